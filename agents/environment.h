@@ -1,0 +1,77 @@
+#ifndef EMPLACE_AGENTS_ENVIRONMENT_H_
+#define EMPLACE_AGENTS_ENVIRONMENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "agents/reward.h"
+#include "sim/cluster.h"
+#include "sim/cost_model.h"
+#include "sim/evaluator.h"
+#include "sim/graph.h"
+#include "sim/grouping.h"
+#include "sim/placement.h"
+
+namespace emplace {
+
+// The problem as an agent sees it: groups, devices, and what goes where.
+struct Observation {
+  Graph graph;  // the coarse graph: its OpId i is group i, ids are a topological order
+  Cluster cluster;
+  std::vector<double> time_micros;     // [num_groups, num_devices]; NaN where not allowed
+  std::vector<std::uint8_t> allowed;   // [num_groups, num_devices]; agents sample within it
+  std::vector<Bytes> persistent;       // [num_groups]
+  std::vector<Bytes> temp;             // [num_groups]: largest temporary bytes of a member
+  std::vector<Bytes> output;           // [num_groups]: bytes of all outputs of all members
+  std::vector<DeviceId> accelerators;  // devices that are no CPU; every device, if all are CPUs
+
+  std::size_t num_groups() const { return graph.num_ops(); }
+  std::size_t num_devices() const { return cluster.num_devices(); }
+  double TimeMicros(std::size_t group, std::size_t device) const { return time_micros[group * num_devices() + device]; }
+  bool Allowed(std::size_t group, std::size_t device) const { return allowed[group * num_devices() + device] != 0; }
+  // The allowed device where the group is fastest among `devices`; the fastest of all where none of those is allowed.
+  // Ties go to the smaller id.
+  DeviceId Fastest(std::size_t group, std::span<const DeviceId> devices) const;
+};
+
+// What became of one proposal.
+struct Outcome {
+  StepResult result;
+  double reward = 0;
+};
+
+// The box around grouping, evaluator and reward that an agent talks to. Counts evaluations.
+class Environment {
+ public:
+  // Keeps references to nothing but `evaluator`, which must outlive it. `threads` evaluate a batch together; the answer
+  // does not depend on their number. Throws InputError if two devices that agents may use have no link, or a group may
+  // go nowhere.
+  Environment(const Graph& graph, const Cluster& cluster, const CostTable& costs, Grouping grouping,
+              const Evaluator& evaluator, const RewardOptions& reward = {}, std::size_t threads = 1);
+
+  const Observation& observation() const { return observation_; }
+  const Graph& op_graph() const { return graph_; }
+  const CostTable& costs() const { return costs_; }
+  const Grouping& grouping() const { return grouping_; }
+
+  // One outcome per placement of groups, in order.
+  // Requires: every group stands where it is allowed.
+  std::vector<Outcome> Evaluate(std::span<const Placement> placements);
+  std::size_t evaluations() const { return evaluations_; }
+
+ private:
+  Graph graph_;
+  CostTable costs_;
+  Grouping grouping_;
+  const Evaluator& evaluator_;
+  RewardOptions reward_;
+  std::size_t threads_;
+  std::size_t evaluations_ = 0;
+  Observation observation_;
+};
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_ENVIRONMENT_H_

@@ -1,0 +1,33 @@
+#ifndef EMPLACE_AGENTS_REWARD_H_
+#define EMPLACE_AGENTS_REWARD_H_
+
+#include <span>
+#include <string_view>
+
+#include "sim/cluster.h"
+#include "sim/evaluator.h"
+
+namespace emplace {
+
+// How an agent's reward is made of a step result. Larger is better.
+struct RewardOptions {
+  std::string_view name = "runtime";   // a name of AllRewards()
+  double penalty_seconds_per_gb = 2;   // memory_penalty: c
+  double penalty_threshold_gb = 10.7;  // memory_penalty: M
+  double invalid_seconds = 100;        // the step time that counts for a placement that does not fit
+};
+
+// A row of `emplace list rewards`.
+struct RewardEntry {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view source;
+  double (*reward)(const StepResult& result, const RewardOptions& options);
+};
+std::span<const RewardEntry> AllRewards();
+// Throws InputError that lists the known names.
+const RewardEntry& FindReward(std::string_view name);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_REWARD_H_

@@ -1,0 +1,27 @@
+#ifndef EMPLACE_DATASETS_DATASET_H_
+#define EMPLACE_DATASETS_DATASET_H_
+
+#include <span>
+#include <string_view>
+
+#include "sim/graph.h"
+#include "sim/options.h"
+
+namespace emplace {
+
+// A row of `emplace list models`: a network whose training graph `emplace generate` writes.
+struct ModelEntry {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view source;
+  // Declares its options to `reader`, calls reader.Finish(), and builds the graph. Throws InputError on bad options.
+  // Same options, same bytes.
+  Graph (*make)(OptionReader& reader);
+};
+std::span<const ModelEntry> AllModels();
+// Throws InputError that lists the known names.
+const ModelEntry& FindModel(std::string_view name);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_DATASETS_DATASET_H_

@@ -1,0 +1,10 @@
+# Writes OUTPUT: one C++ initialiser row {"name", R"(content)"} for each file of INPUTS, sorted by name.
+list(SORT INPUTS)
+set(TEXT "")
+foreach(FILE IN LISTS INPUTS)
+  get_filename_component(NAME "${FILE}" NAME)
+  string(REGEX REPLACE "\\.yaml$" "" NAME "${NAME}")
+  file(READ "${FILE}" CONTENT)
+  string(APPEND TEXT "{\"${NAME}\", R\"emplace(${CONTENT})emplace\"},\n")
+endforeach()
+file(WRITE "${OUTPUT}" "${TEXT}")

@@ -1,0 +1,25 @@
+#ifndef EMPLACE_DATASETS_SHIPPED_CLUSTERS_H_
+#define EMPLACE_DATASETS_SHIPPED_CLUSTERS_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "sim/cluster.h"
+
+namespace emplace {
+
+// A row of `emplace list clusters`: a file of datasets/clusters, compiled into the program.
+struct ShippedCluster {
+  std::string_view name;
+  std::string_view yaml;
+};
+std::span<const ShippedCluster> AllShippedClusters();
+
+// The shipped cluster of that name, or else the file at that path. Throws InputError; one that is neither is told the
+// shipped names.
+Cluster LoadCluster(const std::string& name_or_path);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_DATASETS_SHIPPED_CLUSTERS_H_

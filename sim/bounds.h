@@ -1,0 +1,35 @@
+#ifndef EMPLACE_SIM_BOUNDS_H_
+#define EMPLACE_SIM_BOUNDS_H_
+
+#include <vector>
+
+#include "sim/cluster.h"
+#include "sim/cost_model.h"
+#include "sim/graph.h"
+#include "sim/placement.h"
+#include "sim/units.h"
+
+namespace emplace {
+
+// What no placement of the graph on the cluster can beat, in µs. Times are the engine's: rounded to ns, as `fifo` does.
+struct Bounds {
+  double critical_path_micros = 0;  // each op on its fastest device, transfers free
+  double work_micros = 0;           // sum over ops of the fastest time
+  double lower_bound_micros = 0;    // max(critical path, work / number of devices)
+  Bytes persistent;                 // bytes that some device must hold throughout, summed over all devices
+};
+Bounds ComputeBounds(const Graph& graph, const Cluster& cluster, const CostTable& costs);
+
+// What one placement asks of each device, without simulating: by DeviceId.
+struct DeviceLoad {
+  std::size_t ops = 0;
+  double busy_micros = 0;        // sum of op times, gaps not counted
+  Bytes sent;                    // bytes of the (tensor, destination) pairs that it sends
+  std::size_t tensors_sent = 0;  // number of those pairs
+};
+std::vector<DeviceLoad> ComputeLoads(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                     const Placement& placement);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_BOUNDS_H_

@@ -1,0 +1,81 @@
+#ifndef EMPLACE_SIM_CLUSTER_H_
+#define EMPLACE_SIM_CLUSTER_H_
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/device_catalog.h"
+#include "sim/units.h"
+
+namespace emplace {
+
+struct Device {
+  std::string name;
+  std::string kind;
+  std::optional<Bytes> memory;  // none: no limit
+  double op_gap_micros = 0;     // idle after each op of non-zero time
+  bool is_cpu = false;
+};
+
+// How an ordered pair of devices is joined. Doubles as read; the simulator rounds them.
+struct Link {
+  double bandwidth_gb_per_s = 0;  // 0: there is no link
+  double latency_micros = 0;
+  double gap_micros = 0;  // channel idle after each transfer
+
+  bool exists() const { return bandwidth_gb_per_s > 0; }
+  bool operator==(const Link&) const = default;
+};
+
+enum class Channels { kPerDevice, kPerPair };
+
+// Devices and the links between them. Device ids are positions in devices(): they decide ties.
+class Cluster {
+ public:
+  // `links` has devices.size()^2 entries, row = from; the diagonal is not used.
+
+  // Throws InputError if names repeat or are empty, or a number is out of range.
+  Cluster(std::string name, std::string source, std::vector<Device> devices, std::vector<Link> links, Channels channels,
+          std::map<std::string, DeviceKind, std::less<>> own_kinds = {});
+
+  // Devices joined alike, for tests and importers.
+  static Cluster Uniform(std::string name, std::vector<Device> devices, Link link,
+                         Channels channels = Channels::kPerDevice);
+
+  const std::string& name() const { return name_; }
+  const std::string& source() const { return source_; }
+  std::size_t num_devices() const { return devices_.size(); }
+  const std::vector<Device>& devices() const { return devices_; }
+  const Device& device(DeviceId id) const { return devices_[Index(id)]; }
+  const Link& link(DeviceId from, DeviceId to) const { return links_[Index(from) * devices_.size() + Index(to)]; }
+  Channels channels() const { return channels_; }
+  std::optional<DeviceId> FindDevice(std::string_view name) const;
+
+  // The device kind's rates: this file's own, else the catalogue's; null if neither knows it.
+  const DeviceKind* FindKind(std::string_view kind) const;
+  const std::map<std::string, DeviceKind, std::less<>>& own_kinds() const { return own_kinds_; }
+
+  // The cluster cut down to the named devices, which keep their order here. Throws InputError on an unknown name.
+  Cluster Keep(const std::vector<std::string>& names) const;
+  // The first `count` accelerators and every CPU. Throws InputError if there are fewer accelerators.
+  Cluster KeepAccelerators(std::size_t count) const;
+
+ private:
+  Cluster KeepIds(const std::vector<std::size_t>& kept) const;
+
+  std::string name_;
+  std::string source_;
+  std::vector<Device> devices_;
+  std::vector<Link> links_;
+  Channels channels_;
+  std::map<std::string, DeviceKind, std::less<>> own_kinds_;
+};
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_CLUSTER_H_

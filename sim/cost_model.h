@@ -1,0 +1,69 @@
+#ifndef EMPLACE_SIM_COST_MODEL_H_
+#define EMPLACE_SIM_COST_MODEL_H_
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/cluster.h"
+#include "sim/graph.h"
+#include "sim/units.h"
+
+namespace emplace {
+
+// How long an op takes on a kind of device. (How long a tensor takes on a link is the link's own affair: cluster.h.)
+class CostModel {
+ public:
+  virtual ~CostModel() = default;
+
+  // Time in µs, >= 0; nullopt if this model has none. `cluster` says what its kinds are (Cluster::FindKind).
+  virtual std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster& cluster,
+                                         std::string_view device_kind) const = 0;
+
+  // What to tell a user whose op has no time.
+  virtual std::string HowToGiveATime() const = 0;
+};
+
+// The times of every op of a graph on every device of a cluster, asked of a cost model once. Ops of kind `input` and
+// `variable` take 0 where the model has no time. Copies share their storage.
+class CostTable {
+ public:
+  // `fallback` (may be null) answers where `model` has no time; fallback_ops() counts the ops it answered for.
+  // Throws InputError if an op has no time on any device of the cluster, or none on any device that its colocation
+  // class could share; or if all times and transfers together overflow 62 bits of nanoseconds.
+  CostTable(const Graph& graph, const Cluster& cluster, const CostModel& model, const CostModel* fallback = nullptr);
+
+  std::size_t num_ops() const { return num_ops_; }
+  std::size_t num_kinds() const { return num_kinds_; }  // distinct device kinds of the cluster
+  std::size_t KindIndex(DeviceId device) const { return (*kind_of_device_)[Index(device)]; }
+  // In µs as the model gave it; NaN where the op may not go.
+  double Micros(OpId op, DeviceId device) const { return KindMicros(op, KindIndex(device)); }
+  double KindMicros(OpId op, std::size_t kind) const { return (*micros_)[kind * num_ops_ + Index(op)]; }
+  bool Allowed(OpId op, DeviceId device) const;
+  std::size_t fallback_ops() const { return fallback_ops_; }
+
+ private:
+  std::size_t num_ops_ = 0;
+  std::size_t num_kinds_ = 0;
+  std::size_t fallback_ops_ = 0;
+  std::shared_ptr<const std::vector<std::size_t>> kind_of_device_;
+  std::shared_ptr<const std::vector<double>> micros_;  // [num_kinds][num_ops]
+};
+
+// A row of `emplace list cost-models`. `profiled` needs a file and is made by MakeProfiledCostModel (cost/profiled.h).
+struct CostModelEntry {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view source;
+  std::unique_ptr<CostModel> (*make)();  // null: needs a file
+};
+std::vector<CostModelEntry> AllCostModels();
+// Throws InputError("", ...) that lists the known names.
+std::unique_ptr<CostModel> MakeCostModel(std::string_view name);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_COST_MODEL_H_

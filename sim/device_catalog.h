@@ -1,0 +1,47 @@
+#ifndef EMPLACE_SIM_DEVICE_CATALOG_H_
+#define EMPLACE_SIM_DEVICE_CATALOG_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "sim/units.h"
+
+namespace emplace {
+
+// What limits an op: the row of a device kind's efficiency table. kNone: takes no time of its own (inputs, variables).
+enum class OpClass : std::uint8_t { kNone, kConvolution, kMatrixProduct, kElementwise, kReduction, kGather, kCopy };
+inline constexpr std::size_t kNumOpClasses = 7;
+std::string_view Name(OpClass op_class);
+
+// A kind of device with its peak rates.
+struct DeviceKind {
+  std::string name;
+  std::string summary;  // one line: what it is
+  std::string source;   // where each number comes from
+  bool is_cpu = false;
+  FlopsPerSecond peak;  // f32 multiply-adds counted as 2
+  BytesPerSecond memory_bandwidth;
+  double launch_micros = 0;  // fixed time of each op
+  std::optional<Bytes> memory;
+  // Part of the peak that ops of each class reach: of `peak` for convolutions and matrix products, of
+  // `memory_bandwidth` for all classes. In (0, 1].
+  std::array<double, kNumOpClasses> compute_efficiency{};
+  std::array<double, kNumOpClasses> bandwidth_efficiency{};
+};
+
+// Every device kind that ships with emplace.
+std::span<const DeviceKind> AllDeviceKinds();
+// Null if the catalogue does not know the name.
+const DeviceKind* FindDeviceKind(std::string_view name);
+
+// Whether a device of a kind that no catalogue knows counts as a CPU: its kind or name has "cpu" in it, in any case.
+bool LooksLikeCpu(std::string_view kind, std::string_view device_name);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_DEVICE_CATALOG_H_

@@ -1,0 +1,163 @@
+#ifndef EMPLACE_SIM_GRAPH_H_
+#define EMPLACE_SIM_GRAPH_H_
+
+#include <boost/graph/compressed_sparse_row_graph.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/units.h"
+
+namespace emplace {
+
+enum class DType : std::uint8_t { kNone, kBool, kI8, kU8, kI16, kF16, kBf16, kI32, kF32, kI64, kF64 };
+enum class Pass : std::uint8_t { kNone, kForward, kBackward, kUpdate };
+
+// The name in graph.json ("f32", "forward"; "" for kNone) and back (nullopt for an unknown word).
+std::string_view Name(DType dtype);
+std::string_view Name(Pass pass);
+std::optional<DType> DTypeFromName(std::string_view name);
+std::optional<Pass> PassFromName(std::string_view name);
+// Bytes of one element; 0 for kNone.
+std::int64_t ElementBytes(DType dtype);
+// Bytes of a whole tensor. Throws InputError(place) where the product does not fit in 62 bits.
+Bytes TensorBytes(DType dtype, std::span<const std::int64_t> shape, const std::string& place);
+
+// A tensor: one output of one op. Lives as long as its graph.
+struct Tensor {
+  OpId producer{};
+  std::uint32_t output_index = 0;
+  Bytes size;
+  DType dtype = DType::kNone;  // kNone: only the size is known
+  std::span<const std::int64_t> shape;
+};
+
+// The measured time of an op on one device kind, in µs, as read.
+struct KindTime {
+  std::string_view kind;
+  double micros = 0;
+};
+
+// An op. The views live as long as its graph.
+struct Op {
+  std::string_view name;
+  std::string_view kind;
+  std::string_view layer;  // "" if none
+  std::string_view attrs;  // a JSON object as compact text, keys in file order; "" if none
+  Pass pass = Pass::kNone;
+  double flop = 0;                    // a multiply-add is 2
+  Bytes temp;                         // lives while the op runs
+  Bytes persistent;                   // lives the whole step
+  std::optional<double> time_micros;  // one time for every device kind
+  std::span<const KindTime> kind_times;
+  std::optional<OpId> colocate_with;
+  std::uint32_t file_position = 0;  // position in the file, or in the order of GraphBuilder::Add
+};
+
+// The op graph of one training step: ops joined by tensors (data) and by control edges (order). Immutable; copies
+// share their storage.
+//
+// Ids: OpId is the op's position in the canonical order: repeatedly take, among the ops whose producers (data and
+// control) have all been taken, the one whose name is smallest, byte by byte (simulator.md 1.5). So ids are a
+// topological order, and depend neither on the order of ops nor on that of edges in a file. TensorIds count
+// the outputs of op 0, then of op 1, and so on.
+class Graph {
+ public:
+  // Vertices are ops; one edge for each (producer, consumer) pair, data and control alike.
+  using Adjacency = boost::compressed_sparse_row_graph<boost::bidirectionalS, boost::no_property, boost::no_property,
+                                                       boost::no_property, std::uint32_t, std::uint32_t>;
+
+  Graph();  // empty
+
+  const std::string& name() const;
+  std::size_t num_ops() const;
+  std::size_t num_tensors() const;
+  const Op& op(OpId id) const;
+  const Tensor& tensor(TensorId id) const;
+
+  // Op ids in the order of the file.
+  std::span<const OpId> file_order() const;
+  // What the op reads, in the order of its input list, repeats included.
+  std::span<const TensorId> inputs(OpId id) const;
+  // Whom it waits for without reading, in the order of its list, repeats included.
+  std::span<const OpId> control_inputs(OpId id) const;
+  // The tensors it writes: consecutive ids from first_output(id).
+  TensorId first_output(OpId id) const;
+  std::size_t num_outputs(OpId id) const;
+  // The distinct ops that read a tensor, or wait for an op; ascending.
+  std::span<const OpId> consumers(TensorId id) const;
+  std::span<const OpId> control_consumers(OpId id) const;
+
+  const Adjacency& adjacency() const;
+
+  // Ops that must share a device: the smallest id of the op's colocation class (the closure of `colocate_with`).
+  OpId colocation_class(OpId id) const;
+
+  // The op of that name, if there is one. O(log n).
+  std::optional<OpId> FindOp(std::string_view name) const;
+
+  // Time on a device kind as the graph gives it, in µs. Ops of kind `input` and `variable` take 0 where none is given.
+  std::optional<double> MeasuredMicros(OpId id, std::string_view device_kind) const;
+
+  // Heap bytes that this graph holds.
+  std::size_t MemoryUsage() const;
+
+ private:
+  friend class GraphBuilder;
+  struct Data;
+  explicit Graph(std::shared_ptr<const Data> data);
+  std::shared_ptr<const Data> data_;
+};
+
+// What GraphBuilder::Add takes. Fields as in graph.json.
+struct OutputSpec {
+  std::optional<Bytes> size;  // or from dtype and shape
+  DType dtype = DType::kNone;
+  std::vector<std::int64_t> shape;
+};
+
+struct OpSpec {
+  std::string name;
+  std::string kind;
+  std::vector<std::string> inputs;          // "producer:index" or "producer"
+  std::vector<std::string> control_inputs;  // op names
+  std::vector<OutputSpec> outputs;
+  std::string attrs;
+  double flop = 0;
+  Bytes temp;
+  Bytes persistent;
+  std::optional<double> time_micros;
+  std::vector<std::pair<std::string, double>> kind_times;
+  Pass pass = Pass::kNone;
+  std::string layer;
+  std::string colocate_with;  // an op's name; "" if none
+};
+
+// Collects ops and checks them. Ops may name others that are added later.
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(std::string name) : name_(std::move(name)) {}
+
+  void Add(OpSpec spec);
+
+  // The graph, with ids in canonical order. Leaves the builder empty. Cost: O((ops + edges) log ops).
+  // Throws InputError, its place "ops[POSITION].FIELD" counted in the order of Add, if: a name is empty, repeated,
+  // holds ':' or starts with '^'; a kind is empty; an input's producer is unknown or its index out of range; a size,
+  // time or flop is negative, not finite or too large; sizes or times together overflow; there is a cycle (the message
+  // lists the ops on it).
+  Graph Build();
+
+ private:
+  std::string name_;
+  std::vector<OpSpec> specs_;
+};
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_GRAPH_H_

@@ -1,0 +1,48 @@
+#ifndef EMPLACE_SIM_PLACEMENT_H_
+#define EMPLACE_SIM_PLACEMENT_H_
+
+#include <cstddef>
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/cluster.h"
+#include "sim/graph.h"
+#include "sim/units.h"
+
+namespace emplace {
+
+class CostTable;
+
+// Which device each op runs on: one DeviceId per op, by OpId. Of groups, where the graph is a coarse one.
+class Placement {
+ public:
+  Placement() = default;
+  explicit Placement(std::size_t num_ops, DeviceId device = {}) : devices_(num_ops, device) {}
+  explicit Placement(std::vector<DeviceId> devices) : devices_(std::move(devices)) {}
+
+  std::size_t num_ops() const { return devices_.size(); }
+  DeviceId operator[](OpId id) const { return devices_[Index(id)]; }
+  DeviceId& operator[](OpId id) { return devices_[Index(id)]; }
+  std::span<const DeviceId> devices() const { return devices_; }
+  bool operator==(const Placement&) const = default;
+
+ private:
+  std::vector<DeviceId> devices_;
+};
+
+// Refuses what cannot run: an op where it has no time, a split colocation class, a tensor or control edge over a pair
+// of devices without a link. Throws InputError, its place `devices["OP"]`.
+void CheckPlacement(const Placement& placement, const Graph& graph, const Cluster& cluster, const CostTable& costs);
+
+// placement.json, `emplace.placement` version 1. ReadPlacement throws InputError (its place starts with `file`) on
+// anything that is not a placement of every op of `graph` on devices of `cluster`. Whether it can run is
+// CheckPlacement's question.
+Placement ReadPlacement(std::istream& in, const std::string& file, const Graph& graph, const Cluster& cluster);
+void WritePlacement(std::ostream& out, const Placement& placement, const Graph& graph, const Cluster& cluster);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_PLACEMENT_H_

@@ -1,0 +1,62 @@
+#ifndef EMPLACE_SIM_PROFILE_H_
+#define EMPLACE_SIM_PROFILE_H_
+
+#include <cstdint>
+#include <iosfwd>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/graph.h"
+#include "sim/units.h"
+
+namespace emplace {
+
+// Measured op times: profile.json, `emplace.profile` version 1. Times keyed by signature, so that one profile serves
+// every graph that has the same ops.
+struct Profile {
+  struct DeviceEntry {
+    std::string kind;
+    std::string backend;
+    double op_gap_micros = 0;
+  };
+  struct OpEntry {
+    std::string signature;
+    std::string device;  // a kind
+    std::int64_t samples = 0;
+    double median_micros = 0;
+    std::optional<double> p10_micros;
+    std::optional<double> p90_micros;
+    std::optional<std::int64_t> kernels;
+    Bytes temp;
+  };
+  struct LinkEntry {
+    std::string from;  // kinds
+    std::string to;
+    double latency_micros = 0;
+    double bandwidth_gb_per_s = 0;
+    std::int64_t samples = 0;
+  };
+  std::string created;
+  std::map<std::string, std::string, std::less<>> host;
+  std::vector<DeviceEntry> devices;
+  std::vector<OpEntry> ops;
+  std::vector<LinkEntry> links;
+};
+
+// `file` stands in front of every error. Throws InputError.
+Profile ReadProfile(std::istream& in, const std::string& file);
+void WriteProfile(std::ostream& out, const Profile& profile);
+
+// The signature of an op: kind, dtypes and shapes of its inputs, attrs in file order:
+//   conv2d(f32[32,3,299,299],f32[32,3,3,3]){stride=[2,2],padding=valid}
+// A tensor whose shape is not known stands as its size: 4096B.
+std::string Signature(const Graph& graph, OpId op);
+// The same with the attrs sorted by key: what two signatures are compared by.
+std::string CanonicalSignature(std::string_view signature);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_PROFILE_H_

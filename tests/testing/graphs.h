@@ -1,0 +1,79 @@
+#ifndef EMPLACE_TESTS_TESTING_GRAPHS_H_
+#define EMPLACE_TESTS_TESTING_GRAPHS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/cluster.h"
+#include "sim/cost_model.h"
+#include "sim/graph.h"
+#include "sim/placement.h"
+#include "sim/rng.h"
+
+namespace emplace::testing {
+
+// An op that takes `micros` on every kind of device and writes one tensor for each entry of `output_bytes`.
+OpSpec MakeOp(std::string name, double micros, std::vector<std::string> inputs = {},
+              std::vector<std::int64_t> output_bytes = {0});
+
+// a -> b -> c ... : names "op0", "op1", ...; every op takes `micros` and sends `bytes` to the next.
+Graph MakeChain(std::size_t length, double micros, std::int64_t bytes);
+
+// "a" feeds "b" and "c", which feed "d".
+Graph MakeDiamond(double micros, std::int64_t bytes);
+
+// "source" feeds "branch0" ... , which all feed "sink".
+Graph MakeForkJoin(std::size_t branches, double micros, std::int64_t bytes);
+
+// `count` equal accelerators "gpu:0"... of kind "test-gpu", joined by `link`.
+Cluster MakeCluster(std::size_t count, Link link = {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0},
+                    double op_gap_micros = 0, std::optional<Bytes> memory = std::nullopt);
+// Two of them: 1 GB/s is 1000 bytes per µs.
+Cluster TwoDevices();
+// Two kinds: "cpu:0" of kind "test-cpu" and `gpus` of "test-gpu".
+Cluster MakeMixedCluster(std::size_t gpus, std::optional<Bytes> gpu_memory = std::nullopt);
+
+// The same time for every op on every device, or by op name.
+class FixedCostModel : public CostModel {
+ public:
+  explicit FixedCostModel(double micros) : micros_(micros) {}
+  FixedCostModel(double micros, std::map<std::string, double, std::less<>> by_name)
+      : micros_(micros), by_name_(std::move(by_name)) {}
+  std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster&, std::string_view) const override;
+  std::string HowToGiveATime() const override { return "FixedCostModel"; }
+
+ private:
+  double micros_;
+  std::map<std::string, double, std::less<>> by_name_;
+};
+
+// The costs that the graph itself gives (cost model "measured").
+CostTable MeasuredCosts(const Graph& graph, const Cluster& cluster);
+
+// What a random graph is drawn from.
+struct RandomDagOptions {
+  std::size_t num_ops = 50;
+  std::size_t max_inputs = 4;  // data inputs of an op
+  std::size_t max_outputs = 3;
+  double control_probability = 0.2;  // of one control edge an op
+  double zero_time_probability = 0.2;
+  double zero_bytes_probability = 0.2;
+  std::int64_t max_micros = 4;  // small: ties are common
+  std::int64_t max_kilobytes = 4;
+  bool kinds_differ = false;  // times per kind "test-cpu", "test-gpu"; some ops lack one of them
+  bool memory = false;        // temporary and persistent bytes too
+  bool fractional = false;    // times that are no whole µs
+};
+Graph RandomDag(Rng& rng, const RandomDagOptions& options);
+
+// A device for every op, among those where it has a time; ops of a colocation class together.
+Placement RandomPlacement(Rng& rng, const Graph& graph, const Cluster& cluster, const CostTable& costs);
+
+}  // namespace emplace::testing
+
+#endif  // EMPLACE_TESTS_TESTING_GRAPHS_H_

@@ -15,11 +15,20 @@ namespace emplace {
 // sees: "FILE: PLACE: PROBLEM".
 class InputError : public std::runtime_error {
  public:
-  InputError(std::string place, std::string problem)
-      : std::runtime_error(place.empty() ? problem : place + ": " + problem) {}
+  InputError(const std::string& place, const std::string& problem)
+      : std::runtime_error(OneLine(place.empty() ? problem : place + ": " + problem)) {}
 
   // The same error, said to be in `file`.
   InputError In(const std::string& file) const { return InputError(file, what()); }
+
+ private:
+  // Names come from files and may hold anything: control characters become '?'.
+  static std::string OneLine(std::string text) {
+    for (char& c : text) {
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    }
+    return text;
+  }
 };
 
 namespace internal {

@@ -1,0 +1,114 @@
+#include "sim/cluster.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+constexpr double kMaxMicros = 1e12;
+constexpr double kMaxGbPerS = 1e9;
+
+void CheckRange(double value, double high, const std::string& place) {
+  if (!(value >= 0) || value > high) {
+    throw InputError(place, std::to_string(value) + " is out of range (0 to " + std::to_string(high) + ")");
+  }
+}
+
+}  // namespace
+
+Cluster::Cluster(std::string name, std::string source, std::vector<Device> devices, std::vector<Link> links,
+                 Channels channels, std::map<std::string, DeviceKind, std::less<>> own_kinds)
+    : name_(std::move(name)),
+      source_(std::move(source)),
+      devices_(std::move(devices)),
+      links_(std::move(links)),
+      channels_(channels),
+      own_kinds_(std::move(own_kinds)) {
+  EMPLACE_CHECK_EQ(links_.size(), devices_.size() * devices_.size());
+  if (devices_.empty()) throw InputError("devices", "there is no device (at least one)");
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    const Device& device = devices_[i];
+    const std::string place = "devices[" + std::to_string(i) + "]";
+    if (device.name.empty()) throw InputError(place + ".name", "the name is empty");
+    if (!names.insert(device.name).second) {
+      throw InputError(place + ".name", "duplicate device name \"" + device.name + "\"");
+    }
+    if (device.memory && device.memory->count < 0) throw InputError(place + ".memory_gib", "memory is negative");
+    CheckRange(device.op_gap_micros, kMaxMicros, place + ".op_gap_us");
+  }
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    const std::string place =
+        "link from " + devices_[i / devices_.size()].name + " to " + devices_[i % devices_.size()].name;
+    CheckRange(links_[i].bandwidth_gb_per_s, kMaxGbPerS, place + ": bandwidth_gb_per_s");
+    if (links_[i].exists() && RateFromGbPerS(links_[i].bandwidth_gb_per_s).count < 1) {
+      throw InputError(place + ": bandwidth_gb_per_s", "is below 1 byte/s");
+    }
+    CheckRange(links_[i].latency_micros, kMaxMicros, place + ": latency_us");
+    CheckRange(links_[i].gap_micros, kMaxMicros, place + ": gap_us");
+  }
+}
+
+Cluster Cluster::Uniform(std::string name, std::vector<Device> devices, Link link, Channels channels) {
+  std::vector<Link> links(devices.size() * devices.size(), link);
+  return Cluster(std::move(name), "", std::move(devices), std::move(links), channels);
+}
+
+std::optional<DeviceId> Cluster::FindDevice(std::string_view name) const {
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    if (devices_[i].name == name) return MakeId<DeviceId>(i);
+  }
+  return std::nullopt;
+}
+
+const DeviceKind* Cluster::FindKind(std::string_view kind) const {
+  const auto own = own_kinds_.find(kind);
+  return own != own_kinds_.end() ? &own->second : FindDeviceKind(kind);
+}
+
+Cluster Cluster::Keep(const std::vector<std::string>& names) const {
+  std::vector<std::size_t> kept;
+  for (const std::string& name : names) {
+    const auto id = FindDevice(name);
+    if (!id) {
+      std::string known;
+      for (const Device& device : devices_) known += (known.empty() ? "" : ", ") + device.name;
+      throw InputError("", "unknown device \"" + name + "\" (cluster " + name_ + " has " + known + ")");
+    }
+    kept.push_back(Index(*id));
+  }
+  std::sort(kept.begin(), kept.end());
+  kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+  return KeepIds(kept);
+}
+
+Cluster Cluster::KeepAccelerators(std::size_t count) const {
+  std::vector<std::size_t> kept;
+  std::size_t accelerators = 0;
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    if (devices_[i].is_cpu || accelerators++ < count) kept.push_back(i);
+  }
+  if (accelerators < count) {
+    throw InputError("", "cluster " + name_ + " has " + std::to_string(accelerators) + " accelerators, not " +
+                             std::to_string(count));
+  }
+  return KeepIds(kept);
+}
+
+Cluster Cluster::KeepIds(const std::vector<std::size_t>& kept) const {
+  if (kept.empty()) throw InputError("", "no device of cluster " + name_ + " is left");
+  std::vector<Device> devices;
+  std::vector<Link> links;
+  for (const std::size_t from : kept) {
+    devices.push_back(devices_[from]);
+    for (const std::size_t to : kept) links.push_back(links_[from * devices_.size() + to]);
+  }
+  return Cluster(name_, source_, std::move(devices), std::move(links), channels_, own_kinds_);
+}
+
+}  // namespace emplace

@@ -1,0 +1,28 @@
+#include "sim/check.h"
+#include "sim/cost/measured.h"
+#include "sim/cost/roofline.h"
+#include "sim/cost_model.h"
+
+namespace emplace {
+
+std::vector<CostModelEntry> AllCostModels() {
+  return {
+      {"measured", "The time_us that the graph itself carries.", "the graph's author", MakeMeasuredCostModel},
+      {"roofline", "FLOP and bytes of each op against the device kind's peak rates.",
+       "Williams, Waterman, Patterson 2009, Roofline: an insightful visual performance model", MakeRooflineCostModel},
+      {"profiled", "Measured times of a profile.json (--profile FILE), by op signature.", "the profile's author",
+       nullptr},
+  };
+}
+
+std::unique_ptr<CostModel> MakeCostModel(std::string_view name) {
+  std::string known;
+  for (const CostModelEntry& entry : AllCostModels()) {
+    if (entry.make == nullptr) continue;
+    if (entry.name == name) return entry.make();
+    known.append(known.empty() ? "" : ", ").append(entry.name);
+  }
+  throw InputError("", "unknown cost model \"" + std::string(name) + "\" (" + known + ")");
+}
+
+}  // namespace emplace

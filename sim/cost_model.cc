@@ -1,0 +1,126 @@
+#include "sim/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+constexpr double kNoTime = std::numeric_limits<double>::quiet_NaN();
+
+// The distinct kinds of a cluster's devices, in the order of the devices, and each device's.
+std::vector<std::string_view> DistinctKinds(const Cluster& cluster, std::vector<std::size_t>* kind_of_device) {
+  std::vector<std::string_view> kinds;
+  for (const Device& device : cluster.devices()) {
+    const auto found = std::find(kinds.begin(), kinds.end(), device.kind);
+    kind_of_device->push_back(static_cast<std::size_t>(found - kinds.begin()));
+    if (found == kinds.end()) kinds.push_back(device.kind);
+  }
+  return kinds;
+}
+
+double LargestTransferMicros(const Graph& graph, const Cluster& cluster, double* control) {
+  double slowest_byte = 0;
+  double fixed = 0;
+  for (std::size_t from = 0; from < cluster.num_devices(); ++from) {
+    for (std::size_t to = 0; to < cluster.num_devices(); ++to) {
+      const Link& link = cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to));
+      if (from == to || !link.exists()) continue;
+      slowest_byte = std::max(slowest_byte, 1 / (link.bandwidth_gb_per_s * 1000.0));
+      fixed = std::max(fixed, link.latency_micros + link.gap_micros);
+    }
+  }
+  double total = 0;
+  for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
+    const auto copies = std::min(graph.consumers(MakeId<TensorId>(t)).size(), cluster.num_devices() - 1);
+    total += static_cast<double>(copies) *
+             (fixed + slowest_byte * static_cast<double>(graph.tensor(MakeId<TensorId>(t)).size.count));
+  }
+  *control = fixed;
+  return total;
+}
+
+// Simulated time is a 64-bit count of ns: refuse what could ever overflow it. No schedule takes longer than everything
+// one after another.
+void CheckTotalTime(const Graph& graph, const Cluster& cluster, const std::vector<double>& micros,
+                    std::size_t num_kinds) {
+  const std::size_t n = graph.num_ops();
+  double gap = 0;
+  for (const Device& device : cluster.devices()) gap = std::max(gap, device.op_gap_micros);
+  double latency = 0;
+  double total = LargestTransferMicros(graph, cluster, &latency);
+  for (std::size_t op = 0; op < n; ++op) {
+    double slowest = 0;
+    for (std::size_t kind = 0; kind < num_kinds; ++kind) {
+      if (!std::isnan(micros[kind * n + op])) slowest = std::max(slowest, micros[kind * n + op]);
+    }
+    total += slowest + gap + latency;
+  }
+  if (total > 4e15) {
+    throw InputError("", "all times and transfers together are longer than 4e15 us (about 126 years)");
+  }
+}
+
+}  // namespace
+
+CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel& model, const CostModel* fallback)
+    : num_ops_(graph.num_ops()) {
+  std::vector<std::size_t> kind_of_device;
+  const std::vector<std::string_view> kinds = DistinctKinds(cluster, &kind_of_device);
+  num_kinds_ = kinds.size();
+  std::vector<double> micros(num_kinds_ * num_ops_, kNoTime);
+  for (std::size_t i = 0; i < num_ops_; ++i) {
+    const OpId id = MakeId<OpId>(i);
+    const Op& op = graph.op(id);
+    const bool free_by_default = op.kind == "input" || op.kind == "variable";
+    bool fell_back = false;
+    for (std::size_t kind = 0; kind < num_kinds_; ++kind) {
+      std::optional<double> time = model.OpMicros(graph, id, cluster, kinds[kind]);
+      if (!time && free_by_default) time = 0.0;
+      if (!time && fallback != nullptr) {
+        time = fallback->OpMicros(graph, id, cluster, kinds[kind]);
+        fell_back = fell_back || time.has_value();
+      }
+      if (!time) continue;
+      EMPLACE_CHECK(*time >= 0 && *time <= 1e15);
+      micros[kind * num_ops_ + i] = *time;
+    }
+    if (fell_back) ++fallback_ops_;
+  }
+  CheckTotalTime(graph, cluster, micros, num_kinds_);
+  kind_of_device_ = std::make_shared<const std::vector<std::size_t>>(std::move(kind_of_device));
+  micros_ = std::make_shared<const std::vector<double>>(std::move(micros));
+
+  // The kinds where a whole colocation class has times, as bits by the class's smallest id.
+  std::vector<std::vector<bool>> shared(num_ops_, std::vector<bool>());
+  for (std::size_t i = 0; i < num_ops_; ++i) {
+    const OpId id = MakeId<OpId>(i);
+    bool anywhere = false;
+    auto& common = shared[Index(graph.colocation_class(id))];
+    if (common.empty()) common.assign(num_kinds_, true);
+    for (std::size_t kind = 0; kind < num_kinds_; ++kind) {
+      const bool has_time = !std::isnan(KindMicros(id, kind));
+      anywhere = anywhere || has_time;
+      common[kind] = common[kind] && has_time;
+    }
+    const std::string name(graph.op(id).name);
+    if (!anywhere) {
+      std::string known;
+      for (const std::string_view kind : kinds) known.append(known.empty() ? "" : ", ").append(kind);
+      throw InputError("op \"" + name + "\"", "has no time on any device of cluster " + cluster.name() + " (kinds " +
+                                                  known + "); " + model.HowToGiveATime());
+    }
+    if (std::find(common.begin(), common.end(), true) == common.end()) {
+      throw InputError("op \"" + name + "\"", "no device of cluster " + cluster.name() +
+                                                  " has a time for all ops that colocate_with ties it to");
+    }
+  }
+}
+
+bool CostTable::Allowed(OpId op, DeviceId device) const { return !std::isnan(Micros(op, device)); }
+
+}  // namespace emplace

@@ -1,0 +1,74 @@
+#include "sim/graph_algorithms.h"
+
+#include <algorithm>
+#include <boost/graph/topological_sort.hpp>
+#include <boost/range/iterator_range.hpp>
+#include <functional>
+#include <iterator>
+
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+// The longest distance of each op from any op without producers, where the edge u -> v counts weight(u).
+// (boost::dag_shortest_paths starts from one vertex; a graph has many sources, so the relaxation stands here.)
+std::vector<std::int64_t> LongestPathsFromSources(const Graph& graph,
+                                                  const std::function<std::int64_t(std::size_t)>& weight) {
+  const Graph::Adjacency& adjacency = graph.adjacency();
+  std::vector<std::int64_t> distance(graph.num_ops(), 0);
+  for (const OpId id : TopologicalOrder(graph)) {
+    const auto u = static_cast<std::uint32_t>(id);
+    for (const auto edge : boost::make_iterator_range(boost::out_edges(u, adjacency))) {
+      const auto v = boost::target(edge, adjacency);
+      distance[v] = std::max(distance[v], distance[u] + weight(u));
+    }
+  }
+  return distance;
+}
+
+}  // namespace
+
+std::vector<OpId> TopologicalOrder(const Graph& graph) {
+  std::vector<std::uint32_t> reversed;
+  reversed.reserve(graph.num_ops());
+  boost::topological_sort(graph.adjacency(), std::back_inserter(reversed));
+  std::vector<OpId> order;
+  order.reserve(reversed.size());
+  for (auto it = reversed.rbegin(); it != reversed.rend(); ++it) order.push_back(MakeId<OpId>(*it));
+  return order;
+}
+
+std::vector<std::uint32_t> Depths(const Graph& graph) {
+  std::vector<std::uint32_t> depths;
+  depths.reserve(graph.num_ops());
+  for (const std::int64_t d : LongestPathsFromSources(graph, [](std::size_t) { return std::int64_t{1}; })) {
+    depths.push_back(static_cast<std::uint32_t>(d));
+  }
+  return depths;
+}
+
+std::int64_t CriticalPath(const Graph& graph, std::span<const std::int64_t> weights) {
+  EMPLACE_CHECK_EQ(weights.size(), graph.num_ops());
+  const auto distance = LongestPathsFromSources(graph, [&weights](std::size_t u) { return weights[u]; });
+  std::int64_t longest = 0;
+  for (std::size_t i = 0; i < distance.size(); ++i) longest = std::max(longest, distance[i] + weights[i]);
+  return longest;
+}
+
+Reachability::Reachability(const Graph& graph)
+    : words_per_row_((graph.num_ops() + 63) / 64), rows_(words_per_row_ * graph.num_ops(), 0) {
+  const Graph::Adjacency& adjacency = graph.adjacency();
+  const std::vector<OpId> order = TopologicalOrder(graph);
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    const auto u = static_cast<std::uint32_t>(*it);
+    std::uint64_t* const row = &rows_[u * words_per_row_];
+    for (const auto v : boost::make_iterator_range(boost::adjacent_vertices(u, adjacency))) {
+      row[v / 64] |= std::uint64_t{1} << (v % 64);
+      const std::uint64_t* const other = &rows_[v * words_per_row_];
+      for (std::size_t w = 0; w < words_per_row_; ++w) row[w] |= other[w];
+    }
+  }
+}
+
+}  // namespace emplace

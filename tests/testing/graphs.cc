@@ -1,0 +1,177 @@
+#include "tests/testing/graphs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/cost/measured.h"
+
+namespace emplace::testing {
+namespace {
+
+std::string Numbered(const std::string& stem, std::size_t i) { return stem + std::to_string(i); }
+
+Device TestGpu(std::size_t i, double op_gap_micros, std::optional<Bytes> memory) {
+  return {.name = Numbered("gpu:", i),
+          .kind = "test-gpu",
+          .memory = memory,
+          .op_gap_micros = op_gap_micros,
+          .is_cpu = false};
+}
+
+}  // namespace
+
+OpSpec MakeOp(std::string name, double micros, std::vector<std::string> inputs,
+              std::vector<std::int64_t> output_bytes) {
+  OpSpec spec;
+  spec.name = std::move(name);
+  spec.kind = "test";
+  spec.inputs = std::move(inputs);
+  spec.time_micros = micros;
+  for (const std::int64_t bytes : output_bytes) spec.outputs.push_back({.size = Bytes{bytes}, .shape = {}});
+  return spec;
+}
+
+Graph MakeChain(std::size_t length, double micros, std::int64_t bytes) {
+  GraphBuilder builder("chain");
+  for (std::size_t i = 0; i < length; ++i) {
+    std::vector<std::string> inputs;
+    if (i > 0) inputs.push_back(Numbered("op", i - 1));
+    builder.Add(MakeOp(Numbered("op", i), micros, inputs, {bytes}));
+  }
+  return builder.Build();
+}
+
+Graph MakeDiamond(double micros, std::int64_t bytes) {
+  GraphBuilder builder("diamond");
+  builder.Add(MakeOp("a", micros, {}, {bytes}));
+  builder.Add(MakeOp("b", micros, {"a"}, {bytes}));
+  builder.Add(MakeOp("c", micros, {"a"}, {bytes}));
+  builder.Add(MakeOp("d", micros, {"b", "c"}, {bytes}));
+  return builder.Build();
+}
+
+Graph MakeForkJoin(std::size_t branches, double micros, std::int64_t bytes) {
+  GraphBuilder builder("fork-join");
+  builder.Add(MakeOp("source", micros, {}, {bytes}));
+  std::vector<std::string> joined;
+  for (std::size_t i = 0; i < branches; ++i) {
+    builder.Add(MakeOp(Numbered("branch", i), micros, {"source"}, {bytes}));
+    joined.push_back(Numbered("branch", i));
+  }
+  builder.Add(MakeOp("sink", micros, joined, {bytes}));
+  return builder.Build();
+}
+
+Cluster MakeCluster(std::size_t count, Link link, double op_gap_micros, std::optional<Bytes> memory) {
+  std::vector<Device> devices;
+  for (std::size_t i = 0; i < count; ++i) devices.push_back(TestGpu(i, op_gap_micros, memory));
+  return Cluster::Uniform("test", std::move(devices), link);
+}
+
+Cluster TwoDevices() { return MakeCluster(2); }
+
+Cluster MakeMixedCluster(std::size_t gpus, std::optional<Bytes> gpu_memory) {
+  std::vector<Device> devices;
+  devices.push_back({.name = "cpu:0", .kind = "test-cpu", .memory = std::nullopt, .op_gap_micros = 0, .is_cpu = true});
+  for (std::size_t i = 0; i < gpus; ++i) devices.push_back(TestGpu(i, 0, gpu_memory));
+  return Cluster::Uniform("mixed", std::move(devices), {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0});
+}
+
+std::optional<double> FixedCostModel::OpMicros(const Graph& graph, OpId op, const Cluster&, std::string_view) const {
+  const auto found = by_name_.find(graph.op(op).name);
+  return found != by_name_.end() ? found->second : micros_;
+}
+
+CostTable MeasuredCosts(const Graph& graph, const Cluster& cluster) {
+  return CostTable(graph, cluster, *MakeMeasuredCostModel());
+}
+
+namespace {
+
+double RandomMicros(Rng& rng, const RandomDagOptions& options) {
+  if (rng.Uniform() < options.zero_time_probability) return 0;
+  const auto whole = static_cast<double>(rng.Between(1, options.max_micros));
+  return options.fractional ? whole + rng.Uniform() : whole;
+}
+
+std::int64_t RandomBytes(Rng& rng, const RandomDagOptions& options) {
+  if (rng.Uniform() < options.zero_bytes_probability) return 0;
+  return 1000 * rng.Between(1, options.max_kilobytes);
+}
+
+void AddRandomTimes(Rng& rng, const RandomDagOptions& options, OpSpec* spec) {
+  if (!options.kinds_differ) {
+    spec->time_micros = RandomMicros(rng, options);
+    return;
+  }
+  const std::uint64_t where = rng.Below(8);  // 0: CPU only, 1: GPU only, else both
+  if (where != 1) spec->kind_times.emplace_back("test-cpu", RandomMicros(rng, options));
+  if (where != 0) spec->kind_times.emplace_back("test-gpu", RandomMicros(rng, options));
+}
+
+}  // namespace
+
+Graph RandomDag(Rng& rng, const RandomDagOptions& options) {
+  const std::size_t n = options.num_ops;
+  // Names in an order that has nothing to do with the topological one: ties are broken by name.
+  std::vector<std::size_t> label(n);
+  for (std::size_t i = 0; i < n; ++i) label[i] = i;
+  rng.Shuffle(label);
+  std::vector<OpSpec> specs;
+  for (std::size_t i = 0; i < n; ++i) {
+    OpSpec spec;
+    spec.name = Numbered("n", label[i]);
+    spec.kind = "test";
+    AddRandomTimes(rng, options, &spec);
+    const std::uint64_t outputs = rng.Below(options.max_outputs + 1);
+    for (std::uint64_t k = 0; k < outputs; ++k) {
+      spec.outputs.push_back({.size = Bytes{RandomBytes(rng, options)}, .shape = {}});
+    }
+    if (options.memory) {
+      spec.temp = Bytes{RandomBytes(rng, options)};
+      spec.persistent = Bytes{RandomBytes(rng, options)};
+    }
+    const std::uint64_t inputs = i == 0 ? 0 : rng.Below(options.max_inputs + 1);
+    for (std::uint64_t k = 0; k < inputs; ++k) {
+      const OpSpec& producer = specs[rng.Below(i)];
+      if (producer.outputs.empty()) continue;
+      spec.inputs.push_back(producer.name + ":" + std::to_string(rng.Below(producer.outputs.size())));
+    }
+    if (i > 0 && rng.Uniform() < options.control_probability) {
+      spec.control_inputs.push_back(specs[rng.Below(i)].name);
+    }
+    specs.push_back(std::move(spec));
+  }
+  rng.Shuffle(specs);  // the order in the file is no topological one either
+  GraphBuilder builder("random");
+  for (OpSpec& spec : specs) builder.Add(std::move(spec));
+  return builder.Build();
+}
+
+Placement RandomPlacement(Rng& rng, const Graph& graph, const Cluster& cluster, const CostTable& costs) {
+  const std::size_t devices = cluster.num_devices();
+  std::vector<char> allowed(graph.num_ops() * devices, 1);  // by colocation class
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId id = MakeId<OpId>(i);
+    for (std::size_t d = 0; d < devices; ++d) {
+      if (!costs.Allowed(id, MakeId<DeviceId>(d))) allowed[Index(graph.colocation_class(id)) * devices + d] = 0;
+    }
+  }
+  Placement placement(graph.num_ops());
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId id = MakeId<OpId>(i);
+    const OpId first = graph.colocation_class(id);
+    if (first != id) {
+      placement[id] = placement[first];
+      continue;
+    }
+    std::vector<DeviceId> choices;
+    for (std::size_t d = 0; d < devices; ++d) {
+      if (allowed[i * devices + d] != 0) choices.push_back(MakeId<DeviceId>(d));
+    }
+    placement[id] = choices[rng.Below(choices.size())];
+  }
+  return placement;
+}
+
+}  // namespace emplace::testing

@@ -1,0 +1,22 @@
+#ifndef EMPLACE_SIM_ENGINES_FIFO_H_
+#define EMPLACE_SIM_ENGINES_FIFO_H_
+
+#include <memory>
+
+#include "sim/simulator.h"
+
+namespace emplace {
+
+// The default engine, exactly as simulator.md section 1: each device runs one op at a time and has one outgoing
+// first-in first-out channel (or one per destination); a tensor is sent once to each device that reads it; times are
+// whole nanoseconds.
+//
+// Method: the start of an op is the only event (rule 5 of section 1), since its end and the arrival of all its
+// transfers are known then. Cost O((edges + transfers) + ops * (devices + log ops)), and in practice a small constant
+// per op: tests/bench/README.md.
+std::unique_ptr<Simulator::Engine> MakeFifoEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                                  const SimOptions& options);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_ENGINES_FIFO_H_

@@ -1,0 +1,131 @@
+#ifndef EMPLACE_SIM_ENGINES_FIFO_MODEL_H_
+#define EMPLACE_SIM_ENGINES_FIFO_MODEL_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/cluster.h"
+#include "sim/cost_model.h"
+#include "sim/engines/ready_queues.h"
+#include "sim/graph.h"
+#include "sim/simulator.h"
+#include "sim/units.h"
+
+namespace emplace::fifo {
+
+// Everything of a problem that does not depend on the placement, in flat arrays of integers. All times in ns.
+struct Model {
+  Model(const Graph& graph, const Cluster& cluster, const CostTable& costs);
+
+  std::size_t num_ops = 0;
+  std::size_t num_devices = 0;
+  std::size_t num_kinds = 0;
+  bool channel_per_pair = false;
+
+  // What an op does when it starts, at program[program_begin[op]]:
+  //   2 * (number of tensors that someone reads) + (1 if ops wait for it without reading)
+  //   for each such tensor: its id, the number of ops that read it, these ops
+  //   if someone waits: their number, these ops
+  std::vector<std::uint32_t> program;
+  std::vector<std::uint32_t> program_begin;
+  std::vector<std::uint32_t> num_waits;  // [num_ops]: (tensor, reader) pairs and control edges that end here
+  std::vector<std::int64_t> op_time;     // [num_kinds][num_ops]; -1 where it may not run
+  std::vector<std::uint32_t> kind_of;    // [num_devices]
+  std::vector<std::int64_t> op_gap;      // [num_devices]
+
+  // An ordered pair of devices.
+  struct Pair {
+    std::int64_t latency = 0;
+    std::int64_t gap = 0;
+    std::uint32_t rate_class = 0;  // which column of transfer_time
+    bool exists = false;
+  };
+  std::vector<Pair> pairs;            // [num_devices][num_devices]
+  std::vector<BytesPerSecond> rates;  // by rate class
+  // [rate classes][num_tensors], without latency; empty where that would be a very large table.
+  std::vector<std::int64_t> transfer_time;
+  std::vector<std::int64_t> tensor_bytes;  // [num_tensors]
+  std::size_t num_tensors = 0;
+  std::size_t max_transfers = 0;  // (tensor, destination) pairs that any placement can have
+
+  // Memory.
+  std::vector<std::int64_t> start_bytes;   // [num_ops]: temporary and outputs, allocated at its start
+  std::vector<std::int64_t> temp_bytes;    // [num_ops]
+  std::vector<std::int64_t> unread_bytes;  // [num_ops]: outputs without readers, freed at its end
+  std::vector<std::int64_t> persistent;    // [num_ops]
+  std::vector<std::int64_t> capacity;      // [num_devices]; the largest integer where there is no limit
+
+  std::int64_t TransferTime(std::uint32_t rate_class, std::uint32_t tensor) const {
+    if (!transfer_time.empty()) [[likely]]
+      return transfer_time[rate_class * num_tensors + tensor];
+    return TransferDuration({tensor_bytes[tensor]}, rates[rate_class]).count();
+  }
+};
+
+// One transfer of a run, in the order in which they are queued.
+struct SentTensor {
+  std::int64_t start = 0;
+  std::int64_t arrival = 0;
+  std::uint32_t tensor = 0;
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+};
+
+// An op that started on a device, in start order.
+struct Started {
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+  std::uint32_t op = 0;
+};
+
+// What changes during a run, of one op: one cache line holds four.
+struct OpState {
+  std::int64_t time = 0;    // ready so far; its end once it has started
+  std::uint32_t waits = 0;  // inputs that have not been produced
+  std::uint32_t device = 0;
+};
+
+struct RunWorkspace : Simulator::Workspace {
+  explicit RunWorkspace(const Model& model);
+
+  std::vector<OpState> ops;
+  __extension__ using Entry = unsigned __int128;  // (ready time, op id)
+  ReadyQueues<Entry> ready;
+  std::vector<std::int64_t> device_free;    // [num_devices]
+  std::vector<std::int64_t> next_start;     // [num_devices]: of the front of its queue
+  std::vector<std::int64_t> channel_free;   // [num_devices], or [num_devices][num_devices] per pair
+  std::vector<std::int64_t> arrival;        // [num_devices], scratch of one tensor
+  std::vector<std::uint64_t> destinations;  // bit set of devices, scratch of one tensor
+  // Filled where memory or a timeline is asked for:
+  std::vector<Started> started;  // all ops in start order
+  std::vector<SentTensor> sent;
+  // Scratch of the peak computation (fifo_memory.cc).
+  struct Change {
+    std::int64_t time = 0;
+    std::int64_t bytes = 0;
+  };
+  // Rows of changes, each in time order: row r is values[begin[r]] to values[end[r]].
+  struct Rows {
+    std::vector<Change> values;
+    std::vector<std::uint32_t> begin;
+    std::vector<std::uint32_t> end;
+  };
+  Rows received;                            // a row for each (destination, source): transfers that start
+  Rows released;                            // a row for each source: home copies freed by an arrival
+  std::vector<std::int64_t> freed_at_end;   // [num_ops]
+  std::vector<Started> by_device;           // started, device by device
+  std::vector<std::uint32_t> device_begin;  // [num_devices + 1] into by_device
+  std::vector<std::int64_t> last_end;       // [num_devices], of one tensor's readers
+  std::vector<std::uint32_t> last_reader;   // [num_devices]
+};
+
+// Fills result->peak_memory and fits_memory from a run whose `started`, `sent` and `ops` are filled (simulator.md 1.7).
+void ComputePeaks(const Model& model, RunWorkspace& workspace, StepResult* result);
+
+// Appends the memory samples of such a run.
+void AppendMemorySamples(const Model& model, RunWorkspace& workspace, Timeline* timeline);
+
+}  // namespace emplace::fifo
+
+#endif  // EMPLACE_SIM_ENGINES_FIFO_MODEL_H_

@@ -1,0 +1,63 @@
+#include "sim/simulator.h"
+
+#include <array>
+#include <utility>
+
+#include "sim/check.h"
+#include "sim/engines/fifo.h"
+#include "sim/engines/placeto_reference.h"
+
+namespace emplace {
+namespace {
+
+std::unique_ptr<Simulator::Engine> MakeEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                              const SimOptions& options) {
+  EMPLACE_CHECK_EQ(costs.num_ops(), graph.num_ops());
+  std::string known;
+  for (const EngineEntry& entry : AllEngines()) {
+    if (entry.name == options.engine) return entry.make(graph, cluster, costs, options);
+    known.append(known.empty() ? "" : ", ").append(entry.name);
+  }
+  throw InputError("", "unknown engine \"" + options.engine + "\" (" + known + ")");
+}
+
+}  // namespace
+
+Simulator::Simulator(const Graph& graph, const Cluster& cluster, const CostTable& costs, const SimOptions& options)
+    : options_(options), engine_(MakeEngine(graph, cluster, costs, options)) {}
+Simulator::~Simulator() = default;
+Simulator::Simulator(Simulator&&) noexcept = default;
+Simulator& Simulator::operator=(Simulator&&) noexcept = default;
+
+std::unique_ptr<Simulator::Workspace> Simulator::MakeWorkspace() const { return engine_->MakeWorkspace(); }
+
+void Simulator::Run(std::span<const DeviceId> placement, Workspace& workspace, StepResult* result) const {
+  engine_->Run(placement, workspace, result, nullptr);
+}
+
+StepResult Simulator::Run(const Placement& placement) const {
+  StepResult result;
+  const auto workspace = MakeWorkspace();
+  engine_->Run(placement.devices(), *workspace, &result, nullptr);
+  return result;
+}
+
+Timeline Simulator::Record(const Placement& placement) const {
+  StepResult result;
+  Timeline timeline;
+  const auto workspace = MakeWorkspace();
+  engine_->Run(placement.devices(), *workspace, &result, &timeline);
+  return timeline;
+}
+
+std::span<const EngineEntry> AllEngines() {
+  static constexpr std::array<EngineEntry, 2> kEngines = {{
+      {"fifo", "One op at a time per device, one outgoing channel per device, integer nanoseconds (default).",
+       "emplace; README, section Exactness", MakeFifoEngine},
+      {"placeto-reference", "The published Placeto / Park simulator's answers, bit for bit.",
+       "Addanki et al. 2019, Placeto, A.5; park-project/park tf_placement_sim", MakePlacetoReferenceEngine},
+  }};
+  return kEngines;
+}
+
+}  // namespace emplace

@@ -1,0 +1,211 @@
+#include "tests/testing/reference_simulator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace emplace::testing {
+namespace {
+
+std::int64_t Nanoseconds(double micros) { return static_cast<std::int64_t>(std::floor(micros * 1000.0 + 0.5)); }
+
+// size / bandwidth in ns, to the nearest, halves up: long division, digit by digit, so that nothing overflows.
+std::int64_t DividedSlowly(std::int64_t bytes, std::int64_t bytes_per_s) {
+  std::int64_t quotient = bytes / bytes_per_s;
+  std::int64_t rest = bytes % bytes_per_s;
+  for (int digit = 0; digit < 9; ++digit) {
+    std::int64_t next = 0;  // 10 * rest / bytes_per_s, by repeated subtraction
+    std::int64_t sum = 0;
+    for (int i = 0; i < 10; ++i) {
+      // sum += rest, modulo bytes_per_s, without passing 2^63.
+      if (sum >= bytes_per_s - rest) {
+        sum -= bytes_per_s - rest;
+        ++next;
+      } else {
+        sum += rest;
+      }
+    }
+    quotient = 10 * quotient + next;
+    rest = sum;
+  }
+  return quotient + (rest >= bytes_per_s - rest ? 1 : 0);
+}
+
+struct Interval {
+  DeviceId device{};
+  std::int64_t from = 0;
+  std::int64_t to = 0;
+  std::int64_t bytes = 0;
+};
+
+class Reference {
+ public:
+  Reference(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Placement& placement)
+      : graph_(graph), cluster_(cluster), costs_(costs), placement_(placement) {}
+
+  ReferenceResult Run() {
+    const std::size_t n = graph_.num_ops();
+    for (std::size_t started = 0; started < n; ++started) StartNext();
+    ReferenceResult result;
+    for (std::size_t i = 0; i < n; ++i) {
+      result.start_ns.push_back(start_.at(MakeId<OpId>(i)));
+      result.step_time_ns = std::max(result.step_time_ns, End(MakeId<OpId>(i)));
+    }
+    for (std::size_t d = 0; d < cluster_.num_devices(); ++d) result.peak_bytes.push_back(Peak(MakeId<DeviceId>(d)));
+    return result;
+  }
+
+ private:
+  std::int64_t Time(OpId op) const { return Nanoseconds(costs_.Micros(op, placement_[op])); }
+  std::int64_t End(OpId op) const { return start_.at(op) + Time(op); }
+  bool Started(OpId op) const { return start_.count(op) != 0; }
+
+  bool ProducersStarted(OpId op) const {
+    for (const TensorId input : graph_.inputs(op)) {
+      if (!Started(graph_.tensor(input).producer)) return false;
+    }
+    for (const OpId producer : graph_.control_inputs(op)) {
+      if (!Started(producer)) return false;
+    }
+    return true;
+  }
+
+  std::int64_t ReadyTime(OpId op) const {
+    std::int64_t ready = 0;
+    for (const TensorId input : graph_.inputs(op)) {
+      const OpId producer = graph_.tensor(input).producer;
+      ready = std::max(
+          ready, placement_[producer] == placement_[op] ? End(producer) : arrival_.at({input, placement_[op]}).second);
+    }
+    for (const OpId producer : graph_.control_inputs(op)) {
+      const bool local = placement_[producer] == placement_[op];
+      const std::int64_t latency =
+          local ? 0 : Nanoseconds(cluster_.link(placement_[producer], placement_[op]).latency_micros);
+      ready = std::max(ready, End(producer) + latency);
+    }
+    return ready;
+  }
+
+  // Rule 5, word by word.
+  void StartNext() {
+    std::optional<std::pair<std::int64_t, OpId>> next;
+    for (std::size_t d = 0; d < cluster_.num_devices(); ++d) {
+      const DeviceId device = MakeId<DeviceId>(d);
+      std::optional<std::pair<std::int64_t, OpId>> candidate;
+      for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
+        const OpId op = MakeId<OpId>(i);
+        if (Started(op) || placement_[op] != device || !ProducersStarted(op)) continue;
+        const auto key = std::make_pair(ReadyTime(op), op);
+        if (!candidate || key < *candidate) candidate = key;
+      }
+      if (!candidate) continue;
+      const std::int64_t start = std::max(candidate->first, device_free_[device]);
+      if (!next || start < next->first) next = {start, candidate->second};
+    }
+    Start(next->second, next->first);
+  }
+
+  void Start(OpId op, std::int64_t start) {
+    const DeviceId device = placement_[op];
+    start_[op] = start;
+    const std::int64_t gap = Nanoseconds(cluster_.device(device).op_gap_micros);
+    device_free_[device] = End(op) + (Time(op) == 0 ? 0 : gap);
+    for (std::size_t k = 0; k < graph_.num_outputs(op); ++k) {
+      const TensorId tensor = MakeId<TensorId>(Index(graph_.first_output(op)) + k);
+      for (std::size_t d = 0; d < cluster_.num_devices(); ++d) {
+        const DeviceId to = MakeId<DeviceId>(d);
+        if (to != device && IsReadOn(tensor, to)) Send(tensor, device, to, End(op));
+      }
+    }
+  }
+
+  bool IsReadOn(TensorId tensor, DeviceId device) const {
+    for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
+      const auto inputs = graph_.inputs(MakeId<OpId>(i));
+      if (placement_[MakeId<OpId>(i)] != device) continue;
+      if (std::find(inputs.begin(), inputs.end(), tensor) != inputs.end()) return true;
+    }
+    return false;
+  }
+
+  void Send(TensorId tensor, DeviceId from, DeviceId to, std::int64_t queued) {
+    const Link& link = cluster_.link(from, to);
+    const auto rate = static_cast<std::int64_t>(std::floor(link.bandwidth_gb_per_s * 1e9 + 0.5));
+    const auto channel = std::make_pair(from, cluster_.channels() == Channels::kPerPair ? to : from);
+    const std::int64_t start = std::max(queued, channel_free_[channel]);
+    const std::int64_t arrival =
+        start + Nanoseconds(link.latency_micros) + DividedSlowly(graph_.tensor(tensor).size.count, rate);
+    channel_free_[channel] = arrival + Nanoseconds(link.gap_micros);
+    arrival_[{tensor, to}] = {start, arrival};
+  }
+
+  std::vector<Interval> Allocations() const {
+    std::vector<Interval> all;
+    for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
+      const OpId op = MakeId<OpId>(i);
+      const DeviceId device = placement_[op];
+      all.push_back({device, start_.at(op), End(op), graph_.op(op).temp.count});
+      for (std::size_t k = 0; k < graph_.num_outputs(op); ++k) {
+        const TensorId tensor = MakeId<TensorId>(Index(graph_.first_output(op)) + k);
+        const std::int64_t bytes = graph_.tensor(tensor).size.count;
+        std::int64_t home_until = std::max(End(op), LastReaderEnd(tensor, device));
+        for (const auto& [key, sent] : arrival_) {
+          if (key.first != tensor) continue;
+          home_until = std::max(home_until, sent.second);
+          all.push_back({key.second, sent.first, LastReaderEnd(tensor, key.second), bytes});
+        }
+        all.push_back({device, start_.at(op), home_until, bytes});
+      }
+    }
+    return all;
+  }
+
+  std::int64_t LastReaderEnd(TensorId tensor, DeviceId device) const {
+    std::int64_t last = 0;
+    for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
+      const OpId op = MakeId<OpId>(i);
+      const auto inputs = graph_.inputs(op);
+      if (placement_[op] != device || std::find(inputs.begin(), inputs.end(), tensor) == inputs.end()) continue;
+      last = std::max(last, End(op));
+    }
+    return last;
+  }
+
+  std::int64_t Peak(DeviceId device) const {
+    std::int64_t persistent = 0;
+    for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
+      if (placement_[MakeId<OpId>(i)] == device) persistent += graph_.op(MakeId<OpId>(i)).persistent.count;
+    }
+    std::int64_t peak = 0;
+    const std::vector<Interval> all = Allocations();
+    for (const Interval& at : all) {
+      if (at.device != device) continue;
+      std::int64_t sum = 0;
+      for (const Interval& other : all) {
+        if (other.device == device && other.from <= at.from && at.from < other.to) sum += other.bytes;
+      }
+      peak = std::max(peak, sum);
+    }
+    return persistent + peak;
+  }
+
+  const Graph& graph_;
+  const Cluster& cluster_;
+  const CostTable& costs_;
+  const Placement& placement_;
+  std::map<OpId, std::int64_t> start_;
+  std::map<DeviceId, std::int64_t> device_free_;
+  std::map<std::pair<DeviceId, DeviceId>, std::int64_t> channel_free_;
+  std::map<std::pair<TensorId, DeviceId>, std::pair<std::int64_t, std::int64_t>> arrival_;  // start, arrival
+};
+
+}  // namespace
+
+ReferenceResult SimulateSlowly(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                               const Placement& placement) {
+  return Reference(graph, cluster, costs, placement).Run();
+}
+
+}  // namespace emplace::testing

@@ -1,0 +1,26 @@
+#ifndef EMPLACE_TESTS_TESTING_REFERENCE_SIMULATOR_H_
+#define EMPLACE_TESTS_TESTING_REFERENCE_SIMULATOR_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/cluster.h"
+#include "sim/cost_model.h"
+#include "sim/graph.h"
+#include "sim/placement.h"
+
+namespace emplace::testing {
+
+// The semantics of engine `fifo`, written down as slowly and obviously as possible and sharing no code with it: rule 5
+// is a scan over all ops, memory a sum over all allocations at every allocation's start.
+struct ReferenceResult {
+  std::int64_t step_time_ns = 0;
+  std::vector<std::int64_t> start_ns;    // [num_ops]
+  std::vector<std::int64_t> peak_bytes;  // [num_devices]
+};
+ReferenceResult SimulateSlowly(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                               const Placement& placement);
+
+}  // namespace emplace::testing
+
+#endif  // EMPLACE_TESTS_TESTING_REFERENCE_SIMULATOR_H_

@@ -46,13 +46,15 @@ void ReadMadeGraph(const json& file, ReferenceCase* reference) {
   for (const json& op : file.at("ops")) {
     OpSpec spec = MakeOp(op.at("name"), op.at("cost_us"), {}, op.at("outputs"));
     spec.kind = op.at("op");
+    // Of several mentions of one producer the last counts, control or data; in graph.json control inputs come last.
+    std::map<std::string, std::string> last_mention;
     for (const json& input : op.at("inputs")) {
       const auto text = input.get<std::string>();
-      if (text.front() == '^') {
-        spec.control_inputs.push_back(text.substr(1));
-      } else {
-        spec.inputs.push_back(text);
-      }
+      const std::size_t begin = text.front() == '^' ? 1 : 0;
+      last_mention[text.substr(begin, text.find(':') - begin)] = text;
+    }
+    for (const auto& [producer, text] : last_mention) {
+      (text.front() == '^' ? spec.control_inputs : spec.inputs).push_back(text.front() == '^' ? producer : text);
     }
     specs.push_back(std::move(spec));
   }

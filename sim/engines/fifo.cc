@@ -25,7 +25,13 @@ std::uint32_t OpOf(RunWorkspace::Entry entry) { return static_cast<std::uint32_t
 template <bool kRecord, bool kPairs, bool kMany>
 class Run {
  public:
-  Run(const Model& model, RunWorkspace& workspace) : model_(model), w_(workspace), d_(model.num_devices) {}
+  Run(const Model& model, RunWorkspace& workspace)
+      : model_(model),
+        w_(workspace),
+        ops_(workspace.ops.data()),
+        arrival_(workspace.arrival.data()),
+        ready_(workspace.now_ready.data()),
+        d_(model.num_devices) {}
 
   // The step time in ns.
   std::int64_t Simulate(std::span<const DeviceId> placement) {
@@ -59,7 +65,7 @@ class Run {
     for (std::size_t i = 0; i < model_.num_ops; ++i) {
       const auto device = static_cast<std::uint32_t>(placement[i]);
       EMPLACE_DCHECK(device < d_ && model_.op_time[model_.kind_of[device] * model_.num_ops + i] >= 0);
-      w_.ops[i] = {0, model_.num_waits[i], device};
+      ops_[i] = {0, model_.num_waits[i], device};
       if (model_.num_waits[i] == 0) MakeReady(device, 0, static_cast<std::uint32_t>(i));
     }
   }
@@ -80,47 +86,51 @@ class Run {
     const std::int64_t time = model_.op_time[model_.kind_of[device] * model_.num_ops + op];
     const std::int64_t end = start + time;
     w_.device_free[device] = end + (time != 0 ? model_.op_gap[device] : 0);
-    w_.ops[op].time = end;
+    ops_[op].time = end;
     if constexpr (kRecord) w_.started.push_back({start, end, op});
-    if (w_.ready.empty(device)) {
-      w_.next_start[device] = kNever;
-    } else {
-      UpdateNextStart(device);
-    }
+    w_.next_start[device] = kNever;
+    if (!w_.ready.empty(device)) UpdateNextStart(device);
 
     const std::uint32_t* word = &model_.program[model_.program_begin[op]];
     const std::uint32_t head = *word++;
-    w_.arrival[device] = end;
+    arrival_[device] = end;
+    std::size_t num_ready = 0;
     for (std::uint32_t k = head / 2; k > 0; --k) {
       const std::uint32_t tensor = *word++;
       const std::uint32_t count = *word++;
       Send(device, end, tensor, {word, count});
-      for (std::uint32_t i = 0; i < count; ++i) Arrive(word[i], w_.arrival[w_.ops[word[i]].device]);
+      for (std::uint32_t i = 0; i < count; ++i) {
+        num_ready = Arrive(word[i], arrival_[ops_[word[i]].device], num_ready);
+      }
       word += count;
     }
     if ((head & 1U) != 0) {
       const std::uint32_t count = *word++;
       for (std::uint32_t i = 0; i < count; ++i) {
-        const std::uint32_t to = w_.ops[word[i]].device;
-        Arrive(word[i], end + (to == device ? 0 : model_.pairs[device * d_ + to].latency));
+        const std::uint32_t to = ops_[word[i]].device;
+        num_ready = Arrive(word[i], end + (to == device ? 0 : model_.pairs[device * d_ + to].latency), num_ready);
       }
     }
+    for (std::size_t i = 0; i < num_ready; ++i) MakeReady(ops_[ready_[i]].device, ops_[ready_[i]].time, ready_[i]);
     return end;
   }
 
-  void Arrive(std::uint32_t op, std::int64_t when) {
-    OpState& state = w_.ops[op];
+  // Ops that have all their inputs gather in ready_[0 .. num_ready), and are queued together when all is sent: whether
+  // an input was the last is a coin toss that no branch predictor wins, so there is no branch on it.
+  std::size_t Arrive(std::uint32_t op, std::int64_t when, std::size_t num_ready) {
+    OpState& state = ops_[op];
     state.time = std::max(state.time, when);
-    if (--state.waits == 0) MakeReady(state.device, state.time, op);
+    ready_[num_ready] = op;
+    return num_ready + (--state.waits == 0 ? 1 : 0);
   }
 
-  // Queues the tensor's transfers, one to each other device that reads it, in the order of devices; w_.arrival[d] is
+  // Queues the tensor's transfers, one to each other device that reads it, in the order of devices; arrival_[d] is
   // when it is there.
   void Send(std::size_t from, std::int64_t end, std::uint32_t tensor, std::span<const std::uint32_t> readers) {
     if constexpr (kMany) {
       std::fill(w_.destinations.begin(), w_.destinations.end(), 0);
       for (const std::uint32_t reader : readers) {
-        const std::uint32_t to = w_.ops[reader].device;
+        const std::uint32_t to = ops_[reader].device;
         w_.destinations[to / 64] |= std::uint64_t{1} << (to % 64);
       }
       w_.destinations[from / 64] &= ~(std::uint64_t{1} << (from % 64));
@@ -129,7 +139,7 @@ class Run {
       }
     } else {
       std::uint64_t destinations = 0;
-      for (const std::uint32_t reader : readers) destinations |= std::uint64_t{1} << w_.ops[reader].device;
+      for (const std::uint32_t reader : readers) destinations |= std::uint64_t{1} << ops_[reader].device;
       SendAll(from, end, tensor, destinations & ~(std::uint64_t{1} << from), 0);
     }
   }
@@ -144,7 +154,7 @@ class Run {
       const std::int64_t start = std::max(end, channel);
       const std::int64_t arrival = start + pair.latency + model_.TransferTime(pair.rate_class, tensor);
       channel = arrival + pair.gap;
-      w_.arrival[to] = arrival;
+      arrival_[to] = arrival;
       if constexpr (kRecord) {
         w_.sent.push_back({start, arrival, tensor, static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to)});
       }
@@ -153,6 +163,9 @@ class Run {
 
   const Model& model_;
   RunWorkspace& w_;
+  OpState* const ops_;
+  std::int64_t* const arrival_;
+  std::uint32_t* const ready_;
   const std::size_t d_;
 };
 

@@ -111,7 +111,8 @@ RunWorkspace::RunWorkspace(const Model& model)
       next_start(model.num_devices),
       channel_free(model.channel_per_pair ? model.num_devices * model.num_devices : model.num_devices),
       arrival(model.num_devices),
-      destinations((model.num_devices + 63) / 64) {
+      destinations((model.num_devices + 63) / 64),
+      now_ready(model.num_ops + 1) {
   ready.Prepare(model.num_ops, model.num_devices);
 }
 

@@ -97,6 +97,7 @@ struct RunWorkspace : Simulator::Workspace {
   std::vector<std::int64_t> channel_free;   // [num_devices], or [num_devices][num_devices] per pair
   std::vector<std::int64_t> arrival;        // [num_devices], scratch of one tensor
   std::vector<std::uint64_t> destinations;  // bit set of devices, scratch of one tensor
+  std::vector<std::uint32_t> now_ready;     // [num_ops + 1], scratch of one op
   // Filled where memory or a timeline is asked for:
   std::vector<Started> started;  // all ops in start order
   std::vector<SentTensor> sent;

@@ -16,9 +16,9 @@ namespace emplace {
 
 // One priority queue per device of the ops that wait to run there; the smallest entry is the front.
 //
-// Nearly always a queue is short and a new entry belongs near its end, so the kSorted smallest entries stand sorted
-// in an array; what does not fit waits in a binary heap behind it. The heap bounds the one bad case: thousands of ops
-// that wait for a backlogged channel while others are inserted in front of them.
+// Nearly always a new entry belongs near the end of its queue, now and then at its front: so the kSorted smallest
+// entries stand sorted in an array with room at both ends, and what does not fit waits in a binary heap behind it. The
+// heap bounds the one bad case: thousands of ops that wait for a backlogged channel.
 //
 // No memory is allocated after Prepare(): a queue never holds more entries than the ops placed on its device, so all
 // heaps share one array of num_ops entries, cut up when the first heap of a run is needed.
@@ -34,7 +34,10 @@ class ReadyQueues {
   void Reset(std::span<const DeviceId> placement) {
     placement_ = placement;
     heaps_are_cut_ = false;
-    for (Lane& lane : lanes_) lane.head = lane.size = lane.heap_size = 0;
+    for (Lane& lane : lanes_) {
+      lane.head = kSorted / 2;
+      lane.size = lane.heap_size = 0;
+    }
   }
 
   bool empty(std::size_t device) const { return lanes_[device].size == 0; }
@@ -59,7 +62,8 @@ class ReadyQueues {
   }
 
  private:
-  static constexpr std::uint32_t kSorted = 32;
+  static constexpr std::uint32_t kSorted = 128;
+  static constexpr std::uint32_t kNear = 8;
 
   struct Lane {
     std::uint32_t head = 0;       // of the sorted part
@@ -70,13 +74,41 @@ class ReadyQueues {
   };
 
   static void Insert(Lane& lane, const Entry& entry) {
-    if (lane.head + lane.size == lane.sorted.size()) [[unlikely]] {
-      std::copy_n(lane.sorted.begin() + lane.head, lane.size, lane.sorted.begin());
-      lane.head = 0;
+    Entry* const begin = lane.sorted.data() + lane.head;
+    Entry* const end = begin + lane.size;
+    if (end == lane.sorted.data() + lane.sorted.size()) [[unlikely]] {
+      InsertAnywhere(lane, entry);
+      return;
     }
-    std::uint32_t at = lane.head + lane.size;
-    for (; at > lane.head && entry < lane.sorted[at - 1]; --at) lane.sorted[at] = lane.sorted[at - 1];
-    lane.sorted[at] = entry;
+    Entry* const near = lane.size > kNear ? end - kNear : begin;
+    Entry* at = end;
+    for (; at > near && entry < at[-1]; --at) *at = at[-1];
+    if (at == near && near != begin) [[unlikely]] {
+      std::copy(near + 1, end + 1, near);  // back as it was
+      InsertAnywhere(lane, entry);
+      return;
+    }
+    *at = entry;
+    ++lane.size;
+  }
+
+  // At the front for nothing, elsewhere by moving the entries behind it.
+  static void InsertAnywhere(Lane& lane, const Entry& entry) {
+    if (lane.head > 0 && (lane.size == 0 || entry < lane.sorted[lane.head])) {
+      lane.sorted[--lane.head] = entry;
+      ++lane.size;
+      return;
+    }
+    // Back to the middle of the array, which leaves room at both ends; then in its place.
+    Entry* begin = lane.sorted.data() + lane.head;
+    Entry* const middle = lane.sorted.data() + kSorted / 2;
+    if (begin > middle) std::copy(begin, begin + lane.size, middle);
+    if (begin < middle) std::copy_backward(begin, begin + lane.size, middle + lane.size);
+    begin = middle;
+    lane.head = kSorted / 2;
+    Entry* const at = std::upper_bound(begin, begin + lane.size, entry);
+    std::copy_backward(at, begin + lane.size, begin + lane.size + 1);
+    *at = entry;
     ++lane.size;
   }
 
@@ -98,11 +130,12 @@ class ReadyQueues {
     std::push_heap(lane.heap, lane.heap + lane.heap_size, std::greater<>());
   }
 
+  // Half full, so that entries can come in front without pushing others back into the heap.
   static void Refill(Lane& lane) {
-    lane.head = 0;
-    while (lane.size < kSorted && lane.heap_size != 0) {
+    lane.head = kSorted / 2;
+    while (lane.size < kSorted / 2 && lane.heap_size != 0) {
       std::pop_heap(lane.heap, lane.heap + lane.heap_size, std::greater<>());
-      lane.sorted[lane.size++] = lane.heap[--lane.heap_size];
+      lane.sorted[lane.head + lane.size++] = lane.heap[--lane.heap_size];
     }
   }
 

@@ -1,0 +1,94 @@
+#include "datasets/builder.h"
+
+#include <algorithm>
+
+#include "sim/check.h"
+#include "sim/op_catalog.h"
+
+namespace emplace {
+
+NetworkBuilder::Scope::Scope(NetworkBuilder& builder, std::string path, std::string layer)
+    : builder_(builder),
+      outer_path_(std::exchange(builder.path_, std::move(path))),
+      outer_layer_(std::exchange(builder.layer_, std::move(layer))) {}
+
+NetworkBuilder::Scope::~Scope() {
+  builder_.path_ = std::move(outer_path_);
+  builder_.layer_ = std::move(outer_layer_);
+}
+
+std::vector<Value> NetworkBuilder::Add(Node node, std::vector<Output> outputs) {
+  EMPLACE_CHECK(FindOpKind(node.kind) != nullptr);
+  const bool trained = node.trainable || std::any_of(node.inputs.begin(), node.inputs.end(),
+                                                     [this](Value input) { return values_[input.id].trained; });
+  node.outputs.clear();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    node.outputs.push_back({static_cast<std::uint32_t>(values_.size())});
+    values_.push_back(
+        {.producer = nodes_.size(), .output_index = i, .output = std::move(outputs[i]), .trained = trained});
+  }
+  nodes_.push_back(std::move(node));
+  return nodes_.back().outputs;
+}
+
+std::vector<Value> NetworkBuilder::Forward(std::string_view name, std::string_view kind, std::vector<Value> inputs,
+                                           std::vector<Output> outputs, std::string attrs) {
+  Node node;
+  node.name = path_ + std::string(name);
+  node.kind = kind;
+  node.attrs = std::move(attrs);
+  node.layer = layer_;
+  node.inputs = std::move(inputs);
+  return Add(std::move(node), std::move(outputs));
+}
+
+Value NetworkBuilder::Input(std::string_view name, DType dtype, Shape shape) {
+  return Forward(name, "input", {}, {{.dtype = dtype, .shape = std::move(shape)}}).front();
+}
+
+Value NetworkBuilder::Variable(std::string_view name, Shape shape, bool trainable) {
+  Node node;
+  node.name = path_ + std::string(name);
+  node.kind = "variable";
+  node.layer = layer_;
+  node.persistent = TensorBytes(DType::kF32, shape, node.name);
+  node.trainable = trainable;
+  if (trainable) num_parameters_ += node.persistent.count / ElementBytes(DType::kF32);
+  return Add(std::move(node), {{.dtype = DType::kF32, .shape = std::move(shape)}}).front();
+}
+
+Graph NetworkBuilder::Build() const {
+  std::vector<OpSpec> specs;
+  specs.reserve(nodes_.size());
+  for (const Node& node : nodes_) {
+    OpSpec spec;
+    spec.name = node.name;
+    spec.kind = node.kind;
+    for (const Value input : node.inputs) {
+      spec.inputs.push_back(nodes_[producer(input)].name + ":" + std::to_string(output_index(input)));
+    }
+    spec.control_inputs = node.control_inputs;
+    for (const Value output : node.outputs) {
+      spec.outputs.push_back({.size = std::nullopt, .dtype = dtype(output), .shape = shape(output)});
+    }
+    spec.attrs = node.attrs;
+    spec.persistent = node.persistent;
+    spec.pass = node.pass;
+    spec.layer = node.layer;
+    spec.colocate_with = node.colocate_with;
+    specs.push_back(std::move(spec));
+  }
+  // The catalogue's formulas read a graph, so build it once without FLOP.
+  GraphBuilder without_flop(name_);
+  for (const OpSpec& spec : specs) without_flop.Add(spec);
+  const Graph graph = without_flop.Build();
+  GraphBuilder builder(name_);
+  for (std::size_t position = 0; position < specs.size(); ++position) {
+    const OpId id = graph.file_order()[position];
+    specs[position].flop = FindOpKind(specs[position].kind)->work(graph, id).flop;
+    builder.Add(std::move(specs[position]));
+  }
+  return builder.Build();
+}
+
+}  // namespace emplace

@@ -1,0 +1,320 @@
+#include "datasets/gradients.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+using Output = NetworkBuilder::Output;
+using Node = NetworkBuilder::Node;
+
+// What a gradient rule works with: one forward op, and the gradients of its outputs.
+class Backward {
+ public:
+  Backward(NetworkBuilder& net, const Node& op, std::vector<Value> output_gradients)
+      : gradients(op.inputs.size()), net_(net), op_(op), output_gradients_(std::move(output_gradients)) {}
+
+  std::vector<Gradient> gradients;  // of the inputs, to be filled
+
+  Value x(std::size_t i) const { return op_.inputs[i]; }
+  Value y(std::size_t i) const { return op_.outputs[i]; }
+  std::size_t num_inputs() const { return op_.inputs.size(); }
+  std::size_t num_outputs() const { return op_.outputs.size(); }
+  bool Wanted(std::size_t i) const { return net_.trained(x(i)); }
+  const Shape& ShapeOf(Value value) const { return net_.shape(value); }
+  // The gradient of output i: zeros if nothing depends on it.
+  Value dy(std::size_t i) {
+    if (output_gradients_[i].exists()) return output_gradients_[i];
+    return Emit("fill", {}, {ShapeOf(y(i))}, fmt::format("fill{}", i)).front();
+  }
+
+  // Adds an op of the backward pass, with the forward op's attrs. Its name ends in `suffix`, or else its kind.
+  std::vector<Value> Emit(std::string_view kind, std::vector<Value> inputs, const std::vector<Shape>& shapes,
+                          std::string_view suffix = {}) {
+    Node node;
+    node.name = fmt::format("gradients/{}/{}", op_.name, suffix.empty() ? kind : suffix);
+    node.kind = kind;
+    if (kind != "fill" && kind != "broadcast_grad") node.attrs = op_.attrs;
+    node.layer = op_.layer;
+    node.pass = Pass::kBackward;
+    node.inputs = std::move(inputs);
+    std::vector<Output> outputs;
+    for (const Shape& shape : shapes) outputs.push_back({.shape = shape});
+    return net_.Add(std::move(node), std::move(outputs));
+  }
+  // The same for the gradient of input i, if it is wanted.
+  void EmitFor(std::size_t i, std::string_view kind, std::vector<Value> inputs, std::string_view suffix = {}) {
+    if (Wanted(i)) gradients[i].values = Emit(kind, std::move(inputs), {ShapeOf(x(i))}, suffix).front();
+  }
+  // Gives `gradient`, of the output's shape, to input i, summed over what was broadcast.
+  void EmitUnbroadcast(std::size_t i, Value gradient) {
+    if (!Wanted(i)) return;
+    const bool same = ShapeOf(x(i)) == ShapeOf(gradient);
+    gradients[i].values =
+        same ? gradient
+             : Emit("broadcast_grad", {gradient}, {ShapeOf(x(i))}, fmt::format("broadcast_grad{}", i)).front();
+  }
+  Gradient Sparse(std::string_view kind, std::vector<Value> inputs, std::int64_t count, std::int64_t width) {
+    Node node;
+    node.name = fmt::format("gradients/{}/{}", op_.name, kind);
+    node.kind = kind;
+    node.layer = op_.layer;
+    node.pass = Pass::kBackward;
+    node.inputs = std::move(inputs);
+    const std::vector<Value> outputs =
+        net_.Add(std::move(node), {{.shape = {count, width}}, {.dtype = DType::kI32, .shape = {count}}});
+    return {.values = outputs[0], .rows = outputs[1]};
+  }
+
+ private:
+  NetworkBuilder& net_;
+  const Node& op_;
+  std::vector<Value> output_gradients_;
+};
+
+// KIND_grad_input(w, dy) and KIND_grad_filter(x, dy)
+void Convolution(Backward& b, std::string_view grad_input, std::string_view grad_filter) {
+  b.EmitFor(0, grad_input, {b.x(1), b.dy(0)});
+  b.EmitFor(1, grad_filter, {b.x(0), b.dy(0)});
+}
+
+// KIND_a(dy, b) and KIND_b(a, dy)
+void Product(Backward& b, std::string_view grad_a, std::string_view grad_b) {
+  b.EmitFor(0, grad_a, {b.dy(0), b.x(1)});
+  b.EmitFor(1, grad_b, {b.x(0), b.dy(0)});
+}
+
+void BiasAdd(Backward& b) {
+  if (b.Wanted(0)) b.gradients[0].values = b.dy(0);
+  b.EmitFor(1, "bias_add_grad", {b.dy(0)});
+}
+
+void Add(Backward& b) {
+  for (const std::size_t i : {0U, 1U}) b.EmitUnbroadcast(i, b.dy(0));
+}
+
+void Sub(Backward& b) {
+  b.EmitUnbroadcast(0, b.dy(0));
+  if (b.Wanted(1)) b.EmitUnbroadcast(1, b.Emit("sub_grad", {b.dy(0)}, {b.ShapeOf(b.y(0))}).front());
+}
+
+void Mul(Backward& b) {
+  for (const std::size_t i : {0U, 1U}) {
+    if (!b.Wanted(i)) continue;
+    const std::string suffix = fmt::format("mul_grad{}", i);
+    b.EmitUnbroadcast(i, b.Emit("mul_grad", {b.dy(0), b.x(1 - i)}, {b.ShapeOf(b.y(0))}, suffix).front());
+  }
+}
+
+void Div(Backward& b) {
+  const Shape& shape = b.ShapeOf(b.y(0));
+  if (b.Wanted(0)) b.EmitUnbroadcast(0, b.Emit("div_grad_a", {b.dy(0), b.x(1)}, {shape}).front());
+  if (b.Wanted(1)) b.EmitUnbroadcast(1, b.Emit("div_grad_b", {b.dy(0), b.y(0), b.x(1)}, {shape}).front());
+}
+
+// Passed on as it is to every input.
+void AddN(Backward& b) {
+  for (std::size_t i = 0; i < b.num_inputs(); ++i) {
+    if (b.Wanted(i)) b.gradients[i].values = b.dy(0);
+  }
+}
+
+void BatchNorm(Backward& b) {
+  const bool scaled = b.num_inputs() == 3;
+  std::vector<Value> inputs = {b.dy(0), b.x(0), b.y(1), b.y(2)};
+  if (scaled) inputs.push_back(b.x(1));
+  std::vector<Shape> shapes;
+  for (std::size_t i = 0; i < b.num_inputs(); ++i) shapes.push_back(b.ShapeOf(b.x(i)));
+  const std::vector<Value> outputs = b.Emit("batch_norm_grad", std::move(inputs), shapes);
+  for (std::size_t i = 0; i < outputs.size(); ++i) b.gradients[i].values = outputs[i];
+}
+
+void LayerNorm(Backward& b) {
+  const std::vector<Value> outputs = b.Emit("layer_norm_grad", {b.dy(0), b.x(0), b.y(1), b.y(2), b.x(1)},
+                                            {b.ShapeOf(b.x(0)), b.ShapeOf(b.x(1)), b.ShapeOf(b.x(2))});
+  for (std::size_t i = 0; i < outputs.size(); ++i) b.gradients[i].values = outputs[i];
+}
+
+// One gradient in, a piece for each input out.
+void Scatter(Backward& b, std::string_view kind) {
+  std::vector<Shape> shapes;
+  for (std::size_t i = 0; i < b.num_inputs(); ++i) shapes.push_back(b.ShapeOf(b.x(i)));
+  const std::vector<Value> pieces = b.Emit(kind, {b.dy(0)}, shapes);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (b.Wanted(i)) b.gradients[i].values = pieces[i];
+  }
+}
+
+// A gradient of each output in, one out.
+void Collect(Backward& b, std::string_view kind) {
+  std::vector<Value> pieces;
+  for (std::size_t i = 0; i < b.num_outputs(); ++i) pieces.push_back(b.dy(i));
+  b.EmitFor(0, kind, std::move(pieces));
+}
+
+void Gather(Backward& b) {
+  std::int64_t count = 1;
+  for (const std::int64_t dim : b.ShapeOf(b.x(1))) count *= dim;
+  b.gradients[0] = b.Sparse("gather_grad", {b.dy(0), b.x(1)}, count, b.ShapeOf(b.x(0))[1]);
+}
+
+struct GradientRule {
+  std::string_view kind;
+  void (*add)(Backward& b);
+};
+
+constexpr GradientRule kRules[] = {
+    {"conv2d", [](Backward& b) { Convolution(b, "conv2d_grad_input", "conv2d_grad_filter"); }},
+    {"depthwise_conv2d",
+     [](Backward& b) { Convolution(b, "depthwise_conv2d_grad_input", "depthwise_conv2d_grad_filter"); }},
+    {"matmul", [](Backward& b) { Product(b, "matmul_grad_a", "matmul_grad_b"); }},
+    {"batch_matmul", [](Backward& b) { Product(b, "batch_matmul_grad_a", "batch_matmul_grad_b"); }},
+    {"bias_add", BiasAdd},
+    {"add", Add},
+    {"sub", Sub},
+    {"mul", Mul},
+    {"div", Div},
+    {"add_n", AddN},
+    {"scale", [](Backward& b) { b.EmitFor(0, "scale_grad", {b.dy(0)}); }},
+    {"relu",
+     [](Backward& b) {
+       b.EmitFor(0, "relu_grad", {b.dy(0), b.y(0)});
+     }},
+    {"sigmoid",
+     [](Backward& b) {
+       b.EmitFor(0, "sigmoid_grad", {b.dy(0), b.y(0)});
+     }},
+    {"tanh",
+     [](Backward& b) {
+       b.EmitFor(0, "tanh_grad", {b.dy(0), b.y(0)});
+     }},
+    {"gelu",
+     [](Backward& b) {
+       b.EmitFor(0, "gelu_grad", {b.dy(0), b.x(0)});
+     }},
+    {"dropout",
+     [](Backward& b) {
+       b.EmitFor(0, "dropout_grad", {b.dy(0), b.y(1)});
+     }},
+    {"softmax",
+     [](Backward& b) {
+       b.EmitFor(0, "softmax_grad", {b.dy(0), b.y(0)});
+     }},
+    {"softmax_cross_entropy",
+     [](Backward& b) {
+       b.EmitFor(0, "softmax_cross_entropy_grad", {b.dy(0), b.y(1), b.x(1)});
+     }},
+    {"batch_norm", BatchNorm},
+    {"layer_norm", LayerNorm},
+    {"max_pool",
+     [](Backward& b) {
+       b.EmitFor(0, "max_pool_grad", {b.dy(0), b.x(0), b.y(0)});
+     }},
+    {"avg_pool", [](Backward& b) { b.EmitFor(0, "avg_pool_grad", {b.dy(0)}); }},
+    {"concat", [](Backward& b) { Scatter(b, "concat_grad"); }},
+    {"stack", [](Backward& b) { Scatter(b, "stack_grad"); }},
+    {"split", [](Backward& b) { Collect(b, "split_grad"); }},
+    {"unstack", [](Backward& b) { Collect(b, "unstack_grad"); }},
+    {"slice", [](Backward& b) { b.EmitFor(0, "slice_grad", {b.dy(0)}); }},
+    {"pad", [](Backward& b) { b.EmitFor(0, "pad_grad", {b.dy(0)}); }},
+    {"transpose", [](Backward& b) { b.EmitFor(0, "transpose_grad", {b.dy(0)}); }},
+    {"reshape", [](Backward& b) { b.EmitFor(0, "reshape_grad", {b.dy(0)}); }},
+    {"gather", Gather},
+    {"reduce_sum", [](Backward& b) { b.EmitFor(0, "reduce_sum_grad", {b.dy(0)}); }},
+    {"reduce_mean", [](Backward& b) { b.EmitFor(0, "reduce_mean_grad", {b.dy(0)}); }},
+    {"reduce_max",
+     [](Backward& b) {
+       b.EmitFor(0, "reduce_max_grad", {b.dy(0), b.x(0), b.y(0)});
+     }},
+    {"l2_loss",
+     [](Backward& b) {
+       b.EmitFor(0, "l2_loss_grad", {b.dy(0), b.x(0)});
+     }},
+};
+
+Value JoinNode(NetworkBuilder& net, const Node& producer, std::string name, std::string_view kind, std::string attrs,
+               std::vector<Value> parts, Output output) {
+  Node node;
+  node.name = std::move(name);
+  node.kind = kind;
+  node.attrs = std::move(attrs);
+  node.layer = producer.layer;
+  node.pass = Pass::kBackward;
+  node.inputs = std::move(parts);
+  return net.Add(std::move(node), {std::move(output)}).front();
+}
+
+// Adds up the gradients of one tensor, which its consumers gave.
+Gradient Join(NetworkBuilder& net, Value value, const std::vector<Gradient>& parts) {
+  if (parts.empty()) return {};
+  if (parts.size() == 1) return parts.front();
+  const Node& producer = net.nodes()[net.producer(value)];
+  const std::string index = net.output_index(value) == 0 ? "" : std::to_string(net.output_index(value));
+  std::vector<Value> values;
+  std::vector<Value> rows;
+  std::int64_t num_rows = 0;
+  for (const Gradient& part : parts) {
+    values.push_back(part.values);
+    if (!part.rows.exists()) continue;
+    rows.push_back(part.rows);
+    num_rows += net.shape(part.rows)[0];
+  }
+  const std::string stem = "gradients/" + producer.name + "/";
+  if (rows.empty()) {
+    return {.values = JoinNode(net, producer, stem + "add_n" + index, "add_n", "", values, {.shape = net.shape(value)}),
+            .rows = {}};
+  }
+  EMPLACE_CHECK_EQ(rows.size(), values.size());  // no network reads one table both ways
+  const std::string axis = R"({"axis":0})";
+  return {.values = JoinNode(net, producer, stem + "concat_values", "concat", axis, values,
+                             {.shape = {num_rows, net.shape(value)[1]}}),
+          .rows = JoinNode(net, producer, stem + "concat_rows", "concat", axis, rows,
+                           {.dtype = DType::kI32, .shape = {num_rows}})};
+}
+
+}  // namespace
+
+std::vector<VariableGradient> AddGradients(NetworkBuilder& net, Value loss) {
+  EMPLACE_CHECK(net.shape(loss).empty() && net.trained(loss));
+  const std::size_t num_forward = net.nodes().size();
+  std::map<std::uint32_t, std::vector<Gradient>> arrived;  // by Value::id
+
+  const Node& last = net.nodes()[net.producer(loss)];
+  arrived[loss.id].push_back(
+      {.values = JoinNode(net, last, "gradients/" + last.name + "/fill", "fill", "", {}, {.shape = {}}), .rows = {}});
+
+  std::vector<VariableGradient> result;
+  for (std::size_t i = num_forward; i-- > 0;) {
+    const Node& op = net.nodes()[i];
+    std::vector<Value> output_gradients;
+    bool any = false;
+    for (const Value output : op.outputs) {
+      const Gradient joined = Join(net, output, arrived[output.id]);
+      any = any || joined.values.exists();
+      output_gradients.push_back(joined.values);
+      if (op.trainable && joined.values.exists()) result.push_back({output, joined});
+    }
+    if (!any || op.inputs.empty()) continue;
+    const auto rule = std::find_if(std::begin(kRules), std::end(kRules),
+                                   [&op](const GradientRule& row) { return row.kind == op.kind; });
+    EMPLACE_CHECK(rule != std::end(kRules));
+    Backward backward(net, op, std::move(output_gradients));
+    rule->add(backward);
+    for (std::size_t input = 0; input < op.inputs.size(); ++input) {
+      if (net.trained(op.inputs[input]) && backward.gradients[input].values.exists()) {
+        arrived[op.inputs[input].id].push_back(backward.gradients[input]);
+      }
+    }
+  }
+  std::reverse(result.begin(), result.end());
+  return result;
+}
+
+}  // namespace emplace

@@ -1,0 +1,123 @@
+#include "datasets/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "datasets/gradients.h"
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+using Output = NetworkBuilder::Output;
+using Node = NetworkBuilder::Node;
+
+// Tensors of state that each optimiser keeps, as large as the variable.
+struct Optimizer {
+  std::string_view name;
+  int slots;
+};
+constexpr std::array<Optimizer, 4> kOptimizers = {{{"sgd", 0}, {"momentum", 1}, {"rmsprop", 2}, {"adam", 2}}};
+
+// An op of the update pass in the layer of `owner`.
+std::vector<Value> Emit(NetworkBuilder& net, const Node& owner, std::string name, std::string_view kind,
+                        std::vector<Value> inputs, std::vector<Output> outputs) {
+  Node node;
+  node.name = std::move(name);
+  node.kind = kind;
+  node.layer = owner.layer;
+  node.pass = Pass::kUpdate;
+  node.inputs = std::move(inputs);
+  return net.Add(std::move(node), std::move(outputs));
+}
+
+void ClipGradients(NetworkBuilder& net, Value loss, std::vector<VariableGradient>& gradients) {
+  const auto name = [&net](Value variable) { return "update/" + net.nodes()[net.producer(variable)].name; };
+  std::vector<Value> norms;
+  for (const auto& [variable, gradient] : gradients) {
+    const Node& owner = net.nodes()[net.producer(variable)];
+    norms.push_back(
+        Emit(net, owner, name(variable) + "/l2_loss", "l2_loss", {gradient.values}, {{.shape = {}}}).front());
+  }
+  const Node& last = net.nodes()[net.producer(loss)];
+  const Value factor = Emit(net, last, "update/global_norm_scale", "global_norm_scale", norms, {{.shape = {}}}).front();
+  for (auto& [variable, gradient] : gradients) {
+    const Node& owner = net.nodes()[net.producer(variable)];
+    gradient.values = Emit(net, owner, name(variable) + "/clip", "scale", {gradient.values, factor},
+                           {{.shape = net.shape(gradient.values)}})
+                          .front();
+  }
+}
+
+std::string Update(NetworkBuilder& net, const VariableGradient& entry, const Optimizer& optimizer) {
+  const Node& variable = net.nodes()[net.producer(entry.variable)];
+  const bool sparse = entry.gradient.rows.exists();
+  Node node;
+  node.kind = sparse ? fmt::format("sparse_{}", optimizer.name) : std::string(optimizer.name);
+  node.name = fmt::format("update/{}/{}", variable.name, node.kind);
+  node.layer = variable.layer;
+  node.pass = Pass::kUpdate;
+  node.inputs = {entry.variable, entry.gradient.values};
+  if (sparse) node.inputs.push_back(entry.gradient.rows);
+  node.colocate_with = variable.name;
+  node.persistent = Bytes{optimizer.slots * variable.persistent.count};
+  const std::string name = node.name;
+  net.Add(std::move(node), {});
+  return name;
+}
+
+// The average is a variable of its own beside the trained one.
+void AverageVariable(NetworkBuilder& net, Value value, const std::string& after) {
+  const Node& variable = net.nodes()[net.producer(value)];
+  const Shape& shape = net.shape(value);
+  const auto emit = [&](std::string_view name, std::string_view kind, std::vector<Value> inputs,
+                        std::vector<Output> outputs, const std::string& control, Bytes persistent) {
+    Node node;
+    node.name = fmt::format("{}{}/{}", kind == "variable" ? "" : "update/", variable.name, name);
+    node.kind = kind;
+    if (kind == "scale") node.attrs = R"({"factor":0.0001})";
+    node.layer = variable.layer;
+    node.pass = kind == "variable" ? Pass::kForward : Pass::kUpdate;
+    node.inputs = std::move(inputs);
+    if (!control.empty()) node.control_inputs = {control};
+    node.colocate_with = variable.name;
+    node.persistent = persistent;
+    return net.Add(std::move(node), std::move(outputs));
+  };
+  const Value average = emit("average", "variable", {}, {{.shape = shape}}, "", variable.persistent).front();
+  const Value difference = emit("average/sub", "sub", {average, value}, {{.shape = shape}}, after, {}).front();
+  const Value step = emit("average/scale", "scale", {difference}, {{.shape = shape}}, "", {}).front();
+  emit("average/assign_sub", "assign_sub", {average, step}, {}, "", {});
+}
+
+}  // namespace
+
+const std::vector<std::string_view>& OptimizerNames() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (const Optimizer& optimizer : kOptimizers) all.push_back(optimizer.name);
+    return all;
+  }();
+  return names;
+}
+
+Graph BuildTrainingGraph(NetworkBuilder& net, Value loss, const TrainingOptions& options) {
+  const auto optimizer = std::find_if(kOptimizers.begin(), kOptimizers.end(),
+                                      [&options](const Optimizer& row) { return row.name == options.optimizer; });
+  EMPLACE_CHECK(optimizer != kOptimizers.end());
+  const auto trainable =
+      std::count_if(net.nodes().begin(), net.nodes().end(), [](const Node& node) { return node.trainable; });
+  std::vector<VariableGradient> gradients = AddGradients(net, loss);
+  EMPLACE_CHECK_EQ(static_cast<std::ptrdiff_t>(gradients.size()), trainable);
+  if (options.clip_gradients) ClipGradients(net, loss, gradients);
+  for (const VariableGradient& entry : gradients) {
+    const std::string update = Update(net, entry, *optimizer);
+    if (options.average_variables) AverageVariable(net, entry.variable, update);
+  }
+  return net.Build();
+}
+
+}  // namespace emplace

@@ -1,0 +1,31 @@
+#ifndef EMPLACE_DATASETS_TRAINING_H_
+#define EMPLACE_DATASETS_TRAINING_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "datasets/builder.h"
+
+namespace emplace {
+
+// How the variables are trained.
+struct TrainingOptions {
+  std::string optimizer = "sgd";  // one of OptimizerNames()
+  // Scale all gradients down to a global norm, as Pascanu et al. 2013, algorithm 1, do for each tensor: half the
+  // squared norm of each, one factor from all, one product each.
+  bool clip_gradients = false;
+  // Keep a running average a of each trained variable w for evaluation: a -= rate * (a - w) after each update.
+  bool average_variables = false;
+};
+// sgd, momentum, rmsprop, adam: kinds of the op catalogue, whose rows say the formulas.
+const std::vector<std::string_view>& OptimizerNames();
+
+// Adds the backward ops of `loss` and the update op of each trainable variable, and builds the graph of one training
+// step. An update is colocated with its variable, holds the optimiser's state as persistent bytes, and belongs to the
+// variable's layer; the clipping factor belongs to the loss's. Requires: every trainable variable reaches the loss.
+Graph BuildTrainingGraph(NetworkBuilder& net, Value loss, const TrainingOptions& options);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_DATASETS_TRAINING_H_

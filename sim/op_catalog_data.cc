@@ -1,0 +1,103 @@
+#include "sim/op_catalog_parts.h"
+#include "sim/op_view.h"
+
+namespace emplace {
+namespace {
+
+constexpr OpClass kClass = OpClass::kCopy;
+
+// Nothing runs: the data is there, or the op is another view of it.
+OpWork Nothing(const Graph&, OpId) { return {}; }
+
+OpWork View(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  view.ExpectCounts(1, 1);
+  view.Expect(Elements(view.in(0)) == Elements(view.out(0)), "as many elements out as in");
+  return {};
+}
+
+// Reads all inputs and writes all outputs once; as many elements go in as come out.
+OpWork Rearrange(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  double in = 0;
+  double out = 0;
+  for (std::size_t i = 0; i < view.num_inputs(); ++i) in += Elements(view.in(i));
+  for (std::size_t i = 0; i < view.num_outputs(); ++i) out += Elements(view.out(i));
+  view.Expect(view.num_inputs() > 0 && in == out, "as many elements out as in");
+  return MakeWork(kClass, 0, view.AllBytes());
+}
+
+OpWork Fill(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  view.ExpectCounts(0, 1);
+  return MakeWork(kClass, 0, view.out_bytes(0));
+}
+
+OpWork Slice(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  view.ExpectCounts(1, 1);
+  view.Expect(Elements(view.out(0)) <= Elements(view.in(0)), "a slice is no larger than its input");
+  return MakeWork(kClass, 0, 2 * view.out_bytes(0));
+}
+
+// The output is the larger one: zeros around the input. Pad and the gradient of slice.
+OpWork Widen(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  view.ExpectCounts(1, 1);
+  view.Expect(Elements(view.in(0)) <= Elements(view.out(0)), "the output is no smaller than the input");
+  return MakeWork(kClass, 0, view.AllBytes());
+}
+
+OpWork Gather(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  view.ExpectCounts(2, 1);
+  const ShapeView table = view.in(0);
+  view.ExpectRank(table, 2, "the table");
+  view.Expect(view.input_is_integer(1), "row numbers are integers");
+  view.Expect(Elements(view.out(0)) == Elements(view.in(1)) * static_cast<double>(table[1]), "one table row an index");
+  return MakeWork(OpClass::kGather, 0, view.in_bytes(1) + 2 * view.out_bytes(0));
+}
+
+OpWork GatherGrad(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  view.ExpectCounts(2, 2);
+  view.Expect(view.input_is_integer(1), "row numbers are integers");
+  view.ExpectRank(view.out(0), 2, "the row gradients");
+  view.ExpectSame(view.out(1), view.out(0).first(1), "one row number a row");
+  view.Expect(Elements(view.out(0)) == Elements(view.in(0)) && Elements(view.out(1)) == Elements(view.in(1)),
+              "one row an index");
+  return MakeWork(OpClass::kGather, Elements(view.in(0)), view.AllBytes());
+}
+
+constexpr OpKind kKinds[] = {
+    {"input", OpClass::kNone, "() -> data: 0; it is there when the step begins", Nothing},
+    {"variable", OpClass::kNone, "() -> weights: 0; they stay in memory", Nothing},
+    {"reshape", OpClass::kNone, "(x) -> y: 0; another view of the same bytes", View},
+    {"reshape_grad", OpClass::kNone, "(dy) -> dx: 0; another view of the same bytes", View},
+    {"fill", kClass, "() -> a constant: 0 flop; writes the output", Fill},
+    {"concat", kClass, "(tensors) -> one, along attr axis: 0 flop; reads and writes every byte", Rearrange},
+    {"concat_grad", kClass, "(dy) -> a piece for each input: 0 flop; reads and writes every byte", Rearrange},
+    {"split", kClass, "(x) -> pieces, along attr axis: 0 flop; reads and writes every byte", Rearrange},
+    {"split_grad", kClass, "(a gradient for each piece) -> dx: 0 flop; reads and writes every byte", Rearrange},
+    {"stack", kClass, "(tensors) -> one with a new axis: 0 flop; reads and writes every byte", Rearrange},
+    {"stack_grad", kClass, "(dy) -> a piece for each input: 0 flop; reads and writes every byte", Rearrange},
+    {"unstack", kClass, "(x) -> its pieces along attr axis: 0 flop; reads and writes every byte", Rearrange},
+    {"unstack_grad", kClass, "(a gradient for each piece) -> dx: 0 flop; reads and writes every byte", Rearrange},
+    {"transpose", kClass, "(x) -> y: 0 flop; reads x, writes y", Rearrange},
+    {"transpose_grad", kClass, "(dy) -> dx: 0 flop; reads dy, writes dx", Rearrange},
+    {"slice", kClass, "(x) -> y: 0 flop; reads only what it writes", Slice},
+    {"slice_grad", kClass, "(dy) -> dx: 0 flop; reads dy, writes dx, zeros around", Widen},
+    {"pad", kClass, "(x) -> y: 0 flop; reads x, writes y", Widen},
+    {"pad_grad", kClass, "(dy) -> dx: 0 flop; reads only what it writes", Slice},
+    {"gather", OpClass::kGather, "(table[V,H], n row numbers) -> rows: 0 flop; reads the n rows, not the table",
+     Gather},
+    {"gather_grad", OpClass::kGather,
+     "(dy, n row numbers) -> row gradients[n,H], their row numbers[n]: n*H; adds rows of equal number, at most all",
+     GatherGrad},
+};
+
+}  // namespace
+
+std::span<const OpKind> DataKinds() { return kKinds; }
+
+}  // namespace emplace

@@ -1,0 +1,82 @@
+#include <gmock/gmock.h>
+
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "datasets/dataset.h"
+#include "sim/check.h"
+#include "sim/graph_json.h"
+#include "tests/testing/training_graph.h"
+
+namespace emplace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Written(const Graph& graph) {
+  std::ostringstream out;
+  WriteGraph(out, graph);
+  return out.str();
+}
+
+// What every model must do, with its default options.
+class ModelContractTest : public ::testing::TestWithParam<ModelEntry> {
+ protected:
+  static Graph Make() { return MakeModel(GetParam().name); }
+};
+
+TEST_P(ModelContractTest, IsATrainingGraph) {
+  const Graph graph = Make();
+  EXPECT_EQ(graph.name(), GetParam().name);
+  CheckTrainingGraph(graph);
+}
+
+TEST_P(ModelContractTest, SameOptionsGiveTheSameBytes) { EXPECT_EQ(Written(Make()), Written(Make())); }
+
+TEST_P(ModelContractTest, SurvivesJsonToTheByte) {
+  const std::string text = Written(Make());
+  std::istringstream in(text);
+  EXPECT_EQ(Written(ReadGraph(in, "graph.json")), text);
+}
+
+TEST_P(ModelContractTest, RefusesAnUnknownOptionByName) {
+  try {
+    MakeModel(GetParam().name, {{"no_such_option", "1"}});
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no_such_option"));
+    EXPECT_THAT(error.what(), HasSubstr("batch"));  // what there is
+  }
+}
+
+TEST_P(ModelContractTest, HasAnOptimizerOption) {
+  const Graph graph = MakeModel(GetParam().name, {{"optimizer", "adam"}});
+  EXPECT_GT(TotalsOf(graph).kinds.count("adam"), 0U);
+  EXPECT_THROW(MakeModel(GetParam().name, {{"optimizer", "guessing"}}), InputError);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllModels, ModelContractTest, ::testing::ValuesIn(AllModels().begin(), AllModels().end()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(ModelRegistryTest, NamesAreUniqueAndEveryRowSaysItsSource) {
+  std::set<std::string_view> names;
+  for (const ModelEntry& model : AllModels()) {
+    EXPECT_TRUE(names.insert(model.name).second) << model.name;
+    EXPECT_FALSE(model.summary.empty());
+    EXPECT_FALSE(model.source.empty());
+    EXPECT_EQ(FindModel(model.name).make, model.make);
+  }
+}
+
+TEST(ModelRegistryTest, AnUnknownNameIsToldTheKnownOnes) {
+  try {
+    FindModel("lenet");
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "\"lenet\" is not a model (inception_v3, nmt)");
+  }
+}
+
+}  // namespace
+}  // namespace emplace::testing

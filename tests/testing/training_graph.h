@@ -1,0 +1,84 @@
+#ifndef EMPLACE_TESTS_TESTING_TRAINING_GRAPH_H_
+#define EMPLACE_TESTS_TESTING_TRAINING_GRAPH_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "datasets/dataset.h"
+#include "sim/graph.h"
+#include "sim/op_catalog.h"
+#include "sim/options.h"
+
+namespace emplace::testing {
+
+// The model's graph with options, e.g. MakeModel("nmt", {{"layers", "4"}}).
+inline Graph MakeModel(std::string_view name, const OptionMap& options = {}) {
+  OptionReader reader(options, std::string(name));
+  return FindModel(name).make(reader);
+}
+
+// Totals of a training graph.
+struct GraphTotals {
+  std::map<std::string, std::size_t, std::less<>> kinds;  // ops of each kind
+  double forward_product_flop = 0;                        // convolutions and matrix products
+  double backward_product_flop = 0;
+  double parameters = 0;  // elements of the variables that an optimiser updates
+  std::set<std::string, std::less<>> layers;
+};
+
+inline GraphTotals TotalsOf(const Graph& graph) {
+  GraphTotals totals;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId id = MakeId<OpId>(i);
+    const Op& op = graph.op(id);
+    ++totals.kinds[std::string(op.kind)];
+    totals.layers.emplace(op.layer);
+    const OpClass op_class = FindOpKind(op.kind)->op_class;
+    if (op_class == OpClass::kConvolution || op_class == OpClass::kMatrixProduct) {
+      (op.pass == Pass::kForward ? totals.forward_product_flop : totals.backward_product_flop) += op.flop;
+    }
+    const std::set<std::string_view> optimizers = {"sgd",        "momentum",        "rmsprop",        "adam",
+                                                   "sparse_sgd", "sparse_momentum", "sparse_rmsprop", "sparse_adam"};
+    if (optimizers.contains(op.kind)) {
+      totals.parameters += static_cast<double>(graph.tensor(graph.inputs(id)[0]).size.count) / 4;
+    }
+  }
+  return totals;
+}
+
+// What holds in every training graph: FLOP as the catalogue says, passes in order, each variable changed where it lives
+// and by exactly one op (a second one may only read it).
+inline void CheckTrainingGraph(const Graph& graph) {
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId id = MakeId<OpId>(i);
+    const Op& op = graph.op(id);
+    const OpKind* kind = FindOpKind(op.kind);
+    ASSERT_NE(kind, nullptr) << op.kind;
+    EXPECT_EQ(op.flop, kind->work(graph, id).flop) << op.name;
+    EXPECT_NE(op.pass, Pass::kNone) << op.name;
+    EXPECT_FALSE(op.layer.empty()) << op.name;
+    EXPECT_EQ(op.name.starts_with("gradients/"), op.pass == Pass::kBackward) << op.name;
+    EXPECT_EQ(op.name.starts_with("update/"), op.pass == Pass::kUpdate) << op.name;
+    for (const TensorId input : graph.inputs(id)) {
+      EXPECT_LE(graph.op(graph.tensor(input).producer).pass, op.pass) << op.name;
+    }
+    if (op.kind != "variable") continue;
+    int changed = 0;
+    for (const OpId reader : graph.consumers(graph.first_output(id))) {
+      const bool changes = graph.num_outputs(reader) == 0 && graph.tensor(graph.inputs(reader)[0]).producer == id;
+      if (!changes) continue;
+      ++changed;
+      EXPECT_EQ(graph.colocation_class(reader), graph.colocation_class(id)) << op.name;
+    }
+    EXPECT_EQ(changed, 1) << op.name;
+  }
+}
+
+}  // namespace emplace::testing
+
+#endif  // EMPLACE_TESTS_TESTING_TRAINING_GRAPH_H_

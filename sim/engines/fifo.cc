@@ -12,93 +12,96 @@ namespace emplace {
 namespace fifo {
 namespace {
 
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-
-RunWorkspace::Entry MakeEntry(std::int64_t ready, std::uint32_t op) {
-  return (static_cast<RunWorkspace::Entry>(ready) << 64) | op;
-}
-std::int64_t ReadyTime(RunWorkspace::Entry entry) { return static_cast<std::int64_t>(entry >> 64); }
-std::uint32_t OpOf(RunWorkspace::Entry entry) { return static_cast<std::uint32_t>(entry); }
-
-// One run. kRecord: keep who started when and what was sent, for memory, start times and timelines.
-// kPairs: one channel per ordered pair of devices. kMany: more than 64 devices.
-template <bool kRecord, bool kPairs, bool kMany>
+// One run. Key: an integer for (time, id), see RunWorkspace. kRecord: keep who started when and what was sent, for
+// memory, start times and timelines. kPairs: one channel per ordered pair of devices. kMany: more than 64 devices.
+template <typename Key, bool kRecord, bool kPairs, bool kMany>
 class Run {
  public:
-  Run(const Model& model, RunWorkspace& workspace)
+  Run(const Model& model, RunWorkspace& workspace, RunWorkspace::Queues<Key>& queues)
       : model_(model),
         w_(workspace),
+        ready_queues_(queues.ready),
+        next_start_(queues.next_start.data()),
         ops_(workspace.ops.data()),
         arrival_(workspace.arrival.data()),
         ready_(workspace.now_ready.data()),
-        d_(model.num_devices) {}
+        device_free_(workspace.device_free.data()),
+        d_(model.num_devices),
+        kinds_(model.num_kinds),
+        rates_(model.rates_in_program),
+        id_bits_(sizeof(Key) == 8 ? model.id_bits() : 64) {}
 
   // The step time in ns.
   std::int64_t Simulate(std::span<const DeviceId> placement) {
     Reset(placement);
     std::int64_t step_time = 0;
     for (std::size_t left = model_.num_ops; left > 0; --left) {
-      std::size_t device = 0;
-      std::int64_t start = w_.next_start[0];
-      for (std::size_t d = 1; d < d_; ++d) {
-        const bool sooner = w_.next_start[d] < start;
-        start = sooner ? w_.next_start[d] : start;
-        device = sooner ? d : device;
-      }
-      EMPLACE_DCHECK(start != kNever);
-      step_time = std::max(step_time, StartOp(device, start));
+      Key next = next_start_[0];
+      for (std::size_t d = 1; d < d_; ++d) next = std::min(next, next_start_[d]);
+      EMPLACE_DCHECK(TimeOf(next) <= model_.longest_run);
+      step_time = std::max(step_time, StartOp(IdOf(next), TimeOf(next)));
     }
     return step_time;
   }
 
  private:
+  Key MakeKey(std::int64_t time, std::size_t id) const { return (static_cast<Key>(time) << id_bits_) | id; }
+  std::int64_t TimeOf(Key key) const { return static_cast<std::int64_t>(key >> id_bits_); }
+  std::uint32_t IdOf(Key key) const {
+    return static_cast<std::uint32_t>(key) & static_cast<std::uint32_t>((std::uint64_t{1} << (id_bits_ & 63)) - 1);
+  }
+
   void Reset(std::span<const DeviceId> placement) {
     EMPLACE_CHECK_EQ(placement.size(), model_.num_ops);
-    std::fill(w_.device_free.begin(), w_.device_free.end(), 0);
-    std::fill(w_.next_start.begin(), w_.next_start.end(), kNever);
+    std::fill_n(device_free_, d_, 0);
     std::fill(w_.channel_free.begin(), w_.channel_free.end(), 0);
-    w_.ready.Reset(placement);
+    ready_queues_.Reset(placement);
+    for (std::size_t d = 0; d < d_; ++d) UpdateNextStart(d);
     if constexpr (kRecord) {
       w_.started.clear();
       w_.sent.clear();
     }
-    for (std::size_t i = 0; i < model_.num_ops; ++i) {
-      const auto device = static_cast<std::uint32_t>(placement[i]);
-      EMPLACE_DCHECK(device < d_ && model_.op_time[model_.kind_of[device] * model_.num_ops + i] >= 0);
-      ops_[i] = {0, model_.num_waits[i], device};
-      if (model_.num_waits[i] == 0) MakeReady(device, 0, static_cast<std::uint32_t>(i));
+    const std::uint32_t* const num_waits = model_.num_waits.data();
+    for (std::size_t i = 0; i < placement.size(); ++i) {
+      EMPLACE_DCHECK(Index(placement[i]) < d_);
+      ops_[i] = {0, num_waits[i], static_cast<std::uint32_t>(placement[i])};
     }
+    for (const std::uint32_t op : model_.roots) MakeReady(op);
   }
 
-  void MakeReady(std::size_t device, std::int64_t ready, std::uint32_t op) {
-    w_.ready.Push(device, MakeEntry(ready, op));
-    UpdateNextStart(device);
+  void MakeReady(std::uint32_t op) {
+    ready_queues_.Push(ops_[op].device, MakeKey(ops_[op].time, op));
+    UpdateNextStart(ops_[op].device);
   }
 
+  // An empty queue's front is later than everything.
   void UpdateNextStart(std::size_t device) {
-    w_.next_start[device] = std::max(ReadyTime(w_.ready.front(device)), w_.device_free[device]);
+    next_start_[device] = MakeKey(std::max(TimeOf(ready_queues_.front(device)), device_free_[device]), device);
   }
 
   // Starts the front of the device's queue. Returns its end.
   std::int64_t StartOp(std::size_t device, std::int64_t start) {
-    const std::uint32_t op = OpOf(w_.ready.front(device));
-    w_.ready.Pop(device);
-    const std::int64_t time = model_.op_time[model_.kind_of[device] * model_.num_ops + op];
+    const std::uint32_t op = IdOf(ready_queues_.front(device));
+    ready_queues_.Pop(device);
+    const std::uint32_t* word = model_.program.data() + model_.program_begin[op];
+    const std::uint32_t head = word[0];
+    const std::int64_t time = Model::TimeAt(word + 1 + 2 * model_.kind_of[device]);
+    EMPLACE_DCHECK(time >= 0);
+    word += 1 + 2 * kinds_;
     const std::int64_t end = start + time;
-    w_.device_free[device] = end + (time != 0 ? model_.op_gap[device] : 0);
+    device_free_[device] = end + (time != 0 ? model_.op_gap[device] : 0);
     ops_[op].time = end;
     if constexpr (kRecord) w_.started.push_back({start, end, op});
-    w_.next_start[device] = kNever;
-    if (!w_.ready.empty(device)) UpdateNextStart(device);
+    UpdateNextStart(device);
 
-    const std::uint32_t* word = &model_.program[model_.program_begin[op]];
-    const std::uint32_t head = *word++;
     arrival_[device] = end;
     std::size_t num_ready = 0;
     for (std::uint32_t k = head / 2; k > 0; --k) {
-      const std::uint32_t tensor = *word++;
-      const std::uint32_t count = *word++;
-      Send(device, end, tensor, {word, count});
+      const std::uint32_t tensor = word[0];
+      const std::uint32_t count = word[1];
+      const std::uint32_t* const transfer_times = word + 2;
+      word += 2 + 2 * rates_;
+      Send(device, end, tensor, transfer_times, {word, count});
       for (std::uint32_t i = 0; i < count; ++i) {
         num_ready = Arrive(word[i], arrival_[ops_[word[i]].device], num_ready);
       }
@@ -111,7 +114,7 @@ class Run {
         num_ready = Arrive(word[i], end + (to == device ? 0 : model_.pairs[device * d_ + to].latency), num_ready);
       }
     }
-    for (std::size_t i = 0; i < num_ready; ++i) MakeReady(ops_[ready_[i]].device, ops_[ready_[i]].time, ready_[i]);
+    for (std::size_t i = 0; i < num_ready; ++i) MakeReady(ready_[i]);
     return end;
   }
 
@@ -126,7 +129,8 @@ class Run {
 
   // Queues the tensor's transfers, one to each other device that reads it, in the order of devices; arrival_[d] is
   // when it is there.
-  void Send(std::size_t from, std::int64_t end, std::uint32_t tensor, std::span<const std::uint32_t> readers) {
+  void Send(std::size_t from, std::int64_t end, std::uint32_t tensor, const std::uint32_t* transfer_times,
+            std::span<const std::uint32_t> readers) {
     if constexpr (kMany) {
       std::fill(w_.destinations.begin(), w_.destinations.end(), 0);
       for (const std::uint32_t reader : readers) {
@@ -135,24 +139,24 @@ class Run {
       }
       w_.destinations[from / 64] &= ~(std::uint64_t{1} << (from % 64));
       for (std::size_t word = 0; word < w_.destinations.size(); ++word) {
-        SendAll(from, end, tensor, w_.destinations[word], 64 * word);
+        SendAll(from, end, tensor, transfer_times, w_.destinations[word], 64 * word);
       }
     } else {
       std::uint64_t destinations = 0;
       for (const std::uint32_t reader : readers) destinations |= std::uint64_t{1} << ops_[reader].device;
-      SendAll(from, end, tensor, destinations & ~(std::uint64_t{1} << from), 0);
+      SendAll(from, end, tensor, transfer_times, destinations & ~(std::uint64_t{1} << from), 0);
     }
   }
 
-  void SendAll(std::size_t from, std::int64_t end, std::uint32_t tensor, std::uint64_t destinations,
-               std::size_t first_device) {
+  void SendAll(std::size_t from, std::int64_t end, std::uint32_t tensor, const std::uint32_t* transfer_times,
+               std::uint64_t destinations, std::size_t first_device) {
     for (; destinations != 0; destinations &= destinations - 1) {
       const std::size_t to = first_device + static_cast<std::size_t>(std::countr_zero(destinations));
       const Model::Pair& pair = model_.pairs[from * d_ + to];
       EMPLACE_DCHECK(pair.exists);
       std::int64_t& channel = w_.channel_free[kPairs ? from * d_ + to : from];
       const std::int64_t start = std::max(end, channel);
-      const std::int64_t arrival = start + pair.latency + model_.TransferTime(pair.rate_class, tensor);
+      const std::int64_t arrival = start + pair.latency + TransferTime(pair.rate_class, tensor, transfer_times);
       channel = arrival + pair.gap;
       arrival_[to] = arrival;
       if constexpr (kRecord) {
@@ -161,23 +165,42 @@ class Run {
     }
   }
 
+  std::int64_t TransferTime(std::uint32_t rate_class, std::uint32_t tensor, const std::uint32_t* transfer_times) const {
+    if (rates_ != 0) [[likely]]
+      return Model::TimeAt(transfer_times + 2 * rate_class);
+    return TransferDuration({model_.tensor_bytes[tensor]}, model_.rates[rate_class]).count();
+  }
+
   const Model& model_;
   RunWorkspace& w_;
+  ReadyQueues<Key>& ready_queues_;
+  Key* const next_start_;
   OpState* const ops_;
   std::int64_t* const arrival_;
   std::uint32_t* const ready_;
+  std::int64_t* const device_free_;
   const std::size_t d_;
+  const std::size_t kinds_;
+  const std::uint32_t rates_;
+  const int id_bits_;
 };
+
+template <typename Key, bool kRecord>
+std::int64_t Simulate(const Model& model, std::span<const DeviceId> placement, RunWorkspace& workspace,
+                      RunWorkspace::Queues<Key>& queues) {
+  const bool many = model.num_devices > 64;
+  if (model.channel_per_pair) {
+    return many ? Run<Key, kRecord, true, true>(model, workspace, queues).Simulate(placement)
+                : Run<Key, kRecord, true, false>(model, workspace, queues).Simulate(placement);
+  }
+  return many ? Run<Key, kRecord, false, true>(model, workspace, queues).Simulate(placement)
+              : Run<Key, kRecord, false, false>(model, workspace, queues).Simulate(placement);
+}
 
 template <bool kRecord>
 std::int64_t Simulate(const Model& model, std::span<const DeviceId> placement, RunWorkspace& workspace) {
-  const bool many = model.num_devices > 64;
-  if (model.channel_per_pair) {
-    return many ? Run<kRecord, true, true>(model, workspace).Simulate(placement)
-                : Run<kRecord, true, false>(model, workspace).Simulate(placement);
-  }
-  return many ? Run<kRecord, false, true>(model, workspace).Simulate(placement)
-              : Run<kRecord, false, false>(model, workspace).Simulate(placement);
+  return model.FitsPacked() ? Simulate<RunWorkspace::Packed, kRecord>(model, placement, workspace, workspace.packed)
+                            : Simulate<RunWorkspace::Wide, kRecord>(model, placement, workspace, workspace.wide);
 }
 
 class FifoEngine : public Simulator::Engine {

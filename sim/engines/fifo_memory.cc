@@ -94,9 +94,12 @@ void FillStreams(const Model& model, RunWorkspace& w) {
   for (const Started& producer : w.started) {
     w.freed_at_end[producer.op] += model.temp_bytes[producer.op] + model.unread_bytes[producer.op];
     const std::uint32_t* word = &model.program[model.program_begin[producer.op]];
-    for (std::uint32_t k = *word++ / 2; k > 0; --k) {
-      const std::uint32_t tensor = *word++;
-      const std::uint32_t count = *word++;
+    const std::uint32_t tensors = word[0] / 2;
+    word += 1 + 2 * model.num_kinds;
+    for (std::uint32_t k = tensors; k > 0; --k) {
+      const std::uint32_t tensor = word[0];
+      const std::uint32_t count = word[1];
+      word += 2 + 2 * model.rates_in_program;
       sent = EndLifetimes(model, w, producer, tensor, {word, count}, sent);
       word += count;
     }

@@ -7,13 +7,29 @@
 namespace emplace::fifo {
 namespace {
 
-// Above this many entries transfer times are computed when they are needed: 128 MB.
-constexpr std::size_t kMaxTransferTable = std::size_t{1} << 24;
+// With more transfer times than this in a program they are computed when they are needed: 128 MB.
+constexpr std::size_t kMaxTransferTimes = std::size_t{1} << 24;
 
-void AddProgram(const Graph& graph, OpId id, Model* model) {
+void AddTime(std::int64_t time, std::vector<std::uint32_t>* program) {
+  program->push_back(static_cast<std::uint32_t>(static_cast<std::uint64_t>(time)));
+  program->push_back(static_cast<std::uint32_t>(static_cast<std::uint64_t>(time) >> 32));
+}
+
+void AddOps(std::span<const OpId> ops, Model* model) {
+  for (const OpId op : ops) {
+    model->program.push_back(static_cast<std::uint32_t>(op));
+    ++model->num_waits[Index(op)];
+  }
+}
+
+void AddProgram(const Graph& graph, const CostTable& costs, OpId id, Model* model) {
   std::uint32_t tensors_read = 0;
   const std::size_t head = model->program.size();
   model->program.push_back(0);
+  for (std::size_t kind = 0; kind < model->num_kinds; ++kind) {
+    const double micros = costs.KindMicros(id, kind);
+    AddTime(std::isnan(micros) ? -1 : DurationFromMicros(micros).count(), &model->program);
+  }
   for (std::size_t k = 0; k < graph.num_outputs(id); ++k) {
     const TensorId tensor = MakeId<TensorId>(Index(graph.first_output(id)) + k);
     const auto consumers = graph.consumers(tensor);
@@ -21,20 +37,42 @@ void AddProgram(const Graph& graph, OpId id, Model* model) {
     ++tensors_read;
     model->program.push_back(static_cast<std::uint32_t>(tensor));
     model->program.push_back(static_cast<std::uint32_t>(consumers.size()));
-    for (const OpId consumer : consumers) {
-      model->program.push_back(static_cast<std::uint32_t>(consumer));
-      ++model->num_waits[Index(consumer)];
+    for (std::size_t rate = 0; rate < model->rates_in_program; ++rate) {
+      AddTime(TransferDuration(graph.tensor(tensor).size, model->rates[rate]).count(), &model->program);
     }
+    AddOps(consumers, model);
     model->max_transfers += std::min(consumers.size(), model->num_devices - 1);
   }
   const auto waiting = graph.control_consumers(id);
   model->program[head] = 2 * tensors_read + (waiting.empty() ? 0 : 1);
   if (waiting.empty()) return;
   model->program.push_back(static_cast<std::uint32_t>(waiting.size()));
-  for (const OpId consumer : waiting) {
-    model->program.push_back(static_cast<std::uint32_t>(consumer));
-    ++model->num_waits[Index(consumer)];
+  AddOps(waiting, model);
+}
+
+// An upper bound of all times of any run: everything one after another, on the slowest device and link.
+std::int64_t LongestRun(const Graph& graph, const CostTable& costs, const Model& model) {
+  double gap = 0;
+  for (const std::int64_t g : model.op_gap) gap = std::max(gap, static_cast<double>(g));
+  double link = 0;
+  for (const Model::Pair& pair : model.pairs) link = std::max(link, static_cast<double>(pair.latency + pair.gap));
+  double per_byte = 0;
+  for (const BytesPerSecond rate : model.rates) per_byte = std::max(per_byte, 1e9 / static_cast<double>(rate.count));
+  double total = 0;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    double slowest = 0;
+    for (std::size_t kind = 0; kind < model.num_kinds; ++kind) {
+      const double micros = costs.KindMicros(MakeId<OpId>(i), kind);
+      if (!std::isnan(micros)) slowest = std::max(slowest, micros * 1000);
+    }
+    total += slowest + gap + link + 1;
   }
+  for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
+    const std::size_t copies = std::min(graph.consumers(MakeId<TensorId>(t)).size(), model.num_devices - 1);
+    total += static_cast<double>(copies) * (link + 1 + per_byte * static_cast<double>(model.tensor_bytes[t]));
+  }
+  // CostTable has refused what is anywhere near 2^63.
+  return static_cast<std::int64_t>(total * 1.001) + 1;
 }
 
 void FillPairs(const Cluster& cluster, Model* model) {
@@ -68,8 +106,6 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs)
   for (std::size_t i = 0; i < num_ops; ++i) {
     const OpId id = MakeId<OpId>(i);
     const Op& op = graph.op(id);
-    program_begin.push_back(static_cast<std::uint32_t>(program.size()));
-    AddProgram(graph, id, this);
     std::int64_t outputs = 0;
     std::int64_t unread = 0;
     for (std::size_t k = 0; k < graph.num_outputs(id); ++k) {
@@ -82,13 +118,6 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs)
     unread_bytes.push_back(unread);
     persistent.push_back(op.persistent.count);
   }
-  op_time.resize(num_kinds * num_ops);
-  for (std::size_t kind = 0; kind < num_kinds; ++kind) {
-    for (std::size_t i = 0; i < num_ops; ++i) {
-      const double micros = costs.KindMicros(MakeId<OpId>(i), kind);
-      op_time[kind * num_ops + i] = std::isnan(micros) ? -1 : DurationFromMicros(micros).count();
-    }
-  }
   for (std::size_t d = 0; d < num_devices; ++d) {
     const Device& device = cluster.device(MakeId<DeviceId>(d));
     kind_of.push_back(static_cast<std::uint32_t>(costs.KindIndex(MakeId<DeviceId>(d))));
@@ -97,23 +126,37 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs)
   }
   FillPairs(cluster, this);
   for (std::size_t t = 0; t < num_tensors; ++t) tensor_bytes.push_back(graph.tensor(MakeId<TensorId>(t)).size.count);
-  if (rates.size() * num_tensors <= kMaxTransferTable) {
-    transfer_time.reserve(rates.size() * num_tensors);
-    for (const BytesPerSecond rate : rates) {
-      for (const std::int64_t bytes : tensor_bytes) transfer_time.push_back(TransferDuration({bytes}, rate).count());
-    }
+  if (rates.size() * num_tensors <= kMaxTransferTimes) rates_in_program = static_cast<std::uint32_t>(rates.size());
+  for (std::size_t i = 0; i < num_ops; ++i) {
+    program_begin.push_back(static_cast<std::uint32_t>(program.size()));
+    AddProgram(graph, costs, MakeId<OpId>(i), this);
   }
+  for (std::size_t i = 0; i < num_ops; ++i) {
+    if (num_waits[i] == 0) roots.push_back(static_cast<std::uint32_t>(i));
+  }
+  longest_run = LongestRun(graph, costs, *this);
+}
+
+template <typename Key>
+void Prepare(const Model& model, RunWorkspace::Queues<Key>* queues) {
+  // Later than everything; its time is still a positive number of 64 bits.
+  const Key none = sizeof(Key) == 8 ? static_cast<Key>(~Key{0}) : static_cast<Key>(~Key{0}) >> 1;
+  queues->ready.Prepare(model.num_ops, model.num_devices, none);
+  queues->next_start.resize(model.num_devices);
 }
 
 RunWorkspace::RunWorkspace(const Model& model)
     : ops(model.num_ops),
       device_free(model.num_devices),
-      next_start(model.num_devices),
       channel_free(model.channel_per_pair ? model.num_devices * model.num_devices : model.num_devices),
       arrival(model.num_devices),
       destinations((model.num_devices + 63) / 64),
       now_ready(model.num_ops + 1) {
-  ready.Prepare(model.num_ops, model.num_devices);
+  if (model.FitsPacked()) {
+    Prepare(model, &packed);
+  } else {
+    Prepare(model, &wide);
+  }
 }
 
 }  // namespace emplace::fifo

@@ -1,6 +1,8 @@
 #ifndef EMPLACE_SIM_ENGINES_FIFO_MODEL_H_
 #define EMPLACE_SIM_ENGINES_FIFO_MODEL_H_
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -23,14 +25,19 @@ struct Model {
   std::size_t num_kinds = 0;
   bool channel_per_pair = false;
 
-  // What an op does when it starts, at program[program_begin[op]]:
+  // All times of a run are below this.
+  std::int64_t longest_run = 0;
+
+  // What an op does when it starts, at program[program_begin[op]], in words of 32 bits; times take two words, low
+  // first:
   //   2 * (number of tensors that someone reads) + (1 if ops wait for it without reading)
-  //   for each such tensor: its id, the number of ops that read it, these ops
+  //   its time on each kind of device
+  //   for each such tensor: its id, the number of ops that read it, its transfer time at each rate, these ops
   //   if someone waits: their number, these ops
   std::vector<std::uint32_t> program;
   std::vector<std::uint32_t> program_begin;
   std::vector<std::uint32_t> num_waits;  // [num_ops]: (tensor, reader) pairs and control edges that end here
-  std::vector<std::int64_t> op_time;     // [num_kinds][num_ops]; -1 where it may not run
+  std::vector<std::uint32_t> roots;      // ops that wait for nothing
   std::vector<std::uint32_t> kind_of;    // [num_devices]
   std::vector<std::int64_t> op_gap;      // [num_devices]
 
@@ -38,13 +45,12 @@ struct Model {
   struct Pair {
     std::int64_t latency = 0;
     std::int64_t gap = 0;
-    std::uint32_t rate_class = 0;  // which column of transfer_time
+    std::uint32_t rate_class = 0;  // which of `rates`
     bool exists = false;
   };
-  std::vector<Pair> pairs;            // [num_devices][num_devices]
-  std::vector<BytesPerSecond> rates;  // by rate class
-  // [rate classes][num_tensors], without latency; empty where that would be a very large table.
-  std::vector<std::int64_t> transfer_time;
+  std::vector<Pair> pairs;                 // [num_devices][num_devices]
+  std::vector<BytesPerSecond> rates;       // by rate class
+  std::uint32_t rates_in_program = 0;      // all of them, or 0: where that would be very large, computed when needed
   std::vector<std::int64_t> tensor_bytes;  // [num_tensors]
   std::size_t num_tensors = 0;
   std::size_t max_transfers = 0;  // (tensor, destination) pairs that any placement can have
@@ -56,10 +62,12 @@ struct Model {
   std::vector<std::int64_t> persistent;    // [num_ops]
   std::vector<std::int64_t> capacity;      // [num_devices]; the largest integer where there is no limit
 
-  std::int64_t TransferTime(std::uint32_t rate_class, std::uint32_t tensor) const {
-    if (!transfer_time.empty()) [[likely]]
-      return transfer_time[rate_class * num_tensors + tensor];
-    return TransferDuration({tensor_bytes[tensor]}, rates[rate_class]).count();
+  // Ids of ops and devices take this many bits of a packed (time, id).
+  int id_bits() const { return std::bit_width(std::max(num_ops, num_devices)); }
+  bool FitsPacked() const { return std::bit_width(static_cast<std::uint64_t>(longest_run)) + id_bits() < 64; }
+
+  static std::int64_t TimeAt(const std::uint32_t* words) {
+    return static_cast<std::int64_t>(words[0] | (std::uint64_t{words[1]} << 32));
   }
 };
 
@@ -90,10 +98,17 @@ struct RunWorkspace : Simulator::Workspace {
   explicit RunWorkspace(const Model& model);
 
   std::vector<OpState> ops;
-  __extension__ using Entry = unsigned __int128;  // (ready time, op id)
-  ReadyQueues<Entry> ready;
+  // (time, id) in one integer. Which of the two a run uses depends on how long it can be: see Model::longest_run.
+  using Packed = std::uint64_t;
+  __extension__ using Wide = unsigned __int128;
+  template <typename Key>
+  struct Queues {
+    ReadyQueues<Key> ready;       // of (ready time, op)
+    std::vector<Key> next_start;  // [num_devices]: (start of the front of its queue, device)
+  };
+  Queues<Packed> packed;
+  Queues<Wide> wide;
   std::vector<std::int64_t> device_free;    // [num_devices]
-  std::vector<std::int64_t> next_start;     // [num_devices]: of the front of its queue
   std::vector<std::int64_t> channel_free;   // [num_devices], or [num_devices][num_devices] per pair
   std::vector<std::int64_t> arrival;        // [num_devices], scratch of one tensor
   std::vector<std::uint64_t> destinations;  // bit set of devices, scratch of one tensor

@@ -235,7 +235,7 @@ void PlacetoReferenceEngine::RankNames(const Graph& graph, const Cluster& cluste
 std::unique_ptr<Simulator::Workspace> PlacetoReferenceEngine::MakeWorkspace() const {
   auto w = std::make_unique<PlacetoWorkspace>();
   w->ops.resize(num_ops_);
-  w->ready.Prepare(num_ops_, num_devices_);
+  w->ready.Prepare(num_ops_, num_devices_, {kNever, 0, 0, 0});
   w->device_free.resize(num_devices_);
   w->next_start.resize(num_devices_);
   w->bus_free.resize(num_devices_);
@@ -293,8 +293,7 @@ class PlacetoRun {
   }
 
   void UpdateNextStart(std::size_t device) {
-    w_.next_start[device] =
-        w_.ready.empty(device) ? kNever : std::max(w_.ready.front(device).ready, w_.device_free[device]);
+    w_.next_start[device] = std::max(w_.ready.front(device).ready, w_.device_free[device]);
   }
 
   void StartOp(std::size_t device, double start) {

@@ -25,9 +25,11 @@ namespace emplace {
 template <typename Entry>
 class ReadyQueues {
  public:
-  void Prepare(std::size_t num_ops, std::size_t num_devices) {
+  // `none` is greater than every entry: the front of an empty queue.
+  void Prepare(std::size_t num_ops, std::size_t num_devices, const Entry& none) {
     lanes_.resize(num_devices);
     heaps_.resize(num_ops);
+    none_ = none;
   }
 
   // Empties all queues. `placement` must outlive the run.
@@ -37,10 +39,10 @@ class ReadyQueues {
     for (Lane& lane : lanes_) {
       lane.head = kSorted / 2;
       lane.size = lane.heap_size = 0;
+      lane.sorted[lane.head] = none_;
     }
   }
 
-  bool empty(std::size_t device) const { return lanes_[device].size == 0; }
   const Entry& front(std::size_t device) const { return lanes_[device].sorted[lanes_[device].head]; }
 
   void Push(std::size_t device, const Entry& entry) {
@@ -57,8 +59,9 @@ class ReadyQueues {
     EMPLACE_DCHECK(lane.size > 0);
     ++lane.head;
     --lane.size;
-    if (lane.size == 0 && lane.heap_size != 0) [[unlikely]]
-      Refill(lane);
+    if (lane.heap_size != 0) [[unlikely]] {
+      if (lane.size == 0) Refill(lane);
+    }
   }
 
  private:
@@ -70,13 +73,13 @@ class ReadyQueues {
     std::uint32_t size = 0;       // of the sorted part; 0 only if the heap is empty too
     std::uint32_t heap_size = 0;  // entries behind the sorted part: none is smaller than any in it
     Entry* heap = nullptr;
-    std::array<Entry, 2 * kSorted> sorted;
+    std::array<Entry, 2 * kSorted + 1> sorted;  // none_ stands behind the last entry
   };
 
-  static void Insert(Lane& lane, const Entry& entry) {
+  void Insert(Lane& lane, const Entry& entry) const {
     Entry* const begin = lane.sorted.data() + lane.head;
     Entry* const end = begin + lane.size;
-    if (end == lane.sorted.data() + lane.sorted.size()) [[unlikely]] {
+    if (end == lane.sorted.data() + 2 * kSorted) [[unlikely]] {
       InsertAnywhere(lane, entry);
       return;
     }
@@ -85,15 +88,17 @@ class ReadyQueues {
     for (; at > near && entry < at[-1]; --at) *at = at[-1];
     if (at == near && near != begin) [[unlikely]] {
       std::copy(near + 1, end + 1, near);  // back as it was
+      *end = none_;
       InsertAnywhere(lane, entry);
       return;
     }
     *at = entry;
+    end[1] = none_;
     ++lane.size;
   }
 
   // At the front for nothing, elsewhere by moving the entries behind it.
-  static void InsertAnywhere(Lane& lane, const Entry& entry) {
+  void InsertAnywhere(Lane& lane, const Entry& entry) const {
     if (lane.head > 0 && (lane.size == 0 || entry < lane.sorted[lane.head])) {
       lane.sorted[--lane.head] = entry;
       ++lane.size;
@@ -110,6 +115,7 @@ class ReadyQueues {
     std::copy_backward(at, begin + lane.size, begin + lane.size + 1);
     *at = entry;
     ++lane.size;
+    begin[lane.size] = none_;
   }
 
   void PushBehind(std::size_t device, const Entry& entry) {
@@ -131,12 +137,13 @@ class ReadyQueues {
   }
 
   // Half full, so that entries can come in front without pushing others back into the heap.
-  static void Refill(Lane& lane) {
+  void Refill(Lane& lane) const {
     lane.head = kSorted / 2;
     while (lane.size < kSorted / 2 && lane.heap_size != 0) {
       std::pop_heap(lane.heap, lane.heap + lane.heap_size, std::greater<>());
       lane.sorted[lane.head + lane.size++] = lane.heap[--lane.heap_size];
     }
+    lane.sorted[lane.head + lane.size] = none_;
   }
 
   void CutHeaps() {
@@ -154,6 +161,7 @@ class ReadyQueues {
   std::vector<Lane> lanes_;
   std::vector<Entry> heaps_;
   std::span<const DeviceId> placement_;
+  Entry none_{};
   bool heaps_are_cut_ = false;
 };
 

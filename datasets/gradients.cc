@@ -46,6 +46,7 @@ class Backward {
     node.pass = Pass::kBackward;
     node.inputs = std::move(inputs);
     std::vector<Output> outputs;
+    outputs.reserve(shapes.size());
     for (const Shape& shape : shapes) outputs.push_back({.shape = shape});
     return net_.Add(std::move(node), std::move(outputs));
   }

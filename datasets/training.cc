@@ -64,9 +64,9 @@ std::string Update(NetworkBuilder& net, const VariableGradient& entry, const Opt
   if (sparse) node.inputs.push_back(entry.gradient.rows);
   node.colocate_with = variable.name;
   node.persistent = Bytes{optimizer.slots * variable.persistent.count};
-  const std::string name = node.name;
+  const std::size_t position = net.nodes().size();
   net.Add(std::move(node), {});
-  return name;
+  return net.nodes()[position].name;
 }
 
 // The average is a variable of its own beside the trained one.
@@ -98,6 +98,7 @@ void AverageVariable(NetworkBuilder& net, Value value, const std::string& after)
 const std::vector<std::string_view>& OptimizerNames() {
   static const std::vector<std::string_view> names = [] {
     std::vector<std::string_view> all;
+    all.reserve(kOptimizers.size());
     for (const Optimizer& optimizer : kOptimizers) all.push_back(optimizer.name);
     return all;
   }();

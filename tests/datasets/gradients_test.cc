@@ -41,7 +41,7 @@ std::vector<std::string> GradientOps(const Shape& a_shape, const Shape& b_shape,
 }
 
 using Ops = std::vector<std::string>;
-const std::string kDy = "gradients/loss/reduce_sum_grad";  // NOLINT: a test's constant
+const std::string kDy = "gradients/loss/reduce_sum_grad";
 
 TEST(GradientsTest, SumsAndProductsGiveEachFactorTheOther) {
   EXPECT_EQ(GradientOps({2, 3}, {2, 3}, [](auto& net, Value a, Value b) { return Binary(net, "mul", a, b); }),

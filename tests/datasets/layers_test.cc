@@ -7,7 +7,7 @@ namespace {
 
 class LayersTest : public ::testing::Test {
  protected:
-  NetworkBuilder net{"test"};  // NOLINT: fixtures have public members
+  NetworkBuilder net{"test"};
 
   Value Tensor(Shape shape) {
     return net.Input("in" + std::to_string(net.nodes().size()), DType::kF32, std::move(shape));

@@ -78,6 +78,7 @@ inline void CheckCases(std::span<const OpKind> kinds, const std::vector<OpCase>&
   for (const OpCase& op_case : cases) {
     SCOPED_TRACE(op_case.kind);
     const OpWork work = WorkOf(op_case);
+    EXPECT_EQ(work.op_class, FindOpKind(op_case.kind)->op_class);
     EXPECT_EQ(work.flop, op_case.flop);
     EXPECT_EQ(work.moved.count, op_case.moved);
   }

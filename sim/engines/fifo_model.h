@@ -63,8 +63,10 @@ struct Model {
   std::vector<std::int64_t> capacity;      // [num_devices]; the largest integer where there is no limit
 
   // Ids of ops and devices take this many bits of a packed (time, id).
-  int id_bits() const { return std::bit_width(std::max(num_ops, num_devices)); }
-  bool FitsPacked() const { return std::bit_width(static_cast<std::uint64_t>(longest_run)) + id_bits() < 64; }
+  int id_bits() const { return static_cast<int>(std::bit_width(std::max(num_ops, num_devices))); }
+  bool FitsPacked() const {
+    return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(longest_run))) + id_bits() < 64;
+  }
 
   static std::int64_t TimeAt(const std::uint32_t* words) {
     return static_cast<std::int64_t>(words[0] | (std::uint64_t{words[1]} << 32));

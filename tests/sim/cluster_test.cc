@@ -1,0 +1,65 @@
+#include "sim/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "sim/check.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::MakeMixedCluster;
+
+template <typename Function>
+std::string ErrorOf(const Function& function) {
+  try {
+    function();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(ClusterTest, KeepAcceleratorsKeepsEveryCpuAndTheFirstAccelerators) {
+  const Cluster cut = MakeMixedCluster(4).KeepAccelerators(2);
+  ASSERT_EQ(cut.num_devices(), 3U);
+  EXPECT_EQ(cut.devices()[0].name, "cpu:0");
+  EXPECT_EQ(cut.devices()[2].name, "gpu:1");
+  EXPECT_EQ(ErrorOf([] { MakeMixedCluster(4).KeepAccelerators(5); }), "cluster mixed has 4 accelerators, not 5");
+}
+
+TEST(ClusterTest, KeepKeepsTheClusterOrderAndTheLinks) {
+  std::vector<Device> devices = MakeMixedCluster(2).devices();
+  std::vector<Link> links(9);
+  for (std::size_t i = 0; i < 9; ++i) links[i].bandwidth_gb_per_s = 1 + static_cast<double>(i);
+  const Cluster cluster("c", "", devices, links, Channels::kPerDevice);
+  const Cluster cut = cluster.Keep({"gpu:1", "cpu:0", "gpu:1"});
+  ASSERT_EQ(cut.num_devices(), 2U);
+  EXPECT_EQ(cut.devices()[0].name, "cpu:0");
+  EXPECT_EQ(cut.devices()[1].name, "gpu:1");
+  // From device 2 to device 0: entry 2 * 3 + 0.
+  EXPECT_EQ(cut.link(MakeId<DeviceId>(1), MakeId<DeviceId>(0)).bandwidth_gb_per_s, 7);
+  EXPECT_EQ(ErrorOf([&] { cluster.Keep({"gpu:9"}); }), "unknown device \"gpu:9\" (cluster c has cpu:0, gpu:0, gpu:1)");
+  EXPECT_EQ(ErrorOf([&] { cluster.Keep({}); }), "no device of cluster c is left");
+}
+
+TEST(ClusterTest, RefusesDevicesAndLinksThatMakeNoSense) {
+  const auto make = [](std::vector<Device> devices, Link link) {
+    return ErrorOf([&] { Cluster::Uniform("c", devices, link); });
+  };
+  const Device a{.name = "a", .kind = "k", .memory = std::nullopt, .op_gap_micros = 0, .is_cpu = false};
+  Device gap = a;
+  gap.op_gap_micros = -1;
+  EXPECT_EQ(make({}, {}), "devices: there is no device (at least one)");
+  EXPECT_EQ(make({a, a}, {}), "devices[1].name: duplicate device name \"a\"");
+  EXPECT_EQ(make({gap}, {}).substr(0, 21), "devices[0].op_gap_us:");
+  EXPECT_EQ(make({a}, {.bandwidth_gb_per_s = 1, .latency_micros = -1, .gap_micros = 0}).substr(0, 29),
+            "link from a to a: latency_us:");
+  EXPECT_EQ(make({a}, {.bandwidth_gb_per_s = 1e-10, .latency_micros = 0, .gap_micros = 0}),
+            "link from a to a: bandwidth_gb_per_s: is below 1 byte/s");
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,27 @@
+#include <gtest/gtest.h>
+
+#include "sim/check.h"
+#include "sim/cost_model.h"
+
+namespace emplace {
+namespace {
+
+TEST(CostModelRegistryTest, EveryRowIsComplete) {
+  for (const CostModelEntry& entry : AllCostModels()) {
+    EXPECT_FALSE(entry.summary.empty()) << entry.name;
+    EXPECT_FALSE(entry.source.empty()) << entry.name;
+    if (entry.make != nullptr) EXPECT_NE(MakeCostModel(entry.name), nullptr);
+  }
+}
+
+TEST(CostModelRegistryTest, AnUnknownNameIsRefusedWithTheKnownOnes) {
+  try {
+    MakeCostModel("oracle");
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "unknown cost model \"oracle\" (measured, roofline)");
+  }
+}
+
+}  // namespace
+}  // namespace emplace

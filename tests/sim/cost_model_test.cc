@@ -1,0 +1,98 @@
+#include "sim/cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "sim/check.h"
+#include "sim/cost/measured.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::FixedCostModel;
+using ::emplace::testing::MakeCluster;
+using ::emplace::testing::MakeMixedCluster;
+using ::emplace::testing::MakeOp;
+
+std::string ErrorOf(const Graph& graph, const Cluster& cluster) {
+  try {
+    CostTable(graph, cluster, *MakeMeasuredCostModel());
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+OpSpec Timed(std::string name, std::vector<std::pair<std::string, double>> times, std::string colocate_with = "") {
+  OpSpec spec;
+  spec.name = std::move(name);
+  spec.kind = "test";
+  spec.kind_times = std::move(times);
+  spec.colocate_with = std::move(colocate_with);
+  return spec;
+}
+
+Graph Build(std::vector<OpSpec> specs) {
+  GraphBuilder builder("g");
+  for (OpSpec& spec : specs) builder.Add(std::move(spec));
+  return builder.Build();
+}
+
+TEST(CostTableTest, AnOpIsAllowedExactlyWhereItHasATime) {
+  const Graph graph = Build({Timed("a", {{"test-cpu", 7}}), Timed("b", {{"test-cpu", 8}, {"test-gpu", 2}})});
+  const CostTable costs(graph, MakeMixedCluster(2), *MakeMeasuredCostModel());
+  const DeviceId cpu = MakeId<DeviceId>(0);
+  const DeviceId gpu = MakeId<DeviceId>(2);
+  EXPECT_TRUE(costs.Allowed(MakeId<OpId>(0), cpu));
+  EXPECT_FALSE(costs.Allowed(MakeId<OpId>(0), gpu));
+  EXPECT_EQ(costs.Micros(MakeId<OpId>(1), cpu), 8);
+  EXPECT_EQ(costs.Micros(MakeId<OpId>(1), gpu), 2);
+  EXPECT_EQ(costs.num_kinds(), 2U);
+  EXPECT_EQ(costs.fallback_ops(), 0U);
+}
+
+TEST(CostTableTest, TheFallbackAnswersOnlyWhereTheModelDoesNotAndIsCounted) {
+  const Graph graph = Build({Timed("a", {{"test-gpu", 7}}), Timed("b", {}), Timed("c", {})});
+  const FixedCostModel fallback(99);
+  const CostTable costs(graph, MakeCluster(1), *MakeMeasuredCostModel(), &fallback);
+  EXPECT_EQ(costs.Micros(MakeId<OpId>(0), MakeId<DeviceId>(0)), 7);
+  EXPECT_EQ(costs.Micros(MakeId<OpId>(1), MakeId<DeviceId>(0)), 99);
+  EXPECT_EQ(costs.fallback_ops(), 2U);
+}
+
+TEST(CostTableTest, AnOpWithoutATimeAnywhereIsRefusedByName) {
+  EXPECT_EQ(
+      ErrorOf(Build({Timed("lonely", {{"tpu", 1}})}), MakeMixedCluster(1)),
+      "op \"lonely\": has no time on any device of cluster mixed (kinds test-cpu, test-gpu); give it a time_us in "
+      "the graph, or name other costs: --costs roofline, --profile FILE");
+}
+
+TEST(CostTableTest, AColocationClassNeedsADeviceThatAllItsOpsCanUse) {
+  EXPECT_EQ(ErrorOf(Build({Timed("a", {{"test-cpu", 1}}), Timed("b", {{"test-gpu", 1}}, "a")}), MakeMixedCluster(1)),
+            "op \"b\": no device of cluster mixed has a time for all ops that colocate_with ties it to");
+}
+
+TEST(CostTableTest, TimesThatCouldOverflowAreRefused) {
+  std::vector<OpSpec> specs;
+  for (int i = 0; i < 5000; ++i) specs.push_back(MakeOp("op" + std::to_string(i), 1e12));  // 5e15 us in all
+  EXPECT_EQ(ErrorOf(Build(std::move(specs)), MakeCluster(1)),
+            "all times and transfers together are longer than 4e15 us (about 126 years)");
+}
+
+TEST(CostTableTest, InputsAndVariablesAreFreeUnderEveryModel) {
+  class NoTimes : public CostModel {
+    std::optional<double> OpMicros(const Graph&, OpId, const Cluster&, std::string_view) const override {
+      return std::nullopt;
+    }
+    std::string HowToGiveATime() const override { return ""; }
+  };
+  OpSpec input = Timed("images", {});
+  input.kind = "input";
+  const CostTable costs(Build({input}), MakeCluster(1), NoTimes());
+  EXPECT_EQ(costs.Micros(MakeId<OpId>(0), MakeId<DeviceId>(0)), 0);
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,248 @@
+#include "sim/engines/fifo.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <limits>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/simulator.h"
+#include "tests/testing/graphs.h"
+#include "tests/testing/reference_simulator.h"
+
+namespace {
+// Counts allocations of the whole program, to show that a run makes none.
+std::size_t allocations = 0;
+}  // namespace
+
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::MakeCluster;
+using ::emplace::testing::MakeOp;
+using ::emplace::testing::MeasuredCosts;
+using ::testing::ElementsAre;
+
+Graph Build(std::vector<OpSpec> specs) {
+  GraphBuilder builder("g");
+  for (OpSpec& spec : specs) builder.Add(std::move(spec));
+  return builder.Build();
+}
+
+// Start times by op id and the step time, of ops on the devices given by id.
+struct Told {
+  std::vector<double> starts;
+  double step = 0;
+  std::vector<std::int64_t> peaks;
+};
+
+Told RunOn(const Graph& graph, const Cluster& cluster, std::vector<std::size_t> devices) {
+  Placement placement(graph.num_ops());
+  for (std::size_t i = 0; i < devices.size(); ++i) placement[MakeId<OpId>(i)] = MakeId<DeviceId>(devices[i]);
+  const StepResult result =
+      Simulator(graph, cluster, MeasuredCosts(graph, cluster), {.start_times = true}).Run(placement);
+  Told told{result.start_micros, result.step_time_micros, {}};
+  for (const Bytes peak : result.peak_memory) told.peaks.push_back(peak.count);
+  return told;
+}
+
+// 1 GB/s is 1000 bytes per µs.
+constexpr Link kLink{.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0};
+
+TEST(FifoTest, ARemoteConsumerWaitsForTheTransfer) {
+  // a runs 0-4; 2000 bytes take 2 us; b runs 6-10.
+  const Told told = RunOn(testing::MakeChain(2, 4, 2000), MakeCluster(2, kLink), {0, 1});
+  EXPECT_THAT(told.starts, ElementsAre(0, 6));
+  EXPECT_EQ(told.step, 10);
+}
+
+TEST(FifoTest, SendsATensorOncePerDevice) {
+  // a runs 0-1. Its 3000 bytes go to gpu:1 (1-4), where b and c read them, and then to gpu:2 (4-7), where d does: b
+  // 4-5, c 5-6, d 7-8.
+  const Graph graph =
+      Build({MakeOp("a", 1, {}, {3000}), MakeOp("b", 1, {"a"}), MakeOp("c", 1, {"a"}), MakeOp("d", 1, {"a"})});
+  const Told told = RunOn(graph, MakeCluster(3, kLink), {0, 1, 1, 2});
+  EXPECT_THAT(told.starts, ElementsAre(0, 4, 5, 7));
+}
+
+TEST(FifoTest, AChannelPerPairSendsToTwoDevicesAtOnce) {
+  const Graph graph = Build({MakeOp("a", 1, {}, {3000}), MakeOp("b", 1, {"a"}), MakeOp("d", 1, {"a"})});
+  const Cluster cluster = Cluster::Uniform("c", MakeCluster(3).devices(), kLink, Channels::kPerPair);
+  EXPECT_THAT(RunOn(graph, cluster, {0, 1, 2}).starts, ElementsAre(0, 4, 4));
+}
+
+TEST(FifoTest, TheGapComesAfterTheArrivalAndHoldsOnlyTheChannel) {
+  // a runs 0-1 with two outputs of 2000 bytes: the first is sent 1-3 and arrives at 3; latency 1 makes that 4, the gap
+  // of 5 keeps the channel until 9; the second is sent 9-12.
+  const Graph graph = Build({MakeOp("a", 1, {}, {2000, 2000}), MakeOp("b", 1, {"a:0"}), MakeOp("c", 1, {"a:1"})});
+  const Cluster cluster = MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 1, .gap_micros = 5});
+  EXPECT_THAT(RunOn(graph, cluster, {0, 1, 1}).starts, ElementsAre(0, 4, 12));
+}
+
+TEST(FifoTest, ControlEdgesTakeTheLatencyAndNoChannel) {
+  // a runs 0-1 and sends 9000 bytes to c (1-10, + latency 2 = 12); b only waits for a: 1 + 2 = 3.
+  OpSpec b = MakeOp("b", 1);
+  b.control_inputs = {"a"};
+  const Graph graph = Build({MakeOp("a", 1, {}, {9000}), b, MakeOp("c", 1, {"a"})});
+  const Cluster cluster = MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 2, .gap_micros = 0});
+  EXPECT_THAT(RunOn(graph, cluster, {0, 1, 1}).starts, ElementsAre(0, 3, 12));
+}
+
+TEST(FifoTest, AnOpOfNoTimePaysNoGap) {
+  // Gap 5: a (2 us) 0-2, then b (0 us) not before 7, then c right away at 7.
+  const Graph graph = Build({MakeOp("a", 2), MakeOp("b", 0), MakeOp("c", 1)});
+  const Told told = RunOn(graph, MakeCluster(1, kLink, 5), {0, 0, 0});
+  EXPECT_THAT(told.starts, ElementsAre(0, 7, 7));
+  EXPECT_EQ(told.step, 8);  // the gap behind the last op is no part of the step
+}
+
+TEST(FifoTest, TimesAreRoundedToNanosecondsOnce) {
+  // 0.0005 us rounds up to 1 ns, 0.0004 us down to 0; 1 byte at 3 GB/s takes 0.33 ns: 0.
+  const Graph graph = Build({MakeOp("a", 0.0005, {}, {1}), MakeOp("b", 0.0004, {"a"})});
+  const Told told =
+      RunOn(graph, MakeCluster(2, {.bandwidth_gb_per_s = 3, .latency_micros = 0, .gap_micros = 0}), {0, 1});
+  EXPECT_THAT(told.starts, ElementsAre(0, 0.001));
+  EXPECT_EQ(told.step, 0.001);
+}
+
+TEST(FifoTest, TiesGoToTheSmallerReadyTimeThenToTheSmallerId) {
+  // All on one device; a runs 0-3. d has been ready since 0, so it runs before b and c, which a releases at 3, and
+  // these run in the order of their ids (names).
+  const Graph graph = Build({MakeOp("c", 1, {"a"}), MakeOp("b", 1, {"a"}), MakeOp("a", 3), MakeOp("d", 1)});
+  // Canonical order: a, b, c, d.
+  EXPECT_THAT(RunOn(graph, MakeCluster(1), {0, 0, 0, 0}).starts, ElementsAre(0, 4, 5, 3));
+}
+
+TEST(FifoTest, MemoryHoldsATensorUntilItsLastReaderOrTransferEnds) {
+  // a (0-2, output 3000, temporary 500) on gpu:0; b (2-4) reads it there; c on gpu:1 receives it 2-5 and runs 5-7.
+  // gpu:0: 0-2: 3000 + 500; 2-4: 3000 (+ b's output of 100 from 2); until 5, when the transfer arrives.
+  // gpu:1: 2-7: the copy; c's output of 0 bytes. d's 40 persistent bytes stay throughout.
+  OpSpec a = MakeOp("a", 2, {}, {3000});
+  a.temp = Bytes{500};
+  OpSpec d = MakeOp("d", 0, {}, {});
+  d.persistent = Bytes{40};
+  const Graph graph = Build({a, MakeOp("b", 2, {"a"}, {100}), MakeOp("c", 2, {"a"}), d});
+  const Told told = RunOn(graph, MakeCluster(2, kLink), {0, 0, 1, 1});
+  EXPECT_THAT(told.peaks, ElementsAre(3500, 3040));
+}
+
+TEST(FifoTest, WhatEndsAtAnInstantIsFreedBeforeWhatBegins) {
+  // Chain on one device: op0's 1000 bytes live 0-2 (until op1 ends), op1's 1-3, op2's 2-3. At 2, op0's are gone.
+  EXPECT_THAT(RunOn(testing::MakeChain(3, 1, 1000), MakeCluster(1), {0, 0, 0}).peaks, ElementsAre(2000));
+}
+
+TEST(FifoTest, AnEmptyLifetimeCountsNothing) {
+  // b takes no time and nobody reads its output: it never lives. a's 8 bytes do, 0-1.
+  OpSpec b = MakeOp("b", 0, {"a"}, {1 << 20});
+  b.temp = Bytes{1 << 20};
+  EXPECT_THAT(RunOn(Build({MakeOp("a", 1, {}, {8}), b}), MakeCluster(1), {0, 0}).peaks, ElementsAre(8));
+}
+
+TEST(FifoTest, ControlEdgesHoldNoMemory) {
+  // b waits for a without reading: a's 1000 bytes die at 1, before b's 700 are born at 1.
+  OpSpec b = MakeOp("b", 1, {}, {700});
+  b.control_inputs = {"a"};
+  EXPECT_THAT(RunOn(Build({MakeOp("a", 1, {}, {1000}), b}), MakeCluster(1), {0, 0}).peaks, ElementsAre(1000));
+}
+
+TEST(FifoTest, NoMemoryIsAllocatedPerRun) {
+  Rng rng(21);
+  for (const bool per_pair : {false, true}) {
+    const Cluster four = MakeCluster(4, {.bandwidth_gb_per_s = 1, .latency_micros = 1, .gap_micros = 1}, 1);
+    const Cluster cluster = Cluster::Uniform("c", four.devices(), four.link(MakeId<DeviceId>(0), MakeId<DeviceId>(1)),
+                                             per_pair ? Channels::kPerPair : Channels::kPerDevice);
+    // Few edges: hundreds of ops are ready at once, so that the heaps behind the queues are used too.
+    const Graph graph = testing::RandomDag(rng, {.num_ops = 3000, .max_inputs = 1, .memory = true});
+    const CostTable costs = MeasuredCosts(graph, cluster);
+    const Simulator simulator(graph, cluster, costs, {.peak_memory = true, .start_times = true});
+    const auto workspace = simulator.MakeWorkspace();
+    StepResult result;
+    std::vector<Placement> placements;
+    for (int i = 0; i < 20; ++i) placements.push_back(testing::RandomPlacement(rng, graph, cluster, costs));
+    placements.emplace_back(graph.num_ops());  // all on one device
+    simulator.Run(placements[0].devices(), *workspace, &result);
+    const std::size_t before = allocations;
+    for (const Placement& placement : placements) simulator.Run(placement.devices(), *workspace, &result);
+    EXPECT_EQ(allocations, before);
+  }
+}
+
+// The fast engine against the slow one where a special path is taken.
+void ExpectAgreement(const Graph& graph, const Cluster& cluster, Rng& rng) {
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  const Placement placement = testing::RandomPlacement(rng, graph, cluster, costs);
+  const auto expected = testing::SimulateSlowly(graph, cluster, costs, placement);
+  const StepResult result = Simulator(graph, cluster, costs, {.start_times = true}).Run(placement);
+  for (std::size_t op = 0; op < graph.num_ops(); ++op) {
+    ASSERT_EQ(result.start_micros[op], static_cast<double>(expected.start_ns[op]) / 1000.0);
+  }
+  for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+    ASSERT_EQ(result.peak_memory[d].count, expected.peak_bytes[d]);
+  }
+}
+
+TEST(FifoTest, MoreThan64DevicesAgreeWithTheReference) {
+  Rng rng(22);
+  for (int i = 0; i < 20; ++i) {
+    ExpectAgreement(testing::RandomDag(rng, {.num_ops = 120}), MakeCluster(70, kLink, 1), rng);
+  }
+}
+
+TEST(FifoTest, RunsTooLongForPackedKeysAgreeWithTheReference) {
+  // 150 ops of up to 1e12 us: 2^57 ns and 8 bits of id do not fit 64 bits together.
+  Rng rng(23);
+  for (int i = 0; i < 20; ++i) {
+    const Graph graph =
+        testing::RandomDag(rng, {.num_ops = 150, .max_micros = 1'000'000'000'000, .max_kilobytes = 1'000'000});
+    ExpectAgreement(graph, MakeCluster(4, kLink, 1), rng);
+  }
+}
+
+TEST(FifoTest, ThousandsOfReadyOpsRunInTheOrderOfReadyTimeAndId) {
+  // 5000 independent ops of 1 us on one device: by id, one after another, far beyond the sorted part of the queue.
+  std::vector<OpSpec> specs;
+  for (int i = 0; i < 5000; ++i) specs.push_back(MakeOp("op" + std::to_string(i), 1));
+  const Told told = RunOn(Build(std::move(specs)), MakeCluster(1), {});
+  for (std::size_t i = 0; i < 5000; ++i) ASSERT_EQ(told.starts[i], static_cast<double>(i));
+}
+
+TEST(FifoTest, ABackloggedChannelWithLocalOpsInFrontKeepsTheOrder) {
+  // v0 .. v999 take no time and send 1000 bytes (1 us) each to gpu:1, where r<i> (1 us) waits for it: ready at 1, 2, 3,
+  // ... c0 .. c999 is a chain of 0.5 us ops on gpu:1 that always is ready before the next r. What counts: it agrees.
+  std::vector<OpSpec> specs;
+  std::vector<std::size_t> unused;
+  for (int i = 0; i < 300; ++i) {
+    const std::string number = std::to_string(i);
+    specs.push_back(MakeOp("v" + number, 0, {}, {1000}));
+    specs.push_back(MakeOp("r" + number, 1, {"v" + number}));
+    specs.push_back(i == 0 ? MakeOp("c0", 0.5) : MakeOp("c" + number, 0.5, {"c" + std::to_string(i - 1)}));
+  }
+  const Graph graph = Build(std::move(specs));
+  const Cluster cluster = MakeCluster(2, kLink);
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  Placement placement(graph.num_ops());
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId op = MakeId<OpId>(i);
+    placement[op] = MakeId<DeviceId>(graph.op(op).name.front() == 'v' ? 0 : 1);
+  }
+  const auto expected = testing::SimulateSlowly(graph, cluster, costs, placement);
+  const StepResult result = Simulator(graph, cluster, costs, {.start_times = true}).Run(placement);
+  for (std::size_t op = 0; op < graph.num_ops(); ++op) {
+    ASSERT_EQ(result.start_micros[op], static_cast<double>(expected.start_ns[op]) / 1000.0);
+  }
+}
+
+}  // namespace
+}  // namespace emplace

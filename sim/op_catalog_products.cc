@@ -11,7 +11,7 @@ void ExpectSliding(const OpView& view, ShapeView x, ShapeView w, ShapeView y) {
   view.ExpectRank(y, 4, "the convolved image");
   view.Expect(x[0] == y[0], "the batch stays");
   for (const std::size_t axis : {0U, 1U}) {
-    view.Expect(view.SlidingSize(x[2 + axis], w[2 + axis], axis) == y[2 + axis],
+    view.Expect(view.SlidingSize(x[2 + axis], w[2 + axis], axis) == static_cast<double>(y[2 + axis]),
                 "stride, padding and dilation give the output's height and width");
   }
 }
@@ -26,7 +26,8 @@ OpWork Convolution(const OpView& view, ShapeView x, ShapeView w, ShapeView y) {
 
 OpWork Depthwise(const OpView& view, ShapeView x, ShapeView w, ShapeView y) {
   ExpectSliding(view, x, w, y);
-  view.Expect(w[0] == x[1] && w[0] * w[1] == y[1], "filter [C,M,R,S], image [N,C,H,W], output [N,C*M,P,Q]");
+  view.Expect(w[0] == x[1] && Elements(w.first(2)) == static_cast<double>(y[1]),
+              "filter [C,M,R,S], image [N,C,H,W], output [N,C*M,P,Q]");
   return MakeWork(OpClass::kConvolution, 2 * Elements(y) * Elements(w.subspan(2)), view.AllBytes());
 }
 

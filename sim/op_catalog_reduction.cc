@@ -180,7 +180,7 @@ double PoolTaps(const OpView& view, ShapeView x, ShapeView y) {
   view.Expect(x[0] == y[0] && x[1] == y[1], "batch and channels stay");
   const auto window = view.Pair("window", {0, 0});
   for (const std::size_t axis : {0U, 1U}) {
-    view.Expect(view.SlidingSize(x[2 + axis], window[axis], axis) == y[2 + axis],
+    view.Expect(view.SlidingSize(x[2 + axis], window[axis], axis) == static_cast<double>(y[2 + axis]),
                 "window, stride and padding give the output's height and width");
   }
   return static_cast<double>(window[0]) * static_cast<double>(window[1]);

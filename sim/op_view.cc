@@ -25,6 +25,7 @@ nlohmann::json Attr(const OpView& view, std::string_view attrs, std::string_view
 }  // namespace
 
 double Elements(ShapeView shape) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;  // and not 0 times infinity
   double elements = 1;
   for (const std::int64_t dim : shape) elements *= static_cast<double>(dim);
   return elements;
@@ -85,23 +86,22 @@ std::array<std::int64_t, 2> OpView::Pair(std::string_view key, std::array<std::i
   return pair;
 }
 
-std::int64_t OpView::SlidingSize(std::int64_t size, std::int64_t kernel, std::size_t axis) const {
+double OpView::SlidingSize(std::int64_t size, std::int64_t kernel, std::size_t axis) const {
   const std::int64_t stride = Pair("stride", {1, 1})[axis];
   const std::int64_t dilation = Pair("dilation", {1, 1})[axis];
   Expect(stride >= 1 && dilation >= 1 && kernel >= 1 && size >= 0, "stride, dilation and window are at least 1");
   const nlohmann::json padding = Attr(*this, graph_.op(op_).attrs, "padding");
   std::int64_t around = 0;
-  if (padding == "same") return size / stride + (size % stride != 0 ? 1 : 0);
+  if (padding == "same") return static_cast<double>(size / stride) + (size % stride != 0 ? 1 : 0);
   if (padding.is_array()) {
     around = 2 * Pair("padding", {0, 0})[axis];
   } else if (!padding.is_null() && padding != "valid") {
     Refuse("attr padding is not \"same\", \"valid\" or a pair of integers");
   }
-  // In doubles: size, kernel and dilation come from a file.
   const double room = static_cast<double>(size) + static_cast<double>(around) -
                       static_cast<double>(kernel - 1) * static_cast<double>(dilation) - 1;
   Expect(room >= 0, "the window is no larger than the padded input");
-  return static_cast<std::int64_t>(std::floor(room / static_cast<double>(stride))) + 1;
+  return std::floor(room / static_cast<double>(stride)) + 1;
 }
 
 void OpView::Refuse(const std::string& problem) const {

@@ -16,7 +16,7 @@ namespace emplace {
 
 using ShapeView = std::span<const std::int64_t>;
 
-// Number of elements; a double, because shapes come from files and their product may exceed 64 bits.
+// Number of elements; a double, because formulas multiply several and shapes come from files.
 double Elements(ShapeView shape);
 
 // What a formula of the op catalogue reads of one op. Every accessor throws InputError(op name) where the op does not
@@ -47,8 +47,8 @@ class OpView {
   std::array<std::int64_t, 2> Pair(std::string_view key, std::array<std::int64_t, 2> absent) const;
   // "same", "valid" or a pair of sizes: the output size that `key` = padding leads to along `axis` (0: rows).
   // Source: the usual convolution arithmetic: valid floor((n - window) / stride) + 1, same ceil(n / stride), a pair p
-  // floor((n + 2p - window) / stride) + 1, where window = (kernel - 1) * dilation + 1.
-  std::int64_t SlidingSize(std::int64_t size, std::int64_t kernel, std::size_t axis) const;
+  // floor((n + 2p - window) / stride) + 1, where window = (kernel - 1) * dilation + 1. A double, as for Elements.
+  double SlidingSize(std::int64_t size, std::int64_t kernel, std::size_t axis) const;
 
   [[noreturn]] void Refuse(const std::string& problem) const;
 

@@ -135,6 +135,23 @@ Value Stem(NetworkBuilder& net, Value x) {
   return x;
 }
 
+// Images to the last 8 x 8 grid; *grid17 is the last 17 x 17 one.
+Value Body(NetworkBuilder& net, Value images, Value* grid17) {
+  Value x = Stem(net, images);
+  x = Block35(net, "mixed_5b", x, 32);
+  x = Block35(net, "mixed_5c", x, 64);
+  x = Block35(net, "mixed_5d", x, 64);
+  x = Reduce17(net, "mixed_6a", x);
+  x = Block17(net, "mixed_6b", x, 128);
+  x = Block17(net, "mixed_6c", x, 160);
+  x = Block17(net, "mixed_6d", x, 160);
+  x = Block17(net, "mixed_6e", x, 192);
+  *grid17 = x;
+  x = Reduce8(net, "mixed_7a", x);
+  x = Block8(net, "mixed_7b", x);
+  return Block8(net, "mixed_7c", x);
+}
+
 // Mean over the image, then a linear classifier; the loss of each image.
 Value Classify(NetworkBuilder& net, Value x, Value labels) {
   const Shape shape = net.shape(x);
@@ -179,19 +196,8 @@ Graph MakeInceptionV3(OptionReader& reader) {
     x = net.Input("images", DType::kF32, {batch, 3, image_size, image_size});
     labels = net.Input("labels", DType::kF32, {batch, classes});
   }
-  x = Stem(net, x);
-  x = Block35(net, "mixed_5b", x, 32);
-  x = Block35(net, "mixed_5c", x, 64);
-  x = Block35(net, "mixed_5d", x, 64);
-  x = Reduce17(net, "mixed_6a", x);
-  x = Block17(net, "mixed_6b", x, 128);
-  x = Block17(net, "mixed_6c", x, 160);
-  x = Block17(net, "mixed_6d", x, 160);
-  x = Block17(net, "mixed_6e", x, 192);
-  const Value grid17 = x;
-  x = Reduce8(net, "mixed_7a", x);
-  x = Block8(net, "mixed_7b", x);
-  x = Block8(net, "mixed_7c", x);
+  Value grid17;
+  x = Body(net, x, &grid17);
   std::vector<Value> losses;
   {
     const auto scope = net.Layer("logits");

@@ -10,7 +10,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // An op with these attrs, and the size that its window of 3 gives over 7 rows.
-std::int64_t RowsWith(const std::string& attrs) {
+double RowsWith(const std::string& attrs) {
   const Graph graph = GraphOf({"any", {}, {}, attrs});
   return OpView(graph, *graph.FindOp("op")).SlidingSize(7, 3, 0);
 }
@@ -64,6 +64,13 @@ TEST(OpViewTest, CountsBytesAsTheGraphGivesThem) {
   EXPECT_EQ(view.out_bytes(1), 4);
   EXPECT_EQ(Elements(view.in(0)), 6);
   EXPECT_EQ(Elements(view.out(1)), 1);  // a scalar
+}
+
+TEST(OpViewTest, NothingTimesInfinityIsNothing) {
+  // 2^62 to the 20th power is no double; with a dimension 0 there are no elements all the same.
+  std::vector<std::int64_t> shape(20, std::int64_t{1} << 62);
+  shape.push_back(0);
+  EXPECT_EQ(Elements(shape), 0);
 }
 
 TEST(OpViewTest, HugeWorkStopsAtTheLargestSize) {

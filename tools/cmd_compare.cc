@@ -1,0 +1,225 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agents/agent.h"
+#include "experiments/trial.h"
+#include "sim/bounds.h"
+#include "sim/check.h"
+#include "sim/file_io.h"
+#include "sim/placement.h"
+#include "sim/result_json.h"
+#include "tools/commands.h"
+#include "tools/problem.h"
+#include "tools/progress.h"
+#include "tools/search.h"
+#include "tools/table.h"
+
+namespace emplace::tools {
+namespace {
+
+struct Options {
+  ProblemOptions problem;
+  SearchOptions search;
+  std::vector<std::string> agents = {"all"};
+  std::vector<std::size_t> gpus;
+  bool json = false;
+  bool csv = false;
+  bool markdown = false;
+  std::string placements;  // a folder
+};
+
+// What one agent found on one cluster.
+struct Cell {
+  std::string agent;
+  std::optional<std::size_t> gpus;
+  std::size_t evaluations = 0;
+  std::size_t groups = 0;
+  double lower_bound_micros = 0;
+  std::optional<StepReport> report;  // none: nothing that fits was found
+  std::optional<double> overflow_bytes;
+
+  double step_micros() const { return report ? report->step_time_micros : std::numeric_limits<double>::infinity(); }
+};
+
+std::vector<std::string> ChosenAgents(const Options& options) {
+  if (options.agents == std::vector<std::string>{"all"}) {
+    std::vector<std::string> all;
+    for (const AgentEntry& entry : AllAgents()) all.emplace_back(entry.name);
+    return all;
+  }
+  for (const std::string& name : options.agents) FindAgent(name);
+  return options.agents;
+}
+
+void KeepPlacement(const Options& options, const Cell& cell, const Graph& graph, const Cluster& cluster,
+                   const Placement& placement) {
+  if (options.placements.empty()) return;
+  const std::string gpus = cell.gpus ? fmt::format("-{}gpus", *cell.gpus) : "";
+  WriteFile(fmt::format("{}/{}{}.json", options.placements, cell.agent, gpus),
+            [&](std::ostream& out) { WritePlacement(out, placement, graph, cluster); });
+}
+
+Cell Try(const Options& options, const ProblemOptions& problem, const Graph& graph, const Cluster& cluster,
+         const CostTable& costs, const std::string& agent) {
+  TrialSpec spec = MakeTrialSpec(problem, options.search, graph, cluster, costs);
+  spec.agent = agent;
+  // An agent with one answer needs no budget.
+  if (FindAgent(agent).default_evaluations == 1) spec.evaluations = 0;
+  Progress progress(problem.gpus ? fmt::format("{} on {}", agent, *problem.gpus) : agent);
+  const TrialResult result = RunTrial(spec, [&progress](const TrialProgress& now) { progress.Show(now); });
+  Cell cell{.agent = agent,
+            .gpus = problem.gpus,
+            .evaluations = result.evaluations,
+            .groups = result.num_groups,
+            .lower_bound_micros = ComputeBounds(graph, cluster, costs).lower_bound_micros,
+            .report = std::nullopt,
+            .overflow_bytes = result.smallest_overflow_bytes};
+  if (result.best) {
+    cell.report = MakeStepReport(graph, cluster, costs, *result.best, problem.engine, result.best_result);
+    KeepPlacement(options, cell, graph, cluster, *result.best);
+  }
+  return cell;
+}
+
+// The best step time among the agents on the same number of accelerators.
+double BestMicros(const std::vector<Cell>& cells, const std::optional<std::size_t>& gpus) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const Cell& cell : cells) {
+    if (cell.gpus == gpus) best = std::min(best, cell.step_micros());
+  }
+  return best;
+}
+
+Bytes LargestPeak(const StepReport& report) {
+  Bytes largest;
+  for (const auto& row : report.devices) largest = std::max(largest, row.peak);
+  return largest;
+}
+
+std::string BusiestDevice(const StepReport& report) {
+  const auto busiest = std::max_element(report.devices.begin(), report.devices.end(),
+                                        [](const auto& a, const auto& b) { return a.busy_micros < b.busy_micros; });
+  return busiest->name;
+}
+
+Table MakeTable(const std::vector<Cell>& cells) {
+  Table table({"gpus", "agent", "groups", "evaluations", "step time ms", "x lower bound", "gap to best %", "busiest",
+               "busy %", "peak memory MiB", "tensors sent", "fits"});
+  for (const Cell& cell : cells) {
+    std::vector<std::string> row = {cell.gpus ? std::to_string(*cell.gpus) : "all", cell.agent,
+                                    std::to_string(cell.groups), std::to_string(cell.evaluations)};
+    if (!cell.report) {
+      row.insert(row.end(), {"-", "-", "-", "-", "-", "-", "-", "no"});
+      table.Add(row);
+      continue;
+    }
+    const StepReport& report = *cell.report;
+    const double step = report.step_time_micros;
+    const double best = BestMicros(cells, cell.gpus);
+    const auto ratio = [](double a, double b) { return b > 0 ? a / b : 1; };
+    row.insert(row.end(),
+               {fmt::format("{:.3f}", step / 1000), fmt::format("{:.3f}", ratio(step, report.lower_bound_micros)),
+                fmt::format("{:.1f}", 100 * (ratio(step, best) - 1)), BusiestDevice(report),
+                fmt::format("{:.1f}", 100 * ratio(report.busiest_device_micros, step)),
+                fmt::format("{:.1f}", static_cast<double>(LargestPeak(report).count) / 1048576),
+                std::to_string(report.tensors_sent), "yes"});
+    table.Add(row);
+  }
+  return table;
+}
+
+void PrintJson(const Options& options, const std::vector<Cell>& cells) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Cell& cell : cells) {
+    nlohmann::ordered_json row = {{"agent", cell.agent}};
+    if (cell.gpus) row["gpus"] = *cell.gpus;
+    row["groups"] = cell.groups;
+    row["evaluations"] = cell.evaluations;
+    row["lower_bound_us"] = cell.lower_bound_micros;
+    row["fits_memory"] = cell.report.has_value();
+    if (cell.report) {
+      row["step_time_us"] = cell.report->step_time_micros;
+      row["busiest_device"] = BusiestDevice(*cell.report);
+      row["busiest_device_us"] = cell.report->busiest_device_micros;
+      row["peak_bytes"] = LargestPeak(*cell.report).count;
+      row["tensors_sent"] = cell.report->tensors_sent;
+    } else if (cell.overflow_bytes) {
+      row["overflow_bytes"] = *cell.overflow_bytes;
+    }
+    rows.push_back(std::move(row));
+  }
+  const nlohmann::ordered_json comparison = {{"schema", "emplace.comparison"},
+                                             {"version", 1},
+                                             {"graph", options.problem.graph},
+                                             {"cluster", options.problem.cluster},
+                                             {"engine", options.problem.engine},
+                                             {"seed", options.search.seed},
+                                             {"results", rows}};
+  std::cout << comparison.dump(1) << '\n';
+}
+
+int Run(const Options& options) {
+  CheckInputs({options.problem.graph, options.problem.cluster, options.problem.profile});
+  if (!options.placements.empty()) CheckOutputs({options.placements + "/placement.json"});
+  if (options.json + options.csv + options.markdown > 1) {
+    throw InputError("", "--json, --csv and --markdown exclude each other (one of them)");
+  }
+  const std::vector<std::string> agents = ChosenAgents(options);
+  const Graph graph = LoadGraph(options.problem.graph);
+  std::vector<std::optional<std::size_t>> sizes(options.gpus.begin(), options.gpus.end());
+  if (sizes.empty()) sizes.emplace_back();
+  std::vector<Cell> cells;
+  for (const std::optional<std::size_t>& gpus : sizes) {
+    ProblemOptions problem = options.problem;
+    problem.gpus = gpus;
+    const Cluster cluster = LoadCluster(problem);
+    const CostTable costs = LoadCosts(problem, graph, cluster);
+    for (const std::string& agent : agents) cells.push_back(Try(options, problem, graph, cluster, costs, agent));
+  }
+  if (options.json) {
+    PrintJson(options, cells);
+  } else if (options.csv) {
+    MakeTable(cells).PrintCsv(std::cout);
+  } else if (options.markdown) {
+    MakeTable(cells).PrintMarkdown(std::cout);
+  } else {
+    MakeTable(cells).PrintText(std::cout);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+Command AddCompare(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("compare", "Let several agents place one graph, and print a table");
+  auto options = std::make_shared<Options>();
+  AddGraphOption(*command, &options->problem);
+  AddClusterOptions(*command, &options->problem)->required();
+  command->add_option("--gpus", options->gpus, "Keep the first N accelerators and every CPU; several N, several runs")
+      ->delimiter(',')
+      ->type_name("N,N");
+  command->add_option("--agents", options->agents, "Who searches, of `emplace list agents`, or all")
+      ->delimiter(',')
+      ->type_name("NAME,NAME")
+      ->capture_default_str();
+  AddSearchOptions(*command, &options->search);
+  AddCostOptions(*command, &options->problem);
+  AddEngineOption(*command, &options->problem);
+  command->add_flag("--json", options->json, "Print as JSON (emplace.comparison)");
+  command->add_flag("--csv", options->csv, "Print as CSV");
+  command->add_flag("--markdown", options->markdown, "Print as a Markdown table");
+  command->add_option("--placements", options->placements, "Folder, which exists, for each agent's best placement")
+      ->type_name("DIR");
+  return {command, [options] { return Run(*options); }};
+}
+
+}  // namespace emplace::tools

@@ -1,0 +1,48 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "datasets/dataset.h"
+#include "sim/check.h"
+#include "sim/file_io.h"
+#include "sim/graph_json.h"
+#include "sim/options.h"
+#include "tools/commands.h"
+#include "tools/problem.h"
+
+namespace emplace::tools {
+namespace {
+
+struct Options {
+  std::string model;
+  std::vector<std::string> settings;
+  std::string output;
+};
+
+int Run(const Options& options) {
+  CheckOutputs({options.output});
+  const ModelEntry& model = FindModel(options.model);
+  const OptionMap settings = ParseSettings(options.settings);
+  OptionReader reader(settings, options.model);
+  const Graph graph = model.make(reader);
+  WriteFile(options.output, [&](std::ostream& out) { WriteGraph(out, graph); });
+  fmt::print(stderr, "{}: {} ops, {} tensors\n", graph.name(), graph.num_ops(), graph.num_tensors());
+  return kDone;
+}
+
+}  // namespace
+
+Command AddGenerate(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("generate", "Write the training graph of a network");
+  auto options = std::make_shared<Options>();
+  command->add_option("model", options->model, "Network, of `emplace list models`")->required()->type_name("MODEL");
+  AddSetOption(*command, &options->settings);
+  command->add_option("-o,--output", options->output, "graph.json to write")->required()->type_name("FILE");
+  return {command, [options] { return Run(*options); }};
+}
+
+}  // namespace emplace::tools

@@ -1,0 +1,192 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/bounds.h"
+#include "sim/check.h"
+#include "sim/file_io.h"
+#include "sim/graph_algorithms.h"
+#include "sim/graph_dot.h"
+#include "tools/commands.h"
+#include "tools/problem.h"
+#include "tools/table.h"
+
+namespace emplace::tools {
+namespace {
+
+// Above that, Graphviz takes minutes and nobody can read what it draws.
+constexpr std::size_t kMaxDotOps = 5000;
+
+struct Options {
+  ProblemOptions problem;
+  std::string dot;
+};
+
+struct Counts {
+  std::size_t ops = 0;
+  double flop = 0;
+  Bytes persistent;
+  void Add(const Op& op) {
+    ++ops;
+    flop += op.flop;
+    persistent += op.persistent;
+  }
+};
+
+std::string FlopForPeople(double flop) {
+  if (flop >= 1e12) return fmt::format("{:.3f} TFLOP", flop / 1e12);
+  if (flop >= 1e9) return fmt::format("{:.3f} GFLOP", flop / 1e9);
+  return fmt::format("{:.6g} MFLOP", flop / 1e6);
+}
+
+struct Summary {
+  Counts all;
+  Counts variables;
+  std::map<std::string_view, Counts> kinds;
+  std::map<std::string_view, Counts> passes;
+  std::set<std::string_view> layers;
+  std::set<std::string_view> timed_kinds;  // device kinds that time_us names
+  std::size_t one_time = 0;                // ops with one time for every kind
+  std::size_t untimed = 0;                 // ops without any time_us, inputs and variables aside
+  std::size_t tied = 0;                    // ops in a colocation class of more than one
+  std::size_t data_edges = 0;              // (tensor, consumer) pairs
+  std::size_t control_edges = 0;
+  Bytes tensors;
+  Bytes largest;
+};
+
+Summary Summarise(const Graph& graph) {
+  Summary s;
+  std::vector<std::size_t> class_size(graph.num_ops(), 0);
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId id = MakeId<OpId>(i);
+    const Op& op = graph.op(id);
+    s.all.Add(op);
+    s.kinds[op.kind].Add(op);
+    s.passes[op.pass == Pass::kNone ? "none" : Name(op.pass)].Add(op);
+    if (op.kind == "variable") s.variables.Add(op);
+    if (!op.layer.empty()) s.layers.insert(op.layer);
+    for (const KindTime& time : op.kind_times) s.timed_kinds.insert(time.kind);
+    if (op.time_micros) ++s.one_time;
+    if (!op.time_micros && op.kind_times.empty() && op.kind != "input" && op.kind != "variable") ++s.untimed;
+    s.control_edges += graph.control_consumers(id).size();
+    ++class_size[Index(graph.colocation_class(id))];
+  }
+  for (const std::size_t size : class_size) s.tied += size > 1 ? size : 0;
+  for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
+    const TensorId tensor = MakeId<TensorId>(t);
+    s.data_edges += graph.consumers(tensor).size();
+    s.tensors += graph.tensor(tensor).size;
+    s.largest = std::max(s.largest, graph.tensor(tensor).size);
+  }
+  return s;
+}
+
+std::string TimesForPeople(const Summary& s) {
+  std::string kinds;
+  for (const std::string_view kind : s.timed_kinds) kinds.append(kinds.empty() ? "" : ", ").append(kind);
+  return fmt::format("for every device kind at once: {} ops; by kind: {}; none: {} ops", s.one_time,
+                     kinds.empty() ? "-" : kinds, s.untimed);
+}
+
+void PrintSummary(const Graph& graph, const Summary& s) {
+  const std::vector<std::uint32_t> depths = Depths(graph);
+  const std::uint32_t depth = depths.empty() ? 0 : *std::max_element(depths.begin(), depths.end());
+  std::cout << fmt::format("graph              {}\n", graph.name()) << fmt::format("ops                {}\n", s.all.ops)
+            << fmt::format("tensors            {} ({}, the largest {})\n", graph.num_tensors(), ForPeople(s.tensors),
+                           ForPeople(s.largest))
+            << fmt::format("edges              {} data, {} control\n", s.data_edges, s.control_edges)
+            << fmt::format("depth              {} edges on the longest path\n", depth)
+            << fmt::format("layers             {}\n", s.layers.size())
+            << fmt::format("colocated          {} ops tied to others\n", s.tied)
+            << fmt::format("FLOP               {}\n", FlopForPeople(s.all.flop))
+            << fmt::format("persistent memory  {} ({} of it in {} variables)\n", ForPeople(s.all.persistent),
+                           ForPeople(s.variables.persistent), s.variables.ops)
+            << fmt::format("time_us            {}\n", TimesForPeople(s));
+  const auto print = [](const char* heading, const std::map<std::string_view, Counts>& counts) {
+    Table table({heading, "ops", "FLOP", "persistent memory"});
+    for (const auto& [name, count] : counts) {
+      table.Add({std::string(name), std::to_string(count.ops), FlopForPeople(count.flop), ForPeople(count.persistent)});
+    }
+    std::cout << '\n';
+    table.PrintText(std::cout);
+  };
+  print("pass", s.passes);
+  print("kind", s.kinds);
+}
+
+// The first ops that have no time on any device of the cluster, and how many there are.
+std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, const CostModels& models,
+                                std::string* first) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId id = MakeId<OpId>(i);
+    const Op& op = graph.op(id);
+    if (op.kind == "input" || op.kind == "variable") continue;
+    const auto has_time = [&](const Device& device) {
+      return models.model->OpMicros(graph, id, cluster, device.kind) ||
+             (models.fallback && models.fallback->OpMicros(graph, id, cluster, device.kind));
+    };
+    if (std::any_of(cluster.devices().begin(), cluster.devices().end(), has_time)) continue;
+    if (count++ == 0) *first = op.name;
+  }
+  return count;
+}
+
+void PrintBounds(const ProblemOptions& problem, const Graph& graph) {
+  const Cluster cluster = LoadCluster(problem);
+  const CostModels models = LoadCostModels(problem);
+  std::cout << fmt::format("\non {} ({} devices)\n", cluster.name(), cluster.num_devices());
+  std::string first;
+  const std::size_t untimed = CountOpsWithoutTime(graph, cluster, models, &first);
+  std::cout << fmt::format("ops without time   {}{}\n", untimed, untimed > 0 ? " (the first: " + first + ")" : "");
+  if (untimed > 0) {
+    std::cout << fmt::format("no bounds          {}\n", models.model->HowToGiveATime());
+    return;
+  }
+  const Bounds bounds = ComputeBounds(graph, cluster, LoadCosts(problem, graph, cluster));
+  std::cout << fmt::format("critical path      {}\n", MicrosForPeople(bounds.critical_path_micros))
+            << fmt::format("work               {}, each op on its fastest device\n",
+                           MicrosForPeople(bounds.work_micros))
+            << fmt::format("lower bound        {} = max(critical path, work / {})\n",
+                           MicrosForPeople(bounds.lower_bound_micros), cluster.num_devices());
+}
+
+int Run(const Options& options) {
+  CheckInputs({options.problem.graph, options.problem.cluster, options.problem.profile});
+  CheckOutputs({options.dot});
+  const Graph graph = LoadGraph(options.problem.graph);
+  if (!options.dot.empty() && graph.num_ops() > kMaxDotOps) {
+    throw InputError(options.problem.graph,
+                     fmt::format("has {} ops, too many for --dot (at most {})", graph.num_ops(), kMaxDotOps));
+  }
+  if (!options.dot.empty()) WriteFile(options.dot, [&](std::ostream& out) { WriteDot(out, graph); });
+  if (options.dot == "-") return kDone;
+  PrintSummary(graph, Summarise(graph));
+  if (!options.problem.cluster.empty()) PrintBounds(options.problem, graph);
+  return kDone;
+}
+
+}  // namespace
+
+Command AddInspect(CLI::App& app) {
+  CLI::App* const command =
+      app.add_subcommand("inspect", "Describe a graph; with a cluster, bounds that no placement can beat");
+  auto options = std::make_shared<Options>();
+  command->add_option("graph", options->problem.graph, "graph.json")->required()->type_name("FILE");
+  AddClusterOptions(*command, &options->problem);
+  AddGpusOption(*command, &options->problem);
+  AddCostOptions(*command, &options->problem);
+  command->add_option("--dot", options->dot, fmt::format("Write the graph for Graphviz (up to {} ops)", kMaxDotOps))
+      ->type_name("FILE");
+  return {command, [options] { return Run(*options); }};
+}
+
+}  // namespace emplace::tools

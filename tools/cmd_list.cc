@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "agents/agent.h"
+#include "agents/reward.h"
+#include "datasets/dataset.h"
+#include "datasets/importer.h"
+#include "datasets/shipped_clusters.h"
+#include "sim/check.h"
+#include "sim/cost_model.h"
+#include "sim/device_catalog.h"
+#include "sim/grouping.h"
+#include "sim/simulator.h"
+#include "tools/commands.h"
+#include "tools/table.h"
+
+namespace emplace::tools {
+namespace {
+
+struct Row {
+  std::string name;
+  std::string summary;
+  std::string source;
+  std::vector<OptionReader::Declared> options;
+};
+using Rows = std::vector<Row>;
+
+template <typename Entries>
+Rows FromRegistry(const Entries& entries) {
+  Rows rows;
+  for (const auto& entry : entries) {
+    rows.push_back({std::string(entry.name), std::string(entry.summary), std::string(entry.source), {}});
+  }
+  return rows;
+}
+
+// The options of an agent or a model are those that it reads when it is made with none set.
+Rows ListAgents() {
+  Rows rows = FromRegistry(AllAgents());
+  const OptionMap none;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    OptionReader reader(none, rows[i].name);
+    AllAgents()[i].make(reader, {.evaluations = AllAgents()[i].default_evaluations});
+    rows[i].options = reader.declared();
+  }
+  return rows;
+}
+
+Rows ListModels() {
+  Rows rows = FromRegistry(AllModels());
+  const OptionMap none;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    OptionReader reader(none, rows[i].name);
+    AllModels()[i].make(reader);
+    rows[i].options = reader.declared();
+  }
+  return rows;
+}
+
+Rows ListClusters() {
+  Rows rows;
+  for (const ShippedCluster& shipped : AllShippedClusters()) {
+    const Cluster cluster = LoadCluster(std::string(shipped.name));
+    std::vector<std::pair<std::string, std::size_t>> kinds;
+    for (const Device& device : cluster.devices()) {
+      if (kinds.empty() || kinds.back().first != device.kind) kinds.emplace_back(device.kind, 0);
+      ++kinds.back().second;
+    }
+    std::string summary;
+    for (const auto& [kind, count] : kinds) {
+      summary += fmt::format("{}{} {}", summary.empty() ? "" : ", ", count, kind);
+    }
+    rows.push_back({std::string(shipped.name), summary, cluster.source(), {}});
+  }
+  return rows;
+}
+
+struct Topic {
+  const char* name;
+  Rows (*rows)();
+};
+
+constexpr Topic kTopics[] = {
+    {"agents", ListAgents},
+    {"models", ListModels},
+    {"devices", [] { return FromRegistry(AllDeviceKinds()); }},
+    {"clusters", ListClusters},
+    {"engines", [] { return FromRegistry(AllEngines()); }},
+    {"rewards", [] { return FromRegistry(AllRewards()); }},
+    {"groupers", [] { return FromRegistry(AllGroupers()); }},
+    {"cost-models", [] { return FromRegistry(AllCostModels()); }},
+    {"importers", [] { return FromRegistry(AllImporters()); }},
+};
+
+void PrintJson(const Rows& rows) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Row& row : rows) {
+    nlohmann::ordered_json entry = {{"name", row.name}, {"summary", row.summary}, {"source", row.source}};
+    for (const OptionReader::Declared& option : row.options) {
+      entry["options"].push_back({{"key", option.key}, {"default", option.default_value}, {"help", option.help}});
+    }
+    list.push_back(std::move(entry));
+  }
+  std::cout << list.dump(1) << '\n';
+}
+
+void PrintText(const Rows& rows) {
+  Table table({"name", "what", "source"});
+  for (const Row& row : rows) table.Add({row.name, row.summary, row.source});
+  table.PrintText(std::cout);
+  for (const Row& row : rows) {
+    for (const OptionReader::Declared& option : row.options) {
+      std::cout << fmt::format("{}--set {}={}  {}  (of {})\n", &option == &row.options.front() ? "\n" : "", option.key,
+                               option.default_value, option.help, row.name);
+    }
+  }
+}
+
+int Run(const std::string& what, bool json) {
+  std::string known;
+  for (const Topic& topic : kTopics) {
+    if (what == topic.name) {
+      const Rows rows = topic.rows();
+      json ? PrintJson(rows) : PrintText(rows);
+      return kDone;
+    }
+    known.append(known.empty() ? "" : ", ").append(topic.name);
+  }
+  throw InputError("", "there is no list of \"" + what + "\" (" + known + ")");
+}
+
+}  // namespace
+
+Command AddList(CLI::App& app) {
+  std::string topics;
+  for (const Topic& topic : kTopics) topics.append(topics.empty() ? "" : "|").append(topic.name);
+  CLI::App* const command = app.add_subcommand("list", "Show what there is: name, one line, source; options below");
+  auto what = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  command->add_option("what", *what, "Which list")->required()->type_name(topics);
+  command->add_flag("--json", *json, "Print as JSON");
+  return {command, [what, json] { return Run(*what, *json); }};
+}
+
+}  // namespace emplace::tools

@@ -1,0 +1,118 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "experiments/trial.h"
+#include "sim/check.h"
+#include "sim/file_io.h"
+#include "sim/placement.h"
+#include "sim/result_json.h"
+#include "tools/commands.h"
+#include "tools/problem.h"
+#include "tools/progress.h"
+#include "tools/search.h"
+
+namespace emplace::tools {
+namespace {
+
+struct Options {
+  ProblemOptions problem;
+  SearchOptions search;
+  std::string agent;
+  std::vector<std::string> settings;
+  std::string checkpoint;
+  std::string output;
+  ShowOptions show;
+};
+
+int SayThatNothingFits(const Options& options, const TrialResult& result) {
+  std::string by_how_much;
+  if (result.smallest_overflow_bytes) {
+    by_how_much = fmt::format(": the best is over a device's memory by {}",
+                              ForPeople(Bytes{RoundToInteger(*result.smallest_overflow_bytes)}));
+  }
+  fmt::print(stderr, "{}: nothing that fits was found in {} evaluations of {}{}\n", options.problem.graph,
+             result.evaluations, options.agent, by_how_much);
+  return kNo;
+}
+
+// Says on `out` what was found, unless the placement itself goes there.
+void Summarise(const Options& options, const TrialResult& result, const StepReport& report) {
+  const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
+  if (options.show.json && !output_is_taken) {
+    WriteResult(std::cout, report);
+    return;
+  }
+  std::ostringstream text;
+  text << fmt::format("agent {}, seed {}: {} groups, {} evaluations, {} of them fit\n", options.agent,
+                      options.search.seed, result.num_groups, result.evaluations, result.fitting);
+  PrintReport(text, report);
+  if (output_is_taken) {
+    fmt::print(stderr, "{}", text.str());
+  } else {
+    std::cout << text.str();
+  }
+}
+
+int Run(const Options& options) {
+  const ProblemOptions& problem = options.problem;
+  CheckInputs({problem.graph, problem.cluster, problem.profile});
+  CheckOutputs({options.output, options.show.timeline, options.checkpoint});
+  if (options.show.json && (options.output == "-" || options.show.timeline == "-")) {
+    throw InputError("-", "stands for both a file and --json (one may be standard output)");
+  }
+  if (options.checkpoint == "-") throw InputError("--checkpoint", "must be a file (it is read and written)");
+  const Graph graph = LoadGraph(problem.graph);
+  const Cluster cluster = LoadCluster(problem);
+  const CostTable costs = LoadCosts(problem, graph, cluster);
+  TrialSpec spec = MakeTrialSpec(problem, options.search, graph, cluster, costs);
+  spec.agent = options.agent;
+  spec.agent_options = ParseSettings(options.settings);
+  spec.checkpoint = options.checkpoint;
+  TrialResult result;
+  {
+    Progress progress(options.agent);
+    result = RunTrial(spec, [&progress](const TrialProgress& now) { progress.Show(now); });
+  }
+  if (!result.best) return SayThatNothingFits(options, result);
+  const Placement& best = *result.best;
+  WriteFile(options.output, [&](std::ostream& out) { WritePlacement(out, best, graph, cluster); });
+  if (!options.show.timeline.empty()) {
+    WriteTimelineFile(options.show.timeline, graph, cluster, costs, best, problem.engine);
+  }
+  Summarise(options, result, MakeStepReport(graph, cluster, costs, best, problem.engine, result.best_result));
+  return kDone;
+}
+
+}  // namespace
+
+Command AddPlace(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("place", "Search for a placement with a short step time");
+  auto options = std::make_shared<Options>();
+  AddGraphOption(*command, &options->problem);
+  AddClusterOptions(*command, &options->problem)->required();
+  AddGpusOption(*command, &options->problem);
+  command->add_option("--agent", options->agent, "Who searches, of `emplace list agents`")
+      ->required()
+      ->type_name("NAME");
+  AddSetOption(*command, &options->settings);
+  AddSearchOptions(*command, &options->search);
+  command
+      ->add_option("--checkpoint", options->checkpoint,
+                   "Resume from this file, if it exists, and save to it now and then")
+      ->type_name("FILE");
+  AddCostOptions(*command, &options->problem);
+  AddEngineOption(*command, &options->problem);
+  command->add_option("-o,--output", options->output, "placement.json to write; none if nothing that fits was found")
+      ->required()
+      ->type_name("FILE");
+  AddShowOptions(*command, &options->show);
+  return {command, [options] { return Run(*options); }};
+}
+
+}  // namespace emplace::tools

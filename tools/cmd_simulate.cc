@@ -1,0 +1,66 @@
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "sim/check.h"
+#include "sim/file_io.h"
+#include "sim/placement.h"
+#include "sim/result_json.h"
+#include "sim/simulator.h"
+#include "tools/commands.h"
+#include "tools/problem.h"
+
+namespace emplace::tools {
+namespace {
+
+struct Options {
+  ProblemOptions problem;
+  std::string placement;
+  ShowOptions show;
+};
+
+int Run(const Options& options) {
+  const ProblemOptions& problem = options.problem;
+  CheckInputs({problem.graph, problem.cluster, options.placement, problem.profile});
+  CheckOutputs({options.show.timeline});
+  if (options.show.timeline == "-" && options.show.json) {
+    throw InputError("-", "stands for both --timeline and --json (one may be standard output)");
+  }
+  const Graph graph = LoadGraph(problem.graph);
+  const Cluster cluster = LoadCluster(problem);
+  const CostTable costs = LoadCosts(problem, graph, cluster);
+  const Placement placement = ReadPlacement(*OpenForReading(options.placement), options.placement, graph, cluster);
+  try {
+    CheckPlacement(placement, graph, cluster, costs);
+  } catch (const InputError& error) {
+    throw error.In(options.placement);
+  }
+  const StepResult result = Simulator(graph, cluster, costs, {.engine = problem.engine}).Run(placement);
+  if (!options.show.timeline.empty()) {
+    WriteTimelineFile(options.show.timeline, graph, cluster, costs, placement, problem.engine);
+  }
+  const StepReport report = MakeStepReport(graph, cluster, costs, placement, problem.engine, result);
+  if (options.show.json) {
+    WriteResult(std::cout, report);
+  } else if (options.show.timeline != "-") {
+    PrintReport(std::cout, report);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+Command AddSimulate(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("simulate", "Predict the step time and peak memory of a placement");
+  auto options = std::make_shared<Options>();
+  AddGraphOption(*command, &options->problem);
+  AddClusterOptions(*command, &options->problem)->required();
+  AddGpusOption(*command, &options->problem);
+  command->add_option("--placement", options->placement, "placement.json")->required()->type_name("FILE");
+  AddCostOptions(*command, &options->problem);
+  AddEngineOption(*command, &options->problem);
+  AddShowOptions(*command, &options->show);
+  return {command, [options] { return Run(*options); }};
+}
+
+}  // namespace emplace::tools

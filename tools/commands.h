@@ -1,0 +1,33 @@
+#ifndef EMPLACE_TOOLS_COMMANDS_H_
+#define EMPLACE_TOOLS_COMMANDS_H_
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace emplace::tools {
+
+// Exit statuses of the program.
+inline constexpr int kDone = 0;
+inline constexpr int kNo = 1;  // an honest "no": nothing that fits was found
+inline constexpr int kBadInput = 2;
+inline constexpr int kBug = 70;  // EX_SOFTWARE
+
+// What a command does once its options are read; returns the exit status, throws InputError on bad input.
+using Action = std::function<int()>;
+
+// Each adds one command with its options to `app`, and returns what it does. Options live as long as the action.
+struct Command {
+  CLI::App* app = nullptr;
+  Action run;
+};
+Command AddImport(CLI::App& app);
+Command AddGenerate(CLI::App& app);
+Command AddInspect(CLI::App& app);
+Command AddSimulate(CLI::App& app);
+Command AddPlace(CLI::App& app);
+Command AddCompare(CLI::App& app);
+Command AddList(CLI::App& app);
+
+}  // namespace emplace::tools
+
+#endif  // EMPLACE_TOOLS_COMMANDS_H_

@@ -1,0 +1,86 @@
+// emplace: device placement of neural-network training graphs, and the simulator that scores it.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/check.h"
+#include "tools/commands.h"
+
+namespace emplace::tools {
+namespace {
+
+constexpr const char* kExitStatuses =
+    "Exit status: 0 done; 1 an honest no (nothing that fits was found); 2 bad input; 70 a bug in emplace.\n"
+    "Files: `-` is standard input or output; a name that ends in .gz is compressed.";
+
+int Complain(int status, std::string_view line) {
+  std::cout.flush();
+  fmt::print(stderr, "{}\n", line);
+  return status;
+}
+
+// The first line of a CLI11 message, without its hints over several lines.
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// CLI11 would only say that a sub-command is required.
+void CheckCommand(int argc, char** argv, const std::vector<Command>& commands) {
+  std::string known;
+  for (const Command& command : commands) {
+    if (argc > 1 && command.app->get_name() == argv[1]) return;
+    known.append(known.empty() ? "" : ", ").append(command.app->get_name());
+  }
+  if (argc < 2) throw InputError("", "a command is missing (" + known + "; emplace --help)");
+  if (argv[1][0] != '-') throw InputError("", fmt::format("unknown command \"{}\" ({})", argv[1], known));
+}
+
+int RunProgram(int argc, char** argv) {
+  CLI::App app("Device placement: which op of a training graph goes on which device, and how long a step then takes.");
+  app.name("emplace");
+  app.set_version_flag("--version", "emplace " EMPLACE_VERSION);
+  app.require_subcommand(1);
+  app.footer(kExitStatuses);
+  const std::vector<Command> commands = {AddImport(app), AddGenerate(app), AddInspect(app), AddSimulate(app),
+                                         AddPlace(app),  AddCompare(app),  AddList(app)};
+  for (const Command& command : commands) command.app->footer(kExitStatuses);
+  CheckCommand(argc, argv, commands);
+  const auto chosen = [&commands] {
+    return std::find_if(commands.begin(), commands.end(), [](const Command& c) { return c.app->parsed(); });
+  };
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return app.exit(asked, std::cout, std::cerr);
+  } catch (const CLI::ParseError& error) {
+    const std::string command = chosen() == commands.end() ? "emplace" : "emplace " + chosen()->app->get_name();
+    return Complain(kBadInput, FirstLine(error.what()) + " (see " + command + " --help)");
+  }
+  const int status = chosen()->run();
+  if (!std::cout.flush()) throw InputError("-", "standard output cannot be written");
+  return status;
+}
+
+int Main(int argc, char** argv) {
+  try {
+    return RunProgram(argc, argv);
+  } catch (const InputError& error) {
+    return Complain(kBadInput, error.what());
+  } catch (const std::bad_alloc&) {
+    return Complain(kBug, "emplace: out of memory");
+  } catch (const std::exception& error) {
+    return Complain(kBug, fmt::format("emplace: internal error: {} (please report this)", FirstLine(error.what())));
+  }
+}
+
+}  // namespace
+}  // namespace emplace::tools
+
+int main(int argc, char** argv) { return emplace::tools::Main(argc, argv); }

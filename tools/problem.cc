@@ -1,0 +1,220 @@
+#include "tools/problem.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <ostream>
+#include <string_view>
+#include <utility>
+
+#include "datasets/shipped_clusters.h"
+#include "sim/check.h"
+#include "sim/cost/profiled.h"
+#include "sim/file_io.h"
+#include "sim/graph_json.h"
+#include "sim/profile.h"
+#include "sim/simulator.h"
+#include "sim/timeline.h"
+#include "sim/timeline_svg.h"
+#include "tools/table.h"
+
+namespace emplace::tools {
+
+void AddGraphOption(CLI::App& app, ProblemOptions* options) {
+  app.add_option("--graph", options->graph, "graph.json")->required()->type_name("FILE");
+}
+
+CLI::Option* AddClusterOptions(CLI::App& app, ProblemOptions* options) {
+  CLI::Option* cluster =
+      app.add_option("--cluster", options->cluster, "cluster.yaml, or a name of `emplace list clusters`")
+          ->type_name("FILE|NAME");
+  app.add_option("--devices", options->devices, "Keep just these devices of the cluster (default: all)")
+      ->type_name("NAME,NAME");
+  return cluster;
+}
+
+void AddGpusOption(CLI::App& app, ProblemOptions* options) {
+  app.add_option("--gpus", options->gpus, "Keep the first N accelerators and every CPU (default: all)")->type_name("N");
+}
+
+void AddCostOptions(CLI::App& app, ProblemOptions* options) {
+  app.add_option("--costs", options->costs,
+                 "Where op times come from: measured (time_us of the graph) or roofline (FLOP and bytes against the "
+                 "device's rates). Beside --profile: the fallback for ops that it does not know, which the result "
+                 "counts (default: measured; none beside --profile)")
+      ->type_name("MODEL");
+  app.add_option("--profile", options->profile, "profile.json with measured op times")->type_name("FILE");
+}
+
+void AddEngineOption(CLI::App& app, ProblemOptions* options) {
+  app.add_option("--engine", options->engine, "Simulation engine, of `emplace list engines`")
+      ->type_name("NAME")
+      ->capture_default_str();
+}
+
+Graph LoadGraph(const std::string& path) { return ReadGraph(*OpenForReading(path), path); }
+
+Cluster LoadCluster(const ProblemOptions& options) {
+  Cluster cluster = emplace::LoadCluster(options.cluster);
+  if (!options.devices.empty()) {
+    std::vector<std::string> names;
+    for (std::size_t begin = 0; begin <= options.devices.size();) {
+      const std::size_t end = std::min(options.devices.find(',', begin), options.devices.size());
+      names.push_back(options.devices.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    try {
+      cluster = cluster.Keep(names);
+    } catch (const InputError& error) {
+      throw error.In("--devices");
+    }
+  }
+  if (options.gpus) {
+    try {
+      cluster = cluster.KeepAccelerators(*options.gpus);
+    } catch (const InputError& error) {
+      throw error.In("--gpus");
+    }
+  }
+  return cluster;
+}
+
+CostModels LoadCostModels(const ProblemOptions& options) {
+  CostModels models;
+  if (!options.costs.empty() || options.profile.empty()) {
+    try {
+      models.model = MakeCostModel(options.costs.empty() ? "measured" : options.costs);
+    } catch (const InputError& error) {
+      throw error.In("--costs");
+    }
+  }
+  if (!options.profile.empty()) {
+    models.fallback = std::move(models.model);
+    models.model = MakeProfiledCostModel(ReadProfile(*OpenForReading(options.profile), options.profile));
+  }
+  return models;
+}
+
+CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
+  const CostModels models = LoadCostModels(options);
+  try {
+    return CostTable(graph, cluster, *models.model, models.fallback.get());
+  } catch (const InputError& error) {
+    throw error.In(options.graph);
+  }
+}
+
+void AddSetOption(CLI::App& app, std::vector<std::string>* settings) {
+  app.add_option("--set", *settings, "Options by name; `emplace list` shows which there are")->type_name("KEY=VALUE");
+}
+
+OptionMap ParseSettings(const std::vector<std::string>& settings) {
+  OptionMap map;
+  for (const std::string& setting : settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw InputError("--set", "\"" + setting + "\" is no setting (key=value)");
+    }
+    const std::string key = setting.substr(0, equals);
+    if (!map.emplace(key, setting.substr(equals + 1)).second) {
+      throw InputError("--set", "\"" + key + "\" is set twice (once)");
+    }
+  }
+  return map;
+}
+
+namespace {
+
+void RefuseTwo(const std::string& first, const std::string& second, const char* stream) {
+  if (first == "-" && second == "-") throw InputError("-", fmt::format("stands for two files (one may be {})", stream));
+}
+
+}  // namespace
+
+void CheckInputs(const std::vector<std::string>& paths) {
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) RefuseTwo(paths[k], paths[i], "standard input");
+  }
+}
+
+void CheckOutputs(const std::vector<std::string>& paths) {
+  namespace fs = std::filesystem;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (paths[i].empty()) continue;
+    for (std::size_t k = 0; k < i; ++k) {
+      RefuseTwo(paths[k], paths[i], "standard output");
+      std::error_code ignored;
+      if (fs::weakly_canonical(paths[i], ignored) == fs::weakly_canonical(paths[k], ignored)) {
+        throw InputError(paths[i], "two results would be written to this file (one file each)");
+      }
+    }
+    if (paths[i] == "-") continue;
+    std::error_code error;
+    const fs::path parent = fs::path(paths[i]).parent_path();
+    if (!parent.empty() && !fs::is_directory(parent, error)) {
+      throw InputError(paths[i], "cannot be written (there is no folder " + parent.string() + ")");
+    }
+    if (fs::is_directory(paths[i], error)) throw InputError(paths[i], "cannot be written (it is a folder)");
+  }
+}
+
+void AddShowOptions(CLI::App& app, ShowOptions* options) {
+  app.add_flag("--json", options->json, "Print the result as JSON (emplace.result)");
+  app.add_option("--timeline", options->timeline,
+                 "Write who ran when: Chrome trace events for Perfetto or chrome://tracing, or a picture if the name "
+                 "ends in .svg")
+      ->type_name("FILE");
+}
+
+void WriteTimelineFile(const std::string& path, const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                       const Placement& placement, const std::string& engine) {
+  const Timeline timeline = Simulator(graph, cluster, costs, {.engine = engine}).Record(placement);
+  const std::string_view name = path;
+  const bool picture = name.ends_with(".svg") || name.ends_with(".svg.gz");
+  WriteFile(path, [&](std::ostream& out) {
+    picture ? WriteTimelineSvg(out, timeline, graph, cluster) : WriteChromeTrace(out, timeline, graph, cluster);
+  });
+}
+
+void PrintReport(std::ostream& out, const StepReport& report) {
+  out << fmt::format("{} on {}, engine {}\n", report.graph, report.cluster, report.engine);
+  out << fmt::format("step time    {}{}\n", MicrosForPeople(report.step_time_micros),
+                     report.fits_memory ? "" : "   DOES NOT FIT in memory");
+  out << fmt::format("lower bound  {}", MicrosForPeople(report.lower_bound_micros));
+  if (report.lower_bound_micros > 0) {
+    out << fmt::format(" (the step takes {:.2f} times that)", report.step_time_micros / report.lower_bound_micros);
+  }
+  out << fmt::format("; critical path {}, busiest device {}\n", MicrosForPeople(report.critical_path_micros),
+                     MicrosForPeople(report.busiest_device_micros));
+  out << fmt::format("{} ops, {} tensors sent", report.ops, report.tensors_sent);
+  if (report.fallback_ops > 0) out << fmt::format(", {} ops with times of the fallback", report.fallback_ops);
+  out << "\n\n";
+  Table table({"device", "ops", "busy", "busy %", "sent", "peak memory", "of", ""});
+  for (const StepReport::DeviceRow& row : report.devices) {
+    const double share = report.step_time_micros > 0 ? 100 * row.busy_micros / report.step_time_micros : 0;
+    const bool over = row.memory && row.peak > *row.memory;
+    table.Add({row.name, std::to_string(row.ops), MicrosForPeople(row.busy_micros), fmt::format("{:.1f}", share),
+               ForPeople(row.sent), ForPeople(row.peak), row.memory ? ForPeople(*row.memory) : "no limit",
+               over ? "over by " + ForPeople(row.peak - *row.memory) : ""});
+  }
+  table.PrintText(out);
+}
+
+std::string ForPeople(Bytes bytes) {
+  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes.count < 1024) return fmt::format("{} B", bytes.count);
+  double value = static_cast<double>(bytes.count) / 1024;
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  return fmt::format("{:.2f} {}", value, kUnits[unit]);
+}
+
+std::string MicrosForPeople(double micros) {
+  if (micros < 1000) return fmt::format("{} us", micros);
+  if (micros < 1e6) return fmt::format("{:.3f} ms", micros / 1e3);
+  return fmt::format("{:.3f} s", micros / 1e6);
+}
+
+}  // namespace emplace::tools

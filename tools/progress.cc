@@ -1,0 +1,48 @@
+#include "tools/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "tools/problem.h"
+
+namespace emplace::tools {
+namespace {
+
+constexpr std::chrono::milliseconds kBarEvery(100);
+constexpr std::chrono::milliseconds kLineEvery(10'000);
+constexpr std::size_t kBarWidth = 30;
+
+}  // namespace
+
+Progress::Progress(std::string title)
+    : title_(std::move(title)), terminal_(isatty(STDERR_FILENO) == 1), next_(Clock::now()) {
+  next_ += terminal_ ? kBarEvery : kLineEvery;
+}
+
+Progress::~Progress() {
+  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+}
+
+void Progress::Show(const TrialProgress& progress) {
+  const Clock::time_point now = Clock::now();
+  if (now < next_) return;
+  next_ = now + (terminal_ ? kBarEvery : kLineEvery);
+  const std::string best = progress.best_micros ? "best " + MicrosForPeople(*progress.best_micros) : "none fits yet";
+  const std::size_t budget = std::max<std::size_t>(progress.budget, 1);
+  if (!terminal_) {
+    fmt::print(stderr, "{}: {} of {} evaluations, {}\n", title_, progress.evaluations, progress.budget, best);
+    return;
+  }
+  const std::size_t full = std::min(kBarWidth, kBarWidth * progress.evaluations / budget);
+  fmt::print(stderr, "\r\x1b[K{} [{}{}] {}/{}, {}", title_, std::string(full, '#'), std::string(kBarWidth - full, '.'),
+             progress.evaluations, progress.budget, best);
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+}  // namespace emplace::tools

@@ -1,0 +1,32 @@
+#ifndef EMPLACE_TOOLS_PROGRESS_H_
+#define EMPLACE_TOOLS_PROGRESS_H_
+
+#include <chrono>
+#include <string>
+
+#include "experiments/trial.h"
+
+namespace emplace::tools {
+
+// How a search goes, on standard error: a bar on a terminal, a line every ten seconds otherwise. (A clock decides when
+// to print, never what is found.)
+class Progress {
+ public:
+  explicit Progress(std::string title);
+  ~Progress();  // clears the bar
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void Show(const TrialProgress& progress);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string title_;
+  bool terminal_;
+  bool drawn_ = false;
+  Clock::time_point next_;
+};
+
+}  // namespace emplace::tools
+
+#endif  // EMPLACE_TOOLS_PROGRESS_H_

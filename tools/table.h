@@ -1,0 +1,29 @@
+#ifndef EMPLACE_TOOLS_TABLE_H_
+#define EMPLACE_TOOLS_TABLE_H_
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace emplace::tools {
+
+// Rows of text under headings. Columns whose cells start with a digit are set to the right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header) : header_(std::move(header)) {}
+
+  // Requires: as many cells as the header has.
+  void Add(std::vector<std::string> row);
+
+  void PrintText(std::ostream& out) const;  // aligned with spaces
+  void PrintMarkdown(std::ostream& out) const;
+  void PrintCsv(std::ostream& out) const;  // RFC 4180, lines end in \n
+
+ private:
+  std::vector<std::string> header_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace emplace::tools
+
+#endif  // EMPLACE_TOOLS_TABLE_H_

@@ -33,6 +33,9 @@ StepReport MakeStepReport(const Graph& graph, const Cluster& cluster, const Cost
                     .devices = {},
                     .ops = graph.num_ops(),
                     .fallback_ops = costs.fallback_ops()};
+  // Bounds are of times rounded to ns, as fifo rounds them; an engine that does not round may end that little earlier.
+  report.critical_path_micros = std::min(report.critical_path_micros, result.step_time_micros);
+  report.lower_bound_micros = std::min(report.lower_bound_micros, result.step_time_micros);
   for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
     const Device& device = cluster.devices()[d];
     report.devices.push_back({.name = device.name,

@@ -42,7 +42,7 @@ TEST(TimelineSvgTest, DrawsOpsAndTransfersToScale) {
 }
 
 TEST(TimelineSvgTest, ManyShortOpsBecomeFewRectangles) {
-  // 20,000 ops on 850 pixels: one bar without a gap, so one rectangle; 2 of the 7 others are op rows' backgrounds.
+  // 20,000 ops on 850 pixels lie 0.04 pixels apart, without a gap: one rectangle.
   const Graph graph = MakeChain(20'000, 1, 0);
   const std::string svg = Svg(graph, MakeCluster(1), Placement(20'000));
   EXPECT_EQ(Count(svg, "<title>"), 1U);

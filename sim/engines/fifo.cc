@@ -26,6 +26,12 @@ class Run {
         arrival_(workspace.arrival.data()),
         ready_(workspace.now_ready.data()),
         device_free_(workspace.device_free.data()),
+        channel_free_(workspace.channel_free.data()),
+        program_(model.program.data()),
+        program_begin_(model.program_begin.data()),
+        kind_of_(model.kind_of.data()),
+        op_gap_(model.op_gap.data()),
+        pairs_(model.pairs.data()),
         d_(model.num_devices),
         kinds_(model.num_kinds),
         rates_(model.rates_in_program),
@@ -70,6 +76,7 @@ class Run {
   }
 
   void MakeReady(std::uint32_t op) {
+    __builtin_prefetch(program_ + program_begin_[op]);
     ready_queues_.Push(ops_[op].device, MakeKey(ops_[op].time, op));
     UpdateNextStart(ops_[op].device);
   }
@@ -83,13 +90,13 @@ class Run {
   std::int64_t StartOp(std::size_t device, std::int64_t start) {
     const std::uint32_t op = IdOf(ready_queues_.front(device));
     ready_queues_.Pop(device);
-    const std::uint32_t* word = model_.program.data() + model_.program_begin[op];
+    const std::uint32_t* word = program_ + program_begin_[op];
     const std::uint32_t head = word[0];
-    const std::int64_t time = Model::TimeAt(word + 1 + 2 * model_.kind_of[device]);
+    const std::int64_t time = Model::TimeAt(word + 1 + 2 * kind_of_[device]);
     EMPLACE_DCHECK(time >= 0);
     word += 1 + 2 * kinds_;
     const std::int64_t end = start + time;
-    device_free_[device] = end + (time != 0 ? model_.op_gap[device] : 0);
+    device_free_[device] = end + (op_gap_[device] & -static_cast<std::int64_t>(time != 0));
     ops_[op].time = end;
     if constexpr (kRecord) w_.started.push_back({start, end, op});
     UpdateNextStart(device);
@@ -102,8 +109,10 @@ class Run {
       const std::uint32_t* const transfer_times = word + 2;
       word += 2 + 2 * rates_;
       Send(device, end, tensor, transfer_times, {word, count});
-      for (std::uint32_t i = 0; i < count; ++i) {
-        num_ready = Arrive(word[i], arrival_[ops_[word[i]].device], num_ready);
+      for (std::uint32_t i = 0; i < count; i += Model::kReaderBlock) {
+        for (std::uint32_t k2 = i; k2 < i + Model::kReaderBlock; ++k2) {
+          num_ready = Arrive(word[k2], arrival_[ops_[word[k2]].device], num_ready);
+        }
       }
       word += count;
     }
@@ -111,7 +120,7 @@ class Run {
       const std::uint32_t count = *word++;
       for (std::uint32_t i = 0; i < count; ++i) {
         const std::uint32_t to = ops_[word[i]].device;
-        num_ready = Arrive(word[i], end + (to == device ? 0 : model_.pairs[device * d_ + to].latency), num_ready);
+        num_ready = Arrive(word[i], end + (to == device ? 0 : pairs_[device * d_ + to].latency), num_ready);
       }
     }
     for (std::size_t i = 0; i < num_ready; ++i) MakeReady(ready_[i]);
@@ -143,7 +152,11 @@ class Run {
       }
     } else {
       std::uint64_t destinations = 0;
-      for (const std::uint32_t reader : readers) destinations |= std::uint64_t{1} << ops_[reader].device;
+      for (std::size_t i = 0; i < readers.size(); i += Model::kReaderBlock) {
+        for (std::size_t k = i; k < i + Model::kReaderBlock; ++k) {
+          destinations |= std::uint64_t{1} << ops_[readers[k]].device;
+        }
+      }
       SendAll(from, end, tensor, transfer_times, destinations & ~(std::uint64_t{1} << from), 0);
     }
   }
@@ -152,9 +165,9 @@ class Run {
                std::uint64_t destinations, std::size_t first_device) {
     for (; destinations != 0; destinations &= destinations - 1) {
       const std::size_t to = first_device + static_cast<std::size_t>(std::countr_zero(destinations));
-      const Model::Pair& pair = model_.pairs[from * d_ + to];
+      const Model::Pair& pair = pairs_[from * d_ + to];
       EMPLACE_DCHECK(pair.exists);
-      std::int64_t& channel = w_.channel_free[kPairs ? from * d_ + to : from];
+      std::int64_t& channel = channel_free_[kPairs ? from * d_ + to : from];
       const std::int64_t start = std::max(end, channel);
       const std::int64_t arrival = start + pair.latency + TransferTime(pair.rate_class, tensor, transfer_times);
       channel = arrival + pair.gap;
@@ -179,6 +192,12 @@ class Run {
   std::int64_t* const arrival_;
   std::uint32_t* const ready_;
   std::int64_t* const device_free_;
+  std::int64_t* const channel_free_;
+  const std::uint32_t* const program_;
+  const std::uint32_t* const program_begin_;
+  const std::uint32_t* const kind_of_;
+  const std::int64_t* const op_gap_;
+  const Model::Pair* const pairs_;
   const std::size_t d_;
   const std::size_t kinds_;
   const std::uint32_t rates_;

@@ -36,11 +36,14 @@ void AddProgram(const Graph& graph, const CostTable& costs, OpId id, Model* mode
     if (consumers.empty()) continue;
     ++tensors_read;
     model->program.push_back(static_cast<std::uint32_t>(tensor));
-    model->program.push_back(static_cast<std::uint32_t>(consumers.size()));
+    const auto count = static_cast<std::uint32_t>(consumers.size());
+    const std::uint32_t filled = (count + Model::kReaderBlock - 1) / Model::kReaderBlock * Model::kReaderBlock;
+    model->program.push_back(filled);
     for (std::size_t rate = 0; rate < model->rates_in_program; ++rate) {
       AddTime(TransferDuration(graph.tensor(tensor).size, model->rates[rate]).count(), &model->program);
     }
     AddOps(consumers, model);
+    model->program.insert(model->program.end(), filled - count, static_cast<std::uint32_t>(id));
     model->max_transfers += std::min(consumers.size(), model->num_devices - 1);
   }
   const auto waiting = graph.control_consumers(id);
@@ -140,8 +143,9 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs)
 template <typename Key>
 void Prepare(const Model& model, RunWorkspace::Queues<Key>* queues) {
   // Later than everything; its time is still a positive number of 64 bits.
-  const Key none = sizeof(Key) == 8 ? static_cast<Key>(~Key{0}) : static_cast<Key>(~Key{0}) >> 1;
-  queues->ready.Prepare(model.num_ops, model.num_devices, none);
+  const Key none =
+      sizeof(Key) == 8 ? static_cast<Key>(~Key{0}) << model.id_bits() : (~Key{0} >> 1) << (sizeof(Key) * 4);
+  queues->ready.Prepare(model.num_ops, model.num_devices, Key{0}, none);
   queues->next_start.resize(model.num_devices);
 }
 

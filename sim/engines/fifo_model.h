@@ -32,8 +32,10 @@ struct Model {
   // first:
   //   2 * (number of tensors that someone reads) + (1 if ops wait for it without reading)
   //   its time on each kind of device
-  //   for each such tensor: its id, the number of ops that read it, its transfer time at each rate, these ops
+  //   for each such tensor: its id, the number of ops that read it, its transfer time at each rate, these ops; the
+  //   producer's own id fills the list up to a multiple of kReaderBlock, which makes loops over it predictable
   //   if someone waits: their number, these ops
+  static constexpr std::uint32_t kReaderBlock = 2;
   std::vector<std::uint32_t> program;
   std::vector<std::uint32_t> program_begin;
   std::vector<std::uint32_t> num_waits;  // [num_ops]: (tensor, reader) pairs and control edges that end here

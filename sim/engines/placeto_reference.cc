@@ -235,7 +235,7 @@ void PlacetoReferenceEngine::RankNames(const Graph& graph, const Cluster& cluste
 std::unique_ptr<Simulator::Workspace> PlacetoReferenceEngine::MakeWorkspace() const {
   auto w = std::make_unique<PlacetoWorkspace>();
   w->ops.resize(num_ops_);
-  w->ready.Prepare(num_ops_, num_devices_, {kNever, 0, 0, 0});
+  w->ready.Prepare(num_ops_, num_devices_, {-kNever, 0, 0, 0}, {kNever, 0, 0, 0});
   w->device_free.resize(num_devices_);
   w->next_start.resize(num_devices_);
   w->bus_free.resize(num_devices_);

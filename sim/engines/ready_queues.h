@@ -25,10 +25,11 @@ namespace emplace {
 template <typename Entry>
 class ReadyQueues {
  public:
-  // `none` is greater than every entry: the front of an empty queue.
-  void Prepare(std::size_t num_ops, std::size_t num_devices, const Entry& none) {
+  // `none` is greater than every entry: the front of an empty queue. `least` is smaller than every entry.
+  void Prepare(std::size_t num_ops, std::size_t num_devices, const Entry& least, const Entry& none) {
     lanes_.resize(num_devices);
     heaps_.resize(num_ops);
+    least_ = least;
     none_ = none;
   }
 
@@ -39,13 +40,14 @@ class ReadyQueues {
     for (Lane& lane : lanes_) {
       lane.head = kSorted / 2;
       lane.size = lane.heap_size = 0;
+      std::fill_n(lane.sorted.begin() + lane.head - kNear, kNear, least_);
       lane.sorted[lane.head] = none_;
     }
   }
 
   const Entry& front(std::size_t device) const { return lanes_[device].sorted[lanes_[device].head]; }
 
-  void Push(std::size_t device, const Entry& entry) {
+  [[gnu::always_inline]] void Push(std::size_t device, const Entry& entry) {
     Lane& lane = lanes_[device];
     if (lane.size == kSorted || lane.heap_size != 0) [[unlikely]] {
       PushBehind(device, entry);
@@ -54,10 +56,10 @@ class ReadyQueues {
     }
   }
 
-  void Pop(std::size_t device) {
+  [[gnu::always_inline]] void Pop(std::size_t device) {
     Lane& lane = lanes_[device];
     EMPLACE_DCHECK(lane.size > 0);
-    ++lane.head;
+    lane.sorted[lane.head++] = least_;
     --lane.size;
     if (lane.heap_size != 0) [[unlikely]] {
       if (lane.size == 0) Refill(lane);
@@ -66,7 +68,7 @@ class ReadyQueues {
 
  private:
   static constexpr std::uint32_t kSorted = 128;
-  static constexpr std::uint32_t kNear = 8;
+  static constexpr std::uint32_t kNear = 4;
 
   struct Lane {
     std::uint32_t head = 0;       // of the sorted part
@@ -76,49 +78,55 @@ class ReadyQueues {
     std::array<Entry, 2 * kSorted + 1> sorted;  // none_ stands behind the last entry
   };
 
-  void Insert(Lane& lane, const Entry& entry) const {
-    Entry* const begin = lane.sorted.data() + lane.head;
-    Entry* const end = begin + lane.size;
+  [[gnu::always_inline]] void Insert(Lane& lane, const Entry& entry) const {
+    Entry* const end = lane.sorted.data() + lane.head + lane.size;
     if (end == lane.sorted.data() + 2 * kSorted) [[unlikely]] {
       InsertAnywhere(lane, entry);
       return;
     }
-    Entry* const near = lane.size > kNear ? end - kNear : begin;
-    Entry* at = end;
-    for (; at > near && entry < at[-1]; --at) *at = at[-1];
-    if (at == near && near != begin) [[unlikely]] {
-      std::copy(near + 1, end + 1, near);  // back as it was
-      *end = none_;
+    if (entry < end[-static_cast<int>(kNear)]) [[unlikely]] {
       InsertAnywhere(lane, entry);
       return;
     }
-    *at = entry;
+    // Sinks to its place among the last kNear without a branch: where it belongs is a coin toss.
+    Entry sinking = entry;
+    for (int k = 0; k < static_cast<int>(kNear); ++k) {
+      const Entry above = end[-1 - k];
+      const bool sinks = sinking < above;
+      end[-k] = sinks ? above : sinking;
+      sinking = sinks ? sinking : above;
+    }
+    end[-static_cast<int>(kNear)] = sinking;
     end[1] = none_;
     ++lane.size;
   }
 
-  // At the front for nothing, elsewhere by moving the entries behind it.
-  void InsertAnywhere(Lane& lane, const Entry& entry) const {
-    if (lane.head > 0 && (lane.size == 0 || entry < lane.sorted[lane.head])) {
+  // At the front for nothing, elsewhere by moving the entries behind it. The kNear places in front of the first entry
+  // always hold least_.
+  [[gnu::noinline]] void InsertAnywhere(Lane& lane, const Entry& entry) const {
+    if (lane.head > kNear && entry < lane.sorted[lane.head]) {
+      if (lane.size == 0) lane.sorted[lane.head] = none_;
       lane.sorted[--lane.head] = entry;
+      lane.sorted[lane.head - kNear] = least_;
       ++lane.size;
       return;
     }
-    // Back to the middle of the array, which leaves room at both ends; then in its place.
-    Entry* begin = lane.sorted.data() + lane.head;
-    Entry* const middle = lane.sorted.data() + kSorted / 2;
-    if (begin > middle) std::copy(begin, begin + lane.size, middle);
-    if (begin < middle) std::copy_backward(begin, begin + lane.size, middle + lane.size);
-    begin = middle;
-    lane.head = kSorted / 2;
-    Entry* const at = std::upper_bound(begin, begin + lane.size, entry);
-    std::copy_backward(at, begin + lane.size, begin + lane.size + 1);
+    if (lane.head + lane.size == 2 * kSorted) MoveToMiddle(lane);
+    Entry* at = lane.sorted.data() + lane.head + lane.size;
+    at[1] = none_;
+    for (; entry < at[-1]; --at) *at = at[-1];
     *at = entry;
     ++lane.size;
-    begin[lane.size] = none_;
   }
 
-  void PushBehind(std::size_t device, const Entry& entry) {
+  void MoveToMiddle(Lane& lane) const {
+    Entry* const begin = lane.sorted.data() + lane.head;
+    lane.head = kSorted / 2;
+    std::copy(begin, begin + lane.size, lane.sorted.data() + lane.head);
+    std::fill_n(lane.sorted.data() + lane.head - kNear, kNear, least_);
+  }
+
+  [[gnu::noinline]] void PushBehind(std::size_t device, const Entry& entry) {
     if (!heaps_are_cut_) CutHeaps();
     Lane& lane = lanes_[device];
     Entry behind = entry;
@@ -137,8 +145,9 @@ class ReadyQueues {
   }
 
   // Half full, so that entries can come in front without pushing others back into the heap.
-  void Refill(Lane& lane) const {
+  [[gnu::noinline]] void Refill(Lane& lane) const {
     lane.head = kSorted / 2;
+    std::fill_n(lane.sorted.begin() + lane.head - kNear, kNear, least_);
     while (lane.size < kSorted / 2 && lane.heap_size != 0) {
       std::pop_heap(lane.heap, lane.heap + lane.heap_size, std::greater<>());
       lane.sorted[lane.head + lane.size++] = lane.heap[--lane.heap_size];
@@ -161,6 +170,7 @@ class ReadyQueues {
   std::vector<Lane> lanes_;
   std::vector<Entry> heaps_;
   std::span<const DeviceId> placement_;
+  Entry least_{};
   Entry none_{};
   bool heaps_are_cut_ = false;
 };

@@ -1,0 +1,40 @@
+#include "datasets/shipped_clusters.h"
+
+#include <array>
+#include <memory>
+#include <sstream>
+
+#include "sim/check.h"
+#include "sim/cluster_yaml.h"
+#include "sim/file_io.h"
+
+namespace emplace {
+namespace {
+
+constexpr ShippedCluster kShippedClusters[] = {
+#include "shipped_clusters.inc"
+};
+
+}  // namespace
+
+std::span<const ShippedCluster> AllShippedClusters() { return kShippedClusters; }
+
+Cluster LoadCluster(const std::string& name_or_path) {
+  std::string known;
+  for (const ShippedCluster& shipped : AllShippedClusters()) {
+    if (shipped.name == name_or_path) {
+      std::istringstream in{std::string(shipped.yaml)};
+      return ReadCluster(in, name_or_path);
+    }
+    known.append(known.empty() ? "" : ", ").append(shipped.name);
+  }
+  std::unique_ptr<std::istream> in;
+  try {
+    in = OpenForReading(name_or_path);
+  } catch (const InputError& error) {
+    throw InputError("", std::string(error.what()) + "; it is no shipped cluster either (" + known + ")");
+  }
+  return ReadCluster(*in, name_or_path);
+}
+
+}  // namespace emplace

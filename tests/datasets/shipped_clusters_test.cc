@@ -1,0 +1,75 @@
+#include "datasets/shipped_clusters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+TEST(ShippedClustersTest, AreTheSixOfTheContract) {
+  std::vector<std::string> names;
+  for (const ShippedCluster& shipped : AllShippedClusters()) names.emplace_back(shipped.name);
+  EXPECT_THAT(names,
+              UnorderedElementsAre("p2.8xlarge", "hdp-8k40", "post-8k80", "sgdp-8p100", "dgx-h100", "2x-dgx-h100"));
+}
+
+TEST(ShippedClustersTest, EachLoadsAndIsComplete) {
+  for (const ShippedCluster& shipped : AllShippedClusters()) {
+    const Cluster cluster = LoadCluster(std::string(shipped.name));
+    EXPECT_EQ(cluster.name(), shipped.name);
+    EXPECT_FALSE(cluster.source().empty()) << shipped.name;
+    std::size_t accelerators = 0;
+    for (const Device& device : cluster.devices()) {
+      EXPECT_NE(cluster.FindKind(device.kind), nullptr) << device.kind;
+      EXPECT_TRUE(device.memory.has_value()) << device.name;
+      accelerators += device.is_cpu ? 0 : 1;
+    }
+    EXPECT_EQ(accelerators, shipped.name == "2x-dgx-h100" ? 16U : 8U) << shipped.name;
+    for (std::size_t from = 0; from < cluster.num_devices(); ++from) {
+      for (std::size_t to = 0; to < cluster.num_devices(); ++to) {
+        if (from == to) continue;
+        EXPECT_TRUE(cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to)).exists()) << shipped.name;
+      }
+    }
+  }
+}
+
+TEST(ShippedClustersTest, P2HasTheConstantsOfThePublishedSimulator) {
+  const Cluster cluster = LoadCluster("p2.8xlarge");
+  const Link& link = cluster.link(MakeId<DeviceId>(1), MakeId<DeviceId>(8));
+  EXPECT_EQ(link.bandwidth_gb_per_s * 1000, 7600);  // bytes per µs
+  EXPECT_EQ(link.gap_micros, 25);
+  EXPECT_EQ(cluster.devices()[3].op_gap_micros, 5.7);
+}
+
+TEST(ShippedClustersTest, NodesOfTheTwoNodeClusterAreJoinedByTheNetwork) {
+  const Cluster cluster = LoadCluster("2x-dgx-h100");
+  const auto link = [&cluster](const char* from, const char* to) {
+    return cluster.link(*cluster.FindDevice(from), *cluster.FindDevice(to)).bandwidth_gb_per_s;
+  };
+  EXPECT_EQ(link("gpu:0", "gpu:7"), 360);
+  EXPECT_EQ(link("gpu:7", "gpu:8"), 45);
+  EXPECT_EQ(link("cpu:1", "gpu:15"), 50);
+  EXPECT_EQ(link("cpu:0", "gpu:15"), 45);
+}
+
+TEST(ShippedClustersTest, WhatIsNeitherNameNorFileIsToldTheNames) {
+  try {
+    LoadCluster("no-such-cluster");
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no-such-cluster"));
+    EXPECT_THAT(error.what(), HasSubstr("p2.8xlarge"));
+  }
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,65 @@
+#include "sim/device_catalog.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace emplace {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(DeviceCatalogTest, HoldsTheKindsOfTheContract) {
+  std::vector<std::string> names;
+  for (const DeviceKind& kind : AllDeviceKinds()) names.push_back(kind.name);
+  EXPECT_THAT(names, ElementsAre("k40", "k80", "p100", "v100", "a100", "h100", "h200", "haswell-2300", "xeon-e5-2686v4",
+                                 "broadwell-8c", "cpu-core"));
+}
+
+TEST(DeviceCatalogTest, EveryKindIsCompleteAndStatesItsSource) {
+  for (const DeviceKind& kind : AllDeviceKinds()) {
+    EXPECT_FALSE(kind.summary.empty()) << kind.name;
+    EXPECT_FALSE(kind.source.empty()) << kind.name;
+    EXPECT_GT(kind.peak.count, 1e9) << kind.name;
+    EXPECT_GT(kind.memory_bandwidth.count, 1'000'000'000) << kind.name;
+    EXPECT_GT(kind.launch_micros, 0) << kind.name;
+    EXPECT_TRUE(kind.memory.has_value()) << kind.name;
+    for (std::size_t i = 0; i < kNumOpClasses; ++i) {
+      EXPECT_GT(kind.compute_efficiency[i], 0) << kind.name;
+      EXPECT_LE(kind.compute_efficiency[i], 1) << kind.name;
+      EXPECT_GT(kind.bandwidth_efficiency[i], 0) << kind.name;
+      EXPECT_LE(kind.bandwidth_efficiency[i], 1) << kind.name;
+    }
+    EXPECT_EQ(FindDeviceKind(kind.name), &kind);
+  }
+  EXPECT_EQ(FindDeviceKind("tpu"), nullptr);
+}
+
+TEST(DeviceCatalogTest, HalfAK80IsHalfItsBoard) {
+  // Board: 8.74 TFLOP/s, 480 GB/s.
+  EXPECT_DOUBLE_EQ(FindDeviceKind("k80")->peak.count, 8.74e12 / 2);
+  EXPECT_EQ(FindDeviceKind("k80")->memory_bandwidth.count, 480'000'000'000 / 2);
+}
+
+TEST(DeviceCatalogTest, OnlyCpuKindsAreCpus) {
+  for (const DeviceKind& kind : AllDeviceKinds()) {
+    const bool cpu = kind.name == "haswell-2300" || kind.name == "xeon-e5-2686v4" || kind.name == "broadwell-8c" ||
+                     kind.name == "cpu-core";
+    EXPECT_EQ(kind.is_cpu, cpu) << kind.name;
+  }
+}
+
+TEST(DeviceCatalogTest, AnUnknownKindIsACpuIfItsNameSaysSo) {
+  EXPECT_TRUE(LooksLikeCpu("dnnp-cpu", "d0"));
+  EXPECT_TRUE(LooksLikeCpu("x", "/device:CPU:0"));
+  EXPECT_FALSE(LooksLikeCpu("pipedream-gpu", "gpu:0"));
+}
+
+TEST(DeviceCatalogTest, EveryOpClassHasAName) {
+  for (std::size_t i = 0; i < kNumOpClasses; ++i) EXPECT_FALSE(Name(static_cast<OpClass>(i)).empty());
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,44 @@
+#ifndef EMPLACE_SIM_JSON_TEXT_H_
+#define EMPLACE_SIM_JSON_TEXT_H_
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+#include "sim/check.h"
+#include "sim/json_value.h"
+
+namespace emplace {
+
+// What the writers of our formats put their files together from.
+
+// The shortest text that reads back to the same double; a whole number has no ".0". -0 is written 0.
+// Requires: a finite number.
+void AppendNumber(std::string* out, double value);
+void AppendNumber(std::string* out, std::int64_t value);
+std::string NumberText(double value);
+
+// A JSON string. Throws InputError if `text` is not valid UTF-8: nobody could read the file again.
+void AppendQuoted(std::string* out, std::string_view text);
+// For messages: in double quotes, a long text cut short. Takes any bytes.
+std::string Quoted(std::string_view text);
+bool IsValidUtf8(std::string_view text);
+
+// Compact JSON, keys in their order.
+void AppendJson(std::string* out, const JsonValue& value);
+
+// The text is no JSON at all.
+class JsonSyntaxError : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+// The JSON document that `in` holds. Throws InputError, its place a path, or "line L, column C" where the text is no
+// JSON (a JsonSyntaxError then). With `streamed`, see JsonBuilder.
+JsonValue ParseJson(std::istream& in, JsonBuilder::Streamed streamed = {});
+JsonValue ParseJson(std::string_view text);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_JSON_TEXT_H_

@@ -1,0 +1,179 @@
+#include "sim/placement.h"
+
+#include <istream>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <string_view>
+#include <unordered_map>
+
+#include "sim/check.h"
+#include "sim/cost_model.h"
+#include "sim/json_fields.h"
+#include "sim/json_text.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::string_view kSchema = "emplace.placement";
+
+std::string PlaceOf(std::string_view op) { return PlaceOfMember("devices", op); }
+
+// The devices that satisfy `is_wanted`, by name, at most a line of them.
+template <typename Predicate>
+std::string DeviceNames(const Cluster& cluster, Predicate is_wanted) {
+  constexpr std::size_t kMost = 20;
+  std::string names;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < cluster.num_devices(); ++i) {
+    const auto id = MakeId<DeviceId>(i);
+    if (!is_wanted(id)) continue;
+    if (++count > kMost) return names + ", ...";
+    names += (names.empty() ? "" : ", ") + cluster.device(id).name;
+  }
+  return names;
+}
+
+std::vector<std::optional<DeviceId>> ReadDevices(const JsonNode& node, const Graph& graph, const Cluster& cluster) {
+  std::unordered_map<std::string_view, DeviceId> ids;
+  for (std::size_t i = 0; i < cluster.num_devices(); ++i) {
+    ids.emplace(cluster.devices()[i].name, MakeId<DeviceId>(i));
+  }
+  std::vector<std::optional<DeviceId>> devices(graph.num_ops());
+  for (const JsonMember& member : node.Object("an object: the device of each op, by name")) {
+    const auto op = graph.FindOp(member.key);
+    if (!op) {
+      throw InputError(PlaceOf(member.key), "is no op of graph " + Quoted(graph.name()) + " (which has " +
+                                                std::to_string(graph.num_ops()) + " ops)");
+    }
+    const JsonNode device(node, member.key, member.value);
+    const auto id = ids.find(device.Text("the name of a device"));
+    if (id == ids.end()) {
+      throw InputError(PlaceOf(member.key), "unknown device " + Quoted(device.Text()) + " (cluster " +
+                                                Quoted(cluster.name()) + " has " +
+                                                DeviceNames(cluster, [](DeviceId) { return true; }) + ")");
+    }
+    devices[Index(*op)] = id->second;
+  }
+  return devices;
+}
+
+Placement ReadPlacementFrom(std::istream& in, const Graph& graph, const Cluster& cluster) {
+  const JsonValue root = ParseJson(in);
+  const JsonNode node(root);
+  CheckSchema(node, kSchema);
+  const JsonFields fields(node, {"schema", "version", "graph", "cluster", "devices"});
+  // Whom it was made for is for people: what counts is that the ops and the devices are there.
+  for (const std::string_view key : {"graph", "cluster"}) {
+    if (const auto field = fields.Find(key)) field->Text();
+  }
+  const auto devices = ReadDevices(fields.Get("devices", "an object: the device of each op, by name"), graph, cluster);
+  Placement placement(graph.num_ops());
+  std::size_t missing = 0;
+  std::optional<OpId> first_missing;
+  for (const OpId id : graph.file_order()) {
+    if (devices[Index(id)]) {
+      placement[id] = *devices[Index(id)];
+    } else {
+      ++missing;
+      if (!first_missing) first_missing = id;
+    }
+  }
+  if (first_missing) {
+    throw InputError(PlaceOf(graph.op(*first_missing).name), "is missing (every op of graph " + Quoted(graph.name()) +
+                                                                 " once; " + std::to_string(missing) + " of " +
+                                                                 std::to_string(graph.num_ops()) + " have no device)");
+  }
+  return placement;
+}
+
+// Checks of a placement, one op at a time; for what they say see CheckPlacement.
+class Checker {
+ public:
+  Checker(const Placement& placement, const Graph& graph, const Cluster& cluster, const CostTable& costs)
+      : placement_(placement), graph_(graph), cluster_(cluster), costs_(costs) {}
+
+  void HasTime(OpId id) const {
+    if (costs_.Allowed(id, placement_[id])) return;
+    const Device& device = cluster_.device(placement_[id]);
+    throw InputError(PlaceOf(graph_.op(id).name),
+                     "the op has no time on device " + Quoted(device.name) + " of kind " + Quoted(device.kind) +
+                         " (it may go on " +
+                         DeviceNames(cluster_, [&](DeviceId other) { return costs_.Allowed(id, other); }) + ")");
+  }
+
+  void WithItsClass(OpId id) const {
+    const OpId first = graph_.colocation_class(id);
+    if (placement_[id] == placement_[first]) return;
+    throw InputError(PlaceOf(graph_.op(id).name),
+                     "the op is on " + DeviceName(id) + ", but " + Quoted(graph_.op(first).name) +
+                         ", which colocate_with ties it to, on " + DeviceName(first) + " (both on one device)");
+  }
+
+  void HasLinks(OpId id) const {
+    for (const TensorId input : graph_.inputs(id)) {
+      const Tensor& tensor = graph_.tensor(input);
+      HasLink(tensor.producer, id, "reads output " + std::to_string(tensor.output_index) + " of");
+    }
+    for (const OpId producer : graph_.control_inputs(id)) HasLink(producer, id, "waits for");
+  }
+
+ private:
+  std::string DeviceName(OpId id) const { return Quoted(cluster_.device(placement_[id]).name); }
+
+  void HasLink(OpId producer, OpId consumer, const std::string& how) const {
+    const DeviceId from = placement_[producer];
+    const DeviceId to = placement_[consumer];
+    if (from == to || cluster_.link(from, to).exists()) return;
+    throw InputError(PlaceOf(graph_.op(consumer).name),
+                     "the op is on " + DeviceName(consumer) + " and " + how + " " + Quoted(graph_.op(producer).name) +
+                         " on " + DeviceName(producer) + ", but cluster " + Quoted(cluster_.name()) +
+                         " has no link from " + DeviceName(producer) + " to " + DeviceName(consumer) +
+                         " (a link with a bandwidth)");
+  }
+
+  const Placement& placement_;
+  const Graph& graph_;
+  const Cluster& cluster_;
+  const CostTable& costs_;
+};
+
+}  // namespace
+
+void CheckPlacement(const Placement& placement, const Graph& graph, const Cluster& cluster, const CostTable& costs) {
+  EMPLACE_CHECK_EQ(placement.num_ops(), graph.num_ops());
+  EMPLACE_CHECK_EQ(costs.num_ops(), graph.num_ops());
+  const Checker checker(placement, graph, cluster, costs);
+  for (const OpId id : graph.file_order()) {
+    EMPLACE_CHECK_LT(Index(placement[id]), cluster.num_devices());
+    checker.HasTime(id);
+    checker.WithItsClass(id);
+    checker.HasLinks(id);
+  }
+}
+
+Placement ReadPlacement(std::istream& in, const std::string& file, const Graph& graph, const Cluster& cluster) {
+  try {
+    return ReadPlacementFrom(in, graph, cluster);
+  } catch (const InputError& error) {
+    throw error.In(file);
+  }
+}
+
+void WritePlacement(std::ostream& out, const Placement& placement, const Graph& graph, const Cluster& cluster) {
+  EMPLACE_CHECK_EQ(placement.num_ops(), graph.num_ops());
+  std::string text = "{\"schema\": \"emplace.placement\", \"version\": 1, \"graph\": ";
+  AppendQuoted(&text, graph.name());
+  AppendQuoted(&text.append(", \"cluster\": "), cluster.name());
+  text.append(",\n \"devices\": {");
+  std::string_view separator = "\n  ";
+  for (const OpId id : graph.file_order()) {
+    AppendQuoted(&text.append(separator), graph.op(id).name);
+    AppendQuoted(&text.append(": "), cluster.device(placement[id]).name);
+    separator = ",\n  ";
+  }
+  text.append("}}\n");
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+}
+
+}  // namespace emplace

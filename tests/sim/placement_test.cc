@@ -1,0 +1,161 @@
+#include "sim/placement.h"
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "sim/cost_model.h"
+#include "tests/testing/errors.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::ErrorOf;
+using ::emplace::testing::Replaced;
+using ::testing::HasSubstr;
+
+const DeviceId kFirst{0};
+const DeviceId kSecond{1};
+
+// Ops a, b, c, d; devices gpu:0, gpu:1; cluster "test".
+Graph Diamond() { return testing::MakeDiamond(1, 8); }
+
+Placement Read(const std::string& text) {
+  std::istringstream in(text);
+  return ReadPlacement(in, "p.json", Diamond(), testing::TwoDevices());
+}
+
+constexpr const char* kGood = R"({"schema": "emplace.placement", "version": 1, "graph": "diamond", "cluster": "test",
+ "devices": {
+  "a": "gpu:0",
+  "b": "gpu:1",
+  "c": "gpu:0",
+  "d": "gpu:1"}}
+)";
+
+TEST(PlacementTest, ReadsAndWritesTheSameBytes) {
+  const Placement placement = Read(kGood);
+  const Graph graph = Diamond();
+  EXPECT_EQ(placement[*graph.FindOp("a")], kFirst);
+  EXPECT_EQ(placement[*graph.FindOp("b")], kSecond);
+  EXPECT_EQ(placement[*graph.FindOp("c")], kFirst);
+  EXPECT_EQ(placement[*graph.FindOp("d")], kSecond);
+  std::ostringstream out;
+  WritePlacement(out, placement, graph, testing::TwoDevices());
+  EXPECT_EQ(out.str(), kGood);
+}
+
+TEST(PlacementTest, TheOrderOfTheOpsAndWhomItWasMadeForDoNotMatter) {
+  EXPECT_EQ(Read(R"({"devices": {"d": "gpu:1", "c": "gpu:0", "b": "gpu:1", "a": "gpu:0"}, "graph": "another",
+                     "cluster": "elsewhere", "version": 1, "schema": "emplace.placement"})"),
+            Read(kGood));
+  EXPECT_EQ(Read(Replaced(Replaced(kGood, R"("graph": "diamond", )", ""), R"("cluster": "test",)", "")), Read(kGood));
+}
+
+TEST(PlacementTest, NamesThePlaceOfEveryFault) {
+  const auto error_with = [](const std::string& from, const std::string& to) {
+    return ErrorOf([&] { Read(Replaced(kGood, from, to)); });
+  };
+  EXPECT_EQ(error_with("emplace.placement", "emplace.graph"),
+            "p.json: schema: is the text \"emplace.graph\" (\"emplace.placement\")");
+  EXPECT_EQ(error_with(R"("version": 1, )", ""), "p.json: version: is missing (1)");
+  EXPECT_EQ(error_with(R"("diamond")", "1"), "p.json: graph: is the number 1 (a string)");
+  EXPECT_EQ(error_with(R"("test")", "[]"), "p.json: cluster: is a list of 0 elements (a string)");
+  EXPECT_EQ(error_with(R"("cluster")", R"("clusters")"),
+            "p.json: clusters: unknown key (schema, version, graph, cluster, devices)");
+  EXPECT_EQ(ErrorOf([] { Read(R"({"schema": "emplace.placement", "version": 1})"); }),
+            "p.json: devices: is missing (an object: the device of each op, by name)");
+  EXPECT_EQ(ErrorOf([] { Read(R"({"schema": "emplace.placement", "version": 1, "devices": ["gpu:0"]})"); }),
+            "p.json: devices: is a list of 1 element (an object: the device of each op, by name)");
+  EXPECT_EQ(error_with(R"("a": "gpu:0")", R"("a": 0)"), "p.json: devices.a: is the number 0 (the name of a device)");
+  EXPECT_EQ(error_with(R"("a": "gpu:0")", R"("a": "gpu:2")"),
+            "p.json: devices[\"a\"]: unknown device \"gpu:2\" (cluster \"test\" has gpu:0, gpu:1)");
+  EXPECT_EQ(error_with(R"("c": "gpu:0")", R"("a": "gpu:0")"), "p.json: devices.a: duplicate key (each key once)");
+  EXPECT_EQ(error_with(R"("a": "gpu:0")", R"("z": "gpu:0")"),
+            "p.json: devices[\"z\"]: is no op of graph \"diamond\" (which has 4 ops)");
+  EXPECT_EQ(error_with("\n  \"b\": \"gpu:1\",\n  \"c\": \"gpu:0\",", ""),
+            "p.json: devices[\"b\"]: is missing (every op of graph \"diamond\" once; 2 of 4 have no device)");
+}
+
+TEST(PlacementTest, EveryTruncationIsRefused) {
+  const std::string text = kGood;
+  for (std::size_t length = 0; length + 2 < text.size(); ++length) {
+    EXPECT_THAT(ErrorOf([&] { Read(text.substr(0, length)); }), HasSubstr("not valid JSON")) << length;
+  }
+}
+
+TEST(PlacementTest, APlacementOfManyOpsIsReadInTimeNearLinear) {
+  // 100,000 keys: a quadratic search for duplicates would take minutes.
+  const Graph graph = testing::MakeChain(100'000, 1, 1);
+  const Cluster cluster = testing::TwoDevices();
+  std::stringstream file;
+  WritePlacement(file, Placement(graph.num_ops(), kSecond), graph, cluster);
+  EXPECT_EQ(ReadPlacement(file, "p.json", graph, cluster), Placement(graph.num_ops(), kSecond));
+}
+
+TEST(CheckPlacementTest, TakesWhatCanRun) {
+  const Graph graph = Diamond();
+  const Cluster cluster = testing::TwoDevices();
+  EXPECT_EQ(ErrorOf([&] { CheckPlacement(Read(kGood), graph, cluster, testing::MeasuredCosts(graph, cluster)); }),
+            "(no error)");
+}
+
+TEST(CheckPlacementTest, RefusesAnOpWhereItHasNoTime) {
+  GraphBuilder builder("g");
+  OpSpec spec = testing::MakeOp("a", 0);
+  spec.time_micros.reset();
+  spec.kind_times = {{"test-gpu", 3.0}};
+  builder.Add(spec);
+  const Graph graph = builder.Build();
+  const Cluster cluster = testing::MakeMixedCluster(2);  // cpu:0, gpu:0, gpu:1
+  EXPECT_EQ(
+      ErrorOf([&] { CheckPlacement(Placement(1, kFirst), graph, cluster, testing::MeasuredCosts(graph, cluster)); }),
+      "devices[\"a\"]: the op has no time on device \"cpu:0\" of kind \"test-cpu\" (it may go on gpu:0, gpu:1)");
+}
+
+TEST(CheckPlacementTest, RefusesASplitColocationClass) {
+  GraphBuilder builder("g");
+  builder.Add(testing::MakeOp("a", 1));
+  OpSpec spec = testing::MakeOp("b", 1);
+  spec.colocate_with = "a";
+  builder.Add(spec);
+  const Graph graph = builder.Build();
+  const Cluster cluster = testing::TwoDevices();
+  EXPECT_EQ(ErrorOf([&] {
+              CheckPlacement(Placement({kFirst, kSecond}), graph, cluster, testing::MeasuredCosts(graph, cluster));
+            }),
+            "devices[\"b\"]: the op is on \"gpu:1\", but \"a\", which colocate_with ties it to, on \"gpu:0\" (both on "
+            "one device)");
+}
+
+TEST(CheckPlacementTest, RefusesATensorOrAControlEdgeWithoutALink) {
+  std::vector<Device> devices = testing::TwoDevices().devices();
+  std::vector<Link> links(4);
+  links[1].bandwidth_gb_per_s = 1;  // gpu:0 -> gpu:1 only
+  const Cluster cluster("one-way", "", devices, links, Channels::kPerDevice);
+
+  const Graph chain = testing::MakeChain(2, 1, 1);
+  const CostTable costs = testing::MeasuredCosts(chain, cluster);
+  EXPECT_EQ(ErrorOf([&] { CheckPlacement(Placement({kFirst, kSecond}), chain, cluster, costs); }), "(no error)");
+  EXPECT_EQ(ErrorOf([&] {
+              CheckPlacement(Placement({kSecond, kFirst}), chain, cluster, costs);
+            }),
+            "devices[\"op1\"]: the op is on \"gpu:0\" and reads output 0 of \"op0\" on \"gpu:1\", but cluster "
+            "\"one-way\" has no link from \"gpu:1\" to \"gpu:0\" (a link with a bandwidth)");
+
+  GraphBuilder builder("control");
+  builder.Add(testing::MakeOp("a", 1));
+  OpSpec spec = testing::MakeOp("b", 1);
+  spec.control_inputs = {"a"};
+  builder.Add(spec);
+  const Graph control = builder.Build();
+  EXPECT_EQ(ErrorOf([&] {
+              CheckPlacement(Placement({kSecond, kFirst}), control, cluster, testing::MeasuredCosts(control, cluster));
+            }),
+            "devices[\"b\"]: the op is on \"gpu:0\" and waits for \"a\" on \"gpu:1\", but cluster \"one-way\" has no "
+            "link from \"gpu:1\" to \"gpu:0\" (a link with a bandwidth)");
+}
+
+}  // namespace
+}  // namespace emplace

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,8 @@
 #include "sim/placement.h"
 
 namespace emplace {
+
+class Simulator;
 
 // The problem as an agent sees it: groups, devices, and what goes where.
 struct Observation {
@@ -50,6 +53,9 @@ class Environment {
   // go nowhere.
   Environment(const Graph& graph, const Cluster& cluster, const CostTable& costs, Grouping grouping,
               const Evaluator& evaluator, const RewardOptions& reward = {}, std::size_t threads = 1);
+  ~Environment();
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
 
   const Observation& observation() const { return observation_; }
   const Graph& op_graph() const { return graph_; }
@@ -62,13 +68,19 @@ class Environment {
   std::size_t evaluations() const { return evaluations_; }
 
  private:
+  struct Worker;
+  void EvaluateShare(std::span<const Placement> placements, std::size_t first, std::size_t step, Worker& worker,
+                     std::vector<Outcome>* outcomes) const;
+
   Graph graph_;
   CostTable costs_;
   Grouping grouping_;
   const Evaluator& evaluator_;
+  const Simulator* simulator_;  // the same, where it is one: it runs without allocating
   RewardOptions reward_;
   std::size_t threads_;
   std::size_t evaluations_ = 0;
+  std::vector<std::unique_ptr<Worker>> workers_;
   Observation observation_;
 };
 

@@ -1,0 +1,42 @@
+#ifndef EMPLACE_AGENTS_CHECKPOINT_H_
+#define EMPLACE_AGENTS_CHECKPOINT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "agents/agent.h"
+#include "sim/placement.h"
+#include "sim/rng.h"
+
+namespace emplace {
+
+// Pieces of what agents save: words, numbers and placements as text, separated by blanks. The Load functions throw
+// InputError("checkpoint", ...) on anything else.
+void ExpectWord(std::istream& in, std::string_view word);
+std::uint64_t LoadNumber(std::istream& in);
+void SaveDouble(std::ostream& out, double value);  // exactly
+double LoadDouble(std::istream& in);
+void SavePlacement(std::ostream& out, const Placement& placement);
+Placement LoadPlacement(std::istream& in);
+
+// A search that was interrupted: everything needed to go on as if it never was.
+struct SearchState {
+  std::size_t evaluations = 0;
+  std::size_t fitting = 0;
+  std::optional<Placement> best;  // of groups
+  std::optional<double> smallest_overflow_bytes;
+};
+
+// Version 1: `spec` says what was searched (anything that identifies it); `agent` and `rng` are saved whole.
+void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchState& state, const Agent& agent,
+                    const Rng& rng);
+// Throws InputError if the checkpoint is of another version or spec, or broken.
+SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& agent, Rng& rng);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_CHECKPOINT_H_

@@ -1,0 +1,167 @@
+#include "agents/environment.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "sim/check.h"
+#include "sim/simulator.h"
+
+namespace emplace {
+namespace {
+
+void CheckLinks(const Cluster& cluster) {
+  for (std::size_t from = 0; from < cluster.num_devices(); ++from) {
+    for (std::size_t to = 0; to < cluster.num_devices(); ++to) {
+      if (from == to || cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to)).exists()) continue;
+      throw InputError("", "cluster " + cluster.name() + " has no link from " + cluster.devices()[from].name + " to " +
+                               cluster.devices()[to].name +
+                               " (agents place on all devices: add the link, or keep fewer devices with --devices)");
+    }
+  }
+}
+
+void FillGroup(const Graph& graph, const CostTable& costs, const Grouping& grouping, std::size_t group,
+               Observation* seen) {
+  for (std::size_t d = 0; d < seen->num_devices(); ++d) {
+    double micros = 0;
+    for (const OpId op : grouping.members(group)) micros += costs.Micros(op, MakeId<DeviceId>(d));
+    seen->time_micros.push_back(micros);
+    seen->allowed.push_back(std::isnan(micros) ? 0 : 1);
+  }
+  const auto row = seen->allowed.end() - static_cast<std::ptrdiff_t>(seen->num_devices());
+  if (std::find(row, seen->allowed.end(), 1) == seen->allowed.end()) {
+    throw InputError("", "no device has a time for all ops of the group of op \"" +
+                             std::string(graph.op(grouping.members(group)[0]).name) + "\" (use --grouping identity)");
+  }
+  Bytes persistent;
+  Bytes temp;
+  Bytes output;
+  for (const OpId op : grouping.members(group)) {
+    persistent += graph.op(op).persistent;
+    temp = std::max(temp, graph.op(op).temp);
+    for (std::size_t k = 0; k < graph.num_outputs(op); ++k) {
+      output += graph.tensor(MakeId<TensorId>(Index(graph.first_output(op)) + k)).size;
+    }
+  }
+  seen->persistent.push_back(persistent);
+  seen->temp.push_back(temp);
+  seen->output.push_back(output);
+}
+
+Observation Observe(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Grouping& grouping) {
+  CheckLinks(cluster);
+  Observation seen{.graph = grouping.Coarsen(graph, cluster, costs),
+                   .cluster = cluster,
+                   .time_micros = {},
+                   .allowed = {},
+                   .persistent = {},
+                   .temp = {},
+                   .output = {},
+                   .accelerators = {}};
+  for (std::size_t group = 0; group < grouping.num_groups(); ++group) {
+    FillGroup(graph, costs, grouping, group, &seen);
+  }
+  for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+    if (!cluster.devices()[d].is_cpu) seen.accelerators.push_back(MakeId<DeviceId>(d));
+  }
+  if (seen.accelerators.empty()) {
+    for (std::size_t d = 0; d < cluster.num_devices(); ++d) seen.accelerators.push_back(MakeId<DeviceId>(d));
+  }
+  return seen;
+}
+
+}  // namespace
+
+DeviceId Observation::Fastest(std::size_t group, std::span<const DeviceId> devices) const {
+  DeviceId fastest{};
+  double least = std::numeric_limits<double>::infinity();
+  for (const DeviceId device : devices) {
+    if (!Allowed(group, Index(device)) || TimeMicros(group, Index(device)) >= least) continue;
+    fastest = device;
+    least = TimeMicros(group, Index(device));
+  }
+  if (least != std::numeric_limits<double>::infinity()) return fastest;
+  for (std::size_t d = 0; d < num_devices(); ++d) {
+    if (!Allowed(group, d) || TimeMicros(group, d) >= least) continue;
+    fastest = MakeId<DeviceId>(d);
+    least = TimeMicros(group, d);
+  }
+  return fastest;
+}
+
+// One thread's share of a batch, with scratch memory that lasts from batch to batch.
+struct Environment::Worker {
+  std::unique_ptr<Simulator::Workspace> workspace;
+  std::exception_ptr error;
+};
+
+Environment::Environment(const Graph& graph, const Cluster& cluster, const CostTable& costs, Grouping grouping,
+                         const Evaluator& evaluator, const RewardOptions& reward, std::size_t threads)
+    : graph_(graph),
+      costs_(costs),
+      grouping_(std::move(grouping)),
+      evaluator_(evaluator),
+      simulator_(dynamic_cast<const Simulator*>(&evaluator)),
+      reward_(reward),
+      threads_(std::max<std::size_t>(threads, 1)),
+      observation_(Observe(graph_, cluster, costs_, grouping_)) {
+  FindReward(reward_.name);
+}
+
+Environment::~Environment() = default;
+
+void Environment::EvaluateShare(std::span<const Placement> placements, std::size_t first, std::size_t step,
+                                Worker& worker, std::vector<Outcome>* outcomes) const {
+  const RewardEntry& reward = FindReward(reward_.name);
+  for (std::size_t i = first; i < placements.size(); i += step) {
+    const Placement placement = grouping_.Expand(placements[i]);
+    Outcome& outcome = (*outcomes)[i];
+    if (simulator_ != nullptr) {
+      if (!worker.workspace) worker.workspace = simulator_->MakeWorkspace();
+      simulator_->Run(placement.devices(), *worker.workspace, &outcome.result);
+    } else {
+      outcome.result = evaluator_.Run(placement);
+    }
+    outcome.reward = reward.reward(outcome.result, reward_);
+  }
+}
+
+std::vector<Outcome> Environment::Evaluate(std::span<const Placement> placements) {
+  for (const Placement& placement : placements) {
+    EMPLACE_CHECK_EQ(placement.num_ops(), observation_.num_groups());
+    for (std::size_t group = 0; group < placement.num_ops(); ++group) {
+      EMPLACE_CHECK(observation_.Allowed(group, Index(placement[MakeId<OpId>(group)])));
+    }
+  }
+  std::vector<Outcome> outcomes(placements.size());
+  const std::size_t shares = std::max<std::size_t>(1, std::min(threads_, placements.size()));
+  while (workers_.size() < shares) workers_.push_back(std::make_unique<Worker>());
+  std::vector<std::thread> threads;
+  for (std::size_t share = 1; share < shares; ++share) {
+    threads.emplace_back([&, share] {
+      try {
+        EvaluateShare(placements, share, shares, *workers_[share], &outcomes);
+      } catch (...) {
+        workers_[share]->error = std::current_exception();
+      }
+    });
+  }
+  try {
+    EvaluateShare(placements, 0, shares, *workers_[0], &outcomes);
+  } catch (...) {
+    workers_[0]->error = std::current_exception();
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t share = 0; share < shares; ++share) {
+    if (const auto error = std::exchange(workers_[share]->error, nullptr)) std::rethrow_exception(error);
+  }
+  evaluations_ += placements.size();
+  return outcomes;
+}
+
+}  // namespace emplace

@@ -1,0 +1,17 @@
+#ifndef EMPLACE_AGENTS_HEURISTICS_ONE_SHOT_H_
+#define EMPLACE_AGENTS_HEURISTICS_ONE_SHOT_H_
+
+#include <functional>
+#include <memory>
+
+#include "agents/agent.h"
+
+namespace emplace {
+
+// A heuristic with one answer: it is proposed once, then the agent is finished (and answers the same if asked again).
+// `place` is called with the first proposal's Rng.
+std::unique_ptr<Agent> MakeOneShot(std::function<Placement(const Environment& env, Rng& rng)> place);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_HEURISTICS_ONE_SHOT_H_

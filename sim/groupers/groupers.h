@@ -1,0 +1,29 @@
+#ifndef EMPLACE_SIM_GROUPERS_GROUPERS_H_
+#define EMPLACE_SIM_GROUPERS_GROUPERS_H_
+
+#include "sim/graph.h"
+#include "sim/grouping.h"
+
+namespace emplace {
+
+// One group per op; ops that colocate_with binds together share one.
+Grouping GroupByIdentity(const Graph& graph, const GroupingOptions& options);
+
+// Starts with the colocation classes and repeats until nothing changes: a group whose data goes to exactly one other
+// group is merged with it.
+// Source: Mirhoseini et al. 2017 (ColocRL), the rule as Baechi's "coplace" grouper has it (Jeon et al. 2020).
+// Deviation: control edges do not count, and groups that no kind of device could hold together stay apart.
+Grouping GroupByColocation(const Graph& graph, const GroupingOptions& options);
+
+// Merge-and-Colocate: repeatedly merges the group with the fewest output bytes into a neighbour, until
+// options.max_groups are left. Starts with the colocation classes. Source: Addanki et al. 2019 (Placeto), A.6. What it
+// leaves open is decided so: the neighbour is the successor (if there is none, the predecessor) joined by the most
+// bytes; a merge that another path between the two would turn into a cycle is passed over as long as there is any other
+// (paths are searched up to 256 groups far; beyond, one is assumed to exist), as are groups that no kind of device
+// could hold together; ties go to the smaller op id. Groups without neighbours are merged with the next of their sort
+// once nothing else is left.
+Grouping MergeAndColocate(const Graph& graph, const GroupingOptions& options);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_GROUPERS_GROUPERS_H_

@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "sim/groupers/group_graph.h"
+#include "sim/groupers/groupers.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::size_t kMaxSearched = 256;
+
+class Merger {
+ public:
+  Merger(const Graph& graph, std::size_t target) : groups_(graph), target_(target), graph_size_(graph.num_ops()) {
+    for (std::size_t op = 0; op < graph.num_ops(); ++op) {
+      if (groups_.IsGroup(op)) queue_.emplace(groups_.output_bytes(op), op);
+    }
+  }
+
+  void Run() {
+    MergeWhilePossible(/*avoid_cycles=*/true);
+    if (groups_.num_groups() > target_) {
+      queue_.swap(passed_over_);
+      MergeWhilePossible(/*avoid_cycles=*/false);
+    }
+    MergeUnconnected();
+  }
+
+  std::vector<std::size_t> Labels() const { return groups_.Labels(); }
+
+ private:
+  void MergeWhilePossible(bool avoid_cycles) {
+    while (groups_.num_groups() > target_ && !queue_.empty()) {
+      const auto least = *queue_.begin();
+      queue_.erase(queue_.begin());
+      const std::optional<std::size_t> neighbour = ChooseNeighbour(least.second, avoid_cycles);
+      if (!neighbour) {
+        passed_over_.insert(least);
+        continue;
+      }
+      Forget(*neighbour);
+      const std::size_t merged = groups_.Merge(least.second, *neighbour);
+      queue_.emplace(groups_.output_bytes(merged), merged);
+      // What was passed over next to it may go now.
+      for (const auto& [group, bytes] : groups_.successors(merged)) Reconsider(group);
+      for (const auto& [group, bytes] : groups_.predecessors(merged)) Reconsider(group);
+    }
+  }
+
+  void Forget(std::size_t group) {
+    queue_.erase({groups_.output_bytes(group), group});
+    passed_over_.erase({groups_.output_bytes(group), group});
+  }
+
+  void Reconsider(std::size_t group) {
+    const auto found = passed_over_.find({groups_.output_bytes(group), group});
+    if (found == passed_over_.end()) return;
+    queue_.insert(*found);
+    passed_over_.erase(found);
+  }
+
+  std::optional<std::size_t> ChooseNeighbour(std::size_t group, bool avoid_cycles) const {
+    const bool forward = !groups_.successors(group).empty();
+    const GroupGraph::Neighbours& all = forward ? groups_.successors(group) : groups_.predecessors(group);
+    std::vector<std::pair<std::int64_t, std::size_t>> heaviest;  // (-bytes, group)
+    for (const auto& [neighbour, bytes] : all) heaviest.emplace_back(-bytes, neighbour);
+    std::sort(heaviest.begin(), heaviest.end());
+    for (const auto& [bytes, neighbour] : heaviest) {
+      if (!groups_.Compatible(group, neighbour)) continue;
+      if (avoid_cycles && (forward ? OtherPath(group, neighbour) : OtherPath(neighbour, group))) continue;
+      return neighbour;
+    }
+    return std::nullopt;
+  }
+
+  // Whether a path of more than one edge leads from `from` to `to`.
+  bool OtherPath(std::size_t from, std::size_t to) const {
+    if (groups_.successors(from).size() == 1 || groups_.predecessors(to).size() == 1) return false;
+    std::set<std::size_t> seen = {from};
+    std::vector<std::size_t> open;
+    for (const auto& [group, bytes] : groups_.successors(from)) {
+      if (group != to && seen.insert(group).second) open.push_back(group);
+    }
+    while (!open.empty()) {
+      if (seen.size() > kMaxSearched) return true;
+      const std::size_t at = open.back();
+      open.pop_back();
+      for (const auto& [group, bytes] : groups_.successors(at)) {
+        if (group == to) return true;
+        if (seen.insert(group).second) open.push_back(group);
+      }
+    }
+    return false;
+  }
+
+  // Groups that are joined to nothing have no neighbour to go to: consecutive ones are put together.
+  void MergeUnconnected() {
+    std::vector<std::size_t> lonely;
+    for (const auto& [bytes, group] : passed_over_) {
+      if (groups_.IsGroup(group) && groups_.successors(group).empty() && groups_.predecessors(group).empty()) {
+        lonely.push_back(group);
+      }
+    }
+    std::sort(lonely.begin(), lonely.end());
+    const std::size_t others = groups_.num_groups() - lonely.size();
+    const std::size_t wanted = target_ > others ? target_ - others : 1;
+    if (groups_.num_groups() <= target_ || lonely.size() <= wanted) return;
+    std::vector<std::size_t> first_of_chunk(wanted, graph_size_);
+    for (std::size_t i = 0; i < lonely.size(); ++i) {
+      std::size_t& first = first_of_chunk[i * wanted / lonely.size()];
+      if (first == graph_size_) {
+        first = lonely[i];
+      } else if (groups_.Compatible(groups_.Find(first), lonely[i])) {
+        groups_.Merge(groups_.Find(first), lonely[i]);
+      }
+    }
+  }
+
+  GroupGraph groups_;
+  std::size_t target_;
+  std::size_t graph_size_;
+  std::set<std::pair<std::int64_t, std::size_t>> queue_;        // (output bytes, group)
+  std::set<std::pair<std::int64_t, std::size_t>> passed_over_;  // those that found no neighbour
+};
+
+}  // namespace
+
+Grouping MergeAndColocate(const Graph& graph, const GroupingOptions& options) {
+  Merger merger(graph, std::max<std::size_t>(options.max_groups, 1));
+  merger.Run();
+  return Grouping(graph, merger.Labels());
+}
+
+}  // namespace emplace

@@ -1,0 +1,28 @@
+#include <array>
+
+#include "sim/check.h"
+#include "sim/groupers/groupers.h"
+
+namespace emplace {
+
+std::span<const GrouperEntry> AllGroupers() {
+  static constexpr std::array<GrouperEntry, 3> kGroupers = {{
+      {"identity", "One group per op; ops that colocate_with binds together share one.", "emplace", GroupByIdentity},
+      {"merge_and_colocate", "Merges the group with the fewest output bytes into a neighbour, until --groups are left.",
+       "Addanki et al. 2019 (Placeto), A.6", MergeAndColocate},
+      {"colocation", "Merges a group into the only group that reads its data, until nothing changes.",
+       "Mirhoseini et al. 2017 (ColocRL); Jeon et al. 2020 (Baechi)", GroupByColocation},
+  }};
+  return kGroupers;
+}
+
+const GrouperEntry& FindGrouper(std::string_view name) {
+  std::string known;
+  for (const GrouperEntry& entry : AllGroupers()) {
+    if (entry.name == name) return entry;
+    known.append(known.empty() ? "" : ", ").append(entry.name);
+  }
+  throw InputError("", "unknown grouping \"" + std::string(name) + "\" (" + known + ")");
+}
+
+}  // namespace emplace

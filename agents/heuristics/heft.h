@@ -1,0 +1,47 @@
+#ifndef EMPLACE_AGENTS_HEURISTICS_HEFT_H_
+#define EMPLACE_AGENTS_HEURISTICS_HEFT_H_
+
+#include <memory>
+#include <vector>
+
+#include "agents/agent.h"
+#include "agents/environment.h"
+#include "sim/options.h"
+#include "sim/placement.h"
+#include "sim/units.h"
+
+namespace emplace {
+
+struct HeftOptions {
+  bool memory_filter = false;  // m-HEFT: only devices that have room
+};
+
+// What HEFT believes. The agent keeps the placement alone: when ops run is the simulator's to say.
+struct HeftSchedule {
+  Placement placement;
+  std::vector<double> ranks;    // [num_groups], upward rank in µs
+  std::vector<Duration> start;  // [num_groups]
+  std::vector<Duration> end;    // [num_groups]
+};
+
+// Heterogeneous earliest finish time. Upward rank: mean time over the devices where the group is allowed, plus the
+// largest over its consumers of mean transfer time and their rank; the mean is over all ordered pairs of distinct
+// devices. By falling rank (ties: smaller group first) each group goes where it finishes first (ties: smaller device
+// first), into an idle gap if it fits in one. Transfers are latency + bytes / bandwidth of all tensors from one group
+// to another taken as one message, and never wait for each other. Every device takes part, CPUs included.
+//
+// With memory_filter a device is considered only if the persistent and output bytes of all its groups and the largest
+// temporary bytes among them fit (nothing is ever freed, as ranks are no order in time); where no device has room, the
+// one with the most room left takes the group.
+//
+// Cost: O(groups * devices * (inputs + idle gaps)).
+// Source: Topcuoglu, Hariri and Wu 2002 ("Performance-effective and low-complexity task scheduling for heterogeneous
+// computing"), section 4.2. Deviations: the idle time of a device after each op (its op gap) counts as busy; an op
+// of no time takes up nothing, and fits at any time that is idle when it is placed.
+HeftSchedule ScheduleByHeft(const Observation& observation, const HeftOptions& options);
+
+std::unique_ptr<Agent> MakeHeftAgent(OptionReader& reader, const AgentContext& context);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_HEURISTICS_HEFT_H_

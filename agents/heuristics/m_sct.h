@@ -1,0 +1,32 @@
+#ifndef EMPLACE_AGENTS_HEURISTICS_M_SCT_H_
+#define EMPLACE_AGENTS_HEURISTICS_M_SCT_H_
+
+#include <cstddef>
+#include <memory>
+
+#include "agents/agent.h"
+#include "agents/environment.h"
+#include "sim/options.h"
+#include "sim/placement.h"
+
+namespace emplace {
+
+struct MSctOptions {
+  double threshold = 0.1;  // x below it makes a favourite child; the published program's default
+  bool use_cpus = false;   // as in MEtfOptions
+};
+
+// Above it the linear program takes too long.
+inline constexpr std::size_t kMaxGroupsOfMSct = 20000;
+
+// The placement of list_scheduler.h with the favourite children of favourite_children.h. Throws InputError on more than
+// kMaxGroupsOfMSct groups, and if the linear program fails.
+//
+// Source: m-SCT of Jeon et al. 2020 ("Baechi: fast device placement of machine learning graphs", SoCC).
+Placement PlaceByMSct(const Observation& observation, const MSctOptions& options);
+
+std::unique_ptr<Agent> MakeMSctAgent(OptionReader& reader, const AgentContext& context);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_HEURISTICS_M_SCT_H_

@@ -1,0 +1,80 @@
+#ifndef EMPLACE_AGENTS_HEURISTICS_SOLVER_INPUT_H_
+#define EMPLACE_AGENTS_HEURISTICS_SOLVER_INPUT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "agents/environment.h"
+#include "sim/cluster.h"
+#include "sim/graph.h"
+#include "sim/placement.h"
+#include "sim/units.h"
+
+// What partitioners and list schedulers make of an Observation before they start.
+namespace emplace {
+
+// A pair of groups joined by tensors, control edges or both. Groups are in topological order: from < to.
+struct GroupEdge {
+  std::size_t from = 0;
+  std::size_t to = 0;
+  std::int64_t bytes = 0;  // of the distinct tensors that `to` reads from `from`; 0 for order alone
+  bool operator==(const GroupEdge&) const = default;
+};
+// One entry for each pair, ascending by (from, to). A tensor that two groups read counts on both edges.
+std::vector<GroupEdge> GroupEdges(const Graph& graph);
+
+// The undirected graph of the edges that carry bytes, as partitioners read it: the neighbours of vertex i are
+// neighbours[first[i] .. first[i + 1]), and bytes[] goes along with neighbours[].
+struct ByteGraph {
+  std::vector<std::size_t> first;
+  std::vector<std::size_t> neighbours;
+  std::vector<std::int64_t> bytes;
+};
+ByteGraph MakeByteGraph(std::size_t num_groups, std::span<const GroupEdge> edges);
+
+// How long `size` bytes take on an idle link, as the simulator has it: latency + size / bandwidth. 0 where from == to.
+Duration LinkTime(const Cluster& cluster, DeviceId from, DeviceId to, Bytes size);
+
+// The mean over all ordered pairs of distinct devices (same-device pairs, which cost 0, do not count). 0 if there is
+// only one device.
+class MeanLink {
+ public:
+  MeanLink(const Cluster& cluster, std::span<const DeviceId> devices);
+  double Micros(std::int64_t bytes) const { return latency_micros_ + static_cast<double>(bytes) * micros_per_byte_; }
+
+ private:
+  double latency_micros_ = 0;
+  double micros_per_byte_ = 0;
+};
+
+// Every device of the cluster, in order.
+std::vector<DeviceId> AllDevices(const Cluster& cluster);
+
+// Those of `devices` where the group is allowed, in order; where there are none, every device where it is allowed.
+// Never empty.
+std::vector<DeviceId> Candidates(const Observation& observation, std::size_t group, std::span<const DeviceId> devices);
+
+// Mean time of a group on some devices, in µs. Requires: allowed on each of them.
+double MeanMicros(const Observation& observation, std::size_t group, std::span<const DeviceId> devices);
+
+// What a group needs while it runs: persistent, temporary and output bytes.
+std::int64_t GroupBytes(const Observation& observation, std::size_t group);
+
+// Bytes that a device can hold; the largest int64 if it has no limit.
+std::int64_t Capacity(const Device& device);
+
+// The part-by-part answer of a partitioner as a placement: group i goes to devices[parts[i]], or, where it is not
+// allowed there, to its fastest allowed one among `devices`, else to its fastest of all.
+Placement PlaceParts(const Observation& observation, std::span<const DeviceId> devices,
+                     std::span<const std::int32_t> parts);
+
+// `weights` shrunk by a common factor to 32-bit numbers whose sum is at most about `max_sum`: METIS returns a wrong cut
+// and Scotch crashes where sums overflow. Unchanged if they already fit. What is positive stays at least 1, which may
+// add weights.size() to the sum. Requires: all >= 0.
+std::vector<std::int32_t> ScaledWeights(std::span<const std::int64_t> weights, std::int64_t max_sum);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_HEURISTICS_SOLVER_INPUT_H_

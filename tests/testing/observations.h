@@ -1,0 +1,24 @@
+#ifndef EMPLACE_TESTS_TESTING_OBSERVATIONS_H_
+#define EMPLACE_TESTS_TESTING_OBSERVATIONS_H_
+
+#include <vector>
+
+#include "agents/environment.h"
+#include "sim/cluster.h"
+#include "sim/graph.h"
+#include "sim/placement.h"
+
+namespace emplace::testing {
+
+// The graph as an agent sees it if every op is a group of its own; times as the graph gives them.
+Observation MakeObservation(const Graph& graph, const Cluster& cluster);
+
+// The device numbers of a placement, for EXPECT_EQ.
+std::vector<int> Devices(const Placement& placement);
+
+// Whether every group stands where it is allowed.
+bool IsAllowed(const Observation& observation, const Placement& placement);
+
+}  // namespace emplace::testing
+
+#endif  // EMPLACE_TESTS_TESTING_OBSERVATIONS_H_

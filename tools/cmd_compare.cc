@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <limits>
@@ -33,8 +34,8 @@ struct Options {
   std::vector<std::size_t> gpus;
   bool json = false;
   bool csv = false;
-  bool markdown = false;
-  std::string placements;  // a folder
+  std::vector<std::string> outputs;  // files: .csv, .md or .json
+  std::string placements;            // a folder
 };
 
 // What one agent found on one cluster.
@@ -56,7 +57,7 @@ std::vector<std::string> ChosenAgents(const Options& options) {
     for (const AgentEntry& entry : AllAgents()) all.emplace_back(entry.name);
     return all;
   }
-  for (const std::string& name : options.agents) FindAgent(name);
+  for (const std::string& name : options.agents) Naming("--agents", [&] { FindAgent(name); });
   return options.agents;
 }
 
@@ -137,7 +138,7 @@ Table MakeTable(const std::vector<Cell>& cells) {
   return table;
 }
 
-void PrintJson(const Options& options, const std::vector<Cell>& cells) {
+void PrintJson(std::ostream& out, const Options& options, const std::vector<Cell>& cells) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Cell& cell : cells) {
     nlohmann::ordered_json row = {{"agent", cell.agent}};
@@ -164,15 +165,36 @@ void PrintJson(const Options& options, const std::vector<Cell>& cells) {
                                              {"engine", options.problem.engine},
                                              {"seed", options.search.seed},
                                              {"results", rows}};
-  std::cout << comparison.dump(1) << '\n';
+  out << comparison.dump(1) << '\n';
+}
+
+enum class Format : std::uint8_t { kText, kCsv, kMarkdown, kJson };
+
+Format FormatOf(const std::string& path) {
+  if (path.ends_with(".csv")) return Format::kCsv;
+  if (path.ends_with(".md")) return Format::kMarkdown;
+  if (path.ends_with(".json")) return Format::kJson;
+  throw InputError(path, "does not say its format (a name that ends in .csv, .md or .json)");
+}
+
+void Print(std::ostream& out, Format format, const Options& options, const std::vector<Cell>& cells) {
+  switch (format) {
+    case Format::kText:
+      return MakeTable(cells).PrintText(out);
+    case Format::kCsv:
+      return MakeTable(cells).PrintCsv(out);
+    case Format::kMarkdown:
+      return MakeTable(cells).PrintMarkdown(out);
+    case Format::kJson:
+      return PrintJson(out, options, cells);
+  }
 }
 
 int Run(const Options& options) {
-  CheckInputs({options.problem.graph, options.problem.cluster, options.problem.profile});
-  if (!options.placements.empty()) CheckOutputs({options.placements + "/placement.json"});
-  if (options.json + options.csv + options.markdown > 1) {
-    throw InputError("", "--json, --csv and --markdown exclude each other (one of them)");
-  }
+  CheckFiles({options.problem.graph, options.problem.cluster, options.problem.profile}, options.outputs);
+  if (!options.placements.empty()) CheckFiles({}, {options.placements + "/placement.json"});
+  if (options.json && options.csv) throw InputError("", "--json and --csv exclude each other (one of them)");
+  for (const std::string& path : options.outputs) FormatOf(path);
   const std::vector<std::string> agents = ChosenAgents(options);
   const Graph graph = LoadGraph(options.problem.graph);
   std::vector<std::optional<std::size_t>> sizes(options.gpus.begin(), options.gpus.end());
@@ -183,17 +205,13 @@ int Run(const Options& options) {
     problem.gpus = gpus;
     const Cluster cluster = LoadCluster(problem);
     const CostTable costs = LoadCosts(problem, graph, cluster);
+    MakeSimulator(problem, graph, cluster, costs);  // refuses an unknown engine before the first search
     for (const std::string& agent : agents) cells.push_back(Try(options, problem, graph, cluster, costs, agent));
   }
-  if (options.json) {
-    PrintJson(options, cells);
-  } else if (options.csv) {
-    MakeTable(cells).PrintCsv(std::cout);
-  } else if (options.markdown) {
-    MakeTable(cells).PrintMarkdown(std::cout);
-  } else {
-    MakeTable(cells).PrintText(std::cout);
+  for (const std::string& path : options.outputs) {
+    WriteFile(path, [&](std::ostream& out) { Print(out, FormatOf(path), options, cells); });
   }
+  Print(std::cout, options.json ? Format::kJson : options.csv ? Format::kCsv : Format::kText, options, cells);
   return kDone;
 }
 
@@ -216,7 +234,10 @@ Command AddCompare(CLI::App& app) {
   AddEngineOption(*command, &options->problem);
   command->add_flag("--json", options->json, "Print as JSON (emplace.comparison)");
   command->add_flag("--csv", options->csv, "Print as CSV");
-  command->add_flag("--markdown", options->markdown, "Print as a Markdown table");
+  command
+      ->add_option("-o,--output", options->outputs,
+                   "Write the table to a file too, as the end of its name says: .csv, .md or .json")
+      ->type_name("FILE");
   command->add_option("--placements", options->placements, "Folder, which exists, for each agent's best placement")
       ->type_name("DIR");
   return {command, [options] { return Run(*options); }};

@@ -24,7 +24,7 @@ struct Options {
 };
 
 int Run(const Options& options) {
-  CheckOutputs({options.output});
+  CheckFiles({}, {options.output});
   const ModelEntry& model = FindModel(options.model);
   const OptionMap settings = ParseSettings(options.settings);
   OptionReader reader(settings, options.model);

@@ -29,13 +29,13 @@ struct Options {
 };
 
 int Run(const Options& options) {
-  CheckInputs({options.file, options.expert});
-  CheckOutputs({options.output, options.cluster_output, options.placement_output});
+  CheckFiles({options.file, options.expert}, {options.output, options.cluster_output, options.placement_output});
   if (!options.expert.empty() && options.placement_output.empty()) {
     throw InputError("--expert", "needs --placement-out (where the placement goes)");
   }
   const std::string content = ReadWholeFile(options.file);
-  const ImporterEntry& importer = FindImporter(options.format, content, options.file);
+  const ImporterEntry& importer =
+      *Naming("--from", [&] { return &FindImporter(options.format, content, options.file); });
   const Imported imported = importer.import(content, options.file);
   if (!options.cluster_output.empty() && !imported.cluster) {
     throw InputError(options.file, fmt::format("describes no cluster for --cluster-out (format {})", importer.name));

@@ -160,8 +160,7 @@ void PrintBounds(const ProblemOptions& problem, const Graph& graph) {
 }
 
 int Run(const Options& options) {
-  CheckInputs({options.problem.graph, options.problem.cluster, options.problem.profile});
-  CheckOutputs({options.dot});
+  CheckFiles({options.problem.graph, options.problem.cluster, options.problem.profile}, {options.dot});
   const Graph graph = LoadGraph(options.problem.graph);
   if (!options.dot.empty() && graph.num_ops() > kMaxDotOps) {
     throw InputError(options.problem.graph,

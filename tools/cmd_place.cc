@@ -7,11 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "agents/agent.h"
 #include "experiments/trial.h"
 #include "sim/check.h"
 #include "sim/file_io.h"
 #include "sim/placement.h"
 #include "sim/result_json.h"
+#include "sim/simulator.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
 #include "tools/progress.h"
@@ -61,8 +63,8 @@ void Summarise(const Options& options, const TrialResult& result, const StepRepo
 
 int Run(const Options& options) {
   const ProblemOptions& problem = options.problem;
-  CheckInputs({problem.graph, problem.cluster, problem.profile});
-  CheckOutputs({options.output, options.show.timeline, options.checkpoint});
+  CheckFiles({problem.graph, problem.cluster, problem.profile},
+             {options.output, options.show.timeline, options.checkpoint});
   if (options.show.json && (options.output == "-" || options.show.timeline == "-")) {
     throw InputError("-", "stands for both a file and --json (one may be standard output)");
   }
@@ -70,8 +72,9 @@ int Run(const Options& options) {
   const Graph graph = LoadGraph(problem.graph);
   const Cluster cluster = LoadCluster(problem);
   const CostTable costs = LoadCosts(problem, graph, cluster);
+  const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
   TrialSpec spec = MakeTrialSpec(problem, options.search, graph, cluster, costs);
-  spec.agent = options.agent;
+  spec.agent = Naming("--agent", [&] { return std::string(FindAgent(options.agent).name); });
   spec.agent_options = ParseSettings(options.settings);
   spec.checkpoint = options.checkpoint;
   TrialResult result;
@@ -82,9 +85,7 @@ int Run(const Options& options) {
   if (!result.best) return SayThatNothingFits(options, result);
   const Placement& best = *result.best;
   WriteFile(options.output, [&](std::ostream& out) { WritePlacement(out, best, graph, cluster); });
-  if (!options.show.timeline.empty()) {
-    WriteTimelineFile(options.show.timeline, graph, cluster, costs, best, problem.engine);
-  }
+  WriteTimelineFile(options.show.timeline, simulator, graph, cluster, best);
   Summarise(options, result, MakeStepReport(graph, cluster, costs, best, problem.engine, result.best_result));
   return kDone;
 }

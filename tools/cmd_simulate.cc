@@ -21,8 +21,7 @@ struct Options {
 
 int Run(const Options& options) {
   const ProblemOptions& problem = options.problem;
-  CheckInputs({problem.graph, problem.cluster, options.placement, problem.profile});
-  CheckOutputs({options.show.timeline});
+  CheckFiles({problem.graph, problem.cluster, options.placement, problem.profile}, {options.show.timeline});
   if (options.show.timeline == "-" && options.show.json) {
     throw InputError("-", "stands for both --timeline and --json (one may be standard output)");
   }
@@ -30,15 +29,10 @@ int Run(const Options& options) {
   const Cluster cluster = LoadCluster(problem);
   const CostTable costs = LoadCosts(problem, graph, cluster);
   const Placement placement = ReadPlacement(*OpenForReading(options.placement), options.placement, graph, cluster);
-  try {
-    CheckPlacement(placement, graph, cluster, costs);
-  } catch (const InputError& error) {
-    throw error.In(options.placement);
-  }
-  const StepResult result = Simulator(graph, cluster, costs, {.engine = problem.engine}).Run(placement);
-  if (!options.show.timeline.empty()) {
-    WriteTimelineFile(options.show.timeline, graph, cluster, costs, placement, problem.engine);
-  }
+  Naming(options.placement, [&] { CheckPlacement(placement, graph, cluster, costs); });
+  const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
+  const StepResult result = simulator.Run(placement);
+  WriteTimelineFile(options.show.timeline, simulator, graph, cluster, placement);
   const StepReport report = MakeStepReport(graph, cluster, costs, placement, problem.engine, result);
   if (options.show.json) {
     WriteResult(std::cout, report);

@@ -65,30 +65,16 @@ Cluster LoadCluster(const ProblemOptions& options) {
       names.push_back(options.devices.substr(begin, end - begin));
       begin = end + 1;
     }
-    try {
-      cluster = cluster.Keep(names);
-    } catch (const InputError& error) {
-      throw error.In("--devices");
-    }
+    cluster = Naming("--devices", [&] { return cluster.Keep(names); });
   }
-  if (options.gpus) {
-    try {
-      cluster = cluster.KeepAccelerators(*options.gpus);
-    } catch (const InputError& error) {
-      throw error.In("--gpus");
-    }
-  }
+  if (options.gpus) cluster = Naming("--gpus", [&] { return cluster.KeepAccelerators(*options.gpus); });
   return cluster;
 }
 
 CostModels LoadCostModels(const ProblemOptions& options) {
   CostModels models;
   if (!options.costs.empty() || options.profile.empty()) {
-    try {
-      models.model = MakeCostModel(options.costs.empty() ? "measured" : options.costs);
-    } catch (const InputError& error) {
-      throw error.In("--costs");
-    }
+    models.model = Naming("--costs", [&] { return MakeCostModel(options.costs.empty() ? "measured" : options.costs); });
   }
   if (!options.profile.empty()) {
     models.fallback = std::move(models.model);
@@ -99,11 +85,16 @@ CostModels LoadCostModels(const ProblemOptions& options) {
 
 CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
   const CostModels models = LoadCostModels(options);
-  try {
-    return CostTable(graph, cluster, *models.model, models.fallback.get());
-  } catch (const InputError& error) {
-    throw error.In(options.graph);
-  }
+  return Naming(options.graph, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });
+}
+
+Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
+                        const CostTable& costs) {
+  const auto engines = AllEngines();
+  const bool known = std::any_of(engines.begin(), engines.end(),
+                                 [&options](const EngineEntry& entry) { return entry.name == options.engine; });
+  return Naming(known ? options.cluster : "--engine",
+                [&] { return Simulator(graph, cluster, costs, {.engine = options.engine}); });
 }
 
 void AddSetOption(CLI::App& app, std::vector<std::string>* settings) {
@@ -127,36 +118,44 @@ OptionMap ParseSettings(const std::vector<std::string>& settings) {
 
 namespace {
 
-void RefuseTwo(const std::string& first, const std::string& second, const char* stream) {
-  if (first == "-" && second == "-") throw InputError("-", fmt::format("stands for two files (one may be {})", stream));
+namespace fs = std::filesystem;
+
+// Whether both names are of one file that holds data (two results may go to /dev/null).
+bool SameFile(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty() || a == "-" || b == "-") return false;
+  std::error_code ignored;
+  if (fs::exists(a, ignored) && !fs::is_regular_file(a, ignored)) return false;
+  return fs::weakly_canonical(a, ignored) == fs::weakly_canonical(b, ignored) || fs::equivalent(a, b, ignored);
+}
+
+void CheckWritable(const std::string& path) {
+  if (path.empty() || path == "-") return;
+  std::error_code ignored;
+  const fs::path parent = fs::path(path).parent_path();
+  if (!parent.empty() && !fs::is_directory(parent, ignored)) {
+    throw InputError(path, "cannot be written (there is no folder " + parent.string() + ")");
+  }
+  if (fs::is_directory(path, ignored)) throw InputError(path, "cannot be written (it is a folder)");
 }
 
 }  // namespace
 
-void CheckInputs(const std::vector<std::string>& paths) {
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    for (std::size_t k = 0; k < i; ++k) RefuseTwo(paths[k], paths[i], "standard input");
+void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+  if (std::count(inputs.begin(), inputs.end(), "-") > 1) {
+    throw InputError("-", "stands for two inputs (one may be standard input)");
   }
-}
-
-void CheckOutputs(const std::vector<std::string>& paths) {
-  namespace fs = std::filesystem;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (paths[i].empty()) continue;
+  if (std::count(outputs.begin(), outputs.end(), "-") > 1) {
+    throw InputError("-", "stands for two results (one may be standard output)");
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    CheckWritable(outputs[i]);
+    for (const std::string& input : inputs) {
+      if (SameFile(outputs[i], input))
+        throw InputError(outputs[i], "would be written over, but is read (another name)");
+    }
     for (std::size_t k = 0; k < i; ++k) {
-      RefuseTwo(paths[k], paths[i], "standard output");
-      std::error_code ignored;
-      if (fs::weakly_canonical(paths[i], ignored) == fs::weakly_canonical(paths[k], ignored)) {
-        throw InputError(paths[i], "two results would be written to this file (one file each)");
-      }
+      if (SameFile(outputs[i], outputs[k])) throw InputError(outputs[i], "stands for two results (one file each)");
     }
-    if (paths[i] == "-") continue;
-    std::error_code error;
-    const fs::path parent = fs::path(paths[i]).parent_path();
-    if (!parent.empty() && !fs::is_directory(parent, error)) {
-      throw InputError(paths[i], "cannot be written (there is no folder " + parent.string() + ")");
-    }
-    if (fs::is_directory(paths[i], error)) throw InputError(paths[i], "cannot be written (it is a folder)");
   }
 }
 
@@ -168,9 +167,10 @@ void AddShowOptions(CLI::App& app, ShowOptions* options) {
       ->type_name("FILE");
 }
 
-void WriteTimelineFile(const std::string& path, const Graph& graph, const Cluster& cluster, const CostTable& costs,
-                       const Placement& placement, const std::string& engine) {
-  const Timeline timeline = Simulator(graph, cluster, costs, {.engine = engine}).Record(placement);
+void WriteTimelineFile(const std::string& path, const Simulator& simulator, const Graph& graph, const Cluster& cluster,
+                       const Placement& placement) {
+  if (path.empty()) return;
+  const Timeline timeline = simulator.Record(placement);
   const std::string_view name = path;
   const bool picture = name.ends_with(".svg") || name.ends_with(".svg.gz");
   WriteFile(path, [&](std::ostream& out) {

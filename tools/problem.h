@@ -9,12 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "sim/check.h"
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
 #include "sim/graph.h"
 #include "sim/options.h"
 #include "sim/placement.h"
 #include "sim/result_json.h"
+#include "sim/simulator.h"
 
 namespace emplace::tools {
 
@@ -33,6 +35,9 @@ CLI::Option* AddClusterOptions(CLI::App& app, ProblemOptions* options);  // --cl
 void AddGpusOption(CLI::App& app, ProblemOptions* options);
 void AddCostOptions(CLI::App& app, ProblemOptions* options);
 void AddEngineOption(CLI::App& app, ProblemOptions* options);
+// Throws InputError on an unknown engine, and on a cluster that it cannot answer for.
+Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
+                        const CostTable& costs);
 
 Graph LoadGraph(const std::string& path);
 // The cluster of --cluster, cut down by --devices and --gpus.
@@ -49,10 +54,19 @@ CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Clu
 void AddSetOption(CLI::App& app, std::vector<std::string>* settings);
 OptionMap ParseSettings(const std::vector<std::string>& settings);
 
-// Throws InputError if two of the paths are "-", two are the same file, or one is in a folder that does not exist:
-// better before a long search than after it. "" stands for an option that was not given.
-void CheckOutputs(const std::vector<std::string>& paths);
-void CheckInputs(const std::vector<std::string>& paths);
+// Throws InputError if "-" stands for two inputs or two outputs, if a result would be written over an input or another
+// result, or into a folder that does not exist: better before a long search than after it. "" is no file.
+void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
+
+// What `function` returns; an InputError that it throws is said to be in `place`, a file or an option.
+template <typename Function>
+auto Naming(const std::string& place, Function function) {
+  try {
+    return function();
+  } catch (const InputError& error) {
+    throw error.In(place);
+  }
+}
 
 // The options that show what became of a placement.
 struct ShowOptions {
@@ -60,8 +74,8 @@ struct ShowOptions {
   std::string timeline;  // a file; one that ends in .svg is a picture, else Chrome trace events
 };
 void AddShowOptions(CLI::App& app, ShowOptions* options);
-void WriteTimelineFile(const std::string& path, const Graph& graph, const Cluster& cluster, const CostTable& costs,
-                       const Placement& placement, const std::string& engine);
+void WriteTimelineFile(const std::string& path, const Simulator& simulator, const Graph& graph, const Cluster& cluster,
+                       const Placement& placement);
 // For people: step time, bounds, and a row for each device.
 void PrintReport(std::ostream& out, const StepReport& report);
 

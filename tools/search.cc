@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <thread>
 
+#include "agents/reward.h"
+#include "sim/grouping.h"
+
 namespace emplace::tools {
 
 void AddSearchOptions(CLI::App& app, SearchOptions* options) {
@@ -31,6 +34,8 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
 
 TrialSpec MakeTrialSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
                         const Cluster& cluster, const CostTable& costs) {
+  if (!search.grouping.empty()) Naming("--grouping", [&] { FindGrouper(search.grouping); });
+  Naming("--reward", [&] { FindReward(search.reward); });
   return {.graph = graph,
           .cluster = cluster,
           .costs = costs,

@@ -1,0 +1,99 @@
+// emplace import and generate.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/e2e/samples.h"
+
+namespace emplace::testing {
+namespace {
+
+class ImportTest : public EmplaceTest {};
+
+// Two layers: 1 ms and 2 ms forward, 3 and 4 ms backward.
+constexpr const char* kPipeDream =
+    "node1 -- Input0 -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, "
+    "parameter_size=0.000\n"
+    "node2 -- Linear -- forward_compute_time=1.000, backward_compute_time=3.000, activation_size=4000.0, "
+    "parameter_size=800.000\n"
+    "node3 -- Linear -- forward_compute_time=2.000, backward_compute_time=4.000, activation_size=40.0, "
+    "parameter_size=80.000\n"
+    "\tnode1 -- node2\n"
+    "\tnode2 -- node3\n";
+
+TEST_F(ImportTest, APipeDreamProfileBecomesAGraphThatCanBePlaced) {
+  Write("graph.txt", kPipeDream);
+  const Ran ran = Emplace("import graph.txt -o i.json");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(Emplace("import graph.txt --from pipedream -o - 2>/dev/null").out, Read("i.json"));
+  EXPECT_EQ(Shell("cat graph.txt | $emplace import - -o - 2>/dev/null").out, Read("i.json"));
+  // On one GPU of that kind the step takes all times together: 1 + 3 + 2 + 4 ms.
+  ASSERT_EQ(Shell("sed -i 's/kind: k80/kind: pipedream-gpu/' c.yaml").status, 0);
+  const Ran placed = Emplace("place --graph i.json --cluster c.yaml --agent single_device -o best.json --json");
+  ASSERT_EQ(placed.status, 0) << placed.err;
+  EXPECT_EQ(nlohmann::json::parse(placed.out).at("step_time_us"), 10'000);
+}
+
+TEST_F(ImportTest, AnotherFormatThanNamedIsRefused) {
+  Write("graph.txt", kPipeDream);
+  for (const char* const arguments :
+       {"import graph.txt --from dnn-partitioning -o x.json", "import graph.txt --from onnx -o x.json",
+        "import none.txt -o x.json", "import graph.txt --cluster-out c2.yaml -o x.json",
+        "import graph.txt --placement-out p2.json -o x.json", "import graph.txt --expert e.json -o x.json",
+        "import graph.txt -o graph.txt", "import graph.txt -o x.json --cluster-out x.json"}) {
+    const Ran ran = Emplace(arguments);
+    EXPECT_EQ(ran.status, 2) << arguments;
+    EXPECT_TRUE(IsOneLine(ran.err)) << arguments;
+    EXPECT_EQ(Names(), "c.yaml g.json graph.txt p.json ") << arguments;
+  }
+}
+
+TEST_F(ImportTest, ContentThatIsNoKnownFormatIsRefused) {
+  Write("noise.txt", "hello\n");
+  Write("empty.txt", "");
+  for (const std::string file : {"noise.txt", "empty.txt"}) {
+    const Ran ran = Emplace("import " + file + " -o x.json");
+    EXPECT_EQ(ran.status, 2);
+    EXPECT_TRUE(IsOneLine(ran.err));
+    EXPECT_NE(ran.err.find(file), std::string::npos) << ran.err;
+    EXPECT_FALSE(Exists("x.json"));
+  }
+}
+
+TEST_F(ImportTest, AGraphOfOursIsReadAndWrittenAgain) {
+  ASSERT_EQ(Emplace("import g.json -o i.json").status, 0);
+  ASSERT_EQ(Emplace("import i.json -o j.json.gz").status, 0);
+  EXPECT_EQ(Shell("gzip -dc j.json.gz | cmp - i.json").status, 0);
+}
+
+TEST_F(ImportTest, GenerateWritesTheSameBytesEachTime) {
+  for (const std::string model : {"inception_v3", "nmt"}) {
+    const Ran ran = Emplace("generate " + model + " -o 1.json");
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(ran.out, "");
+    ASSERT_EQ(Emplace("generate " + model + " -o 2.json.gz").status, 0);
+    ASSERT_EQ(Emplace("generate " + model + " -o 3.json.gz").status, 0);
+    EXPECT_EQ(Shell("gzip -dc 2.json.gz | cmp - 1.json && cmp 2.json.gz 3.json.gz").status, 0) << model;
+  }
+}
+
+TEST_F(ImportTest, GenerateTakesSettingsAndRefusesBadOnes) {
+  const auto ops = [this](const std::string& settings) {
+    return nlohmann::json::parse(Emplace("generate nmt " + settings + " -o -").out).at("ops").size();
+  };
+  EXPECT_LT(ops("--set layers=1"), ops("--set layers=2"));
+  for (const char* const arguments :
+       {"generate vgg -o x.json", "generate nmt --set layers=0 -o x.json", "generate nmt --set layers=two -o x.json",
+        "generate nmt --set color=red -o x.json", "generate nmt --set layers -o x.json"}) {
+    const Ran ran = Emplace(arguments);
+    EXPECT_EQ(ran.status, 2) << arguments;
+    EXPECT_TRUE(IsOneLine(ran.err)) << arguments;
+    EXPECT_FALSE(Exists("x.json")) << arguments;
+  }
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -1,0 +1,164 @@
+// emplace place and compare.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/e2e/samples.h"
+
+namespace emplace::testing {
+namespace {
+
+class PlaceTest : public EmplaceTest {
+ protected:
+  Ran Place(const std::string& agent, const std::string& more) const {
+    return Emplace("place --graph g.json --cluster c.yaml --agent " + agent + " " + more);
+  }
+};
+
+TEST_F(PlaceTest, FindsTheBestPlacementOfTwoOps) {
+  // Together on one device: 8 us; apart: 10 us.
+  const Ran ran = Place("local_search", "-o best.json");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.out.find("step time    8 us\n"), std::string::npos) << ran.out;
+  const Ran again = Emplace("simulate --graph g.json --cluster c.yaml --placement best.json --json");
+  EXPECT_EQ(nlohmann::json::parse(again.out).at("step_time_us"), 8);
+}
+
+TEST_F(PlaceTest, TheResultOfPlaceIsTheResultOfSimulate) {
+  const Ran placed = Place("round_robin", "-o best.json --json");
+  EXPECT_EQ(placed.status, 0) << placed.err;
+  EXPECT_EQ(placed.out, Emplace("simulate --graph g.json --cluster c.yaml --placement best.json --json").out);
+}
+
+TEST_F(PlaceTest, TheSameSeedGivesTheSameBytesWhateverTheThreads) {
+  ASSERT_EQ(Emplace("generate nmt --set layers=1 -o n.json").status, 0);
+  for (const std::string agent : {"random", "annealing"}) {
+    const auto place = [&](const std::string& more) {
+      return Emplace(
+          "place --graph n.json --cluster p2.8xlarge --costs roofline --groups 16 --evaluations 60 --agent " + agent +
+          " " + more);
+    };
+    const Ran first = place("--seed 5 --threads 1 -o 1.json");
+    ASSERT_EQ(first.status, 0) << first.err;
+    const Ran second = place("--seed 5 --threads 2 -o 2.json");
+    EXPECT_EQ(first.out, second.out);
+    EXPECT_EQ(Shell("cmp 1.json 2.json").status, 0) << agent;
+    EXPECT_EQ(place("--seed 6 --threads 1 -o 3.json").status, 0);
+    EXPECT_NE(Shell("cmp -s 1.json 3.json").status, 0) << agent;
+  }
+}
+
+TEST_F(PlaceTest, NothingThatFitsIsAnHonestNoAndNoFile) {
+  // 1e-6 GiB are 1074 bytes: b's weights and a's output never fit together, nor does a's output alone.
+  ASSERT_EQ(Shell("sed -i 's/memory_gib: 1/memory_gib: 0.000001/' c.yaml").status, 0);
+  const Ran ran = Place("local_search", "-o best.json --timeline t.json");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_TRUE(IsOneLine(ran.err));
+  EXPECT_NE(ran.err.find("nothing that fits was found"), std::string::npos) << ran.err;
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(Names(), "c.yaml g.json p.json ");
+}
+
+TEST_F(PlaceTest, WritesThePlacementToStandardOutputAndTheSummaryBesideIt) {
+  ASSERT_EQ(Place("single_device", "-o best.json").status, 0);
+  const Ran ran = Place("single_device", "-o -");
+  EXPECT_EQ(ran.status, 0);
+  EXPECT_EQ(ran.out, Read("best.json"));
+  EXPECT_NE(ran.err.find("step time    8 us"), std::string::npos);
+  EXPECT_EQ(Shell("$emplace place --graph g.json --cluster c.yaml --agent single_device -o - 2>/dev/null | "
+                  "$emplace simulate --graph g.json --cluster c.yaml --placement -")
+                .status,
+            0);
+  ASSERT_EQ(Place("single_device", "-o best.json.gz").status, 0);
+  EXPECT_EQ(Shell("gzip -dc best.json.gz | cmp - best.json").status, 0);
+}
+
+TEST_F(PlaceTest, UnknownWordsAreRefusedBeforeAnySearch) {
+  const auto expect_refused = [this](const Ran& ran, const std::string& start, const std::string& known) {
+    EXPECT_EQ(ran.status, 2);
+    EXPECT_TRUE(IsOneLine(ran.err));
+    EXPECT_EQ(ran.err.rfind(start, 0), 0U) << ran.err;
+    EXPECT_NE(ran.err.find(known), std::string::npos) << ran.err;
+    EXPECT_EQ(Names(), "c.yaml g.json p.json ");
+  };
+  expect_refused(Place("wizard", "-o x.json"), "--agent: ", "annealing");
+  expect_refused(Place("random", "-o x.json --engine steam"), "--engine: ", "placeto-reference");
+  expect_refused(Place("random", "-o x.json --grouping none"), "--grouping: ", "merge_and_colocate");
+  expect_refused(Place("random", "-o x.json --reward none"), "--reward: ", "runtime");
+  expect_refused(Place("random", "-o x.json --set magic=1"), "random", "magic");
+  expect_refused(Place("annealing", "-o x.json --set magic=1 magic=2"), "--set: ", "twice");
+  expect_refused(Place("random", "-o no/x.json"), "no/x.json: ", "no folder");
+  expect_refused(Place("random", "-o g.json"), "g.json: ", "another name");
+  expect_refused(Place("random", "-o x.json --timeline x.json"), "x.json: ", "two results");
+  expect_refused(Place("random", "-o - --json"), "-: ", "standard output");
+  expect_refused(Place("random", "-o x.json --checkpoint -"), "--checkpoint: ", "file");
+}
+
+TEST_F(PlaceTest, DevicesWithoutALinkBetweenThemAreRefused) {
+  ASSERT_EQ(Shell("sed -i '/^link:/d' c.yaml").status, 0);
+  const Ran ran = Place("random", "-o x.json");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_TRUE(IsOneLine(ran.err));
+  EXPECT_NE(ran.err.find("no link"), std::string::npos) << ran.err;
+  EXPECT_FALSE(Exists("x.json"));
+  EXPECT_EQ(Place("random", "-o x.json --devices gpu:1").status, 0);
+}
+
+TEST_F(PlaceTest, ACheckpointOfAFinishedSearchChangesNothing) {
+  const std::string search = "--evaluations 40 --seed 3 -o ";
+  ASSERT_EQ(Place("annealing", search + "1.json").status, 0);
+  ASSERT_EQ(Place("annealing", search + "2.json --checkpoint k.bin").status, 0);
+  const Ran resumed = Place("annealing", search + "3.json --checkpoint k.bin");
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(Shell("cmp 1.json 2.json && cmp 1.json 3.json").status, 0);
+  const Ran other = Place("random", search + "4.json --checkpoint k.bin");
+  EXPECT_EQ(other.status, 2);
+  EXPECT_TRUE(IsOneLine(other.err));
+  EXPECT_FALSE(Exists("4.json"));
+}
+
+TEST_F(PlaceTest, CompareShowsEveryAgentOnEveryNumberOfGpus) {
+  const std::string compare =
+      "compare --graph g.json --cluster c.yaml --agents single_device,round_robin --gpus 1,2 --seed 4";
+  const Ran ran = Emplace(compare + " --json -o t.csv t.md --placements .");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto rows = nlohmann::json::parse(ran.out).at("results");
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows.at(0).at("agent"), "single_device");
+  EXPECT_EQ(rows.at(0).at("gpus"), 1);
+  EXPECT_EQ(rows.at(0).at("step_time_us"), 8);
+  EXPECT_EQ(rows.at(3).at("agent"), "round_robin");
+  EXPECT_EQ(rows.at(3).at("gpus"), 2);
+  EXPECT_EQ(rows.at(3).at("step_time_us"), 10);
+  EXPECT_EQ(Emplace(compare + " --csv").out, Read("t.csv"));
+  const std::string csv = Read("t.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
+  EXPECT_EQ(Read("t.md").rfind("| gpus | agent |", 0), 0U);
+  EXPECT_EQ(Emplace("simulate --graph g.json --cluster c.yaml --placement round_robin-2gpus.json").status, 0);
+}
+
+TEST_F(PlaceTest, CompareRefusesBadWords) {
+  for (const char* const more : {"--agents wizard", "--gpus 3", "--json --csv", "-o table.txt", "--placements no",
+                                 "--engine steam", "--grouping none"}) {
+    const Ran ran = Emplace(std::string("compare --graph g.json --cluster c.yaml --agents random ") + more);
+    EXPECT_EQ(ran.status, 2) << more;
+    EXPECT_TRUE(IsOneLine(ran.err)) << more;
+    EXPECT_EQ(ran.out, "") << more;
+  }
+  EXPECT_EQ(Names(), "c.yaml g.json p.json ");
+}
+
+TEST_F(PlaceTest, CompareSaysWhereNothingFits) {
+  ASSERT_EQ(Shell("sed -i 's/memory_gib: 1/memory_gib: 0.000001/' c.yaml").status, 0);
+  const Ran ran = Emplace("compare --graph g.json --cluster c.yaml --agents single_device --json");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const auto row = nlohmann::json::parse(ran.out).at("results").at(0);
+  EXPECT_EQ(row.at("fits_memory"), false);
+  EXPECT_FALSE(row.contains("step_time_us"));
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -1,0 +1,168 @@
+// emplace simulate and inspect.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/e2e/samples.h"
+
+namespace emplace::testing {
+namespace {
+
+class SimulateTest : public EmplaceTest {
+ protected:
+  Ran Simulate(const std::string& more = "") const {
+    return Emplace("simulate --graph g.json --cluster c.yaml --placement p.json " + more);
+  }
+};
+
+TEST_F(SimulateTest, PrintsAResult) {
+  // a runs 0-4 on gpu:0, its 2000 bytes travel 4-6, b runs 6-10 on gpu:1; gpu:1 holds 1000 + 2000 bytes then.
+  const Ran ran = Simulate("--json");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  EXPECT_EQ(nlohmann::json::parse(ran.out), nlohmann::json::parse(R"({
+    "schema": "emplace.result", "version": 1, "graph": "pair", "cluster": "two", "engine": "fifo",
+    "step_time_us": 10, "fits_memory": true, "lower_bound_us": 8, "critical_path_us": 8, "busiest_device_us": 4,
+    "devices": [
+      {"name": "gpu:0", "ops": 1, "busy_us": 4, "sent_bytes": 2000, "peak_bytes": 2000, "memory_bytes": 1073741824},
+      {"name": "gpu:1", "ops": 1, "busy_us": 4, "sent_bytes": 0, "peak_bytes": 3000, "memory_bytes": 1073741824}],
+    "ops": 2, "tensors_sent": 1, "fallback_ops": 0})"));
+  const Ran text = Simulate();
+  EXPECT_EQ(text.status, 0);
+  EXPECT_NE(text.out.find("step time    10 us\n"), std::string::npos) << text.out;
+}
+
+TEST_F(SimulateTest, NotFittingIsAResultNotAnError) {
+  // 1e-6 GiB are 1074 bytes.
+  ASSERT_EQ(Shell("sed -i 's/memory_gib: 1/memory_gib: 0.000001/' c.yaml").status, 0);
+  const Ran ran = Simulate("--json");
+  EXPECT_EQ(ran.status, 0);
+  EXPECT_EQ(nlohmann::json::parse(ran.out).at("fits_memory"), false);
+  EXPECT_NE(Simulate().out.find("DOES NOT FIT"), std::string::npos);
+}
+
+TEST_F(SimulateTest, ReadsGzipAndStandardInput) {
+  const std::string plain = Simulate("--json").out;
+  ASSERT_EQ(Shell("gzip -k g.json").status, 0);
+  EXPECT_EQ(Emplace("simulate --graph g.json.gz --cluster c.yaml --placement p.json --json").out, plain);
+  EXPECT_EQ(Shell("cat g.json | $emplace simulate --graph - --cluster c.yaml --placement p.json --json").out, plain);
+  EXPECT_EQ(Shell("cat g.json.gz | $emplace simulate --graph - --cluster c.yaml --placement p.json --json").out, plain);
+  EXPECT_EQ(Shell("cat p.json | $emplace simulate --graph g.json --cluster c.yaml --placement - --json").out, plain);
+  ExpectRefused(Emplace("simulate --graph - --cluster c.yaml --placement - --json"),
+                "-: stands for two inputs (one may be standard input)");
+}
+
+TEST_F(SimulateTest, MissingAndWrongFilesAreNamed) {
+  ExpectRefused(Emplace("simulate --graph none.json --cluster c.yaml --placement p.json"),
+                "none.json: cannot be read (No such file or directory)");
+  ExpectRefused(Emplace("simulate --graph g.json --cluster c.yaml --placement none.json"),
+                "none.json: cannot be read (No such file or directory)");
+  const Ran swapped = Emplace("simulate --graph p.json --cluster c.yaml --placement p.json");
+  EXPECT_EQ(swapped.status, 2);
+  EXPECT_TRUE(IsOneLine(swapped.err));
+  EXPECT_EQ(swapped.err.rfind("p.json: schema: ", 0), 0U) << swapped.err;
+  const Ran folder = Emplace("simulate --graph . --cluster c.yaml --placement p.json");
+  EXPECT_EQ(folder.status, 2);
+  EXPECT_TRUE(IsOneLine(folder.err));
+}
+
+TEST_F(SimulateTest, UnknownWordsAreRefusedWithTheKnownOnes) {
+  ExpectRefused(Simulate("--engine steam"), "--engine: unknown engine \"steam\" (fifo, placeto-reference)");
+  ExpectRefused(Simulate("--costs guess"), "--costs: unknown cost model \"guess\" (measured, roofline)");
+  ExpectRefused(Simulate("--devices gpu:7"), "--devices: unknown device \"gpu:7\" (cluster two has gpu:0, gpu:1)");
+  ExpectRefused(Simulate("--gpus 3"), "--gpus: cluster two has 2 accelerators, not 3");
+  const Ran cluster = Emplace("simulate --graph g.json --cluster nowhere --placement p.json");
+  EXPECT_EQ(cluster.status, 2);
+  EXPECT_TRUE(IsOneLine(cluster.err));
+  EXPECT_NE(cluster.err.find("p2.8xlarge"), std::string::npos) << cluster.err;
+}
+
+TEST_F(SimulateTest, APlacementOverAPairWithoutALinkIsRefused) {
+  ASSERT_EQ(Shell("sed -i '/^link:/d' c.yaml").status, 0);
+  const Ran ran = Simulate();
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_TRUE(IsOneLine(ran.err));
+  EXPECT_EQ(ran.err.rfind("p.json: devices", 0), 0U) << ran.err;
+  EXPECT_NE(ran.err.find("no link"), std::string::npos) << ran.err;
+  // On one device no link is needed.
+  ASSERT_EQ(Shell("sed -i 's/gpu:1/gpu:0/' p.json").status, 0);
+  EXPECT_EQ(Simulate().status, 0);
+}
+
+TEST_F(SimulateTest, AnOpWithoutATimeIsNamed) {
+  ASSERT_EQ(Shell("sed -i '/\"b\"/s/, \"time_us\": 4//' g.json").status, 0);
+  const Ran ran = Simulate();
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_TRUE(IsOneLine(ran.err));
+  EXPECT_EQ(ran.err.rfind("g.json: ", 0), 0U) << ran.err;
+  EXPECT_NE(ran.err.find("\"b\""), std::string::npos) << ran.err;
+}
+
+TEST_F(SimulateTest, WritesATimelineAndAPicture) {
+  EXPECT_EQ(Simulate("--timeline t.json").status, 0);
+  EXPECT_EQ(nlohmann::json::parse(Read("t.json")).at("traceEvents").size() > 3, true);
+  EXPECT_EQ(Simulate("--timeline t.json.gz").status, 0);
+  EXPECT_EQ(Shell("gzip -dc t.json.gz | cmp - t.json").status, 0);
+  EXPECT_EQ(Simulate("--timeline t.svg").status, 0);
+  EXPECT_EQ(Read("t.svg").rfind("<svg ", 0), 0U);
+  const Ran piped = Simulate("--timeline -");
+  EXPECT_EQ(piped.out, Read("t.json"));
+}
+
+TEST_F(SimulateTest, NothingIsWrittenOverAnInputOrIntoNowhere) {
+  ExpectRefused(Simulate("--timeline g.json"), "g.json: would be written over, but is read (another name)");
+  ExpectRefused(Simulate("--timeline ./p.json"), "./p.json: would be written over, but is read (another name)");
+  ExpectRefused(Simulate("--timeline no/t.json"), "no/t.json: cannot be written (there is no folder no)");
+  ExpectRefused(Simulate("--timeline ."), ".: cannot be written (it is a folder)");
+  EXPECT_EQ(Read("g.json"), kGraph);
+  EXPECT_EQ(Names(), "c.yaml g.json p.json ");
+}
+
+TEST_F(SimulateTest, PlacetoReferenceRefusesClustersThatItCannotAnswerFor) {
+  ASSERT_EQ(Shell("sed -i 's/latency_us: 0/latency_us: 1/' c.yaml").status, 0);
+  EXPECT_EQ(Simulate().status, 0);
+  const Ran ran = Simulate("--engine placeto-reference");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_TRUE(IsOneLine(ran.err));
+  EXPECT_EQ(ran.err.rfind("c.yaml: ", 0), 0U) << ran.err;
+}
+
+TEST_F(SimulateTest, AProfileGivesTimesAndTheFallbackIsCounted) {
+  // b reads 2000 bytes whose shape nobody knows; the profile knows a, and the graph's own times fill in for b.
+  Write("f.json", R"({"schema": "emplace.profile", "version": 1, "created": "2026-01-01T00:00:00Z", "host": {},
+    "devices": [{"kind": "k80", "backend": "made up", "op_gap_us": 0}],
+    "ops": [{"signature": "test()", "device": "k80", "samples": 1, "median_us": 7}], "links": []
+})");
+  const Ran without = Simulate("--profile f.json");
+EXPECT_EQ(without.status, 2);
+EXPECT_TRUE(IsOneLine(without.err));
+const Ran with = Simulate("--profile f.json --costs measured --json");
+ASSERT_EQ(with.status, 0) << with.err;
+const auto result = nlohmann::json::parse(with.out);
+EXPECT_EQ(result.at("step_time_us"), 13);  // a 0-7, its tensor 7-9, b 9-13
+EXPECT_EQ(result.at("fallback_ops"), 1);
+}
+
+TEST_F(SimulateTest, InspectDescribesAGraph) {
+  const Ran ran = Emplace("inspect g.json --cluster c.yaml");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  for (const char* const line :
+       {"ops                2\n", "edges              1 data, 0 control\n", "depth              1 edges",
+        "ops without time   0\n", "critical path      8 us\n", "lower bound        8 us"}) {
+    EXPECT_NE(ran.out.find(line), std::string::npos) << line << ran.out;
+  }
+  ASSERT_EQ(Shell("sed -i '/\"b\"/s/, \"time_us\": 4//' g.json").status, 0);
+  EXPECT_NE(Emplace("inspect g.json --cluster c.yaml").out.find("ops without time   1 (the first: b)"),
+            std::string::npos);
+}
+
+TEST_F(SimulateTest, InspectDrawsSmallGraphs) {
+  EXPECT_EQ(Emplace("inspect g.json --dot g.dot").status, 0);
+  EXPECT_EQ(Emplace("inspect g.json --dot -").out, Read("g.dot"));
+  EXPECT_NE(Read("g.dot").find("n0 -> n1 [label=\"2000 B\"];"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -4,16 +4,18 @@
 #include <fmt/ostream.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "sim/check.h"
+#include "sim/json_text.h"
 
 namespace emplace {
 namespace {
 
-std::string Quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string JsonString(const std::string& text) {
+  std::string quoted;
+  AppendQuoted(&quoted, text);
+  return quoted;
 }
 
 }  // namespace
@@ -53,14 +55,14 @@ StepReport MakeStepReport(const Graph& graph, const Cluster& cluster, const Cost
 // fmt prints a double in the shortest form that reads back to it.
 void WriteResult(std::ostream& out, const StepReport& report) {
   fmt::print(out, R"({{"schema": "emplace.result", "version": 1, "graph": {}, "cluster": {}, "engine": {},)",
-             Quoted(report.graph), Quoted(report.cluster), Quoted(report.engine));
+             JsonString(report.graph), JsonString(report.cluster), JsonString(report.engine));
   fmt::print(out, "\n \"step_time_us\": {}, \"fits_memory\": {},\n", report.step_time_micros, report.fits_memory);
   fmt::print(out, " \"lower_bound_us\": {}, \"critical_path_us\": {}, \"busiest_device_us\": {},\n \"devices\": [",
              report.lower_bound_micros, report.critical_path_micros, report.busiest_device_micros);
   const char* separator = "\n";
   for (const StepReport::DeviceRow& row : report.devices) {
     fmt::print(out, R"({}  {{"name": {}, "ops": {}, "busy_us": {}, "sent_bytes": {}, "peak_bytes": {})", separator,
-               Quoted(row.name), row.ops, row.busy_micros, row.sent.count, row.peak.count);
+               JsonString(row.name), row.ops, row.busy_micros, row.sent.count, row.peak.count);
     if (row.memory) fmt::print(out, R"(, "memory_bytes": {})", row.memory->count);
     out << "}";
     separator = ",\n";

@@ -5,21 +5,21 @@
 
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "sim/json_text.h"
+
 namespace emplace {
 namespace {
 
-using Json = nlohmann::json;
-
-// A JSON string. Names from files are UTF-8; what is not is replaced, as a picture need not be refused for it.
-std::string Quoted(std::string_view text) {
-  return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string JsonString(std::string_view text) {
+  std::string quoted;
+  AppendQuoted(&quoted, text);
+  return quoted;
 }
 
 // end - start without the noise of subtracting doubles that stand for whole nanoseconds.
@@ -75,7 +75,7 @@ class TraceWriter {
 
   void NameTracks(const Timeline& timeline) {
     for (std::size_t d = 0; d < cluster_.num_devices(); ++d) {
-      NameTrack("process_name", d, kOpThread, "name", Quoted(cluster_.devices()[d].name));
+      NameTrack("process_name", d, kOpThread, "name", JsonString(cluster_.devices()[d].name));
       NameTrack("process_sort_index", d, kOpThread, "sort_index", std::to_string(d));
       NameTrack("thread_name", d, kOpThread, "name", "\"ops\"");
       if (cluster_.channels() == Channels::kPerDevice) NameTrack("thread_name", d, 1, "name", "\"outgoing transfers\"");
@@ -87,7 +87,7 @@ class TraceWriter {
     }
     for (const auto& [channel, to] : channels) {
       NameTrack("thread_name", channel.first, channel.second, "name",
-                Quoted("outgoing transfers to " + cluster_.device(to).name));
+                JsonString("outgoing transfers to " + cluster_.device(to).name));
     }
   }
 
@@ -95,11 +95,11 @@ class TraceWriter {
     const Op& op = graph_.op(run.op);
     Begin();
     fmt::print(out_, R"({{"ph": "X", "name": {}, "cat": {}, "pid": {}, "tid": {}, "ts": {}, "dur": {}, "args": {{)",
-               Quoted(op.name), Quoted(op.kind), Index(run.device), kOpThread, run.start_micros,
+               JsonString(op.name), JsonString(op.kind), Index(run.device), kOpThread, run.start_micros,
                SpanMicros(run.start_micros, run.end_micros));
-    fmt::print(out_, R"("kind": {})", Quoted(op.kind));
-    if (op.pass != Pass::kNone) fmt::print(out_, R"(, "pass": {})", Quoted(Name(op.pass)));
-    if (!op.layer.empty()) fmt::print(out_, R"(, "layer": {})", Quoted(op.layer));
+    fmt::print(out_, R"("kind": {})", JsonString(op.kind));
+    if (op.pass != Pass::kNone) fmt::print(out_, R"(, "pass": {})", JsonString(Name(op.pass)));
+    if (!op.layer.empty()) fmt::print(out_, R"(, "layer": {})", JsonString(op.layer));
     out_ << "}}";
   }
 
@@ -120,8 +120,9 @@ class TraceWriter {
       fmt::print(out_,
                  R"({{"ph": "X", "name": {}, "cat": "transfer", "pid": {}, "tid": {}, "ts": {}, "dur": {}, )"
                  R"("args": {{"to": {}, "bytes": {}}}}})",
-                 Quoted(TensorName(graph_, tensor)), Index(transfer.from), std::get<2>(key), transfer.start_micros,
-                 SpanMicros(transfer.start_micros, transfer.arrival_micros), Quoted(value.second), tensor.size.count);
+                 JsonString(TensorName(graph_, tensor)), Index(transfer.from), std::get<2>(key), transfer.start_micros,
+                 SpanMicros(transfer.start_micros, transfer.arrival_micros), JsonString(value.second),
+                 tensor.size.count);
     }
   }
 

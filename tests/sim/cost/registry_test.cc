@@ -10,7 +10,8 @@ TEST(CostModelRegistryTest, EveryRowIsComplete) {
   for (const CostModelEntry& entry : AllCostModels()) {
     EXPECT_FALSE(entry.summary.empty()) << entry.name;
     EXPECT_FALSE(entry.source.empty()) << entry.name;
-    if (entry.make != nullptr) EXPECT_NE(MakeCostModel(entry.name), nullptr);
+    if (entry.make == nullptr) continue;
+    EXPECT_NE(MakeCostModel(entry.name), nullptr);
   }
 }
 

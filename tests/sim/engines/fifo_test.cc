@@ -19,6 +19,9 @@ namespace {
 std::size_t allocations = 0;
 }  // namespace
 
+// g++ inlines the pair below and then takes free() for a mismatch of operator new.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+
 void* operator new(std::size_t size) {
   ++allocations;
   if (void* memory = std::malloc(size)) return memory;

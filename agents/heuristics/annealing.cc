@@ -1,0 +1,183 @@
+#include "agents/heuristics/annealing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "agents/checkpoint.h"
+#include "agents/heuristics/score.h"
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::size_t kProbes = 100;
+constexpr double kKeptRises = 0.8;
+constexpr double kChunkProbability = 0.1;
+constexpr std::size_t kChunk = 10;
+constexpr std::size_t kRestarts = 5;
+
+// The temperature at which kKeptRises of the rises would be kept: mean(exp(-rise / T)) grows with T.
+double TemperatureFor(const std::vector<double>& rises) {
+  if (rises.empty()) return 0;
+  double low = *std::min_element(rises.begin(), rises.end()) * 1e-3;
+  double high = *std::max_element(rises.begin(), rises.end()) * 1e3;
+  for (int i = 0; i < 100; ++i) {
+    const double middle = std::sqrt(low * high);
+    double kept = 0;
+    for (const double rise : rises) kept += std::exp(-rise / middle);
+    (kept / static_cast<double>(rises.size()) < kKeptRises ? low : high) = middle;
+  }
+  return std::sqrt(low * high);
+}
+
+class Annealing : public Agent {
+ public:
+  Annealing(std::size_t budget, double final_ratio, bool use_cpus)
+      : budget_(std::max<std::size_t>(budget, 1)), final_ratio_(final_ratio), use_cpus_(use_cpus) {}
+
+  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+    const Observation& seen = env.observation();
+    if (spent_ == 0) return {OnOneOf(seen, seen.accelerators)};
+    if (mode == Mode::kExploit) return {best_};
+    Placement moved = current_;
+    if (!seen.graph.num_ops()) return {moved};
+    Move(seen, rng, &moved);
+    luck_ = rng.Uniform();
+    return {moved};
+  }
+
+  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const Score score = ScoreOf(outcomes[i], env.observation().cluster);
+      if (spent_ == 0) {
+        current_ = best_ = batch[i];
+        score_ = best_score_ = score;
+      } else {
+        if (score.BetterThan(best_score_)) {
+          best_ = batch[i];
+          best_score_ = score;
+        }
+        if (spent_ <= Probes()) {
+          Probe(score);
+        } else {
+          Step(batch[i], score);
+        }
+      }
+      ++spent_;
+    }
+  }
+
+  void Save(std::ostream& out) const override {
+    out << "annealing " << spent_ << ' ' << rises_.size() << ' ';
+    for (const double rise : rises_) SaveDouble(out, rise);
+    SaveDouble(out, first_temperature_);
+    SaveDouble(out, luck_);
+    SavePlacement(out, current_);
+    SavePlacement(out, best_);
+    SaveScore(out, score_);
+    SaveScore(out, best_score_);
+  }
+  void Load(std::istream& in) override {
+    ExpectWord(in, "annealing");
+    spent_ = LoadNumber(in);
+    rises_.clear();
+    for (std::uint64_t i = LoadNumber(in); i > 0; --i) rises_.push_back(LoadDouble(in));
+    first_temperature_ = LoadDouble(in);
+    luck_ = LoadDouble(in);
+    current_ = LoadPlacement(in);
+    best_ = LoadPlacement(in);
+    score_ = LoadScore(in);
+    best_score_ = LoadScore(in);
+  }
+
+ private:
+  std::size_t Probes() const { return std::min(kProbes, budget_ / 10); }
+
+  void Move(const Observation& seen, Rng& rng, Placement* placement) const {
+    const auto devices = SearchDevices(seen, use_cpus_);
+    const std::size_t first = rng.Below(seen.num_groups());
+    if (rng.Uniform() < kChunkProbability) {
+      const DeviceId device = devices[first][rng.Below(devices[first].size())];
+      for (const std::size_t group : Chunk(seen.graph, first)) {
+        if (std::count(devices[group].begin(), devices[group].end(), device) != 0) {
+          (*placement)[MakeId<OpId>(group)] = device;
+        }
+      }
+      return;
+    }
+    std::vector<DeviceId> others = devices[first];
+    others.erase(std::remove(others.begin(), others.end(), (*placement)[MakeId<OpId>(first)]), others.end());
+    if (!others.empty()) (*placement)[MakeId<OpId>(first)] = others[rng.Below(others.size())];
+  }
+
+  // Up to kChunk groups that are connected with the first: breadth first, smaller ids first.
+  static std::vector<std::size_t> Chunk(const Graph& graph, std::size_t first) {
+    std::vector<std::size_t> chunk = {first};
+    std::set<std::size_t> seen = {first};
+    for (std::size_t i = 0; i < chunk.size() && chunk.size() < kChunk; ++i) {
+      const OpId at = MakeId<OpId>(chunk[i]);
+      std::set<std::size_t> near;
+      for (const TensorId input : graph.inputs(at)) near.insert(Index(graph.tensor(input).producer));
+      for (std::size_t k = 0; k < graph.num_outputs(at); ++k) {
+        for (const OpId reader : graph.consumers(MakeId<TensorId>(Index(graph.first_output(at)) + k))) {
+          near.insert(Index(reader));
+        }
+      }
+      for (const std::size_t group : near) {
+        if (chunk.size() < kChunk && seen.insert(group).second) chunk.push_back(group);
+      }
+    }
+    return chunk;
+  }
+
+  void Probe(const Score& score) {
+    const double rise = CostOf(score) - CostOf(score_);
+    if (rise > 0) rises_.push_back(rise);
+    if (spent_ != Probes()) return;
+    first_temperature_ = TemperatureFor(rises_);
+    current_ = best_;
+    score_ = best_score_;
+  }
+
+  void Step(const Placement& placement, const Score& score) {
+    const auto steps = static_cast<double>(std::max<std::size_t>(budget_ - std::min(budget_, Probes() + 1), 1));
+    const double done = std::min(1.0, static_cast<double>(spent_ - Probes()) / steps);
+    const double temperature = first_temperature_ * std::pow(final_ratio_, done);
+    const double rise = CostOf(score) - CostOf(score_);
+    if (rise <= 0 || (temperature > 0 && luck_ < std::exp(-rise / temperature))) {
+      current_ = placement;
+      score_ = score;
+    }
+    const std::size_t fifth = std::max<std::size_t>(budget_ / kRestarts, 1);
+    if (spent_ % fifth == 0) {
+      current_ = best_;
+      score_ = best_score_;
+    }
+  }
+
+  std::size_t budget_;
+  double final_ratio_;
+  bool use_cpus_;
+  std::size_t spent_ = 0;         // evaluations observed
+  std::vector<double> rises_;     // of the cost, among the probes
+  double first_temperature_ = 0;  // in units of the cost
+  double luck_ = 0;               // decides about the proposal under way
+  Placement current_;
+  Placement best_;
+  Score score_;
+  Score best_score_;
+};
+
+}  // namespace
+
+std::unique_ptr<Agent> MakeAnnealingAgent(OptionReader& reader, const AgentContext& context) {
+  double final_ratio = 1e-3;
+  bool use_cpus = true;
+  reader.Read("final_ratio", &final_ratio, 1e-12, 1.0, "last temperature / first temperature");
+  reader.Read("use_cpus", &use_cpus, "try CPUs too");
+  reader.Finish();
+  return std::make_unique<Annealing>(context.evaluations, final_ratio, use_cpus);
+}
+
+}  // namespace emplace

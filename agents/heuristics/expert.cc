@@ -1,0 +1,127 @@
+#include "agents/heuristics/expert.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agents/heuristics/blocks.h"
+#include "agents/heuristics/one_shot.h"
+#include "agents/heuristics/score.h"
+
+namespace emplace {
+namespace {
+
+// The k of "lstm<k>" in a layer's name.
+std::optional<std::size_t> RecurrentLayer(std::string_view layer) {
+  constexpr std::string_view kWord = "lstm";
+  std::size_t at = layer.find(kWord);
+  if (at == std::string_view::npos) return std::nullopt;
+  at += kWord.size();
+  if (at >= layer.size() || std::isdigit(static_cast<unsigned char>(layer[at])) == 0) return std::nullopt;
+  std::size_t k = 0;
+  for (; at < layer.size() && k < 1'000'000 && std::isdigit(static_cast<unsigned char>(layer[at])) != 0; ++at) {
+    k = 10 * k + static_cast<std::size_t>(layer[at] - '0');
+  }
+  return k;
+}
+
+bool Holds(std::string_view layer, std::initializer_list<std::string_view> words) {
+  return std::any_of(words.begin(), words.end(),
+                     [layer](std::string_view word) { return layer.find(word) != std::string_view::npos; });
+}
+
+std::string_view LayerOf(const Observation& seen, std::size_t group) {
+  return seen.graph.op(MakeId<OpId>(group)).layer;
+}
+
+DeviceId AllowedOr(const Observation& seen, std::size_t group, DeviceId device) {
+  return seen.Allowed(group, Index(device)) ? device : seen.Fastest(group, seen.accelerators);
+}
+
+// The recurrent layer that each group goes with.
+std::vector<std::size_t> RecurrentLayers(const Observation& seen, std::size_t last) {
+  std::vector<std::optional<std::size_t>> known(seen.num_groups());
+  for (std::size_t group = 0; group < seen.num_groups(); ++group) {
+    const std::string_view layer = LayerOf(seen, group);
+    known[group] = RecurrentLayer(layer);
+    if (known[group]) continue;
+    if (Holds(layer, {"embedding"})) known[group] = 0;
+    if (Holds(layer, {"attention", "projection", "softmax", "loss"})) known[group] = last;
+  }
+  // The rest goes with what it feeds, from the back; then with what feeds it.
+  for (std::size_t group = seen.num_groups(); group-- > 0;) {
+    const OpId id = MakeId<OpId>(group);
+    for (std::size_t k = 0; k < seen.graph.num_outputs(id) && !known[group]; ++k) {
+      for (const OpId reader : seen.graph.consumers(MakeId<TensorId>(Index(seen.graph.first_output(id)) + k))) {
+        if (!known[group]) known[group] = known[Index(reader)];
+      }
+    }
+  }
+  std::vector<std::size_t> layers;
+  for (std::size_t group = 0; group < seen.num_groups(); ++group) {
+    for (const TensorId input : seen.graph.inputs(MakeId<OpId>(group))) {
+      if (!known[group]) known[group] = layers[Index(seen.graph.tensor(input).producer)];
+    }
+    layers.push_back(known[group].value_or(0));
+    known[group] = layers.back();
+  }
+  return layers;
+}
+
+Placement ByRecurrentLayer(const Observation& seen, std::size_t last) {
+  const std::vector<std::size_t> layers = RecurrentLayers(seen, last);
+  Placement placement(seen.num_groups());
+  for (std::size_t group = 0; group < seen.num_groups(); ++group) {
+    const DeviceId device = seen.accelerators[layers[group] % seen.accelerators.size()];
+    placement[MakeId<OpId>(group)] = AllowedOr(seen, group, device);
+  }
+  return placement;
+}
+
+// Layers numbered by their first group, cut into blocks of equal numbers of layers.
+Placement ByLayerBlocks(const Observation& seen) {
+  std::map<std::string_view, std::size_t> number;
+  for (std::size_t group = 0; group < seen.num_groups(); ++group)
+    number.try_emplace(LayerOf(seen, group), number.size());
+  Placement placement(seen.num_groups());
+  for (std::size_t group = 0; group < seen.num_groups(); ++group) {
+    const std::size_t block = number[LayerOf(seen, group)] * seen.accelerators.size() / number.size();
+    placement[MakeId<OpId>(group)] = AllowedOr(seen, group, seen.accelerators[block]);
+  }
+  return placement;
+}
+
+bool IsConvolutional(const Graph& graph) {
+  for (std::size_t op = 0; op < graph.num_ops(); ++op) {
+    if (Holds(graph.op(MakeId<OpId>(op)).kind, {"conv2d", "Conv2d"})) return true;
+  }
+  return false;
+}
+
+Placement PlaceLikeAnExpert(const Environment& env) {
+  const Observation& seen = env.observation();
+  std::optional<std::size_t> last;
+  std::set<std::string_view> layers;
+  for (std::size_t group = 0; group < seen.num_groups(); ++group) {
+    const auto layer = RecurrentLayer(LayerOf(seen, group));
+    if (layer) last = std::max(last.value_or(0), *layer);
+    layers.insert(LayerOf(seen, group));
+  }
+  if (last) return ByRecurrentLayer(seen, *last);
+  if (IsConvolutional(env.op_graph())) return OnOneOf(seen, seen.accelerators);
+  return layers.size() > 1 ? ByLayerBlocks(seen) : PlaceInBlocks(seen);
+}
+
+}  // namespace
+
+std::unique_ptr<Agent> MakeExpertAgent(OptionReader& reader, const AgentContext&) {
+  reader.Finish();
+  return MakeOneShot([](const Environment& env, Rng&) { return PlaceLikeAnExpert(env); });
+}
+
+}  // namespace emplace

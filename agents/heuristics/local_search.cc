@@ -1,0 +1,94 @@
+#include "agents/heuristics/local_search.h"
+
+#include "agents/checkpoint.h"
+#include "agents/heuristics/score.h"
+
+namespace emplace {
+namespace {
+
+class LocalSearch : public Agent {
+ public:
+  explicit LocalSearch(bool use_cpus) : use_cpus_(use_cpus) {}
+
+  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng&) override {
+    const Observation& seen = env.observation();
+    if (!started_) {
+      current_ = OnOneOf(seen, seen.accelerators);
+      return {current_};
+    }
+    if (mode == Mode::kExploit || Finished()) return {current_};
+    const auto devices = SearchDevices(seen, use_cpus_);
+    std::vector<Placement> alternatives;
+    while (alternatives.empty() && unchanged_ < seen.num_groups()) {
+      const OpId group = MakeId<OpId>(next_);
+      for (const DeviceId device : devices[next_]) {
+        if (device == current_[group]) continue;
+        alternatives.push_back(current_);
+        alternatives.back()[group] = device;
+      }
+      if (alternatives.empty()) Advance(seen.num_groups(), false);
+    }
+    finished_ = unchanged_ >= seen.num_groups();
+    if (alternatives.empty()) return {current_};
+    return alternatives;
+  }
+
+  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+    const Observation& seen = env.observation();
+    bool changed = false;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const Score score = ScoreOf(outcomes[i], seen.cluster);
+      if (started_ && !score.BetterThan(score_)) continue;
+      changed = started_;
+      current_ = batch[i];
+      score_ = score;
+    }
+    if (started_ && !finished_) Advance(seen.num_groups(), changed);
+    started_ = true;
+    finished_ = unchanged_ >= seen.num_groups();
+  }
+
+  bool Finished() const override { return finished_; }
+
+  void Save(std::ostream& out) const override {
+    out << "local_search " << (started_ ? 1 : 0) << ' ' << (finished_ ? 1 : 0) << ' ' << next_ << ' ' << unchanged_
+        << ' ';
+    SavePlacement(out, current_);
+    SaveScore(out, score_);
+  }
+  void Load(std::istream& in) override {
+    ExpectWord(in, "local_search");
+    started_ = LoadNumber(in) != 0;
+    finished_ = LoadNumber(in) != 0;
+    next_ = LoadNumber(in);
+    unchanged_ = LoadNumber(in);
+    current_ = LoadPlacement(in);
+    score_ = LoadScore(in);
+  }
+
+ private:
+  // To the next group. A group that moved counts as changed, so the sweep must come round to it once more.
+  void Advance(std::size_t num_groups, bool changed) {
+    unchanged_ = changed ? 1 : unchanged_ + 1;
+    next_ = (next_ + 1) % num_groups;
+  }
+
+  bool use_cpus_;
+  bool started_ = false;
+  bool finished_ = false;
+  std::size_t next_ = 0;       // the group that tries other devices next
+  std::size_t unchanged_ = 0;  // groups in a row that stayed
+  Placement current_;
+  Score score_;
+};
+
+}  // namespace
+
+std::unique_ptr<Agent> MakeLocalSearchAgent(OptionReader& reader, const AgentContext&) {
+  bool use_cpus = true;
+  reader.Read("use_cpus", &use_cpus, "try CPUs too");
+  reader.Finish();
+  return std::make_unique<LocalSearch>(use_cpus);
+}
+
+}  // namespace emplace

@@ -1,0 +1,66 @@
+#include "agents/heuristics/random.h"
+
+#include "agents/checkpoint.h"
+#include "agents/heuristics/score.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::size_t kBatch = 16;
+
+class RandomAgent : public Agent {
+ public:
+  explicit RandomAgent(bool use_cpus) : use_cpus_(use_cpus) {}
+
+  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+    const Observation& seen = env.observation();
+    if (mode == Mode::kExploit && has_best_) return {best_};
+    const auto devices = SearchDevices(seen, use_cpus_);
+    std::vector<Placement> batch(kBatch, Placement(seen.num_groups()));
+    for (Placement& placement : batch) {
+      for (std::size_t group = 0; group < seen.num_groups(); ++group) {
+        placement[MakeId<OpId>(group)] = devices[group][rng.Below(devices[group].size())];
+      }
+    }
+    return batch;
+  }
+
+  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const Score score = ScoreOf(outcomes[i], env.observation().cluster);
+      if (has_best_ && !score.BetterThan(score_)) continue;
+      has_best_ = true;
+      best_ = batch[i];
+      score_ = score;
+    }
+  }
+
+  void Save(std::ostream& out) const override {
+    out << "random " << (has_best_ ? 1 : 0) << ' ';
+    SavePlacement(out, best_);
+    SaveScore(out, score_);
+  }
+  void Load(std::istream& in) override {
+    ExpectWord(in, "random");
+    has_best_ = LoadNumber(in) != 0;
+    best_ = LoadPlacement(in);
+    score_ = LoadScore(in);
+  }
+
+ private:
+  bool use_cpus_;
+  bool has_best_ = false;
+  Placement best_;
+  Score score_;
+};
+
+}  // namespace
+
+std::unique_ptr<Agent> MakeRandomAgent(OptionReader& reader, const AgentContext&) {
+  bool use_cpus = false;
+  reader.Read("use_cpus", &use_cpus, "draw from CPUs too");
+  reader.Finish();
+  return std::make_unique<RandomAgent>(use_cpus);
+}
+
+}  // namespace emplace

@@ -1,0 +1,60 @@
+#include <array>
+#include <string>
+
+#include "agents/agent.h"
+#include "agents/heuristics/annealing.h"
+#include "agents/heuristics/blocks.h"
+#include "agents/heuristics/cpu_only.h"
+#include "agents/heuristics/expert.h"
+#include "agents/heuristics/heft.h"
+#include "agents/heuristics/local_search.h"
+#include "agents/heuristics/m_etf.h"
+#include "agents/heuristics/m_sct.h"
+#include "agents/heuristics/m_topo.h"
+#include "agents/heuristics/metis.h"
+#include "agents/heuristics/random.h"
+#include "agents/heuristics/random_walk.h"
+#include "agents/heuristics/round_robin.h"
+#include "agents/heuristics/scotch.h"
+#include "agents/heuristics/single_device.h"
+#include "sim/check.h"
+
+namespace emplace {
+
+std::span<const AgentEntry> AllAgents() {
+  static constexpr AgentEntry kAgents[] = {
+      {"single_device", "Everything on the fastest accelerator.", "Mirhoseini et al. 2018, 3.1 (GPU Only)", "identity",
+       1, MakeSingleDeviceAgent},
+      {"cpu_only", "Everything on the CPU.", "Mirhoseini et al. 2018, 3.1 (CPU Only)", "identity", 1, MakeCpuOnlyAgent},
+      {"expert", "What a practitioner would do: by recurrent layer, else one accelerator, else layer blocks.",
+       "Mirhoseini et al. 2018, 3.1; Gao et al. 2018, 4", "identity", 1, MakeExpertAgent},
+      {"random", "Every group on a random accelerator.", "baseline", "merge_and_colocate", 100, MakeRandomAgent},
+      {"round_robin", "Groups in topological order on the accelerators in turn.", "baseline", "merge_and_colocate", 1,
+       MakeRoundRobinAgent},
+      {"blocks", "The topological order cut into blocks of equal time.", "baseline; Jeon et al. 2020 (m-TOPO by time)",
+       "identity", 1, MakeBlocksAgent},
+      {"local_search", "Hill climbing: each group in turn tries every device.", "baseline", "merge_and_colocate", 5000,
+       MakeLocalSearchAgent},
+      {"annealing", "Simulated annealing over the budget.", "Kirkpatrick et al. 1983", "merge_and_colocate", 5000,
+       MakeAnnealingAgent},
+      {"random_walk", "The thesis's search protocol with uniform actions: its missing control.",
+       "Mitropolitsky et al. 2020, 4.1.3", "merge_and_colocate", 5000, MakeRandomWalkAgent},
+  };
+  return kAgents;
+}
+
+const AgentEntry& FindAgent(std::string_view name) {
+  std::string known;
+  for (const AgentEntry& entry : AllAgents()) {
+    if (entry.name == name) return entry;
+    known.append(known.empty() ? "" : ", ").append(entry.name);
+  }
+  throw InputError("", "unknown agent \"" + std::string(name) + "\" (" + known + ")");
+}
+
+std::unique_ptr<Agent> MakeAgent(std::string_view name, const OptionMap& options, const AgentContext& context) {
+  OptionReader reader(options, std::string(name));
+  return FindAgent(name).make(reader, context);
+}
+
+}  // namespace emplace

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "agents/heuristics/one_shot.h"
 #include "agents/heuristics/solver_input.h"
 #include "sim/check.h"
 
@@ -173,6 +174,14 @@ class Heft {
 
 HeftSchedule ScheduleByHeft(const Observation& observation, const HeftOptions& options) {
   return Heft(observation, options).Run();
+}
+
+std::unique_ptr<Agent> MakeHeftAgent(OptionReader& reader, const AgentContext&) {
+  HeftOptions options;
+  reader.Read("memory_filter", &options.memory_filter, "consider only devices that have room (m-HEFT)");
+  reader.Finish();
+  return MakeOneShot(
+      [options](const Environment& env, Rng&) { return ScheduleByHeft(env.observation(), options).placement; });
 }
 
 }  // namespace emplace

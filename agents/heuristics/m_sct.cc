@@ -4,6 +4,7 @@
 
 #include "agents/heuristics/favourite_children.h"
 #include "agents/heuristics/list_scheduler.h"
+#include "agents/heuristics/one_shot.h"
 #include "agents/heuristics/solver_input.h"
 #include "sim/check.h"
 
@@ -19,6 +20,14 @@ Placement PlaceByMSct(const Observation& observation, const MSctOptions& options
   const auto devices = options.use_cpus ? AllDevices(observation.cluster) : observation.accelerators;
   const CommunicationPlan plan = PlanCommunication(observation, devices);
   return ScheduleEarliestFirst(observation, devices, FavouriteChildren(plan, num_groups, options.threshold)).placement;
+}
+
+std::unique_ptr<Agent> MakeMSctAgent(OptionReader& reader, const AgentContext&) {
+  MSctOptions options;
+  reader.Read("threshold", &options.threshold, 0.0, 1.0, "a consumer whose x is below it is a favourite child");
+  reader.Read("use_cpus", &options.use_cpus, "CPUs take groups that accelerators could take too");
+  reader.Finish();
+  return MakeOneShot([options](const Environment& env, Rng&) { return PlaceByMSct(env.observation(), options); });
 }
 
 }  // namespace emplace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "agents/heuristics/one_shot.h"
 #include "agents/heuristics/solver_input.h"
 
 namespace emplace {
@@ -41,6 +42,13 @@ Placement PlaceByMTopo(const Observation& observation, const MTopoOptions& optio
     if (stays) used += bytes;
   }
   return placement;
+}
+
+std::unique_ptr<Agent> MakeMTopoAgent(OptionReader& reader, const AgentContext&) {
+  MTopoOptions options;
+  reader.Read("uniform", &options.uniform, "fill accelerators to equal shares of memory, not to their capacity");
+  reader.Finish();
+  return MakeOneShot([options](const Environment& env, Rng&) { return PlaceByMTopo(env.observation(), options); });
 }
 
 }  // namespace emplace

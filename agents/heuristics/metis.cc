@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "agents/heuristics/one_shot.h"
 #include "agents/heuristics/solver_input.h"
 #include "sim/check.h"
 
@@ -162,6 +163,16 @@ Placement PlaceByMetis(const Observation& observation, const MetisOptions& optio
   std::vector<std::int32_t> answer(observation.num_groups(), 0);
   Cut(MakeMetisGraph(observation, options), vertices, 0, parts, imbalance, options, rng, &answer);
   return PlaceParts(observation, observation.accelerators, answer);
+}
+
+std::unique_ptr<Agent> MakeMetisAgent(OptionReader& reader, const AgentContext&) {
+  MetisOptions options;
+  reader.Read("imbalance", &options.imbalance, 0.001, 10, "a part may weigh (1 + imbalance) of its share");
+  reader.Read("balance_memory", &options.balance_memory, "balance the bytes of groups too, not time alone");
+  reader.Read("cuts", &options.cuts, 1, 1000, "tries of each bisection, of which the best counts");
+  reader.Finish();
+  return MakeOneShot(
+      [options](const Environment& env, Rng& rng) { return PlaceByMetis(env.observation(), options, rng); });
 }
 
 }  // namespace emplace

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "agents/heuristics/one_shot.h"
 #include "agents/heuristics/solver_input.h"
 #include "sim/check.h"
 
@@ -216,6 +217,15 @@ Placement PlaceByScotch(const Observation& observation, const ScotchOptions& opt
     parts = Map(SourceArrays(observation, devices, bytes, farthest), target, options.imbalance, seed);
   }
   return PlaceParts(observation, devices, parts);
+}
+
+std::unique_ptr<Agent> MakeScotchAgent(OptionReader& reader, const AgentContext&) {
+  ScotchOptions options;
+  reader.Read("imbalance", &options.imbalance, 0.001, 1, "a device may be loaded (1 + imbalance) times its share");
+  reader.Read("accelerators_only", &options.accelerators_only, "leave CPUs out: the baseline MinCut");
+  reader.Finish();
+  return MakeOneShot(
+      [options](const Environment& env, Rng& rng) { return PlaceByScotch(env.observation(), options, rng); });
 }
 
 }  // namespace emplace

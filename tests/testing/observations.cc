@@ -1,5 +1,10 @@
 #include "tests/testing/observations.h"
 
+#include <numeric>
+
+#include "sim/grouping.h"
+#include "sim/rng.h"
+#include "sim/simulator.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace::testing {
@@ -35,6 +40,18 @@ Observation MakeObservation(const Graph& graph, const Cluster& cluster) {
     for (std::size_t d = 0; d < cluster.num_devices(); ++d) observation.accelerators.push_back(MakeId<DeviceId>(d));
   }
   return observation;
+}
+
+Placement FirstProposal(std::unique_ptr<Agent> (*make)(OptionReader& reader, const AgentContext& context),
+                        const OptionMap& options, const Graph& graph, const Cluster& cluster) {
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  const Simulator simulator(graph, cluster, costs);
+  std::vector<std::size_t> labels(graph.num_ops());
+  std::iota(labels.begin(), labels.end(), std::size_t{0});
+  const Environment environment(graph, cluster, costs, Grouping(graph, labels), simulator);
+  OptionReader reader(options, "agent");
+  Rng rng(1);
+  return make(reader, {.evaluations = 1})->Propose(environment, Mode::kExplore, rng).at(0);
 }
 
 std::vector<int> Devices(const Placement& placement) {

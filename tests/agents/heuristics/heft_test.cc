@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agents/heuristics/solver_input.h"
+#include "sim/check.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/observations.h"
 
@@ -152,6 +153,16 @@ TEST(HeftTest, SchedulesOfRandomGraphsAreValid) {
       }
     }
   }
+}
+
+TEST(HeftTest, ReadsItsOptions) {
+  const Graph chain = testing::MakeChain(3, 1, 40);
+  const Cluster cluster =
+      MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 0, Bytes{100});
+  EXPECT_EQ(Devices(testing::FirstProposal(MakeHeftAgent, {}, chain, cluster)), (std::vector<int>{0, 0, 0}));
+  EXPECT_EQ(Devices(testing::FirstProposal(MakeHeftAgent, {{"memory_filter", "true"}}, chain, cluster)),
+            (std::vector<int>{0, 0, 1}));
+  EXPECT_THROW(testing::FirstProposal(MakeHeftAgent, {{"memory", "1"}}, chain, cluster), InputError);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "sim/check.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/observations.h"
 
@@ -40,6 +41,14 @@ TEST(MEtfTest, PlacesManyOpsWithinSeconds) {
   std::vector<int> count(8);
   for (const int device : Devices(placement)) ++count[static_cast<std::size_t>(device)];
   EXPECT_EQ(count, std::vector<int>(8, 5000));
+}
+
+TEST(MEtfTest, ReadsItsOptions) {
+  const Observation problem = ThreeOps();
+  EXPECT_EQ(testing::FirstProposal(MakeMEtfAgent, {}, problem.graph, problem.cluster), PlaceByMEtf(problem, {}));
+  EXPECT_EQ(testing::FirstProposal(MakeMEtfAgent, {{"use_cpus", "true"}}, problem.graph, problem.cluster),
+            PlaceByMEtf(problem, {.use_cpus = true}));
+  EXPECT_THROW(testing::FirstProposal(MakeMEtfAgent, {{"cpus", "true"}}, problem.graph, problem.cluster), InputError);
 }
 
 }  // namespace

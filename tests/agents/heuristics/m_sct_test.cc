@@ -61,5 +61,16 @@ TEST(MSctTest, PlacesRandomGraphsWhereAllowedAndTheSameEachTime) {
   }
 }
 
+TEST(MSctTest, ReadsItsOptions) {
+  // A chain stays where its first op starts: on cpu:0 if CPUs take part, else on gpu:0.
+  const Graph chain = testing::MakeChain(3, 1, 1000);
+  EXPECT_EQ(Devices(testing::FirstProposal(MakeMSctAgent, {{"threshold", "0.5"}, {"use_cpus", "true"}}, chain,
+                                           testing::MakeMixedCluster(1))),
+            (std::vector<int>{0, 0, 0}));
+  EXPECT_EQ(Devices(testing::FirstProposal(MakeMSctAgent, {}, chain, testing::MakeMixedCluster(1))),
+            (std::vector<int>{1, 1, 1}));
+  EXPECT_THROW(testing::FirstProposal(MakeMSctAgent, {{"threshold", "2"}}, chain, testing::TwoDevices()), InputError);
+}
+
 }  // namespace
 }  // namespace emplace

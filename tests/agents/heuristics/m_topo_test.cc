@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "sim/check.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/observations.h"
 
@@ -71,6 +72,14 @@ TEST(MTopoTest, PlacesRandomGraphsWhereAllowed) {
   }
   const Observation empty = MakeObservation(Graph(), testing::TwoDevices());
   EXPECT_EQ(PlaceByMTopo(empty, {}).num_ops(), 0U);
+}
+
+TEST(MTopoTest, ReadsItsOptions) {
+  // The numbers of the two tests above.
+  EXPECT_EQ(Devices(testing::FirstProposal(MakeMTopoAgent, {}, FourOps(), TwoOf(50))), (std::vector<int>{0, 0, 0, 1}));
+  EXPECT_EQ(Devices(testing::FirstProposal(MakeMTopoAgent, {{"uniform", "false"}}, FourOps(), TwoOf(50))),
+            (std::vector<int>{0, 0, 1, 1}));
+  EXPECT_THROW(testing::FirstProposal(MakeMTopoAgent, {{"cap", "1"}}, FourOps(), TwoOf(50)), InputError);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/check.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/observations.h"
 
@@ -134,6 +135,16 @@ TEST(MetisTest, PlacesRandomGraphsWhereAllowedAndTheSameEachTime) {
     EXPECT_TRUE(IsAllowed(observation, placement));
     EXPECT_EQ(placement, PlaceByMetis(observation, options, second));
   }
+}
+
+TEST(MetisTest, ReadsItsOptions) {
+  // The slack of a whole share lets METIS leave everything connected on one device.
+  const Graph graph = Cliques(2, 1000, 999);
+  const OptionMap loose = {{"imbalance", "1"}, {"cuts", "20"}, {"balance_memory", "true"}};
+  EXPECT_TRUE(OneDeviceEach(Devices(testing::FirstProposal(MakeMetisAgent, {}, graph, MakeCluster(2)))));
+  const std::vector<int> devices = Devices(testing::FirstProposal(MakeMetisAgent, loose, graph, MakeCluster(2)));
+  EXPECT_EQ(devices, std::vector<int>(10, devices[0]));
+  EXPECT_THROW(testing::FirstProposal(MakeMetisAgent, {{"cuts", "0"}}, graph, MakeCluster(2)), InputError);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/check.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/observations.h"
 
@@ -121,6 +122,16 @@ TEST(ScotchTest, PlacesRandomGraphsWhereAllowedAndTheSameEachTime) {
     EXPECT_TRUE(IsAllowed(observation, placement));
     EXPECT_EQ(placement, PlaceByScotch(observation, options, second));
   }
+}
+
+TEST(ScotchTest, ReadsItsOptions) {
+  const std::vector<int> devices =
+      Devices(testing::FirstProposal(MakeScotchAgent, {{"accelerators_only", "true"}, {"imbalance", "0.01"}},
+                                     Independent(20, 10, 1), testing::MakeMixedCluster(2)));
+  EXPECT_EQ(std::count(devices.begin(), devices.end(), 0), 0);
+  EXPECT_THROW(
+      testing::FirstProposal(MakeScotchAgent, {{"imbalance", "7"}}, Independent(2, 1, 1), testing::MakeMixedCluster(2)),
+      InputError);
 }
 
 }  // namespace

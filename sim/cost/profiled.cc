@@ -1,0 +1,40 @@
+#include "sim/cost/profiled.h"
+
+#include <functional>
+#include <map>
+#include <string>
+
+namespace emplace {
+namespace {
+
+class ProfiledCostModel : public CostModel {
+ public:
+  explicit ProfiledCostModel(const Profile& profile) {
+    for (const Profile::OpEntry& op : profile.ops) {
+      micros_[op.device].emplace(CanonicalSignature(op.signature), op.median_micros);
+    }
+  }
+
+  std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster&, std::string_view kind) const override {
+    const auto of_kind = micros_.find(kind);
+    if (of_kind == micros_.end()) return std::nullopt;
+    const auto found = of_kind->second.find(CanonicalSignature(Signature(graph, op)));
+    if (found == of_kind->second.end()) return std::nullopt;
+    return found->second;
+  }
+  std::string HowToGiveATime() const override {
+    return "the profile has no entry with its signature: profile it, or name other costs for such ops: --costs "
+           "roofline";
+  }
+
+ private:
+  std::map<std::string, std::map<std::string, double, std::less<>>, std::less<>> micros_;  // by kind, by signature
+};
+
+}  // namespace
+
+std::unique_ptr<CostModel> MakeProfiledCostModel(const Profile& profile) {
+  return std::make_unique<ProfiledCostModel>(profile);
+}
+
+}  // namespace emplace

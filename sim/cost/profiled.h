@@ -1,0 +1,17 @@
+#ifndef EMPLACE_SIM_COST_PROFILED_H_
+#define EMPLACE_SIM_COST_PROFILED_H_
+
+#include <memory>
+
+#include "sim/cost_model.h"
+#include "sim/profile.h"
+
+namespace emplace {
+
+// The times of a profile: `median_us` of the entry with the op's signature and the device's kind; none if there is no
+// such entry. The order of the attrs does not matter.
+std::unique_ptr<CostModel> MakeProfiledCostModel(const Profile& profile);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_COST_PROFILED_H_

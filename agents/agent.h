@@ -57,7 +57,10 @@ struct AgentEntry {
   std::size_t default_evaluations;  // budget unless the user names one; 1 for a heuristic with one answer
   // Throws InputError on unknown or bad options. Declares its options to `reader` and calls reader.Finish().
   std::unique_ptr<Agent> (*make)(OptionReader& reader, const AgentContext& context);
+  std::size_t max_ops = 0;  // of graphs with more ops it wants merge_and_colocate instead; 0: however many
 };
+// The grouper that an agent wants for a graph of `num_ops`.
+std::string_view DefaultGrouping(const AgentEntry& entry, std::size_t num_ops);
 std::span<const AgentEntry> AllAgents();
 // Throws InputError that lists the known names.
 const AgentEntry& FindAgent(std::string_view name);

@@ -33,6 +33,17 @@ std::span<const AgentEntry> AllAgents() {
        MakeRoundRobinAgent},
       {"blocks", "The topological order cut into blocks of equal time.", "baseline; Jeon et al. 2020 (m-TOPO by time)",
        "identity", 1, MakeBlocksAgent},
+      {"metis", "METIS: a balanced cut of few bytes, one part per accelerator.",
+       "Karypis and Kumar 1998; Gao et al. 2018, 4 (Metis)", "identity", 1, MakeMetisAgent},
+      {"scotch", "Scotch: static mapping onto devices weighted by speed and links.",
+       "Pellegrini and Roman 1996; Mirhoseini et al. 2018, 3.1 (Scotch, MinCut)", "identity", 1, MakeScotchAgent},
+      {"m_topo", "Accelerators filled one after the other up to a share of memory.", "Jeon et al. 2020 (m-TOPO)",
+       "identity", 1, MakeMTopoAgent},
+      {"m_etf", "Earliest time first, within memory.", "Jeon et al. 2020 (m-ETF)", "identity", 1, MakeMEtfAgent},
+      {"m_sct", "Earliest time first that waits for favourite children, within memory.", "Jeon et al. 2020 (m-SCT)",
+       "identity", 1, MakeMSctAgent, kMaxGroupsOfMSct},
+      {"heft", "Heterogeneous earliest finish time with insertion.", "Topcuoglu et al. 2002", "identity", 1,
+       MakeHeftAgent},
       {"local_search", "Hill climbing: each group in turn tries every device.", "baseline", "merge_and_colocate", 5000,
        MakeLocalSearchAgent},
       {"annealing", "Simulated annealing over the budget.", "Kirkpatrick et al. 1983", "merge_and_colocate", 5000,
@@ -50,6 +61,10 @@ const AgentEntry& FindAgent(std::string_view name) {
     known.append(known.empty() ? "" : ", ").append(entry.name);
   }
   throw InputError("", "unknown agent \"" + std::string(name) + "\" (" + known + ")");
+}
+
+std::string_view DefaultGrouping(const AgentEntry& entry, std::size_t num_ops) {
+  return entry.max_ops != 0 && num_ops > entry.max_ops ? "merge_and_colocate" : entry.grouping;
 }
 
 std::unique_ptr<Agent> MakeAgent(std::string_view name, const OptionMap& options, const AgentContext& context) {

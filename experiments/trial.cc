@@ -73,7 +73,8 @@ class Search {
  public:
   Search(const TrialSpec& spec, const AgentEntry& entry)
       : spec_(spec),
-        grouping_name_(spec.grouping.empty() ? std::string(entry.grouping) : spec.grouping),
+        grouping_name_(spec.grouping.empty() ? std::string(DefaultGrouping(entry, spec.graph.num_ops()))
+                                             : spec.grouping),
         budget_(spec.evaluations != 0 ? spec.evaluations : entry.default_evaluations),
         simulator_(spec.graph, spec.cluster, spec.costs, {.engine = spec.engine, .peak_memory = true}),
         environment_(spec.graph, spec.cluster, spec.costs,

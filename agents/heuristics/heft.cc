@@ -128,7 +128,7 @@ class Heft {
 
   // The candidates that have room; if none has, the one with the most.
   std::vector<DeviceId> WithRoom(std::size_t group) const {
-    const std::vector<DeviceId> candidates = Candidates(observation_, group, devices_);
+    std::vector<DeviceId> candidates = Candidates(observation_, group, devices_);
     if (!options_.memory_filter) return candidates;
     std::vector<DeviceId> fitting;
     std::optional<DeviceId> roomiest;

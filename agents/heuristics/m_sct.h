@@ -16,7 +16,8 @@ struct MSctOptions {
   bool use_cpus = false;   // as in MEtfOptions
 };
 
-// Above it the linear program takes too long.
+// Above it the linear program takes too long (it grows faster than the graph): 1 s for the 6,189 ops of nmt, 4 s for
+// 15,508, 33 s for 46,944. For larger graphs the registry asks for merge_and_colocate.
 inline constexpr std::size_t kMaxGroupsOfMSct = 20000;
 
 // The placement of list_scheduler.h with the favourite children of favourite_children.h. Throws InputError on more than

@@ -32,11 +32,11 @@ void Check(int status, const std::string& call) {
 }
 
 // One of Scotch's objects, which come as structs of their own size with a function that ends them.
-template <typename T, int (*kInit)(T*), void (*kExit)(T*)>
+template <typename T, int (*Init)(T*), void (*Exit)(T*)>
 class Owned {
  public:
-  Owned() { Check(kInit(&value_), "starting the library"); }
-  ~Owned() { kExit(&value_); }
+  Owned() { Check(Init(&value_), "starting the library"); }
+  ~Owned() { Exit(&value_); }
   Owned(const Owned&) = delete;
   Owned& operator=(const Owned&) = delete;
   T* get() { return &value_; }
@@ -92,6 +92,7 @@ std::vector<SCOTCH_Num> Speeds(const Observation& observation, const std::vector
   }
   const double top = *std::max_element(speeds.begin(), speeds.end());
   std::vector<SCOTCH_Num> scaled;
+  scaled.reserve(speeds.size());
   for (const double speed : speeds) {
     scaled.push_back(static_cast<SCOTCH_Num>(top > 0 ? std::max(1.0, std::round(kFastest * speed / top)) : 1));
   }

@@ -27,7 +27,7 @@ struct ScotchOptions {
 //
 // Source: Scotch 7.0 (Pellegrini and Roman 1996, "Scotch: a software package for static mapping by dual recursive
 // bipartitioning of process and architecture graphs") with its default strategy, as the baselines Scotch and MinCut of
-// Mirhoseini et al. 2018 ("A hierarchical model for device placement"), section 4, which give no parameters.
+// Mirhoseini et al. 2018 ("A hierarchical model for device placement"), section 3, which gives no parameters.
 Placement PlaceByScotch(const Observation& observation, const ScotchOptions& options, Rng& rng);
 
 std::unique_ptr<Agent> MakeScotchAgent(OptionReader& reader, const AgentContext& context);

@@ -61,6 +61,13 @@ TEST(MSctTest, PlacesRandomGraphsWhereAllowedAndTheSameEachTime) {
   }
 }
 
+TEST(MSctTest, WantsGroupsWhereItsProgramWouldBeTooLarge) {
+  const AgentEntry& entry = FindAgent("m_sct");
+  EXPECT_EQ(DefaultGrouping(entry, kMaxGroupsOfMSct), "identity");
+  EXPECT_EQ(DefaultGrouping(entry, kMaxGroupsOfMSct + 1), "merge_and_colocate");
+  EXPECT_EQ(DefaultGrouping(FindAgent("m_etf"), kMaxGroupsOfMSct + 1), "identity");
+}
+
 TEST(MSctTest, ReadsItsOptions) {
   // A chain stays where its first op starts: on cpu:0 if CPUs take part, else on gpu:0.
   const Graph chain = testing::MakeChain(3, 1, 1000);

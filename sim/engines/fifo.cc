@@ -35,7 +35,8 @@ class Run {
         d_(model.num_devices),
         kinds_(model.num_kinds),
         rates_(model.rates_in_program),
-        id_bits_(sizeof(Key) == 8 ? model.id_bits() : 64) {}
+        id_bits_(sizeof(Key) == 8 ? model.id_bits() : 64),
+        id_mask_(sizeof(Key) == 8 ? static_cast<std::uint32_t>((std::uint64_t{1} << model.id_bits()) - 1) : ~0U) {}
 
   // The step time in ns.
   std::int64_t Simulate(std::span<const DeviceId> placement) {
@@ -53,9 +54,7 @@ class Run {
  private:
   Key MakeKey(std::int64_t time, std::size_t id) const { return (static_cast<Key>(time) << id_bits_) | id; }
   std::int64_t TimeOf(Key key) const { return static_cast<std::int64_t>(key >> id_bits_); }
-  std::uint32_t IdOf(Key key) const {
-    return static_cast<std::uint32_t>(key) & static_cast<std::uint32_t>((std::uint64_t{1} << (id_bits_ & 63)) - 1);
-  }
+  std::uint32_t IdOf(Key key) const { return static_cast<std::uint32_t>(key) & id_mask_; }
 
   void Reset(std::span<const DeviceId> placement) {
     EMPLACE_CHECK_EQ(placement.size(), model_.num_ops);
@@ -202,6 +201,7 @@ class Run {
   const std::size_t kinds_;
   const std::uint32_t rates_;
   const int id_bits_;
+  const std::uint32_t id_mask_;
 };
 
 template <typename Key, bool kRecord>

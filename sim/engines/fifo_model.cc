@@ -143,8 +143,9 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs)
 template <typename Key>
 void Prepare(const Model& model, RunWorkspace::Queues<Key>* queues) {
   // Later than everything; its time is still a positive number of 64 bits.
-  const Key none =
-      sizeof(Key) == 8 ? static_cast<Key>(~Key{0}) << model.id_bits() : (~Key{0} >> 1) << (sizeof(Key) * 4);
+  const int id_bits = sizeof(Key) == 8 ? model.id_bits() : 64;
+  const std::int64_t latest = std::numeric_limits<std::int64_t>::max() >> (sizeof(Key) == 8 ? id_bits : 0);
+  const Key none = static_cast<Key>(latest) << id_bits;
   queues->ready.Prepare(model.num_ops, model.num_devices, Key{0}, none);
   queues->next_start.resize(model.num_devices);
 }

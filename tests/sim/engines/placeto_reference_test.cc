@@ -51,12 +51,10 @@ TEST(PlacetoReferenceTest, TheStepIncludesTheGapBehindTheLastTransfer) {
 
 TEST(PlacetoReferenceTest, OneTransferServesAllDestinations) {
   // a (10 us) sends 76000 bytes (10 us) to two devices: both start at 20.
-  const StepResult result = RunOn(testing::MakeForkJoin(2, 10, 76000), Published(3), {1, 2, 0, 0});
   // Canonical order: source, branch0, branch1, sink.
   const StepResult shared = RunOn(testing::MakeForkJoin(2, 10, 76000), Published(3), {0, 1, 2, 0});
   EXPECT_EQ(shared.start_micros[1], 20);
   EXPECT_EQ(shared.start_micros[2], 20);
-  EXPECT_NE(result.step_time_micros, shared.step_time_micros);
 }
 
 TEST(PlacetoReferenceTest, AgreesWithTheLiteralPortOnThousandsOfRandomDags) {

@@ -69,6 +69,7 @@ void Table::PrintMarkdown(std::ostream& out) const {
 void Table::PrintCsv(std::ostream& out) const {
   const auto print = [&out](const std::vector<std::string>& row) {
     std::vector<std::string> cells;
+    cells.reserve(row.size());
     for (const std::string& cell : row) cells.push_back(CsvCell(cell));
     PrintCells(out, cells, ",");
     out << '\n';

@@ -225,10 +225,9 @@ Command AddCompare(CLI::App& app) {
   command->add_option("--gpus", options->gpus, "Keep the first N accelerators and every CPU; several N, several runs")
       ->delimiter(',')
       ->type_name("N,N");
-  command->add_option("--agents", options->agents, "Who searches, of `emplace list agents`, or all")
+  command->add_option("--agents", options->agents, "Who searches, of `emplace list agents` (default: all)")
       ->delimiter(',')
-      ->type_name("NAME,NAME")
-      ->capture_default_str();
+      ->type_name("NAME,NAME");
   AddSearchOptions(*command, &options->search);
   AddCostOptions(*command, &options->problem);
   AddEngineOption(*command, &options->problem);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -41,9 +42,10 @@ struct Counts {
 };
 
 std::string FlopForPeople(double flop) {
-  if (flop >= 1e12) return fmt::format("{:.3f} TFLOP", flop / 1e12);
-  if (flop >= 1e9) return fmt::format("{:.3f} GFLOP", flop / 1e9);
-  return fmt::format("{:.6g} MFLOP", flop / 1e6);
+  static constexpr const char* kUnits[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
+  std::size_t unit = 0;
+  for (; flop >= 1000 && unit + 1 < std::size(kUnits); ++unit) flop /= 1000;
+  return fmt::format("{:.4g} {}", flop, kUnits[unit]);
 }
 
 struct Summary {

@@ -116,12 +116,17 @@ void PrintText(const Rows& rows) {
   Table table({"name", "what", "source"});
   for (const Row& row : rows) table.Add({row.name, row.summary, row.source});
   table.PrintText(std::cout);
+  Table options({"--set", "option=default", "meaning"});
+  bool any = false;
   for (const Row& row : rows) {
     for (const OptionReader::Declared& option : row.options) {
-      std::cout << fmt::format("{}--set {}={}  {}  (of {})\n", &option == &row.options.front() ? "\n" : "", option.key,
-                               option.default_value, option.help, row.name);
+      options.Add({row.name, option.key + "=" + option.default_value, option.help});
+      any = true;
     }
   }
+  if (!any) return;
+  std::cout << '\n';
+  options.PrintText(std::cout);
 }
 
 int Run(const std::string& what, bool json) {

@@ -49,9 +49,8 @@ void AddCostOptions(CLI::App& app, ProblemOptions* options) {
 }
 
 void AddEngineOption(CLI::App& app, ProblemOptions* options) {
-  app.add_option("--engine", options->engine, "Simulation engine, of `emplace list engines`")
-      ->type_name("NAME")
-      ->capture_default_str();
+  app.add_option("--engine", options->engine, "Simulation engine, of `emplace list engines` (default: fifo)")
+      ->type_name("NAME");
 }
 
 Graph LoadGraph(const std::string& path) { return ReadGraph(*OpenForReading(path), path); }

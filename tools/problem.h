@@ -60,7 +60,7 @@ void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::s
 
 // What `function` returns; an InputError that it throws is said to be in `place`, a file or an option.
 template <typename Function>
-auto Naming(const std::string& place, Function function) {
+decltype(auto) Naming(const std::string& place, Function function) {
   try {
     return function();
   } catch (const InputError& error) {

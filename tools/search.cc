@@ -12,24 +12,21 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
   app.add_option("--grouping", options->grouping,
                  "How ops are grouped, of `emplace list groupers` (default: what the agent wants)")
       ->type_name("NAME");
-  app.add_option("--groups", options->max_groups, "Number of groups at which merge_and_colocate stops")
+  app.add_option("--groups", options->max_groups, "Number of groups at which merge_and_colocate stops (default: 256)")
       ->type_name("N")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32U))
-      ->capture_default_str();
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32U).description(""));
   app.add_option("--evaluations", options->evaluations,
                  "Placements to simulate at most (default: what the agent's row of `emplace list agents` says)")
       ->type_name("N")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40U));
-  app.add_option("--reward", options->reward, "What agents maximise, of `emplace list rewards`")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app.add_option("--seed", options->seed, "Seed of all randomness: the same seed gives the same bytes")
-      ->type_name("S")
-      ->capture_default_str();
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40U).description(""));
+  app.add_option("--reward", options->reward, "What agents maximise, of `emplace list rewards` (default: runtime)")
+      ->type_name("NAME");
+  app.add_option("--seed", options->seed, "Seed of all randomness: the same seed gives the same bytes (default: 1)")
+      ->type_name("S");
   app.add_option("--threads", options->threads,
                  "Simulations at one time; the answer does not depend on it (default: one for each core)")
       ->type_name("N")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1024}));
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1024}).description(""));
 }
 
 TrialSpec MakeTrialSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,

@@ -17,6 +17,11 @@ std::size_t Width(const std::string& text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
 }
 
+// "-" stands for a number that there is not.
+bool LooksLikeANumber(const std::string& cell) {
+  return cell == "-" || (!cell.empty() && cell[0] >= '0' && cell[0] <= '9');
+}
+
 std::string CsvCell(const std::string& cell) {
   if (cell.find_first_of(",\"\n\r") == std::string::npos) return cell;
   std::string quoted = "\"";
@@ -40,8 +45,9 @@ void Table::PrintText(std::ostream& out) const {
   std::vector<bool> to_the_right;
   for (std::size_t i = 0; i < header_.size(); ++i) {
     widths.push_back(Width(header_[i]));
-    to_the_right.push_back(!rows_.empty() && !rows_[0][i].empty() && rows_[0][i][0] >= '0' && rows_[0][i][0] <= '9');
     for (const auto& row : rows_) widths[i] = std::max(widths[i], Width(row[i]));
+    to_the_right.push_back(
+        i > 0 && std::all_of(rows_.begin(), rows_.end(), [i](const auto& row) { return LooksLikeANumber(row[i]); }));
   }
   const auto print = [&](const std::vector<std::string>& row) {
     std::string line;

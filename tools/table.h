@@ -7,7 +7,7 @@
 
 namespace emplace::tools {
 
-// Rows of text under headings. Columns whose cells start with a digit are set to the right.
+// Rows of text under headings. Columns of numbers, the first one aside, are set to the right.
 class Table {
  public:
   explicit Table(std::vector<std::string> header) : header_(std::move(header)) {}

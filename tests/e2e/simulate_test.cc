@@ -131,18 +131,17 @@ TEST_F(SimulateTest, PlacetoReferenceRefusesClustersThatItCannotAnswerFor) {
 
 TEST_F(SimulateTest, AProfileGivesTimesAndTheFallbackIsCounted) {
   // b reads 2000 bytes whose shape nobody knows; the profile knows a, and the graph's own times fill in for b.
-  Write("f.json", R"({"schema": "emplace.profile", "version": 1, "created": "2026-01-01T00:00:00Z", "host": {},
+  Write("f.json", R"json({"schema": "emplace.profile", "version": 1, "created": "2026-01-01T00:00:00Z", "host": {},
     "devices": [{"kind": "k80", "backend": "made up", "op_gap_us": 0}],
-    "ops": [{"signature": "test()", "device": "k80", "samples": 1, "median_us": 7}], "links": []
-})");
+    "ops": [{"signature": "test()", "device": "k80", "samples": 1, "median_us": 7}], "links": []})json");
   const Ran without = Simulate("--profile f.json");
-EXPECT_EQ(without.status, 2);
-EXPECT_TRUE(IsOneLine(without.err));
-const Ran with = Simulate("--profile f.json --costs measured --json");
-ASSERT_EQ(with.status, 0) << with.err;
-const auto result = nlohmann::json::parse(with.out);
-EXPECT_EQ(result.at("step_time_us"), 13);  // a 0-7, its tensor 7-9, b 9-13
-EXPECT_EQ(result.at("fallback_ops"), 1);
+  EXPECT_EQ(without.status, 2);
+  EXPECT_TRUE(IsOneLine(without.err));
+  const Ran with = Simulate("--profile f.json --costs measured --json");
+  ASSERT_EQ(with.status, 0) << with.err;
+  const auto result = nlohmann::json::parse(with.out);
+  EXPECT_EQ(result.at("step_time_us"), 13);  // a 0-7, its tensor 7-9, b 9-13
+  EXPECT_EQ(result.at("fallback_ops"), 1);
 }
 
 TEST_F(SimulateTest, InspectDescribesAGraph) {

@@ -49,7 +49,11 @@ std::string Printed(const T& value) {
   std::fprintf(stderr, "emplace: internal error at %s:%d: %s%s%s (please report this)\n", file, line, condition,
                detail.empty() ? "" : ": ", detail.c_str());
   std::fflush(stderr);
+#ifdef EMPLACE_FUZZ
+  std::abort();  // a fuzzer keeps the input of a signal, not that of an exit
+#else
   std::_Exit(70);
+#endif
 }
 
 }  // namespace internal

@@ -216,7 +216,7 @@ void AppendTensor(std::string* out, const Tensor& tensor) {
   out->push_back(']');
 }
 
-// `text` cut at the commas that stand outside brackets, braces and quotes.
+// `text` cut at the commas that stand outside brackets, braces and quotes; empty if those do not close.
 std::vector<std::string_view> SplitMembers(std::string_view text) {
   std::vector<std::string_view> members;
   std::size_t begin = 0;
@@ -234,13 +234,15 @@ std::vector<std::string_view> SplitMembers(std::string_view text) {
       quoted = true;
     } else if (c == '[' || c == '{') {
       ++depth;
-    } else if ((c == ']' || c == '}') && depth > 0) {
+    } else if (c == ']' || c == '}') {
+      if (depth == 0) return {};
       --depth;
     } else if (c == ',' && depth == 0) {
       members.push_back(text.substr(begin, i - begin));
       begin = i + 1;
     }
   }
+  if (quoted || depth > 0) return {};
   members.push_back(text.substr(begin));
   return members;
 }
@@ -306,6 +308,7 @@ std::string CanonicalSignature(std::string_view signature) {
   const std::string_view head = signature.substr(0, begin + 2);
   const std::string_view attrs = signature.substr(head.size(), signature.size() - head.size() - 1);
   std::vector<std::string_view> members = SplitMembers(attrs);
+  if (members.empty()) return std::string(signature);  // not one of ours
   std::sort(members.begin(), members.end());
   std::string canonical(head);
   for (std::size_t i = 0; i < members.size(); ++i) {

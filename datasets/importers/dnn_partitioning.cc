@@ -2,282 +2,365 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
-#include <filesystem>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "datasets/importers/importers.h"
 #include "sim/check.h"
 #include "sim/json_fields.h"
 #include "sim/json_text.h"
+#include "sim/json_value.h"
+#include "sim/units.h"
 
 namespace emplace {
 namespace {
 
-constexpr std::string_view kCpuKind = "dnnp-cpu";
-constexpr std::string_view kAcceleratorKind = "dnnp-accelerator";
-constexpr double kMaxBytes = 1e18;
+constexpr double kGibPerSecond = 2;  // between host memory and one accelerator
 constexpr double kMaxMillis = 1e9;
-constexpr std::int64_t kMaxDevices = 10'000;
-// 2 GiB/s in GB/s, and half of it; CPUs share their memory.
-constexpr double kCpuLink = 2.147483648;
-constexpr double kAcceleratorLink = kCpuLink / 2;
-constexpr double kSharedMemory = 1e6;
-
-// The format is another project's: keys that are not read here are let pass.
-std::optional<JsonNode> FindMember(const JsonNode& node, std::string_view key) {
-  for (const JsonMember& member : node.Object()) {
-    if (member.key == key) return JsonNode(node, member.key, member.value);
-  }
-  return std::nullopt;
-}
-
-JsonNode GetMember(const JsonNode& node, std::string_view key, std::string_view allowed) {
-  auto found = FindMember(node, key);
-  if (!found) {
-    const std::string place = node.Place();
-    throw InputError(place.empty() ? std::string(key) : fmt::format("{}.{}", place, key),
-                     fmt::format("is missing ({})", allowed));
-  }
-  return *found;
-}
-
-// true, false, 1 or 0.
-bool ReadFlag(const JsonNode& node) {
-  if (const bool* flag = node.value().As<bool>()) return *flag;
-  return node.Number(0, 1, "true or false, 1 or 0") != 0;
-}
-
-std::int64_t ReadBytes(const JsonNode& node) { return RoundToInteger(node.Number(0, kMaxBytes)); }
+constexpr double kMaxBytes = 4e18;
+constexpr std::size_t kMaxNameLength = 1000;  // inputs repeat names: edges * length must stay small
+constexpr std::int64_t kMaxDevices = 256;     // of a sort: links are their square
 
 struct Node {
   std::int64_t id = 0;
-  OpSpec spec;
+  std::string name;
+  bool on_accelerators = false;
+  bool is_backward = false;
+  double cpu_millis = 0;
+  double accelerator_millis = 0;
+  Bytes size;
+  std::optional<std::int64_t> color;
+  std::optional<std::int64_t> layer;
 };
 
-// Reads the nodes: op names without ':' or a leading '^', made distinct by the id.
-class Importer {
- public:
-  explicit Importer(const JsonNode& root) : root_(root) {}
+struct Edge {
+  std::size_t from = 0;  // positions in `nodes`
+  std::size_t to = 0;
+  double size = 0;  // bytes, as read
+  std::optional<double> cost;
 
-  Imported Import() {
-    ReadNodes();
-    ReadEdges();
-    GraphBuilder builder("dnn-partitioning");
-    for (Node& node : nodes_) builder.Add(std::move(node.spec));
-    return {.graph = builder.Build(), .cluster = MakeCluster(), .notes = {}};
+  Bytes bytes() const { return {RoundToInteger(size)}; }
+};
+
+// The file, checked.
+struct Input {
+  std::int64_t cpus = 0;
+  std::int64_t accelerators = 0;
+  Bytes accelerator_memory;
+  std::vector<Node> nodes;
+  std::vector<Edge> edges;
+  std::set<std::string> unknown_keys;
+};
+
+// The members of an object of the file: keys that are not of the format are noted, not refused.
+class Members {
+ public:
+  Members(const JsonNode& node, std::string_view what, std::initializer_list<std::string_view> known,
+          std::set<std::string>* unknown)
+      : node_(node) {
+    constexpr std::size_t kMaxUnknown = 20;
+    for (const JsonMember& member : node.Object()) {
+      if (std::find(known.begin(), known.end(), member.key) != known.end()) continue;
+      if (unknown->size() < kMaxUnknown) unknown->insert(PlaceOfKey(std::string(what), member.key));
+    }
+  }
+
+  std::optional<JsonNode> Find(std::string_view key) const {
+    for (const JsonMember& member : node_.Object()) {
+      if (member.key == key) return JsonNode(node_, member.key, member.value);
+    }
+    return std::nullopt;
+  }
+  JsonNode Get(std::string_view key, std::string_view allowed) const {
+    const auto found = Find(key);
+    if (!found) throw InputError(PlaceOfKey(node_.Place(), key), fmt::format("is missing ({})", allowed));
+    return *found;
+  }
+  double Number(std::string_view key, double high) const {
+    return Get(key, fmt::format("a number from 0 to {}", NumberText(high))).Number(0, high);
+  }
+  Bytes Size(std::string_view key) const { return {RoundToInteger(Number(key, kMaxBytes))}; }
+  std::int64_t Integer(std::string_view key, std::int64_t low, std::int64_t high) const {
+    return Get(key, fmt::format("an integer from {} to {}", low, high)).Integer(low, high);
+  }
+  std::optional<std::int64_t> MaybeInteger(std::string_view key) const {
+    const auto found = Find(key);
+    if (!found) return std::nullopt;
+    return found->Integer(-kMaxJsonInteger, kMaxJsonInteger, "an integer");
+  }
+  bool Flag(std::string_view key) const {
+    constexpr std::string_view kAllowed = "true or false, 1 or 0";
+    const JsonNode node = Get(key, kAllowed);
+    if (const auto* flag = node.value().As<bool>()) return *flag;
+    const auto* number = node.value().As<std::int64_t>();
+    if (number == nullptr || (*number != 0 && *number != 1)) node.Refuse(kAllowed);
+    return *number == 1;
   }
 
  private:
-  void ReadNodes() {
-    const JsonNode list = GetMember(root_, "nodes", "a list of nodes");
-    const JsonList& nodes = list.List();
-    std::map<std::int64_t, std::string> first_of_color;
-    std::set<std::string> names;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const JsonNode node(list, i, nodes[i]);
-      Node read;
-      const JsonNode id = GetMember(node, "id", "an integer");
-      read.id = id.Integer(0, kMaxJsonInteger);
-      if (!position_.emplace(read.id, i).second) {
-        throw InputError(id.Place(), fmt::format("duplicate node id {}", read.id));
-      }
-      read.spec.name = NameOf(node, read.id);
-      if (!names.insert(read.spec.name).second) {
-        read.spec.name += fmt::format("#{}", read.id);
-        if (!names.insert(read.spec.name).second) {
-          throw InputError(node.Place(), fmt::format("duplicate node name \"{}\"", read.spec.name));
-        }
-      }
-      ReadCosts(node, read.id, &read.spec);
-      if (const auto color = FindMember(node, "colorClass")) {
-        const auto [first, added] =
-            first_of_color.try_emplace(color->Integer(-kMaxJsonInteger, kMaxJsonInteger), read.spec.name);
-        if (!added) read.spec.colocate_with = first->second;
-      }
-      nodes_.push_back(std::move(read));
-    }
-  }
-
-  static std::string NameOf(const JsonNode& node, std::int64_t id) {
-    const auto name = FindMember(node, "name");
-    std::string text = name ? name->Text() : "";
-    for (char& c : text) {
-      if (c == ':') c = '_';
-    }
-    if (text.empty()) return fmt::format("node{}", id);
-    if (text.front() == '^') text.front() = '_';
-    return text;
-  }
-
-  static void ReadCosts(const JsonNode& node, std::int64_t id, OpSpec* spec) {
-    spec->kind = "node";
-    spec->attrs = fmt::format("{{\"id\":{}}}", id);
-    const auto millis = [&node](std::string_view key) {
-      return GetMember(node, key, "ms").Number(0, kMaxMillis) * 1000;
-    };
-    const double accelerator = millis("fpgaLatency");
-    spec->kind_times.emplace_back(kCpuKind, millis("cpuLatency"));
-    if (ReadFlag(GetMember(node, "supportedOnFpga", "true or false"))) {
-      spec->kind_times.emplace_back(kAcceleratorKind, accelerator);
-    }
-    const bool backward = ReadFlag(GetMember(node, "isBackwardNode", "true or false"));
-    spec->pass = backward ? Pass::kBackward : Pass::kForward;
-    spec->persistent = Bytes{ReadBytes(GetMember(node, "size", "bytes"))};
-  }
-
-  void ReadEdges() {
-    const JsonNode list = GetMember(root_, "edges", "a list of edges");
-    const JsonList& edges = list.List();
-    for (std::size_t i = 0; i < edges.size(); ++i) {
-      const JsonNode edge(list, i, edges[i]);
-      OpSpec& from = nodes_[End(GetMember(edge, "sourceId", "a node's id"))].spec;
-      OpSpec& to = nodes_[End(GetMember(edge, "destId", "a node's id"))].spec;
-      const Bytes size{ReadBytes(GetMember(edge, "size", "bytes"))};
-      // Equal sizes are one tensor; a node's sizes are few.
-      std::size_t output = 0;
-      while (output < from.outputs.size() && from.outputs[output].size != size) ++output;
-      if (output == from.outputs.size()) from.outputs.push_back({.size = size, .shape = {}});
-      if (output >= kMostSizes) throw InputError(edge.Place(), "a node with more than 1000 sizes of tensors");
-      to.inputs.push_back(fmt::format("{}:{}", from.name, output));
-    }
-  }
-
-  std::size_t End(const JsonNode& node) const {
-    const std::int64_t id = node.Integer(0, kMaxJsonInteger);
-    const auto found = position_.find(id);
-    if (found == position_.end()) throw InputError(node.Place(), fmt::format("no node has id {}", id));
-    return found->second;
-  }
-
-  Cluster MakeCluster() const {
-    const std::int64_t cpus = GetMember(root_, "maxCPUs", "an integer").Integer(0, kMaxDevices);
-    const std::int64_t accelerators = GetMember(root_, "maxFPGAs", "an integer").Integer(0, kMaxDevices);
-    const Bytes memory{ReadBytes(GetMember(root_, "maxSizePerFPGA", "bytes"))};
-    if (cpus + accelerators > 1000) throw InputError("maxFPGAs", "more than 1000 devices together with maxCPUs");
-    std::vector<Device> devices;
-    for (std::int64_t i = 0; i < cpus; ++i) {
-      devices.push_back({.name = fmt::format("cpu:{}", i),
-                         .kind = std::string(kCpuKind),
-                         .memory = std::nullopt,
-                         .op_gap_micros = 0,
-                         .is_cpu = true});
-    }
-    for (std::int64_t i = 0; i < accelerators; ++i) {
-      devices.push_back({.name = fmt::format("accelerator:{}", i),
-                         .kind = std::string(kAcceleratorKind),
-                         .memory = memory,
-                         .op_gap_micros = 0,
-                         .is_cpu = false});
-    }
-    std::vector<Link> links;
-    for (const Device& from : devices) {
-      for (const Device& to : devices) {
-        const double rate = from.is_cpu && to.is_cpu   ? kSharedMemory
-                            : from.is_cpu || to.is_cpu ? kCpuLink
-                                                       : kAcceleratorLink;
-        links.push_back({.bandwidth_gb_per_s = rate, .latency_micros = 0, .gap_micros = 0});
-      }
-    }
-    return Cluster(
-        "dnn-partitioning",
-        "msr-fiddle/dnn-partitioning: maxCPUs, maxFPGAs and maxSizePerFPGA of the file; 2 GiB/s between CPU and "
-        "accelerator, two moves between accelerators; CPUs share their memory",
-        std::move(devices), std::move(links), Channels::kPerDevice);
-  }
-
-  static constexpr std::size_t kMostSizes = 1000;
-  const JsonNode& root_;
-  std::vector<Node> nodes_;
-  std::map<std::int64_t, std::size_t> position_;
+  const JsonNode& node_;
 };
 
-// The lists of nodes under "cpus" or "fpgas", put on the devices in turn.
-void PlaceLists(const JsonNode& root, std::string_view key, const std::vector<DeviceId>& devices,
-                const std::map<std::int64_t, OpId>& op_of, std::vector<std::optional<DeviceId>>* placed) {
-  const JsonNode lists = GetMember(root, key, "a list of {\"nodes\": [ids]}");
-  std::size_t device = 0;
-  for (std::size_t i = 0; i < lists.List().size(); ++i) {
-    const JsonNode entry(lists, i, lists.List()[i]);
-    const JsonNode nodes = GetMember(entry, "nodes", "a list of node ids");
-    for (std::size_t k = 0; k < nodes.List().size(); ++k) {
-      const JsonNode node(nodes, k, nodes.List()[k]);
-      const auto found = op_of.find(node.Integer(0, kMaxJsonInteger, "a node's id"));
-      if (found == op_of.end()) throw InputError(node.Place(), "the graph has no node of this id");
-      if (device >= devices.size()) {
-        throw InputError(entry.Place(), fmt::format("the cluster has {} of these devices", devices.size()));
-      }
-      std::optional<DeviceId>& place = (*placed)[Index(found->second)];
-      if (place) throw InputError(node.Place(), "this node stands on two devices");
-      place = devices[device];
-    }
-    ++device;
+Node ReadNode(const JsonNode& json, std::set<std::string>* unknown) {
+  const Members members(
+      json, "nodes[]",
+      {"id", "name", "supportedOnFpga", "cpuLatency", "fpgaLatency", "isBackwardNode", "colorClass", "size", "layerId"},
+      unknown);
+  Node node;
+  node.id = members.Integer("id", 0, kMaxJsonInteger);
+  if (const auto name = members.Find("name")) {
+    node.name = name->Text();
+    if (node.name.size() > kMaxNameLength) name->Refuse(fmt::format("at most {} bytes", kMaxNameLength));
   }
+  node.on_accelerators = members.Flag("supportedOnFpga");
+  node.cpu_millis = members.Number("cpuLatency", kMaxMillis);
+  if (node.on_accelerators) node.accelerator_millis = members.Number("fpgaLatency", kMaxMillis);
+  node.is_backward = members.Flag("isBackwardNode");
+  node.color = members.MaybeInteger("colorClass");
+  node.size = members.Size("size");
+  node.layer = members.MaybeInteger("layerId");
+  return node;
+}
+
+using Positions = std::map<std::int64_t, std::size_t>;  // of nodes, by id
+
+std::size_t FindNode(const Positions& positions, const JsonNode& id) {
+  constexpr std::string_view kAllowed = "the id of a node";
+  const auto found = positions.find(id.Integer(0, kMaxJsonInteger, kAllowed));
+  if (found == positions.end()) id.Refuse(kAllowed);
+  return found->second;
+}
+
+Edge ReadEdge(const JsonNode& json, const Positions& positions, std::set<std::string>* unknown) {
+  const Members members(json, "edges[]", {"sourceId", "destId", "cost", "size"}, unknown);
+  Edge edge;
+  edge.from = FindNode(positions, members.Get("sourceId", "the id of a node"));
+  edge.to = FindNode(positions, members.Get("destId", "the id of a node"));
+  edge.size = members.Number("size", kMaxBytes);
+  if (const auto cost = members.Find("cost")) edge.cost = cost->Number(0, kMaxBytes);
+  return edge;
+}
+
+Input ReadInput(const std::string& content) {
+  const JsonValue root = ParseJson(content);
+  const JsonNode json(root);
+  Input input;
+  const Members members(json, "", {"maxSizePerFPGA", "maxFPGAs", "maxCPUs", "nodes", "edges"}, &input.unknown_keys);
+  input.accelerator_memory = members.Size("maxSizePerFPGA");
+  input.accelerators = members.Integer("maxFPGAs", 0, kMaxDevices);
+  input.cpus = members.Integer("maxCPUs", 0, kMaxDevices);
+  if (input.cpus + input.accelerators == 0) throw InputError("maxCPUs", "is 0, as is maxFPGAs (at least one device)");
+
+  const JsonNode nodes = members.Get("nodes", "a list of nodes");
+  const JsonList& node_list = nodes.List("a list of nodes");
+  if (node_list.empty()) nodes.Refuse("at least one node");
+  Positions positions;
+  for (std::size_t i = 0; i < node_list.size(); ++i) {
+    input.nodes.push_back(ReadNode(JsonNode(nodes, i, node_list[i]), &input.unknown_keys));
+    const auto [found, added] = positions.emplace(input.nodes.back().id, i);
+    if (!added) {
+      throw InputError(
+          PlaceOfIndex("nodes", i) + ".id",
+          fmt::format("{} is the id of {} too (each id once)", found->first, PlaceOfIndex("nodes", found->second)));
+    }
+  }
+  const JsonNode edges = members.Get("edges", "a list of edges");
+  const JsonList& edge_list = edges.List("a list of edges");
+  for (std::size_t i = 0; i < edge_list.size(); ++i) {
+    input.edges.push_back(ReadEdge(JsonNode(edges, i, edge_list[i]), positions, &input.unknown_keys));
+  }
+  return input;
+}
+
+std::vector<std::string> OpNames(const std::vector<Node>& nodes) {
+  std::set<std::string> taken;
+  std::vector<std::string> names;
+  for (const Node& node : nodes) {
+    std::string name = node.name.empty() ? fmt::format("node{}", node.id) : node.name;
+    std::replace(name.begin(), name.end(), ':', '_');
+    if (name.front() == '^') name.front() = '_';
+    while (!taken.insert(name).second) name += fmt::format("#{}", node.id);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+// "MatMul27" is "matmul", "node27grad" is "layer_backward", "bert.embeddings.weight" is "op".
+std::string KindOf(std::string_view name) {
+  constexpr std::string_view kGradient = "grad";
+  const bool is_gradient = name.ends_with(kGradient);
+  if (is_gradient) name.remove_suffix(kGradient.size());
+  std::string kind;
+  for (const char c : name.substr(0, name.find_last_not_of("0123456789") + 1)) {
+    if (std::isalpha(static_cast<unsigned char>(c)) == 0) return "op";
+    kind.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+  }
+  if (kind.empty() || kind.size() == name.size()) return "op";
+  // Not the two kinds that take no time where none is given: here a missing time is none.
+  if (kind == "input" || kind == "variable") return "op";
+  if (kind == "node") kind = "layer";
+  return is_gradient ? kind + "_backward" : kind;
+}
+
+OpSpec MakeOp(const Node& node, const std::string& name) {
+  constexpr double kMicrosPerMilli = 1000;
+  OpSpec op;
+  op.name = name;
+  op.kind = KindOf(node.name);
+  op.attrs = fmt::format("{{\"id\":{}}}", node.id);
+  op.pass = node.is_backward ? Pass::kBackward : Pass::kForward;
+  op.persistent = node.size;
+  op.kind_times.emplace_back(kDnnPartitioningCpuKind, node.cpu_millis * kMicrosPerMilli);
+  if (node.on_accelerators) {
+    op.kind_times.emplace_back(kDnnPartitioningAcceleratorKind, node.accelerator_millis * kMicrosPerMilli);
+  }
+  if (node.layer) op.layer = fmt::format("layer{}", *node.layer);
+  return op;
+}
+
+// The distinct sizes that each node sends, ascending: its outputs.
+std::vector<std::vector<Bytes>> OutputSizes(const Input& input) {
+  std::vector<std::vector<Bytes>> sizes(input.nodes.size());
+  for (const Edge& edge : input.edges) sizes[edge.from].push_back(edge.bytes());
+  for (auto& of_node : sizes) {
+    std::sort(of_node.begin(), of_node.end());
+    of_node.erase(std::unique(of_node.begin(), of_node.end()), of_node.end());
+  }
+  return sizes;
+}
+
+Graph MakeGraph(const Input& input) {
+  const std::vector<std::string> names = OpNames(input.nodes);
+  const auto sizes = OutputSizes(input);
+  std::vector<OpSpec> ops;
+  std::map<std::int64_t, std::size_t> first_of_color;
+  for (std::size_t i = 0; i < input.nodes.size(); ++i) {
+    const Node& node = input.nodes[i];
+    ops.push_back(MakeOp(node, names[i]));
+    for (const Bytes size : sizes[i]) {
+      ops.back().outputs.emplace_back();
+      ops.back().outputs.back().size = size;
+    }
+    if (!node.color) continue;
+    const auto [first, added] = first_of_color.emplace(*node.color, i);
+    if (!added) ops.back().colocate_with = names[first->second];
+  }
+  for (const Edge& edge : input.edges) {
+    const auto& outputs = sizes[edge.from];
+    const auto index = std::lower_bound(outputs.begin(), outputs.end(), edge.bytes()) - outputs.begin();
+    ops[edge.to].inputs.push_back(fmt::format("{}:{}", names[edge.from], index));
+  }
+  GraphBuilder builder("dnn-partitioning");
+  for (OpSpec& op : ops) builder.Add(std::move(op));
+  return builder.Build();
+}
+
+Cluster MakeCluster(const Input& input) {
+  std::vector<Device> devices;
+  const auto add = [&devices](std::int64_t count, std::string_view name, std::string_view kind,
+                              std::optional<Bytes> memory, bool is_cpu) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      devices.push_back({.name = fmt::format("{}:{}", name, i),
+                         .kind = std::string(kind),
+                         .memory = memory,
+                         .op_gap_micros = 0,
+                         .is_cpu = is_cpu});
+    }
+  };
+  add(input.cpus, "cpu", kDnnPartitioningCpuKind, std::nullopt, true);
+  add(input.accelerators, "accelerator", kDnnPartitioningAcceleratorKind, input.accelerator_memory, false);
+  constexpr double kHost = kGibPerSecond * 1.073741824;  // GB/s
+  constexpr double kFree = 1e9;                          // the fastest link that a cluster may have
+  std::vector<Link> links;
+  for (const Device& from : devices) {
+    for (const Device& to : devices) {
+      const double rate = from.is_cpu && to.is_cpu ? kFree : from.is_cpu || to.is_cpu ? kHost : kHost / 2;
+      links.push_back({.bandwidth_gb_per_s = rate, .latency_micros = 0, .gap_micros = 0});
+    }
+  }
+  return Cluster("dnn-partitioning",
+                 "dnn-partitioning input file: maxCPUs, maxFPGAs, maxSizePerFPGA; links of its README: 2 GiB/s between "
+                 "accelerator and host memory, two such copies between accelerators; CPUs share their memory",
+                 std::move(devices), std::move(links), Channels::kPerDevice);
+}
+
+// What is said of the unit of `cost`: an edge agrees with a unit if its size takes that long at 2 GiB/s.
+void NoteCosts(const Input& input, std::vector<std::string>* notes) {
+  constexpr double kTolerance = 1e-6;
+  const auto near = [](double a, double b) { return std::abs(a - b) <= kTolerance * std::max(a, b); };
+  std::size_t with_cost = 0;
+  std::size_t in_seconds = 0;
+  std::size_t in_millis = 0;
+  for (const Edge& edge : input.edges) {
+    if (!edge.cost || (*edge.cost == 0 && edge.size == 0)) continue;
+    ++with_cost;
+    const double seconds = edge.size / (kGibPerSecond * 1073741824.0);
+    in_seconds += near(*edge.cost, seconds) ? 1 : 0;
+    in_millis += near(*edge.cost, seconds * 1000) ? 1 : 0;
+  }
+  if (with_cost == 0) return;
+  if (in_seconds > in_millis) {
+    notes->push_back(
+        "cost: left out, transfers follow from `size`; here it is in seconds beside latencies in ms, so plans made "
+        "from "
+        "it take transfers as 1000 times too cheap");
+  } else {
+    notes->push_back("cost: left out, transfers follow from `size`");
+  }
+  const std::size_t odd = with_cost - in_seconds - in_millis;
+  if (odd > 0) {
+    notes->push_back(fmt::format("{} of {} edges have a size that is not their cost at 2 GiB/s; the size is taken", odd,
+                                 input.edges.size()));
+  }
+}
+
+std::vector<std::string> Notes(const Input& input) {
+  std::vector<std::string> notes;
+  NoteCosts(input, &notes);
+  std::size_t rounded = 0;
+  bool has_backward = false;
+  bool is_joined = false;
+  for (const Edge& edge : input.edges) {
+    rounded += edge.size != static_cast<double>(edge.bytes().count) ? 1 : 0;
+    is_joined = is_joined || input.nodes[edge.from].is_backward != input.nodes[edge.to].is_backward;
+  }
+  for (const Node& node : input.nodes) has_backward = has_backward || node.is_backward;
+  if (rounded > 0) notes.push_back(fmt::format("{} edges have a part of a byte: rounded to the nearest byte", rounded));
+  const auto sizes = OutputSizes(input);
+  const auto several =
+      std::count_if(sizes.begin(), sizes.end(), [](const auto& of_node) { return of_node.size() > 1; });
+  if (several > 0) notes.push_back(fmt::format("{} nodes send several sizes: one tensor for each", several));
+  if (has_backward && !is_joined) {
+    notes.push_back("no edge joins forward and backward nodes: as in the file, both halves may run at once");
+  }
+  for (const std::string& key : input.unknown_keys) notes.push_back(key + ": left out, not of the format");
+  return notes;
 }
 
 }  // namespace
 
 bool LooksLikeDnnPartitioning(std::string_view content) {
-  return content.find("\"maxSizePerFPGA\"") != std::string_view::npos ||
-         content.find("\"fpgaLatency\"") != std::string_view::npos;
+  return StartsAnObject(content) && (content.find("\"maxSizePerFPGA\"") != std::string_view::npos ||
+                                     content.find("\"fpgaLatency\"") != std::string_view::npos);
 }
 
 Imported ImportDnnPartitioning(const std::string& content, const std::string& file) {
   try {
-    const JsonValue value = ParseJson(std::string_view(content));
-    const JsonNode root(value);
-    return Importer(root).Import();
+    const Input input = ReadInput(content);
+    return {.graph = MakeGraph(input), .cluster = MakeCluster(input), .notes = Notes(input)};
   } catch (const InputError& error) {
     throw error.In(file);
   }
-}
-
-Placement ImportExpertPlacement(const std::string& content, const std::string& file, const Graph& graph,
-                                const Cluster& cluster) {
-  try {
-    const JsonValue value = ParseJson(std::string_view(content));
-    const JsonNode root(value);
-    // The importer keeps a node's id in its op's attrs.
-    std::map<std::int64_t, OpId> op_of;
-    for (std::size_t i = 0; i < graph.num_ops(); ++i) {
-      const JsonValue attrs = ParseJson(graph.op(MakeId<OpId>(i)).attrs);
-      const JsonNode node(attrs);
-      op_of.emplace(GetMember(node, "id", "a node's id").Integer(0, kMaxJsonInteger), MakeId<OpId>(i));
-    }
-    std::vector<DeviceId> cpus;
-    std::vector<DeviceId> accelerators;
-    for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
-      (cluster.devices()[d].is_cpu ? cpus : accelerators).push_back(MakeId<DeviceId>(d));
-    }
-    std::vector<std::optional<DeviceId>> placed(graph.num_ops());
-    PlaceLists(root, "fpgas", accelerators, op_of, &placed);
-    PlaceLists(root, "cpus", cpus, op_of, &placed);
-    Placement placement(graph.num_ops());
-    for (std::size_t i = 0; i < placed.size(); ++i) {
-      const OpId op = MakeId<OpId>(i);
-      if (!placed[i]) throw InputError("fpgas", fmt::format("op \"{}\" stands on no device", graph.op(op).name));
-      placement[op] = *placed[i];
-    }
-    return placement;
-  } catch (const InputError& error) {
-    throw error.In(file);
-  }
-}
-
-std::string FindExpertFile(const std::string& workload_path) {
-  namespace fs = std::filesystem;
-  const fs::path path(workload_path);
-  const std::string name = path.stem().string() + "_expert.json";
-  const fs::path folder = path.parent_path();
-  for (const fs::path& candidate :
-       {folder / ".." / ".." / "human-experts" / name, folder / "human-experts" / name, folder / name}) {
-    std::error_code error;
-    if (fs::is_regular_file(candidate, error)) return candidate.string();
-  }
-  return "";
 }
 
 }  // namespace emplace

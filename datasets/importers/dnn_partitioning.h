@@ -4,41 +4,50 @@
 #include <string>
 #include <string_view>
 
-#include "datasets/importer.h"
 #include "sim/cluster.h"
 #include "sim/graph.h"
 #include "sim/placement.h"
 
 namespace emplace {
 
-// Workloads of msr-fiddle/dnn-partitioning (Tarnawski et al. 2020, "Efficient algorithms for device placement of DNN
-// graph operators"): JSON with maxSizePerFPGA, maxFPGAs, maxCPUs, nodes and edges. An "FPGA" is any accelerator.
-//
-// - A node becomes an op: its `name`, or node<ID> where it has none ("#<ID>" is added to a name that repeats);
-// latencies in ms
-//   are times of the kinds `dnnp-cpu` and `dnnp-accelerator` (the latter only if supportedOnFpga); `size` is persistent
-//   bytes; isBackwardNode is the pass; the id is kept in attrs; equal colorClass is colocated with the first node of
-//   the class.
-// - Bytes of tensors come from the edges' `size`. `cost` is not read: its unit differs from file to file (s beside ms
-// in the
-//   layer graphs of throughput-inputs). Out-edges of a node with the same size are one tensor; with several sizes,
-//   several outputs.
-// - The cluster has maxCPUs CPUs without a limit and maxFPGAs accelerators of maxSizePerFPGA bytes; 2 GiB/s between CPU
-// and
-//   accelerator, half of that between accelerators (through the CPU's memory: two moves), and 1e6 GB/s between CPUs,
-//   which share their memory.
-bool LooksLikeDnnPartitioning(std::string_view content);
-Imported ImportDnnPartitioning(const std::string& content, const std::string& file);
+// The format `dnn-partitioning`: the JSON inputs of Microsoft's device placement algorithms, graph and devices in one
+// file; "FPGA" there is any accelerator. What it becomes:
+// - Ops: one for each node, under its `name` (':' and a '^' in front become '_'; "node<ID>" without a name; "#<ID>"
+//   behind a name that is taken). The attribute "id" is the node's id, which ImportExpertPlacement goes by. Operator
+//   graphs name most nodes after their operator, "MatMul27": that is the kind then, "layer" for the "node27" of layer
+//   graphs, "op" otherwise; "_backward" follows where the name ends in "grad".
+// - Times: cpuLatency and fpgaLatency (ms) under the kinds kDnnPartitioningCpuKind and kDnnPartitioningAcceleratorKind;
+//   a node that is not supportedOnFpga has no accelerator time.
+// - Tensors: the `size` (bytes, to the nearest) of a node's out-edges. It is the same for all of them but in a few
+//   training graphs, where the backward ones differ: one tensor for each size then, ascending. A node without out-edges
+//   writes nothing.
+// - `cost` is not used. Meant to be size / (2 GiB/s), it is in seconds in the layer graphs for throughput and in ms
+//   everywhere else, beside latencies in ms: plans made from the former take transfers as 1000 times too cheap. A note
+//   says which unit a file is in, and how many edges agree with neither.
+// - `size` of a node is persistent bytes: the format's memory model, which includes activations. The simulator adds the
+//   tensors in flight, so its peaks are above the sums that `maxSizePerFPGA` was meant for.
+// - Nodes of one colorClass are colocated with the first of them in the file. isBackwardNode gives the pass; `layerId`,
+//   where there is one, the layer. Edges are taken as they are, although the backward half of the layer graphs for
+//   training runs in the direction of the forward one and is not joined to it: a note says so.
+// - Cluster: maxCPUs CPUs without a limit, then maxFPGAs accelerators with maxSizePerFPGA bytes. Links: 2 GiB/s between
+//   a CPU and an accelerator, half of that between accelerators (two copies, through host memory), and practically free
+//   between CPUs, which share theirs. No latencies, no gaps.
+// Keys that are not of the format are left out, with a note.
+// Source: Tarnawski et al. 2020, Efficient algorithms for device placement of DNN graph operators;
+// github.com/msr-fiddle/dnn-partitioning, README.
+inline constexpr std::string_view kDnnPartitioningCpuKind = "dnnp-cpu";
+inline constexpr std::string_view kDnnPartitioningAcceleratorKind = "dnnp-accelerator";
 
-// A human expert's split ({"fpgas": [{"nodes": [ids]}, ...], "cpus": [...]}) of such a graph as a placement: the i-th
-// list on the i-th accelerator or CPU of the graph's cluster. Throws InputError if an id is unknown, an op is missing
-// or named twice, or there are more lists with nodes than devices.
+// The file of a human expert's split that belongs to an input file: human-experts/STEM_expert.json in the folder two
+// above the input's or in the input's own, or STEM_expert.json beside it. "" if there is none.
+std::string FindExpertFile(const std::string& input_file);
+
+// A human expert's split as a placement: {"fpgas": [{"nodes": [ID, ...]}, ...], "cpus": [...]}, the i-th list for the
+// i-th accelerator, or CPU. `graph` and `cluster` are of ImportDnnPartitioning (the graph may have been written and
+// read since). Throws InputError, its place starting with `file`, if the file is no split of exactly this graph's nodes
+// onto this cluster, or the placement fails CheckPlacement.
 Placement ImportExpertPlacement(const std::string& content, const std::string& file, const Graph& graph,
                                 const Cluster& cluster);
-
-// The expert's file for a workload, where it is in a usual place: ../../human-experts/NAME_expert.json as in the
-// repository, human-experts/NAME_expert.json, or NAME_expert.json beside it. "" if there is none.
-std::string FindExpertFile(const std::string& workload_path);
 
 }  // namespace emplace
 

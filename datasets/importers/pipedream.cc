@@ -2,247 +2,337 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
-#include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "datasets/importers/importers.h"
 #include "sim/check.h"
+#include "sim/graph.h"
+#include "sim/json_text.h"
+#include "sim/units.h"
 
 namespace emplace {
 namespace {
 
+constexpr std::string_view kBlanks = " \t\r";
 constexpr std::string_view kSeparator = " -- ";
-constexpr std::string_view kDeviceKind = "pipedream-gpu";
+constexpr std::size_t kMaxNameLength = 200;
+constexpr std::size_t kMaxListLength = 64;  // each reader of a node reads the whole list
+constexpr double kMaxMillis = 1e9;
+constexpr double kMaxBytes = 4e18;
 
-struct Layer {
-  std::string id;  // "node12"
-  std::string description;
-  double forward_ms = 0;
-  double backward_ms = 0;
-  std::int64_t activation_bytes = 0;
-  std::int64_t parameter_bytes = 0;
+// A node line. The views are into the content.
+struct Node {
+  std::string_view name;
+  std::string_view description;
+  std::string kind;
+  double forward_micros = 0;
+  double backward_micros = 0;
+  std::vector<Bytes> activations;
+  Bytes parameters;
+  bool has_stage = false;
   std::size_t line = 0;
-  std::vector<std::size_t> producers;  // positions of layers, in the order of the edges
-  std::vector<std::size_t> consumers;
+
+  bool is_input() const { return kind == "input"; }
 };
 
+struct Edge {
+  std::string_view from;
+  std::string_view to;
+  std::size_t line = 0;
+};
+
+[[noreturn]] void Refuse(std::size_t line, const std::string& problem) {
+  throw InputError("line " + std::to_string(line), problem);
+}
+
 std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+std::vector<std::string_view> Split(std::string_view text, std::string_view separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t end = text.find(separator); end != std::string_view::npos; end = text.find(separator)) {
+    parts.push_back(Trimmed(text.substr(0, end)));
+    text.remove_prefix(end + separator.size());
+  }
+  parts.push_back(Trimmed(text));
+  return parts;
+}
+
+std::string_view NodeName(std::string_view text, std::size_t line) {
+  const bool good = !text.empty() && text.size() <= kMaxNameLength && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  });
+  if (!good) Refuse(line, Quoted(text) + " is no node (a word such as node4)");
   return text;
 }
 
-// Cut short, for messages.
-std::string Shown(std::string_view text) {
-  return "\"" + std::string(text.substr(0, 60)) + (text.size() > 60 ? "...\"" : "\"");
+// `exponent` is appended to the digits ("e3": times 1000), so that 4.423 ms become 4423 µs to the bit.
+double Number(std::string_view text, std::string_view exponent, double high, std::string_view key, std::size_t line) {
+  const auto number = [](std::string_view digits) -> std::optional<double> {
+    double value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+    return value;
+  };
+  auto value = number(text);
+  if (!value || !(*value >= 0 && *value <= high)) {
+    Refuse(line, fmt::format("{}: {} is out of range (a number from 0 to {})", key, Quoted(text), NumberText(high)));
+  }
+  if (!exponent.empty()) {
+    const auto scaled = number(std::string(text).append(exponent));
+    value = scaled ? *scaled : *value * *number("1" + std::string(exponent));
+  }
+  return *value + 0.0;  // -0 becomes 0
 }
 
-class Reader {
- public:
-  explicit Reader(const std::string& file) : file_(file) {}
+Bytes Size(std::string_view text, std::string_view key, std::size_t line) {
+  return {RoundToInteger(Number(text, "", kMaxBytes, key, line))};
+}
 
-  std::vector<Layer> Read(std::string_view content) {
-    while (!content.empty()) {
-      const std::size_t end = content.find('\n');
-      ++line_;
-      ReadLine(content.substr(0, end));
-      content = end == std::string_view::npos ? std::string_view() : content.substr(end + 1);
+// A size, or a list "[a; b]" of them.
+std::vector<Bytes> Sizes(std::string_view text, std::string_view key, std::size_t line) {
+  if (!text.starts_with('[')) return {Size(text, key, line)};
+  if (!text.ends_with(']')) Refuse(line, fmt::format("{}: {} is no list ([a; b])", key, Quoted(text)));
+  std::vector<Bytes> sizes;
+  for (const std::string_view part : Split(text.substr(1, text.size() - 2), ";")) {
+    if (sizes.size() == kMaxListLength) {
+      Refuse(line, fmt::format("{}: the list is too long (1 to {} sizes)", key, kMaxListLength));
     }
-    for (const auto& [line, edge] : edges_) {
-      line_ = line;
-      const std::size_t from = Find(edge.first);
-      const std::size_t to = Find(edge.second);
-      layers_[from].consumers.push_back(to);
-      layers_[to].producers.push_back(from);
+    sizes.push_back(Size(part, key, line));
+  }
+  return sizes;
+}
+
+void ReadMeasurements(std::string_view text, std::size_t line, Node* node) {
+  constexpr std::array<std::string_view, 4> kKeys = {"forward_compute_time", "backward_compute_time", "activation_size",
+                                                     "parameter_size"};
+  std::array<bool, kKeys.size()> seen{};
+  for (const std::string_view field : Split(text, ",")) {
+    const std::size_t equals = std::min(field.find('='), field.size());
+    const std::string_view key = field.substr(0, equals);
+    const std::string_view value = field.substr(std::min(equals + 1, field.size()));
+    const auto found = std::find(kKeys.begin(), kKeys.end(), key);
+    if (found == kKeys.end()) {
+      Refuse(line,
+             fmt::format("{} is no measurement (KEY=NUMBER, with the keys {})", Quoted(field), fmt::join(kKeys, ", ")));
     }
-    if (layers_.empty()) throw InputError(file_, "holds no layer (lines node<ID> -- <description> -- <numbers>)");
-    return std::move(layers_);
+    const auto index = static_cast<std::size_t>(found - kKeys.begin());
+    if (std::exchange(seen[index], true)) Refuse(line, fmt::format("{}: is there twice (once)", key));
+    if (index == 0) node->forward_micros = Number(value, "e3", kMaxMillis, key, line);
+    if (index == 1) node->backward_micros = Number(value, "e3", kMaxMillis, key, line);
+    if (index == 2) node->activations = Sizes(value, key, line);
+    if (index == 3) node->parameters = Size(value, key, line);
   }
-
- private:
-  [[noreturn]] void Refuse(const std::string& problem) const {
-    throw InputError(fmt::format("{}: line {}", file_, line_), problem);
+  for (std::size_t i = 0; i < kKeys.size(); ++i) {
+    if (!seen[i]) Refuse(line, fmt::format("{}: is missing (a number)", kKeys[i]));
   }
+}
 
-  void ReadLine(std::string_view line) {
-    const std::string_view text = Trimmed(line);
-    if (text.empty()) return;
-    if (line.front() == '\t') {
-      ReadEdge(text);
-    } else {
-      ReadLayer(text);
-    }
+// "Conv2d(3, 64)" is "conv2d", "__getitem__(0)" is "getitem", "Input0" is "input".
+std::string KindOf(std::string_view description) {
+  constexpr std::size_t kLongest = 64;
+  std::string kind;
+  for (const char c : description.substr(0, kLongest)) {
+    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (!((lower >= 'a' && lower <= 'z') || (lower >= '0' && lower <= '9') || lower == '_')) break;
+    kind.push_back(lower);
   }
+  const auto is_underscore = [](char c) { return c == '_'; };
+  kind.erase(kind.begin(), std::find_if_not(kind.begin(), kind.end(), is_underscore));
+  kind.erase(std::find_if_not(kind.rbegin(), kind.rend(), is_underscore).base(), kind.end());
+  if (kind.substr(0, kind.find_last_not_of("0123456789") + 1) == "input") return "input";
+  // Not `variable`: such ops take no time on any device, and nothing here is known to.
+  return kind.empty() || kind == "variable" ? "op" : kind;
+}
 
-  void CheckId(std::string_view id) const {
-    const bool good = id.size() > 4 && id.substr(0, 4) == "node" &&
-                      id.substr(4).find_first_not_of("0123456789") == std::string_view::npos;
-    if (!good) Refuse(Shown(id) + " is no layer (node<ID>)");
+Node ReadNode(std::string_view text, std::size_t line) {
+  const auto parts = Split(text, kSeparator);
+  const bool has_stage = parts.size() == 4 && parts[3].starts_with("stage_id=");
+  if (parts.size() != 3 && !has_stage) {
+    Refuse(line, Quoted(text) +
+                     " is no node (NAME -- DESCRIPTION -- MEASUREMENTS [-- stage_id=K]), nor an edge, which "
+                     "starts with a tab");
   }
+  Node node;
+  node.name = NodeName(parts[0], line);
+  node.description = parts[1];
+  node.kind = KindOf(parts[1]);
+  node.has_stage = has_stage;
+  node.line = line;
+  ReadMeasurements(parts[2], line, &node);
+  return node;
+}
 
-  void ReadEdge(std::string_view text) {
-    const std::size_t at = text.find(kSeparator);
-    if (at == std::string_view::npos) Refuse(Shown(text) + " is no edge (node<A> -- node<B>)");
-    const std::string_view from = Trimmed(text.substr(0, at));
-    const std::string_view to = Trimmed(text.substr(at + kSeparator.size()));
-    CheckId(from);
-    CheckId(to);
-    edges_.push_back({line_, {std::string(from), std::string(to)}});
-  }
+Edge ReadEdge(std::string_view text, std::size_t line) {
+  const auto parts = Split(text, kSeparator);
+  if (parts.size() != 2) Refuse(line, Quoted(text) + " is no edge (NODE -- NODE)");
+  return {.from = NodeName(parts[0], line), .to = NodeName(parts[1], line), .line = line};
+}
 
-  void ReadLayer(std::string_view text) {
-    // Descriptions may hold anything: the id is in front of the first separator, the numbers behind the last but a
-    // stage.
-    const std::size_t first = text.find(kSeparator);
-    std::size_t last = text.rfind(kSeparator);
-    if (first != std::string_view::npos && text.substr(last + kSeparator.size()).starts_with("stage_id=")) {
-      text = text.substr(0, last);
-      last = text.rfind(kSeparator);
-    }
-    if (first == std::string_view::npos || last == std::string_view::npos || first >= last) {
-      Refuse(Shown(text) + " is no layer (node<ID> -- <description> -- <numbers>)");
-    }
-    Layer layer;
-    layer.id = Trimmed(text.substr(0, first));
-    layer.line = line_;
-    CheckId(layer.id);
-    layer.description = Trimmed(text.substr(first + kSeparator.size(), last - first - kSeparator.size()));
-    ReadNumbers(text.substr(last + kSeparator.size()), &layer);
-    if (!position_.emplace(layer.id, layers_.size()).second) Refuse("duplicate layer " + layer.id);
-    layers_.push_back(std::move(layer));
-  }
+// node2 before node10.
+bool NaturalLess(std::string_view a, std::string_view b) {
+  return std::make_tuple(a.size(), a) < std::make_tuple(b.size(), b);
+}
 
-  // "key=value, key=value": a value may be a list "[a; b]".
-  void ReadNumbers(std::string_view text, Layer* layer) {
-    std::map<std::string_view, std::string_view> values;
-    while (!text.empty()) {
-      const std::size_t comma = text.find(',');
-      const std::string_view part = Trimmed(text.substr(0, comma));
-      const std::size_t equals = part.find('=');
-      if (equals == std::string_view::npos) Refuse(Shown(part) + " is no number of a layer (key=value)");
-      if (!values.emplace(part.substr(0, equals), part.substr(equals + 1)).second) {
-        Refuse("duplicate " + Shown(part.substr(0, equals)));
-      }
-      text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
-    }
-    const auto take = [&](std::string_view key) {
-      const auto found = values.find(key);
-      if (found == values.end()) Refuse(std::string(key) + " is missing");
-      const double sum = ReadSum(key, found->second);
-      values.erase(found);
-      return sum;
-    };
-    layer->forward_ms = take("forward_compute_time");
-    layer->backward_ms = take("backward_compute_time");
-    layer->activation_bytes = RoundToInteger(take("activation_size"));
-    layer->parameter_bytes = RoundToInteger(take("parameter_size"));
-    if (!values.empty()) Refuse("unknown number " + Shown(values.begin()->first));
-  }
-
-  double ReadSum(std::string_view key, std::string_view text) const {
-    if (text.size() >= 2 && text.front() == '[' && text.back() == ']') text = text.substr(1, text.size() - 2);
-    double sum = 0;
-    while (true) {
-      const std::size_t semicolon = text.find(';');
-      sum += ReadNumber(key, Trimmed(text.substr(0, semicolon)));
-      if (semicolon == std::string_view::npos) break;
-      text = text.substr(semicolon + 1);
-    }
-    if (sum > 1e15) Refuse(fmt::format("{} is out of range (0 to 1e15)", key));
-    return sum;
-  }
-
-  double ReadNumber(std::string_view key, std::string_view text) const {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) || value > 1e15) {
-      Refuse(fmt::format("{}={} is no number in range (0 to 1e15)", key, Shown(text)));
-    }
-    return value;
-  }
-
-  std::size_t Find(const std::string& id) const {
-    const auto found = position_.find(id);
-    if (found == position_.end()) Refuse("unknown layer " + id);
-    return found->second;
-  }
-
-  const std::string& file_;
-  std::size_t line_ = 0;
-  std::vector<Layer> layers_;
-  std::map<std::string, std::size_t> position_;
-  std::vector<std::pair<std::size_t, std::pair<std::string, std::string>>> edges_;
+// The file: nodes by name, edges by nodes, an order that no shuffling of lines changes.
+struct Layers {
+  std::vector<Node> nodes;
+  std::set<std::pair<std::size_t, std::size_t>> edges;  // positions in `nodes`: from, to
 };
 
-std::string KindOf(const Layer& layer) {
-  const std::string kind = layer.description.substr(0, layer.description.find_first_of("( "));
-  return kind.empty() ? "layer" : kind;
+std::size_t FindNode(const std::vector<Node>& nodes, std::string_view name, std::size_t line) {
+  const auto found = std::lower_bound(nodes.begin(), nodes.end(), name, [](const Node& node, std::string_view wanted) {
+    return NaturalLess(node.name, wanted);
+  });
+  if (found == nodes.end() || found->name != name) Refuse(line, Quoted(name) + " is unknown (a node of this file)");
+  return static_cast<std::size_t>(found - nodes.begin());
 }
 
-bool IsInput(const Layer& layer) { return layer.description.starts_with("Input"); }
+Layers ReadLayers(std::string_view content) {
+  Layers layers;
+  std::vector<Edge> edges;
+  std::size_t line = 0;
+  while (!content.empty()) {
+    ++line;
+    const std::string_view text = content.substr(0, content.find('\n'));
+    content.remove_prefix(std::min(text.size() + 1, content.size()));
+    const std::string_view trimmed = Trimmed(text);
+    if (trimmed.empty()) continue;
+    if (!IsValidUtf8(trimmed)) Refuse(line, "is not valid UTF-8");
+    if (kBlanks.find(text.front()) == std::string_view::npos) {
+      layers.nodes.push_back(ReadNode(trimmed, line));
+    } else {
+      edges.push_back(ReadEdge(trimmed, line));
+    }
+  }
+  if (layers.nodes.empty()) throw InputError("", "holds no node (NAME -- DESCRIPTION -- MEASUREMENTS)");
 
-// Requires: producers without repeats.
-OpSpec ForwardOp(const std::vector<Layer>& layers, const Layer& layer) {
-  OpSpec spec;
-  spec.name = layer.id + "/forward";
-  spec.kind = KindOf(layer);
-  for (const std::size_t producer : layer.producers) spec.inputs.push_back(layers[producer].id + "/forward");
-  spec.outputs.push_back({.size = Bytes{layer.activation_bytes}, .shape = {}});
-  spec.persistent = Bytes{layer.parameter_bytes};
-  spec.kind_times.emplace_back(kDeviceKind, IsInput(layer) ? 0 : layer.forward_ms * 1000);
-  spec.pass = Pass::kForward;
-  spec.layer = layer.id;
-  return spec;
+  std::vector<Node>& nodes = layers.nodes;
+  std::stable_sort(nodes.begin(), nodes.end(),
+                   [](const Node& a, const Node& b) { return NaturalLess(a.name, b.name); });
+  for (std::size_t i = 1; i < nodes.size(); ++i) {
+    if (nodes[i].name != nodes[i - 1].name) continue;
+    Refuse(nodes[i].line, fmt::format("{} is there twice (also on line {})", nodes[i].name, nodes[i - 1].line));
+  }
+  for (const Edge& edge : edges) {
+    layers.edges.emplace(FindNode(nodes, edge.from, edge.line), FindNode(nodes, edge.to, edge.line));
+  }
+  return layers;
 }
 
-OpSpec BackwardOp(const std::vector<Layer>& layers, std::size_t position) {
-  const Layer& layer = layers[position];
-  OpSpec spec;
-  spec.name = layer.id + "/backward";
-  spec.kind = KindOf(layer) + "_backward";
-  spec.inputs.push_back(layer.id + "/forward");
-  for (const std::size_t consumer : layer.consumers) {
-    // The consumer's k-th gradient is for its k-th producer.
-    const auto& producers = layers[consumer].producers;
-    std::size_t k = 0;
-    while (producers[k] != position) ++k;
-    spec.inputs.push_back(fmt::format("{}/backward:{}", layers[consumer].id, k));
+// Which outputs of `producer` a node reads: the k-th for "__getitem__(k)" of a list, -1 its last; else all of them.
+std::pair<std::size_t, std::size_t> OutputsRead(const Node& producer, const Node& reader) {
+  constexpr std::string_view kCall = "__getitem__(";
+  const std::size_t count = producer.activations.size();
+  if (count > 1 && reader.description.starts_with(kCall) && reader.description.ends_with(')')) {
+    std::string_view digits = reader.description.substr(kCall.size());
+    digits.remove_suffix(1);
+    std::int64_t index = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+    if (index < 0) index += static_cast<std::int64_t>(count);
+    if (error == std::errc() && end == digits.data() + digits.size() && index >= 0 &&
+        index < static_cast<std::int64_t>(count)) {
+      return {static_cast<std::size_t>(index), static_cast<std::size_t>(index) + 1};
+    }
   }
-  for (const std::size_t producer : layer.producers) {
-    spec.outputs.push_back({.size = Bytes{layers[producer].activation_bytes}, .shape = {}});
+  return {0, count};
+}
+
+std::string ForwardName(const Node& node) { return std::string(node.name) + "/forward"; }
+std::string BackwardName(const Node& node) { return std::string(node.name) + "/backward"; }
+std::string OutputName(const std::string& op, std::size_t index) { return op + ":" + std::to_string(index); }
+
+// An op of a node, without its tensors.
+OpSpec MakeOp(const Node& node, Pass pass) {
+  const bool is_forward = pass == Pass::kForward;
+  OpSpec op;
+  op.name = is_forward ? ForwardName(node) : BackwardName(node);
+  op.kind = is_forward ? node.kind : node.kind + "_backward";
+  op.attrs = "{\"description\":";
+  AppendQuoted(&op.attrs, node.description);
+  op.attrs.push_back('}');
+  op.pass = pass;
+  op.layer = node.name;
+  const double forward_micros = node.is_input() ? 0 : node.forward_micros;
+  op.kind_times.emplace_back(kPipeDreamGpuKind, is_forward ? forward_micros : node.backward_micros);
+  if (is_forward) op.persistent = node.parameters;
+  if (!is_forward) op.colocate_with = ForwardName(node);
+  return op;
+}
+
+OutputSpec MakeOutput(Bytes size) {
+  OutputSpec output;
+  output.size = size;
+  return output;
+}
+
+// The two ops of every node, wired as pipedream.h says.
+Graph MakeGraph(const Layers& layers) {
+  const std::size_t n = layers.nodes.size();
+  std::vector<OpSpec> forward(n);
+  std::vector<OpSpec> backward(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const Node& node = layers.nodes[i];
+    forward[i] = MakeOp(node, Pass::kForward);
+    backward[i] = MakeOp(node, Pass::kBackward);
+    for (std::size_t k = 0; k < node.activations.size(); ++k) {
+      forward[i].outputs.push_back(MakeOutput(node.activations[k]));
+      backward[i].inputs.push_back(OutputName(forward[i].name, k));
+    }
   }
-  spec.kind_times.emplace_back(kDeviceKind, layer.backward_ms * 1000);
-  spec.pass = Pass::kBackward;
-  spec.layer = layer.id;
-  spec.colocate_with = layer.id + "/forward";
-  return spec;
+  for (const auto& [producer, reader] : layers.edges) {
+    const auto [begin, end] = OutputsRead(layers.nodes[producer], layers.nodes[reader]);
+    for (std::size_t k = begin; k < end; ++k) {
+      forward[reader].inputs.push_back(OutputName(forward[producer].name, k));
+      backward[producer].inputs.push_back(OutputName(backward[reader].name, backward[reader].outputs.size()));
+      backward[reader].outputs.push_back(MakeOutput(layers.nodes[producer].activations[k]));
+    }
+  }
+  GraphBuilder builder("pipedream");
+  for (std::size_t i = 0; i < n; ++i) {
+    builder.Add(std::move(forward[i]));
+    builder.Add(std::move(backward[i]));
+  }
+  return builder.Build();
+}
+
+std::vector<std::string> Notes(const Layers& layers) {
+  std::vector<std::string> notes;
+  std::size_t with_stage = 0;
+  for (const Node& node : layers.nodes) {
+    with_stage += node.has_stage ? 1 : 0;
+    if (!node.is_input() || node.forward_micros == 0) continue;
+    notes.push_back(fmt::format("{} ({}): its forward time, {} ms, is loading the data and left out", node.name,
+                                node.description, NumberText(node.forward_micros / 1000)));
+  }
+  if (with_stage > 0) notes.push_back(fmt::format("stage_id: left out ({} nodes have one)", with_stage));
+  notes.push_back(
+      fmt::format("the file does not name its GPU: times are those of a device kind \"{}\"", kPipeDreamGpuKind));
+  return notes;
 }
 
 }  // namespace
 
 bool LooksLikePipeDream(std::string_view content) {
-  return content.find("forward_compute_time=") != std::string_view::npos ||
-         (Trimmed(content.substr(0, 64)).starts_with("node") && content.find(kSeparator) != std::string_view::npos);
+  return !StartsAnObject(content) && content.find("forward_compute_time=") != std::string_view::npos;
 }
 
 Imported ImportPipeDream(const std::string& content, const std::string& file) {
-  const std::vector<Layer> layers = Reader(file).Read(content);
-  GraphBuilder builder("pipedream");
-  std::vector<std::string> notes;
-  for (const Layer& layer : layers) {
-    if (IsInput(layer) && layer.forward_ms > 0) {
-      notes.push_back(fmt::format("{} ({}): forward time {} ms is data loading, taken as 0", layer.id,
-                                  layer.description, layer.forward_ms));
-    }
-    builder.Add(ForwardOp(layers, layer));
-  }
-  for (std::size_t i = 0; i < layers.size(); ++i) builder.Add(BackwardOp(layers, i));
   try {
-    return {.graph = builder.Build(), .cluster = std::nullopt, .notes = std::move(notes)};
+    const Layers layers = ReadLayers(content);
+    return {.graph = MakeGraph(layers), .cluster = std::nullopt, .notes = Notes(layers)};
   } catch (const InputError& error) {
     throw error.In(file);
   }

@@ -1,28 +1,34 @@
 #ifndef EMPLACE_DATASETS_IMPORTERS_PIPEDREAM_H_
 #define EMPLACE_DATASETS_IMPORTERS_PIPEDREAM_H_
 
-#include <string>
 #include <string_view>
-
-#include "datasets/importer.h"
 
 namespace emplace {
 
-// Profiles of msr-fiddle/pipedream (Narayanan et al. 2019, PipeDream): graph.txt, a line for each layer,
-//   node<ID> -- <description> -- forward_compute_time=<ms>, backward_compute_time=<ms>, activation_size=<bytes>,
-//   parameter_size=<bytes>[ -- stage_id=<k>]
-// and, after a TAB, one for each edge: node<A> -- node<B>. In any order.
+// The format `pipedream`: what PipeDream's profiler writes (graph.txt), one line for each layer and each edge, in any
+// order:
 //
-// - Layer <ID> becomes "node<ID>/forward", which writes its activation (a list of sizes is one tensor of their sum),
-// holds the
-//   parameters as persistent bytes, and "node<ID>/backward", colocated with it, which reads its own activation and the
-//   gradients that the layers behind it send: each as large as this layer's activation.
-// - The kind is the description's first word ("Conv2d", "Conv2d_backward"), the layer "node<ID>".
-// - Times are of the kind `pipedream-gpu`: the file does not say which GPU that was; a CPU has none.
-// - The forward time of an Input layer is that of loading data: it counts as 0 (and a note says so).
-// - stage_id is not read: it is one planner's answer, not a property of the network.
-bool LooksLikePipeDream(std::string_view content);
-Imported ImportPipeDream(const std::string& content, const std::string& file);
+//   node4 -- Conv2d(3, 64, kernel_size=(3, 3)) -- forward_compute_time=1.5, backward_compute_time=2.5,
+//       activation_size=4096.0, parameter_size=512.0 [-- stage_id=0]        (one line; times in ms, sizes in bytes)
+//   TAB node4 -- node5
+//
+// What it becomes; the order of the lines does not matter:
+// - Ops: NODE/forward and NODE/backward for every node, both of layer NODE. The first is of the kind that the
+//   description starts with, in lower case ("conv2d", "getitem"), the second of that kind with "_backward" behind it.
+//   The whole description is the attribute "description" of both.
+// - Tensors: the forward op writes its activation, one tensor for each size of a list `[a; b]`. Whoever comes behind an
+//   edge reads all of them; only `__getitem__(k)` reads just the k-th. For every tensor that a forward op reads, its
+//   backward op writes a gradient of the same size, which the backward op of the tensor's producer reads, beside its
+//   own forward op's activation. An edge that is repeated is one edge.
+// - Parameters are persistent bytes of the forward op; the backward op is colocated with it. The file says nothing of
+//   parameter gradients and optimiser state: nothing is added for them.
+// - Times stand under the device kind kPipeDreamGpuKind. The file does not name its GPU; there is none for CPUs.
+// - The forward time of an `Input` node is how long loading the data took, up to 93 % of a whole profile. It is no
+//   computation: the op takes 0, and a note says what was left out.
+// - stage_id is the partition that PipeDream's planner chose, not a property of the graph: left out, with a note.
+// There is no cluster in the file.
+// Source: Narayanan et al. 2019, PipeDream, section 3.1 (the profile); github.com/msr-fiddle/pipedream, profiler.
+inline constexpr std::string_view kPipeDreamGpuKind = "pipedream-gpu";
 
 }  // namespace emplace
 

@@ -1,46 +1,44 @@
-#include <array>
-#include <sstream>
 #include <string>
 
 #include "datasets/importer.h"
-#include "datasets/importers/dnn_partitioning.h"
-#include "datasets/importers/pipedream.h"
+#include "datasets/importers/importers.h"
 #include "sim/check.h"
-#include "sim/graph_json.h"
 
 namespace emplace {
 namespace {
 
-bool LooksLikeEmplace(std::string_view content) { return content.find("\"emplace.graph\"") != std::string_view::npos; }
+constexpr ImporterEntry kImporters[] = {
+    {"emplace", "graph.json of emplace itself, read and written again", "emplace.graph, version 1",
+     LooksLikeEmplaceGraph, ImportEmplaceGraph},
+    {"pipedream", "graph.txt of PipeDream's profiler: times of each layer, forward and backward, measured on a GPU",
+     "Narayanan et al. 2019, PipeDream; github.com/msr-fiddle/pipedream", LooksLikePipeDream, ImportPipeDream},
+    {"dnn-partitioning", "JSON input of Microsoft's placement algorithms: graph, cluster and human experts' placements",
+     "Tarnawski et al. 2020, Efficient algorithms for device placement of DNN graph operators; "
+     "github.com/msr-fiddle/dnn-partitioning",
+     LooksLikeDnnPartitioning, ImportDnnPartitioning},
+};
 
-Imported ImportEmplace(const std::string& content, const std::string& file) {
-  std::istringstream in(content);
-  return {.graph = ReadGraph(in, file), .cluster = std::nullopt, .notes = {}};
+std::string KnownNames() {
+  std::string known;
+  for (const ImporterEntry& importer : kImporters) known.append(known.empty() ? "" : ", ").append(importer.name);
+  return known;
 }
 
 }  // namespace
 
-std::span<const ImporterEntry> AllImporters() {
-  static constexpr std::array<ImporterEntry, 3> kImporters = {{
-      {"emplace", "A graph.json, checked and written anew.", "emplace", LooksLikeEmplace, ImportEmplace},
-      {"pipedream", "A PipeDream profile (graph.txt): a forward and a backward op per layer.",
-       "Narayanan et al. 2019; github.com/msr-fiddle/pipedream", LooksLikePipeDream, ImportPipeDream},
-      {"dnn-partitioning",
-       "A workload of msr-fiddle/dnn-partitioning (JSON), with its cluster and human experts' splits.",
-       "Tarnawski et al. 2020; github.com/msr-fiddle/dnn-partitioning", LooksLikeDnnPartitioning,
-       ImportDnnPartitioning},
-  }};
-  return kImporters;
-}
+std::span<const ImporterEntry> AllImporters() { return kImporters; }
 
 const ImporterEntry& FindImporter(std::string_view format, std::string_view content, const std::string& file) {
-  std::string known;
-  for (const ImporterEntry& entry : AllImporters()) {
-    if (format.empty() ? entry.detect(content) : entry.name == format) return entry;
-    known.append(known.empty() ? "" : ", ").append(entry.name);
+  for (const ImporterEntry& importer : kImporters) {
+    if (format.empty() ? importer.detect(content) : importer.name == format) return importer;
   }
-  if (!format.empty()) throw InputError("", "unknown format \"" + std::string(format) + "\" (" + known + ")");
-  throw InputError(file, "is of no known format (" + known + ")");
+  if (format.empty()) throw InputError(file, "is in none of the formats that can be imported (" + KnownNames() + ")");
+  throw InputError("", "\"" + std::string(format) + "\" is not a format that can be imported (" + KnownNames() + ")");
+}
+
+bool StartsAnObject(std::string_view content) {
+  const std::size_t first = content.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && content[first] == '{';
 }
 
 }  // namespace emplace

@@ -1,0 +1,30 @@
+#ifndef EMPLACE_DATASETS_IMPORTERS_IMPORTERS_H_
+#define EMPLACE_DATASETS_IMPORTERS_IMPORTERS_H_
+
+#include <string>
+#include <string_view>
+
+#include "datasets/importer.h"
+
+// What the rows of AllImporters() point to: importer.h says what each function does. An import depends on the content
+// alone; `file` only stands in front of errors.
+namespace emplace {
+
+// emplace: graph.json, read and written again.
+bool LooksLikeEmplaceGraph(std::string_view content);
+Imported ImportEmplaceGraph(const std::string& content, const std::string& file);
+
+// pipedream: pipedream.h.
+bool LooksLikePipeDream(std::string_view content);
+Imported ImportPipeDream(const std::string& content, const std::string& file);
+
+// dnn-partitioning: dnn_partitioning.h.
+bool LooksLikeDnnPartitioning(std::string_view content);
+Imported ImportDnnPartitioning(const std::string& content, const std::string& file);
+
+// Whether the content starts like a JSON object.
+bool StartsAnObject(std::string_view content);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_DATASETS_IMPORTERS_IMPORTERS_H_

@@ -1,0 +1,34 @@
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "datasets/importers/importers.h"
+#include "sim/graph_json.h"
+#include "tests/datasets/importers/samples.h"
+
+namespace emplace::testing {
+namespace {
+
+TEST(ImportEmplaceGraphTest, AGraphIsReadAndWrittenAgain) {
+  const Imported imported = ImportEmplaceGraph(kEmplaceSample, "g.json");
+  EXPECT_FALSE(imported.cluster);
+  EXPECT_TRUE(imported.notes.empty());
+  std::ostringstream out;
+  WriteGraph(out, imported.graph);
+  EXPECT_EQ(out.str(), kEmplaceSample);
+}
+
+TEST(ImportEmplaceGraphTest, FaultsAreThoseOfTheReader) {
+  EXPECT_EQ(Refusal([] { ImportEmplaceGraph(Edited(kEmplaceSample, "\"a:0\"", "\"c\""), "g.json"); }),
+            "g.json: ops[1].inputs[0]: unknown producer \"c\" (the name of an op)");
+}
+
+TEST(ImportEmplaceGraphTest, ABrokenGraphIsStillRecognised) {
+  EXPECT_TRUE(LooksLikeEmplaceGraph("\n {\"schema\": \"emplace.graph\", "));
+  EXPECT_FALSE(LooksLikeEmplaceGraph("\"emplace.graph\""));
+  EXPECT_FALSE(LooksLikeEmplaceGraph(kDnnPartitioningSample));
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -1,0 +1,125 @@
+#include <gtest/gtest.h>
+
+#include <map>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "datasets/importer.h"
+#include "datasets/importers/importers.h"
+#include "sim/cluster_yaml.h"
+#include "sim/graph_json.h"
+#include "tests/datasets/importers/samples.h"
+
+namespace emplace::testing {
+namespace {
+
+// A sample of every importer: one without fails.
+const std::string& SampleOf(std::string_view name) {
+  static const std::map<std::string_view, std::string> kSamples = {
+      {"emplace", kEmplaceSample}, {"pipedream", kPipeDreamSample}, {"dnn-partitioning", kDnnPartitioningSample}};
+  return kSamples.at(name);
+}
+
+std::string GraphText(const Graph& graph) {
+  std::ostringstream out;
+  WriteGraph(out, graph);
+  return out.str();
+}
+
+TEST(ImporterRegistryTest, ListsTheFormatsOfTheContract) {
+  std::vector<std::string> names;
+  for (const ImporterEntry& importer : AllImporters()) names.emplace_back(importer.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"emplace", "pipedream", "dnn-partitioning"}));
+}
+
+TEST(ImporterRegistryTest, ANameThatIsNoFormatIsToldTheFormats) {
+  EXPECT_EQ(Refusal([] { FindImporter("onnx", "", "f"); }),
+            "\"onnx\" is not a format that can be imported (emplace, pipedream, dnn-partitioning)");
+}
+
+TEST(ImporterRegistryTest, ContentOfNoKnownFormatIsRefused) {
+  for (const char* const content : {"", "hello\n", "{}", "[1]", "{\"schema\": \"emplace.profile\"}"}) {
+    EXPECT_EQ(Refusal([&] { FindImporter("", content, "f.txt"); }),
+              "f.txt: is in none of the formats that can be imported (emplace, pipedream, dnn-partitioning)")
+        << content;
+  }
+}
+
+TEST(ImporterRegistryTest, OnlyABraceBehindBlanksStartsAnObject) {
+  EXPECT_TRUE(StartsAnObject("{"));
+  EXPECT_TRUE(StartsAnObject(" \r\n\t{}"));
+  EXPECT_FALSE(StartsAnObject(""));
+  EXPECT_FALSE(StartsAnObject("node1 {"));
+}
+
+class ImporterContractTest : public ::testing::TestWithParam<ImporterEntry> {};
+INSTANTIATE_TEST_SUITE_P(All, ImporterContractTest, ::testing::ValuesIn(AllImporters()), [](const auto& info) {
+  std::string name(info.param.name);
+  std::erase(name, '-');
+  return name;
+});
+
+TEST_P(ImporterContractTest, IsDescribed) {
+  EXPECT_FALSE(GetParam().summary.empty());
+  EXPECT_FALSE(GetParam().source.empty());
+}
+
+TEST_P(ImporterContractTest, IsFoundByItsNameAndByItsContent) {
+  EXPECT_EQ(FindImporter(GetParam().name, "", "f").name, GetParam().name);
+  EXPECT_EQ(FindImporter("", SampleOf(GetParam().name), "f").name, GetParam().name);
+}
+
+TEST_P(ImporterContractTest, SameContentSameGraphUnderAnyFileName) {
+  const std::string& sample = SampleOf(GetParam().name);
+  const Imported a = GetParam().import(sample, "a");
+  const Imported b = GetParam().import(sample, "folder/b.gz");
+  EXPECT_GT(a.graph.num_ops(), 0U);
+  EXPECT_EQ(GraphText(a.graph), GraphText(b.graph));
+  EXPECT_EQ(a.notes, b.notes);
+}
+
+TEST_P(ImporterContractTest, GraphAndClusterSurviveBeingWrittenAndRead) {
+  const Imported imported = GetParam().import(SampleOf(GetParam().name), "f");
+  std::istringstream graph(GraphText(imported.graph));
+  EXPECT_EQ(GraphText(ReadGraph(graph, "g.json")), GraphText(imported.graph));
+  if (!imported.cluster) return;
+  std::stringstream text;
+  WriteCluster(text, *imported.cluster);
+  const Cluster read = ReadCluster(text, "c.yaml");
+  ASSERT_EQ(read.num_devices(), imported.cluster->num_devices());
+  for (std::size_t i = 0; i < read.num_devices(); ++i) {
+    const DeviceId from = MakeId<DeviceId>(i);
+    EXPECT_EQ(read.device(from).name, imported.cluster->device(from).name);
+    EXPECT_EQ(read.device(from).memory, imported.cluster->device(from).memory);
+    EXPECT_EQ(read.device(from).is_cpu, imported.cluster->device(from).is_cpu);
+    for (std::size_t k = 0; k < read.num_devices(); ++k) {
+      const DeviceId to = MakeId<DeviceId>(k);
+      if (from == to) continue;
+      EXPECT_EQ(read.link(from, to), imported.cluster->link(from, to));
+    }
+  }
+}
+
+// Every prefix, and every byte in turn replaced by one that matters to some format: a graph or one clear line.
+TEST_P(ImporterContractTest, DamagedContentIsAGraphOrOneLine) {
+  const std::string& sample = SampleOf(GetParam().name);
+  const auto try_import = [](const std::string& content) {
+    const std::string refusal = Refusal([&] { GetParam().import(content, "f.x"); });
+    if (refusal == "accepted") return;
+    EXPECT_EQ(refusal.substr(0, 5), "f.x: ") << refusal;
+    EXPECT_EQ(refusal.find('\n'), std::string::npos) << refusal;
+  };
+  for (std::size_t i = 0; i < sample.size(); ++i) {
+    try_import(sample.substr(0, i));
+    for (const char c : {'\n', '-', '9', '"', '[', '\xff', '\0'}) {
+      std::string damaged = sample;
+      damaged[i] = c;
+      try_import(damaged);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -1,0 +1,101 @@
+#ifndef EMPLACE_TESTS_DATASETS_IMPORTERS_SAMPLES_H_
+#define EMPLACE_TESTS_DATASETS_IMPORTERS_SAMPLES_H_
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/check.h"
+#include "sim/file_io.h"
+#include "sim/graph.h"
+#include "sim/units.h"
+
+namespace emplace::testing {
+
+// Input -> Conv2d -> LSTM (two outputs) -> __getitem__(1) -> Add, which reads the convolution too.
+inline const std::string kPipeDreamSample =
+    "node3 -- LSTM(2, 4) -- forward_compute_time=2.253, backward_compute_time=4.5, activation_size=[600.0; 20.0], "
+    "parameter_size=300.000\n"
+    "node1 -- Input0 -- forward_compute_time=635.902, backward_compute_time=0.000, activation_size=1000.0, "
+    "parameter_size=0.000\n"
+    "\tnode1 -- node2\n"
+    "node2 -- Conv2d(3, 8, kernel_size=(3, 3), bias=False) -- forward_compute_time=1.000, backward_compute_time=3.000, "
+    "activation_size=4000.000, parameter_size=800.000\n"
+    "\tnode2 -- node3\n"
+    "\tnode3 -- node4\n"
+    "\tnode4 -- node10\n"
+    "node4 -- __getitem__(1) -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=20.0, "
+    "parameter_size=0.000\n"
+    "node10 -- Add -- forward_compute_time=0.125, backward_compute_time=0.25, activation_size=4000.0, "
+    "parameter_size=0.000 -- stage_id=1\n"
+    "\tnode2 -- node10\n";
+
+// A forward pair and its gradients; one node for the CPU alone; 'MatMul1' sends two sizes.
+inline const std::string kDnnPartitioningSample = R"({"maxSizePerFPGA": 4096.0, "maxFPGAs": 2, "maxCPUs": 1,
+ "nodes": [
+  {"id": 7, "name": "MatMul1", "supportedOnFpga": 1, "cpuLatency": 10.0, "fpgaLatency": 1.5, "isBackwardNode": 0,
+   "colorClass": 3, "size": 1024.0, "layerId": 5},
+  {"id": 9, "name": "^a:b", "supportedOnFpga": false, "cpuLatency": 2, "fpgaLatency": 0.5, "isBackwardNode": false,
+   "size": 0},
+  {"id": 8, "name": "node7grad", "supportedOnFpga": true, "cpuLatency": 20, "fpgaLatency": 3, "isBackwardNode": true,
+   "colorClass": 3, "size": 512}],
+ "edges": [
+  {"sourceId": 7, "destId": 8, "cost": 2.0, "size": 4294967296.0},
+  {"sourceId": 7, "destId": 9, "cost": 0.0, "size": 0.125},
+  {"sourceId": 9, "destId": 8, "cost": 1000.0, "size": 2147483648}]}
+)";
+inline const std::string kExpertSample =
+    R"({"cpus": [{"load": 0.0, "nodes": [9]}], "fpgas": [{"load": -1, "nodes": []}, {"load": -1, "nodes": [7, 8]}]})";
+
+inline const std::string kEmplaceSample = R"({"schema": "emplace.graph", "version": 1, "name": "pair",
+ "ops": [
+  {"name": "a", "kind": "test", "outputs": [2000], "time_us": 4},
+  {"name": "b", "kind": "test", "inputs": ["a:0"], "persistent_bytes": 1000, "time_us": 4}]}
+)";
+
+// `text` with its first `from` replaced. A test that edits what is not there fails.
+inline std::string Edited(std::string text, std::string_view from, std::string_view to) {
+  const std::size_t at = text.find(from);
+  if (at == std::string::npos) {
+    ADD_FAILURE() << "the sample has no " << from;
+    return text;
+  }
+  return text.replace(at, from.size(), to);
+}
+
+// The message of the InputError that `function` throws; "accepted" if it throws none.
+template <typename Function>
+std::string Refusal(Function function) {
+  try {
+    function();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+inline const Op& FindOp(const Graph& graph, std::string_view name) { return graph.op(graph.FindOp(name).value()); }
+
+// What an op reads, as "PRODUCER:INDEX=BYTES".
+inline std::vector<std::string> Inputs(const Graph& graph, std::string_view name) {
+  std::vector<std::string> inputs;
+  for (const TensorId id : graph.inputs(graph.FindOp(name).value())) {
+    const Tensor& tensor = graph.tensor(id);
+    inputs.push_back(std::string(graph.op(tensor.producer).name) + ":" + std::to_string(tensor.output_index) + "=" +
+                     std::to_string(tensor.size.count));
+  }
+  return inputs;
+}
+
+// A folder of the reference data, or "" where there is none.
+inline std::string ReferenceFolder(const std::string& name) {
+  const std::string folder = std::string(EMPLACE_REFERENCE_DATA) + "/" + name;
+  return std::filesystem::is_directory(folder) ? folder : "";
+}
+
+}  // namespace emplace::testing
+
+#endif  // EMPLACE_TESTS_DATASETS_IMPORTERS_SAMPLES_H_

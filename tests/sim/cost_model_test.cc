@@ -11,6 +11,7 @@
 namespace emplace {
 namespace {
 
+using ::emplace::testing::Build;
 using ::emplace::testing::FixedCostModel;
 using ::emplace::testing::MakeCluster;
 using ::emplace::testing::MakeMixedCluster;
@@ -32,12 +33,6 @@ OpSpec Timed(std::string name, std::vector<std::pair<std::string, double>> times
   spec.kind_times = std::move(times);
   spec.colocate_with = std::move(colocate_with);
   return spec;
-}
-
-Graph Build(std::vector<OpSpec> specs) {
-  GraphBuilder builder("g");
-  for (OpSpec& spec : specs) builder.Add(std::move(spec));
-  return builder.Build();
 }
 
 TEST(CostTableTest, AnOpIsAllowedExactlyWhereItHasATime) {

@@ -31,6 +31,12 @@ OpSpec MakeOp(std::string name, double micros, std::vector<std::string> inputs,
   return spec;
 }
 
+Graph Build(std::vector<OpSpec> specs) {
+  GraphBuilder builder("g");
+  for (OpSpec& spec : specs) builder.Add(std::move(spec));
+  return builder.Build();
+}
+
 Graph MakeChain(std::size_t length, double micros, std::int64_t bytes) {
   GraphBuilder builder("chain");
   for (std::size_t i = 0; i < length; ++i) {

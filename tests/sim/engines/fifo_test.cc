@@ -33,16 +33,11 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 namespace emplace {
 namespace {
 
+using ::emplace::testing::Build;
 using ::emplace::testing::MakeCluster;
 using ::emplace::testing::MakeOp;
 using ::emplace::testing::MeasuredCosts;
 using ::testing::ElementsAre;
-
-Graph Build(std::vector<OpSpec> specs) {
-  GraphBuilder builder("g");
-  for (OpSpec& spec : specs) builder.Add(std::move(spec));
-  return builder.Build();
-}
 
 // Start times by op id and the step time, of ops on the devices given by id.
 struct Told {

@@ -1,0 +1,89 @@
+#include "agents/environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "sim/check.h"
+#include "sim/grouping.h"
+#include "sim/simulator.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::MakeCluster;
+using ::emplace::testing::MakeMixedCluster;
+using ::emplace::testing::MeasuredCosts;
+using ::testing::ElementsAre;
+
+TEST(EnvironmentTest, TheAnswerDoesNotDependOnTheNumberOfThreads) {
+  Rng rng(91);
+  const Graph graph = testing::RandomDag(rng, {.num_ops = 100, .memory = true});
+  const Cluster cluster = MakeCluster(3);
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  const Simulator simulator(graph, cluster, costs);
+  std::vector<Placement> batch;
+  for (int i = 0; i < 17; ++i) batch.push_back(testing::RandomPlacement(rng, graph, cluster, costs));
+  std::vector<std::vector<double>> rewards;
+  for (const std::size_t threads : {1, 2, 5}) {
+    Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator, {}, threads);
+    std::vector<double> told;
+    for (const Outcome& outcome : env.Evaluate(batch)) told.push_back(outcome.reward);
+    EXPECT_EQ(env.evaluations(), 17U);
+    rewards.push_back(told);
+  }
+  EXPECT_EQ(rewards[0], rewards[1]);
+  EXPECT_EQ(rewards[0], rewards[2]);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    EXPECT_EQ(rewards[0][i], -simulator.Run(batch[i]).step_time_micros * 1e-6);
+  }
+}
+
+TEST(EnvironmentTest, ObservesTimesMemoryAndWhereGroupsMayGo) {
+  GraphBuilder builder("g");
+  OpSpec a = testing::MakeOp("a", 0, {}, {100, 20});
+  a.time_micros = std::nullopt;
+  a.kind_times = {{"test-cpu", 9}};
+  a.temp = Bytes{7};
+  a.persistent = Bytes{5};
+  builder.Add(a);
+  builder.Add(testing::MakeOp("b", 3, {"a"}));
+  const Graph graph = builder.Build();
+  const Cluster cluster = MakeMixedCluster(2);
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  const Simulator simulator(graph, cluster, costs);
+  const Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+  const Observation& seen = env.observation();
+  EXPECT_TRUE(seen.Allowed(0, 0));
+  EXPECT_FALSE(seen.Allowed(0, 1));
+  EXPECT_EQ(seen.TimeMicros(0, 0), 9);
+  EXPECT_TRUE(std::isnan(seen.TimeMicros(0, 2)));
+  EXPECT_EQ(seen.persistent[0], Bytes{5});
+  EXPECT_EQ(seen.temp[0], Bytes{7});
+  EXPECT_EQ(seen.output[0], Bytes{120});
+  EXPECT_THAT(seen.accelerators, ElementsAre(MakeId<DeviceId>(1), MakeId<DeviceId>(2)));
+  EXPECT_EQ(Index(seen.Fastest(0, seen.accelerators)), 0U);  // allowed on the CPU only
+  EXPECT_EQ(Index(seen.Fastest(1, seen.accelerators)), 1U);
+}
+
+TEST(EnvironmentTest, AClusterWithoutALinkBetweenTwoDevicesIsRefused) {
+  const Graph graph = testing::MakeChain(2, 1, 4);
+  const Cluster cluster = MakeCluster(2, {});
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  const Simulator simulator(graph, cluster, costs);
+  try {
+    const Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "cluster test has no link from gpu:0 to gpu:1 (agents place on all devices: add the link, or keep fewer "
+        "devices with --devices)");
+  }
+}
+
+}  // namespace
+}  // namespace emplace

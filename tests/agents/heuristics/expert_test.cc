@@ -1,0 +1,57 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "sim/check.h"
+#include "tests/testing/graphs.h"
+#include "tests/testing/searches.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::Build;
+using ::emplace::testing::MakeChain;
+using ::emplace::testing::MakeCluster;
+using ::emplace::testing::MakeMixedCluster;
+using ::emplace::testing::MakeOp;
+using ::emplace::testing::PlacedBy;
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+OpSpec OfLayer(const char* name, const char* layer, std::vector<std::string> inputs = {}, const char* kind = "matmul") {
+  OpSpec spec = MakeOp(name, 1, std::move(inputs));
+  spec.layer = layer;
+  spec.kind = kind;
+  return spec;
+}
+
+TEST(ExpertTest, RecurrentLayersAreSpreadOverTheAccelerators) {
+  // Two accelerators, three layers: layer 2 is on the first again. The embedding goes with layer 0, the attention and
+  // the loss with the last (2), what has no layer with what it feeds.
+  const Graph graph =
+      Build({OfLayer("a_input", "", {}, "input"), OfLayer("b_table", "embedding", {"a_input"}),
+             OfLayer("c", "encoder/lstm0", {"b_table"}), OfLayer("d", "encoder/lstm1", {"c"}),
+             OfLayer("e", "decoder/lstm2", {"d"}), OfLayer("f", "attention", {"e"}), OfLayer("g", "loss", {"f"})});
+  EXPECT_THAT(PlacedBy("expert", graph, MakeMixedCluster(2)), ElementsAre(1, 1, 1, 2, 1, 1, 1));
+}
+
+TEST(ExpertTest, ConvolutionalNetworksStayOnOneAccelerator) {
+  const Graph graph =
+      Build({OfLayer("a", "block1", {}, "conv2d"), OfLayer("b", "block2", {"a"}), OfLayer("c", "block3", {"b"})});
+  EXPECT_THAT(PlacedBy("expert", graph, MakeMixedCluster(2)), Each(1));
+}
+
+TEST(ExpertTest, OtherLayeredModelsAreCutIntoBlocksOfLayers) {
+  const Graph graph = Build({OfLayer("a", "block1"), OfLayer("b", "block1", {"a"}), OfLayer("c", "block2", {"b"}),
+                             OfLayer("d", "block3", {"c"}), OfLayer("e", "block4", {"d"})});
+  EXPECT_THAT(PlacedBy("expert", graph, MakeCluster(2)), ElementsAre(0, 0, 0, 1, 1));
+}
+
+TEST(ExpertTest, GraphsWithoutLayersAreCutIntoBlocksOfEqualTime) {
+  EXPECT_THAT(PlacedBy("expert", MakeChain(4, 1, 4), MakeCluster(2)), ElementsAre(0, 0, 1, 1));
+}
+
+}  // namespace
+}  // namespace emplace

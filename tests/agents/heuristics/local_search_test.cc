@@ -1,0 +1,58 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "sim/check.h"
+#include "sim/simulator.h"
+#include "tests/testing/graphs.h"
+#include "tests/testing/searches.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::Build;
+using ::emplace::testing::MakeCluster;
+using ::emplace::testing::MakeOp;
+using ::emplace::testing::PlacedBy;
+
+TEST(LocalSearchTest, EndsWhereNoMoveOfOneGroupHelps) {
+  Rng rng(9);
+  for (int i = 0; i < 10; ++i) {
+    const Graph graph = testing::RandomDag(rng, {.num_ops = 12});
+    const Cluster cluster = MakeCluster(3);
+    const TrialResult result = RunTrial(testing::MakeTrial(graph, cluster, "local_search"));
+    ASSERT_LT(result.evaluations, 5000U);  // it stopped by itself
+    const Simulator simulator(graph, cluster, testing::MeasuredCosts(graph, cluster));
+    for (std::size_t op = 0; op < graph.num_ops(); ++op) {
+      for (std::size_t d = 0; d < 3; ++d) {
+        Placement moved = *result.best;
+        moved[MakeId<OpId>(op)] = MakeId<DeviceId>(d);
+        ASSERT_GE(simulator.Run(moved).step_time_micros, result.best_result.step_time_micros);
+      }
+    }
+  }
+}
+
+TEST(LocalSearchTest, FindsTheOptimumOfIndependentOps) {
+  // 4, 3, 3 and 2 us on two devices: 6 us each, and single moves lead there from 12 us on one.
+  const Graph graph = Build({MakeOp("a", 4), MakeOp("b", 3), MakeOp("c", 3), MakeOp("d", 2)});
+  const TrialResult result = RunTrial(testing::MakeTrial(graph, MakeCluster(2), "local_search"));
+  EXPECT_EQ(testing::FastestOfAll(graph, MakeCluster(2)), 6);
+  EXPECT_EQ(result.best_result.step_time_micros, 6);
+}
+
+TEST(LocalSearchTest, FindsAPlacementThatFitsWhereTheStartDoesNot) {
+  // Two ops of 80 bytes on devices of 100: the start, both on one, is over.
+  OpSpec a = MakeOp("a", 1);
+  a.persistent = Bytes{80};
+  OpSpec b = a;
+  b.name = "b";
+  const Cluster cluster =
+      MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 0, Bytes{100});
+  EXPECT_EQ(PlacedBy("local_search", Build({a, b}), cluster).size(), 2U);
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,41 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "sim/check.h"
+#include "tests/testing/graphs.h"
+#include "tests/testing/searches.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::MakeChain;
+using ::emplace::testing::MakeCluster;
+using ::emplace::testing::MakeMixedCluster;
+using ::testing::Each;
+
+TEST(RandomWalkTest, EachEpisodeEvaluatesOnePlacementPerGroup) {
+  // One for the start, then 3 episodes of 10 groups.
+  TrialSpec spec = testing::MakeTrial(MakeChain(10, 1, 4), MakeCluster(2), "random_walk", {{"episodes", "3"}});
+  EXPECT_EQ(RunTrial(spec).evaluations, 31U);
+}
+
+TEST(RandomWalkTest, StartsWithEverythingOnTheFirstAccelerator) {
+  TrialSpec spec = testing::MakeTrial(MakeChain(10, 1, 4), MakeMixedCluster(2), "random_walk");
+  spec.evaluations = 1;
+  EXPECT_THAT(RunTrial(spec).best->devices(), Each(MakeId<DeviceId>(1)));
+}
+
+TEST(RandomWalkTest, FindsTheOptimumOfATinyGraph) {
+  Rng rng(8);
+  for (int i = 0; i < 5; ++i) {
+    const Graph graph = testing::RandomDag(rng, {.num_ops = 5});
+    TrialSpec spec = testing::MakeTrial(graph, MakeCluster(2), "random_walk", {{"episodes", "200"}});
+    EXPECT_EQ(RunTrial(spec).best_result.step_time_micros, testing::FastestOfAll(graph, MakeCluster(2)));
+  }
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,158 @@
+// What every agent must do: the contract of agents/agent.h.
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "agents/agent.h"
+#include "sim/check.h"
+#include "sim/grouping.h"
+#include "sim/simulator.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::size_t kRounds = 12;
+
+// A problem with an environment around it.
+struct World {
+  World(Graph g, Cluster c)
+      : graph(std::move(g)),
+        cluster(std::move(c)),
+        costs(testing::MeasuredCosts(graph, cluster)),
+        simulator(graph, cluster, costs),
+        env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator) {}
+  Graph graph;
+  Cluster cluster;
+  CostTable costs;
+  Simulator simulator;
+  Environment env;
+};
+
+Graph SomeGraph(std::uint64_t seed, std::size_t num_ops = 30, bool kinds_differ = true) {
+  Rng rng(seed);
+  return testing::RandomDag(rng, {.num_ops = num_ops, .kinds_differ = kinds_differ, .memory = true});
+}
+
+// Proposes, checks, evaluates and observes; appends what was proposed.
+void Rounds(Agent& agent, World& world, Rng& rng, std::size_t rounds, std::vector<Placement>* proposed) {
+  for (std::size_t i = 0; i < rounds && !agent.Finished(); ++i) {
+    const std::vector<Placement> batch = agent.Propose(world.env, Mode::kExplore, rng);
+    ASSERT_FALSE(batch.empty());
+    for (const Placement& groups : batch) {
+      ASSERT_EQ(groups.num_ops(), world.env.observation().num_groups());
+      CheckPlacement(world.env.grouping().Expand(groups), world.graph, world.cluster, world.costs);
+    }
+    agent.Observe(world.env, batch, world.env.Evaluate(batch));
+    proposed->insert(proposed->end(), batch.begin(), batch.end());
+  }
+}
+
+class AgentContractTest : public ::testing::TestWithParam<AgentEntry> {
+ protected:
+  static std::unique_ptr<Agent> Make() { return MakeAgent(GetParam().name, {}, {.evaluations = 200}); }
+  static std::vector<Placement> Proposals(World& world, std::uint64_t seed) {
+    const auto agent = Make();
+    Rng rng(seed);
+    std::vector<Placement> proposed;
+    Rounds(*agent, world, rng, kRounds, &proposed);
+    return proposed;
+  }
+};
+
+TEST_P(AgentContractTest, PlacementsFitGraphAndCluster) {
+  World world(SomeGraph(101), testing::MakeMixedCluster(3));
+  EXPECT_FALSE(Proposals(world, 1).empty());
+}
+
+TEST_P(AgentContractTest, TheSameSeedGivesTheSameProposals) {
+  World world(SomeGraph(102), testing::MakeMixedCluster(2));
+  World again(SomeGraph(102), testing::MakeMixedCluster(2));
+  EXPECT_EQ(Proposals(world, 7), Proposals(again, 7));
+}
+
+TEST_P(AgentContractTest, SavedAndLoadedItGoesOnAsIfNeverStopped) {
+  World world(SomeGraph(103), testing::MakeMixedCluster(2));
+  const std::vector<Placement> uninterrupted = Proposals(world, 3);
+  for (const std::size_t stop : {std::size_t{0}, std::size_t{1}, kRounds / 2}) {
+    const auto first = Make();
+    Rng rng(3);
+    std::vector<Placement> proposed;
+    Rounds(*first, world, rng, stop, &proposed);
+    std::stringstream saved;
+    first->Save(saved);
+    const auto second = Make();
+    second->Load(saved);
+    Rounds(*second, world, rng, kRounds - stop, &proposed);
+    EXPECT_EQ(proposed, uninterrupted) << "stopped after " << stop;
+  }
+}
+
+TEST_P(AgentContractTest, SurvivesAProblemWhereNothingFits) {
+  World world(SomeGraph(104), testing::MakeMixedCluster(2, Bytes{1}));
+  EXPECT_FALSE(Proposals(world, 1).empty());
+}
+
+TEST_P(AgentContractTest, WorksWithOneCpuOfEverything) {
+  World world(testing::MakeChain(1, 1, 4), testing::MakeMixedCluster(0));
+  EXPECT_FALSE(Proposals(world, 1).empty());
+}
+
+TEST_P(AgentContractTest, WorksWithAnEmptyGraph) {
+  World world(Graph(), testing::MakeMixedCluster(2));
+  EXPECT_FALSE(Proposals(world, 1).empty());
+}
+
+TEST_P(AgentContractTest, WorksWhereGroupsMayGoToOneDeviceOnly) {
+  GraphBuilder builder("g");
+  for (const char* const name : {"a", "b", "c"}) {
+    OpSpec spec = testing::MakeOp(name, 0);
+    spec.time_micros = std::nullopt;
+    spec.kind_times = {{"test-cpu", 1}};
+    builder.Add(spec);
+  }
+  World world(builder.Build(), testing::MakeMixedCluster(2));
+  for (const Placement& placement : Proposals(world, 1)) EXPECT_EQ(placement, Placement(3));
+}
+
+TEST_P(AgentContractTest, AnUnknownOptionIsRefused) {
+  EXPECT_THROW(MakeAgent(GetParam().name, {{"no_such_option", "1"}}, {}), InputError);
+}
+
+TEST_P(AgentContractTest, AnotherAgentsDataIsRefused) {
+  std::stringstream saved("nonsense 1 2 3");
+  EXPECT_THROW(Make()->Load(saved), InputError);
+}
+
+TEST_P(AgentContractTest, ItsRowIsComplete) {
+  EXPECT_FALSE(GetParam().summary.empty());
+  EXPECT_FALSE(GetParam().source.empty());
+  EXPECT_GT(GetParam().default_evaluations, 0U);
+  EXPECT_NO_THROW(FindGrouper(GetParam().grouping));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AgentContractTest, ::testing::ValuesIn(AllAgents()),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+TEST(AgentRegistryTest, HoldsEveryHeuristicOfTheContract) {
+  for (const char* const name :
+       {"single_device", "cpu_only", "expert", "random", "round_robin", "blocks", "metis", "scotch", "m_topo", "m_etf",
+        "m_sct", "heft", "local_search", "annealing", "random_walk"}) {
+    EXPECT_EQ(FindAgent(name).name, name);
+  }
+}
+
+TEST(AgentRegistryTest, AnUnknownNameIsRefusedWithTheKnownOnes) {
+  try {
+    FindAgent("oracle");
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_EQ(std::string(error.what()).substr(0, 40), "unknown agent \"oracle\" (single_device, cpu");
+  }
+}
+
+}  // namespace
+}  // namespace emplace

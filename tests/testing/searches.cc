@@ -1,0 +1,59 @@
+#include "tests/testing/searches.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/simulator.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace::testing {
+
+TrialSpec MakeTrial(const Graph& graph, const Cluster& cluster, const std::string& agent, const OptionMap& options) {
+  return {.graph = graph,
+          .cluster = cluster,
+          .costs = MeasuredCosts(graph, cluster),
+          .engine = "fifo",
+          .agent = agent,
+          .agent_options = options,
+          .grouping = "identity",
+          .checkpoint = ""};
+}
+
+std::vector<std::size_t> PlacedBy(const std::string& agent, const Graph& graph, const Cluster& cluster,
+                                  const OptionMap& options) {
+  const TrialResult result = RunTrial(MakeTrial(graph, cluster, agent, options));
+  std::vector<std::size_t> devices;
+  if (!result.best) return devices;
+  for (const DeviceId device : result.best->devices()) devices.push_back(Index(device));
+  return devices;
+}
+
+double FastestOfAll(const Graph& graph, const Cluster& cluster) {
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  const Simulator simulator(graph, cluster, costs);
+  double fastest = std::numeric_limits<double>::infinity();
+  Placement placement(graph.num_ops());
+  while (true) {
+    bool allowed = true;
+    for (std::size_t op = 0; op < graph.num_ops(); ++op) {
+      const OpId id = MakeId<OpId>(op);
+      allowed = allowed && costs.Allowed(id, placement[id]) && placement[id] == placement[graph.colocation_class(id)];
+    }
+    if (allowed) {
+      const StepResult result = simulator.Run(placement);
+      if (result.fits_memory) fastest = std::min(fastest, result.step_time_micros);
+    }
+    std::size_t op = 0;
+    for (; op < graph.num_ops(); ++op) {
+      DeviceId& device = placement[MakeId<OpId>(op)];
+      if (Index(device) + 1 < cluster.num_devices()) {
+        device = MakeId<DeviceId>(Index(device) + 1);
+        break;
+      }
+      device = MakeId<DeviceId>(0);
+    }
+    if (op == graph.num_ops()) return fastest;
+  }
+}
+
+}  // namespace emplace::testing

@@ -1,0 +1,27 @@
+#ifndef EMPLACE_TESTS_TESTING_SEARCHES_H_
+#define EMPLACE_TESTS_TESTING_SEARCHES_H_
+
+#include <string>
+#include <vector>
+
+#include "experiments/trial.h"
+#include "sim/cluster.h"
+#include "sim/graph.h"
+#include "sim/options.h"
+
+namespace emplace::testing {
+
+// A search with the graph's own times.
+TrialSpec MakeTrial(const Graph& graph, const Cluster& cluster, const std::string& agent,
+                    const OptionMap& options = {});
+
+// The devices that the agent's best placement gives to ops 0, 1, ...; empty if nothing fits.
+std::vector<std::size_t> PlacedBy(const std::string& agent, const Graph& graph, const Cluster& cluster,
+                                  const OptionMap& options = {});
+
+// The step time of the fastest placement that fits, of all there are, in µs. Cost: devices to the power of ops.
+double FastestOfAll(const Graph& graph, const Cluster& cluster);
+
+}  // namespace emplace::testing
+
+#endif  // EMPLACE_TESTS_TESTING_SEARCHES_H_

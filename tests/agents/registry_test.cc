@@ -150,7 +150,7 @@ TEST(AgentRegistryTest, AnUnknownNameIsRefusedWithTheKnownOnes) {
     FindAgent("oracle");
     FAIL() << "accepted";
   } catch (const InputError& error) {
-    EXPECT_EQ(std::string(error.what()).substr(0, 40), "unknown agent \"oracle\" (single_device, cpu");
+    EXPECT_EQ(std::string(error.what()).find("unknown agent \"oracle\" (single_device, cpu_only, "), 0U);
   }
 }
 

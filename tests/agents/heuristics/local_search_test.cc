@@ -36,11 +36,13 @@ TEST(LocalSearchTest, EndsWhereNoMoveOfOneGroupHelps) {
 }
 
 TEST(LocalSearchTest, FindsTheOptimumOfIndependentOps) {
-  // 4, 3, 3 and 2 us on two devices: 6 us each, and single moves lead there from 12 us on one.
-  const Graph graph = Build({MakeOp("a", 4), MakeOp("b", 3), MakeOp("c", 3), MakeOp("d", 2)});
-  const TrialResult result = RunTrial(testing::MakeTrial(graph, MakeCluster(2), "local_search"));
-  EXPECT_EQ(testing::FastestOfAll(graph, MakeCluster(2)), 6);
-  EXPECT_EQ(result.best_result.step_time_micros, 6);
+  // Six ops of 1 us on three devices: 2 us each, and single moves lead there from 6 us on one.
+  std::vector<OpSpec> specs;
+  for (const char* const name : {"a", "b", "c", "d", "e", "f"}) specs.push_back(MakeOp(name, 1));
+  const Graph graph = Build(specs);
+  const TrialResult result = RunTrial(testing::MakeTrial(graph, MakeCluster(3), "local_search"));
+  EXPECT_EQ(testing::FastestOfAll(graph, MakeCluster(3)), 2);
+  EXPECT_EQ(result.best_result.step_time_micros, 2);
 }
 
 TEST(LocalSearchTest, FindsAPlacementThatFitsWhereTheStartDoesNot) {

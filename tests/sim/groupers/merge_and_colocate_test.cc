@@ -31,16 +31,19 @@ TEST(MergeAndColocateTest, TheGroupWithTheFewestOutputBytesGoesToItsSuccessor) {
 }
 
 TEST(MergeAndColocateTest, AMergeThatWouldCloseACycleIsPassedOver) {
-  // s -5-> x, s -9-> y, x -100-> y, y -100-> z, z -100-> nobody. s sends the fewest bytes (14) but z: z has no output
-  // reader (0) and goes to y first. Then s: its heaviest neighbour is y (9), but s -> x -> y is another path; so it
-  // goes to x.
-  GraphBuilder builder("g");
-  builder.Add(testing::MakeOp("s", 1, {}, {5, 9}));
-  builder.Add(testing::MakeOp("x", 1, {"s:0"}, {100}));
-  builder.Add(testing::MakeOp("y", 1, {"s:1", "x"}, {100}));
-  builder.Add(testing::MakeOp("z", 1, {"y"}));
-  const Graph graph = builder.Build();
-  EXPECT_EQ(GroupsOf(graph, 2), (std::vector<std::size_t>{0, 0, 1, 1}));
+  // s -5-> x, s -9-> y, x -100-> y, y -100-> z. z sends nothing, but only a CPU can hold it, and only a GPU the others:
+  // z stays, and so does y, whose one successor is z. s comes next: its heaviest neighbour is y (9), but
+  // s -> x -> y is another path, so it goes to x.
+  const auto op = [](const char* name, const char* kind, std::vector<std::string> inputs,
+                     std::vector<std::int64_t> bytes) {
+    OpSpec spec = testing::MakeOp(name, 0, std::move(inputs), std::move(bytes));
+    spec.time_micros = std::nullopt;
+    spec.kind_times = {{kind, 1}};
+    return spec;
+  };
+  const Graph graph = testing::Build({op("s", "gpu", {}, {5, 9}), op("x", "gpu", {"s:0"}, {100}),
+                                      op("y", "gpu", {"s:1", "x"}, {100}), op("z", "cpu", {"y"}, {})});
+  EXPECT_EQ(GroupsOf(graph, 3), (std::vector<std::size_t>{0, 0, 1, 2}));
 }
 
 TEST(MergeAndColocateTest, OpsWithoutEdgesAreMergedToo) {

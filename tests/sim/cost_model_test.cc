@@ -76,6 +76,18 @@ TEST(CostTableTest, TimesThatCouldOverflowAreRefused) {
             "all times and transfers together are longer than 4e15 us (about 126 years)");
 }
 
+// A matrix product of 2^79 FLOP is a valid graph, and the roofline's time for it beyond any bound: bad input, no bug.
+TEST(CostTableTest, OneTimeThatOverflowsIsRefusedToo) {
+  const testing::FixedCostModel endless(1e30);
+  const Graph graph = Build({Timed("a", {})});
+  try {
+    const CostTable costs(graph, MakeCluster(1), endless);
+    FAIL() << "a time of 1e30 us was taken";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "all times and transfers together are longer than 4e15 us (about 126 years)");
+  }
+}
+
 TEST(CostTableTest, InputsAndVariablesAreFreeUnderEveryModel) {
   class NoTimes : public CostModel {
     std::optional<double> OpMicros(const Graph&, OpId, const Cluster&, std::string_view) const override {

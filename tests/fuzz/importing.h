@@ -1,0 +1,43 @@
+#ifndef EMPLACE_TESTS_FUZZ_IMPORTING_H_
+#define EMPLACE_TESTS_FUZZ_IMPORTING_H_
+
+#include <string>
+
+#include "datasets/importer.h"
+#include "sim/cluster_yaml.h"
+#include "sim/graph_json.h"
+#include "tests/fuzz/round_trip.h"
+
+namespace emplace::fuzz {
+
+// Our reader takes what `write` writes, and writes the same again.
+template <typename Object, typename Read, typename Write>
+void CheckOwnFile(const Object& object, Read read, Write write) {
+  std::ostringstream first;
+  write(first, object);
+  std::istringstream in(first.str());
+  std::ostringstream second;
+  try {
+    write(second, read(in, "FILE"));
+  } catch (const InputError& error) {
+    Expect(false, error.what(), first.str());
+  }
+  Expect(first.str() == second.str(), "what was written is written otherwise", first.str());
+}
+
+// `text` is refused with InputError, or the graph and the cluster that it holds can be written and read.
+inline void CheckImporter(const char* format, const std::string& text) {
+  const ImporterEntry& importer = FindImporter(format, text, "FILE");
+  importer.detect(text);
+  try {
+    const Imported imported = importer.import(text, "FILE");
+    CheckOwnFile(imported.graph, ReadGraph, WriteGraph);
+    if (imported.cluster) CheckOwnFile(*imported.cluster, ReadCluster, WriteCluster);
+  } catch (const InputError& error) {
+    CheckMessage(error, "FILE");
+  }
+}
+
+}  // namespace emplace::fuzz
+
+#endif  // EMPLACE_TESTS_FUZZ_IMPORTING_H_

@@ -124,7 +124,7 @@ void PrintSummary(const Graph& graph, const Summary& s) {
   print("kind", s.kinds);
 }
 
-// The first ops that have no time on any device of the cluster, and how many there are.
+// How many ops have no time on any device of the cluster; *first names one.
 std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, const CostModels& models,
                                 std::string* first) {
   std::size_t count = 0;
@@ -147,7 +147,8 @@ void PrintBounds(const ProblemOptions& problem, const Graph& graph) {
   const CostModels models = LoadCostModels(problem);
   std::cout << fmt::format("\non {} ({} devices)\n", cluster.name(), cluster.num_devices());
   std::string first;
-  const std::size_t untimed = CountOpsWithoutTime(graph, cluster, models, &first);
+  const std::size_t untimed =
+      Naming(problem.graph, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
   std::cout << fmt::format("ops without time   {}{}\n", untimed, untimed > 0 ? " (the first: " + first + ")" : "");
   if (untimed > 0) {
     std::cout << fmt::format("no bounds          {}\n", models.model->HowToGiveATime());

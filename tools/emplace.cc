@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <new>
@@ -83,4 +84,11 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace emplace::tools
 
-int main(int argc, char** argv) { return emplace::tools::Main(argc, argv); }
+int main(int argc, char** argv) {
+  // What escapes from a thread of a search ends here.
+  std::set_terminate([] {
+    std::fputs("emplace: internal error: an exception that nobody caught (please report this)\n", stderr);
+    std::_Exit(emplace::tools::kBug);
+  });
+  return emplace::tools::Main(argc, argv);
+}

@@ -55,7 +55,8 @@ class FileIoTest : public ::testing::Test {
 // Longer than any buffer, and not too regular.
 std::string LongText() {
   std::string text;
-  for (int i = 0; i < 60'000; ++i) text += std::to_string(i * i % 977) + "\n";
+  for (int i = 0; i < 60'000; ++i)
+    text += std::to_string(static_cast<unsigned>(i) * static_cast<unsigned>(i) % 977) + "\n";
   return text;
 }
 

@@ -39,13 +39,15 @@ inline constexpr std::string_view kDnnPartitioningCpuKind = "dnnp-cpu";
 inline constexpr std::string_view kDnnPartitioningAcceleratorKind = "dnnp-accelerator";
 
 // The file of a human expert's split that belongs to an input file: human-experts/STEM_expert.json in the folder two
-// above the input's or in the input's own, or STEM_expert.json beside it. "" if there is none.
+// above the input's or in the input's own, or STEM_expert.json beside it. For X_training, that of X_inference where
+// there is none. "" if there is none at all.
 std::string FindExpertFile(const std::string& input_file);
 
 // A human expert's split as a placement: {"fpgas": [{"nodes": [ID, ...]}, ...], "cpus": [...]}, the i-th list for the
-// i-th accelerator, or CPU. `graph` and `cluster` are of ImportDnnPartitioning (the graph may have been written and
-// read since). Throws InputError, its place starting with `file`, if the file is no split of exactly this graph's nodes
-// onto this cluster, or the placement fails CheckPlacement.
+// i-th accelerator, or CPU. A node that is on no list goes with the nodes of its colour class: so a split for inference
+// serves training too, as the project's README has it. `graph` and `cluster` are of ImportDnnPartitioning (the graph
+// may have been written and read since). Throws InputError, its place starting with `file`, if the file is no split of
+// this graph's nodes onto this cluster, or the placement fails CheckPlacement.
 Placement ImportExpertPlacement(const std::string& content, const std::string& file, const Graph& graph,
                                 const Cluster& cluster);
 

@@ -80,11 +80,17 @@ Placement ReadExpert(const std::string& content, const Graph& graph, const Clust
   ReadSplit(fields.Get("fpgas", "a list with one split for each accelerator"), accelerators, ops, &placed);
   if (const auto splits = fields.Find("cpus")) ReadSplit(*splits, cpus, ops, &placed);
 
+  std::vector<std::optional<DeviceId>> of_class(graph.num_ops());
+  for (const auto& [id, op] : ops) {
+    if (placed[Index(op)]) of_class[Index(graph.colocation_class(op))] = placed[Index(op)];
+  }
   Placement placement(graph.num_ops());
   for (const auto& [id, op] : ops) {
+    if (!placed[Index(op)]) placed[Index(op)] = of_class[Index(graph.colocation_class(op))];
     if (!placed[Index(op)]) {
       throw InputError(
-          "", fmt::format("node {} ({}) is on no device (every node of the graph)", id, Quoted(graph.op(op).name)));
+          "", fmt::format("node {} ({}) is on no device (every node of the graph, or one of its colour class)", id,
+                          Quoted(graph.op(op).name)));
     }
     placement[op] = *placed[Index(op)];
   }
@@ -102,12 +108,18 @@ std::string FindExpertFile(const std::string& input_file) {
     if (stem.ends_with(ending)) stem.resize(stem.size() - ending.size());
   }
   if (input_file == "-" || stem.empty()) return "";
+  std::vector<std::string> names = {stem + "_expert.json"};
+  constexpr std::string_view kTraining = "_training";
+  if (stem.ends_with(kTraining)) {
+    names.push_back(stem.substr(0, stem.size() - kTraining.size()) + "_inference_expert.json");
+  }
   const fs::path folder = input.parent_path();
-  const std::string name = stem + "_expert.json";
   const fs::path above = (folder.empty() ? fs::path(".") : folder) / ".." / "..";
-  for (const fs::path& candidate : {above / "human-experts" / name, folder / "human-experts" / name, folder / name}) {
-    std::error_code ignored;
-    if (fs::is_regular_file(candidate, ignored)) return candidate.string();
+  for (const std::string& name : names) {
+    for (const fs::path& candidate : {above / "human-experts" / name, folder / "human-experts" / name, folder / name}) {
+      std::error_code ignored;
+      if (fs::is_regular_file(candidate, ignored)) return candidate.string();
+    }
   }
   return "";
 }

@@ -6,7 +6,6 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -25,9 +24,8 @@ namespace {
 constexpr std::string_view kBlanks = " \t\r";
 constexpr std::string_view kSeparator = " -- ";
 constexpr std::size_t kMaxNameLength = 200;
-constexpr std::size_t kMaxListLength = 64;  // each reader of a node reads the whole list
 constexpr double kMaxMillis = 1e9;
-constexpr double kMaxBytes = 4e18;
+constexpr double kMaxBytes = 1e18;
 
 // A node line. The views are into the content.
 struct Node {
@@ -36,7 +34,7 @@ struct Node {
   std::string kind;
   double forward_micros = 0;
   double backward_micros = 0;
-  std::vector<Bytes> activations;
+  Bytes activation;
   Bytes parameters;
   bool has_stage = false;
   std::size_t line = 0;
@@ -101,18 +99,18 @@ Bytes Size(std::string_view text, std::string_view key, std::size_t line) {
   return {RoundToInteger(Number(text, "", kMaxBytes, key, line))};
 }
 
-// A size, or a list "[a; b]" of them.
-std::vector<Bytes> Sizes(std::string_view text, std::string_view key, std::size_t line) {
-  if (!text.starts_with('[')) return {Size(text, key, line)};
+// A size, or the sum of a list "[a; b]".
+Bytes SumOfSizes(std::string_view text, std::string_view key, std::size_t line) {
+  if (!text.starts_with('[')) return Size(text, key, line);
   if (!text.ends_with(']')) Refuse(line, fmt::format("{}: {} is no list ([a; b])", key, Quoted(text)));
-  std::vector<Bytes> sizes;
+  Bytes sum;
   for (const std::string_view part : Split(text.substr(1, text.size() - 2), ";")) {
-    if (sizes.size() == kMaxListLength) {
-      Refuse(line, fmt::format("{}: the list is too long (1 to {} sizes)", key, kMaxListLength));
+    sum += Size(part, key, line);
+    if (static_cast<double>(sum.count) > kMaxBytes) {
+      Refuse(line, fmt::format("{}: the sum is out of range (0 to {})", key, NumberText(kMaxBytes)));
     }
-    sizes.push_back(Size(part, key, line));
   }
-  return sizes;
+  return sum;
 }
 
 void ReadMeasurements(std::string_view text, std::size_t line, Node* node) {
@@ -132,7 +130,7 @@ void ReadMeasurements(std::string_view text, std::size_t line, Node* node) {
     if (std::exchange(seen[index], true)) Refuse(line, fmt::format("{}: is there twice (once)", key));
     if (index == 0) node->forward_micros = Number(value, "e3", kMaxMillis, key, line);
     if (index == 1) node->backward_micros = Number(value, "e3", kMaxMillis, key, line);
-    if (index == 2) node->activations = Sizes(value, key, line);
+    if (index == 2) node->activation = SumOfSizes(value, key, line);
     if (index == 3) node->parameters = Size(value, key, line);
   }
   for (std::size_t i = 0; i < kKeys.size(); ++i) {
@@ -232,27 +230,8 @@ Layers ReadLayers(std::string_view content) {
   return layers;
 }
 
-// Which outputs of `producer` a node reads: the k-th for "__getitem__(k)" of a list, -1 its last; else all of them.
-std::pair<std::size_t, std::size_t> OutputsRead(const Node& producer, const Node& reader) {
-  constexpr std::string_view kCall = "__getitem__(";
-  const std::size_t count = producer.activations.size();
-  if (count > 1 && reader.description.starts_with(kCall) && reader.description.ends_with(')')) {
-    std::string_view digits = reader.description.substr(kCall.size());
-    digits.remove_suffix(1);
-    std::int64_t index = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
-    if (index < 0) index += static_cast<std::int64_t>(count);
-    if (error == std::errc() && end == digits.data() + digits.size() && index >= 0 &&
-        index < static_cast<std::int64_t>(count)) {
-      return {static_cast<std::size_t>(index), static_cast<std::size_t>(index) + 1};
-    }
-  }
-  return {0, count};
-}
-
 std::string ForwardName(const Node& node) { return std::string(node.name) + "/forward"; }
 std::string BackwardName(const Node& node) { return std::string(node.name) + "/backward"; }
-std::string OutputName(const std::string& op, std::size_t index) { return op + ":" + std::to_string(index); }
 
 // An op of a node, without its tensors.
 OpSpec MakeOp(const Node& node, Pass pass) {
@@ -287,18 +266,13 @@ Graph MakeGraph(const Layers& layers) {
     const Node& node = layers.nodes[i];
     forward[i] = MakeOp(node, Pass::kForward);
     backward[i] = MakeOp(node, Pass::kBackward);
-    for (std::size_t k = 0; k < node.activations.size(); ++k) {
-      forward[i].outputs.push_back(MakeOutput(node.activations[k]));
-      backward[i].inputs.push_back(OutputName(forward[i].name, k));
-    }
+    forward[i].outputs.push_back(MakeOutput(node.activation));
+    backward[i].inputs.push_back(forward[i].name);
   }
   for (const auto& [producer, reader] : layers.edges) {
-    const auto [begin, end] = OutputsRead(layers.nodes[producer], layers.nodes[reader]);
-    for (std::size_t k = begin; k < end; ++k) {
-      forward[reader].inputs.push_back(OutputName(forward[producer].name, k));
-      backward[producer].inputs.push_back(OutputName(backward[reader].name, backward[reader].outputs.size()));
-      backward[reader].outputs.push_back(MakeOutput(layers.nodes[producer].activations[k]));
-    }
+    forward[reader].inputs.push_back(forward[producer].name);
+    backward[producer].inputs.push_back(fmt::format("{}:{}", backward[reader].name, backward[reader].outputs.size()));
+    backward[reader].outputs.push_back(MakeOutput(layers.nodes[producer].activation));
   }
   GraphBuilder builder("pipedream");
   for (std::size_t i = 0; i < n; ++i) {

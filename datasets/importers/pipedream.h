@@ -16,10 +16,10 @@ namespace emplace {
 // - Ops: NODE/forward and NODE/backward for every node, both of layer NODE. The first is of the kind that the
 //   description starts with, in lower case ("conv2d", "getitem"), the second of that kind with "_backward" behind it.
 //   The whole description is the attribute "description" of both.
-// - Tensors: the forward op writes its activation, one tensor for each size of a list `[a; b]`. Whoever comes behind an
-//   edge reads all of them; only `__getitem__(k)` reads just the k-th. For every tensor that a forward op reads, its
-//   backward op writes a gradient of the same size, which the backward op of the tensor's producer reads, beside its
-//   own forward op's activation. An edge that is repeated is one edge.
+// - Tensors: the forward op writes its activation, one tensor (of a list `[a; b]` the sum, as PipeDream's planner reads
+//   it), which every op behind an edge reads. Against each edge, the backward op of the reader sends a gradient of the
+//   same size to the backward op of the producer, which reads its own forward op's activation too. An edge that is
+//   repeated is one edge.
 // - Parameters are persistent bytes of the forward op; the backward op is colocated with it. The file says nothing of
 //   parameter gradients and optimiser state: nothing is added for them.
 // - Times stand under the device kind kPipeDreamGpuKind. The file does not name its GPU; there is none for CPUs.

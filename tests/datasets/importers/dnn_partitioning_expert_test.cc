@@ -45,10 +45,21 @@ TEST(ExpertPlacementTest, TheListsGoToTheDevicesInTheirOrder) {
   EXPECT_EQ(device(ReadGraph(text, "g.json"), "node7grad"), "accelerator:1");
 }
 
+// node7grad (id 8) is of the colour class of MatMul1 (id 7).
+TEST(ExpertPlacementTest, ANodeOnNoListGoesWithItsColourClass) {
+  const Imported imported = Sample();
+  const auto place = [&](const std::string& split) {
+    return ImportExpertPlacement(split, "e.json", imported.graph, *imported.cluster);
+  };
+  EXPECT_EQ(place(Edited(kExpertSample, "[7, 8]", "[7]")), place(kExpertSample));
+  EXPECT_EQ(place(Edited(kExpertSample, "[7, 8]", "[8]")), place(kExpertSample));
+}
+
 TEST(ExpertPlacementTest, WhatIsNoSplitOfTheGraphIsRefused) {
   EXPECT_EQ(Refused("[7, 8]", "[7, 6]"), "e.json: fpgas[1].nodes[1]: is the number 6 (the id of a node of this graph)");
   EXPECT_EQ(Refused("[7, 8]", "[7, 8, 7]"), "e.json: fpgas[1].nodes[2]: is the number 7 (each node once)");
-  EXPECT_EQ(Refused("[7, 8]", "[7]"), "e.json: node 8 (\"node7grad\") is on no device (every node of the graph)");
+  EXPECT_EQ(Refused("[9]", "[]"),
+            "e.json: node 9 (\"_a_b\") is on no device (every node of the graph, or one of its colour class)");
   EXPECT_EQ(Refused("[7, 8]", "\"7\""), "e.json: fpgas[1].nodes: is the text \"7\" (a list of node ids)");
   EXPECT_EQ(Refused("\"fpgas\"", "\"gpus\""), "e.json: gpus: unknown key (fpgas, cpus, maxLoad)");
   EXPECT_EQ(Refused(", \"nodes\": [9]", ""), "e.json: cpus[0].nodes: is missing (a list of node ids)");
@@ -110,6 +121,14 @@ TEST_F(FindExpertFileTest, LooksTwoFoldersAboveThenInTheFolderThenBesideTheInput
   expect_found("human-experts/net_expert.json");
 }
 
+TEST_F(FindExpertFileTest, TrainingTakesTheSplitForInferenceWhereItHasNone) {
+  const std::string input = Touch("net_training.json");
+  const std::string inference = Touch("human-experts/net_inference_expert.json");
+  EXPECT_TRUE(fs::equivalent(FindExpertFile(input), inference));
+  const std::string training = Touch("net_training_expert.json");
+  EXPECT_TRUE(fs::equivalent(FindExpertFile(input), training));
+}
+
 TEST_F(FindExpertFileTest, CompressedInputsHaveTheSameStem) {
   Touch("net_expert.json");
   EXPECT_NE(FindExpertFile((root_ / "net.json.gz").string()), "");
@@ -127,7 +146,8 @@ TEST(ExpertReferenceTest, ExpertsFitTheGraphsOfTheirName) {
       "latency-inputs/LayerGraphs/gnmt_inference",           "latency-inputs/LayerGraphs/inceptionv3_inference",
       "latency-inputs/LayerGraphs/resnet50_inference",       "throughput-inputs/LayerGraphs/bert24_inference",
       "throughput-inputs/LayerGraphs/bert24_training",       "throughput-inputs/LayerGraphs/gnmt_inference",
-      "throughput-inputs/LayerGraphs/inceptionv3_inference", "throughput-inputs/LayerGraphs/resnet50_inference"};
+      "throughput-inputs/LayerGraphs/inceptionv3_inference", "throughput-inputs/LayerGraphs/inceptionv3_training",
+      "throughput-inputs/LayerGraphs/resnet50_inference",    "throughput-inputs/LayerGraphs/resnet50_training"};
   std::set<std::string> fitting;
   std::set<std::string> refused;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -154,7 +174,8 @@ TEST(ExpertReferenceTest, ExpertsFitTheGraphsOfTheirName) {
   EXPECT_EQ(fitting, expected);
   EXPECT_EQ(refused, (std::set<std::string>{"latency-inputs/LayerGraphs/bert24_inference",
                                             "latency-inputs/OperatorGraphs/resnet50_inference",
-                                            "throughput-inputs/OperatorGraphs/resnet50_inference"}));
+                                            "throughput-inputs/OperatorGraphs/resnet50_inference",
+                                            "throughput-inputs/OperatorGraphs/resnet50_training"}));
 }
 
 }  // namespace

@@ -15,9 +15,9 @@
 
 namespace emplace::testing {
 
-// Input -> Conv2d -> LSTM (two outputs) -> __getitem__(1) -> Add, which reads the convolution too.
+// Input -> Conv2d -> LSTM (a list of two sizes) -> __getitem__(1) -> Add, which reads the convolution too.
 inline const std::string kPipeDreamSample =
-    "node3 -- LSTM(2, 4) -- forward_compute_time=2.253, backward_compute_time=4.5, activation_size=[600.0; 20.0], "
+    "node3 -- LSTM(2, 4) -- forward_compute_time=1.001, backward_compute_time=4.5, activation_size=[600.0; 20.0], "
     "parameter_size=300.000\n"
     "node1 -- Input0 -- forward_compute_time=635.902, backward_compute_time=0.000, activation_size=1000.0, "
     "parameter_size=0.000\n"

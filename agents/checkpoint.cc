@@ -2,10 +2,14 @@
 
 #include <bit>
 #include <istream>
+#include <iterator>
 #include <limits>
 #include <ostream>
+#include <sstream>
+#include <utility>
 
 #include "sim/check.h"
+#include "sim/fingerprint.h"
 
 namespace emplace {
 namespace {
@@ -17,6 +21,12 @@ namespace {
 void SaveOptionalDouble(std::ostream& out, const std::optional<double>& value) {
   out << (value ? 1 : 0) << ' ';
   SaveDouble(out, value.value_or(0));
+}
+
+std::uint64_t Checksum(std::string_view text) {
+  Fingerprint fingerprint;
+  fingerprint.Add(text);
+  return fingerprint.value();
 }
 
 std::optional<double> LoadOptionalDouble(std::istream& in) {
@@ -60,20 +70,25 @@ Placement LoadPlacement(std::istream& in) {
 
 void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchState& state, const Agent& agent,
                     const Rng& rng) {
-  out << "emplace.checkpoint 1\n" << spec.size() << ' ' << spec << '\n';
-  out << state.evaluations << ' ' << state.fitting << ' ' << (state.best ? 1 : 0) << ' ';
-  SavePlacement(out, state.best.value_or(Placement()));
-  SaveOptionalDouble(out, state.smallest_overflow_bytes);
-  out << '\n' << rng << '\n';
-  agent.Save(out);
-  out << "\nend\n";
+  std::ostringstream body;
+  body << spec.size() << ' ' << spec << '\n';
+  body << state.evaluations << ' ' << state.fitting << ' ' << (state.best ? 1 : 0) << ' ';
+  SavePlacement(body, state.best.value_or(Placement()));
+  SaveOptionalDouble(body, state.smallest_overflow_bytes);
+  body << '\n' << rng << '\n';
+  agent.Save(body);
+  body << "\nend\n";
+  const std::string text = std::move(body).str();
+  out << "emplace.checkpoint 1 " << Checksum(text) << '\n' << text;
 }
 
-SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& agent, Rng& rng) {
-  ExpectWord(in, "emplace.checkpoint");
-  if (LoadNumber(in) != 1) Broken("version 1");
+namespace {
+
+// What SaveCheckpoint wrote behind its first line.
+SearchState LoadBody(const std::string& text, const std::string& spec, Agent& agent, Rng& rng) {
+  std::istringstream in(text);
   const std::uint64_t size = LoadNumber(in);
-  if (size > 1 << 20) Broken("a spec");
+  if (size > text.size()) Broken("a spec");
   std::string read(size, '\0');
   in.get();
   in.read(read.data(), static_cast<std::streamsize>(size));
@@ -89,6 +104,18 @@ SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& age
   agent.Load(in);
   ExpectWord(in, "end");
   return state;
+}
+
+}  // namespace
+
+SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& agent, Rng& rng) {
+  ExpectWord(in, "emplace.checkpoint");
+  if (LoadNumber(in) != 1) Broken("version 1");
+  const std::uint64_t checksum = LoadNumber(in);
+  in.get();
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  if (Checksum(text) != checksum) Broken("other content for its checksum");
+  return LoadBody(text, spec, agent, rng);
 }
 
 }  // namespace emplace

@@ -31,7 +31,8 @@ struct SearchState {
   std::optional<double> smallest_overflow_bytes;
 };
 
-// Version 1: `spec` says what was searched (anything that identifies it); `agent` and `rng` are saved whole.
+// Version 1: `spec` says what was searched (anything that identifies it); `agent` and `rng` are saved whole. A checksum
+// stands in front, so that what loads is what was saved.
 void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchState& state, const Agent& agent,
                     const Rng& rng);
 // Throws InputError if the checkpoint is of another version or spec, or broken.

@@ -12,6 +12,7 @@
 #include "agents/heuristics/score.h"
 #include "sim/check.h"
 #include "sim/file_io.h"
+#include "sim/fingerprint.h"
 #include "sim/graph_json.h"
 #include "sim/grouping.h"
 #include "sim/simulator.h"
@@ -22,50 +23,55 @@ namespace {
 // How many evaluations pass between two checkpoints.
 constexpr std::size_t kCheckpointEvery = 500;
 
-// FNV-1a, 64 bits: tells one search from another, nothing more.
-class Fingerprint {
- public:
-  void Add(std::string_view text) {
-    for (const char c : text) {
-      hash_ ^= static_cast<unsigned char>(c);
-      hash_ *= 0x100000001b3ULL;
+void AddOps(const Graph& graph, const CostTable& costs, std::size_t num_devices, const Grouping& grouping,
+            Fingerprint* problem) {
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId id = MakeId<OpId>(i);
+    const Op& op = graph.op(id);
+    for (const std::string_view text : {op.name, op.kind, op.layer}) problem->Add(text);
+    problem->Add(fmt::format("{} {} {} {} {} {}", op.flop, op.temp.count, op.persistent.count, op.file_position,
+                             Index(graph.colocation_class(id)), grouping.group_of(id)));
+    for (const TensorId input : graph.inputs(id)) problem->Add(fmt::format("{}", Index(input)));
+    for (const OpId producer : graph.control_inputs(id)) problem->Add(fmt::format("after {}", Index(producer)));
+    for (std::size_t d = 0; d < num_devices; ++d) {
+      problem->Add(fmt::format("{} us", costs.Micros(id, MakeId<DeviceId>(d))));
     }
-    hash_ *= 0x100000001b3ULL;
   }
-  std::string Text() const { return fmt::format("{:016x}", hash_); }
+  for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
+    const Tensor& tensor = graph.tensor(MakeId<TensorId>(t));
+    problem->Add(fmt::format("{} {}", Index(tensor.producer), tensor.size.count));
+  }
+}
 
- private:
-  std::uint64_t hash_ = 0xcbf29ce484222325ULL;
-};
+void AddDevices(const Cluster& cluster, Fingerprint* problem) {
+  problem->Add(cluster.channels() == Channels::kPerDevice ? "device" : "pair");
+  for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+    const Device& device = cluster.devices()[d];
+    problem->Add(device.name);
+    problem->Add(fmt::format("{} {} {}", device.is_cpu ? "cpu" : "accelerator", device.op_gap_micros,
+                             device.memory ? device.memory->count : -1));
+    for (std::size_t to = 0; to < cluster.num_devices(); ++to) {
+      const Link& link = cluster.link(MakeId<DeviceId>(d), MakeId<DeviceId>(to));
+      problem->Add(fmt::format("{} {} {}", link.bandwidth_gb_per_s, link.latency_micros, link.gap_micros));
+    }
+  }
+}
 
 // Everything that the course of a search depends on.
-std::string Describe(const TrialSpec& spec, const std::string& grouping, std::size_t budget) {
+std::string Describe(const TrialSpec& spec, const Grouping& grouping, std::size_t budget) {
   Fingerprint problem;
-  problem.Add(spec.graph.name());
-  for (std::size_t op = 0; op < spec.graph.num_ops(); ++op) {
-    problem.Add(spec.graph.op(MakeId<OpId>(op)).name);
-    for (std::size_t d = 0; d < spec.cluster.num_devices(); ++d) {
-      problem.Add(fmt::format("{}", spec.costs.Micros(MakeId<OpId>(op), MakeId<DeviceId>(d))));
-    }
-  }
-  for (std::size_t t = 0; t < spec.graph.num_tensors(); ++t) {
-    const Tensor& tensor = spec.graph.tensor(MakeId<TensorId>(t));
-    problem.Add(fmt::format("{} {}", Index(tensor.producer), tensor.size.count));
-    for (const OpId reader : spec.graph.consumers(MakeId<TensorId>(t))) problem.Add(std::to_string(Index(reader)));
-  }
-  for (std::size_t d = 0; d < spec.cluster.num_devices(); ++d) {
-    const Device& device = spec.cluster.devices()[d];
-    problem.Add(fmt::format("{} {} {}", device.name, device.op_gap_micros, device.memory ? device.memory->count : -1));
-    for (std::size_t to = 0; to < spec.cluster.num_devices(); ++to) {
-      const Link& link = spec.cluster.link(MakeId<DeviceId>(d), MakeId<DeviceId>(to));
-      problem.Add(fmt::format("{} {} {}", link.bandwidth_gb_per_s, link.latency_micros, link.gap_micros));
-    }
-  }
+  AddOps(spec.graph, spec.costs, spec.cluster.num_devices(), grouping, &problem);
+  AddDevices(spec.cluster, &problem);
   std::string options;
   for (const auto& [key, value] : spec.agent_options) options += fmt::format(" {}={}", key, value);
-  return fmt::format("{} on {}, problem {}, engine {}, agent {}{}, grouping {} {}, {} evaluations, reward {}, seed {}",
-                     spec.graph.name(), spec.cluster.name(), problem.Text(), spec.engine, spec.agent, options, grouping,
-                     spec.max_groups, budget, spec.reward, spec.seed);
+  return fmt::format(
+      "{} on {} in {} groups, problem {:016x}, engine {}, agent {}{}, {} evaluations, reward {}, seed {}",
+      spec.graph.name(), spec.cluster.name(), grouping.num_groups(), problem.value(), spec.engine, spec.agent, options,
+      budget, spec.reward, spec.seed);
+}
+
+std::string_view GroupingOf(const TrialSpec& spec, const AgentEntry& entry) {
+  return spec.grouping.empty() ? DefaultGrouping(entry, spec.graph.num_ops()) : std::string_view(spec.grouping);
 }
 
 // A search under way: the state that a checkpoint holds, and what it is made of.
@@ -73,15 +79,14 @@ class Search {
  public:
   Search(const TrialSpec& spec, const AgentEntry& entry)
       : spec_(spec),
-        grouping_name_(spec.grouping.empty() ? std::string(DefaultGrouping(entry, spec.graph.num_ops()))
-                                             : spec.grouping),
         budget_(spec.evaluations != 0 ? spec.evaluations : entry.default_evaluations),
         simulator_(spec.graph, spec.cluster, spec.costs, {.engine = spec.engine, .peak_memory = true}),
         environment_(spec.graph, spec.cluster, spec.costs,
-                     FindGrouper(grouping_name_).make(spec.graph, {.max_groups = spec.max_groups}), simulator_,
+                     FindGrouper(GroupingOf(spec, entry)).make(spec.graph, {.max_groups = spec.max_groups}), simulator_,
                      {.name = FindReward(spec.reward).name}, spec.threads),
         agent_(MakeAgent(spec.agent, spec.agent_options, {.evaluations = budget_})),
-        rng_(spec.seed) {}
+        rng_(spec.seed),
+        description_(spec.checkpoint.empty() ? "" : Describe(spec, environment_.grouping(), budget_)) {}
 
   TrialResult Run(const std::function<void(const TrialProgress&)>& on_progress) {
     Resume();
@@ -123,23 +128,19 @@ class Search {
     if (spec_.checkpoint.empty() || !std::filesystem::exists(spec_.checkpoint)) return;
     try {
       const auto in = OpenForReading(spec_.checkpoint);
-      state_ = LoadCheckpoint(*in, Description(), *agent_, rng_);
+      state_ = LoadCheckpoint(*in, description_, *agent_, rng_);
     } catch (const InputError& error) {
       throw error.In(spec_.checkpoint);
     }
     if (!state_.best) return;
-    if (state_.best->num_ops() != environment_.observation().num_groups()) {
-      throw InputError(spec_.checkpoint, "checkpoint: is broken (expected one device per group)");
-    }
+    EMPLACE_CHECK_EQ(state_.best->num_ops(), environment_.observation().num_groups());
     best_micros_ = simulator_.Run(environment_.grouping().Expand(*state_.best)).step_time_micros;
   }
 
   void SaveNow() const {
     WriteFile(spec_.checkpoint,
-              [this](std::ostream& out) { SaveCheckpoint(out, Description(), state_, *agent_, rng_); });
+              [this](std::ostream& out) { SaveCheckpoint(out, description_, state_, *agent_, rng_); });
   }
-
-  std::string Description() const { return Describe(spec_, grouping_name_, budget_); }
 
   TrialResult Result() const {
     TrialResult result{.evaluations = state_.evaluations,
@@ -156,12 +157,12 @@ class Search {
   }
 
   const TrialSpec& spec_;
-  std::string grouping_name_;
   std::size_t budget_;
   Simulator simulator_;
   Environment environment_;
   std::unique_ptr<Agent> agent_;
   Rng rng_;
+  std::string description_;  // what a checkpoint must be of
   SearchState state_;
   std::optional<double> best_micros_;
 };

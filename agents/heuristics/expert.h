@@ -8,16 +8,20 @@
 namespace emplace {
 
 // What a practitioner would do, read off the layers' names (Op::layer):
-// - with recurrent layers, "lstm<k>" in a layer's name: recurrent layer k, of encoder and decoder alike, on accelerator
-// k
-//   modulo their number; "embedding" with layer 0; "attention", "projection", "softmax" and "loss" with the last layer;
-//   what has no such layer goes with the group that it feeds, else with the one that feeds it, else on the first;
-// - convolutional networks (a layer's op is a conv2d): everything on one accelerator, as single_device;
-// - other layered models, and graphs without layers: contiguous blocks of the layers in topological order, blocks of
-// equal numbers
-//   of layers (of equal time where there are no layers, as the agent blocks).
-// Gradients and updates carry the layer of their forward op, so they go with it.
-// Sources: Mirhoseini et al. 2018 and Gao et al. 2018 for the first two; the third is ours, as no paper states one.
+//
+// 1. With recurrent layers ("lstm<k>" in a layer's name): recurrent layer k, of encoder and decoder alike, on
+//    accelerator k modulo their number; "embedding" with layer 0; "attention", "projection", "softmax" and "loss" with
+//    the last layer; what has no such layer with the group that it feeds, else with the one that feeds it, else with
+//    layer 0.
+//
+// 2. Convolutional networks (some op is a conv2d): everything on one accelerator, as single_device.
+//
+// 3. Anything else: contiguous blocks of equal numbers of layers, in topological order; of equal time, as the agent
+//    blocks, where there are no layers.
+//
+// Gradients and updates carry the layer of their forward op, so they go with it. Groups that may not go to their
+// accelerator go to their fastest one, else to their fastest device.
+// Sources: Mirhoseini et al. 2018 and Gao et al. 2018 for 1 and 2; 3 is ours, as no paper states a rule.
 std::unique_ptr<Agent> MakeExpertAgent(OptionReader& reader, const AgentContext& context);
 
 }  // namespace emplace

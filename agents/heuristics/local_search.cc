@@ -67,7 +67,8 @@ class LocalSearch : public Agent {
   }
 
  private:
-  // To the next group. A group that moved counts as changed, so the sweep must come round to it once more.
+  // To the next group. One that moved stands on the best device for where the others stand: the sweep is through when
+  // all others have stayed since.
   void Advance(std::size_t num_groups, bool changed) {
     unchanged_ = changed ? 1 : unchanged_ + 1;
     next_ = (next_ + 1) % num_groups;

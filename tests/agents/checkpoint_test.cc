@@ -56,5 +56,18 @@ TEST(CheckpointTest, ATruncatedFileIsRefusedWhereverItEnds) {
   }
 }
 
+TEST(CheckpointTest, ADamagedFileIsRefusedWhereverTheDamageIs) {
+  const std::string whole =
+      Saved({.evaluations = 1, .fitting = 1, .best = Placement(2), .smallest_overflow_bytes = {}}, Rng(1));
+  for (std::size_t at = whole.find('\n') + 1; at < whole.size(); ++at) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);  // digits become other digits: it still parses
+    std::istringstream in(damaged);
+    Rng rng(1);
+    const auto agent = SomeAgent();
+    EXPECT_THROW(LoadCheckpoint(in, "a search with blanks", *agent, rng), InputError) << at;
+  }
+}
+
 }  // namespace
 }  // namespace emplace

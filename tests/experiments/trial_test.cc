@@ -86,6 +86,20 @@ TEST(TrialTest, ACheckpointOfAnotherSearchIsRefused) {
   }
 }
 
+TEST(TrialTest, ACheckpointOfAGraphThatDiffersInMemoryOnlyIsRefused) {
+  const auto search = [](std::int64_t persistent) {
+    OpSpec op = testing::MakeOp("a", 1);
+    op.persistent = Bytes{persistent};
+    TrialSpec spec = MakeTrial(testing::Build({op}), MakeCluster(2), "random");
+    spec.checkpoint = ::testing::TempDir() + "/memory_checkpoint";
+    return spec;
+  };
+  TemporaryFile("memory_checkpoint");
+  RunTrial(search(40));
+  EXPECT_NO_THROW(RunTrial(search(40)));
+  EXPECT_THROW(RunTrial(search(41)), InputError);
+}
+
 TEST(TrialTest, WhereNothingFitsThereIsNoPlacementAndTheOverflowIsTold) {
   // 40 persistent bytes on a device of 30: 10 over, wherever they stand.
   GraphBuilder builder("g");

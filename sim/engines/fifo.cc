@@ -22,6 +22,7 @@ class Run {
         w_(workspace),
         ready_queues_(queues.ready),
         next_start_(queues.next_start.data()),
+        fronts_(workspace.fronts.data()),
         ops_(workspace.ops.data()),
         arrival_(workspace.arrival.data()),
         ready_(workspace.now_ready.data()),
@@ -82,14 +83,16 @@ class Run {
 
   // An empty queue's front is later than everything.
   void UpdateNextStart(std::size_t device) {
-    next_start_[device] = MakeKey(std::max(TimeOf(ready_queues_.front(device)), device_free_[device]), device);
+    const Key front = ready_queues_.front(device);
+    next_start_[device] = MakeKey(std::max(TimeOf(front), device_free_[device]), device);
+    fronts_[device] = {program_ + program_begin_[IdOf(front)], IdOf(front)};
   }
 
   // Starts the front of the device's queue. Returns its end.
   std::int64_t StartOp(std::size_t device, std::int64_t start) {
-    const std::uint32_t op = IdOf(ready_queues_.front(device));
+    const std::uint32_t op = fronts_[device].op;
+    const std::uint32_t* word = fronts_[device].program;
     ready_queues_.Pop(device);
-    const std::uint32_t* word = program_ + program_begin_[op];
     const std::uint32_t head = word[0];
     const std::int64_t time = Model::TimeAt(word + 1 + 2 * kind_of_[device]);
     EMPLACE_DCHECK(time >= 0);
@@ -187,6 +190,7 @@ class Run {
   RunWorkspace& w_;
   ReadyQueues<Key>& ready_queues_;
   Key* const next_start_;
+  RunWorkspace::Front* const fronts_;
   OpState* const ops_;
   std::int64_t* const arrival_;
   std::uint32_t* const ready_;

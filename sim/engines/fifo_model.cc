@@ -134,6 +134,7 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs)
     program_begin.push_back(static_cast<std::uint32_t>(program.size()));
     AddProgram(graph, costs, MakeId<OpId>(i), this);
   }
+  program_begin.push_back(static_cast<std::uint32_t>(program.size()));
   for (std::size_t i = 0; i < num_ops; ++i) {
     if (num_waits[i] == 0) roots.push_back(static_cast<std::uint32_t>(i));
   }
@@ -152,6 +153,7 @@ void Prepare(const Model& model, RunWorkspace::Queues<Key>* queues) {
 
 RunWorkspace::RunWorkspace(const Model& model)
     : ops(model.num_ops),
+      fronts(model.num_devices),
       device_free(model.num_devices),
       channel_free(model.channel_per_pair ? model.num_devices * model.num_devices : model.num_devices),
       arrival(model.num_devices),

@@ -37,11 +37,11 @@ struct Model {
   //   if someone waits: their number, these ops
   static constexpr std::uint32_t kReaderBlock = 2;
   std::vector<std::uint32_t> program;
-  std::vector<std::uint32_t> program_begin;
-  std::vector<std::uint32_t> num_waits;  // [num_ops]: (tensor, reader) pairs and control edges that end here
-  std::vector<std::uint32_t> roots;      // ops that wait for nothing
-  std::vector<std::uint32_t> kind_of;    // [num_devices]
-  std::vector<std::int64_t> op_gap;      // [num_devices]
+  std::vector<std::uint32_t> program_begin;  // [num_ops + 1]: an empty queue's front is op 0, also of an empty graph
+  std::vector<std::uint32_t> num_waits;      // [num_ops]: (tensor, reader) pairs and control edges that end here
+  std::vector<std::uint32_t> roots;          // ops that wait for nothing
+  std::vector<std::uint32_t> kind_of;        // [num_devices]
+  std::vector<std::int64_t> op_gap;          // [num_devices]
 
   // An ordered pair of devices.
   struct Pair {
@@ -112,6 +112,12 @@ struct RunWorkspace : Simulator::Workspace {
   };
   Queues<Packed> packed;
   Queues<Wide> wide;
+  // The front of a device's queue, found before it is its turn: looking it up then would hold up everything.
+  struct Front {
+    const std::uint32_t* program = nullptr;
+    std::uint32_t op = 0;
+  };
+  std::vector<Front> fronts;                // [num_devices]
   std::vector<std::int64_t> device_free;    // [num_devices]
   std::vector<std::int64_t> channel_free;   // [num_devices], or [num_devices][num_devices] per pair
   std::vector<std::int64_t> arrival;        // [num_devices], scratch of one tensor

@@ -14,6 +14,16 @@
 
 namespace emplace {
 
+// Puts `entry` in its place in a sorted row: behind end[-kFar], which is not greater, and before end[0], which is not
+// smaller and is overwritten. Without a branch: the place is anybody's guess.
+inline constexpr int kFar = 32;
+void SinkFar(std::uint64_t* end, std::uint64_t entry);
+template <typename Entry>
+void SinkFar(Entry* end, const Entry& entry) {
+  for (; entry < end[-1]; --end) *end = end[-1];
+  *end = entry;
+}
+
 // One priority queue per device of the ops that wait to run there; the smallest entry is the front.
 //
 // Nearly always a new entry belongs near the end of its queue, now and then at its front: so the kSorted smallest
@@ -40,7 +50,7 @@ class ReadyQueues {
     for (Lane& lane : lanes_) {
       lane.head = kSorted / 2;
       lane.size = lane.heap_size = 0;
-      std::fill_n(lane.sorted.begin() + lane.head - kNear, kNear, least_);
+      std::fill_n(lane.sorted.begin() + lane.head - kFar, kFar, least_);
       lane.sorted[lane.head] = none_;
     }
   }
@@ -67,7 +77,7 @@ class ReadyQueues {
   }
 
  private:
-  static constexpr std::uint32_t kSorted = 128;
+  static constexpr std::uint32_t kSorted = 256;
   static constexpr std::uint32_t kNear = 4;
 
   struct Lane {
@@ -88,34 +98,45 @@ class ReadyQueues {
       InsertAnywhere(lane, entry);
       return;
     }
-    // Sinks to its place among the last kNear without a branch: where it belongs is a coin toss.
+    Sink<kNear>(end, entry);
+    end[1] = none_;
+    ++lane.size;
+  }
+
+  // Puts `entry` among the last kCount before `end`, none of those before it being greater, without a branch: where it
+  // belongs is a coin toss.
+  template <int kCount>
+  [[gnu::always_inline]] static void Sink(Entry* end, const Entry& entry) {
     Entry sinking = entry;
-    for (int k = 0; k < static_cast<int>(kNear); ++k) {
+    for (int k = 0; k < kCount; ++k) {
       const Entry above = end[-1 - k];
       const bool sinks = sinking < above;
       end[-k] = sinks ? above : sinking;
       sinking = sinks ? sinking : above;
     }
-    end[-static_cast<int>(kNear)] = sinking;
-    end[1] = none_;
-    ++lane.size;
+    end[-kCount] = sinking;
   }
 
   // At the front for nothing, elsewhere by moving the entries behind it. The kNear places in front of the first entry
   // always hold least_.
   [[gnu::noinline]] void InsertAnywhere(Lane& lane, const Entry& entry) const {
-    if (lane.head > kNear && entry < lane.sorted[lane.head]) {
+    if (lane.head > kFar && entry < lane.sorted[lane.head]) {
       if (lane.size == 0) lane.sorted[lane.head] = none_;
       lane.sorted[--lane.head] = entry;
-      lane.sorted[lane.head - kNear] = least_;
+      lane.sorted[lane.head - kFar] = least_;
       ++lane.size;
       return;
     }
     if (lane.head + lane.size == 2 * kSorted) MoveToMiddle(lane);
     Entry* at = lane.sorted.data() + lane.head + lane.size;
-    at[1] = none_;
-    for (; entry < at[-1]; --at) *at = at[-1];
-    *at = entry;
+    at[0] = at[1] = none_;
+    while (entry < at[-kFar]) {
+      std::array<Entry, kFar> block;
+      std::copy_n(at - kFar, kFar, block.data());
+      std::copy_n(block.data(), kFar, at - kFar + 1);
+      at -= kFar;
+    }
+    SinkFar(at, entry);
     ++lane.size;
   }
 
@@ -123,7 +144,7 @@ class ReadyQueues {
     Entry* const begin = lane.sorted.data() + lane.head;
     lane.head = kSorted / 2;
     std::copy(begin, begin + lane.size, lane.sorted.data() + lane.head);
-    std::fill_n(lane.sorted.data() + lane.head - kNear, kNear, least_);
+    std::fill_n(lane.sorted.data() + lane.head - kFar, kFar, least_);
   }
 
   [[gnu::noinline]] void PushBehind(std::size_t device, const Entry& entry) {
@@ -147,7 +168,7 @@ class ReadyQueues {
   // Half full, so that entries can come in front without pushing others back into the heap.
   [[gnu::noinline]] void Refill(Lane& lane) const {
     lane.head = kSorted / 2;
-    std::fill_n(lane.sorted.begin() + lane.head - kNear, kNear, least_);
+    std::fill_n(lane.sorted.begin() + lane.head - kFar, kFar, least_);
     while (lane.size < kSorted / 2 && lane.heap_size != 0) {
       std::pop_heap(lane.heap, lane.heap + lane.heap_size, std::greater<>());
       lane.sorted[lane.head + lane.size++] = lane.heap[--lane.heap_size];

@@ -1,0 +1,86 @@
+#include "sim/engines/ready_queues.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <queue>
+#include <set>
+#include <vector>
+
+#include "sim/rng.h"
+
+namespace emplace {
+namespace {
+
+TEST(SinkFarTest, EveryPlaceInTheRow) {
+  for (int place = 1; place <= kFar; ++place) {
+    std::vector<std::uint64_t> row;
+    for (int i = 0; i < kFar; ++i) row.push_back(static_cast<std::uint64_t>(10 * i));
+    row.push_back(std::numeric_limits<std::int64_t>::max());
+    const auto entry = static_cast<std::uint64_t>(10 * place - 5);
+    std::vector<std::uint64_t> expected(row.begin(), row.end() - 1);
+    expected.push_back(entry);
+    std::sort(expected.begin(), expected.end());
+    SinkFar(row.data() + kFar, entry);
+    EXPECT_EQ(row, expected) << place;
+  }
+}
+
+// Against a set: pushes far in front of others, long queues and queues that run empty.
+template <typename Entry>
+void AgreesWithASet(std::uint64_t seed, std::size_t devices, std::size_t in_flight, std::uint64_t spread) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << in_flight << " waiting, spread " << spread);
+  constexpr std::size_t kPushes = 20'000;
+  Rng rng(seed);
+  std::vector<DeviceId> placement;
+  for (std::size_t i = 0; i < kPushes; ++i) placement.push_back(MakeId<DeviceId>(rng.Below(devices)));
+  const Entry none = static_cast<Entry>(std::numeric_limits<std::int64_t>::max());
+  ReadyQueues<Entry> queues;
+  queues.Prepare(kPushes, devices, Entry{0}, none);
+  for (int run = 0; run < 2; ++run) {  // the second finds what the first left behind
+    queues.Reset(placement);
+    std::vector<std::set<Entry>> expected(devices);
+    std::size_t waiting = 0;
+    std::uint64_t now = 1;
+    for (std::size_t next = 0; next < kPushes || waiting > 0;) {
+      const bool push = next < kPushes && (waiting == 0 || rng.Below(2 * in_flight) > waiting);
+      if (push) {
+        const std::size_t device = Index(placement[next]);
+        const Entry entry = static_cast<Entry>(((now + rng.Below(spread)) << 20) | next);
+        queues.Push(device, entry);
+        expected[device].insert(entry);
+        ++next;
+        ++waiting;
+      } else {
+        std::size_t device = rng.Below(devices);
+        while (expected[device].empty()) device = (device + 1) % devices;
+        now = std::max(now, static_cast<std::uint64_t>(*expected[device].begin()) >> 20);
+        expected[device].erase(expected[device].begin());
+        queues.Pop(device);
+        --waiting;
+      }
+      for (std::size_t d = 0; d < devices; ++d) {
+        ASSERT_TRUE(queues.front(d) == (expected[d].empty() ? none : *expected[d].begin())) << next;
+      }
+    }
+  }
+}
+
+TEST(ReadyQueuesTest, AgreesWithASet) {
+  std::uint64_t seed = 1;
+  for (const std::size_t in_flight : {3, 40, 300, 2'000, 9'000}) {
+    for (const std::uint64_t spread : {1, 30, 2'000, 1'000'000}) {
+      for (const std::size_t devices : {1, 3}) {
+        AgreesWithASet<std::uint64_t>(seed++, devices, in_flight, spread);
+      }
+    }
+  }
+  __extension__ using Wide = unsigned __int128;
+  AgreesWithASet<Wide>(seed++, 3, 300, 2'000);
+  AgreesWithASet<Wide>(seed++, 3, 9'000, 1'000'000);
+}
+
+}  // namespace
+}  // namespace emplace

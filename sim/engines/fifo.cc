@@ -63,16 +63,30 @@ class Run {
     std::fill(w_.channel_free.begin(), w_.channel_free.end(), 0);
     ready_queues_.Reset(placement);
     for (std::size_t d = 0; d < d_; ++d) UpdateNextStart(d);
-    if constexpr (kRecord) {
-      w_.started.clear();
-      w_.sent.clear();
-    }
+    if constexpr (kRecord) StartRecord(placement);
     const std::uint32_t* const num_waits = model_.num_waits.data();
     for (std::size_t i = 0; i < placement.size(); ++i) {
       EMPLACE_DCHECK(Index(placement[i]) < d_);
       ops_[i] = {0, num_waits[i], static_cast<std::uint32_t>(placement[i])};
     }
     for (const std::uint32_t op : model_.roots) MakeReady(op);
+  }
+
+  void StartRecord(std::span<const DeviceId> placement) {
+    w_.num_sent = 0;
+    std::fill(w_.num_received.begin(), w_.num_received.end(), 0);
+    std::fill(w_.device_begin.begin(), w_.device_begin.end(), 0);
+    std::fill(w_.next_slot.begin(), w_.next_slot.end(), 0);
+    // Neighbours are mostly on one device, and a counter is slow to count twice in a row: every second op has its own.
+    for (std::size_t i = 0; i + 1 < placement.size(); i += 2) {
+      ++w_.device_begin[Index(placement[i]) + 1];
+      ++w_.next_slot[Index(placement[i + 1])];
+    }
+    if (placement.size() % 2 != 0) ++w_.device_begin[Index(placement.back()) + 1];
+    for (std::size_t d = 0; d < d_; ++d) {
+      w_.device_begin[d + 1] += w_.device_begin[d] + w_.next_slot[d];
+      w_.next_slot[d] = w_.device_begin[d];
+    }
   }
 
   void MakeReady(std::uint32_t op) {
@@ -100,8 +114,14 @@ class Run {
     const std::int64_t end = start + time;
     device_free_[device] = end + (op_gap_[device] & -static_cast<std::int64_t>(time != 0));
     ops_[op].time = end;
-    if constexpr (kRecord) w_.started.push_back({start, end, op});
     UpdateNextStart(device);
+    if constexpr (kRecord) {
+      const std::uint32_t slot = w_.next_slot[device]++;
+      w_.op_in_slot[slot] = op;
+      Change* const own = &w_.own[RunWorkspace::own_index(slot, device)];
+      own[0] = {start, model_.op_bytes[op].at_start};
+      own[1] = {end, -model_.op_bytes[op].at_end};
+    }
 
     arrival_[device] = end;
     std::size_t num_ready = 0;
@@ -175,7 +195,9 @@ class Run {
       channel = arrival + pair.gap;
       arrival_[to] = arrival;
       if constexpr (kRecord) {
-        w_.sent.push_back({start, arrival, tensor, static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to)});
+        ++w_.num_received[to * d_ + from];
+        w_.sent[w_.num_sent++] = {start, arrival, tensor, static_cast<std::uint32_t>(from),
+                                  static_cast<std::uint32_t>(to)};
       }
     }
   }
@@ -233,7 +255,7 @@ class FifoEngine : public Simulator::Engine {
 
   std::unique_ptr<Simulator::Workspace> MakeWorkspace() const override {
     auto workspace = std::make_unique<RunWorkspace>(model_);
-    if (options_.peak_memory || options_.start_times) PrepareRecording(*workspace);
+    if (options_.peak_memory || options_.start_times) PrepareRecord(model_, workspace.get());
     return workspace;
   }
 
@@ -241,14 +263,18 @@ class FifoEngine : public Simulator::Engine {
            Timeline* timeline) const override {
     auto& w = static_cast<RunWorkspace&>(workspace);
     const bool record = options_.peak_memory || options_.start_times || timeline != nullptr;
+    if (record && w.op_in_slot.size() != model_.num_ops) PrepareRecord(model_, &w);
     const std::int64_t step_time =
         record ? Simulate<true>(model_, placement, w) : Simulate<false>(model_, placement, w);
     result->step_time_micros = MicrosFromDuration(Duration(step_time));
     result->fits_memory = true;
     if (options_.start_times) {
       result->start_micros.resize(model_.num_ops);
-      for (const Started& started : w.started) {
-        result->start_micros[started.op] = MicrosFromDuration(Duration(started.start));
+      for (std::size_t d = 0; d < model_.num_devices; ++d) {
+        for (std::uint32_t slot = w.device_begin[d]; slot < w.device_begin[d + 1]; ++slot) {
+          const std::int64_t start = w.own[RunWorkspace::own_index(slot, d)].time;
+          result->start_micros[w.op_in_slot[slot]] = MicrosFromDuration(Duration(start));
+        }
       }
     } else {
       result->start_micros.clear();
@@ -259,20 +285,17 @@ class FifoEngine : public Simulator::Engine {
   }
 
  private:
-  void PrepareRecording(RunWorkspace& w) const {
-    w.started.reserve(model_.num_ops);
-    w.sent.reserve(model_.max_transfers);
-    w.by_device.reserve(model_.num_ops);
-    w.received.values.reserve(model_.max_transfers);
-    w.released.values.reserve(model_.max_transfers);
-  }
-
   void Tell(RunWorkspace& w, Timeline* timeline) const {
-    for (const Started& started : w.started) {
-      timeline->ops.push_back({MakeId<OpId>(started.op), MakeId<DeviceId>(w.ops[started.op].device),
-                               MicrosFromDuration(Duration(started.start)), MicrosFromDuration(Duration(started.end))});
+    for (std::size_t d = 0; d < model_.num_devices; ++d) {
+      for (std::uint32_t slot = w.device_begin[d]; slot < w.device_begin[d + 1]; ++slot) {
+        const Change* const own = &w.own[RunWorkspace::own_index(slot, d)];
+        timeline->ops.push_back({MakeId<OpId>(w.op_in_slot[slot]), MakeId<DeviceId>(d),
+                                 MicrosFromDuration(Duration(own[0].time)), MicrosFromDuration(Duration(own[1].time))});
+      }
     }
-    for (const SentTensor& sent : w.sent) {
+    std::stable_sort(timeline->ops.begin(), timeline->ops.end(),
+                     [](const auto& a, const auto& b) { return a.start_micros < b.start_micros; });
+    for (const SentTensor& sent : std::span(w.sent).first(w.num_sent)) {
       timeline->transfers.push_back({MakeId<TensorId>(sent.tensor), MakeId<DeviceId>(sent.from),
                                      MakeId<DeviceId>(sent.to), MicrosFromDuration(Duration(sent.start)),
                                      MicrosFromDuration(Duration(sent.arrival))});

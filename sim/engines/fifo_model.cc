@@ -53,6 +53,20 @@ void AddProgram(const Graph& graph, const CostTable& costs, OpId id, Model* mode
   AddOps(waiting, model);
 }
 
+void AddParts(const Graph& graph, OpId id, Model* model) {
+  const std::size_t begin = model->parts.size();
+  model->parts_begin.push_back(static_cast<std::uint32_t>(begin));
+  for (const TensorId input : graph.inputs(id)) model->parts.push_back(static_cast<std::uint32_t>(input));
+  for (std::size_t k = 0; k < graph.num_outputs(id); ++k) {
+    const TensorId tensor = MakeId<TensorId>(Index(graph.first_output(id)) + k);
+    if (graph.consumers(tensor).empty()) continue;
+    const auto index = static_cast<std::uint32_t>(tensor);
+    model->parts.push_back(index);
+    model->read_tensors.push_back({graph.tensor(tensor).size.count, index, static_cast<std::uint32_t>(id)});
+  }
+  while ((model->parts.size() - begin) % Model::kPartBlock != 0) model->parts.push_back(model->parts.back());
+}
+
 // An upper bound of all times of any run: everything one after another, on the slowest device and link.
 std::int64_t LongestRun(const Graph& graph, const CostTable& costs, const Model& model) {
   double gap = 0;
@@ -116,9 +130,7 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs)
       outputs += graph.tensor(tensor).size.count;
       if (graph.consumers(tensor).empty()) unread += graph.tensor(tensor).size.count;
     }
-    start_bytes.push_back(op.temp.count + outputs);
-    temp_bytes.push_back(op.temp.count);
-    unread_bytes.push_back(unread);
+    op_bytes.push_back({op.temp.count + outputs, op.temp.count + unread});
     persistent.push_back(op.persistent.count);
   }
   for (std::size_t d = 0; d < num_devices; ++d) {
@@ -133,7 +145,9 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs)
   for (std::size_t i = 0; i < num_ops; ++i) {
     program_begin.push_back(static_cast<std::uint32_t>(program.size()));
     AddProgram(graph, costs, MakeId<OpId>(i), this);
+    AddParts(graph, MakeId<OpId>(i), this);
   }
+  parts_begin.push_back(static_cast<std::uint32_t>(parts.size()));
   program_begin.push_back(static_cast<std::uint32_t>(program.size()));
   for (std::size_t i = 0; i < num_ops; ++i) {
     if (num_waits[i] == 0) roots.push_back(static_cast<std::uint32_t>(i));

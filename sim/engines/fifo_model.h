@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -58,10 +59,23 @@ struct Model {
   std::size_t max_transfers = 0;  // (tensor, destination) pairs that any placement can have
 
   // Memory.
-  std::vector<std::int64_t> start_bytes;   // [num_ops]: temporary and outputs, allocated at its start
-  std::vector<std::int64_t> temp_bytes;    // [num_ops]
-  std::vector<std::int64_t> unread_bytes;  // [num_ops]: outputs without readers, freed at its end
-  std::vector<std::int64_t> persistent;    // [num_ops]
+  struct OpBytes {
+    std::int64_t at_start = 0;  // temporary and outputs: allocated
+    std::int64_t at_end = 0;    // temporary and outputs without readers: freed
+  };
+  std::vector<OpBytes> op_bytes;         // [num_ops]
+  std::vector<std::int64_t> persistent;  // [num_ops]
+  struct ReadTensor {
+    std::int64_t bytes = 0;
+    std::uint32_t id = 0;
+    std::uint32_t producer = 0;
+  };
+  std::vector<ReadTensor> read_tensors;  // those that someone reads
+  // The tensors that op i reads and those of its outputs that someone reads are parts[parts_begin[i]] to
+  // parts[parts_begin[i + 1]], the last one repeated up to a multiple of kPartBlock.
+  static constexpr std::uint32_t kPartBlock = 4;
+  std::vector<std::uint32_t> parts;
+  std::vector<std::uint32_t> parts_begin;  // [num_ops + 1]
   std::vector<std::int64_t> capacity;      // [num_devices]; the largest integer where there is no limit
 
   // Ids of ops and devices take this many bits of a packed (time, id).
@@ -84,11 +98,10 @@ struct SentTensor {
   std::uint32_t to = 0;
 };
 
-// An op that started on a device, in start order.
-struct Started {
-  std::int64_t start = 0;
-  std::int64_t end = 0;
-  std::uint32_t op = 0;
+// Bytes that are allocated (positive) or freed (negative) on a device.
+struct Change {
+  std::int64_t time = 0;
+  std::int64_t bytes = 0;
 };
 
 // What changes during a run, of one op: one cache line holds four.
@@ -123,34 +136,46 @@ struct RunWorkspace : Simulator::Workspace {
   std::vector<std::int64_t> arrival;        // [num_devices], scratch of one tensor
   std::vector<std::uint64_t> destinations;  // bit set of devices, scratch of one tensor
   std::vector<std::uint32_t> now_ready;     // [num_ops + 1], scratch of one op
-  // Filled where memory or a timeline is asked for:
-  std::vector<Started> started;  // all ops in start order
-  std::vector<SentTensor> sent;
-  // Scratch of the peak computation (fifo_memory.cc).
-  struct Change {
-    std::int64_t time = 0;
-    std::int64_t bytes = 0;
+
+  // The record of a run, where memory, start times or a timeline are asked for. The ops of a device have slots in the
+  // order in which they start: device d has slots device_begin[d] to device_begin[d + 1].
+  std::vector<std::uint32_t> device_begin;  // [num_devices + 1]
+  std::vector<std::uint32_t> next_slot;     // [num_devices]
+  std::vector<std::uint32_t> op_in_slot;    // [num_ops]
+  std::vector<SentTensor> sent;  // [num_sent + room]: in the order in which they are queued, which is that of op starts
+  std::uint32_t num_sent = 0;
+  // Rows of changes, each in time order and followed by one at kNever.
+  // Of slot s on device d: own[own_index(s, d)] is its start, the next one its end.
+  std::vector<Change> own;
+  static std::size_t own_index(std::size_t slot, std::size_t device) { return 2 * slot + device; }
+  std::vector<Change> received;               // transfers that start, a row for each (destination, source)
+  std::vector<Change> released;               // home copies freed by an arrival, a row for each device
+  std::vector<std::uint32_t> num_received;    // [num_devices][num_devices]: lengths of these rows
+  std::vector<std::uint32_t> received_begin;  // [num_devices][num_devices]
+  std::vector<std::uint32_t> received_end;    // [num_devices][num_devices], while they are filled
+  std::vector<std::uint32_t> released_begin;  // [num_devices]
+  std::vector<std::uint32_t> released_end;    // [num_devices]
+  std::vector<std::uint32_t> last_end;        // [num_tensors][num_devices]: see FindLastEnds
+  struct Merge {
+    std::int64_t now = 0;
+    std::int64_t in_use = 0;
+    std::int64_t peak = 0;
+    std::vector<std::int64_t> times;   // [num_devices + 1], of the heads
+    std::vector<const Change*> heads;  // [num_devices + 1]
   };
-  // Rows of changes, each in time order: row r is values[begin[r]] to values[end[r]].
-  struct Rows {
-    std::vector<Change> values;
-    std::vector<std::uint32_t> begin;
-    std::vector<std::uint32_t> end;
-  };
-  Rows received;                            // a row for each (destination, source): transfers that start
-  Rows released;                            // a row for each source: home copies freed by an arrival
-  std::vector<std::int64_t> freed_at_end;   // [num_ops]
-  std::vector<Started> by_device;           // started, device by device
-  std::vector<std::uint32_t> device_begin;  // [num_devices + 1] into by_device
-  std::vector<std::int64_t> last_end;       // [num_devices], of one tensor's readers
-  std::vector<std::uint32_t> last_reader;   // [num_devices]
+  std::vector<Merge> merges;  // of devices that are merged together
 };
 
-// Fills result->peak_memory and fits_memory from a run whose `started`, `sent` and `ops` are filled (simulator.md 1.7).
+inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+// Room for a record.
+void PrepareRecord(const Model& model, RunWorkspace* workspace);
+
+// Fills result->peak_memory and fits_memory from a recorded run (simulator.md 1.7).
 void ComputePeaks(const Model& model, RunWorkspace& workspace, StepResult* result);
 
-// Appends the memory samples of such a run.
-void AppendMemorySamples(const Model& model, RunWorkspace& workspace, Timeline* timeline);
+// Appends the memory samples of such a run, whose peaks have been computed.
+void AppendMemorySamples(const Model& model, const RunWorkspace& workspace, Timeline* timeline);
 
 }  // namespace emplace::fifo
 

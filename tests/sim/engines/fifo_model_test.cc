@@ -29,7 +29,8 @@ TEST(FifoModelTest, TheProgramOfAnOpHoldsItsTimesAndReaders) {
   EXPECT_EQ(std::vector<std::uint32_t>(model.program.begin(), model.program.begin() + 9), expected);
   EXPECT_EQ(model.num_waits, (std::vector<std::uint32_t>{0, 1, 1}));
   EXPECT_EQ(model.roots, std::vector<std::uint32_t>{0});
-  EXPECT_EQ(model.unread_bytes[0], 500);
+  EXPECT_EQ(model.op_bytes[0].at_end, 500);
+  EXPECT_EQ(model.read_tensors.size(), 1U);
   EXPECT_EQ(model.max_transfers, 1U);
 }
 

@@ -46,7 +46,7 @@ struct TrialResult {
   std::size_t fitting = 0;        // evaluations whose placement fits
   std::optional<Placement> best;  // op-level, the fastest that fits; ties go to the first found
   StepResult best_result;
-  std::optional<double> smallest_overflow_bytes;  // where nothing fits: the least that any device was over by
+  std::optional<double> smallest_overflow_bytes;  // where nothing fits: of the nearest, summed over devices
 };
 
 // The propose/observe loop: until the budget is spent or the agent is finished. Same spec, same result.

@@ -35,7 +35,7 @@ struct Options {
 int SayThatNothingFits(const Options& options, const TrialResult& result) {
   std::string by_how_much;
   if (result.smallest_overflow_bytes) {
-    by_how_much = fmt::format(": the best is over a device's memory by {}",
+    by_how_much = fmt::format(": the nearest is over by {} in all",
                               ForPeople(Bytes{RoundToInteger(*result.smallest_overflow_bytes)}));
   }
   fmt::print(stderr, "{}: nothing that fits was found in {} evaluations of {}{}\n", options.problem.graph,

@@ -51,14 +51,17 @@ class Annealing : public Agent {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       const Score score = ScoreOf(outcomes[i], env.observation().cluster);
       if (spent_ == 0) {
-        current_ = best_ = batch[i];
-        score_ = best_score_ = score;
+        best_ = batch[i];
+        best_score_ = score;
+        StartProbes(batch[i], score);
       } else {
         if (score.BetterThan(best_score_)) {
           best_ = batch[i];
           best_score_ = score;
         }
-        if (spent_ <= Probes()) {
+        if (score.fits && !score_.fits && !fitted_) {
+          StartProbes(batch[i], score);
+        } else if (probes_left_ > 0) {
           Probe(score);
         } else {
           Step(batch[i], score);
@@ -69,7 +72,8 @@ class Annealing : public Agent {
   }
 
   void Save(std::ostream& out) const override {
-    out << "annealing " << spent_ << ' ' << rises_.size() << ' ';
+    out << "annealing " << spent_ << ' ' << probes_left_ << ' ' << cooling_since_ << ' ' << (fitted_ ? 1 : 0) << ' '
+        << rises_.size() << ' ';
     for (const double rise : rises_) SaveDouble(out, rise);
     SaveDouble(out, first_temperature_);
     SaveDouble(out, luck_);
@@ -81,6 +85,9 @@ class Annealing : public Agent {
   void Load(std::istream& in) override {
     ExpectWord(in, "annealing");
     spent_ = LoadNumber(in);
+    probes_left_ = LoadNumber(in);
+    cooling_since_ = LoadNumber(in);
+    fitted_ = LoadNumber(in) != 0;
     rises_.clear();
     for (std::uint64_t i = LoadNumber(in); i > 0; --i) rises_.push_back(LoadDouble(in));
     first_temperature_ = LoadDouble(in);
@@ -131,18 +138,32 @@ class Annealing : public Agent {
     return chunk;
   }
 
+  void StartProbes(const Placement& placement, const Score& score) {
+    current_ = placement;
+    score_ = score;
+    fitted_ = score.fits;
+    rises_.clear();
+    probes_left_ = Probes();
+    if (probes_left_ == 0) StartCooling();
+  }
+
+  // Rises between what fits and what does not say nothing about either.
   void Probe(const Score& score) {
     const double rise = CostOf(score) - CostOf(score_);
-    if (rise > 0) rises_.push_back(rise);
-    if (spent_ != Probes()) return;
+    if (rise > 0 && score.fits == score_.fits) rises_.push_back(rise);
+    if (--probes_left_ == 0) StartCooling();
+  }
+
+  void StartCooling() {
     first_temperature_ = TemperatureFor(rises_);
+    cooling_since_ = spent_;
     current_ = best_;
     score_ = best_score_;
   }
 
   void Step(const Placement& placement, const Score& score) {
-    const auto steps = static_cast<double>(std::max<std::size_t>(budget_ - std::min(budget_, Probes() + 1), 1));
-    const double done = std::min(1.0, static_cast<double>(spent_ - Probes()) / steps);
+    const auto steps = static_cast<double>(std::max<std::size_t>(budget_ - std::min(budget_, cooling_since_ + 1), 1));
+    const double done = std::min(1.0, static_cast<double>(spent_ - cooling_since_) / steps);
     const double temperature = first_temperature_ * std::pow(final_ratio_, done);
     const double rise = CostOf(score) - CostOf(score_);
     if (rise <= 0 || (temperature > 0 && luck_ < std::exp(-rise / temperature))) {
@@ -159,10 +180,13 @@ class Annealing : public Agent {
   std::size_t budget_;
   double final_ratio_;
   bool use_cpus_;
-  std::size_t spent_ = 0;         // evaluations observed
-  std::vector<double> rises_;     // of the cost, among the probes
-  double first_temperature_ = 0;  // in units of the cost
-  double luck_ = 0;               // decides about the proposal under way
+  std::size_t spent_ = 0;  // evaluations observed
+  std::size_t probes_left_ = 0;
+  std::size_t cooling_since_ = 0;  // in evaluations
+  bool fitted_ = false;            // whether the temperature is one among placements that fit
+  std::vector<double> rises_;      // of the cost, among the probes
+  double first_temperature_ = 0;   // in units of the cost
+  double luck_ = 0;                // decides about the proposal under way
   Placement current_;
   Placement best_;
   Score score_;

@@ -18,9 +18,9 @@ namespace {
 using ::emplace::testing::MakeCluster;
 using ::emplace::testing::MakeTrial;
 
-TrialSpec SomeSearch(const std::string& agent) {
+TrialSpec SomeSearch(const std::string& agent, std::size_t num_ops = 40) {
   Rng rng(11);
-  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), agent);
+  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = num_ops}), MakeCluster(3), agent);
   spec.evaluations = 2000;
   spec.seed = 5;
   return spec;
@@ -47,9 +47,9 @@ TEST(TrialTest, TheSameSpecGivesTheSameResultOnAnyNumberOfThreads) {
 }
 
 TEST(TrialTest, ASearchThatIsStoppedGoesOnFromItsCheckpointToTheSameResult) {
-  for (const char* const agent : {"random", "annealing", "random_walk"}) {
-    const TrialResult uninterrupted = RunTrial(SomeSearch(agent));
-    TrialSpec spec = SomeSearch(agent);
+  for (const char* const agent : {"random", "annealing", "local_search", "random_walk"}) {
+    TrialSpec spec = SomeSearch(agent, /*num_ops=*/300);
+    const TrialResult uninterrupted = RunTrial(spec);
     spec.checkpoint = TemporaryFile("trial_checkpoint");
     std::size_t stop_at = 600;
     const auto stop = [&stop_at](const TrialProgress& now) {

@@ -19,10 +19,10 @@ Grouping GroupByColocation(const Graph& graph, const GroupingOptions& options);
 // options.max_groups are left. Starts with the colocation classes. Source: Addanki et al. 2019 (Placeto), A.6. What it
 // leaves open is decided so: the neighbour is the successor (if there is none, the predecessor) joined by the most
 // bytes; a merge that another path between the two would turn into a cycle is passed over until no merge
-// without one is left (paths are searched up to 256 groups far; beyond, one is assumed to exist), as are groups that no kind of device
-// could hold together; ties go to the smaller op id. Groups without neighbours are merged with the next of their sort
-// once nothing else is left. The paper also stops when the fewest output bytes exceed a limit that it does not give:
-// there is none here.
+// without one is left (paths are searched up to 256 groups far; beyond, one is assumed to exist), as are groups that no
+// kind of device could hold together; ties go to the smaller op id. Groups without neighbours are merged with the next
+// of their sort once nothing else is left. The paper also stops when the fewest output bytes exceed a limit that it
+// does not give: there is none here.
 Grouping MergeAndColocate(const Graph& graph, const GroupingOptions& options);
 
 }  // namespace emplace

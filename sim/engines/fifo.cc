@@ -108,7 +108,7 @@ class Run {
     const std::uint32_t* word = fronts_[device].program;
     ready_queues_.Pop(device);
     const std::uint32_t head = word[0];
-    const std::int64_t time = Model::TimeAt(word + 1 + 2 * kind_of_[device]);
+    const std::int64_t time = Model::TimeAt(word + 1 + std::size_t{2} * kind_of_[device]);
     EMPLACE_DCHECK(time >= 0);
     word += 1 + 2 * kinds_;
     const std::int64_t end = start + time;
@@ -204,7 +204,7 @@ class Run {
 
   std::int64_t TransferTime(std::uint32_t rate_class, std::uint32_t tensor, const std::uint32_t* transfer_times) const {
     if (rates_ != 0) [[likely]]
-      return Model::TimeAt(transfer_times + 2 * rate_class);
+      return Model::TimeAt(transfer_times + std::size_t{2} * rate_class);
     return TransferDuration({model_.tensor_bytes[tensor]}, model_.rates[rate_class]).count();
   }
 

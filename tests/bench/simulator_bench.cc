@@ -13,6 +13,7 @@
 #include "sim/simulator.h"
 #include "tests/bench/bench_graphs.h"
 #include "tests/bench/literal_port.h"
+#include "tests/bench/topological_sweep.h"
 
 namespace emplace::testing {
 namespace {
@@ -52,11 +53,13 @@ void RunEngine(benchmark::State& state, const BenchProblem& problem, const SimOp
   ReportPerOp(state, problem);
 }
 
-void RunLiteralPort(benchmark::State& state, const BenchProblem& problem) {
-  LiteralPort port(problem.graph, problem.cluster, problem.costs);
+// Another way to a step time (or a part of the way): Other is made from a problem and runs placements.
+template <typename Other>
+void RunOther(benchmark::State& state, const BenchProblem& problem) {
+  Other other(problem.graph, problem.cluster, problem.costs);
   std::size_t next = 0;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(port.Run(problem.placements[next++ % kBenchPlacements].devices()));
+    benchmark::DoNotOptimize(other.Run(problem.placements[next++ % kBenchPlacements].devices()));
   }
   ReportPerOp(state, problem);
 }
@@ -76,8 +79,14 @@ void PlacetoLayered(benchmark::State& state) {
 void PlacetoNmt(benchmark::State& state) {
   RunEngine(state, Nmt(Ops(state), Devices(state)), {.engine = "placeto-reference", .peak_memory = false});
 }
-void LiteralLayered(benchmark::State& state) { RunLiteralPort(state, Layered(Ops(state), Devices(state))); }
-void LiteralNmt(benchmark::State& state) { RunLiteralPort(state, Nmt(Ops(state), Devices(state))); }
+void LiteralLayered(benchmark::State& state) { RunOther<LiteralPort>(state, Layered(Ops(state), Devices(state))); }
+void LiteralNmt(benchmark::State& state) { RunOther<LiteralPort>(state, Nmt(Ops(state), Devices(state))); }
+void SweepLayered(benchmark::State& state) { RunOther<TopologicalSweep>(state, Layered(Ops(state), Devices(state))); }
+void SweepNmt(benchmark::State& state) { RunOther<TopologicalSweep>(state, Nmt(Ops(state), Devices(state))); }
+void SweepBacklogFan(benchmark::State& state) {
+  static const BenchProblem problem = MakeBacklogFan(90'000);
+  RunOther<TopologicalSweep>(state, problem);
+}
 
 void FifoBacklogFan(benchmark::State& state) {
   static const BenchProblem problem = MakeBacklogFan(90'000);
@@ -116,6 +125,9 @@ BENCHMARK(PlacetoLayered)->Args({10'000, 4});
 BENCHMARK(PlacetoNmt)->Args({10'000, 4});
 BENCHMARK(LiteralLayered)->Args({10'000, 4});
 BENCHMARK(LiteralNmt)->Args({10'000, 4});
+BENCHMARK(SweepLayered)->ArgsProduct({{10'000}, {2, 4, 8}})->Args({1'000, 4})->Args({50'000, 4})->Args({200'000, 4});
+BENCHMARK(SweepNmt)->ArgsProduct({{10'000}, {2, 4, 8}})->Args({1'000, 4})->Args({50'000, 4});
+BENCHMARK(SweepBacklogFan);
 BENCHMARK(FifoBacklogFan);
 BENCHMARK(FifoThreads)->Arg(1)->Arg(2)->UseRealTime();
 

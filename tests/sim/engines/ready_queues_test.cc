@@ -31,7 +31,7 @@ TEST(SinkFarTest, EveryPlaceInTheRow) {
 // Against a set: pushes far in front of others, long queues and queues that run empty.
 template <typename Entry>
 void AgreesWithASet(std::uint64_t seed, std::size_t devices, std::size_t in_flight, std::uint64_t spread) {
-  SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << in_flight << " waiting, spread " << spread);
+  SCOPED_TRACE(::testing::Message() << "seed " << seed << ", " << in_flight << " waiting, spread " << spread);
   constexpr std::size_t kPushes = 20'000;
   Rng rng(seed);
   std::vector<DeviceId> placement;
@@ -70,9 +70,9 @@ void AgreesWithASet(std::uint64_t seed, std::size_t devices, std::size_t in_flig
 
 TEST(ReadyQueuesTest, AgreesWithASet) {
   std::uint64_t seed = 1;
-  for (const std::size_t in_flight : {3, 40, 300, 2'000, 9'000}) {
-    for (const std::uint64_t spread : {1, 30, 2'000, 1'000'000}) {
-      for (const std::size_t devices : {1, 3}) {
+  for (const std::size_t in_flight : {3U, 40U, 300U, 2'000U, 9'000U}) {
+    for (const std::uint64_t spread : {1U, 30U, 2'000U, 1'000'000U}) {
+      for (const std::size_t devices : {1U, 3U}) {
         AgreesWithASet<std::uint64_t>(seed++, devices, in_flight, spread);
       }
     }

@@ -1,0 +1,50 @@
+#ifndef EMPLACE_TESTS_BENCH_TOPOLOGICAL_SWEEP_H_
+#define EMPLACE_TESTS_BENCH_TOPOLOGICAL_SWEEP_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/cluster.h"
+#include "sim/cost_model.h"
+#include "sim/graph.h"
+#include "sim/placement.h"
+
+namespace emplace::testing {
+
+// The floor under every simulator of a step: it visits ops in id order, starts each when its inputs are there and its
+// device is free, and sends each tensor once to each device that reads it. No queues, so no order among ops that wait
+// for one device, and so no answer to the question: only the reading, adding and comparing that an answer cannot do
+// without. Links are those between the first two devices.
+class TopologicalSweep {
+ public:
+  TopologicalSweep(const Graph& graph, const Cluster& cluster, const CostTable& costs);
+
+  // When the last op ends, in ns.
+  std::int64_t Run(std::span<const DeviceId> placement);
+
+ private:
+  struct Step {
+    std::int64_t time = 0;
+    std::uint32_t tensors = 0;  // that someone reads: the next ones in tensors_
+    std::uint32_t waiting = 0;  // ops that wait without reading: the next ones in readers_, behind those of its tensors
+  };
+  struct Sent {
+    std::int64_t transfer = 0;
+    std::uint32_t readers = 0;  // the next ones in readers_
+  };
+  std::vector<Step> steps_;  // [num_ops]
+  std::vector<Sent> tensors_;
+  std::vector<std::uint32_t> readers_;
+  std::int64_t op_gap_ = 0;
+  std::int64_t latency_ = 0;
+  std::int64_t link_gap_ = 0;
+  std::vector<std::int64_t> ready_;         // [num_ops]
+  std::vector<std::int64_t> device_free_;   // [num_devices]
+  std::vector<std::int64_t> channel_free_;  // [num_devices]
+  std::vector<std::int64_t> arrival_;       // [num_devices]
+};
+
+}  // namespace emplace::testing
+
+#endif  // EMPLACE_TESTS_BENCH_TOPOLOGICAL_SWEEP_H_

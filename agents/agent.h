@@ -58,6 +58,7 @@ struct AgentEntry {
   // Throws InputError on unknown or bad options. Declares its options to `reader` and calls reader.Finish().
   std::unique_ptr<Agent> (*make)(OptionReader& reader, const AgentContext& context);
   std::size_t max_ops = 0;  // of graphs with more ops it wants merge_and_colocate instead; 0: however many
+  bool needs_cpu = false;   // has nothing to propose on a cluster without one
 };
 // The grouper that an agent wants for a graph of `num_ops`.
 std::string_view DefaultGrouping(const AgentEntry& entry, std::size_t num_ops);

@@ -25,7 +25,8 @@ std::span<const AgentEntry> AllAgents() {
   static constexpr AgentEntry kAgents[] = {
       {"single_device", "Everything on the fastest accelerator.", "Mirhoseini et al. 2018, 3.1 (GPU Only)", "identity",
        1, MakeSingleDeviceAgent},
-      {"cpu_only", "Everything on the CPU.", "Mirhoseini et al. 2018, 3.1 (CPU Only)", "identity", 1, MakeCpuOnlyAgent},
+      {"cpu_only", "Everything on the CPU.", "Mirhoseini et al. 2018, 3.1 (CPU Only)", "identity", 1, MakeCpuOnlyAgent,
+       0, true},
       {"expert", "What a practitioner would do: by recurrent layer, else one accelerator, else layer blocks.",
        "Mirhoseini et al. 2018, 3.1; Gao et al. 2018, 4", "identity", 1, MakeExpertAgent},
       {"random", "Every group on a random accelerator.", "baseline", "merge_and_colocate", 100, MakeRandomAgent},

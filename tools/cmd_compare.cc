@@ -51,14 +51,27 @@ struct Cell {
   double step_micros() const { return report ? report->step_time_micros : std::numeric_limits<double>::infinity(); }
 };
 
-std::vector<std::string> ChosenAgents(const Options& options) {
-  if (options.agents == std::vector<std::string>{"all"}) {
-    std::vector<std::string> all;
-    for (const AgentEntry& entry : AllAgents()) all.emplace_back(entry.name);
-    return all;
-  }
+bool All(const Options& options) { return options.agents == std::vector<std::string>{"all"}; }
+
+void CheckAgents(const Options& options) {
+  if (All(options)) return;
   for (const std::string& name : options.agents) Naming("--agents", [&] { FindAgent(name); });
-  return options.agents;
+}
+
+// `all` are all that have something to propose on this cluster.
+std::vector<std::string> ChosenAgents(const Options& options, const Cluster& cluster) {
+  if (!All(options)) return options.agents;
+  const bool has_cpu = std::any_of(cluster.devices().begin(), cluster.devices().end(),
+                                   [](const Device& device) { return device.is_cpu; });
+  std::vector<std::string> all;
+  for (const AgentEntry& entry : AllAgents()) {
+    if (entry.needs_cpu && !has_cpu) {
+      fmt::print(stderr, "{}: left out, cluster {} has no CPU\n", entry.name, cluster.name());
+    } else {
+      all.emplace_back(entry.name);
+    }
+  }
+  return all;
 }
 
 void KeepPlacement(const Options& options, const Cell& cell, const Graph& graph, const Cluster& cluster,
@@ -195,7 +208,7 @@ int Run(const Options& options) {
   if (!options.placements.empty()) CheckFiles({}, {options.placements + "/placement.json"});
   if (options.json && options.csv) throw InputError("", "--json and --csv exclude each other (one of them)");
   for (const std::string& path : options.outputs) FormatOf(path);
-  const std::vector<std::string> agents = ChosenAgents(options);
+  CheckAgents(options);
   const Graph graph = LoadGraph(options.problem.graph);
   std::vector<std::optional<std::size_t>> sizes(options.gpus.begin(), options.gpus.end());
   if (sizes.empty()) sizes.emplace_back();
@@ -206,7 +219,8 @@ int Run(const Options& options) {
     const Cluster cluster = LoadCluster(problem);
     const CostTable costs = LoadCosts(problem, graph, cluster);
     MakeSimulator(problem, graph, cluster, costs);  // refuses an unknown engine before the first search
-    for (const std::string& agent : agents) cells.push_back(Try(options, problem, graph, cluster, costs, agent));
+    for (const std::string& agent : ChosenAgents(options, cluster))
+      cells.push_back(Try(options, problem, graph, cluster, costs, agent));
   }
   for (const std::string& path : options.outputs) {
     WriteFile(path, [&](std::ostream& out) { Print(out, FormatOf(path), options, cells); });

@@ -34,7 +34,7 @@ struct World {
 
 Graph SomeGraph(std::uint64_t seed, std::size_t num_ops = 30, bool kinds_differ = true) {
   Rng rng(seed);
-  return testing::RandomDag(rng, {.num_ops = num_ops, .kinds_differ = kinds_differ, .memory = true});
+  return testing::RandomDag(rng, {.num_ops = num_ops, .kinds_differ = kinds_differ, .memory = true, .colocated = true});
 }
 
 // Proposes, checks, evaluates and observes; appends what was proposed.

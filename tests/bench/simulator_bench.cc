@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/bounds.h"
 #include "sim/simulator.h"
 #include "tests/bench/bench_graphs.h"
 #include "tests/bench/literal_port.h"
@@ -35,7 +36,16 @@ const BenchProblem& Nmt(std::size_t num_ops, std::size_t devices) {
 
 void ReportPerOp(benchmark::State& state, const BenchProblem& problem) {
   const auto ops = static_cast<double>(problem.graph.num_ops());
+  std::size_t reads = 0;
+  for (std::size_t i = 0; i < problem.graph.num_ops(); ++i) reads += problem.graph.inputs(MakeId<OpId>(i)).size();
+  std::size_t transfers = 0;
+  for (const DeviceLoad& load :
+       ComputeLoads(problem.graph, problem.cluster, problem.costs, problem.placements.front())) {
+    transfers += load.tensors_sent;
+  }
   state.counters["ops"] = ops;
+  state.counters["reads_per_op"] = static_cast<double>(reads) / ops;
+  state.counters["transfers_per_op"] = static_cast<double>(transfers) / ops;
   state.counters["s_per_op"] = benchmark::Counter(static_cast<double>(state.iterations()) * ops,
                                                   benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
@@ -112,9 +122,9 @@ void FifoThreads(benchmark::State& state) {
     }
     for (std::thread& worker : workers) worker.join();
   }
-  state.counters["s_per_op"] =
-      benchmark::Counter(static_cast<double>(state.iterations() * kBenchPlacements * problem.graph.num_ops()),
-                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["s_per_op"] = benchmark::Counter(
+      static_cast<double>(state.iterations()) * static_cast<double>(kBenchPlacements * problem.graph.num_ops()),
+      benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
 BENCHMARK(FifoLayered)->ArgsProduct({{10'000}, {2, 4, 8}})->Args({1'000, 4})->Args({50'000, 4})->Args({200'000, 4});

@@ -160,5 +160,15 @@ TEST_F(PlaceTest, CompareSaysWhereNothingFits) {
   EXPECT_FALSE(row.contains("step_time_us"));
 }
 
+TEST_F(PlaceTest, CompareLeavesOutOfAllWhoHasNothingToPropose) {
+  // The sample cluster has no CPU.
+  const Ran ran = Emplace("compare --graph g.json --cluster c.yaml --agents all --evaluations 20 --csv");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.err.find("cpu_only: left out, cluster"), std::string::npos) << ran.err;
+  EXPECT_EQ(ran.out.find("cpu_only"), std::string::npos);
+  EXPECT_NE(ran.out.find("random_walk"), std::string::npos);
+  EXPECT_EQ(Emplace("compare --graph g.json --cluster c.yaml --agents cpu_only").status, 2);
+}
+
 }  // namespace
 }  // namespace emplace::testing

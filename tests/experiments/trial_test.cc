@@ -27,7 +27,7 @@ TrialSpec SomeSearch(const std::string& agent, std::size_t num_ops = 40) {
 }
 
 std::string TemporaryFile(const char* name) {
-  const std::string path = ::testing::TempDir() + "/" + name;
+  std::string path = ::testing::TempDir() + "/" + name;
   std::filesystem::remove(path);
   return path;
 }

@@ -21,7 +21,7 @@ Device TestGpu(std::size_t i, double op_gap_micros, std::optional<Bytes> memory)
 }  // namespace
 
 OpSpec MakeOp(std::string name, double micros, std::vector<std::string> inputs,
-              std::vector<std::int64_t> output_bytes) {
+              const std::vector<std::int64_t>& output_bytes) {
   OpSpec spec;
   spec.name = std::move(name);
   spec.kind = "test";
@@ -115,6 +115,11 @@ void AddRandomTimes(Rng& rng, const RandomDagOptions& options, OpSpec* spec) {
   if (where != 0) spec->kind_times.emplace_back("test-gpu", RandomMicros(rng, options));
 }
 
+bool SameKinds(const OpSpec& a, const OpSpec& b) {
+  return std::equal(a.kind_times.begin(), a.kind_times.end(), b.kind_times.begin(), b.kind_times.end(),
+                    [](const auto& x, const auto& y) { return x.first == y.first; });
+}
+
 }  // namespace
 
 Graph RandomDag(Rng& rng, const RandomDagOptions& options) {
@@ -145,6 +150,10 @@ Graph RandomDag(Rng& rng, const RandomDagOptions& options) {
     }
     if (i > 0 && rng.Uniform() < options.control_probability) {
       spec.control_inputs.push_back(specs[rng.Below(i)].name);
+    }
+    if (options.colocated && i > 0 && rng.Below(4) == 0) {
+      const OpSpec& earlier = specs[rng.Below(i)];
+      if (SameKinds(spec, earlier)) spec.colocate_with = earlier.name;
     }
     specs.push_back(std::move(spec));
   }

@@ -19,7 +19,7 @@ namespace emplace::testing {
 
 // An op that takes `micros` on every kind of device and writes one tensor for each entry of `output_bytes`.
 OpSpec MakeOp(std::string name, double micros, std::vector<std::string> inputs = {},
-              std::vector<std::int64_t> output_bytes = {0});
+              const std::vector<std::int64_t>& output_bytes = {0});
 
 // The graph of some ops.
 Graph Build(std::vector<OpSpec> specs);
@@ -71,6 +71,7 @@ struct RandomDagOptions {
   bool kinds_differ = false;  // times per kind "test-cpu", "test-gpu"; some ops lack one of them
   bool memory = false;        // temporary and persistent bytes too
   bool fractional = false;    // times that are no whole µs
+  bool colocated = false;     // some ops must go with an earlier one (that has times on the same kinds)
 };
 Graph RandomDag(Rng& rng, const RandomDagOptions& options);
 

@@ -16,9 +16,8 @@ namespace {
 
 TEST(SinkFarTest, EveryPlaceInTheRow) {
   for (int place = 1; place <= kFar; ++place) {
-    std::vector<std::uint64_t> row;
-    for (int i = 0; i < kFar; ++i) row.push_back(static_cast<std::uint64_t>(10 * i));
-    row.push_back(std::numeric_limits<std::int64_t>::max());
+    std::vector<std::uint64_t> row(kFar + 1, std::numeric_limits<std::int64_t>::max());
+    for (std::size_t i = 0; i < kFar; ++i) row[i] = 10 * i;
     const auto entry = static_cast<std::uint64_t>(10 * place - 5);
     std::vector<std::uint64_t> expected(row.begin(), row.end() - 1);
     expected.push_back(entry);

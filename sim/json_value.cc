@@ -48,9 +48,13 @@ std::string PlaceOfKey(std::string place, std::string_view key) {
   return place.append(key);
 }
 
-std::string PlaceOfMember(std::string place, std::string_view name) { return place + "[" + Quoted(name) + "]"; }
+std::string PlaceOfMember(std::string place, std::string_view name) {
+  return std::move(place) + "[" + Quoted(name) + "]";
+}
 
-std::string PlaceOfIndex(std::string place, std::size_t index) { return place + "[" + std::to_string(index) + "]"; }
+std::string PlaceOfIndex(std::string place, std::size_t index) {
+  return std::move(place) + "[" + std::to_string(index) + "]";
+}
 
 void JsonBuilder::Scalar(JsonValue value) { Put(std::move(value)); }
 void JsonBuilder::BeginList() { Begin(JsonValue{JsonList()}); }

@@ -7,12 +7,12 @@ namespace emplace {
 namespace {
 
 // All inputs and the output have one shape.
-template <int NumInputs, int FlopPerElement>
+template <int kNumInputs, int kFlopPerElement>
 OpWork SameShape(const Graph& graph, OpId op) {
   const OpView view(graph, op);
-  view.ExpectCounts(NumInputs, 1);
-  for (std::size_t i = 0; i < NumInputs; ++i) view.ExpectSame(view.in(i), view.out(0), "inputs and output");
-  return MakeWork(OpClass::kElementwise, FlopPerElement * Elements(view.out(0)), view.AllBytes());
+  view.ExpectCounts(kNumInputs, 1);
+  for (std::size_t i = 0; i < kNumInputs; ++i) view.ExpectSame(view.in(i), view.out(0), "inputs and output");
+  return MakeWork(OpClass::kElementwise, kFlopPerElement * Elements(view.out(0)), view.AllBytes());
 }
 
 // Dimensions are aligned at the end; each is the output's, 1 or missing.
@@ -24,12 +24,12 @@ void ExpectBroadcasts(const OpView& view, ShapeView from, ShapeView to) {
   view.Expect(fits, "each input's dimension, aligned at the end, is the output's or 1");
 }
 
-template <int NumInputs, int FlopPerElement>
+template <int kNumInputs, int kFlopPerElement>
 OpWork Broadcasting(const Graph& graph, OpId op) {
   const OpView view(graph, op);
-  view.ExpectCounts(NumInputs, 1);
-  for (std::size_t i = 0; i < NumInputs; ++i) ExpectBroadcasts(view, view.in(i), view.out(0));
-  return MakeWork(OpClass::kElementwise, FlopPerElement * Elements(view.out(0)), view.AllBytes());
+  view.ExpectCounts(kNumInputs, 1);
+  for (std::size_t i = 0; i < kNumInputs; ++i) ExpectBroadcasts(view, view.in(i), view.out(0));
+  return MakeWork(OpClass::kElementwise, kFlopPerElement * Elements(view.out(0)), view.AllBytes());
 }
 
 OpWork BiasAdd(const Graph& graph, OpId op) {

@@ -33,25 +33,25 @@ OpWork Depthwise(const OpView& view, ShapeView x, ShapeView w, ShapeView y) {
 
 using ConvolutionRule = OpWork (*)(const OpView&, ShapeView, ShapeView, ShapeView);
 
-template <ConvolutionRule Rule>
+template <ConvolutionRule kRule>
 OpWork ConvolutionForward(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(2, 1);
-  return Rule(view, view.in(0), view.in(1), view.out(0));
+  return kRule(view, view.in(0), view.in(1), view.out(0));
 }
 
-template <ConvolutionRule Rule>
+template <ConvolutionRule kRule>
 OpWork ConvolutionGradInput(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(2, 1);
-  return Rule(view, view.out(0), view.in(0), view.in(1));
+  return kRule(view, view.out(0), view.in(0), view.in(1));
 }
 
-template <ConvolutionRule Rule>
+template <ConvolutionRule kRule>
 OpWork ConvolutionGradFilter(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(2, 1);
-  return Rule(view, view.in(0), view.out(0), view.in(1));
+  return kRule(view, view.in(0), view.out(0), view.in(1));
 }
 
 // a[..,M,K] times b[..,K,N] is y[..,M,N]: each of the M*N*K products is one multiply-add. da = dy b^T and db = a^T dy
@@ -72,25 +72,25 @@ OpWork Product(const OpView& view, ShapeView a, ShapeView b, ShapeView y, bool b
   return MakeWork(OpClass::kMatrixProduct, 2 * Elements(y) * static_cast<double>(k), view.AllBytes());
 }
 
-template <bool Batched>
+template <bool kBatched>
 OpWork MatMul(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(2, 1);
-  return Product(view, view.in(0), view.in(1), view.out(0), Batched);
+  return Product(view, view.in(0), view.in(1), view.out(0), kBatched);
 }
 
-template <bool Batched>
+template <bool kBatched>
 OpWork MatMulGradA(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(2, 1);
-  return Product(view, view.out(0), view.in(1), view.in(0), Batched);
+  return Product(view, view.out(0), view.in(1), view.in(0), kBatched);
 }
 
-template <bool Batched>
+template <bool kBatched>
 OpWork MatMulGradB(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(2, 1);
-  return Product(view, view.in(0), view.out(0), view.in(1), Batched);
+  return Product(view, view.in(0), view.out(0), view.in(1), kBatched);
 }
 
 constexpr OpKind kKinds[] = {

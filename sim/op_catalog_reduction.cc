@@ -24,12 +24,12 @@ OpWork ReduceMean(const Graph& graph, OpId op) {
   return work;
 }
 
-template <int FlopPerGradient>
+template <int kFlopPerGradient>
 OpWork ReduceGrad(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(1, 1);
   view.Expect(Elements(view.in(0)) <= Elements(view.out(0)), "the gradient grows to the input of the reduction");
-  return MakeWork(OpClass::kElementwise, FlopPerGradient * Elements(view.in(0)), view.AllBytes());
+  return MakeWork(OpClass::kElementwise, kFlopPerGradient * Elements(view.in(0)), view.AllBytes());
 }
 
 OpWork ReduceMaxGrad(const Graph& graph, OpId op) {

@@ -8,16 +8,17 @@ constexpr OpClass kClass = OpClass::kElementwise;
 
 // Reads the gradient, reads and writes the variable and each slot (a tensor of optimiser state, as large as the
 // variable) once. Slots are persistent bytes of the update op, no tensors of the graph.
-template <int Slots, int FlopPerElement>
+template <int kSlots, int kFlopPerElement>
 OpWork Dense(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(2, 0);
   view.ExpectSame(view.in(0), view.in(1), "variable and gradient");
-  return MakeWork(kClass, FlopPerElement * Elements(view.in(0)), view.in_bytes(1) + 2 * (1 + Slots) * view.in_bytes(0));
+  return MakeWork(kClass, kFlopPerElement * Elements(view.in(0)),
+                  view.in_bytes(1) + 2 * (1 + kSlots) * view.in_bytes(0));
 }
 
 // The same for the rows that have a gradient; the others stay as they are, state included.
-template <int Slots, int FlopPerElement>
+template <int kSlots, int kFlopPerElement>
 OpWork Sparse(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(3, 0);
@@ -26,8 +27,8 @@ OpWork Sparse(const Graph& graph, OpId op) {
   view.ExpectSame(view.in(0).last(1), view.in(1).last(1), "rows of the table and of the gradient");
   view.ExpectSame(view.in(1).first(1), view.in(2), "one row number a row");
   view.Expect(view.input_is_integer(2), "row numbers are integers");
-  return MakeWork(OpClass::kGather, FlopPerElement * Elements(view.in(1)),
-                  view.in_bytes(2) + (1 + 2 * (1 + Slots)) * view.in_bytes(1));
+  return MakeWork(OpClass::kGather, kFlopPerElement * Elements(view.in(1)),
+                  view.in_bytes(2) + (1 + 2 * (1 + kSlots)) * view.in_bytes(1));
 }
 
 constexpr OpKind kKinds[] = {

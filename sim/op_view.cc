@@ -92,7 +92,10 @@ double OpView::SlidingSize(std::int64_t size, std::int64_t kernel, std::size_t a
   Expect(stride >= 1 && dilation >= 1 && kernel >= 1 && size >= 0, "stride, dilation and window are at least 1");
   const nlohmann::json padding = Attr(*this, graph_.op(op_).attrs, "padding");
   std::int64_t around = 0;
-  if (padding == "same") return static_cast<double>(size / stride) + (size % stride != 0 ? 1 : 0);
+  if (padding == "same") {
+    const std::int64_t whole = size / stride;
+    return static_cast<double>(size % stride != 0 ? whole + 1 : whole);
+  }
   if (padding.is_array()) {
     around = 2 * Pair("padding", {0, 0})[axis];
   } else if (!padding.is_null() && padding != "valid") {

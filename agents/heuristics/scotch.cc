@@ -32,11 +32,11 @@ void Check(int status, const std::string& call) {
 }
 
 // One of Scotch's objects, which come as structs of their own size with a function that ends them.
-template <typename T, int (*Init)(T*), void (*Exit)(T*)>
+template <typename T, int (*kInit)(T*), void (*kExit)(T*)>
 class Owned {
  public:
-  Owned() { Check(Init(&value_), "starting the library"); }
-  ~Owned() { Exit(&value_); }
+  Owned() { Check(kInit(&value_), "starting the library"); }
+  ~Owned() { kExit(&value_); }
   Owned(const Owned&) = delete;
   Owned& operator=(const Owned&) = delete;
   T* get() { return &value_; }

@@ -19,8 +19,9 @@ NetworkBuilder::Scope::~Scope() {
 
 std::vector<Value> NetworkBuilder::Add(Node node, std::vector<Output> outputs) {
   EMPLACE_CHECK(FindOpKind(node.kind) != nullptr);
-  const bool trained = node.trainable || std::any_of(node.inputs.begin(), node.inputs.end(),
-                                                     [this](Value input) { return values_[input.id].trained; });
+  const bool trained = node.trainable || (node.kind != "stop_gradient" &&
+                                          std::any_of(node.inputs.begin(), node.inputs.end(),
+                                                      [this](Value input) { return values_[input.id].trained; }));
   node.outputs.clear();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     node.outputs.push_back({static_cast<std::uint32_t>(values_.size())});

@@ -255,29 +255,43 @@ Value JoinNode(NetworkBuilder& net, const Node& producer, std::string name, std:
 // Adds up the gradients of one tensor, which its consumers gave.
 Gradient Join(NetworkBuilder& net, Value value, const std::vector<Gradient>& parts) {
   if (parts.empty()) return {};
-  if (parts.size() == 1) return parts.front();
   const Node& producer = net.nodes()[net.producer(value)];
+  if (parts.size() == 1 && (!parts[0].rows.exists() || producer.kind == "variable")) return parts.front();
   const std::string index = net.output_index(value) == 0 ? "" : std::to_string(net.output_index(value));
+  const std::string stem = "gradients/" + producer.name + "/";
+  std::vector<Value> dense;
   std::vector<Value> values;
   std::vector<Value> rows;
   std::int64_t num_rows = 0;
   for (const Gradient& part : parts) {
-    values.push_back(part.values);
+    (part.rows.exists() ? values : dense).push_back(part.values);
     if (!part.rows.exists()) continue;
     rows.push_back(part.rows);
     num_rows += net.shape(part.rows)[0];
   }
-  const std::string stem = "gradients/" + producer.name + "/";
-  if (rows.empty()) {
-    return {.values = JoinNode(net, producer, stem + "add_n" + index, "add_n", "", values, {.shape = net.shape(value)}),
-            .rows = {}};
+  Gradient sum;
+  if (dense.size() == 1) sum.values = dense.front();
+  if (dense.size() > 1) {
+    sum.values = JoinNode(net, producer, stem + "add_n" + index, "add_n", "", dense, {.shape = net.shape(value)});
   }
-  EMPLACE_CHECK_EQ(rows.size(), values.size());  // no network reads one table both ways
-  const std::string axis = R"({"axis":0})";
-  return {.values = JoinNode(net, producer, stem + "concat_values", "concat", axis, values,
-                             {.shape = {num_rows, net.shape(value)[1]}}),
-          .rows = JoinNode(net, producer, stem + "concat_rows", "concat", axis, rows,
-                           {.dtype = DType::kI32, .shape = {num_rows}})};
+  if (rows.empty()) return sum;
+  Gradient sparse = {.values = values.front(), .rows = rows.front()};
+  if (rows.size() > 1) {
+    const std::string axis = R"({"axis":0})";
+    const std::int64_t width = net.shape(value)[1];
+    sparse.values =
+        JoinNode(net, producer, stem + "concat_values", "concat", axis, values, {.shape = {num_rows, width}});
+    sparse.rows = JoinNode(net, producer, stem + "concat_rows", "concat", axis, rows,
+                           {.dtype = DType::kI32, .shape = {num_rows}});
+  }
+  if (dense.empty()) {
+    if (producer.kind == "variable") return sparse;
+    sum.values = JoinNode(net, producer, stem + "fill" + index, "fill", "", {}, {.shape = net.shape(value)});
+  }
+  // A table that is read by row number and as a whole, such as tied embeddings, or one that was computed.
+  return {.values = JoinNode(net, producer, stem + "scatter_add", "scatter_add", "",
+                             {sum.values, sparse.values, sparse.rows}, {.shape = net.shape(value)}),
+          .rows = {}};
 }
 
 }  // namespace

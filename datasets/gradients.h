@@ -21,10 +21,10 @@ struct VariableGradient {
 
 // Adds the backward ops of everything between the trainable variables and `loss`, a scalar, by reverse-mode
 // differentiation: forward ops from the last to the first, each by the rule of its kind; where a tensor is read more
-// than once the gradients that meet are added by an explicit `add_n` (sparse ones are joined by `concat`). Ops without
-// a trained variable behind them get no gradient, as the first convolution's images. Returns the trainable variables
-// that the loss depends on, with their gradients, in the order in which they were added. A kind without a rule is a bug
-// of the network's and stops the program.
+// than once the gradients that meet are added by an explicit `add_n` (sparse ones are joined by `concat`, and by
+// `scatter_add` with dense ones). Ops without a trained variable behind them get no gradient, as the first
+// convolution's images. Returns the trainable variables that the loss depends on, with their gradients, in the order in
+// which they were added. A kind without a rule is a bug of the network's and stops the program.
 std::vector<VariableGradient> AddGradients(NetworkBuilder& net, Value loss);
 
 }  // namespace emplace

@@ -171,9 +171,12 @@ Value BatchNorm(NetworkBuilder& net, Value x, const BatchNormOptions& options) {
 
 Value LayerNorm(NetworkBuilder& net, Value x) {
   const Shape width = {net.shape(x).back()};
-  const Shape rows(net.shape(x).begin(), net.shape(x).end() - 1);
   const Value gamma = net.Variable("gamma", width);
-  const Value beta = net.Variable("beta", width);
+  return LayerNorm(net, x, gamma, net.Variable("beta", width));
+}
+
+Value LayerNorm(NetworkBuilder& net, Value x, Value gamma, Value beta) {
+  const Shape rows(net.shape(x).begin(), net.shape(x).end() - 1);
   return net
       .Forward("layer_norm", "layer_norm", {x, gamma, beta},
                {{.shape = net.shape(x)}, {.shape = rows}, {.shape = rows}})
@@ -244,11 +247,16 @@ Value Fill(NetworkBuilder& net, Shape shape, std::string_view name) {
   return One(net, name, "fill", {}, std::move(shape));
 }
 
-Value Embedding(NetworkBuilder& net, Value ids, std::int64_t rows, std::int64_t width) {
-  const Value table = net.Variable("table", {rows, width});
+Value StopGradient(NetworkBuilder& net, Value x) { return One(net, {}, "stop_gradient", {x}, net.shape(x)); }
+
+Value Gather(NetworkBuilder& net, Value table, Value ids) {
   Shape shape = net.shape(ids);
-  shape.push_back(width);
+  shape.push_back(net.shape(table)[1]);
   return One(net, {}, "gather", {table, ids}, std::move(shape));
+}
+
+Value Embedding(NetworkBuilder& net, Value ids, std::int64_t rows, std::int64_t width) {
+  return Gather(net, net.Variable("table", {rows, width}), ids);
 }
 
 Value Reduce(NetworkBuilder& net, std::string_view kind, Value x, const std::vector<std::size_t>& axes,

@@ -57,6 +57,8 @@ struct BatchNormOptions {
 Value BatchNorm(NetworkBuilder& net, Value x, const BatchNormOptions& options);
 // Along the last dimension, variables "gamma" and "beta". Source: Ba, Kiros, Hinton 2016, equation 4.
 Value LayerNorm(NetworkBuilder& net, Value x);
+// The same with variables that are read elsewhere too.
+Value LayerNorm(NetworkBuilder& net, Value x, Value gamma, Value beta);
 Value Dropout(NetworkBuilder& net, Value x);
 
 Value Concat(NetworkBuilder& net, const std::vector<Value>& parts, std::size_t axis, std::string_view name = {});
@@ -73,7 +75,11 @@ Value Transpose(NetworkBuilder& net, Value x, const std::vector<std::size_t>& or
 Value Reshape(NetworkBuilder& net, Value x, Shape shape, std::string_view name = {});
 // A constant.
 Value Fill(NetworkBuilder& net, Shape shape, std::string_view name);
-// Rows of variable "table" [rows, width] by number: shape of `ids`, then width.
+// x itself, a constant to the backward pass.
+Value StopGradient(NetworkBuilder& net, Value x);
+// Rows of `table` [rows, width] by number: shape of `ids`, then width.
+Value Gather(NetworkBuilder& net, Value table, Value ids);
+// The same with a variable "table" of its own.
 Value Embedding(NetworkBuilder& net, Value ids, std::int64_t rows, std::int64_t width);
 
 // Sums and means over `axes`, which disappear.

@@ -69,11 +69,24 @@ OpWork GatherGrad(const Graph& graph, OpId op) {
   return MakeWork(OpClass::kGather, Elements(view.in(0)), view.AllBytes());
 }
 
+OpWork ScatterAdd(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  view.ExpectCounts(3, 1);
+  view.ExpectRank(view.in(0), 2, "the table");
+  view.ExpectRank(view.in(1), 2, "the rows");
+  view.Expect(view.input_is_integer(2), "row numbers are integers");
+  view.ExpectSame(view.in(2), view.in(1).first(1), "one row number a row");
+  view.Expect(view.in(0)[1] == view.in(1)[1], "rows as wide as the table");
+  view.ExpectSame(view.in(0), view.out(0), "tables in and out");
+  return MakeWork(OpClass::kGather, Elements(view.in(1)), view.AllBytes());
+}
+
 constexpr OpKind kKinds[] = {
     {"input", OpClass::kNone, "() -> data: 0; it is there when the step begins", Nothing},
     {"variable", OpClass::kNone, "() -> weights: 0; they stay in memory", Nothing},
     {"reshape", OpClass::kNone, "(x) -> y: 0; another view of the same bytes", View},
     {"reshape_grad", OpClass::kNone, "(dy) -> dx: 0; another view of the same bytes", View},
+    {"stop_gradient", OpClass::kNone, "(x) -> x: 0; another view of the same bytes, a constant to gradients", View},
     {"fill", kClass, "() -> a constant: 0 flop; writes the output", Fill},
     {"concat", kClass, "(tensors) -> one, along attr axis: 0 flop; reads and writes every byte", Rearrange},
     {"concat_grad", kClass, "(dy) -> a piece for each input: 0 flop; reads and writes every byte", Rearrange},
@@ -94,6 +107,8 @@ constexpr OpKind kKinds[] = {
     {"gather_grad", OpClass::kGather,
      "(dy, n row numbers) -> row gradients[n,H], their row numbers[n]: n*H; adds rows of equal number, at most all",
      GatherGrad},
+    {"scatter_add", OpClass::kGather, "(table[V,H], rows[n,H], n row numbers) -> the table with the rows added: n*H",
+     ScatterAdd},
 };
 
 }  // namespace

@@ -96,9 +96,15 @@ Placement ByLayerBlocks(const Observation& seen) {
   return placement;
 }
 
-bool IsConvolutional(const Graph& graph) {
+// Whether some convolution reads an image: more than one row, as far as shapes are known. (Audio has one.)
+bool ReadsImages(const Graph& graph) {
   for (std::size_t op = 0; op < graph.num_ops(); ++op) {
-    if (Holds(graph.op(MakeId<OpId>(op)).kind, {"conv2d", "Conv2d"})) return true;
+    const OpId id = MakeId<OpId>(op);
+    if (!Holds(graph.op(id).kind, {"conv2d", "Conv2d"})) continue;
+    const auto inputs = graph.inputs(id);
+    if (inputs.empty()) return true;
+    const auto shape = graph.tensor(inputs[0]).shape;
+    if (shape.size() != 4 || shape[2] > 1) return true;
   }
   return false;
 }
@@ -113,7 +119,7 @@ Placement PlaceLikeAnExpert(const Environment& env) {
     layers.insert(LayerOf(seen, group));
   }
   if (last) return ByRecurrentLayer(seen, *last);
-  if (IsConvolutional(env.op_graph())) return OnOneOf(seen, seen.accelerators);
+  if (ReadsImages(env.op_graph())) return OnOneOf(seen, seen.accelerators);
   return layers.size() > 1 ? ByLayerBlocks(seen) : PlaceInBlocks(seen);
 }
 

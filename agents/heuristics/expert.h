@@ -14,7 +14,8 @@ namespace emplace {
 //    the last layer; what has no such layer with the group that it feeds, else with the one that feeds it, else with
 //    layer 0.
 //
-// 2. Convolutional networks (some op is a conv2d): everything on one accelerator, as single_device.
+// 2. Image networks (some conv2d reads more than one row, or the file does not say): everything on one accelerator, as
+//    single_device.
 //
 // 3. Anything else: contiguous blocks of equal numbers of layers, in topological order; of equal time, as the agent
 //    blocks, where there are no layers.

@@ -4,23 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "datasets/layers.h"
+#include "datasets/image_blocks.h"
 #include "datasets/models/models.h"
 #include "datasets/training.h"
 
 namespace emplace {
 namespace {
 
-constexpr Sliding kSame = {};
-constexpr Sliding kValid = {.stride = {1, 1}, .same = false, .dilation = {1, 1}};
 constexpr Sliding kHalve = {.stride = {2, 2}, .same = false, .dilation = {1, 1}};
-
-// One convolution of a branch.
-struct Conv {
-  std::int64_t filters;
-  std::array<std::int64_t, 2> kernel;
-  Sliding sliding = kSame;
-};
 
 // Convolution, batch normalisation, relu.
 Value ConvBlock(NetworkBuilder& net, std::string_view name, Value x, const Conv& conv) {
@@ -152,14 +143,6 @@ Value Body(NetworkBuilder& net, Value images, Value* grid17) {
   return Block8(net, "mixed_7c", x);
 }
 
-// Mean over the image, then a linear classifier; the loss of each image.
-Value Classify(NetworkBuilder& net, Value x, Value labels) {
-  const Shape shape = net.shape(x);
-  const Value features = Reshape(net, AvgPool(net, x, {shape[2], shape[3]}, kValid), {shape[0], shape[1]});
-  const Value kept = Dropout(net, features);
-  return SoftmaxCrossEntropy(net, Dense(net, kept, net.shape(labels)[1]), labels);
-}
-
 // The auxiliary classifier on the last 17 x 17 grid (section 4), its loss weighted 0.4 as in the authors' model.
 Value Auxiliary(NetworkBuilder& net, Value x, Value labels) {
   const auto scope = net.Layer("auxiliary");
@@ -174,14 +157,10 @@ Value Auxiliary(NetworkBuilder& net, Value x, Value labels) {
 }  // namespace
 
 Graph MakeInceptionV3(OptionReader& reader) {
-  std::int64_t batch = 32;
-  std::int64_t image_size = 299;
-  std::int64_t classes = 1000;
+  ImageOptions images = {.batch = 32, .image_size = 299, .classes = 1000};
   bool auxiliary = false;
   TrainingOptions training = {.optimizer = "rmsprop", .clip_gradients = true, .average_variables = true};
-  reader.Read("batch", &batch, 1, 65536, "images in a step");
-  reader.Read("image_size", &image_size, 107, 2048, "height and width of an image, pixels");
-  reader.Read("classes", &classes, 1, 1000000, "classes to tell apart");
+  ReadImageOptions(reader, &images, 107);
   reader.Read("auxiliary", &auxiliary, "train the auxiliary classifier too");
   reader.Read("optimizer", &training.optimizer, OptimizerNames(), "how variables are updated");
   reader.Read("clip_gradients", &training.clip_gradients, "scale gradients to a global norm");
@@ -189,21 +168,15 @@ Graph MakeInceptionV3(OptionReader& reader) {
   reader.Finish();
 
   NetworkBuilder net("inception_v3");
-  Value x;
-  Value labels;
-  {
-    const auto scope = net.Layer("data");
-    x = net.Input("images", DType::kF32, {batch, 3, image_size, image_size});
-    labels = net.Input("labels", DType::kF32, {batch, classes});
-  }
+  const ImageInputs inputs = AddImageInputs(net, images, /*smoothed_labels=*/true);
   Value grid17;
-  x = Body(net, x, &grid17);
+  const Value x = Body(net, inputs.images, &grid17);
   std::vector<Value> losses;
   {
     const auto scope = net.Layer("logits");
-    losses.push_back(Classify(net, x, labels));
+    losses.push_back(ClassifierLoss(net, x, inputs.labels, images.classes, /*dropout=*/true));
   }
-  if (auxiliary) losses.push_back(Auxiliary(net, grid17, labels));
+  if (auxiliary) losses.push_back(Auxiliary(net, grid17, inputs.labels));
   const auto scope = net.Layer("loss");
   const Value loss = losses.size() == 1 ? losses.front() : AddN(net, losses);
   return BuildTrainingGraph(net, Reduce(net, "reduce_mean", loss, {0}), training);

@@ -7,6 +7,7 @@
 
 #include "datasets/layers.h"
 #include "datasets/models/models.h"
+#include "datasets/recurrent.h"
 #include "datasets/training.h"
 
 namespace emplace {
@@ -18,57 +19,21 @@ struct NmtOptions {
   std::int64_t hidden = 1024;
   std::int64_t vocabulary = 32000;
   std::int64_t steps = 32;
+  Granularity granularity = Granularity::kFused;
 };
 
 // Residual connections start at this layer, counted from 0.
 constexpr std::int64_t kFirstResidual = 2;
 
-struct LstmState {
-  Value cell;
-  Value hidden;
-};
-
-// The weights of one LSTM layer, read at every step.
-struct Lstm {
-  Value kernel;  // [inputs + hidden, 4 * hidden]
-  Value bias;    // [4 * hidden]
-};
-
-Lstm MakeLstm(NetworkBuilder& net, std::int64_t inputs, std::int64_t hidden) {
-  return {.kernel = net.Variable("kernel", {inputs + hidden, 4 * hidden}), .bias = net.Variable("bias", {4 * hidden})};
-}
-
-LstmState ZeroState(NetworkBuilder& net, const NmtOptions& options) {
-  const Shape shape = {options.batch, options.hidden};
-  return {.cell = Fill(net, shape, "zero_cell"), .hidden = Fill(net, shape, "zero_hidden")};
-}
-
-// One step: gates i, f, o and candidate j from one product; c' = f c + i j, h' = o tanh(c').
-LstmState Step(NetworkBuilder& net, const Lstm& lstm, std::vector<Value> inputs, const LstmState& state) {
-  inputs.push_back(state.hidden);
-  const Value sums = BiasAdd(net, MatMul(net, Concat(net, inputs, 1), lstm.kernel), lstm.bias);
-  const std::vector<Value> gates = Split(net, sums, 4, 1);
-  const Value in = Unary(net, "sigmoid", gates[0], "in");
-  const Value candidate = Unary(net, "tanh", gates[1], "candidate");
-  const Value forget = Unary(net, "sigmoid", gates[2], "forget");
-  const Value out = Unary(net, "sigmoid", gates[3], "out");
-  const Value kept = Binary(net, "mul", forget, state.cell, "kept");
-  const Value added = Binary(net, "mul", in, candidate, "added");
-  const Value cell = Binary(net, "add", kept, added, "cell");
-  return {.cell = cell, .hidden = Binary(net, "mul", out, Unary(net, "tanh", cell), "hidden")};
-}
-
-std::string StepName(std::int64_t t) { return fmt::format("step{:02}", t); }
-
 // Runs over all steps, from the last if `reversed`. Returns the hidden states by step; *last is where it ends.
-std::vector<Value> RunLayer(NetworkBuilder& net, const std::vector<Value>& inputs, const Lstm& lstm, bool reversed,
+std::vector<Value> RunLayer(NetworkBuilder& net, const std::vector<Value>& inputs, const LstmCell& lstm, bool reversed,
                             const NmtOptions& options, LstmState* last) {
   std::vector<Value> outputs(inputs.size());
-  LstmState state = ZeroState(net, options);
+  LstmState state = lstm.Start(options.batch);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::size_t t = reversed ? inputs.size() - 1 - i : i;
     const auto scope = net.Within(StepName(static_cast<std::int64_t>(t)));
-    state = Step(net, lstm, {inputs[t]}, state);
+    state = lstm.Step({inputs[t]}, state);
     outputs[t] = state.hidden;
   }
   *last = state;
@@ -88,11 +53,13 @@ std::vector<Value> RunBothWays(NetworkBuilder& net, const std::vector<Value>& in
   LstmState unused;
   {
     const auto scope = net.Within("forward");
-    forward = RunLayer(net, inputs, MakeLstm(net, options.hidden, options.hidden), false, options, last);
+    forward = RunLayer(net, inputs, LstmCell(net, {options.hidden}, options.hidden, options.granularity), false,
+                       options, last);
   }
   {
     const auto scope = net.Within("backward");
-    backward = RunLayer(net, inputs, MakeLstm(net, options.hidden, options.hidden), true, options, &unused);
+    backward = RunLayer(net, inputs, LstmCell(net, {options.hidden}, options.hidden, options.granularity), true,
+                        options, &unused);
   }
   std::vector<Value> both;
   for (std::size_t t = 0; t < inputs.size(); ++t) {
@@ -120,7 +87,7 @@ Encoded Encode(NetworkBuilder& net, Value source, const NmtOptions& options) {
     if (layer == 0) {
       values = RunBothWays(net, values, options, &last);
     } else {
-      const Lstm lstm = MakeLstm(net, net.shape(values.front())[1], options.hidden);
+      const LstmCell lstm(net, {net.shape(values.front())[1]}, options.hidden, options.granularity);
       std::vector<Value> outputs = RunLayer(net, values, lstm, false, options, &last);
       for (std::size_t t = 0; layer >= kFirstResidual && t < outputs.size(); ++t) {
         const auto step = net.Within(StepName(static_cast<std::int64_t>(t)));
@@ -198,10 +165,11 @@ std::vector<Value> Decode(NetworkBuilder& net, const Encoded& encoded, Value tar
   }
   Attention attention(net, encoded.memory, options);
   const std::int64_t context_width = net.shape(encoded.memory)[2];
-  std::vector<Lstm> lstms;
+  std::vector<LstmCell> lstms;
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
     const auto scope = net.Layer(fmt::format("decoder/lstm{}", layer));
-    lstms.push_back(MakeLstm(net, options.hidden + context_width, options.hidden));
+    lstms.emplace_back(net, std::vector<std::int64_t>{options.hidden, context_width}, options.hidden,
+                       options.granularity);
   }
   Weights projection;
   {
@@ -224,7 +192,7 @@ std::vector<Value> Decode(NetworkBuilder& net, const Encoded& encoded, Value tar
     for (std::size_t layer = 0; layer < lstms.size(); ++layer) {
       const auto scope = net.Layer(fmt::format("decoder/lstm{}", layer));
       const auto step = net.Within(StepName(t));
-      states[layer] = Step(net, lstms[layer], {x, context}, states[layer]);
+      states[layer] = lstms[layer].Step({x, context}, states[layer]);
       const bool residual = static_cast<std::int64_t>(layer) >= kFirstResidual;
       x = residual ? Binary(net, "add", states[layer].hidden, x, "residual") : states[layer].hidden;
     }
@@ -243,9 +211,11 @@ Graph MakeNmt(OptionReader& reader) {
   reader.Read("hidden", &options.hidden, 1, 65536, "width of embeddings, LSTM states and attention");
   reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "words of either language");
   reader.Read("steps", &options.steps, 1, 1024, "words of a sentence, in either language");
+  options.granularity = ReadGranularity(reader);
   reader.Read("optimizer", &training.optimizer, OptimizerNames(), "how variables are updated");
   reader.Read("clip_gradients", &training.clip_gradients, "scale gradients to a global norm");
   reader.Finish();
+  CheckSlices("nmt", options.hidden, options.granularity);
 
   NetworkBuilder net("nmt");
   Value source;

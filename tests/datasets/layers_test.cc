@@ -87,5 +87,18 @@ TEST_F(LayersTest, BatchNormKeepsItsMovingAverages) {
   EXPECT_EQ(net.num_parameters(), 6);  // gamma and beta; the averages are not trained
 }
 
+TEST_F(LayersTest, StoppedGradientsAreConstants) {
+  const Value weights = net.Variable("w", {2, 3});
+  const Value stopped = StopGradient(net, Unary(net, "relu", weights));
+  EXPECT_EQ(net.shape(stopped), (Shape{2, 3}));
+  EXPECT_TRUE(net.trained(weights));
+  EXPECT_FALSE(net.trained(stopped));
+}
+
+TEST_F(LayersTest, RowsAreLookedUpInAnyTable) {
+  const Value ids = net.Input("ids", DType::kI32, {4, 5});
+  EXPECT_EQ(net.shape(Gather(net, Tensor({9, 3}), ids)), (Shape{4, 5, 3}));
+}
+
 }  // namespace
 }  // namespace emplace::testing

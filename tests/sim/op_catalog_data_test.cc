@@ -37,6 +37,9 @@ TEST(OpCatalogDataTest, EveryKindMovesTheBytesComputedByHand) {
                               {"gather", {F32({100, 3}), I32({2, 2})}, {F32({2, 2, 3})}, "", 0, 112},
                               // At most 12 additions; 48 + 16 in, 48 + 16 out.
                               {"gather_grad", {F32({4, 3}), I32({4})}, {F32({4, 3}), I32({4})}, "", 12, 128},
+                              // 2 rows of 3 added; the table of 5 rows read and written 60 each, 24 + 8 for the rows.
+                              {"scatter_add", {F32({5, 3}), F32({2, 3}), I32({2})}, {F32({5, 3})}, "", 6, 152},
+                              {"stop_gradient", {t}, {t}, "", 0, 0},
                           });
 }
 

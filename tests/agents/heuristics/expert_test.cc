@@ -43,6 +43,17 @@ TEST(ExpertTest, ConvolutionalNetworksStayOnOneAccelerator) {
   EXPECT_THAT(PlacedBy("expert", graph, MakeMixedCluster(2)), Each(1));
 }
 
+TEST(ExpertTest, ConvolutionsOverAudioAreCutIntoBlocksOfLayers) {
+  // One row: [N, C, 1, T]. An image has more.
+  const auto over = [](std::int64_t rows) {
+    OpSpec a = OfLayer("a", "block1", {}, "input");
+    a.outputs = {{.size = std::nullopt, .dtype = DType::kF32, .shape = {1, 2, rows, 8}}};
+    return Build({a, OfLayer("b", "block1", {"a"}, "conv2d"), OfLayer("c", "block2", {"b"})});
+  };
+  EXPECT_THAT(PlacedBy("expert", over(1), MakeCluster(2)), ElementsAre(0, 0, 1));
+  EXPECT_THAT(PlacedBy("expert", over(8), MakeCluster(2)), Each(0));
+}
+
 TEST(ExpertTest, OtherLayeredModelsAreCutIntoBlocksOfLayers) {
   const Graph graph = Build({OfLayer("a", "block1"), OfLayer("b", "block1", {"a"}), OfLayer("c", "block2", {"b"}),
                              OfLayer("d", "block3", {"c"}), OfLayer("e", "block4", {"d"})});

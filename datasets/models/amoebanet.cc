@@ -1,0 +1,33 @@
+#include "datasets/models/models.h"
+#include "datasets/nas_cells.h"
+
+namespace emplace {
+namespace {
+
+// Real et al. 2019, figure 5.
+const NasCell kNormal = {
+    .blocks = {{{{{"avg_pool_3x3", 0}, {"max_pool_3x3", 1}}},
+                {{{"sep_conv_3x3", 0}, {"sep_conv_5x5", 2}}},
+                {{{"sep_conv_3x3", 0}, {"avg_pool_3x3", 3}}},
+                {{{"sep_conv_3x3", 1}, {"identity", 1}}},
+                {{{"identity", 0}, {"avg_pool_3x3", 1}}}}},
+    .joined = {4, 5, 6},
+};
+const NasCell kReduction = {
+    .blocks = {{{{{"avg_pool_3x3", 0}, {"sep_conv_3x3", 1}}},
+                {{{"max_pool_3x3", 0}, {"sep_conv_7x7", 2}}},
+                {{{"sep_conv_7x7", 0}, {"avg_pool_3x3", 1}}},
+                {{{"max_pool_3x3", 0}, {"max_pool_3x3", 1}}},
+                {{{"conv_1x7_7x1", 0}, {"sep_conv_3x3", 5}}}}},
+    .joined = {3, 4, 6},
+};
+
+}  // namespace
+
+Graph MakeAmoebanet(OptionReader& reader) {
+  return MakeNasNetwork(
+      reader,
+      {.name = "amoebanet", .normal = &kNormal, .reduction = &kReduction, .filters = 190, .cells_per_stack = 6});
+}
+
+}  // namespace emplace

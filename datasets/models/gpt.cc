@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "datasets/attention.h"
+#include "datasets/layers.h"
+#include "datasets/models/models.h"
+#include "datasets/training.h"
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+struct GptOptions {
+  std::int64_t layers = 12;
+  std::int64_t d_model = 768;
+  std::int64_t heads = 12;
+  std::int64_t sequence = 1024;
+  std::int64_t batch = 8;
+  std::int64_t vocabulary = 50257;
+};
+
+Value Normalize(NetworkBuilder& net, std::string_view name, Value x) {
+  const auto scope = net.Within(name);
+  return LayerNorm(net, x);
+}
+
+// x + dropout(attention(norm(x))), then the same with the feed-forward part.
+Value Block(NetworkBuilder& net, Value x, const GptOptions& options, Value mask) {
+  const Value attended = SelfAttention(net, Normalize(net, "norm1", x), options.heads, mask);
+  {
+    const auto scope = net.Within("residual1");
+    x = Binary(net, "add", x, Dropout(net, attended));
+  }
+  const Value fed = FeedForward(net, Normalize(net, "norm2", x), 4 * options.d_model, "gelu", false);
+  const auto scope = net.Within("residual2");
+  return Binary(net, "add", x, Dropout(net, fed));
+}
+
+}  // namespace
+
+Graph MakeGpt(OptionReader& reader) {
+  GptOptions options;
+  TrainingOptions training = {.optimizer = "adam", .clip_gradients = true, .average_variables = false};
+  reader.Read("layers", &options.layers, 1, 1024, "Transformer blocks");
+  reader.Read("d_model", &options.d_model, 1, 65536, "width of the residual stream");
+  reader.Read("heads", &options.heads, 1, 1024, "attention heads; divide d_model");
+  reader.Read("sequence", &options.sequence, 1, 65536, "tokens of a sequence");
+  reader.Read("batch", &options.batch, 1, 65536, "sequences in a step");
+  reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "tokens there are");
+  reader.Read("optimizer", &training.optimizer, OptimizerNames(), "how variables are updated");
+  reader.Read("clip_gradients", &training.clip_gradients, "scale gradients to a global norm");
+  reader.Finish();
+  CheckHeads("gpt", options.d_model, options.heads);
+
+  NetworkBuilder net("gpt");
+  Value table;
+  Value mask;
+  Value x;
+  {
+    const auto scope = net.Layer("embedding");
+    const Value tokens = net.Input("tokens", DType::kI32, {options.batch, options.sequence});
+    mask = net.Input("causal_mask", DType::kF32, {options.sequence, options.sequence});
+    table = net.Variable("table", {options.vocabulary, options.d_model});
+    const Value positions = net.Variable("positions", {options.sequence, options.d_model});
+    x = Dropout(net, Binary(net, "add", Gather(net, table, tokens), positions, "with_positions"));
+  }
+  for (std::int64_t layer = 0; layer < options.layers; ++layer) {
+    const auto scope = net.Layer(fmt::format("block{}", layer));
+    x = Block(net, x, options, mask);
+  }
+  Value logits;
+  {
+    const auto scope = net.Layer("projection");
+    const Value last = Normalize(net, "norm", x);
+    const Value rows = Reshape(net, last, {options.batch * options.sequence, options.d_model});
+    logits = MatMul(net, rows, table, /*transposed=*/true, "logits");
+  }
+  const auto scope = net.Layer("loss");
+  const Value labels = net.Input("labels", DType::kI32, {options.batch * options.sequence});
+  const Value loss = Reduce(net, "reduce_mean", SoftmaxCrossEntropy(net, logits, labels), {0});
+  return BuildTrainingGraph(net, loss, training);
+}
+
+}  // namespace emplace

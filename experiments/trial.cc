@@ -70,8 +70,10 @@ std::string Describe(const TrialSpec& spec, const Grouping& grouping, std::size_
       budget, spec.reward, spec.seed);
 }
 
-std::string_view GroupingOf(const TrialSpec& spec, const AgentEntry& entry) {
-  return spec.grouping.empty() ? DefaultGrouping(entry, spec.graph.num_ops()) : std::string_view(spec.grouping);
+Grouping MakeGrouping(const TrialSpec& spec, const AgentEntry& entry) {
+  if (spec.given_grouping) return *spec.given_grouping;
+  const std::string_view name = spec.grouping.empty() ? DefaultGrouping(entry, spec.graph.num_ops()) : spec.grouping;
+  return FindGrouper(name).make(spec.graph, {.max_groups = spec.max_groups});
 }
 
 // A search under way: the state that a checkpoint holds, and what it is made of.
@@ -81,8 +83,7 @@ class Search {
       : spec_(spec),
         budget_(spec.evaluations != 0 ? spec.evaluations : entry.default_evaluations),
         simulator_(spec.graph, spec.cluster, spec.costs, {.engine = spec.engine, .peak_memory = true}),
-        environment_(spec.graph, spec.cluster, spec.costs,
-                     FindGrouper(GroupingOf(spec, entry)).make(spec.graph, {.max_groups = spec.max_groups}), simulator_,
+        environment_(spec.graph, spec.cluster, spec.costs, MakeGrouping(spec, entry), simulator_,
                      {.name = FindReward(spec.reward).name}, spec.threads),
         agent_(MakeAgent(spec.agent, spec.agent_options, {.evaluations = budget_})),
         rng_(spec.seed),

@@ -12,6 +12,7 @@
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
 #include "sim/graph.h"
+#include "sim/grouping.h"
 #include "sim/options.h"
 #include "sim/placement.h"
 
@@ -23,15 +24,16 @@ struct TrialSpec {
   Cluster cluster;
   CostTable costs;
   std::string engine = "fifo";
-  std::string agent;
-  OptionMap agent_options;
-  std::string grouping;  // "": what the agent wants
+  std::string agent = {};
+  OptionMap agent_options = {};
+  std::string grouping = {};                    // a grouper's name; "": what the agent wants
+  std::optional<Grouping> given_grouping = {};  // instead of a grouper's
   std::size_t max_groups = 256;
   std::size_t evaluations = 0;  // 0: what the agent's row says
   std::string reward = "runtime";
   std::uint64_t seed = 1;
-  std::size_t threads = 1;  // the answer does not depend on it
-  std::string checkpoint;   // a file to resume from and to save to now and then; "": none
+  std::size_t threads = 1;      // the answer does not depend on it
+  std::string checkpoint = {};  // a file to resume from and to save to now and then; "": none
 };
 
 struct TrialProgress {

@@ -54,8 +54,9 @@ void ReadEfficiency(const JsonNode& node, Efficiency* efficiency) {
 }
 
 DeviceKind ReadKind(const JsonNode& node) {
-  const JsonFields fields(node, {"name", "class", "summary", "source", "peak_tflop_per_s", "memory_bandwidth_gb_per_s",
-                                 "launch_us", "memory_gib", "compute_efficiency", "bandwidth_efficiency"});
+  const JsonFields fields(
+      node, {"name", "class", "summary", "source", "peak_tflop_per_s", "memory_bandwidth_gb_per_s", "launch_us",
+             "time_scale", "memory_gib", "compute_efficiency", "bandwidth_efficiency"});
   constexpr std::string_view kClasses = "cpu or accelerator";
   DeviceKind kind;
   kind.name = fields.Get("name", "a string").NonEmptyText();
@@ -69,6 +70,7 @@ DeviceKind ReadKind(const JsonNode& node) {
   kind.memory_bandwidth = RateFromGbPerS(
       fields.Get("memory_bandwidth_gb_per_s", kRateAllowed).Number(kMinGbPerS, kMaxGbPerS, kRateAllowed));
   if (const auto field = fields.Find("launch_us")) kind.launch_micros = field->Number(0, kMaxJsonMicros);
+  if (const auto field = fields.Find("time_scale")) kind.time_scale = field->Number(0.001, 1000);
   if (const auto field = fields.Find("memory_gib")) kind.memory = BytesFromGib(field->Number(0, kMaxGib));
   const GenericEfficiency& generic = kGenericEfficiency[kind.is_cpu ? 1 : 0];
   kind.compute_efficiency = generic.compute;

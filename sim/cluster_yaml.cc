@@ -274,6 +274,7 @@ void WriteKind(std::string* out, const DeviceKind& kind) {
       &out->append("\n    memory_bandwidth_gb_per_s: "),
       ShortestFor(kind.memory_bandwidth, static_cast<double>(kind.memory_bandwidth.count) / 1e9, RateFromGbPerS));
   AppendNumber(&out->append("\n    launch_us: "), kind.launch_micros);
+  if (kind.time_scale != 1) AppendNumber(&out->append("\n    time_scale: "), kind.time_scale);
   if (kind.memory) AppendNumber(&out->append("\n    memory_gib: "), GibOf(*kind.memory));
   WriteEfficiency(&out->append("\n    compute_efficiency: "), kind.compute_efficiency);
   WriteEfficiency(&out->append("    bandwidth_efficiency: "), kind.bandwidth_efficiency);

@@ -19,6 +19,7 @@ namespace emplace {
 //       peak_tflop_per_s: 10              # f32, a multiply-add is 2 FLOP
 //       memory_bandwidth_gb_per_s: 500
 //       launch_us: 4                      # fixed time of each op; 0 if not given
+//       time_scale: 1.2                   # on all roofline times; 1 if not given
 //       memory_gib: 16                    # for information: what limits a device is its own memory_gib
 //       summary: one line, what it is
 //       source: where the numbers come from

@@ -27,6 +27,9 @@ struct DeviceKind {
   FlopsPerSecond peak;  // f32 multiply-adds counted as 2
   BytesPerSecond memory_bandwidth;
   double launch_micros = 0;  // fixed time of each op
+  // On all that roofline says of this kind: what one published step on it took, by what roofline says without. 1 where
+  // nothing was fitted.
+  double time_scale = 1;
   std::optional<Bytes> memory;
   // Part of the peak that ops of each class reach: of `peak` for convolutions and matrix products, of
   // `memory_bandwidth` for all classes. In (0, 1].

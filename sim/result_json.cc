@@ -28,6 +28,7 @@ StepReport MakeStepReport(const Graph& graph, const Cluster& cluster, const Cost
   StepReport report{.graph = graph.name(),
                     .cluster = cluster.name(),
                     .engine = engine,
+                    .costs = {},
                     .step_time_micros = result.step_time_micros,
                     .fits_memory = result.fits_memory,
                     .lower_bound_micros = bounds.lower_bound_micros,
@@ -56,6 +57,7 @@ StepReport MakeStepReport(const Graph& graph, const Cluster& cluster, const Cost
 void WriteResult(std::ostream& out, const StepReport& report) {
   fmt::print(out, R"({{"schema": "emplace.result", "version": 1, "graph": {}, "cluster": {}, "engine": {},)",
              JsonString(report.graph), JsonString(report.cluster), JsonString(report.engine));
+  if (!report.costs.empty()) fmt::print(out, R"( "costs": {},)", JsonString(report.costs));
   fmt::print(out, "\n \"step_time_us\": {}, \"fits_memory\": {},\n", report.step_time_micros, report.fits_memory);
   fmt::print(out, " \"lower_bound_us\": {}, \"critical_path_us\": {}, \"busiest_device_us\": {},\n \"devices\": [",
              report.lower_bound_micros, report.critical_path_micros, report.busiest_device_micros);

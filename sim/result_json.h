@@ -30,6 +30,7 @@ struct StepReport {
   std::string graph;
   std::string cluster;
   std::string engine;
+  std::string costs;  // where op times came from: "roofline", "profile p.json", ..; "" if not said
   double step_time_micros = 0;
   bool fits_memory = true;
   double lower_bound_micros = 0;  // of every placement on this cluster

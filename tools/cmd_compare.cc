@@ -171,13 +171,10 @@ void PrintJson(std::ostream& out, const Options& options, const std::vector<Cell
     }
     rows.push_back(std::move(row));
   }
-  const nlohmann::ordered_json comparison = {{"schema", "emplace.comparison"},
-                                             {"version", 1},
-                                             {"graph", options.problem.graph},
-                                             {"cluster", options.problem.cluster},
-                                             {"engine", options.problem.engine},
-                                             {"seed", options.search.seed},
-                                             {"results", rows}};
+  const nlohmann::ordered_json comparison = {{"schema", "emplace.comparison"},   {"version", 1},
+                                             {"graph", options.problem.graph},   {"cluster", options.problem.cluster},
+                                             {"engine", options.problem.engine}, {"costs", CostsText(options.problem)},
+                                             {"seed", options.search.seed},      {"results", rows}};
   out << comparison.dump(1) << '\n';
 }
 

@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <iostream>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -162,6 +165,41 @@ void PrintBounds(const ProblemOptions& problem, const Graph& graph) {
                            MicrosForPeople(bounds.lower_bound_micros), cluster.num_devices());
 }
 
+// What dot calls the picture that the file's name asks for; null: none.
+const char* PictureFormat(const std::string& path) {
+  for (const char* format : {"svg", "png", "pdf"}) {
+    if (path.ends_with(std::string(".") + format)) return format;
+  }
+  return nullptr;
+}
+
+void WritePicture(const std::string& path, const char* format, const Graph& graph) {
+  WriteFile(path, [&](std::ostream& out) {
+    std::FILE* const source = std::tmpfile();
+    if (source == nullptr) throw InputError(path, "no temporary file can be made");
+    std::ostringstream text;
+    WriteDot(text, graph);
+    std::fputs(text.str().c_str(), source);
+    std::fflush(source);
+    std::rewind(source);
+    const std::string command = fmt::format("dot -T{} /dev/fd/{} 2>/dev/null", format, fileno(source));
+    std::FILE* const picture = popen(command.c_str(), "r");
+    std::array<char, 4096> buffer{};
+    std::size_t bytes = 0;
+    for (std::size_t n = 0; picture != nullptr && (n = std::fread(buffer.data(), 1, buffer.size(), picture)) > 0;) {
+      out.write(buffer.data(), static_cast<std::streamsize>(n));
+      bytes += n;
+    }
+    const int status = picture == nullptr ? -1 : pclose(picture);
+    std::fclose(source);
+    if (status != 0 || bytes == 0) {
+      throw InputError(path,
+                       "cannot be drawn: Graphviz's dot is missing or failed (package graphviz; a name that ends "
+                       "in .dot needs none)");
+    }
+  });
+}
+
 int Run(const Options& options) {
   CheckFiles({options.problem.graph, options.problem.cluster, options.problem.profile}, {options.dot});
   const Graph graph = LoadGraph(options.problem.graph);
@@ -169,7 +207,11 @@ int Run(const Options& options) {
     throw InputError(options.problem.graph,
                      fmt::format("has {} ops, too many for --dot (at most {})", graph.num_ops(), kMaxDotOps));
   }
-  if (!options.dot.empty()) WriteFile(options.dot, [&](std::ostream& out) { WriteDot(out, graph); });
+  if (const char* format = PictureFormat(options.dot)) {
+    WritePicture(options.dot, format, graph);
+  } else if (!options.dot.empty()) {
+    WriteFile(options.dot, [&](std::ostream& out) { WriteDot(out, graph); });
+  }
   if (options.dot == "-") return kDone;
   PrintSummary(graph, Summarise(graph));
   if (!options.problem.cluster.empty()) PrintBounds(options.problem, graph);
@@ -186,7 +228,12 @@ Command AddInspect(CLI::App& app) {
   AddClusterOptions(*command, &options->problem);
   AddGpusOption(*command, &options->problem);
   AddCostOptions(*command, &options->problem);
-  command->add_option("--dot", options->dot, fmt::format("Write the graph for Graphviz (up to {} ops)", kMaxDotOps))
+  command
+      ->add_option(
+          "--dot", options->dot,
+          fmt::format("Write the graph for Graphviz (up to {} ops), or, by the end of the name, the picture that "
+                      "its dot makes: .svg, .png or .pdf",
+                      kMaxDotOps))
       ->type_name("FILE");
   return {command, [options] { return Run(*options); }};
 }

@@ -12,6 +12,7 @@
 #include "agents/agent.h"
 #include "agents/reward.h"
 #include "datasets/dataset.h"
+#include "datasets/families/families.h"
 #include "datasets/importer.h"
 #include "datasets/shipped_clusters.h"
 #include "sim/check.h"
@@ -91,6 +92,7 @@ struct Topic {
 constexpr Topic kTopics[] = {
     {"agents", ListAgents},
     {"models", ListModels},
+    {"datasets", [] { return FromRegistry(AllFamilies()); }},
     {"devices", [] { return FromRegistry(AllDeviceKinds()); }},
     {"clusters", ListClusters},
     {"engines", [] { return FromRegistry(AllEngines()); }},

@@ -86,7 +86,9 @@ int Run(const Options& options) {
   const Placement& best = *result.best;
   WriteFile(options.output, [&](std::ostream& out) { WritePlacement(out, best, graph, cluster); });
   WriteTimelineFile(options.show.timeline, simulator, graph, cluster, best);
-  Summarise(options, result, MakeStepReport(graph, cluster, costs, best, problem.engine, result.best_result));
+  StepReport report = MakeStepReport(graph, cluster, costs, best, problem.engine, result.best_result);
+  report.costs = CostsText(problem);
+  Summarise(options, result, report);
   return kDone;
 }
 

@@ -33,7 +33,8 @@ int Run(const Options& options) {
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
   const StepResult result = simulator.Run(placement);
   WriteTimelineFile(options.show.timeline, simulator, graph, cluster, placement);
-  const StepReport report = MakeStepReport(graph, cluster, costs, placement, problem.engine, result);
+  StepReport report = MakeStepReport(graph, cluster, costs, placement, problem.engine, result);
+  report.costs = CostsText(problem);
   if (options.show.json) {
     WriteResult(std::cout, report);
   } else if (options.show.timeline != "-") {

@@ -22,10 +22,12 @@ struct Command {
 };
 Command AddImport(CLI::App& app);
 Command AddGenerate(CLI::App& app);
+Command AddDataset(CLI::App& app);
 Command AddInspect(CLI::App& app);
 Command AddSimulate(CLI::App& app);
 Command AddPlace(CLI::App& app);
 Command AddCompare(CLI::App& app);
+Command AddReproduce(CLI::App& app);
 Command AddList(CLI::App& app);
 
 }  // namespace emplace::tools

@@ -82,6 +82,11 @@ CostModels LoadCostModels(const ProblemOptions& options) {
   return models;
 }
 
+std::string CostsText(const ProblemOptions& options) {
+  if (options.profile.empty()) return options.costs.empty() ? "measured" : options.costs;
+  return "profile " + options.profile + (options.costs.empty() ? "" : ", else " + options.costs);
+}
+
 CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
   const CostModels models = LoadCostModels(options);
   return Naming(options.graph, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });

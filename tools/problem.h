@@ -48,6 +48,8 @@ struct CostModels {
   std::unique_ptr<CostModel> fallback;  // may be null
 };
 CostModels LoadCostModels(const ProblemOptions& options);
+// The same in words, for results: "roofline", "profile p.json", "profile p.json, else roofline".
+std::string CostsText(const ProblemOptions& options);
 CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster);
 
 // --set key=value, several after one --set or one each. Throws InputError on text without '=' and on a repeated key.

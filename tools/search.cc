@@ -1,16 +1,27 @@
 #include "tools/search.h"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "agents/reward.h"
+#include "sim/file_io.h"
 #include "sim/grouping.h"
+#include "sim/grouping_json.h"
 
 namespace emplace::tools {
 
+namespace {
+
+// Groupers' names have neither a slash nor a point.
+bool IsFile(const std::string& grouping) { return grouping.find_first_of("/.") != std::string::npos; }
+
+}  // namespace
+
 void AddSearchOptions(CLI::App& app, SearchOptions* options) {
   app.add_option("--grouping", options->grouping,
-                 "How ops are grouped, of `emplace list groupers` (default: what the agent wants)")
+                 "How ops are grouped, of `emplace list groupers`, or a grouping.json (default: what the agent wants)")
       ->type_name("NAME");
   app.add_option("--groups", options->max_groups, "Number of groups at which merge_and_colocate stops (default: 256)")
       ->type_name("N")
@@ -31,7 +42,13 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
 
 TrialSpec MakeTrialSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
                         const Cluster& cluster, const CostTable& costs) {
-  if (!search.grouping.empty()) Naming("--grouping", [&] { FindGrouper(search.grouping); });
+  std::optional<Grouping> given;
+  if (IsFile(search.grouping)) {
+    const auto in = OpenForReading(search.grouping);
+    given = ReadGrouping(*in, search.grouping, graph);
+  } else if (!search.grouping.empty()) {
+    Naming("--grouping", [&] { FindGrouper(search.grouping); });
+  }
   Naming("--reward", [&] { FindReward(search.reward); });
   return {.graph = graph,
           .cluster = cluster,
@@ -40,6 +57,7 @@ TrialSpec MakeTrialSpec(const ProblemOptions& problem, const SearchOptions& sear
           .agent = {},
           .agent_options = {},
           .grouping = search.grouping,
+          .given_grouping = std::move(given),
           .max_groups = search.max_groups,
           .evaluations = search.evaluations.value_or(0),
           .reward = search.reward,

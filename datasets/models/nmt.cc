@@ -1,3 +1,5 @@
+#include "datasets/models/nmt.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,15 +14,6 @@
 
 namespace emplace {
 namespace {
-
-struct NmtOptions {
-  std::int64_t layers = 2;
-  std::int64_t batch = 64;
-  std::int64_t hidden = 1024;
-  std::int64_t vocabulary = 32000;
-  std::int64_t steps = 32;
-  Granularity granularity = Granularity::kFused;
-};
 
 // Residual connections start at this layer, counted from 0.
 constexpr std::int64_t kFirstResidual = 2;
@@ -205,19 +198,21 @@ std::vector<Value> Decode(NetworkBuilder& net, const Encoded& encoded, Value tar
 
 Graph MakeNmt(OptionReader& reader) {
   NmtOptions options;
-  TrainingOptions training = {.optimizer = "sgd", .clip_gradients = true, .average_variables = false};
   reader.Read("layers", &options.layers, 1, 64, "LSTM layers of the encoder, and of the decoder");
   reader.Read("batch", &options.batch, 1, 65536, "sentence pairs in a step");
   reader.Read("hidden", &options.hidden, 1, 65536, "width of embeddings, LSTM states and attention");
   reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "words of either language");
   reader.Read("steps", &options.steps, 1, 1024, "words of a sentence, in either language");
   options.granularity = ReadGranularity(reader);
-  reader.Read("optimizer", &training.optimizer, OptimizerNames(), "how variables are updated");
-  reader.Read("clip_gradients", &training.clip_gradients, "scale gradients to a global norm");
+  reader.Read("optimizer", &options.training.optimizer, OptimizerNames(), "how variables are updated");
+  reader.Read("clip_gradients", &options.training.clip_gradients, "scale gradients to a global norm");
   reader.Finish();
   CheckSlices("nmt", options.hidden, options.granularity);
+  return BuildNmt("nmt", options);
+}
 
-  NetworkBuilder net("nmt");
+Graph BuildNmt(std::string name, const NmtOptions& options) {
+  NetworkBuilder net(std::move(name));
   Value source;
   Value target;
   Value labels;
@@ -236,7 +231,7 @@ Graph MakeNmt(OptionReader& reader) {
   const std::vector<Value> losses = Decode(net, Encode(net, source, options), target, labels, options);
   const auto scope = net.Layer("loss");
   const Value loss = Reduce(net, "reduce_mean", AddN(net, losses), {0});
-  return BuildTrainingGraph(net, loss, training);
+  return BuildTrainingGraph(net, loss, options.training);
 }
 
 }  // namespace emplace

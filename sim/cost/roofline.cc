@@ -36,7 +36,7 @@ class RooflineCostModel : public CostModel {
     if (byte_rate <= 0) return std::nullopt;
     const double compute_seconds = compute_rate > 0 ? work.flop / compute_rate : 0;
     const double byte_seconds = static_cast<double>(work.moved.count) / byte_rate;
-    return device->launch_micros + std::max(compute_seconds, byte_seconds) * 1e6;
+    return device->time_scale * (device->launch_micros + std::max(compute_seconds, byte_seconds) * 1e6);
   }
 
   std::string HowToGiveATime() const override {

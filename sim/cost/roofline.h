@@ -8,12 +8,14 @@
 namespace emplace {
 
 // The time of an op from what it does and what the device kind can do, in µs:
-//   launch + max(flop / (peak * compute efficiency), moved bytes / (memory bandwidth * bandwidth efficiency))
+//   scale * (launch + max(flop / (peak * compute efficiency), moved bytes / (memory bandwidth * bandwidth efficiency)))
 // with flop, bytes and class from the op catalogue (op_catalog.h), rates and the efficiencies of the class from the
 // device catalogue or the cluster file (device_catalog.h), whose comments name the source of each number. A class
 // without a compute efficiency is limited by bytes alone. Ops of class kNone (inputs, variables, views) take 0.
 // Source: Williams, Waterman, Patterson 2009, "Roofline: an insightful visual performance model". Deviations: the
-// launch time, which small ops are made of; attainable rates per op class instead of one roof.
+// launch time, which small ops are made of; attainable rates per op class instead of one roof; a scale, fitted on one
+// published step for kinds whose software is known to be slower than its hardware
+// (experiments/configs/calibration.yaml).
 //
 // No time: a kind that the catalogue does not know; a tensor without dtype and shape; a device kind without rates.
 // OpMicros throws InputError(op name) where shapes and attrs do not fit the op's kind.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <utility>
@@ -14,7 +15,8 @@ constexpr std::size_t kMaxSearched = 256;
 
 class Merger {
  public:
-  Merger(const Graph& graph, std::size_t target) : groups_(graph), target_(target), graph_size_(graph.num_ops()) {
+  Merger(const Graph& graph, std::size_t target)
+      : groups_(graph), target_(target), graph_size_(graph.num_ops()), seen_in_(graph.num_ops()) {
     for (std::size_t op = 0; op < graph.num_ops(); ++op) {
       if (groups_.IsGroup(op)) queue_.emplace(groups_.output_bytes(op), op);
     }
@@ -62,7 +64,7 @@ class Merger {
     passed_over_.erase(found);
   }
 
-  std::optional<std::size_t> ChooseNeighbour(std::size_t group, bool avoid_cycles) const {
+  std::optional<std::size_t> ChooseNeighbour(std::size_t group, bool avoid_cycles) {
     const bool forward = !groups_.successors(group).empty();
     const GroupGraph::Neighbours& all = forward ? groups_.successors(group) : groups_.predecessors(group);
     std::vector<std::pair<std::int64_t, std::size_t>> heaviest;  // (-bytes, group)
@@ -77,20 +79,28 @@ class Merger {
   }
 
   // Whether a path of more than one edge leads from `from` to `to`.
-  bool OtherPath(std::size_t from, std::size_t to) const {
+  bool OtherPath(std::size_t from, std::size_t to) {
     if (groups_.successors(from).size() == 1 || groups_.predecessors(to).size() == 1) return false;
-    std::set<std::size_t> seen = {from};
-    std::vector<std::size_t> open;
+    ++search_;
+    std::size_t num_seen = 1;
+    const auto see = [&](std::size_t group) {
+      if (seen_in_[group] == search_) return;
+      seen_in_[group] = search_;
+      ++num_seen;
+      open_.push_back(group);
+    };
+    seen_in_[from] = search_;
+    open_.clear();
     for (const auto& [group, bytes] : groups_.successors(from)) {
-      if (group != to && seen.insert(group).second) open.push_back(group);
+      if (group != to) see(group);
     }
-    while (!open.empty()) {
-      if (seen.size() > kMaxSearched) return true;
-      const std::size_t at = open.back();
-      open.pop_back();
+    while (!open_.empty()) {
+      if (num_seen > kMaxSearched) return true;
+      const std::size_t at = open_.back();
+      open_.pop_back();
       for (const auto& [group, bytes] : groups_.successors(at)) {
         if (group == to) return true;
-        if (seen.insert(group).second) open.push_back(group);
+        see(group);
       }
     }
     return false;
@@ -122,6 +132,9 @@ class Merger {
   GroupGraph groups_;
   std::size_t target_;
   std::size_t graph_size_;
+  std::vector<std::uint64_t> seen_in_;  // the last search that came to each group
+  std::uint64_t search_ = 0;
+  std::vector<std::size_t> open_;
   std::set<std::pair<std::int64_t, std::size_t>> queue_;        // (output bytes, group)
   std::set<std::pair<std::int64_t, std::size_t>> passed_over_;  // those that found no neighbour
 };

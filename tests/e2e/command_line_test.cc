@@ -35,10 +35,12 @@ TEST_F(CommandLineTest, VersionIsOneLine) {
 }
 
 TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
-  ExpectRefused(Emplace("plaice"),
-                "unknown command \"plaice\" (import, generate, inspect, simulate, place, compare, list)");
+  ExpectRefused(
+      Emplace("plaice"),
+      "unknown command \"plaice\" (import, generate, dataset, inspect, simulate, place, compare, reproduce, list)");
   ExpectRefused(Emplace(""),
-                "a command is missing (import, generate, inspect, simulate, place, compare, list; emplace --help)");
+                "a command is missing (import, generate, dataset, inspect, simulate, place, compare, reproduce, list; "
+                "emplace --help)");
 }
 
 TEST_F(CommandLineTest, WrongOptionsAreRefusedInOneLine) {
@@ -87,9 +89,10 @@ TEST_F(CommandLineTest, ListsHaveANameOneLineAndASource) {
       EXPECT_NE(text.out.find("\n" + row.at("name").get<std::string>() + " "), std::string::npos) << what << " " << row;
     }
   }
-  ExpectRefused(Emplace("list recipes"),
-                "there is no list of \"recipes\" (agents, models, devices, clusters, engines, rewards, groupers, "
-                "cost-models, importers)");
+  ExpectRefused(
+      Emplace("list recipes"),
+      "there is no list of \"recipes\" (agents, models, datasets, devices, clusters, engines, rewards, groupers, "
+      "cost-models, importers)");
 }
 
 TEST_F(CommandLineTest, ListHasTheNamesThatOthersRelyOn) {

@@ -24,7 +24,7 @@ TEST_F(SimulateTest, PrintsAResult) {
   EXPECT_EQ(ran.err, "");
   EXPECT_EQ(nlohmann::json::parse(ran.out), nlohmann::json::parse(R"({
     "schema": "emplace.result", "version": 1, "graph": "pair", "cluster": "two", "engine": "fifo",
-    "step_time_us": 10, "fits_memory": true, "lower_bound_us": 8, "critical_path_us": 8, "busiest_device_us": 4,
+    "costs": "measured", "step_time_us": 10, "fits_memory": true, "lower_bound_us": 8, "critical_path_us": 8, "busiest_device_us": 4,
     "devices": [
       {"name": "gpu:0", "ops": 1, "busy_us": 4, "sent_bytes": 2000, "peak_bytes": 2000, "memory_bytes": 1073741824},
       {"name": "gpu:1", "ops": 1, "busy_us": 4, "sent_bytes": 0, "peak_bytes": 3000, "memory_bytes": 1073741824}],
@@ -160,6 +160,11 @@ TEST_F(SimulateTest, InspectDescribesAGraph) {
 TEST_F(SimulateTest, InspectDrawsSmallGraphs) {
   EXPECT_EQ(Emplace("inspect g.json --dot g.dot").status, 0);
   EXPECT_EQ(Emplace("inspect g.json --dot -").out, Read("g.dot"));
+  EXPECT_EQ(Emplace("inspect g.json --dot g.svg").status, 0);
+  EXPECT_NE(Read("g.svg").find("</svg>"), std::string::npos);
+  const Ran without = Shell("PATH=/nowhere $emplace inspect g.json --dot h.png");
+  EXPECT_EQ(without.status, 2);
+  EXPECT_NE(without.err.find("h.png: cannot be drawn"), std::string::npos) << without.err;
   EXPECT_NE(Read("g.dot").find("n0 -> n1 [label=\"2000 B\"];"), std::string::npos);
 }
 

@@ -106,7 +106,7 @@ TEST(ClusterFieldsTest, AKindMayBeWrittenOut) {
   const Cluster cluster = With(R"("devices": [{"name": "x", "kind": "mine"}, {"name": "y", "kind": "k80"}], "kinds": [
       {"name": "mine", "class": "cpu", "peak_tflop_per_s": 1.5, "memory_bandwidth_gb_per_s": 20},
       {"name": "k80", "class": "cpu", "summary": "not that one", "source": "me", "peak_tflop_per_s": 10,
-       "memory_bandwidth_gb_per_s": 500.5, "launch_us": 4, "memory_gib": 16,
+       "memory_bandwidth_gb_per_s": 500.5, "launch_us": 4, "time_scale": 1.5, "memory_gib": 16,
        "compute_efficiency": {"convolution": 0.25}, "bandwidth_efficiency": {"gather": 1}}])");
   EXPECT_TRUE(cluster.devices()[0].is_cpu);
   EXPECT_TRUE(cluster.devices()[1].is_cpu) << "the file's own kind counts before the catalogue's";
@@ -119,6 +119,7 @@ TEST(ClusterFieldsTest, AKindMayBeWrittenOut) {
   EXPECT_EQ(other.summary, "not that one");
   EXPECT_EQ(other.source, "me");
   EXPECT_EQ(other.launch_micros, 4);
+  EXPECT_EQ(other.time_scale, 1.5);
   EXPECT_EQ(other.memory, Bytes{16LL << 30});
   const auto convolution = static_cast<std::size_t>(OpClass::kConvolution);
   const auto gather = static_cast<std::size_t>(OpClass::kGather);
@@ -249,7 +250,7 @@ TEST(ClusterFieldsTest, NamesThePlaceOfAFaultInAKind) {
             "kinds[0].compute_efficiency: is the number 1 (an object: a number for each class of op)");
   EXPECT_EQ(error(R"("launch_us": 3)", R"("launch": 3)"),
             "kinds[0].launch: unknown key (name, class, summary, source, peak_tflop_per_s, memory_bandwidth_gb_per_s, "
-            "launch_us, memory_gib, compute_efficiency, bandwidth_efficiency)");
+            "launch_us, time_scale, memory_gib, compute_efficiency, bandwidth_efficiency)");
   EXPECT_EQ(
       error("}}]", R"(}}, {"name": "k", "class": "cpu", "peak_tflop_per_s": 1, "memory_bandwidth_gb_per_s": 1}])"),
       "kinds[1].name: duplicate kind \"k\" (each name once)");

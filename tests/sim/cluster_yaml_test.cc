@@ -114,6 +114,7 @@ TEST(ClusterYamlTest, WhatWasWrittenIsWrittenAgain) {
                     .peak = {rng.Uniform() * 1e14},
                     .memory_bandwidth = RateFromGbPerS(rng.Uniform() * 1e3),
                     .launch_micros = rng.Uniform(),
+                    .time_scale = rng.Uniform() + 0.5,
                     .memory = std::nullopt,
                     .compute_efficiency = {},
                     .bandwidth_efficiency = {}};
@@ -127,6 +128,7 @@ TEST(ClusterYamlTest, WhatWasWrittenIsWrittenAgain) {
     const DeviceKind& kind_again = again.own_kinds().at("mine");
     EXPECT_NEAR(kind_again.peak.count, kind.peak.count, 1e-15 * kind.peak.count);
     EXPECT_EQ(kind_again.memory_bandwidth, kind.memory_bandwidth);
+    EXPECT_EQ(kind_again.time_scale, kind.time_scale);
     EXPECT_EQ(kind_again.bandwidth_efficiency[1], 1.0 / 3);
     EXPECT_EQ(kind_again.source, kind.source);
     for (std::size_t i = 0; i < n; ++i) {

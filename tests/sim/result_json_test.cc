@@ -38,6 +38,14 @@ TEST(ResultJsonTest, SaysEverythingAboutAChainOverTwoDevices) {
     "ops": 2, "tensors_sent": 1, "fallback_ops": 0})"));
 }
 
+TEST(ResultJsonTest, SaysWhereTimesCameFromIfItKnows) {
+  StepReport report;
+  report.costs = "profile \"p\".json, else roofline";
+  std::ostringstream text;
+  WriteResult(text, report);
+  EXPECT_EQ(json::parse(text.str()).at("costs"), report.costs);
+}
+
 TEST(ResultJsonTest, NumbersReadBackToTheSameDouble) {
   StepReport report;
   report.step_time_micros = 0.1 + 0.2;

@@ -1,0 +1,91 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "datasets/families/families.h"
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+constexpr FamilyEntry kFamilies[] = {
+    {"cifar10", "32 convolutional networks for small images, of ENAS's macro search space",
+     "Addanki et al. 2019 (Placeto), A.3; Pham et al. 2018 (ENAS), 2.3", 301, 12, MakeCifar10Member},
+    {"ptb", "32 recurrent language models, of ENAS's search space of cells",
+     "Addanki et al. 2019 (Placeto), A.3; Pham et al. 2018 (ENAS), 2.1", 500, 47, MakePtbMember},
+    {"nmt", "32 translation networks of 2 layers, of various lengths and batches", "Addanki et al. 2019 (Placeto), A.3",
+     188, 31, MakeNmtMember},
+};
+
+// Where the standard normal distribution has `probability` below, by halving: exact to the last digits, on any machine
+// that rounds erf alike to a few units.
+double NormalQuantile(double probability) {
+  double low = -8;
+  double high = 8;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (0.5 * std::erfc(-middle / std::sqrt(2.0)) < probability ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
+}  // namespace
+
+std::span<const FamilyEntry> AllFamilies() { return kFamilies; }
+
+const FamilyEntry& FindFamily(std::string_view name) {
+  std::string known;
+  for (const FamilyEntry& family : kFamilies) {
+    if (family.name == name) return family;
+    known.append(known.empty() ? "" : ", ").append(family.name);
+  }
+  throw InputError("", fmt::format("\"{}\" is not a dataset ({})", name, known));
+}
+
+std::array<std::size_t, kFamilySize> GroupNumbers(double mean, double sd) {
+  std::array<double, kFamilySize> quantiles{};
+  double squares = 0;
+  for (std::size_t i = 0; i < kFamilySize; ++i) {
+    quantiles[i] = NormalQuantile((static_cast<double>(i) + 0.5) / kFamilySize);
+    squares += quantiles[i] * quantiles[i];
+  }
+  // Strata have less spread than the whole: brought back.
+  const double scale = sd / std::sqrt(squares / (kFamilySize - 1));
+  std::array<std::size_t, kFamilySize> numbers{};
+  for (std::size_t i = 0; i < kFamilySize; ++i) {
+    numbers[i] = static_cast<std::size_t>(std::llround(mean + scale * quantiles[i]));
+  }
+  return numbers;
+}
+
+std::vector<FamilyMember> MakeFamily(const FamilyEntry& family, std::uint64_t seed) {
+  Rng rng(seed);
+  std::vector<bool> training(kFamilySize);
+  std::fill_n(training.begin(), kFamilySize / 2, true);
+  for (std::size_t i = kFamilySize; i > 1; --i) {
+    const std::size_t other = rng.Below(i);
+    const bool swapped = training[i - 1];
+    training[i - 1] = training[other];
+    training[other] = swapped;
+  }
+  std::vector<FamilyMember> members;
+  for (std::size_t i = 0; i < kFamilySize; ++i) {
+    // Each member draws from a stream of its own: none depends on how much another one drew.
+    Rng own(rng.Next());
+    std::vector<std::pair<std::string, std::string>> drawn;
+    Graph graph = family.make(own, fmt::format("{}_{:02}", family.name, i), &drawn);
+    members.push_back({.graph = std::move(graph), .training = training[i], .num_groups = 0, .drawn = std::move(drawn)});
+  }
+  std::vector<std::size_t> by_size(kFamilySize);
+  std::iota(by_size.begin(), by_size.end(), std::size_t{0});
+  std::stable_sort(by_size.begin(), by_size.end(), [&](std::size_t a, std::size_t b) {
+    return members[a].graph.num_ops() < members[b].graph.num_ops();
+  });
+  const auto numbers = GroupNumbers(family.mean_groups, family.sd_groups);
+  for (std::size_t rank = 0; rank < kFamilySize; ++rank) members[by_size[rank]].num_groups = numbers[rank];
+  return members;
+}
+
+}  // namespace emplace

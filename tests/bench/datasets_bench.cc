@@ -1,0 +1,50 @@
+// How long it takes to make graphs: the largest network, and whole families with their groupings.
+
+#include <benchmark/benchmark.h>
+
+#include <sstream>
+#include <string>
+
+#include "datasets/dataset.h"
+#include "datasets/families/families.h"
+#include "sim/graph_json.h"
+#include "sim/grouping.h"
+#include "sim/options.h"
+
+namespace emplace::testing {
+namespace {
+
+// The 8-layer translation network at its finest granularity, as text.
+void BM_LargestNetwork(benchmark::State& state) {
+  std::size_t ops = 0;
+  for (auto _ : state) {
+    const OptionMap options = {{"layers", "8"}, {"granularity", "slice"}};
+    OptionReader reader(options, "nmt");
+    const Graph graph = FindModel("nmt").make(reader);
+    std::ostringstream out;
+    WriteGraph(out, graph);
+    benchmark::DoNotOptimize(out);
+    ops = graph.num_ops();
+  }
+  state.counters["ops"] = static_cast<double>(ops);
+}
+BENCHMARK(BM_LargestNetwork)->Unit(benchmark::kSecond)->Iterations(3);
+
+// 32 graphs, each grouped, as text.
+void BM_Family(benchmark::State& state, const std::string& name) {
+  for (auto _ : state) {
+    for (const FamilyMember& member : MakeFamily(FindFamily(name), 1)) {
+      const Grouping grouping = FindGrouper("merge_and_colocate").make(member.graph, {.max_groups = member.num_groups});
+      std::ostringstream out;
+      WriteGraph(out, member.graph);
+      benchmark::DoNotOptimize(out);
+      benchmark::DoNotOptimize(grouping.num_groups());
+    }
+  }
+}
+BENCHMARK_CAPTURE(BM_Family, cifar10, std::string("cifar10"))->Unit(benchmark::kSecond)->Iterations(1);
+BENCHMARK_CAPTURE(BM_Family, ptb, std::string("ptb"))->Unit(benchmark::kSecond)->Iterations(1);
+BENCHMARK_CAPTURE(BM_Family, nmt, std::string("nmt"))->Unit(benchmark::kSecond)->Iterations(1);
+
+}  // namespace
+}  // namespace emplace::testing

@@ -1,0 +1,95 @@
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "datasets/families/families.h"
+#include "sim/check.h"
+#include "sim/graph_json.h"
+#include "sim/grouping.h"
+#include "tests/testing/training_graph.h"
+
+namespace emplace::testing {
+namespace {
+
+std::string Written(const Graph& graph) {
+  std::ostringstream out;
+  WriteGraph(out, graph);
+  return out.str();
+}
+
+class FamilyContractTest : public ::testing::TestWithParam<FamilyEntry> {};
+
+// One test for all that a family as a whole must be: making one takes seconds under sanitizers.
+TEST_P(FamilyContractTest, HasThePublishedSizeSplitAndNumbersOfGroups) {
+  const std::vector<FamilyMember> members = MakeFamily(GetParam(), 42);
+  ASSERT_EQ(members.size(), kFamilySize);
+  std::size_t training = 0;
+  std::set<std::string> names;
+  double mean = 0;
+  for (const FamilyMember& member : members) {
+    training += member.training ? 1 : 0;
+    EXPECT_TRUE(names.insert(member.graph.name()).second);
+    EXPECT_TRUE(member.graph.name().starts_with(GetParam().name));
+    mean += static_cast<double>(member.num_groups) / kFamilySize;
+  }
+  EXPECT_EQ(training, kFamilySize / 2);
+  double squares = 0;
+  for (const FamilyMember& member : members) {
+    squares += std::pow(static_cast<double>(member.num_groups) - mean, 2);
+    for (const FamilyMember& other : members) {
+      if (member.graph.num_ops() > other.graph.num_ops()) {
+        EXPECT_GE(member.num_groups, other.num_groups);
+      }
+    }
+  }
+  EXPECT_NEAR(mean, GetParam().mean_groups, 0.5);
+  EXPECT_NEAR(std::sqrt(squares / (kFamilySize - 1)), GetParam().sd_groups, 0.5);
+  const FamilyMember& last = members.back();
+  CheckTrainingGraph(last.graph);
+  EXPECT_EQ(FindGrouper("merge_and_colocate").make(last.graph, {.max_groups = last.num_groups}).num_groups(),
+            last.num_groups);
+}
+
+TEST_P(FamilyContractTest, ASeedFixesAMemberToTheByteAndAnotherOneIsAnother) {
+  const auto make = [](std::uint64_t seed, std::vector<std::pair<std::string, std::string>>* drawn) {
+    Rng rng(seed);
+    return GetParam().make(rng, "member", drawn);
+  };
+  std::vector<std::pair<std::string, std::string>> once;
+  std::vector<std::pair<std::string, std::string>> again;
+  std::vector<std::pair<std::string, std::string>> other;
+  const std::string text = Written(make(3, &once));
+  EXPECT_EQ(Written(make(3, &again)), text);
+  EXPECT_EQ(once, again);
+  EXPECT_FALSE(once.empty());
+  make(4, &other);
+  EXPECT_NE(once, other);
+  std::istringstream in(text);
+  EXPECT_EQ(Written(ReadGraph(in, "graph.json")), text);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllFamilies, FamilyContractTest,
+                         ::testing::ValuesIn(AllFamilies().begin(), AllFamilies().end()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(FamilyRegistryTest, QuantilesAreSymmetricAndRise) {
+  const auto numbers = GroupNumbers(300, 10);
+  for (std::size_t i = 1; i < numbers.size(); ++i) EXPECT_GE(numbers[i], numbers[i - 1]);
+  EXPECT_EQ(numbers.front() + numbers.back(), 600U);
+  EXPECT_LT(numbers.front(), 300U);
+}
+
+TEST(FamilyRegistryTest, AnUnknownNameIsToldTheKnownOnes) {
+  try {
+    FindFamily("imagenet");
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "\"imagenet\" is not a dataset (cifar10, ptb, nmt)");
+  }
+}
+
+}  // namespace
+}  // namespace emplace::testing

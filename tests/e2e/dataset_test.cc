@@ -1,0 +1,89 @@
+// emplace dataset and reproduce, and --grouping with a file.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/e2e/samples.h"
+
+namespace emplace::testing {
+namespace {
+
+class DatasetTest : public EmplaceTest {};
+
+TEST_F(DatasetTest, WritesTheFamilyWithItsGroupingsAndAnIndex) {
+  const Ran ran = Emplace("dataset cifar10 --seed 42 -o family");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.out, "");
+  const auto index = nlohmann::json::parse(Read("family/dataset.json"));
+  EXPECT_EQ(index.at("schema"), "emplace.dataset");
+  EXPECT_EQ(index.at("seed"), 42);
+  ASSERT_EQ(index.at("graphs").size(), 32U);
+  const auto& row = index.at("graphs")[7];
+  EXPECT_EQ(row.at("name"), "cifar10_07");
+  const auto graph = nlohmann::json::parse(Read("family/" + row.at("graph").get<std::string>()));
+  EXPECT_EQ(graph.at("ops").size(), row.at("ops"));
+  const auto grouping = nlohmann::json::parse(Read("family/" + row.at("grouping").get<std::string>()));
+  EXPECT_EQ(grouping.at("groups").size(), row.at("ops"));
+  // The written pair works together.
+  const Ran placed = Emplace(
+      "place --graph family/graphs/cifar10_07.json --grouping family/groupings/cifar10_07.json --cluster p2.8xlarge "
+      "--gpus 2 --costs roofline --agent random --evaluations 3 -o placed.json");
+  ASSERT_EQ(placed.status, 0) << placed.err;
+  EXPECT_NE(placed.out.find(std::to_string(row.at("groups").get<int>()) + " groups"), std::string::npos) << placed.err;
+}
+
+TEST_F(DatasetTest, TheSameSeedGivesTheSameBytes) {
+  ASSERT_EQ(Emplace("dataset cifar10 --seed 3 -o a").status, 0);
+  ASSERT_EQ(Emplace("dataset cifar10 --seed 3 -o b").status, 0);
+  EXPECT_EQ(Shell("diff -r a b").status, 0);
+}
+
+TEST_F(DatasetTest, BadWordsAreRefused) {
+  ExpectRefused(Emplace("dataset imagenet -o x"), "\"imagenet\" is not a dataset (cifar10, ptb, nmt)");
+  const Ran ran = Emplace("dataset cifar10 -o g.json");  // a file stands there
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_TRUE(IsOneLine(ran.err));
+  EXPECT_EQ(Names(), "c.yaml g.json p.json ");
+}
+
+TEST_F(DatasetTest, AGroupingOfAnotherGraphIsRefused) {
+  Write("groups.json", R"({"schema": "emplace.grouping", "version": 1, "groups": {"a": 0, "z": 0}})");
+  const Ran ran = Emplace("place --graph g.json --cluster c.yaml --agent random --grouping groups.json -o best.json");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.err, "groups.json: groups[\"z\"]: is no op of graph \"pair\" (which has 2 ops)\n");
+  Write("groups.json", R"({"schema": "emplace.grouping", "version": 1, "groups": {"a": 5, "b": 5}})");
+  EXPECT_EQ(Emplace("place --graph g.json --cluster c.yaml --agent random --grouping groups.json -o best.json").status,
+            0);
+  EXPECT_EQ(Emplace("place --graph g.json --cluster c.yaml --agent random --grouping none.json -o best.json").status,
+            2);
+}
+
+TEST_F(DatasetTest, ReproducePrintsOursBesideThePublished) {
+  Write("few.yaml", R"(# Is it?
+schema: emplace.networks
+version: 1
+networks:
+  - {network: "GPT-2, smallest", model: gpt, set: {batch: 1}, parameters: 124.4e+6, source: "Radford et al. 2019"}
+)");
+  const Ran ran = Emplace("reproduce networks --from few.yaml -o table.csv table.md");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.out.find("124.4"), std::string::npos);
+  EXPECT_NE(Read("table.csv").find("\"GPT-2, smallest\",gpt batch=1,1395,,,124.4,124.4,+0.0,"), std::string::npos)
+      << Read("table.csv");
+  EXPECT_NE(Read("table.md").find("| GPT-2, smallest |"), std::string::npos) << Read("table.md");
+}
+
+TEST_F(DatasetTest, ReproduceRefusesWhatItDoesNotKnow) {
+  ExpectRefused(Emplace("reproduce miracles"),
+                "\"miracles\" is no published comparison (networks, calibration, families)");
+  Write("bad.yaml", "schema: emplace.calibration\nversion: 1\nfigures: 3\n");
+  ExpectRefused(Emplace("reproduce calibration --from bad.yaml"),
+                "bad.yaml: figures: is the number 3 (a list of figures)");
+  ExpectRefused(Emplace("reproduce networks -o table.txt"),
+                "table.txt: does not say its format (a name that ends in .csv or .md)");
+}
+
+}  // namespace
+}  // namespace emplace::testing

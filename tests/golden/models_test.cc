@@ -1,0 +1,79 @@
+// What every network and every family is at its default size, kept in models.csv: a change shows as a difference there.
+// tools/update_goldens writes the file anew.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "datasets/dataset.h"
+#include "datasets/families/families.h"
+#include "datasets/shipped_clusters.h"
+#include "experiments/network_table.h"
+#include "sim/cost_model.h"
+#include "sim/simulator.h"
+#include "tests/testing/training_graph.h"
+
+namespace emplace::testing {
+namespace {
+
+const std::string kFile = std::string(EMPLACE_TEST_SOURCE_DIR) + "/golden/models.csv";
+constexpr const char* kHeader = "graph,ops,tensors,parameters,persistent_bytes,flop,step_ns,peak_bytes";
+
+// On one K80 of p2.8xlarge: roofline costs, engine fifo.
+std::string RowOf(const Graph& graph) {
+  const Cluster cluster = LoadCluster("p2.8xlarge").Keep({"gpu:0"});
+  const CostTable costs(graph, cluster, *MakeCostModel("roofline"));
+  const StepResult result = Simulator(graph, cluster, costs).Run(Placement(graph.num_ops(), MakeId<DeviceId>(0)));
+  Bytes persistent;
+  double flop = 0;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    persistent += graph.op(MakeId<OpId>(i)).persistent;
+    flop += graph.op(MakeId<OpId>(i)).flop;
+  }
+  return fmt::format("{},{},{},{:.0f},{},{:.0f},{:.0f},{}", graph.name(), graph.num_ops(), graph.num_tensors(),
+                     TrainedParameters(graph), persistent.count, flop, result.step_time_micros * 1000,
+                     result.peak_memory[0].count);
+}
+
+std::map<std::string, std::string> Goldens() {
+  std::map<std::string, std::string> goldens;
+  std::ifstream in(kFile);
+  std::string line;
+  std::getline(in, line);
+  while (std::getline(in, line)) goldens[line.substr(0, line.find(','))] = line;
+  return goldens;
+}
+
+std::vector<std::string> Rows() {
+  std::vector<std::string> rows;
+  for (const ModelEntry& model : AllModels()) rows.push_back(RowOf(MakeModel(model.name)));
+  for (const FamilyEntry& family : AllFamilies()) {
+    for (const FamilyMember& member : MakeFamily(family, 1)) rows.push_back(RowOf(member.graph));
+  }
+  return rows;
+}
+
+TEST(ModelGoldenTest, NetworksAndFamiliesAreWhatTheyWere) {
+  const std::vector<std::string> rows = Rows();
+  if (std::getenv("EMPLACE_UPDATE_GOLDENS") != nullptr) {
+    std::ofstream out(kFile);
+    out << kHeader << '\n';
+    for (const std::string& row : rows) out << row << '\n';
+    GTEST_SKIP() << "wrote " << kFile;
+  }
+  const auto goldens = Goldens();
+  EXPECT_EQ(goldens.size(), rows.size()) << "run tools/update_goldens";
+  for (const std::string& row : rows) {
+    const auto golden = goldens.find(row.substr(0, row.find(',')));
+    ASSERT_NE(golden, goldens.end()) << "no golden for " << row << ": run tools/update_goldens";
+    EXPECT_EQ(row, golden->second);
+  }
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -1,0 +1,98 @@
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "datasets/families/families.h"
+#include "sim/check.h"
+#include "sim/file_io.h"
+#include "sim/graph_json.h"
+#include "sim/grouping.h"
+#include "sim/grouping_json.h"
+#include "sim/json_text.h"
+#include "tools/commands.h"
+
+namespace emplace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string family;
+  std::string output;
+  std::uint64_t seed = 1;
+};
+
+void MakeFolder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw InputError(path.string(), "cannot be made (" + error.message() + ")");
+}
+
+// The member's line of dataset.json.
+std::string IndexRow(const FamilyMember& member, std::size_t num_groups) {
+  const Graph& graph = member.graph;
+  std::string row =
+      fmt::format(R"(  {{"name": "{0}", "graph": "graphs/{0}.json", "grouping": "groupings/{0}.json", "split": "{1}", )"
+                  R"("ops": {2}, "tensors": {3}, "groups": {4})",
+                  graph.name(), member.training ? "train" : "test", graph.num_ops(), graph.num_tensors(), num_groups);
+  for (const auto& [key, value] : member.drawn) {
+    AppendQuoted(&row.append(", "), key);
+    AppendQuoted(&row.append(": "), value);
+  }
+  return row + "}";
+}
+
+int Run(const Options& options) {
+  const FamilyEntry& family = FindFamily(options.family);
+  const fs::path folder = options.output;
+  MakeFolder(folder / "graphs");
+  MakeFolder(folder / "groupings");
+  std::string index = R"({"schema": "emplace.dataset", "version": 1, "name": )";
+  AppendQuoted(&index, family.name);
+  index += fmt::format(",\n \"seed\": {}, \"source\": ", options.seed);
+  AppendQuoted(&index, family.source);
+  index += R"(, "grouper": "merge_and_colocate",)"
+           "\n \"graphs\": [";
+  const std::vector<FamilyMember> members = MakeFamily(family, options.seed);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const FamilyMember& member = members[i];
+    const Grouping grouping = FindGrouper("merge_and_colocate").make(member.graph, {.max_groups = member.num_groups});
+    const std::string file = member.graph.name() + ".json";
+    WriteFile((folder / "graphs" / file).string(), [&](std::ostream& out) { WriteGraph(out, member.graph); });
+    WriteFile((folder / "groupings" / file).string(),
+              [&](std::ostream& out) { WriteGrouping(out, grouping, member.graph); });
+    index += (i == 0 ? "\n" : ",\n") + IndexRow(member, grouping.num_groups());
+    fmt::print(stderr, "{}: {} ops in {} groups, {}\n", member.graph.name(), member.graph.num_ops(),
+               grouping.num_groups(), member.training ? "train" : "test");
+  }
+  index += "]}\n";
+  // Last: a folder with it is whole.
+  WriteFile((folder / "dataset.json").string(), [&](std::ostream& out) { out << index; });
+  fmt::print(stderr, "{}: {} graphs in {}\n", family.name, members.size(), options.output);
+  return kDone;
+}
+
+}  // namespace
+
+Command AddDataset(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("dataset", "Write the 32 graphs of a family, with their groupings");
+  auto options = std::make_shared<Options>();
+  command->add_option("family", options->family, "Family, of `emplace list datasets`")->required()->type_name("FAMILY");
+  command->add_option("--seed", options->seed, "Seed of all draws: the same seed gives the same bytes (default: 1)")
+      ->type_name("S");
+  command
+      ->add_option("-o,--output", options->output,
+                   "Folder to write, made if it is not there: graphs/, groupings/ and dataset.json, the last to appear")
+      ->required()
+      ->type_name("DIR");
+  return {command, [options] { return Run(*options); }};
+}
+
+}  // namespace emplace::tools

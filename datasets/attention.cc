@@ -13,8 +13,7 @@ namespace emplace {
 
 void CheckHeads(std::string_view owner, std::int64_t d_model, std::int64_t heads) {
   if (d_model % heads == 0) return;
-  throw InputError(fmt::format("{}.heads", owner),
-                   fmt::format("must divide d_model, which is {}, got {}", d_model, heads));
+  throw InputError(std::string(owner), fmt::format("heads must divide d_model, which is {}, got {}", d_model, heads));
 }
 
 Value SplitHeads(NetworkBuilder& net, Value x, std::int64_t heads, std::string_view name) {

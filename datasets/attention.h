@@ -9,7 +9,7 @@
 // Parts of Transformers. Source: Vaswani et al. 2017, "Attention is all you need", sections 3.2 and 3.3.
 namespace emplace {
 
-// Throws InputError(OWNER.heads) unless heads divide d_model.
+// Throws InputError(OWNER) unless heads divide d_model.
 void CheckHeads(std::string_view owner, std::int64_t d_model, std::int64_t heads);
 
 // [batch, n, heads * width] to [batch, heads, n, width], and back.

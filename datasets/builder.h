@@ -32,8 +32,8 @@ struct Value {
 // - `name`: the scopes, then the op: "mixed_5b/branch0/conv2d"; "gradients/OP/KIND" for what computes the gradient of
 //   OP, "gradients/OP/add_n" where gradients of its output meet, "update/VARIABLE/KIND".
 // - `layer`: that of the forward op, for its gradients and updates too. Convention (the expert placement relies on
-//   it): a part "lstm<k>" of the layer's name is recurrent layer k; "embedding" is the table in front of them;
-//   "attention", "projection" and "loss" come with the last. Networks without recurrent layers: the block's name.
+//   it): a part "lstm<k>" or "rnn<k>" of the layer's name is recurrent layer k; "embedding" is the table in front of
+//   them; "attention", "projection" and "loss" come with the last. Networks without recurrent layers: the block's name.
 // - `persistent_bytes`: a variable's weights; of an update op its optimiser state, which is colocated with the variable
 //   and read by nobody else. Since a variable's output tensor is its weights too, peak memory counts them a second
 //   time while they are being read.

@@ -29,8 +29,8 @@ Granularity ReadGranularity(OptionReader& reader) {
 
 void CheckSlices(std::string_view owner, std::int64_t hidden, Granularity granularity) {
   if (granularity != Granularity::kSlice || hidden % kSlices == 0) return;
-  throw InputError(fmt::format("{}.hidden", owner),
-                   fmt::format("must be a multiple of {} for granularity slice, got {}", kSlices, hidden));
+  throw InputError(std::string(owner),
+                   fmt::format("hidden must be a multiple of {} for granularity slice, got {}", kSlices, hidden));
 }
 
 std::string StepName(std::int64_t step) { return fmt::format("step{:02}", step); }

@@ -22,7 +22,7 @@ inline constexpr std::int64_t kSlices = 4;  // of Granularity::kSlice
 
 // Declares option "granularity" (fused, gate, slice).
 Granularity ReadGranularity(OptionReader& reader);
-// Throws InputError(OWNER.hidden) if the hidden units cannot be cut so.
+// Throws InputError(OWNER) if the hidden units cannot be cut so.
 void CheckSlices(std::string_view owner, std::int64_t hidden, Granularity granularity);
 
 // "step07"

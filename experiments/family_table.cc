@@ -39,7 +39,7 @@ Spread SpreadOf(const std::vector<double>& values) {
   spread.mean /= static_cast<double>(values.size());
   double squares = 0;
   for (const double value : values) squares += (value - spread.mean) * (value - spread.mean);
-  if (values.size() > 1) spread.sd = std::sqrt(squares / static_cast<double>(values.size() - 1));
+  if (spread.least < spread.most) spread.sd = std::sqrt(squares / static_cast<double>(values.size() - 1));
   return spread;
 }
 

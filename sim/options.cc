@@ -32,14 +32,20 @@ void OptionReader::Refuse(std::string_view key, const std::string& value, const 
   throw InputError(owner_ + "." + std::string(key), "is " + Quoted(value) + " (" + expected + ")");
 }
 
+void OptionReader::RefuseRange(std::string_view key, const std::string& value, const std::string& low,
+                               const std::string& high) const {
+  throw InputError(owner_, std::string(key) + " must be " + low + ".." + high + ", got " + value);
+}
+
 void OptionReader::Read(std::string_view key, std::int64_t* value, std::int64_t low, std::int64_t high,
                         std::string_view help) {
   const std::string* text = Find(key, std::to_string(*value), help);
   if (text == nullptr) return;
   std::int64_t number = 0;
-  if (!ParseNumber(*text, &number) || number < low || number > high) {
+  if (!ParseNumber(*text, &number)) {
     Refuse(key, *text, "an integer from " + std::to_string(low) + " to " + std::to_string(high));
   }
+  if (number < low || number > high) RefuseRange(key, *text, std::to_string(low), std::to_string(high));
   *value = number;
 }
 
@@ -47,9 +53,10 @@ void OptionReader::Read(std::string_view key, double* value, double low, double 
   const std::string* text = Find(key, NumberText(*value), help);
   if (text == nullptr) return;
   double number = 0;
-  if (!ParseNumber(*text, &number) || !std::isfinite(number) || number < low || number > high) {
+  if (!ParseNumber(*text, &number) || !std::isfinite(number)) {
     Refuse(key, *text, "a number from " + NumberText(low) + " to " + NumberText(high));
   }
+  if (number < low || number > high) RefuseRange(key, *text, NumberText(low), NumberText(high));
   *value = number;
 }
 

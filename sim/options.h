@@ -16,8 +16,9 @@ using OptionMap = std::map<std::string, std::string, std::less<>>;
 //   OptionReader reader(map, "annealing");
 //   reader.Read("final_ratio", &options.final_ratio, 0.0, 1.0, "last temperature / first temperature");
 //   reader.Finish();
-// Each Read throws InputError(OWNER + "." + KEY, ...) on a value of the wrong type or out of [low, high]; Finish throws
-// on a key that no Read named, and lists those that exist.
+// Each Read throws InputError: OWNER.KEY: is "x" (what is allowed) on a value of the wrong type, and
+// OWNER: KEY must be LOW..HIGH, got X on a number out of range. Finish throws on a key that no Read named, and lists
+// those that exist.
 class OptionReader {
  public:
   OptionReader(const OptionMap& values, std::string owner);
@@ -40,6 +41,8 @@ class OptionReader {
 
  private:
   const std::string* Find(std::string_view key, std::string default_value, std::string_view help);
+  [[noreturn]] void RefuseRange(std::string_view key, const std::string& value, const std::string& low,
+                                const std::string& high) const;
   [[noreturn]] void Refuse(std::string_view key, const std::string& value, const std::string& expected) const;
 
   const OptionMap& values_;

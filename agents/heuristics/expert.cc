@@ -16,18 +16,22 @@
 namespace emplace {
 namespace {
 
-// The k of "lstm<k>" in a layer's name.
-std::optional<std::size_t> RecurrentLayer(std::string_view layer) {
-  constexpr std::string_view kWord = "lstm";
-  std::size_t at = layer.find(kWord);
+// The k of "WORD<k>" in a layer's name.
+std::optional<std::size_t> NumberBehind(std::string_view layer, std::string_view word) {
+  std::size_t at = layer.find(word);
   if (at == std::string_view::npos) return std::nullopt;
-  at += kWord.size();
+  at += word.size();
   if (at >= layer.size() || std::isdigit(static_cast<unsigned char>(layer[at])) == 0) return std::nullopt;
   std::size_t k = 0;
   for (; at < layer.size() && k < 1'000'000 && std::isdigit(static_cast<unsigned char>(layer[at])) != 0; ++at) {
     k = 10 * k + static_cast<std::size_t>(layer[at] - '0');
   }
   return k;
+}
+
+std::optional<std::size_t> RecurrentLayer(std::string_view layer) {
+  const std::optional<std::size_t> lstm = NumberBehind(layer, "lstm");
+  return lstm ? lstm : NumberBehind(layer, "rnn");
 }
 
 bool Holds(std::string_view layer, std::initializer_list<std::string_view> words) {

@@ -97,7 +97,7 @@ Graph BuildEnasLanguageModel(std::string name, const EnasCell& cell, const EnasL
   }
   std::vector<Value> states;
   {
-    const auto scope = net.Layer("cell");
+    const auto scope = net.Layer("rnn0");
     const std::vector<Value> weights = Weights(net, cell, sizes.hidden);
     Value state = Fill(net, {sizes.batch, sizes.hidden}, "zero_state");
     for (std::size_t t = 0; t < words.size(); ++t) {

@@ -143,8 +143,8 @@ class XlLayer {
 
 void CheckSegments(const XlOptions& options) {
   if (options.sequence % options.segment == 0) return;
-  throw InputError("transformer_xl.segment",
-                   fmt::format("must divide sequence, which is {}, got {}", options.sequence, options.segment));
+  throw InputError("transformer_xl",
+                   fmt::format("segment must divide sequence, which is {}, got {}", options.sequence, options.segment));
 }
 
 // The loss of each word of a segment.

@@ -39,7 +39,7 @@ TEST(AttentionHeadsTest, MustDivideTheWidth) {
     CheckHeads("gpt", 768, 7);
     FAIL() << "accepted";
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "gpt.heads: must divide d_model, which is 768, got 7");
+    EXPECT_STREQ(error.what(), "gpt: heads must divide d_model, which is 768, got 7");
   }
 }
 

@@ -65,7 +65,7 @@ TEST(RecurrentTest, HiddenUnitsThatCannotBeSlicedAreRefused) {
     CheckSlices("nmt", 6, Granularity::kSlice);
     FAIL() << "accepted";
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "nmt.hidden: must be a multiple of 4 for granularity slice, got 6");
+    EXPECT_STREQ(error.what(), "nmt: hidden must be a multiple of 4 for granularity slice, got 6");
   }
 }
 

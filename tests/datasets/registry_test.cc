@@ -50,6 +50,15 @@ TEST_P(ModelContractTest, RefusesAnUnknownOptionByName) {
   }
 }
 
+TEST_P(ModelContractTest, RefusesAnOptionOutOfRangeByNameAndRange) {
+  try {
+    MakeModel(GetParam().name, {{"batch", "0"}});
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_EQ(std::string(error.what()), std::string(GetParam().name) + ": batch must be 1..65536, got 0");
+  }
+}
+
 TEST_P(ModelContractTest, HasAnOptimizerOption) {
   const Graph graph = MakeModel(GetParam().name, {{"optimizer", "adam"}});
   EXPECT_GT(TotalsOf(graph).kinds.count("adam"), 0U);

@@ -126,7 +126,8 @@ TEST(CalibrationTest, WhatCannotBeRunIsNamedByItsFigure) {
     return "accepted";
   };
   EXPECT_THAT(run("model: lenet, cluster: post-8k80, device: \"gpu:0\""), HasSubstr("here"));
-  EXPECT_THAT(run("model: rnnlm, set: {layers: 0}, cluster: post-8k80, device: \"gpu:0\""), HasSubstr("rnnlm.layers"));
+  EXPECT_THAT(run("model: rnnlm, set: {layers: 0}, cluster: post-8k80, device: \"gpu:0\""),
+              HasSubstr("rnnlm: layers must be 1..64, got 0"));
   EXPECT_THAT(run("model: rnnlm, cluster: post-8k80, device: \"tpu:0\""), HasSubstr("tpu:0"));
 }
 

@@ -52,10 +52,16 @@ TEST(OptionsTest, SaysWhatIsWrongAndWhatIsAllowed) {
   const auto error = [](const std::string& key, const std::string& value) {
     return ErrorOf([&] { ReadAll({{key, value}}); });
   };
-  for (const std::string value : {"0", "101", "1.0", "x", "", " 5", "5 ", "99999999999999999999"}) {
+  for (const std::string value : {"0", "101", "-5"}) {
+    EXPECT_EQ(error("steps", value), "agent: steps must be 1..100, got " + value);
+  }
+  for (const std::string value : {"-0.1", "1.1"}) {
+    EXPECT_EQ(error("rate", value), "agent: rate must be 0..1, got " + value);
+  }
+  for (const std::string value : {"1.0", "x", "", " 5", "5 ", "99999999999999999999"}) {
     EXPECT_EQ(error("steps", value), "agent.steps: is \"" + value + "\" (an integer from 1 to 100)");
   }
-  for (const std::string value : {"-0.1", "1.1", "nan", "inf", "x", "", "0.5x", "1e999"}) {
+  for (const std::string value : {"nan", "inf", "x", "", "0.5x", "1e999"}) {
     EXPECT_EQ(error("rate", value), "agent.rate: is \"" + value + "\" (a number from 0 to 1)");
   }
   EXPECT_EQ(error("greedy", "yes"), "agent.greedy: is \"yes\" (true or false)");

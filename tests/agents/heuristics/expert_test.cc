@@ -33,7 +33,7 @@ TEST(ExpertTest, RecurrentLayersAreSpreadOverTheAccelerators) {
   const Graph graph =
       Build({OfLayer("a_input", "", {}, "input"), OfLayer("b_table", "embedding", {"a_input"}),
              OfLayer("c", "encoder/lstm0", {"b_table"}), OfLayer("d", "encoder/lstm1", {"c"}),
-             OfLayer("e", "decoder/lstm2", {"d"}), OfLayer("f", "attention", {"e"}), OfLayer("g", "loss", {"f"})});
+             OfLayer("e", "decoder/rnn2", {"d"}), OfLayer("f", "attention", {"e"}), OfLayer("g", "loss", {"f"})});
   EXPECT_THAT(PlacedBy("expert", graph, MakeMixedCluster(2)), ElementsAre(1, 1, 1, 2, 1, 1, 1));
 }
 

@@ -51,14 +51,14 @@ TEST(EnasCellTest, TheGraphIsTheCellUnrolled) {
   EXPECT_EQ(totals.kinds.at("tanh"), 2U);
   EXPECT_EQ(totals.kinds.at("relu"), 2U);
   // Two loose ends: added and halved.
-  const OpId mean = graph.FindOp("cell/step01/mean").value();
-  EXPECT_EQ(graph.op(graph.tensor(graph.inputs(mean)[0]).producer).name, "cell/step01/loose_ends");
+  const OpId mean = graph.FindOp("rnn0/step01/mean").value();
+  EXPECT_EQ(graph.op(graph.tensor(graph.inputs(mean)[0]).producer).name, "rnn0/step01/loose_ends");
 }
 
 TEST(EnasCellTest, OneLooseEndIsTheState) {
   const EnasCell chain = {{{0, 0}, {0, 0}}};
   const Graph graph = BuildEnasLanguageModel("chain", chain, kSmall);
-  EXPECT_FALSE(graph.FindOp("cell/step00/mean"));
+  EXPECT_FALSE(graph.FindOp("rnn0/step00/mean"));
 }
 
 TEST(EnasCellTest, BatchesAndStepsAreInTheirRanges) {

@@ -60,7 +60,7 @@ TEST(TransformerXlTest, SegmentsMustFillTheSequence) {
     MakeModel("transformer_xl", {{"segment", "60"}});
     FAIL() << "accepted";
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "transformer_xl.segment: must divide sequence, which is 256, got 60");
+    EXPECT_STREQ(error.what(), "transformer_xl: segment must divide sequence, which is 256, got 60");
   }
 }
 

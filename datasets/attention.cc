@@ -49,7 +49,8 @@ Value SelfAttention(NetworkBuilder& net, Value x, std::int64_t heads, Value mask
   const Value keys = SplitHeads(net, parts[1], heads, "keys");
   const Value values = SplitHeads(net, parts[2], heads, "values");
   const Value scores = BatchMatMul(net, queries, keys, true, "scores");
-  const double scale = 1 / std::sqrt(static_cast<double>(width / heads));
+  const std::int64_t head_width = width / heads;
+  const double scale = 1 / std::sqrt(static_cast<double>(head_width));
   const Value context = JoinHeads(net, Attend(net, scores, scale, mask, values), "joined");
   const auto in_output = net.Within("output");
   return Dense(net, context, width);

@@ -15,7 +15,7 @@ namespace emplace::testing {
 namespace {
 
 // The 8-layer translation network at its finest granularity, as text.
-void BM_LargestNetwork(benchmark::State& state) {
+void LargestNetwork(benchmark::State& state) {
   std::size_t ops = 0;
   for (auto _ : state) {
     const OptionMap options = {{"layers", "8"}, {"granularity", "slice"}};
@@ -28,10 +28,10 @@ void BM_LargestNetwork(benchmark::State& state) {
   }
   state.counters["ops"] = static_cast<double>(ops);
 }
-BENCHMARK(BM_LargestNetwork)->Unit(benchmark::kSecond)->Iterations(3);
+BENCHMARK(LargestNetwork)->Unit(benchmark::kSecond)->Iterations(3);
 
 // 32 graphs, each grouped, as text.
-void BM_Family(benchmark::State& state, const std::string& name) {
+void MakeAFamily(benchmark::State& state, const std::string& name) {
   for (auto _ : state) {
     for (const FamilyMember& member : MakeFamily(FindFamily(name), 1)) {
       const Grouping grouping = FindGrouper("merge_and_colocate").make(member.graph, {.max_groups = member.num_groups});
@@ -42,9 +42,9 @@ void BM_Family(benchmark::State& state, const std::string& name) {
     }
   }
 }
-BENCHMARK_CAPTURE(BM_Family, cifar10, std::string("cifar10"))->Unit(benchmark::kSecond)->Iterations(1);
-BENCHMARK_CAPTURE(BM_Family, ptb, std::string("ptb"))->Unit(benchmark::kSecond)->Iterations(1);
-BENCHMARK_CAPTURE(BM_Family, nmt, std::string("nmt"))->Unit(benchmark::kSecond)->Iterations(1);
+BENCHMARK_CAPTURE(MakeAFamily, cifar10, std::string("cifar10"))->Unit(benchmark::kSecond)->Iterations(1);
+BENCHMARK_CAPTURE(MakeAFamily, ptb, std::string("ptb"))->Unit(benchmark::kSecond)->Iterations(1);
+BENCHMARK_CAPTURE(MakeAFamily, nmt, std::string("nmt"))->Unit(benchmark::kSecond)->Iterations(1);
 
 }  // namespace
 }  // namespace emplace::testing

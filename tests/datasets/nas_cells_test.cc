@@ -41,11 +41,11 @@ TEST(NasCellsTest, CellsJoinTheStatesThatNothingReads) {
   CheckTrainingGraph(graph);
   // 65 -> 32 (stem, valid) -> 16 -> 8 (reduction cells in front) -> 4 -> 2; filters 8 -> 16 -> 32, three states or two.
   EXPECT_EQ(ShapeOf(graph, "stem/conv/conv2d"), (Shape{2, 96, 32, 32}));
-  EXPECT_EQ(ShapeOf(graph, "stem_reduction0/concat"), (Shape{2, 2 * 2, 16, 16}));
-  EXPECT_EQ(ShapeOf(graph, "stem_reduction1/concat"), (Shape{2, 2 * 4, 8, 8}));
-  EXPECT_EQ(ShapeOf(graph, "stack0_cell1/concat"), (Shape{2, 3 * 8, 8, 8}));
-  EXPECT_EQ(ShapeOf(graph, "reduction1/concat"), (Shape{2, 2 * 16, 4, 4}));
-  EXPECT_EQ(ShapeOf(graph, "stack2_cell1/concat"), (Shape{2, 3 * 32, 2, 2}));
+  EXPECT_EQ(ShapeOf(graph, "stem_reduction0/concat"), (Shape{2, 2L * 2, 16, 16}));
+  EXPECT_EQ(ShapeOf(graph, "stem_reduction1/concat"), (Shape{2, 2L * 4, 8, 8}));
+  EXPECT_EQ(ShapeOf(graph, "stack0_cell1/concat"), (Shape{2, 3L * 8, 8, 8}));
+  EXPECT_EQ(ShapeOf(graph, "reduction1/concat"), (Shape{2, 2L * 16, 4, 4}));
+  EXPECT_EQ(ShapeOf(graph, "stack2_cell1/concat"), (Shape{2, 3L * 32, 2, 2}));
 }
 
 TEST(NasCellsTest, BehindAReductionTheOlderInputIsTheOneFromBeforeIt) {

@@ -38,7 +38,7 @@ TEST(EnasMacroTest, DrawsAreUniformOverOperationsAndSkips) {
   ASSERT_EQ(operations.size(), 6U);
   // 1000 of each expected, standard deviation 29; 16,500 skips, standard deviation 91. Five of them.
   for (const auto& [operation, count] : operations) EXPECT_NEAR(count, 1000, 145) << operation;
-  EXPECT_NEAR(skips, kNetworks * 66 / 2, 455);
+  EXPECT_NEAR(skips, kNetworks * 33, 455);
 }
 
 TEST(EnasMacroTest, AChainIsReducedTwiceAndDoubled) {

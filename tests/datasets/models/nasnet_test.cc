@@ -23,8 +23,8 @@ TEST(NasnetTest, CellsHaveTheSizesAndChannelsOfTheName) {
     return std::vector<std::int64_t>(shape.begin(), shape.end());
   };
   // 6 @ 4032: six cells a stack, 4032 channels at the end. 331 -> 165 -> 83 -> 42 -> 21 -> 11.
-  EXPECT_EQ(shape_of("stack0_cell5/concat"), (std::vector<std::int64_t>{1, 6 * 168, 42, 42}));
-  EXPECT_EQ(shape_of("stack1_cell5/concat"), (std::vector<std::int64_t>{1, 6 * 336, 21, 21}));
+  EXPECT_EQ(shape_of("stack0_cell5/concat"), (std::vector<std::int64_t>{1, 6L * 168, 42, 42}));
+  EXPECT_EQ(shape_of("stack1_cell5/concat"), (std::vector<std::int64_t>{1, 6L * 336, 21, 21}));
   EXPECT_EQ(shape_of("stack2_cell5/concat"), (std::vector<std::int64_t>{1, 4032, 11, 11}));
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "sim/check.h"
@@ -33,17 +34,16 @@ Value SeparableOf(NetworkBuilder& net, std::string_view name, Value x, std::int6
   return Separable(net, name, x, filters, sliding, kSize);
 }
 
-// A row, then a column: 7x7 in two parts.
+// A row, then a column: 7x7 in two parts, on a quarter of the filters.
 Value RowColumn(NetworkBuilder& net, std::string_view name, Value x, std::int64_t filters, Sliding sliding) {
   const auto scope = net.Within(name);
-  x = Unary(net, "relu", x);
   const Sliding along_row = {.stride = {1, sliding.stride[1]}, .same = true, .dilation = {1, 1}};
   const Sliding along_column = {.stride = {sliding.stride[0], 1}, .same = true, .dilation = {1, 1}};
-  {
-    const auto row = net.Within("row");
-    x = Conv2d(net, x, filters, {1, 7}, along_row);
-  }
-  return ConvBatchNorm(net, "column", x, {filters, {7, 1}, along_column}, kNorm);
+  const std::int64_t inner = std::max<std::int64_t>(filters / 4, 1);
+  x = ReluConvBatchNorm(net, "narrow", x, {inner, {1, 1}, kSame}, kNorm);
+  x = ReluConvBatchNorm(net, "row", x, {inner, {1, 7}, along_row}, kNorm);
+  x = ReluConvBatchNorm(net, "column", x, {inner, {7, 1}, along_column}, kNorm);
+  return ReluConvBatchNorm(net, "widen", x, {filters, {1, 1}, kSame}, kNorm);
 }
 
 Value Identity(NetworkBuilder&, std::string_view, Value x, std::int64_t, Sliding) { return x; }

@@ -27,7 +27,7 @@ inline constexpr std::size_t kNasBlocks = 5;
 
 struct NasCell {
   std::array<std::array<NasOperation, 2>, kNasBlocks> blocks;
-  std::vector<std::size_t> joined;  // states whose channels are the output: those that no block of the cell reads
+  std::vector<std::size_t> joined;  // states whose channels are the output, as the authors' model lists them
 };
 
 // A network of searched cells for ImageNet, as NASNet and AmoebaNet stack them.

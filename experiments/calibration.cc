@@ -47,12 +47,21 @@ CalibrationFigure ReadFigure(const JsonNode& node) {
   figure.cluster = fields.Get("cluster", "a cluster").NonEmptyText();
   if (const auto field = fields.Find("agent")) {
     figure.agent = field->NonEmptyText();
+    for (const std::string_view key : {"device", "published_s"}) {
+      if (fields.Find(key))
+        throw InputError(node.Place() + "." + std::string(key), "cannot stand beside agent (published: oom)");
+    }
     figure.gpus = static_cast<std::size_t>(fields.Get("gpus", "a number of accelerators").Integer(1, 1 << 20));
   } else {
+    if (const auto gpus = fields.Find("gpus")) throw InputError(gpus->Place(), "is for agents only (device instead)");
     figure.device = fields.Get("device", "a device, or an agent and gpus").NonEmptyText();
   }
   if (const auto field = fields.Find("published")) {
     if (field->Text("oom, or published_s instead") != "oom") field->Refuse("oom, or published_s instead");
+    for (const std::string_view key : {"published_s", "use"}) {
+      if (fields.Find(key))
+        throw InputError(node.Place() + "." + std::string(key), "cannot stand beside published: oom");
+    }
   } else {
     figure.published_seconds = fields.Get("published_s", "seconds, or published: oom").Number(1e-9, kMostSeconds);
     figure.use = ReadUse(fields.Get("use", "fit, held_out or excluded"));
@@ -112,8 +121,9 @@ Run RunByAgent(const CalibrationSpec& spec, const CalibrationFigure& figure) {
   run.row.capacity_bytes = Capacity(cluster);
   if (run.row.fits) {
     run.row.seconds = result.best_result.step_time_micros / kMicros;
-    for (const Bytes peak : result.best_result.peak_memory) {
-      run.row.peak_bytes = std::max(run.row.peak_bytes, static_cast<double>(peak.count));
+    for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+      if (cluster.devices()[d].is_cpu) continue;
+      run.row.peak_bytes = std::max(run.row.peak_bytes, static_cast<double>(result.best_result.peak_memory[d].count));
     }
   }
   return run;
@@ -168,7 +178,12 @@ CalibrationResult RunCalibration(const CalibrationSpec& spec) {
       if (figure.use == Use::kFit) {
         const double gaps = run.row.seconds - run.busy_seconds;
         const double factor = (*figure.published_seconds - gaps) / run.busy_seconds;
-        if (factor > 0) log_scales[run.row.device_kind].push_back(std::log(factor * TimeScale(run.row.device_kind)));
+        if (!(factor > 0)) {
+          throw InputError(figure.figure,
+                           fmt::format("{} s are too few to fit a scale on: the gaps between ops alone take {} s",
+                                       *figure.published_seconds, gaps));
+        }
+        log_scales[run.row.device_kind].push_back(std::log(factor * TimeScale(run.row.device_kind)));
       }
     } else {
       ++result.oom_cells;

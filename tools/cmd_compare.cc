@@ -201,7 +201,8 @@ void Print(std::ostream& out, Format format, const Options& options, const std::
 }
 
 int Run(const Options& options) {
-  CheckFiles({options.problem.graph, options.problem.cluster, options.problem.profile}, options.outputs);
+  CheckFiles({options.problem.graph, options.problem.cluster, options.problem.profile, GroupingFile(options.search)},
+             options.outputs);
   if (!options.placements.empty()) CheckFiles({}, {options.placements + "/placement.json"});
   if (options.json && options.csv) throw InputError("", "--json and --csv exclude each other (one of them)");
   for (const std::string& path : options.outputs) FormatOf(path);

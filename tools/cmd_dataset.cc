@@ -17,6 +17,7 @@
 #include "sim/grouping_json.h"
 #include "sim/json_text.h"
 #include "tools/commands.h"
+#include "tools/problem.h"
 
 namespace emplace::tools {
 namespace {
@@ -51,9 +52,18 @@ std::string IndexRow(const FamilyMember& member, std::size_t num_groups) {
 
 int Run(const Options& options) {
   const FamilyEntry& family = FindFamily(options.family);
+  if (options.output.empty() || options.output == "-") {
+    throw InputError("--output", "is \"" + options.output + "\" (a folder)");
+  }
   const fs::path folder = options.output;
   MakeFolder(folder / "graphs");
   MakeFolder(folder / "groupings");
+  // Gone before anything changes, and the last to be written: a folder with it is whole.
+  const std::string index_file = (folder / "dataset.json").string();
+  CheckFiles({}, {index_file});
+  std::error_code error;
+  fs::remove(index_file, error);
+  if (error) throw InputError(index_file, "cannot be replaced (" + error.message() + ")");
   std::string index = R"({"schema": "emplace.dataset", "version": 1, "name": )";
   AppendQuoted(&index, family.name);
   index += fmt::format(",\n \"seed\": {}, \"source\": ", options.seed);
@@ -73,8 +83,7 @@ int Run(const Options& options) {
                grouping.num_groups(), member.training ? "train" : "test");
   }
   index += "]}\n";
-  // Last: a folder with it is whole.
-  WriteFile((folder / "dataset.json").string(), [&](std::ostream& out) { out << index; });
+  WriteFile(index_file, [&](std::ostream& out) { out << index; });
   fmt::print(stderr, "{}: {} graphs in {}\n", family.name, members.size(), options.output);
   return kDone;
 }
@@ -85,8 +94,7 @@ Command AddDataset(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("dataset", "Write the 32 graphs of a family, with their groupings");
   auto options = std::make_shared<Options>();
   command->add_option("family", options->family, "Family, of `emplace list datasets`")->required()->type_name("FAMILY");
-  command->add_option("--seed", options->seed, "Seed of all draws: the same seed gives the same bytes (default: 1)")
-      ->type_name("S");
+  AddSeedOption(*command, &options->seed, "Seed of all draws: the same seed gives the same bytes (default: 1)");
   command
       ->add_option("-o,--output", options->output,
                    "Folder to write, made if it is not there: graphs/, groupings/ and dataset.json, the last to appear")

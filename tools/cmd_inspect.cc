@@ -27,6 +27,7 @@ namespace {
 
 // Above that, Graphviz takes minutes and nobody can read what it draws.
 constexpr std::size_t kMaxDotOps = 5000;
+constexpr std::size_t kMaxPictureOps = 400;
 
 struct Options {
   ProblemOptions problem;
@@ -203,9 +204,10 @@ void WritePicture(const std::string& path, const char* format, const Graph& grap
 int Run(const Options& options) {
   CheckFiles({options.problem.graph, options.problem.cluster, options.problem.profile}, {options.dot});
   const Graph graph = LoadGraph(options.problem.graph);
-  if (!options.dot.empty() && graph.num_ops() > kMaxDotOps) {
+  const std::size_t most = PictureFormat(options.dot) != nullptr ? kMaxPictureOps : kMaxDotOps;
+  if (!options.dot.empty() && graph.num_ops() > most) {
     throw InputError(options.problem.graph,
-                     fmt::format("has {} ops, too many for --dot (at most {})", graph.num_ops(), kMaxDotOps));
+                     fmt::format("has {} ops, too many for --dot {} (at most {})", graph.num_ops(), options.dot, most));
   }
   if (const char* format = PictureFormat(options.dot)) {
     WritePicture(options.dot, format, graph);
@@ -232,8 +234,8 @@ Command AddInspect(CLI::App& app) {
       ->add_option(
           "--dot", options->dot,
           fmt::format("Write the graph for Graphviz (up to {} ops), or, by the end of the name, the picture that "
-                      "its dot makes: .svg, .png or .pdf",
-                      kMaxDotOps))
+                      "its dot makes: .svg, .png or .pdf (up to {})",
+                      kMaxDotOps, kMaxPictureOps))
       ->type_name("FILE");
   return {command, [options] { return Run(*options); }};
 }

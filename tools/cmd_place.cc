@@ -63,7 +63,7 @@ void Summarise(const Options& options, const TrialResult& result, const StepRepo
 
 int Run(const Options& options) {
   const ProblemOptions& problem = options.problem;
-  CheckFiles({problem.graph, problem.cluster, problem.profile},
+  CheckFiles({problem.graph, problem.cluster, problem.profile, GroupingFile(options.search)},
              {options.output, options.show.timeline, options.checkpoint});
   if (options.show.json && (options.output == "-" || options.show.timeline == "-")) {
     throw InputError("-", "stands for both a file and --json (one may be standard output)");

@@ -28,7 +28,7 @@ namespace {
 struct Options {
   std::string what;
   std::string file;
-  std::uint64_t seed = 1;
+  std::optional<std::uint64_t> seed;
   std::vector<std::string> outputs;
 };
 
@@ -117,7 +117,8 @@ Document Calibration(const Options& options) {
                  fmt::format("{:.3f}", row.seconds), fmt::format("{:.2f}", *row.ratio), UseText(figure.use), note});
     } else {
       memory.Add({figure.figure, row.device_kind, fmt::format("{:.2f} GiB", row.capacity_bytes / kGib),
-                  fmt::format("{:.2f} GiB", row.peak_bytes / kGib), row.fits ? "no" : "yes", figure.note});
+                  row.peak_bytes > 0 ? fmt::format("{:.2f} GiB", row.peak_bytes / kGib) : "more",
+                  row.fits ? "no" : "yes", figure.note});
     }
   }
   Document document;
@@ -138,10 +139,11 @@ Document Calibration(const Options& options) {
 
 Document Families(const Options& options) {
   constexpr const char* kCluster = "post-8k80";
+  const std::uint64_t seed = options.seed.value_or(1);
   Document document;
   for (const FamilyEntry& family : AllFamilies()) {
     Table table({std::string(family.name), "least", "mean", "sd", "most"});
-    for (const FamilyRow& row : MakeFamilyTable(MakeFamily(family, options.seed), kCluster, {3, 5, 8})) {
+    for (const FamilyRow& row : MakeFamilyTable(MakeFamily(family, seed), kCluster, {3, 5, 8})) {
       const auto number = [](double value) {
         return std::abs(value) >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
       };
@@ -150,22 +152,22 @@ Document Families(const Options& options) {
     }
     document.sections.push_back({"", std::move(table)});
   }
-  document.notes.push_back(
-      fmt::format("seed {}; K80s of {}, roofline costs, engine fifo; gap: 100 (1 - lower bound / step on one)",
-                  options.seed, kCluster));
+  document.notes.push_back(fmt::format(
+      "seed {}; K80s of {}, roofline costs, engine fifo; gap: 100 (1 - lower bound / step on one)", seed, kCluster));
   return document;
 }
 
 struct Comparison {
   const char* name;
   const char* summary;
+  bool takes_file;  // or else a seed
   Document (*make)(const Options&);
 };
 constexpr Comparison kComparisons[] = {
-    {"networks", "sizes of our networks beside the published ones", Networks},
-    {"calibration", "simulated step times on one device beside the published ones, and where memory runs out",
+    {"networks", "sizes of our networks beside the published ones", true, Networks},
+    {"calibration", "simulated step times on one device beside the published ones, and where memory runs out", true,
      Calibration},
-    {"families", "how the graphs of each family are spread (--seed)", Families},
+    {"families", "how the graphs of each family are spread (--seed)", false, Families},
 };
 
 void Write(std::ostream& out, const Document& document, bool csv, bool markdown) {
@@ -191,6 +193,8 @@ int Run(const Options& options) {
   for (const Comparison& comparison : kComparisons) {
     known.append(known.empty() ? "" : ", ").append(comparison.name);
     if (options.what != comparison.name) continue;
+    if (!options.file.empty() && !comparison.takes_file) throw InputError("--from", "is not for " + options.what);
+    if (options.seed && comparison.takes_file) throw InputError("--seed", "is not for " + options.what);
     const Document document = comparison.make(options);
     for (const std::string& path : options.outputs) {
       WriteFile(path, [&](std::ostream& out) { Write(out, document, path.ends_with(".csv"), path.ends_with(".md")); });
@@ -213,7 +217,7 @@ Command AddReproduce(CLI::App& app) {
   command->add_option("comparison", options->what, names)->required()->type_name("WHAT");
   command->add_option("--from", options->file, "Take this YAML file instead of the one that the program holds")
       ->type_name("FILE");
-  command->add_option("--seed", options->seed, "Seed of the families' draws (default: 1)")->type_name("S");
+  AddSeedOption(*command, options->seed, "Seed of the families' draws (default: 1)");
   command->add_option("-o,--output", options->outputs, "Write the tables to a file too: .md or .csv")
       ->type_name("FILE");
   return {command, [options] { return Run(*options); }};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <ostream>
@@ -143,6 +144,26 @@ void CheckWritable(const std::string& path) {
 }
 
 }  // namespace
+
+namespace {
+
+// CLI11 would take -1 for 2^64 - 1, and what is too large for that too.
+std::string CheckSeed(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && rest == text.data() + text.size()) return "";
+  return "is \"" + text + "\" (an integer from 0 to 18446744073709551615)";
+}
+
+}  // namespace
+
+void AddSeedOption(CLI::App& app, std::uint64_t* seed, const std::string& help) {
+  app.add_option("--seed", *seed, help)->type_name("S")->check(CLI::Validator(CheckSeed, "", "seed"));
+}
+
+void AddSeedOption(CLI::App& app, std::optional<std::uint64_t>& seed, const std::string& help) {
+  app.add_option("--seed", seed, help)->type_name("S")->check(CLI::Validator(CheckSeed, "", "seed"));
+}
 
 void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
   if (std::count(inputs.begin(), inputs.end(), "-") > 1) {

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <iosfwd>
 #include <memory>
 #include <optional>
@@ -51,6 +52,10 @@ CostModels LoadCostModels(const ProblemOptions& options);
 // The same in words, for results: "roofline", "profile p.json", "profile p.json, else roofline".
 std::string CostsText(const ProblemOptions& options);
 CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster);
+
+// --seed: an integer from 0 to 2^64 - 1.
+void AddSeedOption(CLI::App& app, std::uint64_t* seed, const std::string& help);
+void AddSeedOption(CLI::App& app, std::optional<std::uint64_t>& seed, const std::string& help);
 
 // --set key=value, several after one --set or one each. Throws InputError on text without '=' and on a repeated key.
 void AddSetOption(CLI::App& app, std::vector<std::string>* settings);

@@ -12,16 +12,15 @@
 
 namespace emplace::tools {
 
-namespace {
-
-// Groupers' names have neither a slash nor a point.
-bool IsFile(const std::string& grouping) { return grouping.find_first_of("/.") != std::string::npos; }
-
-}  // namespace
+std::string GroupingFile(const SearchOptions& options) {
+  // Groupers' names have neither a slash nor a point.
+  return options.grouping.find_first_of("/.") == std::string::npos ? "" : options.grouping;
+}
 
 void AddSearchOptions(CLI::App& app, SearchOptions* options) {
   app.add_option("--grouping", options->grouping,
-                 "How ops are grouped, of `emplace list groupers`, or a grouping.json (default: what the agent wants)")
+                 "How ops are grouped, of `emplace list groupers`, or a grouping.json (a name with a point or "
+                 "a slash; default: what the agent wants)")
       ->type_name("NAME");
   app.add_option("--groups", options->max_groups, "Number of groups at which merge_and_colocate stops (default: 256)")
       ->type_name("N")
@@ -32,8 +31,7 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40U).description(""));
   app.add_option("--reward", options->reward, "What agents maximise, of `emplace list rewards` (default: runtime)")
       ->type_name("NAME");
-  app.add_option("--seed", options->seed, "Seed of all randomness: the same seed gives the same bytes (default: 1)")
-      ->type_name("S");
+  AddSeedOption(app, &options->seed, "Seed of all randomness: the same seed gives the same bytes (default: 1)");
   app.add_option("--threads", options->threads,
                  "Simulations at one time; the answer does not depend on it (default: one for each core)")
       ->type_name("N")
@@ -43,7 +41,7 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
 TrialSpec MakeTrialSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
                         const Cluster& cluster, const CostTable& costs) {
   std::optional<Grouping> given;
-  if (IsFile(search.grouping)) {
+  if (!GroupingFile(search).empty()) {
     const auto in = OpenForReading(search.grouping);
     given = ReadGrouping(*in, search.grouping, graph);
   } else if (!search.grouping.empty()) {

@@ -23,6 +23,9 @@ struct SearchOptions {
 };
 void AddSearchOptions(CLI::App& app, SearchOptions* options);
 
+// The file that --grouping names; "" if it names a grouper, or nothing.
+std::string GroupingFile(const SearchOptions& options);
+
 // The search that the options ask for, its agent still to be named.
 TrialSpec MakeTrialSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
                         const Cluster& cluster, const CostTable& costs);

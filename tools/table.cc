@@ -33,6 +33,16 @@ void PrintCells(std::ostream& out, const std::vector<std::string>& cells, const 
   for (std::size_t i = 0; i < cells.size(); ++i) out << (i == 0 ? "" : separator) << cells[i];
 }
 
+// A bar or the end of a line would end the cell.
+std::string MarkdownCell(const std::string& cell) {
+  std::string escaped;
+  for (const char c : cell) {
+    if (c == '|') escaped += '\\';
+    escaped += c == '\n' ? ' ' : c;
+  }
+  return escaped;
+}
+
 }  // namespace
 
 void Table::Add(std::vector<std::string> row) {
@@ -63,8 +73,11 @@ void Table::PrintText(std::ostream& out) const {
 
 void Table::PrintMarkdown(std::ostream& out) const {
   const auto print = [&out](const std::vector<std::string>& row) {
+    std::vector<std::string> cells;
+    cells.reserve(row.size());
+    for (const std::string& cell : row) cells.push_back(MarkdownCell(cell));
     out << "| ";
-    PrintCells(out, row, " | ");
+    PrintCells(out, cells, " | ");
     out << " |\n";
   };
   print(header_);

@@ -4,22 +4,22 @@
 namespace emplace {
 namespace {
 
-// Real et al. 2019, figure 5.
+// Real et al. 2019, figure 5; which state is which, as in its authors' published model.
 const NasCell kNormal = {
-    .blocks = {{{{{"avg_pool_3x3", 0}, {"max_pool_3x3", 1}}},
-                {{{"sep_conv_3x3", 0}, {"sep_conv_5x5", 2}}},
-                {{{"sep_conv_3x3", 0}, {"avg_pool_3x3", 3}}},
-                {{{"sep_conv_3x3", 1}, {"identity", 1}}},
-                {{{"identity", 0}, {"avg_pool_3x3", 1}}}}},
-    .joined = {4, 5, 6},
+    .blocks = {{{{{"avg_pool_3x3", 1}, {"max_pool_3x3", 1}}},
+                {{{"sep_conv_3x3", 0}, {"identity", 0}}},
+                {{{"identity", 1}, {"avg_pool_3x3", 0}}},
+                {{{"sep_conv_3x3", 1}, {"sep_conv_5x5", 2}}},
+                {{{"avg_pool_3x3", 5}, {"sep_conv_3x3", 1}}}}},
+    .joined = {0, 3, 4, 6},
 };
 const NasCell kReduction = {
-    .blocks = {{{{{"avg_pool_3x3", 0}, {"sep_conv_3x3", 1}}},
-                {{{"max_pool_3x3", 0}, {"sep_conv_7x7", 2}}},
-                {{{"sep_conv_7x7", 0}, {"avg_pool_3x3", 1}}},
+    .blocks = {{{{{"sep_conv_3x3", 0}, {"avg_pool_3x3", 1}}},
+                {{{"max_pool_3x3", 1}, {"sep_conv_7x7", 2}}},
                 {{{"max_pool_3x3", 0}, {"max_pool_3x3", 1}}},
-                {{{"conv_1x7_7x1", 0}, {"sep_conv_3x3", 5}}}}},
-    .joined = {3, 4, 6},
+                {{{"sep_conv_3x3", 4}, {"conv_1x7_7x1", 1}}},
+                {{{"avg_pool_3x3", 0}, {"sep_conv_7x7", 1}}}}},
+    .joined = {2, 3, 4, 5, 6},
 };
 
 }  // namespace

@@ -101,6 +101,10 @@ Graph MakeBert(OptionReader& reader) {
   reader.Read("clip_gradients", &training.clip_gradients, "scale gradients to a global norm");
   reader.Finish();
   CheckHeads("bert", options.d_model, options.heads);
+  if (options.predictions > options.sequence) {
+    throw InputError("bert", fmt::format("predictions must be at most sequence, which is {}, got {}", options.sequence,
+                                         options.predictions));
+  }
 
   NetworkBuilder net("bert");
   Value table;

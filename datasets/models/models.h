@@ -44,8 +44,8 @@ Graph MakeNasnet(OptionReader& reader);
 
 // AmoebaNet-A (N = 6, F = 190), an image classifier.
 // Source: Real et al. 2019, "Regularized evolution for image classifier architecture search", figure 5 and table 2;
-// stacked and trained as NASNet-A is, which that paper says. Deviation: the 7x7 convolution in two parts is without
-// the 1x1 bottlenecks that its authors' published model has around it.
+// stacked and trained as NASNet-A is, which that paper says; the 7x7 convolution in two parts on a quarter of the
+// filters, between 1x1 convolutions, as in its authors' published model.
 Graph MakeAmoebanet(OptionReader& reader);
 
 // Transformer-XL: a language model whose segments look back on the one before.

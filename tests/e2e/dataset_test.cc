@@ -60,6 +60,32 @@ TEST_F(DatasetTest, AGroupingOfAnotherGraphIsRefused) {
             2);
 }
 
+TEST_F(DatasetTest, WhatIsReadIsNotWrittenOver) {
+  Write("groups.json", R"({"schema": "emplace.grouping", "version": 1, "groups": {"a": 0, "b": 0}})");
+  const Ran ran = Emplace("place --graph g.json --cluster c.yaml --agent random --grouping groups.json -o groups.json");
+  ExpectRefused(ran, "groups.json: would be written over, but is read (another name)");
+  EXPECT_NE(Read("groups.json").find("emplace.grouping"), std::string::npos);
+}
+
+TEST_F(DatasetTest, SeedsAndFoldersAreChecked) {
+  for (const std::string seed : {"-1", "x", "99999999999999999999"}) {
+    const Ran ran = Emplace("dataset cifar10 -o d --seed " + seed);
+    EXPECT_EQ(ran.status, 2) << seed;
+    EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
+  }
+  EXPECT_EQ(Emplace("dataset cifar10 -o -").status, 2);
+  EXPECT_EQ(Emplace("dataset cifar10 -o ''").status, 2);
+  EXPECT_EQ(Names(), "c.yaml g.json p.json ");
+}
+
+TEST_F(DatasetTest, AFamilyThatCannotBeFinishedIsNotBegun) {
+  ASSERT_EQ(Shell("mkdir -p d/dataset.json").status, 0);
+  const Ran ran = Emplace("dataset cifar10 -o d");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
+  EXPECT_EQ(Shell("ls d/graphs").out, "");
+}
+
 TEST_F(DatasetTest, ReproducePrintsOursBesideThePublished) {
   Write("few.yaml", R"(# Is it?
 schema: emplace.networks
@@ -81,6 +107,8 @@ TEST_F(DatasetTest, ReproduceRefusesWhatItDoesNotKnow) {
   Write("bad.yaml", "schema: emplace.calibration\nversion: 1\nfigures: 3\n");
   ExpectRefused(Emplace("reproduce calibration --from bad.yaml"),
                 "bad.yaml: figures: is the number 3 (a list of figures)");
+  ExpectRefused(Emplace("reproduce networks --seed 2"), "--seed: is not for networks");
+  ExpectRefused(Emplace("reproduce families --from bad.yaml"), "--from: is not for families");
   ExpectRefused(Emplace("reproduce networks -o table.txt"),
                 "table.txt: does not say its format (a name that ends in .csv or .md)");
 }

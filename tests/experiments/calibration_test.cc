@@ -111,6 +111,11 @@ TEST(CalibrationTest, BadFilesAreRefusedWithTheirPlace) {
   EXPECT_THAT(ErrorOf(good + "published_s: 0, use: fit"), HasSubstr("figures[0].published_s"));
   EXPECT_THAT(ErrorOf("figure: a, model: rnnlm, cluster: c, agent: metis, published: oom"),
               HasSubstr("figures[0].gpus: is missing"));
+  EXPECT_THAT(ErrorOf(good + "published: oom, published_s: 1"),
+              HasSubstr("figures[0].published_s: cannot stand beside"));
+  EXPECT_THAT(ErrorOf(good + "published: oom, gpus: 1"), HasSubstr("figures[0].gpus: is for agents only"));
+  EXPECT_THAT(ErrorOf("figure: a, model: rnnlm, cluster: c, agent: metis, gpus: 2, published_s: 1, use: fit"),
+              HasSubstr("figures[0].published_s: cannot stand beside agent"));
   EXPECT_THAT(ErrorOf(good + "published: oom, set: [1]"), HasSubstr("figures[0].set: is no object"));
   EXPECT_THAT(ErrorOf(good + "published: oom, colour: red"), HasSubstr("figures[0].colour: unknown key"));
 }
@@ -129,6 +134,11 @@ TEST(CalibrationTest, WhatCannotBeRunIsNamedByItsFigure) {
   EXPECT_THAT(run("model: rnnlm, set: {layers: 0}, cluster: post-8k80, device: \"gpu:0\""),
               HasSubstr("rnnlm: layers must be 1..64, got 0"));
   EXPECT_THAT(run("model: rnnlm, cluster: post-8k80, device: \"tpu:0\""), HasSubstr("tpu:0"));
+  EXPECT_THROW(
+      RunCalibration(Read("schema: emplace.calibration\nversion: 1\nfigures:\n  - {figure: a, model: rnnlm, set: "
+                          "{hidden: 64, steps: 2}, cluster: post-8k80, device: \"gpu:0\", published_s: 1e-6, "
+                          "use: fit}\n")),
+      InputError);
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ TEST(BertTest, MaskedWordsAreLookedUpInTheLastStates) {
   EXPECT_TRUE(graph.FindOp("gradients/masked_words/reshape/scatter_add"));
 }
 
+TEST(BertTest, NoMoreWordsAreMaskedThanThereAre) { EXPECT_THROW(MakeModel("bert", {{"sequence", "19"}}), InputError); }
+
 TEST(BertTest, LongSequencesHaveMorePositions) {
   const GraphTotals base = TotalsOf(MakeModel("bert", {{"layers", "1"}, {"batch", "1"}}));
   const GraphTotals longer = TotalsOf(MakeModel("bert", {{"layers", "1"}, {"batch", "1"}, {"sequence", "1024"}}));

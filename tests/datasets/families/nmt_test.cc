@@ -8,7 +8,7 @@
 namespace emplace::testing {
 namespace {
 
-TEST(NmtFamilyTest, BatchesAndStepsFillTheirRanges) {
+TEST(NmtFamilyTest, BatchesAndStepsFillTheirRangesSlow) {
   Rng rng(1);
   std::set<int> batches;
   std::set<int> steps;

@@ -23,7 +23,7 @@ std::string Written(const Graph& graph) {
 class FamilyContractTest : public ::testing::TestWithParam<FamilyEntry> {};
 
 // One test for all that a family as a whole must be: making one takes seconds under sanitizers.
-TEST_P(FamilyContractTest, HasThePublishedSizeSplitAndNumbersOfGroups) {
+TEST_P(FamilyContractTest, HasThePublishedSizeSplitAndNumbersOfGroupsSlow) {
   const std::vector<FamilyMember> members = MakeFamily(GetParam(), 42);
   ASSERT_EQ(members.size(), kFamilySize);
   std::size_t training = 0;

@@ -94,7 +94,7 @@ TEST(NmtTest, HasThePublishedParametersAtEightLayers) {
   EXPECT_NEAR(TotalsOf(MakeModel("nmt", {{"layers", "8"}})).parameters, 278e6, 0.011 * 278e6);
 }
 
-TEST(NmtTest, TheFinestGranularityHasAsManyOpsAsTheLargestPublishedGraph) {
+TEST(NmtTest, TheFinestGranularityHasAsManyOpsAsTheLargestPublishedGraphSlow) {
   // Mirhoseini et al. 2018, section 3.1: 83,712 ops with 8 layers.
   const Graph graph = MakeModel("nmt", {{"layers", "8"}, {"granularity", "slice"}});
   EXPECT_GE(graph.num_ops(), 80000U);

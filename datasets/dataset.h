@@ -21,6 +21,9 @@ struct ModelEntry {
 std::span<const ModelEntry> AllModels();
 // Throws InputError that lists the known names.
 const ModelEntry& FindModel(std::string_view name);
+// The model's graph with these options, such as MakeModel("nmt", {{"layers", "4"}}). Throws InputError on an unknown
+// name or a bad option.
+Graph MakeModel(std::string_view name, const OptionMap& options = {});
 
 }  // namespace emplace
 

@@ -137,9 +137,7 @@ Graph MakeNasNetwork(OptionReader& reader, const NasNetwork& network) {
   reader.Read("filters", &filters, 4, 4096,
               "channels inside the cells of the first stack; doubled in each further one");
   reader.Read("cells", &cells, 1, 64, "normal cells in each of the three stacks");
-  reader.Read("optimizer", &training.optimizer, OptimizerNames(), "how variables are updated");
-  reader.Read("clip_gradients", &training.clip_gradients, "scale gradients to a global norm");
-  reader.Read("average_variables", &training.average_variables, "keep running averages of the variables");
+  ReadTrainingOptions(reader, &training);
   reader.Finish();
 
   NetworkBuilder net{std::string(network.name)};

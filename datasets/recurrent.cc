@@ -35,6 +35,24 @@ void CheckSlices(std::string_view owner, std::int64_t hidden, Granularity granul
 
 std::string StepName(std::int64_t step) { return fmt::format("step{:02}", step); }
 
+Value UnrolledLoss(NetworkBuilder& net, const std::vector<Value>& tops, const std::vector<Value>& labels,
+                   const std::function<Value(Value top)>& project) {
+  std::vector<Value> losses;
+  for (std::size_t t = 0; t < tops.size(); ++t) {
+    Value logits;
+    {
+      const auto scope = net.Layer("projection");
+      const auto step = net.Within(StepName(static_cast<std::int64_t>(t)));
+      logits = project(tops[t]);
+    }
+    const auto scope = net.Layer("loss");
+    const auto step = net.Within(StepName(static_cast<std::int64_t>(t)));
+    losses.push_back(SoftmaxCrossEntropy(net, logits, labels[t]));
+  }
+  const auto scope = net.Layer("loss");
+  return Reduce(net, "reduce_mean", AddN(net, losses), {0});
+}
+
 LstmCell::LstmCell(NetworkBuilder& net, const std::vector<std::int64_t>& input_widths, std::int64_t hidden,
                    Granularity granularity)
     : net_(net), granularity_(granularity), hidden_(hidden) {

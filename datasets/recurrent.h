@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,11 @@ void CheckSlices(std::string_view owner, std::int64_t hidden, Granularity granul
 
 // "step07"
 std::string StepName(std::int64_t step);
+
+// The mean loss [] of a model that says a word at every step: logits of tops[t] [batch, vocabulary] by `project`, under
+// layer "projection", compared with labels[t] [batch] under layer "loss", and added up over the steps.
+Value UnrolledLoss(NetworkBuilder& net, const std::vector<Value>& tops, const std::vector<Value>& labels,
+                   const std::function<Value(Value top)>& project);
 
 struct LstmState {
   std::vector<Value> cells;  // one for each slice, [batch, hidden / slices]

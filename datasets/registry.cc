@@ -40,4 +40,10 @@ const ModelEntry& FindModel(std::string_view name) {
   throw InputError("", "\"" + std::string(name) + "\" is not a model (" + known + ")");
 }
 
+Graph MakeModel(std::string_view name, const OptionMap& options) {
+  const ModelEntry& model = FindModel(name);
+  OptionReader reader(options, std::string(name));
+  return model.make(reader);
+}
+
 }  // namespace emplace

@@ -105,6 +105,16 @@ const std::vector<std::string_view>& OptimizerNames() {
   return names;
 }
 
+void ReadTrainingOptions(OptionReader& reader, TrainingOptions* options) {
+  reader.Read("optimizer", &options->optimizer, OptimizerNames(), "how variables are updated");
+  if (options->clip_gradients) {
+    reader.Read("clip_gradients", &options->clip_gradients, "scale gradients to a global norm");
+  }
+  if (options->average_variables) {
+    reader.Read("average_variables", &options->average_variables, "keep running averages of the variables");
+  }
+}
+
 Graph BuildTrainingGraph(NetworkBuilder& net, Value loss, const TrainingOptions& options) {
   const auto optimizer = std::find_if(kOptimizers.begin(), kOptimizers.end(),
                                       [&options](const Optimizer& row) { return row.name == options.optimizer; });

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "datasets/builder.h"
+#include "sim/options.h"
 
 namespace emplace {
 
@@ -20,6 +21,8 @@ struct TrainingOptions {
 };
 // sgd, momentum, rmsprop, adam: kinds of the op catalogue, whose rows say the formulas.
 const std::vector<std::string_view>& OptimizerNames();
+// Declares "optimizer", and "clip_gradients" and "average_variables" for networks whose defaults in *options have them.
+void ReadTrainingOptions(OptionReader& reader, TrainingOptions* options);
 
 // Adds the backward ops of `loss` and the update op of each trainable variable, and builds the graph of one training
 // step. An update is colocated with its variable, holds the optimiser's state as persistent bytes, and belongs to the

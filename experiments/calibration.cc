@@ -70,11 +70,6 @@ CalibrationFigure ReadFigure(const JsonNode& node) {
   return figure;
 }
 
-Graph MakeGraph(const CalibrationFigure& figure) {
-  OptionReader reader(figure.set, figure.model);
-  return FindModel(figure.model).make(reader);
-}
-
 struct Run {
   CalibrationRow row;
   double busy_seconds = 0;  // of op times, which a scale acts on
@@ -87,7 +82,7 @@ double Capacity(const Cluster& cluster) {
 }
 
 Run RunOnDevice(const CalibrationSpec& spec, const CalibrationFigure& figure) {
-  const Graph graph = MakeGraph(figure);
+  const Graph graph = MakeModel(figure.model, figure.set);
   const Cluster cluster = LoadCluster(figure.cluster).Keep({figure.device});
   const std::unique_ptr<CostModel> model = MakeCostModel(spec.costs);
   const CostTable costs(graph, cluster, *model);
@@ -107,7 +102,7 @@ Run RunOnDevice(const CalibrationSpec& spec, const CalibrationFigure& figure) {
 
 // A placement by an agent. Where it does not fit, how long it would take is not asked.
 Run RunByAgent(const CalibrationSpec& spec, const CalibrationFigure& figure) {
-  const Graph graph = MakeGraph(figure);
+  const Graph graph = MakeModel(figure.model, figure.set);
   const Cluster cluster = LoadCluster(figure.cluster).KeepAccelerators(figure.gpus);
   const std::unique_ptr<CostModel> model = MakeCostModel(spec.costs);
   const TrialResult result = RunTrial({.graph = graph,

@@ -48,6 +48,9 @@ std::vector<FamilyRow> MakeFamilyTable(const std::vector<FamilyMember>& members,
   const Cluster all = LoadCluster(cluster);
   const Cluster one = Accelerators(all, 1);
   const std::unique_ptr<CostModel> model = MakeCostModel("roofline");
+  std::vector<Cluster> clusters;
+  clusters.reserve(accelerators.size());
+  for (const std::size_t count : accelerators) clusters.push_back(Accelerators(all, count));
   std::vector<double> ops;
   std::vector<double> groups;
   std::vector<double> parameters;
@@ -65,9 +68,8 @@ std::vector<FamilyRow> MakeFamilyTable(const std::vector<FamilyMember>& members,
     parameters.push_back(TrainedParameters(graph) / 1e6);
     seconds.push_back(result.step_time_micros / 1e6);
     gib.push_back(static_cast<double>(result.peak_memory[0].count) / (1024.0 * 1024 * 1024));
-    for (std::size_t i = 0; i < accelerators.size(); ++i) {
-      const Cluster some = Accelerators(all, accelerators[i]);
-      const Bounds bounds = ComputeBounds(graph, some, CostTable(graph, some, *model));
+    for (std::size_t i = 0; i < clusters.size(); ++i) {
+      const Bounds bounds = ComputeBounds(graph, clusters[i], CostTable(graph, clusters[i], *model));
       gaps[i].push_back(100 * (1 - bounds.lower_bound_micros / result.step_time_micros));
     }
   }

@@ -79,8 +79,7 @@ std::vector<PublishedNetwork> ReadPublishedNetworks(std::istream& in, const std:
 
 NetworkRow MakeNetworkRow(const PublishedNetwork& network) {
   try {
-    OptionReader reader(network.set, network.model);
-    const Graph graph = FindModel(network.model).make(reader);
+    const Graph graph = MakeModel(network.model, network.set);
     NetworkRow row;
     row.network = &network;
     row.ours = {.ops = static_cast<double>(graph.num_ops()),

@@ -25,10 +25,8 @@ struct Options {
 
 int Run(const Options& options) {
   CheckFiles({}, {options.output});
-  const ModelEntry& model = FindModel(options.model);
-  const OptionMap settings = ParseSettings(options.settings);
-  OptionReader reader(settings, options.model);
-  const Graph graph = model.make(reader);
+  FindModel(options.model);  // refuses an unknown name before a bad setting
+  const Graph graph = MakeModel(options.model, ParseSettings(options.settings));
   WriteFile(options.output, [&](std::ostream& out) { WriteGraph(out, graph); });
   fmt::print(stderr, "{}: {} ops, {} tensors\n", graph.name(), graph.num_ops(), graph.num_tensors());
   return kDone;

@@ -204,12 +204,13 @@ void WritePicture(const std::string& path, const char* format, const Graph& grap
 int Run(const Options& options) {
   CheckFiles({options.problem.graph, options.problem.cluster, options.problem.profile}, {options.dot});
   const Graph graph = LoadGraph(options.problem.graph);
-  const std::size_t most = PictureFormat(options.dot) != nullptr ? kMaxPictureOps : kMaxDotOps;
+  const char* const format = PictureFormat(options.dot);
+  const std::size_t most = format != nullptr ? kMaxPictureOps : kMaxDotOps;
   if (!options.dot.empty() && graph.num_ops() > most) {
     throw InputError(options.problem.graph,
                      fmt::format("has {} ops, too many for --dot {} (at most {})", graph.num_ops(), options.dot, most));
   }
-  if (const char* format = PictureFormat(options.dot)) {
+  if (format != nullptr) {
     WritePicture(options.dot, format, graph);
   } else if (!options.dot.empty()) {
     WriteFile(options.dot, [&](std::ostream& out) { WriteDot(out, graph); });

@@ -32,13 +32,9 @@ struct Options {
   std::vector<std::string> outputs;
 };
 
-// Tables, each with a line above it, and lines below them.
-struct Section {
-  std::string heading;
-  Table table;
-};
+// Tables, and lines below them.
 struct Document {
-  std::vector<Section> sections;
+  std::vector<Table> tables;
   std::vector<std::string> notes;
 };
 
@@ -84,7 +80,7 @@ Document Networks(const Options& options) {
     cells.push_back(network.source);
     table.Add(std::move(cells));
   }
-  return {.sections = {{"", std::move(table)}}, .notes = {}};
+  return {.tables = {std::move(table)}, .notes = {}};
 }
 
 std::string UseText(CalibrationFigure::Use use) {
@@ -122,8 +118,8 @@ Document Calibration(const Options& options) {
     }
   }
   Document document;
-  document.sections.push_back({"", std::move(times)});
-  document.sections.push_back({"", std::move(memory)});
+  document.tables.push_back(std::move(times));
+  document.tables.push_back(std::move(memory));
   for (const auto& [kind, scale] : result.fitted_scales) {
     const DeviceKind* known = FindDeviceKind(kind);
     document.notes.push_back(fmt::format("time_scale of {}: fitted {:.4f}, in the catalogue {}", kind, scale,
@@ -150,7 +146,7 @@ Document Families(const Options& options) {
       table.Add({row.quantity, number(row.spread.least), number(row.spread.mean), number(row.spread.sd),
                  number(row.spread.most)});
     }
-    document.sections.push_back({"", std::move(table)});
+    document.tables.push_back(std::move(table));
   }
   document.notes.push_back(fmt::format(
       "seed {}; K80s of {}, roofline costs, engine fifo; gap: 100 (1 - lower bound / step on one)", seed, kCluster));
@@ -172,10 +168,10 @@ constexpr Comparison kComparisons[] = {
 
 void Write(std::ostream& out, const Document& document, bool csv, bool markdown) {
   bool first = true;
-  for (const Section& section : document.sections) {
+  for (const Table& table : document.tables) {
     if (!first) out << '\n';
     first = false;
-    csv ? section.table.PrintCsv(out) : markdown ? section.table.PrintMarkdown(out) : section.table.PrintText(out);
+    csv ? table.PrintCsv(out) : markdown ? table.PrintMarkdown(out) : table.PrintText(out);
   }
   if (csv) return;
   for (const std::string& note : document.notes) out << '\n' << note << (markdown ? "  " : "");

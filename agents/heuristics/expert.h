@@ -10,10 +10,9 @@ namespace emplace {
 // What a practitioner would do, read off the layers' names (Op::layer):
 //
 // 1. With recurrent layers ("lstm<k>" or "rnn<k>" in a layer's name): recurrent layer k, of encoder and decoder alike,
-// on
-//    accelerator k modulo their number; "embedding" with layer 0; "attention", "projection", "softmax" and "loss" with
-//    the last layer; what has no such layer with the group that it feeds, else with the one that feeds it, else with
-//    layer 0.
+//    on accelerator k modulo their number; "embedding" with layer 0; "attention", "projection", "softmax" and "loss"
+//    with the last layer; what has no such layer with the group that it feeds, else with the one that feeds it, else
+//    with layer 0.
 //
 // 2. Image networks (some conv2d reads more than one row, or the file does not say): everything on one accelerator, as
 //    single_device.

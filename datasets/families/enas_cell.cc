@@ -111,20 +111,10 @@ Graph BuildEnasLanguageModel(std::string name, const EnasCell& cell, const EnasL
     const auto scope = net.Layer("loss");
     labels = Unstack(net, net.Input("labels", DType::kI32, {sizes.steps, sizes.batch}), 0, "labels_by_step");
   }
-  std::vector<Value> losses;
-  for (std::size_t t = 0; t < states.size(); ++t) {
-    Value logits;
-    {
-      const auto scope = net.Layer("projection");
-      const auto step = net.Within(StepName(static_cast<std::int64_t>(t)));
-      logits = MatMul(net, Dropout(net, states[t]), table, /*transposed=*/true, "logits");
-    }
-    const auto scope = net.Layer("loss");
-    const auto step = net.Within(StepName(static_cast<std::int64_t>(t)));
-    losses.push_back(SoftmaxCrossEntropy(net, logits, labels[t]));
-  }
+  const Value loss = UnrolledLoss(net, states, labels, [&](Value state) {
+    return MatMul(net, Dropout(net, state), table, /*transposed=*/true, "logits");
+  });
   const auto scope = net.Layer("loss");
-  const Value loss = Reduce(net, "reduce_mean", AddN(net, losses), {0});
   return BuildTrainingGraph(net, loss, {.optimizer = "sgd", .clip_gradients = true});
 }
 

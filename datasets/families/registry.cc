@@ -62,21 +62,17 @@ std::array<std::size_t, kFamilySize> GroupNumbers(double mean, double sd) {
 
 std::vector<FamilyMember> MakeFamily(const FamilyEntry& family, std::uint64_t seed) {
   Rng rng(seed);
-  std::vector<bool> training(kFamilySize);
-  std::fill_n(training.begin(), kFamilySize / 2, true);
-  for (std::size_t i = kFamilySize; i > 1; --i) {
-    const std::size_t other = rng.Below(i);
-    const bool swapped = training[i - 1];
-    training[i - 1] = training[other];
-    training[other] = swapped;
-  }
+  std::vector<char> training(kFamilySize);  // not bool: Shuffle swaps elements
+  std::fill_n(training.begin(), kFamilySize / 2, 1);
+  rng.Shuffle(training);
   std::vector<FamilyMember> members;
   for (std::size_t i = 0; i < kFamilySize; ++i) {
     // Each member draws from a stream of its own: none depends on how much another one drew.
     Rng own(rng.Next());
     std::vector<std::pair<std::string, std::string>> drawn;
     Graph graph = family.make(own, fmt::format("{}_{:02}", family.name, i), &drawn);
-    members.push_back({.graph = std::move(graph), .training = training[i], .num_groups = 0, .drawn = std::move(drawn)});
+    members.push_back(
+        {.graph = std::move(graph), .training = training[i] != 0, .num_groups = 0, .drawn = std::move(drawn)});
   }
   std::vector<std::size_t> by_size(kFamilySize);
   std::iota(by_size.begin(), by_size.end(), std::size_t{0});

@@ -97,8 +97,7 @@ Graph MakeBert(OptionReader& reader) {
   reader.Read("predictions", &options.predictions, 1, 65536, "masked words of a pair");
   reader.Read("batch", &options.batch, 1, 65536, "pairs of sentences in a step");
   reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "word pieces there are");
-  reader.Read("optimizer", &training.optimizer, OptimizerNames(), "how variables are updated");
-  reader.Read("clip_gradients", &training.clip_gradients, "scale gradients to a global norm");
+  ReadTrainingOptions(reader, &training);
   reader.Finish();
   CheckHeads("bert", options.d_model, options.heads);
   if (options.predictions > options.sequence) {

@@ -48,8 +48,7 @@ Graph MakeGpt(OptionReader& reader) {
   reader.Read("sequence", &options.sequence, 1, 65536, "tokens of a sequence");
   reader.Read("batch", &options.batch, 1, 65536, "sequences in a step");
   reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "tokens there are");
-  reader.Read("optimizer", &training.optimizer, OptimizerNames(), "how variables are updated");
-  reader.Read("clip_gradients", &training.clip_gradients, "scale gradients to a global norm");
+  ReadTrainingOptions(reader, &training);
   reader.Finish();
   CheckHeads("gpt", options.d_model, options.heads);
 

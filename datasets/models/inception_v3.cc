@@ -162,9 +162,7 @@ Graph MakeInceptionV3(OptionReader& reader) {
   TrainingOptions training = {.optimizer = "rmsprop", .clip_gradients = true, .average_variables = true};
   ReadImageOptions(reader, &images, 107);
   reader.Read("auxiliary", &auxiliary, "train the auxiliary classifier too");
-  reader.Read("optimizer", &training.optimizer, OptimizerNames(), "how variables are updated");
-  reader.Read("clip_gradients", &training.clip_gradients, "scale gradients to a global norm");
-  reader.Read("average_variables", &training.average_variables, "keep running averages of the variables");
+  ReadTrainingOptions(reader, &training);
   reader.Finish();
 
   NetworkBuilder net("inception_v3");

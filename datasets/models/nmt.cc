@@ -204,8 +204,7 @@ Graph MakeNmt(OptionReader& reader) {
   reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "words of either language");
   reader.Read("steps", &options.steps, 1, 1024, "words of a sentence, in either language");
   options.granularity = ReadGranularity(reader);
-  reader.Read("optimizer", &options.training.optimizer, OptimizerNames(), "how variables are updated");
-  reader.Read("clip_gradients", &options.training.clip_gradients, "scale gradients to a global norm");
+  ReadTrainingOptions(reader, &options.training);
   reader.Finish();
   CheckSlices("nmt", options.hidden, options.granularity);
   return BuildNmt("nmt", options);

@@ -81,7 +81,7 @@ Graph MakeResnet(OptionReader& reader) {
   TrainingOptions training = {.optimizer = "momentum", .clip_gradients = false, .average_variables = false};
   reader.Read("layers", &layers, {"50", "101", "152", "200"}, "depth; 200 is the pre-activation network");
   ReadImageOptions(reader, &images, 32);
-  reader.Read("optimizer", &training.optimizer, OptimizerNames(), "how variables are updated");
+  ReadTrainingOptions(reader, &training);
   reader.Finish();
   const Variant& variant = Variants().at(layers);
 

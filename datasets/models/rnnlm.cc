@@ -39,8 +39,8 @@ std::vector<Value> RunLayers(NetworkBuilder& net, std::vector<Value> values, con
   return values;
 }
 
-std::vector<Value> Losses(NetworkBuilder& net, const std::vector<Value>& tops, const std::vector<Value>& labels,
-                          const RnnlmOptions& options) {
+Value Loss(NetworkBuilder& net, const std::vector<Value>& tops, const std::vector<Value>& labels,
+           const RnnlmOptions& options) {
   Value kernel;
   Value bias;
   {
@@ -48,19 +48,9 @@ std::vector<Value> Losses(NetworkBuilder& net, const std::vector<Value>& tops, c
     kernel = net.Variable("kernel", {options.hidden, options.vocabulary});
     bias = net.Variable("bias", {options.vocabulary});
   }
-  std::vector<Value> losses;
-  for (std::size_t t = 0; t < tops.size(); ++t) {
-    Value logits;
-    {
-      const auto scope = net.Layer("projection");
-      const auto step = net.Within(StepName(static_cast<std::int64_t>(t)));
-      logits = BiasAdd(net, MatMul(net, Below(net, tops[t], options.dropout), kernel), bias);
-    }
-    const auto scope = net.Layer("loss");
-    const auto step = net.Within(StepName(static_cast<std::int64_t>(t)));
-    losses.push_back(SoftmaxCrossEntropy(net, logits, labels[t]));
-  }
-  return losses;
+  return UnrolledLoss(net, tops, labels, [&](Value top) {
+    return BiasAdd(net, MatMul(net, Below(net, top, options.dropout), kernel), bias);
+  });
 }
 
 }  // namespace
@@ -75,8 +65,7 @@ Graph MakeRnnlm(OptionReader& reader) {
   reader.Read("steps", &options.steps, 1, 1024, "words of a sequence, over which the network is unrolled");
   reader.Read("dropout", &options.dropout, "drop out part of what passes between layers");
   options.granularity = ReadGranularity(reader);
-  reader.Read("optimizer", &training.optimizer, OptimizerNames(), "how variables are updated");
-  reader.Read("clip_gradients", &training.clip_gradients, "scale gradients to a global norm");
+  ReadTrainingOptions(reader, &training);
   reader.Finish();
   CheckSlices("rnnlm", options.hidden, options.granularity);
 
@@ -93,9 +82,8 @@ Graph MakeRnnlm(OptionReader& reader) {
     const auto scope = net.Layer("loss");
     labels = Unstack(net, net.Input("labels", DType::kI32, {options.steps, options.batch}), 0, "labels_by_step");
   }
-  const std::vector<Value> losses = Losses(net, tops, labels, options);
+  const Value loss = Loss(net, tops, labels, options);
   const auto scope = net.Layer("loss");
-  const Value loss = Reduce(net, "reduce_mean", AddN(net, losses), {0});
   return BuildTrainingGraph(net, loss, training);
 }
 

@@ -209,8 +209,7 @@ Graph MakeTransformerXl(OptionReader& reader) {
   reader.Read("heads", &options.heads, 1, 1024, "attention heads");
   reader.Read("head_width", &options.head_width, 1, 65536, "width of a head");
   reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "words there are");
-  reader.Read("optimizer", &training.optimizer, OptimizerNames(), "how variables are updated");
-  reader.Read("clip_gradients", &training.clip_gradients, "scale gradients to a global norm");
+  ReadTrainingOptions(reader, &training);
   reader.Finish();
   CheckSegments(options);
 

@@ -60,9 +60,7 @@ Graph MakeWavenet(OptionReader& reader) {
               "channels of the residual stream and of the dilated convolutions");
   reader.Read("skip_channels", &options.skip_channels, 1, 65536, "channels of the skip connections");
   reader.Read("levels", &options.levels, 2, 65536, "values of a sample");
-  reader.Read("optimizer", &training.optimizer, OptimizerNames(), "how variables are updated");
-  reader.Read("clip_gradients", &training.clip_gradients, "scale gradients to a global norm");
-  reader.Read("average_variables", &training.average_variables, "keep running averages of the variables");
+  ReadTrainingOptions(reader, &training);
   reader.Finish();
 
   NetworkBuilder net("wavenet");

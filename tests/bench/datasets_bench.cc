@@ -18,9 +18,7 @@ namespace {
 void LargestNetwork(benchmark::State& state) {
   std::size_t ops = 0;
   for (auto _ : state) {
-    const OptionMap options = {{"layers", "8"}, {"granularity", "slice"}};
-    OptionReader reader(options, "nmt");
-    const Graph graph = FindModel("nmt").make(reader);
+    const Graph graph = MakeModel("nmt", {{"layers", "8"}, {"granularity", "slice"}});
     std::ostringstream out;
     WriteGraph(out, graph);
     benchmark::DoNotOptimize(out);

@@ -92,5 +92,21 @@ TEST(TrainingTest, AveragesFollowTheUpdateAndStayBesideTheVariable) {
             (std::vector<std::string>{"fc/weights/average", "update/fc/weights/average/scale"}));
 }
 
+TEST(TrainingOptionsTest, WhatANetworkDoesNotUseIsNoOption) {
+  const auto declared = [](TrainingOptions options) {
+    const OptionMap none;
+    OptionReader reader(none, "net");
+    ReadTrainingOptions(reader, &options);
+    std::vector<std::string> keys;
+    for (const auto& option : reader.declared()) keys.push_back(option.key);
+    return keys;
+  };
+  using Keys = std::vector<std::string>;
+  EXPECT_EQ(declared({.optimizer = "sgd"}), Keys{"optimizer"});
+  EXPECT_EQ(declared({.optimizer = "sgd", .clip_gradients = true}), (Keys{"optimizer", "clip_gradients"}));
+  EXPECT_EQ(declared({.optimizer = "sgd", .clip_gradients = true, .average_variables = true}),
+            (Keys{"optimizer", "clip_gradients", "average_variables"}));
+}
+
 }  // namespace
 }  // namespace emplace::testing

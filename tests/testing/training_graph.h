@@ -16,12 +16,6 @@
 
 namespace emplace::testing {
 
-// The model's graph with options, e.g. MakeModel("nmt", {{"layers", "4"}}).
-inline Graph MakeModel(std::string_view name, const OptionMap& options = {}) {
-  OptionReader reader(options, std::string(name));
-  return FindModel(name).make(reader);
-}
-
 // Totals of a training graph.
 struct GraphTotals {
   std::map<std::string, std::size_t, std::less<>> kinds;  // ops of each kind

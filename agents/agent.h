@@ -6,6 +6,7 @@
 #include <iosfwd>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,17 @@
 namespace emplace {
 
 enum class Mode : std::uint8_t { kExplore, kExploit };
+
+// What a learning agent says of one episode, for learning curves.
+struct EpisodeRecord {
+  std::size_t episode = 0;      // of its graph, counted from 0
+  std::size_t evaluations = 0;  // on its graph so far
+  bool argmax = false;          // no sampling and no learning: an evaluation of the policy
+  double final_micros = 0;      // step time of the placement that it ended with
+  double best_micros = 0;       // the shortest step time in it
+  double entropy = 0;  // of the policy, in [0, 1]: mean over steps of H / log(number of devices to choose from)
+  bool operator==(const EpisodeRecord&) const = default;
+};
 
 // Searches for placements with a short step time. The caller owns the loop:
 //   batch = agent.Propose(env, mode, rng);
@@ -37,6 +49,26 @@ class Agent {
   // a local optimum.
   virtual bool Finished() const { return false; }
 
+  // False in the middle of an episode, whose steps Save() does not keep. Where one agent learns on several graphs, the
+  // next one's turn comes when it is at rest.
+  virtual bool AtRest() const { return true; }
+
+  // Whether the last proposals may be the search's best. Not so the argmax episodes of the thesis's protocol.
+  virtual bool Counts() const { return true; }
+
+  // What it must be told of each step beside the step time: start times, peak memory.
+  virtual EvaluationNeeds Needs() const { return {}; }
+
+  // The episodes that ended since the last call.
+  virtual std::vector<EpisodeRecord> TakeEpisodes() { return {}; }
+
+  // What was learned, to be applied to other graphs, which Save() also holds. After LoadPolicy() the agent applies it
+  // without training, unless its options say otherwise. Both throw InputError if the agent has no policy, LoadPolicy()
+  // also on one of another shape.
+  virtual bool HasPolicy() const { return false; }
+  virtual void SavePolicy(std::ostream& out) const;
+  virtual void LoadPolicy(std::istream& in);
+
   // Everything needed to go on as if never stopped, except the Rng, which the checkpoint holds. Load() throws
   // InputError on data that Save() did not write.
   virtual void Save(std::ostream& out) const = 0;
@@ -45,7 +77,9 @@ class Agent {
 
 // What an agent is told when it is made.
 struct AgentContext {
-  std::size_t evaluations = 0;  // the budget of the whole search: annealing cools over it
+  std::size_t evaluations = 0;       // the budget of the whole search on each graph: annealing cools over it
+  std::size_t num_graphs = 1;        // on which it learns together
+  std::string torch_device = "cpu";  // where its gradients are computed: cpu or cuda
 };
 
 // The whole registration of an agent is its row in registry.cc.
@@ -57,8 +91,9 @@ struct AgentEntry {
   std::size_t default_evaluations;  // budget unless the user names one; 1 for a heuristic with one answer
   // Throws InputError on unknown or bad options. Declares its options to `reader` and calls reader.Finish().
   std::unique_ptr<Agent> (*make)(OptionReader& reader, const AgentContext& context);
-  std::size_t max_ops = 0;  // of graphs with more ops it wants merge_and_colocate instead; 0: however many
-  bool needs_cpu = false;   // has nothing to propose on a cluster without one
+  std::size_t max_ops = 0;              // of graphs with more ops it wants merge_and_colocate instead; 0: however many
+  bool needs_cpu = false;               // has nothing to propose on a cluster without one
+  std::string_view reward = "runtime";  // what it maximises unless the user names another
 };
 // The grouper that an agent wants for a graph of `num_ops`.
 std::string_view DefaultGrouping(const AgentEntry& entry, std::size_t num_ops);

@@ -1,5 +1,6 @@
 #include "agents/checkpoint.h"
 
+#include <array>
 #include <bit>
 #include <istream>
 #include <iterator>
@@ -51,6 +52,31 @@ std::uint64_t LoadNumber(std::istream& in) {
 void SaveDouble(std::ostream& out, double value) { out << std::bit_cast<std::uint64_t>(value) << ' '; }
 double LoadDouble(std::istream& in) { return std::bit_cast<double>(LoadNumber(in)); }
 
+void SaveFloats(std::ostream& out, std::span<const float> values) {
+  out << values.size() << ' ';
+  for (const float value : values) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    for (int byte = 0; byte < 4; ++byte) out.put(static_cast<char>((bits >> (8 * byte)) & 0xFFU));
+  }
+  out << ' ';
+}
+
+std::vector<float> LoadFloats(std::istream& in) {
+  const std::uint64_t size = LoadNumber(in);
+  if (in.get() != ' ') Broken("weights");
+  std::vector<float> values;
+  for (std::uint64_t i = 0; i < size; ++i) {
+    std::array<char, 4> bytes{};
+    if (!in.read(bytes.data(), bytes.size())) Broken("weights");
+    std::uint32_t bits = 0;
+    for (std::size_t byte = 0; byte < 4; ++byte) {
+      bits |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[byte])) << (8 * byte);
+    }
+    values.push_back(std::bit_cast<float>(bits));
+  }
+  return values;
+}
+
 void SavePlacement(std::ostream& out, const Placement& placement) {
   out << placement.num_ops();
   for (const DeviceId device : placement.devices()) out << ' ' << Index(device);
@@ -68,18 +94,69 @@ Placement LoadPlacement(std::istream& in) {
   return Placement(std::move(devices));
 }
 
+namespace {
+
+void SaveGraphState(std::ostream& out, const GraphState& state) {
+  out << state.evaluations << ' ' << state.fitting << ' ' << (state.best ? 1 : 0) << ' ';
+  SavePlacement(out, state.best.value_or(Placement()));
+  for (const auto& value : {state.best_micros, state.start_micros, state.smallest_overflow_bytes}) {
+    SaveOptionalDouble(out, value);
+  }
+  out << '\n' << state.trace.size() << ' ';
+  for (const auto& [evaluations, micros] : state.trace) {
+    out << evaluations << ' ';
+    SaveDouble(out, micros);
+  }
+  out << '\n' << state.episodes.size() << ' ';
+  for (const EpisodeRecord& record : state.episodes) {
+    out << record.episode << ' ' << record.evaluations << ' ' << (record.argmax ? 1 : 0) << ' ';
+    for (const double value : {record.final_micros, record.best_micros, record.entropy}) SaveDouble(out, value);
+  }
+  out << '\n';
+}
+
+GraphState LoadGraphState(std::istream& in) {
+  GraphState state;
+  state.evaluations = LoadNumber(in);
+  state.fitting = LoadNumber(in);
+  const bool has_best = LoadNumber(in) != 0;
+  Placement best = LoadPlacement(in);
+  if (has_best) state.best = std::move(best);
+  state.best_micros = LoadOptionalDouble(in);
+  state.start_micros = LoadOptionalDouble(in);
+  state.smallest_overflow_bytes = LoadOptionalDouble(in);
+  const std::uint64_t gains = LoadNumber(in);
+  for (std::uint64_t i = 0; i < gains; ++i) {
+    const std::uint64_t evaluations = LoadNumber(in);
+    state.trace.emplace_back(evaluations, LoadDouble(in));
+  }
+  const std::uint64_t episodes = LoadNumber(in);
+  for (std::uint64_t i = 0; i < episodes; ++i) {
+    EpisodeRecord record;
+    record.episode = LoadNumber(in);
+    record.evaluations = LoadNumber(in);
+    record.argmax = LoadNumber(in) != 0;
+    record.final_micros = LoadDouble(in);
+    record.best_micros = LoadDouble(in);
+    record.entropy = LoadDouble(in);
+    state.episodes.push_back(record);
+  }
+  return state;
+}
+
+}  // namespace
+
 void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchState& state, const Agent& agent,
                     const Rng& rng) {
   std::ostringstream body;
-  body << spec.size() << ' ' << spec << '\n';
-  body << state.evaluations << ' ' << state.fitting << ' ' << (state.best ? 1 : 0) << ' ';
-  SavePlacement(body, state.best.value_or(Placement()));
-  SaveOptionalDouble(body, state.smallest_overflow_bytes);
+  body << spec.size() << ' ' << spec << '\n' << state.graphs.size() << '\n';
+  for (const GraphState& graph : state.graphs) SaveGraphState(body, graph);
+  for (const double seconds : {state.times.policy, state.times.simulator, state.times.wall}) SaveDouble(body, seconds);
   body << '\n' << rng << '\n';
   agent.Save(body);
   body << "\nend\n";
   const std::string text = std::move(body).str();
-  out << "emplace.checkpoint 1 " << Checksum(text) << '\n' << text;
+  out << "emplace.checkpoint 2 " << Checksum(text) << '\n' << text;
 }
 
 namespace {
@@ -94,12 +171,11 @@ SearchState LoadBody(const std::string& text, const std::string& spec, Agent& ag
   in.read(read.data(), static_cast<std::streamsize>(size));
   if (!in || read != spec) throw InputError("checkpoint", "is of another search; remove it, or name another file");
   SearchState state;
-  state.evaluations = LoadNumber(in);
-  state.fitting = LoadNumber(in);
-  const bool has_best = LoadNumber(in) != 0;
-  Placement best = LoadPlacement(in);
-  if (has_best) state.best = std::move(best);
-  state.smallest_overflow_bytes = LoadOptionalDouble(in);
+  const std::uint64_t graphs = LoadNumber(in);
+  for (std::uint64_t i = 0; i < graphs; ++i) state.graphs.push_back(LoadGraphState(in));
+  state.times.policy = LoadDouble(in);
+  state.times.simulator = LoadDouble(in);
+  state.times.wall = LoadDouble(in);
   if (!(in >> rng)) Broken("the state of the random numbers");
   agent.Load(in);
   ExpectWord(in, "end");
@@ -110,7 +186,7 @@ SearchState LoadBody(const std::string& text, const std::string& spec, Agent& ag
 
 SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& agent, Rng& rng) {
   ExpectWord(in, "emplace.checkpoint");
-  if (LoadNumber(in) != 1) Broken("version 1");
+  if (LoadNumber(in) != 2) Broken("version 2");
   const std::uint64_t checksum = LoadNumber(in);
   in.get();
   const std::string text((std::istreambuf_iterator<char>(in)), {});

@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <iosfwd>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "agents/agent.h"
 #include "sim/placement.h"
@@ -20,19 +23,40 @@ void ExpectWord(std::istream& in, std::string_view word);
 std::uint64_t LoadNumber(std::istream& in);
 void SaveDouble(std::ostream& out, double value);  // exactly
 double LoadDouble(std::istream& in);
+void SaveFloats(std::ostream& out, std::span<const float> values);  // exactly, as bytes
+std::vector<float> LoadFloats(std::istream& in);
 void SavePlacement(std::ostream& out, const Placement& placement);
 Placement LoadPlacement(std::istream& in);
 
-// A search that was interrupted: everything needed to go on as if it never was.
-struct SearchState {
+// How far the search on one graph has come.
+struct GraphState {
   std::size_t evaluations = 0;
   std::size_t fitting = 0;
   std::optional<Placement> best;  // of groups
+  std::optional<double> best_micros;
+  std::optional<double> start_micros;  // step time of the first placement
   std::optional<double> smallest_overflow_bytes;
+  std::vector<std::pair<std::size_t, double>> trace;  // at each gain: evaluations so far, best step time in us
+  std::vector<EpisodeRecord> episodes;
+  bool operator==(const GraphState&) const = default;
 };
 
-// Version 1: `spec` says what was searched (anything that identifies it); `agent` and `rng` are saved whole. A checksum
-// stands in front, so that what loads is what was saved.
+// Where the time of a search went, in s. A clock's figures: part of no result.
+struct SearchTimes {
+  double policy = 0;     // in the agent: proposing, learning
+  double simulator = 0;  // evaluating
+  double wall = 0;       // all of it
+  bool operator==(const SearchTimes&) const = default;
+};
+
+// A search that was interrupted: everything needed to go on as if it never was.
+struct SearchState {
+  std::vector<GraphState> graphs;
+  SearchTimes times;
+};
+
+// Version 2: `spec` says what was searched (anything that identifies it); `agent` and `rng` are saved whole. A checksum
+// stands in front, so that what loads is what was saved. Requires: agent.AtRest().
 void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchState& state, const Agent& agent,
                     const Rng& rng);
 // Throws InputError if the checkpoint is of another version or spec, or broken.

@@ -101,7 +101,8 @@ struct Environment::Worker {
 };
 
 Environment::Environment(const Graph& graph, const Cluster& cluster, const CostTable& costs, Grouping grouping,
-                         const Evaluator& evaluator, const RewardOptions& reward, std::size_t threads)
+                         const Evaluator& evaluator, const RewardOptions& reward, std::size_t threads,
+                         std::size_t index)
     : graph_(graph),
       costs_(costs),
       grouping_(std::move(grouping)),
@@ -109,6 +110,7 @@ Environment::Environment(const Graph& graph, const Cluster& cluster, const CostT
       simulator_(dynamic_cast<const Simulator*>(&evaluator)),
       reward_(reward),
       threads_(std::max<std::size_t>(threads, 1)),
+      index_(index),
       observation_(Observe(graph_, cluster, costs_, grouping_)) {
   FindReward(reward_.name);
 }

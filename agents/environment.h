@@ -49,15 +49,18 @@ struct Outcome {
 class Environment {
  public:
   // Keeps references to nothing but `evaluator`, which must outlive it. `threads` evaluate a batch together; the answer
-  // does not depend on their number. Throws InputError if two devices that agents may use have no link, or a group may
-  // go nowhere.
+  // does not depend on their number. `index` counts the graphs of an agent that learns on several. Throws InputError if
+  // two devices that agents may use have no link, or a group may go nowhere.
   Environment(const Graph& graph, const Cluster& cluster, const CostTable& costs, Grouping grouping,
-              const Evaluator& evaluator, const RewardOptions& reward = {}, std::size_t threads = 1);
+              const Evaluator& evaluator, const RewardOptions& reward = {}, std::size_t threads = 1,
+              std::size_t index = 0);
   ~Environment();
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
   const Observation& observation() const { return observation_; }
+  // Which of the graphs that an agent learns on together this one is.
+  std::size_t index() const { return index_; }
   const Graph& op_graph() const { return graph_; }
   const CostTable& costs() const { return costs_; }
   const Grouping& grouping() const { return grouping_; }
@@ -79,6 +82,7 @@ class Environment {
   const Simulator* simulator_;  // the same, where it is one: it runs without allocating
   RewardOptions reward_;
   std::size_t threads_;
+  std::size_t index_;
   std::size_t evaluations_ = 0;
   std::vector<std::unique_ptr<Worker>> workers_;
   Observation observation_;

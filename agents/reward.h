@@ -23,6 +23,7 @@ struct RewardEntry {
   std::string_view summary;
   std::string_view source;
   double (*reward)(const StepResult& result, const RewardOptions& options);
+  bool needs_peak_memory = false;  // even where no device has a limit
 };
 std::span<const RewardEntry> AllRewards();
 // Throws InputError that lists the known names.

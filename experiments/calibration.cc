@@ -105,11 +105,10 @@ Run RunByAgent(const CalibrationSpec& spec, const CalibrationFigure& figure) {
   const Graph graph = MakeModel(figure.model, figure.set);
   const Cluster cluster = LoadCluster(figure.cluster).KeepAccelerators(figure.gpus);
   const std::unique_ptr<CostModel> model = MakeCostModel(spec.costs);
-  const TrialResult result = RunTrial({.graph = graph,
-                                       .cluster = cluster,
-                                       .costs = CostTable(graph, cluster, *model),
-                                       .engine = spec.engine,
-                                       .agent = figure.agent});
+  const TrialResult result =
+      RunTrial({.problem = {.graph = graph, .cluster = cluster, .costs = CostTable(graph, cluster, *model)},
+                .engine = spec.engine,
+                .agent = figure.agent});
   Run run;
   run.row.device_kind = fmt::format("{} accelerators", figure.gpus);
   run.row.fits = result.best.has_value();

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <memory>
+#include <sstream>
 #include <utility>
 
 #include "agents/checkpoint.h"
@@ -58,61 +61,100 @@ void AddDevices(const Cluster& cluster, Fingerprint* problem) {
 }
 
 // Everything that the course of a search depends on.
-std::string Describe(const TrialSpec& spec, const Grouping& grouping, std::size_t budget) {
-  Fingerprint problem;
-  AddOps(spec.graph, spec.costs, spec.cluster.num_devices(), grouping, &problem);
-  AddDevices(spec.cluster, &problem);
+std::string Describe(const TrialSpec& spec, const TrialProblem& problem, const Grouping& grouping, std::size_t budget) {
+  Fingerprint fingerprint;
+  AddOps(problem.graph, problem.costs, problem.cluster.num_devices(), grouping, &fingerprint);
+  AddDevices(problem.cluster, &fingerprint);
   std::string options;
   for (const auto& [key, value] : spec.agent_options) options += fmt::format(" {}={}", key, value);
   return fmt::format(
       "{} on {} in {} groups, problem {:016x}, engine {}, agent {}{}, {} evaluations, reward {}, seed {}",
-      spec.graph.name(), spec.cluster.name(), grouping.num_groups(), problem.value(), spec.engine, spec.agent, options,
-      budget, spec.reward, spec.seed);
+      problem.graph.name(), problem.cluster.name(), grouping.num_groups(), fingerprint.value(), spec.engine, spec.agent,
+      options, budget, spec.reward, spec.seed);
 }
 
-Grouping MakeGrouping(const TrialSpec& spec, const AgentEntry& entry) {
-  if (spec.given_grouping) return *spec.given_grouping;
-  const std::string_view name = spec.grouping.empty() ? DefaultGrouping(entry, spec.graph.num_ops()) : spec.grouping;
-  return FindGrouper(name).make(spec.graph, {.max_groups = spec.max_groups});
+std::string RewardOfSpec(const TrialSpec& spec, const AgentEntry& entry) {
+  return std::string(FindReward(spec.reward.empty() ? entry.reward : std::string_view(spec.reward)).name);
 }
 
-// A search under way: the state that a checkpoint holds, and what it is made of.
-class Search {
+bool HasLimit(const Cluster& cluster) {
+  return std::any_of(cluster.devices().begin(), cluster.devices().end(),
+                     [](const Device& device) { return device.memory.has_value(); });
+}
+
+using Clock = std::chrono::steady_clock;
+double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// One graph of a search: where its placements are evaluated, and the best so far.
+class Ground {
  public:
-  Search(const TrialSpec& spec, const AgentEntry& entry)
-      : spec_(spec),
-        budget_(spec.evaluations != 0 ? spec.evaluations : entry.default_evaluations),
-        simulator_(spec.graph, spec.cluster, spec.costs, {.engine = spec.engine, .peak_memory = true}),
-        environment_(spec.graph, spec.cluster, spec.costs, MakeGrouping(spec, entry), simulator_,
-                     {.name = FindReward(spec.reward).name}, spec.threads),
-        agent_(MakeAgent(spec.agent, spec.agent_options, {.evaluations = budget_})),
-        rng_(spec.seed),
-        description_(spec.checkpoint.empty() ? "" : Describe(spec, environment_.grouping(), budget_)) {}
+  Ground(const TrialSpec& spec, const TrialProblem& problem, const AgentEntry& entry, Grouping grouping,
+         const EvaluationNeeds& needs, std::size_t index)
+      : problem_(problem),
+        budget_(EvaluationBudget(spec, entry, grouping.num_groups())),
+        simulator_(problem.graph, problem.cluster, problem.costs,
+                   {.engine = spec.engine,
+                    .peak_memory = needs.peak_memory || HasLimit(problem.cluster) ||
+                                   FindReward(RewardOfSpec(spec, entry)).needs_peak_memory,
+                    .start_times = needs.start_times}),
+        reward_(RewardOfSpec(spec, entry)),
+        environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping), simulator_, {.name = reward_},
+                     spec.threads, index) {}
 
-  TrialResult Run(const std::function<void(const TrialProgress&)>& on_progress) {
-    Resume();
-    std::size_t saved_at = state_.evaluations;
-    while (state_.evaluations < budget_ && !agent_->Finished()) {
-      std::vector<Placement> batch = agent_->Propose(environment_, Mode::kExplore, rng_);
-      EMPLACE_CHECK(!batch.empty());
-      batch.resize(std::min(batch.size(), budget_ - state_.evaluations));
-      const std::vector<Outcome> outcomes = environment_.Evaluate(batch);
-      agent_->Observe(environment_, batch, outcomes);
-      for (std::size_t i = 0; i < batch.size(); ++i) Keep(batch[i], outcomes[i]);
-      state_.evaluations += batch.size();
-      if (!spec_.checkpoint.empty() && state_.evaluations - saved_at >= kCheckpointEvery) {
-        SaveNow();
-        saved_at = state_.evaluations;
-      }
-      if (on_progress) on_progress({.evaluations = state_.evaluations, .budget = budget_, .best_micros = best_micros_});
+  // One Propose, Evaluate and Observe; with `learn` false the agent is not told.
+  void Step(Agent& agent, Rng& rng, Mode mode, SearchTimes* times) {
+    const auto started = Clock::now();
+    std::vector<Placement> batch = agent.Propose(environment_, mode, rng);
+    EMPLACE_CHECK(!batch.empty());
+    batch.resize(std::min(batch.size(), budget_ - state_.evaluations));
+    const bool counts = agent.Counts();
+    const auto proposed = Clock::now();
+    const std::vector<Outcome> outcomes = environment_.Evaluate(batch);
+    const auto evaluated = Clock::now();
+    agent.Observe(environment_, batch, outcomes);
+    for (std::size_t i = 0; i < batch.size(); ++i) Keep(batch[i], outcomes[i], counts);
+    for (EpisodeRecord& record : agent.TakeEpisodes()) state_.episodes.push_back(record);
+    const double simulating = std::chrono::duration<double>(evaluated - proposed).count();
+    times->simulator += simulating;
+    times->policy += Since(started) - simulating;
+  }
+
+  bool Spent() const { return state_.evaluations >= budget_; }
+  std::size_t budget() const { return budget_; }
+  const Environment& environment() const { return environment_; }
+  const GraphState& state() const { return state_; }
+  void Restore(GraphState state) {
+    if (state.best) EMPLACE_CHECK_EQ(state.best->num_ops(), environment_.observation().num_groups());
+    state_ = std::move(state);
+  }
+
+  GraphResult Result() const {
+    GraphResult result;
+    result.evaluations = state_.evaluations;
+    result.num_groups = environment_.observation().num_groups();
+    result.fitting = state_.fitting;
+    result.smallest_overflow_bytes = state_.smallest_overflow_bytes;
+    result.start_micros = state_.start_micros.value_or(0);
+    result.final_micros = final_micros_;
+    result.trace = state_.trace;
+    result.episodes = state_.episodes;
+    if (!state_.best) return result;
+    if (result.trace.back().first != state_.evaluations) {
+      result.trace.emplace_back(state_.evaluations, *state_.best_micros);
     }
-    if (!spec_.checkpoint.empty()) SaveNow();
-    return Result();
+    result.best = environment_.grouping().Expand(*state_.best);
+    const Simulator whole(problem_.graph, problem_.cluster, problem_.costs,
+                          {.engine = simulator_.options().engine, .peak_memory = true});
+    result.best_result = whole.Run(*result.best);
+    return result;
   }
 
  private:
-  void Keep(const Placement& placement, const Outcome& outcome) {
-    const Score score = ScoreOf(outcome, spec_.cluster);
+  void Keep(const Placement& placement, const Outcome& outcome, bool counts) {
+    ++state_.evaluations;
+    final_micros_ = outcome.result.step_time_micros;
+    if (!state_.start_micros) state_.start_micros = final_micros_;
+    const Score score = ScoreOf(outcome, problem_.cluster);
     if (!score.fits) {
       if (!state_.smallest_overflow_bytes || score.overflow_bytes < *state_.smallest_overflow_bytes) {
         state_.smallest_overflow_bytes = score.overflow_bytes;
@@ -120,55 +162,175 @@ class Search {
       return;
     }
     ++state_.fitting;
-    if (best_micros_ && outcome.result.step_time_micros >= *best_micros_) return;
-    best_micros_ = outcome.result.step_time_micros;
+    if (!counts || (state_.best_micros && final_micros_ >= *state_.best_micros)) return;
+    state_.best_micros = final_micros_;
     state_.best = placement;
+    state_.trace.emplace_back(state_.evaluations, final_micros_);
+  }
+
+  const TrialProblem& problem_;
+  std::size_t budget_;
+  Simulator simulator_;
+  std::string reward_;
+  Environment environment_;
+  GraphState state_;
+  double final_micros_ = 0;
+};
+
+// A search under way.
+class Search {
+ public:
+  Search(const TrialSpec& spec, const AgentEntry& entry) : spec_(spec), entry_(entry), rng_(spec.seed) {
+    std::vector<const TrialProblem*> problems = {&spec.problem};
+    for (const TrialProblem& problem : spec.also) problems.push_back(&problem);
+    for (const TrialProblem* const problem : problems) {
+      Grouping grouping = MakeGrouping(*problem, entry);
+      if (!agent_) {
+        agent_ = MakeAgent(spec.agent, spec.agent_options,
+                           {.evaluations = EvaluationBudget(spec, entry, grouping.num_groups()),
+                            .num_graphs = problems.size(),
+                            .torch_device = spec.torch_device});
+        LoadPolicy();
+      }
+      if (!spec.checkpoint.empty()) {
+        const std::size_t budget = EvaluationBudget(spec, entry, grouping.num_groups());
+        description_ += Describe(spec, *problem, grouping, budget) + policy_text_;
+      }
+      grounds_.push_back(
+          std::make_unique<Ground>(spec, *problem, entry, std::move(grouping), agent_->Needs(), grounds_.size()));
+    }
+  }
+
+  TrialResult Run(const std::function<void(const TrialProgress&)>& on_progress) {
+    Resume();
+    started_ = Clock::now();
+    std::size_t saved_at = Evaluations();
+    while (!agent_->Finished() && !AllSpent()) {
+      for (const auto& ground : grounds_) {
+        do {
+          if (ground->Spent() || agent_->Finished()) break;
+          ground->Step(*agent_, rng_, Mode::kExplore, &times_);
+          if (on_progress) on_progress(Progress());
+        } while (grounds_.size() > 1 && !agent_->AtRest());
+      }
+      if (!spec_.checkpoint.empty() && agent_->AtRest() && Evaluations() - saved_at >= kCheckpointEvery) {
+        SaveNow();
+        saved_at = Evaluations();
+      }
+    }
+    if (!spec_.checkpoint.empty() && agent_->AtRest()) SaveNow();
+    return Result();
+  }
+
+ private:
+  std::size_t Evaluations() const {
+    std::size_t evaluations = 0;
+    for (const auto& ground : grounds_) evaluations += ground->state().evaluations;
+    return evaluations;
+  }
+  bool AllSpent() const {
+    return std::all_of(grounds_.begin(), grounds_.end(), [](const auto& ground) { return ground->Spent(); });
+  }
+  TrialProgress Progress() const {
+    TrialProgress now{.evaluations = Evaluations(), .budget = 0, .best_micros = grounds_[0]->state().best_micros};
+    for (const auto& ground : grounds_) now.budget += ground->budget();
+    return now;
+  }
+  SearchTimes Times() const {
+    SearchTimes times = times_;
+    times.wall += Since(started_);
+    return times;
+  }
+
+  void LoadPolicy() {
+    if (spec_.policy.empty()) return;
+    try {
+      const auto in = OpenForReading(spec_.policy);
+      const std::string text((std::istreambuf_iterator<char>(*in)), {});
+      Fingerprint fingerprint;
+      fingerprint.Add(text);
+      policy_text_ = fmt::format(", policy {:016x}", fingerprint.value());
+      std::istringstream again(text);
+      agent_->LoadPolicy(again);
+    } catch (const InputError& error) {
+      throw error.In(spec_.policy);
+    }
   }
 
   void Resume() {
     if (spec_.checkpoint.empty() || !std::filesystem::exists(spec_.checkpoint)) return;
     try {
       const auto in = OpenForReading(spec_.checkpoint);
-      state_ = LoadCheckpoint(*in, description_, *agent_, rng_);
+      SearchState state = LoadCheckpoint(*in, description_, *agent_, rng_);
+      EMPLACE_CHECK_EQ(state.graphs.size(), grounds_.size());
+      for (std::size_t i = 0; i < grounds_.size(); ++i) grounds_[i]->Restore(std::move(state.graphs[i]));
+      times_ = state.times;
     } catch (const InputError& error) {
       throw error.In(spec_.checkpoint);
     }
-    if (!state_.best) return;
-    EMPLACE_CHECK_EQ(state_.best->num_ops(), environment_.observation().num_groups());
-    best_micros_ = simulator_.Run(environment_.grouping().Expand(*state_.best)).step_time_micros;
   }
 
   void SaveNow() const {
-    WriteFile(spec_.checkpoint,
-              [this](std::ostream& out) { SaveCheckpoint(out, description_, state_, *agent_, rng_); });
+    SearchState state{.graphs = {}, .times = Times()};
+    for (const auto& ground : grounds_) state.graphs.push_back(ground->state());
+    WriteFile(spec_.checkpoint, [&](std::ostream& out) { SaveCheckpoint(out, description_, state, *agent_, rng_); });
+  }
+
+  // One argmax episode of what was learned, on a graph that it was not learned on.
+  GraphResult Transfer(const TrialProblem& problem, const std::string& policy) const {
+    Grouping grouping = MakeGrouping(problem, entry_);
+    const std::size_t budget = EvaluationBudget(spec_, entry_, grouping.num_groups());
+    const auto agent = MakeAgent(spec_.agent, spec_.agent_options,
+                                 {.evaluations = budget, .num_graphs = 1, .torch_device = spec_.torch_device});
+    std::istringstream in(policy);
+    agent->LoadPolicy(in);
+    Ground ground(spec_, problem, entry_, std::move(grouping), agent->Needs(), 0);
+    Rng rng(spec_.seed);
+    SearchTimes times;
+    while (!ground.Spent() && !agent->Finished()) ground.Step(*agent, rng, Mode::kExplore, &times);
+    return ground.Result();
   }
 
   TrialResult Result() const {
-    TrialResult result{.evaluations = state_.evaluations,
-                       .num_groups = environment_.observation().num_groups(),
-                       .fitting = state_.fitting,
-                       .best = std::nullopt,
-                       .best_result = {},
-                       .smallest_overflow_bytes = state_.smallest_overflow_bytes};
-    if (state_.best) {
-      result.best = environment_.grouping().Expand(*state_.best);
-      result.best_result = simulator_.Run(*result.best);
+    TrialResult result;
+    static_cast<GraphResult&>(result) = grounds_[0]->Result();
+    for (std::size_t i = 1; i < grounds_.size(); ++i) result.also.push_back(grounds_[i]->Result());
+    if (agent_->HasPolicy()) {
+      std::ostringstream out;
+      agent_->SavePolicy(out);
+      result.policy = std::move(out).str();
+    } else if (!spec_.transfer.empty()) {
+      throw InputError("transfer", fmt::format("agent {} learns nothing that could be applied", spec_.agent));
     }
+    for (const TrialProblem& problem : spec_.transfer) result.transfer.push_back(Transfer(problem, result.policy));
+    result.times = Times();
     return result;
   }
 
   const TrialSpec& spec_;
-  std::size_t budget_;
-  Simulator simulator_;
-  Environment environment_;
+  const AgentEntry& entry_;
   std::unique_ptr<Agent> agent_;
+  std::vector<std::unique_ptr<Ground>> grounds_;
   Rng rng_;
   std::string description_;  // what a checkpoint must be of
-  SearchState state_;
-  std::optional<double> best_micros_;
+  std::string policy_text_;
+  SearchTimes times_;  // of earlier runs, and of this one but for its wall time
+  Clock::time_point started_;
 };
 
 }  // namespace
+
+Grouping MakeGrouping(const TrialProblem& problem, const AgentEntry& agent) {
+  if (problem.given_grouping) return *problem.given_grouping;
+  const std::string_view name =
+      problem.grouping.empty() ? DefaultGrouping(agent, problem.graph.num_ops()) : problem.grouping;
+  return FindGrouper(name).make(problem.graph, {.max_groups = problem.max_groups});
+}
+
+std::size_t EvaluationBudget(const TrialSpec& spec, const AgentEntry& agent, std::size_t num_groups) {
+  if (spec.episodes != 0) return 1 + spec.episodes * num_groups;
+  return spec.evaluations != 0 ? spec.evaluations : agent.default_evaluations;
+}
 
 TrialResult RunTrial(const TrialSpec& spec, const std::function<void(const TrialProgress&)>& on_progress) {
   return Search(spec, FindAgent(spec.agent)).Run(on_progress);

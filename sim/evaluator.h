@@ -18,6 +18,12 @@ struct StepResult {
   bool operator==(const StepResult&) const = default;
 };
 
+// What beside the step time is asked for.
+struct EvaluationNeeds {
+  bool start_times = false;
+  bool peak_memory = false;
+};
+
 // Whoever answers it: the simulator, or real hardware.
 class Evaluator {
  public:

@@ -29,7 +29,8 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
                  "Placements to simulate at most (default: what the agent's row of `emplace list agents` says)")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40U).description(""));
-  app.add_option("--reward", options->reward, "What agents maximise, of `emplace list rewards` (default: runtime)")
+  app.add_option("--reward", options->reward,
+                 "What agents maximise, of `emplace list rewards` (default: what the agent wants)")
       ->type_name("NAME");
   AddSeedOption(app, &options->seed, "Seed of all randomness: the same seed gives the same bytes (default: 1)");
   app.add_option("--threads", options->threads,
@@ -47,21 +48,19 @@ TrialSpec MakeTrialSpec(const ProblemOptions& problem, const SearchOptions& sear
   } else if (!search.grouping.empty()) {
     Naming("--grouping", [&] { FindGrouper(search.grouping); });
   }
-  Naming("--reward", [&] { FindReward(search.reward); });
-  return {.graph = graph,
-          .cluster = cluster,
-          .costs = costs,
-          .engine = problem.engine,
-          .agent = {},
-          .agent_options = {},
-          .grouping = search.grouping,
-          .given_grouping = std::move(given),
-          .max_groups = search.max_groups,
-          .evaluations = search.evaluations.value_or(0),
-          .reward = search.reward,
-          .seed = search.seed,
-          .threads = search.threads > 0 ? search.threads : std::max(1U, std::thread::hardware_concurrency()),
-          .checkpoint = {}};
+  if (!search.reward.empty()) Naming("--reward", [&] { FindReward(search.reward); });
+  TrialSpec spec{.problem = {.graph = graph,
+                             .cluster = cluster,
+                             .costs = costs,
+                             .grouping = search.grouping,
+                             .given_grouping = std::move(given),
+                             .max_groups = search.max_groups}};
+  spec.engine = problem.engine;
+  spec.evaluations = search.evaluations.value_or(0);
+  spec.reward = search.reward;
+  spec.seed = search.seed;
+  spec.threads = search.threads > 0 ? search.threads : std::max(1U, std::thread::hardware_concurrency());
+  return spec;
 }
 
 }  // namespace emplace::tools

@@ -17,7 +17,7 @@ struct SearchOptions {
   std::string grouping;  // "": what the agent wants
   std::size_t max_groups = 256;
   std::optional<std::size_t> evaluations;
-  std::string reward = "runtime";
+  std::string reward;  // "": what the agent wants
   std::uint64_t seed = 1;
   std::size_t threads = 0;  // 0: one for each core
 };

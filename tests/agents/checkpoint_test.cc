@@ -21,21 +21,47 @@ std::string Saved(const SearchState& state, const Rng& rng) {
   return out.str();
 }
 
+SearchState OneGraph() {
+  GraphState graph;
+  graph.evaluations = graph.fitting = 1;
+  graph.best = Placement(2);
+  return {.graphs = {graph}, .times = {}};
+}
+
 TEST(CheckpointTest, WhatIsSavedIsLoaded) {
   Rng rng(5);
   rng.Next();
   Placement best(3);
   best[MakeId<OpId>(1)] = MakeId<DeviceId>(4);
-  const SearchState state{.evaluations = 17, .fitting = 3, .best = best, .smallest_overflow_bytes = 0.1};
+  const GraphState graph{
+      .evaluations = 17,
+      .fitting = 3,
+      .best = best,
+      .best_micros = 2.5,
+      .start_micros = 1e300,
+      .smallest_overflow_bytes = 0.1,
+      .trace = {{1, 1e300}, {9, 2.5}},
+      .episodes = {
+          {.episode = 4, .evaluations = 16, .argmax = true, .final_micros = 3, .best_micros = 2.5, .entropy = 0.7}}};
+  const SearchState state{.graphs = {graph, {}}, .times = {.policy = 1, .simulator = 2, .wall = 3.5}};
   std::istringstream in(Saved(state, rng));
   Rng loaded_rng(1);
   const auto agent = SomeAgent();
   const SearchState loaded = LoadCheckpoint(in, "a search with blanks", *agent, loaded_rng);
-  EXPECT_EQ(loaded.evaluations, 17U);
-  EXPECT_EQ(loaded.fitting, 3U);
-  EXPECT_EQ(loaded.best, best);
-  EXPECT_EQ(loaded.smallest_overflow_bytes, 0.1);
+  EXPECT_EQ(loaded.graphs, state.graphs);
+  EXPECT_EQ(loaded.times, state.times);
   EXPECT_EQ(loaded_rng, rng);
+}
+
+TEST(CheckpointTest, WeightsAreKeptToTheBit) {
+  const std::vector<float> weights = {0.1F, -0.0F, 1e-45F, -3e38F, 10.0F};
+  std::stringstream stream;
+  SaveFloats(stream, weights);
+  stream << "next";
+  EXPECT_EQ(LoadFloats(stream), weights);
+  EXPECT_NO_THROW(ExpectWord(stream, "next"));
+  std::istringstream cut("3 abcdefgh");
+  EXPECT_THROW(LoadFloats(cut), InputError);
 }
 
 TEST(CheckpointTest, AnotherSearchIsRefused) {
@@ -46,8 +72,7 @@ TEST(CheckpointTest, AnotherSearchIsRefused) {
 }
 
 TEST(CheckpointTest, ATruncatedFileIsRefusedWhereverItEnds) {
-  const std::string whole =
-      Saved({.evaluations = 1, .fitting = 1, .best = Placement(2), .smallest_overflow_bytes = {}}, Rng(1));
+  const std::string whole = Saved(OneGraph(), Rng(1));
   for (std::size_t size = 0; size + 4 < whole.size(); ++size) {
     std::istringstream in(whole.substr(0, size));
     Rng rng(1);
@@ -57,8 +82,7 @@ TEST(CheckpointTest, ATruncatedFileIsRefusedWhereverItEnds) {
 }
 
 TEST(CheckpointTest, ADamagedFileIsRefusedWhereverTheDamageIs) {
-  const std::string whole =
-      Saved({.evaluations = 1, .fitting = 1, .best = Placement(2), .smallest_overflow_bytes = {}}, Rng(1));
+  const std::string whole = Saved(OneGraph(), Rng(1));
   for (std::size_t at = whole.find('\n') + 1; at < whole.size(); ++at) {
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);  // digits become other digits: it still parses

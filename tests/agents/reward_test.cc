@@ -24,16 +24,18 @@ double RewardOf(std::string_view name, const StepResult& result) {
 TEST(RewardTest, RewardsFollowTheirSources) {
   EXPECT_DOUBLE_EQ(RewardOf("runtime", Result(4, true)), -4);
   EXPECT_DOUBLE_EQ(RewardOf("sqrt", Result(4, true)), -2);
-  EXPECT_DOUBLE_EQ(RewardOf("log", Result(4, true)), -std::log(4.0));
+  EXPECT_DOUBLE_EQ(RewardOf("log_runtime", Result(4, true)), -std::log(4.0));
   // 12.7 GB are 2 GB above 10.7: 4 + 2 * 2 s.
   EXPECT_DOUBLE_EQ(RewardOf("memory_penalty", Result(4, false, 12'700'000'000)), -8);
   EXPECT_DOUBLE_EQ(RewardOf("memory_penalty", Result(4, true, 1'000)), -4);
+  EXPECT_DOUBLE_EQ(RewardOf("log_memory_penalty", Result(4, false, 12'700'000'000)), -(std::log(4.0) + 4));
+  EXPECT_DOUBLE_EQ(RewardOf("log_memory_penalty", Result(4, false, 30'000'000'000)), -10);
 }
 
 TEST(RewardTest, WhatDoesNotFitCountsAsOneHundredSeconds) {
   EXPECT_DOUBLE_EQ(RewardOf("runtime", Result(4, false)), -100);
-  EXPECT_DOUBLE_EQ(RewardOf("sqrt", Result(4, false)), -10);  // the planner's failing signal
-  EXPECT_DOUBLE_EQ(RewardOf("log", Result(4, false)), -std::log(100.0));
+  EXPECT_DOUBLE_EQ(RewardOf("sqrt", Result(4, false)), -10);                    // the planner's failing signal
+  EXPECT_DOUBLE_EQ(RewardOf("log_runtime", Result(4, false)), -std::log(4.0));  // but here memory does not matter
 }
 
 TEST(RewardTest, EveryRewardPrefersTheFasterStep) {
@@ -43,14 +45,15 @@ TEST(RewardTest, EveryRewardPrefersTheFasterStep) {
   }
 }
 
-TEST(RewardTest, AStepOfNoTimeIsFinite) { EXPECT_TRUE(std::isfinite(RewardOf("log", Result(0, true)))); }
+TEST(RewardTest, AStepOfNoTimeIsFinite) { EXPECT_TRUE(std::isfinite(RewardOf("log_runtime", Result(0, true)))); }
 
 TEST(RewardTest, AnUnknownNameIsRefusedWithTheKnownOnes) {
   try {
     FindReward("speed");
     FAIL() << "accepted";
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "unknown reward \"speed\" (runtime, sqrt, log, memory_penalty)");
+    EXPECT_STREQ(error.what(),
+                 "unknown reward \"speed\" (runtime, sqrt, log_runtime, memory_penalty, log_memory_penalty)");
   }
 }
 

@@ -121,7 +121,7 @@ TEST(TrialTest, UnknownNamesAreRefused) {
   };
   refused([](TrialSpec& spec) { spec.agent = "x"; });
   refused([](TrialSpec& spec) { spec.engine = "x"; });
-  refused([](TrialSpec& spec) { spec.grouping = "x"; });
+  refused([](TrialSpec& spec) { spec.problem.grouping = "x"; });
   refused([](TrialSpec& spec) { spec.reward = "x"; });
   refused([](TrialSpec& spec) { spec.agent_options = {{"x", "1"}}; });
 }

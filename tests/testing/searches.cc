@@ -9,14 +9,11 @@
 namespace emplace::testing {
 
 TrialSpec MakeTrial(const Graph& graph, const Cluster& cluster, const std::string& agent, const OptionMap& options) {
-  return {.graph = graph,
-          .cluster = cluster,
-          .costs = MeasuredCosts(graph, cluster),
-          .engine = "fifo",
-          .agent = agent,
-          .agent_options = options,
-          .grouping = "identity",
-          .checkpoint = ""};
+  return {
+      .problem = {.graph = graph, .cluster = cluster, .costs = MeasuredCosts(graph, cluster), .grouping = "identity"},
+      .engine = "fifo",
+      .agent = agent,
+      .agent_options = options};
 }
 
 std::vector<std::size_t> PlacedBy(const std::string& agent, const Graph& graph, const Cluster& cluster,

@@ -1,0 +1,118 @@
+#ifndef EMPLACE_AGENTS_NN_GRAPH_SAGE_H_
+#define EMPLACE_AGENTS_NN_GRAPH_SAGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "agents/nn/encoder.h"
+#include "agents/nn/mlp.h"
+#include "agents/nn/parameters.h"
+
+namespace emplace {
+
+struct GraphSageOptions {
+  std::size_t features = 0;
+  std::size_t hops = 2;
+  double sample_ratio = 0.8;  // share of a node's neighbours that is heard
+  double dropout = 0.7;       // share of values that is dropped
+  bool max_aggregation = false;
+  bool both_directions = true;  // neighbours: predecessors and successors, or (thesis_code) successors only
+};
+
+// For each value, whether it is kept: 1 with probability 1 - rate (to 2^-16), else 0.
+void DrawKept(Rng& rng, double rate, std::span<std::uint8_t> kept);
+
+// The dropout of one level of one state, both by number: the same in every pass over that state.
+Rng DropoutRng(std::uint64_t state_seed, std::size_t level);
+
+// GraphSAGE as the thesis describes it: h0 = FNN_in(x); h_k = Drop(FNN_k([h_{k-1} ; mean of h_{k-1} over sampled
+// neighbours])) for k = 1 .. hops, no dropout at the last level, each row divided by its norm at the end. Neighbours
+// are sampled for every episode: max(1, round(ratio * degree)) of them. No dropout while evaluating.
+// Source: Mitropolitsky 2020, section 3.3.1; Hamilton et al. 2017, algorithm 1.
+class GraphSageText : public Encoder {
+ public:
+  GraphSageText(ParameterSet& parameters, const GraphSageOptions& options);
+
+  std::size_t out() const override { return options_.features; }
+  GraphSample Draw(const Topology& topology, Rng& rng) const override;
+  bool redraws() const override { return true; }
+  void Pack(std::span<const float> values) override;
+  const Matrix& Forward(const StateBatch& states, bool backward) override;
+  void Backward(const StateBatch& states, Matrix& d_out, std::span<float> gradients) override;
+
+ private:
+  struct Level {
+    Mlp net;
+    Matrix input;  // [rows, 2 width]: own and neighbours'
+    MlpCache cache;
+    std::vector<std::uint32_t> largest;  // of max aggregation: [rows * width], the neighbour
+    std::vector<std::uint8_t> kept;      // [rows * width]; empty: no dropout
+    Matrix output;                       // after dropout
+  };
+  void Gather(const StateBatch& states, const Matrix& from, Level* level) const;
+  void Scatter(const StateBatch& states, const Level& level, const Matrix& d_input, Matrix* d_from) const;
+
+  GraphSageOptions options_;
+  Mlp transform_;
+  MlpCache transform_cache_;
+  std::vector<Level> levels_;
+  Matrix out_;
+  std::vector<float> norms_;
+  Matrix d_input_;
+  Matrix d_from_;
+};
+
+// GraphSAGE as the thesis's code computes it, faults included; needed to repeat its tables:
+//  - successors only, sampled once for a graph, floor(ratio * degree) of them: a node with one successor hears nobody;
+//  - hops + 1 levels; each joins neighbours' mean and own rows not side by side but interleaved, which doubles the
+//    rows of a node: [2^(i+1), d] after level i. Nodes without neighbours get 2^i rows of zeros on top instead;
+//  - FNN_i: d -> d (i + 1) -> d; dropout after every level, while evaluating too;
+//  - at the end a node's whole matrix is divided by its norm.
+// Source: the thesis's published code; what it computes, not its text.
+class GraphSageCode : public Encoder {
+ public:
+  GraphSageCode(ParameterSet& parameters, const GraphSageOptions& options);
+
+  std::size_t out() const override { return options_.features; }
+  std::size_t rows_per_node() const override { return std::size_t{2} << options_.hops; }
+  GraphSample Draw(const Topology& topology, Rng& rng) const override;
+  void Pack(std::span<const float> values) override;
+  const Matrix& Forward(const StateBatch& states, bool backward) override;
+  void Backward(const StateBatch& states, Matrix& d_out, std::span<float> gradients) override;
+
+  // Where value `index` of the joined [rows, width] matrix comes from, `rows` = 2 * half rows: first half * width
+  // values of the neighbours' mean, row-major, then as many of the node's own.
+  static std::vector<std::uint32_t> Interleaving(std::size_t half, std::size_t width);
+
+ private:
+  struct Level {
+    Mlp net;
+    std::vector<std::uint32_t> source;  // Interleaving
+    std::vector<std::size_t> first;     // of each node: its first row of `input`, for state 0
+    Matrix input;                       // only rows that are computed
+    MlpCache cache;
+    std::vector<std::uint8_t> kept;      // like input, width values a row
+    std::vector<std::uint32_t> largest;  // of max aggregation: [num_nodes * batch * half * width]
+    Matrix output;                       // [num_nodes * batch * 2 * half, width]
+  };
+  void ForwardLevel(const StateBatch& states, std::size_t i, const Matrix& from, bool backward);
+  void BackwardLevel(const StateBatch& states, std::size_t i, const Matrix& from, const Matrix& d_output,
+                     Matrix* d_from, std::span<float> gradients);
+
+  GraphSageOptions options_;
+  Mlp transform_;
+  MlpCache transform_cache_;
+  std::vector<Level> levels_;
+  Matrix out_;
+  std::vector<float> norms_;
+  std::vector<float> joined_;
+  Matrix d_input_;
+  Matrix d_levels_[2];
+};
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_NN_GRAPH_SAGE_H_

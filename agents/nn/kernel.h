@@ -1,0 +1,72 @@
+#ifndef EMPLACE_AGENTS_NN_KERNEL_H_
+#define EMPLACE_AGENTS_NN_KERNEL_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace emplace {
+
+// Small dense products over flat arrays: what a policy's forward and backward passes are made of. Plain loops over
+// blocks of sixteen outputs, which a compiler turns into vector instructions; compiled for several instruction sets,
+// the best of which is chosen at run time. Why not a BLAS: matrices here are 8 to 200 wide, where a BLAS spends most of
+// its time on packing.
+
+inline constexpr std::size_t kLane = 16;
+constexpr std::size_t Padded(std::size_t width) { return (width + kLane - 1) / kLane * kLane; }
+
+// float [rows, width], each row padded with zeros to a multiple of kLane. Resizing keeps the storage.
+class Matrix {
+ public:
+  Matrix() = default;
+  Matrix(std::size_t rows, std::size_t width) { Reset(rows, width); }
+
+  // Content is unspecified: for matrices that are written whole, padding included.
+  void Resize(std::size_t rows, std::size_t width) {
+    rows_ = rows;
+    width_ = width;
+    stride_ = Padded(width);
+    if (data_.size() < rows * stride_) data_.resize(rows * stride_);
+  }
+  // All zeros.
+  void Reset(std::size_t rows, std::size_t width) {
+    Resize(rows, width);
+    std::fill_n(data_.begin(), rows * stride_, 0.0F);
+  }
+
+  std::size_t rows() const { return rows_; }
+  std::size_t width() const { return width_; }
+  std::size_t stride() const { return stride_; }
+  float* row(std::size_t i) { return data_.data() + i * stride_; }
+  const float* row(std::size_t i) const { return data_.data() + i * stride_; }
+  std::span<float> values(std::size_t i) { return {row(i), width_}; }
+  std::span<const float> values(std::size_t i) const { return {row(i), width_}; }
+
+ private:
+  std::size_t rows_ = 0;
+  std::size_t width_ = 0;
+  std::size_t stride_ = 0;
+  std::vector<float> data_;
+};
+
+// y = x w + bias, or its ReLU. x: [rows, in], rows x_stride apart; w: [in, out] and bias: [out], out a multiple of
+// kLane; y: [rows, out], rows y_stride apart.
+void Affine(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w, const float* bias,
+            std::size_t out, bool relu, float* y, std::size_t y_stride);
+
+// dw += x^T dy. x: [rows, in]; dy: [rows, out], out a multiple of kLane; dw: [in, out].
+void AddOuterProducts(const float* x, std::size_t x_stride, const float* dy, std::size_t dy_stride, std::size_t rows,
+                      std::size_t in, std::size_t out, float* dw);
+
+// y += a x, over `size` floats.
+inline void AddScaled(const float* x, float a, std::size_t size, float* y) {
+  for (std::size_t i = 0; i < size; ++i) y[i] += a * x[i];
+}
+
+// dy = 0 wherever y is not above 0: the gradient of a ReLU whose result is y.
+void MaskByRelu(const float* y, std::size_t size, float* dy);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_NN_KERNEL_H_

@@ -1,0 +1,270 @@
+#include "agents/nn/message_passing.h"
+
+#include <algorithm>
+#include <string>
+
+namespace emplace {
+namespace {
+
+std::vector<std::size_t> Widths(std::size_t in, std::size_t hidden_layers, std::size_t hidden, std::size_t out) {
+  std::vector<std::size_t> widths = {in};
+  widths.insert(widths.end(), hidden_layers, hidden);
+  widths.push_back(out);
+  return widths;
+}
+
+const Topology::Levels& LevelsOf(const Topology& topology, bool is_forward) {
+  return is_forward ? topology.forward() : topology.backward();
+}
+// Whom a node hears from, and who hears from it.
+const NodeLists& Heard(const Topology& topology, bool is_forward) {
+  return is_forward ? topology.predecessors() : topology.successors();
+}
+const NodeLists& Hearers(const Topology& topology, bool is_forward) {
+  return is_forward ? topology.successors() : topology.predecessors();
+}
+
+// to[p] = sum over the nodes listed for the node at position p of from[position of that node], for positions
+// [begin, end), a block of `batch` rows each.
+void SumOver(const Topology::Levels& levels, const NodeLists& lists, std::size_t begin, std::size_t end,
+             std::size_t batch, const Matrix& from, Matrix* to) {
+  const std::size_t size = batch * to->stride();
+  for (std::size_t p = begin; p < end; ++p) {
+    float* const sum = to->row(p * batch);
+    std::fill_n(sum, size, 0.0F);
+    for (const std::uint32_t other : lists[levels.order[p]]) {
+      AddScaled(from.row(levels.position[other] * batch), 1, size, sum);
+    }
+  }
+}
+
+}  // namespace
+
+MessagePassing::MessagePassing(ParameterSet& parameters, const MessagePassingOptions& options)
+    : embedding_(options.embedding),
+      rounds_(options.rounds),
+      transform_(parameters, "transform",
+                 Widths(options.features, options.transform_hidden, options.hidden, options.embedding), false),
+      directions_{{{.message = Mlp(parameters, "forward.message",
+                                   Widths(options.embedding, options.message_hidden, options.hidden, options.embedding),
+                                   true),
+                    .aggregate = Mlp(parameters, "forward.aggregate",
+                                     Widths(options.embedding, options.message_hidden, options.hidden,
+                                            options.embedding),
+                                     true),
+                    .embeddings = {},
+                    .sums = {},
+                    .message_caches = {},
+                    .aggregate_caches = {},
+                    .result = {},
+                    .d_embeddings = {},
+                    .d_sums = {},
+                    .change = {}},
+                   {.message = Mlp(parameters, "backward.message",
+                                   Widths(options.embedding, options.message_hidden, options.hidden, options.embedding),
+                                   true),
+                    .aggregate = Mlp(parameters, "backward.aggregate",
+                                     Widths(options.embedding, options.message_hidden, options.hidden,
+                                            options.embedding),
+                                     true),
+                    .embeddings = {},
+                    .sums = {},
+                    .message_caches = {},
+                    .aggregate_caches = {},
+                    .result = {},
+                    .d_embeddings = {},
+                    .d_sums = {},
+                    .change = {}}}} {
+  for (Direction& direction : directions_) {
+    const std::size_t caches = std::max<std::size_t>(rounds_, 1);
+    direction.embeddings.resize(caches);
+    direction.sums.resize(caches);
+    direction.message_caches.resize(caches);
+    direction.aggregate_caches.resize(caches);
+  }
+}
+
+void MessagePassing::Pack(std::span<const float> values) {
+  transform_.Pack(values);
+  for (Direction& direction : directions_) {
+    direction.message.Pack(values);
+    direction.aggregate.Pack(values);
+  }
+}
+
+const Matrix& MessagePassing::Forward(const StateBatch& states, bool backward) {
+  const std::size_t batch = states.batch();
+  const std::size_t rows = states.num_nodes() * batch;
+  transform_.Prepare(rows, backward, &transform_cache_);
+  transform_.Forward(states.features, 0, rows, &transform_cache_);
+  out_.Resize(rows, 2 * embedding_);
+  for (const bool is_forward : {true, false}) {
+    Direction& direction = directions_[is_forward ? 0 : 1];
+    const Topology::Levels& levels = LevelsOf(*states.topology, is_forward);
+    transformed_.Resize(rows, embedding_);
+    for (std::size_t p = 0; p < levels.order.size(); ++p) {
+      std::copy_n(transform_cache_.result().row(levels.order[p] * batch), batch * transformed_.stride(),
+                  transformed_.row(p * batch));
+    }
+    if (rounds_ == 0) {
+      ForwardSweep(direction, states, is_forward, backward);
+    } else {
+      ForwardRounds(direction, states, is_forward, backward);
+    }
+    const Matrix& result = rounds_ == 0 ? direction.embeddings[0] : direction.result;
+    const std::size_t shift = is_forward ? 0 : embedding_;
+    for (std::size_t p = 0; p < levels.order.size(); ++p) {
+      for (std::size_t b = 0; b < batch; ++b) {
+        std::copy_n(result.row(p * batch + b), embedding_, out_.row(levels.order[p] * batch + b) + shift);
+      }
+    }
+  }
+  return out_;
+}
+
+void MessagePassing::ForwardSweep(Direction& direction, const StateBatch& states, bool is_forward, bool backward) {
+  const Topology::Levels& levels = LevelsOf(*states.topology, is_forward);
+  const NodeLists& heard = Heard(*states.topology, is_forward);
+  const std::size_t batch = states.batch();
+  const std::size_t rows = states.num_nodes() * batch;
+  Matrix& embeddings = direction.embeddings[0];
+  Matrix& sums = direction.sums[0];
+  MlpCache& messages = direction.message_caches[0];
+  MlpCache& aggregates = direction.aggregate_caches[0];
+  embeddings.Resize(rows, embedding_);
+  std::copy_n(transformed_.row(0), rows * transformed_.stride(), embeddings.row(0));
+  sums.Resize(rows, embedding_);
+  direction.message.Prepare(rows, backward, &messages);
+  direction.aggregate.Prepare(rows, backward, &aggregates);
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    const std::size_t begin = levels.begin[l];
+    const std::size_t end = levels.begin[l + 1];
+    if (l > 0) {
+      SumOver(levels, heard, begin, end, batch, messages.result(), &sums);
+      direction.aggregate.Forward(sums, begin * batch, end * batch, &aggregates);
+      AddScaled(aggregates.result().row(begin * batch), 1, (end - begin) * batch * embeddings.stride(),
+                embeddings.row(begin * batch));
+    }
+    if (l + 1 < levels.size()) direction.message.Forward(embeddings, begin * batch, end * batch, &messages);
+  }
+}
+
+void MessagePassing::BackwardSweep(Direction& direction, const StateBatch& states, bool is_forward,
+                                   std::span<float> gradients) {
+  const Topology::Levels& levels = LevelsOf(*states.topology, is_forward);
+  const NodeLists& hearers = Hearers(*states.topology, is_forward);
+  const std::size_t batch = states.batch();
+  const std::size_t rows = states.num_nodes() * batch;
+  Matrix& d_embeddings = direction.d_embeddings;  // holds the gradient by the result
+  Matrix& d_sums = direction.d_sums;
+  MlpCache& messages = direction.message_caches[0];
+  MlpCache& aggregates = direction.aggregate_caches[0];
+  d_sums.Resize(rows, embedding_);
+  direction.change.Resize(rows, embedding_);
+  for (std::size_t l = levels.size(); l-- > 0;) {
+    const std::size_t begin = levels.begin[l];
+    const std::size_t end = levels.begin[l + 1];
+    const std::size_t size = (end - begin) * batch * d_embeddings.stride();
+    if (l + 1 < levels.size()) {
+      SumOver(levels, hearers, begin, end, batch, d_sums, &messages.result_gradient());
+      direction.message.Backward(begin * batch, end * batch, &messages, &direction.change);
+      AddScaled(direction.change.row(begin * batch), 1, size, d_embeddings.row(begin * batch));
+    }
+    if (l == 0) continue;
+    std::copy_n(d_embeddings.row(begin * batch), size, aggregates.result_gradient().row(begin * batch));
+    direction.aggregate.Backward(begin * batch, end * batch, &aggregates, &d_sums);
+  }
+  const std::size_t hearing = levels.begin[1] * batch;
+  const std::size_t heard = levels.begin[levels.size() - 1] * batch;
+  direction.message.AddGradients(direction.embeddings[0], 0, heard, messages, gradients);
+  direction.aggregate.AddGradients(direction.sums[0], hearing, rows, aggregates, gradients);
+}
+
+void MessagePassing::ForwardRounds(Direction& direction, const StateBatch& states, bool is_forward, bool backward) {
+  const Topology::Levels& levels = LevelsOf(*states.topology, is_forward);
+  const NodeLists& heard = Heard(*states.topology, is_forward);
+  const std::size_t batch = states.batch();
+  const std::size_t nodes = states.num_nodes();
+  const std::size_t rows = nodes * batch;
+  const std::size_t first = levels.begin[1];  // nodes before it hear from nobody
+  for (std::size_t k = 0; k < rounds_; ++k) {
+    Matrix& embeddings = direction.embeddings[k];
+    if (k == 0) {
+      embeddings.Resize(rows, embedding_);
+      std::copy_n(transformed_.row(0), rows * transformed_.stride(), embeddings.row(0));
+    }
+    MlpCache& messages = direction.message_caches[k];
+    MlpCache& aggregates = direction.aggregate_caches[k];
+    direction.message.Prepare(rows, backward, &messages);
+    direction.aggregate.Prepare(rows, backward, &aggregates);
+    direction.sums[k].Resize(rows, embedding_);
+    direction.message.Forward(embeddings, 0, rows, &messages);
+    SumOver(levels, heard, first, nodes, batch, messages.result(), &direction.sums[k]);
+    direction.aggregate.Forward(direction.sums[k], first * batch, rows, &aggregates);
+    Matrix& next = k + 1 < rounds_ ? direction.embeddings[k + 1] : direction.result;
+    next.Resize(rows, embedding_);
+    std::copy_n(transformed_.row(0), rows * transformed_.stride(), next.row(0));
+    AddScaled(aggregates.result().row(first * batch), 1, (rows - first * batch) * next.stride(),
+              next.row(first * batch));
+  }
+}
+
+void MessagePassing::BackwardRounds(Direction& direction, const StateBatch& states, bool is_forward,
+                                    std::span<float> gradients) {
+  const Topology::Levels& levels = LevelsOf(*states.topology, is_forward);
+  const NodeLists& hearers = Hearers(*states.topology, is_forward);
+  const std::size_t batch = states.batch();
+  const std::size_t nodes = states.num_nodes();
+  const std::size_t rows = nodes * batch;
+  const std::size_t first = levels.begin[1];
+  Matrix d_next = direction.d_embeddings;  // gradient by what the round gave
+  direction.d_sums.Resize(rows, embedding_);
+  direction.change.Resize(rows, embedding_);
+  // The transformed features enter after every round: their gradient is the sum over rounds.
+  for (std::size_t k = rounds_; k-- > 0;) {
+    MlpCache& messages = direction.message_caches[k];
+    MlpCache& aggregates = direction.aggregate_caches[k];
+    std::copy_n(d_next.row(first * batch), (rows - first * batch) * d_next.stride(),
+                aggregates.result_gradient().row(first * batch));
+    direction.aggregate.Backward(first * batch, rows, &aggregates, &direction.d_sums);
+    std::fill_n(direction.d_sums.row(0), first * batch * direction.d_sums.stride(), 0.0F);
+    SumOver(levels, hearers, 0, nodes, batch, direction.d_sums, &messages.result_gradient());
+    direction.message.Backward(0, rows, &messages, &direction.change);
+    direction.message.AddGradients(direction.embeddings[k], 0, rows, messages, gradients);
+    direction.aggregate.AddGradients(direction.sums[k], first * batch, rows, aggregates, gradients);
+    std::swap(d_next, direction.change);
+    AddScaled(d_next.row(0), 1, rows * d_next.stride(), direction.d_embeddings.row(0));
+  }
+}
+
+void MessagePassing::Backward(const StateBatch& states, Matrix& d_out, std::span<float> gradients) {
+  const std::size_t batch = states.batch();
+  const std::size_t rows = states.num_nodes() * batch;
+  Matrix& d_transformed = transform_cache_.result_gradient();
+  std::fill_n(d_transformed.row(0), rows * d_transformed.stride(), 0.0F);
+  for (const bool is_forward : {true, false}) {
+    Direction& direction = directions_[is_forward ? 0 : 1];
+    const Topology::Levels& levels = LevelsOf(*states.topology, is_forward);
+    direction.d_embeddings.Reset(rows, embedding_);
+    const std::size_t shift = is_forward ? 0 : embedding_;
+    for (std::size_t p = 0; p < levels.order.size(); ++p) {
+      for (std::size_t b = 0; b < batch; ++b) {
+        std::copy_n(d_out.row(levels.order[p] * batch + b) + shift, embedding_,
+                    direction.d_embeddings.row(p * batch + b));
+      }
+    }
+    if (rounds_ == 0) {
+      BackwardSweep(direction, states, is_forward, gradients);
+    } else {
+      BackwardRounds(direction, states, is_forward, gradients);
+    }
+    for (std::size_t p = 0; p < levels.order.size(); ++p) {
+      AddScaled(direction.d_embeddings.row(p * batch), 1, batch * d_transformed.stride(),
+                d_transformed.row(levels.order[p] * batch));
+    }
+  }
+  transform_.Backward(0, rows, &transform_cache_, nullptr);
+  transform_.AddGradients(states.features, 0, rows, transform_cache_, gradients);
+}
+
+}  // namespace emplace

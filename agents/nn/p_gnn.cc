@@ -1,0 +1,227 @@
+#include "agents/nn/p_gnn.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace emplace {
+namespace {
+
+// `size` distinct nodes of n.
+std::vector<std::uint32_t> DrawSet(std::size_t n, std::size_t size, Rng& rng) {
+  std::vector<std::uint32_t> all(n);
+  for (std::size_t i = 0; i < n; ++i) all[i] = static_cast<std::uint32_t>(i);
+  for (std::size_t i = 0; i < size; ++i) std::swap(all[i], all[i + rng.Below(n - i)]);
+  all.resize(size);
+  return all;
+}
+
+}  // namespace
+
+std::vector<float> PooledShares(std::size_t rows, std::size_t width) {
+  const std::size_t window = std::min(width / 2 + 1, rows);
+  const std::size_t windows = rows - window + 1;
+  std::vector<float> shares(rows);
+  for (std::size_t w = 0; w < windows; ++w) {
+    for (std::size_t r = w; r < w + window; ++r) shares[r] += 1 / static_cast<float>(window * windows);
+  }
+  return shares;
+}
+
+PGnnCode::PGnnCode(ParameterSet& parameters, const GraphSageOptions& base, const PGnnOptions& options)
+    : options_(options),
+      base_(parameters, base),
+      shares_(PooledShares(base_.rows_per_node(), base.features)),
+      position_(parameters, "position", {base.features, base.features, base.features}, false) {}
+
+GraphSample PGnnCode::Draw(const Topology& topology, Rng& rng) const {
+  GraphSample sample = base_.Draw(topology, rng);
+  const std::size_t n = topology.num_nodes();
+  const auto sizes = n == 0 ? 0 : static_cast<std::size_t>(std::log(static_cast<double>(n)));
+  const auto copies = std::max<std::size_t>(1, static_cast<std::size_t>(options_.copies * static_cast<double>(sizes)));
+  const std::vector<std::uint8_t> distances = topology.Distances(options_.cutoff, /*directed=*/true);
+  for (std::size_t i = 0; i < sizes; ++i) {
+    for (std::size_t copy = 0; copy < copies; ++copy) {
+      const std::vector<std::uint32_t> set = DrawSet(n, n >> (i + options_.exponent), rng);
+      ++sample.num_sets;
+      for (std::size_t node = 0; node < n; ++node) {
+        std::vector<GraphSample::Anchor> anchors;
+        for (const std::uint32_t anchor : set) {
+          const std::uint8_t distance = distances[node * n + anchor];
+          if (anchor == node || distance == Topology::kFar) continue;
+          const float weight = 1 / static_cast<float>(distance + 1);
+          if (options_.mean_anchors) {
+            anchors.push_back({.node = anchor, .weight = weight / static_cast<float>(set.size())});
+          } else if (anchors.empty() || weight < anchors[0].weight) {
+            anchors = {{.node = anchor, .weight = weight}};
+          }
+        }
+        sample.anchors.push_back(std::move(anchors));
+      }
+    }
+  }
+  return sample;
+}
+
+void PGnnCode::Pack(std::span<const float> values) {
+  base_.Pack(values);
+  position_.Pack(values);
+}
+
+const Matrix& PGnnCode::Forward(const StateBatch& states, bool backward) {
+  const Matrix& base = base_.Forward(states, backward);
+  const std::size_t batch = states.batch();
+  const std::size_t nodes = states.num_nodes();
+  const std::size_t rows = nodes * batch;
+  const std::size_t width = out();
+  pooled_.Reset(rows, width);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t r = 0; r < shares_.size(); ++r) {
+      AddScaled(base.row(row * shares_.size() + r), shares_[r], width, pooled_.row(row));
+    }
+  }
+  related_.Reset(rows, width);
+  const GraphSample& sample = *states.sample;
+  for (std::size_t i = 0; i < sample.anchors.size(); ++i) {
+    const std::size_t node = i % nodes;
+    for (const GraphSample::Anchor& anchor : sample.anchors[i]) {
+      const float share = anchor.weight / static_cast<float>(2 * sample.num_sets);
+      for (std::size_t b = 0; b < batch; ++b) {
+        float* const to = related_.row(node * batch + b);
+        AddScaled(pooled_.row(node * batch + b), share, width, to);
+        AddScaled(pooled_.row(anchor.node * batch + b), share, width, to);
+      }
+    }
+  }
+  position_.Prepare(rows, backward, &cache_);
+  position_.Forward(related_, 0, rows, &cache_);
+  return cache_.result();
+}
+
+void PGnnCode::Backward(const StateBatch& states, Matrix& d_out, std::span<float> gradients) {
+  const std::size_t batch = states.batch();
+  const std::size_t nodes = states.num_nodes();
+  const std::size_t rows = nodes * batch;
+  const std::size_t width = out();
+  cache_.result_gradient() = d_out;
+  d_related_.Resize(rows, width);
+  position_.Backward(0, rows, &cache_, &d_related_);
+  position_.AddGradients(related_, 0, rows, cache_, gradients);
+  d_pooled_.Reset(rows, width);
+  const GraphSample& sample = *states.sample;
+  for (std::size_t i = 0; i < sample.anchors.size(); ++i) {
+    const std::size_t node = i % nodes;
+    for (const GraphSample::Anchor& anchor : sample.anchors[i]) {
+      const float share = anchor.weight / static_cast<float>(2 * sample.num_sets);
+      for (std::size_t b = 0; b < batch; ++b) {
+        const float* const change = d_related_.row(node * batch + b);
+        AddScaled(change, share, width, d_pooled_.row(node * batch + b));
+        AddScaled(change, share, width, d_pooled_.row(anchor.node * batch + b));
+      }
+    }
+  }
+  d_base_.Reset(rows * shares_.size(), width);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t r = 0; r < shares_.size(); ++r) {
+      AddScaled(d_pooled_.row(row), shares_[r], width, d_base_.row(row * shares_.size() + r));
+    }
+  }
+  base_.Backward(states, d_base_, gradients);
+}
+
+PGnnOriginal::PGnnOriginal(ParameterSet& parameters, const GraphSageOptions& base, const PGnnOptions& options)
+    : options_(options),
+      base_(parameters, base),
+      message_(parameters, "message", {2 * base.features, base.features}, true) {}
+
+GraphSample PGnnOriginal::Draw(const Topology& topology, Rng& rng) const {
+  GraphSample sample = base_.Draw(topology, rng);
+  const std::size_t n = topology.num_nodes();
+  const auto sizes = n == 0 ? 0 : static_cast<std::size_t>(std::log2(static_cast<double>(n)));
+  const auto copies = std::max<std::size_t>(1, static_cast<std::size_t>(options_.copies * static_cast<double>(sizes)));
+  const std::vector<std::uint8_t> distances = topology.Distances(options_.cutoff, /*directed=*/false);
+  for (std::size_t i = 0; i < sizes; ++i) {
+    for (std::size_t copy = 0; copy < copies; ++copy) {
+      const std::vector<std::uint32_t> set = DrawSet(n, n >> (i + 1), rng);
+      ++sample.num_sets;
+      for (std::size_t node = 0; node < n; ++node) {
+        std::vector<GraphSample::Anchor> anchors;
+        for (const std::uint32_t anchor : set) {
+          const std::uint8_t distance = distances[node * n + anchor];
+          if (distance == Topology::kFar) continue;
+          const float weight = 1 / static_cast<float>(distance + 1);
+          if (anchors.empty() || weight > anchors[0].weight) anchors = {{.node = anchor, .weight = weight}};
+        }
+        sample.anchors.push_back(std::move(anchors));
+      }
+    }
+  }
+  return sample;
+}
+
+void PGnnOriginal::Pack(std::span<const float> values) {
+  base_.Pack(values);
+  message_.Pack(values);
+}
+
+const Matrix& PGnnOriginal::Forward(const StateBatch& states, bool backward) {
+  const Matrix& base = base_.Forward(states, backward);
+  const GraphSample& sample = *states.sample;
+  const std::size_t batch = states.batch();
+  const std::size_t nodes = states.num_nodes();
+  const std::size_t width = out();
+  const std::size_t rows = sample.anchors.size() * batch;
+  input_.Reset(rows, 2 * width);
+  for (std::size_t i = 0; i < sample.anchors.size(); ++i) {
+    for (std::size_t b = 0; b < batch; ++b) {
+      float* const to = input_.row(i * batch + b);
+      for (const GraphSample::Anchor& anchor : sample.anchors[i]) {
+        AddScaled(base.row(anchor.node * batch + b), anchor.weight, width, to);
+      }
+      std::copy_n(base.row(i % nodes * batch + b), width, to + width);
+    }
+  }
+  message_.Prepare(rows, backward, &cache_);
+  message_.Forward(input_, 0, rows, &cache_);
+  out_.Reset(nodes * batch, width);
+  if (sample.num_sets == 0) return out_;
+  const float share = 1 / static_cast<float>(sample.num_sets);
+  for (std::size_t i = 0; i < sample.anchors.size(); ++i) {
+    for (std::size_t b = 0; b < batch; ++b) {
+      AddScaled(cache_.result().row(i * batch + b), share, width, out_.row(i % nodes * batch + b));
+    }
+  }
+  return out_;
+}
+
+void PGnnOriginal::Backward(const StateBatch& states, Matrix& d_out, std::span<float> gradients) {
+  const GraphSample& sample = *states.sample;
+  const std::size_t batch = states.batch();
+  const std::size_t nodes = states.num_nodes();
+  const std::size_t width = out();
+  const std::size_t rows = sample.anchors.size() * batch;
+  const float share = sample.num_sets == 0 ? 0.0F : 1 / static_cast<float>(sample.num_sets);
+  Matrix& d_messages = cache_.result_gradient();
+  for (std::size_t i = 0; i < sample.anchors.size(); ++i) {
+    for (std::size_t b = 0; b < batch; ++b) {
+      float* const to = d_messages.row(i * batch + b);
+      std::fill_n(to, d_messages.stride(), 0.0F);
+      AddScaled(d_out.row(i % nodes * batch + b), share, width, to);
+    }
+  }
+  d_input_.Resize(rows, 2 * width);
+  message_.Backward(0, rows, &cache_, &d_input_);
+  message_.AddGradients(input_, 0, rows, cache_, gradients);
+  d_base_.Reset(nodes * batch, width);
+  for (std::size_t i = 0; i < sample.anchors.size(); ++i) {
+    for (std::size_t b = 0; b < batch; ++b) {
+      const float* const change = d_input_.row(i * batch + b);
+      for (const GraphSample::Anchor& anchor : sample.anchors[i]) {
+        AddScaled(change, anchor.weight, width, d_base_.row(anchor.node * batch + b));
+      }
+      AddScaled(change + width, 1, width, d_base_.row(i % nodes * batch + b));
+    }
+  }
+  base_.Backward(states, d_base_, gradients);
+}
+
+}  // namespace emplace

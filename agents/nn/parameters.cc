@@ -1,0 +1,105 @@
+#include "agents/nn/parameters.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <istream>
+#include <ostream>
+#include <utility>
+
+#include "agents/checkpoint.h"
+#include "sim/check.h"
+
+namespace emplace {
+
+std::size_t ParameterSet::Add(std::string name, std::size_t rows, std::size_t columns, bool is_bias) {
+  parameters_.push_back(
+      {.name = std::move(name), .rows = rows, .columns = columns, .offset = values_.size(), .is_bias = is_bias});
+  values_.resize(values_.size() + rows * columns);
+  return parameters_.size() - 1;
+}
+
+void ParameterSet::InitializeGlorot(Rng& rng) {
+  for (const Parameter& parameter : parameters_) {
+    const double bound = std::sqrt(6.0 / static_cast<double>(parameter.rows + parameter.columns));
+    for (std::size_t i = 0; i < parameter.size(); ++i) {
+      values_[parameter.offset + i] = parameter.is_bias ? 0.0F : static_cast<float>(bound * (2 * rng.Uniform() - 1));
+    }
+  }
+}
+
+void ParameterSet::Save(std::ostream& out) const {
+  out << parameters_.size() << '\n';
+  for (const Parameter& parameter : parameters_) {
+    out << parameter.name << ' ' << parameter.rows << ' ' << parameter.columns << '\n';
+  }
+  SaveFloats(out, values_);
+}
+
+void ParameterSet::Load(std::istream& in) {
+  if (LoadNumber(in) != parameters_.size()) {
+    throw InputError("weights", "are of another network (of as many parts as this one)");
+  }
+  for (const Parameter& parameter : parameters_) {
+    std::string name;
+    in >> name;
+    const std::size_t rows = LoadNumber(in);
+    const std::size_t columns = LoadNumber(in);
+    if (name != parameter.name || rows != parameter.rows || columns != parameter.columns) {
+      throw InputError("weights", fmt::format("have {} [{}, {}] ({} [{}, {}]: the same agent, options and number of "
+                                              "devices)",
+                                              name, rows, columns, parameter.name, parameter.rows, parameter.columns));
+    }
+  }
+  std::vector<float> values = LoadFloats(in);
+  if (values.size() != values_.size()) throw InputError("weights", "are cut short");
+  for (const float value : values) {
+    if (!std::isfinite(value)) throw InputError("weights", "hold a number that is not finite");
+  }
+  values_ = std::move(values);
+}
+
+double ClipGlobalNorm(double bound, std::span<float> gradients) {
+  double squares = 0;
+  for (const float gradient : gradients) squares += static_cast<double>(gradient) * static_cast<double>(gradient);
+  const double norm = std::sqrt(squares);
+  if (norm > bound) {
+    const double scale = bound / norm;
+    for (float& gradient : gradients) gradient = static_cast<float>(gradient * scale);
+  }
+  return norm;
+}
+
+void Adam::Step(double learning_rate, std::span<const float> gradients, std::span<float> values) {
+  constexpr double kBeta1 = 0.9;
+  constexpr double kBeta2 = 0.999;
+  constexpr double kEpsilon = 1e-8;
+  first_moments_.resize(values.size());
+  second_moments_.resize(values.size());
+  ++steps_;
+  const double correction1 = 1 - std::pow(kBeta1, static_cast<double>(steps_));
+  const double correction2 = 1 - std::pow(kBeta2, static_cast<double>(steps_));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double gradient = gradients[i];
+    const double first = kBeta1 * first_moments_[i] + (1 - kBeta1) * gradient;
+    const double second = kBeta2 * second_moments_[i] + (1 - kBeta2) * gradient * gradient;
+    first_moments_[i] = static_cast<float>(first);
+    second_moments_[i] = static_cast<float>(second);
+    values[i] = static_cast<float>(values[i] - learning_rate * (first / correction1) /
+                                                   (std::sqrt(second / correction2) + kEpsilon));
+  }
+}
+
+void Adam::Save(std::ostream& out) const {
+  out << steps_ << ' ';
+  SaveFloats(out, first_moments_);
+  SaveFloats(out, second_moments_);
+}
+
+void Adam::Load(std::istream& in) {
+  steps_ = LoadNumber(in);
+  first_moments_ = LoadFloats(in);
+  second_moments_ = LoadFloats(in);
+}
+
+}  // namespace emplace

@@ -1,0 +1,66 @@
+#ifndef EMPLACE_AGENTS_NN_PARAMETERS_H_
+#define EMPLACE_AGENTS_NN_PARAMETERS_H_
+
+#include <cstddef>
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/rng.h"
+
+namespace emplace {
+
+// One array of a network's weights: [rows, columns], row-major, within the flat array of all.
+struct Parameter {
+  std::string name;
+  std::size_t rows = 0;  // inputs; 1 for a bias
+  std::size_t columns = 0;
+  std::size_t offset = 0;
+  bool is_bias = false;
+  std::size_t size() const { return rows * columns; }
+};
+
+// All weights of a network in one flat array, in the order in which its parts declared them.
+class ParameterSet {
+ public:
+  // Returns the index of the new parameter, which holds zeros.
+  std::size_t Add(std::string name, std::size_t rows, std::size_t columns, bool is_bias);
+
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  std::span<float> values() { return values_; }
+  std::span<const float> values() const { return values_; }
+  std::size_t size() const { return values_.size(); }
+
+  // Weights uniform in +-sqrt(6 / (rows + columns)), biases 0. Source: Glorot and Bengio 2010, equation 16.
+  void InitializeGlorot(Rng& rng);
+
+  // Names, shapes and values, as text and bytes. Load throws InputError if names or shapes differ.
+  void Save(std::ostream& out) const;
+  void Load(std::istream& in);
+
+ private:
+  std::vector<Parameter> parameters_;
+  std::vector<float> values_;
+};
+
+// Scales `gradients` so that their norm over all entries is at most `bound`. Returns the norm before.
+double ClipGlobalNorm(double bound, std::span<float> gradients);
+
+// Source: Kingma and Ba 2015, algorithm 1; beta1 0.9, beta2 0.999, epsilon 1e-8 as proposed there.
+class Adam {
+ public:
+  // One step down the gradients, with step size `learning_rate`.
+  void Step(double learning_rate, std::span<const float> gradients, std::span<float> values);
+  void Save(std::ostream& out) const;
+  void Load(std::istream& in);
+
+ private:
+  std::size_t steps_ = 0;
+  std::vector<float> first_moments_;
+  std::vector<float> second_moments_;
+};
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_NN_PARAMETERS_H_

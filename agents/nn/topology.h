@@ -1,0 +1,84 @@
+#ifndef EMPLACE_AGENTS_NN_TOPOLOGY_H_
+#define EMPLACE_AGENTS_NN_TOPOLOGY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sim/graph.h"
+
+namespace emplace {
+
+// Lists of small numbers, one for each node, in one array.
+class NodeLists {
+ public:
+  NodeLists() : begin_{0} {}
+  void Append(std::span<const std::uint32_t> list) {
+    items_.insert(items_.end(), list.begin(), list.end());
+    begin_.push_back(items_.size());
+  }
+  std::size_t size() const { return begin_.size() - 1; }
+  std::span<const std::uint32_t> operator[](std::size_t node) const {
+    return {items_.data() + begin_[node], begin_[node + 1] - begin_[node]};
+  }
+  bool operator==(const NodeLists&) const = default;
+
+ private:
+  std::vector<std::size_t> begin_;
+  std::vector<std::uint32_t> items_;
+};
+
+// How a node stands to another one, by reachability. Source: Mitropolitsky 2020, section 2.5; Placeto's code likewise.
+enum class Relation : std::uint8_t { kParent, kChild, kParallel, kSelf };
+inline constexpr std::size_t kNumRelations = 3;  // those that are aggregated
+
+// What graph networks need to know of a coarse graph's shape; computed once. Nodes are groups, their numbers a
+// topological order.
+class Topology {
+ public:
+  explicit Topology(const Graph& graph);
+
+  std::size_t num_nodes() const { return predecessors_.size(); }
+  const NodeLists& predecessors() const { return predecessors_; }
+  const NodeLists& successors() const { return successors_; }
+
+  // Nodes by level: a node's level is the length of the longest path that ends in it (forward) or begins in it
+  // (backward). Level l is order[begin[l] .. begin[l + 1]); its nodes hear only from levels before.
+  struct Levels {
+    std::vector<std::uint32_t> order;
+    std::vector<std::uint32_t> position;  // of each node in `order`
+    std::vector<std::size_t> begin;
+    std::size_t size() const { return begin.size() - 1; }
+  };
+  const Levels& forward() const { return forward_; }
+  const Levels& backward() const { return backward_; }
+
+  // What `other` is to `node`: kParent is any ancestor, kChild any descendant, kParallel any node that is unreachable
+  // both ways.
+  Relation relation(std::size_t node, std::size_t other) const {
+    return static_cast<Relation>(relations_[node * num_nodes() + other]);
+  }
+  // All ancestors (kParent), descendants (kChild) or unreachable nodes (kParallel) of a node, ascending.
+  std::span<const std::uint32_t> related(std::size_t node, Relation relation) const {
+    return related_[node * kNumRelations + static_cast<std::size_t>(relation)];
+  }
+
+  // Number of edges on the shortest path from each node to each other, up to `cutoff`: [num_nodes, num_nodes], kFar
+  // where there is none so short. `directed`: along the edges only.
+  static constexpr std::uint8_t kFar = 255;
+  std::vector<std::uint8_t> Distances(std::size_t cutoff, bool directed) const;
+
+ private:
+  NodeLists predecessors_;
+  NodeLists successors_;
+  Levels forward_;
+  Levels backward_;
+  std::vector<std::uint8_t> relations_;
+  NodeLists related_;
+};
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_NN_TOPOLOGY_H_

@@ -1,0 +1,29 @@
+#ifndef EMPLACE_TESTS_TESTING_NETWORKS_H_
+#define EMPLACE_TESTS_TESTING_NETWORKS_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "agents/nn/network.h"
+
+namespace emplace::testing {
+
+// A shape of policy network and what it is called in messages.
+struct NetworkCase {
+  std::string name;
+  NetworkOptions options;
+};
+// Every embedding, variant, geometry and head, for graphs with 10 features and 5 devices.
+std::vector<NetworkCase> AllNetworks();
+
+// States of a graph as an agent might meet them: features in [-1, 1], currents and seeds drawn.
+StateBatch RandomStates(const Topology& topology, const GraphSample& sample, std::size_t num_features,
+                        std::size_t batch, Rng& rng);
+
+// A topology of a random graph.
+Topology RandomTopology(Rng& rng, std::size_t num_nodes);
+
+}  // namespace emplace::testing
+
+#endif  // EMPLACE_TESTS_TESTING_NETWORKS_H_

@@ -17,6 +17,7 @@
 #include "agents/heuristics/round_robin.h"
 #include "agents/heuristics/scotch.h"
 #include "agents/heuristics/single_device.h"
+#include "agents/rl/placeto/placeto.h"
 #include "sim/check.h"
 
 namespace emplace {
@@ -51,6 +52,14 @@ std::span<const AgentEntry> AllAgents() {
        MakeAnnealingAgent},
       {"random_walk", "The thesis's search protocol with uniform actions: its missing control.",
        "Mitropolitsky et al. 2020, 4.1.3", "merge_and_colocate", 5000, MakeRandomWalkAgent},
+      {"placeto", "A policy moves one group at a time; message passing over the whole graph.",
+       "Addanki et al. 2019 (Placeto), appendix A", "merge_and_colocate", 5000, MakePlacetoAgent, 0, false,
+       "log_memory_penalty"},
+      {"graphsage", "Placeto with GraphSAGE as its graph embedding.", "Mitropolitsky 2020, 3.3.1; Hamilton et al. 2017",
+       "merge_and_colocate", 5000, MakeGraphSageAgent, 0, false, "log_memory_penalty"},
+      {"pgnn", "Placeto with P-GNN, which knows where a group stands, as its graph embedding.",
+       "Mitropolitsky 2020, 3.3.2; You et al. 2019", "merge_and_colocate", 5000, MakePGnnAgent, 0, false,
+       "log_memory_penalty"},
   };
   return kAgents;
 }

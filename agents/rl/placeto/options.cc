@@ -1,0 +1,147 @@
+#include "agents/rl/placeto/options.h"
+
+#include <utility>
+#include <vector>
+
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::int64_t kMany = 1'000'000;
+
+void ReadCount(OptionReader& reader, std::string_view key, std::size_t* value, std::int64_t low, std::int64_t high,
+               std::string_view help) {
+  auto number = static_cast<std::int64_t>(*value);
+  reader.Read(key, &number, low, high, help);
+  *value = static_cast<std::size_t>(number);
+}
+
+// One of some words, each standing for a value.
+template <typename T>
+void ReadWord(OptionReader& reader, std::string_view key, T* value,
+              const std::vector<std::pair<std::string_view, T>>& words, std::string_view help) {
+  std::vector<std::string_view> allowed;
+  std::string word;
+  for (const auto& [name, meaning] : words) {
+    allowed.push_back(name);
+    if (meaning == *value) word = name;
+  }
+  reader.Read(key, &word, allowed, help);
+  for (const auto& [name, meaning] : words) {
+    if (name == word) *value = meaning;
+  }
+}
+
+// Table 4.2 and 4.1.3 of the thesis, and the defaults of its code where those are silent.
+void SetThesisProtocol(PlacetoOptions* options) {
+  options->episodes = 20;
+  options->start = StartPlacement::kBest;
+  options->baseline_episodes = 1000;
+  options->final_learning_rate = options->learning_rate;
+  options->entropy_weight = options->final_entropy_weight = 1;
+  options->evaluate_every = 5;
+  options->evaluation_counts = false;
+  options->final_evaluation = false;
+  options->network.thesis_code = options->network.embedding != Embedding::kPlaceto;
+}
+
+void ReadNetwork(OptionReader& reader, NetworkOptions* network) {
+  const bool placeto = network->embedding == Embedding::kPlaceto;
+  const bool pgnn = network->embedding == Embedding::kPGnn;
+  std::string head = "relations";
+  if (placeto) {
+    std::string geometry = "code";
+    reader.Read("geometry", &geometry, {"code", "paper"}, "widths of the layers: of Placeto's code or of its appendix");
+    network->paper_geometry = geometry == "paper";
+    ReadCount(reader, "rounds", &network->rounds, 0, 1000, "rounds of messages; 0: one sweep over the whole graph");
+    reader.Read("small", &network->small_classifier, "a classifier with one hidden layer");
+  } else {
+    const std::string_view other = pgnn ? "pgnn_original" : "thesis_text";
+    std::string variant(network->thesis_code ? "thesis_code" : other);
+    reader.Read("variant", &variant, {other, "thesis_code"}, "what the paper or text says, or what the code computes");
+    network->thesis_code = variant == "thesis_code";
+    network->sage.both_directions = !network->thesis_code;
+    if (network->thesis_code && !pgnn) head = "sum";
+    ReadCount(reader, "hops", &network->sage.hops, 1, 6, "levels of neighbours");
+    reader.Read("sample_ratio", &network->sage.sample_ratio, 0, 1, "share of a node's neighbours that it hears");
+    reader.Read("dropout", &network->sage.dropout, 0, 0.99, "share of values dropped after a level");
+    std::string aggregation = "mean";
+    reader.Read("aggregation", &aggregation, {"mean", "max"}, "of neighbours");
+    network->sage.max_aggregation = aggregation == "max";
+  }
+  if (pgnn) {
+    reader.Read("copies", &network->p_gnn.copies, 0, 10, "anchor sets of a size, as a share of the number of sizes");
+    ReadCount(reader, "cutoff", &network->p_gnn.cutoff, 1, 200, "edges beyond which an anchor does not count");
+    ReadCount(reader, "anchor_exponent", &network->p_gnn.exponent, 0, 20,
+              "thesis_code: the largest anchor set holds n / 2^this nodes");
+    std::string anchors = "max";
+    reader.Read("anchors", &anchors, {"max", "mean"}, "thesis_code: relation to the furthest anchor of a set, or all");
+    network->p_gnn.mean_anchors = anchors == "mean";
+  }
+  reader.Read("head", &head, {"relations", "sum"}, "what is summed: parents, children, parallel groups; or all");
+  network->sum_head = head == "sum";
+  if (network->thesis_code && !pgnn && !network->sum_head) {
+    throw InputError("head", "cannot be relations with variant thesis_code (sum: its embeddings have several rows)");
+  }
+  reader.Read("average", &network->average, "means in the head instead of sums");
+}
+
+}  // namespace
+
+PlacetoOptions ReadPlacetoOptions(OptionReader& reader, Embedding embedding) {
+  PlacetoOptions options;
+  options.network.embedding = embedding;
+  std::string protocol = "default";
+  reader.Read("protocol", &protocol, {"default", "thesis"}, "settings to start from; the others change them");
+  if (protocol == "thesis") SetThesisProtocol(&options);
+  ReadNetwork(reader, &options.network);
+  ReadWord<StartFeature>(reader, "start_feature", &options.features.start,
+                         {{"start_time", StartFeature::kStartTime},
+                          {"raw_start", StartFeature::kRawStart},
+                          {"peak_memory", StartFeature::kPeakMemory},
+                          {"none", StartFeature::kNone}},
+                         "start time of a group; peak_memory: what the thesis's code has in its place");
+  reader.Read("memory_feature", &options.features.memory, "adds the bytes that a group holds to its features");
+  ReadCount(reader, "episodes", &options.episodes, 0, kMany, "rounds of one episode a worker; 0: as the budget allows");
+  ReadCount(reader, "passes", &options.passes, 1, 100, "how often an episode places each group");
+  ReadWord<TraversalOrder>(reader, "order", &options.order,
+                           {{"topological", TraversalOrder::kTopological}, {"random", TraversalOrder::kRandom}},
+                           "of the groups in an episode; random: drawn once");
+  ReadWord<StartPlacement>(reader, "start", &options.start,
+                           {{"single_device", StartPlacement::kSingleDevice},
+                            {"random", StartPlacement::kRandom},
+                            {"random_each", StartPlacement::kRandomEach},
+                            {"best", StartPlacement::kBest}},
+                           "placement that an episode starts from; best: the best so far, single_device at first");
+  ReadWord<Credit>(reader, "credit", &options.credit,
+                   {{"intermediate", Credit::kIntermediate},
+                    {"terminal", Credit::kTerminal},
+                    {"min_runtime", Credit::kMinRuntime}},
+                   "what a step is credited with");
+  reader.Read("discount", &options.discount, 0, 1, "gamma");
+  reader.Read("thesis_sign", &options.thesis_sign, "rewards slower placements, as the thesis's code does");
+  ReadCount(reader, "baseline_episodes", &options.baseline_episodes, 1, kMany, "episodes in a step's mean return");
+  reader.Read("learning_rate", &options.learning_rate, 0, 10, "of Adam, at first");
+  if (protocol == "thesis") options.final_learning_rate = options.learning_rate;
+  reader.Read("final_learning_rate", &options.final_learning_rate, 0, 10, "of Adam, at last; linear between");
+  reader.Read("entropy", &options.entropy_weight, 0, 1000, "weight of the policy's entropy, at first");
+  if (protocol == "thesis") options.final_entropy_weight = options.entropy_weight;
+  reader.Read("final_entropy", &options.final_entropy_weight, 0, 1000, "weight of the policy's entropy, at last");
+  reader.Read("entropy_decay", &options.entropy_decay, 0, 1, "share of the rounds in which it goes there");
+  reader.Read("clip", &options.clip, 1e-9, 1e9, "bound on the norm of an update's gradient");
+  ReadCount(reader, "workers", &options.workers, 1, 64, "episodes played side by side, their gradients summed");
+  ReadCount(reader, "evaluate_every", &options.evaluate_every, 0, kMany,
+            "every so many rounds, the first included, is an argmax episode without learning; 0: none");
+  reader.Read("evaluation_counts", &options.evaluation_counts, "argmax episodes may find the best placement");
+  reader.Read("final_evaluation", &options.final_evaluation, "the last round is an argmax episode from the first start");
+  reader.Read("output_scale", &options.output_scale, 0, 1000, "factor on the last layer's first weights");
+  reader.Read("train", &options.train, "false: the weights stay as drawn");
+  reader.Read("use_cpus", &options.use_cpus, "place on CPUs too");
+  reader.Read("fine_tune", &options.fine_tune, "go on training a policy that was loaded");
+  reader.Read("autograd", &options.autograd, "gradients by LibTorch instead of the plain kernels");
+  reader.Finish();
+  return options;
+}
+
+}  // namespace emplace

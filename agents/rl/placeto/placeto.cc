@@ -1,0 +1,516 @@
+#include "agents/rl/placeto/placeto.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <istream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <sstream>
+#include <utility>
+
+#include "agents/checkpoint.h"
+#include "agents/heuristics/score.h"
+#include "agents/rl/placeto/learner.h"
+#include "agents/rl/placeto/options.h"
+#include "agents/rl/placeto/returns.h"
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+// A placement, what it took, and how long its groups waited.
+struct Evaluated {
+  PlacementState state;
+  double cost = 0;  // minus the reward
+};
+
+void SaveEvaluated(std::ostream& out, const std::optional<Evaluated>& evaluated) {
+  out << (evaluated ? 1 : 0) << ' ';
+  if (!evaluated) return;
+  SavePlacement(out, evaluated->state.placement);
+  for (const auto* const list : {&evaluated->state.starts, &evaluated->state.peaks}) {
+    out << list->size() << ' ';
+    for (const double value : *list) SaveDouble(out, value);
+  }
+  SaveDouble(out, evaluated->state.step_micros);
+  SaveDouble(out, evaluated->cost);
+}
+
+std::optional<Evaluated> LoadEvaluated(std::istream& in) {
+  if (LoadNumber(in) == 0) return std::nullopt;
+  Evaluated evaluated;
+  evaluated.state.placement = LoadPlacement(in);
+  evaluated.state.done.resize(evaluated.state.placement.num_ops());
+  for (auto* const list : {&evaluated.state.starts, &evaluated.state.peaks}) {
+    const std::size_t size = LoadNumber(in);
+    for (std::size_t i = 0; i < size; ++i) list->push_back(LoadDouble(in));
+  }
+  evaluated.state.step_micros = LoadDouble(in);
+  evaluated.cost = LoadDouble(in);
+  return evaluated;
+}
+
+// One of the episodes that are played side by side.
+struct Worker {
+  PlacementState state;
+  Episode episode;
+  double best_micros = 0;
+};
+
+// What the agent knows of one graph.
+struct Ground {
+  explicit Ground(std::size_t baseline_episodes) : baselines(baseline_episodes) {}
+  // Saved:
+  std::optional<Evaluated> start;  // the first placement
+  std::optional<Evaluated> best;
+  std::optional<std::uint64_t> sample_seed;
+  std::uint64_t order_seed = 0;
+  std::size_t rounds = 0;
+  std::size_t evaluations = 0;
+  bool contributed = false;  // to the pending gradient
+  StepBaselines baselines;
+  // Made anew:
+  std::unique_ptr<GraphView> view;
+  GraphSample sample;
+  std::optional<std::uint64_t> sampled_from;
+  std::vector<std::uint32_t> order;
+  // The round under way:
+  bool argmax = false;
+  std::vector<Placement> starting;  // proposed, to be evaluated before the first step
+  std::vector<Worker> workers;      // empty between rounds
+};
+
+class Placeto : public Agent {
+ public:
+  Placeto(std::string name, PlacetoOptions options, const AgentContext& context)
+      : name_(std::move(name)), options_(std::move(options)), context_(context) {}
+
+  EvaluationNeeds Needs() const override {
+    return {.start_times = options_.features.start == StartFeature::kStartTime ||
+                           options_.features.start == StartFeature::kRawStart,
+            .peak_memory = options_.features.start == StartFeature::kPeakMemory};
+  }
+
+  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+    const Observation& seen = env.observation();
+    if (!learner_) MakeLearner(seen, rng);
+    Ground& ground = GroundOf(env, rng);
+    if (mode == Mode::kExploit) return {ground.best ? ground.best->state.placement : StartOn(seen, rng)};
+    if (!ground.start) {
+      ground.starting = {StartOn(seen, rng)};
+      return ground.starting;
+    }
+    if (seen.num_groups() == 0) {
+      ground.rounds = std::max<std::size_t>(Rounds(ground, 0), 1);
+      return {ground.start->state.placement};
+    }
+    if (ground.workers.empty()) {
+      BeginRound(ground, seen, rng);
+      if (!ground.starting.empty()) return ground.starting;
+    }
+    return Act(ground, rng);
+  }
+
+  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+    Ground& ground = grounds_.at(env.index());
+    ground.evaluations += batch.size();
+    if (!ground.starting.empty()) {
+      if (batch.size() == ground.starting.size()) TakeStarts(ground, env, batch, outcomes);
+      return;
+    }
+    // A batch that the budget cut short is the last one.
+    if (batch.size() != ground.workers.size() || ground.workers.empty()) return;
+    for (std::size_t w = 0; w < batch.size(); ++w) {
+      Worker& worker = ground.workers[w];
+      const std::uint32_t group = worker.episode.steps.back().group;
+      const std::uint32_t done = worker.state.done[group];
+      const std::vector<std::uint32_t> counts = std::move(worker.state.done);
+      worker.state = StateOf(env, batch[w], outcomes[w]);
+      worker.state.done = counts;
+      worker.state.done[group] = done + 1;
+      worker.episode.costs.push_back(-outcomes[w].reward);
+      worker.best_micros = std::min(worker.best_micros, worker.state.step_micros);
+      if (!ground.argmax) KeepBest(ground, worker.state, -outcomes[w].reward);
+    }
+    if (ground.workers[0].episode.steps.size() == ground.order.size() * options_.passes) EndRound(ground);
+  }
+
+  bool Finished() const override {
+    if (grounds_.size() < context_.num_graphs) return false;
+    return std::all_of(grounds_.begin(), grounds_.end(), [this](const auto& entry) {
+      const Ground& ground = entry.second;
+      return AtRest(ground) && ground.start && ground.rounds > 0 &&
+             ground.rounds >= Rounds(ground, ground.start->state.placement.num_ops());
+    });
+  }
+  bool AtRest() const override {
+    return std::all_of(grounds_.begin(), grounds_.end(), [](const auto& entry) { return AtRest(entry.second); });
+  }
+  bool Counts() const override { return counts_; }
+  std::vector<EpisodeRecord> TakeEpisodes() override { return std::exchange(records_, {}); }
+
+  bool HasPolicy() const override { return true; }
+  void SavePolicy(std::ostream& out) const override {
+    if (!learner_) throw InputError("policy", "has not been drawn yet");
+    const NetworkOptions& network = learner_->network().options();
+    out << "emplace.policy 1 " << name_ << ' ' << network.num_devices << ' ' << network.features << '\n';
+    learner_->network().parameters().Save(out);
+  }
+  void LoadPolicy(std::istream& in) override {
+    ExpectWord(in, "emplace.policy");
+    if (LoadNumber(in) != 1) throw InputError("policy", "is of another version (1)");
+    std::string agent;
+    in >> agent;
+    if (agent != name_) throw InputError("policy", "is of agent " + agent + " (" + name_ + ")");
+    const std::size_t devices = LoadNumber(in);
+    const std::size_t features = LoadNumber(in);
+    if (devices == 0 || devices > 10000 || features != FeatureBuilder::NumFeatures(devices, options_.features)) {
+      throw InputError("policy", fmt::format("is for {} devices and {} features (other options, or a broken file)",
+                                             devices, features));
+    }
+    NetworkOptions network = options_.network;
+    network.features = features;
+    network.num_devices = devices;
+    learner_ = std::make_unique<Learner>(network, options_.autograd, context_.torch_device);
+    learner_->network().parameters().Load(in);
+    learner_->network().Pack();
+    loaded_ = true;
+  }
+
+  void Save(std::ostream& out) const override {
+    out << name_ << ' ' << (learner_ ? 1 : 0) << ' ';
+    if (!learner_) return;
+    out << learner_->network().options().num_devices << ' ' << (loaded_ ? 1 : 0) << ' ' << updates_ << ' ';
+    SaveDouble(out, progress_);
+    learner_->Save(out);
+    out << grounds_.size() << '\n';
+    for (const auto& [index, ground] : grounds_) {
+      out << index << ' ' << ground.rounds << ' ' << ground.evaluations << ' ' << (ground.contributed ? 1 : 0) << ' '
+          << (ground.sample_seed ? 1 : 0) << ' ' << ground.sample_seed.value_or(0) << ' ' << ground.order_seed << ' ';
+      SaveEvaluated(out, ground.start);
+      SaveEvaluated(out, ground.best);
+      ground.baselines.Save(out);
+      out << '\n';
+    }
+  }
+  void Load(std::istream& in) override {
+    ExpectWord(in, name_);
+    if (LoadNumber(in) == 0) return;
+    const std::size_t devices = LoadNumber(in);
+    if (devices > 10000) throw InputError("checkpoint", "is broken (a number of devices)");
+    loaded_ = LoadNumber(in) != 0;
+    updates_ = LoadNumber(in);
+    progress_ = LoadDouble(in);
+    NetworkOptions network = options_.network;
+    network.features = FeatureBuilder::NumFeatures(devices, options_.features);
+    network.num_devices = devices;
+    learner_ = std::make_unique<Learner>(network, options_.autograd, context_.torch_device);
+    learner_->Load(in);
+    const std::size_t count = LoadNumber(in);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t index = LoadNumber(in);
+      Ground ground(options_.baseline_episodes);
+      ground.rounds = LoadNumber(in);
+      ground.evaluations = LoadNumber(in);
+      ground.contributed = LoadNumber(in) != 0;
+      const bool has_sample = LoadNumber(in) != 0;
+      const std::uint64_t seed = LoadNumber(in);
+      if (has_sample) ground.sample_seed = seed;
+      ground.order_seed = LoadNumber(in);
+      ground.start = LoadEvaluated(in);
+      ground.best = LoadEvaluated(in);
+      ground.baselines.Load(in);
+      grounds_.emplace(index, std::move(ground));
+    }
+  }
+
+ private:
+  static bool AtRest(const Ground& ground) { return ground.workers.empty() && ground.starting.empty(); }
+  bool Frozen() const { return !options_.train || (loaded_ && !options_.fine_tune); }
+
+  // How many rounds there are to be on a graph.
+  std::size_t Rounds(const Ground&, std::size_t num_groups) const {
+    if (loaded_ && !options_.fine_tune) return 1;
+    if (options_.episodes > 0) return options_.episodes;
+    const std::size_t per_round = std::max<std::size_t>(num_groups * options_.passes * options_.workers, 1);
+    return std::max<std::size_t>((std::max<std::size_t>(context_.evaluations, 1) - 1) / per_round, 1);
+  }
+
+  void MakeLearner(const Observation& seen, Rng& rng) {
+    NetworkOptions network = options_.network;
+    network.num_devices = seen.num_devices();
+    network.features = FeatureBuilder::NumFeatures(seen.num_devices(), options_.features);
+    learner_ = std::make_unique<Learner>(network, options_.autograd, context_.torch_device);
+    ParameterSet& parameters = learner_->network().parameters();
+    parameters.InitializeGlorot(rng);
+    for (std::size_t i = parameters.parameters().size() - 2; i < parameters.parameters().size(); ++i) {
+      const Parameter& last = parameters.parameters()[i];
+      for (std::size_t k = 0; k < last.size(); ++k) {
+        parameters.values()[last.offset + k] *= static_cast<float>(options_.output_scale);
+      }
+    }
+    learner_->network().Pack();
+  }
+
+  Ground& GroundOf(const Environment& env, Rng& rng) {
+    const Observation& seen = env.observation();
+    const auto [found, is_new] = grounds_.try_emplace(env.index(), options_.baseline_episodes);
+    Ground& ground = found->second;
+    if (is_new) ground.order_seed = rng.Next();
+    if (ground.view) return ground;
+    if (seen.num_devices() != learner_->network().options().num_devices) {
+      throw InputError(loaded_ ? "policy" : name_,
+                       fmt::format("is for {} devices; cluster {} has {} (--gpus or --devices keep as many)",
+                                   learner_->network().options().num_devices, seen.cluster.name(), seen.num_devices()));
+    }
+    ground.view = std::make_unique<GraphView>(seen, options_.features);
+    for (const std::vector<DeviceId>& devices : SearchDevices(seen, options_.use_cpus)) {
+      std::vector<std::uint8_t>& allowed = ground.view->allowed.emplace_back(seen.num_devices());
+      for (const DeviceId device : devices) allowed[Index(device)] = 1;
+    }
+    for (std::size_t n = 0; n < seen.num_groups(); ++n) ground.order.push_back(static_cast<std::uint32_t>(n));
+    if (options_.order == TraversalOrder::kRandom) Rng(ground.order_seed).Shuffle(ground.order);
+    return ground;
+  }
+
+  Placement RandomStart(const Ground& ground, Rng& rng) const {
+    Placement placement(ground.order.size());
+    for (std::size_t n = 0; n < ground.order.size(); ++n) {
+      const std::vector<std::uint8_t>& allowed = ground.view->allowed[n];
+      auto left = static_cast<std::size_t>(rng.Below(static_cast<std::uint64_t>(
+          std::count(allowed.begin(), allowed.end(), 1))));
+      for (std::size_t d = 0; d < allowed.size(); ++d) {
+        if (allowed[d] == 0) continue;
+        if (left-- == 0) placement[MakeId<OpId>(n)] = MakeId<DeviceId>(d);
+      }
+    }
+    return placement;
+  }
+
+  // The first placement of all.
+  Placement StartOn(const Observation& seen, Rng& rng) {
+    if (options_.start == StartPlacement::kRandom || options_.start == StartPlacement::kRandomEach) {
+      // The only ground without a start is the one that asks.
+      for (const auto& [index, ground] : grounds_) {
+        if (!ground.start) return RandomStart(ground, rng);
+      }
+    }
+    return OnOneOf(seen, {seen.accelerators.data(), 1});
+  }
+
+  static PlacementState StateOf(const Environment& env, const Placement& placement, const Outcome& outcome) {
+    PlacementState state{.placement = placement,
+                         .done = std::vector<std::uint32_t>(placement.num_ops()),
+                         .starts = {},
+                         .peaks = {},
+                         .step_micros = outcome.result.step_time_micros};
+    if (!outcome.result.start_micros.empty()) state.starts = GroupStarts(env.grouping(), outcome.result);
+    for (const Bytes peak : outcome.result.peak_memory) state.peaks.push_back(static_cast<double>(peak.count));
+    return state;
+  }
+
+  static void KeepBest(Ground& ground, const PlacementState& state, double cost) {
+    if (ground.best && cost >= ground.best->cost) return;
+    ground.best = {.state = state, .cost = cost};
+    std::fill(ground.best->state.done.begin(), ground.best->state.done.end(), 0U);
+  }
+
+  void TakeStarts(Ground& ground, const Environment& env, std::span<const Placement> batch,
+                  std::span<const Outcome> outcomes) {
+    ground.starting.clear();
+    if (!ground.start) {
+      ground.start = {.state = StateOf(env, batch[0], outcomes[0]), .cost = -outcomes[0].reward};
+      KeepBest(ground, ground.start->state, ground.start->cost);
+      return;
+    }
+    for (std::size_t w = 0; w < batch.size(); ++w) {
+      BeginEpisode(ground, {.state = StateOf(env, batch[w], outcomes[w]), .cost = -outcomes[w].reward});
+    }
+  }
+
+  static void BeginEpisode(Ground& ground, const Evaluated& start) {
+    Worker& worker = ground.workers.emplace_back();
+    worker.state = start.state;
+    worker.episode.start = start.state.placement;
+    worker.episode.costs = {start.cost};
+    worker.best_micros = start.state.step_micros;
+  }
+
+  void BeginRound(Ground& ground, const Observation& seen, Rng& rng) {
+    // A graph that comes round again before the others have: what is pending is all that there is.
+    if (ground.contributed) Update();
+    const std::size_t rounds = Rounds(ground, seen.num_groups());
+    const bool applied = loaded_ && !options_.fine_tune;
+    const bool last = options_.final_evaluation && ground.rounds + 1 >= rounds && rounds > 1;
+    ground.argmax = applied || last ||
+                    (options_.evaluate_every > 0 && ground.rounds % options_.evaluate_every == 0);
+    counts_ = !ground.argmax || options_.evaluation_counts;
+    const Encoder& encoder = learner_->network().encoder();
+    if (!ground.sample_seed || encoder.redraws()) ground.sample_seed = rng.Next();
+    const std::size_t workers = ground.argmax ? 1 : options_.workers;
+    if (options_.start == StartPlacement::kRandomEach && !last && !applied) {
+      for (std::size_t w = 0; w < workers; ++w) ground.starting.push_back(RandomStart(ground, rng));
+      return;
+    }
+    const bool from_best = options_.start == StartPlacement::kBest && !last && !applied;
+    for (std::size_t w = 0; w < workers; ++w) BeginEpisode(ground, from_best ? *ground.best : *ground.start);
+  }
+
+  // The next step of every worker.
+  std::vector<Placement> Act(Ground& ground, Rng& rng) {
+    if (ground.sampled_from != ground.sample_seed) {
+      Rng own(*ground.sample_seed);
+      ground.sample = learner_->network().encoder().Draw(ground.view->topology, own);
+      ground.sampled_from = ground.sample_seed;
+    }
+    const std::size_t nodes = ground.order.size();
+    const std::size_t batch = ground.workers.size();
+    const std::size_t step = ground.workers[0].episode.steps.size();
+    const std::uint32_t group = ground.order[step % nodes];
+    states_.topology = &ground.view->topology;
+    states_.sample = &ground.sample;
+    states_.evaluating = ground.argmax;
+    states_.features.Resize(nodes * batch, ground.view->features.num_features());
+    states_.currents.assign(batch, group);
+    states_.seeds.clear();
+    for (std::size_t w = 0; w < batch; ++w) {
+      states_.seeds.push_back(rng.Next());
+      ground.view->features.Fill(ground.workers[w].state, group,
+                                 [&](std::size_t n) { return states_.features.row(n * batch + w); });
+    }
+    const Matrix& logits = learner_->network().Forward(states_);
+    std::vector<Placement> moves;
+    const std::vector<std::uint8_t>& allowed = ground.view->allowed[group];
+    std::vector<double> probabilities(allowed.size());
+    const auto choices = static_cast<double>(std::count(allowed.begin(), allowed.end(), 1));
+    for (std::size_t w = 0; w < batch; ++w) {
+      Worker& worker = ground.workers[w];
+      CheckFinite(logits.values(w), fmt::format("{}, episode {}", name_, ground.rounds), step);
+      Softmax(logits.values(w), allowed, probabilities);
+      const DeviceId device = MakeId<DeviceId>(Choose(probabilities, ground.argmax, rng));
+      if (choices > 1) worker.episode.entropies.push_back(Entropy(probabilities) / std::log(choices));
+      worker.episode.steps.push_back({.group = group,
+                                      .device = device,
+                                      .starts = worker.state.starts,
+                                      .peaks = worker.state.peaks,
+                                      .step_micros = worker.state.step_micros,
+                                      .seed = states_.seeds[w]});
+      Placement& move = moves.emplace_back(worker.state.placement);
+      move[MakeId<OpId>(group)] = device;
+    }
+    return moves;
+  }
+
+  static std::size_t Choose(std::span<const double> probabilities, bool argmax, Rng& rng) {
+    if (argmax) {
+      return static_cast<std::size_t>(std::max_element(probabilities.begin(), probabilities.end()) -
+                                      probabilities.begin());
+    }
+    double left = rng.Uniform();
+    std::size_t chosen = 0;
+    for (std::size_t d = 0; d < probabilities.size(); ++d) {
+      if (probabilities[d] <= 0) continue;
+      chosen = d;  // what rounding leaves goes to the last that is possible
+      left -= probabilities[d];
+      if (left < 0) break;
+    }
+    return chosen;
+  }
+
+  void EndRound(Ground& ground) {
+    const Episode& first = ground.workers[0].episode;
+    EpisodeRecord record{.episode = ground.rounds,
+                         .evaluations = ground.evaluations,
+                         .argmax = ground.argmax,
+                         .final_micros = ground.workers[0].state.step_micros,
+                         .best_micros = ground.workers[0].best_micros,
+                         .entropy = 0};
+    double entropies = 0;
+    std::size_t count = 0;
+    for (const Worker& worker : ground.workers) {
+      record.best_micros = std::min(record.best_micros, worker.best_micros);
+      for (const double entropy : worker.episode.entropies) entropies += entropy;
+      count += worker.episode.entropies.size();
+    }
+    record.entropy = count > 0 ? entropies / static_cast<double>(count) : 0;
+    records_.push_back(record);
+    if (!ground.argmax && !Frozen()) Learn(ground, first.steps.size());
+    ++ground.rounds;
+    ground.workers.clear();
+  }
+
+  void Learn(Ground& ground, std::size_t steps) {
+    std::vector<std::vector<double>> returns;
+    std::vector<double> mean(steps);
+    for (const Worker& worker : ground.workers) {
+      returns.push_back(
+          EpisodeReturns(worker.episode.costs, options_.credit, options_.discount, options_.thesis_sign));
+      for (std::size_t t = 0; t < steps; ++t) {
+        mean[t] += returns.back()[t] / static_cast<double>(ground.workers.size());
+      }
+    }
+    ground.baselines.Add(mean);
+    const double decay = options_.entropy_decay > 0 ? std::min(Progress(ground) / options_.entropy_decay, 1.0) : 1.0;
+    const double weight =
+        options_.entropy_weight + decay * (options_.final_entropy_weight - options_.entropy_weight);
+    for (std::size_t w = 0; w < ground.workers.size(); ++w) {
+      std::vector<double> advantages = returns[w];
+      for (std::size_t t = 0; t < steps; ++t) advantages[t] -= ground.baselines[t];
+      learner_->AddEpisode(*ground.view, ground.sample, ground.workers[w].episode, advantages, weight,
+                           fmt::format("{}, episode {}", name_, ground.rounds));
+    }
+    ground.contributed = true;
+    progress_ = Progress(ground);
+    const auto contributions = static_cast<std::size_t>(
+        std::count_if(grounds_.begin(), grounds_.end(), [](const auto& entry) { return entry.second.contributed; }));
+    if (contributions >= context_.num_graphs) Update();
+  }
+
+  // Share of the rounds that are over.
+  double Progress(const Ground& ground) const {
+    const std::size_t rounds = Rounds(ground, ground.order.size());
+    return std::min(1.0, static_cast<double>(ground.rounds) / static_cast<double>(std::max<std::size_t>(rounds, 2) - 1));
+  }
+
+  void Update() {
+    const double rate =
+        options_.learning_rate + progress_ * (options_.final_learning_rate - options_.learning_rate);
+    learner_->Update(options_.clip, rate);
+    ++updates_;
+    for (auto& [index, ground] : grounds_) ground.contributed = false;
+  }
+
+  std::string name_;
+  PlacetoOptions options_;
+  AgentContext context_;
+  std::unique_ptr<Learner> learner_;
+  bool loaded_ = false;  // a policy, to be applied
+  bool counts_ = true;
+  std::size_t updates_ = 0;
+  double progress_ = 0;
+  std::map<std::size_t, Ground> grounds_;  // by the environment's index
+  std::vector<EpisodeRecord> records_;
+  StateBatch states_;
+};
+
+std::unique_ptr<Agent> Make(std::string name, Embedding embedding, OptionReader& reader, const AgentContext& context) {
+  return std::make_unique<Placeto>(std::move(name), ReadPlacetoOptions(reader, embedding), context);
+}
+
+}  // namespace
+
+std::unique_ptr<Agent> MakePlacetoAgent(OptionReader& reader, const AgentContext& context) {
+  return Make("placeto", Embedding::kPlaceto, reader, context);
+}
+std::unique_ptr<Agent> MakeGraphSageAgent(OptionReader& reader, const AgentContext& context) {
+  return Make("graphsage", Embedding::kGraphSage, reader, context);
+}
+std::unique_ptr<Agent> MakePGnnAgent(OptionReader& reader, const AgentContext& context) {
+  return Make("pgnn", Embedding::kPGnn, reader, context);
+}
+
+}  // namespace emplace

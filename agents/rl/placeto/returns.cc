@@ -1,0 +1,115 @@
+#include "agents/rl/placeto/returns.h"
+
+#include <algorithm>
+#include <cmath>
+#include <istream>
+#include <limits>
+#include <numeric>
+#include <ostream>
+
+#include "agents/checkpoint.h"
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+constexpr double kEntropyFloor = 1e-3;
+
+}  // namespace
+
+std::vector<double> EpisodeReturns(std::span<const double> costs, Credit credit, double discount, bool thesis_sign) {
+  const std::size_t steps = costs.size() - 1;
+  std::vector<double> returns(steps);
+  double later = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t t = steps; t-- > 0;) {
+    switch (credit) {
+      case Credit::kIntermediate:
+        later = costs[t] - costs[t + 1] + discount * later;
+        returns[t] = later;
+        break;
+      case Credit::kTerminal:
+        returns[t] = -costs[steps];
+        break;
+      case Credit::kMinRuntime:
+        least = std::min(least, costs[t + 1]);
+        returns[t] = costs[t] - least;
+        break;
+    }
+  }
+  if (thesis_sign) {
+    for (double& value : returns) value = -value;
+  }
+  return returns;
+}
+
+void StepBaselines::Add(std::span<const double> returns) {
+  returns_.resize(returns.size());
+  for (std::size_t t = 0; t < returns.size(); ++t) {
+    returns_[t].push_back(returns[t]);
+    if (returns_[t].size() > episodes_) returns_[t].pop_front();
+  }
+}
+
+double StepBaselines::operator[](std::size_t step) const {
+  const std::deque<double>& past = returns_[step];
+  return std::accumulate(past.begin(), past.end(), 0.0) / static_cast<double>(past.size());
+}
+
+void StepBaselines::Save(std::ostream& out) const {
+  out << returns_.size() << ' ';
+  for (const std::deque<double>& past : returns_) {
+    out << past.size() << ' ';
+    for (const double value : past) SaveDouble(out, value);
+  }
+}
+
+void StepBaselines::Load(std::istream& in) {
+  returns_.clear();
+  const std::size_t steps = LoadNumber(in);
+  for (std::size_t t = 0; t < steps; ++t) {
+    std::deque<double>& past = returns_.emplace_back();
+    const std::size_t episodes = LoadNumber(in);
+    for (std::size_t i = 0; i < episodes; ++i) past.push_back(LoadDouble(in));
+  }
+}
+
+void Softmax(std::span<const float> logits, std::span<const std::uint8_t> allowed, std::span<double> probabilities) {
+  double largest = -std::numeric_limits<double>::infinity();
+  for (std::size_t d = 0; d < logits.size(); ++d) {
+    if (allowed[d] != 0) largest = std::max(largest, static_cast<double>(logits[d]));
+  }
+  double sum = 0;
+  for (std::size_t d = 0; d < logits.size(); ++d) {
+    probabilities[d] = allowed[d] != 0 ? std::exp(static_cast<double>(logits[d]) - largest) : 0;
+    sum += probabilities[d];
+  }
+  for (double& probability : probabilities) probability /= sum;
+}
+
+double Entropy(std::span<const double> probabilities) {
+  double entropy = 0;
+  for (const double p : probabilities) entropy -= p > 0 ? p * std::log(p) : 0;
+  return std::max(entropy, 0.0);
+}
+
+void LossGradient(std::span<const double> probabilities, std::size_t action, double advantage, double entropy_weight,
+                  std::span<float> gradient) {
+  // dH/dp = -log(p + e) - p / (p + e); through the softmax, dH/dl_j = p_j (dH/dp_j - sum of p_i dH/dp_i).
+  double mean = 0;
+  const auto slope = [](double p) { return -std::log(p + kEntropyFloor) - p / (p + kEntropyFloor); };
+  for (const double p : probabilities) mean += p * slope(p);
+  for (std::size_t d = 0; d < probabilities.size(); ++d) {
+    const double p = probabilities[d];
+    const double log_likelihood = (d == action ? 1.0 : 0.0) - p;
+    gradient[d] = static_cast<float>(-advantage * log_likelihood - entropy_weight * p * (slope(p) - mean));
+  }
+}
+
+double StepLoss(std::span<const double> probabilities, std::size_t action, double advantage, double entropy_weight) {
+  double entropy = 0;
+  for (const double p : probabilities) entropy -= p * std::log(p + kEntropyFloor);
+  return -advantage * std::log(probabilities[action]) - entropy_weight * entropy;
+}
+
+}  // namespace emplace

@@ -28,6 +28,8 @@ struct Options {
   std::string agent;
   std::vector<std::string> settings;
   std::string checkpoint;
+  std::string policy;
+  std::string policy_output;
   std::string output;
   ShowOptions show;
 };
@@ -63,8 +65,8 @@ void Summarise(const Options& options, const TrialResult& result, const StepRepo
 
 int Run(const Options& options) {
   const ProblemOptions& problem = options.problem;
-  CheckFiles({problem.graph, problem.cluster, problem.profile, GroupingFile(options.search)},
-             {options.output, options.show.timeline, options.checkpoint});
+  CheckFiles({problem.graph, problem.cluster, problem.profile, GroupingFile(options.search), options.policy},
+             {options.output, options.show.timeline, options.checkpoint, options.policy_output});
   if (options.show.json && (options.output == "-" || options.show.timeline == "-")) {
     throw InputError("-", "stands for both a file and --json (one may be standard output)");
   }
@@ -76,11 +78,21 @@ int Run(const Options& options) {
   TrialSpec spec = MakeTrialSpec(problem, options.search, graph, cluster, costs);
   spec.agent = Naming("--agent", [&] { return std::string(FindAgent(options.agent).name); });
   spec.agent_options = ParseSettings(options.settings);
+  if (!options.policy.empty() || !options.policy_output.empty()) {
+    if (!MakeAgent(spec.agent, spec.agent_options, {})->HasPolicy()) {
+      throw InputError(options.policy.empty() ? "--policy-out" : "--policy",
+                       "agent " + spec.agent + " has no policy (placeto, graphsage, pgnn)");
+    }
+  }
   spec.checkpoint = options.checkpoint;
+  spec.policy = options.policy;
   TrialResult result;
   {
     Progress progress(options.agent);
     result = RunTrial(spec, [&progress](const TrialProgress& now) { progress.Show(now); });
+  }
+  if (!options.policy_output.empty()) {
+    WriteFile(options.policy_output, [&](std::ostream& out) { out << result.policy; });
   }
   if (!result.best) return SayThatNothingFits(options, result);
   const Placement& best = *result.best;
@@ -108,6 +120,12 @@ Command AddPlace(CLI::App& app) {
   command
       ->add_option("--checkpoint", options->checkpoint,
                    "Resume from this file, if it exists, and save to it now and then")
+      ->type_name("FILE");
+  command
+      ->add_option("--policy", options->policy,
+                   "Apply this policy, which --policy-out wrote, without training it (--set fine_tune=true trains it)")
+      ->type_name("FILE");
+  command->add_option("--policy-out", options->policy_output, "Write the policy that a learning agent ends with")
       ->type_name("FILE");
   AddCostOptions(*command, &options->problem);
   AddEngineOption(*command, &options->problem);

@@ -33,6 +33,9 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
                  "What agents maximise, of `emplace list rewards` (default: what the agent wants)")
       ->type_name("NAME");
   AddSeedOption(app, &options->seed, "Seed of all randomness: the same seed gives the same bytes (default: 1)");
+  app.add_option("--torch-device", options->torch_device,
+                 "Where learning agents compute gradients: cpu or cuda (default: cpu)")
+      ->type_name("NAME");
   app.add_option("--threads", options->threads,
                  "Simulations at one time; the answer does not depend on it (default: one for each core)")
       ->type_name("N")
@@ -59,6 +62,7 @@ TrialSpec MakeTrialSpec(const ProblemOptions& problem, const SearchOptions& sear
   spec.evaluations = search.evaluations.value_or(0);
   spec.reward = search.reward;
   spec.seed = search.seed;
+  spec.torch_device = search.torch_device;
   spec.threads = search.threads > 0 ? search.threads : std::max(1U, std::thread::hardware_concurrency());
   return spec;
 }

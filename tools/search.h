@@ -19,6 +19,7 @@ struct SearchOptions {
   std::optional<std::size_t> evaluations;
   std::string reward;  // "": what the agent wants
   std::uint64_t seed = 1;
+  std::string torch_device = "cpu";
   std::size_t threads = 0;  // 0: one for each core
 };
 void AddSearchOptions(CLI::App& app, SearchOptions* options);

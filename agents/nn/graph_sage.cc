@@ -65,11 +65,13 @@ void NormalizeBackward(const Matrix& y, std::size_t first, std::size_t rows, flo
 
 void DrawKept(Rng& rng, double rate, std::span<std::uint8_t> kept) {
   const auto bound = static_cast<std::uint64_t>(std::lround(rate * 65536));
-  std::uint64_t bits = 0;
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    if (i % 4 == 0) bits = rng.Next();
+  std::size_t i = 0;
+  for (; i + 4 <= kept.size(); i += 4) {
+    const std::uint64_t bits = rng.Next();
+    for (std::size_t k = 0; k < 4; ++k) kept[i + k] = ((bits >> (16 * k)) & 0xFFFFU) >= bound ? 1 : 0;
+  }
+  for (std::uint64_t bits = i < kept.size() ? rng.Next() : 0; i < kept.size(); ++i, bits >>= 16) {
     kept[i] = (bits & 0xFFFFU) >= bound ? 1 : 0;
-    bits >>= 16;
   }
 }
 
@@ -326,12 +328,8 @@ void GraphSageCode::ForwardLevel(const StateBatch& states, std::size_t i, const 
         for (std::size_t f = 0; f < half * d; ++f) aggregate[f] /= static_cast<float>(neighbours.size());
       }
       for (std::size_t r = 0; r < half; ++r) std::copy_n(from.row(own + r), d, joined_.data() + (half + r) * d);
-      const std::size_t first = level.first[node] + b * 2 * half;
-      const std::uint32_t* source = level.source.data();
-      for (std::size_t r = 0; r < 2 * half; ++r) {
-        float* const to = level.input.row(first + r);
-        for (std::size_t f = 0; f < d; ++f) to[f] = joined_[*source++];
-      }
+      Permute(joined_.data(), level.source.data(), 2 * half, d,
+              level.input.row(level.first[node] + b * 2 * half), level.input.stride());
     }
   }
   level.net.Prepare(rows, backward, &level.cache);
@@ -351,11 +349,8 @@ void GraphSageCode::ForwardLevel(const StateBatch& states, std::size_t i, const 
       const std::size_t to = (node * batch + b) * 2 * half;
       const std::size_t zeros = 2 * half - computed;
       std::fill_n(level.output.row(to), zeros * level.output.stride(), 0.0F);
-      for (std::size_t r = 0; r < computed; ++r) {
-        const float* const value = level.cache.result().row(first + r);
-        float* const output = level.output.row(to + zeros + r);
-        for (std::size_t f = 0; f < d; ++f) output[f] = kept[r * d + f] != 0 ? value[f] * scale : 0.0F;
-      }
+      Keep(level.cache.result().row(first), kept.data(), scale, computed, d, level.output.stride(),
+           level.output.row(to + zeros));
     }
   }
 }
@@ -375,12 +370,8 @@ void GraphSageCode::BackwardLevel(const StateBatch& states, std::size_t i, const
     for (std::size_t b = 0; b < batch; ++b) {
       const std::size_t first = level.first[node] + b * computed;
       const std::size_t at = (node * batch + b) * 2 * half + 2 * half - computed;
-      for (std::size_t r = 0; r < computed; ++r) {
-        const std::uint8_t* const kept = level.kept.data() + (first + r) * d;
-        const float* const change = d_output.row(at + r);
-        float* const to = d_result.row(first + r);
-        for (std::size_t f = 0; f < d; ++f) to[f] = kept[f] != 0 ? change[f] * scale : 0.0F;
-      }
+      Keep(d_output.row(at), level.kept.data() + first * d, scale, computed, d, d_result.stride(),
+           d_result.row(first));
     }
   }
   d_input_.Resize(rows, d);
@@ -399,12 +390,8 @@ void GraphSageCode::BackwardLevel(const StateBatch& states, std::size_t i, const
         }
         continue;
       }
-      const std::size_t first = level.first[node] + b * 2 * half;
-      const std::uint32_t* source = level.source.data();
-      for (std::size_t r = 0; r < 2 * half; ++r) {
-        const float* const change = d_input_.row(first + r);
-        for (std::size_t f = 0; f < d; ++f) joined_[*source++] = change[f];
-      }
+      PermuteBack(d_input_.row(level.first[node] + b * 2 * half), d_input_.stride(), level.source.data(), 2 * half, d,
+                  joined_.data());
       for (std::size_t r = 0; r < half; ++r) {
         AddScaled(joined_.data() + (half + r) * d, 1, d, d_from->row(own + r));
         const float* const change = joined_.data() + r * d;

@@ -125,6 +125,34 @@ void AddOuterProducts(const float* x, std::size_t x_stride, const float* dy, std
   }
 }
 
+EMPLACE_CLONES
+void Permute(const float* from, const std::uint32_t* source, std::size_t rows, std::size_t width, float* to,
+             std::size_t stride) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t f = 0; f < width; ++f) to[r * stride + f] = from[source[r * width + f]];
+  }
+}
+
+EMPLACE_CLONES
+void PermuteBack(const float* from, std::size_t stride, const std::uint32_t* source, std::size_t rows,
+                 std::size_t width, float* to) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t f = 0; f < width; ++f) to[source[r * width + f]] = from[r * stride + f];
+  }
+}
+
+EMPLACE_CLONES
+void Keep(const float* from, const std::uint8_t* kept, float scale, std::size_t rows, std::size_t width,
+          std::size_t stride, float* to) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t f = 0; f < width; ++f) {
+      // No condition: whether a value is kept is a coin toss, which no branch predictor guesses.
+      to[r * stride + f] = from[r * stride + f] * (static_cast<float>(kept[r * width + f]) * scale);
+    }
+  }
+}
+
+EMPLACE_CLONES
 void MaskByRelu(const float* y, std::size_t size, float* dy) {
   for (std::size_t i = 0; i < size; ++i) dy[i] = y[i] > 0 ? dy[i] : 0.0F;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -63,6 +64,16 @@ void AddOuterProducts(const float* x, std::size_t x_stride, const float* dy, std
 inline void AddScaled(const float* x, float a, std::size_t size, float* y) {
   for (std::size_t i = 0; i < size; ++i) y[i] += a * x[i];
 }
+
+// to[r][f] = from[source[r * width + f]], rows `stride` apart; and the other way: to[source[...]] = from[r][f].
+void Permute(const float* from, const std::uint32_t* source, std::size_t rows, std::size_t width, float* to,
+             std::size_t stride);
+void PermuteBack(const float* from, std::size_t stride, const std::uint32_t* source, std::size_t rows,
+                 std::size_t width, float* to);
+
+// to[r][f] = kept[r * width + f] * scale * from[r][f], kept 0 or 1, rows `stride` apart.
+void Keep(const float* from, const std::uint8_t* kept, float scale, std::size_t rows, std::size_t width,
+          std::size_t stride, float* to);
 
 // dy = 0 wherever y is not above 0: the gradient of a ReLU whose result is y.
 void MaskByRelu(const float* y, std::size_t size, float* dy);

@@ -78,6 +78,7 @@ class Agent {
 // What an agent is told when it is made.
 struct AgentContext {
   std::size_t evaluations = 0;       // the budget of the whole search on each graph: annealing cools over it
+  std::size_t episodes = 0;          // instead, if not 0: changes of every group that the budget allows
   std::size_t num_graphs = 1;        // on which it learns together
   std::string torch_device = "cpu";  // where its gradients are computed: cpu or cuda
 };

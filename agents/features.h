@@ -80,7 +80,7 @@ class FeatureBuilder {
   FeatureOptions options_;
   std::size_t num_groups_;
   std::size_t num_devices_;
-  std::vector<float> static_columns_;   // [num_groups, 3]: time, bytes out, bytes held
+  std::vector<float> static_columns_;  // [num_groups, 3]: time, bytes out, bytes held
   mutable std::vector<float> column_;  // scratch
 };
 

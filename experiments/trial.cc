@@ -188,6 +188,7 @@ class Search {
       if (!agent_) {
         agent_ = MakeAgent(spec.agent, spec.agent_options,
                            {.evaluations = EvaluationBudget(spec, entry, grouping.num_groups()),
+                            .episodes = spec.episodes,
                             .num_graphs = problems.size(),
                             .torch_device = spec.torch_device});
         LoadPolicy();
@@ -280,8 +281,9 @@ class Search {
   GraphResult Transfer(const TrialProblem& problem, const std::string& policy) const {
     Grouping grouping = MakeGrouping(problem, entry_);
     const std::size_t budget = EvaluationBudget(spec_, entry_, grouping.num_groups());
-    const auto agent = MakeAgent(spec_.agent, spec_.agent_options,
-                                 {.evaluations = budget, .num_graphs = 1, .torch_device = spec_.torch_device});
+    const auto agent = MakeAgent(
+        spec_.agent, spec_.agent_options,
+        {.evaluations = budget, .episodes = spec_.episodes, .num_graphs = 1, .torch_device = spec_.torch_device});
     std::istringstream in(policy);
     agent->LoadPolicy(in);
     Ground ground(spec_, problem, entry_, std::move(grouping), agent->Needs(), 0);

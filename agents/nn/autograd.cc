@@ -146,8 +146,8 @@ class Definition {
     const Array x = Mlp("transform", features, false);
     const Topology& topology = *states_.topology;
     if (options_.rounds > 0) {
-      return torch::cat(
-          {Rounds("forward", x, topology.predecessors()), Rounds("backward", x, topology.successors())}, -1);
+      return torch::cat({Rounds("forward", x, topology.predecessors()), Rounds("backward", x, topology.successors())},
+                        -1);
     }
     return torch::cat({Sweep("forward", x, topology.forward(), topology.predecessors()),
                        Sweep("backward", x, topology.backward(), topology.successors())},
@@ -221,8 +221,8 @@ class Definition {
     const Array pooled = rows.unfold(2, window, 1).mean(-1);  // [nodes, batch, windows, width]
     const GraphSample& sample = *states_.sample;
     const std::size_t nodes = states_.num_nodes();
-    Array sum = torch::zeros({features.size(0), features.size(1), 2 * pooled.size(2), features.size(2)},
-                              features.options());
+    Array sum =
+        torch::zeros({features.size(0), features.size(1), 2 * pooled.size(2), features.size(2)}, features.options());
     for (std::size_t set = 0; set < sample.num_sets; ++set) {
       Edges own;
       Edges anchors;
@@ -265,8 +265,8 @@ class Definition {
     const std::size_t nodes = states_.num_nodes();
     const std::size_t batch = states_.batch();
     std::vector<Array> joined;
-    for (const auto& [name, relation] : {std::pair("parents", Relation::kParent), {"children", Relation::kChild},
-                                         {"parallel", Relation::kParallel}}) {
+    for (const auto& [name, relation] :
+         {std::pair("parents", Relation::kParent), {"children", Relation::kChild}, {"parallel", Relation::kParallel}}) {
       std::vector<float> mask(nodes * batch);
       for (std::size_t node = 0; node < nodes; ++node) {
         for (std::size_t b = 0; b < batch; ++b) {
@@ -327,9 +327,9 @@ const Matrix& AutogradNetwork::Forward(const StateBatch& states) {
   const ParameterSet& parameters = network_.parameters();
   tensors_->weights.clear();
   for (const Parameter& parameter : parameters.parameters()) {
-    const std::vector<float> values(parameters.values().begin() + static_cast<std::ptrdiff_t>(parameter.offset),
-                                    parameters.values().begin() +
-                                        static_cast<std::ptrdiff_t>(parameter.offset + parameter.size()));
+    const std::vector<float> values(
+        parameters.values().begin() + static_cast<std::ptrdiff_t>(parameter.offset),
+        parameters.values().begin() + static_cast<std::ptrdiff_t>(parameter.offset + parameter.size()));
     Array weight = torch::tensor(values);
     if (!parameter.is_bias) {
       weight = weight.view({static_cast<std::int64_t>(parameter.rows), static_cast<std::int64_t>(parameter.columns)});
@@ -343,9 +343,9 @@ const Matrix& AutogradNetwork::Forward(const StateBatch& states) {
   }
   const auto batch = static_cast<std::int64_t>(states.batch());
   const Array x = torch::tensor(features)
-                       .view({static_cast<std::int64_t>(states.num_nodes()), batch,
-                              static_cast<std::int64_t>(states.features.width())})
-                       .to(tensors_->device);
+                      .view({static_cast<std::int64_t>(states.num_nodes()), batch,
+                             static_cast<std::int64_t>(states.features.width())})
+                      .to(tensors_->device);
   tensors_->logits = Definition(network_.options(), tensors_->weights, states, tensors_->device).Logits(x);
   const Array on_cpu = tensors_->logits.detach().to(torch::kCPU).contiguous();
   logits_.Reset(states.batch(), network_.options().num_devices);

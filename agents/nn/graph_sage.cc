@@ -328,8 +328,8 @@ void GraphSageCode::ForwardLevel(const StateBatch& states, std::size_t i, const 
         for (std::size_t f = 0; f < half * d; ++f) aggregate[f] /= static_cast<float>(neighbours.size());
       }
       for (std::size_t r = 0; r < half; ++r) std::copy_n(from.row(own + r), d, joined_.data() + (half + r) * d);
-      Permute(joined_.data(), level.source.data(), 2 * half, d,
-              level.input.row(level.first[node] + b * 2 * half), level.input.stride());
+      Permute(joined_.data(), level.source.data(), 2 * half, d, level.input.row(level.first[node] + b * 2 * half),
+              level.input.stride());
     }
   }
   level.net.Prepare(rows, backward, &level.cache);
@@ -370,8 +370,7 @@ void GraphSageCode::BackwardLevel(const StateBatch& states, std::size_t i, const
     for (std::size_t b = 0; b < batch; ++b) {
       const std::size_t first = level.first[node] + b * computed;
       const std::size_t at = (node * batch + b) * 2 * half + 2 * half - computed;
-      Keep(d_output.row(at), level.kept.data() + first * d, scale, computed, d, d_result.stride(),
-           d_result.row(first));
+      Keep(d_output.row(at), level.kept.data() + first * d, scale, computed, d, d_result.stride(), d_result.row(first));
     }
   }
   d_input_.Resize(rows, d);

@@ -179,8 +179,8 @@ const Matrix& SumHead::Forward(const StateBatch& states, const Matrix& embedding
   return cache_.result();
 }
 
-void SumHead::Backward(const StateBatch& states, const Matrix& embeddings, const Matrix& d_logits,
-                       Matrix* d_embeddings, std::span<float> gradients) {
+void SumHead::Backward(const StateBatch& states, const Matrix& embeddings, const Matrix& d_logits, Matrix* d_embeddings,
+                       std::span<float> gradients) {
   const std::size_t batch = states.batch();
   const std::size_t rows = embeddings.rows();
   const std::size_t nodes = states.num_nodes();

@@ -14,9 +14,9 @@
 namespace emplace {
 
 struct HeadOptions {
-  std::size_t embedding = 0;                // width a of what is aggregated
-  std::size_t hidden = 0;                   // hidden and result width of the aggregators
-  std::size_t message_hidden = 1;           // hidden layers of f and g
+  std::size_t embedding = 0;                 // width a of what is aggregated
+  std::size_t hidden = 0;                    // hidden and result width of the aggregators
+  std::size_t message_hidden = 1;            // hidden layers of f and g
   std::vector<std::size_t> classifier = {};  // widths of its hidden layers
   std::size_t num_devices = 0;
   bool average = false;  // divides sums by the number of nodes summed

@@ -40,8 +40,8 @@ class MessagePassing : public Encoder {
  private:
   // One direction; rows stand in the order of its levels.
   struct Direction {
-    Mlp message;    // f
-    Mlp aggregate;  // g
+    Mlp message;                     // f
+    Mlp aggregate;                   // g
     std::vector<Matrix> embeddings;  // e before each round; in a sweep just one, filled level by level
     std::vector<Matrix> sums;        // of messages: what g reads
     std::vector<MlpCache> message_caches;

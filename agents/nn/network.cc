@@ -89,8 +89,8 @@ double ForwardMultiplyAdds(const Network& network, const Topology& topology, con
     if (parameter.is_bias) continue;
     const std::string_view name = parameter.name;
     double rows = nodes;
-    if (name.starts_with("classifier") || (name.find(".aggregate") != name.npos && !name.starts_with("forward") &&
-                                           !name.starts_with("backward"))) {
+    if (name.starts_with("classifier") ||
+        (name.find(".aggregate") != name.npos && !name.starts_with("forward") && !name.starts_with("backward"))) {
       rows = 1;
     } else if (name.starts_with("parents") || name.starts_with("children") || name.starts_with("parallel")) {
       rows = nodes / static_cast<double>(kNumRelations);  // every other node is in one of the three sets

@@ -20,8 +20,8 @@ enum class Embedding : std::uint8_t { kPlaceto, kGraphSage, kPGnn };
 // Everything that shapes a policy network.
 struct NetworkOptions {
   Embedding embedding = Embedding::kPlaceto;
-  bool thesis_code = false;     // GraphSAGE and P-GNN: what the thesis's code computes, not what its text says
-  bool paper_geometry = false;  // Placeto: widths of the paper's appendix instead of its code's
+  bool thesis_code = false;       // GraphSAGE and P-GNN: what the thesis's code computes, not what its text says
+  bool paper_geometry = false;    // Placeto: widths of the paper's appendix instead of its code's
   bool small_classifier = false;  // Placeto's small_nn: one hidden layer
   bool sum_head = false;          // one sum over all nodes instead of parents, children, parallel and self
   bool average = false;           // means instead of sums in the head

@@ -14,10 +14,10 @@
 namespace emplace {
 
 struct PGnnOptions {
-  double copies = 0.2;          // c: anchor sets of a size, as a share of the number of sizes
-  std::size_t exponent = 4;     // of thesis_code: the largest set holds n / 2^exponent nodes
-  std::size_t cutoff = 6;       // edges: anchors further away do not count
-  bool mean_anchors = false;    // of thesis_code: relations to all anchors of a set instead of to the furthest
+  double copies = 0.2;        // c: anchor sets of a size, as a share of the number of sizes
+  std::size_t exponent = 4;   // of thesis_code: the largest set holds n / 2^exponent nodes
+  std::size_t cutoff = 6;     // edges: anchors further away do not count
+  bool mean_anchors = false;  // of thesis_code: relations to all anchors of a set instead of to the furthest
 };
 
 // Rows of the average pooling over `rows` rows that the thesis's code applies to GraphSAGE's result, window
@@ -25,11 +25,11 @@ struct PGnnOptions {
 std::vector<float> PooledShares(std::size_t rows, std::size_t width);
 
 // P-GNN as the thesis's code computes it, on GraphSageCode: a node's rows are pooled; for each anchor set, the relation
-// to its *furthest* reachable anchor u is [pooled(v); pooled(u)] / (distance + 1), zeros if there is none; the result is
-// FNN(mean over sets and rows). floor(ln n) sizes n / 2^(i + exponent), max(1, floor(c sizes)) sets of each, drawn once
-// for a graph (empty ones count); distances along edges. The text has other numbers of sets, and the authors of P-GNN
-// take the nearest anchor: see PGnnOriginal. For n < 3 there is no set: the result is FNN(0).
-// Source: the thesis's published code; Mitropolitsky 2020, section 3.3.2.
+// to its *furthest* reachable anchor u is [pooled(v); pooled(u)] / (distance + 1), zeros if there is none; the result
+// is FNN(mean over sets and rows). floor(ln n) sizes n / 2^(i + exponent), max(1, floor(c sizes)) sets of each, drawn
+// once for a graph (empty ones count); distances along edges. The text has other numbers of sets, and the authors of
+// P-GNN take the nearest anchor: see PGnnOriginal. For n < 3 there is no set: the result is FNN(0). Source: the
+// thesis's published code; Mitropolitsky 2020, section 3.3.2.
 class PGnnCode : public Encoder {
  public:
   PGnnCode(ParameterSet& parameters, const GraphSageOptions& base, const PGnnOptions& options);

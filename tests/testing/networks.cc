@@ -31,7 +31,7 @@ std::vector<NetworkCase> AllNetworks() {
   add("sage_code", code);
   add("sage_code_max_3_hops", [&](NetworkOptions& o) {
     code(o);
-    o.sage.max_aggregation = o.average = true;
+    o.sage.max_aggregation = true;
     o.sage.hops = 3;
   });
   for (const bool sum : {false, true}) {

@@ -2,6 +2,7 @@
 #define EMPLACE_TESTS_TESTING_NETWORKS_H_
 
 #include <cstddef>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace emplace::testing {
 struct NetworkCase {
   std::string name;
   NetworkOptions options;
+  friend std::ostream& operator<<(std::ostream& out, const NetworkCase& a_case) { return out << a_case.name; }
 };
 // Every embedding, variant, geometry and head, for graphs with 10 features and 5 devices.
 std::vector<NetworkCase> AllNetworks();

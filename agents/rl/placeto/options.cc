@@ -33,8 +33,18 @@ void ReadWord(OptionReader& reader, std::string_view key, T* value,
   }
 }
 
+// Appendix A.7 and the authors' code; the entropy weight, which neither gives, is large at first and small at last.
+void SetPlacetoProtocol(PlacetoOptions* options) {
+  options->start = StartPlacement::kSingleDevice;
+  options->discount = 1;
+  options->learning_rate = 1e-3;
+  options->final_learning_rate = 1e-4;
+  options->entropy_weight = 0.1;
+}
+
 // Table 4.2 and 4.1.3 of the thesis, and the defaults of its code where those are silent.
 void SetThesisProtocol(PlacetoOptions* options) {
+  SetPlacetoProtocol(options);
   options->episodes = 20;
   options->start = StartPlacement::kBest;
   options->baseline_episodes = 1000;
@@ -82,7 +92,9 @@ void ReadNetwork(OptionReader& reader, NetworkOptions* network) {
   reader.Read("head", &head, {"relations", "sum"}, "what is summed: parents, children, parallel groups; or all");
   network->sum_head = head == "sum";
   if (network->thesis_code && !pgnn && !network->sum_head) {
-    throw InputError("head", "cannot be relations with variant thesis_code (sum: its embeddings have several rows)");
+    throw InputError("graphsage",
+                     "head cannot be relations with variant thesis_code, whose embeddings have several "
+                     "rows (sum)");
   }
   reader.Read("average", &network->average, "means in the head instead of sums");
 }
@@ -93,7 +105,9 @@ PlacetoOptions ReadPlacetoOptions(OptionReader& reader, Embedding embedding) {
   PlacetoOptions options;
   options.network.embedding = embedding;
   std::string protocol = "default";
-  reader.Read("protocol", &protocol, {"default", "thesis"}, "settings to start from; the others change them");
+  reader.Read("protocol", &protocol, {"default", "placeto", "thesis"},
+              "settings to start from; the others change them");
+  if (protocol == "placeto") SetPlacetoProtocol(&options);
   if (protocol == "thesis") SetThesisProtocol(&options);
   ReadNetwork(reader, &options.network);
   ReadWord<StartFeature>(reader, "start_feature", &options.features.start,
@@ -114,11 +128,10 @@ PlacetoOptions ReadPlacetoOptions(OptionReader& reader, Embedding embedding) {
                             {"random_each", StartPlacement::kRandomEach},
                             {"best", StartPlacement::kBest}},
                            "placement that an episode starts from; best: the best so far, single_device at first");
-  ReadWord<Credit>(reader, "credit", &options.credit,
-                   {{"intermediate", Credit::kIntermediate},
-                    {"terminal", Credit::kTerminal},
-                    {"min_runtime", Credit::kMinRuntime}},
-                   "what a step is credited with");
+  ReadWord<Credit>(
+      reader, "credit", &options.credit,
+      {{"intermediate", Credit::kIntermediate}, {"terminal", Credit::kTerminal}, {"min_runtime", Credit::kMinRuntime}},
+      "what a step is credited with");
   reader.Read("discount", &options.discount, 0, 1, "gamma");
   reader.Read("thesis_sign", &options.thesis_sign, "rewards slower placements, as the thesis's code does");
   ReadCount(reader, "baseline_episodes", &options.baseline_episodes, 1, kMany, "episodes in a step's mean return");
@@ -134,7 +147,8 @@ PlacetoOptions ReadPlacetoOptions(OptionReader& reader, Embedding embedding) {
   ReadCount(reader, "evaluate_every", &options.evaluate_every, 0, kMany,
             "every so many rounds, the first included, is an argmax episode without learning; 0: none");
   reader.Read("evaluation_counts", &options.evaluation_counts, "argmax episodes may find the best placement");
-  reader.Read("final_evaluation", &options.final_evaluation, "the last round is an argmax episode from the first start");
+  reader.Read("final_evaluation", &options.final_evaluation,
+              "the last round is an argmax episode from the first start");
   reader.Read("output_scale", &options.output_scale, 0, 1000, "factor on the last layer's first weights");
   reader.Read("train", &options.train, "false: the weights stay as drawn");
   reader.Read("use_cpus", &options.use_cpus, "place on CPUs too");

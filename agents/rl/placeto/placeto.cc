@@ -105,7 +105,7 @@ class Placeto : public Agent {
       return ground.starting;
     }
     if (seen.num_groups() == 0) {
-      ground.rounds = std::max<std::size_t>(Rounds(ground, 0), 1);
+      ground.rounds = std::max<std::size_t>(Rounds(0), 1);
       return {ground.start->state.placement};
     }
     if (ground.workers.empty()) {
@@ -144,7 +144,7 @@ class Placeto : public Agent {
     return std::all_of(grounds_.begin(), grounds_.end(), [this](const auto& entry) {
       const Ground& ground = entry.second;
       return AtRest(ground) && ground.start && ground.rounds > 0 &&
-             ground.rounds >= Rounds(ground, ground.start->state.placement.num_ops());
+             ground.rounds >= Rounds(ground.start->state.placement.num_ops());
     });
   }
   bool AtRest() const override {
@@ -232,11 +232,13 @@ class Placeto : public Agent {
   static bool AtRest(const Ground& ground) { return ground.workers.empty() && ground.starting.empty(); }
   bool Frozen() const { return !options_.train || (loaded_ && !options_.fine_tune); }
 
-  // How many rounds there are to be on a graph.
-  std::size_t Rounds(const Ground&, std::size_t num_groups) const {
+  // How many rounds there are to be on a graph of so many groups.
+  std::size_t Rounds(std::size_t num_groups) const {
     if (loaded_ && !options_.fine_tune) return 1;
     if (options_.episodes > 0) return options_.episodes;
-    const std::size_t per_round = std::max<std::size_t>(num_groups * options_.passes * options_.workers, 1);
+    const std::size_t passes = options_.passes * options_.workers;
+    if (context_.episodes > 0) return std::max<std::size_t>(context_.episodes / passes, 1);
+    const std::size_t per_round = std::max<std::size_t>(num_groups * passes, 1);
     return std::max<std::size_t>((std::max<std::size_t>(context_.evaluations, 1) - 1) / per_round, 1);
   }
 
@@ -281,8 +283,8 @@ class Placeto : public Agent {
     Placement placement(ground.order.size());
     for (std::size_t n = 0; n < ground.order.size(); ++n) {
       const std::vector<std::uint8_t>& allowed = ground.view->allowed[n];
-      auto left = static_cast<std::size_t>(rng.Below(static_cast<std::uint64_t>(
-          std::count(allowed.begin(), allowed.end(), 1))));
+      auto left = static_cast<std::size_t>(
+          rng.Below(static_cast<std::uint64_t>(std::count(allowed.begin(), allowed.end(), 1))));
       for (std::size_t d = 0; d < allowed.size(); ++d) {
         if (allowed[d] == 0) continue;
         if (left-- == 0) placement[MakeId<OpId>(n)] = MakeId<DeviceId>(d);
@@ -343,11 +345,10 @@ class Placeto : public Agent {
   void BeginRound(Ground& ground, const Observation& seen, Rng& rng) {
     // A graph that comes round again before the others have: what is pending is all that there is.
     if (ground.contributed) Update();
-    const std::size_t rounds = Rounds(ground, seen.num_groups());
+    const std::size_t rounds = Rounds(seen.num_groups());
     const bool applied = loaded_ && !options_.fine_tune;
     const bool last = options_.final_evaluation && ground.rounds + 1 >= rounds && rounds > 1;
-    ground.argmax = applied || last ||
-                    (options_.evaluate_every > 0 && ground.rounds % options_.evaluate_every == 0);
+    ground.argmax = applied || last || (options_.evaluate_every > 0 && ground.rounds % options_.evaluate_every == 0);
     counts_ = !ground.argmax || options_.evaluation_counts;
     const Encoder& encoder = learner_->network().encoder();
     if (!ground.sample_seed || encoder.redraws()) ground.sample_seed = rng.Next();
@@ -447,16 +448,14 @@ class Placeto : public Agent {
     std::vector<std::vector<double>> returns;
     std::vector<double> mean(steps);
     for (const Worker& worker : ground.workers) {
-      returns.push_back(
-          EpisodeReturns(worker.episode.costs, options_.credit, options_.discount, options_.thesis_sign));
+      returns.push_back(EpisodeReturns(worker.episode.costs, options_.credit, options_.discount, options_.thesis_sign));
       for (std::size_t t = 0; t < steps; ++t) {
         mean[t] += returns.back()[t] / static_cast<double>(ground.workers.size());
       }
     }
     ground.baselines.Add(mean);
     const double decay = options_.entropy_decay > 0 ? std::min(Progress(ground) / options_.entropy_decay, 1.0) : 1.0;
-    const double weight =
-        options_.entropy_weight + decay * (options_.final_entropy_weight - options_.entropy_weight);
+    const double weight = options_.entropy_weight + decay * (options_.final_entropy_weight - options_.entropy_weight);
     for (std::size_t w = 0; w < ground.workers.size(); ++w) {
       std::vector<double> advantages = returns[w];
       for (std::size_t t = 0; t < steps; ++t) advantages[t] -= ground.baselines[t];
@@ -472,13 +471,13 @@ class Placeto : public Agent {
 
   // Share of the rounds that are over.
   double Progress(const Ground& ground) const {
-    const std::size_t rounds = Rounds(ground, ground.order.size());
-    return std::min(1.0, static_cast<double>(ground.rounds) / static_cast<double>(std::max<std::size_t>(rounds, 2) - 1));
+    const std::size_t rounds = Rounds(ground.order.size());
+    return std::min(1.0,
+                    static_cast<double>(ground.rounds) / static_cast<double>(std::max<std::size_t>(rounds, 2) - 1));
   }
 
   void Update() {
-    const double rate =
-        options_.learning_rate + progress_ * (options_.final_learning_rate - options_.learning_rate);
+    const double rate = options_.learning_rate + progress_ * (options_.final_learning_rate - options_.learning_rate);
     learner_->Update(options_.clip, rate);
     ++updates_;
     for (auto& [index, ground] : grounds_) ground.contributed = false;

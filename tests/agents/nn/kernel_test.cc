@@ -1,0 +1,101 @@
+#include "agents/nn/kernel.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sim/rng.h"
+
+namespace emplace {
+namespace {
+
+Matrix RandomMatrix(Rng& rng, std::size_t rows, std::size_t width) {
+  Matrix matrix(rows, width);
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (float& value : matrix.values(r)) value = static_cast<float>(2 * rng.Uniform() - 1);
+  }
+  return matrix;
+}
+
+TEST(KernelTest, AffineIsTheProductPlusTheBias) {
+  Rng rng(1);
+  for (const std::size_t rows : {1, 5, 8, 19}) {
+    for (const std::size_t in : {1, 7, 26}) {
+      for (const std::size_t out : {16, 32, 48, 64, 112}) {
+        const Matrix x = RandomMatrix(rng, rows, in);
+        const Matrix w = RandomMatrix(rng, in, out);
+        const Matrix bias = RandomMatrix(rng, 1, out);
+        for (const bool relu : {false, true}) {
+          Matrix y(rows, out);
+          Affine(x.row(0), x.stride(), rows, in, w.row(0), bias.row(0), out, relu, y.row(0), y.stride());
+          for (std::size_t r = 0; r < rows; ++r) {
+            for (std::size_t j = 0; j < out; ++j) {
+              double sum = bias.row(0)[j];
+              for (std::size_t k = 0; k < in; ++k) sum += static_cast<double>(x.row(r)[k]) * w.row(k)[j];
+              ASSERT_NEAR(y.row(r)[j], relu ? std::max(sum, 0.0) : sum, 1e-5);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(KernelTest, OuterProductsAreAddedToWhatIsThere) {
+  Rng rng(2);
+  for (const std::size_t rows : {1, 6, 33}) {
+    for (const std::size_t in : {1, 9, 26}) {
+      for (const std::size_t out : {16, 32, 80}) {
+        const Matrix x = RandomMatrix(rng, rows, in);
+        const Matrix dy = RandomMatrix(rng, rows, out);
+        const Matrix before = RandomMatrix(rng, in, out);
+        Matrix dw = before;
+        AddOuterProducts(x.row(0), x.stride(), dy.row(0), dy.stride(), rows, in, out, dw.row(0));
+        for (std::size_t k = 0; k < in; ++k) {
+          for (std::size_t j = 0; j < out; ++j) {
+            double sum = before.row(k)[j];
+            for (std::size_t r = 0; r < rows; ++r) sum += static_cast<double>(x.row(r)[k]) * dy.row(r)[j];
+            ASSERT_NEAR(dw.row(k)[j], sum, 1e-5);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(KernelTest, PermutingBackUndoesPermuting) {
+  const std::vector<float> from = {10, 11, 12, 13, 14, 15};
+  const std::vector<std::uint32_t> source = {5, 0, 3, 1, 4, 2};
+  Matrix to(2, 3);
+  Permute(from.data(), source.data(), 2, 3, to.row(0), to.stride());
+  EXPECT_EQ(std::vector<float>(to.row(0), to.row(0) + 3), (std::vector<float>{15, 10, 13}));
+  EXPECT_EQ(std::vector<float>(to.row(1), to.row(1) + 3), (std::vector<float>{11, 14, 12}));
+  std::vector<float> back(6);
+  PermuteBack(to.row(0), to.stride(), source.data(), 2, 3, back.data());
+  EXPECT_EQ(back, from);
+}
+
+TEST(KernelTest, WhatIsKeptIsScaledAndTheRestIsZero) {
+  Matrix from(1, 3);
+  for (std::size_t f = 0; f < 3; ++f) from.row(0)[f] = static_cast<float>(f + 1);
+  const std::vector<std::uint8_t> kept = {1, 0, 1};
+  Matrix to(1, 3);
+  Keep(from.row(0), kept.data(), 2, 1, 3, from.stride(), to.row(0));
+  EXPECT_EQ(std::vector<float>(to.row(0), to.row(0) + 3), (std::vector<float>{2, 0, 6}));
+}
+
+TEST(KernelTest, AReluLetsGradientsThroughOnlyWhereItsResultIsPositive) {
+  const std::vector<float> y = {1, 0, 3};
+  std::vector<float> dy = {7, 8, 9};
+  MaskByRelu(y.data(), 3, dy.data());
+  EXPECT_EQ(dy, (std::vector<float>{7, 0, 9}));
+}
+
+TEST(KernelTest, RowsArePaddedToSixteenFloats) {
+  const Matrix matrix(3, 17);
+  EXPECT_EQ(matrix.stride(), 32U);
+  EXPECT_EQ(matrix.row(2), matrix.row(0) + 64);
+}
+
+}  // namespace
+}  // namespace emplace

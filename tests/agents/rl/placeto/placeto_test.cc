@@ -1,0 +1,232 @@
+#include "agents/rl/placeto/placeto.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "experiments/trial.h"
+#include "sim/check.h"
+#include "sim/simulator.h"
+#include "tests/testing/graphs.h"
+#include "tests/testing/searches.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::MakeCluster;
+using ::emplace::testing::MakeTrial;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Two ops that do not wait for each other, ten times as fast on the accelerator as on the CPU, which is device 0.
+Graph FasterOnTheSecond() {
+  std::vector<OpSpec> ops;
+  for (const char* const name : {"a", "b"}) {
+    OpSpec op = testing::MakeOp(name, 0);
+    op.time_micros = std::nullopt;
+    op.kind_times = {{"test-cpu", 100}, {"test-gpu", 10}};
+    ops.push_back(op);
+  }
+  return testing::Build(ops);
+}
+
+class PlacetoSignTest : public ::testing::TestWithParam<const char*> {};
+
+// Share of the last 40 of 200 rounds' choices that went to device 1.
+double ShareOfTheFaster(const char* agent, bool thesis_sign) {
+  const Graph graph = FasterOnTheSecond();
+  const Cluster cluster = testing::MakeMixedCluster(1);
+  const CostTable costs = testing::MeasuredCosts(graph, cluster);
+  const Simulator simulator(graph, cluster, costs, {.start_times = true});
+  Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator, {.name = "log_runtime"});
+  const auto learner = MakeAgent(agent,
+                                 {{"use_cpus", "true"},
+                                  {"episodes", "200"},
+                                  {"start", "random_each"},
+                                  {"discount", "1"},
+                                  {"entropy", "0.01"},
+                                  {"learning_rate", "0.01"},
+                                  {"final_learning_rate", "0.01"},
+                                  {"final_evaluation", "false"},
+                                  {"thesis_sign", thesis_sign ? "true" : "false"}},
+                                 {.evaluations = 2000});
+  Rng rng(1);
+  std::size_t round = 0;
+  double faster = 0;
+  double all = 0;
+  std::size_t step = 0;
+  while (!learner->Finished()) {
+    const std::vector<Placement> batch = learner->Propose(env, Mode::kExplore, rng);
+    learner->Observe(env, batch, env.Evaluate(batch));
+    // A round: a random start, then a step for each op.
+    if (step++ == 0) continue;  // the very first placement
+    const std::size_t in_round = (step - 2) % 3;
+    if (in_round == 0) ++round;
+    if (in_round == 0 || round <= 160) continue;
+    faster += Index(batch[0][MakeId<OpId>(in_round - 1)]) == 1 ? 1 : 0;
+    all += 1;
+  }
+  EXPECT_EQ(all, 80);
+  return faster / all;
+}
+
+TEST_P(PlacetoSignTest, TheFasterDeviceIsLearned) { EXPECT_GT(ShareOfTheFaster(GetParam(), false), 0.9); }
+TEST_P(PlacetoSignTest, WithTheThesissSignTheSlowerOneIs) { EXPECT_LT(ShareOfTheFaster(GetParam(), true), 0.1); }
+
+INSTANTIATE_TEST_SUITE_P(Agents, PlacetoSignTest, ::testing::Values("placeto", "graphsage", "pgnn"));
+
+// Six groups in two chains of different lengths: the best of 2^6 placements has each chain on a device of its own.
+Graph TwoChains() {
+  return testing::Build({testing::MakeOp("a0", 30, {}, {20'000}), testing::MakeOp("a1", 30, {"a0"}, {20'000}),
+                         testing::MakeOp("a2", 30, {"a1"}), testing::MakeOp("b0", 25, {}, {20'000}),
+                         testing::MakeOp("b1", 25, {"b0"}, {20'000}), testing::MakeOp("b2", 25, {"b1"})});
+}
+
+TEST(PlacetoTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
+  const Graph graph = TwoChains();
+  const double optimum = testing::FastestOfAll(graph, MakeCluster(2));
+  EXPECT_EQ(optimum, 90);  // three times 30
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    TrialSpec spec = MakeTrial(graph, MakeCluster(2), "placeto",
+                               {{"start", "single_device"},
+                                {"discount", "1"},
+                                {"workers", "4"},
+                                {"entropy", "0.1"},
+                                {"learning_rate", "0.002"}});
+    spec.episodes = 4 * 400;
+    spec.seed = seed;
+    const TrialResult result = RunTrial(spec);
+    EXPECT_EQ(result.best_result.step_time_micros, optimum) << seed;
+    ASSERT_FALSE(result.episodes.empty());
+    EXPECT_TRUE(result.episodes.back().argmax);
+    EXPECT_EQ(result.episodes.back().final_micros, optimum) << seed;
+  }
+}
+
+TEST(PlacetoTest, TheThesissProtocolHasFourEpisodesThatNeitherLearnNorCount) {
+  Rng rng(3);
+  TrialSpec spec =
+      MakeTrial(testing::RandomDag(rng, {.num_ops = 20}), MakeCluster(3), "placeto", {{"protocol", "thesis"}});
+  spec.episodes = 20;
+  const TrialResult result = RunTrial(spec);
+  EXPECT_EQ(result.evaluations, 1 + 20 * 20U);
+  ASSERT_EQ(result.episodes.size(), 20U);
+  double best = result.start_micros;
+  for (const EpisodeRecord& episode : result.episodes) {
+    EXPECT_EQ(episode.argmax, episode.episode % 5 == 0);
+    EXPECT_EQ(episode.evaluations, 1 + 20 * (episode.episode + 1));
+    EXPECT_GT(episode.entropy, 0);
+    EXPECT_LE(episode.entropy, 1);
+    if (!episode.argmax) best = std::min(best, episode.best_micros);
+  }
+  EXPECT_EQ(result.best_result.step_time_micros, best);
+}
+
+TEST(PlacetoTest, AnEpisodeOfTheThesisStartsFromTheBestSoFar) {
+  Rng rng(4);
+  const Graph graph = testing::RandomDag(rng, {.num_ops = 15});
+  TrialSpec spec = MakeTrial(graph, MakeCluster(3), "pgnn", {{"protocol", "thesis"}});
+  spec.episodes = 20;
+  const TrialResult result = RunTrial(spec);
+  double best = result.start_micros;
+  for (const EpisodeRecord& episode : result.episodes) {
+    // The placement before the first step counts as part of an episode.
+    EXPECT_LE(episode.best_micros, best);
+    if (!episode.argmax) best = std::min(best, episode.best_micros);
+  }
+}
+
+TEST(PlacetoTest, WorkersPlaySideBySideAndLearnFromTheSum) {
+  Rng rng(5);
+  const Graph graph = testing::RandomDag(rng, {.num_ops = 12});
+  TrialSpec spec = MakeTrial(graph, MakeCluster(2), "placeto", {{"workers", "4"}, {"episodes", "5"}});
+  spec.evaluations = 10'000;
+  const TrialResult result = RunTrial(spec);
+  // The start, four rounds of four episodes, one argmax episode.
+  EXPECT_EQ(result.evaluations, 1U + 4 * 4 * 12 + 12);
+  spec.threads = 2;
+  EXPECT_EQ(RunTrial(spec).best, result.best);
+}
+
+TEST(PlacetoTest, SeveralPassesPlaceEachGroupSeveralTimes) {
+  Rng rng(6);
+  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 9}), MakeCluster(2), "placeto",
+                             {{"passes", "2"}, {"episodes", "3"}, {"order", "random"}});
+  spec.evaluations = 10'000;
+  EXPECT_EQ(RunTrial(spec).evaluations, 1U + 3 * 2 * 9);
+}
+
+TEST(PlacetoTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
+  Rng rng(7);
+  const auto problem = [&] { return MakeTrial(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(2), "").problem; };
+  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(2), "placeto");
+  spec.also = {problem(), problem()};
+  spec.transfer = {problem()};
+  spec.episodes = 12;
+  const TrialResult result = RunTrial(spec);
+  EXPECT_EQ(result.evaluations, 1 + 12 * 8U);
+  ASSERT_EQ(result.also.size(), 2U);
+  EXPECT_EQ(result.also[1].evaluations, 1 + 12 * 10U);
+  ASSERT_EQ(result.transfer.size(), 1U);
+  EXPECT_EQ(result.transfer[0].evaluations, 1 + 10U);  // one argmax episode from the single device
+  EXPECT_GT(result.transfer[0].final_micros, 0);
+  EXPECT_FALSE(result.policy.empty());
+}
+
+TEST(PlacetoTest, AStoppedSearchOnSeveralGraphsGoesOnToTheSameResult) {
+  Rng rng(8);
+  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(2), "graphsage");
+  spec.also = {MakeTrial(testing::RandomDag(rng, {.num_ops = 30}), MakeCluster(2), "").problem};
+  spec.episodes = 20;
+  const TrialResult uninterrupted = RunTrial(spec);
+  spec.checkpoint = ::testing::TempDir() + "/placeto_checkpoint";
+  std::remove(spec.checkpoint.c_str());
+  for (const std::size_t stop : {600, 900, 1250}) {
+    EXPECT_THROW(RunTrial(spec,
+                          [&](const TrialProgress& now) {
+                            if (now.evaluations >= stop) throw std::runtime_error("stopped");
+                          }),
+                 std::runtime_error);
+  }
+  const TrialResult resumed = RunTrial(spec);
+  EXPECT_EQ(resumed.best, uninterrupted.best);
+  EXPECT_EQ(resumed.policy, uninterrupted.policy);
+  EXPECT_EQ(resumed.episodes, uninterrupted.episodes);
+  EXPECT_EQ(resumed.also[0].trace, uninterrupted.also[0].trace);
+}
+
+TEST(PlacetoTest, APolicyOfAnotherAgentOrNumberOfDevicesIsRefused) {
+  const Graph graph = TwoChains();
+  TrialSpec spec = MakeTrial(graph, MakeCluster(2), "placeto");
+  spec.episodes = 2;
+  const std::string file = ::testing::TempDir() + "/policy";
+  std::ofstream(file, std::ios::binary) << RunTrial(spec).policy;
+  spec.policy = file;
+  EXPECT_EQ(RunTrial(spec).evaluations, 1U + 6);  // applied: the start and one argmax episode
+  const auto refusal = [&] {
+    try {
+      RunTrial(spec);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  spec.agent = "graphsage";
+  EXPECT_EQ(refusal(), file + ": policy: is of agent placeto (graphsage)");
+  spec.agent = "placeto";
+  spec.problem = MakeTrial(graph, MakeCluster(3), "").problem;
+  EXPECT_THAT(refusal(), HasSubstr("policy: is for 2 devices"));
+}
+
+TEST(PlacetoTest, ThePoliciesOfAgentsThatDoNotLearnAreRefused) {
+  TrialSpec spec = MakeTrial(TwoChains(), MakeCluster(2), "annealing");
+  spec.evaluations = 10;
+  spec.transfer = {spec.problem};
+  EXPECT_THROW(RunTrial(spec), InputError);
+}
+
+}  // namespace
+}  // namespace emplace

@@ -108,6 +108,18 @@ PairedQuantity QuantityToPair(const std::vector<TrialRecord>& trials) {
   return PairedQuantity::kImprovement;
 }
 
+bool StartsDiffer(const std::vector<TrialRecord>& trials, const ReportGrid& grid) {
+  std::map<std::pair<std::string, std::size_t>, double> starts;
+  for (std::size_t t = 0; t < trials.size(); ++t) {
+    for (const GraphRecord& graph : trials[t].graphs) {
+      if (!graph.start_micros) continue;
+      const auto [at, is_new] = starts.emplace(std::pair(graph.graph, grid.column_of[t]), *graph.start_micros);
+      if (!is_new && at->second != *graph.start_micros) return true;
+    }
+  }
+  return false;
+}
+
 std::vector<PairedTest> MakePairedTests(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                         const std::vector<std::size_t>& columns, PairedQuantity quantity) {
   const auto scores = ScoresByLabel(trials, grid, columns, quantity);

@@ -35,6 +35,10 @@ enum class PairedQuantity {
 // kImprovement where every trial of the experiment has one, else kLogStepTime.
 PairedQuantity QuantityToPair(const std::vector<TrialRecord>& trials);
 
+// Whether agents were measured against different first placements of the same graph in the same column: improvements,
+// each over its own start, then say less than step times.
+bool StartsDiffer(const std::vector<TrialRecord>& trials, const ReportGrid& grid);
+
 // Every two agents with at least one pair, the smallest p-value over pairs first. `columns`: those of the grid that
 // count.
 std::vector<PairedTest> MakePairedTests(const std::vector<TrialRecord>& trials, const ReportGrid& grid,

@@ -16,7 +16,7 @@ namespace emplace {
 // 2018, figure 3; Addanki et al. 2019, figure 6).
 struct PlacementPicture {
   struct Dot {
-    std::string op;
+    std::string op = {};
     double start_micros = 0;  // in the simulated step
     double micros = 0;        // how long it runs where it is
     std::size_t lane = 0;
@@ -30,13 +30,13 @@ struct PlacementPicture {
     std::size_t to_lane = 0;
     double bytes = 0;
   };
-  std::string graph;
-  std::string cluster;
+  std::string graph = {};
+  std::string cluster = {};
   double step_time_micros = 0;
-  std::vector<std::string> devices;
-  std::vector<std::string> lanes;  // names of layers; "depth N" where the graph has none
-  std::vector<Dot> dots;           // by start, then by id; the longest kMostDots of them
-  std::vector<Line> lines;         // the heaviest kMostLines, heaviest first
+  std::vector<std::string> devices = {};
+  std::vector<std::string> lanes = {};  // names of layers; "depth N" where the graph has none
+  std::vector<Dot> dots = {};           // by start, then by id; the longest kMostDots of them
+  std::vector<Line> lines = {};         // the heaviest kMostLines, heaviest first
   std::size_t ops_left_out = 0;
   std::size_t lines_left_out = 0;
 

@@ -12,12 +12,12 @@ namespace emplace {
 
 // One number of a paper.
 struct PublishedFigure {
-  std::map<std::string, std::string> match;  // key path of spec.json, or num_devices: value as text
+  std::map<std::string, std::string> match = {};  // key path of spec.json, or num_devices: value as text
   // The figure is the plain mean over these: key path, or num_devices: the values in ascending order.
-  std::map<std::string, std::vector<std::string>> over;
-  std::string metric;
-  double value = 0;   // in the unit that a report shows
-  std::string place;  // table and row
+  std::map<std::string, std::vector<std::string>> over = {};
+  std::string metric = {};
+  double value = 0;        // in the unit that a report shows
+  std::string place = {};  // table and row
 };
 
 struct PublishedFigures {

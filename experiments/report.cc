@@ -18,6 +18,7 @@ namespace emplace {
 namespace {
 
 constexpr std::size_t kMostNamed = 20;  // of failed trials
+constexpr const char* kLogCaption = "Step time (100 × the log of the ratio)";
 
 using Blocks = std::vector<ReportBlock>;
 
@@ -27,7 +28,7 @@ std::string Distinct(const std::vector<TrialRecord>& trials, const TextOf& text_
   for (const TrialRecord& trial : trials) texts.insert(text_of(trial));
   std::vector<std::string> sorted(texts.begin(), texts.end());
   std::sort(sorted.begin(), sorted.end(), NaturallyLess);
-  return fmt::format("{}", fmt::join(sorted, ", "));
+  return fmt::format("{}", fmt::join(sorted, "; "));
 }
 
 std::string OrUnknown(const std::string& text) { return text.empty() ? "unknown" : text; }
@@ -95,6 +96,13 @@ Estimate Scaled(Estimate estimate, double factor) {
   return estimate;
 }
 
+TextCell ShowEstimate(const Estimate& estimate) {
+  EstimateText text = ShownEstimate(estimate);
+  TextCell cell{.text = std::move(text.mean), .strong = false, .details = {}};
+  if (!text.interval.empty()) cell.details.push_back(std::move(text.interval));
+  return cell;
+}
+
 // The best mean of each column; nullopt where there is none.
 std::vector<std::optional<double>> BestMeans(const MetricTable& table) {
   std::vector<std::optional<double>> best(table.columns.size());
@@ -133,9 +141,10 @@ TableBlock ShowTable(const MetricTable& table) {
     cells.push_back({row.label});
     for (std::size_t c = 0; c < row.cells.size(); ++c) {
       const TableCell& cell = row.cells[c];
-      std::string text = cell.estimate ? ShownEstimate(Scaled(*cell.estimate, metric.shown_per_unit)) : "–";
-      if (cell.published) text += fmt::format(" (published {})", cell.published->value);
-      cells.push_back({text, cell.estimate && best[c] && cell.estimate->mean == *best[c] && table.rows.size() > 1});
+      TextCell shown = cell.estimate ? ShowEstimate(Scaled(*cell.estimate, metric.shown_per_unit)) : TextCell{"–"};
+      shown.strong = cell.estimate && cell.estimate->mean == best[c] && table.rows.size() > 1;
+      if (cell.published) shown.details.push_back(fmt::format("(published {})", cell.published->value));
+      cells.push_back(std::move(shown));
     }
     cells.push_back({ObservationsPerCell(table, row)});
   }
@@ -202,7 +211,7 @@ TableBlock ShowTests(const std::vector<PairedTest>& tests, const std::string& ti
   for (const PairedTest& test : tests) {
     block.rows.push_back({{test.better},
                           {test.worse},
-                          {ShownEstimate(test.difference)},
+                          ShowEstimate(test.difference),
                           {std::to_string(test.pairs)},
                           {ShownPValue(test.adjusted_pairs), test.adjusted_pairs < 0.05},
                           {std::to_string(test.graphs)},
@@ -232,9 +241,9 @@ void AddTests(const ExperimentRuns& runs, const ReportGrid& grid, Blocks* blocks
   if (grid.labels.size() < 2) return;
   Blocks tables;
   const PairedQuantity quantity = QuantityToPair(runs.trials);
-  AddTestTables(runs, grid, quantity,
-                quantity == PairedQuantity::kImprovement ? "Improvement" : "Step time (100 × the log of the ratio)",
-                &tables);
+  AddTestTables(runs, grid, quantity, quantity == PairedQuantity::kImprovement ? "Improvement" : kLogCaption, &tables);
+  const bool starts_differ = quantity == PairedQuantity::kImprovement && StartsDiffer(runs.trials, grid);
+  if (starts_differ) AddTestTables(runs, grid, PairedQuantity::kLogStepTime, kLogCaption, &tables);
   AddTestTables(runs, grid, PairedQuantity::kTransferImprovement, "Improvement on graphs not trained on", &tables);
   if (tables.empty()) return;
   blocks->push_back(HeadingBlock{3, "Paired comparisons"});
@@ -242,6 +251,10 @@ void AddTests(const ExperimentRuns& runs, const ReportGrid& grid, Blocks* blocks
       "A pair is the same graph, cluster and seed. Two-sided Wilcoxon signed-rank tests, corrected by Holm over all "
       "rows of a table; the mean difference with its 95 % bootstrap interval (graphs, then their pairs). Pairs of one "
       "graph are not independent, so the test is also done over each graph's mean difference."});
+  if (starts_differ) {
+    blocks->push_back(ParagraphBlock{
+        "Agents start from different placements here: improvement is over each one's own start, step time is not."});
+  }
   blocks->insert(blocks->end(), tables.begin(), tables.end());
 }
 
@@ -256,9 +269,9 @@ void AddCurves(const ExperimentRuns& runs, const ReportGrid& grid, Blocks* block
       if (!curves.empty()) blocks->push_back(ChartBlock{caption + of, note, CurveChart(curves, options)});
     };
     add(ImprovementCurves(runs.trials, grid, group), "Best so far against evaluations",
-        {.x_title = "evaluations", .y_title = "improvement, %", .log_x = true});
+        {.x_title = "evaluations", .y_title = "improvement, %", .labels = grid.labels, .log_x = true});
     add(EntropyCurves(runs.trials, grid, group), "Policy entropy against episodes",
-        {.x_title = "episode", .y_title = "entropy, of the largest possible", .log_x = false});
+        {.x_title = "episode", .y_title = "entropy, of the largest possible", .labels = grid.labels, .log_x = false});
   }
 }
 

@@ -177,10 +177,10 @@ Json LaneRows(const PlacementPicture& picture) {
 }  // namespace
 
 std::string CurveChart(const std::vector<Curve>& curves, const CurveChartOptions& options) {
-  std::vector<std::string> labels;
+  Json shown = Json::array();
   double highest = 0;
   for (const Curve& curve : curves) {
-    labels.push_back(curve.label);
+    shown.push_back(curve.label);
     for (const CurvePoint& point : curve.points) highest = std::max(highest, point.high);
   }
   Json spec = Base(300);
@@ -189,11 +189,12 @@ std::string CurveChart(const std::vector<Curve>& curves, const CurveChartOptions
             {"zero", false}, {"domain", {{"data", "curves"}, {"field", "x"}}}};
   if (options.log_x) x.erase("zero");
   const Json y = {{"name", "y"}, {"range", "height"}, {"nice", true}, {"domain", {0, highest > 0 ? highest : 1}}};
-  spec["scales"] = Json::array({x, y, ColourScale(labels)});
+  spec["scales"] = Json::array({x, y, ColourScale(options.labels)});
   const Json x_axis = {{"orient", "bottom"}, {"scale", "x"}, {"title", options.x_title}, {"tickCount", 6}};
   const Json y_axis = {{"orient", "left"}, {"scale", "y"}, {"title", options.y_title}, {"grid", true}};
   spec["axes"] = Json::array({x_axis, y_axis});
-  spec["legends"] = Json::array({{{"fill", "colour"}, {"orient", "bottom"}, {"columns", 3}, {"symbolType", "square"}}});
+  spec["legends"] = Json::array(
+      {{{"fill", "colour"}, {"values", shown}, {"orient", "bottom"}, {"columns", 3}, {"symbolType", "square"}}});
   spec["marks"] = CurveMarks(options);
   return Printed(spec);
 }

@@ -13,8 +13,9 @@ namespace emplace {
 // named, which gives them a class of that name in the page.
 
 struct CurveChartOptions {
-  std::string x_title;
-  std::string y_title;
+  std::string x_title = {};
+  std::string y_title = {};
+  std::vector<std::string> labels = {};  // of every chart of the page, so that an agent has one colour
   bool log_x = false;
 };
 // For each curve a band ("band") and a line ("curve").

@@ -47,7 +47,9 @@ class MarkdownWriter {
       out_ << '|';
       for (const TextCell& cell : row) {
         const char* const mark = cell.strong ? "**" : "";
-        out_ << ' ' << mark << MarkdownText(cell.text) << mark << " |";
+        out_ << ' ' << mark << MarkdownText(cell.text) << mark;
+        for (const std::string& detail : cell.details) out_ << ' ' << MarkdownText(detail);
+        out_ << " |";
       }
       out_ << '\n';
     }
@@ -90,12 +92,13 @@ void WriteCsvLine(std::ostream& out, const std::vector<std::string>& cells) {
 
 std::string ShownNumber(double value) { return fmt::format("{:.{}f}", value, DecimalsFor(std::abs(value), 4)); }
 
-std::string ShownEstimate(const Estimate& estimate) {
-  if (!estimate.interval) return ShownNumber(estimate.mean);
+EstimateText ShownEstimate(const Estimate& estimate) {
+  if (!estimate.interval) return {.mean = ShownNumber(estimate.mean), .interval = ""};
   const double width = estimate.interval->high - estimate.interval->low;
   const int decimals = DecimalsFor(width > 0 ? width : std::abs(estimate.mean), width > 0 ? 2 : 4);
-  return fmt::format("{:.{}f} [{:.{}f}, {:.{}f}]", estimate.mean, decimals, estimate.interval->low, decimals,
-                     estimate.interval->high, decimals);
+  return {.mean = fmt::format("{:.{}f}", estimate.mean, decimals),
+          .interval =
+              fmt::format("[{:.{}f}, {:.{}f}]", estimate.interval->low, decimals, estimate.interval->high, decimals)};
 }
 
 std::string ShownPValue(double p) {

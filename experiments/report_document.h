@@ -25,13 +25,14 @@ struct BulletsBlock {
   std::vector<std::string> items;
 };
 struct TextCell {
-  std::string text;
+  std::string text = {};
   bool strong = false;
+  std::vector<std::string> details = {};  // smaller, each on a line of its own
 };
 struct TableBlock {
-  std::string caption;
-  std::vector<std::string> header;
-  std::vector<std::vector<TextCell>> rows;
+  std::string caption = {};
+  std::vector<std::string> header = {};
+  std::vector<std::vector<TextCell>> rows = {};
   std::size_t text_columns = 1;  // the others hold numbers and stand to the right
   bool folded = false;           // HTML shows the caption only, until asked
 };
@@ -55,8 +56,12 @@ void WriteCsvLine(std::ostream& out, const std::vector<std::string>& cells);
 
 // Numbers for people. With an interval, as many decimals as give its width two digits; else four digits.
 std::string ShownNumber(double value);
-std::string ShownEstimate(const Estimate& estimate);  // "28.3 [26.1, 30.4]"
-std::string ShownPValue(double p);                    // "0.031", "< 0.0001"
+struct EstimateText {
+  std::string mean;      // "28.3"
+  std::string interval;  // "[26.1, 30.4]"; "" if there is none
+};
+EstimateText ShownEstimate(const Estimate& estimate);
+std::string ShownPValue(double p);  // "0.031", "< 0.0001"
 
 // "3 trials", "1 trial".
 std::string Counted(std::size_t count, std::string_view noun);

@@ -75,7 +75,8 @@ std::vector<std::string> FindAxes(const std::vector<TrialRecord>& trials) {
     const auto key_of = [&](const TrialRecord& trial) {
       std::vector<std::string> key = ColumnOf(trial, axes);
       key.push_back(trial.label);
-      key.push_back(GraphText(trial));
+      // Whether graphs were trained on together is asked of different graphs.
+      if (path != "together" && path != "transfer") key.push_back(GraphText(trial));
       return key;
     };
     if (Varies(trials, path, key_of)) axes.push_back(path);

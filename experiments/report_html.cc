@@ -15,7 +15,8 @@ constexpr std::string_view kHead = R"(<meta name="viewport" content="width=devic
 <style>
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; --accent: #2a6f97; --quiet: #666; }
 @media (prefers-color-scheme: dark) { :root { --accent: #7fb7d6; --quiet: #aaa; } }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 0 auto; padding: 1rem 1.2rem 4rem; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 1500px; margin: 0 auto; padding: 1rem 1.2rem 4rem; }
+p, li { max-width: 85ch; }
 h1 { font-size: 1.7rem; margin: 1rem 0 .5rem; }
 h2 { font-size: 1.35rem; margin: 2.5rem 0 .6rem; padding-top: .6rem; border-top: 2px solid var(--line); }
 h3 { font-size: 1.1rem; margin: 1.8rem 0 .4rem; }
@@ -26,7 +27,11 @@ nav ul ul { padding-left: 1.2rem; columns: 2 20rem; }
 .scroll { overflow-x: auto; margin: .6rem 0 1.2rem; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; font-weight: 600; padding: .3rem 0; }
-th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); white-space: nowrap; text-align: left; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
+th, td { white-space: nowrap; line-height: 1.3; }
+thead th { white-space: normal; vertical-align: bottom; }
+tbody th { position: sticky; left: 0; background: Canvas; font-weight: 500; }
+small { color: var(--quiet); font-size: .8em; }
 th.number, td.number { text-align: right; }
 thead th { border-bottom: 2px solid var(--line); }
 tbody tr:hover { background: var(--soft); }
@@ -135,8 +140,10 @@ class HtmlWriter {
     if (column == 0) {
       fmt::print(out_, "<th scope=\"row\">{}</th>", text);
     } else {
-      fmt::print(out_, "<td{}>{}{}{}</td>", Class(block, column), cell.strong ? "<strong>" : "", text,
+      fmt::print(out_, "<td{}>{}{}{}", Class(block, column), cell.strong ? "<strong>" : "", text,
                  cell.strong ? "</strong>" : "");
+      for (const std::string& detail : cell.details) fmt::print(out_, "<br><small>{}</small>", HtmlText(detail));
+      out_ << "</td>";
     }
   }
 

@@ -16,32 +16,32 @@ namespace emplace {
 
 struct EpisodeRecord {
   double episode = 0;
-  bool argmax = false;            // not used for training
-  std::optional<double> entropy;  // mean over steps of H / log D
+  bool argmax = false;                 // not used for training
+  std::optional<double> entropy = {};  // mean over steps of H / log D
 };
 
 // What a trial found on one of the graphs that it searched.
 struct GraphRecord {
-  std::string graph;
+  std::string graph = {};
   double num_ops = 0;
   double num_groups = 0;
   double num_devices = 0;
-  std::optional<double> start_micros;  // of the first placement evaluated
-  std::optional<double> best_micros;   // none: nothing that fits was found
-  std::optional<double> improvement;   // percent
+  std::optional<double> start_micros = {};  // of the first placement evaluated
+  std::optional<double> best_micros = {};   // none: nothing that fits was found
+  std::optional<double> improvement = {};   // percent
   double lower_bound_micros = 0;
   double evaluations = 0;
-  std::vector<std::pair<double, double>> trace;  // (evaluations, best step time), ascending
-  std::vector<EpisodeRecord> episodes;           // of learning agents
+  std::vector<std::pair<double, double>> trace = {};  // (evaluations, best step time), ascending
+  std::vector<EpisodeRecord> episodes = {};           // of learning agents
 };
 
 // What the trained policy found on a graph that it was not trained on.
 struct TransferRecord {
-  std::string graph;
+  std::string graph = {};
   double num_devices = 0;
-  std::optional<double> start_micros;
-  std::optional<double> best_micros;
-  std::optional<double> improvement;  // percent
+  std::optional<double> start_micros = {};
+  std::optional<double> best_micros = {};
+  std::optional<double> improvement = {};  // percent
   double evaluations = 0;
 };
 
@@ -67,19 +67,19 @@ struct TrialRecord {
 
 // A trial without trial.json: it failed, is being run, or was stopped.
 struct UnfinishedTrial {
-  std::string id;
-  std::string what;                  // its cell in words, "" without a readable spec.json
-  std::optional<std::string> error;  // the first line of error.txt: it failed
+  std::string id = {};
+  std::string what = {};                  // its cell in words, "" without a readable spec.json
+  std::optional<std::string> error = {};  // the first line of error.txt: it failed
 };
 
 // RUNS/<experiment>.
 struct ExperimentRuns {
-  std::string name;
-  std::string question;              // "" if there is none
-  std::vector<std::string> metrics;  // empty: not said
-  std::string published;             // a shipped table or a file; "" if none
-  std::vector<TrialRecord> trials;   // by id
-  std::vector<UnfinishedTrial> unfinished;
+  std::string name = {};
+  std::string question = {};              // "" if there is none
+  std::vector<std::string> metrics = {};  // empty: not said
+  std::string published = {};             // a shipped table or a file; "" if none
+  std::vector<TrialRecord> trials = {};   // by id
+  std::vector<UnfinishedTrial> unfinished = {};
 };
 
 // The experiments of a run folder, by name: `path` is one of them (it holds experiment.json) or holds some. Throws

@@ -31,7 +31,7 @@ struct Interval {
 
 struct Estimate {
   double mean = 0;
-  std::optional<Interval> interval;  // 95 %; none where there is nothing to draw from (one graph, one seed)
+  std::optional<Interval> interval = {};  // 95 %; none where there is nothing to draw from (one graph, one seed)
   std::size_t observations = 0;
   std::size_t graphs = 0;  // distinct names, counted in each stratum
 };

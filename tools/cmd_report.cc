@@ -37,8 +37,8 @@ std::optional<PictureInputs> NoPicture(const JsonValue&) { return std::nullopt; 
 
 int Run(const Options& options) {
   const std::string stem = Stem(options);
-  CheckFiles({}, {stem + ".html"});
   const std::vector<ExperimentRuns> experiments = ReadRuns(options.runs);
+  CheckFiles({}, {stem + ".html"});
   // Everything is made before the first file is written.
   const ReportDocument document = MakeReport(experiments, NoPicture);
   WriteFile(stem + ".md", [&](std::ostream& out) { WriteMarkdown(out, document); });

@@ -11,11 +11,18 @@
 namespace emplace {
 namespace {
 
-// The lane of each op, by OpId; names the lanes.
-std::vector<std::size_t> LanesByLayer(const Graph& graph, std::vector<std::string>* names) {
+// The lane of each op, by OpId; names the lanes. A layer starts with its first op that takes time: weights are there
+// from the beginning.
+std::vector<std::size_t> LanesByLayer(const Graph& graph, const std::vector<double>& starts,
+                                      const std::vector<double>& micros, std::vector<std::string>* names) {
+  std::vector<std::size_t> by_start(graph.num_ops());
+  std::iota(by_start.begin(), by_start.end(), std::size_t{0});
+  std::stable_sort(by_start.begin(), by_start.end(), [&](std::size_t a, std::size_t b) {
+    return std::tuple(micros[a] <= 0, starts[a]) < std::tuple(micros[b] <= 0, starts[b]);
+  });
   std::map<std::string_view, std::size_t> known;
   std::vector<std::size_t> lanes(graph.num_ops());
-  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+  for (const std::size_t i : by_start) {
     const std::string_view layer = graph.op(MakeId<OpId>(i)).layer;
     const auto [at, is_new] = known.emplace(layer, names->size());
     if (is_new) names->emplace_back(layer.empty() ? "(no layer)" : layer);
@@ -64,8 +71,10 @@ std::vector<PlacementPicture::Line> AllLines(const Placed& placed, std::vector<b
       (*sends)[from] = true;
       lines.push_back({.from_micros = placed.starts[from] + placed.micros[from],
                        .from_lane = placed.lanes[from],
+                       .from_device = Index(placed.placement[tensor.producer]),
                        .to_micros = placed.starts[to],
                        .to_lane = placed.lanes[to],
+                       .to_device = Index(device),
                        .bytes = static_cast<double>(tensor.size.count)});
     }
   }
@@ -107,15 +116,13 @@ PlacementPicture MakePlacementPicture(const Graph& graph, const Cluster& cluster
   picture.cluster = cluster.name();
   picture.step_time_micros = step.step_time_micros;
   for (const Device& device : cluster.devices()) picture.devices.push_back(device.name);
-  Placed placed{.graph = graph,
-                .placement = placement,
-                .lanes = HasLayers(graph) ? LanesByLayer(graph, &picture.lanes) : LanesByDepth(graph, &picture.lanes),
-                .starts = step.start_micros,
-                .micros = {}};
+  Placed placed{.graph = graph, .placement = placement, .lanes = {}, .starts = step.start_micros, .micros = {}};
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const OpId id = MakeId<OpId>(i);
     placed.micros.push_back(costs.Micros(id, placement[id]));
   }
+  placed.lanes = HasLayers(graph) ? LanesByLayer(graph, placed.starts, placed.micros, &picture.lanes)
+                                  : LanesByDepth(graph, &picture.lanes);
   std::vector<bool> sends(graph.num_ops());
   picture.lines = AllLines(placed, &sends);
   std::stable_sort(picture.lines.begin(), picture.lines.end(),

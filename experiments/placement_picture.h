@@ -26,8 +26,10 @@ struct PlacementPicture {
   struct Line {
     double from_micros = 0;
     std::size_t from_lane = 0;
+    std::size_t from_device = 0;
     double to_micros = 0;
     std::size_t to_lane = 0;
+    std::size_t to_device = 0;
     double bytes = 0;
   };
   std::string graph = {};
@@ -44,7 +46,7 @@ struct PlacementPicture {
   static constexpr std::size_t kMostLines = 300;
 };
 
-// Simulates one step. Lanes are the ops' layers in the order of their first op, ops without one apart; in a graph
+// Simulates one step. Lanes are the ops' layers in the order in which they start, ops without one apart; in a graph
 // without any layer, depths. Ops of no time are left out, but for those whose output crosses to another device.
 // Throws InputError on an unknown engine, and if the placement cannot run.
 PlacementPicture MakePlacementPicture(const Graph& graph, const Cluster& cluster, const CostTable& costs,

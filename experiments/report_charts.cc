@@ -97,13 +97,20 @@ Json CurveMarks(const CurveChartOptions& options) {
                        {"marks", {band, line}}}});
 }
 
+// Devices side by side within a lane.
+double Height(const PlacementPicture& picture, std::size_t lane, std::size_t device) {
+  const auto devices = static_cast<double>(picture.devices.size());
+  const double offset = (static_cast<double>(device) + 0.5) / devices - 0.5;
+  return Rounded(static_cast<double>(lane) + 0.7 * offset);
+}
+
 Json PictureDots(const PlacementPicture& picture) {
   Json rows = Json::array();
   for (const auto& dot : picture.dots) {
     rows.push_back({{"op", dot.op},
                     {"x", Rounded(dot.start_micros / 1000)},
                     {"us", Rounded(dot.micros)},
-                    {"lane", dot.lane},
+                    {"y", Height(picture, dot.lane, dot.device)},
                     {"layer", picture.lanes[dot.lane]},
                     {"device", picture.devices[dot.device]}});
   }
@@ -114,9 +121,9 @@ Json PictureLines(const PlacementPicture& picture) {
   Json rows = Json::array();
   for (const auto& line : picture.lines) {
     rows.push_back({{"x", Rounded(line.from_micros / 1000)},
-                    {"lane", line.from_lane},
+                    {"y", Height(picture, line.from_lane, line.from_device)},
                     {"x2", Rounded(line.to_micros / 1000)},
-                    {"lane2", line.to_lane},
+                    {"y2", Height(picture, line.to_lane, line.to_device)},
                     {"mib", Rounded(line.bytes / 1048576)}});
   }
   return rows;
@@ -129,9 +136,9 @@ Json PictureMarks() {
                           {"encode",
                            {{"enter",
                              {{"x", Field("x", "x")},
-                              {"y", Field("y", "lane")},
+                              {"y", Field("y", "y")},
                               {"x2", Field("x", "x2")},
-                              {"y2", Field("y", "lane2")},
+                              {"y2", Field("y", "y2")},
                               {"stroke", Value("currentColor")},
                               {"strokeOpacity", Value(0.25)},
                               {"strokeWidth", Value(0.6)},
@@ -143,7 +150,7 @@ Json PictureMarks() {
       {"encode",
        {{"enter",
          {{"x", Field("x", "x")},
-          {"y", Field("y", "lane")},
+          {"y", Field("y", "y")},
           {"size", Field("size", "us")},
           {"fill", Field("colour", "device")},
           {"fillOpacity", Value(0.8)},
@@ -203,7 +210,7 @@ std::string PictureChart(const PlacementPicture& picture) {
   double longest = 0;
   for (const auto& dot : picture.dots) longest = std::max(longest, dot.micros);
   const auto lanes = static_cast<double>(picture.lanes.size());
-  Json spec = Base(std::clamp(lanes * 14, 160.0, 560.0));
+  Json spec = Base(std::clamp(lanes * 24, 160.0, 640.0));
   spec["data"] = Json::array({{{"name", "lanes"}, {"values", LaneRows(picture)}},
                               {{"name", "transfers"}, {"values", PictureLines(picture)}},
                               {{"name", "ops"}, {"values", PictureDots(picture)}}});

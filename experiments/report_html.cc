@@ -55,27 +55,34 @@ const note = (text) => {
 };
 window.addEventListener("error", (event) => note(event.message));
 window.addEventListener("unhandledrejection", (event) => note(event.reason));
-const say = console.error;
-console.error = (...parts) => { note(parts.join(" ")); say.apply(console, parts); };
+const consoleError = console.error;
+console.error = (...parts) => { note(parts.join(" ")); consoleError.apply(console, parts); };
 </script>
 )";
 
 constexpr std::string_view kDraw = R"(<script>
 (async () => {
   let drawn = 0;
+  const say = (figure, problem) => {
+    const line = document.createElement("p");
+    line.className = "error";
+    line.textContent = "This chart could not be drawn: " + problem;
+    figure.append(line);
+  };
   for (const figure of document.querySelectorAll("figure")) {
+    const before = problems.length;  // Vega says some of its errors on the console only
     try {
       const spec = JSON.parse(figure.querySelector("script").textContent);
       const view = new emplaceVega.View(emplaceVega.parse(spec, null, {ast: true}), {
         expr: emplaceVega.expressionInterpreter, renderer: "svg", container: figure.querySelector(".chart"), hover: true});
       await view.runAsync();
-      ++drawn;
     } catch (error) {
       note(error);
-      const line = document.createElement("p");
-      line.className = "error";
-      line.textContent = "This chart could not be drawn: " + error;
-      figure.append(line);
+    }
+    if (problems.length === before) {
+      ++drawn;
+    } else {
+      say(figure, problems[before]);
     }
   }
   document.documentElement.dataset.charts = drawn;

@@ -32,7 +32,7 @@ std::string Stem(const Options& options) {
   return options.output.substr(0, options.output.size() - kEnd.size());
 }
 
-// TODO: graphs of specs are rebuilt once there is code for it.
+// Nobody here knows how to build a spec's graph again: the report says so.
 std::optional<PictureInputs> NoPicture(const JsonValue&) { return std::nullopt; }
 
 int Run(const Options& options) {

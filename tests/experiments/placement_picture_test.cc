@@ -41,16 +41,19 @@ TEST(PlacementPictureTest, DotsStartWhenTheSimulatorSaysAndLinesJoinDevices) {
   EXPECT_EQ(picture.lines[0].to_lane, 1U);
 }
 
-TEST(PlacementPictureTest, LanesAreLayersInTheOrderOfTheirFirstOp) {
+TEST(PlacementPictureTest, LanesAreLayersInTheOrderInWhichTheyStart) {
+  // b's weights, which are op 0 and take no time, do not make its layer the first.
+  OpSpec weights = MakeOp("0", 0);
+  weights.layer = "ant";
   OpSpec a = MakeOp("a", 1);
-  OpSpec b = MakeOp("b", 1, {"a"});
+  OpSpec b = MakeOp("b", 1, {"a", "0"});
   OpSpec c = MakeOp("c", 1, {"b"});
   OpSpec d = MakeOp("d", 1, {"c"});
   a.layer = "zebra";
   b.layer = "ant";
   c.layer = "zebra";
-  const Graph graph = Build({a, b, c, d});
-  const PlacementPicture picture = Picture(graph, TwoDevices(), Placement(4));
+  const Graph graph = Build({weights, a, b, c, d});
+  const PlacementPicture picture = Picture(graph, TwoDevices(), Placement(5));
   EXPECT_THAT(picture.lanes, ElementsAre("zebra", "ant", "(no layer)"));
   std::vector<std::size_t> lanes;
   for (const auto& dot : picture.dots) lanes.push_back(dot.lane);

@@ -28,7 +28,7 @@ PlacementPicture SomePicture(std::size_t lanes) {
   PlacementPicture picture{.graph = "g", .cluster = "c", .step_time_micros = 2000, .devices = {"gpu:0", "gpu:1"}};
   for (std::size_t lane = 0; lane < lanes; ++lane) picture.lanes.push_back("layer" + std::to_string(lane));
   picture.dots = {{"x", 500, 20, 0, 0}, {"y", 1500, 40, lanes - 1, 1}};
-  picture.lines = {{520, 0, 1500, lanes - 1, 1048576}};
+  picture.lines = {{520, 0, 0, 1500, lanes - 1, 1, 1048576}};
   return picture;
 }
 
@@ -39,6 +39,10 @@ TEST(ReportChartsTest, APictureHoldsOpsInMillisecondsAndTheirDevices) {
   const json& ops = spec["data"][2]["values"];
   ASSERT_EQ(ops.size(), 2U);
   EXPECT_EQ(ops[1]["x"], 1.5);
+  // Two devices in a lane lie a quarter of 0.7 above and below its middle.
+  EXPECT_EQ(ops[0]["y"], -0.175);
+  EXPECT_EQ(ops[1]["y"], 1.175);
+  EXPECT_EQ(spec["data"][1]["values"][0]["y2"], 1.175);
   EXPECT_EQ(ops[1]["device"], "gpu:1");
   EXPECT_EQ(ops[1]["layer"], "layer1");
   EXPECT_EQ(spec["axes"][1]["values"].size(), 2U);

@@ -124,7 +124,7 @@ double LongestSearch(const std::vector<Series>& series) {
 }
 
 std::optional<double> EntropyAt(const GraphRecord& record, double number) {
-  for (const EpisodeRecord& episode : record.episodes) {
+  for (const EpisodeTrace& episode : record.episodes) {
     if (episode.episode == number) return episode.entropy;
   }
   return std::nullopt;
@@ -133,7 +133,7 @@ std::optional<double> EntropyAt(const GraphRecord& record, double number) {
 std::vector<double> EpisodesOf(const std::vector<Series>& series) {
   std::set<double> episodes;
   for (const Series& one : series) {
-    for (const EpisodeRecord& episode : one.record->episodes) {
+    for (const EpisodeTrace& episode : one.record->episodes) {
       if (episode.entropy) episodes.insert(episode.episode);
     }
   }

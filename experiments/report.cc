@@ -265,7 +265,8 @@ void AddCurves(const ExperimentRuns& runs, const ReportGrid& grid, Blocks* block
   const auto groups = ColumnsByDataset(grid);
   for (const auto& group : groups) {
     const std::string of = groups.size() > 1 ? ", " + grid.columns[group[0]][0] : "";
-    const auto add = [&](const std::vector<Curve>& curves, const std::string& caption, CurveChartOptions options) {
+    const auto add = [&](const std::vector<Curve>& curves, const std::string& caption,
+                         const CurveChartOptions& options) {
       if (!curves.empty()) blocks->push_back(ChartBlock{caption + of, note, CurveChart(curves, options)});
     };
     add(ImprovementCurves(runs.trials, grid, group), "Best so far against evaluations",

@@ -28,7 +28,7 @@ Scores OfTheTrial(const TrialRecord& trial, double TimingRecord::*seconds) {
 std::optional<double> MeanTrainingEntropy(const GraphRecord& record) {
   double sum = 0;
   std::size_t count = 0;
-  for (const EpisodeRecord& episode : record.episodes) {
+  for (const EpisodeTrace& episode : record.episodes) {
     if (episode.argmax || !episode.entropy) continue;
     sum += *episode.entropy;
     ++count;

@@ -88,9 +88,9 @@ std::pair<double, double> ReadTracePoint(const JsonNode& node) {
   return {JsonNode(node, 0, pair[0]).Number(0, kMost), JsonNode(node, 1, pair[1]).Number(0, kMost)};
 }
 
-EpisodeRecord ReadEpisode(const JsonNode& node) {
+EpisodeTrace ReadEpisode(const JsonNode& node) {
   const Members members(node);
-  EpisodeRecord episode;
+  EpisodeTrace episode;
   episode.episode = members.Number("episode");
   if (const auto field = members.Find("argmax")) {
     const bool* flag = field->value().As<bool>();

@@ -14,7 +14,7 @@ namespace emplace {
 // What run folders hold, as far as a report wants it. Times in µs unless a name says seconds. Keys that a reader does
 // not know are let pass: a later version may write more.
 
-struct EpisodeRecord {
+struct EpisodeTrace {
   double episode = 0;
   bool argmax = false;                 // not used for training
   std::optional<double> entropy = {};  // mean over steps of H / log D
@@ -32,7 +32,7 @@ struct GraphRecord {
   double lower_bound_micros = 0;
   double evaluations = 0;
   std::vector<std::pair<double, double>> trace = {};  // (evaluations, best step time), ascending
-  std::vector<EpisodeRecord> episodes = {};           // of learning agents
+  std::vector<EpisodeTrace> episodes = {};            // of learning agents
 };
 
 // What the trained policy found on a graph that it was not trained on.

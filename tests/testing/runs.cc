@@ -46,7 +46,7 @@ std::string SpecJson(const SampleTrial& trial) { return Spec(trial).dump(); }
 
 std::string TrialJson(const SampleTrial& trial) {
   Json episodes = Json::array();
-  for (const EpisodeRecord& episode : trial.episodes) {
+  for (const EpisodeTrace& episode : trial.episodes) {
     episodes.push_back(
         {{"episode", episode.episode}, {"argmax", episode.argmax}, {"entropy", OrNull(episode.entropy)}});
   }

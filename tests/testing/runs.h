@@ -22,7 +22,7 @@ struct SampleTrial {
   std::optional<double> best = 800;
   double policy_seconds = 2;  // per episode
   std::vector<std::pair<double, double>> trace = {{1, 1000}, {10, 800}};
-  std::vector<EpisodeRecord> episodes = {};
+  std::vector<EpisodeTrace> episodes = {};
   std::string engine = "fifo";
 };
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "experiments/paired_tests.h"
 #include "experiments/published.h"
@@ -32,6 +34,28 @@ std::string Distinct(const std::vector<TrialRecord>& trials, const TextOf& text_
 }
 
 std::string OrUnknown(const std::string& text) { return text.empty() ? "unknown" : text; }
+
+// The distinct values of a key path.
+std::string DistinctAt(const std::vector<TrialRecord>& trials, const char* key) {
+  return Distinct(trials, [key](const TrialRecord& trial) { return OrUnknown(MatchText(trial, key)); });
+}
+
+// What each label stands for.
+TableBlock ShowAgents(const std::vector<TrialRecord>& trials) {
+  std::map<std::string, std::vector<TrialRecord>> by_label;
+  for (const TrialRecord& trial : trials) by_label[trial.label].push_back(trial);
+  TableBlock block{.caption = "Agents and their options",
+                   .header = {"agent", "name", "options", "reward"},
+                   .rows = {},
+                   .text_columns = 4,
+                   .folded = true};
+  for (const auto& [label, own] : by_label) {
+    auto& row = block.rows.emplace_back();
+    row.push_back({label});
+    for (const char* const key : {"agent.name", "agent.set", "reward"}) row.push_back({DistinctAt(own, key)});
+  }
+  return block;
+}
 
 std::string Name(const UnfinishedTrial& trial) {
   return trial.what.empty() ? trial.id : fmt::format("{} ({})", trial.what, trial.id);
@@ -71,10 +95,12 @@ void AddWhatRan(const ExperimentRuns& runs, Blocks* blocks) {
   if (!trials.empty()) {
     items.push_back("Agents: " + Distinct(trials, [](const auto& trial) { return trial.label; }) + ".");
     items.push_back("Graphs: " + Distinct(trials, GraphGroup) + ".");
-    for (const char* const key : {"cluster.name", "engine", "costs", "reward"}) {
-      items.push_back(fmt::format(
-          "{}: {}.", key, Distinct(trials, [key](const auto& trial) { return OrUnknown(MatchText(trial, key)); })));
-    }
+    constexpr std::pair<const char*, const char*> kFacts[] = {{"Clusters", "cluster.name"},
+                                                              {"Devices", "num_devices"},
+                                                              {"Engines", "engine"},
+                                                              {"Costs", "costs"},
+                                                              {"Rewards", "reward"}};
+    for (const auto& [name, key] : kFacts) items.push_back(fmt::format("{}: {}.", name, DistinctAt(trials, key)));
     items.push_back("Seeds: " + Distinct(trials, [](const auto& trial) { return trial.seed; }) + ".");
     items.push_back(fmt::format("emplace {}, revision {}.",
                                 Distinct(trials, [](const auto& trial) { return OrUnknown(trial.version); }),
@@ -87,6 +113,7 @@ void AddWhatRan(const ExperimentRuns& runs, Blocks* blocks) {
   AddUnfinished(runs, &items);
   blocks->push_back(HeadingBlock{3, "What ran"});
   blocks->push_back(BulletsBlock{std::move(items)});
+  if (!trials.empty()) blocks->push_back(ShowAgents(trials));
 }
 
 Estimate Scaled(Estimate estimate, double factor) {

@@ -18,9 +18,9 @@ constexpr std::size_t kMostLaneNames = 40;
 // Qualitative colours that differ for colour-blind readers too, on white and on black. Source: Paul Tol, "Colour
 // Schemes", SRON/EPS/TN/09-002, the schemes bright and light.
 const Json& Colours() {
-  static const Json kColours = {"#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377",
-                                "#bbbbbb", "#ee8866", "#44bb99", "#99ddff", "#aaaa00", "#ffaabb"};
-  return kColours;
+  static const Json colours = {"#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377",
+                               "#bbbbbb", "#ee8866", "#44bb99", "#99ddff", "#aaaa00", "#ffaabb"};
+  return colours;
 }
 
 // What the page shows needs five digits, not seventeen.

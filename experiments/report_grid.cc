@@ -20,8 +20,8 @@ constexpr const char* kDevices = "num_devices";
 
 // What names a trial or a repetition, or is an axis of its own.
 bool IsNoAxis(const std::string& path) {
-  static const std::set<std::string> kNone = {"schema", "version", "experiment", "seed", "graph", "agent.label"};
-  return kNone.count(path) > 0;
+  static const std::set<std::string> none = {"schema", "version", "experiment", "seed", "graph", "agent.label"};
+  return none.count(path) > 0;
 }
 
 // Key paths of everything in a spec that is no object.

@@ -96,8 +96,8 @@ const MetricEntry& FindMetric(std::string_view name, const std::string& place) {
 }
 
 const std::vector<std::string>& MetricsToReport(const ExperimentRuns& runs) {
-  static const std::vector<std::string> kDefault = {"step_time", "improvement", "policy_seconds"};
-  return runs.metrics.empty() ? kDefault : runs.metrics;
+  static const std::vector<std::string> usual = {"step_time", "improvement", "policy_seconds"};
+  return runs.metrics.empty() ? usual : runs.metrics;
 }
 
 }  // namespace emplace

@@ -74,7 +74,8 @@ class ReportTest : public EmplaceTest {
   // The page after its scripts have run, without them; what the console said goes to ran.err.
   Ran Browse(const std::string& page) const {
     Ran ran = Shell(
-        "HOME=$PWD timeout 120 chromium --headless=new --no-sandbox --disable-gpu --user-data-dir=$PWD/profile "
+        "HOME=$PWD timeout 120 chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage "
+        "--user-data-dir=$PWD/profile "
         "--virtual-time-budget=20000 --enable-logging=stderr --v=0 --dump-dom file://$PWD/" +
         page);
     ran.out = WithoutScripts(std::move(ran.out));

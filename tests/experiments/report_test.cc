@@ -49,6 +49,8 @@ TEST(ReportTest, SaysWhatRanAndWhatDidNot) {
   EXPECT_THAT(text, HasSubstr("- Failed: x (1): broke"));
   EXPECT_THAT(text, HasSubstr("- Not finished: 1 trial: 2."));
   EXPECT_THAT(text, HasSubstr("- Agents: a; b; c."));
+  EXPECT_THAT(text, HasSubstr("- Devices: 2."));
+  EXPECT_THAT(text, HasSubstr("| c | random | {} | runtime |"));
   EXPECT_THAT(text, HasSubstr("- emplace 0.1.0, revision abc."));
   EXPECT_THAT(text, HasSubstr("1 trial found nothing that fits"));
 }

@@ -118,6 +118,7 @@ TrialRecord MakeRecord(const SampleTrial& trial) {
 
 std::vector<TrialRecord> MakeRecords(const std::vector<SampleTrial>& trials) {
   std::vector<TrialRecord> records;
+  records.reserve(trials.size());
   for (const SampleTrial& trial : trials) records.push_back(MakeRecord(trial));
   return records;
 }

@@ -27,6 +27,7 @@ Command AddInspect(CLI::App& app);
 Command AddSimulate(CLI::App& app);
 Command AddPlace(CLI::App& app);
 Command AddCompare(CLI::App& app);
+Command AddReport(CLI::App& app);
 Command AddReproduce(CLI::App& app);
 Command AddList(CLI::App& app);
 

@@ -49,9 +49,9 @@ int RunProgram(int argc, char** argv) {
   app.set_version_flag("--version", "emplace " EMPLACE_VERSION);
   app.require_subcommand(1);
   app.footer(kExitStatuses);
-  const std::vector<Command> commands = {AddImport(app),  AddGenerate(app),  AddDataset(app),
-                                         AddInspect(app), AddSimulate(app),  AddPlace(app),
-                                         AddCompare(app), AddReproduce(app), AddList(app)};
+  const std::vector<Command> commands = {AddImport(app),    AddGenerate(app), AddDataset(app), AddInspect(app),
+                                         AddSimulate(app),  AddPlace(app),    AddCompare(app), AddReport(app),
+                                         AddReproduce(app), AddList(app)};
   for (const Command& command : commands) command.app->footer(kExitStatuses);
   CheckCommand(argc, argv, commands);
   const auto chosen = [&commands] {

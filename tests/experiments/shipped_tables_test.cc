@@ -12,7 +12,7 @@ namespace emplace::testing {
 namespace {
 
 TEST(ShippedTablesTest, EachBeginsWithItsQuestion) {
-  for (const std::string name : {"calibration", "networks"}) {
+  for (const std::string name : {"calibration", "networks", "thesis"}) {
     const std::string text(ShippedTable(name));
     EXPECT_TRUE(text.starts_with("# ")) << name;
     EXPECT_EQ(text.substr(0, text.find('\n')).back(), '?') << name;

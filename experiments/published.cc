@@ -1,0 +1,101 @@
+#include "experiments/published.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "experiments/report_metrics.h"
+#include "experiments/shipped_tables.h"
+#include "sim/check.h"
+#include "sim/cluster_yaml.h"
+#include "sim/file_io.h"
+#include "sim/json_fields.h"
+#include "sim/json_text.h"
+
+namespace emplace {
+namespace {
+
+// Shipped tables of this schema. (Others of experiments/published belong to `emplace reproduce`.)
+constexpr std::string_view kShippedPublished[] = {"thesis"};
+
+constexpr double kMost = 1e18;
+
+PublishedFigure ReadFigure(const JsonNode& node) {
+  const JsonFields fields(node, {"match", "over", "metric", "value", "place"});
+  PublishedFigure figure;
+  const JsonNode match = fields.Get("match", "key paths with values");
+  for (const JsonMember& member : match.Object()) figure.match[member.key] = PlainText(member.value);
+  if (const auto over = fields.Find("over")) {
+    for (const JsonMember& member : over->Object()) {
+      const JsonNode values(*over, member.key, member.value);
+      for (const JsonValue& value : values.List("a list of values")) {
+        figure.over[member.key].push_back(PlainText(value));
+      }
+    }
+  }
+  const JsonNode metric = fields.Get("metric", "a metric");
+  figure.metric = FindMetric(metric.NonEmptyText(), metric.Place()).name;
+  const JsonNode value = fields.Get("value", "a number");
+  figure.value = value.Number(-kMost, kMost);
+  figure.place = fields.Get("place", "table and row").NonEmptyText();
+  return figure;
+}
+
+std::string NumDevices(const TrialRecord& trial) {
+  return trial.graphs.empty() ? "" : NumberText(trial.graphs[0].num_devices);
+}
+
+}  // namespace
+
+PublishedFigures ReadPublished(std::istream& in, const std::string& file) {
+  try {
+    const JsonValue root = ParseYaml(in);
+    const JsonNode node(root);
+    CheckSchema(node, "emplace.published");
+    const JsonFields fields(node, {"schema", "version", "name", "source", "figures"});
+    PublishedFigures published;
+    published.name = fields.Get("name", "a string").NonEmptyText();
+    published.source = fields.Get("source", "a string").NonEmptyText();
+    const JsonNode figures = fields.Get("figures", "a list of figures");
+    const JsonList& list = figures.List("a list of figures");
+    for (std::size_t i = 0; i < list.size(); ++i)
+      published.figures.push_back(ReadFigure(JsonNode(figures, i, list[i])));
+    return published;
+  } catch (const InputError& error) {
+    throw error.In(file);
+  }
+}
+
+PublishedFigures LoadPublished(const std::string& name_or_file) {
+  for (const std::string_view shipped : kShippedPublished) {
+    if (shipped != name_or_file) continue;
+    std::istringstream in{std::string(ShippedTable(shipped))};
+    return ReadPublished(in, name_or_file);
+  }
+  if (!std::filesystem::exists(name_or_file)) {
+    throw InputError("published", fmt::format("there is no table {} (a file, or one of: {})", Quoted(name_or_file),
+                                              fmt::join(kShippedPublished, ", ")));
+  }
+  return ReadPublished(*OpenForReading(name_or_file), name_or_file);
+}
+
+std::string MatchText(const TrialRecord& trial, const std::string& key) {
+  if (key == "num_devices") return NumDevices(trial);
+  const JsonValue* value = FindPath(trial.spec, key);
+  // Graphs that were trained on together are of one dataset: the first one's says it.
+  if (value == nullptr && key.starts_with("graph.")) {
+    const JsonValue* together = FindPath(trial.spec, "together");
+    const auto* list = together == nullptr ? nullptr : together->As<JsonList>();
+    if (list != nullptr && !list->empty()) value = FindPath(list->front(), key.substr(6));
+  }
+  return value == nullptr ? "" : PlainText(*value);
+}
+
+bool Matches(const PublishedFigure& figure, const TrialRecord& trial) {
+  return std::all_of(figure.match.begin(), figure.match.end(),
+                     [&trial](const auto& expected) { return MatchText(trial, expected.first) == expected.second; });
+}
+
+}  // namespace emplace

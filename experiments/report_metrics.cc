@@ -1,0 +1,103 @@
+#include "experiments/report_metrics.h"
+
+#include <algorithm>
+
+#include "sim/check.h"
+#include "sim/json_text.h"
+
+namespace emplace {
+namespace {
+
+using Scores = std::vector<GraphScore>;
+
+// What `value_of` says of each graph, those left out that it has nothing to say about.
+template <typename Records, typename ValueOf>
+Scores OfEachGraph(const Records& records, const ValueOf& value_of) {
+  Scores scores;
+  for (const auto& record : records) {
+    if (const std::optional<double> value = value_of(record)) scores.push_back({record.graph, {*value, 1}});
+  }
+  return scores;
+}
+
+Scores OfTheTrial(const TrialRecord& trial, double TimingRecord::*seconds) {
+  if (!trial.timing) return {};
+  return {{trial.graphs[0].graph, {(*trial.timing).*seconds, 1}}};
+}
+
+std::optional<double> MeanTrainingEntropy(const GraphRecord& record) {
+  double sum = 0;
+  std::size_t count = 0;
+  for (const EpisodeTrace& episode : record.episodes) {
+    if (episode.argmax || !episode.entropy) continue;
+    sum += *episode.entropy;
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return sum / static_cast<double>(count);
+}
+
+std::optional<double> BoundRatio(const GraphRecord& record) {
+  if (!record.best_micros || record.lower_bound_micros <= 0) return std::nullopt;
+  return *record.best_micros / record.lower_bound_micros;
+}
+
+Scores StepTimes(const TrialRecord& trial) {
+  return OfEachGraph(trial.graphs, [](const GraphRecord& record) { return record.best_micros; });
+}
+Scores Improvements(const TrialRecord& trial) {
+  return OfEachGraph(trial.graphs, [](const GraphRecord& record) { return record.improvement; });
+}
+Scores TransferImprovements(const TrialRecord& trial) {
+  return OfEachGraph(trial.transfers, [](const TransferRecord& record) { return record.improvement; });
+}
+Scores Evaluations(const TrialRecord& trial) {
+  return OfEachGraph(trial.graphs, [](const GraphRecord& record) { return std::optional(record.evaluations); });
+}
+Scores Entropies(const TrialRecord& trial) { return OfEachGraph(trial.graphs, MeanTrainingEntropy); }
+Scores BoundRatios(const TrialRecord& trial) { return OfEachGraph(trial.graphs, BoundRatio); }
+Scores PolicySeconds(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::policy_seconds_per_episode); }
+Scores SimulatorSeconds(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::simulator_seconds); }
+Scores WallSeconds(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::wall_seconds); }
+
+Scores ImprovementsPerSecond(const TrialRecord& trial) {
+  if (!trial.timing) return {};
+  Scores scores = Improvements(trial);
+  for (GraphScore& score : scores) {
+    score.score = {std::max(0.0, score.score.value), trial.timing->policy_seconds_per_episode};
+  }
+  return scores;
+}
+
+constexpr MetricEntry kMetrics[] = {
+    {"step_time", "Step time of the best placement", "ms", 1e-3, true, StepTimes},
+    {"improvement", "Improvement over the first placement", "%", 1, false, Improvements},
+    {"transfer_improvement", "Improvement on graphs not trained on", "%", 1, false, TransferImprovements},
+    {"policy_seconds", "Policy computation per episode", "s", 1, true, PolicySeconds},
+    {"pc_ratio", "P-C: improvement per second of policy computation", "%/s", 1, false, ImprovementsPerSecond},
+    {"evaluations", "Evaluations", "", 1, true, Evaluations},
+    {"entropy", "Policy entropy while training, of the largest possible", "", 1, false, Entropies},
+    {"lower_bound_ratio", "Best step time over the lower bound", "", 1, true, BoundRatios},
+    {"simulator_seconds", "Simulation", "s", 1, true, SimulatorSeconds},
+    {"wall_seconds", "Wall-clock time of a trial", "s", 1, true, WallSeconds},
+};
+
+}  // namespace
+
+std::span<const MetricEntry> AllMetrics() { return kMetrics; }
+
+const MetricEntry& FindMetric(std::string_view name, const std::string& place) {
+  std::string known;
+  for (const MetricEntry& entry : kMetrics) {
+    if (entry.name == name) return entry;
+    known.append(known.empty() ? "" : ", ").append(entry.name);
+  }
+  throw InputError(place, "unknown metric " + Quoted(name) + " (" + known + ")");
+}
+
+const std::vector<std::string>& MetricsToReport(const ExperimentRuns& runs) {
+  static const std::vector<std::string> usual = {"step_time", "improvement", "policy_seconds"};
+  return runs.metrics.empty() ? usual : runs.metrics;
+}
+
+}  // namespace emplace

@@ -1,0 +1,46 @@
+#ifndef EMPLACE_EXPERIMENTS_REPORT_METRICS_H_
+#define EMPLACE_EXPERIMENTS_REPORT_METRICS_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/run_reader.h"
+#include "experiments/statistics.h"
+
+namespace emplace {
+
+// What a trial scores on one graph.
+struct GraphScore {
+  std::string graph;
+  Observed score;
+};
+
+// A quantity that a report has a table of.
+struct MetricEntry {
+  std::string_view name;  // in an experiment's `metrics`
+  std::string_view title;
+  std::string_view unit;   // shown; "" for a plain number
+  double shown_per_unit;   // a score times this is in the unit shown
+  bool smaller_is_better;  // decides the order of rows and what is called best
+  // One score for each graph where the trial has one; scores of the whole trial stand under its first graph's name.
+  std::vector<GraphScore> (*scores)(const TrialRecord& trial);
+};
+
+// step_time (µs), improvement (%), transfer_improvement (%), policy_seconds (per episode), pc_ratio, evaluations,
+// entropy (mean over training episodes of H / log D), lower_bound_ratio (best / lower bound), simulator_seconds,
+// wall_seconds.
+//
+// pc_ratio is P-C, the improvement in percent per second of policy computation: a cell is mean improvement / mean
+// seconds, 0 if there is no improvement; averages are means of cells. Source: Mitropolitsky 2020, 4.2.1 and table 4.11.
+std::span<const MetricEntry> AllMetrics();
+// Throws InputError(place) that lists the known names.
+const MetricEntry& FindMetric(std::string_view name, const std::string& place);
+
+// The experiment's own, or step_time, improvement and policy_seconds.
+const std::vector<std::string>& MetricsToReport(const ExperimentRuns& runs);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_EXPERIMENTS_REPORT_METRICS_H_

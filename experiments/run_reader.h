@@ -1,0 +1,98 @@
+#ifndef EMPLACE_EXPERIMENTS_RUN_READER_H_
+#define EMPLACE_EXPERIMENTS_RUN_READER_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/json_value.h"
+
+namespace emplace {
+
+// What run folders hold, as far as a report wants it. Times in µs unless a name says seconds. Keys that a reader does
+// not know are let pass: a later version may write more.
+
+struct EpisodeTrace {
+  double episode = 0;
+  bool argmax = false;                 // not used for training
+  std::optional<double> entropy = {};  // mean over steps of H / log D
+};
+
+// What a trial found on one of the graphs that it searched.
+struct GraphRecord {
+  std::string graph = {};
+  double num_ops = 0;
+  double num_groups = 0;
+  double num_devices = 0;
+  std::optional<double> start_micros = {};  // of the first placement evaluated
+  std::optional<double> best_micros = {};   // none: nothing that fits was found
+  std::optional<double> improvement = {};   // percent
+  double lower_bound_micros = 0;
+  double evaluations = 0;
+  std::vector<std::pair<double, double>> trace = {};  // (evaluations, best step time), ascending
+  std::vector<EpisodeTrace> episodes = {};            // of learning agents
+};
+
+// What the trained policy found on a graph that it was not trained on.
+struct TransferRecord {
+  std::string graph = {};
+  double num_devices = 0;
+  std::optional<double> start_micros = {};
+  std::optional<double> best_micros = {};
+  std::optional<double> improvement = {};  // percent
+  double evaluations = 0;
+};
+
+struct TimingRecord {
+  double policy_seconds = 0;
+  double policy_seconds_per_episode = 0;
+  double simulator_seconds = 0;
+  double wall_seconds = 0;
+};
+
+struct TrialRecord {
+  std::string id;      // the folder's name
+  std::string folder;  // its path
+  JsonValue spec;
+  std::string label;  // agent.label
+  std::string seed;
+  std::string version;   // of emplace
+  std::string revision;  // git's
+  std::vector<GraphRecord> graphs;
+  std::vector<TransferRecord> transfers;
+  std::optional<TimingRecord> timing;
+};
+
+// A trial without trial.json: it failed, is being run, or was stopped.
+struct UnfinishedTrial {
+  std::string id = {};
+  std::string what = {};                  // its cell in words, "" without a readable spec.json
+  std::optional<std::string> error = {};  // the first line of error.txt: it failed
+};
+
+// RUNS/<experiment>.
+struct ExperimentRuns {
+  std::string name = {};
+  std::string question = {};              // "" if there is none
+  std::vector<std::string> metrics = {};  // empty: not said
+  std::string published = {};             // a shipped table or a file; "" if none
+  std::vector<TrialRecord> trials = {};   // by id
+  std::vector<UnfinishedTrial> unfinished = {};
+};
+
+// The experiments of a run folder, by name: `path` is one of them (it holds experiment.json) or holds some. Throws
+// InputError, its place a file or folder, if there is none, if no trial of any is finished, or if a file is broken.
+std::vector<ExperimentRuns> ReadRuns(const std::string& path);
+
+// What stands at a path of keys, such as "graph.dataset"; null if nothing does.
+const JsonValue* FindPath(const JsonValue& root, std::string_view path);
+// A scalar as text without quotes, anything else as compact JSON.
+std::string PlainText(const JsonValue& value);
+// The cell of a trial in words: "placeto, cifar10 7, 3 devices, seed 1".
+std::string DescribeSpec(const JsonValue& spec);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_EXPERIMENTS_RUN_READER_H_

@@ -1,0 +1,180 @@
+// emplace report, and its page in a browser.
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include "experiments/placement_picture.h"
+#include "experiments/report_charts.h"
+#include "experiments/report_html.h"
+#include "tests/e2e/samples.h"
+#include "tests/testing/graphs.h"
+#include "tests/testing/runs.h"
+
+namespace emplace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::size_t Count(const std::string& text, const std::string& what) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+// What lies between `begin` and the next `end`.
+std::string Between(const std::string& text, const std::string& begin, const std::string& end) {
+  std::size_t from = text.find(begin);
+  if (from == std::string::npos) return "";
+  from += begin.size();
+  return text.substr(from, text.find(end, from) - from);
+}
+
+// Without scripts, which would fill a screen where a test fails.
+std::string WithoutScripts(std::string page) {
+  const std::string end = "</script>";
+  for (std::size_t at = page.find("<script"); at != std::string::npos; at = page.find("<script")) {
+    page.erase(at, page.find(end, at) + end.size() - at);
+  }
+  return page;
+}
+
+class ReportTest : public EmplaceTest {
+ protected:
+  // Two datasets, 2 and 3 devices, three agents of which one learns, three graphs.
+  void WriteSampleRuns(const std::string& more = R"(, "metrics": ["improvement", "pc_ratio"], "published": "thesis")") {
+    std::vector<SampleTrial> trials;
+    for (const char* const dataset : {"cifar10", "nmt"}) {
+      for (int index = 0; index < 3; ++index) {
+        for (const int devices : {2, 3}) {
+          for (const char* const label : {"placeto", "random", "<b>bold</b>"}) {
+            SampleTrial trial = {
+                .label = label, .name = "placeto", .dataset = dataset, .index = index, .devices = devices};
+            trial.best = 900 - 50 * index - (trial.label == "placeto" ? 100 : 0);
+            trial.trace = {{1, 1000}, {10, *trial.best}};
+            if (trial.label == "placeto") trial.episodes = {{0, true, 0.9}, {1, false, 0.8}};
+            trials.push_back(trial);
+          }
+        }
+      }
+    }
+    WriteRuns(Folder() + "/runs", trials, more);
+  }
+
+  std::string Folder() const {
+    const std::string out = Shell("pwd").out;
+    return out.substr(0, out.find('\n'));
+  }
+
+  bool HasBrowser() const { return Shell("command -v chromium").status == 0; }
+
+  // The page after its scripts have run, without them; what the console said goes to ran.err.
+  Ran Browse(const std::string& page) const {
+    Ran ran = Shell(
+        "HOME=$PWD timeout 120 chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage "
+        "--user-data-dir=$PWD/profile "
+        "--virtual-time-budget=20000 --enable-logging=stderr --v=0 --dump-dom file://$PWD/" +
+        page);
+    ran.out = WithoutScripts(std::move(ran.out));
+    return ran;
+  }
+
+  static void ExpectNoError(const Ran& ran, std::size_t charts) {
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(Between(ran.out, "data-charts=\"", "\""), std::to_string(charts)) << ran.err;
+    EXPECT_THAT(ran.out.substr(0, 500), Not(HasSubstr("data-errors")));
+    EXPECT_THAT(ran.err, Not(HasSubstr("CONSOLE")));
+  }
+};
+
+TEST_F(ReportTest, WritesFourFilesTheSameEachTime) {
+  WriteSampleRuns();
+  const Ran ran = Emplace("report runs");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  EXPECT_EQ(Emplace("report runs/demo -o again.html").status, 0);
+  for (const std::string end : {".md", ".csv", "_table.csv", ".html"}) {
+    EXPECT_NE(Read("runs/report" + end), "") << end;
+    EXPECT_EQ(Read("runs/report" + end), Read("again" + end)) << end;
+  }
+  EXPECT_EQ(Count(Read("again.csv"), "\n"), 1 + 36U);
+  // 2 metrics x 3 agents x (2 datasets x (2 cells + average) + overall).
+  EXPECT_EQ(Count(Read("again_table.csv"), "\n"), 1 + 42U);
+  EXPECT_THAT(Read("again.md"), HasSubstr("36 trials finished, 0 failed, 0 not finished"));
+  EXPECT_THAT(Read("again.md"), HasSubstr("(published 24.585)"));
+}
+
+TEST_F(ReportTest, ThePageDrawsItsChartsWithoutAnError) {
+  if (!HasBrowser()) GTEST_SKIP() << "chromium is absent";
+  WriteSampleRuns();
+  ASSERT_EQ(Emplace("report runs -o page.html").status, 0);
+  const Ran ran = Browse("page.html");
+  // For each dataset the improvement of three agents and the entropy of one: 2 x (3 + 1) lines, each with its band.
+  ExpectNoError(ran, 4);
+  EXPECT_EQ(Count(ran.out, "<g class=\"mark-line role-mark curve\""), 8U);
+  EXPECT_EQ(Count(ran.out, "<g class=\"mark-area role-mark band\""), 8U);
+  EXPECT_THAT(ran.out, Not(HasSubstr("<b>bold</b>")));
+  EXPECT_THAT(ran.out, HasSubstr("&lt;b&gt;bold&lt;/b&gt;"));
+}
+
+TEST_F(ReportTest, APlacementPictureShowsEveryOpAndTransfer) {
+  if (!HasBrowser()) GTEST_SKIP() << "chromium is absent";
+  const Graph graph = MakeForkJoin(6, 5, 3000);
+  const Cluster cluster = TwoDevices();
+  Placement placement(graph.num_ops());
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) placement[MakeId<OpId>(i)] = MakeId<DeviceId>(i % 2);
+  const PlacementPicture picture =
+      MakePlacementPicture(graph, cluster, MeasuredCosts(graph, cluster), "fifo", placement);
+  ReportDocument document{.title = "picture", .blocks = {ChartBlock{"c", "n", PictureChart(picture)}}};
+  std::ofstream out(Folder() + "/picture.html");
+  WriteHtml(out, document);
+  out.close();
+  const Ran ran = Browse("picture.html");
+  ExpectNoError(ran, 1);
+  const std::string ops = Between(ran.out, "<g class=\"mark-symbol role-mark op\"", "</g>");
+  EXPECT_EQ(Count(ops, "<path"), graph.num_ops());
+  const std::string transfers = Between(ran.out, "<g class=\"mark-rule role-mark transfer\"", "</g>");
+  EXPECT_EQ(Count(transfers, "<line"), picture.lines.size());
+  EXPECT_GT(picture.lines.size(), 3U);
+  EXPECT_THAT(ran.out, HasSubstr(">depth 2<"));
+}
+
+TEST_F(ReportTest, AChartThatCannotBeDrawnIsReported) {
+  if (!HasBrowser()) GTEST_SKIP() << "chromium is absent";
+  ReportDocument document{.title = "broken", .blocks = {ChartBlock{"c", "n", R"({"marks": [{"type": "nothing"}]})"}}};
+  std::ofstream out(Folder() + "/broken.html");
+  WriteHtml(out, document);
+  out.close();
+  const Ran ran = Browse("broken.html");
+  EXPECT_EQ(Between(ran.out, "data-charts=\"", "\""), "0");
+  EXPECT_THAT(ran.out.substr(0, 500), HasSubstr("data-errors"));
+  EXPECT_THAT(ran.out, HasSubstr("This chart could not be drawn"));
+}
+
+TEST_F(ReportTest, BadRunsAreRefusedAndNothingIsWritten) {
+  ExpectRefused(Emplace("report none"), "none: there is no such folder");
+  ASSERT_EQ(Shell("mkdir empty").status, 0);
+  ExpectRefused(Emplace("report empty"),
+                "empty: holds no experiment (a folder that `emplace sweep` wrote: it has experiment.json)");
+  WriteSampleRuns();
+  ExpectRefused(Emplace("report runs -o page.txt"), "page.txt: is no name for a page (a name that ends in .html)");
+  EXPECT_EQ(Emplace("report runs -o no/page.html").status, 2);
+  ASSERT_EQ(Shell("f=$(ls runs/demo/*/trial.json | head -n 1) && head -c 100 $f > t && cp t $f && rm t").status, 0);
+  const Ran broken = Emplace("report runs -o page.html");
+  EXPECT_EQ(broken.status, 2);
+  EXPECT_TRUE(IsOneLine(broken.err));
+  EXPECT_THAT(broken.err, HasSubstr("trial.json: "));
+  ASSERT_EQ(Shell("rm -r runs").status, 0);
+  WriteSampleRuns(R"(, "published": "atlantis")");
+  ExpectRefused(Emplace("report runs -o page.html"),
+                "published: there is no table \"atlantis\" (a file, or one of: thesis)");
+  ASSERT_EQ(Shell("rm runs/demo/*/trial.json").status, 0);
+  ExpectRefused(Emplace("report runs -o page.html"), "runs: no trial is finished (a folder with a trial.json)");
+  EXPECT_EQ(Names(), "c.yaml empty g.json p.json runs ");
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -1,0 +1,72 @@
+#include "experiments/report_metrics.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "tests/testing/errors.h"
+#include "tests/testing/runs.h"
+
+namespace emplace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+double Score(const TrialRecord& trial, std::string_view metric) {
+  const auto scores = FindMetric(metric, "").scores(trial);
+  EXPECT_EQ(scores.size(), 1U) << metric;
+  EXPECT_EQ(scores.at(0).graph, trial.graphs[0].graph);
+  return scores.at(0).score.value / scores.at(0).score.per;
+}
+
+TEST(ReportMetricsTest, EveryMetricIsReadFromItsPlace) {
+  // 1000 to 800 us is 20 %; 2 s an episode; the lower bound is 400 us; entropies .9 and .5 of the episodes that train.
+  const TrialRecord trial = MakeRecord({.episodes = {{0, true, 0.1}, {1, false, 0.9}, {2, false, 0.5}}});
+  EXPECT_EQ(Score(trial, "step_time"), 800);
+  EXPECT_EQ(Score(trial, "improvement"), 20);
+  EXPECT_EQ(Score(trial, "policy_seconds"), 2);
+  EXPECT_EQ(Score(trial, "pc_ratio"), 10);
+  EXPECT_EQ(Score(trial, "evaluations"), 10);
+  EXPECT_DOUBLE_EQ(Score(trial, "entropy"), 0.7);
+  EXPECT_EQ(Score(trial, "lower_bound_ratio"), 2);
+  EXPECT_EQ(Score(trial, "simulator_seconds"), 1.5);
+  EXPECT_EQ(Score(trial, "wall_seconds"), 50);
+}
+
+TEST(ReportMetricsTest, EachGraphOfATrialIsAnObservation) {
+  TrialRecord trial = MakeRecord({});
+  trial.graphs.push_back(MakeRecord({.index = 1, .best = 500}).graphs[0]);
+  trial.transfers.push_back({.graph = "t", .improvement = 7});
+  EXPECT_EQ(FindMetric("improvement", "").scores(trial).size(), 2U);
+  EXPECT_EQ(FindMetric("improvement", "").scores(trial)[1].score.value, 50);
+  EXPECT_EQ(FindMetric("transfer_improvement", "").scores(trial)[0].graph, "t");
+  EXPECT_EQ(FindMetric("wall_seconds", "").scores(trial).size(), 1U);
+}
+
+TEST(ReportMetricsTest, WhatIsNotThereIsLeftOut) {
+  TrialRecord trial = MakeRecord({.best = std::nullopt});
+  trial.timing.reset();
+  for (const MetricEntry& metric : AllMetrics()) {
+    EXPECT_EQ(metric.scores(trial).size(), metric.name == "evaluations" ? 1U : 0U) << metric.name;
+  }
+}
+
+TEST(ReportMetricsTest, NoImprovementGivesARatioOfZero) {
+  TrialRecord trial = MakeRecord({.best = 1100});
+  EXPECT_EQ(Score(trial, "improvement"), -10);
+  EXPECT_EQ(Score(trial, "pc_ratio"), 0);
+}
+
+TEST(ReportMetricsTest, NamesAreDistinctAndUnknownOnesListThem) {
+  std::set<std::string_view> names;
+  for (const MetricEntry& metric : AllMetrics()) EXPECT_TRUE(names.insert(metric.name).second);
+  EXPECT_THAT(ErrorOf([] { FindMetric("beauty", "demo: metrics"); }),
+              HasSubstr("demo: metrics: unknown metric \"beauty\" (step_time, improvement"));
+  ExperimentRuns runs;
+  EXPECT_THAT(MetricsToReport(runs), ::testing::ElementsAre("step_time", "improvement", "policy_seconds"));
+  runs.metrics = {"entropy"};
+  EXPECT_THAT(MetricsToReport(runs), ::testing::ElementsAre("entropy"));
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -1,0 +1,46 @@
+#ifndef EMPLACE_TESTS_TESTING_RUNS_H_
+#define EMPLACE_TESTS_TESTING_RUNS_H_
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/run_reader.h"
+
+namespace emplace::testing {
+
+// A trial for tests of reports: one graph, times in µs.
+struct SampleTrial {
+  std::string label = "random";
+  std::string name = "random";
+  std::string dataset = "cifar10";
+  int index = 0;
+  int devices = 2;
+  int seed = 1;
+  double start = 1000;
+  std::optional<double> best = 800;
+  double policy_seconds = 2;  // per episode
+  std::vector<std::pair<double, double>> trace = {{1, 1000}, {10, 800}};
+  std::vector<EpisodeTrace> episodes = {};
+  std::string engine = "fifo";
+};
+
+// As the files say it.
+std::string SpecJson(const SampleTrial& trial);
+std::string TrialJson(const SampleTrial& trial);
+std::string TimingJson(const SampleTrial& trial);
+// 16 hex digits, different for different specs.
+std::string SampleId(const SampleTrial& trial);
+
+// The same as what ReadRuns makes of them.
+TrialRecord MakeRecord(const SampleTrial& trial);
+std::vector<TrialRecord> MakeRecords(const std::vector<SampleTrial>& trials);
+
+// RUNS/demo: experiment.json ("{...}" with `more` members in it) and the trials' folders.
+void WriteRuns(const std::string& folder, const std::vector<SampleTrial>& trials, const std::string& more = "");
+void WriteText(const std::string& file, const std::string& text);
+
+}  // namespace emplace::testing
+
+#endif  // EMPLACE_TESTS_TESTING_RUNS_H_

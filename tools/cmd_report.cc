@@ -1,0 +1,67 @@
+// emplace report: what runs say, as Markdown, CSV and one HTML page.
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/report.h"
+#include "experiments/report_csv.h"
+#include "experiments/report_html.h"
+#include "sim/check.h"
+#include "sim/file_io.h"
+#include "tools/commands.h"
+#include "tools/problem.h"
+
+namespace emplace::tools {
+namespace {
+
+struct Options {
+  std::string runs;
+  std::string output;  // "": report.html in the run folder
+};
+
+// What the other files' names begin with: the page's name without .html.
+std::string Stem(const Options& options) {
+  if (options.output.empty()) return (std::filesystem::path(options.runs) / "report").string();
+  constexpr std::string_view kEnd = ".html";
+  if (!options.output.ends_with(kEnd) || options.output.size() == kEnd.size()) {
+    throw InputError(options.output, "is no name for a page (a name that ends in .html)");
+  }
+  return options.output.substr(0, options.output.size() - kEnd.size());
+}
+
+// Nobody here knows how to build a spec's graph again: the report says so.
+std::optional<PictureInputs> NoPicture(const JsonValue&) { return std::nullopt; }
+
+int Run(const Options& options) {
+  const std::string stem = Stem(options);
+  const std::vector<ExperimentRuns> experiments = ReadRuns(options.runs);
+  CheckFiles({}, {stem + ".html"});
+  // Everything is made before the first file is written.
+  const ReportDocument document = MakeReport(experiments, NoPicture);
+  WriteFile(stem + ".md", [&](std::ostream& out) { WriteMarkdown(out, document); });
+  WriteFile(stem + ".csv", [&](std::ostream& out) { WriteTrialsCsv(out, experiments); });
+  WriteFile(stem + "_table.csv", [&](std::ostream& out) { WriteTableCsv(out, experiments); });
+  WriteFile(stem + ".html", [&](std::ostream& out) { WriteHtml(out, document); });
+  return kDone;
+}
+
+}  // namespace
+
+Command AddReport(CLI::App& app) {
+  CLI::App* const command =
+      app.add_subcommand("report", "Turn runs into tables and charts: Markdown, CSV and one HTML page");
+  auto options = std::make_shared<Options>();
+  command->add_option("RUNS", options->runs, "A folder that `emplace sweep` wrote, or one experiment's folder in it")
+      ->required();
+  command
+      ->add_option("-o,--output", options->output,
+                   "The page, NAME.html; NAME.md, NAME.csv (trials) and NAME_table.csv stand beside it "
+                   "(default: RUNS/report.html)")
+      ->type_name("FILE");
+  return {command, [options] { return Run(*options); }};
+}
+
+}  // namespace emplace::tools

@@ -6,13 +6,12 @@
 #include <filesystem>
 #include <istream>
 #include <iterator>
-#include <set>
+#include <map>
 #include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "experiments/experiment_fields.h"
-#include "experiments/json_build.h"
 #include "experiments/shipped_tables.h"
 #include "sim/check.h"
 #include "sim/cluster_yaml.h"
@@ -90,6 +89,29 @@ void ReadHead(const JsonNode& node, ExperimentSpec* spec) {
   if (const auto field = fields.Find("published")) spec->published = ReadPublishedName(*field, spec->path);
 }
 
+// An agent whose options are swept, and that has no name of its own in reports, is named by them.
+void NameByOptions(ExperimentCell* cell) {
+  if (ValueAt(cell->values.root, "agent.label") != nullptr) return;
+  for (const SweepCell::Setting& setting : cell->values.settings) {
+    constexpr std::string_view kSet = "agent.set.";
+    if (!setting.path.starts_with(kSet)) continue;
+    cell->agent.label += fmt::format(" {}={}", setting.path.substr(kSet.size()), SettingText(setting.value));
+  }
+}
+
+// Reports have a row for each label: two agents in one row would be averaged without a word.
+void CheckLabels(const std::vector<ExperimentCell>& cells) {
+  std::map<std::string, const ExperimentCell*> by_label;
+  for (const ExperimentCell& cell : cells) {
+    const ExperimentCell& first = *by_label.try_emplace(cell.agent.label, &cell).first->second;
+    if (first.agent.name == cell.agent.name && first.agent.set == cell.agent.set) continue;
+    throw PlacedInSweep(InputError("agent.label", Quoted(cell.agent.label) +
+                                                      " is also that of an agent with another name or other options "
+                                                      "(a label for each)"),
+                        cell.values);
+  }
+}
+
 ExperimentSpec ReadText(const std::string& text, const std::string& file) {
   ExperimentSpec spec;
   spec.path = file;
@@ -110,7 +132,9 @@ ExperimentSpec ReadText(const std::string& text, const std::string& file) {
       throw PlacedInSweep(error, cell);
     }
     spec.cells.back().values = std::move(cell);
+    NameByOptions(&spec.cells.back());
   }
+  CheckLabels(spec.cells);
   return spec;
 }
 

@@ -125,13 +125,15 @@ std::vector<TrialProblem> LoadProblems(const JsonNode& list, const JsonValue& sp
 
 }  // namespace
 
-Graph LoadGraphOf(const JsonValue& graph) {
+const Graph& LoadGraphOf(const JsonValue& graph) {
   static std::mutex mutex;
   static std::map<std::string, Graph, std::less<>> kept;
   const JsonNode node(graph);
   const JsonFields fields = GraphFields(node);
   std::string key;
-  AppendJson(&key, graph);
+  for (const JsonMember& member : *graph.As<JsonObject>()) {
+    if (member.key != "groups") AppendJson(&key, {JsonObject{member}});
+  }
   const std::lock_guard lock(mutex);
   if (const auto found = kept.find(key); found != kept.end()) return found->second;
   return kept.emplace(key, MakeGraph(fields)).first->second;

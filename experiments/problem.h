@@ -22,8 +22,8 @@ namespace emplace {
 //   cluster   {"name", "devices"}, beside them "file" and "fingerprint" if it is not a shipped one, "memory":
 //   "unlimited" costs     a cost model, or "profile: FILE", with "profile_fingerprint" beside it
 // A file must be what it was: its content has the fingerprint of the spec. All of them throw InputError, its place a
-// path in the spec. Graphs are kept: asking for one again costs a copy.
-Graph LoadGraphOf(const JsonValue& graph);
+// path in the spec. Graphs are kept as long as the program runs: asking for one again costs nothing.
+const Graph& LoadGraphOf(const JsonValue& graph);
 Cluster LoadClusterOf(const JsonValue& cluster);
 
 // A graph of `spec`, which is spec.graph, or an element of spec.together or spec.transfer, on the spec's cluster with

@@ -199,14 +199,29 @@ JsonValue TimingToJson(const TrialResult& result) {
   return {std::move(json)};
 }
 
+// What a process that was killed in the middle of writing has left. Not of spec.json, which another sweep may be
+// writing.
+void RemoveHalfFiles(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".tmp") && !name.starts_with("spec.json")) Remove(entry.path().string());
+  }
+}
+
 // A checkpoint that cannot be gone on from (of an earlier version, or damaged) is given up: the trial starts again.
 TrialResult RunFromCheckpoint(const TrialSpec& spec, const std::string& folder) {
   ProgressLog log(folder);
-  const auto show = [&log](const TrialProgress& progress) { log.Show(progress); };
+  bool began = false;
+  const auto show = [&](const TrialProgress& progress) {
+    began = true;
+    log.Show(progress);
+  };
   try {
     return RunTrial(spec, show);
   } catch (const InputError& error) {
-    if (!std::string_view(error.what()).starts_with(spec.checkpoint + ": ") || !fs::exists(spec.checkpoint)) throw;
+    const bool of_checkpoint = std::string_view(error.what()).starts_with(spec.checkpoint + ": ");
+    if (!of_checkpoint || began || !fs::exists(spec.checkpoint)) throw;
     fmt::print(stderr, "{}; starting again\n", error.what());
     Remove(spec.checkpoint);
     return RunTrial(spec, show);
@@ -214,6 +229,7 @@ TrialResult RunFromCheckpoint(const TrialSpec& spec, const std::string& folder) 
 }
 
 void RunLocked(const std::string& folder) {
+  RemoveHalfFiles(folder);
   const JsonValue spec_json = ReadJson(In(folder, "spec.json"));
   TrialSpec spec = LoadTrialSpec(spec_json);
   spec.checkpoint = In(folder, "checkpoint.bin");

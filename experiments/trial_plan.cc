@@ -62,7 +62,7 @@ struct ChosenGraph {
 
 class Planner {
  public:
-  explicit Planner(const ExperimentSpec& experiment) : experiment_(experiment) {}
+  Planner(const ExperimentSpec& experiment, bool set_up) : experiment_(experiment), set_up_(set_up) {}
 
   TrialPlan Plan() {
     for (std::size_t i = 0; i < experiment_.cells.size(); ++i) {
@@ -104,7 +104,7 @@ class Planner {
     ChosenGraph graph;
     AddMember(&graph.json, "file", path);
     AddMember(&graph.json, "fingerprint", Fingerprinted(path));
-    const Graph loaded = LoadGraphOf({graph.json});
+    const Graph& loaded = LoadGraphOf({graph.json});
     graph.name = loaded.name();
     graph.num_ops = loaded.num_ops();
     return graph;
@@ -262,7 +262,7 @@ class Planner {
         ++plan_.merged;
         continue;
       }
-      CheckProblem(cell, seeded.spec, first);
+      if (set_up_) CheckProblem(cell, seeded.spec, first);
       plan_.trials.push_back(std::move(seeded));
     }
   }
@@ -273,7 +273,7 @@ class Planner {
     const std::string family = cell.graphs.dataset.empty() ? JsonOf({first.json}) : cell.graphs.dataset;
     const std::string kind =
         fmt::format("{} {} {} {} {} {}", family, JsonOf(*ValueAt(spec, "cluster")), cell.engine,
-                    JsonOf(*ValueAt(spec, "costs")), JsonOf(*grouping), cell.transfer ? cell.agent.name : "");
+                    JsonOf(*ValueAt(spec, "costs")), JsonOf(*grouping), MustLearn(cell) ? cell.agent.name : "");
     if (!checked_.insert(kind).second) return;
     const JsonValue* together = ValueAt(spec, "together");
     const TrialProblem problem =
@@ -285,8 +285,10 @@ class Planner {
       return std::make_unique<Environment>(problem.graph, problem.cluster, problem.costs, MakeGrouping(problem, entry),
                                            simulator);
     });
-    if (cell.transfer) CheckLearns(cell, *environment);
+    if (MustLearn(cell)) CheckLearns(cell, *environment);
   }
+
+  static bool MustLearn(const ExperimentCell& cell) { return cell.transfer || cell.graphs.together; }
 
   // Only who has begun knows: a policy has the shape of its first problem.
   static void CheckLearns(const ExperimentCell& cell, const Environment& environment) {
@@ -295,11 +297,17 @@ class Planner {
     Rng rng(0);
     At("agent", [&] { return agent->Propose(environment, Mode::kExplore, rng); });
     if (agent->HasPolicy()) return;
-    throw InputError("transfer",
-                     fmt::format("agent {} learns nothing that could be applied (exclude it)", cell.agent.name));
+    if (cell.transfer) {
+      throw InputError("transfer",
+                       fmt::format("agent {} learns nothing that could be applied (exclude it)", cell.agent.name));
+    }
+    throw InputError(
+        "graphs.together",
+        fmt::format("agent {} learns nothing, it takes one graph at a time (exclude it)", cell.agent.name));
   }
 
   const ExperimentSpec& experiment_;
+  bool set_up_;
   TrialPlan plan_;
   std::set<std::string> ids_;
   std::set<std::string> checked_;                    // kinds of problems
@@ -308,7 +316,7 @@ class Planner {
 
 }  // namespace
 
-TrialPlan PlanTrials(const ExperimentSpec& experiment) { return Planner(experiment).Plan(); }
+TrialPlan PlanTrials(const ExperimentSpec& experiment, bool set_up) { return Planner(experiment, set_up).Plan(); }
 
 std::vector<std::size_t> ChosenMembers(const GraphChoice& choice) {
   if (!choice.index.empty()) return choice.index;

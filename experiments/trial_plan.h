@@ -29,10 +29,11 @@ struct TrialPlan {
   std::size_t merged = 0;
 };
 
-// Every trial of an experiment. Opens the files that it names and makes the families that it samples from; of every
-// kind of problem (graphs, cluster, costs, engine, grouping) the first is set up whole, so that what cannot work is
-// said before the first trial. Throws InputError like ReadExperiment.
-TrialPlan PlanTrials(const ExperimentSpec& experiment);
+// Every trial of an experiment. Opens the files that it names and makes the families that it samples from. With
+// `set_up`, the first problem of every kind (graphs, cluster, costs, engine, grouping) is set up whole and agents that
+// are to learn are begun, so that what cannot work is said before the first trial. Throws InputError like
+// ReadExperiment.
+TrialPlan PlanTrials(const ExperimentSpec& experiment, bool set_up = true);
 
 // Which members of a family a choice means, ascending. Requires: it samples no more than there are.
 std::vector<std::size_t> ChosenMembers(const GraphChoice& choice);

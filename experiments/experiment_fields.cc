@@ -41,6 +41,13 @@ auto At(const JsonNode& node, Find find) {
   }
 }
 
+// The name of the row that `find` knows by the node's text.
+template <typename Find>
+std::string ReadNameOf(const JsonNode& node, Find find) {
+  const std::string text = node.NonEmptyText();
+  return At(node, [&] { return std::string(find(text).name); });
+}
+
 bool ReadBool(const JsonNode& node) {
   const auto* flag = node.value().As<bool>();
   if (flag == nullptr) node.Refuse("true or false");
@@ -103,7 +110,7 @@ void RefuseTogether(const JsonFields& fields, std::initializer_list<std::string_
 void ReadGroupingFields(const JsonNode& node, GraphChoice* choice) {
   const JsonFields fields(node, {"name", "groups"});
   if (const auto field = fields.Find("name")) {
-    choice->grouping = At(*field, [&] { return std::string(FindGrouper(field->NonEmptyText()).name); });
+    choice->grouping = ReadNameOf(*field, FindGrouper);
   }
   if (const auto field = fields.Find("groups")) choice->groups = ReadCount(*field, 1, kMostGroups);
 }
@@ -143,14 +150,14 @@ GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
   RefuseTogether(fields, {"index", "sample"});
   if (complete) CheckSource(fields, node);
   if (const auto field = fields.Find("dataset")) {
-    choice.dataset = At(*field, [&] { return std::string(FindFamily(field->NonEmptyText()).name); });
+    choice.dataset = ReadNameOf(*field, FindFamily);
   }
   ReadFamily(fields, &choice);
   if (const auto field = fields.Find("files")) {
     choice.files = ReadDistinct(*field, "a list of graph files", ReadText);
   }
   if (const auto field = fields.Find("model")) {
-    choice.model = At(*field, [&] { return std::string(FindModel(field->NonEmptyText()).name); });
+    choice.model = ReadNameOf(*field, FindModel);
   }
   if (const auto field = fields.Find("set")) choice.set = OptionsFromFields(field->value(), field->Place());
   if (const auto field = fields.Find("together")) choice.together = ReadBool(*field);
@@ -241,7 +248,7 @@ AgentChoice ReadAgent(const JsonNode& node, bool complete) {
   const JsonFields fields(node, {"label", "name", "set"});
   AgentChoice choice;
   const auto name = complete ? std::optional(fields.Get("name", "an agent")) : fields.Find("name");
-  if (name) choice.name = At(*name, [&] { return std::string(FindAgent(name->NonEmptyText()).name); });
+  if (name) choice.name = ReadNameOf(*name, FindAgent);
   choice.label = choice.name;
   if (const auto field = fields.Find("label")) choice.label = field->NonEmptyText();
   if (const auto field = fields.Find("set")) {
@@ -264,9 +271,7 @@ std::string ReadEngine(const JsonNode& node) {
   return ReadWord(node, known);
 }
 
-std::string ReadReward(const JsonNode& node) {
-  return At(node, [&] { return std::string(FindReward(node.NonEmptyText()).name); });
-}
+std::string ReadReward(const JsonNode& node) { return ReadNameOf(node, FindReward); }
 
 // What the agent's row says where the experiment says nothing.
 void FillDefaults(ExperimentCell* cell) {

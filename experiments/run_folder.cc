@@ -230,6 +230,7 @@ TrialResult RunFromCheckpoint(const TrialSpec& spec, const std::string& folder) 
 
 void RunLocked(const std::string& folder) {
   RemoveHalfFiles(folder);
+  Remove(In(folder, "error.txt"));
   const JsonValue spec_json = ReadJson(In(folder, "spec.json"));
   TrialSpec spec = LoadTrialSpec(spec_json);
   spec.checkpoint = In(folder, "checkpoint.bin");
@@ -243,7 +244,6 @@ void RunLocked(const std::string& folder) {
   }
   WriteJson(In(folder, "timing.json"), TimingToJson(result));
   WriteJson(In(folder, kTrialKey), TrialToJson(fs::path(folder).filename().string(), spec_json, spec, result));
-  Remove(In(folder, "error.txt"));
 }
 
 // The folder without a slash behind it: its last part is the trial's id.
@@ -302,6 +302,7 @@ void WriteTrialError(const std::string& trial_folder, const std::string& line) {
 }
 
 std::string ReadTrialError(const std::string& trial_folder) {
+  if (!fs::exists(In(trial_folder, "error.txt"))) return "";
   const std::string text = ReadWholeFile(In(trial_folder, "error.txt"));
   return text.substr(0, text.find('\n'));
 }

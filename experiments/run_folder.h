@@ -43,7 +43,7 @@ TrialOutcome RunTrialFolder(const std::string& trial_folder);
 
 // Says in error.txt why a trial failed, a process that crashed included.
 void WriteTrialError(const std::string& trial_folder, const std::string& line);
-std::string ReadTrialError(const std::string& trial_folder);
+std::string ReadTrialError(const std::string& trial_folder);  // "" if there is none
 
 // Of a finished trial, for people.
 struct TrialSummary {

@@ -233,6 +233,22 @@ SweepCells ExpandSweep(const JsonNode& root) {
   return cells;
 }
 
+namespace {
+
+// An error of a value that is not swept, with those beside it that are: they may be why.
+InputError SayingTheCell(const InputError& error, const SweepCell& cell) {
+  const std::string_view what = error.what();
+  const std::string_view key = what.substr(0, what.find_first_of(".[:"));
+  std::string where;
+  for (const SweepCell::Setting& setting : cell.settings) {
+    if (!IsPartOf(setting.path, key)) continue;
+    where += fmt::format("{} {} is {}", where.empty() ? ", where" : " and", setting.path, SettingText(setting.value));
+  }
+  return InputError("", std::string(what) + where);
+}
+
+}  // namespace
+
 InputError PlacedInSweep(const InputError& error, const SweepCell& cell) {
   const std::string_view what = error.what();
   // The last axis that set the value: later ones may set parts of earlier ones.
@@ -242,13 +258,7 @@ InputError PlacedInSweep(const InputError& error, const SweepCell& cell) {
                           std::string_view(".[:").find(what[setting.path.size()]) != std::string_view::npos;
     if (is_there) nearest = &setting;
   }
-  if (nearest == nullptr) {
-    std::string where;
-    for (const SweepCell::Setting& setting : cell.settings) {
-      where += fmt::format("{} {} is {}", where.empty() ? ", where" : " and", setting.path, SettingText(setting.value));
-    }
-    return InputError("", std::string(what) + where);
-  }
+  if (nearest == nullptr) return SayingTheCell(error, cell);
   return InputError("", PlaceOfIndex(PlaceOfKey("sweep", nearest->path), nearest->index) +
                             std::string(what.substr(nearest->path.size())));
 }

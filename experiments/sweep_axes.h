@@ -40,7 +40,8 @@ struct SweepCells {
 // on an axis that would undo an earlier one, and on an entry that matches nothing.
 SweepCells ExpandSweep(const JsonNode& root);
 
-// The error of a cell, said to be where its value stands: sweep["agent.name"][1] rather than agent.name.
+// The error of a cell, said to be where its value stands: sweep["agent.name"][1] rather than agent.name. Where that
+// value is not swept, swept values beside it are named.
 InputError PlacedInSweep(const InputError& error, const SweepCell& cell);
 
 // The value at a path of keys; null if there is none.

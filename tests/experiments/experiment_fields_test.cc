@@ -73,6 +73,8 @@ TEST(ExperimentFieldsTest, EverythingElseThatCannotBeIsRefused) {
       {"costs: free", "costs: is the text \"free\" (measured, roofline or profile: FILE)"},
       {"costs: {profile: 3}", "costs.profile: is the number 3 (a string that is not empty)"},
       {"costs: {file: p.json}", "costs.file: unknown key (profile)"},
+      {"agent: {name: 3}", "agent.name: is the number 3 (a string that is not empty)"},
+      {"reward: [a]", "reward: is a list of 1 element (a string that is not empty)"},
       {"agent: {}", "agent.name: is missing (an agent)"},
       {"agent: {name: annealing, label: ''}", "agent.label: is the text \"\" (a string that is not empty)"},
       {"agent: {name: annealing, set: {magic: 1}}",

@@ -106,8 +106,12 @@ TEST(SweepAxesTest, AnErrorIsSaidToBeWhereItsValueStands) {
   EXPECT_EQ(placed("agent.name"), "sweep.agent[1].name: is wrong");
   EXPECT_EQ(placed("agent.set.k"), "sweep[\"agent.set.k\"][0]: is wrong");
   EXPECT_EQ(placed("engine"), "sweep.engine[0]: is wrong");
-  // "engines" is another word; where no value stands, the cell is said.
-  EXPECT_EQ(placed("engines"), "engines: is wrong, where agent is b and agent.set.k is 1 and engine is e");
+  EXPECT_EQ(placed("engines"), "engines: is wrong");
+  EXPECT_EQ(placed("costs"), "costs: is wrong");
+  // What is not swept itself may be wrong beside what is.
+  const SweepCells options = Expand("{agent: {name: a}, sweep: {agent.set.k: [1], engine: [e], agent.set.l: [2]}}");
+  EXPECT_STREQ(PlacedInSweep(InputError("agent.set", "is wrong"), options.cells.at(0)).what(),
+               "agent.set: is wrong, where agent.set.k is 1 and agent.set.l is 2");
 }
 
 TEST(SweepAxesTest, AMapIsNamedByItsLabel) {

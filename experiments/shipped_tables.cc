@@ -18,12 +18,17 @@ constexpr Shipped kShipped[] = {
 
 }  // namespace
 
-std::string_view ShippedTable(std::string_view name) {
+std::optional<std::string_view> FindShippedTable(std::string_view name) {
   for (const Shipped& shipped : kShipped) {
     if (shipped.name == name) return shipped.yaml;
   }
-  EMPLACE_CHECK(false);
-  return {};
+  return std::nullopt;
+}
+
+std::string_view ShippedTable(std::string_view name) {
+  const std::optional<std::string_view> found = FindShippedTable(name);
+  EMPLACE_CHECK(found.has_value());
+  return *found;
 }
 
 OptionMap OptionsFromFields(const JsonValue& value, const std::string& place) {

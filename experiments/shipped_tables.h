@@ -1,6 +1,7 @@
 #ifndef EMPLACE_EXPERIMENTS_SHIPPED_TABLES_H_
 #define EMPLACE_EXPERIMENTS_SHIPPED_TABLES_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,9 +10,10 @@
 
 namespace emplace {
 
-// The content of a file of experiments/configs or experiments/published, compiled into the program, by its name without
+// The content of a file of experiments/published, or of the calibration, compiled into the program, by its name without
 // ".yaml". Requires: there is such a file.
 std::string_view ShippedTable(std::string_view name);
+std::optional<std::string_view> FindShippedTable(std::string_view name);  // none: there is no such file
 
 // The options of a model or an agent from the members of a YAML map: every scalar as text. Throws InputError at
 // `place`.

@@ -23,8 +23,10 @@
 namespace emplace {
 namespace {
 
-// How many evaluations pass between two checkpoints.
+// How many evaluations pass between two checkpoints at least, and how much time, as a multiple of what one takes to
+// save (a disk that is slow to sync would take more than the search).
 constexpr std::size_t kCheckpointEvery = 500;
+constexpr double kCheckpointTimeRatio = 20;
 
 void AddOps(const Graph& graph, const CostTable& costs, std::size_t num_devices, const Grouping& grouping,
             Fingerprint* problem) {
@@ -205,7 +207,7 @@ class Search {
   TrialResult Run(const std::function<void(const TrialProgress&)>& on_progress) {
     Resume();
     started_ = Clock::now();
-    std::size_t saved_at = Evaluations();
+    saved_at_ = Evaluations();
     while (!agent_->Finished() && !AllSpent()) {
       for (const auto& ground : grounds_) {
         do {
@@ -214,10 +216,7 @@ class Search {
           if (on_progress) on_progress(Progress());
         } while (grounds_.size() > 1 && !agent_->AtRest());
       }
-      if (!spec_.checkpoint.empty() && agent_->AtRest() && Evaluations() - saved_at >= kCheckpointEvery) {
-        SaveNow();
-        saved_at = Evaluations();
-      }
+      if (!spec_.checkpoint.empty() && agent_->AtRest()) SaveNowAndThen();
     }
     if (!spec_.checkpoint.empty() && agent_->AtRest()) SaveNow();
     return Result();
@@ -271,6 +270,15 @@ class Search {
     }
   }
 
+  void SaveNowAndThen() {
+    if (Evaluations() - saved_at_ < kCheckpointEvery || Clock::now() < next_save_) return;
+    const auto started = Clock::now();
+    SaveNow();
+    saved_at_ = Evaluations();
+    next_save_ =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(kCheckpointTimeRatio * (Clock::now() - started));
+  }
+
   void SaveNow() const {
     SearchState state{.graphs = {}, .times = Times()};
     for (const auto& ground : grounds_) state.graphs.push_back(ground->state());
@@ -318,6 +326,8 @@ class Search {
   std::string policy_text_;
   SearchTimes times_;  // of earlier runs, and of this one but for its wall time
   Clock::time_point started_;
+  std::size_t saved_at_ = 0;     // evaluations
+  Clock::time_point next_save_;  // not before
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/problem.h"
 #include "experiments/report.h"
 #include "experiments/report_csv.h"
 #include "experiments/report_html.h"
@@ -32,15 +33,30 @@ std::string Stem(const Options& options) {
   return options.output.substr(0, options.output.size() - kEnd.size());
 }
 
-// Nobody here knows how to build a spec's graph again: the report says so.
-std::optional<PictureInputs> NoPicture(const JsonValue&) { return std::nullopt; }
+// The problem of a trial, built again: of several graphs the first.
+std::optional<PictureInputs> ProblemOf(const JsonValue& spec) {
+  const JsonValue* graph = FindPath(spec, "graph");
+  if (graph == nullptr) {
+    const JsonValue* const together = FindPath(spec, "together");
+    const auto* const graphs = together != nullptr ? together->As<JsonList>() : nullptr;
+    if (graphs == nullptr || graphs->empty()) return std::nullopt;
+    graph = &graphs->front();
+  }
+  TrialProblem problem = LoadProblem(*graph, spec);
+  const JsonValue* const engine = FindPath(spec, "engine");
+  const auto* const name = engine != nullptr ? engine->As<std::string>() : nullptr;
+  return PictureInputs{.graph = std::move(problem.graph),
+                       .cluster = std::move(problem.cluster),
+                       .costs = std::move(problem.costs),
+                       .engine = name != nullptr ? *name : "fifo"};
+}
 
 int Run(const Options& options) {
   const std::string stem = Stem(options);
   const std::vector<ExperimentRuns> experiments = ReadRuns(options.runs);
   CheckFiles({}, {stem + ".html"});
   // Everything is made before the first file is written.
-  const ReportDocument document = MakeReport(experiments, NoPicture);
+  const ReportDocument document = MakeReport(experiments, ProblemOf);
   WriteFile(stem + ".md", [&](std::ostream& out) { WriteMarkdown(out, document); });
   WriteFile(stem + ".csv", [&](std::ostream& out) { WriteTrialsCsv(out, experiments); });
   WriteFile(stem + "_table.csv", [&](std::ostream& out) { WriteTableCsv(out, experiments); });

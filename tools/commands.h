@@ -28,6 +28,8 @@ Command AddSimulate(CLI::App& app);
 Command AddPlace(CLI::App& app);
 Command AddCompare(CLI::App& app);
 Command AddReport(CLI::App& app);
+Command AddSweep(CLI::App& app);
+Command AddTrial(CLI::App& app);
 Command AddReproduce(CLI::App& app);
 Command AddList(CLI::App& app);
 

@@ -37,6 +37,7 @@ void CheckCommand(int argc, char** argv, const std::vector<Command>& commands) {
   std::string known;
   for (const Command& command : commands) {
     if (argc > 1 && command.app->get_name() == argv[1]) return;
+    if (command.app->get_group().empty()) continue;  // hidden
     known.append(known.empty() ? "" : ", ").append(command.app->get_name());
   }
   if (argc < 2) throw InputError("", "a command is missing (" + known + "; emplace --help)");
@@ -49,9 +50,9 @@ int RunProgram(int argc, char** argv) {
   app.set_version_flag("--version", "emplace " EMPLACE_VERSION);
   app.require_subcommand(1);
   app.footer(kExitStatuses);
-  const std::vector<Command> commands = {AddImport(app),    AddGenerate(app), AddDataset(app), AddInspect(app),
-                                         AddSimulate(app),  AddPlace(app),    AddCompare(app), AddReport(app),
-                                         AddReproduce(app), AddList(app)};
+  const std::vector<Command> commands = {AddImport(app),   AddGenerate(app), AddDataset(app),   AddInspect(app),
+                                         AddSimulate(app), AddPlace(app),    AddCompare(app),   AddSweep(app),
+                                         AddTrial(app),    AddReport(app),   AddReproduce(app), AddList(app)};
   for (const Command& command : commands) command.app->footer(kExitStatuses);
   CheckCommand(argc, argv, commands);
   const auto chosen = [&commands] {

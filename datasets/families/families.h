@@ -44,6 +44,13 @@ const FamilyEntry& FindFamily(std::string_view name);
 // Source: Addanki et al. 2019 (Placeto), appendix A.3: 32 graphs, half of them for training, uniform draws.
 std::vector<FamilyMember> MakeFamily(const FamilyEntry& family, std::uint64_t seed);
 
+// One of them, without making the others: all but num_groups, which is a question of its rank and stays 0.
+// Requires: index < kFamilySize.
+FamilyMember MakeFamilyMember(const FamilyEntry& family, std::uint64_t seed, std::size_t index);
+
+// Which of them are for training, without making any. The same for all families.
+std::array<bool, kFamilySize> FamilySplit(std::uint64_t seed);
+
 // The numbers of groups in rising order.
 std::array<std::size_t, kFamilySize> GroupNumbers(double mean, double sd);
 

@@ -31,6 +31,23 @@ double NormalQuantile(double probability) {
   return (low + high) / 2;
 }
 
+// What a seed says before any graph is made.
+struct Draws {
+  explicit Draws(std::uint64_t seed) {
+    Rng rng(seed);
+    std::vector<char> shuffled(kFamilySize);  // not bool: Shuffle swaps elements
+    std::fill_n(shuffled.begin(), kFamilySize / 2, 1);
+    rng.Shuffle(shuffled);
+    for (std::size_t i = 0; i < kFamilySize; ++i) {
+      training[i] = shuffled[i] != 0;
+      seeds[i] = rng.Next();
+    }
+  }
+  std::array<bool, kFamilySize> training{};
+  // Each member draws from a stream of its own: none depends on how much another one drew.
+  std::array<std::uint64_t, kFamilySize> seeds{};
+};
+
 }  // namespace
 
 std::span<const FamilyEntry> AllFamilies() { return kFamilies; }
@@ -61,19 +78,8 @@ std::array<std::size_t, kFamilySize> GroupNumbers(double mean, double sd) {
 }
 
 std::vector<FamilyMember> MakeFamily(const FamilyEntry& family, std::uint64_t seed) {
-  Rng rng(seed);
-  std::vector<char> training(kFamilySize);  // not bool: Shuffle swaps elements
-  std::fill_n(training.begin(), kFamilySize / 2, 1);
-  rng.Shuffle(training);
   std::vector<FamilyMember> members;
-  for (std::size_t i = 0; i < kFamilySize; ++i) {
-    // Each member draws from a stream of its own: none depends on how much another one drew.
-    Rng own(rng.Next());
-    std::vector<std::pair<std::string, std::string>> drawn;
-    Graph graph = family.make(own, fmt::format("{}_{:02}", family.name, i), &drawn);
-    members.push_back(
-        {.graph = std::move(graph), .training = training[i] != 0, .num_groups = 0, .drawn = std::move(drawn)});
-  }
+  for (std::size_t i = 0; i < kFamilySize; ++i) members.push_back(MakeFamilyMember(family, seed, i));
   std::vector<std::size_t> by_size(kFamilySize);
   std::iota(by_size.begin(), by_size.end(), std::size_t{0});
   std::stable_sort(by_size.begin(), by_size.end(), [&](std::size_t a, std::size_t b) {
@@ -83,5 +89,16 @@ std::vector<FamilyMember> MakeFamily(const FamilyEntry& family, std::uint64_t se
   for (std::size_t rank = 0; rank < kFamilySize; ++rank) members[by_size[rank]].num_groups = numbers[rank];
   return members;
 }
+
+FamilyMember MakeFamilyMember(const FamilyEntry& family, std::uint64_t seed, std::size_t index) {
+  EMPLACE_CHECK_LT(index, kFamilySize);
+  const Draws draws(seed);
+  Rng own(draws.seeds[index]);
+  std::vector<std::pair<std::string, std::string>> drawn;
+  Graph graph = family.make(own, fmt::format("{}_{:02}", family.name, index), &drawn);
+  return {.graph = std::move(graph), .training = draws.training[index], .num_groups = 0, .drawn = std::move(drawn)};
+}
+
+std::array<bool, kFamilySize> FamilySplit(std::uint64_t seed) { return Draws(seed).training; }
 
 }  // namespace emplace

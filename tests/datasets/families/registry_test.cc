@@ -47,6 +47,15 @@ TEST_P(FamilyContractTest, HasThePublishedSizeSplitAndNumbersOfGroupsSlow) {
   }
   EXPECT_NEAR(mean, GetParam().mean_groups, 0.5);
   EXPECT_NEAR(std::sqrt(squares / (kFamilySize - 1)), GetParam().sd_groups, 0.5);
+  // One of them alone is the same, but for what is a question of rank.
+  for (const std::size_t i : {std::size_t{0}, kFamilySize - 1}) {
+    const FamilyMember alone = MakeFamilyMember(GetParam(), 42, i);
+    EXPECT_EQ(Written(alone.graph), Written(members[i].graph));
+    EXPECT_EQ(alone.training, members[i].training);
+    EXPECT_EQ(FamilySplit(42)[i], members[i].training);
+    EXPECT_EQ(alone.drawn, members[i].drawn);
+    EXPECT_EQ(alone.num_groups, 0U);
+  }
   const FamilyMember& last = members.back();
   CheckTrainingGraph(last.graph);
   EXPECT_EQ(FindGrouper("merge_and_colocate").make(last.graph, {.max_groups = last.num_groups}).num_groups(),

@@ -1,0 +1,16 @@
+#ifndef EMPLACE_EXPERIMENTS_EXPERIMENT_FIELDS_H_
+#define EMPLACE_EXPERIMENTS_EXPERIMENT_FIELDS_H_
+
+#include "experiments/experiment.h"
+#include "sim/json_value.h"
+
+namespace emplace {
+
+// What the fields of an experiment say of one cell; its `values` stay empty. With `complete` false, what is missing is
+// let pass (some cell will give it), and nothing is asked of several fields together. Throws InputError, its place a
+// path.
+ExperimentCell ReadCell(const JsonValue& root, bool complete);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_EXPERIMENTS_EXPERIMENT_FIELDS_H_

@@ -1,0 +1,363 @@
+#include "experiments/run_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <ostream>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "experiments/json_build.h"
+#include "experiments/problem.h"
+#include "experiments/version.h"
+#include "sim/bounds.h"
+#include "sim/check.h"
+#include "sim/file_io.h"
+#include "sim/json_fields.h"
+#include "sim/json_text.h"
+#include "sim/placement.h"
+
+namespace emplace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kTrialKey = "trial.json";
+constexpr std::chrono::seconds kProgressEvery(1);
+
+std::string In(const std::string& folder, std::string_view name) { return (fs::path(folder) / name).string(); }
+
+void WriteJson(const std::string& path, const JsonValue& value) {
+  std::string text;
+  AppendJson(&text, value);
+  text.push_back('\n');
+  WriteFile(path, [&text](std::ostream& out) { out << text; });
+}
+
+JsonValue ReadJson(const std::string& path) {
+  try {
+    return ParseJson(ReadWholeFile(path));
+  } catch (const InputError& error) {
+    throw std::string_view(error.what()).starts_with(path) ? error : error.In(path);
+  }
+}
+
+void MakeFolder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw InputError(path, "cannot be made (" + error.message() + ")");
+}
+
+void Remove(const std::string& path) {
+  std::error_code ignored;
+  fs::remove(path, ignored);
+}
+
+// A lock that ends with its process, however that ends.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder)
+      : fd_(::open(In(folder, "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+    if (fd_ < 0) {
+      throw InputError(In(folder, "lock"), "cannot be written (" + std::generic_category().message(errno) + ")");
+    }
+    held_ = ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
+  }
+  ~FolderLock() { ::close(fd_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  bool held() const { return held_; }
+
+ private:
+  int fd_;
+  bool held_ = false;
+};
+
+// progress.jsonl: a line is one write, so that no half line stays behind.
+class ProgressLog {
+ public:
+  explicit ProgressLog(const std::string& folder)
+      : fd_(::open(In(folder, "progress.jsonl").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {}
+  ~ProgressLog() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  ProgressLog(const ProgressLog&) = delete;
+  ProgressLog& operator=(const ProgressLog&) = delete;
+
+  void Show(const TrialProgress& progress) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_ && progress.evaluations < progress.budget) return;
+    next_ = now + kProgressEvery;
+    const double unix_seconds =
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    JsonObject line;
+    AddMember(&line, "evaluations", progress.evaluations);
+    AddMember(&line, "budget", progress.budget);
+    AddMember(&line, "best_step_time_us", progress.best_micros);
+    AddMember(&line, "unix_s", std::round(unix_seconds * 1000) / 1000);
+    std::string text;
+    AppendJson(&text, {std::move(line)});
+    text.push_back('\n');
+    // For people who look on: a trial does not fail for it.
+    if (fd_ >= 0 && ::write(fd_, text.data(), text.size()) < 0) return;
+  }
+
+ private:
+  int fd_;
+  std::chrono::steady_clock::time_point next_;
+};
+
+std::optional<double> Improvement(double start, std::optional<double> best) {
+  if (!best || !(start > 0)) return std::nullopt;
+  return (start - *best) / start * 100;
+}
+
+std::optional<double> BestMicros(const GraphResult& result) {
+  if (!result.best) return std::nullopt;
+  return result.trace.back().second;
+}
+
+JsonObject AboutGraph(const TrialProblem& problem, const GraphResult& result) {
+  JsonObject json;
+  AddMember(&json, "graph", problem.graph.name());
+  AddMember(&json, "num_ops", problem.graph.num_ops());
+  AddMember(&json, "num_groups", result.num_groups);
+  AddMember(&json, "num_devices", problem.cluster.num_devices());
+  AddMember(&json, "start_step_time_us", result.start_micros);
+  return json;
+}
+
+JsonList TraceToJson(const GraphResult& result) {
+  JsonList trace;
+  for (const auto& [evaluations, micros] : result.trace) {
+    trace.push_back({JsonList{ToJson(evaluations), ToJson(micros)}});
+  }
+  return trace;
+}
+
+JsonList EpisodesToJson(const GraphResult& result) {
+  JsonList episodes;
+  for (const EpisodeRecord& record : result.episodes) {
+    JsonObject json;
+    AddMember(&json, "episode", record.episode);
+    AddMember(&json, "evaluations", record.evaluations);
+    AddMember(&json, "argmax", record.argmax);
+    AddMember(&json, "step_time_us", record.final_micros);
+    AddMember(&json, "best_step_time_us", record.best_micros);
+    AddMember(&json, "entropy", record.entropy);
+    episodes.push_back({std::move(json)});
+  }
+  return episodes;
+}
+
+JsonValue GraphToJson(const TrialProblem& problem, const GraphResult& result) {
+  JsonObject json = AboutGraph(problem, result);
+  const std::optional<double> best = BestMicros(result);
+  AddMember(&json, "best_step_time_us", best);
+  AddMember(&json, "improvement_percent", Improvement(result.start_micros, best));
+  AddMember(&json, "lower_bound_us", ComputeBounds(problem.graph, problem.cluster, problem.costs).lower_bound_micros);
+  AddMember(&json, "evaluations", result.evaluations);
+  AddMember(&json, "fitting", result.fitting);
+  AddMember(&json, "trace", TraceToJson(result));
+  if (!result.episodes.empty()) AddMember(&json, "episodes", EpisodesToJson(result));
+  return {std::move(json)};
+}
+
+JsonValue TransferToJson(const TrialProblem& problem, const GraphResult& result) {
+  JsonObject json = AboutGraph(problem, result);
+  const std::optional<double> best = BestMicros(result);
+  AddMember(&json, "step_time_us", result.final_micros);
+  AddMember(&json, "best_step_time_us", best);
+  AddMember(&json, "improvement_percent", Improvement(result.start_micros, best));
+  AddMember(&json, "evaluations", result.evaluations);
+  return {std::move(json)};
+}
+
+JsonValue TimingToJson(const TrialResult& result) {
+  std::size_t episodes = result.episodes.size();
+  for (const GraphResult& also : result.also) episodes += also.episodes.size();
+  JsonObject json;
+  AddMember(&json, "schema", "emplace.timing");
+  AddMember(&json, "version", 1);
+  AddMember(&json, "policy_seconds", result.times.policy);
+  AddMember(&json, "simulator_seconds", result.times.simulator);
+  AddMember(&json, "wall_seconds", result.times.wall);
+  AddMember(&json, "episodes", episodes);
+  AddMember(&json, "policy_seconds_per_episode",
+            result.times.policy / static_cast<double>(std::max<std::size_t>(episodes, 1)));
+  return {std::move(json)};
+}
+
+// What a process that was killed in the middle of writing has left. Not of spec.json, which another sweep may be
+// writing.
+void RemoveHalfFiles(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".tmp") && !name.starts_with("spec.json")) Remove(entry.path().string());
+  }
+}
+
+// A checkpoint that cannot be gone on from (of an earlier version, or damaged) is given up: the trial starts again.
+TrialResult RunFromCheckpoint(const TrialSpec& spec, const std::string& folder) {
+  ProgressLog log(folder);
+  bool began = false;
+  const auto show = [&](const TrialProgress& progress) {
+    began = true;
+    log.Show(progress);
+  };
+  try {
+    return RunTrial(spec, show);
+  } catch (const InputError& error) {
+    const bool of_checkpoint = std::string_view(error.what()).starts_with(spec.checkpoint + ": ");
+    if (!of_checkpoint || began || !fs::exists(spec.checkpoint)) throw;
+    fmt::print(stderr, "{}; starting again\n", error.what());
+    Remove(spec.checkpoint);
+    return RunTrial(spec, show);
+  }
+}
+
+void RunLocked(const std::string& folder) {
+  RemoveHalfFiles(folder);
+  Remove(In(folder, "error.txt"));
+  const JsonValue spec_json = ReadJson(In(folder, "spec.json"));
+  TrialSpec spec = LoadTrialSpec(spec_json);
+  spec.checkpoint = In(folder, "checkpoint.bin");
+  const TrialResult result = RunFromCheckpoint(spec, folder);
+  if (result.best) {
+    WriteFile(In(folder, "best_placement.json"),
+              [&](std::ostream& out) { WritePlacement(out, *result.best, spec.problem.graph, spec.problem.cluster); });
+  }
+  if (!result.policy.empty()) {
+    WriteFile(In(folder, "policy.bin"), [&result](std::ostream& out) { out << result.policy; });
+  }
+  WriteJson(In(folder, "timing.json"), TimingToJson(result));
+  WriteJson(In(folder, kTrialKey), TrialToJson(fs::path(folder).filename().string(), spec_json, spec, result));
+}
+
+// The folder without a slash behind it: its last part is the trial's id.
+std::string Normal(const std::string& folder) {
+  const fs::path path = fs::absolute(folder).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).string();
+}
+
+}  // namespace
+
+std::string PrepareTrialFolder(const std::string& experiment_folder, const PlannedTrial& trial) {
+  std::string folder = In(experiment_folder, trial.id);
+  MakeFolder(folder);
+  const std::string spec = In(folder, "spec.json");
+  if (!fs::exists(spec)) WriteJson(spec, trial.spec);
+  return folder;
+}
+
+void WriteExperimentFile(const std::string& experiment_folder, const ExperimentSpec& experiment) {
+  MakeFolder(experiment_folder);
+  JsonObject json;
+  for (const JsonMember& member : *experiment.root.As<JsonObject>()) {
+    if (member.key == "question") continue;
+    if (member.key == "published") {
+      AddMember(&json, member.key, experiment.published);  // a file can be found from anywhere
+      continue;
+    }
+    json.push_back(member);
+    if (member.key == "name") AddMember(&json, "question", experiment.question);
+  }
+  WriteJson(In(experiment_folder, "experiment.json"), {std::move(json)});
+}
+
+bool IsFinished(const std::string& trial_folder) { return fs::exists(In(trial_folder, kTrialKey)); }
+
+TrialOutcome RunTrialFolder(const std::string& trial_folder) {
+  const std::string folder = Normal(trial_folder);
+  const FolderLock lock(folder);
+  if (!lock.held()) return TrialOutcome::kBusy;
+  if (IsFinished(folder)) return TrialOutcome::kDone;
+  try {
+    RunLocked(folder);
+    return TrialOutcome::kDone;
+  } catch (const std::bad_alloc&) {
+    WriteTrialError(folder, "out of memory");
+  } catch (const std::exception& error) {
+    WriteTrialError(folder, error.what());
+  }
+  return TrialOutcome::kFailed;
+}
+
+void WriteTrialError(const std::string& trial_folder, const std::string& line) {
+  // InputError makes it one line.
+  const std::string text = InputError("", line).what();
+  WriteFile(In(trial_folder, "error.txt"), [&text](std::ostream& out) { out << text << '\n'; });
+}
+
+std::string ReadTrialError(const std::string& trial_folder) {
+  if (!fs::exists(In(trial_folder, "error.txt"))) return "";
+  const std::string text = ReadWholeFile(In(trial_folder, "error.txt"));
+  return text.substr(0, text.find('\n'));
+}
+
+TrialSummary SummariseTrial(const std::string& trial_folder) {
+  TrialSummary summary;
+  const std::string path = In(trial_folder, kTrialKey);
+  const JsonValue trial = ReadJson(path);
+  const JsonValue* const graphs = ValueAt(trial, "graphs");
+  if (graphs == nullptr || graphs->As<JsonList>() == nullptr) throw InputError(path, "has no graphs (a list)");
+  const auto number = [](const JsonValue& of, std::string_view key) -> std::optional<double> {
+    const JsonValue* value = ValueAt(of, key);
+    if (value == nullptr || value->As<std::monostate>() != nullptr) return std::nullopt;
+    return JsonNode(*value).Number(-1e300, 1e300);
+  };
+  double sum = 0;
+  double count = 0;
+  for (const JsonValue& graph : *graphs->As<JsonList>()) {
+    if (&graph == &graphs->As<JsonList>()->front()) summary.best_micros = number(graph, "best_step_time_us");
+    const auto improvement = number(graph, "improvement_percent");
+    sum += improvement.value_or(0);
+    count += improvement ? 1 : 0;
+  }
+  if (count > 0) summary.improvement_percent = sum / count;
+  const std::string timing = In(trial_folder, "timing.json");
+  if (fs::exists(timing)) summary.wall_seconds = number(ReadJson(timing), "wall_seconds").value_or(0);
+  return summary;
+}
+
+JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const TrialSpec& spec,
+                      const TrialResult& result) {
+  JsonObject json;
+  AddMember(&json, "schema", "emplace.trial");
+  AddMember(&json, "version", 1);
+  if (const JsonValue* name = ValueAt(spec_json, "experiment")) AddMember(&json, "experiment", *name);
+  AddMember(&json, "trial", id);
+  AddMember(&json, "emplace", Version());
+  AddMember(&json, "revision", Revision());
+  AddMember(&json, "spec", spec_json);
+  std::size_t evaluations = result.evaluations;
+  JsonList graphs = {GraphToJson(spec.problem, result)};
+  for (std::size_t i = 0; i < spec.also.size(); ++i) {
+    graphs.push_back(GraphToJson(spec.also[i], result.also[i]));
+    evaluations += result.also[i].evaluations;
+  }
+  AddMember(&json, "graphs", std::move(graphs));
+  if (!spec.transfer.empty()) {
+    JsonList transfer;
+    for (std::size_t i = 0; i < spec.transfer.size(); ++i) {
+      transfer.push_back(TransferToJson(spec.transfer[i], result.transfer[i]));
+    }
+    AddMember(&json, "transfer", std::move(transfer));
+  }
+  AddMember(&json, "evaluations", evaluations);
+  return {std::move(json)};
+}
+
+}  // namespace emplace

@@ -1,0 +1,211 @@
+// emplace sweep.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/rng.h"
+#include "tests/e2e/samples.h"
+#include "tests/testing/errors.h"
+
+namespace emplace::testing {
+namespace {
+
+// Small graphs, searches of some 50 ms.
+constexpr const char* kSweep = R"(# Who is best?
+schema: emplace.experiment
+version: 1
+name: quick
+graphs: {model: rnnlm, set: {hidden: 64, steps: 2}, grouping: {groups: 20}}
+cluster: {name: post-8k80, gpus: 2}
+costs: roofline
+agent: {name: annealing}
+budget: {evaluations: 1500}
+seeds: [1, 2]
+sweep:
+  agent.name: [annealing, random_walk, local_search]
+  cluster.gpus: [2, 4]
+exclude: [{agent.name: local_search, cluster.gpus: 4}]
+)";
+
+class SweepTest : public EmplaceTest {
+ protected:
+  SweepTest() { Write("x.yaml", kSweep); }
+
+  std::string Files(const std::string& pattern) const { return Shell("ls -d " + pattern + " | sort").out; }
+  std::size_t Count(const std::string& pattern) const {
+    const std::string files = Shell("ls -d " + pattern + " 2>/dev/null; true").out;
+    return static_cast<std::size_t>(std::count(files.begin(), files.end(), '\n'));
+  }
+  // Nothing if both folders have the same trials with the same results, to the byte.
+  std::string Differences(const std::string& a, const std::string& b) const {
+    return Shell("for file in " + a + "/quick/*/trial.json " + a + "/quick/*/best_placement.json; do cmp $file " + b +
+                 "/${file#" + a + "/} 2>&1; done; ls " + a + "/quick >la; ls " + b + "/quick >lb; diff la lb; rm la lb")
+        .out;
+  }
+};
+
+TEST_F(SweepTest, RunsEveryCellOnEveryGraphWithEverySeed) {
+  const Ran ran = Emplace("sweep x.yaml -o r");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  // 3 agents x 2 clusters - 1, with 2 seeds each.
+  EXPECT_EQ(Count("r/quick/*/trial.json"), 10U);
+  EXPECT_EQ(Count("r/quick/*/best_placement.json"), 10U);
+  EXPECT_EQ(ran.out.rfind("improvement, %  cluster.gpus 2  cluster.gpus 4\n", 0), 0U) << ran.out;
+  for (const char* const row : {"\nannealing ", "\nrandom_walk ", "\nlocal_search "}) {
+    EXPECT_NE(ran.out.find(row), std::string::npos) << ran.out;
+  }
+  EXPECT_NE(ran.out.find("\nemplace report r/quick\n"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.err.find("[10/10] "), std::string::npos) << ran.err;
+  EXPECT_EQ(nlohmann::json::parse(Read("r/quick/experiment.json")).at("question"), "Who is best?");
+  // Again: there is nothing to do, and the same is said.
+  const Ran again = Emplace("sweep x.yaml -o r");
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(again.out, ran.out);
+  EXPECT_NE(again.err.find("10 finished already, 0 to run"), std::string::npos) << again.err;
+}
+
+TEST_F(SweepTest, TheResultsDependNeitherOnTheFormatNorOnTheNumberOfProcesses) {
+  ASSERT_EQ(Emplace("sweep x.yaml -o one --jobs 1").status, 0);
+  ASSERT_EQ(Emplace("sweep x.yaml -o two --jobs 2").status, 0);
+  EXPECT_EQ(Differences("one", "two"), "");
+  // What it keeps of the experiment is one in JSON.
+  ASSERT_EQ(Shell("$emplace sweep one/quick/experiment.json -o three").status, 0);
+  EXPECT_EQ(Differences("one", "three"), "");
+  EXPECT_EQ(Shell("cmp one/quick/experiment.json three/quick/experiment.json").status, 0);
+}
+
+TEST_F(SweepTest, KilledAtAnyMomentItEndsWithTheSameBytes) {
+  Write("x.yaml", Replaced(Replaced(kSweep, "evaluations: 1500", "evaluations: 10000"), "local_search]", "random]"));
+  Write("x.yaml", Replaced(Read("x.yaml"), "agent.name: local_search", "agent.name: random"));
+  ASSERT_EQ(Emplace("sweep x.yaml -o whole --jobs 2").status, 0);
+  Rng rng(20);
+  std::size_t kills = 0;
+  std::size_t rounds = 0;
+  while (kills < 20) {
+    const std::string runs = "killed" + std::to_string(rounds++);
+    while (kills < 20 && Count(runs + "/quick/*/trial.json") < 10) {
+      const std::int64_t milliseconds = rng.Between(5, 400);
+      Shell("setsid $emplace sweep x.yaml -o " + runs + " --jobs 2 & pid=$!; sleep " +
+            std::to_string(static_cast<double>(milliseconds) / 1000) +
+            "; kill -s KILL -- -$pid 2>/dev/null || kill -s KILL $pid 2>/dev/null; wait");
+      ++kills;
+    }
+    const Ran ran = Emplace("sweep x.yaml -o " + runs + " --jobs 2");
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(Differences("whole", runs), "") << "after " << kills << " kills";
+    EXPECT_EQ(ran.err.find("starting again"), std::string::npos) << ran.err;
+    EXPECT_EQ(Count(runs + "/quick/*/*.tmp"), 0U);
+  }
+}
+
+TEST_F(SweepTest, AnInterruptStopsTheTrialsAndTheSameCommandGoesOn) {
+  Write("x.yaml", Replaced(kSweep, "evaluations: 1500", "evaluations: 30000"));
+  const Ran ran = Shell("timeout -s INT 0.4 $emplace sweep x.yaml -o r --jobs 2 || echo $? >status");
+  const Ran children = Shell(
+      "for p in /proc/[0-9]*; do [ \"$(readlink $p/cwd)\" = \"$PWD\" ] && tr '\\0' ' ' <$p/cmdline && echo; done | "
+      "grep -c '^emplace trial'; true");
+  EXPECT_NE(ran.err.find("quick: stopped, "), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find(" of 10 trials are finished; the same command goes on from there\n"), std::string::npos);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(children.out, "0\n");
+  EXPECT_EQ(Count("r/quick/*/error.txt"), 0U);
+  EXPECT_EQ(Emplace("sweep x.yaml -o r").status, 0);
+  EXPECT_EQ(Count("r/quick/*/trial.json"), 10U);
+}
+
+TEST_F(SweepTest, ATrialThatFailsIsReportedAndTheOthersFinish) {
+  ASSERT_EQ(Emplace("sweep x.yaml -o r").status, 0);
+  const std::string broken = Shell("ls -d r/quick/*/ | head -1 | tr -d '\\n'").out;
+  // A checkpoint that can be neither read nor put aside.
+  ASSERT_EQ(Shell("rm -r r/quick/*/trial.json " + broken + "checkpoint.bin && mkdir -p " + broken +
+                  "checkpoint.bin/in_the_way")
+                .status,
+            0);
+  const Ran ran = Emplace("sweep x.yaml -o r");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_EQ(Count("r/quick/*/trial.json"), 9U);
+  EXPECT_NE(ran.err.find(": FAILED: "), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("quick: 1 of 10 trials failed"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.out.find(" (1 of 2)"), std::string::npos) << ran.out;
+  EXPECT_TRUE(IsOneLine(Read(broken + "error.txt"))) << Read(broken + "error.txt");
+  EXPECT_NE(Read(broken + "error.txt").find("checkpoint.bin"), std::string::npos);
+  // It is tried again.
+  ASSERT_EQ(Shell("rm -r " + broken + "checkpoint.bin").status, 0);
+  EXPECT_EQ(Emplace("sweep x.yaml -o r").status, 0);
+  EXPECT_FALSE(Exists(broken + "error.txt"));
+}
+
+TEST_F(SweepTest, ATrialThatCrashesIsReportedAndTheOthersFinish) {
+  Write("x.yaml", Replaced(kSweep, "evaluations: 1500", "evaluations: 30000"));
+  const Ran ran = Shell(
+      "$emplace sweep x.yaml -o r --jobs 1 & pid=$!; child=; while [ -z \"$child\" ]; do "
+      "child=$(cat /proc/$pid/task/$pid/children); sleep 0.01; done; sleep 0.1; kill -9 ${child%% *}; "
+      "wait $pid");
+  EXPECT_EQ(ran.status, 1) << ran.err;
+  EXPECT_EQ(Count("r/quick/*/trial.json"), 9U);
+  EXPECT_EQ(Shell("cat r/quick/*/error.txt").out, "ended by signal 9 (Killed)\n");
+  EXPECT_NE(ran.err.find("FAILED: ended by signal 9 (Killed)"), std::string::npos) << ran.err;
+}
+
+TEST_F(SweepTest, TwoSweepsOnOneFolderShareTheTrials) {
+  const Ran ran = Shell(
+      "$emplace sweep x.yaml -o r --jobs 1 2>other & $emplace sweep x.yaml -o r --jobs 1; status=$?; "
+      "wait $! && exit $status");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(Count("r/quick/*/trial.json"), 10U);
+  // A trial that was run twice would have begun twice.
+  EXPECT_EQ(Shell("grep -h '\"evaluations\":1,' r/quick/*/progress.jsonl | wc -l").out, "10\n");
+}
+
+TEST_F(SweepTest, ADryRunListsTheTrialsAndWritesNothing) {
+  const std::string before = Names();
+  const Ran ran = Emplace("sweep x.yaml -o r --dry-run --jobs 3");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(Names(), before);
+  EXPECT_EQ(ran.out.rfind(
+                "trial             agent         agent.name    cluster.gpus  graph  seed  evaluations  seconds\n", 0),
+            0U)
+      << ran.out;
+  EXPECT_NE(ran.out.find("\nquick: 10 trials in 5 cells, 1 cell excluded; about "), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find(" in 3 processes"), std::string::npos) << ran.out;
+  // They are those that are run.
+  ASSERT_EQ(Emplace("sweep x.yaml -o r").status, 0);
+  Write("listed", ran.out);
+  EXPECT_EQ(Shell("for id in $(ls r/quick | grep -v json); do grep -q \"^$id \" listed || echo $id; done").out, "");
+}
+
+TEST_F(SweepTest, BadExperimentsAreRefusedAndNothingIsWritten) {
+  const std::string before = Names();
+  const auto refused = [&](const std::string& from, const std::string& to, const std::string& line) {
+    Write("x.yaml", Replaced(kSweep, from, to));
+    for (const char* const more : {"", " --dry-run"}) {
+      ExpectRefused(Emplace(std::string("sweep x.yaml -o r") + more), line);
+    }
+    EXPECT_EQ(Names(), before);
+  };
+  refused("version: 1", "version: 2", "x.yaml: version: is the number 2 (1)");
+  refused("[annealing,", "[3, annealing,",
+          "x.yaml: sweep[\"agent.name\"][0]: is the number 3 (a string that is not empty)");
+  refused("gpus: [2, 4]", "gpus: [2, 4, 40]",
+          "x.yaml: sweep[\"cluster.gpus\"][2]: cluster post-8k80 has 8 accelerators, not 40");
+  refused("model: rnnlm, set: {hidden: 64, steps: 2}", "files: [no.json]",
+          "x.yaml: graphs.files[0]: " + Shell("pwd | tr -d '\\n'").out +
+              "/no.json: cannot be read (No such file or directory)");
+  Write("x.yaml", kSweep);
+  ExpectRefused(Emplace("sweep nowhere.yaml"), "nowhere.yaml: cannot be read (No such file or directory)");
+  ExpectRefused(Emplace("sweep x.yaml -o c.yaml"), "c.yaml: is no folder");
+  EXPECT_EQ(Emplace("sweep x.yaml --jobs 0").status, 2);
+  EXPECT_EQ(Names(), before);
+}
+
+TEST_F(SweepTest, TheCommandForOneTrialIsNotForPeople) {
+  EXPECT_EQ(Shell("$emplace --help | grep -c '^  trial '").out, "0\n");
+  EXPECT_EQ(Emplace("nonsense").err.find("trial"), std::string::npos);
+  EXPECT_EQ(Emplace("trial nowhere").status, 2);
+}
+
+}  // namespace
+}  // namespace emplace::testing

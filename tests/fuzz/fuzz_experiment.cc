@@ -1,0 +1,58 @@
+// An experiment, its sweep expanded: cells, or InputError. Agents and rewards are stand-ins: the real ones would bring
+// LibTorch into the fuzzer.
+#include <array>
+
+#include "agents/agent.h"
+#include "agents/reward.h"
+#include "experiments/experiment.h"
+#include "tests/fuzz/round_trip.h"
+
+namespace emplace {
+namespace {
+
+std::unique_ptr<Agent> MakeNone(OptionReader& reader, const AgentContext&) {
+  double rate = 0.5;
+  reader.Read("rate", &rate, 0, 1, "");
+  reader.Finish();
+  return nullptr;
+}
+
+constexpr std::array<AgentEntry, 2> kAgents = {
+    {{"annealing", "", "", "merge_and_colocate", 5000, MakeNone}, {"random", "", "", "identity", 1, MakeNone}}};
+constexpr RewardEntry kReward = {"runtime", "", "", nullptr};
+
+}  // namespace
+
+const AgentEntry& FindAgent(std::string_view name) {
+  for (const AgentEntry& entry : kAgents) {
+    if (entry.name == name) return entry;
+  }
+  throw InputError("", "unknown agent");
+}
+std::unique_ptr<Agent> MakeAgent(std::string_view name, const OptionMap& options, const AgentContext& context) {
+  OptionReader reader(options, std::string(name));
+  return FindAgent(name).make(reader, context);
+}
+const RewardEntry& FindReward(std::string_view name) {
+  if (name != kReward.name) throw InputError("", "unknown reward");
+  return kReward;
+}
+
+}  // namespace emplace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::istringstream in(emplace::fuzz::Text(data, size));
+  try {
+    const emplace::ExperimentSpec experiment = emplace::ReadExperiment(in, "FILE");
+    emplace::fuzz::Expect(!experiment.cells.empty() && !experiment.name.empty(), "no cell or no name", "");
+    for (const emplace::ExperimentCell& cell : experiment.cells) {
+      emplace::fuzz::Expect(!cell.agent.name.empty() && !cell.agent.label.empty(), "no agent", experiment.name);
+      emplace::fuzz::Expect((cell.evaluations == 0) != (cell.episodes == 0), "no budget", experiment.name);
+      emplace::fuzz::Expect(!cell.seeds.empty() && cell.costs.empty() != cell.profile.empty(), "no seed or no costs",
+                            experiment.name);
+    }
+  } catch (const emplace::InputError& error) {
+    emplace::fuzz::CheckMessage(error, "FILE");
+  }
+  return 0;
+}

@@ -1,0 +1,244 @@
+// emplace sweep, and emplace trial, which it runs for each trial.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "experiments/experiment.h"
+#include "experiments/run_folder.h"
+#include "experiments/trial_plan.h"
+#include "sim/check.h"
+#include "sim/file_io.h"
+#include "tools/commands.h"
+#include "tools/sweep_estimate.h"
+#include "tools/sweep_view.h"
+#include "tools/table.h"
+#include "tools/trial_pool.h"
+
+namespace emplace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kStopped = 130;  // as a shell has it for SIGINT
+
+struct Options {
+  std::string experiment;
+  std::string output = "runs";
+  std::size_t jobs = 0;  // 0: one for each core
+  bool dry_run = false;
+};
+
+std::size_t Processes(const Options& options) {
+  return options.jobs > 0 ? options.jobs : std::max(1U, std::thread::hardware_concurrency());
+}
+
+std::string Plural(std::size_t count, const char* word) {
+  const std::string_view ending = std::string_view(word).ends_with('s') ? "es" : "s";
+  return fmt::format("{} {}{}", count, word, count == 1 ? "" : ending);
+}
+
+std::string SizeText(const ExperimentSpec& experiment, const TrialPlan& plan) {
+  std::string text = fmt::format("{}: {} in {}", experiment.name, Plural(plan.trials.size(), "trial"),
+                                 Plural(experiment.cells.size(), "cell"));
+  if (experiment.excluded > 0) text += fmt::format(", {} excluded", Plural(experiment.excluded, "cell"));
+  if (plan.merged > 0)
+    text += fmt::format(", {} left out that would be another one again", Plural(plan.merged, "trial"));
+  return text;
+}
+
+// Every trial, and what all of them may take.
+int DryRun(const Options& options, const ExperimentSpec& experiment, const TrialPlan& plan) {
+  std::vector<std::string> header = {"trial", "agent"};
+  for (const SweepCell::Setting& setting : experiment.cells.front().values.settings) {
+    if (setting.path != "agent" && setting.path != "agent.label") header.push_back(setting.path);
+  }
+  header.insert(header.end(), {"graph", "seed", "evaluations", "seconds"});
+  Table table(header);
+  SweepEstimator estimator(experiment);
+  double seconds = 0;
+  std::set<std::string> untimed;
+  for (const PlannedTrial& trial : plan.trials) {
+    const ExperimentCell& cell = experiment.cells[trial.cell];
+    const TrialEstimate estimate = estimator.Estimate(trial);
+    if (!estimate.policy_seconds) untimed.insert(cell.agent.label);
+    const double all = estimate.simulator_seconds + estimate.policy_seconds.value_or(0);
+    seconds += all;
+    std::vector<std::string> row = {trial.id, cell.agent.label};
+    for (const SweepCell::Setting& setting : cell.values.settings) {
+      if (setting.path != "agent" && setting.path != "agent.label") row.push_back(SettingText(setting.value));
+    }
+    row.insert(row.end(), {trial.graph, fmt::format("{}", trial.seed), fmt::format("{}", estimate.evaluations),
+                           fmt::format("{:.1f}", all)});
+    table.Add(std::move(row));
+  }
+  table.PrintText(std::cout);
+  const std::size_t processes = std::min(Processes(options), plan.trials.size());
+  std::cout << fmt::format("\n{}; about {} in {}, agents and simulator together\n", SizeText(experiment, plan),
+                           TimeForPeople(seconds / static_cast<double>(processes)), Plural(processes, "process"));
+  if (!untimed.empty()) {
+    std::cout << fmt::format("simulator time only for {}\n", fmt::join(untimed, ", "));
+  }
+  return kDone;
+}
+
+void CheckOutput(const Options& options) {
+  if (options.output.empty() || options.output == "-") {
+    throw InputError("--output", "is \"" + options.output + "\" (a folder)");
+  }
+  std::error_code ignored;
+  if (fs::exists(options.output, ignored) && !fs::is_directory(options.output, ignored)) {
+    throw InputError(options.output, "is no folder");
+  }
+}
+
+// Trials in the folder that the experiment does not have, any more.
+std::size_t CountOthers(const std::string& folder, const TrialPlan& plan) {
+  std::set<std::string> ids;
+  for (const PlannedTrial& trial : plan.trials) ids.insert(trial.id);
+  std::size_t others = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_directory() && !ids.contains(entry.path().filename().string())) ++others;
+  }
+  return others;
+}
+
+class Sweep {
+ public:
+  Sweep(const Options& options, const ExperimentSpec& experiment, const TrialPlan& plan)
+      : options_(options),
+        experiment_(experiment),
+        plan_(plan),
+        folder_((fs::absolute(options.output) / experiment.name).string()) {}
+
+  int Run() {
+    WriteExperimentFile(folder_, experiment_);
+    const std::size_t processes = Processes(options_);
+    bool whole = true;
+    std::size_t failed = 0;
+    std::size_t finished = 0;
+    {
+      SweepView view(experiment_, plan_, processes);
+      std::vector<TrialJob> jobs = Prepare(&view);
+      view.Say(fmt::format("{}; {} finished already, {} to run in {}", SizeText(experiment_, plan_), view.finished(),
+                           jobs.size(), Plural(std::min(processes, std::max<std::size_t>(jobs.size(), 1)), "process")));
+      if (const std::size_t others = CountOthers(folder_, plan_); others > 0) {
+        view.Say(fmt::format("{} holds {} that this experiment does not have: reports will show them", folder_,
+                             Plural(others, "trial")));
+      }
+      TrialPool pool(processes);
+      whole = pool.Run(
+          std::move(jobs), [&](const TrialEnd& end) { Ended(end, &view); },
+          [&](std::size_t running) { view.Draw(running); });
+      failed = view.failed();
+      finished = view.finished();
+    }
+    if (!whole) {
+      fmt::print(stderr, "{}: stopped, {} of {} trials are finished; the same command goes on from there\n",
+                 experiment_.name, finished, plan_.trials.size());
+      return kStopped;
+    }
+    return Conclude(failed);
+  }
+
+ private:
+  // What is still to be done.
+  std::vector<TrialJob> Prepare(SweepView* view) const {
+    std::vector<TrialJob> jobs;
+    for (std::size_t i = 0; i < plan_.trials.size(); ++i) {
+      const std::string folder = PrepareTrialFolder(folder_, plan_.trials[i]);
+      if (IsFinished(folder)) {
+        view->SkipFinished(plan_.trials[i]);
+      } else {
+        jobs.push_back({.number = i, .folder = folder});
+      }
+    }
+    return jobs;
+  }
+
+  void Ended(const TrialEnd& end, SweepView* view) const {
+    const PlannedTrial& trial = plan_.trials[end.number];
+    const std::string folder = (fs::path(folder_) / trial.id).string();
+    if (end.failed) {
+      view->Fail(trial, ReadTrialError(folder));
+      return;
+    }
+    if (!end.said.empty()) view->Say(end.said.substr(0, end.said.find_last_not_of('\n') + 1));
+    view->Finish(trial, SummariseTrial(folder));
+  }
+
+  int Conclude(std::size_t failed) const {
+    ImprovementTable(experiment_, plan_, folder_).PrintText(std::cout);
+    std::cout << fmt::format("\nemplace report {}\n", (fs::path(options_.output) / experiment_.name).string());
+    if (failed == 0) return kDone;
+    std::cout.flush();
+    fmt::print(stderr, "{}: {} of {} failed (error.txt in its folder of {} says why); the same command tries again\n",
+               experiment_.name, failed, Plural(plan_.trials.size(), "trial"), folder_);
+    return kNo;
+  }
+
+  const Options& options_;
+  const ExperimentSpec& experiment_;
+  const TrialPlan& plan_;
+  std::string folder_;
+};
+
+int Run(const Options& options) {
+  CheckOutput(options);
+  const ExperimentSpec experiment = ReadExperiment(*OpenForReading(options.experiment), options.experiment);
+  const TrialPlan plan = PlanTrials(experiment);
+  if (options.dry_run) return DryRun(options, experiment, plan);
+  return Sweep(options, experiment, plan).Run();
+}
+
+int RunOneTrial(const std::string& folder) {
+  switch (RunTrialFolder(folder)) {
+    case TrialOutcome::kDone:
+      return kDone;
+    case TrialOutcome::kFailed:
+      fmt::print(stderr, "{}\n", ReadTrialError(folder));
+      return kNo;
+    case TrialOutcome::kBusy:
+      break;
+  }
+  fmt::print(stderr, "{}: another process runs this trial\n", folder);
+  return kBusy;
+}
+
+}  // namespace
+
+Command AddSweep(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("sweep", "Run every trial of an experiment, or those that are left");
+  auto options = std::make_shared<Options>();
+  command->add_option("experiment", options->experiment, "experiment.yaml")->required()->type_name("FILE");
+  command
+      ->add_option("-o,--output", options->output,
+                   "Folder of runs: what is finished there is kept, what was stopped goes on (default: runs)")
+      ->type_name("RUNS");
+  command->add_option("--jobs", options->jobs, "Trials at one time, each on one core (default: one for each core)")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1024}).description(""));
+  command->add_flag("--dry-run", options->dry_run, "List the trials with an estimate of time; run and write nothing");
+  return {command, [options] { return Run(*options); }};
+}
+
+Command AddTrial(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("trial", "Run the trial of a folder of runs");
+  command->group("");  // for `sweep`, not for people
+  auto folder = std::make_shared<std::string>();
+  command->add_option("folder", *folder, "RUNS/EXPERIMENT/TRIAL, which holds spec.json")->required()->type_name("DIR");
+  return {command, [folder] { return RunOneTrial(*folder); }};
+}
+
+}  // namespace emplace::tools

@@ -1,0 +1,134 @@
+#include "tools/sweep_estimate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+
+#include "agents/agent.h"
+#include "agents/environment.h"
+#include "experiments/problem.h"
+#include "experiments/trial.h"
+#include "sim/json_text.h"
+#include "sim/simulator.h"
+
+namespace emplace::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kTriedEvaluations = 3;
+constexpr double kMostSeconds = 2;  // of a short search; what it has shown until then must do
+constexpr std::size_t kMostTrialEvaluations = 1000;
+
+double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::string JsonOf(const JsonValue& value) {
+  std::string text;
+  AppendJson(&text, value);
+  return text;
+}
+
+// Groups on the devices in turn.
+Placement Spread(const Observation& observation, std::size_t first) {
+  Placement placement(observation.num_groups());
+  for (std::size_t group = 0; group < observation.num_groups(); ++group) {
+    const auto& devices = observation.accelerators;
+    const DeviceId wanted = devices[(group + first) % devices.size()];
+    placement[MakeId<OpId>(group)] =
+        observation.Allowed(group, Index(wanted)) ? wanted : observation.Fastest(group, devices);
+  }
+  return placement;
+}
+
+struct TriedLongEnough : std::exception {};
+
+std::vector<JsonValue> GraphsOf(const JsonValue& spec, const char* list) {
+  const JsonValue* graphs = ValueAt(spec, list);
+  if (graphs == nullptr) return {};
+  return *graphs->As<JsonList>();
+}
+
+std::vector<JsonValue> TrainingGraphs(const JsonValue& spec) {
+  const JsonValue* graph = ValueAt(spec, "graph");
+  return graph != nullptr ? std::vector<JsonValue>{*graph} : GraphsOf(spec, "together");
+}
+
+std::size_t Budget(const ExperimentCell& cell, std::size_t num_groups) {
+  return cell.episodes != 0 ? 1 + cell.episodes * num_groups : cell.evaluations;
+}
+
+}  // namespace
+
+const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const JsonValue& graph, const JsonValue& spec,
+                                                          const ExperimentCell& cell) {
+  const std::string key = JsonOf(graph) + JsonOf(*ValueAt(spec, "grouping")) + JsonOf(*ValueAt(spec, "cluster")) +
+                          JsonOf(*ValueAt(spec, "costs")) + cell.engine;
+  const auto [found, is_new] = problems_.try_emplace(key);
+  if (!is_new) return found->second;
+  ProblemCost& cost = found->second;
+  Clock::time_point started = Clock::now();
+  const TrialProblem problem = LoadProblem(graph, spec);
+  const Simulator simulator(problem.graph, problem.cluster, problem.costs,
+                            {.engine = cell.engine, .peak_memory = !cell.cluster.unlimited_memory});
+  Environment environment(problem.graph, problem.cluster, problem.costs,
+                          MakeGrouping(problem, FindAgent(cell.agent.name)), simulator);
+  cost.num_groups = environment.observation().num_groups();
+  environment.Evaluate(std::vector<Placement>{Spread(environment.observation(), 0)});
+  cost.setup_seconds = Since(started);
+  started = Clock::now();
+  for (std::size_t i = 0; i < kTriedEvaluations; ++i) {
+    environment.Evaluate(std::vector<Placement>{Spread(environment.observation(), i)});
+  }
+  cost.seconds_per_evaluation = Since(started) / kTriedEvaluations;
+  return cost;
+}
+
+std::optional<double> SweepEstimator::PolicyRate(const JsonValue& spec, const ExperimentCell& cell) {
+  const AgentEntry& entry = FindAgent(cell.agent.name);
+  const std::string key = JsonOf(*ValueAt(spec, "agent"));
+  const auto [found, is_new] = policies_.try_emplace(key);
+  // An agent with one answer cannot be asked for a part of it.
+  if (!is_new || entry.default_evaluations == 1) return found->second;
+  TrialSpec trial{.problem = LoadProblem(TrainingGraphs(spec).front(), spec)};
+  trial.engine = cell.engine;
+  trial.agent = cell.agent.name;
+  trial.agent_options = cell.agent.set;
+  trial.reward = cell.reward;
+  const std::size_t groups = MakeGrouping(trial.problem, entry).num_groups();
+  trial.evaluations = std::min({Budget(cell, groups), groups + 1, kMostTrialEvaluations});
+  const Clock::time_point started = Clock::now();
+  std::size_t evaluations = 0;
+  try {
+    const TrialResult result = RunTrial(trial, [&](const TrialProgress& now) {
+      evaluations = now.evaluations;
+      if (Since(started) > kMostSeconds) throw TriedLongEnough();
+    });
+    found->second = result.times.policy / static_cast<double>(result.evaluations * groups);
+  } catch (const TriedLongEnough&) {
+    // Simulations included: a little too much.
+    found->second = Since(started) / static_cast<double>(std::max<std::size_t>(evaluations, 1) * groups);
+  }
+  return found->second;
+}
+
+TrialEstimate SweepEstimator::Estimate(const PlannedTrial& trial) {
+  const ExperimentCell& cell = experiment_.cells[trial.cell];
+  const std::optional<double> rate = PolicyRate(trial.spec, cell);
+  TrialEstimate estimate;
+  if (rate) estimate.policy_seconds = 0;
+  const auto add = [&](const JsonValue& graph, bool training) {
+    const ProblemCost& cost = CostOf(graph, trial.spec, cell);
+    // A policy is tried for one episode on graphs that it has not seen, within the same budget.
+    const std::size_t evaluations =
+        training ? Budget(cell, cost.num_groups) : std::min(Budget(cell, cost.num_groups), cost.num_groups + 1);
+    estimate.evaluations += evaluations;
+    const auto count = static_cast<double>(evaluations);
+    estimate.simulator_seconds += cost.setup_seconds + count * cost.seconds_per_evaluation;
+    if (rate) *estimate.policy_seconds += count * static_cast<double>(cost.num_groups) * *rate;
+  };
+  for (const JsonValue& graph : TrainingGraphs(trial.spec)) add(graph, true);
+  for (const JsonValue& graph : GraphsOf(trial.spec, "transfer")) add(graph, false);
+  return estimate;
+}
+
+}  // namespace emplace::tools

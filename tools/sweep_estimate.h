@@ -1,0 +1,48 @@
+#ifndef EMPLACE_TOOLS_SWEEP_ESTIMATE_H_
+#define EMPLACE_TOOLS_SWEEP_ESTIMATE_H_
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/experiment.h"
+#include "experiments/trial_plan.h"
+
+namespace emplace::tools {
+
+// What a trial will take, guessed from a few of its evaluations.
+struct TrialEstimate {
+  std::size_t evaluations = 0;           // its budget, on all graphs that it trains on, and those of its transfers
+  double simulator_seconds = 0;          // setting up included
+  std::optional<double> policy_seconds;  // none: the agent takes too long to be tried
+};
+
+// Measures, once for each: evaluations of every problem, and a short search by every agent with the same options.
+// Writes nothing.
+class SweepEstimator {
+ public:
+  explicit SweepEstimator(const ExperimentSpec& experiment) : experiment_(experiment) {}
+
+  TrialEstimate Estimate(const PlannedTrial& trial);
+
+ private:
+  struct ProblemCost {
+    std::size_t num_groups = 0;
+    double setup_seconds = 0;
+    double seconds_per_evaluation = 0;
+  };
+  const ProblemCost& CostOf(const JsonValue& graph, const JsonValue& spec, const ExperimentCell& cell);
+  // Seconds in the agent for an evaluation of one group.
+  std::optional<double> PolicyRate(const JsonValue& spec, const ExperimentCell& cell);
+
+  const ExperimentSpec& experiment_;
+  std::map<std::string, ProblemCost> problems_;
+  std::map<std::string, std::optional<double>> policies_;
+};
+
+}  // namespace emplace::tools
+
+#endif  // EMPLACE_TOOLS_SWEEP_ESTIMATE_H_

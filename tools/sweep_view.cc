@@ -1,0 +1,159 @@
+#include "tools/sweep_view.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "tools/problem.h"
+
+namespace emplace::tools {
+namespace {
+
+constexpr std::chrono::milliseconds kBarEvery(200);
+constexpr std::chrono::seconds kLineEvery(30);
+constexpr std::size_t kBarWidth = 30;
+
+bool IsOfAgent(const SweepCell::Setting& setting) {
+  return setting.path == "agent" || setting.path.starts_with("agent.");
+}
+
+// What was swept beside the agent.
+std::string ColumnOf(const ExperimentCell& cell) {
+  std::string text;
+  for (const SweepCell::Setting& setting : cell.values.settings) {
+    if (IsOfAgent(setting)) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", setting.path, SettingText(setting.value));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string DescribeTrial(const ExperimentSpec& experiment, const PlannedTrial& trial) {
+  const ExperimentCell& cell = experiment.cells[trial.cell];
+  const std::string column = ColumnOf(cell);
+  return fmt::format("{}, {}{}{}, seed {}", cell.agent.label, column, column.empty() ? "" : ", ", trial.graph,
+                     trial.seed);
+}
+
+std::string TimeForPeople(double seconds) {
+  if (seconds < 90) return fmt::format("{:.0f} s", std::max(seconds, 1.0));
+  if (seconds < 90 * 60) return fmt::format("{:.0f} min", seconds / 60);
+  return fmt::format("{:.1f} h", seconds / 3600);
+}
+
+SweepView::SweepView(const ExperimentSpec& experiment, const TrialPlan& plan, std::size_t processes)
+    : experiment_(experiment),
+      num_trials_(plan.trials.size()),
+      processes_(processes),
+      terminal_(isatty(STDERR_FILENO) == 1),
+      next_(Clock::now() + (terminal_ ? Clock::duration(kBarEvery) : Clock::duration(kLineEvery))) {
+  for (const PlannedTrial& trial : plan.trials) work_left_ += trial.work;
+}
+
+SweepView::~SweepView() {
+  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+}
+
+void SweepView::Say(const std::string& line) {
+  fmt::print(stderr, "{}{}\n", drawn_ ? "\r\x1b[K" : "", line);
+  drawn_ = false;
+}
+
+void SweepView::SkipFinished(const PlannedTrial& trial) {
+  ++finished_;
+  work_left_ -= trial.work;
+}
+
+void SweepView::Finish(const PlannedTrial& trial, const TrialSummary& summary) {
+  ++finished_;
+  work_left_ -= trial.work;
+  work_done_ += trial.work;
+  seconds_ += summary.wall_seconds;
+  std::string found = "nothing that fits";
+  if (summary.best_micros) found = MicrosForPeople(*summary.best_micros);
+  if (summary.improvement_percent) found += fmt::format(", {:.1f} % better", *summary.improvement_percent);
+  Say(fmt::format("[{}/{}] {}: {} ({:.1f} s)", finished_ + failed_, num_trials_, DescribeTrial(experiment_, trial),
+                  found, summary.wall_seconds));
+}
+
+void SweepView::Fail(const PlannedTrial& trial, const std::string& error) {
+  ++failed_;
+  work_left_ -= trial.work;
+  Say(fmt::format("[{}/{}] {}: FAILED: {}", finished_ + failed_, num_trials_, DescribeTrial(experiment_, trial),
+                  error));
+}
+
+std::string SweepView::Left() const {
+  if (!(work_done_ > 0)) return "";
+  const double seconds = seconds_ * work_left_ / work_done_ / static_cast<double>(processes_);
+  return fmt::format(", about {} left", TimeForPeople(seconds));
+}
+
+void SweepView::Draw(std::size_t running) {
+  const Clock::time_point now = Clock::now();
+  if (now < next_) return;
+  next_ = now + (terminal_ ? Clock::duration(kBarEvery) : Clock::duration(kLineEvery));
+  const std::size_t ended = finished_ + failed_;
+  const std::string state = fmt::format("{} of {} trials, {} running{}{}", ended, num_trials_, running,
+                                        failed_ == 0 ? "" : fmt::format(", {} failed", failed_), Left());
+  if (!terminal_) {
+    fmt::print(stderr, "{}: {}\n", experiment_.name, state);
+    return;
+  }
+  const std::size_t full = kBarWidth * ended / std::max<std::size_t>(num_trials_, 1);
+  fmt::print(stderr, "\r\x1b[K{} [{}{}] {}", experiment_.name, std::string(full, '#'),
+             std::string(kBarWidth - full, '.'), state);
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+Table ImprovementTable(const ExperimentSpec& experiment, const TrialPlan& plan, const std::string& experiment_folder) {
+  struct Sum {
+    double sum = 0;
+    std::size_t found = 0;
+    std::size_t planned = 0;
+  };
+  std::vector<std::string> rows;  // in the order of the experiment
+  std::vector<std::string> columns;
+  std::map<std::pair<std::string, std::string>, Sum> sums;
+  const auto note = [](std::vector<std::string>* names, const std::string& name) {
+    if (std::find(names->begin(), names->end(), name) == names->end()) names->push_back(name);
+  };
+  for (const PlannedTrial& trial : plan.trials) {
+    const ExperimentCell& cell = experiment.cells[trial.cell];
+    const std::string column = ColumnOf(cell);
+    note(&rows, cell.agent.label);
+    note(&columns, column);
+    Sum& sum = sums[{cell.agent.label, column}];
+    ++sum.planned;
+    const std::string folder = (std::filesystem::path(experiment_folder) / trial.id).string();
+    if (!IsFinished(folder)) continue;
+    const auto improvement = SummariseTrial(folder).improvement_percent;
+    if (!improvement) continue;
+    ++sum.found;
+    sum.sum += *improvement;
+  }
+  std::vector<std::string> header = {"improvement, %"};
+  for (const std::string& column : columns) header.push_back(column.empty() ? "mean" : column);
+  Table table(header);
+  for (const std::string& row : rows) {
+    std::vector<std::string> cells = {row};
+    for (const std::string& column : columns) {
+      const Sum& sum = sums[{row, column}];
+      std::string text = sum.found == 0 ? "-" : fmt::format("{:.2f}", sum.sum / static_cast<double>(sum.found));
+      if (sum.found < sum.planned) text += fmt::format(" ({} of {})", sum.found, sum.planned);
+      cells.push_back(text);
+    }
+    table.Add(std::move(cells));
+  }
+  return table;
+}
+
+}  // namespace emplace::tools

@@ -1,0 +1,63 @@
+#ifndef EMPLACE_TOOLS_SWEEP_VIEW_H_
+#define EMPLACE_TOOLS_SWEEP_VIEW_H_
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "experiments/experiment.h"
+#include "experiments/run_folder.h"
+#include "experiments/trial_plan.h"
+#include "tools/table.h"
+
+namespace emplace::tools {
+
+// A trial in words: "annealing, graphs.dataset ptb, ptb_04, seed 2".
+std::string DescribeTrial(const ExperimentSpec& experiment, const PlannedTrial& trial);
+
+// "35 s", "12 min", "3.1 h".
+std::string TimeForPeople(double seconds);
+
+// How a sweep goes, on standard error: a line for each trial that ended, and below them a bar on a terminal, a line now
+// and then otherwise. What is left is guessed from the trials that ended in this run, by evaluations times ops.
+class SweepView {
+ public:
+  SweepView(const ExperimentSpec& experiment, const TrialPlan& plan, std::size_t processes);
+  ~SweepView();  // clears the bar
+  SweepView(const SweepView&) = delete;
+  SweepView& operator=(const SweepView&) = delete;
+
+  void SkipFinished(const PlannedTrial& trial);
+  void Finish(const PlannedTrial& trial, const TrialSummary& summary);
+  void Fail(const PlannedTrial& trial, const std::string& error);
+  void Say(const std::string& line);
+  void Draw(std::size_t running);
+
+  std::size_t finished() const { return finished_; }
+  std::size_t failed() const { return failed_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string Left() const;
+
+  const ExperimentSpec& experiment_;
+  std::size_t num_trials_;
+  std::size_t processes_;
+  bool terminal_;
+  bool drawn_ = false;
+  std::size_t finished_ = 0;  // now or before
+  std::size_t failed_ = 0;
+  double work_left_ = 0;
+  double work_done_ = 0;  // in this run
+  double seconds_ = 0;    // that it took
+  Clock::time_point next_;
+};
+
+// Mean improvement in percent of the finished trials: a row for each agent, a column for each combination of what else
+// was swept. In parentheses the number of trials, where some are missing.
+Table ImprovementTable(const ExperimentSpec& experiment, const TrialPlan& plan, const std::string& experiment_folder);
+
+}  // namespace emplace::tools
+
+#endif  // EMPLACE_TOOLS_SWEEP_VIEW_H_

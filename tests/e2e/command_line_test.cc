@@ -35,12 +35,13 @@ TEST_F(CommandLineTest, VersionIsOneLine) {
 }
 
 TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
+  ExpectRefused(Emplace("plaice"),
+                "unknown command \"plaice\" (import, generate, dataset, inspect, simulate, place, compare, sweep, "
+                "reproduce, list)");
   ExpectRefused(
-      Emplace("plaice"),
-      "unknown command \"plaice\" (import, generate, dataset, inspect, simulate, place, compare, reproduce, list)");
-  ExpectRefused(Emplace(""),
-                "a command is missing (import, generate, dataset, inspect, simulate, place, compare, reproduce, list; "
-                "emplace --help)");
+      Emplace(""),
+      "a command is missing (import, generate, dataset, inspect, simulate, place, compare, sweep, reproduce, list; "
+      "emplace --help)");
 }
 
 TEST_F(CommandLineTest, WrongOptionsAreRefusedInOneLine) {

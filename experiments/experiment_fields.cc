@@ -26,6 +26,7 @@ namespace emplace {
 namespace {
 
 constexpr std::int64_t kMostEvaluations = std::int64_t{1} << 40;
+constexpr std::size_t kSomeBudget = 1 << 20;  // where only an agent's options are in question
 constexpr std::int64_t kMostEpisodes = 1'000'000'000;
 constexpr std::int64_t kMostGroups = 1 << 20;
 constexpr std::int64_t kLargestSeed = std::numeric_limits<std::int64_t>::max();
@@ -253,7 +254,7 @@ AgentChoice ReadAgent(const JsonNode& node, bool complete) {
   if (const auto field = fields.Find("label")) choice.label = field->NonEmptyText();
   if (const auto field = fields.Find("set")) {
     choice.set = OptionsFromFields(field->value(), field->Place());
-    if (complete) At(*field, [&] { return MakeAgent(choice.name, choice.set, {.evaluations = 1}); });
+    if (complete) At(*field, [&] { return MakeAgent(choice.name, choice.set, {.evaluations = kSomeBudget}); });
   }
   return choice;
 }

@@ -292,8 +292,10 @@ class Planner {
 
   // Only who has begun knows: a policy has the shape of its first problem.
   static void CheckLearns(const ExperimentCell& cell, const Environment& environment) {
-    const auto agent =
-        MakeAgent(cell.agent.name, cell.agent.set, {.evaluations = std::max<std::size_t>(cell.evaluations, 1)});
+    const std::size_t episode = environment.observation().num_groups();
+    const auto agent = MakeAgent(
+        cell.agent.name, cell.agent.set,
+        {.evaluations = cell.episodes != 0 ? 1 + cell.episodes * episode : cell.evaluations, .num_graphs = 1});
     Rng rng(0);
     At("agent", [&] { return agent->Propose(environment, Mode::kExplore, rng); });
     if (agent->HasPolicy()) return;

@@ -174,6 +174,8 @@ bool TrialPool::Run(std::vector<TrialJob> jobs, const std::function<void(const T
     const bool stop = signal > 0 && signal != SIGCHLD;
     // Who has ended has ended, also where all are told to stop.
     if (!Reap(on_end) || stop) {
+      // Ctrl-C comes to a whole group, and from some senders twice: what is left to say is still said.
+      for (const int each : {SIGINT, SIGTERM, SIGHUP}) std::signal(each, SIG_IGN);
       StopAll();
       return false;
     }

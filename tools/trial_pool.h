@@ -31,7 +31,7 @@ struct TrialEnd {
 
 // Runs trials in processes of their own, each one this program as `emplace trial FOLDER` on one thread, so that a crash
 // takes one trial. The processes end with this one, however it ends. While a pool exists, SIGINT, SIGTERM and SIGHUP
-// only stop it.
+// only stop it; from then on they are ignored.
 class TrialPool {
  public:
   explicit TrialPool(std::size_t processes);

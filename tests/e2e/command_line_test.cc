@@ -36,11 +36,11 @@ TEST_F(CommandLineTest, VersionIsOneLine) {
 
 TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
   ExpectRefused(Emplace("plaice"),
-                "unknown command \"plaice\" (import, generate, dataset, inspect, simulate, place, compare, report, "
-                "reproduce, list)");
+                "unknown command \"plaice\" (import, generate, dataset, inspect, simulate, place, compare, sweep, "
+                "report, reproduce, list)");
   ExpectRefused(
       Emplace(""),
-      "a command is missing (import, generate, dataset, inspect, simulate, place, compare, report, reproduce, list; "
+      "a command is missing (import, generate, dataset, inspect, simulate, place, compare, sweep, report, reproduce, list; "
       "emplace --help)");
 }
 

@@ -37,6 +37,22 @@ std::optional<double> MeanTrainingEntropy(const GraphRecord& record) {
   return sum / static_cast<double>(count);
 }
 
+std::optional<double> InitialEntropy(const GraphRecord& record) {
+  if (record.episodes.empty()) return std::nullopt;
+  return record.episodes.front().entropy;
+}
+
+std::optional<double> Gain(const std::optional<double>& start, const std::optional<double>& end) {
+  if (!start || !end || *start <= 0) return std::nullopt;
+  return 100 * (*start - *end) / *start;
+}
+
+// Of the last episode, if that shows the policy itself.
+std::optional<double> FinalImprovement(const GraphRecord& record) {
+  if (record.episodes.empty() || !record.episodes.back().argmax) return std::nullopt;
+  return Gain(record.start_micros, record.episodes.back().final_micros);
+}
+
 std::optional<double> BoundRatio(const GraphRecord& record) {
   if (!record.best_micros || record.lower_bound_micros <= 0) return std::nullopt;
   return *record.best_micros / record.lower_bound_micros;
@@ -51,6 +67,12 @@ Scores Improvements(const TrialRecord& trial) {
 Scores TransferImprovements(const TrialRecord& trial) {
   return OfEachGraph(trial.transfers, [](const TransferRecord& record) { return record.improvement; });
 }
+Scores TransferFinals(const TrialRecord& trial) {
+  return OfEachGraph(trial.transfers,
+                     [](const TransferRecord& record) { return Gain(record.start_micros, record.final_micros); });
+}
+Scores FinalImprovements(const TrialRecord& trial) { return OfEachGraph(trial.graphs, FinalImprovement); }
+Scores InitialEntropies(const TrialRecord& trial) { return OfEachGraph(trial.graphs, InitialEntropy); }
 Scores Evaluations(const TrialRecord& trial) {
   return OfEachGraph(trial.graphs, [](const GraphRecord& record) { return std::optional(record.evaluations); });
 }
@@ -73,10 +95,16 @@ constexpr MetricEntry kMetrics[] = {
     {"step_time", "Step time of the best placement", "ms", 1e-3, true, StepTimes},
     {"improvement", "Improvement over the first placement", "%", 1, false, Improvements},
     {"transfer_improvement", "Improvement on graphs not trained on", "%", 1, false, TransferImprovements},
+    {"transfer_final", "Improvement that a trained policy ends with on graphs not trained on", "%", 1, false,
+     TransferFinals},
+    {"final_improvement", "Improvement that the policy ends with, by its most likely devices", "%", 1, false,
+     FinalImprovements},
     {"policy_seconds", "Policy computation per episode", "s", 1, true, PolicySeconds},
     {"pc_ratio", "P-C: improvement per second of policy computation", "%/s", 1, false, ImprovementsPerSecond},
     {"evaluations", "Evaluations", "", 1, true, Evaluations},
     {"entropy", "Policy entropy while training, of the largest possible", "", 1, false, Entropies},
+    {"initial_entropy", "Policy entropy of the first episode, of the largest possible (below 0.5: decided unlearned)",
+     "", 1, false, InitialEntropies},
     {"lower_bound_ratio", "Best step time over the lower bound", "", 1, true, BoundRatios},
     {"simulator_seconds", "Simulation", "s", 1, true, SimulatorSeconds},
     {"wall_seconds", "Wall-clock time of a trial", "s", 1, true, WallSeconds},

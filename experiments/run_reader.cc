@@ -98,6 +98,7 @@ EpisodeTrace ReadEpisode(const JsonNode& node) {
     episode.argmax = *flag;
   }
   episode.entropy = members.FindNumber("entropy");
+  episode.final_micros = members.FindNumber("step_time_us");
   return episode;
 }
 
@@ -126,6 +127,7 @@ TransferRecord ReadTransfer(const JsonNode& node) {
   record.start_micros = members.FindNumber("start_step_time_us");
   record.best_micros = members.FindNumber("best_step_time_us");
   record.improvement = members.FindNumber("improvement_percent", -kMost);
+  record.final_micros = members.FindNumber("step_time_us");
   record.evaluations = members.Number("evaluations");
   return record;
 }

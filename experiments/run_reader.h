@@ -16,8 +16,9 @@ namespace emplace {
 
 struct EpisodeTrace {
   double episode = 0;
-  bool argmax = false;                 // not used for training
-  std::optional<double> entropy = {};  // mean over steps of H / log D
+  bool argmax = false;                      // not used for training
+  std::optional<double> entropy = {};       // mean over steps of H / log D
+  std::optional<double> final_micros = {};  // step time of the placement that it ended with
 };
 
 // What a trial found on one of the graphs that it searched.
@@ -41,7 +42,8 @@ struct TransferRecord {
   double num_devices = 0;
   std::optional<double> start_micros = {};
   std::optional<double> best_micros = {};
-  std::optional<double> improvement = {};  // percent
+  std::optional<double> improvement = {};   // percent
+  std::optional<double> final_micros = {};  // of the placement that the policy ended with
   double evaluations = 0;
 };
 

@@ -29,15 +29,9 @@ std::vector<std::uint32_t> Pick(std::vector<std::uint32_t> all, std::size_t want
   return all;
 }
 
-float Norm(const float* values, std::size_t rows, std::size_t stride, std::size_t width) {
-  double squares = 0;
-  for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t f = 0; f < width; ++f) {
-      const double value = values[r * stride + f];
-      squares += value * value;
-    }
-  }
-  return std::max(static_cast<float>(std::sqrt(squares)), kLeastNorm);
+// Over whole rows, whose padding is zero.
+float Norm(const Matrix& x, std::size_t first, std::size_t rows) {
+  return std::max(std::sqrt(Dot(x.row(first), x.row(first), rows * x.stride())), kLeastNorm);
 }
 
 // y = x / |x| over `rows` rows.
@@ -46,19 +40,15 @@ void Normalize(const Matrix& x, std::size_t first, std::size_t rows, float norm,
   for (std::size_t i = first * x.stride(); i < (first + rows) * x.stride(); ++i) y->row(0)[i] = x.row(0)[i] * scale;
 }
 
-// dx = (dy - y (y . dy)) / |x|, in place of dy.
+// dx = (dy - y (y . dy)) / |x|, in place of dy. The padding of y is zero.
 void NormalizeBackward(const Matrix& y, std::size_t first, std::size_t rows, float norm, Matrix* dy) {
-  double dot = 0;
-  for (std::size_t r = first; r < first + rows; ++r) {
-    for (std::size_t f = 0; f < y.width(); ++f) {
-      dot += static_cast<double>(y.row(r)[f]) * static_cast<double>(dy->row(r)[f]);
-    }
-  }
+  const std::size_t size = rows * y.stride();
+  const float* const result = y.row(first);
+  float* const change = dy->row(first);
   // Below the least norm the divisor is a constant.
-  const float along = norm > kLeastNorm ? static_cast<float>(dot) : 0.0F;
-  for (std::size_t r = first; r < first + rows; ++r) {
-    for (std::size_t f = 0; f < y.width(); ++f) dy->row(r)[f] = (dy->row(r)[f] - y.row(r)[f] * along) / norm;
-  }
+  const float along = norm > kLeastNorm ? Dot(result, change, size) : 0.0F;
+  const float scale = 1 / norm;
+  for (std::size_t i = 0; i < size; ++i) change[i] = (change[i] - result[i] * along) * scale;
 }
 
 }  // namespace
@@ -191,7 +181,7 @@ const Matrix& GraphSageText::Forward(const StateBatch& states, bool backward) {
   out_.Resize(rows, d);
   norms_.resize(rows);
   for (std::size_t row = 0; row < rows; ++row) {
-    norms_[row] = Norm(from->row(row), 1, from->stride(), d);
+    norms_[row] = Norm(*from, row, 1);
     Normalize(*from, row, 1, norms_[row], &out_);
   }
   return out_;
@@ -278,7 +268,7 @@ const Matrix& GraphSageCode::Forward(const StateBatch& states, bool backward) {
   out_.Resize(rows * per_node, options_.features);
   norms_.resize(rows);
   for (std::size_t row = 0; row < rows; ++row) {
-    norms_[row] = Norm(from->row(row * per_node), per_node, from->stride(), options_.features);
+    norms_[row] = Norm(*from, row * per_node, per_node);
     Normalize(*from, row * per_node, per_node, norms_[row], &out_);
   }
   return out_;
@@ -336,7 +326,7 @@ void GraphSageCode::ForwardLevel(const StateBatch& states, std::size_t i, const 
   level.net.Forward(level.input, 0, rows, &level.cache);
 
   // Dropout, and back to all rows.
-  level.kept.resize(rows * d);
+  level.kept.resize(rows * d + kLane);
   level.output.Resize(nodes * batch * 2 * half, d);
   const float scale = 1 / static_cast<float>(1 - options_.dropout);
   for (std::size_t b = 0; b < batch; ++b) {

@@ -21,9 +21,11 @@ std::vector<std::size_t> ClassifierWidths(std::size_t in, const HeadOptions& opt
 
 constexpr std::array<std::string_view, kNumRelations> kNames = {"parents", "children", "parallel"};
 
-// Rows [first, last) of `from` added up.
+// `share` of the sum of rows [first, last) of `from`, added to zeros.
 void SumRows(const Matrix& from, std::size_t first, std::size_t last, float share, float* sum) {
-  for (std::size_t r = first; r < last; ++r) AddScaled(from.row(r), share, from.stride(), sum);
+  AddRows(from.row(first), from.stride(), last - first, from.stride(), sum);
+  if (share == 1.0F) return;
+  for (std::size_t f = 0; f < from.stride(); ++f) sum[f] *= share;
 }
 
 }  // namespace
@@ -169,8 +171,11 @@ const Matrix& SumHead::Forward(const StateBatch& states, const Matrix& embedding
   for (std::size_t node = 0; node < nodes; ++node) {
     for (std::size_t b = 0; b < batch; ++b) {
       const std::size_t first = (node * batch + b) * per_node;
-      SumRows(message_cache_.result(), first, first + per_node, share, sums_.row(b));
+      SumRows(message_cache_.result(), first, first + per_node, 1, sums_.row(b));
     }
+  }
+  for (std::size_t b = 0; b < batch; ++b) {
+    for (float& sum : sums_.values(b)) sum *= share;
   }
   aggregate_.Prepare(batch, backward, &aggregate_cache_);
   aggregate_.Forward(sums_, 0, batch, &aggregate_cache_);

@@ -14,6 +14,8 @@ namespace {
 
 using Lane = float __attribute__((vector_size(kLane * sizeof(float)), aligned(alignof(float)), may_alias));
 
+using Flags = std::uint8_t __attribute__((vector_size(kLane), aligned(1), may_alias));
+
 EMPLACE_INLINE Lane Load(const float* from) { return *reinterpret_cast<const Lane*>(from); }
 EMPLACE_INLINE void Store(const Lane& value, float* to) { *reinterpret_cast<Lane*>(to) = value; }
 
@@ -42,15 +44,15 @@ EMPLACE_INLINE void AffineBlock(const float* x, std::size_t x_stride, std::size_
   }
 }
 
+// All rows, kRows at a time; what is left in one block of its own: one row at a time would wait for each product.
 template <std::size_t kRows, std::size_t kLanes>
 EMPLACE_INLINE void AffineRows(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w,
                                std::size_t w_stride, const float* bias, bool relu, float* y, std::size_t y_stride) {
-  std::size_t r = 0;
-  for (; r + kRows <= rows; r += kRows) {
-    AffineBlock<kRows, kLanes>(x + r * x_stride, x_stride, in, w, w_stride, bias, relu, y + r * y_stride, y_stride);
+  for (; rows >= kRows; rows -= kRows, x += kRows * x_stride, y += kRows * y_stride) {
+    AffineBlock<kRows, kLanes>(x, x_stride, in, w, w_stride, bias, relu, y, y_stride);
   }
-  for (; r < rows; ++r) {
-    AffineBlock<1, kLanes>(x + r * x_stride, x_stride, in, w, w_stride, bias, relu, y + r * y_stride, y_stride);
+  if constexpr (kRows > 1) {
+    if (rows > 0) AffineRows<kRows / 2, kLanes>(x, x_stride, rows, in, w, w_stride, bias, relu, y, y_stride);
   }
 }
 
@@ -78,11 +80,12 @@ EMPLACE_INLINE void OuterBlock(const float* x, std::size_t x_stride, const float
 template <std::size_t kIns, std::size_t kLanes>
 EMPLACE_INLINE void OuterRows(const float* x, std::size_t x_stride, const float* dy, std::size_t dy_stride,
                               std::size_t rows, std::size_t in, float* dw, std::size_t w_stride) {
-  std::size_t k = 0;
-  for (; k + kIns <= in; k += kIns) {
-    OuterBlock<kIns, kLanes>(x + k, x_stride, dy, dy_stride, rows, dw + k * w_stride, w_stride);
+  for (; in >= kIns; in -= kIns, x += kIns, dw += kIns * w_stride) {
+    OuterBlock<kIns, kLanes>(x, x_stride, dy, dy_stride, rows, dw, w_stride);
   }
-  for (; k < in; ++k) OuterBlock<1, kLanes>(x + k, x_stride, dy, dy_stride, rows, dw + k * w_stride, w_stride);
+  if constexpr (kIns > 1) {
+    if (in > 0) OuterRows<kIns / 2, kLanes>(x, x_stride, dy, dy_stride, rows, in, dw, w_stride);
+  }
 }
 
 }  // namespace
@@ -113,13 +116,13 @@ void AddOuterProducts(const float* x, std::size_t x_stride, const float* dy, std
   while (j < out) {
     const std::size_t lanes = (out - j) / kLane;
     if (lanes >= 3) {
-      OuterRows<4, 3>(x, x_stride, dy + j, dy_stride, rows, in, dw + j, out);
+      OuterRows<6, 3>(x, x_stride, dy + j, dy_stride, rows, in, dw + j, out);
       j += 3 * kLane;
     } else if (lanes == 2) {
-      OuterRows<6, 2>(x, x_stride, dy + j, dy_stride, rows, in, dw + j, out);
+      OuterRows<10, 2>(x, x_stride, dy + j, dy_stride, rows, in, dw + j, out);
       j += 2 * kLane;
     } else {
-      OuterRows<8, 1>(x, x_stride, dy + j, dy_stride, rows, in, dw + j, out);
+      OuterRows<13, 1>(x, x_stride, dy + j, dy_stride, rows, in, dw + j, out);
       j += kLane;
     }
   }
@@ -145,16 +148,45 @@ EMPLACE_CLONES
 void Keep(const float* from, const std::uint8_t* kept, float scale, std::size_t rows, std::size_t width,
           std::size_t stride, float* to) {
   for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t f = 0; f < width; ++f) {
+    for (std::size_t j = 0; j < stride; j += kLane) {
       // No condition: whether a value is kept is a coin toss, which no branch predictor guesses.
-      to[r * stride + f] = from[r * stride + f] * (static_cast<float>(kept[r * width + f]) * scale);
+      const auto flags = *reinterpret_cast<const Flags*>(kept + r * width + j);
+      Store(Load(from + r * stride + j) * (__builtin_convertvector(flags, Lane) * scale), to + r * stride + j);
     }
   }
 }
 
 EMPLACE_CLONES
+void AddRows(const float* from, std::size_t stride, std::size_t rows, std::size_t width, float* sum) {
+  for (std::size_t j = 0; j < width; j += kLane) {
+    Lane sums[4] = {};
+    std::size_t r = 0;
+    for (; r + 4 <= rows; r += 4) {
+      for (std::size_t k = 0; k < 4; ++k) sums[k] += Load(from + (r + k) * stride + j);
+    }
+    for (; r < rows; ++r) sums[0] += Load(from + r * stride + j);
+    Store(Load(sum + j) + ((sums[0] + sums[1]) + (sums[2] + sums[3])), sum + j);
+  }
+}
+
+EMPLACE_CLONES
+float Dot(const float* a, const float* b, std::size_t size) {
+  Lane sums[2] = {};
+  std::size_t i = 0;
+  for (; i + 2 * kLane <= size; i += 2 * kLane) {
+    sums[0] += Load(a + i) * Load(b + i);
+    sums[1] += Load(a + i + kLane) * Load(b + i + kLane);
+  }
+  if (i < size) sums[0] += Load(a + i) * Load(b + i);
+  sums[0] += sums[1];
+  float sum = 0;
+  for (std::size_t k = 0; k < kLane; ++k) sum += sums[0][k];
+  return sum;
+}
+
+EMPLACE_CLONES
 void MaskByRelu(const float* y, std::size_t size, float* dy) {
-  for (std::size_t i = 0; i < size; ++i) dy[i] = y[i] > 0 ? dy[i] : 0.0F;
+  for (std::size_t i = 0; i < size; i += kLane) Store(Load(y + i) > 0.0F ? Load(dy + i) : Lane{}, dy + i);
 }
 
 }  // namespace emplace

@@ -71,11 +71,18 @@ void Permute(const float* from, const std::uint32_t* source, std::size_t rows, s
 void PermuteBack(const float* from, std::size_t stride, const std::uint32_t* source, std::size_t rows,
                  std::size_t width, float* to);
 
-// to[r][f] = kept[r * width + f] * scale * from[r][f], kept 0 or 1, rows `stride` apart.
+// to[r][f] = kept[r * width + f] * scale * from[r][f], kept 0 or 1, rows `stride` apart, a multiple of kLane; padding
+// is written too. Requires: kLane bytes behind the last of `kept` can be read.
 void Keep(const float* from, const std::uint8_t* kept, float scale, std::size_t rows, std::size_t width,
           std::size_t stride, float* to);
 
-// dy = 0 wherever y is not above 0: the gradient of a ReLU whose result is y.
+// sum += all rows of `from`. `width`, a multiple of kLane, of each.
+void AddRows(const float* from, std::size_t stride, std::size_t rows, std::size_t width, float* sum);
+
+// The sum of products. `size` is a multiple of kLane.
+float Dot(const float* a, const float* b, std::size_t size);
+
+// dy = 0 wherever y is not above 0: the gradient of a ReLU whose result is y. `size` is a multiple of kLane.
 void MaskByRelu(const float* y, std::size_t size, float* dy);
 
 }  // namespace emplace

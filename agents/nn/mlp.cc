@@ -87,7 +87,7 @@ void Mlp::AddGradients(const Matrix& x, std::size_t begin, std::size_t end, cons
     AddOuterProducts(input->row(begin), input->stride(), gradient.row(begin), gradient.stride(), end - begin, layer.in,
                      padded, scratch_.data());
     float* const bias = scratch_.data() + layer.in * padded;
-    for (std::size_t r = begin; r < end; ++r) AddScaled(gradient.row(r), 1, padded, bias);
+    AddRows(gradient.row(begin), gradient.stride(), end - begin, padded, bias);
     for (std::size_t k = 0; k < layer.in; ++k) {
       AddScaled(scratch_.data() + k * padded, 1, layer.out, gradients.data() + layer.weight_offset + k * layer.out);
     }

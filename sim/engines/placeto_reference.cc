@@ -1,6 +1,8 @@
 #include "sim/engines/placeto_reference.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -50,13 +52,37 @@ struct OpState {
   std::uint32_t waits = 0;
 };
 
-// A memory event (section 2.5, item 29).
-struct MemoryEvent {
-  double time = 0;
-  bool is_free = false;
-  std::uint32_t device = 0;
-  std::int64_t bytes = 0;
+// A point in time, as a number that orders as times do, and the op whose outputs are allocated or freed then (section
+// 2.5, item 29).
+struct TimedOp {
+  std::uint64_t key = 0;
+  std::uint32_t op = 0;
 };
+
+// Doubles as integers in the same order: the sign bit turned for positive numbers, all bits for negative ones.
+std::uint64_t KeyOfTime(double time) {
+  constexpr std::uint64_t kSign = std::uint64_t{1} << 63U;
+  const auto bits = std::bit_cast<std::uint64_t>(time + 0.0);  // -0 becomes 0
+  return (bits & kSign) != 0 ? ~bits : bits | kSign;
+}
+
+// By key, equal ones in the order they had: a byte at a time, bytes that all keys share left out.
+void SortByTime(std::vector<TimedOp>* ops, std::vector<TimedOp>* scratch) {
+  constexpr std::size_t kBytes = sizeof(std::uint64_t);
+  std::array<std::array<std::uint32_t, 256>, kBytes> counts{};
+  for (const TimedOp& op : *ops) {
+    for (std::size_t byte = 0; byte < kBytes; ++byte) ++counts[byte][(op.key >> (8 * byte)) & 0xFFU];
+  }
+  scratch->resize(ops->size());
+  for (std::size_t byte = 0; byte < kBytes; ++byte) {
+    std::array<std::uint32_t, 256>& next = counts[byte];
+    if (std::find(next.begin(), next.end(), ops->size()) != next.end()) continue;
+    std::uint32_t sum = 0;
+    for (std::uint32_t& count : next) sum += std::exchange(count, sum);
+    for (const TimedOp& op : *ops) (*scratch)[next[(op.key >> (8 * byte)) & 0xFFU]++] = op;
+    ops->swap(*scratch);
+  }
+}
 
 struct PlacetoWorkspace : Simulator::Workspace {
   std::vector<OpState> ops;
@@ -69,7 +95,10 @@ struct PlacetoWorkspace : Simulator::Workspace {
   std::vector<double> arrival;  // by output, scratch of one op
   std::vector<Tie> arrival_tie;
   std::vector<double> sent;
-  std::vector<MemoryEvent> memory;
+  std::vector<TimedOp> allocated;
+  std::vector<TimedOp> freed;
+  std::vector<TimedOp> sorting;
+  std::vector<double> freed_at;      // [num_ops]; for a timeline only
   std::vector<std::int64_t> in_use;  // [num_devices]
 };
 
@@ -244,7 +273,9 @@ std::unique_ptr<Simulator::Workspace> PlacetoReferenceEngine::MakeWorkspace() co
   w->arrival.resize(max_outputs_);
   w->arrival_tie.resize(max_outputs_);
   w->sent.resize(max_outputs_);
-  if (options_.peak_memory) w->memory.reserve(2 * num_ops_);
+  if (options_.peak_memory) {
+    for (auto* const list : {&w->allocated, &w->freed, &w->sorting}) list->reserve(num_ops_);
+  }
   return w;
 }
 
@@ -396,7 +427,9 @@ void PlacetoReferenceEngine::Run(std::span<const DeviceId> placement, Simulator:
 
 void PlacetoReferenceEngine::ComputePeaks(std::span<const DeviceId> placement, PlacetoWorkspace& w, StepResult* result,
                                           Timeline* timeline) const {
-  w.memory.clear();
+  w.allocated.clear();
+  w.freed.clear();
+  if (timeline != nullptr) w.freed_at.resize(num_ops_);
   for (std::uint32_t op = 0; op < num_ops_; ++op) {
     if (memory_bytes_[op] == 0) continue;
     double freed = w.start[op];
@@ -404,23 +437,36 @@ void PlacetoReferenceEngine::ComputePeaks(std::span<const DeviceId> placement, P
       const std::uint32_t child = edges_[k].child;
       freed = std::max(freed, std::trunc(w.start[child]) + std::trunc(Cost(child, Index(placement[child]))) - 1);
     }
-    const auto device = static_cast<std::uint32_t>(placement[op]);
-    w.memory.push_back({w.start[op], false, device, memory_bytes_[op]});
-    w.memory.push_back({freed, true, device, -memory_bytes_[op]});
+    w.allocated.push_back({KeyOfTime(w.start[op]), op});
+    w.freed.push_back({KeyOfTime(freed), op});
+    if (timeline != nullptr) w.freed_at[op] = freed;
   }
-  // At one instant allocations come before frees. The order among equals changes no peak: all of them have one sign.
-  std::sort(w.memory.begin(), w.memory.end(), [](const MemoryEvent& a, const MemoryEvent& b) {
-    return a.time != b.time ? a.time < b.time : a.is_free < b.is_free;
-  });
+  SortByTime(&w.allocated, &w.sorting);
+  SortByTime(&w.freed, &w.sorting);
   w.in_use.assign(num_devices_, 0);
   result->peak_memory.assign(num_devices_, Bytes{0});
-  for (const MemoryEvent& event : w.memory) {
-    std::int64_t& now = w.in_use[event.device];
-    now += event.bytes;
-    Bytes& peak = result->peak_memory[event.device];
+  const auto change = [&](std::uint32_t op, std::int64_t bytes, double time) {
+    const DeviceId device = placement[op];
+    std::int64_t& now = w.in_use[Index(device)];
+    now += bytes;
+    if (timeline != nullptr) timeline->memory.push_back({device, time, Bytes{now}});
+    return now;
+  };
+  // At one instant allocations come before frees. The order among equals changes no peak: all of them have one sign.
+  std::size_t next_free = 0;
+  const auto free_until = [&](std::uint64_t key) {
+    for (; next_free < w.freed.size() && w.freed[next_free].key < key; ++next_free) {
+      const std::uint32_t op = w.freed[next_free].op;
+      change(op, -memory_bytes_[op], timeline != nullptr ? w.freed_at[op] : 0);
+    }
+  };
+  for (const TimedOp& allocation : w.allocated) {
+    free_until(allocation.key);
+    const std::int64_t now = change(allocation.op, memory_bytes_[allocation.op], w.start[allocation.op]);
+    Bytes& peak = result->peak_memory[Index(placement[allocation.op])];
     peak.count = std::max(peak.count, now);
-    if (timeline != nullptr) timeline->memory.push_back({MakeId<DeviceId>(event.device), event.time, Bytes{now}});
   }
+  free_until(std::numeric_limits<std::uint64_t>::max());
   for (std::size_t d = 0; d < num_devices_; ++d) {
     if (result->peak_memory[d].count > capacity_[d]) result->fits_memory = false;
   }

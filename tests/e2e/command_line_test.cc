@@ -38,10 +38,10 @@ TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
   ExpectRefused(Emplace("plaice"),
                 "unknown command \"plaice\" (import, generate, dataset, inspect, simulate, place, compare, sweep, "
                 "report, reproduce, list)");
-  ExpectRefused(
-      Emplace(""),
-      "a command is missing (import, generate, dataset, inspect, simulate, place, compare, sweep, report, reproduce, list; "
-      "emplace --help)");
+  ExpectRefused(Emplace(""),
+                "a command is missing (import, generate, dataset, inspect, simulate, place, compare, sweep, report, "
+                "reproduce, list; "
+                "emplace --help)");
 }
 
 TEST_F(CommandLineTest, WrongOptionsAreRefusedInOneLine) {

@@ -15,8 +15,9 @@
 namespace emplace {
 namespace {
 
-// States of one episode that go through the network together: enough for full vector registers, few enough for a cache.
-constexpr std::size_t kChunk = 8;
+// States of one episode that go through the network together: enough to fill vector registers where a graph is swept
+// level by level, few enough for a cache where a node has several rows.
+std::size_t ChunkOf(const NetworkOptions& options) { return options.thesis_code ? 1 : 8; }
 
 }  // namespace
 
@@ -48,8 +49,9 @@ void Learner::AddEpisode(const GraphView& view, const GraphSample& sample, const
   states.sample = &sample;
   Matrix d_logits;
   std::vector<double> probabilities(network_.options().num_devices);
-  for (std::size_t first = 0; first < episode.steps.size(); first += kChunk) {
-    const std::size_t batch = std::min(kChunk, episode.steps.size() - first);
+  const std::size_t chunk = ChunkOf(network_.options());
+  for (std::size_t first = 0; first < episode.steps.size(); first += chunk) {
+    const std::size_t batch = std::min(chunk, episode.steps.size() - first);
     states.features.Resize(nodes * batch, view.features.num_features());
     states.currents.resize(batch);
     states.seeds.resize(batch);

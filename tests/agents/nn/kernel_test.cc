@@ -78,17 +78,40 @@ TEST(KernelTest, PermutingBackUndoesPermuting) {
 TEST(KernelTest, WhatIsKeptIsScaledAndTheRestIsZero) {
   Matrix from(1, 3);
   for (std::size_t f = 0; f < 3; ++f) from.row(0)[f] = static_cast<float>(f + 1);
-  const std::vector<std::uint8_t> kept = {1, 0, 1};
+  std::vector<std::uint8_t> kept(3 + kLane);
+  kept[0] = kept[2] = 1;
   Matrix to(1, 3);
   Keep(from.row(0), kept.data(), 2, 1, 3, from.stride(), to.row(0));
   EXPECT_EQ(std::vector<float>(to.row(0), to.row(0) + 3), (std::vector<float>{2, 0, 6}));
 }
 
 TEST(KernelTest, AReluLetsGradientsThroughOnlyWhereItsResultIsPositive) {
-  const std::vector<float> y = {1, 0, 3};
-  std::vector<float> dy = {7, 8, 9};
-  MaskByRelu(y.data(), 3, dy.data());
-  EXPECT_EQ(dy, (std::vector<float>{7, 0, 9}));
+  std::vector<float> y(kLane, -1);
+  y[0] = 1;
+  y[1] = 0;
+  std::vector<float> dy(kLane, 7);
+  MaskByRelu(y.data(), kLane, dy.data());
+  std::vector<float> expected(kLane);
+  expected[0] = 7;
+  EXPECT_EQ(dy, expected);
+}
+
+TEST(KernelTest, RowsAreAddedAndProductsSummed) {
+  Rng rng(3);
+  for (const std::size_t rows : {1, 4, 7, 30}) {
+    const Matrix a = RandomMatrix(rng, rows, 48);
+    Matrix sum(1, 48);
+    sum.row(0)[5] = 2;
+    AddRows(a.row(0), a.stride(), rows, 48, sum.row(0));
+    double expected = 2;
+    double squares = 0;
+    for (std::size_t r = 0; r < rows; ++r) {
+      expected += a.row(r)[5];
+      for (const float value : a.values(r)) squares += static_cast<double>(value) * value;
+    }
+    EXPECT_NEAR(sum.row(0)[5], expected, 1e-5);
+    EXPECT_NEAR(Dot(a.row(0), a.row(0), rows * 48), squares, 1e-4 * squares);
+  }
 }
 
 TEST(KernelTest, RowsArePaddedToSixteenFloats) {

@@ -78,12 +78,15 @@ bool IsLeftBehind(const fs::path& file) {
   return ::kill(number, 0) != 0 && errno == ESRCH;
 }
 
-// What processes that were killed in the middle of writing have left. Not of those that are writing now.
-void RemoveHalfFiles(const std::string& folder) {
+// What processes that were killed in the middle of writing have left, not of those that may be writing now. Who holds a
+// trial's lock is the only one to write there, but for spec.json. (A dead process that nobody waits for looks alive.)
+void RemoveHalfFiles(const std::string& folder, bool locked) {
   std::error_code ignored;
   std::vector<std::string> left;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (IsLeftBehind(entry.path())) left.push_back(entry.path().string());
+    const fs::path& file = entry.path();
+    const bool ours = locked && file.extension() == ".tmp" && !file.filename().string().starts_with("spec.json.");
+    if (ours || IsLeftBehind(file)) left.push_back(file.string());
   }
   for (const std::string& path : left) Remove(path);
 }
@@ -243,7 +246,7 @@ TrialResult RunFromCheckpoint(const TrialSpec& spec, const std::string& folder) 
 }
 
 void RunLocked(const std::string& folder) {
-  RemoveHalfFiles(folder);
+  RemoveHalfFiles(folder, /*locked=*/true);
   Remove(In(folder, "error.txt"));
   const JsonValue spec_json = ReadJson(In(folder, "spec.json"));
   TrialSpec spec = LoadTrialSpec(spec_json);
@@ -271,7 +274,7 @@ std::string Normal(const std::string& folder) {
 std::string PrepareTrialFolder(const std::string& experiment_folder, const PlannedTrial& trial) {
   std::string folder = In(experiment_folder, trial.id);
   MakeFolder(folder);
-  RemoveHalfFiles(folder);
+  RemoveHalfFiles(folder, /*locked=*/false);
   const std::string spec = In(folder, "spec.json");
   if (!fs::exists(spec)) WriteJson(spec, trial.spec);
   return folder;
@@ -279,7 +282,7 @@ std::string PrepareTrialFolder(const std::string& experiment_folder, const Plann
 
 void WriteExperimentFile(const std::string& experiment_folder, const ExperimentSpec& experiment) {
   MakeFolder(experiment_folder);
-  RemoveHalfFiles(experiment_folder);
+  RemoveHalfFiles(experiment_folder, /*locked=*/false);
   JsonObject json;
   for (const JsonMember& member : *experiment.root.As<JsonObject>()) {
     if (member.key == "question") continue;

@@ -72,19 +72,6 @@ Graph MakeGraph(const JsonFields& fields) {
   return MakeModel(fields.Get("model", "a dataset, a file or a model").NonEmptyText(), options);
 }
 
-Cluster WithoutLimits(const Cluster& cluster) {
-  std::vector<Device> devices = cluster.devices();
-  for (Device& device : devices) device.memory.reset();
-  std::vector<Link> links;
-  for (std::size_t from = 0; from < devices.size(); ++from) {
-    for (std::size_t to = 0; to < devices.size(); ++to) {
-      links.push_back(cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to)));
-    }
-  }
-  return {cluster.name(),   cluster.source(),   std::move(devices),
-          std::move(links), cluster.channels(), cluster.own_kinds()};
-}
-
 CostTable MakeCosts(const JsonNode& root, const JsonFields& fields, const Graph& graph, const Cluster& cluster) {
   const JsonNode costs = fields.Get("costs", "where op times come from");
   const std::string& text = costs.Text();
@@ -154,7 +141,7 @@ Cluster LoadClusterOf(const JsonValue& cluster) {
     for (const JsonValue& name : devices->List()) names.push_back(JsonNode(*devices, "", name).Text());
     loaded = loaded->Keep(names);
   }
-  return fields.Find("memory") ? WithoutLimits(*loaded) : *loaded;
+  return fields.Find("memory") ? loaded->WithoutMemoryLimits() : *loaded;
 }
 
 TrialProblem LoadProblem(const JsonValue& graph, const JsonValue& spec) {

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -17,6 +19,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "experiments/json_build.h"
 #include "experiments/problem.h"
@@ -62,6 +65,30 @@ void MakeFolder(const std::string& path) {
 void Remove(const std::string& path) {
   std::error_code ignored;
   fs::remove(path, ignored);
+}
+
+// Whether the process that was writing NAME.PID.N.tmp (WriteFile) is gone.
+bool IsLeftBehind(const fs::path& file) {
+  if (file.extension() != ".tmp") return false;
+  const std::string pid = file.stem().stem().extension().string();  // ".PID"
+  int number = 0;
+  const auto [rest, error] =
+      std::from_chars(pid.data() + std::min<std::size_t>(1, pid.size()), pid.data() + pid.size(), number);
+  if (error != std::errc() || rest != pid.data() + pid.size() || number <= 0) return false;
+  return ::kill(number, 0) != 0 && errno == ESRCH;
+}
+
+// What processes that were killed in the middle of writing have left, not of those that may be writing now. Who holds a
+// trial's lock is the only one to write there, but for spec.json. (A dead process that nobody waits for looks alive.)
+void RemoveHalfFiles(const std::string& folder, bool locked) {
+  std::error_code ignored;
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const fs::path& file = entry.path();
+    const bool ours = locked && file.extension() == ".tmp" && !file.filename().string().starts_with("spec.json.");
+    if (ours || IsLeftBehind(file)) left.push_back(file.string());
+  }
+  for (const std::string& path : left) Remove(path);
 }
 
 // A lock that ends with its process, however that ends.
@@ -199,16 +226,6 @@ JsonValue TimingToJson(const TrialResult& result) {
   return {std::move(json)};
 }
 
-// What a process that was killed in the middle of writing has left. Not of spec.json, which another sweep may be
-// writing.
-void RemoveHalfFiles(const std::string& folder) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.ends_with(".tmp") && !name.starts_with("spec.json")) Remove(entry.path().string());
-  }
-}
-
 // A checkpoint that cannot be gone on from (of an earlier version, or damaged) is given up: the trial starts again.
 TrialResult RunFromCheckpoint(const TrialSpec& spec, const std::string& folder) {
   ProgressLog log(folder);
@@ -229,7 +246,7 @@ TrialResult RunFromCheckpoint(const TrialSpec& spec, const std::string& folder) 
 }
 
 void RunLocked(const std::string& folder) {
-  RemoveHalfFiles(folder);
+  RemoveHalfFiles(folder, /*locked=*/true);
   Remove(In(folder, "error.txt"));
   const JsonValue spec_json = ReadJson(In(folder, "spec.json"));
   TrialSpec spec = LoadTrialSpec(spec_json);
@@ -257,6 +274,7 @@ std::string Normal(const std::string& folder) {
 std::string PrepareTrialFolder(const std::string& experiment_folder, const PlannedTrial& trial) {
   std::string folder = In(experiment_folder, trial.id);
   MakeFolder(folder);
+  RemoveHalfFiles(folder, /*locked=*/false);
   const std::string spec = In(folder, "spec.json");
   if (!fs::exists(spec)) WriteJson(spec, trial.spec);
   return folder;
@@ -264,6 +282,7 @@ std::string PrepareTrialFolder(const std::string& experiment_folder, const Plann
 
 void WriteExperimentFile(const std::string& experiment_folder, const ExperimentSpec& experiment) {
   MakeFolder(experiment_folder);
+  RemoveHalfFiles(experiment_folder, /*locked=*/false);
   JsonObject json;
   for (const JsonMember& member : *experiment.root.As<JsonObject>()) {
     if (member.key == "question") continue;

@@ -100,6 +100,12 @@ Cluster Cluster::KeepAccelerators(std::size_t count) const {
   return KeepIds(kept);
 }
 
+Cluster Cluster::WithoutMemoryLimits() const {
+  Cluster unlimited = *this;
+  for (Device& device : unlimited.devices_) device.memory.reset();
+  return unlimited;
+}
+
 Cluster Cluster::KeepIds(const std::vector<std::size_t>& kept) const {
   if (kept.empty()) throw InputError("", "no device of cluster " + name_ + " is left");
   std::vector<Device> devices;

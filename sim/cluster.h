@@ -64,6 +64,8 @@ class Cluster {
   Cluster Keep(const std::vector<std::string>& names) const;
   // The first `count` accelerators and every CPU. Throws InputError if there are fewer accelerators.
   Cluster KeepAccelerators(std::size_t count) const;
+  // The same cluster, but that no device runs out of memory.
+  Cluster WithoutMemoryLimits() const;
 
  private:
   Cluster KeepIds(const std::vector<std::size_t>& kept) const;

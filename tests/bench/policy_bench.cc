@@ -30,15 +30,7 @@ constexpr std::size_t kFeatures = 5 + kDevices;
 const BenchProblem& Problem() {
   static const BenchProblem problem = [] {
     BenchProblem made = MakeBenchProblem(NmtGraph(4000), kDevices);
-    std::vector<Device> devices = made.cluster.devices();
-    for (Device& device : devices) device.memory.reset();
-    std::vector<Link> links;
-    for (std::size_t from = 0; from < kDevices; ++from) {
-      for (std::size_t to = 0; to < kDevices; ++to) {
-        links.push_back(made.cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to)));
-      }
-    }
-    made.cluster = Cluster(made.cluster.name(), std::move(devices), std::move(links), made.cluster.channels());
+    made.cluster = made.cluster.WithoutMemoryLimits();
     return made;
   }();
   return problem;

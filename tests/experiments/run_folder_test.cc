@@ -119,12 +119,19 @@ TEST_F(RunFolderTest, ACheckpointThatCannotBeReadIsGivenUp) {
   const std::string whole = Read("trial.json");
   fs::remove(folder_ + "/trial.json");
   Write("checkpoint.bin", "damaged");
-  Write("trial.json.17.0.tmp", "half");
+  // No process has that number (2^22 is Linux's largest); this one is alive.
+  const std::string half = "trial.json." + std::to_string(getpid()) + ".0.tmp";
+  const std::string ours = "spec.json." + std::to_string(getpid()) + ".0.tmp";
+  Write(half, "half");
+  Write("spec.json.99999999.0.tmp", "half");
+  Write(ours, "being written");
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("; starting again\n"), std::string::npos);
   EXPECT_EQ(Read("trial.json"), whole);
-  EXPECT_FALSE(Exists("trial.json.17.0.tmp"));
+  EXPECT_FALSE(Exists(half));
+  EXPECT_FALSE(Exists("spec.json.99999999.0.tmp"));
+  EXPECT_TRUE(Exists(ours));
 }
 
 TEST_F(RunFolderTest, ACheckpointIsGoneOnFrom) {

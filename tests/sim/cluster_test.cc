@@ -61,5 +61,18 @@ TEST(ClusterTest, RefusesDevicesAndLinksThatMakeNoSense) {
             "link from a to a: bandwidth_gb_per_s: is below 1 byte/s");
 }
 
+TEST(ClusterTest, WithoutMemoryLimitsOnlyTheMemoryDiffers) {
+  const Cluster cluster = testing::MakeMixedCluster(2, Bytes{100});
+  const Cluster unlimited = cluster.WithoutMemoryLimits();
+  ASSERT_EQ(unlimited.num_devices(), 3U);
+  for (std::size_t d = 0; d < 3; ++d) {
+    EXPECT_FALSE(unlimited.devices()[d].memory.has_value());
+    EXPECT_EQ(unlimited.devices()[d].kind, cluster.devices()[d].kind);
+    EXPECT_EQ(unlimited.link(MakeId<DeviceId>(d), MakeId<DeviceId>(0)),
+              cluster.link(MakeId<DeviceId>(d), MakeId<DeviceId>(0)));
+  }
+  EXPECT_TRUE(cluster.devices()[1].memory.has_value());  // the original keeps its own
+}
+
 }  // namespace
 }  // namespace emplace

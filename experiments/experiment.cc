@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "experiments/experiment_fields.h"
+#include "experiments/report_metrics.h"
 #include "experiments/shipped_tables.h"
 #include "sim/check.h"
 #include "sim/cluster_yaml.h"
@@ -22,11 +23,6 @@ namespace emplace {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What a report can show of a trial (report.h says what each one is).
-constexpr std::string_view kMetrics[] = {
-    "step_time",   "improvement", "transfer_improvement", "policy_seconds",    "pc_ratio",
-    "evaluations", "entropy",     "lower_bound_ratio",    "simulator_seconds", "wall_seconds"};
 
 // The text of a comment in the first line that is not blank; "" if that is none.
 std::string FirstComment(const std::string& text) {
@@ -50,13 +46,16 @@ std::string ReadName(const JsonNode& node) {
 }
 
 std::vector<std::string> ReadMetrics(const JsonNode& node) {
-  const std::string allowed = fmt::format("{}", fmt::join(kMetrics, ", "));
+  std::string allowed;
+  for (const MetricEntry& entry : AllMetrics()) allowed.append(allowed.empty() ? "" : ", ").append(entry.name);
   std::vector<std::string> metrics;
   const JsonList& list = node.List("a list of " + allowed);
   for (std::size_t i = 0; i < list.size(); ++i) {
     const JsonNode element(node, i, list[i]);
     const std::string& metric = element.Text(allowed);
-    if (std::find(std::begin(kMetrics), std::end(kMetrics), metric) == std::end(kMetrics)) element.Refuse(allowed);
+    const bool known = std::any_of(AllMetrics().begin(), AllMetrics().end(),
+                                   [&metric](const MetricEntry& entry) { return entry.name == metric; });
+    if (!known) element.Refuse(allowed);
     if (std::find(metrics.begin(), metrics.end(), metric) != metrics.end()) {
       throw InputError(element.Place(), "stands there twice (each metric once)");
     }

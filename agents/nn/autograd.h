@@ -11,29 +11,31 @@ namespace emplace {
 
 // The same network as LibTorch tensors, its gradients by autograd: the definition that the plain kernels of Network are
 // held against, and what runs on a GPU. Weights are those of the Network, copied at each Forward.
+//
+// LibTorch stands in a library of its own (autograd_torch.cc), which is loaded when the first of these is made: linked
+// to the program, it would make every command start 0.4 s later.
 class AutogradNetwork {
  public:
-  // Keeps a reference to `network`. `device`: cpu or cuda. Throws InputError if there is no such device.
-  AutogradNetwork(const Network& network, const std::string& device);
-  ~AutogradNetwork();
-
+  virtual ~AutogradNetwork() = default;
   // As Network's.
-  const Matrix& Forward(const StateBatch& states);
-  void Backward(const Matrix& d_logits, std::span<float> gradients);
-
- private:
-  struct Tensors;
-  const Network& network_;
-  std::unique_ptr<Tensors> tensors_;
-  Matrix logits_;
+  virtual const Matrix& Forward(const StateBatch& states) = 0;
+  virtual void Backward(const Matrix& d_logits, std::span<float> gradients) = 0;
 };
+
+// Keeps a reference to `network`. `device`: cpu or cuda. One thread computes. Throws InputError if there is no such
+// device, or LibTorch cannot be loaded.
+std::unique_ptr<AutogradNetwork> MakeAutogradNetwork(const Network& network, const std::string& device);
 
 // GFLOP/s of a product of two float [size, size] matrices with the BLAS that LibTorch runs on, one thread, best of
 // several: the reference BLAS is 10 to 30 times slower than OpenBLAS.
 double MatrixProductGflops(int size);
 
-// One thread for everything that LibTorch and its BLAS do in this process: workers are processes or threads of ours.
-void UseOneTorchThread();
+// What the library holds, under the name kTorchPartName.
+struct TorchPart {
+  AutogradNetwork* (*make)(const Network& network, const std::string& device);
+  double (*matrix_product_gflops)(int size);
+};
+inline constexpr char kTorchPartName[] = "emplace_torch_part";
 
 }  // namespace emplace
 

@@ -22,12 +22,6 @@ struct GraphSageOptions {
   bool both_directions = true;  // neighbours: predecessors and successors, or (thesis_code) successors only
 };
 
-// For each value, whether it is kept: 1 with probability 1 - rate (to 2^-16), else 0.
-void DrawKept(Rng& rng, double rate, std::span<std::uint8_t> kept);
-
-// The dropout of one level of one state, both by number: the same in every pass over that state.
-Rng DropoutRng(std::uint64_t state_seed, std::size_t level);
-
 // GraphSAGE as the thesis describes it: h0 = FNN_in(x); h_k = Drop(FNN_k([h_{k-1} ; mean of h_{k-1} over sampled
 // neighbours])) for k = 1 .. hops, no dropout at the last level, each row divided by its norm at the end. Neighbours
 // are sampled for every episode: max(1, round(ratio * degree)) of them. No dropout while evaluating.

@@ -51,8 +51,9 @@ TEST(ExperimentTest, ANameIsThatOfAFolder) {
 TEST(ExperimentTest, MetricsAreThoseThatAReportCanShow) {
   EXPECT_EQ(ReadText(WithLine("metrics: [improvement, pc_ratio]")).metrics.size(), 2U);
   EXPECT_EQ(Refusal(WithLine("metrics: [fame]")),
-            "x.yaml: metrics[0]: is the text \"fame\" (step_time, improvement, transfer_improvement, policy_seconds, "
-            "pc_ratio, evaluations, entropy, lower_bound_ratio, simulator_seconds, wall_seconds)");
+            "x.yaml: metrics[0]: is the text \"fame\" (step_time, improvement, transfer_improvement, transfer_final, "
+            "final_improvement, policy_seconds, pc_ratio, evaluations, entropy, initial_entropy, lower_bound_ratio, "
+            "simulator_seconds, wall_seconds)");
   EXPECT_EQ(Refusal(WithLine("metrics: [entropy, entropy]")),
             "x.yaml: metrics[1]: stands there twice (each metric once)");
 }
@@ -125,6 +126,23 @@ TEST(ExperimentTest, ShippedExperimentsCanBePlannedSlow) {
     ++read;
   }
   EXPECT_GT(read, 0U);
+}
+
+TEST(ExperimentTest, NoTableOfTheThesisIsWithoutARandomWalk) {
+  const std::filesystem::path folder =
+      std::filesystem::path(EMPLACE_TEST_SOURCE_DIR).parent_path() / "experiments/configs";
+  std::size_t tables = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string text = ReadWholeFile(entry.path().string());
+    // A policy applied to other graphs is compared with one that learned nothing instead.
+    if (text.find("protocol: thesis") == std::string::npos) continue;
+    const ExperimentSpec experiment = ReadText(text, entry.path().string());
+    EXPECT_TRUE(std::any_of(experiment.cells.begin(), experiment.cells.end(), [](const ExperimentCell& cell) {
+      return cell.agent.name == "random_walk";
+    })) << entry.path();
+    ++tables;
+  }
+  EXPECT_GT(tables, 2U);
 }
 
 }  // namespace

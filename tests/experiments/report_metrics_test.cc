@@ -20,14 +20,18 @@ double Score(const TrialRecord& trial, std::string_view metric) {
 }
 
 TEST(ReportMetricsTest, EveryMetricIsReadFromItsPlace) {
-  // 1000 to 800 us is 20 %; 2 s an episode; the lower bound is 400 us; entropies .9 and .5 of the episodes that train.
-  const TrialRecord trial = MakeRecord({.episodes = {{0, true, 0.1}, {1, false, 0.9}, {2, false, 0.5}}});
+  // 1000 to 800 us is 20 %; 2 s an episode; the lower bound is 400 us; entropies .9 and .5 of the episodes that train;
+  // the last episode, an argmax one, ends at 850 us.
+  const TrialRecord trial =
+      MakeRecord({.episodes = {{0, true, 0.1, {}}, {1, false, 0.9, {}}, {2, false, 0.5, {}}, {3, true, 0.5, 850}}});
   EXPECT_EQ(Score(trial, "step_time"), 800);
   EXPECT_EQ(Score(trial, "improvement"), 20);
   EXPECT_EQ(Score(trial, "policy_seconds"), 2);
   EXPECT_EQ(Score(trial, "pc_ratio"), 10);
   EXPECT_EQ(Score(trial, "evaluations"), 10);
   EXPECT_DOUBLE_EQ(Score(trial, "entropy"), 0.7);
+  EXPECT_EQ(Score(trial, "initial_entropy"), 0.1);
+  EXPECT_EQ(Score(trial, "final_improvement"), 15);
   EXPECT_EQ(Score(trial, "lower_bound_ratio"), 2);
   EXPECT_EQ(Score(trial, "simulator_seconds"), 1.5);
   EXPECT_EQ(Score(trial, "wall_seconds"), 50);
@@ -36,11 +40,17 @@ TEST(ReportMetricsTest, EveryMetricIsReadFromItsPlace) {
 TEST(ReportMetricsTest, EachGraphOfATrialIsAnObservation) {
   TrialRecord trial = MakeRecord({});
   trial.graphs.push_back(MakeRecord({.index = 1, .best = 500}).graphs[0]);
-  trial.transfers.push_back({.graph = "t", .improvement = 7});
+  trial.transfers.push_back({.graph = "t", .start_micros = 200, .improvement = 7, .final_micros = 190});
   EXPECT_EQ(FindMetric("improvement", "").scores(trial).size(), 2U);
   EXPECT_EQ(FindMetric("improvement", "").scores(trial)[1].score.value, 50);
   EXPECT_EQ(FindMetric("transfer_improvement", "").scores(trial)[0].graph, "t");
+  EXPECT_EQ(FindMetric("transfer_final", "").scores(trial)[0].score.value, 5);
   EXPECT_EQ(FindMetric("wall_seconds", "").scores(trial).size(), 1U);
+}
+
+TEST(ReportMetricsTest, OnlyAnArgmaxEpisodeShowsWhatThePolicyEndsWith) {
+  const TrialRecord trial = MakeRecord({.episodes = {{0, true, 0.1, 700}, {1, false, 0.9, 850}}});
+  EXPECT_TRUE(FindMetric("final_improvement", "").scores(trial).empty());
 }
 
 TEST(ReportMetricsTest, WhatIsNotThereIsLeftOut) {

@@ -32,8 +32,7 @@ void CheckFinite(std::span<const float> logits, const std::string& name, std::si
 
 Learner::Learner(const NetworkOptions& options, bool autograd, const std::string& device)
     : network_(options), gradients_(network_.parameters().size()) {
-  UseOneTorchThread();
-  if (autograd || device != "cpu") torch_ = std::make_unique<AutogradNetwork>(network_, device);
+  if (autograd || device != "cpu") torch_ = MakeAutogradNetwork(network_, device);
 }
 
 void Learner::AddEpisode(const GraphView& view, const GraphSample& sample, const Episode& episode,

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -98,19 +99,6 @@ TEST(GraphSageTextTest, DropsNothingWhileEvaluating) {
   EXPECT_EQ(first_values(1, true), first_values(2, true));
   EXPECT_NE(first_values(1, false), first_values(2, false));
   EXPECT_EQ(first_values(1, false), first_values(1, false));
-}
-
-TEST(DropoutTest, KeepsItsShare) {
-  Rng rng(5);
-  std::vector<std::uint8_t> kept(100'003);
-  DrawKept(rng, 0.7, kept);
-  const double share = std::accumulate(kept.begin(), kept.end(), 0.0) / static_cast<double>(kept.size());
-  EXPECT_NEAR(share, 0.3, 0.006);  // four standard deviations
-}
-
-TEST(DropoutTest, StatesAndLevelsDropDifferently) {
-  EXPECT_NE(DropoutRng(1, 0), DropoutRng(2, 0));
-  EXPECT_NE(DropoutRng(1, 0), DropoutRng(1, 1));
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "experiments/trial.h"
 #include "sim/check.h"
 #include "sim/simulator.h"
 #include "tests/testing/graphs.h"

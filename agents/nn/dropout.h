@@ -1,0 +1,20 @@
+#ifndef EMPLACE_AGENTS_NN_DROPOUT_H_
+#define EMPLACE_AGENTS_NN_DROPOUT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "sim/rng.h"
+
+namespace emplace {
+
+// For each value, whether it is kept: 1 with probability 1 - rate (to 2^-16), else 0.
+void DrawKept(Rng& rng, double rate, std::span<std::uint8_t> kept);
+
+// The dropout of one level of one state, both by number: the same in every pass over that state.
+Rng DropoutRng(std::uint64_t state_seed, std::size_t level);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_NN_DROPOUT_H_

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agents/environment.h"
+#include "sim/check.h"
 #include "sim/options.h"
 #include "sim/placement.h"
 #include "sim/rng.h"
@@ -53,6 +54,9 @@ class Agent {
   // next one's turn comes when it is at rest.
   virtual bool AtRest() const { return true; }
 
+  // The budget on this graph is spent: nothing more will be asked for on it, and what is under way there ends.
+  virtual void Stop(const Environment&) {}
+
   // Whether the last proposals may be the search's best. Not so the argmax episodes of the thesis's protocol.
   virtual bool Counts() const { return true; }
 
@@ -66,8 +70,8 @@ class Agent {
   // without training, unless its options say otherwise. Both throw InputError if the agent has no policy, LoadPolicy()
   // also on one of another shape.
   virtual bool HasPolicy() const { return false; }
-  virtual void SavePolicy(std::ostream& out) const;
-  virtual void LoadPolicy(std::istream& in);
+  virtual void SavePolicy(std::ostream&) const { throw InputError("", "this agent has no policy to save"); }
+  virtual void LoadPolicy(std::istream&) { throw InputError("", "this agent has no policy to load"); }
 
   // Everything needed to go on as if never stopped, except the Rng, which the checkpoint holds. Load() throws
   // InputError on data that Save() did not write.

@@ -99,7 +99,7 @@ namespace {
 void SaveGraphState(std::ostream& out, const GraphState& state) {
   out << state.evaluations << ' ' << state.fitting << ' ' << (state.best ? 1 : 0) << ' ';
   SavePlacement(out, state.best.value_or(Placement()));
-  for (const auto& value : {state.best_micros, state.start_micros, state.smallest_overflow_bytes}) {
+  for (const auto& value : {state.best_micros, state.start_micros, state.final_micros, state.smallest_overflow_bytes}) {
     SaveOptionalDouble(out, value);
   }
   out << '\n' << state.trace.size() << ' ';
@@ -124,6 +124,7 @@ GraphState LoadGraphState(std::istream& in) {
   if (has_best) state.best = std::move(best);
   state.best_micros = LoadOptionalDouble(in);
   state.start_micros = LoadOptionalDouble(in);
+  state.final_micros = LoadOptionalDouble(in);
   state.smallest_overflow_bytes = LoadOptionalDouble(in);
   const std::uint64_t gains = LoadNumber(in);
   for (std::uint64_t i = 0; i < gains; ++i) {

@@ -35,6 +35,7 @@ struct GraphState {
   std::optional<Placement> best;  // of groups
   std::optional<double> best_micros;
   std::optional<double> start_micros;  // step time of the first placement
+  std::optional<double> final_micros;  // of the last one
   std::optional<double> smallest_overflow_bytes;
   std::vector<std::pair<std::size_t, double>> trace;  // at each gain: evaluations so far, best step time in us
   std::vector<EpisodeRecord> episodes;
@@ -43,9 +44,9 @@ struct GraphState {
 
 // Where the time of a search went, in s. A clock's figures: part of no result.
 struct SearchTimes {
-  double policy = 0;     // in the agent: proposing, learning
-  double simulator = 0;  // evaluating
-  double wall = 0;       // all of it
+  double policy = 0;     // CPU time in the agent: proposing, learning
+  double simulator = 0;  // CPU time in evaluating, of all threads
+  double wall = 0;       // time on the clock, for everything
   bool operator==(const SearchTimes&) const = default;
 };
 

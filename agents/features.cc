@@ -19,12 +19,18 @@ FeatureBuilder::FeatureBuilder(const Observation& observation, const FeatureOpti
   std::vector<double> columns(3 * num_groups_);
   double largest[3] = {0, 0, 0};
   for (std::size_t n = 0; n < num_groups_; ++n) {
+    // Over accelerators where it may go; over all devices where it may go if it may go on none of them.
     double times = 0;
     std::size_t allowed = 0;
-    for (std::size_t d = 0; d < num_devices_; ++d) {
-      if (!observation.Allowed(n, d)) continue;
-      times += observation.TimeMicros(n, d);
-      ++allowed;
+    for (const bool any : {false, true}) {
+      if (allowed > 0) break;
+      for (std::size_t d = 0; d < num_devices_; ++d) {
+        const bool accelerator = std::find(observation.accelerators.begin(), observation.accelerators.end(),
+                                           MakeId<DeviceId>(d)) != observation.accelerators.end();
+        if (!observation.Allowed(n, d) || !(any || accelerator)) continue;
+        times += observation.TimeMicros(n, d);
+        ++allowed;
+      }
     }
     const OpId group = MakeId<OpId>(n);
     Bytes leaving;

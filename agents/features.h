@@ -39,7 +39,8 @@ struct PlacementState {
 std::vector<double> GroupStarts(const Grouping& grouping, const StepResult& result);
 
 // Features of the groups of one problem, one row each:
-//   0  time of the group, mean over the devices where it may go, / the largest of all groups
+//   0  time of the group, mean over the accelerators where it may go (or else over all devices where it may), / the
+//      largest of all groups
 //   1  bytes of the tensors that leave it, / the largest
 //   2  how often it was placed in this episode
 //   3  1 for the group to be placed now, else 0

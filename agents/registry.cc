@@ -73,9 +73,6 @@ const AgentEntry& FindAgent(std::string_view name) {
   throw InputError("", "unknown agent \"" + std::string(name) + "\" (" + known + ")");
 }
 
-void Agent::SavePolicy(std::ostream&) const { throw InputError("", "this agent has no policy to save"); }
-void Agent::LoadPolicy(std::istream&) { throw InputError("", "this agent has no policy to load"); }
-
 std::string_view DefaultGrouping(const AgentEntry& entry, std::size_t num_ops) {
   return entry.max_ops != 0 && num_ops > entry.max_ops ? "merge_and_colocate" : entry.grouping;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -70,9 +71,9 @@ std::string Describe(const TrialSpec& spec, const TrialProblem& problem, const G
   std::string options;
   for (const auto& [key, value] : spec.agent_options) options += fmt::format(" {}={}", key, value);
   return fmt::format(
-      "{} on {} in {} groups, problem {:016x}, engine {}, agent {}{}, {} evaluations, reward {}, seed {}",
+      "{} on {} in {} groups, problem {:016x}, engine {}, agent {}{} on {}, {} evaluations, reward {}, seed {}",
       problem.graph.name(), problem.cluster.name(), grouping.num_groups(), fingerprint.value(), spec.engine, spec.agent,
-      options, budget, spec.reward, spec.seed);
+      options, spec.torch_device, budget, spec.reward, spec.seed);
 }
 
 std::string RewardOfSpec(const TrialSpec& spec, const AgentEntry& entry) {
@@ -84,6 +85,9 @@ bool HasLimit(const Cluster& cluster) {
                      [](const Device& device) { return device.memory.has_value(); });
 }
 
+// CPU time of this process, in s: what others do on the machine meanwhile does not count.
+double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
 using Clock = std::chrono::steady_clock;
 double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -91,9 +95,9 @@ double Since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 class Ground {
  public:
   Ground(const TrialSpec& spec, const TrialProblem& problem, const AgentEntry& entry, Grouping grouping,
-         const EvaluationNeeds& needs, std::size_t index)
+         std::size_t budget, const EvaluationNeeds& needs, std::size_t index)
       : problem_(problem),
-        budget_(EvaluationBudget(spec, entry, grouping.num_groups())),
+        budget_(budget),
         simulator_(problem.graph, problem.cluster, problem.costs,
                    {.engine = spec.engine,
                     .peak_memory = needs.peak_memory || HasLimit(problem.cluster) ||
@@ -103,22 +107,23 @@ class Ground {
         environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping), simulator_, {.name = reward_},
                      spec.threads, index) {}
 
-  // One Propose, Evaluate and Observe; with `learn` false the agent is not told.
+  // One Propose, Evaluate and Observe.
   void Step(Agent& agent, Rng& rng, Mode mode, SearchTimes* times) {
-    const auto started = Clock::now();
+    const double started = CpuSeconds();
     std::vector<Placement> batch = agent.Propose(environment_, mode, rng);
     EMPLACE_CHECK(!batch.empty());
     batch.resize(std::min(batch.size(), budget_ - state_.evaluations));
     const bool counts = agent.Counts();
-    const auto proposed = Clock::now();
+    const double proposed = CpuSeconds();
     const std::vector<Outcome> outcomes = environment_.Evaluate(batch);
-    const auto evaluated = Clock::now();
+    const double evaluated = CpuSeconds();
     agent.Observe(environment_, batch, outcomes);
+    const double observed = CpuSeconds();
     for (std::size_t i = 0; i < batch.size(); ++i) Keep(batch[i], outcomes[i], counts);
     for (EpisodeRecord& record : agent.TakeEpisodes()) state_.episodes.push_back(record);
-    const double simulating = std::chrono::duration<double>(evaluated - proposed).count();
-    times->simulator += simulating;
-    times->policy += Since(started) - simulating;
+    times->policy += proposed - started + observed - evaluated;
+    times->simulator += evaluated - proposed;
+    if (Spent()) agent.Stop(environment_);
   }
 
   bool Spent() const { return state_.evaluations >= budget_; }
@@ -137,7 +142,7 @@ class Ground {
     result.fitting = state_.fitting;
     result.smallest_overflow_bytes = state_.smallest_overflow_bytes;
     result.start_micros = state_.start_micros.value_or(0);
-    result.final_micros = final_micros_;
+    result.final_micros = state_.final_micros.value_or(0);
     result.trace = state_.trace;
     result.episodes = state_.episodes;
     if (!state_.best) return result;
@@ -154,8 +159,9 @@ class Ground {
  private:
   void Keep(const Placement& placement, const Outcome& outcome, bool counts) {
     ++state_.evaluations;
-    final_micros_ = outcome.result.step_time_micros;
-    if (!state_.start_micros) state_.start_micros = final_micros_;
+    const double micros = outcome.result.step_time_micros;
+    state_.final_micros = micros;
+    if (!state_.start_micros) state_.start_micros = micros;
     const Score score = ScoreOf(outcome, problem_.cluster);
     if (!score.fits) {
       if (!state_.smallest_overflow_bytes || score.overflow_bytes < *state_.smallest_overflow_bytes) {
@@ -164,10 +170,10 @@ class Ground {
       return;
     }
     ++state_.fitting;
-    if (!counts || (state_.best_micros && final_micros_ >= *state_.best_micros)) return;
-    state_.best_micros = final_micros_;
+    if (!counts || (state_.best_micros && micros >= *state_.best_micros)) return;
+    state_.best_micros = micros;
     state_.best = placement;
-    state_.trace.emplace_back(state_.evaluations, final_micros_);
+    state_.trace.emplace_back(state_.evaluations, micros);
   }
 
   const TrialProblem& problem_;
@@ -176,7 +182,6 @@ class Ground {
   std::string reward_;
   Environment environment_;
   GraphState state_;
-  double final_micros_ = 0;
 };
 
 // A search under way.
@@ -196,11 +201,12 @@ class Search {
         LoadPolicy();
       }
       if (!spec.checkpoint.empty()) {
-        const std::size_t budget = EvaluationBudget(spec, entry, grouping.num_groups());
-        description_ += Describe(spec, *problem, grouping, budget) + policy_text_;
+        description_ +=
+            Describe(spec, *problem, grouping, EvaluationBudget(spec, entry, grouping.num_groups())) + policy_text_;
       }
-      grounds_.push_back(
-          std::make_unique<Ground>(spec, *problem, entry, std::move(grouping), agent_->Needs(), grounds_.size()));
+      const std::size_t budget = EvaluationBudget(spec, entry, grouping.num_groups());
+      grounds_.push_back(std::make_unique<Ground>(spec, *problem, entry, std::move(grouping), budget, agent_->Needs(),
+                                                  grounds_.size()));
     }
   }
 
@@ -285,16 +291,19 @@ class Search {
     WriteFile(spec_.checkpoint, [&](std::ostream& out) { SaveCheckpoint(out, description_, state, *agent_, rng_); });
   }
 
-  // One argmax episode of what was learned, on a graph that it was not learned on.
+  // What was learned, on a graph that it was not learned on: one argmax episode, or with fine_tune a search of its own.
   GraphResult Transfer(const TrialProblem& problem, const std::string& policy) const {
     Grouping grouping = MakeGrouping(problem, entry_);
-    const std::size_t budget = EvaluationBudget(spec_, entry_, grouping.num_groups());
+    // An episode must not be cut short, however small the budget of learning was.
+    constexpr std::size_t kMostPasses = 100;
+    const std::size_t budget =
+        std::max(EvaluationBudget(spec_, entry_, grouping.num_groups()), 1 + kMostPasses * grouping.num_groups());
     const auto agent = MakeAgent(
         spec_.agent, spec_.agent_options,
         {.evaluations = budget, .episodes = spec_.episodes, .num_graphs = 1, .torch_device = spec_.torch_device});
     std::istringstream in(policy);
     agent->LoadPolicy(in);
-    Ground ground(spec_, problem, entry_, std::move(grouping), agent->Needs(), 0);
+    Ground ground(spec_, problem, entry_, std::move(grouping), budget, agent->Needs(), 0);
     Rng rng(spec_.seed);
     SearchTimes times;
     while (!ground.Spent() && !agent->Finished()) ground.Step(*agent, rng, Mode::kExplore, &times);

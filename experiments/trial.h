@@ -34,7 +34,7 @@ struct TrialProblem {
 struct TrialSpec {
   TrialProblem problem;
   std::vector<TrialProblem> also = {};      // further graphs on which the agent learns, together with the first
-  std::vector<TrialProblem> transfer = {};  // graphs to which what it learned is applied at the end, without training
+  std::vector<TrialProblem> transfer = {};  // graphs to which what it learned is applied at the end
   std::string engine = "fifo";
   std::string agent = {};
   OptionMap agent_options = {};
@@ -77,8 +77,8 @@ struct TrialResult : GraphResult {    // of the first graph, and:
 };
 
 // The propose/observe loop: until the budget is spent or the agent is finished. Same spec, same result but for the
-// times. Throws InputError on an unknown agent, option, grouping, reward or engine, and on a checkpoint of another
-// spec.
+// times; on torch_device cuda sums may round otherwise from run to run. Throws InputError on an unknown agent, option,
+// grouping, reward or engine, and on a checkpoint of another spec.
 TrialResult RunTrial(const TrialSpec& spec, const std::function<void(const TrialProgress&)>& on_progress = {});
 
 // The grouping that a trial would use.

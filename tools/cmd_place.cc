@@ -22,6 +22,9 @@
 namespace emplace::tools {
 namespace {
 
+// Below this a policy that has learned nothing yet is all but deterministic: its search starts out narrow.
+constexpr double kDecidedEntropy = 0.5;
+
 struct Options {
   ProblemOptions problem;
   SearchOptions search;
@@ -55,6 +58,14 @@ void Summarise(const Options& options, const TrialResult& result, const StepRepo
   std::ostringstream text;
   text << fmt::format("agent {}, seed {}: {} groups, {} evaluations, {} of them fit\n", options.agent,
                       options.search.seed, result.num_groups, result.evaluations, result.fitting);
+  if (!result.episodes.empty()) {
+    const double first = result.episodes.front().entropy;
+    text << fmt::format("policy entropy, of the largest possible: {:.2f} in the first episode, {:.2f} in the last{}\n",
+                        first, result.episodes.back().entropy,
+                        options.policy.empty() && first < kDecidedEntropy
+                            ? " (below 0.5 at first: decided before it had learned anything)"
+                            : "");
+  }
   PrintReport(text, report);
   if (output_is_taken) {
     fmt::print(stderr, "{}", text.str());

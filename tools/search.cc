@@ -35,7 +35,8 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
   AddSeedOption(app, &options->seed, "Seed of all randomness: the same seed gives the same bytes (default: 1)");
   app.add_option("--torch-device", options->torch_device,
                  "Where learning agents compute gradients: cpu or cuda (default: cpu)")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
   app.add_option("--threads", options->threads,
                  "Simulations at one time; the answer does not depend on it (default: one for each core)")
       ->type_name("N")

@@ -38,7 +38,7 @@ EMPLACE_INLINE void AffineBlock(const float* x, std::size_t x_stride, std::size_
   for (std::size_t r = 0; r < kRows; ++r) {
     for (std::size_t j = 0; j < kLanes; ++j) {
       Lane sum = sums[r][j];
-      if (relu) sum = sum > 0.0F ? sum : Lane{};
+      if (relu) sum = sum < 0.0F ? Lane{} : sum;  // what is no number stays none
       Store(sum, y + r * y_stride + j * kLane);
     }
   }

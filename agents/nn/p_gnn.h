@@ -57,7 +57,8 @@ class PGnnCode : public Encoder {
 // for every episode; distances along edges in both directions; of each set the *nearest* anchor u counts. A message is
 // ReLU(W [w h_u ; h_v] + b), w = 1 / (distance + 1), 0 if no anchor is near enough; the result is the mean over sets,
 // the structure-aware output of the paper: its position-aware output has as many values as sets, so that no policy
-// for graphs of several sizes could read it.
+// for graphs of several sizes could read it. Left out: the small trainable net on w; and c is the thesis's 0.2 unless
+// asked for, where the authors have 1, which makes as many sets of each size as there are sizes.
 // Source: You et al. 2019, algorithm 1 and equation 2, and its authors' code (BSD).
 class PGnnOriginal : public Encoder {
  public:

@@ -39,6 +39,7 @@ TEST(CheckpointTest, WhatIsSavedIsLoaded) {
       .best = best,
       .best_micros = 2.5,
       .start_micros = 1e300,
+      .final_micros = 7,
       .smallest_overflow_bytes = 0.1,
       .trace = {{1, 1e300}, {9, 2.5}},
       .episodes = {

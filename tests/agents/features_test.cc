@@ -73,7 +73,7 @@ TEST(FeaturesTest, AGroupStartsWithItsFirstOp) {
   EXPECT_THAT(GroupStarts(grouping, result), ElementsAre(5, 20));
 }
 
-TEST(FeaturesTest, TimeIsTheMeanOverDevicesWhereTheGroupMayGo) {
+TEST(FeaturesTest, TimeIsThatOnAcceleratorsUnlessTheGroupMayNotGoThere) {
   OpSpec op = testing::MakeOp("a", 0);
   op.time_micros = std::nullopt;
   op.kind_times = {{"test-cpu", 30}, {"test-gpu", 10}};
@@ -83,7 +83,7 @@ TEST(FeaturesTest, TimeIsTheMeanOverDevicesWhereTheGroupMayGo) {
   const Observation seen = testing::MakeObservation(testing::Build({op, cpu_only}), testing::MakeMixedCluster(1));
   PlacementState state{.placement = Placement(2), .done = {0, 0}, .starts = {0, 0}, .peaks = {}, .step_micros = 1};
   const auto rows = Rows(seen, {}, state, 0);
-  EXPECT_FLOAT_EQ(rows[0][0], 0.5F);  // (30 + 10) / 2 of 40
+  EXPECT_FLOAT_EQ(rows[0][0], 0.25F);  // 10 of 40: the CPU's 30 do not count
   EXPECT_FLOAT_EQ(rows[1][0], 1);
 }
 

@@ -170,5 +170,33 @@ TEST_F(PlaceTest, CompareLeavesOutOfAllWhoHasNothingToPropose) {
   EXPECT_EQ(Emplace("compare --graph g.json --cluster c.yaml --agents cpu_only").status, 2);
 }
 
+TEST_F(PlaceTest, APolicyIsWrittenAndAppliedToAnotherGraph) {
+  ASSERT_EQ(
+      Emplace("generate nmt --set layers=1 steps=2 -o a.json && $emplace generate nmt --set layers=1 steps=3 -o b.json")
+          .status,
+      0);
+  const std::string common = " --cluster p2.8xlarge --gpus 2 --costs roofline --groups 12 --agent placeto ";
+  const Ran learned =
+      Emplace("place --graph a.json" + common + "--evaluations 200 --policy-out policy.bin -o a.p.json");
+  EXPECT_EQ(learned.status, 0) << learned.err;
+  EXPECT_NE(learned.out.find("policy entropy, of the largest possible: "), std::string::npos) << learned.out;
+  const Ran applied = Emplace("place --graph b.json" + common + "--policy policy.bin -o b.p.json");
+  EXPECT_EQ(applied.status, 0) << applied.err;
+  // The start and a step for each group.
+  EXPECT_NE(applied.out.find(" groups, 13 evaluations"), std::string::npos) << applied.out;
+}
+
+TEST_F(PlaceTest, PoliciesThatCannotBeUsedAreRefused) {
+  ExpectRefused(Place("annealing", "--policy g.json -o p.json"),
+                "--policy: agent annealing has no policy (placeto, graphsage, pgnn)");
+  ExpectRefused(Place("annealing", "--policy-out g.bin -o p.json"),
+                "--policy-out: agent annealing has no policy (placeto, graphsage, pgnn)");
+  ExpectRefused(Place("placeto", "--policy g.json -o p.json"), "g.json: is no policy (a file of --policy-out)");
+  EXPECT_NE(Place("placeto", "--policy missing.bin -o p.json").err.find("missing.bin: cannot be read"),
+            std::string::npos);
+  EXPECT_EQ(Place("placeto", "--torch-device tpu -o p.json").status, 2);
+  EXPECT_EQ(Place("placeto", "--evaluations 2 -o p.json").status, 2);
+}
+
 }  // namespace
 }  // namespace emplace::testing

@@ -80,13 +80,15 @@ TEST_F(SweepTest, TheResultsDependNeitherOnTheFormatNorOnTheNumberOfProcesses) {
 TEST_F(SweepTest, KilledAtAnyMomentItEndsWithTheSameBytes) {
   Write("x.yaml", Replaced(Replaced(kSweep, "evaluations: 1500", "evaluations: 10000"), "local_search]", "random]"));
   Write("x.yaml", Replaced(Read("x.yaml"), "agent.name: local_search", "agent.name: random"));
+  // Agents that learn too: saved between episodes, with weights, moments and baselines.
+  Write("x.yaml", Replaced(Read("x.yaml"), "[annealing, random_walk, random]", "[annealing, placeto, pgnn, random]"));
   ASSERT_EQ(Emplace("sweep x.yaml -o whole --jobs 2").status, 0);
   Rng rng(20);
   std::size_t kills = 0;
   std::size_t rounds = 0;
   while (kills < 20) {
     const std::string runs = "killed" + std::to_string(rounds++);
-    while (kills < 20 && Count(runs + "/quick/*/trial.json") < 10) {
+    while (kills < 20 && Count(runs + "/quick/*/trial.json") < 14) {
       const std::int64_t milliseconds = rng.Between(5, 400);
       Shell("setsid $emplace sweep x.yaml -o " + runs + " --jobs 2 & pid=$!; sleep " +
             std::to_string(static_cast<double>(milliseconds) / 1000) +

@@ -1,5 +1,7 @@
 #include "agents/rl/placeto/options.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 #include <vector>
 
@@ -33,7 +35,8 @@ void ReadWord(OptionReader& reader, std::string_view key, T* value,
   }
 }
 
-// Appendix A.7 and the authors' code; the entropy weight, which neither gives, is large at first and small at last.
+// Appendix A.7 and the authors' code; the entropy weight, high at first and low at last as the appendix says, which
+// gives no values (the code's default is a constant 1).
 void SetPlacetoProtocol(PlacetoOptions* options) {
   options->start = StartPlacement::kSingleDevice;
   options->discount = 1;
@@ -101,6 +104,21 @@ void ReadNetwork(OptionReader& reader, NetworkOptions* network) {
 
 }  // namespace
 
+std::string ShapeText(const PlacetoOptions& options) {
+  const NetworkOptions& n = options.network;
+  std::string text = fmt::format("head={}{}{},start_feature={},memory_feature={}", n.sum_head ? "sum" : "relations",
+                                 n.average ? "/average" : "", n.small_classifier ? "/small" : "",
+                                 static_cast<int>(options.features.start), options.features.memory);
+  if (n.embedding == Embedding::kPlaceto) {
+    return text + fmt::format(",geometry={},rounds={}", n.paper_geometry ? "paper" : "code", n.rounds);
+  }
+  text += fmt::format(",variant={},hops={},sample_ratio={},dropout={},aggregation={}", n.thesis_code ? "code" : "text",
+                      n.sage.hops, n.sage.sample_ratio, n.sage.dropout, n.sage.max_aggregation ? "max" : "mean");
+  if (n.embedding == Embedding::kGraphSage) return text;
+  return text + fmt::format(",copies={},cutoff={},exponent={},anchors={}", n.p_gnn.copies, n.p_gnn.cutoff,
+                            n.p_gnn.exponent, n.p_gnn.mean_anchors ? "mean" : "max");
+}
+
 PlacetoOptions ReadPlacetoOptions(OptionReader& reader, Embedding embedding) {
   PlacetoOptions options;
   options.network.embedding = embedding;
@@ -117,7 +135,7 @@ PlacetoOptions ReadPlacetoOptions(OptionReader& reader, Embedding embedding) {
                           {"none", StartFeature::kNone}},
                          "start time of a group; peak_memory: what the thesis's code has in its place");
   reader.Read("memory_feature", &options.features.memory, "adds the bytes that a group holds to its features");
-  ReadCount(reader, "episodes", &options.episodes, 0, kMany, "rounds of one episode a worker; 0: as the budget allows");
+  ReadCount(reader, "episodes", &options.episodes, 0, kMany, "turns of one episode a worker; 0: as the budget allows");
   ReadCount(reader, "passes", &options.passes, 1, 100, "how often an episode places each group");
   ReadWord<TraversalOrder>(reader, "order", &options.order,
                            {{"topological", TraversalOrder::kTopological}, {"random", TraversalOrder::kRandom}},
@@ -155,6 +173,12 @@ PlacetoOptions ReadPlacetoOptions(OptionReader& reader, Embedding embedding) {
   reader.Read("fine_tune", &options.fine_tune, "go on training a policy that was loaded");
   reader.Read("autograd", &options.autograd, "gradients by LibTorch instead of the plain kernels");
   reader.Finish();
+  if (options.network.paper_geometry && options.network.small_classifier) {
+    throw InputError("placeto", "geometry=paper has a classifier of its own (small=false)");
+  }
+  if (options.credit == Credit::kTerminal && options.start == StartPlacement::kBest) {
+    throw InputError("credit", "terminal needs episodes that start alike (start=single_device or random)");
+  }
   return options;
 }
 

@@ -47,6 +47,9 @@ struct PlacetoOptions {
   bool autograd = false;   // gradients by LibTorch instead of the plain kernels; always on a GPU
 };
 
+// What a policy's weights mean: every option that its network and features depend on, in one word.
+std::string ShapeText(const PlacetoOptions& options);
+
 // Reads the options of the agent with this embedding. `protocol` sets what Placeto's paper says and its code does where
 // the paper is silent, or what the thesis's runs had (4.1.3 and the published config); the others then change that.
 PlacetoOptions ReadPlacetoOptions(OptionReader& reader, Embedding embedding);

@@ -25,7 +25,8 @@ namespace {
 // A placement, what it took, and how long its groups waited.
 struct Evaluated {
   PlacementState state;
-  double cost = 0;  // minus the reward
+  Score score;
+  double cost() const { return -score.reward; }
 };
 
 void SaveEvaluated(std::ostream& out, const std::optional<Evaluated>& evaluated) {
@@ -37,7 +38,7 @@ void SaveEvaluated(std::ostream& out, const std::optional<Evaluated>& evaluated)
     for (const double value : *list) SaveDouble(out, value);
   }
   SaveDouble(out, evaluated->state.step_micros);
-  SaveDouble(out, evaluated->cost);
+  SaveScore(out, evaluated->score);
 }
 
 std::optional<Evaluated> LoadEvaluated(std::istream& in) {
@@ -50,7 +51,7 @@ std::optional<Evaluated> LoadEvaluated(std::istream& in) {
     for (std::size_t i = 0; i < size; ++i) list->push_back(LoadDouble(in));
   }
   evaluated.state.step_micros = LoadDouble(in);
-  evaluated.cost = LoadDouble(in);
+  evaluated.score = LoadScore(in);
   return evaluated;
 }
 
@@ -134,7 +135,7 @@ class Placeto : public Agent {
       worker.state.done[group] = done + 1;
       worker.episode.costs.push_back(-outcomes[w].reward);
       worker.best_micros = std::min(worker.best_micros, worker.state.step_micros);
-      if (!ground.argmax) KeepBest(ground, worker.state, -outcomes[w].reward);
+      if (!ground.argmax) KeepBest(ground, worker.state, ScoreOf(outcomes[w], env.observation().cluster));
     }
     if (ground.workers[0].episode.steps.size() == ground.order.size() * options_.passes) EndRound(ground);
   }
@@ -147,6 +148,12 @@ class Placeto : public Agent {
              ground.rounds >= Rounds(ground.start->state.placement.num_ops());
     });
   }
+  void Stop(const Environment& env) override {
+    const auto found = grounds_.find(env.index());
+    if (found == grounds_.end()) return;
+    found->second.workers.clear();
+    found->second.starting.clear();
+  }
   bool AtRest() const override {
     return std::all_of(grounds_.begin(), grounds_.end(), [](const auto& entry) { return AtRest(entry.second); });
   }
@@ -157,20 +164,27 @@ class Placeto : public Agent {
   void SavePolicy(std::ostream& out) const override {
     if (!learner_) throw InputError("policy", "has not been drawn yet");
     const NetworkOptions& network = learner_->network().options();
-    out << "emplace.policy 1 " << name_ << ' ' << network.num_devices << ' ' << network.features << '\n';
+    out << "emplace.policy 1 " << name_ << ' ' << network.num_devices << ' ' << network.features << ' '
+        << ShapeText(options_) << '\n';
     learner_->network().parameters().Save(out);
   }
   void LoadPolicy(std::istream& in) override {
-    ExpectWord(in, "emplace.policy");
-    if (LoadNumber(in) != 1) throw InputError("policy", "is of another version (1)");
+    std::string word;
+    std::string version;
     std::string agent;
-    in >> agent;
-    if (agent != name_) throw InputError("policy", "is of agent " + agent + " (" + name_ + ")");
+    in >> word >> version >> agent;
+    if (word != "emplace.policy" || version != "1") throw InputError("", "is no policy (a file of --policy-out)");
+    if (agent != name_) throw InputError("", "is a policy of agent " + agent + " (" + name_ + ")");
     const std::size_t devices = LoadNumber(in);
     const std::size_t features = LoadNumber(in);
+    std::string shape;
+    in >> shape;
+    if (shape != ShapeText(options_)) {
+      throw InputError("", fmt::format("is a policy trained with other options: {} ({}: the same --set)", shape,
+                                       ShapeText(options_)));
+    }
     if (devices == 0 || devices > 10000 || features != FeatureBuilder::NumFeatures(devices, options_.features)) {
-      throw InputError("policy", fmt::format("is for {} devices and {} features (other options, or a broken file)",
-                                             devices, features));
+      throw InputError("", fmt::format("is broken: a policy of {} devices and {} features", devices, features));
     }
     NetworkOptions network = options_.network;
     network.features = features;
@@ -184,7 +198,7 @@ class Placeto : public Agent {
   void Save(std::ostream& out) const override {
     out << name_ << ' ' << (learner_ ? 1 : 0) << ' ';
     if (!learner_) return;
-    out << learner_->network().options().num_devices << ' ' << (loaded_ ? 1 : 0) << ' ' << updates_ << ' ';
+    out << learner_->network().options().num_devices << ' ' << (loaded_ ? 1 : 0) << ' ';
     SaveDouble(out, progress_);
     learner_->Save(out);
     out << grounds_.size() << '\n';
@@ -203,7 +217,6 @@ class Placeto : public Agent {
     const std::size_t devices = LoadNumber(in);
     if (devices > 10000) throw InputError("checkpoint", "is broken (a number of devices)");
     loaded_ = LoadNumber(in) != 0;
-    updates_ = LoadNumber(in);
     progress_ = LoadDouble(in);
     NetworkOptions network = options_.network;
     network.features = FeatureBuilder::NumFeatures(devices, options_.features);
@@ -238,7 +251,8 @@ class Placeto : public Agent {
     if (options_.episodes > 0) return options_.episodes;
     const std::size_t passes = options_.passes * options_.workers;
     if (context_.episodes > 0) return std::max<std::size_t>(context_.episodes / passes, 1);
-    const std::size_t per_round = std::max<std::size_t>(num_groups * passes, 1);
+    const std::size_t starts = options_.start == StartPlacement::kRandomEach ? options_.workers : 0;
+    const std::size_t per_round = std::max<std::size_t>(num_groups * passes + starts, 1);
     return std::max<std::size_t>((std::max<std::size_t>(context_.evaluations, 1) - 1) / per_round, 1);
   }
 
@@ -279,6 +293,17 @@ class Placeto : public Agent {
     return ground;
   }
 
+  // A search that cannot even end one episode would say nothing.
+  void CheckBudget(std::size_t num_groups) const {
+    const std::size_t workers = loaded_ && !options_.fine_tune ? 1 : options_.workers;
+    const std::size_t starts = options_.start == StartPlacement::kRandomEach ? workers : 0;
+    const std::size_t least = 1 + starts + num_groups * options_.passes * workers;
+    if (context_.episodes > 0 || context_.evaluations == 0 || context_.evaluations >= least) return;
+    throw InputError(name_, fmt::format("{} evaluations end within the first episode (at least {}: 1 + groups * passes "
+                                        "* workers)",
+                                        context_.evaluations, least));
+  }
+
   Placement RandomStart(const Ground& ground, Rng& rng) const {
     Placement placement(ground.order.size());
     for (std::size_t n = 0; n < ground.order.size(); ++n) {
@@ -315,9 +340,9 @@ class Placeto : public Agent {
     return state;
   }
 
-  static void KeepBest(Ground& ground, const PlacementState& state, double cost) {
-    if (ground.best && cost >= ground.best->cost) return;
-    ground.best = {.state = state, .cost = cost};
+  static void KeepBest(Ground& ground, const PlacementState& state, const Score& score) {
+    if (ground.best && !score.BetterThan(ground.best->score)) return;
+    ground.best = {.state = state, .score = score};
     std::fill(ground.best->state.done.begin(), ground.best->state.done.end(), 0U);
   }
 
@@ -325,12 +350,14 @@ class Placeto : public Agent {
                   std::span<const Outcome> outcomes) {
     ground.starting.clear();
     if (!ground.start) {
-      ground.start = {.state = StateOf(env, batch[0], outcomes[0]), .cost = -outcomes[0].reward};
-      KeepBest(ground, ground.start->state, ground.start->cost);
+      ground.start = {.state = StateOf(env, batch[0], outcomes[0]),
+                      .score = ScoreOf(outcomes[0], env.observation().cluster)};
+      KeepBest(ground, ground.start->state, ground.start->score);
       return;
     }
     for (std::size_t w = 0; w < batch.size(); ++w) {
-      BeginEpisode(ground, {.state = StateOf(env, batch[w], outcomes[w]), .cost = -outcomes[w].reward});
+      BeginEpisode(ground, {.state = StateOf(env, batch[w], outcomes[w]),
+                            .score = ScoreOf(outcomes[w], env.observation().cluster)});
     }
   }
 
@@ -338,7 +365,7 @@ class Placeto : public Agent {
     Worker& worker = ground.workers.emplace_back();
     worker.state = start.state;
     worker.episode.start = start.state.placement;
-    worker.episode.costs = {start.cost};
+    worker.episode.costs = {start.cost()};
     worker.best_micros = start.state.step_micros;
   }
 
@@ -347,9 +374,10 @@ class Placeto : public Agent {
     if (ground.contributed) Update();
     const std::size_t rounds = Rounds(seen.num_groups());
     const bool applied = loaded_ && !options_.fine_tune;
+    CheckBudget(seen.num_groups());
     const bool last = options_.final_evaluation && ground.rounds + 1 >= rounds && rounds > 1;
     ground.argmax = applied || last || (options_.evaluate_every > 0 && ground.rounds % options_.evaluate_every == 0);
-    counts_ = !ground.argmax || options_.evaluation_counts;
+    counts_ = applied || !ground.argmax || options_.evaluation_counts;
     const Encoder& encoder = learner_->network().encoder();
     if (!ground.sample_seed || encoder.redraws()) ground.sample_seed = rng.Next();
     const std::size_t workers = ground.argmax ? 1 : options_.workers;
@@ -479,7 +507,6 @@ class Placeto : public Agent {
   void Update() {
     const double rate = options_.learning_rate + progress_ * (options_.final_learning_rate - options_.learning_rate);
     learner_->Update(options_.clip, rate);
-    ++updates_;
     for (auto& [index, ground] : grounds_) ground.contributed = false;
   }
 
@@ -489,7 +516,6 @@ class Placeto : public Agent {
   std::unique_ptr<Learner> learner_;
   bool loaded_ = false;  // a policy, to be applied
   bool counts_ = true;
-  std::size_t updates_ = 0;
   double progress_ = 0;
   std::map<std::size_t, Ground> grounds_;  // by the environment's index
   std::vector<EpisodeRecord> records_;

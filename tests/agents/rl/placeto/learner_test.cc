@@ -142,6 +142,18 @@ TEST(LearnerTest, ANumberThatIsNotFiniteStopsWithItsStepAndTensor) {
   fixture.advantages[3] = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(refusal(), "placeto, episode 7: step 3: tensor loss is NaN");
   fixture.advantages[3] = 0;
+  // Wherever it arises, no ReLU may hide it: in the first layer, in an aggregator, in the last.
+  for (const std::string_view name : {"transform.0.bias", "parents.aggregate.0.weight", "forward.message.1.bias"}) {
+    const std::vector<float> weights(learner.network().parameters().values().begin(),
+                                     learner.network().parameters().values().end());
+    for (const Parameter& parameter : learner.network().parameters().parameters()) {
+      if (parameter.name != name) continue;
+      learner.network().parameters().values()[parameter.offset] = std::numeric_limits<float>::quiet_NaN();
+    }
+    learner.network().Pack();
+    EXPECT_NE(refusal().find("tensor logits holds nan"), std::string::npos) << name << ": " << refusal();
+    std::copy(weights.begin(), weights.end(), learner.network().parameters().values().begin());
+  }
   learner.network().parameters().values().back() = std::numeric_limits<float>::infinity();
   learner.network().Pack();
   EXPECT_NE(refusal().find("placeto, episode 7: step 0: tensor logits holds inf"), std::string::npos) << refusal();

@@ -214,8 +214,11 @@ TEST(PlacetoTest, APolicyOfAnotherAgentOrNumberOfDevicesIsRefused) {
     return std::string("accepted");
   };
   spec.agent = "graphsage";
-  EXPECT_EQ(refusal(), file + ": policy: is of agent placeto (graphsage)");
+  EXPECT_EQ(refusal(), file + ": is a policy of agent placeto (graphsage)");
   spec.agent = "placeto";
+  spec.agent_options = {{"rounds", "4"}};
+  EXPECT_THAT(refusal(), HasSubstr(file + ": is a policy trained with other options: "));
+  spec.agent_options = {};
   spec.problem = MakeTrial(graph, MakeCluster(3), "").problem;
   EXPECT_THAT(refusal(), HasSubstr("policy: is for 2 devices"));
 }
@@ -225,6 +228,71 @@ TEST(PlacetoTest, ThePoliciesOfAgentsThatDoNotLearnAreRefused) {
   spec.evaluations = 10;
   spec.transfer = {spec.problem};
   EXPECT_THROW(RunTrial(spec), InputError);
+}
+
+TEST(PlacetoTest, AnAppliedPolicyLearnsNothingAndOneThatIsFineTunedDoes) {
+  TrialSpec spec = MakeTrial(TwoChains(), MakeCluster(2), "placeto");
+  spec.episodes = 5;
+  const std::string policy = RunTrial(spec).policy;
+  const std::string file = ::testing::TempDir() + "/applied_policy";
+  std::ofstream(file, std::ios::binary) << policy;
+  spec.policy = file;
+  EXPECT_EQ(RunTrial(spec).policy, policy);
+  // It counts, whatever the protocol says of argmax episodes while learning.
+  spec.agent_options = {{"evaluation_counts", "false"}};
+  const TrialResult applied = RunTrial(spec);
+  ASSERT_EQ(applied.episodes.size(), 1U);
+  EXPECT_EQ(applied.best_result.step_time_micros, std::min(applied.start_micros, applied.episodes[0].best_micros));
+  spec.agent_options = {{"fine_tune", "true"}};
+  const TrialResult tuned = RunTrial(spec);
+  EXPECT_NE(tuned.policy, policy);
+  EXPECT_EQ(tuned.episodes.size(), 5U);
+}
+
+TEST(PlacetoTest, WithoutTrainingTheWeightsStayAsDrawn) {
+  TrialSpec spec = MakeTrial(TwoChains(), MakeCluster(2), "placeto", {{"train", "false"}});
+  spec.episodes = 1;
+  const std::string drawn = RunTrial(spec).policy;
+  spec.episodes = 9;
+  EXPECT_EQ(RunTrial(spec).policy, drawn);
+  spec.agent_options = {};
+  EXPECT_NE(RunTrial(spec).policy, drawn);
+}
+
+TEST(PlacetoTest, ASmallLastLayerStartsNearUniform) {
+  Rng rng(9);
+  const Graph graph = testing::RandomDag(rng, {.num_ops = 30});
+  const auto first_entropy = [&](const char* scale) {
+    TrialSpec spec = MakeTrial(graph, MakeCluster(3), "placeto", {{"output_scale", scale}, {"train", "false"}});
+    spec.episodes = 2;
+    return RunTrial(spec).episodes.at(0).entropy;
+  };
+  EXPECT_GT(first_entropy("0.0001"), 0.9999);
+  EXPECT_LT(first_entropy("1"), 0.999);
+}
+
+TEST(PlacetoTest, ABudgetThatEndsInTheFirstEpisodeIsRefused) {
+  TrialSpec spec = MakeTrial(TwoChains(), MakeCluster(2), "placeto", {{"workers", "2"}});
+  spec.evaluations = 12;
+  try {
+    RunTrial(spec);
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(),
+                 "placeto: 12 evaluations end within the first episode (at least 13: 1 + groups * passes * workers)");
+  }
+}
+
+TEST(PlacetoTest, AGraphWhoseBudgetEndsWithinAnEpisodeDoesNotHoldUpTheOthers) {
+  Rng rng(10);
+  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 30}), MakeCluster(2), "placeto", {{"episodes", "20"}});
+  spec.also = {MakeTrial(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(2), "").problem};
+  spec.evaluations = 100;  // three and a bit episodes of the first, nine of the second
+  const TrialResult result = RunTrial(spec);
+  EXPECT_EQ(result.evaluations, 100U);
+  EXPECT_EQ(result.episodes.size(), 3U);
+  EXPECT_EQ(result.also[0].evaluations, 100U);
+  EXPECT_EQ(result.also[0].episodes.size(), 9U);
 }
 
 }  // namespace

@@ -87,8 +87,8 @@ struct Ground {
 
 class Placeto : public Agent {
  public:
-  Placeto(std::string name, PlacetoOptions options, const AgentContext& context)
-      : name_(std::move(name)), options_(std::move(options)), context_(context) {}
+  Placeto(std::string name, const PlacetoOptions& options, const AgentContext& context)
+      : name_(std::move(name)), options_(options), context_(context) {}
 
   EvaluationNeeds Needs() const override {
     return {.start_times = options_.features.start == StartFeature::kStartTime ||

@@ -34,6 +34,7 @@ RelationHead::RelationHead(ParameterSet& parameters, const HeadOptions& options)
     : options_(options),
       aggregators_([&] {
         std::vector<Aggregator> all;
+        all.reserve(kNumRelations);
         for (const std::string_view name : kNames) {
           all.push_back({.message = Mlp(parameters, std::string(name) + ".message",
                                         AggregatorWidths(options.embedding, options), true),

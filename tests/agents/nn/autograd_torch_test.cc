@@ -33,7 +33,7 @@ double Difference(std::span<const float> a, std::span<const float> b) {
 TEST_P(AutogradTest, KernelsAndLibTorchAgree) {
   Rng rng(31);
   double largest_logit = 0;
-  for (const std::size_t num_nodes : {1, 2, 7, 40}) {
+  for (const std::size_t num_nodes : {1U, 2U, 7U, 40U}) {
     Network network(GetParam().options);
     network.parameters().InitializeGlorot(rng);
     // Biases too, so that they count.
@@ -42,7 +42,7 @@ TEST_P(AutogradTest, KernelsAndLibTorchAgree) {
     const auto torch = MakeAutogradNetwork(network, "cpu");
     const Topology topology = testing::RandomTopology(rng, num_nodes);
     const GraphSample sample = network.encoder().Draw(topology, rng);
-    for (const std::size_t batch : {1, 3}) {
+    for (const std::size_t batch : {1U, 3U}) {
       StateBatch states = testing::RandomStates(topology, sample, GetParam().options.features, batch, rng);
       states.evaluating = batch == 1 && num_nodes == 7;
       const Matrix logits = network.Forward(states, /*backward=*/true);

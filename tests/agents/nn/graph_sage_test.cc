@@ -25,7 +25,7 @@ TEST(GraphSageCodeTest, NeighboursAndOwnAreInterleaved) {
 }
 
 TEST(GraphSageCodeTest, InterleavingUsesEveryValueOnce) {
-  for (const std::size_t half : {1, 2, 4}) {
+  for (const std::size_t half : {1U, 2U, 4U}) {
     std::vector<std::uint32_t> source = GraphSageCode::Interleaving(half, 5);
     std::sort(source.begin(), source.end());
     std::vector<std::uint32_t> all(2 * half * 5);

@@ -19,9 +19,9 @@ Matrix RandomMatrix(Rng& rng, std::size_t rows, std::size_t width) {
 
 TEST(KernelTest, AffineIsTheProductPlusTheBias) {
   Rng rng(1);
-  for (const std::size_t rows : {1, 5, 8, 19}) {
-    for (const std::size_t in : {1, 7, 26}) {
-      for (const std::size_t out : {16, 32, 48, 64, 112}) {
+  for (const std::size_t rows : {1U, 5U, 8U, 19U}) {
+    for (const std::size_t in : {1U, 7U, 26U}) {
+      for (const std::size_t out : {16U, 32U, 48U, 64U, 112U}) {
         const Matrix x = RandomMatrix(rng, rows, in);
         const Matrix w = RandomMatrix(rng, in, out);
         const Matrix bias = RandomMatrix(rng, 1, out);
@@ -43,9 +43,9 @@ TEST(KernelTest, AffineIsTheProductPlusTheBias) {
 
 TEST(KernelTest, OuterProductsAreAddedToWhatIsThere) {
   Rng rng(2);
-  for (const std::size_t rows : {1, 6, 33}) {
-    for (const std::size_t in : {1, 9, 26}) {
-      for (const std::size_t out : {16, 32, 80}) {
+  for (const std::size_t rows : {1U, 6U, 33U}) {
+    for (const std::size_t in : {1U, 9U, 26U}) {
+      for (const std::size_t out : {16U, 32U, 80U}) {
         const Matrix x = RandomMatrix(rng, rows, in);
         const Matrix dy = RandomMatrix(rng, rows, out);
         const Matrix before = RandomMatrix(rng, in, out);
@@ -98,7 +98,7 @@ TEST(KernelTest, AReluLetsGradientsThroughOnlyWhereItsResultIsPositive) {
 
 TEST(KernelTest, RowsAreAddedAndProductsSummed) {
   Rng rng(3);
-  for (const std::size_t rows : {1, 4, 7, 30}) {
+  for (const std::size_t rows : {1U, 4U, 7U, 30U}) {
     const Matrix a = RandomMatrix(rng, rows, 48);
     Matrix sum(1, 48);
     sum.row(0)[5] = 2;

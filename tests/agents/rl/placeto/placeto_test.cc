@@ -17,7 +17,6 @@ namespace {
 
 using ::emplace::testing::MakeCluster;
 using ::emplace::testing::MakeTrial;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Two ops that do not wait for each other, ten times as fast on the accelerator as on the CPU, which is device 0.
@@ -88,14 +87,14 @@ TEST(PlacetoTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
   const Graph graph = TwoChains();
   const double optimum = testing::FastestOfAll(graph, MakeCluster(2));
   EXPECT_EQ(optimum, 90);  // three times 30
-  for (const std::uint64_t seed : {1, 2, 3}) {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
     TrialSpec spec = MakeTrial(graph, MakeCluster(2), "placeto",
                                {{"start", "single_device"},
                                 {"discount", "1"},
                                 {"workers", "4"},
                                 {"entropy", "0.1"},
                                 {"learning_rate", "0.002"}});
-    spec.episodes = 4 * 400;
+    spec.episodes = 1600;  // 400 rounds of four workers
     spec.seed = seed;
     const TrialResult result = RunTrial(spec);
     EXPECT_EQ(result.best_result.step_time_micros, optimum) << seed;
@@ -183,7 +182,7 @@ TEST(PlacetoTest, AStoppedSearchOnSeveralGraphsGoesOnToTheSameResult) {
   const TrialResult uninterrupted = RunTrial(spec);
   spec.checkpoint = ::testing::TempDir() + "/placeto_checkpoint";
   std::remove(spec.checkpoint.c_str());
-  for (const std::size_t stop : {600, 900, 1250}) {
+  for (const std::size_t stop : {600U, 900U, 1250U}) {
     EXPECT_THROW(RunTrial(spec,
                           [&](const TrialProgress& now) {
                             if (now.evaluations >= stop) throw std::runtime_error("stopped");

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "agents/heuristics/score.h"
+
 namespace emplace {
 
 std::vector<double> GroupStarts(const Grouping& grouping, const StepResult& result) {
@@ -18,26 +20,16 @@ FeatureBuilder::FeatureBuilder(const Observation& observation, const FeatureOpti
     : options_(options), num_groups_(observation.num_groups()), num_devices_(observation.num_devices()) {
   std::vector<double> columns(3 * num_groups_);
   double largest[3] = {0, 0, 0};
+  const std::vector<std::vector<DeviceId>> devices = SearchDevices(observation, /*use_cpus=*/false);
   for (std::size_t n = 0; n < num_groups_; ++n) {
-    // Over accelerators where it may go; over all devices where it may go if it may go on none of them.
     double times = 0;
-    std::size_t allowed = 0;
-    for (const bool any : {false, true}) {
-      if (allowed > 0) break;
-      for (std::size_t d = 0; d < num_devices_; ++d) {
-        const bool accelerator = std::find(observation.accelerators.begin(), observation.accelerators.end(),
-                                           MakeId<DeviceId>(d)) != observation.accelerators.end();
-        if (!observation.Allowed(n, d) || !(any || accelerator)) continue;
-        times += observation.TimeMicros(n, d);
-        ++allowed;
-      }
-    }
+    for (const DeviceId device : devices[n]) times += observation.TimeMicros(n, Index(device));
     const OpId group = MakeId<OpId>(n);
     Bytes leaving;
     for (std::size_t k = 0; k < observation.graph.num_outputs(group); ++k) {
       leaving += observation.graph.tensor(MakeId<TensorId>(Index(observation.graph.first_output(group)) + k)).size;
     }
-    columns[3 * n] = times / static_cast<double>(std::max<std::size_t>(allowed, 1));
+    columns[3 * n] = times / static_cast<double>(devices[n].size());
     columns[3 * n + 1] = static_cast<double>(leaving.count);
     columns[3 * n + 2] = static_cast<double>((observation.persistent[n] + observation.output[n]).count);
     for (std::size_t c = 0; c < 3; ++c) largest[c] = std::max(largest[c], columns[3 * n + c]);

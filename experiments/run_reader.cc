@@ -102,18 +102,25 @@ EpisodeTrace ReadEpisode(const JsonNode& node) {
   return episode;
 }
 
-GraphRecord ReadGraph(const JsonNode& node) {
-  const Members members(node);
-  GraphRecord record;
+// What a graph that was searched and one that a policy was applied to have in common.
+template <typename Record>
+Record ReadPlaced(const Members& members) {
+  Record record;
   record.graph = members.Text("graph");
-  record.num_ops = members.Number("num_ops");
-  record.num_groups = members.Number("num_groups");
   record.num_devices = members.Number("num_devices");
   record.start_micros = members.FindNumber("start_step_time_us");
   record.best_micros = members.FindNumber("best_step_time_us");
   record.improvement = members.FindNumber("improvement_percent", -kMost);
-  record.lower_bound_micros = members.Number("lower_bound_us");
   record.evaluations = members.Number("evaluations");
+  return record;
+}
+
+GraphRecord ReadGraph(const JsonNode& node) {
+  const Members members(node);
+  auto record = ReadPlaced<GraphRecord>(members);
+  record.num_ops = members.Number("num_ops");
+  record.num_groups = members.Number("num_groups");
+  record.lower_bound_micros = members.Number("lower_bound_us");
   members.EachOf("trace", [&](const JsonNode& point) { record.trace.push_back(ReadTracePoint(point)); });
   members.EachOf("episodes", [&](const JsonNode& episode) { record.episodes.push_back(ReadEpisode(episode)); });
   return record;
@@ -121,14 +128,8 @@ GraphRecord ReadGraph(const JsonNode& node) {
 
 TransferRecord ReadTransfer(const JsonNode& node) {
   const Members members(node);
-  TransferRecord record;
-  record.graph = members.Text("graph");
-  record.num_devices = members.Number("num_devices");
-  record.start_micros = members.FindNumber("start_step_time_us");
-  record.best_micros = members.FindNumber("best_step_time_us");
-  record.improvement = members.FindNumber("improvement_percent", -kMost);
+  auto record = ReadPlaced<TransferRecord>(members);
   record.final_micros = members.FindNumber("step_time_us");
-  record.evaluations = members.Number("evaluations");
   return record;
 }
 

@@ -192,19 +192,18 @@ class Search {
     for (const TrialProblem& problem : spec.also) problems.push_back(&problem);
     for (const TrialProblem* const problem : problems) {
       Grouping grouping = MakeGrouping(*problem, entry);
+      const std::size_t budget = EvaluationBudget(spec, entry, grouping.num_groups());
       if (!agent_) {
         agent_ = MakeAgent(spec.agent, spec.agent_options,
-                           {.evaluations = EvaluationBudget(spec, entry, grouping.num_groups()),
+                           {.evaluations = budget,
                             .episodes = spec.episodes,
                             .num_graphs = problems.size(),
                             .torch_device = spec.torch_device});
         LoadPolicy();
       }
       if (!spec.checkpoint.empty()) {
-        description_ +=
-            Describe(spec, *problem, grouping, EvaluationBudget(spec, entry, grouping.num_groups())) + policy_text_;
+        description_ += Describe(spec, *problem, grouping, budget) + policy_text_;
       }
-      const std::size_t budget = EvaluationBudget(spec, entry, grouping.num_groups());
       grounds_.push_back(std::make_unique<Ground>(spec, *problem, entry, std::move(grouping), budget, agent_->Needs(),
                                                   grounds_.size()));
     }

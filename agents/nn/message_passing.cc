@@ -40,38 +40,19 @@ void SumOver(const Topology::Levels& levels, const NodeLists& lists, std::size_t
 
 }  // namespace
 
+MessagePassing::Direction::Direction(ParameterSet& parameters, const std::string& name,
+                                     const MessagePassingOptions& options)
+    : message(parameters, name + ".message",
+              Widths(options.embedding, options.message_hidden, options.hidden, options.embedding), true),
+      aggregate(parameters, name + ".aggregate",
+                Widths(options.embedding, options.message_hidden, options.hidden, options.embedding), true) {}
+
 MessagePassing::MessagePassing(ParameterSet& parameters, const MessagePassingOptions& options)
     : embedding_(options.embedding),
       rounds_(options.rounds),
       transform_(parameters, "transform",
                  Widths(options.features, options.transform_hidden, options.hidden, options.embedding), false),
-      directions_{
-          {{.message = Mlp(parameters, "forward.message",
-                           Widths(options.embedding, options.message_hidden, options.hidden, options.embedding), true),
-            .aggregate =
-                Mlp(parameters, "forward.aggregate",
-                    Widths(options.embedding, options.message_hidden, options.hidden, options.embedding), true),
-            .embeddings = {},
-            .sums = {},
-            .message_caches = {},
-            .aggregate_caches = {},
-            .result = {},
-            .d_embeddings = {},
-            .d_sums = {},
-            .change = {}},
-           {.message = Mlp(parameters, "backward.message",
-                           Widths(options.embedding, options.message_hidden, options.hidden, options.embedding), true),
-            .aggregate =
-                Mlp(parameters, "backward.aggregate",
-                    Widths(options.embedding, options.message_hidden, options.hidden, options.embedding), true),
-            .embeddings = {},
-            .sums = {},
-            .message_caches = {},
-            .aggregate_caches = {},
-            .result = {},
-            .d_embeddings = {},
-            .d_sums = {},
-            .change = {}}}} {
+      directions_{Direction(parameters, "forward", options), Direction(parameters, "backward", options)} {
   for (Direction& direction : directions_) {
     const std::size_t caches = std::max<std::size_t>(rounds_, 1);
     direction.embeddings.resize(caches);

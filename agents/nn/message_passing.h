@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "agents/nn/encoder.h"
@@ -40,6 +41,7 @@ class MessagePassing : public Encoder {
  private:
   // One direction; rows stand in the order of its levels.
   struct Direction {
+    Direction(ParameterSet& parameters, const std::string& name, const MessagePassingOptions& options);
     Mlp message;                     // f
     Mlp aggregate;                   // g
     std::vector<Matrix> embeddings;  // e before each round; in a sweep just one, filled level by level

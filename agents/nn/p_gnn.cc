@@ -15,6 +15,30 @@ std::vector<std::uint32_t> DrawSet(std::size_t n, std::size_t size, Rng& rng) {
   return all;
 }
 
+// Draws max(1, floor(copies * num_sizes)) anchor sets of each of the sizes n / 2^(i + shift), i = 0 .. num_sizes - 1.
+// `relate(node, anchor, set_size, &anchors)` takes in each anchor within reach of a node, or does not.
+template <typename Relate>
+void DrawAnchors(const std::vector<std::uint8_t>& distances, std::size_t n, std::size_t num_sizes, std::size_t shift,
+                 double copies, Rng& rng, const Relate& relate, GraphSample* sample) {
+  const auto sets = std::max<std::size_t>(1, static_cast<std::size_t>(copies * static_cast<double>(num_sizes)));
+  for (std::size_t i = 0; i < num_sizes; ++i) {
+    for (std::size_t copy = 0; copy < sets; ++copy) {
+      const std::vector<std::uint32_t> set = DrawSet(n, n >> (i + shift), rng);
+      ++sample->num_sets;
+      for (std::size_t node = 0; node < n; ++node) {
+        std::vector<GraphSample::Anchor> anchors;
+        for (const std::uint32_t anchor : set) {
+          const std::uint8_t distance = distances[node * n + anchor];
+          if (distance == Topology::kFar) continue;
+          relate(node, GraphSample::Anchor{.node = anchor, .weight = 1 / static_cast<float>(distance + 1)}, set.size(),
+                 &anchors);
+        }
+        sample->anchors.push_back(std::move(anchors));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<float> PooledShares(std::size_t rows, std::size_t width) {
@@ -37,28 +61,18 @@ GraphSample PGnnCode::Draw(const Topology& topology, Rng& rng) const {
   GraphSample sample = base_.Draw(topology, rng);
   const std::size_t n = topology.num_nodes();
   const auto sizes = n == 0 ? 0 : static_cast<std::size_t>(std::log(static_cast<double>(n)));
-  const auto copies = std::max<std::size_t>(1, static_cast<std::size_t>(options_.copies * static_cast<double>(sizes)));
-  const std::vector<std::uint8_t> distances = topology.Distances(options_.cutoff, /*directed=*/true);
-  for (std::size_t i = 0; i < sizes; ++i) {
-    for (std::size_t copy = 0; copy < copies; ++copy) {
-      const std::vector<std::uint32_t> set = DrawSet(n, n >> (i + options_.exponent), rng);
-      ++sample.num_sets;
-      for (std::size_t node = 0; node < n; ++node) {
-        std::vector<GraphSample::Anchor> anchors;
-        for (const std::uint32_t anchor : set) {
-          const std::uint8_t distance = distances[node * n + anchor];
-          if (anchor == node || distance == Topology::kFar) continue;
-          const float weight = 1 / static_cast<float>(distance + 1);
-          if (options_.mean_anchors) {
-            anchors.push_back({.node = anchor, .weight = weight / static_cast<float>(set.size())});
-          } else if (anchors.empty() || weight < anchors[0].weight) {
-            anchors = {{.node = anchor, .weight = weight}};
-          }
-        }
-        sample.anchors.push_back(std::move(anchors));
-      }
+  const auto relate = [this](std::size_t node, GraphSample::Anchor anchor, std::size_t set_size,
+                             std::vector<GraphSample::Anchor>* anchors) {
+    if (anchor.node == node) return;
+    if (options_.mean_anchors) {
+      anchor.weight /= static_cast<float>(set_size);
+      anchors->push_back(anchor);
+    } else if (anchors->empty() || anchor.weight < anchors->front().weight) {
+      *anchors = {anchor};
     }
-  }
+  };
+  DrawAnchors(topology.Distances(options_.cutoff, /*directed=*/true), n, sizes, options_.exponent, options_.copies, rng,
+              relate, &sample);
   return sample;
 }
 
@@ -137,24 +151,12 @@ GraphSample PGnnOriginal::Draw(const Topology& topology, Rng& rng) const {
   GraphSample sample = base_.Draw(topology, rng);
   const std::size_t n = topology.num_nodes();
   const auto sizes = n == 0 ? 0 : static_cast<std::size_t>(std::log2(static_cast<double>(n)));
-  const auto copies = std::max<std::size_t>(1, static_cast<std::size_t>(options_.copies * static_cast<double>(sizes)));
-  const std::vector<std::uint8_t> distances = topology.Distances(options_.cutoff, /*directed=*/false);
-  for (std::size_t i = 0; i < sizes; ++i) {
-    for (std::size_t copy = 0; copy < copies; ++copy) {
-      const std::vector<std::uint32_t> set = DrawSet(n, n >> (i + 1), rng);
-      ++sample.num_sets;
-      for (std::size_t node = 0; node < n; ++node) {
-        std::vector<GraphSample::Anchor> anchors;
-        for (const std::uint32_t anchor : set) {
-          const std::uint8_t distance = distances[node * n + anchor];
-          if (distance == Topology::kFar) continue;
-          const float weight = 1 / static_cast<float>(distance + 1);
-          if (anchors.empty() || weight > anchors[0].weight) anchors = {{.node = anchor, .weight = weight}};
-        }
-        sample.anchors.push_back(std::move(anchors));
-      }
-    }
-  }
+  const auto relate = [](std::size_t, const GraphSample::Anchor& anchor, std::size_t,
+                         std::vector<GraphSample::Anchor>* anchors) {
+    if (anchors->empty() || anchor.weight > anchors->front().weight) *anchors = {anchor};
+  };
+  DrawAnchors(topology.Distances(options_.cutoff, /*directed=*/false), n, sizes, 1, options_.copies, rng, relate,
+              &sample);
   return sample;
 }
 

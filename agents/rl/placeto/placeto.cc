@@ -79,8 +79,10 @@ struct Ground {
   GraphSample sample;
   std::optional<std::uint64_t> sampled_from;
   std::vector<std::uint32_t> order;
+  std::vector<std::vector<DeviceId>> devices;  // [num_groups]: where the policy may put a group
   // The round under way:
   bool argmax = false;
+  std::string title;                // for messages: the agent and the episode
   std::vector<Placement> starting;  // proposed, to be evaluated before the first step
   std::vector<Worker> workers;      // empty between rounds
 };
@@ -98,7 +100,10 @@ class Placeto : public Agent {
 
   std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
     const Observation& seen = env.observation();
-    if (!learner_) MakeLearner(seen, rng);
+    if (!learner_) {
+      MakeLearner(seen.num_devices());
+      DrawWeights(rng);
+    }
     Ground& ground = GroundOf(env, rng);
     if (mode == Mode::kExploit) return {ground.best ? ground.best->state.placement : StartOn(seen, rng)};
     if (!ground.start) {
@@ -128,11 +133,10 @@ class Placeto : public Agent {
     for (std::size_t w = 0; w < batch.size(); ++w) {
       Worker& worker = ground.workers[w];
       const std::uint32_t group = worker.episode.steps.back().group;
-      const std::uint32_t done = worker.state.done[group];
-      const std::vector<std::uint32_t> counts = std::move(worker.state.done);
+      std::vector<std::uint32_t> done = std::move(worker.state.done);
+      ++done[group];
       worker.state = StateOf(env, batch[w], outcomes[w]);
-      worker.state.done = counts;
-      worker.state.done[group] = done + 1;
+      worker.state.done = std::move(done);
       worker.episode.costs.push_back(-outcomes[w].reward);
       worker.best_micros = std::min(worker.best_micros, worker.state.step_micros);
       if (!ground.argmax) KeepBest(ground, worker.state, ScoreOf(outcomes[w], env.observation().cluster));
@@ -186,10 +190,7 @@ class Placeto : public Agent {
     if (devices == 0 || devices > 10000 || features != FeatureBuilder::NumFeatures(devices, options_.features)) {
       throw InputError("", fmt::format("is broken: a policy of {} devices and {} features", devices, features));
     }
-    NetworkOptions network = options_.network;
-    network.features = features;
-    network.num_devices = devices;
-    learner_ = std::make_unique<Learner>(network, options_.autograd, context_.torch_device);
+    MakeLearner(devices);
     learner_->network().parameters().Load(in);
     learner_->network().Pack();
     loaded_ = true;
@@ -218,10 +219,7 @@ class Placeto : public Agent {
     if (devices > 10000) throw InputError("checkpoint", "is broken (a number of devices)");
     loaded_ = LoadNumber(in) != 0;
     progress_ = LoadDouble(in);
-    NetworkOptions network = options_.network;
-    network.features = FeatureBuilder::NumFeatures(devices, options_.features);
-    network.num_devices = devices;
-    learner_ = std::make_unique<Learner>(network, options_.autograd, context_.torch_device);
+    MakeLearner(devices);
     learner_->Load(in);
     const std::size_t count = LoadNumber(in);
     for (std::size_t i = 0; i < count; ++i) {
@@ -243,11 +241,12 @@ class Placeto : public Agent {
 
  private:
   static bool AtRest(const Ground& ground) { return ground.workers.empty() && ground.starting.empty(); }
-  bool Frozen() const { return !options_.train || (loaded_ && !options_.fine_tune); }
+  // A policy was loaded, and is not to be trained: one argmax episode.
+  bool Applied() const { return loaded_ && !options_.fine_tune; }
 
   // How many rounds there are to be on a graph of so many groups.
   std::size_t Rounds(std::size_t num_groups) const {
-    if (loaded_ && !options_.fine_tune) return 1;
+    if (Applied()) return 1;
     if (options_.episodes > 0) return options_.episodes;
     const std::size_t passes = options_.passes * options_.workers;
     if (context_.episodes > 0) return std::max<std::size_t>(context_.episodes / passes, 1);
@@ -256,11 +255,14 @@ class Placeto : public Agent {
     return std::max<std::size_t>((std::max<std::size_t>(context_.evaluations, 1) - 1) / per_round, 1);
   }
 
-  void MakeLearner(const Observation& seen, Rng& rng) {
+  void MakeLearner(std::size_t num_devices) {
     NetworkOptions network = options_.network;
-    network.num_devices = seen.num_devices();
-    network.features = FeatureBuilder::NumFeatures(seen.num_devices(), options_.features);
+    network.num_devices = num_devices;
+    network.features = FeatureBuilder::NumFeatures(num_devices, options_.features);
     learner_ = std::make_unique<Learner>(network, options_.autograd, context_.torch_device);
+  }
+
+  void DrawWeights(Rng& rng) {
     ParameterSet& parameters = learner_->network().parameters();
     parameters.InitializeGlorot(rng);
     for (std::size_t i = parameters.parameters().size() - 2; i < parameters.parameters().size(); ++i) {
@@ -284,7 +286,8 @@ class Placeto : public Agent {
                                    learner_->network().options().num_devices, seen.cluster.name(), seen.num_devices()));
     }
     ground.view = std::make_unique<GraphView>(seen, options_.features);
-    for (const std::vector<DeviceId>& devices : SearchDevices(seen, options_.use_cpus)) {
+    ground.devices = SearchDevices(seen, options_.use_cpus);
+    for (const std::vector<DeviceId>& devices : ground.devices) {
       std::vector<std::uint8_t>& allowed = ground.view->allowed.emplace_back(seen.num_devices());
       for (const DeviceId device : devices) allowed[Index(device)] = 1;
     }
@@ -295,7 +298,7 @@ class Placeto : public Agent {
 
   // A search that cannot even end one episode would say nothing.
   void CheckBudget(std::size_t num_groups) const {
-    const std::size_t workers = loaded_ && !options_.fine_tune ? 1 : options_.workers;
+    const std::size_t workers = Applied() ? 1 : options_.workers;
     const std::size_t starts = options_.start == StartPlacement::kRandomEach ? workers : 0;
     const std::size_t least = 1 + starts + num_groups * options_.passes * workers;
     if (context_.episodes > 0 || context_.evaluations == 0 || context_.evaluations >= least) return;
@@ -304,16 +307,10 @@ class Placeto : public Agent {
                                         context_.evaluations, least));
   }
 
-  Placement RandomStart(const Ground& ground, Rng& rng) const {
-    Placement placement(ground.order.size());
-    for (std::size_t n = 0; n < ground.order.size(); ++n) {
-      const std::vector<std::uint8_t>& allowed = ground.view->allowed[n];
-      auto left = static_cast<std::size_t>(
-          rng.Below(static_cast<std::uint64_t>(std::count(allowed.begin(), allowed.end(), 1))));
-      for (std::size_t d = 0; d < allowed.size(); ++d) {
-        if (allowed[d] == 0) continue;
-        if (left-- == 0) placement[MakeId<OpId>(n)] = MakeId<DeviceId>(d);
-      }
+  static Placement RandomStart(const Ground& ground, Rng& rng) {
+    Placement placement(ground.devices.size());
+    for (std::size_t n = 0; n < ground.devices.size(); ++n) {
+      placement[MakeId<OpId>(n)] = ground.devices[n][rng.Below(ground.devices[n].size())];
     }
     return placement;
   }
@@ -373,19 +370,19 @@ class Placeto : public Agent {
     // A graph that comes round again before the others have: what is pending is all that there is.
     if (ground.contributed) Update();
     const std::size_t rounds = Rounds(seen.num_groups());
-    const bool applied = loaded_ && !options_.fine_tune;
     CheckBudget(seen.num_groups());
     const bool last = options_.final_evaluation && ground.rounds + 1 >= rounds && rounds > 1;
-    ground.argmax = applied || last || (options_.evaluate_every > 0 && ground.rounds % options_.evaluate_every == 0);
-    counts_ = applied || !ground.argmax || options_.evaluation_counts;
+    ground.argmax = Applied() || last || (options_.evaluate_every > 0 && ground.rounds % options_.evaluate_every == 0);
+    counts_ = Applied() || !ground.argmax || options_.evaluation_counts;
+    ground.title = fmt::format("{}, episode {}", name_, ground.rounds);
     const Encoder& encoder = learner_->network().encoder();
     if (!ground.sample_seed || encoder.redraws()) ground.sample_seed = rng.Next();
     const std::size_t workers = ground.argmax ? 1 : options_.workers;
-    if (options_.start == StartPlacement::kRandomEach && !last && !applied) {
+    if (options_.start == StartPlacement::kRandomEach && !last && !Applied()) {
       for (std::size_t w = 0; w < workers; ++w) ground.starting.push_back(RandomStart(ground, rng));
       return;
     }
-    const bool from_best = options_.start == StartPlacement::kBest && !last && !applied;
+    const bool from_best = options_.start == StartPlacement::kBest && !last && !Applied();
     for (std::size_t w = 0; w < workers; ++w) BeginEpisode(ground, from_best ? *ground.best : *ground.start);
   }
 
@@ -415,10 +412,10 @@ class Placeto : public Agent {
     std::vector<Placement> moves;
     const std::vector<std::uint8_t>& allowed = ground.view->allowed[group];
     std::vector<double> probabilities(allowed.size());
-    const auto choices = static_cast<double>(std::count(allowed.begin(), allowed.end(), 1));
+    const auto choices = static_cast<double>(ground.devices[group].size());
     for (std::size_t w = 0; w < batch; ++w) {
       Worker& worker = ground.workers[w];
-      CheckFinite(logits.values(w), fmt::format("{}, episode {}", name_, ground.rounds), step);
+      CheckFinite(logits.values(w), ground.title, step);
       Softmax(logits.values(w), allowed, probabilities);
       const DeviceId device = MakeId<DeviceId>(Choose(probabilities, ground.argmax, rng));
       if (choices > 1) worker.episode.entropies.push_back(Entropy(probabilities) / std::log(choices));
@@ -467,7 +464,7 @@ class Placeto : public Agent {
     }
     record.entropy = count > 0 ? entropies / static_cast<double>(count) : 0;
     records_.push_back(record);
-    if (!ground.argmax && !Frozen()) Learn(ground, first.steps.size());
+    if (!ground.argmax && options_.train) Learn(ground, first.steps.size());
     ++ground.rounds;
     ground.workers.clear();
   }
@@ -487,8 +484,7 @@ class Placeto : public Agent {
     for (std::size_t w = 0; w < ground.workers.size(); ++w) {
       std::vector<double> advantages = returns[w];
       for (std::size_t t = 0; t < steps; ++t) advantages[t] -= ground.baselines[t];
-      learner_->AddEpisode(*ground.view, ground.sample, ground.workers[w].episode, advantages, weight,
-                           fmt::format("{}, episode {}", name_, ground.rounds));
+      learner_->AddEpisode(*ground.view, ground.sample, ground.workers[w].episode, advantages, weight, ground.title);
     }
     ground.contributed = true;
     progress_ = Progress(ground);

@@ -17,6 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kTriedEvaluations = 3;
+constexpr std::size_t kTriedEpisodes = 4;
 constexpr double kMostSeconds = 2;  // of a short search; what it has shown until then must do
 constexpr std::size_t kMostTrialEvaluations = 1000;
 
@@ -95,7 +96,9 @@ std::optional<double> SweepEstimator::PolicyRate(const JsonValue& spec, const Ex
   trial.agent_options = cell.agent.set;
   trial.reward = cell.reward;
   const std::size_t groups = MakeGrouping(trial.problem, entry).num_groups();
-  trial.evaluations = std::min({Budget(cell, groups), groups + 1, kMostTrialEvaluations});
+  // In episodes where the budget is: an agent may refuse evaluations that do not reach the end of one.
+  trial.episodes = std::min(cell.episodes, kTriedEpisodes);
+  if (cell.episodes == 0) trial.evaluations = std::min({cell.evaluations, groups + 1, kMostTrialEvaluations});
   const Clock::time_point started = Clock::now();
   std::size_t evaluations = 0;
   try {

@@ -1,6 +1,7 @@
 #include "sim/profile.h"
 
 #include <algorithm>
+#include <array>
 #include <istream>
 #include <ostream>
 #include <set>
@@ -58,7 +59,7 @@ Profile::OpEntry ReadOp(const JsonNode& node) {
 }
 
 Profile::LinkEntry ReadLink(const JsonNode& node) {
-  const JsonFields fields(node, {"from", "to", "latency_us", "bandwidth_gb_per_s", "samples"});
+  const JsonFields fields(node, {"from", "to", "latency_us", "bandwidth_gb_per_s", "samples", "largest_residual"});
   Profile::LinkEntry entry;
   entry.from = fields.Get("from", "a device kind").NonEmptyText();
   entry.to = fields.Get("to", "a device kind").NonEmptyText();
@@ -66,6 +67,7 @@ Profile::LinkEntry ReadLink(const JsonNode& node) {
   entry.bandwidth_gb_per_s =
       fields.Get("bandwidth_gb_per_s", kRateAllowed).Number(kMinGbPerS, kMaxGbPerS, kRateAllowed);
   if (const auto field = fields.Find("samples")) entry.samples = field->Integer(1, kMaxJsonInteger);
+  if (const auto field = fields.Find("largest_residual")) entry.largest_residual = field->Number(0, kMaxJsonMicros);
   return entry;
 }
 
@@ -216,6 +218,24 @@ void AppendTensor(std::string* out, const Tensor& tensor) {
   out->push_back(']');
 }
 
+// Kinds of the op catalogue whose outputs do not follow from inputs and attrs.
+constexpr std::array<std::string_view, 16> kKindsKnownByOutputs = {"avg_pool_grad",
+                                                                   "bias_add_grad",
+                                                                   "broadcast_grad",
+                                                                   "concat_grad",
+                                                                   "conv2d_grad_filter",
+                                                                   "conv2d_grad_input",
+                                                                   "depthwise_conv2d_grad_filter",
+                                                                   "depthwise_conv2d_grad_input",
+                                                                   "fill",
+                                                                   "reduce_mean_grad",
+                                                                   "reduce_sum_grad",
+                                                                   "reshape",
+                                                                   "reshape_grad",
+                                                                   "slice",
+                                                                   "slice_grad",
+                                                                   "split"};
+
 // `text` cut at the commas that stand outside brackets, braces and quotes; empty if those do not close.
 std::vector<std::string_view> SplitMembers(std::string_view text) {
   std::vector<std::string_view> members;
@@ -280,6 +300,7 @@ void WriteProfile(std::ostream& out, const Profile& profile) {
     object->Text("from", link.from).Text("to", link.to).Value("latency_us", link.latency_micros);
     object->Value("bandwidth_gb_per_s", link.bandwidth_gb_per_s);
     if (link.samples > 0) object->Value("samples", link.samples);
+    if (link.largest_residual) object->Value("largest_residual", *link.largest_residual);
   });
   text.append("}\n");
   out << text;
@@ -302,7 +323,23 @@ std::string Signature(const Graph& graph, OpId op) {
   return signature;
 }
 
+std::string FullSignature(const Graph& graph, OpId op) {
+  std::string signature = Signature(graph, op);
+  const auto& kinds = kKindsKnownByOutputs;
+  if (std::find(kinds.begin(), kinds.end(), graph.op(op).kind) == kinds.end()) return signature;
+  signature.append("->");
+  for (std::size_t o = 0; o < graph.num_outputs(op); ++o) {
+    if (o > 0) signature.push_back(',');
+    AppendTensor(&signature, graph.tensor(MakeId<TensorId>(Index(graph.first_output(op)) + o)));
+  }
+  return signature;
+}
+
 std::string CanonicalSignature(std::string_view signature) {
+  const std::size_t outputs = signature.rfind("}->");
+  if (outputs != std::string_view::npos) {
+    return CanonicalSignature(signature.substr(0, outputs + 1)) + std::string(signature.substr(outputs + 1));
+  }
   const std::size_t begin = signature.find("){");
   if (begin == std::string_view::npos || !signature.ends_with('}')) return std::string(signature);
   const std::string_view head = signature.substr(0, begin + 2);

@@ -38,6 +38,7 @@ struct Profile {
     double latency_micros = 0;
     double bandwidth_gb_per_s = 0;
     std::int64_t samples = 0;
+    std::optional<double> largest_residual = {};  // of the fit: part of a measured time by which it is off at most
   };
   std::string created;
   std::map<std::string, std::string, std::less<>> host;
@@ -54,6 +55,11 @@ void WriteProfile(std::ostream& out, const Profile& profile);
 //   conv2d(f32[32,3,299,299],f32[32,3,3,3]){stride=[2,2],padding=valid}
 // A tensor whose shape is not known stands as its size: 4096B.
 std::string Signature(const Graph& graph, OpId op);
+// The same, and for kinds whose outputs neither inputs nor attrs determine (the filter that a convolution's gradient is
+// for may be 1x1 or 5x5) the outputs too:
+//   conv2d_grad_filter(f32[32,64,8,8],f32[32,64,8,8]){padding=same}->f32[64,64,5,5]
+// What a profile of ours has; one that has only Signature() is read as well.
+std::string FullSignature(const Graph& graph, OpId op);
 // The same with the attrs sorted by key: what two signatures are compared by.
 std::string CanonicalSignature(std::string_view signature);
 

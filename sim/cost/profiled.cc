@@ -18,7 +18,8 @@ class ProfiledCostModel : public CostModel {
   std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster&, std::string_view kind) const override {
     const auto of_kind = micros_.find(kind);
     if (of_kind == micros_.end()) return std::nullopt;
-    const auto found = of_kind->second.find(CanonicalSignature(Signature(graph, op)));
+    auto found = of_kind->second.find(CanonicalSignature(FullSignature(graph, op)));
+    if (found == of_kind->second.end()) found = of_kind->second.find(CanonicalSignature(Signature(graph, op)));
     if (found == of_kind->second.end()) return std::nullopt;
     return found->second;
   }

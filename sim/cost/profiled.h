@@ -8,8 +8,8 @@
 
 namespace emplace {
 
-// The times of a profile: `median_us` of the entry with the op's signature and the device's kind; none if there is no
-// such entry. The order of the attrs does not matter.
+// The times of a profile: `median_us` of the entry with the op's full signature, else with its signature (profile.h),
+// and the device's kind; none if there is no such entry. The order of the attrs does not matter.
 std::unique_ptr<CostModel> MakeProfiledCostModel(const Profile& profile);
 
 }  // namespace emplace

@@ -29,7 +29,7 @@ constexpr const char* kGood =
   {"signature": "conv2d(f32[32,3,299,299],f32[32,3,3,3]){stride=[2,2],padding=valid}", "device": "h200", "samples": 20, "median_us": 61.2, "p10_us": 60.9, "p90_us": 63, "kernels": 2, "temp_bytes": 4194304},
   {"signature": "relu(f32[2])", "device": "h200", "median_us": 3}],
  "links": [
-  {"from": "h200", "to": "cpu-core", "latency_us": 8.2, "bandwidth_gb_per_s": 52.1, "samples": 36}]}
+  {"from": "h200", "to": "cpu-core", "latency_us": 8.2, "bandwidth_gb_per_s": 52.1, "samples": 36, "largest_residual": 0.04}]}
 )json";
 
 TEST(ProfileTest, ReadsEveryField) {
@@ -58,6 +58,7 @@ TEST(ProfileTest, ReadsEveryField) {
   EXPECT_EQ(profile.links[0].latency_micros, 8.2);
   EXPECT_EQ(profile.links[0].bandwidth_gb_per_s, 52.1);
   EXPECT_EQ(profile.links[0].samples, 36);
+  EXPECT_EQ(profile.links[0].largest_residual, 0.04);
 }
 
 TEST(ProfileTest, WritesWhatItReadToTheByte) {
@@ -117,7 +118,7 @@ TEST(ProfileTest, NamesThePlaceOfEveryFault) {
             "p.json: links[0].bandwidth_gb_per_s: is the number 0 (a number above 0, at most 1e+09)");
   EXPECT_EQ(error("8.2", "-8.2"), "p.json: links[0].latency_us: is the number -8.2 (a number from 0 to 1e+12)");
   EXPECT_EQ(error("\"to\": \"cpu-core\", ", ""), "p.json: links[0].to: is missing (a device kind)");
-  EXPECT_EQ(error("36}", "36}, {\"from\": \"h200\", \"to\": \"cpu-core\", \"bandwidth_gb_per_s\": 1}"),
+  EXPECT_EQ(error("0.04}", "0.04}, {\"from\": \"h200\", \"to\": \"cpu-core\", \"bandwidth_gb_per_s\": 1}"),
             "p.json: links[1]: duplicate link from \"h200\" to \"cpu-core\" (each pair once)");
 }
 
@@ -186,6 +187,30 @@ TEST(SignatureTest, TheCanonicalOneHasItsAttrsSorted) {
                                  "k(){b=[,a=1}", "k(){b=],a=1}", "k(){b=\",a=1}", "k(){b=\"\\\",a=1}"}) {
     EXPECT_EQ(CanonicalSignature(same), same);
   }
+}
+
+TEST(SignatureTest, OutputsAreToldWhereInputsAndAttrsDoNotDetermineThem) {
+  const auto typed = [](std::string name, std::string kind, std::vector<std::string> inputs,
+                        std::vector<std::int64_t> shape) {
+    OpSpec op;
+    op.name = std::move(name);
+    op.kind = std::move(kind);
+    op.inputs = std::move(inputs);
+    op.outputs = {{.size = std::nullopt, .dtype = DType::kF32, .shape = std::move(shape)}};
+    return op;
+  };
+  GraphBuilder builder("g");
+  builder.Add(typed("x", "input", {}, {8, 4, 6, 6}));
+  builder.Add(typed("dw", "conv2d_grad_filter", {"x", "x"}, {4, 4, 5, 5}));
+  builder.Add(typed("y", "relu", {"x"}, {8, 4, 6, 6}));
+  const Graph graph = builder.Build();
+  EXPECT_EQ(FullSignature(graph, *graph.FindOp("dw")), "conv2d_grad_filter(f32[8,4,6,6],f32[8,4,6,6])->f32[4,4,5,5]");
+  EXPECT_EQ(FullSignature(graph, *graph.FindOp("y")), Signature(graph, *graph.FindOp("y")));
+}
+
+TEST(SignatureTest, TheCanonicalOneKeepsItsOutputs) {
+  EXPECT_EQ(CanonicalSignature("k(f32[2]){b=1,a=2}->f32[3],f32[4]"), "k(f32[2]){a=2,b=1}->f32[3],f32[4]");
+  EXPECT_EQ(CanonicalSignature("k(f32[2])->f32[3]"), "k(f32[2])->f32[3]");
 }
 
 }  // namespace

@@ -55,6 +55,23 @@ TEST(ProfiledTest, FindsTheMedianBySignatureAndKind) {
   EXPECT_EQ(model->OpMicros(graph, *graph.FindOp("other"), cluster, "test-gpu"), std::nullopt);
 }
 
+// A profile that tells outputs is exact; one without is read too.
+TEST(ProfiledTest, TheFullSignatureComesFirst) {
+  GraphBuilder builder("g");
+  OpSpec fill;
+  fill.name = "zeros";
+  fill.kind = "fill";
+  fill.outputs = {{.size = std::nullopt, .dtype = DType::kF32, .shape = {5}}};
+  builder.Add(fill);
+  const Graph graph = builder.Build();
+  const Cluster cluster = testing::MakeMixedCluster(1);
+  Profile profile;
+  profile.ops = {Entry("fill()", "test-gpu", 3)};
+  EXPECT_EQ(MakeProfiledCostModel(profile)->OpMicros(graph, OpId{0}, cluster, "test-gpu"), 3.0);
+  profile.ops.push_back(Entry("fill()->f32[5]", "test-gpu", 4));
+  EXPECT_EQ(MakeProfiledCostModel(profile)->OpMicros(graph, OpId{0}, cluster, "test-gpu"), 4.0);
+}
+
 TEST(ProfiledTest, AnOpThatTheProfileLacksIsNamed) {
   const auto model = MakeProfiledCostModel(Profile());
   const Graph graph = TwoOps();

@@ -9,6 +9,7 @@
 
 #include "agents/nn/autograd.h"
 #include "agents/nn/dropout.h"
+#include "sim/blas_threads.h"
 #include "sim/check.h"
 
 namespace emplace {
@@ -368,11 +369,13 @@ class TorchNetwork : public AutogradNetwork {
 
 AutogradNetwork* Make(const Network& network, const std::string& device) {
   at::set_num_threads(1);
+  UseOneBlasThread();
   return new TorchNetwork(network, device);
 }
 
 double MatrixProduct(int size) {
   at::set_num_threads(1);
+  UseOneBlasThread();
   const torch::NoGradGuard no_gradients;
   const Array a = torch::ones({size, size});
   const Array b = torch::ones({size, size});

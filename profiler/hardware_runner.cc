@@ -1,0 +1,408 @@
+#include "profiler/hardware_runner.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "profiler/device_thread.h"
+#include "profiler/memory_ledger.h"
+#include "profiler/placed_program.h"
+#include "profiler/recipe.h"
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A thread that finds nothing to do looks again for so long before it sleeps: waking it costs tens of µs.
+constexpr std::chrono::microseconds kPatience{50};
+
+// First in, first out, from any thread to one.
+template <typename Item>
+class WorkQueue {
+ public:
+  void Reset() {
+    items_.clear();
+    closed_ = false;
+    size_ = 0;
+  }
+  void Push(Item item) {
+    {
+      const std::lock_guard lock(mutex_);
+      items_.push_back(item);
+      size_.store(items_.size(), std::memory_order_release);
+    }
+    changed_.notify_one();
+  }
+  // No more items are wanted.
+  void Close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    changed_.notify_one();
+  }
+  // Waits for an item; none once the queue is closed.
+  std::optional<Item> Pop(Clock::duration patience) {
+    const Clock::time_point until = Clock::now() + patience;
+    while (size_.load(std::memory_order_acquire) == 0 && Clock::now() < until) std::this_thread::yield();
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return closed_ || !items_.empty(); });
+    if (closed_) return std::nullopt;
+    const Item item = items_.front();
+    items_.pop_front();
+    size_.store(items_.size(), std::memory_order_release);
+    return item;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Item> items_;
+  std::atomic<std::size_t> size_ = 0;
+  bool closed_ = false;
+};
+
+bool IsData(const OpRecipe& recipe) { return recipe.kind == "input" || recipe.kind == "variable"; }
+
+// An op on the device where it was last placed.
+struct Prepared {
+  std::optional<DeviceId> device;
+  std::unique_ptr<OpKernel> kernel;
+  std::vector<TensorHandle> data;  // of inputs and variables
+};
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+}  // namespace
+
+class HardwareRunner::Machine {
+ public:
+  Machine(const Graph& graph, const Cluster& cluster, std::vector<HardwareDevice*> devices,
+          const HardwareOptions& options)
+      : graph_(graph), options_(options), devices_(std::move(devices)), recipes_(RecipesOf(graph)) {
+    EMPLACE_CHECK_EQ(devices_.size(), cluster.num_devices());
+    EMPLACE_CHECK(options.steps > 0);
+    prepared_.resize(graph.num_ops());
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      workers_.push_back(std::make_unique<Worker>(cluster.devices()[d].memory));
+      if (devices_[d] == nullptr) continue;
+      workers_[d]->thread.Run([this, d] { devices_[d]->Attach(); });
+      workers_[d]->copier.Run([this, d] { devices_[d]->AttachCopier(); });
+    }
+  }
+
+  ~Machine() {
+    // What a device made is freed before it goes.
+    prepared_.clear();
+    handles_.clear();
+  }
+
+  HardwareStep Measure(const Placement& placement) {
+    const std::lock_guard lock(mutex_);
+    program_ = MakePlacedProgram(graph_, placement, devices_.size());
+    HardwareStep measured;
+    try {
+      Prepare();
+      for (std::size_t i = 0; i < options_.warmups; ++i) RunStep();
+      std::vector<std::pair<double, Timeline>> steps;
+      for (std::size_t i = 0; i < options_.steps; ++i) {
+        const double micros = RunStep();
+        measured.step_micros.push_back(micros);
+        steps.emplace_back(micros, TimelineOfStep());
+      }
+      Summarise(std::move(steps), &measured);
+    } catch (const DeviceOutOfMemory& error) {
+      measured.failure = error.what();
+      measured.result.fits_memory = false;
+    }
+    for (const auto& worker : workers_) measured.result.peak_memory.push_back(worker->ledger.peak());
+    handles_.clear();
+    return measured;
+  }
+
+ private:
+  // A device's threads, and what waits for them.
+  struct Worker {
+    explicit Worker(std::optional<Bytes> memory) : ledger(memory) {}
+    WorkQueue<OpId> ops;
+    WorkQueue<std::uint32_t> copies;
+    MemoryLedger ledger;
+    Bytes persistent;
+    DeviceThread thread;
+    DeviceThread copier;
+  };
+  struct Span {
+    double start = 0;
+    double end = 0;
+  };
+
+  double Now() const { return std::chrono::duration<double, std::micro>(Clock::now() - began_).count(); }
+  Worker& WorkerOf(DeviceId device) { return *workers_[Index(device)]; }
+
+  // Every op made ready on the device where it is now; what stays where it was is kept.
+  void Prepare() {
+    for (auto& worker : workers_) worker->persistent = {};
+    for (std::size_t n = 0; n < recipes_.size(); ++n) {
+      WorkerOf(program_.steps[n].device).persistent += graph_.op(MakeId<OpId>(n)).persistent;
+    }
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      if (program_.num_ops[d] == 0) continue;
+      EMPLACE_CHECK(devices_[d] != nullptr);
+      workers_[d]->thread.Run([this, d] {
+        for (std::size_t n = 0; n < recipes_.size(); ++n) {
+          if (Index(program_.steps[n].device) == d) PrepareOp(n);
+        }
+        devices_[d]->Synchronize();
+      });
+    }
+  }
+
+  void PrepareOp(std::size_t n) {
+    Prepared& op = prepared_[n];
+    const DeviceId device = program_.steps[n].device;
+    if (op.device == device) return;
+    op = {};
+    HardwareDevice& hardware = *devices_[Index(device)];
+    if (IsData(recipes_[n])) {
+      for (std::size_t o = 0; o < recipes_[n].outputs.size(); ++o) {
+        op.data.push_back(hardware.Make(recipes_[n].outputs[o], options_.seed + n * 16 + o));
+      }
+    } else {
+      op.kernel = hardware.Prepare(recipes_[n]);
+    }
+    op.device = device;
+  }
+
+  // Returns the step time in µs.
+  double RunStep() {
+    Reset();
+    began_ = Clock::now();
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      for (const OpId op : program_.roots[d]) workers_[d]->ops.Push(op);
+    }
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      if (program_.num_copies[d] > 0) workers_[d]->copier.Start([this, d] { Copy(d); });
+      if (program_.num_ops[d] > 0) workers_[d]->thread.Start([this, d] { Work(d); });
+    }
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      if (program_.num_ops[d] > 0) workers_[d]->thread.Wait();
+      if (program_.num_copies[d] > 0) workers_[d]->copier.Wait();
+    }
+    if (error_) {
+      handles_.clear();
+      std::rethrow_exception(std::exchange(error_, nullptr));
+    }
+    double last = 0;
+    for (const double end : ends_) last = std::max(last, end);
+    return last;
+  }
+
+  void Reset() {
+    const std::size_t num_ops = program_.steps.size();
+    if (waits_.size() != num_ops) waits_ = std::vector<std::atomic<std::uint32_t>>(num_ops);
+    if (uses_.size() != program_.slots.size()) uses_ = std::vector<std::atomic<std::uint32_t>>(program_.slots.size());
+    for (std::size_t n = 0; n < num_ops; ++n) waits_[n] = program_.steps[n].waits;
+    for (std::size_t s = 0; s < uses_.size(); ++s) uses_[s] = program_.slots[s].uses;
+    handles_.assign(program_.slots.size(), nullptr);
+    events_.assign(num_ops, nullptr);
+    op_spans_.assign(num_ops, {});
+    copy_spans_.assign(program_.copies.size(), {});
+    ends_.assign(devices_.size(), 0);
+    for (auto& worker : workers_) {
+      worker->ops.Reset();
+      worker->copies.Reset();
+      worker->ledger.Reset(worker->persistent);
+    }
+  }
+
+  // Remembers the first failure and lets every thread end.
+  void Fail() {
+    {
+      const std::lock_guard lock(error_mutex_);
+      if (!error_) error_ = std::current_exception();
+    }
+    for (auto& worker : workers_) {
+      worker->ops.Close();
+      worker->copies.Close();
+    }
+  }
+
+  void Work(std::size_t d) {
+    try {
+      for (std::size_t done = 0; done < program_.num_ops[d]; ++done) {
+        const std::optional<OpId> op = workers_[d]->ops.Pop(kPatience);
+        if (!op) return;
+        Execute(*op);
+      }
+      if (!devices_[d]->is_cpu()) {
+        devices_[d]->Synchronize();
+        ends_[d] = Now();
+      }
+    } catch (...) {
+      Fail();
+    }
+  }
+
+  void Execute(OpId id) {
+    const PlacedProgram::Step& step = program_.steps[Index(id)];
+    Prepared& op = prepared_[Index(id)];
+    Worker& worker = WorkerOf(step.device);
+    Span& span = op_spans_[Index(id)];
+    std::vector<TensorHandle> inputs;
+    for (const std::uint32_t slot : step.inputs) inputs.push_back(handles_[slot]);
+    std::vector<TensorHandle> outputs = op.data;
+    span.start = Now();
+    for (const std::uint32_t slot : step.outputs) worker.ledger.Allocate(program_.slots[slot].size, span.start);
+    const Bytes temp = graph_.op(id).temp;
+    if (temp.count > 0) worker.ledger.Allocate(temp, span.start);
+    if (op.kernel) op.kernel->Run(inputs, &outputs);
+    span.end = Now();
+    inputs.clear();
+    ends_[Index(step.device)] = span.end;
+    if (temp.count > 0) worker.ledger.Free(temp, span.end);
+    EMPLACE_CHECK_EQ(outputs.size(), step.outputs.size());
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      // A tensor that nobody reads is gone at once.
+      if (program_.slots[step.outputs[o]].uses == 0) {
+        worker.ledger.Free(program_.slots[step.outputs[o]].size, span.end);
+      } else {
+        handles_[step.outputs[o]] = std::move(outputs[o]);
+      }
+    }
+    if (!step.copies.empty()) events_[Index(id)] = devices_[Index(step.device)]->Record();
+    for (const std::uint32_t copy : step.copies) worker.copies.Push(copy);
+    for (const OpId next : step.next_here) Tell(next);
+    for (const OpId next : step.next_elsewhere) Tell(next);
+    for (const std::uint32_t slot : step.frees) Used(slot);
+  }
+
+  void Tell(OpId op) {
+    if (waits_[Index(op)].fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      WorkerOf(program_.steps[Index(op)].device).ops.Push(op);
+    }
+  }
+
+  void Used(std::uint32_t slot) {
+    if (uses_[slot].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    handles_[slot] = nullptr;
+    WorkerOf(program_.slots[slot].device).ledger.Free(program_.slots[slot].size, Now());
+  }
+
+  void Copy(std::size_t d) {
+    try {
+      for (std::size_t done = 0; done < program_.num_copies[d]; ++done) {
+        const std::optional<std::uint32_t> copy = workers_[d]->copies.Pop({});
+        if (!copy) return;
+        Send(*copy);
+      }
+    } catch (...) {
+      Fail();
+    }
+  }
+
+  void Send(std::uint32_t id) {
+    const PlacedProgram::Copy& copy = program_.copies[id];
+    const PlacedProgram::Slot& from = program_.slots[copy.from];
+    const PlacedProgram::Slot& to = program_.slots[copy.to];
+    Span& span = copy_spans_[id];
+    span.start = Now();
+    WorkerOf(to.device).ledger.Allocate(to.size, span.start);
+    const OpId producer = graph_.tensor(from.tensor).producer;
+    handles_[copy.to] = devices_[Index(to.device)]->Receive(handles_[copy.from], *devices_[Index(from.device)],
+                                                            events_[Index(producer)].get());
+    span.end = Now();
+    for (const OpId reader : copy.readers) Tell(reader);
+    Used(copy.from);
+  }
+
+  Timeline TimelineOfStep() const {
+    Timeline timeline;
+    for (std::size_t n = 0; n < op_spans_.size(); ++n) {
+      timeline.ops.push_back({.op = MakeId<OpId>(n),
+                              .device = program_.steps[n].device,
+                              .start_micros = op_spans_[n].start,
+                              .end_micros = op_spans_[n].end});
+    }
+    for (std::size_t c = 0; c < copy_spans_.size(); ++c) {
+      const PlacedProgram::Slot& from = program_.slots[program_.copies[c].from];
+      timeline.transfers.push_back({.tensor = from.tensor,
+                                    .from = from.device,
+                                    .to = program_.slots[program_.copies[c].to].device,
+                                    .start_micros = copy_spans_[c].start,
+                                    .arrival_micros = copy_spans_[c].end});
+    }
+    const auto sooner = [](const auto& a, const auto& b) { return a.start_micros < b.start_micros; };
+    std::stable_sort(timeline.ops.begin(), timeline.ops.end(), sooner);
+    std::stable_sort(timeline.transfers.begin(), timeline.transfers.end(), sooner);
+    for (std::size_t d = 0; d < workers_.size(); ++d) {
+      std::vector<std::pair<double, Bytes>> samples = workers_[d]->ledger.samples();
+      std::stable_sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+      for (const auto& [micros, bytes] : samples) timeline.memory.push_back({MakeId<DeviceId>(d), micros, bytes});
+    }
+    return timeline;
+  }
+
+  void Summarise(std::vector<std::pair<double, Timeline>> steps, HardwareStep* measured) const {
+    const std::vector<double>& times = measured->step_micros;
+    const double micros = options_.statistic == HardwareOptions::Statistic::kMedian
+                              ? Median(times)
+                              : std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
+    measured->result.step_time_micros = micros;
+    const auto closest = std::min_element(steps.begin(), steps.end(), [&](const auto& a, const auto& b) {
+      return std::abs(a.first - micros) < std::abs(b.first - micros);
+    });
+    measured->timeline = std::move(closest->second);
+    measured->result.start_micros.assign(graph_.num_ops(), 0);
+    for (const Timeline::OpRun& run : measured->timeline.ops) {
+      measured->result.start_micros[Index(run.op)] = run.start_micros;
+    }
+  }
+
+  const Graph& graph_;
+  const HardwareOptions options_;
+  const std::vector<HardwareDevice*> devices_;
+  const std::vector<OpRecipe> recipes_;
+  std::mutex mutex_;  // one placement at a time
+
+  // Of the placement.
+  PlacedProgram program_;
+  std::vector<Prepared> prepared_;  // by OpId
+
+  // Of the step.
+  Clock::time_point began_;
+  std::vector<std::atomic<std::uint32_t>> waits_;  // by OpId
+  std::vector<std::atomic<std::uint32_t>> uses_;   // by slot
+  std::vector<TensorHandle> handles_;              // by slot
+  std::vector<std::shared_ptr<DeviceEvent>> events_;
+  std::vector<Span> op_spans_;
+  std::vector<Span> copy_spans_;
+  std::vector<double> ends_;  // by device
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+
+  std::vector<std::unique_ptr<Worker>> workers_;  // last: their threads end first
+};
+
+HardwareRunner::HardwareRunner(const Graph& graph, const Cluster& cluster, std::vector<HardwareDevice*> devices,
+                               const HardwareOptions& options)
+    : machine_(std::make_unique<Machine>(graph, cluster, std::move(devices), options)) {}
+
+HardwareRunner::~HardwareRunner() = default;
+
+HardwareStep HardwareRunner::Measure(const Placement& placement) const { return machine_->Measure(placement); }
+
+}  // namespace emplace

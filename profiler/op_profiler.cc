@@ -1,0 +1,197 @@
+#include "profiler/op_profiler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include "profiler/aggregate.h"
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMostTasksInBatch = 64;
+constexpr std::size_t kFewestSamples = 3;
+constexpr std::size_t kWarmups = 2;
+
+double MicrosSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+class ClockMeter : public OpMeter {
+ public:
+  void Begin() override { measured_.clear(); }
+  void Sample(std::size_t task, OpKernel& kernel, const std::vector<TensorHandle>& inputs,
+              std::vector<TensorHandle>* outputs) override {
+    const Clock::time_point start = Clock::now();
+    kernel.Run(inputs, outputs);
+    measured_[task].micros.push_back(MicrosSince(start));
+  }
+  std::map<std::size_t, Measured> End() override { return std::move(measured_); }
+
+ private:
+  std::map<std::size_t, Measured> measured_;
+};
+
+std::int64_t BytesOf(const OpRecipe& recipe) {
+  std::int64_t bytes = 0;
+  for (const auto* tensors : {&recipe.inputs, &recipe.outputs}) {
+    for (const TensorSpec& tensor : *tensors) bytes += tensor.size.count;
+  }
+  return bytes;
+}
+
+// Tasks that are measured in turn.
+class Batch {
+ public:
+  Batch(std::span<const ProfileTask> tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options)
+      : tasks_(tasks), device_(device), meter_(meter), options_(options), members_(tasks.size()) {}
+
+  std::vector<Profile::OpEntry> Measure(std::vector<std::string>* too_wide) {
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      try {
+        Prepare(i);
+      } catch (const DeviceOutOfMemory& error) {
+        throw InputError(tasks_[i].recipe.name,
+                         std::string("does not fit in the device's memory alone (") + error.what() + ")");
+      }
+    }
+    std::vector<std::size_t> all(tasks_.size());
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+    Round(all);
+    for (std::size_t repeat = 0; repeat < options_.repeats; ++repeat) {
+      const std::vector<std::size_t> again = TooWide();
+      if (again.empty()) break;
+      Round(again);
+    }
+    for (const std::size_t i : TooWide()) too_wide->push_back(tasks_[i].signature);
+    std::vector<Profile::OpEntry> entries;
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      entries.push_back(Aggregate({.signature = tasks_[i].signature,
+                                   .device_kind = device_.kind(),
+                                   .micros = members_[i].best.micros,
+                                   .kernels = members_[i].best.kernels,
+                                   .temp = members_[i].temp}));
+    }
+    return entries;
+  }
+
+ private:
+  struct Member {
+    std::unique_ptr<OpKernel> kernel;
+    std::vector<TensorHandle> inputs;
+    std::vector<TensorHandle> outputs;  // of the last run
+    Bytes temp;
+    double guess_micros = 0;
+    OpMeter::Measured best;  // the round whose samples were closest together
+  };
+
+  void Prepare(std::size_t i) {
+    const OpRecipe& recipe = tasks_[i].recipe;
+    Member& member = members_[i];
+    for (std::size_t n = 0; n < recipe.inputs.size(); ++n) {
+      member.inputs.push_back(device_.Make(recipe.inputs[n], options_.seed + n));
+    }
+    member.kernel = device_.Prepare(recipe);
+    for (std::size_t run = 0; run < kWarmups; ++run) {
+      member.outputs.clear();
+      device_.Synchronize();
+      device_.BeginWatch();
+      const Clock::time_point start = Clock::now();
+      member.kernel->Run(member.inputs, &member.outputs);
+      device_.Synchronize();
+      member.guess_micros = MicrosSince(start);
+      const MemoryUse use = device_.EndWatch();
+      member.temp = std::max(use.peak - use.kept, Bytes{0});
+    }
+  }
+
+  std::size_t SamplesOf(std::size_t i) const {
+    const double affordable = options_.seconds * 1e6 / std::max(members_[i].guess_micros, 1e-3);
+    const double most = static_cast<double>(options_.samples);
+    return std::max(static_cast<std::size_t>(std::min(affordable, most)), std::min(kFewestSamples, options_.samples));
+  }
+
+  void Round(const std::vector<std::size_t>& members) {
+    meter_.Begin();
+    bool any = true;
+    for (std::size_t sample = 0; any; ++sample) {
+      any = false;
+      for (const std::size_t i : members) {
+        if (sample >= SamplesOf(i)) continue;
+        any = true;
+        std::vector<TensorHandle> outputs;
+        meter_.Sample(i, *members_[i].kernel, members_[i].inputs, &outputs);
+        members_[i].outputs = std::move(outputs);
+      }
+    }
+    for (auto& [i, measured] : meter_.End()) {
+      OpMeter::Measured& best = members_[i].best;
+      if (best.micros.empty() || Spread(measured.micros) < Spread(best.micros)) best = std::move(measured);
+    }
+  }
+
+  std::vector<std::size_t> TooWide() const {
+    std::vector<std::size_t> wide;
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      if (Spread(members_[i].best.micros) > options_.wide_spread) wide.push_back(i);
+    }
+    return wide;
+  }
+
+  std::span<const ProfileTask> tasks_;
+  HardwareDevice& device_;
+  OpMeter& meter_;
+  const OpProfilerOptions& options_;
+  std::vector<Member> members_;
+};
+
+}  // namespace
+
+std::vector<ProfileTask> MissingOps(const Graph& graph, const Profile& profile, const std::string& device_kind) {
+  std::set<std::string> known;
+  for (const Profile::OpEntry& op : profile.ops) {
+    if (op.device == device_kind) known.insert(CanonicalSignature(op.signature));
+  }
+  const std::vector<OpRecipe> recipes = RecipesOf(graph);
+  std::vector<ProfileTask> tasks;
+  for (std::size_t n = 0; n < graph.num_ops(); ++n) {
+    if (recipes[n].kind == "input" || recipes[n].kind == "variable") continue;
+    std::string signature = FullSignature(graph, MakeId<OpId>(n));
+    if (!known.insert(CanonicalSignature(signature)).second) continue;
+    tasks.push_back({.signature = std::move(signature), .recipe = recipes[n]});
+  }
+  return tasks;
+}
+
+std::unique_ptr<OpMeter> MakeClockMeter() { return std::make_unique<ClockMeter>(); }
+
+OpProfilerResult ProfileOps(
+    const std::vector<ProfileTask>& tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,
+    const std::function<void(const OpProfilerProgress&, const std::vector<Profile::OpEntry>&)>& on_batch) {
+  device.Attach();
+  const Clock::time_point began = Clock::now();
+  OpProfilerResult result;
+  while (result.ops.size() < tasks.size()) {
+    const std::size_t first = result.ops.size();
+    std::size_t end = first;
+    std::int64_t bytes = 0;
+    while (end < tasks.size() && end - first < kMostTasksInBatch) {
+      bytes += BytesOf(tasks[end].recipe);
+      if (end > first && bytes > options.batch_memory.count) break;
+      ++end;
+    }
+    const std::span<const ProfileTask> members(tasks.data() + first, end - first);
+    std::vector<Profile::OpEntry> entries = Batch(members, device, meter, options).Measure(&result.too_wide);
+    result.ops.insert(result.ops.end(), entries.begin(), entries.end());
+    on_batch({.done = result.ops.size(), .total = tasks.size(), .seconds = MicrosSince(began) / 1e6}, entries);
+  }
+  return result;
+}
+
+}  // namespace emplace

@@ -1,0 +1,82 @@
+#ifndef EMPLACE_PROFILER_OP_PROFILER_H_
+#define EMPLACE_PROFILER_OP_PROFILER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "profiler/hardware.h"
+#include "profiler/recipe.h"
+#include "sim/graph.h"
+#include "sim/profile.h"
+
+namespace emplace {
+
+// One signature that is to be measured.
+struct ProfileTask {
+  std::string signature;  // full (profile.h)
+  OpRecipe recipe;
+};
+
+// The distinct ops of the graph that `profile` has no time for on this kind of device, in the order of the graph.
+// `input` and `variable` ops take none. Throws InputError(op name) where an op has a tensor without dtype and shape.
+std::vector<ProfileTask> MissingOps(const Graph& graph, const Profile& profile, const std::string& device_kind);
+
+struct OpProfilerOptions {
+  std::size_t samples = 20;        // of each signature, unless `seconds` are over first
+  double seconds = 0.5;            // spent on one signature; at least 3 samples are taken
+  double wide_spread = 0.25;       // (p90 - p10) / median from which on it is measured again
+  std::size_t repeats = 2;         // at most, of what was too wide
+  Bytes batch_memory = {1 << 30};  // inputs that are held at a time
+  std::uint64_t seed = 1;          // of what is in them
+};
+
+// Takes samples of ops on one device. Its calls come from the device's own thread.
+class OpMeter {
+ public:
+  virtual ~OpMeter() = default;
+  virtual void Begin() = 0;
+  // Runs the kernel once, as sample of task `task`.
+  virtual void Sample(std::size_t task, OpKernel& kernel, const std::vector<TensorHandle>& inputs,
+                      std::vector<TensorHandle>* outputs) = 0;
+  // What Begin() .. End() have measured: for each task its samples, in µs, and how many kernels a run launches.
+  struct Measured {
+    std::vector<double> micros;
+    std::int64_t kernels = 0;
+  };
+  virtual std::map<std::size_t, Measured> End() = 0;
+  // Idle times of the device between ops that could follow each other at once, in µs; empty on a device that shows none
+  // here. Not between Begin and End. Throws as they do.
+  virtual std::vector<double> MeasureGaps() { return {}; }
+};
+// By the clock around each run, for devices that are never behind.
+std::unique_ptr<OpMeter> MakeClockMeter();
+
+// What an op profiler tells as it goes.
+struct OpProfilerProgress {
+  std::size_t done = 0;
+  std::size_t total = 0;
+  double seconds = 0;  // since it began
+};
+
+struct OpProfilerResult {
+  std::vector<Profile::OpEntry> ops;  // one for each task, in order
+  std::vector<std::string> too_wide;  // signatures whose samples are still far apart
+};
+
+// Measures the tasks on `device`, from the calling thread, which becomes the device's own. Samples of different ops are
+// taken in turn, so that a disturbance spreads over many ops instead of spoiling one, and so that code and data are as
+// cold as within a step; outputs are held until the op runs again, so that memory is not always the same either.
+// Temporary memory is what one run allocates at most beyond its outputs. `on_batch` is called with what is complete now
+// and then; throw to stop. Throws InputError(op name) where an op cannot run, and names it if memory does not suffice.
+OpProfilerResult ProfileOps(
+    const std::vector<ProfileTask>& tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,
+    const std::function<void(const OpProfilerProgress&, const std::vector<Profile::OpEntry>&)>& on_batch);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_PROFILER_OP_PROFILER_H_

@@ -1,0 +1,163 @@
+#include "profiler/op_profiler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/testing/errors.h"
+#include "tests/testing/fake_hardware.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::Build;
+using ::emplace::testing::ErrorOf;
+using ::emplace::testing::FakeDevice;
+using ::emplace::testing::FakeLog;
+using ::emplace::testing::FakeOp;
+using ::testing::ElementsAre;
+
+// in -> a -> b -> c: a and b have one signature, c (a tanh) another.
+Graph ThreeOps() {
+  return Build({FakeOp("in", {}, "input"), FakeOp("a", {"in"}), FakeOp("b", {"a"}), FakeOp("c", {"b"}, "tanh")});
+}
+
+// Says that sample k of task t took 100 * t + k µs, or what the test wants.
+class CountingMeter : public OpMeter {
+ public:
+  void Begin() override {
+    ++rounds;
+    measured_.clear();
+  }
+  void Sample(std::size_t task, OpKernel& kernel, const std::vector<TensorHandle>& inputs,
+              std::vector<TensorHandle>* outputs) override {
+    kernel.Run(inputs, outputs);
+    order.push_back(task);
+    std::vector<double>& micros = measured_[task].micros;
+    micros.push_back(micros_of ? micros_of(rounds, micros.size()) : 1000.0 * static_cast<double>(task + 1));
+    measured_[task].kernels = 2;
+  }
+  std::map<std::size_t, Measured> End() override { return measured_; }
+
+  std::function<double(std::size_t, std::size_t)> micros_of;  // of (round, sample)
+  std::size_t rounds = 0;
+  std::vector<std::size_t> order;
+
+ private:
+  std::map<std::size_t, Measured> measured_;
+};
+
+const auto kIgnore = [](const OpProfilerProgress&, const std::vector<Profile::OpEntry>&) {};
+
+TEST(OpProfilerTest, OnlyDistinctOpsThatTheProfileLacksAreMissing) {
+  const Graph graph = ThreeOps();
+  const std::vector<ProfileTask> all = MissingOps(graph, {}, "cpu-core");
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].signature, "relu(f32[1])");
+  EXPECT_EQ(all[0].recipe.name, "a");
+  EXPECT_EQ(all[1].signature, "tanh(f32[1])");
+  Profile known;
+  for (const auto& [signature, kind] : {std::pair{"relu(f32[1])", "cpu-core"}, {"tanh(f32[1])", "h200"}}) {
+    Profile::OpEntry& entry = known.ops.emplace_back();
+    entry.signature = signature;
+    entry.device = kind;
+  }
+  const std::vector<ProfileTask> missing = MissingOps(graph, known, "cpu-core");
+  ASSERT_EQ(missing.size(), 1U);
+  EXPECT_EQ(missing[0].signature, "tanh(f32[1])");
+}
+
+TEST(OpProfilerTest, SamplesOfDifferentOpsAreTakenInTurn) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  CountingMeter meter;
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  const OpProfilerResult result = ProfileOps(tasks, device, meter, {.samples = 3}, kIgnore);
+  EXPECT_THAT(meter.order, ElementsAre(0, 1, 0, 1, 0, 1));
+  ASSERT_EQ(result.ops.size(), 2U);
+  EXPECT_EQ(result.ops[1].signature, "tanh(f32[1])");
+  EXPECT_EQ(result.ops[1].device, "cpu-core");
+  EXPECT_EQ(result.ops[1].median_micros, 2000);
+  EXPECT_EQ(result.ops[1].samples, 3);
+  EXPECT_EQ(result.ops[1].kernels, 2);
+  EXPECT_EQ(result.ops[1].temp.count, 1024 - 256);  // the fake watch: peak less what is kept
+  EXPECT_TRUE(result.too_wide.empty());
+}
+
+TEST(OpProfilerTest, TimeEndsTheSamplesOfAnOpButForThree) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  CountingMeter meter;
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  // No op takes as little as 1e-9 s: the time is over at once.
+  const OpProfilerResult result = ProfileOps(tasks, device, meter, {.samples = 20, .seconds = 1e-9}, kIgnore);
+  EXPECT_EQ(result.ops[0].samples, 3);
+}
+
+// Round 1: samples from 1 to 20, far apart; round 2: all 5. The closer ones are kept.
+TEST(OpProfilerTest, WhatIsTooWideIsMeasuredAgainAndTheClosestSamplesCount) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  CountingMeter meter;
+  meter.micros_of = [](std::size_t round, std::size_t sample) {
+    return round == 1 ? 1.0 + static_cast<double>(sample) : 5.0;
+  };
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  const OpProfilerResult result = ProfileOps(tasks, device, meter, {}, kIgnore);
+  EXPECT_EQ(meter.rounds, 2U);
+  EXPECT_EQ(result.ops[0].median_micros, 5);
+  EXPECT_TRUE(result.too_wide.empty());
+}
+
+TEST(OpProfilerTest, WhatStaysTooWideIsReported) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  CountingMeter meter;
+  meter.micros_of = [](std::size_t, std::size_t sample) { return 1.0 + static_cast<double>(sample); };
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  const OpProfilerResult result = ProfileOps(tasks, device, meter, {.repeats = 2}, kIgnore);
+  EXPECT_EQ(meter.rounds, 3U);
+  EXPECT_THAT(result.too_wide, ElementsAre("relu(f32[1])", "tanh(f32[1])"));
+}
+
+TEST(OpProfilerTest, BatchesHoldNoMoreInputsThanAllowedAndAreTold) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  CountingMeter meter;
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  std::vector<std::size_t> done;
+  ProfileOps(tasks, device, meter, {.samples = 3, .batch_memory = {1}},
+             [&](const OpProfilerProgress& progress, const std::vector<Profile::OpEntry>& entries) {
+               EXPECT_EQ(entries.size(), 1U);
+               EXPECT_EQ(progress.total, 2U);
+               done.push_back(progress.done);
+             });
+  EXPECT_THAT(done, ElementsAre(1, 2));
+  std::vector<std::string> order;
+  for (const FakeLog::Run& run : log.runs()) order.push_back(run.op);
+  EXPECT_THAT(order, ElementsAre("a", "a", "a", "a", "a", "c", "c", "c", "c", "c"));  // two warm-ups and three samples
+}
+
+TEST(OpProfilerTest, AnOpThatDoesNotFitIsNamed) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  CountingMeter meter;
+  const auto tasks = MissingOps(Build({FakeOp("huge", {}, "too-large")}), {}, "cpu-core");
+  EXPECT_EQ(ErrorOf([&] { ProfileOps(tasks, device, meter, {}, kIgnore); }),
+            "huge: does not fit in the device's memory alone (no room)");
+}
+
+TEST(OpProfilerTest, TheClockMeterMeasuresRunsOfKernels) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  const auto meter = MakeClockMeter();
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  const OpProfilerResult result = ProfileOps(tasks, device, *meter, {.samples = 5, .wide_spread = 1e9}, kIgnore);
+  EXPECT_GT(result.ops[0].median_micros, 0);
+  EXPECT_EQ(result.ops[0].samples, 5);
+}
+
+}  // namespace
+}  // namespace emplace

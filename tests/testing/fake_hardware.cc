@@ -1,0 +1,72 @@
+#include "tests/testing/fake_hardware.h"
+
+#include <stdexcept>
+#include <utility>
+
+#include "sim/check.h"
+
+namespace emplace::testing {
+namespace {
+
+double ValueOf(const TensorHandle& tensor) { return static_cast<const FakeTensor&>(*tensor).value; }
+
+}  // namespace
+
+class FakeDevice::Kernel : public OpKernel {
+ public:
+  Kernel(OpRecipe op, FakeDevice& device) : op_(std::move(op)), device_(device) {}
+  void Run(std::span<const TensorHandle> inputs, std::vector<TensorHandle>* outputs) override {
+    FakeLog::Run run{.op = op_.name, .device = device_.name_, .thread = std::this_thread::get_id(), .inputs = {}};
+    double sum = 1;
+    for (const TensorHandle& input : inputs) {
+      EMPLACE_CHECK(input != nullptr);
+      EMPLACE_CHECK_EQ(static_cast<const FakeTensor&>(*input).device, device_.name_);
+      run.inputs.push_back(ValueOf(input));
+      sum += ValueOf(input);
+    }
+    if (device_.on_run) device_.on_run(op_.name);
+    if (device_.log_ != nullptr) device_.log_->Add(std::move(run));
+    if (op_.kind == "fails") throw std::runtime_error("the device is on fire");
+    if (op_.kind == "too-large") throw DeviceOutOfMemory("no room");
+    outputs->clear();
+    for (std::size_t o = 0; o < op_.outputs.size(); ++o) {
+      outputs->push_back(std::make_shared<FakeTensor>(sum, device_.name_));
+    }
+  }
+
+ private:
+  OpRecipe op_;
+  FakeDevice& device_;
+};
+
+std::unique_ptr<OpKernel> FakeDevice::Prepare(const OpRecipe& op) {
+  if (op.kind == "unknown") throw InputError(op.name, "kind unknown has no implementation");
+  ++prepared_;
+  return std::make_unique<Kernel>(op, *this);
+}
+
+TensorHandle FakeDevice::Make(const TensorSpec&, std::uint64_t) { return std::make_shared<FakeTensor>(1, name_); }
+
+TensorHandle FakeDevice::From(const TensorSpec&, std::span<const double> values) {
+  return std::make_shared<FakeTensor>(values[0], name_);
+}
+
+std::vector<double> FakeDevice::Values(const TensorHandle& tensor) { return {ValueOf(tensor)}; }
+
+TensorHandle FakeDevice::Receive(const TensorHandle& tensor, HardwareDevice& source, const DeviceEvent*) {
+  EMPLACE_CHECK_EQ(static_cast<const FakeTensor&>(*tensor).device, source.name());
+  if (log_ != nullptr) log_->AddCopy(source.name(), name_);
+  return std::make_shared<FakeTensor>(ValueOf(tensor), name_);
+}
+
+OpSpec FakeOp(std::string name, std::vector<std::string> inputs, std::string kind, std::int64_t elements) {
+  OpSpec op;
+  op.name = std::move(name);
+  op.kind = std::move(kind);
+  op.inputs = std::move(inputs);
+  op.outputs = {{.size = std::nullopt, .dtype = DType::kF32, .shape = {elements}}};
+  op.time_micros = 1;
+  return op;
+}
+
+}  // namespace emplace::testing

@@ -1,0 +1,103 @@
+#ifndef EMPLACE_TESTS_TESTING_FAKE_HARDWARE_H_
+#define EMPLACE_TESTS_TESTING_FAKE_HARDWARE_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "profiler/hardware.h"
+
+namespace emplace::testing {
+
+// A tensor of a fake device: one number.
+struct FakeTensor : DeviceTensor {
+  FakeTensor(double held, const std::string& on) : value(held), device(on) {}
+  double value;
+  std::string device;
+};
+
+// What fake devices were asked to do, in the order in which it happened.
+class FakeLog {
+ public:
+  struct Run {
+    std::string op;
+    std::string device;
+    std::thread::id thread;
+    std::vector<double> inputs;
+  };
+  void Add(Run run) {
+    const std::lock_guard lock(mutex_);
+    runs_.push_back(std::move(run));
+  }
+  void AddCopy(const std::string& from, const std::string& to) {
+    const std::lock_guard lock(mutex_);
+    ++copies_[from + " to " + to];
+  }
+  std::vector<Run> runs() const {
+    const std::lock_guard lock(mutex_);
+    return runs_;
+  }
+  std::map<std::string, int> copies() const {
+    const std::lock_guard lock(mutex_);
+    return copies_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Run> runs_;
+  std::map<std::string, int> copies_;
+};
+
+// A device whose ops take no time to speak of and compute numbers: each output of an op is 1 + the sum of its inputs;
+// inputs and variables are 1. Counts live tensors. Kind "fails" throws, kind "too-large" runs out of memory, kind
+// "unknown" has no implementation.
+class FakeDevice : public HardwareDevice {
+ public:
+  FakeDevice(std::string name, std::string kind, FakeLog* log, bool is_cpu = true)
+      : name_(std::move(name)), kind_(std::move(kind)), log_(log), is_cpu_(is_cpu) {}
+
+  const std::string& name() const override { return name_; }
+  const std::string& kind() const override { return kind_; }
+  bool is_cpu() const override { return is_cpu_; }
+  std::optional<Bytes> memory() const override { return memory_; }
+  void set_memory(Bytes memory) { memory_ = memory; }
+  void Attach() override { thread_ = std::this_thread::get_id(); }
+  void AttachCopier() override {}
+  std::unique_ptr<OpKernel> Prepare(const OpRecipe& op) override;
+  TensorHandle Make(const TensorSpec& spec, std::uint64_t seed) override;
+  TensorHandle From(const TensorSpec& spec, std::span<const double> values) override;
+  std::vector<double> Values(const TensorHandle& tensor) override;
+  void Synchronize() override {}
+  std::shared_ptr<DeviceEvent> Record() override { return nullptr; }
+  TensorHandle Receive(const TensorHandle& tensor, HardwareDevice& source, const DeviceEvent* ready) override;
+  void BeginWatch() override {}
+  MemoryUse EndWatch() override { return {.peak = {1024}, .kept = {256}}; }
+
+  std::thread::id thread() const { return thread_; }  // that attached last
+  std::size_t prepared() const { return prepared_; }
+  // Called in the middle of every run of an op, with its name.
+  std::function<void(const std::string&)> on_run;
+
+ private:
+  class Kernel;
+  std::string name_;
+  std::string kind_;
+  FakeLog* log_;
+  bool is_cpu_;
+  std::optional<Bytes> memory_;
+  std::thread::id thread_;
+  std::size_t prepared_ = 0;
+};
+
+// Ops with an f32 output of the given number of elements, such as a fake device runs.
+OpSpec FakeOp(std::string name, std::vector<std::string> inputs = {}, std::string kind = "relu",
+              std::int64_t elements = 1);
+
+}  // namespace emplace::testing
+
+#endif  // EMPLACE_TESTS_TESTING_FAKE_HARDWARE_H_

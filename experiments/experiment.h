@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/hardware_choice.h"
 #include "experiments/sweep_axes.h"
 #include "sim/json_value.h"
 #include "sim/options.h"
@@ -58,6 +59,7 @@ struct ExperimentCell {
   std::size_t evaluations = 0;  // on each graph; 0: `episodes`
   std::size_t episodes = 0;     // 1 + episodes * number of groups evaluations
   std::string reward;
+  HardwareChoice hardware;  // `reward_source`, `validate_every` and `hardware`
   std::vector<std::uint64_t> seeds;
 };
 

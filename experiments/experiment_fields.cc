@@ -283,6 +283,29 @@ void FillDefaults(ExperimentCell* cell) {
   if (cell->seeds.empty()) cell->seeds = {1};
 }
 
+HardwareChoice ReadHardware(const std::optional<JsonNode>& source, const std::optional<JsonNode>& validate_every,
+                            const std::optional<JsonNode>& hardware) {
+  HardwareChoice choice;
+  if (source) {
+    const auto known = RewardSourceFromName(source->Text());
+    if (!known) source->Refuse("simulator, hardware or mixed");
+    choice.source = *known;
+  }
+  if (validate_every) choice.validate_every = static_cast<std::size_t>(validate_every->Integer(0, kMaxJsonInteger));
+  if (!hardware) return choice;
+  const JsonFields fields(*hardware, {"share", "warmups", "steps", "statistic"});
+  if (const auto field = fields.Find("share")) choice.share = field->Number(0.0001, 0.9999);
+  if (const auto field = fields.Find("warmups"))
+    choice.options.warmups = static_cast<std::size_t>(field->Integer(0, 1000));
+  if (const auto field = fields.Find("steps")) choice.options.steps = static_cast<std::size_t>(field->Integer(1, 1000));
+  if (const auto field = fields.Find("statistic")) {
+    if (field->Text() != "median" && field->Text() != "mean") field->Refuse("median or mean");
+    choice.options.statistic =
+        field->Text() == "mean" ? HardwareOptions::Statistic::kMean : HardwareOptions::Statistic::kMedian;
+  }
+  return choice;
+}
+
 }  // namespace
 
 ExperimentCell ReadCell(const JsonValue& root, bool complete) {
@@ -308,6 +331,7 @@ ExperimentCell ReadCell(const JsonValue& root, bool complete) {
   if (const auto field = get("agent", "who places them")) cell.agent = ReadAgent(*field, complete);
   if (const auto field = find("budget")) ReadBudget(*field, &cell);
   if (const auto field = find("reward")) cell.reward = ReadReward(*field);
+  cell.hardware = ReadHardware(find("reward_source"), find("validate_every"), find("hardware"));
   if (const auto field = find("seeds")) cell.seeds = ReadDistinct(*field, "a list of seeds", ReadSeed);
   FillDefaults(&cell);
   return cell;

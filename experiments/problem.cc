@@ -100,7 +100,7 @@ JsonFields SpecFields(const JsonNode& root) {
   CheckSchema(root, "emplace.trial_spec");
   return {root,
           {"schema", "version", "experiment", "graph", "together", "transfer", "grouping", "cluster", "engine", "costs",
-           "profile_fingerprint", "agent", "budget", "reward", "seed"}};
+           "profile_fingerprint", "agent", "budget", "reward", "hardware", "seed"}};
 }
 
 std::vector<TrialProblem> LoadProblems(const JsonNode& list, const JsonValue& spec) {
@@ -165,6 +165,27 @@ TrialProblem LoadProblem(const JsonValue& graph, const JsonValue& spec) {
           .costs = std::move(costs),
           .grouping = grouping_fields.Get("name", "a grouper").NonEmptyText(),
           .max_groups = groups == 0 ? kDefaultGroups : groups};
+}
+
+HardwareChoice LoadHardwareChoice(const JsonValue& spec) {
+  const JsonNode root(spec);
+  const JsonFields fields = SpecFields(root);
+  HardwareChoice choice;
+  const auto node = fields.Find("hardware");
+  if (!node) return choice;
+  const JsonFields own(*node, {"reward_source", "share", "validate_every", "warmups", "steps", "statistic"});
+  const JsonNode source = own.Get("reward_source", "simulator, hardware or mixed");
+  const auto known = RewardSourceFromName(source.Text());
+  if (!known) source.Refuse("simulator, hardware or mixed");
+  choice.source = *known;
+  if (const auto field = own.Find("share")) choice.share = field->Number(0, 1);
+  choice.validate_every = ReadNumber(own.Get("validate_every", "a number of placements"));
+  choice.options.warmups = ReadNumber(own.Get("warmups", "a number of steps"));
+  choice.options.steps = ReadNumber(own.Get("steps", "a number of steps"));
+  choice.options.statistic = own.Get("statistic", "median or mean").Text() == "mean"
+                                 ? HardwareOptions::Statistic::kMean
+                                 : HardwareOptions::Statistic::kMedian;
+  return choice;
 }
 
 TrialSpec LoadTrialSpec(const JsonValue& spec) {

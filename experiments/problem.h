@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/hardware_choice.h"
 #include "experiments/trial.h"
 #include "sim/cluster.h"
 #include "sim/graph.h"
@@ -30,7 +31,11 @@ Cluster LoadClusterOf(const JsonValue& cluster);
 // its costs and grouping.
 TrialProblem LoadProblem(const JsonValue& graph, const JsonValue& spec);
 
-// The whole trial, its checkpoint and threads aside.
+// `hardware` of a spec: {"reward_source", "share", "validate_every", "warmups", "steps", "statistic"}; absent where the
+// simulator answers for everything.
+HardwareChoice LoadHardwareChoice(const JsonValue& spec);
+
+// The whole trial, its checkpoint, threads and evaluator aside.
 TrialSpec LoadTrialSpec(const JsonValue& spec);
 
 // The members of a family that a seed gives, without their graphs. The first time makes the whole family (up to a few

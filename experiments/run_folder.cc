@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/hardware_reward.h"
 #include "experiments/json_build.h"
 #include "experiments/problem.h"
 #include "experiments/version.h"
@@ -30,6 +31,7 @@
 #include "sim/json_fields.h"
 #include "sim/json_text.h"
 #include "sim/placement.h"
+#include "sim/simulator.h"
 
 namespace emplace {
 namespace {
@@ -211,7 +213,28 @@ JsonValue TransferToJson(const TrialProblem& problem, const GraphResult& result)
   return {std::move(json)};
 }
 
-JsonValue TimingToJson(const TrialResult& result) {
+// What was run for real during the search, and the best placement once more at the end.
+struct Measured {
+  std::vector<HardwareCheck> checks;
+  std::optional<double> best_micros;
+};
+
+JsonObject MeasuredToJson(const Measured& measured) {
+  JsonList checks;
+  for (const HardwareCheck& check : measured.checks) {
+    JsonObject json;
+    AddMember(&json, "evaluation", check.evaluation);
+    AddMember(&json, "simulated_us", check.simulated_micros);
+    AddMember(&json, "measured_us", check.measured_micros);
+    checks.push_back({std::move(json)});
+  }
+  JsonObject json;
+  AddMember(&json, "checks", std::move(checks));
+  AddMember(&json, "best_step_time_us", measured.best_micros);
+  return json;
+}
+
+JsonValue TimingToJson(const TrialResult& result, const std::optional<Measured>& measured) {
   std::size_t episodes = result.episodes.size();
   for (const GraphResult& also : result.also) episodes += also.episodes.size();
   JsonObject json;
@@ -223,6 +246,7 @@ JsonValue TimingToJson(const TrialResult& result) {
   AddMember(&json, "episodes", episodes);
   AddMember(&json, "policy_seconds_per_episode",
             result.times.policy / static_cast<double>(std::max<std::size_t>(episodes, 1)));
+  if (measured) AddMember(&json, "hardware", MeasuredToJson(*measured));
   return {std::move(json)};
 }
 
@@ -245,13 +269,38 @@ TrialResult RunFromCheckpoint(const TrialSpec& spec, const std::string& folder) 
   }
 }
 
+// With real devices: they answer for all of it, for some of it, or check the best.
+TrialResult RunOnHardware(TrialSpec spec, const HardwareChoice& choice, const std::string& folder, Measured* measured) {
+  const TrialProblem& problem = spec.problem;
+  const Simulator simulator(problem.graph, problem.cluster, problem.costs,
+                            {.engine = spec.engine, .peak_memory = true, .start_times = true});
+  const ClusterHardware hardware(problem.graph, problem.cluster, choice.options);
+  const RewardEvaluator evaluator(simulator, hardware.runner(), choice);
+  spec.evaluator = &evaluator;
+  TrialResult result = RunFromCheckpoint(spec, folder);
+  measured->checks = evaluator.checks();
+  if (result.best) {
+    const StepResult best = hardware.runner().Run(*result.best);
+    if (best.fits_memory) measured->best_micros = best.step_time_micros;
+  }
+  return result;
+}
+
 void RunLocked(const std::string& folder) {
   RemoveHalfFiles(folder, /*locked=*/true);
   Remove(In(folder, "error.txt"));
   const JsonValue spec_json = ReadJson(In(folder, "spec.json"));
   TrialSpec spec = LoadTrialSpec(spec_json);
   spec.checkpoint = In(folder, "checkpoint.bin");
-  const TrialResult result = RunFromCheckpoint(spec, folder);
+  const HardwareChoice choice = LoadHardwareChoice(spec_json);
+  std::optional<Measured> measured;
+  TrialResult result;
+  if (choice.NeedsHardware()) {
+    if (!spec.also.empty()) throw InputError("reward_source", "hardware runs one graph at a time (not together)");
+    result = RunOnHardware(spec, choice, folder, &measured.emplace());
+  } else {
+    result = RunFromCheckpoint(spec, folder);
+  }
   if (result.best) {
     WriteFile(In(folder, "best_placement.json"),
               [&](std::ostream& out) { WritePlacement(out, *result.best, spec.problem.graph, spec.problem.cluster); });
@@ -259,7 +308,7 @@ void RunLocked(const std::string& folder) {
   if (!result.policy.empty()) {
     WriteFile(In(folder, "policy.bin"), [&result](std::ostream& out) { out << result.policy; });
   }
-  WriteJson(In(folder, "timing.json"), TimingToJson(result));
+  WriteJson(In(folder, "timing.json"), TimingToJson(result, measured));
   WriteJson(In(folder, kTrialKey), TrialToJson(fs::path(folder).filename().string(), spec_json, spec, result));
 }
 

@@ -60,6 +60,13 @@ constexpr std::string_view kKnownPaths[] = {"graphs",
                                             "budget.evaluations",
                                             "budget.episodes",
                                             "reward",
+                                            "reward_source",
+                                            "validate_every",
+                                            "hardware",
+                                            "hardware.share",
+                                            "hardware.warmups",
+                                            "hardware.steps",
+                                            "hardware.statistic",
                                             "seeds"};
 
 bool IsKnownPath(std::string_view path) {

@@ -104,7 +104,8 @@ class Ground {
                                    FindReward(RewardOfSpec(spec, entry)).needs_peak_memory,
                     .start_times = needs.start_times}),
         reward_(RewardOfSpec(spec, entry)),
-        environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping), simulator_, {.name = reward_},
+        environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping),
+                     spec.evaluator != nullptr && index == 0 ? *spec.evaluator : simulator_, {.name = reward_},
                      spec.threads, index) {}
 
   // One Propose, Evaluate and Observe.

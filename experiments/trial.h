@@ -13,6 +13,7 @@
 #include "agents/checkpoint.h"
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
+#include "sim/evaluator.h"
 #include "sim/graph.h"
 #include "sim/grouping.h"
 #include "sim/options.h"
@@ -46,6 +47,8 @@ struct TrialSpec {
   std::string torch_device = "cpu";  // of learning agents
   std::string checkpoint = {};       // a file to resume from and to save to now and then; "": none
   std::string policy = {};           // a file with a policy to apply; "": none
+  // Who says how long the placements of `problem` take; null: the simulator, with `engine`.
+  const Evaluator* evaluator = nullptr;
 };
 
 struct TrialProgress {

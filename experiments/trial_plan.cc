@@ -211,6 +211,18 @@ class Planner {
     }
     AddMember(spec, "budget", std::move(budget));
     AddMember(spec, "reward", cell.reward);
+    if (cell.hardware.NeedsHardware()) AddHardware(cell.hardware, spec);
+  }
+
+  static void AddHardware(const HardwareChoice& hardware, JsonObject* spec) {
+    JsonObject json;
+    AddMember(&json, "reward_source", Name(hardware.source));
+    if (hardware.source == RewardSource::kMixed) AddMember(&json, "share", hardware.share);
+    AddMember(&json, "validate_every", hardware.validate_every);
+    AddMember(&json, "warmups", hardware.options.warmups);
+    AddMember(&json, "steps", hardware.options.steps);
+    AddMember(&json, "statistic", hardware.options.statistic == HardwareOptions::Statistic::kMean ? "mean" : "median");
+    AddMember(spec, "hardware", std::move(json));
   }
 
   void PlanCell(const ExperimentCell& cell, std::size_t number) {

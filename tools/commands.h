@@ -26,6 +26,8 @@ Command AddDataset(CLI::App& app);
 Command AddInspect(CLI::App& app);
 Command AddSimulate(CLI::App& app);
 Command AddPlace(CLI::App& app);
+Command AddProfile(CLI::App& app);
+Command AddValidate(CLI::App& app);
 Command AddCompare(CLI::App& app);
 Command AddReport(CLI::App& app);
 Command AddSweep(CLI::App& app);

@@ -29,18 +29,21 @@ Progress::~Progress() {
 }
 
 void Progress::Show(const TrialProgress& progress) {
+  Show(progress.evaluations, progress.budget, "evaluations",
+       progress.best_micros ? "best " + MicrosForPeople(*progress.best_micros) : "none fits yet");
+}
+
+void Progress::Show(std::size_t done, std::size_t total, const std::string& things, const std::string& note) {
   const Clock::time_point now = Clock::now();
   if (now < next_) return;
   next_ = now + (terminal_ ? kBarEvery : kLineEvery);
-  const std::string best = progress.best_micros ? "best " + MicrosForPeople(*progress.best_micros) : "none fits yet";
-  const std::size_t budget = std::max<std::size_t>(progress.budget, 1);
   if (!terminal_) {
-    fmt::print(stderr, "{}: {} of {} evaluations, {}\n", title_, progress.evaluations, progress.budget, best);
+    fmt::print(stderr, "{}: {} of {} {}, {}\n", title_, done, total, things, note);
     return;
   }
-  const std::size_t full = std::min(kBarWidth, kBarWidth * progress.evaluations / budget);
+  const std::size_t full = std::min(kBarWidth, kBarWidth * done / std::max<std::size_t>(total, 1));
   fmt::print(stderr, "\r\x1b[K{} [{}{}] {}/{}, {}", title_, std::string(full, '#'), std::string(kBarWidth - full, '.'),
-             progress.evaluations, progress.budget, best);
+             done, total, note);
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -2,14 +2,15 @@
 #define EMPLACE_TOOLS_PROGRESS_H_
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 
 #include "experiments/trial.h"
 
 namespace emplace::tools {
 
-// How a search goes, on standard error: a bar on a terminal, a line every ten seconds otherwise. (A clock decides when
-// to print, never what is found.)
+// How a search (or a measurement) goes, on standard error: a bar on a terminal, a line every ten seconds otherwise. (A
+// clock decides when to print, never what is found.)
 class Progress {
  public:
   explicit Progress(std::string title);
@@ -18,6 +19,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Show(const TrialProgress& progress);
+  // `done` of `total` `things` ("ops"), and what else is to be said ("3 min left").
+  void Show(std::size_t done, std::size_t total, const std::string& things, const std::string& note);
 
  private:
   using Clock = std::chrono::steady_clock;

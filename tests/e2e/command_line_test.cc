@@ -36,10 +36,12 @@ TEST_F(CommandLineTest, VersionIsOneLine) {
 
 TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
   ExpectRefused(Emplace("plaice"),
-                "unknown command \"plaice\" (import, generate, dataset, inspect, simulate, place, compare, sweep, "
+                "unknown command \"plaice\" (import, generate, dataset, inspect, simulate, profile, validate, place, "
+                "compare, sweep, "
                 "report, reproduce, list)");
   ExpectRefused(Emplace(""),
-                "a command is missing (import, generate, dataset, inspect, simulate, place, compare, sweep, report, "
+                "a command is missing (import, generate, dataset, inspect, simulate, profile, validate, place, "
+                "compare, sweep, report, "
                 "reproduce, list; "
                 "emplace --help)");
 }

@@ -1,0 +1,28 @@
+#ifndef EMPLACE_EXPERIMENTS_HARDWARE_CHOICE_H_
+#define EMPLACE_EXPERIMENTS_HARDWARE_CHOICE_H_
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include "profiler/hardware_runner.h"
+
+namespace emplace {
+
+// Where rewards come from while an agent searches.
+enum class RewardSource { kSimulator, kHardware, kMixed };
+std::string_view Name(RewardSource source);
+std::optional<RewardSource> RewardSourceFromName(std::string_view name);
+
+struct HardwareChoice {
+  RewardSource source = RewardSource::kSimulator;
+  double share = 0.1;              // of the evaluations that `mixed` runs for real; in (0, 1)
+  std::size_t validate_every = 0;  // every so many new best placements one is run for real; 0: none
+  HardwareOptions options = {.warmups = 1, .steps = 3};
+
+  bool NeedsHardware() const { return source != RewardSource::kSimulator || validate_every > 0; }
+};
+
+}  // namespace emplace
+
+#endif  // EMPLACE_EXPERIMENTS_HARDWARE_CHOICE_H_

@@ -1,0 +1,155 @@
+#include "experiments/validation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "experiments/statistics.h"
+#include "sim/check.h"
+#include "sim/profile.h"
+#include "sim/timeline.h"
+
+namespace emplace {
+namespace {
+
+double SortedQuantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return Quantile(std::span<const double>(values), q);
+}
+
+// 1 for the smallest; equal values share the mean of theirs.
+std::vector<double> Ranks(std::span<const double> values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  std::vector<double> ranks(values.size());
+  for (std::size_t first = 0; first < order.size();) {
+    std::size_t end = first;
+    while (end < order.size() && values[order[end]] == values[order[first]]) ++end;
+    const double shared = static_cast<double>(first + 1 + end) / 2;
+    for (; first < end; ++first) ranks[order[first]] = shared;
+  }
+  return ranks;
+}
+
+std::vector<double> BusyTimes(const Timeline& timeline, std::size_t num_devices) {
+  std::vector<double> busy(num_devices);
+  for (const Timeline::OpRun& run : timeline.ops) busy[Index(run.device)] += run.end_micros - run.start_micros;
+  return busy;
+}
+
+}  // namespace
+
+std::optional<double> PearsonCorrelation(std::span<const double> a, std::span<const double> b) {
+  EMPLACE_CHECK_EQ(a.size(), b.size());
+  if (a.size() < 3) return std::nullopt;
+  const auto mean = [](std::span<const double> values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  };
+  const double mean_a = mean(a);
+  const double mean_b = mean(b);
+  double ab = 0;
+  double aa = 0;
+  double bb = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ab += (a[i] - mean_a) * (b[i] - mean_b);
+    aa += (a[i] - mean_a) * (a[i] - mean_a);
+    bb += (b[i] - mean_b) * (b[i] - mean_b);
+  }
+  if (aa == 0 || bb == 0) return std::nullopt;
+  return ab / std::sqrt(aa * bb);
+}
+
+std::optional<double> SpearmanCorrelation(std::span<const double> a, std::span<const double> b) {
+  return PearsonCorrelation(Ranks(a), Ranks(b));
+}
+
+ValidationCase Validator::Check(const std::string& label, const Placement& placement) const {
+  ValidationCase checked;
+  checked.label = label;
+  const StepResult simulated = simulator_.Run(placement);
+  checked.simulated_fits = simulated.fits_memory;
+  checked.simulated_micros = simulated.step_time_micros;
+  const Timeline timeline = simulator_.Record(placement);
+  checked.simulated_busy = BusyTimes(timeline, cluster_.num_devices());
+  checked.simulated_start.resize(graph_.num_ops());
+  for (const Timeline::OpRun& run : timeline.ops) checked.simulated_start[Index(run.op)] = run.start_micros;
+  checked.measured = hardware_.Measure(placement);
+  checked.measured_busy = BusyTimes(checked.measured.timeline, cluster_.num_devices());
+  checked.measured_op.resize(graph_.num_ops());
+  for (const Timeline::OpRun& run : checked.measured.timeline.ops) {
+    checked.measured_op[Index(run.op)] = run.end_micros - run.start_micros;
+  }
+  return checked;
+}
+
+ValidationSummary Validator::Summarise(std::span<const ValidationCase> cases, std::size_t most_ops) const {
+  ValidationSummary summary;
+  summary.placements = cases.size();
+  std::vector<double> simulated;
+  std::vector<double> measured;
+  std::vector<double> step_errors;
+  std::vector<double> busy_errors;
+  std::vector<double> start_errors;
+  std::vector<double> spreads;
+  for (const ValidationCase& one : cases) {
+    if (one.simulated_fits != one.measured.result.fits_memory) ++summary.fit_disagrees;
+    if (!one.Compared()) continue;
+    ++summary.compared;
+    const double step = one.measured.result.step_time_micros;
+    simulated.push_back(one.simulated_micros);
+    measured.push_back(step);
+    step_errors.push_back(std::abs(one.StepError()));
+    summary.mean_signed_step_error += one.StepError();
+    for (std::size_t d = 0; d < one.measured_busy.size(); ++d) {
+      busy_errors.push_back(std::abs(one.simulated_busy[d] - one.measured_busy[d]) / step);
+    }
+    for (std::size_t n = 0; n < one.simulated_start.size(); ++n) {
+      start_errors.push_back(std::abs(one.simulated_start[n] - one.measured.result.start_micros[n]) / step);
+    }
+    const auto [least, most] = std::minmax_element(one.measured.step_micros.begin(), one.measured.step_micros.end());
+    spreads.push_back((*most - *least) / step);
+  }
+  if (summary.compared == 0) return summary;
+  summary.median_step_error = SortedQuantile(step_errors, 0.5);
+  summary.p90_step_error = SortedQuantile(step_errors, 0.9);
+  summary.largest_step_error = SortedQuantile(step_errors, 1);
+  summary.mean_signed_step_error /= static_cast<double>(summary.compared);
+  summary.spearman = SpearmanCorrelation(simulated, measured);
+  summary.pearson = PearsonCorrelation(simulated, measured);
+  summary.median_busy_error = SortedQuantile(busy_errors, 0.5);
+  summary.median_start_error = SortedQuantile(start_errors, 0.5);
+  summary.median_step_spread = SortedQuantile(spreads, 0.5);
+  summary.ops = OpErrors(cases);
+  if (summary.ops.size() > most_ops) summary.ops.resize(most_ops);
+  return summary;
+}
+
+std::vector<OpError> Validator::OpErrors(std::span<const ValidationCase> cases) const {
+  std::vector<std::string> signatures;
+  for (std::size_t n = 0; n < graph_.num_ops(); ++n) signatures.push_back(FullSignature(graph_, MakeId<OpId>(n)));
+  std::map<std::pair<std::string, std::string>, OpError> errors;
+  for (const ValidationCase& one : cases) {
+    if (!one.Compared()) continue;
+    for (const Timeline::OpRun& run : one.measured.timeline.ops) {
+      const std::string& kind = cluster_.device(run.device).kind;
+      OpError& error = errors[{signatures[Index(run.op)], kind}];
+      error.signature = signatures[Index(run.op)];
+      error.device_kind = kind;
+      ++error.runs;
+      error.simulated_micros += costs_.Micros(run.op, run.device);
+      error.measured_micros += run.end_micros - run.start_micros;
+    }
+  }
+  std::vector<OpError> sorted;
+  for (auto& [key, error] : errors) sorted.push_back(std::move(error));
+  std::stable_sort(sorted.begin(), sorted.end(), [](const OpError& a, const OpError& b) {
+    return std::abs(a.simulated_micros - a.measured_micros) > std::abs(b.simulated_micros - b.measured_micros);
+  });
+  return sorted;
+}
+
+}  // namespace emplace

@@ -1,0 +1,85 @@
+#include "experiments/validation_json.h"
+
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/json_build.h"
+#include "sim/json_text.h"
+
+namespace emplace {
+namespace {
+
+JsonList ListOf(const std::vector<double>& numbers) {
+  JsonList list;
+  for (const double number : numbers) list.push_back(ToJson(number));
+  return list;
+}
+
+JsonObject SummaryOf(const ValidationSummary& summary) {
+  JsonObject json;
+  AddMember(&json, "placements", summary.placements);
+  AddMember(&json, "compared", summary.compared);
+  AddMember(&json, "fit_disagrees", summary.fit_disagrees);
+  AddMember(&json, "median_step_error", summary.median_step_error);
+  AddMember(&json, "p90_step_error", summary.p90_step_error);
+  AddMember(&json, "largest_step_error", summary.largest_step_error);
+  AddMember(&json, "mean_signed_step_error", summary.mean_signed_step_error);
+  AddMember(&json, "spearman", summary.spearman);
+  AddMember(&json, "pearson", summary.pearson);
+  AddMember(&json, "median_busy_error", summary.median_busy_error);
+  AddMember(&json, "median_start_error", summary.median_start_error);
+  AddMember(&json, "median_step_spread", summary.median_step_spread);
+  return json;
+}
+
+JsonObject CaseOf(const ValidationCase& one) {
+  JsonObject json;
+  AddMember(&json, "label", one.label);
+  AddMember(&json, "simulated_fits_memory", one.simulated_fits);
+  AddMember(&json, "measured_fits_memory", one.measured.result.fits_memory);
+  AddMember(&json, "simulated_us", one.simulated_micros);
+  AddMember(&json, "simulated_busy_us", ListOf(one.simulated_busy));
+  if (!one.measured.result.fits_memory) {
+    AddMember(&json, "failure", one.measured.failure);
+    return json;
+  }
+  AddMember(&json, "measured_us", one.measured.result.step_time_micros);
+  AddMember(&json, "measured_steps_us", ListOf(one.measured.step_micros));
+  AddMember(&json, "measured_busy_us", ListOf(one.measured_busy));
+  return json;
+}
+
+}  // namespace
+
+void WriteValidation(std::ostream& out, const Graph& graph, const Cluster& cluster,
+                     std::span<const ValidationCase> cases, const ValidationSummary& summary) {
+  JsonObject json;
+  AddMember(&json, "schema", "emplace.validation");
+  AddMember(&json, "version", 1);
+  AddMember(&json, "graph", graph.name());
+  JsonList devices;
+  for (const Device& device : cluster.devices()) devices.push_back(ToJson(device.name));
+  AddMember(&json, "devices", std::move(devices));
+  AddMember(&json, "summary", SummaryOf(summary));
+  JsonList ops;
+  for (const OpError& op : summary.ops) {
+    JsonObject member;
+    AddMember(&member, "signature", op.signature);
+    AddMember(&member, "device", op.device_kind);
+    AddMember(&member, "runs", op.runs);
+    AddMember(&member, "simulated_us", op.simulated_micros);
+    AddMember(&member, "measured_us", op.measured_micros);
+    ops.push_back(ToJson(std::move(member)));
+  }
+  AddMember(&json, "ops", std::move(ops));
+  JsonList list;
+  for (const ValidationCase& one : cases) list.push_back(ToJson(CaseOf(one)));
+  AddMember(&json, "cases", std::move(list));
+  std::string text;
+  AppendJson(&text, ToJson(std::move(json)));
+  out << text << '\n';
+}
+
+}  // namespace emplace

@@ -1,0 +1,183 @@
+// tools/gpu_check with fake commands in front of the real ones: what it runs, and what it leaves behind where a stage
+// fails or takes too long. What only a GPU can tell, it tells there.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/testing/run_program.h"
+
+namespace emplace::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Which GPU there is; nothing else.
+constexpr const char* kFakeSmi = R"sh(#!/bin/sh
+case "$*" in
+  -L) echo "GPU 0: NVIDIA H200 (UUID: GPU-1)" ;;
+  *query-gpu=name\ *) echo "NVIDIA H200" ;;
+  *query-gpu=compute_cap*) echo 9.0 ;;
+  *) echo "Product Name : NVIDIA H200" ;;
+esac
+)sh";
+
+// Notes how it was called, and builds programs that do the same.
+constexpr const char* kFakeCmake = R"sh(#!/bin/sh
+echo "cmake $* arch=$TORCH_CUDA_ARCH_LIST" >> "$NOTES"
+[ "$1" = --build ] || exit 0
+case "$*" in *profiler_test*) [ -z "$FAIL_TESTS" ] || { echo "error: no such header"; exit 3; } ;; esac
+mkdir -p "$2/tests/bench"
+for program in emplace tests/profiler_test tests/bench/emplace_bench; do
+  cp "$FAKES/built" "$2/$program"
+done
+)sh";
+
+constexpr const char* kFakeBuilt = R"sh(#!/bin/sh
+echo "$(basename "$0") $*" >> "$NOTES"
+case "$*" in
+  "profile"*inception*) [ -z "$SLOW_PROFILE" ] || sleep 20 ;;
+  "validate"*) echo '{"cases": 25}' ;;
+esac
+)sh";
+
+class GpuCheckTest : public ProgramTest {
+ protected:
+  GpuCheckTest() : ProgramTest(EMPLACE_BINARY) {
+    Shell("mkdir bin none build results");
+    Write("bin/nvidia-smi", kFakeSmi);
+    Write("bin/cmake", kFakeCmake);
+    Write("bin/built", kFakeBuilt);
+    Shell("chmod +x bin/*");
+  }
+
+  // In the test's folder; `settings` in front of the command.
+  Ran Check(const std::string& arguments, const std::string& settings = "") const {
+    return Shell(settings + " NOTES=$PWD/notes FAKES=$PWD/bin PATH=$PWD/bin:$PATH EMPLACE_BUILD=$PWD/build " +
+                 "EMPLACE_RESULTS=$PWD/results " EMPLACE_TEST_SOURCE_DIR "/../tools/gpu_check " + arguments);
+  }
+
+  // Of results/box/summary.json: the outcome of each stage.
+  std::map<std::string, std::string> Outcomes() const {
+    std::map<std::string, std::string> outcomes;
+    const auto summary = nlohmann::json::parse(Read("results/box/summary.json"));
+    EXPECT_EQ(summary.at("schema"), "emplace.gpu_check");
+    for (const auto& stage : summary.at("stages")) {
+      EXPECT_LE(stage.at("elapsed_s").get<int>(), stage.at("limit_s").get<int>() + 3);
+      outcomes[stage.at("name")] = stage.at("outcome");
+    }
+    return outcomes;
+  }
+};
+
+TEST_F(GpuCheckTest, WithoutAGpuSaysSoInOneLine) {
+  Write("bin/nvidia-smi", "#!/bin/sh\necho No devices were found\nexit 6\n");
+  const Ran ran = Check("box");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_EQ(ran.err, "tools/gpu_check: no NVIDIA GPU was found (nvidia-smi -L lists none)\n");
+  EXPECT_EQ(ran.out, "");
+  EXPECT_FALSE(Exists("results/box"));
+}
+
+TEST_F(GpuCheckTest, ADryRunPrintsThePlanAndRunsNothing) {
+  const Ran ran = Check("--dry-run box");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  for (const std::string stage : {"describe", "configure", "build", "GPU tests", "profile inception_v3",
+                                  "validate resnet", "validate nmt", "simulator speed", "updates on cuda"}) {
+    EXPECT_THAT(ran.out, HasSubstr("\n" + stage + " (at most "));
+  }
+  EXPECT_THAT(ran.out, HasSubstr("emplace validate --graph $B/nmt.json.gz --random 25 --devices cuda:0,cpu:0"));
+  EXPECT_THAT(ran.out, Not(HasSubstr("unpack")));
+  EXPECT_FALSE(Exists("notes"));
+  EXPECT_FALSE(Exists("results/box"));
+}
+
+TEST_F(GpuCheckTest, RefusesWhatIsNoNameAndNoNumber) {
+  for (const std::string argument : {"--fast", "a/b", "'a b'"}) {
+    const Ran ran = Check(argument);
+    EXPECT_EQ(ran.status, 2) << argument;
+    EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
+  }
+  const Ran ran = Check("box", "EMPLACE_SECONDS=soon");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.err, "tools/gpu_check: EMPLACE_SECONDS is soon (a whole number of seconds)\n");
+}
+
+TEST_F(GpuCheckTest, RunsEveryStageAndLeavesItsResults) {
+  const Ran ran = Check("box");
+  EXPECT_EQ(ran.status, 0) << ran.out << ran.err << Read("results/box/README.md");
+  for (const auto& [stage, outcome] : Outcomes()) EXPECT_EQ(outcome, "done") << stage;
+  const std::string notes = Read("notes");
+  EXPECT_THAT(notes, HasSubstr("-DEMPLACE_WARNINGS_ARE_ERRORS=OFF arch=9.0\n"));
+  EXPECT_THAT(notes, HasSubstr("emplace generate resnet --set batch=8 image_size=64 -o "));
+  EXPECT_THAT(notes, HasSubstr("profiler_test --gtest_filter=*Cuda*\n"));
+  EXPECT_THAT(notes, HasSubstr("--torch-device cuda"));
+  EXPECT_EQ(nlohmann::json::parse(Read("results/box/nmt.validation.json")).at("cases"), 25);
+  EXPECT_THAT(Read("results/box/updates_cuda.txt"), HasSubstr("seconds "));
+  EXPECT_THAT(Read("results/box/machine.txt"), HasSubstr("Product Name : NVIDIA H200"));
+  EXPECT_THAT(Read("results/box/README.md"), HasSubstr("| validate inception_v3 | done |"));
+}
+
+TEST_F(GpuCheckTest, TheNameIsTheGpusAndTheHostsIfNoneIsGiven) {
+  Write("bin/uname", "#!/bin/sh\n[ \"$1\" = -n ] && echo Node7 || echo Linux\n");
+  Shell("chmod +x bin/uname");
+  EXPECT_EQ(Check("").status, 0);
+  EXPECT_TRUE(Exists("results/h200-node7/summary.json"));
+}
+
+TEST_F(GpuCheckTest, AFailedStageStopsOnlyWhatNeedsIt) {
+  const Ran ran = Check("box", "FAIL_TESTS=1");
+  EXPECT_EQ(ran.status, 1);
+  const auto outcomes = Outcomes();
+  EXPECT_EQ(outcomes.at("build tests"), "failed with status 3");
+  EXPECT_EQ(outcomes.at("GPU tests"), "skipped (needs build tests)");
+  EXPECT_EQ(outcomes.at("simulator speed"), "skipped (needs build tests)");
+  EXPECT_EQ(outcomes.at("validate nmt"), "done");
+  EXPECT_THAT(Read("results/box/README.md"), HasSubstr("build tests ended with:\n\n```\nerror: no such header\n```"));
+}
+
+using GpuCheckSlowTest = GpuCheckTest;
+
+TEST_F(GpuCheckSlowTest, EndsInTimeAndSaysWhatWasNotReached) {
+  // The first profile would take 20 s of 6.
+  const Ran ran = Check("box", "SLOW_PROFILE=1 EMPLACE_SECONDS=6");
+  EXPECT_EQ(ran.status, 1);
+  const auto outcomes = Outcomes();
+  EXPECT_EQ(outcomes.at("build"), "done");
+  EXPECT_EQ(outcomes.at("profile inception_v3"), "timed out");
+  EXPECT_EQ(outcomes.at("validate inception_v3"), "skipped (needs profile inception_v3)");
+  EXPECT_EQ(outcomes.at("build tests"), "not reached");
+  EXPECT_EQ(outcomes.at("GPU tests"), "not reached");
+  EXPECT_EQ(outcomes.at("updates on cuda"), "not reached");
+  EXPECT_LE(nlohmann::json::parse(Read("results/box/summary.json")).at("elapsed_s"), 12);
+}
+
+TEST_F(GpuCheckTest, PackagesOfAFolderAreUnpackedAndFound) {
+  if (Shell("command -v dpkg-deb").status != 0) GTEST_SKIP() << "dpkg-deb is not there";
+  Shell(
+      "mkdir -p one/DEBIAN one/usr/lib/here debs && touch one/usr/lib/here/libone.so && "
+      "printf 'Package: one\\nVersion: 1\\nArchitecture: all\\nMaintainer: nobody <n@example.org>\\nDescription: x\\n' "
+      "> one/DEBIAN/control && dpkg-deb --build one debs/one.deb");
+  const Ran ran = Check("box", "EMPLACE_DEBS=$PWD/debs");
+  EXPECT_EQ(ran.status, 0) << ran.out << ran.err << Read("results/box/README.md");
+  EXPECT_EQ(Outcomes().at("unpack"), "done");
+  EXPECT_TRUE(Exists("build/debs/usr/lib/here/libone.so"));
+  EXPECT_THAT(Read("notes"), AllOf(HasSubstr("/build/debs/usr "), HasSubstr("-Wl,-rpath-link,"),
+                                   HasSubstr("/build/debs/usr/lib/here")));
+}
+
+TEST_F(GpuCheckTest, AFolderWithoutPackagesFails) {
+  const Ran ran = Check("box", "EMPLACE_DEBS=$PWD/none");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_EQ(Outcomes().at("unpack"), "failed with status 1");
+  EXPECT_EQ(Outcomes().at("configure"), "skipped (needs unpack)");
+  EXPECT_EQ(Outcomes().at("validate nmt"), "skipped (needs profile nmt)");
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -1,0 +1,218 @@
+// emplace profile and emplace validate, on the cores of this machine.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/samples.h"
+
+namespace emplace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr const char* kProfile = "profile --devices cpu:0 --samples 3 ";
+
+class ProfileTest : public EmplaceTest {
+ protected:
+  ProfileTest() {
+    Write("tiny.json", R"({"schema": "emplace.graph", "version": 1, "name": "tiny", "ops": [
+      {"name": "x", "kind": "input", "outputs": [{"dtype": "f32", "shape": [32, 64]}]},
+      {"name": "w", "kind": "variable", "outputs": [{"dtype": "f32", "shape": [64, 64]}], "persistent_bytes": 16384},
+      {"name": "y", "kind": "matmul", "inputs": ["x", "w"], "outputs": [{"dtype": "f32", "shape": [32, 64]}]},
+      {"name": "z", "kind": "relu", "inputs": ["y"], "outputs": [{"dtype": "f32", "shape": [32, 64]}]},
+      {"name": "t", "kind": "relu", "inputs": ["z"], "outputs": [{"dtype": "f32", "shape": [32, 64]}]}]})");
+    Write("more.json", R"({"schema": "emplace.graph", "version": 1, "name": "more", "ops": [
+      {"name": "y", "kind": "input", "outputs": [{"dtype": "f32", "shape": [32, 64]}]},
+      {"name": "z", "kind": "relu", "inputs": ["y"], "outputs": [{"dtype": "f32", "shape": [32, 64]}]},
+      {"name": "u", "kind": "tanh", "inputs": ["z"], "outputs": [{"dtype": "f32", "shape": [32, 64]}]}]})");
+  }
+  nlohmann::json Json(const std::string& name) const { return nlohmann::json::parse(Read(name)); }
+  std::vector<std::string> Folders(const std::string& parent) const {
+    std::istringstream lines(Shell("ls -d " + parent + "/*/").out);
+    std::vector<std::string> folders;
+    for (std::string line; std::getline(lines, line);) folders.push_back(line);
+    return folders;
+  }
+  std::set<std::string> Signatures(const std::string& name) const {
+    std::set<std::string> signatures;
+    const nlohmann::json profile = Json(name);
+    for (const auto& op : profile["ops"]) signatures.insert(op["signature"].get<std::string>());
+    return signatures;
+  }
+};
+
+TEST_F(ProfileTest, EachDistinctOpIsMeasuredOnceAndASecondGraphOnlyWhereItIsNew) {
+  const Ran first = Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json");
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_THAT(first.out, StartsWith("cpu-core: 2 ops measured, 0 known before\n"));
+  EXPECT_EQ(Signatures("prof.json"), (std::set<std::string>{"matmul(f32[32,64],f32[64,64])", "relu(f32[32,64])"}));
+  const nlohmann::json before = Json("prof.json");
+  for (const auto& op : before["ops"]) {
+    EXPECT_EQ(op["device"], "cpu-core");
+    EXPECT_GE(op["samples"], 3);
+    EXPECT_GT(op["median_us"], 0);
+  }
+  EXPECT_EQ(before["devices"][0]["backend"], "clock");
+  EXPECT_GT(before["devices"][0]["op_gap_us"], 0);
+  EXPECT_FALSE(before["host"]["torch"].get<std::string>().empty());
+  const Ran second = Emplace(std::string(kProfile) + "--graph more.json -o prof.json");
+  EXPECT_THAT(second.out, StartsWith("cpu-core: 1 ops measured, 1 known before\n")) << second.err;
+  EXPECT_EQ(Signatures("prof.json").count("tanh(f32[32,64])"), 1U);
+  EXPECT_EQ(Json("prof.json")["ops"][0], before["ops"][0]);  // what was known stays as it was
+}
+
+TEST_F(ProfileTest, TheClusterBesideItHasTheDevicesAndSimulates) {
+  ASSERT_EQ(Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json").status, 0);
+  EXPECT_THAT(Read("cluster.yaml"), HasSubstr("cpu:0"));
+  const Ran placed =
+      Emplace("place --graph tiny.json --cluster cluster.yaml --profile prof.json --agent single_device -o q.json");
+  EXPECT_EQ(placed.status, 0) << placed.err;
+  const Ran simulated =
+      Emplace("simulate --graph tiny.json --cluster cluster.yaml --profile prof.json --placement q.json --json");
+  EXPECT_EQ(simulated.status, 0) << simulated.err;
+  EXPECT_GT(nlohmann::json::parse(simulated.out)["step_time_us"], 0);
+}
+
+TEST_F(ProfileTest, AClusterThatSomebodyWroteIsNotLost) {
+  Write("cluster.yaml", "name: mine\n");
+  const Ran ran = Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.err,
+            "cluster.yaml: would be written over, but emplace profile has not written it (--cluster-out with another "
+            "name)\n");
+  EXPECT_EQ(Read("cluster.yaml"), "name: mine\n");
+  EXPECT_EQ(Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json --cluster-out c2.yaml").status, 0);
+}
+
+TEST_F(ProfileTest, BadInputIsOneLine) {
+  const auto fails = [&](const std::string& arguments, const std::string& line) {
+    const Ran ran = Emplace(arguments);
+    EXPECT_EQ(ran.status, 2) << arguments;
+    EXPECT_EQ(ran.err, line + "\n");
+  };
+  fails("profile -o prof.json", "a model is missing (--graph or --torchscript)");
+  fails("profile --graph no.json -o prof.json", "no.json: cannot be read (No such file or directory)");
+  fails("profile --graph tiny.json --devices gpu:0 -o prof.json", "--devices: gpu:0: is no device (cpu:N or cuda:N)");
+  fails("profile --graph tiny.json --devices cpu:0,cpu:0 -o prof.json",
+        "--devices: \"cpu:0\" is named twice (each device once)");
+  fails("profile --graph tiny.json --backward -o prof.json", "--backward: goes with --torchscript only");
+  Write("strange.json", R"({"schema": "emplace.graph", "version": 1, "ops": [
+    {"name": "a", "kind": "mystery", "outputs": [{"dtype": "f32", "shape": [2]}]}]})");
+  const Ran strange = Emplace("profile --graph strange.json -o prof.json");
+  EXPECT_EQ(strange.status, 2);
+  EXPECT_THAT(strange.err, HasSubstr("strange.json: a: "));
+  EXPECT_THAT(strange.err, HasSubstr("mystery"));
+  Write("sizes.json", R"({"schema": "emplace.graph", "version": 1, "ops": [
+    {"name": "a", "kind": "relu", "outputs": [64]}]})");
+  fails("profile --graph sizes.json -o prof.json",
+        "sizes.json: a: output 0 has no dtype and shape (what has only a size cannot be run)");
+  EXPECT_FALSE(Exists("prof.json"));
+}
+
+TEST_F(ProfileTest, AProfileOfAnotherMachineIsNotExtended) {
+  Write("prof.json", R"({"schema": "emplace.profile", "version": 1, "host": {"cpu": "abacus"}})");
+  const Ran ran = Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, StartsWith("prof.json: was measured with cpu abacus, this machine has "));
+}
+
+class ValidateTest : public ProfileTest {
+ protected:
+  ValidateTest() { Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json"); }
+};
+
+TEST_F(ValidateTest, RunsPlacementsAndComparesThem) {
+  const Ran ran = Emplace("validate --graph tiny.json --random 3 --devices cpu:0 --profile prof.json --json");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(json["schema"], "emplace.validation");
+  EXPECT_EQ(json["summary"]["compared"], 3);
+  ASSERT_EQ(json["cases"].size(), 3U);
+  for (const auto& one : json["cases"]) {
+    EXPECT_GT(one["measured_us"], 0);
+    EXPECT_EQ(one["measured_steps_us"].size(), 5U);
+  }
+}
+
+TEST_F(ValidateTest, PastABoundItSaysNo) {
+  const std::string command = "validate --graph tiny.json --random 1 --devices cpu:0 --profile prof.json --max-error ";
+  EXPECT_EQ(Emplace(command + "1000000").status, 0);
+  const Ran over = Emplace(command + "0");
+  EXPECT_EQ(over.status, 1);
+  EXPECT_THAT(over.err, HasSubstr("over --max-error 0 %"));
+}
+
+TEST_F(ValidateTest, ReadsPlacementsAndWritesBothTimelines) {
+  ASSERT_EQ(
+      Emplace("place --graph tiny.json --cluster cluster.yaml --profile prof.json --agent single_device -o q.json")
+          .status,
+      0);
+  const Ran ran = Emplace(
+      "validate --graph tiny.json --placement q.json --devices cpu:0 --profile prof.json --timeline real.json "
+      "--simulated-timeline simulated.json");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("q.json"));
+  for (const char* const file : {"real.json", "simulated.json"}) {
+    std::set<std::string> names;
+    const nlohmann::json trace = Json(file);
+    for (const auto& event : trace["traceEvents"]) names.insert(event.value("name", ""));
+    EXPECT_EQ(names.count("y"), 1U) << file;
+  }
+}
+
+TEST_F(ValidateTest, BadInputIsOneLine) {
+  const Ran none = Emplace("validate --graph tiny.json --devices cpu:0 --profile prof.json");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_EQ(none.err, "a placement is missing (--placement, --random or --agent)\n");
+  const Ran unprofiled = Emplace("validate --graph more.json --random 1 --devices cpu:0 --profile prof.json");
+  EXPECT_EQ(unprofiled.status, 2);
+  EXPECT_THAT(unprofiled.err, StartsWith("more.json: op \"u\": has no time on any device"));
+  const Ran missing = Emplace("validate --graph tiny.json --placement no.json --devices cpu:0 --profile prof.json");
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_EQ(missing.err, "no.json: cannot be read (No such file or directory)\n");
+}
+
+// A search whose rewards, or whose best placements, are run for real on one core.
+constexpr const char* kRealRewards = R"(# Does the search find the same with real rewards?
+schema: emplace.experiment
+version: 1
+name: real
+graphs: {files: [tiny.json]}
+cluster: {file: cluster.yaml}
+costs: {profile: prof.json}
+agent: {name: random_walk}
+budget: {evaluations: 6}
+seeds: [1]
+validate_every: 1
+hardware: {share: 0.5, warmups: 0, steps: 1}
+sweep:
+  reward_source: [simulator, mixed, hardware]
+)";
+
+TEST_F(ValidateTest, ASweepTakesItsRewardsFromWhereItIsTold) {
+  Write("real.yaml", kRealRewards);
+  const Ran ran = Emplace("sweep real.yaml -o runs");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  std::map<std::string, std::size_t> checks;
+  for (const std::string& folder : Folders("runs/real")) {
+    const nlohmann::json spec = Json(folder + "/spec.json");
+    const nlohmann::json hardware = Json(folder + "/timing.json")["hardware"];
+    checks[spec["hardware"]["reward_source"]] = hardware["checks"].size();
+    EXPECT_GT(hardware["best_step_time_us"], 0);
+    for (const auto& check : hardware["checks"]) EXPECT_GT(check["measured_us"], 0);
+  }
+  // Of six evaluations on one device, which are all alike to the simulator: the first is the only new best; mixed has
+  // that one, and the 2nd, 4th and 6th.
+  EXPECT_EQ(checks, (std::map<std::string, std::size_t>{{"simulator", 1}, {"mixed", 4}, {"hardware", 6}}));
+}
+
+}  // namespace
+}  // namespace emplace::testing

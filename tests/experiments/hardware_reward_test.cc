@@ -1,0 +1,110 @@
+#include "experiments/hardware_reward.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/testing/errors.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::ErrorOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Answers with the times it is given, one after the other; a negative one does not fit.
+class Scripted : public Evaluator {
+ public:
+  explicit Scripted(std::vector<double> micros) : micros_(std::move(micros)) {}
+  StepResult Run(const Placement&) const override {
+    StepResult result;
+    result.step_time_micros = micros_.at(calls_++);
+    result.fits_memory = result.step_time_micros >= 0;
+    return result;
+  }
+  std::size_t calls() const { return calls_; }
+
+ private:
+  std::vector<double> micros_;
+  mutable std::size_t calls_ = 0;
+};
+
+std::vector<double> Answers(const RewardEvaluator& evaluator, std::size_t count) {
+  std::vector<double> micros;
+  for (std::size_t i = 0; i < count; ++i) micros.push_back(evaluator.Run(Placement(1)).step_time_micros);
+  return micros;
+}
+
+TEST(RewardEvaluatorTest, FromHardwareEveryAnswerIsMeasured) {
+  const Scripted simulator({10, 20});
+  const Scripted hardware({11, 22});
+  HardwareChoice choice;
+  choice.source = RewardSource::kHardware;
+  const RewardEvaluator evaluator(simulator, hardware, choice);
+  EXPECT_THAT(Answers(evaluator, 2), ElementsAre(11, 22));
+  ASSERT_EQ(evaluator.checks().size(), 2U);
+  EXPECT_EQ(evaluator.checks()[1].evaluation, 2U);
+  EXPECT_EQ(evaluator.checks()[1].simulated_micros, 20);
+  EXPECT_EQ(evaluator.checks()[1].measured_micros, 22.0);
+}
+
+// A share of 0.4: floor(0.4 i) grows at i = 3, 5, 8, 10.
+TEST(RewardEvaluatorTest, MixedMeasuresTheShareEvenlySpread) {
+  const Scripted simulator({10, 10, 10, 10, 10, 10, 10, 10, 10, 10});
+  const Scripted hardware({1, 2, 3, 4});
+  HardwareChoice choice;
+  choice.source = RewardSource::kMixed;
+  choice.share = 0.4;
+  const RewardEvaluator evaluator(simulator, hardware, choice);
+  EXPECT_THAT(Answers(evaluator, 10), ElementsAre(10, 10, 1, 10, 2, 10, 10, 3, 10, 4));
+}
+
+// New bests are the 1st, 2nd, 4th and 6th answer: of every two the second is checked, and the search does not see it.
+TEST(RewardEvaluatorTest, EverySecondBestIsValidatedBesideTheSearch) {
+  const Scripted simulator({50, 40, 45, 30, 35, 20});
+  const Scripted hardware({41, -1});
+  HardwareChoice choice;
+  choice.validate_every = 2;
+  ASSERT_TRUE(choice.NeedsHardware());
+  const RewardEvaluator evaluator(simulator, hardware, choice);
+  EXPECT_THAT(Answers(evaluator, 6), ElementsAre(50, 40, 45, 30, 35, 20));
+  ASSERT_EQ(evaluator.checks().size(), 2U);
+  EXPECT_EQ(evaluator.checks()[0].evaluation, 2U);
+  EXPECT_EQ(evaluator.checks()[0].measured_micros, 41.0);
+  EXPECT_EQ(evaluator.checks()[1].evaluation, 6U);
+  EXPECT_FALSE(evaluator.checks()[1].measured_micros);  // did not fit
+}
+
+TEST(RewardEvaluatorTest, MixedAlsoLearnsOfTheBestsThatAreValidated) {
+  const Scripted simulator({50, 40, 30});
+  const Scripted hardware({44});
+  HardwareChoice choice;
+  choice.source = RewardSource::kMixed;
+  choice.share = 0.1;
+  choice.validate_every = 2;
+  EXPECT_THAT(Answers(RewardEvaluator(simulator, hardware, choice), 3), ElementsAre(50, 44, 30));
+}
+
+TEST(RewardEvaluatorTest, PlacementsThatDoNotFitAreNoBests) {
+  const Scripted simulator({-1, 40});
+  const Scripted hardware({42});
+  HardwareChoice choice;
+  choice.validate_every = 1;
+  const RewardEvaluator evaluator(simulator, hardware, choice);
+  Answers(evaluator, 2);
+  ASSERT_EQ(evaluator.checks().size(), 1U);
+  EXPECT_EQ(evaluator.checks()[0].evaluation, 2U);
+}
+
+TEST(ClusterHardwareTest, DevicesThatAreNotThereOrOfAnotherKindAreRefused) {
+  const Graph graph = testing::MakeChain(2, 1, 8);
+  EXPECT_THAT(ErrorOf([&] { ClusterHardware(graph, testing::MakeCluster(1), {}); }),
+              HasSubstr("cluster: gpu:0: is no device"));
+  const Cluster other = Cluster::Uniform("c", {{.name = "cpu:0", .kind = "k80", .memory = {}}}, {});
+  EXPECT_EQ(ErrorOf([&] { ClusterHardware(graph, other, {}); }),
+            "cluster: device cpu:0 is of kind k80, the real one is cpu-core");
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,201 @@
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "profiler/activity_meter.h"
+#include "profiler/machine_cluster.h"
+#include "profiler/machine_profiler.h"
+#include "profiler/torchscript.h"
+#include "sim/check.h"
+#include "sim/cluster_yaml.h"
+#include "sim/file_io.h"
+#include "sim/graph_json.h"
+#include "tools/commands.h"
+#include "tools/hardware.h"
+#include "tools/problem.h"
+#include "tools/progress.h"
+
+namespace emplace::tools {
+namespace {
+
+struct Options {
+  std::string graph;
+  std::string torchscript;
+  std::vector<std::string> inputs;
+  bool backward = false;
+  std::string graph_output;
+  std::string devices = "cpu:0";
+  std::string output;
+  std::string cluster_output;
+  OpProfilerOptions ops;
+  bool no_links = false;
+};
+
+// Where the cluster goes if nothing else is said: beside the profile.
+std::string ClusterPath(const Options& options) {
+  if (!options.cluster_output.empty()) return options.cluster_output;
+  if (options.output == "-") return "";
+  return (std::filesystem::path(options.output).parent_path() / "cluster.yaml").string();
+}
+
+// A cluster.yaml that somebody wrote by hand must not be lost.
+void CheckClusterPath(const std::string& path) {
+  std::error_code ignored;
+  if (path.empty() || path == "-" || !std::filesystem::exists(path, ignored)) return;
+  if (ReadWholeFile(path).find("measured by emplace profile") != std::string::npos) return;
+  throw InputError(path,
+                   "would be written over, but emplace profile has not written it (--cluster-out with another name)");
+}
+
+Graph LoadModel(const Options& options) {
+  if (options.graph.empty() == options.torchscript.empty()) {
+    throw InputError("", options.graph.empty() ? "a model is missing (--graph or --torchscript)"
+                                               : "--graph and --torchscript exclude each other");
+  }
+  if (options.torchscript.empty()) {
+    for (const auto& [given, name] : {std::pair{!options.inputs.empty(), "--input"},
+                                      {options.backward, "--backward"},
+                                      {!options.graph_output.empty(), "--graph-out"}}) {
+      if (given) throw InputError(name, "goes with --torchscript only");
+    }
+    return LoadGraph(options.graph);
+  }
+  TorchScriptOptions module{.file = options.torchscript, .inputs = {}, .backward = options.backward};
+  for (const std::string& input : options.inputs) module.inputs.push_back(ParseTorchScriptInput(input, "--input"));
+  const Graph graph = GraphFromTorchScript(module);
+  if (!options.graph_output.empty()) {
+    WriteFile(options.graph_output, [&](std::ostream& out) { WriteGraph(out, graph); });
+  }
+  return graph;
+}
+
+// The profile that is there already, to be extended; a new one otherwise.
+Profile LoadOrBegin(const std::string& path) {
+  const std::map<std::string, std::string> host = TorchHardware().Describe();
+  std::error_code ignored;
+  if (path != "-" && std::filesystem::exists(path, ignored)) {
+    Profile profile = LoadProfile(path);
+    for (const auto& [key, value] : host) {
+      const auto known = profile.host.find(key);
+      if (known != profile.host.end() && known->second != value) {
+        throw InputError(path,
+                         fmt::format("was measured with {} {}, this machine has {} (another file; a profile is of "
+                                     "one machine)",
+                                     key, known->second, value));
+      }
+    }
+    return profile;
+  }
+  Profile profile;
+  profile.host.insert(host.begin(), host.end());
+  return profile;
+}
+
+std::string Left(const MachineProfilerProgress& progress) {
+  if (progress.done == 0) return progress.what;
+  const double left =
+      progress.seconds / static_cast<double>(progress.done) * static_cast<double>(progress.total - progress.done);
+  return fmt::format("about {:.0f} s left for {}", left, progress.what);
+}
+
+void Summarise(const Options& options, const Profile& profile, const MachineProfilerResult& result) {
+  std::string text;
+  for (const auto& [kind, count] : result.new_ops) {
+    text += fmt::format("{}: {} ops measured, {} known before\n", kind, count, result.known_ops.at(kind));
+  }
+  for (const Profile::DeviceEntry& device : profile.devices) {
+    text += fmt::format("{}: {:.2f} us between ops ({})\n", device.kind, device.op_gap_micros, device.backend);
+  }
+  for (const Profile::LinkEntry& link : profile.links) {
+    text += fmt::format("{} to {}: {:.2f} GB/s, latency {:.2f} us\n", link.from, link.to, link.bandwidth_gb_per_s,
+                        link.latency_micros);
+  }
+  if (!result.too_wide.empty()) {
+    text += fmt::format("{} ops whose samples stay far apart (p90 - p10 over {:.0f} % of the median), such as {}\n",
+                        result.too_wide.size(), 100 * options.ops.wide_spread, result.too_wide.front());
+  }
+  fmt::print(options.output == "-" ? stderr : stdout, "{}", text);
+}
+
+int Run(const Options& options) {
+  const std::string cluster_path = ClusterPath(options);
+  CheckFiles({options.graph, options.torchscript}, {options.output, cluster_path, options.graph_output});
+  CheckClusterPath(cluster_path);
+  const OpenDevices open(options.devices);
+  Profile profile = LoadOrBegin(options.output);
+  const Graph graph = LoadModel(options);
+  profile.created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  MachineProfilerOptions machine{.ops = options.ops, .links = !options.no_links, .make_meter = {}};
+  machine.make_meter = [](HardwareDevice& device) {
+    return device.is_cpu() ? MakeClockMeter() : MakeCuptiMeter(device);
+  };
+  MachineProfilerResult result;
+  {
+    Progress progress("profile");
+    result = Naming(options.graph.empty() ? options.torchscript : options.graph, [&] {
+      return ExtendProfile(
+          graph, open.devices(), machine, &profile,
+          [&](const Profile& now) {
+            if (options.output != "-") WriteFile(options.output, [&](std::ostream& out) { WriteProfile(out, now); });
+          },
+          [&](const MachineProfilerProgress& now) { progress.Show(now.done, now.total, "ops", Left(now)); });
+    });
+  }
+  WriteFile(options.output, [&](std::ostream& out) { WriteProfile(out, profile); });
+  if (!cluster_path.empty() && !options.no_links) {
+    const Cluster cluster = MachineCluster("this machine", open.Named(), profile);
+    WriteFile(cluster_path, [&](std::ostream& out) { WriteCluster(out, cluster); });
+  }
+  Summarise(options, profile, result);
+  return kDone;
+}
+
+}  // namespace
+
+Command AddProfile(CLI::App& app) {
+  CLI::App* const command =
+      app.add_subcommand("profile", "Measure what each distinct op of a model costs on real devices, once");
+  auto options = std::make_shared<Options>();
+  command->add_option("--graph", options->graph, "graph.json")->type_name("FILE");
+  command->add_option("--torchscript", options->torchscript, "A module as torch.jit.save writes it, instead of a graph")
+      ->type_name("FILE");
+  command
+      ->add_option("--input", options->inputs,
+                   "Shape of each input of the module: 32x3x299x299, or with dtype and bound i64:32x20:10000")
+      ->type_name("SHAPE");
+  command->add_flag("--backward", options->backward, "Take the module's backward pass too");
+  command->add_option("--graph-out", options->graph_output, "Write the module's graph")->type_name("FILE");
+  command->add_option("--devices", options->devices, "cpu:N is the N-th core, cuda:N a GPU")
+      ->type_name("NAME,...")
+      ->capture_default_str();
+  command
+      ->add_option("-o,--output", options->output,
+                   "profile.json; one that is there is extended by what it lacks, so that a stopped run goes on")
+      ->required()
+      ->type_name("FILE");
+  command
+      ->add_option("--cluster-out", options->cluster_output,
+                   "The devices and their links as a cluster (default: cluster.yaml beside the profile)")
+      ->type_name("FILE");
+  command->add_option("--samples", options->ops.samples, "Of each op, unless --seconds are over first")
+      ->type_name("N")
+      ->check(CLI::Range(3, 100000))
+      ->capture_default_str();
+  command->add_option("--seconds", options->ops.seconds, "On one op, at most; three samples are always taken")
+      ->type_name("S")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
+  command->add_flag("--no-links", options->no_links, "Do not measure links, and write no cluster");
+  return {command, [options] { return Run(*options); }};
+}
+
+}  // namespace emplace::tools

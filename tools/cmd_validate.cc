@@ -1,0 +1,245 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agents/agent.h"
+#include "experiments/placement_samples.h"
+#include "experiments/validation.h"
+#include "experiments/validation_json.h"
+#include "profiler/hardware_runner.h"
+#include "sim/check.h"
+#include "sim/file_io.h"
+#include "sim/timeline.h"
+#include "tools/commands.h"
+#include "tools/hardware.h"
+#include "tools/problem.h"
+#include "tools/progress.h"
+#include "tools/search.h"
+#include "tools/table.h"
+
+namespace emplace::tools {
+namespace {
+
+struct Options {
+  ProblemOptions problem;
+  SearchOptions search;
+  std::vector<std::string> placements;
+  std::size_t random = 0;
+  std::string agent;
+  std::vector<std::string> settings;
+  std::size_t samples = 25;
+  std::string devices = "cpu:0,cpu:1";
+  HardwareOptions hardware;
+  std::string statistic = "median";
+  std::optional<double> max_error;
+  bool json = false;
+  std::string timeline;
+  std::string simulated_timeline;
+};
+
+// The cluster that is simulated: of --cluster, or what the profile says of these devices.
+Cluster ClusterOf(const Options& options, const OpenDevices& open) {
+  if (options.problem.cluster.empty()) {
+    return Naming(options.problem.profile,
+                  [&] { return MachineCluster("this machine", open.Named(), LoadProfile(options.problem.profile)); });
+  }
+  ProblemOptions problem = options.problem;
+  problem.devices = options.devices;
+  const Cluster cluster = LoadCluster(problem);
+  for (const Device& device : cluster.devices()) {
+    for (const NamedDevice& real : open.Named()) {
+      if (real.name == device.name && real.kind != device.kind) {
+        throw InputError(options.problem.cluster, fmt::format("device {} is of kind {}, the real one is {}",
+                                                              device.name, device.kind, real.kind));
+      }
+    }
+  }
+  return cluster;
+}
+
+std::vector<SampledPlacement> Collect(const Options& options, const TrialSpec& spec) {
+  std::vector<SampledPlacement> all;
+  for (const std::string& path : options.placements) {
+    Placement placement = ReadPlacement(*OpenForReading(path), path, spec.problem.graph, spec.problem.cluster);
+    Naming(path, [&] { CheckPlacement(placement, spec.problem.graph, spec.problem.cluster, spec.problem.costs); });
+    all.push_back({path, std::move(placement)});
+  }
+  const auto add = [&](std::vector<SampledPlacement> more) {
+    all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  };
+  if (options.random > 0) add(RandomPlacements(spec.problem, options.random, options.search.seed));
+  if (!options.agent.empty()) add(AgentPlacements(spec, options.samples));
+  return all;
+}
+
+std::string Percent(double part) { return fmt::format("{:.1f}", 100 * part); }
+
+void PrintCases(std::ostream& out, const std::vector<ValidationCase>& cases) {
+  Table table({"placement", "simulated", "measured", "error, %"});
+  for (const ValidationCase& one : cases) {
+    table.Add({one.label, one.simulated_fits ? MicrosForPeople(one.simulated_micros) : "does not fit",
+               one.measured.result.fits_memory ? MicrosForPeople(one.measured.result.step_time_micros) : "does not fit",
+               one.Compared() ? fmt::format("{:+.1f}", 100 * one.StepError()) : ""});
+  }
+  table.PrintText(out);
+}
+
+void PrintSummary(std::ostream& out, const ValidationSummary& summary) {
+  out << fmt::format("{} placements, {} compared", summary.placements, summary.compared);
+  if (summary.fit_disagrees > 0) out << fmt::format(", {} fit in one only", summary.fit_disagrees);
+  out << '\n';
+  if (summary.compared == 0) return;
+  out << fmt::format("step time: median error {} %, 90th percentile {} %, largest {} %, mean signed {:+.1f} %\n",
+                     Percent(summary.median_step_error), Percent(summary.p90_step_error),
+                     Percent(summary.largest_step_error), 100 * summary.mean_signed_step_error);
+  if (summary.spearman) {
+    out << fmt::format("order kept: Spearman {:.3f}, Pearson {:.3f}\n", *summary.spearman, summary.pearson.value_or(0));
+  }
+  out << fmt::format("busy time of a device: median error {} % of the step; start of an op: {} %\n",
+                     Percent(summary.median_busy_error), Percent(summary.median_start_error));
+  out << fmt::format("the measurement itself: steps of one placement are {} % apart (median)\n\n",
+                     Percent(summary.median_step_spread));
+  Table table({"ops that explain most of the error", "device", "runs", "simulated", "measured"});
+  for (const OpError& op : summary.ops) {
+    table.Add({op.signature, op.device_kind, fmt::format("{}", op.runs), MicrosForPeople(op.simulated_micros),
+               MicrosForPeople(op.measured_micros)});
+  }
+  table.PrintText(out);
+}
+
+void WriteTimelines(const Options& options, const Graph& graph, const Cluster& cluster, const Simulator& simulator,
+                    const std::vector<SampledPlacement>& placements, const std::vector<ValidationCase>& cases) {
+  if (!options.timeline.empty()) {
+    WriteFile(options.timeline,
+              [&](std::ostream& out) { WriteChromeTrace(out, cases.front().measured.timeline, graph, cluster); });
+  }
+  WriteTimelineFile(options.simulated_timeline, simulator, graph, cluster, placements.front().placement);
+}
+
+void CheckOptions(const Options& options) {
+  if (options.placements.empty() && options.random == 0 && options.agent.empty()) {
+    throw InputError("", "a placement is missing (--placement, --random or --agent)");
+  }
+  if (options.problem.profile.empty() && options.problem.cluster.empty()) {
+    throw InputError("", "--profile is missing: it says what ops and links cost (emplace profile writes one)");
+  }
+  std::vector<std::string> inputs = options.placements;
+  inputs.insert(inputs.end(), {options.problem.graph, options.problem.profile, options.problem.cluster,
+                               GroupingFile(options.search)});
+  CheckFiles(inputs, {options.timeline, options.simulated_timeline});
+}
+
+int Run(Options options) {
+  CheckOptions(options);
+  options.hardware.statistic =
+      options.statistic == "mean" ? HardwareOptions::Statistic::kMean : HardwareOptions::Statistic::kMedian;
+  options.hardware.seed = options.search.seed;
+  const Graph graph = LoadGraph(options.problem.graph);
+  const OpenDevices open(options.devices);
+  const Cluster cluster = ClusterOf(options, open);
+  const CostTable costs = LoadCosts(options.problem, graph, cluster);
+  const Simulator simulator = MakeSimulator(options.problem, graph, cluster, costs);
+  TrialSpec spec = MakeTrialSpec(options.problem, options.search, graph, cluster, costs);
+  if (!options.agent.empty()) {
+    spec.agent = Naming("--agent", [&] { return std::string(FindAgent(options.agent).name); });
+    spec.agent_options = ParseSettings(options.settings);
+  }
+  const std::vector<SampledPlacement> placements = Collect(options, spec);
+  std::vector<HardwareDevice*> devices;
+  for (const Device& device : cluster.devices()) {
+    for (HardwareDevice* const real : open.devices()) {
+      if (real->name() == device.name) devices.push_back(real);
+    }
+  }
+  const auto hardware = Naming(options.problem.graph, [&] {
+    return std::make_unique<HardwareRunner>(graph, cluster, devices, options.hardware);
+  });
+  const Validator validator(graph, cluster, costs, simulator, *hardware);
+  std::vector<ValidationCase> cases;
+  {
+    Progress progress("validate");
+    for (const SampledPlacement& one : placements) {
+      cases.push_back(Naming(options.problem.graph, [&] { return validator.Check(one.label, one.placement); }));
+      progress.Show(cases.size(), placements.size(), "placements",
+                    "last " + MicrosForPeople(cases.back().measured.result.step_time_micros));
+    }
+  }
+  const ValidationSummary summary = validator.Summarise(cases);
+  WriteTimelines(options, graph, cluster, simulator, placements, cases);
+  if (options.json) {
+    WriteValidation(std::cout, graph, cluster, cases, summary);
+  } else {
+    PrintCases(std::cout, cases);
+    PrintSummary(std::cout, summary);
+  }
+  if (!options.max_error) return kDone;
+  const bool within = summary.compared > 0 && 100 * summary.median_step_error <= *options.max_error;
+  if (within) return kDone;
+  fmt::print(stderr, "{}: the median error of the step time is {} %, over --max-error {} %\n", options.problem.graph,
+             summary.compared > 0 ? Percent(summary.median_step_error) : "unknown (nothing fits)", *options.max_error);
+  return kNo;
+}
+
+}  // namespace
+
+Command AddValidate(CLI::App& app) {
+  CLI::App* const command =
+      app.add_subcommand("validate", "Run placements on real devices, and say how far the simulator is from them");
+  auto options = std::make_shared<Options>();
+  AddGraphOption(*command, &options->problem);
+  command->add_option("--placement", options->placements, "placement.json; may be given several times")
+      ->type_name("FILE");
+  command->add_option("--random", options->random, "So many placements of groups at random")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20U).description(""));
+  command->add_option("--agent", options->agent, "Placements that this agent tries in the simulator, its best included")
+      ->type_name("NAME");
+  AddSetOption(*command, &options->settings);
+  command->add_option("--samples", options->samples, "How many of them")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20U).description(""))
+      ->capture_default_str();
+  command->add_option("--devices", options->devices, "Real devices: cpu:N is the N-th core, cuda:N a GPU")
+      ->type_name("NAME,...")
+      ->capture_default_str();
+  command
+      ->add_option("--cluster", options->problem.cluster,
+                   "What is simulated, its devices named as the real ones (default: what the profile says of them)")
+      ->type_name("FILE");
+  AddCostOptions(*command, &options->problem);
+  AddEngineOption(*command, &options->problem);
+  AddSearchOptions(*command, &options->search);
+  command->add_option("--warmups", options->hardware.warmups, "Steps that are run and not counted")
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--steps", options->hardware.steps, "Steps that are counted")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20U).description(""))
+      ->capture_default_str();
+  command->add_option("--statistic", options->statistic, "Step time of the counted ones: median or mean")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"median", "mean"}).description(""))
+      ->capture_default_str();
+  command
+      ->add_option("--max-error", options->max_error,
+                   "Exit with 1 if the median error of the step time is over so many percent")
+      ->type_name("PERCENT")
+      ->check(CLI::Range(0.0, 1e9).description(""));
+  command->add_flag("--json", options->json, "Print everything as JSON (emplace.validation)");
+  command
+      ->add_option("--timeline", options->timeline,
+                   "What the devices did with the first placement, as Chrome trace events (for Perfetto)")
+      ->type_name("FILE");
+  command->add_option("--simulated-timeline", options->simulated_timeline, "The same as it was simulated")
+      ->type_name("FILE");
+  return {command, [options] { return Run(*options); }};
+}
+
+}  // namespace emplace::tools

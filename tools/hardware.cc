@@ -1,0 +1,33 @@
+#include "tools/hardware.h"
+
+#include <algorithm>
+
+#include "sim/check.h"
+#include "sim/file_io.h"
+#include "tools/problem.h"
+
+namespace emplace::tools {
+
+OpenDevices::OpenDevices(const std::string& names) {
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    const std::string name = names.substr(begin, end - begin);
+    if (name.empty()) throw InputError("--devices", "\"" + names + "\" has an empty name (cpu:0,cpu:1)");
+    for (const HardwareDevice* const device : devices_) {
+      if (device->name() == name) throw InputError("--devices", "\"" + name + "\" is named twice (each device once)");
+    }
+    owned_.push_back(Naming("--devices", [&] { return TorchHardware().Open(name); }));
+    devices_.push_back(owned_.back().get());
+    begin = end + 1;
+  }
+}
+
+std::vector<NamedDevice> OpenDevices::Named() const {
+  std::vector<NamedDevice> named;
+  for (const HardwareDevice* const device : devices_) named.push_back(NamedAfter(*device));
+  return named;
+}
+
+Profile LoadProfile(const std::string& path) { return ReadProfile(*OpenForReading(path), path); }
+
+}  // namespace emplace::tools

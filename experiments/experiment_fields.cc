@@ -293,6 +293,7 @@ HardwareChoice ReadHardware(const std::optional<JsonNode>& source, const std::op
   }
   if (validate_every) choice.validate_every = static_cast<std::size_t>(validate_every->Integer(0, kMaxJsonInteger));
   if (!hardware) return choice;
+  choice.best = true;
   const JsonFields fields(*hardware, {"share", "warmups", "steps", "statistic"});
   if (const auto field = fields.Find("share")) choice.share = field->Number(0.0001, 0.9999);
   if (const auto field = fields.Find("warmups"))

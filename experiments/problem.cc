@@ -173,6 +173,7 @@ HardwareChoice LoadHardwareChoice(const JsonValue& spec) {
   HardwareChoice choice;
   const auto node = fields.Find("hardware");
   if (!node) return choice;
+  choice.best = true;
   const JsonFields own(*node, {"reward_source", "share", "validate_every", "warmups", "steps", "statistic"});
   const JsonNode source = own.Get("reward_source", "simulator, hardware or mixed");
   const auto known = RewardSourceFromName(source.Text());

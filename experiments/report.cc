@@ -12,6 +12,7 @@
 #include "experiments/published.h"
 #include "experiments/report_charts.h"
 #include "experiments/report_grid.h"
+#include "experiments/report_hardware.h"
 #include "experiments/report_metrics.h"
 #include "experiments/report_tables.h"
 #include "sim/file_io.h"
@@ -352,6 +353,8 @@ void AddExperiment(const ExperimentRuns& runs, const RebuildProblem& rebuild, Bl
   if (!runs.published.empty()) published = LoadPublished(runs.published);
   const ReportGrid grid = MakeReportGrid(runs.trials);
   AddMetrics(runs, grid, published ? &*published : nullptr, blocks);
+  const Blocks hardware = HardwareBlocks(runs.trials, grid.labels);
+  blocks->insert(blocks->end(), hardware.begin(), hardware.end());
   AddTests(runs, grid, blocks);
   AddCurves(runs, grid, blocks);
   AddPictures(runs, grid, rebuild, blocks);

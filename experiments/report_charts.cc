@@ -206,6 +206,60 @@ std::string CurveChart(const std::vector<Curve>& curves, const CurveChartOptions
   return Printed(spec);
 }
 
+std::string ScatterChart(const std::vector<ScatterPoint>& points, const ScatterChartOptions& options) {
+  Json rows = Json::array();
+  Json shown = Json::array();
+  double least = points.empty() ? 0 : points[0].x;
+  double most = 0;
+  for (const ScatterPoint& point : points) {
+    rows.push_back({{"agent", point.label}, {"x", Rounded(point.x)}, {"y", Rounded(point.y)}});
+    if (std::find(shown.begin(), shown.end(), Json(point.label)) == shown.end()) shown.push_back(point.label);
+    least = std::min({least, point.x, point.y});
+    most = std::max({most, point.x, point.y});
+  }
+  // Room around the points; from 0 where they are not all far from it.
+  const double room = 0.05 * (most - least);
+  const Json domain = {Rounded(least < most / 3 ? 0 : least - room), Rounded(most + room)};
+  Json spec = Base(360);
+  spec["width"] = 360;
+  spec["data"] = Json::array({{{"name", "points"}, {"values", rows}},
+                              {{"name", "ends"}, {"values", {{{"at", domain[0]}}, {{"at", domain[1]}}}}}});
+  const Json x = {{"name", "x"}, {"range", "width"}, {"zero", false}, {"domain", domain}};
+  const Json y = {{"name", "y"}, {"range", "height"}, {"zero", false}, {"domain", domain}};
+  spec["scales"] = Json::array({x, y, ColourScale(options.labels)});
+  const Json x_axis = {
+      {"orient", "bottom"}, {"scale", "x"}, {"title", options.x_title}, {"tickCount", 6}, {"grid", true}};
+  const Json y_axis = {
+      {"orient", "left"}, {"scale", "y"}, {"title", options.y_title}, {"tickCount", 6}, {"grid", true}};
+  spec["axes"] = Json::array({x_axis, y_axis});
+  spec["legends"] = Json::array(
+      {{{"fill", "colour"}, {"values", shown}, {"orient", "right"}, {"columns", 1}, {"symbolType", "circle"}}});
+  const Json equal = {{"type", "line"},
+                      {"name", "equal"},
+                      {"from", {{"data", "ends"}}},
+                      {"encode",
+                       {{"enter",
+                         {{"x", Field("x", "at")},
+                          {"y", Field("y", "at")},
+                          {"stroke", Value("currentColor")},
+                          {"strokeOpacity", Value(0.5)}}}}}};
+  const Json symbols = {
+      {"type", "symbol"},
+      {"name", "point"},
+      {"from", {{"data", "points"}}},
+      {"encode",
+       {{"enter",
+         {{"x", Field("x", "x")},
+          {"y", Field("y", "y")},
+          {"size", Value(40)},
+          {"fill", Field("colour", "agent")},
+          {"fillOpacity", Value(0.8)},
+          {"tooltip", Tooltip("datum.agent + ': measured ' + format(datum.x, '.4') + ' ms, simulated ' + "
+                              "format(datum.y, '.4') + ' ms'")}}}}}};
+  spec["marks"] = Json::array({equal, symbols});
+  return Printed(spec);
+}
+
 std::string PictureChart(const PlacementPicture& picture) {
   double longest = 0;
   for (const auto& dot : picture.dots) longest = std::max(longest, dot.micros);

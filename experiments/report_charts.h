@@ -21,6 +21,19 @@ struct CurveChartOptions {
 // For each curve a band ("band") and a line ("curve").
 std::string CurveChart(const std::vector<Curve>& curves, const CurveChartOptions& options);
 
+struct ScatterPoint {
+  std::string label;
+  double x = 0;
+  double y = 0;
+};
+struct ScatterChartOptions {
+  std::string x_title = {};
+  std::string y_title = {};
+  std::vector<std::string> labels = {};  // as CurveChartOptions
+};
+// A symbol for each point ("point"), and the line on which x is y ("equal"). Both axes have one scale, from 0.
+std::string ScatterChart(const std::vector<ScatterPoint>& points, const ScatterChartOptions& options);
+
 // A symbol for each op ("op"), its area by the op's time, and a thin rule for each transfer ("transfer").
 std::string PictureChart(const PlacementPicture& picture);
 

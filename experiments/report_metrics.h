@@ -28,11 +28,11 @@ struct MetricEntry {
   std::vector<GraphScore> (*scores)(const TrialRecord& trial);
 };
 
-// step_time (µs), improvement (%), transfer_improvement and transfer_final (%: the best placement and the last one that
-// a policy makes on a graph that it was not trained on), final_improvement (%: what the policy itself ends with, by
-// argmax, where the last episode shows it), policy_seconds (per episode), pc_ratio, evaluations, entropy (mean over
-// training episodes of H / log D), initial_entropy (of the first episode), lower_bound_ratio (best / lower bound),
-// simulator_seconds, wall_seconds.
+// step_time (µs), hardware_step_time (µs: of the best placement, run for real), improvement (%), transfer_improvement
+// and transfer_final (%: the best placement and the last one that a policy makes on a graph that it was not trained
+// on), final_improvement (%: what the policy itself ends with, by argmax, where the last episode shows it),
+// policy_seconds (per episode), pc_ratio, evaluations, entropy (mean over training episodes of H / log D),
+// initial_entropy (of the first episode), lower_bound_ratio (best / lower bound), simulator_seconds, wall_seconds.
 //
 // pc_ratio is P-C, the improvement in percent per second of policy computation: a cell is mean improvement / mean
 // seconds, 0 if there is no improvement; averages are means of cells. Source: Mitropolitsky 2020, 4.2.1 and table 4.11.

@@ -136,10 +136,20 @@ TransferRecord ReadTransfer(const JsonNode& node) {
 TimingRecord ReadTiming(const JsonNode& root) {
   CheckSchema(root, "emplace.timing");
   const Members members(root);
-  return {.policy_seconds = members.Number("policy_seconds"),
-          .policy_seconds_per_episode = members.Number("policy_seconds_per_episode"),
-          .simulator_seconds = members.Number("simulator_seconds"),
-          .wall_seconds = members.Number("wall_seconds")};
+  TimingRecord timing{.policy_seconds = members.Number("policy_seconds"),
+                      .policy_seconds_per_episode = members.Number("policy_seconds_per_episode"),
+                      .simulator_seconds = members.Number("simulator_seconds"),
+                      .wall_seconds = members.Number("wall_seconds")};
+  const auto hardware = members.Find("hardware");
+  if (!hardware) return timing;
+  const Members measured(*hardware);
+  timing.measured_best_micros = measured.FindNumber("best_step_time_us");
+  measured.EachOf("checks", [&](const JsonNode& node) {
+    const Members check(node);
+    const std::optional<double> micros = check.FindNumber("measured_us");
+    if (micros) timing.checks.push_back({check.Number("simulated_us"), *micros});
+  });
+  return timing;
 }
 
 TrialRecord ReadTrial(const JsonNode& root) {

@@ -47,11 +47,19 @@ struct TransferRecord {
   double evaluations = 0;
 };
 
+// A placement that was run for real, and what the simulator said of it.
+struct HardwareRecord {
+  double simulated_micros = 0;
+  double measured_micros = 0;
+};
+
 struct TimingRecord {
   double policy_seconds = 0;
   double policy_seconds_per_episode = 0;
   double simulator_seconds = 0;
   double wall_seconds = 0;
+  std::vector<HardwareRecord> checks = {};          // during the search; those that fit
+  std::optional<double> measured_best_micros = {};  // the best placement at the end
 };
 
 struct TrialRecord {

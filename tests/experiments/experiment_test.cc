@@ -52,7 +52,8 @@ TEST(ExperimentTest, ANameIsThatOfAFolder) {
 TEST(ExperimentTest, MetricsAreThoseThatAReportCanShow) {
   EXPECT_EQ(ReadText(WithLine("metrics: [improvement, pc_ratio]")).metrics.size(), 2U);
   EXPECT_EQ(Refusal(WithLine("metrics: [fame]")),
-            "x.yaml: metrics[0]: is the text \"fame\" (step_time, improvement, transfer_improvement, transfer_final, "
+            "x.yaml: metrics[0]: is the text \"fame\" (step_time, hardware_step_time, improvement, "
+            "transfer_improvement, transfer_final, "
             "final_improvement, policy_seconds, pc_ratio, evaluations, entropy, initial_entropy, lower_bound_ratio, "
             "simulator_seconds, wall_seconds)");
   EXPECT_EQ(Refusal(WithLine("metrics: [entropy, entropy]")),

@@ -24,6 +24,18 @@ TEST(ReportChartsTest, ACurveChartHoldsItsPointsAndOneColourForEachAgent) {
   EXPECT_EQ(spec["legends"][0]["values"], json::array({"b"}));
 }
 
+TEST(ReportChartsTest, AScatterChartHasOneScaleForBothAxesAndTheLineOfEquals) {
+  const json spec = json::parse(ScatterChart({{"b", 10, 12}, {"b", 40, 38}},
+                                             {.x_title = "measured", .y_title = "simulated", .labels = {"a", "b"}}));
+  EXPECT_EQ(spec["scales"][0]["domain"], spec["scales"][1]["domain"]);
+  // 10 is below a third of 40: from 0; and a twentieth of 40 - 10 beyond the largest.
+  EXPECT_EQ(spec["scales"][0]["domain"], (json{0.0, 41.5}));
+  EXPECT_EQ(spec["data"][0]["values"].size(), 2U);
+  EXPECT_EQ(spec["legends"][0]["values"], json::array({"b"}));
+  const json narrow = json::parse(ScatterChart({{"b", 100, 110}}, {.x_title = "", .y_title = "", .labels = {"b"}}));
+  EXPECT_EQ(narrow["scales"][0]["domain"], (json{99.5, 110.5}));
+}
+
 PlacementPicture SomePicture(std::size_t lanes) {
   PlacementPicture picture{.graph = "g", .cluster = "c", .step_time_micros = 2000, .devices = {"gpu:0", "gpu:1"}};
   for (std::size_t lane = 0; lane < lanes; ++lane) picture.lanes.push_back("layer" + std::to_string(lane));

@@ -71,7 +71,7 @@ TEST(ReportMetricsTest, NamesAreDistinctAndUnknownOnesListThem) {
   std::set<std::string_view> names;
   for (const MetricEntry& metric : AllMetrics()) EXPECT_TRUE(names.insert(metric.name).second);
   EXPECT_THAT(ErrorOf([] { FindMetric("beauty", "demo: metrics"); }),
-              HasSubstr("demo: metrics: unknown metric \"beauty\" (step_time, improvement"));
+              HasSubstr("demo: metrics: unknown metric \"beauty\" (step_time, hardware_step_time, improvement"));
   ExperimentRuns runs;
   EXPECT_THAT(MetricsToReport(runs), ::testing::ElementsAre("step_time", "improvement", "policy_seconds"));
   runs.metrics = {"entropy"};

@@ -93,6 +93,7 @@ std::vector<SampledPlacement> AgentPlacements(const TrialSpec& spec, std::size_t
     chosen.insert(i * tried.size() / std::min(count, tried.size()) % tried.size());
   }
   std::vector<SampledPlacement> sampled;
+  sampled.reserve(chosen.size());
   for (const std::size_t i : chosen) {
     sampled.push_back({fmt::format("{}, evaluation {}", spec.agent, tried[i].evaluation), tried[i].placement});
   }

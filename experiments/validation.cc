@@ -145,6 +145,7 @@ std::vector<OpError> Validator::OpErrors(std::span<const ValidationCase> cases) 
     }
   }
   std::vector<OpError> sorted;
+  sorted.reserve(errors.size());
   for (auto& [key, error] : errors) sorted.push_back(std::move(error));
   std::stable_sort(sorted.begin(), sorted.end(), [](const OpError& a, const OpError& b) {
     return std::abs(a.simulated_micros - a.measured_micros) > std::abs(b.simulated_micros - b.measured_micros);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "profiler/aggregate.h"
+#include "profiler/contention.h"
 #include "profiler/device_thread.h"
 #include "profiler/op_gap.h"
 #include "profiler/transfer_bench.h"
@@ -26,6 +27,7 @@ class MachineProfiler {
       if (kinds.insert(device->kind()).second) MeasureDevice(*device);
     }
     if (options_.links) MeasureLinks(devices);
+    if (options_.contention) MeasureNeighbours(devices);
     return std::move(result_);
   }
 
@@ -70,6 +72,23 @@ class MachineProfiler {
                             });
     });
     result_.too_wide.insert(result_.too_wide.end(), measured.too_wide.begin(), measured.too_wide.end());
+  }
+
+  // Of the first two CPUs of a kind.
+  void MeasureNeighbours(std::span<HardwareDevice* const> devices) {
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      for (std::size_t k = i + 1; k < devices.size(); ++k) {
+        const auto entry = std::find_if(profile_.devices.begin(), profile_.devices.end(),
+                                        [&](const auto& known) { return known.kind == devices[i]->kind(); });
+        const bool wanted = devices[i]->is_cpu() && devices[i]->kind() == devices[k]->kind() &&
+                            entry != profile_.devices.end() && entry->contention.empty();
+        if (!wanted) continue;
+        on_progress_({.what = "contention", .done = 0, .total = 1, .seconds = 0});
+        const auto tasks = ContentionTasks(graph_, profile_, entry->kind, {});
+        entry->contention = MeasureContention(tasks, *devices[i], *devices[k], {});
+        on_saved_(profile_);
+      }
+    }
   }
 
   void MeasureLinks(std::span<HardwareDevice* const> devices) {

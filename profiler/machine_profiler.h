@@ -17,7 +17,8 @@ namespace emplace {
 
 struct MachineProfilerOptions {
   OpProfilerOptions ops;
-  bool links = true;  // between every ordered pair of the devices
+  bool links = true;       // between every ordered pair of the devices
+  bool contention = true;  // of two CPUs of one kind
   // A meter for a device; by default the clock for a CPU, CUPTI's records for a GPU.
   std::function<std::unique_ptr<OpMeter>(HardwareDevice&)> make_meter;
 };
@@ -37,9 +38,9 @@ struct MachineProfilerResult {
 };
 
 // Adds to `profile` what the graph needs on these devices and is not in it: op times, once for each kind of device (on
-// the first of that kind), the kind's op gap, and links by kind (between the first two that there are of a pair).
-// `on_saved` is called whenever a part is whole, so that nothing is lost when it is stopped; `on_progress` now and
-// then. Throws InputError where an op cannot be run, or a measurement fails.
+// the first of that kind), the kind's op gap, links by kind (between the first two that there are of a pair), and how
+// much two busy CPUs slow each other. `on_saved` is called whenever a part is whole, so that nothing is lost when it is
+// stopped; `on_progress` now and then. Throws InputError where an op cannot be run, or a measurement fails.
 MachineProfilerResult ExtendProfile(const Graph& graph, std::span<HardwareDevice* const> devices,
                                     const MachineProfilerOptions& options, Profile* profile,
                                     const std::function<void(const Profile&)>& on_saved,

@@ -19,6 +19,7 @@ constexpr std::string_view kSchema = "emplace.profile";
 constexpr double kMinGbPerS = 1e-9;
 constexpr double kMaxGbPerS = 1e9;
 constexpr std::string_view kRateAllowed = "a number above 0, at most 1e+09";
+constexpr double kMaxContention = 1000;
 constexpr std::string_view kMicrosAllowed = "a number of us";
 
 template <typename Entry>
@@ -33,11 +34,16 @@ std::vector<Entry> ReadEntries(const JsonFields& fields, std::string_view key, E
 }
 
 Profile::DeviceEntry ReadDevice(const JsonNode& node) {
-  const JsonFields fields(node, {"kind", "backend", "op_gap_us"});
+  const JsonFields fields(node, {"kind", "backend", "op_gap_us", "contention"});
   Profile::DeviceEntry entry;
   entry.kind = fields.Get("kind", "a device kind").NonEmptyText();
   if (const auto field = fields.Find("backend")) entry.backend = field->Text();
   if (const auto field = fields.Find("op_gap_us")) entry.op_gap_micros = field->Number(0, kMaxJsonMicros);
+  if (const auto field = fields.Find("contention")) {
+    for (const JsonMember& member : field->Object("an object of factors by class of op")) {
+      entry.contention.emplace(member.key, JsonNode(*field, member.key, member.value).Number(0, kMaxContention));
+    }
+  }
   return entry;
 }
 
@@ -129,6 +135,12 @@ class ObjectWriter {
   template <typename Number>
   ObjectWriter& Value(std::string_view key, Number value) {
     AppendNumber(Key(key), value);
+    return *this;
+  }
+  ObjectWriter& Values(std::string_view key, const std::map<std::string, double, std::less<>>& values) {
+    ObjectWriter object(Key(key));
+    for (const auto& [name, value] : values) object.Value(name, value);
+    object.End();
     return *this;
   }
   void End() { out_->push_back('}'); }
@@ -286,6 +298,7 @@ void WriteProfile(std::ostream& out, const Profile& profile) {
   host.End();
   WriteEntries(&text, "devices", profile.devices, [](ObjectWriter* object, const Profile::DeviceEntry& device) {
     object->Text("kind", device.kind).Text("backend", device.backend).Value("op_gap_us", device.op_gap_micros);
+    if (!device.contention.empty()) object->Values("contention", device.contention);
   });
   WriteEntries(&text, "ops", profile.ops, [](ObjectWriter* object, const Profile::OpEntry& op) {
     object->Text("signature", op.signature).Text("device", op.device);

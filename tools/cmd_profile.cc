@@ -114,6 +114,10 @@ void Summarise(const Options& options, const Profile& profile, const MachineProf
   }
   for (const Profile::DeviceEntry& device : profile.devices) {
     text += fmt::format("{}: {:.2f} us between ops ({})\n", device.kind, device.op_gap_micros, device.backend);
+    for (const auto& [op_class, factor] : device.contention) {
+      text +=
+          fmt::format("{}: {} ops take {:.2f} times as long beside a busy neighbour\n", device.kind, op_class, factor);
+    }
   }
   for (const Profile::LinkEntry& link : profile.links) {
     text += fmt::format("{} to {}: {:.2f} GB/s, latency {:.2f} us\n", link.from, link.to, link.bandwidth_gb_per_s,
@@ -134,7 +138,8 @@ int Run(const Options& options) {
   Profile profile = LoadOrBegin(options.output);
   const Graph graph = LoadModel(options);
   profile.created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  MachineProfilerOptions machine{.ops = options.ops, .links = !options.no_links, .make_meter = {}};
+  MachineProfilerOptions machine{
+      .ops = options.ops, .links = !options.no_links, .contention = !options.no_links, .make_meter = {}};
   machine.make_meter = [](HardwareDevice& device) {
     return device.is_cpu() ? MakeClockMeter() : MakeCuptiMeter(device);
   };
@@ -194,7 +199,8 @@ Command AddProfile(CLI::App& app) {
       ->type_name("S")
       ->check(CLI::Range(0.001, 3600.0))
       ->capture_default_str();
-  command->add_flag("--no-links", options->no_links, "Do not measure links, and write no cluster");
+  command->add_flag("--no-links", options->no_links,
+                    "Measure nothing between devices (links, contention), and write no cluster");
   return {command, [options] { return Run(*options); }};
 }
 

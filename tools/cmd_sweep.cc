@@ -40,8 +40,22 @@ struct Options {
   bool dry_run = false;
 };
 
-std::size_t Processes(const Options& options) {
+bool RunsOnHardware(const ExperimentSpec& experiment) {
+  return std::any_of(experiment.cells.begin(), experiment.cells.end(),
+                     [](const ExperimentCell& cell) { return cell.hardware.NeedsHardware(); });
+}
+
+// What real devices measure must not disturb each other: one trial at a time.
+std::size_t Processes(const Options& options, const ExperimentSpec& experiment) {
+  if (RunsOnHardware(experiment)) return 1;
   return options.jobs > 0 ? options.jobs : std::max(1U, std::thread::hardware_concurrency());
+}
+
+void CheckJobs(const Options& options, const ExperimentSpec& experiment) {
+  if (options.jobs > 1 && RunsOnHardware(experiment)) {
+    throw InputError("--jobs",
+                     fmt::format("is {}, but trials of {} run on real devices (1)", options.jobs, experiment.name));
+  }
 }
 
 std::string Plural(std::size_t count, const char* word) {
@@ -84,7 +98,7 @@ int DryRun(const Options& options, const ExperimentSpec& experiment, const Trial
     table.Add(std::move(row));
   }
   table.PrintText(std::cout);
-  const std::size_t processes = std::min(Processes(options), plan.trials.size());
+  const std::size_t processes = std::min(Processes(options, experiment), plan.trials.size());
   std::cout << fmt::format("\n{}; about {} in {}, agents and simulator together\n", SizeText(experiment, plan),
                            TimeForPeople(seconds / static_cast<double>(processes)), Plural(processes, "process"));
   if (!untimed.empty()) {
@@ -124,7 +138,7 @@ class Sweep {
 
   int Run() {
     WriteExperimentFile(folder_, experiment_);
-    const std::size_t processes = Processes(options_);
+    const std::size_t processes = Processes(options_, experiment_);
     bool whole = true;
     std::size_t failed = 0;
     std::size_t finished = 0;
@@ -197,6 +211,7 @@ class Sweep {
 int Run(const Options& options) {
   CheckOutput(options);
   const ExperimentSpec experiment = ReadExperiment(*OpenForReading(options.experiment), options.experiment);
+  CheckJobs(options, experiment);
   const TrialPlan plan = PlanTrials(experiment);
   if (options.dry_run) return DryRun(options, experiment, plan);
   return Sweep(options, experiment, plan).Run();

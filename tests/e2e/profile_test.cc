@@ -199,6 +199,9 @@ sweep:
 
 TEST_F(ValidateTest, ASweepTakesItsRewardsFromWhereItIsTold) {
   Write("real.yaml", kRealRewards);
+  const Ran several = Emplace("sweep real.yaml -o runs --jobs 2");
+  EXPECT_EQ(several.status, 2);
+  EXPECT_EQ(several.err, "--jobs: is 2, but trials of real run on real devices (1)\n");
   const Ran ran = Emplace("sweep real.yaml -o runs");
   EXPECT_EQ(ran.status, 0) << ran.err;
   std::map<std::string, std::size_t> checks;

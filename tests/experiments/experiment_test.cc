@@ -124,8 +124,11 @@ TEST(ExperimentTest, ShippedExperimentsCanBePlannedSlow) {
     if (text.find("\nschema: emplace.experiment\n") == std::string::npos) continue;
     const ExperimentSpec experiment = ReadText(text, entry.path().string());
     EXPECT_NE(experiment.question, "") << entry.path();
-    EXPECT_GT(PlanTrials(experiment).trials.size(), 0U) << entry.path();
+    EXPECT_FALSE(experiment.cells.empty()) << entry.path();
     ++read;
+    // What runs on real devices names files that the machine itself makes.
+    if (experiment.cells[0].hardware.NeedsHardware()) continue;
+    EXPECT_GT(PlanTrials(experiment).trials.size(), 0U) << entry.path();
   }
   EXPECT_GT(read, 0U);
 }

@@ -15,7 +15,8 @@ using ::emplace::testing::FakeLog;
 using ::emplace::testing::FakeOp;
 
 MachineProfilerOptions ByTheClock(bool links) {
-  MachineProfilerOptions options{.ops = {.samples = 3, .repeats = 0}, .links = links, .make_meter = {}};
+  MachineProfilerOptions options{
+      .ops = {.samples = 3, .repeats = 0}, .links = links, .contention = links, .make_meter = {}};
   options.make_meter = [](HardwareDevice&) { return MakeClockMeter(); };
   return options;
 }
@@ -45,6 +46,28 @@ TEST(MachineProfilerTest, EachKindOfDeviceIsMeasuredOnceAndASecondGraphOnlyWhere
   EXPECT_EQ(two.known_ops.at("cpu-core"), 1U);
   EXPECT_EQ(profile.ops.size(), 3U);
   EXPECT_EQ(profile.devices.size(), 1U);
+}
+
+TEST(MachineProfilerTest, BetweenDevicesLinksAndContentionAreMeasuredOnce) {
+  FakeLog log;
+  FakeDevice first("cpu:0", "cpu-core", &log);
+  FakeDevice second("cpu:1", "cpu-core", &log);
+  const std::vector<HardwareDevice*> devices = {&first, &second};
+  Profile profile;
+  const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"}, "tanh")});
+  const auto extend = [&] {
+    ExtendProfile(
+        graph, devices, ByTheClock(true), &profile, [](const Profile&) {}, [](const MachineProfilerProgress&) {});
+  };
+  extend();
+  ASSERT_EQ(profile.links.size(), 1U);  // by kind: from a core to another
+  EXPECT_EQ(profile.links[0].from, "cpu-core");
+  ASSERT_EQ(profile.devices.size(), 1U);
+  EXPECT_EQ(profile.devices[0].contention.size(), 1U);
+  const std::size_t copies = static_cast<std::size_t>(log.copies()["cpu:0 to cpu:1"]);
+  extend();
+  EXPECT_EQ(profile.links.size(), 1U);
+  EXPECT_EQ(static_cast<std::size_t>(log.copies()["cpu:0 to cpu:1"]), copies);
 }
 
 TEST(MachineProfilerTest, StoppedInTheMiddleItHasSavedWhatIsWhole) {

@@ -24,7 +24,7 @@ constexpr const char* kGood =
     R"json({"schema": "emplace.profile", "version": 1, "created": "2026-11-21T10:00:00Z",
  "host": {"cpu": "Xeon", "cuda": "12.4"},
  "devices": [
-  {"kind": "h200", "backend": "cupti", "op_gap_us": 4.1}],
+  {"kind": "h200", "backend": "cupti", "op_gap_us": 4.1, "contention": {"elementwise": 1.25}}],
  "ops": [
   {"signature": "conv2d(f32[32,3,299,299],f32[32,3,3,3]){stride=[2,2],padding=valid}", "device": "h200", "samples": 20, "median_us": 61.2, "p10_us": 60.9, "p90_us": 63, "kernels": 2, "temp_bytes": 4194304},
   {"signature": "relu(f32[2])", "device": "h200", "median_us": 3}],
@@ -59,6 +59,7 @@ TEST(ProfileTest, ReadsEveryField) {
   EXPECT_EQ(profile.links[0].bandwidth_gb_per_s, 52.1);
   EXPECT_EQ(profile.links[0].samples, 36);
   EXPECT_EQ(profile.links[0].largest_residual, 0.04);
+  EXPECT_EQ(profile.devices[0].contention.at("elementwise"), 1.25);
 }
 
 TEST(ProfileTest, WritesWhatItReadToTheByte) {
@@ -91,7 +92,7 @@ TEST(ProfileTest, NamesThePlaceOfEveryFault) {
   EXPECT_EQ(error("\"kind\": \"h200\", ", ""), "p.json: devices[0].kind: is missing (a device kind)");
   EXPECT_EQ(error("\"cupti\"", "1"), "p.json: devices[0].backend: is the number 1 (a string)");
   EXPECT_EQ(error("4.1", "-4.1"), "p.json: devices[0].op_gap_us: is the number -4.1 (a number from 0 to 1e+12)");
-  EXPECT_EQ(error("4.1}", "4.1}, {\"kind\": \"h200\"}"),
+  EXPECT_EQ(error("1.25}}", "1.25}}, {\"kind\": \"h200\"}"),
             "p.json: devices[1].kind: duplicate kind \"h200\" (each kind once)");
   EXPECT_EQ(error("\"signature\": \"relu(f32[2])\", ", ""),
             "p.json: ops[1].signature: is missing (the signature of an op)");

@@ -1,5 +1,6 @@
 #include "tests/testing/fake_hardware.h"
 
+#include <chrono>
 #include <stdexcept>
 #include <utility>
 
@@ -45,7 +46,9 @@ std::unique_ptr<OpKernel> FakeDevice::Prepare(const OpRecipe& op) {
   return std::make_unique<Kernel>(op, *this);
 }
 
-TensorHandle FakeDevice::Make(const TensorSpec&, std::uint64_t) { return std::make_shared<FakeTensor>(1, name_); }
+TensorHandle FakeDevice::Make(const TensorSpec& spec, std::uint64_t) {
+  return std::make_shared<FakeTensor>(1, name_, spec.size);
+}
 
 TensorHandle FakeDevice::From(const TensorSpec&, std::span<const double> values) {
   return std::make_shared<FakeTensor>(values[0], name_);
@@ -56,6 +59,10 @@ std::vector<double> FakeDevice::Values(const TensorHandle& tensor) { return {Val
 TensorHandle FakeDevice::Receive(const TensorHandle& tensor, HardwareDevice& source, const DeviceEvent*) {
   EMPLACE_CHECK_EQ(static_cast<const FakeTensor&>(*tensor).device, source.name());
   if (log_ != nullptr) log_->AddCopy(source.name(), name_);
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::nanoseconds(static_cast<const FakeTensor&>(*tensor).size.count / 100);
+  while (std::chrono::steady_clock::now() < until) {
+  }
   return std::make_shared<FakeTensor>(ValueOf(tensor), name_);
 }
 

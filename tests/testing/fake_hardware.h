@@ -16,9 +16,10 @@ namespace emplace::testing {
 
 // A tensor of a fake device: one number.
 struct FakeTensor : DeviceTensor {
-  FakeTensor(double held, const std::string& on) : value(held), device(on) {}
+  FakeTensor(double held, const std::string& on, Bytes bytes = {}) : value(held), device(on), size(bytes) {}
   double value;
   std::string device;
+  Bytes size;  // of what Make made; else 0
 };
 
 // What fake devices were asked to do, in the order in which it happened.
@@ -54,8 +55,8 @@ class FakeLog {
 };
 
 // A device whose ops take no time to speak of and compute numbers: each output of an op is 1 + the sum of its inputs;
-// inputs and variables are 1. Counts live tensors. Kind "fails" throws, kind "too-large" runs out of memory, kind
-// "unknown" has no implementation.
+// inputs and variables are 1. A copy of what Make made takes its size at 100 GB/s. Kind "fails" throws, kind
+// "too-large" runs out of memory, kind "unknown" has no implementation.
 class FakeDevice : public HardwareDevice {
  public:
   FakeDevice(std::string name, std::string kind, FakeLog* log, bool is_cpu = true)

@@ -1,0 +1,59 @@
+#include "profiler/contention.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/testing/fake_hardware.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::Build;
+using ::emplace::testing::FakeDevice;
+using ::emplace::testing::FakeLog;
+using ::emplace::testing::FakeOp;
+
+Profile Known(const std::vector<std::pair<std::string, double>>& times) {
+  Profile profile;
+  for (const auto& [signature, micros] : times) {
+    Profile::OpEntry& entry = profile.ops.emplace_back();
+    entry.signature = signature;
+    entry.device = "cpu-core";
+    entry.median_micros = micros;
+  }
+  return profile;
+}
+
+TEST(ContentionTest, TheLongestOpsOfEachClassAreAsked) {
+  const Graph graph =
+      Build({FakeOp("a", {}, "relu", 10), FakeOp("b", {"a"}, "tanh", 10), FakeOp("c", {"b"}, "sigmoid", 10),
+             FakeOp("d", {"c"}, "softmax", 10), FakeOp("e", {"d"}, "reshape", 10), FakeOp("f", {"e"}, "mystery", 10)});
+  const Profile profile =
+      Known({{"relu()", 5}, {"tanh(f32[10])", 20}, {"sigmoid(f32[10])", 10}, {"softmax(f32[10])", 1}});
+  const auto tasks = ContentionTasks(graph, profile, "cpu-core", {.ops_per_class = 2});
+  ASSERT_EQ(tasks.size(), 2U);  // a view takes nothing, and nobody knows a mystery
+  ASSERT_EQ(tasks.at("elementwise").size(), 2U);
+  EXPECT_EQ(tasks.at("elementwise")[0].recipe.name, "b");
+  EXPECT_EQ(tasks.at("elementwise")[1].recipe.name, "c");
+  EXPECT_EQ(tasks.at("reduction")[0].recipe.name, "d");
+  EXPECT_TRUE(ContentionTasks(graph, profile, "h200", {}).empty());
+}
+
+TEST(ContentionTest, EveryOpRunsAloneAndBesideItselfOnTheNeighbour) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  FakeDevice neighbour("cpu:1", "cpu-core", &log);
+  const Graph graph = Build({FakeOp("a", {}, "relu", 10)});
+  const auto tasks = ContentionTasks(graph, Known({{"relu()", 5}}), "cpu-core", {});
+  const auto factors = MeasureContention(tasks, device, neighbour, {.samples = 3});
+  ASSERT_EQ(factors.size(), 1U);
+  EXPECT_GT(factors.at("elementwise"), 0);
+  std::map<std::string, std::size_t> runs;
+  for (const FakeLog::Run& run : log.runs()) ++runs[run.device];
+  EXPECT_EQ(runs["cpu:0"], 1 + 2 * 3 * 2U);  // to begin with; three samples each way, each run twice
+  EXPECT_GE(runs["cpu:1"], 3U);
+}
+
+}  // namespace
+}  // namespace emplace

@@ -101,7 +101,7 @@ Profile LoadOrBegin(const std::string& path) {
 }
 
 std::string Left(const MachineProfilerProgress& progress) {
-  if (progress.done == 0) return progress.what;
+  if (progress.done * 20 < progress.total) return progress.what;  // too early to say
   const double left =
       progress.seconds / static_cast<double>(progress.done) * static_cast<double>(progress.total - progress.done);
   return fmt::format("about {:.0f} s left for {}", left, progress.what);

@@ -14,6 +14,7 @@
 
 #include "agents/checkpoint.h"
 #include "agents/heuristics/score.h"
+#include "agents/nn/flush_denormals.h"
 #include "agents/rl/placeto/learner.h"
 #include "agents/rl/placeto/options.h"
 #include "agents/rl/placeto/returns.h"
@@ -99,6 +100,7 @@ class Placeto : public Agent {
   }
 
   std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+    const FlushDenormals flush;
     const Observation& seen = env.observation();
     if (!learner_) {
       MakeLearner(seen.num_devices());
@@ -122,6 +124,7 @@ class Placeto : public Agent {
   }
 
   void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+    const FlushDenormals flush;
     Ground& ground = grounds_.at(env.index());
     ground.evaluations += batch.size();
     if (!ground.starting.empty()) {

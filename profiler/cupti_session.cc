@@ -309,6 +309,9 @@ ActivitySession* TheSession() {
 }  // namespace emplace
 
 extern "C" {
+// Named after the library, as kCuptiName says.
+// NOLINTNEXTLINE(readability-identifier-naming)
 extern const emplace::CuptiPart emplace_cupti;
+// NOLINTNEXTLINE(readability-identifier-naming)
 const emplace::CuptiPart emplace_cupti = {&emplace::TheSession};
 }

@@ -82,7 +82,7 @@ OpFunction Unstack(const RecipeView& recipe) {
 Dims OrderOf(const RecipeView& recipe, const Dims& x, const Dims& y) {
   Dims reversed(x.size());
   std::iota(reversed.rbegin(), reversed.rend(), 0);
-  const Dims order = recipe.Integers("order").value_or(reversed);
+  Dims order = recipe.Integers("order").value_or(reversed);
   recipe.Expect(order.size() == x.size() && y.size() == x.size(), "attr order has every dimension");
   std::vector<bool> seen(x.size(), false);
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -110,7 +110,7 @@ OpFunction TransposeGrad(const RecipeView& recipe) {
 
 // Where `part` lies in `whole`: attr `key`, the corner if absent.
 Dims CornerOf(const RecipeView& recipe, std::string_view key, const Dims& part, const Dims& whole) {
-  const Dims corner = recipe.Integers(key).value_or(Dims(whole.size(), 0));
+  Dims corner = recipe.Integers(key).value_or(Dims(whole.size(), 0));
   recipe.Expect(part.size() == whole.size() && corner.size() == whole.size(), "both shapes and the attr have one rank");
   for (std::size_t i = 0; i < whole.size(); ++i) {
     recipe.Expect(corner[i] >= 0 && corner[i] + part[i] <= whole[i], "the smaller lies inside the larger");

@@ -71,7 +71,7 @@ Graph LoadModel(const Options& options) {
   }
   TorchScriptOptions module{.file = options.torchscript, .inputs = {}, .backward = options.backward};
   for (const std::string& input : options.inputs) module.inputs.push_back(ParseTorchScriptInput(input, "--input"));
-  const Graph graph = GraphFromTorchScript(module);
+  Graph graph = GraphFromTorchScript(module);
   if (!options.graph_output.empty()) {
     WriteFile(options.graph_output, [&](std::ostream& out) { WriteGraph(out, graph); });
   }

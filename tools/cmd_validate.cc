@@ -52,7 +52,7 @@ Cluster ClusterOf(const Options& options, const OpenDevices& open) {
   }
   ProblemOptions problem = options.problem;
   problem.devices = options.devices;
-  const Cluster cluster = LoadCluster(problem);
+  Cluster cluster = LoadCluster(problem);
   for (const Device& device : cluster.devices()) {
     for (const NamedDevice& real : open.Named()) {
       if (real.name == device.name && real.kind != device.kind) {

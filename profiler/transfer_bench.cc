@@ -138,6 +138,7 @@ std::vector<LinkMeasurement> MeasureTransfers(std::span<const DevicePair> pairs,
     }
   }
   std::vector<LinkMeasurement> measured;
+  measured.reserve(runs.size());
   for (Run& run : runs) measured.push_back(Finished(std::move(run)));
   return measured;
 }

@@ -116,6 +116,7 @@ std::map<std::string, std::vector<ProfileTask>> ContentionTasks(const Graph& gra
     const OpKind* const kind = FindOpKind(task.recipe.kind);
     const auto known = micros.find(CanonicalSignature(task.signature));
     if (kind == nullptr || kind->op_class == OpClass::kNone || known == micros.end()) continue;
+    if (known->second < options.least_micros) continue;
     by_class[std::string(Name(kind->op_class))].emplace_back(known->second, std::move(task));
   }
   std::map<std::string, std::vector<ProfileTask>> chosen;

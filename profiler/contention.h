@@ -16,6 +16,7 @@ namespace emplace {
 
 struct ContentionOptions {
   std::size_t ops_per_class = 4;  // the longest of each class
+  double least_micros = 20;       // shorter ones are left out: the clock and the caches would be measured
   std::size_t samples = 15;       // of each op alone, and as many beside a busy neighbour, in turn
   std::uint64_t seed = 1;
 };

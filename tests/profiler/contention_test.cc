@@ -30,7 +30,7 @@ TEST(ContentionTest, TheLongestOpsOfEachClassAreAsked) {
       Build({FakeOp("a", {}, "relu", 10), FakeOp("b", {"a"}, "tanh", 10), FakeOp("c", {"b"}, "sigmoid", 10),
              FakeOp("d", {"c"}, "softmax", 10), FakeOp("e", {"d"}, "reshape", 10), FakeOp("f", {"e"}, "mystery", 10)});
   const Profile profile =
-      Known({{"relu()", 5}, {"tanh(f32[10])", 20}, {"sigmoid(f32[10])", 10}, {"softmax(f32[10])", 1}});
+      Known({{"relu()", 50}, {"tanh(f32[10])", 200}, {"sigmoid(f32[10])", 100}, {"softmax(f32[10])", 20}});
   const auto tasks = ContentionTasks(graph, profile, "cpu-core", {.ops_per_class = 2});
   ASSERT_EQ(tasks.size(), 2U);  // a view takes nothing, and nobody knows a mystery
   ASSERT_EQ(tasks.at("elementwise").size(), 2U);
@@ -38,6 +38,7 @@ TEST(ContentionTest, TheLongestOpsOfEachClassAreAsked) {
   EXPECT_EQ(tasks.at("elementwise")[1].recipe.name, "c");
   EXPECT_EQ(tasks.at("reduction")[0].recipe.name, "d");
   EXPECT_TRUE(ContentionTasks(graph, profile, "h200", {}).empty());
+  EXPECT_EQ(ContentionTasks(graph, profile, "cpu-core", {.least_micros = 21}).count("reduction"), 0U);
 }
 
 TEST(ContentionTest, EveryOpRunsAloneAndBesideItselfOnTheNeighbour) {
@@ -45,7 +46,7 @@ TEST(ContentionTest, EveryOpRunsAloneAndBesideItselfOnTheNeighbour) {
   FakeDevice device("cpu:0", "cpu-core", &log);
   FakeDevice neighbour("cpu:1", "cpu-core", &log);
   const Graph graph = Build({FakeOp("a", {}, "relu", 10)});
-  const auto tasks = ContentionTasks(graph, Known({{"relu()", 5}}), "cpu-core", {});
+  const auto tasks = ContentionTasks(graph, Known({{"relu()", 50}}), "cpu-core", {});
   const auto factors = MeasureContention(tasks, device, neighbour, {.samples = 3});
   ASSERT_EQ(factors.size(), 1U);
   EXPECT_GT(factors.at("elementwise"), 0);

@@ -63,7 +63,7 @@ TEST(MachineProfilerTest, BetweenDevicesLinksAndContentionAreMeasuredOnce) {
   ASSERT_EQ(profile.links.size(), 1U);  // by kind: from a core to another
   EXPECT_EQ(profile.links[0].from, "cpu-core");
   ASSERT_EQ(profile.devices.size(), 1U);
-  EXPECT_EQ(profile.devices[0].contention.size(), 1U);
+  EXPECT_TRUE(profile.devices[0].contention.empty());  // the fake ops are too short to be asked
   const std::size_t copies = static_cast<std::size_t>(log.copies()["cpu:0 to cpu:1"]);
   extend();
   EXPECT_EQ(profile.links.size(), 1U);

@@ -6,19 +6,13 @@
 #include <numeric>
 #include <utility>
 
-#include "experiments/statistics.h"
+#include "profiler/aggregate.h"
 #include "sim/check.h"
 #include "sim/profile.h"
 #include "sim/timeline.h"
 
 namespace emplace {
 namespace {
-
-double SortedQuantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return Quantile(std::span<const double>(values), q);
-}
 
 // 1 for the smallest; equal values share the mean of theirs.
 std::vector<double> Ranks(std::span<const double> values) {
@@ -114,15 +108,15 @@ ValidationSummary Validator::Summarise(std::span<const ValidationCase> cases, st
     spreads.push_back((*most - *least) / step);
   }
   if (summary.compared == 0) return summary;
-  summary.median_step_error = SortedQuantile(step_errors, 0.5);
-  summary.p90_step_error = SortedQuantile(step_errors, 0.9);
-  summary.largest_step_error = SortedQuantile(step_errors, 1);
+  summary.median_step_error = Quantile(step_errors, 0.5);
+  summary.p90_step_error = Quantile(step_errors, 0.9);
+  summary.largest_step_error = Quantile(step_errors, 1);
   summary.mean_signed_step_error /= static_cast<double>(summary.compared);
   summary.spearman = SpearmanCorrelation(simulated, measured);
   summary.pearson = PearsonCorrelation(simulated, measured);
-  summary.median_busy_error = SortedQuantile(busy_errors, 0.5);
-  summary.median_start_error = SortedQuantile(start_errors, 0.5);
-  summary.median_step_spread = SortedQuantile(spreads, 0.5);
+  summary.median_busy_error = Quantile(busy_errors, 0.5);
+  summary.median_start_error = Quantile(start_errors, 0.5);
+  summary.median_step_spread = Quantile(spreads, 0.5);
   summary.ops = OpErrors(cases);
   if (summary.ops.size() > most_ops) summary.ops.resize(most_ops);
   return summary;

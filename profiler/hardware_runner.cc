@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "profiler/aggregate.h"
 #include "profiler/device_thread.h"
 #include "profiler/memory_ledger.h"
 #include "profiler/placed_program.h"
@@ -80,12 +81,6 @@ struct Prepared {
   std::unique_ptr<OpKernel> kernel;
   std::vector<TensorHandle> data;  // of inputs and variables
 };
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 }  // namespace
 

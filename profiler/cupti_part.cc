@@ -1,29 +1,16 @@
-#include <dlfcn.h>
-
-#include <filesystem>
-#include <string>
-
 #include "profiler/cupti_session.h"
 #include "sim/check.h"
+#include "sim/load_library.h"
 
 namespace emplace {
 namespace {
 
 #ifdef EMPLACE_CUPTI_FILE
-// Beside the program, where an installation has it, or where it was built.
 const CuptiPart& LoadPart() {
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  for (const std::filesystem::path& path :
-       {program.parent_path() / EMPLACE_CUPTI_FILE, std::filesystem::path(EMPLACE_CUPTI_PATH)}) {
-    if (!std::filesystem::exists(path, error)) continue;
-    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) throw InputError(path.string(), std::string("cannot be loaded (") + dlerror() + ")");
-    void* const found = dlsym(library, kCuptiName);
-    if (found == nullptr) throw InputError(path.string(), "is of another version of emplace");
-    return *static_cast<const CuptiPart*>(found);
-  }
-  throw InputError(EMPLACE_CUPTI_FILE, "is not beside the program (the library that profiles CUDA devices)");
+  return *static_cast<const CuptiPart*>(LoadLibraryPart({.file = EMPLACE_CUPTI_FILE,
+                                                         .built = EMPLACE_CUPTI_PATH,
+                                                         .symbol = kCuptiName,
+                                                         .what = "the library that profiles CUDA devices"}));
 }
 #else
 const CuptiPart& LoadPart() {

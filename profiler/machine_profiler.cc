@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "profiler/aggregate.h"
-#include "profiler/contention.h"
 #include "profiler/device_thread.h"
 #include "profiler/op_gap.h"
 #include "profiler/transfer_bench.h"
@@ -84,8 +83,8 @@ class MachineProfiler {
                             entry != profile_.devices.end() && entry->contention.empty();
         if (!wanted) continue;
         on_progress_({.what = "contention", .done = 0, .total = 1, .seconds = 0});
-        const auto tasks = ContentionTasks(graph_, profile_, entry->kind, {});
-        entry->contention = MeasureContention(tasks, *devices[i], *devices[k], {});
+        const auto tasks = ContentionTasks(graph_, profile_, entry->kind, options_.contention_options);
+        entry->contention = MeasureContention(tasks, *devices[i], *devices[k], options_.contention_options);
         on_saved_(profile_);
       }
     }

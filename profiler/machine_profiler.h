@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "profiler/contention.h"
 #include "profiler/hardware.h"
 #include "profiler/op_profiler.h"
 #include "sim/graph.h"
@@ -19,6 +20,7 @@ struct MachineProfilerOptions {
   OpProfilerOptions ops;
   bool links = true;       // between every ordered pair of the devices
   bool contention = true;  // of two CPUs of one kind
+  ContentionOptions contention_options;
   // A meter for a device; by default the clock for a CPU, CUPTI's records for a GPU.
   std::function<std::unique_ptr<OpMeter>(HardwareDevice&)> make_meter;
 };

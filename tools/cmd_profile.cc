@@ -138,8 +138,11 @@ int Run(const Options& options) {
   Profile profile = LoadOrBegin(options.output);
   const Graph graph = LoadModel(options);
   profile.created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  MachineProfilerOptions machine{
-      .ops = options.ops, .links = !options.no_links, .contention = !options.no_links, .make_meter = {}};
+  MachineProfilerOptions machine{.ops = options.ops,
+                                 .links = !options.no_links,
+                                 .contention = !options.no_links,
+                                 .contention_options = {},
+                                 .make_meter = {}};
   machine.make_meter = [](HardwareDevice& device) {
     return device.is_cpu() ? MakeClockMeter() : MakeCuptiMeter(device);
   };

@@ -15,8 +15,11 @@ using ::emplace::testing::FakeLog;
 using ::emplace::testing::FakeOp;
 
 MachineProfilerOptions ByTheClock(bool links) {
-  MachineProfilerOptions options{
-      .ops = {.samples = 3, .repeats = 0}, .links = links, .contention = links, .make_meter = {}};
+  MachineProfilerOptions options{.ops = {.samples = 3, .repeats = 0},
+                                 .links = links,
+                                 .contention = links,
+                                 .contention_options = {},
+                                 .make_meter = {}};
   options.make_meter = [](HardwareDevice&) { return MakeClockMeter(); };
   return options;
 }
@@ -55,19 +58,24 @@ TEST(MachineProfilerTest, BetweenDevicesLinksAndContentionAreMeasuredOnce) {
   const std::vector<HardwareDevice*> devices = {&first, &second};
   Profile profile;
   const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"}, "tanh")});
+  MachineProfilerOptions options = ByTheClock(true);
+  options.contention_options.least_micros = 1e12;
   const auto extend = [&] {
     ExtendProfile(
-        graph, devices, ByTheClock(true), &profile, [](const Profile&) {}, [](const MachineProfilerProgress&) {});
+        graph, devices, options, &profile, [](const Profile&) {}, [](const MachineProfilerProgress&) {});
   };
   extend();
   ASSERT_EQ(profile.links.size(), 1U);  // by kind: from a core to another
   EXPECT_EQ(profile.links[0].from, "cpu-core");
   ASSERT_EQ(profile.devices.size(), 1U);
-  EXPECT_TRUE(profile.devices[0].contention.empty());  // the fake ops are too short to be asked
+  EXPECT_TRUE(profile.devices[0].contention.empty());  // the fake ops are shorter than 10^12 us
   const std::size_t copies = static_cast<std::size_t>(log.copies()["cpu:0 to cpu:1"]);
   extend();
   EXPECT_EQ(profile.links.size(), 1U);
   EXPECT_EQ(static_cast<std::size_t>(log.copies()["cpu:0 to cpu:1"]), copies);
+  options.contention_options.least_micros = 0;
+  extend();
+  EXPECT_EQ(profile.devices[0].contention.count("elementwise"), 1U);
 }
 
 TEST(MachineProfilerTest, StoppedInTheMiddleItHasSavedWhatIsWhole) {

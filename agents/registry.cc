@@ -18,6 +18,7 @@
 #include "agents/heuristics/scotch.h"
 #include "agents/heuristics/single_device.h"
 #include "agents/rl/placeto/placeto.h"
+#include "agents/rl/post/post.h"
 #include "sim/check.h"
 
 namespace emplace {
@@ -60,6 +61,8 @@ std::span<const AgentEntry> AllAgents() {
       {"pgnn", "Placeto with P-GNN, which knows where a group stands, as its graph embedding.",
        "Mitropolitsky 2020, 3.3.2; You et al. 2019", "merge_and_colocate", 5000, MakePGnnAgent, 0, false,
        "log_memory_penalty"},
+      {"post", "A distribution for each group, moved by proximal policy optimisation and cross-entropy in turn.",
+       "Gao et al. 2018 (Post)", "merge_and_colocate", 2400, MakePostAgent},
   };
   return kAgents;
 }

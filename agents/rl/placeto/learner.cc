@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "agents/checkpoint.h"
+#include "agents/rl/categorical.h"
 #include "agents/rl/placeto/returns.h"
 #include "sim/check.h"
 

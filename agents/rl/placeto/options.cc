@@ -2,38 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-#include <vector>
-
+#include "agents/rl/read_options.h"
 #include "sim/check.h"
 
 namespace emplace {
 namespace {
 
 constexpr std::int64_t kMany = 1'000'000;
-
-void ReadCount(OptionReader& reader, std::string_view key, std::size_t* value, std::int64_t low, std::int64_t high,
-               std::string_view help) {
-  auto number = static_cast<std::int64_t>(*value);
-  reader.Read(key, &number, low, high, help);
-  *value = static_cast<std::size_t>(number);
-}
-
-// One of some words, each standing for a value.
-template <typename T>
-void ReadWord(OptionReader& reader, std::string_view key, T* value,
-              const std::vector<std::pair<std::string_view, T>>& words, std::string_view help) {
-  std::vector<std::string_view> allowed;
-  std::string word;
-  for (const auto& [name, meaning] : words) {
-    allowed.push_back(name);
-    if (meaning == *value) word = name;
-  }
-  reader.Read(key, &word, allowed, help);
-  for (const auto& [name, meaning] : words) {
-    if (name == word) *value = meaning;
-  }
-}
 
 // Appendix A.7 and the authors' code; the entropy weight, high at first and low at last as the appendix says, which
 // gives no values (the code's default is a constant 1).

@@ -15,6 +15,7 @@
 #include "agents/checkpoint.h"
 #include "agents/heuristics/score.h"
 #include "agents/nn/flush_denormals.h"
+#include "agents/rl/categorical.h"
 #include "agents/rl/placeto/learner.h"
 #include "agents/rl/placeto/options.h"
 #include "agents/rl/placeto/returns.h"
@@ -420,7 +421,7 @@ class Placeto : public Agent {
       Worker& worker = ground.workers[w];
       CheckFinite(logits.values(w), ground.title, step);
       Softmax(logits.values(w), allowed, probabilities);
-      const DeviceId device = MakeId<DeviceId>(Choose(probabilities, ground.argmax, rng));
+      const DeviceId device = MakeId<DeviceId>(ground.argmax ? Likeliest(probabilities) : Draw(probabilities, rng));
       if (choices > 1) worker.episode.entropies.push_back(Entropy(probabilities) / std::log(choices));
       worker.episode.steps.push_back({.group = group,
                                       .device = device,
@@ -432,22 +433,6 @@ class Placeto : public Agent {
       move[MakeId<OpId>(group)] = device;
     }
     return moves;
-  }
-
-  static std::size_t Choose(std::span<const double> probabilities, bool argmax, Rng& rng) {
-    if (argmax) {
-      return static_cast<std::size_t>(std::max_element(probabilities.begin(), probabilities.end()) -
-                                      probabilities.begin());
-    }
-    double left = rng.Uniform();
-    std::size_t chosen = 0;
-    for (std::size_t d = 0; d < probabilities.size(); ++d) {
-      if (probabilities[d] <= 0) continue;
-      chosen = d;  // what rounding leaves goes to the last that is possible
-      left -= probabilities[d];
-      if (left < 0) break;
-    }
-    return chosen;
   }
 
   void EndRound(Ground& ground) {

@@ -74,25 +74,6 @@ void StepBaselines::Load(std::istream& in) {
   }
 }
 
-void Softmax(std::span<const float> logits, std::span<const std::uint8_t> allowed, std::span<double> probabilities) {
-  double largest = -std::numeric_limits<double>::infinity();
-  for (std::size_t d = 0; d < logits.size(); ++d) {
-    if (allowed[d] != 0) largest = std::max(largest, static_cast<double>(logits[d]));
-  }
-  double sum = 0;
-  for (std::size_t d = 0; d < logits.size(); ++d) {
-    probabilities[d] = allowed[d] != 0 ? std::exp(static_cast<double>(logits[d]) - largest) : 0;
-    sum += probabilities[d];
-  }
-  for (double& probability : probabilities) probability /= sum;
-}
-
-double Entropy(std::span<const double> probabilities) {
-  double entropy = 0;
-  for (const double p : probabilities) entropy -= p > 0 ? p * std::log(p) : 0;
-  return std::max(entropy, 0.0);
-}
-
 void LossGradient(std::span<const double> probabilities, std::size_t action, double advantage, double entropy_weight,
                   std::span<float> gradient) {
   // dH/dp = -log(p + e) - p / (p + e); through the softmax, dH/dl_j = p_j (dH/dp_j - sum of p_i dH/dp_i).

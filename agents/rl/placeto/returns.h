@@ -39,10 +39,6 @@ class StepBaselines {
   std::vector<std::deque<double>> returns_;  // [num_steps]
 };
 
-// The probabilities of logits, 0 where not allowed. [num_devices] each.
-void Softmax(std::span<const float> logits, std::span<const std::uint8_t> allowed, std::span<double> probabilities);
-double Entropy(std::span<const double> probabilities);
-
 // Gradient by the logits of the loss of one step,
 //   -advantage log pi(action) - weight H,   H = -sum of p log(p + 1e-3),
 // the 1e-3 as in Placeto's code. Disallowed devices get 0.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "agents/rl/categorical.h"
 #include "agents/rl/placeto/returns.h"
 #include "sim/check.h"
 #include "tests/testing/graphs.h"

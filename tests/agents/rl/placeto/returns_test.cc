@@ -7,6 +7,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "agents/rl/categorical.h"
 #include "sim/rng.h"
 
 namespace emplace {
@@ -51,17 +52,6 @@ TEST(ReturnsTest, ABaselineIsTheMeanOfTheLastEpisodesTheCurrentOneIncluded) {
   StepBaselines loaded(2);
   loaded.Load(saved);
   EXPECT_DOUBLE_EQ(loaded[1], 40);
-}
-
-TEST(LossTest, ProbabilitiesSumToOneWithinWhatIsAllowed) {
-  const std::vector<float> logits = {1, 1e9F, 1e9F, -3};
-  const std::vector<std::uint8_t> allowed = {1, 0, 1, 1};
-  std::vector<double> p(4);
-  Softmax(logits, allowed, p);
-  EXPECT_THAT(p, ElementsAre(0, 0, 1, 0));
-  Softmax(std::vector<float>{0, 5, 0, 0}, allowed, p);
-  EXPECT_THAT(p, ElementsAre(DoubleEq(1.0 / 3), 0, DoubleEq(1.0 / 3), DoubleEq(1.0 / 3)));
-  EXPECT_NEAR(Entropy(p), std::log(3), 1e-12);
 }
 
 TEST(LossTest, ItsGradientIsTheFiniteDifference) {

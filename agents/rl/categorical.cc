@@ -1,0 +1,44 @@
+#include "agents/rl/categorical.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace emplace {
+
+void Softmax(std::span<const float> logits, std::span<const std::uint8_t> allowed, std::span<double> probabilities) {
+  double largest = -std::numeric_limits<double>::infinity();
+  for (std::size_t d = 0; d < logits.size(); ++d) {
+    if (allowed[d] != 0) largest = std::max(largest, static_cast<double>(logits[d]));
+  }
+  double sum = 0;
+  for (std::size_t d = 0; d < logits.size(); ++d) {
+    probabilities[d] = allowed[d] != 0 ? std::exp(static_cast<double>(logits[d]) - largest) : 0;
+    sum += probabilities[d];
+  }
+  for (double& probability : probabilities) probability /= sum;
+}
+
+double Entropy(std::span<const double> probabilities) {
+  double entropy = 0;
+  for (const double p : probabilities) entropy -= p > 0 ? p * std::log(p) : 0;
+  return std::max(entropy, 0.0);
+}
+
+std::size_t Draw(std::span<const double> probabilities, Rng& rng) {
+  double left = rng.Uniform();
+  std::size_t chosen = 0;
+  for (std::size_t i = 0; i < probabilities.size(); ++i) {
+    if (probabilities[i] <= 0) continue;
+    chosen = i;  // what rounding leaves goes to the last that is possible
+    left -= probabilities[i];
+    if (left < 0) break;
+  }
+  return chosen;
+}
+
+std::size_t Likeliest(std::span<const double> probabilities) {
+  return static_cast<std::size_t>(std::max_element(probabilities.begin(), probabilities.end()) - probabilities.begin());
+}
+
+}  // namespace emplace

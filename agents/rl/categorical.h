@@ -1,0 +1,26 @@
+#ifndef EMPLACE_AGENTS_RL_CATEGORICAL_H_
+#define EMPLACE_AGENTS_RL_CATEGORICAL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "sim/rng.h"
+
+namespace emplace {
+
+// The probabilities of logits, 0 where not allowed. [num_devices] each. Requires: one is allowed.
+void Softmax(std::span<const float> logits, std::span<const std::uint8_t> allowed, std::span<double> probabilities);
+
+// In nats.
+double Entropy(std::span<const double> probabilities);
+
+// An index drawn with these probabilities, which sum to 1 up to rounding; never one whose probability is 0.
+std::size_t Draw(std::span<const double> probabilities, Rng& rng);
+
+// The smallest index of the largest probability.
+std::size_t Likeliest(std::span<const double> probabilities);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_RL_CATEGORICAL_H_

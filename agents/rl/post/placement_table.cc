@@ -1,0 +1,143 @@
+#include "agents/rl/post/placement_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <istream>
+#include <ostream>
+#include <utility>
+
+#include "agents/checkpoint.h"
+#include "agents/rl/categorical.h"
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+constexpr double kLeastProbability = 1e-6;
+
+}  // namespace
+
+PlacementTable::PlacementTable(std::vector<std::vector<DeviceId>> devices) : devices_(std::move(devices)) {
+  offsets_.push_back(0);
+  for (const std::vector<DeviceId>& of_group : devices_) offsets_.push_back(offsets_.back() + of_group.size());
+  logits_.resize(offsets_.back());
+  probabilities_.resize(offsets_.back());
+  Normalize();
+}
+
+void PlacementTable::Normalize() {
+  for (std::size_t m = 0; m < num_groups(); ++m) {
+    const double largest = *std::max_element(logits_.begin() + static_cast<std::ptrdiff_t>(offsets_[m]),
+                                             logits_.begin() + static_cast<std::ptrdiff_t>(offsets_[m + 1]));
+    double sum = 0;
+    for (std::size_t i = offsets_[m]; i < offsets_[m + 1]; ++i)
+      sum += probabilities_[i] = std::exp(logits_[i] - largest);
+    for (std::size_t i = offsets_[m]; i < offsets_[m + 1]; ++i) {
+      probabilities_[i] /= sum;
+      if (!std::isfinite(probabilities_[i])) {
+        throw InputError("post", fmt::format("tensor logits of group {} holds {} (a finite number: try a smaller "
+                                             "learning_rate)",
+                                             m, logits_[i]));
+      }
+    }
+  }
+}
+
+Choices PlacementTable::Sample(Rng& rng) const {
+  Choices choices(num_groups());
+  for (std::size_t m = 0; m < num_groups(); ++m) choices[m] = static_cast<std::uint16_t>(Draw(probabilities(m), rng));
+  return choices;
+}
+
+Choices PlacementTable::Likeliest() const {
+  Choices choices(num_groups());
+  for (std::size_t m = 0; m < num_groups(); ++m)
+    choices[m] = static_cast<std::uint16_t>(emplace::Likeliest(probabilities(m)));
+  return choices;
+}
+
+Placement PlacementTable::ToPlacement(const Choices& choices) const {
+  Placement placement(num_groups());
+  for (std::size_t m = 0; m < num_groups(); ++m) placement[MakeId<OpId>(m)] = devices_[m][choices[m]];
+  return placement;
+}
+
+double PlacementTable::MeanEntropy() const {
+  double sum = 0;
+  std::size_t count = 0;
+  for (std::size_t m = 0; m < num_groups(); ++m) {
+    if (devices_[m].size() < 2) continue;
+    sum += Entropy(probabilities(m)) / std::log(static_cast<double>(devices_[m].size()));
+    ++count;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : 0;
+}
+
+double PlacementTable::Climb(std::span<const Choices> samples, std::span<const double> advantages, double rate,
+                             std::size_t steps, double beta) {
+  const std::vector<double> before = probabilities_;
+  const auto count = static_cast<double>(samples.size());
+  std::vector<double> gained(logits_.size());  // 1/K sum over samples of A f / f', at the device chosen
+  for (std::size_t step = 0; step < steps; ++step) {
+    std::fill(gained.begin(), gained.end(), 0.0);
+    for (std::size_t n = 0; n < samples.size(); ++n) {
+      for (std::size_t m = 0; m < num_groups(); ++m) {
+        const std::size_t i = offsets_[m] + samples[n][m];
+        gained[i] += advantages[n] / count * (probabilities_[i] / before[i]);
+      }
+    }
+    for (std::size_t m = 0; m < num_groups(); ++m) {
+      double sum = 0;
+      for (std::size_t i = offsets_[m]; i < offsets_[m + 1]; ++i) sum += gained[i];
+      for (std::size_t i = offsets_[m]; i < offsets_[m + 1]; ++i) {
+        logits_[i] += rate * (gained[i] - sum * probabilities_[i] - beta * (probabilities_[i] - before[i]));
+      }
+    }
+    Normalize();
+  }
+  double divergence = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (before[i] > 0) divergence += before[i] * (std::log(before[i]) - std::log(std::max(probabilities_[i], 1e-300)));
+  }
+  return num_groups() > 0 ? divergence / static_cast<double>(num_groups()) : 0;
+}
+
+void PlacementTable::CrossEntropy(std::span<const Choices> elite, double epsilon) {
+  const auto count = static_cast<double>(elite.size());
+  for (std::size_t m = 0; m < num_groups(); ++m) {
+    const std::size_t num_devices = devices_[m].size();
+    std::vector<double> share(num_devices);
+    for (const Choices& choices : elite) share[choices[m]] += 1 / count;
+    for (std::size_t d = 0; d < num_devices; ++d) {
+      const double mixed = (1 - epsilon) * share[d] + epsilon / static_cast<double>(num_devices);
+      logits_[offsets_[m] + d] = std::log(std::max(mixed, kLeastProbability));
+    }
+  }
+  Normalize();
+}
+
+void PlacementTable::Save(std::ostream& out) const {
+  out << num_groups() << ' ';
+  for (const std::vector<DeviceId>& devices : devices_) {
+    out << devices.size() << ' ';
+    for (const DeviceId device : devices) out << Index(device) << ' ';
+  }
+  for (const double logit : logits_) SaveDouble(out, logit);
+}
+
+PlacementTable PlacementTable::Load(std::istream& in) {
+  std::vector<std::vector<DeviceId>> devices;
+  for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
+    std::vector<DeviceId>& of_group = devices.emplace_back();
+    for (std::uint64_t d = LoadNumber(in); d > 0; --d) of_group.push_back(MakeId<DeviceId>(LoadNumber(in)));
+    if (of_group.empty()) throw InputError("checkpoint", "is broken (a group without devices)");
+  }
+  PlacementTable table(std::move(devices));
+  for (double& logit : table.logits_) logit = LoadDouble(in);
+  table.Normalize();
+  return table;
+}
+
+}  // namespace emplace

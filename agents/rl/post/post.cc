@@ -1,0 +1,230 @@
+#include "agents/rl/post/post.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "agents/checkpoint.h"
+#include "agents/heuristics/score.h"
+#include "agents/rl/post/placement_table.h"
+#include "agents/rl/read_options.h"
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::size_t kPublishedSamples = 2400;
+
+// What was drawn and what it cost, minus its reward.
+struct Sample {
+  Choices choices;
+  double cost = 0;
+  bool fits = false;
+};
+
+class Post : public Agent {
+ public:
+  Post(const PostOptions& options, std::size_t evaluations)
+      : options_(options), evaluations_(evaluations > 0 ? evaluations : kPublishedSamples), beta_(options.beta) {}
+
+  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+    if (mode == Mode::kExploit && best_) return {*best_};
+    if (!table_) table_.emplace(SearchDevices(env.observation(), options_.use_cpus));
+    proposed_.clear();
+    const std::size_t left = evaluations_ > count_ ? evaluations_ - count_ : 0;
+    argmax_ = options_.final_evaluation && left == 1 && count_ > 0;
+    if (argmax_) {
+      proposed_.push_back(table_->Likeliest());
+    } else {
+      std::size_t draws =
+          std::min(options_.batch - count_ % options_.batch, options_.window - count_ % options_.window);
+      if (options_.final_evaluation && left > 1) draws = std::min(draws, left - 1);
+      for (std::size_t i = 0; i < draws; ++i) proposed_.push_back(table_->Sample(rng));
+    }
+    std::vector<Placement> placements;
+    for (const Choices& choices : proposed_) placements.push_back(table_->ToPlacement(choices));
+    return placements;
+  }
+
+  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+    EpisodeRecord record{.episode = episodes_++,
+                         .evaluations = count_ + batch.size(),
+                         .argmax = argmax_,
+                         .final_micros = 0,
+                         .best_micros = std::numeric_limits<double>::infinity(),
+                         .entropy = table_->MeanEntropy()};
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const Score score = ScoreOf(outcomes[i], env.observation().cluster);
+      KeepBest(batch[i], score);
+      ++count_;
+      cost_sum_ += -outcomes[i].reward;
+      window_.push_back({.choices = proposed_[i], .cost = -outcomes[i].reward, .fits = score.fits});
+      record.final_micros = outcomes[i].result.step_time_micros;
+      record.best_micros = std::min(record.best_micros, record.final_micros);
+    }
+    records_.push_back(record);
+    if (!argmax_) Learn();
+  }
+
+  std::vector<EpisodeRecord> TakeEpisodes() override { return std::exchange(records_, {}); }
+
+  void Save(std::ostream& out) const override {
+    out << "post " << count_ << ' ' << episodes_ << ' ';
+    SaveDouble(out, cost_sum_);
+    SaveDouble(out, beta_);
+    out << (best_ ? 1 : 0) << ' ';
+    if (best_) {
+      SavePlacement(out, *best_);
+      SaveScore(out, best_score_);
+    }
+    out << window_.size() << ' ';
+    for (const Sample& sample : window_) {
+      SaveDouble(out, sample.cost);
+      out << (sample.fits ? 1 : 0) << ' ' << sample.choices.size() << ' ';
+      for (const std::uint16_t choice : sample.choices) out << choice << ' ';
+    }
+    out << (table_ ? 1 : 0) << ' ';
+    if (table_) table_->Save(out);
+  }
+  void Load(std::istream& in) override {
+    ExpectWord(in, "post");
+    count_ = LoadNumber(in);
+    episodes_ = LoadNumber(in);
+    cost_sum_ = LoadDouble(in);
+    beta_ = LoadDouble(in);
+    if (LoadNumber(in) != 0) {
+      best_ = LoadPlacement(in);
+      best_score_ = LoadScore(in);
+    }
+    for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
+      Sample& sample = window_.emplace_back();
+      sample.cost = LoadDouble(in);
+      sample.fits = LoadNumber(in) != 0;
+      for (std::uint64_t m = LoadNumber(in); m > 0; --m) {
+        sample.choices.push_back(static_cast<std::uint16_t>(LoadNumber(in)));
+      }
+    }
+    if (LoadNumber(in) != 0) table_ = PlacementTable::Load(in);
+  }
+
+ private:
+  void KeepBest(const Placement& placement, const Score& score) {
+    if (best_ && !score.BetterThan(best_score_)) return;
+    best_ = placement;
+    best_score_ = score;
+  }
+
+  void Learn() {
+    const PostUpdates due = UpdatesDue(options_, count_);
+    if (due.climbs) Climb();
+    if (due.crosses) Cross();
+    if (count_ % options_.window == 0) window_.clear();
+  }
+
+  void Climb() {
+    const std::size_t size = std::min(options_.batch, window_.size());
+    std::vector<Choices> samples;
+    std::vector<double> costs;
+    for (std::size_t i = window_.size() - size; i < window_.size(); ++i) {
+      samples.push_back(window_[i].choices);
+      costs.push_back(window_[i].cost);
+    }
+    const std::vector<double> advantages = Advantages(costs);
+    if (options_.method == PostMethod::kPolicyGradient) {
+      table_->Climb(samples, advantages, options_.learning_rate, 1, 0);
+      return;
+    }
+    const double divergence = table_->Climb(samples, advantages, options_.learning_rate, options_.steps, beta_);
+    if (divergence < options_.divergence / 1.5) beta_ /= 2;
+    if (divergence > options_.divergence * 1.5) beta_ *= 2;
+    beta_ = std::clamp(beta_, 1e-6, 1e6);
+  }
+
+  std::vector<double> Advantages(const std::vector<double>& costs) const {
+    const double baseline = cost_sum_ / static_cast<double>(count_);
+    double scale = 1;
+    if (options_.advantage == PostAdvantage::kRelative) scale = std::abs(baseline);
+    if (options_.advantage == PostAdvantage::kStandardized) {
+      double squares = 0;
+      for (const double cost : costs) squares += (cost - baseline) * (cost - baseline);
+      scale = std::sqrt(squares / static_cast<double>(costs.size()));
+    }
+    std::vector<double> advantages;
+    for (const double cost : costs) advantages.push_back(scale > 0 ? (baseline - cost) / scale : 0);
+    return advantages;
+  }
+
+  void Cross() {
+    std::vector<std::size_t> order(window_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const bool any_fits = std::any_of(window_.begin(), window_.end(), [](const Sample& sample) { return sample.fits; });
+    if (any_fits) std::erase_if(order, [this](std::size_t i) { return !window_[i].fits; });
+    std::stable_sort(order.begin(), order.end(),
+                     [this](std::size_t a, std::size_t b) { return window_[a].cost < window_[b].cost; });
+    const auto wanted = static_cast<std::size_t>(std::lround(options_.elite * static_cast<double>(options_.window)));
+    order.resize(std::min(order.size(), std::max<std::size_t>(wanted, 1)));
+    std::vector<Choices> elite;
+    for (const std::size_t i : order) elite.push_back(window_[i].choices);
+    const double over = std::min(static_cast<double>(count_) / static_cast<double>(evaluations_), 1.0);
+    table_->CrossEntropy(elite, options_.uniform * (1 - over));
+  }
+
+  PostOptions options_;
+  std::size_t evaluations_;
+  double beta_;
+  std::size_t count_ = 0;
+  std::size_t episodes_ = 0;
+  double cost_sum_ = 0;
+  std::vector<Sample> window_;  // since the last cross-entropy step was due
+  std::optional<Placement> best_;
+  Score best_score_;
+  std::optional<PlacementTable> table_;
+  // Between Propose() and Observe():
+  std::vector<Choices> proposed_;
+  bool argmax_ = false;
+  std::vector<EpisodeRecord> records_;
+};
+
+}  // namespace
+
+PostUpdates UpdatesDue(const PostOptions& options, std::size_t samples) {
+  PostUpdates due;
+  due.crosses = samples % options.window == 0 &&
+                (options.method == PostMethod::kPost || options.method == PostMethod::kCrossEntropy);
+  due.climbs = samples % options.batch == 0 && options.method != PostMethod::kCrossEntropy &&
+               (!due.crosses || options.ppo_every_batch);
+  return due;
+}
+
+std::unique_ptr<Agent> MakePostAgent(OptionReader& reader, const AgentContext& context) {
+  PostOptions options;
+  ReadWord<PostMethod>(reader, "method", &options.method,
+                       {{"post", PostMethod::kPost},
+                        {"ppo", PostMethod::kPpo},
+                        {"cross_entropy", PostMethod::kCrossEntropy},
+                        {"policy_gradient", PostMethod::kPolicyGradient}},
+                       "both, as the paper has it; or one of them alone, or plain REINFORCE");
+  ReadCount(reader, "batch", &options.batch, 1, 100000, "samples in a PPO update: K");
+  ReadCount(reader, "window", &options.window, 1, 1000000, "samples in a cross-entropy update: N_s");
+  reader.Read("learning_rate", &options.learning_rate, 0, 1000, "of a step of PPO");
+  ReadCount(reader, "steps", &options.steps, 1, 1000, "of PPO in an update");
+  reader.Read("elite", &options.elite, 0, 1, "share of the window's samples that count as fastest: rho");
+  reader.Read("uniform", &options.uniform, 0, 1, "share of the uniform distribution mixed in, falling to 0: epsilon");
+  reader.Read("beta", &options.beta, 0, 1e6, "weight of the KL divergence, at first");
+  reader.Read("divergence", &options.divergence, 0, 1000, "KL divergence in nats that beta is adapted to");
+  reader.Read("ppo_every_batch", &options.ppo_every_batch, "PPO also before a cross-entropy update");
+  ReadWord<PostAdvantage>(reader, "advantage", &options.advantage,
+                          {{"relative", PostAdvantage::kRelative},
+                           {"standardized", PostAdvantage::kStandardized},
+                           {"raw", PostAdvantage::kRaw}},
+                          "(mean - cost), divided by the mean, by the deviation, or not");
+  reader.Read("final_evaluation", &options.final_evaluation, "the last evaluation is of the likeliest placement");
+  reader.Read("use_cpus", &options.use_cpus, "place on CPUs too");
+  reader.Finish();
+  return std::make_unique<Post>(options, context.evaluations);
+}
+
+}  // namespace emplace

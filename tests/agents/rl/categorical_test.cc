@@ -1,0 +1,47 @@
+#include "agents/rl/categorical.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace emplace {
+namespace {
+
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
+
+TEST(CategoricalTest, ProbabilitiesSumToOneWithinWhatIsAllowed) {
+  const std::vector<float> logits = {1, 1e9F, 1e9F, -3};
+  const std::vector<std::uint8_t> allowed = {1, 0, 1, 1};
+  std::vector<double> p(4);
+  Softmax(logits, allowed, p);
+  EXPECT_THAT(p, ElementsAre(0, 0, 1, 0));
+  Softmax(std::vector<float>{0, 5, 0, 0}, allowed, p);
+  EXPECT_THAT(p, ElementsAre(DoubleEq(1.0 / 3), 0, DoubleEq(1.0 / 3), DoubleEq(1.0 / 3)));
+  EXPECT_NEAR(Entropy(p), std::log(3), 1e-12);
+}
+
+TEST(CategoricalTest, DrawsAreAsFrequentAsTheirProbabilitiesSay) {
+  const std::vector<double> p = {0, 0.25, 0, 0.75, 0};
+  Rng rng(1);
+  std::vector<int> counts(5);
+  for (int i = 0; i < 10000; ++i) ++counts[Draw(p, rng)];
+  // The standard deviation of 10,000 such draws is 43.
+  EXPECT_THAT(counts,
+              ElementsAre(0, ::testing::AllOf(::testing::Gt(2300), ::testing::Lt(2700)), 0, 10000 - counts[1], 0));
+}
+
+TEST(CategoricalTest, WhatRoundingLeavesGoesToTheLastThatIsPossible) {
+  const std::vector<double> p = {1e-300, 1e-300, 0};  // sums to far less than 1
+  Rng rng(1);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(Draw(p, rng), 1U);
+}
+
+TEST(CategoricalTest, OfEqualProbabilitiesTheFirstIsTheLikeliest) {
+  EXPECT_EQ(Likeliest(std::vector<double>{0.1, 0.4, 0.4, 0.1}), 1U);
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,177 @@
+#include "agents/rl/post/placement_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <sstream>
+
+#include "agents/checkpoint.h"
+#include "sim/check.h"
+#include "tests/testing/errors.h"
+
+namespace emplace {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Two groups on three devices, a third one on device 1 alone.
+PlacementTable MakeTable() {
+  const auto device = [](std::size_t d) { return MakeId<DeviceId>(d); };
+  return PlacementTable({{device(0), device(1), device(2)}, {device(0), device(1), device(2)}, {device(1)}});
+}
+
+// What Climb() climbs, computed from its definition for f = the table's distributions and f' = before's.
+double Objective(const PlacementTable& table, const PlacementTable& before, const std::vector<Choices>& samples,
+                 const std::vector<double>& advantages, double beta) {
+  double objective = 0;
+  for (std::size_t n = 0; n < samples.size(); ++n) {
+    for (std::size_t m = 0; m < table.num_groups(); ++m) {
+      const std::size_t d = samples[n][m];
+      objective +=
+          table.probabilities(m)[d] / before.probabilities(m)[d] * advantages[n] / static_cast<double>(samples.size());
+    }
+  }
+  for (std::size_t m = 0; m < table.num_groups(); ++m) {
+    for (std::size_t d = 0; d < table.probabilities(m).size(); ++d) {
+      const double old = before.probabilities(m)[d];
+      objective -= beta * old * std::log(old / table.probabilities(m)[d]);
+    }
+  }
+  return objective;
+}
+
+// The logits of a table, as it saves them: group sizes and devices stand before them.
+std::vector<double> Logits(const PlacementTable& table) {
+  std::vector<double> logits;
+  for (std::size_t m = 0; m < table.num_groups(); ++m) {
+    for (const double p : table.probabilities(m)) logits.push_back(std::log(p));
+  }
+  return logits;
+}
+
+// A table with these logits.
+PlacementTable TableOf(const std::vector<double>& logits) {
+  std::stringstream saved;
+  saved << "3 3 0 1 2 3 0 1 2 1 1 ";
+  for (const double logit : logits) SaveDouble(saved, logit);
+  return PlacementTable::Load(saved);
+}
+
+TEST(PlacementTableTest, StartsUniformAndDrawsWithinTheDevices) {
+  const PlacementTable table = MakeTable();
+  EXPECT_THAT(table.probabilities(0),
+              ElementsAre(DoubleNear(1.0 / 3, 1e-12), DoubleNear(1.0 / 3, 1e-12), DoubleNear(1.0 / 3, 1e-12)));
+  EXPECT_THAT(table.probabilities(2), ElementsAre(1));
+  EXPECT_NEAR(table.MeanEntropy(), 1, 1e-12);
+  Rng rng(1);
+  const Choices choices = table.Sample(rng);
+  ASSERT_EQ(choices.size(), 3U);
+  EXPECT_EQ(choices[2], 0U);  // the only one of its list, which is device 1
+  EXPECT_EQ(Index(table.ToPlacement(choices)[MakeId<OpId>(2)]), 1U);
+}
+
+TEST(PlacementTableTest, AStepGoesUpTheGradientOfTheObjective) {
+  Rng rng(3);
+  std::vector<double> logits(7);
+  for (double& logit : logits) logit = rng.Uniform();
+  const PlacementTable before = TableOf(logits);
+  std::vector<Choices> samples;
+  std::vector<double> advantages;
+  for (int n = 0; n < 5; ++n) {
+    samples.push_back(before.Sample(rng));
+    advantages.push_back(rng.Uniform() - 0.5);
+  }
+  constexpr double kBeta = 0.7;
+  // From a place off f', where the divergence has a gradient too: the second step's is measured, by its change of the
+  // logits with a tiny rate.
+  PlacementTable one = before;
+  one.Climb(samples, advantages, 0.5, 1, kBeta);
+  PlacementTable two = before;
+  two.Climb(samples, advantages, 0.5, 2, kBeta);
+  const std::vector<double> from = Logits(one);
+  const std::vector<double> to = Logits(two);
+  constexpr double kStep = 1e-6;
+  for (std::size_t m = 0; m < 2; ++m) {
+    for (std::size_t d = 0; d < 3; ++d) {
+      std::vector<double> up = from;
+      up[3 * m + d] += kStep;
+      std::vector<double> down = from;
+      down[3 * m + d] -= kStep;
+      const double slope = (Objective(TableOf(up), before, samples, advantages, kBeta) -
+                            Objective(TableOf(down), before, samples, advantages, kBeta)) /
+                           (2 * kStep);
+      // Logits are known up to a number for each group: differences to the group's first are compared.
+      up = from;
+      up[3 * m] += kStep;
+      down = from;
+      down[3 * m] -= kStep;
+      const double first = (Objective(TableOf(up), before, samples, advantages, kBeta) -
+                            Objective(TableOf(down), before, samples, advantages, kBeta)) /
+                           (2 * kStep);
+      const double moved = (to[3 * m + d] - from[3 * m + d]) - (to[3 * m] - from[3 * m]);
+      EXPECT_NEAR(moved, 0.5 * (slope - first), 1e-6) << m << ", " << d;
+    }
+  }
+}
+
+TEST(PlacementTableTest, TheDivergenceIsThatFromTheOldToTheNewMeanOverGroups) {
+  PlacementTable table = TableOf({std::log(0.5), std::log(0.25), std::log(0.25), 0, 0, 0, 0});
+  const PlacementTable before = table;
+  const double divergence = table.Climb(std::vector<Choices>{{0, 1, 0}}, std::vector<double>{1}, 1, 3, 0.1);
+  double expected = 0;
+  for (std::size_t m = 0; m < 3; ++m) {
+    for (std::size_t d = 0; d < before.probabilities(m).size(); ++d) {
+      expected += before.probabilities(m)[d] * std::log(before.probabilities(m)[d] / table.probabilities(m)[d]) / 3;
+    }
+  }
+  EXPECT_NEAR(divergence, expected, 1e-12);
+  EXPECT_GT(divergence, 0.01);
+}
+
+TEST(PlacementTableTest, CrossEntropyTakesTheSharesOfTheElite) {
+  PlacementTable table = MakeTable();
+  table.CrossEntropy(std::vector<Choices>{{2, 0, 0}}, 0.1);
+  // agents.md 14 (8): an elite of one gives 0.9 + 0.1 / D.
+  EXPECT_NEAR(table.probabilities(0)[2], 0.9 + 0.1 / 3, 1e-12);
+  EXPECT_NEAR(table.probabilities(0)[0], 0.1 / 3, 1e-12);
+  table.CrossEntropy(std::vector<Choices>{{2, 0, 0}, {1, 0, 0}, {2, 0, 0}, {2, 1, 0}}, 0);
+  EXPECT_NEAR(table.probabilities(0)[2], 0.75, 1e-5);
+  EXPECT_NEAR(table.probabilities(0)[1], 0.25, 1e-5);
+  EXPECT_NEAR(table.probabilities(0)[0], 1e-6, 1e-8);  // never 0: a logit would be infinite
+  EXPECT_EQ(table.Likeliest(), (Choices{2, 0, 0}));
+  double sum = 0;
+  for (const double p : table.probabilities(1)) sum += p;
+  EXPECT_NEAR(sum, 1, 1e-12);
+}
+
+TEST(PlacementTableTest, SavedAndLoadedItIsTheSame) {
+  PlacementTable table = MakeTable();
+  table.CrossEntropy(std::vector<Choices>{{2, 0, 0}, {1, 0, 0}}, 0.3);
+  std::stringstream saved;
+  table.Save(saved);
+  const PlacementTable loaded = PlacementTable::Load(saved);
+  for (std::size_t m = 0; m < 3; ++m) {
+    for (std::size_t d = 0; d < table.probabilities(m).size(); ++d) {
+      EXPECT_EQ(loaded.probabilities(m)[d], table.probabilities(m)[d]);
+    }
+  }
+  std::stringstream broken("2 0");
+  EXPECT_THROW(PlacementTable::Load(broken), InputError);
+}
+
+TEST(PlacementTableTest, ALogitThatIsNoLongerFiniteStopsIt) {
+  PlacementTable table = MakeTable();
+  EXPECT_THAT(testing::ErrorOf([&] {
+                table.Climb(std::vector<Choices>{{0, 0, 0}},
+                            std::vector<double>{std::numeric_limits<double>::infinity()}, 1, 2, 0);
+              }),
+              HasSubstr("post: tensor logits of group 0 holds"));
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,117 @@
+#include "agents/rl/post/post.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <stdexcept>
+#include <string_view>
+
+#include "tests/testing/graphs.h"
+#include "tests/testing/searches.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::MakeCluster;
+using ::emplace::testing::MakeTrial;
+
+std::pair<int, int> CountUpdates(const PostOptions& options, std::size_t samples) {
+  std::pair<int, int> count;
+  for (std::size_t n = 1; n <= samples; ++n) {
+    const PostUpdates due = UpdatesDue(options, n);
+    count.first += due.climbs ? 1 : 0;
+    count.second += due.crosses ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(PostTest, ThePublishedSamplesGiveAlgorithmOnesUpdates) {
+  // agents.md 14 (8): 160 of PPO and 40 of cross-entropy; the prose of section 4 has PPO 200 times.
+  EXPECT_EQ(CountUpdates({}, 2400), std::make_pair(160, 40));
+  EXPECT_EQ(CountUpdates({.ppo_every_batch = true}, 2400), std::make_pair(200, 40));
+  EXPECT_EQ(CountUpdates({.method = PostMethod::kPpo}, 2400), std::make_pair(200, 0));
+  EXPECT_EQ(CountUpdates({.method = PostMethod::kPolicyGradient}, 2400), std::make_pair(200, 0));
+  EXPECT_EQ(CountUpdates({.method = PostMethod::kCrossEntropy}, 2400), std::make_pair(0, 40));
+}
+
+// Two chains of different lengths that do not wait for each other: the best placement gives each a device of its own.
+Graph TwoChains() {
+  return testing::Build({testing::MakeOp("a0", 30, {}, {20'000}), testing::MakeOp("a1", 30, {"a0"}, {20'000}),
+                         testing::MakeOp("a2", 30, {"a1"}), testing::MakeOp("b0", 25, {}, {20'000}),
+                         testing::MakeOp("b1", 25, {"b0"}, {20'000}), testing::MakeOp("b2", 25, {"b1"})});
+}
+
+class PostMethodTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(PostMethodTest, FindsTheOptimumOfSixGroupsAndDecides) {
+  const Graph graph = TwoChains();
+  const double optimum = testing::FastestOfAll(graph, MakeCluster(2));
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    TrialSpec spec = MakeTrial(graph, MakeCluster(2), "post", {{"method", GetParam()}});
+    spec.evaluations = 2400;
+    spec.seed = seed;
+    const TrialResult result = RunTrial(spec);
+    EXPECT_EQ(result.evaluations, 2400U);
+    EXPECT_EQ(result.best_result.step_time_micros, optimum) << seed;
+    ASSERT_FALSE(result.episodes.empty());
+    EXPECT_TRUE(result.episodes.back().argmax);
+    // The likeliest placement is the optimum, too; PPO alone may settle for a little less.
+    const double slack = std::string_view(GetParam()) == "ppo" ? 1.25 : 1;
+    EXPECT_LE(result.episodes.back().final_micros, slack * optimum) << seed;
+    EXPECT_NEAR(result.episodes.front().entropy, 1, 1e-12);
+    EXPECT_LT(result.episodes.back().entropy, 0.2) << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, PostMethodTest, ::testing::Values("post", "ppo", "cross_entropy", "policy_gradient"));
+
+// The faster device, and a slower one that alone has the memory.
+TEST(PostTest, LearnsToFitWhereTheFasterDeviceIsTooSmall) {
+  OpSpec op = testing::MakeOp("a", 0);
+  op.time_micros = std::nullopt;
+  op.kind_times = {{"test-cpu", 100}, {"test-gpu", 10}};
+  op.persistent = Bytes{1000};
+  const Graph graph = testing::Build({op});
+  TrialSpec spec = MakeTrial(graph, testing::MakeMixedCluster(1, Bytes{10}), "post", {{"use_cpus", "true"}});
+  spec.evaluations = 600;
+  const TrialResult result = RunTrial(spec);
+  EXPECT_EQ(result.best_result.step_time_micros, 100);
+  EXPECT_EQ(result.episodes.back().final_micros, 100);
+}
+
+TEST(PostTest, AStoppedSearchGoesOnToTheSameResult) {
+  Rng rng(8);
+  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post");
+  spec.evaluations = 2000;
+  const TrialResult uninterrupted = RunTrial(spec);
+  spec.checkpoint = ::testing::TempDir() + "/post_checkpoint";
+  std::remove(spec.checkpoint.c_str());
+  for (const std::size_t stop : {600U, 1100U, 1700U}) {
+    EXPECT_THROW(RunTrial(spec,
+                          [&](const TrialProgress& now) {
+                            if (now.evaluations >= stop) throw std::runtime_error("stopped");
+                          }),
+                 std::runtime_error);
+  }
+  const TrialResult resumed = RunTrial(spec);
+  EXPECT_EQ(resumed.best, uninterrupted.best);
+  EXPECT_EQ(resumed.episodes, uninterrupted.episodes);
+  EXPECT_EQ(resumed.trace, uninterrupted.trace);
+  spec.checkpoint.clear();
+  spec.threads = 2;
+  EXPECT_EQ(RunTrial(spec).trace, uninterrupted.trace);
+}
+
+TEST(PostTest, BatchesThatDoNotDivideTheWindowStillFillBoth) {
+  TrialSpec spec = MakeTrial(TwoChains(), MakeCluster(2), "post", {{"batch", "7"}, {"window", "20"}});
+  spec.evaluations = 61;
+  const TrialResult result = RunTrial(spec);
+  std::vector<std::size_t> ends;
+  for (const EpisodeRecord& record : result.episodes) ends.push_back(record.evaluations);
+  // Every multiple of 7 and of 20; the last evaluation is the argmax.
+  EXPECT_EQ(ends, (std::vector<std::size_t>{7, 14, 20, 21, 28, 35, 40, 42, 49, 56, 60, 61}));
+}
+
+}  // namespace
+}  // namespace emplace

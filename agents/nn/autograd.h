@@ -10,10 +10,8 @@
 namespace emplace {
 
 // The same network as LibTorch tensors, its gradients by autograd: the definition that the plain kernels of Network are
-// held against, and what runs on a GPU. Weights are those of the Network, copied at each Forward.
-//
-// LibTorch stands in a library of its own (autograd_torch.cc), which is loaded when the first of these is made: linked
-// to the program, it would make every command start 0.4 s later.
+// held against, and what runs on a GPU. Weights are those of the Network, copied at each Forward. LibTorch stands
+// in a library of its own, which is loaded when it is needed (torch_part.h).
 class AutogradNetwork {
  public:
   virtual ~AutogradNetwork() = default;
@@ -29,13 +27,6 @@ std::unique_ptr<AutogradNetwork> MakeAutogradNetwork(const Network& network, con
 // GFLOP/s of a product of two float [size, size] matrices with the BLAS that LibTorch runs on, one thread, best of
 // several: the reference BLAS is 10 to 30 times slower than OpenBLAS.
 double MatrixProductGflops(int size);
-
-// What the library holds, under the name kTorchPartName.
-struct TorchPart {
-  AutogradNetwork* (*make)(const Network& network, const std::string& device);
-  double (*matrix_product_gflops)(int size);
-};
-inline constexpr char kTorchPartName[] = "emplace_torch_part";
 
 }  // namespace emplace
 

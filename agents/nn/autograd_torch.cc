@@ -1,15 +1,14 @@
-// LibTorch's part of autograd.h, a library of its own.
+// LibTorch's part of autograd.h.
 
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <vector>
 
 #include "agents/nn/autograd.h"
 #include "agents/nn/dropout.h"
-#include "sim/blas_threads.h"
+#include "agents/nn/torch_makers.h"
 #include "sim/check.h"
 
 namespace emplace {
@@ -303,30 +302,13 @@ class Definition {
   torch::Device device_;
 };
 
-torch::Device DeviceOf(const std::string& name) {
-  if (name == "cpu") return torch::kCPU;
-  if (!torch::cuda::is_available()) {
-    throw InputError("--torch-device", "is cuda, but this LibTorch finds no CUDA device (cpu)");
-  }
-  return torch::kCUDA;
-}
-
 class TorchNetwork : public AutogradNetwork {
  public:
-  TorchNetwork(const Network& network, const std::string& device) : network_(network), device_(DeviceOf(device)) {}
+  TorchNetwork(const Network& network, const std::string& device)
+      : network_(network), device_(OpenTorchDevice(device)), weights_(network.parameters(), device_) {}
 
   const Matrix& Forward(const StateBatch& states) override {
-    const ParameterSet& parameters = network_.parameters();
-    weights_.clear();
-    for (const Parameter& parameter : parameters.parameters()) {
-      const auto first = parameters.values().begin() + static_cast<std::ptrdiff_t>(parameter.offset);
-      const std::vector<float> values(first, first + static_cast<std::ptrdiff_t>(parameter.size()));
-      Array weight = torch::tensor(values);
-      if (!parameter.is_bias) {
-        weight = weight.view({static_cast<std::int64_t>(parameter.rows), static_cast<std::int64_t>(parameter.columns)});
-      }
-      weights_[parameter.name] = weight.to(device_).detach().requires_grad_();
-    }
+    weights_.Refresh();
     std::vector<float> features;
     for (std::size_t row = 0; row < states.features.rows(); ++row) {
       const auto values = states.features.values(row);
@@ -336,12 +318,8 @@ class TorchNetwork : public AutogradNetwork {
                         .view({static_cast<std::int64_t>(states.num_nodes()), static_cast<std::int64_t>(states.batch()),
                                static_cast<std::int64_t>(states.features.width())})
                         .to(device_);
-    logits_ = Definition(network_.options(), weights_, states, device_).Logits(x);
-    const Array on_cpu = logits_.detach().to(torch::kCPU).contiguous();
-    result_.Reset(states.batch(), network_.options().num_devices);
-    for (std::size_t b = 0; b < states.batch(); ++b) {
-      std::copy_n(on_cpu.data_ptr<float>() + b * result_.width(), result_.width(), result_.row(b));
-    }
+    logits_ = Definition(network_.options(), weights_.tensors(), states, device_).Logits(x);
+    FromTorch(logits_, &result_);
     return result_;
   }
 
@@ -351,46 +329,21 @@ class TorchNetwork : public AutogradNetwork {
       change.insert(change.end(), d_logits.values(b).begin(), d_logits.values(b).end());
     }
     logits_.backward(torch::tensor(change).view(logits_.sizes()).to(device_));
-    for (const Parameter& parameter : network_.parameters().parameters()) {
-      const Array& weight = weights_.at(parameter.name);
-      if (!weight.grad().defined()) continue;  // a part that this graph does not use
-      const Array gradient = weight.grad().to(torch::kCPU).contiguous();
-      AddScaled(gradient.data_ptr<float>(), 1, parameter.size(), gradients.data() + parameter.offset);
-    }
+    weights_.AddGradients(gradients);
   }
 
  private:
   const Network& network_;
   torch::Device device_;
-  std::map<std::string, Array> weights_;
+  TorchWeights weights_;
   Array logits_;
   Matrix result_;
 };
 
-AutogradNetwork* Make(const Network& network, const std::string& device) {
-  at::set_num_threads(1);
-  UseOneBlasThread();
+}  // namespace
+
+AutogradNetwork* MakeTorchAutograd(const Network& network, const std::string& device) {
   return new TorchNetwork(network, device);
 }
 
-double MatrixProduct(int size) {
-  at::set_num_threads(1);
-  UseOneBlasThread();
-  const torch::NoGradGuard no_gradients;
-  const Array a = torch::ones({size, size});
-  const Array b = torch::ones({size, size});
-  double best = 0;
-  for (int i = 0; i < 10; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    const Array product = torch::mm(a, b);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::max(best, 2e-9 * size * size * size / seconds);
-  }
-  return best;
-}
-
-}  // namespace
 }  // namespace emplace
-
-extern "C" __attribute__((visibility("default"))) const emplace::TorchPart emplace_torch_part;
-const emplace::TorchPart emplace_torch_part = {emplace::Make, emplace::MatrixProduct};

@@ -1,0 +1,192 @@
+// LibTorch's part of sequence_network.h.
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "agents/nn/tanh_scores.h"
+#include "agents/nn/torch_makers.h"
+
+namespace emplace {
+namespace {
+
+using Array = torch::Tensor;  // a Tensor of ours is something else
+using torch::indexing::Slice;
+
+// scores[r, j] = v . tanh(queries[r] + keys[j]), by our kernel on a CPU, in slices of the rows elsewhere. What is
+// between, far larger than the rest of the network, is computed anew on the way back.
+class AdditiveScores : public torch::autograd::Function<AdditiveScores> {
+ public:
+  static Array forward(torch::autograd::AutogradContext* context, const Array& queries, const Array& keys,
+                       const Array& v) {
+    context->save_for_backward({queries, keys, v});
+    if (!queries.is_cpu()) {
+      std::vector<Array> slices;
+      for (const Array& slice : queries.split(kSlice)) slices.push_back(Inner(slice, keys).matmul(v));
+      return torch::cat(slices);
+    }
+    Array scores = torch::empty({queries.size(0), keys.size(0)});
+    TanhScores(queries.data_ptr<float>(), Size(queries, 0), keys.data_ptr<float>(), Size(keys, 0), v.data_ptr<float>(),
+               Size(v, 0), scores.data_ptr<float>());
+    return scores;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& d_results) {
+    const auto saved = context->get_saved_variables();
+    const Array& queries = saved[0];
+    const Array& keys = saved[1];
+    const Array& v = saved[2];
+    Array d_queries = torch::zeros_like(queries);
+    Array d_keys = torch::zeros_like(keys);
+    Array d_v = torch::zeros_like(v);
+    const Array d_scores = d_results[0].contiguous();
+    if (queries.is_cpu()) {
+      TanhScoresBackward(queries.data_ptr<float>(), Size(queries, 0), keys.data_ptr<float>(), Size(keys, 0),
+                         v.data_ptr<float>(), Size(v, 0), d_scores.data_ptr<float>(), d_queries.data_ptr<float>(),
+                         d_keys.data_ptr<float>(), d_v.data_ptr<float>());
+      return {d_queries, d_keys, d_v};
+    }
+    for (std::int64_t first = 0; first < queries.size(0); first += kSlice) {
+      const Slice rows(first, std::min(first + kSlice, queries.size(0)));
+      const Array inner = Inner(queries.index({rows}), keys);
+      const Array change = d_scores.index({rows}).unsqueeze(2);
+      d_v += (change * inner).sum(torch::IntArrayRef({0, 1}));
+      const Array outer = change * v * (1 - inner * inner);
+      d_queries.index_put_({rows}, outer.sum(1));
+      d_keys += outer.sum(0);
+    }
+    return {d_queries, d_keys, d_v};
+  }
+
+ private:
+  static constexpr std::int64_t kSlice = 64;
+  static std::size_t Size(const Array& array, int dimension) { return static_cast<std::size_t>(array.size(dimension)); }
+  static Array Inner(const Array& queries, const Array& keys) { return torch::tanh(queries.unsqueeze(1) + keys); }
+};
+
+class TorchSequence : public SequenceNetwork {
+ public:
+  TorchSequence(const SequenceOptions& options, const ParameterSet& parameters, const std::string& device)
+      : options_(options), device_(OpenTorchDevice(device)), weights_(parameters, device_) {}
+
+  void Decode(const Matrix& inputs, std::size_t count, const Chooser& choose) override {
+    const torch::NoGradGuard no_gradients;
+    weights_.Refresh();
+    const Encoding encoding = Encode(ToTorch(inputs, device_));
+    std::vector<std::uint32_t> devices(count);
+    Matrix logits;
+    if (!options_.decoder) {
+      const Array all = Bound(Affine("devices", encoding.states));
+      for (std::size_t group = 0; group < inputs.rows(); ++group) {
+        FromTorch(all[static_cast<std::int64_t>(group)].repeat({static_cast<std::int64_t>(count), 1}), &logits);
+        choose(group, logits, devices);
+      }
+      return;
+    }
+    const auto rows = static_cast<std::int64_t>(count);
+    const Array keys = Keys(encoding);
+    Array h = encoding.h.repeat({rows, 1});
+    Array c = encoding.c.repeat({rows, 1});
+    std::vector<std::int64_t> before(count, static_cast<std::int64_t>(options_.num_devices));
+    for (std::size_t group = 0; group < inputs.rows(); ++group) {
+      const Array x = weights_["embedding"].index_select(0, torch::tensor(before, torch::kInt64).to(device_));
+      const Array gates =
+          x.matmul(weights_["decoder.input"]) + h.matmul(weights_["decoder.state"]) + weights_["decoder.bias"];
+      const std::vector<Array> parts = gates.chunk(4, 1);
+      c = torch::sigmoid(parts[1]) * c + torch::sigmoid(parts[0]) * torch::tanh(parts[2]);
+      h = torch::sigmoid(parts[3]) * torch::tanh(c);
+      FromTorch(Attend(h, keys), &logits);
+      choose(group, logits, devices);
+      std::copy(devices.begin(), devices.end(), before.begin());
+    }
+  }
+
+  const Matrix& Forward(const Matrix& inputs, std::size_t count, std::span<const std::uint32_t> devices) override {
+    weights_.Refresh();
+    const auto rows = static_cast<std::int64_t>(count);
+    const auto groups = static_cast<std::int64_t>(inputs.rows());
+    const Encoding encoding = Encode(ToTorch(inputs, device_));
+    if (!options_.decoder) {
+      const Array all = Bound(Affine("devices", encoding.states));
+      logits_ = all.unsqueeze(1).expand({groups, rows, all.size(1)}).reshape({groups * rows, all.size(1)});
+    } else {
+      // The device before each group, the last row of the embedding before the first.
+      std::vector<std::int64_t> before(count, static_cast<std::int64_t>(options_.num_devices));
+      before.insert(before.end(), devices.begin(), devices.end() - static_cast<std::ptrdiff_t>(count));
+      const Array x = weights_["embedding"]
+                          .index_select(0, torch::tensor(before, torch::kInt64).to(device_))
+                          .view({groups, rows, -1});
+      const Array states = std::get<0>(torch::lstm(
+          x, {encoding.h.repeat({rows, 1}).unsqueeze(0), encoding.c.repeat({rows, 1}).unsqueeze(0)}, Lstm("decoder"),
+          /*has_biases=*/true, /*num_layers=*/1, /*dropout=*/0, /*train=*/true, /*bidirectional=*/false,
+          /*batch_first=*/false));
+      logits_ = Attend(states.reshape({groups * rows, -1}), Keys(encoding));
+    }
+    FromTorch(logits_, &result_);
+    return result_;
+  }
+
+  void Backward(const Matrix& d_logits, std::span<float> gradients) override {
+    logits_.backward(ToTorch(d_logits, device_));
+    weights_.AddGradients(gradients);
+    logits_.reset();
+  }
+
+ private:
+  struct Encoding {
+    Array states;  // [groups, 2 hidden]
+    Array h;       // [1, 2 hidden]: the final states of both directions
+    Array c;
+  };
+
+  // The four arrays that torch::lstm wants; it has two biases, of which ours is one.
+  std::vector<Array> Lstm(const std::string& name) const {
+    const Array bias = weights_[name + ".bias"].view({-1});
+    return {weights_[name + ".input"].t(), weights_[name + ".state"].t(), bias, torch::zeros_like(bias)};
+  }
+
+  Encoding Encode(const Array& inputs) const {
+    std::vector<Array> both = Lstm("encoder.forward");
+    for (const Array& array : Lstm("encoder.backward")) both.push_back(array);
+    const Array zeros = torch::zeros({2, 1, static_cast<std::int64_t>(options_.hidden)}, torch::TensorOptions(device_));
+    auto [states, h, c] = torch::lstm(inputs.unsqueeze(1), {zeros, zeros}, both, /*has_biases=*/true, /*num_layers=*/1,
+                                      /*dropout=*/0, /*train=*/true, /*bidirectional=*/true, /*batch_first=*/false);
+    return {.states = states.squeeze(1), .h = h.reshape({1, -1}), .c = c.reshape({1, -1})};
+  }
+
+  Array Keys(const Encoding& encoding) const { return encoding.states.matmul(weights_["attention.key"]); }
+
+  Array Affine(const std::string& name, const Array& x) const {
+    return x.matmul(weights_[name + ".weight"]) + weights_[name + ".bias"];
+  }
+
+  // Logits of decoder states [rows, 2 hidden], which look at the keys [groups, 2 hidden].
+  Array Attend(const Array& states, const Array& keys) const {
+    const Array queries = states.matmul(weights_["attention.query"]);
+    const Array scores =
+        AdditiveScores::apply(queries.contiguous(), keys.contiguous(), weights_["attention.score"].view({-1}));
+    const Array seen = torch::softmax(scores, 1).matmul(keys);
+    return Bound(torch::cat({states, seen}, 1).matmul(weights_["devices"]));
+  }
+
+  Array Bound(const Array& logits) const {
+    const Array cooled = logits / options_.temperature;
+    return options_.bound > 0 ? options_.bound * torch::tanh(cooled) : cooled;
+  }
+
+  SequenceOptions options_;
+  torch::Device device_;
+  TorchWeights weights_;
+  Array logits_;
+  Matrix result_;
+};
+
+}  // namespace
+
+SequenceNetwork* MakeTorchSequence(const SequenceOptions& options, const ParameterSet& parameters,
+                                   const std::string& device) {
+  return new TorchSequence(options, parameters, device);
+}
+
+}  // namespace emplace

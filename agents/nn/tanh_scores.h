@@ -1,0 +1,23 @@
+#ifndef EMPLACE_AGENTS_NN_TANH_SCORES_H_
+#define EMPLACE_AGENTS_NN_TANH_SCORES_H_
+
+#include <cstddef>
+
+namespace emplace {
+
+// Additive attention, of a decoder that looks at every key in every step: most of a sequence policy's time. Values
+// between are computed anew on the way back, not kept: there are rows * num_keys * width of them. tanh to 3e-7.
+// Source: Bahdanau et al. 2015, appendix A.1.2.
+
+// scores[r][j] = v . tanh(queries[r] + keys[j]). queries: [rows, width]; keys: [num_keys, width]; v: [width]; scores:
+// [rows, num_keys]; all dense, width a multiple of kLane.
+void TanhScores(const float* queries, std::size_t rows, const float* keys, std::size_t num_keys, const float* v,
+                std::size_t width, float* scores);
+
+// Adds the gradients of a loss whose gradient by the scores is d_scores to those by queries, keys and v.
+void TanhScoresBackward(const float* queries, std::size_t rows, const float* keys, std::size_t num_keys, const float* v,
+                        std::size_t width, const float* d_scores, float* d_queries, float* d_keys, float* d_v);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_NN_TANH_SCORES_H_

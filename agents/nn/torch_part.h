@@ -1,0 +1,36 @@
+#ifndef EMPLACE_AGENTS_NN_TORCH_PART_H_
+#define EMPLACE_AGENTS_NN_TORCH_PART_H_
+
+#include <string>
+
+namespace emplace {
+
+class AutogradNetwork;
+class GraphTransformer;
+class Network;
+class ParameterSet;
+class SequenceNetwork;
+struct GraphTransformerOptions;
+struct SequenceOptions;
+
+// What the library that LibTorch stands in holds, under the name kTorchPartName. It is loaded when the first network of
+// its is made: linked to the program, it would make every command start 0.4 s later.
+struct TorchPart {
+  AutogradNetwork* (*make)(const Network& network, const std::string& device);
+  double (*matrix_product_gflops)(int size);
+  SequenceNetwork* (*make_sequence)(const SequenceOptions& options, const ParameterSet& parameters,
+                                    const std::string& device);
+  GraphTransformer* (*make_graph_transformer)(const GraphTransformerOptions& options, const ParameterSet& parameters,
+                                              const std::string& device);
+};
+inline constexpr char kTorchPartName[] = "emplace_torch_part";
+
+// Throws InputError if it cannot be loaded.
+const TorchPart& LoadTorchPart();
+
+// Throws InputError unless it is cpu or cuda.
+void CheckTorchDevice(const std::string& device);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_NN_TORCH_PART_H_

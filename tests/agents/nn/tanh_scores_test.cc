@@ -1,0 +1,95 @@
+#include "agents/nn/tanh_scores.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "agents/nn/kernel.h"
+#include "sim/rng.h"
+
+namespace emplace {
+namespace {
+
+std::vector<float> Random(Rng& rng, std::size_t size, double scale) {
+  std::vector<float> values(size);
+  for (float& value : values) value = static_cast<float>(scale * (2 * rng.Uniform() - 1));
+  return values;
+}
+
+TEST(TanhScoresTest, TheTangentIsThatOfTheMathLibrary) {
+  // One key of 0 and a v that picks one entry: the score is the tanh of that entry.
+  const std::vector<float> keys(kLane);
+  std::vector<float> v(kLane);
+  v[3] = 1;
+  for (double x = -12; x <= 12; x += 0.0173) {
+    std::vector<float> query(kLane);
+    query[3] = static_cast<float>(x);
+    float score = 0;
+    TanhScores(query.data(), 1, keys.data(), 1, v.data(), kLane, &score);
+    EXPECT_NEAR(score, std::tanh(static_cast<double>(query[3])), 3e-7) << x;
+  }
+}
+
+TEST(TanhScoresTest, ScoresAreTheirDefinition) {
+  Rng rng(1);
+  constexpr std::size_t kWidth = 2 * kLane;
+  const auto queries = Random(rng, 3 * kWidth, 2);
+  const auto keys = Random(rng, 5 * kWidth, 2);
+  const auto v = Random(rng, kWidth, 1);
+  std::vector<float> scores(15);
+  TanhScores(queries.data(), 3, keys.data(), 5, v.data(), kWidth, scores.data());
+  for (std::size_t r = 0; r < 3; ++r) {
+    for (std::size_t j = 0; j < 5; ++j) {
+      double expected = 0;
+      for (std::size_t i = 0; i < kWidth; ++i) {
+        expected += v[i] * std::tanh(static_cast<double>(queries[r * kWidth + i]) + keys[j * kWidth + i]);
+      }
+      EXPECT_NEAR(scores[r * 5 + j], expected, 1e-5);
+    }
+  }
+}
+
+TEST(TanhScoresTest, GradientsAreFiniteDifferencesAndAreAdded) {
+  Rng rng(2);
+  constexpr std::size_t kRows = 2;
+  constexpr std::size_t kKeys = 3;
+  auto queries = Random(rng, kRows * kLane, 1);
+  auto keys = Random(rng, kKeys * kLane, 1);
+  auto v = Random(rng, kLane, 1);
+  const auto d_scores = Random(rng, kRows * kKeys, 1);
+  const auto loss = [&] {
+    double sum = 0;
+    for (std::size_t r = 0; r < kRows; ++r) {
+      for (std::size_t j = 0; j < kKeys; ++j) {
+        for (std::size_t i = 0; i < kLane; ++i) {
+          sum += static_cast<double>(d_scores[r * kKeys + j]) * v[i] *
+                 std::tanh(static_cast<double>(queries[r * kLane + i]) + keys[j * kLane + i]);
+        }
+      }
+    }
+    return sum;
+  };
+  std::vector<float> d_queries(queries.size(), 1);
+  std::vector<float> d_keys(keys.size(), 1);
+  std::vector<float> d_v(v.size(), 1);
+  TanhScoresBackward(queries.data(), kRows, keys.data(), kKeys, v.data(), kLane, d_scores.data(), d_queries.data(),
+                     d_keys.data(), d_v.data());
+  const auto check = [&](std::vector<float>& values, const std::vector<float>& gradients) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float before = values[i];
+      values[i] = before + 0.0078125F;
+      const double up = loss();
+      values[i] = before - 0.0078125F;
+      const double down = loss();
+      values[i] = before;
+      EXPECT_NEAR(gradients[i] - 1, (up - down) / 0.015625, 1e-3) << i;
+    }
+  };
+  check(queries, d_queries);
+  check(keys, d_keys);
+  check(v, d_v);
+}
+
+}  // namespace
+}  // namespace emplace

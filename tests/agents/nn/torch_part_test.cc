@@ -1,0 +1,25 @@
+#include "agents/nn/torch_part.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/testing/errors.h"
+
+namespace emplace {
+namespace {
+
+TEST(TorchPartTest, TheLibraryHoldsEveryNetwork) {
+  const TorchPart& part = LoadTorchPart();
+  EXPECT_NE(part.make, nullptr);
+  EXPECT_NE(part.make_sequence, nullptr);
+  EXPECT_NE(part.make_graph_transformer, nullptr);
+  EXPECT_EQ(&LoadTorchPart(), &part);
+}
+
+TEST(TorchPartTest, AnUnknownDeviceIsRefused) {
+  EXPECT_EQ(testing::ErrorOf([] { CheckTorchDevice("tpu"); }), "--torch-device: is \"tpu\" (cpu or cuda)");
+  EXPECT_EQ(testing::ErrorOf([] { CheckTorchDevice("cpu"); }), "(no error)");
+}
+
+}  // namespace
+}  // namespace emplace

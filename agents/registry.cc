@@ -18,7 +18,9 @@
 #include "agents/heuristics/scotch.h"
 #include "agents/heuristics/single_device.h"
 #include "agents/rl/placeto/placeto.h"
+#include "agents/rl/planner/planner.h"
 #include "agents/rl/post/post.h"
+#include "agents/rl/sgdp/sgdp.h"
 #include "sim/check.h"
 
 namespace emplace {
@@ -61,8 +63,15 @@ std::span<const AgentEntry> AllAgents() {
       {"pgnn", "Placeto with P-GNN, which knows where a group stands, as its graph embedding.",
        "Mitropolitsky 2020, 3.3.2; You et al. 2019", "merge_and_colocate", 5000, MakePGnnAgent, 0, false,
        "log_memory_penalty"},
+      {"hierarchical", "A network puts ops into groups, another the groups on devices, one after the other.",
+       "Mirhoseini et al. 2018 (Hierarchical Planner)", "identity", 4000, MakeHierarchicalAgent, 0, false, "sqrt"},
+      {"coloc_rl", "A network reads the groups as a sequence and puts them on devices, one after the other.",
+       "Mirhoseini et al. 2017 (ColocRL); Addanki et al. 2019 (Placeto), A.7 (its RNN)", "colocation", 4000,
+       MakeColocRlAgent, 2000, false, "sqrt"},
       {"post", "A distribution for each group, moved by proximal policy optimisation and cross-entropy in turn.",
        "Gao et al. 2018 (Post)", "merge_and_colocate", 2400, MakePostAgent},
+      {"sgdp", "A graph network and a transformer place all ops at once; one policy for many graphs.",
+       "Zhou et al. 2020 (SGDP)", "identity", 800, MakeSgdpAgent, 0, false, "sqrt"},
   };
   return kAgents;
 }

@@ -1,8 +1,12 @@
 #include "agents/rl/categorical.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "sim/check.h"
 
 namespace emplace {
 
@@ -39,6 +43,14 @@ std::size_t Draw(std::span<const double> probabilities, Rng& rng) {
 
 std::size_t Likeliest(std::span<const double> probabilities) {
   return static_cast<std::size_t>(std::max_element(probabilities.begin(), probabilities.end()) - probabilities.begin());
+}
+
+void CheckFinite(std::span<const float> values, const std::string& place, std::string_view tensor) {
+  for (const float value : values) {
+    if (std::isfinite(value)) continue;
+    throw InputError(place,
+                     fmt::format("tensor {} holds {} (a finite number: try a smaller learning_rate)", tensor, value));
+  }
 }
 
 }  // namespace emplace

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "sim/rng.h"
 
@@ -20,6 +22,10 @@ std::size_t Draw(std::span<const double> probabilities, Rng& rng);
 
 // The smallest index of the largest probability.
 std::size_t Likeliest(std::span<const double> probabilities);
+
+// Throws InputError at `place` that names the tensor if a number in it is not finite: a policy that went astray must
+// not go on in silence.
+void CheckFinite(std::span<const float> values, const std::string& place, std::string_view tensor);
 
 }  // namespace emplace
 

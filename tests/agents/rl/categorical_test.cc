@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
+
+#include "tests/testing/errors.h"
 
 namespace emplace {
 namespace {
@@ -41,6 +44,14 @@ TEST(CategoricalTest, WhatRoundingLeavesGoesToTheLastThatIsPossible) {
 
 TEST(CategoricalTest, OfEqualProbabilitiesTheFirstIsTheLikeliest) {
   EXPECT_EQ(Likeliest(std::vector<double>{0.1, 0.4, 0.4, 0.1}), 1U);
+}
+
+TEST(CategoricalTest, WhatIsNotFiniteIsNamed) {
+  const std::vector<float> fine = {0, -3e38F};
+  EXPECT_EQ(testing::ErrorOf([&] { CheckFinite(fine, "sgdp, update 3", "logits"); }), "(no error)");
+  const std::vector<float> bad = {0, std::numeric_limits<float>::quiet_NaN()};
+  EXPECT_EQ(testing::ErrorOf([&] { CheckFinite(bad, "sgdp, update 3", "logits"); }),
+            "sgdp, update 3: tensor logits holds nan (a finite number: try a smaller learning_rate)");
 }
 
 }  // namespace

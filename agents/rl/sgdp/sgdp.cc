@@ -1,0 +1,319 @@
+#include "agents/rl/sgdp/sgdp.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <istream>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "agents/checkpoint.h"
+#include "agents/heuristics/score.h"
+#include "agents/nn/flush_denormals.h"
+#include "agents/rl/categorical.h"
+#include "agents/rl/read_options.h"
+#include "agents/rl/sgdp/node_policy.h"
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+// What the agent knows of one graph.
+struct Ground {
+  // Saved:
+  std::size_t evaluations = 0;
+  std::size_t updates = 0;
+  std::size_t rewards = 0;  // drawn placements so far; their mean, and sum of squared distances to it
+  double mean = 0;
+  double squares = 0;
+  bool applied = false;
+  std::optional<Placement> best;
+  Score best_score;
+  // Made anew:
+  std::optional<GraphRows> rows;
+  std::vector<std::vector<DeviceId>> devices;      // [num_nodes]: where the policy may put a node
+  std::vector<std::vector<std::uint8_t>> allowed;  // the same, [num_nodes][num_devices]
+};
+
+class Sgdp : public Agent {
+ public:
+  Sgdp(const SgdpOptions& options, const AgentContext& context) : options_(options), context_(context) {}
+
+  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+    const FlushDenormals flush;
+    const Observation& seen = env.observation();
+    if (!network_) {
+      MakeNetwork(seen.num_devices());
+      DrawWeights(rng);
+    }
+    Ground& ground = GroundOf(env);
+    if (mode == Mode::kExploit && ground.best) return {*ground.best};
+    if (seen.num_groups() == 0) return {Placement(0)};
+    const Matrix& logits = network_->Forward(*ground.rows, false);
+    for (std::size_t node = 0; node < logits.rows(); ++node) CheckFinite(logits.values(node), Place(ground), "logits");
+    odds_ = OddsOf(logits, ground.allowed, options_.mask);
+    actions_.clear();
+    std::vector<Placement> placements;
+    if (Applied()) {
+      placements.push_back(OnOneOf(seen, {seen.accelerators.data(), 1}));
+      for (std::size_t i = 0; i < options_.zero_shot_samples; ++i) {
+        placements.push_back(ToPlacement(ground, DrawActions(odds_, false, rng)));
+      }
+      placements.push_back(ToPlacement(ground, DrawActions(odds_, true, rng)));
+      argmax_ = true;
+      return placements;
+    }
+    const std::size_t left = context_.evaluations > ground.evaluations ? context_.evaluations - ground.evaluations : 0;
+    argmax_ = options_.final_evaluation && left == 1 && ground.evaluations > 0;
+    std::size_t count = argmax_ ? 1 : options_.rollouts;
+    if (options_.final_evaluation && left > 1) count = std::min(count, left - 1);
+    for (std::size_t i = 0; i < count; ++i) {
+      actions_.push_back(DrawActions(odds_, argmax_, rng));
+      placements.push_back(ToPlacement(ground, actions_.back()));
+    }
+    return placements;
+  }
+
+  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+    const FlushDenormals flush;
+    Ground& ground = grounds_.at(env.index());
+    ground.evaluations += batch.size();
+    EpisodeRecord record{.episode = ground.updates,
+                         .evaluations = ground.evaluations,
+                         .argmax = argmax_,
+                         .final_micros = 0,
+                         .best_micros = std::numeric_limits<double>::infinity(),
+                         .entropy = MeanEntropy(odds_, ground.allowed)};
+    std::vector<double> rewards;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const Score score = ScoreOf(outcomes[i], env.observation().cluster);
+      if (!ground.best || score.BetterThan(ground.best_score)) {
+        ground.best = batch[i];
+        ground.best_score = score;
+      }
+      rewards.push_back(outcomes[i].reward);
+      record.final_micros = outcomes[i].result.step_time_micros;
+      record.best_micros = std::min(record.best_micros, record.final_micros);
+    }
+    records_.push_back(record);
+    ground.applied = Applied();
+    if (env.observation().num_groups() == 0) return;
+    // A batch that the budget cut short is the last one.
+    if (!argmax_ && batch.size() == actions_.size()) Learn(ground, rewards);
+  }
+
+  bool Finished() const override {
+    if (grounds_.size() < context_.num_graphs || grounds_.empty()) return false;
+    return std::all_of(grounds_.begin(), grounds_.end(), [](const auto& entry) { return entry.second.applied; });
+  }
+  std::vector<EpisodeRecord> TakeEpisodes() override { return std::exchange(records_, {}); }
+
+  bool HasPolicy() const override { return true; }
+  void SavePolicy(std::ostream& out) const override {
+    if (!network_) throw InputError("policy", "has not been drawn yet");
+    out << "emplace.policy 1 sgdp " << num_devices_ << ' ' << ShapeText() << '\n';
+    parameters_.Save(out);
+  }
+  void LoadPolicy(std::istream& in) override {
+    std::string word;
+    std::string version;
+    std::string agent;
+    in >> word >> version >> agent;
+    if (word != "emplace.policy" || version != "1") throw InputError("", "is no policy (a file of --policy-out)");
+    if (agent != "sgdp") throw InputError("", "is a policy of agent " + agent + " (sgdp)");
+    const std::size_t devices = LoadNumber(in);
+    std::string shape;
+    in >> shape;
+    if (shape != ShapeText()) {
+      throw InputError(
+          "", fmt::format("is a policy trained with other options: {} ({}: the same --set)", shape, ShapeText()));
+    }
+    if (devices == 0 || devices > 10000)
+      throw InputError("", fmt::format("is broken: a policy of {} devices", devices));
+    MakeNetwork(devices);
+    parameters_.Load(in);
+    loaded_ = true;
+  }
+
+  void Save(std::ostream& out) const override {
+    out << "sgdp " << (network_ ? 1 : 0) << ' ';
+    if (!network_) return;
+    out << num_devices_ << ' ' << (loaded_ ? 1 : 0) << ' ';
+    parameters_.Save(out);
+    adam_.Save(out);
+    out << grounds_.size() << ' ';
+    for (const auto& [index, ground] : grounds_) {
+      out << index << ' ' << ground.evaluations << ' ' << ground.updates << ' ' << ground.rewards << ' '
+          << (ground.applied ? 1 : 0) << ' ';
+      SaveDouble(out, ground.mean);
+      SaveDouble(out, ground.squares);
+      out << (ground.best ? 1 : 0) << ' ';
+      if (!ground.best) continue;
+      SavePlacement(out, *ground.best);
+      SaveScore(out, ground.best_score);
+    }
+  }
+  void Load(std::istream& in) override {
+    ExpectWord(in, "sgdp");
+    if (LoadNumber(in) == 0) return;
+    const std::size_t devices = LoadNumber(in);
+    if (devices > 10000) throw InputError("checkpoint", "is broken (a number of devices)");
+    loaded_ = LoadNumber(in) != 0;
+    MakeNetwork(devices);
+    parameters_.Load(in);
+    adam_.Load(in);
+    for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
+      Ground& ground = grounds_[LoadNumber(in)];
+      ground.evaluations = LoadNumber(in);
+      ground.updates = LoadNumber(in);
+      ground.rewards = LoadNumber(in);
+      ground.applied = LoadNumber(in) != 0;
+      ground.mean = LoadDouble(in);
+      ground.squares = LoadDouble(in);
+      if (LoadNumber(in) == 0) continue;
+      ground.best = LoadPlacement(in);
+      ground.best_score = LoadScore(in);
+    }
+  }
+
+ private:
+  // A policy was loaded, and is not to be trained.
+  bool Applied() const { return loaded_ && !options_.fine_tune; }
+
+  std::string Place(const Ground& ground) const { return fmt::format("sgdp, update {}", ground.updates); }
+
+  std::string ShapeText() const {
+    const GraphTransformerOptions& n = options_.network;
+    return fmt::format(
+        "kinds={},layers={},neighbours={},neighbourhood={},context={},attention_layers={},segment={},mask={}",
+        NumKinds(), n.layers, n.neighbours, n.neighbourhood == Neighbourhood::kGat ? "gat" : "graphsage",
+        n.context == Context::kMlp ? "mlp" : "transformer", n.attention_layers, n.segment, options_.mask);
+  }
+
+  void MakeNetwork(std::size_t num_devices) {
+    num_devices_ = num_devices;
+    GraphTransformerOptions network = options_.network;
+    network.numbers = kNodeNumbers;
+    network.num_kinds = NumKinds();
+    network.outputs = num_devices + (options_.mask ? 1 : 0);
+    parameters_ = GraphTransformerParameters(network);
+    network_ = MakeGraphTransformer(network, parameters_, context_.torch_device);
+  }
+
+  void DrawWeights(Rng& rng) {
+    InitializeGraphTransformer(rng, &parameters_);
+    for (const Parameter& parameter : parameters_.parameters()) {
+      if (parameter.name != "devices.weight") continue;
+      for (float& value : parameters_.values().subspan(parameter.offset, parameter.size())) {
+        value *= static_cast<float>(options_.output_scale);
+      }
+    }
+  }
+
+  Ground& GroundOf(const Environment& env) {
+    const Observation& seen = env.observation();
+    Ground& ground = grounds_[env.index()];
+    if (ground.rows) return ground;
+    if (seen.num_devices() != num_devices_) {
+      throw InputError(loaded_ ? "policy" : "sgdp",
+                       fmt::format("is for {} devices; cluster {} has {} (--gpus or --devices keep as many)",
+                                   num_devices_, seen.cluster.name(), seen.num_devices()));
+    }
+    ground.rows = RowsOf(env, DescribeNodes(env), options_.network.neighbours);
+    ground.devices = SearchDevices(seen, options_.use_cpus);
+    for (const std::vector<DeviceId>& devices : ground.devices) {
+      std::vector<std::uint8_t>& allowed = ground.allowed.emplace_back(seen.num_devices());
+      for (const DeviceId device : devices) allowed[Index(device)] = 1;
+    }
+    return ground;
+  }
+
+  static Placement ToPlacement(const Ground& ground, const NodeActions& actions) {
+    Placement placement(actions.devices.size());
+    for (std::size_t node = 0; node < actions.devices.size(); ++node) {
+      const OpId id = MakeId<OpId>(node);
+      const bool stays = !actions.moved.empty() && actions.moved[node] == 0 && ground.best;
+      placement[id] = stays ? (*ground.best)[id] : MakeId<DeviceId>(actions.devices[node]);
+    }
+    return placement;
+  }
+
+  void Learn(Ground& ground, const std::vector<double>& rewards) {
+    for (const double reward : rewards) {
+      ++ground.rewards;
+      const double before = reward - ground.mean;
+      ground.mean += before / static_cast<double>(ground.rewards);
+      ground.squares += before * (reward - ground.mean);
+    }
+    const double deviation = std::sqrt(ground.squares / static_cast<double>(ground.rewards));
+    std::vector<double> advantages;
+    for (const double reward : rewards) advantages.push_back(deviation > 0 ? (reward - ground.mean) / deviation : 0);
+    const NodeOdds old = odds_;
+    Matrix d_logits;
+    for (std::size_t epoch = 0; epoch < options_.epochs; ++epoch) {
+      const Matrix& logits = network_->Forward(*ground.rows, true);
+      for (std::size_t node = 0; node < logits.rows(); ++node)
+        CheckFinite(logits.values(node), Place(ground), "logits");
+      const NodeOdds now = OddsOf(logits, ground.allowed, options_.mask);
+      PpoLoss(old, now, actions_, advantages,
+              {.clip_ratio = options_.clip_ratio, .entropy_weight = options_.entropy_weight}, &d_logits);
+      gradients_.assign(parameters_.size(), 0.0F);
+      network_->Backward(d_logits, gradients_);
+      CheckFinite(gradients_, Place(ground), "gradient");
+      ClipGlobalNorm(options_.clip, gradients_);
+      adam_.Step(options_.learning_rate, gradients_, parameters_.values());
+    }
+    ++ground.updates;
+  }
+
+  SgdpOptions options_;
+  AgentContext context_;
+  std::size_t num_devices_ = 0;
+  bool loaded_ = false;  // a policy, to be applied
+  ParameterSet parameters_;
+  std::unique_ptr<GraphTransformer> network_;
+  Adam adam_;
+  std::map<std::size_t, Ground> grounds_;  // by the environment's index
+  // Between Propose() and Observe():
+  NodeOdds odds_;
+  std::vector<NodeActions> actions_;
+  bool argmax_ = false;
+  std::vector<float> gradients_;
+  std::vector<EpisodeRecord> records_;
+};
+
+}  // namespace
+
+std::unique_ptr<Agent> MakeSgdpAgent(OptionReader& reader, const AgentContext& context) {
+  SgdpOptions options;
+  ReadCount(reader, "layers", &options.network.layers, 0, 64, "of neighbours");
+  ReadCount(reader, "neighbours", &options.network.neighbours, 1, 1000, "of a node, at most: those with most bytes");
+  ReadWord<Neighbourhood>(reader, "neighbourhood", &options.network.neighbourhood,
+                          {{"graphsage", Neighbourhood::kGraphSage}, {"gat", Neighbourhood::kGat}},
+                          "gat: the paper's ablation");
+  ReadWord<Context>(reader, "context", &options.network.context,
+                    {{"transformer", Context::kTransformer}, {"mlp", Context::kMlp}}, "mlp: the paper's ablation");
+  ReadCount(reader, "attention_layers", &options.network.attention_layers, 1, 64, "of the transformer");
+  ReadCount(reader, "segment", &options.network.segment, 1, 100'000, "nodes that see each other, and those before");
+  ReadCount(reader, "rollouts", &options.rollouts, 1, 100'000, "placements an update");
+  ReadCount(reader, "epochs", &options.epochs, 1, 10'000, "steps an update");
+  reader.Read("learning_rate", &options.learning_rate, 0, 10, "of Adam");
+  reader.Read("clip_ratio", &options.clip_ratio, 0, 1000, "by how much a node's ratio may leave 1");
+  reader.Read("entropy", &options.entropy_weight, 0, 1000, "weight of the policy's entropy");
+  reader.Read("clip", &options.clip, 1e-9, 1e9, "bound on the norm of a step's gradient");
+  reader.Read("output_scale", &options.output_scale, 0, 1000, "factor on the last layer's first weights");
+  reader.Read("mask", &options.mask, "nodes also draw whether they move from the best placement so far");
+  ReadCount(reader, "zero_shot_samples", &options.zero_shot_samples, 0, 1'000'000,
+            "placements drawn of a policy that was loaded, before its likeliest");
+  reader.Read("final_evaluation", &options.final_evaluation, "the last evaluation is of the likeliest placement");
+  reader.Read("use_cpus", &options.use_cpus, "place on CPUs too");
+  reader.Read("fine_tune", &options.fine_tune, "go on training a policy that was loaded");
+  reader.Finish();
+  return std::make_unique<Sgdp>(options, context);
+}
+
+}  // namespace emplace

@@ -1,0 +1,167 @@
+#include "agents/rl/planner/planner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <stdexcept>
+
+#include "sim/check.h"
+#include "tests/testing/errors.h"
+#include "tests/testing/graphs.h"
+#include "tests/testing/searches.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::ErrorOf;
+using ::emplace::testing::MakeCluster;
+using ::emplace::testing::MakeTrial;
+using ::testing::HasSubstr;
+
+// Two chains that do not wait for each other, of kinds that tell them apart: one is faster on the CPU, which is device
+// 0, the other on the accelerator.
+Graph TwoChains() {
+  std::vector<OpSpec> ops = {testing::MakeOp("a0", 0, {}, {2000}),     testing::MakeOp("a1", 0, {"a0"}, {2000}),
+                             testing::MakeOp("a2", 0, {"a1"}),         testing::MakeOp("b0", 0, {}, {2000}),
+                             testing::MakeOp("b1", 0, {"b0"}, {2000}), testing::MakeOp("b2", 0, {"b1"})};
+  for (OpSpec& op : ops) {
+    const bool first = op.name[0] == 'a';
+    op.kind = first ? "relu" : "tanh";
+    op.time_micros = std::nullopt;
+    op.kind_times = {{"test-cpu", first ? 30 : 60}, {"test-gpu", first ? 60 : 25}};
+  }
+  return testing::Build(std::move(ops));
+}
+
+struct Variant {
+  const char* name;
+  const char* agent;
+  OptionMap options;
+};
+std::ostream& operator<<(std::ostream& out, const Variant& variant) { return out << variant.name; }
+
+class PlannerTest : public ::testing::TestWithParam<Variant> {
+ protected:
+  static TrialSpec Trial(const Graph& graph, const Cluster& cluster, OptionMap more = {}) {
+    OptionMap options = GetParam().options;
+    options.insert({"hidden", "16"});
+    options.insert({"learning_rate", "0.01"});
+    options.merge(more);
+    TrialSpec spec = MakeTrial(graph, cluster, GetParam().agent, options);
+    spec.evaluations = 1200;
+    return spec;
+  }
+};
+
+TEST_P(PlannerTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
+  const Graph graph = TwoChains();
+  const double optimum = testing::FastestOfAll(graph, testing::MakeMixedCluster(1));
+  TrialSpec spec = Trial(graph, testing::MakeMixedCluster(1), {{"temperature", "1"}, {"noise", "0"}});
+  spec.evaluations = 3001;
+  const TrialResult result = RunTrial(spec);
+  EXPECT_EQ(result.evaluations, 3001U);
+  EXPECT_EQ(result.best_result.step_time_micros, optimum);
+  ASSERT_FALSE(result.episodes.empty());
+  EXPECT_TRUE(result.episodes.back().argmax);
+  EXPECT_EQ(result.episodes.back().final_micros, optimum);
+  EXPECT_GT(result.episodes.front().entropy, 0.6);
+  EXPECT_LT(result.episodes[result.episodes.size() - 2].entropy, 0.5 * result.episodes.front().entropy);
+}
+
+TEST_P(PlannerTest, AStoppedSearchGoesOnToTheSameResult) {
+  Rng rng(8);
+  TrialSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 15}), MakeCluster(3));
+  const TrialResult uninterrupted = RunTrial(spec);
+  spec.checkpoint = ::testing::TempDir() + "/planner_checkpoint_" + GetParam().name;
+  std::remove(spec.checkpoint.c_str());
+  for (const std::size_t stop : {600U, 1100U}) {
+    EXPECT_THROW(RunTrial(spec,
+                          [&](const TrialProgress& now) {
+                            if (now.evaluations >= stop) throw std::runtime_error("stopped");
+                          }),
+                 std::runtime_error);
+  }
+  const TrialResult resumed = RunTrial(spec);
+  EXPECT_EQ(resumed.best, uninterrupted.best);
+  EXPECT_EQ(resumed.episodes, uninterrupted.episodes);
+  EXPECT_EQ(resumed.trace, uninterrupted.trace);
+}
+
+// agents.md 14 (1): two ops, ten times as fast on device 1 as on the CPU, which is device 0.
+TEST_P(PlannerTest, TheFasterDeviceIsLearned) {
+  std::vector<OpSpec> ops;
+  for (const char* const name : {"a", "b"}) {
+    OpSpec op = testing::MakeOp(name, 0);
+    op.time_micros = std::nullopt;
+    op.kind_times = {{"test-cpu", 100}, {"test-gpu", 10}};
+    ops.push_back(op);
+  }
+  TrialSpec spec = Trial(testing::Build(ops), testing::MakeMixedCluster(1), {{"noise", "0"}});
+  spec.evaluations = 801;
+  const TrialResult result = RunTrial(spec);
+  EXPECT_EQ(result.episodes.back().final_micros, 20);
+  double micros = 0;
+  const std::size_t episodes = result.episodes.size();
+  for (std::size_t i = episodes - 21; i + 1 < episodes; ++i) micros += result.episodes[i].final_micros / 20;
+  EXPECT_LT(micros, 20 + 0.1 * 180);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Variants, PlannerTest,
+    ::testing::Values(Variant{"Hierarchical", "hierarchical", {{"learning_rate", "0.003"}}},
+                      Variant{"RandomGrouper", "hierarchical", {{"grouper", "random"}, {"groups", "12"}}},
+                      Variant{"Simple", "hierarchical", {{"placer", "none"}}}, Variant{"ColocRl", "coloc_rl", {}},
+                      Variant{"Rnn", "coloc_rl", {{"placer", "encoder"}}}),
+    [](const auto& of) { return of.param.name; });
+
+TEST(PlannerOptionsTest, WhatLearnsNothingIsRefused) {
+  EXPECT_THAT(ErrorOf([] {
+                MakeAgent("hierarchical", {{"grouper", "random"}, {"placer", "none"}}, {});
+              }),
+              HasSubstr("learns nothing"));
+  EXPECT_EQ(ErrorOf([] { MakeAgent("coloc_rl", {{"hidden", "12"}}, {}); }), "hidden: is 12 (a multiple of 8)");
+}
+
+TEST(PlannerFallbackTest, AnOpThatCannotRunOnItsGroupsDeviceGoesWhereItCan) {
+  // "b" runs on the CPU alone, and shares the only group with "a", which is to go to the accelerator.
+  OpSpec a = testing::MakeOp("a", 0);
+  a.time_micros = std::nullopt;
+  a.kind_times = {{"test-cpu", 100}, {"test-gpu", 10}};
+  OpSpec b = testing::MakeOp("b", 0, {"a"});
+  b.time_micros = std::nullopt;
+  b.kind_times = {{"test-cpu", 5}};
+  TrialSpec spec = MakeTrial(testing::Build({a, b}), testing::MakeMixedCluster(1), "hierarchical",
+                             {{"groups", "1"}, {"hidden", "8"}});
+  spec.evaluations = 40;
+  const TrialResult result = RunTrial(spec);
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(Index((*result.best)[MakeId<OpId>(0)]), 1U);
+  EXPECT_EQ(Index((*result.best)[MakeId<OpId>(1)]), 0U);
+}
+
+// Entropy at first and at last of a policy for one op that fits on the CPU alone, where it always takes as long.
+std::pair<double, double> EntropiesWhereOneDeviceIsTooSmall(const char* drop_invalid_after) {
+  OpSpec op = testing::MakeOp("a", 50);
+  op.persistent = Bytes{1000};
+  TrialSpec spec = MakeTrial(testing::Build({op}), testing::MakeMixedCluster(1, Bytes{10}), "coloc_rl",
+                             {{"hidden", "8"},
+                              {"placer", "encoder"},
+                              {"learning_rate", "0.01"},
+                              {"noise", "0"},
+                              {"drop_invalid_after", drop_invalid_after}});
+  spec.evaluations = 401;
+  const TrialResult result = RunTrial(spec);
+  return {result.episodes.front().entropy, result.episodes.back().entropy};
+}
+
+TEST(PlannerInvalidTest, WhatDoesNotFitIsLearnedFromInTheFirstUpdatesOnly) {
+  const auto [first, last] = EntropiesWhereOneDeviceIsTooSmall("1000");
+  EXPECT_LT(last, 0.5 * first);
+  // What fits has one reward: without the others there is nothing to tell.
+  const auto [same, still] = EntropiesWhereOneDeviceIsTooSmall("0");
+  EXPECT_NEAR(still, same, 1e-3);
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,112 @@
+#include "agents/rl/sgdp/node_policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "sim/simulator.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr std::size_t kNodes = 4;
+const std::vector<std::vector<std::uint8_t>> kAllowed = {{1, 1, 1}, {1, 1, 1}, {0, 1, 1}, {0, 1, 0}};
+
+Matrix RandomLogits(Rng& rng, std::size_t width) {
+  Matrix logits;
+  logits.Reset(kNodes, width);
+  for (std::size_t node = 0; node < kNodes; ++node) {
+    for (float& value : logits.values(node)) value = static_cast<float>(2 * rng.Uniform() - 1);
+  }
+  return logits;
+}
+
+class PpoLossTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(PpoLossTest, ItsGradientIsTheFiniteDifference) {
+  const bool mask = GetParam();
+  Rng rng(5);
+  const std::size_t width = mask ? 4 : 3;
+  const NodeOdds old = OddsOf(RandomLogits(rng, width), kAllowed, mask);
+  Matrix logits = RandomLogits(rng, width);
+  std::vector<NodeActions> actions;
+  std::vector<double> advantages;
+  for (int n = 0; n < 6; ++n) {
+    actions.push_back(DrawActions(old, false, rng));
+    advantages.push_back(2 * rng.Uniform() - 1);
+  }
+  const PpoOptions options = {.clip_ratio = 0.3, .entropy_weight = 0.5};
+  Matrix gradient;
+  Matrix unused;
+  PpoLoss(old, OddsOf(logits, kAllowed, mask), actions, advantages, options, &gradient);
+  std::size_t slopes = 0;
+  for (std::size_t node = 0; node < kNodes; ++node) {
+    for (std::size_t d = 0; d < width; ++d) {
+      float& value = logits.row(node)[d];
+      const float before = value;
+      constexpr float kStep = 1.0F / 1024;
+      value = before + kStep;
+      const double up = PpoLoss(old, OddsOf(logits, kAllowed, mask), actions, advantages, options, &unused);
+      value = before - kStep;
+      const double down = PpoLoss(old, OddsOf(logits, kAllowed, mask), actions, advantages, options, &unused);
+      value = before;
+      EXPECT_NEAR(gradient.row(node)[d], (up - down) / (2.0 * kStep), 1e-5) << node << ", " << d;
+      slopes += std::abs(gradient.row(node)[d]) > 1e-4F ? 1 : 0;
+    }
+  }
+  EXPECT_GT(slopes, 7U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Masks, PpoLossTest, ::testing::Bool(),
+                         [](const auto& mask) { return mask.param ? "Mask" : "NoMask"; });
+
+TEST(PpoLossTest, BeyondTheBoundThereIsNoSlope) {
+  // The node took device 0 with probability 1/2, and now would with 0.9: 1.8 times as likely.
+  const NodeOdds old = {.num_devices = 2, .devices = {0.5, 0.5}, .moves = {}};
+  const NodeOdds now = {.num_devices = 2, .devices = {0.9, 0.1}, .moves = {}};
+  const std::vector<NodeActions> actions = {{.devices = {0}, .moved = {}}};
+  const PpoOptions options = {.clip_ratio = 0.2, .entropy_weight = 0};
+  Matrix gradient;
+  EXPECT_NEAR(PpoLoss(old, now, actions, std::vector<double>{1}, options, &gradient), -1.2, 1e-12);
+  EXPECT_EQ(gradient.row(0)[0], 0);
+  // A loss is not bounded: it is pulled back with its whole weight, 1.8 * 0.9 * 0.1.
+  EXPECT_NEAR(PpoLoss(old, now, actions, std::vector<double>{-1}, options, &gradient), 1.8, 1e-12);
+  EXPECT_NEAR(gradient.row(0)[0], 1.8 * 0.1, 1e-6);
+}
+
+TEST(NodePolicyTest, DrawsStayWithinWhatIsAllowed) {
+  Rng rng(1);
+  const NodeOdds odds = OddsOf(RandomLogits(rng, 3), kAllowed, false);
+  for (int i = 0; i < 200; ++i) {
+    const NodeActions actions = DrawActions(odds, i == 0, rng);
+    ASSERT_EQ(actions.devices.size(), kNodes);
+    for (std::size_t node = 0; node < kNodes; ++node) EXPECT_EQ(kAllowed[node][actions.devices[node]], 1);
+  }
+  Matrix flat;
+  flat.Reset(kNodes, 3);
+  EXPECT_NEAR(MeanEntropy(OddsOf(flat, kAllowed, false), kAllowed), 1, 1e-12);
+}
+
+TEST(NodePolicyTest, NeighboursWithTheMostBytesComeFirst) {
+  // "d" reads 40 bytes of a, 400 of b, 4 of c, and sends 100 to e.
+  const Graph graph = testing::Build({testing::MakeOp("a", 1, {}, {40}), testing::MakeOp("b", 2, {}, {400}),
+                                      testing::MakeOp("c", 3, {}, {4}), testing::MakeOp("d", 4, {"a", "b", "c"}, {100}),
+                                      testing::MakeOp("e", 5, {"d"})});
+  const Cluster cluster = testing::MakeCluster(2);
+  const CostTable costs = testing::MeasuredCosts(graph, cluster);
+  const Simulator simulator(graph, cluster, costs, {});
+  const Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+  const GraphRows rows = RowsOf(env, DescribeNodes(env), 3);
+  EXPECT_THAT(rows.neighbours[3], ElementsAre(1, 4, 0));
+  EXPECT_THAT(rows.neighbours[4], ElementsAre(3));
+  EXPECT_NEAR(rows.numbers.row(3)[8], std::log(5.0), 1e-6);
+  EXPECT_NEAR(rows.numbers.row(3)[9], std::log(101.0), 1e-6);
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,129 @@
+#include "agents/rl/sgdp/sgdp.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <sstream>
+#include <stdexcept>
+
+#include "sim/check.h"
+#include "tests/testing/errors.h"
+#include "tests/testing/graphs.h"
+#include "tests/testing/searches.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::MakeCluster;
+using ::emplace::testing::MakeTrial;
+using ::testing::HasSubstr;
+
+// Two chains that do not wait for each other, of kinds that tell them apart: one is faster on the CPU, which is device
+// 0, the other on the accelerator.
+Graph TwoChains() {
+  std::vector<OpSpec> ops = {testing::MakeOp("a0", 0, {}, {2000}),     testing::MakeOp("a1", 0, {"a0"}, {2000}),
+                             testing::MakeOp("a2", 0, {"a1"}),         testing::MakeOp("b0", 0, {}, {2000}),
+                             testing::MakeOp("b1", 0, {"b0"}, {2000}), testing::MakeOp("b2", 0, {"b1"})};
+  for (OpSpec& op : ops) {
+    const bool first = op.name[0] == 'a';
+    op.kind = first ? "relu" : "tanh";
+    op.time_micros = std::nullopt;
+    op.kind_times = {{"test-cpu", first ? 30 : 60}, {"test-gpu", first ? 60 : 25}};
+  }
+  return testing::Build(std::move(ops));
+}
+
+struct Variant {
+  const char* name;
+  OptionMap options;
+};
+std::ostream& operator<<(std::ostream& out, const Variant& variant) { return out << variant.name; }
+
+class SgdpTest : public ::testing::TestWithParam<Variant> {
+ protected:
+  static TrialSpec Trial(const Graph& graph, const Cluster& cluster, std::size_t evaluations) {
+    OptionMap options = GetParam().options;
+    options.insert({"entropy", "0.02"});
+    options.insert({"epochs", "4"});
+    options.insert({"use_cpus", "true"});
+    TrialSpec spec = MakeTrial(graph, cluster, "sgdp", options);
+    spec.evaluations = evaluations;
+    return spec;
+  }
+};
+
+TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
+  const Graph graph = TwoChains();
+  const double optimum = testing::FastestOfAll(graph, testing::MakeMixedCluster(1));
+  const TrialResult result = RunTrial(Trial(graph, testing::MakeMixedCluster(1), 2001));
+  EXPECT_EQ(result.evaluations, 2001U);
+  EXPECT_EQ(result.best_result.step_time_micros, optimum);
+  ASSERT_FALSE(result.episodes.empty());
+  EXPECT_TRUE(result.episodes.back().argmax);
+  EXPECT_EQ(result.episodes.back().final_micros, optimum);
+  EXPECT_GT(result.episodes.front().entropy, 0.1);
+  // With a mask nodes stay where the best placement has them, and what their device would be is never decided.
+  if (!GetParam().options.contains("mask")) EXPECT_LT(result.episodes.back().entropy, 0.5);
+}
+
+TEST_P(SgdpTest, AStoppedSearchGoesOnToTheSameResult) {
+  Rng rng(8);
+  TrialSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 15}), MakeCluster(3), 1300);
+  const TrialResult uninterrupted = RunTrial(spec);
+  spec.checkpoint = ::testing::TempDir() + "/sgdp_checkpoint_" + GetParam().name;
+  std::remove(spec.checkpoint.c_str());
+  for (const std::size_t stop : {600U, 1100U}) {
+    EXPECT_THROW(RunTrial(spec,
+                          [&](const TrialProgress& now) {
+                            if (now.evaluations >= stop) throw std::runtime_error("stopped");
+                          }),
+                 std::runtime_error);
+  }
+  const TrialResult resumed = RunTrial(spec);
+  EXPECT_EQ(resumed.best, uninterrupted.best);
+  EXPECT_EQ(resumed.policy, uninterrupted.policy);
+  EXPECT_EQ(resumed.episodes, uninterrupted.episodes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, SgdpTest,
+                         ::testing::Values(Variant{"Sgdp", {}}, Variant{"Mask", {{"mask", "true"}}},
+                                           Variant{"Gat", {{"neighbourhood", "gat"}}},
+                                           Variant{"Mlp", {{"context", "mlp"}}}),
+                         [](const auto& of) { return of.param.name; });
+
+TEST(SgdpPolicyTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
+  Rng rng(7);
+  const auto problem = [&] { return MakeTrial(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(2), "").problem; };
+  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(2), "sgdp", {{"epochs", "2"}});
+  spec.also = {problem(), problem()};
+  spec.transfer = {problem()};
+  spec.evaluations = 81;
+  const TrialResult result = RunTrial(spec);
+  EXPECT_EQ(result.evaluations, 81U);
+  ASSERT_EQ(result.also.size(), 2U);
+  EXPECT_EQ(result.also[1].evaluations, 81U);
+  ASSERT_EQ(result.transfer.size(), 1U);
+  EXPECT_EQ(result.transfer[0].evaluations, 1 + 10 + 1U);  // the single device, ten draws, the likeliest
+  EXPECT_FALSE(result.policy.empty());
+}
+
+TEST(SgdpPolicyTest, APolicyOfOtherOptionsOrDevicesIsRefused) {
+  TrialSpec spec = MakeTrial(TwoChains(), testing::MakeMixedCluster(1), "sgdp", {{"epochs", "1"}});
+  spec.evaluations = 21;
+  const std::string policy = RunTrial(spec).policy;
+  std::istringstream in(policy);
+  EXPECT_THAT(testing::ErrorOf([&] {
+                MakeAgent("sgdp", {{"layers", "3"}}, {})->LoadPolicy(in);
+              }),
+              HasSubstr("is a policy trained with other options"));
+  std::istringstream placeto("emplace.policy 1 placeto 2");
+  EXPECT_EQ(testing::ErrorOf([&] { MakeAgent("sgdp", {}, {})->LoadPolicy(placeto); }),
+            "is a policy of agent placeto (sgdp)");
+  std::istringstream nonsense("{}");
+  EXPECT_EQ(testing::ErrorOf([&] { MakeAgent("sgdp", {}, {})->LoadPolicy(nonsense); }),
+            "is no policy (a file of --policy-out)");
+}
+
+}  // namespace
+}  // namespace emplace

@@ -19,7 +19,7 @@
 
 #include "profiler/op_runner.h"
 #include "profiler/torch_part.h"
-#include "sim/blas_threads.h"
+#include "sim/blas.h"
 #include "sim/check.h"
 
 namespace emplace {

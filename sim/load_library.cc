@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "sim/blas.h"
 #include "sim/check.h"
 
 namespace emplace {
@@ -23,6 +24,7 @@ void* OpenLibrary(const LibraryPart& part) {
 }  // namespace
 
 void* LoadLibraryPart(const LibraryPart& part) {
+  ChooseBlasKernels();
   void* const found = dlsym(OpenLibrary(part), part.symbol);
   if (found == nullptr) throw InputError(part.file, "is of another version of emplace");
   return found;

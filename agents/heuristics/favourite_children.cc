@@ -1,67 +1,16 @@
 #include "agents/heuristics/favourite_children.h"
 
-#include <ClpSimplex.hpp>
-#include <ClpSolve.hpp>
 #include <algorithm>
 #include <cstddef>
-#include <string>
 
+#include "agents/heuristics/linear_program.h"
 #include "agents/heuristics/list_scheduler.h"
-#include "sim/check.h"
 
 namespace emplace {
 namespace {
 
-// A linear program under construction: rows of sum >= bound, columns in [0, upper].
-class Program {
- public:
-  explicit Program(std::size_t num_columns) : columns_(num_columns) {}
-
-  void BeginRow(double at_least) { bounds_.push_back(at_least); }
-  void Add(std::size_t column, double coefficient) {
-    columns_[column].push_back({static_cast<int>(bounds_.size() - 1), coefficient});
-  }
-
-  // The columns that minimise the last one. The first `num_fractions` columns are at most 1.
-  std::vector<double> MinimiseLast(std::size_t num_fractions) const {
-    std::vector<CoinBigIndex> starts = {0};
-    std::vector<int> rows;
-    std::vector<double> coefficients;
-    for (const auto& column : columns_) {
-      for (const auto& [row, coefficient] : column) {
-        rows.push_back(row);
-        coefficients.push_back(coefficient);
-      }
-      starts.push_back(static_cast<CoinBigIndex>(rows.size()));
-    }
-    const std::vector<double> lower(columns_.size(), 0);
-    std::vector<double> upper(columns_.size(), COIN_DBL_MAX);
-    std::fill_n(upper.begin(), num_fractions, 1.0);
-    std::vector<double> objective(columns_.size(), 0);
-    objective.back() = 1;
-
-    ClpSimplex solver;
-    solver.setLogLevel(0);
-    solver.loadProblem(static_cast<int>(columns_.size()), static_cast<int>(bounds_.size()), starts.data(), rows.data(),
-                       coefficients.data(), lower.data(), upper.data(), objective.data(), bounds_.data(), nullptr);
-    ClpSolve how;
-    how.setSolveType(ClpSolve::useDual);
-    how.setPresolveType(ClpSolve::presolveOn);
-    solver.initialSolve(how);
-    if (!solver.isProvenOptimal()) {
-      throw InputError("m_sct",
-                       "the linear program was not solved (Clp status " + std::to_string(solver.status()) + ")");
-    }
-    return {solver.getColSolution(), solver.getColSolution() + columns_.size()};
-  }
-
- private:
-  std::vector<std::vector<std::pair<int, double>>> columns_;
-  std::vector<double> bounds_;
-};
-
 // Rows that let at most one of each group's edges have x = 0; with at most one edge they hold anyway.
-void AddFavouriteRows(const std::vector<std::vector<std::size_t>>& edges_of_group, Program* program) {
+void AddFavouriteRows(const std::vector<std::vector<std::size_t>>& edges_of_group, LinearProgram* program) {
   for (const std::vector<std::size_t>& edges : edges_of_group) {
     if (edges.size() < 2) continue;
     program->BeginRow(static_cast<double>(edges.size()) - 1);
@@ -88,7 +37,8 @@ CommunicationPlan PlanCommunication(const Observation& observation, std::span<co
   const double unit = total > 0 ? total / static_cast<double>(num_groups) : 1;
 
   // Columns: x by edge, s by group, w.
-  Program program(num_edges + num_groups + 1);
+  LinearProgram program(num_edges + num_groups + 1);
+  program.num_fractions = num_edges;
   std::vector<std::vector<std::size_t>> outgoing(num_groups);
   std::vector<std::vector<std::size_t>> incoming(num_groups);
   for (std::size_t e = 0; e < num_edges; ++e) {
@@ -109,7 +59,7 @@ CommunicationPlan PlanCommunication(const Observation& observation, std::span<co
   AddFavouriteRows(outgoing, &program);
   AddFavouriteRows(incoming, &program);
 
-  const std::vector<double> solution = program.MinimiseLast(num_edges);
+  const std::vector<double> solution = MinimiseLast(program);
   plan.makespan_micros = solution.back() * unit;
   plan.far.assign(solution.begin(), solution.begin() + static_cast<std::ptrdiff_t>(num_edges));
   return plan;

@@ -5,7 +5,7 @@
 
 #include "agents/nn/torch_makers.h"
 #include "agents/nn/torch_part.h"
-#include "sim/blas_threads.h"
+#include "sim/blas.h"
 #include "sim/check.h"
 
 namespace emplace {

@@ -88,11 +88,12 @@ class TorchSequence : public SequenceNetwork {
     const Array keys = Keys(encoding);
     Array h = encoding.h.repeat({rows, 1});
     Array c = encoding.c.repeat({rows, 1});
+    // There are few devices: what each adds to the gates is computed once.
+    const Array of_device = weights_["embedding"].matmul(weights_["decoder.input"]) + weights_["decoder.bias"];
     std::vector<std::int64_t> before(count, static_cast<std::int64_t>(options_.num_devices));
     for (std::size_t group = 0; group < inputs.rows(); ++group) {
-      const Array x = weights_["embedding"].index_select(0, torch::tensor(before, torch::kInt64).to(device_));
-      const Array gates =
-          x.matmul(weights_["decoder.input"]) + h.matmul(weights_["decoder.state"]) + weights_["decoder.bias"];
+      const Array gates = of_device.index_select(0, torch::tensor(before, torch::kInt64).to(device_)) +
+                          h.matmul(weights_["decoder.state"]);
       const std::vector<Array> parts = gates.chunk(4, 1);
       c = torch::sigmoid(parts[1]) * c + torch::sigmoid(parts[0]) * torch::tanh(parts[2]);
       h = torch::sigmoid(parts[3]) * torch::tanh(c);

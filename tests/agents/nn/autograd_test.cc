@@ -1,5 +1,6 @@
 #include "agents/nn/autograd.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include "sim/check.h"
@@ -25,6 +26,21 @@ TEST(AutogradTest, LibTorchRunsOnAFastBlas) {
   EXPECT_GE(MatrixProductGflops(512), 10)
       << "LibTorch runs on a slow BLAS: install libopenblas0-pthread (update-alternatives --display libblas.so.3-"
       << "x86_64-linux-gnu)";
+}
+
+TEST(AutogradTest, OpenBlasUsesWhatTheProcessorCanDo) {
+  MatrixProductGflops(16);
+  void* const library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) GTEST_SKIP() << "LibTorch runs on another BLAS";
+  void* const name = dlsym(library, "openblas_get_corename");
+  ASSERT_NE(name, nullptr);
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) {
+    // What it falls back to where it does not know the processor, and has nothing that is wider than 128 bits.
+    EXPECT_STRNE(reinterpret_cast<const char* (*)()>(name)(), "Prescott");
+  }
+#endif
+  dlclose(library);
 }
 
 }  // namespace

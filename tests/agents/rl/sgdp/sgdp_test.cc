@@ -64,7 +64,7 @@ TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
   EXPECT_EQ(result.episodes.back().final_micros, optimum);
   EXPECT_GT(result.episodes.front().entropy, 0.1);
   // With a mask nodes stay where the best placement has them, and what their device would be is never decided.
-  if (!GetParam().options.contains("mask")) EXPECT_LT(result.episodes.back().entropy, 0.5);
+  EXPECT_LT(result.episodes.back().entropy, GetParam().options.contains("mask") ? 1.1 : 0.5);
 }
 
 TEST_P(SgdpTest, AStoppedSearchGoesOnToTheSameResult) {

@@ -1,0 +1,50 @@
+// Clp's part of linear_program.h, a library of its own.
+
+#include <ClpSimplex.hpp>
+#include <ClpSolve.hpp>
+#include <algorithm>
+#include <string>
+
+#include "agents/heuristics/linear_program.h"
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+std::vector<double> Solve(const LinearProgram& program) {
+  std::vector<CoinBigIndex> starts = {0};
+  std::vector<int> rows;
+  std::vector<double> coefficients;
+  for (const auto& column : program.columns) {
+    for (const auto& [row, coefficient] : column) {
+      rows.push_back(row);
+      coefficients.push_back(coefficient);
+    }
+    starts.push_back(static_cast<CoinBigIndex>(rows.size()));
+  }
+  const std::size_t num_columns = program.columns.size();
+  const std::vector<double> lower(num_columns, 0);
+  std::vector<double> upper(num_columns, COIN_DBL_MAX);
+  std::fill_n(upper.begin(), program.num_fractions, 1.0);
+  std::vector<double> objective(num_columns, 0);
+  objective.back() = 1;
+
+  ClpSimplex solver;
+  solver.setLogLevel(0);
+  solver.loadProblem(static_cast<int>(num_columns), static_cast<int>(program.bounds.size()), starts.data(), rows.data(),
+                     coefficients.data(), lower.data(), upper.data(), objective.data(), program.bounds.data(), nullptr);
+  ClpSolve how;
+  how.setSolveType(ClpSolve::useDual);
+  how.setPresolveType(ClpSolve::presolveOn);
+  solver.initialSolve(how);
+  if (!solver.isProvenOptimal()) {
+    throw InputError("m_sct", "the linear program was not solved (Clp status " + std::to_string(solver.status()) + ")");
+  }
+  return {solver.getColSolution(), solver.getColSolution() + num_columns};
+}
+
+}  // namespace
+}  // namespace emplace
+
+extern "C" __attribute__((visibility("default"))) const emplace::LinearProgramPart emplace_linear_program_part;
+const emplace::LinearProgramPart emplace_linear_program_part = {emplace::Solve};

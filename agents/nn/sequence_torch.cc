@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "agents/nn/lstm.h"
 #include "agents/nn/tanh_scores.h"
 #include "agents/nn/torch_makers.h"
 
@@ -65,6 +66,61 @@ class AdditiveScores : public torch::autograd::Function<AdditiveScores> {
   static Array Inner(const Array& queries, const Array& keys) { return torch::tanh(queries.unsqueeze(1) + keys); }
 };
 
+// The states of an LSTM, [steps, rows, width], and its last cell, [rows, width], by our kernels: lstm.h.
+class LstmSteps : public torch::autograd::Function<LstmSteps> {
+ public:
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const Array& inputs,
+                                                const Array& weights, const Array& state, const Array& cell) {
+    const LstmShape shape = ShapeOf(inputs);
+    LstmCourse course;
+    LstmForward(shape, inputs.data_ptr<float>(), weights.data_ptr<float>(), state.data_ptr<float>(),
+                cell.data_ptr<float>(), &course);
+    const std::vector<std::int64_t> sizes = {inputs.size(0), inputs.size(1), inputs.size(2) / 4};
+    const Array states = Copy(course.states, sizes);
+    const Array cells = Copy(course.cells, sizes);
+    context->save_for_backward({weights, state, cell, Copy(course.gates, inputs.sizes().vec()), cells, states});
+    return {states, cells[-1].clone()};
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& d_results) {
+    const auto saved = context->get_saved_variables();
+    const Array& weights = saved[0];
+    const Array& gates = saved[3];
+    const Array& states = saved[5];
+    const LstmShape shape = ShapeOf(gates);
+    LstmCourse course;
+    course.gates = Values(gates);
+    course.cells = Values(saved[4]);
+    const Array d_states = d_results[0].contiguous();
+    const Array d_last_cell = d_results[1].contiguous();
+    Array d_inputs = torch::empty_like(gates);
+    Array d_state = torch::empty_like(saved[1]);
+    Array d_cell = torch::empty_like(saved[2]);
+    LstmBackward(shape, course, weights.data_ptr<float>(), saved[2].data_ptr<float>(), d_states.data_ptr<float>(),
+                 d_last_cell.data_ptr<float>(), d_inputs.data_ptr<float>(), d_state.data_ptr<float>(),
+                 d_cell.data_ptr<float>());
+    const Array before = torch::cat({saved[1].unsqueeze(0), states.index({Slice(0, -1)})});
+    const Array d_weights = before.view({-1, before.size(2)}).t().matmul(d_inputs.view({-1, d_inputs.size(2)}));
+    return {d_inputs, d_weights, d_state, d_cell};
+  }
+
+ private:
+  static LstmShape ShapeOf(const Array& gates) {
+    return {.steps = static_cast<std::size_t>(gates.size(0)),
+            .rows = static_cast<std::size_t>(gates.size(1)),
+            .width = static_cast<std::size_t>(gates.size(2)) / 4};
+  }
+  static Array Copy(const std::vector<float>& values, const std::vector<std::int64_t>& sizes) {
+    Array copy = torch::empty(sizes);
+    std::copy(values.begin(), values.end(), copy.data_ptr<float>());
+    return copy;
+  }
+  static std::vector<float> Values(const Array& array) {
+    return {array.data_ptr<float>(), array.data_ptr<float>() + array.numel()};
+  }
+};
+
 class TorchSequence : public SequenceNetwork {
  public:
   TorchSequence(const SequenceOptions& options, const ParameterSet& parameters, const std::string& device)
@@ -88,15 +144,13 @@ class TorchSequence : public SequenceNetwork {
     const Array keys = Keys(encoding);
     Array h = encoding.h.repeat({rows, 1});
     Array c = encoding.c.repeat({rows, 1});
-    // There are few devices: what each adds to the gates is computed once.
-    const Array of_device = weights_["embedding"].matmul(weights_["decoder.input"]) + weights_["decoder.bias"];
+    const Array of_device = OfDevice();
     std::vector<std::int64_t> before(count, static_cast<std::int64_t>(options_.num_devices));
     for (std::size_t group = 0; group < inputs.rows(); ++group) {
-      const Array gates = of_device.index_select(0, torch::tensor(before, torch::kInt64).to(device_)) +
-                          h.matmul(weights_["decoder.state"]);
-      const std::vector<Array> parts = gates.chunk(4, 1);
-      c = torch::sigmoid(parts[1]) * c + torch::sigmoid(parts[0]) * torch::tanh(parts[2]);
-      h = torch::sigmoid(parts[3]) * torch::tanh(c);
+      const Array input = of_device.index_select(0, torch::tensor(before, torch::kInt64).to(device_));
+      const std::vector<Array> next = RunLstm("decoder", input.unsqueeze(0), h, c);
+      h = next[0][0];
+      c = next[1];
       FromTorch(Attend(h, keys), &logits);
       choose(group, logits, devices);
       std::copy(devices.begin(), devices.end(), before.begin());
@@ -115,13 +169,9 @@ class TorchSequence : public SequenceNetwork {
       // The device before each group, the last row of the embedding before the first.
       std::vector<std::int64_t> before(count, static_cast<std::int64_t>(options_.num_devices));
       before.insert(before.end(), devices.begin(), devices.end() - static_cast<std::ptrdiff_t>(count));
-      const Array x = weights_["embedding"]
-                          .index_select(0, torch::tensor(before, torch::kInt64).to(device_))
-                          .view({groups, rows, -1});
-      const Array states = std::get<0>(torch::lstm(
-          x, {encoding.h.repeat({rows, 1}).unsqueeze(0), encoding.c.repeat({rows, 1}).unsqueeze(0)}, Lstm("decoder"),
-          /*has_biases=*/true, /*num_layers=*/1, /*dropout=*/0, /*train=*/true, /*bidirectional=*/false,
-          /*batch_first=*/false));
+      const Array inputs_of =
+          OfDevice().index_select(0, torch::tensor(before, torch::kInt64).to(device_)).view({groups, rows, -1});
+      const Array states = RunLstm("decoder", inputs_of, encoding.h.repeat({rows, 1}), encoding.c.repeat({rows, 1}))[0];
       logits_ = Attend(states.reshape({groups * rows, -1}), Keys(encoding));
     }
     FromTorch(logits_, &result_);
@@ -141,19 +191,39 @@ class TorchSequence : public SequenceNetwork {
     Array c;
   };
 
-  // The four arrays that torch::lstm wants; it has two biases, of which ours is one.
-  std::vector<Array> Lstm(const std::string& name) const {
-    const Array bias = weights_[name + ".bias"].view({-1});
-    return {weights_[name + ".input"].t(), weights_[name + ".state"].t(), bias, torch::zeros_like(bias)};
+  // What each device before, or none, adds to the decoder's gates: there are few, so it is computed once.
+  Array OfDevice() const { return weights_["embedding"].matmul(weights_["decoder.input"]) + weights_["decoder.bias"]; }
+
+  // States and last cell, from what the inputs add to the gates, [steps, rows, 4 width].
+  std::vector<Array> RunLstm(const std::string& name, const Array& inputs, const Array& state,
+                             const Array& cell) const {
+    const Array& weights = weights_[name + ".state"];
+    if (inputs.is_cpu()) {
+      return LstmSteps::apply(inputs.contiguous(), weights.contiguous(), state.contiguous(), cell.contiguous());
+    }
+    std::vector<Array> states;
+    Array h = state;
+    Array c = cell;
+    for (const Array& input : inputs.unbind()) {
+      const std::vector<Array> gates = (input + h.matmul(weights)).chunk(4, 1);
+      c = torch::sigmoid(gates[1]) * c + torch::sigmoid(gates[0]) * torch::tanh(gates[2]);
+      h = torch::sigmoid(gates[3]) * torch::tanh(c);
+      states.push_back(h);
+    }
+    return {torch::stack(states), c};
   }
 
   Encoding Encode(const Array& inputs) const {
-    std::vector<Array> both = Lstm("encoder.forward");
-    for (const Array& array : Lstm("encoder.backward")) both.push_back(array);
-    const Array zeros = torch::zeros({2, 1, static_cast<std::int64_t>(options_.hidden)}, torch::TensorOptions(device_));
-    auto [states, h, c] = torch::lstm(inputs.unsqueeze(1), {zeros, zeros}, both, /*has_biases=*/true, /*num_layers=*/1,
-                                      /*dropout=*/0, /*train=*/true, /*bidirectional=*/true, /*batch_first=*/false);
-    return {.states = states.squeeze(1), .h = h.reshape({1, -1}), .c = c.reshape({1, -1})};
+    const Array zeros = torch::zeros({1, static_cast<std::int64_t>(options_.hidden)}, inputs.options());
+    const auto run = [&](const std::string& name, const Array& rows) {
+      const Array of_inputs = rows.matmul(weights_[name + ".input"]) + weights_[name + ".bias"];
+      return RunLstm(name, of_inputs.unsqueeze(1), zeros, zeros);
+    };
+    const std::vector<Array> forward = run("encoder.forward", inputs);
+    const std::vector<Array> backward = run("encoder.backward", inputs.flip(0));
+    return {.states = torch::cat({forward[0].squeeze(1), backward[0].squeeze(1).flip(0)}, 1),
+            .h = torch::cat({forward[0][-1], backward[0][-1]}, 1),
+            .c = torch::cat({forward[1], backward[1]}, 1)};
   }
 
   Array Keys(const Encoding& encoding) const { return encoding.states.matmul(weights_["attention.key"]); }

@@ -58,6 +58,37 @@ std::optional<double> BoundRatio(const GraphRecord& record) {
   return *record.best_micros / record.lower_bound_micros;
 }
 
+// The same after so many evaluations of the run: what a search with that budget finds where nothing that it does
+// depends on its budget.
+template <std::size_t kEvaluations>
+Scores BoundRatiosAfter(const TrialRecord& trial) {
+  return OfEachGraph(trial.graphs, [](const GraphRecord& record) -> std::optional<double> {
+    std::optional<double> best;
+    for (const auto& [evaluations, micros] : record.trace) {
+      if (evaluations <= static_cast<double>(kEvaluations)) best = micros;
+    }
+    if (!best || record.lower_bound_micros <= 0) return std::nullopt;
+    return *best / record.lower_bound_micros;
+  });
+}
+
+// Mean of the best so far over the lower bound, from the first evaluation that found something on to the end of the
+// budget; who stopped earlier keeps what he has.
+Scores CurveAreas(const TrialRecord& trial) {
+  const JsonValue* const budget = FindPath(trial.spec, "budget.evaluations");
+  const auto* const given = budget == nullptr ? nullptr : budget->As<std::int64_t>();
+  return OfEachGraph(trial.graphs, [given](const GraphRecord& record) -> std::optional<double> {
+    if (record.trace.empty() || record.lower_bound_micros <= 0) return std::nullopt;
+    const double end = std::max(given == nullptr ? 0.0 : static_cast<double>(*given), record.evaluations);
+    double area = 0;
+    for (std::size_t i = 0; i < record.trace.size(); ++i) {
+      const double until = i + 1 < record.trace.size() ? record.trace[i + 1].first : end + 1;
+      area += (until - record.trace[i].first) * record.trace[i].second;
+    }
+    return area / (end + 1 - record.trace[0].first) / record.lower_bound_micros;
+  });
+}
+
 Scores StepTimes(const TrialRecord& trial) {
   return OfEachGraph(trial.graphs, [](const GraphRecord& record) { return record.best_micros; });
 }
@@ -113,6 +144,14 @@ constexpr MetricEntry kMetrics[] = {
     {"initial_entropy", "Policy entropy of the first episode, of the largest possible (below 0.5: decided unlearned)",
      "", 1, false, InitialEntropies},
     {"lower_bound_ratio", "Best step time over the lower bound", "", 1, true, BoundRatios},
+    {"lower_bound_ratio_100", "Best step time over the lower bound after 100 evaluations", "", 1, true,
+     BoundRatiosAfter<100>},
+    {"lower_bound_ratio_1000", "Best step time over the lower bound after 1,000 evaluations", "", 1, true,
+     BoundRatiosAfter<1000>},
+    {"curve_area", "Best so far over the lower bound, mean over the evaluations of the budget", "", 1, true,
+     CurveAreas},
+    {"rank", "Place among the agents on the same graph, devices and seed (1: the fastest placement)", "", 1, true,
+     nullptr},
     {"simulator_seconds", "Simulation", "s", 1, true, SimulatorSeconds},
     {"wall_seconds", "Wall-clock time of a trial", "s", 1, true, WallSeconds},
 };

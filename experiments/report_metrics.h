@@ -25,6 +25,7 @@ struct MetricEntry {
   double shown_per_unit;   // a score times this is in the unit shown
   bool smaller_is_better;  // decides the order of rows and what is called best
   // One score for each graph where the trial has one; scores of the whole trial stand under its first graph's name.
+  // Null for rank, which is among trials: RankScores.
   std::vector<GraphScore> (*scores)(const TrialRecord& trial);
 };
 
@@ -32,7 +33,9 @@ struct MetricEntry {
 // and transfer_final (%: the best placement and the last one that a policy makes on a graph that it was not trained
 // on), final_improvement (%: what the policy itself ends with, by argmax, where the last episode shows it),
 // policy_seconds (per episode), pc_ratio, evaluations, entropy (mean over training episodes of H / log D),
-// initial_entropy (of the first episode), lower_bound_ratio (best / lower bound), simulator_seconds, wall_seconds.
+// initial_entropy (of the first episode), lower_bound_ratio (best / lower bound; _100 and _1000: after so many
+// evaluations), curve_area (mean of the best so far / lower bound over the budget), rank, simulator_seconds,
+// wall_seconds.
 //
 // pc_ratio is P-C, the improvement in percent per second of policy computation: a cell is mean improvement / mean
 // seconds, 0 if there is no improvement; averages are means of cells. Source: Mitropolitsky 2020, 4.2.1 and table 4.11.

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "experiments/rank_scores.h"
 #include "sim/check.h"
 
 namespace emplace {
@@ -15,8 +16,9 @@ using LabelSamples = std::map<std::string, std::vector<Sample>>;
 LabelSamples CollectSamples(const std::vector<TrialRecord>& trials, const ReportGrid& grid, const MetricEntry& metric) {
   LabelSamples samples;
   for (const std::string& label : grid.labels) samples[label].resize(grid.columns.size());
+  const auto ranks = metric.scores == nullptr ? RankScores(trials, grid) : std::vector<std::vector<GraphScore>>();
   for (std::size_t t = 0; t < trials.size(); ++t) {
-    for (const GraphScore& score : metric.scores(trials[t])) {
+    for (const GraphScore& score : metric.scores == nullptr ? ranks[t] : metric.scores(trials[t])) {
       samples[trials[t].label][grid.column_of[t]][score.graph].push_back(score.score);
     }
   }

@@ -37,6 +37,15 @@ TEST(ReportMetricsTest, EveryMetricIsReadFromItsPlace) {
   EXPECT_EQ(Score(trial, "wall_seconds"), 50);
 }
 
+TEST(ReportMetricsTest, ABudgetsPrefixIsWhatTheRunHadFoundByThen) {
+  const TrialRecord trial =
+      MakeRecord({.best = 500, .trace = {{1, 1000}, {60, 900}, {100, 800}, {101, 600}, {2000, 500}}});
+  EXPECT_EQ(Score(trial, "lower_bound_ratio_100"), 2);
+  EXPECT_EQ(Score(trial, "lower_bound_ratio_1000"), 1.5);
+  // 59 evaluations at 1000, 40 at 900, one at 800, 1899 at 600, one at 500: over 2000 of them, and a bound of 400.
+  EXPECT_DOUBLE_EQ(Score(trial, "curve_area"), (59 * 1000.0 + 40 * 900 + 800 + 1899 * 600.0 + 500) / 2000 / 400);
+}
+
 TEST(ReportMetricsTest, EachGraphOfATrialIsAnObservation) {
   TrialRecord trial = MakeRecord({});
   trial.graphs.push_back(MakeRecord({.index = 1, .best = 500}).graphs[0]);

@@ -67,7 +67,7 @@ Scores BoundRatiosAfter(const TrialRecord& trial) {
     for (const auto& [evaluations, micros] : record.trace) {
       if (evaluations <= static_cast<double>(kEvaluations)) best = micros;
     }
-    if (!best || record.lower_bound_micros <= 0) return std::nullopt;
+    if (!best || !record.best_micros || record.lower_bound_micros <= 0) return std::nullopt;
     return *best / record.lower_bound_micros;
   });
 }
@@ -78,7 +78,7 @@ Scores CurveAreas(const TrialRecord& trial) {
   const JsonValue* const budget = FindPath(trial.spec, "budget.evaluations");
   const auto* const given = budget == nullptr ? nullptr : budget->As<std::int64_t>();
   return OfEachGraph(trial.graphs, [given](const GraphRecord& record) -> std::optional<double> {
-    if (record.trace.empty() || record.lower_bound_micros <= 0) return std::nullopt;
+    if (!record.best_micros || record.trace.empty() || record.lower_bound_micros <= 0) return std::nullopt;
     const double end = std::max(given == nullptr ? 0.0 : static_cast<double>(*given), record.evaluations);
     double area = 0;
     for (std::size_t i = 0; i < record.trace.size(); ++i) {

@@ -18,7 +18,7 @@ namespace emplace {
 namespace {
 
 // Shipped tables of this schema. (Others of experiments/published belong to `emplace reproduce`.)
-constexpr std::string_view kShippedPublished[] = {"thesis"};
+constexpr std::string_view kShippedPublished[] = {"hierarchical", "post", "sgdp", "thesis"};
 
 constexpr double kMost = 1e18;
 

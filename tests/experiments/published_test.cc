@@ -86,7 +86,7 @@ TEST(PublishedTest, ATableIsShippedOrAFile) {
   WriteText(file, kFile);
   EXPECT_EQ(LoadPublished(file).figures.size(), 2U);
   EXPECT_EQ(ErrorOf([] { LoadPublished("nothing"); }),
-            "published: there is no table \"nothing\" (a file, or one of: thesis)");
+            "published: there is no table \"nothing\" (a file, or one of: hierarchical, post, sgdp, thesis)");
 }
 
 }  // namespace

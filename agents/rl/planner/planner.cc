@@ -41,11 +41,11 @@ struct Ground {
 struct Proposal {
   bool argmax = false;
   std::size_t count = 0;
-  std::vector<std::uint32_t> groups;            // [num_nodes]
-  std::vector<std::vector<double>> group_odds;  // [num_nodes][num_groups]; empty unless learned
-  Matrix vectors;                               // [num_groups, ...] in the Placer's order
-  std::vector<std::uint32_t> devices;           // [num_groups * count], in the Placer's order
-  std::vector<Matrix> noise;                    // [num_groups]: [count, num_devices]; empty if there is none
+  std::vector<std::uint32_t> groups;   // [num_nodes]
+  std::vector<double> group_odds;      // [num_nodes, num_groups]; empty unless learned
+  Matrix vectors;                      // [num_groups, ...] in the Placer's order
+  std::vector<std::uint32_t> devices;  // [num_groups * count], in the Placer's order
+  std::vector<Matrix> noise;           // [num_groups]: [count, num_devices]; empty if there is none
   double entropy = 0;
 };
 
@@ -207,11 +207,14 @@ class Planner : public Agent {
   // Numbers of a normal distribution, the largest of the row scaled to `noise`; 0 without noise.
   void FillNoise(Rng& rng, std::span<float> row) const {
     float largest = 0;
-    for (float& value : row) {
+    // Two at a time. Source: Box and Muller 1958.
+    for (std::size_t i = 0; i < row.size(); i += 2) {
       const double radius = std::sqrt(-2 * std::log(1 - rng.Uniform()));
-      value = static_cast<float>(radius * std::cos(2 * std::numbers::pi * rng.Uniform()));
-      largest = std::max(largest, std::abs(value));
+      const double angle = 2 * std::numbers::pi * rng.Uniform();
+      row[i] = static_cast<float>(radius * std::cos(angle));
+      if (i + 1 < row.size()) row[i + 1] = static_cast<float>(radius * std::sin(angle));
     }
+    for (const float value : row) largest = std::max(largest, std::abs(value));
     for (float& value : row) value *= largest > 0 ? static_cast<float>(options_.noise) / largest : 0;
   }
   bool Noisy() const { return options_.noise > 0 && updates_ < options_.noise_updates && !proposal_.argmax; }
@@ -229,6 +232,7 @@ class Planner : public Agent {
     std::vector<std::uint8_t> allowed(num_groups_, 1);
     std::vector<float> row(num_groups_);
     std::vector<float> noise(num_groups_);
+    proposal_.group_odds.resize(num_nodes_ * num_groups_);
     double entropy = 0;
     for (std::size_t node = 0; node < num_nodes_; ++node) {
       if (options_.placer == PlacerKind::kNone) {  // groups are devices
@@ -241,7 +245,7 @@ class Planner : public Agent {
         FillNoise(rng, noise);
         for (std::size_t g = 0; g < num_groups_; ++g) row[g] += noise[g];
       }
-      std::vector<double>& odds = proposal_.group_odds.emplace_back(num_groups_);
+      const std::span<double> odds = std::span(proposal_.group_odds).subspan(node * num_groups_, num_groups_);
       Softmax(row, allowed, odds);
       proposal_.groups.push_back(static_cast<std::uint32_t>(Choose(odds, proposal_.argmax, rng)));
       if (!placer_) entropy += NormalEntropy(odds, ground_->devices[node].size());
@@ -354,7 +358,7 @@ class Planner : public Agent {
     for (std::size_t node = 0; node < num_nodes_; ++node) {
       for (std::size_t g = 0; g < num_groups_; ++g) {
         const double chosen = g == proposal_.groups[node] ? 1 : 0;
-        d_logits.row(node)[g] = static_cast<float>(-weight * (chosen - proposal_.group_odds[node][g]));
+        d_logits.row(node)[g] = static_cast<float>(-weight * (chosen - proposal_.group_odds[node * num_groups_ + g]));
       }
     }
     grouper_->Backward(ground_->nodes.kinds, d_logits, gradients);

@@ -81,6 +81,14 @@ TEST(PublishedTest, BadTablesAreRefusedWithTheirPlace) {
   EXPECT_THAT(error_of(Replaced(kFile, "emplace.published", "emplace.other")), HasSubstr("p.yaml: schema"));
 }
 
+TEST(PublishedTest, EveryShippedTableCanBeRead) {
+  for (const char* const name : {"hierarchical", "post", "sgdp", "thesis"}) {
+    const PublishedFigures published = LoadPublished(name);
+    EXPECT_EQ(published.name, name);
+    EXPECT_GT(published.figures.size(), 30U) << name;
+  }
+}
+
 TEST(PublishedTest, ATableIsShippedOrAFile) {
   const std::string file = ::testing::TempDir() + "/published_test.yaml";
   WriteText(file, kFile);

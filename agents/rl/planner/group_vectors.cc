@@ -23,6 +23,7 @@ Matrix OpNumbers(const NodeFeatures& nodes, bool raw) {
   numbers.Reset(nodes.num_nodes(), kOpNumbers);
   const auto fill = [&](const std::vector<std::uint32_t>& list, float* to) {
     std::vector<std::uint32_t> around;
+    around.reserve(list.size());
     for (const std::uint32_t other : list) around.push_back(index[other]);
     std::sort(around.begin(), around.end());
     for (std::size_t i = 0; i < kNeighbours; ++i) {

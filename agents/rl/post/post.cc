@@ -153,6 +153,7 @@ class Post : public Agent {
       scale = std::sqrt(squares / static_cast<double>(costs.size()));
     }
     std::vector<double> advantages;
+    advantages.reserve(costs.size());
     for (const double cost : costs) advantages.push_back(scale > 0 ? (baseline - cost) / scale : 0);
     return advantages;
   }
@@ -167,6 +168,7 @@ class Post : public Agent {
     const auto wanted = static_cast<std::size_t>(std::lround(options_.elite * static_cast<double>(options_.window)));
     order.resize(std::min(order.size(), std::max<std::size_t>(wanted, 1)));
     std::vector<Choices> elite;
+    elite.reserve(order.size());
     for (const std::size_t i : order) elite.push_back(window_[i].choices);
     const double over = std::min(static_cast<double>(count_) / static_cast<double>(evaluations_), 1.0);
     table_->CrossEntropy(elite, options_.uniform * (1 - over));

@@ -251,6 +251,7 @@ class Sgdp : public Agent {
     }
     const double deviation = std::sqrt(ground.squares / static_cast<double>(ground.rewards));
     std::vector<double> advantages;
+    advantages.reserve(rewards.size());
     for (const double reward : rewards) advantages.push_back(deviation > 0 ? (reward - ground.mean) / deviation : 0);
     const NodeOdds old = odds_;
     Matrix d_logits;

@@ -1,0 +1,100 @@
+// How long an update takes: proposing its placements and learning from them, without their simulation. The figures and
+// how to read them: README.md beside this file.
+
+#include <benchmark/benchmark.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agents/agent.h"
+#include "agents/environment.h"
+#include "agents/nn/graph_transformer.h"
+#include "agents/rl/sgdp/node_policy.h"
+#include "sim/grouping.h"
+#include "sim/simulator.h"
+#include "tests/bench/bench_graphs.h"
+
+namespace emplace::testing {
+namespace {
+
+constexpr std::size_t kDevices = 4;
+
+// The NMT graph of about so many ops, each a group of its own.
+struct World {
+  explicit World(std::size_t num_ops)
+      : problem(MakeBenchProblem(NmtGraph(num_ops), kDevices)),
+        simulator(problem.graph, problem.cluster, problem.costs, {.peak_memory = true}),
+        env(problem.graph, problem.cluster, problem.costs, FindGrouper("identity").make(problem.graph, {}), simulator) {
+  }
+  BenchProblem problem;
+  Simulator simulator;
+  Environment env;
+};
+
+World& WorldOf(std::size_t num_ops) {
+  static std::map<std::size_t, std::unique_ptr<World>> worlds;
+  std::unique_ptr<World>& world = worlds[num_ops];
+  if (!world) world = std::make_unique<World>(num_ops);
+  return *world;
+}
+
+void Update(benchmark::State& state, const std::string& name, const OptionMap& options) {
+  World& world = WorldOf(static_cast<std::size_t>(state.range(0)));
+  const std::unique_ptr<Agent> agent = MakeAgent(name, options, {.evaluations = 1'000'000});
+  Rng rng(1);
+  // The first update draws weights and loads libraries.
+  std::vector<Placement> batch = agent->Propose(world.env, Mode::kExplore, rng);
+  agent->Observe(world.env, batch, world.env.Evaluate(batch));
+  std::size_t placements = 0;
+  for (auto _ : state) {
+    batch = agent->Propose(world.env, Mode::kExplore, rng);
+    state.PauseTiming();
+    const std::vector<Outcome> outcomes = world.env.Evaluate(batch);
+    state.ResumeTiming();
+    agent->Observe(world.env, batch, outcomes);
+    placements += batch.size();
+  }
+  state.counters["groups"] = static_cast<double>(world.env.observation().num_groups());
+  state.counters["placements"] = static_cast<double>(placements) / static_cast<double>(state.iterations());
+}
+
+// SGDP's forward pass, which is to grow with the number of ops and not with its square.
+void SgdpForward(benchmark::State& state) {
+  World& world = WorldOf(static_cast<std::size_t>(state.range(0)));
+  GraphTransformerOptions options;
+  options.numbers = kNodeNumbers;
+  options.num_kinds = NumKinds();
+  options.outputs = kDevices;
+  ParameterSet parameters = GraphTransformerParameters(options);
+  Rng rng(1);
+  InitializeGraphTransformer(rng, &parameters);
+  const auto network = MakeGraphTransformer(options, parameters, "cpu");
+  const GraphRows rows = RowsOf(world.env, DescribeNodes(world.env), options.neighbours);
+  network->Forward(rows, false);
+  for (auto _ : state) benchmark::DoNotOptimize(network->Forward(rows, false).row(0)[0]);
+  const auto nodes = static_cast<double>(rows.kinds.size());
+  state.counters["nodes"] = nodes;
+  state.counters["us_per_node"] =
+      benchmark::Counter(1e-6 * nodes, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+BENCHMARK_CAPTURE(Update, post, "post", {})->Arg(300)->Arg(3'000)->Arg(10'000)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Update, hierarchical, "hierarchical", {})
+    ->Arg(300)
+    ->Arg(3'000)
+    ->Arg(10'000)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Update, sgdp, "sgdp", {})->Arg(300)->Arg(3'000)->Arg(10'000)->Unit(benchmark::kMillisecond);
+// Every group looks at every other: its authors stay below 1,000 groups.
+BENCHMARK_CAPTURE(Update, coloc_rl, "coloc_rl", {})->Arg(300)->Arg(1'000)->Unit(benchmark::kMillisecond)->Iterations(2);
+BENCHMARK_CAPTURE(Update, coloc_rl_rnn, "coloc_rl", (OptionMap{{"placer", "encoder"}}))
+    ->Arg(300)
+    ->Arg(3'000)
+    ->Arg(10'000)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK(SgdpForward)->Arg(3'000)->Arg(10'000)->Arg(30'000)->Arg(80'000)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace emplace::testing

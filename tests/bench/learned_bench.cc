@@ -21,10 +21,10 @@ namespace {
 
 constexpr std::size_t kDevices = 4;
 
-// The NMT graph of about so many ops, each a group of its own.
+// A layered graph of so many ops, each a group of its own.
 struct World {
   explicit World(std::size_t num_ops)
-      : problem(MakeBenchProblem(NmtGraph(num_ops), kDevices)),
+      : problem(MakeBenchProblem(LayeredGraph(num_ops), kDevices)),
         simulator(problem.graph, problem.cluster, problem.costs, {.peak_memory = true}),
         env(problem.graph, problem.cluster, problem.costs, FindGrouper("identity").make(problem.graph, {}), simulator) {
   }
@@ -74,10 +74,6 @@ void SgdpForward(benchmark::State& state) {
   const GraphRows rows = RowsOf(world.env, DescribeNodes(world.env), options.neighbours);
   network->Forward(rows, false);
   for (auto _ : state) benchmark::DoNotOptimize(network->Forward(rows, false).row(0)[0]);
-  const auto nodes = static_cast<double>(rows.kinds.size());
-  state.counters["nodes"] = nodes;
-  state.counters["us_per_node"] =
-      benchmark::Counter(1e-6 * nodes, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
 BENCHMARK_CAPTURE(Update, post, "post", {})->Arg(300)->Arg(3'000)->Arg(10'000)->Unit(benchmark::kMillisecond);

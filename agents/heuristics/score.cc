@@ -52,6 +52,12 @@ std::vector<std::vector<DeviceId>> SearchDevices(const Observation& observation,
   return devices;
 }
 
+std::vector<std::uint8_t> MaskOf(std::span<const DeviceId> devices, std::size_t num_devices) {
+  std::vector<std::uint8_t> mask(num_devices);
+  for (const DeviceId device : devices) mask[Index(device)] = 1;
+  return mask;
+}
+
 Placement OnOneOf(const Observation& observation, std::span<const DeviceId> devices) {
   DeviceId best = devices[0];
   double least = std::numeric_limits<double>::infinity();

@@ -1,6 +1,7 @@
 #ifndef EMPLACE_AGENTS_HEURISTICS_SCORE_H_
 #define EMPLACE_AGENTS_HEURISTICS_SCORE_H_
 
+#include <cstdint>
 #include <iosfwd>
 #include <memory>
 #include <span>
@@ -30,6 +31,9 @@ double CostOf(const Score& score);
 // The devices that a search tries for each group: accelerators (all devices with `use_cpus`) where it is allowed, or
 // else every device where it is. [num_groups], never empty.
 std::vector<std::vector<DeviceId>> SearchDevices(const Observation& observation, bool use_cpus);
+
+// 1 for each device of the list, [num_devices].
+std::vector<std::uint8_t> MaskOf(std::span<const DeviceId> devices, std::size_t num_devices);
 
 // Everything on the accelerator where the sum of all times is least, groups that may not go there on their fastest
 // device: where searches start.

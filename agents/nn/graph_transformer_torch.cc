@@ -23,27 +23,18 @@ class TorchGraphTransformer : public GraphTransformer {
   const Matrix& Forward(const GraphRows& graph, bool backward) override {
     const torch::AutoGradMode gradients(backward);
     weights_.Refresh();
-    logits_ = Affine("devices", Contextual(Neighbourly(graph, Embed(graph))));
-    FromTorch(logits_, &result_);
-    if (!backward) logits_.reset();
-    return result_;
+    return logits_.Keep(weights_.Affine("devices", Contextual(Neighbourly(graph, Embed(graph)))), backward);
   }
 
   void Backward(const Matrix& d_logits, std::span<float> gradients) override {
-    logits_.backward(ToTorch(d_logits, device_));
-    weights_.AddGradients(gradients);
-    logits_.reset();
+    logits_.Backward(d_logits, weights_, gradients);
   }
 
  private:
-  Array Affine(const std::string& name, const Array& x) const {
-    return x.matmul(weights_[name + ".weight"]) + weights_[name + ".bias"];
-  }
-
   Array Embed(const GraphRows& graph) const {
     const std::vector<std::int64_t> kinds(graph.kinds.begin(), graph.kinds.end());
     const Array kind = weights_["kinds"].index_select(0, torch::tensor(kinds, torch::kInt64).to(device_));
-    return torch::relu(Affine("input", torch::cat({kind, ToTorch(graph.numbers, device_)}, 1)));
+    return torch::relu(weights_.Affine("input", torch::cat({kind, ToTorch(graph.numbers, device_)}, 1)));
   }
 
   // [nodes * most], the neighbours of each node; where there are fewer, the row behind the last node.
@@ -69,8 +60,8 @@ class TorchGraphTransformer : public GraphTransformer {
       const std::string name = "neighbours." + std::to_string(l);
       if (options_.neighbourhood == Neighbourhood::kGraphSage) {
         // A sigmoid is above 0, so that rows of 0 are the maximum where there is no neighbour only.
-        const Array heard = gather(torch::sigmoid(Affine(name + ".pool", h)), 0).amax(1);
-        h = torch::relu(Affine(name + ".join", torch::cat({h, heard}, 1)));
+        const Array heard = gather(torch::sigmoid(weights_.Affine(name + ".pool", h)), 0).amax(1);
+        h = torch::relu(weights_.Affine(name + ".join", torch::cat({h, heard}, 1)));
         continue;
       }
       const Array projected = h.matmul(weights_[name + ".project"]);
@@ -86,7 +77,8 @@ class TorchGraphTransformer : public GraphTransformer {
   }
 
   Array Contextual(Array h) const {
-    if (options_.context == Context::kMlp) return torch::relu(Affine("mlp.1", torch::relu(Affine("mlp.0", h))));
+    if (options_.context == Context::kMlp)
+      return torch::relu(weights_.Affine("mlp.1", torch::relu(weights_.Affine("mlp.0", h))));
     const std::int64_t nodes = h.size(0);
     const auto segment = std::min(static_cast<std::int64_t>(options_.segment), std::max<std::int64_t>(nodes, 1));
     const std::int64_t segments = (nodes + segment - 1) / segment;
@@ -119,7 +111,8 @@ class TorchGraphTransformer : public GraphTransformer {
     scores = torch::softmax(scores.masked_fill(absent, -INFINITY), 3);
     const Array mixed = scores.matmul(split(seen, ".value")).transpose(1, 2).reshape({segments, segment, -1});
     const Array y = Normalize(name + ".first", h + mixed.matmul(weights_[name + ".result"]));
-    return Normalize(name + ".second", y + Affine(name + ".down", torch::relu(Affine(name + ".up", y))));
+    return Normalize(name + ".second",
+                     y + weights_.Affine(name + ".down", torch::relu(weights_.Affine(name + ".up", y))));
   }
 
   Array Normalize(const std::string& name, const Array& x) const {
@@ -129,8 +122,7 @@ class TorchGraphTransformer : public GraphTransformer {
   GraphTransformerOptions options_;
   torch::Device device_;
   TorchWeights weights_;
-  Array logits_;
-  Matrix result_;
+  TorchLogits logits_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "agents/nn/lstm.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "agents/nn/vector_lanes.h"
 
@@ -68,19 +69,16 @@ EMPLACE_CLONES void Differentiate(std::size_t width, const float* cell_before, c
 }  // namespace
 
 void LstmForward(const LstmShape& shape, const float* inputs, const float* weights, const float* state,
-                 const float* cell, LstmCourse* course) {
+                 const float* cell, const LstmCourse& course) {
   const std::size_t width = shape.width;
   const std::size_t all = shape.rows * width;
-  course->gates.resize(shape.steps * 4 * all);
-  course->cells.resize(shape.steps * all);
-  course->states.resize(shape.steps * all);
   const std::vector<float> zeros(4 * width);
   for (std::size_t t = 0; t < shape.steps; ++t) {
-    float* const gates = course->gates.data() + t * 4 * all;
+    float* const gates = course.gates + t * 4 * all;
     Affine(state, width, shape.rows, width, weights, zeros.data(), 4 * width, /*relu=*/false, gates, 4 * width);
     AddScaled(inputs + t * 4 * all, 1, 4 * all, gates);
-    float* const next_cell = course->cells.data() + t * all;
-    float* const next_state = course->states.data() + t * all;
+    float* const next_cell = course.cells + t * all;
+    float* const next_state = course.states + t * all;
     for (std::size_t r = 0; r < shape.rows; ++r) {
       Activate(width, cell + r * width, gates + r * 4 * width, next_cell + r * width, next_state + r * width);
     }
@@ -106,11 +104,11 @@ void LstmBackward(const LstmShape& shape, const LstmCourse& course, const float*
     std::copy_n(d_states + t * all, all, whole.data());
     for (std::size_t r = 0; r < shape.rows; ++r)
       AddScaled(from_later.data() + r * padded, 1, width, whole.data() + r * width);
-    const float* const before = t > 0 ? course.cells.data() + (t - 1) * all : cell;
+    const float* const before = t > 0 ? course.cells + (t - 1) * all : cell;
     float* const d_gates = d_inputs + t * 4 * all;
     for (std::size_t r = 0; r < shape.rows; ++r) {
-      Differentiate(width, before + r * width, course.gates.data() + (t * shape.rows + r) * 4 * width,
-                    course.cells.data() + t * all + r * width, whole.data() + r * width, d_cell + r * width,
+      Differentiate(width, before + r * width, course.gates + (t * shape.rows + r) * 4 * width,
+                    course.cells + t * all + r * width, whole.data() + r * width, d_cell + r * width,
                     d_gates + r * 4 * width);
     }
     Affine(d_gates, 4 * width, shape.rows, 4 * width, transposed.data(), zeros.data(), padded, /*relu=*/false,

@@ -2,7 +2,6 @@
 #define EMPLACE_AGENTS_NN_LSTM_H_
 
 #include <cstddef>
-#include <vector>
 
 namespace emplace {
 
@@ -18,15 +17,15 @@ struct LstmShape {
 
 // What a forward pass leaves for the backward pass.
 struct LstmCourse {
-  std::vector<float> gates;   // [steps, rows, 4 width], after their sigmoid or tanh
-  std::vector<float> cells;   // [steps, rows, width]
-  std::vector<float> states;  // [steps, rows, width]
+  float* gates;   // [steps, rows, 4 width], after their sigmoid or tanh
+  float* cells;   // [steps, rows, width]
+  float* states;  // [steps, rows, width]
 };
 
 // inputs: [steps, rows, 4 width], what the inputs and the bias add to the gates; weights: [width, 4 width]; state and
-// cell: [rows, width], those before the first step.
+// cell: [rows, width], those before the first step. Writes the course, whose arrays are the caller's.
 void LstmForward(const LstmShape& shape, const float* inputs, const float* weights, const float* state,
-                 const float* cell, LstmCourse* course);
+                 const float* cell, const LstmCourse& course);
 
 // From the gradients of a loss by all states, [steps, rows, width], and by the last cell, [rows, width]: those by the
 // inputs, [steps, rows, 4 width], and by the state and cell before the first step, all written. That by the weights is

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "agents/nn/torch_makers.h"
 #include "agents/nn/torch_part.h"
@@ -60,6 +61,18 @@ void TorchWeights::AddGradients(std::span<float> gradients) const {
     const torch::Tensor gradient = weight.grad().to(torch::kCPU).contiguous();
     AddScaled(gradient.data_ptr<float>(), 1, parameter.size(), gradients.data() + parameter.offset);
   }
+}
+
+const Matrix& TorchLogits::Keep(torch::Tensor logits, bool backward) {
+  FromTorch(logits, &values_);
+  logits_ = backward ? std::move(logits) : torch::Tensor();
+  return values_;
+}
+
+void TorchLogits::Backward(const Matrix& d_logits, const TorchWeights& weights, std::span<float> gradients) {
+  logits_.backward(ToTorch(d_logits, logits_.device()));
+  weights.AddGradients(gradients);
+  logits_.reset();
 }
 
 torch::Tensor ToTorch(const Matrix& matrix, torch::Device device) {

@@ -72,13 +72,13 @@ class LstmSteps : public torch::autograd::Function<LstmSteps> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const Array& inputs,
                                                 const Array& weights, const Array& state, const Array& cell) {
     const LstmShape shape = ShapeOf(inputs);
-    LstmCourse course;
-    LstmForward(shape, inputs.data_ptr<float>(), weights.data_ptr<float>(), state.data_ptr<float>(),
-                cell.data_ptr<float>(), &course);
     const std::vector<std::int64_t> sizes = {inputs.size(0), inputs.size(1), inputs.size(2) / 4};
-    const Array states = Copy(course.states, sizes);
-    const Array cells = Copy(course.cells, sizes);
-    context->save_for_backward({weights, state, cell, Copy(course.gates, inputs.sizes().vec()), cells, states});
+    const Array gates = torch::empty_like(inputs);
+    const Array cells = torch::empty(sizes);
+    const Array states = torch::empty(sizes);
+    LstmForward(shape, inputs.data_ptr<float>(), weights.data_ptr<float>(), state.data_ptr<float>(),
+                cell.data_ptr<float>(), {gates.data_ptr<float>(), cells.data_ptr<float>(), states.data_ptr<float>()});
+    context->save_for_backward({weights, state, cell, gates, cells, states});
     return {states, cells[-1].clone()};
   }
 
@@ -89,15 +89,13 @@ class LstmSteps : public torch::autograd::Function<LstmSteps> {
     const Array& gates = saved[3];
     const Array& states = saved[5];
     const LstmShape shape = ShapeOf(gates);
-    LstmCourse course;
-    course.gates = Values(gates);
-    course.cells = Values(saved[4]);
     const Array d_states = d_results[0].contiguous();
     const Array d_last_cell = d_results[1].contiguous();
     Array d_inputs = torch::empty_like(gates);
     Array d_state = torch::empty_like(saved[1]);
     Array d_cell = torch::empty_like(saved[2]);
-    LstmBackward(shape, course, weights.data_ptr<float>(), saved[2].data_ptr<float>(), d_states.data_ptr<float>(),
+    LstmBackward(shape, {gates.data_ptr<float>(), saved[4].data_ptr<float>(), states.data_ptr<float>()},
+                 weights.data_ptr<float>(), saved[2].data_ptr<float>(), d_states.data_ptr<float>(),
                  d_last_cell.data_ptr<float>(), d_inputs.data_ptr<float>(), d_state.data_ptr<float>(),
                  d_cell.data_ptr<float>());
     const Array before = torch::cat({saved[1].unsqueeze(0), states.index({Slice(0, -1)})});
@@ -110,14 +108,6 @@ class LstmSteps : public torch::autograd::Function<LstmSteps> {
     return {.steps = static_cast<std::size_t>(gates.size(0)),
             .rows = static_cast<std::size_t>(gates.size(1)),
             .width = static_cast<std::size_t>(gates.size(2)) / 4};
-  }
-  static Array Copy(const std::vector<float>& values, const std::vector<std::int64_t>& sizes) {
-    Array copy = torch::empty(sizes);
-    std::copy(values.begin(), values.end(), copy.data_ptr<float>());
-    return copy;
-  }
-  static std::vector<float> Values(const Array& array) {
-    return {array.data_ptr<float>(), array.data_ptr<float>() + array.numel()};
   }
 };
 
@@ -133,7 +123,7 @@ class TorchSequence : public SequenceNetwork {
     std::vector<std::uint32_t> devices(count);
     Matrix logits;
     if (!options_.decoder) {
-      const Array all = Bound(Affine("devices", encoding.states));
+      const Array all = Bound(weights_.Affine("devices", encoding.states));
       for (std::size_t group = 0; group < inputs.rows(); ++group) {
         FromTorch(all[static_cast<std::int64_t>(group)].repeat({static_cast<std::int64_t>(count), 1}), &logits);
         choose(group, logits, devices);
@@ -163,25 +153,21 @@ class TorchSequence : public SequenceNetwork {
     const auto groups = static_cast<std::int64_t>(inputs.rows());
     const Encoding encoding = Encode(ToTorch(inputs, device_));
     if (!options_.decoder) {
-      const Array all = Bound(Affine("devices", encoding.states));
-      logits_ = all.unsqueeze(1).expand({groups, rows, all.size(1)}).reshape({groups * rows, all.size(1)});
-    } else {
-      // The device before each group, the last row of the embedding before the first.
-      std::vector<std::int64_t> before(count, static_cast<std::int64_t>(options_.num_devices));
-      before.insert(before.end(), devices.begin(), devices.end() - static_cast<std::ptrdiff_t>(count));
-      const Array inputs_of =
-          OfDevice().index_select(0, torch::tensor(before, torch::kInt64).to(device_)).view({groups, rows, -1});
-      const Array states = RunLstm("decoder", inputs_of, encoding.h.repeat({rows, 1}), encoding.c.repeat({rows, 1}))[0];
-      logits_ = Attend(states.reshape({groups * rows, -1}), Keys(encoding));
+      const Array all = Bound(weights_.Affine("devices", encoding.states));
+      return logits_.Keep(all.unsqueeze(1).expand({groups, rows, all.size(1)}).reshape({groups * rows, all.size(1)}),
+                          /*backward=*/true);
     }
-    FromTorch(logits_, &result_);
-    return result_;
+    // The device before each group, the last row of the embedding before the first.
+    std::vector<std::int64_t> before(count, static_cast<std::int64_t>(options_.num_devices));
+    before.insert(before.end(), devices.begin(), devices.end() - static_cast<std::ptrdiff_t>(count));
+    const Array inputs_of =
+        OfDevice().index_select(0, torch::tensor(before, torch::kInt64).to(device_)).view({groups, rows, -1});
+    const Array states = RunLstm("decoder", inputs_of, encoding.h.repeat({rows, 1}), encoding.c.repeat({rows, 1}))[0];
+    return logits_.Keep(Attend(states.reshape({groups * rows, -1}), Keys(encoding)), /*backward=*/true);
   }
 
   void Backward(const Matrix& d_logits, std::span<float> gradients) override {
-    logits_.backward(ToTorch(d_logits, device_));
-    weights_.AddGradients(gradients);
-    logits_.reset();
+    logits_.Backward(d_logits, weights_, gradients);
   }
 
  private:
@@ -228,10 +214,6 @@ class TorchSequence : public SequenceNetwork {
 
   Array Keys(const Encoding& encoding) const { return encoding.states.matmul(weights_["attention.key"]); }
 
-  Array Affine(const std::string& name, const Array& x) const {
-    return x.matmul(weights_[name + ".weight"]) + weights_[name + ".bias"];
-  }
-
   // Logits of decoder states [rows, 2 hidden], which look at the keys [groups, 2 hidden].
   Array Attend(const Array& states, const Array& keys) const {
     const Array queries = states.matmul(weights_["attention.query"]);
@@ -249,8 +231,7 @@ class TorchSequence : public SequenceNetwork {
   SequenceOptions options_;
   torch::Device device_;
   TorchWeights weights_;
-  Array logits_;
-  Matrix result_;
+  TorchLogits logits_;
 };
 
 }  // namespace

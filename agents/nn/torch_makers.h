@@ -34,6 +34,10 @@ class TorchWeights {
   void Refresh();
   const torch::Tensor& operator[](const std::string& name) const { return tensors_.at(name); }
   const std::map<std::string, torch::Tensor>& tensors() const { return tensors_; }
+  // x NAME.weight + NAME.bias
+  torch::Tensor Affine(const std::string& name, const torch::Tensor& x) const {
+    return x.matmul((*this)[name + ".weight"]) + (*this)[name + ".bias"];
+  }
   // Adds the gradients that backward() left, in the order of the set.
   void AddGradients(std::span<float> gradients) const;
 
@@ -41,6 +45,19 @@ class TorchWeights {
   const ParameterSet& parameters_;
   torch::Device device_;
   std::map<std::string, torch::Tensor> tensors_;
+};
+
+// The logits of a network's last pass forward, and the way back from them.
+class TorchLogits {
+ public:
+  // A copy of ours. Without `backward` the tensor, and all that it was computed from, is let go.
+  const Matrix& Keep(torch::Tensor logits, bool backward);
+  // Adds the gradients of `weights` for those by the logits that were kept. They are let go.
+  void Backward(const Matrix& d_logits, const TorchWeights& weights, std::span<float> gradients);
+
+ private:
+  torch::Tensor logits_;
+  Matrix values_;
 };
 
 // A matrix of ours on the device, [rows, width], and a dense copy back.

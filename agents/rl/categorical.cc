@@ -29,6 +29,10 @@ double Entropy(std::span<const double> probabilities) {
   return std::max(entropy, 0.0);
 }
 
+double RelativeEntropy(std::span<const double> probabilities, std::size_t choices) {
+  return choices > 1 ? Entropy(probabilities) / std::log(static_cast<double>(choices)) : 0;
+}
+
 std::size_t Draw(std::span<const double> probabilities, Rng& rng) {
   double left = rng.Uniform();
   std::size_t chosen = 0;
@@ -51,6 +55,10 @@ void CheckFinite(std::span<const float> values, const std::string& place, std::s
     throw InputError(place,
                      fmt::format("tensor {} holds {} (a finite number: try a smaller learning_rate)", tensor, value));
   }
+}
+
+void CheckFinite(const Matrix& rows, const std::string& place, std::string_view tensor) {
+  for (std::size_t i = 0; i < rows.rows(); ++i) CheckFinite(rows.values(i), place, tensor);
 }
 
 }  // namespace emplace

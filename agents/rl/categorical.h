@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "agents/nn/kernel.h"
 #include "sim/rng.h"
 
 namespace emplace {
@@ -17,6 +18,9 @@ void Softmax(std::span<const float> logits, std::span<const std::uint8_t> allowe
 // In nats.
 double Entropy(std::span<const double> probabilities);
 
+// Of a distribution over `choices`, of the largest possible: H / log(choices); 0 where there is nothing to choose.
+double RelativeEntropy(std::span<const double> probabilities, std::size_t choices);
+
 // An index drawn with these probabilities, which sum to 1 up to rounding; never one whose probability is 0.
 std::size_t Draw(std::span<const double> probabilities, Rng& rng);
 
@@ -26,6 +30,7 @@ std::size_t Likeliest(std::span<const double> probabilities);
 // Throws InputError at `place` that names the tensor if a number in it is not finite: a policy that went astray must
 // not go on in silence.
 void CheckFinite(std::span<const float> values, const std::string& place, std::string_view tensor);
+void CheckFinite(const Matrix& rows, const std::string& place, std::string_view tensor);
 
 }  // namespace emplace
 

@@ -47,6 +47,23 @@ Graph MakeChain(std::size_t length, double micros, std::int64_t bytes) {
   return builder.Build();
 }
 
+Graph MakeTwoChains() {
+  return Build({MakeOp("a0", 30, {}, {20'000}), MakeOp("a1", 30, {"a0"}, {20'000}), MakeOp("a2", 30, {"a1"}),
+                MakeOp("b0", 25, {}, {20'000}), MakeOp("b1", 25, {"b0"}, {20'000}), MakeOp("b2", 25, {"b1"})});
+}
+
+Graph MakeTwoChainsOfKinds() {
+  std::vector<OpSpec> ops = {MakeOp("a0", 0, {}, {2000}), MakeOp("a1", 0, {"a0"}, {2000}), MakeOp("a2", 0, {"a1"}),
+                             MakeOp("b0", 0, {}, {2000}), MakeOp("b1", 0, {"b0"}, {2000}), MakeOp("b2", 0, {"b1"})};
+  for (OpSpec& op : ops) {
+    const bool first = op.name[0] == 'a';
+    op.kind = first ? "relu" : "tanh";
+    op.time_micros = std::nullopt;
+    op.kind_times = {{"test-cpu", first ? 30 : 60}, {"test-gpu", first ? 60 : 25}};
+  }
+  return Build(std::move(ops));
+}
+
 Graph MakeDiamond(double micros, std::int64_t bytes) {
   GraphBuilder builder("diamond");
   builder.Add(MakeOp("a", micros, {}, {bytes}));

@@ -27,6 +27,13 @@ Graph Build(std::vector<OpSpec> specs);
 // a -> b -> c ... : names "op0", "op1", ...; every op takes `micros` and sends `bytes` to the next.
 Graph MakeChain(std::size_t length, double micros, std::int64_t bytes);
 
+// Two chains of three ops that do not wait for each other, of 30 and 25 us an op: the best placement on two equal
+// devices gives each a device of its own, and takes 90 us.
+Graph MakeTwoChains();
+// The same on a MakeMixedCluster(1), where one, of kind "relu", takes 30 us an op on the CPU and 60 on the accelerator,
+// the other, of kind "tanh", 60 and 25.
+Graph MakeTwoChainsOfKinds();
+
 // "a" feeds "b" and "c", which feed "d".
 Graph MakeDiamond(double micros, std::int64_t bytes);
 

@@ -1,7 +1,11 @@
 #include "tests/testing/searches.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <limits>
+#include <stdexcept>
 
 #include "sim/simulator.h"
 #include "tests/testing/graphs.h"
@@ -23,6 +27,19 @@ std::vector<std::size_t> PlacedBy(const std::string& agent, const Graph& graph, 
   if (!result.best) return devices;
   for (const DeviceId device : result.best->devices()) devices.push_back(Index(device));
   return devices;
+}
+
+TrialResult StoppedAndResumed(TrialSpec spec, const std::string& name, const std::vector<std::size_t>& stops) {
+  spec.checkpoint = ::testing::TempDir() + "/" + name;
+  std::remove(spec.checkpoint.c_str());
+  for (const std::size_t stop : stops) {
+    EXPECT_THROW(RunTrial(spec,
+                          [&](const TrialProgress& now) {
+                            if (now.evaluations >= stop) throw std::runtime_error("stopped");
+                          }),
+                 std::runtime_error);
+  }
+  return RunTrial(spec);
 }
 
 double FastestOfAll(const Graph& graph, const Cluster& cluster) {

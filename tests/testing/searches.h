@@ -19,6 +19,10 @@ TrialSpec MakeTrial(const Graph& graph, const Cluster& cluster, const std::strin
 std::vector<std::size_t> PlacedBy(const std::string& agent, const Graph& graph, const Cluster& cluster,
                                   const OptionMap& options = {});
 
+// The result of a search that is stopped at so many evaluations, each time from its checkpoint `name`, and then goes
+// on.
+TrialResult StoppedAndResumed(TrialSpec spec, const std::string& name, const std::vector<std::size_t>& stops);
+
 // The step time of the fastest placement that fits, of all there are, in µs. Cost: devices to the power of ops.
 double FastestOfAll(const Graph& graph, const Cluster& cluster);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <istream>
 #include <iterator>
 #include <map>
@@ -19,6 +18,7 @@
 #include "agents/rl/placeto/learner.h"
 #include "agents/rl/placeto/options.h"
 #include "agents/rl/placeto/returns.h"
+#include "agents/rl/policy_file.h"
 #include "sim/check.h"
 
 namespace emplace {
@@ -172,25 +172,15 @@ class Placeto : public Agent {
   void SavePolicy(std::ostream& out) const override {
     if (!learner_) throw InputError("policy", "has not been drawn yet");
     const NetworkOptions& network = learner_->network().options();
-    out << "emplace.policy 1 " << name_ << ' ' << network.num_devices << ' ' << network.features << ' '
-        << ShapeText(options_) << '\n';
+    BeginPolicy(out, name_);
+    out << network.num_devices << ' ' << network.features << ' ' << ShapeText(options_) << '\n';
     learner_->network().parameters().Save(out);
   }
   void LoadPolicy(std::istream& in) override {
-    std::string word;
-    std::string version;
-    std::string agent;
-    in >> word >> version >> agent;
-    if (word != "emplace.policy" || version != "1") throw InputError("", "is no policy (a file of --policy-out)");
-    if (agent != name_) throw InputError("", "is a policy of agent " + agent + " (" + name_ + ")");
+    ExpectPolicyOf(in, name_);
     const std::size_t devices = LoadNumber(in);
     const std::size_t features = LoadNumber(in);
-    std::string shape;
-    in >> shape;
-    if (shape != ShapeText(options_)) {
-      throw InputError("", fmt::format("is a policy trained with other options: {} ({}: the same --set)", shape,
-                                       ShapeText(options_)));
-    }
+    ExpectPolicyShape(in, ShapeText(options_));
     if (devices == 0 || devices > 10000 || features != FeatureBuilder::NumFeatures(devices, options_.features)) {
       throw InputError("", fmt::format("is broken: a policy of {} devices and {} features", devices, features));
     }
@@ -284,16 +274,11 @@ class Placeto : public Agent {
     Ground& ground = found->second;
     if (is_new) ground.order_seed = rng.Next();
     if (ground.view) return ground;
-    if (seen.num_devices() != learner_->network().options().num_devices) {
-      throw InputError(loaded_ ? "policy" : name_,
-                       fmt::format("is for {} devices; cluster {} has {} (--gpus or --devices keep as many)",
-                                   learner_->network().options().num_devices, seen.cluster.name(), seen.num_devices()));
-    }
+    CheckPolicyDevices(loaded_ ? "policy" : name_, learner_->network().options().num_devices, seen);
     ground.view = std::make_unique<GraphView>(seen, options_.features);
     ground.devices = SearchDevices(seen, options_.use_cpus);
     for (const std::vector<DeviceId>& devices : ground.devices) {
-      std::vector<std::uint8_t>& allowed = ground.view->allowed.emplace_back(seen.num_devices());
-      for (const DeviceId device : devices) allowed[Index(device)] = 1;
+      ground.view->allowed.push_back(MaskOf(devices, seen.num_devices()));
     }
     for (std::size_t n = 0; n < seen.num_groups(); ++n) ground.order.push_back(static_cast<std::uint32_t>(n));
     if (options_.order == TraversalOrder::kRandom) Rng(ground.order_seed).Shuffle(ground.order);
@@ -416,13 +401,13 @@ class Placeto : public Agent {
     std::vector<Placement> moves;
     const std::vector<std::uint8_t>& allowed = ground.view->allowed[group];
     std::vector<double> probabilities(allowed.size());
-    const auto choices = static_cast<double>(ground.devices[group].size());
+    const std::size_t choices = ground.devices[group].size();
     for (std::size_t w = 0; w < batch; ++w) {
       Worker& worker = ground.workers[w];
       CheckFinite(logits.values(w), ground.title, step);
       Softmax(logits.values(w), allowed, probabilities);
       const DeviceId device = MakeId<DeviceId>(ground.argmax ? Likeliest(probabilities) : Draw(probabilities, rng));
-      if (choices > 1) worker.episode.entropies.push_back(Entropy(probabilities) / std::log(choices));
+      if (choices > 1) worker.episode.entropies.push_back(RelativeEntropy(probabilities, choices));
       worker.episode.steps.push_back({.group = group,
                                       .device = device,
                                       .starts = worker.state.starts,

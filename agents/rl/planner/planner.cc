@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <numeric>
 #include <optional>
@@ -19,7 +18,8 @@
 #include "agents/rl/categorical.h"
 #include "agents/rl/placeto/returns.h"
 #include "agents/rl/planner/group_vectors.h"
-#include "agents/rl/read_options.h"
+#include "agents/rl/planner/options.h"
+#include "agents/rl/proposals.h"
 #include "sim/check.h"
 
 namespace emplace {
@@ -30,11 +30,12 @@ constexpr double kFailure = -10;
 // The problem as the policy sees it; follows from the environment and what was drawn for it.
 struct Ground {
   NodeFeatures nodes;
-  Matrix numbers;                              // [num_nodes, kOpNumbers]
-  std::vector<std::vector<DeviceId>> devices;  // [num_nodes]: where a node may go
-  std::vector<std::uint8_t> usable;            // [num_devices]: of any node
-  std::vector<std::uint32_t> fixed_groups;     // [num_nodes]: where the grouping is not learned
-  std::vector<std::uint32_t> order;            // [num_groups]: the Placer's p-th group
+  Matrix numbers;                                  // [num_nodes, kOpNumbers]
+  std::vector<std::vector<DeviceId>> devices;      // [num_nodes]: where a node may go
+  std::vector<std::uint8_t> usable;                // [num_devices]: by any node
+  std::vector<std::vector<std::uint8_t>> allowed;  // [num_nodes][num_devices]: `devices`, where nodes are groups
+  std::vector<std::uint32_t> fixed_groups;         // [num_nodes]: where the grouping is not learned
+  std::vector<std::uint32_t> order;                // [num_groups]: the Placer's p-th group
 };
 
 // What was proposed and is to be learned from.
@@ -58,7 +59,7 @@ class Planner : public Agent {
     const FlushDenormals flush;
     const Observation& seen = env.observation();
     if (seen.num_groups() == 0) return {Placement(0)};
-    if (mode == Mode::kExploit && best_) return {*best_};
+    if (mode == Mode::kExploit && best_.placement()) return {*best_.placement()};
     const bool is_new = num_groups_ == 0;
     if (is_new) {
       ground_seed_ = rng.Next();
@@ -66,11 +67,11 @@ class Planner : public Agent {
     }
     if (!ground_) MakeGround(env);
     if (is_new) DrawWeights(rng);
-    const std::size_t left = context_.evaluations > evaluations_ ? context_.evaluations - evaluations_ : 0;
+    const ProposalSize size =
+        NextProposal(context_.evaluations, evaluations_, options_.samples, options_.final_evaluation);
     proposal_ = Proposal();
-    proposal_.argmax = options_.final_evaluation && left == 1 && evaluations_ > 0;
-    proposal_.count = proposal_.argmax ? 1 : options_.samples;
-    if (options_.final_evaluation && left > 1) proposal_.count = std::min(proposal_.count, left - 1);
+    proposal_.argmax = size.argmax;
+    proposal_.count = size.count;
     DrawGroups(rng);
     DrawDevices(rng);
     return Placements(seen);
@@ -82,25 +83,11 @@ class Planner : public Agent {
     EpisodeRecord record{.episode = episodes_++,
                          .evaluations = evaluations_ += batch.size(),
                          .argmax = proposal_.argmax,
-                         .final_micros = 0,
-                         .best_micros = std::numeric_limits<double>::infinity(),
                          .entropy = proposal_.entropy};
-    std::vector<double> rewards;
-    std::vector<bool> fits;
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      const Score score = ScoreOf(outcomes[i], env.observation().cluster);
-      if (!best_ || score.BetterThan(best_score_)) {
-        best_ = batch[i];
-        best_score_ = score;
-      }
-      rewards.push_back(outcomes[i].reward);
-      fits.push_back(score.fits);
-      record.final_micros = outcomes[i].result.step_time_micros;
-      record.best_micros = std::min(record.best_micros, record.final_micros);
-    }
+    ScoreBatch(env, batch, outcomes, &best_, &record);
     records_.push_back(record);
     // A batch that the budget cut short is the last one.
-    if (!proposal_.argmax && batch.size() == proposal_.count) Learn(rewards, fits);
+    if (!proposal_.argmax && batch.size() == proposal_.count) Learn(outcomes);
   }
 
   std::vector<EpisodeRecord> TakeEpisodes() override { return std::exchange(records_, {}); }
@@ -109,11 +96,7 @@ class Planner : public Agent {
     out << name_ << ' ' << num_groups_ << ' ' << num_devices_ << ' ' << num_nodes_ << ' ' << ground_seed_ << ' '
         << evaluations_ << ' ' << episodes_ << ' ' << updates_ << ' ' << (baseline_ ? 1 : 0) << ' ';
     SaveDouble(out, baseline_.value_or(0));
-    out << (best_ ? 1 : 0) << ' ';
-    if (best_) {
-      SavePlacement(out, *best_);
-      SaveScore(out, best_score_);
-    }
+    best_.Save(out);
     if (num_groups_ == 0) return;
     if (grouper_) grouper_->parameters().Save(out);
     if (placer_) placer_parameters_.Save(out);
@@ -135,10 +118,7 @@ class Planner : public Agent {
     const bool has_baseline = LoadNumber(in) != 0;
     const double baseline = LoadDouble(in);
     if (has_baseline) baseline_ = baseline;
-    if (LoadNumber(in) != 0) {
-      best_ = LoadPlacement(in);
-      best_score_ = LoadScore(in);
-    }
+    best_.Load(in);
     if (groups == 0) return;
     MakeNetworks(nodes, devices);
     if (grouper_) {
@@ -191,6 +171,7 @@ class Planner : public Agent {
     ground.usable.resize(seen.num_devices());
     for (const std::vector<DeviceId>& devices : ground.devices) {
       for (const DeviceId device : devices) ground.usable[Index(device)] = 1;
+      if (options_.grouper == GrouperKind::kNone) ground.allowed.push_back(MaskOf(devices, seen.num_devices()));
     }
     Rng rng(ground_seed_);
     if (options_.grouper != GrouperKind::kLearned) {
@@ -229,6 +210,7 @@ class Planner : public Agent {
       return;
     }
     const Matrix& logits = grouper_->Forward(ground_->nodes.kinds, ground_->numbers);
+    CheckFinite(logits, Place(), "logits of the Grouper");
     std::vector<std::uint8_t> allowed(num_groups_, 1);
     std::vector<float> row(num_groups_);
     std::vector<float> noise(num_groups_);
@@ -236,10 +218,8 @@ class Planner : public Agent {
     double entropy = 0;
     for (std::size_t node = 0; node < num_nodes_; ++node) {
       if (options_.placer == PlacerKind::kNone) {  // groups are devices
-        std::fill(allowed.begin(), allowed.end(), std::uint8_t{0});
-        for (const DeviceId device : ground_->devices[node]) allowed[Index(device)] = 1;
+        allowed = MaskOf(ground_->devices[node], num_devices_);
       }
-      CheckFinite(logits.values(node), Place(), "logits of the Grouper");
       std::copy_n(logits.row(node), num_groups_, row.begin());
       if (Noisy()) {
         FillNoise(rng, noise);
@@ -248,13 +228,9 @@ class Planner : public Agent {
       const std::span<double> odds = std::span(proposal_.group_odds).subspan(node * num_groups_, num_groups_);
       Softmax(row, allowed, odds);
       proposal_.groups.push_back(static_cast<std::uint32_t>(Choose(odds, proposal_.argmax, rng)));
-      if (!placer_) entropy += NormalEntropy(odds, ground_->devices[node].size());
+      if (!placer_) entropy += RelativeEntropy(odds, ground_->devices[node].size());
     }
     if (!placer_) proposal_.entropy = entropy / static_cast<double>(num_nodes_);
-  }
-
-  static double NormalEntropy(std::span<const double> odds, std::size_t choices) {
-    return choices > 1 ? Entropy(odds) / std::log(static_cast<double>(choices)) : 0;
   }
 
   void DrawDevices(Rng& rng) {
@@ -272,11 +248,11 @@ class Planner : public Agent {
     double entropy = 0;
     placer_->Decode(proposal_.vectors, proposal_.count,
                     [&](std::size_t position, const Matrix& logits, std::span<std::uint32_t> devices) {
-                      const std::span<const std::uint8_t> allowed = AllowedAt(position);
+                      CheckFinite(logits, Place(), "logits of the Placer");
+                      const std::vector<std::uint8_t>& allowed = AllowedAt(position);
                       const auto choices = static_cast<std::size_t>(std::count(allowed.begin(), allowed.end(), 1));
                       if (Noisy()) proposal_.noise.emplace_back(proposal_.count, num_devices_);
                       for (std::size_t j = 0; j < proposal_.count; ++j) {
-                        CheckFinite(logits.values(j), Place(), "logits of the Placer");
                         std::copy_n(logits.row(j), num_devices_, row.begin());
                         if (Noisy()) {
                           FillNoise(rng, proposal_.noise.back().values(j));
@@ -284,7 +260,7 @@ class Planner : public Agent {
                         }
                         Softmax(row, allowed, odds);
                         devices[j] = static_cast<std::uint32_t>(Choose(odds, proposal_.argmax, rng));
-                        entropy += NormalEntropy(odds, choices);
+                        entropy += RelativeEntropy(odds, choices);
                       }
                       proposal_.devices.insert(proposal_.devices.end(), devices.begin(), devices.end());
                     });
@@ -314,22 +290,23 @@ class Planner : public Agent {
     return first + std::min(static_cast<double>(updates_) / all, 1.0) * (last - first);
   }
 
-  void Learn(const std::vector<double>& rewards, const std::vector<bool>& fits) {
+  void Learn(std::span<const Outcome> outcomes) {
     const bool all_count = updates_ < options_.drop_invalid_after;
     ++updates_;
-    std::vector<double> weights(rewards.size());
+    const auto counts = [all_count](const Outcome& outcome) { return all_count || outcome.result.fits_memory; };
     double sum = 0;
     std::size_t count = 0;
-    for (std::size_t j = 0; j < rewards.size(); ++j) {
-      if (!all_count && !fits[j]) continue;
-      sum += rewards[j];
+    for (const Outcome& outcome : outcomes) {
+      if (!counts(outcome)) continue;
+      sum += outcome.reward;
       ++count;
     }
     if (count == 0) return;
     const double mean = sum / static_cast<double>(count);
     if (!baseline_) baseline_ = options_.baseline_at_failure ? kFailure : mean;
-    for (std::size_t j = 0; j < rewards.size(); ++j) {
-      if (all_count || fits[j]) weights[j] = (rewards[j] - *baseline_) / static_cast<double>(count);
+    std::vector<double> weights;
+    for (const Outcome& outcome : outcomes) {
+      weights.push_back(counts(outcome) ? (outcome.reward - *baseline_) / static_cast<double>(count) : 0);
     }
     Step(weights);
     baseline_ = options_.baseline_decay * *baseline_ + (1 - options_.baseline_decay) * mean;
@@ -388,11 +365,8 @@ class Planner : public Agent {
   }
 
   // Where the Placer may send its p-th group.
-  std::span<const std::uint8_t> AllowedAt(std::size_t position) {
-    if (options_.grouper != GrouperKind::kNone) return ground_->usable;
-    allowed_.assign(num_devices_, 0);
-    for (const DeviceId device : ground_->devices[ground_->order[position]]) allowed_[Index(device)] = 1;
-    return allowed_;
+  const std::vector<std::uint8_t>& AllowedAt(std::size_t position) const {
+    return options_.grouper == GrouperKind::kNone ? ground_->allowed[ground_->order[position]] : ground_->usable;
   }
 
   std::string name_;
@@ -407,8 +381,7 @@ class Planner : public Agent {
   std::size_t episodes_ = 0;
   std::size_t updates_ = 0;
   std::optional<double> baseline_;
-  std::optional<Placement> best_;
-  Score best_score_;
+  BestSoFar best_;
   std::unique_ptr<Grouper> grouper_;
   SequenceOptions placer_options_;
   ParameterSet placer_parameters_;
@@ -419,71 +392,17 @@ class Planner : public Agent {
   std::optional<Ground> ground_;
   Proposal proposal_;
   std::vector<float> gradients_;
-  std::vector<std::uint8_t> allowed_;
   std::vector<EpisodeRecord> records_;
 };
-
-void ReadCommon(OptionReader& reader, PlannerOptions* options) {
-  ReadCount(reader, "hidden", &options->hidden, 8, 4096, "units of each direction of the encoder, a multiple of 8");
-  reader.Read("temperature", &options->temperature, 1e-3, 1e6, "T: logits are C tanh(l / T)");
-  reader.Read("bound", &options->bound, 0, 1e6, "C; 0: logits are l / T");
-  ReadCount(reader, "samples", &options->samples, 1, 1000, "placements an update");
-  reader.Read("learning_rate", &options->learning_rate, 0, 10, "of Adam, at first");
-  options->final_learning_rate = std::min(options->final_learning_rate, options->learning_rate);
-  reader.Read("final_learning_rate", &options->final_learning_rate, 0, 10, "of Adam, at last; linear between");
-  reader.Read("clip", &options->clip, 1e-9, 1e9, "bound on the norm of an update's gradient");
-  reader.Read("entropy", &options->entropy_weight, 0, 1000, "weight of the Placer's entropy, at first");
-  reader.Read("final_entropy", &options->final_entropy_weight, 0, 1000, "the same, at last; linear between");
-  reader.Read("baseline_decay", &options->baseline_decay, 0, 1, "of the moving average of rewards");
-  reader.Read("baseline_at_failure", &options->baseline_at_failure,
-              "the average starts at -10 instead of the first rewards");
-  reader.Read("noise", &options->noise, 0, 1000, "largest of the noise on a row of logits");
-  ReadCount(reader, "noise_updates", &options->noise_updates, 0, 1'000'000'000, "updates with noise");
-  ReadCount(reader, "drop_invalid_after", &options->drop_invalid_after, 0, 1'000'000'000,
-            "updates after which only placements that fit are learned from");
-  reader.Read("shuffle", &options->shuffle, "the Placer gets the groups in an order drawn once");
-  reader.Read("final_evaluation", &options->final_evaluation, "the last evaluation is of the likeliest placement");
-  reader.Read("use_cpus", &options->use_cpus, "place on CPUs too");
-  reader.Finish();
-  if (options->hidden % 8 != 0) {
-    throw InputError("hidden", fmt::format("is {} (a multiple of 8)", options->hidden));
-  }
-}
 
 }  // namespace
 
 std::unique_ptr<Agent> MakeHierarchicalAgent(OptionReader& reader, const AgentContext& context) {
-  PlannerOptions options;
-  ReadWord<GrouperKind>(reader, "grouper", &options.grouper,
-                        {{"learned", GrouperKind::kLearned}, {"random", GrouperKind::kRandom}},
-                        "random: drawn once, the paper's ablation");
-  ReadWord<PlacerKind>(reader, "placer", &options.placer,
-                       {{"attention", PlacerKind::kAttention}, {"none", PlacerKind::kNone}},
-                       "none: groups are devices, the paper's Simple Planner");
-  ReadCount(reader, "groups", &options.groups, 1, 65536, "how many, at most as many as ops");
-  reader.Read("raw_features", &options.raw_features, "dimensions and indices as they are instead of scaled");
-  if (options.grouper == GrouperKind::kRandom && options.placer == PlacerKind::kNone) {
-    throw InputError("hierarchical", "grouper=random with placer=none learns nothing (one of them)");
-  }
-  ReadCommon(reader, &options);
-  return std::make_unique<Planner>("hierarchical", options, context);
+  return std::make_unique<Planner>("hierarchical", ReadHierarchicalOptions(reader), context);
 }
 
 std::unique_ptr<Agent> MakeColocRlAgent(OptionReader& reader, const AgentContext& context) {
-  PlannerOptions options;
-  options.grouper = GrouperKind::kNone;
-  ReadWord<PlacerKind>(reader, "placer", &options.placer,
-                       {{"attention", PlacerKind::kAttention}, {"encoder", PlacerKind::kEncoder}},
-                       "encoder: the bi-directional RNN that Placeto compares with");
-  if (options.placer == PlacerKind::kEncoder) {
-    options.hidden = 512;
-    options.temperature = 1;
-    options.bound = 0;
-    options.learning_rate = 1e-3;
-    options.final_learning_rate = 1e-4;
-  }
-  ReadCommon(reader, &options);
-  return std::make_unique<Planner>("coloc_rl", options, context);
+  return std::make_unique<Planner>("coloc_rl", ReadColocRlOptions(reader), context);
 }
 
 }  // namespace emplace

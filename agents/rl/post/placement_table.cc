@@ -69,7 +69,7 @@ double PlacementTable::MeanEntropy() const {
   std::size_t count = 0;
   for (std::size_t m = 0; m < num_groups(); ++m) {
     if (devices_[m].size() < 2) continue;
-    sum += Entropy(probabilities(m)) / std::log(static_cast<double>(devices_[m].size()));
+    sum += RelativeEntropy(probabilities(m), devices_[m].size());
     ++count;
   }
   return count > 0 ? sum / static_cast<double>(count) : 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "agents/checkpoint.h"
 #include "agents/heuristics/score.h"
 #include "agents/rl/post/placement_table.h"
+#include "agents/rl/proposals.h"
 #include "agents/rl/read_options.h"
 #include "sim/check.h"
 
@@ -31,18 +31,15 @@ class Post : public Agent {
       : options_(options), evaluations_(evaluations > 0 ? evaluations : kPublishedSamples), beta_(options.beta) {}
 
   std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
-    if (mode == Mode::kExploit && best_) return {*best_};
+    if (mode == Mode::kExploit && best_.placement()) return {*best_.placement()};
     if (!table_) table_.emplace(SearchDevices(env.observation(), options_.use_cpus));
     proposed_.clear();
-    const std::size_t left = evaluations_ > count_ ? evaluations_ - count_ : 0;
-    argmax_ = options_.final_evaluation && left == 1 && count_ > 0;
-    if (argmax_) {
-      proposed_.push_back(table_->Likeliest());
-    } else {
-      std::size_t draws =
-          std::min(options_.batch - count_ % options_.batch, options_.window - count_ % options_.window);
-      if (options_.final_evaluation && left > 1) draws = std::min(draws, left - 1);
-      for (std::size_t i = 0; i < draws; ++i) proposed_.push_back(table_->Sample(rng));
+    const std::size_t wanted =
+        std::min(options_.batch - count_ % options_.batch, options_.window - count_ % options_.window);
+    const ProposalSize size = NextProposal(evaluations_, count_, wanted, options_.final_evaluation);
+    argmax_ = size.argmax;
+    for (std::size_t i = 0; i < size.count; ++i) {
+      proposed_.push_back(argmax_ ? table_->Likeliest() : table_->Sample(rng));
     }
     std::vector<Placement> placements;
     for (const Choices& choices : proposed_) placements.push_back(table_->ToPlacement(choices));
@@ -53,17 +50,12 @@ class Post : public Agent {
     EpisodeRecord record{.episode = episodes_++,
                          .evaluations = count_ + batch.size(),
                          .argmax = argmax_,
-                         .final_micros = 0,
-                         .best_micros = std::numeric_limits<double>::infinity(),
                          .entropy = table_->MeanEntropy()};
+    ScoreBatch(env, batch, outcomes, &best_, &record);
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      const Score score = ScoreOf(outcomes[i], env.observation().cluster);
-      KeepBest(batch[i], score);
       ++count_;
       cost_sum_ += -outcomes[i].reward;
-      window_.push_back({.choices = proposed_[i], .cost = -outcomes[i].reward, .fits = score.fits});
-      record.final_micros = outcomes[i].result.step_time_micros;
-      record.best_micros = std::min(record.best_micros, record.final_micros);
+      window_.push_back({.choices = proposed_[i], .cost = -outcomes[i].reward, .fits = outcomes[i].result.fits_memory});
     }
     records_.push_back(record);
     if (!argmax_) Learn();
@@ -75,11 +67,7 @@ class Post : public Agent {
     out << "post " << count_ << ' ' << episodes_ << ' ';
     SaveDouble(out, cost_sum_);
     SaveDouble(out, beta_);
-    out << (best_ ? 1 : 0) << ' ';
-    if (best_) {
-      SavePlacement(out, *best_);
-      SaveScore(out, best_score_);
-    }
+    best_.Save(out);
     out << window_.size() << ' ';
     for (const Sample& sample : window_) {
       SaveDouble(out, sample.cost);
@@ -95,10 +83,7 @@ class Post : public Agent {
     episodes_ = LoadNumber(in);
     cost_sum_ = LoadDouble(in);
     beta_ = LoadDouble(in);
-    if (LoadNumber(in) != 0) {
-      best_ = LoadPlacement(in);
-      best_score_ = LoadScore(in);
-    }
+    best_.Load(in);
     for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
       Sample& sample = window_.emplace_back();
       sample.cost = LoadDouble(in);
@@ -111,12 +96,6 @@ class Post : public Agent {
   }
 
  private:
-  void KeepBest(const Placement& placement, const Score& score) {
-    if (best_ && !score.BetterThan(best_score_)) return;
-    best_ = placement;
-    best_score_ = score;
-  }
-
   void Learn() {
     const PostUpdates due = UpdatesDue(options_, count_);
     if (due.climbs) Climb();
@@ -181,8 +160,7 @@ class Post : public Agent {
   std::size_t episodes_ = 0;
   double cost_sum_ = 0;
   std::vector<Sample> window_;  // since the last cross-entropy step was due
-  std::optional<Placement> best_;
-  Score best_score_;
+  BestSoFar best_;
   std::optional<PlacementTable> table_;
   // Between Propose() and Observe():
   std::vector<Choices> proposed_;

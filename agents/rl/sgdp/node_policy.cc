@@ -1,6 +1,7 @@
 #include "agents/rl/sgdp/node_policy.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -10,7 +11,7 @@
 namespace emplace {
 namespace {
 
-double EntropyOfMove(double moves) { return Entropy(std::vector<double>{moves, 1 - moves}); }
+double EntropyOfMove(double moves) { return Entropy(std::array<double, 2>{moves, 1 - moves}); }
 
 // The probability of what a node drew.
 double ProbabilityOf(const NodeOdds& odds, std::size_t node, const NodeActions& actions) {
@@ -85,8 +86,8 @@ double MeanEntropy(const NodeOdds& odds, const std::vector<std::vector<std::uint
   for (std::size_t node = 0; node < allowed.size(); ++node) {
     const auto choices = std::count(allowed[node].begin(), allowed[node].end(), 1);
     if (choices < 2) continue;
-    sum += Entropy(std::span(odds.devices).subspan(node * odds.num_devices, odds.num_devices)) /
-           std::log(static_cast<double>(choices));
+    sum += RelativeEntropy(std::span(odds.devices).subspan(node * odds.num_devices, odds.num_devices),
+                           static_cast<std::size_t>(choices));
     ++count;
   }
   return count > 0 ? sum / static_cast<double>(count) : 0;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <istream>
-#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,6 +14,8 @@
 #include "agents/heuristics/score.h"
 #include "agents/nn/flush_denormals.h"
 #include "agents/rl/categorical.h"
+#include "agents/rl/policy_file.h"
+#include "agents/rl/proposals.h"
 #include "agents/rl/read_options.h"
 #include "agents/rl/sgdp/node_policy.h"
 #include "sim/check.h"
@@ -31,12 +32,10 @@ struct Ground {
   double mean = 0;
   double squares = 0;
   bool applied = false;
-  std::optional<Placement> best;
-  Score best_score;
+  BestSoFar best;
   // Made anew:
   std::optional<GraphRows> rows;
-  std::vector<std::vector<DeviceId>> devices;      // [num_nodes]: where the policy may put a node
-  std::vector<std::vector<std::uint8_t>> allowed;  // the same, [num_nodes][num_devices]
+  std::vector<std::vector<std::uint8_t>> allowed;  // [num_nodes][num_devices]: where the policy may put a node
 };
 
 class Sgdp : public Agent {
@@ -51,10 +50,10 @@ class Sgdp : public Agent {
       DrawWeights(rng);
     }
     Ground& ground = GroundOf(env);
-    if (mode == Mode::kExploit && ground.best) return {*ground.best};
+    if (mode == Mode::kExploit && ground.best.placement()) return {*ground.best.placement()};
     if (seen.num_groups() == 0) return {Placement(0)};
     const Matrix& logits = network_->Forward(*ground.rows, false);
-    for (std::size_t node = 0; node < logits.rows(); ++node) CheckFinite(logits.values(node), Place(ground), "logits");
+    CheckFinite(logits, Place(ground), "logits");
     odds_ = OddsOf(logits, ground.allowed, options_.mask);
     actions_.clear();
     std::vector<Placement> placements;
@@ -67,11 +66,10 @@ class Sgdp : public Agent {
       argmax_ = true;
       return placements;
     }
-    const std::size_t left = context_.evaluations > ground.evaluations ? context_.evaluations - ground.evaluations : 0;
-    argmax_ = options_.final_evaluation && left == 1 && ground.evaluations > 0;
-    std::size_t count = argmax_ ? 1 : options_.rollouts;
-    if (options_.final_evaluation && left > 1) count = std::min(count, left - 1);
-    for (std::size_t i = 0; i < count; ++i) {
+    const ProposalSize size =
+        NextProposal(context_.evaluations, ground.evaluations, options_.rollouts, options_.final_evaluation);
+    argmax_ = size.argmax;
+    for (std::size_t i = 0; i < size.count; ++i) {
       actions_.push_back(DrawActions(odds_, argmax_, rng));
       placements.push_back(ToPlacement(ground, actions_.back()));
     }
@@ -85,25 +83,16 @@ class Sgdp : public Agent {
     EpisodeRecord record{.episode = ground.updates,
                          .evaluations = ground.evaluations,
                          .argmax = argmax_,
-                         .final_micros = 0,
-                         .best_micros = std::numeric_limits<double>::infinity(),
                          .entropy = MeanEntropy(odds_, ground.allowed)};
-    std::vector<double> rewards;
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      const Score score = ScoreOf(outcomes[i], env.observation().cluster);
-      if (!ground.best || score.BetterThan(ground.best_score)) {
-        ground.best = batch[i];
-        ground.best_score = score;
-      }
-      rewards.push_back(outcomes[i].reward);
-      record.final_micros = outcomes[i].result.step_time_micros;
-      record.best_micros = std::min(record.best_micros, record.final_micros);
-    }
+    ScoreBatch(env, batch, outcomes, &ground.best, &record);
     records_.push_back(record);
     ground.applied = Applied();
     if (env.observation().num_groups() == 0) return;
     // A batch that the budget cut short is the last one.
-    if (!argmax_ && batch.size() == actions_.size()) Learn(ground, rewards);
+    if (argmax_ || batch.size() != actions_.size()) return;
+    std::vector<double> rewards;
+    for (const Outcome& outcome : outcomes) rewards.push_back(outcome.reward);
+    Learn(ground, rewards);
   }
 
   bool Finished() const override {
@@ -115,23 +104,14 @@ class Sgdp : public Agent {
   bool HasPolicy() const override { return true; }
   void SavePolicy(std::ostream& out) const override {
     if (!network_) throw InputError("policy", "has not been drawn yet");
-    out << "emplace.policy 1 sgdp " << num_devices_ << ' ' << ShapeText() << '\n';
+    BeginPolicy(out, "sgdp");
+    out << num_devices_ << ' ' << ShapeText() << '\n';
     parameters_.Save(out);
   }
   void LoadPolicy(std::istream& in) override {
-    std::string word;
-    std::string version;
-    std::string agent;
-    in >> word >> version >> agent;
-    if (word != "emplace.policy" || version != "1") throw InputError("", "is no policy (a file of --policy-out)");
-    if (agent != "sgdp") throw InputError("", "is a policy of agent " + agent + " (sgdp)");
+    ExpectPolicyOf(in, "sgdp");
     const std::size_t devices = LoadNumber(in);
-    std::string shape;
-    in >> shape;
-    if (shape != ShapeText()) {
-      throw InputError(
-          "", fmt::format("is a policy trained with other options: {} ({}: the same --set)", shape, ShapeText()));
-    }
+    ExpectPolicyShape(in, ShapeText());
     if (devices == 0 || devices > 10000)
       throw InputError("", fmt::format("is broken: a policy of {} devices", devices));
     MakeNetwork(devices);
@@ -151,10 +131,7 @@ class Sgdp : public Agent {
           << (ground.applied ? 1 : 0) << ' ';
       SaveDouble(out, ground.mean);
       SaveDouble(out, ground.squares);
-      out << (ground.best ? 1 : 0) << ' ';
-      if (!ground.best) continue;
-      SavePlacement(out, *ground.best);
-      SaveScore(out, ground.best_score);
+      ground.best.Save(out);
     }
   }
   void Load(std::istream& in) override {
@@ -174,9 +151,7 @@ class Sgdp : public Agent {
       ground.applied = LoadNumber(in) != 0;
       ground.mean = LoadDouble(in);
       ground.squares = LoadDouble(in);
-      if (LoadNumber(in) == 0) continue;
-      ground.best = LoadPlacement(in);
-      ground.best_score = LoadScore(in);
+      ground.best.Load(in);
     }
   }
 
@@ -218,16 +193,10 @@ class Sgdp : public Agent {
     const Observation& seen = env.observation();
     Ground& ground = grounds_[env.index()];
     if (ground.rows) return ground;
-    if (seen.num_devices() != num_devices_) {
-      throw InputError(loaded_ ? "policy" : "sgdp",
-                       fmt::format("is for {} devices; cluster {} has {} (--gpus or --devices keep as many)",
-                                   num_devices_, seen.cluster.name(), seen.num_devices()));
-    }
+    CheckPolicyDevices(loaded_ ? "policy" : "sgdp", num_devices_, seen);
     ground.rows = RowsOf(env, DescribeNodes(env), options_.network.neighbours);
-    ground.devices = SearchDevices(seen, options_.use_cpus);
-    for (const std::vector<DeviceId>& devices : ground.devices) {
-      std::vector<std::uint8_t>& allowed = ground.allowed.emplace_back(seen.num_devices());
-      for (const DeviceId device : devices) allowed[Index(device)] = 1;
+    for (const std::vector<DeviceId>& devices : SearchDevices(seen, options_.use_cpus)) {
+      ground.allowed.push_back(MaskOf(devices, seen.num_devices()));
     }
     return ground;
   }
@@ -236,8 +205,8 @@ class Sgdp : public Agent {
     Placement placement(actions.devices.size());
     for (std::size_t node = 0; node < actions.devices.size(); ++node) {
       const OpId id = MakeId<OpId>(node);
-      const bool stays = !actions.moved.empty() && actions.moved[node] == 0 && ground.best;
-      placement[id] = stays ? (*ground.best)[id] : MakeId<DeviceId>(actions.devices[node]);
+      const bool stays = !actions.moved.empty() && actions.moved[node] == 0 && ground.best.placement();
+      placement[id] = stays ? (*ground.best.placement())[id] : MakeId<DeviceId>(actions.devices[node]);
     }
     return placement;
   }
@@ -257,8 +226,7 @@ class Sgdp : public Agent {
     Matrix d_logits;
     for (std::size_t epoch = 0; epoch < options_.epochs; ++epoch) {
       const Matrix& logits = network_->Forward(*ground.rows, true);
-      for (std::size_t node = 0; node < logits.rows(); ++node)
-        CheckFinite(logits.values(node), Place(ground), "logits");
+      CheckFinite(logits, Place(ground), "logits");
       const NodeOdds now = OddsOf(logits, ground.allowed, options_.mask);
       PpoLoss(old, now, actions_, advantages,
               {.clip_ratio = options_.clip_ratio, .entropy_weight = options_.entropy_weight}, &d_logits);

@@ -78,13 +78,23 @@ struct Problem {
   std::vector<float> d_last_cell;
 };
 
+// The arrays of a course.
+struct Course {
+  explicit Course(const LstmShape& shape)
+      : gates(shape.steps * shape.rows * 4 * shape.width), cells(gates.size() / 4), states(gates.size() / 4) {}
+  operator LstmCourse() { return {gates.data(), cells.data(), states.data()}; }
+  std::vector<float> gates;
+  std::vector<float> cells;
+  std::vector<float> states;
+};
+
 class LstmTest : public ::testing::TestWithParam<std::size_t> {};
 
 TEST_P(LstmTest, StatesAreTheirDefinition) {
   const Problem problem({.steps = 3, .rows = 2, .width = GetParam()});
-  LstmCourse course;
+  Course course(problem.shape);
   LstmForward(problem.shape, problem.inputs.data(), problem.weights.data(), problem.state.data(), problem.cell.data(),
-              &course);
+              course);
   double loss = 0;
   for (std::size_t i = 0; i < course.states.size(); ++i) {
     loss += static_cast<double>(course.states[i]) * problem.d_states[i];
@@ -98,9 +108,9 @@ TEST_P(LstmTest, GradientsAreFiniteDifferences) {
   Problem problem({.steps = 3, .rows = 2, .width = GetParam()});
   const std::size_t width = GetParam();
   const std::size_t all = 2 * width;
-  LstmCourse course;
+  Course course(problem.shape);
   LstmForward(problem.shape, problem.inputs.data(), problem.weights.data(), problem.state.data(), problem.cell.data(),
-              &course);
+              course);
   std::vector<float> d_inputs(problem.inputs.size());
   std::vector<float> d_state(all);
   std::vector<float> d_cell(all);

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <fstream>
 #include <sstream>
 
@@ -76,15 +75,8 @@ TEST_P(PlacetoSignTest, WithTheThesissSignTheSlowerOneIs) { EXPECT_LT(ShareOfThe
 
 INSTANTIATE_TEST_SUITE_P(Agents, PlacetoSignTest, ::testing::Values("placeto", "graphsage", "pgnn"));
 
-// Six groups in two chains of different lengths: the best of 2^6 placements has each chain on a device of its own.
-Graph TwoChains() {
-  return testing::Build({testing::MakeOp("a0", 30, {}, {20'000}), testing::MakeOp("a1", 30, {"a0"}, {20'000}),
-                         testing::MakeOp("a2", 30, {"a1"}), testing::MakeOp("b0", 25, {}, {20'000}),
-                         testing::MakeOp("b1", 25, {"b0"}, {20'000}), testing::MakeOp("b2", 25, {"b1"})});
-}
-
 TEST(PlacetoTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
-  const Graph graph = TwoChains();
+  const Graph graph = testing::MakeTwoChains();
   const double optimum = testing::FastestOfAll(graph, MakeCluster(2));
   EXPECT_EQ(optimum, 90);  // three times 30
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
@@ -180,16 +172,7 @@ TEST(PlacetoTest, AStoppedSearchOnSeveralGraphsGoesOnToTheSameResult) {
   spec.also = {MakeTrial(testing::RandomDag(rng, {.num_ops = 30}), MakeCluster(2), "").problem};
   spec.episodes = 20;
   const TrialResult uninterrupted = RunTrial(spec);
-  spec.checkpoint = ::testing::TempDir() + "/placeto_checkpoint";
-  std::remove(spec.checkpoint.c_str());
-  for (const std::size_t stop : {600U, 900U, 1250U}) {
-    EXPECT_THROW(RunTrial(spec,
-                          [&](const TrialProgress& now) {
-                            if (now.evaluations >= stop) throw std::runtime_error("stopped");
-                          }),
-                 std::runtime_error);
-  }
-  const TrialResult resumed = RunTrial(spec);
+  const TrialResult resumed = testing::StoppedAndResumed(spec, "placeto_checkpoint", {600, 900, 1250});
   EXPECT_EQ(resumed.best, uninterrupted.best);
   EXPECT_EQ(resumed.policy, uninterrupted.policy);
   EXPECT_EQ(resumed.episodes, uninterrupted.episodes);
@@ -197,7 +180,7 @@ TEST(PlacetoTest, AStoppedSearchOnSeveralGraphsGoesOnToTheSameResult) {
 }
 
 TEST(PlacetoTest, APolicyOfAnotherAgentOrNumberOfDevicesIsRefused) {
-  const Graph graph = TwoChains();
+  const Graph graph = testing::MakeTwoChains();
   TrialSpec spec = MakeTrial(graph, MakeCluster(2), "placeto");
   spec.episodes = 2;
   const std::string file = ::testing::TempDir() + "/policy";
@@ -223,14 +206,14 @@ TEST(PlacetoTest, APolicyOfAnotherAgentOrNumberOfDevicesIsRefused) {
 }
 
 TEST(PlacetoTest, ThePoliciesOfAgentsThatDoNotLearnAreRefused) {
-  TrialSpec spec = MakeTrial(TwoChains(), MakeCluster(2), "annealing");
+  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "annealing");
   spec.evaluations = 10;
   spec.transfer = {spec.problem};
   EXPECT_THROW(RunTrial(spec), InputError);
 }
 
 TEST(PlacetoTest, AnAppliedPolicyLearnsNothingAndOneThatIsFineTunedDoes) {
-  TrialSpec spec = MakeTrial(TwoChains(), MakeCluster(2), "placeto");
+  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "placeto");
   spec.episodes = 5;
   const std::string policy = RunTrial(spec).policy;
   const std::string file = ::testing::TempDir() + "/applied_policy";
@@ -249,7 +232,7 @@ TEST(PlacetoTest, AnAppliedPolicyLearnsNothingAndOneThatIsFineTunedDoes) {
 }
 
 TEST(PlacetoTest, WithoutTrainingTheWeightsStayAsDrawn) {
-  TrialSpec spec = MakeTrial(TwoChains(), MakeCluster(2), "placeto", {{"train", "false"}});
+  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"train", "false"}});
   spec.episodes = 1;
   const std::string drawn = RunTrial(spec).policy;
   spec.episodes = 9;
@@ -271,7 +254,7 @@ TEST(PlacetoTest, ASmallLastLayerStartsNearUniform) {
 }
 
 TEST(PlacetoTest, ABudgetThatEndsInTheFirstEpisodeIsRefused) {
-  TrialSpec spec = MakeTrial(TwoChains(), MakeCluster(2), "placeto", {{"workers", "2"}});
+  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"workers", "2"}});
   spec.evaluations = 12;
   try {
     RunTrial(spec);

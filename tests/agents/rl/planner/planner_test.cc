@@ -3,36 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <stdexcept>
-
-#include "sim/check.h"
-#include "tests/testing/errors.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/searches.h"
 
 namespace emplace {
 namespace {
 
-using ::emplace::testing::ErrorOf;
 using ::emplace::testing::MakeCluster;
 using ::emplace::testing::MakeTrial;
-using ::testing::HasSubstr;
-
-// Two chains that do not wait for each other, of kinds that tell them apart: one is faster on the CPU, which is device
-// 0, the other on the accelerator.
-Graph TwoChains() {
-  std::vector<OpSpec> ops = {testing::MakeOp("a0", 0, {}, {2000}),     testing::MakeOp("a1", 0, {"a0"}, {2000}),
-                             testing::MakeOp("a2", 0, {"a1"}),         testing::MakeOp("b0", 0, {}, {2000}),
-                             testing::MakeOp("b1", 0, {"b0"}, {2000}), testing::MakeOp("b2", 0, {"b1"})};
-  for (OpSpec& op : ops) {
-    const bool first = op.name[0] == 'a';
-    op.kind = first ? "relu" : "tanh";
-    op.time_micros = std::nullopt;
-    op.kind_times = {{"test-cpu", first ? 30 : 60}, {"test-gpu", first ? 60 : 25}};
-  }
-  return testing::Build(std::move(ops));
-}
 
 struct Variant {
   const char* name;
@@ -58,7 +36,7 @@ TEST_P(PlannerTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
 #ifdef EMPLACE_SANITIZED
   GTEST_SKIP() << "learning takes long under sanitizers; what it computes runs in the other tests";
 #endif
-  const Graph graph = TwoChains();
+  const Graph graph = testing::MakeTwoChainsOfKinds();
   const double optimum = testing::FastestOfAll(graph, testing::MakeMixedCluster(1));
   TrialSpec spec = Trial(graph, testing::MakeMixedCluster(1), {{"temperature", "1"}, {"noise", "0"}});
   spec.evaluations = 3001;
@@ -77,16 +55,8 @@ TEST_P(PlannerTest, AStoppedSearchGoesOnToTheSameResult) {
   TrialSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3));
   spec.evaluations = 800;
   const TrialResult uninterrupted = RunTrial(spec);
-  spec.checkpoint = ::testing::TempDir() + "/planner_checkpoint_" + GetParam().name;
-  std::remove(spec.checkpoint.c_str());
-  for (const std::size_t stop : {550U}) {
-    EXPECT_THROW(RunTrial(spec,
-                          [&](const TrialProgress& now) {
-                            if (now.evaluations >= stop) throw std::runtime_error("stopped");
-                          }),
-                 std::runtime_error);
-  }
-  const TrialResult resumed = RunTrial(spec);
+  const TrialResult resumed =
+      testing::StoppedAndResumed(spec, std::string("planner_checkpoint_") + GetParam().name, {550});
   EXPECT_EQ(resumed.best, uninterrupted.best);
   EXPECT_EQ(resumed.episodes, uninterrupted.episodes);
   EXPECT_EQ(resumed.trace, uninterrupted.trace);
@@ -118,14 +88,6 @@ INSTANTIATE_TEST_SUITE_P(
                       Variant{"Simple", "hierarchical", {{"placer", "none"}}}, Variant{"ColocRl", "coloc_rl", {}},
                       Variant{"Rnn", "coloc_rl", {{"placer", "encoder"}}}),
     [](const auto& of) { return of.param.name; });
-
-TEST(PlannerOptionsTest, WhatLearnsNothingIsRefused) {
-  EXPECT_THAT(ErrorOf([] {
-                MakeAgent("hierarchical", {{"grouper", "random"}, {"placer", "none"}}, {});
-              }),
-              HasSubstr("learns nothing"));
-  EXPECT_EQ(ErrorOf([] { MakeAgent("coloc_rl", {{"hidden", "12"}}, {}); }), "hidden: is 12 (a multiple of 8)");
-}
 
 TEST(PlannerFallbackTest, AnOpThatCannotRunOnItsGroupsDeviceGoesWhereItCan) {
   // "b" runs on the CPU alone, and shares the only group with "a", which is to go to the accelerator.

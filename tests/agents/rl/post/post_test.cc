@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <stdexcept>
 #include <string_view>
 
 #include "tests/testing/graphs.h"
@@ -35,17 +33,10 @@ TEST(PostTest, ThePublishedSamplesGiveAlgorithmOnesUpdates) {
   EXPECT_EQ(CountUpdates({.method = PostMethod::kCrossEntropy}, 2400), std::make_pair(0, 40));
 }
 
-// Two chains of different lengths that do not wait for each other: the best placement gives each a device of its own.
-Graph TwoChains() {
-  return testing::Build({testing::MakeOp("a0", 30, {}, {20'000}), testing::MakeOp("a1", 30, {"a0"}, {20'000}),
-                         testing::MakeOp("a2", 30, {"a1"}), testing::MakeOp("b0", 25, {}, {20'000}),
-                         testing::MakeOp("b1", 25, {"b0"}, {20'000}), testing::MakeOp("b2", 25, {"b1"})});
-}
-
 class PostMethodTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(PostMethodTest, FindsTheOptimumOfSixGroupsAndDecides) {
-  const Graph graph = TwoChains();
+  const Graph graph = testing::MakeTwoChains();
   const double optimum = testing::FastestOfAll(graph, MakeCluster(2));
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
     TrialSpec spec = MakeTrial(graph, MakeCluster(2), "post", {{"method", GetParam()}});
@@ -85,26 +76,16 @@ TEST(PostTest, AStoppedSearchGoesOnToTheSameResult) {
   TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post");
   spec.evaluations = 2000;
   const TrialResult uninterrupted = RunTrial(spec);
-  spec.checkpoint = ::testing::TempDir() + "/post_checkpoint";
-  std::remove(spec.checkpoint.c_str());
-  for (const std::size_t stop : {600U, 1100U, 1700U}) {
-    EXPECT_THROW(RunTrial(spec,
-                          [&](const TrialProgress& now) {
-                            if (now.evaluations >= stop) throw std::runtime_error("stopped");
-                          }),
-                 std::runtime_error);
-  }
-  const TrialResult resumed = RunTrial(spec);
+  const TrialResult resumed = testing::StoppedAndResumed(spec, "post_checkpoint", {600, 1100, 1700});
   EXPECT_EQ(resumed.best, uninterrupted.best);
   EXPECT_EQ(resumed.episodes, uninterrupted.episodes);
   EXPECT_EQ(resumed.trace, uninterrupted.trace);
-  spec.checkpoint.clear();
   spec.threads = 2;
   EXPECT_EQ(RunTrial(spec).trace, uninterrupted.trace);
 }
 
 TEST(PostTest, BatchesThatDoNotDivideTheWindowStillFillBoth) {
-  TrialSpec spec = MakeTrial(TwoChains(), MakeCluster(2), "post", {{"batch", "7"}, {"window", "20"}});
+  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "post", {{"batch", "7"}, {"window", "20"}});
   spec.evaluations = 61;
   const TrialResult result = RunTrial(spec);
   std::vector<std::size_t> ends;

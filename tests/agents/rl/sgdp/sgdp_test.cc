@@ -3,9 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <sstream>
-#include <stdexcept>
 
 #include "sim/check.h"
 #include "tests/testing/errors.h"
@@ -18,21 +16,6 @@ namespace {
 using ::emplace::testing::MakeCluster;
 using ::emplace::testing::MakeTrial;
 using ::testing::HasSubstr;
-
-// Two chains that do not wait for each other, of kinds that tell them apart: one is faster on the CPU, which is device
-// 0, the other on the accelerator.
-Graph TwoChains() {
-  std::vector<OpSpec> ops = {testing::MakeOp("a0", 0, {}, {2000}),     testing::MakeOp("a1", 0, {"a0"}, {2000}),
-                             testing::MakeOp("a2", 0, {"a1"}),         testing::MakeOp("b0", 0, {}, {2000}),
-                             testing::MakeOp("b1", 0, {"b0"}, {2000}), testing::MakeOp("b2", 0, {"b1"})};
-  for (OpSpec& op : ops) {
-    const bool first = op.name[0] == 'a';
-    op.kind = first ? "relu" : "tanh";
-    op.time_micros = std::nullopt;
-    op.kind_times = {{"test-cpu", first ? 30 : 60}, {"test-gpu", first ? 60 : 25}};
-  }
-  return testing::Build(std::move(ops));
-}
 
 struct Variant {
   const char* name;
@@ -57,7 +40,7 @@ TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
 #ifdef EMPLACE_SANITIZED
   GTEST_SKIP() << "learning takes long under sanitizers; what it computes runs in the other tests";
 #endif
-  const Graph graph = TwoChains();
+  const Graph graph = testing::MakeTwoChainsOfKinds();
   const double optimum = testing::FastestOfAll(graph, testing::MakeMixedCluster(1));
   const TrialResult result = RunTrial(Trial(graph, testing::MakeMixedCluster(1), 2001));
   EXPECT_EQ(result.evaluations, 2001U);
@@ -75,16 +58,8 @@ TEST_P(SgdpTest, AStoppedSearchGoesOnToTheSameResult) {
   TrialSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3), 801);
   spec.agent_options["epochs"] = "1";
   const TrialResult uninterrupted = RunTrial(spec);
-  spec.checkpoint = ::testing::TempDir() + "/sgdp_checkpoint_" + GetParam().name;
-  std::remove(spec.checkpoint.c_str());
-  for (const std::size_t stop : {550U}) {
-    EXPECT_THROW(RunTrial(spec,
-                          [&](const TrialProgress& now) {
-                            if (now.evaluations >= stop) throw std::runtime_error("stopped");
-                          }),
-                 std::runtime_error);
-  }
-  const TrialResult resumed = RunTrial(spec);
+  const TrialResult resumed =
+      testing::StoppedAndResumed(spec, std::string("sgdp_checkpoint_") + GetParam().name, {550});
   EXPECT_EQ(resumed.best, uninterrupted.best);
   EXPECT_EQ(resumed.policy, uninterrupted.policy);
   EXPECT_EQ(resumed.episodes, uninterrupted.episodes);
@@ -113,7 +88,7 @@ TEST(SgdpPolicyTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
 }
 
 TEST(SgdpPolicyTest, APolicyOfOtherOptionsOrDevicesIsRefused) {
-  TrialSpec spec = MakeTrial(TwoChains(), testing::MakeMixedCluster(1), "sgdp", {{"epochs", "1"}});
+  TrialSpec spec = MakeTrial(testing::MakeTwoChainsOfKinds(), testing::MakeMixedCluster(1), "sgdp", {{"epochs", "1"}});
   spec.evaluations = 21;
   const std::string policy = RunTrial(spec).policy;
   std::istringstream in(policy);

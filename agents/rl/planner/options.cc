@@ -1,0 +1,76 @@
+#include "agents/rl/planner/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "agents/rl/read_options.h"
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+void ReadCommon(OptionReader& reader, PlannerOptions* options) {
+  ReadCount(reader, "hidden", &options->hidden, 8, 4096, "units of each direction of the encoder, a multiple of 8");
+  reader.Read("temperature", &options->temperature, 1e-3, 1e6, "T: logits are C tanh(l / T)");
+  reader.Read("bound", &options->bound, 0, 1e6, "C; 0: logits are l / T");
+  ReadCount(reader, "samples", &options->samples, 1, 1000, "placements an update");
+  reader.Read("learning_rate", &options->learning_rate, 0, 10, "of Adam, at first");
+  options->final_learning_rate = std::min(options->final_learning_rate, options->learning_rate);
+  reader.Read("final_learning_rate", &options->final_learning_rate, 0, 10, "of Adam, at last; linear between");
+  reader.Read("clip", &options->clip, 1e-9, 1e9, "bound on the norm of an update's gradient");
+  reader.Read("entropy", &options->entropy_weight, 0, 1000, "weight of the Placer's entropy, at first");
+  reader.Read("final_entropy", &options->final_entropy_weight, 0, 1000, "the same, at last; linear between");
+  reader.Read("baseline_decay", &options->baseline_decay, 0, 1, "of the moving average of rewards");
+  reader.Read("baseline_at_failure", &options->baseline_at_failure,
+              "the average starts at -10 instead of the first rewards");
+  reader.Read("noise", &options->noise, 0, 1000, "largest of the noise on a row of logits");
+  ReadCount(reader, "noise_updates", &options->noise_updates, 0, 1'000'000'000, "updates with noise");
+  ReadCount(reader, "drop_invalid_after", &options->drop_invalid_after, 0, 1'000'000'000,
+            "updates after which only placements that fit are learned from");
+  reader.Read("shuffle", &options->shuffle, "the Placer gets the groups in an order drawn once");
+  reader.Read("final_evaluation", &options->final_evaluation, "the last evaluation is of the likeliest placement");
+  reader.Read("use_cpus", &options->use_cpus, "place on CPUs too");
+  reader.Finish();
+  if (options->hidden % 8 != 0) {
+    throw InputError("hidden", fmt::format("is {} (a multiple of 8)", options->hidden));
+  }
+}
+
+}  // namespace
+
+PlannerOptions ReadHierarchicalOptions(OptionReader& reader) {
+  PlannerOptions options;
+  ReadWord<GrouperKind>(reader, "grouper", &options.grouper,
+                        {{"learned", GrouperKind::kLearned}, {"random", GrouperKind::kRandom}},
+                        "random: drawn once, the paper's ablation");
+  ReadWord<PlacerKind>(reader, "placer", &options.placer,
+                       {{"attention", PlacerKind::kAttention}, {"none", PlacerKind::kNone}},
+                       "none: groups are devices, the paper's Simple Planner");
+  ReadCount(reader, "groups", &options.groups, 1, 65536, "how many, at most as many as ops");
+  reader.Read("raw_features", &options.raw_features, "dimensions and indices as they are instead of scaled");
+  if (options.grouper == GrouperKind::kRandom && options.placer == PlacerKind::kNone) {
+    throw InputError("hierarchical", "grouper=random with placer=none learns nothing (one of them)");
+  }
+  ReadCommon(reader, &options);
+  return options;
+}
+
+PlannerOptions ReadColocRlOptions(OptionReader& reader) {
+  PlannerOptions options;
+  options.grouper = GrouperKind::kNone;
+  ReadWord<PlacerKind>(reader, "placer", &options.placer,
+                       {{"attention", PlacerKind::kAttention}, {"encoder", PlacerKind::kEncoder}},
+                       "encoder: the bi-directional RNN that Placeto compares with");
+  if (options.placer == PlacerKind::kEncoder) {
+    options.hidden = 512;
+    options.temperature = 1;
+    options.bound = 0;
+    options.learning_rate = 1e-3;
+    options.final_learning_rate = 1e-4;
+  }
+  ReadCommon(reader, &options);
+  return options;
+}
+
+}  // namespace emplace

@@ -1,0 +1,48 @@
+#include "agents/rl/planner/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "agents/agent.h"
+#include "tests/testing/errors.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::ErrorOf;
+using ::testing::HasSubstr;
+
+TEST(PlannerOptionsTest, WhatLearnsNothingIsRefused) {
+  EXPECT_THAT(ErrorOf([] {
+                MakeAgent("hierarchical", {{"grouper", "random"}, {"placer", "none"}}, {});
+              }),
+              HasSubstr("learns nothing"));
+  EXPECT_EQ(ErrorOf([] { MakeAgent("coloc_rl", {{"hidden", "12"}}, {}); }), "hidden: is 12 (a multiple of 8)");
+}
+
+TEST(PlannerOptionsTest, ThePapersSettingsAreTheDefaults) {
+  const OptionMap none;
+  OptionReader reader(none, "hierarchical");
+  const PlannerOptions options = ReadHierarchicalOptions(reader);
+  // agents.md 3.2: 256 groups, 4 placements, Adam at 0.1, T = 10, C = 5, noise of 0.1 for 500 updates.
+  EXPECT_EQ(options.groups, 256U);
+  EXPECT_EQ(options.samples, 4U);
+  EXPECT_EQ(options.learning_rate, 0.1);
+  EXPECT_EQ(options.temperature, 10);
+  EXPECT_EQ(options.bound, 5);
+  EXPECT_EQ(options.noise, 0.1);
+  EXPECT_EQ(options.noise_updates, 500U);
+  EXPECT_EQ(options.drop_invalid_after, 500U);
+}
+
+TEST(PlannerOptionsTest, TheRnnOfPlacetosComparisonHasItsOwn) {
+  const OptionMap encoder = {{"placer", "encoder"}};
+  OptionReader reader(encoder, "coloc_rl");
+  const PlannerOptions options = ReadColocRlOptions(reader);
+  EXPECT_EQ(options.hidden, 512U);
+  EXPECT_EQ(options.learning_rate, 1e-3);
+  EXPECT_EQ(options.final_learning_rate, 1e-4);
+}
+
+}  // namespace
+}  // namespace emplace

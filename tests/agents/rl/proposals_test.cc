@@ -1,0 +1,51 @@
+#include "agents/rl/proposals.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace emplace {
+namespace {
+
+void ExpectNext(std::size_t budget, std::size_t spent, bool final_evaluation, std::size_t count, bool argmax) {
+  const ProposalSize size = NextProposal(budget, spent, 10, final_evaluation);
+  EXPECT_EQ(size.count, count) << spent << " of " << budget;
+  EXPECT_EQ(size.argmax, argmax) << spent << " of " << budget;
+}
+
+TEST(ProposalsTest, TheLastEvaluationIsKeptForTheLikeliest) {
+  ExpectNext(100, 0, true, 10, false);
+  ExpectNext(100, 95, true, 4, false);
+  ExpectNext(100, 99, true, 1, true);
+  ExpectNext(100, 95, false, 10, false);  // the search cuts it short
+  ExpectNext(100, 99, false, 10, false);
+  ExpectNext(1, 0, true, 10, false);  // nothing was learned
+  ExpectNext(0, 50, true, 10, false);
+}
+
+TEST(ProposalsTest, TheBestIsKeptSavedAndLoaded) {
+  Placement one(2);
+  Placement two(2);
+  two[MakeId<OpId>(1)] = MakeId<DeviceId>(1);
+  BestSoFar best;
+  EXPECT_FALSE(best.placement());
+  std::stringstream nothing;
+  best.Save(nothing);
+  best.Keep(one, {.fits = true, .overflow_bytes = 0, .reward = -2});
+  best.Keep(two, {.fits = false, .overflow_bytes = 8, .reward = -1});
+  EXPECT_EQ(best.placement(), one);
+  std::stringstream saved;
+  best.Save(saved);
+  BestSoFar loaded;
+  loaded.Load(saved);
+  EXPECT_EQ(loaded.placement(), one);
+  loaded.Keep(one, {.fits = true, .overflow_bytes = 0, .reward = -2});
+  loaded.Keep(two, {.fits = true, .overflow_bytes = 0, .reward = -1});
+  EXPECT_EQ(loaded.placement(), two);
+  BestSoFar empty;
+  empty.Load(nothing);
+  EXPECT_FALSE(empty.placement());
+}
+
+}  // namespace
+}  // namespace emplace

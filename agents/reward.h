@@ -14,7 +14,7 @@ struct RewardOptions {
   std::string_view name = "runtime";   // a name of AllRewards()
   double penalty_seconds_per_gb = 2;   // memory_penalty: c
   double penalty_threshold_gb = 10.7;  // memory_penalty: M
-  double invalid_seconds = 100;        // the step time that counts for a placement that does not fit
+  double invalid_seconds = 100;        // invalid: the step time that counts for a placement that does not fit
 };
 
 // A row of `emplace list rewards`.
@@ -23,11 +23,16 @@ struct RewardEntry {
   std::string_view summary;
   std::string_view source;
   double (*reward)(const StepResult& result, const RewardOptions& options);
+  std::string_view keys;           // what may follow its name, as in memory_penalty:c=2,M=10.7
   bool needs_peak_memory = false;  // even where no device has a limit
 };
 std::span<const RewardEntry> AllRewards();
 // Throws InputError that lists the known names.
 const RewardEntry& FindReward(std::string_view name);
+
+// NAME, or NAME:KEY=VALUE,KEY=VALUE with the reward's own keys and numbers of at least 0; the name is the row's. Throws
+// InputError.
+RewardOptions ParseReward(std::string_view text);
 
 }  // namespace emplace
 

@@ -272,7 +272,11 @@ std::string ReadEngine(const JsonNode& node) {
   return ReadWord(node, known);
 }
 
-std::string ReadReward(const JsonNode& node) { return ReadNameOf(node, FindReward); }
+std::string ReadReward(const JsonNode& node) {
+  std::string text = node.NonEmptyText();
+  At(node, [&] { ParseReward(text); });
+  return text;
+}
 
 // What the agent's row says where the experiment says nothing.
 void FillDefaults(ExperimentCell* cell) {

@@ -76,8 +76,8 @@ std::string Describe(const TrialSpec& spec, const TrialProblem& problem, const G
       options, spec.torch_device, budget, spec.reward, spec.seed);
 }
 
-std::string RewardOfSpec(const TrialSpec& spec, const AgentEntry& entry) {
-  return std::string(FindReward(spec.reward.empty() ? entry.reward : std::string_view(spec.reward)).name);
+RewardOptions RewardOfSpec(const TrialSpec& spec, const AgentEntry& entry) {
+  return ParseReward(spec.reward.empty() ? entry.reward : std::string_view(spec.reward));
 }
 
 bool HasLimit(const Cluster& cluster) {
@@ -101,11 +101,10 @@ class Ground {
         simulator_(problem.graph, problem.cluster, problem.costs,
                    {.engine = spec.engine,
                     .peak_memory = needs.peak_memory || HasLimit(problem.cluster) ||
-                                   FindReward(RewardOfSpec(spec, entry)).needs_peak_memory,
+                                   FindReward(RewardOfSpec(spec, entry).name).needs_peak_memory,
                     .start_times = needs.start_times}),
-        reward_(RewardOfSpec(spec, entry)),
         environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping),
-                     spec.evaluator != nullptr && index == 0 ? *spec.evaluator : simulator_, {.name = reward_},
+                     spec.evaluator != nullptr && index == 0 ? *spec.evaluator : simulator_, RewardOfSpec(spec, entry),
                      spec.threads, index) {}
 
   // One Propose, Evaluate and Observe.
@@ -180,7 +179,6 @@ class Ground {
   const TrialProblem& problem_;
   std::size_t budget_;
   Simulator simulator_;
-  std::string reward_;
   Environment environment_;
   GraphState state_;
 };

@@ -5,6 +5,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agents/agent.h"
@@ -24,6 +25,14 @@ namespace {
 
 // Below this a policy that has learned nothing yet is all but deterministic: its search starts out narrow.
 constexpr double kDecidedEntropy = 0.5;
+
+std::vector<std::string_view> AgentsWithPolicies() {
+  std::vector<std::string_view> names;
+  for (const AgentEntry& entry : AllAgents()) {
+    if (MakeAgent(entry.name, {}, {})->HasPolicy()) names.push_back(entry.name);
+  }
+  return names;
+}
 
 struct Options {
   ProblemOptions problem;
@@ -92,7 +101,7 @@ int Run(const Options& options) {
   if (!options.policy.empty() || !options.policy_output.empty()) {
     if (!MakeAgent(spec.agent, spec.agent_options, {})->HasPolicy()) {
       throw InputError(options.policy.empty() ? "--policy-out" : "--policy",
-                       "agent " + spec.agent + " has no policy (placeto, graphsage, pgnn)");
+                       fmt::format("agent {} has no policy ({})", spec.agent, fmt::join(AgentsWithPolicies(), ", ")));
     }
   }
   spec.checkpoint = options.checkpoint;

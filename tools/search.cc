@@ -30,7 +30,8 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40U).description(""));
   app.add_option("--reward", options->reward,
-                 "What agents maximise, of `emplace list rewards` (default: what the agent wants)")
+                 "What agents maximise, of `emplace list rewards`, its options behind a colon: memory_penalty:c=2,M=8 "
+                 "(default: what the agent wants)")
       ->type_name("NAME");
   AddSeedOption(app, &options->seed, "Seed of all randomness: the same seed gives the same bytes (default: 1)");
   app.add_option("--torch-device", options->torch_device,
@@ -52,7 +53,7 @@ TrialSpec MakeTrialSpec(const ProblemOptions& problem, const SearchOptions& sear
   } else if (!search.grouping.empty()) {
     Naming("--grouping", [&] { FindGrouper(search.grouping); });
   }
-  if (!search.reward.empty()) Naming("--reward", [&] { FindReward(search.reward); });
+  if (!search.reward.empty()) Naming("--reward", [&] { ParseReward(search.reward); });
   TrialSpec spec{.problem = {.graph = graph,
                              .cluster = cluster,
                              .costs = costs,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 
 #include "sim/check.h"
 
@@ -17,8 +18,8 @@ StepResult Result(double seconds, bool fits, std::int64_t peak_bytes = 0) {
 }
 
 double RewardOf(std::string_view name, const StepResult& result) {
-  const RewardOptions options{.name = name};
-  return FindReward(name).reward(result, options);
+  const RewardOptions options = ParseReward(name);
+  return FindReward(options.name).reward(result, options);
 }
 
 TEST(RewardTest, RewardsFollowTheirSources) {
@@ -46,6 +47,31 @@ TEST(RewardTest, EveryRewardPrefersTheFasterStep) {
 }
 
 TEST(RewardTest, AStepOfNoTimeIsFinite) { EXPECT_TRUE(std::isfinite(RewardOf("log_runtime", Result(0, true)))); }
+
+TEST(RewardTest, OptionsBehindTheNameReplaceThoseOfTheSources) {
+  // 12 GB are 4 above 8: 4 s + 0.5 * 4 s.
+  EXPECT_DOUBLE_EQ(RewardOf("memory_penalty:c=0.5,M=8", Result(4, true, 12'000'000'000)), -6);
+  EXPECT_DOUBLE_EQ(RewardOf("log_memory_penalty:M=8", Result(1, true, 9'000'000'000)), -2);
+  EXPECT_DOUBLE_EQ(RewardOf("sqrt:invalid=25", Result(4, false)), -5);
+}
+
+TEST(RewardTest, OptionsThatItDoesNotHaveAreRefused) {
+  const auto refusal = [](std::string_view text) -> std::string {
+    try {
+      ParseReward(text);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refusal("memory_penalty:x=1"), "reward memory_penalty has no option \"x\" (c, M)");
+  EXPECT_EQ(refusal("log_runtime:c=1"), "reward log_runtime has no option \"c\" (it has none)");
+  EXPECT_EQ(refusal("memory_penalty:"), "reward memory_penalty has no option \"\" (c, M)");
+  EXPECT_EQ(refusal("memory_penalty:c=1,"), "reward memory_penalty has no option \"\" (c, M)");
+  for (const std::string bad : {"c=-1", "c=", "c", "c=1s", "M=nan", "c=inf"}) {
+    EXPECT_NE(refusal("memory_penalty:" + bad).find("a number of at least 0 is expected"), std::string::npos) << bad;
+  }
+}
 
 TEST(RewardTest, AnUnknownNameIsRefusedWithTheKnownOnes) {
   try {

@@ -188,9 +188,9 @@ TEST_F(PlaceTest, APolicyIsWrittenAndAppliedToAnotherGraph) {
 
 TEST_F(PlaceTest, PoliciesThatCannotBeUsedAreRefused) {
   ExpectRefused(Place("annealing", "--policy g.json -o p.json"),
-                "--policy: agent annealing has no policy (placeto, graphsage, pgnn)");
+                "--policy: agent annealing has no policy (placeto, graphsage, pgnn, sgdp)");
   ExpectRefused(Place("annealing", "--policy-out g.bin -o p.json"),
-                "--policy-out: agent annealing has no policy (placeto, graphsage, pgnn)");
+                "--policy-out: agent annealing has no policy (placeto, graphsage, pgnn, sgdp)");
   ExpectRefused(Place("placeto", "--policy g.json -o p.json"), "g.json: is no policy (a file of --policy-out)");
   EXPECT_NE(Place("placeto", "--policy missing.bin -o p.json").err.find("missing.bin: cannot be read"),
             std::string::npos);

@@ -274,7 +274,7 @@ class Placeto : public Agent {
     Ground& ground = found->second;
     if (is_new) ground.order_seed = rng.Next();
     if (ground.view) return ground;
-    CheckPolicyDevices(loaded_ ? "policy" : name_, learner_->network().options().num_devices, seen);
+    CheckPolicyDevices(loaded_ ? "--policy" : name_, learner_->network().options().num_devices, seen);
     ground.view = std::make_unique<GraphView>(seen, options_.features);
     ground.devices = SearchDevices(seen, options_.use_cpus);
     for (const std::vector<DeviceId>& devices : ground.devices) {

@@ -193,7 +193,7 @@ class Sgdp : public Agent {
     const Observation& seen = env.observation();
     Ground& ground = grounds_[env.index()];
     if (ground.rows) return ground;
-    CheckPolicyDevices(loaded_ ? "policy" : "sgdp", num_devices_, seen);
+    CheckPolicyDevices(loaded_ ? "--policy" : "sgdp", num_devices_, seen);
     ground.rows = RowsOf(env, DescribeNodes(env), options_.network.neighbours);
     for (const std::vector<DeviceId>& devices : SearchDevices(seen, options_.use_cpus)) {
       ground.allowed.push_back(MaskOf(devices, seen.num_devices()));

@@ -59,7 +59,8 @@ double ParseNumber(std::string_view key, std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0) {
-    throw InputError("", fmt::format("option {} of the reward is \"{}\"; a number of at least 0 is expected", key, text));
+    throw InputError("",
+                     fmt::format("option {} of the reward is \"{}\"; a number of at least 0 is expected", key, text));
   }
   return value;
 }
@@ -74,7 +75,8 @@ std::span<const RewardEntry> AllRewards() {
        "Mirhoseini et al. 2018 (Hierarchical Planner), 2", Sqrt, "invalid"},
       {"log_runtime", "-log(step time in s); memory does not matter.",
        "Mitropolitsky et al. 2020 (thesis code, log-runtime)", LogRuntime, ""},
-      {"memory_penalty", "-(step time in s + c = 2 s for each GB of the largest peak above M = 10.7 GB); never invalid.",
+      {"memory_penalty",
+       "-(step time in s + c = 2 s for each GB of the largest peak above M = 10.7 GB); never invalid.",
        "Addanki et al. 2019 (Placeto), A.7", MemoryPenalty, "c, M", true},
       {"log_memory_penalty", "-min(log(step time in s) + c = 2 for each GB of the largest peak above M = 10.7 GB, 10).",
        "Addanki et al. 2019 (Placeto), their code's log-runtime with a memory penalty", LogMemoryPenalty, "c, M", true},

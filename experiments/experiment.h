@@ -15,7 +15,14 @@
 
 namespace emplace {
 
-// `graphs:`, or `transfer:`: which graphs. One of dataset, files and model is given.
+// A network of `emplace list models`, and how it is generated.
+struct ModelChoice {
+  std::string model;
+  OptionMap set;
+  bool operator==(const ModelChoice&) const = default;
+};
+
+// `graphs:`, or `transfer:`: which graphs. One of dataset, files, model and models is given.
 struct GraphChoice {
   std::string dataset;  // a family; "": none
   std::uint64_t family_seed = 42;
@@ -24,8 +31,7 @@ struct GraphChoice {
   std::uint64_t seed = 42;            // of the sample
   std::vector<std::size_t> index;     // these members instead of a split and a sample; empty: not given
   std::vector<std::string> files;     // graph.json, as written; empty: none
-  std::string model;                  // "": none
-  OptionMap set;                      // of the model
+  std::vector<ModelChoice> models;    // that of `model` and `set`, or those of `models`; empty: none
   bool together = false;              // one agent trains on all of them: one trial
   std::string grouping;               // a grouper; "": what the agent wants
   std::optional<std::size_t> groups;  // none: what the family drew, else 256

@@ -131,8 +131,8 @@ void ReadFamily(const JsonFields& fields, GraphChoice* choice) {
 void CheckSource(const JsonFields& fields, const JsonNode& node) {
   const bool has_dataset = fields.Find("dataset").has_value();
   const bool has_model = fields.Find("model").has_value();
-  if (!has_dataset && !has_model && !fields.Find("files")) {
-    throw InputError(node.Place(), "names no graphs (dataset, files or model)");
+  if (!has_dataset && !has_model && !fields.Find("files") && !fields.Find("models")) {
+    throw InputError(node.Place(), "names no graphs (dataset, files, model or models)");
   }
   for (const char* const key : {"family_seed", "split", "sample", "seed", "index"}) {
     const auto field = fields.Find(key);
@@ -142,11 +142,18 @@ void CheckSource(const JsonFields& fields, const JsonNode& node) {
     throw InputError(field->Place(), "is for a model only");
 }
 
+ModelChoice ReadModel(const JsonNode& node) {
+  const JsonFields fields(node, {"model", "set"});
+  ModelChoice choice{.model = ReadNameOf(fields.Get("model", "a model"), FindModel), .set = {}};
+  if (const auto field = fields.Find("set")) choice.set = OptionsFromFields(field->value(), field->Place());
+  return choice;
+}
+
 GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
   const JsonFields fields(node, {"dataset", "family_seed", "split", "sample", "seed", "index", "files", "model", "set",
-                                 "together", "grouping"});
+                                 "models", "together", "grouping"});
   GraphChoice choice;
-  RefuseTogether(fields, {"dataset", "files", "model"});
+  RefuseTogether(fields, {"dataset", "files", "model", "models"});
   RefuseTogether(fields, {"index", "split"});
   RefuseTogether(fields, {"index", "sample"});
   if (complete) CheckSource(fields, node);
@@ -157,10 +164,14 @@ GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
   if (const auto field = fields.Find("files")) {
     choice.files = ReadDistinct(*field, "a list of graph files", ReadText);
   }
+  OptionMap set;
+  if (const auto field = fields.Find("set")) set = OptionsFromFields(field->value(), field->Place());
   if (const auto field = fields.Find("model")) {
-    choice.model = ReadNameOf(*field, FindModel);
+    choice.models = {{.model = ReadNameOf(*field, FindModel), .set = std::move(set)}};
   }
-  if (const auto field = fields.Find("set")) choice.set = OptionsFromFields(field->value(), field->Place());
+  if (const auto field = fields.Find("models")) {
+    choice.models = ReadDistinct(*field, "a list of models", ReadModel);
+  }
   if (const auto field = fields.Find("together")) choice.together = ReadBool(*field);
   if (const auto field = fields.Find("grouping")) ReadGroupingFields(*field, &choice);
   return choice;
@@ -178,8 +189,9 @@ bool HasAny(const JsonObject& members, std::initializer_list<std::string_view> k
 // The fields of `transfer`, those of `graphs` where it has none and says nothing that would contradict them.
 JsonValue InheritGraphs(const JsonObject& transfer, const JsonObject& graphs) {
   std::set<std::string_view> not_inherited = {"together"};
-  if (HasAny(transfer, {"dataset", "files", "model"})) {
-    not_inherited.insert({"dataset", "files", "model", "set", "family_seed", "split", "sample", "seed", "index"});
+  if (HasAny(transfer, {"dataset", "files", "model", "models"})) {
+    not_inherited.insert(
+        {"dataset", "files", "model", "models", "set", "family_seed", "split", "sample", "seed", "index"});
   }
   if (HasAny(transfer, {"split", "sample"})) not_inherited.insert("index");
   if (HasAny(transfer, {"index"})) not_inherited.insert({"split", "sample"});
@@ -192,7 +204,8 @@ JsonValue InheritGraphs(const JsonObject& transfer, const JsonObject& graphs) {
 
 GraphChoice ReadTransfer(const JsonNode& root, const JsonNode& node, const JsonValue* graphs, bool complete) {
   // What it says itself comes first, so that errors are not of what it inherits.
-  const JsonFields own(node, {"dataset", "family_seed", "split", "sample", "seed", "index", "files", "model", "set"});
+  const JsonFields own(
+      node, {"dataset", "family_seed", "split", "sample", "seed", "index", "files", "model", "set", "models"});
   const auto* inherited = graphs == nullptr ? nullptr : graphs->As<JsonObject>();
   const JsonValue merged =
       InheritGraphs(*node.value().As<JsonObject>(), inherited == nullptr ? JsonObject{} : *inherited);

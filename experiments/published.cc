@@ -84,13 +84,17 @@ PublishedFigures LoadPublished(const std::string& name_or_file) {
 std::string MatchText(const TrialRecord& trial, const std::string& key) {
   if (key == "num_devices") return NumDevices(trial);
   const JsonValue* value = FindPath(trial.spec, key);
-  // Graphs that were trained on together are of one dataset: the first one's says it.
-  if (value == nullptr && key.starts_with("graph.")) {
-    const JsonValue* together = FindPath(trial.spec, "together");
-    const auto* list = together == nullptr ? nullptr : together->As<JsonList>();
-    if (list != nullptr && !list->empty()) value = FindPath(list->front(), key.substr(6));
+  if (value != nullptr || !key.starts_with("graph.")) return value == nullptr ? "" : PlainText(*value);
+  // Of graphs that were trained on together, what all of them say.
+  const JsonValue* together = FindPath(trial.spec, "together");
+  const auto* list = together == nullptr ? nullptr : together->As<JsonList>();
+  std::optional<std::string> text;
+  for (const JsonValue& graph : list == nullptr ? JsonList{} : *list) {
+    value = FindPath(graph, key.substr(6));
+    if (value == nullptr || text.value_or(PlainText(*value)) != PlainText(*value)) return "";
+    text = PlainText(*value);
   }
-  return value == nullptr ? "" : PlainText(*value);
+  return text.value_or("");
 }
 
 bool Matches(const PublishedFigure& figure, const TrialRecord& trial) {

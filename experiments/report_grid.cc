@@ -107,6 +107,7 @@ std::string GraphGroup(const TrialRecord& trial) {
     return std::filesystem::path(file).stem().string();
   }
   const std::string model = MatchText(trial, "graph.model");
+  if (model.empty()) return AxisText(trial, "together") + " graphs";
   const std::string set = MatchText(trial, "graph.set");
   return set.empty() || set == "{}" ? model : model + " " + set;
 }

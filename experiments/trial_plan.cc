@@ -110,7 +110,7 @@ class Planner {
     return graph;
   }
 
-  static ChosenGraph OfModel(const GraphChoice& choice) {
+  static ChosenGraph OfModel(const ModelChoice& choice) {
     ChosenGraph graph{.json = {}, .name = choice.model, .num_ops = 0, .drawn_groups = 0};
     AddMember(&graph.json, "model", choice.model);
     JsonObject set;
@@ -122,8 +122,8 @@ class Planner {
 
   std::vector<ChosenGraph> Choose(const GraphChoice& choice, const std::string& place) {
     if (!choice.dataset.empty()) return At(place, [&] { return OfFamily(choice); });
-    if (!choice.model.empty()) return {At(place, [&] { return OfModel(choice); })};
     std::vector<ChosenGraph> graphs;
+    for (const ModelChoice& model : choice.models) graphs.push_back(At(place, [&] { return OfModel(model); }));
     for (std::size_t i = 0; i < choice.files.size(); ++i) {
       graphs.push_back(At(fmt::format("{}.files[{}]", place, i), [&] { return OfFile(choice.files[i]); }));
     }

@@ -24,9 +24,10 @@ struct Case {
 TEST(ExperimentFieldsTest, GraphsThatCannotBeAreRefused) {
   const Case cases[] = {
       {"graphs: 3", "graphs: is the number 3 (an object)"},
-      {"graphs: {}", "graphs: names no graphs (dataset, files or model)"},
+      {"graphs: {}", "graphs: names no graphs (dataset, files, model or models)"},
       {"graphs: {data: x}",
-       "graphs.data: unknown key (dataset, family_seed, split, sample, seed, index, files, model, set, together, "
+       "graphs.data: unknown key (dataset, family_seed, split, sample, seed, index, files, model, set, models, "
+       "together, "
        "grouping)"},
       {"graphs: {dataset: imagenet}", "graphs.dataset: \"imagenet\" is not a dataset (cifar10, ptb, nmt)"},
       {"graphs: {dataset: nmt, model: nmt}", "graphs.model: cannot stand beside dataset (one of them)"},
@@ -42,6 +43,11 @@ TEST(ExperimentFieldsTest, GraphsThatCannotBeAreRefused) {
       {"graphs: {dataset: nmt, seed: -1}", "graphs.seed: is the number -1 (an integer from 0 to 9223372036854775807)"},
       {"graphs: {dataset: nmt, family_seed: x}",
        "graphs.family_seed: is the text \"x\" (an integer from 0 to 9223372036854775807)"},
+      {"graphs: {model: nmt, models: [{model: nmt}]}", "graphs.models: cannot stand beside model (one of them)"},
+      {"graphs: {models: [{model: nmt}, {model: nmt}]}", "graphs.models[1]: stands there twice (each once)"},
+      {"graphs: {models: []}", "graphs.models: is a list of 0 elements (a list of models)"},
+      {"graphs: {models: [{set: {layers: 2}}]}", "graphs.models[0].model: is missing (a model)"},
+      {"graphs: {models: [{model: nmt, sets: {}}]}", "graphs.models[0].sets: unknown key (model, set)"},
       {"graphs: {model: nmt, sample: 2}", "graphs.sample: is for a dataset only"},
       {"graphs: {dataset: nmt, set: {layers: 2}}", "graphs.set: is for a model only"},
       {"graphs: {files: []}", "graphs.files: is a list of 0 elements (a list of graph files)"},
@@ -98,7 +104,7 @@ TEST(ExperimentFieldsTest, EverythingElseThatCannotBeIsRefused) {
       {"seeds: []", "seeds: is a list of 0 elements (a list of seeds)"},
       {"seeds: [1, 2, 1]", "seeds[2]: stands there twice (each once)"},
       {"transfer: {grouping: {name: identity}}",
-       "transfer.grouping: unknown key (dataset, family_seed, split, sample, seed, index, files, model, set)"},
+       "transfer.grouping: unknown key (dataset, family_seed, split, sample, seed, index, files, model, set, models)"},
       {"transfer: {split: test}", "transfer.split: is for a dataset only"},
       {"transfer: {model: x}",
        "transfer.model: \"x\" is not a model (inception_v3, resnet, rnnlm, nmt, nasnet, amoebanet, transformer_xl, "
@@ -168,8 +174,12 @@ TEST(ExperimentFieldsTest, TransferTakesFromGraphsWhatItDoesNotContradict) {
   EXPECT_EQ(transfer("{dataset: ptb, index: 3}", "{split: test}").index.size(), 0U);
   EXPECT_FALSE(transfer("{dataset: ptb, sample: 3}", "{index: 5}").sample);
   const GraphChoice model = transfer("{dataset: ptb, sample: 3}", "{model: nmt}");
-  EXPECT_EQ(model.model, "nmt");
+  EXPECT_EQ(model.models, (std::vector<ModelChoice>{{.model = "nmt", .set = {}}}));
   EXPECT_EQ(model.dataset, "");
+  // A list of networks, to which another is no addition.
+  const std::string three = "{models: [{model: nmt}, {model: nmt, set: {layers: 4}}, {model: rnnlm}], together: true}";
+  EXPECT_EQ(transfer(three, "{model: wavenet}").models, (std::vector<ModelChoice>{{.model = "wavenet", .set = {}}}));
+  EXPECT_EQ(transfer(three, "{}").models.size(), 3U);
 }
 
 }  // namespace

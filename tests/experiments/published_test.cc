@@ -38,12 +38,19 @@ TEST(PublishedTest, AFigureMatchesTrialsByKeyPathAndByNumberOfDevices) {
   EXPECT_EQ(published.figures[1].over.at("num_devices"), (std::vector<std::string>{"2", "3"}));
 }
 
-TEST(PublishedTest, GraphsTrainedTogetherAreOfTheirFirstOnesDataset) {
+TEST(PublishedTest, OfGraphsTrainedTogetherCountsWhatAllSay) {
+  const auto member = [](std::int64_t index) {
+    return JsonValue{JsonObject{{"dataset", {std::string("nmt")}}, {"index", {index}}}};
+  };
   TrialRecord trial = MakeRecord({});
-  std::get<JsonObject>(trial.spec.data)[3] = {
-      "together", {JsonList{{JsonObject{{"dataset", {std::string("nmt")}}}}, {JsonObject{}}}}};
+  JsonValue& graphs = std::get<JsonObject>(trial.spec.data)[3].value;
+  std::get<JsonObject>(trial.spec.data)[3].key = "together";
+  graphs = {JsonList{member(1), member(2)}};
   EXPECT_EQ(MatchText(trial, "graph.dataset"), "nmt");
   EXPECT_EQ(MatchText(trial, "graph.index"), "");
+  EXPECT_EQ(MatchText(trial, "graph.model"), "");
+  graphs = {JsonList{member(1), {JsonObject{}}}};
+  EXPECT_EQ(MatchText(trial, "graph.dataset"), "");
 }
 
 TEST(PublishedTest, TheThesisAgreesWithItself) {

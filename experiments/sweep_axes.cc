@@ -294,7 +294,12 @@ std::string SettingText(const JsonValue& value) {
     const JsonValue* named = ValueAt(value, key);
     if (named != nullptr && named->As<std::string>() != nullptr) return *named->As<std::string>();
   }
-  return JsonOf(value);
+  if (const JsonValue* const models = ValueAt(value, "models")) return SettingText(*models);
+  const auto* const list = value.As<JsonList>();
+  if (list == nullptr || list->empty() || list->front().As<JsonObject>() == nullptr) return JsonOf(value);
+  std::string text;
+  for (const JsonValue& element : *list) text += (text.empty() ? "" : ", ") + SettingText(element);
+  return text;
 }
 
 }  // namespace emplace

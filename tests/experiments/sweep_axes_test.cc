@@ -122,6 +122,8 @@ TEST(SweepAxesTest, AMapIsNamedByItsLabel) {
   EXPECT_EQ(text("{v: {label: l, name: n}}"), R"({"v":{"label":"l","name":"n"}})");
   EXPECT_EQ(text("{name: n, label: l}"), "l");
   EXPECT_EQ(text("{name: n}"), "n");
+  EXPECT_EQ(text("{models: [{model: m, set: {k: 1}}, {model: n}], together: true}"), "m, n");
+  EXPECT_EQ(text("[{name: n}, {k: 1}]"), R"(n, {"k":1})");
   EXPECT_EQ(text("[1, 2]"), "[1,2]");
   EXPECT_EQ(text("0.5"), "0.5");
 }

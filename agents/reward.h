@@ -23,7 +23,7 @@ struct RewardEntry {
   std::string_view summary;
   std::string_view source;
   double (*reward)(const StepResult& result, const RewardOptions& options);
-  std::string_view keys;           // what may follow its name, as in memory_penalty:c=2,M=10.7
+  std::string_view keys = {};      // what may follow its name, as in memory_penalty:c=2,M=10.7
   bool needs_peak_memory = false;  // even where no device has a limit
 };
 std::span<const RewardEntry> AllRewards();

@@ -1,9 +1,8 @@
-// An experiment, its sweep expanded: cells, or InputError. Agents and rewards are stand-ins: the real ones would bring
-// LibTorch into the fuzzer.
+// An experiment, its sweep expanded: cells, or InputError. Agents are stand-ins: the real ones would bring LibTorch
+// into the fuzzer.
 #include <array>
 
 #include "agents/agent.h"
-#include "agents/reward.h"
 #include "experiments/experiment.h"
 #include "tests/fuzz/round_trip.h"
 
@@ -19,7 +18,6 @@ std::unique_ptr<Agent> MakeNone(OptionReader& reader, const AgentContext&) {
 
 constexpr std::array<AgentEntry, 2> kAgents = {
     {{"annealing", "", "", "merge_and_colocate", 5000, MakeNone}, {"random", "", "", "identity", 1, MakeNone}}};
-constexpr RewardEntry kReward = {"runtime", "", "", nullptr};
 
 }  // namespace
 
@@ -32,10 +30,6 @@ const AgentEntry& FindAgent(std::string_view name) {
 std::unique_ptr<Agent> MakeAgent(std::string_view name, const OptionMap& options, const AgentContext& context) {
   OptionReader reader(options, std::string(name));
   return FindAgent(name).make(reader, context);
-}
-const RewardEntry& FindReward(std::string_view name) {
-  if (name != kReward.name) throw InputError("", "unknown reward");
-  return kReward;
 }
 
 }  // namespace emplace

@@ -127,11 +127,14 @@ void ReadFamily(const JsonFields& fields, GraphChoice* choice) {
   }
 }
 
+// Where graphs may come from: one of these.
+const std::initializer_list<std::string_view> kGraphSources = {"dataset", "files", "model", "models"};
+
 // Keys that mean something for graphs of a family only, or of a model only.
 void CheckSource(const JsonFields& fields, const JsonNode& node) {
   const bool has_dataset = fields.Find("dataset").has_value();
   const bool has_model = fields.Find("model").has_value();
-  if (!has_dataset && !has_model && !fields.Find("files") && !fields.Find("models")) {
+  if (std::none_of(kGraphSources.begin(), kGraphSources.end(), [&](auto key) { return fields.Find(key); })) {
     throw InputError(node.Place(), "names no graphs (dataset, files, model or models)");
   }
   for (const char* const key : {"family_seed", "split", "sample", "seed", "index"}) {
@@ -153,7 +156,7 @@ GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
   const JsonFields fields(node, {"dataset", "family_seed", "split", "sample", "seed", "index", "files", "model", "set",
                                  "models", "together", "grouping"});
   GraphChoice choice;
-  RefuseTogether(fields, {"dataset", "files", "model", "models"});
+  RefuseTogether(fields, kGraphSources);
   RefuseTogether(fields, {"index", "split"});
   RefuseTogether(fields, {"index", "sample"});
   if (complete) CheckSource(fields, node);
@@ -189,9 +192,9 @@ bool HasAny(const JsonObject& members, std::initializer_list<std::string_view> k
 // The fields of `transfer`, those of `graphs` where it has none and says nothing that would contradict them.
 JsonValue InheritGraphs(const JsonObject& transfer, const JsonObject& graphs) {
   std::set<std::string_view> not_inherited = {"together"};
-  if (HasAny(transfer, {"dataset", "files", "model", "models"})) {
-    not_inherited.insert(
-        {"dataset", "files", "model", "models", "set", "family_seed", "split", "sample", "seed", "index"});
+  if (HasAny(transfer, kGraphSources)) {
+    not_inherited.insert(kGraphSources);
+    not_inherited.insert({"set", "family_seed", "split", "sample", "seed", "index"});
   }
   if (HasAny(transfer, {"split", "sample"})) not_inherited.insert("index");
   if (HasAny(transfer, {"index"})) not_inherited.insert({"split", "sample"});

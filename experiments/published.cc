@@ -84,17 +84,20 @@ PublishedFigures LoadPublished(const std::string& name_or_file) {
 std::string MatchText(const TrialRecord& trial, const std::string& key) {
   if (key == "num_devices") return NumDevices(trial);
   const JsonValue* value = FindPath(trial.spec, key);
-  if (value != nullptr || !key.starts_with("graph.")) return value == nullptr ? "" : PlainText(*value);
+  if (value != nullptr) return PlainText(*value);
   // Of graphs that were trained on together, what all of them say.
-  const JsonValue* together = FindPath(trial.spec, "together");
+  constexpr std::string_view kGraph = "graph.";
+  const JsonValue* together = key.starts_with(kGraph) ? FindPath(trial.spec, "together") : nullptr;
   const auto* list = together == nullptr ? nullptr : together->As<JsonList>();
-  std::optional<std::string> text;
-  for (const JsonValue& graph : list == nullptr ? JsonList{} : *list) {
-    value = FindPath(graph, key.substr(6));
-    if (value == nullptr || text.value_or(PlainText(*value)) != PlainText(*value)) return "";
-    text = PlainText(*value);
-  }
-  return text.value_or("");
+  if (list == nullptr || list->empty()) return "";
+  const auto said_by = [&key, kGraph](const JsonValue& graph) {
+    const JsonValue* const said = FindPath(graph, key.substr(kGraph.size()));
+    return said == nullptr ? "" : PlainText(*said);
+  };
+  std::string text = said_by(list->front());
+  const bool all_say_it =
+      std::all_of(list->begin(), list->end(), [&](const JsonValue& graph) { return said_by(graph) == text; });
+  return all_say_it ? text : "";
 }
 
 bool Matches(const PublishedFigure& figure, const TrialRecord& trial) {

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <string>
 
-#include "sim/check.h"
+#include "tests/testing/errors.h"
 
 namespace emplace {
 namespace {
+
+using ::emplace::testing::ErrorOf;
 
 StepResult Result(double seconds, bool fits, std::int64_t peak_bytes = 0) {
   return {.step_time_micros = seconds * 1e6,
@@ -56,14 +58,7 @@ TEST(RewardTest, OptionsBehindTheNameReplaceThoseOfTheSources) {
 }
 
 TEST(RewardTest, OptionsThatItDoesNotHaveAreRefused) {
-  const auto refusal = [](std::string_view text) -> std::string {
-    try {
-      ParseReward(text);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
-  };
+  const auto refusal = [](std::string_view text) { return ErrorOf([text] { ParseReward(text); }); };
   EXPECT_EQ(refusal("memory_penalty:x=1"), "reward memory_penalty has no option \"x\" (c, M)");
   EXPECT_EQ(refusal("log_runtime:c=1"), "reward log_runtime has no option \"c\" (it has none)");
   EXPECT_EQ(refusal("memory_penalty:"), "reward memory_penalty has no option \"\" (c, M)");
@@ -74,13 +69,8 @@ TEST(RewardTest, OptionsThatItDoesNotHaveAreRefused) {
 }
 
 TEST(RewardTest, AnUnknownNameIsRefusedWithTheKnownOnes) {
-  try {
-    FindReward("speed");
-    FAIL() << "accepted";
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(),
-                 "unknown reward \"speed\" (runtime, sqrt, log_runtime, memory_penalty, log_memory_penalty)");
-  }
+  EXPECT_EQ(ErrorOf([] { FindReward("speed"); }),
+            "unknown reward \"speed\" (runtime, sqrt, log_runtime, memory_penalty, log_memory_penalty)");
 }
 
 }  // namespace

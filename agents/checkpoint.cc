@@ -19,21 +19,10 @@ namespace {
   throw InputError("checkpoint", "is broken or of another program (expected " + expected + ")");
 }
 
-void SaveOptionalDouble(std::ostream& out, const std::optional<double>& value) {
-  out << (value ? 1 : 0) << ' ';
-  SaveDouble(out, value.value_or(0));
-}
-
 std::uint64_t Checksum(std::string_view text) {
   Fingerprint fingerprint;
   fingerprint.Add(text);
   return fingerprint.value();
-}
-
-std::optional<double> LoadOptionalDouble(std::istream& in) {
-  const bool there = LoadNumber(in) != 0;
-  const double value = LoadDouble(in);
-  return there ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace
@@ -51,6 +40,17 @@ std::uint64_t LoadNumber(std::istream& in) {
 
 void SaveDouble(std::ostream& out, double value) { out << std::bit_cast<std::uint64_t>(value) << ' '; }
 double LoadDouble(std::istream& in) { return std::bit_cast<double>(LoadNumber(in)); }
+
+void SaveOptionalDouble(std::ostream& out, const std::optional<double>& value) {
+  out << (value ? 1 : 0) << ' ';
+  SaveDouble(out, value.value_or(0));
+}
+
+std::optional<double> LoadOptionalDouble(std::istream& in) {
+  const bool there = LoadNumber(in) != 0;
+  const double value = LoadDouble(in);
+  return there ? std::optional(value) : std::nullopt;
+}
 
 void SaveFloats(std::ostream& out, std::span<const float> values) {
   out << values.size() << ' ';
@@ -145,19 +145,32 @@ GraphState LoadGraphState(std::istream& in) {
   return state;
 }
 
+// Its length in front.
+void SaveText(std::ostream& out, const std::string& text) { out << text.size() << ' ' << text << '\n'; }
+std::string LoadText(std::istream& in, std::size_t most) {
+  const std::uint64_t size = LoadNumber(in);
+  if (size > most) Broken("a text");
+  std::string text(size, '\0');
+  in.get();
+  if (!in.read(text.data(), static_cast<std::streamsize>(size))) Broken("a text");
+  return text;
+}
+
 }  // namespace
 
 void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchState& state, const Agent& agent,
                     const Rng& rng) {
   std::ostringstream body;
-  body << spec.size() << ' ' << spec << '\n' << state.graphs.size() << '\n';
+  SaveText(body, spec);
+  SaveText(body, state.part);
+  body << state.graphs.size() << '\n';
   for (const GraphState& graph : state.graphs) SaveGraphState(body, graph);
   for (const double seconds : {state.times.policy, state.times.simulator, state.times.wall}) SaveDouble(body, seconds);
   body << '\n' << rng << '\n';
   agent.Save(body);
   body << "\nend\n";
   const std::string text = std::move(body).str();
-  out << "emplace.checkpoint 2 " << Checksum(text) << '\n' << text;
+  out << "emplace.checkpoint 3 " << Checksum(text) << '\n' << text;
 }
 
 namespace {
@@ -165,13 +178,10 @@ namespace {
 // What SaveCheckpoint wrote behind its first line.
 SearchState LoadBody(const std::string& text, const std::string& spec, Agent& agent, Rng& rng) {
   std::istringstream in(text);
-  const std::uint64_t size = LoadNumber(in);
-  if (size > text.size()) Broken("a spec");
-  std::string read(size, '\0');
-  in.get();
-  in.read(read.data(), static_cast<std::streamsize>(size));
-  if (!in || read != spec) throw InputError("checkpoint", "is of another search; remove it, or name another file");
+  if (LoadText(in, text.size()) != spec)
+    throw InputError("checkpoint", "is of another search; remove it, or name another file");
   SearchState state;
+  state.part = LoadText(in, text.size());
   const std::uint64_t graphs = LoadNumber(in);
   for (std::uint64_t i = 0; i < graphs; ++i) state.graphs.push_back(LoadGraphState(in));
   state.times.policy = LoadDouble(in);
@@ -187,7 +197,7 @@ SearchState LoadBody(const std::string& text, const std::string& spec, Agent& ag
 
 SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& agent, Rng& rng) {
   ExpectWord(in, "emplace.checkpoint");
-  if (LoadNumber(in) != 2) Broken("version 2");
+  if (LoadNumber(in) != 3) Broken("version 3");
   const std::uint64_t checksum = LoadNumber(in);
   in.get();
   const std::string text((std::istreambuf_iterator<char>(in)), {});

@@ -23,6 +23,8 @@ void ExpectWord(std::istream& in, std::string_view word);
 std::uint64_t LoadNumber(std::istream& in);
 void SaveDouble(std::ostream& out, double value);  // exactly
 double LoadDouble(std::istream& in);
+void SaveOptionalDouble(std::ostream& out, const std::optional<double>& value);
+std::optional<double> LoadOptionalDouble(std::istream& in);
 void SaveFloats(std::ostream& out, std::span<const float> values);  // exactly, as bytes
 std::vector<float> LoadFloats(std::istream& in);
 void SavePlacement(std::ostream& out, const Placement& placement);
@@ -50,13 +52,23 @@ struct SearchTimes {
   bool operator==(const SearchTimes&) const = default;
 };
 
+// Part of a search beside its agent: saved and loaded with it.
+class SearchPart {
+ public:
+  virtual ~SearchPart() = default;
+  virtual void Save(std::ostream& out) const = 0;
+  // What Save wrote. Throws InputError, and is as it was, if it is broken.
+  virtual void Load(std::istream& in) = 0;
+};
+
 // A search that was interrupted: everything needed to go on as if it never was.
 struct SearchState {
   std::vector<GraphState> graphs;
   SearchTimes times;
+  std::string part;  // what a SearchPart saved; "" if there is none
 };
 
-// Version 2: `spec` says what was searched (anything that identifies it); `agent` and `rng` are saved whole. A checksum
+// Version 3: `spec` says what was searched (anything that identifies it); `agent` and `rng` are saved whole. A checksum
 // stands in front, so that what loads is what was saved. Requires: agent.AtRest().
 void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchState& state, const Agent& agent,
                     const Rng& rng);

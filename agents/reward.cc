@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <string>
-#include <system_error>
-
-#include <fmt/format.h>
 
 #include "sim/check.h"
 
 namespace emplace {
 namespace {
+
+constexpr double kLargest = 1e9;  // that an option may be
 
 // The step time in seconds; that of a placement which does not fit counts as options.invalid_seconds.
 double Seconds(const StepResult& result, const RewardOptions& options) {
@@ -44,25 +42,13 @@ double LogMemoryPenalty(const StepResult& result, const RewardOptions& options) 
   return -std::min(LogSeconds(result) + Penalty(result, options), 10.0);
 }
 
-double& ValueOf(const RewardEntry& entry, std::string_view key, RewardOptions* options) {
-  if (entry.keys == "c, M") {
-    if (key == "c") return options->penalty_seconds_per_gb;
-    if (key == "M") return options->penalty_threshold_gb;
-  } else if (entry.keys == "invalid" && key == "invalid") {
-    return options->invalid_seconds;
-  }
-  throw InputError("", fmt::format("reward {} has no option \"{}\" ({})", entry.name, key,
-                                   entry.keys.empty() ? "it has none" : entry.keys));
+void ReadInvalid(OptionReader& reader, RewardOptions* options) {
+  reader.Read("invalid", &options->invalid_seconds, 0, kLargest, "step time that counts for what does not fit, s");
 }
 
-double ParseNumber(std::string_view key, std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0) {
-    throw InputError("",
-                     fmt::format("option {} of the reward is \"{}\"; a number of at least 0 is expected", key, text));
-  }
-  return value;
+void ReadPenalty(OptionReader& reader, RewardOptions* options) {
+  reader.Read("c", &options->penalty_seconds_per_gb, 0, kLargest, "penalty for each GB above M, s");
+  reader.Read("M", &options->penalty_threshold_gb, 0, kLargest, "largest peak without a penalty, GB");
 }
 
 }  // namespace
@@ -70,16 +56,17 @@ double ParseNumber(std::string_view key, std::string_view text) {
 std::span<const RewardEntry> AllRewards() {
   static constexpr std::array<RewardEntry, 5> kRewards = {{
       {"runtime", "-(step time in s); `invalid` s, 100, if it does not fit.", "Gao et al. 2018 (Post), section 4",
-       Runtime, "invalid"},
+       Runtime, ReadInvalid},
       {"sqrt", "-sqrt(step time in s); that of `invalid` s, 100, if it does not fit.",
-       "Mirhoseini et al. 2018 (Hierarchical Planner), 2", Sqrt, "invalid"},
+       "Mirhoseini et al. 2018 (Hierarchical Planner), 2", Sqrt, ReadInvalid},
       {"log_runtime", "-log(step time in s); memory does not matter.",
-       "Mitropolitsky et al. 2020 (thesis code, log-runtime)", LogRuntime, ""},
+       "Mitropolitsky et al. 2020 (thesis code, log-runtime)", LogRuntime},
       {"memory_penalty",
        "-(step time in s + c = 2 s for each GB of the largest peak above M = 10.7 GB); never invalid.",
-       "Addanki et al. 2019 (Placeto), A.7", MemoryPenalty, "c, M", true},
+       "Addanki et al. 2019 (Placeto), A.7", MemoryPenalty, ReadPenalty, true},
       {"log_memory_penalty", "-min(log(step time in s) + c = 2 for each GB of the largest peak above M = 10.7 GB, 10).",
-       "Addanki et al. 2019 (Placeto), their code's log-runtime with a memory penalty", LogMemoryPenalty, "c, M", true},
+       "Addanki et al. 2019 (Placeto), their code's log-runtime with a memory penalty", LogMemoryPenalty, ReadPenalty,
+       true},
   }};
   return kRewards;
 }
@@ -96,17 +83,17 @@ const RewardEntry& FindReward(std::string_view name) {
 RewardOptions ParseReward(std::string_view text) {
   const std::size_t colon = text.find(':');
   const RewardEntry& entry = FindReward(text.substr(0, colon));
-  RewardOptions options{.name = entry.name};
-  if (colon == std::string_view::npos) return options;
-  for (std::string_view rest = text.substr(colon + 1);;) {
-    const std::string_view member = rest.substr(0, rest.find(','));
-    const std::size_t equals = std::min(member.find('='), member.size());
-    const std::string_view key = member.substr(0, equals);
-    double& value = ValueOf(entry, key, &options);
-    value = ParseNumber(key, member.substr(std::min(equals + 1, member.size())));
-    if (member.size() == rest.size()) return options;
-    rest.remove_prefix(member.size() + 1);
+  OptionMap map;
+  for (std::size_t end = colon; end != std::string_view::npos;) {
+    const std::size_t begin = end + 1;
+    end = text.find(',', begin);
+    AddSetting(text.substr(begin, end - begin), std::string(entry.name), &map);
   }
+  OptionReader reader(map, std::string(entry.name));
+  RewardOptions options{.name = entry.name};
+  if (entry.read != nullptr) entry.read(reader, &options);
+  reader.Finish();
+  return options;
 }
 
 }  // namespace emplace

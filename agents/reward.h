@@ -6,6 +6,7 @@
 
 #include "sim/cluster.h"
 #include "sim/evaluator.h"
+#include "sim/options.h"
 
 namespace emplace {
 
@@ -23,15 +24,14 @@ struct RewardEntry {
   std::string_view summary;
   std::string_view source;
   double (*reward)(const StepResult& result, const RewardOptions& options);
-  std::string_view keys = {};      // what may follow its name, as in memory_penalty:c=2,M=10.7
-  bool needs_peak_memory = false;  // even where no device has a limit
+  void (*read)(OptionReader& reader, RewardOptions* options) = nullptr;  // its own options
+  bool needs_peak_memory = false;                                        // even where no device has a limit
 };
 std::span<const RewardEntry> AllRewards();
 // Throws InputError that lists the known names.
 const RewardEntry& FindReward(std::string_view name);
 
-// NAME, or NAME:KEY=VALUE,KEY=VALUE with the reward's own keys and numbers of at least 0; the name is the row's. Throws
-// InputError.
+// NAME, or NAME:KEY=VALUE,KEY=VALUE with the reward's own options; the name is the row's. Throws InputError.
 RewardOptions ParseReward(std::string_view text);
 
 }  // namespace emplace

@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "sim/check.h"
+
 namespace emplace {
 namespace {
 
@@ -23,6 +25,11 @@ std::optional<RewardSource> RewardSourceFromName(std::string_view name) {
     if (known == name) return value;
   }
   return std::nullopt;
+}
+
+void RefuseSeveralGraphs(bool together, bool transfer) {
+  if (!together && !transfer) return;
+  throw InputError(together ? "graphs.together" : "transfer", "does not go with real devices (one graph at a time)");
 }
 
 }  // namespace emplace

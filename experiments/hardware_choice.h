@@ -24,6 +24,9 @@ struct HardwareChoice {
   bool NeedsHardware() const { return best || source != RewardSource::kSimulator || validate_every > 0; }
 };
 
+// Real devices run the ops of one graph. Throws InputError if there are others to learn on or to transfer to.
+void RefuseSeveralGraphs(bool together, bool transfer);
+
 }  // namespace emplace
 
 #endif  // EMPLACE_EXPERIMENTS_HARDWARE_CHOICE_H_

@@ -2,11 +2,13 @@
 #define EMPLACE_EXPERIMENTS_HARDWARE_REWARD_H_
 
 #include <cstddef>
+#include <iosfwd>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "agents/checkpoint.h"
 #include "experiments/hardware_choice.h"
 #include "profiler/hardware_runner.h"
 #include "sim/cluster.h"
@@ -27,11 +29,10 @@ struct HardwareCheck {
 //   it) is run for real as well, which the search does not learn of.
 // - kHardware: the hardware.
 // - kMixed: the hardware for evaluation i (from 1) where floor(i * share) > floor((i - 1) * share), so that the share
-// is
-//   met at any time, and for every validate_every-th new best; else the simulator.
+//   is met at any time, and for every validate_every-th new best; else the simulator.
 // Evaluations are counted in the order of the calls: one thread gives the same course every time, but for what was
-// measured.
-class RewardEvaluator : public Evaluator {
+// measured. What is saved is how far it has come, checks included.
+class RewardEvaluator : public Evaluator, public SearchPart {
  public:
   // Keeps references. Requires: both record starts and peaks if the agent needs them.
   RewardEvaluator(const Evaluator& simulator, const Evaluator& hardware, const HardwareChoice& choice)
@@ -39,7 +40,10 @@ class RewardEvaluator : public Evaluator {
 
   StepResult Run(const Placement& placement) const override;
 
-  const std::vector<HardwareCheck>& checks() const { return checks_; }
+  void Save(std::ostream& out) const override;
+  void Load(std::istream& in) override;
+
+  const std::vector<HardwareCheck>& checks() const { return course_.checks; }
 
  private:
   bool IsMeasured(std::size_t evaluation) const;
@@ -48,10 +52,13 @@ class RewardEvaluator : public Evaluator {
   const Evaluator& hardware_;
   const HardwareChoice choice_;
   mutable std::mutex mutex_;
-  mutable std::size_t evaluations_ = 0;
-  mutable std::size_t bests_ = 0;
-  mutable std::optional<double> best_micros_;
-  mutable std::vector<HardwareCheck> checks_;
+  struct Course {
+    std::size_t evaluations = 0;
+    std::size_t bests = 0;
+    std::optional<double> best_micros;
+    std::vector<HardwareCheck> checks;
+  };
+  mutable Course course_;
 };
 
 // The real devices that a cluster names (cpu:0, cuda:0), and a runner on them.

@@ -24,12 +24,13 @@
 #include "experiments/hardware_reward.h"
 #include "experiments/json_build.h"
 #include "experiments/problem.h"
-#include "experiments/version.h"
-#include "sim/bounds.h"
+#include "experiments/trial.h"
+#include "experiments/trial_json.h"
 #include "sim/check.h"
 #include "sim/file_io.h"
 #include "sim/json_fields.h"
 #include "sim/json_text.h"
+#include "sim/json_value.h"
 #include "sim/placement.h"
 #include "sim/simulator.h"
 
@@ -147,109 +148,6 @@ class ProgressLog {
   std::chrono::steady_clock::time_point next_;
 };
 
-std::optional<double> Improvement(double start, std::optional<double> best) {
-  if (!best || !(start > 0)) return std::nullopt;
-  return (start - *best) / start * 100;
-}
-
-std::optional<double> BestMicros(const GraphResult& result) {
-  if (!result.best) return std::nullopt;
-  return result.trace.back().second;
-}
-
-JsonObject AboutGraph(const TrialProblem& problem, const GraphResult& result) {
-  JsonObject json;
-  AddMember(&json, "graph", problem.graph.name());
-  AddMember(&json, "num_ops", problem.graph.num_ops());
-  AddMember(&json, "num_groups", result.num_groups);
-  AddMember(&json, "num_devices", problem.cluster.num_devices());
-  AddMember(&json, "start_step_time_us", result.start_micros);
-  return json;
-}
-
-JsonList TraceToJson(const GraphResult& result) {
-  JsonList trace;
-  for (const auto& [evaluations, micros] : result.trace) {
-    trace.push_back({JsonList{ToJson(evaluations), ToJson(micros)}});
-  }
-  return trace;
-}
-
-JsonList EpisodesToJson(const GraphResult& result) {
-  JsonList episodes;
-  for (const EpisodeRecord& record : result.episodes) {
-    JsonObject json;
-    AddMember(&json, "episode", record.episode);
-    AddMember(&json, "evaluations", record.evaluations);
-    AddMember(&json, "argmax", record.argmax);
-    AddMember(&json, "step_time_us", record.final_micros);
-    AddMember(&json, "best_step_time_us", record.best_micros);
-    AddMember(&json, "entropy", record.entropy);
-    episodes.push_back({std::move(json)});
-  }
-  return episodes;
-}
-
-JsonValue GraphToJson(const TrialProblem& problem, const GraphResult& result) {
-  JsonObject json = AboutGraph(problem, result);
-  const std::optional<double> best = BestMicros(result);
-  AddMember(&json, "best_step_time_us", best);
-  AddMember(&json, "improvement_percent", Improvement(result.start_micros, best));
-  AddMember(&json, "lower_bound_us", ComputeBounds(problem.graph, problem.cluster, problem.costs).lower_bound_micros);
-  AddMember(&json, "evaluations", result.evaluations);
-  AddMember(&json, "fitting", result.fitting);
-  AddMember(&json, "trace", TraceToJson(result));
-  if (!result.episodes.empty()) AddMember(&json, "episodes", EpisodesToJson(result));
-  return {std::move(json)};
-}
-
-JsonValue TransferToJson(const TrialProblem& problem, const GraphResult& result) {
-  JsonObject json = AboutGraph(problem, result);
-  const std::optional<double> best = BestMicros(result);
-  AddMember(&json, "step_time_us", result.final_micros);
-  AddMember(&json, "best_step_time_us", best);
-  AddMember(&json, "improvement_percent", Improvement(result.start_micros, best));
-  AddMember(&json, "evaluations", result.evaluations);
-  return {std::move(json)};
-}
-
-// What was run for real during the search, and the best placement once more at the end.
-struct Measured {
-  std::vector<HardwareCheck> checks;
-  std::optional<double> best_micros;
-};
-
-JsonObject MeasuredToJson(const Measured& measured) {
-  JsonList checks;
-  for (const HardwareCheck& check : measured.checks) {
-    JsonObject json;
-    AddMember(&json, "evaluation", check.evaluation);
-    AddMember(&json, "simulated_us", check.simulated_micros);
-    AddMember(&json, "measured_us", check.measured_micros);
-    checks.push_back({std::move(json)});
-  }
-  JsonObject json;
-  AddMember(&json, "checks", std::move(checks));
-  AddMember(&json, "best_step_time_us", measured.best_micros);
-  return json;
-}
-
-JsonValue TimingToJson(const TrialResult& result, const std::optional<Measured>& measured) {
-  std::size_t episodes = result.episodes.size();
-  for (const GraphResult& also : result.also) episodes += also.episodes.size();
-  JsonObject json;
-  AddMember(&json, "schema", "emplace.timing");
-  AddMember(&json, "version", 1);
-  AddMember(&json, "policy_seconds", result.times.policy);
-  AddMember(&json, "simulator_seconds", result.times.simulator);
-  AddMember(&json, "wall_seconds", result.times.wall);
-  AddMember(&json, "episodes", episodes);
-  AddMember(&json, "policy_seconds_per_episode",
-            result.times.policy / static_cast<double>(std::max<std::size_t>(episodes, 1)));
-  if (measured) AddMember(&json, "hardware", MeasuredToJson(*measured));
-  return {std::move(json)};
-}
-
 // A checkpoint that cannot be gone on from (of an earlier version, or damaged) is given up: the trial starts again.
 TrialResult RunFromCheckpoint(const TrialSpec& spec, const std::string& folder) {
   ProgressLog log(folder);
@@ -270,13 +168,15 @@ TrialResult RunFromCheckpoint(const TrialSpec& spec, const std::string& folder) 
 }
 
 // With real devices: they answer for all of it, for some of it, or check the best.
-TrialResult RunOnHardware(TrialSpec spec, const HardwareChoice& choice, const std::string& folder, Measured* measured) {
+TrialResult RunOnHardware(TrialSpec spec, const HardwareChoice& choice, const std::string& folder,
+                          MeasuredSteps* measured) {
   const TrialProblem& problem = spec.problem;
   const Simulator simulator(problem.graph, problem.cluster, problem.costs,
                             {.engine = spec.engine, .peak_memory = true, .start_times = true});
   const ClusterHardware hardware(problem.graph, problem.cluster, choice.options);
-  const RewardEvaluator evaluator(simulator, hardware.runner(), choice);
+  RewardEvaluator evaluator(simulator, hardware.runner(), choice);
   spec.evaluator = &evaluator;
+  spec.evaluator_state = &evaluator;
   TrialResult result = RunFromCheckpoint(spec, folder);
   measured->checks = evaluator.checks();
   if (result.best) {
@@ -293,10 +193,10 @@ void RunLocked(const std::string& folder) {
   TrialSpec spec = LoadTrialSpec(spec_json);
   spec.checkpoint = In(folder, "checkpoint.bin");
   const HardwareChoice choice = LoadHardwareChoice(spec_json);
-  std::optional<Measured> measured;
+  std::optional<MeasuredSteps> measured;
   TrialResult result;
   if (choice.NeedsHardware()) {
-    if (!spec.also.empty()) throw InputError("reward_source", "hardware runs one graph at a time (not together)");
+    RefuseSeveralGraphs(!spec.also.empty(), !spec.transfer.empty());
     result = RunOnHardware(spec, choice, folder, &measured.emplace());
   } else {
     result = RunFromCheckpoint(spec, folder);
@@ -398,34 +298,6 @@ TrialSummary SummariseTrial(const std::string& trial_folder) {
   const std::string timing = In(trial_folder, "timing.json");
   if (fs::exists(timing)) summary.wall_seconds = number(ReadJson(timing), "wall_seconds").value_or(0);
   return summary;
-}
-
-JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const TrialSpec& spec,
-                      const TrialResult& result) {
-  JsonObject json;
-  AddMember(&json, "schema", "emplace.trial");
-  AddMember(&json, "version", 1);
-  if (const JsonValue* name = ValueAt(spec_json, "experiment")) AddMember(&json, "experiment", *name);
-  AddMember(&json, "trial", id);
-  AddMember(&json, "emplace", Version());
-  AddMember(&json, "revision", Revision());
-  AddMember(&json, "spec", spec_json);
-  std::size_t evaluations = result.evaluations;
-  JsonList graphs = {GraphToJson(spec.problem, result)};
-  for (std::size_t i = 0; i < spec.also.size(); ++i) {
-    graphs.push_back(GraphToJson(spec.also[i], result.also[i]));
-    evaluations += result.also[i].evaluations;
-  }
-  AddMember(&json, "graphs", std::move(graphs));
-  if (!spec.transfer.empty()) {
-    JsonList transfer;
-    for (std::size_t i = 0; i < spec.transfer.size(); ++i) {
-      transfer.push_back(TransferToJson(spec.transfer[i], result.transfer[i]));
-    }
-    AddMember(&json, "transfer", std::move(transfer));
-  }
-  AddMember(&json, "evaluations", evaluations);
-  return {std::move(json)};
 }
 
 }  // namespace emplace

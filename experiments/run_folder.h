@@ -6,9 +6,7 @@
 #include <string>
 
 #include "experiments/experiment.h"
-#include "experiments/trial.h"
 #include "experiments/trial_plan.h"
-#include "sim/json_value.h"
 
 namespace emplace {
 
@@ -53,10 +51,6 @@ struct TrialSummary {
 };
 // Throws InputError on a broken trial.json.
 TrialSummary SummariseTrial(const std::string& trial_folder);
-
-// The content of trial.json. `id` is the trial's.
-JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const TrialSpec& spec,
-                      const TrialResult& result);
 
 }  // namespace emplace
 

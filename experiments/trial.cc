@@ -95,7 +95,7 @@ double Since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 class Ground {
  public:
   Ground(const TrialSpec& spec, const TrialProblem& problem, const AgentEntry& entry, Grouping grouping,
-         std::size_t budget, const EvaluationNeeds& needs, std::size_t index)
+         std::size_t budget, const EvaluationNeeds& needs, const Evaluator* evaluator, std::size_t index)
       : problem_(problem),
         budget_(budget),
         simulator_(problem.graph, problem.cluster, problem.costs,
@@ -104,8 +104,7 @@ class Ground {
                                    FindReward(RewardOfSpec(spec, entry).name).needs_peak_memory,
                     .start_times = needs.start_times}),
         environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping),
-                     spec.evaluator != nullptr && index == 0 ? *spec.evaluator : simulator_, RewardOfSpec(spec, entry),
-                     spec.threads, index) {}
+                     evaluator != nullptr ? *evaluator : simulator_, RewardOfSpec(spec, entry), spec.threads, index) {}
 
   // One Propose, Evaluate and Observe.
   void Step(Agent& agent, Rng& rng, Mode mode, SearchTimes* times) {
@@ -204,7 +203,7 @@ class Search {
         description_ += Describe(spec, *problem, grouping, budget) + policy_text_;
       }
       grounds_.push_back(std::make_unique<Ground>(spec, *problem, entry, std::move(grouping), budget, agent_->Needs(),
-                                                  grounds_.size()));
+                                                  grounds_.empty() ? spec.evaluator : nullptr, grounds_.size()));
     }
   }
 
@@ -269,6 +268,10 @@ class Search {
       EMPLACE_CHECK_EQ(state.graphs.size(), grounds_.size());
       for (std::size_t i = 0; i < grounds_.size(); ++i) grounds_[i]->Restore(std::move(state.graphs[i]));
       times_ = state.times;
+      if (spec_.evaluator_state != nullptr) {
+        std::istringstream part(state.part);
+        spec_.evaluator_state->Load(part);
+      }
     } catch (const InputError& error) {
       throw error.In(spec_.checkpoint);
     }
@@ -284,8 +287,13 @@ class Search {
   }
 
   void SaveNow() const {
-    SearchState state{.graphs = {}, .times = Times()};
+    SearchState state{.graphs = {}, .times = Times(), .part = {}};
     for (const auto& ground : grounds_) state.graphs.push_back(ground->state());
+    if (spec_.evaluator_state != nullptr) {
+      std::ostringstream part;
+      spec_.evaluator_state->Save(part);
+      state.part = std::move(part).str();
+    }
     WriteFile(spec_.checkpoint, [&](std::ostream& out) { SaveCheckpoint(out, description_, state, *agent_, rng_); });
   }
 
@@ -301,7 +309,7 @@ class Search {
         {.evaluations = budget, .episodes = spec_.episodes, .num_graphs = 1, .torch_device = spec_.torch_device});
     std::istringstream in(policy);
     agent->LoadPolicy(in);
-    Ground ground(spec_, problem, entry_, std::move(grouping), budget, agent->Needs(), 0);
+    Ground ground(spec_, problem, entry_, std::move(grouping), budget, agent->Needs(), nullptr, 0);
     Rng rng(spec_.seed);
     SearchTimes times;
     while (!ground.Spent() && !agent->Finished()) ground.Step(*agent, rng, Mode::kExplore, &times);

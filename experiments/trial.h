@@ -49,6 +49,7 @@ struct TrialSpec {
   std::string policy = {};           // a file with a policy to apply; "": none
   // Who says how long the placements of `problem` take; null: the simulator, with `engine`.
   const Evaluator* evaluator = nullptr;
+  SearchPart* evaluator_state = nullptr;  // of it, if what it answers depends on what it was asked before
 };
 
 struct TrialProgress {

@@ -243,6 +243,7 @@ class Planner {
       if (cell.transfer) AddMember(&spec, "transfer", ListOf(cell, transfer));
       AddMember(&spec, "grouping", GroupingOf(cell, own.front()));
       AddMember(&spec, "cluster", cluster);
+      if (cell.hardware.NeedsHardware()) RefuseSeveralGraphs(cell.graphs.together, cell.transfer.has_value());
       AddAgent(cell, &spec);
       double work = 0;
       for (const ChosenGraph& graph : own) work += WorkOf(cell, graph);

@@ -1,6 +1,5 @@
 // LibTorch's part of hardware.h, in a library of its own: CPU cores and CUDA devices.
 
-#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
@@ -9,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <fstream>
 #include <limits>
@@ -17,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "profiler/cuda_driver.h"
 #include "profiler/op_runner.h"
 #include "profiler/torch_part.h"
 #include "sim/blas.h"
@@ -304,56 +303,6 @@ TensorHandle CpuCore::Receive(const TensorHandle& tensor, HardwareDevice& source
   });
 }
 
-// The driver, if there is one: names and sizes of devices without a CUDA header.
-class Driver {
- public:
-  Driver() : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {
-    if (library_ == nullptr) return;
-    const auto init = Find<int (*)(unsigned)>("cuInit");
-    if (init == nullptr || init(0) != 0) library_ = nullptr;
-  }
-
-  std::string Name(int index) const {
-    const auto get = Find<int (*)(char*, int, int)>("cuDeviceGetName");
-    std::array<char, 256> name{};
-    if (get == nullptr || get(name.data(), static_cast<int>(name.size()), index) != 0) return "cuda";
-    return name.data();
-  }
-  std::optional<Bytes> Memory(int index) const {
-    const auto get = Find<int (*)(std::size_t*, int)>("cuDeviceTotalMem_v2");
-    std::size_t bytes = 0;
-    if (get == nullptr || get(&bytes, index) != 0) return std::nullopt;
-    return Bytes{static_cast<std::int64_t>(bytes)};
-  }
-  std::string Version() const {
-    const auto get = Find<int (*)(int*)>("cuDriverGetVersion");
-    int version = 0;
-    if (get == nullptr || get(&version) != 0) return "";
-    return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-  }
-
- private:
-  template <typename Function>
-  Function Find(const char* name) const {
-    return library_ == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library_, name));
-  }
-  void* library_;
-};
-
-// "NVIDIA A100-SXM4-40GB" is a100, "Tesla K80" k80, "NVIDIA GeForce RTX 4090" geforce-rtx-4090.
-std::string KindOf(std::string name) {
-  for (const std::string_view maker : {"NVIDIA ", "Tesla "}) {
-    if (name.starts_with(maker)) name.erase(0, maker.size());
-  }
-  const std::size_t end = name.find_first_of(" -");
-  const bool has_digit =
-      std::any_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(std::min(end, name.size())),
-                  [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (has_digit) name.resize(std::min(end, name.size()));
-  for (char& c : name) c = c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return name.empty() ? "cuda" : name;
-}
-
 std::string CpuModel() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {
@@ -408,16 +357,16 @@ class Backend : public HardwareBackend {
       throw InputError(name, "LibTorch sees " + std::to_string(count) + " CUDA devices");
     }
     const int number = static_cast<int>(*index);
-    return std::make_unique<CudaDevice>(name, KindOf(driver().Name(number)), static_cast<c10::DeviceIndex>(number),
-                                        driver().Memory(number));
+    return std::make_unique<CudaDevice>(name, CudaKind(CudaDriver().Name(number)),
+                                        static_cast<c10::DeviceIndex>(number), CudaDriver().Memory(number));
   }
 
   std::map<std::string, std::string> Describe() const override {
     std::map<std::string, std::string> host = {{"cpu", CpuModel()}, {"torch", TORCH_VERSION}};
     if (torch::cuda::is_available()) {
-      host["driver"] = driver().Version();
+      host["driver"] = CudaDriver().Version();
       host["cuda"] = std::to_string(at::detail::getCUDAHooks().versionCUDART());
-      host["gpu"] = driver().Name(0);
+      host["gpu"] = CudaDriver().Name(0);
     }
     return host;
   }
@@ -425,11 +374,6 @@ class Backend : public HardwareBackend {
   std::vector<std::string> Kinds() const override { return TorchOpKinds(); }
 
  private:
-  // Opened when it is first asked for.
-  static const Driver& driver() {
-    static const Driver driver;
-    return driver;
-  }
   std::vector<int> cores_;
 };
 

@@ -20,6 +20,16 @@ bool ParseNumber(const std::string& text, T* number) {
 
 }  // namespace
 
+void AddSetting(std::string_view setting, const std::string& place, OptionMap* map) {
+  const std::size_t equals = setting.find('=');
+  if (equals == std::string_view::npos || equals == 0) {
+    throw InputError(place, Quoted(setting) + " is no setting (key=value)");
+  }
+  std::string key(setting.substr(0, equals));
+  if (map->contains(key)) throw InputError(place, Quoted(key) + " is set twice (once)");
+  map->emplace(std::move(key), setting.substr(equals + 1));
+}
+
 OptionReader::OptionReader(const OptionMap& values, std::string owner) : values_(values), owner_(std::move(owner)) {}
 
 const std::string* OptionReader::Find(std::string_view key, std::string default_value, std::string_view help) {

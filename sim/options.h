@@ -12,6 +12,9 @@ namespace emplace {
 // Options by name, as text: what a user wrote after --set, or a YAML map of scalars.
 using OptionMap = std::map<std::string, std::string, std::less<>>;
 
+// Adds KEY=VALUE. Throws InputError at `place` if `setting` is none or sets what is set already.
+void AddSetting(std::string_view setting, const std::string& place, OptionMap* map);
+
 // Reads an OptionMap into the fields of an options struct and remembers which options exist:
 //   OptionReader reader(map, "annealing");
 //   reader.Read("final_ratio", &options.final_ratio, 0.0, 1.0, "last temperature / first temperature");

@@ -43,27 +43,34 @@ Rows FromRegistry(const Entries& entries) {
   return rows;
 }
 
-// The options of an agent or a model are those that it reads when it is made with none set.
-Rows ListAgents() {
-  Rows rows = FromRegistry(AllAgents());
+// The options of an entry are those that `declare` reads of it when none is set.
+template <typename Entries, typename Declare>
+Rows WithOptions(const Entries& entries, Declare declare) {
+  Rows rows = FromRegistry(entries);
   const OptionMap none;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     OptionReader reader(none, rows[i].name);
-    AllAgents()[i].make(reader, {.evaluations = AllAgents()[i].default_evaluations});
+    declare(entries[i], reader);
     rows[i].options = reader.declared();
   }
   return rows;
 }
 
+Rows ListAgents() {
+  return WithOptions(AllAgents(), [](const AgentEntry& entry, OptionReader& reader) {
+    entry.make(reader, {.evaluations = entry.default_evaluations});
+  });
+}
+
 Rows ListModels() {
-  Rows rows = FromRegistry(AllModels());
-  const OptionMap none;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    OptionReader reader(none, rows[i].name);
-    AllModels()[i].make(reader);
-    rows[i].options = reader.declared();
-  }
-  return rows;
+  return WithOptions(AllModels(), [](const auto& entry, OptionReader& reader) { entry.make(reader); });
+}
+
+Rows ListRewards() {
+  return WithOptions(AllRewards(), [](const RewardEntry& entry, OptionReader& reader) {
+    RewardOptions options;
+    if (entry.read != nullptr) entry.read(reader, &options);
+  });
 }
 
 Rows ListClusters() {
@@ -96,7 +103,7 @@ constexpr Topic kTopics[] = {
     {"devices", [] { return FromRegistry(AllDeviceKinds()); }},
     {"clusters", ListClusters},
     {"engines", [] { return FromRegistry(AllEngines()); }},
-    {"rewards", [] { return FromRegistry(AllRewards()); }},
+    {"rewards", ListRewards},
     {"groupers", [] { return FromRegistry(AllGroupers()); }},
     {"cost-models", [] { return FromRegistry(AllCostModels()); }},
     {"importers", [] { return FromRegistry(AllImporters()); }},
@@ -118,7 +125,7 @@ void PrintText(const Rows& rows) {
   Table table({"name", "what", "source"});
   for (const Row& row : rows) table.Add({row.name, row.summary, row.source});
   table.PrintText(std::cout);
-  Table options({"--set", "option=default", "meaning"});
+  Table options({"options of", "option=default", "meaning"});
   bool any = false;
   for (const Row& row : rows) {
     for (const OptionReader::Declared& option : row.options) {

@@ -108,16 +108,7 @@ void AddSetOption(CLI::App& app, std::vector<std::string>* settings) {
 
 OptionMap ParseSettings(const std::vector<std::string>& settings) {
   OptionMap map;
-  for (const std::string& setting : settings) {
-    const std::size_t equals = setting.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw InputError("--set", "\"" + setting + "\" is no setting (key=value)");
-    }
-    const std::string key = setting.substr(0, equals);
-    if (!map.emplace(key, setting.substr(equals + 1)).second) {
-      throw InputError("--set", "\"" + key + "\" is set twice (once)");
-    }
-  }
+  for (const std::string& setting : settings) AddSetting(setting, "--set", &map);
   return map;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "sim/check.h"
 
@@ -43,6 +44,19 @@ std::size_t Draw(std::span<const double> probabilities, Rng& rng) {
     if (left < 0) break;
   }
   return chosen;
+}
+
+void DrawNoise(double largest, Rng& rng, std::span<float> row) {
+  // Two at a time. Source: Box and Muller 1958.
+  for (std::size_t i = 0; i < row.size(); i += 2) {
+    const double radius = std::sqrt(-2 * std::log(1 - rng.Uniform()));
+    const double angle = 2 * std::numbers::pi * rng.Uniform();
+    row[i] = static_cast<float>(radius * std::cos(angle));
+    if (i + 1 < row.size()) row[i + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+  float drawn = 0;
+  for (const float value : row) drawn = std::max(drawn, std::abs(value));
+  for (float& value : row) value *= drawn > 0 ? static_cast<float>(largest) / drawn : 0;
 }
 
 std::size_t Likeliest(std::span<const double> probabilities) {

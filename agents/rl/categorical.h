@@ -24,6 +24,9 @@ double RelativeEntropy(std::span<const double> probabilities, std::size_t choice
 // An index drawn with these probabilities, which sum to 1 up to rounding; never one whose probability is 0.
 std::size_t Draw(std::span<const double> probabilities, Rng& rng);
 
+// Numbers of a normal distribution, scaled so that the largest magnitude in `row` is `largest`: noise on logits.
+void DrawNoise(double largest, Rng& rng, std::span<float> row);
+
 // The smallest index of the largest probability.
 std::size_t Likeliest(std::span<const double> probabilities);
 

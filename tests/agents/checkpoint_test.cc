@@ -25,7 +25,7 @@ SearchState OneGraph() {
   GraphState graph;
   graph.evaluations = graph.fitting = 1;
   graph.best = Placement(2);
-  return {.graphs = {graph}, .times = {}};
+  return {.graphs = {graph}, .times = {}, .part = {}};
 }
 
 TEST(CheckpointTest, WhatIsSavedIsLoaded) {
@@ -44,13 +44,15 @@ TEST(CheckpointTest, WhatIsSavedIsLoaded) {
       .trace = {{1, 1e300}, {9, 2.5}},
       .episodes = {
           {.episode = 4, .evaluations = 16, .argmax = true, .final_micros = 3, .best_micros = 2.5, .entropy = 0.7}}};
-  const SearchState state{.graphs = {graph, {}}, .times = {.policy = 1, .simulator = 2, .wall = 3.5}};
+  const SearchState state{
+      .graphs = {graph, {}}, .times = {.policy = 1, .simulator = 2, .wall = 3.5}, .part = "a part\nof two lines"};
   std::istringstream in(Saved(state, rng));
   Rng loaded_rng(1);
   const auto agent = SomeAgent();
   const SearchState loaded = LoadCheckpoint(in, "a search with blanks", *agent, loaded_rng);
   EXPECT_EQ(loaded.graphs, state.graphs);
   EXPECT_EQ(loaded.times, state.times);
+  EXPECT_EQ(loaded.part, state.part);
   EXPECT_EQ(loaded_rng, rng);
 }
 

@@ -59,13 +59,16 @@ TEST(RewardTest, OptionsBehindTheNameReplaceThoseOfTheSources) {
 
 TEST(RewardTest, OptionsThatItDoesNotHaveAreRefused) {
   const auto refusal = [](std::string_view text) { return ErrorOf([text] { ParseReward(text); }); };
-  EXPECT_EQ(refusal("memory_penalty:x=1"), "reward memory_penalty has no option \"x\" (c, M)");
-  EXPECT_EQ(refusal("log_runtime:c=1"), "reward log_runtime has no option \"c\" (it has none)");
-  EXPECT_EQ(refusal("memory_penalty:"), "reward memory_penalty has no option \"\" (c, M)");
-  EXPECT_EQ(refusal("memory_penalty:c=1,"), "reward memory_penalty has no option \"\" (c, M)");
-  for (const std::string bad : {"c=-1", "c=", "c", "c=1s", "M=nan", "c=inf"}) {
-    EXPECT_NE(refusal("memory_penalty:" + bad).find("a number of at least 0 is expected"), std::string::npos) << bad;
+  EXPECT_EQ(refusal("memory_penalty:x=1"), "memory_penalty.x: unknown option (c, M)");
+  EXPECT_EQ(refusal("log_runtime:c=1"), "log_runtime.c: unknown option (log_runtime has none)");
+  EXPECT_EQ(refusal("memory_penalty:c=1,c=2"), "memory_penalty: \"c\" is set twice (once)");
+  for (const std::string bad : {"", "c", "c=1,", "=1"}) {
+    EXPECT_NE(refusal("memory_penalty:" + bad).find("is no setting (key=value)"), std::string::npos) << bad;
   }
+  for (const std::string bad : {"c=-1", "c=", "c=1s", "M=nan", "c=inf"}) {
+    EXPECT_EQ(refusal("memory_penalty:" + bad).find("memory_penalty"), 0) << bad;
+  }
+  EXPECT_EQ(refusal("memory_penalty:c=-1"), "memory_penalty: c must be 0..1e+09, got -1");
 }
 
 TEST(RewardTest, AnUnknownNameIsRefusedWithTheKnownOnes) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+#include <vector>
+
 #include "tests/testing/errors.h"
 #include "tests/testing/graphs.h"
 
@@ -95,6 +98,42 @@ TEST(RewardEvaluatorTest, PlacementsThatDoNotFitAreNoBests) {
   Answers(evaluator, 2);
   ASSERT_EQ(evaluator.checks().size(), 1U);
   EXPECT_EQ(evaluator.checks()[0].evaluation, 2U);
+}
+
+TEST(RewardEvaluatorTest, WhatWasSavedGoesOnWhereItWas) {
+  HardwareChoice choice;
+  choice.source = RewardSource::kMixed;
+  choice.share = 0.4;
+  choice.validate_every = 2;
+  const Scripted simulator({10, 9, 8, 7, 6});
+  const Scripted hardware({1, -1, 3, 4});
+  RewardEvaluator whole(simulator, hardware, choice);
+  Answers(whole, 2);  // the 2nd is a best that is measured
+  std::stringstream saved;
+  whole.Save(saved);
+  const std::vector<double> rest = Answers(whole, 3);  // so are the 3rd and 5th of the share, and the 4th
+  const Scripted later_simulator({8, 7, 6});
+  const Scripted later_hardware({-1, 3, 4});
+  RewardEvaluator resumed(later_simulator, later_hardware, choice);
+  resumed.Load(saved);
+  EXPECT_EQ(resumed.checks().size(), 1U);
+  EXPECT_EQ(Answers(resumed, 3), rest);
+  ASSERT_EQ(resumed.checks().size(), whole.checks().size());
+  for (std::size_t i = 0; i < whole.checks().size(); ++i) {
+    EXPECT_EQ(resumed.checks()[i].evaluation, whole.checks()[i].evaluation);
+    EXPECT_EQ(resumed.checks()[i].simulated_micros, whole.checks()[i].simulated_micros);
+    EXPECT_EQ(resumed.checks()[i].measured_micros, whole.checks()[i].measured_micros);
+  }
+}
+
+TEST(RewardEvaluatorTest, WhatIsBrokenIsNotLoaded) {
+  const Scripted simulator({10});
+  const Scripted hardware({});
+  RewardEvaluator evaluator(simulator, hardware, {});
+  std::istringstream broken("5 1 0 0 3 1 ");
+  EXPECT_EQ(ErrorOf([&] { evaluator.Load(broken); }),
+            "checkpoint: is broken or of another program (expected a number)");
+  EXPECT_THAT(Answers(evaluator, 1), ElementsAre(10));
 }
 
 TEST(ClusterHardwareTest, DevicesThatAreNotThereOrOfAnotherKindAreRefused) {

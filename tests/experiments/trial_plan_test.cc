@@ -182,6 +182,12 @@ TEST(TrialPlanTest, WhatCannotWorkIsSaidBeforeTheFirstTrial) {
   EXPECT_EQ(refusal("costs: measured").rfind(file + "costs: ", 0), 0U);
   EXPECT_EQ(refusal("transfer: {set: {steps: 3}}"),
             file + "transfer: agent annealing learns nothing that could be applied (exclude it)");
+  EXPECT_EQ(ErrorOf([&] {
+              PlanText(WithLine("agent: {name: placeto}",
+                                WithLine("transfer: {set: {steps: 3}}", WithLine("validate_every: 2"))),
+                       "/nowhere/x.yaml");
+            }),
+            file + "transfer: does not go with real devices (one graph at a time)");
   EXPECT_EQ(refusal("sweep: {agent: [{name: random}, {name: cpu_only}]}"),
             file + "sweep.agent[1].name: cpu_only has nothing to propose without a CPU (exclude it)");
   EXPECT_EQ(refusal("sweep: {cluster.gpus: [1, 2]}").rfind(file + "sweep[\"cluster.gpus\"][0]: cannot stand", 0), 0U);

@@ -72,6 +72,41 @@ TEST(TrialTest, ASearchThatIsStoppedGoesOnFromItsCheckpointToTheSameResult) {
   }
 }
 
+// Says 1 us more at every evaluation: its answers depend on those before.
+class Slowing : public Evaluator, public SearchPart {
+ public:
+  StepResult Run(const Placement& placement) const override {
+    StepResult result;
+    result.step_time_micros = static_cast<double>(calls_++);
+    for (const DeviceId device : placement.devices())
+      result.step_time_micros += 100.0 * static_cast<double>(Index(device));
+    return result;
+  }
+  void Save(std::ostream& out) const override { out << calls_; }
+  void Load(std::istream& in) override { calls_ = LoadNumber(in); }
+
+ private:
+  mutable std::uint64_t calls_ = 0;
+};
+
+TEST(TrialTest, AnEvaluatorThatChangesGoesOnWhereItWas) {
+  const auto run = [](const std::string& checkpoint, std::size_t stop_at) {
+    TrialSpec spec = SomeSearch("annealing");
+    Slowing evaluator;
+    spec.evaluator = &evaluator;
+    spec.evaluator_state = &evaluator;
+    spec.checkpoint = checkpoint;
+    return RunTrial(spec, [stop_at](const TrialProgress& now) {
+      if (now.evaluations >= stop_at) throw std::runtime_error("stopped");
+    });
+  };
+  const std::string file = TemporaryFile("slowing_checkpoint");
+  const TrialResult uninterrupted = run("", 1'000'000);
+  EXPECT_THROW(run(file, 600), std::runtime_error);
+  ASSERT_TRUE(std::filesystem::exists(file));
+  EXPECT_EQ(run(file, 1'000'000).trace, uninterrupted.trace);
+}
+
 TEST(TrialTest, ACheckpointOfAnotherSearchIsRefused) {
   TrialSpec spec = SomeSearch("annealing");
   spec.checkpoint = TemporaryFile("other_checkpoint");

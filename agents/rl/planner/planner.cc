@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -185,19 +183,6 @@ class Planner : public Agent {
     if (options_.shuffle) rng.Shuffle(ground.order);
   }
 
-  // Numbers of a normal distribution, the largest of the row scaled to `noise`; 0 without noise.
-  void FillNoise(Rng& rng, std::span<float> row) const {
-    float largest = 0;
-    // Two at a time. Source: Box and Muller 1958.
-    for (std::size_t i = 0; i < row.size(); i += 2) {
-      const double radius = std::sqrt(-2 * std::log(1 - rng.Uniform()));
-      const double angle = 2 * std::numbers::pi * rng.Uniform();
-      row[i] = static_cast<float>(radius * std::cos(angle));
-      if (i + 1 < row.size()) row[i + 1] = static_cast<float>(radius * std::sin(angle));
-    }
-    for (const float value : row) largest = std::max(largest, std::abs(value));
-    for (float& value : row) value *= largest > 0 ? static_cast<float>(options_.noise) / largest : 0;
-  }
   bool Noisy() const { return options_.noise > 0 && updates_ < options_.noise_updates && !proposal_.argmax; }
 
   static std::size_t Choose(std::span<const double> odds, bool argmax, Rng& rng) {
@@ -222,7 +207,7 @@ class Planner : public Agent {
       }
       std::copy_n(logits.row(node), num_groups_, row.begin());
       if (Noisy()) {
-        FillNoise(rng, noise);
+        DrawNoise(options_.noise, rng, noise);
         for (std::size_t g = 0; g < num_groups_; ++g) row[g] += noise[g];
       }
       const std::span<double> odds = std::span(proposal_.group_odds).subspan(node * num_groups_, num_groups_);
@@ -255,7 +240,7 @@ class Planner : public Agent {
                       for (std::size_t j = 0; j < proposal_.count; ++j) {
                         std::copy_n(logits.row(j), num_devices_, row.begin());
                         if (Noisy()) {
-                          FillNoise(rng, proposal_.noise.back().values(j));
+                          DrawNoise(options_.noise, rng, proposal_.noise.back().values(j));
                           for (std::size_t d = 0; d < num_devices_; ++d) row[d] += proposal_.noise.back().row(j)[d];
                         }
                         Softmax(row, allowed, odds);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -40,6 +41,30 @@ TEST(CategoricalTest, WhatRoundingLeavesGoesToTheLastThatIsPossible) {
   const std::vector<double> p = {1e-300, 1e-300, 0};  // sums to far less than 1
   Rng rng(1);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(Draw(p, rng), 1U);
+}
+
+TEST(CategoricalTest, NoiseIsNormalAndItsLargestIsAsLargeAsAsked) {
+  Rng rng(1);
+  std::vector<float> row(20'001);  // odd: numbers are drawn in pairs
+  DrawNoise(1, rng, row);
+  double sum = 0;
+  double squares = 0;
+  double fourth = 0;
+  float largest = 0;
+  for (const float x : row) {
+    const double square = static_cast<double>(x) * x;
+    sum += x;
+    squares += square;
+    fourth += square * square;
+    largest = std::max(largest, std::abs(x));
+  }
+  const auto count = static_cast<double>(row.size());
+  EXPECT_FLOAT_EQ(largest, 1);
+  EXPECT_NEAR(sum / std::sqrt(squares * count), 0, 0.03);      // the mean, in standard errors: 4.2
+  EXPECT_NEAR(fourth * count / (squares * squares), 3, 0.15);  // kurtosis; its standard error is 0.035
+  EXPECT_NEAR(1 / std::sqrt(squares / count), 4.1, 0.6);       // of 20,001 draws the largest is at about 4.1 sigma
+  DrawNoise(0, rng, row);
+  EXPECT_EQ(std::count(row.begin(), row.end(), 0.0F), 20'001);
 }
 
 TEST(CategoricalTest, OfEqualProbabilitiesTheFirstIsTheLikeliest) {

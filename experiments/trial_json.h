@@ -1,0 +1,29 @@
+#ifndef EMPLACE_EXPERIMENTS_TRIAL_JSON_H_
+#define EMPLACE_EXPERIMENTS_TRIAL_JSON_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/hardware_reward.h"
+#include "experiments/trial.h"
+#include "sim/json_value.h"
+
+namespace emplace {
+
+// The content of trial.json: what the seed determines. `id` is the trial's, `spec_json` the content of its spec.json.
+JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const TrialSpec& spec,
+                      const TrialResult& result);
+
+// What was run for real during the search, and the best placement once more at the end.
+struct MeasuredSteps {
+  std::vector<HardwareCheck> checks;
+  std::optional<double> best_micros;
+};
+
+// The content of timing.json: what a clock measured.
+JsonValue TimingToJson(const TrialResult& result, const std::optional<MeasuredSteps>& measured);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_EXPERIMENTS_TRIAL_JSON_H_

@@ -1,0 +1,26 @@
+#include "profiler/cuda_driver.h"
+
+#include <gtest/gtest.h>
+
+namespace emplace {
+namespace {
+
+// The names are those that NVIDIA's drivers give.
+TEST(CudaDriverTest, KindsAreModelsWithoutMakerAndSize) {
+  EXPECT_EQ(CudaKind("NVIDIA A100-SXM4-40GB"), "a100");
+  EXPECT_EQ(CudaKind("NVIDIA H100 80GB HBM3"), "h100");
+  EXPECT_EQ(CudaKind("Tesla V100-SXM2-16GB"), "v100");
+  EXPECT_EQ(CudaKind("Tesla K80"), "k80");
+  EXPECT_EQ(CudaKind("NVIDIA GeForce RTX 4090"), "geforce-rtx-4090");
+  EXPECT_EQ(CudaKind("NVIDIA TITAN V"), "titan-v");
+  EXPECT_EQ(CudaKind(""), "cuda");
+}
+
+TEST(CudaDriverTest, ADeviceThatIsNotThereHasNoSize) {
+  const CudaDriver driver;
+  EXPECT_EQ(driver.Name(1'000'000), "cuda");
+  EXPECT_FALSE(driver.Memory(1'000'000));
+}
+
+}  // namespace
+}  // namespace emplace

@@ -120,6 +120,27 @@ TEST_F(ReportTest, ThePageDrawsItsChartsWithoutAnError) {
   EXPECT_THAT(ran.out, HasSubstr("&lt;b&gt;bold&lt;/b&gt;"));
 }
 
+TEST_F(ReportTest, ItsChartsCanBeHadAsPictures) {
+  if (!HasBrowser()) GTEST_SKIP() << "chromium is absent";
+  const std::string tool = EMPLACE_TEST_SOURCE_DIR "/../tools/report_figures ";
+  WriteSampleRuns();
+  ASSERT_EQ(Emplace("report runs -o page.html").status, 0);
+  const Ran drawn = Shell(tool + "page.html figures evaluations");
+  EXPECT_EQ(drawn.status, 0) << drawn.err;
+  EXPECT_EQ(drawn.out,
+            "figures/best-so-far-against-evaluations-cifar10.svg\nfigures/best-so-far-against-evaluations-nmt.svg\n");
+  const std::string drawing = Read("figures/best-so-far-against-evaluations-nmt.svg");
+  EXPECT_EQ(Count(drawing, "<svg "), 1U);
+  EXPECT_EQ(Count(drawing, "<g class=\"mark-line role-mark curve\""), 3U);
+  EXPECT_EQ(Count(drawing, "</svg>"), 1U);
+  const Ran picture = Shell(tool + "page.html figures --png entropy nmt");
+  EXPECT_EQ(picture.status, 0) << picture.err;
+  EXPECT_EQ(Read("figures/policy-entropy-against-episodes-nmt.png").substr(1, 3), "PNG");
+  EXPECT_EQ(Shell(tool + "page.html figures zebra").status, 1);
+  EXPECT_EQ(Shell(tool + "none.html figures").status, 2);
+  EXPECT_EQ(Shell(tool).status, 2);
+}
+
 TEST_F(ReportTest, APlacementPictureShowsEveryOpAndTransfer) {
   if (!HasBrowser()) GTEST_SKIP() << "chromium is absent";
   const Graph graph = MakeForkJoin(6, 5, 3000);

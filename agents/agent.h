@@ -72,6 +72,8 @@ class Agent {
   virtual bool HasPolicy() const { return false; }
   virtual void SavePolicy(std::ostream&) const { throw InputError("", "this agent has no policy to save"); }
   virtual void LoadPolicy(std::istream&) { throw InputError("", "this agent has no policy to load"); }
+  // A policy was loaded and is not trained: Finished() once it was applied, whatever the budget.
+  virtual bool OnlyApplies() const { return false; }
 
   // Everything needed to go on as if never stopped, except the Rng, which the checkpoint holds. Load() throws
   // InputError on data that Save() did not write.

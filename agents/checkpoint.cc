@@ -16,7 +16,7 @@ namespace emplace {
 namespace {
 
 [[noreturn]] void Broken(const std::string& expected) {
-  throw InputError("checkpoint", "is broken or of another program (expected " + expected + ")");
+  throw InputError("", "is broken or of another program (expected " + expected + ")");
 }
 
 std::uint64_t Checksum(std::string_view text) {

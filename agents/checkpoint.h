@@ -18,7 +18,7 @@
 namespace emplace {
 
 // Pieces of what agents save: words, numbers and placements as text, separated by blanks. The Load functions throw
-// InputError("checkpoint", ...) on anything else.
+// InputError on anything else.
 void ExpectWord(std::istream& in, std::string_view word);
 std::uint64_t LoadNumber(std::istream& in);
 void SaveDouble(std::ostream& out, double value);  // exactly

@@ -68,7 +68,7 @@ void WriteTrial(std::ostream& out, const ExperimentRuns& runs, const ReportGrid&
             NumberText(graph.lower_bound_micros), NumberText(graph.evaluations), EntropyOf(trial, graph.graph)});
     if (g == 0 && trial.timing) {
       const TimingRecord& timing = *trial.timing;
-      Append(&cells, {NumberText(timing.policy_seconds_per_episode), NumberText(timing.policy_seconds),
+      Append(&cells, {Text(timing.policy_seconds_per_episode), NumberText(timing.policy_seconds),
                       NumberText(timing.simulator_seconds), NumberText(timing.wall_seconds)});
     } else {
       Append(&cells, {"", "", "", ""});

@@ -95,12 +95,21 @@ Scores StepTimes(const TrialRecord& trial) {
 Scores Improvements(const TrialRecord& trial) {
   return OfEachGraph(trial.graphs, [](const GraphRecord& record) { return record.improvement; });
 }
+Scores SingleDeviceImprovements(const TrialRecord& trial) {
+  return OfEachGraph(trial.graphs,
+                     [](const GraphRecord& record) { return Gain(record.single_device_micros, record.best_micros); });
+}
+// Runs of earlier versions know the first placement alone, which an applied policy has on one device too.
+const std::optional<double>& BaseOf(const TransferRecord& record) {
+  return record.single_device_micros ? record.single_device_micros : record.start_micros;
+}
 Scores TransferImprovements(const TrialRecord& trial) {
-  return OfEachGraph(trial.transfers, [](const TransferRecord& record) { return record.improvement; });
+  return OfEachGraph(trial.transfers,
+                     [](const TransferRecord& record) { return Gain(BaseOf(record), record.best_micros); });
 }
 Scores TransferFinals(const TrialRecord& trial) {
   return OfEachGraph(trial.transfers,
-                     [](const TransferRecord& record) { return Gain(record.start_micros, record.final_micros); });
+                     [](const TransferRecord& record) { return Gain(BaseOf(record), record.final_micros); });
 }
 Scores FinalImprovements(const TrialRecord& trial) { return OfEachGraph(trial.graphs, FinalImprovement); }
 Scores InitialEntropies(const TrialRecord& trial) { return OfEachGraph(trial.graphs, InitialEntropy); }
@@ -109,7 +118,11 @@ Scores Evaluations(const TrialRecord& trial) {
 }
 Scores Entropies(const TrialRecord& trial) { return OfEachGraph(trial.graphs, MeanTrainingEntropy); }
 Scores BoundRatios(const TrialRecord& trial) { return OfEachGraph(trial.graphs, BoundRatio); }
-Scores PolicySeconds(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::policy_seconds_per_episode); }
+Scores PolicySeconds(const TrialRecord& trial) {
+  if (!trial.timing || !trial.timing->policy_seconds_per_episode) return {};
+  return {{trial.graphs[0].graph, {*trial.timing->policy_seconds_per_episode, 1}}};
+}
+Scores PolicySecondsInAll(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::policy_seconds); }
 Scores SimulatorSeconds(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::simulator_seconds); }
 Scores WallSeconds(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::wall_seconds); }
 
@@ -120,10 +133,10 @@ Scores HardwareTimes(const TrialRecord& trial) {
 }
 
 Scores ImprovementsPerSecond(const TrialRecord& trial) {
-  if (!trial.timing) return {};
+  if (!trial.timing || !trial.timing->policy_seconds_per_episode) return {};
   Scores scores = Improvements(trial);
   for (GraphScore& score : scores) {
-    score.score = {std::max(0.0, score.score.value), trial.timing->policy_seconds_per_episode};
+    score.score = {std::max(0.0, score.score.value), *trial.timing->policy_seconds_per_episode};
   }
   return scores;
 }
@@ -132,12 +145,16 @@ constexpr MetricEntry kMetrics[] = {
     {"step_time", "Step time of the best placement", "ms", 1e-3, true, StepTimes},
     {"hardware_step_time", "Step time of the best placement, run for real", "ms", 1e-3, true, HardwareTimes},
     {"improvement", "Improvement over the first placement", "%", 1, false, Improvements},
-    {"transfer_improvement", "Improvement on graphs not trained on", "%", 1, false, TransferImprovements},
-    {"transfer_final", "Improvement that a trained policy ends with on graphs not trained on", "%", 1, false,
-     TransferFinals},
+    {"single_device_improvement", "Improvement over everything on one device", "%", 1, false, SingleDeviceImprovements},
+    {"transfer_improvement", "Improvement over everything on one device, on graphs not trained on", "%", 1, false,
+     TransferImprovements},
+    {"transfer_final",
+     "Improvement over everything on one device that a trained policy ends with, on graphs not trained on", "%", 1,
+     false, TransferFinals},
     {"final_improvement", "Improvement that the policy ends with, by its most likely devices", "%", 1, false,
      FinalImprovements},
     {"policy_seconds", "Policy computation per episode", "s", 1, true, PolicySeconds},
+    {"policy_seconds_in_all", "Policy computation of a trial", "s", 1, true, PolicySecondsInAll},
     {"pc_ratio", "P-C: improvement per second of policy computation", "%/s", 1, false, ImprovementsPerSecond},
     {"evaluations", "Evaluations", "", 1, true, Evaluations},
     {"entropy", "Policy entropy while training, of the largest possible", "", 1, false, Entropies},

@@ -108,6 +108,7 @@ Record ReadPlaced(const Members& members) {
   Record record;
   record.graph = members.Text("graph");
   record.num_devices = members.Number("num_devices");
+  record.single_device_micros = members.FindNumber("single_device_step_time_us");
   record.start_micros = members.FindNumber("start_step_time_us");
   record.best_micros = members.FindNumber("best_step_time_us");
   record.improvement = members.FindNumber("improvement_percent", -kMost);
@@ -137,9 +138,11 @@ TimingRecord ReadTiming(const JsonNode& root) {
   CheckSchema(root, "emplace.timing");
   const Members members(root);
   TimingRecord timing{.policy_seconds = members.Number("policy_seconds"),
-                      .policy_seconds_per_episode = members.Number("policy_seconds_per_episode"),
+                      .policy_seconds_per_episode = members.FindNumber("policy_seconds_per_episode"),
                       .simulator_seconds = members.Number("simulator_seconds"),
                       .wall_seconds = members.Number("wall_seconds")};
+  // Earlier versions took a search without episodes for one episode.
+  if (members.FindNumber("episodes") == 0) timing.policy_seconds_per_episode.reset();
   const auto hardware = members.Find("hardware");
   if (!hardware) return timing;
   const Members measured(*hardware);

@@ -27,9 +27,10 @@ struct GraphRecord {
   double num_ops = 0;
   double num_groups = 0;
   double num_devices = 0;
-  std::optional<double> start_micros = {};  // of the first placement evaluated
-  std::optional<double> best_micros = {};   // none: nothing that fits was found
-  std::optional<double> improvement = {};   // percent
+  std::optional<double> single_device_micros = {};  // of everything on one device; earlier versions did not say
+  std::optional<double> start_micros = {};          // of the first placement evaluated
+  std::optional<double> best_micros = {};           // none: nothing that fits was found
+  std::optional<double> improvement = {};           // percent
   double lower_bound_micros = 0;
   double evaluations = 0;
   std::vector<std::pair<double, double>> trace = {};  // (evaluations, best step time), ascending
@@ -40,6 +41,7 @@ struct GraphRecord {
 struct TransferRecord {
   std::string graph = {};
   double num_devices = 0;
+  std::optional<double> single_device_micros = {};  // as GraphRecord
   std::optional<double> start_micros = {};
   std::optional<double> best_micros = {};
   std::optional<double> improvement = {};   // percent
@@ -55,7 +57,7 @@ struct HardwareRecord {
 
 struct TimingRecord {
   double policy_seconds = 0;
-  double policy_seconds_per_episode = 0;
+  std::optional<double> policy_seconds_per_episode = {};  // none: a search without episodes
   double simulator_seconds = 0;
   double wall_seconds = 0;
   std::vector<HardwareRecord> checks = {};          // during the search; those that fit

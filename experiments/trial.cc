@@ -136,6 +136,7 @@ class Ground {
 
   GraphResult Result() const {
     GraphResult result;
+    result.single_device_micros = SingleDeviceMicros();
     result.evaluations = state_.evaluations;
     result.num_groups = environment_.observation().num_groups();
     result.fitting = state_.fitting;
@@ -156,6 +157,13 @@ class Ground {
   }
 
  private:
+  // Everything on the first accelerator, what must not be there elsewhere.
+  double SingleDeviceMicros() const {
+    const Observation& seen = environment_.observation();
+    return simulator_.Run(environment_.grouping().Expand(OnOneOf(seen, {seen.accelerators.data(), 1})))
+        .step_time_micros;
+  }
+
   void Keep(const Placement& placement, const Outcome& outcome, bool counts) {
     ++state_.evaluations;
     const double micros = outcome.result.step_time_micros;
@@ -300,15 +308,22 @@ class Search {
   // What was learned, on a graph that it was not learned on: one argmax episode, or with fine_tune a search of its own.
   GraphResult Transfer(const TrialProblem& problem, const std::string& policy) const {
     Grouping grouping = MakeGrouping(problem, entry_);
-    // An episode must not be cut short, however small the budget of learning was.
-    constexpr std::size_t kMostPasses = 100;
-    const std::size_t budget =
-        std::max(EvaluationBudget(spec_, entry_, grouping.num_groups()), 1 + kMostPasses * grouping.num_groups());
-    const auto agent = MakeAgent(
-        spec_.agent, spec_.agent_options,
-        {.evaluations = budget, .episodes = spec_.episodes, .num_graphs = 1, .torch_device = spec_.torch_device});
-    std::istringstream in(policy);
-    agent->LoadPolicy(in);
+    std::size_t budget = EvaluationBudget(spec_, entry_, grouping.num_groups());
+    const auto load = [&] {
+      auto agent = MakeAgent(
+          spec_.agent, spec_.agent_options,
+          {.evaluations = budget, .episodes = spec_.episodes, .num_graphs = 1, .torch_device = spec_.torch_device});
+      std::istringstream in(policy);
+      agent->LoadPolicy(in);
+      return agent;
+    };
+    auto agent = load();
+    if (agent->OnlyApplies()) {
+      // An episode must not be cut short, however small the budget of learning was.
+      constexpr std::size_t kMostPasses = 100;
+      budget = std::max(budget, 1 + kMostPasses * grouping.num_groups());
+      agent = load();
+    }
     Ground ground(spec_, problem, entry_, std::move(grouping), budget, agent->Needs(), nullptr, 0);
     Rng rng(spec_.seed);
     SearchTimes times;

@@ -66,6 +66,7 @@ struct GraphResult {
   std::optional<Placement> best;  // op-level, the fastest that fits; ties go to the first found
   StepResult best_result;
   std::optional<double> smallest_overflow_bytes;  // where nothing fits: of the nearest, summed over devices
+  double single_device_micros = 0;                // simulated, of everything on the first accelerator, fit or not
   double start_micros = 0;                        // step time of the first placement evaluated
   double final_micros = 0;                        // of the last one; where a policy was applied, what it ended with
   // Evaluations so far and the best step time in us, at each gain; the last pair is the end.

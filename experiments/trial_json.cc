@@ -1,6 +1,6 @@
 #include "experiments/trial_json.h"
 
-#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "experiments/json_build.h"
@@ -27,6 +27,7 @@ JsonObject AboutGraph(const TrialProblem& problem, const GraphResult& result) {
   AddMember(&json, "num_ops", problem.graph.num_ops());
   AddMember(&json, "num_groups", result.num_groups);
   AddMember(&json, "num_devices", problem.cluster.num_devices());
+  AddMember(&json, "single_device_step_time_us", result.single_device_micros);
   AddMember(&json, "start_step_time_us", result.start_micros);
   return json;
 }
@@ -133,7 +134,7 @@ JsonValue TimingToJson(const TrialResult& result, const std::optional<MeasuredSt
   AddMember(&json, "wall_seconds", result.times.wall);
   AddMember(&json, "episodes", episodes);
   AddMember(&json, "policy_seconds_per_episode",
-            result.times.policy / static_cast<double>(std::max<std::size_t>(episodes, 1)));
+            episodes > 0 ? std::optional(result.times.policy / static_cast<double>(episodes)) : std::nullopt);
   if (measured) AddMember(&json, "hardware", MeasuredToJson(*measured));
   return {std::move(json)};
 }

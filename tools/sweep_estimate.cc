@@ -8,6 +8,7 @@
 #include "agents/environment.h"
 #include "experiments/problem.h"
 #include "experiments/trial.h"
+#include "sim/check.h"
 #include "sim/json_text.h"
 #include "sim/simulator.h"
 
@@ -58,6 +59,28 @@ std::size_t Budget(const ExperimentCell& cell, std::size_t num_groups) {
   return cell.episodes != 0 ? 1 + cell.episodes * num_groups : cell.evaluations;
 }
 
+// Seconds of the policy for an evaluation and a group, from a search of a moment.
+double MeasuredRate(const TrialSpec& trial, std::size_t groups) {
+  const Clock::time_point started = Clock::now();
+  std::size_t evaluations = 0;
+  try {
+    const TrialResult result = RunTrial(trial, [&](const TrialProgress& now) {
+      evaluations = now.evaluations;
+      if (Since(started) > kMostSeconds) throw TriedLongEnough();
+    });
+    return result.times.policy / static_cast<double>(result.evaluations * groups);
+  } catch (const TriedLongEnough&) {
+    // Simulations included: a little too much.
+    return Since(started) / static_cast<double>(std::max<std::size_t>(evaluations, 1) * groups);
+  }
+}
+
+// Whether what was learned is trained further on graphs that it was not learned on.
+bool FineTunes(const ExperimentCell& cell) {
+  const auto option = cell.agent.set.find("fine_tune");
+  return option != cell.agent.set.end() && option->second == "true";
+}
+
 }  // namespace
 
 const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const JsonValue& graph, const JsonValue& spec,
@@ -96,22 +119,19 @@ std::optional<double> SweepEstimator::PolicyRate(const JsonValue& spec, const Ex
   trial.agent_options = cell.agent.set;
   trial.reward = cell.reward;
   const std::size_t groups = MakeGrouping(trial.problem, entry).num_groups();
-  // In episodes where the budget is: an agent may refuse evaluations that do not reach the end of one.
   trial.episodes = std::min(cell.episodes, kTriedEpisodes);
   if (cell.episodes == 0) trial.evaluations = std::min({cell.evaluations, groups + 1, kMostTrialEvaluations});
-  const Clock::time_point started = Clock::now();
-  std::size_t evaluations = 0;
   try {
-    const TrialResult result = RunTrial(trial, [&](const TrialProgress& now) {
-      evaluations = now.evaluations;
-      if (Since(started) > kMostSeconds) throw TriedLongEnough();
-    });
-    found->second = result.times.policy / static_cast<double>(result.evaluations * groups);
-  } catch (const TriedLongEnough&) {
-    // Simulations included: a little too much.
-    found->second = Since(started) / static_cast<double>(std::max<std::size_t>(evaluations, 1) * groups);
+    return found->second = MeasuredRate(trial, groups);
+  } catch (const InputError&) {  // an agent may refuse a budget that does not reach the end of its first episode
+    trial.episodes = cell.episodes;
+    trial.evaluations = cell.evaluations;
   }
-  return found->second;
+  try {
+    return found->second = MeasuredRate(trial, groups);
+  } catch (const InputError& error) {
+    throw error.In("budget").In(experiment_.path);
+  }
 }
 
 TrialEstimate SweepEstimator::Estimate(const PlannedTrial& trial) {
@@ -121,9 +141,9 @@ TrialEstimate SweepEstimator::Estimate(const PlannedTrial& trial) {
   if (rate) estimate.policy_seconds = 0;
   const auto add = [&](const JsonValue& graph, bool training) {
     const ProblemCost& cost = CostOf(graph, trial.spec, cell);
-    // A policy is tried for one episode on graphs that it has not seen, within the same budget.
-    const std::size_t evaluations =
-        training ? Budget(cell, cost.num_groups) : std::min(Budget(cell, cost.num_groups), cost.num_groups + 1);
+    // A policy that is only applied is tried for one episode.
+    const std::size_t budget = Budget(cell, cost.num_groups);
+    const std::size_t evaluations = training || FineTunes(cell) ? budget : std::min(budget, cost.num_groups + 1);
     estimate.evaluations += evaluations;
     const auto count = static_cast<double>(evaluations);
     estimate.simulator_seconds += cost.setup_seconds + count * cost.seconds_per_evaluation;

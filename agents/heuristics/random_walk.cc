@@ -1,6 +1,9 @@
 #include "agents/heuristics/random_walk.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
 
 #include "agents/checkpoint.h"
 #include "agents/heuristics/score.h"
@@ -25,7 +28,10 @@ class RandomWalk : public Agent {
       episode_ = seen.num_groups() == 0 ? episodes_ : episode_;
       return {best_};
     }
-    if (next_ == 0) current_ = best_;
+    if (next_ == 0) {
+      current_ = best_;
+      pass_best_ = std::numeric_limits<double>::infinity();
+    }
     const auto devices = SearchDevices(seen, use_cpus_);
     std::vector<Placement> steps;
     for (; steps.size() < kBatch && next_ < seen.num_groups(); ++next_) {
@@ -40,19 +46,33 @@ class RandomWalk : public Agent {
   }
 
   void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+    evaluations_ += batch.size();
     for (std::size_t i = 0; i < batch.size(); ++i) {
+      pass_best_ = std::min(pass_best_, outcomes[i].result.step_time_micros);
       const Score score = ScoreOf(outcomes[i], env.observation().cluster);
       if (scored_ && !score.BetterThan(score_)) continue;
       scored_ = true;
       best_ = batch[i];
       score_ = score;
     }
+    // A pass that the budget cut short ends none.
+    if (next_ != 0 || recorded_ == episode_ || batch.empty() || batch.back() != current_) return;
+    records_.push_back({.episode = recorded_++,
+                        .evaluations = evaluations_,
+                        .argmax = false,
+                        .final_micros = outcomes.back().result.step_time_micros,
+                        .best_micros = pass_best_,
+                        .entropy = 1});
   }
+
+  std::vector<EpisodeRecord> TakeEpisodes() override { return std::exchange(records_, {}); }
 
   bool Finished() const override { return started_ && episode_ >= episodes_; }
 
   void Save(std::ostream& out) const override {
-    out << "random_walk " << (started_ ? 1 : 0) << ' ' << (scored_ ? 1 : 0) << ' ' << episode_ << ' ' << next_ << ' ';
+    out << "random_walk " << (started_ ? 1 : 0) << ' ' << (scored_ ? 1 : 0) << ' ' << episode_ << ' ' << next_ << ' '
+        << recorded_ << ' ' << evaluations_ << ' ';
+    SaveDouble(out, pass_best_);
     SavePlacement(out, current_);
     SavePlacement(out, best_);
     SaveScore(out, score_);
@@ -63,6 +83,9 @@ class RandomWalk : public Agent {
     scored_ = LoadNumber(in) != 0;
     episode_ = LoadNumber(in);
     next_ = LoadNumber(in);
+    recorded_ = LoadNumber(in);
+    evaluations_ = LoadNumber(in);
+    pass_best_ = LoadDouble(in);
     current_ = LoadPlacement(in);
     best_ = LoadPlacement(in);
     score_ = LoadScore(in);
@@ -75,6 +98,10 @@ class RandomWalk : public Agent {
   bool scored_ = false;
   std::size_t episode_ = 0;
   std::size_t next_ = 0;  // the group to move next
+  std::size_t recorded_ = 0;
+  std::size_t evaluations_ = 0;
+  double pass_best_ = 0;  // step time
+  std::vector<EpisodeRecord> records_;
   Placement current_;
   Placement best_;
   Score score_;

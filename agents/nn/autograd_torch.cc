@@ -19,6 +19,10 @@ using torch::indexing::Slice;
 
 constexpr float kLeastNorm = 1e-6F;
 
+// The root of sums of squares, at least kLeastNorm. Bounded before the root, whose slope at 0 is infinite: rows of
+// zeros would give gradients that are no numbers.
+Array Norm(const Array& squares) { return squares.clamp_min(kLeastNorm * kLeastNorm).sqrt(); }
+
 Array Indices(const std::vector<std::int64_t>& values, torch::Device device) {
   return torch::tensor(values, torch::kInt64).to(device);
 }
@@ -59,7 +63,7 @@ Array MaximaOf(const NodeLists& lists, const Array& rows) {
   for (std::size_t node = 0; node < lists.size(); ++node) {
     const std::vector<std::int64_t> list(lists[node].begin(), lists[node].end());
     maxima.push_back(list.empty() ? torch::zeros_like(rows[0])
-                                  : rows.index_select(0, Indices(list, rows.device())).amax(0));
+                                  : std::get<0>(rows.index_select(0, Indices(list, rows.device())).max(0)));
   }
   return torch::stack(maxima);
 }
@@ -180,7 +184,7 @@ class Definition {
       }
       h = h * kept.to(device_) / (1 - options_.sage.dropout);
     }
-    return h / h.square().sum(-1, true).sqrt().clamp_min(kLeastNorm);
+    return h / Norm(h.square().sum(-1, true));
   }
 
   // [nodes, batch, rows, width]
@@ -213,7 +217,7 @@ class Definition {
       }
       t = t * kept.to(device_) / (1 - options_.sage.dropout);
     }
-    return t / t.square().sum(std::vector<std::int64_t>{2, 3}, true).sqrt().clamp_min(kLeastNorm);
+    return t / Norm(t.square().sum(std::vector<std::int64_t>{2, 3}, true));
   }
   Array SageCode(const Array& features) const { return SageCodeRows(features); }
 

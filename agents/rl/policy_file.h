@@ -17,6 +17,9 @@ void ExpectPolicyOf(std::istream& in, const std::string& agent);
 // `shape`.
 void ExpectPolicyShape(std::istream& in, const std::string& shape);
 
+// More are not believed of a file, whose number decides how much memory is taken.
+inline constexpr std::size_t kMostPolicyDevices = 1000;
+
 // Throws InputError at `place` unless the cluster has as many devices as the policy is for.
 void CheckPolicyDevices(const std::string& place, std::size_t num_devices, const Observation& seen);
 

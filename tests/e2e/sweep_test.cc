@@ -184,6 +184,27 @@ TEST_F(SweepTest, ADryRunListsTheTrialsAndWritesNothing) {
   EXPECT_EQ(Shell("for id in $(ls r/quick | grep -v json); do grep -q \"^$id \" listed || echo $id; done").out, "");
 }
 
+// The agent refuses the short search from which a dry run takes its time: five passes and 2 groups.
+TEST_F(SweepTest, ADryRunAcceptsWhatASweepAcceptsAndRefusesTheRest) {
+  const auto with = [&](const std::string& budget) {
+    Write("p.yaml", R"(# Do five passes fit?
+schema: emplace.experiment
+version: 1
+name: passes
+graphs: {model: rnnlm, set: {hidden: 64, steps: 2}, grouping: {name: merge_and_colocate, groups: 2}}
+cluster: {name: post-8k80, gpus: 2}
+costs: roofline
+agent: {name: placeto, set: {passes: 5}}
+budget: )" + budget + "\n");
+    return Emplace("sweep p.yaml -o p --dry-run");
+  };
+  EXPECT_EQ(with("{evaluations: 100}").status, 0);
+  EXPECT_EQ(with("{episodes: 10}").status, 0);
+  EXPECT_EQ(with("{evaluations: 5}").err,
+            "p.yaml: budget: placeto: 5 evaluations end within the first episode (at least 11: 1 + groups * passes * "
+            "workers)\n");
+}
+
 TEST_F(SweepTest, BadExperimentsAreRefusedAndNothingIsWritten) {
   const std::string before = Names();
   const auto refused = [&](const std::string& from, const std::string& to, const std::string& line) {

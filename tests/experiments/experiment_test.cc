@@ -53,8 +53,9 @@ TEST(ExperimentTest, MetricsAreThoseThatAReportCanShow) {
   EXPECT_EQ(ReadText(WithLine("metrics: [improvement, pc_ratio]")).metrics.size(), 2U);
   EXPECT_EQ(Refusal(WithLine("metrics: [fame]")),
             "x.yaml: metrics[0]: is the text \"fame\" (step_time, hardware_step_time, improvement, "
-            "transfer_improvement, transfer_final, "
-            "final_improvement, policy_seconds, pc_ratio, evaluations, entropy, initial_entropy, lower_bound_ratio, "
+            "single_device_improvement, transfer_improvement, transfer_final, "
+            "final_improvement, policy_seconds, policy_seconds_in_all, pc_ratio, evaluations, entropy, "
+            "initial_entropy, lower_bound_ratio, "
             "lower_bound_ratio_100, lower_bound_ratio_1000, curve_area, rank, "
             "simulator_seconds, wall_seconds)");
   EXPECT_EQ(Refusal(WithLine("metrics: [entropy, entropy]")),

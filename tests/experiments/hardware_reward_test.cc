@@ -131,8 +131,7 @@ TEST(RewardEvaluatorTest, WhatIsBrokenIsNotLoaded) {
   const Scripted hardware({});
   RewardEvaluator evaluator(simulator, hardware, {});
   std::istringstream broken("5 1 0 0 3 1 ");
-  EXPECT_EQ(ErrorOf([&] { evaluator.Load(broken); }),
-            "checkpoint: is broken or of another program (expected a number)");
+  EXPECT_EQ(ErrorOf([&] { evaluator.Load(broken); }), "is broken or of another program (expected a number)");
   EXPECT_THAT(Answers(evaluator, 1), ElementsAre(10));
 }
 

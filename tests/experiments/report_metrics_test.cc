@@ -49,12 +49,28 @@ TEST(ReportMetricsTest, ABudgetsPrefixIsWhatTheRunHadFoundByThen) {
 TEST(ReportMetricsTest, EachGraphOfATrialIsAnObservation) {
   TrialRecord trial = MakeRecord({});
   trial.graphs.push_back(MakeRecord({.index = 1, .best = 500}).graphs[0]);
-  trial.transfers.push_back({.graph = "t", .start_micros = 200, .improvement = 7, .final_micros = 190});
+  trial.transfers.push_back({.graph = "t", .start_micros = 200, .best_micros = 180, .final_micros = 190});
   EXPECT_EQ(FindMetric("improvement", "").scores(trial).size(), 2U);
   EXPECT_EQ(FindMetric("improvement", "").scores(trial)[1].score.value, 50);
   EXPECT_EQ(FindMetric("transfer_improvement", "").scores(trial)[0].graph, "t");
   EXPECT_EQ(FindMetric("transfer_final", "").scores(trial)[0].score.value, 5);
+  // Everything on one device is the base where it is known: the first placement may be any.
+  trial.transfers[0].single_device_micros = 380;
+  EXPECT_EQ(FindMetric("transfer_final", "").scores(trial)[0].score.value, 50);
+  trial.transfers[0].best_micros = 95;
+  EXPECT_EQ(FindMetric("transfer_improvement", "").scores(trial)[0].score.value, 75);
+  EXPECT_TRUE(FindMetric("single_device_improvement", "").scores(trial).empty());
+  trial.graphs[0].single_device_micros = 1600;
+  EXPECT_EQ(FindMetric("single_device_improvement", "").scores(trial)[0].score.value, 50);  // best 800
   EXPECT_EQ(FindMetric("wall_seconds", "").scores(trial).size(), 1U);
+}
+
+TEST(ReportMetricsTest, ASearchWithoutEpisodesHasNoTimePerEpisode) {
+  TrialRecord trial = MakeRecord({});
+  trial.timing->policy_seconds_per_episode.reset();
+  EXPECT_TRUE(FindMetric("policy_seconds", "").scores(trial).empty());
+  EXPECT_TRUE(FindMetric("pc_ratio", "").scores(trial).empty());
+  EXPECT_EQ(Score(trial, "policy_seconds_in_all"), 40);
 }
 
 TEST(ReportMetricsTest, OnlyAnArgmaxEpisodeShowsWhatThePolicyEndsWith) {

@@ -176,12 +176,14 @@ class Placeto : public Agent {
     out << network.num_devices << ' ' << network.features << ' ' << ShapeText(options_) << '\n';
     learner_->network().parameters().Save(out);
   }
+  bool OnlyApplies() const override { return Applied(); }
   void LoadPolicy(std::istream& in) override {
     ExpectPolicyOf(in, name_);
     const std::size_t devices = LoadNumber(in);
     const std::size_t features = LoadNumber(in);
     ExpectPolicyShape(in, ShapeText(options_));
-    if (devices == 0 || devices > 10000 || features != FeatureBuilder::NumFeatures(devices, options_.features)) {
+    if (devices == 0 || devices > kMostPolicyDevices ||
+        features != FeatureBuilder::NumFeatures(devices, options_.features)) {
       throw InputError("", fmt::format("is broken: a policy of {} devices and {} features", devices, features));
     }
     MakeLearner(devices);
@@ -242,11 +244,13 @@ class Placeto : public Agent {
   std::size_t Rounds(std::size_t num_groups) const {
     if (Applied()) return 1;
     if (options_.episodes > 0) return options_.episodes;
-    const std::size_t passes = options_.passes * options_.workers;
-    if (context_.episodes > 0) return std::max<std::size_t>(context_.episodes / passes, 1);
     const std::size_t starts = options_.start == StartPlacement::kRandomEach ? options_.workers : 0;
-    const std::size_t per_round = std::max<std::size_t>(num_groups * passes + starts, 1);
-    return std::max<std::size_t>((std::max<std::size_t>(context_.evaluations, 1) - 1) / per_round, 1);
+    const std::size_t per_round = std::max<std::size_t>(num_groups * options_.passes * options_.workers + starts, 1);
+    return std::max<std::size_t>((std::max<std::size_t>(Budget(num_groups), 1) - 1) / per_round, 1);
+  }
+  // Evaluations on a graph of so many groups; 0: no end.
+  std::size_t Budget(std::size_t num_groups) const {
+    return context_.episodes > 0 ? 1 + context_.episodes * num_groups : context_.evaluations;
   }
 
   void MakeLearner(std::size_t num_devices) {
@@ -290,10 +294,11 @@ class Placeto : public Agent {
     const std::size_t workers = Applied() ? 1 : options_.workers;
     const std::size_t starts = options_.start == StartPlacement::kRandomEach ? workers : 0;
     const std::size_t least = 1 + starts + num_groups * options_.passes * workers;
-    if (context_.episodes > 0 || context_.evaluations == 0 || context_.evaluations >= least) return;
+    const std::size_t budget = Budget(num_groups);
+    if (budget == 0 || budget >= least || (Applied() && context_.episodes > 0)) return;
     throw InputError(name_, fmt::format("{} evaluations end within the first episode (at least {}: 1 + groups * passes "
                                         "* workers)",
-                                        context_.evaluations, least));
+                                        budget, least));
   }
 
   static Placement RandomStart(const Ground& ground, Rng& rng) {

@@ -96,15 +96,19 @@ class Post : public Agent {
   }
 
  private:
+  // The budget's last sample gives way to the likeliest placement; what it would complete is learned without it.
   void Learn() {
-    const PostUpdates due = UpdatesDue(options_, count_);
-    if (due.climbs) Climb();
-    if (due.crosses) Cross();
-    if (count_ % options_.window == 0) window_.clear();
+    const bool is_last = options_.final_evaluation && count_ + 1 == evaluations_;
+    const std::size_t samples = count_ + (is_last ? 1 : 0);
+    const PostUpdates due = UpdatesDue(options_, samples);
+    if (due.climbs) Climb(std::min(options_.batch - (is_last ? 1 : 0), window_.size()));
+    if (due.crosses) Cross(samples);
+    if (samples % options_.window == 0) window_.clear();
   }
 
-  void Climb() {
-    const std::size_t size = std::min(options_.batch, window_.size());
+  // From the last `size` samples.
+  void Climb(std::size_t size) {
+    if (size == 0) return;
     std::vector<Choices> samples;
     std::vector<double> costs;
     for (std::size_t i = window_.size() - size; i < window_.size(); ++i) {
@@ -137,7 +141,8 @@ class Post : public Agent {
     return advantages;
   }
 
-  void Cross() {
+  void Cross(std::size_t samples) {
+    if (window_.empty()) return;
     std::vector<std::size_t> order(window_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     const bool any_fits = std::any_of(window_.begin(), window_.end(), [](const Sample& sample) { return sample.fits; });
@@ -149,7 +154,7 @@ class Post : public Agent {
     std::vector<Choices> elite;
     elite.reserve(order.size());
     for (const std::size_t i : order) elite.push_back(window_[i].choices);
-    const double over = std::min(static_cast<double>(count_) / static_cast<double>(evaluations_), 1.0);
+    const double over = std::min(static_cast<double>(samples) / static_cast<double>(evaluations_), 1.0);
     table_->CrossEntropy(elite, options_.uniform * (1 - over));
   }
 

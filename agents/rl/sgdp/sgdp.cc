@@ -101,6 +101,7 @@ class Sgdp : public Agent {
   }
   std::vector<EpisodeRecord> TakeEpisodes() override { return std::exchange(records_, {}); }
 
+  bool OnlyApplies() const override { return Applied(); }
   bool HasPolicy() const override { return true; }
   void SavePolicy(std::ostream& out) const override {
     if (!network_) throw InputError("policy", "has not been drawn yet");

@@ -22,6 +22,22 @@ TEST(RandomWalkTest, EachEpisodeEvaluatesOnePlacementPerGroup) {
   EXPECT_EQ(RunTrial(spec).evaluations, 31U);
 }
 
+TEST(RandomWalkTest, APassOverAllGroupsIsAnEpisodeOfAUniformPolicy) {
+  // 100 groups are asked for in two batches.
+  TrialSpec spec = testing::MakeTrial(MakeChain(100, 1, 4), MakeCluster(2), "random_walk", {{"episodes", "3"}});
+  spec.evaluations = 250;
+  const TrialResult result = RunTrial(spec);
+  ASSERT_EQ(result.episodes.size(), 2U);  // the third is cut short
+  EXPECT_EQ(result.episodes[1].episode, 1U);
+  EXPECT_EQ(result.episodes[1].evaluations, 201U);
+  EXPECT_EQ(result.episodes[1].entropy, 1);
+  EXPECT_LE(result.episodes[1].best_micros, result.episodes[1].final_micros);
+  EXPECT_GE(result.episodes[0].best_micros, result.best_result.step_time_micros);
+  EXPECT_FALSE(result.episodes[1].argmax);
+  // Stopped within a pass, it goes on to the same.
+  EXPECT_EQ(testing::StoppedAndResumed(spec, "walk_checkpoint", {60, 130}).episodes, result.episodes);
+}
+
 TEST(RandomWalkTest, StartsWithEverythingOnTheFirstAccelerator) {
   TrialSpec spec = testing::MakeTrial(MakeChain(10, 1, 4), MakeMixedCluster(2), "random_walk");
   spec.evaluations = 1;

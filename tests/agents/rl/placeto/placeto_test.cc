@@ -8,6 +8,7 @@
 
 #include "sim/check.h"
 #include "sim/simulator.h"
+#include "tests/testing/errors.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/searches.h"
 
@@ -163,7 +164,13 @@ TEST(PlacetoTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
   ASSERT_EQ(result.transfer.size(), 1U);
   EXPECT_EQ(result.transfer[0].evaluations, 1 + 10U);  // one argmax episode from the single device
   EXPECT_GT(result.transfer[0].final_micros, 0);
+  EXPECT_EQ(result.transfer[0].single_device_micros, result.transfer[0].start_micros);
   EXPECT_FALSE(result.policy.empty());
+  // Trained further, it has the budget that it had on the others, however little that is.
+  spec.agent_options = {{"fine_tune", "true"}};
+  const TrialResult tuned = RunTrial(spec);
+  EXPECT_EQ(tuned.transfer[0].evaluations, 1 + 12 * 10U);
+  EXPECT_EQ(tuned.transfer[0].episodes.size(), 12U);
 }
 
 TEST(PlacetoTest, AStoppedSearchOnSeveralGraphsGoesOnToTheSameResult) {
@@ -263,6 +270,38 @@ TEST(PlacetoTest, ABudgetThatEndsInTheFirstEpisodeIsRefused) {
     EXPECT_STREQ(error.what(),
                  "placeto: 12 evaluations end within the first episode (at least 13: 1 + groups * passes * workers)");
   }
+  spec.evaluations = 0;
+  spec.episodes = 1;  // one worker's
+  EXPECT_THROW(RunTrial(spec), InputError);
+  spec.episodes = 2;
+  EXPECT_EQ(RunTrial(spec).episodes.size(), 1U);
+}
+
+TEST(PlacetoTest, StartsOfTheirOwnAreTakenFromTheBudgetAndLeaveRoomForTheArgmax) {
+  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"start", "random_each"}});
+  spec.episodes = 6;  // 36 evaluations: five rounds of a start and six groups
+  const TrialResult result = RunTrial(spec);
+  ASSERT_EQ(result.episodes.size(), 5U);
+  EXPECT_TRUE(result.episodes.back().argmax);
+  EXPECT_LE(result.evaluations, 37U);
+}
+
+TEST(PlacetoTest, APolicyThatIsCutShortIsBroken) {
+  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "placeto");
+  spec.episodes = 2;
+  const std::string policy = RunTrial(spec).policy;
+  const std::string file = ::testing::TempDir() + "/broken_policy";
+  spec.policy = file;
+  const auto refusal = [&](const std::string& text) {
+    std::ofstream(file, std::ios::binary) << text;
+    return testing::ErrorOf([&] { RunTrial(spec); });
+  };
+  EXPECT_EQ(refusal(policy.substr(0, policy.size() / 2)),
+            file + ": is broken or of another program (expected weights)");
+  const std::string head = "emplace.policy 1 placeto 2 ";
+  ASSERT_EQ(policy.rfind(head, 0), 0U);
+  EXPECT_THAT(refusal("emplace.policy 1 placeto 3000 " + policy.substr(head.size())),
+              HasSubstr(file + ": is broken: a policy of 3000 devices"));
 }
 
 TEST(PlacetoTest, AGraphWhoseBudgetEndsWithinAnEpisodeDoesNotHoldUpTheOthers) {

@@ -71,6 +71,18 @@ TEST(PostTest, LearnsToFitWhereTheFasterDeviceIsTooSmall) {
   EXPECT_EQ(result.episodes.back().final_micros, 100);
 }
 
+// One window: its 60th sample gives way to the likeliest placement, which is the fastest of the other 59 if that alone
+// is learned from.
+TEST(PostTest, TheLastWindowIsLearnedFromBeforeTheLikeliestPlacementIsTried) {
+  Rng rng(8);
+  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post",
+                             {{"method", "cross_entropy"}, {"elite", "0.01"}, {"uniform", "0"}});
+  spec.evaluations = 60;
+  const TrialResult result = RunTrial(spec);
+  ASSERT_TRUE(result.episodes.back().argmax);
+  EXPECT_EQ(result.episodes.back().final_micros, result.best_result.step_time_micros);
+}
+
 TEST(PostTest, AStoppedSearchGoesOnToTheSameResult) {
   Rng rng(8);
   TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post");

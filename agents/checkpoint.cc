@@ -178,8 +178,9 @@ namespace {
 // What SaveCheckpoint wrote behind its first line.
 SearchState LoadBody(const std::string& text, const std::string& spec, Agent& agent, Rng& rng) {
   std::istringstream in(text);
-  if (LoadText(in, text.size()) != spec)
+  if (LoadText(in, text.size()) != spec) {
     throw InputError("checkpoint", "is of another search; remove it, or name another file");
+  }
   SearchState state;
   state.part = LoadText(in, text.size());
   const std::uint64_t graphs = LoadNumber(in);

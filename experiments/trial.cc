@@ -159,8 +159,7 @@ class Ground {
  private:
   // Everything on the first accelerator, what must not be there elsewhere.
   double SingleDeviceMicros() const {
-    const Observation& seen = environment_.observation();
-    return simulator_.Run(environment_.grouping().Expand(OnOneOf(seen, {seen.accelerators.data(), 1})))
+    return simulator_.Run(environment_.grouping().Expand(OnFirstAccelerator(environment_.observation())))
         .step_time_micros;
   }
 

@@ -23,30 +23,29 @@ void* Library() {
   return library;
 }
 
-}  // namespace
-
-CudaDriver::CudaDriver() : library_(Library()) {}
-
 template <typename Function>
-Function CudaDriver::Find(const char* name) const {
-  return library_ == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library_, name));
+Function Find(const char* name) {
+  void* const library = Library();
+  return library == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library, name));
 }
 
-std::string CudaDriver::Name(int index) const {
+}  // namespace
+
+std::string CudaDeviceName(int index) {
   const auto get = Find<int (*)(char*, int, int)>("cuDeviceGetName");
   std::array<char, 256> name{};
   if (get == nullptr || get(name.data(), static_cast<int>(name.size()), index) != 0) return "cuda";
   return name.data();
 }
 
-std::optional<Bytes> CudaDriver::Memory(int index) const {
+std::optional<Bytes> CudaDeviceMemory(int index) {
   const auto get = Find<int (*)(std::size_t*, int)>("cuDeviceTotalMem_v2");
   std::size_t bytes = 0;
   if (get == nullptr || get(&bytes, index) != 0) return std::nullopt;
   return Bytes{static_cast<std::int64_t>(bytes)};
 }
 
-std::string CudaDriver::Version() const {
+std::string CudaDriverVersion() {
   const auto get = Find<int (*)(int*)>("cuDriverGetVersion");
   int version = 0;
   if (get == nullptr || get(&version) != 0) return "";

@@ -357,16 +357,16 @@ class Backend : public HardwareBackend {
       throw InputError(name, "LibTorch sees " + std::to_string(count) + " CUDA devices");
     }
     const int number = static_cast<int>(*index);
-    return std::make_unique<CudaDevice>(name, CudaKind(CudaDriver().Name(number)),
-                                        static_cast<c10::DeviceIndex>(number), CudaDriver().Memory(number));
+    return std::make_unique<CudaDevice>(name, CudaKind(CudaDeviceName(number)), static_cast<c10::DeviceIndex>(number),
+                                        CudaDeviceMemory(number));
   }
 
   std::map<std::string, std::string> Describe() const override {
     std::map<std::string, std::string> host = {{"cpu", CpuModel()}, {"torch", TORCH_VERSION}};
     if (torch::cuda::is_available()) {
-      host["driver"] = CudaDriver().Version();
+      host["driver"] = CudaDriverVersion();
       host["cuda"] = std::to_string(at::detail::getCUDAHooks().versionCUDART());
-      host["gpu"] = CudaDriver().Name(0);
+      host["gpu"] = CudaDeviceName(0);
     }
     return host;
   }

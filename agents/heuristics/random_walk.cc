@@ -21,7 +21,7 @@ class RandomWalk : public Agent {
     const Observation& seen = env.observation();
     if (!started_) {
       started_ = true;
-      best_ = current_ = OnOneOf(seen, {seen.accelerators.data(), 1});
+      best_ = current_ = OnFirstAccelerator(seen);
       return {current_};
     }
     if (mode == Mode::kExploit || Finished() || seen.num_groups() == 0) {
@@ -46,7 +46,6 @@ class RandomWalk : public Agent {
   }
 
   void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
-    evaluations_ += batch.size();
     for (std::size_t i = 0; i < batch.size(); ++i) {
       pass_best_ = std::min(pass_best_, outcomes[i].result.step_time_micros);
       const Score score = ScoreOf(outcomes[i], env.observation().cluster);
@@ -56,9 +55,9 @@ class RandomWalk : public Agent {
       score_ = score;
     }
     // A pass that the budget cut short ends none.
-    if (next_ != 0 || recorded_ == episode_ || batch.empty() || batch.back() != current_) return;
-    records_.push_back({.episode = recorded_++,
-                        .evaluations = evaluations_,
+    if (next_ != 0 || episode_ == 0 || batch.empty() || batch.back() != current_) return;
+    records_.push_back({.episode = episode_ - 1,
+                        .evaluations = 1 + episode_ * env.observation().num_groups(),
                         .argmax = false,
                         .final_micros = outcomes.back().result.step_time_micros,
                         .best_micros = pass_best_,
@@ -70,8 +69,7 @@ class RandomWalk : public Agent {
   bool Finished() const override { return started_ && episode_ >= episodes_; }
 
   void Save(std::ostream& out) const override {
-    out << "random_walk " << (started_ ? 1 : 0) << ' ' << (scored_ ? 1 : 0) << ' ' << episode_ << ' ' << next_ << ' '
-        << recorded_ << ' ' << evaluations_ << ' ';
+    out << "random_walk " << (started_ ? 1 : 0) << ' ' << (scored_ ? 1 : 0) << ' ' << episode_ << ' ' << next_ << ' ';
     SaveDouble(out, pass_best_);
     SavePlacement(out, current_);
     SavePlacement(out, best_);
@@ -83,8 +81,6 @@ class RandomWalk : public Agent {
     scored_ = LoadNumber(in) != 0;
     episode_ = LoadNumber(in);
     next_ = LoadNumber(in);
-    recorded_ = LoadNumber(in);
-    evaluations_ = LoadNumber(in);
     pass_best_ = LoadDouble(in);
     current_ = LoadPlacement(in);
     best_ = LoadPlacement(in);
@@ -98,8 +94,6 @@ class RandomWalk : public Agent {
   bool scored_ = false;
   std::size_t episode_ = 0;
   std::size_t next_ = 0;  // the group to move next
-  std::size_t recorded_ = 0;
-  std::size_t evaluations_ = 0;
   double pass_best_ = 0;  // step time
   std::vector<EpisodeRecord> records_;
   Placement current_;

@@ -79,4 +79,8 @@ Placement OnOneOf(const Observation& observation, std::span<const DeviceId> devi
   return placement;
 }
 
+Placement OnFirstAccelerator(const Observation& observation) {
+  return OnOneOf(observation, {observation.accelerators.data(), 1});
+}
+
 }  // namespace emplace

@@ -38,6 +38,8 @@ std::vector<std::uint8_t> MaskOf(std::span<const DeviceId> devices, std::size_t 
 // Everything on the accelerator where the sum of all times is least, groups that may not go there on their fastest
 // device: where searches start.
 Placement OnOneOf(const Observation& observation, std::span<const DeviceId> devices);
+// The same with the first accelerator: what papers call the single device.
+Placement OnFirstAccelerator(const Observation& observation);
 
 }  // namespace emplace
 

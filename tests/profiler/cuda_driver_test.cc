@@ -17,9 +17,8 @@ TEST(CudaDriverTest, KindsAreModelsWithoutMakerAndSize) {
 }
 
 TEST(CudaDriverTest, ADeviceThatIsNotThereHasNoSize) {
-  const CudaDriver driver;
-  EXPECT_EQ(driver.Name(1'000'000), "cuda");
-  EXPECT_FALSE(driver.Memory(1'000'000));
+  EXPECT_EQ(CudaDeviceName(1'000'000), "cuda");
+  EXPECT_FALSE(CudaDeviceMemory(1'000'000));
 }
 
 }  // namespace

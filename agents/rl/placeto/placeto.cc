@@ -317,7 +317,7 @@ class Placeto : public Agent {
         if (!ground.start) return RandomStart(ground, rng);
       }
     }
-    return OnOneOf(seen, {seen.accelerators.data(), 1});
+    return OnFirstAccelerator(seen);
   }
 
   static PlacementState StateOf(const Environment& env, const Placement& placement, const Outcome& outcome) {

@@ -58,7 +58,7 @@ class Sgdp : public Agent {
     actions_.clear();
     std::vector<Placement> placements;
     if (Applied()) {
-      placements.push_back(OnOneOf(seen, {seen.accelerators.data(), 1}));
+      placements.push_back(OnFirstAccelerator(seen));
       for (std::size_t i = 0; i < options_.zero_shot_samples; ++i) {
         placements.push_back(ToPlacement(ground, DrawActions(odds_, false, rng)));
       }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,11 +23,12 @@ enum class Mode : std::uint8_t { kExplore, kExploit };
 
 // What a learning agent says of one episode, for learning curves.
 struct EpisodeRecord {
-  std::size_t episode = 0;      // of its graph, counted from 0
-  std::size_t evaluations = 0;  // on its graph so far
-  bool argmax = false;          // no sampling and no learning: an evaluation of the policy
-  double final_micros = 0;      // step time of the placement that it ended with
-  double best_micros = 0;       // the shortest step time in it
+  std::size_t episode = 0;                 // of its graph, counted from 0
+  std::size_t evaluations = 0;             // on its graph so far
+  bool argmax = false;                     // no sampling and no learning: an evaluation of the policy
+  double final_micros = 0;                 // step time of the placement that it ended with
+  double best_micros = 0;                  // the shortest step time in it
+  std::optional<double> mean_micros = {};  // of placements drawn from the policy as it was, whether they fit or not
   double entropy = 0;  // of the policy, in [0, 1]: mean over steps of H / log(number of devices to choose from)
   bool operator==(const EpisodeRecord&) const = default;
 };

@@ -111,6 +111,7 @@ void SaveGraphState(std::ostream& out, const GraphState& state) {
   for (const EpisodeRecord& record : state.episodes) {
     out << record.episode << ' ' << record.evaluations << ' ' << (record.argmax ? 1 : 0) << ' ';
     for (const double value : {record.final_micros, record.best_micros, record.entropy}) SaveDouble(out, value);
+    SaveOptionalDouble(out, record.mean_micros);
   }
   out << '\n';
 }
@@ -140,6 +141,7 @@ GraphState LoadGraphState(std::istream& in) {
     record.final_micros = LoadDouble(in);
     record.best_micros = LoadDouble(in);
     record.entropy = LoadDouble(in);
+    record.mean_micros = LoadOptionalDouble(in);
     state.episodes.push_back(record);
   }
   return state;
@@ -170,7 +172,7 @@ void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchStat
   agent.Save(body);
   body << "\nend\n";
   const std::string text = std::move(body).str();
-  out << "emplace.checkpoint 3 " << Checksum(text) << '\n' << text;
+  out << "emplace.checkpoint 4 " << Checksum(text) << '\n' << text;
 }
 
 namespace {
@@ -198,7 +200,7 @@ SearchState LoadBody(const std::string& text, const std::string& spec, Agent& ag
 
 SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& agent, Rng& rng) {
   ExpectWord(in, "emplace.checkpoint");
-  if (LoadNumber(in) != 3) Broken("version 3");
+  if (LoadNumber(in) != 4) Broken("version 4");
   const std::uint64_t checksum = LoadNumber(in);
   in.get();
   const std::string text((std::istreambuf_iterator<char>(in)), {});

@@ -314,11 +314,12 @@ HardwareChoice ReadHardware(const std::optional<JsonNode>& source, const std::op
   if (validate_every) choice.validate_every = static_cast<std::size_t>(validate_every->Integer(0, kMaxJsonInteger));
   if (!hardware) return choice;
   choice.best = true;
-  const JsonFields fields(*hardware, {"share", "warmups", "steps", "statistic"});
+  const JsonFields fields(*hardware, {"share", "warmups", "steps", "statistic", "patience"});
   if (const auto field = fields.Find("share")) choice.share = field->Number(0.0001, 0.9999);
   if (const auto field = fields.Find("warmups"))
     choice.options.warmups = static_cast<std::size_t>(field->Integer(0, 1000));
   if (const auto field = fields.Find("steps")) choice.options.steps = static_cast<std::size_t>(field->Integer(1, 1000));
+  if (const auto field = fields.Find("patience")) choice.options.patience_seconds = field->Number(0, 3600);
   if (const auto field = fields.Find("statistic")) {
     if (field->Text() != "median" && field->Text() != "mean") field->Refuse("median or mean");
     choice.options.statistic =

@@ -18,7 +18,7 @@ struct HardwareChoice {
   RewardSource source = RewardSource::kSimulator;
   double share = 0.1;              // of the evaluations that `mixed` runs for real; in (0, 1)
   std::size_t validate_every = 0;  // every so many new best placements one is run for real; 0: none
-  HardwareOptions options = {.warmups = 1, .steps = 3};
+  HardwareOptions options = {.warmups = 1, .steps = 3, .patience_seconds = 1};
   bool best = false;  // the best placement is run for real at the end, as it is wherever there is hardware
 
   bool NeedsHardware() const { return best || source != RewardSource::kSimulator || validate_every > 0; }

@@ -130,14 +130,26 @@ std::optional<double> EntropyAt(const GraphRecord& record, double number) {
   return std::nullopt;
 }
 
-std::vector<double> EpisodesOf(const std::vector<Series>& series) {
-  std::set<double> episodes;
-  for (const Series& one : series) {
-    for (const EpisodeTrace& episode : one.record->episodes) {
-      if (episode.entropy) episodes.insert(episode.episode);
+std::optional<double> SampleAt(const GraphRecord& record, double evaluations) {
+  if (!record.single_device_micros || *record.single_device_micros <= 0) return std::nullopt;
+  for (const EpisodeTrace& episode : record.episodes) {
+    if (episode.evaluations == evaluations && episode.mean_micros) {
+      return *episode.mean_micros / *record.single_device_micros;
     }
   }
-  return {episodes.begin(), episodes.end()};
+  return std::nullopt;
+}
+
+// All that `number` says of the episodes for which `has` is there, ascending.
+std::vector<double> NumbersOf(const std::vector<Series>& series, double EpisodeTrace::*number,
+                              std::optional<double> EpisodeTrace::*has) {
+  std::set<double> numbers;
+  for (const Series& one : series) {
+    for (const EpisodeTrace& episode : one.record->episodes) {
+      if (episode.*has) numbers.insert(episode.*number);
+    }
+  }
+  return {numbers.begin(), numbers.end()};
 }
 
 }  // namespace
@@ -157,11 +169,22 @@ std::vector<Curve> ImprovementCurves(const std::vector<TrialRecord>& trials, con
   return curves;
 }
 
+std::vector<Curve> SampleCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
+                                const std::vector<std::size_t>& columns) {
+  std::vector<Curve> curves;
+  for (const auto& [label, series] : CollectSeries(trials, grid, columns)) {
+    const std::vector<double> xs = NumbersOf(series, &EpisodeTrace::evaluations, &EpisodeTrace::mean_micros);
+    Curve curve = MakeCurve(label, MakeUnits(series, xs, SampleAt), xs);
+    if (!curve.points.empty()) curves.push_back(std::move(curve));
+  }
+  return curves;
+}
+
 std::vector<Curve> EntropyCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                  const std::vector<std::size_t>& columns) {
   std::vector<Curve> curves;
   for (const auto& [label, series] : CollectSeries(trials, grid, columns)) {
-    const std::vector<double> xs = EpisodesOf(series);
+    const std::vector<double> xs = NumbersOf(series, &EpisodeTrace::episode, &EpisodeTrace::entropy);
     if (!xs.empty()) curves.push_back(MakeCurve(label, MakeUnits(series, xs, EntropyAt), xs));
   }
   return curves;

@@ -30,6 +30,11 @@ struct Curve {
 std::vector<Curve> ImprovementCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                      const std::vector<std::size_t>& columns);
 
+// Mean step time of the placements that a policy draws, of the single device's, after so many evaluations, of the
+// agents that draw whole placements: Post's figure 2.
+std::vector<Curve> SampleCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
+                                const std::vector<std::size_t>& columns);
+
 // Mean policy entropy (0 to 1, of the largest possible) by episode, of the agents that have any.
 std::vector<Curve> EntropyCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                  const std::vector<std::size_t>& columns);

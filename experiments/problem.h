@@ -31,8 +31,8 @@ Cluster LoadClusterOf(const JsonValue& cluster);
 // its costs and grouping.
 TrialProblem LoadProblem(const JsonValue& graph, const JsonValue& spec);
 
-// `hardware` of a spec: {"reward_source", "share", "validate_every", "warmups", "steps", "statistic"}; absent where the
-// simulator answers for everything.
+// `hardware` of a spec: {"reward_source", "share", "validate_every", "warmups", "steps", "statistic", "patience"};
+// absent where the simulator answers for everything.
 HardwareChoice LoadHardwareChoice(const JsonValue& spec);
 
 // The whole trial, its checkpoint, threads and evaluator aside.

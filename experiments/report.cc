@@ -299,6 +299,11 @@ void AddCurves(const ExperimentRuns& runs, const ReportGrid& grid, Blocks* block
     };
     add(ImprovementCurves(runs.trials, grid, group), "Best so far against evaluations",
         {.x_title = "evaluations", .y_title = "improvement, %", .labels = grid.labels, .log_x = true});
+    add(SampleCurves(runs.trials, grid, group), "Mean step time of drawn placements against evaluations",
+        {.x_title = "evaluations",
+         .y_title = "step time, of the single device's",
+         .labels = grid.labels,
+         .log_x = true});
     add(EntropyCurves(runs.trials, grid, group), "Policy entropy against episodes",
         {.x_title = "episode", .y_title = "entropy, of the largest possible", .labels = grid.labels, .log_x = false});
   }

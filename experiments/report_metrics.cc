@@ -123,6 +123,19 @@ Scores PolicySeconds(const TrialRecord& trial) {
   return {{trial.graphs[0].graph, {*trial.timing->policy_seconds_per_episode, 1}}};
 }
 Scores PolicySecondsInAll(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::policy_seconds); }
+// Of policy and simulator, as if all evaluations took as long, until the best so far was as near to what the search of
+// the first graph ended with.
+constexpr double kNearTheEnd = 1.05;
+Scores SearchSeconds(const TrialRecord& trial) {
+  const GraphRecord& record = trial.graphs[0];
+  if (!trial.timing || !record.best_micros || record.evaluations <= 0) return {};
+  for (const auto& [evaluations, micros] : record.trace) {
+    if (micros > kNearTheEnd * *record.best_micros) continue;
+    const double seconds = trial.timing->policy_seconds + trial.timing->simulator_seconds;
+    return {{record.graph, {seconds * evaluations / record.evaluations, 1}}};
+  }
+  return {};
+}
 Scores SimulatorSeconds(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::simulator_seconds); }
 Scores WallSeconds(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::wall_seconds); }
 
@@ -143,6 +156,10 @@ Scores ImprovementsPerSecond(const TrialRecord& trial) {
 
 constexpr MetricEntry kMetrics[] = {
     {"step_time", "Step time of the best placement", "ms", 1e-3, true, StepTimes},
+    {"step_time_best", "Step time of the best placement, best seed", "ms", 1e-3, true, StepTimes, OfSeeds::kBest},
+    {"step_time_median", "Step time of the best placement, median of seeds", "ms", 1e-3, true, StepTimes,
+     OfSeeds::kMedian},
+    {"step_time_worst", "Step time of the best placement, worst seed", "ms", 1e-3, true, StepTimes, OfSeeds::kWorst},
     {"hardware_step_time", "Step time of the best placement, run for real", "ms", 1e-3, true, HardwareTimes},
     {"improvement", "Improvement over the first placement", "%", 1, false, Improvements},
     {"single_device_improvement", "Improvement over everything on one device", "%", 1, false, SingleDeviceImprovements},
@@ -169,6 +186,8 @@ constexpr MetricEntry kMetrics[] = {
      CurveAreas},
     {"rank", "Place among the agents on the same graph, devices and seed (1: the fastest placement)", "", 1, true,
      nullptr},
+    {"search_seconds", "Policy computation and simulation until the best so far is within 5 % of the last", "s", 1,
+     true, SearchSeconds},
     {"simulator_seconds", "Simulation", "s", 1, true, SimulatorSeconds},
     {"wall_seconds", "Wall-clock time of a trial", "s", 1, true, WallSeconds},
 };

@@ -13,6 +13,26 @@ namespace {
 // Scores of a label: by column of the grid.
 using LabelSamples = std::map<std::string, std::vector<Sample>>;
 
+// The best, median or worst of some scores, of which there is one at least.
+double OneOf(std::vector<double> scores, const MetricEntry& metric) {
+  std::sort(scores.begin(), scores.end());
+  if (metric.of_seeds == OfSeeds::kMedian) return Quantile(scores, 0.5);
+  const bool smallest = metric.smaller_is_better == (metric.of_seeds == OfSeeds::kBest);
+  return smallest ? scores.front() : scores.back();
+}
+
+void SummariseSeeds(const MetricEntry& metric, LabelSamples* samples) {
+  for (auto& [label, cells] : *samples) {
+    for (Sample& cell : cells) {
+      for (auto& [graph, observed] : cell) {
+        std::vector<double> values;
+        for (const Observed& one : observed) values.push_back(one.value / one.per);
+        observed = {{OneOf(std::move(values), metric), 1}};
+      }
+    }
+  }
+}
+
 LabelSamples CollectSamples(const std::vector<TrialRecord>& trials, const ReportGrid& grid, const MetricEntry& metric) {
   LabelSamples samples;
   for (const std::string& label : grid.labels) samples[label].resize(grid.columns.size());
@@ -22,6 +42,7 @@ LabelSamples CollectSamples(const std::vector<TrialRecord>& trials, const Report
       samples[trials[t].label][grid.column_of[t]][score.graph].push_back(score.score);
     }
   }
+  if (metric.of_seeds != OfSeeds::kAll) SummariseSeeds(metric, &samples);
   return samples;
 }
 

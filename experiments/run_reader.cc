@@ -99,6 +99,8 @@ EpisodeTrace ReadEpisode(const JsonNode& node) {
   }
   episode.entropy = members.FindNumber("entropy");
   episode.final_micros = members.FindNumber("step_time_us");
+  episode.evaluations = members.FindNumber("evaluations").value_or(0);
+  episode.mean_micros = members.FindNumber("mean_step_time_us");
   return episode;
 }
 

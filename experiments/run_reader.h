@@ -19,6 +19,8 @@ struct EpisodeTrace {
   bool argmax = false;                      // not used for training
   std::optional<double> entropy = {};       // mean over steps of H / log D
   std::optional<double> final_micros = {};  // step time of the placement that it ended with
+  double evaluations = 0;                   // on its graph so far
+  std::optional<double> mean_micros = {};   // step time of placements drawn from the policy
 };
 
 // What a trial found on one of the graphs that it searched.

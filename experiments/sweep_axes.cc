@@ -69,6 +69,7 @@ constexpr std::string_view kKnownPaths[] = {"graphs",
                                             "hardware.warmups",
                                             "hardware.steps",
                                             "hardware.statistic",
+                                            "hardware.patience",
                                             "seeds"};
 
 bool IsKnownPath(std::string_view path) {

@@ -49,6 +49,7 @@ JsonList EpisodesToJson(const GraphResult& result) {
     AddMember(&json, "argmax", record.argmax);
     AddMember(&json, "step_time_us", record.final_micros);
     AddMember(&json, "best_step_time_us", record.best_micros);
+    AddMember(&json, "mean_step_time_us", record.mean_micros);
     AddMember(&json, "entropy", record.entropy);
     episodes.push_back({std::move(json)});
   }

@@ -222,6 +222,7 @@ class Planner {
     AddMember(&json, "warmups", hardware.options.warmups);
     AddMember(&json, "steps", hardware.options.steps);
     AddMember(&json, "statistic", hardware.options.statistic == HardwareOptions::Statistic::kMean ? "mean" : "median");
+    AddMember(&json, "patience", hardware.options.patience_seconds);
     AddMember(spec, "hardware", std::move(json));
   }
 

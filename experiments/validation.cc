@@ -104,6 +104,8 @@ ValidationSummary Validator::Summarise(std::span<const ValidationCase> cases, st
     for (std::size_t n = 0; n < one.simulated_start.size(); ++n) {
       start_errors.push_back(std::abs(one.simulated_start[n] - one.measured.result.start_micros[n]) / step);
     }
+    summary.counted_steps += one.measured.step_micros.size();
+    summary.disturbed_steps += one.measured.disturbed;
     const auto [least, most] = std::minmax_element(one.measured.step_micros.begin(), one.measured.step_micros.end());
     spreads.push_back((*most - *least) / step);
   }

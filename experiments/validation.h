@@ -59,7 +59,9 @@ struct ValidationSummary {
   double median_busy_error = 0;   // |simulated - measured| busy time of each device, as a part of the measured step
   double median_start_error = 0;  // the same of each op's start
   double median_step_spread = 0;  // (largest - smallest) / step time of the counted steps: noise of the measurement
-  std::vector<OpError> ops;       // those that explain most, by |simulated - measured|, largest first
+  std::size_t counted_steps = 0;
+  std::size_t disturbed_steps = 0;  // of the counted: others disturbed a device
+  std::vector<OpError> ops;         // those that explain most, by |simulated - measured|, largest first
 };
 
 // Runs and compares placements. Keeps references to everything it is given.

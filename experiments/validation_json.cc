@@ -31,6 +31,8 @@ JsonObject SummaryOf(const ValidationSummary& summary) {
   AddMember(&json, "median_busy_error", summary.median_busy_error);
   AddMember(&json, "median_start_error", summary.median_start_error);
   AddMember(&json, "median_step_spread", summary.median_step_spread);
+  AddMember(&json, "counted_steps", summary.counted_steps);
+  AddMember(&json, "disturbed_steps", summary.disturbed_steps);
   return json;
 }
 

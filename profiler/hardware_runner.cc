@@ -14,6 +14,7 @@
 
 #include "profiler/aggregate.h"
 #include "profiler/device_thread.h"
+#include "profiler/disturbance.h"
 #include "profiler/memory_ledger.h"
 #include "profiler/placed_program.h"
 #include "profiler/recipe.h"
@@ -26,6 +27,10 @@ using Clock = std::chrono::steady_clock;
 
 // A thread that finds nothing to do looks again for so long before it sleeps: waking it costs tens of µs.
 constexpr std::chrono::microseconds kPatience{50};
+
+// Between ops, so seldom that probes take 0.2 % of a step; and the share of them that may find the device disturbed.
+constexpr double kProbeEveryMicros = 10'000;
+constexpr double kDisturbedShare = 0.1;
 
 // First in, first out, from any thread to one.
 template <typename Item>
@@ -114,8 +119,18 @@ class HardwareRunner::Machine {
       Prepare();
       for (std::size_t i = 0; i < options_.warmups; ++i) RunStep();
       std::vector<std::pair<double, Timeline>> steps;
-      for (std::size_t i = 0; i < options_.steps; ++i) {
+      double patience_micros = 1e6 * options_.patience_seconds;
+      bool is_calm = AllCalm();
+      while (measured.step_micros.size() < options_.steps) {
         const double micros = RunStep();
+        const bool was_calm = std::exchange(is_calm, AllCalm());
+        if (!(was_calm && is_calm && CalmWithin())) {
+          if (patience_micros > 0) {
+            patience_micros -= micros;
+            continue;
+          }
+          ++measured.disturbed;
+        }
         measured.step_micros.push_back(micros);
         steps.emplace_back(micros, TimelineOfStep());
       }
@@ -137,6 +152,10 @@ class HardwareRunner::Machine {
     WorkQueue<std::uint32_t> copies;
     MemoryLedger ledger;
     Bytes persistent;
+    DisturbanceWatch watch;
+    double last_probe = 0;      // of the step, as are the next two
+    std::size_t probes = 0;     // between ops
+    std::size_t disturbed = 0;  // of them
     DeviceThread thread;
     DeviceThread copier;
   };
@@ -182,6 +201,45 @@ class HardwareRunner::Machine {
     op.device = device;
   }
 
+  bool Watches() const { return options_.patience_seconds > 0; }
+
+  // By the device's own thread.
+  bool IsCalm(std::size_t d) {
+    const std::optional<double> micros = devices_[d]->ProbeMicros();
+    return !micros || workers_[d]->watch.IsCalm(*micros, Clock::now());
+  }
+
+  // Whether nobody disturbs the devices that have ops. Without patience nobody asks.
+  bool AllCalm() {
+    if (!Watches()) return true;
+    std::vector<std::uint8_t> calm(devices_.size(), 1);
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      if (program_.num_ops[d] == 0) continue;
+      workers_[d]->thread.Start([this, d, &calm] { calm[d] = IsCalm(d) ? 1 : 0; });
+    }
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      if (program_.num_ops[d] > 0) workers_[d]->thread.Wait();
+    }
+    return std::all_of(calm.begin(), calm.end(), [](std::uint8_t one) { return one == 1; });
+  }
+
+  // Whether nobody disturbed a device for more than a small part of the last step.
+  bool CalmWithin() const {
+    return std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
+      return static_cast<double>(worker->disturbed) <= kDisturbedShare * static_cast<double>(worker->probes);
+    });
+  }
+
+  // In a long step, now and then, between ops.
+  void ProbeWithin(std::size_t d) {
+    Worker& worker = *workers_[d];
+    const double now = Now();
+    if (!Watches() || now - worker.last_probe < kProbeEveryMicros) return;
+    worker.last_probe = now;
+    ++worker.probes;
+    if (!IsCalm(d)) ++worker.disturbed;
+  }
+
   // Returns the step time in µs.
   double RunStep() {
     Reset();
@@ -220,6 +278,9 @@ class HardwareRunner::Machine {
     for (auto& worker : workers_) {
       worker->ops.Reset();
       worker->copies.Reset();
+      worker->last_probe = 0;
+      worker->probes = 0;
+      worker->disturbed = 0;
       worker->ledger.Reset(worker->persistent);
     }
   }
@@ -242,6 +303,7 @@ class HardwareRunner::Machine {
         const std::optional<OpId> op = workers_[d]->ops.Pop(kPatience);
         if (!op) return;
         Execute(*op);
+        ProbeWithin(d);
       }
       if (!devices_[d]->is_cpu()) {
         devices_[d]->Synchronize();

@@ -24,13 +24,15 @@ struct HardwareOptions {
   std::size_t warmups = 5;
   std::size_t steps = 5;
   Statistic statistic = Statistic::kMedian;
-  std::uint64_t seed = 1;  // of the contents of inputs and weights
+  double patience_seconds = 0;  // spent on steps that do not count because others disturbed a device (disturbance.h)
+  std::uint64_t seed = 1;       // of the contents of inputs and weights
 };
 
 // What was measured of one placement. Times in µs.
 struct HardwareStep {
   StepResult result;                // starts: of the step in `timeline`
   std::vector<double> step_micros;  // the counted steps, in order
+  std::size_t disturbed = 0;        // of them, those that count though a device was disturbed: the patience was over
   Timeline timeline;                // the counted step closest to the step time; on a GPU, when ops were given to it
   std::string failure;              // why it does not fit; "" if it does
 };

@@ -70,6 +70,7 @@ class MachineProfiler {
                                             .seconds = progress.seconds});
                             });
     });
+    result_.disturbed += measured.disturbed;
     result_.too_wide.insert(result_.too_wide.end(), measured.too_wide.begin(), measured.too_wide.end());
   }
 
@@ -79,12 +80,14 @@ class MachineProfiler {
       for (std::size_t k = i + 1; k < devices.size(); ++k) {
         const auto entry = std::find_if(profile_.devices.begin(), profile_.devices.end(),
                                         [&](const auto& known) { return known.kind == devices[i]->kind(); });
-        const bool wanted = devices[i]->is_cpu() && devices[i]->kind() == devices[k]->kind() &&
-                            entry != profile_.devices.end() && entry->contention.empty();
+        const bool wanted =
+            devices[i]->is_cpu() && devices[i]->kind() == devices[k]->kind() && entry != profile_.devices.end();
         if (!wanted) continue;
+        auto tasks = ContentionTasks(graph_, profile_, entry->kind, options_.contention_options);
+        std::erase_if(tasks, [&](const auto& of_class) { return entry->contention.contains(of_class.first); });
+        if (tasks.empty()) continue;
         on_progress_({.what = "contention", .done = 0, .total = 1, .seconds = 0});
-        const auto tasks = ContentionTasks(graph_, profile_, entry->kind, options_.contention_options);
-        entry->contention = MeasureContention(tasks, *devices[i], *devices[k], options_.contention_options);
+        entry->contention.merge(MeasureContention(tasks, *devices[i], *devices[k], options_.contention_options));
         on_saved_(profile_);
       }
     }

@@ -37,6 +37,7 @@ struct MachineProfilerResult {
   std::map<std::string, std::size_t> new_ops;    // by device kind
   std::map<std::string, std::size_t> known_ops;  // distinct ops of the graph that the profile had already
   std::vector<std::string> too_wide;             // signatures whose samples are far apart
+  std::size_t disturbed = 0;                     // samples that count though others disturbed the device
 };
 
 // Adds to `profile` what the graph needs on these devices and is not in it: op times, once for each kind of device (on

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "profiler/aggregate.h"
+#include "profiler/disturbance.h"
 #include "sim/check.h"
 
 namespace emplace {
@@ -46,11 +47,43 @@ std::int64_t BytesOf(const OpRecipe& recipe) {
   return bytes;
 }
 
+// Whether the device is left alone, and how much longer it is waited for.
+class Calm {
+ public:
+  Calm(HardwareDevice& device, double patience_seconds) : device_(device), left_micros_(1e6 * patience_seconds) {}
+
+  bool Now() {
+    if (left_micros_ <= 0 && !probed_) return true;  // never asked for
+    probed_ = true;
+    const std::optional<double> micros = device_.ProbeMicros();
+    return !micros || watch_.IsCalm(*micros, Clock::now());
+  }
+  // Whether a sample that took so long counts.
+  bool Counts(bool calm, double micros) {
+    if (calm) return true;
+    if (left_micros_ <= 0) {
+      ++disturbed_;
+      return true;
+    }
+    left_micros_ -= micros;
+    return false;
+  }
+  std::size_t disturbed() const { return disturbed_; }
+
+ private:
+  HardwareDevice& device_;
+  DisturbanceWatch watch_;
+  double left_micros_;
+  bool probed_ = false;
+  std::size_t disturbed_ = 0;
+};
+
 // Tasks that are measured in turn.
 class Batch {
  public:
-  Batch(std::span<const ProfileTask> tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options)
-      : tasks_(tasks), device_(device), meter_(meter), options_(options), members_(tasks.size()) {}
+  Batch(std::span<const ProfileTask> tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,
+        Calm& calm)
+      : tasks_(tasks), device_(device), meter_(meter), options_(options), calm_(calm), members_(tasks.size()) {}
 
   std::vector<Profile::OpEntry> Measure(std::vector<std::string>* too_wide) {
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
@@ -88,6 +121,8 @@ class Batch {
     std::vector<TensorHandle> outputs;  // of the last run
     Bytes temp;
     double guess_micros = 0;
+    std::vector<bool> counts;  // of the round's samples
+    std::size_t counted = 0;
     OpMeter::Measured best;  // the round whose samples were closest together
   };
 
@@ -119,18 +154,31 @@ class Batch {
 
   void Round(const std::vector<std::size_t>& members) {
     meter_.Begin();
-    bool any = true;
-    for (std::size_t sample = 0; any; ++sample) {
+    for (const std::size_t i : members) {
+      members_[i].counts.clear();
+      members_[i].counted = 0;
+    }
+    bool was_calm = calm_.Now();
+    for (bool any = true; any;) {
       any = false;
       for (const std::size_t i : members) {
-        if (sample >= SamplesOf(i)) continue;
+        if (members_[i].counted >= SamplesOf(i)) continue;
         any = true;
+        const Clock::time_point start = Clock::now();
         std::vector<TensorHandle> outputs;
         meter_.Sample(i, *members_[i].kernel, members_[i].inputs, &outputs);
         members_[i].outputs = std::move(outputs);
+        const bool is_calm = calm_.Now();
+        const bool counts = calm_.Counts(was_calm && is_calm, MicrosSince(start));
+        was_calm = is_calm;
+        members_[i].counts.push_back(counts);
+        members_[i].counted += counts ? 1 : 0;
       }
     }
     for (auto& [i, measured] : meter_.End()) {
+      EMPLACE_CHECK_EQ(measured.micros.size(), members_[i].counts.size());
+      std::size_t sample = 0;
+      std::erase_if(measured.micros, [&](double) { return !members_[i].counts[sample++]; });
       OpMeter::Measured& best = members_[i].best;
       if (best.micros.empty() || Spread(measured.micros) < Spread(best.micros)) best = std::move(measured);
     }
@@ -148,6 +196,7 @@ class Batch {
   HardwareDevice& device_;
   OpMeter& meter_;
   const OpProfilerOptions& options_;
+  Calm& calm_;
   std::vector<Member> members_;
 };
 
@@ -177,6 +226,7 @@ OpProfilerResult ProfileOps(
   device.Attach();
   const Clock::time_point began = Clock::now();
   OpProfilerResult result;
+  Calm calm(device, options.patience_seconds);
   while (result.ops.size() < tasks.size()) {
     const std::size_t first = result.ops.size();
     std::size_t end = first;
@@ -187,10 +237,11 @@ OpProfilerResult ProfileOps(
       ++end;
     }
     const std::span<const ProfileTask> members(tasks.data() + first, end - first);
-    std::vector<Profile::OpEntry> entries = Batch(members, device, meter, options).Measure(&result.too_wide);
+    std::vector<Profile::OpEntry> entries = Batch(members, device, meter, options, calm).Measure(&result.too_wide);
     result.ops.insert(result.ops.end(), entries.begin(), entries.end());
     on_batch({.done = result.ops.size(), .total = tasks.size(), .seconds = MicrosSince(began) / 1e6}, entries);
   }
+  result.disturbed = calm.disturbed();
   return result;
 }
 

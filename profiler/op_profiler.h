@@ -31,6 +31,7 @@ struct OpProfilerOptions {
   double seconds = 0.5;            // spent on one signature; at least 3 samples are taken
   double wide_spread = 0.25;       // (p90 - p10) / median from which on it is measured again
   std::size_t repeats = 2;         // at most, of what was too wide
+  double patience_seconds = 0;     // spent, in all, on samples that do not count because others disturbed the device
   Bytes batch_memory = {1 << 30};  // inputs that are held at a time
   std::uint64_t seed = 1;          // of what is in them
 };
@@ -66,13 +67,16 @@ struct OpProfilerProgress {
 struct OpProfilerResult {
   std::vector<Profile::OpEntry> ops;  // one for each task, in order
   std::vector<std::string> too_wide;  // signatures whose samples are still far apart
+  std::size_t disturbed = 0;          // samples that count though others disturbed the device: the patience was over
 };
 
 // Measures the tasks on `device`, from the calling thread, which becomes the device's own. Samples of different ops are
 // taken in turn, so that a disturbance spreads over many ops instead of spoiling one, and so that code and data are as
 // cold as within a step; outputs are held until the op runs again, so that memory is not always the same either.
-// Temporary memory is what one run allocates at most beyond its outputs. `on_batch` is called with what is complete now
-// and then; throw to stop. Throws InputError(op name) where an op cannot run, and names it if memory does not suffice.
+// Samples before or after which a probe shows that the device is disturbed (disturbance.h) are taken again, as long as
+// there is patience. Temporary memory is what one run allocates at most beyond its outputs. `on_batch` is called with
+// what is complete now and then; throw to stop. Throws InputError(op name) where an op cannot run, and names it if
+// memory does not suffice.
 OpProfilerResult ProfileOps(
     const std::vector<ProfileTask>& tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,
     const std::function<void(const OpProfilerProgress&, const std::vector<Profile::OpEntry>&)>& on_batch);

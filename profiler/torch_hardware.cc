@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "profiler/cuda_driver.h"
+#include "profiler/disturbance.h"
 #include "profiler/op_runner.h"
 #include "profiler/torch_part.h"
 #include "sim/blas.h"
@@ -214,6 +215,7 @@ class CpuCore : public TorchDevice {
     ComputeAlone();
   }
   void AttachCopier() override { ComputeAlone(); }
+  std::optional<double> ProbeMicros() override { return CoreProbeMicros(); }
   void Synchronize() override {}
   std::shared_ptr<DeviceEvent> Record() override { return nullptr; }
 

@@ -36,7 +36,7 @@ struct Options {
   std::string devices = "cpu:0";
   std::string output;
   std::string cluster_output;
-  OpProfilerOptions ops;
+  OpProfilerOptions ops{.patience_seconds = 60};
   bool no_links = false;
 };
 
@@ -123,6 +123,10 @@ void Summarise(const Options& options, const Profile& profile, const MachineProf
     text += fmt::format("{} to {}: {:.2f} GB/s, latency {:.2f} us\n", link.from, link.to, link.bandwidth_gb_per_s,
                         link.latency_micros);
   }
+  if (result.disturbed > 0) {
+    text += fmt::format("{} samples count though other programs disturbed the core (--patience {:g} was over)\n",
+                        result.disturbed, options.ops.patience_seconds);
+  }
   if (!result.too_wide.empty()) {
     text += fmt::format("{} ops whose samples stay far apart (p90 - p10 over {:.0f} % of the median), such as {}\n",
                         result.too_wide.size(), 100 * options.ops.wide_spread, result.too_wide.front());
@@ -201,6 +205,12 @@ Command AddProfile(CLI::App& app) {
   command->add_option("--seconds", options->ops.seconds, "On one op, at most; three samples are always taken")
       ->type_name("S")
       ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
+  command
+      ->add_option("--patience", options->ops.patience_seconds,
+                   "So long, in all, samples are taken again that other programs disturbed on a shared core")
+      ->type_name("S")
+      ->check(CLI::Range(0.0, 36000.0))
       ->capture_default_str();
   command->add_flag("--no-links", options->no_links,
                     "Measure nothing between devices (links, contention), and write no cluster");

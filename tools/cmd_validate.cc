@@ -36,7 +36,7 @@ struct Options {
   std::vector<std::string> settings;
   std::size_t samples = 25;
   std::string devices = "cpu:0,cpu:1";
-  HardwareOptions hardware;
+  HardwareOptions hardware{.patience_seconds = 5};
   std::string statistic = "median";
   std::optional<double> max_error;
   bool json = false;
@@ -104,8 +104,12 @@ void PrintSummary(std::ostream& out, const ValidationSummary& summary) {
   }
   out << fmt::format("busy time of a device: median error {} % of the step; start of an op: {} %\n",
                      Percent(summary.median_busy_error), Percent(summary.median_start_error));
-  out << fmt::format("the measurement itself: steps of one placement are {} % apart (median)\n\n",
+  out << fmt::format("the measurement itself: steps of one placement are {} % apart (median)",
                      Percent(summary.median_step_spread));
+  if (summary.disturbed_steps > 0) {
+    out << fmt::format(", and other programs disturbed {} of {} steps", summary.disturbed_steps, summary.counted_steps);
+  }
+  out << "\n\n";
   Table table({"ops that explain most of the error", "device", "runs", "simulated", "measured"});
   for (const OpError& op : summary.ops) {
     table.Add({op.signature, op.device_kind, fmt::format("{}", op.runs), MicrosForPeople(op.simulated_micros),
@@ -222,6 +226,12 @@ Command AddValidate(CLI::App& app) {
   command->add_option("--steps", options->hardware.steps, "Steps that are counted")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20U).description(""))
+      ->capture_default_str();
+  command
+      ->add_option("--patience", options->hardware.patience_seconds,
+                   "So long, for each placement, steps are run again that other programs disturbed on a shared core")
+      ->type_name("S")
+      ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
   command->add_option("--statistic", options->statistic, "Step time of the counted ones: median or mean")
       ->type_name("NAME")

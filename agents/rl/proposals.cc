@@ -38,11 +38,14 @@ void BestSoFar::Load(std::istream& in) {
 void ScoreBatch(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes,
                 BestSoFar* best, EpisodeRecord* record) {
   record->best_micros = std::numeric_limits<double>::infinity();
+  double sum = 0;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     best->Keep(batch[i], ScoreOf(outcomes[i], env.observation().cluster));
     record->final_micros = outcomes[i].result.step_time_micros;
     record->best_micros = std::min(record->best_micros, record->final_micros);
+    sum += record->final_micros;
   }
+  if (!record->argmax && !batch.empty()) record->mean_micros = sum / static_cast<double>(batch.size());
 }
 
 }  // namespace emplace

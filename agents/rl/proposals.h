@@ -33,8 +33,8 @@ class BestSoFar {
   Score score_;
 };
 
-// Keeps the best of a batch, and says of it what an EpisodeRecord does of its step times; the rest of the record is
-// left as it is.
+// Keeps the best of a batch, and says of it what an EpisodeRecord does of its step times; the rest of the record, which
+// says whether it was drawn, is left as it is.
 void ScoreBatch(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes,
                 BestSoFar* best, EpisodeRecord* record);
 

@@ -86,7 +86,7 @@ TEST(ExperimentFieldsTest, EverythingElseThatCannotBeIsRefused) {
       {"hardware: {share: 1}", "hardware.share: is the number 1 (a number from 1e-04 to 0.9999)"},
       {"hardware: {steps: 0}", "hardware.steps: is the number 0 (an integer from 1 to 1000)"},
       {"hardware: {statistic: best}", "hardware.statistic: is the text \"best\" (median or mean)"},
-      {"hardware: {devices: 2}", "hardware.devices: unknown key (share, warmups, steps, statistic)"},
+      {"hardware: {devices: 2}", "hardware.devices: unknown key (share, warmups, steps, statistic, patience)"},
       {"agent: {}", "agent.name: is missing (an agent)"},
       {"agent: {name: annealing, label: ''}", "agent.label: is the text \"\" (a string that is not empty)"},
       {"agent: {name: annealing, set: {magic: 1}}",

@@ -65,6 +65,19 @@ TEST(LearningCurvesTest, EntropyIsOfAgentsThatHaveIt) {
   EXPECT_DOUBLE_EQ(MeanAt(curves[0], 1), 0.5);  // of the graph that has it
 }
 
+TEST(LearningCurvesTest, SamplesAreOfTheSingleDevicesStepTime) {
+  auto records = MakeRecords({{.label = "a", .index = 0}, {.label = "a", .index = 1}, {.label = "b"}});
+  records[0].graphs[0].single_device_micros = 100;
+  records[0].graphs[0].episodes = {{.evaluations = 12, .mean_micros = 300}, {.evaluations = 24, .mean_micros = 50}};
+  records[1].graphs[0].single_device_micros = 10;
+  records[1].graphs[0].episodes = {{.evaluations = 12, .mean_micros = 10}, {.argmax = true, .evaluations = 24}};
+  const auto curves = SampleCurves(records, MakeReportGrid(records), {0});
+  ASSERT_EQ(curves.size(), 1U);
+  EXPECT_DOUBLE_EQ(MeanAt(curves[0], 12), 2);
+  EXPECT_DOUBLE_EQ(MeanAt(curves[0], 24), 0.5);  // of the graph that has it
+  EXPECT_EQ(curves[0].points.size(), 2U);
+}
+
 TEST(LearningCurvesTest, OnlyTheColumnsAskedForCount) {
   const auto records = MakeRecords({{.devices = 2, .best = 900, .trace = {{1, 1000}, {5, 900}}},
                                     {.devices = 3, .best = 100, .trace = {{1, 1000}, {5, 100}}}});

@@ -37,6 +37,13 @@ TEST(ReportMetricsTest, EveryMetricIsReadFromItsPlace) {
   EXPECT_EQ(Score(trial, "wall_seconds"), 50);
 }
 
+TEST(ReportMetricsTest, ASearchLastsUntilItIsNearItsEnd) {
+  TrialRecord trial = MakeRecord({.best = 500, .trace = {{1, 1000}, {4, 530}, {8, 520}, {10, 500}}});
+  trial.timing->policy_seconds = 3;
+  trial.timing->simulator_seconds = 1;
+  EXPECT_DOUBLE_EQ(Score(trial, "search_seconds"), 4 * 8.0 / 10);  // 520 is within 525
+}
+
 TEST(ReportMetricsTest, ABudgetsPrefixIsWhatTheRunHadFoundByThen) {
   const TrialRecord trial =
       MakeRecord({.best = 500, .trace = {{1, 1000}, {60, 900}, {100, 800}, {101, 600}, {2000, 500}}});
@@ -97,7 +104,7 @@ TEST(ReportMetricsTest, NamesAreDistinctAndUnknownOnesListThem) {
   std::set<std::string_view> names;
   for (const MetricEntry& metric : AllMetrics()) EXPECT_TRUE(names.insert(metric.name).second);
   EXPECT_THAT(ErrorOf([] { FindMetric("beauty", "demo: metrics"); }),
-              HasSubstr("demo: metrics: unknown metric \"beauty\" (step_time, hardware_step_time, improvement"));
+              HasSubstr("demo: metrics: unknown metric \"beauty\" (step_time, step_time_best, step_time_median"));
   ExperimentRuns runs;
   EXPECT_THAT(MetricsToReport(runs), ::testing::ElementsAre("step_time", "improvement", "policy_seconds"));
   runs.metrics = {"entropy"};

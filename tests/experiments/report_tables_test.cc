@@ -54,6 +54,19 @@ TEST(ReportTablesTest, AnAverageWithAnEmptyCellIsNone) {
   EXPECT_THAT(Means(table.rows[1]), ElementsAre(30, -1, -1));
 }
 
+TEST(ReportTablesTest, TheBestMedianAndWorstSeedOfAGraph) {
+  std::vector<SampleTrial> trials;
+  for (const double best : {700, 200, 400, 900}) {
+    trials.push_back(
+        {.label = "a", .dataset = "d1", .devices = 3, .seed = static_cast<int>(trials.size()), .best = best});
+  }
+  const auto records = MakeRecords(trials);
+  EXPECT_THAT(Means(Table(records, "step_time_best").rows[0]), ElementsAre(200));
+  EXPECT_THAT(Means(Table(records, "step_time_median").rows[0]), ElementsAre(550));
+  EXPECT_THAT(Means(Table(records, "step_time_worst").rows[0]), ElementsAre(900));
+  EXPECT_THAT(Means(Table(records, "step_time").rows[0]), ElementsAre(550));
+}
+
 TEST(ReportTablesTest, RowsAreSortedBestFirst) {
   const auto labels = [](const MetricTable& table) {
     std::vector<std::string> all;

@@ -92,9 +92,12 @@ ValidationCase Case(double simulated_each, double measured_each) {
 // Simulated 3 us each time; measured 2.5, 3 and 6: errors +20 %, 0 and -50 %.
 TEST(ValidatorTest, ErrorsAreOfEachMetricByItself) {
   Bench bench;
-  const std::vector<ValidationCase> cases = {Case(1, 2.5 / 3), Case(1, 1), Case(1, 2)};
+  std::vector<ValidationCase> cases = {Case(1, 2.5 / 3), Case(1, 1), Case(1, 2)};
+  cases[1].measured.disturbed = 1;
   const ValidationSummary summary = bench.validator.Summarise(cases);
   EXPECT_EQ(summary.compared, 3U);
+  EXPECT_EQ(summary.counted_steps, 6U);
+  EXPECT_EQ(summary.disturbed_steps, 1U);
   EXPECT_NEAR(summary.median_step_error, 0.2, 1e-12);
   EXPECT_NEAR(summary.largest_step_error, 0.5, 1e-12);
   EXPECT_NEAR(summary.p90_step_error, 0.2 + 0.8 * 0.3, 1e-12);  // position 1.8 of 0, 0.2, 0.5

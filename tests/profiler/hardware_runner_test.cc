@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "sim/cluster.h"
 #include "tests/testing/errors.h"
@@ -110,6 +113,48 @@ TEST(HardwareRunnerTest, CountsTheStepsThatItIsToldAndTakesTheirMedianOrMean) {
         statistic == HardwareOptions::Statistic::kMedian ? sorted[1] : (sorted[0] + sorted[1] + sorted[2]) / 3;
     EXPECT_DOUBLE_EQ(step.result.step_time_micros, expected);
   }
+}
+
+// A step counts if nobody disturbed a device before or after it. The second device is never disturbed.
+TEST(HardwareRunnerTest, DisturbedStepsAreRunAgainAsLongAsThereIsPatience) {
+  for (const double patience : {1e6, 1e-9, 0.0}) {
+    Machine machine;
+    std::size_t probes = 0;
+    const std::vector<double> micros = {10, 19, 10, 10, 30, 30, 10, 10};  // steps lie between
+    machine.first.probe = [&] { return micros.at(std::min(probes++, micros.size() - 1)); };
+    machine.second.probe = [] { return 5.0; };
+    const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"})});
+    const HardwareRunner runner(graph, TwoFakes(), machine.devices,
+                                {.warmups = 1, .steps = 2, .patience_seconds = patience});
+    const HardwareStep step = runner.Measure(PlacedAt(graph, {{"b", 1}}));
+    EXPECT_EQ(step.step_micros.size(), 2U);
+    const std::size_t steps = machine.log.runs().size() / 2;
+    if (patience == 1e6) {
+      EXPECT_EQ(steps, 1 + 7U);  // of those after the warm-up the third and the seventh are calm
+      EXPECT_EQ(step.disturbed, 0U);
+    } else if (patience > 0) {  // gone after the first
+      EXPECT_EQ(steps, 1 + 3U);
+      EXPECT_EQ(step.disturbed, 1U);
+    } else {
+      EXPECT_EQ(steps, 1 + 2U);
+      EXPECT_EQ(step.disturbed, 0U);
+      EXPECT_EQ(probes, 0U);
+    }
+  }
+}
+
+TEST(HardwareRunnerTest, ADisturbanceInTheMiddleOfALongStepIsSeen) {
+  Machine machine;
+  std::size_t probes = 0;
+  const std::vector<double> micros = {10, 30, 10, 10, 10};  // before, within and after the first step; so the second
+  machine.first.probe = [&] { return micros.at(std::min(probes++, micros.size() - 1)); };
+  machine.first.on_run = [](const std::string&) { std::this_thread::sleep_for(std::chrono::milliseconds(11)); };
+  const Graph graph = Build({FakeOp("a")});
+  const HardwareRunner runner(graph, TwoFakes(), machine.devices, {.warmups = 0, .steps = 1, .patience_seconds = 1e6});
+  const HardwareStep step = runner.Measure(Placement(graph.num_ops()));
+  EXPECT_EQ(step.step_micros.size(), 1U);
+  EXPECT_EQ(machine.log.runs().size(), 2U);
+  EXPECT_EQ(probes, 5U);
 }
 
 TEST(HardwareRunnerTest, TheTimelineHasEveryOpAfterItsProducersAndEveryTransfer) {

@@ -96,6 +96,32 @@ TEST(OpProfilerTest, TimeEndsTheSamplesOfAnOpButForThree) {
   EXPECT_EQ(result.ops[0].samples, 3);
 }
 
+// Every fourth probe is slow, so that two samples of four lie next to one.
+TEST(OpProfilerTest, DisturbedSamplesAreTakenAgainAsLongAsThereIsPatience) {
+  for (const double patience : {1e6, 1e-9}) {
+    FakeLog log;
+    FakeDevice device("cpu:0", "cpu-core", &log);
+    std::size_t probes = 0;
+    device.probe = [&] { return probes++ % 4 == 2 ? 14.0 : 10.0; };
+    CountingMeter meter;
+    meter.micros_of = [](std::size_t, std::size_t sample) { return 1000.0 + static_cast<double>(sample % 2); };
+    const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+    const OpProfilerResult result =
+        ProfileOps(tasks, device, meter, {.samples = 4, .patience_seconds = patience}, kIgnore);
+    ASSERT_EQ(result.ops.size(), 2U);
+    EXPECT_EQ(result.ops[0].samples, 4);
+    EXPECT_EQ(result.ops[1].samples, 4);
+    if (patience == 1e6) {
+      EXPECT_EQ(result.disturbed, 0U);
+      EXPECT_EQ(meter.order.size(), probes - 1);
+      EXPECT_GT(meter.order.size(), 12U);  // every second one is next to a slow probe
+    } else {
+      EXPECT_EQ(result.disturbed, 3U);  // of 9, the first of which used the patience up
+      EXPECT_EQ(meter.order.size(), 9U);
+    }
+  }
+}
+
 // Round 1: samples from 1 to 20, far apart; round 2: all 5. The closer ones are kept.
 TEST(OpProfilerTest, WhatIsTooWideIsMeasuredAgainAndTheClosestSamplesCount) {
   FakeLog log;

@@ -73,6 +73,7 @@ class FakeDevice : public HardwareDevice {
   TensorHandle Make(const TensorSpec& spec, std::uint64_t seed) override;
   TensorHandle From(const TensorSpec& spec, std::span<const double> values) override;
   std::vector<double> Values(const TensorHandle& tensor) override;
+  std::optional<double> ProbeMicros() override { return probe ? std::optional(probe()) : std::nullopt; }
   void Synchronize() override {}
   std::shared_ptr<DeviceEvent> Record() override { return nullptr; }
   TensorHandle Receive(const TensorHandle& tensor, HardwareDevice& source, const DeviceEvent* ready) override;
@@ -83,6 +84,7 @@ class FakeDevice : public HardwareDevice {
   std::size_t prepared() const { return prepared_; }
   // Called in the middle of every run of an op, with its name.
   std::function<void(const std::string&)> on_run;
+  std::function<double()> probe;  // what the next probe of it takes; null: it has none
 
  private:
   class Kernel;

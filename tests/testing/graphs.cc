@@ -64,6 +64,17 @@ Graph MakeTwoChainsOfKinds() {
   return Build(std::move(ops));
 }
 
+Graph MakeTwoOpsForTheAccelerator() {
+  std::vector<OpSpec> ops;
+  for (const char* const name : {"a", "b"}) {
+    OpSpec op = MakeOp(name, 0);
+    op.time_micros = std::nullopt;
+    op.kind_times = {{"test-cpu", 100}, {"test-gpu", 10}};
+    ops.push_back(op);
+  }
+  return Build(ops);
+}
+
 Graph MakeDiamond(double micros, std::int64_t bytes) {
   GraphBuilder builder("diamond");
   builder.Add(MakeOp("a", micros, {}, {bytes}));

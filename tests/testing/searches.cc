@@ -42,6 +42,17 @@ TrialResult StoppedAndResumed(TrialSpec spec, const std::string& name, const std
   return RunTrial(spec);
 }
 
+void ExpectTheAcceleratorIsLearned(const TrialResult& result) {
+  constexpr std::size_t kLast = 20;
+  const std::size_t episodes = result.episodes.size();
+  ASSERT_GT(episodes, kLast);
+  EXPECT_TRUE(result.episodes.back().argmax);
+  EXPECT_EQ(result.episodes.back().final_micros, 20);
+  double micros = 0;
+  for (std::size_t i = episodes - 1 - kLast; i + 1 < episodes; ++i) micros += result.episodes[i].final_micros / kLast;
+  EXPECT_LT(micros, 0.81 * 20 + 0.18 * 100 + 0.01 * 200);
+}
+
 double FastestOfAll(const Graph& graph, const Cluster& cluster) {
   const CostTable costs = MeasuredCosts(graph, cluster);
   const Simulator simulator(graph, cluster, costs);

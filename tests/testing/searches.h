@@ -23,6 +23,10 @@ std::vector<std::size_t> PlacedBy(const std::string& agent, const Graph& graph, 
 // on.
 TrialResult StoppedAndResumed(TrialSpec spec, const std::string& name, const std::vector<std::size_t>& stops);
 
+// Of a search on MakeTwoOpsForTheAccelerator() that ends with its likeliest placement: that one has both ops on the
+// accelerator, and so had the last 20 drawn before it, each op nine times out of ten.
+void ExpectTheAcceleratorIsLearned(const TrialResult& result);
+
 // The step time of the fastest placement that fits, of all there are, in µs. Cost: devices to the power of ops.
 double FastestOfAll(const Graph& graph, const Cluster& cluster);
 

@@ -14,7 +14,9 @@ void ReadCommon(OptionReader& reader, PlannerOptions* options) {
   ReadCount(reader, "hidden", &options->hidden, 8, 4096, "units of each direction of the encoder, a multiple of 8");
   reader.Read("temperature", &options->temperature, 1e-3, 1e6, "T: logits are C tanh(l / T)");
   reader.Read("bound", &options->bound, 0, 1e6, "C; 0: logits are l / T");
-  ReadCount(reader, "samples", &options->samples, 1, 1000, "placements an update");
+  ReadCount(reader, "samples", &options->samples, 1, 1000, "placements of a grouping in an update: k");
+  reader.Read("step_per_reward", &options->step_per_reward,
+              "a step for each of an update's placements, one after another, not one for all");
   reader.Read("learning_rate", &options->learning_rate, 0, 10, "of Adam, at first");
   options->final_learning_rate = std::min(options->final_learning_rate, options->learning_rate);
   reader.Read("final_learning_rate", &options->final_learning_rate, 0, 10, "of Adam, at last; linear between");
@@ -28,7 +30,8 @@ void ReadCommon(OptionReader& reader, PlannerOptions* options) {
   ReadCount(reader, "noise_updates", &options->noise_updates, 0, 1'000'000'000, "updates with noise");
   ReadCount(reader, "drop_invalid_after", &options->drop_invalid_after, 0, 1'000'000'000,
             "updates after which only placements that fit are learned from");
-  reader.Read("shuffle", &options->shuffle, "the Placer gets the groups in an order drawn once");
+  ReadCount(reader, "shuffle", &options->shuffle, 0, 1'000'000'000,
+            "the Placer gets the groups in the order drawn with this seed; 0: as they are");
   reader.Read("final_evaluation", &options->final_evaluation, "the last evaluation is of the likeliest placement");
   reader.Read("use_cpus", &options->use_cpus, "place on CPUs too");
   reader.Finish();
@@ -48,6 +51,10 @@ PlannerOptions ReadHierarchicalOptions(OptionReader& reader) {
                        {{"attention", PlacerKind::kAttention}, {"none", PlacerKind::kNone}},
                        "none: groups are devices, the paper's Simple Planner");
   ReadCount(reader, "groups", &options.groups, 1, 65536, "how many, at most as many as ops");
+  ReadCount(reader, "groupings", &options.groupings, 1, 1000,
+            "that are drawn for an update: m; with placer=none each of its m k placements has its own");
+  ReadCount(reader, "kind_width", &options.kind_width, 1, 4096, "of the embedding of an op's kind");
+  ReadCount(reader, "grouper_hidden", &options.grouper_hidden, 1, 65536, "units of the Grouper's layer");
   reader.Read("raw_features", &options.raw_features, "dimensions and indices as they are instead of scaled");
   if (options.grouper == GrouperKind::kRandom && options.placer == PlacerKind::kNone) {
     throw InputError("hierarchical", "grouper=random with placer=none learns nothing (one of them)");

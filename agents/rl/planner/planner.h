@@ -8,12 +8,14 @@
 namespace emplace {
 
 // A policy that reads the whole graph as a sequence of groups and places each: the agents hierarchical and coloc_rl.
-// Its settings: options.h. An update takes `samples` placements of one grouping and lowers
-//   -mean over placements j of (R_j - B) (log p(grouping) + log p(placement j | grouping)),
-// by one step of Adam on the gradient, its norm clipped. B is a moving average of rewards, brought up to date after the
-// step. Placements that do not fit count in the first `drop_invalid_after` updates only. In the first `noise_updates`
-// noise is added to all logits; what is learned from are the probabilities with it. An op that cannot run on its
-// group's device goes to the fastest where it can. The last evaluation is of the likeliest grouping and placement.
+// Its settings: options.h. An update takes `samples` placements of each of `groupings` groupings and lowers
+//   -mean over placements j of (R_j - B) (log p(its grouping) + log p(placement j | its grouping)),
+// by one step of Adam on the gradient, its norm clipped. With `step_per_reward` each placement is an update; the policy
+// has then changed by those before it since it was drawn, as with asynchronous workers. B is a moving average of
+// rewards, brought up to date after the step. Placements that do not fit count in the first `drop_invalid_after`
+// updates only. In the first `noise_updates` noise is added to all logits; what is learned from are the probabilities
+// with it. Both numbers are the paper's, of 1,000 updates, whatever the budget is. An op that cannot run on its group's
+// device goes to the fastest where it can. The last evaluation is of the likeliest grouping and placement.
 
 // Grouper and Placer. Source: Mirhoseini et al. 2018 (Hierarchical Planner), section 2, the settings of its section 3
 // as defaults; its published code, which computes the gradient of other actions than it measured, is not followed.

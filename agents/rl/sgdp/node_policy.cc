@@ -16,7 +16,7 @@ double EntropyOfMove(double moves) { return Entropy(std::array<double, 2>{moves,
 // The probability of what a node drew.
 double ProbabilityOf(const NodeOdds& odds, std::size_t node, const NodeActions& actions) {
   const double of_device = odds.devices[node * odds.num_devices + actions.devices[node]];
-  if (odds.moves.empty()) return of_device;
+  if (actions.moved.empty()) return of_device;
   return actions.moved[node] != 0 ? odds.moves[node] * of_device : 1 - odds.moves[node];
 }
 
@@ -68,13 +68,13 @@ NodeOdds OddsOf(const Matrix& logits, const std::vector<std::vector<std::uint8_t
   return odds;
 }
 
-NodeActions DrawActions(const NodeOdds& odds, bool likeliest, Rng& rng) {
+NodeActions DrawActions(const NodeOdds& odds, bool likeliest, bool may_stay, Rng& rng) {
   NodeActions actions;
   const std::size_t nodes = odds.num_devices > 0 ? odds.devices.size() / odds.num_devices : 0;
   for (std::size_t node = 0; node < nodes; ++node) {
     const auto row = std::span(odds.devices).subspan(node * odds.num_devices, odds.num_devices);
     actions.devices.push_back(static_cast<std::uint32_t>(likeliest ? Likeliest(row) : Draw(row, rng)));
-    if (odds.moves.empty()) continue;
+    if (odds.moves.empty() || !may_stay) continue;
     actions.moved.push_back(likeliest ? odds.moves[node] >= 0.5 : rng.Uniform() < odds.moves[node]);
   }
   return actions;
@@ -113,12 +113,13 @@ double PpoLoss(const NodeOdds& old, const NodeOdds& now, std::span<const NodeAct
       loss -= share * gain;
       if (bounded * advantages[n] < ratio * advantages[n]) continue;  // beyond the bound there is no slope
       const double weight = share * advantages[n] * ratio;
-      const bool moved = !mask || actions[n].moved[node] != 0;
+      const bool drew_move = !actions[n].moved.empty();
+      const bool moved = !drew_move || actions[n].moved[node] != 0;
       if (moved) {
         for (std::size_t d = 0; d < width; ++d) gradient[d] += weight * p[d];
         gradient[actions[n].devices[node]] -= weight;
       }
-      if (mask) of_move -= weight * (moved ? 1 - now.moves[node] : -now.moves[node]);
+      if (drew_move) of_move -= weight * (moved ? 1 - now.moves[node] : -now.moves[node]);
     }
     const double of_nodes = options.entropy_weight / static_cast<double>(nodes);
     const double entropy = Entropy({p, width});

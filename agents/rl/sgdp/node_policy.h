@@ -23,7 +23,7 @@ GraphRows RowsOf(const Environment& env, const NodeFeatures& nodes, std::size_t 
 // What each node drew.
 struct NodeActions {
   std::vector<std::uint32_t> devices;  // [num_nodes]
-  std::vector<std::uint8_t> moved;     // [num_nodes]: with a mask, whether it took its device or stayed; else empty
+  std::vector<std::uint8_t> moved;     // [num_nodes]: whether it took its device or stayed; empty: all took theirs
 };
 
 // The distributions of all nodes, from logits [num_nodes, num_devices] or, with a mask, [num_nodes, num_devices + 1],
@@ -34,7 +34,8 @@ struct NodeOdds {
   std::vector<double> moves;    // [num_nodes]; empty without a mask
 };
 NodeOdds OddsOf(const Matrix& logits, const std::vector<std::vector<std::uint8_t>>& allowed, bool mask);
-NodeActions DrawActions(const NodeOdds& odds, bool likeliest, Rng& rng);
+// `may_stay`: there is a placement where nodes can stay. Without one a mask draws nothing and has no say in the odds.
+NodeActions DrawActions(const NodeOdds& odds, bool likeliest, bool may_stay, Rng& rng);
 // Mean over the nodes that have a choice of H / log(number of choices).
 double MeanEntropy(const NodeOdds& odds, const std::vector<std::vector<std::uint8_t>>& allowed);
 

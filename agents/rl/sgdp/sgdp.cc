@@ -56,13 +56,14 @@ class Sgdp : public Agent {
     CheckFinite(logits, Place(ground), "logits");
     odds_ = OddsOf(logits, ground.allowed, options_.mask);
     actions_.clear();
+    const bool may_stay = ground.best.placement().has_value();
     std::vector<Placement> placements;
     if (Applied()) {
       placements.push_back(OnFirstAccelerator(seen));
       for (std::size_t i = 0; i < options_.zero_shot_samples; ++i) {
-        placements.push_back(ToPlacement(ground, DrawActions(odds_, false, rng)));
+        placements.push_back(ToPlacement(ground, DrawActions(odds_, false, may_stay, rng)));
       }
-      placements.push_back(ToPlacement(ground, DrawActions(odds_, true, rng)));
+      placements.push_back(ToPlacement(ground, DrawActions(odds_, true, may_stay, rng)));
       argmax_ = true;
       return placements;
     }
@@ -70,7 +71,7 @@ class Sgdp : public Agent {
         NextProposal(context_.evaluations, ground.evaluations, options_.rollouts, options_.final_evaluation);
     argmax_ = size.argmax;
     for (std::size_t i = 0; i < size.count; ++i) {
-      actions_.push_back(DrawActions(odds_, argmax_, rng));
+      actions_.push_back(DrawActions(odds_, argmax_, may_stay, rng));
       placements.push_back(ToPlacement(ground, actions_.back()));
     }
     return placements;
@@ -165,9 +166,13 @@ class Sgdp : public Agent {
   std::string ShapeText() const {
     const GraphTransformerOptions& n = options_.network;
     return fmt::format(
-        "kinds={},layers={},neighbours={},neighbourhood={},context={},attention_layers={},segment={},mask={}",
-        NumKinds(), n.layers, n.neighbours, n.neighbourhood == Neighbourhood::kGat ? "gat" : "graphsage",
-        n.context == Context::kMlp ? "mlp" : "transformer", n.attention_layers, n.segment, options_.mask);
+        "kinds={},kind_width={},width={},layers={},neighbours={},neighbourhood={},context={},attention_layers={},heads="
+        "{},"
+        "head_width={},inner={},segment={},mask={}",
+        NumKinds(), n.kind_width, n.width, n.layers, n.neighbours,
+        n.neighbourhood == Neighbourhood::kGat ? "gat" : "graphsage",
+        n.context == Context::kMlp ? "mlp" : "transformer", n.attention_layers, n.heads, n.head_width, n.inner,
+        n.segment, options_.mask);
   }
 
   void MakeNetwork(std::size_t num_devices) {
@@ -206,7 +211,7 @@ class Sgdp : public Agent {
     Placement placement(actions.devices.size());
     for (std::size_t node = 0; node < actions.devices.size(); ++node) {
       const OpId id = MakeId<OpId>(node);
-      const bool stays = !actions.moved.empty() && actions.moved[node] == 0 && ground.best.placement();
+      const bool stays = !actions.moved.empty() && actions.moved[node] == 0;
       placement[id] = stays ? (*ground.best.placement())[id] : MakeId<DeviceId>(actions.devices[node]);
     }
     return placement;
@@ -260,6 +265,8 @@ class Sgdp : public Agent {
 
 std::unique_ptr<Agent> MakeSgdpAgent(OptionReader& reader, const AgentContext& context) {
   SgdpOptions options;
+  ReadCount(reader, "kind_width", &options.network.kind_width, 1, 4096, "of the embedding of an op's kind");
+  ReadCount(reader, "width", &options.network.width, 1, 4096, "of a node's vector in all layers");
   ReadCount(reader, "layers", &options.network.layers, 0, 64, "of neighbours");
   ReadCount(reader, "neighbours", &options.network.neighbours, 1, 1000, "of a node, at most: those with most bytes");
   ReadWord<Neighbourhood>(reader, "neighbourhood", &options.network.neighbourhood,
@@ -268,6 +275,9 @@ std::unique_ptr<Agent> MakeSgdpAgent(OptionReader& reader, const AgentContext& c
   ReadWord<Context>(reader, "context", &options.network.context,
                     {{"transformer", Context::kTransformer}, {"mlp", Context::kMlp}}, "mlp: the paper's ablation");
   ReadCount(reader, "attention_layers", &options.network.attention_layers, 1, 64, "of the transformer");
+  ReadCount(reader, "heads", &options.network.heads, 1, 64, "of attention");
+  ReadCount(reader, "head_width", &options.network.head_width, 1, 1024, "of each");
+  ReadCount(reader, "inner", &options.network.inner, 1, 65536, "units of the layer after attention, or of the mlp");
   ReadCount(reader, "segment", &options.network.segment, 1, 100'000, "nodes that see each other, and those before");
   ReadCount(reader, "rollouts", &options.rollouts, 1, 100'000, "placements an update");
   ReadCount(reader, "epochs", &options.epochs, 1, 10'000, "steps an update");

@@ -4,6 +4,9 @@
 
 #include <sstream>
 
+#include "sim/simulator.h"
+#include "tests/testing/graphs.h"
+
 namespace emplace {
 namespace {
 
@@ -45,6 +48,28 @@ TEST(ProposalsTest, TheBestIsKeptSavedAndLoaded) {
   BestSoFar empty;
   empty.Load(nothing);
   EXPECT_FALSE(empty.placement());
+}
+
+TEST(ProposalsTest, ABatchHasItsBestItsLastAndTheMeanOfWhatWasDrawn) {
+  const Graph graph = testing::MakeChain(1, 1, 0);
+  const Cluster cluster = testing::MakeCluster(1);
+  const CostTable costs = testing::MeasuredCosts(graph, cluster);
+  const Simulator simulator(graph, cluster, costs);
+  const Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+  std::vector<Outcome> outcomes(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    outcomes[i].result.step_time_micros = std::vector<double>{4, 2, 9}[i];
+  }
+  const std::vector<Placement> batch(3, Placement(1));
+  BestSoFar best;
+  EpisodeRecord drawn;
+  ScoreBatch(env, batch, outcomes, &best, &drawn);
+  EXPECT_EQ(drawn.best_micros, 2);
+  EXPECT_EQ(drawn.final_micros, 9);
+  EXPECT_EQ(drawn.mean_micros, 5);
+  EpisodeRecord likeliest{.argmax = true};
+  ScoreBatch(env, batch, outcomes, &best, &likeliest);
+  EXPECT_EQ(likeliest.mean_micros, std::nullopt);
 }
 
 }  // namespace

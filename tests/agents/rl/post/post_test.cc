@@ -55,6 +55,14 @@ TEST_P(PostMethodTest, FindsTheOptimumOfSixGroupsAndDecides) {
   }
 }
 
+// agents.md 14 (1).
+TEST_P(PostMethodTest, TheFasterDeviceIsLearned) {
+  TrialSpec spec = MakeTrial(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), "post",
+                             {{"method", GetParam()}, {"use_cpus", "true"}});
+  spec.evaluations = 2400;
+  testing::ExpectTheAcceleratorIsLearned(RunTrial(spec));
+}
+
 INSTANTIATE_TEST_SUITE_P(Methods, PostMethodTest, ::testing::Values("post", "ppo", "cross_entropy", "policy_gradient"));
 
 // The faster device, and a slower one that alone has the memory.

@@ -37,7 +37,7 @@ TEST_P(PpoLossTest, ItsGradientIsTheFiniteDifference) {
   std::vector<NodeActions> actions;
   std::vector<double> advantages;
   for (int n = 0; n < 6; ++n) {
-    actions.push_back(DrawActions(old, false, rng));
+    actions.push_back(DrawActions(old, false, /*may_stay=*/n % 3 != 0, rng));
     advantages.push_back(2 * rng.Uniform() - 1);
   }
   const PpoOptions options = {.clip_ratio = 0.3, .entropy_weight = 0.5};
@@ -83,13 +83,30 @@ TEST(NodePolicyTest, DrawsStayWithinWhatIsAllowed) {
   Rng rng(1);
   const NodeOdds odds = OddsOf(RandomLogits(rng, 3), kAllowed, false);
   for (int i = 0; i < 200; ++i) {
-    const NodeActions actions = DrawActions(odds, i == 0, rng);
+    const NodeActions actions = DrawActions(odds, i == 0, true, rng);
     ASSERT_EQ(actions.devices.size(), kNodes);
     for (std::size_t node = 0; node < kNodes; ++node) EXPECT_EQ(kAllowed[node][actions.devices[node]], 1);
   }
   Matrix flat;
   flat.Reset(kNodes, 3);
   EXPECT_NEAR(MeanEntropy(OddsOf(flat, kAllowed, false), kAllowed), 1, 1e-12);
+}
+
+TEST(NodePolicyTest, WhereNoneCanStayTheMaskDrawsNothingAndHasNoSay) {
+  Rng rng(1);
+  const NodeOdds old = OddsOf(RandomLogits(rng, 4), kAllowed, true);
+  const NodeOdds now = OddsOf(RandomLogits(rng, 4), kAllowed, true);
+  const std::vector<NodeActions> actions = {DrawActions(old, false, /*may_stay=*/false, rng)};
+  EXPECT_TRUE(actions[0].moved.empty());
+  EXPECT_EQ(DrawActions(old, false, /*may_stay=*/true, rng).moved.size(), kNodes);
+  Matrix gradient;
+  PpoLoss(old, now, actions, std::vector<double>{1}, {.clip_ratio = 10, .entropy_weight = 0}, &gradient);
+  double of_devices = 0;
+  for (std::size_t node = 0; node < kNodes; ++node) {
+    EXPECT_EQ(gradient.row(node)[3], 0) << node;
+    of_devices += std::abs(gradient.row(node)[1]);
+  }
+  EXPECT_GT(of_devices, 0.1);
 }
 
 TEST(NodePolicyTest, NeighboursWithTheMostBytesComeFirst) {

@@ -65,6 +65,12 @@ TEST_P(SgdpTest, AStoppedSearchGoesOnToTheSameResult) {
   EXPECT_EQ(resumed.episodes, uninterrupted.episodes);
 }
 
+// agents.md 14 (1).
+TEST_P(SgdpTest, TheFasterDeviceIsLearned) {
+  testing::ExpectTheAcceleratorIsLearned(
+      RunTrial(Trial(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), 801)));
+}
+
 INSTANTIATE_TEST_SUITE_P(Variants, SgdpTest,
                          ::testing::Values(Variant{"Sgdp", {}}, Variant{"Mask", {{"mask", "true"}}},
                                            Variant{"Gat", {{"neighbourhood", "gat"}}},
@@ -94,6 +100,11 @@ TEST(SgdpPolicyTest, APolicyOfOtherOptionsOrDevicesIsRefused) {
   std::istringstream in(policy);
   EXPECT_THAT(testing::ErrorOf([&] {
                 MakeAgent("sgdp", {{"layers", "3"}}, {})->LoadPolicy(in);
+              }),
+              HasSubstr("is a policy trained with other options"));
+  std::istringstream wider(policy);
+  EXPECT_THAT(testing::ErrorOf([&] {
+                MakeAgent("sgdp", {{"inner", "64"}}, {})->LoadPolicy(wider);
               }),
               HasSubstr("is a policy trained with other options"));
   std::istringstream placeto("emplace.policy 1 placeto 2");

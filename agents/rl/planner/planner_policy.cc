@@ -1,0 +1,298 @@
+#include "agents/rl/planner/planner_policy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <istream>
+#include <numeric>
+#include <ostream>
+
+#include "agents/heuristics/score.h"
+#include "agents/rl/categorical.h"
+#include "agents/rl/placeto/returns.h"
+#include "agents/rl/planner/group_vectors.h"
+#include "sim/check.h"
+
+namespace emplace {
+namespace {
+
+std::size_t Choose(std::span<const double> odds, bool argmax, Rng& rng) {
+  return argmax ? Likeliest(odds) : Draw(odds, rng);
+}
+
+// The row of a matrix that may be empty.
+const float* RowOrNull(const Matrix& matrix, std::size_t row) { return matrix.rows() > 0 ? matrix.row(row) : nullptr; }
+
+void AddRow(const float* noise, std::span<float> row) {
+  if (noise == nullptr) return;
+  for (std::size_t i = 0; i < row.size(); ++i) row[i] += noise[i];
+}
+
+}  // namespace
+
+PlannerPolicy::PlannerPolicy(const PlannerOptions& options, std::size_t num_nodes, std::size_t num_devices,
+                             const std::string& torch_device)
+    : options_(options), num_nodes_(num_nodes), num_devices_(num_devices) {
+  num_groups_ = std::min(options.groups, num_nodes);
+  if (options.grouper == GrouperKind::kNone) num_groups_ = num_nodes;
+  if (options.placer == PlacerKind::kNone) num_groups_ = num_devices;
+  all_groups_.assign(num_groups_, 1);
+  if (options.grouper == GrouperKind::kLearned) {
+    grouper_ = std::make_unique<Grouper>(GrouperOptions{.num_kinds = NumKinds(),
+                                                        .kind_width = options.kind_width,
+                                                        .numbers = kOpNumbers,
+                                                        .hidden = options.grouper_hidden,
+                                                        .groups = num_groups_});
+  }
+  if (options.placer == PlacerKind::kNone) return;
+  placer_options_ = {.features = GroupVectorWidth(num_groups_),
+                     .num_devices = num_devices,
+                     .hidden = options.hidden,
+                     .decoder = options.placer == PlacerKind::kAttention,
+                     .temperature = options.temperature,
+                     .bound = options.bound};
+  placer_parameters_ = SequenceParameters(placer_options_);
+  placer_ = MakeSequenceNetwork(placer_options_, placer_parameters_, torch_device);
+}
+
+void PlannerPolicy::DrawWeights(Rng& rng) {
+  if (grouper_) grouper_->parameters().InitializeGlorot(rng);
+  if (placer_) InitializeSequence(placer_options_, rng, &placer_parameters_);
+  Pack();
+}
+
+void PlannerPolicy::Save(std::ostream& out) const {
+  if (grouper_) grouper_->parameters().Save(out);
+  if (placer_) placer_parameters_.Save(out);
+}
+
+void PlannerPolicy::Load(std::istream& in) {
+  if (grouper_) grouper_->parameters().Load(in);
+  if (placer_) placer_parameters_.Load(in);
+  Pack();
+}
+
+std::size_t PlannerPolicy::num_parameters() const {
+  return (grouper_ ? grouper_->parameters().size() : 0) + placer_parameters_.size();
+}
+
+std::span<float> PlannerPolicy::grouper_weights() {
+  return grouper_ ? grouper_->parameters().values() : std::span<float>();
+}
+
+std::span<float> PlannerPolicy::placer_weights() { return placer_parameters_.values(); }
+
+void PlannerPolicy::Pack() {
+  if (grouper_) grouper_->Pack();
+}
+
+void PlannerPolicy::See(const Environment& env, std::uint64_t seed) {
+  const Observation& seen = env.observation();
+  Ground& ground = ground_.emplace();
+  ground.nodes = DescribeNodes(env);
+  ground.numbers = OpNumbers(ground.nodes, options_.raw_features);
+  ground.devices = SearchDevices(seen, options_.use_cpus);
+  ground.usable.resize(seen.num_devices());
+  for (const std::vector<DeviceId>& devices : ground.devices) {
+    for (const DeviceId device : devices) ground.usable[Index(device)] = 1;
+    if (options_.grouper == GrouperKind::kNone) ground.allowed.push_back(MaskOf(devices, seen.num_devices()));
+  }
+  Rng rng(seed);
+  if (options_.grouper != GrouperKind::kLearned) {
+    for (std::uint32_t node = 0; node < seen.num_groups(); ++node) {
+      ground.fixed_groups.push_back(
+          options_.grouper == GrouperKind::kNone ? node : static_cast<std::uint32_t>(rng.Below(num_groups_)));
+    }
+  }
+  ground.order.resize(num_groups_);
+  std::iota(ground.order.begin(), ground.order.end(), 0U);
+  if (options_.shuffle == 0) return;
+  Rng order(options_.shuffle);
+  order.Shuffle(ground.order);
+}
+
+PlannerDraw PlannerPolicy::Draw(const DrawOptions& how, const std::string& place, Rng& rng) {
+  PlannerDraw draw;
+  draw.log_odds.resize(how.count);
+  const Matrix* logits = nullptr;
+  if (grouper_) {
+    logits = &grouper_->Forward(ground_->nodes.kinds, ground_->numbers);
+    CheckFinite(*logits, place, "logits of the Grouper");
+  }
+  const std::size_t most = placer_ ? options_.samples : 1;  // of one grouping without a Placer there is one placement
+  for (std::size_t first = 0; first < how.count; first += most) {
+    GroupingDraw& grouping = draw.groupings.emplace_back();
+    grouping.count = std::min(most, how.count - first);
+    const auto log_odds = std::span(draw.log_odds).subspan(first, grouping.count);
+    double of_grouping = 0;
+    if (grouper_) {
+      of_grouping = DrawGroups(*logits, how, rng, &grouping, &draw.entropy);
+    } else {
+      grouping.groups = ground_->fixed_groups;
+    }
+    std::fill(log_odds.begin(), log_odds.end(), of_grouping);
+    if (placer_) DrawDevices(how, place, rng, &grouping, log_odds, &draw.entropy);
+  }
+  draw.entropy /= static_cast<double>(how.count * (placer_ ? num_groups_ : num_nodes_));
+  return draw;
+}
+
+void PlannerPolicy::GroupOdds(const Matrix& logits, const Matrix& noise, std::size_t node, std::span<double> odds) {
+  row_.assign(logits.row(node), logits.row(node) + num_groups_);
+  AddRow(RowOrNull(noise, node), row_);
+  if (placer_) {
+    Softmax(row_, all_groups_, odds);
+  } else {  // groups are devices
+    Softmax(row_, MaskOf(ground_->devices[node], num_devices_), odds);
+  }
+}
+
+void PlannerPolicy::DeviceOdds(const float* logits, const float* noise, std::size_t position, std::span<double> odds) {
+  row_.assign(logits, logits + num_devices_);
+  AddRow(noise, row_);
+  Softmax(row_, AllowedAt(position), odds);
+}
+
+double PlannerPolicy::DrawGroups(const Matrix& logits, const DrawOptions& how, Rng& rng, GroupingDraw* grouping,
+                                 double* entropy) {
+  if (how.noisy) grouping->group_noise.Reset(num_nodes_, num_groups_);
+  std::vector<double> odds(num_groups_);
+  double log_odds = 0;
+  for (std::size_t node = 0; node < num_nodes_; ++node) {
+    if (how.noisy) DrawNoise(options_.noise, rng, grouping->group_noise.values(node));
+    GroupOdds(logits, grouping->group_noise, node, odds);
+    grouping->groups.push_back(static_cast<std::uint32_t>(Choose(odds, how.argmax, rng)));
+    log_odds += std::log(odds[grouping->groups.back()]);
+    if (!placer_) *entropy += RelativeEntropy(odds, ground_->devices[node].size());
+  }
+  return log_odds;
+}
+
+void PlannerPolicy::DrawDevices(const DrawOptions& how, const std::string& place, Rng& rng, GroupingDraw* grouping,
+                                std::span<double> log_odds, double* entropy) {
+  const Matrix vectors = GroupVectors(ground_->nodes, grouping->groups, num_groups_);
+  grouping->vectors.Resize(vectors.rows(), vectors.width());
+  for (std::size_t p = 0; p < num_groups_; ++p) {
+    std::copy_n(vectors.row(ground_->order[p]), vectors.stride(), grouping->vectors.row(p));
+  }
+  std::vector<double> odds(num_devices_);
+  placer_->Decode(grouping->vectors, grouping->count,
+                  [&](std::size_t position, const Matrix& logits, std::span<std::uint32_t> devices) {
+                    CheckFinite(logits, place, "logits of the Placer");
+                    const std::vector<std::uint8_t>& allowed = AllowedAt(position);
+                    const auto choices = static_cast<std::size_t>(std::count(allowed.begin(), allowed.end(), 1));
+                    if (how.noisy) grouping->noise.emplace_back(grouping->count, num_devices_);
+                    for (std::size_t j = 0; j < grouping->count; ++j) {
+                      if (how.noisy) DrawNoise(options_.noise, rng, grouping->noise.back().values(j));
+                      DeviceOdds(logits.row(j), how.noisy ? grouping->noise.back().row(j) : nullptr, position, odds);
+                      devices[j] = static_cast<std::uint32_t>(Choose(odds, how.argmax, rng));
+                      log_odds[j] += std::log(odds[devices[j]]);
+                      *entropy += RelativeEntropy(odds, choices);
+                    }
+                    grouping->devices.insert(grouping->devices.end(), devices.begin(), devices.end());
+                  });
+}
+
+std::vector<Placement> PlannerPolicy::Placements(const PlannerDraw& draw, const Observation& seen) const {
+  std::vector<std::size_t> position(num_groups_);
+  for (std::size_t p = 0; p < num_groups_; ++p) position[ground_->order[p]] = p;
+  std::vector<Placement> placements;
+  for (const GroupingDraw& grouping : draw.groupings) {
+    for (std::size_t j = 0; j < grouping.count; ++j) {
+      Placement& placement = placements.emplace_back(num_nodes_);
+      for (std::size_t node = 0; node < num_nodes_; ++node) {
+        const std::size_t group = grouping.groups[node];
+        const std::size_t device = placer_ ? grouping.devices[position[group] * grouping.count + j] : group;
+        placement[MakeId<OpId>(node)] =
+            seen.Allowed(node, device) ? MakeId<DeviceId>(device) : seen.Fastest(node, ground_->devices[node]);
+      }
+    }
+  }
+  return placements;
+}
+
+std::vector<double> PlannerPolicy::LogOdds(const PlannerDraw& draw) {
+  std::vector<double> result;
+  for (const GroupingDraw& grouping : draw.groupings) {
+    double of_grouping = 0;
+    if (grouper_) {
+      const Matrix& logits = grouper_->Forward(ground_->nodes.kinds, ground_->numbers);
+      std::vector<double> odds(num_groups_);
+      for (std::size_t node = 0; node < num_nodes_; ++node) {
+        GroupOdds(logits, grouping.group_noise, node, odds);
+        of_grouping += std::log(odds[grouping.groups[node]]);
+      }
+    }
+    std::vector<double> log_odds(grouping.count, of_grouping);
+    if (placer_) {
+      const Matrix& logits = placer_->Forward(grouping.vectors, grouping.count, grouping.devices);
+      std::vector<double> odds(num_devices_);
+      for (std::size_t position = 0; position < num_groups_; ++position) {
+        for (std::size_t j = 0; j < grouping.count; ++j) {
+          const std::size_t at = position * grouping.count + j;
+          DeviceOdds(logits.row(at), grouping.noise.empty() ? nullptr : grouping.noise[position].row(j), position,
+                     odds);
+          log_odds[j] += std::log(odds[grouping.devices[at]]);
+        }
+      }
+    }
+    result.insert(result.end(), log_odds.begin(), log_odds.end());
+  }
+  return result;
+}
+
+void PlannerPolicy::AddGradient(const PlannerDraw& draw, std::span<const double> weights, double entropy_weight,
+                                std::span<float> gradients) {
+  const std::size_t of_grouper = grouper_weights().size();
+  if (grouper_) AddGrouperGradient(draw, weights, gradients.first(of_grouper));
+  if (!placer_) return;
+  std::size_t first = 0;
+  for (const GroupingDraw& grouping : draw.groupings) {
+    const double share =
+        entropy_weight * static_cast<double>(grouping.count) / static_cast<double>(draw.log_odds.size());
+    AddPlacerGradient(grouping, weights.subspan(first, grouping.count), share, gradients.subspan(of_grouper));
+    first += grouping.count;
+  }
+}
+
+void PlannerPolicy::AddGrouperGradient(const PlannerDraw& draw, std::span<const double> weights,
+                                       std::span<float> gradients) {
+  const Matrix& logits = grouper_->Forward(ground_->nodes.kinds, ground_->numbers);
+  Matrix d_logits(num_nodes_, num_groups_);
+  std::vector<double> odds(num_groups_);
+  std::size_t first = 0;
+  for (const GroupingDraw& grouping : draw.groupings) {
+    const auto of_grouping = weights.subspan(first, grouping.count);
+    first += grouping.count;
+    const double weight = std::accumulate(of_grouping.begin(), of_grouping.end(), 0.0);
+    for (std::size_t node = 0; node < num_nodes_; ++node) {
+      GroupOdds(logits, grouping.group_noise, node, odds);
+      for (std::size_t g = 0; g < num_groups_; ++g) {
+        const double chosen = g == grouping.groups[node] ? 1 : 0;
+        d_logits.row(node)[g] += static_cast<float>(-weight * (chosen - odds[g]));
+      }
+    }
+  }
+  grouper_->Backward(ground_->nodes.kinds, d_logits, gradients);
+}
+
+void PlannerPolicy::AddPlacerGradient(const GroupingDraw& grouping, std::span<const double> weights,
+                                      double entropy_weight, std::span<float> gradients) {
+  const Matrix& logits = placer_->Forward(grouping.vectors, grouping.count, grouping.devices);
+  Matrix d_logits(logits.rows(), num_devices_);
+  const double entropy = entropy_weight / static_cast<double>(logits.rows());
+  std::vector<double> odds(num_devices_);
+  for (std::size_t position = 0; position < num_groups_; ++position) {
+    for (std::size_t j = 0; j < grouping.count; ++j) {
+      const std::size_t at = position * grouping.count + j;
+      DeviceOdds(logits.row(at), grouping.noise.empty() ? nullptr : grouping.noise[position].row(j), position, odds);
+      LossGradient(odds, grouping.devices[at], weights[j], entropy, d_logits.values(at));
+    }
+  }
+  placer_->Backward(d_logits, gradients);
+}
+
+const std::vector<std::uint8_t>& PlannerPolicy::AllowedAt(std::size_t position) const {
+  return options_.grouper == GrouperKind::kNone ? ground_->allowed[ground_->order[position]] : ground_->usable;
+}
+
+}  // namespace emplace

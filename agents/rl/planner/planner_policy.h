@@ -1,0 +1,117 @@
+#ifndef EMPLACE_AGENTS_RL_PLANNER_PLANNER_POLICY_H_
+#define EMPLACE_AGENTS_RL_PLANNER_PLANNER_POLICY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "agents/nn/grouper.h"
+#include "agents/nn/sequence_network.h"
+#include "agents/node_features.h"
+#include "agents/rl/planner/options.h"
+#include "sim/rng.h"
+
+namespace emplace {
+
+// A grouping that was drawn, and the placements that were drawn of it.
+struct GroupingDraw {
+  std::size_t count = 0;               // placements
+  std::vector<std::uint32_t> groups;   // [num_nodes]
+  Matrix group_noise;                  // [num_nodes, num_groups]: what was added to the Grouper's logits; or no rows
+  Matrix vectors;                      // [num_groups, GroupVectorWidth()] in the Placer's order; no rows without one
+  std::vector<std::uint32_t> devices;  // [num_groups * count], in the Placer's order
+  std::vector<Matrix> noise;           // [num_groups]: [count, num_devices] on the Placer's logits; or empty
+};
+
+// How a batch of placements is drawn.
+struct DrawOptions {
+  std::size_t count = 1;  // placements in all
+  bool argmax = false;    // the likeliest of everything: one placement
+  bool noisy = false;
+};
+
+// What was drawn, and is to be learned from. Placements are numbered through the groupings.
+struct PlannerDraw {
+  std::vector<GroupingDraw> groupings;
+  std::vector<double> log_odds;  // [placements]: log p(grouping) + log p(placement | grouping) as they were drawn
+  double entropy = 0;            // of the Placer, or of the Grouper without one; of the largest possible
+};
+
+// The policy of the agents hierarchical and coloc_rl: an optional Grouper sends ops to groups, an optional Placer
+// groups to devices. Probabilities are those of the logits with the noise that was added.
+class PlannerPolicy {
+ public:
+  // `place` leads what it says of numbers that are not finite.
+  PlannerPolicy(const PlannerOptions& options, std::size_t num_nodes, std::size_t num_devices,
+                const std::string& torch_device);
+
+  // Weights; the Grouper's come first in gradients of size num_parameters().
+  void DrawWeights(Rng& rng);
+  void Save(std::ostream& out) const;
+  void Load(std::istream& in);
+  std::size_t num_parameters() const;
+  std::span<float> grouper_weights();  // empty without one
+  std::span<float> placer_weights();
+  // To be called when weights have changed.
+  void Pack();
+
+  // The problem that it places; a fixed grouping is drawn with `seed`.
+  bool sees() const { return ground_.has_value(); }
+  void See(const Environment& env, std::uint64_t seed);
+
+  PlannerDraw Draw(const DrawOptions& how, const std::string& place, Rng& rng);
+  std::vector<Placement> Placements(const PlannerDraw& draw, const Observation& seen) const;
+  // What `log_odds` says, by the passes that AddGradient() differentiates and the weights as they are.
+  std::vector<double> LogOdds(const PlannerDraw& draw);
+  // Adds the gradient of -sum over placements of weight * log odds - entropy_weight * mean entropy of the Placer.
+  void AddGradient(const PlannerDraw& draw, std::span<const double> weights, double entropy_weight,
+                   std::span<float> gradients);
+
+  std::size_t num_nodes() const { return num_nodes_; }
+  std::size_t num_devices() const { return num_devices_; }
+
+ private:
+  struct Ground {
+    NodeFeatures nodes;
+    Matrix numbers;                                  // [num_nodes, kOpNumbers]
+    std::vector<std::vector<DeviceId>> devices;      // [num_nodes]: where a node may go
+    std::vector<std::uint8_t> usable;                // [num_devices]: by any node
+    std::vector<std::vector<std::uint8_t>> allowed;  // [num_nodes][num_devices]: `devices`, where nodes are groups
+    std::vector<std::uint32_t> fixed_groups;         // [num_nodes]: where the grouping is not learned
+    std::vector<std::uint32_t> order;                // [num_groups]: the Placer's p-th group
+  };
+
+  // The probabilities of a node's groups from its logits and noise.
+  void GroupOdds(const Matrix& logits, const Matrix& noise, std::size_t node, std::span<double> odds);
+  // The same of a group's devices; `noise` may be null.
+  void DeviceOdds(const float* logits, const float* noise, std::size_t position, std::span<double> odds);
+  double DrawGroups(const Matrix& logits, const DrawOptions& how, Rng& rng, GroupingDraw* grouping, double* entropy);
+  void DrawDevices(const DrawOptions& how, const std::string& place, Rng& rng, GroupingDraw* grouping,
+                   std::span<double> log_odds, double* entropy);
+  void AddGrouperGradient(const PlannerDraw& draw, std::span<const double> weights, std::span<float> gradients);
+  void AddPlacerGradient(const GroupingDraw& grouping, std::span<const double> weights, double entropy_weight,
+                         std::span<float> gradients);
+  // Where the Placer may send its p-th group.
+  const std::vector<std::uint8_t>& AllowedAt(std::size_t position) const;
+
+  PlannerOptions options_;
+  std::size_t num_nodes_ = 0;
+  std::size_t num_devices_ = 0;
+  std::size_t num_groups_ = 0;
+  std::unique_ptr<Grouper> grouper_;
+  SequenceOptions placer_options_;
+  ParameterSet placer_parameters_;
+  std::unique_ptr<SequenceNetwork> placer_;
+  std::optional<Ground> ground_;
+  std::vector<float> row_;
+  std::vector<std::uint8_t> all_groups_;
+};
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_RL_PLANNER_PLANNER_POLICY_H_

@@ -1,0 +1,195 @@
+#include "agents/rl/planner/planner_policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <ostream>
+#include <set>
+
+#include "sim/simulator.h"
+#include "tests/testing/errors.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A graph some of whose ops run on one kind of device alone.
+struct Problem {
+  static Graph MakeGraph() {
+    Rng rng(12);
+    return testing::RandomDag(rng, {.num_ops = 14, .kinds_differ = true});
+  }
+  Graph graph = MakeGraph();
+  Cluster cluster = testing::MakeMixedCluster(2);
+  CostTable costs = testing::MeasuredCosts(graph, cluster);
+  Simulator simulator{graph, cluster, costs};
+  Environment env{graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator};
+};
+
+struct Variant {
+  const char* name;
+  PlannerOptions options;
+  bool noisy;
+};
+std::ostream& operator<<(std::ostream& out, const Variant& variant) { return out << variant.name; }
+
+PlannerOptions Small(PlannerOptions options) {
+  options.hidden = 8;
+  options.grouper_hidden = 16;
+  options.groups = std::min<std::size_t>(options.groups, 5);
+  options.noise = 0.8;
+  options.temperature = 1;
+  return options;
+}
+
+class PlannerPolicyTest : public ::testing::TestWithParam<Variant> {
+ protected:
+  PlannerPolicyTest()
+      : policy_(Small(GetParam().options), problem_.graph.num_ops(), problem_.cluster.num_devices(), "cpu") {
+    Rng rng(5);
+    policy_.See(problem_.env, 17);
+    policy_.DrawWeights(rng);
+    draw_ = policy_.Draw({.count = 7, .argmax = false, .noisy = GetParam().noisy}, "test", rng);
+  }
+
+  // The loss whose gradient AddGradient() adds, but for the entropy.
+  double Loss(const std::vector<double>& weights) {
+    const std::vector<double> log_odds = policy_.LogOdds(draw_);
+    double loss = 0;
+    for (std::size_t j = 0; j < weights.size(); ++j) loss -= weights[j] * log_odds[j];
+    return loss;
+  }
+
+  Problem problem_;
+  PlannerPolicy policy_;
+  PlannerDraw draw_;
+};
+
+// agents.md 14 (2).
+TEST_P(PlannerPolicyTest, TheLossHasTheLogProbabilityOfThePlacementThatWasMeasured) {
+  ASSERT_EQ(draw_.log_odds.size(), 7U);
+  const std::vector<double> again = policy_.LogOdds(draw_);
+  ASSERT_EQ(again.size(), 7U);
+  for (std::size_t j = 0; j < 7; ++j) {
+    EXPECT_LT(again[j], -1);
+    EXPECT_NEAR(again[j], draw_.log_odds[j], 1e-5) << j;
+  }
+  // The measured placements are what those actions say, where the ops may go.
+  const std::vector<Placement> placements = policy_.Placements(draw_, problem_.env.observation());
+  ASSERT_EQ(placements.size(), 7U);
+  for (const Placement& placement : placements) {
+    for (std::size_t op = 0; op < problem_.graph.num_ops(); ++op) {
+      EXPECT_TRUE(problem_.env.observation().Allowed(op, Index(placement[MakeId<OpId>(op)])));
+    }
+  }
+  // The actions of the second placement have another probability as the first's: the test can tell.
+  GroupingDraw& first = draw_.groupings.front();
+  if (first.devices.empty()) {
+    first.groups = draw_.groupings[1].groups;
+  } else {
+    for (std::size_t at = 0; at < first.devices.size(); at += first.count) first.devices[at] = first.devices[at + 1];
+  }
+  EXPECT_GT(std::abs(policy_.LogOdds(draw_)[0] - again[0]), 1e-4);
+}
+
+TEST_P(PlannerPolicyTest, TheGradientIsThatOfTheLossByFiniteDifferences) {
+  const std::vector<double> weights = {0.5, -0.2, 0, 0.7, -1, 0.1, 0.3};
+  std::vector<float> gradient(policy_.num_parameters());
+  policy_.AddGradient(draw_, weights, 0, gradient);
+  const auto check = [&](std::span<float> values, std::span<const float> of_values) {
+    Rng rng(3);
+    for (int direction = 0; direction < 6; ++direction) {
+      std::vector<float> step(values.size());
+      double slope = 0;
+      double length = 0;
+      for (std::size_t i = 0; i < step.size(); ++i) {
+        step[i] = static_cast<float>(rng.Uniform() - 0.5);
+        slope += static_cast<double>(step[i]) * of_values[i];
+        length += static_cast<double>(of_values[i]) * of_values[i];
+      }
+      ASSERT_GT(length, 0);
+      const std::vector<float> before(values.begin(), values.end());
+      constexpr float kStep = 2e-3F;
+      const auto loss_at = [&](float share) {
+        for (std::size_t i = 0; i < step.size(); ++i) values[i] = before[i] + share * step[i];
+        policy_.Pack();
+        return Loss(weights);
+      };
+      const double measured = (loss_at(kStep) - loss_at(-kStep)) / (2 * static_cast<double>(kStep));
+      std::copy(before.begin(), before.end(), values.begin());
+      policy_.Pack();
+      EXPECT_NEAR(measured, slope, 0.02 * std::sqrt(length)) << direction;
+    }
+  };
+  const std::size_t of_grouper = policy_.grouper_weights().size();
+  const std::span<const float> all(gradient);
+  if (of_grouper > 0) check(policy_.grouper_weights(), all.first(of_grouper));
+  if (of_grouper < all.size()) check(policy_.placer_weights(), all.subspan(of_grouper));
+}
+
+TEST_P(PlannerPolicyTest, EachGroupingHasItsPlacementsAndAllAreCounted) {
+  const bool places = GetParam().options.placer != PlacerKind::kNone;
+  // 4 of the first grouping and 3 of the second, or one of each.
+  ASSERT_EQ(draw_.groupings.size(), places ? 2U : 7U);
+  EXPECT_EQ(draw_.groupings.front().count, places ? 4U : 1U);
+  EXPECT_EQ(draw_.groupings.back().count, places ? 3U : 1U);
+  EXPECT_GT(draw_.entropy, 0.3);
+  EXPECT_LE(draw_.entropy, 1);
+  if (GetParam().options.grouper == GrouperKind::kLearned) {
+    EXPECT_NE(draw_.groupings.front().groups, draw_.groupings.back().groups);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Variants, PlannerPolicyTest,
+    ::testing::Values(Variant{"Hierarchical", {}, false}, Variant{"Noisy", {}, true},
+                      Variant{"NoisyAndShuffled", {.shuffle = 3}, true},
+                      Variant{"RandomGrouper", {.grouper = GrouperKind::kRandom, .shuffle = 3}, true},
+                      Variant{"Simple", {.placer = PlacerKind::kNone}, true},
+                      Variant{"ColocRl", {.grouper = GrouperKind::kNone, .shuffle = 3}, true},
+                      Variant{
+                          "Rnn", {.grouper = GrouperKind::kNone, .placer = PlacerKind::kEncoder, .bound = 0}, true}),
+    [](const auto& of) { return of.param.name; });
+
+TEST(PlannerPolicyOrderTest, AShuffleIsAnOrderOfTheSameGroups) {
+  Problem problem;
+  std::set<std::vector<float>> all_rows;
+  std::set<std::vector<float>> leading;
+  for (const std::uint64_t shuffle : {0U, 1U, 2U, 3U}) {
+    PlannerPolicy policy(Small({.grouper = GrouperKind::kNone, .shuffle = shuffle}), problem.graph.num_ops(),
+                         problem.cluster.num_devices(), "cpu");
+    Rng rng(4);
+    policy.See(problem.env, 1);
+    policy.DrawWeights(rng);
+    const PlannerDraw draw = policy.Draw({.count = 1}, "test", rng);
+    const Matrix& vectors = draw.groupings.front().vectors;
+    std::set<std::vector<float>> rows;
+    for (std::size_t p = 0; p < vectors.rows(); ++p) rows.emplace(vectors.values(p).begin(), vectors.values(p).end());
+    if (shuffle == 0) {
+      all_rows = rows;
+    } else {
+      EXPECT_EQ(rows, all_rows) << shuffle;
+    }
+    leading.insert({vectors.values(0).begin(), vectors.values(0).end()});
+  }
+  EXPECT_GT(leading.size(), 1U);
+}
+
+TEST(PlannerPolicyFiniteTest, AWeightThatIsNotFiniteIsNamed) {
+  Problem problem;
+  PlannerPolicy policy(Small({}), problem.graph.num_ops(), problem.cluster.num_devices(), "cpu");
+  Rng rng(4);
+  policy.See(problem.env, 1);
+  policy.DrawWeights(rng);
+  std::ranges::fill(policy.placer_weights(), std::numeric_limits<float>::quiet_NaN());
+  EXPECT_THAT(testing::ErrorOf([&] { policy.Draw({.count = 1}, "hierarchical, update 3", rng); }),
+              HasSubstr("hierarchical, update 3: tensor logits of the Placer"));
+}
+
+}  // namespace
+}  // namespace emplace

@@ -31,11 +31,11 @@ double CoreProbeMicros() {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
 }
 
-bool DisturbanceWatch::IsCalm(double micros, Time now) {
+double DisturbanceWatch::Slowdown(double micros, Time now) {
   while (!fastest_.empty() && fastest_.front().first + kMemory < now) fastest_.pop_front();
   while (!fastest_.empty() && fastest_.back().second >= micros) fastest_.pop_back();
   fastest_.emplace_back(now, micros);
-  return micros <= (1 + tolerance_) * fastest_.front().second;
+  return micros / fastest_.front().second;
 }
 
 }  // namespace emplace

@@ -14,22 +14,21 @@ namespace emplace {
 // touches no memory.
 double CoreProbeMicros();
 
-// Tells from probes of one core whether it is left alone: near the fastest probe of the last minute. The longest that
+// Turbo clocks move a core that is left alone by 10 %; one that is shared is slower by 30 to 90 %.
+inline constexpr double kCalmSlowdown = 1.15;
+
+// Tells from probes of one core how much others slow it: against the fastest probe of the last minute. The longest that
 // another program keeps it busy without a break has to be shorter than that.
 class DisturbanceWatch {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  explicit DisturbanceWatch(double tolerance = kTolerance) : tolerance_(tolerance) {}
-  // `micros`: what a probe took at `now`. Times may not go back.
-  bool IsCalm(double micros, Time now);
+  // `micros`: what a probe took at `now`. Times may not go back. At least 1; over kCalmSlowdown the core is disturbed.
+  double Slowdown(double micros, Time now);
 
-  // Turbo clocks move a calm core by 10 %; one that is shared is slower by 30 to 90 %.
-  static constexpr double kTolerance = 0.15;
   static constexpr std::chrono::seconds kMemory{60};
 
  private:
-  double tolerance_;
   std::deque<std::pair<Time, double>> fastest_;  // probes that no later one was as fast as
 };
 

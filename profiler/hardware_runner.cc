@@ -28,9 +28,9 @@ using Clock = std::chrono::steady_clock;
 // A thread that finds nothing to do looks again for so long before it sleeps: waking it costs tens of µs.
 constexpr std::chrono::microseconds kPatience{50};
 
-// Between ops, so seldom that probes take 0.2 % of a step; and the share of them that may find the device disturbed.
+// Between ops, so seldom that probes take 0.2 % of a step; and from which mean of them on a step is called disturbed.
 constexpr double kProbeEveryMicros = 10'000;
-constexpr double kDisturbedShare = 0.1;
+constexpr double kCalmStep = 1.1;
 
 // First in, first out, from any thread to one.
 template <typename Item>
@@ -118,21 +118,12 @@ class HardwareRunner::Machine {
     try {
       Prepare();
       for (std::size_t i = 0; i < options_.warmups; ++i) RunStep();
+      std::vector<RunOfStep> runs = RunSteps();
       std::vector<std::pair<double, Timeline>> steps;
-      double patience_micros = 1e6 * options_.patience_seconds;
-      bool is_calm = AllCalm();
-      while (measured.step_micros.size() < options_.steps) {
-        const double micros = RunStep();
-        const bool was_calm = std::exchange(is_calm, AllCalm());
-        if (!(was_calm && is_calm && CalmWithin())) {
-          if (patience_micros > 0) {
-            patience_micros -= micros;
-            continue;
-          }
-          ++measured.disturbed;
-        }
-        measured.step_micros.push_back(micros);
-        steps.emplace_back(micros, TimelineOfStep());
+      for (RunOfStep& run : runs) {
+        measured.step_micros.push_back(run.micros);
+        measured.disturbed += run.slowdown > kCalmStep ? 1 : 0;
+        steps.emplace_back(run.micros, std::move(run.timeline));
       }
       Summarise(std::move(steps), &measured);
     } catch (const DeviceOutOfMemory& error) {
@@ -153,9 +144,10 @@ class HardwareRunner::Machine {
     MemoryLedger ledger;
     Bytes persistent;
     DisturbanceWatch watch;
-    double last_probe = 0;      // of the step, as are the next two
-    std::size_t probes = 0;     // between ops
-    std::size_t disturbed = 0;  // of them
+    double last_probe = 0;     // when, in the step
+    double last_slowdown = 0;  // 0: none was seen
+    double slowdowns = 0;      // sum over the step's probes
+    std::size_t probes = 0;
     DeviceThread thread;
     DeviceThread copier;
   };
@@ -203,41 +195,77 @@ class HardwareRunner::Machine {
 
   bool Watches() const { return options_.patience_seconds > 0; }
 
-  // By the device's own thread.
-  bool IsCalm(std::size_t d) {
-    const std::optional<double> micros = devices_[d]->ProbeMicros();
-    return !micros || workers_[d]->watch.IsCalm(*micros, Clock::now());
+  // A step, and how much others slowed the devices in it.
+  struct RunOfStep {
+    double micros = 0;
+    double slowdown = 1;
+    Timeline timeline;
+  };
+
+  // As many as count, in order: run until so many are calm, or until there is no patience left with those that are not;
+  // then the least disturbed.
+  std::vector<RunOfStep> RunSteps() {
+    double patience_micros = 1e6 * options_.patience_seconds;
+    std::vector<RunOfStep> runs;
+    std::size_t calm = 0;
+    std::size_t number = 0;
+    Probe();
+    while (calm < options_.steps && (patience_micros > 0 || number < options_.steps)) {
+      const double micros = RunStep();
+      ++number;
+      Probe();
+      const double slowdown = SlowdownOfStep();
+      if (slowdown <= kCalmStep) {
+        ++calm;
+      } else {
+        patience_micros -= micros;
+      }
+      runs.push_back({.micros = micros, .slowdown = slowdown, .timeline = TimelineOfStep()});
+      if (runs.size() > options_.steps) {
+        runs.erase(std::max_element(runs.begin(), runs.end(),
+                                    [](const RunOfStep& a, const RunOfStep& b) { return a.slowdown < b.slowdown; }));
+      }
+    }
+    return runs;
   }
 
-  // Whether nobody disturbs the devices that have ops. Without patience nobody asks.
-  bool AllCalm() {
-    if (!Watches()) return true;
-    std::vector<std::uint8_t> calm(devices_.size(), 1);
+  // By the device's own thread: remembers how much slower than usual the device is. Without patience nobody asks.
+  void ProbeDevice(std::size_t d) {
+    const std::optional<double> micros = devices_[d]->ProbeMicros();
+    if (!micros) return;
+    Worker& worker = *workers_[d];
+    worker.last_slowdown = worker.watch.Slowdown(*micros, Clock::now());
+    worker.slowdowns += worker.last_slowdown;
+    ++worker.probes;
+  }
+
+  // All devices that have ops.
+  void Probe() {
+    if (!Watches()) return;
     for (std::size_t d = 0; d < devices_.size(); ++d) {
-      if (program_.num_ops[d] == 0) continue;
-      workers_[d]->thread.Start([this, d, &calm] { calm[d] = IsCalm(d) ? 1 : 0; });
+      if (program_.num_ops[d] > 0) workers_[d]->thread.Start([this, d] { ProbeDevice(d); });
     }
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       if (program_.num_ops[d] > 0) workers_[d]->thread.Wait();
     }
-    return std::all_of(calm.begin(), calm.end(), [](std::uint8_t one) { return one == 1; });
   }
 
-  // Whether nobody disturbed a device for more than a small part of the last step.
-  bool CalmWithin() const {
-    return std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
-      return static_cast<double>(worker->disturbed) <= kDisturbedShare * static_cast<double>(worker->probes);
-    });
+  // Of the device that was slowed most: the mean over the probes before, within and after the last step.
+  double SlowdownOfStep() const {
+    double most = 1;
+    for (const auto& worker : workers_) {
+      if (worker->probes > 0) most = std::max(most, worker->slowdowns / static_cast<double>(worker->probes));
+    }
+    return most;
   }
 
   // In a long step, now and then, between ops.
   void ProbeWithin(std::size_t d) {
-    Worker& worker = *workers_[d];
+    if (!Watches()) return;
     const double now = Now();
-    if (!Watches() || now - worker.last_probe < kProbeEveryMicros) return;
-    worker.last_probe = now;
-    ++worker.probes;
-    if (!IsCalm(d)) ++worker.disturbed;
+    if (now - workers_[d]->last_probe < kProbeEveryMicros) return;
+    workers_[d]->last_probe = now;
+    ProbeDevice(d);
   }
 
   // Returns the step time in µs.
@@ -278,10 +306,15 @@ class HardwareRunner::Machine {
     for (auto& worker : workers_) {
       worker->ops.Reset();
       worker->copies.Reset();
-      worker->last_probe = 0;
-      worker->probes = 0;
-      worker->disturbed = 0;
       worker->ledger.Reset(worker->persistent);
+    }
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      Worker& worker = *workers_[d];
+      const bool was_probed = program_.num_ops[d] > 0 && worker.last_slowdown > 0;
+      worker.last_probe = 0;
+      // The probe after the last step is that before this one.
+      worker.slowdowns = was_probed ? worker.last_slowdown : 0;
+      worker.probes = was_probed ? 1 : 0;
     }
   }
 

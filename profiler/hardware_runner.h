@@ -31,8 +31,8 @@ struct HardwareOptions {
 // What was measured of one placement. Times in µs.
 struct HardwareStep {
   StepResult result;                // starts: of the step in `timeline`
-  std::vector<double> step_micros;  // the counted steps, in order
-  std::size_t disturbed = 0;        // of them, those that count though a device was disturbed: the patience was over
+  std::vector<double> step_micros;  // the counted steps, in order; those least disturbed of all that were run
+  std::size_t disturbed = 0;        // of them, those in which others disturbed a device
   Timeline timeline;                // the counted step closest to the step time; on a GPU, when ops were given to it
   std::string failure;              // why it does not fit; "" if it does
 };

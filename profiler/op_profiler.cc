@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <span>
 #include <string_view>
@@ -47,45 +48,40 @@ std::int64_t BytesOf(const OpRecipe& recipe) {
   return bytes;
 }
 
-// Whether the device is left alone, and how much longer it is waited for.
-class Calm {
+// How much others slow the device, and how much longer it is waited for.
+class Disturbance {
  public:
-  Calm(HardwareDevice& device, double patience_seconds) : device_(device), left_micros_(1e6 * patience_seconds) {}
+  Disturbance(HardwareDevice& device, double patience_seconds)
+      : device_(device), watches_(patience_seconds > 0), left_micros_(1e6 * patience_seconds) {}
 
-  bool Now() {
-    if (left_micros_ <= 0 && !probed_) return true;  // never asked for
-    probed_ = true;
-    const std::optional<double> micros = device_.ProbeMicros();
-    return !micros || watch_.IsCalm(*micros, Clock::now());
+  // 1 where nobody watches.
+  double Slowdown() {
+    const std::optional<double> micros = watches_ ? device_.ProbeMicros() : std::nullopt;
+    return micros ? watch_.Slowdown(*micros, Clock::now()) : 1;
   }
-  // Whether a sample that took so long counts.
-  bool Counts(bool calm, double micros) {
-    if (calm) return true;
-    if (left_micros_ <= 0) {
-      ++disturbed_;
-      return true;
-    }
-    left_micros_ -= micros;
-    return false;
-  }
-  std::size_t disturbed() const { return disturbed_; }
+  bool patient() const { return left_micros_ > 0; }
+  void Spend(double micros) { left_micros_ -= micros; }
 
  private:
   HardwareDevice& device_;
   DisturbanceWatch watch_;
+  bool watches_;
   double left_micros_;
-  bool probed_ = false;
-  std::size_t disturbed_ = 0;
 };
 
 // Tasks that are measured in turn.
 class Batch {
  public:
   Batch(std::span<const ProfileTask> tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,
-        Calm& calm)
-      : tasks_(tasks), device_(device), meter_(meter), options_(options), calm_(calm), members_(tasks.size()) {}
+        Disturbance& disturbance)
+      : tasks_(tasks),
+        device_(device),
+        meter_(meter),
+        options_(options),
+        disturbance_(disturbance),
+        members_(tasks.size()) {}
 
-  std::vector<Profile::OpEntry> Measure(std::vector<std::string>* too_wide) {
+  std::vector<Profile::OpEntry> Measure(OpProfilerResult* result) {
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       try {
         Prepare(i);
@@ -102,7 +98,8 @@ class Batch {
       if (again.empty()) break;
       Round(again);
     }
-    for (const std::size_t i : TooWide()) too_wide->push_back(tasks_[i].signature);
+    for (const std::size_t i : TooWide()) result->too_wide.push_back(tasks_[i].signature);
+    for (const Member& member : members_) result->disturbed += member.disturbed;
     std::vector<Profile::OpEntry> entries;
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       entries.push_back(Aggregate({.signature = tasks_[i].signature,
@@ -121,9 +118,10 @@ class Batch {
     std::vector<TensorHandle> outputs;  // of the last run
     Bytes temp;
     double guess_micros = 0;
-    std::vector<bool> counts;  // of the round's samples
-    std::size_t counted = 0;
-    OpMeter::Measured best;  // the round whose samples were closest together
+    std::vector<double> slowdowns;  // of the round's samples
+    std::size_t calm = 0;           // of them
+    OpMeter::Measured best;         // the round whose samples were closest together
+    std::size_t disturbed = 0;      // of its samples
   };
 
   void Prepare(std::size_t i) {
@@ -152,36 +150,59 @@ class Batch {
     return std::max(static_cast<std::size_t>(std::min(affordable, most)), std::min(kFewestSamples, options_.samples));
   }
 
+  bool HasEnough(std::size_t i) const {
+    const Member& member = members_[i];
+    return (disturbance_.patient() ? member.calm : member.slowdowns.size()) >= SamplesOf(i);
+  }
+
   void Round(const std::vector<std::size_t>& members) {
     meter_.Begin();
     for (const std::size_t i : members) {
-      members_[i].counts.clear();
-      members_[i].counted = 0;
+      members_[i].slowdowns.clear();
+      members_[i].calm = 0;
     }
-    bool was_calm = calm_.Now();
+    double before = disturbance_.Slowdown();
     for (bool any = true; any;) {
       any = false;
       for (const std::size_t i : members) {
-        if (members_[i].counted >= SamplesOf(i)) continue;
+        if (HasEnough(i)) continue;
         any = true;
         const Clock::time_point start = Clock::now();
         std::vector<TensorHandle> outputs;
         meter_.Sample(i, *members_[i].kernel, members_[i].inputs, &outputs);
         members_[i].outputs = std::move(outputs);
-        const bool is_calm = calm_.Now();
-        const bool counts = calm_.Counts(was_calm && is_calm, MicrosSince(start));
-        was_calm = is_calm;
-        members_[i].counts.push_back(counts);
-        members_[i].counted += counts ? 1 : 0;
+        const double after = disturbance_.Slowdown();
+        const double slowdown = std::max(before, after);
+        before = after;
+        members_[i].slowdowns.push_back(slowdown);
+        if (slowdown <= kCalmSlowdown) {
+          ++members_[i].calm;
+        } else {
+          disturbance_.Spend(MicrosSince(start));
+        }
       }
     }
-    for (auto& [i, measured] : meter_.End()) {
-      EMPLACE_CHECK_EQ(measured.micros.size(), members_[i].counts.size());
-      std::size_t sample = 0;
-      std::erase_if(measured.micros, [&](double) { return !members_[i].counts[sample++]; });
-      OpMeter::Measured& best = members_[i].best;
-      if (best.micros.empty() || Spread(measured.micros) < Spread(best.micros)) best = std::move(measured);
+    for (auto& [i, measured] : meter_.End()) Keep(i, std::move(measured));
+  }
+
+  // The least disturbed samples of a round, if they are closer together than the last round's.
+  void Keep(std::size_t i, OpMeter::Measured measured) {
+    Member& member = members_[i];
+    EMPLACE_CHECK_EQ(measured.micros.size(), member.slowdowns.size());
+    std::vector<std::size_t> order(measured.micros.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return member.slowdowns[a] < member.slowdowns[b]; });
+    order.resize(std::min(order.size(), SamplesOf(i)));
+    OpMeter::Measured kept{.micros = {}, .kernels = measured.kernels};
+    std::size_t disturbed = 0;
+    for (const std::size_t sample : order) {
+      kept.micros.push_back(measured.micros[sample]);
+      disturbed += member.slowdowns[sample] > kCalmSlowdown ? 1 : 0;
     }
+    if (!member.best.micros.empty() && Spread(kept.micros) >= Spread(member.best.micros)) return;
+    member.best = std::move(kept);
+    member.disturbed = disturbed;
   }
 
   std::vector<std::size_t> TooWide() const {
@@ -196,7 +217,7 @@ class Batch {
   HardwareDevice& device_;
   OpMeter& meter_;
   const OpProfilerOptions& options_;
-  Calm& calm_;
+  Disturbance& disturbance_;
   std::vector<Member> members_;
 };
 
@@ -226,7 +247,7 @@ OpProfilerResult ProfileOps(
   device.Attach();
   const Clock::time_point began = Clock::now();
   OpProfilerResult result;
-  Calm calm(device, options.patience_seconds);
+  Disturbance disturbance(device, options.patience_seconds);
   while (result.ops.size() < tasks.size()) {
     const std::size_t first = result.ops.size();
     std::size_t end = first;
@@ -237,11 +258,10 @@ OpProfilerResult ProfileOps(
       ++end;
     }
     const std::span<const ProfileTask> members(tasks.data() + first, end - first);
-    std::vector<Profile::OpEntry> entries = Batch(members, device, meter, options, calm).Measure(&result.too_wide);
+    std::vector<Profile::OpEntry> entries = Batch(members, device, meter, options, disturbance).Measure(&result);
     result.ops.insert(result.ops.end(), entries.begin(), entries.end());
     on_batch({.done = result.ops.size(), .total = tasks.size(), .seconds = MicrosSince(began) / 1e6}, entries);
   }
-  result.disturbed = calm.disturbed();
   return result;
 }
 

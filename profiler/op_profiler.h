@@ -67,16 +67,16 @@ struct OpProfilerProgress {
 struct OpProfilerResult {
   std::vector<Profile::OpEntry> ops;  // one for each task, in order
   std::vector<std::string> too_wide;  // signatures whose samples are still far apart
-  std::size_t disturbed = 0;          // samples that count though others disturbed the device: the patience was over
+  std::size_t disturbed = 0;          // samples that count though others disturbed the device
 };
 
 // Measures the tasks on `device`, from the calling thread, which becomes the device's own. Samples of different ops are
 // taken in turn, so that a disturbance spreads over many ops instead of spoiling one, and so that code and data are as
 // cold as within a step; outputs are held until the op runs again, so that memory is not always the same either.
 // Samples before or after which a probe shows that the device is disturbed (disturbance.h) are taken again, as long as
-// there is patience. Temporary memory is what one run allocates at most beyond its outputs. `on_batch` is called with
-// what is complete now and then; throw to stop. Throws InputError(op name) where an op cannot run, and names it if
-// memory does not suffice.
+// there is patience; those that count are the least disturbed. Temporary memory is what one run allocates at most
+// beyond its outputs. `on_batch` is called with what is complete now and then; throw to stop. Throws InputError(op
+// name) where an op cannot run, and names it if memory does not suffice.
 OpProfilerResult ProfileOps(
     const std::vector<ProfileTask>& tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,
     const std::function<void(const OpProfilerProgress&, const std::vector<Profile::OpEntry>&)>& on_batch);

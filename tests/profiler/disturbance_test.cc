@@ -12,24 +12,22 @@ DisturbanceWatch::Time At(double seconds) {
   return DisturbanceWatch::Time() + std::chrono::duration_cast<DisturbanceWatch::Time::duration>(Seconds(seconds));
 }
 
-TEST(DisturbanceWatchTest, CalmIsNearTheFastestOfTheLastMinute) {
-  DisturbanceWatch watch(0.1);
-  EXPECT_TRUE(watch.IsCalm(30, At(0)));  // nothing is known yet
-  EXPECT_TRUE(watch.IsCalm(20, At(1)));
-  EXPECT_FALSE(watch.IsCalm(30, At(2)));
-  EXPECT_FALSE(watch.IsCalm(22.1, At(3)));
-  EXPECT_TRUE(watch.IsCalm(21.9, At(4)));
-  EXPECT_TRUE(watch.IsCalm(20.5, At(50)));
-  EXPECT_FALSE(watch.IsCalm(22.4, At(60.9)));
-  EXPECT_TRUE(watch.IsCalm(22.4, At(61.1)));  // the 20 is forgotten; 20.5 is the fastest now
-  EXPECT_FALSE(watch.IsCalm(22.6, At(61.2)));
+TEST(DisturbanceWatchTest, SlowerThanTheFastestOfTheLastMinute) {
+  DisturbanceWatch watch;
+  EXPECT_EQ(watch.Slowdown(30, At(0)), 1);  // nothing is known yet
+  EXPECT_EQ(watch.Slowdown(20, At(1)), 1);
+  EXPECT_EQ(watch.Slowdown(30, At(2)), 1.5);
+  EXPECT_EQ(watch.Slowdown(25, At(50)), 1.25);
+  EXPECT_EQ(watch.Slowdown(30, At(60.9)), 1.5);
+  EXPECT_EQ(watch.Slowdown(30, At(61.1)), 1.2);  // the 20 is forgotten; 25 is the fastest now
+  EXPECT_EQ(watch.Slowdown(10, At(62)), 1);
 }
 
 TEST(DisturbanceWatchTest, ACoreThatIsSlowForGoodIsCalmAgainAfterAMinute) {
-  DisturbanceWatch watch(0.1);
-  EXPECT_TRUE(watch.IsCalm(10, At(0)));
-  for (int second = 1; second <= 60; ++second) EXPECT_FALSE(watch.IsCalm(15, At(second))) << second;
-  EXPECT_TRUE(watch.IsCalm(15, At(61)));
+  DisturbanceWatch watch;
+  EXPECT_EQ(watch.Slowdown(10, At(0)), 1);
+  for (int second = 1; second <= 60; ++second) EXPECT_GT(watch.Slowdown(15, At(second)), kCalmSlowdown) << second;
+  EXPECT_EQ(watch.Slowdown(15, At(61)), 1);
 }
 
 TEST(CoreProbeTest, TakesTime) {

@@ -96,28 +96,35 @@ TEST(OpProfilerTest, TimeEndsTheSamplesOfAnOpButForThree) {
   EXPECT_EQ(result.ops[0].samples, 3);
 }
 
-// Every fourth probe is slow, so that two samples of four lie next to one.
-TEST(OpProfilerTest, DisturbedSamplesAreTakenAgainAsLongAsThereIsPatience) {
-  for (const double patience : {1e6, 1e-9}) {
+// Every fourth probe is slow, so that two samples of four lie next to one; those take 5 us, the others 3.
+TEST(OpProfilerTest, DisturbedSamplesAreTakenAgainAndTheLeastDisturbedCount) {
+  for (const double patience : {1e6, 1e-9, 0.0}) {
     FakeLog log;
     FakeDevice device("cpu:0", "cpu-core", &log);
     std::size_t probes = 0;
     device.probe = [&] { return probes++ % 4 == 2 ? 14.0 : 10.0; };
     CountingMeter meter;
-    meter.micros_of = [](std::size_t, std::size_t sample) { return 1000.0 + static_cast<double>(sample % 2); };
+    std::size_t taken = 0;
+    meter.micros_of = [&](std::size_t, std::size_t) {
+      const std::size_t sample = taken++;  // lies between probes `sample` and `sample + 1`
+      return sample % 4 == 1 || sample % 4 == 2 ? 5.0 : 3.0;
+    };
     const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
     const OpProfilerResult result =
-        ProfileOps(tasks, device, meter, {.samples = 4, .patience_seconds = patience}, kIgnore);
+        ProfileOps(tasks, device, meter, {.samples = 4, .wide_spread = 9, .patience_seconds = patience}, kIgnore);
     ASSERT_EQ(result.ops.size(), 2U);
     EXPECT_EQ(result.ops[0].samples, 4);
     EXPECT_EQ(result.ops[1].samples, 4);
     if (patience == 1e6) {
       EXPECT_EQ(result.disturbed, 0U);
       EXPECT_EQ(meter.order.size(), probes - 1);
-      EXPECT_GT(meter.order.size(), 12U);  // every second one is next to a slow probe
+      EXPECT_GT(meter.order.size(), 12U);
+      EXPECT_EQ(result.ops[0].p90_micros, 3);
+      EXPECT_EQ(result.ops[1].p90_micros, 3);
     } else {
-      EXPECT_EQ(result.disturbed, 3U);  // of 9, the first of which used the patience up
-      EXPECT_EQ(meter.order.size(), 9U);
+      EXPECT_EQ(meter.order.size(), 8U);  // the patience was over with the second
+      EXPECT_EQ(result.disturbed, patience > 0 ? 4U : 0U);
+      EXPECT_EQ(probes, patience > 0 ? 9U : 0U);
     }
   }
 }

@@ -19,7 +19,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kTriedEvaluations = 3;
 constexpr std::size_t kTriedEpisodes = 4;
-constexpr double kMostSeconds = 2;  // of a short search; what it has shown until then must do
+constexpr double kMostSeconds = 2;          // of a short search; what it has shown until then must do,
+constexpr double kMostSecondsOfABatch = 8;  // unless that is nothing
 constexpr std::size_t kMostTrialEvaluations = 1000;
 
 double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -59,19 +60,29 @@ std::size_t Budget(const ExperimentCell& cell, std::size_t num_groups) {
   return cell.episodes != 0 ? 1 + cell.episodes * num_groups : cell.evaluations;
 }
 
-// Seconds of the policy for an evaluation and a group, from a search of a moment.
-double MeasuredRate(const TrialSpec& trial, std::size_t groups) {
+// Seconds of the policy for an evaluation, from a search of a moment.
+double MeasuredSeconds(const TrialSpec& trial) {
   const Clock::time_point started = Clock::now();
-  std::size_t evaluations = 0;
+  // Of the first batch, which comes after all that is done once, and of the last.
+  double first_seconds = 0;
+  double last_seconds = 0;
+  std::size_t first = 0;
+  std::size_t last = 0;
   try {
     const TrialResult result = RunTrial(trial, [&](const TrialProgress& now) {
-      evaluations = now.evaluations;
-      if (Since(started) > kMostSeconds) throw TriedLongEnough();
+      last = now.evaluations;
+      last_seconds = Since(started);
+      if (first == 0) {
+        first = last;
+        first_seconds = last_seconds;
+      }
+      if (last_seconds > (last > first ? kMostSeconds : kMostSecondsOfABatch)) throw TriedLongEnough();
     });
-    return result.times.policy / static_cast<double>(result.evaluations * groups);
+    return result.times.policy / static_cast<double>(result.evaluations);
   } catch (const TriedLongEnough&) {
     // Simulations included: a little too much.
-    return Since(started) / static_cast<double>(std::max<std::size_t>(evaluations, 1) * groups);
+    if (last > first) return (last_seconds - first_seconds) / static_cast<double>(last - first);
+    return last_seconds / static_cast<double>(std::max<std::size_t>(last, 1));
   }
 }
 
@@ -107,12 +118,8 @@ const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const JsonValue& graph
   return cost;
 }
 
-std::optional<double> SweepEstimator::PolicyRate(const JsonValue& spec, const ExperimentCell& cell) {
+double SweepEstimator::MeasurePolicy(const JsonValue& spec, const ExperimentCell& cell) {
   const AgentEntry& entry = FindAgent(cell.agent.name);
-  const std::string key = JsonOf(*ValueAt(spec, "agent"));
-  const auto [found, is_new] = policies_.try_emplace(key);
-  // An agent with one answer cannot be asked for a part of it.
-  if (!is_new || entry.default_evaluations == 1) return found->second;
   TrialSpec trial{.problem = LoadProblem(TrainingGraphs(spec).front(), spec)};
   trial.engine = cell.engine;
   trial.agent = cell.agent.name;
@@ -122,32 +129,52 @@ std::optional<double> SweepEstimator::PolicyRate(const JsonValue& spec, const Ex
   trial.episodes = std::min(cell.episodes, kTriedEpisodes);
   if (cell.episodes == 0) trial.evaluations = std::min({cell.evaluations, groups + 1, kMostTrialEvaluations});
   try {
-    return found->second = MeasuredRate(trial, groups);
+    return MeasuredSeconds(trial);
   } catch (const InputError&) {  // an agent may refuse a budget that does not reach the end of its first episode
     trial.episodes = cell.episodes;
     trial.evaluations = cell.evaluations;
   }
   try {
-    return found->second = MeasuredRate(trial, groups);
+    return MeasuredSeconds(trial);
   } catch (const InputError& error) {
     throw error.In("budget").In(experiment_.path);
   }
 }
 
+std::optional<double> SweepEstimator::PolicySeconds(const JsonValue& spec, const ExperimentCell& cell,
+                                                    std::size_t groups, bool measure) {
+  // An agent with one answer cannot be asked for a part of it.
+  if (FindAgent(cell.agent.name).default_evaluations == 1) return std::nullopt;
+  std::map<std::size_t, double>& known = policies_[JsonOf(*ValueAt(spec, "agent"))];
+  const auto ratio = [groups](const auto& one) {
+    const auto a = static_cast<double>(std::max<std::size_t>(groups, 1));
+    const auto b = static_cast<double>(std::max<std::size_t>(one.first, 1));
+    return std::max(a / b, b / a);
+  };
+  const auto nearest = [&] {
+    return std::min_element(known.begin(), known.end(),
+                            [&](const auto& a, const auto& b) { return ratio(a) < ratio(b); });
+  };
+  if (known.empty() || (measure && ratio(*nearest()) > 2)) known[groups] = MeasurePolicy(spec, cell);
+  const auto& [measured, seconds] = *nearest();
+  return seconds * static_cast<double>(groups) / static_cast<double>(std::max<std::size_t>(measured, 1));
+}
+
 TrialEstimate SweepEstimator::Estimate(const PlannedTrial& trial) {
   const ExperimentCell& cell = experiment_.cells[trial.cell];
-  const std::optional<double> rate = PolicyRate(trial.spec, cell);
   TrialEstimate estimate;
-  if (rate) estimate.policy_seconds = 0;
+  bool measure = true;  // the first graph
   const auto add = [&](const JsonValue& graph, bool training) {
     const ProblemCost& cost = CostOf(graph, trial.spec, cell);
+    const std::optional<double> policy = PolicySeconds(trial.spec, cell, cost.num_groups, measure);
+    measure = false;
     // A policy that is only applied is tried for one episode.
     const std::size_t budget = Budget(cell, cost.num_groups);
     const std::size_t evaluations = training || FineTunes(cell) ? budget : std::min(budget, cost.num_groups + 1);
     estimate.evaluations += evaluations;
     const auto count = static_cast<double>(evaluations);
     estimate.simulator_seconds += cost.setup_seconds + count * cost.seconds_per_evaluation;
-    if (rate) *estimate.policy_seconds += count * static_cast<double>(cost.num_groups) * *rate;
+    if (policy) estimate.policy_seconds = estimate.policy_seconds.value_or(0) + count * *policy;
   };
   for (const JsonValue& graph : TrainingGraphs(trial.spec)) add(graph, true);
   for (const JsonValue& graph : GraphsOf(trial.spec, "transfer")) add(graph, false);

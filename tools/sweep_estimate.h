@@ -20,8 +20,8 @@ struct TrialEstimate {
   std::optional<double> policy_seconds;  // none: the agent takes too long to be tried
 };
 
-// Measures, once for each: evaluations of every problem, and a short search by every agent with the same options.
-// Writes nothing.
+// Measures, once for each: evaluations of every problem, and a short search by every agent with the same options on
+// graphs of about every size, doubling. Writes nothing.
 class SweepEstimator {
  public:
   explicit SweepEstimator(const ExperimentSpec& experiment) : experiment_(experiment) {}
@@ -35,12 +35,16 @@ class SweepEstimator {
     double seconds_per_evaluation = 0;
   };
   const ProblemCost& CostOf(const JsonValue& graph, const JsonValue& spec, const ExperimentCell& cell);
-  // Seconds in the agent for an evaluation of one group.
-  std::optional<double> PolicyRate(const JsonValue& spec, const ExperimentCell& cell);
+  // Seconds in the agent for an evaluation of so many groups; none if it has one answer. `measure`: on the trial's
+  // first graph, which has so many, unless one of half to twice the size was measured.
+  std::optional<double> PolicySeconds(const JsonValue& spec, const ExperimentCell& cell, std::size_t groups,
+                                      bool measure);
+  double MeasurePolicy(const JsonValue& spec, const ExperimentCell& cell);
 
   const ExperimentSpec& experiment_;
   std::map<std::string, ProblemCost> problems_;
-  std::map<std::string, std::optional<double>> policies_;
+  // By agent with its options: seconds of an evaluation by number of groups.
+  std::map<std::string, std::map<std::size_t, double>> policies_;
 };
 
 }  // namespace emplace::tools

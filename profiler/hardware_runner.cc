@@ -303,13 +303,11 @@ class HardwareRunner::Machine {
     op_spans_.assign(num_ops, {});
     copy_spans_.assign(program_.copies.size(), {});
     ends_.assign(devices_.size(), 0);
-    for (auto& worker : workers_) {
-      worker->ops.Reset();
-      worker->copies.Reset();
-      worker->ledger.Reset(worker->persistent);
-    }
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       Worker& worker = *workers_[d];
+      worker.ops.Reset();
+      worker.copies.Reset();
+      worker.ledger.Reset(worker.persistent);
       const bool was_probed = program_.num_ops[d] > 0 && worker.last_slowdown > 0;
       worker.last_probe = 0;
       // The probe after the last step is that before this one.

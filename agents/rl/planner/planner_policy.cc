@@ -183,7 +183,7 @@ void PlannerPolicy::DrawDevices(const DrawOptions& how, const std::string& place
                     if (how.noisy) grouping->noise.emplace_back(grouping->count, num_devices_);
                     for (std::size_t j = 0; j < grouping->count; ++j) {
                       if (how.noisy) DrawNoise(options_.noise, rng, grouping->noise.back().values(j));
-                      DeviceOdds(logits.row(j), how.noisy ? grouping->noise.back().row(j) : nullptr, position, odds);
+                      DeviceOdds(logits.row(j), grouping->NoiseAt(position, j), position, odds);
                       devices[j] = static_cast<std::uint32_t>(Choose(odds, how.argmax, rng));
                       log_odds[j] += std::log(odds[devices[j]]);
                       *entropy += RelativeEntropy(odds, choices);
@@ -229,8 +229,7 @@ std::vector<double> PlannerPolicy::LogOdds(const PlannerDraw& draw) {
       for (std::size_t position = 0; position < num_groups_; ++position) {
         for (std::size_t j = 0; j < grouping.count; ++j) {
           const std::size_t at = position * grouping.count + j;
-          DeviceOdds(logits.row(at), grouping.noise.empty() ? nullptr : grouping.noise[position].row(j), position,
-                     odds);
+          DeviceOdds(logits.row(at), grouping.NoiseAt(position, j), position, odds);
           log_odds[j] += std::log(odds[grouping.devices[at]]);
         }
       }
@@ -284,7 +283,7 @@ void PlannerPolicy::AddPlacerGradient(const GroupingDraw& grouping, std::span<co
   for (std::size_t position = 0; position < num_groups_; ++position) {
     for (std::size_t j = 0; j < grouping.count; ++j) {
       const std::size_t at = position * grouping.count + j;
-      DeviceOdds(logits.row(at), grouping.noise.empty() ? nullptr : grouping.noise[position].row(j), position, odds);
+      DeviceOdds(logits.row(at), grouping.NoiseAt(position, j), position, odds);
       LossGradient(odds, grouping.devices[at], weights[j], entropy, d_logits.values(at));
     }
   }

@@ -26,6 +26,11 @@ struct GroupingDraw {
   Matrix vectors;                      // [num_groups, GroupVectorWidth()] in the Placer's order; no rows without one
   std::vector<std::uint32_t> devices;  // [num_groups * count], in the Placer's order
   std::vector<Matrix> noise;           // [num_groups]: [count, num_devices] on the Placer's logits; or empty
+
+  // On a placement's logits at a position; null if there is none.
+  const float* NoiseAt(std::size_t position, std::size_t placement) const {
+    return noise.empty() ? nullptr : noise[position].row(placement);
+  }
 };
 
 // How a batch of placements is drawn.

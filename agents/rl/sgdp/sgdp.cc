@@ -166,9 +166,8 @@ class Sgdp : public Agent {
   std::string ShapeText() const {
     const GraphTransformerOptions& n = options_.network;
     return fmt::format(
-        "kinds={},kind_width={},width={},layers={},neighbours={},neighbourhood={},context={},attention_layers={},heads="
-        "{},"
-        "head_width={},inner={},segment={},mask={}",
+        "kinds={},kind_width={},width={},layers={},neighbours={},neighbourhood={},context={},attention_layers={},"
+        "heads={},head_width={},inner={},segment={},mask={}",
         NumKinds(), n.kind_width, n.width, n.layers, n.neighbours,
         n.neighbourhood == Neighbourhood::kGat ? "gat" : "graphsage",
         n.context == Context::kMlp ? "mlp" : "transformer", n.attention_layers, n.heads, n.head_width, n.inner,

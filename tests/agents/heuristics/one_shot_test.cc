@@ -5,19 +5,14 @@
 #include <sstream>
 
 #include "sim/check.h"
-#include "sim/grouping.h"
-#include "sim/simulator.h"
 #include "tests/testing/graphs.h"
+#include "tests/testing/problem.h"
 
 namespace emplace {
 namespace {
 
 TEST(OneShotTest, AsksOnceAnswersTheSameAndIsFinished) {
-  const Graph graph = testing::MakeChain(2, 1, 4);
-  const Cluster cluster = testing::MakeCluster(2);
-  const CostTable costs = testing::MeasuredCosts(graph, cluster);
-  const Simulator simulator(graph, cluster, costs);
-  const Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+  const testing::Problem problem(testing::MakeChain(2, 1, 4), testing::MakeCluster(2));
   int asked = 0;
   const auto agent = MakeOneShot([&asked](const Environment&, Rng&) {
     ++asked;
@@ -25,9 +20,9 @@ TEST(OneShotTest, AsksOnceAnswersTheSameAndIsFinished) {
   });
   Rng rng(1);
   EXPECT_FALSE(agent->Finished());
-  const auto first = agent->Propose(env, Mode::kExplore, rng);
+  const auto first = agent->Propose(problem.env, Mode::kExplore, rng);
   EXPECT_TRUE(agent->Finished());
-  EXPECT_EQ(agent->Propose(env, Mode::kExploit, rng), first);
+  EXPECT_EQ(agent->Propose(problem.env, Mode::kExploit, rng), first);
   EXPECT_EQ(asked, 1);
 
   std::stringstream saved;
@@ -35,7 +30,7 @@ TEST(OneShotTest, AsksOnceAnswersTheSameAndIsFinished) {
   const auto other = MakeOneShot([](const Environment&, Rng&) { return Placement(); });
   other->Load(saved);
   EXPECT_TRUE(other->Finished());
-  EXPECT_EQ(other->Propose(env, Mode::kExplore, rng), first);
+  EXPECT_EQ(other->Propose(problem.env, Mode::kExplore, rng), first);
 }
 
 TEST(OneShotTest, AnotherAgentsDataIsRefused) {

@@ -4,8 +4,8 @@
 
 #include <sstream>
 
-#include "sim/simulator.h"
 #include "tests/testing/graphs.h"
+#include "tests/testing/problem.h"
 
 namespace emplace {
 namespace {
@@ -51,11 +51,7 @@ TEST(ProposalsTest, TheBestIsKeptSavedAndLoaded) {
 }
 
 TEST(ProposalsTest, ABatchHasItsBestItsLastAndTheMeanOfWhatWasDrawn) {
-  const Graph graph = testing::MakeChain(1, 1, 0);
-  const Cluster cluster = testing::MakeCluster(1);
-  const CostTable costs = testing::MeasuredCosts(graph, cluster);
-  const Simulator simulator(graph, cluster, costs);
-  const Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+  const testing::Problem problem(testing::MakeChain(1, 1, 0), testing::MakeCluster(1));
   std::vector<Outcome> outcomes(3);
   for (std::size_t i = 0; i < 3; ++i) {
     outcomes[i].result.step_time_micros = std::vector<double>{4, 2, 9}[i];
@@ -63,12 +59,12 @@ TEST(ProposalsTest, ABatchHasItsBestItsLastAndTheMeanOfWhatWasDrawn) {
   const std::vector<Placement> batch(3, Placement(1));
   BestSoFar best;
   EpisodeRecord drawn;
-  ScoreBatch(env, batch, outcomes, &best, &drawn);
+  ScoreBatch(problem.env, batch, outcomes, &best, &drawn);
   EXPECT_EQ(drawn.best_micros, 2);
   EXPECT_EQ(drawn.final_micros, 9);
   EXPECT_EQ(drawn.mean_micros, 5);
   EpisodeRecord likeliest{.argmax = true};
-  ScoreBatch(env, batch, outcomes, &best, &likeliest);
+  ScoreBatch(problem.env, batch, outcomes, &best, &likeliest);
   EXPECT_EQ(likeliest.mean_micros, std::nullopt);
 }
 

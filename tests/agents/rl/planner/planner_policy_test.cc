@@ -9,9 +9,9 @@
 #include <ostream>
 #include <set>
 
-#include "sim/simulator.h"
 #include "tests/testing/errors.h"
 #include "tests/testing/graphs.h"
+#include "tests/testing/problem.h"
 
 namespace emplace {
 namespace {
@@ -19,16 +19,12 @@ namespace {
 using ::testing::HasSubstr;
 
 // A graph some of whose ops run on one kind of device alone.
-struct Problem {
+struct MixedProblem : testing::Problem {
   static Graph MakeGraph() {
     Rng rng(12);
     return testing::RandomDag(rng, {.num_ops = 14, .kinds_differ = true});
   }
-  Graph graph = MakeGraph();
-  Cluster cluster = testing::MakeMixedCluster(2);
-  CostTable costs = testing::MeasuredCosts(graph, cluster);
-  Simulator simulator{graph, cluster, costs};
-  Environment env{graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator};
+  MixedProblem() : Problem(MakeGraph(), testing::MakeMixedCluster(2)) {}
 };
 
 struct Variant {
@@ -65,7 +61,7 @@ class PlannerPolicyTest : public ::testing::TestWithParam<Variant> {
     return loss;
   }
 
-  Problem problem_;
+  MixedProblem problem_;
   PlannerPolicy policy_;
   PlannerDraw draw_;
 };
@@ -157,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& of) { return of.param.name; });
 
 TEST(PlannerPolicyOrderTest, AShuffleIsAnOrderOfTheSameGroups) {
-  Problem problem;
+  MixedProblem problem;
   std::set<std::vector<float>> all_rows;
   std::set<std::vector<float>> leading;
   for (const std::uint64_t shuffle : {0U, 1U, 2U, 3U}) {
@@ -181,7 +177,7 @@ TEST(PlannerPolicyOrderTest, AShuffleIsAnOrderOfTheSameGroups) {
 }
 
 TEST(PlannerPolicyFiniteTest, AWeightThatIsNotFiniteIsNamed) {
-  Problem problem;
+  MixedProblem problem;
   PlannerPolicy policy(Small({}), problem.graph.num_ops(), problem.cluster.num_devices(), "cpu");
   Rng rng(4);
   policy.See(problem.env, 1);

@@ -49,12 +49,6 @@ std::string ReadNameOf(const JsonNode& node, Find find) {
   return At(node, [&] { return std::string(find(text).name); });
 }
 
-bool ReadBool(const JsonNode& node) {
-  const auto* flag = node.value().As<bool>();
-  if (flag == nullptr) node.Refuse("true or false");
-  return *flag;
-}
-
 std::string ReadWord(const JsonNode& node, const std::vector<std::string_view>& known) {
   const std::string allowed = fmt::format("{}", fmt::join(known, ", "));
   const std::string& word = node.Text(allowed);
@@ -175,7 +169,7 @@ GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
   if (const auto field = fields.Find("models")) {
     choice.models = ReadDistinct(*field, "a list of models", ReadModel);
   }
-  if (const auto field = fields.Find("together")) choice.together = ReadBool(*field);
+  if (const auto field = fields.Find("together")) choice.together = field->Flag();
   if (const auto field = fields.Find("grouping")) ReadGroupingFields(*field, &choice);
   return choice;
 }
@@ -314,12 +308,13 @@ HardwareChoice ReadHardware(const std::optional<JsonNode>& source, const std::op
   if (validate_every) choice.validate_every = static_cast<std::size_t>(validate_every->Integer(0, kMaxJsonInteger));
   if (!hardware) return choice;
   choice.best = true;
-  const JsonFields fields(*hardware, {"share", "warmups", "steps", "statistic", "patience"});
+  const JsonFields fields(*hardware, {"share", "warmups", "steps", "statistic", "patience", "interleave"});
   if (const auto field = fields.Find("share")) choice.share = field->Number(0.0001, 0.9999);
   if (const auto field = fields.Find("warmups"))
     choice.options.warmups = static_cast<std::size_t>(field->Integer(0, 1000));
   if (const auto field = fields.Find("steps")) choice.options.steps = static_cast<std::size_t>(field->Integer(1, 1000));
   if (const auto field = fields.Find("patience")) choice.options.patience_seconds = field->Number(0, 3600);
+  if (const auto field = fields.Find("interleave")) choice.options.interleave = field->Flag();
   if (const auto field = fields.Find("statistic")) {
     if (field->Text() != "median" && field->Text() != "mean") field->Refuse("median or mean");
     choice.options.statistic =

@@ -174,8 +174,8 @@ HardwareChoice LoadHardwareChoice(const JsonValue& spec) {
   const auto node = fields.Find("hardware");
   if (!node) return choice;
   choice.best = true;
-  const JsonFields own(*node,
-                       {"reward_source", "share", "validate_every", "warmups", "steps", "statistic", "patience"});
+  const JsonFields own(
+      *node, {"reward_source", "share", "validate_every", "warmups", "steps", "statistic", "patience", "interleave"});
   const JsonNode source = own.Get("reward_source", "simulator, hardware or mixed");
   const auto known = RewardSourceFromName(source.Text());
   if (!known) source.Refuse("simulator, hardware or mixed");
@@ -185,6 +185,7 @@ HardwareChoice LoadHardwareChoice(const JsonValue& spec) {
   choice.options.warmups = ReadNumber(own.Get("warmups", "a number of steps"));
   choice.options.steps = ReadNumber(own.Get("steps", "a number of steps"));
   if (const auto field = own.Find("patience")) choice.options.patience_seconds = field->Number(0, 3600);
+  if (const auto field = own.Find("interleave")) choice.options.interleave = field->Flag();
   choice.options.statistic = own.Get("statistic", "median or mean").Text() == "mean"
                                  ? HardwareOptions::Statistic::kMean
                                  : HardwareOptions::Statistic::kMedian;

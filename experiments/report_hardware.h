@@ -1,6 +1,7 @@
 #ifndef EMPLACE_EXPERIMENTS_REPORT_HARDWARE_H_
 #define EMPLACE_EXPERIMENTS_REPORT_HARDWARE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct HardwarePoint {
   std::string label;  // agent.label
   double simulated_micros = 0;
   double measured_micros = 0;
+  std::optional<double> interleaved_micros = {};  // ValidationCase::interleaved_micros
 };
 
 // What the trials ran for real: checks during searches, and the best placements of those whose rewards the simulator
@@ -22,8 +24,9 @@ struct HardwarePoint {
 std::vector<HardwarePoint> HardwarePoints(const std::vector<TrialRecord>& trials);
 
 // How far the simulator is: for each graph the number of placements, median, 90th percentile and largest error of the
-// step time, its mean with sign, and the correlation of ranks; and simulated against measured times as a chart. Empty
-// where nothing was run for real. `labels`: of every chart of the page.
+// step time, its mean with sign, and the correlation of ranks; and simulated against measured times as a chart.
+// Where op times were taken between the steps too, a second row and chart say the same of what was simulated with them.
+// Empty where nothing was run for real. `labels`: of every chart of the page.
 std::vector<ReportBlock> HardwareBlocks(const std::vector<TrialRecord>& trials, const std::vector<std::string>& labels);
 
 }  // namespace emplace

@@ -26,6 +26,7 @@
 #include "experiments/problem.h"
 #include "experiments/trial.h"
 #include "experiments/trial_json.h"
+#include "experiments/validation.h"
 #include "sim/check.h"
 #include "sim/file_io.h"
 #include "sim/json_fields.h"
@@ -180,8 +181,12 @@ TrialResult RunOnHardware(TrialSpec spec, const HardwareChoice& choice, const st
   TrialResult result = RunFromCheckpoint(spec, folder);
   measured->checks = evaluator.checks();
   if (result.best) {
-    const StepResult best = hardware.runner().Run(*result.best);
-    if (best.fits_memory) measured->best_micros = best.step_time_micros;
+    const HardwareStep best = hardware.runner().Measure(*result.best);
+    if (best.result.fits_memory) measured->best_micros = best.result.step_time_micros;
+    if (!best.alone_micros.empty()) {
+      measured->interleaved_micros = SimulateWithTimes(problem.graph, problem.cluster, problem.costs,
+                                                       simulator.options(), best.alone_micros, *result.best);
+    }
   }
   return result;
 }

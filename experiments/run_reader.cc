@@ -149,6 +149,7 @@ TimingRecord ReadTiming(const JsonNode& root) {
   if (!hardware) return timing;
   const Members measured(*hardware);
   timing.measured_best_micros = measured.FindNumber("best_step_time_us");
+  timing.interleaved_micros = measured.FindNumber("best_interleaved_us");
   measured.EachOf("checks", [&](const JsonNode& node) {
     const Members check(node);
     const std::optional<double> micros = check.FindNumber("measured_us");

@@ -64,6 +64,7 @@ struct TimingRecord {
   double wall_seconds = 0;
   std::vector<HardwareRecord> checks = {};          // during the search; those that fit
   std::optional<double> measured_best_micros = {};  // the best placement at the end
+  std::optional<double> interleaved_micros = {};    // MeasuredSteps::interleaved_micros
 };
 
 struct TrialRecord {

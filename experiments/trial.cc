@@ -40,7 +40,10 @@ void AddOps(const Graph& graph, const CostTable& costs, std::size_t num_devices,
     for (const TensorId input : graph.inputs(id)) problem->Add(fmt::format("{}", Index(input)));
     for (const OpId producer : graph.control_inputs(id)) problem->Add(fmt::format("after {}", Index(producer)));
     for (std::size_t d = 0; d < num_devices; ++d) {
-      problem->Add(fmt::format("{} us", costs.Micros(id, MakeId<DeviceId>(d))));
+      const DeviceId device = MakeId<DeviceId>(d);
+      problem->Add(fmt::format("{} us", costs.Micros(id, device)));
+      if (!costs.has_contention()) continue;
+      problem->Add(fmt::format("{} times", costs.KindContention(costs.Class(id), costs.KindIndex(device))));
     }
   }
   for (std::size_t t = 0; t < graph.num_tensors(); ++t) {

@@ -91,6 +91,7 @@ JsonObject MeasuredToJson(const MeasuredSteps& measured) {
   JsonObject json;
   AddMember(&json, "checks", std::move(checks));
   AddMember(&json, "best_step_time_us", measured.best_micros);
+  if (measured.interleaved_micros) AddMember(&json, "best_interleaved_us", *measured.interleaved_micros);
   return json;
 }
 

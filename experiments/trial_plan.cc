@@ -223,6 +223,7 @@ class Planner {
     AddMember(&json, "steps", hardware.options.steps);
     AddMember(&json, "statistic", hardware.options.statistic == HardwareOptions::Statistic::kMean ? "mean" : "median");
     AddMember(&json, "patience", hardware.options.patience_seconds);
+    if (hardware.options.interleave) AddMember(&json, "interleave", true);
     AddMember(spec, "hardware", std::move(json));
   }
 

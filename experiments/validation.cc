@@ -61,6 +61,51 @@ std::optional<double> SpearmanCorrelation(std::span<const double> a, std::span<c
   return PearsonCorrelation(Ranks(a), Ranks(b));
 }
 
+StepErrors CompareSteps(std::span<const double> predicted, std::span<const double> measured) {
+  EMPLACE_CHECK_EQ(predicted.size(), measured.size());
+  StepErrors errors;
+  std::vector<double> absolute;
+  for (std::size_t i = 0; i < predicted.size(); ++i) {
+    const double error = predicted[i] / measured[i] - 1;
+    errors.mean_signed += error / static_cast<double>(predicted.size());
+    absolute.push_back(std::abs(error));
+  }
+  errors.median = Quantile(absolute, 0.5);
+  errors.p90 = Quantile(absolute, 0.9);
+  errors.largest = Quantile(absolute, 1);
+  errors.spearman = SpearmanCorrelation(predicted, measured);
+  errors.pearson = PearsonCorrelation(predicted, measured);
+  return errors;
+}
+
+double SimulateWithTimes(const Graph& graph, const Cluster& cluster, const CostTable& costs, const SimOptions& options,
+                         std::span<const double> op_micros, const Placement& placement) {
+  class Given : public CostModel {
+   public:
+    Given(const Cluster& cluster, const CostTable& costs, std::span<const double> op_micros)
+        : costs_(costs), op_micros_(op_micros) {
+      for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+        kinds_.emplace(cluster.devices()[d].kind, costs.KindIndex(MakeId<DeviceId>(d)));
+      }
+    }
+    std::optional<double> OpMicros(const Graph&, OpId op, const Cluster&, std::string_view) const override {
+      return op_micros_[Index(op)];
+    }
+    double Contention(OpClass op_class, std::string_view kind) const override {
+      return costs_.KindContention(op_class, kinds_.find(kind)->second);
+    }
+    std::string HowToGiveATime() const override { return ""; }
+
+   private:
+    const CostTable& costs_;
+    std::span<const double> op_micros_;
+    std::map<std::string, std::size_t, std::less<>> kinds_;
+  };
+  EMPLACE_CHECK_EQ(op_micros.size(), graph.num_ops());
+  const CostTable given(graph, cluster, Given(cluster, costs, op_micros));
+  return Simulator(graph, cluster, given, options).Run(placement).step_time_micros;
+}
+
 ValidationCase Validator::Check(const std::string& label, const Placement& placement) const {
   ValidationCase checked;
   checked.label = label;
@@ -77,6 +122,10 @@ ValidationCase Validator::Check(const std::string& label, const Placement& place
   for (const Timeline::OpRun& run : checked.measured.timeline.ops) {
     checked.measured_op[Index(run.op)] = run.end_micros - run.start_micros;
   }
+  if (!checked.measured.alone_micros.empty()) {
+    checked.interleaved_micros =
+        SimulateWithTimes(graph_, cluster_, costs_, simulator_.options(), checked.measured.alone_micros, placement);
+  }
   return checked;
 }
 
@@ -84,8 +133,8 @@ ValidationSummary Validator::Summarise(std::span<const ValidationCase> cases, st
   ValidationSummary summary;
   summary.placements = cases.size();
   std::vector<double> simulated;
+  std::vector<double> interleaved;
   std::vector<double> measured;
-  std::vector<double> step_errors;
   std::vector<double> busy_errors;
   std::vector<double> start_errors;
   std::vector<double> spreads;
@@ -96,8 +145,7 @@ ValidationSummary Validator::Summarise(std::span<const ValidationCase> cases, st
     const double step = one.measured.result.step_time_micros;
     simulated.push_back(one.simulated_micros);
     measured.push_back(step);
-    step_errors.push_back(std::abs(one.StepError()));
-    summary.mean_signed_step_error += one.StepError();
+    if (one.interleaved_micros) interleaved.push_back(*one.interleaved_micros);
     for (std::size_t d = 0; d < one.measured_busy.size(); ++d) {
       busy_errors.push_back(std::abs(one.simulated_busy[d] - one.measured_busy[d]) / step);
     }
@@ -110,12 +158,8 @@ ValidationSummary Validator::Summarise(std::span<const ValidationCase> cases, st
     spreads.push_back((*most - *least) / step);
   }
   if (summary.compared == 0) return summary;
-  summary.median_step_error = Quantile(step_errors, 0.5);
-  summary.p90_step_error = Quantile(step_errors, 0.9);
-  summary.largest_step_error = Quantile(step_errors, 1);
-  summary.mean_signed_step_error /= static_cast<double>(summary.compared);
-  summary.spearman = SpearmanCorrelation(simulated, measured);
-  summary.pearson = PearsonCorrelation(simulated, measured);
+  summary.step = CompareSteps(simulated, measured);
+  if (interleaved.size() == measured.size()) summary.interleaved = CompareSteps(interleaved, measured);
   summary.median_busy_error = Quantile(busy_errors, 0.5);
   summary.median_start_error = Quantile(start_errors, 0.5);
   summary.median_step_spread = Quantile(spreads, 0.5);
@@ -138,6 +182,7 @@ std::vector<OpError> Validator::OpErrors(std::span<const ValidationCase> cases) 
       ++error.runs;
       error.simulated_micros += costs_.Micros(run.op, run.device);
       error.measured_micros += run.end_micros - run.start_micros;
+      if (!one.measured.alone_micros.empty()) error.alone_micros += one.measured.alone_micros[Index(run.op)];
     }
   }
   std::vector<OpError> sorted;

@@ -28,12 +28,20 @@ struct ValidationCase {
   HardwareStep measured;
   std::vector<double> measured_busy;  // by device
   std::vector<double> measured_op;    // by OpId: how long it ran
+  // Simulated with the times that the ops took by themselves between the measured steps (HardwareOptions::interleave)
+  // in place of the profile's: what remains is not the machine's change since then.
+  std::optional<double> interleaved_micros;
 
   // Both say that it fits: there is something to compare.
   bool Compared() const { return simulated_fits && measured.result.fits_memory; }
   // Simulated over measured step time, minus 1.
   double StepError() const { return simulated_micros / measured.result.step_time_micros - 1; }
 };
+
+// The step time of a placement with other op times (µs, by OpId) in place of those of `costs`; all else, contention
+// included, as there.
+double SimulateWithTimes(const Graph& graph, const Cluster& cluster, const CostTable& costs, const SimOptions& options,
+                         std::span<const double> op_micros, const Placement& placement);
 
 // Ops of one signature on one device kind, over all compared placements: where the error comes from.
 struct OpError {
@@ -42,20 +50,29 @@ struct OpError {
   std::size_t runs = 0;
   double simulated_micros = 0;  // sums over all runs
   double measured_micros = 0;
+  double alone_micros = 0;  // by themselves between the steps; 0 unless interleaved
 };
+
+// Errors of a predicted step time, as parts of the measured one (0.05 is 5 %).
+struct StepErrors {
+  double median = 0;  // of absolute errors
+  double p90 = 0;
+  double largest = 0;
+  double mean_signed = 0;
+  std::optional<double> spearman;  // of predicted and measured step times; none if fewer than 3 or all are equal
+  std::optional<double> pearson;
+};
+// Requires: as many of both, at least one.
+StepErrors CompareSteps(std::span<const double> predicted, std::span<const double> measured);
 
 // How far the simulator is from the hardware, each metric by itself: errors in different metrics can cancel.
 struct ValidationSummary {
   std::size_t placements = 0;
   std::size_t compared = 0;       // fit in both
   std::size_t fit_disagrees = 0;  // fit in one only
-  // Of the compared. Errors are parts (0.05 is 5 %) of the measured value.
-  double median_step_error = 0;  // of |StepError|
-  double p90_step_error = 0;
-  double largest_step_error = 0;
-  double mean_signed_step_error = 0;
-  std::optional<double> spearman;  // of simulated and measured step times; none if fewer than 3 or all are equal
-  std::optional<double> pearson;
+  // Of the compared.
+  StepErrors step;
+  std::optional<StepErrors> interleaved;  // of interleaved_micros, where all have it
   double median_busy_error = 0;   // |simulated - measured| busy time of each device, as a part of the measured step
   double median_start_error = 0;  // the same of each op's start
   double median_step_spread = 0;  // (largest - smallest) / step time of the counted steps: noise of the measurement

@@ -17,17 +17,26 @@ JsonList ListOf(const std::vector<double>& numbers) {
   return list;
 }
 
+void AddErrors(const StepErrors& errors, JsonObject* json) {
+  AddMember(json, "median_step_error", errors.median);
+  AddMember(json, "p90_step_error", errors.p90);
+  AddMember(json, "largest_step_error", errors.largest);
+  AddMember(json, "mean_signed_step_error", errors.mean_signed);
+  AddMember(json, "spearman", errors.spearman);
+  AddMember(json, "pearson", errors.pearson);
+}
+
 JsonObject SummaryOf(const ValidationSummary& summary) {
   JsonObject json;
   AddMember(&json, "placements", summary.placements);
   AddMember(&json, "compared", summary.compared);
   AddMember(&json, "fit_disagrees", summary.fit_disagrees);
-  AddMember(&json, "median_step_error", summary.median_step_error);
-  AddMember(&json, "p90_step_error", summary.p90_step_error);
-  AddMember(&json, "largest_step_error", summary.largest_step_error);
-  AddMember(&json, "mean_signed_step_error", summary.mean_signed_step_error);
-  AddMember(&json, "spearman", summary.spearman);
-  AddMember(&json, "pearson", summary.pearson);
+  AddErrors(summary.step, &json);
+  if (summary.interleaved) {
+    JsonObject interleaved;
+    AddErrors(*summary.interleaved, &interleaved);
+    AddMember(&json, "interleaved", std::move(interleaved));
+  }
   AddMember(&json, "median_busy_error", summary.median_busy_error);
   AddMember(&json, "median_start_error", summary.median_start_error);
   AddMember(&json, "median_step_spread", summary.median_step_spread);
@@ -42,6 +51,7 @@ JsonObject CaseOf(const ValidationCase& one) {
   AddMember(&json, "simulated_fits_memory", one.simulated_fits);
   AddMember(&json, "measured_fits_memory", one.measured.result.fits_memory);
   AddMember(&json, "simulated_us", one.simulated_micros);
+  if (one.interleaved_micros) AddMember(&json, "interleaved_us", *one.interleaved_micros);
   AddMember(&json, "simulated_busy_us", ListOf(one.simulated_busy));
   if (!one.measured.result.fits_memory) {
     AddMember(&json, "failure", one.measured.failure);
@@ -73,6 +83,7 @@ void WriteValidation(std::ostream& out, const Graph& graph, const Cluster& clust
     AddMember(&member, "runs", op.runs);
     AddMember(&member, "simulated_us", op.simulated_micros);
     AddMember(&member, "measured_us", op.measured_micros);
+    if (summary.interleaved) AddMember(&member, "alone_us", op.alone_micros);
     ops.push_back(ToJson(std::move(member)));
   }
   AddMember(&json, "ops", std::move(ops));

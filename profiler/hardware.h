@@ -74,6 +74,8 @@ class HardwareDevice {
   // A tensor with the contents given, and back: for tests, and to compare what placements compute.
   virtual TensorHandle From(const TensorSpec& spec, std::span<const double> values) = 0;
   virtual std::vector<double> Values(const TensorHandle& tensor) = 0;
+  // Reads all of the tensor: what fits a CPU's caches is then there. From the device's own thread.
+  virtual void Touch(const TensorHandle&) {}
   // What a probe of its speed takes now, in µs (disturbance.h), from its own thread; none on a device that nobody else
   // slows.
   virtual std::optional<double> ProbeMicros() { return std::nullopt; }

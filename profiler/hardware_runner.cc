@@ -13,11 +13,12 @@
 #include <utility>
 
 #include "profiler/aggregate.h"
+#include "profiler/alone_sampler.h"
 #include "profiler/device_thread.h"
-#include "profiler/disturbance.h"
 #include "profiler/memory_ledger.h"
 #include "profiler/placed_program.h"
 #include "profiler/recipe.h"
+#include "profiler/step_probe.h"
 #include "sim/check.h"
 
 namespace emplace {
@@ -27,10 +28,6 @@ using Clock = std::chrono::steady_clock;
 
 // A thread that finds nothing to do looks again for so long before it sleeps: waking it costs tens of µs.
 constexpr std::chrono::microseconds kPatience{50};
-
-// Between ops, so seldom that probes take 0.2 % of a step; and from which mean of them on a step is called disturbed.
-constexpr double kProbeEveryMicros = 10'000;
-constexpr double kCalmStep = 1.1;
 
 // First in, first out, from any thread to one.
 template <typename Item>
@@ -78,8 +75,6 @@ class WorkQueue {
   bool closed_ = false;
 };
 
-bool IsData(const OpRecipe& recipe) { return recipe.kind == "input" || recipe.kind == "variable"; }
-
 // An op on the device where it was last placed.
 struct Prepared {
   std::optional<DeviceId> device;
@@ -109,20 +104,25 @@ class HardwareRunner::Machine {
     // What a device made is freed before it goes.
     prepared_.clear();
     handles_.clear();
+    alone_.reset();
   }
 
-  HardwareStep Measure(const Placement& placement) {
+  bool interleaves() const { return options_.interleave; }
+
+  HardwareStep Measure(const Placement& placement, bool interleave) {
     const std::lock_guard lock(mutex_);
     program_ = MakePlacedProgram(graph_, placement, devices_.size());
     HardwareStep measured;
     try {
       Prepare();
+      if (interleave) PrepareAlone(placement);
       for (std::size_t i = 0; i < options_.warmups; ++i) RunStep();
       std::vector<RunOfStep> runs = RunSteps();
+      if (alone_) measured.alone_micros = AloneTimes(runs);
       std::vector<std::pair<double, Timeline>> steps;
       for (RunOfStep& run : runs) {
         measured.step_micros.push_back(run.micros);
-        measured.disturbed += run.slowdown > kCalmStep ? 1 : 0;
+        measured.disturbed += run.slowdown > StepProbe::kCalmStep ? 1 : 0;
         steps.emplace_back(run.micros, std::move(run.timeline));
       }
       Summarise(std::move(steps), &measured);
@@ -132,6 +132,7 @@ class HardwareRunner::Machine {
     }
     for (const auto& worker : workers_) measured.result.peak_memory.push_back(worker->ledger.peak());
     handles_.clear();
+    alone_.reset();
     return measured;
   }
 
@@ -143,11 +144,7 @@ class HardwareRunner::Machine {
     WorkQueue<std::uint32_t> copies;
     MemoryLedger ledger;
     Bytes persistent;
-    DisturbanceWatch watch;
-    double last_probe = 0;     // when, in the step
-    double last_slowdown = 0;  // 0: none was seen
-    double slowdowns = 0;      // sum over the step's probes
-    std::size_t probes = 0;
+    StepProbe probe;
     DeviceThread thread;
     DeviceThread copier;
   };
@@ -193,6 +190,13 @@ class HardwareRunner::Machine {
     op.device = device;
   }
 
+  void PrepareAlone(const Placement& placement) {
+    alone_.emplace(graph_, recipes_, placement, devices_, options_.seed);
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      if (program_.num_ops[d] > 0) workers_[d]->thread.Run([this, d] { alone_->Prepare(d); });
+    }
+  }
+
   bool Watches() const { return options_.patience_seconds > 0; }
 
   // A step, and how much others slowed the devices in it.
@@ -200,6 +204,7 @@ class HardwareRunner::Machine {
     double micros = 0;
     double slowdown = 1;
     Timeline timeline;
+    std::vector<double> alone;  // by OpId, sampled right after it; empty unless asked for
   };
 
   // As many as count, in order: run until so many are calm, or until there is no patience left with those that are not;
@@ -215,12 +220,17 @@ class HardwareRunner::Machine {
       ++number;
       Probe();
       const double slowdown = SlowdownOfStep();
-      if (slowdown <= kCalmStep) {
+      if (slowdown <= StepProbe::kCalmStep) {
         ++calm;
       } else {
         patience_micros -= micros;
       }
-      runs.push_back({.micros = micros, .slowdown = slowdown, .timeline = TimelineOfStep()});
+      runs.push_back({.micros = micros, .slowdown = slowdown, .timeline = TimelineOfStep(), .alone = {}});
+      if (alone_) {
+        SampleAlone();
+        Probe();
+        runs.back().alone = alone_->Times();
+      }
       if (runs.size() > options_.steps) {
         runs.erase(std::max_element(runs.begin(), runs.end(),
                                     [](const RunOfStep& a, const RunOfStep& b) { return a.slowdown < b.slowdown; }));
@@ -229,43 +239,40 @@ class HardwareRunner::Machine {
     return runs;
   }
 
-  // By the device's own thread: remembers how much slower than usual the device is. Without patience nobody asks.
-  void ProbeDevice(std::size_t d) {
-    const std::optional<double> micros = devices_[d]->ProbeMicros();
-    if (!micros) return;
-    Worker& worker = *workers_[d];
-    worker.last_slowdown = worker.watch.Slowdown(*micros, Clock::now());
-    worker.slowdowns += worker.last_slowdown;
-    ++worker.probes;
-  }
-
-  // All devices that have ops.
+  // All devices that have ops. Without patience nobody asks.
   void Probe() {
     if (!Watches()) return;
     for (std::size_t d = 0; d < devices_.size(); ++d) {
-      if (program_.num_ops[d] > 0) workers_[d]->thread.Start([this, d] { ProbeDevice(d); });
+      if (program_.num_ops[d] > 0) workers_[d]->thread.Start([this, d] { workers_[d]->probe.Probe(*devices_[d]); });
     }
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       if (program_.num_ops[d] > 0) workers_[d]->thread.Wait();
     }
   }
 
-  // Of the device that was slowed most: the mean over the probes before, within and after the last step.
+  // Of the device that was slowed most.
   double SlowdownOfStep() const {
     double most = 1;
-    for (const auto& worker : workers_) {
-      if (worker->probes > 0) most = std::max(most, worker->slowdowns / static_cast<double>(worker->probes));
-    }
+    for (const auto& worker : workers_) most = std::max(most, worker->probe.Slowdown());
     return most;
   }
 
-  // In a long step, now and then, between ops.
-  void ProbeWithin(std::size_t d) {
-    if (!Watches()) return;
-    const double now = Now();
-    if (now - workers_[d]->last_probe < kProbeEveryMicros) return;
-    workers_[d]->last_probe = now;
-    ProbeDevice(d);
+  // Between steps: the ops by themselves, one device after the other.
+  void SampleAlone() {
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      if (program_.num_ops[d] > 0) workers_[d]->thread.Run([this, d] { alone_->Sample(d); });
+    }
+  }
+
+  // Of each op the median over the samples that stand beside the steps that count.
+  static std::vector<double> AloneTimes(const std::vector<RunOfStep>& runs) {
+    std::vector<double> times(runs.front().alone.size());
+    for (std::size_t n = 0; n < times.size(); ++n) {
+      std::vector<double> samples;
+      for (const RunOfStep& run : runs) samples.push_back(run.alone[n]);
+      times[n] = Median(std::move(samples));
+    }
+    return times;
   }
 
   // Returns the step time in µs.
@@ -308,11 +315,7 @@ class HardwareRunner::Machine {
       worker.ops.Reset();
       worker.copies.Reset();
       worker.ledger.Reset(worker.persistent);
-      const bool was_probed = program_.num_ops[d] > 0 && worker.last_slowdown > 0;
-      worker.last_probe = 0;
-      // The probe after the last step is that before this one.
-      worker.slowdowns = was_probed ? worker.last_slowdown : 0;
-      worker.probes = was_probed ? 1 : 0;
+      if (program_.num_ops[d] > 0) worker.probe.BeginStep();
     }
   }
 
@@ -334,7 +337,7 @@ class HardwareRunner::Machine {
         const std::optional<OpId> op = workers_[d]->ops.Pop(kPatience);
         if (!op) return;
         Execute(*op);
-        ProbeWithin(d);
+        if (Watches()) workers_[d]->probe.ProbeWithin(*devices_[d], Now());
       }
       if (!devices_[d]->is_cpu()) {
         devices_[d]->Synchronize();
@@ -468,7 +471,8 @@ class HardwareRunner::Machine {
 
   // Of the placement.
   PlacedProgram program_;
-  std::vector<Prepared> prepared_;  // by OpId
+  std::vector<Prepared> prepared_;     // by OpId
+  std::optional<AloneSampler> alone_;  // while it is measured, where asked for
 
   // Of the step.
   Clock::time_point began_;
@@ -491,6 +495,10 @@ HardwareRunner::HardwareRunner(const Graph& graph, const Cluster& cluster, std::
 
 HardwareRunner::~HardwareRunner() = default;
 
-HardwareStep HardwareRunner::Measure(const Placement& placement) const { return machine_->Measure(placement); }
+HardwareStep HardwareRunner::Measure(const Placement& placement) const {
+  return machine_->Measure(placement, machine_->interleaves());
+}
+
+StepResult HardwareRunner::Run(const Placement& placement) const { return machine_->Measure(placement, false).result; }
 
 }  // namespace emplace

@@ -25,6 +25,7 @@ struct HardwareOptions {
   std::size_t steps = 5;
   Statistic statistic = Statistic::kMedian;
   double patience_seconds = 0;  // spent on steps that do not count because others disturbed a device (disturbance.h)
+  bool interleave = false;      // between steps the ops are run by themselves too (alone_sampler.h)
   std::uint64_t seed = 1;       // of the contents of inputs and weights
 };
 
@@ -34,7 +35,9 @@ struct HardwareStep {
   std::vector<double> step_micros;  // the counted steps, in order; those least disturbed of all that were run
   std::size_t disturbed = 0;        // of them, those in which others disturbed a device
   Timeline timeline;                // the counted step closest to the step time; on a GPU, when ops were given to it
-  std::string failure;              // why it does not fit; "" if it does
+  // With `interleave`: by OpId, what the op takes by itself, the median of samples right after the counted steps.
+  std::vector<double> alone_micros;
+  std::string failure;  // why it does not fit; "" if it does
 };
 
 // Runs placed graphs for real: one thread per device takes runnable ops, first in, first out (of those that become
@@ -55,7 +58,8 @@ class HardwareRunner : public Evaluator {
   // Requires: colocated ops are together, nothing is placed on a null device. Throws InputError(op name) where an op
   // has no implementation. One placement at a time: calls from several threads wait for each other.
   HardwareStep Measure(const Placement& placement) const;
-  StepResult Run(const Placement& placement) const override { return Measure(placement).result; }
+  // The same, never interleaved.
+  StepResult Run(const Placement& placement) const override;
 
  private:
   class Machine;

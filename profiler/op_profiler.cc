@@ -168,9 +168,8 @@ class Batch {
         if (HasEnough(i)) continue;
         any = true;
         const Clock::time_point start = Clock::now();
-        std::vector<TensorHandle> outputs;
-        meter_.Sample(i, *members_[i].kernel, members_[i].inputs, &outputs);
-        members_[i].outputs = std::move(outputs);
+        LeaveAsInAStep(device_, members_[i].inputs, tasks_[i].fresh, &members_[i].outputs);
+        meter_.Sample(i, *members_[i].kernel, members_[i].inputs, &members_[i].outputs);
         const double after = disturbance_.Slowdown();
         const double slowdown = std::max(before, after);
         before = after;
@@ -223,6 +222,24 @@ class Batch {
 
 }  // namespace
 
+std::vector<bool> FreshInputs(const Graph& graph, OpId op) {
+  std::vector<bool> fresh;
+  for (const TensorId input : graph.inputs(op)) {
+    fresh.push_back(graph.op(graph.tensor(input).producer).kind != "variable");
+  }
+  return fresh;
+}
+
+void LeaveAsInAStep(HardwareDevice& device, const std::vector<TensorHandle>& inputs, const std::vector<bool>& fresh,
+                    std::vector<TensorHandle>* outputs) {
+  for (const TensorHandle& output : *outputs) device.Touch(output);
+  outputs->clear();
+  EMPLACE_CHECK_EQ(inputs.size(), fresh.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (fresh[i]) device.Touch(inputs[i]);
+  }
+}
+
 std::vector<ProfileTask> MissingOps(const Graph& graph, const Profile& profile, const std::string& device_kind) {
   std::set<std::string> known;
   for (const Profile::OpEntry& op : profile.ops) {
@@ -231,10 +248,11 @@ std::vector<ProfileTask> MissingOps(const Graph& graph, const Profile& profile, 
   const std::vector<OpRecipe> recipes = RecipesOf(graph);
   std::vector<ProfileTask> tasks;
   for (std::size_t n = 0; n < graph.num_ops(); ++n) {
-    if (recipes[n].kind == "input" || recipes[n].kind == "variable") continue;
+    if (IsData(recipes[n])) continue;
     std::string signature = FullSignature(graph, MakeId<OpId>(n));
     if (!known.insert(CanonicalSignature(signature)).second) continue;
-    tasks.push_back({.signature = std::move(signature), .recipe = recipes[n]});
+    tasks.push_back(
+        {.signature = std::move(signature), .recipe = recipes[n], .fresh = FreshInputs(graph, MakeId<OpId>(n))});
   }
   return tasks;
 }

@@ -20,7 +20,17 @@ namespace emplace {
 struct ProfileTask {
   std::string signature;  // full (profile.h)
   OpRecipe recipe;
+  std::vector<bool> fresh;  // FreshInputs()
 };
+
+// By input of the op: whether an op has made it in this step. What `variable` ops hold has been there for long.
+std::vector<bool> FreshInputs(const Graph& graph, OpId op);
+
+// Before an op is run for a sample: leaves a CPU's caches as a step would, in which other ops have run since this one
+// did, but its inputs have just been made, weights excepted, and its outputs go where tensors have just been freed. So
+// fresh inputs are touched, and so are the outputs of its last run, which are then freed.
+void LeaveAsInAStep(HardwareDevice& device, const std::vector<TensorHandle>& inputs, const std::vector<bool>& fresh,
+                    std::vector<TensorHandle>* outputs);
 
 // The distinct ops of the graph that `profile` has no time for on this kind of device, in the order of the graph.
 // `input` and `variable` ops take none. Throws InputError(op name) where an op has a tensor without dtype and shape.
@@ -71,12 +81,11 @@ struct OpProfilerResult {
 };
 
 // Measures the tasks on `device`, from the calling thread, which becomes the device's own. Samples of different ops are
-// taken in turn, so that a disturbance spreads over many ops instead of spoiling one, and so that code and data are as
-// cold as within a step; outputs are held until the op runs again, so that memory is not always the same either.
-// Samples before or after which a probe shows that the device is disturbed (disturbance.h) are taken again, as long as
-// there is patience; those that count are the least disturbed. Temporary memory is what one run allocates at most
-// beyond its outputs. `on_batch` is called with what is complete now and then; throw to stop. Throws InputError(op
-// name) where an op cannot run, and names it if memory does not suffice.
+// taken in turn, so that a disturbance spreads over many ops instead of spoiling one, and so that code and weights are
+// as cold as within a step (LeaveAsInAStep). Samples before or after which a probe shows that the device is disturbed
+// (disturbance.h) are taken again, as long as there is patience; those that count are the least disturbed. Temporary
+// memory is what one run allocates at most beyond its outputs. `on_batch` is called with what is complete now and then;
+// throw to stop. Throws InputError(op name) where an op cannot run, and names it if memory does not suffice.
 OpProfilerResult ProfileOps(
     const std::vector<ProfileTask>& tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,
     const std::function<void(const OpProfilerProgress&, const std::vector<Profile::OpEntry>&)>& on_batch);

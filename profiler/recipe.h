@@ -29,6 +29,9 @@ struct OpRecipe {
   std::vector<TensorSpec> outputs;
 };
 
+// Its outputs are there before a step begins: it takes no time.
+inline bool IsData(const OpRecipe& recipe) { return recipe.kind == "input" || recipe.kind == "variable"; }
+
 // For each op of the graph its recipe, by OpId. The bound of an integer tensor is the least that its readers, and the
 // readers of what they make of it, allow: rows of the table for row numbers, classes for labels.
 // Throws InputError(op name) where a tensor has no dtype and shape: what has only a size cannot be run.

@@ -215,6 +215,12 @@ class CpuCore : public TorchDevice {
     ComputeAlone();
   }
   void AttachCopier() override { ComputeAlone(); }
+  void Touch(const TensorHandle& tensor) override {
+    constexpr std::size_t kCacheLine = 64;
+    const Array& array = ArrayOf(tensor);
+    const auto* const bytes = static_cast<const volatile char*>(array.data_ptr());
+    for (std::size_t i = 0; i < array.nbytes(); i += kCacheLine) static_cast<void>(bytes[i]);
+  }
   std::optional<double> ProbeMicros() override { return CoreProbeMicros(); }
   void Synchronize() override {}
   std::shared_ptr<DeviceEvent> Record() override { return nullptr; }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/check.h"
+#include "sim/op_catalog.h"
 
 namespace emplace {
 namespace {
@@ -46,20 +47,12 @@ double LargestTransferMicros(const Graph& graph, const Cluster& cluster, double*
 
 // Simulated time is a 64-bit count of ns: refuse what could ever overflow it. No schedule takes longer than everything
 // one after another.
-void CheckTotalTime(const Graph& graph, const Cluster& cluster, const std::vector<double>& micros,
-                    std::size_t num_kinds) {
-  const std::size_t n = graph.num_ops();
+void CheckTotalTime(const Graph& graph, const Cluster& cluster, const CostTable& costs) {
   double gap = 0;
   for (const Device& device : cluster.devices()) gap = std::max(gap, device.op_gap_micros);
   double latency = 0;
   double total = LargestTransferMicros(graph, cluster, &latency);
-  for (std::size_t op = 0; op < n; ++op) {
-    double slowest = 0;
-    for (std::size_t kind = 0; kind < num_kinds; ++kind) {
-      if (!std::isnan(micros[kind * n + op])) slowest = std::max(slowest, micros[kind * n + op]);
-    }
-    total += slowest + gap + latency;
-  }
+  for (std::size_t op = 0; op < graph.num_ops(); ++op) total += costs.LongestMicros(MakeId<OpId>(op)) + gap + latency;
   if (total > 4e15) {
     throw InputError("", "all times and transfers together are longer than 4e15 us (about 126 years)");
   }
@@ -91,9 +84,10 @@ CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel
     }
     if (fell_back) ++fallback_ops_;
   }
-  CheckTotalTime(graph, cluster, micros, num_kinds_);
   kind_of_device_ = std::make_shared<const std::vector<std::size_t>>(std::move(kind_of_device));
   micros_ = std::make_shared<const std::vector<double>>(std::move(micros));
+  SetContention(graph, model, kinds);
+  CheckTotalTime(graph, cluster, *this);
 
   // The kinds where a whole colocation class has times, as bits by the class's smallest id.
   std::vector<std::vector<bool>> shared(num_ops_, std::vector<bool>());
@@ -119,6 +113,34 @@ CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel
                                                   " has a time for all ops that colocate_with ties it to");
     }
   }
+}
+
+void CostTable::SetContention(const Graph& graph, const CostModel& model, const std::vector<std::string_view>& kinds) {
+  std::vector<double> factors(num_kinds_ * kNumOpClasses, 1);
+  for (std::size_t kind = 0; kind < num_kinds_; ++kind) {
+    if (std::count(kind_of_device_->begin(), kind_of_device_->end(), kind) < 2) continue;
+    for (std::size_t op_class = 1; op_class < kNumOpClasses; ++op_class) {  // 0: no class
+      double& factor = factors[kind * kNumOpClasses + op_class];
+      factor = model.Contention(static_cast<OpClass>(op_class), kinds[kind]);
+      EMPLACE_CHECK(factor >= 1);
+    }
+  }
+  if (std::all_of(factors.begin(), factors.end(), [](double factor) { return factor == 1; })) return;
+  std::vector<OpClass> classes(num_ops_, OpClass::kNone);
+  for (std::size_t i = 0; i < num_ops_; ++i) {
+    if (const OpKind* const known = FindOpKind(graph.op(MakeId<OpId>(i)).kind)) classes[i] = known->op_class;
+  }
+  classes_ = std::make_shared<const std::vector<OpClass>>(std::move(classes));
+  factors_ = std::make_shared<const std::vector<double>>(std::move(factors));
+}
+
+double CostTable::LongestMicros(OpId op) const {
+  double longest = 0;
+  for (std::size_t kind = 0; kind < num_kinds_; ++kind) {
+    if (std::isnan(KindMicros(op, kind))) continue;
+    longest = std::max(longest, KindMicros(op, kind) * KindContention(Class(op), kind));
+  }
+  return longest;
 }
 
 bool CostTable::Allowed(OpId op, DeviceId device) const { return !std::isnan(Micros(op, device)); }

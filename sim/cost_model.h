@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/cluster.h"
+#include "sim/device_catalog.h"
 #include "sim/graph.h"
 #include "sim/units.h"
 
@@ -22,6 +23,10 @@ class CostModel {
   // Time in µs, >= 0; nullopt if this model has none. `cluster` says what its kinds are (Cluster::FindKind).
   virtual std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster& cluster,
                                          std::string_view device_kind) const = 0;
+
+  // How many times as long an op of this class takes on such a device if it starts while another of the same kind is
+  // busy with an op of that class; >= 1.
+  virtual double Contention(OpClass, std::string_view) const { return 1; }
 
   // What to tell a user whose op has no time.
   virtual std::string HowToGiveATime() const = 0;
@@ -43,14 +48,28 @@ class CostTable {
   double Micros(OpId op, DeviceId device) const { return KindMicros(op, KindIndex(device)); }
   double KindMicros(OpId op, std::size_t kind) const { return (*micros_)[kind * num_ops_ + Index(op)]; }
   bool Allowed(OpId op, DeviceId device) const;
+  // Whether the model has a factor above 1 for any op on any kind; if not, Contention() is 1 and need not be asked.
+  bool has_contention() const { return classes_ != nullptr; }
+  OpClass Class(OpId op) const { return has_contention() ? (*classes_)[Index(op)] : OpClass::kNone; }
+  // CostModel::Contention of the op's class; 1 where the catalogue does not know the op or there is one such device.
+  double KindContention(OpClass op_class, std::size_t kind) const {
+    return has_contention() ? (*factors_)[kind * kNumOpClasses + static_cast<std::size_t>(op_class)] : 1;
+  }
+  // On the slowest kind, beside a busy neighbour. In µs.
+  double LongestMicros(OpId op) const;
   std::size_t fallback_ops() const { return fallback_ops_; }
 
  private:
+  void SetContention(const Graph& graph, const CostModel& model, const std::vector<std::string_view>& kinds);
+
   std::size_t num_ops_ = 0;
   std::size_t num_kinds_ = 0;
   std::size_t fallback_ops_ = 0;
   std::shared_ptr<const std::vector<std::size_t>> kind_of_device_;
   std::shared_ptr<const std::vector<double>> micros_;  // [num_kinds][num_ops]
+  // Where a factor is above 1.
+  std::shared_ptr<const std::vector<OpClass>> classes_;  // [num_ops]
+  std::shared_ptr<const std::vector<double>> factors_;   // [num_kinds][kNumOpClasses]
 };
 
 // A row of `emplace list cost-models`. `profiled` needs a file and is made by MakeProfiledCostModel (cost/profiled.h).

@@ -48,6 +48,12 @@ const std::string& JsonNode::Text(std::string_view allowed) const {
   return *text;
 }
 
+bool JsonNode::Flag() const {
+  const auto* flag = value_->As<bool>();
+  if (flag == nullptr) Refuse("true or false");
+  return *flag;
+}
+
 std::string JsonNode::NonEmptyText() const {
   constexpr std::string_view kAllowed = "a string that is not empty";
   const std::string& text = Text(kAllowed);

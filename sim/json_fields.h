@@ -36,6 +36,7 @@ class JsonNode {
   // a point or an exponent never as integers.
   double Number(double low, double high, std::string_view allowed = {}) const;
   std::int64_t Integer(std::int64_t low, std::int64_t high, std::string_view allowed = {}) const;
+  bool Flag() const;
   const JsonList& List(std::string_view allowed = "a list") const;
   const JsonObject& Object(std::string_view allowed = "an object") const;
 

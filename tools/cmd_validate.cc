@@ -6,6 +6,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -91,17 +92,21 @@ void PrintCases(std::ostream& out, const std::vector<ValidationCase>& cases) {
   table.PrintText(out);
 }
 
+void PrintErrors(std::ostream& out, std::string_view what, const StepErrors& errors) {
+  out << fmt::format("{}: median error {} %, 90th percentile {} %, largest {} %, mean signed {:+.1f} %\n", what,
+                     Percent(errors.median), Percent(errors.p90), Percent(errors.largest), 100 * errors.mean_signed);
+  if (errors.spearman) {
+    out << fmt::format("order kept: Spearman {:.3f}, Pearson {:.3f}\n", *errors.spearman, errors.pearson.value_or(0));
+  }
+}
+
 void PrintSummary(std::ostream& out, const ValidationSummary& summary) {
   out << fmt::format("{} placements, {} compared", summary.placements, summary.compared);
   if (summary.fit_disagrees > 0) out << fmt::format(", {} fit in one only", summary.fit_disagrees);
   out << '\n';
   if (summary.compared == 0) return;
-  out << fmt::format("step time: median error {} %, 90th percentile {} %, largest {} %, mean signed {:+.1f} %\n",
-                     Percent(summary.median_step_error), Percent(summary.p90_step_error),
-                     Percent(summary.largest_step_error), 100 * summary.mean_signed_step_error);
-  if (summary.spearman) {
-    out << fmt::format("order kept: Spearman {:.3f}, Pearson {:.3f}\n", *summary.spearman, summary.pearson.value_or(0));
-  }
+  PrintErrors(out, "step time", summary.step);
+  if (summary.interleaved) PrintErrors(out, "with op times taken between the steps", *summary.interleaved);
   out << fmt::format("busy time of a device: median error {} % of the step; start of an op: {} %\n",
                      Percent(summary.median_busy_error), Percent(summary.median_start_error));
   out << fmt::format("the measurement itself: steps of one placement are {} % apart (median)",
@@ -110,10 +115,14 @@ void PrintSummary(std::ostream& out, const ValidationSummary& summary) {
     out << fmt::format(", and other programs disturbed {} of {} steps", summary.disturbed_steps, summary.counted_steps);
   }
   out << "\n\n";
-  Table table({"ops that explain most of the error", "device", "runs", "simulated", "measured"});
+  std::vector<std::string> header = {"ops that explain most of the error", "device", "runs", "simulated", "measured"};
+  if (summary.interleaved) header.emplace_back("between the steps");
+  Table table(header);
   for (const OpError& op : summary.ops) {
-    table.Add({op.signature, op.device_kind, fmt::format("{}", op.runs), MicrosForPeople(op.simulated_micros),
-               MicrosForPeople(op.measured_micros)});
+    std::vector<std::string> row = {op.signature, op.device_kind, fmt::format("{}", op.runs),
+                                    MicrosForPeople(op.simulated_micros), MicrosForPeople(op.measured_micros)};
+    if (summary.interleaved) row.push_back(MicrosForPeople(op.alone_micros));
+    table.Add(row);
   }
   table.PrintText(out);
 }
@@ -184,10 +193,10 @@ int Run(Options options) {
     PrintSummary(std::cout, summary);
   }
   if (!options.max_error) return kDone;
-  const bool within = summary.compared > 0 && 100 * summary.median_step_error <= *options.max_error;
+  const bool within = summary.compared > 0 && 100 * summary.step.median <= *options.max_error;
   if (within) return kDone;
   fmt::print(stderr, "{}: the median error of the step time is {} %, over --max-error {} %\n", options.problem.graph,
-             summary.compared > 0 ? Percent(summary.median_step_error) : "unknown (nothing fits)", *options.max_error);
+             summary.compared > 0 ? Percent(summary.step.median) : "unknown (nothing fits)", *options.max_error);
   return kNo;
 }
 
@@ -233,6 +242,9 @@ Command AddValidate(CLI::App& app) {
       ->type_name("S")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
+  command->add_flag("--interleave", options->hardware.interleave,
+                    "Between steps also time every op by itself, and simulate with these times too: on a machine that "
+                    "others share, it tells what has changed since it was profiled from what the simulator lacks");
   command->add_option("--statistic", options->statistic, "Step time of the counted ones: median or mean")
       ->type_name("NAME")
       ->check(CLI::IsMember({"median", "mean"}).description(""))

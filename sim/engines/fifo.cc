@@ -13,8 +13,9 @@ namespace fifo {
 namespace {
 
 // One run. Key: an integer for (time, id), see RunWorkspace. kRecord: keep who started when and what was sent, for
-// memory, start times and timelines. kPairs: one channel per ordered pair of devices. kMany: more than 64 devices.
-template <typename Key, bool kRecord, bool kPairs, bool kMany>
+// memory, start times and timelines. kPairs: one channel per ordered pair of devices. kMany: more than 64 devices,
+// which also serves fewer. kContention: ops take longer beside a busy neighbour.
+template <typename Key, bool kRecord, bool kPairs, bool kMany, bool kContention>
 class Run {
  public:
   Run(const Model& model, RunWorkspace& workspace, RunWorkspace::Queues<Key>& queues)
@@ -61,6 +62,7 @@ class Run {
     EMPLACE_CHECK_EQ(placement.size(), model_.num_ops);
     std::fill_n(device_free_, d_, 0);
     std::fill(w_.channel_free.begin(), w_.channel_free.end(), 0);
+    if constexpr (kContention) std::fill(w_.running.begin(), w_.running.end(), RunWorkspace::Running());
     ready_queues_.Reset(placement);
     for (std::size_t d = 0; d < d_; ++d) UpdateNextStart(d);
     if constexpr (kRecord) StartRecord(placement);
@@ -108,9 +110,10 @@ class Run {
     const std::uint32_t* word = fronts_[device].program;
     ready_queues_.Pop(device);
     const std::uint32_t head = word[0];
-    const std::int64_t time = Model::TimeAt(word + 1 + std::size_t{2} * kind_of_[device]);
+    std::int64_t time = Model::TimeAt(word + 1 + std::size_t{2} * kind_of_[device]);
     EMPLACE_DCHECK(time >= 0);
     word += 1 + 2 * kinds_;
+    if constexpr (kContention) time = BesideOthers(device, op, start, time);
     const std::int64_t end = start + time;
     device_free_[device] = end + (op_gap_[device] & -static_cast<std::int64_t>(time != 0));
     ops_[op].time = end;
@@ -147,6 +150,23 @@ class Run {
     }
     for (std::size_t i = 0; i < num_ready; ++i) MakeReady(ready_[i]);
     return end;
+  }
+
+  // What an op takes that starts on a device now. Ops start in the order of time, so who else is busy is known.
+  std::int64_t BesideOthers(std::size_t device, std::uint32_t op, std::int64_t start, std::int64_t time) {
+    const OpClass op_class = model_.class_of[op];
+    const double factor = model_.contention[kind_of_[device] * kNumOpClasses + static_cast<std::size_t>(op_class)];
+    if (factor > 1) {
+      for (std::size_t d = 0; d < d_; ++d) {
+        const RunWorkspace::Running& other = w_.running[d];
+        if (d == device || kind_of_[d] != kind_of_[device] || other.op_class != op_class || other.end <= start)
+          continue;
+        time = static_cast<std::int64_t>(static_cast<double>(time) * factor + 0.5);
+        break;
+      }
+    }
+    w_.running[device] = {start + time, op_class};
+    return time;
   }
 
   // Ops that have all their inputs gather in ready_[0 .. num_ready), and are queued together when all is sent: whether
@@ -230,16 +250,20 @@ class Run {
   const std::uint32_t id_mask_;
 };
 
+template <typename Key, bool kRecord, bool kPairs>
+std::int64_t Simulate(const Model& model, std::span<const DeviceId> placement, RunWorkspace& workspace,
+                      RunWorkspace::Queues<Key>& queues) {
+  if (!model.contention.empty())
+    return Run<Key, kRecord, kPairs, true, true>(model, workspace, queues).Simulate(placement);
+  return model.num_devices > 64 ? Run<Key, kRecord, kPairs, true, false>(model, workspace, queues).Simulate(placement)
+                                : Run<Key, kRecord, kPairs, false, false>(model, workspace, queues).Simulate(placement);
+}
+
 template <typename Key, bool kRecord>
 std::int64_t Simulate(const Model& model, std::span<const DeviceId> placement, RunWorkspace& workspace,
                       RunWorkspace::Queues<Key>& queues) {
-  const bool many = model.num_devices > 64;
-  if (model.channel_per_pair) {
-    return many ? Run<Key, kRecord, true, true>(model, workspace, queues).Simulate(placement)
-                : Run<Key, kRecord, true, false>(model, workspace, queues).Simulate(placement);
-  }
-  return many ? Run<Key, kRecord, false, true>(model, workspace, queues).Simulate(placement)
-              : Run<Key, kRecord, false, false>(model, workspace, queues).Simulate(placement);
+  return model.channel_per_pair ? Simulate<Key, kRecord, true>(model, placement, workspace, queues)
+                                : Simulate<Key, kRecord, false>(model, placement, workspace, queues);
 }
 
 template <bool kRecord>

@@ -77,12 +77,7 @@ std::int64_t LongestRun(const Graph& graph, const CostTable& costs, const Model&
   for (const BytesPerSecond rate : model.rates) per_byte = std::max(per_byte, 1e9 / static_cast<double>(rate.count));
   double total = 0;
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
-    double slowest = 0;
-    for (std::size_t kind = 0; kind < model.num_kinds; ++kind) {
-      const double micros = costs.KindMicros(MakeId<OpId>(i), kind);
-      if (!std::isnan(micros)) slowest = std::max(slowest, micros * 1000);
-    }
-    total += slowest + gap + link + 1;
+    total += costs.LongestMicros(MakeId<OpId>(i)) * 1000 + gap + link + 1;
   }
   for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
     const std::size_t copies = std::min(graph.consumers(MakeId<TensorId>(t)).size(), model.num_devices - 1);
@@ -139,6 +134,14 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs)
     op_gap.push_back(DurationFromMicros(device.op_gap_micros).count());
     capacity.push_back(device.memory ? device.memory->count : std::numeric_limits<std::int64_t>::max());
   }
+  if (costs.has_contention()) {
+    for (std::size_t i = 0; i < num_ops; ++i) class_of.push_back(costs.Class(MakeId<OpId>(i)));
+    for (std::size_t kind = 0; kind < num_kinds; ++kind) {
+      for (std::size_t op_class = 0; op_class < kNumOpClasses; ++op_class) {
+        contention.push_back(costs.KindContention(static_cast<OpClass>(op_class), kind));
+      }
+    }
+  }
   FillPairs(cluster, this);
   for (std::size_t t = 0; t < num_tensors; ++t) tensor_bytes.push_back(graph.tensor(MakeId<TensorId>(t)).size.count);
   if (rates.size() * num_tensors <= kMaxTransferTimes) rates_in_program = static_cast<std::uint32_t>(rates.size());
@@ -172,7 +175,8 @@ RunWorkspace::RunWorkspace(const Model& model)
       channel_free(model.channel_per_pair ? model.num_devices * model.num_devices : model.num_devices),
       arrival(model.num_devices),
       destinations((model.num_devices + 63) / 64),
-      now_ready(model.num_ops + 1) {
+      now_ready(model.num_ops + 1),
+      running(model.contention.empty() ? 0 : model.num_devices) {
   if (model.FitsPacked()) {
     Prepare(model, &packed);
   } else {

@@ -54,6 +54,25 @@ TEST(ReportHardwareTest, TheTableHasErrorsAndTheChartADotForEachPlacement) {
   EXPECT_EQ(spec["legends"][0]["values"], (nlohmann::json{"a", "b"}));
 }
 
+TEST(ReportHardwareTest, OpTimesTakenBetweenTheStepsHaveARowAndAChartOfTheirOwn) {
+  std::vector<TrialRecord> trials = {Trial("a", "simulator", 1100, 1000), Trial("a", "simulator", 2000, 2000),
+                                     Trial("b", "simulator", 2400, 3000)};
+  trials[0].timing->interleaved_micros = 1010;
+  trials[2].timing->interleaved_micros = 2910;
+  const std::vector<ReportBlock> blocks = HardwareBlocks(trials, {"a", "b"});
+  ASSERT_EQ(blocks.size(), 4U);
+  const auto& rows = std::get<TableBlock>(blocks[1]).rows;
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0][1].text, "3");
+  std::vector<std::string> row;
+  for (const TextCell& cell : rows[1]) row.push_back(cell.text);
+  EXPECT_THAT(row, ::testing::ElementsAre(::testing::HasSubstr("op times taken between the steps"), "2", "2.0", "2.8",
+                                          "3.0", "-1.0", "–"));
+  const auto spec = nlohmann::json::parse(std::get<ChartBlock>(blocks[3]).vega);
+  ASSERT_EQ(spec["data"][0]["values"].size(), 2U);
+  EXPECT_EQ(spec["data"][0]["values"][1]["y"], 2.91);
+}
+
 TEST(ReportHardwareTest, WithoutHardwareThereIsNothing) {
   TrialRecord trial = Trial("a", "simulator", 1, 1);
   trial.timing->measured_best_micros.reset();

@@ -25,7 +25,9 @@ TEST(ValidationJsonTest, HoldsSummaryOpsAndEveryPlacement) {
   ValidationSummary summary;
   summary.placements = 2;
   summary.compared = 1;
-  summary.median_step_error = 0.2;
+  summary.step.median = 0.2;
+  summary.interleaved = StepErrors{.median = 0.1, .spearman = 0.5, .pearson = 0.4};
+  fits.interleaved_micros = 11;
   summary.ops = {
       {.signature = "relu(f32[1])", .device_kind = "cpu-core", .runs = 3, .simulated_micros = 1, .measured_micros = 2}};
   std::ostringstream out;
@@ -36,6 +38,9 @@ TEST(ValidationJsonTest, HoldsSummaryOpsAndEveryPlacement) {
   EXPECT_EQ(json["devices"], nlohmann::json({"gpu:0", "gpu:1"}));
   EXPECT_EQ(json["summary"]["median_step_error"], 0.2);
   EXPECT_TRUE(json["summary"]["spearman"].is_null());
+  EXPECT_EQ(json["summary"]["interleaved"]["median_step_error"], 0.1);
+  EXPECT_EQ(json["summary"]["interleaved"]["spearman"], 0.5);
+  EXPECT_EQ(json["cases"][0]["interleaved_us"], 11.0);
   EXPECT_EQ(json["ops"][0]["measured_us"], 2.0);
   EXPECT_EQ(json["cases"][0]["measured_steps_us"], nlohmann::json({9.5, 10.0, 11.0}));
   EXPECT_EQ(json["cases"][1]["failure"], "no room");

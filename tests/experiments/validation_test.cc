@@ -68,6 +68,19 @@ TEST(ValidatorTest, OnePlacementIsAskedOfBoth) {
   EXPECT_GT(one.measured_op[0], 0);
 }
 
+// With the op times that were taken between its steps: 2, 3 and 4 us, one after the other, in place of 1 us each. The
+// copy beside a busy neighbour takes twice as long whoever says how long it takes alone.
+TEST(ValidatorTest, OtherOpTimesAreSimulatedWithAllElseAsItWas) {
+  Bench bench;
+  const std::vector<double> times = {2, 3, 4};
+  EXPECT_DOUBLE_EQ(SimulateWithTimes(bench.graph, bench.cluster, bench.costs, {}, times, Placement(3)), 9);
+  const Graph copies = Build({FakeOp("a", {}, "concat"), FakeOp("b", {}, "concat")});
+  Placement apart(2);
+  apart[MakeId<OpId>(1)] = MakeId<DeviceId>(1);
+  const CostTable contended = testing::ContendedCosts(copies, bench.cluster, {{OpClass::kCopy, 2}});
+  EXPECT_DOUBLE_EQ(SimulateWithTimes(copies, bench.cluster, contended, {}, std::vector<double>{5, 3}, apart), 6);
+}
+
 // A case as if it had been measured: all ops on device 0, one after the other, each `micros` long.
 ValidationCase Case(double simulated_each, double measured_each) {
   ValidationCase one;
@@ -89,6 +102,26 @@ ValidationCase Case(double simulated_each, double measured_each) {
   return one;
 }
 
+TEST(ValidatorTest, InterleavedOpTimesMakeASecondPrediction) {
+  Bench bench;
+  const HardwareRunner interleaving(bench.graph, bench.cluster, {&bench.first, &bench.second},
+                                    {.warmups = 0, .steps = 3, .interleave = true});
+  const Validator validator(bench.graph, bench.cluster, bench.costs, bench.simulator, interleaving);
+  const ValidationCase one = validator.Check("all on one", Placement(3));
+  ASSERT_EQ(one.measured.alone_micros.size(), 3U);
+  double sum = 0;
+  for (const double micros : one.measured.alone_micros) sum += micros;
+  ASSERT_TRUE(one.interleaved_micros);
+  EXPECT_NEAR(*one.interleaved_micros, sum, 0.0015);  // each is rounded to ns
+  std::vector<ValidationCase> cases = {Case(1, 2), Case(1, 3), Case(1, 4)};
+  EXPECT_FALSE(bench.validator.Summarise(cases).interleaved);
+  for (ValidationCase& each : cases) each.interleaved_micros = 1.5 * each.measured.result.step_time_micros;
+  const ValidationSummary summary = bench.validator.Summarise(cases);
+  ASSERT_TRUE(summary.interleaved);
+  EXPECT_NEAR(summary.interleaved->median, 0.5, 1e-12);
+  EXPECT_NEAR(*summary.interleaved->spearman, 1, 1e-12);
+}
+
 // Simulated 3 us each time; measured 2.5, 3 and 6: errors +20 %, 0 and -50 %.
 TEST(ValidatorTest, ErrorsAreOfEachMetricByItself) {
   Bench bench;
@@ -98,11 +131,11 @@ TEST(ValidatorTest, ErrorsAreOfEachMetricByItself) {
   EXPECT_EQ(summary.compared, 3U);
   EXPECT_EQ(summary.counted_steps, 6U);
   EXPECT_EQ(summary.disturbed_steps, 1U);
-  EXPECT_NEAR(summary.median_step_error, 0.2, 1e-12);
-  EXPECT_NEAR(summary.largest_step_error, 0.5, 1e-12);
-  EXPECT_NEAR(summary.p90_step_error, 0.2 + 0.8 * 0.3, 1e-12);  // position 1.8 of 0, 0.2, 0.5
-  EXPECT_NEAR(summary.mean_signed_step_error, (0.2 + 0 - 0.5) / 3, 1e-12);
-  EXPECT_FALSE(summary.spearman);  // all simulated alike
+  EXPECT_NEAR(summary.step.median, 0.2, 1e-12);
+  EXPECT_NEAR(summary.step.largest, 0.5, 1e-12);
+  EXPECT_NEAR(summary.step.p90, 0.2 + 0.8 * 0.3, 1e-12);  // position 1.8 of 0, 0.2, 0.5
+  EXPECT_NEAR(summary.step.mean_signed, (0.2 + 0 - 0.5) / 3, 1e-12);
+  EXPECT_FALSE(summary.step.spearman);  // all simulated alike
   EXPECT_NEAR(summary.median_step_spread, 0.1, 1e-12);
   // Busy: 0.2, 0, 0.5 of the step, and three times 0 for the idle device: sorted 0 0 0 0 0.2 0.5.
   EXPECT_NEAR(summary.median_busy_error, 0, 1e-12);

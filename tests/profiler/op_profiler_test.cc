@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <map>
+#include <memory>
 #include <set>
 
 #include "tests/testing/errors.h"
@@ -67,6 +70,29 @@ TEST(OpProfilerTest, OnlyDistinctOpsThatTheProfileLacksAreMissing) {
   const std::vector<ProfileTask> missing = MissingOps(graph, known, "cpu-core");
   ASSERT_EQ(missing.size(), 1U);
   EXPECT_EQ(missing[0].signature, "tanh(f32[1])");
+}
+
+TEST(OpProfilerTest, FreshInputsAreThoseThatNoVariableHolds) {
+  const Graph graph = Build({FakeOp("in", {}, "input"), FakeOp("w", {}, "variable"), FakeOp("a", {"in", "w"}, "add"),
+                             FakeOp("b", {"w", "a"}, "add")});
+  EXPECT_THAT(FreshInputs(graph, *graph.FindOp("a")), ElementsAre(true, false));
+  EXPECT_THAT(FreshInputs(graph, *graph.FindOp("b")), ElementsAre(false, true));
+  EXPECT_THAT(MissingOps(graph, {}, "cpu-core")[0].fresh, ElementsAre(true, false));
+}
+
+// What an op reads is in the caches before a sample but for weights, and so is where it wrote the last time, which is
+// free again by then.
+TEST(OpProfilerTest, CachesAreLeftAsInAStep) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  const std::vector<TensorHandle> inputs = {device.Make({}, 1), device.Make({}, 2), device.Make({}, 3)};
+  std::vector<TensorHandle> outputs = {device.Make({}, 4)};
+  const std::weak_ptr<DeviceTensor> last = outputs[0];
+  const DeviceTensor* const written = outputs[0].get();
+  LeaveAsInAStep(device, inputs, {true, false, true}, &outputs);
+  EXPECT_THAT(device.touched, ElementsAre(written, inputs[0].get(), inputs[2].get()));
+  EXPECT_TRUE(outputs.empty());
+  EXPECT_TRUE(last.expired());
 }
 
 TEST(OpProfilerTest, SamplesOfDifferentOpsAreTakenInTurn) {

@@ -88,6 +88,27 @@ TEST(CostTableTest, OneTimeThatOverflowsIsRefusedToo) {
   }
 }
 
+TEST(CostTableTest, ContentionIsOfTheOpsClassAndOfKindsThatThereAreTwoOf) {
+  OpSpec copy = MakeOp("copy", 3);
+  copy.kind = "concat";
+  OpSpec sum = MakeOp("sum", 3);
+  sum.kind = "add";
+  const Graph graph = Build({copy, sum, MakeOp("unknown", 3)});
+  const Cluster cluster = MakeMixedCluster(2);
+  const CostTable costs = testing::ContendedCosts(graph, cluster, {{OpClass::kCopy, 2}});
+  ASSERT_TRUE(costs.has_contention());
+  const auto factor = [&](std::size_t op, std::size_t device) {
+    return costs.KindContention(costs.Class(MakeId<OpId>(op)), costs.KindIndex(MakeId<DeviceId>(device)));
+  };
+  EXPECT_EQ(factor(0, 1), 2);
+  EXPECT_EQ(factor(0, 0), 1);  // the only CPU
+  EXPECT_EQ(factor(1, 1), 1);
+  EXPECT_EQ(factor(2, 1), 1);
+  EXPECT_EQ(costs.LongestMicros(MakeId<OpId>(0)), 6);
+  EXPECT_FALSE(testing::ContendedCosts(graph, MakeCluster(1), {{OpClass::kCopy, 2}}).has_contention());
+  EXPECT_FALSE(CostTable(graph, cluster, *MakeMeasuredCostModel()).has_contention());
+}
+
 TEST(CostTableTest, InputsAndVariablesAreFreeUnderEveryModel) {
   class NoTimes : public CostModel {
     std::optional<double> OpMicros(const Graph&, OpId, const Cluster&, std::string_view) const override {

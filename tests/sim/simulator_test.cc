@@ -92,26 +92,52 @@ StepResult RunFifo(const Problem& problem) {
   return simulator.Run(problem.placement);
 }
 
+// That the fast engine and the slow one agree exactly. What they agree on comes back in *expected.
+void ExpectAgreement(const Problem& problem, testing::ReferenceResult* expected) {
+  *expected = testing::SimulateSlowly(problem.graph, problem.cluster, problem.costs, problem.placement);
+  const StepResult result = RunFifo(problem);
+  ASSERT_EQ(result.step_time_micros, static_cast<double>(expected->step_time_ns) / 1000.0);
+  for (std::size_t op = 0; op < problem.graph.num_ops(); ++op) {
+    ASSERT_EQ(result.start_micros[op], static_cast<double>(expected->start_ns[op]) / 1000.0) << "op " << op;
+  }
+  for (std::size_t d = 0; d < problem.cluster.num_devices(); ++d) {
+    ASSERT_EQ(result.peak_memory[d].count, expected->peak_bytes[d]) << "device " << d;
+  }
+}
+
 TEST(SimulatorTest, AgreesExactlyWithTheReferenceOnThousandsOfRandomDags) {
   Rng rng(1);
   std::size_t ties = 0;
   for (int i = 0; i < kRandomDags; ++i) {
-    const Problem problem = RandomProblem(rng);
-    const auto expected = testing::SimulateSlowly(problem.graph, problem.cluster, problem.costs, problem.placement);
-    const StepResult result = RunFifo(problem);
-    ASSERT_EQ(result.step_time_micros, static_cast<double>(expected.step_time_ns) / 1000.0) << "graph " << i;
-    for (std::size_t op = 0; op < problem.graph.num_ops(); ++op) {
-      ASSERT_EQ(result.start_micros[op], static_cast<double>(expected.start_ns[op]) / 1000.0)
-          << "graph " << i << ", op " << op;
-    }
-    for (std::size_t d = 0; d < problem.cluster.num_devices(); ++d) {
-      ASSERT_EQ(result.peak_memory[d].count, expected.peak_bytes[d]) << "graph " << i << ", device " << d;
-    }
+    testing::ReferenceResult expected;
+    ASSERT_NO_FATAL_FAILURE(ExpectAgreement(RandomProblem(rng), &expected)) << "graph " << i;
     std::vector<std::int64_t> starts = expected.start_ns;
     std::sort(starts.begin(), starts.end());
     if (std::adjacent_find(starts.begin(), starts.end()) != starts.end()) ++ties;
   }
   EXPECT_GT(ties, static_cast<std::size_t>(kRandomDags) / 2) << "ties are meant to be common";
+}
+
+TEST(SimulatorTest, AgreesExactlyWithTheReferenceWhereNeighboursSlowEachOther) {
+  Rng rng(9);
+  int slowed = 0;
+  for (int i = 0; i < kRandomDags / 5; ++i) {
+    const Cluster cluster = RandomCluster(rng);
+    RandomDagOptions options = RandomOptions(rng, cluster.devices()[0].is_cpu);
+    options.classes = true;
+    const Graph graph = RandomDag(rng, options);
+    const CostTable alone = MeasuredCosts(graph, cluster);
+    const Placement placement = RandomPlacement(rng, graph, cluster, alone);
+    const CostTable beside =
+        testing::ContendedCosts(graph, cluster, {{OpClass::kCopy, 1.5 + rng.Uniform()}, {OpClass::kElementwise, 1.25}});
+    testing::ReferenceResult expected;
+    ASSERT_NO_FATAL_FAILURE(ExpectAgreement({graph, cluster, beside, placement}, &expected)) << "graph " << i;
+    if (RunFifo({graph, cluster, alone, placement}).start_micros !=
+        RunFifo({graph, cluster, beside, placement}).start_micros) {
+      ++slowed;
+    }
+  }
+  EXPECT_GT(slowed, kRandomDags / 10) << "contention is meant to be common";
 }
 
 TEST(SimulatorTest, FitsMemoryExactlyWhenNoPeakIsOverItsDevice) {

@@ -73,6 +73,7 @@ class FakeDevice : public HardwareDevice {
   TensorHandle Make(const TensorSpec& spec, std::uint64_t seed) override;
   TensorHandle From(const TensorSpec& spec, std::span<const double> values) override;
   std::vector<double> Values(const TensorHandle& tensor) override;
+  void Touch(const TensorHandle& tensor) override { touched.push_back(tensor.get()); }
   std::optional<double> ProbeMicros() override { return probe ? std::optional(probe()) : std::nullopt; }
   void Synchronize() override {}
   std::shared_ptr<DeviceEvent> Record() override { return nullptr; }
@@ -82,6 +83,7 @@ class FakeDevice : public HardwareDevice {
 
   std::thread::id thread() const { return thread_; }  // that attached last
   std::size_t prepared() const { return prepared_; }
+  std::vector<const DeviceTensor*> touched;
   // Called in the middle of every run of an op, with its name.
   std::function<void(const std::string&)> on_run;
   std::function<double()> probe;  // what the next probe of it takes; null: it has none

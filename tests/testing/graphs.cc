@@ -1,6 +1,7 @@
 #include "tests/testing/graphs.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "sim/cost/measured.h"
@@ -120,7 +121,31 @@ CostTable MeasuredCosts(const Graph& graph, const Cluster& cluster) {
   return CostTable(graph, cluster, *MakeMeasuredCostModel());
 }
 
+CostTable ContendedCosts(const Graph& graph, const Cluster& cluster, std::map<OpClass, double> factors) {
+  class Contended : public CostModel {
+   public:
+    explicit Contended(std::map<OpClass, double> factors) : factors_(std::move(factors)) {}
+    std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster& cluster,
+                                   std::string_view kind) const override {
+      return measured_->OpMicros(graph, op, cluster, kind);
+    }
+    double Contention(OpClass op_class, std::string_view) const override {
+      const auto found = factors_.find(op_class);
+      return found == factors_.end() ? 1 : found->second;
+    }
+    std::string HowToGiveATime() const override { return measured_->HowToGiveATime(); }
+
+   private:
+    std::unique_ptr<CostModel> measured_ = MakeMeasuredCostModel();
+    std::map<OpClass, double> factors_;
+  };
+  return CostTable(graph, cluster, Contended(std::move(factors)));
+}
+
 namespace {
+
+// A copy, a matrix product, two elementwise ones, and one of no class.
+constexpr std::array<const char*, 5> kKindsOfClasses = {"concat", "matmul", "relu", "tanh", "test"};
 
 double RandomMicros(Rng& rng, const RandomDagOptions& options) {
   if (rng.Uniform() < options.zero_time_probability) return 0;
@@ -160,7 +185,7 @@ Graph RandomDag(Rng& rng, const RandomDagOptions& options) {
   for (std::size_t i = 0; i < n; ++i) {
     OpSpec spec;
     spec.name = Numbered("n", label[i]);
-    spec.kind = "test";
+    spec.kind = options.classes ? kKindsOfClasses[rng.Below(kKindsOfClasses.size())] : "test";
     AddRandomTimes(rng, options, &spec);
     const std::uint64_t outputs = rng.Below(options.max_outputs + 1);
     for (std::uint64_t k = 0; k < outputs; ++k) {

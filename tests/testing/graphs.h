@@ -69,6 +69,9 @@ class FixedCostModel : public CostModel {
 // The costs that the graph itself gives (cost model "measured").
 CostTable MeasuredCosts(const Graph& graph, const Cluster& cluster);
 
+// The same, where ops take longer beside a busy neighbour: the factors of CostModel::Contention by class, on all kinds.
+CostTable ContendedCosts(const Graph& graph, const Cluster& cluster, std::map<OpClass, double> factors);
+
 // What a random graph is drawn from.
 struct RandomDagOptions {
   std::size_t num_ops = 50;
@@ -82,6 +85,7 @@ struct RandomDagOptions {
   bool kinds_differ = false;  // times per kind "test-cpu", "test-gpu"; some ops lack one of them
   bool memory = false;        // temporary and persistent bytes too
   bool fractional = false;    // times that are no whole µs
+  bool classes = false;       // ops of kinds that the catalogue knows, of several classes; else of none
   bool colocated = false;     // some ops must go with an earlier one (that has times on the same kinds)
 };
 Graph RandomDag(Rng& rng, const RandomDagOptions& options);

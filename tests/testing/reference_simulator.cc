@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace emplace::testing {
@@ -58,7 +59,20 @@ class Reference {
   }
 
  private:
-  std::int64_t Time(OpId op) const { return Nanoseconds(costs_.Micros(op, placement_[op])); }
+  std::int64_t Time(OpId op) const {
+    const std::int64_t alone = Nanoseconds(costs_.Micros(op, placement_[op]));
+    const double factor = costs_.KindContention(costs_.Class(op), costs_.KindIndex(placement_[op]));
+    if (factor == 1 || contended_.count(op) == 0) return alone;
+    return static_cast<std::int64_t>(std::floor(static_cast<double>(alone) * factor + 0.5));
+  }
+  // Whether some op that has started elsewhere, on the same kind of device, is of the same class and still runs.
+  bool Contends(OpId op, std::int64_t start) const {
+    for (const auto& [other, when] : start_) {
+      if (other == op || placement_[other] == placement_[op] || costs_.Class(other) != costs_.Class(op)) continue;
+      if (costs_.KindIndex(placement_[other]) == costs_.KindIndex(placement_[op]) && End(other) > start) return true;
+    }
+    return false;
+  }
   std::int64_t End(OpId op) const { return start_.at(op) + Time(op); }
   bool Started(OpId op) const { return start_.count(op) != 0; }
 
@@ -110,6 +124,7 @@ class Reference {
   void Start(OpId op, std::int64_t start) {
     const DeviceId device = placement_[op];
     start_[op] = start;
+    if (costs_.has_contention() && Contends(op, start)) contended_.insert(op);
     const std::int64_t gap = Nanoseconds(cluster_.device(device).op_gap_micros);
     device_free_[device] = End(op) + (Time(op) == 0 ? 0 : gap);
     for (std::size_t k = 0; k < graph_.num_outputs(op); ++k) {
@@ -195,6 +210,7 @@ class Reference {
   const Cluster& cluster_;
   const CostTable& costs_;
   const Placement& placement_;
+  std::set<OpId> contended_;  // took longer, as another of their class was running
   std::map<OpId, std::int64_t> start_;
   std::map<DeviceId, std::int64_t> device_free_;
   std::map<std::pair<DeviceId, DeviceId>, std::int64_t> channel_free_;

@@ -55,6 +55,20 @@ TEST(ProfiledTest, FindsTheMedianBySignatureAndKind) {
   EXPECT_EQ(model->OpMicros(graph, *graph.FindOp("other"), cluster, "test-gpu"), std::nullopt);
 }
 
+TEST(ProfiledTest, ContentionIsWhatTheProfileSaysAboveNoise) {
+  Profile profile;
+  profile.devices = {{.kind = "test-cpu",
+                      .backend = "cpu",
+                      .contention = {{"copy", 1.9}, {"gather", 1.05}, {"reduction", 0.98}, {"matrix-product", 1.06}}}};
+  const auto model = MakeProfiledCostModel(profile);
+  EXPECT_EQ(model->Contention(OpClass::kCopy, "test-cpu"), 1.9);
+  EXPECT_EQ(model->Contention(OpClass::kMatrixProduct, "test-cpu"), 1.06);
+  EXPECT_EQ(model->Contention(OpClass::kGather, "test-cpu"), 1);
+  EXPECT_EQ(model->Contention(OpClass::kReduction, "test-cpu"), 1);
+  EXPECT_EQ(model->Contention(OpClass::kConvolution, "test-cpu"), 1);
+  EXPECT_EQ(model->Contention(OpClass::kCopy, "test-gpu"), 1);
+}
+
 // A profile that tells outputs is exact; one without is read too.
 TEST(ProfiledTest, TheFullSignatureComesFirst) {
   GraphBuilder builder("g");

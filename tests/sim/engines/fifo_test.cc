@@ -120,6 +120,48 @@ TEST(FifoTest, TimesAreRoundedToNanosecondsOnce) {
   EXPECT_EQ(told.step, 0.001);
 }
 
+TEST(FifoTest, AnOpTakesLongerBesideABusyNeighbourOfItsClass) {
+  // Copies a and c take 10 us alone, twice as long beside another. a runs 0-10 on gpu:0; b, which is no copy, 0-4 on
+  // gpu:1; then c starts at 4, while a runs: 4-24. a, which started alone, is as it was; d at 10 has c beside it.
+  const auto of_kind = [](OpSpec spec, const char* kind) {
+    spec.kind = kind;
+    return spec;
+  };
+  const Graph graph = Build({of_kind(MakeOp("a", 10), "concat"), of_kind(MakeOp("b", 4), "relu"),
+                             of_kind(MakeOp("c", 10, {"b"}), "concat"), of_kind(MakeOp("d", 1, {"a"}), "concat"),
+                             of_kind(MakeOp("e", 1, {"d"}), "relu")});
+  const Cluster cluster = MakeCluster(2, kLink);
+  Placement placement(graph.num_ops());
+  for (const std::size_t op : {std::size_t{1}, std::size_t{2}}) placement[MakeId<OpId>(op)] = MakeId<DeviceId>(1);
+  const auto run = [&](const CostTable& costs) {
+    return Simulator(graph, cluster, costs, {.start_times = true}).Run(placement);
+  };
+  const StepResult beside = run(testing::ContendedCosts(graph, cluster, {{OpClass::kCopy, 2}}));
+  EXPECT_THAT(beside.start_micros, ElementsAre(0, 0, 4, 10, 12));
+  EXPECT_EQ(beside.step_time_micros, 24);
+  const StepResult alone = run(MeasuredCosts(graph, cluster));
+  EXPECT_THAT(alone.start_micros, ElementsAre(0, 0, 4, 10, 11));
+  EXPECT_EQ(alone.step_time_micros, 14);
+}
+
+TEST(FifoTest, AnotherKindOfDeviceIsNoNeighbour) {
+  // "a" on the CPU and "b" on the accelerator at once, both copies.
+  OpSpec a = MakeOp("a", 10);
+  OpSpec b = MakeOp("b", 10);
+  a.kind = b.kind = "concat";
+  const Graph graph = Build({a, b});
+  const Cluster cluster = testing::MakeMixedCluster(2);
+  const CostTable costs = testing::ContendedCosts(graph, cluster, {{OpClass::kCopy, 2}});
+  const auto step = [&](std::size_t of_a, std::size_t of_b) {
+    Placement placement(2);
+    placement[MakeId<OpId>(0)] = MakeId<DeviceId>(of_a);
+    placement[MakeId<OpId>(1)] = MakeId<DeviceId>(of_b);
+    return Simulator(graph, cluster, costs).Run(placement).step_time_micros;
+  };
+  EXPECT_EQ(step(0, 1), 10);
+  EXPECT_EQ(step(1, 2), 20);
+}
+
 TEST(FifoTest, TiesGoToTheSmallerReadyTimeThenToTheSmallerId) {
   // All on one device; a runs 0-3. d has been ready since 0, so it runs before b and c, which a releases at 3, and
   // these run in the order of their ids (names).

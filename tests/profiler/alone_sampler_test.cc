@@ -1,0 +1,62 @@
+#include "profiler/alone_sampler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/testing/fake_hardware.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::Build;
+using ::emplace::testing::FakeDevice;
+using ::emplace::testing::FakeLog;
+using ::emplace::testing::FakeOp;
+
+std::vector<std::string> Names(const FakeLog& log) {
+  std::vector<std::string> names;
+  for (const FakeLog::Run& run : log.runs()) names.push_back(run.op + " on " + run.device);
+  return names;
+}
+
+// "v" is data; "b" and "c" read one such tensor and are both relu, "d" is a tanh. "e" is as "b", on the other device.
+TEST(AloneSamplerTest, OpsOfOneSignatureAreRunOnceOnEachDeviceTheyAreOn) {
+  FakeLog log;
+  FakeDevice first("cpu:0", "cpu-core", &log);
+  FakeDevice second("cpu:1", "cpu-core", &log);
+  const std::vector<HardwareDevice*> devices = {&first, &second};
+  const Graph graph = Build({FakeOp("a_v", {}, "variable"), FakeOp("b", {"a_v"}), FakeOp("c", {"b"}),
+                             FakeOp("d", {"c"}, "tanh"), FakeOp("e", {"d"})});
+  const std::vector<OpRecipe> recipes = RecipesOf(graph);
+  Placement placement(5);
+  placement[MakeId<OpId>(4)] = MakeId<DeviceId>(1);
+  // What each op takes is told by its name.
+  const auto wait = [](const std::string& op) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(op == "d" ? 8 : 2));
+  };
+  first.on_run = second.on_run = wait;
+  AloneSampler sampler(graph, recipes, placement, devices, 1);
+  for (const std::size_t device : {std::size_t{0}, std::size_t{1}}) {
+    sampler.Prepare(device);
+    sampler.Sample(device);
+  }
+  EXPECT_THAT(Names(log), ::testing::ElementsAre("b on cpu:0", "d on cpu:0", "b on cpu:0", "d on cpu:0", "e on cpu:1",
+                                                 "e on cpu:1"));
+  const std::vector<double> times = sampler.Times();
+  ASSERT_EQ(times.size(), 5U);
+  EXPECT_EQ(times[0], 0);
+  EXPECT_GE(times[1], 2000);
+  EXPECT_EQ(times[2], times[1]);
+  EXPECT_GE(times[3], 8000);
+  EXPECT_NE(times[4], times[1]);
+  EXPECT_GE(times[4], 2000);
+}
+
+}  // namespace
+}  // namespace emplace

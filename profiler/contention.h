@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,12 +28,13 @@ std::map<std::string, std::vector<ProfileTask>> ContentionTasks(const Graph& gra
                                                                 const std::string& device_kind,
                                                                 const ContentionOptions& options);
 
-// How much two busy devices slow each other: for each class the median over its ops of the median time of an op on
-// `device` while `neighbour` runs the same op over and over, divided by its median time while the neighbour is idle.
-// 1: they share nothing that matters. Both must be CPUs. Throws InputError as ProfileOps.
+// How much two busy devices slow each other: for each of these classes the median over its tasks of the median time of
+// an op on `device` while `neighbour` runs all tasks of all classes in turn, divided by its median time while the
+// neighbour is idle. (Beside the same op over and over, whose tensors stay in the neighbour's own cache, it would be
+// less than in a step.) 1: they share nothing that matters. Both must be CPUs. Throws InputError as ProfileOps.
 std::map<std::string, double, std::less<>> MeasureContention(
-    const std::map<std::string, std::vector<ProfileTask>>& tasks, HardwareDevice& device, HardwareDevice& neighbour,
-    const ContentionOptions& options);
+    const std::map<std::string, std::vector<ProfileTask>>& tasks, const std::set<std::string>& classes,
+    HardwareDevice& device, HardwareDevice& neighbour, const ContentionOptions& options);
 
 }  // namespace emplace
 

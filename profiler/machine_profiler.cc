@@ -83,11 +83,15 @@ class MachineProfiler {
         const bool wanted =
             devices[i]->is_cpu() && devices[i]->kind() == devices[k]->kind() && entry != profile_.devices.end();
         if (!wanted) continue;
-        auto tasks = ContentionTasks(graph_, profile_, entry->kind, options_.contention_options);
-        std::erase_if(tasks, [&](const auto& of_class) { return entry->contention.contains(of_class.first); });
-        if (tasks.empty()) continue;
+        const auto tasks = ContentionTasks(graph_, profile_, entry->kind, options_.contention_options);
+        std::set<std::string> missing;
+        for (const auto& [name, members] : tasks) {
+          if (!entry->contention.contains(name)) missing.insert(name);
+        }
+        if (missing.empty()) continue;
         on_progress_({.what = "contention", .done = 0, .total = 1, .seconds = 0});
-        entry->contention.merge(MeasureContention(tasks, *devices[i], *devices[k], options_.contention_options));
+        entry->contention.merge(
+            MeasureContention(tasks, missing, *devices[i], *devices[k], options_.contention_options));
         on_saved_(profile_);
       }
     }

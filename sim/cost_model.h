@@ -25,7 +25,7 @@ class CostModel {
                                          std::string_view device_kind) const = 0;
 
   // How many times as long an op of this class takes on such a device if it starts while another of the same kind is
-  // busy with an op of that class; >= 1.
+  // busy; >= 1.
   virtual double Contention(OpClass, std::string_view) const { return 1; }
 
   // What to tell a user whose op has no time.

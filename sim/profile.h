@@ -21,7 +21,7 @@ struct Profile {
     std::string kind;
     std::string backend;
     double op_gap_micros = 0;
-    // By class of op: how much longer one takes while another such device is busy with the same (1: not at all).
+    // By class of op: how much longer one takes while another such device is busy (1: not at all).
     std::map<std::string, double, std::less<>> contention = {};
   };
   struct OpEntry {

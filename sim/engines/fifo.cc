@@ -62,7 +62,7 @@ class Run {
     EMPLACE_CHECK_EQ(placement.size(), model_.num_ops);
     std::fill_n(device_free_, d_, 0);
     std::fill(w_.channel_free.begin(), w_.channel_free.end(), 0);
-    if constexpr (kContention) std::fill(w_.running.begin(), w_.running.end(), RunWorkspace::Running());
+    if constexpr (kContention) std::fill(w_.busy_until.begin(), w_.busy_until.end(), 0);
     ready_queues_.Reset(placement);
     for (std::size_t d = 0; d < d_; ++d) UpdateNextStart(d);
     if constexpr (kRecord) StartRecord(placement);
@@ -154,18 +154,15 @@ class Run {
 
   // What an op takes that starts on a device now. Ops start in the order of time, so who else is busy is known.
   std::int64_t BesideOthers(std::size_t device, std::uint32_t op, std::int64_t start, std::int64_t time) {
-    const OpClass op_class = model_.class_of[op];
-    const double factor = model_.contention[kind_of_[device] * kNumOpClasses + static_cast<std::size_t>(op_class)];
+    const double factor = model_.contention[kind_of_[device] * model_.num_ops + op];
     if (factor > 1) {
       for (std::size_t d = 0; d < d_; ++d) {
-        const RunWorkspace::Running& other = w_.running[d];
-        if (d == device || kind_of_[d] != kind_of_[device] || other.op_class != op_class || other.end <= start)
-          continue;
+        if (d == device || kind_of_[d] != kind_of_[device] || w_.busy_until[d] <= start) continue;
         time = static_cast<std::int64_t>(static_cast<double>(time) * factor + 0.5);
         break;
       }
     }
-    w_.running[device] = {start + time, op_class};
+    w_.busy_until[device] = start + time;
     return time;
   }
 

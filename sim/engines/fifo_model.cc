@@ -135,10 +135,9 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs)
     capacity.push_back(device.memory ? device.memory->count : std::numeric_limits<std::int64_t>::max());
   }
   if (costs.has_contention()) {
-    for (std::size_t i = 0; i < num_ops; ++i) class_of.push_back(costs.Class(MakeId<OpId>(i)));
     for (std::size_t kind = 0; kind < num_kinds; ++kind) {
-      for (std::size_t op_class = 0; op_class < kNumOpClasses; ++op_class) {
-        contention.push_back(costs.KindContention(static_cast<OpClass>(op_class), kind));
+      for (std::size_t i = 0; i < num_ops; ++i) {
+        contention.push_back(costs.KindContention(costs.Class(MakeId<OpId>(i)), kind));
       }
     }
   }
@@ -176,7 +175,7 @@ RunWorkspace::RunWorkspace(const Model& model)
       arrival(model.num_devices),
       destinations((model.num_devices + 63) / 64),
       now_ready(model.num_ops + 1),
-      running(model.contention.empty() ? 0 : model.num_devices) {
+      busy_until(model.contention.empty() ? 0 : model.num_devices) {
   if (model.FitsPacked()) {
     Prepare(model, &packed);
   } else {

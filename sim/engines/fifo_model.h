@@ -44,9 +44,7 @@ struct Model {
   std::vector<std::uint32_t> kind_of;        // [num_devices]
   std::vector<std::int64_t> op_gap;          // [num_devices]
 
-  // Where the costs have contention; empty where not.
-  std::vector<OpClass> class_of;   // [num_ops]
-  std::vector<double> contention;  // [num_kinds][kNumOpClasses]: factors
+  std::vector<double> contention;  // [num_kinds][num_ops]: factors; empty where the costs have none
 
   // An ordered pair of devices.
   struct Pair {
@@ -140,12 +138,7 @@ struct RunWorkspace : Simulator::Workspace {
   std::vector<std::int64_t> arrival;        // [num_devices], scratch of one tensor
   std::vector<std::uint64_t> destinations;  // bit set of devices, scratch of one tensor
   std::vector<std::uint32_t> now_ready;     // [num_ops + 1], scratch of one op
-  // What a device did last: an op of this class, until `end`.
-  struct Running {
-    std::int64_t end = 0;
-    OpClass op_class = OpClass::kNone;
-  };
-  std::vector<Running> running;  // [num_devices]; empty where nothing contends
+  std::vector<std::int64_t> busy_until;     // [num_devices], without gaps; empty where nothing contends
 
   // The record of a run, where memory, start times or a timeline are asked for. The ops of a device have slots in the
   // order in which they start: device d has slots device_begin[d] to device_begin[d + 1].

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <string>
 
 #include "sim/json_text.h"
 #include "tests/testing/errors.h"
@@ -16,7 +18,11 @@ using ::testing::HasSubstr;
 
 class RunReaderTest : public ::testing::Test {
  protected:
-  RunReaderTest() { std::filesystem::remove_all(folder_); }
+  RunReaderTest() {
+    std::string made = ::testing::TempDir() + "run_reader_XXXXXX";  // tests run beside each other
+    folder_ = std::string(mkdtemp(made.data())) + "/runs";
+  }
+  ~RunReaderTest() override { std::filesystem::remove_all(std::filesystem::path(folder_).parent_path()); }
   std::string File(const SampleTrial& trial, const std::string& name) const {
     return folder_ + "/demo/" + SampleId(trial) + "/" + name;
   }
@@ -30,7 +36,7 @@ class RunReaderTest : public ::testing::Test {
     return Error();
   }
 
-  const std::string folder_ = ::testing::TempDir() + "run_reader_test";
+  std::string folder_;
 };
 
 TEST_F(RunReaderTest, TrialsAreReadWhole) {

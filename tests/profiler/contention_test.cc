@@ -41,19 +41,21 @@ TEST(ContentionTest, TheLongestOpsOfEachClassAreAsked) {
   EXPECT_EQ(ContentionTasks(graph, profile, "cpu-core", {.least_micros = 21}).count("reduction"), 0U);
 }
 
-TEST(ContentionTest, EveryOpRunsAloneAndBesideItselfOnTheNeighbour) {
+TEST(ContentionTest, EveryOpOfAClassRunsAloneAndBesideANeighbourThatRunsAll) {
   FakeLog log;
   FakeDevice device("cpu:0", "cpu-core", &log);
   FakeDevice neighbour("cpu:1", "cpu-core", &log);
-  const Graph graph = Build({FakeOp("a", {}, "relu", 10)});
-  const auto tasks = ContentionTasks(graph, Known({{"relu()", 50}}), "cpu-core", {});
-  const auto factors = MeasureContention(tasks, device, neighbour, {.samples = 3});
+  const Graph graph = Build({FakeOp("a", {}, "relu", 10), FakeOp("b", {"a"}, "softmax", 10)});
+  const auto tasks = ContentionTasks(graph, Known({{"relu()", 50}, {"softmax(f32[10])", 50}}), "cpu-core", {});
+  const auto factors = MeasureContention(tasks, {"elementwise"}, device, neighbour, {.samples = 3});
   ASSERT_EQ(factors.size(), 1U);
   EXPECT_GT(factors.at("elementwise"), 0);
   std::map<std::string, std::size_t> runs;
-  for (const FakeLog::Run& run : log.runs()) ++runs[run.device];
-  EXPECT_EQ(runs["cpu:0"], 1 + 2 * 3 * 2U);  // to begin with; three samples each way, each run twice
-  EXPECT_GE(runs["cpu:1"], 3U);
+  for (const FakeLog::Run& run : log.runs()) ++runs[run.op + " on " + run.device];
+  EXPECT_EQ(runs["a on cpu:0"], 1 + 3 * 2U);  // to begin with; three samples each way
+  EXPECT_EQ(runs["b on cpu:0"], 1U);
+  EXPECT_GE(runs["a on cpu:1"], 1 + 1U);
+  EXPECT_GE(runs["b on cpu:1"], 1 + 1U);
 }
 
 }  // namespace

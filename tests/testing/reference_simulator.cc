@@ -65,10 +65,10 @@ class Reference {
     if (factor == 1 || contended_.count(op) == 0) return alone;
     return static_cast<std::int64_t>(std::floor(static_cast<double>(alone) * factor + 0.5));
   }
-  // Whether some op that has started elsewhere, on the same kind of device, is of the same class and still runs.
+  // Whether some op that has started elsewhere, on the same kind of device, still runs.
   bool Contends(OpId op, std::int64_t start) const {
     for (const auto& [other, when] : start_) {
-      if (other == op || placement_[other] == placement_[op] || costs_.Class(other) != costs_.Class(op)) continue;
+      if (other == op || placement_[other] == placement_[op]) continue;
       if (costs_.KindIndex(placement_[other]) == costs_.KindIndex(placement_[op]) && End(other) > start) return true;
     }
     return false;
@@ -210,7 +210,7 @@ class Reference {
   const Cluster& cluster_;
   const CostTable& costs_;
   const Placement& placement_;
-  std::set<OpId> contended_;  // took longer, as another of their class was running
+  std::set<OpId> contended_;  // took longer, as another device was busy
   std::map<OpId, std::int64_t> start_;
   std::map<DeviceId, std::int64_t> device_free_;
   std::map<std::pair<DeviceId, DeviceId>, std::int64_t> channel_free_;

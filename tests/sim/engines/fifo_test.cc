@@ -120,9 +120,10 @@ TEST(FifoTest, TimesAreRoundedToNanosecondsOnce) {
   EXPECT_EQ(told.step, 0.001);
 }
 
-TEST(FifoTest, AnOpTakesLongerBesideABusyNeighbourOfItsClass) {
-  // Copies a and c take 10 us alone, twice as long beside another. a runs 0-10 on gpu:0; b, which is no copy, 0-4 on
-  // gpu:1; then c starts at 4, while a runs: 4-24. a, which started alone, is as it was; d at 10 has c beside it.
+TEST(FifoTest, AnOpTakesLongerBesideABusyNeighbour) {
+  // Copies take twice as long while another device is busy, others as long as alone. "a", a copy, runs 0-10 on gpu:0:
+  // it is the first to start. "b" is none and runs 0-4 on gpu:1; the copy "c" starts at 4, while "a" runs: 4-24. What
+  // "a" takes does not change any more. "d", a copy of 1 us, starts at 10 beside "c": 10-12. "e" is none: 12-13.
   const auto of_kind = [](OpSpec spec, const char* kind) {
     spec.kind = kind;
     return spec;
@@ -139,6 +140,10 @@ TEST(FifoTest, AnOpTakesLongerBesideABusyNeighbourOfItsClass) {
   const StepResult beside = run(testing::ContendedCosts(graph, cluster, {{OpClass::kCopy, 2}}));
   EXPECT_THAT(beside.start_micros, ElementsAre(0, 0, 4, 10, 12));
   EXPECT_EQ(beside.step_time_micros, 24);
+  // If it is the others that are slowed: "b" 0-8 beside "a", "c" 8-18, "e" 11-13 beside "c".
+  const StepResult others = run(testing::ContendedCosts(graph, cluster, {{OpClass::kElementwise, 2}}));
+  EXPECT_THAT(others.start_micros, ElementsAre(0, 0, 8, 10, 11));
+  EXPECT_EQ(others.step_time_micros, 18);
   const StepResult alone = run(MeasuredCosts(graph, cluster));
   EXPECT_THAT(alone.start_micros, ElementsAre(0, 0, 4, 10, 11));
   EXPECT_EQ(alone.step_time_micros, 14);

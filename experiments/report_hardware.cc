@@ -39,6 +39,7 @@ ChartBlock ChartOf(const std::string& what, const std::vector<HardwarePoint>& po
                    const std::vector<std::string>& labels) {
   ScatterChartOptions options{.x_title = "measured, ms", .y_title = "simulated, ms", .labels = labels};
   std::vector<ScatterPoint> shown;
+  shown.reserve(points.size());
   for (const HardwarePoint& point : points) {
     shown.push_back({point.label, point.measured_micros / 1000, point.simulated_micros / 1000});
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "profiler/aggregate.h"
 #include "profiler/op_profiler.h"
 #include "sim/profile.h"
 
@@ -59,6 +60,17 @@ std::vector<double> AloneSampler::Times() const {
     micros.push_back(place.exists ? distinct_[place.device][place.number].micros : 0);
   }
   return micros;
+}
+
+std::vector<double> AloneSampler::MedianTimes(std::span<const std::vector<double>> rounds) {
+  std::vector<double> medians(rounds.front().size());
+  for (std::size_t n = 0; n < medians.size(); ++n) {
+    std::vector<double> samples;
+    samples.reserve(rounds.size());
+    for (const std::vector<double>& round : rounds) samples.push_back(round[n]);
+    medians[n] = Median(std::move(samples));
+  }
+  return medians;
 }
 
 }  // namespace emplace

@@ -32,6 +32,8 @@ class AloneSampler {
 
   // What the last samples of all devices say, in µs by OpId; 0 for inputs and variables, which take no time.
   std::vector<double> Times() const;
+  // Of each op the median over some rounds of samples, which Times() gave.
+  static std::vector<double> MedianTimes(std::span<const std::vector<double>> rounds);
 
  private:
   struct Sampled {

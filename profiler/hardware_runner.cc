@@ -118,13 +118,15 @@ class HardwareRunner::Machine {
       if (interleave) PrepareAlone(placement);
       for (std::size_t i = 0; i < options_.warmups; ++i) RunStep();
       std::vector<RunOfStep> runs = RunSteps();
-      if (alone_) measured.alone_micros = AloneTimes(runs);
       std::vector<std::pair<double, Timeline>> steps;
+      std::vector<std::vector<double>> alone;
       for (RunOfStep& run : runs) {
         measured.step_micros.push_back(run.micros);
         measured.disturbed += run.slowdown > StepProbe::kCalmStep ? 1 : 0;
         steps.emplace_back(run.micros, std::move(run.timeline));
+        alone.push_back(std::move(run.alone));
       }
+      if (alone_) measured.alone_micros = AloneSampler::MedianTimes(alone);
       Summarise(std::move(steps), &measured);
     } catch (const DeviceOutOfMemory& error) {
       measured.failure = error.what();
@@ -262,17 +264,6 @@ class HardwareRunner::Machine {
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       if (program_.num_ops[d] > 0) workers_[d]->thread.Run([this, d] { alone_->Sample(d); });
     }
-  }
-
-  // Of each op the median over the samples that stand beside the steps that count.
-  static std::vector<double> AloneTimes(const std::vector<RunOfStep>& runs) {
-    std::vector<double> times(runs.front().alone.size());
-    for (std::size_t n = 0; n < times.size(); ++n) {
-      std::vector<double> samples;
-      for (const RunOfStep& run : runs) samples.push_back(run.alone[n]);
-      times[n] = Median(std::move(samples));
-    }
-    return times;
   }
 
   // Returns the step time in µs.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -158,7 +159,7 @@ class Run {
     if (factor > 1) {
       for (std::size_t d = 0; d < d_; ++d) {
         if (d == device || kind_of_[d] != kind_of_[device] || w_.busy_until[d] <= start) continue;
-        time = static_cast<std::int64_t>(static_cast<double>(time) * factor + 0.5);
+        time = static_cast<std::int64_t>(std::floor(static_cast<double>(time) * factor + 0.5));
         break;
       }
     }

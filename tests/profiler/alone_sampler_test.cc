@@ -58,5 +58,10 @@ TEST(AloneSamplerTest, OpsOfOneSignatureAreRunOnceOnEachDeviceTheyAreOn) {
   EXPECT_GE(times[4], 2000);
 }
 
+TEST(AloneSamplerTest, OfSeveralRoundsTheMedianOfEachOpCounts) {
+  const std::vector<std::vector<double>> rounds = {{1, 0, 9}, {5, 0, 3}, {2, 0, 4}};
+  EXPECT_EQ(AloneSampler::MedianTimes(rounds), (std::vector<double>{2, 0, 4}));
+}
+
 }  // namespace
 }  // namespace emplace

@@ -309,7 +309,7 @@ TEST(SimulatorTest, AnEmptyGraphTakesNoTime) {
 TEST(SimulatorTest, AnUnknownEngineIsRefusedWithTheKnownOnes) {
   const Cluster cluster = MakeCluster(1);
   try {
-    Simulator(Graph(), cluster, MeasuredCosts(Graph(), cluster), {.engine = "fluid"});
+    const Simulator refused(Graph(), cluster, MeasuredCosts(Graph(), cluster), {.engine = "fluid"});
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(), "unknown engine \"fluid\" (fifo, placeto-reference)");

@@ -220,6 +220,7 @@ TEST(FifoTest, NoMemoryIsAllocatedPerRun) {
     const auto workspace = simulator.MakeWorkspace();
     StepResult result;
     std::vector<Placement> placements;
+    placements.reserve(21);
     for (int i = 0; i < 20; ++i) placements.push_back(testing::RandomPlacement(rng, graph, cluster, costs));
     placements.emplace_back(graph.num_ops());  // all on one device
     simulator.Run(placements[0].devices(), *workspace, &result);
@@ -263,6 +264,7 @@ TEST(FifoTest, RunsTooLongForPackedKeysAgreeWithTheReference) {
 TEST(FifoTest, ThousandsOfReadyOpsRunInTheOrderOfReadyTimeAndId) {
   // 5000 independent ops of 1 us on one device: by id, one after another, far beyond the sorted part of the queue.
   std::vector<OpSpec> specs;
+  specs.reserve(5000);
   for (int i = 0; i < 5000; ++i) specs.push_back(MakeOp("op" + std::to_string(i), 1));
   const Told told = RunOn(Build(std::move(specs)), MakeCluster(1), {});
   for (std::size_t i = 0; i < 5000; ++i) ASSERT_EQ(told.starts[i], static_cast<double>(i));

@@ -92,11 +92,7 @@ EpisodeTrace ReadEpisode(const JsonNode& node) {
   const Members members(node);
   EpisodeTrace episode;
   episode.episode = members.Number("episode");
-  if (const auto field = members.Find("argmax")) {
-    const bool* flag = field->value().As<bool>();
-    if (flag == nullptr) field->Refuse("true or false");
-    episode.argmax = *flag;
-  }
+  if (const auto field = members.Find("argmax")) episode.argmax = field->Flag();
   episode.entropy = members.FindNumber("entropy");
   episode.final_micros = members.FindNumber("step_time_us");
   episode.evaluations = members.FindNumber("evaluations").value_or(0);

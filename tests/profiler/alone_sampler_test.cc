@@ -15,9 +15,9 @@ namespace emplace {
 namespace {
 
 using ::emplace::testing::Build;
-using ::emplace::testing::FakeDevice;
 using ::emplace::testing::FakeLog;
 using ::emplace::testing::FakeOp;
+using ::emplace::testing::TwoFakeCores;
 
 std::vector<std::string> Names(const FakeLog& log) {
   std::vector<std::string> names;
@@ -27,10 +27,7 @@ std::vector<std::string> Names(const FakeLog& log) {
 
 // "v" is data; "b" and "c" read one such tensor and are both relu, "d" is a tanh. "e" is as "b", on the other device.
 TEST(AloneSamplerTest, OpsOfOneSignatureAreRunOnceOnEachDeviceTheyAreOn) {
-  FakeLog log;
-  FakeDevice first("cpu:0", "cpu-core", &log);
-  FakeDevice second("cpu:1", "cpu-core", &log);
-  const std::vector<HardwareDevice*> devices = {&first, &second};
+  TwoFakeCores cores;
   const Graph graph = Build({FakeOp("a_v", {}, "variable"), FakeOp("b", {"a_v"}), FakeOp("c", {"b"}),
                              FakeOp("d", {"c"}, "tanh"), FakeOp("e", {"d"})});
   const std::vector<OpRecipe> recipes = RecipesOf(graph);
@@ -40,14 +37,14 @@ TEST(AloneSamplerTest, OpsOfOneSignatureAreRunOnceOnEachDeviceTheyAreOn) {
   const auto wait = [](const std::string& op) {
     std::this_thread::sleep_for(std::chrono::milliseconds(op == "d" ? 8 : 2));
   };
-  first.on_run = second.on_run = wait;
-  AloneSampler sampler(graph, recipes, placement, devices, 1);
+  cores.first.on_run = cores.second.on_run = wait;
+  AloneSampler sampler(graph, recipes, placement, cores.devices, 1);
   for (const std::size_t device : {std::size_t{0}, std::size_t{1}}) {
     sampler.Prepare(device);
     sampler.Sample(device);
   }
-  EXPECT_THAT(Names(log), ::testing::ElementsAre("b on cpu:0", "d on cpu:0", "b on cpu:0", "d on cpu:0", "e on cpu:1",
-                                                 "e on cpu:1"));
+  EXPECT_THAT(Names(cores.log), ::testing::ElementsAre("b on cpu:0", "d on cpu:0", "b on cpu:0", "d on cpu:0",
+                                                       "e on cpu:1", "e on cpu:1"));
   const std::vector<double> times = sampler.Times();
   ASSERT_EQ(times.size(), 5U);
   EXPECT_EQ(times[0], 0);

@@ -10,9 +10,9 @@ namespace emplace {
 namespace {
 
 using ::emplace::testing::Build;
-using ::emplace::testing::FakeDevice;
 using ::emplace::testing::FakeLog;
 using ::emplace::testing::FakeOp;
+using ::emplace::testing::TwoFakeCores;
 
 Profile Known(const std::vector<std::pair<std::string, double>>& times) {
   Profile profile;
@@ -42,16 +42,14 @@ TEST(ContentionTest, TheLongestOpsOfEachClassAreAsked) {
 }
 
 TEST(ContentionTest, EveryOpOfAClassRunsAloneAndBesideANeighbourThatRunsAll) {
-  FakeLog log;
-  FakeDevice device("cpu:0", "cpu-core", &log);
-  FakeDevice neighbour("cpu:1", "cpu-core", &log);
+  TwoFakeCores cores;
   const Graph graph = Build({FakeOp("a", {}, "relu", 10), FakeOp("b", {"a"}, "softmax", 10)});
   const auto tasks = ContentionTasks(graph, Known({{"relu()", 50}, {"softmax(f32[10])", 50}}), "cpu-core", {});
-  const auto factors = MeasureContention(tasks, {"elementwise"}, device, neighbour, {.samples = 3});
+  const auto factors = MeasureContention(tasks, {"elementwise"}, cores.first, cores.second, {.samples = 3});
   ASSERT_EQ(factors.size(), 1U);
   EXPECT_GT(factors.at("elementwise"), 0);
   std::map<std::string, std::size_t> runs;
-  for (const FakeLog::Run& run : log.runs()) ++runs[run.op + " on " + run.device];
+  for (const FakeLog::Run& run : cores.log.runs()) ++runs[run.op + " on " + run.device];
   EXPECT_EQ(runs["a on cpu:0"], 1 + 3 * 2U);  // to begin with; three samples each way
   EXPECT_EQ(runs["b on cpu:0"], 1U);
   EXPECT_GE(runs["a on cpu:1"], 1 + 1U);

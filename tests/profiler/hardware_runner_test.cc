@@ -33,13 +33,7 @@ Cluster TwoFakes(std::optional<Bytes> memory = std::nullopt) {
                           {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0});
 }
 
-// Two devices and what they did.
-struct Machine {
-  FakeLog log;
-  FakeDevice first{"cpu:0", "cpu-core", &log};
-  FakeDevice second{"cpu:1", "cpu-core", &log};
-  std::vector<HardwareDevice*> devices{&first, &second};
-};
+using Machine = ::emplace::testing::TwoFakeCores;
 
 constexpr HardwareOptions kOneStep{.warmups = 0, .steps = 1};
 

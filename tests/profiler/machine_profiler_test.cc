@@ -13,6 +13,7 @@ using ::emplace::testing::Build;
 using ::emplace::testing::FakeDevice;
 using ::emplace::testing::FakeLog;
 using ::emplace::testing::FakeOp;
+using ::emplace::testing::TwoFakeCores;
 
 MachineProfilerOptions ByTheClock(bool links) {
   MachineProfilerOptions options{.ops = {.samples = 3, .repeats = 0},
@@ -25,21 +26,18 @@ MachineProfilerOptions ByTheClock(bool links) {
 }
 
 TEST(MachineProfilerTest, EachKindOfDeviceIsMeasuredOnceAndASecondGraphOnlyWhereItIsNew) {
-  FakeLog log;
-  FakeDevice first("cpu:0", "cpu-core", &log);
-  FakeDevice second("cpu:1", "cpu-core", &log);
-  const std::vector<HardwareDevice*> devices = {&first, &second};
+  TwoFakeCores cores;
   Profile profile;
   std::size_t saved = 0;
   const auto extend = [&](const Graph& graph) {
     return ExtendProfile(
-        graph, devices, ByTheClock(false), &profile, [&](const Profile&) { ++saved; },
+        graph, cores.devices, ByTheClock(false), &profile, [&](const Profile&) { ++saved; },
         [](const MachineProfilerProgress&) {});
   };
   const MachineProfilerResult one = extend(Build({FakeOp("a"), FakeOp("b", {"a"}, "tanh")}));
   EXPECT_EQ(one.new_ops.at("cpu-core"), 2U);
   EXPECT_EQ(one.known_ops.at("cpu-core"), 0U);
-  EXPECT_EQ(second.prepared(), 0U);
+  EXPECT_EQ(cores.second.prepared(), 0U);
   EXPECT_EQ(profile.ops.size(), 2U);
   ASSERT_EQ(profile.devices.size(), 1U);
   EXPECT_EQ(profile.devices[0].backend, "clock");
@@ -52,27 +50,24 @@ TEST(MachineProfilerTest, EachKindOfDeviceIsMeasuredOnceAndASecondGraphOnlyWhere
 }
 
 TEST(MachineProfilerTest, BetweenDevicesLinksAndContentionAreMeasuredOnce) {
-  FakeLog log;
-  FakeDevice first("cpu:0", "cpu-core", &log);
-  FakeDevice second("cpu:1", "cpu-core", &log);
-  const std::vector<HardwareDevice*> devices = {&first, &second};
+  TwoFakeCores cores;
   Profile profile;
   const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"}, "tanh")});
   MachineProfilerOptions options = ByTheClock(true);
   options.contention_options.least_micros = 1e12;
   const auto extend = [&] {
     ExtendProfile(
-        graph, devices, options, &profile, [](const Profile&) {}, [](const MachineProfilerProgress&) {});
+        graph, cores.devices, options, &profile, [](const Profile&) {}, [](const MachineProfilerProgress&) {});
   };
   extend();
   ASSERT_EQ(profile.links.size(), 1U);  // by kind: from a core to another
   EXPECT_EQ(profile.links[0].from, "cpu-core");
   ASSERT_EQ(profile.devices.size(), 1U);
   EXPECT_TRUE(profile.devices[0].contention.empty());  // the fake ops are shorter than 10^12 us
-  const std::size_t copies = static_cast<std::size_t>(log.copies()["cpu:0 to cpu:1"]);
+  const std::size_t copies = static_cast<std::size_t>(cores.log.copies()["cpu:0 to cpu:1"]);
   extend();
   EXPECT_EQ(profile.links.size(), 1U);
-  EXPECT_EQ(static_cast<std::size_t>(log.copies()["cpu:0 to cpu:1"]), copies);
+  EXPECT_EQ(static_cast<std::size_t>(cores.log.copies()["cpu:0 to cpu:1"]), copies);
   options.contention_options.least_micros = 0;
   extend();
   EXPECT_EQ(profile.devices[0].contention.count("elementwise"), 1U);

@@ -99,6 +99,14 @@ class FakeDevice : public HardwareDevice {
   std::size_t prepared_ = 0;
 };
 
+// Two cores and what they did.
+struct TwoFakeCores {
+  FakeLog log;
+  FakeDevice first{"cpu:0", "cpu-core", &log};
+  FakeDevice second{"cpu:1", "cpu-core", &log};
+  std::vector<HardwareDevice*> devices{&first, &second};
+};
+
 // Ops with an f32 output of the given number of elements, such as a fake device runs.
 OpSpec FakeOp(std::string name, std::vector<std::string> inputs = {}, std::string kind = "relu",
               std::int64_t elements = 1);

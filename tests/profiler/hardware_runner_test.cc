@@ -19,7 +19,6 @@ namespace {
 
 using ::emplace::testing::Build;
 using ::emplace::testing::ErrorOf;
-using ::emplace::testing::FakeDevice;
 using ::emplace::testing::FakeLog;
 using ::emplace::testing::FakeOp;
 using ::testing::ElementsAre;

@@ -16,7 +16,7 @@ struct HardwarePoint {
   std::string label;  // agent.label
   double simulated_micros = 0;
   double measured_micros = 0;
-  std::optional<double> interleaved_micros = {};  // ValidationCase::interleaved_micros
+  std::optional<double> interleaved_micros = {};  // MeasuredSteps::interleaved_micros
 };
 
 // What the trials ran for real: checks during searches, and the best placements of those whose rewards the simulator

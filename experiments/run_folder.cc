@@ -185,7 +185,8 @@ TrialResult RunOnHardware(TrialSpec spec, const HardwareChoice& choice, const st
     if (best.result.fits_memory) measured->best_micros = best.result.step_time_micros;
     if (!best.alone_micros.empty()) {
       measured->interleaved_micros = SimulateWithTimes(problem.graph, problem.cluster, problem.costs,
-                                                       simulator.options(), best.alone_micros, *result.best);
+                                                       simulator.options(), best.alone_micros, *result.best)
+                                         .micros;
     }
   }
   return result;

@@ -19,7 +19,7 @@ JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const T
 struct MeasuredSteps {
   std::vector<HardwareCheck> checks;
   std::optional<double> best_micros;
-  std::optional<double> interleaved_micros;  // ValidationCase::interleaved_micros of the best
+  std::optional<double> interleaved_micros;  // ValidationCase::interleaved of the best
 };
 
 // The content of timing.json: what a clock measured.

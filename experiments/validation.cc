@@ -35,6 +35,41 @@ std::vector<double> BusyTimes(const Timeline& timeline, std::size_t num_devices)
   return busy;
 }
 
+PredictedStep Predict(const Simulator& simulator, const Placement& placement, std::size_t num_devices) {
+  const Timeline timeline = simulator.Record(placement);
+  PredictedStep step{.micros = 0, .busy = BusyTimes(timeline, num_devices), .start = {}};
+  step.start.resize(timeline.ops.size());
+  for (const Timeline::OpRun& run : timeline.ops) {
+    step.micros = std::max(step.micros, run.end_micros);
+    step.start[Index(run.op)] = run.start_micros;
+  }
+  return step;
+}
+
+// Of several placements, in the order of the cases.
+PredictionErrors Compare(std::span<const PredictedStep* const> predicted,
+                         std::span<const ValidationCase* const> cases) {
+  std::vector<double> predicted_micros;
+  std::vector<double> measured_micros;
+  std::vector<double> busy_errors;
+  std::vector<double> start_errors;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const ValidationCase& one = *cases[i];
+    const double step = one.measured.result.step_time_micros;
+    predicted_micros.push_back(predicted[i]->micros);
+    measured_micros.push_back(step);
+    for (std::size_t d = 0; d < one.measured_busy.size(); ++d) {
+      busy_errors.push_back(std::abs(predicted[i]->busy[d] - one.measured_busy[d]) / step);
+    }
+    for (std::size_t n = 0; n < predicted[i]->start.size(); ++n) {
+      start_errors.push_back(std::abs(predicted[i]->start[n] - one.measured.result.start_micros[n]) / step);
+    }
+  }
+  return {.step = CompareSteps(predicted_micros, measured_micros),
+          .median_busy = Quantile(busy_errors, 0.5),
+          .median_start = Quantile(start_errors, 0.5)};
+}
+
 }  // namespace
 
 std::optional<double> PearsonCorrelation(std::span<const double> a, std::span<const double> b) {
@@ -78,8 +113,9 @@ StepErrors CompareSteps(std::span<const double> predicted, std::span<const doubl
   return errors;
 }
 
-double SimulateWithTimes(const Graph& graph, const Cluster& cluster, const CostTable& costs, const SimOptions& options,
-                         std::span<const double> op_micros, const Placement& placement) {
+PredictedStep SimulateWithTimes(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                const SimOptions& options, std::span<const double> op_micros,
+                                const Placement& placement) {
   class Given : public CostModel {
    public:
     Given(const Cluster& cluster, const CostTable& costs, std::span<const double> op_micros)
@@ -103,19 +139,14 @@ double SimulateWithTimes(const Graph& graph, const Cluster& cluster, const CostT
   };
   EMPLACE_CHECK_EQ(op_micros.size(), graph.num_ops());
   const CostTable given(graph, cluster, Given(cluster, costs, op_micros));
-  return Simulator(graph, cluster, given, options).Run(placement).step_time_micros;
+  return Predict(Simulator(graph, cluster, given, options), placement, cluster.num_devices());
 }
 
 ValidationCase Validator::Check(const std::string& label, const Placement& placement) const {
   ValidationCase checked;
   checked.label = label;
-  const StepResult simulated = simulator_.Run(placement);
-  checked.simulated_fits = simulated.fits_memory;
-  checked.simulated_micros = simulated.step_time_micros;
-  const Timeline timeline = simulator_.Record(placement);
-  checked.simulated_busy = BusyTimes(timeline, cluster_.num_devices());
-  checked.simulated_start.resize(graph_.num_ops());
-  for (const Timeline::OpRun& run : timeline.ops) checked.simulated_start[Index(run.op)] = run.start_micros;
+  checked.simulated_fits = simulator_.Run(placement).fits_memory;
+  checked.simulated = Predict(simulator_, placement, cluster_.num_devices());
   checked.measured = hardware_.Measure(placement);
   checked.measured_busy = BusyTimes(checked.measured.timeline, cluster_.num_devices());
   checked.measured_op.resize(graph_.num_ops());
@@ -123,7 +154,7 @@ ValidationCase Validator::Check(const std::string& label, const Placement& place
     checked.measured_op[Index(run.op)] = run.end_micros - run.start_micros;
   }
   if (!checked.measured.alone_micros.empty()) {
-    checked.interleaved_micros =
+    checked.interleaved =
         SimulateWithTimes(graph_, cluster_, costs_, simulator_.options(), checked.measured.alone_micros, placement);
   }
   return checked;
@@ -132,36 +163,25 @@ ValidationCase Validator::Check(const std::string& label, const Placement& place
 ValidationSummary Validator::Summarise(std::span<const ValidationCase> cases, std::size_t most_ops) const {
   ValidationSummary summary;
   summary.placements = cases.size();
-  std::vector<double> simulated;
-  std::vector<double> interleaved;
-  std::vector<double> measured;
-  std::vector<double> busy_errors;
-  std::vector<double> start_errors;
+  std::vector<const ValidationCase*> compared;
+  std::vector<const PredictedStep*> simulated;
+  std::vector<const PredictedStep*> interleaved;
   std::vector<double> spreads;
   for (const ValidationCase& one : cases) {
     if (one.simulated_fits != one.measured.result.fits_memory) ++summary.fit_disagrees;
     if (!one.Compared()) continue;
-    ++summary.compared;
-    const double step = one.measured.result.step_time_micros;
-    simulated.push_back(one.simulated_micros);
-    measured.push_back(step);
-    if (one.interleaved_micros) interleaved.push_back(*one.interleaved_micros);
-    for (std::size_t d = 0; d < one.measured_busy.size(); ++d) {
-      busy_errors.push_back(std::abs(one.simulated_busy[d] - one.measured_busy[d]) / step);
-    }
-    for (std::size_t n = 0; n < one.simulated_start.size(); ++n) {
-      start_errors.push_back(std::abs(one.simulated_start[n] - one.measured.result.start_micros[n]) / step);
-    }
+    compared.push_back(&one);
+    simulated.push_back(&one.simulated);
+    if (one.interleaved) interleaved.push_back(&*one.interleaved);
     summary.counted_steps += one.measured.step_micros.size();
     summary.disturbed_steps += one.measured.disturbed;
     const auto [least, most] = std::minmax_element(one.measured.step_micros.begin(), one.measured.step_micros.end());
-    spreads.push_back((*most - *least) / step);
+    spreads.push_back((*most - *least) / one.measured.result.step_time_micros);
   }
-  if (summary.compared == 0) return summary;
-  summary.step = CompareSteps(simulated, measured);
-  if (interleaved.size() == measured.size()) summary.interleaved = CompareSteps(interleaved, measured);
-  summary.median_busy_error = Quantile(busy_errors, 0.5);
-  summary.median_start_error = Quantile(start_errors, 0.5);
+  summary.compared = compared.size();
+  if (compared.empty()) return summary;
+  summary.simulated = Compare(simulated, compared);
+  if (interleaved.size() == compared.size()) summary.interleaved = Compare(interleaved, compared);
   summary.median_step_spread = Quantile(spreads, 0.5);
   summary.ops = OpErrors(cases);
   if (summary.ops.size() > most_ops) summary.ops.resize(most_ops);

@@ -18,30 +18,36 @@
 
 namespace emplace {
 
+// What the simulator says of a step. Times in µs.
+struct PredictedStep {
+  double micros = 0;
+  std::vector<double> busy;   // by device, without gaps
+  std::vector<double> start;  // by OpId
+};
+
 // One placement asked of both: the simulator and the hardware. Times in µs.
 struct ValidationCase {
   std::string label;
   bool simulated_fits = true;
-  double simulated_micros = 0;
-  std::vector<double> simulated_busy;   // by device, without gaps
-  std::vector<double> simulated_start;  // by OpId
+  PredictedStep simulated;
   HardwareStep measured;
   std::vector<double> measured_busy;  // by device
   std::vector<double> measured_op;    // by OpId: how long it ran
   // Simulated with the times that the ops took by themselves between the measured steps (HardwareOptions::interleave)
   // in place of the profile's: what remains is not the machine's change since then.
-  std::optional<double> interleaved_micros;
+  std::optional<PredictedStep> interleaved;
 
   // Both say that it fits: there is something to compare.
   bool Compared() const { return simulated_fits && measured.result.fits_memory; }
   // Simulated over measured step time, minus 1.
-  double StepError() const { return simulated_micros / measured.result.step_time_micros - 1; }
+  double StepError() const { return simulated.micros / measured.result.step_time_micros - 1; }
 };
 
-// The step time of a placement with other op times (µs, by OpId) in place of those of `costs`; all else, contention
+// The step of a placement with other op times (µs, by OpId) in place of those of `costs`; all else, contention
 // included, as there.
-double SimulateWithTimes(const Graph& graph, const Cluster& cluster, const CostTable& costs, const SimOptions& options,
-                         std::span<const double> op_micros, const Placement& placement);
+PredictedStep SimulateWithTimes(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                const SimOptions& options, std::span<const double> op_micros,
+                                const Placement& placement);
 
 // Ops of one signature on one device kind, over all compared placements: where the error comes from.
 struct OpError {
@@ -65,16 +71,21 @@ struct StepErrors {
 // Requires: as many of both, at least one.
 StepErrors CompareSteps(std::span<const double> predicted, std::span<const double> measured);
 
+// The same of a whole prediction.
+struct PredictionErrors {
+  StepErrors step;
+  double median_busy = 0;   // |predicted - measured| busy time of each device, as a part of the measured step
+  double median_start = 0;  // the same of each op's start
+};
+
 // How far the simulator is from the hardware, each metric by itself: errors in different metrics can cancel.
 struct ValidationSummary {
   std::size_t placements = 0;
   std::size_t compared = 0;       // fit in both
   std::size_t fit_disagrees = 0;  // fit in one only
   // Of the compared.
-  StepErrors step;
-  std::optional<StepErrors> interleaved;  // of interleaved_micros, where all have it
-  double median_busy_error = 0;   // |simulated - measured| busy time of each device, as a part of the measured step
-  double median_start_error = 0;  // the same of each op's start
+  PredictionErrors simulated;
+  std::optional<PredictionErrors> interleaved;  // where all have it
   double median_step_spread = 0;  // (largest - smallest) / step time of the counted steps: noise of the measurement
   std::size_t counted_steps = 0;
   std::size_t disturbed_steps = 0;  // of the counted: others disturbed a device

@@ -26,19 +26,24 @@ void AddErrors(const StepErrors& errors, JsonObject* json) {
   AddMember(json, "pearson", errors.pearson);
 }
 
+void AddOtherErrors(const PredictionErrors& errors, JsonObject* json) {
+  AddMember(json, "median_busy_error", errors.median_busy);
+  AddMember(json, "median_start_error", errors.median_start);
+}
+
 JsonObject SummaryOf(const ValidationSummary& summary) {
   JsonObject json;
   AddMember(&json, "placements", summary.placements);
   AddMember(&json, "compared", summary.compared);
   AddMember(&json, "fit_disagrees", summary.fit_disagrees);
-  AddErrors(summary.step, &json);
+  AddErrors(summary.simulated.step, &json);
   if (summary.interleaved) {
     JsonObject interleaved;
-    AddErrors(*summary.interleaved, &interleaved);
+    AddErrors(summary.interleaved->step, &interleaved);
+    AddOtherErrors(*summary.interleaved, &interleaved);
     AddMember(&json, "interleaved", std::move(interleaved));
   }
-  AddMember(&json, "median_busy_error", summary.median_busy_error);
-  AddMember(&json, "median_start_error", summary.median_start_error);
+  AddOtherErrors(summary.simulated, &json);
   AddMember(&json, "median_step_spread", summary.median_step_spread);
   AddMember(&json, "counted_steps", summary.counted_steps);
   AddMember(&json, "disturbed_steps", summary.disturbed_steps);
@@ -50,9 +55,9 @@ JsonObject CaseOf(const ValidationCase& one) {
   AddMember(&json, "label", one.label);
   AddMember(&json, "simulated_fits_memory", one.simulated_fits);
   AddMember(&json, "measured_fits_memory", one.measured.result.fits_memory);
-  AddMember(&json, "simulated_us", one.simulated_micros);
-  if (one.interleaved_micros) AddMember(&json, "interleaved_us", *one.interleaved_micros);
-  AddMember(&json, "simulated_busy_us", ListOf(one.simulated_busy));
+  AddMember(&json, "simulated_us", one.simulated.micros);
+  if (one.interleaved) AddMember(&json, "interleaved_us", one.interleaved->micros);
+  AddMember(&json, "simulated_busy_us", ListOf(one.simulated.busy));
   if (!one.measured.result.fits_memory) {
     AddMember(&json, "failure", one.measured.failure);
     return json;

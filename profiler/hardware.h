@@ -87,7 +87,8 @@ class HardwareDevice {
   // A copy of `tensor` of `source` on this device. May be called by any thread; first waits for `ready` of the source
   // (may be null); returns when the copy is there. Throws DeviceOutOfMemory.
   virtual TensorHandle Receive(const TensorHandle& tensor, HardwareDevice& source, const DeviceEvent* ready) = 0;
-  // As for Attach, but for a thread that only calls Receive for what leaves this device.
+  // As for Attach, but for a thread that only calls Receive for what leaves this device. A CPU's own thread does that
+  // too: nothing beside a core copies, so that what it sends takes its own time (Device::copy_engine).
   virtual void AttachCopier() = 0;
 
   // Watches the allocations of the calling thread on this device until EndWatch. Not nested.

@@ -96,7 +96,9 @@ class HardwareRunner::Machine {
       workers_.push_back(std::make_unique<Worker>(cluster.devices()[d].memory));
       if (devices_[d] == nullptr) continue;
       workers_[d]->thread.Run([this, d] { devices_[d]->Attach(); });
-      workers_[d]->copier.Run([this, d] { devices_[d]->AttachCopier(); });
+      if (devices_[d]->is_cpu()) continue;
+      workers_[d]->copier.emplace();
+      workers_[d]->copier->Run([this, d] { devices_[d]->AttachCopier(); });
     }
   }
 
@@ -148,7 +150,7 @@ class HardwareRunner::Machine {
     Bytes persistent;
     StepProbe probe;
     DeviceThread thread;
-    DeviceThread copier;
+    std::optional<DeviceThread> copier;  // none: a core has nothing beside it that copies, it sends by itself
   };
   struct Span {
     double start = 0;
@@ -274,12 +276,12 @@ class HardwareRunner::Machine {
       for (const OpId op : program_.roots[d]) workers_[d]->ops.Push(op);
     }
     for (std::size_t d = 0; d < devices_.size(); ++d) {
-      if (program_.num_copies[d] > 0) workers_[d]->copier.Start([this, d] { Copy(d); });
+      if (Copies(d)) workers_[d]->copier->Start([this, d] { Copy(d); });
       if (program_.num_ops[d] > 0) workers_[d]->thread.Start([this, d] { Work(d); });
     }
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       if (program_.num_ops[d] > 0) workers_[d]->thread.Wait();
-      if (program_.num_copies[d] > 0) workers_[d]->copier.Wait();
+      if (Copies(d)) workers_[d]->copier->Wait();
     }
     if (error_) {
       handles_.clear();
@@ -289,6 +291,9 @@ class HardwareRunner::Machine {
     for (const double end : ends_) last = std::max(last, end);
     return last;
   }
+
+  // Whether the device's copier has something to do.
+  bool Copies(std::size_t d) const { return program_.num_copies[d] > 0 && workers_[d]->copier.has_value(); }
 
   void Reset() {
     const std::size_t num_ops = program_.steps.size();
@@ -366,9 +371,14 @@ class HardwareRunner::Machine {
       }
     }
     if (!step.copies.empty()) events_[Index(id)] = devices_[Index(step.device)]->Record();
-    for (const std::uint32_t copy : step.copies) worker.copies.Push(copy);
+    if (worker.copier) {
+      for (const std::uint32_t copy : step.copies) worker.copies.Push(copy);
+    }
     for (const OpId next : step.next_here) Tell(next);
     for (const OpId next : step.next_elsewhere) Tell(next);
+    if (!worker.copier) {
+      for (const std::uint32_t copy : step.copies) Send(copy);
+    }
     for (const std::uint32_t slot : step.frees) Used(slot);
   }
 

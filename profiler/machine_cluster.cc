@@ -37,7 +37,8 @@ Cluster MachineCluster(const std::string& name, std::span<const NamedDevice> dev
                        .kind = device.kind,
                        .memory = device.memory,
                        .op_gap_micros = GapOf(device.kind, profile),
-                       .is_cpu = device.is_cpu});
+                       .is_cpu = device.is_cpu,
+                       .copy_engine = !device.is_cpu});
   }
   std::vector<Link> links(devices.size() * devices.size());
   for (std::size_t from = 0; from < devices.size(); ++from) {

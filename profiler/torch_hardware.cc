@@ -214,7 +214,7 @@ class CpuCore : public TorchDevice {
     pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
     ComputeAlone();
   }
-  void AttachCopier() override { ComputeAlone(); }
+  void AttachCopier() override { Attach(); }
   void Touch(const TensorHandle& tensor) override {
     constexpr std::size_t kCacheLine = 64;
     const Array& array = ArrayOf(tensor);

@@ -44,7 +44,7 @@ struct DevicePair {
 };
 
 // Measures the links of these pairs, one copy at a time: what two copies at once cost each other is not seen. A copy is
-// made as a placed graph makes it, by the copier's thread of the device that it leaves (AttachCopier), memory for it
+// made as a placed graph makes it, by a thread of the device that it leaves (AttachCopier: on its core), memory for it
 // included. `progress` (may be empty) is called with the number of copies done and of all, by other threads, one at a
 // time.
 // Returns them in the order of `pairs`. Throws InputError(pair) if too little fits to be fitted, and what the devices

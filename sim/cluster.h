@@ -20,6 +20,7 @@ struct Device {
   std::optional<Bytes> memory;  // none: no limit
   double op_gap_micros = 0;     // idle after each op of non-zero time
   bool is_cpu = false;
+  bool copy_engine = true;  // false: it sends by itself, one tensor after the other, and starts no op meanwhile
 };
 
 // How an ordered pair of devices is joined. Doubles as read; the simulator rounds them.

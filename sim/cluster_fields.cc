@@ -127,13 +127,14 @@ using DeviceIds = std::map<std::string, std::size_t, std::less<>>;
 // Adds the devices of one entry.
 void ReadDevices(const JsonNode& node, double default_gap, const Kinds& own_kinds, std::vector<Device>* devices,
                  DeviceIds* ids) {
-  const JsonFields fields(node, {"name", "kind", "memory_gib", "count", "op_gap_us"});
+  const JsonFields fields(node, {"name", "kind", "memory_gib", "count", "op_gap_us", "copy_engine"});
   Device device;
   device.op_gap_micros = default_gap;
   const std::vector<std::string> names = ExpandNames(fields);
   device.kind = fields.Get("kind", "a device kind").NonEmptyText();
   if (const auto field = fields.Find("memory_gib")) device.memory = BytesFromGib(field->Number(0, kMaxGib));
   if (const auto field = fields.Find("op_gap_us")) device.op_gap_micros = field->Number(0, kMaxJsonMicros);
+  if (const auto field = fields.Find("copy_engine")) device.copy_engine = field->Flag();
   for (const std::string& name : names) {
     device.name = name;
     device.is_cpu = IsCpu(device.kind, name, own_kinds);

@@ -293,6 +293,7 @@ void WriteDevices(std::string* out, const Cluster& cluster) {
     map.Text("kind", device.kind);
     if (device.memory) map.Number("memory_gib", GibOf(*device.memory));
     if (!one_gap && device.op_gap_micros != 0) map.Number("op_gap_us", device.op_gap_micros);
+    if (!device.copy_engine) map.Key("copy_engine")->append("false");
   }
   if (one_gap && gap != 0) {
     AppendNumber(&out->append("op_gap_us: "), gap);

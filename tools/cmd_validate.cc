@@ -85,19 +85,22 @@ std::string Percent(double part) { return fmt::format("{:.1f}", 100 * part); }
 void PrintCases(std::ostream& out, const std::vector<ValidationCase>& cases) {
   Table table({"placement", "simulated", "measured", "error, %"});
   for (const ValidationCase& one : cases) {
-    table.Add({one.label, one.simulated_fits ? MicrosForPeople(one.simulated_micros) : "does not fit",
+    table.Add({one.label, one.simulated_fits ? MicrosForPeople(one.simulated.micros) : "does not fit",
                one.measured.result.fits_memory ? MicrosForPeople(one.measured.result.step_time_micros) : "does not fit",
                one.Compared() ? fmt::format("{:+.1f}", 100 * one.StepError()) : ""});
   }
   table.PrintText(out);
 }
 
-void PrintErrors(std::ostream& out, std::string_view what, const StepErrors& errors) {
+void PrintErrors(std::ostream& out, std::string_view what, const PredictionErrors& prediction) {
+  const StepErrors& errors = prediction.step;
   out << fmt::format("{}: median error {} %, 90th percentile {} %, largest {} %, mean signed {:+.1f} %\n", what,
                      Percent(errors.median), Percent(errors.p90), Percent(errors.largest), 100 * errors.mean_signed);
   if (errors.spearman) {
     out << fmt::format("order kept: Spearman {:.3f}, Pearson {:.3f}\n", *errors.spearman, errors.pearson.value_or(0));
   }
+  out << fmt::format("busy time of a device: median error {} % of the step; start of an op: {} %\n",
+                     Percent(prediction.median_busy), Percent(prediction.median_start));
 }
 
 void PrintSummary(std::ostream& out, const ValidationSummary& summary) {
@@ -105,10 +108,8 @@ void PrintSummary(std::ostream& out, const ValidationSummary& summary) {
   if (summary.fit_disagrees > 0) out << fmt::format(", {} fit in one only", summary.fit_disagrees);
   out << '\n';
   if (summary.compared == 0) return;
-  PrintErrors(out, "step time", summary.step);
+  PrintErrors(out, "step time", summary.simulated);
   if (summary.interleaved) PrintErrors(out, "with op times taken between the steps", *summary.interleaved);
-  out << fmt::format("busy time of a device: median error {} % of the step; start of an op: {} %\n",
-                     Percent(summary.median_busy_error), Percent(summary.median_start_error));
   out << fmt::format("the measurement itself: steps of one placement are {} % apart (median)",
                      Percent(summary.median_step_spread));
   if (summary.disturbed_steps > 0) {
@@ -193,10 +194,11 @@ int Run(Options options) {
     PrintSummary(std::cout, summary);
   }
   if (!options.max_error) return kDone;
-  const bool within = summary.compared > 0 && 100 * summary.step.median <= *options.max_error;
+  const bool within = summary.compared > 0 && 100 * summary.simulated.step.median <= *options.max_error;
   if (within) return kDone;
   fmt::print(stderr, "{}: the median error of the step time is {} %, over --max-error {} %\n", options.problem.graph,
-             summary.compared > 0 ? Percent(summary.step.median) : "unknown (nothing fits)", *options.max_error);
+             summary.compared > 0 ? Percent(summary.simulated.step.median) : "unknown (nothing fits)",
+             *options.max_error);
   return kNo;
 }
 

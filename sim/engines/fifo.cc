@@ -15,8 +15,8 @@ namespace {
 
 // One run. Key: an integer for (time, id), see RunWorkspace. kRecord: keep who started when and what was sent, for
 // memory, start times and timelines. kPairs: one channel per ordered pair of devices. kMany: more than 64 devices,
-// which also serves fewer. kContention: ops take longer beside a busy neighbour.
-template <typename Key, bool kRecord, bool kPairs, bool kMany, bool kContention>
+// which also serves fewer. kExtended: what goes beyond simulator.md section 1.
+template <typename Key, bool kRecord, bool kPairs, bool kMany, bool kExtended>
 class Run {
  public:
   Run(const Model& model, RunWorkspace& workspace, RunWorkspace::Queues<Key>& queues)
@@ -63,7 +63,7 @@ class Run {
     EMPLACE_CHECK_EQ(placement.size(), model_.num_ops);
     std::fill_n(device_free_, d_, 0);
     std::fill(w_.channel_free.begin(), w_.channel_free.end(), 0);
-    if constexpr (kContention) std::fill(w_.busy_until.begin(), w_.busy_until.end(), 0);
+    if constexpr (kExtended) std::fill(w_.busy_until.begin(), w_.busy_until.end(), 0);
     ready_queues_.Reset(placement);
     for (std::size_t d = 0; d < d_; ++d) UpdateNextStart(d);
     if constexpr (kRecord) StartRecord(placement);
@@ -114,7 +114,9 @@ class Run {
     std::int64_t time = Model::TimeAt(word + 1 + std::size_t{2} * kind_of_[device]);
     EMPLACE_DCHECK(time >= 0);
     word += 1 + 2 * kinds_;
-    if constexpr (kContention) time = BesideOthers(device, op, start, time);
+    if constexpr (kExtended) {
+      if (!model_.contention.empty()) time = BesideOthers(device, op, start, time);
+    }
     const std::int64_t end = start + time;
     device_free_[device] = end + (op_gap_[device] & -static_cast<std::int64_t>(time != 0));
     ops_[op].time = end;
@@ -142,6 +144,12 @@ class Run {
       }
       word += count;
     }
+    if constexpr (kExtended) {
+      if (SendsItself(device)) {
+        device_free_[device] = std::max(device_free_[device], channel_free_[Channel(device, device)]);
+        UpdateNextStart(device);
+      }
+    }
     if ((head & 1U) != 0) {
       const std::uint32_t count = *word++;
       for (std::uint32_t i = 0; i < count; ++i) {
@@ -165,6 +173,19 @@ class Run {
     }
     w_.busy_until[device] = start + time;
     return time;
+  }
+
+  bool SendsItself(std::size_t device) const {
+    return !model_.sends_itself.empty() && model_.sends_itself[device] != 0;
+  }
+
+  // Of channel_free_. The channel of a device to itself is that of one that sends by itself.
+  std::size_t Channel(std::size_t from, std::size_t to) const {
+    if constexpr (!kPairs) return from;
+    if constexpr (kExtended) {
+      if (SendsItself(from)) return from * d_ + from;
+    }
+    return from * d_ + to;
   }
 
   // Ops that have all their inputs gather in ready_[0 .. num_ready), and are queued together when all is sent: whether
@@ -207,7 +228,7 @@ class Run {
       const std::size_t to = first_device + static_cast<std::size_t>(std::countr_zero(destinations));
       const Model::Pair& pair = pairs_[from * d_ + to];
       EMPLACE_DCHECK(pair.exists);
-      std::int64_t& channel = channel_free_[kPairs ? from * d_ + to : from];
+      std::int64_t& channel = channel_free_[Channel(from, to)];
       const std::int64_t start = std::max(end, channel);
       const std::int64_t arrival = start + pair.latency + TransferTime(pair.rate_class, tensor, transfer_times);
       channel = arrival + pair.gap;
@@ -251,8 +272,7 @@ class Run {
 template <typename Key, bool kRecord, bool kPairs>
 std::int64_t Simulate(const Model& model, std::span<const DeviceId> placement, RunWorkspace& workspace,
                       RunWorkspace::Queues<Key>& queues) {
-  if (!model.contention.empty())
-    return Run<Key, kRecord, kPairs, true, true>(model, workspace, queues).Simulate(placement);
+  if (model.is_extended()) return Run<Key, kRecord, kPairs, true, true>(model, workspace, queues).Simulate(placement);
   return model.num_devices > 64 ? Run<Key, kRecord, kPairs, true, false>(model, workspace, queues).Simulate(placement)
                                 : Run<Key, kRecord, kPairs, false, false>(model, workspace, queues).Simulate(placement);
 }

@@ -44,7 +44,10 @@ struct Model {
   std::vector<std::uint32_t> kind_of;        // [num_devices]
   std::vector<std::int64_t> op_gap;          // [num_devices]
 
-  std::vector<double> contention;  // [num_kinds][num_ops]: factors; empty where the costs have none
+  // Beyond simulator.md section 1: see fifo.h.
+  std::vector<double> contention;          // [num_kinds][num_ops]: factors; empty where the costs have none
+  std::vector<std::uint8_t> sends_itself;  // [num_devices]; empty where all have a copy engine
+  bool is_extended() const { return !contention.empty() || !sends_itself.empty(); }
 
   // An ordered pair of devices.
   struct Pair {

@@ -190,6 +190,7 @@ void PlacetoReferenceEngine::ReadConstants(const Cluster& cluster) {
   delta1_ = cluster.device(MakeId<DeviceId>(0)).op_gap_micros;
   for (const Device& device : cluster.devices()) {
     if (device.op_gap_micros != delta1_) refuse("one op_gap_us for all devices only");
+    if (!device.copy_engine) refuse("devices with a copy engine only");
   }
   bool first = true;
   Link common;

@@ -13,8 +13,7 @@ namespace {
 TEST(ValidationJsonTest, HoldsSummaryOpsAndEveryPlacement) {
   ValidationCase fits;
   fits.label = "random 0";
-  fits.simulated_micros = 12;
-  fits.simulated_busy = {10, 2};
+  fits.simulated = {.micros = 12, .busy = {10, 2}, .start = {}};
   fits.measured.result.step_time_micros = 10;
   fits.measured.step_micros = {9.5, 10, 11};
   fits.measured_busy = {8, 1};
@@ -25,9 +24,9 @@ TEST(ValidationJsonTest, HoldsSummaryOpsAndEveryPlacement) {
   ValidationSummary summary;
   summary.placements = 2;
   summary.compared = 1;
-  summary.step.median = 0.2;
-  summary.interleaved = StepErrors{.median = 0.1, .spearman = 0.5, .pearson = 0.4};
-  fits.interleaved_micros = 11;
+  summary.simulated.step.median = 0.2;
+  summary.interleaved = {.step = {.median = 0.1, .spearman = 0.5, .pearson = 0.4}, .median_busy = 0.05};
+  fits.interleaved = PredictedStep{.micros = 11, .busy = {9, 2}, .start = {}};
   summary.ops = {
       {.signature = "relu(f32[1])", .device_kind = "cpu-core", .runs = 3, .simulated_micros = 1, .measured_micros = 2}};
   std::ostringstream out;
@@ -40,6 +39,7 @@ TEST(ValidationJsonTest, HoldsSummaryOpsAndEveryPlacement) {
   EXPECT_TRUE(json["summary"]["spearman"].is_null());
   EXPECT_EQ(json["summary"]["interleaved"]["median_step_error"], 0.1);
   EXPECT_EQ(json["summary"]["interleaved"]["spearman"], 0.5);
+  EXPECT_EQ(json["summary"]["interleaved"]["median_busy_error"], 0.05);
   EXPECT_EQ(json["cases"][0]["interleaved_us"], 11.0);
   EXPECT_EQ(json["ops"][0]["measured_us"], 2.0);
   EXPECT_EQ(json["cases"][0]["measured_steps_us"], nlohmann::json({9.5, 10.0, 11.0}));

@@ -58,10 +58,10 @@ TEST(ValidatorTest, OnePlacementIsAskedOfBoth) {
   Bench bench;
   const ValidationCase one = bench.validator.Check("all on one", Placement(3));
   EXPECT_EQ(one.label, "all on one");
-  EXPECT_DOUBLE_EQ(one.simulated_micros, 3);  // three ops of 1 us
-  EXPECT_DOUBLE_EQ(one.simulated_busy[0], 3);
-  EXPECT_DOUBLE_EQ(one.simulated_busy[1], 0);
-  EXPECT_DOUBLE_EQ(one.simulated_start[2], 2);
+  EXPECT_DOUBLE_EQ(one.simulated.micros, 3);  // three ops of 1 us
+  EXPECT_DOUBLE_EQ(one.simulated.busy[0], 3);
+  EXPECT_DOUBLE_EQ(one.simulated.busy[1], 0);
+  EXPECT_DOUBLE_EQ(one.simulated.start[2], 2);
   EXPECT_TRUE(one.Compared());
   EXPECT_EQ(one.measured.step_micros.size(), 2U);
   EXPECT_EQ(one.measured_busy[1], 0);
@@ -73,25 +73,27 @@ TEST(ValidatorTest, OnePlacementIsAskedOfBoth) {
 TEST(ValidatorTest, OtherOpTimesAreSimulatedWithAllElseAsItWas) {
   Bench bench;
   const std::vector<double> times = {2, 3, 4};
-  EXPECT_DOUBLE_EQ(SimulateWithTimes(bench.graph, bench.cluster, bench.costs, {}, times, Placement(3)), 9);
+  const PredictedStep step = SimulateWithTimes(bench.graph, bench.cluster, bench.costs, {}, times, Placement(3));
+  EXPECT_DOUBLE_EQ(step.micros, 9);
+  EXPECT_EQ(step.busy, (std::vector<double>{9, 0}));
+  EXPECT_EQ(step.start, (std::vector<double>{0, 2, 5}));
   const Graph copies = Build({FakeOp("a", {}, "concat"), FakeOp("b", {}, "concat")});
   Placement apart(2);
   apart[MakeId<OpId>(1)] = MakeId<DeviceId>(1);
   const CostTable contended = testing::ContendedCosts(copies, bench.cluster, {{OpClass::kCopy, 2}});
-  EXPECT_DOUBLE_EQ(SimulateWithTimes(copies, bench.cluster, contended, {}, std::vector<double>{5, 3}, apart), 6);
+  EXPECT_DOUBLE_EQ(SimulateWithTimes(copies, bench.cluster, contended, {}, std::vector<double>{5, 3}, apart).micros, 6);
 }
 
 // A case as if it had been measured: all ops on device 0, one after the other, each `micros` long.
 ValidationCase Case(double simulated_each, double measured_each) {
   ValidationCase one;
-  one.simulated_micros = 3 * simulated_each;
-  one.simulated_busy = {3 * simulated_each, 0};
+  one.simulated = {.micros = 3 * simulated_each, .busy = {3 * simulated_each, 0}, .start = {}};
   one.measured_busy = {3 * measured_each, 0};
   one.measured.result.step_time_micros = 3 * measured_each;
   one.measured.step_micros = {3 * measured_each, 3.3 * measured_each};
   for (std::size_t i = 0; i < 3; ++i) {
     const auto at = static_cast<double>(i);
-    one.simulated_start.push_back(at * simulated_each);
+    one.simulated.start.push_back(at * simulated_each);
     one.measured.result.start_micros.push_back(at * measured_each);
     one.measured_op.push_back(measured_each);
     one.measured.timeline.ops.push_back({.op = MakeId<OpId>(i),
@@ -111,15 +113,20 @@ TEST(ValidatorTest, InterleavedOpTimesMakeASecondPrediction) {
   ASSERT_EQ(one.measured.alone_micros.size(), 3U);
   double sum = 0;
   for (const double micros : one.measured.alone_micros) sum += micros;
-  ASSERT_TRUE(one.interleaved_micros);
-  EXPECT_NEAR(*one.interleaved_micros, sum, 0.0015);  // each is rounded to ns
+  ASSERT_TRUE(one.interleaved);
+  EXPECT_NEAR(one.interleaved->micros, sum, 0.0015);  // each is rounded to ns
   std::vector<ValidationCase> cases = {Case(1, 2), Case(1, 3), Case(1, 4)};
   EXPECT_FALSE(bench.validator.Summarise(cases).interleaved);
-  for (ValidationCase& each : cases) each.interleaved_micros = 1.5 * each.measured.result.step_time_micros;
+  for (ValidationCase& each : cases) {
+    const double measured = each.measured.result.step_time_micros;
+    each.interleaved = {.micros = 1.5 * measured, .busy = {1.2 * measured, 0.1 * measured}, .start = {0, 0, 0}};
+  }
   const ValidationSummary summary = bench.validator.Summarise(cases);
   ASSERT_TRUE(summary.interleaved);
-  EXPECT_NEAR(summary.interleaved->median, 0.5, 1e-12);
-  EXPECT_NEAR(*summary.interleaved->spearman, 1, 1e-12);
+  EXPECT_NEAR(summary.interleaved->step.median, 0.5, 1e-12);
+  EXPECT_NEAR(*summary.interleaved->step.spearman, 1, 1e-12);
+  EXPECT_NEAR(summary.interleaved->median_busy, 0.15, 1e-12);      // 0.2 and 0.1, three times
+  EXPECT_NEAR(summary.interleaved->median_start, 1.0 / 3, 1e-12);  // 0, 1/3 and 2/3, three times
 }
 
 // Simulated 3 us each time; measured 2.5, 3 and 6: errors +20 %, 0 and -50 %.
@@ -131,14 +138,14 @@ TEST(ValidatorTest, ErrorsAreOfEachMetricByItself) {
   EXPECT_EQ(summary.compared, 3U);
   EXPECT_EQ(summary.counted_steps, 6U);
   EXPECT_EQ(summary.disturbed_steps, 1U);
-  EXPECT_NEAR(summary.step.median, 0.2, 1e-12);
-  EXPECT_NEAR(summary.step.largest, 0.5, 1e-12);
-  EXPECT_NEAR(summary.step.p90, 0.2 + 0.8 * 0.3, 1e-12);  // position 1.8 of 0, 0.2, 0.5
-  EXPECT_NEAR(summary.step.mean_signed, (0.2 + 0 - 0.5) / 3, 1e-12);
-  EXPECT_FALSE(summary.step.spearman);  // all simulated alike
+  EXPECT_NEAR(summary.simulated.step.median, 0.2, 1e-12);
+  EXPECT_NEAR(summary.simulated.step.largest, 0.5, 1e-12);
+  EXPECT_NEAR(summary.simulated.step.p90, 0.2 + 0.8 * 0.3, 1e-12);  // position 1.8 of 0, 0.2, 0.5
+  EXPECT_NEAR(summary.simulated.step.mean_signed, (0.2 + 0 - 0.5) / 3, 1e-12);
+  EXPECT_FALSE(summary.simulated.step.spearman);  // all simulated alike
   EXPECT_NEAR(summary.median_step_spread, 0.1, 1e-12);
   // Busy: 0.2, 0, 0.5 of the step, and three times 0 for the idle device: sorted 0 0 0 0 0.2 0.5.
-  EXPECT_NEAR(summary.median_busy_error, 0, 1e-12);
+  EXPECT_NEAR(summary.simulated.median_busy, 0, 1e-12);
   // a and b are relu(): 6 runs of 1 us against 2 * (0.833 + 1 + 2); c is a tanh: 3 against 3.833.
   ASSERT_EQ(summary.ops.size(), 3U);  // a has no input, b one, c is another kind
   for (const OpError& op : summary.ops) {

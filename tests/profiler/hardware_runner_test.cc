@@ -19,6 +19,7 @@ namespace {
 
 using ::emplace::testing::Build;
 using ::emplace::testing::ErrorOf;
+using ::emplace::testing::FakeDevice;
 using ::emplace::testing::FakeLog;
 using ::emplace::testing::FakeOp;
 using ::testing::ElementsAre;
@@ -67,6 +68,19 @@ TEST(HardwareRunnerTest, ATensorIsSentOnceToEachDeviceThatReadsIt) {
   // b, c and d read a on the other device: one copy.
   runner.Run(PlacedAt(graph, {{"b", 1}, {"c", 1}, {"d", 1}}));
   EXPECT_THAT(machine.log.copies(), ElementsAre(Pair("cpu:0 to cpu:1", 1)));
+}
+
+TEST(HardwareRunnerTest, ACoreSendsByItselfAndAnAcceleratorBesideItsOps) {
+  for (const bool is_cpu : {true, false}) {
+    FakeLog log;
+    FakeDevice from("first", "a-kind", &log, is_cpu);
+    FakeDevice to("second", "a-kind", &log, is_cpu);
+    const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"})});
+    const HardwareRunner runner(graph, TwoFakes(), {&from, &to}, kOneStep);
+    runner.Run(PlacedAt(graph, {{"b", 1}}));
+    ASSERT_THAT(log.copies(), ElementsAre(Pair("first to second", 1)));
+    EXPECT_EQ(to.receiving_thread() == from.thread(), is_cpu);
+  }
 }
 
 TEST(HardwareRunnerTest, OpsThatBecomeRunnableTogetherRunInTheOrderOfTheirIds) {

@@ -31,6 +31,8 @@ TEST(MachineClusterTest, DevicesAreNamedAsTheyWereAndCostWhatTheirKindCosts) {
   EXPECT_EQ(cluster.devices()[0].memory, Bytes{1000});
   EXPECT_TRUE(cluster.devices()[1].is_cpu);
   EXPECT_EQ(cluster.devices()[1].op_gap_micros, 0.5);
+  EXPECT_TRUE(cluster.devices()[0].copy_engine);
+  EXPECT_FALSE(cluster.devices()[1].copy_engine) << "a core copies by itself";
   const Link down = cluster.link(DeviceId{0}, DeviceId{1});
   EXPECT_EQ(down.latency_micros, 9);
   EXPECT_EQ(down.bandwidth_gb_per_s, 40);

@@ -99,6 +99,7 @@ TEST(ClusterYamlTest, WhatWasWrittenIsWrittenAgain) {
                          .is_cpu = true});
       if (rng.Below(2) == 0) devices.back().memory = BytesFromGib(rng.Uniform() * 100);
       if (rng.Below(2) == 0) devices.back().op_gap_micros = rng.Uniform();
+      devices.back().copy_engine = rng.Below(2) == 0;
     }
     const bool may_lack_links = rng.Below(2) == 0;
     std::vector<Link> links(n * n);
@@ -135,6 +136,7 @@ TEST(ClusterYamlTest, WhatWasWrittenIsWrittenAgain) {
       EXPECT_EQ(again.devices()[i].name, devices[i].name);
       EXPECT_EQ(again.devices()[i].memory, devices[i].memory);
       EXPECT_EQ(again.devices()[i].op_gap_micros, devices[i].op_gap_micros);
+      EXPECT_EQ(again.devices()[i].copy_engine, devices[i].copy_engine);
       for (std::size_t k = 0; k < n; ++k) {
         if (i == k) continue;
         EXPECT_EQ(again.link(MakeId<DeviceId>(i), MakeId<DeviceId>(k)), links[i * n + k]);

@@ -140,6 +140,29 @@ TEST(SimulatorTest, AgreesExactlyWithTheReferenceWhereNeighboursSlowEachOther) {
   EXPECT_GT(slowed, kRandomDags / 10) << "contention is meant to be common";
 }
 
+TEST(SimulatorTest, AgreesExactlyWithTheReferenceWhereDevicesSendByThemselves) {
+  Rng rng(10);
+  int later = 0;
+  for (int i = 0; i < kRandomDags / 5; ++i) {
+    const Problem with_engines = RandomProblem(rng);
+    std::vector<Device> devices = with_engines.cluster.devices();
+    for (Device& device : devices) device.copy_engine = rng.Below(3) == 0;
+    std::vector<Link> links;
+    for (std::size_t from = 0; from < devices.size(); ++from) {
+      for (std::size_t to = 0; to < devices.size(); ++to) {
+        links.push_back(with_engines.cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to)));
+      }
+    }
+    const Cluster cluster("random", "", devices, links, with_engines.cluster.channels());
+    const Problem without = {with_engines.graph, cluster, MeasuredCosts(with_engines.graph, cluster),
+                             with_engines.placement};
+    testing::ReferenceResult expected;
+    ASSERT_NO_FATAL_FAILURE(ExpectAgreement(without, &expected)) << "graph " << i;
+    if (RunFifo(without).start_micros != RunFifo(with_engines).start_micros) ++later;
+  }
+  EXPECT_GT(later, kRandomDags / 20) << "waiting for one's own transfers is meant to be common";
+}
+
 TEST(SimulatorTest, FitsMemoryExactlyWhenNoPeakIsOverItsDevice) {
   Rng rng(2);
   int fitting = 0;

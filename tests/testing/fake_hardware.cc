@@ -57,6 +57,7 @@ TensorHandle FakeDevice::From(const TensorSpec&, std::span<const double> values)
 std::vector<double> FakeDevice::Values(const TensorHandle& tensor) { return {ValueOf(tensor)}; }
 
 TensorHandle FakeDevice::Receive(const TensorHandle& tensor, HardwareDevice& source, const DeviceEvent*) {
+  receiving_thread_ = std::this_thread::get_id();
   EMPLACE_CHECK_EQ(static_cast<const FakeTensor&>(*tensor).device, source.name());
   if (log_ != nullptr) log_->AddCopy(source.name(), name_);
   const auto until = std::chrono::steady_clock::now() +

@@ -1,6 +1,7 @@
 #ifndef EMPLACE_TESTS_TESTING_FAKE_HARDWARE_H_
 #define EMPLACE_TESTS_TESTING_FAKE_HARDWARE_H_
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -81,7 +82,8 @@ class FakeDevice : public HardwareDevice {
   void BeginWatch() override {}
   MemoryUse EndWatch() override { return {.peak = {1024}, .kept = {256}}; }
 
-  std::thread::id thread() const { return thread_; }  // that attached last
+  std::thread::id thread() const { return thread_; }                      // that attached last
+  std::thread::id receiving_thread() const { return receiving_thread_; }  // that copied to it last
   std::size_t prepared() const { return prepared_; }
   std::vector<const DeviceTensor*> touched;
   // Called in the middle of every run of an op, with its name.
@@ -96,6 +98,7 @@ class FakeDevice : public HardwareDevice {
   bool is_cpu_;
   std::optional<Bytes> memory_;
   std::thread::id thread_;
+  std::atomic<std::thread::id> receiving_thread_;
   std::size_t prepared_ = 0;
 };
 

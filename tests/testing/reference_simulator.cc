@@ -131,7 +131,9 @@ class Reference {
       const TensorId tensor = MakeId<TensorId>(Index(graph_.first_output(op)) + k);
       for (std::size_t d = 0; d < cluster_.num_devices(); ++d) {
         const DeviceId to = MakeId<DeviceId>(d);
-        if (to != device && IsReadOn(tensor, to)) Send(tensor, device, to, End(op));
+        if (to == device || !IsReadOn(tensor, to)) continue;
+        const std::int64_t sent = Send(tensor, device, to, End(op));
+        if (!cluster_.device(device).copy_engine) device_free_[device] = std::max(device_free_[device], sent);
       }
     }
   }
@@ -145,15 +147,18 @@ class Reference {
     return false;
   }
 
-  void Send(TensorId tensor, DeviceId from, DeviceId to, std::int64_t queued) {
+  // Returns when the channel is free again.
+  std::int64_t Send(TensorId tensor, DeviceId from, DeviceId to, std::int64_t queued) {
     const Link& link = cluster_.link(from, to);
     const auto rate = static_cast<std::int64_t>(std::floor(link.bandwidth_gb_per_s * 1e9 + 0.5));
-    const auto channel = std::make_pair(from, cluster_.channels() == Channels::kPerPair ? to : from);
+    const bool one_for_each = cluster_.channels() == Channels::kPerPair && cluster_.device(from).copy_engine;
+    const auto channel = std::make_pair(from, one_for_each ? to : from);
     const std::int64_t start = std::max(queued, channel_free_[channel]);
     const std::int64_t arrival =
         start + Nanoseconds(link.latency_micros) + DividedSlowly(graph_.tensor(tensor).size.count, rate);
     channel_free_[channel] = arrival + Nanoseconds(link.gap_micros);
     arrival_[{tensor, to}] = {start, arrival};
+    return channel_free_[channel];
   }
 
   std::vector<Interval> Allocations() const {

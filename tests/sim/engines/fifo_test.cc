@@ -71,6 +71,22 @@ TEST(FifoTest, ARemoteConsumerWaitsForTheTransfer) {
   EXPECT_EQ(told.step, 10);
 }
 
+// a runs 0-1 on gpu:0, whose next op is z. Its 3000 bytes go to gpu:1 (1-4), where b reads them, and to gpu:2 (4-7, or
+// 1-4 with a channel for each pair), where c does.
+TEST(FifoTest, ADeviceWithoutACopyEngineStartsNoOpWhileItSends) {
+  const Graph graph =
+      Build({MakeOp("a", 1, {}, {3000}), MakeOp("b", 1, {"a"}), MakeOp("c", 1, {"a"}), MakeOp("z", 1, {"a"})});
+  const auto run = [&](bool copy_engine, Channels channels) {
+    std::vector<Device> devices = MakeCluster(3).devices();
+    for (Device& device : devices) device.copy_engine = copy_engine;
+    return RunOn(graph, Cluster::Uniform("test", devices, kLink, channels), {0, 1, 2, 0}).starts;
+  };
+  EXPECT_THAT(run(true, Channels::kPerDevice), ElementsAre(0, 4, 7, 1));
+  EXPECT_THAT(run(false, Channels::kPerDevice), ElementsAre(0, 4, 7, 7));
+  EXPECT_THAT(run(true, Channels::kPerPair), ElementsAre(0, 4, 4, 1));
+  EXPECT_THAT(run(false, Channels::kPerPair), ElementsAre(0, 4, 7, 7)) << "it can send only one at a time";
+}
+
 TEST(FifoTest, SendsATensorOncePerDevice) {
   // a runs 0-1. Its 3000 bytes go to gpu:1 (1-4), where b and c read them, and then to gpu:2 (4-7), where d does: b
   // 4-5, c 5-6, d 7-8.

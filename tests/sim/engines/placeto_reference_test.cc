@@ -124,6 +124,10 @@ TEST(PlacetoReferenceTest, RefusesClustersThatItCannotAnswerFor) {
   gaps[1].op_gap_micros = 3;
   EXPECT_EQ(error_of(Cluster::Uniform("test", gaps, link)),
             "cluster test: engine placeto-reference knows one op_gap_us for all devices only (use engine fifo)");
+  std::vector<Device> cores = devices;
+  cores[1].copy_engine = false;
+  EXPECT_EQ(error_of(Cluster::Uniform("test", cores, link)),
+            "cluster test: engine placeto-reference knows devices with a copy engine only (use engine fifo)");
 }
 
 }  // namespace

@@ -22,9 +22,11 @@ AloneSampler::AloneSampler(const Graph& graph, std::span<const OpRecipe> recipes
     std::vector<Sampled>& ops = distinct_[device];
     const auto [found, is_new] = known.try_emplace({device, CanonicalSignature(FullSignature(graph, op))}, ops.size());
     if (is_new) {
-      ops.push_back(
-          {.recipe = &recipes[n], .fresh = FreshInputs(graph, op), .kernel = nullptr, .inputs = {}, .outputs = {}});
+      ops.emplace_back();
+      ops.back().recipe = &recipes[n];
+      ops.back().fresh = FreshInputs(graph, op);
     }
+    ++ops[found->second].count;
     place_of_[n] = {.device = device, .number = found->second, .exists = true};
   }
 }
@@ -32,18 +34,30 @@ AloneSampler::AloneSampler(const Graph& graph, std::span<const OpRecipe> recipes
 void AloneSampler::Prepare(std::size_t device) {
   HardwareDevice& hardware = *devices_[device];
   std::uint64_t seed = seed_;
+  std::size_t all = 0;
+  for (const Sampled& op : distinct_[device]) all += op.count;
   for (Sampled& op : distinct_[device]) {
-    op.kernel = hardware.Prepare(*op.recipe);
-    for (const TensorSpec& input : op.recipe->inputs) op.inputs.push_back(hardware.Make(input, seed++));
-    Run(hardware, &op);
+    MakeReady(hardware, &seed, &op);
+    if (op.count * kOften < all || op.count == 1) continue;
+    op.another = std::make_unique<Sampled>();
+    op.another->recipe = op.recipe;
+    op.another->fresh = op.fresh;
+    MakeReady(hardware, &seed, op.another.get());
   }
+}
+
+void AloneSampler::MakeReady(HardwareDevice& device, std::uint64_t* seed, Sampled* op) {
+  op->kernel = device.Prepare(*op->recipe);
+  for (const TensorSpec& input : op->recipe->inputs) op->inputs.push_back(device.Make(input, (*seed)++));
+  Run(device, op);
 }
 
 void AloneSampler::Sample(std::size_t device) {
   for (Sampled& op : distinct_[device]) Run(*devices_[device], &op);
 }
 
-void AloneSampler::Run(HardwareDevice& device, Sampled* op) const {
+void AloneSampler::Run(HardwareDevice& device, Sampled* op) {
+  if (op->another) Run(device, op->another.get());
   using Clock = std::chrono::steady_clock;
   LeaveAsInAStep(device, op->inputs, op->fresh, &op->outputs);
   device.Synchronize();

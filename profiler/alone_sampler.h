@@ -18,8 +18,14 @@ namespace emplace {
 // when a profile is measured and when a step is, but between two steps it is. Ops of one signature are one on each
 // device. Like a profiler's, samples of different ops are taken in turn, each LeaveAsInAStep(). Inputs and outputs of
 // all distinct ops are held at once.
+//
+// What an LSTM unrolled over time does hundreds of times in a step runs there with warm code: such ops are run on other
+// tensors just before they are sampled.
 class AloneSampler {
  public:
+  // Often: at least every so many-th op of its device. On average so few have run since the last one alike.
+  static constexpr std::size_t kOften = 24;
+
   // `recipes`: by OpId. `devices`: as the placement numbers them; those without ops may be null. Keeps `recipes` and
   // the devices.
   AloneSampler(const Graph& graph, std::span<const OpRecipe> recipes, const Placement& placement,
@@ -43,6 +49,8 @@ class AloneSampler {
     std::vector<TensorHandle> inputs;
     std::vector<TensorHandle> outputs;
     double micros = 0;
+    std::size_t count = 0;             // of ops alike on the device
+    std::unique_ptr<Sampled> another;  // the same on other tensors, where it runs often
   };
   struct Place {
     std::size_t device = 0;
@@ -50,7 +58,8 @@ class AloneSampler {
     bool exists = false;
   };
 
-  void Run(HardwareDevice& device, Sampled* op) const;
+  static void MakeReady(HardwareDevice& device, std::uint64_t* seed, Sampled* op);
+  static void Run(HardwareDevice& device, Sampled* op);
 
   std::vector<HardwareDevice*> devices_;
   std::uint64_t seed_;

@@ -26,6 +26,7 @@ std::vector<std::string> Names(const FakeLog& log) {
 }
 
 // "v" is data; "b" and "c" read one such tensor and are both relu, "d" is a tanh. "e" is as "b", on the other device.
+// Of what is there more than once another runs before each sample.
 TEST(AloneSamplerTest, OpsOfOneSignatureAreRunOnceOnEachDeviceTheyAreOn) {
   TwoFakeCores cores;
   const Graph graph = Build({FakeOp("a_v", {}, "variable"), FakeOp("b", {"a_v"}), FakeOp("c", {"b"}),
@@ -43,7 +44,8 @@ TEST(AloneSamplerTest, OpsOfOneSignatureAreRunOnceOnEachDeviceTheyAreOn) {
     sampler.Prepare(device);
     sampler.Sample(device);
   }
-  EXPECT_THAT(Names(cores.log), ::testing::ElementsAre("b on cpu:0", "d on cpu:0", "b on cpu:0", "d on cpu:0",
+  EXPECT_THAT(Names(cores.log), ::testing::ElementsAre("b on cpu:0", "b on cpu:0", "d on cpu:0",  // ready
+                                                       "b on cpu:0", "b on cpu:0", "d on cpu:0",  // sampled
                                                        "e on cpu:1", "e on cpu:1"));
   const std::vector<double> times = sampler.Times();
   ASSERT_EQ(times.size(), 5U);
@@ -53,6 +55,26 @@ TEST(AloneSamplerTest, OpsOfOneSignatureAreRunOnceOnEachDeviceTheyAreOn) {
   EXPECT_GE(times[3], 8000);
   EXPECT_NE(times[4], times[1]);
   EXPECT_GE(times[4], 2000);
+}
+
+// "a" and "b" are alike, but two of kOften * 2 ops and one more are seldom.
+TEST(AloneSamplerTest, WhatRunsSeldomIsSampledWithColdCode) {
+  for (const std::size_t others : {2 * AloneSampler::kOften - 2, 2 * AloneSampler::kOften - 1}) {
+    TwoFakeCores cores;
+    std::vector<OpSpec> ops = {FakeOp("a"), FakeOp("b")};
+    for (std::size_t i = 0; i < others; ++i) {
+      const std::string number = std::to_string(i);
+      ops.push_back(FakeOp("c" + number, {}, "kind" + number));
+    }
+    const Graph graph = Build(ops);
+    const std::vector<OpRecipe> recipes = RecipesOf(graph);
+    AloneSampler sampler(graph, recipes, Placement(graph.num_ops()), cores.devices, 1);
+    sampler.Prepare(0);
+    const std::size_t ready = cores.log.runs().size();
+    sampler.Sample(0);
+    const std::size_t distinct = others + 1;
+    EXPECT_EQ(cores.log.runs().size() - ready, distinct + (others == 2 * AloneSampler::kOften - 2 ? 1 : 0));
+  }
 }
 
 TEST(AloneSamplerTest, OfSeveralRoundsTheMedianOfEachOpCounts) {

@@ -122,21 +122,21 @@ TEST(HardwareRunnerTest, CountsTheStepsThatItIsToldAndTakesTheirMedianOrMean) {
   }
 }
 
-// Between the two counted steps and after them "a" and "c", of one signature on the first device, run once more, and so
-// does "b" on the second; before them, to get ready.
+// Between the two counted steps and after them "a" and "c", of one signature on the first device, are run once more
+// after another alike, and so is "b" on the second, by itself; before them, to get ready.
 TEST(HardwareRunnerTest, InterleavedOpsRunByThemselvesAfterEachCountedStep) {
   Machine machine;
   const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"}), FakeOp("c")});
   const Placement placement = PlacedAt(graph, {{"b", 1}});
   const HardwareRunner runner(graph, TwoFakes(), machine.devices, {.warmups = 1, .steps = 2, .interleave = true});
   const HardwareStep step = runner.Measure(placement);
-  EXPECT_EQ(machine.log.runs().size(), 3 * 3U + 3 * 2U);
+  EXPECT_EQ(machine.log.runs().size(), 3 * 3U + 3 * 3U);
   ASSERT_EQ(step.alone_micros.size(), 3U);
   EXPECT_EQ(step.alone_micros[0], step.alone_micros[2]);
   EXPECT_GT(step.alone_micros[1], 0);
   // A reward is a step time and no more.
   runner.Run(placement);
-  EXPECT_EQ(machine.log.runs().size(), 3 * 3U + 3 * 2U + 3 * 3U);
+  EXPECT_EQ(machine.log.runs().size(), 3 * 3U + 3 * 3U + 3 * 3U);
 }
 
 // A step is as disturbed as the probes before and after it say, on average; it is calm up to 1.1. The second device is

@@ -35,15 +35,14 @@ std::vector<double> BusyTimes(const Timeline& timeline, std::size_t num_devices)
   return busy;
 }
 
-PredictedStep Predict(const Simulator& simulator, const Placement& placement, std::size_t num_devices) {
+// `step`: what the simulator says of the placement; not every engine's step time is the end of the last op.
+PredictedStep Predict(const StepResult& step, const Simulator& simulator, const Placement& placement,
+                      std::size_t num_devices) {
   const Timeline timeline = simulator.Record(placement);
-  PredictedStep step{.micros = 0, .busy = BusyTimes(timeline, num_devices), .start = {}};
-  step.start.resize(timeline.ops.size());
-  for (const Timeline::OpRun& run : timeline.ops) {
-    step.micros = std::max(step.micros, run.end_micros);
-    step.start[Index(run.op)] = run.start_micros;
-  }
-  return step;
+  PredictedStep predicted{.micros = step.step_time_micros, .busy = BusyTimes(timeline, num_devices), .start = {}};
+  predicted.start.resize(timeline.ops.size());
+  for (const Timeline::OpRun& run : timeline.ops) predicted.start[Index(run.op)] = run.start_micros;
+  return predicted;
 }
 
 // Of several placements, in the order of the cases.
@@ -139,14 +138,16 @@ PredictedStep SimulateWithTimes(const Graph& graph, const Cluster& cluster, cons
   };
   EMPLACE_CHECK_EQ(op_micros.size(), graph.num_ops());
   const CostTable given(graph, cluster, Given(cluster, costs, op_micros));
-  return Predict(Simulator(graph, cluster, given, options), placement, cluster.num_devices());
+  const Simulator simulator(graph, cluster, given, options);
+  return Predict(simulator.Run(placement), simulator, placement, cluster.num_devices());
 }
 
 ValidationCase Validator::Check(const std::string& label, const Placement& placement) const {
   ValidationCase checked;
   checked.label = label;
-  checked.simulated_fits = simulator_.Run(placement).fits_memory;
-  checked.simulated = Predict(simulator_, placement, cluster_.num_devices());
+  const StepResult simulated = simulator_.Run(placement);
+  checked.simulated_fits = simulated.fits_memory;
+  checked.simulated = Predict(simulated, simulator_, placement, cluster_.num_devices());
   checked.measured = hardware_.Measure(placement);
   checked.measured_busy = BusyTimes(checked.measured.timeline, cluster_.num_devices());
   checked.measured_op.resize(graph_.num_ops());

@@ -134,11 +134,9 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs)
     op_gap.push_back(DurationFromMicros(device.op_gap_micros).count());
     capacity.push_back(device.memory ? device.memory->count : std::numeric_limits<std::int64_t>::max());
   }
-  for (const Device& device : cluster.devices()) {
-    if (!device.copy_engine) sends_itself.resize(num_devices);
-  }
-  for (std::size_t d = 0; d < sends_itself.size(); ++d) {
-    sends_itself[d] = cluster.device(MakeId<DeviceId>(d)).copy_engine ? 0 : 1;
+  const auto has_copy_engine = [](const Device& device) { return device.copy_engine; };
+  if (!std::all_of(cluster.devices().begin(), cluster.devices().end(), has_copy_engine)) {
+    for (const Device& device : cluster.devices()) sends_itself.push_back(device.copy_engine ? 0 : 1);
   }
   if (costs.has_contention()) {
     for (std::size_t kind = 0; kind < num_kinds; ++kind) {

@@ -84,6 +84,19 @@ TEST(ValidatorTest, OtherOpTimesAreSimulatedWithAllElseAsItWas) {
   EXPECT_DOUBLE_EQ(SimulateWithTimes(copies, bench.cluster, contended, {}, std::vector<double>{5, 3}, apart).micros, 6);
 }
 
+// The reference simulator's step time includes the gap behind the last op.
+TEST(ValidatorTest, ThePredictedStepTimeIsTheEnginesOwn) {
+  Bench bench;
+  const Cluster gaps = testing::MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 5);
+  const CostTable costs = testing::MeasuredCosts(bench.graph, gaps);
+  const SimOptions options{.engine = "placeto-reference"};
+  const double step_time = Simulator(bench.graph, gaps, costs, options).Run(Placement(3)).step_time_micros;
+  const std::vector<double> times = {1, 1, 1};
+  const PredictedStep step = SimulateWithTimes(bench.graph, gaps, costs, options, times, Placement(3));
+  EXPECT_DOUBLE_EQ(step.micros, step_time);
+  EXPECT_GT(step.micros, step.start[2] + 1);
+}
+
 // A case as if it had been measured: all ops on device 0, one after the other, each `micros` long.
 ValidationCase Case(double simulated_each, double measured_each) {
   ValidationCase one;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -122,6 +123,22 @@ TEST_P(GraphTransformerTorchTest, TheEmptyAndTheSmallestGraphHaveLogits) {
   for (std::size_t v = 0; v < 17; ++v) {
     for (const float logit : network_->Forward(Chain(17), false).values(v)) EXPECT_TRUE(std::isfinite(logit));
   }
+}
+
+TEST_P(GraphTransformerTorchTest, LogitsAreTheSameInBlocksAsAtOnce) {
+  // Without gradients, rows are taken through the layers 4,096 at a time.
+  const GraphRows rows = Chain(9001);
+  const Matrix at_once = network_->Forward(rows, true);
+  const Matrix& in_blocks = network_->Forward(rows, false);
+  ASSERT_EQ(in_blocks.rows(), 9001U);
+  float largest = 0;
+  for (std::size_t v = 0; v < 9001; ++v) {
+    for (std::size_t d = 0; d < 2; ++d) {
+      EXPECT_NEAR(in_blocks.row(v)[d], at_once.row(v)[d], 1e-5) << v;
+      largest = std::max(largest, std::abs(at_once.row(v)[d]));
+    }
+  }
+  EXPECT_GT(largest, 0.01F);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GraphTransformerTorchTest,

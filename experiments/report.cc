@@ -90,6 +90,7 @@ void AddWhatRan(const ExperimentRuns& runs, Blocks* blocks) {
   std::size_t failed = 0;
   for (const UnfinishedTrial& trial : runs.unfinished) failed += trial.error ? 1 : 0;
   std::vector<std::string> items;
+  if (!runs.kept.empty()) items.push_back(fmt::format("Only trials with {}.", fmt::join(runs.kept, ", ")));
   items.push_back(fmt::format("{} finished, {} failed, {} not finished.", Counted(runs.trials.size(), "trial"), failed,
                               runs.unfinished.size() - failed));
   const auto& trials = runs.trials;

@@ -173,9 +173,11 @@ TrialRecord ReadTrial(const JsonNode& root) {
 }
 
 UnfinishedTrial DescribeUnfinished(const fs::path& folder) {
-  UnfinishedTrial trial{.id = folder.filename().string(), .what = "", .error = std::nullopt};
+  UnfinishedTrial trial;
+  trial.id = folder.filename().string();
   try {
-    trial.what = DescribeSpec(ReadJsonFile(folder / "spec.json"));
+    trial.spec = ReadJsonFile(folder / "spec.json");
+    trial.what = DescribeSpec(trial.spec);
   } catch (const InputError&) {
     // Half a trial may have half a spec: its id says which one it is.
   }

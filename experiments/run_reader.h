@@ -85,6 +85,7 @@ struct UnfinishedTrial {
   std::string id = {};
   std::string what = {};                  // its cell in words, "" without a readable spec.json
   std::optional<std::string> error = {};  // the first line of error.txt: it failed
+  JsonValue spec = {};                    // null without a readable spec.json
 };
 
 // RUNS/<experiment>.
@@ -95,6 +96,7 @@ struct ExperimentRuns {
   std::string published = {};             // a shipped table or a file; "" if none
   std::vector<TrialRecord> trials = {};   // by id
   std::vector<UnfinishedTrial> unfinished = {};
+  std::vector<std::string> kept = {};  // what KeepTrials (trial_filter.h) left, "budget.evaluations 100"; empty: all
 };
 
 // The experiments of a run folder, by name: `path` is one of them (it holds experiment.json) or holds some. Throws

@@ -10,6 +10,7 @@
 #include "experiments/report.h"
 #include "experiments/report_csv.h"
 #include "experiments/report_html.h"
+#include "experiments/trial_filter.h"
 #include "sim/check.h"
 #include "sim/file_io.h"
 #include "tools/commands.h"
@@ -20,7 +21,8 @@ namespace {
 
 struct Options {
   std::string runs;
-  std::string output;  // "": report.html in the run folder
+  std::string output;              // "": report.html in the run folder
+  std::vector<std::string> where;  // KEY=VALUE
 };
 
 // What the other files' names begin with: the page's name without .html.
@@ -53,7 +55,9 @@ std::optional<PictureInputs> ProblemOf(const JsonValue& spec) {
 
 int Run(const Options& options) {
   const std::string stem = Stem(options);
-  const std::vector<ExperimentRuns> experiments = ReadRuns(options.runs);
+  const std::vector<TrialCondition> conditions = ParseConditions(options.where, "--where");
+  std::vector<ExperimentRuns> experiments = ReadRuns(options.runs);
+  KeepTrials(conditions, "--where", &experiments);
   CheckFiles({}, {stem + ".html"});
   // Everything is made before the first file is written.
   const ReportDocument document = MakeReport(experiments, ProblemOf);
@@ -77,6 +81,12 @@ Command AddReport(CLI::App& app) {
                    "The page, NAME.html; NAME.md, NAME.csv (trials) and NAME_table.csv stand beside it "
                    "(default: RUNS/report.html)")
       ->type_name("FILE");
+  command
+      ->add_option("--where", options->where,
+                   "Only trials of which this is so, such as budget.evaluations=1000 or agent.label=annealing; KEY is "
+                   "a key path of spec.json, or num_devices. Several: one of the values of each key")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   return {command, [options] { return Run(*options); }};
 }
 

@@ -107,6 +107,18 @@ TEST_F(ReportTest, WritesFourFilesTheSameEachTime) {
   EXPECT_THAT(Read("again.md"), HasSubstr("(published 24.585)"));
 }
 
+TEST_F(ReportTest, OnlySomeOfTheTrialsIfYouSaySo) {
+  WriteSampleRuns();
+  const Ran ran = Emplace("report --where num_devices=2 --where agent.label=placeto runs -o some.html");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(Read("some.md"), HasSubstr("Only trials with num\\_devices 2, agent.label placeto."));
+  EXPECT_THAT(Read("some.md"), HasSubstr("6 trials finished"));
+  EXPECT_EQ(Count(Read("some.csv"), "\n"), 1 + 6U);
+  const Ran none = Emplace("report runs --where num_devices=4 -o none.html");
+  ExpectRefused(none, "--where num_devices=4: is so of no finished trial (2, 3)");
+  EXPECT_EQ(Read("none.md"), "");
+}
+
 TEST_F(ReportTest, ThePageDrawsItsChartsWithoutAnError) {
   if (!HasBrowser()) GTEST_SKIP() << "chromium is absent";
   WriteSampleRuns();

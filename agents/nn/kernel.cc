@@ -74,24 +74,59 @@ EMPLACE_INLINE void OuterRows(const float* x, std::size_t x_stride, const float*
   }
 }
 
+// As many of the columns from w on, `width` at most, as go into registers; w_stride apart in it. How many they were.
+EMPLACE_INLINE std::size_t AffineColumns(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in,
+                                         const float* w, std::size_t w_stride, const float* bias, std::size_t width,
+                                         bool relu, float* y, std::size_t y_stride) {
+  const std::size_t lanes = width / kLane;
+  if (lanes >= 3) {
+    AffineRows<4, 3>(x, x_stride, rows, in, w, w_stride, bias, relu, y, y_stride);
+    return 3 * kLane;
+  }
+  if (lanes == 2) {
+    AffineRows<6, 2>(x, x_stride, rows, in, w, w_stride, bias, relu, y, y_stride);
+    return 2 * kLane;
+  }
+  AffineRows<8, 1>(x, x_stride, rows, in, w, w_stride, bias, relu, y, y_stride);
+  return kLane;
+}
+
 }  // namespace
 
 EMPLACE_CLONES
 void Affine(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w, const float* bias,
             std::size_t out, bool relu, float* y, std::size_t y_stride) {
-  std::size_t j = 0;
-  while (j < out) {
-    const std::size_t lanes = (out - j) / kLane;
-    if (lanes >= 3) {
-      AffineRows<4, 3>(x, x_stride, rows, in, w + j, out, bias + j, relu, y + j, y_stride);
-      j += 3 * kLane;
-    } else if (lanes == 2) {
-      AffineRows<6, 2>(x, x_stride, rows, in, w + j, out, bias + j, relu, y + j, y_stride);
-      j += 2 * kLane;
-    } else {
-      AffineRows<8, 1>(x, x_stride, rows, in, w + j, out, bias + j, relu, y + j, y_stride);
-      j += kLane;
+  for (std::size_t j = 0; j < out;) {
+    j += AffineColumns(x, x_stride, rows, in, w + j, out, bias + j, out - j, relu, y + j, y_stride);
+  }
+}
+
+PackedMatrix::PackedMatrix(const float* w, std::size_t in, std::size_t out) : PackedMatrix(in, out) {
+  for (std::size_t j = 0; j < out; j += PanelWidth(out - j)) {
+    const std::size_t width = PanelWidth(out - j);
+    float* const panel = values_.data() + in * j;
+    for (std::size_t k = 0; k < in; ++k) std::copy_n(w + k * out + j, width, panel + k * width);
+  }
+}
+
+PackedMatrix PackedMatrix::OfTransposed(const float* w, std::size_t width, std::size_t in) {
+  PackedMatrix packed(in, Padded(width));
+  for (std::size_t j = 0; j < packed.out_; j += PanelWidth(packed.out_ - j)) {
+    const std::size_t columns = PanelWidth(packed.out_ - j);
+    float* const panel = packed.values_.data() + in * j;
+    for (std::size_t k = 0; k < in; ++k) {
+      for (std::size_t c = 0; c < columns && j + c < width; ++c) panel[k * columns + c] = w[(j + c) * in + k];
     }
+  }
+  return packed;
+}
+
+EMPLACE_CLONES
+void Affine(const float* x, std::size_t x_stride, std::size_t rows, const PackedMatrix& w, const float* bias, bool relu,
+            float* y, std::size_t y_stride) {
+  for (std::size_t j = 0; j < w.out();) {
+    const std::size_t width = PackedMatrix::PanelWidth(w.out() - j);
+    j += AffineColumns(x, x_stride, rows, w.in(), w.panel(j), width, bias + j, width, relu, y + j, y_stride);
   }
 }
 

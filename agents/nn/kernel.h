@@ -56,6 +56,36 @@ class Matrix {
 void Affine(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w, const float* bias,
             std::size_t out, bool relu, float* y, std::size_t y_stride);
 
+// A matrix [in, out], out a multiple of kLane, in the order in which Affine reads it: a few columns whole, then the
+// next. A large one that is multiplied with few rows, and so comes from memory each time, comes as one stream. As often
+// as it is used, copying it should not matter.
+class PackedMatrix {
+ public:
+  PackedMatrix(const float* w, std::size_t in, std::size_t out);
+  // Of the transpose of w, [width, in], with columns of 0 behind it up to a multiple of kLane.
+  static PackedMatrix OfTransposed(const float* w, std::size_t width, std::size_t in);
+
+  std::size_t in() const { return in_; }
+  std::size_t out() const { return out_; }
+  // The columns from j on, as many as stand together: PanelWidth(out - j).
+  const float* panel(std::size_t j) const { return values_.data() + in_ * j; }
+  // Three lanes, or what is left of them.
+  static constexpr std::size_t PanelWidth(std::size_t columns) {
+    return std::min(columns / kLane, std::size_t{3}) * kLane;
+  }
+
+ private:
+  PackedMatrix(std::size_t in, std::size_t out) : in_(in), out_(out), values_(in * out) {}
+
+  std::size_t in_;
+  std::size_t out_;
+  std::vector<float> values_;
+};
+
+// As Affine above, to the bit.
+void Affine(const float* x, std::size_t x_stride, std::size_t rows, const PackedMatrix& w, const float* bias, bool relu,
+            float* y, std::size_t y_stride);
+
 // dw += x^T dy. x: [rows, in]; dy: [rows, out], out a multiple of kLane; dw: [in, out].
 void AddOuterProducts(const float* x, std::size_t x_stride, const float* dy, std::size_t dy_stride, std::size_t rows,
                       std::size_t in, std::size_t out, float* dw);

@@ -68,14 +68,14 @@ EMPLACE_CLONES void Differentiate(std::size_t width, const float* cell_before, c
 
 }  // namespace
 
-void LstmForward(const LstmShape& shape, const float* inputs, const float* weights, const float* state,
+void LstmForward(const LstmShape& shape, const float* inputs, const PackedMatrix& weights, const float* state,
                  const float* cell, const LstmCourse& course) {
   const std::size_t width = shape.width;
   const std::size_t all = shape.rows * width;
   const std::vector<float> zeros(4 * width);
   for (std::size_t t = 0; t < shape.steps; ++t) {
     float* const gates = course.gates + t * 4 * all;
-    Affine(state, width, shape.rows, width, weights, zeros.data(), 4 * width, /*relu=*/false, gates, 4 * width);
+    Affine(state, width, shape.rows, weights, zeros.data(), /*relu=*/false, gates, 4 * width);
     AddScaled(inputs + t * 4 * all, 1, 4 * all, gates);
     float* const next_cell = course.cells + t * all;
     float* const next_state = course.states + t * all;
@@ -92,10 +92,7 @@ void LstmBackward(const LstmShape& shape, const LstmCourse& course, const float*
   const std::size_t width = shape.width;
   const std::size_t all = shape.rows * width;
   const std::size_t padded = Padded(width);
-  std::vector<float> transposed(4 * width * padded);
-  for (std::size_t i = 0; i < width; ++i) {
-    for (std::size_t j = 0; j < 4 * width; ++j) transposed[j * padded + i] = weights[i * 4 * width + j];
-  }
+  const PackedMatrix transposed = PackedMatrix::OfTransposed(weights, width, 4 * width);
   const std::vector<float> zeros(padded);
   std::vector<float> from_later(shape.rows * padded);  // gradient by a step's states from the step behind it
   std::vector<float> whole(all);
@@ -111,8 +108,7 @@ void LstmBackward(const LstmShape& shape, const LstmCourse& course, const float*
                     course.cells + t * all + r * width, whole.data() + r * width, d_cell + r * width,
                     d_gates + r * 4 * width);
     }
-    Affine(d_gates, 4 * width, shape.rows, 4 * width, transposed.data(), zeros.data(), padded, /*relu=*/false,
-           from_later.data(), padded);
+    Affine(d_gates, 4 * width, shape.rows, transposed, zeros.data(), /*relu=*/false, from_later.data(), padded);
   }
   for (std::size_t r = 0; r < shape.rows; ++r) std::copy_n(from_later.data() + r * padded, width, d_state + r * width);
 }

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "agents/nn/kernel.h"
+
 namespace emplace {
 
 // The steps of an LSTM, which come one after the other and so are products of a few rows with one large matrix, read
@@ -24,7 +26,7 @@ struct LstmCourse {
 
 // inputs: [steps, rows, 4 width], what the inputs and the bias add to the gates; weights: [width, 4 width]; state and
 // cell: [rows, width], those before the first step. Writes the course, whose arrays are the caller's.
-void LstmForward(const LstmShape& shape, const float* inputs, const float* weights, const float* state,
+void LstmForward(const LstmShape& shape, const float* inputs, const PackedMatrix& weights, const float* state,
                  const float* cell, const LstmCourse& course);
 
 // From the gradients of a loss by all states, [steps, rows, width], and by the last cell, [rows, width]: those by the

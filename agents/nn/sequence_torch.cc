@@ -1,6 +1,7 @@
 // LibTorch's part of sequence_network.h.
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -66,18 +67,20 @@ class AdditiveScores : public torch::autograd::Function<AdditiveScores> {
   static Array Inner(const Array& queries, const Array& keys) { return torch::tanh(queries.unsqueeze(1) + keys); }
 };
 
-// The states of an LSTM, [steps, rows, width], and its last cell, [rows, width], by our kernels: lstm.h.
+// The states of an LSTM, [steps, rows, width], and its last cell, [rows, width], by our kernels: lstm.h. `packed` are
+// the weights.
 class LstmSteps : public torch::autograd::Function<LstmSteps> {
  public:
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const Array& inputs,
-                                                const Array& weights, const Array& state, const Array& cell) {
+                                                const Array& weights, const Array& state, const Array& cell,
+                                                const PackedMatrix* packed) {
     const LstmShape shape = ShapeOf(inputs);
     const std::vector<std::int64_t> sizes = {inputs.size(0), inputs.size(1), inputs.size(2) / 4};
     const Array gates = torch::empty_like(inputs);
     const Array cells = torch::empty(sizes);
     const Array states = torch::empty(sizes);
-    LstmForward(shape, inputs.data_ptr<float>(), weights.data_ptr<float>(), state.data_ptr<float>(),
-                cell.data_ptr<float>(), {gates.data_ptr<float>(), cells.data_ptr<float>(), states.data_ptr<float>()});
+    LstmForward(shape, inputs.data_ptr<float>(), *packed, state.data_ptr<float>(), cell.data_ptr<float>(),
+                {gates.data_ptr<float>(), cells.data_ptr<float>(), states.data_ptr<float>()});
     context->save_for_backward({weights, state, cell, gates, cells, states});
     return {states, cells[-1].clone()};
   }
@@ -100,7 +103,7 @@ class LstmSteps : public torch::autograd::Function<LstmSteps> {
                  d_cell.data_ptr<float>());
     const Array before = torch::cat({saved[1].unsqueeze(0), states.index({Slice(0, -1)})});
     const Array d_weights = before.view({-1, before.size(2)}).t().matmul(d_inputs.view({-1, d_inputs.size(2)}));
-    return {d_inputs, d_weights, d_state, d_cell};
+    return {d_inputs, d_weights, d_state, d_cell, Array()};
   }
 
  private:
@@ -135,10 +138,11 @@ class TorchSequence : public SequenceNetwork {
     Array h = encoding.h.repeat({rows, 1});
     Array c = encoding.c.repeat({rows, 1});
     const Array of_device = OfDevice();
+    const std::optional<PackedMatrix> packed = Packed("decoder");
     std::vector<std::int64_t> before(count, static_cast<std::int64_t>(options_.num_devices));
     for (std::size_t group = 0; group < inputs.rows(); ++group) {
       const Array input = of_device.index_select(0, torch::tensor(before, torch::kInt64).to(device_));
-      const std::vector<Array> next = RunLstm("decoder", input.unsqueeze(0), h, c);
+      const std::vector<Array> next = RunLstm("decoder", packed, input.unsqueeze(0), h, c);
       h = next[0][0];
       c = next[1];
       FromTorch(Attend(h, keys), &logits);
@@ -162,7 +166,8 @@ class TorchSequence : public SequenceNetwork {
     before.insert(before.end(), devices.begin(), devices.end() - static_cast<std::ptrdiff_t>(count));
     const Array inputs_of =
         OfDevice().index_select(0, torch::tensor(before, torch::kInt64).to(device_)).view({groups, rows, -1});
-    const Array states = RunLstm("decoder", inputs_of, encoding.h.repeat({rows, 1}), encoding.c.repeat({rows, 1}))[0];
+    const Array states =
+        RunLstm("decoder", Packed("decoder"), inputs_of, encoding.h.repeat({rows, 1}), encoding.c.repeat({rows, 1}))[0];
     return logits_.Keep(Attend(states.reshape({groups * rows, -1}), Keys(encoding)), /*backward=*/true);
   }
 
@@ -180,12 +185,21 @@ class TorchSequence : public SequenceNetwork {
   // What each device before, or none, adds to the decoder's gates: there are few, so it is computed once.
   Array OfDevice() const { return weights_["embedding"].matmul(weights_["decoder.input"]) + weights_["decoder.bias"]; }
 
+  // What RunLstm's steps are multiplied with, where our kernels run them.
+  std::optional<PackedMatrix> Packed(const std::string& name) const {
+    const Array weights = weights_[name + ".state"].contiguous();
+    if (!weights.is_cpu()) return std::nullopt;
+    return PackedMatrix(weights.data_ptr<float>(), static_cast<std::size_t>(weights.size(0)),
+                        static_cast<std::size_t>(weights.size(1)));
+  }
+
   // States and last cell, from what the inputs add to the gates, [steps, rows, 4 width].
-  std::vector<Array> RunLstm(const std::string& name, const Array& inputs, const Array& state,
-                             const Array& cell) const {
+  std::vector<Array> RunLstm(const std::string& name, const std::optional<PackedMatrix>& packed, const Array& inputs,
+                             const Array& state, const Array& cell) const {
     const Array& weights = weights_[name + ".state"];
-    if (inputs.is_cpu()) {
-      return LstmSteps::apply(inputs.contiguous(), weights.contiguous(), state.contiguous(), cell.contiguous());
+    if (packed) {
+      return LstmSteps::apply(inputs.contiguous(), weights.contiguous(), state.contiguous(), cell.contiguous(),
+                              &*packed);
     }
     std::vector<Array> states;
     Array h = state;
@@ -203,7 +217,7 @@ class TorchSequence : public SequenceNetwork {
     const Array zeros = torch::zeros({1, static_cast<std::int64_t>(options_.hidden)}, inputs.options());
     const auto run = [&](const std::string& name, const Array& rows) {
       const Array of_inputs = rows.matmul(weights_[name + ".input"]) + weights_[name + ".bias"];
-      return RunLstm(name, of_inputs.unsqueeze(1), zeros, zeros);
+      return RunLstm(name, Packed(name), of_inputs.unsqueeze(1), zeros, zeros);
     };
     const std::vector<Array> forward = run("encoder.forward", inputs);
     const std::vector<Array> backward = run("encoder.backward", inputs.flip(0));

@@ -41,6 +41,47 @@ TEST(KernelTest, AffineIsTheProductPlusTheBias) {
   }
 }
 
+TEST(KernelTest, APackedMatrixGivesTheSameBits) {
+  Rng rng(4);
+  for (const std::size_t rows : {1U, 3U, 4U, 9U}) {
+    for (const std::size_t in : {1U, 26U}) {
+      for (const std::size_t out : {16U, 32U, 48U, 80U, 112U}) {
+        const Matrix x = RandomMatrix(rng, rows, in);
+        const Matrix w = RandomMatrix(rng, in, out);
+        const Matrix bias = RandomMatrix(rng, 1, out);
+        Matrix plain(rows, out);
+        Affine(x.row(0), x.stride(), rows, in, w.row(0), bias.row(0), out, /*relu=*/true, plain.row(0), plain.stride());
+        Matrix packed(rows, out);
+        Affine(x.row(0), x.stride(), rows, PackedMatrix(w.row(0), in, out), bias.row(0), /*relu=*/true, packed.row(0),
+               packed.stride());
+        for (std::size_t r = 0; r < rows; ++r) {
+          for (std::size_t j = 0; j < out; ++j) ASSERT_EQ(packed.row(r)[j], plain.row(r)[j]) << r << ", " << j;
+        }
+      }
+    }
+  }
+}
+
+TEST(KernelTest, ATransposedMatrixIsPackedWithColumnsOfZeroBehind) {
+  Rng rng(5);
+  constexpr std::size_t kIn = 32;
+  for (const std::size_t width : {4U, 16U, 52U, 68U}) {
+    const Matrix x = RandomMatrix(rng, 2, kIn);
+    const Matrix w = RandomMatrix(rng, width, kIn);  // no padding: kIn is a multiple of kLane
+    const Matrix bias(1, Padded(width));
+    Matrix y(2, Padded(width));
+    Affine(x.row(0), x.stride(), 2, PackedMatrix::OfTransposed(w.row(0), width, kIn), bias.row(0), /*relu=*/false,
+           y.row(0), y.stride());
+    for (std::size_t r = 0; r < 2; ++r) {
+      for (std::size_t j = 0; j < Padded(width); ++j) {
+        double sum = 0;
+        for (std::size_t k = 0; k < kIn && j < width; ++k) sum += static_cast<double>(x.row(r)[k]) * w.row(j)[k];
+        ASSERT_NEAR(y.row(r)[j], sum, 1e-5) << width << ", " << j;
+      }
+    }
+  }
+}
+
 TEST(KernelTest, OuterProductsAreAddedToWhatIsThere) {
   Rng rng(2);
   for (const std::size_t rows : {1U, 6U, 33U}) {

@@ -59,6 +59,8 @@ struct Problem {
     return loss;
   }
 
+  PackedMatrix Packed() const { return PackedMatrix(weights.data(), shape.width, 4 * shape.width); }
+
   double Slope(float& value) const {
     const float before = value;
     value = before + 1.0F / 1024;
@@ -93,7 +95,7 @@ class LstmTest : public ::testing::TestWithParam<std::size_t> {};
 TEST_P(LstmTest, StatesAreTheirDefinition) {
   const Problem problem({.steps = 3, .rows = 2, .width = GetParam()});
   Course course(problem.shape);
-  LstmForward(problem.shape, problem.inputs.data(), problem.weights.data(), problem.state.data(), problem.cell.data(),
+  LstmForward(problem.shape, problem.inputs.data(), problem.Packed(), problem.state.data(), problem.cell.data(),
               course);
   double loss = 0;
   for (std::size_t i = 0; i < course.states.size(); ++i) {
@@ -109,7 +111,7 @@ TEST_P(LstmTest, GradientsAreFiniteDifferences) {
   const std::size_t width = GetParam();
   const std::size_t all = 2 * width;
   Course course(problem.shape);
-  LstmForward(problem.shape, problem.inputs.data(), problem.weights.data(), problem.state.data(), problem.cell.data(),
+  LstmForward(problem.shape, problem.inputs.data(), problem.Packed(), problem.state.data(), problem.cell.data(),
               course);
   std::vector<float> d_inputs(problem.inputs.size());
   std::vector<float> d_state(all);

@@ -77,8 +77,8 @@ void KeepTrials(const std::vector<TrialCondition>& conditions, const std::string
                        fmt::format("is so of no finished trial ({})", ValuesOf(condition.key, *experiments)));
     }
   }
-  std::vector<std::string> kept;
-  for (const TrialCondition& condition : conditions) kept.push_back(Words(condition));
+  std::vector<std::string> kept(conditions.size());
+  std::transform(conditions.begin(), conditions.end(), kept.begin(), Words);
   if (!any([&](const TrialRecord& trial) { return MeetsAll(conditions, trial); })) {
     throw InputError(option, fmt::format("no finished trial has {}", fmt::join(kept, ", ")));
   }

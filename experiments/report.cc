@@ -29,9 +29,7 @@ template <typename TextOf>
 std::string Distinct(const std::vector<TrialRecord>& trials, const TextOf& text_of) {
   std::set<std::string> texts;
   for (const TrialRecord& trial : trials) texts.insert(text_of(trial));
-  std::vector<std::string> sorted(texts.begin(), texts.end());
-  std::sort(sorted.begin(), sorted.end(), NaturallyLess);
-  return fmt::format("{}", fmt::join(sorted, "; "));
+  return fmt::format("{}", fmt::join(NaturallySorted(texts), "; "));
 }
 
 std::string OrUnknown(const std::string& text) { return text.empty() ? "unknown" : text; }

@@ -101,6 +101,12 @@ bool NaturallyLess(const std::string& a, const std::string& b) {
   return a < b;
 }
 
+std::vector<std::string> NaturallySorted(const std::set<std::string>& texts) {
+  std::vector<std::string> sorted(texts.begin(), texts.end());
+  std::sort(sorted.begin(), sorted.end(), NaturallyLess);
+  return sorted;
+}
+
 std::string GraphGroup(const TrialRecord& trial) {
   if (std::string dataset = MatchText(trial, "graph.dataset"); !dataset.empty()) return dataset;
   if (const std::string file = MatchText(trial, "graph.file"); !file.empty()) {

@@ -2,6 +2,7 @@
 #define EMPLACE_EXPERIMENTS_REPORT_GRID_H_
 
 #include <cstddef>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ std::string ColumnTitle(const ReportGrid& grid, const std::vector<std::string>& 
 
 // Whether a stands before b: as numbers where both begin with one, else as text.
 bool NaturallyLess(const std::string& a, const std::string& b);
+std::vector<std::string> NaturallySorted(const std::set<std::string>& texts);
 
 }  // namespace emplace
 

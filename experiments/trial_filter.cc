@@ -37,8 +37,7 @@ std::string ValuesOf(const std::string& key, const std::vector<ExperimentRuns>& 
   }
   values.erase("");
   if (values.empty()) return "no trial says it";
-  std::vector<std::string> sorted(values.begin(), values.end());
-  std::sort(sorted.begin(), sorted.end(), NaturallyLess);
+  std::vector<std::string> sorted = NaturallySorted(values);
   const bool more = sorted.size() > kMostNamed;
   sorted.resize(std::min(sorted.size(), kMostNamed));
   return fmt::format("{}{}", fmt::join(sorted, ", "), more ? ", …" : "");

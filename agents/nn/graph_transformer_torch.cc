@@ -56,9 +56,7 @@ class TorchGraphTransformer : public GraphTransformer {
   // gradients.
   template <typename Part>
   static Array InBlocks(std::int64_t rows, std::int64_t rows_each, const Part& part) {
-    const std::int64_t most = torch::GradMode::is_enabled()
-                                  ? rows
-                                  : std::max<std::int64_t>(kBlockRows / std::max<std::int64_t>(rows_each, 1), 1);
+    const std::int64_t most = torch::GradMode::is_enabled() ? rows : std::max<std::int64_t>(kBlockRows / rows_each, 1);
     if (rows <= most) return part(Slice(0, rows));
     std::vector<Array> parts;
     for (std::int64_t first = 0; first < rows; first += most) {

@@ -74,21 +74,17 @@ EMPLACE_INLINE void OuterRows(const float* x, std::size_t x_stride, const float*
   }
 }
 
-// As many of the columns from w on, `width` at most, as go into registers; w_stride apart in it. How many they were.
-EMPLACE_INLINE std::size_t AffineColumns(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in,
-                                         const float* w, std::size_t w_stride, const float* bias, std::size_t width,
-                                         bool relu, float* y, std::size_t y_stride) {
-  const std::size_t lanes = width / kLane;
-  if (lanes >= 3) {
+// One panel of columns: PackedMatrix::PanelWidth of them, w_stride apart in w.
+EMPLACE_INLINE void AffinePanel(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w,
+                                std::size_t w_stride, const float* bias, std::size_t width, bool relu, float* y,
+                                std::size_t y_stride) {
+  if (width == 3 * kLane) {
     AffineRows<4, 3>(x, x_stride, rows, in, w, w_stride, bias, relu, y, y_stride);
-    return 3 * kLane;
-  }
-  if (lanes == 2) {
+  } else if (width == 2 * kLane) {
     AffineRows<6, 2>(x, x_stride, rows, in, w, w_stride, bias, relu, y, y_stride);
-    return 2 * kLane;
+  } else {
+    AffineRows<8, 1>(x, x_stride, rows, in, w, w_stride, bias, relu, y, y_stride);
   }
-  AffineRows<8, 1>(x, x_stride, rows, in, w, w_stride, bias, relu, y, y_stride);
-  return kLane;
 }
 
 }  // namespace
@@ -97,27 +93,31 @@ EMPLACE_CLONES
 void Affine(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w, const float* bias,
             std::size_t out, bool relu, float* y, std::size_t y_stride) {
   for (std::size_t j = 0; j < out;) {
-    j += AffineColumns(x, x_stride, rows, in, w + j, out, bias + j, out - j, relu, y + j, y_stride);
+    const std::size_t width = PackedMatrix::PanelWidth(out - j);
+    AffinePanel(x, x_stride, rows, in, w + j, out, bias + j, width, relu, y + j, y_stride);
+    j += width;
+  }
+}
+
+template <typename At>
+void PackedMatrix::Fill(const At& at) {
+  for (std::size_t j = 0; j < out_;) {
+    const std::size_t width = PanelWidth(out_ - j);
+    float* to = values_.data() + in_ * j;
+    for (std::size_t k = 0; k < in_; ++k) {
+      for (std::size_t c = 0; c < width; ++c) *to++ = at(k, j + c);
+    }
+    j += width;
   }
 }
 
 PackedMatrix::PackedMatrix(const float* w, std::size_t in, std::size_t out) : PackedMatrix(in, out) {
-  for (std::size_t j = 0; j < out; j += PanelWidth(out - j)) {
-    const std::size_t width = PanelWidth(out - j);
-    float* const panel = values_.data() + in * j;
-    for (std::size_t k = 0; k < in; ++k) std::copy_n(w + k * out + j, width, panel + k * width);
-  }
+  Fill([w, out](std::size_t k, std::size_t j) { return w[k * out + j]; });
 }
 
 PackedMatrix PackedMatrix::OfTransposed(const float* w, std::size_t width, std::size_t in) {
   PackedMatrix packed(in, Padded(width));
-  for (std::size_t j = 0; j < packed.out_; j += PanelWidth(packed.out_ - j)) {
-    const std::size_t columns = PanelWidth(packed.out_ - j);
-    float* const panel = packed.values_.data() + in * j;
-    for (std::size_t k = 0; k < in; ++k) {
-      for (std::size_t c = 0; c < columns && j + c < width; ++c) panel[k * columns + c] = w[(j + c) * in + k];
-    }
-  }
+  packed.Fill([w, width, in](std::size_t k, std::size_t j) { return j < width ? w[j * in + k] : 0.0F; });
   return packed;
 }
 
@@ -126,7 +126,8 @@ void Affine(const float* x, std::size_t x_stride, std::size_t rows, const Packed
             float* y, std::size_t y_stride) {
   for (std::size_t j = 0; j < w.out();) {
     const std::size_t width = PackedMatrix::PanelWidth(w.out() - j);
-    j += AffineColumns(x, x_stride, rows, w.in(), w.panel(j), width, bias + j, width, relu, y + j, y_stride);
+    AffinePanel(x, x_stride, rows, w.in(), w.panel(j), width, bias + j, width, relu, y + j, y_stride);
+    j += width;
   }
 }
 

@@ -69,13 +69,16 @@ class PackedMatrix {
   std::size_t out() const { return out_; }
   // The columns from j on, as many as stand together: PanelWidth(out - j).
   const float* panel(std::size_t j) const { return values_.data() + in_ * j; }
-  // Three lanes, or what is left of them.
+  // Three lanes, or what is left of them: as many as Affine keeps in registers.
   static constexpr std::size_t PanelWidth(std::size_t columns) {
     return std::min(columns / kLane, std::size_t{3}) * kLane;
   }
 
  private:
   PackedMatrix(std::size_t in, std::size_t out) : in_(in), out_(out), values_(in * out) {}
+  // at(k, j): the value of row k and column j.
+  template <typename At>
+  void Fill(const At& at);
 
   std::size_t in_;
   std::size_t out_;

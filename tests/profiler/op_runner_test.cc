@@ -8,7 +8,6 @@
 namespace emplace::testing {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(OpRunnerTest, EveryKindOfTheCatalogueThatComputesHasAnImplementation) {

@@ -74,6 +74,7 @@ class KeptOp {
     std::vector<TensorHandle> outputs;
     kernel_->Run(inputs_, &outputs);
     std::vector<Numbers> values;
+    values.reserve(outputs.size());
     for (const TensorHandle& output : outputs) values.push_back(TestDevice().Values(output));
     return values;
   }

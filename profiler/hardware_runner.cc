@@ -4,8 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
-#include <deque>
 #include <exception>
 #include <mutex>
 #include <numeric>
@@ -19,6 +17,7 @@
 #include "profiler/placed_program.h"
 #include "profiler/recipe.h"
 #include "profiler/step_probe.h"
+#include "profiler/work_queue.h"
 #include "sim/check.h"
 
 namespace emplace {
@@ -28,52 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 // A thread that finds nothing to do looks again for so long before it sleeps: waking it costs tens of µs.
 constexpr std::chrono::microseconds kPatience{50};
-
-// First in, first out, from any thread to one.
-template <typename Item>
-class WorkQueue {
- public:
-  void Reset() {
-    items_.clear();
-    closed_ = false;
-    size_ = 0;
-  }
-  void Push(Item item) {
-    {
-      const std::lock_guard lock(mutex_);
-      items_.push_back(item);
-      size_.store(items_.size(), std::memory_order_release);
-    }
-    changed_.notify_one();
-  }
-  // No more items are wanted.
-  void Close() {
-    {
-      const std::lock_guard lock(mutex_);
-      closed_ = true;
-    }
-    changed_.notify_one();
-  }
-  // Waits for an item; none once the queue is closed.
-  std::optional<Item> Pop(Clock::duration patience) {
-    const Clock::time_point until = Clock::now() + patience;
-    while (size_.load(std::memory_order_acquire) == 0 && Clock::now() < until) std::this_thread::yield();
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return closed_ || !items_.empty(); });
-    if (closed_) return std::nullopt;
-    const Item item = items_.front();
-    items_.pop_front();
-    size_.store(items_.size(), std::memory_order_release);
-    return item;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Item> items_;
-  std::atomic<std::size_t> size_ = 0;
-  bool closed_ = false;
-};
 
 // An op on the device where it was last placed.
 struct Prepared {

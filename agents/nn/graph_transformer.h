@@ -46,11 +46,11 @@ ParameterSet GraphTransformerParameters(const GraphTransformerOptions& options);
 // Glorot, gains of normalisations 1.
 void InitializeGraphTransformer(Rng& rng, ParameterSet* parameters);
 
-// Nodes are embedded by kind and numbers; `layers` times each takes the elementwise maximum over its neighbours of a
-// sigmoid layer and joins it to its own; then attention without positions over segments, in which a node sees its own
-// segment and, without gradient, what the same layer got from the one before; a linear layer gives logits for each.
-// kGat: attention over neighbours and itself instead of the maximum. kMlp: two layers on each node instead of
-// attention. Source: Zhou et al. 2020 (SGDP), figure 2 and table 4; Hamilton et al. 2017; Dai et al. 2019
+// Nodes are embedded by kind and numbers (a linear layer, ReLU); `layers` times each takes the elementwise maximum over
+// its neighbours of a sigmoid layer and joins it to its own; then attention without positions over segments, in which a
+// node sees its own segment and, without gradient, what the same layer got from the one before; a linear layer gives
+// logits for each. kGat: attention over neighbours and itself instead of the maximum. kMlp: two layers on each node
+// instead of attention. Source: Zhou et al. 2020 (SGDP), figure 1 and table 3; Hamilton et al. 2017; Dai et al. 2019
 // (Transformer-XL), its relative positions left out as SGDP says; Velickovic et al. 2018 (GAT).
 class GraphTransformer {
  public:

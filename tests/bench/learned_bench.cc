@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agents/agent.h"
@@ -21,27 +22,27 @@ namespace {
 
 constexpr std::size_t kDevices = 4;
 
-// A layered graph of so many ops, each a group of its own.
+// A layered graph of so many ops, each a group of its own, or all in at most 256 groups.
 struct World {
-  explicit World(std::size_t num_ops)
+  World(std::size_t num_ops, const std::string& grouper)
       : problem(MakeBenchProblem(LayeredGraph(num_ops), kDevices)),
         simulator(problem.graph, problem.cluster, problem.costs, {.peak_memory = true}),
-        env(problem.graph, problem.cluster, problem.costs, FindGrouper("identity").make(problem.graph, {}), simulator) {
-  }
+        env(problem.graph, problem.cluster, problem.costs, FindGrouper(grouper).make(problem.graph, {}), simulator) {}
   BenchProblem problem;
   Simulator simulator;
   Environment env;
 };
 
-World& WorldOf(std::size_t num_ops) {
-  static std::map<std::size_t, std::unique_ptr<World>> worlds;
-  std::unique_ptr<World>& world = worlds[num_ops];
-  if (!world) world = std::make_unique<World>(num_ops);
+World& WorldOf(std::size_t num_ops, const std::string& grouper = "identity") {
+  static std::map<std::pair<std::size_t, std::string>, std::unique_ptr<World>> worlds;
+  std::unique_ptr<World>& world = worlds[{num_ops, grouper}];
+  if (!world) world = std::make_unique<World>(num_ops, grouper);
   return *world;
 }
 
-void Update(benchmark::State& state, const std::string& name, const OptionMap& options) {
-  World& world = WorldOf(static_cast<std::size_t>(state.range(0)));
+void Update(benchmark::State& state, const std::string& name, const OptionMap& options,
+            const std::string& grouper = "identity") {
+  World& world = WorldOf(static_cast<std::size_t>(state.range(0)), grouper);
   const std::unique_ptr<Agent> agent = MakeAgent(name, options, {.evaluations = 1'000'000});
   Rng rng(1);
   // The first update draws weights and loads libraries.
@@ -83,8 +84,14 @@ BENCHMARK_CAPTURE(Update, hierarchical, "hierarchical", {})
     ->Arg(10'000)
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Update, sgdp, "sgdp", {})->Arg(300)->Arg(3'000)->Arg(10'000)->Unit(benchmark::kMillisecond);
-// Every group looks at every other: its authors stay below 1,000 groups.
+// Every group looks at every other: its authors stay below 1,000 groups. So of many ops, 256 groups too.
 BENCHMARK_CAPTURE(Update, coloc_rl, "coloc_rl", {})->Arg(300)->Arg(1'000)->Unit(benchmark::kMillisecond)->Iterations(2);
+BENCHMARK_CAPTURE(Update, coloc_rl_of_256_groups, "coloc_rl", {}, "merge_and_colocate")
+    ->Arg(300)
+    ->Arg(3'000)
+    ->Arg(10'000)
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(4);
 BENCHMARK_CAPTURE(Update, coloc_rl_rnn, "coloc_rl", (OptionMap{{"placer", "encoder"}}))
     ->Arg(300)
     ->Arg(3'000)

@@ -18,7 +18,9 @@ void ReadCommon(OptionReader& reader, PlannerOptions* options) {
   reader.Read("step_per_reward", &options->step_per_reward,
               "a step for each of an update's placements, one after another, not one for all");
   reader.Read("learning_rate", &options->learning_rate, 0, 10, "of Adam, at first");
-  options->final_learning_rate = std::min(options->final_learning_rate, options->learning_rate);
+  const bool falls = options->placer == PlacerKind::kEncoder;
+  options->final_learning_rate =
+      falls ? std::min(options->final_learning_rate, options->learning_rate) : options->learning_rate;
   reader.Read("final_learning_rate", &options->final_learning_rate, 0, 10, "of Adam, at last; linear between");
   reader.Read("clip", &options->clip, 1e-9, 1e9, "bound on the norm of an update's gradient");
   reader.Read("entropy", &options->entropy_weight, 0, 1000, "weight of the Placer's entropy, at first");
@@ -55,7 +57,8 @@ PlannerOptions ReadHierarchicalOptions(OptionReader& reader) {
             "that are drawn for an update: m; with placer=none each of its m k placements has its own");
   ReadCount(reader, "kind_width", &options.kind_width, 1, 4096, "of the embedding of an op's kind");
   ReadCount(reader, "grouper_hidden", &options.grouper_hidden, 1, 65536, "units of the Grouper's layer");
-  reader.Read("raw_features", &options.raw_features, "dimensions and indices as they are instead of scaled");
+  reader.Read("raw_features", &options.raw_features, "dimensions and indices of ops as they are instead of scaled");
+  reader.Read("mask_empty_groups", &options.mask_empty_groups, "the device of a group without ops is not learned from");
   if (options.grouper == GrouperKind::kRandom && options.placer == PlacerKind::kNone) {
     throw InputError("hierarchical", "grouper=random with placer=none learns nothing (one of them)");
   }

@@ -26,17 +26,18 @@ struct PlannerOptions {
   std::size_t samples = 4;          // k placements of each
   bool step_per_reward = false;     // a step for each placement of an update: figure 3
   double learning_rate = 0.1;
-  double final_learning_rate = 0.1;  // linear between; the paper's is fixed
+  double final_learning_rate = 0.1;  // linear between; the paper's is fixed, so the same unless it is set
   double clip = 1;
-  double entropy_weight = 0;  // not in the paper; Placeto A.7 has one for its RNN, and does not give it
+  double entropy_weight = 0;  // on the mean over groups; not in the paper; Placeto A.7 does not give that of its RNN
   double final_entropy_weight = 0;
   double baseline_decay = 0.9;       // of the published code; the paper has an "exponential moving average"
   bool baseline_at_failure = false;  // B starts at -10, what does not fit is worth; else at the first rewards' mean
   double noise = 0.1;                // the largest of each row
   std::size_t noise_updates = 500;   // as the next of the paper's 1,000 updates, whatever the budget is
   std::size_t drop_invalid_after = 500;
-  bool raw_features = false;  // the paper's; ours are scaled
-  std::size_t shuffle = 0;    // the Placer gets the groups in the order drawn with this seed; 0: as they are
+  bool raw_features = false;       // of ops, as the paper has them; ours are scaled, and those of groups always are
+  bool mask_empty_groups = false;  // the device of a group without ops is drawn, and not learned from
+  std::size_t shuffle = 0;         // the Placer gets the groups in the order drawn with this seed; 0: as they are
   bool final_evaluation = true;
   bool use_cpus = true;
 };

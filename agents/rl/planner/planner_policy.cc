@@ -27,6 +27,21 @@ void AddRow(const float* noise, std::span<float> row) {
   for (std::size_t i = 0; i < row.size(); ++i) row[i] += noise[i];
 }
 
+// [num_devices]: where a group may go that is learned: where any node may, without CPUs if they are not wanted. A node
+// that runs on CPUs alone goes to one whatever its group does.
+std::vector<std::uint8_t> UsableDevices(const Observation& seen, const std::vector<std::vector<DeviceId>>& devices,
+                                        bool use_cpus) {
+  std::vector<std::uint8_t> all(seen.num_devices());
+  for (const std::vector<DeviceId>& of_node : devices) {
+    for (const DeviceId device : of_node) all[Index(device)] = 1;
+  }
+  if (use_cpus) return all;
+  std::vector<std::uint8_t> accelerators(seen.num_devices());
+  for (const DeviceId device : seen.accelerators) accelerators[Index(device)] = all[Index(device)];
+  const bool any = std::count(accelerators.begin(), accelerators.end(), 1) > 0;
+  return any ? accelerators : all;
+}
+
 }  // namespace
 
 PlannerPolicy::PlannerPolicy(const PlannerOptions& options, std::size_t num_nodes, std::size_t num_devices,
@@ -91,9 +106,8 @@ void PlannerPolicy::See(const Environment& env, std::uint64_t seed) {
   ground.nodes = DescribeNodes(env);
   ground.numbers = OpNumbers(ground.nodes, options_.raw_features);
   ground.devices = SearchDevices(seen, options_.use_cpus);
-  ground.usable.resize(seen.num_devices());
+  ground.usable = UsableDevices(seen, ground.devices, options_.use_cpus);
   for (const std::vector<DeviceId>& devices : ground.devices) {
-    for (const DeviceId device : devices) ground.usable[Index(device)] = 1;
     if (options_.grouper == GrouperKind::kNone) ground.allowed.push_back(MaskOf(devices, seen.num_devices()));
   }
   Rng rng(seed);
@@ -174,6 +188,9 @@ void PlannerPolicy::DrawDevices(const DrawOptions& how, const std::string& place
   for (std::size_t p = 0; p < num_groups_; ++p) {
     std::copy_n(vectors.row(ground_->order[p]), vectors.stride(), grouping->vectors.row(p));
   }
+  std::vector<std::uint8_t> has_nodes(num_groups_, options_.mask_empty_groups ? 0 : 1);
+  for (const std::uint32_t group : grouping->groups) has_nodes[group] = 1;
+  for (const std::uint32_t group : ground_->order) grouping->counts.push_back(has_nodes[group]);
   std::vector<double> odds(num_devices_);
   placer_->Decode(grouping->vectors, grouping->count,
                   [&](std::size_t position, const Matrix& logits, std::span<std::uint32_t> devices) {
@@ -185,7 +202,7 @@ void PlannerPolicy::DrawDevices(const DrawOptions& how, const std::string& place
                       if (how.noisy) DrawNoise(options_.noise, rng, grouping->noise.back().values(j));
                       DeviceOdds(logits.row(j), grouping->NoiseAt(position, j), position, odds);
                       devices[j] = static_cast<std::uint32_t>(Choose(odds, how.argmax, rng));
-                      log_odds[j] += std::log(odds[devices[j]]);
+                      if (grouping->counts[position] != 0) log_odds[j] += std::log(odds[devices[j]]);
                       *entropy += RelativeEntropy(odds, choices);
                     }
                     grouping->devices.insert(grouping->devices.end(), devices.begin(), devices.end());
@@ -227,6 +244,7 @@ std::vector<double> PlannerPolicy::LogOdds(const PlannerDraw& draw) {
       const Matrix& logits = placer_->Forward(grouping.vectors, grouping.count, grouping.devices);
       std::vector<double> odds(num_devices_);
       for (std::size_t position = 0; position < num_groups_; ++position) {
+        if (grouping.counts[position] == 0) continue;
         for (std::size_t j = 0; j < grouping.count; ++j) {
           const std::size_t at = position * grouping.count + j;
           DeviceOdds(logits.row(at), grouping.NoiseAt(position, j), position, odds);
@@ -281,6 +299,7 @@ void PlannerPolicy::AddPlacerGradient(const GroupingDraw& grouping, std::span<co
   const double entropy = entropy_weight / static_cast<double>(logits.rows());
   std::vector<double> odds(num_devices_);
   for (std::size_t position = 0; position < num_groups_; ++position) {
+    if (grouping.counts[position] == 0) continue;
     for (std::size_t j = 0; j < grouping.count; ++j) {
       const std::size_t at = position * grouping.count + j;
       DeviceOdds(logits.row(at), grouping.NoiseAt(position, j), position, odds);

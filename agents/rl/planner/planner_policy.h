@@ -26,6 +26,7 @@ struct GroupingDraw {
   Matrix vectors;                      // [num_groups, GroupVectorWidth()] in the Placer's order; no rows without one
   std::vector<std::uint32_t> devices;  // [num_groups * count], in the Placer's order
   std::vector<Matrix> noise;           // [num_groups]: [count, num_devices] on the Placer's logits; or empty
+  std::vector<std::uint8_t> counts;    // [num_groups] in the Placer's order: whether the group's device is learned from
 
   // On a placement's logits at a position; null if there is none.
   const float* NoiseAt(std::size_t position, std::size_t placement) const {
@@ -51,7 +52,6 @@ struct PlannerDraw {
 // groups to devices. Probabilities are those of the logits with the noise that was added.
 class PlannerPolicy {
  public:
-  // `place` leads what it says of numbers that are not finite.
   PlannerPolicy(const PlannerOptions& options, std::size_t num_nodes, std::size_t num_devices,
                 const std::string& torch_device);
 
@@ -69,11 +69,13 @@ class PlannerPolicy {
   bool sees() const { return ground_.has_value(); }
   void See(const Environment& env, std::uint64_t seed);
 
+  // Throws InputError that begins with `place` if logits are not finite.
   PlannerDraw Draw(const DrawOptions& how, const std::string& place, Rng& rng);
   std::vector<Placement> Placements(const PlannerDraw& draw, const Observation& seen) const;
   // What `log_odds` says, by the passes that AddGradient() differentiates and the weights as they are.
   std::vector<double> LogOdds(const PlannerDraw& draw);
-  // Adds the gradient of -sum over placements of weight * log odds - entropy_weight * mean entropy of the Placer.
+  // Adds the gradient of -sum over placements of weight * log odds - entropy_weight * mean entropy of the Placer, its
+  // logarithm with LossGradient's floor (agents/rl/placeto/returns.h).
   void AddGradient(const PlannerDraw& draw, std::span<const double> weights, double entropy_weight,
                    std::span<float> gradients);
 
@@ -85,7 +87,7 @@ class PlannerPolicy {
     NodeFeatures nodes;
     Matrix numbers;                                  // [num_nodes, kOpNumbers]
     std::vector<std::vector<DeviceId>> devices;      // [num_nodes]: where a node may go
-    std::vector<std::uint8_t> usable;                // [num_devices]: by any node
+    std::vector<std::uint8_t> usable;                // [num_devices]: where a group may go
     std::vector<std::vector<std::uint8_t>> allowed;  // [num_nodes][num_devices]: `devices`, where nodes are groups
     std::vector<std::uint32_t> fixed_groups;         // [num_nodes]: where the grouping is not learned
     std::vector<std::uint32_t> order;                // [num_groups]: the Placer's p-th group

@@ -40,12 +40,12 @@ class PlacementTable {
   // where f' are the distributions before the first step and A_n the advantages, [K]. Nothing is clipped. Returns the
   // mean over groups of KL(f'_m || f_m) afterwards. One step with beta 0 is that of REINFORCE. Throws InputError if a
   // logit is no longer finite.
-  // Source: Gao et al. 2018, section 3.2.
+  // Source: Gao et al. 2018, section 3.3, equation 11.
   double Climb(std::span<const Choices> samples, std::span<const double> advantages, double rate, std::size_t steps,
                double beta);
 
   // f = (1 - epsilon) (share of the samples that chose each device) + epsilon / (number of devices), at least 1e-6 so
-  // that no logit is infinite. Source: Gao et al. 2018, section 3.1 and algorithm 1.
+  // that no logit is infinite. Source: Gao et al. 2018, section 3.2 and algorithm 1.
   void CrossEntropy(std::span<const Choices> elite, double epsilon);
 
   void Save(std::ostream& out) const;

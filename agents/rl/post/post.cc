@@ -18,6 +18,11 @@ namespace {
 
 constexpr std::size_t kPublishedSamples = 2400;
 
+// Whether the method takes cross-entropy steps.
+bool Crosses(const PostOptions& options) {
+  return options.method == PostMethod::kPost || options.method == PostMethod::kCrossEntropy;
+}
+
 // What was drawn and what it cost, minus its reward.
 struct Sample {
   Choices choices;
@@ -34,8 +39,9 @@ class Post : public Agent {
     if (mode == Mode::kExploit && best_.placement()) return {*best_.placement()};
     if (!table_) table_.emplace(SearchDevices(env.observation(), options_.use_cpus));
     proposed_.clear();
-    const std::size_t wanted =
-        std::min(options_.batch - count_ % options_.batch, options_.window - count_ % options_.window);
+    const std::size_t of_batch = options_.batch - count_ % options_.batch;
+    const std::size_t of_window = options_.window - count_ % options_.window;
+    const std::size_t wanted = Crosses(options_) ? std::min(of_batch, of_window) : of_batch;
     const ProposalSize size = NextProposal(evaluations_, count_, wanted, options_.final_evaluation);
     argmax_ = size.argmax;
     for (std::size_t i = 0; i < size.count; ++i) {
@@ -96,14 +102,18 @@ class Post : public Agent {
   }
 
  private:
-  // The budget's last sample gives way to the likeliest placement; what it would complete is learned without it.
+  // The budget's last sample gives way to the likeliest placement; what that sample would complete is learned without
+  // it, unless the samples before it complete something themselves.
   void Learn() {
-    const bool is_last = options_.final_evaluation && count_ + 1 == evaluations_;
-    const std::size_t samples = count_ + (is_last ? 1 : 0);
-    const PostUpdates due = UpdatesDue(options_, samples);
-    if (due.climbs) Climb(std::min(options_.batch - (is_last ? 1 : 0), window_.size()));
+    const PostUpdates complete = UpdatesDue(options_, count_);
+    const bool lacks_last =
+        options_.final_evaluation && count_ + 1 == evaluations_ && !complete.climbs && !complete.crosses;
+    const std::size_t samples = count_ + (lacks_last ? 1 : 0);
+    const PostUpdates due = lacks_last ? UpdatesDue(options_, samples) : complete;
+    if (due.climbs) Climb(std::min(options_.batch - (lacks_last ? 1 : 0), window_.size()));
     if (due.crosses) Cross(samples);
-    if (samples % options_.window == 0) window_.clear();
+    // No update reaches back over one that changed the distributions.
+    if (due.crosses || (due.climbs && !Crosses(options_))) window_.clear();
   }
 
   // From the last `size` samples.
@@ -164,7 +174,7 @@ class Post : public Agent {
   std::size_t count_ = 0;
   std::size_t episodes_ = 0;
   double cost_sum_ = 0;
-  std::vector<Sample> window_;  // since the last cross-entropy step was due
+  std::vector<Sample> window_;  // since the last cross-entropy step, or without any since the last step
   BestSoFar best_;
   std::optional<PlacementTable> table_;
   // Between Propose() and Observe():
@@ -177,8 +187,7 @@ class Post : public Agent {
 
 PostUpdates UpdatesDue(const PostOptions& options, std::size_t samples) {
   PostUpdates due;
-  due.crosses = samples % options.window == 0 &&
-                (options.method == PostMethod::kPost || options.method == PostMethod::kCrossEntropy);
+  due.crosses = samples % options.window == 0 && Crosses(options);
   due.climbs = samples % options.batch == 0 && options.method != PostMethod::kCrossEntropy &&
                (!due.crosses || options.ppo_every_batch);
   return due;

@@ -19,7 +19,8 @@ namespace emplace {
 // - beta is halved where the KL divergence (mean over groups) ends under its target / 1.5, and doubled over 1.5 times
 //   the target: the rule of Schulman et al. 2017, section 4;
 // - b is the mean over all samples so far; only placements that fit are fastest, where there are any;
-// - it learns on groups, where the paper says operations.
+// - it learns on groups, where the paper says operations;
+// - it places on accelerators alone, where the paper has the CPU among its devices (section 3.1), unless `use_cpus`.
 enum class PostMethod : std::uint8_t { kPost, kPpo, kCrossEntropy, kPolicyGradient };
 enum class PostAdvantage : std::uint8_t { kRelative, kStandardized, kRaw };
 

@@ -1,17 +1,27 @@
-// LibTorch's part of SGDP's network against its definition.
+// LibTorch's part of SGDP's network against its definition, written down once more.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "agents/nn/graph_transformer.h"
 #include "sim/rng.h"
+#include "tests/agents/nn/plain_rows.h"
 
 namespace emplace {
 namespace {
+
+using testing::Joined;
+using testing::PlainWeights;
+using testing::Relu;
+using testing::Row;
+using testing::Rows;
+using testing::Softmax;
+using testing::Sum;
 
 struct Case {
   const char* name;
@@ -50,6 +60,125 @@ GraphRows Chain(std::size_t nodes) {
   return rows;
 }
 
+// The definitions: graph_transformer.h.
+class PlainGraphTransformer {
+ public:
+  PlainGraphTransformer(const GraphTransformerOptions& options, const ParameterSet& parameters)
+      : options_(options), weights_(parameters) {}
+
+  Rows Logits(const GraphRows& graph) const {
+    Rows h;
+    for (std::size_t v = 0; v < graph.kinds.size(); ++v) {
+      const auto numbers = graph.numbers.values(v);
+      h.push_back(Relu(
+          weights_.Affine(Joined(weights_.Of("kinds", graph.kinds[v]), Row(numbers.begin(), numbers.end())), "input")));
+    }
+    const bool gat = options_.neighbourhood == Neighbourhood::kGat;
+    for (std::size_t l = 0; l < options_.layers; ++l) {
+      const std::string name = "neighbours." + std::to_string(l);
+      h = gat ? Attentive(graph, h, name) : Pooled(graph, h, name);
+    }
+    if (options_.context == Context::kMlp) {
+      for (Row& row : h) row = Relu(weights_.Affine(Relu(weights_.Affine(row, "mlp.0")), "mlp.1"));
+    } else {
+      for (std::size_t l = 0; l < options_.attention_layers; ++l) h = Transformed(h, "attention." + std::to_string(l));
+    }
+    for (Row& row : h) row = weights_.Affine(row, "devices");
+    return h;
+  }
+
+ private:
+  // Zhou et al. 2020: n_v = max over u in N(v) of sigmoid(W h_u + b), and h_v = ReLU(V [h_v, n_v] + c).
+  Rows Pooled(const GraphRows& graph, const Rows& h, const std::string& name) const {
+    Rows next;
+    for (std::size_t v = 0; v < h.size(); ++v) {
+      Row heard(options_.width);
+      for (const std::uint32_t u : graph.neighbours[v]) {
+        const Row said = testing::Each(weights_.Affine(h[u], name + ".pool"), testing::Sigmoid);
+        for (std::size_t i = 0; i < heard.size(); ++i) heard[i] = std::max(heard[i], said[i]);
+      }
+      next.push_back(Relu(weights_.Affine(Joined(h[v], heard), name + ".join")));
+    }
+    return next;
+  }
+
+  // Velickovic et al. 2018, equations 3 and 4: a softmax over itself and its neighbours of LeakyReLU(a [W h_v, W h_u]).
+  Rows Attentive(const GraphRows& graph, const Rows& h, const std::string& name) const {
+    Rows projected;
+    for (const Row& row : h) projected.push_back(weights_.Times(row, name + ".project"));
+    Rows next;
+    for (std::size_t v = 0; v < h.size(); ++v) {
+      std::vector<std::size_t> heard = {v};
+      heard.insert(heard.end(), graph.neighbours[v].begin(), graph.neighbours[v].end());
+      Row scores;
+      for (const std::size_t u : heard) {
+        const double score =
+            weights_.Times(projected[v], name + ".own")[0] + weights_.Times(projected[u], name + ".other")[0];
+        scores.push_back(score > 0 ? score : 0.2 * score);
+      }
+      const Row shares = Softmax(scores);
+      Row mixed(options_.width);
+      for (std::size_t k = 0; k < heard.size(); ++k) {
+        for (std::size_t i = 0; i < mixed.size(); ++i) mixed[i] += shares[k] * projected[heard[k]][i];
+      }
+      next.push_back(Relu(mixed));
+    }
+    return next;
+  }
+
+  // A layer of Transformer-XL without positions: a node looks at its segment and at what this layer got of the one
+  // before; normalised after each sum.
+  Rows Transformed(const Rows& h, const std::string& name) const {
+    Rows next;
+    for (std::size_t v = 0; v < h.size(); ++v) {
+      const std::size_t start = v / options_.segment * options_.segment;
+      const std::size_t first = start < options_.segment ? start : start - options_.segment;
+      const std::size_t last = std::min(start + options_.segment, h.size());
+      const Row query = weights_.Times(h[v], name + ".query");
+      Row all;
+      for (std::size_t head = 0; head < options_.heads; ++head) {
+        Row scores;
+        for (std::size_t u = first; u < last; ++u) {
+          const Row key = weights_.Times(h[u], name + ".key");
+          double score = 0;
+          for (std::size_t i = head * options_.head_width; i < (head + 1) * options_.head_width; ++i) {
+            score += query[i] * key[i];
+          }
+          scores.push_back(score / std::sqrt(static_cast<double>(options_.head_width)));
+        }
+        const Row shares = Softmax(scores);
+        for (std::size_t i = head * options_.head_width; i < (head + 1) * options_.head_width; ++i) {
+          double mixed = 0;
+          for (std::size_t u = first; u < last; ++u)
+            mixed += shares[u - first] * weights_.Times(h[u], name + ".value")[i];
+          all.push_back(mixed);
+        }
+      }
+      const Row y = Normalized(Sum(h[v], weights_.Times(all, name + ".result")), name + ".first");
+      const Row inner = Relu(weights_.Affine(y, name + ".up"));
+      next.push_back(Normalized(Sum(y, weights_.Affine(inner, name + ".down")), name + ".second"));
+    }
+    return next;
+  }
+
+  Row Normalized(Row row, const std::string& name) const {
+    const auto size = static_cast<double>(row.size());
+    double mean = 0;
+    for (const double value : row) mean += value / size;
+    double variance = 0;
+    for (const double value : row) variance += (value - mean) * (value - mean) / size;
+    const Row gain = weights_.All(name + ".gain");
+    const Row bias = weights_.All(name + ".bias");
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] = gain[i] * (row[i] - mean) / std::sqrt(variance + 1e-5) + bias[i];
+    }
+    return row;
+  }
+
+  GraphTransformerOptions options_;
+  PlainWeights weights_;
+};
+
 double Weight(std::size_t row, std::size_t d) { return std::sin(1.0 + static_cast<double>(3 * row + d)); }
 
 class GraphTransformerTorchTest : public ::testing::TestWithParam<Case> {
@@ -76,6 +205,22 @@ class GraphTransformerTorchTest : public ::testing::TestWithParam<Case> {
   ParameterSet parameters_;
   std::unique_ptr<GraphTransformer> network_;
 };
+
+TEST_P(GraphTransformerTorchTest, LogitsAreThoseOfTheDefinition) {
+  GraphTransformerOptions options = GetParam().options;
+  options.segment = 4;
+  const auto network = MakeGraphTransformer(options, parameters_, "cpu");
+  const PlainGraphTransformer plain(options, parameters_);
+  for (const std::size_t nodes : {1U, 4U, 11U}) {
+    const GraphRows rows = Chain(nodes);
+    const Rows expected = plain.Logits(rows);
+    const Matrix& logits = network->Forward(rows, false);
+    ASSERT_EQ(logits.rows(), nodes);
+    for (std::size_t v = 0; v < nodes; ++v) {
+      for (std::size_t d = 0; d < 2; ++d) EXPECT_NEAR(logits.row(v)[d], expected[v][d], 2e-5) << nodes << ' ' << v;
+    }
+  }
+}
 
 TEST_P(GraphTransformerTorchTest, GradientsAreFiniteDifferencesWithinASegment) {
   // One segment: nothing is cut from the gradient.
@@ -117,7 +262,7 @@ TEST_P(GraphTransformerTorchTest, GradientsAreFiniteDifferencesWithinASegment) {
   EXPECT_GT(compared, 3 * kinks);
 }
 
-TEST_P(GraphTransformerTorchTest, TheEmptyAndTheSmallestGraphHaveLogits) {
+TEST_P(GraphTransformerTorchTest, TheSmallestGraphAndALongerOneHaveLogits) {
   EXPECT_EQ(network_->Forward(Chain(1), true).rows(), 1U);
   EXPECT_EQ(network_->Forward(Chain(17), true).rows(), 17U);
   for (std::size_t v = 0; v < 17; ++v) {
@@ -153,7 +298,10 @@ class SegmentsTest : public ::testing::Test {
     options_ = Small();
     options_.layers = 0;  // so that nodes hear of each other by attention alone
     options_.segment = 4;
-    options_.attention_layers = 1;
+    UseLayers(1);
+  }
+  void UseLayers(std::size_t attention_layers) {
+    options_.attention_layers = attention_layers;
     parameters_ = GraphTransformerParameters(options_);
     Rng rng(10);
     InitializeGraphTransformer(rng, &parameters_);
@@ -180,6 +328,13 @@ class SegmentsTest : public ::testing::Test {
 TEST_F(SegmentsTest, ANodeIsSeenByItsSegmentAndTheNext) {
   EXPECT_THAT(Affected(1), ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
   EXPECT_THAT(Affected(5), ::testing::ElementsAre(4, 5, 6, 7, 8, 9, 10));
+  EXPECT_THAT(Affected(9), ::testing::ElementsAre(8, 9, 10));
+}
+
+// The second layer remembers what it got itself of the segment before, which had heard of the one before that.
+TEST_F(SegmentsTest, WithTwoLayersANodeIsHeardOfASegmentFurther) {
+  UseLayers(2);
+  EXPECT_THAT(Affected(1), ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
   EXPECT_THAT(Affected(9), ::testing::ElementsAre(8, 9, 10));
 }
 

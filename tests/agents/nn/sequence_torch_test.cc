@@ -1,16 +1,24 @@
-// LibTorch's sequence network against its definition.
+// LibTorch's sequence network against its definition, written down once more.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "agents/nn/sequence_network.h"
 #include "sim/rng.h"
+#include "tests/agents/nn/plain_rows.h"
 
 namespace emplace {
 namespace {
+
+using testing::Joined;
+using testing::PlainWeights;
+using testing::Row;
+using testing::Rows;
+using testing::Sigmoid;
 
 constexpr std::size_t kGroups = 5;
 constexpr std::size_t kCount = 3;
@@ -21,6 +29,83 @@ struct Case {
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& of) { return out << of.name; }
+
+// The definitions: sequence_network.h.
+class PlainSequence {
+ public:
+  PlainSequence(const SequenceOptions& options, const ParameterSet& parameters)
+      : options_(options), weights_(parameters) {}
+
+  // Logits of each group in one placement, where `devices` are those of its groups.
+  Rows Logits(const Rows& inputs, const std::vector<std::uint32_t>& devices) const {
+    Memory forward(options_.hidden);
+    Memory backward(options_.hidden);
+    Rows states(inputs.size());
+    for (std::size_t g = 0; g < inputs.size(); ++g) {
+      Step("encoder.forward", inputs[g], &forward);
+      states[g] = forward.state;
+    }
+    for (std::size_t g = inputs.size(); g-- > 0;) {
+      Step("encoder.backward", inputs[g], &backward);
+      states[g] = Joined(states[g], backward.state);
+    }
+    Rows logits;
+    if (!options_.decoder) {
+      for (const Row& state : states) logits.push_back(Bound(weights_.Affine(state, "devices")));
+      return logits;
+    }
+    Rows keys;
+    for (const Row& state : states) keys.push_back(weights_.Times(state, "attention.key"));
+    Memory decoder(0);
+    decoder.state = Joined(forward.state, backward.state);
+    decoder.cell = Joined(forward.cell, backward.cell);
+    for (std::size_t g = 0; g < inputs.size(); ++g) {
+      Step("decoder", weights_.Of("embedding", g == 0 ? options_.num_devices : devices[g - 1]), &decoder);
+      const Row query = weights_.Times(decoder.state, "attention.query");
+      Row scores;
+      for (const Row& key : keys) {
+        scores.push_back(weights_.Times(testing::Each(testing::Sum(query, key), [](double x) { return std::tanh(x); }),
+                                        "attention.score")[0]);
+      }
+      const Row shares = testing::Softmax(scores);
+      Row seen(query.size());
+      for (std::size_t j = 0; j < keys.size(); ++j) {
+        for (std::size_t i = 0; i < seen.size(); ++i) seen[i] += shares[j] * keys[j][i];
+      }
+      logits.push_back(Bound(weights_.Times(Joined(decoder.state, seen), "devices")));
+    }
+    return logits;
+  }
+
+ private:
+  struct Memory {
+    explicit Memory(std::size_t width) : state(width), cell(width) {}
+    Row state;
+    Row cell;
+  };
+
+  // Gates in the order input, forget, cell, output.
+  void Step(const std::string& name, const Row& input, Memory* memory) const {
+    const std::size_t width = memory->state.size();
+    const Row gates = testing::Sum(
+        testing::Sum(weights_.Times(input, name + ".input"), weights_.Times(memory->state, name + ".state")),
+        weights_.All(name + ".bias"));
+    for (std::size_t i = 0; i < width; ++i) {
+      memory->cell[i] =
+          Sigmoid(gates[width + i]) * memory->cell[i] + Sigmoid(gates[i]) * std::tanh(gates[2 * width + i]);
+      memory->state[i] = Sigmoid(gates[3 * width + i]) * std::tanh(memory->cell[i]);
+    }
+  }
+
+  Row Bound(const Row& logits) const {
+    return testing::Each(logits, [this](double l) {
+      return options_.bound > 0 ? options_.bound * std::tanh(l / options_.temperature) : l / options_.temperature;
+    });
+  }
+
+  SequenceOptions options_;
+  PlainWeights weights_;
+};
 
 class SequenceTorchTest : public ::testing::TestWithParam<Case> {
  protected:
@@ -69,6 +154,23 @@ TEST_P(SequenceTorchTest, WhatIsDecodedHasTheLogitsThatForwardGivesIt) {
   ASSERT_EQ(logits.rows(), seen.size());
   for (std::size_t row = 0; row < logits.rows(); ++row) {
     for (std::size_t d = 0; d < logits.width(); ++d) EXPECT_NEAR(logits.row(row)[d], seen[row][d], 1e-5);
+  }
+}
+
+TEST_P(SequenceTorchTest, LogitsAreThoseOfTheDefinition) {
+  const PlainSequence plain(GetParam().options, parameters_);
+  Rows inputs;
+  for (std::size_t g = 0; g < kGroups; ++g) inputs.emplace_back(inputs_.values(g).begin(), inputs_.values(g).end());
+  const Matrix& logits = network_->Forward(inputs_, kCount, devices_);
+  for (std::size_t placement = 0; placement < kCount; ++placement) {
+    std::vector<std::uint32_t> devices;
+    for (std::size_t g = 0; g < kGroups; ++g) devices.push_back(devices_[g * kCount + placement]);
+    const Rows expected = plain.Logits(inputs, devices);
+    for (std::size_t g = 0; g < kGroups; ++g) {
+      for (std::size_t d = 0; d < 3; ++d) {
+        EXPECT_NEAR(logits.row(g * kCount + placement)[d], expected[g][d], 2e-5) << placement << ' ' << g;
+      }
+    }
   }
 }
 

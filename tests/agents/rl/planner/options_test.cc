@@ -28,6 +28,7 @@ TEST(PlannerOptionsTest, ThePapersSettingsAreTheDefaults) {
   EXPECT_EQ(options.groups, 256U);
   EXPECT_EQ(options.samples, 4U);
   EXPECT_EQ(options.learning_rate, 0.1);
+  EXPECT_EQ(options.final_learning_rate, 0.1);
   EXPECT_EQ(options.temperature, 10);
   EXPECT_EQ(options.bound, 5);
   EXPECT_EQ(options.noise, 0.1);
@@ -42,6 +43,21 @@ TEST(PlannerOptionsTest, TheRnnOfPlacetosComparisonHasItsOwn) {
   EXPECT_EQ(options.hidden, 512U);
   EXPECT_EQ(options.learning_rate, 1e-3);
   EXPECT_EQ(options.final_learning_rate, 1e-4);
+}
+
+TEST(PlannerOptionsTest, ARateThatIsSetIsFixedAndTheRnnsFallsNoLowerThanItIs) {
+  const OptionMap high = {{"learning_rate", "0.3"}};
+  OptionReader planner(high, "hierarchical");
+  EXPECT_EQ(ReadHierarchicalOptions(planner).final_learning_rate, 0.3);
+  const OptionMap low = {{"learning_rate", "0.003"}};
+  OptionReader lower(low, "hierarchical");
+  EXPECT_EQ(ReadHierarchicalOptions(lower).final_learning_rate, 0.003);
+  const OptionMap falling = {{"learning_rate", "0.003"}, {"final_learning_rate", "0.001"}};
+  OptionReader both(falling, "coloc_rl");
+  EXPECT_EQ(ReadColocRlOptions(both).final_learning_rate, 0.001);
+  const OptionMap tiny = {{"placer", "encoder"}, {"learning_rate", "0.00001"}};
+  OptionReader encoder(tiny, "coloc_rl");
+  EXPECT_EQ(ReadColocRlOptions(encoder).final_learning_rate, 0.00001);
 }
 
 }  // namespace

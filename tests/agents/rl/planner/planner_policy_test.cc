@@ -37,7 +37,7 @@ std::ostream& operator<<(std::ostream& out, const Variant& variant) { return out
 PlannerOptions Small(PlannerOptions options) {
   options.hidden = 8;
   options.grouper_hidden = 16;
-  options.groups = std::min<std::size_t>(options.groups, 5);
+  if (options.groups == PlannerOptions{}.groups) options.groups = 5;
   options.noise = 0.8;
   options.temperature = 1;
   return options;
@@ -145,6 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
     Variants, PlannerPolicyTest,
     ::testing::Values(Variant{"Hierarchical", {}, false}, Variant{"Noisy", {}, true},
                       Variant{"NoisyAndShuffled", {.shuffle = 3}, true},
+                      Variant{"Masked", {.groups = 14, .mask_empty_groups = true, .shuffle = 3}, true},
                       Variant{"RandomGrouper", {.grouper = GrouperKind::kRandom, .shuffle = 3}, true},
                       Variant{"Simple", {.placer = PlacerKind::kNone}, true},
                       Variant{"ColocRl", {.grouper = GrouperKind::kNone, .shuffle = 3}, true},
@@ -174,6 +175,55 @@ TEST(PlannerPolicyOrderTest, AShuffleIsAnOrderOfTheSameGroups) {
     leading.insert({vectors.values(0).begin(), vectors.values(0).end()});
   }
   EXPECT_GT(leading.size(), 1U);
+}
+
+// With a mask, what is learned from is the same draw without the devices of groups that have no ops.
+TEST(PlannerPolicyMaskTest, EmptyGroupsAreDrawnAndNotLearnedFrom) {
+  const MixedProblem problem;
+  std::vector<PlannerDraw> draws;
+  for (const bool mask : {false, true}) {
+    PlannerOptions options = Small({.mask_empty_groups = mask});
+    options.groups = 14;
+    PlannerPolicy policy(options, problem.graph.num_ops(), problem.cluster.num_devices(), "cpu");
+    Rng rng(4);
+    policy.See(problem.env, 1);
+    policy.DrawWeights(rng);
+    draws.push_back(policy.Draw({.count = 1}, "test", rng));
+  }
+  const GroupingDraw& grouping = draws[0].groupings[0];
+  EXPECT_EQ(grouping.devices, draws[1].groupings[0].devices);
+  EXPECT_EQ(grouping.counts, std::vector<std::uint8_t>(14, 1));
+  const std::vector<std::uint8_t>& counts = draws[1].groupings[0].counts;
+  for (std::size_t group = 0; group < 14; ++group) {
+    const bool has_nodes = std::ranges::find(grouping.groups, group) != grouping.groups.end();
+    EXPECT_EQ(counts[group], has_nodes ? 1 : 0) << group;
+  }
+  EXPECT_LT(std::ranges::count(counts, 1), 14);
+  EXPECT_LT(draws[0].log_odds[0], draws[1].log_odds[0]);
+}
+
+// Ops that run on a CPU alone do not open it to the groups of others.
+TEST(PlannerPolicyDevicesTest, WithoutCpusOnlyWhatRunsNowhereElseIsOnOne) {
+  const MixedProblem problem;
+  const Observation& seen = problem.env.observation();
+  PlannerPolicy policy(Small({.use_cpus = false}), problem.graph.num_ops(), problem.cluster.num_devices(), "cpu");
+  Rng rng(4);
+  policy.See(problem.env, 1);
+  policy.DrawWeights(rng);
+  const PlannerDraw draw = policy.Draw({.count = 40, .noisy = true}, "test", rng);
+  const auto is_accelerator = [&](DeviceId device) {
+    return std::ranges::find(seen.accelerators, device) != seen.accelerators.end();
+  };
+  std::size_t on_cpu = 0;
+  for (const Placement& placement : policy.Placements(draw, seen)) {
+    for (std::size_t op = 0; op < seen.num_groups(); ++op) {
+      const bool needs_cpu =
+          std::ranges::none_of(seen.accelerators, [&](DeviceId device) { return seen.Allowed(op, Index(device)); });
+      EXPECT_EQ(is_accelerator(placement[MakeId<OpId>(op)]), !needs_cpu) << op;
+      on_cpu += needs_cpu ? 1 : 0;
+    }
+  }
+  EXPECT_GT(on_cpu, 0U);
 }
 
 TEST(PlannerPolicyFiniteTest, AWeightThatIsNotFiniteIsNamed) {

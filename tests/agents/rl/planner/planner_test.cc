@@ -117,5 +117,46 @@ TEST(PlannerInvalidTest, WhatDoesNotFitIsLearnedFromInTheFirstUpdatesOnly) {
   EXPECT_NEAR(still, same, 1e-3);
 }
 
+// Entropies, at the first and the last update, of a policy whose rewards are all the same: what it learns comes from B.
+std::pair<double, double> EntropiesWithEqualRewards(OptionMap options) {
+  options.merge(OptionMap{{"hidden", "8"}, {"placer", "encoder"}, {"samples", "1"}, {"noise", "0"}});
+  options.merge(OptionMap{{"learning_rate", "0.01"}, {"final_learning_rate", "0.01"}});
+  TrialSpec spec = MakeTrial(testing::Build({testing::MakeOp("a", 50)}), MakeCluster(2), "coloc_rl", options);
+  spec.evaluations = 401;
+  const TrialResult result = RunTrial(spec);
+  return {result.episodes.front().entropy, result.episodes.back().entropy};
+}
+
+TEST(PlannerBaselineTest, ItStartsAtTheFirstRewardsOrAtFailureAndFollowsAfterTheStep) {
+  const auto [first, last] = EntropiesWithEqualRewards({});
+  EXPECT_EQ(first, last);  // every advantage is 0
+  // From -10 everything that is drawn seems good. With a decay of 0 that is over after the first update, which itself
+  // still has the -10; with 1 it never is.
+  const auto at_failure = [](const char* decay) {
+    return EntropiesWithEqualRewards({{"baseline_at_failure", "true"}, {"baseline_decay", decay}}).second;
+  };
+  const double over_at_once = at_failure("0");
+  const double over_soon = at_failure("0.9");
+  const double never_over = at_failure("1");
+  EXPECT_NE(over_at_once, first);
+  EXPECT_GT(over_at_once, 0.9);
+  EXPECT_GT(over_at_once, over_soon);
+  EXPECT_GT(over_soon, never_over);
+  EXPECT_LT(never_over, 0.1);
+}
+
+TEST(PlannerUpdatesTest, AStepForEachRewardIsAnotherThanOneForAll) {
+  const auto episodes = [](const char* samples, const char* step_per_reward) {
+    Rng rng(8);
+    TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3), "coloc_rl",
+                               {{"hidden", "8"}, {"samples", samples}, {"step_per_reward", step_per_reward}});
+    spec.evaluations = 41;
+    return RunTrial(spec).episodes;
+  };
+  EXPECT_EQ(episodes("1", "true"), episodes("1", "false"));
+  EXPECT_EQ(episodes("4", "true").front(), episodes("4", "false").front());  // drawn before anything is learned
+  EXPECT_NE(episodes("4", "true"), episodes("4", "false"));
+}
+
 }  // namespace
 }  // namespace emplace

@@ -91,6 +91,27 @@ TEST(PostTest, TheLastWindowIsLearnedFromBeforeTheLikeliestPlacementIsTried) {
   EXPECT_EQ(result.episodes.back().final_micros, result.best_result.step_time_micros);
 }
 
+// The same where the window is complete before the last evaluation, so that nothing has to give way.
+TEST(PostTest, AWindowThatIsCompleteBeforeTheLastEvaluationIsLearnedFrom) {
+  Rng rng(8);
+  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post",
+                             {{"method", "cross_entropy"}, {"elite", "0.01"}, {"uniform", "0"}});
+  spec.evaluations = 61;
+  const TrialResult result = RunTrial(spec);
+  ASSERT_TRUE(result.episodes.back().argmax);
+  EXPECT_EQ(result.episodes.back().final_micros, result.best_result.step_time_micros);
+  EXPECT_LT(result.episodes.back().entropy, 1e-3);
+}
+
+// PPO alone knows no windows, so one that is no multiple of its batches changes nothing.
+TEST(PostTest, WithoutCrossEntropyTheWindowDoesNotMatter) {
+  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "post", {{"method", "ppo"}});
+  spec.evaluations = 240;
+  const TrialResult expected = RunTrial(spec);
+  spec.agent_options["window"] = "7";
+  EXPECT_EQ(RunTrial(spec).episodes, expected.episodes);
+}
+
 TEST(PostTest, AStoppedSearchGoesOnToTheSameResult) {
   Rng rng(8);
   TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post");

@@ -65,6 +65,18 @@ TEST_P(PpoLossTest, ItsGradientIsTheFiniteDifference) {
 INSTANTIATE_TEST_SUITE_P(Masks, PpoLossTest, ::testing::Bool(),
                          [](const auto& mask) { return mask.param ? "Mask" : "NoMask"; });
 
+// agents.md 14 (2): of the very actions that were drawn, all ratios are 1 under the policy that drew them.
+TEST_P(PpoLossTest, UnderThePolicyThatDrewItIsMinusTheMeanAdvantage) {
+  Rng rng(9);
+  const NodeOdds odds = OddsOf(RandomLogits(rng, GetParam() ? 4 : 3), kAllowed, GetParam());
+  std::vector<NodeActions> actions;
+  for (int n = 0; n < 4; ++n) actions.push_back(DrawActions(odds, false, /*may_stay=*/n > 0, rng));
+  Matrix gradient;
+  const double loss =
+      PpoLoss(odds, odds, actions, std::vector<double>{3, -1, 0.5, 1.5}, {.entropy_weight = 0}, &gradient);
+  EXPECT_NEAR(loss, -1, 1e-12);
+}
+
 TEST(PpoLossTest, BeyondTheBoundThereIsNoSlope) {
   // The node took device 0 with probability 1/2, and now would with 0.9: 1.8 times as likely.
   const NodeOdds old = {.num_devices = 2, .devices = {0.5, 0.5}, .moves = {}};

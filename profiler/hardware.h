@@ -84,6 +84,10 @@ class HardwareDevice {
 
   // Where the device's own thread stands now; null on a device that is never behind (a CPU).
   virtual std::shared_ptr<DeviceEvent> Record() = 0;
+  // The same, but MicrosBetween can tell the time from one to another once the device has passed both; null where
+  // nothing can, or need.
+  virtual std::shared_ptr<DeviceEvent> RecordTime() { return nullptr; }
+  virtual double MicrosBetween(const DeviceEvent&, const DeviceEvent&) { return 0; }
   // A copy of `tensor` of `source` on this device. May be called by any thread; first waits for `ready` of the source
   // (may be null); returns when the copy is there. Throws DeviceOutOfMemory.
   virtual TensorHandle Receive(const TensorHandle& tensor, HardwareDevice& source, const DeviceEvent* ready) = 0;

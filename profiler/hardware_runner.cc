@@ -44,6 +44,10 @@ class HardwareRunner::Machine {
       : graph_(graph), options_(options), devices_(std::move(devices)), recipes_(RecipesOf(graph)) {
     EMPLACE_CHECK_EQ(devices_.size(), cluster.num_devices());
     EMPLACE_CHECK(options.steps > 0);
+    for (const HardwareDevice* const device : devices_) {
+      if (!options.interleave || device == nullptr || device->is_cpu()) continue;
+      throw InputError(device->name(), "ops cannot be timed between steps there (interleave is for CPU cores)");
+    }
     prepared_.resize(graph.num_ops());
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       workers_.push_back(std::make_unique<Worker>(cluster.devices()[d].memory));
@@ -83,6 +87,7 @@ class HardwareRunner::Machine {
       }
       if (alone_) measured.alone_micros = AloneSampler::MedianTimes(alone);
       Summarise(std::move(steps), &measured);
+      if (RunsBehind()) UseTimeline(TimedStep(), &measured);
     } catch (const DeviceOutOfMemory& error) {
       measured.failure = error.what();
       measured.result.fits_memory = false;
@@ -245,6 +250,41 @@ class HardwareRunner::Machine {
     return last;
   }
 
+  // Whether a device that has ops runs behind the host.
+  bool RunsBehind() const {
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      if (program_.num_ops[d] > 0 && !devices_[d]->is_cpu()) return true;
+    }
+    return false;
+  }
+
+  // A step in which devices that run behind the host tell when they began and ended each op.
+  Timeline TimedStep() {
+    op_times_.assign(program_.steps.size(), {});
+    origins_.assign(devices_.size(), {});
+    is_timed_ = true;
+    RunStep();
+    is_timed_ = false;
+    for (std::size_t n = 0; n < op_times_.size(); ++n) {
+      const std::size_t d = Index(program_.steps[n].device);
+      const auto& [first, last] = op_times_[n];
+      if (first == nullptr || last == nullptr || origins_[d].event == nullptr) continue;
+      const auto since_began = [&](const DeviceEvent& event) {
+        return origins_[d].micros + devices_[d]->MicrosBetween(*origins_[d].event, event);
+      };
+      op_spans_[n] = {since_began(*first), since_began(*last)};
+    }
+    // A copy is on its way once its tensor is there, not while its copier waits for that.
+    for (std::size_t c = 0; c < copy_spans_.size(); ++c) {
+      const OpId producer = graph_.tensor(program_.slots[program_.copies[c].from].tensor).producer;
+      Span& span = copy_spans_[c];
+      span.start = std::clamp(op_spans_[Index(producer)].end, span.start, std::max(span.start, span.end));
+    }
+    op_times_.clear();
+    origins_.clear();
+    return TimelineOfStep();
+  }
+
   // Whether the device's copier has something to do.
   bool Copies(std::size_t d) const { return program_.num_copies[d] > 0 && workers_[d]->copier.has_value(); }
 
@@ -282,6 +322,10 @@ class HardwareRunner::Machine {
 
   void Work(std::size_t d) {
     try {
+      if (Times(d)) {
+        devices_[d]->Synchronize();
+        origins_[d] = {devices_[d]->RecordTime(), Now()};
+      }
       for (std::size_t done = 0; done < program_.num_ops[d]; ++done) {
         const std::optional<OpId> op = workers_[d]->ops.Pop(kPatience);
         if (!op) return;
@@ -297,6 +341,8 @@ class HardwareRunner::Machine {
     }
   }
 
+  bool Times(std::size_t d) const { return is_timed_ && !devices_[d]->is_cpu(); }
+
   void Execute(OpId id) {
     const PlacedProgram::Step& step = program_.steps[Index(id)];
     Prepared& op = prepared_[Index(id)];
@@ -309,7 +355,11 @@ class HardwareRunner::Machine {
     for (const std::uint32_t slot : step.outputs) worker.ledger.Allocate(program_.slots[slot].size, span.start);
     const Bytes temp = graph_.op(id).temp;
     if (temp.count > 0) worker.ledger.Allocate(temp, span.start);
+    HardwareDevice& device = *devices_[Index(step.device)];
+    const bool is_timed = Times(Index(step.device));
+    if (is_timed) op_times_[Index(id)].first = device.RecordTime();
     if (op.kernel) op.kernel->Run(inputs, &outputs);
+    if (is_timed) op_times_[Index(id)].second = device.RecordTime();
     span.end = Now();
     inputs.clear();
     ends_[Index(step.device)] = span.end;
@@ -323,11 +373,13 @@ class HardwareRunner::Machine {
         handles_[step.outputs[o]] = std::move(outputs[o]);
       }
     }
-    if (!step.copies.empty()) events_[Index(id)] = devices_[Index(step.device)]->Record();
+    if (!step.copies.empty()) events_[Index(id)] = device.Record();
     if (worker.copier) {
       for (const std::uint32_t copy : step.copies) worker.copies.Push(copy);
     }
     for (const OpId next : step.next_here) Tell(next);
+    // What another device waits for, without reading it, is not done when it is given to this one.
+    if (!step.next_elsewhere.empty()) device.Synchronize();
     for (const OpId next : step.next_elsewhere) Tell(next);
     if (!worker.copier) {
       for (const std::uint32_t copy : step.copies) Send(copy);
@@ -410,7 +462,11 @@ class HardwareRunner::Machine {
     const auto closest = std::min_element(steps.begin(), steps.end(), [&](const auto& a, const auto& b) {
       return std::abs(a.first - micros) < std::abs(b.first - micros);
     });
-    measured->timeline = std::move(closest->second);
+    UseTimeline(std::move(closest->second), measured);
+  }
+
+  void UseTimeline(Timeline timeline, HardwareStep* measured) const {
+    measured->timeline = std::move(timeline);
     measured->result.start_micros.assign(graph_.num_ops(), 0);
     for (const Timeline::OpRun& run : measured->timeline.ops) {
       measured->result.start_micros[Index(run.op)] = run.start_micros;
@@ -437,6 +493,13 @@ class HardwareRunner::Machine {
   std::vector<Span> op_spans_;
   std::vector<Span> copy_spans_;
   std::vector<double> ends_;  // by device
+  bool is_timed_ = false;
+  struct Origin {
+    std::shared_ptr<DeviceEvent> event;
+    double micros = 0;  // when the host recorded it, on an idle device
+  };
+  std::vector<Origin> origins_;                                                                  // by device
+  std::vector<std::pair<std::shared_ptr<DeviceEvent>, std::shared_ptr<DeviceEvent>>> op_times_;  // by OpId
   std::mutex error_mutex_;
   std::exception_ptr error_;
 

@@ -34,7 +34,7 @@ struct HardwareStep {
   StepResult result;                // starts: of the step in `timeline`
   std::vector<double> step_micros;  // the counted steps, in order; those least disturbed of all that were run
   std::size_t disturbed = 0;        // of them, those in which others disturbed a device
-  Timeline timeline;                // the counted step closest to the step time; on a GPU, when ops were given to it
+  Timeline timeline;                // the counted step closest to the step time; with a GPU, one more step (below)
   // With `interleave`: by OpId, what the op takes by itself, the median of samples right after the counted steps.
   std::vector<double> alone_micros;
   std::string failure;  // why it does not fit; "" if it does
@@ -45,12 +45,18 @@ struct HardwareStep {
 // last use. The same interface as the simulator's, and the same meaning of every field: step time is the end of the
 // last op, peak memory counts tensors, copies, temporaries and persistent bytes as the graph states them.
 //
+// A device that runs behind the host, as a GPU does, is asked in one more step, which does not count, when it began and
+// ended each op: the timeline is that step's. (Where LibTorch is older than 2.5, it has the times at which ops were
+// given to such a device.) What a control edge holds back on another device starts when the GPU is done, not when it
+// was told.
+//
 // A placement that runs out of a device's memory, be it the cluster's number or the real one, does not fit; that is a
 // result. Other failures are errors.
 class HardwareRunner : public Evaluator {
  public:
   // `devices`: for each device of the cluster its hardware, or null where nothing will be placed. They and the graph
-  // must outlive the runner. Throws InputError(op name) where an op has a tensor without dtype and shape.
+  // must outlive the runner. Throws InputError(op name) where an op has a tensor without dtype and shape, and where ops
+  // are to be interleaved on a device that runs behind the host: the clock around an op is not its time there.
   HardwareRunner(const Graph& graph, const Cluster& cluster, std::vector<HardwareDevice*> devices,
                  const HardwareOptions& options = {});
   ~HardwareRunner() override;

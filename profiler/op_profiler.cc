@@ -20,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMostTasksInBatch = 64;
 constexpr std::size_t kFewestSamples = 3;
 constexpr std::size_t kWarmups = 2;
+constexpr std::size_t kHostRuns = 5;
 
 double MicrosSince(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
@@ -83,12 +84,7 @@ class Batch {
 
   std::vector<Profile::OpEntry> Measure(OpProfilerResult* result) {
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
-      try {
-        Prepare(i);
-      } catch (const DeviceOutOfMemory& error) {
-        throw InputError(tasks_[i].recipe.name,
-                         std::string("does not fit in the device's memory alone (") + error.what() + ")");
-      }
+      OrDoesNotFit(i, [&] { Prepare(i); });
     }
     std::vector<std::size_t> all(tasks_.size());
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
@@ -102,9 +98,11 @@ class Batch {
     for (const Member& member : members_) result->disturbed += member.disturbed;
     std::vector<Profile::OpEntry> entries;
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      std::vector<double> micros = members_[i].best.micros;
+      for (double& sample : micros) sample = std::max(sample, members_[i].host_micros);
       entries.push_back(Aggregate({.signature = tasks_[i].signature,
                                    .device_kind = device_.kind(),
-                                   .micros = members_[i].best.micros,
+                                   .micros = std::move(micros),
                                    .kernels = members_[i].best.kernels,
                                    .temp = members_[i].temp}));
     }
@@ -118,11 +116,22 @@ class Batch {
     std::vector<TensorHandle> outputs;  // of the last run
     Bytes temp;
     double guess_micros = 0;
+    double host_micros = 0;         // that the host's call takes, on a device that runs behind it
     std::vector<double> slowdowns;  // of the round's samples
     std::size_t calm = 0;           // of them
     OpMeter::Measured best;         // the round whose samples were closest together
     std::size_t disturbed = 0;      // of its samples
   };
+
+  template <typename Call>
+  void OrDoesNotFit(std::size_t i, const Call& call) {
+    try {
+      call();
+    } catch (const DeviceOutOfMemory& error) {
+      throw InputError(tasks_[i].recipe.name,
+                       std::string("does not fit in the device's memory alone (") + error.what() + ")");
+    }
+  }
 
   void Prepare(std::size_t i) {
     const OpRecipe& recipe = tasks_[i].recipe;
@@ -142,6 +151,21 @@ class Batch {
       const MemoryUse use = device_.EndWatch();
       member.temp = std::max(use.peak - use.kept, Bytes{0});
     }
+    if (!device_.is_cpu()) member.host_micros = HostMicros(&member);
+  }
+
+  // What the call takes by itself, the device idle before it and nobody recording.
+  double HostMicros(Member* member) {
+    std::vector<double> micros;
+    for (std::size_t run = 0; run < kHostRuns; ++run) {
+      member->outputs.clear();
+      device_.Synchronize();
+      const Clock::time_point start = Clock::now();
+      member->kernel->Run(member->inputs, &member->outputs);
+      micros.push_back(MicrosSince(start));
+    }
+    device_.Synchronize();
+    return Median(std::move(micros));
   }
 
   std::size_t SamplesOf(std::size_t i) const {
@@ -169,7 +193,7 @@ class Batch {
         any = true;
         const Clock::time_point start = Clock::now();
         LeaveAsInAStep(device_, members_[i].inputs, tasks_[i].fresh, &members_[i].outputs);
-        meter_.Sample(i, *members_[i].kernel, members_[i].inputs, &members_[i].outputs);
+        OrDoesNotFit(i, [&] { meter_.Sample(i, *members_[i].kernel, members_[i].inputs, &members_[i].outputs); });
         const double after = disturbance_.Slowdown();
         const double slowdown = std::max(before, after);
         before = after;

@@ -76,7 +76,8 @@ class RecipeOp : public TorchOp {
       function_(inputs, outputs);
     } catch (const c10::Error& error) {
       const std::string text = error.what_without_backtrace();
-      if (text.find("memory") != std::string::npos) throw;  // the device is full, the op is right
+      // The device is full, the op is right.
+      if (text.find("memory") != std::string::npos || text.find("ALLOC_FAILED") != std::string::npos) throw;
       Expect(false, text.substr(0, text.find('\n')));
     }
     CheckOutputs(outputs);

@@ -67,7 +67,8 @@ template <typename Call>
 auto Checked(Call call) {
   const auto is_memory = [](std::string_view text) {
     return text.find("out of memory") != std::string_view::npos ||
-           text.find("can't allocate memory") != std::string_view::npos;
+           text.find("can't allocate memory") != std::string_view::npos ||
+           text.find("ALLOC_FAILED") != std::string_view::npos;  // of cuBLAS and cuDNN
   };
   try {
     return call();
@@ -150,6 +151,9 @@ class TorchDevice : public HardwareDevice {
       Array array;
       if (type == c10::kBool) {
         array = torch::empty(spec.shape, torch::kFloat).uniform_(0, 1, generator).gt(0.5);
+      } else if (type == c10::kByte || type == c10::kChar) {  // large ones are made for links: in place
+        const std::int64_t bound = std::clamp<std::int64_t>(spec.index_bound, 1, type == c10::kByte ? 256 : 128);
+        array = torch::empty(spec.shape, type).random_(0, bound, generator);
       } else if (c10::isIntegralType(type, false)) {
         const std::int64_t bound = std::max<std::int64_t>(spec.index_bound, 1);
         array = torch::empty(spec.shape, torch::kLong).random_(0, bound, generator).to(type);
@@ -232,7 +236,7 @@ class CpuCore : public TorchDevice {
 };
 
 struct StreamEvent : DeviceEvent {
-  StreamEvent() : event(torch::kCUDA) {}
+  explicit StreamEvent(c10::EventFlag flag = c10::EventFlag::PYTORCH_DEFAULT) : event(torch::kCUDA, flag) {}
   c10::Event event;
 };
 
@@ -262,6 +266,17 @@ class CudaDevice : public TorchDevice {
     recorded->event.record(work_);
     return recorded;
   }
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 5)
+  std::shared_ptr<DeviceEvent> RecordTime() override {
+    auto recorded = std::make_shared<StreamEvent>(c10::EventFlag::BACKEND_DEFAULT);  // which keeps the time
+    recorded->event.record(work_);
+    return recorded;
+  }
+  double MicrosBetween(const DeviceEvent& first, const DeviceEvent& second) override {
+    const c10::Event& from = static_cast<const StreamEvent&>(first).event;
+    return 1000 * from.elapsedTime(static_cast<const StreamEvent&>(second).event);  // given in ms
+  }
+#endif
 
   // The copy goes over this device's own stream for copies, which waits for the source, and is waited for here. Its
   // memory is used by the other stream from then on.

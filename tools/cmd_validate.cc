@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -40,6 +41,7 @@ struct Options {
   HardwareOptions hardware{.patience_seconds = 5};
   std::string statistic = "median";
   std::optional<double> max_error;
+  double time_limit = 0;  // s; 0: none
   bool json = false;
   std::string timeline;
   std::string simulated_timeline;
@@ -179,11 +181,17 @@ int Run(Options options) {
   std::vector<ValidationCase> cases;
   {
     Progress progress("validate");
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.time_limit);
     for (const SampledPlacement& one : placements) {
+      if (!cases.empty() && options.time_limit > 0 && std::chrono::steady_clock::now() > until) break;
       cases.push_back(Naming(options.problem.graph, [&] { return validator.Check(one.label, one.placement); }));
       progress.Show(cases.size(), placements.size(), "placements",
                     "last " + MicrosForPeople(cases.back().measured.result.step_time_micros));
     }
+  }
+  if (cases.size() < placements.size()) {
+    fmt::print(stderr, "validate: {} of {} placements, the others after --time-limit {:g} s\n", cases.size(),
+               placements.size(), options.time_limit);
   }
   const ValidationSummary summary = validator.Summarise(cases);
   WriteTimelines(options, graph, cluster, simulator, placements, cases);
@@ -256,6 +264,13 @@ Command AddValidate(CLI::App& app) {
                    "Exit with 1 if the median error of the step time is over so many percent")
       ->type_name("PERCENT")
       ->check(CLI::Range(0.0, 1e9).description(""));
+  command
+      ->add_option(
+          "--time-limit", options->time_limit,
+          "Begin no placement after so many seconds but the first, and report on those that were run (0: no limit)")
+      ->type_name("S")
+      ->check(CLI::Range(0.0, 1e6).description(""))
+      ->capture_default_str();
   command->add_flag("--json", options->json, "Print everything as JSON (emplace.validation)");
   command
       ->add_option("--timeline", options->timeline,

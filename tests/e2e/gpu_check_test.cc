@@ -39,7 +39,11 @@ done
 )sh";
 
 constexpr const char* kFakeBuilt = R"sh(#!/bin/sh
-echo "$(basename "$0") $*" >> "$NOTES"
+echo "$(basename "$0") $*${EMPLACE_TEST_DEVICE:+ on }$EMPLACE_TEST_DEVICE" >> "$NOTES"
+case "$*" in
+  *gtest_filter*) echo "$TEST_OUTPUT" ;;
+  "validate"*) for last; do [ "$before" != --timeline ] || echo {} > "$last"; before=$last; done ;;
+esac
 case "$*" in
   "profile"*inception*) [ -z "$SLOW_PROFILE" ] || sleep 20 ;;
   "validate"*) echo '{"cases": 25}' ;;
@@ -91,7 +95,8 @@ TEST_F(GpuCheckTest, ADryRunPrintsThePlanAndRunsNothing) {
                                   "validate resnet", "validate nmt", "simulator speed", "updates on cuda"}) {
     EXPECT_THAT(ran.out, HasSubstr("\n" + stage + " (at most "));
   }
-  EXPECT_THAT(ran.out, HasSubstr("emplace validate --graph $B/nmt.json.gz --random 25 --devices cuda:0,cpu:0"));
+  EXPECT_THAT(ran.out, HasSubstr("emplace validate --graph $B/nmt.json.gz --random 25 --groups 40 --devices "
+                                 "cuda:0,cpu:0 --profile $R/profile.json.gz"));
   EXPECT_THAT(ran.out, Not(HasSubstr("unpack")));
   EXPECT_FALSE(Exists("notes"));
   EXPECT_FALSE(Exists("results/box"));
@@ -115,7 +120,7 @@ TEST_F(GpuCheckTest, RunsEveryStageAndLeavesItsResults) {
   const std::string notes = Read("notes");
   EXPECT_THAT(notes, HasSubstr("-DEMPLACE_WARNINGS_ARE_ERRORS=OFF arch=9.0\n"));
   EXPECT_THAT(notes, HasSubstr("emplace generate resnet --set batch=8 image_size=64 -o "));
-  EXPECT_THAT(notes, HasSubstr("profiler_test --gtest_filter=*Cuda*\n"));
+  EXPECT_THAT(notes, HasSubstr("profiler_test --gtest_filter=*Cuda*:OpRunner* on cuda:0\n"));
   EXPECT_THAT(notes, HasSubstr("--torch-device cuda"));
   EXPECT_EQ(nlohmann::json::parse(Read("results/box/nmt.validation.json")).at("cases"), 25);
   EXPECT_THAT(Read("results/box/updates_cuda.txt"), HasSubstr("seconds "));
@@ -139,6 +144,21 @@ TEST_F(GpuCheckTest, AFailedStageStopsOnlyWhatNeedsIt) {
   EXPECT_EQ(outcomes.at("simulator speed"), "skipped (needs build tests)");
   EXPECT_EQ(outcomes.at("validate nmt"), "done");
   EXPECT_THAT(Read("results/box/README.md"), HasSubstr("build tests ended with:\n\n```\nerror: no such header\n```"));
+}
+
+TEST_F(GpuCheckTest, ATestThatIsSkippedIsNotDone) {
+  EXPECT_EQ(Check("box", "TEST_OUTPUT='[  SKIPPED ] CuptiCudaTest.Kernels'").status, 1);
+  EXPECT_EQ(Outcomes().at("GPU tests"), "failed with status 1");
+  EXPECT_THAT(Read("results/box/gpu_tests.txt"), HasSubstr("CuptiCudaTest.Kernels"));
+}
+
+TEST_F(GpuCheckTest, WhatARunBeforeLeftDoesNotPassForThisOnes) {
+  Shell(
+      "mkdir -p results/box && touch results/box/old.validation.json results/box/profile.json.gz results/box/notes.md");
+  EXPECT_EQ(Check("box", "FAIL_TESTS=1").status, 1);
+  EXPECT_FALSE(Exists("results/box/old.validation.json"));
+  EXPECT_FALSE(Exists("results/box/profile.json.gz"));  // the fake makes none
+  EXPECT_TRUE(Exists("results/box/notes.md"));          // not its own
 }
 
 using GpuCheckSlowTest = GpuCheckTest;

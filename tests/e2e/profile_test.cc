@@ -142,6 +142,14 @@ TEST_F(ValidateTest, RunsPlacementsAndComparesThem) {
   }
 }
 
+TEST_F(ValidateTest, PastItsTimeLimitItReportsOnWhatWasRun) {
+  const Ran ran =
+      Emplace("validate --graph tiny.json --random 30 --devices cpu:0 --profile prof.json --time-limit 1e-9 --json");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("validate: 1 of 30 placements, the others after --time-limit 1e-09 s\n"));
+  EXPECT_EQ(nlohmann::json::parse(ran.out)["cases"].size(), 1U);
+}
+
 TEST_F(ValidateTest, PastABoundItSaysNo) {
   const std::string command = "validate --graph tiny.json --random 1 --devices cpu:0 --profile prof.json --max-error ";
   EXPECT_EQ(Emplace(command + "1000000").status, 0);

@@ -9,7 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -168,6 +170,33 @@ TEST_F(CuptiSessionTest, TheClockAndTheThreadAreThoseOfTheRecords) {
 
 #endif  // EMPLACE_CUPTI_ON_FAKE_PATH
 
+// A line for each record, in the file that EMPLACE_CAPTURE names (tools/gpu_check): what fabricated records imitate.
+void WriteCapture(const ActivityTrace& trace) {
+  const char* const path = std::getenv("EMPLACE_CAPTURE");
+  if (path == nullptr) return;
+  std::ofstream out(path);
+  out << "dropped " << trace.dropped << '\n';
+  for (const RuntimeCall& call : trace.calls) {
+    out << "call " << call.correlation << ' ' << call.thread << ' ' << call.start << ' ' << call.end << ' '
+        << (call.launches_kernel ? "launch " : "other ") << call.name << '\n';
+  }
+  for (const KernelActivity& kernel : trace.kernels) {
+    out << "kernel " << kernel.correlation << ' ' << kernel.device << ' ' << kernel.stream << ' ' << kernel.start << ' '
+        << kernel.end << ' ' << kernel.name << '\n';
+  }
+  for (const MemcpyActivity& copy : trace.copies) {
+    out << "copy " << copy.correlation << ' ' << copy.device << ' ' << copy.stream << ' ' << copy.start << ' '
+        << copy.end << ' ' << copy.size.count << '\n';
+  }
+  for (const MemsetActivity& set : trace.sets) {
+    out << "set " << set.correlation << ' ' << set.device << ' ' << set.stream << ' ' << set.start << ' ' << set.end
+        << ' ' << set.size.count << '\n';
+  }
+  for (const OpRange& op : trace.ops) {
+    out << "op " << op.op << ' ' << op.thread << ' ' << op.start << ' ' << op.end << '\n';
+  }
+}
+
 // The rest needs a GPU, and is skipped without one.
 class CuptiCudaTest : public ::testing::Test {
  protected:
@@ -218,6 +247,7 @@ TEST_F(CuptiCudaTest, TheKernelsOfAnOpAreFoundAndTakeTimeThatGrowsWithIt) {
   trace.ops = {{.op = 0, .thread = ranges[0].thread, .start = begin - 60'000'000'000, .end = begin - 1}, ranges[0]};
   trace.ops.push_back({.op = 0, .thread = ranges[0].thread, .start = ranges[0].end, .end = ranges[1].start});
   trace.ops.push_back(ranges[1]);
+  WriteCapture(trace);
   const std::vector<OpRun> runs = Correlate(trace);
   ASSERT_EQ(runs.size(), 4U);
   ASSERT_EQ(runs[1].devices.size(), 1U);

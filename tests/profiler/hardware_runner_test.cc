@@ -78,7 +78,7 @@ TEST(HardwareRunnerTest, ACoreSendsByItselfAndAnAcceleratorBesideItsOps) {
     const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"})});
     const HardwareRunner runner(graph, TwoFakes(), {&from, &to}, kOneStep);
     runner.Run(PlacedAt(graph, {{"b", 1}}));
-    ASSERT_THAT(log.copies(), ElementsAre(Pair("first to second", 1)));
+    ASSERT_THAT(log.copies(), ElementsAre(Pair("first to second", is_cpu ? 1 : 2)));  // once more to be timed
     EXPECT_EQ(to.receiving_thread() == from.thread(), is_cpu);
   }
 }
@@ -103,6 +103,78 @@ TEST(HardwareRunnerTest, ControlEdgesAreWaitedForAcrossDevices) {
   ASSERT_EQ(machine.log.runs().size(), 2U);
   EXPECT_EQ(machine.log.runs()[0].op, "z");
   EXPECT_TRUE(machine.log.copies().empty());
+}
+
+// A device that runs behind the host: its clock goes on by 10 µs with every moment that is recorded.
+class BehindDevice : public FakeDevice {
+ public:
+  using FakeDevice::FakeDevice;
+  void Synchronize() override { log->push_back("synchronize"); }
+  std::shared_ptr<DeviceEvent> RecordTime() override {
+    auto moment = std::make_shared<Moment>();
+    moment->micros = clock_ += 10;
+    return moment;
+  }
+  double MicrosBetween(const DeviceEvent& first, const DeviceEvent& second) override {
+    return static_cast<const Moment&>(second).micros - static_cast<const Moment&>(first).micros;
+  }
+  std::vector<std::string>* log = nullptr;
+
+ private:
+  struct Moment : DeviceEvent {
+    double micros = 0;
+  };
+  double clock_ = 0;
+};
+
+TEST(HardwareRunnerTest, ADeviceBehindTheHostTellsItsTimesInOneMoreStep) {
+  FakeLog log;
+  std::vector<std::string> course;
+  BehindDevice gpu("cuda:0", "a-gpu", &log, /*is_cpu=*/false);
+  FakeDevice core("cpu:1", "cpu-core", &log);
+  gpu.log = &course;
+  const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"}), FakeOp("c", {"b"})});
+  const HardwareRunner runner(graph, TwoFakes(), {&gpu, &core}, {.warmups = 0, .steps = 2});
+  const HardwareStep step = runner.Measure(PlacedAt(graph, {{"c", 1}}));
+  EXPECT_EQ(log.runs().size(), 3 * 3U);
+  EXPECT_EQ(step.step_micros.size(), 2U);
+  std::map<std::size_t, Timeline::OpRun> ops;
+  for (const Timeline::OpRun& run : step.timeline.ops) ops[Index(run.op)] = run;
+  ASSERT_EQ(ops.size(), 3U);
+  // The moments are: its beginning, a's two, b's two.
+  EXPECT_NEAR(ops[0].end_micros - ops[0].start_micros, 10, 1e-6);
+  EXPECT_NEAR(ops[1].start_micros - ops[0].end_micros, 10, 1e-6);
+  EXPECT_NEAR(ops[1].end_micros - ops[1].start_micros, 10, 1e-6);
+  EXPECT_EQ(step.result.start_micros[1], ops[1].start_micros);
+}
+
+TEST(HardwareRunnerTest, AControlEdgeWaitsUntilADeviceBehindTheHostIsDone) {
+  FakeLog log;
+  std::vector<std::string> course;
+  BehindDevice gpu("cuda:0", "a-gpu", &log, /*is_cpu=*/false);
+  FakeDevice core("cpu:1", "cpu-core", &log);
+  gpu.log = &course;
+  gpu.on_run = [&](const std::string& op) { course.push_back(op); };
+  core.on_run = [&](const std::string& op) { course.push_back(op); };
+  OpSpec late = FakeOp("a_late");
+  late.control_inputs = {"z"};
+  const Graph graph = Build({FakeOp("z"), late});
+  const HardwareRunner runner(graph, TwoFakes(), {&gpu, &core}, kOneStep);
+  runner.Run(PlacedAt(graph, {{"a_late", 1}}));
+  const auto z = std::find(course.begin(), course.end(), "z");
+  const auto then = std::find(z, course.end(), "synchronize");
+  EXPECT_LT(z, then);
+  EXPECT_LT(then, std::find(course.begin(), course.end(), "a_late"));
+}
+
+TEST(HardwareRunnerTest, InterleavingIsRefusedWhereTheClockTellsNothing) {
+  FakeLog log;
+  FakeDevice gpu("cuda:0", "a-gpu", &log, /*is_cpu=*/false);
+  const Graph graph = Build({FakeOp("a")});
+  EXPECT_THAT(ErrorOf([&] {
+                const HardwareRunner runner(graph, TwoFakes(), {&gpu, nullptr}, {.interleave = true});
+              }),
+              HasSubstr("cuda:0: ops cannot be timed between steps there"));
 }
 
 TEST(HardwareRunnerTest, CountsTheStepsThatItIsToldAndTakesTheirMedianOrMean) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -110,6 +111,28 @@ TEST(OpProfilerTest, SamplesOfDifferentOpsAreTakenInTurn) {
   EXPECT_EQ(result.ops[1].kernels, 2);
   EXPECT_EQ(result.ops[1].temp.count, 1024 - 256);  // the fake watch: peak less what is kept
   EXPECT_TRUE(result.too_wide.empty());
+}
+
+// A GPU says that its kernels took 3 µs, but the call that starts them takes the host over 200.
+TEST(OpProfilerTest, BehindTheHostAnOpTakesNoLessThanTheHostsCall) {
+  for (const bool is_cpu : {true, false}) {
+    FakeDevice device("cuda:0", "a-gpu", nullptr, is_cpu);
+    device.on_run = [](const std::string&) {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(200);
+      while (std::chrono::steady_clock::now() < until) {
+      }
+    };
+    CountingMeter meter;
+    meter.micros_of = [](std::size_t, std::size_t) { return 3; };
+    const OpProfilerResult result = ProfileOps(MissingOps(ThreeOps(), {}, "a-gpu"), device, meter, {}, kIgnore);
+    for (const Profile::OpEntry& op : result.ops) {
+      if (is_cpu) {
+        EXPECT_EQ(op.median_micros, 3);
+      } else {
+        EXPECT_GE(op.median_micros, 200);
+      }
+    }
+  }
 }
 
 TEST(OpProfilerTest, TimeEndsTheSamplesOfAnOpButForThree) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@
 #include "profiler/recipe.h"
 #include "sim/check.h"
 
-// What the tests of op_runner_*.cc share: ops run on cpu:0 on contents given, and gradients by finite differences.
+// What the tests of op_runner_*.cc share: ops run on a device on contents given, and gradients by finite differences.
 namespace emplace::testing {
 
 using Numbers = std::vector<double>;
@@ -50,8 +51,12 @@ inline Contents Varied(Dims shape, int phase, DType dtype = DType::kF64) {
   return contents;
 }
 
+// A CPU core, or what EMPLACE_TEST_DEVICE names (tools/gpu_check: cuda:0).
 inline HardwareDevice& TestDevice() {
-  static HardwareDevice* const device = TorchHardware().Open("cpu:0").release();
+  static HardwareDevice* const device = [] {
+    const char* const name = std::getenv("EMPLACE_TEST_DEVICE");
+    return TorchHardware().Open(name != nullptr ? name : "cpu:0").release();
+  }();
   return *device;
 }
 

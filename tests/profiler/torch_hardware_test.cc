@@ -6,6 +6,7 @@
 
 #include "profiler/device_thread.h"
 #include "profiler/hardware.h"
+#include "sim/check.h"
 #include "tests/testing/errors.h"
 
 namespace emplace {
@@ -104,6 +105,74 @@ TEST(TorchHardwareTest, WhatIsTooLargeIsOutOfMemory) {
 #endif
   const auto core = TorchHardware().Open("cpu:0");
   EXPECT_THROW(core->Make(F32({std::int64_t{1} << 46}), 1), DeviceOutOfMemory);
+}
+
+// The rest needs a GPU, and is skipped without one.
+class CudaHardwareTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      gpu_ = TorchHardware().Open("cuda:0");
+    } catch (const InputError& error) {
+      GTEST_SKIP() << error.what();
+    }
+    core_ = TorchHardware().Open("cpu:0");
+  }
+  std::unique_ptr<HardwareDevice> gpu_;
+  std::unique_ptr<HardwareDevice> core_;
+  DeviceThread thread_;
+};
+
+TEST_F(CudaHardwareTest, WhatGoesThereAndBackIsTheSameAfterTheOpBetween) {
+  thread_.Run([&] {
+    gpu_->Attach();
+    const std::vector<double> values = {-1, 0, 2};
+    const TensorHandle there = gpu_->Receive(core_->From(F32({3}), values), *core_, nullptr);
+    EXPECT_THAT(gpu_->Values(there), ElementsAre(-1, 0, 2));
+    const auto kernel =
+        gpu_->Prepare({.name = "y", .kind = "relu", .attrs = "", .inputs = {F32({3})}, .outputs = {F32({3})}});
+    std::vector<TensorHandle> outputs;
+    kernel->Run(std::vector<TensorHandle>{there}, &outputs);
+    const auto ready = gpu_->Record();
+    EXPECT_THAT(core_->Values(core_->Receive(outputs[0], *gpu_, ready.get())), ElementsAre(0, 0, 2));
+  });
+}
+
+TEST_F(CudaHardwareTest, TimesBetweenMomentsGrowWithTheWorkBetween) {
+  thread_.Run([&] {
+    gpu_->Attach();
+    const auto micros = [&](std::int64_t n) {
+      const TensorSpec square = F32({n, n});
+      const auto kernel =
+          gpu_->Prepare({.name = "y", .kind = "matmul", .attrs = "", .inputs = {square, square}, .outputs = {square}});
+      const std::vector<TensorHandle> inputs = {gpu_->Make(square, 1), gpu_->Make(square, 2)};
+      std::vector<TensorHandle> outputs;
+      kernel->Run(inputs, &outputs);
+      gpu_->Synchronize();
+      const auto before = gpu_->RecordTime();
+      kernel->Run(inputs, &outputs);
+      const auto after = gpu_->RecordTime();
+      gpu_->Synchronize();
+      EMPLACE_CHECK(before != nullptr && after != nullptr);
+      return gpu_->MicrosBetween(*before, *after);
+    };
+    const double small = micros(512);
+    EXPECT_GT(small, 0);
+    EXPECT_GT(micros(8192), 8 * small);
+  });
+}
+
+TEST_F(CudaHardwareTest, WhatIsTooLargeIsOutOfMemory) {
+  thread_.Run([&] {
+    gpu_->Attach();
+    ASSERT_TRUE(gpu_->memory());
+    const TensorSpec row = F32({1});
+    const TensorSpec much = F32({gpu_->memory()->count});  // four times the memory
+    const auto kernel = gpu_->Prepare({.name = "y", .kind = "fill", .attrs = "", .inputs = {}, .outputs = {much}});
+    std::vector<TensorHandle> outputs;
+    EXPECT_THROW(kernel->Run(std::vector<TensorHandle>{}, &outputs), DeviceOutOfMemory);
+    EXPECT_EQ(gpu_->Values(gpu_->Make(row, 1)).size(), 1U);  // it goes on
+  });
 }
 
 TEST(TorchHardwareTest, TellsWhatItRunsOn) {

@@ -97,13 +97,14 @@ class MachineProfiler {
     }
   }
 
+  // Of every ordered pair of devices between whose kinds the profile has none.
   void MeasureLinks(std::span<HardwareDevice* const> devices) {
     std::vector<DevicePair> pairs;
     std::set<std::pair<std::string, std::string>> known;
     for (const Profile::LinkEntry& link : profile_.links) known.emplace(link.from, link.to);
     for (HardwareDevice* const from : devices) {
       for (HardwareDevice* const to : devices) {
-        if (from != to && known.emplace(from->kind(), to->kind()).second) pairs.push_back({from, to});
+        if (from != to && !known.contains({from->kind(), to->kind()})) pairs.push_back({from, to});
       }
     }
     if (pairs.empty()) return;
@@ -115,9 +116,8 @@ class MachineProfiler {
                     .total = static_cast<std::size_t>(total),
                     .seconds = static_cast<double>(clock.NowNs() - began) / 1e9});
     };
-    for (const LinkMeasurement& link : MeasureTransfers(pairs, {}, clock, show)) {
-      profile_.links.push_back(EntryOf(link));
-    }
+    const std::vector<Profile::LinkEntry> links = EntriesOf(MeasureTransfers(pairs, {}, clock, show));
+    profile_.links.insert(profile_.links.end(), links.begin(), links.end());
     on_saved_(profile_);
   }
 

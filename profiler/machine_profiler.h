@@ -41,9 +41,10 @@ struct MachineProfilerResult {
 };
 
 // Adds to `profile` what the graph needs on these devices and is not in it: op times, once for each kind of device (on
-// the first of that kind), the kind's op gap, links by kind (between the first two that there are of a pair), and how
-// much two busy CPUs slow each other. `on_saved` is called whenever a part is whole, so that nothing is lost when it is
-// stopped; `on_progress` now and then. Throws InputError where an op cannot be run, or a measurement fails.
+// the first of that kind), the kind's op gap, links by kind (each ordered pair of the devices, those between the same
+// kinds together), and how much two busy CPUs slow each other. `on_saved` is called whenever a part is whole, so that
+// nothing is lost when it is stopped; `on_progress` now and then. Throws InputError where an op cannot be run, or a
+// measurement fails.
 MachineProfilerResult ExtendProfile(const Graph& graph, std::span<HardwareDevice* const> devices,
                                     const MachineProfilerOptions& options, Profile* profile,
                                     const std::function<void(const Profile&)>& on_saved,

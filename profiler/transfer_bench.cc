@@ -1,5 +1,6 @@
 #include "profiler/transfer_bench.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -143,13 +144,27 @@ std::vector<LinkMeasurement> MeasureTransfers(std::span<const DevicePair> pairs,
   return measured;
 }
 
-Profile::LinkEntry EntryOf(const LinkMeasurement& link) {
-  return {.from = link.from_kind,
-          .to = link.to_kind,
-          .latency_micros = link.fit.latency_micros,
-          .bandwidth_gb_per_s = link.fit.bandwidth_gb_per_s,
-          .samples = link.fit.samples,
-          .largest_residual = link.fit.largest_residual};
+std::vector<Profile::LinkEntry> EntriesOf(std::span<const LinkMeasurement> links) {
+  std::vector<Profile::LinkEntry> entries;
+  for (const LinkMeasurement& link : links) {
+    const auto is_known = std::any_of(entries.begin(), entries.end(), [&](const Profile::LinkEntry& entry) {
+      return entry.from == link.from_kind && entry.to == link.to_kind;
+    });
+    if (is_known) continue;
+    std::vector<LinkSample> samples;
+    for (const LinkMeasurement& other : links) {
+      if (other.from_kind != link.from_kind || other.to_kind != link.to_kind) continue;
+      samples.insert(samples.end(), other.samples.begin(), other.samples.end());
+    }
+    const LinkFit fit = FitLink(samples, link.from_kind + " -> " + link.to_kind);
+    entries.push_back({.from = link.from_kind,
+                       .to = link.to_kind,
+                       .latency_micros = fit.latency_micros,
+                       .bandwidth_gb_per_s = fit.bandwidth_gb_per_s,
+                       .samples = fit.samples,
+                       .largest_residual = fit.largest_residual});
+  }
+  return entries;
 }
 
 }  // namespace emplace

@@ -53,8 +53,9 @@ std::vector<LinkMeasurement> MeasureTransfers(std::span<const DevicePair> pairs,
                                               const Clock& clock,
                                               const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
-// By the kinds of its devices, as a profile has it.
-Profile::LinkEntry EntryOf(const LinkMeasurement& link);
+// By the kinds of devices, as a profile has them: one fit for all samples of links between the same kinds, in the order
+// in which kinds come first.
+std::vector<Profile::LinkEntry> EntriesOf(std::span<const LinkMeasurement> links);
 
 }  // namespace emplace
 

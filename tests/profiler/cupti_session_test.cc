@@ -41,7 +41,7 @@ class CuptiSessionTest : public ::testing::Test {
  protected:
   CuptiSessionTest() {
     const std::filesystem::path copy = std::filesystem::path(::testing::TempDir()) /
-                                       ("fake_cupti_" + std::to_string(getpid()) + "_" + std::to_string(++copies_));
+                                       ("fake_cupti_" + std::to_string(getpid()) + "_" + std::to_string(++copies));
     std::filesystem::copy_file(EMPLACE_CUPTI_ON_FAKE_PATH, copy, std::filesystem::copy_options::overwrite_existing);
     void* const library = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) throw std::runtime_error(dlerror());
@@ -54,11 +54,11 @@ class CuptiSessionTest : public ::testing::Test {
   ActivitySession& session() { return *session_; }
 
  private:
-  static int copies_;
+  static int copies;
   testing::FakeCuptiControls* controls_ = nullptr;
   ActivitySession* session_ = nullptr;
 };
-int CuptiSessionTest::copies_ = 0;
+int CuptiSessionTest::copies = 0;
 
 TEST_F(CuptiSessionTest, TellsKernelsWithTheirLaunches) {
   session().Start();

@@ -65,6 +65,7 @@ TEST(MachineProfilerTest, BetweenDevicesLinksAndContentionAreMeasuredOnce) {
   ASSERT_EQ(profile.devices.size(), 1U);
   EXPECT_TRUE(profile.devices[0].contention.empty());  // the fake ops are shorter than 10^12 us
   const std::size_t copies = static_cast<std::size_t>(cores.log.copies()["cpu:0 to cpu:1"]);
+  EXPECT_EQ(static_cast<std::size_t>(cores.log.copies()["cpu:1 to cpu:0"]), copies);  // in both directions
   extend();
   EXPECT_EQ(profile.links.size(), 1U);
   EXPECT_EQ(static_cast<std::size_t>(cores.log.copies()["cpu:0 to cpu:1"]), copies);

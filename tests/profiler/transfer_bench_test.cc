@@ -37,11 +37,11 @@ thread_local const FakeDevice* copies_for = nullptr;  // AttachCopier
 // the first after one over another link.
 struct FakeDevice : HardwareDevice {
   FakeDevice(std::string named, std::string of_kind, FakeClock* the_clock)
-      : name_(std::move(named)), kind_(std::move(of_kind)), clock(the_clock) {}
+      : own_name(std::move(named)), own_kind(std::move(of_kind)), clock(the_clock) {}
 
-  const std::string& name() const override { return name_; }
-  const std::string& kind() const override { return kind_; }
-  bool is_cpu() const override { return kind_ == "cpu-core"; }
+  const std::string& name() const override { return own_name; }
+  const std::string& kind() const override { return own_kind; }
+  bool is_cpu() const override { return own_kind == "cpu-core"; }
   std::optional<Bytes> memory() const override { return capacity; }
   void Attach() override { works_for = this; }
   void AttachCopier() override { copies_for = this; }
@@ -59,7 +59,7 @@ struct FakeDevice : HardwareDevice {
     received.push_back(source.name() + " " + std::to_string(size.count));
     if (size > room) throw DeviceOutOfMemory("no room");
     const bool is_new = sizes.insert(size).second;
-    const std::string link = source.name() + name_;
+    const std::string link = source.name() + own_name;
     const bool is_asleep = std::exchange(clock->last_link, link) != link;
     clock->now += (is_new ? 1'000'000 : 0) + (is_asleep ? 1'000'000 : 0);
     clock->now += latency_ns + size.count * ns_per_kib / 1024;
@@ -75,8 +75,8 @@ struct FakeDevice : HardwareDevice {
   void BeginWatch() override {}
   MemoryUse EndWatch() override { return {}; }
 
-  std::string name_;
-  std::string kind_;
+  std::string own_name;
+  std::string own_kind;
   FakeClock* clock;
   std::optional<Bytes> capacity;
   Bytes room{std::int64_t{1} << 40};
@@ -198,7 +198,8 @@ TEST_F(MeasureTransfersTest, OneDeviceHasNoLinks) {
 }
 
 TEST_F(MeasureTransfersTest, AProfileHasTheFitByKind) {
-  const Profile::LinkEntry entry = EntryOf(MeasureTransfers(Pairs(), options_, clock_).at(0));
+  const std::vector<LinkMeasurement> links = MeasureTransfers(Pairs(), options_, clock_);
+  const Profile::LinkEntry entry = EntriesOf(links).at(0);
   EXPECT_EQ(entry.from, "cpu-core");
   EXPECT_EQ(entry.to, "h200");
   EXPECT_EQ(entry.samples, 90);
@@ -206,6 +207,29 @@ TEST_F(MeasureTransfersTest, AProfileHasTheFitByKind) {
   EXPECT_NEAR(entry.bandwidth_gb_per_s, 16, 1e-6);
   ASSERT_TRUE(entry.largest_residual.has_value());
   EXPECT_LT(*entry.largest_residual, 1e-9);
+}
+
+// Two links between cores, one twice as fast as the other, are one entry; a third to a GPU is another.
+TEST(LinkEntriesTest, LinksBetweenTheSameKindsAreFittedTogether) {
+  const auto link = [](const std::string& to_kind, double micros_per_kib) {
+    LinkMeasurement made;
+    made.from_kind = "cpu-core";
+    made.to_kind = to_kind;
+    for (const std::int64_t kib : {1, 4, 16}) {
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        made.samples.push_back({.size = Bytes{1024 * kib}, .micros = micros_per_kib * static_cast<double>(kib)});
+      }
+    }
+    return made;
+  };
+  const std::vector<Profile::LinkEntry> entries =
+      EntriesOf(std::vector<LinkMeasurement>{link("cpu-core", 1), link("h200", 0.1), link("cpu-core", 2)});
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0].to, "cpu-core");
+  EXPECT_EQ(entries[0].samples, 18);
+  EXPECT_NEAR(entries[0].bandwidth_gb_per_s, 1.024 / 1.5, 1e-6);
+  EXPECT_EQ(entries[1].samples, 9);
+  EXPECT_NEAR(entries[1].bandwidth_gb_per_s, 10.24, 1e-6);
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ TEST_P(PpoLossTest, UnderThePolicyThatDrewItIsMinusTheMeanAdvantage) {
   Rng rng(9);
   const NodeOdds odds = OddsOf(RandomLogits(rng, GetParam() ? 4 : 3), kAllowed, GetParam());
   std::vector<NodeActions> actions;
+  actions.reserve(4);
   for (int n = 0; n < 4; ++n) actions.push_back(DrawActions(odds, false, /*may_stay=*/n > 0, rng));
   Matrix gradient;
   const double loss =

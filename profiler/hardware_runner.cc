@@ -71,6 +71,7 @@ class HardwareRunner::Machine {
   HardwareStep Measure(const Placement& placement, bool interleave) {
     const std::lock_guard lock(mutex_);
     program_ = MakePlacedProgram(graph_, placement, devices_.size());
+    is_timed_ = false;  // a timed step may have failed
     HardwareStep measured;
     try {
       Prepare();

@@ -109,7 +109,7 @@ TEST(HardwareRunnerTest, ControlEdgesAreWaitedForAcrossDevices) {
 class BehindDevice : public FakeDevice {
  public:
   using FakeDevice::FakeDevice;
-  void Synchronize() override { log->push_back("synchronize"); }
+  void Synchronize() override { course.emplace_back("synchronize"); }
   std::shared_ptr<DeviceEvent> RecordTime() override {
     auto moment = std::make_shared<Moment>();
     moment->micros = clock_ += 10;
@@ -118,7 +118,7 @@ class BehindDevice : public FakeDevice {
   double MicrosBetween(const DeviceEvent& first, const DeviceEvent& second) override {
     return static_cast<const Moment&>(second).micros - static_cast<const Moment&>(first).micros;
   }
-  std::vector<std::string>* log = nullptr;
+  std::vector<std::string> course;  // synchronisations, and what tests add
 
  private:
   struct Moment : DeviceEvent {
@@ -127,16 +127,20 @@ class BehindDevice : public FakeDevice {
   double clock_ = 0;
 };
 
-TEST(HardwareRunnerTest, ADeviceBehindTheHostTellsItsTimesInOneMoreStep) {
+// One of them, and a core.
+struct GpuAndCore {
   FakeLog log;
-  std::vector<std::string> course;
-  BehindDevice gpu("cuda:0", "a-gpu", &log, /*is_cpu=*/false);
-  FakeDevice core("cpu:1", "cpu-core", &log);
-  gpu.log = &course;
+  BehindDevice gpu{"cuda:0", "a-gpu", &log, /*is_cpu=*/false};
+  FakeDevice core{"cpu:1", "cpu-core", &log};
+  std::vector<HardwareDevice*> devices{&gpu, &core};
+};
+
+TEST(HardwareRunnerTest, ADeviceBehindTheHostTellsItsTimesInOneMoreStep) {
+  GpuAndCore machine;
   const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"}), FakeOp("c", {"b"})});
-  const HardwareRunner runner(graph, TwoFakes(), {&gpu, &core}, {.warmups = 0, .steps = 2});
+  const HardwareRunner runner(graph, TwoFakes(), machine.devices, {.warmups = 0, .steps = 2});
   const HardwareStep step = runner.Measure(PlacedAt(graph, {{"c", 1}}));
-  EXPECT_EQ(log.runs().size(), 3 * 3U);
+  EXPECT_EQ(machine.log.runs().size(), 3 * 3U);
   EXPECT_EQ(step.step_micros.size(), 2U);
   std::map<std::size_t, Timeline::OpRun> ops;
   for (const Timeline::OpRun& run : step.timeline.ops) ops[Index(run.op)] = run;
@@ -149,17 +153,14 @@ TEST(HardwareRunnerTest, ADeviceBehindTheHostTellsItsTimesInOneMoreStep) {
 }
 
 TEST(HardwareRunnerTest, AControlEdgeWaitsUntilADeviceBehindTheHostIsDone) {
-  FakeLog log;
-  std::vector<std::string> course;
-  BehindDevice gpu("cuda:0", "a-gpu", &log, /*is_cpu=*/false);
-  FakeDevice core("cpu:1", "cpu-core", &log);
-  gpu.log = &course;
-  gpu.on_run = [&](const std::string& op) { course.push_back(op); };
-  core.on_run = [&](const std::string& op) { course.push_back(op); };
+  GpuAndCore machine;
+  std::vector<std::string>& course = machine.gpu.course;
+  machine.gpu.on_run = [&](const std::string& op) { course.push_back(op); };
+  machine.core.on_run = machine.gpu.on_run;
   OpSpec late = FakeOp("a_late");
   late.control_inputs = {"z"};
   const Graph graph = Build({FakeOp("z"), late});
-  const HardwareRunner runner(graph, TwoFakes(), {&gpu, &core}, kOneStep);
+  const HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
   runner.Run(PlacedAt(graph, {{"a_late", 1}}));
   const auto z = std::find(course.begin(), course.end(), "z");
   const auto then = std::find(z, course.end(), "synchronize");

@@ -51,23 +51,19 @@ class PlainWeights {
   explicit PlainWeights(const ParameterSet& parameters) : parameters_(parameters) {}
 
   Row Of(const std::string& name, std::size_t row = 0) const {
-    for (const Parameter& parameter : parameters_.parameters()) {
-      if (parameter.name != name) continue;
-      const auto values = parameters_.values().subspan(parameter.offset + row * parameter.columns, parameter.columns);
-      return {values.begin(), values.end()};
-    }
-    EMPLACE_CHECK(false && "no such parameter");
-    return {};
+    const Parameter& parameter = Find(name);
+    const auto values = parameters_.values().subspan(parameter.offset + row * parameter.columns, parameter.columns);
+    return {values.begin(), values.end()};
   }
   // All of one, [rows, columns], in a row.
   Row All(const std::string& name) const {
     Row all;
-    for (std::size_t row = 0; row < RowsOf(name); ++row) all = Joined(all, Of(name, row));
+    for (std::size_t row = 0; row < Find(name).rows; ++row) all = Joined(all, Of(name, row));
     return all;
   }
   // x W
   Row Times(const Row& x, const std::string& name) const {
-    EMPLACE_CHECK_EQ(x.size(), RowsOf(name));
+    EMPLACE_CHECK_EQ(x.size(), Find(name).rows);
     Row result(Of(name).size());
     for (std::size_t i = 0; i < x.size(); ++i) {
       const Row weights = Of(name, i);
@@ -81,11 +77,11 @@ class PlainWeights {
   }
 
  private:
-  std::size_t RowsOf(const std::string& name) const {
-    for (const Parameter& parameter : parameters_.parameters()) {
-      if (parameter.name == name) return parameter.rows;
-    }
-    return 0;
+  const Parameter& Find(const std::string& name) const {
+    const auto& all = parameters_.parameters();
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Parameter& one) { return one.name == name; });
+    EMPLACE_CHECK(found != all.end());
+    return *found;
   }
 
   const ParameterSet& parameters_;

@@ -79,25 +79,27 @@ TEST(PostTest, LearnsToFitWhereTheFasterDeviceIsTooSmall) {
   EXPECT_EQ(result.episodes.back().final_micros, 100);
 }
 
-// One window: its 60th sample gives way to the likeliest placement, which is the fastest of the other 59 if that alone
-// is learned from.
-TEST(PostTest, TheLastWindowIsLearnedFromBeforeTheLikeliestPlacementIsTried) {
+// Cross-entropy steps to the fastest sample of a window alone, and one window: in the end the likeliest placement is
+// the fastest of those samples that were learned from.
+TrialResult RunOneWindow(std::size_t evaluations) {
   Rng rng(8);
   TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post",
                              {{"method", "cross_entropy"}, {"elite", "0.01"}, {"uniform", "0"}});
-  spec.evaluations = 60;
-  const TrialResult result = RunTrial(spec);
+  spec.evaluations = evaluations;
+  return RunTrial(spec);
+}
+
+// One window: its 60th sample gives way to the likeliest placement, which is the fastest of the other 59 if that alone
+// is learned from.
+TEST(PostTest, TheLastWindowIsLearnedFromBeforeTheLikeliestPlacementIsTried) {
+  const TrialResult result = RunOneWindow(60);
   ASSERT_TRUE(result.episodes.back().argmax);
   EXPECT_EQ(result.episodes.back().final_micros, result.best_result.step_time_micros);
 }
 
 // The same where the window is complete before the last evaluation, so that nothing has to give way.
 TEST(PostTest, AWindowThatIsCompleteBeforeTheLastEvaluationIsLearnedFrom) {
-  Rng rng(8);
-  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post",
-                             {{"method", "cross_entropy"}, {"elite", "0.01"}, {"uniform", "0"}});
-  spec.evaluations = 61;
-  const TrialResult result = RunTrial(spec);
+  const TrialResult result = RunOneWindow(61);
   ASSERT_TRUE(result.episodes.back().argmax);
   EXPECT_EQ(result.episodes.back().final_micros, result.best_result.step_time_micros);
   EXPECT_LT(result.episodes.back().entropy, 1e-3);

@@ -79,10 +79,10 @@ std::string ReadPublishedName(const JsonNode& node, const std::string& file) {
 
 // Everything but what cells are made of.
 void ReadHead(const JsonNode& node, ExperimentSpec* spec) {
-  const JsonFields fields(node,
-                          {"schema",   "version", "name",    "question",  "graphs", "transfer",      "cluster",
-                           "engine",   "costs",   "agent",   "budget",    "reward", "reward_source", "validate_every",
-                           "hardware", "seeds",   "metrics", "published", "sweep",  "exclude"});
+  const JsonFields fields(
+      node, {"schema",         "version",  "name",  "question", "graphs",    "transfer",     "cluster",
+             "engine",         "costs",    "agent", "budget",   "reward",    "torch_device", "reward_source",
+             "validate_every", "hardware", "seeds", "metrics",  "published", "sweep",        "exclude"});
   spec->name = ReadName(fields.Get("name", "a name for its folder of runs"));
   if (const auto field = fields.Find("question")) spec->question = field->Text();
   if (const auto field = fields.Find("metrics")) spec->metrics = ReadMetrics(*field);

@@ -65,7 +65,8 @@ struct ExperimentCell {
   std::size_t evaluations = 0;  // on each graph; 0: `episodes`
   std::size_t episodes = 0;     // 1 + episodes * number of groups evaluations
   std::string reward;
-  HardwareChoice hardware;  // `reward_source`, `validate_every` and `hardware`
+  std::string torch_device = "cpu";  // of learning agents: cpu or cuda
+  HardwareChoice hardware;           // `reward_source`, `validate_every` and `hardware`
   std::vector<std::uint64_t> seeds;
 };
 

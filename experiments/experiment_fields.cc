@@ -348,6 +348,7 @@ ExperimentCell ReadCell(const JsonValue& root, bool complete) {
   if (const auto field = get("agent", "who places them")) cell.agent = ReadAgent(*field, complete);
   if (const auto field = find("budget")) ReadBudget(*field, &cell);
   if (const auto field = find("reward")) cell.reward = ReadReward(*field);
+  if (const auto field = find("torch_device")) cell.torch_device = ReadWord(*field, {"cpu", "cuda"});
   cell.hardware = ReadHardware(find("reward_source"), find("validate_every"), find("hardware"));
   if (const auto field = find("seeds")) cell.seeds = ReadDistinct(*field, "a list of seeds", ReadSeed);
   FillDefaults(&cell);

@@ -107,14 +107,22 @@ std::vector<double> GeometricSteps(double last) {
   return steps;
 }
 
-std::optional<double> ImprovementAfter(const GraphRecord& record, double evaluations) {
-  if (!record.start_micros || *record.start_micros <= 0) return std::nullopt;
-  double best = *record.start_micros;
+std::optional<double> BestAfter(const GraphRecord& record, double evaluations) {
+  std::optional<double> best;
   for (const auto& [after, micros] : record.trace) {
     if (after > evaluations) break;
-    best = std::min(best, micros);
+    best = best ? std::min(*best, micros) : micros;
   }
-  return 100 * (*record.start_micros - best) / *record.start_micros;
+  return best;
+}
+
+std::optional<double> ImprovementAfter(const GraphRecord& record, double evaluations, ImprovementOver over) {
+  std::optional<double> best = BestAfter(record, evaluations);
+  const std::optional<double>& base =
+      over == ImprovementOver::kStart ? record.start_micros : record.single_device_micros;
+  if (over == ImprovementOver::kStart && base) best = best ? std::min(*best, *base) : *base;
+  if (!best || !base || *base <= 0) return std::nullopt;
+  return 100 * (*base - *best) / *base;
 }
 
 double LongestSearch(const std::vector<Series>& series) {
@@ -155,7 +163,10 @@ std::vector<double> NumbersOf(const std::vector<Series>& series, double EpisodeT
 }  // namespace
 
 std::vector<Curve> ImprovementCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
-                                     const std::vector<std::size_t>& columns) {
+                                     const std::vector<std::size_t>& columns, ImprovementOver over) {
+  const auto improvement = [over](const GraphRecord& record, double evaluations) {
+    return ImprovementAfter(record, evaluations, over);
+  };
   const SeriesByLabel by_label = CollectSeries(trials, grid, columns);
   double longest = 1;
   for (const auto& [label, series] : by_label) longest = std::max(longest, LongestSearch(series));
@@ -163,7 +174,7 @@ std::vector<Curve> ImprovementCurves(const std::vector<TrialRecord>& trials, con
   for (const auto& [label, series] : by_label) {
     const double own = LongestSearch(series);
     const std::vector<double> xs = GeometricSteps(own > 1 ? own : longest);
-    Curve curve = MakeCurve(label, MakeUnits(series, xs, ImprovementAfter), xs);
+    Curve curve = MakeCurve(label, MakeUnits(series, xs, improvement), xs);
     if (!curve.points.empty()) curves.push_back(std::move(curve));
   }
   return curves;

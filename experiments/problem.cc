@@ -100,7 +100,7 @@ JsonFields SpecFields(const JsonNode& root) {
   CheckSchema(root, "emplace.trial_spec");
   return {root,
           {"schema", "version", "experiment", "graph", "together", "transfer", "grouping", "cluster", "engine", "costs",
-           "profile_fingerprint", "agent", "budget", "reward", "hardware", "seed"}};
+           "profile_fingerprint", "agent", "budget", "reward", "torch_device", "hardware", "seed"}};
 }
 
 std::vector<TrialProblem> LoadProblems(const JsonNode& list, const JsonValue& spec) {
@@ -206,6 +206,7 @@ TrialSpec LoadTrialSpec(const JsonValue& spec) {
   if (const auto transfer = fields.Find("transfer")) trial.transfer = LoadProblems(*transfer, spec);
   trial.engine = fields.Get("engine", "an engine").NonEmptyText();
   trial.reward = fields.Get("reward", "a reward").NonEmptyText();
+  if (const auto field = fields.Find("torch_device")) trial.torch_device = field->NonEmptyText();
   trial.seed = ReadNumber(fields.Get("seed", "a seed"), std::numeric_limits<std::int64_t>::max());
   const JsonNode agent = fields.Get("agent", "an agent");
   const JsonFields agent_fields(agent, {"label", "name", "set"});

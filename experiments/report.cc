@@ -290,14 +290,19 @@ void AddCurves(const ExperimentRuns& runs, const ReportGrid& grid, Blocks* block
       "Mean over graphs, and the 95 % band of a bootstrap over them (over seeds if there is one graph).";
   blocks->push_back(HeadingBlock{3, "Learning curves"});
   const auto groups = ColumnsByDataset(grid);
+  const bool starts_differ = StartsDiffer(runs.trials, grid);
   for (const auto& group : groups) {
     const std::string of = groups.size() > 1 ? ", " + grid.columns[group[0]][0] : "";
     const auto add = [&](const std::vector<Curve>& curves, const std::string& caption,
                          const CurveChartOptions& options) {
       if (!curves.empty()) blocks->push_back(ChartBlock{caption + of, note, CurveChart(curves, options)});
     };
-    add(ImprovementCurves(runs.trials, grid, group), "Best so far against evaluations",
-        {.x_title = "evaluations", .y_title = "improvement, %", .labels = grid.labels, .log_x = true});
+    const ImprovementOver over = starts_differ ? ImprovementOver::kSingleDevice : ImprovementOver::kStart;
+    add(ImprovementCurves(runs.trials, grid, group, over), "Best so far against evaluations",
+        {.x_title = "evaluations",
+         .y_title = starts_differ ? "improvement over everything on one device, %" : "improvement, %",
+         .labels = grid.labels,
+         .log_x = true});
     add(SampleCurves(runs.trials, grid, group), "Mean step time of drawn placements against evaluations",
         {.x_title = "evaluations",
          .y_title = "step time, of the single device's",
@@ -308,16 +313,23 @@ void AddCurves(const ExperimentRuns& runs, const ReportGrid& grid, Blocks* block
   }
 }
 
-// The trial of the largest improvement among those with a placement; the first by id of equal ones.
+// The trial with the largest improvement over everything on one device (where agents begin differs) among those with a
+// placement; the first by id of equal ones.
 const TrialRecord* BestTrial(const ExperimentRuns& runs, const ReportGrid& grid,
                              const std::vector<std::size_t>& group) {
   const TrialRecord* best = nullptr;
+  double best_ratio = 0;
   for (std::size_t t = 0; t < runs.trials.size(); ++t) {
     const TrialRecord& trial = runs.trials[t];
     if (std::find(group.begin(), group.end(), grid.column_of[t]) == group.end()) continue;
-    if (!trial.graphs[0].improvement) continue;
+    const GraphRecord& graph = trial.graphs[0];
+    const std::optional<double>& base = graph.single_device_micros ? graph.single_device_micros : graph.start_micros;
+    if (!graph.best_micros || !base || *base <= 0) continue;
     if (!std::filesystem::exists(trial.folder + "/best_placement.json")) continue;
-    if (best == nullptr || *trial.graphs[0].improvement > *best->graphs[0].improvement) best = &trial;
+    const double ratio = *graph.best_micros / *base;
+    if (best != nullptr && ratio >= best_ratio) continue;
+    best = &trial;
+    best_ratio = ratio;
   }
   return best;
 }

@@ -12,6 +12,7 @@
 
 #include "agents/agent.h"
 #include "agents/environment.h"
+#include "agents/nn/torch_part.h"
 #include "datasets/families/families.h"
 #include "experiments/json_build.h"
 #include "experiments/problem.h"
@@ -211,6 +212,7 @@ class Planner {
     }
     AddMember(spec, "budget", std::move(budget));
     AddMember(spec, "reward", cell.reward);
+    if (cell.torch_device != "cpu") AddMember(spec, "torch_device", cell.torch_device);
     if (cell.hardware.NeedsHardware()) AddHardware(cell.hardware, spec);
   }
 
@@ -284,6 +286,7 @@ class Planner {
 
   // Sets up the first problem of each kind, as a trial would.
   void CheckProblem(const ExperimentCell& cell, const JsonValue& spec, const ChosenGraph& first) {
+    if (cell.torch_device != "cpu") At("torch_device", [&] { return CheckTorchDevice(cell.torch_device), 0; });
     const JsonValue* grouping = ValueAt(spec, "grouping.name");
     const std::string family = cell.graphs.dataset.empty() ? JsonOf({first.json}) : cell.graphs.dataset;
     const std::string kind =

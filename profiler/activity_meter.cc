@@ -33,7 +33,7 @@ TensorSpec Floats(std::vector<std::int64_t> shape) {
 ActivityMeter::ActivityMeter(HardwareDevice& device, ActivitySession& session)
     : device_(device), session_(session), number_(NumberOf(device)) {}
 
-ActivityMeter::~ActivityMeter() { Abandon(); }
+ActivityMeter::~ActivityMeter() { ActivityMeter::Abandon(); }
 
 void ActivityMeter::Abandon() {
   if (!std::exchange(is_running_, false)) return;

@@ -26,6 +26,7 @@ class ActivityMeter : public OpMeter {
   void Sample(std::size_t task, OpKernel& kernel, const std::vector<TensorHandle>& inputs,
               std::vector<TensorHandle>* outputs) override;
   std::map<std::size_t, Measured> End() override;
+  void Abandon() override;
   // Of a chain of small ops that the device is given while it is busy with large ones, so that the host is ahead: ops
   // of a profile are often over before the next is launched, which says nothing of the device.
   std::vector<double> MeasureGaps() override;
@@ -33,7 +34,6 @@ class ActivityMeter : public OpMeter {
  private:
   // Ends what Begin began: its runs, by start; `op` is the task.
   std::vector<OpRun> Stop();
-  void Abandon();
 
   HardwareDevice& device_;
   ActivitySession& session_;

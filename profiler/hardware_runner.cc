@@ -125,6 +125,10 @@ class HardwareRunner::Machine {
     for (std::size_t n = 0; n < recipes_.size(); ++n) {
       WorkerOf(program_.steps[n].device).persistent += graph_.op(MakeId<OpId>(n)).persistent;
     }
+    // What moves leaves first, or a device would hold it beside what comes.
+    for (std::size_t n = 0; n < recipes_.size(); ++n) {
+      if (prepared_[n].device != program_.steps[n].device) prepared_[n] = {};
+    }
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       if (program_.num_ops[d] == 0) continue;
       EMPLACE_CHECK(devices_[d] != nullptr);
@@ -141,7 +145,6 @@ class HardwareRunner::Machine {
     Prepared& op = prepared_[n];
     const DeviceId device = program_.steps[n].device;
     if (op.device == device) return;
-    op = {};
     HardwareDevice& hardware = *devices_[Index(device)];
     if (IsData(recipes_[n])) {
       for (std::size_t o = 0; o < recipes_[n].outputs.size(); ++o) {

@@ -40,7 +40,9 @@ class MachineProfiler {
     const auto known = std::find_if(profile_.devices.begin(), profile_.devices.end(),
                                     [&](const auto& entry) { return entry.kind == device.kind(); });
     if (known != profile_.devices.end()) return;
-    const double gap = device.is_cpu() ? MeasureOpGap(device) : AggregateGap(GapsOf(device, *meter), device.kind());
+    const double gap = device.is_cpu()
+                           ? MeasureOpGap(device)
+                           : std::max(AggregateGap(GapsOf(device, *meter), device.kind()), MeasureHostGap(device));
     profile_.devices.push_back(
         {.kind = device.kind(), .backend = device.is_cpu() ? "clock" : "cupti", .op_gap_micros = gap});
     on_saved_(profile_);

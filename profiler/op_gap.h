@@ -10,6 +10,10 @@ namespace emplace {
 // steps of it. For a device that is never behind (a CPU); a GPU's gaps are seen in its activities (correlate.h).
 double MeasureOpGap(HardwareDevice& device);
 
+// The same of a device that runs behind its host, in µs: by how much longer the host is busy with an op of that chain
+// than with the op's call alone, which its profiled time includes.
+double MeasureHostGap(HardwareDevice& device);
+
 }  // namespace emplace
 
 #endif  // EMPLACE_PROFILER_OP_GAP_H_

@@ -82,6 +82,7 @@ class Batch {
         disturbance_(disturbance),
         members_(tasks.size()) {}
 
+  // Throws DeviceOutOfMemory where several do not fit together, InputError where one alone does not.
   std::vector<Profile::OpEntry> Measure(OpProfilerResult* result) {
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       OrDoesNotFit(i, [&] { Prepare(i); });
@@ -128,6 +129,7 @@ class Batch {
     try {
       call();
     } catch (const DeviceOutOfMemory& error) {
+      if (tasks_.size() > 1) throw;  // it may, without the others
       throw InputError(tasks_[i].recipe.name,
                        std::string("does not fit in the device's memory alone (") + error.what() + ")");
     }
@@ -299,8 +301,18 @@ OpProfilerResult ProfileOps(
       if (end > first && bytes > options.batch_memory.count) break;
       ++end;
     }
-    const std::span<const ProfileTask> members(tasks.data() + first, end - first);
-    std::vector<Profile::OpEntry> entries = Batch(members, device, meter, options, disturbance).Measure(&result);
+    const auto measure = [&] {
+      const std::span<const ProfileTask> members(tasks.data() + first, end - first);
+      return Batch(members, device, meter, options, disturbance).Measure(&result);
+    };
+    std::vector<Profile::OpEntry> entries;
+    try {
+      entries = measure();
+    } catch (const DeviceOutOfMemory&) {
+      meter.Abandon();
+      end = first + 1;
+      entries = measure();
+    }
     result.ops.insert(result.ops.end(), entries.begin(), entries.end());
     on_batch({.done = result.ops.size(), .total = tasks.size(), .seconds = MicrosSince(began) / 1e6}, entries);
   }

@@ -60,6 +60,8 @@ class OpMeter {
     std::int64_t kernels = 0;
   };
   virtual std::map<std::size_t, Measured> End() = 0;
+  // Instead of End(), where what was sampled is not wanted.
+  virtual void Abandon() {}
   // Idle times of the device between ops that could follow each other at once, in µs; empty on a device that shows none
   // here. Not between Begin and End. Throws as they do.
   virtual std::vector<double> MeasureGaps() { return {}; }

@@ -172,8 +172,10 @@ class TorchDevice : public HardwareDevice {
   }
 
   std::vector<double> Values(const TensorHandle& tensor) override {
-    const Array flat = ArrayOf(tensor).to(torch::kCPU).to(torch::kDouble).contiguous().view({-1});
-    return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
+    return Checked([&] {
+      const Array flat = ArrayOf(tensor).to(torch::kCPU).to(torch::kDouble).contiguous().view({-1});
+      return std::vector<double>(flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel());
+    });
   }
 
   void BeginWatch() override {
@@ -260,21 +262,18 @@ class CudaDevice : public TorchDevice {
     guard_.exchangeStream(copies_);
     ComputeAlone();
   }
-  void Synchronize() override { guard_.synchronizeStream(work_); }
-  std::shared_ptr<DeviceEvent> Record() override {
-    auto recorded = std::make_shared<StreamEvent>();
-    recorded->event.record(work_);
-    return recorded;
+  // What a kernel did wrong is told here, or by whatever is called next.
+  void Synchronize() override {
+    Checked([&] { guard_.synchronizeStream(work_); });
   }
+  std::shared_ptr<DeviceEvent> Record() override { return Recorded(c10::EventFlag::PYTORCH_DEFAULT); }
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 5)
   std::shared_ptr<DeviceEvent> RecordTime() override {
-    auto recorded = std::make_shared<StreamEvent>(c10::EventFlag::BACKEND_DEFAULT);  // which keeps the time
-    recorded->event.record(work_);
-    return recorded;
+    return Recorded(c10::EventFlag::BACKEND_DEFAULT);  // which keeps the time
   }
   double MicrosBetween(const DeviceEvent& first, const DeviceEvent& second) override {
     const c10::Event& from = static_cast<const StreamEvent&>(first).event;
-    return 1000 * from.elapsedTime(static_cast<const StreamEvent&>(second).event);  // given in ms
+    return Checked([&] { return 1000 * from.elapsedTime(static_cast<const StreamEvent&>(second).event); });  // of ms
   }
 #endif
 
@@ -311,6 +310,14 @@ class CudaDevice : public TorchDevice {
   }
 
  private:
+  std::shared_ptr<DeviceEvent> Recorded(c10::EventFlag flag) {
+    return Checked([&] {
+      auto recorded = std::make_shared<StreamEvent>(flag);
+      recorded->event.record(work_);
+      return recorded;
+    });
+  }
+
   c10::impl::VirtualGuardImpl guard_;
   c10::Stream work_;
   c10::Stream copies_;

@@ -31,6 +31,7 @@ struct Row {
   std::string summary;
   std::string source;
   std::vector<OptionReader::Declared> options;
+  std::vector<std::pair<const char*, std::string>> defaults;  // of the command's options, where an agent has its own
 };
 using Rows = std::vector<Row>;
 
@@ -38,7 +39,7 @@ template <typename Entries>
 Rows FromRegistry(const Entries& entries) {
   Rows rows;
   for (const auto& entry : entries) {
-    rows.push_back({std::string(entry.name), std::string(entry.summary), std::string(entry.source), {}});
+    rows.push_back({std::string(entry.name), std::string(entry.summary), std::string(entry.source), {}, {}});
   }
   return rows;
 }
@@ -56,10 +57,22 @@ Rows WithOptions(const Entries& entries, Declare declare) {
   return rows;
 }
 
+std::string GroupingText(const AgentEntry& entry) {
+  if (entry.max_ops == 0) return std::string(entry.grouping);
+  return fmt::format("{}, {} over {} ops", entry.grouping, DefaultGrouping(entry, entry.max_ops + 1), entry.max_ops);
+}
+
 Rows ListAgents() {
-  return WithOptions(AllAgents(), [](const AgentEntry& entry, OptionReader& reader) {
+  Rows rows = WithOptions(AllAgents(), [](const AgentEntry& entry, OptionReader& reader) {
     entry.make(reader, {.evaluations = entry.default_evaluations});
   });
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const AgentEntry& entry = AllAgents()[i];
+    rows[i].defaults = {{"evaluations", fmt::format("{}", entry.default_evaluations)},
+                        {"grouping", GroupingText(entry)},
+                        {"reward", std::string(entry.reward)}};
+  }
+  return rows;
 }
 
 Rows ListModels() {
@@ -86,7 +99,7 @@ Rows ListClusters() {
     for (const auto& [kind, count] : kinds) {
       summary += fmt::format("{}{} {}", summary.empty() ? "" : ", ", count, kind);
     }
-    rows.push_back({std::string(shipped.name), summary, cluster.source(), {}});
+    rows.push_back({std::string(shipped.name), summary, cluster.source(), {}, {}});
   }
   return rows;
 }
@@ -116,6 +129,7 @@ void PrintJson(const Rows& rows) {
     for (const OptionReader::Declared& option : row.options) {
       entry["options"].push_back({{"key", option.key}, {"default", option.default_value}, {"help", option.help}});
     }
+    for (const auto& [key, value] : row.defaults) entry["defaults"][key] = value;
     list.push_back(std::move(entry));
   }
   std::cout << list.dump(1) << '\n';
@@ -128,6 +142,8 @@ void PrintText(const Rows& rows) {
   Table options({"options of", "option=default", "meaning"});
   bool any = false;
   for (const Row& row : rows) {
+    for (const auto& [key, value] : row.defaults)
+      options.Add({row.name, fmt::format("--{}={}", key, value), "of `place` and `compare`"});
     for (const OptionReader::Declared& option : row.options) {
       options.Add({row.name, option.key + "=" + option.default_value, option.help});
       any = true;

@@ -178,6 +178,12 @@ class Sweep {
         jobs.push_back({.number = i, .folder = folder});
       }
     }
+    // A machine is slow for minutes: no agent should have them all to itself. IDs are hashes.
+    if (RunsOnHardware(experiment_)) {
+      std::sort(jobs.begin(), jobs.end(), [&](const TrialJob& a, const TrialJob& b) {
+        return plan_.trials[a.number].id < plan_.trials[b.number].id;
+      });
+    }
     return jobs;
   }
 

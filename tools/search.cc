@@ -26,7 +26,7 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32U).description(""));
   app.add_option("--evaluations", options->evaluations,
-                 "Placements to simulate at most (default: what the agent's row of `emplace list agents` says)")
+                 "Placements to simulate at most (default: what `emplace list agents` says)")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40U).description(""));
   app.add_option("--reward", options->reward,

@@ -92,7 +92,9 @@ void FromTorch(const torch::Tensor& tensor, Matrix* matrix) {
 }  // namespace emplace
 
 extern "C" __attribute__((visibility("default"))) const emplace::TorchPart emplace_torch_part;
-const emplace::TorchPart emplace_torch_part = {.make = emplace::MakeTorchAutograd,
-                                               .matrix_product_gflops = emplace::MatrixProduct,
-                                               .make_sequence = emplace::MakeTorchSequence,
-                                               .make_graph_transformer = emplace::MakeTorchGraphTransformer};
+const emplace::TorchPart emplace_torch_part = {
+    .check_device = [](const std::string& device) { emplace::OpenTorchDevice(device); },
+    .make = emplace::MakeTorchAutograd,
+    .matrix_product_gflops = emplace::MatrixProduct,
+    .make_sequence = emplace::MakeTorchSequence,
+    .make_graph_transformer = emplace::MakeTorchGraphTransformer};

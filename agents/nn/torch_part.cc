@@ -18,6 +18,7 @@ const TorchPart& LoadTorchPart() {
 
 void CheckTorchDevice(const std::string& device) {
   if (device != "cpu" && device != "cuda") throw InputError("--torch-device", "is \"" + device + "\" (cpu or cuda)");
+  if (device == "cuda") LoadTorchPart().check_device(device);
 }
 
 }  // namespace emplace

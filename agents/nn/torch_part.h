@@ -16,6 +16,7 @@ struct SequenceOptions;
 // What the library that LibTorch stands in holds, under the name kTorchPartName. It is loaded when the first network of
 // its is made: linked to the program, it would make every command start 0.4 s later.
 struct TorchPart {
+  void (*check_device)(const std::string& device);  // throws InputError if this machine has no such device
   AutogradNetwork* (*make)(const Network& network, const std::string& device);
   double (*matrix_product_gflops)(int size);
   SequenceNetwork* (*make_sequence)(const SequenceOptions& options, const ParameterSet& parameters,
@@ -28,7 +29,7 @@ inline constexpr char kTorchPartName[] = "emplace_torch_part";
 // Throws InputError if it cannot be loaded.
 const TorchPart& LoadTorchPart();
 
-// Throws InputError unless it is cpu or cuda.
+// Throws InputError unless it is cpu or, where LibTorch finds a GPU, cuda.
 void CheckTorchDevice(const std::string& device);
 
 }  // namespace emplace

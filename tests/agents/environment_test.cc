@@ -24,20 +24,29 @@ TEST(EnvironmentTest, TheAnswerDoesNotDependOnTheNumberOfThreads) {
   const Graph graph = testing::RandomDag(rng, {.num_ops = 100, .memory = true});
   const Cluster cluster = MakeCluster(3);
   const CostTable costs = MeasuredCosts(graph, cluster);
-  const Simulator simulator(graph, cluster, costs);
+  const Simulator simulator(graph, cluster, costs, {.peak_memory = true, .start_times = true});
   std::vector<Placement> batch;
+  batch.reserve(17);
   for (int i = 0; i < 17; ++i) batch.push_back(testing::RandomPlacement(rng, graph, cluster, costs));
   std::vector<std::vector<double>> rewards;
-  for (const std::size_t threads : {1, 2, 5}) {
+  std::vector<std::vector<StepResult>> results;
+  for (const std::size_t threads : {1U, 2U, 5U}) {
     Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator, {}, threads);
-    std::vector<double> told;
-    for (const Outcome& outcome : env.Evaluate(batch)) told.push_back(outcome.reward);
+    rewards.emplace_back();
+    results.emplace_back();
+    for (const Outcome& outcome : env.Evaluate(batch)) {
+      rewards.back().push_back(outcome.reward);
+      results.back().push_back(outcome.result);
+    }
     EXPECT_EQ(env.evaluations(), 17U);
-    rewards.push_back(told);
   }
   EXPECT_EQ(rewards[0], rewards[1]);
   EXPECT_EQ(rewards[0], rewards[2]);
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
   for (std::size_t i = 0; i < batch.size(); ++i) {
+    EXPECT_EQ(results[0][i].start_micros.size(), graph.num_ops());
+    EXPECT_EQ(results[0][i], simulator.Run(batch[i]));
     EXPECT_EQ(rewards[0][i], -simulator.Run(batch[i]).step_time_micros * 1e-6);
   }
 }

@@ -1,7 +1,9 @@
 // The program as a whole: help, unknown words, exit statuses.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -113,6 +115,18 @@ TEST_F(CommandLineTest, ListHasTheNamesThatOthersRelyOn) {
   EXPECT_EQ(names("agents"),
             "single_device cpu_only expert random round_robin blocks metis scotch m_topo m_etf m_sct heft local_search "
             "annealing random_walk placeto graphsage pgnn hierarchical coloc_rl post sgdp ");
+}
+
+TEST_F(CommandLineTest, TheListOfAgentsSaysWhatEachWantsUnlessToldOtherwise) {
+  std::map<std::string, nlohmann::json> defaults;
+  for (const auto& row : nlohmann::json::parse(Emplace("list agents --json").out)) {
+    defaults[row.at("name").get<std::string>()] = row.at("defaults");
+  }
+  EXPECT_EQ(defaults.at("post"),
+            nlohmann::json({{"evaluations", "2400"}, {"grouping", "merge_and_colocate"}, {"reward", "runtime"}}));
+  EXPECT_EQ(defaults.at("coloc_rl").at("grouping"), "colocation, merge_and_colocate over 2000 ops");
+  EXPECT_EQ(defaults.at("sgdp").at("evaluations"), "800");
+  EXPECT_THAT(Emplace("list agents").out, ::testing::HasSubstr("--reward=log_memory_penalty"));
 }
 
 TEST_F(CommandLineTest, AReaderThatStopsEarlyIsNoError) {

@@ -42,10 +42,10 @@ constexpr const char* kFakeBuilt = R"sh(#!/bin/sh
 echo "$(basename "$0") $*${EMPLACE_TEST_DEVICE:+ on }$EMPLACE_TEST_DEVICE" >> "$NOTES"
 case "$*" in
   *gtest_filter*) echo "$TEST_OUTPUT" ;;
-  "validate"*) for last; do [ "$before" != --timeline ] || echo {} > "$last"; before=$last; done ;;
+  "validate"*) for last; do case "$before" in --*timeline) echo {} > "$last" ;; esac; before=$last; done ;;
 esac
 case "$*" in
-  "profile"*inception*) [ -z "$SLOW_PROFILE" ] || sleep 20 ;;
+  "profile"*nmt*) [ -z "$SLOW_PROFILE" ] || sleep 20 ;;
   "validate"*) echo '{"cases": 25}' ;;
 esac
 )sh";
@@ -92,7 +92,8 @@ TEST_F(GpuCheckTest, ADryRunPrintsThePlanAndRunsNothing) {
   const Ran ran = Check("--dry-run box");
   EXPECT_EQ(ran.status, 0) << ran.err;
   for (const std::string stage : {"describe", "configure", "build", "GPU tests", "profile inception_v3",
-                                  "validate resnet", "validate nmt", "simulator speed", "updates on cuda"}) {
+                                  "validate resnet", "validate nmt", "profile a TorchScript module", "simulator speed",
+                                  "updates on cuda", "sgdp on cuda", "hierarchical on cuda", "coloc_rl on cuda"}) {
     EXPECT_THAT(ran.out, HasSubstr("\n" + stage + " (at most "));
   }
   EXPECT_THAT(ran.out, HasSubstr("emplace validate --graph $B/nmt.json.gz --random 25 --groups 40 --devices "
@@ -118,12 +119,18 @@ TEST_F(GpuCheckTest, RunsEveryStageAndLeavesItsResults) {
   EXPECT_EQ(ran.status, 0) << ran.out << ran.err << Read("results/box/README.md");
   for (const auto& [stage, outcome] : Outcomes()) EXPECT_EQ(outcome, "done") << stage;
   const std::string notes = Read("notes");
-  EXPECT_THAT(notes, HasSubstr("-DEMPLACE_WARNINGS_ARE_ERRORS=OFF arch=9.0\n"));
+  EXPECT_THAT(notes, HasSubstr("-DEMPLACE_REQUIRE_CUPTI=ON -DEMPLACE_WARNINGS_ARE_ERRORS=OFF arch=9.0\n"));
   EXPECT_THAT(notes, HasSubstr("emplace generate resnet --set batch=8 image_size=64 -o "));
   EXPECT_THAT(notes, HasSubstr("profiler_test --gtest_filter=*Cuda*:OpRunner* on cuda:0\n"));
   EXPECT_THAT(notes, HasSubstr("--torch-device cuda"));
   EXPECT_EQ(nlohmann::json::parse(Read("results/box/nmt.validation.json")).at("cases"), 25);
   EXPECT_THAT(Read("results/box/updates_cuda.txt"), HasSubstr("seconds "));
+  EXPECT_TRUE(Exists("results/box/nmt.timeline.json.gz"));
+  EXPECT_TRUE(Exists("results/box/nmt.simulated_timeline.json.gz"));
+  for (const std::string agent : {"sgdp", "hierarchical", "coloc_rl"}) {
+    EXPECT_THAT(Read("results/box/updates_" + agent + "_cpu.txt"), HasSubstr("seconds "));
+    EXPECT_THAT(notes, HasSubstr("--agent " + agent + " --evaluations 41 "));
+  }
   EXPECT_THAT(Read("results/box/machine.txt"), HasSubstr("Product Name : NVIDIA H200"));
   EXPECT_THAT(Read("results/box/README.md"), HasSubstr("| validate inception_v3 | done |"));
 }
@@ -169,8 +176,8 @@ TEST_F(GpuCheckSlowTest, EndsInTimeAndSaysWhatWasNotReached) {
   EXPECT_EQ(ran.status, 1);
   const auto outcomes = Outcomes();
   EXPECT_EQ(outcomes.at("build"), "done");
-  EXPECT_EQ(outcomes.at("profile inception_v3"), "timed out");
-  EXPECT_EQ(outcomes.at("validate inception_v3"), "skipped (needs profile inception_v3)");
+  EXPECT_EQ(outcomes.at("profile nmt"), "timed out");
+  EXPECT_EQ(outcomes.at("validate nmt"), "skipped (needs profile nmt)");
   EXPECT_EQ(outcomes.at("build tests"), "not reached");
   EXPECT_EQ(outcomes.at("GPU tests"), "not reached");
   EXPECT_EQ(outcomes.at("updates on cuda"), "not reached");

@@ -69,6 +69,30 @@ TEST_F(ProfileTest, EachDistinctOpIsMeasuredOnceAndASecondGraphOnlyWhereItIsNew)
   EXPECT_EQ(Json("prof.json")["ops"][0], before["ops"][0]);  // what was known stays as it was
 }
 
+// README, "Your own model, on your own machine".
+TEST_F(ProfileTest, FromATorchScriptFileToAValidatedPlacementInFourCommands) {
+  const auto succeeds = [this](const std::string& command) {
+    const Ran ran = Emplace(command);
+    EXPECT_EQ(ran.status, 0) << command << "\n" << ran.err;
+    return ran.out;
+  };
+  succeeds("profile --torchscript " EMPLACE_TEST_SOURCE_DIR
+           "/profiler/data/recurrent.pt --input i64:3x2:20 --backward --graph-out model.json --devices cpu:0,cpu:1 "
+           "--samples 3 --seconds 0.001 --patience 0 -o profile.json");
+  succeeds(
+      "place --graph model.json --cluster cluster.yaml --profile profile.json --agent annealing --evaluations 50 -o "
+      "placement.json");
+  const nlohmann::json simulated = nlohmann::json::parse(succeeds(
+      "simulate --graph model.json --cluster cluster.yaml --profile profile.json --placement placement.json --json"));
+  const nlohmann::json validated = nlohmann::json::parse(
+      succeeds("validate --graph model.json --profile profile.json --placement placement.json --devices cpu:0,cpu:1 "
+               "--steps 3 --warmups 1 --patience 0 --json"));
+  EXPECT_GT(Json("model.json").at("ops").size(), 100U);
+  ASSERT_EQ(validated.at("cases").size(), 1U);
+  EXPECT_EQ(validated.at("cases")[0].at("simulated_us"), simulated.at("step_time_us"));
+  EXPECT_GT(validated.at("cases")[0].at("measured_us"), 0);
+}
+
 TEST_F(ProfileTest, TheClusterBesideItHasTheDevicesAndSimulates) {
   ASSERT_EQ(Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json").status, 0);
   EXPECT_THAT(Read("cluster.yaml"), HasSubstr("cpu:0"));
@@ -223,6 +247,30 @@ TEST_F(ValidateTest, ASweepTakesItsRewardsFromWhereItIsTold) {
   // Of six evaluations on one device, which are all alike to the simulator: the first is the only new best; mixed has
   // that one, and the 2nd, 4th and 6th.
   EXPECT_EQ(checks, (std::map<std::string, std::size_t>{{"simulator", 1}, {"mixed", 4}, {"hardware", 6}}));
+}
+
+TEST_F(ValidateTest, TrialsOnHardwareRunInTheOrderOfTheirIds) {
+  std::string text = kRealRewards;
+  text.replace(text.find("seeds: [1]"), 10, "seeds: [1, 2, 3]");
+  Write("real.yaml", text);
+  const Ran ran = Emplace("sweep real.yaml -o runs");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  std::size_t at = 0;
+  bool as_planned = true;
+  std::string last;
+  for (const std::string& folder : Folders("runs/real")) {  // sorted
+    const nlohmann::json spec = Json(folder + "/spec.json");
+    const std::string key =
+        spec["hardware"]["reward_source"].get<std::string>() + std::to_string(spec["seed"].get<int>());
+    const std::size_t found = ran.err.find("reward_source " + spec["hardware"]["reward_source"].get<std::string>() +
+                                           ", tiny, seed " + std::to_string(spec["seed"].get<int>()));
+    ASSERT_NE(found, std::string::npos) << ran.err;
+    EXPECT_GT(found, at) << key;
+    at = found;
+    as_planned = as_planned && key > last;
+    last = key;
+  }
+  EXPECT_FALSE(as_planned);  // or the test could not tell
 }
 
 }  // namespace

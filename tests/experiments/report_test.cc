@@ -97,6 +97,11 @@ TEST(ReportTest, TheBestPlacementIsDrawn) {
   EXPECT_THAT(text, HasSubstr("b, cifar10 0, 2 devices, seed 1"));
   EXPECT_THAT(text, HasSubstr("0.01000 ms a step"));
   EXPECT_THAT(Markdown({runs}), HasSubstr("No picture of b, cifar10 0"));
+  // A slower one that began much further away, of a graph where one device takes as long, is not better.
+  for (auto& trial : runs.trials) trial.graphs[0].single_device_micros = 1000;
+  runs.trials[2].graphs[0].start_micros = 5000;
+  runs.trials[2].graphs[0].improvement = 82;
+  EXPECT_THAT(Markdown({runs}), HasSubstr("No picture of b, cifar10 0"));
   WriteText(folder + "/best_placement.json", "{}");
   EXPECT_THAT(ErrorOf([&] { MakeReport({runs}, APair); }), HasSubstr("best_placement.json: "));
 }

@@ -47,6 +47,22 @@ TEST(TrialPlanTest, ASpecHoldsEveryDefault) {
   EXPECT_EQ(plan.trials[0].graph, "rnnlm");
 }
 
+TEST(TrialPlanTest, ADeviceOfLibTorchStandsInTheSpecWhereItIsNotTheCpu) {
+  const TrialPlan plan = PlanTrials(ReadText(WithLine("torch_device: cuda")), false);
+  EXPECT_EQ(At(plan.trials.at(0), "torch_device"), "\"cuda\"");
+  EXPECT_EQ(LoadTrialSpec(plan.trials.at(0).spec).torch_device, "cuda");
+  EXPECT_NE(plan.trials.at(0).id, PlanText(kExperiment).trials.at(0).id);
+  EXPECT_EQ(PlanText(WithLine("torch_device: cpu")).trials.at(0).id, PlanText(kExperiment).trials.at(0).id);
+  EXPECT_EQ(ErrorOf([] { PlanText(WithLine("torch_device: gpu")); }),
+            "x.yaml: torch_device: is the text \"gpu\" (cpu, cuda)");
+}
+
+TEST(TrialPlanTest, ATrialOnAGpuIsRefusedWhereThereIsNone) {
+  if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "there is one";
+  EXPECT_EQ(ErrorOf([] { PlanTrials(ReadText(WithLine("torch_device: cuda"), "x.yaml"), true); }),
+            "x.yaml: torch_device: --torch-device: is \"cuda\", and LibTorch finds no CUDA device (cpu)");
+}
+
 TEST(TrialPlanTest, YamlAndJsonGiveTheSameTrials) {
   const std::string json = R"({"schema": "emplace.experiment", "version": 1, "name": "small", "seeds": [3],
     "graphs": {"model": "rnnlm", "set": {"steps": 2, "hidden": 64}}, "agent": {"set": {"final_ratio": 0.5},

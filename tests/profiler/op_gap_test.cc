@@ -15,5 +15,15 @@ TEST(OpGapTest, RunsAChainOnTheDeviceAndReportsWhatIsBetweenItsOps) {
   EXPECT_GE(log.runs().size(), 1000U);  // 500 ops, several steps
 }
 
+TEST(OpGapTest, OfADeviceThatRunsBehindItsHostTheChainIsHeldAgainstTheCallsAlone) {
+  testing::FakeLog log;
+  testing::FakeDevice device("cuda:0", "gpu", &log, false);
+  const double of_chain = MeasureOpGap(device);
+  const std::size_t runs_of_chain = log.runs().size();
+  EXPECT_GE(of_chain, 0);
+  EXPECT_GE(MeasureHostGap(device), 0);
+  EXPECT_EQ(log.runs().size(), 2 * runs_of_chain + 500);
+}
+
 }  // namespace
 }  // namespace emplace

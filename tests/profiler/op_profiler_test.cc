@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "tests/testing/errors.h"
 #include "tests/testing/fake_hardware.h"
@@ -229,6 +230,26 @@ TEST(OpProfilerTest, AnOpThatDoesNotFitIsNamed) {
   const auto tasks = MissingOps(Build({FakeOp("huge", {}, "too-large")}), {}, "cpu-core");
   EXPECT_EQ(ErrorOf([&] { ProfileOps(tasks, device, meter, {}, kIgnore); }),
             "huge: does not fit in the device's memory alone (no room)");
+}
+
+TEST(OpProfilerTest, OpsThatDoNotFitTogetherAreMeasuredAlone) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  bool fails = true;
+  device.on_run = [&](const std::string& op) {
+    if (op == "c" && std::exchange(fails, false)) throw DeviceOutOfMemory("no room beside a");
+  };
+  CountingMeter meter;
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  std::vector<std::size_t> done;
+  const OpProfilerResult result =
+      ProfileOps(tasks, device, meter, {.samples = 3},
+                 [&](const OpProfilerProgress& progress, const auto&) { done.push_back(progress.done); });
+  EXPECT_FALSE(fails);
+  EXPECT_THAT(done, ElementsAre(1, 2));
+  ASSERT_EQ(result.ops.size(), 2U);
+  EXPECT_EQ(result.ops[0].signature, "relu(f32[1])");
+  EXPECT_EQ(result.ops[1].signature, "tanh(f32[1])");
 }
 
 TEST(OpProfilerTest, TheClockMeterMeasuresRunsOfKernels) {

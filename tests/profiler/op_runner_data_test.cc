@@ -93,6 +93,8 @@ TEST(OpRunnerDataTest, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(RefusalOf("transpose", R"({"order":[0,0]})", {x}, {Spec({2, 2})}), HasSubstr("every dimension once"));
   EXPECT_THAT(RefusalOf("slice", R"({"begin":[1,0]})", {x}, {x.spec}), HasSubstr("inside the larger"));
   EXPECT_THAT(RefusalOf("gather", "", {x, x}, {Spec({2, 3, 3})}), HasSubstr("row numbers are integers"));
+  // On a GPU a kernel finds out, too late for one line, and nothing runs there afterwards.
+  if (!TestDevice().is_cpu()) return;
   EXPECT_THAT(RefusalOf("gather", "", {x, Ids({1}, {2})}, {Spec({1, 3})}),
               HasSubstr("the_op: as an op of kind gather"));
 }

@@ -168,13 +168,14 @@ TEST(OpRunnerReductionTest, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(RefusalOf("reduce_sum", R"({"axes":[0]})", {x}, {Spec({2})}), HasSubstr("has the output's shape"));
   EXPECT_THAT(RefusalOf("softmax_cross_entropy", "", {x, Ids({3}, {0, 0, 0})}, {Spec({2}), x.spec}),
               HasSubstr("one class number or one distribution a row"));
-  // A class that does not exist is seen when it is looked up.
-  EXPECT_THAT(RefusalOf("softmax_cross_entropy", "", {x, Ids({2}, {0, 3})}, {Spec({2}), x.spec}),
-              HasSubstr("the_op: as an op of kind softmax_cross_entropy"));
   const Contents image = Varied({1, 1, 4, 4}, 1);
   EXPECT_THAT(RefusalOf("max_pool", "", {image}, {image.spec}), HasSubstr("at least 1"));
   EXPECT_THAT(RefusalOf("avg_pool", R"({"window":[2,2],"dilation":[2,2]})", {image}, {Spec({1, 1, 2, 2})}),
               HasSubstr("has no dilation"));
+  // A class that does not exist is seen when it is looked up: on a GPU by a kernel, after which nothing runs there.
+  if (!TestDevice().is_cpu()) return;
+  EXPECT_THAT(RefusalOf("softmax_cross_entropy", "", {x, Ids({2}, {0, 3})}, {Spec({2}), x.spec}),
+              HasSubstr("the_op: as an op of kind softmax_cross_entropy"));
 }
 
 }  // namespace

@@ -16,25 +16,28 @@ void ReadCommon(OptionReader& reader, PlannerOptions* options) {
   reader.Read("bound", &options->bound, 0, 1e6, "C; 0: logits are l / T");
   ReadCount(reader, "samples", &options->samples, 1, 1000, "placements of a grouping in an update: k");
   reader.Read("step_per_reward", &options->step_per_reward,
-              "a step for each of an update's placements, one after another, not one for all");
+              "a step for each of an update's placements, one after another, not one for all [figure 3]");
   reader.Read("learning_rate", &options->learning_rate, 0, 10, "of Adam, at first");
   const bool falls = options->placer == PlacerKind::kEncoder;
   options->final_learning_rate =
       falls ? std::min(options->final_learning_rate, options->learning_rate) : options->learning_rate;
-  reader.Read("final_learning_rate", &options->final_learning_rate, 0, 10, "of Adam, at last; linear between");
+  reader.Read("final_learning_rate", &options->final_learning_rate, 0, 10,
+              "of Adam, at last; linear between [paper: the first; of the RNN: Placeto A.7]");
   reader.Read("clip", &options->clip, 1e-9, 1e9, "bound on the norm of an update's gradient");
-  reader.Read("entropy", &options->entropy_weight, 0, 1000, "weight of the Placer's entropy, at first");
-  reader.Read("final_entropy", &options->final_entropy_weight, 0, 1000, "the same, at last; linear between");
-  reader.Read("baseline_decay", &options->baseline_decay, 0, 1, "of the moving average of rewards");
+  reader.Read("entropy", &options->entropy_weight, 0, 1000,
+              "weight of the Placer's entropy, at first [ours; of the RNN: Placeto A.7, without a number]");
+  reader.Read("final_entropy", &options->final_entropy_weight, 0, 1000, "the same, at last; linear between [ours]");
+  reader.Read("baseline_decay", &options->baseline_decay, 0, 1, "of the moving average of rewards [its code]");
   reader.Read("baseline_at_failure", &options->baseline_at_failure,
-              "the average starts at -10 instead of the first rewards");
+              "the average starts at -10, as in its code, not at the first rewards [ours]");
   reader.Read("noise", &options->noise, 0, 1000, "largest of the noise on a row of logits");
   ReadCount(reader, "noise_updates", &options->noise_updates, 0, 1'000'000'000, "updates with noise");
   ReadCount(reader, "drop_invalid_after", &options->drop_invalid_after, 0, 1'000'000'000,
             "updates after which only placements that fit are learned from");
   ReadCount(reader, "shuffle", &options->shuffle, 0, 1'000'000'000,
-            "the Placer gets the groups in the order drawn with this seed; 0: as they are");
-  reader.Read("final_evaluation", &options->final_evaluation, "the last evaluation is of the likeliest placement");
+            "the Placer gets the groups in the order drawn with this seed; 0: as they are [ours; paper: drawn]");
+  reader.Read("final_evaluation", &options->final_evaluation,
+              "the last evaluation is of the likeliest placement [ours]");
   reader.Read("use_cpus", &options->use_cpus, "place on CPUs too");
   reader.Finish();
   if (options->hidden % 8 != 0) {
@@ -57,8 +60,10 @@ PlannerOptions ReadHierarchicalOptions(OptionReader& reader) {
             "that are drawn for an update: m; with placer=none each of its m k placements has its own");
   ReadCount(reader, "kind_width", &options.kind_width, 1, 4096, "of the embedding of an op's kind");
   ReadCount(reader, "grouper_hidden", &options.grouper_hidden, 1, 65536, "units of the Grouper's layer");
-  reader.Read("raw_features", &options.raw_features, "dimensions and indices of ops as they are instead of scaled");
-  reader.Read("mask_empty_groups", &options.mask_empty_groups, "the device of a group without ops is not learned from");
+  reader.Read("raw_features", &options.raw_features,
+              "dimensions and indices of ops as they are instead of scaled [ours; paper: true]");
+  reader.Read("mask_empty_groups", &options.mask_empty_groups,
+              "the device of a group without ops is not learned from [ours]");
   if (options.grouper == GrouperKind::kRandom && options.placer == PlacerKind::kNone) {
     throw InputError("hierarchical", "grouper=random with placer=none learns nothing (one of them)");
   }
@@ -71,7 +76,9 @@ PlannerOptions ReadColocRlOptions(OptionReader& reader) {
   options.grouper = GrouperKind::kNone;
   ReadWord<PlacerKind>(reader, "placer", &options.placer,
                        {{"attention", PlacerKind::kAttention}, {"encoder", PlacerKind::kEncoder}},
-                       "encoder: the bi-directional RNN that Placeto compares with");
+                       "encoder: the bi-directional RNN that Placeto compares with; unless they are set, hidden is "
+                       "then 512 and the learning "
+                       "rate falls from 1e-3 to 1e-4 [Placeto A.7], temperature is 1 and bound 0 [ours]");
   if (options.placer == PlacerKind::kEncoder) {
     options.hidden = 512;
     options.temperature = 1;

@@ -214,9 +214,10 @@ std::unique_ptr<Agent> MakePostAgent(OptionReader& reader, const AgentContext& c
                           {{"relative", PostAdvantage::kRelative},
                            {"standardized", PostAdvantage::kStandardized},
                            {"raw", PostAdvantage::kRaw}},
-                          "(mean - cost), divided by the mean, by the deviation, or not");
-  reader.Read("final_evaluation", &options.final_evaluation, "the last evaluation is of the likeliest placement");
-  reader.Read("use_cpus", &options.use_cpus, "place on CPUs too");
+                          "(mean - cost), divided by the mean, by the deviation, or not [ours; paper: raw]");
+  reader.Read("final_evaluation", &options.final_evaluation,
+              "the last evaluation is of the likeliest placement [ours]");
+  reader.Read("use_cpus", &options.use_cpus, "place on CPUs too [ours; paper: true]");
   reader.Finish();
   return std::make_unique<Post>(options, context.evaluations);
 }

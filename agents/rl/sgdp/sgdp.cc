@@ -264,32 +264,35 @@ class Sgdp : public Agent {
 
 std::unique_ptr<Agent> MakeSgdpAgent(OptionReader& reader, const AgentContext& context) {
   SgdpOptions options;
-  ReadCount(reader, "kind_width", &options.network.kind_width, 1, 4096, "of the embedding of an op's kind");
+  ReadCount(reader, "kind_width", &options.network.kind_width, 1, 4096, "of the embedding of an op's kind [ours]");
   ReadCount(reader, "width", &options.network.width, 1, 4096, "of a node's vector in all layers");
   ReadCount(reader, "layers", &options.network.layers, 0, 64, "of neighbours");
   ReadCount(reader, "neighbours", &options.network.neighbours, 1, 1000, "of a node, at most: those with most bytes");
   ReadWord<Neighbourhood>(reader, "neighbourhood", &options.network.neighbourhood,
                           {{"graphsage", Neighbourhood::kGraphSage}, {"gat", Neighbourhood::kGat}},
-                          "gat: the paper's ablation");
+                          "gat: the paper's ablation, as we read it");
   ReadWord<Context>(reader, "context", &options.network.context,
                     {{"transformer", Context::kTransformer}, {"mlp", Context::kMlp}}, "mlp: the paper's ablation");
   ReadCount(reader, "attention_layers", &options.network.attention_layers, 1, 64, "of the transformer");
   ReadCount(reader, "heads", &options.network.heads, 1, 64, "of attention");
   ReadCount(reader, "head_width", &options.network.head_width, 1, 1024, "of each");
   ReadCount(reader, "inner", &options.network.inner, 1, 65536, "units of the layer after attention, or of the mlp");
-  ReadCount(reader, "segment", &options.network.segment, 1, 100'000, "nodes that see each other, and those before");
+  ReadCount(reader, "segment", &options.network.segment, 1, 100'000,
+            "nodes that see each other, and those before [ours]");
   ReadCount(reader, "rollouts", &options.rollouts, 1, 100'000, "placements an update");
   ReadCount(reader, "epochs", &options.epochs, 1, 10'000, "steps an update");
-  reader.Read("learning_rate", &options.learning_rate, 0, 10, "of Adam");
+  reader.Read("learning_rate", &options.learning_rate, 0, 10, "of Adam [ours; paper: 0.5]");
   reader.Read("clip_ratio", &options.clip_ratio, 0, 1000, "by how much a node's ratio may leave 1");
   reader.Read("entropy", &options.entropy_weight, 0, 1000, "weight of the policy's entropy");
-  reader.Read("clip", &options.clip, 1e-9, 1e9, "bound on the norm of a step's gradient");
-  reader.Read("output_scale", &options.output_scale, 0, 1000, "factor on the last layer's first weights");
-  reader.Read("mask", &options.mask, "nodes also draw whether they move from the best placement so far");
+  reader.Read("clip", &options.clip, 1e-9, 1e9, "bound on the norm of a step's gradient [ours]");
+  reader.Read("output_scale", &options.output_scale, 0, 1000, "factor on the last layer's first weights [ours]");
+  reader.Read("mask", &options.mask,
+              "nodes also draw whether they move from the best placement so far [ours, after its mask attention]");
   ReadCount(reader, "zero_shot_samples", &options.zero_shot_samples, 0, 1'000'000,
-            "placements drawn of a policy that was loaded, before its likeliest");
-  reader.Read("final_evaluation", &options.final_evaluation, "the last evaluation is of the likeliest placement");
-  reader.Read("use_cpus", &options.use_cpus, "place on CPUs too");
+            "placements drawn of a policy that was loaded, before its likeliest [ours]");
+  reader.Read("final_evaluation", &options.final_evaluation,
+              "the last evaluation is of the likeliest placement [ours]");
+  reader.Read("use_cpus", &options.use_cpus, "place on CPUs too [ours; paper: true]");
   reader.Read("fine_tune", &options.fine_tune, "go on training a policy that was loaded");
   reader.Finish();
   return std::make_unique<Sgdp>(options, context);

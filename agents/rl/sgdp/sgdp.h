@@ -23,6 +23,9 @@ namespace emplace {
 // - the reward is what the problem's is (-sqrt of the step time in seconds by default), A as above, a gradient's norm
 //   at most 1, segments of 128 nodes, an embedding of 64 for the kind of an op: the paper says nothing of them;
 // - a node's neighbours are the five, of its producers and consumers together, that most bytes go to or come from;
+// - kGat takes attention over neighbours for the pooling and keeps the transformer; the paper names GATs among what
+// could
+//   be the placement network, and "incorporates an attention of neighbor nodes into a GNN" (figure 2);
 // - no ids of adjacent nodes among its features, which would say nothing about another graph;
 // - it places on accelerators alone unless `use_cpus`, where the paper's devices may be CPUs too;
 // - `mask`, its "mask attention": each node also draws whether it moves at all or stays where the best placement so far

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/testing/errors.h"
 
 namespace emplace {
@@ -19,6 +21,12 @@ TEST(TorchPartTest, TheLibraryHoldsEveryNetwork) {
 TEST(TorchPartTest, AnUnknownDeviceIsRefused) {
   EXPECT_EQ(testing::ErrorOf([] { CheckTorchDevice("tpu"); }), "--torch-device: is \"tpu\" (cpu or cuda)");
   EXPECT_EQ(testing::ErrorOf([] { CheckTorchDevice("cpu"); }), "(no error)");
+}
+
+TEST(TorchPartTest, AGpuIsRefusedWhereThereIsNone) {
+  if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "there is one";
+  EXPECT_EQ(testing::ErrorOf([] { CheckTorchDevice("cuda"); }),
+            "--torch-device: is \"cuda\", and LibTorch finds no CUDA device (cpu)");
 }
 
 }  // namespace

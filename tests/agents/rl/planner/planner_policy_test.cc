@@ -128,6 +128,38 @@ TEST_P(PlannerPolicyTest, TheGradientIsThatOfTheLossByFiniteDifferences) {
   if (of_grouper < all.size()) check(policy_.placer_weights(), all.subspan(of_grouper));
 }
 
+// Of the RNN, whose probabilities depend on nothing that is drawn.
+TEST(PlannerPolicyEntropyTest, TheGradientOfTheEntropyIsThatOfItsMeanByFiniteDifferences) {
+  Rng of_graph(12);
+  const testing::Problem problem(testing::RandomDag(of_graph, {.num_ops = 9}), testing::MakeCluster(3));
+  PlannerPolicy policy(Small({.grouper = GrouperKind::kNone, .placer = PlacerKind::kEncoder, .bound = 0}),
+                       problem.graph.num_ops(), 3, "cpu");
+  Rng rng(5);
+  policy.See(problem.env, 17);
+  policy.DrawWeights(rng);
+  const auto draw = [&] {
+    Rng same(6);
+    return policy.Draw({.count = 1, .argmax = false, .noisy = false}, "test", same);
+  };
+  constexpr double kWeight = 0.7;
+  std::vector<float> gradient(policy.num_parameters());
+  const std::vector<double> none = {0};
+  policy.AddGradient(draw(), none, kWeight, gradient);
+  const std::span<float> values = policy.placer_weights();
+  const std::vector<float> before(values.begin(), values.end());
+  double length = 0;
+  for (const float g : gradient) length += static_cast<double>(g) * g;
+  ASSERT_GT(length, 0);
+  // Along the gradient itself the loss changes by its length.
+  const auto loss_at = [&](double share) {
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = before[i] + static_cast<float>(share) * gradient[i];
+    policy.Pack();
+    return -kWeight * draw().entropy * std::log(3.0);
+  };
+  const double step = 1e-2 / std::sqrt(length);
+  EXPECT_NEAR((loss_at(step) - loss_at(-step)) / (2 * step), length, 0.02 * length);
+}
+
 TEST_P(PlannerPolicyTest, EachGroupingHasItsPlacementsAndAllAreCounted) {
   const bool places = GetParam().options.placer != PlacerKind::kNone;
   // 4 of the first grouping and 3 of the second, or one of each.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/testing/graphs.h"
 #include "tests/testing/searches.h"
 
@@ -76,6 +78,30 @@ INSTANTIATE_TEST_SUITE_P(
                       Variant{"Simple", "hierarchical", {{"placer", "none"}}}, Variant{"ColocRl", "coloc_rl", {}},
                       Variant{"Rnn", "coloc_rl", {{"placer", "encoder"}}}),
     [](const auto& of) { return of.param.name; });
+
+// From the first weight to the last over the budget's updates: nearly the first one at first.
+TEST(PlannerScheduleTest, TheWeightOnEntropyFallsFromItsFirstValueToItsLast) {
+  const auto entropies = [](const char* first, const char* last) {
+    Rng rng(8);
+    TrialSpec spec =
+        MakeTrial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3), "coloc_rl",
+                  {{"hidden", "16"}, {"learning_rate", "0.01"}, {"entropy", first}, {"final_entropy", last}});
+    spec.evaluations = 400;
+    std::vector<double> of_episodes;
+    for (const EpisodeRecord& record : RunTrial(spec).episodes) of_episodes.push_back(record.entropy);
+    return of_episodes;
+  };
+  const std::vector<double> held = entropies("5", "5");
+  const std::vector<double> falling = entropies("5", "0");
+  const std::vector<double> none = entropies("0", "0");
+  ASSERT_EQ(held.size(), falling.size());
+  EXPECT_EQ(held[0], falling[0]);
+  EXPECT_EQ(held[0], none[0]);
+  EXPECT_NE(held[1], falling[1]);
+  EXPECT_LT(std::abs(held[1] - falling[1]), 0.1 * std::abs(held[1] - none[1]));
+  EXPECT_LT(none[90], held[90]);
+  EXPECT_LT(falling[90], held[90]);
+}
 
 TEST(PlannerFallbackTest, AnOpThatCannotRunOnItsGroupsDeviceGoesWhereItCan) {
   // "b" runs on the CPU alone, and shares the only group with "a", which is to go to the accelerator.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string_view>
 
 #include "tests/testing/graphs.h"
@@ -112,6 +113,62 @@ TEST(PostTest, WithoutCrossEntropyTheWindowDoesNotMatter) {
   const TrialResult expected = RunTrial(spec);
   spec.agent_options["window"] = "7";
   EXPECT_EQ(RunTrial(spec).episodes, expected.episodes);
+}
+
+std::vector<double> Entropies(const Graph& graph, const OptionMap& options, std::size_t evaluations) {
+  TrialSpec spec = MakeTrial(graph, MakeCluster(2), "post", options);
+  spec.evaluations = evaluations;
+  std::vector<double> entropies;
+  for (const EpisodeRecord& record : RunTrial(spec).episodes) entropies.push_back(record.entropy);
+  return entropies;
+}
+
+// One of two values for each of so many groups, of which the first is likelier.
+double EntropyOfTwo(double likelier) {
+  return -(likelier * std::log2(likelier) + (1 - likelier) * std::log2(1 - likelier));
+}
+
+// Algorithm 1 and section 4: after a window of cross-entropy with one elite sample a group's distribution is that
+// sample, mixed with the uniform one by epsilon, which falls linearly to 0 over the budget.
+TEST(PostTest, TheShareOfTheUniformDistributionFallsToNothing) {
+  const std::vector<double> entropies = Entropies(
+      testing::MakeTwoChains(),
+      {{"method", "cross_entropy"}, {"elite", "0.01"}, {"uniform", "0.8"}, {"window", "60"}, {"batch", "60"}}, 600);
+  ASSERT_EQ(entropies.size(), 11U);  // ten windows and the likeliest placement
+  EXPECT_NEAR(entropies[0], 1, 1e-9);
+  for (std::size_t window = 1; window < 10; ++window) {
+    const double epsilon = 0.8 * (1 - static_cast<double>(window) / 10);
+    EXPECT_NEAR(entropies[window], EntropyOfTwo(1 - epsilon / 2), 1e-3) << window;
+  }
+  EXPECT_LT(entropies[10], 1e-3);
+}
+
+// Independent ops, so that a step takes twice as long where all of them do.
+Graph MakeFour(double micros) {
+  std::vector<OpSpec> ops;
+  for (const char* const name : {"a", "b", "c", "d"}) ops.push_back(testing::MakeOp(name, micros));
+  return testing::Build(ops);
+}
+
+TEST(PostTest, TheUnitOfTimeMattersToRawAdvantagesOnly) {
+  const auto run = [](const char* advantage, double micros) {
+    return Entropies(MakeFour(micros), {{"advantage", advantage}, {"method", "ppo"}}, 240);
+  };
+  for (const char* const advantage : {"relative", "standardized"}) {
+    EXPECT_EQ(run(advantage, 1e6), run(advantage, 1e6 * 1024)) << advantage;
+  }
+  EXPECT_NE(run("raw", 1e6), run("raw", 1e6 * 1024));
+  EXPECT_NE(run("relative", 1e6), run("standardized", 1e6));
+}
+
+// Schulman et al. 2017, section 4: under its target the divergence costs ever less, over it ever more.
+TEST(PostTest, BetaFollowsTheDivergence) {
+  const auto last = [](const char* target) {
+    return Entropies(MakeFour(1e6), {{"method", "ppo"}, {"divergence", target}}, 120).back();
+  };
+  EXPECT_GT(last("0.003"), 0.9);
+  EXPECT_LT(last("0.03"), 0.8);
+  EXPECT_LT(last("0.3"), last("0.03") - 0.1);
 }
 
 TEST(PostTest, AStoppedSearchGoesOnToTheSameResult) {

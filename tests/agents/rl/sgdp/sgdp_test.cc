@@ -111,6 +111,32 @@ TEST(SgdpPolicyTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
   EXPECT_FALSE(result.policy.empty());
 }
 
+// What was learned is where training goes on, and it does go on, for as many evaluations as before.
+TEST(SgdpPolicyTest, FineTuningStartsFromWhatWasLearned) {
+  const Graph graph = testing::MakeTwoOpsForTheAccelerator();
+  TrialSpec spec = MakeTrial(graph, testing::MakeMixedCluster(1), "sgdp",
+                             {{"entropy", "0.02"}, {"epochs", "4"}, {"use_cpus", "true"}, {"fine_tune", "true"}});
+  spec.evaluations = 801;
+  spec.transfer = {MakeTrial(graph, testing::MakeMixedCluster(1), "").problem};
+  const TrialResult result = RunTrial(spec);
+  ASSERT_EQ(result.transfer.size(), 1U);
+  const GraphResult& tuned = result.transfer[0];
+  EXPECT_EQ(tuned.evaluations, 801U);
+  ASSERT_EQ(tuned.episodes.size(), result.episodes.size());
+  EXPECT_GT(result.episodes.front().entropy, 0.5);
+  EXPECT_LT(tuned.episodes.front().entropy, 0.3);
+  EXPECT_NE(tuned.episodes[1].entropy, tuned.episodes[0].entropy);
+}
+
+TEST(SgdpOptionsTest, WithoutAnOutputScaleAllDevicesAreEquallyLikelyAtFirst) {
+  Rng rng(7);
+  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(3), "sgdp", {{"epochs", "1"}});
+  spec.evaluations = 20;
+  EXPECT_LT(RunTrial(spec).episodes.front().entropy, 0.999);
+  spec.agent_options["output_scale"] = "0";
+  EXPECT_NEAR(RunTrial(spec).episodes.front().entropy, 1, 1e-6);
+}
+
 TEST(SgdpPolicyTest, APolicyOfOtherOptionsOrDevicesIsRefused) {
   TrialSpec spec = MakeTrial(testing::MakeTwoChainsOfKinds(), testing::MakeMixedCluster(1), "sgdp", {{"epochs", "1"}});
   spec.evaluations = 21;

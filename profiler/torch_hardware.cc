@@ -1,5 +1,6 @@
 // LibTorch's part of hardware.h, in a library of its own: CPU cores and CUDA devices.
 
+#include <ATen/EmptyTensor.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
@@ -225,7 +226,9 @@ class CpuCore : public TorchDevice {
     constexpr std::size_t kCacheLine = 64;
     const Array& array = ArrayOf(tensor);
     const auto* const bytes = static_cast<const volatile char*>(array.data_ptr());
-    for (std::size_t i = 0; i < array.nbytes(); i += kCacheLine) static_cast<void>(bytes[i]);
+    // An expanded tensor has fewer bytes than its elements take, a slice of columns lies in more.
+    const std::size_t extent = at::detail::computeStorageNbytes(array.sizes(), array.strides(), array.itemsize());
+    for (std::size_t i = 0; i < extent; i += kCacheLine) static_cast<void>(bytes[i]);
   }
   std::optional<double> ProbeMicros() override { return CoreProbeMicros(); }
   void Synchronize() override {}

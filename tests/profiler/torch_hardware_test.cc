@@ -79,6 +79,23 @@ TEST(TorchHardwareTest, AnOpRunsOnItsDevice) {
   EXPECT_THAT(core->Values(outputs[0]), ElementsAre(0, 0, 2));
 }
 
+// Under the sanitizers, which see what is read beside a tensor.
+TEST(TorchHardwareTest, WhatOpsReturnOfTheirInputsCanBeTouched) {
+  const auto core = TorchHardware().Open("cpu:0");
+  const auto touch = [&](const std::string& kind, const std::string& attrs, const TensorSpec& in,
+                         const TensorSpec& out) {
+    const auto kernel = core->Prepare({.name = "y", .kind = kind, .attrs = attrs, .inputs = {in}, .outputs = {out}});
+    std::vector<TensorHandle> outputs;
+    kernel->Run(std::vector<TensorHandle>{core->Make(in, 1)}, &outputs);
+    ASSERT_EQ(outputs.size(), 1U);
+    core->Touch(outputs[0]);
+    EXPECT_EQ(core->Values(outputs[0]).size(), static_cast<std::size_t>(out.size.count) / sizeof(float));
+  };
+  touch("aten::expand", R"({"args":["%0",[1000,1000],false]})", F32({1, 1}), F32({1000, 1000}));
+  touch("aten::slice.Tensor", R"({"args":["%0",1,990,1000,1]})", F32({100, 1000}), F32({100, 10}));
+  touch("aten::slice.Tensor", R"({"args":["%0",0,5,5,1]})", F32({10, 10}), F32({0, 10}));
+}
+
 TEST(TorchHardwareTest, ACopyIsAnotherTensorWithTheSameContents) {
   const auto one = TorchHardware().Open("cpu:0");
   const TensorHandle original = one->From(F32({2}), std::vector<double>{4, 5});

@@ -43,7 +43,7 @@ void AddOps(const Graph& graph, const CostTable& costs, std::size_t num_devices,
       const DeviceId device = MakeId<DeviceId>(d);
       problem->Add(fmt::format("{} us", costs.Micros(id, device)));
       if (!costs.has_contention()) continue;
-      problem->Add(fmt::format("{} times", costs.KindContention(costs.Class(id), costs.KindIndex(device))));
+      problem->Add(fmt::format("{} times", costs.KindContention(id, costs.KindIndex(device))));
     }
   }
   for (std::size_t t = 0; t < graph.num_tensors(); ++t) {

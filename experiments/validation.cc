@@ -66,7 +66,9 @@ PredictionErrors Compare(std::span<const PredictedStep* const> predicted,
   }
   return {.step = CompareSteps(predicted_micros, measured_micros),
           .median_busy = Quantile(busy_errors, 0.5),
-          .median_start = Quantile(start_errors, 0.5)};
+          .p90_busy = Quantile(busy_errors, 0.9),
+          .median_start = Quantile(start_errors, 0.5),
+          .p90_start = Quantile(start_errors, 0.9)};
 }
 
 }  // namespace
@@ -126,8 +128,8 @@ PredictedStep SimulateWithTimes(const Graph& graph, const Cluster& cluster, cons
     std::optional<double> OpMicros(const Graph&, OpId op, const Cluster&, std::string_view) const override {
       return op_micros_[Index(op)];
     }
-    double Contention(OpClass op_class, std::string_view kind) const override {
-      return costs_.KindContention(op_class, kinds_.find(kind)->second);
+    double Contention(const Graph&, OpId op, std::string_view kind) const override {
+      return costs_.KindContention(op, kinds_.find(kind)->second);
     }
     std::string HowToGiveATime() const override { return ""; }
 

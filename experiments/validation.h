@@ -74,8 +74,10 @@ StepErrors CompareSteps(std::span<const double> predicted, std::span<const doubl
 // The same of a whole prediction.
 struct PredictionErrors {
   StepErrors step;
-  double median_busy = 0;   // |predicted - measured| busy time of each device, as a part of the measured step
+  double median_busy = 0;  // |predicted - measured| busy time of each device, as a part of the measured step
+  double p90_busy = 0;
   double median_start = 0;  // the same of each op's start
+  double p90_start = 0;
 };
 
 // How far the simulator is from the hardware, each metric by itself: errors in different metrics can cancel.

@@ -28,7 +28,9 @@ void AddErrors(const StepErrors& errors, JsonObject* json) {
 
 void AddOtherErrors(const PredictionErrors& errors, JsonObject* json) {
   AddMember(json, "median_busy_error", errors.median_busy);
+  AddMember(json, "p90_busy_error", errors.p90_busy);
   AddMember(json, "median_start_error", errors.median_start);
+  AddMember(json, "p90_start_error", errors.p90_start);
 }
 
 JsonObject SummaryOf(const ValidationSummary& summary) {

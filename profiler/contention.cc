@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -15,7 +15,8 @@
 namespace emplace {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr std::size_t kFewestSamples = 3;
+constexpr double kLeastMicros = 1e-3;
 
 // An op on one device, ready to run.
 struct Ready {
@@ -30,52 +31,41 @@ struct Ready {
     }
     kernel = device.Prepare(task.recipe);
   }
-  double Run(HardwareDevice& device) {
+  // In µs.
+  double Run(HardwareDevice& device, const Clock& clock) {
     LeaveAsInAStep(device, inputs, fresh, &outputs);
-    const Clock::time_point start = Clock::now();
+    const std::int64_t start = clock.NowNs();
     kernel->Run(inputs, &outputs);
-    return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+    return static_cast<double>(clock.NowNs() - start) / 1e3;
   }
 };
 
-// The same ops on both devices. On one they are sampled alone and beside the other, sample by sample in turn: what
-// disturbs both disturbs them alike.
-class Pair {
+std::vector<Ready> MakeReady(std::span<const ProfileTask> tasks, HardwareDevice& device, std::uint64_t seed,
+                             const Clock& clock) {
+  device.Attach();
+  std::vector<Ready> ready;
+  for (const ProfileTask& task : tasks) {
+    ready.emplace_back(task, device, seed);
+    ready.back().Run(device, clock);
+  }
+  return ready;
+}
+
+// A device that runs one op after another while somebody asks it to.
+class Neighbour {
  public:
-  Pair(const std::vector<ProfileTask>& tasks, HardwareDevice& device, HardwareDevice& neighbour,
-       const ContentionOptions& options)
-      : device_(device), neighbour_(neighbour), options_(options) {
-    const auto make_ready = [&](HardwareDevice& on, std::vector<Ready>* ready) {
-      on.Attach();
-      for (const ProfileTask& task : tasks) {
-        ready->emplace_back(task, on, options_.seed);
-        ready->back().Run(on);
-      }
-    };
-    own_.Run([&] { make_ready(device_, &mine_); });
-    other_.Run([&] { make_ready(neighbour_, &theirs_); });
+  Neighbour(const std::vector<ProfileTask>& tasks, HardwareDevice& device, std::uint64_t seed, const Clock& clock)
+      : device_(device), clock_(clock) {
+    thread_.Run([&] { ready_ = MakeReady(tasks, device_, seed, clock_); });
   }
 
-  // Of the task, by its number.
-  double Factor(std::size_t task) {
-    std::vector<double> alone;
-    std::vector<double> beside;
-    for (std::size_t i = 0; i < options_.samples; ++i) {
-      alone.push_back(Sample(task));
-      Stream stream(*this);
-      beside.push_back(Sample(task));
-    }
-    return Median(std::move(beside)) / Median(std::move(alone));
-  }
-
- private:
-  // The neighbour runs one op after another for as long as this lives.
+  // For as long as this lives.
   class Stream {
    public:
-    explicit Stream(Pair& pair) : pair_(pair) {
-      pair_.other_.Start([this] {
+    explicit Stream(Neighbour& neighbour) : neighbour_(neighbour) {
+      neighbour_.thread_.Start([this] {
         while (!stop_) {
-          pair_.theirs_[pair_.next_++ % pair_.theirs_.size()].Run(pair_.neighbour_);
+          neighbour_.ready_[neighbour_.next_++ % neighbour_.ready_.size()].Run(neighbour_.device_, neighbour_.clock_);
           running_ = true;
         }
       });
@@ -83,77 +73,118 @@ class Pair {
     }
     ~Stream() {
       stop_ = true;
-      pair_.other_.Wait();
+      neighbour_.thread_.Wait();
     }
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
 
    private:
-    Pair& pair_;
+    Neighbour& neighbour_;
     std::atomic<bool> running_ = false;
     std::atomic<bool> stop_ = false;
   };
 
-  double Sample(std::size_t task) {
-    double micros = 0;
-    own_.Run([&] { micros = mine_[task].Run(device_); });
-    return micros;
-  }
-
+ private:
   HardwareDevice& device_;
-  HardwareDevice& neighbour_;
-  const ContentionOptions& options_;
-  std::vector<Ready> mine_;
-  std::vector<Ready> theirs_;
-  std::size_t next_ = 0;  // of theirs
-  DeviceThread own_;
-  DeviceThread other_;
+  const Clock& clock_;
+  std::vector<Ready> ready_;
+  std::size_t next_ = 0;
+  DeviceThread thread_;
 };
+
+std::size_t SamplesOf(const ProfileTask& task, const ContentionOptions& options) {
+  const double affordable = options.seconds * 1e6 / std::max(2 * task.micros, kLeastMicros);
+  const auto samples = static_cast<std::size_t>(std::min(affordable, static_cast<double>(options.samples)));
+  return std::max(samples, std::min(kFewestSamples, options.samples));
+}
+
+// One factor for each task.
+std::vector<double> MeasureBatch(std::span<const ProfileTask> tasks, HardwareDevice& device, DeviceThread& thread,
+                                 Neighbour& neighbour, const ContentionOptions& options, const Clock& clock) {
+  std::vector<Ready> ready;
+  thread.Run([&] { ready = MakeReady(tasks, device, options.seed, clock); });
+  std::vector<std::size_t> samples;
+  for (const ProfileTask& task : tasks) samples.push_back(SamplesOf(task, options));
+  std::vector<std::vector<double>> alone(tasks.size());
+  std::vector<std::vector<double>> beside(tasks.size());
+  for (std::size_t round = 0; round < *std::max_element(samples.begin(), samples.end()); ++round) {
+    const auto sample = [&](std::vector<std::vector<double>>* micros) {
+      thread.Run([&] {
+        for (std::size_t i = 0; i < tasks.size(); ++i) {
+          if (round < samples[i]) (*micros)[i].push_back(ready[i].Run(device, clock));
+        }
+      });
+    };
+    sample(&alone);
+    const Neighbour::Stream stream(neighbour);
+    sample(&beside);
+  }
+  std::vector<double> factors;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    factors.push_back(Median(std::move(beside[i])) / std::max(Median(std::move(alone[i])), kLeastMicros));
+  }
+  return factors;
+}
+
+const OpKind* KindOf(std::string_view signature) { return FindOpKind(signature.substr(0, signature.find('('))); }
 
 }  // namespace
 
-std::map<std::string, std::vector<ProfileTask>> ContentionTasks(const Graph& graph, const Profile& profile,
-                                                                const std::string& device_kind,
-                                                                const ContentionOptions& options) {
+std::vector<ProfileTask> TimedTasks(const Graph& graph, const Profile& profile, const std::string& device_kind) {
   std::map<std::string, double> micros;
   for (const Profile::OpEntry& op : profile.ops) {
     if (op.device == device_kind) micros[CanonicalSignature(op.signature)] = op.median_micros;
   }
-  std::map<std::string, std::vector<std::pair<double, ProfileTask>>> by_class;
+  std::vector<ProfileTask> timed;
   for (ProfileTask& task : MissingOps(graph, {}, device_kind)) {
     const OpKind* const kind = FindOpKind(task.recipe.kind);
     const auto known = micros.find(CanonicalSignature(task.signature));
-    if (kind == nullptr || kind->op_class == OpClass::kNone || known == micros.end()) continue;
-    if (known->second < options.least_micros) continue;
-    by_class[std::string(Name(kind->op_class))].emplace_back(known->second, std::move(task));
+    if (known == micros.end() || (kind != nullptr && kind->op_class == OpClass::kNone)) continue;
+    task.micros = known->second;
+    timed.push_back(std::move(task));
   }
-  std::map<std::string, std::vector<ProfileTask>> chosen;
-  for (auto& [name, tasks] : by_class) {
-    std::stable_sort(tasks.begin(), tasks.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-    for (auto& [time, task] : tasks) {
-      if (chosen[name].size() < options.ops_per_class) chosen[name].push_back(std::move(task));
-    }
-  }
-  return chosen;
+  return timed;
 }
 
-std::map<std::string, double, std::less<>> MeasureContention(
-    const std::map<std::string, std::vector<ProfileTask>>& tasks, const std::set<std::string>& classes,
-    HardwareDevice& device, HardwareDevice& neighbour, const ContentionOptions& options) {
-  std::vector<ProfileTask> all;
-  for (const auto& [name, members] : tasks) all.insert(all.end(), members.begin(), members.end());
-  Pair pair(all, device, neighbour, options);
-  std::map<std::string, double, std::less<>> factors;
-  std::size_t first = 0;
-  for (const auto& [name, members] : tasks) {
-    std::vector<double> of_class;
-    for (std::size_t i = 0; i < members.size() && classes.count(name) != 0; ++i) {
-      of_class.push_back(pair.Factor(first + i));
-    }
-    first += members.size();
-    if (!of_class.empty()) factors[name] = Median(std::move(of_class));
+std::vector<ProfileTask> LongestOfEachClass(const std::vector<ProfileTask>& tasks, std::size_t per_class) {
+  std::map<std::string_view, std::vector<ProfileTask>> by_class;
+  for (const ProfileTask& task : tasks) {
+    const OpKind* const kind = FindOpKind(task.recipe.kind);
+    by_class[kind != nullptr ? Name(kind->op_class) : ""].push_back(task);
   }
-  return factors;
+  std::vector<ProfileTask> longest;
+  for (auto& [name, members] : by_class) {
+    std::stable_sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.micros > b.micros; });
+    members.resize(std::min(members.size(), per_class));
+    std::move(members.begin(), members.end(), std::back_inserter(longest));
+  }
+  return longest;
+}
+
+void MeasureContention(const std::vector<ProfileTask>& tasks, const std::vector<ProfileTask>& others,
+                       HardwareDevice& device, HardwareDevice& neighbour, const ContentionOptions& options,
+                       const Clock& clock,
+                       const std::function<void(std::size_t, const std::vector<double>&)>& on_batch) {
+  if (tasks.empty() || others.empty()) return;
+  Neighbour busy(others, neighbour, options.seed, clock);
+  DeviceThread thread;
+  for (std::size_t first = 0; first < tasks.size();) {
+    const std::span<const ProfileTask> batch = NextBatch(std::span(tasks).subspan(first), options.batch_memory);
+    on_batch(first, MeasureBatch(batch, device, thread, busy, options, clock));
+    first += batch.size();
+  }
+}
+
+std::map<std::string, double, std::less<>> ContentionByClass(const Profile& profile, const std::string& device_kind) {
+  std::map<std::string, std::vector<double>, std::less<>> by_class;
+  for (const Profile::OpEntry& op : profile.ops) {
+    const OpKind* const kind = KindOf(op.signature);
+    if (op.device != device_kind || !op.contention || kind == nullptr) continue;
+    by_class[std::string(Name(kind->op_class))].push_back(*op.contention);
+  }
+  std::map<std::string, double, std::less<>> medians;
+  for (auto& [name, factors] : by_class) medians[name] = Median(std::move(factors));
+  return medians;
 }
 
 }  // namespace emplace

@@ -2,13 +2,13 @@
 #define EMPLACE_PROFILER_CONTENTION_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
-#include <set>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "profiler/clock.h"
 #include "profiler/hardware.h"
 #include "profiler/op_profiler.h"
 #include "sim/profile.h"
@@ -16,25 +16,32 @@
 namespace emplace {
 
 struct ContentionOptions {
-  std::size_t ops_per_class = 4;  // the longest of each class
-  double least_micros = 20;       // shorter ones are left out: the clock and the caches would be measured
-  std::size_t samples = 15;       // of each op alone, and as many beside a busy neighbour, in turn
+  std::size_t neighbours_per_class = 4;  // ops that the neighbour runs: the longest of each class
+  std::size_t samples = 40;              // of each op alone, and as many beside a busy neighbour
+  double seconds = 0.5;                  // spent on one op at most; at least 3 samples are taken
+  Bytes batch_memory = {1 << 30};        // tensors that are held at a time
   std::uint64_t seed = 1;
 };
 
-// The ops of the graph that are asked, by class (Name(OpClass), of the op catalogue): those of each class that the
-// profile has the longest times for on `device_kind`. Ops that the catalogue does not know are left out.
-std::map<std::string, std::vector<ProfileTask>> ContentionTasks(const Graph& graph, const Profile& profile,
-                                                                const std::string& device_kind,
-                                                                const ContentionOptions& options);
+// The distinct ops of the graph that the profile has a time for on `device_kind`, in the order of the graph. Views,
+// which take nothing, are left out.
+std::vector<ProfileTask> TimedTasks(const Graph& graph, const Profile& profile, const std::string& device_kind);
+// Of these the longest of each class of the op catalogue, class by class, and of those that it does not know.
+std::vector<ProfileTask> LongestOfEachClass(const std::vector<ProfileTask>& tasks, std::size_t per_class);
 
-// How much two busy devices slow each other: for each of these classes the median over its tasks of the median time of
-// an op on `device` while `neighbour` runs all tasks of all classes in turn, divided by its median time while the
-// neighbour is idle. (Beside the same op over and over, whose tensors stay in the neighbour's own cache, it would be
-// less than in a step.) 1: they share nothing that matters. Both must be CPUs. Throws InputError as ProfileOps.
-std::map<std::string, double, std::less<>> MeasureContention(
-    const std::map<std::string, std::vector<ProfileTask>>& tasks, const std::set<std::string>& classes,
-    HardwareDevice& device, HardwareDevice& neighbour, const ContentionOptions& options);
+// How much two busy devices slow each other: of each task its median time on `device` while `neighbour` runs `others`
+// in turn, without end, divided by its median time while the neighbour is idle. (Beside the same op over and over,
+// whose tensors stay in the neighbour's own cache, it would be less than in a step.) 1: they share nothing that
+// matters. All tasks are sampled one after the other, alone and beside the neighbour in turn, so that a disturbance
+// spreads. `on_batch` is called with the first task of a batch that is complete and its factors. Both must be CPUs.
+// Throws InputError as ProfileOps.
+void MeasureContention(const std::vector<ProfileTask>& tasks, const std::vector<ProfileTask>& others,
+                       HardwareDevice& device, HardwareDevice& neighbour, const ContentionOptions& options,
+                       const Clock& clock,
+                       const std::function<void(std::size_t, const std::vector<double>&)>& on_batch);
+
+// The median of the factors of each class's ops that the profile has for `device_kind`.
+std::map<std::string, double, std::less<>> ContentionByClass(const Profile& profile, const std::string& device_kind);
 
 }  // namespace emplace
 

@@ -85,18 +85,39 @@ class MachineProfiler {
         const bool wanted =
             devices[i]->is_cpu() && devices[i]->kind() == devices[k]->kind() && entry != profile_.devices.end();
         if (!wanted) continue;
-        const auto tasks = ContentionTasks(graph_, profile_, entry->kind, options_.contention_options);
-        std::set<std::string> missing;
-        for (const auto& [name, members] : tasks) {
-          if (!entry->contention.contains(name)) missing.insert(name);
-        }
-        if (missing.empty()) continue;
-        on_progress_({.what = "contention", .done = 0, .total = 1, .seconds = 0});
-        entry->contention.merge(
-            MeasureContention(tasks, missing, *devices[i], *devices[k], options_.contention_options));
-        on_saved_(profile_);
+        MeasureContentionOn(*devices[i], *devices[k], &*entry);
       }
     }
+  }
+
+  // Of the ops of the graph of which the profile does not know it.
+  void MeasureContentionOn(HardwareDevice& device, HardwareDevice& neighbour, Profile::DeviceEntry* entry) {
+    std::map<std::string, Profile::OpEntry*> known;
+    for (Profile::OpEntry& op : profile_.ops) {
+      if (op.device == entry->kind) known[CanonicalSignature(op.signature)] = &op;
+    }
+    const std::vector<ProfileTask> all = TimedTasks(graph_, profile_, entry->kind);
+    std::vector<ProfileTask> missing;
+    std::vector<Profile::OpEntry*> ops;
+    for (const ProfileTask& task : all) {
+      Profile::OpEntry* const op = known.at(CanonicalSignature(task.signature));
+      if (op->contention) continue;
+      missing.push_back(task);
+      ops.push_back(op);
+    }
+    const SteadyClock clock;
+    const std::int64_t began = clock.NowNs();
+    MeasureContention(missing, LongestOfEachClass(all, options_.contention_options.neighbours_per_class), device,
+                      neighbour, options_.contention_options, clock,
+                      [&](std::size_t first, const std::vector<double>& factors) {
+                        for (std::size_t i = 0; i < factors.size(); ++i) ops[first + i]->contention = factors[i];
+                        entry->contention = ContentionByClass(profile_, entry->kind);
+                        on_saved_(profile_);
+                        on_progress_({.what = "contention",
+                                      .done = first + factors.size(),
+                                      .total = missing.size(),
+                                      .seconds = static_cast<double>(clock.NowNs() - began) / 1e9});
+                      });
   }
 
   // Of every ordered pair of devices between whose kinds the profile has none.

@@ -5,7 +5,6 @@
 #include <memory>
 #include <numeric>
 #include <set>
-#include <span>
 #include <string_view>
 
 #include "profiler/aggregate.h"
@@ -283,6 +282,17 @@ std::vector<ProfileTask> MissingOps(const Graph& graph, const Profile& profile, 
   return tasks;
 }
 
+std::span<const ProfileTask> NextBatch(std::span<const ProfileTask> tasks, Bytes memory) {
+  std::size_t end = 0;
+  std::int64_t bytes = 0;
+  while (end < tasks.size() && end < kMostTasksInBatch) {
+    bytes += BytesOf(tasks[end].recipe);
+    if (end > 0 && bytes > memory.count) break;
+    ++end;
+  }
+  return tasks.first(end);
+}
+
 std::unique_ptr<OpMeter> MakeClockMeter() { return std::make_unique<ClockMeter>(); }
 
 OpProfilerResult ProfileOps(
@@ -293,24 +303,14 @@ OpProfilerResult ProfileOps(
   OpProfilerResult result;
   Disturbance disturbance(device, options.patience_seconds);
   while (result.ops.size() < tasks.size()) {
-    const std::size_t first = result.ops.size();
-    std::size_t end = first;
-    std::int64_t bytes = 0;
-    while (end < tasks.size() && end - first < kMostTasksInBatch) {
-      bytes += BytesOf(tasks[end].recipe);
-      if (end > first && bytes > options.batch_memory.count) break;
-      ++end;
-    }
-    const auto measure = [&] {
-      const std::span<const ProfileTask> members(tasks.data() + first, end - first);
-      return Batch(members, device, meter, options, disturbance).Measure(&result);
-    };
+    std::span<const ProfileTask> batch = NextBatch(std::span(tasks).subspan(result.ops.size()), options.batch_memory);
+    const auto measure = [&] { return Batch(batch, device, meter, options, disturbance).Measure(&result); };
     std::vector<Profile::OpEntry> entries;
     try {
       entries = measure();
     } catch (const DeviceOutOfMemory&) {
       meter.Abandon();
-      end = first + 1;
+      batch = batch.first(1);
       entries = measure();
     }
     result.ops.insert(result.ops.end(), entries.begin(), entries.end());

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct ProfileTask {
   std::string signature;  // full (profile.h)
   OpRecipe recipe;
   std::vector<bool> fresh;  // FreshInputs()
+  double micros = 0;        // that it is known to take; 0 where it is not
 };
 
 // By input of the op: whether an op has made it in this step. What `variable` ops hold has been there for long.
@@ -35,6 +37,9 @@ void LeaveAsInAStep(HardwareDevice& device, const std::vector<TensorHandle>& inp
 // The distinct ops of the graph that `profile` has no time for on this kind of device, in the order of the graph.
 // `input` and `variable` ops take none. Throws InputError(op name) where an op has a tensor without dtype and shape.
 std::vector<ProfileTask> MissingOps(const Graph& graph, const Profile& profile, const std::string& device_kind);
+
+// Tasks from the first on whose tensors fit in `memory` together: at least one, at most 64.
+std::span<const ProfileTask> NextBatch(std::span<const ProfileTask> tasks, Bytes memory);
 
 struct OpProfilerOptions {
   std::size_t samples = 20;        // of each signature, unless `seconds` are over first

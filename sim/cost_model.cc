@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "sim/check.h"
-#include "sim/op_catalog.h"
 
 namespace emplace {
 namespace {
@@ -116,29 +115,24 @@ CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel
 }
 
 void CostTable::SetContention(const Graph& graph, const CostModel& model, const std::vector<std::string_view>& kinds) {
-  std::vector<double> factors(num_kinds_ * kNumOpClasses, 1);
+  std::vector<double> factors(num_kinds_ * num_ops_, 1);
   for (std::size_t kind = 0; kind < num_kinds_; ++kind) {
     if (std::count(kind_of_device_->begin(), kind_of_device_->end(), kind) < 2) continue;
-    for (std::size_t op_class = 1; op_class < kNumOpClasses; ++op_class) {  // 0: no class
-      double& factor = factors[kind * kNumOpClasses + op_class];
-      factor = model.Contention(static_cast<OpClass>(op_class), kinds[kind]);
+    for (std::size_t i = 0; i < num_ops_; ++i) {
+      double& factor = factors[kind * num_ops_ + i];
+      factor = model.Contention(graph, MakeId<OpId>(i), kinds[kind]);
       EMPLACE_CHECK(factor >= 1);
     }
   }
   if (std::all_of(factors.begin(), factors.end(), [](double factor) { return factor == 1; })) return;
-  std::vector<OpClass> classes(num_ops_, OpClass::kNone);
-  for (std::size_t i = 0; i < num_ops_; ++i) {
-    if (const OpKind* const known = FindOpKind(graph.op(MakeId<OpId>(i)).kind)) classes[i] = known->op_class;
-  }
-  classes_ = std::make_shared<const std::vector<OpClass>>(std::move(classes));
-  factors_ = std::make_shared<const std::vector<double>>(std::move(factors));
+  contention_ = std::make_shared<const std::vector<double>>(std::move(factors));
 }
 
 double CostTable::LongestMicros(OpId op) const {
   double longest = 0;
   for (std::size_t kind = 0; kind < num_kinds_; ++kind) {
     if (std::isnan(KindMicros(op, kind))) continue;
-    longest = std::max(longest, KindMicros(op, kind) * KindContention(Class(op), kind));
+    longest = std::max(longest, KindMicros(op, kind) * KindContention(op, kind));
   }
   return longest;
 }

@@ -24,9 +24,8 @@ class CostModel {
   virtual std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster& cluster,
                                          std::string_view device_kind) const = 0;
 
-  // How many times as long an op of this class takes on such a device if it starts while another of the same kind is
-  // busy; >= 1.
-  virtual double Contention(OpClass, std::string_view) const { return 1; }
+  // How many times as long an op takes on a device of this kind if it starts while another of the kind is busy; >= 1.
+  virtual double Contention(const Graph&, OpId, std::string_view) const { return 1; }
 
   // What to tell a user whose op has no time.
   virtual std::string HowToGiveATime() const = 0;
@@ -48,12 +47,11 @@ class CostTable {
   double Micros(OpId op, DeviceId device) const { return KindMicros(op, KindIndex(device)); }
   double KindMicros(OpId op, std::size_t kind) const { return (*micros_)[kind * num_ops_ + Index(op)]; }
   bool Allowed(OpId op, DeviceId device) const;
-  // Whether the model has a factor above 1 for any op on any kind; if not, Contention() is 1 and need not be asked.
-  bool has_contention() const { return classes_ != nullptr; }
-  OpClass Class(OpId op) const { return has_contention() ? (*classes_)[Index(op)] : OpClass::kNone; }
-  // CostModel::Contention of the op's class; 1 where the catalogue does not know the op or there is one such device.
-  double KindContention(OpClass op_class, std::size_t kind) const {
-    return has_contention() ? (*factors_)[kind * kNumOpClasses + static_cast<std::size_t>(op_class)] : 1;
+  // Whether the model has a factor above 1 for any op on any kind; if not, KindContention() is 1 and need not be asked.
+  bool has_contention() const { return contention_ != nullptr; }
+  // CostModel::Contention; 1 where there is one such device.
+  double KindContention(OpId op, std::size_t kind) const {
+    return has_contention() ? (*contention_)[kind * num_ops_ + Index(op)] : 1;
   }
   // On the slowest kind, beside a busy neighbour. In µs.
   double LongestMicros(OpId op) const;
@@ -66,10 +64,8 @@ class CostTable {
   std::size_t num_kinds_ = 0;
   std::size_t fallback_ops_ = 0;
   std::shared_ptr<const std::vector<std::size_t>> kind_of_device_;
-  std::shared_ptr<const std::vector<double>> micros_;  // [num_kinds][num_ops]
-  // Where a factor is above 1.
-  std::shared_ptr<const std::vector<OpClass>> classes_;  // [num_ops]
-  std::shared_ptr<const std::vector<double>> factors_;   // [num_kinds][kNumOpClasses]
+  std::shared_ptr<const std::vector<double>> micros_;      // [num_kinds][num_ops]
+  std::shared_ptr<const std::vector<double>> contention_;  // [num_kinds][num_ops]; null: 1 everywhere
 };
 
 // A row of `emplace list cost-models`. `profiled` needs a file and is made by MakeProfiledCostModel (cost/profiled.h).

@@ -48,8 +48,8 @@ Profile::DeviceEntry ReadDevice(const JsonNode& node) {
 }
 
 Profile::OpEntry ReadOp(const JsonNode& node) {
-  const JsonFields fields(node,
-                          {"signature", "device", "samples", "median_us", "p10_us", "p90_us", "kernels", "temp_bytes"});
+  const JsonFields fields(
+      node, {"signature", "device", "samples", "median_us", "p10_us", "p90_us", "kernels", "temp_bytes", "contention"});
   Profile::OpEntry entry;
   entry.signature = fields.Get("signature", "the signature of an op").NonEmptyText();
   entry.device = fields.Get("device", "a device kind").NonEmptyText();
@@ -61,6 +61,7 @@ Profile::OpEntry ReadOp(const JsonNode& node) {
   }
   if (const auto field = fields.Find("kernels")) entry.kernels = field->Integer(0, kMaxJsonInteger);
   if (const auto field = fields.Find("temp_bytes")) entry.temp = {field->Integer(0, kMaxJsonInteger)};
+  if (const auto field = fields.Find("contention")) entry.contention = field->Number(0, kMaxContention);
   return entry;
 }
 
@@ -308,6 +309,7 @@ void WriteProfile(std::ostream& out, const Profile& profile) {
     if (op.p90_micros) object->Value("p90_us", *op.p90_micros);
     if (op.kernels) object->Value("kernels", *op.kernels);
     if (op.temp.count > 0) object->Value("temp_bytes", op.temp.count);
+    if (op.contention) object->Value("contention", *op.contention);
   });
   WriteEntries(&text, "links", profile.links, [](ObjectWriter* object, const Profile::LinkEntry& link) {
     object->Text("from", link.from).Text("to", link.to).Value("latency_us", link.latency_micros);

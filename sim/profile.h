@@ -21,7 +21,8 @@ struct Profile {
     std::string kind;
     std::string backend;
     double op_gap_micros = 0;
-    // By class of op: how much longer one takes while another such device is busy (1: not at all).
+    // By class of op: how many times as long one takes while another such device is busy (1: not slowed), in the median
+    // of its ops.
     std::map<std::string, double, std::less<>> contention = {};
   };
   struct OpEntry {
@@ -33,6 +34,7 @@ struct Profile {
     std::optional<double> p90_micros;
     std::optional<std::int64_t> kernels;
     Bytes temp;
+    std::optional<double> contention = {};  // this op's own
   };
   struct LinkEntry {
     std::string from;  // kinds

@@ -101,8 +101,10 @@ void PrintErrors(std::ostream& out, std::string_view what, const PredictionError
   if (errors.spearman) {
     out << fmt::format("order kept: Spearman {:.3f}, Pearson {:.3f}\n", *errors.spearman, errors.pearson.value_or(0));
   }
-  out << fmt::format("busy time of a device: median error {} % of the step; start of an op: {} %\n",
-                     Percent(prediction.median_busy), Percent(prediction.median_start));
+  out << fmt::format(
+      "busy time of a device: median error {} % of the step, 90th percentile {} %; start of an op: {} %, {} %\n",
+      Percent(prediction.median_busy), Percent(prediction.p90_busy), Percent(prediction.median_start),
+      Percent(prediction.p90_start));
 }
 
 void PrintSummary(std::ostream& out, const ValidationSummary& summary) {

@@ -9,8 +9,8 @@
 namespace emplace {
 
 // The times of a profile: `median_us` of the entry with the op's full signature, else with its signature (profile.h),
-// and the device's kind; none if there is no such entry. The order of the attrs does not matter. Contention as the
-// profile has it by class of op, where it is above kLeastContention: less is noise.
+// and the device's kind; none if there is no such entry. The order of the attrs does not matter. Contention is the
+// entry's own, or that of the op's class, where it is above kLeastContention: less is noise.
 inline constexpr double kLeastContention = 1.05;
 std::unique_ptr<CostModel> MakeProfiledCostModel(const Profile& profile);
 

@@ -141,7 +141,7 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs)
   if (costs.has_contention()) {
     for (std::size_t kind = 0; kind < num_kinds; ++kind) {
       for (std::size_t i = 0; i < num_ops; ++i) {
-        contention.push_back(costs.KindContention(costs.Class(MakeId<OpId>(i)), kind));
+        contention.push_back(costs.KindContention(MakeId<OpId>(i), kind));
       }
     }
   }

@@ -25,7 +25,8 @@ TEST(ValidationJsonTest, HoldsSummaryOpsAndEveryPlacement) {
   summary.placements = 2;
   summary.compared = 1;
   summary.simulated.step.median = 0.2;
-  summary.interleaved = {.step = {.median = 0.1, .spearman = 0.5, .pearson = 0.4}, .median_busy = 0.05};
+  summary.interleaved = {
+      .step = {.median = 0.1, .spearman = 0.5, .pearson = 0.4}, .median_busy = 0.05, .p90_start = 0.3};
   fits.interleaved = PredictedStep{.micros = 11, .busy = {9, 2}, .start = {}};
   summary.ops = {
       {.signature = "relu(f32[1])", .device_kind = "cpu-core", .runs = 3, .simulated_micros = 1, .measured_micros = 2}};
@@ -40,6 +41,7 @@ TEST(ValidationJsonTest, HoldsSummaryOpsAndEveryPlacement) {
   EXPECT_EQ(json["summary"]["interleaved"]["median_step_error"], 0.1);
   EXPECT_EQ(json["summary"]["interleaved"]["spearman"], 0.5);
   EXPECT_EQ(json["summary"]["interleaved"]["median_busy_error"], 0.05);
+  EXPECT_EQ(json["summary"]["interleaved"]["p90_start_error"], 0.3);
   EXPECT_EQ(json["cases"][0]["interleaved_us"], 11.0);
   EXPECT_EQ(json["ops"][0]["measured_us"], 2.0);
   EXPECT_EQ(json["cases"][0]["measured_steps_us"], nlohmann::json({9.5, 10.0, 11.0}));

@@ -140,6 +140,8 @@ TEST(ValidatorTest, InterleavedOpTimesMakeASecondPrediction) {
   EXPECT_NEAR(*summary.interleaved->step.spearman, 1, 1e-12);
   EXPECT_NEAR(summary.interleaved->median_busy, 0.15, 1e-12);      // 0.2 and 0.1, three times
   EXPECT_NEAR(summary.interleaved->median_start, 1.0 / 3, 1e-12);  // 0, 1/3 and 2/3, three times
+  EXPECT_NEAR(summary.interleaved->p90_busy, 0.2, 1e-12);
+  EXPECT_NEAR(summary.interleaved->p90_start, 2.0 / 3, 1e-12);
 }
 
 // Simulated 3 us each time; measured 2.5, 3 and 6: errors +20 %, 0 and -50 %.
@@ -159,6 +161,7 @@ TEST(ValidatorTest, ErrorsAreOfEachMetricByItself) {
   EXPECT_NEAR(summary.median_step_spread, 0.1, 1e-12);
   // Busy: 0.2, 0, 0.5 of the step, and three times 0 for the idle device: sorted 0 0 0 0 0.2 0.5.
   EXPECT_NEAR(summary.simulated.median_busy, 0, 1e-12);
+  EXPECT_NEAR(summary.simulated.p90_busy, 0.35, 1e-12);  // position 4.5
   // a and b are relu(): 6 runs of 1 us against 2 * (0.833 + 1 + 2); c is a tanh: 3 against 3.833.
   ASSERT_EQ(summary.ops.size(), 3U);  // a has no input, b one, c is another kind
   for (const OpError& op : summary.ops) {

@@ -1,5 +1,6 @@
 #include "profiler/machine_profiler.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,26 +53,32 @@ TEST(MachineProfilerTest, EachKindOfDeviceIsMeasuredOnceAndASecondGraphOnlyWhere
 TEST(MachineProfilerTest, BetweenDevicesLinksAndContentionAreMeasuredOnce) {
   TwoFakeCores cores;
   Profile profile;
-  const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"}, "tanh")});
-  MachineProfilerOptions options = ByTheClock(true);
-  options.contention_options.least_micros = 1e12;
-  const auto extend = [&] {
+  const MachineProfilerOptions options = ByTheClock(true);
+  std::vector<std::string> progress;
+  const auto extend = [&](const Graph& graph) {
     ExtendProfile(
-        graph, cores.devices, options, &profile, [](const Profile&) {}, [](const MachineProfilerProgress&) {});
+        graph, cores.devices, options, &profile, [](const Profile&) {},
+        [&](const MachineProfilerProgress& now) {
+          if (now.what == "contention") progress.push_back(fmt::format("{} of {}", now.done, now.total));
+        });
   };
-  extend();
+  extend(Build({FakeOp("a"), FakeOp("b", {"a"}, "tanh")}));
   ASSERT_EQ(profile.links.size(), 1U);  // by kind: from a core to another
   EXPECT_EQ(profile.links[0].from, "cpu-core");
   ASSERT_EQ(profile.devices.size(), 1U);
-  EXPECT_TRUE(profile.devices[0].contention.empty());  // the fake ops are shorter than 10^12 us
+  EXPECT_EQ(profile.devices[0].contention.count("elementwise"), 1U);
+  ASSERT_EQ(profile.ops.size(), 2U);
+  ASSERT_TRUE(profile.ops[0].contention && profile.ops[1].contention);
+  const double of_first = *profile.ops[0].contention;
   const std::size_t copies = static_cast<std::size_t>(cores.log.copies()["cpu:0 to cpu:1"]);
   EXPECT_EQ(static_cast<std::size_t>(cores.log.copies()["cpu:1 to cpu:0"]), copies);  // in both directions
-  extend();
+  extend(Build({FakeOp("a"), FakeOp("b", {"a"}, "sigmoid")}));
   EXPECT_EQ(profile.links.size(), 1U);
   EXPECT_EQ(static_cast<std::size_t>(cores.log.copies()["cpu:0 to cpu:1"]), copies);
-  options.contention_options.least_micros = 0;
-  extend();
-  EXPECT_EQ(profile.devices[0].contention.count("elementwise"), 1U);
+  EXPECT_EQ(profile.ops[0].contention, of_first);
+  ASSERT_EQ(profile.ops.size(), 3U);
+  EXPECT_TRUE(profile.ops[2].contention);
+  EXPECT_THAT(progress, ::testing::ElementsAre("2 of 2", "1 of 1"));  // the second graph's new op alone
 }
 
 TEST(MachineProfilerTest, StoppedInTheMiddleItHasSavedWhatIsWhole) {

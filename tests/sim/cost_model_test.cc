@@ -99,7 +99,7 @@ TEST(CostTableTest, ContentionIsOfTheOpsClassAndOfKindsThatThereAreTwoOf) {
   const CostTable costs = testing::ContendedCosts(graph, cluster, {{OpClass::kCopy, 2}});
   ASSERT_TRUE(costs.has_contention());
   const auto factor = [&](std::size_t op, std::size_t device) {
-    return costs.KindContention(costs.Class(MakeId<OpId>(op)), costs.KindIndex(MakeId<DeviceId>(device)));
+    return costs.KindContention(MakeId<OpId>(op), costs.KindIndex(MakeId<DeviceId>(device)));
   };
   EXPECT_EQ(factor(0, 1), 2);
   EXPECT_EQ(factor(0, 0), 1);  // the only CPU

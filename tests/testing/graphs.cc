@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/cost/measured.h"
+#include "sim/op_catalog.h"
 
 namespace emplace::testing {
 namespace {
@@ -129,8 +130,9 @@ CostTable ContendedCosts(const Graph& graph, const Cluster& cluster, std::map<Op
                                    std::string_view kind) const override {
       return measured_->OpMicros(graph, op, cluster, kind);
     }
-    double Contention(OpClass op_class, std::string_view) const override {
-      const auto found = factors_.find(op_class);
+    double Contention(const Graph& graph, OpId op, std::string_view) const override {
+      const OpKind* const kind = FindOpKind(graph.op(op).kind);
+      const auto found = factors_.find(kind != nullptr ? kind->op_class : OpClass::kNone);
       return found == factors_.end() ? 1 : found->second;
     }
     std::string HowToGiveATime() const override { return measured_->HowToGiveATime(); }

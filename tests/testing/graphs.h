@@ -69,7 +69,7 @@ class FixedCostModel : public CostModel {
 // The costs that the graph itself gives (cost model "measured").
 CostTable MeasuredCosts(const Graph& graph, const Cluster& cluster);
 
-// The same, where ops take longer beside a busy neighbour: the factors of CostModel::Contention by class, on all kinds.
+// The same, where ops take longer beside a busy neighbour: CostModel::Contention by class of op, on all kinds.
 CostTable ContendedCosts(const Graph& graph, const Cluster& cluster, std::map<OpClass, double> factors);
 
 // What a random graph is drawn from.

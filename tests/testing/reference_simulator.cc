@@ -61,7 +61,7 @@ class Reference {
  private:
   std::int64_t Time(OpId op) const {
     const std::int64_t alone = Nanoseconds(costs_.Micros(op, placement_[op]));
-    const double factor = costs_.KindContention(costs_.Class(op), costs_.KindIndex(placement_[op]));
+    const double factor = costs_.KindContention(op, costs_.KindIndex(placement_[op]));
     if (factor == 1 || contended_.count(op) == 0) return alone;
     return static_cast<std::int64_t>(std::floor(static_cast<double>(alone) * factor + 0.5));
   }

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <string>
+#include <vector>
+
 #include "tests/testing/errors.h"
 #include "tests/testing/graphs.h"
 
@@ -55,18 +59,49 @@ TEST(ProfiledTest, FindsTheMedianBySignatureAndKind) {
   EXPECT_EQ(model->OpMicros(graph, *graph.FindOp("other"), cluster, "test-gpu"), std::nullopt);
 }
 
-TEST(ProfiledTest, ContentionIsWhatTheProfileSaysAboveNoise) {
+// Four ops that an input f32[10] goes through.
+Graph ACopyAProductAndTwoOthers() {
+  GraphBuilder builder("g");
+  for (const auto& [name, kind, input] : std::vector<std::array<std::string, 3>>{{"in", "input", ""},
+                                                                                 {"copy", "concat", "in"},
+                                                                                 {"sum", "add", "in"},
+                                                                                 {"product", "matmul", "in"},
+                                                                                 {"mystery", "mystery", "in"}}) {
+    OpSpec op;
+    op.name = name;
+    op.kind = kind;
+    if (!input.empty()) op.inputs = {input};
+    op.outputs = {{.size = std::nullopt, .dtype = DType::kF32, .shape = {10}}};
+    builder.Add(op);
+  }
+  return builder.Build();
+}
+
+TEST(ProfiledTest, ContentionIsTheOpsOwnElseThatOfItsClassAboveNoise) {
+  const Graph graph = ACopyAProductAndTwoOthers();
   Profile profile;
+  const auto contention = [&](const std::string& op, const std::string& kind = "test-cpu") {
+    return MakeProfiledCostModel(profile)->Contention(graph, *graph.FindOp(op), kind);
+  };
+  EXPECT_EQ(contention("copy"), 1);
   profile.devices = {{.kind = "test-cpu",
                       .backend = "cpu",
-                      .contention = {{"copy", 1.9}, {"gather", 1.05}, {"reduction", 0.98}, {"matrix-product", 1.06}}}};
-  const auto model = MakeProfiledCostModel(profile);
-  EXPECT_EQ(model->Contention(OpClass::kCopy, "test-cpu"), 1.9);
-  EXPECT_EQ(model->Contention(OpClass::kMatrixProduct, "test-cpu"), 1.06);
-  EXPECT_EQ(model->Contention(OpClass::kGather, "test-cpu"), 1);
-  EXPECT_EQ(model->Contention(OpClass::kReduction, "test-cpu"), 1);
-  EXPECT_EQ(model->Contention(OpClass::kConvolution, "test-cpu"), 1);
-  EXPECT_EQ(model->Contention(OpClass::kCopy, "test-gpu"), 1);
+                      .contention = {{"copy", 1.9}, {"elementwise", 1.05}, {"matrix-product", 1.06}}}};
+  EXPECT_EQ(contention("copy"), 1.9);
+  EXPECT_EQ(contention("sum"), 1);
+  EXPECT_EQ(contention("product"), 1.06);
+  EXPECT_EQ(contention("mystery"), 1);
+  EXPECT_EQ(contention("copy", "test-gpu"), 1);
+  profile.ops = {Entry("concat(f32[10])", "test-cpu", 1), Entry("add(f32[10])", "test-cpu", 1),
+                 Entry("mystery(f32[10])", "test-cpu", 1), Entry("matmul(f32[10])", "test-cpu", 1)};
+  profile.ops[0].contention = 0.98;
+  profile.ops[1].contention = 1.4;
+  profile.ops[2].contention = 1.3;
+  EXPECT_EQ(contention("copy"), 1);
+  EXPECT_EQ(contention("sum"), 1.4);
+  EXPECT_EQ(contention("mystery"), 1.3);
+  EXPECT_EQ(contention("product"), 1.06);
+  EXPECT_EQ(contention("sum", "test-gpu"), 1);
 }
 
 // A profile that tells outputs is exact; one without is read too.

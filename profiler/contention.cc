@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -51,12 +53,12 @@ std::vector<Ready> MakeReady(std::span<const ProfileTask> tasks, HardwareDevice&
   return ready;
 }
 
-// A device that runs one op after another while somebody asks it to.
+// A device that is busy while somebody asks it to.
 class Neighbour {
  public:
-  Neighbour(const std::vector<ProfileTask>& tasks, HardwareDevice& device, std::uint64_t seed, const Clock& clock)
-      : device_(device), clock_(clock) {
-    thread_.Run([&] { ready_ = MakeReady(tasks, device_, seed, clock_); });
+  Neighbour(const Busywork& work, HardwareDevice& device, std::uint64_t seed, const Clock& clock)
+      : work_(work), device_(device), clock_(clock) {
+    thread_.Run([&] { ready_ = MakeReady(work_.tasks, device_, seed, clock_); });
   }
 
   // For as long as this lives.
@@ -65,7 +67,7 @@ class Neighbour {
     explicit Stream(Neighbour& neighbour) : neighbour_(neighbour) {
       neighbour_.thread_.Start([this] {
         while (!stop_) {
-          neighbour_.ready_[neighbour_.next_++ % neighbour_.ready_.size()].Run(neighbour_.device_, neighbour_.clock_);
+          neighbour_.Next().Run(neighbour_.device_, neighbour_.clock_);
           running_ = true;
         }
       });
@@ -85,6 +87,9 @@ class Neighbour {
   };
 
  private:
+  Ready& Next() { return ready_[work_.order[next_++ % work_.order.size()]]; }
+
+  const Busywork& work_;
   HardwareDevice& device_;
   const Clock& clock_;
   std::vector<Ready> ready_;
@@ -146,26 +151,39 @@ std::vector<ProfileTask> TimedTasks(const Graph& graph, const Profile& profile, 
   return timed;
 }
 
-std::vector<ProfileTask> LongestOfEachClass(const std::vector<ProfileTask>& tasks, std::size_t per_class) {
-  std::map<std::string_view, std::vector<ProfileTask>> by_class;
-  for (const ProfileTask& task : tasks) {
-    const OpKind* const kind = FindOpKind(task.recipe.kind);
-    by_class[kind != nullptr ? Name(kind->op_class) : ""].push_back(task);
+Busywork BusyworkOf(const Graph& graph, const std::vector<ProfileTask>& tasks, Bytes memory) {
+  std::map<std::string, std::size_t> number;
+  for (std::size_t i = 0; i < tasks.size(); ++i) number[CanonicalSignature(tasks[i].signature)] = i;
+  std::vector<std::size_t> runs;
+  std::vector<double> micros(tasks.size(), 0);
+  for (std::size_t n = 0; n < graph.num_ops(); ++n) {
+    const auto found = number.find(CanonicalSignature(FullSignature(graph, MakeId<OpId>(n))));
+    if (found == number.end()) continue;
+    runs.push_back(found->second);
+    micros[found->second] += tasks[found->second].micros;
   }
-  std::vector<ProfileTask> longest;
-  for (auto& [name, members] : by_class) {
-    std::stable_sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.micros > b.micros; });
-    members.resize(std::min(members.size(), per_class));
-    std::move(members.begin(), members.end(), std::back_inserter(longest));
+  std::vector<std::size_t> by_time(tasks.size());
+  std::iota(by_time.begin(), by_time.end(), std::size_t{0});
+  std::stable_sort(by_time.begin(), by_time.end(), [&](std::size_t a, std::size_t b) { return micros[a] > micros[b]; });
+  Busywork work;
+  std::vector<std::optional<std::size_t>> kept(tasks.size());
+  std::int64_t bytes = 0;
+  for (const std::size_t i : by_time) {
+    bytes += BytesOf(tasks[i].recipe);
+    if (!work.tasks.empty() && bytes > memory.count) break;
+    kept[i] = work.tasks.size();
+    work.tasks.push_back(tasks[i]);
   }
-  return longest;
+  for (const std::size_t i : runs) {
+    if (kept[i]) work.order.push_back(*kept[i]);
+  }
+  return work;
 }
 
-void MeasureContention(const std::vector<ProfileTask>& tasks, const std::vector<ProfileTask>& others,
-                       HardwareDevice& device, HardwareDevice& neighbour, const ContentionOptions& options,
-                       const Clock& clock,
+void MeasureContention(const std::vector<ProfileTask>& tasks, const Busywork& others, HardwareDevice& device,
+                       HardwareDevice& neighbour, const ContentionOptions& options, const Clock& clock,
                        const std::function<void(std::size_t, const std::vector<double>&)>& on_batch) {
-  if (tasks.empty() || others.empty()) return;
+  if (tasks.empty() || others.order.empty()) return;
   Neighbour busy(others, neighbour, options.seed, clock);
   DeviceThread thread;
   for (std::size_t first = 0; first < tasks.size();) {

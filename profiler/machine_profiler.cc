@@ -107,9 +107,8 @@ class MachineProfiler {
     }
     const SteadyClock clock;
     const std::int64_t began = clock.NowNs();
-    MeasureContention(missing, LongestOfEachClass(all, options_.contention_options.neighbours_per_class), device,
-                      neighbour, options_.contention_options, clock,
-                      [&](std::size_t first, const std::vector<double>& factors) {
+    MeasureContention(missing, BusyworkOf(graph_, all, options_.contention_options.batch_memory), device, neighbour,
+                      options_.contention_options, clock, [&](std::size_t first, const std::vector<double>& factors) {
                         for (std::size_t i = 0; i < factors.size(); ++i) ops[first + i]->contention = factors[i];
                         entry->contention = ContentionByClass(profile_, entry->kind);
                         on_saved_(profile_);

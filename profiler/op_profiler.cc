@@ -40,14 +40,6 @@ class ClockMeter : public OpMeter {
   std::map<std::size_t, Measured> measured_;
 };
 
-std::int64_t BytesOf(const OpRecipe& recipe) {
-  std::int64_t bytes = 0;
-  for (const auto* tensors : {&recipe.inputs, &recipe.outputs}) {
-    for (const TensorSpec& tensor : *tensors) bytes += tensor.size.count;
-  }
-  return bytes;
-}
-
 // How much others slow the device, and how much longer it is waited for.
 class Disturbance {
  public:
@@ -280,6 +272,14 @@ std::vector<ProfileTask> MissingOps(const Graph& graph, const Profile& profile, 
         {.signature = std::move(signature), .recipe = recipes[n], .fresh = FreshInputs(graph, MakeId<OpId>(n))});
   }
   return tasks;
+}
+
+std::int64_t BytesOf(const OpRecipe& recipe) {
+  std::int64_t bytes = 0;
+  for (const auto* tensors : {&recipe.inputs, &recipe.outputs}) {
+    for (const TensorSpec& tensor : *tensors) bytes += tensor.size.count;
+  }
+  return bytes;
 }
 
 std::span<const ProfileTask> NextBatch(std::span<const ProfileTask> tasks, Bytes memory) {

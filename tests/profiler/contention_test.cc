@@ -16,7 +16,6 @@ using ::emplace::testing::FakeLog;
 using ::emplace::testing::FakeOp;
 using ::emplace::testing::TwoFakeCores;
 using ::testing::ElementsAre;
-using ::testing::UnorderedElementsAre;
 
 class TestClock : public Clock {
  public:
@@ -44,7 +43,7 @@ std::vector<std::string> Names(const std::vector<ProfileTask>& tasks) {
   return names;
 }
 
-TEST(ContentionTest, OpsWithATimeAreAskedAndTheNeighbourRunsTheLongestOfEachClass) {
+TEST(ContentionTest, OpsWithATimeAreAsked) {
   const Graph graph =
       Build({FakeOp("a", {}, "relu", 10), FakeOp("b", {"a"}, "tanh", 10), FakeOp("c", {"b"}, "sigmoid", 10),
              FakeOp("d", {"c"}, "softmax", 10), FakeOp("e", {"d"}, "reshape", 10), FakeOp("f", {"e"}, "mystery", 10),
@@ -58,8 +57,24 @@ TEST(ContentionTest, OpsWithATimeAreAskedAndTheNeighbourRunsTheLongestOfEachClas
   const std::vector<ProfileTask> tasks = TimedTasks(graph, profile, "cpu-core");
   EXPECT_THAT(Names(tasks), ElementsAre("a", "b", "c", "d", "f"));  // a view takes nothing, g has no time
   EXPECT_EQ(tasks[1].micros, 200);
-  EXPECT_THAT(Names(LongestOfEachClass(tasks, 2)), UnorderedElementsAre("b", "c", "d", "f"));
   EXPECT_TRUE(TimedTasks(graph, profile, "h200").empty());
+}
+
+TEST(ContentionTest, BusyworkIsTheGraphsOpsInItsOrder) {
+  const Graph graph =
+      Build({FakeOp("a", {}, "relu", 10), FakeOp("b", {"a"}, "tanh", 10), FakeOp("c", {"b"}, "tanh", 10),
+             FakeOp("d", {"c"}, "softmax", 10), FakeOp("e", {"d"}, "tanh", 10)});
+  const std::vector<ProfileTask> tasks =
+      TimedTasks(graph, Known({{"relu()", 50}, {"tanh(f32[10])", 30}, {"softmax(f32[10])", 20}}), "cpu-core");
+  const auto names = [](const Busywork& work) {
+    std::vector<std::string> in_order;
+    for (const std::size_t i : work.order) in_order.push_back(work.tasks[i].recipe.name);
+    return in_order;
+  };
+  EXPECT_THAT(names(BusyworkOf(graph, tasks, {1 << 20})), ElementsAre("a", "b", "b", "d", "b"));
+  EXPECT_THAT(names(BusyworkOf(graph, tasks, {120})), ElementsAre("a", "b", "b", "b"));  // 40 and 80 bytes
+  EXPECT_THAT(names(BusyworkOf(graph, tasks, {1})), ElementsAre("b", "b", "b"));         // 90 of the step's 160 us
+  EXPECT_TRUE(BusyworkOf(graph, {}, {1}).order.empty());
 }
 
 // The first core's op "a" takes twice as long in every other of its runs: those beside a busy neighbour.
@@ -85,7 +100,7 @@ TEST(ContentionTest, AnOpThatABusyNeighbourSlowsIsFoundAmongOthers) {
   const Graph graph = Build({FakeOp("a", {}, "relu", 10), FakeOp("b", {"a"}, "softmax", 10)});
   const std::vector<ProfileTask> tasks = TimedTasks(graph, Known({{"relu()", 2}, {"softmax(f32[10])", 2}}), "cpu-core");
   std::vector<double> factors;
-  MeasureContention(tasks, tasks, cores.first, cores.second, {.samples = 3}, clock,
+  MeasureContention(tasks, BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second, {.samples = 3}, clock,
                     [&](std::size_t first, const std::vector<double>& of_batch) {
                       EXPECT_EQ(first, factors.size());
                       factors.insert(factors.end(), of_batch.begin(), of_batch.end());
@@ -105,7 +120,8 @@ TEST(ContentionTest, LongOpsHaveFewerSamplesAndBatchesAreAsLargeAsMemory) {
   const std::vector<ProfileTask> tasks =
       TimedTasks(graph, Known({{"relu()", 50'000}, {"softmax(f32[10])", 1e9}}), "cpu-core");
   std::vector<std::size_t> firsts;
-  MeasureContention(tasks, tasks, cores.first, cores.second, {.seconds = 0.5, .batch_memory = {1}}, TestClock(),
+  MeasureContention(tasks, BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second,
+                    {.seconds = 0.5, .batch_memory = {1}}, TestClock(),
                     [&](std::size_t first, const std::vector<double>&) { firsts.push_back(first); });
   EXPECT_THAT(firsts, ElementsAre(0, 1));
   std::map<std::string, std::size_t> runs;

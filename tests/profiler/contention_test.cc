@@ -39,6 +39,7 @@ Profile Known(const std::vector<std::pair<std::string, double>>& times) {
 
 std::vector<std::string> Names(const std::vector<ProfileTask>& tasks) {
   std::vector<std::string> names;
+  names.reserve(tasks.size());
   for (const ProfileTask& task : tasks) names.push_back(task.recipe.name);
   return names;
 }
@@ -68,6 +69,7 @@ TEST(ContentionTest, BusyworkIsTheGraphsOpsInItsOrder) {
       TimedTasks(graph, Known({{"relu()", 50}, {"tanh(f32[10])", 30}, {"softmax(f32[10])", 20}}), "cpu-core");
   const auto names = [](const Busywork& work) {
     std::vector<std::string> in_order;
+    in_order.reserve(work.order.size());
     for (const std::size_t i : work.order) in_order.push_back(work.tasks[i].recipe.name);
     return in_order;
   };

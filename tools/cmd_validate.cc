@@ -50,8 +50,8 @@ struct Options {
 // The cluster that is simulated: of --cluster, or what the profile says of these devices.
 Cluster ClusterOf(const Options& options, const OpenDevices& open) {
   if (options.problem.cluster.empty()) {
-    return Naming(options.problem.profile,
-                  [&] { return MachineCluster("this machine", open.Named(), LoadProfile(options.problem.profile)); });
+    const Profile profile = LoadProfile(options.problem.profile);
+    return Naming(options.problem.profile, [&] { return MachineCluster("this machine", open.Named(), profile); });
   }
   ProblemOptions problem = options.problem;
   problem.devices = options.devices;

@@ -210,6 +210,9 @@ TEST_F(ValidateTest, BadInputIsOneLine) {
   const Ran missing = Emplace("validate --graph tiny.json --placement no.json --devices cpu:0 --profile prof.json");
   EXPECT_EQ(missing.status, 2);
   EXPECT_EQ(missing.err, "no.json: cannot be read (No such file or directory)\n");
+  const Ran broken = Emplace("validate --graph tiny.json --random 1 --devices cpu:0 --profile tiny.json");
+  EXPECT_EQ(broken.status, 2);
+  EXPECT_EQ(broken.err, "tiny.json: schema: is the text \"emplace.graph\" (\"emplace.profile\")\n");
 }
 
 // A search whose rewards, or whose best placements, are run for real on one core.

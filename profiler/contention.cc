@@ -17,7 +17,6 @@
 namespace emplace {
 namespace {
 
-constexpr std::size_t kFewestSamples = 3;
 constexpr double kLeastMicros = 1e-3;
 
 // An op on one device, ready to run.
@@ -97,19 +96,16 @@ class Neighbour {
   DeviceThread thread_;
 };
 
-std::size_t SamplesOf(const ProfileTask& task, const ContentionOptions& options) {
-  const double affordable = options.seconds * 1e6 / std::max(2 * task.micros, kLeastMicros);
-  const auto samples = static_cast<std::size_t>(std::min(affordable, static_cast<double>(options.samples)));
-  return std::max(samples, std::min(kFewestSamples, options.samples));
-}
-
 // One factor for each task.
 std::vector<double> MeasureBatch(std::span<const ProfileTask> tasks, HardwareDevice& device, DeviceThread& thread,
                                  Neighbour& neighbour, const ContentionOptions& options, const Clock& clock) {
   std::vector<Ready> ready;
   thread.Run([&] { ready = MakeReady(tasks, device, options.seed, clock); });
   std::vector<std::size_t> samples;
-  for (const ProfileTask& task : tasks) samples.push_back(SamplesOf(task, options));
+  samples.reserve(tasks.size());
+  for (const ProfileTask& task : tasks) {
+    samples.push_back(SamplesWithin(options.seconds, 2 * task.micros, options.samples));  // alone and beside
+  }
   std::vector<std::vector<double>> alone(tasks.size());
   std::vector<std::vector<double>> beside(tasks.size());
   for (std::size_t round = 0; round < *std::max_element(samples.begin(), samples.end()); ++round) {

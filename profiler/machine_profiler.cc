@@ -105,6 +105,7 @@ class MachineProfiler {
       missing.push_back(task);
       ops.push_back(op);
     }
+    if (missing.empty()) return;
     const SteadyClock clock;
     const std::int64_t began = clock.NowNs();
     MeasureContention(missing, BusyworkOf(graph_, all, options_.contention_options.batch_memory), device, neighbour,

@@ -162,9 +162,7 @@ class Batch {
   }
 
   std::size_t SamplesOf(std::size_t i) const {
-    const double affordable = options_.seconds * 1e6 / std::max(members_[i].guess_micros, 1e-3);
-    const double most = static_cast<double>(options_.samples);
-    return std::max(static_cast<std::size_t>(std::min(affordable, most)), std::min(kFewestSamples, options_.samples));
+    return SamplesWithin(options_.seconds, members_[i].guess_micros, options_.samples);
   }
 
   bool HasEnough(std::size_t i) const {
@@ -272,6 +270,12 @@ std::vector<ProfileTask> MissingOps(const Graph& graph, const Profile& profile, 
         {.signature = std::move(signature), .recipe = recipes[n], .fresh = FreshInputs(graph, MakeId<OpId>(n))});
   }
   return tasks;
+}
+
+std::size_t SamplesWithin(double seconds, double micros, std::size_t most) {
+  const double affordable = seconds * 1e6 / std::max(micros, 1e-3);
+  return std::max(static_cast<std::size_t>(std::min(affordable, static_cast<double>(most))),
+                  std::min(kFewestSamples, most));
 }
 
 std::int64_t BytesOf(const OpRecipe& recipe) {

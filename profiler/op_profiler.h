@@ -38,6 +38,8 @@ void LeaveAsInAStep(HardwareDevice& device, const std::vector<TensorHandle>& inp
 // `input` and `variable` ops take none. Throws InputError(op name) where an op has a tensor without dtype and shape.
 std::vector<ProfileTask> MissingOps(const Graph& graph, const Profile& profile, const std::string& device_kind);
 
+// How many samples of `micros` each `seconds` are enough for: at most `most`, at least 3 of them.
+std::size_t SamplesWithin(double seconds, double micros, std::size_t most);
 // Of the inputs and outputs of an op.
 std::int64_t BytesOf(const OpRecipe& recipe);
 // Tasks from the first on whose tensors fit in `memory` together: at least one, at most 64.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -60,29 +61,43 @@ class Neighbour {
     thread_.Run([&] { ready_ = MakeReady(work_.tasks, device_, seed, clock_); });
   }
 
-  // For as long as this lives.
+  // For as long as this lives, or until it is ended.
   class Stream {
    public:
     explicit Stream(Neighbour& neighbour) : neighbour_(neighbour) {
       neighbour_.thread_.Start([this] {
-        while (!stop_) {
-          neighbour_.Next().Run(neighbour_.device_, neighbour_.clock_);
+        try {
+          while (!stop_) {
+            neighbour_.Next().Run(neighbour_.device_, neighbour_.clock_);
+            running_ = true;
+          }
+        } catch (...) {
+          failure_ = std::current_exception();
           running_ = true;
         }
       });
       while (!running_) std::this_thread::yield();
     }
-    ~Stream() {
-      stop_ = true;
-      neighbour_.thread_.Wait();
-    }
+    ~Stream() { Stop(); }
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
 
+    // Throws what an op of the neighbour's threw.
+    void End() {
+      Stop();
+      if (failure_) std::rethrow_exception(failure_);
+    }
+
    private:
+    void Stop() {
+      stop_ = true;
+      neighbour_.thread_.Wait();
+    }
+
     Neighbour& neighbour_;
     std::atomic<bool> running_ = false;
     std::atomic<bool> stop_ = false;
+    std::exception_ptr failure_;
   };
 
  private:
@@ -117,8 +132,9 @@ std::vector<double> MeasureBatch(std::span<const ProfileTask> tasks, HardwareDev
       });
     };
     sample(&alone);
-    const Neighbour::Stream stream(neighbour);
+    Neighbour::Stream stream(neighbour);
     sample(&beside);
+    stream.End();
   }
   std::vector<double> factors;
   for (std::size_t i = 0; i < tasks.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <stdexcept>
 
 #include "tests/testing/fake_hardware.h"
 #include "tests/testing/graphs.h"
@@ -16,6 +17,7 @@ using ::emplace::testing::FakeLog;
 using ::emplace::testing::FakeOp;
 using ::emplace::testing::TwoFakeCores;
 using ::testing::ElementsAre;
+using ::testing::ThrowsMessage;
 
 class TestClock : public Clock {
  public:
@@ -114,6 +116,24 @@ TEST(ContentionTest, AnOpThatABusyNeighbourSlowsIsFoundAmongOthers) {
   EXPECT_EQ(runs["b on cpu:0"], 1 + 3 * 2U);
   EXPECT_GE(runs["a on cpu:1"], 1 + 1U);
   EXPECT_GE(runs["b on cpu:1"], 1 + 1U);
+}
+
+TEST(ContentionTest, AnOpThatFailsOnTheNeighbourEndsTheMeasurement) {
+  const Graph graph = Build({FakeOp("a", {}, "relu", 10)});
+  const std::vector<ProfileTask> tasks = TimedTasks(graph, Known({{"relu()", 2}}), "cpu-core");
+  for (const int good_runs : {1, 4}) {  // the first is to begin with
+    TwoFakeCores cores;
+    std::atomic<int> runs = 0;
+    cores.second.on_run = [&](const std::string&) {
+      if (runs++ >= good_runs) throw std::runtime_error("the neighbour is on fire");
+    };
+    EXPECT_THAT(
+        [&] {
+          MeasureContention(tasks, BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second, {.samples = 100},
+                            TestClock(), [](std::size_t, const std::vector<double>&) { ADD_FAILURE(); });
+        },
+        ThrowsMessage<std::runtime_error>("the neighbour is on fire"));
+  }
 }
 
 TEST(ContentionTest, LongOpsHaveFewerSamplesAndBatchesAreAsLargeAsMemory) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 // The machine's widest vectors are chosen when the program starts. A sanitizer's own start comes too late for that.
-#if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__linux__) && !defined(EMPLACE_SANITIZED) && !defined(__clang__)
 #define EMPLACE_VECTOR_CLONES [[gnu::target_clones("avx512f", "avx2", "default")]]
 #else
 #define EMPLACE_VECTOR_CLONES

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -53,7 +52,7 @@ std::vector<Ready> MakeReady(std::span<const ProfileTask> tasks, HardwareDevice&
   return ready;
 }
 
-// A device that is busy while somebody asks it to.
+// A device that is busy while something else is done.
 class Neighbour {
  public:
   Neighbour(const Busywork& work, HardwareDevice& device, std::uint64_t seed, const Clock& clock)
@@ -61,44 +60,28 @@ class Neighbour {
     thread_.Run([&] { ready_ = MakeReady(work_.tasks, device_, seed, clock_); });
   }
 
-  // For as long as this lives, or until it is ended.
-  class Stream {
-   public:
-    explicit Stream(Neighbour& neighbour) : neighbour_(neighbour) {
-      neighbour_.thread_.Start([this] {
-        try {
-          while (!stop_) {
-            neighbour_.Next().Run(neighbour_.device_, neighbour_.clock_);
-            running_ = true;
-          }
-        } catch (...) {
-          failure_ = std::current_exception();
+  ~Neighbour() { stop_ = true; }  // where what it was busy beside threw
+
+  // Calls `work` while this is busy. Throws what an op of this threw.
+  void BusyBeside(const std::function<void()>& work) {
+    running_ = false;
+    stop_ = false;
+    thread_.Start([this] {
+      try {
+        while (!stop_) {
+          Next().Run(device_, clock_);
           running_ = true;
         }
-      });
-      while (!running_) std::this_thread::yield();
-    }
-    ~Stream() { Stop(); }
-    Stream(const Stream&) = delete;
-    Stream& operator=(const Stream&) = delete;
-
-    // Throws what an op of the neighbour's threw.
-    void End() {
-      Stop();
-      if (failure_) std::rethrow_exception(failure_);
-    }
-
-   private:
-    void Stop() {
-      stop_ = true;
-      neighbour_.thread_.Wait();
-    }
-
-    Neighbour& neighbour_;
-    std::atomic<bool> running_ = false;
-    std::atomic<bool> stop_ = false;
-    std::exception_ptr failure_;
-  };
+      } catch (...) {
+        running_ = true;  // whoever waits for that learns of it from Wait
+        throw;
+      }
+    });
+    while (!running_) std::this_thread::yield();
+    work();
+    stop_ = true;
+    thread_.Wait();
+  }
 
  private:
   Ready& Next() { return ready_[work_.order[next_++ % work_.order.size()]]; }
@@ -108,7 +91,9 @@ class Neighbour {
   const Clock& clock_;
   std::vector<Ready> ready_;
   std::size_t next_ = 0;
-  DeviceThread thread_;
+  std::atomic<bool> running_ = false;
+  std::atomic<bool> stop_ = false;
+  DeviceThread thread_;  // the last: it ends first
 };
 
 // One factor for each task.
@@ -132,9 +117,7 @@ std::vector<double> MeasureBatch(std::span<const ProfileTask> tasks, HardwareDev
       });
     };
     sample(&alone);
-    Neighbour::Stream stream(neighbour);
-    sample(&beside);
-    stream.End();
+    neighbour.BusyBeside([&] { sample(&beside); });
   }
   std::vector<double> factors;
   for (std::size_t i = 0; i < tasks.size(); ++i) {

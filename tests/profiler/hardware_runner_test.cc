@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <thread>
 
@@ -106,28 +106,13 @@ TEST(HardwareRunnerTest, ControlEdgesAreWaitedForAcrossDevices) {
   EXPECT_TRUE(machine.log.copies().empty());
 }
 
-// What devices' threads did, in the order in which it happened.
-class Course {
- public:
-  void Add(const std::string& what) {
-    const std::lock_guard lock(mutex_);
-    moments_.push_back(what);
-  }
-  std::vector<std::string> moments() const {
-    const std::lock_guard lock(mutex_);
-    return moments_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<std::string> moments_;
-};
-
 // A device that runs behind the host: its clock goes on by 10 µs with every moment that is recorded.
 class BehindDevice : public FakeDevice {
  public:
   using FakeDevice::FakeDevice;
-  void Synchronize() override { course.Add("synchronize"); }
+  void Synchronize() override {
+    if (on_synchronize) on_synchronize();
+  }
   std::shared_ptr<DeviceEvent> RecordTime() override {
     auto moment = std::make_shared<Moment>();
     moment->micros = clock_ += 10;
@@ -136,7 +121,7 @@ class BehindDevice : public FakeDevice {
   double MicrosBetween(const DeviceEvent& first, const DeviceEvent& second) override {
     return static_cast<const Moment&>(second).micros - static_cast<const Moment&>(first).micros;
   }
-  Course course;  // synchronisations, and what tests add
+  std::function<void()> on_synchronize;
 
  private:
   struct Moment : DeviceEvent {
@@ -172,14 +157,16 @@ TEST(HardwareRunnerTest, ADeviceBehindTheHostTellsItsTimesInOneMoreStep) {
 
 TEST(HardwareRunnerTest, AControlEdgeWaitsUntilADeviceBehindTheHostIsDone) {
   GpuAndCore machine;
-  machine.gpu.on_run = [&](const std::string& op) { machine.gpu.course.Add(op); };
-  machine.core.on_run = machine.gpu.on_run;
+  machine.gpu.on_synchronize = [&] {
+    machine.log.Add({.op = "synchronize", .device = "cuda:0", .thread = std::this_thread::get_id(), .inputs = {}});
+  };
   OpSpec late = FakeOp("a_late");
   late.control_inputs = {"z"};
   const Graph graph = Build({FakeOp("z"), late});
   const HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
   runner.Run(PlacedAt(graph, {{"a_late", 1}}));
-  const std::vector<std::string> course = machine.gpu.course.moments();
+  std::vector<std::string> course;
+  for (const FakeLog::Run& run : machine.log.runs()) course.push_back(run.op);
   const auto z = std::find(course.begin(), course.end(), "z");
   const auto then = std::find(z, course.end(), "synchronize");
   EXPECT_LT(z, then);

@@ -40,7 +40,8 @@ class ClockMeter : public OpMeter {
   std::map<std::size_t, Measured> measured_;
 };
 
-// How much others slow the device, and how much longer it is waited for.
+// How much others slow the device, and how much longer it is waited for: a batch may use its ops' share of what is
+// left, so that those that come first leave patience to the others, and are soon done.
 class Disturbance {
  public:
   Disturbance(HardwareDevice& device, double patience_seconds)
@@ -51,14 +52,19 @@ class Disturbance {
     const std::optional<double> micros = watches_ ? device_.ProbeMicros() : std::nullopt;
     return micros ? watch_.Slowdown(*micros, Clock::now()) : 1;
   }
-  bool patient() const { return left_micros_ > 0; }
-  void Spend(double micros) { left_micros_ -= micros; }
+  void BeginBatch(double share) { batch_micros_ = share * left_micros_; }
+  bool patient() const { return batch_micros_ > 0; }
+  void Spend(double micros) {
+    left_micros_ -= micros;
+    batch_micros_ -= micros;
+  }
 
  private:
   HardwareDevice& device_;
   DisturbanceWatch watch_;
   bool watches_;
   double left_micros_;
+  double batch_micros_ = 0;
 };
 
 // Tasks that are measured in turn.
@@ -307,8 +313,12 @@ OpProfilerResult ProfileOps(
   OpProfilerResult result;
   Disturbance disturbance(device, options.patience_seconds);
   while (result.ops.size() < tasks.size()) {
-    std::span<const ProfileTask> batch = NextBatch(std::span(tasks).subspan(result.ops.size()), options.batch_memory);
-    const auto measure = [&] { return Batch(batch, device, meter, options, disturbance).Measure(&result); };
+    const auto left = std::span(tasks).subspan(result.ops.size());
+    std::span<const ProfileTask> batch = NextBatch(left, options.batch_memory);
+    const auto measure = [&] {
+      disturbance.BeginBatch(static_cast<double>(batch.size()) / static_cast<double>(left.size()));
+      return Batch(batch, device, meter, options, disturbance).Measure(&result);
+    };
     std::vector<Profile::OpEntry> entries;
     try {
       entries = measure();

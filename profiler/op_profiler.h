@@ -94,7 +94,8 @@ struct OpProfilerResult {
 // Measures the tasks on `device`, from the calling thread, which becomes the device's own. Samples of different ops are
 // taken in turn, so that a disturbance spreads over many ops instead of spoiling one, and so that code and weights are
 // as cold as within a step (LeaveAsInAStep). Samples before or after which a probe shows that the device is disturbed
-// (disturbance.h) are taken again, as long as there is patience; those that count are the least disturbed. Temporary
+// (disturbance.h) are taken again, as long as there is patience, of which every op has the same share but for what
+// those before it left; those that count are the least disturbed. Temporary
 // memory is what one run allocates at most beyond its outputs. On a device that runs behind the host (a GPU) no sample
 // is shorter than what the host's call takes (median of five, the device idle): in a row of small ops that is what one
 // after the other takes, however soon the device is done with each. `on_batch` is called with what is complete now and

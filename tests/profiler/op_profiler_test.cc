@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "tests/testing/errors.h"
@@ -177,6 +178,29 @@ TEST(OpProfilerTest, DisturbedSamplesAreTakenAgainAndTheLeastDisturbedCount) {
       EXPECT_EQ(probes, patience > 0 ? 9U : 0U);
     }
   }
+}
+
+// Others disturb every sample of "a", and of "c" the first two.
+TEST(OpProfilerTest, OpsThatComeFirstLeavePatienceToTheOthers) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  device.on_run = [](const std::string&) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+  CountingMeter meter;
+  std::size_t probes = 0;
+  std::size_t probes_of_c = 0;
+  device.probe = [&] {
+    if (meter.rounds == 2) ++probes_of_c;
+    return probes++ == 0 || probes_of_c > 2 ? 10.0 : 20.0;
+  };
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  const OpProfilerResult result = ProfileOps(
+      tasks, device, meter, {.samples = 4, .wide_spread = 9, .patience_seconds = 1.5, .batch_memory = {1}}, kIgnore);
+  EXPECT_EQ(result.disturbed, 4U);  // all of them of a
+  std::map<std::string, int> runs;
+  for (const FakeLog::Run& run : log.runs()) ++runs[run.op];
+  EXPECT_GT(runs["a"], 2 + 4);    // two are warm-ups
+  EXPECT_LE(runs["a"], 2 + 150);  // of 5 ms, in half of the patience
+  EXPECT_EQ(runs["c"], 2 + 2 + 4);
 }
 
 // Round 1: samples from 1 to 20, far apart; round 2: all 5. The closer ones are kept.

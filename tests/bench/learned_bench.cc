@@ -20,12 +20,12 @@
 namespace emplace::testing {
 namespace {
 
-constexpr std::size_t kDevices = 4;
+constexpr std::size_t kLearnedDevices = 4;
 
 // A layered graph of so many ops, each a group of its own, or all in at most 256 groups.
 struct World {
   World(std::size_t num_ops, const std::string& grouper)
-      : problem(MakeBenchProblem(LayeredGraph(num_ops), kDevices)),
+      : problem(MakeBenchProblem(LayeredGraph(num_ops), kLearnedDevices)),
         simulator(problem.graph, problem.cluster, problem.costs, {.peak_memory = true}),
         env(problem.graph, problem.cluster, problem.costs, FindGrouper(grouper).make(problem.graph, {}), simulator) {}
   BenchProblem problem;
@@ -67,7 +67,7 @@ void SgdpForward(benchmark::State& state) {
   GraphTransformerOptions options;
   options.numbers = kNodeNumbers;
   options.num_kinds = NumKinds();
-  options.outputs = kDevices;
+  options.outputs = kLearnedDevices;
   ParameterSet parameters = GraphTransformerParameters(options);
   Rng rng(1);
   InitializeGraphTransformer(rng, &parameters);

@@ -94,7 +94,7 @@ TEST(GroupingTest, OpIOfTheCoarseGraphIsGroupI) {
     for (std::size_t group = 0; group < grouping.num_groups(); ++group) {
       double micros = 0;
       for (const OpId op : grouping.members(group)) micros += costs.Micros(op, MakeId<DeviceId>(0));
-      ASSERT_EQ(coarse.MeasuredMicros(Op(group), "test-gpu"), micros);
+      ASSERT_EQ(coarse.MeasuredMicros(OpAt(group), "test-gpu"), micros);
     }
   }
 }

@@ -134,7 +134,9 @@ TEST_F(TestTorch2Test, MakesTheSystemOnceFromTheMirrorThatAptUses) {
   EXPECT_FALSE(Exists("root.part"));
 }
 
-TEST_F(TestTorch2Test, TheSourcesThereAreTheSourcesHereAndWhatWasBuiltStays) {
+using TestTorch2SlowTest = TestTorch2Test;
+
+TEST_F(TestTorch2SlowTest, TheSourcesThereAreTheSourcesHereAndWhatWasBuiltStays) {
   MakeRoot();
   Shell("touch root/emplace/gone.cc root/emplace/build/kept && rm bin/tar");
   Run("root");

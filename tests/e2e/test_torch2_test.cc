@@ -118,7 +118,7 @@ TEST_F(TestTorch2Test, PassesWhereCtestDoes) {
   EXPECT_THAT(ran.out, EndsWith("\n2 passed, 0 failed, 0 skipped\n"));
   const std::string notes = Read("notes");
   EXPECT_THAT(notes, HasSubstr("CCACHE_DISABLE=1"));
-  EXPECT_THAT(notes, HasSubstr("cmake --preset dev -DEMPLACE_REFERENCE_DATA=/reference\n"));
+  EXPECT_THAT(notes, HasSubstr("cmake --preset dev -DCMAKE_CXX_FLAGS=-O1 -DEMPLACE_REFERENCE_DATA=/reference\n"));
   EXPECT_THAT(notes, HasSubstr("cmake --build --preset dev -j 3\n"));
   EXPECT_THAT(notes, HasSubstr("ctest --preset dev -j 3 -LE slow "));
   EXPECT_THAT(notes, Not(HasSubstr("debootstrap")));  // it is made

@@ -36,11 +36,11 @@ std::array<float, kShapeWidth> ShapesOf(const Graph& graph, OpId op) {
 }
 
 // Bytes by neighbour.
-using Neighbours = std::map<std::uint32_t, double>;
+using BytesByNode = std::map<std::uint32_t, double>;
 
-void Split(const std::vector<Neighbours>& all, std::vector<std::vector<std::uint32_t>>* nodes,
+void Split(const std::vector<BytesByNode>& all, std::vector<std::vector<std::uint32_t>>* nodes,
            std::vector<std::vector<double>>* bytes) {
-  for (const Neighbours& neighbours : all) {
+  for (const BytesByNode& neighbours : all) {
     auto& of_node = nodes->emplace_back();
     auto& of_bytes = bytes->emplace_back();
     for (const auto& [other, count] : neighbours) {
@@ -64,8 +64,8 @@ NodeFeatures DescribeNodes(const Environment& env) {
   const Graph& graph = env.op_graph();
   const Grouping& grouping = env.grouping();
   NodeFeatures nodes;
-  std::vector<Neighbours> producers(grouping.num_groups());
-  std::vector<Neighbours> consumers(grouping.num_groups());
+  std::vector<BytesByNode> producers(grouping.num_groups());
+  std::vector<BytesByNode> consumers(grouping.num_groups());
   for (std::size_t node = 0; node < grouping.num_groups(); ++node) {
     std::map<std::uint32_t, std::uint32_t> counts;
     OpId longest = grouping.members(node)[0];

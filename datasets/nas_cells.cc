@@ -10,15 +10,16 @@
 namespace emplace {
 namespace {
 
-constexpr BatchNormOptions kNorm = {.scale = true, .average_rate = 0.0003};
+constexpr BatchNormOptions kNasNorm = {.scale = true, .average_rate = 0.0003};
 constexpr std::int64_t kStemFilters = 96;
-constexpr std::size_t kChannels = 1;
+constexpr std::size_t kNasChannelAxis = 1;
 
-using Operation = Value (*)(NetworkBuilder& net, std::string_view name, Value x, std::int64_t filters, Sliding sliding);
+using CellOperation = Value (*)(NetworkBuilder& net, std::string_view name, Value x, std::int64_t filters,
+                                Sliding sliding);
 
 Value Separable(NetworkBuilder& net, std::string_view name, Value x, std::int64_t filters, Sliding sliding,
                 std::int64_t size) {
-  return SeparableConv(net, name, x, {filters, {size, size}, sliding}, 2, kNorm);
+  return SeparableConv(net, name, x, {filters, {size, size}, sliding}, 2, kNasNorm);
 }
 
 template <Value (*kPool)(NetworkBuilder&, Value, std::array<std::int64_t, 2>, const Sliding&)>
@@ -26,7 +27,8 @@ Value Pool(NetworkBuilder& net, std::string_view name, Value x, std::int64_t fil
   const auto scope = net.Within(name);
   x = kPool(net, x, {3, 3}, sliding);
   // Only in the very first cell, whose older input is the stem as it is.
-  return net.shape(x)[kChannels] == filters ? x : ConvBatchNorm(net, "fit", x, {filters, {1, 1}, kSame}, kNorm);
+  return net.shape(x)[kNasChannelAxis] == filters ? x
+                                                  : ConvBatchNorm(net, "fit", x, {filters, {1, 1}, kSame}, kNasNorm);
 }
 
 template <std::int64_t kSize>
@@ -40,16 +42,16 @@ Value RowColumn(NetworkBuilder& net, std::string_view name, Value x, std::int64_
   const Sliding along_row = {.stride = {1, sliding.stride[1]}, .same = true, .dilation = {1, 1}};
   const Sliding along_column = {.stride = {sliding.stride[0], 1}, .same = true, .dilation = {1, 1}};
   const std::int64_t inner = std::max<std::int64_t>(filters / 4, 1);
-  x = ReluConvBatchNorm(net, "narrow", x, {inner, {1, 1}, kSame}, kNorm);
-  x = ReluConvBatchNorm(net, "row", x, {inner, {1, 7}, along_row}, kNorm);
-  x = ReluConvBatchNorm(net, "column", x, {inner, {7, 1}, along_column}, kNorm);
-  return ReluConvBatchNorm(net, "widen", x, {filters, {1, 1}, kSame}, kNorm);
+  x = ReluConvBatchNorm(net, "narrow", x, {inner, {1, 1}, kSame}, kNasNorm);
+  x = ReluConvBatchNorm(net, "row", x, {inner, {1, 7}, along_row}, kNasNorm);
+  x = ReluConvBatchNorm(net, "column", x, {inner, {7, 1}, along_column}, kNasNorm);
+  return ReluConvBatchNorm(net, "widen", x, {filters, {1, 1}, kSame}, kNasNorm);
 }
 
 Value Identity(NetworkBuilder&, std::string_view, Value x, std::int64_t, Sliding) { return x; }
 
-const std::map<std::string_view, Operation>& Operations() {
-  static const std::map<std::string_view, Operation> operations = {
+const std::map<std::string_view, CellOperation>& Operations() {
+  static const std::map<std::string_view, CellOperation> operations = {
       {"identity", Identity},           {"avg_pool_3x3", Pool<AvgPool>},  {"max_pool_3x3", Pool<MaxPool>},
       {"sep_conv_3x3", SeparableOf<3>}, {"sep_conv_5x5", SeparableOf<5>}, {"sep_conv_7x7", SeparableOf<7>},
       {"conv_1x7_7x1", RowColumn},
@@ -66,7 +68,7 @@ class NasBuilder {
     const auto scope = net_.Layer(layer);
     const NasCell& cell = reduces ? *network_.reduction : *network_.normal;
     std::vector<Value> states = {Adjust(older.exists() ? older : newer, older.exists(), newer, filters),
-                                 ReluConvBatchNorm(net_, "previous", newer, {filters, {1, 1}, kSame}, kNorm)};
+                                 ReluConvBatchNorm(net_, "previous", newer, {filters, {1, 1}, kSame}, kNasNorm)};
     for (std::size_t block = 0; block < cell.blocks.size(); ++block) {
       const auto in_block = net_.Within(fmt::format("block{}", block));
       Value halves[2];
@@ -81,32 +83,33 @@ class NasBuilder {
     }
     std::vector<Value> joined;
     for (const std::size_t state : cell.joined) joined.push_back(states[state]);
-    return Concat(net_, joined, kChannels);
+    return Concat(net_, joined, kNasChannelAxis);
   }
 
  private:
   // The older input at the size of the newer one and with `filters` channels. The very first cell has only one input.
   Value Adjust(Value older, bool exists, Value newer, std::int64_t filters) {
     if (!exists) return older;
-    if (net_.shape(older)[2] != net_.shape(newer)[2]) return FactorizedReduction(net_, "before", older, filters, kNorm);
+    if (net_.shape(older)[2] != net_.shape(newer)[2])
+      return FactorizedReduction(net_, "before", older, filters, kNasNorm);
     if (net_.shape(older)[1] == filters) return older;
-    return ReluConvBatchNorm(net_, "before", older, {filters, {1, 1}, kSame}, kNorm);
+    return ReluConvBatchNorm(net_, "before", older, {filters, {1, 1}, kSame}, kNasNorm);
   }
 
   NetworkBuilder& net_;
   const NasNetwork& network_;
 };
 
-Value Stem(NetworkBuilder& net, Value images) {
+Value NasStem(NetworkBuilder& net, Value images) {
   const auto scope = net.Layer("stem");
   const Sliding halve = {.stride = {2, 2}, .same = false, .dilation = {1, 1}};
-  return ConvBatchNorm(net, "conv", images, {kStemFilters, {3, 3}, halve}, kNorm);
+  return ConvBatchNorm(net, "conv", images, {kStemFilters, {3, 3}, halve}, kNasNorm);
 }
 
 Value Body(NetworkBuilder& net, const NasNetwork& network, Value images, std::int64_t filters, std::int64_t cells) {
   NasBuilder builder(net, network);
   Value older;
-  Value newer = Stem(net, images);
+  Value newer = NasStem(net, images);
   const auto advance = [&](std::string_view layer, std::int64_t width, bool reduces) {
     const Value next = builder.Cell(layer, older, newer, width, reduces);
     older = newer;

@@ -112,7 +112,7 @@ void CheckLabels(const std::vector<ExperimentCell>& cells) {
   }
 }
 
-ExperimentSpec ReadText(const std::string& text, const std::string& file) {
+ExperimentSpec ReadExperimentText(const std::string& text, const std::string& file) {
   ExperimentSpec spec;
   spec.path = file;
   spec.question = FirstComment(text);
@@ -147,7 +147,7 @@ std::string ResolvePath(const std::string& path, const std::string& file) {
 
 ExperimentSpec ReadExperiment(std::istream& in, const std::string& file) {
   try {
-    return ReadText({std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()}, file);
+    return ReadExperimentText({std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()}, file);
   } catch (const InputError& error) {
     throw error.In(file);
   }

@@ -30,7 +30,6 @@ constexpr std::size_t kSomeBudget = 1 << 20;  // where only an agent's options a
 constexpr std::int64_t kMostEpisodes = 1'000'000'000;
 constexpr std::int64_t kMostGroups = 1 << 20;
 constexpr std::int64_t kLargestSeed = std::numeric_limits<std::int64_t>::max();
-constexpr std::string_view kProfilePrefix = "profile: ";
 
 // What `find` returns; its InputError is said to be at `node`.
 template <typename Find>

@@ -1,10 +1,15 @@
 #ifndef EMPLACE_EXPERIMENTS_EXPERIMENT_FIELDS_H_
 #define EMPLACE_EXPERIMENTS_EXPERIMENT_FIELDS_H_
 
+#include <string_view>
+
 #include "experiments/experiment.h"
 #include "sim/json_value.h"
 
 namespace emplace {
+
+// What `costs` begins with where it names a file.
+inline constexpr std::string_view kProfilePrefix = "profile: ";
 
 // What the fields of an experiment say of one cell; its `values` stay empty. With `complete` false, what is missing is
 // let pass (some cell will give it), and nothing is asked of several fields together. Throws InputError, its place a

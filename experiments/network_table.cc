@@ -14,7 +14,7 @@
 namespace emplace {
 namespace {
 
-constexpr double kMost = 1e15;
+constexpr double kMostCounted = 1e15;
 
 PublishedNetwork ReadNetwork(const JsonNode& node) {
   const JsonFields fields(node, {"network", "model", "set", "ops", "parameters", "multiply_adds", "source"});
@@ -22,9 +22,9 @@ PublishedNetwork ReadNetwork(const JsonNode& node) {
   network.network = fields.Get("network", "a string").NonEmptyText();
   network.model = fields.Get("model", "a model").NonEmptyText();
   if (const auto field = fields.Find("set")) network.set = OptionsFromFields(field->value(), field->Place());
-  if (const auto field = fields.Find("ops")) network.published.ops = field->Number(1, kMost);
-  if (const auto field = fields.Find("parameters")) network.published.parameters = field->Number(1, kMost);
-  if (const auto field = fields.Find("multiply_adds")) network.published.multiply_adds = field->Number(1, kMost);
+  if (const auto field = fields.Find("ops")) network.published.ops = field->Number(1, kMostCounted);
+  if (const auto field = fields.Find("parameters")) network.published.parameters = field->Number(1, kMostCounted);
+  if (const auto field = fields.Find("multiply_adds")) network.published.multiply_adds = field->Number(1, kMostCounted);
   network.source = fields.Get("source", "a string").NonEmptyText();
   return network;
 }

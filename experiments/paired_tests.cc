@@ -18,7 +18,7 @@ struct PairKey {
   std::string seed;
   auto operator<=>(const PairKey&) const = default;
 };
-using Scores = std::map<PairKey, double>;
+using ScoresByPair = std::map<PairKey, double>;
 
 const MetricEntry& MetricOf(PairedQuantity quantity) {
   switch (quantity) {
@@ -32,9 +32,9 @@ const MetricEntry& MetricOf(PairedQuantity quantity) {
   return FindMetric("step_time", "");
 }
 
-std::map<std::string, Scores> ScoresByLabel(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
-                                            const std::vector<std::size_t>& columns, PairedQuantity quantity) {
-  std::map<std::string, Scores> scores;
+std::map<std::string, ScoresByPair> ScoresByLabel(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
+                                                  const std::vector<std::size_t>& columns, PairedQuantity quantity) {
+  std::map<std::string, ScoresByPair> scores;
   const MetricEntry& metric = MetricOf(quantity);
   for (std::size_t t = 0; t < trials.size(); ++t) {
     const std::size_t column = grid.column_of[t];
@@ -51,7 +51,8 @@ std::map<std::string, Scores> ScoresByLabel(const std::vector<TrialRecord>& tria
   return scores;
 }
 
-std::optional<PairedTest> Compare(const std::string& a, const Scores& of_a, const std::string& b, const Scores& of_b) {
+std::optional<PairedTest> Compare(const std::string& a, const ScoresByPair& of_a, const std::string& b,
+                                  const ScoresByPair& of_b) {
   Sample differences;
   double sum = 0;
   for (const auto& [key, value] : of_a) {

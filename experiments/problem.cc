@@ -13,6 +13,7 @@
 #include "datasets/dataset.h"
 #include "datasets/families/families.h"
 #include "datasets/shipped_clusters.h"
+#include "experiments/experiment_fields.h"
 #include "experiments/shipped_tables.h"
 #include "sim/check.h"
 #include "sim/cluster_yaml.h"
@@ -28,11 +29,9 @@
 namespace emplace {
 namespace {
 
-constexpr std::size_t kDefaultGroups = 256;
-constexpr std::string_view kProfilePrefix = "profile: ";
-constexpr std::int64_t kMost = std::int64_t{1} << 62;
+constexpr std::int64_t kMostWritten = std::int64_t{1} << 62;
 
-std::uint64_t ReadNumber(const JsonNode& node, std::int64_t most = kMost) {
+std::uint64_t ReadNumber(const JsonNode& node, std::int64_t most = kMostWritten) {
   return static_cast<std::uint64_t>(node.Integer(0, most));
 }
 
@@ -86,16 +85,6 @@ CostTable MakeCosts(const JsonNode& root, const JsonFields& fields, const Graph&
   return {graph, cluster, *model};
 }
 
-// What `function` returns; its InputError is said to be at `place`.
-template <typename Function>
-auto At(const std::string& place, Function function) {
-  try {
-    return function();
-  } catch (const InputError& error) {
-    throw error.In(place);
-  }
-}
-
 JsonFields SpecFields(const JsonNode& root) {
   CheckSchema(root, "emplace.trial_spec");
   return {root,
@@ -147,9 +136,9 @@ Cluster LoadClusterOf(const JsonValue& cluster) {
 TrialProblem LoadProblem(const JsonValue& graph, const JsonValue& spec) {
   const JsonNode root(spec);
   const JsonFields fields = SpecFields(root);
-  Graph loaded = At("graph", [&] { return LoadGraphOf(graph); });
-  Cluster cluster = At("cluster", [&] { return LoadClusterOf(fields.Get("cluster", "a cluster").value()); });
-  CostTable costs = At("costs", [&] { return MakeCosts(root, fields, loaded, cluster); });
+  Graph loaded = AtPlace("graph", [&] { return LoadGraphOf(graph); });
+  Cluster cluster = AtPlace("cluster", [&] { return LoadClusterOf(fields.Get("cluster", "a cluster").value()); });
+  CostTable costs = AtPlace("costs", [&] { return MakeCosts(root, fields, loaded, cluster); });
   const JsonNode grouping = fields.Get("grouping", "an object");
   const JsonFields grouping_fields(grouping, {"name", "groups"});
   const JsonNode graph_node(graph);

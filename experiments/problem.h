@@ -15,6 +15,9 @@
 
 namespace emplace {
 
+// How many groups a graph is put into where neither the user nor the family says.
+inline constexpr std::size_t kDefaultGroups = 256;
+
 // What the objects of a spec.json (`emplace.trial_spec`, version 1) stand for:
 //   graph     {"dataset", "seed", "index"}, {"file", "fingerprint"} or {"model", "set"}; "groups" beside them goes
 //   before

@@ -20,9 +20,9 @@ namespace {
 // Shipped tables of this schema. (Others of experiments/published belong to `emplace reproduce`.)
 constexpr std::string_view kShippedPublished[] = {"hierarchical", "post", "sgdp", "thesis"};
 
-constexpr double kMost = 1e18;
+constexpr double kMostPublished = 1e18;
 
-PublishedFigure ReadFigure(const JsonNode& node) {
+PublishedFigure ReadPublishedFigure(const JsonNode& node) {
   const JsonFields fields(node, {"match", "over", "metric", "value", "place"});
   PublishedFigure figure;
   const JsonNode match = fields.Get("match", "key paths with values");
@@ -38,7 +38,7 @@ PublishedFigure ReadFigure(const JsonNode& node) {
   const JsonNode metric = fields.Get("metric", "a metric");
   figure.metric = FindMetric(metric.NonEmptyText(), metric.Place()).name;
   const JsonNode value = fields.Get("value", "a number");
-  figure.value = value.Number(-kMost, kMost);
+  figure.value = value.Number(-kMostPublished, kMostPublished);
   figure.place = fields.Get("place", "table and row").NonEmptyText();
   return figure;
 }
@@ -61,7 +61,7 @@ PublishedFigures ReadPublished(std::istream& in, const std::string& file) {
     const JsonNode figures = fields.Get("figures", "a list of figures");
     const JsonList& list = figures.List("a list of figures");
     for (std::size_t i = 0; i < list.size(); ++i)
-      published.figures.push_back(ReadFigure(JsonNode(figures, i, list[i])));
+      published.figures.push_back(ReadPublishedFigure(JsonNode(figures, i, list[i])));
     return published;
   } catch (const InputError& error) {
     throw error.In(file);

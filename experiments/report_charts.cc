@@ -27,7 +27,7 @@ const Json& Colours() {
 double Rounded(double value) { return std::strtod(fmt::format("{:.5g}", value).c_str(), nullptr); }
 
 Json Field(const char* scale, const char* field) { return {{"scale", scale}, {"field", field}}; }
-Json Value(const Json& value) { return {{"value", value}}; }
+Json Constant(const Json& value) { return {{"value", value}}; }
 Json Tooltip(const std::string& expression) { return {{"signal", expression}}; }
 
 Json Base(double height) {
@@ -79,7 +79,7 @@ Json CurveMarks(const CurveChartOptions& options) {
                          {"y", Field("y", "low")},
                          {"y2", Field("y", "high")},
                          {"fill", Field("colour", "agent")},
-                         {"fillOpacity", Value(0.15)}}}}}};
+                         {"fillOpacity", Constant(0.15)}}}}}};
   const std::string tooltip =
       fmt::format("datum.agent + ', ' + datum.x + ' {}: ' + format(datum.mean, '.4')", options.x_title);
   const Json line = {{"type", "line"},
@@ -90,7 +90,7 @@ Json CurveMarks(const CurveChartOptions& options) {
                         {{"x", Field("x", "x")},
                          {"y", Field("y", "mean")},
                          {"stroke", Field("colour", "agent")},
-                         {"strokeWidth", Value(2)},
+                         {"strokeWidth", Constant(2)},
                          {"tooltip", Tooltip(tooltip)}}}}}};
   return Json::array({{{"type", "group"},
                        {"from", {{"facet", {{"name", "series"}, {"data", "curves"}, {"groupby", "agent"}}}}},
@@ -139,9 +139,9 @@ Json PictureMarks() {
                               {"y", Field("y", "y")},
                               {"x2", Field("x", "x2")},
                               {"y2", Field("y", "y2")},
-                              {"stroke", Value("currentColor")},
-                              {"strokeOpacity", Value(0.25)},
-                              {"strokeWidth", Value(0.6)},
+                              {"stroke", Constant("currentColor")},
+                              {"strokeOpacity", Constant(0.25)},
+                              {"strokeWidth", Constant(0.6)},
                               {"tooltip", Tooltip("format(datum.mib, '.3') + ' MiB'")}}}}}};
   const Json ops = {
       {"type", "symbol"},
@@ -153,7 +153,7 @@ Json PictureMarks() {
           {"y", Field("y", "y")},
           {"size", Field("size", "us")},
           {"fill", Field("colour", "device")},
-          {"fillOpacity", Value(0.8)},
+          {"fillOpacity", Constant(0.8)},
           {"tooltip", Tooltip("datum.op + ' (' + datum.layer + ') on ' + datum.device + ', ' + format(datum.us, '.4') "
                               "+ ' us from ' + format(datum.x, '.4') + ' ms'")}}}}}};
   return Json::array({transfers, ops});
@@ -241,8 +241,8 @@ std::string ScatterChart(const std::vector<ScatterPoint>& points, const ScatterC
                        {{"enter",
                          {{"x", Field("x", "at")},
                           {"y", Field("y", "at")},
-                          {"stroke", Value("currentColor")},
-                          {"strokeOpacity", Value(0.5)}}}}}};
+                          {"stroke", Constant("currentColor")},
+                          {"strokeOpacity", Constant(0.5)}}}}}};
   const Json symbols = {
       {"type", "symbol"},
       {"name", "point"},
@@ -251,9 +251,9 @@ std::string ScatterChart(const std::vector<ScatterPoint>& points, const ScatterC
        {{"enter",
          {{"x", Field("x", "x")},
           {"y", Field("y", "y")},
-          {"size", Value(40)},
+          {"size", Constant(40)},
           {"fill", Field("colour", "agent")},
-          {"fillOpacity", Value(0.8)},
+          {"fillOpacity", Constant(0.8)},
           {"tooltip", Tooltip("datum.agent + ': measured ' + format(datum.x, '.4') + ' ms, simulated ' + "
                               "format(datum.y, '.4') + ' ms'")}}}}}};
   spec["marks"] = Json::array({equal, symbols});

@@ -86,12 +86,6 @@ void CheckPath(const JsonNode& axes, const std::string& path) {
   throw InputError(PlaceOfKey(axes.Place(), path), fmt::format("unknown key path ({})", fmt::join(kKnownPaths, ", ")));
 }
 
-std::string JsonOf(const JsonValue& value) {
-  std::string text;
-  AppendJson(&text, value);
-  return text;
-}
-
 // Whether `path` is `of` or leads to a part of it.
 bool IsPartOf(std::string_view path, std::string_view of) {
   return path.starts_with(of) && (path.size() == of.size() || path[of.size()] == '.');
@@ -103,7 +97,7 @@ SweepAxis ReadAxis(const JsonNode& node, const std::string& path) {
   if (list.empty()) node.Refuse(kAllowed);
   std::set<std::string> seen;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (seen.insert(JsonOf(list[i])).second) continue;
+    if (seen.insert(JsonText(list[i])).second) continue;
     throw InputError(PlaceOfIndex(node.Place(), i), "stands there twice (each value once)");
   }
   return {.path = path, .values = list};
@@ -162,7 +156,7 @@ std::vector<Exclusion> ReadExclusions(const JsonNode& node) {
     Exclusion exclusion;
     for (const JsonMember& member : entry.Object("an object of key paths and values")) {
       CheckPath(entry, member.key);
-      exclusion.pairs.emplace_back(member.key, JsonOf(member.value));
+      exclusion.pairs.emplace_back(member.key, JsonText(member.value));
     }
     if (exclusion.pairs.empty()) entry.Refuse("at least one key path with a value");
     exclusions.push_back(std::move(exclusion));
@@ -173,7 +167,7 @@ std::vector<Exclusion> ReadExclusions(const JsonNode& node) {
 bool Excludes(const Exclusion& exclusion, const JsonValue& cell) {
   return std::all_of(exclusion.pairs.begin(), exclusion.pairs.end(), [&cell](const auto& pair) {
     const JsonValue* value = ValueAt(cell, pair.first);
-    return value != nullptr && JsonOf(*value) == pair.second;
+    return value != nullptr && JsonText(*value) == pair.second;
   });
 }
 
@@ -298,7 +292,7 @@ std::string SettingText(const JsonValue& value) {
   }
   if (const JsonValue* const models = ValueAt(value, "models")) return SettingText(*models);
   const auto* const list = value.As<JsonList>();
-  if (list == nullptr || list->empty() || list->front().As<JsonObject>() == nullptr) return JsonOf(value);
+  if (list == nullptr || list->empty() || list->front().As<JsonObject>() == nullptr) return JsonText(value);
   std::string text;
   for (const JsonValue& element : *list) text += (text.empty() ? "" : ", ") + SettingText(element);
   return text;

@@ -13,7 +13,7 @@
 namespace emplace {
 namespace {
 
-constexpr std::size_t kMostNamed = 12;
+constexpr std::size_t kMostValuesNamed = 12;
 
 std::string Words(const TrialCondition& condition) {
   return fmt::format("{} {}", condition.key, fmt::join(condition.values, " or "));
@@ -38,8 +38,8 @@ std::string ValuesOf(const std::string& key, const std::vector<ExperimentRuns>& 
   values.erase("");
   if (values.empty()) return "no trial says it";
   std::vector<std::string> sorted = NaturallySorted(values);
-  const bool more = sorted.size() > kMostNamed;
-  sorted.resize(std::min(sorted.size(), kMostNamed));
+  const bool more = sorted.size() > kMostValuesNamed;
+  sorted.resize(std::min(sorted.size(), kMostValuesNamed));
   return fmt::format("{}{}", fmt::join(sorted, ", "), more ? ", …" : "");
 }
 

@@ -27,23 +27,7 @@
 namespace emplace {
 namespace {
 
-constexpr std::size_t kDefaultGroups = 256;
 constexpr std::string_view kGrouperWithNumber = "merge_and_colocate";
-
-std::string JsonOf(const JsonValue& value) {
-  std::string text;
-  AppendJson(&text, value);
-  return text;
-}
-
-template <typename Function>
-auto At(const std::string& place, Function function) {
-  try {
-    return function();
-  } catch (const InputError& error) {
-    throw error.In(place);
-  }
-}
 
 // An option as JSON has it: an integer where it is one.
 JsonValue OptionValue(const std::string& text) {
@@ -122,11 +106,11 @@ class Planner {
   }
 
   std::vector<ChosenGraph> Choose(const GraphChoice& choice, const std::string& place) {
-    if (!choice.dataset.empty()) return At(place, [&] { return OfFamily(choice); });
+    if (!choice.dataset.empty()) return AtPlace(place, [&] { return OfFamily(choice); });
     std::vector<ChosenGraph> graphs;
-    for (const ModelChoice& model : choice.models) graphs.push_back(At(place, [&] { return OfModel(model); }));
+    for (const ModelChoice& model : choice.models) graphs.push_back(AtPlace(place, [&] { return OfModel(model); }));
     for (std::size_t i = 0; i < choice.files.size(); ++i) {
-      graphs.push_back(At(fmt::format("{}.files[{}]", place, i), [&] { return OfFile(choice.files[i]); }));
+      graphs.push_back(AtPlace(fmt::format("{}.files[{}]", place, i), [&] { return OfFile(choice.files[i]); }));
     }
     return graphs;
   }
@@ -138,15 +122,16 @@ class Planner {
     } else {
       const std::string path = ResolvePath(choice.file, experiment_.path);
       AddMember(&json, "file", path);
-      At("cluster.file", [&] {
+      AtPlace("cluster.file", [&] {
         AddMember(&json, "fingerprint", Fingerprinted(path));
         return 0;
       });
     }
-    Cluster cluster = At(choice.file.empty() ? "cluster.name" : "cluster.file", [&] { return LoadClusterOf({json}); });
+    Cluster cluster =
+        AtPlace(choice.file.empty() ? "cluster.name" : "cluster.file", [&] { return LoadClusterOf({json}); });
     if (!choice.file.empty()) json.insert(json.begin(), {"name", ToJson(cluster.name())});
-    if (!choice.devices.empty()) cluster = At("cluster.devices", [&] { return cluster.Keep(choice.devices); });
-    if (choice.gpus) cluster = At("cluster.gpus", [&] { return cluster.KeepAccelerators(*choice.gpus); });
+    if (!choice.devices.empty()) cluster = AtPlace("cluster.devices", [&] { return cluster.Keep(choice.devices); });
+    if (choice.gpus) cluster = AtPlace("cluster.gpus", [&] { return cluster.KeepAccelerators(*choice.gpus); });
     if (cluster.num_devices() == 0) throw InputError("cluster.gpus", "leaves no device (at least one)");
     const bool has_cpu = std::any_of(cluster.devices().begin(), cluster.devices().end(),
                                      [](const Device& device) { return device.is_cpu; });
@@ -195,7 +180,7 @@ class Planner {
     } else {
       const std::string path = ResolvePath(cell.profile, experiment_.path);
       AddMember(spec, "costs", "profile: " + path);
-      AddMember(spec, "profile_fingerprint", At("costs", [&] { return Fingerprinted(path); }));
+      AddMember(spec, "profile_fingerprint", AtPlace("costs", [&] { return Fingerprinted(path); }));
     }
     JsonObject agent;
     AddMember(&agent, "label", cell.agent.label);
@@ -271,7 +256,7 @@ class Planner {
       PlannedTrial seeded = trial;
       seeded.seed = seed;
       AddMember(&std::get<JsonObject>(seeded.spec.data), "seed", seed);
-      const std::string text = JsonOf(seeded.spec);
+      const std::string text = JsonText(seeded.spec);
       Fingerprint fingerprint;
       fingerprint.Add(text);
       seeded.id = fmt::format("{:016x}", fingerprint.value());
@@ -286,20 +271,20 @@ class Planner {
 
   // Sets up the first problem of each kind, as a trial would.
   void CheckProblem(const ExperimentCell& cell, const JsonValue& spec, const ChosenGraph& first) {
-    if (cell.torch_device != "cpu") At("torch_device", [&] { return CheckTorchDevice(cell.torch_device), 0; });
+    if (cell.torch_device != "cpu") AtPlace("torch_device", [&] { return CheckTorchDevice(cell.torch_device), 0; });
     const JsonValue* grouping = ValueAt(spec, "grouping.name");
-    const std::string family = cell.graphs.dataset.empty() ? JsonOf({first.json}) : cell.graphs.dataset;
+    const std::string family = cell.graphs.dataset.empty() ? JsonText({first.json}) : cell.graphs.dataset;
     const std::string kind =
-        fmt::format("{} {} {} {} {} {}", family, JsonOf(*ValueAt(spec, "cluster")), cell.engine,
-                    JsonOf(*ValueAt(spec, "costs")), JsonOf(*grouping), MustLearn(cell) ? cell.agent.name : "");
+        fmt::format("{} {} {} {} {} {}", family, JsonText(*ValueAt(spec, "cluster")), cell.engine,
+                    JsonText(*ValueAt(spec, "costs")), JsonText(*grouping), MustLearn(cell) ? cell.agent.name : "");
     if (!checked_.insert(kind).second) return;
     const JsonValue* together = ValueAt(spec, "together");
     const TrialProblem problem =
         LoadProblem(together == nullptr ? *ValueAt(spec, "graph") : together->As<JsonList>()->front(), spec);
     const AgentEntry& entry = FindAgent(cell.agent.name);
-    const Simulator simulator =
-        At("engine", [&] { return Simulator(problem.graph, problem.cluster, problem.costs, {.engine = cell.engine}); });
-    const auto environment = At("cluster", [&] {
+    const Simulator simulator = AtPlace(
+        "engine", [&] { return Simulator(problem.graph, problem.cluster, problem.costs, {.engine = cell.engine}); });
+    const auto environment = AtPlace("cluster", [&] {
       return std::make_unique<Environment>(problem.graph, problem.cluster, problem.costs, MakeGrouping(problem, entry),
                                            simulator);
     });
@@ -315,7 +300,7 @@ class Planner {
         cell.agent.name, cell.agent.set,
         {.evaluations = cell.episodes != 0 ? 1 + cell.episodes * episode : cell.evaluations, .num_graphs = 1});
     Rng rng(0);
-    At("agent", [&] { return agent->Propose(environment, Mode::kExplore, rng); });
+    AtPlace("agent", [&] { return agent->Propose(environment, Mode::kExplore, rng); });
     if (agent->HasPolicy()) return;
     if (cell.transfer) {
       throw InputError("transfer",

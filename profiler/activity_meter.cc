@@ -9,7 +9,7 @@
 namespace emplace {
 namespace {
 
-constexpr int kChains = 5;
+constexpr int kSlotChains = 5;
 constexpr int kLargeOps = 2;
 constexpr int kSmallOps = 100;  // launched within the time of the large ones
 constexpr std::int64_t kLargeRows = 4096;
@@ -103,7 +103,7 @@ std::vector<double> ActivityMeter::MeasureGaps() {
   large->Run(matrices, &outputs);  // the first run loads code
   small->Run(numbers, &outputs);
   std::vector<double> gaps;
-  for (int chain = 0; chain < kChains; ++chain) {
+  for (int chain = 0; chain < kSlotChains; ++chain) {
     Begin();
     for (int i = 0; i < kLargeOps; ++i) Sample(0, *large, matrices, &outputs);
     for (int i = 0; i < kSmallOps; ++i) Sample(1, *small, numbers, &outputs);

@@ -23,8 +23,6 @@
 namespace emplace {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // A thread that finds nothing to do looks again for so long before it sleeps: waking it costs tens of µs.
 constexpr std::chrono::microseconds kPatience{50};
 
@@ -116,7 +114,9 @@ class HardwareRunner::Machine {
     double end = 0;
   };
 
-  double Now() const { return std::chrono::duration<double, std::micro>(Clock::now() - began_).count(); }
+  double Now() const {
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began_).count();
+  }
   Worker& WorkerOf(DeviceId device) { return *workers_[Index(device)]; }
 
   // Every op made ready on the device where it is now; what stays where it was is kept.
@@ -233,7 +233,7 @@ class HardwareRunner::Machine {
   // Returns the step time in µs.
   double RunStep() {
     Reset();
-    began_ = Clock::now();
+    began_ = std::chrono::steady_clock::now();
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       for (const OpId op : program_.roots[d]) workers_[d]->ops.Push(op);
     }
@@ -489,7 +489,7 @@ class HardwareRunner::Machine {
   std::optional<AloneSampler> alone_;  // while it is measured, where asked for
 
   // Of the step.
-  Clock::time_point began_;
+  std::chrono::steady_clock::time_point began_;
   std::vector<std::atomic<std::uint32_t>> waits_;  // by OpId
   std::vector<std::atomic<std::uint32_t>> uses_;   // by slot
   std::vector<TensorHandle> handles_;              // by slot

@@ -14,15 +14,15 @@
 namespace emplace {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SampleClock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostTasksInBatch = 64;
 constexpr std::size_t kFewestSamples = 3;
 constexpr std::size_t kWarmups = 2;
 constexpr std::size_t kHostRuns = 5;
 
-double MicrosSince(Clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+double MicrosSince(SampleClock::time_point start) {
+  return std::chrono::duration<double, std::micro>(SampleClock::now() - start).count();
 }
 
 class ClockMeter : public OpMeter {
@@ -30,7 +30,7 @@ class ClockMeter : public OpMeter {
   void Begin() override { measured_.clear(); }
   void Sample(std::size_t task, OpKernel& kernel, const std::vector<TensorHandle>& inputs,
               std::vector<TensorHandle>* outputs) override {
-    const Clock::time_point start = Clock::now();
+    const SampleClock::time_point start = SampleClock::now();
     kernel.Run(inputs, outputs);
     measured_[task].micros.push_back(MicrosSince(start));
   }
@@ -50,7 +50,7 @@ class Disturbance {
   // 1 where nobody watches.
   double Slowdown() {
     const std::optional<double> micros = watches_ ? device_.ProbeMicros() : std::nullopt;
-    return micros ? watch_.Slowdown(*micros, Clock::now()) : 1;
+    return micros ? watch_.Slowdown(*micros, SampleClock::now()) : 1;
   }
   void BeginBatch(double share) { batch_micros_ = share * left_micros_; }
   bool patient() const { return batch_micros_ > 0; }
@@ -143,7 +143,7 @@ class Batch {
       member.outputs.clear();
       device_.Synchronize();
       device_.BeginWatch();
-      const Clock::time_point start = Clock::now();
+      const SampleClock::time_point start = SampleClock::now();
       member.kernel->Run(member.inputs, &member.outputs);
       device_.Synchronize();
       member.guess_micros = MicrosSince(start);
@@ -159,7 +159,7 @@ class Batch {
     for (std::size_t run = 0; run < kHostRuns; ++run) {
       member->outputs.clear();
       device_.Synchronize();
-      const Clock::time_point start = Clock::now();
+      const SampleClock::time_point start = SampleClock::now();
       member->kernel->Run(member->inputs, &member->outputs);
       micros.push_back(MicrosSince(start));
     }
@@ -188,7 +188,7 @@ class Batch {
       for (const std::size_t i : members) {
         if (HasEnough(i)) continue;
         any = true;
-        const Clock::time_point start = Clock::now();
+        const SampleClock::time_point start = SampleClock::now();
         LeaveAsInAStep(device_, members_[i].inputs, tasks_[i].fresh, &members_[i].outputs);
         OrDoesNotFit(i, [&] { meter_.Sample(i, *members_[i].kernel, members_[i].inputs, &members_[i].outputs); });
         const double after = disturbance_.Slowdown();
@@ -309,7 +309,7 @@ OpProfilerResult ProfileOps(
     const std::vector<ProfileTask>& tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,
     const std::function<void(const OpProfilerProgress&, const std::vector<Profile::OpEntry>&)>& on_batch) {
   device.Attach();
-  const Clock::time_point began = Clock::now();
+  const SampleClock::time_point began = SampleClock::now();
   OpProfilerResult result;
   Disturbance disturbance(device, options.patience_seconds);
   while (result.ops.size() < tasks.size()) {

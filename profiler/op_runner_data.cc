@@ -194,7 +194,7 @@ OpFunction ScatterAdd(const RecipeView& recipe) {
   return [](TensorSpan in, auto* out) { out->push_back(at::index_add(in[0], 0, Rows(in[2]), in[1])); };
 }
 
-constexpr TorchOpKind kKinds[] = {
+constexpr TorchOpKind kTorchDataKinds[] = {
     {"reshape", {1, 1}, {1, 1}, View},
     {"reshape_grad", {1, 1}, {1, 1}, View},
     {"stop_gradient", {1, 1}, {1, 1}, View},
@@ -220,6 +220,6 @@ constexpr TorchOpKind kKinds[] = {
 
 }  // namespace
 
-std::span<const TorchOpKind> DataTorchOps() { return kKinds; }
+std::span<const TorchOpKind> DataTorchOps() { return kTorchDataKinds; }
 
 }  // namespace emplace

@@ -121,7 +121,7 @@ OpFunction DropoutGrad(const RecipeView& recipe) {
   };
 }
 
-constexpr TorchOpKind kKinds[] = {
+constexpr TorchOpKind kTorchElementwiseKinds[] = {
     {"relu", {1, 1}, {1, 1}, SameShape<[](const Array& x) { return at::relu(x); }>},
     {"relu_grad",
      {2, 2},
@@ -161,6 +161,6 @@ constexpr TorchOpKind kKinds[] = {
 
 }  // namespace
 
-std::span<const TorchOpKind> ElementwiseTorchOps() { return kKinds; }
+std::span<const TorchOpKind> ElementwiseTorchOps() { return kTorchElementwiseKinds; }
 
 }  // namespace emplace

@@ -144,7 +144,7 @@ OpFunction MatMulGradB(const RecipeView& recipe) {
   };
 }
 
-constexpr TorchOpKind kKinds[] = {
+constexpr TorchOpKind kTorchProductKinds[] = {
     {"conv2d", {2, 2}, {1, 1}, Forward<false>},
     {"conv2d_grad_input", {2, 2}, {1, 1}, GradInput<false>},
     {"conv2d_grad_filter", {2, 2}, {1, 1}, GradFilter<false>},
@@ -161,6 +161,6 @@ constexpr TorchOpKind kKinds[] = {
 
 }  // namespace
 
-std::span<const TorchOpKind> ProductTorchOps() { return kKinds; }
+std::span<const TorchOpKind> ProductTorchOps() { return kTorchProductKinds; }
 
 }  // namespace emplace

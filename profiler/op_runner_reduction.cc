@@ -308,7 +308,7 @@ OpFunction AvgPoolGrad(const RecipeView& recipe) {
   };
 }
 
-constexpr TorchOpKind kKinds[] = {
+constexpr TorchOpKind kTorchReductionKinds[] = {
     {"reduce_sum", {1, 1}, {1, 1}, Reduce<Sum>},
     {"reduce_sum_grad", {1, 1}, {1, 1}, ReduceGrad<false>},
     {"reduce_mean", {1, 1}, {1, 1}, Reduce<Mean>},
@@ -335,6 +335,6 @@ constexpr TorchOpKind kKinds[] = {
 
 }  // namespace
 
-std::span<const TorchOpKind> ReductionTorchOps() { return kKinds; }
+std::span<const TorchOpKind> ReductionTorchOps() { return kTorchReductionKinds; }
 
 }  // namespace emplace

@@ -60,10 +60,11 @@ OpFunction Adam(const RecipeView& recipe) {
 
 // The rows of a gradient. A number may stand there several times: what is read before anything is written, and written
 // alike for each of them, happens once; gradients (and their squares) add up.
-struct Rows {
+struct SparseRows {
   at::Tensor numbers;
 
-  explicit Rows(const at::Tensor& given) : numbers(given.scalar_type() == c10::kInt ? given : given.to(c10::kLong)) {}
+  explicit SparseRows(const at::Tensor& given)
+      : numbers(given.scalar_type() == c10::kInt ? given : given.to(c10::kLong)) {}
   at::Tensor Of(const at::Tensor& table) const { return at::index_select(table, 0, numbers); }
   // table[rows] = values
   void Set(const at::Tensor& table, const at::Tensor& values) const {
@@ -87,13 +88,13 @@ void ExpectSparse(const RecipeView& recipe) {
 
 OpFunction SparseSgd(const RecipeView& recipe) {
   ExpectSparse(recipe);
-  return [](TensorSpan in, auto*) { in[0].index_add_(0, Rows(in[2]).numbers, in[1], -kRate); };
+  return [](TensorSpan in, auto*) { in[0].index_add_(0, SparseRows(in[2]).numbers, in[1], -kRate); };
 }
 
 OpFunction SparseMomentum(const RecipeView& recipe) {
   ExpectSparse(recipe);
   return [m = Slot(recipe)](TensorSpan in, auto*) {
-    const Rows rows(in[2]);
+    const SparseRows rows(in[2]);
     const at::Tensor step = rows.Decay(m, kMomentum, in[1], 1);
     rows.Set(in[0], rows.Of(in[0]).add_(step, -kRate));
   };
@@ -102,7 +103,7 @@ OpFunction SparseMomentum(const RecipeView& recipe) {
 OpFunction SparseRmsProp(const RecipeView& recipe) {
   ExpectSparse(recipe);
   return [s = Slot(recipe), m = Slot(recipe)](TensorSpan in, auto*) {
-    const Rows rows(in[2]);
+    const SparseRows rows(in[2]);
     const at::Tensor root = rows.Decay(s, kSquareDecay, at::square(in[1]), 1 - kSquareDecay).add_(kRmsEpsilon).sqrt_();
     const at::Tensor step = rows.Decay(m, kRmsMomentum, at::div(in[1], root), kRate);
     rows.Set(in[0], rows.Of(in[0]).sub_(step));
@@ -112,14 +113,14 @@ OpFunction SparseRmsProp(const RecipeView& recipe) {
 OpFunction SparseAdam(const RecipeView& recipe) {
   ExpectSparse(recipe);
   return [m = Slot(recipe), s = Slot(recipe)](TensorSpan in, auto*) {
-    const Rows rows(in[2]);
+    const SparseRows rows(in[2]);
     const at::Tensor mean = rows.Decay(m, kAdamDecay, in[1], 1 - kAdamDecay);
     const at::Tensor root = rows.Decay(s, kAdamSquares, at::square(in[1]), 1 - kAdamSquares).sqrt_().add_(kAdamEpsilon);
     rows.Set(in[0], rows.Of(in[0]).addcdiv_(mean, root, -kRate));
   };
 }
 
-constexpr TorchOpKind kKinds[] = {
+constexpr TorchOpKind kTorchUpdateKinds[] = {
     {"sgd", {2, 2}, {0, 0}, Sgd},
     {"momentum", {2, 2}, {0, 0}, Momentum},
     {"rmsprop", {2, 2}, {0, 0}, RmsProp},
@@ -133,6 +134,6 @@ constexpr TorchOpKind kKinds[] = {
 
 }  // namespace
 
-std::span<const TorchOpKind> UpdateTorchOps() { return kKinds; }
+std::span<const TorchOpKind> UpdateTorchOps() { return kTorchUpdateKinds; }
 
 }  // namespace emplace

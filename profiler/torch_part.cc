@@ -15,7 +15,8 @@ const TorchHardwarePart& LoadTorchHardware() {
         LoadLibraryPart({.file = EMPLACE_TORCH_HARDWARE_FILE,
                          .built = EMPLACE_TORCH_HARDWARE_PATH,
                          .symbol = kTorchHardwareName,
-                         .what = "the library with LibTorch's part, which runs ops on real devices"}));
+                         .what = "the library with LibTorch's part, which runs ops on real devices; the build target "
+                                 "emplace_all makes it"}));
   }();
   return *part;
 }

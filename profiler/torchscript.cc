@@ -18,7 +18,7 @@
 namespace emplace {
 namespace {
 
-bool IsInteger(DType dtype) { return dtype == DType::kI32 || dtype == DType::kI64; }
+bool IsIndexType(DType dtype) { return dtype == DType::kI32 || dtype == DType::kI64; }
 
 // A whole number of at least 1 and at most 2^40.
 std::optional<std::int64_t> PositiveNumber(std::string_view text) {
@@ -62,7 +62,7 @@ TorchScriptInput ParseTorchScriptInput(const std::string& text, const std::strin
   if (!rest.empty() && (rest[0] < '0' || rest[0] > '9') && rest.find(':') != std::string_view::npos) {
     const std::string_view word = Next(&rest, ':');
     const std::optional<DType> dtype = DTypeFromName(word);
-    if (!dtype || !(IsInteger(*dtype) || *dtype == DType::kF32 || *dtype == DType::kF64 || *dtype == DType::kBool)) {
+    if (!dtype || !(IsIndexType(*dtype) || *dtype == DType::kF32 || *dtype == DType::kF64 || *dtype == DType::kBool)) {
       fail(Quoted(word) + " is no dtype of an input, one of f32, f64, i32, i64 and bool");
     }
     input.dtype = *dtype;
@@ -78,7 +78,7 @@ TorchScriptInput ParseTorchScriptInput(const std::string& text, const std::strin
     begin = end + 1;
   }
   if (has_bound) {
-    if (!IsInteger(input.dtype)) fail("only integers have a bound");
+    if (!IsIndexType(input.dtype)) fail("only integers have a bound");
     const std::optional<std::int64_t> bound = PositiveNumber(rest);
     if (!bound) fail(Quoted(rest) + " is no bound");
     input.bound = *bound;

@@ -31,6 +31,16 @@ class InputError : public std::runtime_error {
   }
 };
 
+// What `function` returns; its InputError is said to be at `place`.
+template <typename Function>
+auto AtPlace(const std::string& place, Function function) {
+  try {
+    return function();
+  } catch (const InputError& error) {
+    throw error.In(place);
+  }
+}
+
 namespace internal {
 
 template <typename T>

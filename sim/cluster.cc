@@ -10,9 +10,6 @@
 namespace emplace {
 namespace {
 
-constexpr double kMaxMicros = 1e12;
-constexpr double kMaxGbPerS = 1e9;
-
 void CheckRange(double value, double high, const std::string& place) {
   if (!(value >= 0) || value > high) {
     throw InputError(place, std::to_string(value) + " is out of range (0 to " + std::to_string(high) + ")");

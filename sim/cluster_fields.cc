@@ -16,29 +16,25 @@
 namespace emplace {
 namespace {
 
-using Kinds = std::map<std::string, DeviceKind, std::less<>>;
-using Efficiency = std::array<double, kNumOpClasses>;
+using OwnKinds = std::map<std::string, DeviceKind, std::less<>>;
+using ClassEfficiency = std::array<double, kNumOpClasses>;
 
 constexpr double kMaxGib = 1e9;
-// 1 byte/s, as cluster.h asks for, to 1e18.
-constexpr double kMinGbPerS = 1e-9;
-constexpr double kMaxGbPerS = 1e9;
-constexpr std::string_view kRateAllowed = "a number above 0, at most 1e+09";
 // Links are held for every pair of devices.
 constexpr std::int64_t kMaxDevices = 1024;
 
 // What an unknown kind's ops reach where the file does not say: judgements, between the rows of the catalogue for
 // devices of its class. Columns as OpClass: none, convolution, matrix product, elementwise, reduction, gather, copy.
 struct GenericEfficiency {
-  Efficiency compute;
-  Efficiency bandwidth;
+  ClassEfficiency compute;
+  ClassEfficiency bandwidth;
 };
 constexpr GenericEfficiency kGenericEfficiency[] = {
     {{1, 0.40, 0.65, 1, 1, 1, 1}, {1, 0.75, 0.75, 0.75, 0.60, 0.40, 0.75}},  // accelerator
     {{1, 0.35, 0.70, 1, 1, 1, 1}, {1, 0.70, 0.70, 0.80, 0.60, 0.25, 0.80}},  // cpu
 };
 
-void ReadEfficiency(const JsonNode& node, Efficiency* efficiency) {
+void ReadEfficiency(const JsonNode& node, ClassEfficiency* efficiency) {
   for (const JsonMember& member : node.Object("an object: a number for each class of op")) {
     std::string known;
     std::size_t op_class = 1;  // not of kNone, which takes no time
@@ -80,8 +76,8 @@ DeviceKind ReadKind(const JsonNode& node) {
   return kind;
 }
 
-Kinds ReadKinds(const JsonNode& node) {
-  Kinds kinds;
+OwnKinds ReadKinds(const JsonNode& node) {
+  OwnKinds kinds;
   const JsonList& list = node.List("a list of device kinds");
   for (std::size_t i = 0; i < list.size(); ++i) {
     DeviceKind kind = ReadKind(JsonNode(node, i, list[i]));
@@ -115,7 +111,7 @@ std::vector<std::string> ExpandNames(const JsonFields& fields) {
   return names;
 }
 
-bool IsCpu(const std::string& kind, const std::string& name, const Kinds& own_kinds) {
+bool IsCpu(const std::string& kind, const std::string& name, const OwnKinds& own_kinds) {
   const auto own = own_kinds.find(kind);
   if (own != own_kinds.end()) return own->second.is_cpu;
   const DeviceKind* known = FindDeviceKind(kind);
@@ -125,7 +121,7 @@ bool IsCpu(const std::string& kind, const std::string& name, const Kinds& own_ki
 using DeviceIds = std::map<std::string, std::size_t, std::less<>>;
 
 // Adds the devices of one entry.
-void ReadDevices(const JsonNode& node, double default_gap, const Kinds& own_kinds, std::vector<Device>* devices,
+void ReadDevices(const JsonNode& node, double default_gap, const OwnKinds& own_kinds, std::vector<Device>* devices,
                  DeviceIds* ids) {
   const JsonFields fields(node, {"name", "kind", "memory_gib", "count", "op_gap_us", "copy_engine"});
   Device device;
@@ -238,7 +234,7 @@ Cluster ClusterFromFields(const JsonValue& root) {
       node, {"schema", "version", "name", "source", "devices", "op_gap_us", "link", "links", "channels", "kinds"});
   const auto name = fields.Find("name");
   const auto source = fields.Find("source");
-  Kinds own_kinds;
+  OwnKinds own_kinds;
   if (const auto field = fields.Find("kinds")) own_kinds = ReadKinds(*field);
   double op_gap = 0;
   if (const auto field = fields.Find("op_gap_us")) op_gap = field->Number(0, kMaxJsonMicros);

@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, kNumOpClasses> kClassNames = {
 // The part of the peak that ops of each class reach, by generation. Columns: none, convolution, matrix product,
 // elementwise, reduction, gather, copy. These are judgements, not measurements: the reasoning stands beside each row,
 // and a profile replaces them where one exists.
-struct Efficiency {
+struct Efficiencies {
   std::array<double, kNumOpClasses> compute;
   std::array<double, kNumOpClasses> bandwidth;
 };
@@ -21,23 +21,23 @@ struct Efficiency {
 // Kepler: cuDNN's and cuBLAS's large products come to about two thirds of the boost-clock peak, convolutions of real
 // shapes to about half of that (boost clocks are not held under load). Streaming kernels reach about 70 % of the
 // data-sheet bandwidth with ECC on; reductions and gathers less, as accesses do not all coalesce.
-constexpr Efficiency kKepler = {{1, 0.40, 0.60, 1, 1, 1, 1}, {1, 0.70, 0.70, 0.70, 0.55, 0.35, 0.70}};
+constexpr Efficiencies kKepler = {{1, 0.40, 0.60, 1, 1, 1, 1}, {1, 0.70, 0.70, 0.70, 0.55, 0.35, 0.70}};
 // Pascal and Volta: f32 without tensor cores; products come to 80 to 90 % of peak, convolutions to 50 to 60 %; HBM2
 // streams at about 75 % (P100) to 85 % (V100).
-constexpr Efficiency kPascal = {{1, 0.55, 0.80, 1, 1, 1, 1}, {1, 0.75, 0.75, 0.75, 0.60, 0.40, 0.75}};
-constexpr Efficiency kVolta = {{1, 0.55, 0.85, 1, 1, 1, 1}, {1, 0.80, 0.80, 0.80, 0.65, 0.45, 0.80}};
+constexpr Efficiencies kPascal = {{1, 0.55, 0.80, 1, 1, 1, 1}, {1, 0.75, 0.75, 0.75, 0.60, 0.40, 0.75}};
+constexpr Efficiencies kVolta = {{1, 0.55, 0.85, 1, 1, 1, 1}, {1, 0.80, 0.80, 0.80, 0.65, 0.45, 0.80}};
 // Ampere and Hopper: against the dense TF32 tensor-core peak, which only large, aligned products approach; convolutions
 // need layout changes and come to a third of it. HBM streams at 80 to 90 %.
-constexpr Efficiency kAmpere = {{1, 0.35, 0.60, 1, 1, 1, 1}, {1, 0.85, 0.85, 0.85, 0.70, 0.50, 0.85}};
-constexpr Efficiency kHopper = {{1, 0.30, 0.55, 1, 1, 1, 1}, {1, 0.85, 0.85, 0.85, 0.70, 0.50, 0.85}};
+constexpr Efficiencies kAmpere = {{1, 0.35, 0.60, 1, 1, 1, 1}, {1, 0.85, 0.85, 0.85, 0.70, 0.50, 0.85}};
+constexpr Efficiencies kHopper = {{1, 0.30, 0.55, 1, 1, 1, 1}, {1, 0.85, 0.85, 0.85, 0.70, 0.50, 0.85}};
 // CPUs: a tuned BLAS keeps the vector units about 70 % busy over all cores; direct convolutions about half; streams
 // reach about 80 % of the memory channels' rate, gathers a quarter.
-constexpr Efficiency kCpu = {{1, 0.35, 0.70, 1, 1, 1, 1}, {1, 0.70, 0.70, 0.80, 0.60, 0.25, 0.80}};
+constexpr Efficiencies kCpu = {{1, 0.35, 0.70, 1, 1, 1, 1}, {1, 0.70, 0.70, 0.80, 0.60, 0.25, 0.80}};
 
 constexpr double kTera = 1e12;
 
 DeviceKind Kind(std::string name, std::string summary, double tflop_per_s, double gb_per_s, double memory_gib,
-                double launch_micros, const Efficiency& efficiency, std::string source) {
+                double launch_micros, const Efficiencies& efficiency, std::string source) {
   return {.name = std::move(name),
           .summary = std::move(summary),
           .source = std::move(source),
@@ -119,7 +119,7 @@ std::vector<DeviceKind> MakeDeviceKinds() {
   };
 }
 
-const std::vector<DeviceKind>& Kinds() {
+const std::vector<DeviceKind>& CatalogueKinds() {
   static const std::vector<DeviceKind> kinds = MakeDeviceKinds();
   return kinds;
 }
@@ -135,10 +135,10 @@ bool HoldsCpu(std::string_view text) {
 
 std::string_view Name(OpClass op_class) { return kClassNames[static_cast<std::size_t>(op_class)]; }
 
-std::span<const DeviceKind> AllDeviceKinds() { return Kinds(); }
+std::span<const DeviceKind> AllDeviceKinds() { return CatalogueKinds(); }
 
 const DeviceKind* FindDeviceKind(std::string_view name) {
-  for (const DeviceKind& kind : Kinds()) {
+  for (const DeviceKind& kind : CatalogueKinds()) {
     if (kind.name == name) return &kind;
   }
   return nullptr;

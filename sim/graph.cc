@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "sim/check.h"
+#include "sim/json_text.h"
 
 namespace emplace {
 namespace {
@@ -17,9 +18,6 @@ namespace {
 // Sizes, and their sums over a whole graph, stay below this: no sum of the simulator's can overflow.
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
 // An op's time in µs, about 11 days. (What all times add up to is checked where the costs are known.)
-constexpr double kMaxMicros = 1e12;
-constexpr double kMaxFlop = 1e24;
-
 constexpr std::array<std::string_view, 11> kDTypeNames = {"",     "bool", "i8",  "u8",  "i16", "f16",
                                                           "bf16", "i32",  "f32", "i64", "f64"};
 constexpr std::array<std::int64_t, 11> kDTypeBytes = {0, 1, 1, 1, 2, 2, 2, 4, 4, 8, 8};
@@ -30,8 +28,6 @@ std::string Place(std::size_t position, std::string_view field = {}) {
   if (!field.empty()) place.append(".").append(field);
   return place;
 }
-
-std::string Quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
 
 }  // namespace
 

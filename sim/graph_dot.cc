@@ -10,10 +10,10 @@
 namespace emplace {
 namespace {
 
-constexpr const char* kColours[] = {"white", "lightblue", "mistyrose", "palegreen"};  // by Pass
+constexpr const char* kDotColours[] = {"white", "lightblue", "mistyrose", "palegreen"};  // by Pass
 
 // A DOT string: quotes and backslashes are its only special characters.
-std::string Quoted(std::string_view text) {
+std::string DotString(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') quoted += '\\';
@@ -25,11 +25,11 @@ std::string Quoted(std::string_view text) {
 }  // namespace
 
 void WriteDot(std::ostream& out, const Graph& graph) {
-  fmt::print(out, "digraph {} {{\n  node [shape=box, style=filled];\n", Quoted(graph.name()));
+  fmt::print(out, "digraph {} {{\n  node [shape=box, style=filled];\n", DotString(graph.name()));
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const Op& op = graph.op(MakeId<OpId>(i));
-    fmt::print(out, "  n{} [label={}, tooltip={}, fillcolor={}];\n", i, Quoted(op.name), Quoted(op.kind),
-               kColours[static_cast<std::size_t>(op.pass)]);
+    fmt::print(out, "  n{} [label={}, tooltip={}, fillcolor={}];\n", i, DotString(op.name), DotString(op.kind),
+               kDotColours[static_cast<std::size_t>(op.pass)]);
   }
   for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
     const Tensor& tensor = graph.tensor(MakeId<TensorId>(t));

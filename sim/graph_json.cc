@@ -12,10 +12,9 @@
 namespace emplace {
 namespace {
 
-constexpr std::string_view kSchema = "emplace.graph";
+constexpr std::string_view kGraphSchema = "emplace.graph";
 constexpr std::string_view kSizeAllowed = "an integer from 0 to 2^62 - 1";
 constexpr std::string_view kTimeAllowed = "a number of us, or an object with one for each device kind";
-constexpr double kMaxFlop = 1e24;
 
 std::vector<std::string> ReadNames(const JsonNode& node, std::string_view allowed) {
   std::vector<std::string> names;
@@ -113,13 +112,13 @@ Graph ReadGraphFrom(std::istream& in) {
   const JsonValue root =
       ParseJson(in, {.key = "ops", .take = [&](const JsonObject& so_far, std::size_t index, const JsonValue& element) {
                        // A file of another kind is called that before its ops are looked at.
-                       if (index == 0) CheckSchema(JsonNode(JsonValue{so_far}), kSchema, /*complete=*/false);
+                       if (index == 0) CheckSchema(JsonNode(JsonValue{so_far}), kGraphSchema, /*complete=*/false);
                        const JsonNode parent(empty);
                        const JsonNode ops(parent, "ops", empty);
                        specs.push_back(ReadOp(JsonNode(ops, index, element)));
                      }});
   const JsonNode node(root);
-  CheckSchema(node, kSchema);
+  CheckSchema(node, kGraphSchema);
   const JsonFields fields(node, {"schema", "version", "name", "ops"});
   if (const auto ops = fields.Find("ops")) ops->List("a list of ops");
   const auto name = fields.Find("name");

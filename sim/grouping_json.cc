@@ -13,18 +13,18 @@
 namespace emplace {
 namespace {
 
-constexpr std::string_view kSchema = "emplace.grouping";
+constexpr std::string_view kGroupingSchema = "emplace.grouping";
 constexpr std::string_view kAllowed = "an object: the group of each op, by name";
 
-std::string PlaceOf(std::string_view op) { return PlaceOfMember("groups", op); }
+std::string PlaceOfGroupedOp(std::string_view op) { return PlaceOfMember("groups", op); }
 
 std::vector<std::size_t> ReadLabels(const JsonNode& node, const Graph& graph) {
   std::vector<std::optional<std::size_t>> labels(graph.num_ops());
   for (const JsonMember& member : node.Object(kAllowed)) {
     const auto op = graph.FindOp(member.key);
     if (!op) {
-      throw InputError(PlaceOf(member.key), "is no op of graph " + Quoted(graph.name()) + " (which has " +
-                                                std::to_string(graph.num_ops()) + " ops)");
+      throw InputError(PlaceOfGroupedOp(member.key), "is no op of graph " + Quoted(graph.name()) + " (which has " +
+                                                         std::to_string(graph.num_ops()) + " ops)");
     }
     labels[Index(*op)] = static_cast<std::size_t>(JsonNode(node, member.key, member.value).Integer(0, kMaxJsonInteger));
   }
@@ -32,7 +32,8 @@ std::vector<std::size_t> ReadLabels(const JsonNode& node, const Graph& graph) {
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const OpId id = MakeId<OpId>(i);
     if (!labels[i]) {
-      throw InputError(PlaceOf(graph.op(id).name), "is missing (every op of graph " + Quoted(graph.name()) + " once)");
+      throw InputError(PlaceOfGroupedOp(graph.op(id).name),
+                       "is missing (every op of graph " + Quoted(graph.name()) + " once)");
     }
     all.push_back(*labels[i]);
   }
@@ -40,10 +41,10 @@ std::vector<std::size_t> ReadLabels(const JsonNode& node, const Graph& graph) {
     const OpId id = MakeId<OpId>(i);
     const OpId first = graph.colocation_class(id);
     if (all[i] == all[Index(first)]) continue;
-    throw InputError(PlaceOf(graph.op(id).name), "is in group " + std::to_string(all[i]) + ", but " +
-                                                     Quoted(graph.op(first).name) +
-                                                     ", which colocate_with ties it to, in group " +
-                                                     std::to_string(all[Index(first)]) + " (both in one)");
+    throw InputError(PlaceOfGroupedOp(graph.op(id).name), "is in group " + std::to_string(all[i]) + ", but " +
+                                                              Quoted(graph.op(first).name) +
+                                                              ", which colocate_with ties it to, in group " +
+                                                              std::to_string(all[Index(first)]) + " (both in one)");
   }
   return all;
 }
@@ -54,7 +55,7 @@ Grouping ReadGrouping(std::istream& in, const std::string& file, const Graph& gr
   try {
     const JsonValue root = ParseJson(in);
     const JsonNode node(root);
-    CheckSchema(node, kSchema);
+    CheckSchema(node, kGroupingSchema);
     const JsonFields fields(node, {"schema", "version", "graph", "groups"});
     if (const auto field = fields.Find("graph")) field->Text();
     return {graph, ReadLabels(fields.Get("groups", kAllowed), graph)};

@@ -199,6 +199,12 @@ std::string Quoted(std::string_view text) {
 
 void AppendJson(std::string* out, const JsonValue& value) { std::visit(Writer{out}, value.data); }
 
+std::string JsonText(const JsonValue& value) {
+  std::string text;
+  AppendJson(&text, value);
+  return text;
+}
+
 JsonValue ParseJson(std::istream& in, JsonBuilder::Streamed streamed) { return Parse(in, std::move(streamed)); }
 JsonValue ParseJson(std::string_view text) { return Parse(text, {}); }
 

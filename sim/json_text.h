@@ -27,6 +27,7 @@ bool IsValidUtf8(std::string_view text);
 
 // Compact JSON, keys in their order.
 void AppendJson(std::string* out, const JsonValue& value);
+std::string JsonText(const JsonValue& value);
 
 // The text is no JSON at all.
 class JsonSyntaxError : public InputError {

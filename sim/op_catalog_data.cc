@@ -4,7 +4,7 @@
 namespace emplace {
 namespace {
 
-constexpr OpClass kClass = OpClass::kCopy;
+constexpr OpClass kCopyClass = OpClass::kCopy;
 
 // Nothing runs: the data is there, or the op is another view of it.
 OpWork Nothing(const Graph&, OpId) { return {}; }
@@ -24,20 +24,20 @@ OpWork Rearrange(const Graph& graph, OpId op) {
   for (std::size_t i = 0; i < view.num_inputs(); ++i) in += Elements(view.in(i));
   for (std::size_t i = 0; i < view.num_outputs(); ++i) out += Elements(view.out(i));
   view.Expect(view.num_inputs() > 0 && in == out, "as many elements out as in");
-  return MakeWork(kClass, 0, view.AllBytes());
+  return MakeWork(kCopyClass, 0, view.AllBytes());
 }
 
 OpWork Fill(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(0, 1);
-  return MakeWork(kClass, 0, view.out_bytes(0));
+  return MakeWork(kCopyClass, 0, view.out_bytes(0));
 }
 
 OpWork Slice(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(1, 1);
   view.Expect(Elements(view.out(0)) <= Elements(view.in(0)), "a slice is no larger than its input");
-  return MakeWork(kClass, 0, 2 * view.out_bytes(0));
+  return MakeWork(kCopyClass, 0, 2 * view.out_bytes(0));
 }
 
 // The output is the larger one: zeros around the input. Pad and the gradient of slice.
@@ -45,7 +45,7 @@ OpWork Widen(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(1, 1);
   view.Expect(Elements(view.in(0)) <= Elements(view.out(0)), "the output is no smaller than the input");
-  return MakeWork(kClass, 0, view.AllBytes());
+  return MakeWork(kCopyClass, 0, view.AllBytes());
 }
 
 OpWork Gather(const Graph& graph, OpId op) {
@@ -81,27 +81,27 @@ OpWork ScatterAdd(const Graph& graph, OpId op) {
   return MakeWork(OpClass::kGather, Elements(view.in(1)), view.AllBytes());
 }
 
-constexpr OpKind kKinds[] = {
+constexpr OpKind kDataKinds[] = {
     {"input", OpClass::kNone, "() -> data: 0; it is there when the step begins", Nothing},
     {"variable", OpClass::kNone, "() -> weights: 0; they stay in memory", Nothing},
     {"reshape", OpClass::kNone, "(x) -> y: 0; another view of the same bytes", View},
     {"reshape_grad", OpClass::kNone, "(dy) -> dx: 0; another view of the same bytes", View},
     {"stop_gradient", OpClass::kNone, "(x) -> x: 0; another view of the same bytes, a constant to gradients", View},
-    {"fill", kClass, "() -> a constant: 0 flop; writes the output", Fill},
-    {"concat", kClass, "(tensors) -> one, along attr axis: 0 flop; reads and writes every byte", Rearrange},
-    {"concat_grad", kClass, "(dy) -> a piece for each input: 0 flop; reads and writes every byte", Rearrange},
-    {"split", kClass, "(x) -> pieces, along attr axis: 0 flop; reads and writes every byte", Rearrange},
-    {"split_grad", kClass, "(a gradient for each piece) -> dx: 0 flop; reads and writes every byte", Rearrange},
-    {"stack", kClass, "(tensors) -> one with a new axis: 0 flop; reads and writes every byte", Rearrange},
-    {"stack_grad", kClass, "(dy) -> a piece for each input: 0 flop; reads and writes every byte", Rearrange},
-    {"unstack", kClass, "(x) -> its pieces along attr axis: 0 flop; reads and writes every byte", Rearrange},
-    {"unstack_grad", kClass, "(a gradient for each piece) -> dx: 0 flop; reads and writes every byte", Rearrange},
-    {"transpose", kClass, "(x) -> y: 0 flop; reads x, writes y", Rearrange},
-    {"transpose_grad", kClass, "(dy) -> dx: 0 flop; reads dy, writes dx", Rearrange},
-    {"slice", kClass, "(x) -> y: 0 flop; reads only what it writes", Slice},
-    {"slice_grad", kClass, "(dy) -> dx: 0 flop; reads dy, writes dx, zeros around", Widen},
-    {"pad", kClass, "(x) -> y: 0 flop; reads x, writes y", Widen},
-    {"pad_grad", kClass, "(dy) -> dx: 0 flop; reads only what it writes", Slice},
+    {"fill", kCopyClass, "() -> a constant: 0 flop; writes the output", Fill},
+    {"concat", kCopyClass, "(tensors) -> one, along attr axis: 0 flop; reads and writes every byte", Rearrange},
+    {"concat_grad", kCopyClass, "(dy) -> a piece for each input: 0 flop; reads and writes every byte", Rearrange},
+    {"split", kCopyClass, "(x) -> pieces, along attr axis: 0 flop; reads and writes every byte", Rearrange},
+    {"split_grad", kCopyClass, "(a gradient for each piece) -> dx: 0 flop; reads and writes every byte", Rearrange},
+    {"stack", kCopyClass, "(tensors) -> one with a new axis: 0 flop; reads and writes every byte", Rearrange},
+    {"stack_grad", kCopyClass, "(dy) -> a piece for each input: 0 flop; reads and writes every byte", Rearrange},
+    {"unstack", kCopyClass, "(x) -> its pieces along attr axis: 0 flop; reads and writes every byte", Rearrange},
+    {"unstack_grad", kCopyClass, "(a gradient for each piece) -> dx: 0 flop; reads and writes every byte", Rearrange},
+    {"transpose", kCopyClass, "(x) -> y: 0 flop; reads x, writes y", Rearrange},
+    {"transpose_grad", kCopyClass, "(dy) -> dx: 0 flop; reads dy, writes dx", Rearrange},
+    {"slice", kCopyClass, "(x) -> y: 0 flop; reads only what it writes", Slice},
+    {"slice_grad", kCopyClass, "(dy) -> dx: 0 flop; reads dy, writes dx, zeros around", Widen},
+    {"pad", kCopyClass, "(x) -> y: 0 flop; reads x, writes y", Widen},
+    {"pad_grad", kCopyClass, "(dy) -> dx: 0 flop; reads only what it writes", Slice},
     {"gather", OpClass::kGather, "(table[V,H], n row numbers) -> rows: 0 flop; reads the n rows, not the table",
      Gather},
     {"gather_grad", OpClass::kGather,
@@ -113,6 +113,6 @@ constexpr OpKind kKinds[] = {
 
 }  // namespace
 
-std::span<const OpKind> DataKinds() { return kKinds; }
+std::span<const OpKind> DataKinds() { return kDataKinds; }
 
 }  // namespace emplace

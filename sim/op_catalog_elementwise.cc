@@ -67,40 +67,40 @@ OpWork Dropout(const Graph& graph, OpId op) {
   return MakeWork(OpClass::kElementwise, 3 * Elements(view.out(0)), view.AllBytes());
 }
 
-constexpr OpClass kClass = OpClass::kElementwise;
-constexpr OpKind kKinds[] = {
-    {"relu", kClass, "(x) -> max(x, 0): E", SameShape<1, 1>},
-    {"relu_grad", kClass, "(dy, y) -> dy where y > 0: E", SameShape<2, 1>},
-    {"sigmoid", kClass, "(x) -> 1 / (1 + exp(-x)): 4*E", SameShape<1, 4>},
-    {"sigmoid_grad", kClass, "(dy, y) -> dy * y * (1 - y): 3*E", SameShape<2, 3>},
-    {"tanh", kClass, "(x) -> tanh(x): E", SameShape<1, 1>},
-    {"tanh_grad", kClass, "(dy, y) -> dy * (1 - y*y): 3*E", SameShape<2, 3>},
-    {"gelu", kClass,
+constexpr OpClass kElementwiseClass = OpClass::kElementwise;
+constexpr OpKind kElementwiseKinds[] = {
+    {"relu", kElementwiseClass, "(x) -> max(x, 0): E", SameShape<1, 1>},
+    {"relu_grad", kElementwiseClass, "(dy, y) -> dy where y > 0: E", SameShape<2, 1>},
+    {"sigmoid", kElementwiseClass, "(x) -> 1 / (1 + exp(-x)): 4*E", SameShape<1, 4>},
+    {"sigmoid_grad", kElementwiseClass, "(dy, y) -> dy * y * (1 - y): 3*E", SameShape<2, 3>},
+    {"tanh", kElementwiseClass, "(x) -> tanh(x): E", SameShape<1, 1>},
+    {"tanh_grad", kElementwiseClass, "(dy, y) -> dy * (1 - y*y): 3*E", SameShape<2, 3>},
+    {"gelu", kElementwiseClass,
      "(x) -> 0.5*x*(1 + tanh(c*(x + 0.044715*x^3))): 9*E; x^3 2, its factor 1, + x 1, * c 1, tanh 1, + 1 1, * x 1, "
      "* 0.5 1",
      SameShape<1, 9>},
-    {"gelu_grad", kClass,
+    {"gelu_grad", kElementwiseClass,
      "(dy, x) -> dy * gelu'(x): 17*E; u = c*(x + 0.044715*x^3) 5, t = tanh(u) 1, 0.5*(1 + t) 2, 1 - t*t 2, "
      "u' = c + c'*x*x with x*x known 2, 0.5*x*(1 - t*t)*u' 3, the sum 1, * dy 1",
      SameShape<2, 17>},
-    {"add", kClass, "(a, b) -> a + b, broadcast: E", Broadcasting<2, 1>},
-    {"sub", kClass, "(a, b) -> a - b, broadcast: E", Broadcasting<2, 1>},
-    {"sub_grad", kClass, "(dy) -> -dy, for b of a - b: E", SameShape<1, 1>},
-    {"mul", kClass, "(a, b) -> a * b, broadcast: E", Broadcasting<2, 1>},
-    {"mul_grad", kClass, "(dy, other factor) -> dy * other, broadcast: E", Broadcasting<2, 1>},
-    {"div", kClass, "(a, b) -> a / b, broadcast: E", Broadcasting<2, 1>},
-    {"div_grad_a", kClass, "(dy, b) -> dy / b, broadcast: E", Broadcasting<2, 1>},
-    {"div_grad_b", kClass, "(dy, y, b) -> -dy * y / b, broadcast: 3*E", Broadcasting<3, 3>},
-    {"bias_add", kClass, "(x, b[C]) -> x + b along the channels: E", BiasAdd},
-    {"add_n", kClass, "(n tensors of one shape) -> their sum: (n - 1)*E", AddN},
-    {"scale", kClass, "(x) with attr factor, or (x, scalar) -> x * factor: E", Scale},
-    {"scale_grad", kClass, "(dy) with attr factor -> dy * factor: E", SameShape<1, 1>},
-    {"dropout", kClass, "(x) -> y, mask: 3*E; compare a random number, scale, select", Dropout},
-    {"dropout_grad", kClass, "(dy, mask) -> dx: 2*E; scale, select", SameShape<2, 2>},
+    {"add", kElementwiseClass, "(a, b) -> a + b, broadcast: E", Broadcasting<2, 1>},
+    {"sub", kElementwiseClass, "(a, b) -> a - b, broadcast: E", Broadcasting<2, 1>},
+    {"sub_grad", kElementwiseClass, "(dy) -> -dy, for b of a - b: E", SameShape<1, 1>},
+    {"mul", kElementwiseClass, "(a, b) -> a * b, broadcast: E", Broadcasting<2, 1>},
+    {"mul_grad", kElementwiseClass, "(dy, other factor) -> dy * other, broadcast: E", Broadcasting<2, 1>},
+    {"div", kElementwiseClass, "(a, b) -> a / b, broadcast: E", Broadcasting<2, 1>},
+    {"div_grad_a", kElementwiseClass, "(dy, b) -> dy / b, broadcast: E", Broadcasting<2, 1>},
+    {"div_grad_b", kElementwiseClass, "(dy, y, b) -> -dy * y / b, broadcast: 3*E", Broadcasting<3, 3>},
+    {"bias_add", kElementwiseClass, "(x, b[C]) -> x + b along the channels: E", BiasAdd},
+    {"add_n", kElementwiseClass, "(n tensors of one shape) -> their sum: (n - 1)*E", AddN},
+    {"scale", kElementwiseClass, "(x) with attr factor, or (x, scalar) -> x * factor: E", Scale},
+    {"scale_grad", kElementwiseClass, "(dy) with attr factor -> dy * factor: E", SameShape<1, 1>},
+    {"dropout", kElementwiseClass, "(x) -> y, mask: 3*E; compare a random number, scale, select", Dropout},
+    {"dropout_grad", kElementwiseClass, "(dy, mask) -> dx: 2*E; scale, select", SameShape<2, 2>},
 };
 
 }  // namespace
 
-std::span<const OpKind> ElementwiseKinds() { return kKinds; }
+std::span<const OpKind> ElementwiseKinds() { return kElementwiseKinds; }
 
 }  // namespace emplace

@@ -93,7 +93,7 @@ OpWork MatMulGradB(const Graph& graph, OpId op) {
   return Product(view, view.in(0), view.out(0), view.in(1), kBatched);
 }
 
-constexpr OpKind kKinds[] = {
+constexpr OpKind kProductKinds[] = {
     {"conv2d", OpClass::kConvolution,
      "(x, w) -> y: 2*N*K*P*Q * C*R*S; each output element sums C*R*S products, border taps included",
      ConvolutionForward<Convolution>},
@@ -121,6 +121,6 @@ constexpr OpKind kKinds[] = {
 
 }  // namespace
 
-std::span<const OpKind> ProductKinds() { return kKinds; }
+std::span<const OpKind> ProductKinds() { return kProductKinds; }
 
 }  // namespace emplace

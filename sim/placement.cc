@@ -15,9 +15,9 @@
 namespace emplace {
 namespace {
 
-constexpr std::string_view kSchema = "emplace.placement";
+constexpr std::string_view kPlacementSchema = "emplace.placement";
 
-std::string PlaceOf(std::string_view op) { return PlaceOfMember("devices", op); }
+std::string PlaceOfOp(std::string_view op) { return PlaceOfMember("devices", op); }
 
 // The devices that satisfy `is_wanted`, by name, at most a line of them.
 template <typename Predicate>
@@ -43,15 +43,15 @@ std::vector<std::optional<DeviceId>> ReadDevices(const JsonNode& node, const Gra
   for (const JsonMember& member : node.Object("an object: the device of each op, by name")) {
     const auto op = graph.FindOp(member.key);
     if (!op) {
-      throw InputError(PlaceOf(member.key), "is no op of graph " + Quoted(graph.name()) + " (which has " +
-                                                std::to_string(graph.num_ops()) + " ops)");
+      throw InputError(PlaceOfOp(member.key), "is no op of graph " + Quoted(graph.name()) + " (which has " +
+                                                  std::to_string(graph.num_ops()) + " ops)");
     }
     const JsonNode device(node, member.key, member.value);
     const auto id = ids.find(device.Text("the name of a device"));
     if (id == ids.end()) {
-      throw InputError(PlaceOf(member.key), "unknown device " + Quoted(device.Text()) + " (cluster " +
-                                                Quoted(cluster.name()) + " has " +
-                                                DeviceNames(cluster, [](DeviceId) { return true; }) + ")");
+      throw InputError(PlaceOfOp(member.key), "unknown device " + Quoted(device.Text()) + " (cluster " +
+                                                  Quoted(cluster.name()) + " has " +
+                                                  DeviceNames(cluster, [](DeviceId) { return true; }) + ")");
     }
     devices[Index(*op)] = id->second;
   }
@@ -61,7 +61,7 @@ std::vector<std::optional<DeviceId>> ReadDevices(const JsonNode& node, const Gra
 Placement ReadPlacementFrom(std::istream& in, const Graph& graph, const Cluster& cluster) {
   const JsonValue root = ParseJson(in);
   const JsonNode node(root);
-  CheckSchema(node, kSchema);
+  CheckSchema(node, kPlacementSchema);
   const JsonFields fields(node, {"schema", "version", "graph", "cluster", "devices"});
   // Whom it was made for is for people: what counts is that the ops and the devices are there.
   for (const std::string_view key : {"graph", "cluster"}) {
@@ -80,9 +80,9 @@ Placement ReadPlacementFrom(std::istream& in, const Graph& graph, const Cluster&
     }
   }
   if (first_missing) {
-    throw InputError(PlaceOf(graph.op(*first_missing).name), "is missing (every op of graph " + Quoted(graph.name()) +
-                                                                 " once; " + std::to_string(missing) + " of " +
-                                                                 std::to_string(graph.num_ops()) + " have no device)");
+    throw InputError(PlaceOfOp(graph.op(*first_missing).name),
+                     "is missing (every op of graph " + Quoted(graph.name()) + " once; " + std::to_string(missing) +
+                         " of " + std::to_string(graph.num_ops()) + " have no device)");
   }
   return placement;
 }
@@ -96,7 +96,7 @@ class Checker {
   void HasTime(OpId id) const {
     if (costs_.Allowed(id, placement_[id])) return;
     const Device& device = cluster_.device(placement_[id]);
-    throw InputError(PlaceOf(graph_.op(id).name),
+    throw InputError(PlaceOfOp(graph_.op(id).name),
                      "the op has no time on device " + Quoted(device.name) + " of kind " + Quoted(device.kind) +
                          " (it may go on " +
                          DeviceNames(cluster_, [&](DeviceId other) { return costs_.Allowed(id, other); }) + ")");
@@ -105,7 +105,7 @@ class Checker {
   void WithItsClass(OpId id) const {
     const OpId first = graph_.colocation_class(id);
     if (placement_[id] == placement_[first]) return;
-    throw InputError(PlaceOf(graph_.op(id).name),
+    throw InputError(PlaceOfOp(graph_.op(id).name),
                      "the op is on " + DeviceName(id) + ", but " + Quoted(graph_.op(first).name) +
                          ", which colocate_with ties it to, on " + DeviceName(first) + " (both on one device)");
   }
@@ -125,7 +125,7 @@ class Checker {
     const DeviceId from = placement_[producer];
     const DeviceId to = placement_[consumer];
     if (from == to || cluster_.link(from, to).exists()) return;
-    throw InputError(PlaceOf(graph_.op(consumer).name),
+    throw InputError(PlaceOfOp(graph_.op(consumer).name),
                      "the op is on " + DeviceName(consumer) + " and " + how + " " + Quoted(graph_.op(producer).name) +
                          " on " + DeviceName(producer) + ", but cluster " + Quoted(cluster_.name()) +
                          " has no link from " + DeviceName(producer) + " to " + DeviceName(consumer) +

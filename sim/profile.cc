@@ -14,11 +14,7 @@
 namespace emplace {
 namespace {
 
-constexpr std::string_view kSchema = "emplace.profile";
-// 1 byte/s to 1e18.
-constexpr double kMinGbPerS = 1e-9;
-constexpr double kMaxGbPerS = 1e9;
-constexpr std::string_view kRateAllowed = "a number above 0, at most 1e+09";
+constexpr std::string_view kProfileSchema = "emplace.profile";
 constexpr double kMaxContention = 1000;
 constexpr std::string_view kMicrosAllowed = "a number of us";
 
@@ -47,7 +43,7 @@ Profile::DeviceEntry ReadDevice(const JsonNode& node) {
   return entry;
 }
 
-Profile::OpEntry ReadOp(const JsonNode& node) {
+Profile::OpEntry ReadOpEntry(const JsonNode& node) {
   const JsonFields fields(
       node, {"signature", "device", "samples", "median_us", "p10_us", "p90_us", "kernels", "temp_bytes", "contention"});
   Profile::OpEntry entry;
@@ -109,7 +105,7 @@ void CheckDistinct(const Profile& profile) {
 Profile ReadProfileFrom(std::istream& in) {
   const JsonValue root = ParseJson(in);
   const JsonNode node(root);
-  CheckSchema(node, kSchema);
+  CheckSchema(node, kProfileSchema);
   const JsonFields fields(node, {"schema", "version", "created", "host", "devices", "ops", "links"});
   Profile profile;
   if (const auto field = fields.Find("created")) profile.created = field->Text();
@@ -119,7 +115,7 @@ Profile ReadProfileFrom(std::istream& in) {
     }
   }
   profile.devices = ReadEntries(fields, "devices", ReadDevice);
-  profile.ops = ReadEntries(fields, "ops", ReadOp);
+  profile.ops = ReadEntries(fields, "ops", ReadOpEntry);
   profile.links = ReadEntries(fields, "links", ReadLink);
   CheckDistinct(profile);
   return profile;

@@ -22,7 +22,7 @@ constexpr double kTransferHeight = 6;
 constexpr double kRowHeight = 36;
 constexpr double kMergePixels = 1.0 / 3;
 
-constexpr const char* kColours[] = {"#7f7f7f", "#4477aa", "#cc6677", "#228833"};  // by Pass
+constexpr const char* kSvgColours[] = {"#7f7f7f", "#4477aa", "#cc6677", "#228833"};  // by Pass
 constexpr const char* kTransferColour = "#ddaa33";
 
 std::string Escaped(std::string_view text) {
@@ -109,7 +109,7 @@ void PrintHead(std::ostream& out, double height, const std::string& title) {
         x, colour, x + 14, word);
     x += 95;
   };
-  for (std::size_t i = 0; i < std::size(words); ++i) legend(kColours[i], words[i]);
+  for (std::size_t i = 0; i < std::size(words); ++i) legend(kSvgColours[i], words[i]);
   legend(kTransferColour, "outgoing transfer");
 }
 
@@ -126,7 +126,7 @@ void WriteTimelineSvg(std::ostream& out, const Timeline& timeline, const Graph& 
     if (run.end_micros == run.start_micros) continue;
     const Op& op = graph.op(run.op);
     ops[Index(run.device)].Add(to_pixel(run.start_micros), to_pixel(run.end_micros),
-                               kColours[static_cast<std::size_t>(op.pass)], op.name);
+                               kSvgColours[static_cast<std::size_t>(op.pass)], op.name);
   }
   for (const Timeline::Transfer& transfer : timeline.transfers) {
     transfers[Index(transfer.from)].Add(to_pixel(transfer.start_micros), to_pixel(transfer.arrival_micros),

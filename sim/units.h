@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace emplace {
 
@@ -52,6 +53,13 @@ struct FlopsPerSecond {
   double count = 0;
   auto operator<=>(const FlopsPerSecond&) const = default;
 };
+
+// What a file may say of times, work and rates: far beyond any device, and far from where their sums overflow.
+inline constexpr double kMaxMicros = 1e12;
+inline constexpr double kMaxFlop = 1e24;
+inline constexpr double kMinGbPerS = 1e-9;  // 1 byte/s
+inline constexpr double kMaxGbPerS = 1e9;
+inline constexpr std::string_view kRateAllowed = "a number above 0, at most 1e+09";
 
 // The one conversion from a real number to an integer: to the nearest, halves up (simulator.md section 1).
 // Requires: the result fits in 64 bits.

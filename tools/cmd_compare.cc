@@ -27,7 +27,7 @@
 namespace emplace::tools {
 namespace {
 
-struct Options {
+struct CompareOptions {
   ProblemOptions problem;
   SearchOptions search;
   std::vector<std::string> agents = {"all"};
@@ -51,15 +51,15 @@ struct Cell {
   double step_micros() const { return report ? report->step_time_micros : std::numeric_limits<double>::infinity(); }
 };
 
-bool All(const Options& options) { return options.agents == std::vector<std::string>{"all"}; }
+bool All(const CompareOptions& options) { return options.agents == std::vector<std::string>{"all"}; }
 
-void CheckAgents(const Options& options) {
+void CheckAgents(const CompareOptions& options) {
   if (All(options)) return;
   for (const std::string& name : options.agents) Naming("--agents", [&] { FindAgent(name); });
 }
 
 // `all` are all that have something to propose on this cluster.
-std::vector<std::string> ChosenAgents(const Options& options, const Cluster& cluster) {
+std::vector<std::string> ChosenAgents(const CompareOptions& options, const Cluster& cluster) {
   if (!All(options)) return options.agents;
   const bool has_cpu = std::any_of(cluster.devices().begin(), cluster.devices().end(),
                                    [](const Device& device) { return device.is_cpu; });
@@ -74,7 +74,7 @@ std::vector<std::string> ChosenAgents(const Options& options, const Cluster& clu
   return all;
 }
 
-void KeepPlacement(const Options& options, const Cell& cell, const Graph& graph, const Cluster& cluster,
+void KeepPlacement(const CompareOptions& options, const Cell& cell, const Graph& graph, const Cluster& cluster,
                    const Placement& placement) {
   if (options.placements.empty()) return;
   const std::string gpus = cell.gpus ? fmt::format("-{}gpus", *cell.gpus) : "";
@@ -82,7 +82,7 @@ void KeepPlacement(const Options& options, const Cell& cell, const Graph& graph,
             [&](std::ostream& out) { WritePlacement(out, placement, graph, cluster); });
 }
 
-Cell Try(const Options& options, const ProblemOptions& problem, const Graph& graph, const Cluster& cluster,
+Cell Try(const CompareOptions& options, const ProblemOptions& problem, const Graph& graph, const Cluster& cluster,
          const CostTable& costs, const std::string& agent) {
   TrialSpec spec = MakeTrialSpec(problem, options.search, graph, cluster, costs);
   spec.agent = agent;
@@ -151,7 +151,7 @@ Table MakeTable(const std::vector<Cell>& cells) {
   return table;
 }
 
-void PrintJson(std::ostream& out, const Options& options, const std::vector<Cell>& cells) {
+void PrintJson(std::ostream& out, const CompareOptions& options, const std::vector<Cell>& cells) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Cell& cell : cells) {
     nlohmann::ordered_json row = {{"agent", cell.agent}};
@@ -187,7 +187,7 @@ Format FormatOf(const std::string& path) {
   throw InputError(path, "does not say its format (a name that ends in .csv, .md or .json)");
 }
 
-void Print(std::ostream& out, Format format, const Options& options, const std::vector<Cell>& cells) {
+void Print(std::ostream& out, Format format, const CompareOptions& options, const std::vector<Cell>& cells) {
   switch (format) {
     case Format::kText:
       return MakeTable(cells).PrintText(out);
@@ -200,7 +200,7 @@ void Print(std::ostream& out, Format format, const Options& options, const std::
   }
 }
 
-int Run(const Options& options) {
+int Run(const CompareOptions& options) {
   CheckFiles({options.problem.graph, options.problem.cluster, options.problem.profile, GroupingFile(options.search)},
              options.outputs);
   if (!options.placements.empty()) CheckFiles({}, {options.placements + "/placement.json"});
@@ -231,7 +231,7 @@ int Run(const Options& options) {
 
 Command AddCompare(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("compare", "Let several agents place one graph, and print a table");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompareOptions>();
   AddGraphOption(*command, &options->problem);
   AddClusterOptions(*command, &options->problem)->required();
   command->add_option("--gpus", options->gpus, "Keep the first N accelerators and every CPU; several N, several runs")

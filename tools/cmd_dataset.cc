@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct DatasetOptions {
   std::string family;
   std::string output;
   std::uint64_t seed = 1;
@@ -50,7 +50,7 @@ std::string IndexRow(const FamilyMember& member, std::size_t num_groups) {
   return row + "}";
 }
 
-int Run(const Options& options) {
+int Run(const DatasetOptions& options) {
   const FamilyEntry& family = FindFamily(options.family);
   if (options.output.empty() || options.output == "-") {
     throw InputError("--output", "is \"" + options.output + "\" (a folder)");
@@ -92,7 +92,7 @@ int Run(const Options& options) {
 
 Command AddDataset(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("dataset", "Write the 32 graphs of a family, with their groupings");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DatasetOptions>();
   command->add_option("family", options->family, "Family, of `emplace list datasets`")->required()->type_name("FAMILY");
   AddSeedOption(*command, &options->seed, "Seed of all draws: the same seed gives the same bytes (default: 1)");
   command

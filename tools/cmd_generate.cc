@@ -17,13 +17,13 @@
 namespace emplace::tools {
 namespace {
 
-struct Options {
+struct GenerateOptions {
   std::string model;
   std::vector<std::string> settings;
   std::string output;
 };
 
-int Run(const Options& options) {
+int Run(const GenerateOptions& options) {
   CheckFiles({}, {options.output});
   FindModel(options.model);  // refuses an unknown name before a bad setting
   const Graph graph = MakeModel(options.model, ParseSettings(options.settings));
@@ -36,7 +36,7 @@ int Run(const Options& options) {
 
 Command AddGenerate(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("generate", "Write the training graph of a network");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateOptions>();
   command->add_option("model", options->model, "Network, of `emplace list models`")->required()->type_name("MODEL");
   AddSetOption(*command, &options->settings);
   command->add_option("-o,--output", options->output, "graph.json to write")->required()->type_name("FILE");

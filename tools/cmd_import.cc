@@ -19,7 +19,7 @@
 namespace emplace::tools {
 namespace {
 
-struct Options {
+struct ImportOptions {
   std::string file;
   std::string format;
   std::string output;
@@ -28,7 +28,7 @@ struct Options {
   std::string expert;
 };
 
-int Run(const Options& options) {
+int Run(const ImportOptions& options) {
   CheckFiles({options.file, options.expert}, {options.output, options.cluster_output, options.placement_output});
   if (!options.expert.empty() && options.placement_output.empty()) {
     throw InputError("--expert", "needs --placement-out (where the placement goes)");
@@ -67,7 +67,7 @@ int Run(const Options& options) {
 
 Command AddImport(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("import", "Turn another project's profile into a graph.json");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ImportOptions>();
   command->add_option("file", options->file, "What to read")->required()->type_name("FILE");
   command
       ->add_option("--from", options->format, "Format, of `emplace list importers` (default: found from the content)")

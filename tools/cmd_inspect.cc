@@ -29,7 +29,7 @@ namespace {
 constexpr std::size_t kMaxDotOps = 5000;
 constexpr std::size_t kMaxPictureOps = 400;
 
-struct Options {
+struct InspectOptions {
   ProblemOptions problem;
   std::string dot;
 };
@@ -201,7 +201,7 @@ void WritePicture(const std::string& path, const char* format, const Graph& grap
   });
 }
 
-int Run(const Options& options) {
+int Run(const InspectOptions& options) {
   CheckFiles({options.problem.graph, options.problem.cluster, options.problem.profile}, {options.dot});
   const Graph graph = LoadGraph(options.problem.graph);
   const char* const format = PictureFormat(options.dot);
@@ -226,7 +226,7 @@ int Run(const Options& options) {
 Command AddInspect(CLI::App& app) {
   CLI::App* const command =
       app.add_subcommand("inspect", "Describe a graph; with a cluster, bounds that no placement can beat");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectOptions>();
   command->add_option("graph", options->problem.graph, "graph.json")->required()->type_name("FILE");
   AddClusterOptions(*command, &options->problem);
   AddGpusOption(*command, &options->problem);

@@ -34,7 +34,7 @@ std::vector<std::string_view> AgentsWithPolicies() {
   return names;
 }
 
-struct Options {
+struct PlaceOptions {
   ProblemOptions problem;
   SearchOptions search;
   std::string agent;
@@ -46,7 +46,7 @@ struct Options {
   ShowOptions show;
 };
 
-int SayThatNothingFits(const Options& options, const TrialResult& result) {
+int SayThatNothingFits(const PlaceOptions& options, const TrialResult& result) {
   std::string by_how_much;
   if (result.smallest_overflow_bytes) {
     by_how_much = fmt::format(": the nearest is over by {} in all",
@@ -58,7 +58,7 @@ int SayThatNothingFits(const Options& options, const TrialResult& result) {
 }
 
 // Says on `out` what was found, unless the placement itself goes there.
-void Summarise(const Options& options, const TrialResult& result, const StepReport& report) {
+void Summarise(const PlaceOptions& options, const TrialResult& result, const StepReport& report) {
   const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
   if (options.show.json && !output_is_taken) {
     WriteResult(std::cout, report);
@@ -83,7 +83,7 @@ void Summarise(const Options& options, const TrialResult& result, const StepRepo
   }
 }
 
-int Run(const Options& options) {
+int Run(const PlaceOptions& options) {
   const ProblemOptions& problem = options.problem;
   CheckFiles({problem.graph, problem.cluster, problem.profile, GroupingFile(options.search), options.policy},
              {options.output, options.show.timeline, options.checkpoint, options.policy_output});
@@ -128,7 +128,7 @@ int Run(const Options& options) {
 
 Command AddPlace(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("place", "Search for a placement with a short step time");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlaceOptions>();
   AddGraphOption(*command, &options->problem);
   AddClusterOptions(*command, &options->problem)->required();
   AddGpusOption(*command, &options->problem);

@@ -27,7 +27,7 @@
 namespace emplace::tools {
 namespace {
 
-struct Options {
+struct ProfileOptions {
   std::string graph;
   std::string torchscript;
   std::vector<std::string> inputs;
@@ -41,7 +41,7 @@ struct Options {
 };
 
 // Where the cluster goes if nothing else is said: beside the profile.
-std::string ClusterPath(const Options& options) {
+std::string ClusterPath(const ProfileOptions& options) {
   if (!options.cluster_output.empty()) return options.cluster_output;
   if (options.output == "-") return "";
   return (std::filesystem::path(options.output).parent_path() / "cluster.yaml").string();
@@ -56,7 +56,7 @@ void CheckClusterPath(const std::string& path) {
                    "would be written over, but emplace profile has not written it (--cluster-out with another name)");
 }
 
-Graph LoadModel(const Options& options) {
+Graph LoadModel(const ProfileOptions& options) {
   if (options.graph.empty() == options.torchscript.empty()) {
     throw InputError("", options.graph.empty() ? "a model is missing (--graph or --torchscript)"
                                                : "--graph and --torchscript exclude each other");
@@ -107,7 +107,7 @@ std::string Left(const MachineProfilerProgress& progress) {
   return fmt::format("about {:.0f} s left for {}", left, progress.what);
 }
 
-void Summarise(const Options& options, const Profile& profile, const MachineProfilerResult& result) {
+void Summarise(const ProfileOptions& options, const Profile& profile, const MachineProfilerResult& result) {
   std::string text;
   for (const auto& [kind, count] : result.new_ops) {
     text += fmt::format("{}: {} ops measured, {} known before\n", kind, count, result.known_ops.at(kind));
@@ -134,7 +134,7 @@ void Summarise(const Options& options, const Profile& profile, const MachineProf
   fmt::print(options.output == "-" ? stderr : stdout, "{}", text);
 }
 
-int Run(const Options& options) {
+int Run(const ProfileOptions& options) {
   const std::string cluster_path = ClusterPath(options);
   CheckFiles({options.graph, options.torchscript}, {options.output, cluster_path, options.graph_output});
   CheckClusterPath(cluster_path);
@@ -176,7 +176,7 @@ int Run(const Options& options) {
 Command AddProfile(CLI::App& app) {
   CLI::App* const command =
       app.add_subcommand("profile", "Measure what each distinct op of a model costs on real devices, once");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ProfileOptions>();
   command->add_option("--graph", options->graph, "graph.json")->type_name("FILE");
   command->add_option("--torchscript", options->torchscript, "A module as torch.jit.save writes it, instead of a graph")
       ->type_name("FILE");

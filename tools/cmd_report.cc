@@ -19,14 +19,14 @@
 namespace emplace::tools {
 namespace {
 
-struct Options {
+struct ReportOptions {
   std::string runs;
   std::string output;              // "": report.html in the run folder
   std::vector<std::string> where;  // KEY=VALUE
 };
 
 // What the other files' names begin with: the page's name without .html.
-std::string Stem(const Options& options) {
+std::string Stem(const ReportOptions& options) {
   if (options.output.empty()) return (std::filesystem::path(options.runs) / "report").string();
   constexpr std::string_view kEnd = ".html";
   if (!options.output.ends_with(kEnd) || options.output.size() == kEnd.size()) {
@@ -53,7 +53,7 @@ std::optional<PictureInputs> ProblemOf(const JsonValue& spec) {
                        .engine = name != nullptr ? *name : "fifo"};
 }
 
-int Run(const Options& options) {
+int Run(const ReportOptions& options) {
   const std::string stem = Stem(options);
   const std::vector<TrialCondition> conditions = ParseConditions(options.where, "--where");
   std::vector<ExperimentRuns> experiments = ReadRuns(options.runs);
@@ -73,7 +73,7 @@ int Run(const Options& options) {
 Command AddReport(CLI::App& app) {
   CLI::App* const command =
       app.add_subcommand("report", "Turn runs into tables and charts: Markdown, CSV and one HTML page");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportOptions>();
   command->add_option("RUNS", options->runs, "A folder that `emplace sweep` wrote, or one experiment's folder in it")
       ->required();
   command

@@ -25,7 +25,7 @@
 namespace emplace::tools {
 namespace {
 
-struct Options {
+struct ReproduceOptions {
   std::string what;
   std::string file;
   std::optional<std::uint64_t> seed;
@@ -38,12 +38,12 @@ struct Document {
   std::vector<std::string> notes;
 };
 
-std::unique_ptr<std::istream> Open(const Options& options, std::string_view shipped) {
+std::unique_ptr<std::istream> Open(const ReproduceOptions& options, std::string_view shipped) {
   if (!options.file.empty()) return OpenForReading(options.file);
   return std::make_unique<std::istringstream>(std::string(ShippedTable(shipped)));
 }
 
-std::string NameOfFile(const Options& options, std::string_view shipped) {
+std::string NameOfFile(const ReproduceOptions& options, std::string_view shipped) {
   return options.file.empty() ? fmt::format("{}.yaml", shipped) : options.file;
 }
 
@@ -61,7 +61,7 @@ void AddPair(std::vector<std::string>* row, std::optional<double> ours, std::opt
   row->push_back(ours && published ? fmt::format("{:+.1f}", 100 * (*ours / *published - 1)) : "");
 }
 
-Document Networks(const Options& options) {
+Document Networks(const ReproduceOptions& options) {
   constexpr std::string_view kShipped = "networks";
   const auto in = Open(options, kShipped);
   const std::vector<PublishedNetwork> networks = ReadPublishedNetworks(*in, NameOfFile(options, kShipped));
@@ -95,7 +95,7 @@ std::string UseText(CalibrationFigure::Use use) {
   return "";
 }
 
-Document Calibration(const Options& options) {
+Document Calibration(const ReproduceOptions& options) {
   constexpr std::string_view kShipped = "calibration";
   const auto in = Open(options, kShipped);
   const CalibrationSpec spec = ReadCalibration(*in, NameOfFile(options, kShipped));
@@ -133,7 +133,7 @@ Document Calibration(const Options& options) {
   return document;
 }
 
-Document Families(const Options& options) {
+Document Families(const ReproduceOptions& options) {
   constexpr const char* kCluster = "post-8k80";
   const std::uint64_t seed = options.seed.value_or(1);
   Document document;
@@ -157,7 +157,7 @@ struct Comparison {
   const char* name;
   const char* summary;
   bool takes_file;  // or else a seed
-  Document (*make)(const Options&);
+  Document (*make)(const ReproduceOptions&);
 };
 constexpr Comparison kComparisons[] = {
     {"networks", "sizes of our networks beside the published ones", true, Networks},
@@ -178,7 +178,7 @@ void Write(std::ostream& out, const Document& document, bool csv, bool markdown)
   if (!document.notes.empty()) out << '\n';
 }
 
-int Run(const Options& options) {
+int Run(const ReproduceOptions& options) {
   CheckFiles({options.file}, options.outputs);
   for (const std::string& path : options.outputs) {
     if (!path.ends_with(".csv") && !path.ends_with(".md")) {
@@ -209,7 +209,7 @@ Command AddReproduce(CLI::App& app) {
     names += fmt::format("{}{} ({})", &comparison == kComparisons ? "" : ", ", comparison.name, comparison.summary);
   }
   CLI::App* const command = app.add_subcommand("reproduce", "Print our numbers beside the published ones");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReproduceOptions>();
   command->add_option("comparison", options->what, names)->required()->type_name("WHAT");
   command->add_option("--from", options->file, "Take this YAML file instead of the one that the program holds")
       ->type_name("FILE");

@@ -13,13 +13,13 @@
 namespace emplace::tools {
 namespace {
 
-struct Options {
+struct SimulateOptions {
   ProblemOptions problem;
   std::string placement;
   ShowOptions show;
 };
 
-int Run(const Options& options) {
+int Run(const SimulateOptions& options) {
   const ProblemOptions& problem = options.problem;
   CheckFiles({problem.graph, problem.cluster, options.placement, problem.profile}, {options.show.timeline});
   if (options.show.timeline == "-" && options.show.json) {
@@ -47,7 +47,7 @@ int Run(const Options& options) {
 
 Command AddSimulate(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("simulate", "Predict the step time and peak memory of a placement");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SimulateOptions>();
   AddGraphOption(*command, &options->problem);
   AddClusterOptions(*command, &options->problem)->required();
   AddGpusOption(*command, &options->problem);

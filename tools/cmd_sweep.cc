@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 
 constexpr int kStopped = 130;  // as a shell has it for SIGINT
 
-struct Options {
+struct SweepOptions {
   std::string experiment;
   std::string output = "runs";
   std::size_t jobs = 0;  // 0: one for each core
@@ -46,12 +46,12 @@ bool RunsOnHardware(const ExperimentSpec& experiment) {
 }
 
 // What real devices measure must not disturb each other: one trial at a time.
-std::size_t Processes(const Options& options, const ExperimentSpec& experiment) {
+std::size_t Processes(const SweepOptions& options, const ExperimentSpec& experiment) {
   if (RunsOnHardware(experiment)) return 1;
   return options.jobs > 0 ? options.jobs : std::max(1U, std::thread::hardware_concurrency());
 }
 
-void CheckJobs(const Options& options, const ExperimentSpec& experiment) {
+void CheckJobs(const SweepOptions& options, const ExperimentSpec& experiment) {
   if (options.jobs > 1 && RunsOnHardware(experiment)) {
     throw InputError("--jobs",
                      fmt::format("is {}, but trials of {} run on real devices (1)", options.jobs, experiment.name));
@@ -73,7 +73,7 @@ std::string SizeText(const ExperimentSpec& experiment, const TrialPlan& plan) {
 }
 
 // Every trial, and what all of them may take.
-int DryRun(const Options& options, const ExperimentSpec& experiment, const TrialPlan& plan) {
+int DryRun(const SweepOptions& options, const ExperimentSpec& experiment, const TrialPlan& plan) {
   std::vector<std::string> header = {"trial", "agent"};
   for (const SweepCell::Setting& setting : experiment.cells.front().values.settings) {
     if (setting.path != "agent" && setting.path != "agent.label") header.push_back(setting.path);
@@ -107,7 +107,7 @@ int DryRun(const Options& options, const ExperimentSpec& experiment, const Trial
   return kDone;
 }
 
-void CheckOutput(const Options& options) {
+void CheckOutput(const SweepOptions& options) {
   if (options.output.empty() || options.output == "-") {
     throw InputError("--output", "is \"" + options.output + "\" (a folder)");
   }
@@ -130,7 +130,7 @@ std::size_t CountOthers(const std::string& folder, const TrialPlan& plan) {
 
 class Sweep {
  public:
-  Sweep(const Options& options, const ExperimentSpec& experiment, const TrialPlan& plan)
+  Sweep(const SweepOptions& options, const ExperimentSpec& experiment, const TrialPlan& plan)
       : options_(options),
         experiment_(experiment),
         plan_(plan),
@@ -208,13 +208,13 @@ class Sweep {
     return kNo;
   }
 
-  const Options& options_;
+  const SweepOptions& options_;
   const ExperimentSpec& experiment_;
   const TrialPlan& plan_;
   std::string folder_;
 };
 
-int Run(const Options& options) {
+int Run(const SweepOptions& options) {
   CheckOutput(options);
   const ExperimentSpec experiment = ReadExperiment(*OpenForReading(options.experiment), options.experiment);
   CheckJobs(options, experiment);
@@ -241,7 +241,7 @@ int RunOneTrial(const std::string& folder) {
 
 Command AddSweep(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("sweep", "Run every trial of an experiment, or those that are left");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SweepOptions>();
   command->add_option("experiment", options->experiment, "experiment.yaml")->required()->type_name("FILE");
   command
       ->add_option("-o,--output", options->output,

@@ -29,7 +29,7 @@
 namespace emplace::tools {
 namespace {
 
-struct Options {
+struct ValidateOptions {
   ProblemOptions problem;
   SearchOptions search;
   std::vector<std::string> placements;
@@ -48,7 +48,7 @@ struct Options {
 };
 
 // The cluster that is simulated: of --cluster, or what the profile says of these devices.
-Cluster ClusterOf(const Options& options, const OpenDevices& open) {
+Cluster ClusterOf(const ValidateOptions& options, const OpenDevices& open) {
   if (options.problem.cluster.empty()) {
     const Profile profile = LoadProfile(options.problem.profile);
     return Naming(options.problem.profile, [&] { return MachineCluster("this machine", open.Named(), profile); });
@@ -67,7 +67,7 @@ Cluster ClusterOf(const Options& options, const OpenDevices& open) {
   return cluster;
 }
 
-std::vector<SampledPlacement> Collect(const Options& options, const TrialSpec& spec) {
+std::vector<SampledPlacement> Collect(const ValidateOptions& options, const TrialSpec& spec) {
   std::vector<SampledPlacement> all;
   for (const std::string& path : options.placements) {
     Placement placement = ReadPlacement(*OpenForReading(path), path, spec.problem.graph, spec.problem.cluster);
@@ -132,8 +132,9 @@ void PrintSummary(std::ostream& out, const ValidationSummary& summary) {
   table.PrintText(out);
 }
 
-void WriteTimelines(const Options& options, const Graph& graph, const Cluster& cluster, const Simulator& simulator,
-                    const std::vector<SampledPlacement>& placements, const std::vector<ValidationCase>& cases) {
+void WriteTimelines(const ValidateOptions& options, const Graph& graph, const Cluster& cluster,
+                    const Simulator& simulator, const std::vector<SampledPlacement>& placements,
+                    const std::vector<ValidationCase>& cases) {
   if (!options.timeline.empty()) {
     WriteFile(options.timeline,
               [&](std::ostream& out) { WriteChromeTrace(out, cases.front().measured.timeline, graph, cluster); });
@@ -141,7 +142,7 @@ void WriteTimelines(const Options& options, const Graph& graph, const Cluster& c
   WriteTimelineFile(options.simulated_timeline, simulator, graph, cluster, placements.front().placement);
 }
 
-void CheckOptions(const Options& options) {
+void CheckOptions(const ValidateOptions& options) {
   if (options.placements.empty() && options.random == 0 && options.agent.empty()) {
     throw InputError("", "a placement is missing (--placement, --random or --agent)");
   }
@@ -154,7 +155,7 @@ void CheckOptions(const Options& options) {
   CheckFiles(inputs, {options.timeline, options.simulated_timeline});
 }
 
-int Run(Options options) {
+int Run(ValidateOptions options) {
   CheckOptions(options);
   options.hardware.statistic =
       options.statistic == "mean" ? HardwareOptions::Statistic::kMean : HardwareOptions::Statistic::kMedian;
@@ -217,7 +218,7 @@ int Run(Options options) {
 Command AddValidate(CLI::App& app) {
   CLI::App* const command =
       app.add_subcommand("validate", "Run placements on real devices, and say how far the simulator is from them");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ValidateOptions>();
   AddGraphOption(*command, &options->problem);
   command->add_option("--placement", options->placements, "placement.json; may be given several times")
       ->type_name("FILE");

@@ -14,9 +14,9 @@
 namespace emplace::tools {
 namespace {
 
-constexpr std::chrono::milliseconds kBarEvery(200);
-constexpr std::chrono::seconds kLineEvery(30);
-constexpr std::size_t kBarWidth = 30;
+constexpr std::chrono::milliseconds kSweepBarEvery(200);
+constexpr std::chrono::seconds kSweepLineEvery(30);
+constexpr std::size_t kSweepBarWidth = 30;
 
 bool IsOfAgent(const SweepCell::Setting& setting) {
   return setting.path == "agent" || setting.path.starts_with("agent.");
@@ -52,7 +52,7 @@ SweepView::SweepView(const ExperimentSpec& experiment, const TrialPlan& plan, st
       num_trials_(plan.trials.size()),
       processes_(processes),
       terminal_(isatty(STDERR_FILENO) == 1),
-      next_(Clock::now() + (terminal_ ? Clock::duration(kBarEvery) : Clock::duration(kLineEvery))) {
+      next_(Clock::now() + (terminal_ ? Clock::duration(kSweepBarEvery) : Clock::duration(kSweepLineEvery))) {
   for (const PlannedTrial& trial : plan.trials) work_left_ += trial.work;
 }
 
@@ -99,7 +99,7 @@ std::string SweepView::Left() const {
 void SweepView::Draw(std::size_t running) {
   const Clock::time_point now = Clock::now();
   if (now < next_) return;
-  next_ = now + (terminal_ ? Clock::duration(kBarEvery) : Clock::duration(kLineEvery));
+  next_ = now + (terminal_ ? Clock::duration(kSweepBarEvery) : Clock::duration(kSweepLineEvery));
   const std::size_t ended = finished_ + failed_;
   const std::string state = fmt::format("{} of {} trials, {} running{}{}", ended, num_trials_, running,
                                         failed_ == 0 ? "" : fmt::format(", {} failed", failed_), Left());
@@ -107,9 +107,9 @@ void SweepView::Draw(std::size_t running) {
     fmt::print(stderr, "{}: {}\n", experiment_.name, state);
     return;
   }
-  const std::size_t full = kBarWidth * ended / std::max<std::size_t>(num_trials_, 1);
+  const std::size_t full = kSweepBarWidth * ended / std::max<std::size_t>(num_trials_, 1);
   fmt::print(stderr, "\r\x1b[K{} [{}{}] {}", experiment_.name, std::string(full, '#'),
-             std::string(kBarWidth - full, '.'), state);
+             std::string(kSweepBarWidth - full, '.'), state);
   std::fflush(stderr);
   drawn_ = true;
 }

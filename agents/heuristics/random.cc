@@ -6,7 +6,7 @@
 namespace emplace {
 namespace {
 
-constexpr std::size_t kBatch = 16;
+constexpr std::size_t kPlacementsAtOnce = 16;
 
 class RandomAgent : public Agent {
  public:
@@ -16,7 +16,7 @@ class RandomAgent : public Agent {
     const Observation& seen = env.observation();
     if (mode == Mode::kExploit && has_best_) return {best_};
     const auto devices = SearchDevices(seen, use_cpus_);
-    std::vector<Placement> batch(kBatch, Placement(seen.num_groups()));
+    std::vector<Placement> batch(kPlacementsAtOnce, Placement(seen.num_groups()));
     for (Placement& placement : batch) {
       for (std::size_t group = 0; group < seen.num_groups(); ++group) {
         placement[MakeId<OpId>(group)] = devices[group][rng.Below(devices[group].size())];

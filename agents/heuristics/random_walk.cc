@@ -11,7 +11,7 @@
 namespace emplace {
 namespace {
 
-constexpr std::size_t kBatch = 64;
+constexpr std::size_t kStepsAtOnce = 64;
 
 class RandomWalk : public Agent {
  public:
@@ -34,7 +34,7 @@ class RandomWalk : public Agent {
     }
     const auto devices = SearchDevices(seen, use_cpus_);
     std::vector<Placement> steps;
-    for (; steps.size() < kBatch && next_ < seen.num_groups(); ++next_) {
+    for (; steps.size() < kStepsAtOnce && next_ < seen.num_groups(); ++next_) {
       current_[MakeId<OpId>(next_)] = devices[next_][rng.Below(devices[next_].size())];
       steps.push_back(current_);
     }

@@ -12,7 +12,7 @@ const TorchPart& LoadTorchPart() {
                        .built = EMPLACE_TORCH_PATH,
                        .symbol = kTorchPartName,
                        .what = "the library with LibTorch's part, which some agents, autograd and --torch-device cuda "
-                               "need"}));
+                               "need; the build target emplace_all makes it"}));
   return *part;
 }
 

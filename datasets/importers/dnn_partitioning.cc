@@ -31,7 +31,7 @@ constexpr double kMaxBytes = 4e18;
 constexpr std::size_t kMaxNameLength = 1000;  // inputs repeat names: edges * length must stay small
 constexpr std::int64_t kMaxDevices = 256;     // of a sort: links are their square
 
-struct Node {
+struct InstanceNode {
   std::int64_t id = 0;
   std::string name;
   bool on_accelerators = false;
@@ -43,7 +43,7 @@ struct Node {
   std::optional<std::int64_t> layer;
 };
 
-struct Edge {
+struct InstanceEdge {
   std::size_t from = 0;  // positions in `nodes`
   std::size_t to = 0;
   double size = 0;  // bytes, as read
@@ -57,8 +57,8 @@ struct Input {
   std::int64_t cpus = 0;
   std::int64_t accelerators = 0;
   Bytes accelerator_memory;
-  std::vector<Node> nodes;
-  std::vector<Edge> edges;
+  std::vector<InstanceNode> nodes;
+  std::vector<InstanceEdge> edges;
   std::set<std::string> unknown_keys;
 };
 
@@ -111,12 +111,12 @@ class Members {
   const JsonNode& node_;
 };
 
-Node ReadNode(const JsonNode& json, std::set<std::string>* unknown) {
+InstanceNode ReadNode(const JsonNode& json, std::set<std::string>* unknown) {
   const Members members(
       json, "nodes[]",
       {"id", "name", "supportedOnFpga", "cpuLatency", "fpgaLatency", "isBackwardNode", "colorClass", "size", "layerId"},
       unknown);
-  Node node;
+  InstanceNode node;
   node.id = members.Integer("id", 0, kMaxJsonInteger);
   if (const auto name = members.Find("name")) {
     node.name = name->Text();
@@ -141,9 +141,9 @@ std::size_t FindNode(const Positions& positions, const JsonNode& id) {
   return found->second;
 }
 
-Edge ReadEdge(const JsonNode& json, const Positions& positions, std::set<std::string>* unknown) {
+InstanceEdge ReadEdge(const JsonNode& json, const Positions& positions, std::set<std::string>* unknown) {
   const Members members(json, "edges[]", {"sourceId", "destId", "cost", "size"}, unknown);
-  Edge edge;
+  InstanceEdge edge;
   edge.from = FindNode(positions, members.Get("sourceId", "the id of a node"));
   edge.to = FindNode(positions, members.Get("destId", "the id of a node"));
   edge.size = members.Number("size", kMaxBytes);
@@ -182,10 +182,10 @@ Input ReadInput(const std::string& content) {
   return input;
 }
 
-std::vector<std::string> OpNames(const std::vector<Node>& nodes) {
+std::vector<std::string> OpNames(const std::vector<InstanceNode>& nodes) {
   std::set<std::string> taken;
   std::vector<std::string> names;
-  for (const Node& node : nodes) {
+  for (const InstanceNode& node : nodes) {
     std::string name = node.name.empty() ? fmt::format("node{}", node.id) : node.name;
     std::replace(name.begin(), name.end(), ':', '_');
     if (name.front() == '^') name.front() = '_';
@@ -212,7 +212,7 @@ std::string KindOf(std::string_view name) {
   return is_gradient ? kind + "_backward" : kind;
 }
 
-OpSpec MakeOp(const Node& node, const std::string& name) {
+OpSpec MakeOp(const InstanceNode& node, const std::string& name) {
   constexpr double kMicrosPerMilli = 1000;
   OpSpec op;
   op.name = name;
@@ -231,7 +231,7 @@ OpSpec MakeOp(const Node& node, const std::string& name) {
 // The distinct sizes that each node sends, ascending: its outputs.
 std::vector<std::vector<Bytes>> OutputSizes(const Input& input) {
   std::vector<std::vector<Bytes>> sizes(input.nodes.size());
-  for (const Edge& edge : input.edges) sizes[edge.from].push_back(edge.bytes());
+  for (const InstanceEdge& edge : input.edges) sizes[edge.from].push_back(edge.bytes());
   for (auto& of_node : sizes) {
     std::sort(of_node.begin(), of_node.end());
     of_node.erase(std::unique(of_node.begin(), of_node.end()), of_node.end());
@@ -245,7 +245,7 @@ Graph MakeGraph(const Input& input) {
   std::vector<OpSpec> ops;
   std::map<std::int64_t, std::size_t> first_of_color;
   for (std::size_t i = 0; i < input.nodes.size(); ++i) {
-    const Node& node = input.nodes[i];
+    const InstanceNode& node = input.nodes[i];
     ops.push_back(MakeOp(node, names[i]));
     for (const Bytes size : sizes[i]) {
       ops.back().outputs.emplace_back();
@@ -255,7 +255,7 @@ Graph MakeGraph(const Input& input) {
     const auto [first, added] = first_of_color.emplace(*node.color, i);
     if (!added) ops.back().colocate_with = names[first->second];
   }
-  for (const Edge& edge : input.edges) {
+  for (const InstanceEdge& edge : input.edges) {
     const auto& outputs = sizes[edge.from];
     const auto index = std::lower_bound(outputs.begin(), outputs.end(), edge.bytes()) - outputs.begin();
     ops[edge.to].inputs.push_back(fmt::format("{}:{}", names[edge.from], index));
@@ -301,7 +301,7 @@ void NoteCosts(const Input& input, std::vector<std::string>* notes) {
   std::size_t with_cost = 0;
   std::size_t in_seconds = 0;
   std::size_t in_millis = 0;
-  for (const Edge& edge : input.edges) {
+  for (const InstanceEdge& edge : input.edges) {
     if (!edge.cost || (*edge.cost == 0 && edge.size == 0)) continue;
     ++with_cost;
     const double seconds = edge.size / (kGibPerSecond * 1073741824.0);
@@ -330,11 +330,11 @@ std::vector<std::string> Notes(const Input& input) {
   std::size_t rounded = 0;
   bool has_backward = false;
   bool is_joined = false;
-  for (const Edge& edge : input.edges) {
+  for (const InstanceEdge& edge : input.edges) {
     rounded += edge.size != static_cast<double>(edge.bytes().count) ? 1 : 0;
     is_joined = is_joined || input.nodes[edge.from].is_backward != input.nodes[edge.to].is_backward;
   }
-  for (const Node& node : input.nodes) has_backward = has_backward || node.is_backward;
+  for (const InstanceNode& node : input.nodes) has_backward = has_backward || node.is_backward;
   if (rounded > 0) notes.push_back(fmt::format("{} edges have a part of a byte: rounded to the nearest byte", rounded));
   const auto sizes = OutputSizes(input);
   const auto several =

@@ -23,12 +23,12 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
 constexpr std::string_view kSeparator = " -- ";
-constexpr std::size_t kMaxNameLength = 200;
-constexpr double kMaxMillis = 1e9;
-constexpr double kMaxBytes = 1e18;
+constexpr std::size_t kMaxPipeDreamName = 200;
+constexpr double kMaxPipeDreamMillis = 1e9;
+constexpr double kMaxPipeDreamBytes = 1e18;
 
 // A node line. The views are into the content.
-struct Node {
+struct PipeDreamNode {
   std::string_view name;
   std::string_view description;
   std::string kind;
@@ -42,7 +42,7 @@ struct Node {
   bool is_input() const { return kind == "input"; }
 };
 
-struct Edge {
+struct PipeDreamEdge {
   std::string_view from;
   std::string_view to;
   std::size_t line = 0;
@@ -69,9 +69,10 @@ std::vector<std::string_view> Split(std::string_view text, std::string_view sepa
 }
 
 std::string_view NodeName(std::string_view text, std::size_t line) {
-  const bool good = !text.empty() && text.size() <= kMaxNameLength && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
-  });
+  const bool good =
+      !text.empty() && text.size() <= kMaxPipeDreamName && std::all_of(text.begin(), text.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+      });
   if (!good) Refuse(line, Quoted(text) + " is no node (a word such as node4)");
   return text;
 }
@@ -96,7 +97,7 @@ double Number(std::string_view text, std::string_view exponent, double high, std
 }
 
 Bytes Size(std::string_view text, std::string_view key, std::size_t line) {
-  return {RoundToInteger(Number(text, "", kMaxBytes, key, line))};
+  return {RoundToInteger(Number(text, "", kMaxPipeDreamBytes, key, line))};
 }
 
 // A size, or the sum of a list "[a; b]".
@@ -106,14 +107,14 @@ Bytes SumOfSizes(std::string_view text, std::string_view key, std::size_t line) 
   Bytes sum;
   for (const std::string_view part : Split(text.substr(1, text.size() - 2), ";")) {
     sum += Size(part, key, line);
-    if (static_cast<double>(sum.count) > kMaxBytes) {
-      Refuse(line, fmt::format("{}: the sum is out of range (0 to {})", key, NumberText(kMaxBytes)));
+    if (static_cast<double>(sum.count) > kMaxPipeDreamBytes) {
+      Refuse(line, fmt::format("{}: the sum is out of range (0 to {})", key, NumberText(kMaxPipeDreamBytes)));
     }
   }
   return sum;
 }
 
-void ReadMeasurements(std::string_view text, std::size_t line, Node* node) {
+void ReadMeasurements(std::string_view text, std::size_t line, PipeDreamNode* node) {
   constexpr std::array<std::string_view, 4> kKeys = {"forward_compute_time", "backward_compute_time", "activation_size",
                                                      "parameter_size"};
   std::array<bool, kKeys.size()> seen{};
@@ -128,8 +129,8 @@ void ReadMeasurements(std::string_view text, std::size_t line, Node* node) {
     }
     const auto index = static_cast<std::size_t>(found - kKeys.begin());
     if (std::exchange(seen[index], true)) Refuse(line, fmt::format("{}: is there twice (once)", key));
-    if (index == 0) node->forward_micros = Number(value, "e3", kMaxMillis, key, line);
-    if (index == 1) node->backward_micros = Number(value, "e3", kMaxMillis, key, line);
+    if (index == 0) node->forward_micros = Number(value, "e3", kMaxPipeDreamMillis, key, line);
+    if (index == 1) node->backward_micros = Number(value, "e3", kMaxPipeDreamMillis, key, line);
     if (index == 2) node->activation = SumOfSizes(value, key, line);
     if (index == 3) node->parameters = Size(value, key, line);
   }
@@ -139,7 +140,7 @@ void ReadMeasurements(std::string_view text, std::size_t line, Node* node) {
 }
 
 // "Conv2d(3, 64)" is "conv2d", "__getitem__(0)" is "getitem", "Input0" is "input".
-std::string KindOf(std::string_view description) {
+std::string KindOfLayer(std::string_view description) {
   constexpr std::size_t kLongest = 64;
   std::string kind;
   for (const char c : description.substr(0, kLongest)) {
@@ -155,7 +156,7 @@ std::string KindOf(std::string_view description) {
   return kind.empty() || kind == "variable" ? "op" : kind;
 }
 
-Node ReadNode(std::string_view text, std::size_t line) {
+PipeDreamNode ReadNode(std::string_view text, std::size_t line) {
   const auto parts = Split(text, kSeparator);
   const bool has_stage = parts.size() == 4 && parts[3].starts_with("stage_id=");
   if (parts.size() != 3 && !has_stage) {
@@ -163,17 +164,17 @@ Node ReadNode(std::string_view text, std::size_t line) {
                      " is no node (NAME -- DESCRIPTION -- MEASUREMENTS [-- stage_id=K]), nor an edge, which "
                      "starts with a tab");
   }
-  Node node;
+  PipeDreamNode node;
   node.name = NodeName(parts[0], line);
   node.description = parts[1];
-  node.kind = KindOf(parts[1]);
+  node.kind = KindOfLayer(parts[1]);
   node.has_stage = has_stage;
   node.line = line;
   ReadMeasurements(parts[2], line, &node);
   return node;
 }
 
-Edge ReadEdge(std::string_view text, std::size_t line) {
+PipeDreamEdge ReadEdge(std::string_view text, std::size_t line) {
   const auto parts = Split(text, kSeparator);
   if (parts.size() != 2) Refuse(line, Quoted(text) + " is no edge (NODE -- NODE)");
   return {.from = NodeName(parts[0], line), .to = NodeName(parts[1], line), .line = line};
@@ -186,21 +187,21 @@ bool NaturalLess(std::string_view a, std::string_view b) {
 
 // The file: nodes by name, edges by nodes, an order that no shuffling of lines changes.
 struct Layers {
-  std::vector<Node> nodes;
+  std::vector<PipeDreamNode> nodes;
   std::set<std::pair<std::size_t, std::size_t>> edges;  // positions in `nodes`: from, to
 };
 
-std::size_t FindNode(const std::vector<Node>& nodes, std::string_view name, std::size_t line) {
-  const auto found = std::lower_bound(nodes.begin(), nodes.end(), name, [](const Node& node, std::string_view wanted) {
-    return NaturalLess(node.name, wanted);
-  });
+std::size_t FindNode(const std::vector<PipeDreamNode>& nodes, std::string_view name, std::size_t line) {
+  const auto found = std::lower_bound(
+      nodes.begin(), nodes.end(), name,
+      [](const PipeDreamNode& node, std::string_view wanted) { return NaturalLess(node.name, wanted); });
   if (found == nodes.end() || found->name != name) Refuse(line, Quoted(name) + " is unknown (a node of this file)");
   return static_cast<std::size_t>(found - nodes.begin());
 }
 
 Layers ReadLayers(std::string_view content) {
   Layers layers;
-  std::vector<Edge> edges;
+  std::vector<PipeDreamEdge> edges;
   std::size_t line = 0;
   while (!content.empty()) {
     ++line;
@@ -217,24 +218,24 @@ Layers ReadLayers(std::string_view content) {
   }
   if (layers.nodes.empty()) throw InputError("", "holds no node (NAME -- DESCRIPTION -- MEASUREMENTS)");
 
-  std::vector<Node>& nodes = layers.nodes;
+  std::vector<PipeDreamNode>& nodes = layers.nodes;
   std::stable_sort(nodes.begin(), nodes.end(),
-                   [](const Node& a, const Node& b) { return NaturalLess(a.name, b.name); });
+                   [](const PipeDreamNode& a, const PipeDreamNode& b) { return NaturalLess(a.name, b.name); });
   for (std::size_t i = 1; i < nodes.size(); ++i) {
     if (nodes[i].name != nodes[i - 1].name) continue;
     Refuse(nodes[i].line, fmt::format("{} is there twice (also on line {})", nodes[i].name, nodes[i - 1].line));
   }
-  for (const Edge& edge : edges) {
+  for (const PipeDreamEdge& edge : edges) {
     layers.edges.emplace(FindNode(nodes, edge.from, edge.line), FindNode(nodes, edge.to, edge.line));
   }
   return layers;
 }
 
-std::string ForwardName(const Node& node) { return std::string(node.name) + "/forward"; }
-std::string BackwardName(const Node& node) { return std::string(node.name) + "/backward"; }
+std::string ForwardName(const PipeDreamNode& node) { return std::string(node.name) + "/forward"; }
+std::string BackwardName(const PipeDreamNode& node) { return std::string(node.name) + "/backward"; }
 
 // An op of a node, without its tensors.
-OpSpec MakeOp(const Node& node, Pass pass) {
+OpSpec MakeOp(const PipeDreamNode& node, Pass pass) {
   const bool is_forward = pass == Pass::kForward;
   OpSpec op;
   op.name = is_forward ? ForwardName(node) : BackwardName(node);
@@ -263,7 +264,7 @@ Graph MakeGraph(const Layers& layers) {
   std::vector<OpSpec> forward(n);
   std::vector<OpSpec> backward(n);
   for (std::size_t i = 0; i < n; ++i) {
-    const Node& node = layers.nodes[i];
+    const PipeDreamNode& node = layers.nodes[i];
     forward[i] = MakeOp(node, Pass::kForward);
     backward[i] = MakeOp(node, Pass::kBackward);
     forward[i].outputs.push_back(MakeOutput(node.activation));
@@ -285,7 +286,7 @@ Graph MakeGraph(const Layers& layers) {
 std::vector<std::string> Notes(const Layers& layers) {
   std::vector<std::string> notes;
   std::size_t with_stage = 0;
-  for (const Node& node : layers.nodes) {
+  for (const PipeDreamNode& node : layers.nodes) {
     with_stage += node.has_stage ? 1 : 0;
     if (!node.is_input() || node.forward_micros == 0) continue;
     notes.push_back(fmt::format("{} ({}): its forward time, {} ms, is loading the data and left out", node.name,

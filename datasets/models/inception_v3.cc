@@ -40,7 +40,7 @@ Value MaxPoolBranch(NetworkBuilder& net, std::string_view name, Value x) {
   return MaxPool(net, x, {3, 3}, kHalve);
 }
 
-constexpr std::size_t kChannels = 1;
+constexpr std::size_t kChannelAxis = 1;
 
 // 35 x 35: figure 5, its 5 x 5 kept as in the authors' model.
 Value Block35(NetworkBuilder& net, std::string_view layer, Value x, std::int64_t pool_filters) {
@@ -51,7 +51,7 @@ Value Block35(NetworkBuilder& net, std::string_view layer, Value x, std::int64_t
       Branch(net, "branch2", x, {{64, {1, 1}}, {96, {3, 3}}, {96, {3, 3}}}),
       PoolBranch(net, "branch3", x, pool_filters),
   };
-  return Concat(net, branches, kChannels);
+  return Concat(net, branches, kChannelAxis);
 }
 
 // To 17 x 17: figure 10.
@@ -62,7 +62,7 @@ Value Reduce17(NetworkBuilder& net, std::string_view layer, Value x) {
       Branch(net, "branch1", x, {{64, {1, 1}}, {96, {3, 3}}, {96, {3, 3}, kHalve}}),
       MaxPoolBranch(net, "branch2", x),
   };
-  return Concat(net, branches, kChannels);
+  return Concat(net, branches, kChannelAxis);
 }
 
 // 17 x 17: figure 6 with n = 7; `width` filters inside.
@@ -74,7 +74,7 @@ Value Block17(NetworkBuilder& net, std::string_view layer, Value x, std::int64_t
       Branch(net, "branch2", x, {{width, {1, 1}}, {width, {7, 1}}, {width, {1, 7}}, {width, {7, 1}}, {192, {1, 7}}}),
       PoolBranch(net, "branch3", x, 192),
   };
-  return Concat(net, branches, kChannels);
+  return Concat(net, branches, kChannelAxis);
 }
 
 // To 8 x 8.
@@ -85,14 +85,14 @@ Value Reduce8(NetworkBuilder& net, std::string_view layer, Value x) {
       Branch(net, "branch1", x, {{192, {1, 1}}, {192, {1, 7}}, {192, {7, 1}}, {192, {3, 3}, kHalve}}),
       MaxPoolBranch(net, "branch2", x),
   };
-  return Concat(net, branches, kChannels);
+  return Concat(net, branches, kChannelAxis);
 }
 
 // The 1 x 3 and the 3 x 1 of figure 7, side by side.
 Value Expand(NetworkBuilder& net, std::string_view name, Value x) {
   const auto scope = net.Within(name);
   return Concat(net, {ConvBlock(net, "conv_1x3", x, {384, {1, 3}}), ConvBlock(net, "conv_3x1", x, {384, {3, 1}})},
-                kChannels);
+                kChannelAxis);
 }
 
 // 8 x 8: figure 7.
@@ -104,10 +104,10 @@ Value Block8(NetworkBuilder& net, std::string_view layer, Value x) {
       Expand(net, "branch2_expanded", Branch(net, "branch2", x, {{448, {1, 1}}, {384, {3, 3}}})),
       PoolBranch(net, "branch3", x, 192),
   };
-  return Concat(net, branches, kChannels);
+  return Concat(net, branches, kChannelAxis);
 }
 
-Value Stem(NetworkBuilder& net, Value x) {
+Value InceptionStem(NetworkBuilder& net, Value x) {
   struct Row {
     std::string_view layer;
     Conv conv;
@@ -128,7 +128,7 @@ Value Stem(NetworkBuilder& net, Value x) {
 
 // Images to the last 8 x 8 grid; *grid17 is the last 17 x 17 one.
 Value Body(NetworkBuilder& net, Value images, Value* grid17) {
-  Value x = Stem(net, images);
+  Value x = InceptionStem(net, images);
   x = Block35(net, "mixed_5b", x, 32);
   x = Block35(net, "mixed_5c", x, 64);
   x = Block35(net, "mixed_5d", x, 64);

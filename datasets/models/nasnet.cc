@@ -5,7 +5,7 @@ namespace emplace {
 namespace {
 
 // Zoph et al. 2018, figure 4; state 0 is read by blocks of the normal cell, but also part of its output.
-const NasCell kNormal = {
+const NasCell kNasNetNormal = {
     .blocks = {{{{{"sep_conv_5x5", 1}, {"sep_conv_3x3", 0}}},
                 {{{"sep_conv_5x5", 0}, {"sep_conv_3x3", 0}}},
                 {{{"avg_pool_3x3", 1}, {"identity", 0}}},
@@ -13,7 +13,7 @@ const NasCell kNormal = {
                 {{{"sep_conv_3x3", 1}, {"identity", 1}}}}},
     .joined = {0, 2, 3, 4, 5, 6},
 };
-const NasCell kReduction = {
+const NasCell kNasNetReduction = {
     .blocks = {{{{{"sep_conv_5x5", 1}, {"sep_conv_7x7", 0}}},
                 {{{"max_pool_3x3", 1}, {"sep_conv_7x7", 0}}},
                 {{{"avg_pool_3x3", 1}, {"sep_conv_5x5", 0}}},
@@ -25,8 +25,11 @@ const NasCell kReduction = {
 }  // namespace
 
 Graph MakeNasnet(OptionReader& reader) {
-  return MakeNasNetwork(
-      reader, {.name = "nasnet", .normal = &kNormal, .reduction = &kReduction, .filters = 168, .cells_per_stack = 6});
+  return MakeNasNetwork(reader, {.name = "nasnet",
+                                 .normal = &kNasNetNormal,
+                                 .reduction = &kNasNetReduction,
+                                 .filters = 168,
+                                 .cells_per_stack = 6});
 }
 
 }  // namespace emplace

@@ -131,13 +131,13 @@ class Attention {
   Value score_weights_;
 };
 
-struct Weights {
+struct ProjectionWeights {
   Value kernel;
   Value bias;
 };
 
 // The loss of each sentence at one step [batch].
-Value StepLoss(NetworkBuilder& net, const Weights& projection, Value top, Value labels, std::int64_t t) {
+Value StepLoss(NetworkBuilder& net, const ProjectionWeights& projection, Value top, Value labels, std::int64_t t) {
   Value logits;
   {
     const auto scope = net.Layer("projection");
@@ -164,7 +164,7 @@ std::vector<Value> Decode(NetworkBuilder& net, const Encoded& encoded, Value tar
     lstms.emplace_back(net, std::vector<std::int64_t>{options.hidden, context_width}, options.hidden,
                        options.granularity);
   }
-  Weights projection;
+  ProjectionWeights projection;
   {
     const auto scope = net.Layer("projection");
     projection = {.kernel = net.Variable("kernel", {options.hidden, options.vocabulary}),

@@ -12,7 +12,7 @@
 namespace emplace {
 namespace {
 
-constexpr BatchNormOptions kNorm = {.scale = true, .average_rate = 0.1};
+constexpr BatchNormOptions kResNetNorm = {.scale = true, .average_rate = 0.1};
 constexpr std::int64_t kExpansion = 4;  // filters that leave a bottleneck, by those inside
 
 struct Variant {
@@ -35,17 +35,17 @@ Sliding Stride(std::int64_t stride) { return {.stride = {stride, stride}, .same 
 Value Bottleneck(NetworkBuilder& net, Value x, std::int64_t width, std::int64_t stride) {
   Value shortcut = x;
   if (stride != 1 || net.shape(x)[1] != kExpansion * width) {
-    shortcut = ConvBatchNorm(net, "shortcut", x, {kExpansion * width, {1, 1}, Stride(stride)}, kNorm);
+    shortcut = ConvBatchNorm(net, "shortcut", x, {kExpansion * width, {1, 1}, Stride(stride)}, kResNetNorm);
   }
-  Value y = ConvBatchNorm(net, "conv1", x, {width, {1, 1}, Stride(stride)}, kNorm);
-  y = ConvBatchNorm(net, "conv2", Unary(net, "relu", y, "relu1"), {width, {3, 3}, kSame}, kNorm);
-  y = ConvBatchNorm(net, "conv3", Unary(net, "relu", y, "relu2"), {kExpansion * width, {1, 1}, kSame}, kNorm);
+  Value y = ConvBatchNorm(net, "conv1", x, {width, {1, 1}, Stride(stride)}, kResNetNorm);
+  y = ConvBatchNorm(net, "conv2", Unary(net, "relu", y, "relu1"), {width, {3, 3}, kSame}, kResNetNorm);
+  y = ConvBatchNorm(net, "conv3", Unary(net, "relu", y, "relu2"), {kExpansion * width, {1, 1}, kSame}, kResNetNorm);
   return Unary(net, "relu", Binary(net, "add", y, shortcut), "relu3");
 }
 
 Value BatchNormRelu(NetworkBuilder& net, std::string_view name, Value x) {
   const auto scope = net.Within(name);
-  return Unary(net, "relu", BatchNorm(net, x, kNorm));
+  return Unary(net, "relu", BatchNorm(net, x, kResNetNorm));
 }
 
 Value PlainConv(NetworkBuilder& net, std::string_view name, Value x, const Conv& conv) {
@@ -67,9 +67,9 @@ Value PreactivatedBottleneck(NetworkBuilder& net, Value x, std::int64_t width, s
   return Binary(net, "add", y, shortcut);
 }
 
-Value Stem(NetworkBuilder& net, Value images) {
+Value ResNetStem(NetworkBuilder& net, Value images) {
   const auto scope = net.Layer("conv1");
-  const Value x = ConvBatchNorm(net, "conv", images, {64, {7, 7}, kHalveSame}, kNorm);
+  const Value x = ConvBatchNorm(net, "conv", images, {64, {7, 7}, kHalveSame}, kResNetNorm);
   return MaxPool(net, Unary(net, "relu", x), {3, 3}, kHalveSame);
 }
 
@@ -87,7 +87,7 @@ Graph MakeResnet(OptionReader& reader) {
 
   NetworkBuilder net("resnet");
   const ImageInputs inputs = AddImageInputs(net, images, /*smoothed_labels=*/false);
-  Value x = Stem(net, inputs.images);
+  Value x = ResNetStem(net, inputs.images);
   std::int64_t width = 64;
   for (std::size_t stage = 0; stage < variant.blocks.size(); ++stage, width *= 2) {
     for (int block = 0; block < variant.blocks[stage]; ++block) {

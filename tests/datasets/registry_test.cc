@@ -10,7 +10,7 @@
 #include "tests/testing/training_graph.h"
 
 namespace emplace::testing {
-namespace {
+namespace registry_test {
 
 using ::testing::HasSubstr;
 
@@ -89,5 +89,5 @@ TEST(ModelRegistryTest, AnUnknownNameIsToldTheKnownOnes) {
   }
 }
 
-}  // namespace
+}  // namespace registry_test
 }  // namespace emplace::testing

@@ -7,7 +7,7 @@
 #include "tests/testing/experiments.h"
 
 namespace emplace::testing {
-namespace {
+namespace experiment_fields_test {
 
 // What the experiment with this line is told.
 std::string Refusal(const std::string& line) {
@@ -183,5 +183,5 @@ TEST(ExperimentFieldsTest, TransferTakesFromGraphsWhatItDoesNotContradict) {
   EXPECT_EQ(transfer(three, "{}").models.size(), 3U);
 }
 
-}  // namespace
+}  // namespace experiment_fields_test
 }  // namespace emplace::testing

@@ -11,7 +11,7 @@
 #include "tests/testing/experiments.h"
 
 namespace emplace::testing {
-namespace {
+namespace experiment_test {
 
 std::string Refusal(const std::string& text) {
   return ErrorOf([&] { ReadText(text); });
@@ -153,5 +153,5 @@ TEST(ExperimentTest, NoTableOfTheThesisIsWithoutARandomWalk) {
   EXPECT_GT(tables, 2U);
 }
 
-}  // namespace
+}  // namespace experiment_test
 }  // namespace emplace::testing

@@ -11,7 +11,7 @@
 #include "tests/testing/training_graph.h"
 
 namespace emplace::testing {
-namespace {
+namespace network_table_test {
 
 using ::testing::HasSubstr;
 
@@ -67,5 +67,5 @@ TEST(NetworkTableTest, WhatCannotBeBuiltIsNamed) {
   }
 }
 
-}  // namespace
+}  // namespace network_table_test
 }  // namespace emplace::testing

@@ -7,7 +7,7 @@
 #include "tests/testing/graphs.h"
 
 namespace emplace::testing {
-namespace {
+namespace placement_picture_test {
 
 using ::testing::ElementsAre;
 
@@ -102,5 +102,5 @@ TEST(PlacementPictureTest, WhatCannotRunIsRefused) {
             "(no error)");
 }
 
-}  // namespace
+}  // namespace placement_picture_test
 }  // namespace emplace::testing

@@ -14,7 +14,7 @@
 #include "tests/testing/experiments.h"
 
 namespace emplace::testing {
-namespace {
+namespace problem_test {
 
 std::string Written(const Graph& graph) {
   std::ostringstream out;
@@ -99,5 +99,5 @@ TEST(ProblemTest, ASpecThatNobodyWroteIsRefused) {
   EXPECT_EQ(refusal(head + R"(, "together": []})"), "together: is a list of 0 elements (a list of at least one graph)");
 }
 
-}  // namespace
+}  // namespace problem_test
 }  // namespace emplace::testing

@@ -10,7 +10,7 @@
 #include "tests/testing/runs.h"
 
 namespace emplace::testing {
-namespace {
+namespace published_test {
 
 using ::testing::HasSubstr;
 
@@ -104,5 +104,5 @@ TEST(PublishedTest, ATableIsShippedOrAFile) {
             "published: there is no table \"nothing\" (a file, or one of: hierarchical, post, sgdp, thesis)");
 }
 
-}  // namespace
+}  // namespace published_test
 }  // namespace emplace::testing

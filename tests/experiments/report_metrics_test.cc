@@ -8,7 +8,7 @@
 #include "tests/testing/runs.h"
 
 namespace emplace::testing {
-namespace {
+namespace report_metrics_test {
 
 using ::testing::HasSubstr;
 
@@ -111,5 +111,5 @@ TEST(ReportMetricsTest, NamesAreDistinctAndUnknownOnesListThem) {
   EXPECT_THAT(MetricsToReport(runs), ::testing::ElementsAre("entropy"));
 }
 
-}  // namespace
+}  // namespace report_metrics_test
 }  // namespace emplace::testing

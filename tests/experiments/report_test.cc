@@ -10,7 +10,7 @@
 #include "tests/testing/runs.h"
 
 namespace emplace::testing {
-namespace {
+namespace report_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -131,5 +131,5 @@ TEST(ReportTest, UnknownWordsAreRefused) {
   EXPECT_THAT(ErrorOf([&] { MakeReport({runs}, NoPicture); }), HasSubstr("there is no table \"nothing\""));
 }
 
-}  // namespace
+}  // namespace report_test
 }  // namespace emplace::testing

@@ -16,7 +16,7 @@
 #include "tests/testing/experiments.h"
 
 namespace emplace::testing {
-namespace {
+namespace run_folder_test {
 
 namespace fs = std::filesystem;
 
@@ -197,5 +197,5 @@ TEST_F(RunFolderTest, AFolderThatCannotBeMadeIsSaid) {
   EXPECT_EQ(ErrorOf([&] { SummariseTrial(folder_); }), folder_ + "/trial.json: has no graphs (a list)");
 }
 
-}  // namespace
+}  // namespace run_folder_test
 }  // namespace emplace::testing

@@ -11,7 +11,7 @@
 #include "tests/testing/runs.h"
 
 namespace emplace::testing {
-namespace {
+namespace run_reader_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -141,5 +141,5 @@ TEST_F(RunReaderTest, PathsLeadToValues) {
   EXPECT_EQ(FindPath(root, "a.c.d"), nullptr);
 }
 
-}  // namespace
+}  // namespace run_reader_test
 }  // namespace emplace::testing

@@ -9,7 +9,7 @@
 #include "tests/testing/errors.h"
 
 namespace emplace::testing {
-namespace {
+namespace sweep_axes_test {
 
 SweepCells Expand(const std::string& yaml) {
   std::istringstream in(yaml);
@@ -128,5 +128,5 @@ TEST(SweepAxesTest, AMapIsNamedByItsLabel) {
   EXPECT_EQ(text("0.5"), "0.5");
 }
 
-}  // namespace
+}  // namespace sweep_axes_test
 }  // namespace emplace::testing

@@ -10,7 +10,7 @@
 #include "tests/testing/runs.h"
 
 namespace emplace::testing {
-namespace {
+namespace trial_filter_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -84,5 +84,5 @@ TEST_F(TrialFilterTest, ErrorsNameWhatThereIs) {
   }
 }
 
-}  // namespace
+}  // namespace trial_filter_test
 }  // namespace emplace::testing

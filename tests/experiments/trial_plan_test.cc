@@ -14,7 +14,7 @@
 #include "tests/testing/experiments.h"
 
 namespace emplace::testing {
-namespace {
+namespace trial_plan_test {
 
 TrialPlan PlanText(const std::string& text, const std::string& file = "x.yaml") {
   return PlanTrials(ReadText(text, file));
@@ -209,5 +209,5 @@ TEST(TrialPlanTest, WhatCannotWorkIsSaidBeforeTheFirstTrial) {
   EXPECT_EQ(refusal("sweep: {cluster.gpus: [1, 2]}").rfind(file + "sweep[\"cluster.gpus\"][0]: cannot stand", 0), 0U);
 }
 
-}  // namespace
+}  // namespace trial_plan_test
 }  // namespace emplace::testing

@@ -11,7 +11,7 @@
 #include "sim/rng.h"
 
 namespace emplace {
-namespace {
+namespace correlate_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -348,5 +348,5 @@ TEST(GapMicrosTest, IsBetweenOpsNotBetweenKernelsOfOne) {
   EXPECT_THAT(GapMicros(runs, 0, 0), ElementsAre(0.002));
 }
 
-}  // namespace
+}  // namespace correlate_test
 }  // namespace emplace

@@ -11,7 +11,7 @@
 #include "sim/rng.h"
 
 namespace emplace {
-namespace {
+namespace link_fit_test {
 
 using ::testing::HasSubstr;
 
@@ -121,5 +121,5 @@ TEST(FitLinkTest, RefusesWhatHasNoLineAndNamesTheLink) {
   EXPECT_THAT(ErrorOf({Sample(1000, 5), Sample(4000, 1)}), HasSubstr("take no longer"));
 }
 
-}  // namespace
+}  // namespace link_fit_test
 }  // namespace emplace

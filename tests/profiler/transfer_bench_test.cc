@@ -12,7 +12,7 @@
 #include "sim/check.h"
 
 namespace emplace {
-namespace {
+namespace transfer_bench_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -232,5 +232,5 @@ TEST(LinkEntriesTest, LinksBetweenTheSameKindsAreFittedTogether) {
   EXPECT_NEAR(entries[1].bandwidth_gb_per_s, 10.24, 1e-6);
 }
 
-}  // namespace
+}  // namespace transfer_bench_test
 }  // namespace emplace

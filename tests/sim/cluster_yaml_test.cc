@@ -11,7 +11,7 @@
 #include "tests/testing/graphs.h"
 
 namespace emplace {
-namespace {
+namespace cluster_yaml_test {
 
 using ::emplace::testing::ErrorOf;
 using ::testing::HasSubstr;
@@ -217,5 +217,5 @@ TEST(ParseYamlTest, DeepNestingIsRefusedAndNotFollowed) {
   }
 }
 
-}  // namespace
+}  // namespace cluster_yaml_test
 }  // namespace emplace

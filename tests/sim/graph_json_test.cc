@@ -12,7 +12,7 @@
 #include "tests/testing/graphs.h"
 
 namespace emplace {
-namespace {
+namespace graph_json_test {
 
 using ::emplace::testing::ErrorOf;
 using ::emplace::testing::Replaced;
@@ -290,5 +290,5 @@ TEST(GraphJsonTest, AMessageIsOneLineWhateverTheNames) {
   EXPECT_THAT(error, StartsWith("g.json: ops[0].inputs[0]: unknown producer "));
 }
 
-}  // namespace
+}  // namespace graph_json_test
 }  // namespace emplace

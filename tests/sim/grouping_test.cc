@@ -16,15 +16,15 @@ using ::emplace::testing::MakeOp;
 using ::emplace::testing::MeasuredCosts;
 using ::testing::ElementsAre;
 
-OpId Op(std::size_t i) { return MakeId<OpId>(i); }
+OpId OpAt(std::size_t i) { return MakeId<OpId>(i); }
 
 TEST(GroupingTest, GroupsAreNumberedByTheirSmallestOp) {
   // a, b, c, d with labels 9, 4, 9, 4: {a, c} is group 0, {b, d} group 1.
   const Grouping grouping(MakeDiamond(1, 4), std::vector<std::size_t>{9, 4, 9, 4});
   EXPECT_EQ(grouping.num_groups(), 2U);
-  EXPECT_THAT(grouping.members(0), ElementsAre(Op(0), Op(2)));
-  EXPECT_THAT(grouping.members(1), ElementsAre(Op(1), Op(3)));
-  EXPECT_EQ(grouping.group_of(Op(3)), 1U);
+  EXPECT_THAT(grouping.members(0), ElementsAre(OpAt(0), OpAt(2)));
+  EXPECT_THAT(grouping.members(1), ElementsAre(OpAt(1), OpAt(3)));
+  EXPECT_EQ(grouping.group_of(OpAt(3)), 1U);
 }
 
 TEST(GroupingTest, AColocationClassIsNeverSplit) {
@@ -56,14 +56,14 @@ TEST(GroupingTest, ACoarseOpIsTheSumOfItsMembers) {
   std::size_t dropped = 99;
   const Graph coarse = grouping.Coarsen(graph, cluster, MeasuredCosts(graph, cluster), &dropped);
   ASSERT_EQ(coarse.num_ops(), 2U);
-  EXPECT_EQ(coarse.MeasuredMicros(Op(0), "test-gpu"), 3);
-  EXPECT_EQ(coarse.op(Op(0)).persistent, Bytes{20});
-  EXPECT_EQ(coarse.op(Op(0)).temp, Bytes{200});
-  EXPECT_EQ(coarse.op(Op(0)).flop, 6);
+  EXPECT_EQ(coarse.MeasuredMicros(OpAt(0), "test-gpu"), 3);
+  EXPECT_EQ(coarse.op(OpAt(0)).persistent, Bytes{20});
+  EXPECT_EQ(coarse.op(OpAt(0)).temp, Bytes{200});
+  EXPECT_EQ(coarse.op(OpAt(0)).flop, 6);
   // Both tensors leave the group; what stays inside does not count.
-  ASSERT_EQ(coarse.num_outputs(Op(0)), 2U);
-  EXPECT_EQ(coarse.inputs(Op(1)).size(), 2U);
-  EXPECT_EQ(coarse.num_outputs(Op(1)), 0U);
+  ASSERT_EQ(coarse.num_outputs(OpAt(0)), 2U);
+  EXPECT_EQ(coarse.inputs(OpAt(1)).size(), 2U);
+  EXPECT_EQ(coarse.num_outputs(OpAt(1)), 0U);
   EXPECT_EQ(dropped, 0U);
 }
 
@@ -76,8 +76,8 @@ TEST(GroupingTest, EdgesAgainstTheOrderOfGroupsAreLeftOutAndCounted) {
                            .Coarsen(graph, cluster, MeasuredCosts(graph, cluster), &dropped);
   EXPECT_EQ(coarse.num_ops(), 2U);
   EXPECT_EQ(dropped, 1U);
-  EXPECT_TRUE(coarse.inputs(Op(0)).empty());
-  EXPECT_EQ(coarse.inputs(Op(1)).size(), 1U);
+  EXPECT_TRUE(coarse.inputs(OpAt(0)).empty());
+  EXPECT_EQ(coarse.inputs(OpAt(1)).size(), 1U);
 }
 
 TEST(GroupingTest, OpIOfTheCoarseGraphIsGroupI) {
@@ -113,18 +113,18 @@ TEST(GroupingTest, AGroupHasATimeOnlyWhereAllItsOpsHaveOne) {
   const Cluster cluster = testing::MakeMixedCluster(1);
   const Graph coarse =
       Grouping(graph, std::vector<std::size_t>{0, 0}).Coarsen(graph, cluster, MeasuredCosts(graph, cluster));
-  EXPECT_EQ(coarse.MeasuredMicros(Op(0), "test-cpu"), 6);
-  EXPECT_EQ(coarse.MeasuredMicros(Op(0), "test-gpu"), std::nullopt);
+  EXPECT_EQ(coarse.MeasuredMicros(OpAt(0), "test-cpu"), 6);
+  EXPECT_EQ(coarse.MeasuredMicros(OpAt(0), "test-gpu"), std::nullopt);
 }
 
 TEST(GroupingTest, ExpandPutsEachOpOnItsGroupsDevice) {
   const Grouping grouping(MakeDiamond(1, 4), std::vector<std::size_t>{0, 1, 0, 1});
   Placement groups(2);
-  groups[Op(1)] = MakeId<DeviceId>(7);
+  groups[OpAt(1)] = MakeId<DeviceId>(7);
   const Placement ops = grouping.Expand(groups);
-  EXPECT_EQ(Index(ops[Op(0)]), 0U);
-  EXPECT_EQ(Index(ops[Op(1)]), 7U);
-  EXPECT_EQ(Index(ops[Op(3)]), 7U);
+  EXPECT_EQ(Index(ops[OpAt(0)]), 0U);
+  EXPECT_EQ(Index(ops[OpAt(1)]), 7U);
+  EXPECT_EQ(Index(ops[OpAt(3)]), 7U);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "tests/testing/graphs.h"
 
 namespace emplace {
-namespace {
+namespace placement_test {
 
 using ::emplace::testing::ErrorOf;
 using ::emplace::testing::Replaced;
@@ -157,5 +157,5 @@ TEST(CheckPlacementTest, RefusesATensorOrAControlEdgeWithoutALink) {
             "link from \"gpu:1\" to \"gpu:0\" (a link with a bandwidth)");
 }
 
-}  // namespace
+}  // namespace placement_test
 }  // namespace emplace

@@ -9,7 +9,7 @@
 #include "tests/testing/errors.h"
 
 namespace emplace {
-namespace {
+namespace profile_test {
 
 using ::emplace::testing::ErrorOf;
 using ::emplace::testing::Replaced;
@@ -217,5 +217,5 @@ TEST(SignatureTest, TheCanonicalOneKeepsItsOutputs) {
   EXPECT_EQ(CanonicalSignature("k(f32[2])->f32[3]"), "k(f32[2])->f32[3]");
 }
 
-}  // namespace
+}  // namespace profile_test
 }  // namespace emplace

@@ -17,7 +17,7 @@
 #include "tests/testing/reference_simulator.h"
 
 namespace emplace {
-namespace {
+namespace simulator_test {
 
 using ::emplace::testing::MakeCluster;
 using ::emplace::testing::MeasuredCosts;
@@ -365,5 +365,5 @@ TEST(SimulatorTest, TheTimelineTellsWhatTheResultSays) {
   }
 }
 
-}  // namespace
+}  // namespace simulator_test
 }  // namespace emplace

@@ -24,7 +24,7 @@ namespace emplace {
 namespace {
 
 // What the agent knows of one graph.
-struct Ground {
+struct GraphState {
   // Saved:
   std::size_t evaluations = 0;
   std::size_t updates = 0;
@@ -49,56 +49,56 @@ class Sgdp : public Agent {
       MakeNetwork(seen.num_devices());
       DrawWeights(rng);
     }
-    Ground& ground = GroundOf(env);
-    if (mode == Mode::kExploit && ground.best.placement()) return {*ground.best.placement()};
+    GraphState& state = StateOf(env);
+    if (mode == Mode::kExploit && state.best.placement()) return {*state.best.placement()};
     if (seen.num_groups() == 0) return {Placement(0)};
-    const Matrix& logits = network_->Forward(*ground.rows, false);
-    CheckFinite(logits, Place(ground), "logits");
-    odds_ = OddsOf(logits, ground.allowed, options_.mask);
+    const Matrix& logits = network_->Forward(*state.rows, false);
+    CheckFinite(logits, Place(state), "logits");
+    odds_ = OddsOf(logits, state.allowed, options_.mask);
     actions_.clear();
-    const bool may_stay = ground.best.placement().has_value();
+    const bool may_stay = state.best.placement().has_value();
     std::vector<Placement> placements;
     if (Applied()) {
       placements.push_back(OnFirstAccelerator(seen));
       for (std::size_t i = 0; i < options_.zero_shot_samples; ++i) {
-        placements.push_back(ToPlacement(ground, DrawActions(odds_, false, may_stay, rng)));
+        placements.push_back(ToPlacement(state, DrawActions(odds_, false, may_stay, rng)));
       }
-      placements.push_back(ToPlacement(ground, DrawActions(odds_, true, may_stay, rng)));
+      placements.push_back(ToPlacement(state, DrawActions(odds_, true, may_stay, rng)));
       argmax_ = true;
       return placements;
     }
     const ProposalSize size =
-        NextProposal(context_.evaluations, ground.evaluations, options_.rollouts, options_.final_evaluation);
+        NextProposal(context_.evaluations, state.evaluations, options_.rollouts, options_.final_evaluation);
     argmax_ = size.argmax;
     for (std::size_t i = 0; i < size.count; ++i) {
       actions_.push_back(DrawActions(odds_, argmax_, may_stay, rng));
-      placements.push_back(ToPlacement(ground, actions_.back()));
+      placements.push_back(ToPlacement(state, actions_.back()));
     }
     return placements;
   }
 
   void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
     const FlushDenormals flush;
-    Ground& ground = grounds_.at(env.index());
-    ground.evaluations += batch.size();
-    EpisodeRecord record{.episode = ground.updates,
-                         .evaluations = ground.evaluations,
+    GraphState& state = states_.at(env.index());
+    state.evaluations += batch.size();
+    EpisodeRecord record{.episode = state.updates,
+                         .evaluations = state.evaluations,
                          .argmax = argmax_,
-                         .entropy = MeanEntropy(odds_, ground.allowed)};
-    ScoreBatch(env, batch, outcomes, &ground.best, &record);
+                         .entropy = MeanEntropy(odds_, state.allowed)};
+    ScoreBatch(env, batch, outcomes, &state.best, &record);
     records_.push_back(record);
-    ground.applied = Applied();
+    state.applied = Applied();
     if (env.observation().num_groups() == 0) return;
     // A batch that the budget cut short is the last one.
     if (argmax_ || batch.size() != actions_.size()) return;
     std::vector<double> rewards;
     for (const Outcome& outcome : outcomes) rewards.push_back(outcome.reward);
-    Learn(ground, rewards);
+    Learn(state, rewards);
   }
 
   bool Finished() const override {
-    if (grounds_.size() < context_.num_graphs || grounds_.empty()) return false;
-    return std::all_of(grounds_.begin(), grounds_.end(), [](const auto& entry) { return entry.second.applied; });
+    if (states_.size() < context_.num_graphs || states_.empty()) return false;
+    return std::all_of(states_.begin(), states_.end(), [](const auto& entry) { return entry.second.applied; });
   }
   std::vector<EpisodeRecord> TakeEpisodes() override { return std::exchange(records_, {}); }
 
@@ -127,13 +127,13 @@ class Sgdp : public Agent {
     out << num_devices_ << ' ' << (loaded_ ? 1 : 0) << ' ';
     parameters_.Save(out);
     adam_.Save(out);
-    out << grounds_.size() << ' ';
-    for (const auto& [index, ground] : grounds_) {
-      out << index << ' ' << ground.evaluations << ' ' << ground.updates << ' ' << ground.rewards << ' '
-          << (ground.applied ? 1 : 0) << ' ';
-      SaveDouble(out, ground.mean);
-      SaveDouble(out, ground.squares);
-      ground.best.Save(out);
+    out << states_.size() << ' ';
+    for (const auto& [index, state] : states_) {
+      out << index << ' ' << state.evaluations << ' ' << state.updates << ' ' << state.rewards << ' '
+          << (state.applied ? 1 : 0) << ' ';
+      SaveDouble(out, state.mean);
+      SaveDouble(out, state.squares);
+      state.best.Save(out);
     }
   }
   void Load(std::istream& in) override {
@@ -146,14 +146,14 @@ class Sgdp : public Agent {
     parameters_.Load(in);
     adam_.Load(in);
     for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
-      Ground& ground = grounds_[LoadNumber(in)];
-      ground.evaluations = LoadNumber(in);
-      ground.updates = LoadNumber(in);
-      ground.rewards = LoadNumber(in);
-      ground.applied = LoadNumber(in) != 0;
-      ground.mean = LoadDouble(in);
-      ground.squares = LoadDouble(in);
-      ground.best.Load(in);
+      GraphState& state = states_[LoadNumber(in)];
+      state.evaluations = LoadNumber(in);
+      state.updates = LoadNumber(in);
+      state.rewards = LoadNumber(in);
+      state.applied = LoadNumber(in) != 0;
+      state.mean = LoadDouble(in);
+      state.squares = LoadDouble(in);
+      state.best.Load(in);
     }
   }
 
@@ -161,7 +161,7 @@ class Sgdp : public Agent {
   // A policy was loaded, and is not to be trained.
   bool Applied() const { return loaded_ && !options_.fine_tune; }
 
-  std::string Place(const Ground& ground) const { return fmt::format("sgdp, update {}", ground.updates); }
+  std::string Place(const GraphState& state) const { return fmt::format("sgdp, update {}", state.updates); }
 
   std::string ShapeText() const {
     const GraphTransformerOptions& n = options_.network;
@@ -194,54 +194,54 @@ class Sgdp : public Agent {
     }
   }
 
-  Ground& GroundOf(const Environment& env) {
+  GraphState& StateOf(const Environment& env) {
     const Observation& seen = env.observation();
-    Ground& ground = grounds_[env.index()];
-    if (ground.rows) return ground;
+    GraphState& state = states_[env.index()];
+    if (state.rows) return state;
     CheckPolicyDevices(loaded_ ? "--policy" : "sgdp", num_devices_, seen);
-    ground.rows = RowsOf(env, DescribeNodes(env), options_.network.neighbours);
+    state.rows = RowsOf(env, DescribeNodes(env), options_.network.neighbours);
     for (const std::vector<DeviceId>& devices : SearchDevices(seen, options_.use_cpus)) {
-      ground.allowed.push_back(MaskOf(devices, seen.num_devices()));
+      state.allowed.push_back(MaskOf(devices, seen.num_devices()));
     }
-    return ground;
+    return state;
   }
 
-  static Placement ToPlacement(const Ground& ground, const NodeActions& actions) {
+  static Placement ToPlacement(const GraphState& state, const NodeActions& actions) {
     Placement placement(actions.devices.size());
     for (std::size_t node = 0; node < actions.devices.size(); ++node) {
       const OpId id = MakeId<OpId>(node);
       const bool stays = !actions.moved.empty() && actions.moved[node] == 0;
-      placement[id] = stays ? (*ground.best.placement())[id] : MakeId<DeviceId>(actions.devices[node]);
+      placement[id] = stays ? (*state.best.placement())[id] : MakeId<DeviceId>(actions.devices[node]);
     }
     return placement;
   }
 
-  void Learn(Ground& ground, const std::vector<double>& rewards) {
+  void Learn(GraphState& state, const std::vector<double>& rewards) {
     for (const double reward : rewards) {
-      ++ground.rewards;
-      const double before = reward - ground.mean;
-      ground.mean += before / static_cast<double>(ground.rewards);
-      ground.squares += before * (reward - ground.mean);
+      ++state.rewards;
+      const double before = reward - state.mean;
+      state.mean += before / static_cast<double>(state.rewards);
+      state.squares += before * (reward - state.mean);
     }
-    const double deviation = std::sqrt(ground.squares / static_cast<double>(ground.rewards));
+    const double deviation = std::sqrt(state.squares / static_cast<double>(state.rewards));
     std::vector<double> advantages;
     advantages.reserve(rewards.size());
-    for (const double reward : rewards) advantages.push_back(deviation > 0 ? (reward - ground.mean) / deviation : 0);
+    for (const double reward : rewards) advantages.push_back(deviation > 0 ? (reward - state.mean) / deviation : 0);
     const NodeOdds old = odds_;
     Matrix d_logits;
     for (std::size_t epoch = 0; epoch < options_.epochs; ++epoch) {
-      const Matrix& logits = network_->Forward(*ground.rows, true);
-      CheckFinite(logits, Place(ground), "logits");
-      const NodeOdds now = OddsOf(logits, ground.allowed, options_.mask);
+      const Matrix& logits = network_->Forward(*state.rows, true);
+      CheckFinite(logits, Place(state), "logits");
+      const NodeOdds now = OddsOf(logits, state.allowed, options_.mask);
       PpoLoss(old, now, actions_, advantages,
               {.clip_ratio = options_.clip_ratio, .entropy_weight = options_.entropy_weight}, &d_logits);
       gradients_.assign(parameters_.size(), 0.0F);
       network_->Backward(d_logits, gradients_);
-      CheckFinite(gradients_, Place(ground), "gradient");
+      CheckFinite(gradients_, Place(state), "gradient");
       ClipGlobalNorm(options_.clip, gradients_);
       adam_.Step(options_.learning_rate, gradients_, parameters_.values());
     }
-    ++ground.updates;
+    ++state.updates;
   }
 
   SgdpOptions options_;
@@ -251,7 +251,7 @@ class Sgdp : public Agent {
   ParameterSet parameters_;
   std::unique_ptr<GraphTransformer> network_;
   Adam adam_;
-  std::map<std::size_t, Ground> grounds_;  // by the environment's index
+  std::map<std::size_t, GraphState> states_;  // by the environment's index
   // Between Propose() and Observe():
   NodeOdds odds_;
   std::vector<NodeActions> actions_;

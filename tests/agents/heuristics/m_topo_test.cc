@@ -10,7 +10,7 @@
 #include "tests/testing/observations.h"
 
 namespace emplace {
-namespace {
+namespace m_topo_test {
 
 using testing::Devices;
 using testing::IsAllowed;
@@ -82,5 +82,5 @@ TEST(MTopoTest, ReadsItsOptions) {
   EXPECT_THROW(testing::FirstProposal(MakeMTopoAgent, {{"cap", "1"}}, FourOps(), TwoOf(50)), InputError);
 }
 
-}  // namespace
+}  // namespace m_topo_test
 }  // namespace emplace

@@ -12,7 +12,7 @@
 #include "tests/testing/observations.h"
 
 namespace emplace {
-namespace {
+namespace scotch_test {
 
 using testing::Devices;
 using testing::IsAllowed;
@@ -134,5 +134,5 @@ TEST(ScotchTest, ReadsItsOptions) {
       InputError);
 }
 
-}  // namespace
+}  // namespace scotch_test
 }  // namespace emplace

@@ -13,7 +13,7 @@
 #include "tests/agents/nn/plain_rows.h"
 
 namespace emplace {
-namespace {
+namespace graph_transformer_torch_test {
 
 using testing::Joined;
 using testing::PlainWeights;
@@ -358,5 +358,5 @@ TEST_F(SegmentsTest, NoGradientGoesToTheSegmentBefore) {
   EXPECT_GT(of_second, 1e-6);
 }
 
-}  // namespace
+}  // namespace graph_transformer_torch_test
 }  // namespace emplace

@@ -12,7 +12,7 @@
 #include "tests/agents/nn/plain_rows.h"
 
 namespace emplace {
-namespace {
+namespace sequence_torch_test {
 
 using testing::Joined;
 using testing::PlainWeights;
@@ -217,5 +217,5 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"Encoder", {.features = 4, .num_devices = 3, .hidden = 4, .decoder = false}}),
     [](const auto& of) { return of.param.name; });
 
-}  // namespace
+}  // namespace sequence_torch_test
 }  // namespace emplace

@@ -14,7 +14,7 @@
 #include "tests/testing/graphs.h"
 
 namespace emplace::testing {
-namespace {
+namespace dnn_partitioning_test {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -307,5 +307,5 @@ TEST(DnnPartitioningReferenceTest, OnlyLayerGraphsForThroughputHaveCostsInSecond
   }
 }
 
-}  // namespace
+}  // namespace dnn_partitioning_test
 }  // namespace emplace::testing

@@ -16,7 +16,7 @@
 #include "tests/testing/graphs.h"
 
 namespace emplace::testing {
-namespace {
+namespace pipedream_test {
 
 using ::testing::ElementsAre;
 
@@ -239,5 +239,5 @@ TEST(PipeDreamReferenceTest, AlexnetOnOneGpuTakesAllItsTimes) {
   EXPECT_NEAR(step, (680.7 - 635.902 + 40.5) * 1000, 100);
 }
 
-}  // namespace
+}  // namespace pipedream_test
 }  // namespace emplace::testing

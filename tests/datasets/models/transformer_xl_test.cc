@@ -6,7 +6,7 @@
 #include "tests/testing/training_graph.h"
 
 namespace emplace::testing {
-namespace {
+namespace transformer_xl_test {
 
 const OptionMap kSmall = {{"layers", "1"},  {"batch", "2"}, {"sequence", "12"},
                           {"segment", "4"}, {"heads", "2"}, {"head_width", "3"},
@@ -64,5 +64,5 @@ TEST(TransformerXlTest, SegmentsMustFillTheSequence) {
   }
 }
 
-}  // namespace
+}  // namespace transformer_xl_test
 }  // namespace emplace::testing

@@ -11,7 +11,7 @@
 #include "tests/testing/graphs.h"
 
 namespace emplace {
-namespace {
+namespace placeto_reference_test {
 
 using ::emplace::testing::MakeCluster;
 using ::emplace::testing::MakeOp;
@@ -130,5 +130,5 @@ TEST(PlacetoReferenceTest, RefusesClustersThatItCannotAnswerFor) {
             "cluster test: engine placeto-reference knows devices with a copy engine only (use engine fifo)");
 }
 
-}  // namespace
+}  // namespace placeto_reference_test
 }  // namespace emplace

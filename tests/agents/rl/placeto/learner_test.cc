@@ -13,7 +13,7 @@
 #include "tests/testing/observations.h"
 
 namespace emplace {
-namespace {
+namespace learner_test {
 
 struct Fixture {
   Fixture() : seen(testing::MakeObservation(Make(), testing::MakeCluster(3))), view(seen, {}) {
@@ -160,5 +160,5 @@ TEST(LearnerTest, ANumberThatIsNotFiniteStopsWithItsStepAndTensor) {
   EXPECT_NE(refusal().find("placeto, episode 7: step 0: tensor logits holds inf"), std::string::npos) << refusal();
 }
 
-}  // namespace
+}  // namespace learner_test
 }  // namespace emplace

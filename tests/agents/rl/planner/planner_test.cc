@@ -9,7 +9,7 @@
 #include "tests/testing/searches.h"
 
 namespace emplace {
-namespace {
+namespace planner_test {
 
 using ::emplace::testing::MakeCluster;
 using ::emplace::testing::MakeTrial;
@@ -184,5 +184,5 @@ TEST(PlannerUpdatesTest, AStepForEachRewardIsAnotherThanOneForAll) {
   EXPECT_NE(episodes("4", "true"), episodes("4", "false"));
 }
 
-}  // namespace
+}  // namespace planner_test
 }  // namespace emplace

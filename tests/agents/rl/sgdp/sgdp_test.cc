@@ -11,7 +11,7 @@
 #include "tests/testing/searches.h"
 
 namespace emplace {
-namespace {
+namespace sgdp_test {
 
 using ::emplace::testing::MakeCluster;
 using ::emplace::testing::MakeTrial;
@@ -159,5 +159,5 @@ TEST(SgdpPolicyTest, APolicyOfOtherOptionsOrDevicesIsRefused) {
             "is no policy (a file of --policy-out)");
 }
 
-}  // namespace
+}  // namespace sgdp_test
 }  // namespace emplace

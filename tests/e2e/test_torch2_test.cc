@@ -1,0 +1,165 @@
+// tools/test_torch2 with fake commands in front of the real ones: what it asks for, what it copies, and what it says of
+// what came out. What a newer Debian makes of emplace, only the script itself can tell.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/testing/run_program.h"
+
+namespace emplace::testing {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// What runs in the other system: `unshare ... sh -c SCRIPT sh ROOT REFERENCE NAME=VALUE... COMMAND...`, and
+// debootstrap.
+constexpr const char* kFakeUnshare = R"sh(#!/bin/sh
+echo "$*" | tr '\n' ' ' | sed 's/.*exit [$][?]//; s/ *$//' >> "$HERE/notes"
+echo >> "$HERE/notes"
+case "$*" in
+  *debootstrap*) for last; do target=$before; before=$last; done; mkdir -p "$target/etc" ;;
+  *"dpkg-query"*) echo "${TORCH:-2.6.0+dfsg-7}" ;;
+  *"c++ -dumpfullversion"*) echo 14.2.0 ;;
+  *"cmake --version"*) echo "cmake version 3.31.6" ;;
+  *"cmake --build"*) [ -z "$FAIL_BUILD" ] || { echo "a.cc:1:2: error: no such header"; exit 1; } ;;
+  *ctest*) mkdir -p "$HERE/root/emplace/build"; cp "$HERE/results.xml" "$HERE/root/emplace/build/test_torch2.xml"; exit "${CTEST_STATUS:-0}" ;;
+esac
+)sh";
+
+// As ctest 3.25 and 3.31 write it, shortened.
+constexpr const char* kTestTorch2Results = R"xml(<?xml version="1.0" encoding="UTF-8"?>
+<testsuite name="Linux-c++"
+	tests="12"
+	failures="2"
+	disabled="0"
+	skipped="1"
+	hostname=""
+	time="5">
+	<testcase name="A.Passes" classname="A.Passes" time="0.1" status="run">
+		<system-out>tests="99"</system-out>
+	</testcase>
+	<testcase name="A.Fails" classname="A.Fails" time="0.1" status="fail">
+		<failure message=""/>
+	</testcase>
+	<testcase name="B.Fails" classname="B.Fails" time="0.1" status="fail">
+		<failure message=""/>
+	</testcase>
+	<testcase name="C.Skips" classname="C.Skips" time="0.1" status="notrun">
+		<skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>
+	</testcase>
+</testsuite>
+)xml";
+
+class TestTorch2Test : public ProgramTest {
+ protected:
+  TestTorch2Test() : ProgramTest(EMPLACE_BINARY) {
+    Shell("mkdir -p bin scripts && touch scripts/trixie");
+    Write("bin/unshare", kFakeUnshare);
+    Write("bin/id", "#!/bin/sh\necho 0\n");
+    Write("bin/dpkg-query", "#!/bin/sh\necho installed\n");
+    Write("bin/apt-config", "#!/bin/sh\n");
+    Write("bin/apt-get", "#!/bin/sh\n[ \"$1\" != indextargets ] || echo http://mirror.example.org/debian/\n");
+    Write("bin/tar", "#!/bin/sh\ncat > /dev/null\n");  // copying takes a second
+    Write("results.xml", kTestTorch2Results);
+    Shell("chmod +x bin/*");
+  }
+
+  // In the test's folder; `settings` in front of the command.
+  Ran Run(const std::string& arguments, const std::string& settings = "") const {
+    return Shell("EMPLACE_REFERENCE_DATA= DEBOOTSTRAP_DIR=$PWD EMPLACE_LOGS=$PWD/logs HERE=$PWD PATH=$PWD/bin:$PATH " +
+                 settings + " " EMPLACE_TEST_SOURCE_DIR "/../tools/test_torch2 " + arguments);
+  }
+  // A system that a run before made.
+  void MakeRoot() const { Shell("mkdir -p root/emplace/build root/etc && echo trixie > root/.made_by_test_torch2"); }
+};
+
+TEST_F(TestTorch2Test, BadArgumentsAreRefusedInOneLineAndChangeNothing) {
+  Shell("mkdir full && touch full/file");
+  MakeRoot();
+  const std::vector<std::string> wrong = {
+      "--fast",    "--release",          "--release 13",     "''", "one two", "--mirror here x", "full",
+      "full/file", "root --release sid", "--release unheard"};
+  for (const std::string& arguments : wrong) {
+    const Ran ran = Run(arguments);
+    EXPECT_EQ(ran.status, 2) << arguments << ran.err;
+    EXPECT_TRUE(IsOneLine(ran.err)) << arguments << ": " << ran.err;
+    EXPECT_THAT(ran.err, ::testing::StartsWith("tools/test_torch2: "));
+  }
+  for (const std::string setting : {"CMAKE_BUILD_PARALLEL_LEVEL=0", "EMPLACE_REFERENCE_DATA=nowhere"}) {
+    const Ran ran = Run("root", setting);
+    EXPECT_EQ(ran.status, 2);
+    EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
+  }
+  EXPECT_FALSE(Exists("notes"));
+  EXPECT_FALSE(Exists("root/emplace/CMakeLists.txt"));
+}
+
+TEST_F(TestTorch2Test, CountsAndNamesWhatFailedAndWasSkipped) {
+  MakeRoot();
+  const Ran ran = Run("root", "CTEST_STATUS=8");
+  EXPECT_EQ(ran.status, 1) << ran.err;
+  EXPECT_THAT(ran.out,
+              EndsWith("failed: A.Fails\nfailed: B.Fails\nskipped: C.Skips\nLibTorch 2.6.0+dfsg-7, g++ 14.2.0, "
+                       "cmake version 3.31.6, Debian trixie\n9 passed, 2 failed, 1 skipped\n"));
+}
+
+TEST_F(TestTorch2Test, PassesWhereCtestDoes) {
+  MakeRoot();
+  Write("results.xml",
+        "<testsuite name=\"\"\n\ttests=\"2\"\n\tfailures=\"0\"\n\tskipped=\"0\">\n"
+        "\t<testcase name=\"A.Passes\">\n</testsuite>\n");
+  const Ran ran = Run("root", "EMPLACE_REFERENCE_DATA=$PWD/scripts CMAKE_BUILD_PARALLEL_LEVEL=3");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, EndsWith("\n2 passed, 0 failed, 0 skipped\n"));
+  const std::string notes = Read("notes");
+  EXPECT_THAT(notes, HasSubstr("CCACHE_DISABLE=1"));
+  EXPECT_THAT(notes, HasSubstr("cmake --preset dev -DCMAKE_CXX_FLAGS=-O1 -DEMPLACE_REFERENCE_DATA=/reference\n"));
+  EXPECT_THAT(notes, HasSubstr("cmake --build --preset dev -j 3\n"));
+  EXPECT_THAT(notes, HasSubstr("ctest --preset dev -j 3 -LE slow "));
+  EXPECT_THAT(notes, Not(HasSubstr("debootstrap")));  // it is made
+}
+
+TEST_F(TestTorch2Test, MakesTheSystemOnceFromTheMirrorThatAptUses) {
+  EXPECT_EQ(Run("root", "CTEST_STATUS=8").status, 1);
+  const std::string notes = Read("notes");
+  EXPECT_THAT(notes, HasSubstr("debootstrap --variant=minbase --keyring="));
+  EXPECT_THAT(notes, HasSubstr("/root.part http://mirror.example.org/debian/\n"));
+  EXPECT_THAT(notes, HasSubstr("tools/install_dependencies --torchvision\n"));
+  EXPECT_EQ(Read("root/.made_by_test_torch2"), "trixie\n");
+  EXPECT_FALSE(Exists("root.part"));
+}
+
+using TestTorch2SlowTest = TestTorch2Test;
+
+TEST_F(TestTorch2SlowTest, TheSourcesThereAreTheSourcesHereAndWhatWasBuiltStays) {
+  MakeRoot();
+  Shell("touch root/emplace/gone.cc root/emplace/build/kept && rm bin/tar");
+  Run("root");
+  EXPECT_FALSE(Exists("root/emplace/gone.cc"));
+  EXPECT_TRUE(Exists("root/emplace/build/kept"));
+  EXPECT_EQ(Shell("cmp root/emplace/CMakeLists.txt " EMPLACE_TEST_SOURCE_DIR "/../CMakeLists.txt").status, 0);
+  EXPECT_FALSE(Exists("root/emplace/.git"));
+}
+
+TEST_F(TestTorch2Test, AFailedBuildShowsItsErrorsAndNoCounts) {
+  MakeRoot();
+  const Ran ran = Run("root", "FAIL_BUILD=1");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_THAT(ran.err, HasSubstr("a.cc:1:2: error: no such header\ntools/test_torch2: see "));
+  EXPECT_THAT(ran.out, Not(HasSubstr("passed")));
+}
+
+TEST_F(TestTorch2Test, ALibTorchBefore26IsRefused) {
+  MakeRoot();
+  const Ran ran = Run("root", "TORCH=1.13.1+dfsg-4");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_EQ(ran.err, "tools/test_torch2: Debian trixie has LibTorch 1.13.1+dfsg-4 (2.6 or newer is wanted)\n");
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -13,6 +13,10 @@
 namespace emplace {
 
 std::size_t ParameterSet::Add(std::string name, std::size_t rows, std::size_t columns, bool is_bias) {
+  if (rows != 0 && columns > (kMostValues - values_.size()) / rows) {
+    throw InputError("policy",
+                     fmt::format("would have more than {} weights (fewer devices or smaller layers)", kMostValues));
+  }
   parameters_.push_back(
       {.name = std::move(name), .rows = rows, .columns = columns, .offset = values_.size(), .is_bias = is_bias});
   values_.resize(values_.size() + rows * columns);

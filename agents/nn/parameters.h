@@ -24,7 +24,11 @@ struct Parameter {
 // All weights of a network in one flat array, in the order in which its parts declared them.
 class ParameterSet {
  public:
-  // Returns the index of the new parameter, which holds zeros.
+  // 1 GiB of them; learning takes six times that.
+  static constexpr std::size_t kMostValues = std::size_t{1} << 28;
+
+  // Returns the index of the new parameter, which holds zeros. Throws InputError where there would be more than
+  // kMostValues, before any memory is taken for it.
   std::size_t Add(std::string name, std::size_t rows, std::size_t columns, bool is_bias);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }

@@ -260,6 +260,34 @@ TEST(PlacetoTest, ASmallLastLayerStartsNearUniform) {
   EXPECT_LT(first_entropy("1"), 0.999);
 }
 
+TEST(PlacetoTest, ABudgetThatIsTooSmallIsRefusedBeforeTheNetworkIsMade) {
+  // Eight ops on 8,000 devices: the network would have more weights than any may have, so it would be refused itself.
+  const Graph graph = testing::MakeTwoChains();
+  const Cluster cluster = MakeCluster(8000);
+  for (const char* const agent : {"placeto", "graphsage", "pgnn"}) {
+    const auto learner = MakeAgent(agent, {}, {.evaluations = 3});
+    const CostTable costs = testing::MeasuredCosts(graph, cluster);
+    const Simulator simulator(graph, cluster, costs);
+    Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+    Rng rng(1);
+    EXPECT_THAT(testing::ErrorOf([&] { learner->Propose(env, Mode::kExplore, rng); }),
+                ::testing::StartsWith(std::string(agent) + ": 3 evaluations end within the first episode"));
+  }
+}
+
+TEST(PlacetoTest, ANetworkForVeryManyDevicesIsRefusedNotBuilt) {
+  // Placeto's layers are as wide as its features, some two for each device: 64 (2 * 8,000)^2 weights are 16 billion.
+  const Graph graph = testing::MakeTwoChains();
+  const Cluster cluster = MakeCluster(8000);
+  const CostTable costs = testing::MeasuredCosts(graph, cluster);
+  const Simulator simulator(graph, cluster, costs);
+  Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+  const auto learner = MakeAgent("placeto", {}, {.evaluations = 1000});
+  Rng rng(1);
+  EXPECT_EQ(testing::ErrorOf([&] { learner->Propose(env, Mode::kExplore, rng); }),
+            "policy: would have more than 268435456 weights (fewer devices or smaller layers)");
+}
+
 TEST(PlacetoTest, ABudgetThatEndsInTheFirstEpisodeIsRefused) {
   TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"workers", "2"}});
   spec.evaluations = 12;

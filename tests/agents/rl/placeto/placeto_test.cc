@@ -261,9 +261,9 @@ TEST(PlacetoTest, ASmallLastLayerStartsNearUniform) {
 }
 
 TEST(PlacetoTest, ABudgetThatIsTooSmallIsRefusedBeforeTheNetworkIsMade) {
-  // Eight ops on 8,000 devices: the network would have more weights than any may have, so it would be refused itself.
+  // On 1,100 devices a network of placeto would have more weights than any may have: it would be refused itself.
   const Graph graph = testing::MakeTwoChains();
-  const Cluster cluster = MakeCluster(8000);
+  const Cluster cluster = MakeCluster(1100);
   for (const char* const agent : {"placeto", "graphsage", "pgnn"}) {
     const auto learner = MakeAgent(agent, {}, {.evaluations = 3});
     const CostTable costs = testing::MeasuredCosts(graph, cluster);
@@ -276,9 +276,10 @@ TEST(PlacetoTest, ABudgetThatIsTooSmallIsRefusedBeforeTheNetworkIsMade) {
 }
 
 TEST(PlacetoTest, ANetworkForVeryManyDevicesIsRefusedNotBuilt) {
-  // Placeto's layers are as wide as its features, some two for each device: 64 (2 * 8,000)^2 weights are 16 billion.
+  // The layers are as wide as the features, one for each device and a few; the largest two have 64 (2 * 1,100)^2
+  // weights.
   const Graph graph = testing::MakeTwoChains();
-  const Cluster cluster = MakeCluster(8000);
+  const Cluster cluster = MakeCluster(1100);
   const CostTable costs = testing::MeasuredCosts(graph, cluster);
   const Simulator simulator(graph, cluster, costs);
   Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);

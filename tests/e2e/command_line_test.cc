@@ -204,8 +204,8 @@ TEST_F(CommandLineTest, NumbersAreRefusedWithWhatWasWrittenAndWhatIsAllowed) {
 
 TEST_F(CommandLineTest, WhatWouldMoveTheTerminalIsEscapedInMessages) {
   for (const std::string name : {"\x1b[31mx", "\u009b2J", "\u202ex", "\u2066x", "\u2028x", "\xff"}) {
-    for (const std::string arguments : {"'" + name + "'", "inspect '" + name + "'", "inspect g.json '--" + name + "'",
-                                        "list '" + name + "'", "place --threads '" + name + "'"}) {
+    for (const std::string& arguments : {"'" + name + "'", "inspect '" + name + "'", "inspect g.json '--" + name + "'",
+                                         "list '" + name + "'", "place --threads '" + name + "'"}) {
       const Ran ran = Emplace(arguments);
       EXPECT_EQ(ran.status, 2);
       EXPECT_EQ(ran.err.find(name.substr(0, 2)), std::string::npos) << arguments;

@@ -3,27 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <iterator>
 #include <ostream>
+#include <system_error>
 
 namespace emplace {
 namespace {
 
 constexpr int kMostDecimals = 6;
-
-// Characters that would be markup; in a cell a bar too.
-std::string MarkdownText(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '\n') {
-      escaped += ' ';
-      continue;
-    }
-    if (std::string_view("\\`*_[]<>|#").find(c) != std::string_view::npos) escaped += '\\';
-    escaped += c;
-  }
-  return escaped;
-}
 
 class MarkdownWriter {
  public:
@@ -64,6 +53,24 @@ class MarkdownWriter {
   std::ostream& out_;
 };
 
+// Whether the whole of `text` is a number, signed or not.
+bool IsNumber(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && rest == text.data() + text.size();
+}
+
+// Whether a spreadsheet would work `text` out instead of showing it. "-" alone stands for a number that there is not.
+// Source: OWASP, "CSV Injection": what begins with = + - @, a tab or an end of line, or with the full-width forms of
+// those signs, which some languages' versions take for them.
+bool IsSpreadsheetFormula(std::string_view text) {
+  constexpr std::string_view kWide[] = {"\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d", "\xef\xbc\xa0"};
+  const bool wide = std::any_of(std::begin(kWide), std::end(kWide), [&](auto sign) { return text.starts_with(sign); });
+  if (text.empty() || text == "-" || IsNumber(text)) return false;
+  return wide || std::string_view("=+-@\t\r\n").find(text[0]) != std::string_view::npos;
+}
+
 int DecimalsFor(double size, int digits) {
   if (size == 0 || !std::isfinite(size)) return 0;
   return std::clamp(digits - 1 - static_cast<int>(std::floor(std::log10(size))), 0, kMostDecimals);
@@ -76,17 +83,29 @@ void WriteMarkdown(std::ostream& out, const ReportDocument& document) {
   for (const ReportBlock& block : document.blocks) std::visit(MarkdownWriter(out), block);
 }
 
-void WriteCsvLine(std::ostream& out, const std::vector<std::string>& cells) {
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    if (i > 0) out << ',';
-    if (cells[i].find_first_of(",\"\n\r") == std::string::npos) {
-      out << cells[i];
+std::string MarkdownText(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      escaped += ' ';
       continue;
     }
-    out << '"';
-    for (const char c : cells[i]) out << (c == '"' ? "\"\"" : std::string(1, c));
-    out << '"';
+    if (std::string_view("\\`*_[]<>|#&~").find(c) != std::string_view::npos) escaped += '\\';
+    escaped += c;
   }
+  return escaped;
+}
+
+std::string CsvCell(std::string_view text) {
+  const std::string cell = (IsSpreadsheetFormula(text) ? "'" : "") + std::string(text);
+  if (cell.find_first_of(",\"\n\r") == std::string::npos) return cell;
+  std::string quoted = "\"";
+  for (const char c : cell) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+void WriteCsvLine(std::ostream& out, const std::vector<std::string>& cells) {
+  for (std::size_t i = 0; i < cells.size(); ++i) out << (i > 0 ? "," : "") << CsvCell(cells[i]);
   out << '\n';
 }
 

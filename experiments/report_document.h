@@ -51,7 +51,14 @@ struct ReportDocument {
 // GitHub's Markdown.
 void WriteMarkdown(std::ostream& out, const ReportDocument& document);
 
-// One line of CSV (RFC 4180, ended by \n).
+// `text` as Markdown that shows it: characters that would be markup, an HTML tag or an entity get a backslash, controls
+// become spaces. Also right in a cell of a table.
+std::string MarkdownText(std::string_view text);
+
+// One cell of CSV (RFC 4180). A spreadsheet would work out a text that begins with one of = + - @, a tab or an end of
+// line and is no number: such a cell gets an apostrophe in front, which spreadsheets take for the sign of a text.
+std::string CsvCell(std::string_view text);
+// One line of CSV, ended by \n.
 void WriteCsvLine(std::ostream& out, const std::vector<std::string>& cells);
 
 // Numbers for people. With an interval, as many decimals as give its width two digits; else four digits.

@@ -33,6 +33,7 @@
 #include "sim/json_text.h"
 #include "sim/json_value.h"
 #include "sim/placement.h"
+#include "sim/printable.h"
 #include "sim/simulator.h"
 
 namespace emplace {
@@ -160,9 +161,9 @@ TrialResult RunFromCheckpoint(const TrialSpec& spec, const std::string& folder) 
   try {
     return RunTrial(spec, show);
   } catch (const InputError& error) {
-    const bool of_checkpoint = std::string_view(error.what()).starts_with(spec.checkpoint + ": ");
+    const bool of_checkpoint = std::string_view(error.what()).starts_with(Printable(spec.checkpoint) + ": ");
     if (!of_checkpoint || began || !fs::exists(spec.checkpoint)) throw;
-    fmt::print(stderr, "{}; starting again\n", error.what());
+    std::fputs(fmt::format("{}; starting again\n", error.what()).c_str(), stderr);
     Remove(spec.checkpoint);
     return RunTrial(spec, show);
   }

@@ -8,27 +8,20 @@
 #include <string>
 #include <utility>
 
+#include "sim/printable.h"
+
 namespace emplace {
 
 // Bad input. `place` is where in the input (a path such as "ops[3].inputs[0]", may be empty), `problem` what is wrong
 // with it, what was expected included. Readers put the file's name in front with In(). what() is the one line a user
-// sees: "FILE: PLACE: PROBLEM".
+// sees, "FILE: PLACE: PROBLEM", made Printable().
 class InputError : public std::runtime_error {
  public:
   InputError(const std::string& place, const std::string& problem)
-      : std::runtime_error(OneLine(place.empty() ? problem : place + ": " + problem)) {}
+      : std::runtime_error(Printable(place.empty() ? problem : place + ": " + problem)) {}
 
   // The same error, said to be in `file`.
   InputError In(const std::string& file) const { return InputError(file, what()); }
-
- private:
-  // Names come from files and may hold anything: control characters become '?'.
-  static std::string OneLine(std::string text) {
-    for (char& c : text) {
-      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-    }
-    return text;
-  }
 };
 
 // What `function` returns; its InputError is said to be at `place`.

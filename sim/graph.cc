@@ -329,9 +329,17 @@ Edges ResolveEdges(const std::vector<OpSpec>& specs, const Positions& positions)
   path.erase(path.begin(), path.begin() + (step[at] - 1));
   std::reverse(path.begin(), path.end());  // from producer to consumer
   std::rotate(path.begin(), std::min_element(path.begin(), path.end()), path.end());
+  constexpr std::size_t kAtEachEnd = 5;
   std::string names;
-  for (const std::uint32_t position : path) names += specs[position].name + " -> ";
-  throw InputError(Place(path.front()), "the graph has a cycle: " + names + specs[path.front()].name);
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (i == kAtEachEnd && path.size() > 2 * kAtEachEnd) {
+      i = path.size() - kAtEachEnd;
+      names += "... -> ";
+    }
+    names += specs[path[i]].name + " -> ";
+  }
+  const std::string size = path.size() > 2 * kAtEachEnd ? " of " + std::to_string(path.size()) + " ops" : "";
+  throw InputError(Place(path.front()), "the graph has a cycle" + size + ": " + names + specs[path.front()].name);
 }
 
 // File positions in canonical order (simulator.md 1.5).

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/check.h"
+#include "sim/printable.h"
 
 namespace emplace {
 namespace {
@@ -100,26 +101,6 @@ void AppendEscaped(std::string* out, std::string_view text) {
     }
   }
   out->push_back('"');
-}
-
-// The length of the UTF-8 sequence that `text` starts with; 0 if it starts with none. Source: the table of well-formed
-// byte sequences in the Unicode standard (3-7): no overlong forms, no surrogates, nothing above U+10FFFF.
-std::size_t Utf8Length(std::string_view text) {
-  const auto at = [text](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const auto tail = [&at](std::size_t i) { return at(i) >= 0x80 && at(i) <= 0xbf; };
-  const unsigned first = at(0);
-  const unsigned second = at(1);
-  if (first < 0x80) return 1;
-  if (first >= 0xc2 && first <= 0xdf) return tail(1) ? 2 : 0;
-  if (first >= 0xe0 && first <= 0xef) {
-    const bool in_range = (first != 0xe0 || second >= 0xa0) && (first != 0xed || second <= 0x9f);
-    return in_range && tail(1) && tail(2) ? 3 : 0;
-  }
-  if (first >= 0xf0 && first <= 0xf4) {
-    const bool in_range = (first != 0xf0 || second >= 0x90) && (first != 0xf4 || second <= 0x8f);
-    return in_range && tail(1) && tail(2) && tail(3) ? 4 : 0;
-  }
-  return 0;
 }
 
 // Writes one value, recursively; no value is nested deeper than JsonBuilder::kMaxDepth.

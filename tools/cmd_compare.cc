@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -19,10 +18,12 @@
 #include "sim/placement.h"
 #include "sim/result_json.h"
 #include "tools/commands.h"
+#include "tools/numbers.h"
 #include "tools/problem.h"
 #include "tools/progress.h"
 #include "tools/search.h"
 #include "tools/table.h"
+#include "tools/terminal.h"
 
 namespace emplace::tools {
 namespace {
@@ -66,7 +67,7 @@ std::vector<std::string> ChosenAgents(const CompareOptions& options, const Clust
   std::vector<std::string> all;
   for (const AgentEntry& entry : AllAgents()) {
     if (entry.needs_cpu && !has_cpu) {
-      fmt::print(stderr, "{}: left out, cluster {} has no CPU\n", entry.name, cluster.name());
+      Say(fmt::format("{}: left out, cluster {} has no CPU", entry.name, cluster.name()));
     } else {
       all.emplace_back(entry.name);
     }
@@ -236,7 +237,8 @@ Command AddCompare(CLI::App& app) {
   AddClusterOptions(*command, &options->problem)->required();
   command->add_option("--gpus", options->gpus, "Keep the first N accelerators and every CPU; several N, several runs")
       ->delimiter(',')
-      ->type_name("N,N");
+      ->type_name("N,N")
+      ->transform(IntegerFrom(0));
   command->add_option("--agents", options->agents, "Who searches, of `emplace list agents` (default: all)")
       ->delimiter(',')
       ->type_name("NAME,NAME");

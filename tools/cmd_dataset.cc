@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <ostream>
@@ -18,6 +17,7 @@
 #include "sim/json_text.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
+#include "tools/terminal.h"
 
 namespace emplace::tools {
 namespace {
@@ -79,12 +79,12 @@ int Run(const DatasetOptions& options) {
     WriteFile((folder / "groupings" / file).string(),
               [&](std::ostream& out) { WriteGrouping(out, grouping, member.graph); });
     index += (i == 0 ? "\n" : ",\n") + IndexRow(member, grouping.num_groups());
-    fmt::print(stderr, "{}: {} ops in {} groups, {}\n", member.graph.name(), member.graph.num_ops(),
-               grouping.num_groups(), member.training ? "train" : "test");
+    Say(fmt::format("{}: {} ops in {} groups, {}", member.graph.name(), member.graph.num_ops(), grouping.num_groups(),
+                    member.training ? "train" : "test"));
   }
   index += "]}\n";
   WriteFile(index_file, [&](std::ostream& out) { out << index; });
-  fmt::print(stderr, "{}: {} graphs in {}\n", family.name, members.size(), options.output);
+  Say(fmt::format("{}: {} graphs in {}", family.name, members.size(), options.output));
   return kDone;
 }
 

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -13,6 +12,7 @@
 #include "sim/options.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
+#include "tools/terminal.h"
 
 namespace emplace::tools {
 namespace {
@@ -28,7 +28,7 @@ int Run(const GenerateOptions& options) {
   FindModel(options.model);  // refuses an unknown name before a bad setting
   const Graph graph = MakeModel(options.model, ParseSettings(options.settings));
   WriteFile(options.output, [&](std::ostream& out) { WriteGraph(out, graph); });
-  fmt::print(stderr, "{}: {} ops, {} tensors\n", graph.name(), graph.num_ops(), graph.num_tensors());
+  Say(fmt::format("{}: {} ops, {} tensors", graph.name(), graph.num_ops(), graph.num_tensors()));
   return kDone;
 }
 

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "sim/placement.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
+#include "tools/terminal.h"
 
 namespace emplace::tools {
 namespace {
@@ -57,9 +57,9 @@ int Run(const ImportOptions& options) {
     WriteFile(options.placement_output,
               [&](std::ostream& out) { WritePlacement(out, *placement, imported.graph, *imported.cluster); });
   }
-  for (const std::string& note : imported.notes) fmt::print(stderr, "{}: {}\n", options.file, note);
-  fmt::print(stderr, "{}: {} ops, {} tensors read as {}\n", options.file, imported.graph.num_ops(),
-             imported.graph.num_tensors(), importer.name);
+  for (const std::string& note : imported.notes) Say(fmt::format("{}: {}", options.file, note));
+  Say(fmt::format("{}: {} ops, {} tensors read as {}", options.file, imported.graph.num_ops(),
+                  imported.graph.num_tensors(), importer.name));
   return kDone;
 }
 

@@ -18,6 +18,7 @@
 #include "sim/file_io.h"
 #include "sim/graph_algorithms.h"
 #include "sim/graph_dot.h"
+#include "sim/printable.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
 #include "tools/table.h"
@@ -105,7 +106,8 @@ std::string TimesForPeople(const Summary& s) {
 void PrintSummary(const Graph& graph, const Summary& s) {
   const std::vector<std::uint32_t> depths = Depths(graph);
   const std::uint32_t depth = depths.empty() ? 0 : *std::max_element(depths.begin(), depths.end());
-  std::cout << fmt::format("graph              {}\n", graph.name()) << fmt::format("ops                {}\n", s.all.ops)
+  std::cout << fmt::format("graph              {}\n", Printable(graph.name()))
+            << fmt::format("ops                {}\n", s.all.ops)
             << fmt::format("tensors            {} ({}, the largest {})\n", graph.num_tensors(), ForPeople(s.tensors),
                            ForPeople(s.largest))
             << fmt::format("edges              {} data, {} control\n", s.data_edges, s.control_edges)
@@ -115,7 +117,7 @@ void PrintSummary(const Graph& graph, const Summary& s) {
             << fmt::format("FLOP               {}\n", FlopForPeople(s.all.flop))
             << fmt::format("persistent memory  {} ({} of it in {} variables)\n", ForPeople(s.all.persistent),
                            ForPeople(s.variables.persistent), s.variables.ops)
-            << fmt::format("time_us            {}\n", TimesForPeople(s));
+            << fmt::format("time_us            {}\n", Printable(TimesForPeople(s)));
   const auto print = [](const char* heading, const std::map<std::string_view, Counts>& counts) {
     Table table({heading, "ops", "FLOP", "persistent memory"});
     for (const auto& [name, count] : counts) {
@@ -149,11 +151,12 @@ std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, cons
 void PrintBounds(const ProblemOptions& problem, const Graph& graph) {
   const Cluster cluster = LoadCluster(problem);
   const CostModels models = LoadCostModels(problem);
-  std::cout << fmt::format("\non {} ({} devices)\n", cluster.name(), cluster.num_devices());
+  std::cout << fmt::format("\non {} ({} devices)\n", Printable(cluster.name()), cluster.num_devices());
   std::string first;
   const std::size_t untimed =
       Naming(problem.graph, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
-  std::cout << fmt::format("ops without time   {}{}\n", untimed, untimed > 0 ? " (the first: " + first + ")" : "");
+  std::cout << fmt::format("ops without time   {}{}\n", untimed,
+                           untimed > 0 ? " (the first: " + Printable(first) + ")" : "");
   if (untimed > 0) {
     std::cout << fmt::format("no bounds          {}\n", models.model->HowToGiveATime());
     return;

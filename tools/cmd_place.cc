@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -19,6 +18,7 @@
 #include "tools/problem.h"
 #include "tools/progress.h"
 #include "tools/search.h"
+#include "tools/terminal.h"
 
 namespace emplace::tools {
 namespace {
@@ -52,8 +52,8 @@ int SayThatNothingFits(const PlaceOptions& options, const TrialResult& result) {
     by_how_much = fmt::format(": the nearest is over by {} in all",
                               ForPeople(Bytes{RoundToInteger(*result.smallest_overflow_bytes)}));
   }
-  fmt::print(stderr, "{}: nothing that fits was found in {} evaluations of {}{}\n", options.problem.graph,
-             result.evaluations, options.agent, by_how_much);
+  Say(fmt::format("{}: nothing that fits was found in {} evaluations of {}{}", options.problem.graph,
+                  result.evaluations, options.agent, by_how_much));
   return kNo;
 }
 
@@ -77,7 +77,7 @@ void Summarise(const PlaceOptions& options, const TrialResult& result, const Ste
   }
   PrintReport(text, report);
   if (output_is_taken) {
-    fmt::print(stderr, "{}", text.str());
+    SayLines(text.str());
   } else {
     std::cout << text.str();
   }

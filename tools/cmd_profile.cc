@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <iostream>
@@ -21,8 +20,10 @@
 #include "sim/graph_json.h"
 #include "tools/commands.h"
 #include "tools/hardware.h"
+#include "tools/numbers.h"
 #include "tools/problem.h"
 #include "tools/progress.h"
+#include "tools/terminal.h"
 
 namespace emplace::tools {
 namespace {
@@ -131,7 +132,11 @@ void Summarise(const ProfileOptions& options, const Profile& profile, const Mach
     text += fmt::format("{} ops whose samples stay far apart (p90 - p10 over {:.0f} % of the median), such as {}\n",
                         result.too_wide.size(), 100 * options.ops.wide_spread, result.too_wide.front());
   }
-  fmt::print(options.output == "-" ? stderr : stdout, "{}", text);
+  if (options.output == "-") {
+    SayLines(text);
+  } else {
+    std::cout << text;
+  }
 }
 
 int Run(const ProfileOptions& options) {
@@ -200,17 +205,17 @@ Command AddProfile(CLI::App& app) {
       ->type_name("FILE");
   command->add_option("--samples", options->ops.samples, "Of each op, unless --seconds are over first")
       ->type_name("N")
-      ->check(CLI::Range(3, 100000))
+      ->transform(IntegerFrom(3, 100'000))
       ->capture_default_str();
   command->add_option("--seconds", options->ops.seconds, "On one op, at most; three samples are always taken")
       ->type_name("S")
-      ->check(CLI::Range(0.001, 3600.0))
+      ->transform(NumberFrom(0.001, 3600))
       ->capture_default_str();
   command
       ->add_option("--patience", options->ops.patience_seconds,
                    "So long, in all, samples are taken again that other programs disturbed on a shared core")
       ->type_name("S")
-      ->check(CLI::Range(0.0, 36000.0))
+      ->transform(NumberFrom(0, 36'000))
       ->capture_default_str();
   command->add_flag("--no-links", options->no_links,
                     "Measure nothing between devices (links, contention), and write no cluster");

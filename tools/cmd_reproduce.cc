@@ -14,10 +14,12 @@
 #include "experiments/calibration.h"
 #include "experiments/family_table.h"
 #include "experiments/network_table.h"
+#include "experiments/report_document.h"
 #include "experiments/shipped_tables.h"
 #include "sim/check.h"
 #include "sim/device_catalog.h"
 #include "sim/file_io.h"
+#include "sim/printable.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
 #include "tools/table.h"
@@ -174,7 +176,9 @@ void Write(std::ostream& out, const Document& document, bool csv, bool markdown)
     csv ? table.PrintCsv(out) : markdown ? table.PrintMarkdown(out) : table.PrintText(out);
   }
   if (csv) return;
-  for (const std::string& note : document.notes) out << '\n' << note << (markdown ? "  " : "");
+  for (const std::string& note : document.notes) {
+    out << '\n' << (markdown ? MarkdownText(note) + "  " : Printable(note));
+  }
   if (!document.notes.empty()) out << '\n';
 }
 

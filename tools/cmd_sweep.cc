@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -20,10 +19,13 @@
 #include "experiments/trial_plan.h"
 #include "sim/check.h"
 #include "sim/file_io.h"
+#include "sim/printable.h"
 #include "tools/commands.h"
+#include "tools/numbers.h"
 #include "tools/sweep_estimate.h"
 #include "tools/sweep_view.h"
 #include "tools/table.h"
+#include "tools/terminal.h"
 #include "tools/trial_pool.h"
 
 namespace emplace::tools {
@@ -99,10 +101,11 @@ int DryRun(const SweepOptions& options, const ExperimentSpec& experiment, const 
   }
   table.PrintText(std::cout);
   const std::size_t processes = std::min(Processes(options, experiment), plan.trials.size());
-  std::cout << fmt::format("\n{}; about {} in {}, agents and simulator together\n", SizeText(experiment, plan),
+  std::cout << fmt::format("\n{}; about {} in {}, agents and simulator together\n",
+                           Printable(SizeText(experiment, plan)),
                            TimeForPeople(seconds / static_cast<double>(processes)), Plural(processes, "process"));
   if (!untimed.empty()) {
-    std::cout << fmt::format("simulator time only for {}\n", fmt::join(untimed, ", "));
+    std::cout << Printable(fmt::format("simulator time only for {}", fmt::join(untimed, ", "))) << '\n';
   }
   return kDone;
 }
@@ -159,8 +162,8 @@ class Sweep {
       finished = view.finished();
     }
     if (!whole) {
-      fmt::print(stderr, "{}: stopped, {} of {} trials are finished; the same command goes on from there\n",
-                 experiment_.name, finished, plan_.trials.size());
+      Say(fmt::format("{}: stopped, {} of {} trials are finished; the same command goes on from there",
+                      experiment_.name, finished, plan_.trials.size()));
       return kStopped;
     }
     return Conclude(failed);
@@ -200,11 +203,12 @@ class Sweep {
 
   int Conclude(std::size_t failed) const {
     ImprovementTable(experiment_, plan_, folder_).PrintText(std::cout);
-    std::cout << fmt::format("\nemplace report {}\n", (fs::path(options_.output) / experiment_.name).string());
+    std::cout << fmt::format("\nemplace report {}\n",
+                             Printable((fs::path(options_.output) / experiment_.name).string()));
     if (failed == 0) return kDone;
     std::cout.flush();
-    fmt::print(stderr, "{}: {} of {} failed (error.txt in its folder of {} says why); the same command tries again\n",
-               experiment_.name, failed, Plural(plan_.trials.size(), "trial"), folder_);
+    Say(fmt::format("{}: {} of {} failed (error.txt in its folder of {} says why); the same command tries again",
+                    experiment_.name, failed, Plural(plan_.trials.size(), "trial"), folder_));
     return kNo;
   }
 
@@ -228,12 +232,12 @@ int RunOneTrial(const std::string& folder) {
     case TrialOutcome::kDone:
       return kDone;
     case TrialOutcome::kFailed:
-      fmt::print(stderr, "{}\n", ReadTrialError(folder));
+      Say(ReadTrialError(folder));
       return kNo;
     case TrialOutcome::kBusy:
       break;
   }
-  fmt::print(stderr, "{}: another process runs this trial\n", folder);
+  Say(folder + ": another process runs this trial");
   return kBusy;
 }
 
@@ -249,7 +253,7 @@ Command AddSweep(CLI::App& app) {
       ->type_name("RUNS");
   command->add_option("--jobs", options->jobs, "Trials at one time, each on one core (default: one for each core)")
       ->type_name("N")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1024}).description(""));
+      ->transform(IntegerFrom(1, 1024));
   command->add_flag("--dry-run", options->dry_run, "List the trials with an estimate of time; run and write nothing");
   return {command, [options] { return Run(*options); }};
 }

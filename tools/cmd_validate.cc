@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -21,10 +20,12 @@
 #include "sim/timeline.h"
 #include "tools/commands.h"
 #include "tools/hardware.h"
+#include "tools/numbers.h"
 #include "tools/problem.h"
 #include "tools/progress.h"
 #include "tools/search.h"
 #include "tools/table.h"
+#include "tools/terminal.h"
 
 namespace emplace::tools {
 namespace {
@@ -193,8 +194,8 @@ int Run(ValidateOptions options) {
     }
   }
   if (cases.size() < placements.size()) {
-    fmt::print(stderr, "validate: {} of {} placements, the others after --time-limit {:g} s\n", cases.size(),
-               placements.size(), options.time_limit);
+    Say(fmt::format("validate: {} of {} placements, the others after --time-limit {:g} s", cases.size(),
+                    placements.size(), options.time_limit));
   }
   const ValidationSummary summary = validator.Summarise(cases);
   WriteTimelines(options, graph, cluster, simulator, placements, cases);
@@ -207,9 +208,9 @@ int Run(ValidateOptions options) {
   if (!options.max_error) return kDone;
   const bool within = summary.compared > 0 && 100 * summary.simulated.step.median <= *options.max_error;
   if (within) return kDone;
-  fmt::print(stderr, "{}: the median error of the step time is {} %, over --max-error {} %\n", options.problem.graph,
-             summary.compared > 0 ? Percent(summary.simulated.step.median) : "unknown (nothing fits)",
-             *options.max_error);
+  Say(fmt::format("{}: the median error of the step time is {} %, over --max-error {} %", options.problem.graph,
+                  summary.compared > 0 ? Percent(summary.simulated.step.median) : "unknown (nothing fits)",
+                  *options.max_error));
   return kNo;
 }
 
@@ -224,13 +225,13 @@ Command AddValidate(CLI::App& app) {
       ->type_name("FILE");
   command->add_option("--random", options->random, "So many placements of groups at random")
       ->type_name("N")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20U).description(""));
+      ->transform(IntegerFrom(1, std::uint64_t{1} << 20U));
   command->add_option("--agent", options->agent, "Placements that this agent tries in the simulator, its best included")
       ->type_name("NAME");
   AddSetOption(*command, &options->settings);
   command->add_option("--samples", options->samples, "How many of them")
       ->type_name("N")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20U).description(""))
+      ->transform(IntegerFrom(1, std::uint64_t{1} << 20U))
       ->capture_default_str();
   command->add_option("--devices", options->devices, "Real devices: cpu:N is the N-th core, cuda:N a GPU")
       ->type_name("NAME,...")
@@ -244,16 +245,17 @@ Command AddValidate(CLI::App& app) {
   AddSearchOptions(*command, &options->search);
   command->add_option("--warmups", options->hardware.warmups, "Steps that are run and not counted")
       ->type_name("N")
+      ->transform(IntegerFrom(0, std::uint64_t{1} << 20U))
       ->capture_default_str();
   command->add_option("--steps", options->hardware.steps, "Steps that are counted")
       ->type_name("N")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20U).description(""))
+      ->transform(IntegerFrom(1, std::uint64_t{1} << 20U))
       ->capture_default_str();
   command
       ->add_option("--patience", options->hardware.patience_seconds,
                    "So long, for each placement, steps are run again that other programs disturbed on a shared core")
       ->type_name("S")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->transform(NumberFrom(0, 3600))
       ->capture_default_str();
   command->add_flag("--interleave", options->hardware.interleave,
                     "Between steps also time every op by itself, and simulate with these times too: on a machine that "
@@ -266,13 +268,13 @@ Command AddValidate(CLI::App& app) {
       ->add_option("--max-error", options->max_error,
                    "Exit with 1 if the median error of the step time is over so many percent")
       ->type_name("PERCENT")
-      ->check(CLI::Range(0.0, 1e9).description(""));
+      ->transform(NumberFrom(0, 1e9));
   command
       ->add_option(
           "--time-limit", options->time_limit,
           "Begin no placement after so many seconds but the first, and report on those that were run (0: no limit)")
       ->type_name("S")
-      ->check(CLI::Range(0.0, 1e6).description(""))
+      ->transform(NumberFrom(0, 1e6))
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print everything as JSON (emplace.validation)");
   command

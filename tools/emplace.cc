@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <new>
 #include <string>
@@ -15,6 +16,8 @@
 
 #include "sim/check.h"
 #include "tools/commands.h"
+#include "tools/numbers.h"
+#include "tools/terminal.h"
 
 namespace emplace::tools {
 namespace {
@@ -25,12 +28,21 @@ constexpr const char* kExitStatuses =
 
 int Complain(int status, std::string_view line) {
   std::cout.flush();
-  fmt::print(stderr, "{}\n", line);
+  Say(line);
   return status;
 }
 
-// The first line of a CLI11 message, without its hints over several lines.
+// The first line of a library's message.
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// An empty value is a mistake in a script, not the wish to leave the option out.
+void RefuseEmptyValues(const std::vector<Command>& commands) {
+  for (const Command& command : commands) {
+    for (CLI::Option* const option : command.app->get_options()) {
+      if (option->get_expected_max() > 0) option->check(NotEmpty());
+    }
+  }
+}
 
 // CLI11 would only say that a sub-command is required.
 void CheckCommand(int argc, char** argv, const std::vector<Command>& commands) {
@@ -55,6 +67,7 @@ int RunProgram(int argc, char** argv) {
                                          AddCompare(app),   AddSweep(app),    AddTrial(app),    AddReport(app),
                                          AddReproduce(app), AddList(app)};
   for (const Command& command : commands) command.app->footer(kExitStatuses);
+  RefuseEmptyValues(commands);
   CheckCommand(argc, argv, commands);
   const auto chosen = [&commands] {
     return std::find_if(commands.begin(), commands.end(), [](const Command& c) { return c.app->parsed(); });
@@ -65,7 +78,7 @@ int RunProgram(int argc, char** argv) {
     return app.exit(asked, std::cout, std::cerr);
   } catch (const CLI::ParseError& error) {
     const std::string command = chosen() == commands.end() ? "emplace" : "emplace " + chosen()->app->get_name();
-    return Complain(kBadInput, FirstLine(error.what()) + " (see " + command + " --help)");
+    return Complain(kBadInput, error.what() + (" (see " + command + " --help)"));
   }
   const int status = chosen()->run();
   if (!std::cout.flush()) throw InputError("-", "standard output cannot be written");
@@ -74,9 +87,14 @@ int RunProgram(int argc, char** argv) {
 
 int Main(int argc, char** argv) {
   try {
+    HoldStandardDescriptors();
     return RunProgram(argc, argv);
   } catch (const InputError& error) {
     return Complain(kBadInput, error.what());
+  } catch (const std::filesystem::filesystem_error& error) {
+    // Paths come from users: a name that is too long, a link to itself, a folder that may not be read.
+    const InputError named(error.path1().string(), "cannot be used (" + error.code().message() + ")");
+    return Complain(kBadInput, named.what());
   } catch (const std::bad_alloc&) {
     return Complain(kBug, "emplace: out of memory");
   } catch (const std::exception& error) {

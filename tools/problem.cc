@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <ostream>
@@ -15,10 +14,12 @@
 #include "sim/cost/profiled.h"
 #include "sim/file_io.h"
 #include "sim/graph_json.h"
+#include "sim/printable.h"
 #include "sim/profile.h"
 #include "sim/simulator.h"
 #include "sim/timeline.h"
 #include "sim/timeline_svg.h"
+#include "tools/numbers.h"
 #include "tools/table.h"
 
 namespace emplace::tools {
@@ -37,7 +38,9 @@ CLI::Option* AddClusterOptions(CLI::App& app, ProblemOptions* options) {
 }
 
 void AddGpusOption(CLI::App& app, ProblemOptions* options) {
-  app.add_option("--gpus", options->gpus, "Keep the first N accelerators and every CPU (default: all)")->type_name("N");
+  app.add_option("--gpus", options->gpus, "Keep the first N accelerators and every CPU (default: all)")
+      ->type_name("N")
+      ->transform(IntegerFrom(0));
 }
 
 void AddCostOptions(CLI::App& app, ProblemOptions* options) {
@@ -127,6 +130,10 @@ bool SameFile(const std::string& a, const std::string& b) {
 void CheckWritable(const std::string& path) {
   if (path.empty() || path == "-") return;
   std::error_code ignored;
+  std::error_code unusable;  // a name that is too long, a link to itself
+  if (fs::status(path, unusable).type() == fs::file_type::none) {
+    throw InputError(path, "cannot be written (" + unusable.message() + ")");
+  }
   const fs::path parent = fs::path(path).parent_path();
   if (!parent.empty() && !fs::is_directory(parent, ignored)) {
     throw InputError(path, "cannot be written (there is no folder " + parent.string() + ")");
@@ -136,24 +143,12 @@ void CheckWritable(const std::string& path) {
 
 }  // namespace
 
-namespace {
-
-// CLI11 would take -1 for 2^64 - 1, and what is too large for that too.
-std::string CheckSeed(const std::string& text) {
-  std::uint64_t value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && rest == text.data() + text.size()) return "";
-  return "is \"" + text + "\" (an integer from 0 to 18446744073709551615)";
-}
-
-}  // namespace
-
 void AddSeedOption(CLI::App& app, std::uint64_t* seed, const std::string& help) {
-  app.add_option("--seed", *seed, help)->type_name("S")->check(CLI::Validator(CheckSeed, "", "seed"));
+  app.add_option("--seed", *seed, help)->type_name("S")->transform(IntegerFrom(0));
 }
 
 void AddSeedOption(CLI::App& app, std::optional<std::uint64_t>& seed, const std::string& help) {
-  app.add_option("--seed", seed, help)->type_name("S")->check(CLI::Validator(CheckSeed, "", "seed"));
+  app.add_option("--seed", seed, help)->type_name("S")->transform(IntegerFrom(0));
 }
 
 void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
@@ -195,7 +190,7 @@ void WriteTimelineFile(const std::string& path, const Simulator& simulator, cons
 }
 
 void PrintReport(std::ostream& out, const StepReport& report) {
-  out << fmt::format("{} on {}, engine {}\n", report.graph, report.cluster, report.engine);
+  out << fmt::format("{} on {}, engine {}\n", Printable(report.graph), Printable(report.cluster), report.engine);
   out << fmt::format("step time    {}{}\n", MicrosForPeople(report.step_time_micros),
                      report.fits_memory ? "" : "   DOES NOT FIT in memory");
   out << fmt::format("lower bound  {}", MicrosForPeople(report.lower_bound_micros));

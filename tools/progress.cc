@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "tools/problem.h"
+#include "tools/terminal.h"
 
 namespace emplace::tools {
 namespace {
@@ -24,8 +24,7 @@ Progress::Progress(std::string title)
 }
 
 Progress::~Progress() {
-  if (drawn_) fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
+  if (drawn_) EraseLine();
 }
 
 void Progress::Show(const TrialProgress& progress) {
@@ -38,13 +37,12 @@ void Progress::Show(std::size_t done, std::size_t total, const std::string& thin
   if (now < next_) return;
   next_ = now + (terminal_ ? kBarEvery : kLineEvery);
   if (!terminal_) {
-    fmt::print(stderr, "{}: {} of {} {}, {}\n", title_, done, total, things, note);
+    Say(fmt::format("{}: {} of {} {}, {}", title_, done, total, things, note));
     return;
   }
   const std::size_t full = std::min(kBarWidth, kBarWidth * done / std::max<std::size_t>(total, 1));
-  fmt::print(stderr, "\r\x1b[K{} [{}{}] {}/{}, {}", title_, std::string(full, '#'), std::string(kBarWidth - full, '.'),
-             done, total, note);
-  std::fflush(stderr);
+  DrawLine(fmt::format("{} [{}{}] {}/{}, {}", title_, std::string(full, '#'), std::string(kBarWidth - full, '.'), done,
+                       total, note));
   drawn_ = true;
 }
 

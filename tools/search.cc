@@ -9,6 +9,7 @@
 #include "sim/file_io.h"
 #include "sim/grouping.h"
 #include "sim/grouping_json.h"
+#include "tools/numbers.h"
 
 namespace emplace::tools {
 
@@ -24,11 +25,11 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
       ->type_name("NAME");
   app.add_option("--groups", options->max_groups, "Number of groups at which merge_and_colocate stops (default: 256)")
       ->type_name("N")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32U).description(""));
+      ->transform(IntegerFrom(1, std::uint64_t{1} << 32U));
   app.add_option("--evaluations", options->evaluations,
                  "Placements to simulate at most (default: what `emplace list agents` says)")
       ->type_name("N")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40U).description(""));
+      ->transform(IntegerFrom(1, std::uint64_t{1} << 40U));
   app.add_option("--reward", options->reward,
                  "What agents maximise, of `emplace list rewards`, its options behind a colon: memory_penalty:c=2,M=8 "
                  "(default: what the agent wants)")
@@ -41,7 +42,7 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
   app.add_option("--threads", options->threads,
                  "Simulations at one time; the answer does not depend on it (default: one for each core)")
       ->type_name("N")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1024}).description(""));
+      ->transform(IntegerFrom(1, 1024));
 }
 
 TrialSpec MakeTrialSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,

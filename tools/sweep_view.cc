@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <utility>
 
 #include "tools/problem.h"
+#include "tools/terminal.h"
 
 namespace emplace::tools {
 namespace {
@@ -57,12 +57,12 @@ SweepView::SweepView(const ExperimentSpec& experiment, const TrialPlan& plan, st
 }
 
 SweepView::~SweepView() {
-  if (drawn_) fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
+  if (drawn_) EraseLine();
 }
 
-void SweepView::Say(const std::string& line) {
-  fmt::print(stderr, "{}{}\n", drawn_ ? "\r\x1b[K" : "", line);
+void SweepView::Say(const std::string& lines) {
+  if (drawn_) EraseLine();
+  SayLines(lines);
   drawn_ = false;
 }
 
@@ -104,13 +104,12 @@ void SweepView::Draw(std::size_t running) {
   const std::string state = fmt::format("{} of {} trials, {} running{}{}", ended, num_trials_, running,
                                         failed_ == 0 ? "" : fmt::format(", {} failed", failed_), Left());
   if (!terminal_) {
-    fmt::print(stderr, "{}: {}\n", experiment_.name, state);
+    tools::Say(fmt::format("{}: {}", experiment_.name, state));
     return;
   }
   const std::size_t full = kSweepBarWidth * ended / std::max<std::size_t>(num_trials_, 1);
-  fmt::print(stderr, "\r\x1b[K{} [{}{}] {}", experiment_.name, std::string(full, '#'),
-             std::string(kSweepBarWidth - full, '.'), state);
-  std::fflush(stderr);
+  DrawLine(
+      fmt::format("{} [{}{}] {}", experiment_.name, std::string(full, '#'), std::string(kSweepBarWidth - full, '.'), state));
   drawn_ = true;
 }
 

@@ -6,7 +6,9 @@
 #include <ostream>
 #include <utility>
 
+#include "experiments/report_document.h"
 #include "sim/check.h"
+#include "sim/printable.h"
 
 namespace emplace::tools {
 namespace {
@@ -22,27 +24,6 @@ bool LooksLikeANumber(const std::string& cell) {
   return cell == "-" || (!cell.empty() && cell[0] >= '0' && cell[0] <= '9');
 }
 
-std::string CsvCell(const std::string& cell) {
-  if (cell.find_first_of(",\"\n\r") == std::string::npos) return cell;
-  std::string quoted = "\"";
-  for (const char c : cell) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
-void PrintCells(std::ostream& out, const std::vector<std::string>& cells, const char* separator) {
-  for (std::size_t i = 0; i < cells.size(); ++i) out << (i == 0 ? "" : separator) << cells[i];
-}
-
-// A bar or the end of a line would end the cell.
-std::string MarkdownCell(const std::string& cell) {
-  std::string escaped;
-  for (const char c : cell) {
-    if (c == '|') escaped += '\\';
-    escaped += c == '\n' ? ' ' : c;
-  }
-  return escaped;
-}
-
 }  // namespace
 
 void Table::Add(std::vector<std::string> row) {
@@ -51,13 +32,17 @@ void Table::Add(std::vector<std::string> row) {
 }
 
 void Table::PrintText(std::ostream& out) const {
+  std::vector<std::vector<std::string>> rows = rows_;
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = Printable(cell);
+  }
   std::vector<std::size_t> widths;
   std::vector<bool> to_the_right;
   for (std::size_t i = 0; i < header_.size(); ++i) {
     widths.push_back(Width(header_[i]));
-    for (const auto& row : rows_) widths[i] = std::max(widths[i], Width(row[i]));
+    for (const auto& row : rows) widths[i] = std::max(widths[i], Width(row[i]));
     to_the_right.push_back(
-        i > 0 && std::all_of(rows_.begin(), rows_.end(), [i](const auto& row) { return LooksLikeANumber(row[i]); }));
+        i > 0 && std::all_of(rows.begin(), rows.end(), [i](const auto& row) { return LooksLikeANumber(row[i]); }));
   }
   const auto print = [&](const std::vector<std::string>& row) {
     std::string line;
@@ -68,17 +53,14 @@ void Table::PrintText(std::ostream& out) const {
     out << line.substr(0, line.find_last_not_of(' ') + 1) << '\n';
   };
   print(header_);
-  for (const auto& row : rows_) print(row);
+  for (const auto& row : rows) print(row);
 }
 
 void Table::PrintMarkdown(std::ostream& out) const {
   const auto print = [&out](const std::vector<std::string>& row) {
-    std::vector<std::string> cells;
-    cells.reserve(row.size());
-    for (const std::string& cell : row) cells.push_back(MarkdownCell(cell));
-    out << "| ";
-    PrintCells(out, cells, " | ");
-    out << " |\n";
+    out << '|';
+    for (const std::string& cell : row) out << ' ' << MarkdownText(cell) << " |";
+    out << '\n';
   };
   print(header_);
   print(std::vector<std::string>(header_.size(), "---"));
@@ -86,15 +68,8 @@ void Table::PrintMarkdown(std::ostream& out) const {
 }
 
 void Table::PrintCsv(std::ostream& out) const {
-  const auto print = [&out](const std::vector<std::string>& row) {
-    std::vector<std::string> cells;
-    cells.reserve(row.size());
-    for (const std::string& cell : row) cells.push_back(CsvCell(cell));
-    PrintCells(out, cells, ",");
-    out << '\n';
-  };
-  print(header_);
-  for (const auto& row : rows_) print(row);
+  WriteCsvLine(out, header_);
+  for (const auto& row : rows_) WriteCsvLine(out, row);
 }
 
 }  // namespace emplace::tools

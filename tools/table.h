@@ -15,9 +15,9 @@ class Table {
   // Requires: as many cells as the header has.
   void Add(std::vector<std::string> row);
 
-  void PrintText(std::ostream& out) const;  // aligned with spaces
+  void PrintText(std::ostream& out) const;  // for terminals: aligned with spaces, Printable
   void PrintMarkdown(std::ostream& out) const;
-  void PrintCsv(std::ostream& out) const;  // RFC 4180, lines end in \n
+  void PrintCsv(std::ostream& out) const;  // see WriteCsvLine
 
  private:
   std::vector<std::string> header_;

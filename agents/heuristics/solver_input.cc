@@ -35,11 +35,20 @@ std::vector<GroupEdge> GroupEdges(const Graph& graph) {
   return edges;
 }
 
-ByteGraph MakeByteGraph(std::size_t num_groups, std::span<const GroupEdge> edges) {
+ByteGraph MakeByteGraph(std::size_t num_groups, std::span<const GroupEdge> edges, std::size_t most_neighbours) {
+  std::vector<std::size_t> degrees(num_groups, 0);
+  for (const GroupEdge& edge : edges) {
+    if (edge.bytes == 0) continue;
+    ++degrees[edge.from];
+    ++degrees[edge.to];
+  }
+  const auto is_kept = [&](const GroupEdge& edge) {
+    return edge.bytes != 0 && degrees[edge.from] <= most_neighbours && degrees[edge.to] <= most_neighbours;
+  };
   ByteGraph graph;
   graph.first.assign(num_groups + 1, 0);
   for (const GroupEdge& edge : edges) {
-    if (edge.bytes == 0) continue;
+    if (!is_kept(edge)) continue;
     ++graph.first[edge.from + 1];
     ++graph.first[edge.to + 1];
   }
@@ -53,7 +62,7 @@ ByteGraph MakeByteGraph(std::size_t num_groups, std::span<const GroupEdge> edges
     ++next[at];
   };
   for (const GroupEdge& edge : edges) {
-    if (edge.bytes == 0) continue;
+    if (!is_kept(edge)) continue;
     add(edge.from, edge.to, edge.bytes);
     add(edge.to, edge.from, edge.bytes);
   }

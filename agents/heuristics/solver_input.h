@@ -32,7 +32,9 @@ struct ByteGraph {
   std::vector<std::size_t> neighbours;
   std::vector<std::int64_t> bytes;
 };
-ByteGraph MakeByteGraph(std::size_t num_groups, std::span<const GroupEdge> edges);
+// A group with more than `most_neighbours` keeps none of its edges. Scotch takes time in the square of the neighbours
+// (1 s for 50,000), and where so many read one tensor, it is sent to every device whatever the answer.
+ByteGraph MakeByteGraph(std::size_t num_groups, std::span<const GroupEdge> edges, std::size_t most_neighbours = 50'000);
 
 // How long `size` bytes take on an idle link, as the simulator has it: latency + size / bandwidth. 0 where from == to.
 Duration LinkTime(const Cluster& cluster, DeviceId from, DeviceId to, Bytes size);

@@ -13,17 +13,22 @@
 namespace emplace {
 
 std::size_t ParameterSet::Add(std::string name, std::size_t rows, std::size_t columns, bool is_bias) {
+  if (rows != 0 && columns > (kMostValues - size_) / rows) {
+    throw InputError("policy",
+                     fmt::format("would have more than {} weights (fewer devices or smaller layers)", kMostValues));
+  }
   parameters_.push_back(
-      {.name = std::move(name), .rows = rows, .columns = columns, .offset = values_.size(), .is_bias = is_bias});
-  values_.resize(values_.size() + rows * columns);
+      {.name = std::move(name), .rows = rows, .columns = columns, .offset = size_, .is_bias = is_bias});
+  size_ += rows * columns;
   return parameters_.size() - 1;
 }
 
 void ParameterSet::InitializeGlorot(Rng& rng) {
+  const std::span<float> all = values();
   for (const Parameter& parameter : parameters_) {
     const double bound = std::sqrt(6.0 / static_cast<double>(parameter.rows + parameter.columns));
     for (std::size_t i = 0; i < parameter.size(); ++i) {
-      values_[parameter.offset + i] = parameter.is_bias ? 0.0F : static_cast<float>(bound * (2 * rng.Uniform() - 1));
+      all[parameter.offset + i] = parameter.is_bias ? 0.0F : static_cast<float>(bound * (2 * rng.Uniform() - 1));
     }
   }
 }
@@ -33,7 +38,7 @@ void ParameterSet::Save(std::ostream& out) const {
   for (const Parameter& parameter : parameters_) {
     out << parameter.name << ' ' << parameter.rows << ' ' << parameter.columns << '\n';
   }
-  SaveFloats(out, values_);
+  SaveFloats(out, Values());
 }
 
 void ParameterSet::Load(std::istream& in) {
@@ -52,7 +57,7 @@ void ParameterSet::Load(std::istream& in) {
     }
   }
   std::vector<float> values = LoadFloats(in);
-  if (values.size() != values_.size()) throw InputError("weights", "are cut short");
+  if (values.size() != size_) throw InputError("weights", "are cut short");
   for (const float value : values) {
     if (!std::isfinite(value)) throw InputError("weights", "hold a number that is not finite");
   }

@@ -24,13 +24,17 @@ struct Parameter {
 // All weights of a network in one flat array, in the order in which its parts declared them.
 class ParameterSet {
  public:
-  // Returns the index of the new parameter, which holds zeros.
+  // 1 GiB of them; learning takes six times that.
+  static constexpr std::size_t kMostValues = std::size_t{1} << 28;
+
+  // Returns the index of the new parameter, which holds zeros. Throws InputError where there would be more than
+  // kMostValues.
   std::size_t Add(std::string name, std::size_t rows, std::size_t columns, bool is_bias);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  std::span<float> values() { return values_; }
-  std::span<const float> values() const { return values_; }
-  std::size_t size() const { return values_.size(); }
+  std::span<float> values() { return Values(); }
+  std::span<const float> values() const { return Values(); }
+  std::size_t size() const { return size_; }
 
   // Weights uniform in +-sqrt(6 / (rows + columns)), biases 0. Source: Glorot and Bengio 2010, equation 16.
   void InitializeGlorot(Rng& rng);
@@ -40,8 +44,15 @@ class ParameterSet {
   void Load(std::istream& in);
 
  private:
+  // Memory is taken when all parts are declared: what is refused takes none.
+  std::vector<float>& Values() const {
+    values_.resize(size_);
+    return values_;
+  }
+
   std::vector<Parameter> parameters_;
-  std::vector<float> values_;
+  std::size_t size_ = 0;
+  mutable std::vector<float> values_;  // [size_], once asked for
 };
 
 // Scales `gradients` so that their norm over all entries is at most `bound`. Returns the norm before.

@@ -11,12 +11,14 @@ namespace {
 // may be a control edge: it does not count.)
 std::size_t OnlyReader(const GroupGraph& groups, std::size_t group) {
   std::size_t only = group;
-  for (const auto& [reader, bytes] : groups.successors(group)) {
-    if (bytes == 0) continue;
-    if (only != group) return group;
+  bool is_only = true;
+  groups.ForEach(group, GroupGraph::Direction::kSuccessors, [&](std::size_t reader, std::int64_t bytes) {
+    if (bytes == 0) return true;
+    is_only = only == group;
     only = reader;
-  }
-  return only;
+    return is_only;
+  });
+  return is_only ? only : group;
 }
 
 }  // namespace
@@ -35,8 +37,8 @@ Grouping GroupByColocation(const Graph& graph, const GroupingOptions&) {
     changed.erase(reader);
     const std::size_t merged = groups.Merge(group, reader);
     changed.insert(merged);
-    // Groups that fed both may have one reader left now.
-    for (const auto& [producer, bytes] : groups.predecessors(merged)) changed.insert(producer);
+    // They may have one reader left now.
+    for (const std::size_t producer : groups.shared_predecessors()) changed.insert(producer);
   }
   return Grouping(graph, groups.Labels());
 }

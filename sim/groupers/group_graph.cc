@@ -12,6 +12,8 @@ namespace emplace {
 namespace {
 
 constexpr std::uint64_t kAnyKind = ~std::uint64_t{0};
+// So many neighbours are sorted anew each time; more are kept in order.
+constexpr std::size_t kMostSorted = 64;
 
 // The device kinds where an op has a time, as bits. Of more than 64 kinds, those behind the 64th share a bit.
 std::vector<std::uint64_t> KindBits(const Graph& graph) {
@@ -33,10 +35,14 @@ std::vector<std::uint64_t> KindBits(const Graph& graph) {
 
 GroupGraph::GroupGraph(const Graph& graph)
     : parent_(graph.num_ops()),
+      slot_of_(graph.num_ops()),
+      name_of_(graph.num_ops()),
       successors_(graph.num_ops()),
       predecessors_(graph.num_ops()),
       output_bytes_(graph.num_ops(), 0),
       kinds_(graph.num_ops(), kAnyKind) {
+  std::iota(slot_of_.begin(), slot_of_.end(), Slot{0});
+  std::iota(name_of_.begin(), name_of_.end(), std::size_t{0});
   const std::vector<std::uint64_t> bits = KindBits(graph);
   for (std::size_t op = 0; op < parent_.size(); ++op) {
     parent_[op] = Index(graph.colocation_class(MakeId<OpId>(op)));
@@ -45,8 +51,8 @@ GroupGraph::GroupGraph(const Graph& graph)
   }
   const auto connect = [this](std::size_t from, std::size_t to, std::int64_t bytes) {
     if (from == to) return;
-    successors_[from][to] += bytes;
-    predecessors_[to][from] += bytes;
+    Add(&successors_[from], static_cast<Slot>(to), bytes);
+    Add(&predecessors_[to], static_cast<Slot>(from), bytes);
     output_bytes_[from] += bytes;
   };
   for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
@@ -67,30 +73,113 @@ std::size_t GroupGraph::Find(std::size_t op) const {
   return op;
 }
 
-void GroupGraph::MoveEdges(std::size_t from, std::size_t to, std::vector<Neighbours>& out,
-                           std::vector<Neighbours>& in) {
-  for (const auto& [neighbour, bytes] : out[from]) {
-    in[neighbour].erase(from);
-    if (neighbour == to) continue;
-    out[to][neighbour] += bytes;
-    in[neighbour][to] += bytes;
+GroupGraph::Neighbours GroupGraph::Named(std::size_t group, Direction direction) const {
+  Neighbours named;
+  for (const auto& [slot, bytes] : SideOf(slot_of_[group], direction).bytes) named.emplace(name_of_[slot], bytes);
+  return named;
+}
+
+bool GroupGraph::AreNeighbours(std::size_t a, std::size_t b) const {
+  return successors_[slot_of_[a]].bytes.contains(slot_of_[b]) || successors_[slot_of_[b]].bytes.contains(slot_of_[a]);
+}
+
+void GroupGraph::Order(Slot slot, Direction direction) {
+  Side& side = direction == Direction::kSuccessors ? successors_[slot] : predecessors_[slot];
+  if (side.is_ordered) return;
+  side.is_ordered = true;
+  ordered_.insert(slot);
+  for (const auto& [neighbour, bytes] : side.bytes) side.heaviest.emplace(-bytes, name_of_[neighbour]);
+}
+
+std::optional<std::size_t> GroupGraph::FindHeaviest(std::size_t group, Direction direction,
+                                                    const std::function<bool(std::size_t)>& accept) {
+  const Slot slot = slot_of_[group];
+  const Side& side = SideOf(slot, direction);
+  const auto first = [&accept](const auto& heaviest) -> std::optional<std::size_t> {
+    for (const auto& [bytes, name] : heaviest) {
+      if (accept(name)) return name;
+    }
+    return std::nullopt;
+  };
+  if (side.is_ordered || side.bytes.size() > kMostSorted) {
+    Order(slot, direction);
+    return first(side.heaviest);
   }
-  out[from].clear();
+  std::vector<std::pair<std::int64_t, std::size_t>> heaviest;
+  heaviest.reserve(side.bytes.size());
+  for (const auto& [neighbour, bytes] : side.bytes) heaviest.emplace_back(-bytes, name_of_[neighbour]);
+  std::sort(heaviest.begin(), heaviest.end());
+  return first(heaviest);
+}
+
+void GroupGraph::Add(Side* side, Slot neighbour, std::int64_t bytes) const {
+  const auto [found, is_new] = side->bytes.try_emplace(neighbour, 0);
+  if (side->is_ordered && !is_new) side->heaviest.erase({-found->second, name_of_[neighbour]});
+  found->second += bytes;
+  if (side->is_ordered) side->heaviest.emplace(-found->second, name_of_[neighbour]);
+}
+
+void GroupGraph::Remove(Side* side, Slot neighbour) const {
+  const auto found = side->bytes.find(neighbour);
+  if (side->is_ordered) side->heaviest.erase({-found->second, name_of_[neighbour]});
+  side->bytes.erase(found);
+}
+
+void GroupGraph::MoveEdges(Slot from, Slot to, std::vector<Side>& out, std::vector<Side>& back) {
+  for (const auto& [neighbour, bytes] : out[from].bytes) {
+    Remove(&back[neighbour], from);
+    if (neighbour == to) continue;
+    Add(&out[to], neighbour, bytes);
+    Add(&back[neighbour], to, bytes);
+  }
+  out[from] = {};
+}
+
+void GroupGraph::Rename(Slot slot, std::size_t name) {
+  const std::size_t old = name_of_[slot];
+  if (name == old) return;
+  const auto rename = [&](Side* side) {
+    if (!side->is_ordered) return;
+    const auto found = side->bytes.find(slot);
+    if (found == side->bytes.end()) return;
+    side->heaviest.erase({-found->second, old});
+    side->heaviest.emplace(-found->second, name);
+  };
+  if (ordered_.size() < successors_[slot].bytes.size() + predecessors_[slot].bytes.size()) {
+    for (const Slot other : ordered_) {
+      rename(&successors_[other]);
+      rename(&predecessors_[other]);
+    }
+  } else {
+    for (const auto& [other, bytes] : successors_[slot].bytes) rename(&predecessors_[other]);
+    for (const auto& [other, bytes] : predecessors_[slot].bytes) rename(&successors_[other]);
+  }
+  name_of_[slot] = name;
+  slot_of_[name] = slot;
 }
 
 std::size_t GroupGraph::Merge(std::size_t a, std::size_t b) {
   EMPLACE_CHECK(a != b && IsGroup(a) && IsGroup(b));
-  const auto between = [this](std::size_t from, std::size_t to) {
-    const auto found = successors_[from].find(to);
-    return found == successors_[from].end() ? std::int64_t{0} : found->second;
+  const auto degree = [this](Slot slot) { return successors_[slot].bytes.size() + predecessors_[slot].bytes.size(); };
+  const bool a_stays = degree(slot_of_[a]) >= degree(slot_of_[b]);
+  const Slot stays = slot_of_[a_stays ? a : b];
+  const Slot goes = slot_of_[a_stays ? b : a];
+  const auto between = [this](Slot from, Slot to) {
+    const auto found = successors_[from].bytes.find(to);
+    return found == successors_[from].bytes.end() ? std::int64_t{0} : found->second;
   };
-  const std::int64_t output = output_bytes_[a] + output_bytes_[b] - between(a, b) - between(b, a);
+  const std::int64_t output = output_bytes_[a] + output_bytes_[b] - between(stays, goes) - between(goes, stays);
   const std::uint64_t kinds = kinds_[a] & kinds_[b];
   const std::size_t name = std::min(a, b);
-  const std::size_t other = std::max(a, b);
-  MoveEdges(other, name, successors_, predecessors_);
-  MoveEdges(other, name, predecessors_, successors_);
-  parent_[other] = name;
+  shared_predecessors_.clear();
+  for (const auto& [neighbour, bytes] : predecessors_[goes].bytes) {
+    if (predecessors_[stays].bytes.contains(neighbour)) shared_predecessors_.push_back(name_of_[neighbour]);
+  }
+  MoveEdges(goes, stays, successors_, predecessors_);
+  MoveEdges(goes, stays, predecessors_, successors_);
+  ordered_.erase(goes);
+  Rename(stays, name);
+  parent_[std::max(a, b)] = name;
   output_bytes_[name] = output;
   kinds_[name] = kinds;
   --num_groups_;

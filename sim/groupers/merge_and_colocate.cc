@@ -46,9 +46,7 @@ class Merger {
       Forget(*neighbour);
       const std::size_t merged = groups_.Merge(least.second, *neighbour);
       queue_.emplace(groups_.output_bytes(merged), merged);
-      // What was passed over next to it may go now.
-      for (const auto& [group, bytes] : groups_.successors(merged)) Reconsider(group);
-      for (const auto& [group, bytes] : groups_.predecessors(merged)) Reconsider(group);
+      ReconsiderBeside(merged);
     }
   }
 
@@ -57,30 +55,42 @@ class Merger {
     passed_over_.erase({groups_.output_bytes(group), group});
   }
 
-  void Reconsider(std::size_t group) {
-    const auto found = passed_over_.find({groups_.output_bytes(group), group});
-    if (found == passed_over_.end()) return;
-    queue_.insert(*found);
-    passed_over_.erase(found);
+  // What was passed over next to a group that has grown may go now.
+  void ReconsiderBeside(std::size_t merged) {
+    if (passed_over_.empty()) return;
+    std::vector<std::pair<std::int64_t, std::size_t>> again;
+    if (passed_over_.size() < groups_.num_successors(merged) + groups_.num_predecessors(merged)) {
+      for (const auto& entry : passed_over_) {
+        if (groups_.IsGroup(entry.second) && groups_.AreNeighbours(merged, entry.second)) again.push_back(entry);
+      }
+    } else {
+      for (const auto direction : {GroupGraph::Direction::kSuccessors, GroupGraph::Direction::kPredecessors}) {
+        groups_.ForEach(merged, direction, [&](std::size_t group, std::int64_t) {
+          again.emplace_back(groups_.output_bytes(group), group);
+          return true;
+        });
+      }
+    }
+    for (const auto& entry : again) {
+      if (passed_over_.erase(entry) != 0) queue_.insert(entry);
+    }
   }
 
   std::optional<std::size_t> ChooseNeighbour(std::size_t group, bool avoid_cycles) {
-    const bool forward = !groups_.successors(group).empty();
-    const GroupGraph::Neighbours& all = forward ? groups_.successors(group) : groups_.predecessors(group);
-    std::vector<std::pair<std::int64_t, std::size_t>> heaviest;  // (-bytes, group)
-    for (const auto& [neighbour, bytes] : all) heaviest.emplace_back(-bytes, neighbour);
-    std::sort(heaviest.begin(), heaviest.end());
-    for (const auto& [bytes, neighbour] : heaviest) {
-      if (!groups_.Compatible(group, neighbour)) continue;
-      if (avoid_cycles && (forward ? OtherPath(group, neighbour) : OtherPath(neighbour, group))) continue;
-      return neighbour;
-    }
-    return std::nullopt;
+    const bool forward = groups_.num_successors(group) > 0;
+    const auto accept = [&](std::size_t neighbour) {
+      if (!groups_.Compatible(group, neighbour)) return false;
+      return !avoid_cycles || !(forward ? OtherPath(group, neighbour) : OtherPath(neighbour, group));
+    };
+    return groups_.FindHeaviest(
+        group, forward ? GroupGraph::Direction::kSuccessors : GroupGraph::Direction::kPredecessors, accept);
   }
 
-  // Whether a path of more than one edge leads from `from` to `to`.
+  // Whether a path of more than one edge leads from `from` to `to`, its successor; a search of more than kMaxSearched
+  // groups ends with yes.
   bool OtherPath(std::size_t from, std::size_t to) {
-    if (groups_.successors(from).size() == 1 || groups_.predecessors(to).size() == 1) return false;
+    if (groups_.num_successors(from) == 1 || groups_.num_predecessors(to) == 1) return false;
+    if (groups_.num_successors(from) > kMaxSearched) return true;
     ++search_;
     std::size_t num_seen = 1;
     const auto see = [&](std::size_t group) {
@@ -91,26 +101,29 @@ class Merger {
     };
     seen_in_[from] = search_;
     open_.clear();
-    for (const auto& [group, bytes] : groups_.successors(from)) {
+    groups_.ForEach(from, GroupGraph::Direction::kSuccessors, [&](std::size_t group, std::int64_t) {
       if (group != to) see(group);
-    }
-    while (!open_.empty()) {
-      if (num_seen > kMaxSearched) return true;
+      return true;
+    });
+    bool found = false;
+    while (!open_.empty() && !found) {
       const std::size_t at = open_.back();
       open_.pop_back();
-      for (const auto& [group, bytes] : groups_.successors(at)) {
-        if (group == to) return true;
-        see(group);
-      }
+      groups_.ForEach(at, GroupGraph::Direction::kSuccessors, [&](std::size_t group, std::int64_t) {
+        found = group == to;
+        if (!found) see(group);
+        found = found || num_seen > kMaxSearched;
+        return !found;
+      });
     }
-    return false;
+    return found;
   }
 
   // Groups that are joined to nothing have no neighbour to go to: consecutive ones are put together.
   void MergeUnconnected() {
     std::vector<std::size_t> lonely;
     for (const auto& [bytes, group] : passed_over_) {
-      if (groups_.IsGroup(group) && groups_.successors(group).empty() && groups_.predecessors(group).empty()) {
+      if (groups_.IsGroup(group) && groups_.num_successors(group) == 0 && groups_.num_predecessors(group) == 0) {
         lonely.push_back(group);
       }
     }

@@ -141,6 +141,128 @@ TEST_F(CommandLineTest, AFullDiskIsReported) {
   EXPECT_EQ(ran.err, "-: standard output cannot be written\n");
 }
 
+TEST_F(CommandLineTest, AClosedStandardErrorChangesNoExitStatus) {
+  EXPECT_EQ(Shell("$emplace simulate --graph none.json --cluster c.yaml --placement p.json 2>&-").status, 2);
+  EXPECT_EQ(Shell("$emplace nonsense 2>&-").status, 2);
+  EXPECT_EQ(Shell("$emplace generate rnnlm --set layers=1 -o r.json 2>&-").status, 0);
+  // The messages did not go into the file, which would have got the free descriptor.
+  EXPECT_EQ(Emplace("inspect r.json").status, 0);
+  EXPECT_EQ(Shell("$emplace place --graph g.json --cluster c.yaml --agent random -o out.json 2>/dev/full").status, 0);
+}
+
+TEST_F(CommandLineTest, AClosedStandardOutputIsRefusedBeforeAnythingIsDone) {
+  const Ran ran = Shell("$emplace place --graph g.json --cluster c.yaml --agent random -o out.json >&-");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.err, "-: standard output is closed (>/dev/null throws away what is printed)\n");
+  EXPECT_FALSE(Exists("out.json"));
+  EXPECT_EQ(Shell("$emplace list agents >&- 2>&-").status, 2);
+}
+
+TEST_F(CommandLineTest, AClosedStandardInputIsNoFile) {
+  const Ran ran = Shell("$emplace inspect - <&-");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
+}
+
+TEST_F(CommandLineTest, AnEmptyValueIsRefusedWhateverTheOption) {
+  const std::string place = "place --graph g.json --cluster c.yaml --agent random -o out.json ";
+  for (const std::string option : {"--checkpoint", "--policy", "--policy-out", "--devices", "--gpus", "--costs",
+                                   "--profile", "--engine", "--grouping", "--groups", "--evaluations", "--reward",
+                                   "--seed", "--torch-device", "--threads", "--timeline", "--set"}) {
+    const Ran ran = Emplace(place + option + " ''");
+    EXPECT_EQ(ran.status, 2) << option;
+    EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
+    EXPECT_THAT(ran.err, ::testing::StartsWith(option + ": ")) << ran.err;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_EQ(Names(), "c.yaml g.json p.json ") << option;
+  }
+  ExpectRefused(Emplace("inspect g.json --dot ''"), "--dot: is empty (a value) (see emplace inspect --help)");
+  ExpectRefused(Emplace("compare --graph g.json --cluster c.yaml --agents random --placements ''"),
+                "--placements: is empty (a value) (see emplace compare --help)");
+  ExpectRefused(Emplace("generate rnnlm -o ''"), "--output: is empty (a value) (see emplace generate --help)");
+  ExpectRefused(Emplace("generate '' -o r.json"), "model: is empty (a value) (see emplace generate --help)");
+  ExpectRefused(Emplace("simulate --graph '' --cluster c.yaml --placement p.json"),
+                "--graph: is empty (a value) (see emplace simulate --help)");
+}
+
+TEST_F(CommandLineTest, NumbersAreRefusedWithWhatWasWrittenAndWhatIsAllowed) {
+  const std::string place = "place --graph g.json --cluster c.yaml --agent random -o out.json ";
+  const std::string help = " (see emplace place --help)";
+  ExpectRefused(Emplace(place + "--gpus -1"), "--gpus: is \"-1\" (an integer from 0 to 18446744073709551615)" + help);
+  ExpectRefused(Emplace(place + "--threads '1\n2'"), "--threads: is \"1\\n2\" (an integer from 1 to 1024)" + help);
+  ExpectRefused(Emplace(place + "--threads 2000"), "--threads: is \"2000\" (an integer from 1 to 1024)" + help);
+  ExpectRefused(Emplace(place + "--threads 0x10"), "--threads: is \"0x10\" (an integer from 1 to 1024)" + help);
+  ExpectRefused(Emplace(place + "--evaluations 1e3"),
+                "--evaluations: is \"1e3\" (an integer from 1 to 1099511627776)" + help);
+  ExpectRefused(Emplace("compare --graph g.json --cluster c.yaml --gpus 1,-1"),
+                "--gpus: is \"-1\" (an integer from 0 to 18446744073709551615) (see emplace compare --help)");
+  ExpectRefused(Emplace("validate --graph g.json --max-error -1"),
+                "--max-error: is \"-1\" (a number from 0 to 1e+09) (see emplace validate --help)");
+  EXPECT_EQ(Emplace(place + "--threads 010 --evaluations 1").status, 0);  // ten
+  ExpectRefused(Emplace(place + "--gpus 09"), "--gpus: cluster two has 2 accelerators, not 9");
+}
+
+TEST_F(CommandLineTest, WhatWouldMoveTheTerminalIsEscapedInMessages) {
+  for (const std::string name : {"\x1b[31mx", "\u009b2J", "\u202ex", "\u2066x", "\u2028x", "\xff"}) {
+    for (const std::string& arguments : {"'" + name + "'", "inspect '" + name + "'", "inspect g.json '--" + name + "'",
+                                         "list '" + name + "'", "place --threads '" + name + "'"}) {
+      const Ran ran = Emplace(arguments);
+      EXPECT_EQ(ran.status, 2);
+      EXPECT_EQ(ran.err.find(name.substr(0, 2)), std::string::npos) << arguments;
+      EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
+    }
+  }
+  // Of a file's content, on standard output.
+  Write("e.json", R"({"schema": "emplace.graph", "version": 1, "name": "a\u001b[31m\u009b\u202e",
+ "ops": [{"name": "a", "kind": "k\u001b\u2066", "outputs": [8], "time_us": 1}]})");
+  const Ran ran = Emplace("inspect e.json");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, ::testing::HasSubstr("graph              a\\u001b[31m\\u009b\\u202e\n"));
+  EXPECT_THAT(ran.out, ::testing::HasSubstr("\nk\\u001b\\u2066 "));
+  for (const std::string raw : {"\x1b", "\u009b", "\u202e", "\u2066"}) EXPECT_EQ(ran.out.find(raw), std::string::npos);
+}
+
+TEST_F(CommandLineTest, NamesThatNoFileCanHaveAreBadInput) {
+  ASSERT_EQ(Shell("ln -s itself itself").status, 0);
+  const std::string place = "place --graph g.json --cluster c.yaml --agent random ";
+  const std::string compare = "compare --graph g.json --cluster c.yaml --agents random ";
+  for (const std::string& name : {std::string(300, 'x'), std::string("itself"), std::string(300, 'x') + "/y"}) {
+    for (const std::string& arguments : {"inspect " + name,
+                                         "inspect g.json --dot " + name + ".dot",
+                                         place + "-o " + name,
+                                         place + "-o out.json --checkpoint " + name,
+                                         place + "-o out.json --timeline " + name,
+                                         place + "-o out.json --policy " + name,
+                                         place + "-o out.json --profile " + name,
+                                         place + "-o out.json --grouping ./" + name,
+                                         compare + "--placements " + name,
+                                         compare + "-o " + name + ".csv",
+                                         "simulate --graph g.json --placement p.json --cluster " + name,
+                                         "simulate --graph g.json --cluster c.yaml --placement " + name,
+                                         "import " + name + " -o out.json",
+                                         "dataset ptb -o " + name,
+                                         "sweep " + name,
+                                         "report " + name,
+                                         "report . -o " + name + ".html",
+                                         "trial " + name,
+                                         "reproduce networks --from " + name,
+                                         "reproduce networks -o " + name + ".md"}) {
+      if (name == "itself" && arguments.find("itself.") != std::string::npos) continue;  // another name
+      const Ran ran = Emplace(arguments);
+      EXPECT_EQ(ran.status, 2) << arguments << "\n" << ran.err;
+      EXPECT_TRUE(IsOneLine(ran.err)) << arguments << "\n" << ran.err;
+      EXPECT_EQ(Names(), "c.yaml g.json itself p.json ") << arguments;
+    }
+  }
+  ExpectRefused(Emplace(place + "-o out.json --checkpoint itself"),
+                "itself: cannot be written (Too many levels of symbolic links)");
+  Write("e.yaml",
+        "schema: emplace.experiment\nversion: 1\nname: e\ngraphs: {file: g.json}\ncluster: {file: c.yaml}\n"
+        "agent: {name: random}\nseeds: [1]\nbudget: {evaluations: 5}\n");
+  EXPECT_EQ(Emplace("sweep e.yaml -o " + std::string(300, 'x')).status, 2);
+  EXPECT_EQ(Emplace("sweep e.yaml -o itself").status, 2);
+}
+
 TEST_F(CommandLineTest, TheProgramRunsFromAnyFolder) {
   EXPECT_EQ(Shell("cd / && $emplace list clusters").status, 0);
   EXPECT_EQ(Shell("mkdir deep && cd deep && $emplace inspect ../g.json --cluster p2.8xlarge").status, 0);

@@ -140,6 +140,21 @@ TEST_F(PlaceTest, CompareShowsEveryAgentOnEveryNumberOfGpus) {
   EXPECT_EQ(Emplace("simulate --graph g.json --cluster c.yaml --placement round_robin-2gpus.json").status, 0);
 }
 
+TEST_F(PlaceTest, NamesOfDevicesAreTextInMarkdownAndInCsv) {
+  ASSERT_EQ(
+      Shell("sed -i 's/\"gpu:0\", kind: k80, memory_gib: 1, count: 2/\"<script>|_\", kind: k80, memory_gib: 1/' c.yaml")
+          .status,
+      0);
+  const std::string compare = "compare --graph g.json --cluster c.yaml --agents single_device -o t.csv t.md";
+  ASSERT_EQ(Emplace(compare).status, 0);
+  EXPECT_NE(Read("t.md").find("| \\<script\\>\\|\\_ |"), std::string::npos) << Read("t.md");
+  EXPECT_NE(Read("t.md").find("| single\\_device |"), std::string::npos) << Read("t.md");
+  EXPECT_NE(Read("t.csv").find(",<script>|_,"), std::string::npos) << Read("t.csv");
+  ASSERT_EQ(Shell("sed -i 's/<script>|_/=1+1/' c.yaml").status, 0);
+  ASSERT_EQ(Emplace(compare).status, 0);
+  EXPECT_NE(Read("t.csv").find(",'=1+1,"), std::string::npos) << Read("t.csv");
+}
+
 TEST_F(PlaceTest, CompareRefusesBadWords) {
   for (const char* const more : {"--agents wizard", "--gpus 3", "--json --csv", "-o table.txt", "--placements no",
                                  "--engine steam", "--grouping none"}) {

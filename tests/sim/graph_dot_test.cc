@@ -31,5 +31,11 @@ TEST(GraphDotTest, WritesOpsTensorsAndControlEdges) {
             "}\n");
 }
 
+TEST(GraphDotTest, NamesAreTextWhateverTheyHold) {
+  std::ostringstream text;
+  WriteDot(text, testing::Build({MakeOp("a\"];\\n\n<b>", 1)}));
+  EXPECT_NE(text.str().find("[label=\"a\\\"];\\\\n?<b>\", "), std::string::npos) << text.str();
+}
+
 }  // namespace
 }  // namespace emplace

@@ -188,6 +188,24 @@ TEST(GraphTest, ACycleIsRefusedWithTheOpsOnIt) {
   EXPECT_EQ(ErrorOf({MakeOp("self", 1, {"self"})}), "ops[0]: the graph has a cycle: self -> self");
 }
 
+TEST(GraphTest, OfALongCycleTheFirstAndLastOpsAreNamedAndAllAreCounted) {
+  const auto cycle_of = [](std::size_t size) {
+    std::vector<OpSpec> ops;
+    for (std::size_t i = 0; i < size; ++i) {
+      ops.push_back(MakeOp("op" + std::to_string(i), 1, {"op" + std::to_string((i + size - 1) % size)}));
+    }
+    return ErrorOf(ops);
+  };
+  EXPECT_EQ(cycle_of(10),
+            "ops[0]: the graph has a cycle: op0 -> op1 -> op2 -> op3 -> op4 -> op5 -> op6 -> op7 -> op8 -> op9 -> op0");
+  EXPECT_EQ(cycle_of(11),
+            "ops[0]: the graph has a cycle of 11 ops: op0 -> op1 -> op2 -> op3 -> op4 -> ... -> op6 -> op7 -> op8 -> "
+            "op9 -> op10 -> op0");
+  EXPECT_EQ(cycle_of(30000),
+            "ops[0]: the graph has a cycle of 30000 ops: op0 -> op1 -> op2 -> op3 -> op4 -> ... -> op29995 -> op29996 "
+            "-> op29997 -> op29998 -> op29999 -> op0");
+}
+
 TEST(GraphTest, ControlCharactersInANameDoNotBreakTheLine) {
   EXPECT_EQ(ErrorOf({MakeOp("a\nb:", 1)}).find('\n'), std::string::npos);
 }

@@ -103,6 +103,8 @@ class Placeto : public Agent {
   std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
     const FlushDenormals flush;
     const Observation& seen = env.observation();
+    // Before the network is made: on many devices that takes long.
+    if (mode == Mode::kExplore && !grounds_.contains(env.index())) CheckFirstBudget(seen.num_groups());
     if (!learner_) {
       MakeLearner(seen.num_devices());
       DrawWeights(rng);
@@ -299,6 +301,11 @@ class Placeto : public Agent {
     throw InputError(name_, fmt::format("{} evaluations end within the first episode (at least {}: 1 + groups * passes "
                                         "* workers)",
                                         budget, least));
+  }
+
+  // The same of a graph that is new. With one evaluation nothing is learned: it goes to the first placement.
+  void CheckFirstBudget(std::size_t num_groups) const {
+    if (num_groups > 0 && Budget(num_groups) != 1) CheckBudget(num_groups);
   }
 
   static Placement RandomStart(const Ground& ground, Rng& rng) {

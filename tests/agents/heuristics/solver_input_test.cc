@@ -42,6 +42,16 @@ TEST(ByteGraphTest, HoldsEveryEdgeTwiceAndNoneWithoutBytes) {
   EXPECT_EQ(graph.bytes, (std::vector<std::int64_t>{30, 20, 30, 20}));
 }
 
+TEST(ByteGraphTest, AGroupWithTooManyNeighboursKeepsNone) {
+  // 0 has three neighbours that it sends bytes to: 1, 2 and 4. The others have two at most.
+  const std::vector<GroupEdge> edges = {{0, 1, 10}, {0, 2, 10}, {0, 3, 0}, {0, 4, 10}, {1, 5, 20}, {2, 3, 30}};
+  EXPECT_EQ(MakeByteGraph(6, edges, 3).neighbours, MakeByteGraph(6, edges).neighbours);
+  const ByteGraph graph = MakeByteGraph(6, edges, 2);
+  EXPECT_EQ(graph.first, (std::vector<std::size_t>{0, 0, 1, 2, 3, 3, 4}));
+  EXPECT_EQ(graph.neighbours, (std::vector<std::size_t>{5, 3, 2, 1}));
+  EXPECT_EQ(graph.bytes, (std::vector<std::int64_t>{20, 30, 30, 20}));
+}
+
 TEST(LinkTimeTest, IsLatencyAndBytesOverBandwidth) {
   const Cluster cluster = testing::MakeCluster(2, {.bandwidth_gb_per_s = 2, .latency_micros = 3, .gap_micros = 100});
   // 2 GB/s is 2000 bytes per µs: 3 + 10000 / 2000 = 8 µs; the gap follows the arrival.

@@ -36,6 +36,14 @@ TEST(ParameterSetTest, GlorotFillsItsRangeAndLeavesBiasesAtZero) {
   for (std::size_t i = 600; i < 620; ++i) EXPECT_EQ(parameters.values()[i], 0);
 }
 
+TEST(ParameterSetTest, MoreWeightsThanAnyNetworkMayHaveAreRefusedBeforeTheyTakeMemory) {
+  ParameterSet parameters = SomeParameters();
+  EXPECT_THROW(parameters.Add("b", std::size_t{1} << 14, std::size_t{1} << 14, false), InputError);
+  EXPECT_THROW(parameters.Add("b", std::size_t{1} << 40, std::size_t{1} << 40, false), InputError);
+  EXPECT_EQ(parameters.size(), 620U);
+  EXPECT_EQ(parameters.Add("b", 2, 3, false), 2U);
+}
+
 TEST(ParameterSetTest, WhatIsSavedIsLoadedAndOtherShapesAreRefused) {
   ParameterSet parameters = SomeParameters();
   Rng rng(4);

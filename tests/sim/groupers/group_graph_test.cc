@@ -28,6 +28,41 @@ TEST(GroupGraphTest, MergingMovesEdgesAndBytes) {
   EXPECT_EQ(groups.output_bytes(0), 0);
 }
 
+TEST(GroupGraphTest, TheHeaviestNeighbourComesFirstAndOfEqualOnesTheSmallest) {
+  // More neighbours than are sorted anew each time: 100 producers of 1, 2, ... 10 bytes, ten of each, and their reader.
+  std::vector<OpSpec> ops;
+  std::vector<std::string> inputs;
+  for (std::size_t i = 0; i < 100; ++i) {
+    inputs.push_back("p" + std::to_string(100 + i));
+    ops.push_back(testing::MakeOp(inputs.back(), 1, {}, {static_cast<std::int64_t>(1 + i % 10)}));
+  }
+  ops.push_back(testing::MakeOp("sink", 1, inputs));
+  GroupGraph groups(testing::Build(ops));
+  const auto heaviest = [&groups](std::size_t group, std::size_t refused) {
+    return groups.FindHeaviest(group, GroupGraph::Direction::kPredecessors,
+                               [refused](std::size_t name) { return name != refused; });
+  };
+  EXPECT_EQ(heaviest(100, 1000), 9U);
+  EXPECT_EQ(heaviest(100, 9), 19U);
+  // The reader goes by another name now, and its neighbours stay in order: 20 bytes from {19, 29}, then 10 from 39.
+  EXPECT_EQ(groups.Merge(100, 9), 9U);
+  EXPECT_EQ(groups.Merge(29, 19), 19U);
+  EXPECT_EQ(heaviest(9, 1000), 19U);
+  EXPECT_EQ(heaviest(9, 19), 39U);
+  EXPECT_EQ(groups.FindHeaviest(19, GroupGraph::Direction::kSuccessors, [](std::size_t) { return true; }), 9U);
+  EXPECT_EQ(groups.FindHeaviest(19, GroupGraph::Direction::kSuccessors, [](std::size_t) { return false; }),
+            std::nullopt);
+}
+
+TEST(GroupGraphTest, AMergeTellsWhoFedBoth) {
+  // Diamond: a feeds b and c.
+  GroupGraph groups(testing::MakeDiamond(1, 10));
+  groups.Merge(1, 2);
+  EXPECT_THAT(groups.shared_predecessors(), ElementsAre(0));
+  groups.Merge(1, 3);
+  EXPECT_TRUE(groups.shared_predecessors().empty());
+}
+
 TEST(GroupGraphTest, StartsWithTheColocationClasses) {
   GraphBuilder builder("g");
   builder.Add(testing::MakeOp("a", 1, {}, {4}));

@@ -1,7 +1,13 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
+#include "sim/groupers/group_graph.h"
 #include "sim/groupers/groupers.h"
 #include "tests/testing/graphs.h"
 
@@ -60,6 +66,115 @@ TEST(MergeAndColocateTest, ReachesTheTargetOnRandomGraphs) {
     const std::size_t target = 1 + rng.Below(100);
     ASSERT_LE(MergeAndColocate(graph, {.max_groups = target}).num_groups(), target);
   }
+}
+
+// The same algorithm without a thought for speed: every neighbour is looked at each time, and no search is cut short.
+// Requires: fewer than 256 ops, so that the real one's searches are not cut short either.
+class SlowMerger {
+ public:
+  explicit SlowMerger(const Graph& graph) : groups_(graph), num_ops_(graph.num_ops()) {}
+
+  std::vector<std::size_t> Labels(std::size_t target) {
+    for (const bool avoid_cycles : {true, false}) {
+      passed_over_.clear();
+      while (groups_.num_groups() > target && MergeOne(avoid_cycles)) continue;
+    }
+    return groups_.Labels();
+  }
+
+ private:
+  bool MergeOne(bool avoid_cycles) {
+    std::vector<std::pair<std::int64_t, std::size_t>> least;
+    for (std::size_t op = 0; op < num_ops_; ++op) {
+      if (groups_.IsGroup(op) && !passed_over_.contains(op)) least.emplace_back(groups_.output_bytes(op), op);
+    }
+    std::sort(least.begin(), least.end());
+    for (const auto& [bytes, group] : least) {
+      const bool forward = !groups_.successors(group).empty();
+      std::vector<std::pair<std::int64_t, std::size_t>> heaviest;
+      for (const auto& [neighbour, weight] : forward ? groups_.successors(group) : groups_.predecessors(group)) {
+        heaviest.emplace_back(-weight, neighbour);
+      }
+      std::sort(heaviest.begin(), heaviest.end());
+      for (const auto& [weight, neighbour] : heaviest) {
+        if (!groups_.Compatible(group, neighbour)) continue;
+        if (avoid_cycles && (forward ? OtherPath(group, neighbour) : OtherPath(neighbour, group))) continue;
+        const std::size_t merged = groups_.Merge(group, neighbour);
+        passed_over_.erase(group);
+        passed_over_.erase(neighbour);
+        for (const auto& [beside, bytes_beside] : groups_.successors(merged)) passed_over_.erase(beside);
+        for (const auto& [beside, bytes_beside] : groups_.predecessors(merged)) passed_over_.erase(beside);
+        return true;
+      }
+      passed_over_.insert(group);
+    }
+    return false;
+  }
+
+  bool OtherPath(std::size_t from, std::size_t to) const {
+    std::set<std::size_t> seen;
+    std::vector<std::size_t> open = {from};
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      for (const auto& [next, bytes] : groups_.successors(open[i])) {
+        if (next == to && i > 0) return true;
+        if (next != to && seen.insert(next).second) open.push_back(next);
+      }
+    }
+    return false;
+  }
+
+  GroupGraph groups_;
+  std::size_t num_ops_;
+  std::set<std::size_t> passed_over_;
+};
+
+std::vector<std::size_t> SlowGroupsOf(const Graph& graph, std::size_t max_groups) {
+  const Grouping grouping(graph, SlowMerger(graph).Labels(max_groups));
+  std::vector<std::size_t> groups;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) groups.push_back(grouping.group_of(MakeId<OpId>(i)));
+  return groups;
+}
+
+// An op that reads `fan_in` others, or is read by `fan_out`, among them tensors of equal size, and a few ops besides.
+Graph HubGraph(Rng& rng, std::size_t fan_in, std::size_t fan_out) {
+  std::vector<OpSpec> ops;
+  std::vector<std::string> inputs;
+  for (std::size_t i = 0; i < fan_in; ++i) {
+    inputs.push_back("in" + std::to_string(i));
+    ops.push_back(testing::MakeOp(inputs.back(), 1, {}, {static_cast<std::int64_t>(rng.Below(20))}));
+  }
+  ops.push_back(testing::MakeOp("hub", 1, inputs, {static_cast<std::int64_t>(rng.Below(20))}));
+  for (std::size_t i = 0; i < fan_out; ++i) {
+    ops.push_back(testing::MakeOp("out" + std::to_string(i), 1, {"hub"}, {static_cast<std::int64_t>(rng.Below(20))}));
+  }
+  ops.push_back(testing::MakeOp("end", 1, fan_out > 1 ? std::vector<std::string>{"out0", "out1"} : inputs));
+  return testing::Build(ops);
+}
+
+TEST(MergeAndColocateTest, GroupsHubsAsTheSlowWayDoes) {
+  Rng rng(73);
+  for (int i = 0; i < 30; ++i) {
+    const Graph graph = HubGraph(rng, rng.Below(120), rng.Below(120));
+    for (const std::size_t target : {std::size_t{1}, 1 + rng.Below(100)}) {
+      ASSERT_EQ(GroupsOf(graph, target), SlowGroupsOf(graph, target)) << i << " into " << target;
+    }
+  }
+}
+
+TEST(MergeAndColocateTest, GroupsRandomGraphsAsTheSlowWayDoes) {
+  Rng rng(74);
+  std::size_t compared = 0;
+  for (int i = 0; i < 30; ++i) {
+    const Graph graph = testing::RandomDag(rng, {.num_ops = 120});
+    for (std::size_t target = 100; target > 20; target -= 20) {
+      const std::vector<std::size_t> slow = SlowGroupsOf(graph, target);
+      // The slow way does not look after what is joined to nothing.
+      if (*std::max_element(slow.begin(), slow.end()) >= target) continue;
+      ASSERT_EQ(GroupsOf(graph, target), slow) << i << " into " << target;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 30U);
 }
 
 TEST(MergeAndColocateTest, ALargeGraphIsGroupedInAMoment) {

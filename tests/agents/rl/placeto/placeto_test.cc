@@ -260,6 +260,35 @@ TEST(PlacetoTest, ASmallLastLayerStartsNearUniform) {
   EXPECT_LT(first_entropy("1"), 0.999);
 }
 
+TEST(PlacetoTest, ABudgetThatIsTooSmallIsRefusedBeforeTheNetworkIsMade) {
+  // On 1,100 devices a network of placeto would have more weights than any may have: it would be refused itself.
+  const Graph graph = testing::MakeTwoChains();
+  const Cluster cluster = MakeCluster(1100);
+  for (const char* const agent : {"placeto", "graphsage", "pgnn"}) {
+    const auto learner = MakeAgent(agent, {}, {.evaluations = 3});
+    const CostTable costs = testing::MeasuredCosts(graph, cluster);
+    const Simulator simulator(graph, cluster, costs);
+    Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+    Rng rng(1);
+    EXPECT_THAT(testing::ErrorOf([&] { learner->Propose(env, Mode::kExplore, rng); }),
+                ::testing::StartsWith(std::string(agent) + ": 3 evaluations end within the first episode"));
+  }
+}
+
+TEST(PlacetoTest, ANetworkForVeryManyDevicesIsRefusedNotBuilt) {
+  // The layers are as wide as the features, one for each device and a few; the largest two have 64 (2 * 1,100)^2
+  // weights.
+  const Graph graph = testing::MakeTwoChains();
+  const Cluster cluster = MakeCluster(1100);
+  const CostTable costs = testing::MeasuredCosts(graph, cluster);
+  const Simulator simulator(graph, cluster, costs);
+  Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+  const auto learner = MakeAgent("placeto", {}, {.evaluations = 1000});
+  Rng rng(1);
+  EXPECT_EQ(testing::ErrorOf([&] { learner->Propose(env, Mode::kExplore, rng); }),
+            "policy: would have more than 268435456 weights (fewer devices or smaller layers)");
+}
+
 TEST(PlacetoTest, ABudgetThatEndsInTheFirstEpisodeIsRefused) {
   TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"workers", "2"}});
   spec.evaluations = 12;

@@ -108,8 +108,8 @@ void SweepView::Draw(std::size_t running) {
     return;
   }
   const std::size_t full = kSweepBarWidth * ended / std::max<std::size_t>(num_trials_, 1);
-  DrawLine(
-      fmt::format("{} [{}{}] {}", experiment_.name, std::string(full, '#'), std::string(kSweepBarWidth - full, '.'), state));
+  DrawLine(fmt::format("{} [{}{}] {}", experiment_.name, std::string(full, '#'),
+                       std::string(kSweepBarWidth - full, '.'), state));
   drawn_ = true;
 }
 

@@ -79,7 +79,7 @@ class GpuCheckTest : public ProgramTest {
   }
 };
 
-TEST_F(GpuCheckTest, WithoutAGpuSaysSoInOneLine) {
+TEST_F(GpuCheckTest, WithoutAGpuSaysSoInOneLineLengthy) {
   Write("bin/nvidia-smi", "#!/bin/sh\necho No devices were found\nexit 6\n");
   const Ran ran = Check("box");
   EXPECT_EQ(ran.status, 1);
@@ -88,7 +88,7 @@ TEST_F(GpuCheckTest, WithoutAGpuSaysSoInOneLine) {
   EXPECT_FALSE(Exists("results/box"));
 }
 
-TEST_F(GpuCheckTest, ADryRunPrintsThePlanAndRunsNothing) {
+TEST_F(GpuCheckTest, ADryRunPrintsThePlanAndRunsNothingLengthy) {
   const Ran ran = Check("--dry-run box");
   EXPECT_EQ(ran.status, 0) << ran.err;
   for (const std::string stage : {"describe", "configure", "build", "GPU tests", "profile inception_v3",
@@ -103,7 +103,7 @@ TEST_F(GpuCheckTest, ADryRunPrintsThePlanAndRunsNothing) {
   EXPECT_FALSE(Exists("results/box"));
 }
 
-TEST_F(GpuCheckTest, RefusesWhatIsNoNameAndNoNumber) {
+TEST_F(GpuCheckTest, RefusesWhatIsNoNameAndNoNumberLengthy) {
   for (const std::string argument : {"--fast", "a/b", "'a b'"}) {
     const Ran ran = Check(argument);
     EXPECT_EQ(ran.status, 2) << argument;
@@ -114,7 +114,7 @@ TEST_F(GpuCheckTest, RefusesWhatIsNoNameAndNoNumber) {
   EXPECT_EQ(ran.err, "tools/gpu_check: EMPLACE_SECONDS is soon (a whole number of seconds)\n");
 }
 
-TEST_F(GpuCheckTest, RunsEveryStageAndLeavesItsResults) {
+TEST_F(GpuCheckTest, RunsEveryStageAndLeavesItsResultsLengthy) {
   const Ran ran = Check("box");
   EXPECT_EQ(ran.status, 0) << ran.out << ran.err << Read("results/box/README.md");
   for (const auto& [stage, outcome] : Outcomes()) EXPECT_EQ(outcome, "done") << stage;
@@ -135,14 +135,14 @@ TEST_F(GpuCheckTest, RunsEveryStageAndLeavesItsResults) {
   EXPECT_THAT(Read("results/box/README.md"), HasSubstr("| validate inception_v3 | done |"));
 }
 
-TEST_F(GpuCheckTest, TheNameIsTheGpusAndTheHostsIfNoneIsGiven) {
+TEST_F(GpuCheckTest, TheNameIsTheGpusAndTheHostsIfNoneIsGivenLengthy) {
   Write("bin/uname", "#!/bin/sh\n[ \"$1\" = -n ] && echo Node7 || echo Linux\n");
   Shell("chmod +x bin/uname");
   EXPECT_EQ(Check("").status, 0);
   EXPECT_TRUE(Exists("results/h200-node7/summary.json"));
 }
 
-TEST_F(GpuCheckTest, AFailedStageStopsOnlyWhatNeedsIt) {
+TEST_F(GpuCheckTest, AFailedStageStopsOnlyWhatNeedsItLengthy) {
   const Ran ran = Check("box", "FAIL_TESTS=1");
   EXPECT_EQ(ran.status, 1);
   const auto outcomes = Outcomes();
@@ -153,13 +153,13 @@ TEST_F(GpuCheckTest, AFailedStageStopsOnlyWhatNeedsIt) {
   EXPECT_THAT(Read("results/box/README.md"), HasSubstr("build tests ended with:\n\n```\nerror: no such header\n```"));
 }
 
-TEST_F(GpuCheckTest, ATestThatIsSkippedIsNotDone) {
+TEST_F(GpuCheckTest, ATestThatIsSkippedIsNotDoneLengthy) {
   EXPECT_EQ(Check("box", "TEST_OUTPUT='[  SKIPPED ] CuptiCudaTest.Kernels'").status, 1);
   EXPECT_EQ(Outcomes().at("GPU tests"), "failed with status 1");
   EXPECT_THAT(Read("results/box/gpu_tests.txt"), HasSubstr("CuptiCudaTest.Kernels"));
 }
 
-TEST_F(GpuCheckTest, WhatARunBeforeLeftDoesNotPassForThisOnes) {
+TEST_F(GpuCheckTest, WhatARunBeforeLeftDoesNotPassForThisOnesLengthy) {
   Shell(
       "mkdir -p results/box && touch results/box/old.validation.json results/box/profile.json.gz results/box/notes.md");
   EXPECT_EQ(Check("box", "FAIL_TESTS=1").status, 1);
@@ -184,7 +184,7 @@ TEST_F(GpuCheckSlowTest, EndsInTimeAndSaysWhatWasNotReached) {
   EXPECT_LE(nlohmann::json::parse(Read("results/box/summary.json")).at("elapsed_s"), 12);
 }
 
-TEST_F(GpuCheckTest, PackagesOfAFolderAreUnpackedAndFound) {
+TEST_F(GpuCheckTest, PackagesOfAFolderAreUnpackedAndFoundLengthy) {
   if (Shell("command -v dpkg-deb").status != 0) GTEST_SKIP() << "dpkg-deb is not there";
   Shell(
       "mkdir -p one/DEBIAN one/usr/lib/here debs && touch one/usr/lib/here/libone.so && "
@@ -198,7 +198,7 @@ TEST_F(GpuCheckTest, PackagesOfAFolderAreUnpackedAndFound) {
                                    HasSubstr("/build/debs/usr/lib/here")));
 }
 
-TEST_F(GpuCheckTest, AFolderWithoutPackagesFails) {
+TEST_F(GpuCheckTest, AFolderWithoutPackagesFailsLengthy) {
   const Ran ran = Check("box", "EMPLACE_DEBS=$PWD/none");
   EXPECT_EQ(ran.status, 1);
   EXPECT_EQ(Outcomes().at("unpack"), "failed with status 1");

@@ -67,7 +67,7 @@ std::map<std::string, OpRecipe> DistinctOps(const Graph& graph, std::string (*ke
   return distinct;
 }
 
-TEST(HardwareOpsTest, EveryDistinctOpOfTheShippedNetworksRunsOnACpuCore) {
+TEST(HardwareOpsTest, EveryDistinctOpOfTheShippedNetworksRunsOnACpuCoreLengthy) {
   const std::map<std::string, OptionMap> small = {
       {"inception_v3", {{"batch", "1"}, {"image_size", "107"}, {"auxiliary", "true"}, {"optimizer", "rmsprop"}}},
       {"resnet", {{"batch", "1"}, {"image_size", "64"}, {"layers", "200"}}},

@@ -70,7 +70,7 @@ TEST_F(ProfileTest, EachDistinctOpIsMeasuredOnceAndASecondGraphOnlyWhereItIsNew)
 }
 
 // README, "Your own model, on your own machine".
-TEST_F(ProfileTest, FromATorchScriptFileToAValidatedPlacementInFourCommands) {
+TEST_F(ProfileTest, FromATorchScriptFileToAValidatedPlacementInFourCommandsLengthy) {
   const auto succeeds = [this](const std::string& command) {
     const Ran ran = Emplace(command);
     EXPECT_EQ(ran.status, 0) << command << "\n" << ran.err;
@@ -116,7 +116,7 @@ TEST_F(ProfileTest, AClusterThatSomebodyWroteIsNotLost) {
   EXPECT_EQ(Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json --cluster-out c2.yaml").status, 0);
 }
 
-TEST_F(ProfileTest, BadInputIsOneLine) {
+TEST_F(ProfileTest, BadInputIsOneLineLengthy) {
   const auto fails = [&](const std::string& arguments, const std::string& line) {
     const Ran ran = Emplace(arguments);
     EXPECT_EQ(ran.status, 2) << arguments;
@@ -174,7 +174,7 @@ TEST_F(ValidateTest, PastItsTimeLimitItReportsOnWhatWasRun) {
   EXPECT_EQ(nlohmann::json::parse(ran.out)["cases"].size(), 1U);
 }
 
-TEST_F(ValidateTest, PastABoundItSaysNo) {
+TEST_F(ValidateTest, PastABoundItSaysNoLengthy) {
   const std::string command = "validate --graph tiny.json --random 1 --devices cpu:0 --profile prof.json --max-error ";
   EXPECT_EQ(Emplace(command + "1000000").status, 0);
   const Ran over = Emplace(command + "0");
@@ -232,7 +232,7 @@ sweep:
   reward_source: [simulator, mixed, hardware]
 )";
 
-TEST_F(ValidateTest, ASweepTakesItsRewardsFromWhereItIsTold) {
+TEST_F(ValidateTest, ASweepTakesItsRewardsFromWhereItIsToldLengthy) {
   Write("real.yaml", kRealRewards);
   const Ran several = Emplace("sweep real.yaml -o runs --jobs 2");
   EXPECT_EQ(several.status, 2);
@@ -252,7 +252,7 @@ TEST_F(ValidateTest, ASweepTakesItsRewardsFromWhereItIsTold) {
   EXPECT_EQ(checks, (std::map<std::string, std::size_t>{{"simulator", 1}, {"mixed", 4}, {"hardware", 6}}));
 }
 
-TEST_F(ValidateTest, TrialsOnHardwareRunInTheOrderOfTheirIds) {
+TEST_F(ValidateTest, TrialsOnHardwareRunInTheOrderOfTheirIdsLengthy) {
   std::string text = kRealRewards;
   text.replace(text.find("seeds: [1]"), 10, "seeds: [1, 2, 3]");
   Write("real.yaml", text);

@@ -119,7 +119,7 @@ TEST_F(ReportTest, OnlySomeOfTheTrialsIfYouSaySo) {
   EXPECT_EQ(Read("none.md"), "");
 }
 
-TEST_F(ReportTest, ThePageDrawsItsChartsWithoutAnError) {
+TEST_F(ReportTest, ThePageDrawsItsChartsWithoutAnErrorLengthy) {
   if (!HasBrowser()) GTEST_SKIP() << "chromium is absent";
   WriteSampleRuns();
   ASSERT_EQ(Emplace("report runs -o page.html").status, 0);
@@ -132,7 +132,7 @@ TEST_F(ReportTest, ThePageDrawsItsChartsWithoutAnError) {
   EXPECT_THAT(ran.out, HasSubstr("&lt;b&gt;bold&lt;/b&gt;"));
 }
 
-TEST_F(ReportTest, ItsChartsCanBeHadAsPictures) {
+TEST_F(ReportTest, ItsChartsCanBeHadAsPicturesLengthy) {
   if (!HasBrowser()) GTEST_SKIP() << "chromium is absent";
   const std::string tool = EMPLACE_TEST_SOURCE_DIR "/../tools/report_figures ";
   WriteSampleRuns();

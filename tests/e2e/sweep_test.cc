@@ -77,7 +77,7 @@ TEST_F(SweepTest, TheResultsDependNeitherOnTheFormatNorOnTheNumberOfProcesses) {
   EXPECT_EQ(Shell("cmp one/quick/experiment.json three/quick/experiment.json").status, 0);
 }
 
-TEST_F(SweepTest, KilledAtAnyMomentItEndsWithTheSameBytes) {
+TEST_F(SweepTest, KilledAtAnyMomentItEndsWithTheSameBytesLengthy) {
   Write("x.yaml", Replaced(Replaced(kSweep, "evaluations: 1500", "evaluations: 10000"), "local_search]", "random]"));
   Write("x.yaml", Replaced(Read("x.yaml"), "agent.name: local_search", "agent.name: random"));
   // Agents that learn too: saved between episodes, with weights, moments and baselines.
@@ -108,7 +108,7 @@ TEST_F(SweepTest, KilledAtAnyMomentItEndsWithTheSameBytes) {
   }
 }
 
-TEST_F(SweepTest, AnInterruptStopsTheTrialsAndTheSameCommandGoesOn) {
+TEST_F(SweepTest, AnInterruptStopsTheTrialsAndTheSameCommandGoesOnLengthy) {
   Write("x.yaml", Replaced(kSweep, "evaluations: 1500", "evaluations: 30000"));
   const Ran ran = Shell("timeout -s INT 0.4 $emplace sweep x.yaml -o r --jobs 2 || echo $? >status");
   const Ran children = Shell(
@@ -145,7 +145,7 @@ TEST_F(SweepTest, ATrialThatFailsIsReportedAndTheOthersFinish) {
   EXPECT_FALSE(Exists(broken + "error.txt"));
 }
 
-TEST_F(SweepTest, ATrialThatCrashesIsReportedAndTheOthersFinish) {
+TEST_F(SweepTest, ATrialThatCrashesIsReportedAndTheOthersFinishLengthy) {
   Write("x.yaml", Replaced(kSweep, "evaluations: 1500", "evaluations: 30000"));
   const Ran ran = Shell(
       "$emplace sweep x.yaml -o r --jobs 1 & pid=$!; child=; while [ -z \"$child\" ]; do "

@@ -36,7 +36,7 @@ class SgdpTest : public ::testing::TestWithParam<Variant> {
   }
 };
 
-TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
+TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmaxLengthy) {
 #ifdef EMPLACE_SANITIZED
   GTEST_SKIP() << "learning takes long under sanitizers; what it computes runs in the other tests";
 #endif
@@ -68,7 +68,7 @@ TEST_P(SgdpTest, AStoppedSearchGoesOnToTheSameResult) {
 }
 
 // agents.md 14 (1).
-TEST_P(SgdpTest, TheFasterDeviceIsLearned) {
+TEST_P(SgdpTest, TheFasterDeviceIsLearnedLengthy) {
   testing::ExpectTheAcceleratorIsLearned(
       RunTrial(Trial(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), 801)));
 }
@@ -112,7 +112,7 @@ TEST(SgdpPolicyTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
 }
 
 // What was learned is where training goes on, and it does go on, for as many evaluations as before.
-TEST(SgdpPolicyTest, FineTuningStartsFromWhatWasLearned) {
+TEST(SgdpPolicyTest, FineTuningStartsFromWhatWasLearnedLengthy) {
   const Graph graph = testing::MakeTwoOpsForTheAccelerator();
   TrialSpec spec = MakeTrial(graph, testing::MakeMixedCluster(1), "sgdp",
                              {{"entropy", "0.02"}, {"epochs", "4"}, {"use_cpus", "true"}, {"fine_tune", "true"}});

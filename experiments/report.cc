@@ -16,6 +16,7 @@
 #include "experiments/report_hardware.h"
 #include "experiments/report_metrics.h"
 #include "experiments/report_tables.h"
+#include "sim/check.h"
 #include "sim/file_io.h"
 #include "sim/fingerprint.h"
 

@@ -231,7 +231,7 @@ TEST_F(RunReaderTest, NoBitOfARunFolderFlipsIntoAnotherReport) {
   for (const std::string& file :
        {experiment, File(sample, "trial.json"), File(sample, "timing.json"), File(sample, "spec.json")}) {
     const std::string text = ReadWholeFile(file);
-    for (std::size_t bit = 0; bit < 8 * text.size(); bit += 7) {
+    for (std::size_t bit = 0; bit < 8 * text.size(); bit += 13) {
       std::string flipped = text;
       flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
       WriteText(file, flipped);

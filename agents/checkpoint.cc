@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <iomanip>
 #include <istream>
 #include <iterator>
 #include <limits>
@@ -19,23 +20,31 @@ namespace {
   throw InputError("", "is broken or of another program (expected " + expected + ")");
 }
 
-std::uint64_t Checksum(std::string_view text) {
-  Fingerprint fingerprint;
-  fingerprint.Add(text);
-  return fingerprint.value();
-}
-
 }  // namespace
 
 void ExpectWord(std::istream& in, std::string_view word) {
+  constexpr int kLongest = 64;  // what is no file of ours may be one long word
   std::string read;
-  if (!(in >> read) || read != word) Broken("\"" + std::string(word) + "\"");
+  if (!(in >> std::setw(kLongest) >> read) || read != word) Broken("\"" + std::string(word) + "\"");
 }
 
 std::uint64_t LoadNumber(std::istream& in) {
   std::uint64_t number = 0;
   if (!(in >> number)) Broken("a number");
   return number;
+}
+
+void WriteSealed(std::ostream& out, const std::string& head, const std::string& body) {
+  out << head << ' ' << FingerprintOf(body) << '\n' << body;
+}
+
+std::string ReadSealed(std::istream& in) {
+  if (in.get() != ' ') Broken("a checksum");
+  const std::uint64_t checksum = LoadNumber(in);
+  if (in.get() != '\n') Broken("a checksum on the first line");
+  std::string body((std::istreambuf_iterator<char>(in)), {});
+  if (FingerprintOf(body) != checksum) Broken("other content for its checksum");
+  return body;
 }
 
 void SaveDouble(std::ostream& out, double value) { out << std::bit_cast<std::uint64_t>(value) << ' '; }
@@ -171,8 +180,7 @@ void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchStat
   body << '\n' << rng << '\n';
   agent.Save(body);
   body << "\nend\n";
-  const std::string text = std::move(body).str();
-  out << "emplace.checkpoint 4 " << Checksum(text) << '\n' << text;
+  WriteSealed(out, "emplace.checkpoint 4", std::move(body).str());
 }
 
 namespace {
@@ -201,11 +209,7 @@ SearchState LoadBody(const std::string& text, const std::string& spec, Agent& ag
 SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& agent, Rng& rng) {
   ExpectWord(in, "emplace.checkpoint");
   if (LoadNumber(in) != 4) Broken("version 4");
-  const std::uint64_t checksum = LoadNumber(in);
-  in.get();
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
-  if (Checksum(text) != checksum) Broken("other content for its checksum");
-  return LoadBody(text, spec, agent, rng);
+  return LoadBody(ReadSealed(in), spec, agent, rng);
 }
 
 }  // namespace emplace

@@ -30,6 +30,12 @@ std::vector<float> LoadFloats(std::istream& in);
 void SavePlacement(std::ostream& out, const Placement& placement);
 Placement LoadPlacement(std::istream& in);
 
+// A file that only emplace writes: `head`, words such as "emplace.checkpoint 4", a blank and the fingerprint of `body`,
+// the end of a line, and `body`.
+void WriteSealed(std::ostream& out, const std::string& head, const std::string& body);
+// The body, once the head has been read. Throws InputError unless it is what was written.
+std::string ReadSealed(std::istream& in);
+
 // How far the search on one graph has come.
 struct GraphState {
   std::size_t evaluations = 0;
@@ -68,7 +74,7 @@ struct SearchState {
   std::string part;  // what a SearchPart saved; "" if there is none
 };
 
-// Version 3: `spec` says what was searched (anything that identifies it); `agent` and `rng` are saved whole. A checksum
+// Version 4: `spec` says what was searched (anything that identifies it); `agent` and `rng` are saved whole. A checksum
 // stands in front, so that what loads is what was saved. Requires: agent.AtRest().
 void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchState& state, const Agent& agent,
                     const Rng& rng);

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "experiments/checked_json.h"
 #include "experiments/experiment_fields.h"
 #include "experiments/report_metrics.h"
 #include "experiments/shipped_tables.h"
@@ -77,12 +78,13 @@ std::string ReadPublishedName(const JsonNode& node, const std::string& file) {
                                      "a file)");
 }
 
+// `emplace sweep` writes one into experiment.json, which is an experiment too.
+constexpr std::string_view kWithoutChecksum = "whoever changed it on purpose removes this line";
+
 // Everything but what cells are made of.
 void ReadHead(const JsonNode& node, ExperimentSpec* spec) {
-  const JsonFields fields(
-      node, {"schema",         "version",  "name",  "question", "graphs",    "transfer",     "cluster",
-             "engine",         "costs",    "agent", "budget",   "reward",    "torch_device", "reward_source",
-             "validate_every", "hardware", "seeds", "metrics",  "published", "sweep",        "exclude"});
+  const JsonFields fields = ExperimentFields(node);
+  CheckChecksum(node, /*required=*/false, kWithoutChecksum);
   spec->name = ReadName(fields.Get("name", "a name for its folder of runs"));
   if (const auto field = fields.Find("question")) spec->question = field->Text();
   if (const auto field = fields.Find("metrics")) spec->metrics = ReadMetrics(*field);

@@ -14,11 +14,11 @@
 #include "datasets/dataset.h"
 #include "datasets/families/families.h"
 #include "datasets/shipped_clusters.h"
+#include "experiments/checked_json.h"
 #include "experiments/shipped_tables.h"
 #include "sim/check.h"
 #include "sim/cost_model.h"
 #include "sim/grouping.h"
-#include "sim/json_fields.h"
 #include "sim/json_text.h"
 #include "sim/simulator.h"
 
@@ -323,6 +323,13 @@ HardwareChoice ReadHardware(const std::optional<JsonNode>& source, const std::op
 }
 
 }  // namespace
+
+JsonFields ExperimentFields(const JsonNode& root) {
+  return {root,
+          {"schema", "version", "name",      "question", "graphs",       "transfer",      "cluster",        "engine",
+           "costs",  "agent",   "budget",    "reward",   "torch_device", "reward_source", "validate_every", "hardware",
+           "seeds",  "metrics", "published", "sweep",    "exclude",      kChecksumKey}};
+}
 
 ExperimentCell ReadCell(const JsonValue& root, bool complete) {
   const JsonNode node(root);

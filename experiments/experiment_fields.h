@@ -4,12 +4,16 @@
 #include <string_view>
 
 #include "experiments/experiment.h"
+#include "sim/json_fields.h"
 #include "sim/json_value.h"
 
 namespace emplace {
 
 // What `costs` begins with where it names a file.
 inline constexpr std::string_view kProfilePrefix = "profile: ";
+
+// The members of an experiment, those that only experiment.json has too (run_folder.h). Throws InputError on others.
+JsonFields ExperimentFields(const JsonNode& root);
 
 // What the fields of an experiment say of one cell; its `values` stay empty. With `complete` false, what is missing is
 // let pass (some cell will give it), and nothing is asked of several fields together. Throws InputError, its place a

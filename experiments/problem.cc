@@ -35,17 +35,11 @@ std::uint64_t ReadNumber(const JsonNode& node, std::int64_t most = kMostWritten)
   return static_cast<std::uint64_t>(node.Integer(0, most));
 }
 
-std::string Hexadecimal(std::string_view text) {
-  Fingerprint fingerprint;
-  fingerprint.Add(text);
-  return fmt::format("{:016x}", fingerprint.value());
-}
-
 // A file's content, which must be what the spec was made for.
 std::string ReadUnchanged(const JsonNode& file, const std::optional<JsonNode>& fingerprint) {
   const std::string path = file.NonEmptyText();
   std::string text = ReadWholeFile(path);
-  if (fingerprint && fingerprint->Text() != Hexadecimal(text)) {
+  if (fingerprint && fingerprint->Text() != FingerprintText(text)) {
     throw InputError(path, "is not what it was when the trial was planned (sweep again: that makes a new trial)");
   }
   return text;
@@ -223,6 +217,6 @@ const std::vector<FamilyMemberFacts>& FactsOfFamily(std::string_view family, std
   return found->second;
 }
 
-std::string FingerprintOfFile(const std::string& path) { return Hexadecimal(ReadWholeFile(path)); }
+std::string FingerprintOfFile(const std::string& path) { return FingerprintText(ReadWholeFile(path)); }
 
 }  // namespace emplace

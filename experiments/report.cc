@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "experiments/paired_tests.h"
@@ -15,7 +16,9 @@
 #include "experiments/report_hardware.h"
 #include "experiments/report_metrics.h"
 #include "experiments/report_tables.h"
+#include "sim/check.h"
 #include "sim/file_io.h"
+#include "sim/fingerprint.h"
 
 namespace emplace {
 namespace {
@@ -339,7 +342,14 @@ ReportBlock ShowPicture(const TrialRecord& trial, const RebuildProblem& rebuild)
   const std::optional<PictureInputs> inputs = rebuild ? rebuild(trial.spec) : std::nullopt;
   if (!inputs) return ParagraphBlock{"No picture of " + name + ": its graph cannot be rebuilt here."};
   const std::string file = trial.folder + "/best_placement.json";
-  const Placement placement = ReadPlacement(*OpenForReading(file), file, inputs->graph, inputs->cluster);
+  const std::string text = ReadWholeFile(file);
+  if (!trial.placement_fingerprint.empty() && FingerprintText(text) != trial.placement_fingerprint) {
+    throw InputError(file,
+                     "is not what trial.json was written with: it is damaged or was changed (without trial.json "
+                     "the same sweep runs the trial again)");
+  }
+  std::istringstream in(text);
+  const Placement placement = ReadPlacement(in, file, inputs->graph, inputs->cluster);
   const PlacementPicture picture =
       MakePlacementPicture(inputs->graph, inputs->cluster, inputs->costs, inputs->engine, placement);
   const std::string note = fmt::format(

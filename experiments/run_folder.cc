@@ -5,36 +5,35 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <new>
 #include <ostream>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "experiments/checked_json.h"
 #include "experiments/hardware_reward.h"
 #include "experiments/json_build.h"
 #include "experiments/problem.h"
+#include "experiments/run_reader.h"
 #include "experiments/trial.h"
 #include "experiments/trial_json.h"
 #include "experiments/validation.h"
 #include "sim/check.h"
 #include "sim/file_io.h"
-#include "sim/json_fields.h"
 #include "sim/json_text.h"
 #include "sim/json_value.h"
 #include "sim/placement.h"
 #include "sim/printable.h"
 #include "sim/simulator.h"
+#include "sim/temporary_file.h"
 
 namespace emplace {
 namespace {
@@ -46,21 +45,6 @@ constexpr std::chrono::seconds kProgressEvery(1);
 
 std::string In(const std::string& folder, std::string_view name) { return (fs::path(folder) / name).string(); }
 
-void WriteJson(const std::string& path, const JsonValue& value) {
-  std::string text;
-  AppendJson(&text, value);
-  text.push_back('\n');
-  WriteFile(path, [&text](std::ostream& out) { out << text; });
-}
-
-JsonValue ReadJson(const std::string& path) {
-  try {
-    return ParseJson(ReadWholeFile(path));
-  } catch (const InputError& error) {
-    throw std::string_view(error.what()).starts_with(path) ? error : error.In(path);
-  }
-}
-
 void MakeFolder(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
@@ -70,30 +54,6 @@ void MakeFolder(const std::string& path) {
 void Remove(const std::string& path) {
   std::error_code ignored;
   fs::remove(path, ignored);
-}
-
-// Whether the process that was writing NAME.PID.N.tmp (WriteFile) is gone.
-bool IsLeftBehind(const fs::path& file) {
-  if (file.extension() != ".tmp") return false;
-  const std::string pid = file.stem().stem().extension().string();  // ".PID"
-  int number = 0;
-  const auto [rest, error] =
-      std::from_chars(pid.data() + std::min<std::size_t>(1, pid.size()), pid.data() + pid.size(), number);
-  if (error != std::errc() || rest != pid.data() + pid.size() || number <= 0) return false;
-  return ::kill(number, 0) != 0 && errno == ESRCH;
-}
-
-// What processes that were killed in the middle of writing have left, not of those that may be writing now. Who holds a
-// trial's lock is the only one to write there, but for spec.json. (A dead process that nobody waits for looks alive.)
-void RemoveHalfFiles(const std::string& folder, bool locked) {
-  std::error_code ignored;
-  std::vector<std::string> left;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const fs::path& file = entry.path();
-    const bool ours = locked && file.extension() == ".tmp" && !file.filename().string().starts_with("spec.json.");
-    if (ours || IsLeftBehind(file)) left.push_back(file.string());
-  }
-  for (const std::string& path : left) Remove(path);
 }
 
 // A lock that ends with its process, however that ends.
@@ -193,10 +153,22 @@ TrialResult RunOnHardware(TrialSpec spec, const HardwareChoice& choice, const st
   return result;
 }
 
+// What is to be run, which is what the folder is named after.
+JsonValue ReadSpec(const std::string& folder) {
+  const std::string path = In(folder, "spec.json");
+  JsonValue spec = ReadJsonFile(path);
+  try {
+    CheckTrialId(spec, fs::path(folder).filename().string());
+  } catch (const InputError& error) {
+    throw error.In(path);
+  }
+  return spec;
+}
+
 void RunLocked(const std::string& folder) {
-  RemoveHalfFiles(folder, /*locked=*/true);
+  RemoveLeftovers(folder);
   Remove(In(folder, "error.txt"));
-  const JsonValue spec_json = ReadJson(In(folder, "spec.json"));
+  const JsonValue spec_json = ReadSpec(folder);
   TrialSpec spec = LoadTrialSpec(spec_json);
   spec.checkpoint = In(folder, "checkpoint.bin");
   const HardwareChoice choice = LoadHardwareChoice(spec_json);
@@ -208,15 +180,19 @@ void RunLocked(const std::string& folder) {
   } else {
     result = RunFromCheckpoint(spec, folder);
   }
+  std::string placement;
   if (result.best) {
-    WriteFile(In(folder, "best_placement.json"),
-              [&](std::ostream& out) { WritePlacement(out, *result.best, spec.problem.graph, spec.problem.cluster); });
+    std::ostringstream text;
+    WritePlacement(text, *result.best, spec.problem.graph, spec.problem.cluster);
+    placement = std::move(text).str();
+    WriteFile(In(folder, "best_placement.json"), [&placement](std::ostream& out) { out << placement; });
   }
   if (!result.policy.empty()) {
     WriteFile(In(folder, "policy.bin"), [&result](std::ostream& out) { out << result.policy; });
   }
-  WriteJson(In(folder, "timing.json"), TimingToJson(result, measured));
-  WriteJson(In(folder, kTrialKey), TrialToJson(fs::path(folder).filename().string(), spec_json, spec, result));
+  WriteJsonFile(In(folder, "timing.json"), TimingToJson(result, measured));
+  WriteJsonFile(In(folder, kTrialKey),
+                TrialToJson(fs::path(folder).filename().string(), spec_json, spec, result, placement));
 }
 
 // The folder without a slash behind it: its last part is the trial's id.
@@ -230,18 +206,26 @@ std::string Normal(const std::string& folder) {
 std::string PrepareTrialFolder(const std::string& experiment_folder, const PlannedTrial& trial) {
   std::string folder = In(experiment_folder, trial.id);
   MakeFolder(folder);
-  RemoveHalfFiles(folder, /*locked=*/false);
+  RemoveLeftovers(folder);
   const std::string spec = In(folder, "spec.json");
-  if (!fs::exists(spec)) WriteJson(spec, trial.spec);
+  if (fs::exists(spec)) {
+    try {
+      ReadSpec(folder);
+      return folder;
+    } catch (const InputError& error) {
+      fmt::print(stderr, "{}; written again\n", error.what());
+    }
+  }
+  WriteJsonFile(spec, trial.spec);
   return folder;
 }
 
 void WriteExperimentFile(const std::string& experiment_folder, const ExperimentSpec& experiment) {
   MakeFolder(experiment_folder);
-  RemoveHalfFiles(experiment_folder, /*locked=*/false);
+  RemoveLeftovers(experiment_folder);
   JsonObject json;
   for (const JsonMember& member : *experiment.root.As<JsonObject>()) {
-    if (member.key == "question") continue;
+    if (member.key == "question" || member.key == kChecksumKey) continue;
     if (member.key == "published") {
       AddMember(&json, member.key, experiment.published);  // a file can be found from anywhere
       continue;
@@ -249,7 +233,8 @@ void WriteExperimentFile(const std::string& experiment_folder, const ExperimentS
     json.push_back(member);
     if (member.key == "name") AddMember(&json, "question", experiment.question);
   }
-  WriteJson(In(experiment_folder, "experiment.json"), {std::move(json)});
+  AddChecksum(&json);
+  WriteJsonFile(In(experiment_folder, "experiment.json"), {std::move(json)});
 }
 
 bool IsFinished(const std::string& trial_folder) { return fs::exists(In(trial_folder, kTrialKey)); }
@@ -283,27 +268,17 @@ std::string ReadTrialError(const std::string& trial_folder) {
 }
 
 TrialSummary SummariseTrial(const std::string& trial_folder) {
+  const TrialRecord trial = ReadFinishedTrial(trial_folder);
   TrialSummary summary;
-  const std::string path = In(trial_folder, kTrialKey);
-  const JsonValue trial = ReadJson(path);
-  const JsonValue* const graphs = ValueAt(trial, "graphs");
-  if (graphs == nullptr || graphs->As<JsonList>() == nullptr) throw InputError(path, "has no graphs (a list)");
-  const auto number = [](const JsonValue& of, std::string_view key) -> std::optional<double> {
-    const JsonValue* value = ValueAt(of, key);
-    if (value == nullptr || value->As<std::monostate>() != nullptr) return std::nullopt;
-    return JsonNode(*value).Number(-1e300, 1e300);
-  };
+  summary.best_micros = trial.graphs.front().best_micros;
   double sum = 0;
   double count = 0;
-  for (const JsonValue& graph : *graphs->As<JsonList>()) {
-    if (&graph == &graphs->As<JsonList>()->front()) summary.best_micros = number(graph, "best_step_time_us");
-    const auto improvement = number(graph, "improvement_percent");
-    sum += improvement.value_or(0);
-    count += improvement ? 1 : 0;
+  for (const GraphRecord& graph : trial.graphs) {
+    sum += graph.improvement.value_or(0);
+    count += graph.improvement ? 1 : 0;
   }
   if (count > 0) summary.improvement_percent = sum / count;
-  const std::string timing = In(trial_folder, "timing.json");
-  if (fs::exists(timing)) summary.wall_seconds = number(ReadJson(timing), "wall_seconds").value_or(0);
+  if (trial.timing) summary.wall_seconds = trial.timing->wall_seconds;
   return summary;
 }
 

@@ -11,7 +11,9 @@
 namespace emplace {
 
 // RUNS/EXPERIMENT/ID: what a trial reads and writes. Every file appears whole or not at all, but for progress.jsonl,
-// which grows line by line.
+// which grows line by line. What is read again is checked: spec.json against ID, which is its fingerprint;
+// best_placement.json against `best_placement_fingerprint` of trial.json; the others hold a checksum (checked_json.h,
+// checkpoint.h, policy_file.h).
 //   spec.json            what to do: the only file that is there before it starts
 //   checkpoint.bin       from which it goes on
 //   progress.jsonl       a line now and then: evaluations, budget, best_step_time_us, unix_s
@@ -22,8 +24,8 @@ namespace emplace {
 //   error.txt            instead: one line, why it failed
 //   lock                 held by the process that runs it
 
-// Makes the folder of a trial in the folder of its experiment, and spec.json in it, unless they are there. Returns the
-// trial's folder.
+// Makes the folder of a trial in the folder of its experiment, and spec.json in it, unless they are there. A damaged
+// spec.json is written again, with a line on standard error. Returns the trial's folder.
 std::string PrepareTrialFolder(const std::string& experiment_folder, const PlannedTrial& trial);
 // Writes RUNS/EXPERIMENT/experiment.json, the folder made if it is not there: the experiment as JSON, with `question`.
 void WriteExperimentFile(const std::string& experiment_folder, const ExperimentSpec& experiment);
@@ -49,7 +51,7 @@ struct TrialSummary {
   std::optional<double> improvement_percent;  // mean over its graphs that have one
   double wall_seconds = 0;                    // 0 if timing.json is not there
 };
-// Throws InputError on a broken trial.json.
+// Throws InputError like ReadFinishedTrial.
 TrialSummary SummariseTrial(const std::string& trial_folder);
 
 }  // namespace emplace

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 
+#include "experiments/checked_json.h"
+#include "experiments/experiment_fields.h"
 #include "sim/check.h"
 #include "sim/file_io.h"
 #include "sim/json_fields.h"
@@ -24,27 +27,33 @@ const JsonValue* FindMember(const JsonValue& value, std::string_view key) {
   return found == members->end() ? nullptr : &found->value;
 }
 
-// The members of an object, which may have others too. Null counts as absent.
-class Members {
- public:
-  explicit Members(const JsonNode& node) : node_(node) { node.Object(); }
+// What to do about a file that its checksum does not fit.
+constexpr std::string_view kRunAgain = "without trial.json and timing.json the same sweep runs the trial again";
+constexpr std::string_view kSweepAgain = "the same sweep writes it again";
 
-  std::optional<JsonNode> Find(std::string_view key) const {
-    const JsonValue* value = FindMember(node_.value(), key);
-    if (value == nullptr || value->As<std::monostate>() != nullptr) return std::nullopt;
-    return JsonNode(node_, key, *value);
+using Keys = std::initializer_list<std::string_view>;
+
+// The members of an object: those of `keys`, no others, and all but those of `optional`. What may be null is absent
+// then.
+class RunFields {
+ public:
+  RunFields(const JsonNode& node, Keys keys, Keys optional = {}) : node_(node), fields_(node, keys) {
+    for (const std::string_view key : keys) {
+      if (!fields_.Find(key) && std::find(optional.begin(), optional.end(), key) == optional.end()) {
+        throw InputError(PlaceOfKey(node.Place(), key), "is missing");
+      }
+    }
   }
-  JsonNode Get(std::string_view key, std::string_view allowed) const {
-    if (const JsonValue* value = FindMember(node_.value(), key)) return {node_, key, *value};
-    throw InputError(PlaceOfKey(node_.Place(), key), fmt::format("is missing ({})", allowed));
-  }
-  double Number(std::string_view key) const { return Get(key, "a number").Number(0, kMost); }
+
+  std::optional<JsonNode> Find(std::string_view key) const { return fields_.Find(key); }
+  JsonNode Get(std::string_view key) const { return *fields_.Find(key); }
+  double Number(std::string_view key) const { return Get(key).Number(0, kMost); }
   std::optional<double> FindNumber(std::string_view key, double low = 0) const {
     const auto field = Find(key);
-    if (!field) return std::nullopt;
+    if (!field || field->value().As<std::monostate>() != nullptr) return std::nullopt;
     return field->Number(low, kMost);
   }
-  std::string Text(std::string_view key) const { return Get(key, "a string").Text(); }
+  std::string Text(std::string_view key) const { return Get(key).Text(); }
   std::string FindText(std::string_view key) const {
     const auto field = Find(key);
     return field ? field->Text() : "";
@@ -60,26 +69,24 @@ class Members {
 
  private:
   const JsonNode& node_;
+  JsonFields fields_;
 };
-
-JsonValue ReadJsonFile(const fs::path& path) {
-  const std::string text = ReadWholeFile(path.string());
-  try {
-    return ParseJson(text);
-  } catch (const InputError& error) {
-    throw error.In(path.string());
-  }
-}
 
 // `read` on a file's root; what it throws is said to be in the file.
 template <typename Read>
 auto ReadFile(const fs::path& path, const Read& read) {
-  const JsonValue root = ReadJsonFile(path);
+  const JsonValue root = ReadJsonFile(path.string());
   try {
     return read(JsonNode(root));
   } catch (const InputError& error) {
     throw error.In(path.string());
   }
+}
+
+// A text in the spec; "" if there is none.
+std::string SpecText(const JsonNode& spec, std::string_view path) {
+  const JsonValue* const value = FindPath(spec.value(), path);
+  return value == nullptr ? "" : JsonNode(spec, path, *value).Text();
 }
 
 std::pair<double, double> ReadTracePoint(const JsonNode& node) {
@@ -89,94 +96,146 @@ std::pair<double, double> ReadTracePoint(const JsonNode& node) {
 }
 
 EpisodeTrace ReadEpisode(const JsonNode& node) {
-  const Members members(node);
+  const RunFields fields(
+      node, {"episode", "evaluations", "argmax", "step_time_us", "best_step_time_us", "mean_step_time_us", "entropy"});
   EpisodeTrace episode;
-  episode.episode = members.Number("episode");
-  if (const auto field = members.Find("argmax")) episode.argmax = field->Flag();
-  episode.entropy = members.FindNumber("entropy");
-  episode.final_micros = members.FindNumber("step_time_us");
-  episode.evaluations = members.FindNumber("evaluations").value_or(0);
-  episode.mean_micros = members.FindNumber("mean_step_time_us");
+  episode.episode = fields.Number("episode");
+  episode.argmax = fields.Get("argmax").Flag();
+  episode.entropy = fields.FindNumber("entropy");
+  episode.final_micros = fields.FindNumber("step_time_us");
+  episode.evaluations = fields.Number("evaluations");
+  episode.mean_micros = fields.FindNumber("mean_step_time_us");
   return episode;
 }
 
 // What a graph that was searched and one that a policy was applied to have in common.
 template <typename Record>
-Record ReadPlaced(const Members& members) {
+Record ReadPlaced(const RunFields& fields) {
   Record record;
-  record.graph = members.Text("graph");
-  record.num_devices = members.Number("num_devices");
-  record.single_device_micros = members.FindNumber("single_device_step_time_us");
-  record.start_micros = members.FindNumber("start_step_time_us");
-  record.best_micros = members.FindNumber("best_step_time_us");
-  record.improvement = members.FindNumber("improvement_percent", -kMost);
-  record.evaluations = members.Number("evaluations");
+  record.graph = fields.Text("graph");
+  record.num_devices = fields.Number("num_devices");
+  record.single_device_micros = fields.FindNumber("single_device_step_time_us");
+  record.start_micros = fields.FindNumber("start_step_time_us");
+  record.best_micros = fields.FindNumber("best_step_time_us");
+  record.improvement = fields.FindNumber("improvement_percent", -kMost);
+  record.evaluations = fields.Number("evaluations");
   return record;
 }
 
-GraphRecord ReadGraph(const JsonNode& node) {
-  const Members members(node);
-  auto record = ReadPlaced<GraphRecord>(members);
-  record.num_ops = members.Number("num_ops");
-  record.num_groups = members.Number("num_groups");
-  record.lower_bound_micros = members.Number("lower_bound_us");
-  members.EachOf("trace", [&](const JsonNode& point) { record.trace.push_back(ReadTracePoint(point)); });
-  members.EachOf("episodes", [&](const JsonNode& episode) { record.episodes.push_back(ReadEpisode(episode)); });
+GraphRecord ReadGraphRecord(const JsonNode& node) {
+  const RunFields fields(
+      node,
+      {"graph", "num_ops", "num_groups", "num_devices", "single_device_step_time_us", "start_step_time_us",
+       "best_step_time_us", "improvement_percent", "lower_bound_us", "evaluations", "fitting", "trace", "episodes"},
+      {"single_device_step_time_us", "episodes"});
+  auto record = ReadPlaced<GraphRecord>(fields);
+  record.num_ops = fields.Number("num_ops");
+  record.num_groups = fields.Number("num_groups");
+  record.lower_bound_micros = fields.Number("lower_bound_us");
+  fields.Number("fitting");
+  fields.EachOf("trace", [&](const JsonNode& point) { record.trace.push_back(ReadTracePoint(point)); });
+  fields.EachOf("episodes", [&](const JsonNode& episode) { record.episodes.push_back(ReadEpisode(episode)); });
   return record;
 }
 
 TransferRecord ReadTransfer(const JsonNode& node) {
-  const Members members(node);
-  auto record = ReadPlaced<TransferRecord>(members);
-  record.final_micros = members.FindNumber("step_time_us");
+  const RunFields fields(
+      node,
+      {"graph", "num_ops", "num_groups", "num_devices", "single_device_step_time_us", "start_step_time_us",
+       "step_time_us", "best_step_time_us", "improvement_percent", "evaluations"},
+      {"single_device_step_time_us"});
+  auto record = ReadPlaced<TransferRecord>(fields);
+  record.final_micros = fields.FindNumber("step_time_us");
   return record;
 }
 
-TimingRecord ReadTiming(const JsonNode& root) {
-  CheckSchema(root, "emplace.timing");
-  const Members members(root);
-  TimingRecord timing{.policy_seconds = members.Number("policy_seconds"),
-                      .policy_seconds_per_episode = members.FindNumber("policy_seconds_per_episode"),
-                      .simulator_seconds = members.Number("simulator_seconds"),
-                      .wall_seconds = members.Number("wall_seconds")};
-  // Earlier versions took a search without episodes for one episode.
-  if (members.FindNumber("episodes") == 0) timing.policy_seconds_per_episode.reset();
-  const auto hardware = members.Find("hardware");
-  if (!hardware) return timing;
-  const Members measured(*hardware);
-  timing.measured_best_micros = measured.FindNumber("best_step_time_us");
-  timing.interleaved_micros = measured.FindNumber("best_interleaved_us");
-  measured.EachOf("checks", [&](const JsonNode& node) {
-    const Members check(node);
-    const std::optional<double> micros = check.FindNumber("measured_us");
-    if (micros) timing.checks.push_back({check.Number("simulated_us"), *micros});
+void ReadMeasured(const JsonNode& node, TimingRecord* timing) {
+  const RunFields fields(node, {"checks", "best_step_time_us", "best_interleaved_us"}, {"best_interleaved_us"});
+  timing->measured_best_micros = fields.FindNumber("best_step_time_us");
+  timing->interleaved_micros = fields.FindNumber("best_interleaved_us");
+  fields.EachOf("checks", [&](const JsonNode& element) {
+    const RunFields check(element, {"evaluation", "simulated_us", "measured_us"});
+    check.Number("evaluation");
+    const double simulated = check.Number("simulated_us");
+    if (const auto micros = check.FindNumber("measured_us")) timing->checks.push_back({simulated, *micros});
   });
+}
+
+// Whether a file must have one: version 1 or 2. Only version 2 has a checksum, so that no damaged byte makes a file one
+// without.
+bool HasChecksum(const JsonNode& root, std::string_view schema) {
+  const int version = CheckSchema(root, schema, /*complete=*/true, /*newest=*/2);
+  const JsonObject& members = root.Object();
+  const bool has = std::any_of(members.begin(), members.end(), [](const auto& m) { return m.key == kChecksumKey; });
+  if (version == 1 && has) throw InputError(std::string(kChecksumKey), "is unknown in version 1 (version 2 has one)");
+  return version > 1;
+}
+
+TimingRecord ReadTiming(const JsonNode& root) {
+  const bool has_checksum = HasChecksum(root, "emplace.timing");
+  const RunFields fields(root,
+                         {"schema", "version", "policy_seconds", "simulator_seconds", "wall_seconds", "episodes",
+                          "policy_seconds_per_episode", "hardware", kChecksumKey},
+                         {"hardware", kChecksumKey});
+  TimingRecord timing{.policy_seconds = fields.Number("policy_seconds"),
+                      .policy_seconds_per_episode = fields.FindNumber("policy_seconds_per_episode"),
+                      .simulator_seconds = fields.Number("simulator_seconds"),
+                      .wall_seconds = fields.Number("wall_seconds")};
+  // Earlier versions took a search without episodes for one episode.
+  if (fields.Number("episodes") == 0) timing.policy_seconds_per_episode.reset();
+  if (const auto hardware = fields.Find("hardware")) ReadMeasured(*hardware, &timing);
+  CheckChecksum(root, has_checksum, kRunAgain);
   return timing;
 }
 
+// Version 1 had no checksum: its spec alone is known to be what it was.
 TrialRecord ReadTrial(const JsonNode& root) {
-  CheckSchema(root, "emplace.trial");
-  const Members members(root);
+  const bool has_checksum = HasChecksum(root, "emplace.trial");
+  const RunFields fields(root,
+                         {"schema", "version", "experiment", "trial", "emplace", "revision", "spec", "graphs",
+                          "transfer", "evaluations", "best_placement_fingerprint", kChecksumKey},
+                         {"experiment", "transfer", "best_placement_fingerprint", kChecksumKey});
   TrialRecord trial;
-  trial.version = members.FindText("emplace");
-  trial.revision = members.FindText("revision");
-  const JsonNode spec = members.Get("spec", "the content of spec.json");
-  const JsonNode agent = Members(spec).Get("agent", "an agent");
-  trial.label = Members(agent).FindText("label");
-  if (trial.label.empty()) trial.label = Members(agent).Text("name");
-  trial.seed = PlainText(Members(spec).Get("seed", "a seed").value());
+  trial.id = fields.Text("trial");
+  trial.version = fields.Text("emplace");
+  trial.revision = fields.Text("revision");
+  const JsonNode spec = fields.Get("spec");
+  trial.label = SpecText(spec, "agent.label");
+  if (trial.label.empty()) trial.label = SpecText(spec, "agent.name");
+  if (trial.label.empty()) throw InputError("spec.agent.name", "is missing");
+  const JsonValue* const seed = FindPath(spec.value(), "seed");
+  if (seed == nullptr) throw InputError("spec.seed", "is missing");
+  trial.seed = PlainText(*seed);
   trial.spec = spec.value();
-  members.EachOf("graphs", [&](const JsonNode& graph) { trial.graphs.push_back(ReadGraph(graph)); });
-  if (trial.graphs.empty()) throw InputError("graphs", "is missing (one entry for each graph)");
-  members.EachOf("transfer", [&](const JsonNode& graph) { trial.transfers.push_back(ReadTransfer(graph)); });
+  fields.EachOf("graphs", [&](const JsonNode& graph) { trial.graphs.push_back(ReadGraphRecord(graph)); });
+  if (trial.graphs.empty()) fields.Get("graphs").Refuse("one entry for each graph");
+  fields.EachOf("transfer", [&](const JsonNode& graph) { trial.transfers.push_back(ReadTransfer(graph)); });
+  fields.Number("evaluations");
+  if (const auto field = fields.Find("best_placement_fingerprint");
+      field && field->value().As<std::monostate>() == nullptr) {
+    trial.placement_fingerprint = field->Text();
+  }
+  CheckChecksum(root, has_checksum, kRunAgain);
+  if (trial.id != TrialId(trial.spec)) {
+    throw InputError("spec",
+                     fmt::format("is that of trial {}, not of {} ({})", TrialId(trial.spec), trial.id, kRunAgain));
+  }
   return trial;
+}
+
+// spec.json is what the folder is named after.
+JsonValue ReadSpecFile(const fs::path& folder) {
+  return ReadFile(folder / "spec.json", [&folder](const JsonNode& root) {
+    CheckTrialId(root.value(), folder.filename().string());
+    return root.value();
+  });
 }
 
 UnfinishedTrial DescribeUnfinished(const fs::path& folder) {
   UnfinishedTrial trial;
   trial.id = folder.filename().string();
   try {
-    trial.spec = ReadJsonFile(folder / "spec.json");
+    trial.spec = ReadSpecFile(folder);
     trial.what = DescribeSpec(trial.spec);
   } catch (const InputError&) {
     // Half a trial may have half a spec: its id says which one it is.
@@ -189,11 +248,17 @@ UnfinishedTrial DescribeUnfinished(const fs::path& folder) {
 }
 
 void ReadExperimentFile(const JsonNode& root, ExperimentRuns* runs) {
-  const Members members(root);
-  if (const std::string name = members.FindText("name"); !name.empty()) runs->name = name;
-  runs->question = members.FindText("question");
-  runs->published = members.FindText("published");
-  members.EachOf("metrics", [&](const JsonNode& metric) { runs->metrics.push_back(metric.NonEmptyText()); });
+  CheckSchema(root, "emplace.experiment");
+  const JsonFields fields = ExperimentFields(root);
+  runs->name = fields.Get("name", "the experiment's").NonEmptyText();
+  if (const auto field = fields.Find("question")) runs->question = field->Text();
+  if (const auto field = fields.Find("published")) runs->published = field->Text();
+  if (const auto field = fields.Find("metrics")) {
+    for (std::size_t i = 0; i < field->List().size(); ++i) {
+      runs->metrics.push_back(JsonNode(*field, i, field->List()[i]).NonEmptyText());
+    }
+  }
+  CheckChecksum(root, /*required=*/false, kSweepAgain);
 }
 
 std::vector<fs::path> FoldersIn(const fs::path& folder) {
@@ -216,11 +281,7 @@ ExperimentRuns ReadExperiment(const fs::path& folder) {
   });
   for (const fs::path& path : FoldersIn(folder)) {
     if (fs::exists(path / "trial.json")) {
-      TrialRecord trial = ReadFile(path / "trial.json", ReadTrial);
-      trial.id = path.filename().string();
-      trial.folder = path.string();
-      if (fs::exists(path / "timing.json")) trial.timing = ReadFile(path / "timing.json", ReadTiming);
-      runs.trials.push_back(std::move(trial));
+      runs.trials.push_back(ReadFinishedTrial(path.string()));
     } else if (fs::exists(path / "spec.json") || fs::exists(path / "error.txt")) {
       runs.unfinished.push_back(DescribeUnfinished(path));
     }
@@ -240,6 +301,22 @@ std::string DescribeGraph(const JsonValue& graph) {
 }
 
 }  // namespace
+
+TrialRecord ReadFinishedTrial(const std::string& folder) {
+  const fs::path path = fs::absolute(folder).lexically_normal();
+  const fs::path named = path.has_filename() ? path : path.parent_path();
+  TrialRecord trial = ReadFile(fs::path(folder) / "trial.json", [&named](const JsonNode& root) {
+    TrialRecord record = ReadTrial(root);
+    if (record.id != named.filename().string()) {
+      throw InputError("trial", fmt::format("is {}, but the folder {}", record.id, named.filename().string()));
+    }
+    return record;
+  });
+  trial.folder = folder;
+  if (fs::exists(named / "spec.json")) ReadSpecFile(named);
+  if (fs::exists(named / "timing.json")) trial.timing = ReadFile(fs::path(folder) / "timing.json", ReadTiming);
+  return trial;
+}
 
 std::vector<ExperimentRuns> ReadRuns(const std::string& path) {
   if (!fs::is_directory(path)) throw InputError(path, "there is no such folder");

@@ -11,8 +11,9 @@
 
 namespace emplace {
 
-// What run folders hold, as far as a report wants it. Times in µs unless a name says seconds. Keys that a reader does
-// not know are let pass: a later version may write more.
+// What run folders hold, as far as a report wants it. Times in µs unless a name says seconds. emplace wrote these
+// files, but they are read like anybody's: unknown and missing keys are refused, and so is what does not fit its
+// checksum or ID (run_folder.h). Of trial.json and timing.json, version 1 had no checksum.
 
 struct EpisodeTrace {
   double episode = 0;
@@ -78,6 +79,7 @@ struct TrialRecord {
   std::vector<GraphRecord> graphs;
   std::vector<TransferRecord> transfers;
   std::optional<TimingRecord> timing;
+  std::string placement_fingerprint = {};  // of the text of best_placement.json; "" if none, or not said (version 1)
 };
 
 // A trial without trial.json: it failed, is being run, or was stopped.
@@ -85,7 +87,7 @@ struct UnfinishedTrial {
   std::string id = {};
   std::string what = {};                  // its cell in words, "" without a readable spec.json
   std::optional<std::string> error = {};  // the first line of error.txt: it failed
-  JsonValue spec = {};                    // null without a readable spec.json
+  JsonValue spec = {};                    // null without a readable spec.json that is the folder's
 };
 
 // RUNS/<experiment>.
@@ -99,6 +101,8 @@ struct ExperimentRuns {
   std::vector<std::string> kept = {};  // what KeepTrials (trial_filter.h) left, "budget.evaluations 100"; empty: all
 };
 
+// RUNS/EXPERIMENT/ID with a trial.json. Throws InputError, its place a file, if one of its files is broken.
+TrialRecord ReadFinishedTrial(const std::string& folder);
 // The experiments of a run folder, by name: `path` is one of them (it holds experiment.json) or holds some. Throws
 // InputError, its place a file or folder, if there is none, if no trial of any is finished, or if a file is broken.
 std::vector<ExperimentRuns> ReadRuns(const std::string& path);

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
-#include <iterator>
 #include <memory>
 #include <sstream>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "agents/checkpoint.h"
 #include "agents/environment.h"
 #include "agents/heuristics/score.h"
+#include "agents/rl/policy_file.h"
 #include "sim/check.h"
 #include "sim/file_io.h"
 #include "sim/fingerprint.h"
@@ -258,12 +258,10 @@ class Search {
 
   void LoadPolicy() {
     if (spec_.policy.empty()) return;
+    const auto in = OpenForReading(spec_.policy, kMaxFileBytes);
     try {
-      const auto in = OpenForReading(spec_.policy);
-      const std::string text((std::istreambuf_iterator<char>(*in)), {});
-      Fingerprint fingerprint;
-      fingerprint.Add(text);
-      policy_text_ = fmt::format(", policy {:016x}", fingerprint.value());
+      const std::string text = ReadPolicyText(*in);
+      policy_text_ = ", policy " + FingerprintText(text);
       std::istringstream again(text);
       agent_->LoadPolicy(again);
     } catch (const InputError& error) {
@@ -273,8 +271,9 @@ class Search {
 
   void Resume() {
     if (spec_.checkpoint.empty() || !std::filesystem::exists(spec_.checkpoint)) return;
+    CheckRegularFile(spec_.checkpoint);
+    const auto in = OpenForReading(spec_.checkpoint, kMaxFileBytes);
     try {
-      const auto in = OpenForReading(spec_.checkpoint);
       SearchState state = LoadCheckpoint(*in, description_, *agent_, rng_);
       EMPLACE_CHECK_EQ(state.graphs.size(), grounds_.size());
       for (std::size_t i = 0; i < grounds_.size(); ++i) grounds_[i]->Restore(std::move(state.graphs[i]));

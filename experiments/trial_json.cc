@@ -3,10 +3,12 @@
 #include <optional>
 #include <utility>
 
+#include "experiments/checked_json.h"
 #include "experiments/json_build.h"
 #include "experiments/sweep_axes.h"
 #include "experiments/version.h"
 #include "sim/bounds.h"
+#include "sim/fingerprint.h"
 
 namespace emplace {
 namespace {
@@ -98,10 +100,10 @@ JsonObject MeasuredToJson(const MeasuredSteps& measured) {
 }  // namespace
 
 JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const TrialSpec& spec,
-                      const TrialResult& result) {
+                      const TrialResult& result, std::string_view placement) {
   JsonObject json;
   AddMember(&json, "schema", "emplace.trial");
-  AddMember(&json, "version", 1);
+  AddMember(&json, "version", 2);
   if (const JsonValue* name = ValueAt(spec_json, "experiment")) AddMember(&json, "experiment", *name);
   AddMember(&json, "trial", id);
   AddMember(&json, "emplace", Version());
@@ -122,6 +124,9 @@ JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const T
     AddMember(&json, "transfer", std::move(transfer));
   }
   AddMember(&json, "evaluations", evaluations);
+  AddMember(&json, "best_placement_fingerprint",
+            placement.empty() ? JsonValue{std::monostate()} : ToJson(FingerprintText(placement)));
+  AddChecksum(&json);
   return {std::move(json)};
 }
 
@@ -130,7 +135,7 @@ JsonValue TimingToJson(const TrialResult& result, const std::optional<MeasuredSt
   for (const GraphResult& also : result.also) episodes += also.episodes.size();
   JsonObject json;
   AddMember(&json, "schema", "emplace.timing");
-  AddMember(&json, "version", 1);
+  AddMember(&json, "version", 2);
   AddMember(&json, "policy_seconds", result.times.policy);
   AddMember(&json, "simulator_seconds", result.times.simulator);
   AddMember(&json, "wall_seconds", result.times.wall);
@@ -138,6 +143,7 @@ JsonValue TimingToJson(const TrialResult& result, const std::optional<MeasuredSt
   AddMember(&json, "policy_seconds_per_episode",
             episodes > 0 ? std::optional(result.times.policy / static_cast<double>(episodes)) : std::nullopt);
   if (measured) AddMember(&json, "hardware", MeasuredToJson(*measured));
+  AddChecksum(&json);
   return {std::move(json)};
 }
 

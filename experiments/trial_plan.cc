@@ -14,12 +14,12 @@
 #include "agents/environment.h"
 #include "agents/nn/torch_part.h"
 #include "datasets/families/families.h"
+#include "experiments/checked_json.h"
 #include "experiments/json_build.h"
 #include "experiments/problem.h"
 #include "experiments/trial.h"
 #include "sim/check.h"
 #include "sim/cluster.h"
-#include "sim/fingerprint.h"
 #include "sim/json_text.h"
 #include "sim/rng.h"
 #include "sim/simulator.h"
@@ -256,10 +256,7 @@ class Planner {
       PlannedTrial seeded = trial;
       seeded.seed = seed;
       AddMember(&std::get<JsonObject>(seeded.spec.data), "seed", seed);
-      const std::string text = JsonText(seeded.spec);
-      Fingerprint fingerprint;
-      fingerprint.Add(text);
-      seeded.id = fmt::format("{:016x}", fingerprint.value());
+      seeded.id = TrialId(seeded.spec);
       if (!ids_.insert(seeded.id).second) {
         ++plan_.merged;
         continue;

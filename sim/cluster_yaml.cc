@@ -301,6 +301,22 @@ void WriteDevices(std::string* out, const Cluster& cluster) {
   }
 }
 
+// Refuses what YAML does not allow in a text (YAML 1.2, 5.1): for yaml-cpp some of it ends the text.
+void RefuseControlCharacters(std::string_view text) {
+  int line = 1;
+  std::size_t start = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte == '\n') {
+      ++line;
+      start = i + 1;
+    }
+    if (byte >= 0x20 || byte == '\n' || byte == '\r' || byte == '\t') continue;
+    throw InputError("line " + std::to_string(line) + ", column " + std::to_string(i - start + 1),
+                     "not valid YAML: a control character (of them only tabs and ends of lines)");
+  }
+}
+
 }  // namespace
 
 JsonValue ParseYaml(std::istream& in) {
@@ -311,6 +327,7 @@ JsonValue ParseYaml(std::istream& in) {
     }
     text.push_back(*at);
   }
+  RefuseControlCharacters(text);
   // JSON is YAML, but yaml-cpp does not take all of it (tabs). What is no JSON may be a map in YAML's own flow style.
   const std::size_t brace = text.find_first_not_of(" \t\r\n");
   if (brace == std::string::npos || text[brace] != '{') return ParseYamlText(text);

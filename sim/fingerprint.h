@@ -1,7 +1,10 @@
 #ifndef EMPLACE_SIM_FINGERPRINT_H_
 #define EMPLACE_SIM_FINGERPRINT_H_
 
+#include <array>
+#include <charconv>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace emplace {
@@ -22,6 +25,22 @@ class Fingerprint {
 
   std::uint64_t hash_ = 0xcbf29ce484222325ULL;
 };
+
+// Of one text. Every change of one byte changes it: each step is a bijection of what came before.
+inline std::uint64_t FingerprintOf(std::string_view text) {
+  Fingerprint fingerprint;
+  fingerprint.Add(text);
+  return fingerprint.value();
+}
+
+// The same as 16 hexadecimal digits.
+inline std::string FingerprintText(std::string_view text) {
+  constexpr std::size_t kDigits = 16;
+  std::array<char, kDigits> digits{};
+  const auto result = std::to_chars(digits.data(), digits.data() + kDigits, FingerprintOf(text), 16);
+  const auto length = static_cast<std::size_t>(result.ptr - digits.data());
+  return std::string(kDigits - length, '0').append(digits.data(), length);
+}
 
 }  // namespace emplace
 

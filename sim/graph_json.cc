@@ -106,8 +106,16 @@ OpSpec ReadOp(const JsonNode& node) {
   return spec;
 }
 
-Graph ReadGraphFrom(std::istream& in) {
+void CheckGraphLimit(std::size_t count, std::size_t most, std::size_t index, const char* what) {
+  if (count <= most) return;
+  throw InputError("ops[" + std::to_string(index) + "]",
+                   "there are too many " + std::string(what) + " (at most " + std::to_string(most) + ")");
+}
+
+Graph ReadGraphFrom(std::istream& in, const GraphLimits& limits) {
   std::vector<OpSpec> specs;
+  std::size_t outputs = 0;
+  std::size_t reads = 0;
   const JsonValue empty{JsonList()};
   const JsonValue root =
       ParseJson(in, {.key = "ops", .take = [&](const JsonObject& so_far, std::size_t index, const JsonValue& element) {
@@ -116,6 +124,11 @@ Graph ReadGraphFrom(std::istream& in) {
                        const JsonNode parent(empty);
                        const JsonNode ops(parent, "ops", empty);
                        specs.push_back(ReadOp(JsonNode(ops, index, element)));
+                       const OpSpec& spec = specs.back();
+                       CheckGraphLimit(specs.size(), limits.ops, index, "ops");
+                       CheckGraphLimit(outputs += spec.outputs.size(), limits.outputs, index, "outputs of ops");
+                       CheckGraphLimit(reads += spec.inputs.size() + spec.control_inputs.size(), limits.reads, index,
+                                       "inputs of ops");
                      }});
   const JsonNode node(root);
   CheckSchema(node, kGraphSchema);
@@ -235,9 +248,9 @@ class OpWriter {
 
 }  // namespace
 
-Graph ReadGraph(std::istream& in, const std::string& file) {
+Graph ReadGraph(std::istream& in, const std::string& file, const GraphLimits& limits) {
   try {
-    return ReadGraphFrom(in);
+    return ReadGraphFrom(in, limits);
   } catch (const InputError& error) {
     throw error.In(file);
   }

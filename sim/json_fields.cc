@@ -121,7 +121,7 @@ JsonNode JsonFields::Get(std::string_view key, std::string_view allowed) const {
   return JsonNode(node_, key, *value);
 }
 
-void CheckSchema(const JsonNode& root, std::string_view schema, bool complete) {
+int CheckSchema(const JsonNode& root, std::string_view schema, bool complete, int newest) {
   const std::string allowed = Quoted(schema);
   const JsonObject& members = root.Object("an object of schema " + allowed);
   const JsonValue* found = FindMember(members, "schema");
@@ -131,8 +131,9 @@ void CheckSchema(const JsonNode& root, std::string_view schema, bool complete) {
     if (node.Text(allowed) != schema) node.Refuse(allowed);
   }
   found = FindMember(members, "version");
-  if (found == nullptr && complete) throw InputError("version", "is missing (1)");
-  if (found != nullptr) JsonNode(root, "version", *found).Integer(1, 1, "1");
+  const std::string versions = newest == 1 ? "1" : "1 to " + std::to_string(newest);
+  if (found == nullptr && complete) throw InputError("version", "is missing (" + versions + ")");
+  return found == nullptr ? 0 : static_cast<int>(JsonNode(root, "version", *found).Integer(1, newest, versions));
 }
 
 }  // namespace emplace

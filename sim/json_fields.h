@@ -64,8 +64,8 @@ class JsonFields {
 
 // Refuses a root that is no object of this schema and version. Comes before the check of its keys, so that a file of
 // another kind is called that. With `complete` false (only the first members have been read), what is missing is let
-// pass.
-void CheckSchema(const JsonNode& root, std::string_view schema, bool complete = true);
+// pass. Returns the version, 1 to `newest`; 0 if it has not been read yet.
+int CheckSchema(const JsonNode& root, std::string_view schema, bool complete = true, int newest = 1);
 
 }  // namespace emplace
 

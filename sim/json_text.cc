@@ -3,9 +3,12 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
 #include <istream>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <streambuf>
 #include <utility>
 
 #include "sim/check.h"
@@ -72,11 +75,126 @@ class SaxHandler : public nlohmann::json_sax<nlohmann::json> {
   JsonBuilder* builder_;
 };
 
-template <typename Input>
-JsonValue Parse(Input&& input, JsonBuilder::Streamed streamed) {
-  JsonBuilder builder(std::move(streamed));
+// The bytes of a document on their way to the parser. It is refused here what the parser would take: a NUL byte, which
+// ends the text for it, and a text or number that nobody has memory for.
+class JsonBytes {
+ public:
+  JsonBytes(std::streambuf* source, std::size_t most) : source_(source), most_(most), current_(source->sgetc()) {
+    if (!AtEnd()) Look();
+  }
+
+  bool AtEnd() const { return Traits::eq_int_type(current_, Traits::eof()); }
+  char current() const { return Traits::to_char_type(current_); }
+  void Next() {
+    current_ = source_->snextc();
+    if (!AtEnd()) Look();
+  }
+
+ private:
+  using Traits = std::char_traits<char>;
+
+  std::string Place(std::uint64_t column) const {
+    return "line " + std::to_string(line_) + ", column " + std::to_string(column);
+  }
+
+  // Keeps count of the line, and of the length of the text, number or word that the byte is in.
+  void Look() {
+    const char c = current();
+    ++column_;
+    if (in_text_) {
+      if (escaped_) {
+        escaped_ = false;
+      } else if (c == '\\') {
+        escaped_ = true;
+      } else if (c == '"') {
+        in_text_ = false;
+      }
+      if (++length_ > most_) RefuseLength();
+      return;
+    }
+    switch (c) {
+      case '"':
+        in_text_ = true;
+        length_ = 0;
+        return;
+      case '\n':
+        ++line_;
+        column_ = 0;
+        length_ = 0;
+        return;
+      case ' ':
+      case '\t':
+      case '\r':
+      case ',':
+      case ':':
+      case '[':
+      case ']':
+      case '{':
+      case '}':
+        length_ = 0;
+        return;
+      case '\0':
+        throw JsonSyntaxError(Place(column_),
+                              "not valid JSON: a NUL byte (nothing but white space behind the document)");
+      default:
+        if (++length_ > most_) RefuseLength();
+    }
+  }
+
+  [[noreturn]] void RefuseLength() const {
+    throw InputError(Place(column_),
+                     "is in a text or number that is too long (at most " + std::to_string(most_) + " bytes)");
+  }
+
+  std::streambuf* source_;
+  std::size_t most_;
+  int current_;
+  bool in_text_ = false;
+  bool escaped_ = false;
+  std::size_t length_ = 0;
+  std::uint64_t line_ = 1;
+  std::uint64_t column_ = 0;
+};
+
+// What the parser reads them with.
+class JsonIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = char;
+
+  JsonIterator() = default;
+  explicit JsonIterator(JsonBytes* bytes) : bytes_(bytes) {}
+  char operator*() const { return bytes_->current(); }
+  JsonIterator& operator++() {
+    bytes_->Next();
+    return *this;
+  }
+  void operator++(int) { bytes_->Next(); }
+  // Requires: one of them is the end, which JsonIterator() is.
+  bool operator==(const JsonIterator& other) const { return AtEnd() == other.AtEnd(); }
+
+ private:
+  bool AtEnd() const { return bytes_ == nullptr || bytes_->AtEnd(); }
+  JsonBytes* bytes_ = nullptr;
+};
+
+// Reads a text in place.
+class TextBuffer : public std::streambuf {
+ public:
+  explicit TextBuffer(std::string_view text) {
+    char* const begin = const_cast<char*>(text.data());  // never written to
+    setg(begin, begin, begin + text.size());
+  }
+};
+
+JsonValue Parse(std::streambuf* source, JsonBuilder::Streamed streamed, const JsonLimits& limits) {
+  JsonBuilder builder(std::move(streamed), limits.values);
   SaxHandler handler(&builder);
-  EMPLACE_CHECK(nlohmann::json::sax_parse(std::forward<Input>(input), &handler));
+  JsonBytes bytes(source, limits.text_bytes);
+  EMPLACE_CHECK(nlohmann::json::sax_parse(JsonIterator(&bytes), JsonIterator(), &handler));
   return builder.Take();
 }
 
@@ -186,7 +304,12 @@ std::string JsonText(const JsonValue& value) {
   return text;
 }
 
-JsonValue ParseJson(std::istream& in, JsonBuilder::Streamed streamed) { return Parse(in, std::move(streamed)); }
-JsonValue ParseJson(std::string_view text) { return Parse(text, {}); }
+JsonValue ParseJson(std::istream& in, JsonBuilder::Streamed streamed, const JsonLimits& limits) {
+  return Parse(in.rdbuf(), std::move(streamed), limits);
+}
+JsonValue ParseJson(std::string_view text) {
+  TextBuffer buffer(text);
+  return Parse(&buffer, {}, {});
+}
 
 }  // namespace emplace

@@ -1,6 +1,7 @@
 #ifndef EMPLACE_SIM_JSON_TEXT_H_
 #define EMPLACE_SIM_JSON_TEXT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <iosfwd>
 #include <string>
@@ -35,9 +36,15 @@ class JsonSyntaxError : public InputError {
   using InputError::InputError;
 };
 
-// The JSON document that `in` holds. Throws InputError, its place a path, or "line L, column C" where the text is no
-// JSON (a JsonSyntaxError then). With `streamed`, see JsonBuilder.
-JsonValue ParseJson(std::istream& in, JsonBuilder::Streamed streamed = {});
+// What is more is no document of ours, and could take all of a machine's memory.
+struct JsonLimits {
+  std::size_t text_bytes = std::size_t{1} << 24;  // of one text or number, as it stands in the file
+  std::size_t values = JsonBuilder::kMaxValues;   // see JsonBuilder
+};
+
+// The JSON document that `in` holds, and nothing but white space behind it. Throws InputError, its place a path, or
+// "line L, column C" where the text is no JSON (a JsonSyntaxError then) or too long. With `streamed`, see JsonBuilder.
+JsonValue ParseJson(std::istream& in, JsonBuilder::Streamed streamed = {}, const JsonLimits& limits = {});
 JsonValue ParseJson(std::string_view text);
 
 }  // namespace emplace

@@ -67,6 +67,7 @@ void JsonBuilder::Begin(JsonValue empty) {
   Frame frame;
   frame.is_streamed = frames_.size() == 1 && streamed_.take && frames_[0].key == streamed_.key &&
                       frames_[0].value.As<JsonObject>() != nullptr && empty.As<JsonList>() != nullptr;
+  frame.values_before = num_values_;
   frame.value = std::move(empty);
   frames_.push_back(std::move(frame));
 }
@@ -90,12 +91,16 @@ void JsonBuilder::Put(JsonValue value) {
     result_ = std::move(value);
     return;
   }
+  if (++num_values_ > max_values_) {
+    throw InputError(Place(), "is one value too many (at most " + std::to_string(max_values_) + " of them)");
+  }
   Frame& frame = frames_.back();
   if (auto* members = std::get_if<JsonObject>(&frame.value.data)) {
     members->push_back({std::move(frame.key), std::move(value)});
     frame.key.clear();
   } else if (frame.is_streamed) {
     streamed_.take(*frames_.front().value.As<JsonObject>(), frame.next++, value);
+    num_values_ = frame.values_before;
   } else {
     std::get<JsonList>(frame.value.data).push_back(std::move(value));
     ++frame.next;

@@ -33,10 +33,12 @@ struct JsonMember {
 };
 
 // Puts a value together from the events of a parser. Throws InputError, its place a path such as "ops[3].inputs[0]", on
-// a duplicate key, and on more than kMaxDepth levels (so that nothing that recurses over a value can run out of stack).
+// a duplicate key, on more than kMaxDepth levels (so that nothing that recurses over a value can run out of stack), and
+// on more than so many values at a time (each takes 40 bytes or more: two bytes of a file would, in a list of digits).
 class JsonBuilder {
  public:
   static constexpr std::size_t kMaxDepth = 64;
+  static constexpr std::size_t kMaxValues = std::size_t{1} << 25;
 
   // Takes the elements of the list under a root key one by one, so that a long list is never held whole: the list
   // stands empty in the result. `root` is what has been read of the root's members so far.
@@ -46,7 +48,8 @@ class JsonBuilder {
   };
 
   JsonBuilder() = default;
-  explicit JsonBuilder(Streamed streamed) : streamed_(std::move(streamed)) {}
+  explicit JsonBuilder(Streamed streamed, std::size_t max_values = kMaxValues)
+      : streamed_(std::move(streamed)), max_values_(max_values) {}
 
   void Scalar(JsonValue value);
   void BeginList();
@@ -65,11 +68,14 @@ class JsonBuilder {
     std::string key;           // of the next member
     std::size_t next = 0;      // index of the next element
     bool is_streamed = false;  // its elements go to streamed_.take
+    std::size_t values_before = 0;
   };
   void Begin(JsonValue empty);
   void Put(JsonValue value);
 
   Streamed streamed_;
+  std::size_t max_values_ = kMaxValues;
+  std::size_t num_values_ = 0;  // held, those of streamed elements not
   std::vector<Frame> frames_;
   JsonValue result_;
 };

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "datasets/importer.h"
 #include "datasets/importers/dnn_partitioning.h"
@@ -49,14 +50,15 @@ int Run(const ImportOptions& options) {
     if (expert.empty()) throw InputError(options.file, "no placement was found beside it (name one with --expert)");
     placement = ImportExpertPlacement(ReadWholeFile(expert), expert, imported.graph, *imported.cluster);
   }
-  WriteFile(options.output, [&](std::ostream& out) { WriteGraph(out, imported.graph); });
+  std::vector<FileToWrite> files = {{options.output, [&](std::ostream& out) { WriteGraph(out, imported.graph); }}};
   if (!options.cluster_output.empty()) {
-    WriteFile(options.cluster_output, [&](std::ostream& out) { WriteCluster(out, *imported.cluster); });
+    files.push_back({options.cluster_output, [&](std::ostream& out) { WriteCluster(out, *imported.cluster); }});
   }
   if (placement) {
-    WriteFile(options.placement_output,
-              [&](std::ostream& out) { WritePlacement(out, *placement, imported.graph, *imported.cluster); });
+    files.push_back({options.placement_output,
+                     [&](std::ostream& out) { WritePlacement(out, *placement, imported.graph, *imported.cluster); }});
   }
+  WriteFiles(files);
   for (const std::string& note : imported.notes) Say(fmt::format("{}: {}", options.file, note));
   Say(fmt::format("{}: {} ops, {} tensors read as {}", options.file, imported.graph.num_ops(),
                   imported.graph.num_tensors(), importer.name));

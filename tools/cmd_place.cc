@@ -111,12 +111,17 @@ int Run(const PlaceOptions& options) {
     Progress progress(options.agent);
     result = RunTrial(spec, [&progress](const TrialProgress& now) { progress.Show(now); });
   }
+  std::vector<FileToWrite> files;
   if (!options.policy_output.empty()) {
-    WriteFile(options.policy_output, [&](std::ostream& out) { out << result.policy; });
+    files.push_back({options.policy_output, [&](std::ostream& out) { out << result.policy; }});
   }
-  if (!result.best) return SayThatNothingFits(options, result);
+  if (!result.best) {
+    WriteFiles(files);
+    return SayThatNothingFits(options, result);
+  }
   const Placement& best = *result.best;
-  WriteFile(options.output, [&](std::ostream& out) { WritePlacement(out, best, graph, cluster); });
+  files.push_back({options.output, [&](std::ostream& out) { WritePlacement(out, best, graph, cluster); }});
+  WriteFiles(files);
   WriteTimelineFile(options.show.timeline, simulator, graph, cluster, best);
   StepReport report = MakeStepReport(graph, cluster, costs, best, problem.engine, result.best_result);
   report.costs = CostsText(problem);

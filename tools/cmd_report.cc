@@ -59,12 +59,12 @@ int Run(const ReportOptions& options) {
   std::vector<ExperimentRuns> experiments = ReadRuns(options.runs);
   KeepTrials(conditions, "--where", &experiments);
   CheckFiles({}, {stem + ".html"});
-  // Everything is made before the first file is written.
+  // Everything is made before the first file is written, and all are written before the first appears.
   const ReportDocument document = MakeReport(experiments, ProblemOf);
-  WriteFile(stem + ".md", [&](std::ostream& out) { WriteMarkdown(out, document); });
-  WriteFile(stem + ".csv", [&](std::ostream& out) { WriteTrialsCsv(out, experiments); });
-  WriteFile(stem + "_table.csv", [&](std::ostream& out) { WriteTableCsv(out, experiments); });
-  WriteFile(stem + ".html", [&](std::ostream& out) { WriteHtml(out, document); });
+  WriteFiles({{stem + ".md", [&](std::ostream& out) { WriteMarkdown(out, document); }},
+              {stem + ".csv", [&](std::ostream& out) { WriteTrialsCsv(out, experiments); }},
+              {stem + "_table.csv", [&](std::ostream& out) { WriteTableCsv(out, experiments); }},
+              {stem + ".html", [&](std::ostream& out) { WriteHtml(out, document); }}});
   return kDone;
 }
 

@@ -16,6 +16,7 @@
 
 #include "experiments/experiment.h"
 #include "experiments/run_folder.h"
+#include "experiments/run_reader.h"
 #include "experiments/trial_plan.h"
 #include "sim/check.h"
 #include "sim/file_io.h"
@@ -176,6 +177,7 @@ class Sweep {
     for (std::size_t i = 0; i < plan_.trials.size(); ++i) {
       const std::string folder = PrepareTrialFolder(folder_, plan_.trials[i]);
       if (IsFinished(folder)) {
+        ReadFinishedTrial(folder);  // refused now if it is broken, not when all others have run
         view->SkipFinished(plan_.trials[i]);
       } else {
         jobs.push_back({.number = i, .folder = folder});

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -106,6 +107,8 @@ int Main(int argc, char** argv) {
 }  // namespace emplace::tools
 
 int main(int argc, char** argv) {
+  // A file that may not grow (ulimit -f) is an error of writing it, said like any other.
+  std::signal(SIGXFSZ, SIG_IGN);
   // What escapes from a thread of a search ends here.
   std::set_terminate([] {
     std::fputs("emplace: internal error: an exception that nobody caught (please report this)\n", stderr);

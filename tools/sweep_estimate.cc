@@ -25,12 +25,6 @@ constexpr std::size_t kMostTrialEvaluations = 1000;
 
 double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-std::string JsonOf(const JsonValue& value) {
-  std::string text;
-  AppendJson(&text, value);
-  return text;
-}
-
 // Groups on the devices in turn.
 Placement Spread(const Observation& observation, std::size_t first) {
   Placement placement(observation.num_groups());
@@ -96,8 +90,8 @@ bool FineTunes(const ExperimentCell& cell) {
 
 const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const JsonValue& graph, const JsonValue& spec,
                                                           const ExperimentCell& cell) {
-  const std::string key = JsonOf(graph) + JsonOf(*ValueAt(spec, "grouping")) + JsonOf(*ValueAt(spec, "cluster")) +
-                          JsonOf(*ValueAt(spec, "costs")) + cell.engine;
+  const std::string key = JsonText(graph) + JsonText(*ValueAt(spec, "grouping")) + JsonText(*ValueAt(spec, "cluster")) +
+                          JsonText(*ValueAt(spec, "costs")) + cell.engine;
   const auto [found, is_new] = problems_.try_emplace(key);
   if (!is_new) return found->second;
   ProblemCost& cost = found->second;
@@ -145,7 +139,7 @@ std::optional<double> SweepEstimator::PolicySeconds(const JsonValue& spec, const
                                                     std::size_t groups, bool measure) {
   // An agent with one answer cannot be asked for a part of it.
   if (FindAgent(cell.agent.name).default_evaluations == 1) return std::nullopt;
-  std::map<std::size_t, double>& known = policies_[JsonOf(*ValueAt(spec, "agent"))];
+  std::map<std::size_t, double>& known = policies_[JsonText(*ValueAt(spec, "agent"))];
   const auto ratio = [groups](const auto& one) {
     const auto a = static_cast<double>(std::max<std::size_t>(groups, 1));
     const auto b = static_cast<double>(std::max<std::size_t>(one.first, 1));

@@ -2,22 +2,51 @@
 
 #include <fmt/format.h>
 
+#include <iomanip>
 #include <istream>
+#include <iterator>
 #include <ostream>
+#include <string_view>
 
+#include "agents/checkpoint.h"
 #include "sim/check.h"
 
 namespace emplace {
 
-void BeginPolicy(std::ostream& out, const std::string& agent) { out << "emplace.policy 1 " << agent << ' '; }
+namespace {
 
-void ExpectPolicyOf(std::istream& in, const std::string& agent) {
+constexpr std::string_view kPolicyWord = "emplace.policy";
+constexpr std::string_view kPolicyVersion = "2";
+
+[[noreturn]] void RefusePolicy() { throw InputError("", "is no policy (a file of --policy-out)"); }
+
+}  // namespace
+
+void WritePolicy(std::ostream& out, const std::string& agent, const std::string& body) {
+  WriteSealed(out, fmt::format("{} {} {}", kPolicyWord, kPolicyVersion, agent), body);
+}
+
+std::string ReadPolicy(std::istream& in, const std::string& agent) {
+  constexpr int kLongest = 64;
   std::string word;
   std::string version;
   std::string found;
-  in >> word >> version >> found;
-  if (word != "emplace.policy" || version != "1") throw InputError("", "is no policy (a file of --policy-out)");
+  in >> std::setw(kLongest) >> word >> std::setw(kLongest) >> version >> std::setw(kLongest) >> found;
+  if (word != kPolicyWord) RefusePolicy();
+  if (version == "1") {
+    throw InputError("", "is a policy of an earlier version of emplace, without a checksum (train it again)");
+  }
+  if (version != kPolicyVersion) RefusePolicy();
   if (found != agent) throw InputError("", "is a policy of agent " + found + " (" + agent + ")");
+  return ReadSealed(in);
+}
+
+std::string ReadPolicyText(std::istream& in) {
+  std::string text(kPolicyWord.size(), '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.gcount() != static_cast<std::streamsize>(text.size()) || text != kPolicyWord) RefusePolicy();
+  text.append(std::istreambuf_iterator<char>(in), {});
+  return text;
 }
 
 void ExpectPolicyShape(std::istream& in, const std::string& shape) {

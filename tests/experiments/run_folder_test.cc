@@ -11,8 +11,10 @@
 #include <string>
 
 #include "experiments/problem.h"
+#include "experiments/run_reader.h"
 #include "experiments/version.h"
 #include "sim/file_io.h"
+#include "sim/fingerprint.h"
 #include "tests/testing/experiments.h"
 
 namespace emplace::testing {
@@ -101,17 +103,48 @@ TEST_F(RunFolderTest, OneProcessAtATimeRunsATrial) {
 }
 
 TEST_F(RunFolderTest, AFailureIsOneLineUntilTheTrialIsTriedAgain) {
-  const std::string spec = Read("spec.json");
-  Write("spec.json", Replaced(spec, "\"annealing\",\"set\"", "\"wizard\",\"set\""));
+  // A checkpoint that can be neither read nor put aside.
+  fs::create_directories(folder_ + "/checkpoint.bin/in_the_way");
   EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kFailed);
   EXPECT_FALSE(IsFinished(folder_));
-  EXPECT_EQ(ReadTrialError(folder_).rfind("unknown agent \"wizard\" (", 0), 0U) << ReadTrialError(folder_);
+  EXPECT_EQ(ReadTrialError(folder_).rfind(folder_ + "/checkpoint.bin: cannot be ", 0), 0U) << ReadTrialError(folder_);
   EXPECT_EQ(Read("error.txt"), ReadTrialError(folder_) + "\n");
-  Write("spec.json", spec);
+  fs::remove_all(folder_ + "/checkpoint.bin");
   EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
   EXPECT_FALSE(Exists("error.txt"));
   WriteTrialError(folder_, "two\nlines");
   EXPECT_EQ(Read("error.txt"), "two?lines\n");
+}
+
+TEST_F(RunFolderTest, ASpecThatIsNotTheTrialsIsNotRunAndWrittenAgain) {
+  const std::string spec = Read("spec.json");
+  const std::string changed = Replaced(spec, "\"annealing\",\"set\"", "\"random\",\"set\"");
+  Write("spec.json", changed);
+  EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kFailed);
+  EXPECT_EQ(ReadTrialError(folder_).rfind(folder_ + "/spec.json: is the spec of trial ", 0), 0U)
+      << ReadTrialError(folder_);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(PrepareTrialFolder((runs_ / "small").string(), trial_), folder_);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("; written again\n"), std::string::npos);
+  EXPECT_EQ(Read("spec.json"), spec);
+  EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
+}
+
+TEST_F(RunFolderTest, WhatATrialWroteIsReadAgain) {
+  ASSERT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
+  const TrialRecord trial = ReadFinishedTrial(folder_);
+  EXPECT_EQ(trial.id, trial_.id);
+  EXPECT_EQ(trial.placement_fingerprint, FingerprintText(Read("best_placement.json")));
+  EXPECT_TRUE(trial.timing);
+  EXPECT_EQ(ReadFinishedTrial(folder_ + "/").id, trial_.id);
+  const std::string whole = Read("trial.json");
+  Write("trial.json", Replaced(whole, "\"fitting\":600", "\"fitting\":601"));
+  EXPECT_NE(ErrorOf([&] { SummariseTrial(folder_); }).find("trial.json: checksum: is not that of the rest"),
+            std::string::npos);
+  // The same content, the same bytes.
+  fs::remove(folder_ + "/trial.json");
+  EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
+  EXPECT_EQ(Read("trial.json"), whole);
 }
 
 TEST_F(RunFolderTest, ACheckpointThatCannotBeReadIsGivenUp) {
@@ -119,12 +152,13 @@ TEST_F(RunFolderTest, ACheckpointThatCannotBeReadIsGivenUp) {
   const std::string whole = Read("trial.json");
   fs::remove(folder_ + "/trial.json");
   Write("checkpoint.bin", "damaged");
-  // No process has that number (2^22 is Linux's largest); this one is alive.
   const std::string half = "trial.json." + std::to_string(getpid()) + ".0.tmp";
   const std::string ours = "spec.json." + std::to_string(getpid()) + ".0.tmp";
   Write(half, "half");
   Write("spec.json.99999999.0.tmp", "half");
   Write(ours, "being written");
+  const int writer = open((folder_ + "/" + ours).c_str(), O_RDWR);
+  ASSERT_EQ(flock(writer, LOCK_EX | LOCK_NB), 0);
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("; starting again\n"), std::string::npos);
@@ -132,6 +166,7 @@ TEST_F(RunFolderTest, ACheckpointThatCannotBeReadIsGivenUp) {
   EXPECT_FALSE(Exists(half));
   EXPECT_FALSE(Exists("spec.json.99999999.0.tmp"));
   EXPECT_TRUE(Exists(ours));
+  close(writer);
 }
 
 TEST_F(RunFolderTest, ACheckpointIsGoneOnFrom) {
@@ -194,7 +229,7 @@ TEST_F(RunFolderTest, AFolderThatCannotBeMadeIsSaid) {
   EXPECT_EQ(ErrorOf([&] { PrepareTrialFolder(below, trial_); }),
             below + "/" + trial_.id + ": cannot be made (Not a directory)");
   Write("trial.json", "{}");
-  EXPECT_EQ(ErrorOf([&] { SummariseTrial(folder_); }), folder_ + "/trial.json: has no graphs (a list)");
+  EXPECT_EQ(ErrorOf([&] { SummariseTrial(folder_); }), folder_ + "/trial.json: schema: is missing (\"emplace.trial\")");
 }
 
 }  // namespace run_folder_test

@@ -5,7 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "experiments/checked_json.h"
+#include "sim/fingerprint.h"
 #include "sim/json_text.h"
+#include "tests/testing/errors.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/searches.h"
 
@@ -42,7 +45,7 @@ TrialResult With(const GraphResult& first) {
 const JsonValue kNoSpec{JsonObject{}};
 
 TEST(TrialJsonTest, GainsAreInPercentOfTheStart) {
-  const nlohmann::json trial = Parsed(TrialToJson("id", kNoSpec, TwoOps(), With(Gained())));
+  const nlohmann::json trial = Parsed(TrialToJson("id", kNoSpec, TwoOps(), With(Gained()), ""));
   EXPECT_EQ(trial.at("trial"), "id");
   EXPECT_FALSE(trial.contains("experiment"));
   EXPECT_FALSE(trial.contains("transfer"));
@@ -53,11 +56,30 @@ TEST(TrialJsonTest, GainsAreInPercentOfTheStart) {
   EXPECT_FALSE(graph.contains("episodes"));
 }
 
+TEST(TrialJsonTest, BothFilesSayWhatTheyWereWrittenWith) {
+  const auto text = [](const JsonValue& value) {
+    std::string out;
+    AppendJson(&out, value);
+    return out;
+  };
+  const JsonValue trial = TrialToJson("id", kNoSpec, TwoOps(), With(Gained()), "{}");
+  EXPECT_EQ(Parsed(trial).at("version"), 2);
+  EXPECT_EQ(Parsed(trial).at("best_placement_fingerprint"), FingerprintText("{}"));
+  EXPECT_TRUE(
+      Parsed(TrialToJson("id", kNoSpec, TwoOps(), With(Gained()), "")).at("best_placement_fingerprint").is_null());
+  for (const JsonValue& file : {trial, TimingToJson(With(Gained()), std::nullopt)}) {
+    const std::string whole = text(file);
+    EXPECT_EQ(testing::ErrorOf([&] { CheckChecksum(JsonNode(ParseJson(whole)), true, "again"); }), "(no error)");
+    const std::string changed = testing::Replaced(whole, "\"version\":2", "\"version\":3");
+    EXPECT_NE(testing::ErrorOf([&] { CheckChecksum(JsonNode(ParseJson(changed)), true, "again"); }), "(no error)");
+  }
+}
+
 TEST(TrialJsonTest, WhereNothingFitsWhatThereIsNotIsNull) {
   GraphResult nothing = Gained();
   nothing.best.reset();
   nothing.trace.clear();
-  const nlohmann::json graph = Parsed(TrialToJson("id", kNoSpec, TwoOps(), With(nothing))).at("graphs").at(0);
+  const nlohmann::json graph = Parsed(TrialToJson("id", kNoSpec, TwoOps(), With(nothing), "")).at("graphs").at(0);
   EXPECT_TRUE(graph.at("best_step_time_us").is_null());
   EXPECT_TRUE(graph.at("improvement_percent").is_null());
 }
@@ -69,7 +91,7 @@ TEST(TrialJsonTest, GraphsTogetherAddTheirEvaluationsUpAndTransfersDoNot) {
   TrialResult result = With(Gained());
   result.also = {Gained()};
   result.transfer = {Gained()};
-  const nlohmann::json trial = Parsed(TrialToJson("id", kNoSpec, spec, result));
+  const nlohmann::json trial = Parsed(TrialToJson("id", kNoSpec, spec, result, ""));
   EXPECT_EQ(trial.at("evaluations"), 20);
   EXPECT_EQ(trial.at("graphs").size(), 2U);
   ASSERT_EQ(trial.at("transfer").size(), 1U);

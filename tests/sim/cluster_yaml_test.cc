@@ -196,6 +196,11 @@ TEST(ParseYamlTest, RefusesWhatIsNoPlainDocument) {
   EXPECT_THAT(YamlError("{\"a\": 1, "), HasSubstr("not valid JSON: ")) << "a JSON file that was cut";
   EXPECT_THAT(YamlError("{a: b: c}"), HasSubstr("not valid YAML: "));
   EXPECT_EQ(YamlError("a: 1\n---\nb: 2"), "holds more than one YAML document (one)");
+  // For yaml-cpp the byte 4 ends the text.
+  const std::string control = ": not valid YAML: a control character (of them only tabs and ends of lines)";
+  EXPECT_EQ(YamlError("a: 1\n\x04 b"), "line 2, column 1" + control);
+  EXPECT_EQ(YamlError(std::string("a: 1\n\0", 6)), "line 2, column 1" + control);
+  EXPECT_EQ(YamlError(std::string("{\"a\": 1}\0x", 10)), "line 1, column 9" + control);
   EXPECT_EQ(YamlError("[a]: 1"), "line 1, column 1: the key is a list or an object (a word)");
   EXPECT_EQ(YamlError("~: 1"), "line 1, column 1: the key is empty (a word)");
   EXPECT_EQ(YamlError("a: \"\xff\""), "line 1, column 4: the text is not valid UTF-8");

@@ -100,6 +100,23 @@ TEST(GraphJsonTest, OnlySchemaVersionNameAndKindAreRequired) {
   EXPECT_EQ(Written(Graph()), "{\"schema\": \"emplace.graph\", \"version\": 1, \"name\": \"\",\n \"ops\": []}\n");
 }
 
+TEST(GraphJsonTest, MoreThanAGraphMayHaveIsRefusedWhileReading) {
+  const std::string text = R"({"schema": "emplace.graph", "version": 1, "ops": [)"
+                           R"({"name": "a", "kind": "k", "outputs": [1, 2]}, )"
+                           R"({"name": "b", "kind": "k", "inputs": ["a", "a:1"], "outputs": [1]}, )"
+                           R"({"name": "c", "kind": "k", "inputs": ["b"], "control_inputs": ["a"]}]})";
+  const auto refusal = [&text](const GraphLimits& limits) {
+    return ErrorOf([&] {
+      std::istringstream in(text);
+      ReadGraph(in, "g.json", limits);
+    });
+  };
+  EXPECT_EQ(refusal({.ops = 3, .outputs = 3, .reads = 4}), "(no error)");
+  EXPECT_EQ(refusal({.ops = 2}), "g.json: ops[2]: there are too many ops (at most 2)");
+  EXPECT_EQ(refusal({.outputs = 2}), "g.json: ops[1]: there are too many outputs of ops (at most 2)");
+  EXPECT_EQ(refusal({.reads = 3}), "g.json: ops[2]: there are too many inputs of ops (at most 3)");
+}
+
 TEST(GraphJsonTest, OpsMayNameLaterOnes) {
   const Graph graph =
       Read(WithOps(R"({"name": "b", "kind": "k", "inputs": ["a"]}, {"name": "a", "kind": "k", "outputs": [1]})"));

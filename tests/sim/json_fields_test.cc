@@ -65,6 +65,13 @@ TEST(JsonFieldsTest, ChecksSchemaAndVersion) {
   EXPECT_EQ(error(R"({"schema": "s", "version": 1.0})"),
             "version: is the number 1 (1, written without a point or an exponent)");
   EXPECT_EQ(error("3"), "is the number 3 (an object of schema \"s\")");
+  const auto version = [](const std::string& text) {
+    const JsonValue root = ParseJson(text);
+    return CheckSchema(JsonNode(root), "s", /*complete=*/false, /*newest=*/2);
+  };
+  EXPECT_EQ(version(R"({"schema": "s", "version": 2})"), 2);
+  EXPECT_EQ(version(R"({"schema": "s"})"), 0);
+  EXPECT_EQ(ErrorOf([&] { version(R"({"schema": "s", "version": 3})"); }), "version: is the number 3 (1 to 2)");
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <sstream>
+#include <utility>
 
 #include "sim/json_fields.h"
 #include "sim/rng.h"
@@ -67,6 +69,56 @@ TEST(JsonTextTest, QuotesForMessagesAreCutShortBetweenCharacters) {
   EXPECT_EQ(Quoted("a\"b"), R"("a\"b")");
   const std::string quoted = Quoted(std::string(119, 'x') + "éé");  // byte 120 is inside the first é
   EXPECT_EQ(quoted, "\"" + std::string(119, 'x') + "...\"");
+}
+
+TEST(JsonTextTest, BehindTheDocumentThereIsOnlyWhiteSpace) {
+  EXPECT_EQ(Compact("{} \t\r\n\n"), "{}");
+  const auto refusal = [](const std::string& text) { return ErrorOf([&] { ParseJson(text); }); };
+  const std::string nul(1, '\0');
+  const std::string said = "not valid JSON: a NUL byte (nothing but white space behind the document)";
+  EXPECT_EQ(refusal("{\"a\": 1}" + nul), "line 1, column 9: " + said);
+  EXPECT_EQ(refusal("{\"a\": 1}\n\n  " + nul + "{}"), "line 3, column 3: " + said);
+  EXPECT_EQ(refusal("{\"a\": " + nul + "1}"), "line 1, column 7: " + said);
+  EXPECT_EQ(refusal(nul), "line 1, column 1: " + said);
+  EXPECT_THAT(refusal("\"a" + nul + "b\""), StartsWith("line 1, column 3: not valid JSON: syntax error"));
+  EXPECT_THAT(refusal("{} {}"), StartsWith("line 1, column 4: not valid JSON: "));
+  EXPECT_THAT(refusal("1 x"), StartsWith("line 1, column 3: not valid JSON: "));
+  // Escaped it is a character like any other.
+  EXPECT_EQ(*ParseJson(R"("a\u0000b")").As<std::string>(), "a" + nul + "b");
+}
+
+TEST(JsonTextTest, ATextOrNumberHasALimit) {
+  const auto refusal = [](const std::string& text) {
+    return ErrorOf([&] {
+      std::istringstream in(text);
+      ParseJson(in, {}, {.text_bytes = 10});
+    });
+  };
+  // The end of a text counts, its beginning does not.
+  EXPECT_EQ(refusal(R"({"a\"345678": [1234567890, "123456789", true]})"), "(no error)");
+  EXPECT_EQ(refusal(R"(["1234567890"])"),
+            "line 1, column 13: is in a text or number that is too long (at most 10 bytes)");
+  EXPECT_EQ(refusal("[\n12345678901]"),
+            "line 2, column 11: is in a text or number that is too long (at most 10 bytes)");
+  EXPECT_EQ(refusal(R"({"a\"345678\"0": 1})"),
+            "line 1, column 13: is in a text or number that is too long (at most 10 bytes)");
+  EXPECT_EQ(refusal(std::string(1000, ' ') + "1"), "(no error)");
+}
+
+TEST(JsonTextTest, ADocumentHasALimitOfValues) {
+  const auto refusal = [](const std::string& text, JsonBuilder::Streamed streamed = {}) {
+    return ErrorOf([&] {
+      std::istringstream in(text);
+      ParseJson(in, std::move(streamed), {.values = 3});
+    });
+  };
+  EXPECT_EQ(refusal("[1, 2, 3]"), "(no error)");
+  EXPECT_EQ(refusal("[1, 2, 3, 4]"), "[3]: is one value too many (at most 3 of them)");
+  EXPECT_EQ(refusal(R"({"a": [1, 2, 3]})"), "a: is one value too many (at most 3 of them)");
+  // What is taken is held no longer.
+  const auto take = [](const JsonObject&, std::size_t, const JsonValue&) {};
+  EXPECT_EQ(refusal(R"({"a": [1, [2], [3], [4, 5], 6], "b": 7})", {"a", take}), "(no error)");
+  EXPECT_EQ(refusal(R"({"a": [1, [2, 3, 4, 5]]})", {"a", take}), "a[1][3]: is one value too many (at most 3 of them)");
 }
 
 TEST(JsonTextTest, KeepsKeysInOrderAndValuesAsTheyAre) {

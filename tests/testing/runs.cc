@@ -4,9 +4,9 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <nlohmann/json.hpp>
 
+#include "experiments/checked_json.h"
 #include "sim/json_text.h"
 
 namespace emplace::testing {
@@ -40,6 +40,15 @@ std::optional<double> Improvement(const SampleTrial& trial) {
 
 Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
+// As emplace writes it: compact, with its checksum.
+std::string WithChecksum(const Json& json) {
+  JsonValue value = ParseJson(json.dump());
+  AddChecksum(std::get_if<JsonObject>(&value.data));
+  std::string text;
+  AppendJson(&text, value);
+  return text;
+}
+
 }  // namespace
 
 std::string SpecJson(const SampleTrial& trial) { return Spec(trial).dump(); }
@@ -47,8 +56,13 @@ std::string SpecJson(const SampleTrial& trial) { return Spec(trial).dump(); }
 std::string TrialJson(const SampleTrial& trial) {
   Json episodes = Json::array();
   for (const EpisodeTrace& episode : trial.episodes) {
-    episodes.push_back(
-        {{"episode", episode.episode}, {"argmax", episode.argmax}, {"entropy", OrNull(episode.entropy)}});
+    episodes.push_back({{"episode", episode.episode},
+                        {"evaluations", episode.evaluations},
+                        {"argmax", episode.argmax},
+                        {"step_time_us", OrNull(episode.final_micros)},
+                        {"best_step_time_us", trial.start},
+                        {"mean_step_time_us", OrNull(episode.mean_micros)},
+                        {"entropy", OrNull(episode.entropy)}});
   }
   const Json graph = {{"graph", GraphName(trial)},
                       {"num_ops", 100},
@@ -62,33 +76,30 @@ std::string TrialJson(const SampleTrial& trial) {
                       {"fitting", 10},
                       {"trace", trial.trace},
                       {"episodes", episodes}};
-  return Json({{"schema", "emplace.trial"},
-               {"version", 1},
-               {"experiment", "demo"},
-               {"trial", SampleId(trial)},
-               {"emplace", "0.1.0"},
-               {"revision", "abc"},
-               {"spec", Spec(trial)},
-               {"graphs", {graph}},
-               {"transfer", Json::array()},
-               {"evaluations", 10}})
-      .dump();
+  return WithChecksum({{"schema", "emplace.trial"},
+                       {"version", 2},
+                       {"experiment", "demo"},
+                       {"trial", SampleId(trial)},
+                       {"emplace", "0.1.0"},
+                       {"revision", "abc"},
+                       {"spec", Spec(trial)},
+                       {"graphs", {graph}},
+                       {"transfer", Json::array()},
+                       {"evaluations", 10},
+                       {"best_placement_fingerprint", nullptr}});
 }
 
 std::string TimingJson(const SampleTrial& trial) {
-  return Json({{"schema", "emplace.timing"},
-               {"version", 1},
-               {"policy_seconds", 20 * trial.policy_seconds},
-               {"simulator_seconds", 1.5},
-               {"wall_seconds", 50},
-               {"episodes", 20},
-               {"policy_seconds_per_episode", trial.policy_seconds}})
-      .dump();
+  return WithChecksum({{"schema", "emplace.timing"},
+                       {"version", 2},
+                       {"policy_seconds", 20 * trial.policy_seconds},
+                       {"simulator_seconds", 1.5},
+                       {"wall_seconds", 50},
+                       {"episodes", 20},
+                       {"policy_seconds_per_episode", trial.policy_seconds}});
 }
 
-std::string SampleId(const SampleTrial& trial) {
-  return fmt::format("{:016x}", static_cast<std::uint64_t>(std::hash<std::string>()(SpecJson(trial))));
-}
+std::string SampleId(const SampleTrial& trial) { return TrialId(ParseJson(SpecJson(trial))); }
 
 TrialRecord MakeRecord(const SampleTrial& trial) {
   TrialRecord record;

@@ -30,7 +30,7 @@ struct SampleTrial {
 std::string SpecJson(const SampleTrial& trial);
 std::string TrialJson(const SampleTrial& trial);
 std::string TimingJson(const SampleTrial& trial);
-// 16 hex digits, different for different specs.
+// The ID of a trial with that spec.
 std::string SampleId(const SampleTrial& trial);
 
 // The same as what ReadRuns makes of them.

@@ -174,13 +174,14 @@ class Placeto : public Agent {
   void SavePolicy(std::ostream& out) const override {
     if (!learner_) throw InputError("policy", "has not been drawn yet");
     const NetworkOptions& network = learner_->network().options();
-    BeginPolicy(out, name_);
-    out << network.num_devices << ' ' << network.features << ' ' << ShapeText(options_) << '\n';
-    learner_->network().parameters().Save(out);
+    std::ostringstream body;
+    body << network.num_devices << ' ' << network.features << ' ' << ShapeText(options_) << '\n';
+    learner_->network().parameters().Save(body);
+    WritePolicy(out, name_, std::move(body).str());
   }
   bool OnlyApplies() const override { return Applied(); }
-  void LoadPolicy(std::istream& in) override {
-    ExpectPolicyOf(in, name_);
+  void LoadPolicy(std::istream& file) override {
+    std::istringstream in(ReadPolicy(file, name_));
     const std::size_t devices = LoadNumber(in);
     const std::size_t features = LoadNumber(in);
     ExpectPolicyShape(in, ShapeText(options_));

@@ -7,6 +7,7 @@
 #include <istream>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -106,12 +107,13 @@ class Sgdp : public Agent {
   bool HasPolicy() const override { return true; }
   void SavePolicy(std::ostream& out) const override {
     if (!network_) throw InputError("policy", "has not been drawn yet");
-    BeginPolicy(out, "sgdp");
-    out << num_devices_ << ' ' << ShapeText() << '\n';
-    parameters_.Save(out);
+    std::ostringstream body;
+    body << num_devices_ << ' ' << ShapeText() << '\n';
+    parameters_.Save(body);
+    WritePolicy(out, "sgdp", std::move(body).str());
   }
-  void LoadPolicy(std::istream& in) override {
-    ExpectPolicyOf(in, "sgdp");
+  void LoadPolicy(std::istream& file) override {
+    std::istringstream in(ReadPolicy(file, "sgdp"));
     const std::size_t devices = LoadNumber(in);
     ExpectPolicyShape(in, ShapeText());
     if (devices == 0 || devices > 10000)

@@ -5,7 +5,10 @@
 
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <utility>
 
+#include "agents/rl/policy_file.h"
 #include "sim/check.h"
 #include "sim/simulator.h"
 #include "tests/testing/errors.h"
@@ -326,11 +329,41 @@ TEST(PlacetoTest, APolicyThatIsCutShortIsBroken) {
     return testing::ErrorOf([&] { RunTrial(spec); });
   };
   EXPECT_EQ(refusal(policy.substr(0, policy.size() / 2)),
-            file + ": is broken or of another program (expected weights)");
-  const std::string head = "emplace.policy 1 placeto 2 ";
-  ASSERT_EQ(policy.rfind(head, 0), 0U);
-  EXPECT_THAT(refusal("emplace.policy 1 placeto 3000 " + policy.substr(head.size())),
+            file + ": is broken or of another program (expected other content for its checksum)");
+  std::istringstream in(policy);
+  const std::string body = ReadPolicy(in, "placeto");
+  const std::string head = "2 ";
+  ASSERT_EQ(body.rfind(head, 0), 0U);
+  const auto sealed = [](const std::string& content) {
+    std::ostringstream out;
+    WritePolicy(out, "placeto", content);
+    return std::move(out).str();
+  };
+  EXPECT_THAT(refusal(sealed("3000 " + body.substr(head.size()))),
               HasSubstr(file + ": is broken: a policy of 3000 devices"));
+  EXPECT_EQ(refusal(sealed(body.substr(0, body.size() / 2))),
+            file + ": is broken or of another program (expected weights)");
+}
+
+// As many as a second allows, of 8 bits a byte: a prime apart, so that every place in a byte has its turn.
+TEST(PlacetoTest, NoBitOfAPolicyFlipsUnseen) {
+  TrialSpec spec = MakeTrial(testing::MakeTwoChainsOfKinds(), MakeCluster(2), "placeto", {{"episodes", "1"}});
+  spec.episodes = 1;
+  const std::string policy = RunTrial(spec).policy;
+  const auto agent = MakeAgent("placeto", {{"episodes", "1"}}, {});
+  const auto accepted = [&agent](const std::string& text) {
+    std::istringstream in(text);
+    return testing::ErrorOf([&] { agent->LoadPolicy(in); }) == "(no error)";
+  };
+  ASSERT_TRUE(accepted(policy));
+  std::size_t flips = 0;
+  for (std::size_t bit = 0; bit < 8 * policy.size(); bit += bit < 4096 ? 1 : 397) {
+    std::string flipped = policy;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_FALSE(accepted(flipped)) << bit;
+    ++flips;
+  }
+  EXPECT_GT(flips, 1000U);
 }
 
 TEST(PlacetoTest, AGraphWhoseBudgetEndsWithinAnEpisodeDoesNotHoldUpTheOthers) {

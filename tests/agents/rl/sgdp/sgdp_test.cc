@@ -151,7 +151,7 @@ TEST(SgdpPolicyTest, APolicyOfOtherOptionsOrDevicesIsRefused) {
                 MakeAgent("sgdp", {{"inner", "64"}}, {})->LoadPolicy(wider);
               }),
               HasSubstr("is a policy trained with other options"));
-  std::istringstream placeto("emplace.policy 1 placeto 2");
+  std::istringstream placeto("emplace.policy 2 placeto 2");
   EXPECT_EQ(testing::ErrorOf([&] { MakeAgent("sgdp", {}, {})->LoadPolicy(placeto); }),
             "is a policy of agent placeto (sgdp)");
   std::istringstream nonsense("{}");

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sim/check.h"
+#include "sim/vector_targets.h"
 #include "tools/commands.h"
 
 namespace emplace::tools {
@@ -74,6 +75,7 @@ int RunProgram(int argc, char** argv) {
 
 int Main(int argc, char** argv) {
   try {
+    ChooseVectorTargetByEnvironment();
     return RunProgram(argc, argv);
   } catch (const InputError& error) {
     return Complain(kBadInput, error.what());

@@ -1,5 +1,7 @@
 #include "sim/vector_targets.h"
 
+#include "sim/vector_code.h"
+
 #include <hwy/targets.h>
 
 #include <algorithm>
@@ -68,7 +70,17 @@ std::string_view VectorTargetName(VectorTarget target) {
 
 std::vector<VectorTarget> SupportedVectorTargets() { return OfProcessor(); }
 
-VectorTarget ChosenVectorTarget() { return Among(hwy::SupportedTargets()).back(); }
+VectorTarget ChosenVectorTarget() {
+  hwy::ChosenTarget& chosen = hwy::GetChosenTarget();
+  if (!chosen.IsInitialized()) chosen.Update(hwy::SupportedTargets());
+  // The place in a table of functions, of which the first is for the time before; in the order of Highway's numbers.
+  constexpr std::size_t kFirstBit = HWY_HIGHEST_TARGET_BIT - HWY_MAX_DYNAMIC_TARGETS;
+  const std::int64_t target = std::int64_t{1} << (chosen.GetIndex() + kFirstBit);
+  for (const VectorTarget of : kAllVectorTargets) {
+    if (HighwayTarget(of) == target) return of;
+  }
+  return VectorTarget::kBaseline;
+}
 
 void ChooseVectorTarget(VectorTarget target) {
   const std::vector<VectorTarget>& supported = OfProcessor();
@@ -81,6 +93,8 @@ void ChooseVectorTarget(VectorTarget target) {
     if (other > target) better |= HighwayTarget(other);
   }
   hwy::DisableTargets(better);
+  // At once: Highway 1.0.3 forgets what is disabled when it is next asked for what is supported.
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 void ChooseVectorTargetByEnvironment() {

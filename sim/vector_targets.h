@@ -22,8 +22,7 @@ std::string_view VectorTargetName(VectorTarget target);
 // Those that this processor has, the best one last.
 std::vector<VectorTarget> SupportedVectorTargets();
 
-// The one that runs: the best, until the next function chooses another. Asks the processor each time, which takes
-// microseconds.
+// The one that runs: the best, until one of the next functions chooses another.
 VectorTarget ChosenVectorTarget();
 
 // From now on vector code of all threads runs on this target. For tests and benchmarks; no vector code may be running.

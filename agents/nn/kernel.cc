@@ -11,13 +11,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace emplace::HWY_NAMESPACE {
 
-// How many vectors of columns a block of a product is wide: a wide one reads less, a low one has too few sums under way.
+// How many vectors of columns a block of a product is wide: a wide one reads less, a low one has too few sums under
+// way.
 inline constexpr std::size_t kBlockVectors = 3;
 
 // How many rows high a block of so many vectors is, its sums, weights and one factor all in registers.
 constexpr std::size_t BlockRows(std::size_t vectors) {
   if (kRegisters == 16) return vectors == 1 ? 8 : vectors == 2 ? 6 : 4;
-  return vectors == 1 ? 12 : 8;
+  return vectors == 1 ? 8 : vectors == 2 ? 6 : 4;
 }
 
 // How many of `left` vectors the next block takes: three, but rather twice two than three and one.
@@ -59,23 +60,28 @@ struct AffineTask {
 // order, so that it does not depend on the block that it is in.
 template <std::size_t kRows, std::size_t kColumns>
 HWY_INLINE void AffineBlock(const AffineTask& task, const float* x, float* y) {
+  const AffineTask t = task;  // whose address nobody has: a store to y might change `task`
   Floats sums[kRows][kColumns];
-  for (std::size_t r = 0; r < kRows; ++r) {
-    for (std::size_t j = 0; j < kColumns; ++j) sums[r][j] = Load(task.bias + j * kWidth);
+  for (std::size_t j = 0; j < kColumns; ++j) {
+    const Floats bias = Load(t.bias + j * kWidth);
+    for (std::size_t r = 0; r < kRows; ++r) sums[r][j] = bias;
   }
-  const float* w = task.w;
-  for (std::size_t k = 0; k < task.in; ++k, w += task.w_stride) {
+  const float* w = t.w;
+  for (std::size_t k = 0; k < t.in; ++k, w += t.w_stride) {
     Floats weights[kColumns];
     for (std::size_t j = 0; j < kColumns; ++j) weights[j] = Load(w + j * kWidth);
     for (std::size_t r = 0; r < kRows; ++r) {
-      const Floats value = Splat(x[r * task.x_stride + k]);
+      const Floats value = Splat(x[r * t.x_stride + k]);
       for (std::size_t j = 0; j < kColumns; ++j) sums[r][j] = MulAdd(value, weights[j], sums[r][j]);
     }
   }
-  for (std::size_t r = 0; r < kRows; ++r) {
-    for (std::size_t j = 0; j < kColumns; ++j) {
-      Store(task.relu ? Relu(sums[r][j]) : sums[r][j], y + r * task.y_stride + j * kWidth);
+  if (t.relu) {
+    for (std::size_t r = 0; r < kRows; ++r) {
+      for (std::size_t j = 0; j < kColumns; ++j) sums[r][j] = Relu(sums[r][j]);
     }
+  }
+  for (std::size_t r = 0; r < kRows; ++r) {
+    for (std::size_t j = 0; j < kColumns; ++j) Store(sums[r][j], y + r * t.y_stride + j * kWidth);
   }
 }
 
@@ -140,12 +146,13 @@ struct OuterTask {
 // kIns rows of dw times kColumns vectors, in registers over all rows of x.
 template <std::size_t kIns, std::size_t kColumns>
 HWY_INLINE void OuterBlock(const OuterTask& task, const float* x, float* dw) {
+  const OuterTask t = task;
   Floats sums[kIns][kColumns];
   for (std::size_t k = 0; k < kIns; ++k) {
-    for (std::size_t j = 0; j < kColumns; ++j) sums[k][j] = Load(dw + k * task.w_stride + j * kWidth);
+    for (std::size_t j = 0; j < kColumns; ++j) sums[k][j] = Load(dw + k * t.w_stride + j * kWidth);
   }
-  const float* dy = task.dy;
-  for (std::size_t r = 0; r < task.rows; ++r, x += task.x_stride, dy += task.dy_stride) {
+  const float* dy = t.dy;
+  for (std::size_t r = 0; r < t.rows; ++r, x += t.x_stride, dy += t.dy_stride) {
     Floats change[kColumns];
     for (std::size_t j = 0; j < kColumns; ++j) change[j] = Load(dy + j * kWidth);
     for (std::size_t k = 0; k < kIns; ++k) {
@@ -154,7 +161,7 @@ HWY_INLINE void OuterBlock(const OuterTask& task, const float* x, float* dw) {
     }
   }
   for (std::size_t k = 0; k < kIns; ++k) {
-    for (std::size_t j = 0; j < kColumns; ++j) Store(sums[k][j], dw + k * task.w_stride + j * kWidth);
+    for (std::size_t j = 0; j < kColumns; ++j) Store(sums[k][j], dw + k * t.w_stride + j * kWidth);
   }
 }
 

@@ -9,10 +9,11 @@
 
 namespace emplace {
 
-// Small dense products over flat arrays: what a policy's forward and backward passes are made of. Plain loops over
-// blocks of sixteen outputs, which a compiler turns into vector instructions; compiled for several instruction sets,
-// the best of which is chosen at run time. Why not a BLAS: matrices here are 8 to 200 wide, where a BLAS spends most of
-// its time on packing.
+// Small dense products over flat arrays: what a policy's forward and backward passes are made of. Compiled for several
+// instruction sets, the best of which is chosen at run time (sim/vector_targets.h). Sums are added up in the same order
+// on each of them. Those with fused multiply-add, AVX2 and AVX-512, therefore give the same bits; the baseline, which
+// rounds each product, gives others. Why not a BLAS: matrices here are 8 to 200 wide, where a BLAS spends most of its
+// time on packing.
 
 inline constexpr std::size_t kLane = 16;
 constexpr std::size_t Padded(std::size_t width) { return (width + kLane - 1) / kLane * kLane; }
@@ -51,8 +52,8 @@ class Matrix {
   std::vector<float> data_;
 };
 
-// y = x w + bias, or its ReLU. x: [rows, in], rows x_stride apart; w: [in, out] and bias: [out], out a multiple of
-// kLane; y: [rows, out], rows y_stride apart.
+// y = x w + bias, or its ReLU. x: [rows, in], rows x_stride apart; w: [in, Padded(out)] and bias: [Padded(out)], with
+// zeros behind `out`; y: [rows, Padded(out)], rows y_stride apart, written whole, with zeros behind `out`.
 void Affine(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w, const float* bias,
             std::size_t out, bool relu, float* y, std::size_t y_stride);
 
@@ -89,7 +90,7 @@ class PackedMatrix {
 void Affine(const float* x, std::size_t x_stride, std::size_t rows, const PackedMatrix& w, const float* bias, bool relu,
             float* y, std::size_t y_stride);
 
-// dw += x^T dy. x: [rows, in]; dy: [rows, out], out a multiple of kLane; dw: [in, out].
+// dw += x^T dy. x: [rows, in]; dy: [rows, Padded(out)], with zeros behind `out`; dw: [in, Padded(out)].
 void AddOuterProducts(const float* x, std::size_t x_stride, const float* dy, std::size_t dy_stride, std::size_t rows,
                       std::size_t in, std::size_t out, float* dw);
 

@@ -54,8 +54,8 @@ void Mlp::Forward(const Matrix& x, std::size_t begin, std::size_t end, MlpCache*
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
     Matrix& output = cache->outputs[i];
-    Affine(input->row(begin), input->stride(), end - begin, layer.in, layer.weight.data(), layer.bias.data(),
-           Padded(layer.out), layer.relu, output.row(begin), output.stride());
+    Affine(input->row(begin), input->stride(), end - begin, layer.in, layer.weight.data(), layer.bias.data(), layer.out,
+           layer.relu, output.row(begin), output.stride());
     input = &output;
   }
 }
@@ -71,7 +71,7 @@ void Mlp::Backward(std::size_t begin, std::size_t end, MlpCache* cache, Matrix* 
     Matrix* const before = i > 0 ? &cache->gradients[i - 1] : dx;
     if (before == nullptr) continue;
     Affine(gradient.row(begin), gradient.stride(), end - begin, layer.out, layer.transposed.data(), zeros_.data(),
-           Padded(layer.in), false, before->row(begin), before->stride());
+           layer.in, false, before->row(begin), before->stride());
   }
 }
 
@@ -85,7 +85,7 @@ void Mlp::AddGradients(const Matrix& x, std::size_t begin, std::size_t end, cons
     const std::size_t padded = Padded(layer.out);
     scratch_.assign((layer.in + 1) * padded, 0.0F);
     AddOuterProducts(input->row(begin), input->stride(), gradient.row(begin), gradient.stride(), end - begin, layer.in,
-                     padded, scratch_.data());
+                     layer.out, scratch_.data());
     float* const bias = scratch_.data() + layer.in * padded;
     AddRows(gradient.row(begin), gradient.stride(), end - begin, padded, bias);
     for (std::size_t k = 0; k < layer.in; ++k) {

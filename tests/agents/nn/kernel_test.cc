@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "sim/rng.h"
+#include "tests/testing/vector_targets.h"
 
 namespace emplace {
 namespace {
@@ -17,16 +21,20 @@ Matrix RandomMatrix(Rng& rng, std::size_t rows, std::size_t width) {
   return matrix;
 }
 
-TEST(KernelTest, AffineIsTheProductPlusTheBias) {
+class KernelTest : public testing::OnVectorTarget {};
+INSTANTIATE_TEST_SUITE_P(Targets, KernelTest, ::testing::ValuesIn(SupportedVectorTargets()), testing::VectorTargetOf);
+
+TEST_P(KernelTest, AffineIsTheProductPlusTheBias) {
   Rng rng(1);
-  for (const std::size_t rows : {1U, 5U, 8U, 19U}) {
+  for (const std::size_t rows : {1U, 2U, 3U, 5U, 7U, 8U, 13U, 19U}) {
     for (const std::size_t in : {1U, 7U, 26U}) {
-      for (const std::size_t out : {16U, 32U, 48U, 64U, 112U}) {
+      for (const std::size_t out : {1U, 5U, 10U, 16U, 20U, 32U, 40U, 48U, 64U, 112U}) {
         const Matrix x = RandomMatrix(rng, rows, in);
         const Matrix w = RandomMatrix(rng, in, out);
         const Matrix bias = RandomMatrix(rng, 1, out);
         for (const bool relu : {false, true}) {
           Matrix y(rows, out);
+          std::fill_n(y.row(0), rows * y.stride(), 9.0F);
           Affine(x.row(0), x.stride(), rows, in, w.row(0), bias.row(0), out, relu, y.row(0), y.stride());
           for (std::size_t r = 0; r < rows; ++r) {
             for (std::size_t j = 0; j < out; ++j) {
@@ -34,6 +42,7 @@ TEST(KernelTest, AffineIsTheProductPlusTheBias) {
               for (std::size_t k = 0; k < in; ++k) sum += static_cast<double>(x.row(r)[k]) * w.row(k)[j];
               ASSERT_NEAR(y.row(r)[j], relu ? std::max(sum, 0.0) : sum, 1e-5);
             }
+            for (std::size_t j = out; j < y.stride(); ++j) ASSERT_EQ(y.row(r)[j], 0) << out << ", " << j;
           }
         }
       }
@@ -41,7 +50,7 @@ TEST(KernelTest, AffineIsTheProductPlusTheBias) {
   }
 }
 
-TEST(KernelTest, APackedMatrixGivesTheSameBits) {
+TEST_P(KernelTest, APackedMatrixGivesTheSameBits) {
   Rng rng(4);
   for (const std::size_t rows : {1U, 3U, 4U, 9U}) {
     for (const std::size_t in : {1U, 26U}) {
@@ -62,7 +71,7 @@ TEST(KernelTest, APackedMatrixGivesTheSameBits) {
   }
 }
 
-TEST(KernelTest, ATransposedMatrixIsPackedWithColumnsOfZeroBehind) {
+TEST_P(KernelTest, ATransposedMatrixIsPackedWithColumnsOfZeroBehind) {
   Rng rng(5);
   constexpr std::size_t kIn = 32;
   for (const std::size_t width : {4U, 16U, 52U, 68U}) {
@@ -82,11 +91,11 @@ TEST(KernelTest, ATransposedMatrixIsPackedWithColumnsOfZeroBehind) {
   }
 }
 
-TEST(KernelTest, OuterProductsAreAddedToWhatIsThere) {
+TEST_P(KernelTest, OuterProductsAreAddedToWhatIsThere) {
   Rng rng(2);
   for (const std::size_t rows : {1U, 6U, 33U}) {
     for (const std::size_t in : {1U, 9U, 26U}) {
-      for (const std::size_t out : {16U, 32U, 80U}) {
+      for (const std::size_t out : {3U, 10U, 16U, 20U, 32U, 80U}) {
         const Matrix x = RandomMatrix(rng, rows, in);
         const Matrix dy = RandomMatrix(rng, rows, out);
         const Matrix before = RandomMatrix(rng, in, out);
@@ -104,7 +113,7 @@ TEST(KernelTest, OuterProductsAreAddedToWhatIsThere) {
   }
 }
 
-TEST(KernelTest, PermutingBackUndoesPermuting) {
+TEST_P(KernelTest, PermutingBackUndoesPermuting) {
   const std::vector<float> from = {10, 11, 12, 13, 14, 15};
   const std::vector<std::uint32_t> source = {5, 0, 3, 1, 4, 2};
   Matrix to(2, 3);
@@ -116,7 +125,7 @@ TEST(KernelTest, PermutingBackUndoesPermuting) {
   EXPECT_EQ(back, from);
 }
 
-TEST(KernelTest, WhatIsKeptIsScaledAndTheRestIsZero) {
+TEST_P(KernelTest, WhatIsKeptIsScaledAndTheRestIsZero) {
   Matrix from(1, 3);
   for (std::size_t f = 0; f < 3; ++f) from.row(0)[f] = static_cast<float>(f + 1);
   std::vector<std::uint8_t> kept(3 + kLane);
@@ -126,7 +135,7 @@ TEST(KernelTest, WhatIsKeptIsScaledAndTheRestIsZero) {
   EXPECT_EQ(std::vector<float>(to.row(0), to.row(0) + 3), (std::vector<float>{2, 0, 6}));
 }
 
-TEST(KernelTest, AReluLetsGradientsThroughOnlyWhereItsResultIsPositive) {
+TEST_P(KernelTest, AReluLetsGradientsThroughOnlyWhereItsResultIsPositive) {
   std::vector<float> y(kLane, -1);
   y[0] = 1;
   y[1] = 0;
@@ -137,7 +146,7 @@ TEST(KernelTest, AReluLetsGradientsThroughOnlyWhereItsResultIsPositive) {
   EXPECT_EQ(dy, expected);
 }
 
-TEST(KernelTest, RowsAreAddedAndProductsSummed) {
+TEST_P(KernelTest, RowsAreAddedAndProductsSummed) {
   Rng rng(3);
   for (const std::size_t rows : {1U, 4U, 7U, 30U}) {
     const Matrix a = RandomMatrix(rng, rows, 48);
@@ -155,7 +164,86 @@ TEST(KernelTest, RowsAreAddedAndProductsSummed) {
   }
 }
 
-TEST(KernelTest, RowsArePaddedToSixteenFloats) {
+TEST_P(KernelTest, AReluKeepsWhatIsNoNumber) {
+  Matrix x(1, 1);
+  Matrix w(1, 2);
+  const Matrix bias(1, 2);
+  x.row(0)[0] = std::numeric_limits<float>::quiet_NaN();
+  w.row(0)[0] = w.row(0)[1] = -1;
+  Matrix y(1, 2);
+  Affine(x.row(0), x.stride(), 1, 1, w.row(0), bias.row(0), 2, /*relu=*/true, y.row(0), y.stride());
+  EXPECT_TRUE(std::isnan(y.row(0)[0]));
+  EXPECT_TRUE(std::isnan(y.row(0)[1]));
+}
+
+// What every kernel makes of the same random numbers, one after the other.
+std::vector<float> AllKernels() {
+  Rng rng(6);
+  constexpr std::size_t kRows = 37;
+  constexpr std::size_t kIn = 23;
+  constexpr std::size_t kOut = 58;
+  const Matrix x = RandomMatrix(rng, kRows, kIn);
+  const Matrix w = RandomMatrix(rng, kIn, kOut);
+  const Matrix bias = RandomMatrix(rng, 1, kOut);
+  std::vector<float> results;
+  const auto add = [&results](const Matrix& matrix) {
+    results.insert(results.end(), matrix.row(0), matrix.row(0) + matrix.rows() * matrix.stride());
+  };
+  Matrix y(kRows, kOut);
+  Affine(x.row(0), x.stride(), kRows, kIn, w.row(0), bias.row(0), kOut, /*relu=*/false, y.row(0), y.stride());
+  add(y);
+  Matrix packed(kRows, kOut);
+  Affine(x.row(0), x.stride(), kRows, PackedMatrix(w.row(0), kIn, Padded(kOut)), bias.row(0), /*relu=*/true,
+         packed.row(0), packed.stride());
+  add(packed);
+  Matrix dw(kIn, kOut);
+  AddOuterProducts(x.row(0), x.stride(), y.row(0), y.stride(), kRows, kIn, kOut, dw.row(0));
+  add(dw);
+  Matrix sum(1, kOut);
+  AddRows(y.row(0), y.stride(), kRows, y.stride(), sum.row(0));
+  add(sum);
+  results.push_back(Dot(y.row(0), packed.row(0), kRows * y.stride()));
+  Matrix masked = y;
+  MaskByRelu(packed.row(0), kRows * y.stride(), masked.row(0));
+  add(masked);
+  std::vector<std::uint8_t> kept(kRows * kOut + kLane);
+  for (std::uint8_t& flag : kept) flag = rng.Below(2) == 0 ? 0 : 1;
+  Matrix thinned(kRows, kOut);
+  Keep(y.row(0), kept.data(), 1.7F, kRows, kOut, y.stride(), thinned.row(0));
+  for (std::size_t r = 0; r < kRows; ++r) {
+    results.insert(results.end(), thinned.row(r), thinned.row(r) + kOut);
+  }
+  return results;
+}
+
+TEST(KernelTargetsTest, FusedMultiplyAddGivesTheSameBitsHoweverWideTheVectors) {
+  std::vector<std::vector<float>> fused;
+  testing::OnEachVectorTarget([&](VectorTarget target) {
+    if (target != VectorTarget::kBaseline) fused.push_back(AllKernels());
+  });
+  if (fused.size() < 2) GTEST_SKIP() << "this processor has one such instruction set at most";
+  EXPECT_EQ(fused[0], fused[1]);
+}
+
+TEST(KernelTargetsTest, TheBaselineDiffersByRoundingOnly) {
+  ChooseVectorTarget(VectorTarget::kBaseline);
+  const std::vector<float> baseline = AllKernels();
+  std::size_t different = 0;
+  testing::OnEachVectorTarget([&](VectorTarget target) {
+    const std::vector<float> results = AllKernels();
+    ASSERT_EQ(results.size(), baseline.size());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      ASSERT_NEAR(results[i], baseline[i], 3e-6 * std::max(1.0F, std::abs(baseline[i]))) << i;
+      if (target != VectorTarget::kBaseline && results[i] != baseline[i]) ++different;
+    }
+  });
+#if defined(__x86_64__)
+  // Else the same code ran twice.
+  EXPECT_EQ(different > 0, SupportedVectorTargets().size() > 1);
+#endif
+}
+
+TEST(MatrixTest, RowsArePaddedToSixteenFloats) {
   const Matrix matrix(3, 17);
   EXPECT_EQ(matrix.stride(), 32U);
   EXPECT_EQ(matrix.row(2), matrix.row(0) + 64);

@@ -1,5 +1,9 @@
 #include "agents/nn/kernel.h"
 
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
 #include "sim/vector_code.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -52,6 +56,7 @@ struct AffineTask {
   std::size_t w_stride;
   const float* bias;
   bool relu;
+  const float* mask;  // like y, or null
   float* y;
   std::size_t y_stride;
 };
@@ -59,7 +64,7 @@ struct AffineTask {
 // kRows rows times kColumns vectors of outputs, all in registers. Each output is the sum of its products in their
 // order, so that it does not depend on the block that it is in.
 template <std::size_t kRows, std::size_t kColumns>
-HWY_INLINE void AffineBlock(const AffineTask& task, const float* x, float* y) {
+HWY_INLINE void AffineBlock(const AffineTask& task, const float* x, const float* mask, float* y) {
   const AffineTask t = task;  // whose address nobody has: a store to y might change `task`
   Floats sums[kRows][kColumns];
   for (std::size_t j = 0; j < kColumns; ++j) {
@@ -80,6 +85,13 @@ HWY_INLINE void AffineBlock(const AffineTask& task, const float* x, float* y) {
       for (std::size_t j = 0; j < kColumns; ++j) sums[r][j] = Relu(sums[r][j]);
     }
   }
+  if (mask != nullptr) {
+    for (std::size_t r = 0; r < kRows; ++r) {
+      for (std::size_t j = 0; j < kColumns; ++j) {
+        sums[r][j] = IfLess(Zero(), Load(mask + r * t.y_stride + j * kWidth), sums[r][j], Zero());
+      }
+    }
+  }
   for (std::size_t r = 0; r < kRows; ++r) {
     for (std::size_t j = 0; j < kColumns; ++j) Store(sums[r][j], y + r * t.y_stride + j * kWidth);
   }
@@ -90,13 +102,15 @@ template <std::size_t kColumns>
 HWY_INLINE void AffineRows(const AffineTask& task) {
   constexpr std::size_t kMost = BlockRows(kColumns);
   const float* x = task.x;
+  const float* mask = task.mask;
   float* y = task.y;
   for (std::size_t left = task.rows; left > 0;) {
     const std::size_t rows = NextRows(left, kMost);
-    WithConstant<kMost>(rows, [&](auto constant) { AffineBlock<constant(), kColumns>(task, x, y); });
+    WithConstant<kMost>(rows, [&](auto constant) { AffineBlock<constant(), kColumns>(task, x, mask, y); });
     left -= rows;
     x += rows * task.x_stride;
     y += rows * task.y_stride;
+    if (mask != nullptr) mask += rows * task.y_stride;
   }
 }
 
@@ -109,15 +123,16 @@ HWY_INLINE void AffineVectors(AffineTask task, std::size_t vectors) {
     task.w += width * kWidth;
     task.bias += width * kWidth;
     task.y += width * kWidth;
+    if (task.mask != nullptr) task.mask += width * kWidth;
   }
 }
 
 constexpr std::size_t VectorsOf(std::size_t width) { return (width + kWidth - 1) / kWidth; }
 
 void AffineOn(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w, const float* bias,
-              std::size_t out, bool relu, float* y, std::size_t y_stride) {
+              std::size_t out, bool relu, const float* mask, float* y, std::size_t y_stride) {
   const std::size_t vectors = VectorsOf(out);
-  AffineVectors({x, x_stride, rows, in, w, Padded(out), bias, relu, y, y_stride}, vectors);
+  AffineVectors({x, x_stride, rows, in, w, Padded(out), bias, relu, mask, y, y_stride}, vectors);
   for (std::size_t j = vectors * kWidth; j < Padded(out); j += kWidth) {
     for (std::size_t r = 0; r < rows; ++r) Store(Zero(), y + r * y_stride + j);
   }
@@ -127,7 +142,8 @@ void AffinePackedOn(const float* x, std::size_t x_stride, std::size_t rows, cons
                     bool relu, float* y, std::size_t y_stride) {
   for (std::size_t j = 0; j < w.out();) {
     const std::size_t width = PackedMatrix::PanelWidth(w.out() - j);
-    AffineVectors({x, x_stride, rows, w.in(), w.panel(j), width, bias + j, relu, y + j, y_stride}, width / kWidth);
+    AffineVectors({x, x_stride, rows, w.in(), w.panel(j), width, bias + j, relu, nullptr, y + j, y_stride},
+                  width / kWidth);
     j += width;
   }
 }
@@ -191,6 +207,50 @@ void AddOuterProductsOn(const float* x, std::size_t x_stride, const float* dy, s
   }
 }
 
+void SumBlocksOn(const float* from, std::span<const std::uint32_t> blocks, const std::uint32_t* position,
+                 std::size_t size, float* sum) {
+  for (std::size_t i = 0; i < size; i += kLane) {
+    Floats sums[kVectors];
+    for (Floats& part : sums) part = Zero();
+    for (const std::uint32_t block : blocks) {
+      const float* const values = from + position[block] * size + i;
+      for (std::size_t v = 0; v < kVectors; ++v) sums[v] = Add(sums[v], Load(values + v * kWidth));
+    }
+    for (std::size_t v = 0; v < kVectors; ++v) Store(sums[v], sum + i + v * kWidth);
+  }
+}
+
+void JoinMeanOn(const float* from, std::size_t stride, std::size_t width, std::size_t batch, std::size_t own,
+                std::span<const std::uint32_t> others, float* to, std::size_t to_stride) {
+  const Floats count = Splat(static_cast<float>(others.size()));
+  const std::size_t read = VectorsOf(width) * kWidth;
+  for (std::size_t b = 0; b < batch; ++b, to += to_stride) {
+    const float* const mine = from + (own * batch + b) * stride;
+    for (std::size_t i = 0; i < read; i += kWidth) Store(Load(mine + i), to + i);
+    for (std::size_t i = 0; i < read; i += kWidth) {
+      Floats sum = Zero();
+      for (const std::uint32_t other : others) {
+        sum = Add(sum, Div(Load(from + (other * batch + b) * stride + i), count));
+      }
+      Store(sum, to + width + i);
+    }
+    for (std::size_t i = width + read; i < to_stride; i += kWidth) Store(Zero(), to + i);
+  }
+}
+
+void JoinScaledOn(const float* from, std::size_t stride, std::size_t width, std::size_t batch, std::size_t other,
+                  float weight, std::size_t own, float* to, std::size_t to_stride) {
+  const Floats factor = Splat(weight);
+  const std::size_t read = VectorsOf(width) * kWidth;
+  for (std::size_t b = 0; b < batch; ++b, to += to_stride) {
+    const float* const scaled = from + (other * batch + b) * stride;
+    const float* const mine = from + (own * batch + b) * stride;
+    for (std::size_t i = 0; i < read; i += kWidth) Store(Mul(Load(scaled + i), factor), to + i);
+    for (std::size_t i = 0; i < read; i += kWidth) Store(Load(mine + i), to + width + i);
+    for (std::size_t i = width + read; i < to_stride; i += kWidth) Store(Zero(), to + i);
+  }
+}
+
 void PermuteOn(const float* from, const std::uint32_t* source, std::size_t rows, std::size_t width, float* to,
                std::size_t stride) {
   for (std::size_t r = 0; r < rows; ++r) {
@@ -246,6 +306,26 @@ float DotOn(const float* a, const float* b, std::size_t size) {
   return SumInOrder(sums[0]);
 }
 
+void NormalizeOn(const float* x, std::size_t size, std::size_t count, float least, float* norms, float* y) {
+  for (std::size_t block = 0; block < count; ++block, x += size, y += size) {
+    norms[block] = std::max(std::sqrt(DotOn(x, x, size)), least);
+    const Floats scale = Splat(1 / norms[block]);
+    for (std::size_t i = 0; i < size; i += kWidth) Store(Mul(Load(x + i), scale), y + i);
+  }
+}
+
+void NormalizeBackwardOn(const float* y, std::size_t size, std::size_t count, float least, const float* norms,
+                         float* dy) {
+  for (std::size_t block = 0; block < count; ++block, y += size, dy += size) {
+    // Below the least norm the divisor is a constant.
+    const Floats along = Splat(norms[block] > least ? DotOn(y, dy, size) : 0.0F);
+    const Floats scale = Splat(1 / norms[block]);
+    for (std::size_t i = 0; i < size; i += kWidth) {
+      Store(Mul(Sub(Load(dy + i), Mul(Load(y + i), along)), scale), dy + i);
+    }
+  }
+}
+
 void MaskByReluOn(const float* y, std::size_t size, float* dy) {
   for (std::size_t i = 0; i < size; i += kWidth) Store(IfLess(Zero(), Load(y + i), Load(dy + i), Zero()), dy + i);
 }
@@ -259,16 +339,26 @@ namespace emplace {
 HWY_EXPORT(AffineOn);
 HWY_EXPORT(AffinePackedOn);
 HWY_EXPORT(AddOuterProductsOn);
+HWY_EXPORT(SumBlocksOn);
+HWY_EXPORT(JoinMeanOn);
+HWY_EXPORT(JoinScaledOn);
 HWY_EXPORT(PermuteOn);
 HWY_EXPORT(PermuteBackOn);
 HWY_EXPORT(KeepOn);
 HWY_EXPORT(AddRowsOn);
 HWY_EXPORT(DotOn);
+HWY_EXPORT(NormalizeOn);
+HWY_EXPORT(NormalizeBackwardOn);
 HWY_EXPORT(MaskByReluOn);
 
 void Affine(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w, const float* bias,
             std::size_t out, bool relu, float* y, std::size_t y_stride) {
-  HWY_DYNAMIC_DISPATCH(AffineOn)(x, x_stride, rows, in, w, bias, out, relu, y, y_stride);
+  HWY_DYNAMIC_DISPATCH(AffineOn)(x, x_stride, rows, in, w, bias, out, relu, nullptr, y, y_stride);
+}
+
+void MaskedAffine(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w,
+                  const float* bias, std::size_t out, const float* mask, float* y, std::size_t y_stride) {
+  HWY_DYNAMIC_DISPATCH(AffineOn)(x, x_stride, rows, in, w, bias, out, false, mask, y, y_stride);
 }
 
 void Affine(const float* x, std::size_t x_stride, std::size_t rows, const PackedMatrix& w, const float* bias, bool relu,
@@ -303,6 +393,23 @@ void AddOuterProducts(const float* x, std::size_t x_stride, const float* dy, std
   HWY_DYNAMIC_DISPATCH(AddOuterProductsOn)(x, x_stride, dy, dy_stride, rows, in, out, dw);
 }
 
+void SumBlocks(const float* from, std::span<const std::uint32_t> blocks, const std::uint32_t* position,
+               std::size_t size, float* sum) {
+  HWY_DYNAMIC_DISPATCH(SumBlocksOn)(from, blocks, position, size, sum);
+}
+
+void JoinMean(const Matrix& from, std::size_t batch, std::size_t own, std::span<const std::uint32_t> others,
+              Matrix* to) {
+  HWY_DYNAMIC_DISPATCH(JoinMeanOn)
+  (from.row(0), from.stride(), from.width(), batch, own, others, to->row(own * batch), to->stride());
+}
+
+void JoinScaled(const Matrix& from, std::size_t batch, std::size_t other, float weight, std::size_t own,
+                std::size_t row, Matrix* to) {
+  HWY_DYNAMIC_DISPATCH(JoinScaledOn)
+  (from.row(0), from.stride(), from.width(), batch, other, weight, own, to->row(row), to->stride());
+}
+
 void Permute(const float* from, const std::uint32_t* source, std::size_t rows, std::size_t width, float* to,
              std::size_t stride) {
   HWY_DYNAMIC_DISPATCH(PermuteOn)(from, source, rows, width, to, stride);
@@ -323,6 +430,15 @@ void AddRows(const float* from, std::size_t stride, std::size_t rows, std::size_
 }
 
 float Dot(const float* a, const float* b, std::size_t size) { return HWY_DYNAMIC_DISPATCH(DotOn)(a, b, size); }
+
+void Normalize(const float* x, std::size_t size, std::size_t count, float least, float* norms, float* y) {
+  HWY_DYNAMIC_DISPATCH(NormalizeOn)(x, size, count, least, norms, y);
+}
+
+void NormalizeBackward(const float* y, std::size_t size, std::size_t count, float least, const float* norms,
+                       float* dy) {
+  HWY_DYNAMIC_DISPATCH(NormalizeBackwardOn)(y, size, count, least, norms, dy);
+}
 
 void MaskByRelu(const float* y, std::size_t size, float* dy) { HWY_DYNAMIC_DISPATCH(MaskByReluOn)(y, size, dy); }
 

@@ -65,13 +65,14 @@ void Mlp::Backward(std::size_t begin, std::size_t end, MlpCache* cache, Matrix* 
   for (std::size_t i = layers_.size(); i-- > 0;) {
     const Layer& layer = layers_[i];
     Matrix& gradient = cache->gradients[i];
-    if (layer.relu) {
+    if (layer.relu && i + 1 == layers_.size()) {
       MaskByRelu(cache->outputs[i].row(begin), (end - begin) * gradient.stride(), gradient.row(begin));
     }
     Matrix* const before = i > 0 ? &cache->gradients[i - 1] : dx;
     if (before == nullptr) continue;
-    Affine(gradient.row(begin), gradient.stride(), end - begin, layer.out, layer.transposed.data(), zeros_.data(),
-           layer.in, false, before->row(begin), before->stride());
+    const float* const mask = i > 0 && layers_[i - 1].relu ? cache->outputs[i - 1].row(begin) : nullptr;
+    MaskedAffine(gradient.row(begin), gradient.stride(), end - begin, layer.out, layer.transposed.data(), zeros_.data(),
+                 layer.in, mask, before->row(begin), before->stride());
   }
 }
 

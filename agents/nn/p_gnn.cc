@@ -172,15 +172,10 @@ const Matrix& PGnnOriginal::Forward(const StateBatch& states, bool backward) {
   const std::size_t nodes = states.num_nodes();
   const std::size_t width = out();
   const std::size_t rows = sample.anchors.size() * batch;
-  input_.Reset(rows, 2 * width);
+  input_.Resize(rows, 2 * width);
   for (std::size_t i = 0; i < sample.anchors.size(); ++i) {
-    for (std::size_t b = 0; b < batch; ++b) {
-      float* const to = input_.row(i * batch + b);
-      for (const GraphSample::Anchor& anchor : sample.anchors[i]) {
-        AddScaled(base.row(anchor.node * batch + b), anchor.weight, width, to);
-      }
-      std::copy_n(base.row(i % nodes * batch + b), width, to + width);
-    }
+    const GraphSample::Anchor anchor = sample.anchors[i].empty() ? GraphSample::Anchor{} : sample.anchors[i].front();
+    JoinScaled(base, batch, anchor.node, anchor.weight, i % nodes, i * batch, &input_);
   }
   message_.Prepare(rows, backward, &cache_);
   message_.Forward(input_, 0, rows, &cache_);
@@ -189,7 +184,7 @@ const Matrix& PGnnOriginal::Forward(const StateBatch& states, bool backward) {
   const float share = 1 / static_cast<float>(sample.num_sets);
   for (std::size_t i = 0; i < sample.anchors.size(); ++i) {
     for (std::size_t b = 0; b < batch; ++b) {
-      AddScaled(cache_.result().row(i * batch + b), share, width, out_.row(i % nodes * batch + b));
+      AddScaled(cache_.result().row(i * batch + b), share, out_.stride(), out_.row(i % nodes * batch + b));
     }
   }
   return out_;

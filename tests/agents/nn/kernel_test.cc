@@ -164,6 +164,105 @@ TEST_P(KernelTest, RowsAreAddedAndProductsSummed) {
   }
 }
 
+TEST_P(KernelTest, AMaskedProductIsZeroWhereTheMaskIsNotPositive) {
+  Rng rng(7);
+  for (const std::size_t rows : {1U, 9U}) {
+    for (const std::size_t out : {5U, 10U, 20U, 80U}) {
+      const Matrix x = RandomMatrix(rng, rows, 6);
+      const Matrix w = RandomMatrix(rng, 6, out);
+      const Matrix bias(1, out);
+      const Matrix mask = RandomMatrix(rng, rows, out);
+      Matrix plain(rows, out);
+      Affine(x.row(0), x.stride(), rows, 6, w.row(0), bias.row(0), out, /*relu=*/false, plain.row(0), plain.stride());
+      Matrix masked(rows, out);
+      MaskedAffine(x.row(0), x.stride(), rows, 6, w.row(0), bias.row(0), out, mask.row(0), masked.row(0),
+                   masked.stride());
+      for (std::size_t r = 0; r < rows; ++r) {
+        for (std::size_t j = 0; j < out; ++j) {
+          ASSERT_EQ(masked.row(r)[j], mask.row(r)[j] > 0 ? plain.row(r)[j] : 0.0F) << r << ", " << j;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(KernelTest, BlocksAreSummedByTheirPositions) {
+  Rng rng(8);
+  const Matrix from = RandomMatrix(rng, 4, 32);
+  const std::vector<std::uint32_t> position = {2, 0, 3, 1};
+  Matrix sum(1, 32);
+  SumBlocks(from.row(0), std::vector<std::uint32_t>{0, 1, 2}, position.data(), 32, sum.row(0));
+  for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(sum.row(0)[i], from.row(2)[i] + from.row(0)[i] + from.row(3)[i]);
+  SumBlocks(from.row(0), {}, position.data(), 32, sum.row(0));
+  for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(sum.row(0)[i], 0);
+}
+
+TEST_P(KernelTest, RowsAreJoinedWithTheMeanOfOthersAndPaddedWithZeros) {
+  Rng rng(9);
+  constexpr std::size_t kBatch = 2;
+  for (const std::size_t width : {1U, 7U, 10U, 16U, 21U}) {
+    const Matrix from = RandomMatrix(rng, 3 * kBatch, width);
+    const std::vector<std::vector<std::uint32_t>> others = {{1, 2}, {}, {0}};
+    Matrix to(3 * kBatch, 2 * width);
+    std::fill_n(to.row(0), to.rows() * to.stride(), 9.0F);
+    for (std::size_t node = 0; node < 3; ++node) JoinMean(from, kBatch, node, others[node], &to);
+    for (std::size_t row = 0; row < to.rows(); ++row) {
+      const std::size_t b = row % kBatch;
+      for (std::size_t f = 0; f < width; ++f) {
+        float mean = 0;
+        for (const std::uint32_t other : others[row / kBatch]) {
+          mean += from.row(other * kBatch + b)[f] / static_cast<float>(others[row / kBatch].size());
+        }
+        ASSERT_EQ(to.row(row)[f], from.row(row)[f]) << width;
+        ASSERT_EQ(to.row(row)[width + f], mean) << width;
+      }
+      for (std::size_t f = 2 * width; f < to.stride(); ++f) ASSERT_EQ(to.row(row)[f], 0) << width;
+    }
+  }
+}
+
+TEST_P(KernelTest, RowsAreJoinedWithAnotherThatIsScaled) {
+  Rng rng(10);
+  for (const std::size_t width : {1U, 7U, 10U, 16U, 21U}) {
+    const Matrix from = RandomMatrix(rng, 4, width);
+    Matrix to(2, 2 * width);
+    std::fill_n(to.row(0), to.rows() * to.stride(), 9.0F);
+    JoinScaled(from, 2, /*other=*/1, 0.3F, /*own=*/0, /*row=*/0, &to);
+    for (std::size_t row = 0; row < 2; ++row) {
+      for (std::size_t f = 0; f < width; ++f) {
+        ASSERT_EQ(to.row(row)[f], from.row(2 + row)[f] * 0.3F) << width;
+        ASSERT_EQ(to.row(row)[width + f], from.row(row)[f]) << width;
+      }
+      for (std::size_t f = 2 * width; f < to.stride(); ++f) ASSERT_EQ(to.row(row)[f], 0) << width;
+    }
+  }
+}
+
+TEST_P(KernelTest, NormalizingDividesByTheNormAndItsGradientIsAcross) {
+  Rng rng(11);
+  Matrix x = RandomMatrix(rng, 3, 20);
+  std::fill_n(x.row(1), 20, 0.0F);
+  Matrix y(3, 20);
+  std::vector<float> norms(3);
+  Normalize(x.row(0), x.stride(), 3, 1e-6F, norms.data(), y.row(0));
+  Matrix dy = RandomMatrix(rng, 3, 20);
+  const Matrix before = dy;
+  NormalizeBackward(y.row(0), y.stride(), 3, 1e-6F, norms.data(), dy.row(0));
+  for (std::size_t r = 0; r < 3; ++r) {
+    double squares = 0;
+    double along = 0;
+    for (const float value : x.values(r)) squares += static_cast<double>(value) * value;
+    const double norm = std::max(std::sqrt(squares), 1e-6);
+    for (std::size_t f = 0; f < 20; ++f) along += static_cast<double>(before.row(r)[f]) * x.row(r)[f] / norm;
+    EXPECT_NEAR(norms[r], norm, 1e-6 * norm);
+    for (std::size_t f = 0; f < 20; ++f) {
+      EXPECT_NEAR(y.row(r)[f], x.row(r)[f] / norm, 1e-6);
+      const double expected = (before.row(r)[f] - along * x.row(r)[f] / norm) / norm;
+      EXPECT_NEAR(dy.row(r)[f], expected, 1e-5 * std::max(1.0, std::abs(expected)));
+    }
+  }
+}
+
 TEST_P(KernelTest, AReluKeepsWhatIsNoNumber) {
   Matrix x(1, 1);
   Matrix w(1, 2);

@@ -207,6 +207,21 @@ void AddOuterProductsOn(const float* x, std::size_t x_stride, const float* dy, s
   }
 }
 
+void AffineLayersOn(const float* x, std::size_t x_stride, std::size_t rows, std::span<const AffineLayer> layers) {
+  for (const AffineLayer& layer : layers) {
+    AffineOn(x, x_stride, rows, layer.in, layer.w, layer.bias, layer.out, layer.relu, nullptr, layer.y, layer.y_stride);
+    x = layer.y;
+    x_stride = layer.y_stride;
+  }
+}
+
+void AddManyScaledOn(const float* x, float a, std::size_t size, float* y) {
+  const Floats factor = Splat(a);
+  std::size_t i = 0;
+  for (; i + kWidth <= size; i += kWidth) Store(Add(Load(y + i), Mul(factor, Load(x + i))), y + i);
+  for (; i < size; ++i) y[i] += a * x[i];
+}
+
 void SumBlocksOn(const float* from, std::span<const std::uint32_t> blocks, const std::uint32_t* position,
                  std::size_t size, float* sum) {
   for (std::size_t i = 0; i < size; i += kLane) {
@@ -339,6 +354,8 @@ namespace emplace {
 HWY_EXPORT(AffineOn);
 HWY_EXPORT(AffinePackedOn);
 HWY_EXPORT(AddOuterProductsOn);
+HWY_EXPORT(AffineLayersOn);
+HWY_EXPORT(AddManyScaledOn);
 HWY_EXPORT(SumBlocksOn);
 HWY_EXPORT(JoinMeanOn);
 HWY_EXPORT(JoinScaledOn);
@@ -391,6 +408,14 @@ PackedMatrix PackedMatrix::OfTransposed(const float* w, std::size_t width, std::
 void AddOuterProducts(const float* x, std::size_t x_stride, const float* dy, std::size_t dy_stride, std::size_t rows,
                       std::size_t in, std::size_t out, float* dw) {
   HWY_DYNAMIC_DISPATCH(AddOuterProductsOn)(x, x_stride, dy, dy_stride, rows, in, out, dw);
+}
+
+void AffineLayers(const float* x, std::size_t x_stride, std::size_t rows, std::span<const AffineLayer> layers) {
+  HWY_DYNAMIC_DISPATCH(AffineLayersOn)(x, x_stride, rows, layers);
+}
+
+void AddManyScaled(const float* x, float a, std::size_t size, float* y) {
+  HWY_DYNAMIC_DISPATCH(AddManyScaledOn)(x, a, size, y);
 }
 
 void SumBlocks(const float* from, std::span<const std::uint32_t> blocks, const std::uint32_t* position,

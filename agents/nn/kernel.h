@@ -100,8 +100,23 @@ void Affine(const float* x, std::size_t x_stride, std::size_t rows, const Packed
 void AddOuterProducts(const float* x, std::size_t x_stride, const float* dy, std::size_t dy_stride, std::size_t rows,
                       std::size_t in, std::size_t out, float* dw);
 
-// y += a x, over `size` floats.
+// Affine layers one after the other, each of which reads what the one before it wrote.
+struct AffineLayer {
+  const float* w;
+  const float* bias;
+  std::size_t in;
+  std::size_t out;
+  bool relu;
+  float* y;
+  std::size_t y_stride;
+};
+void AffineLayers(const float* x, std::size_t x_stride, std::size_t rows, std::span<const AffineLayer> layers);
+
+// y += a x, over `size` floats. The first is for many.
+void AddManyScaled(const float* x, float a, std::size_t size, float* y);
 inline void AddScaled(const float* x, float a, std::size_t size, float* y) {
+  constexpr std::size_t kMany = 64;
+  if (size >= kMany) return AddManyScaled(x, a, size, y);
   for (std::size_t i = 0; i < size; ++i) y[i] += a * x[i];
 }
 

@@ -50,14 +50,19 @@ void Mlp::Prepare(std::size_t rows, bool backward, MlpCache* cache) const {
 
 void Mlp::Forward(const Matrix& x, std::size_t begin, std::size_t end, MlpCache* cache) const {
   if (begin == end) return;
-  const Matrix* input = &x;
+  cache->layers.clear();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
     Matrix& output = cache->outputs[i];
-    Affine(input->row(begin), input->stride(), end - begin, layer.in, layer.weight.data(), layer.bias.data(), layer.out,
-           layer.relu, output.row(begin), output.stride());
-    input = &output;
+    cache->layers.push_back({.w = layer.weight.data(),
+                             .bias = layer.bias.data(),
+                             .in = layer.in,
+                             .out = layer.out,
+                             .relu = layer.relu,
+                             .y = output.row(begin),
+                             .y_stride = output.stride()});
   }
+  AffineLayers(x.row(begin), x.stride(), end - begin, cache->layers);
 }
 
 void Mlp::Backward(std::size_t begin, std::size_t end, MlpCache* cache, Matrix* dx) const {

@@ -186,6 +186,39 @@ TEST_P(KernelTest, AMaskedProductIsZeroWhereTheMaskIsNotPositive) {
   }
 }
 
+TEST_P(KernelTest, LayersAreAppliedOneAfterTheOther) {
+  Rng rng(12);
+  const Matrix x = RandomMatrix(rng, 5, 7);
+  const Matrix w0 = RandomMatrix(rng, 7, 20);
+  const Matrix w1 = RandomMatrix(rng, 20, 3);
+  const Matrix bias = RandomMatrix(rng, 1, 20);
+  const Matrix zeros(1, 3);
+  Matrix hidden(5, 20);
+  Matrix expected(5, 3);
+  Affine(x.row(0), x.stride(), 5, 7, w0.row(0), bias.row(0), 20, /*relu=*/true, hidden.row(0), hidden.stride());
+  Affine(hidden.row(0), hidden.stride(), 5, 20, w1.row(0), zeros.row(0), 3, /*relu=*/false, expected.row(0),
+         expected.stride());
+  Matrix between(5, 20);
+  Matrix y(5, 3);
+  const std::vector<AffineLayer> layers = {{w0.row(0), bias.row(0), 7, 20, true, between.row(0), between.stride()},
+                                           {w1.row(0), zeros.row(0), 20, 3, false, y.row(0), y.stride()}};
+  AffineLayers(x.row(0), x.stride(), 5, layers);
+  for (std::size_t r = 0; r < 5; ++r) {
+    for (std::size_t j = 0; j < 3; ++j) EXPECT_EQ(y.row(r)[j], expected.row(r)[j]);
+  }
+}
+
+TEST_P(KernelTest, ScaledNumbersAreAddedFewOrMany) {
+  for (const std::size_t size : {1U, 15U, 63U, 64U, 77U, 200U}) {
+    std::vector<float> x(size);
+    std::vector<float> y(size + 1, 5);
+    for (std::size_t i = 0; i < size; ++i) x[i] = static_cast<float>(i);
+    AddScaled(x.data(), 0.5F, size, y.data());
+    for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(y[i], 5 + 0.5F * static_cast<float>(i)) << size;
+    EXPECT_EQ(y[size], 5) << size;
+  }
+}
+
 TEST_P(KernelTest, BlocksAreSummedByTheirPositions) {
   Rng rng(8);
   const Matrix from = RandomMatrix(rng, 4, 32);

@@ -74,8 +74,6 @@ HWY_INLINE Floats LoadBytes(const std::uint8_t* from) {
 
 // How many vectors kLane floats are.
 inline constexpr std::size_t kVectors = kLane / kWidth;
-// Vector registers, of which a kernel's inner loop keeps some for what it reads.
-inline constexpr std::size_t kRegisters = HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_AVX2 ? 16 : 32;
 
 HWY_INLINE Floats Zero() { return Splat(0.0F); }
 // (x < 0 ? 0 : x): what is no number stays none.

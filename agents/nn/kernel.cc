@@ -15,15 +15,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace emplace::HWY_NAMESPACE {
 
-// How many vectors of columns a block of a product is wide: a wide one reads less, a low one has too few sums under
-// way.
+// How many vectors of columns a block of a product is wide at most.
 inline constexpr std::size_t kBlockVectors = 3;
 
-// How many rows high a block of so many vectors is, its sums, weights and one factor all in registers.
-constexpr std::size_t BlockRows(std::size_t vectors) {
-  if (kRegisters == 16) return vectors == 1 ? 8 : vectors == 2 ? 6 : 4;
-  return vectors == 1 ? 8 : vectors == 2 ? 6 : 4;
-}
+// How many rows high a block of so many vectors is: its sums, weights and one factor fit in the 16 registers of AVX2.
+// AVX-512 has 32, but higher blocks were slower there: their rows' addresses have no registers.
+constexpr std::size_t BlockRows(std::size_t vectors) { return vectors == 1 ? 8 : vectors == 2 ? 6 : 4; }
 
 // How many of `left` vectors the next block takes: three, but rather twice two than three and one.
 constexpr std::size_t BlockWidth(std::size_t left) {

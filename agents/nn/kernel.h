@@ -112,7 +112,7 @@ struct AffineLayer {
 };
 void AffineLayers(const float* x, std::size_t x_stride, std::size_t rows, std::span<const AffineLayer> layers);
 
-// y += a x, over `size` floats. The first is for many.
+// y += a x, over `size` floats. AddManyScaled costs a call, which few do not repay.
 void AddManyScaled(const float* x, float a, std::size_t size, float* y);
 inline void AddScaled(const float* x, float a, std::size_t size, float* y) {
   constexpr std::size_t kMany = 64;

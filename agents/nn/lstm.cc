@@ -39,7 +39,7 @@ void ActivateOn(std::size_t width, const float* cell_before, float* gates, float
     const Floats forget = Sigmoid(LoadSome(gates + width + i, count));
     const Floats candidate = Tanh(LoadSome(gates + 2 * width + i, count));
     const Floats out = Sigmoid(LoadSome(gates + 3 * width + i, count));
-    const Floats now = MulAdd(forget, LoadSome(cell_before + i, count), Mul(in, candidate));
+    const Floats now = MulAdd(in, candidate, Mul(forget, LoadSome(cell_before + i, count)));
     StoreSome(in, count, gates + i);
     StoreSome(forget, count, gates + width + i);
     StoreSome(candidate, count, gates + 2 * width + i);

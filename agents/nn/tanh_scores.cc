@@ -40,10 +40,11 @@ void TanhScoresBackwardOn(const float* queries, std::size_t rows, const float* k
       for (std::size_t j = 0; j < num_keys; ++j) {
         const Floats change = Splat(d_scores[r * num_keys + j]);
         const Floats value = Tanh(Add(query, Load(keys + j * width + i)));
-        const Floats inner = Mul(Mul(change, weight), NegMulAdd(value, value, Splat(1.0F)));
+        const Floats of_value = Mul(change, weight);
+        const Floats slope = NegMulAdd(value, value, Splat(1.0F));
         d_weight = MulAdd(change, value, d_weight);
-        d_query = Add(d_query, inner);
-        Store(Add(Load(d_keys + j * width + i), inner), d_keys + j * width + i);
+        d_query = MulAdd(of_value, slope, d_query);
+        Store(MulAdd(of_value, slope, Load(d_keys + j * width + i)), d_keys + j * width + i);
       }
       Store(Add(Load(d_queries + r * width + i), d_query), d_queries + r * width + i);
       Store(Add(Load(d_v + i), d_weight), d_v + i);

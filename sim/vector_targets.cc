@@ -74,8 +74,8 @@ VectorTarget ChosenVectorTarget() {
   hwy::ChosenTarget& chosen = hwy::GetChosenTarget();
   if (!chosen.IsInitialized()) chosen.Update(hwy::SupportedTargets());
   // The place in a table of functions, of which the first is for the time before; in the order of Highway's numbers.
-  constexpr std::size_t kFirstBit = HWY_HIGHEST_TARGET_BIT - HWY_MAX_DYNAMIC_TARGETS;
-  const std::int64_t target = std::int64_t{1} << (chosen.GetIndex() + kFirstBit);
+  constexpr int kLowestBit = HWY_HIGHEST_TARGET_BIT + 1 - HWY_MAX_DYNAMIC_TARGETS;
+  const std::int64_t target = std::int64_t{1} << (static_cast<int>(chosen.GetIndex()) - 1 + kLowestBit);
   for (const VectorTarget of : kAllVectorTargets) {
     if (HighwayTarget(of) == target) return of;
   }

@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 
+#include "sim/vector_targets.h"
+
 namespace emplace {
 
 // OpenBLAS, if this process has it, computes each product on the thread that asks for it. LibTorch's number of threads
@@ -18,12 +20,16 @@ inline void UseOneBlasThread() {
 
 // Tells OpenBLAS, which reads this when it is loaded, what this processor can do, unless the user has told it. One that
 // is newer than its list gets kernels of 2004 otherwise (0.3.21, Debian 12's, on Emerald Rapids): several times slower.
-inline void ChooseBlasKernels() {
+// Without AVX2 it decides itself, unless the processor has it and only was not to use it.
+inline void ChooseBlasKernels(VectorTarget target) {
 #if defined(__x86_64__)
-  const bool has_avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  const bool has_avx512 = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
-                          __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-  if (has_avx2) setenv("OPENBLAS_CORETYPE", has_avx512 ? "SkylakeX" : "Haswell", /*overwrite=*/0);
+  const char* kernels = nullptr;
+  if (target == VectorTarget::kAvx512) kernels = "SkylakeX";
+  if (target == VectorTarget::kAvx2) kernels = "Haswell";
+  if (target == VectorTarget::kBaseline && SupportedVectorTargets().back() != target) kernels = "Prescott";
+  if (kernels != nullptr) setenv("OPENBLAS_CORETYPE", kernels, /*overwrite=*/0);
+#else
+  static_cast<void>(target);
 #endif
   setenv("OPENBLAS_NUM_THREADS", "1", /*overwrite=*/0);
 }

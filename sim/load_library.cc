@@ -6,6 +6,7 @@
 
 #include "sim/blas.h"
 #include "sim/check.h"
+#include "sim/vector_targets.h"
 
 namespace emplace {
 namespace {
@@ -24,7 +25,7 @@ void* OpenLibrary(const LibraryPart& part) {
 }  // namespace
 
 void* LoadLibraryPart(const LibraryPart& part) {
-  ChooseBlasKernels();
+  ChooseBlasKernels(ChosenVectorTarget());
   void* const found = dlsym(OpenLibrary(part), part.symbol);
   if (found == nullptr) throw InputError(part.file, "is of another version of emplace");
   return found;

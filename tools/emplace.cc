@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "sim/check.h"
+#include "sim/vector_targets.h"
 #include "tools/commands.h"
 #include "tools/numbers.h"
 #include "tools/terminal.h"
@@ -89,6 +90,7 @@ int RunProgram(int argc, char** argv) {
 int Main(int argc, char** argv) {
   try {
     HoldStandardDescriptors();
+    ChooseVectorTargetByEnvironment();
     return RunProgram(argc, argv);
   } catch (const InputError& error) {
     return Complain(kBadInput, error.what());

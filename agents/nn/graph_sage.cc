@@ -31,28 +31,6 @@ std::vector<std::uint32_t> Pick(std::vector<std::uint32_t> all, std::size_t want
   return all;
 }
 
-// Over whole rows, whose padding is zero.
-float Norm(const Matrix& x, std::size_t first, std::size_t rows) {
-  return std::max(std::sqrt(Dot(x.row(first), x.row(first), rows * x.stride())), kLeastNorm);
-}
-
-// y = x / |x| over `rows` rows.
-void Normalize(const Matrix& x, std::size_t first, std::size_t rows, float norm, Matrix* y) {
-  const float scale = 1 / norm;
-  for (std::size_t i = first * x.stride(); i < (first + rows) * x.stride(); ++i) y->row(0)[i] = x.row(0)[i] * scale;
-}
-
-// dx = (dy - y (y . dy)) / |x|, in place of dy. The padding of y is zero.
-void NormalizeBackward(const Matrix& y, std::size_t first, std::size_t rows, float norm, Matrix* dy) {
-  const std::size_t size = rows * y.stride();
-  const float* const result = y.row(first);
-  float* const change = dy->row(first);
-  // Below the least norm the divisor is a constant.
-  const float along = norm > kLeastNorm ? Dot(result, change, size) : 0.0F;
-  const float scale = 1 / norm;
-  for (std::size_t i = 0; i < size; ++i) change[i] = (change[i] - result[i] * along) * scale;
-}
-
 }  // namespace
 
 GraphSageText::GraphSageText(ParameterSet& parameters, const GraphSageOptions& options)
@@ -87,8 +65,15 @@ void GraphSageText::Pack(std::span<const float> values) {
 void GraphSageText::Gather(const StateBatch& states, const Matrix& from, Level* level) const {
   const std::size_t batch = states.batch();
   const std::size_t d = options_.features;
+  level->input.Resize(from.rows(), 2 * d);
+  if (!options_.max_aggregation) {
+    for (std::size_t node = 0; node < states.num_nodes(); ++node) {
+      JoinMean(from, batch, node, states.sample->neighbours[node], &level->input);
+    }
+    return;
+  }
   level->input.Reset(from.rows(), 2 * d);
-  if (options_.max_aggregation) level->largest.assign(from.rows() * d, 0);
+  level->largest.assign(from.rows() * d, 0);
   for (std::size_t node = 0; node < states.num_nodes(); ++node) {
     const auto neighbours = states.sample->neighbours[node];
     for (std::size_t b = 0; b < batch; ++b) {
@@ -98,12 +83,9 @@ void GraphSageText::Gather(const StateBatch& states, const Matrix& from, Level* 
       for (std::size_t i = 0; i < neighbours.size(); ++i) {
         const float* const value = from.row(neighbours[i] * batch + b);
         for (std::size_t f = 0; f < d; ++f) {
-          if (!options_.max_aggregation) {
-            to[d + f] += value[f] / static_cast<float>(neighbours.size());
-          } else if (i == 0 || value[f] > to[d + f]) {
-            to[d + f] = value[f];
-            level->largest[row * d + f] = neighbours[i];
-          }
+          if (i > 0 && !(value[f] > to[d + f])) continue;
+          to[d + f] = value[f];
+          level->largest[row * d + f] = neighbours[i];
         }
       }
     }
@@ -144,47 +126,40 @@ const Matrix& GraphSageText::Forward(const StateBatch& states, bool backward) {
     Gather(states, *from, &level);
     level.net.Prepare(rows, backward, &level.cache);
     level.net.Forward(level.input, 0, rows, &level.cache);
-    level.output = level.cache.result();
+    from = &level.cache.result();
     level.kept.clear();
     if (k + 1 < levels_.size() && !states.evaluating && options_.dropout > 0) {
-      level.kept.resize(rows * d);
+      level.kept.resize(rows * d + kLane);
       std::vector<std::uint8_t> kept(states.num_nodes() * d);
       const float scale = 1 / static_cast<float>(1 - options_.dropout);
       for (std::size_t b = 0; b < batch; ++b) {
         Rng rng = DropoutRng(states.seeds[b], k);
         DrawKept(rng, options_.dropout, kept);
         for (std::size_t node = 0; node < states.num_nodes(); ++node) {
-          const std::size_t row = node * batch + b;
-          for (std::size_t f = 0; f < d; ++f) {
-            level.kept[row * d + f] = kept[node * d + f];
-            level.output.row(row)[f] *= kept[node * d + f] != 0 ? scale : 0.0F;
-          }
+          std::copy_n(kept.data() + node * d, d, level.kept.data() + (node * batch + b) * d);
         }
       }
+      level.output.Resize(rows, d);
+      Keep(from->row(0), level.kept.data(), scale, rows, d, from->stride(), level.output.row(0));
+      from = &level.output;
     }
-    from = &level.output;
   }
   out_.Resize(rows, d);
   norms_.resize(rows);
-  for (std::size_t row = 0; row < rows; ++row) {
-    norms_[row] = Norm(*from, row, 1);
-    Normalize(*from, row, 1, norms_[row], &out_);
-  }
+  Normalize(from->row(0), from->stride(), rows, kLeastNorm, norms_.data(), out_.row(0));
   return out_;
 }
 
 void GraphSageText::Backward(const StateBatch& states, Matrix& d_out, std::span<float> gradients) {
   const std::size_t rows = out_.rows();
   const std::size_t d = options_.features;
-  for (std::size_t row = 0; row < rows; ++row) NormalizeBackward(out_, row, 1, norms_[row], &d_out);
+  NormalizeBackward(out_.row(0), out_.stride(), rows, kLeastNorm, norms_.data(), d_out.row(0));
   d_from_ = d_out;
   for (std::size_t k = levels_.size(); k-- > 0;) {
     Level& level = levels_[k];
     if (!level.kept.empty()) {
       const float scale = 1 / static_cast<float>(1 - options_.dropout);
-      for (std::size_t row = 0; row < rows; ++row) {
-        for (std::size_t f = 0; f < d; ++f) d_from_.row(row)[f] *= level.kept[row * d + f] != 0 ? scale : 0.0F;
-      }
+      Keep(d_from_.row(0), level.kept.data(), scale, rows, d, d_from_.stride(), d_from_.row(0));
     }
     level.cache.result_gradient() = d_from_;
     d_input_.Resize(rows, 2 * d);
@@ -253,10 +228,7 @@ const Matrix& GraphSageCode::Forward(const StateBatch& states, bool backward) {
   const std::size_t per_node = rows_per_node();
   out_.Resize(rows * per_node, options_.features);
   norms_.resize(rows);
-  for (std::size_t row = 0; row < rows; ++row) {
-    norms_[row] = Norm(*from, row * per_node, per_node);
-    Normalize(*from, row * per_node, per_node, norms_[row], &out_);
-  }
+  Normalize(from->row(0), per_node * from->stride(), rows, kLeastNorm, norms_.data(), out_.row(0));
   return out_;
 }
 
@@ -389,9 +361,7 @@ void GraphSageCode::BackwardLevel(const StateBatch& states, std::size_t i, const
 void GraphSageCode::Backward(const StateBatch& states, Matrix& d_out, std::span<float> gradients) {
   const std::size_t rows = states.num_nodes() * states.batch();
   const std::size_t per_node = rows_per_node();
-  for (std::size_t row = 0; row < rows; ++row) {
-    NormalizeBackward(out_, row * per_node, per_node, norms_[row], &d_out);
-  }
+  NormalizeBackward(out_.row(0), per_node * out_.stride(), rows, kLeastNorm, norms_.data(), d_out.row(0));
   const Matrix* d_output = &d_out;
   for (std::size_t i = levels_.size(); i-- > 0;) {
     const Matrix& from = i > 0 ? levels_[i - 1].output : transform_cache_.result();

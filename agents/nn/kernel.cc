@@ -1,102 +1,383 @@
 #include "agents/nn/kernel.h"
 
-#include "agents/nn/vector_lanes.h"
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
 
-namespace emplace {
-namespace {
+#include "sim/vector_code.h"
 
-// `kRows` rows times `kLanes` lanes of outputs, all in registers.
-template <std::size_t kRows, std::size_t kLanes>
-EMPLACE_INLINE void AffineBlock(const float* x, std::size_t x_stride, std::size_t in, const float* w,
-                                std::size_t w_stride, const float* bias, bool relu, float* y, std::size_t y_stride) {
-  Lane sums[kRows][kLanes];
-  for (std::size_t r = 0; r < kRows; ++r) {
-    for (std::size_t j = 0; j < kLanes; ++j) sums[r][j] = Load(bias + j * kLane);
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "agents/nn/kernel.cc"  // this file, once for each instruction set
+#include <hwy/foreach_target.h>
+
+#include "agents/nn/float_lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace emplace::HWY_NAMESPACE {
+
+// How many vectors of columns a block of a product is wide at most.
+inline constexpr std::size_t kBlockVectors = 3;
+
+// How many rows high a block of so many vectors is: its sums, weights and one factor fit in the 16 registers of AVX2.
+// AVX-512 has 32, but higher blocks were slower there: their rows' addresses have no registers.
+constexpr std::size_t BlockRows(std::size_t vectors) { return vectors == 1 ? 8 : vectors == 2 ? 6 : 4; }
+
+// How many of `left` vectors the next block takes: three, but rather twice two than three and one.
+constexpr std::size_t BlockWidth(std::size_t left) {
+  return left <= kBlockVectors ? left : left == kBlockVectors + 1 ? 2 : kBlockVectors;
+}
+
+// How many of `left` rows the next block takes, at most `most`: the last two blocks are about as high as each other.
+HWY_INLINE std::size_t NextRows(std::size_t left, std::size_t most) {
+  return left >= 2 * most ? most : left > most ? (left + 1) / 2 : left;
+}
+
+// function(std::integral_constant<std::size_t, count>) for a count of 1 to kMost.
+template <std::size_t kMost, typename Function>
+HWY_INLINE void WithConstant(std::size_t count, const Function& function) {
+  if constexpr (kMost > 1) {
+    if (count < kMost) {
+      WithConstant<kMost - 1>(count, function);
+      return;
+    }
   }
-  for (std::size_t k = 0; k < in; ++k) {
-    Lane weights[kLanes];
-    for (std::size_t j = 0; j < kLanes; ++j) weights[j] = Load(w + k * w_stride + j * kLane);
+  function(std::integral_constant<std::size_t, kMost>());
+}
+
+struct AffineTask {
+  const float* x;
+  std::size_t x_stride;
+  std::size_t rows;
+  std::size_t in;
+  const float* w;
+  std::size_t w_stride;
+  const float* bias;
+  bool relu;
+  const float* mask;  // like y, or null
+  float* y;
+  std::size_t y_stride;
+};
+
+// kRows rows times kColumns vectors of outputs, all in registers. Each output is the sum of its products in their
+// order, so that it does not depend on the block that it is in.
+template <std::size_t kRows, std::size_t kColumns>
+HWY_INLINE void AffineBlock(const AffineTask& task, const float* x, const float* mask, float* y) {
+  const AffineTask t = task;  // whose address nobody has: a store to y might change `task`
+  Floats sums[kRows][kColumns];
+  for (std::size_t j = 0; j < kColumns; ++j) {
+    const Floats bias = Load(t.bias + j * kWidth);
+    for (std::size_t r = 0; r < kRows; ++r) sums[r][j] = bias;
+  }
+  const float* w = t.w;
+  for (std::size_t k = 0; k < t.in; ++k, w += t.w_stride) {
+    Floats weights[kColumns];
+    for (std::size_t j = 0; j < kColumns; ++j) weights[j] = Load(w + j * kWidth);
     for (std::size_t r = 0; r < kRows; ++r) {
-      const float value = x[r * x_stride + k];
-      for (std::size_t j = 0; j < kLanes; ++j) sums[r][j] += value * weights[j];
+      const Floats value = Splat(x[r * t.x_stride + k]);
+      for (std::size_t j = 0; j < kColumns; ++j) sums[r][j] = MulAdd(value, weights[j], sums[r][j]);
+    }
+  }
+  if (t.relu) {
+    for (std::size_t r = 0; r < kRows; ++r) {
+      for (std::size_t j = 0; j < kColumns; ++j) sums[r][j] = Relu(sums[r][j]);
+    }
+  }
+  if (mask != nullptr) {
+    for (std::size_t r = 0; r < kRows; ++r) {
+      for (std::size_t j = 0; j < kColumns; ++j) {
+        sums[r][j] = IfLess(Zero(), Load(mask + r * t.y_stride + j * kWidth), sums[r][j], Zero());
+      }
     }
   }
   for (std::size_t r = 0; r < kRows; ++r) {
-    for (std::size_t j = 0; j < kLanes; ++j) {
-      Lane sum = sums[r][j];
-      if (relu) sum = sum < 0.0F ? Lane{} : sum;  // what is no number stays none
-      Store(sum, y + r * y_stride + j * kLane);
-    }
+    for (std::size_t j = 0; j < kColumns; ++j) Store(sums[r][j], y + r * t.y_stride + j * kWidth);
   }
 }
 
-// All rows, kRows at a time; what is left in one block of its own: one row at a time would wait for each product.
-template <std::size_t kRows, std::size_t kLanes>
-EMPLACE_INLINE void AffineRows(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w,
-                               std::size_t w_stride, const float* bias, bool relu, float* y, std::size_t y_stride) {
-  for (; rows >= kRows; rows -= kRows, x += kRows * x_stride, y += kRows * y_stride) {
-    AffineBlock<kRows, kLanes>(x, x_stride, in, w, w_stride, bias, relu, y, y_stride);
-  }
-  if constexpr (kRows > 1) {
-    if (rows > 0) AffineRows<kRows / 2, kLanes>(x, x_stride, rows, in, w, w_stride, bias, relu, y, y_stride);
-  }
-}
-
-// `kIns` rows of dw times `kLanes` lanes, in registers over all rows of x.
-template <std::size_t kIns, std::size_t kLanes>
-EMPLACE_INLINE void OuterBlock(const float* x, std::size_t x_stride, const float* dy, std::size_t dy_stride,
-                               std::size_t rows, float* dw, std::size_t w_stride) {
-  Lane sums[kIns][kLanes];
-  for (std::size_t k = 0; k < kIns; ++k) {
-    for (std::size_t j = 0; j < kLanes; ++j) sums[k][j] = Load(dw + k * w_stride + j * kLane);
-  }
-  for (std::size_t r = 0; r < rows; ++r) {
-    Lane change[kLanes];
-    for (std::size_t j = 0; j < kLanes; ++j) change[j] = Load(dy + r * dy_stride + j * kLane);
-    for (std::size_t k = 0; k < kIns; ++k) {
-      const float value = x[r * x_stride + k];
-      for (std::size_t j = 0; j < kLanes; ++j) sums[k][j] += value * change[j];
-    }
-  }
-  for (std::size_t k = 0; k < kIns; ++k) {
-    for (std::size_t j = 0; j < kLanes; ++j) Store(sums[k][j], dw + k * w_stride + j * kLane);
+// All rows of kColumns vectors of outputs.
+template <std::size_t kColumns>
+HWY_INLINE void AffineRows(const AffineTask& task) {
+  constexpr std::size_t kMost = BlockRows(kColumns);
+  const float* x = task.x;
+  const float* mask = task.mask;
+  float* y = task.y;
+  for (std::size_t left = task.rows; left > 0;) {
+    const std::size_t rows = NextRows(left, kMost);
+    WithConstant<kMost>(rows, [&](auto constant) { AffineBlock<constant(), kColumns>(task, x, mask, y); });
+    left -= rows;
+    x += rows * task.x_stride;
+    y += rows * task.y_stride;
+    if (mask != nullptr) mask += rows * task.y_stride;
   }
 }
 
-template <std::size_t kIns, std::size_t kLanes>
-EMPLACE_INLINE void OuterRows(const float* x, std::size_t x_stride, const float* dy, std::size_t dy_stride,
-                              std::size_t rows, std::size_t in, float* dw, std::size_t w_stride) {
-  for (; in >= kIns; in -= kIns, x += kIns, dw += kIns * w_stride) {
-    OuterBlock<kIns, kLanes>(x, x_stride, dy, dy_stride, rows, dw, w_stride);
-  }
-  if constexpr (kIns > 1) {
-    if (in > 0) OuterRows<kIns / 2, kLanes>(x, x_stride, dy, dy_stride, rows, in, dw, w_stride);
-  }
-}
-
-// One panel of columns: PackedMatrix::PanelWidth of them, w_stride apart in w.
-EMPLACE_INLINE void AffinePanel(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w,
-                                std::size_t w_stride, const float* bias, std::size_t width, bool relu, float* y,
-                                std::size_t y_stride) {
-  if (width == 3 * kLane) {
-    AffineRows<4, 3>(x, x_stride, rows, in, w, w_stride, bias, relu, y, y_stride);
-  } else if (width == 2 * kLane) {
-    AffineRows<6, 2>(x, x_stride, rows, in, w, w_stride, bias, relu, y, y_stride);
-  } else {
-    AffineRows<8, 1>(x, x_stride, rows, in, w, w_stride, bias, relu, y, y_stride);
+// The outputs of `task` [0, vectors * kWidth).
+HWY_INLINE void AffineVectors(AffineTask task, std::size_t vectors) {
+  while (vectors > 0) {
+    const std::size_t width = BlockWidth(vectors);
+    WithConstant<kBlockVectors>(width, [&](auto constant) { AffineRows<constant()>(task); });
+    vectors -= width;
+    task.w += width * kWidth;
+    task.bias += width * kWidth;
+    task.y += width * kWidth;
+    if (task.mask != nullptr) task.mask += width * kWidth;
   }
 }
 
-}  // namespace
+constexpr std::size_t VectorsOf(std::size_t width) { return (width + kWidth - 1) / kWidth; }
 
-EMPLACE_CLONES
-void Affine(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w, const float* bias,
-            std::size_t out, bool relu, float* y, std::size_t y_stride) {
-  for (std::size_t j = 0; j < out;) {
-    const std::size_t width = PackedMatrix::PanelWidth(out - j);
-    AffinePanel(x, x_stride, rows, in, w + j, out, bias + j, width, relu, y + j, y_stride);
+void AffineOn(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w, const float* bias,
+              std::size_t out, bool relu, const float* mask, float* y, std::size_t y_stride) {
+  const std::size_t vectors = VectorsOf(out);
+  AffineVectors({x, x_stride, rows, in, w, Padded(out), bias, relu, mask, y, y_stride}, vectors);
+  for (std::size_t j = vectors * kWidth; j < Padded(out); j += kWidth) {
+    for (std::size_t r = 0; r < rows; ++r) Store(Zero(), y + r * y_stride + j);
+  }
+}
+
+void AffinePackedOn(const float* x, std::size_t x_stride, std::size_t rows, const PackedMatrix& w, const float* bias,
+                    bool relu, float* y, std::size_t y_stride) {
+  for (std::size_t j = 0; j < w.out();) {
+    const std::size_t width = PackedMatrix::PanelWidth(w.out() - j);
+    AffineVectors({x, x_stride, rows, w.in(), w.panel(j), width, bias + j, relu, nullptr, y + j, y_stride},
+                  width / kWidth);
     j += width;
   }
+}
+
+struct OuterTask {
+  const float* x;
+  std::size_t x_stride;
+  const float* dy;
+  std::size_t dy_stride;
+  std::size_t rows;
+  std::size_t in;
+  float* dw;
+  std::size_t w_stride;
+};
+
+// kIns rows of dw times kColumns vectors, in registers over all rows of x.
+template <std::size_t kIns, std::size_t kColumns>
+HWY_INLINE void OuterBlock(const OuterTask& task, const float* x, float* dw) {
+  const OuterTask t = task;
+  Floats sums[kIns][kColumns];
+  for (std::size_t k = 0; k < kIns; ++k) {
+    for (std::size_t j = 0; j < kColumns; ++j) sums[k][j] = Load(dw + k * t.w_stride + j * kWidth);
+  }
+  const float* dy = t.dy;
+  for (std::size_t r = 0; r < t.rows; ++r, x += t.x_stride, dy += t.dy_stride) {
+    Floats change[kColumns];
+    for (std::size_t j = 0; j < kColumns; ++j) change[j] = Load(dy + j * kWidth);
+    for (std::size_t k = 0; k < kIns; ++k) {
+      const Floats value = Splat(x[k]);
+      for (std::size_t j = 0; j < kColumns; ++j) sums[k][j] = MulAdd(value, change[j], sums[k][j]);
+    }
+  }
+  for (std::size_t k = 0; k < kIns; ++k) {
+    for (std::size_t j = 0; j < kColumns; ++j) Store(sums[k][j], dw + k * t.w_stride + j * kWidth);
+  }
+}
+
+template <std::size_t kColumns>
+HWY_INLINE void OuterRows(const OuterTask& task) {
+  constexpr std::size_t kMost = BlockRows(kColumns);
+  const float* x = task.x;
+  float* dw = task.dw;
+  for (std::size_t left = task.in; left > 0;) {
+    const std::size_t ins = NextRows(left, kMost);
+    WithConstant<kMost>(ins, [&](auto constant) { OuterBlock<constant(), kColumns>(task, x, dw); });
+    left -= ins;
+    x += ins;
+    dw += ins * task.w_stride;
+  }
+}
+
+void AddOuterProductsOn(const float* x, std::size_t x_stride, const float* dy, std::size_t dy_stride, std::size_t rows,
+                        std::size_t in, std::size_t out, float* dw) {
+  OuterTask task = {x, x_stride, dy, dy_stride, rows, in, dw, Padded(out)};
+  for (std::size_t vectors = VectorsOf(out); vectors > 0;) {
+    const std::size_t width = BlockWidth(vectors);
+    WithConstant<kBlockVectors>(width, [&](auto constant) { OuterRows<constant()>(task); });
+    vectors -= width;
+    task.dy += width * kWidth;
+    task.dw += width * kWidth;
+  }
+}
+
+void AffineLayersOn(const float* x, std::size_t x_stride, std::size_t rows, std::span<const AffineLayer> layers) {
+  for (const AffineLayer& layer : layers) {
+    AffineOn(x, x_stride, rows, layer.in, layer.w, layer.bias, layer.out, layer.relu, nullptr, layer.y, layer.y_stride);
+    x = layer.y;
+    x_stride = layer.y_stride;
+  }
+}
+
+void AddManyScaledOn(const float* x, float a, std::size_t size, float* y) {
+  const Floats factor = Splat(a);
+  std::size_t i = 0;
+  for (; i + kWidth <= size; i += kWidth) Store(Add(Load(y + i), Mul(factor, Load(x + i))), y + i);
+  for (; i < size; ++i) y[i] += a * x[i];
+}
+
+void SumBlocksOn(const float* from, std::span<const std::uint32_t> blocks, const std::uint32_t* position,
+                 std::size_t size, float* sum) {
+  for (std::size_t i = 0; i < size; i += kLane) {
+    Floats sums[kVectors];
+    for (Floats& part : sums) part = Zero();
+    for (const std::uint32_t block : blocks) {
+      const float* const values = from + position[block] * size + i;
+      for (std::size_t v = 0; v < kVectors; ++v) sums[v] = Add(sums[v], Load(values + v * kWidth));
+    }
+    for (std::size_t v = 0; v < kVectors; ++v) Store(sums[v], sum + i + v * kWidth);
+  }
+}
+
+void JoinMeanOn(const float* from, std::size_t stride, std::size_t width, std::size_t batch, std::size_t own,
+                std::span<const std::uint32_t> others, float* to, std::size_t to_stride) {
+  const Floats count = Splat(static_cast<float>(others.size()));
+  const std::size_t read = VectorsOf(width) * kWidth;
+  for (std::size_t b = 0; b < batch; ++b, to += to_stride) {
+    const float* const mine = from + (own * batch + b) * stride;
+    for (std::size_t i = 0; i < read; i += kWidth) Store(Load(mine + i), to + i);
+    for (std::size_t i = 0; i < read; i += kWidth) {
+      Floats sum = Zero();
+      for (const std::uint32_t other : others) {
+        sum = Add(sum, Div(Load(from + (other * batch + b) * stride + i), count));
+      }
+      Store(sum, to + width + i);
+    }
+    for (std::size_t i = width + read; i < to_stride; i += kWidth) Store(Zero(), to + i);
+  }
+}
+
+void JoinScaledOn(const float* from, std::size_t stride, std::size_t width, std::size_t batch, std::size_t other,
+                  float weight, std::size_t own, float* to, std::size_t to_stride) {
+  const Floats factor = Splat(weight);
+  const std::size_t read = VectorsOf(width) * kWidth;
+  for (std::size_t b = 0; b < batch; ++b, to += to_stride) {
+    const float* const scaled = from + (other * batch + b) * stride;
+    const float* const mine = from + (own * batch + b) * stride;
+    for (std::size_t i = 0; i < read; i += kWidth) Store(Mul(Load(scaled + i), factor), to + i);
+    for (std::size_t i = 0; i < read; i += kWidth) Store(Load(mine + i), to + width + i);
+    for (std::size_t i = width + read; i < to_stride; i += kWidth) Store(Zero(), to + i);
+  }
+}
+
+void PermuteOn(const float* from, const std::uint32_t* source, std::size_t rows, std::size_t width, float* to,
+               std::size_t stride) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t f = 0; f < width; ++f) to[r * stride + f] = from[source[r * width + f]];
+  }
+}
+
+void PermuteBackOn(const float* from, std::size_t stride, const std::uint32_t* source, std::size_t rows,
+                   std::size_t width, float* to) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t f = 0; f < width; ++f) to[source[r * width + f]] = from[r * stride + f];
+  }
+}
+
+void KeepOn(const float* from, const std::uint8_t* kept, float scale, std::size_t rows, std::size_t width,
+            std::size_t stride, float* to) {
+  const Floats factor = Splat(scale);
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t j = 0; j < stride; j += kWidth) {
+      // No condition: whether a value is kept is a coin toss, which no branch predictor guesses.
+      Store(Mul(Load(from + r * stride + j), Mul(LoadBytes(kept + r * width + j), factor)), to + r * stride + j);
+    }
+  }
+}
+
+void AddRowsOn(const float* from, std::size_t stride, std::size_t rows, std::size_t width, float* sum) {
+  for (std::size_t j = 0; j < width; j += kWidth) {
+    Floats sums[4] = {Zero(), Zero(), Zero(), Zero()};
+    std::size_t r = 0;
+    for (; r + 4 <= rows; r += 4) {
+      for (std::size_t k = 0; k < 4; ++k) sums[k] = Add(sums[k], Load(from + (r + k) * stride + j));
+    }
+    for (; r < rows; ++r) sums[0] = Add(sums[0], Load(from + r * stride + j));
+    Store(Add(Load(sum + j), Add(Add(sums[0], sums[1]), Add(sums[2], sums[3]))), sum + j);
+  }
+}
+
+float DotOn(const float* a, const float* b, std::size_t size) {
+  Floats sums[2][kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) sums[0][v] = sums[1][v] = Zero();
+  const auto add = [&](std::size_t at, Floats(&to)[kVectors]) {
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      to[v] = MulAdd(Load(a + at + v * kWidth), Load(b + at + v * kWidth), to[v]);
+    }
+  };
+  std::size_t i = 0;
+  for (; i + 2 * kLane <= size; i += 2 * kLane) {
+    add(i, sums[0]);
+    add(i + kLane, sums[1]);
+  }
+  if (i < size) add(i, sums[0]);
+  for (std::size_t v = 0; v < kVectors; ++v) sums[0][v] = Add(sums[0][v], sums[1][v]);
+  return SumInOrder(sums[0]);
+}
+
+void NormalizeOn(const float* x, std::size_t size, std::size_t count, float least, float* norms, float* y) {
+  for (std::size_t block = 0; block < count; ++block, x += size, y += size) {
+    norms[block] = std::max(std::sqrt(DotOn(x, x, size)), least);
+    const Floats scale = Splat(1 / norms[block]);
+    for (std::size_t i = 0; i < size; i += kWidth) Store(Mul(Load(x + i), scale), y + i);
+  }
+}
+
+void NormalizeBackwardOn(const float* y, std::size_t size, std::size_t count, float least, const float* norms,
+                         float* dy) {
+  for (std::size_t block = 0; block < count; ++block, y += size, dy += size) {
+    // Below the least norm the divisor is a constant.
+    const Floats along = Splat(norms[block] > least ? DotOn(y, dy, size) : 0.0F);
+    const Floats scale = Splat(1 / norms[block]);
+    for (std::size_t i = 0; i < size; i += kWidth) {
+      Store(Mul(Sub(Load(dy + i), Mul(Load(y + i), along)), scale), dy + i);
+    }
+  }
+}
+
+void MaskByReluOn(const float* y, std::size_t size, float* dy) {
+  for (std::size_t i = 0; i < size; i += kWidth) Store(IfLess(Zero(), Load(y + i), Load(dy + i), Zero()), dy + i);
+}
+
+}  // namespace emplace::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace emplace {
+
+HWY_EXPORT(AffineOn);
+HWY_EXPORT(AffinePackedOn);
+HWY_EXPORT(AddOuterProductsOn);
+HWY_EXPORT(AffineLayersOn);
+HWY_EXPORT(AddManyScaledOn);
+HWY_EXPORT(SumBlocksOn);
+HWY_EXPORT(JoinMeanOn);
+HWY_EXPORT(JoinScaledOn);
+HWY_EXPORT(PermuteOn);
+HWY_EXPORT(PermuteBackOn);
+HWY_EXPORT(KeepOn);
+HWY_EXPORT(AddRowsOn);
+HWY_EXPORT(DotOn);
+HWY_EXPORT(NormalizeOn);
+HWY_EXPORT(NormalizeBackwardOn);
+HWY_EXPORT(MaskByReluOn);
+
+void Affine(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w, const float* bias,
+            std::size_t out, bool relu, float* y, std::size_t y_stride) {
+  HWY_DYNAMIC_DISPATCH(AffineOn)(x, x_stride, rows, in, w, bias, out, relu, nullptr, y, y_stride);
+}
+
+void MaskedAffine(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w,
+                  const float* bias, std::size_t out, const float* mask, float* y, std::size_t y_stride) {
+  HWY_DYNAMIC_DISPATCH(AffineOn)(x, x_stride, rows, in, w, bias, out, false, mask, y, y_stride);
+}
+
+void Affine(const float* x, std::size_t x_stride, std::size_t rows, const PackedMatrix& w, const float* bias, bool relu,
+            float* y, std::size_t y_stride) {
+  HWY_DYNAMIC_DISPATCH(AffinePackedOn)(x, x_stride, rows, w, bias, relu, y, y_stride);
 }
 
 template <typename At>
@@ -121,94 +402,67 @@ PackedMatrix PackedMatrix::OfTransposed(const float* w, std::size_t width, std::
   return packed;
 }
 
-EMPLACE_CLONES
-void Affine(const float* x, std::size_t x_stride, std::size_t rows, const PackedMatrix& w, const float* bias, bool relu,
-            float* y, std::size_t y_stride) {
-  for (std::size_t j = 0; j < w.out();) {
-    const std::size_t width = PackedMatrix::PanelWidth(w.out() - j);
-    AffinePanel(x, x_stride, rows, w.in(), w.panel(j), width, bias + j, width, relu, y + j, y_stride);
-    j += width;
-  }
-}
-
-EMPLACE_CLONES
 void AddOuterProducts(const float* x, std::size_t x_stride, const float* dy, std::size_t dy_stride, std::size_t rows,
                       std::size_t in, std::size_t out, float* dw) {
-  std::size_t j = 0;
-  while (j < out) {
-    const std::size_t lanes = (out - j) / kLane;
-    if (lanes >= 3) {
-      OuterRows<6, 3>(x, x_stride, dy + j, dy_stride, rows, in, dw + j, out);
-      j += 3 * kLane;
-    } else if (lanes == 2) {
-      OuterRows<10, 2>(x, x_stride, dy + j, dy_stride, rows, in, dw + j, out);
-      j += 2 * kLane;
-    } else {
-      OuterRows<13, 1>(x, x_stride, dy + j, dy_stride, rows, in, dw + j, out);
-      j += kLane;
-    }
-  }
+  HWY_DYNAMIC_DISPATCH(AddOuterProductsOn)(x, x_stride, dy, dy_stride, rows, in, out, dw);
 }
 
-EMPLACE_CLONES
+void AffineLayers(const float* x, std::size_t x_stride, std::size_t rows, std::span<const AffineLayer> layers) {
+  HWY_DYNAMIC_DISPATCH(AffineLayersOn)(x, x_stride, rows, layers);
+}
+
+void AddManyScaled(const float* x, float a, std::size_t size, float* y) {
+  HWY_DYNAMIC_DISPATCH(AddManyScaledOn)(x, a, size, y);
+}
+
+void SumBlocks(const float* from, std::span<const std::uint32_t> blocks, const std::uint32_t* position,
+               std::size_t size, float* sum) {
+  HWY_DYNAMIC_DISPATCH(SumBlocksOn)(from, blocks, position, size, sum);
+}
+
+void JoinMean(const Matrix& from, std::size_t batch, std::size_t own, std::span<const std::uint32_t> others,
+              Matrix* to) {
+  HWY_DYNAMIC_DISPATCH(JoinMeanOn)
+  (from.row(0), from.stride(), from.width(), batch, own, others, to->row(own * batch), to->stride());
+}
+
+void JoinScaled(const Matrix& from, std::size_t batch, std::size_t other, float weight, std::size_t own,
+                std::size_t row, Matrix* to) {
+  HWY_DYNAMIC_DISPATCH(JoinScaledOn)
+  (from.row(0), from.stride(), from.width(), batch, other, weight, own, to->row(row), to->stride());
+}
+
 void Permute(const float* from, const std::uint32_t* source, std::size_t rows, std::size_t width, float* to,
              std::size_t stride) {
-  for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t f = 0; f < width; ++f) to[r * stride + f] = from[source[r * width + f]];
-  }
+  HWY_DYNAMIC_DISPATCH(PermuteOn)(from, source, rows, width, to, stride);
 }
 
-EMPLACE_CLONES
 void PermuteBack(const float* from, std::size_t stride, const std::uint32_t* source, std::size_t rows,
                  std::size_t width, float* to) {
-  for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t f = 0; f < width; ++f) to[source[r * width + f]] = from[r * stride + f];
-  }
+  HWY_DYNAMIC_DISPATCH(PermuteBackOn)(from, stride, source, rows, width, to);
 }
 
-EMPLACE_CLONES
 void Keep(const float* from, const std::uint8_t* kept, float scale, std::size_t rows, std::size_t width,
           std::size_t stride, float* to) {
-  for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t j = 0; j < stride; j += kLane) {
-      // No condition: whether a value is kept is a coin toss, which no branch predictor guesses.
-      const auto flags = *reinterpret_cast<const Flags*>(kept + r * width + j);
-      Store(Load(from + r * stride + j) * (__builtin_convertvector(flags, Lane) * scale), to + r * stride + j);
-    }
-  }
+  HWY_DYNAMIC_DISPATCH(KeepOn)(from, kept, scale, rows, width, stride, to);
 }
 
-EMPLACE_CLONES
 void AddRows(const float* from, std::size_t stride, std::size_t rows, std::size_t width, float* sum) {
-  for (std::size_t j = 0; j < width; j += kLane) {
-    Lane sums[4] = {};
-    std::size_t r = 0;
-    for (; r + 4 <= rows; r += 4) {
-      for (std::size_t k = 0; k < 4; ++k) sums[k] += Load(from + (r + k) * stride + j);
-    }
-    for (; r < rows; ++r) sums[0] += Load(from + r * stride + j);
-    Store(Load(sum + j) + ((sums[0] + sums[1]) + (sums[2] + sums[3])), sum + j);
-  }
+  HWY_DYNAMIC_DISPATCH(AddRowsOn)(from, stride, rows, width, sum);
 }
 
-EMPLACE_CLONES
-float Dot(const float* a, const float* b, std::size_t size) {
-  Lane sums[2] = {};
-  std::size_t i = 0;
-  for (; i + 2 * kLane <= size; i += 2 * kLane) {
-    sums[0] += Load(a + i) * Load(b + i);
-    sums[1] += Load(a + i + kLane) * Load(b + i + kLane);
-  }
-  if (i < size) sums[0] += Load(a + i) * Load(b + i);
-  sums[0] += sums[1];
-  float sum = 0;
-  for (std::size_t k = 0; k < kLane; ++k) sum += sums[0][k];
-  return sum;
+float Dot(const float* a, const float* b, std::size_t size) { return HWY_DYNAMIC_DISPATCH(DotOn)(a, b, size); }
+
+void Normalize(const float* x, std::size_t size, std::size_t count, float least, float* norms, float* y) {
+  HWY_DYNAMIC_DISPATCH(NormalizeOn)(x, size, count, least, norms, y);
 }
 
-EMPLACE_CLONES
-void MaskByRelu(const float* y, std::size_t size, float* dy) {
-  for (std::size_t i = 0; i < size; i += kLane) Store(Load(y + i) > 0.0F ? Load(dy + i) : Lane{}, dy + i);
+void NormalizeBackward(const float* y, std::size_t size, std::size_t count, float least, const float* norms,
+                       float* dy) {
+  HWY_DYNAMIC_DISPATCH(NormalizeBackwardOn)(y, size, count, least, norms, dy);
 }
+
+void MaskByRelu(const float* y, std::size_t size, float* dy) { HWY_DYNAMIC_DISPATCH(MaskByReluOn)(y, size, dy); }
 
 }  // namespace emplace
+#endif  // HWY_ONCE

@@ -9,15 +9,17 @@
 
 namespace emplace {
 
-// Small dense products over flat arrays: what a policy's forward and backward passes are made of. Plain loops over
-// blocks of sixteen outputs, which a compiler turns into vector instructions; compiled for several instruction sets,
-// the best of which is chosen at run time. Why not a BLAS: matrices here are 8 to 200 wide, where a BLAS spends most of
-// its time on packing.
+// Small dense products over flat arrays: what a policy's forward and backward passes are made of. Compiled for several
+// instruction sets, the best of which is chosen at run time (sim/vector_targets.h). Sums are added up in the same order
+// on each of them. Those with fused multiply-add, AVX2 and AVX-512, therefore give the same bits; the baseline, which
+// rounds each product, gives others. Why not a BLAS: matrices here are 8 to 200 wide, where a BLAS spends most of its
+// time on packing.
 
 inline constexpr std::size_t kLane = 16;
 constexpr std::size_t Padded(std::size_t width) { return (width + kLane - 1) / kLane * kLane; }
 
-// float [rows, width], each row padded with zeros to a multiple of kLane. Resizing keeps the storage.
+// float [rows, width], each row padded with zeros to a multiple of kLane. Resizing keeps the storage. Behind the last
+// row kLane more floats can be written.
 class Matrix {
  public:
   Matrix() = default;
@@ -28,7 +30,7 @@ class Matrix {
     rows_ = rows;
     width_ = width;
     stride_ = Padded(width);
-    if (data_.size() < rows * stride_) data_.resize(rows * stride_);
+    if (data_.size() < rows * stride_ + kLane) data_.resize(rows * stride_ + kLane);
   }
   // All zeros.
   void Reset(std::size_t rows, std::size_t width) {
@@ -51,10 +53,15 @@ class Matrix {
   std::vector<float> data_;
 };
 
-// y = x w + bias, or its ReLU. x: [rows, in], rows x_stride apart; w: [in, out] and bias: [out], out a multiple of
-// kLane; y: [rows, out], rows y_stride apart.
+// y = x w + bias, or its ReLU. x: [rows, in], rows x_stride apart; w: [in, Padded(out)] and bias: [Padded(out)], with
+// zeros behind `out`; y: [rows, Padded(out)], rows y_stride apart, written whole, with zeros behind `out`.
 void Affine(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w, const float* bias,
             std::size_t out, bool relu, float* y, std::size_t y_stride);
+
+// Affine without ReLU, but 0 wherever `mask`, laid out like y, is not above 0, unless it is null: the gradient by what
+// goes into a ReLU whose result is `mask`.
+void MaskedAffine(const float* x, std::size_t x_stride, std::size_t rows, std::size_t in, const float* w,
+                  const float* bias, std::size_t out, const float* mask, float* y, std::size_t y_stride);
 
 // A matrix [in, out], out a multiple of kLane, in the order in which Affine reads it: a few columns whole, then the
 // next. A large one that is multiplied with few rows, and so comes from memory each time, comes as one stream. As often
@@ -89,14 +96,43 @@ class PackedMatrix {
 void Affine(const float* x, std::size_t x_stride, std::size_t rows, const PackedMatrix& w, const float* bias, bool relu,
             float* y, std::size_t y_stride);
 
-// dw += x^T dy. x: [rows, in]; dy: [rows, out], out a multiple of kLane; dw: [in, out].
+// dw += x^T dy. x: [rows, in]; dy: [rows, Padded(out)], with zeros behind `out`; dw: [in, Padded(out)].
 void AddOuterProducts(const float* x, std::size_t x_stride, const float* dy, std::size_t dy_stride, std::size_t rows,
                       std::size_t in, std::size_t out, float* dw);
 
-// y += a x, over `size` floats.
+// Affine layers one after the other, each of which reads what the one before it wrote.
+struct AffineLayer {
+  const float* w;
+  const float* bias;
+  std::size_t in;
+  std::size_t out;
+  bool relu;
+  float* y;
+  std::size_t y_stride;
+};
+void AffineLayers(const float* x, std::size_t x_stride, std::size_t rows, std::span<const AffineLayer> layers);
+
+// y += a x, over `size` floats. AddManyScaled costs a call, which few do not repay.
+void AddManyScaled(const float* x, float a, std::size_t size, float* y);
 inline void AddScaled(const float* x, float a, std::size_t size, float* y) {
+  constexpr std::size_t kMany = 64;
+  if (size >= kMany) return AddManyScaled(x, a, size, y);
   for (std::size_t i = 0; i < size; ++i) y[i] += a * x[i];
 }
+
+// sum[i] = sum over `blocks` of from[position[block] * size + i], for i below `size`, a multiple of kLane.
+void SumBlocks(const float* from, std::span<const std::uint32_t> blocks, const std::uint32_t* position,
+               std::size_t size, float* sum);
+
+// Of node `own` and each of `batch` states: its row of `from` and, behind it, the mean of those of the nodes `others`,
+// 0 without any. Row n * batch + b is node n in state b. to: [.., 2 width], row own * batch and those after it; what
+// follows these rows is overwritten, up to kLane floats, so that nodes are to be taken in ascending order.
+void JoinMean(const Matrix& from, std::size_t batch, std::size_t own, std::span<const std::uint32_t> others,
+              Matrix* to);
+
+// Likewise the row of node `other` times `weight` and, behind it, that of `own`; written to `row` and those after it.
+void JoinScaled(const Matrix& from, std::size_t batch, std::size_t other, float weight, std::size_t own,
+                std::size_t row, Matrix* to);
 
 // to[r][f] = from[source[r * width + f]], rows `stride` apart; and the other way: to[source[...]] = from[r][f].
 void Permute(const float* from, const std::uint32_t* source, std::size_t rows, std::size_t width, float* to,
@@ -114,6 +150,11 @@ void AddRows(const float* from, std::size_t stride, std::size_t rows, std::size_
 
 // The sum of products. `size` is a multiple of kLane.
 float Dot(const float* a, const float* b, std::size_t size);
+
+// y = x / |x|, |x| not below `least`, for `count` blocks of `size` floats, a multiple of kLane. norms: [count], of x.
+void Normalize(const float* x, std::size_t size, std::size_t count, float least, float* norms, float* y);
+// dx = (dy - y (y . dy)) / |x|, in place of dy, from what Normalize wrote; dy / least where |x| is below it.
+void NormalizeBackward(const float* y, std::size_t size, std::size_t count, float least, const float* norms, float* dy);
 
 // dy = 0 wherever y is not above 0: the gradient of a ReLU whose result is y. `size` is a multiple of kLane.
 void MaskByRelu(const float* y, std::size_t size, float* dy);

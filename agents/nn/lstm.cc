@@ -3,70 +3,83 @@
 #include <algorithm>
 #include <vector>
 
-#include "agents/nn/vector_lanes.h"
+#include "sim/vector_code.h"
 
-namespace emplace {
-namespace {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "agents/nn/lstm.cc"  // this file, once for each instruction set
+#include <hwy/foreach_target.h>
 
-// The activations of `count` units, lane by lane; what is left over goes through a lane of its own.
-template <typename Function>
-EMPLACE_INLINE void ForLanes(std::size_t count, Function function) {
-  std::size_t i = 0;
-  for (; i + kLane <= count; i += kLane) function(i, kLane);
-  if (i < count) function(i, count - i);
+#include "agents/nn/float_lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace emplace::HWY_NAMESPACE {
+
+// `count` numbers, at most a vector of them, and zeros behind.
+HWY_INLINE Floats LoadSome(const float* from, std::size_t count) {
+  if (count == kWidth) return Load(from);
+  float values[kWidth] = {};
+  for (std::size_t i = 0; i < count; ++i) values[i] = from[i];
+  return Load(values);
 }
-
-EMPLACE_INLINE Lane LoadSome(const float* from, std::size_t count) {
-  if (count == kLane) return Load(from);
-  Lane lane{};
-  for (std::size_t i = 0; i < count; ++i) lane[i] = from[i];
-  return lane;
-}
-EMPLACE_INLINE void StoreSome(const Lane& lane, std::size_t count, float* to) {
-  if (count == kLane) {
-    Store(lane, to);
+HWY_INLINE void StoreSome(Floats vector, std::size_t count, float* to) {
+  if (count == kWidth) {
+    Store(vector, to);
     return;
   }
-  for (std::size_t i = 0; i < count; ++i) to[i] = lane[i];
+  float values[kWidth];
+  Store(vector, values);
+  for (std::size_t i = 0; i < count; ++i) to[i] = values[i];
 }
 
 // One row's gates, [4 width] before and after their functions, and what follows from them.
-EMPLACE_CLONES void Activate(std::size_t width, const float* cell_before, float* gates, float* cell, float* state) {
-  ForLanes(width, [&](std::size_t i, std::size_t count) {
-    const Lane in = Sigmoid(LoadSome(gates + i, count));
-    const Lane forget = Sigmoid(LoadSome(gates + width + i, count));
-    const Lane candidate = Tanh(LoadSome(gates + 2 * width + i, count));
-    const Lane out = Sigmoid(LoadSome(gates + 3 * width + i, count));
-    const Lane now = forget * LoadSome(cell_before + i, count) + in * candidate;
+void ActivateOn(std::size_t width, const float* cell_before, float* gates, float* cell, float* state) {
+  for (std::size_t i = 0; i < width; i += kWidth) {
+    const std::size_t count = std::min(kWidth, width - i);
+    const Floats in = Sigmoid(LoadSome(gates + i, count));
+    const Floats forget = Sigmoid(LoadSome(gates + width + i, count));
+    const Floats candidate = Tanh(LoadSome(gates + 2 * width + i, count));
+    const Floats out = Sigmoid(LoadSome(gates + 3 * width + i, count));
+    const Floats now = MulAdd(in, candidate, Mul(forget, LoadSome(cell_before + i, count)));
     StoreSome(in, count, gates + i);
     StoreSome(forget, count, gates + width + i);
     StoreSome(candidate, count, gates + 2 * width + i);
     StoreSome(out, count, gates + 3 * width + i);
     StoreSome(now, count, cell + i);
-    StoreSome(out * Tanh(now), count, state + i);
-  });
+    StoreSome(Mul(out, Tanh(now)), count, state + i);
+  }
 }
 
-// The way back through Activate(): `d_cell` holds the gradient by the cell after the step on entry, before it on exit.
-EMPLACE_CLONES void Differentiate(std::size_t width, const float* cell_before, const float* gates, const float* cell,
-                                  const float* d_state, float* d_cell, float* d_gates) {
-  ForLanes(width, [&](std::size_t i, std::size_t count) {
-    const Lane in = LoadSome(gates + i, count);
-    const Lane forget = LoadSome(gates + width + i, count);
-    const Lane candidate = LoadSome(gates + 2 * width + i, count);
-    const Lane out = LoadSome(gates + 3 * width + i, count);
-    const Lane bent = Tanh(LoadSome(cell + i, count));
-    const Lane of_state = LoadSome(d_state + i, count);
-    const Lane of_cell = LoadSome(d_cell + i, count) + of_state * out * (1.0F - bent * bent);
-    StoreSome(of_cell * candidate * in * (1.0F - in), count, d_gates + i);
-    StoreSome(of_cell * LoadSome(cell_before + i, count) * forget * (1.0F - forget), count, d_gates + width + i);
-    StoreSome(of_cell * in * (1.0F - candidate * candidate), count, d_gates + 2 * width + i);
-    StoreSome(of_state * bent * out * (1.0F - out), count, d_gates + 3 * width + i);
-    StoreSome(of_cell * forget, count, d_cell + i);
-  });
+// The way back through ActivateOn(): `d_cell` holds the gradient by the cell after the step on entry, before it on
+// exit.
+void DifferentiateOn(std::size_t width, const float* cell_before, const float* gates, const float* cell,
+                     const float* d_state, float* d_cell, float* d_gates) {
+  const Floats one = Splat(1.0F);
+  for (std::size_t i = 0; i < width; i += kWidth) {
+    const std::size_t count = std::min(kWidth, width - i);
+    const Floats in = LoadSome(gates + i, count);
+    const Floats forget = LoadSome(gates + width + i, count);
+    const Floats candidate = LoadSome(gates + 2 * width + i, count);
+    const Floats out = LoadSome(gates + 3 * width + i, count);
+    const Floats bent = Tanh(LoadSome(cell + i, count));
+    const Floats of_state = LoadSome(d_state + i, count);
+    const Floats of_cell = MulAdd(Mul(of_state, out), NegMulAdd(bent, bent, one), LoadSome(d_cell + i, count));
+    const Floats before = LoadSome(cell_before + i, count);
+    StoreSome(Mul(Mul(Mul(of_cell, candidate), in), Sub(one, in)), count, d_gates + i);
+    StoreSome(Mul(Mul(Mul(of_cell, before), forget), Sub(one, forget)), count, d_gates + width + i);
+    StoreSome(Mul(Mul(of_cell, in), NegMulAdd(candidate, candidate, one)), count, d_gates + 2 * width + i);
+    StoreSome(Mul(Mul(Mul(of_state, bent), out), Sub(one, out)), count, d_gates + 3 * width + i);
+    StoreSome(Mul(of_cell, forget), count, d_cell + i);
+  }
 }
 
-}  // namespace
+}  // namespace emplace::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace emplace {
+
+HWY_EXPORT(ActivateOn);
+HWY_EXPORT(DifferentiateOn);
 
 void LstmForward(const LstmShape& shape, const float* inputs, const PackedMatrix& weights, const float* state,
                  const float* cell, const LstmCourse& course) {
@@ -80,7 +93,8 @@ void LstmForward(const LstmShape& shape, const float* inputs, const PackedMatrix
     float* const next_cell = course.cells + t * all;
     float* const next_state = course.states + t * all;
     for (std::size_t r = 0; r < shape.rows; ++r) {
-      Activate(width, cell + r * width, gates + r * 4 * width, next_cell + r * width, next_state + r * width);
+      HWY_DYNAMIC_DISPATCH(ActivateOn)
+      (width, cell + r * width, gates + r * 4 * width, next_cell + r * width, next_state + r * width);
     }
     cell = next_cell;
     state = next_state;
@@ -104,9 +118,9 @@ void LstmBackward(const LstmShape& shape, const LstmCourse& course, const float*
     const float* const before = t > 0 ? course.cells + (t - 1) * all : cell;
     float* const d_gates = d_inputs + t * 4 * all;
     for (std::size_t r = 0; r < shape.rows; ++r) {
-      Differentiate(width, before + r * width, course.gates + (t * shape.rows + r) * 4 * width,
-                    course.cells + t * all + r * width, whole.data() + r * width, d_cell + r * width,
-                    d_gates + r * 4 * width);
+      HWY_DYNAMIC_DISPATCH(DifferentiateOn)
+      (width, before + r * width, course.gates + (t * shape.rows + r) * 4 * width, course.cells + t * all + r * width,
+       whole.data() + r * width, d_cell + r * width, d_gates + r * 4 * width);
     }
     Affine(d_gates, 4 * width, shape.rows, transposed, zeros.data(), /*relu=*/false, from_later.data(), padded);
   }
@@ -114,3 +128,4 @@ void LstmBackward(const LstmShape& shape, const LstmCourse& course, const float*
 }
 
 }  // namespace emplace
+#endif  // HWY_ONCE

@@ -30,11 +30,7 @@ void SumOver(const Topology::Levels& levels, const NodeLists& lists, std::size_t
              std::size_t batch, const Matrix& from, Matrix* to) {
   const std::size_t size = batch * to->stride();
   for (std::size_t p = begin; p < end; ++p) {
-    float* const sum = to->row(p * batch);
-    std::fill_n(sum, size, 0.0F);
-    for (const std::uint32_t other : lists[levels.order[p]]) {
-      AddScaled(from.row(levels.position[other] * batch), 1, size, sum);
-    }
+    SumBlocks(from.row(0), lists[levels.order[p]], levels.position.data(), size, to->row(p * batch));
   }
 }
 

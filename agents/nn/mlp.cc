@@ -50,14 +50,19 @@ void Mlp::Prepare(std::size_t rows, bool backward, MlpCache* cache) const {
 
 void Mlp::Forward(const Matrix& x, std::size_t begin, std::size_t end, MlpCache* cache) const {
   if (begin == end) return;
-  const Matrix* input = &x;
+  cache->layers.clear();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
     Matrix& output = cache->outputs[i];
-    Affine(input->row(begin), input->stride(), end - begin, layer.in, layer.weight.data(), layer.bias.data(),
-           Padded(layer.out), layer.relu, output.row(begin), output.stride());
-    input = &output;
+    cache->layers.push_back({.w = layer.weight.data(),
+                             .bias = layer.bias.data(),
+                             .in = layer.in,
+                             .out = layer.out,
+                             .relu = layer.relu,
+                             .y = output.row(begin),
+                             .y_stride = output.stride()});
   }
+  AffineLayers(x.row(begin), x.stride(), end - begin, cache->layers);
 }
 
 void Mlp::Backward(std::size_t begin, std::size_t end, MlpCache* cache, Matrix* dx) const {
@@ -65,13 +70,14 @@ void Mlp::Backward(std::size_t begin, std::size_t end, MlpCache* cache, Matrix* 
   for (std::size_t i = layers_.size(); i-- > 0;) {
     const Layer& layer = layers_[i];
     Matrix& gradient = cache->gradients[i];
-    if (layer.relu) {
+    if (layer.relu && i + 1 == layers_.size()) {
       MaskByRelu(cache->outputs[i].row(begin), (end - begin) * gradient.stride(), gradient.row(begin));
     }
     Matrix* const before = i > 0 ? &cache->gradients[i - 1] : dx;
     if (before == nullptr) continue;
-    Affine(gradient.row(begin), gradient.stride(), end - begin, layer.out, layer.transposed.data(), zeros_.data(),
-           Padded(layer.in), false, before->row(begin), before->stride());
+    const float* const mask = i > 0 && layers_[i - 1].relu ? cache->outputs[i - 1].row(begin) : nullptr;
+    MaskedAffine(gradient.row(begin), gradient.stride(), end - begin, layer.out, layer.transposed.data(), zeros_.data(),
+                 layer.in, mask, before->row(begin), before->stride());
   }
 }
 
@@ -85,7 +91,7 @@ void Mlp::AddGradients(const Matrix& x, std::size_t begin, std::size_t end, cons
     const std::size_t padded = Padded(layer.out);
     scratch_.assign((layer.in + 1) * padded, 0.0F);
     AddOuterProducts(input->row(begin), input->stride(), gradient.row(begin), gradient.stride(), end - begin, layer.in,
-                     padded, scratch_.data());
+                     layer.out, scratch_.data());
     float* const bias = scratch_.data() + layer.in * padded;
     AddRows(gradient.row(begin), gradient.stride(), end - begin, padded, bias);
     for (std::size_t k = 0; k < layer.in; ++k) {

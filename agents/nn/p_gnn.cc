@@ -172,25 +172,20 @@ const Matrix& PGnnOriginal::Forward(const StateBatch& states, bool backward) {
   const std::size_t nodes = states.num_nodes();
   const std::size_t width = out();
   const std::size_t rows = sample.anchors.size() * batch;
-  input_.Reset(rows, 2 * width);
+  input_.Resize(rows, 2 * width);
   for (std::size_t i = 0; i < sample.anchors.size(); ++i) {
-    for (std::size_t b = 0; b < batch; ++b) {
-      float* const to = input_.row(i * batch + b);
-      for (const GraphSample::Anchor& anchor : sample.anchors[i]) {
-        AddScaled(base.row(anchor.node * batch + b), anchor.weight, width, to);
-      }
-      std::copy_n(base.row(i % nodes * batch + b), width, to + width);
-    }
+    const GraphSample::Anchor anchor = sample.anchors[i].empty() ? GraphSample::Anchor{} : sample.anchors[i].front();
+    JoinScaled(base, batch, anchor.node, anchor.weight, i % nodes, i * batch, &input_);
   }
   message_.Prepare(rows, backward, &cache_);
   message_.Forward(input_, 0, rows, &cache_);
   out_.Reset(nodes * batch, width);
   if (sample.num_sets == 0) return out_;
   const float share = 1 / static_cast<float>(sample.num_sets);
-  for (std::size_t i = 0; i < sample.anchors.size(); ++i) {
-    for (std::size_t b = 0; b < batch; ++b) {
-      AddScaled(cache_.result().row(i * batch + b), share, width, out_.row(i % nodes * batch + b));
-    }
+  // The messages of a set stand together, in the order of the nodes.
+  const std::size_t of_set = nodes * batch;
+  for (std::size_t set = 0; set < sample.num_sets; ++set) {
+    AddScaled(cache_.result().row(set * of_set), share, of_set * out_.stride(), out_.row(0));
   }
   return out_;
 }
@@ -203,12 +198,10 @@ void PGnnOriginal::Backward(const StateBatch& states, Matrix& d_out, std::span<f
   const std::size_t rows = sample.anchors.size() * batch;
   const float share = sample.num_sets == 0 ? 0.0F : 1 / static_cast<float>(sample.num_sets);
   Matrix& d_messages = cache_.result_gradient();
-  for (std::size_t i = 0; i < sample.anchors.size(); ++i) {
-    for (std::size_t b = 0; b < batch; ++b) {
-      float* const to = d_messages.row(i * batch + b);
-      std::fill_n(to, d_messages.stride(), 0.0F);
-      AddScaled(d_out.row(i % nodes * batch + b), share, width, to);
-    }
+  std::fill_n(d_messages.row(0), rows * d_messages.stride(), 0.0F);
+  for (std::size_t set = 0; set < sample.num_sets; ++set) {
+    const std::size_t of_set = nodes * batch;
+    AddScaled(d_out.row(0), share, of_set * d_out.stride(), d_messages.row(set * of_set));
   }
   d_input_.Resize(rows, 2 * width);
   message_.Backward(0, rows, &cache_, &d_input_);

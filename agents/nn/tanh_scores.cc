@@ -1,52 +1,76 @@
 #include "agents/nn/tanh_scores.h"
 
-#include "agents/nn/vector_lanes.h"
+#include "sim/vector_code.h"
 
-namespace emplace {
-namespace {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "agents/nn/tanh_scores.cc"  // this file, once for each instruction set
+#include <hwy/foreach_target.h>
 
-EMPLACE_INLINE float Sum(const Lane& lane) {
-  float sum = 0;
-  for (std::size_t i = 0; i < kLane; ++i) sum += lane[i];
-  return sum;
-}
+#include "agents/nn/float_lanes-inl.h"
 
-}  // namespace
+HWY_BEFORE_NAMESPACE();
+namespace emplace::HWY_NAMESPACE {
 
-EMPLACE_CLONES void TanhScores(const float* queries, std::size_t rows, const float* keys, std::size_t num_keys,
-                               const float* v, std::size_t width, float* scores) {
+void TanhScoresOn(const float* queries, std::size_t rows, const float* keys, std::size_t num_keys, const float* v,
+                  std::size_t width, float* scores) {
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t j = 0; j < num_keys; ++j) {
-      Lane sum{};
+      Floats sums[kVectors];
+      for (Floats& sum : sums) sum = Zero();
       for (std::size_t i = 0; i < width; i += kLane) {
-        sum += Load(v + i) * Tanh(Load(queries + r * width + i) + Load(keys + j * width + i));
+        for (std::size_t at = i, part = 0; part < kVectors; ++part, at += kWidth) {
+          const Floats value = Tanh(Add(Load(queries + r * width + at), Load(keys + j * width + at)));
+          sums[part] = MulAdd(Load(v + at), value, sums[part]);
+        }
       }
-      scores[r * num_keys + j] = Sum(sum);
+      scores[r * num_keys + j] = SumInOrder(sums);
     }
   }
 }
 
-EMPLACE_CLONES void TanhScoresBackward(const float* queries, std::size_t rows, const float* keys, std::size_t num_keys,
-                                       const float* v, std::size_t width, const float* d_scores, float* d_queries,
-                                       float* d_keys, float* d_v) {
+void TanhScoresBackwardOn(const float* queries, std::size_t rows, const float* keys, std::size_t num_keys,
+                          const float* v, std::size_t width, const float* d_scores, float* d_queries, float* d_keys,
+                          float* d_v) {
   for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t i = 0; i < width; i += kLane) {
-      const Lane query = Load(queries + r * width + i);
-      const Lane weight = Load(v + i);
-      Lane d_query{};
-      Lane d_weight{};
+    for (std::size_t i = 0; i < width; i += kWidth) {
+      const Floats query = Load(queries + r * width + i);
+      const Floats weight = Load(v + i);
+      Floats d_query = Zero();
+      Floats d_weight = Zero();
       for (std::size_t j = 0; j < num_keys; ++j) {
-        const float change = d_scores[r * num_keys + j];
-        const Lane value = Tanh(query + Load(keys + j * width + i));
-        const Lane inner = change * weight * (1.0F - value * value);
-        d_weight += change * value;
-        d_query += inner;
-        Store(Load(d_keys + j * width + i) + inner, d_keys + j * width + i);
+        const Floats change = Splat(d_scores[r * num_keys + j]);
+        const Floats value = Tanh(Add(query, Load(keys + j * width + i)));
+        const Floats of_value = Mul(change, weight);
+        const Floats slope = NegMulAdd(value, value, Splat(1.0F));
+        d_weight = MulAdd(change, value, d_weight);
+        d_query = MulAdd(of_value, slope, d_query);
+        Store(MulAdd(of_value, slope, Load(d_keys + j * width + i)), d_keys + j * width + i);
       }
-      Store(Load(d_queries + r * width + i) + d_query, d_queries + r * width + i);
-      Store(Load(d_v + i) + d_weight, d_v + i);
+      Store(Add(Load(d_queries + r * width + i), d_query), d_queries + r * width + i);
+      Store(Add(Load(d_v + i), d_weight), d_v + i);
     }
   }
+}
+
+}  // namespace emplace::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace emplace {
+
+HWY_EXPORT(TanhScoresOn);
+HWY_EXPORT(TanhScoresBackwardOn);
+
+void TanhScores(const float* queries, std::size_t rows, const float* keys, std::size_t num_keys, const float* v,
+                std::size_t width, float* scores) {
+  HWY_DYNAMIC_DISPATCH(TanhScoresOn)(queries, rows, keys, num_keys, v, width, scores);
+}
+
+void TanhScoresBackward(const float* queries, std::size_t rows, const float* keys, std::size_t num_keys, const float* v,
+                        std::size_t width, const float* d_scores, float* d_queries, float* d_keys, float* d_v) {
+  HWY_DYNAMIC_DISPATCH(TanhScoresBackwardOn)
+  (queries, rows, keys, num_keys, v, width, d_scores, d_queries, d_keys, d_v);
 }
 
 }  // namespace emplace
+#endif  // HWY_ONCE

@@ -12,6 +12,7 @@
 
 #include "agents/environment.h"
 #include "agents/nn/autograd.h"
+#include "agents/nn/kernel.h"
 #include "agents/nn/network.h"
 #include "agents/rl/placeto/learner.h"
 #include "experiments/trial.h"
@@ -108,34 +109,101 @@ PolicyProblem& Made(const std::string& name) {
   return *problem;
 }
 
+// Counts a benchmark's speed, and what share it is of a product of two 512 x 512 matrices with LibTorch's BLAS on one
+// thread and the same instruction set, measured before and after it: a machine's speed moves with what else runs on it.
+class SpeedCounter {
+ public:
+  explicit SpeedCounter(benchmark::State& state) : state_(state) {}
+  // `work`: multiply-adds of an iteration.
+  void Count(double work) {
+    const double peak = std::max(before_, MatrixProductGflops(512));
+    const double gflop = 2e-9 * work * static_cast<double>(state_.iterations());
+    state_.counters["multiply_adds"] = work;
+    state_.counters["gflop_per_s"] = benchmark::Counter(gflop, benchmark::Counter::kIsRate);
+    state_.counters["blas_gflop_per_s"] = peak;
+    state_.counters["share"] = benchmark::Counter(gflop / peak, benchmark::Counter::kIsRate);
+  }
+
+ private:
+  benchmark::State& state_;
+  double before_ = MatrixProductGflops(512);
+};
+
+Matrix RandomBenchMatrix(Rng& rng, std::size_t rows, std::size_t width) {
+  Matrix matrix(rows, width);
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (float& value : matrix.values(r)) value = static_cast<float>(rng.Uniform() - 0.5);
+  }
+  return matrix;
+}
+
+// A layer of so many rows, inputs and outputs: forward, backward by its input and by its weights, an iteration of each.
+void Layer(benchmark::State& state) {
+  const auto rows = static_cast<std::size_t>(state.range(0));
+  const auto in = static_cast<std::size_t>(state.range(1));
+  const auto out = static_cast<std::size_t>(state.range(2));
+  Rng rng(1);
+  const Matrix x = RandomBenchMatrix(rng, rows, in);
+  const Matrix w = RandomBenchMatrix(rng, in, out);
+  const Matrix transposed = RandomBenchMatrix(rng, out, in);
+  const Matrix bias = RandomBenchMatrix(rng, 1, out);
+  const Matrix zeros(1, in);
+  Matrix y(rows, out);
+  Matrix dx(rows, in);
+  Matrix dw(in, out);
+  SpeedCounter speed(state);
+  for (auto _ : state) {
+    Affine(x.row(0), x.stride(), rows, in, w.row(0), bias.row(0), out, /*relu=*/true, y.row(0), y.stride());
+    MaskedAffine(y.row(0), y.stride(), rows, out, transposed.row(0), zeros.row(0), in, x.row(0), dx.row(0),
+                 dx.stride());
+    dw.Reset(in, out);
+    AddOuterProducts(x.row(0), x.stride(), y.row(0), y.stride(), rows, in, out, dw.row(0));
+    benchmark::DoNotOptimize(dw.row(0)[0] + dx.row(0)[0]);
+  }
+  speed.Count(3 * static_cast<double>(rows * in * out));
+}
+
+// The product of one step of an LSTM whose weights come from the second-level cache.
+void LstmStep(benchmark::State& state) {
+  constexpr std::size_t kRows = 4;
+  constexpr std::size_t kWidth = 256;
+  Rng rng(1);
+  const Matrix x = RandomBenchMatrix(rng, kRows, kWidth);
+  const PackedMatrix w(RandomBenchMatrix(rng, kWidth, 4 * kWidth).row(0), kWidth, 4 * kWidth);
+  const Matrix bias(1, 4 * kWidth);
+  Matrix y(kRows, 4 * kWidth);
+  SpeedCounter speed(state);
+  for (auto _ : state) {
+    Affine(x.row(0), x.stride(), kRows, w, bias.row(0), /*relu=*/false, y.row(0), y.stride());
+    benchmark::DoNotOptimize(y.row(0)[0]);
+  }
+  speed.Count(static_cast<double>(kRows * kWidth * 4 * kWidth));
+}
+
 // One iteration is the forward pass of one step of an episode, as an agent samples it.
 void Forward(benchmark::State& state, const std::string& name) {
   PolicyProblem& problem = Made(name);
   const auto nodes = static_cast<std::uint32_t>(problem.view.topology.num_nodes());
+  SpeedCounter speed(state);
   for (auto _ : state) {
     problem.states.currents[0] = (problem.states.currents[0] + 1) % nodes;
     ++problem.states.seeds[0];
     benchmark::DoNotOptimize(problem.learner.network().Forward(problem.states).row(0)[0]);
   }
-  const double work = ForwardMultiplyAdds(problem.learner.network(), problem.view.topology, problem.sample);
-  state.counters["multiply_adds"] = work;
-  state.counters["gflop_per_s"] =
-      benchmark::Counter(2e-9 * work * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+  speed.Count(ForwardMultiplyAdds(problem.learner.network(), problem.view.topology, problem.sample));
 }
 
 // One iteration is the gradient of one episode, all its steps seen again, and Adam.
 void Update(benchmark::State& state, const std::string& name) {
   PolicyProblem& problem = Made(name);
+  SpeedCounter speed(state);
   for (auto _ : state) {
     problem.learner.AddEpisode(problem.view, problem.sample, problem.episode, problem.advantages, 0.01, "bench");
     problem.learner.Update(1.25, 0);
   }
   // Forward, and twice as much backward.
-  const double work = 3 * static_cast<double>(problem.episode.steps.size()) *
-                      ForwardMultiplyAdds(problem.learner.network(), problem.view.topology, problem.sample);
-  state.counters["multiply_adds"] = work;
-  state.counters["gflop_per_s"] =
-      benchmark::Counter(2e-9 * work * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+  speed.Count(3 * static_cast<double>(problem.episode.steps.size()) *
+              ForwardMultiplyAdds(problem.learner.network(), problem.view.topology, problem.sample));
 }
 
 // One iteration simulates one placement of groups, as a step of an episode does.
@@ -177,14 +245,15 @@ void TwentyEpisodes(benchmark::State& state, const std::string& agent, const Opt
   state.counters["policy_s"] = policy / static_cast<double>(state.iterations());
 }
 
-// What this core can do: a product of two 512 x 512 matrices with LibTorch's BLAS, one thread.
-void Peak(benchmark::State& state) {
-  double best = 0;
-  for (auto _ : state) best = std::max(best, MatrixProductGflops(512));
-  state.counters["gflop_per_s"] = best;
-}
-
-BENCHMARK(Peak)->Unit(benchmark::kMillisecond)->Iterations(1);
+BENCHMARK(Layer)
+    ->ArgNames({"rows", "in", "out"})
+    ->Args({300, 10, 10})
+    ->Args({2400, 10, 10})
+    ->Args({300, 20, 10})
+    ->Args({300, 10, 20})
+    ->Args({8, 40, 80})
+    ->Args({8, 80, 40});
+BENCHMARK(LstmStep);
 BENCHMARK(Simulate)->Unit(benchmark::kMillisecond);
 #define EMPLACE_POLICY_BENCH(name)                                        \
   BENCHMARK_CAPTURE(Forward, name, #name)->Unit(benchmark::kMillisecond); \

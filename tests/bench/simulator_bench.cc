@@ -143,5 +143,3 @@ BENCHMARK(FifoThreads)->Arg(1)->Arg(2)->UseRealTime();
 
 }  // namespace
 }  // namespace emplace::testing
-
-BENCHMARK_MAIN();

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "sim/rng.h"
+#include "tests/testing/vector_targets.h"
 
 namespace emplace {
 namespace {
@@ -17,16 +21,20 @@ Matrix RandomMatrix(Rng& rng, std::size_t rows, std::size_t width) {
   return matrix;
 }
 
-TEST(KernelTest, AffineIsTheProductPlusTheBias) {
+class KernelTest : public testing::OnVectorTarget {};
+INSTANTIATE_TEST_SUITE_P(Targets, KernelTest, ::testing::ValuesIn(SupportedVectorTargets()), testing::VectorTargetOf);
+
+TEST_P(KernelTest, AffineIsTheProductPlusTheBias) {
   Rng rng(1);
-  for (const std::size_t rows : {1U, 5U, 8U, 19U}) {
+  for (const std::size_t rows : {1U, 2U, 3U, 5U, 7U, 8U, 13U, 19U}) {
     for (const std::size_t in : {1U, 7U, 26U}) {
-      for (const std::size_t out : {16U, 32U, 48U, 64U, 112U}) {
+      for (const std::size_t out : {1U, 5U, 10U, 16U, 20U, 32U, 40U, 48U, 64U, 112U}) {
         const Matrix x = RandomMatrix(rng, rows, in);
         const Matrix w = RandomMatrix(rng, in, out);
         const Matrix bias = RandomMatrix(rng, 1, out);
         for (const bool relu : {false, true}) {
           Matrix y(rows, out);
+          std::fill_n(y.row(0), rows * y.stride(), 9.0F);
           Affine(x.row(0), x.stride(), rows, in, w.row(0), bias.row(0), out, relu, y.row(0), y.stride());
           for (std::size_t r = 0; r < rows; ++r) {
             for (std::size_t j = 0; j < out; ++j) {
@@ -34,6 +42,7 @@ TEST(KernelTest, AffineIsTheProductPlusTheBias) {
               for (std::size_t k = 0; k < in; ++k) sum += static_cast<double>(x.row(r)[k]) * w.row(k)[j];
               ASSERT_NEAR(y.row(r)[j], relu ? std::max(sum, 0.0) : sum, 1e-5);
             }
+            for (std::size_t j = out; j < y.stride(); ++j) ASSERT_EQ(y.row(r)[j], 0) << out << ", " << j;
           }
         }
       }
@@ -41,7 +50,7 @@ TEST(KernelTest, AffineIsTheProductPlusTheBias) {
   }
 }
 
-TEST(KernelTest, APackedMatrixGivesTheSameBits) {
+TEST_P(KernelTest, APackedMatrixGivesTheSameBits) {
   Rng rng(4);
   for (const std::size_t rows : {1U, 3U, 4U, 9U}) {
     for (const std::size_t in : {1U, 26U}) {
@@ -62,7 +71,7 @@ TEST(KernelTest, APackedMatrixGivesTheSameBits) {
   }
 }
 
-TEST(KernelTest, ATransposedMatrixIsPackedWithColumnsOfZeroBehind) {
+TEST_P(KernelTest, ATransposedMatrixIsPackedWithColumnsOfZeroBehind) {
   Rng rng(5);
   constexpr std::size_t kIn = 32;
   for (const std::size_t width : {4U, 16U, 52U, 68U}) {
@@ -82,11 +91,11 @@ TEST(KernelTest, ATransposedMatrixIsPackedWithColumnsOfZeroBehind) {
   }
 }
 
-TEST(KernelTest, OuterProductsAreAddedToWhatIsThere) {
+TEST_P(KernelTest, OuterProductsAreAddedToWhatIsThere) {
   Rng rng(2);
   for (const std::size_t rows : {1U, 6U, 33U}) {
     for (const std::size_t in : {1U, 9U, 26U}) {
-      for (const std::size_t out : {16U, 32U, 80U}) {
+      for (const std::size_t out : {3U, 10U, 16U, 20U, 32U, 80U}) {
         const Matrix x = RandomMatrix(rng, rows, in);
         const Matrix dy = RandomMatrix(rng, rows, out);
         const Matrix before = RandomMatrix(rng, in, out);
@@ -104,7 +113,7 @@ TEST(KernelTest, OuterProductsAreAddedToWhatIsThere) {
   }
 }
 
-TEST(KernelTest, PermutingBackUndoesPermuting) {
+TEST_P(KernelTest, PermutingBackUndoesPermuting) {
   const std::vector<float> from = {10, 11, 12, 13, 14, 15};
   const std::vector<std::uint32_t> source = {5, 0, 3, 1, 4, 2};
   Matrix to(2, 3);
@@ -116,7 +125,7 @@ TEST(KernelTest, PermutingBackUndoesPermuting) {
   EXPECT_EQ(back, from);
 }
 
-TEST(KernelTest, WhatIsKeptIsScaledAndTheRestIsZero) {
+TEST_P(KernelTest, WhatIsKeptIsScaledAndTheRestIsZero) {
   Matrix from(1, 3);
   for (std::size_t f = 0; f < 3; ++f) from.row(0)[f] = static_cast<float>(f + 1);
   std::vector<std::uint8_t> kept(3 + kLane);
@@ -126,7 +135,7 @@ TEST(KernelTest, WhatIsKeptIsScaledAndTheRestIsZero) {
   EXPECT_EQ(std::vector<float>(to.row(0), to.row(0) + 3), (std::vector<float>{2, 0, 6}));
 }
 
-TEST(KernelTest, AReluLetsGradientsThroughOnlyWhereItsResultIsPositive) {
+TEST_P(KernelTest, AReluLetsGradientsThroughOnlyWhereItsResultIsPositive) {
   std::vector<float> y(kLane, -1);
   y[0] = 1;
   y[1] = 0;
@@ -137,7 +146,7 @@ TEST(KernelTest, AReluLetsGradientsThroughOnlyWhereItsResultIsPositive) {
   EXPECT_EQ(dy, expected);
 }
 
-TEST(KernelTest, RowsAreAddedAndProductsSummed) {
+TEST_P(KernelTest, RowsAreAddedAndProductsSummed) {
   Rng rng(3);
   for (const std::size_t rows : {1U, 4U, 7U, 30U}) {
     const Matrix a = RandomMatrix(rng, rows, 48);
@@ -155,7 +164,218 @@ TEST(KernelTest, RowsAreAddedAndProductsSummed) {
   }
 }
 
-TEST(KernelTest, RowsArePaddedToSixteenFloats) {
+TEST_P(KernelTest, AMaskedProductIsZeroWhereTheMaskIsNotPositive) {
+  Rng rng(7);
+  for (const std::size_t rows : {1U, 9U}) {
+    for (const std::size_t out : {5U, 10U, 20U, 80U}) {
+      const Matrix x = RandomMatrix(rng, rows, 6);
+      const Matrix w = RandomMatrix(rng, 6, out);
+      const Matrix bias(1, out);
+      const Matrix mask = RandomMatrix(rng, rows, out);
+      Matrix plain(rows, out);
+      Affine(x.row(0), x.stride(), rows, 6, w.row(0), bias.row(0), out, /*relu=*/false, plain.row(0), plain.stride());
+      Matrix masked(rows, out);
+      MaskedAffine(x.row(0), x.stride(), rows, 6, w.row(0), bias.row(0), out, mask.row(0), masked.row(0),
+                   masked.stride());
+      for (std::size_t r = 0; r < rows; ++r) {
+        for (std::size_t j = 0; j < out; ++j) {
+          ASSERT_EQ(masked.row(r)[j], mask.row(r)[j] > 0 ? plain.row(r)[j] : 0.0F) << r << ", " << j;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(KernelTest, LayersAreAppliedOneAfterTheOther) {
+  Rng rng(12);
+  const Matrix x = RandomMatrix(rng, 5, 7);
+  const Matrix w0 = RandomMatrix(rng, 7, 20);
+  const Matrix w1 = RandomMatrix(rng, 20, 3);
+  const Matrix bias = RandomMatrix(rng, 1, 20);
+  const Matrix zeros(1, 3);
+  Matrix hidden(5, 20);
+  Matrix expected(5, 3);
+  Affine(x.row(0), x.stride(), 5, 7, w0.row(0), bias.row(0), 20, /*relu=*/true, hidden.row(0), hidden.stride());
+  Affine(hidden.row(0), hidden.stride(), 5, 20, w1.row(0), zeros.row(0), 3, /*relu=*/false, expected.row(0),
+         expected.stride());
+  Matrix between(5, 20);
+  Matrix y(5, 3);
+  const std::vector<AffineLayer> layers = {{w0.row(0), bias.row(0), 7, 20, true, between.row(0), between.stride()},
+                                           {w1.row(0), zeros.row(0), 20, 3, false, y.row(0), y.stride()}};
+  AffineLayers(x.row(0), x.stride(), 5, layers);
+  for (std::size_t r = 0; r < 5; ++r) {
+    for (std::size_t j = 0; j < 3; ++j) EXPECT_EQ(y.row(r)[j], expected.row(r)[j]);
+  }
+}
+
+TEST_P(KernelTest, ScaledNumbersAreAddedFewOrMany) {
+  for (const std::size_t size : {1U, 15U, 63U, 64U, 77U, 200U}) {
+    std::vector<float> x(size);
+    std::vector<float> y(size + 1, 5);
+    for (std::size_t i = 0; i < size; ++i) x[i] = static_cast<float>(i);
+    AddScaled(x.data(), 0.5F, size, y.data());
+    for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(y[i], 5 + 0.5F * static_cast<float>(i)) << size;
+    EXPECT_EQ(y[size], 5) << size;
+  }
+}
+
+TEST_P(KernelTest, BlocksAreSummedByTheirPositions) {
+  Rng rng(8);
+  const Matrix from = RandomMatrix(rng, 4, 32);
+  const std::vector<std::uint32_t> position = {2, 0, 3, 1};
+  Matrix sum(1, 32);
+  SumBlocks(from.row(0), std::vector<std::uint32_t>{0, 1, 2}, position.data(), 32, sum.row(0));
+  for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(sum.row(0)[i], from.row(2)[i] + from.row(0)[i] + from.row(3)[i]);
+  SumBlocks(from.row(0), {}, position.data(), 32, sum.row(0));
+  for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(sum.row(0)[i], 0);
+}
+
+TEST_P(KernelTest, RowsAreJoinedWithTheMeanOfOthersAndPaddedWithZeros) {
+  Rng rng(9);
+  constexpr std::size_t kBatch = 2;
+  for (const std::size_t width : {1U, 7U, 10U, 16U, 21U}) {
+    const Matrix from = RandomMatrix(rng, 3 * kBatch, width);
+    const std::vector<std::vector<std::uint32_t>> others = {{1, 2}, {}, {0}};
+    Matrix to(3 * kBatch, 2 * width);
+    std::fill_n(to.row(0), to.rows() * to.stride(), 9.0F);
+    for (std::size_t node = 0; node < 3; ++node) JoinMean(from, kBatch, node, others[node], &to);
+    for (std::size_t row = 0; row < to.rows(); ++row) {
+      const std::size_t b = row % kBatch;
+      for (std::size_t f = 0; f < width; ++f) {
+        float mean = 0;
+        for (const std::uint32_t other : others[row / kBatch]) {
+          mean += from.row(other * kBatch + b)[f] / static_cast<float>(others[row / kBatch].size());
+        }
+        ASSERT_EQ(to.row(row)[f], from.row(row)[f]) << width;
+        ASSERT_EQ(to.row(row)[width + f], mean) << width;
+      }
+      for (std::size_t f = 2 * width; f < to.stride(); ++f) ASSERT_EQ(to.row(row)[f], 0) << width;
+    }
+  }
+}
+
+TEST_P(KernelTest, RowsAreJoinedWithAnotherThatIsScaled) {
+  Rng rng(10);
+  for (const std::size_t width : {1U, 7U, 10U, 16U, 21U}) {
+    const Matrix from = RandomMatrix(rng, 4, width);
+    Matrix to(2, 2 * width);
+    std::fill_n(to.row(0), to.rows() * to.stride(), 9.0F);
+    JoinScaled(from, 2, /*other=*/1, 0.3F, /*own=*/0, /*row=*/0, &to);
+    for (std::size_t row = 0; row < 2; ++row) {
+      for (std::size_t f = 0; f < width; ++f) {
+        ASSERT_EQ(to.row(row)[f], from.row(2 + row)[f] * 0.3F) << width;
+        ASSERT_EQ(to.row(row)[width + f], from.row(row)[f]) << width;
+      }
+      for (std::size_t f = 2 * width; f < to.stride(); ++f) ASSERT_EQ(to.row(row)[f], 0) << width;
+    }
+  }
+}
+
+TEST_P(KernelTest, NormalizingDividesByTheNormAndItsGradientIsAcross) {
+  Rng rng(11);
+  Matrix x = RandomMatrix(rng, 3, 20);
+  std::fill_n(x.row(1), 20, 0.0F);
+  Matrix y(3, 20);
+  std::vector<float> norms(3);
+  Normalize(x.row(0), x.stride(), 3, 1e-6F, norms.data(), y.row(0));
+  Matrix dy = RandomMatrix(rng, 3, 20);
+  const Matrix before = dy;
+  NormalizeBackward(y.row(0), y.stride(), 3, 1e-6F, norms.data(), dy.row(0));
+  for (std::size_t r = 0; r < 3; ++r) {
+    double squares = 0;
+    double along = 0;
+    for (const float value : x.values(r)) squares += static_cast<double>(value) * value;
+    const double norm = std::max(std::sqrt(squares), 1e-6);
+    for (std::size_t f = 0; f < 20; ++f) along += static_cast<double>(before.row(r)[f]) * x.row(r)[f] / norm;
+    EXPECT_NEAR(norms[r], norm, 1e-6 * norm);
+    for (std::size_t f = 0; f < 20; ++f) {
+      EXPECT_NEAR(y.row(r)[f], x.row(r)[f] / norm, 1e-6);
+      const double expected = (before.row(r)[f] - along * x.row(r)[f] / norm) / norm;
+      EXPECT_NEAR(dy.row(r)[f], expected, 1e-5 * std::max(1.0, std::abs(expected)));
+    }
+  }
+}
+
+TEST_P(KernelTest, AReluKeepsWhatIsNoNumber) {
+  Matrix x(1, 1);
+  Matrix w(1, 2);
+  const Matrix bias(1, 2);
+  x.row(0)[0] = std::numeric_limits<float>::quiet_NaN();
+  w.row(0)[0] = w.row(0)[1] = -1;
+  Matrix y(1, 2);
+  Affine(x.row(0), x.stride(), 1, 1, w.row(0), bias.row(0), 2, /*relu=*/true, y.row(0), y.stride());
+  EXPECT_TRUE(std::isnan(y.row(0)[0]));
+  EXPECT_TRUE(std::isnan(y.row(0)[1]));
+}
+
+// What every kernel makes of the same random numbers, one after the other.
+std::vector<float> AllKernels() {
+  Rng rng(6);
+  constexpr std::size_t kRows = 37;
+  constexpr std::size_t kIn = 23;
+  constexpr std::size_t kOut = 58;
+  const Matrix x = RandomMatrix(rng, kRows, kIn);
+  const Matrix w = RandomMatrix(rng, kIn, kOut);
+  const Matrix bias = RandomMatrix(rng, 1, kOut);
+  std::vector<float> results;
+  const auto add = [&results](const Matrix& matrix) {
+    results.insert(results.end(), matrix.row(0), matrix.row(0) + matrix.rows() * matrix.stride());
+  };
+  Matrix y(kRows, kOut);
+  Affine(x.row(0), x.stride(), kRows, kIn, w.row(0), bias.row(0), kOut, /*relu=*/false, y.row(0), y.stride());
+  add(y);
+  Matrix packed(kRows, kOut);
+  Affine(x.row(0), x.stride(), kRows, PackedMatrix(w.row(0), kIn, Padded(kOut)), bias.row(0), /*relu=*/true,
+         packed.row(0), packed.stride());
+  add(packed);
+  Matrix dw(kIn, kOut);
+  AddOuterProducts(x.row(0), x.stride(), y.row(0), y.stride(), kRows, kIn, kOut, dw.row(0));
+  add(dw);
+  Matrix sum(1, kOut);
+  AddRows(y.row(0), y.stride(), kRows, y.stride(), sum.row(0));
+  add(sum);
+  results.push_back(Dot(y.row(0), packed.row(0), kRows * y.stride()));
+  Matrix masked = y;
+  MaskByRelu(packed.row(0), kRows * y.stride(), masked.row(0));
+  add(masked);
+  std::vector<std::uint8_t> kept(kRows * kOut + kLane);
+  for (std::uint8_t& flag : kept) flag = rng.Below(2) == 0 ? 0 : 1;
+  Matrix thinned(kRows, kOut);
+  Keep(y.row(0), kept.data(), 1.7F, kRows, kOut, y.stride(), thinned.row(0));
+  for (std::size_t r = 0; r < kRows; ++r) {
+    results.insert(results.end(), thinned.row(r), thinned.row(r) + kOut);
+  }
+  return results;
+}
+
+TEST(KernelTargetsTest, FusedMultiplyAddGivesTheSameBitsHoweverWideTheVectors) {
+  std::vector<std::vector<float>> fused;
+  testing::OnEachVectorTarget([&](VectorTarget target) {
+    if (target != VectorTarget::kBaseline) fused.push_back(AllKernels());
+  });
+  if (fused.size() < 2) GTEST_SKIP() << "this processor has one such instruction set at most";
+  EXPECT_EQ(fused[0], fused[1]);
+}
+
+TEST(KernelTargetsTest, TheBaselineDiffersByRoundingOnly) {
+  ChooseVectorTarget(VectorTarget::kBaseline);
+  const std::vector<float> baseline = AllKernels();
+  std::size_t different = 0;
+  testing::OnEachVectorTarget([&](VectorTarget target) {
+    const std::vector<float> results = AllKernels();
+    ASSERT_EQ(results.size(), baseline.size());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      ASSERT_NEAR(results[i], baseline[i], 3e-6 * std::max(1.0F, std::abs(baseline[i]))) << i;
+      if (target != VectorTarget::kBaseline && results[i] != baseline[i]) ++different;
+    }
+  });
+#if defined(__x86_64__)
+  // Else the same code ran twice.
+  EXPECT_EQ(different > 0, SupportedVectorTargets().size() > 1);
+#endif
+}
+
+TEST(MatrixTest, RowsArePaddedToSixteenFloats) {
   const Matrix matrix(3, 17);
   EXPECT_EQ(matrix.stride(), 32U);
   EXPECT_EQ(matrix.row(2), matrix.row(0) + 64);

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "sim/rng.h"
+#include "tests/testing/vector_targets.h"
 
 namespace emplace {
 namespace {
@@ -90,10 +93,15 @@ struct Course {
   std::vector<float> states;
 };
 
-class LstmTest : public ::testing::TestWithParam<std::size_t> {};
+class LstmTest : public ::testing::TestWithParam<std::tuple<VectorTarget, std::size_t>> {
+ protected:
+  void SetUp() override { ChooseVectorTarget(std::get<0>(GetParam())); }
+  void TearDown() override { ChooseVectorTarget(SupportedVectorTargets().back()); }
+  std::size_t width() const { return std::get<1>(GetParam()); }
+};
 
 TEST_P(LstmTest, StatesAreTheirDefinition) {
-  const Problem problem({.steps = 3, .rows = 2, .width = GetParam()});
+  const Problem problem({.steps = 3, .rows = 2, .width = width()});
   Course course(problem.shape);
   LstmForward(problem.shape, problem.inputs.data(), problem.Packed(), problem.state.data(), problem.cell.data(),
               course);
@@ -101,14 +109,14 @@ TEST_P(LstmTest, StatesAreTheirDefinition) {
   for (std::size_t i = 0; i < course.states.size(); ++i) {
     loss += static_cast<double>(course.states[i]) * problem.d_states[i];
   }
-  const std::size_t all = 2 * GetParam();
+  const std::size_t all = 2 * width();
   for (std::size_t i = 0; i < all; ++i) loss += static_cast<double>(course.cells[2 * all + i]) * problem.d_last_cell[i];
   EXPECT_NEAR(loss, problem.Loss(), 1e-4);
 }
 
 TEST_P(LstmTest, GradientsAreFiniteDifferences) {
-  Problem problem({.steps = 3, .rows = 2, .width = GetParam()});
-  const std::size_t width = GetParam();
+  Problem problem({.steps = 3, .rows = 2, .width = width()});
+  const std::size_t width = this->width();
   const std::size_t all = 2 * width;
   Course course(problem.shape);
   LstmForward(problem.shape, problem.inputs.data(), problem.Packed(), problem.state.data(), problem.cell.data(),
@@ -140,7 +148,41 @@ TEST_P(LstmTest, GradientsAreFiniteDifferences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Widths, LstmTest, ::testing::Values(4, 8, 16, 20));
+INSTANTIATE_TEST_SUITE_P(Widths, LstmTest,
+                         ::testing::Combine(::testing::ValuesIn(SupportedVectorTargets()),
+                                            ::testing::Values(4, 8, 16, 20, 36)),
+                         [](const auto& info) {
+                           return std::string(VectorTargetName(std::get<0>(info.param))) + "_" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+TEST(LstmTargetsTest, FusedMultiplyAddGivesTheSameBitsAndTheBaselineDiffersByRounding) {
+  const Problem problem({.steps = 4, .rows = 3, .width = 20});
+  const std::size_t all = 60;
+  const auto run = [&] {
+    Course course(problem.shape);
+    LstmForward(problem.shape, problem.inputs.data(), problem.Packed(), problem.state.data(), problem.cell.data(),
+                course);
+    std::vector<float> results = course.states;
+    const std::size_t shift = results.size();
+    results.resize(shift + problem.inputs.size() + 2 * all);
+    float* const d_inputs = results.data() + shift;
+    float* const d_state = d_inputs + problem.inputs.size();
+    LstmBackward(problem.shape, course, problem.weights.data(), problem.cell.data(), problem.d_states.data(),
+                 problem.d_last_cell.data(), d_inputs, d_state, d_state + all);
+    return results;
+  };
+  ChooseVectorTarget(VectorTarget::kBaseline);
+  const std::vector<float> baseline = run();
+  std::vector<float> fused;
+  testing::OnEachVectorTarget([&](VectorTarget target) {
+    const std::vector<float> results = run();
+    for (std::size_t i = 0; i < results.size(); ++i) ASSERT_NEAR(results[i], baseline[i], 1e-5) << i;
+    if (target == VectorTarget::kBaseline) return;
+    EXPECT_TRUE(fused.empty() || results == fused);
+    fused = results;
+  });
+}
 
 }  // namespace
 }  // namespace emplace

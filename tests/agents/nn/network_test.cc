@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "tests/testing/graphs.h"
 #include "tests/testing/networks.h"
+#include "tests/testing/vector_targets.h"
 
 namespace emplace {
 namespace {
@@ -101,6 +104,50 @@ TEST(NetworkTest, MultiplyAddsOfAForwardPassAreCounted) {
   const double expected = 3 * 64 + 2 * 4 * 64 + 3 * (2 * 256) / 3.0 + 3 * 2 * 256 + 64 * 128 + 128 * 64 + 64 * 3;
   EXPECT_DOUBLE_EQ(ForwardMultiplyAdds(network, topology, {}), expected);
 }
+
+// Logits and gradients of one pass over one state of a graph.
+std::vector<float> PassOf(const NetworkOptions& options) {
+  Rng rng(78);
+  Network network(options);
+  network.parameters().InitializeGlorot(rng);
+  network.Pack();
+  const Topology topology = testing::RandomTopology(rng, 30);
+  const GraphSample sample = network.encoder().Draw(topology, rng);
+  const StateBatch states = testing::RandomStates(topology, sample, options.features, 3, rng);
+  const Matrix& logits = network.Forward(states, /*backward=*/true);
+  std::vector<float> results;
+  Matrix d_logits(3, 5);
+  for (std::size_t b = 0; b < 3; ++b) {
+    results.insert(results.end(), logits.values(b).begin(), logits.values(b).end());
+    for (float& value : d_logits.values(b)) value = static_cast<float>(rng.Uniform() - 0.5);
+  }
+  std::vector<float> gradients(network.parameters().size());
+  network.Backward(states, d_logits, gradients);
+  results.insert(results.end(), gradients.begin(), gradients.end());
+  return results;
+}
+
+class NetworkTargetsTest : public ::testing::TestWithParam<NetworkCase> {};
+
+TEST_P(NetworkTargetsTest, AgreesOnEveryInstructionSetAndToTheBitWhereProductsAreFused) {
+  ChooseVectorTarget(VectorTarget::kBaseline);
+  const std::vector<float> baseline = PassOf(GetParam().options);
+  float largest = 0;
+  for (const float value : baseline) largest = std::max(largest, std::abs(value));
+  std::vector<float> fused;
+  testing::OnEachVectorTarget([&](VectorTarget target) {
+    const std::vector<float> results = PassOf(GetParam().options);
+    EXPECT_EQ(results, PassOf(GetParam().options)) << "the same twice";
+    ASSERT_EQ(results.size(), baseline.size());
+    for (std::size_t i = 0; i < results.size(); ++i) ASSERT_NEAR(results[i], baseline[i], 1e-4F * largest) << i;
+    if (target == VectorTarget::kBaseline) return;
+    EXPECT_TRUE(fused.empty() || results == fused);
+    fused = results;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NetworkTargetsTest, ::testing::ValuesIn(testing::AllNetworks()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace emplace

@@ -7,6 +7,7 @@
 
 #include "agents/nn/kernel.h"
 #include "sim/rng.h"
+#include "tests/testing/vector_targets.h"
 
 namespace emplace {
 namespace {
@@ -17,7 +18,11 @@ std::vector<float> Random(Rng& rng, std::size_t size, double scale) {
   return values;
 }
 
-TEST(TanhScoresTest, TheTangentIsThatOfTheMathLibrary) {
+class TanhScoresTest : public testing::OnVectorTarget {};
+INSTANTIATE_TEST_SUITE_P(Targets, TanhScoresTest, ::testing::ValuesIn(SupportedVectorTargets()),
+                         testing::VectorTargetOf);
+
+TEST_P(TanhScoresTest, TheTangentIsThatOfTheMathLibrary) {
   // One key of 0 and a v that picks one entry: the score is the tanh of that entry.
   const std::vector<float> keys(kLane);
   std::vector<float> v(kLane);
@@ -31,7 +36,7 @@ TEST(TanhScoresTest, TheTangentIsThatOfTheMathLibrary) {
   }
 }
 
-TEST(TanhScoresTest, ScoresAreTheirDefinition) {
+TEST_P(TanhScoresTest, ScoresAreTheirDefinition) {
   Rng rng(1);
   constexpr std::size_t kWidth = 2 * kLane;
   const auto queries = Random(rng, 3 * kWidth, 2);
@@ -50,7 +55,7 @@ TEST(TanhScoresTest, ScoresAreTheirDefinition) {
   }
 }
 
-TEST(TanhScoresTest, GradientsAreFiniteDifferencesAndAreAdded) {
+TEST_P(TanhScoresTest, GradientsAreFiniteDifferencesAndAreAdded) {
   Rng rng(2);
   constexpr std::size_t kRows = 2;
   constexpr std::size_t kKeys = 3;
@@ -89,6 +94,26 @@ TEST(TanhScoresTest, GradientsAreFiniteDifferencesAndAreAdded) {
   check(queries, d_queries);
   check(keys, d_keys);
   check(v, d_v);
+}
+
+TEST(TanhScoresTargetsTest, FusedMultiplyAddGivesTheSameBits) {
+  std::vector<float> fused;
+  testing::OnEachVectorTarget([&](VectorTarget target) {
+    if (target == VectorTarget::kBaseline) return;
+    Rng rng(3);
+    constexpr std::size_t kWidth = 3 * kLane;
+    const auto queries = Random(rng, 2 * kWidth, 2);
+    const auto keys = Random(rng, 7 * kWidth, 2);
+    const auto v = Random(rng, kWidth, 1);
+    const auto d_scores = Random(rng, 14, 1);
+    std::vector<float> results(14 + 10 * kWidth);
+    TanhScores(queries.data(), 2, keys.data(), 7, v.data(), kWidth, results.data());
+    float* const gradients = results.data() + 14;
+    TanhScoresBackward(queries.data(), 2, keys.data(), 7, v.data(), kWidth, d_scores.data(), gradients,
+                       gradients + 2 * kWidth, gradients + 9 * kWidth);
+    EXPECT_TRUE(fused.empty() || results == fused);
+    fused = results;
+  });
 }
 
 }  // namespace

@@ -1,0 +1,118 @@
+// Vectors of floats of the instruction set that is being compiled for; only for the sources of kernels, which Highway
+// includes once for each set (sim/vector_targets.h). Hence no ordinary include guard.
+#if defined(EMPLACE_AGENTS_NN_FLOAT_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef EMPLACE_AGENTS_NN_FLOAT_LANES_INL_H_
+#undef EMPLACE_AGENTS_NN_FLOAT_LANES_INL_H_
+#else
+#define EMPLACE_AGENTS_NN_FLOAT_LANES_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "agents/nn/kernel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace emplace::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_SCALAR
+// Highway before 1.0.5 knows no vectors of x86-64's baseline, SSE2, and takes one number at a time there: here the
+// compiler's vectors stand in for its.
+inline constexpr std::size_t kWidth = 4;
+using Floats = float __attribute__((vector_size(kWidth * sizeof(float))));
+using Ints = std::int32_t __attribute__((vector_size(kWidth * sizeof(std::int32_t))));
+using LooseFloats = float __attribute__((vector_size(kWidth * sizeof(float)), aligned(alignof(float)), may_alias));
+using Flags = std::uint8_t __attribute__((vector_size(kWidth), aligned(1), may_alias));
+
+HWY_INLINE Floats Load(const float* from) { return *reinterpret_cast<const LooseFloats*>(from); }
+HWY_INLINE void Store(Floats value, float* to) { *reinterpret_cast<LooseFloats*>(to) = value; }
+HWY_INLINE Floats Splat(float value) { return Floats{value, value, value, value}; }
+HWY_INLINE Floats Add(Floats a, Floats b) { return a + b; }
+HWY_INLINE Floats Sub(Floats a, Floats b) { return a - b; }
+HWY_INLINE Floats Mul(Floats a, Floats b) { return a * b; }
+HWY_INLINE Floats Div(Floats a, Floats b) { return a / b; }
+HWY_INLINE Floats MulAdd(Floats a, Floats b, Floats c) { return a * b + c; }
+HWY_INLINE Floats MulSub(Floats a, Floats b, Floats c) { return a * b - c; }
+HWY_INLINE Floats NegMulAdd(Floats a, Floats b, Floats c) { return c - a * b; }
+// yes where a < b, else no.
+HWY_INLINE Floats IfLess(Floats a, Floats b, Floats yes, Floats no) { return a < b ? yes : no; }
+// 2^n of whole numbers n.
+HWY_INLINE Floats PowerOfTwo(Floats n) {
+  return reinterpret_cast<Floats>((__builtin_convertvector(n, Ints) + 127) << 23);
+}
+HWY_INLINE Floats LoadBytes(const std::uint8_t* from) {
+  return __builtin_convertvector(*reinterpret_cast<const Flags*>(from), Floats);
+}
+#else
+namespace hn = hwy::HWY_NAMESPACE;
+using Tag = hn::CappedTag<float, kLane>;
+inline constexpr std::size_t kWidth = HWY_MIN(kLane, HWY_LANES(float));
+using Floats = hn::Vec<Tag>;
+
+HWY_INLINE Floats Load(const float* from) { return hn::LoadU(Tag(), from); }
+HWY_INLINE void Store(Floats value, float* to) { hn::StoreU(value, Tag(), to); }
+HWY_INLINE Floats Splat(float value) { return hn::Set(Tag(), value); }
+using hn::Add;
+using hn::Div;
+using hn::Mul;
+using hn::MulAdd;
+using hn::MulSub;
+using hn::NegMulAdd;
+using hn::Sub;
+HWY_INLINE Floats IfLess(Floats a, Floats b, Floats yes, Floats no) { return hn::IfThenElse(hn::Lt(a, b), yes, no); }
+HWY_INLINE Floats PowerOfTwo(Floats n) {
+  const hn::RebindToSigned<Tag> ints;
+  return hn::BitCast(Tag(), hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(ints, n), hn::Set(ints, 127))));
+}
+HWY_INLINE Floats LoadBytes(const std::uint8_t* from) {
+  const hn::RebindToSigned<Tag> ints;
+  return hn::ConvertTo(Tag(), hn::PromoteTo(ints, hn::LoadU(hn::Rebind<std::uint8_t, Tag>(), from)));
+}
+#endif
+
+// How many vectors kLane floats are.
+inline constexpr std::size_t kVectors = kLane / kWidth;
+
+HWY_INLINE Floats Zero() { return Splat(0.0F); }
+// (x < 0 ? 0 : x): what is no number stays none.
+HWY_INLINE Floats Relu(Floats x) { return IfLess(x, Zero(), Zero(), x); }
+
+// (e - 1) / (e + 1) for e = exp(2x), which is 2^n times the Taylor series of 2^f around 0 to the sixth power, f within
+// +-1/2: 2e-8 off at most. Beyond +-9 a float's tanh is 1.
+HWY_INLINE Floats Tanh(Floats x) {
+  x = IfLess(Splat(9.0F), x, Splat(9.0F), x);
+  x = IfLess(x, Splat(-9.0F), Splat(-9.0F), x);
+  constexpr float kLog2 = 0.693147180559945309F;
+  const Floats factor = Splat(2.0F / kLog2);
+  // Adding 1.5 * 2^23 leaves no room for digits after the point.
+  const Floats round = Splat(12582912.0F);
+  const Floats whole = Sub(MulAdd(x, factor, round), round);
+  const Floats t = Mul(MulSub(x, factor, whole), Splat(kLog2));
+  Floats e = Splat(1.0F / 720);
+  e = MulAdd(e, t, Splat(1.0F / 120));
+  e = MulAdd(e, t, Splat(1.0F / 24));
+  e = MulAdd(e, t, Splat(1.0F / 6));
+  e = MulAdd(e, t, Splat(0.5F));
+  e = MulAdd(e, t, Splat(1.0F));
+  e = MulAdd(e, t, Splat(1.0F));
+  const Floats scale = PowerOfTwo(whole);
+  return Div(MulSub(e, scale, Splat(1.0F)), MulAdd(e, scale, Splat(1.0F)));
+}
+
+HWY_INLINE Floats Sigmoid(Floats x) { return MulAdd(Tanh(Mul(x, Splat(0.5F))), Splat(0.5F), Splat(0.5F)); }
+
+// The sum of kLane numbers, in their order.
+HWY_INLINE float SumInOrder(const Floats (&lanes)[kVectors]) {
+  float values[kLane];
+  for (std::size_t v = 0; v < kVectors; ++v) Store(lanes[v], values + v * kWidth);
+  float sum = 0;
+  for (const float value : values) sum += value;
+  return sum;
+}
+
+}  // namespace emplace::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // EMPLACE_AGENTS_NN_FLOAT_LANES_INL_H_

@@ -1,0 +1,24 @@
+// The program of all benchmarks. EMPLACE_VECTORS names the instruction set that vector code and OpenBLAS use.
+
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <string>
+
+#include "sim/check.h"
+#include "sim/vector_targets.h"
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  try {
+    emplace::ChooseVectorTargetByEnvironment();
+  } catch (const emplace::InputError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
+  }
+  benchmark::AddCustomContext("vectors", std::string(emplace::VectorTargetName(emplace::ChosenVectorTarget())));
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}

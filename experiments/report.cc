@@ -214,8 +214,9 @@ void AddMetrics(const ExperimentRuns& runs, const ReportGrid& grid, const Publis
       "Best first by the last column.",
       kResamples)});
   if (published != nullptr) blocks->push_back(ParagraphBlock{"Published figures: " + published->source + "."});
+  const std::string where = runs.name + ": metrics";
   for (const std::string& name : MetricsToReport(runs)) {
-    const MetricEntry& metric = FindMetric(name, runs.name + ": metrics");
+    const MetricEntry& metric = FindMetric(name, where);
     const MetricTable table = MakeMetricTable(runs.trials, grid, metric, published);
     if (!HasValues(table)) {
       blocks->push_back(ParagraphBlock{fmt::format("{}: no trial has any.", metric.title)});

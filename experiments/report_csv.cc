@@ -153,8 +153,9 @@ void WriteTableCsv(std::ostream& out, const std::vector<ExperimentRuns>& experim
     const ReportGrid grid = MakeReportGrid(runs.trials);
     std::optional<PublishedFigures> published;
     if (!runs.published.empty()) published = LoadPublished(runs.published);
+    const std::string where = runs.name + ": metrics";
     for (const std::string& name : MetricsToReport(runs)) {
-      const MetricEntry& metric = FindMetric(name, runs.name + ": metrics");
+      const MetricEntry& metric = FindMetric(name, where);
       WriteTable(out, runs, grid, MakeMetricTable(runs.trials, grid, metric, published ? &*published : nullptr));
     }
   }

@@ -89,7 +89,8 @@ class Planner {
     ChosenGraph graph;
     AddMember(&graph.json, "file", path);
     AddMember(&graph.json, "fingerprint", Fingerprinted(path));
-    const Graph& loaded = LoadGraphOf({graph.json});
+    const JsonValue source{graph.json};
+    const Graph& loaded = LoadGraphOf(source);
     graph.name = loaded.name();
     graph.num_ops = loaded.num_ops();
     return graph;

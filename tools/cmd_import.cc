@@ -35,8 +35,8 @@ int Run(const ImportOptions& options) {
     throw InputError("--expert", "needs --placement-out (where the placement goes)");
   }
   const std::string content = ReadWholeFile(options.file);
-  const auto find = [&]() -> const ImporterEntry& { return FindImporter(options.format, content, options.file); };
-  const ImporterEntry& importer = options.format.empty() ? find() : Naming("--from", find);
+  const auto find = [&] { return &FindImporter(options.format, content, options.file); };
+  const ImporterEntry& importer = *(options.format.empty() ? find() : Naming("--from", find));
   const Imported imported = importer.import(content, options.file);
   if (!options.cluster_output.empty() && !imported.cluster) {
     throw InputError(options.file, fmt::format("describes no cluster for --cluster-out (format {})", importer.name));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "datasets/layers.h"
@@ -25,9 +26,9 @@ Graph Linear(const TrainingOptions& options, bool embedded = false) {
   return BuildTrainingGraph(net, Reduce(net, "reduce_mean", SoftmaxCrossEntropy(net, logits, labels), {0}), options);
 }
 
-const Op& OpOf(const Graph& graph, const std::string& name) {
+const Op& OpOf(const Graph& graph, std::string_view name) {
   const auto id = graph.FindOp(name);
-  if (!id) throw std::runtime_error("no op " + name);
+  if (!id) throw std::runtime_error("no op " + std::string(name));
   return graph.op(*id);
 }
 

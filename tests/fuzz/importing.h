@@ -31,7 +31,8 @@ inline void CheckImporter(const char* format, const std::string& text) {
   importer.detect(text);
   try {
     const Imported imported = importer.import(text, "FILE");
-    CheckOwnFile(imported.graph, ReadGraph, WriteGraph);
+    CheckOwnFile(
+        imported.graph, [](std::istream& in, const std::string& file) { return ReadGraph(in, file); }, WriteGraph);
     if (imported.cluster) CheckOwnFile(*imported.cluster, ReadCluster, WriteCluster);
   } catch (const InputError& error) {
     CheckMessage(error, "FILE");

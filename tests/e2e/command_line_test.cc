@@ -48,6 +48,15 @@ TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
                 "emplace --help)");
 }
 
+TEST_F(CommandLineTest, TheEnvironmentForcesAnInstructionSetThatThereIs) {
+  EXPECT_EQ(Shell("EMPLACE_VECTORS=baseline $emplace --version").status, 0);
+  const Ran ran = Shell("EMPLACE_VECTORS=sse9 $emplace --version");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
+  EXPECT_EQ(ran.err.rfind("EMPLACE_VECTORS: unknown instruction set \"sse9\" (baseline", 0), 0U) << ran.err;
+}
+
 TEST_F(CommandLineTest, WrongOptionsAreRefusedInOneLine) {
   for (const char* const arguments : {
            "--frobnicate",

@@ -113,7 +113,7 @@ TEST_F(RunFolderTest, AFailureIsOneLineUntilTheTrialIsTriedAgain) {
   EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
   EXPECT_FALSE(Exists("error.txt"));
   WriteTrialError(folder_, "two\nlines");
-  EXPECT_EQ(Read("error.txt"), "two?lines\n");
+  EXPECT_EQ(Read("error.txt"), "two\\nlines\n");
 }
 
 TEST_F(RunFolderTest, ASpecThatIsNotTheTrialsIsNotRunAndWrittenAgain) {

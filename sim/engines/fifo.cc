@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -13,152 +14,324 @@ namespace emplace {
 namespace fifo {
 namespace {
 
-// One run. Key: an integer for (time, id), see RunWorkspace. kRecord: keep who started when and what was sent, for
-// memory, start times and timelines. kPairs: one channel per ordered pair of devices. kMany: more than 64 devices,
-// which also serves fewer. kExtended: what goes beyond simulator.md section 1.
-template <typename Key, bool kRecord, bool kPairs, bool kMany, bool kExtended>
+// Words of a row that are in cache together, about.
+constexpr std::size_t kCacheLine = 15;
+
+// Of words that are aligned to their own size only.
+std::int64_t Load64(const std::uint32_t* words) {
+  std::int64_t value = 0;
+  std::memcpy(&value, words, sizeof(value));
+  return value;
+}
+void Store64(std::int64_t value, std::uint32_t* words) { std::memcpy(words, &value, sizeof(value)); }
+
+// What a run tells beside the step time. Null: not asked for.
+struct Told {
+  double* start_micros = nullptr;  // [num_ops]
+  Timeline* timeline = nullptr;
+};
+
+// One run. Key: an integer for (time, id), see fifo_model.h. kLanes: of a plain model (Model::is_plain), its lanes();
+// 0 serves every model. kPairs: one channel per ordered pair of devices, and kMany: more than 64 devices, which also
+// serves fewer; without lanes, kPairs is not looked at. kMemory: keep what memory is allocated and freed.
+//
+// A step takes as long as its surprises: whether an input was the last, how many devices read a tensor, how many
+// tensors an op makes are coin tosses that no branch predictor wins. So with lanes all tensors of an op are handled
+// together: one loop over the readers finds the destinations of all, every tensor is sent to every lane as far as times
+// go, and a destination that does not read it takes no time of the channel.
+template <typename Key, std::size_t kLanes, bool kPairs, bool kMany, bool kMemory>
 class Run {
  public:
-  Run(const Model& model, RunWorkspace& workspace, RunWorkspace::Queues<Key>& queues)
+  Run(const Model& model, RunWorkspace& workspace, RunWorkspace::Keyed<Key>& keyed, const Told& told)
       : model_(model),
         w_(workspace),
-        ready_queues_(queues.ready),
-        next_start_(queues.next_start.data()),
+        key_(model),
+        ready_queues_(keyed.ready),
+        memory_(keyed.memory),
+        next_start_(keyed.next_start.data()),
         fronts_(workspace.fronts.data()),
         ops_(workspace.ops.data()),
+        device_of_(workspace.device_of.data()),
         arrival_(workspace.arrival.data()),
         ready_(workspace.now_ready.data()),
         device_free_(workspace.device_free.data()),
         channel_free_(workspace.channel_free.data()),
         program_(model.program.data()),
-        program_begin_(model.program_begin.data()),
         kind_of_(model.kind_of.data()),
         op_gap_(model.op_gap.data()),
-        pairs_(model.pairs.data()),
         d_(model.num_devices),
-        kinds_(model.num_kinds),
         rates_(model.rates_in_program),
-        id_bits_(sizeof(Key) == 8 ? model.id_bits() : 64),
-        id_mask_(sizeof(Key) == 8 ? static_cast<std::uint32_t>((std::uint64_t{1} << model.id_bits()) - 1) : ~0U) {}
+        tensors_(keyed.memory.tensors.data()),
+        block_(4 + model.lanes()),
+        changes_(keyed.memory.changes.data()),
+        told_(told) {}
 
   // The step time in ns.
   std::int64_t Simulate(std::span<const DeviceId> placement) {
     Reset(placement);
     std::int64_t step_time = 0;
-    for (std::size_t left = model_.num_ops; left > 0; --left) {
-      Key next = next_start_[0];
-      for (std::size_t d = 1; d < d_; ++d) next = std::min(next, next_start_[d]);
-      EMPLACE_DCHECK(TimeOf(next) <= model_.longest_run);
-      step_time = std::max(step_time, StartOp(IdOf(next), TimeOf(next)));
-    }
+    for (std::size_t left = model_.num_ops; left > 0; --left) step_time = std::max(step_time, StartNext());
+    if constexpr (kMemory) memory_.num_changes = num_changes_;
     return step_time;
   }
 
  private:
-  Key MakeKey(std::int64_t time, std::size_t id) const { return (static_cast<Key>(time) << id_bits_) | id; }
-  std::int64_t TimeOf(Key key) const { return static_cast<std::int64_t>(key >> id_bits_); }
-  std::uint32_t IdOf(Key key) const { return static_cast<std::uint32_t>(key) & id_mask_; }
+  // Starts the next op. Returns its end.
+  [[gnu::always_inline]] std::int64_t StartNext() {
+    const std::size_t candidates = kLanes != 0 ? kLanes : d_;
+    Key next = next_start_[0];
+    for (std::size_t d = 1; d < candidates; ++d) next = std::min(next, next_start_[d]);
+    EMPLACE_DCHECK(key_.Time(next) <= model_.longest_run);
+    return StartOp(key_.Id(next), key_.Time(next));
+  }
 
   void Reset(std::span<const DeviceId> placement) {
     EMPLACE_CHECK_EQ(placement.size(), model_.num_ops);
+    placement_ = placement.data();
     std::fill_n(device_free_, d_, 0);
     std::fill(w_.channel_free.begin(), w_.channel_free.end(), 0);
-    if constexpr (kExtended) std::fill(w_.busy_until.begin(), w_.busy_until.end(), 0);
+    std::fill(w_.busy_until.begin(), w_.busy_until.end(), 0);
     ready_queues_.Reset(placement);
     for (std::size_t d = 0; d < d_; ++d) UpdateNextStart(d);
-    if constexpr (kRecord) StartRecord(placement);
-    const std::uint32_t* const num_waits = model_.num_waits.data();
-    for (std::size_t i = 0; i < placement.size(); ++i) {
-      EMPLACE_DCHECK(Index(placement[i]) < d_);
-      ops_[i] = {0, num_waits[i], static_cast<std::uint32_t>(placement[i])};
+    if constexpr (kLanes != 0) {
+      for (std::size_t i = 0; i < placement.size(); ++i) {
+        EMPLACE_DCHECK(Index(placement[i]) < d_);
+        device_of_[i] = static_cast<std::uint8_t>(placement[i]);
+      }
     }
     for (const std::uint32_t op : model_.roots) MakeReady(op);
   }
 
-  void StartRecord(std::span<const DeviceId> placement) {
-    w_.num_sent = 0;
-    std::fill(w_.num_received.begin(), w_.num_received.end(), 0);
-    std::fill(w_.device_begin.begin(), w_.device_begin.end(), 0);
-    std::fill(w_.next_slot.begin(), w_.next_slot.end(), 0);
-    // Neighbours are mostly on one device, and a counter is slow to count twice in a row: every second op has its own.
-    for (std::size_t i = 0; i + 1 < placement.size(); i += 2) {
-      ++w_.device_begin[Index(placement[i]) + 1];
-      ++w_.next_slot[Index(placement[i + 1])];
-    }
-    if (placement.size() % 2 != 0) ++w_.device_begin[Index(placement.back()) + 1];
-    for (std::size_t d = 0; d < d_; ++d) {
-      w_.device_begin[d + 1] += w_.device_begin[d] + w_.next_slot[d];
-      w_.next_slot[d] = w_.device_begin[d];
-    }
+  std::uint32_t DeviceOf(std::uint32_t op) const {
+    if constexpr (kLanes != 0) return device_of_[op];
+    return static_cast<std::uint32_t>(placement_[op]);
   }
 
-  void MakeReady(std::uint32_t op) {
-    __builtin_prefetch(program_ + program_begin_[op]);
-    ready_queues_.Push(ops_[op].device, MakeKey(ops_[op].time, op));
-    UpdateNextStart(ops_[op].device);
+  [[gnu::always_inline]] void MakeReady(std::uint32_t op) {
+    const std::uint32_t device = DeviceOf(op);
+    __builtin_prefetch(program_ + ops_[op].row);
+    __builtin_prefetch(program_ + ops_[op].row + kCacheLine);
+    ready_queues_.Push(device, key_.Make(ops_[op].time, op));
+    UpdateNextStart(device);
   }
 
   // An empty queue's front is later than everything.
-  void UpdateNextStart(std::size_t device) {
+  [[gnu::always_inline]] void UpdateNextStart(std::size_t device) {
     const Key front = ready_queues_.front(device);
-    next_start_[device] = MakeKey(std::max(TimeOf(front), device_free_[device]), device);
-    fronts_[device] = {program_ + program_begin_[IdOf(front)], IdOf(front)};
+    const std::uint32_t op = key_.Id(front);
+    next_start_[device] = key_.Make(std::max(key_.Time(front), device_free_[device]), device);
+    const std::uint32_t* const row = program_ + ops_[op].row;
+    fronts_[device] = {row, op};
+    if constexpr (kMemory) __builtin_prefetch(BlockOf(row[2]));
   }
 
   // Starts the front of the device's queue. Returns its end.
-  std::int64_t StartOp(std::size_t device, std::int64_t start) {
+  [[gnu::always_inline]] std::int64_t StartOp(std::size_t device, std::int64_t start) {
     const std::uint32_t op = fronts_[device].op;
-    const std::uint32_t* word = fronts_[device].program;
+    const std::uint32_t* word = fronts_[device].row;
     ready_queues_.Pop(device);
-    const std::uint32_t head = word[0];
-    std::int64_t time = Model::TimeAt(word + 1 + std::size_t{2} * kind_of_[device]);
-    EMPLACE_DCHECK(time >= 0);
-    word += 1 + 2 * kinds_;
-    if constexpr (kExtended) {
+    const std::uint32_t waits = word[0];
+    std::uint32_t shape = word[1];
+    std::uint32_t first_read = word[2];
+    std::int64_t time = TimeAt(word + Model::kRowTimes + TimeWords() * kind_of_[device]);
+    EMPLACE_DCHECK(word[Model::kRowTimes + TimeWords() * kind_of_[device]] != Model::kNoTime);
+    word += Model::kRowTimes + TimeWords() * model_.num_kinds;
+    if constexpr (kLanes == 0) {
       if (!model_.contention.empty()) time = BesideOthers(device, op, start, time);
     }
     const std::int64_t end = start + time;
     device_free_[device] = end + (op_gap_[device] & -static_cast<std::int64_t>(time != 0));
-    ops_[op].time = end;
     UpdateNextStart(device);
-    if constexpr (kRecord) {
-      const std::uint32_t slot = w_.next_slot[device]++;
-      w_.op_in_slot[slot] = op;
-      Change* const own = &w_.own[RunWorkspace::own_index(slot, device)];
-      own[0] = {start, model_.op_bytes[op].at_start};
-      own[1] = {end, -model_.op_bytes[op].at_end};
+    if (told_.start_micros != nullptr) told_.start_micros[op] = MicrosFromDuration(Duration(start));
+    if constexpr (kMemory) word = StartMemory(word, device, start, end);
+    if constexpr (kLanes == 0) {
+      if (told_.timeline != nullptr) {
+        told_.timeline->ops.push_back({MakeId<OpId>(op), MakeId<DeviceId>(device), MicrosFromDuration(Duration(start)),
+                                       MicrosFromDuration(Duration(end))});
+      }
     }
 
-    arrival_[device] = end;
-    std::size_t num_ready = 0;
-    for (std::uint32_t k = head / 2; k > 0; --k) {
-      const std::uint32_t tensor = word[0];
-      const std::uint32_t count = word[1];
-      const std::uint32_t* const transfer_times = word + 2;
-      word += 2 + 2 * rates_;
-      Send(device, end, tensor, transfer_times, {word, count});
-      for (std::uint32_t i = 0; i < count; i += Model::kReaderBlock) {
-        for (std::uint32_t k2 = i; k2 < i + Model::kReaderBlock; ++k2) {
-          num_ready = Arrive(word[k2], arrival_[ops_[word[k2]].device], num_ready);
-        }
+    const bool has_waiting = (shape & Model::kWaiting) != 0;
+    num_ready_ = 0;
+    for (;;) {
+      const std::uint32_t tensors = (shape >> Model::kTensorsShift) & Model::kChunkTensors;
+      const std::uint32_t* const readers = word + TimeWords() * rates_ * tensors;
+      const std::uint32_t* const behind = readers + (shape >> Model::kReadersShift);
+      if constexpr (kLanes != 0) {
+        SendChunk(op, device, end, first_read, {word, tensors}, {readers, behind});
+      } else {
+        SendOneByOne(device, end, first_read, {word, tensors}, {readers, behind});
       }
-      word += count;
+      word = behind;
+      first_read += tensors;
+      if ((shape & Model::kMoreChunks) == 0) [[likely]]
+        break;
+      shape = *word++;
     }
-    if constexpr (kExtended) {
+    if constexpr (kMemory) Log(key_.Make(end, device), -freed_);
+    if constexpr (kLanes == 0) {
       if (SendsItself(device)) {
         device_free_[device] = std::max(device_free_[device], channel_free_[Channel(device, device)]);
         UpdateNextStart(device);
       }
     }
-    if ((head & 1U) != 0) {
+    if (has_waiting) {
       const std::uint32_t count = *word++;
       for (std::uint32_t i = 0; i < count; ++i) {
-        const std::uint32_t to = ops_[word[i]].device;
-        num_ready = Arrive(word[i], end + (to == device ? 0 : pairs_[device * d_ + to].latency), num_ready);
+        const std::uint32_t to = DeviceOf(word[i]);
+        Arrive(word[i], end + (to == device ? 0 : model_.pairs[device * d_ + to].latency));
       }
     }
-    for (std::size_t i = 0; i < num_ready; ++i) MakeReady(ready_[i]);
+    ops_[op].time = 0;
+    ops_[op].waits = waits;
+    for (std::size_t i = 0; i < num_ready_; ++i) MakeReady(ready_[i]);
     return end;
+  }
+
+  std::size_t TimeWords() const {
+    if constexpr (kLanes != 0) return 1;
+    return model_.time_words;
+  }
+  std::int64_t TimeAt(const std::uint32_t* words) const {
+    if constexpr (kLanes != 0) return words[0];
+    return model_.TimeAt(words);
+  }
+
+  // Ops that have all their inputs gather in ready_[0 .. num_ready_), and are queued together when all is sent.
+  [[gnu::always_inline]] void Arrive(std::uint32_t op, std::int64_t when) {
+    Model::OpState& state = ops_[op];
+    state.time = std::max(state.time, when);
+    ready_[num_ready_] = op;
+    num_ready_ += --state.waits == 0 ? 1 : 0;
+  }
+
+  // With lanes: sends the tensors of a chunk, whose transfer times are `times`, to all who read them.
+  [[gnu::always_inline]] void SendChunk(std::uint32_t op, std::size_t device, std::int64_t end,
+                                        std::uint32_t first_read,
+                                        std::pair<const std::uint32_t*, std::uint32_t> tensors,
+                                        std::pair<const std::uint32_t*, const std::uint32_t*> readers) {
+    constexpr std::size_t kSlot = Model::kFewDevices;
+    constexpr std::uint64_t kEverySlot = 0x0101010101010101;
+    constexpr std::uint64_t kAllLanes = (std::uint64_t{1} << kLanes) - 1;
+    std::uint64_t destinations = 0;  // a byte for each tensor
+    for (const std::uint32_t* reader = readers.first; reader != readers.second; reader += Model::kReaderBlock) {
+      for (std::size_t k = 0; k < Model::kReaderBlock; ++k) {
+        destinations |= std::uint64_t{1} << Place(reader[k]);
+      }
+    }
+    if ((destinations & ~(kEverySlot << device)) == 0) {
+      StayHere(op, device, end, first_read, tensors.second, readers);
+      return;
+    }
+    const std::uint32_t* times = tensors.first;
+    const Model::Outgoing& outgoing = model_.outgoing[device];
+    std::int64_t* arrival = arrival_;
+    for (std::uint32_t slot = 0; slot < tensors.second; ++slot) {
+      const std::uint64_t away = destinations & kAllLanes & ~(std::uint64_t{1} << device);
+      std::int64_t last = 0;
+      if (away != 0) last = SendToLanes(device, end, first_read + slot, away, times, outgoing, arrival);
+      arrival[device] = end;
+      if constexpr (kMemory) KeepHome(first_read + slot, device, end, last, (destinations >> device) & 1);
+      destinations >>= kSlot;
+      arrival += kSlot;
+      times += rates_;
+    }
+    for (const std::uint32_t* reader = readers.first; reader != readers.second; reader += Model::kReaderBlock) {
+      for (std::size_t k = 0; k < Model::kReaderBlock; ++k) {
+        const std::size_t place = Place(reader[k]);
+        const std::uint32_t to = reader[k] & Model::kOpMask;
+        if constexpr (kMemory) {
+          if (to != op) ++BlockOf(first_read + (reader[k] >> Model::kSlotShift))[4 + place % kSlot];
+        }
+        Arrive(to, arrival_[place]);
+      }
+    }
+  }
+
+  // The same where all readers are on the op's own device.
+  [[gnu::always_inline]] void StayHere(std::uint32_t op, std::size_t device, std::int64_t end, std::uint32_t first_read,
+                                       std::uint32_t tensors,
+                                       std::pair<const std::uint32_t*, const std::uint32_t*> readers) {
+    if constexpr (kMemory) {
+      for (std::uint32_t slot = 0; slot < tensors; ++slot) KeepHome(first_read + slot, device, end, 0, 1);
+    }
+    for (const std::uint32_t* reader = readers.first; reader != readers.second; reader += Model::kReaderBlock) {
+      for (std::size_t k = 0; k < Model::kReaderBlock; ++k) {
+        const std::uint32_t to = reader[k] & Model::kOpMask;
+        if constexpr (kMemory) {
+          if (to != op) ++BlockOf(first_read + (reader[k] >> Model::kSlotShift))[4 + device];
+        }
+        Arrive(to, end);
+      }
+    }
+  }
+
+  // Sends a tensor to the lanes of `away`; a lane that does not read it takes no time of the channel. Returns the last
+  // arrival.
+  [[gnu::always_inline]] std::int64_t SendToLanes(std::size_t device, std::int64_t end, std::uint32_t tensor,
+                                                  std::uint64_t away, const std::uint32_t* times,
+                                                  const Model::Outgoing& outgoing, std::int64_t* arrival) {
+    std::int64_t* const channel = channel_free_ + (kPairs ? device * kLanes : device);
+    const std::int64_t bytes = kMemory ? Load64(BlockOf(tensor) + 2) : 0;
+    std::int64_t last = 0;
+    // Ends of a device's ops only grow: a channel that is free before this end may as well be free from then on.
+    std::int64_t start = std::max(end, channel[0]);
+    if (!kPairs && outgoing.is_uniform) {
+      const std::int64_t latency = outgoing.latency[device == 0 ? 1 : 0];
+      const std::int64_t gap = outgoing.gap[device == 0 ? 1 : 0];
+      const std::int64_t transfer = latency + times[outgoing.rate_class[device == 0 ? 1 : 0]];
+      for (std::size_t to = 0; to < kLanes; ++to) {
+        arrival[to] = start + transfer;
+        if constexpr (kMemory) Log(key_.Make(start, to), bytes, (away >> to) & 1);
+        start += (transfer + gap) & -static_cast<std::int64_t>((away >> to) & 1);
+      }
+      channel[0] = start;
+      return start - gap;
+    }
+    for (std::size_t to = 0; to < kLanes; ++to) {
+      if constexpr (kPairs) start = std::max(end, channel[to]);
+      const std::int64_t arrives = start + outgoing.latency[to] + times[outgoing.rate_class[to]];
+      const std::int64_t sent = -static_cast<std::int64_t>((away >> to) & 1);
+      arrival[to] = arrives;
+      if constexpr (kMemory) Log(key_.Make(start, to), bytes, (away >> to) & 1);
+      last = std::max(last, arrives & sent);
+      start += (arrives + outgoing.gap[to] - start) & sent;
+      if constexpr (kPairs) channel[to] = start;
+    }
+    if constexpr (!kPairs) channel[0] = start;
+    return last;
+  }
+
+  std::uint32_t* BlockOf(std::size_t tensor) const { return tensors_ + tensor * (kLanes != 0 ? 4 + kLanes : block_); }
+
+  // Of arrival_ and of a chunk's destinations.
+  std::size_t Place(std::uint32_t reader) const {
+    return (reader >> Model::kSlotShift) * Model::kFewDevices + device_of_[reader & Model::kOpMask];
+  }
+
+  // Without lanes.
+  void SendOneByOne(std::size_t device, std::int64_t end, std::uint32_t first_read,
+                    std::pair<const std::uint32_t*, std::uint32_t> tensors,
+                    std::pair<const std::uint32_t*, const std::uint32_t*> readers) {
+    const std::uint32_t* times = tensors.first;
+    const std::uint32_t* reader = readers.first;
+    arrival_[device] = end;
+    for (std::uint32_t slot = 0; slot < tensors.second; ++slot) {
+      const std::uint32_t* behind = reader;
+      while (behind != readers.second && *behind >> Model::kSlotShift == slot) ++behind;
+      last_arrival_ = 0;
+      Send(device, end, first_read + slot, times, {reader, behind});
+      bool is_read_here = false;
+      for (; reader != behind; ++reader) {
+        const std::uint32_t to = *reader & Model::kOpMask;
+        const std::uint32_t at = DeviceOf(to);
+        is_read_here |= at == device;
+        if constexpr (kMemory) ++BlockOf(first_read + slot)[4 + at];
+        Arrive(to, arrival_[at]);
+      }
+      if constexpr (kMemory) KeepHome(first_read + slot, device, end, last_arrival_, is_read_here ? 1 : 0);
+      times += TimeWords() * rates_;
+    }
   }
 
   // What an op takes that starts on a device now. Ops start in the order of time, so who else is busy is known.
@@ -181,30 +354,18 @@ class Run {
 
   // Of channel_free_. The channel of a device to itself is that of one that sends by itself.
   std::size_t Channel(std::size_t from, std::size_t to) const {
-    if constexpr (!kPairs) return from;
-    if constexpr (kExtended) {
-      if (SendsItself(from)) return from * d_ + from;
-    }
-    return from * d_ + to;
-  }
-
-  // Ops that have all their inputs gather in ready_[0 .. num_ready), and are queued together when all is sent: whether
-  // an input was the last is a coin toss that no branch predictor wins, so there is no branch on it.
-  std::size_t Arrive(std::uint32_t op, std::int64_t when, std::size_t num_ready) {
-    OpState& state = ops_[op];
-    state.time = std::max(state.time, when);
-    ready_[num_ready] = op;
-    return num_ready + (--state.waits == 0 ? 1 : 0);
+    if (!model_.channel_per_pair) return from;
+    return from * d_ + (SendsItself(from) ? from : to);
   }
 
   // Queues the tensor's transfers, one to each other device that reads it, in the order of devices; arrival_[d] is
   // when it is there.
   void Send(std::size_t from, std::int64_t end, std::uint32_t tensor, const std::uint32_t* transfer_times,
-            std::span<const std::uint32_t> readers) {
+            std::pair<const std::uint32_t*, const std::uint32_t*> readers) {
     if constexpr (kMany) {
       std::fill(w_.destinations.begin(), w_.destinations.end(), 0);
-      for (const std::uint32_t reader : readers) {
-        const std::uint32_t to = ops_[reader].device;
+      for (const std::uint32_t* reader = readers.first; reader != readers.second; ++reader) {
+        const std::uint32_t to = DeviceOf(*reader & Model::kOpMask);
         w_.destinations[to / 64] |= std::uint64_t{1} << (to % 64);
       }
       w_.destinations[from / 64] &= ~(std::uint64_t{1} << (from % 64));
@@ -213,10 +374,8 @@ class Run {
       }
     } else {
       std::uint64_t destinations = 0;
-      for (std::size_t i = 0; i < readers.size(); i += Model::kReaderBlock) {
-        for (std::size_t k = i; k < i + Model::kReaderBlock; ++k) {
-          destinations |= std::uint64_t{1} << ops_[readers[k]].device;
-        }
+      for (const std::uint32_t* reader = readers.first; reader != readers.second; ++reader) {
+        destinations |= std::uint64_t{1} << DeviceOf(*reader & Model::kOpMask);
       }
       SendAll(from, end, tensor, transfer_times, destinations & ~(std::uint64_t{1} << from), 0);
     }
@@ -226,123 +385,175 @@ class Run {
                std::uint64_t destinations, std::size_t first_device) {
     for (; destinations != 0; destinations &= destinations - 1) {
       const std::size_t to = first_device + static_cast<std::size_t>(std::countr_zero(destinations));
-      const Model::Pair& pair = pairs_[from * d_ + to];
+      const Model::Pair& pair = model_.pairs[from * d_ + to];
       EMPLACE_DCHECK(pair.exists);
       std::int64_t& channel = channel_free_[Channel(from, to)];
       const std::int64_t start = std::max(end, channel);
       const std::int64_t arrival = start + pair.latency + TransferTime(pair.rate_class, tensor, transfer_times);
       channel = arrival + pair.gap;
       arrival_[to] = arrival;
-      if constexpr (kRecord) {
-        ++w_.num_received[to * d_ + from];
-        w_.sent[w_.num_sent++] = {start, arrival, tensor, static_cast<std::uint32_t>(from),
-                                  static_cast<std::uint32_t>(to)};
+      last_arrival_ = std::max(last_arrival_, arrival);
+      if constexpr (kMemory) Log(key_.Make(start, to), model_.read_tensors[tensor].bytes);
+      if (told_.timeline != nullptr) {
+        told_.timeline->transfers.push_back({MakeId<TensorId>(model_.read_tensors[tensor].id), MakeId<DeviceId>(from),
+                                             MakeId<DeviceId>(to), MicrosFromDuration(Duration(start)),
+                                             MicrosFromDuration(Duration(arrival))});
       }
     }
   }
 
   std::int64_t TransferTime(std::uint32_t rate_class, std::uint32_t tensor, const std::uint32_t* transfer_times) const {
     if (rates_ != 0) [[likely]]
-      return Model::TimeAt(transfer_times + std::size_t{2} * rate_class);
-    return TransferDuration({model_.tensor_bytes[tensor]}, model_.rates[rate_class]).count();
+      return TimeAt(transfer_times + TimeWords() * rate_class);
+    return TransferDuration({model_.read_tensors[tensor].bytes}, model_.rates[rate_class]).count();
   }
+
+  // Whether changes of no bytes are kept.
+  bool KeepsEmpty() const {
+    if constexpr (kLanes != 0) return false;
+    return told_.timeline != nullptr;
+  }
+
+  // Keeps a change if `counts`, a bit. Those of no bytes are only kept for a timeline.
+  [[gnu::always_inline]] void Log(Key when, std::int64_t bytes, std::uint64_t counts = 1) {
+    changes_[num_changes_] = {when, bytes};
+    num_changes_ += counts & static_cast<std::uint64_t>(bytes != 0 || KeepsEmpty());
+  }
+
+  // What an op allocates, and which of its inputs nobody on its device will read after it. Returns the words behind.
+  [[gnu::always_inline]] const std::uint32_t* StartMemory(const std::uint32_t* word, std::size_t device,
+                                                          std::int64_t start, std::int64_t end) {
+    Log(key_.Make(start, device), Load64(word));
+    freed_ = Load64(word + 2);
+    const std::uint32_t* const behind = word + 5 + word[4];
+    for (word += 5; word != behind; word += Model::kInputBlock) {
+      for (std::size_t k = 0; k < Model::kInputBlock; ++k) {
+        std::uint32_t* const block = BlockOf(word[k]);
+        const std::uint32_t unfinished = --block[4 + device];
+        const bool is_last = (unfinished & ~kAtHome) == 0;
+        const std::int64_t bytes = Load64(block + 2);
+        const std::int64_t until = Load64(block);
+        block[4 + device] = is_last ? 0 : unfinished;
+        // A copy is freed now; at home the tensor stays until the last copy has arrived.
+        const bool stays = (unfinished != 0) & (until > end);
+        Log(key_.Make(until, device), -bytes, static_cast<std::uint64_t>(is_last & stays));
+        freed_ += is_last & !stays ? bytes : 0;
+      }
+    }
+    return behind;
+  }
+
+  // Of a tensor just sent; its readers are still to be counted. `is_read_here`: by ops of its own device.
+  [[gnu::always_inline]] void KeepHome(std::uint32_t tensor, std::size_t device, std::int64_t end, std::int64_t last,
+                                       std::uint64_t is_read_here) {
+    std::uint32_t* const block = BlockOf(tensor);
+    Store64(last, block);
+    block[4 + device] += is_read_here != 0 ? kAtHome : 0;
+    const std::int64_t bytes = Load64(block + 2);
+    const bool stays = last > end;
+    Log(key_.Make(last, device), -bytes, static_cast<std::uint64_t>((is_read_here == 0) & stays));
+    freed_ += (is_read_here == 0) & !stays ? bytes : 0;
+  }
+
+  static constexpr std::uint32_t kAtHome = MemoryRecord<Key>::kAtHome;
 
   const Model& model_;
   RunWorkspace& w_;
+  const KeyFormat<Key> key_;
   ReadyQueues<Key>& ready_queues_;
+  MemoryRecord<Key>& memory_;
   Key* const next_start_;
   RunWorkspace::Front* const fronts_;
-  OpState* const ops_;
+  Model::OpState* const ops_;
+  std::uint8_t* const device_of_;
   std::int64_t* const arrival_;
   std::uint32_t* const ready_;
   std::int64_t* const device_free_;
   std::int64_t* const channel_free_;
   const std::uint32_t* const program_;
-  const std::uint32_t* const program_begin_;
   const std::uint32_t* const kind_of_;
   const std::int64_t* const op_gap_;
-  const Model::Pair* const pairs_;
   const std::size_t d_;
-  const std::size_t kinds_;
-  const std::uint32_t rates_;
-  const int id_bits_;
-  const std::uint32_t id_mask_;
+  const std::size_t rates_;
+  std::uint32_t* const tensors_;  // MemoryRecord::tensors
+  const std::size_t block_;       // words of each
+  Change<Key>* const changes_;
+  const Told told_;
+  const DeviceId* placement_ = nullptr;
+  std::size_t num_ready_ = 0;
+  std::size_t num_changes_ = 0;
+  std::int64_t last_arrival_ = 0;  // of the tensor that is sent
+  std::int64_t freed_ = 0;         // at the end of the op that starts
 };
 
-template <typename Key, bool kRecord, bool kPairs>
-std::int64_t Simulate(const Model& model, std::span<const DeviceId> placement, RunWorkspace& workspace,
-                      RunWorkspace::Queues<Key>& queues) {
-  if (model.is_extended()) return Run<Key, kRecord, kPairs, true, true>(model, workspace, queues).Simulate(placement);
-  return model.num_devices > 64 ? Run<Key, kRecord, kPairs, true, false>(model, workspace, queues).Simulate(placement)
-                                : Run<Key, kRecord, kPairs, false, false>(model, workspace, queues).Simulate(placement);
+template <bool kMemory, std::size_t kLanes>
+std::int64_t SimulatePlain(const Model& model, std::span<const DeviceId> placement, RunWorkspace& w, const Told& told) {
+  if (model.channel_per_pair) {
+    return Run<Packed, kLanes, true, false, kMemory>(model, w, w.packed, told).Simulate(placement);
+  }
+  return Run<Packed, kLanes, false, false, kMemory>(model, w, w.packed, told).Simulate(placement);
 }
 
-template <typename Key, bool kRecord>
-std::int64_t Simulate(const Model& model, std::span<const DeviceId> placement, RunWorkspace& workspace,
-                      RunWorkspace::Queues<Key>& queues) {
-  return model.channel_per_pair ? Simulate<Key, kRecord, true>(model, placement, workspace, queues)
-                                : Simulate<Key, kRecord, false>(model, placement, workspace, queues);
-}
-
-template <bool kRecord>
-std::int64_t Simulate(const Model& model, std::span<const DeviceId> placement, RunWorkspace& workspace) {
-  return model.FitsPacked() ? Simulate<RunWorkspace::Packed, kRecord>(model, placement, workspace, workspace.packed)
-                            : Simulate<RunWorkspace::Wide, kRecord>(model, placement, workspace, workspace.wide);
+template <bool kMemory>
+std::int64_t Simulate(const Model& model, std::span<const DeviceId> placement, RunWorkspace& w, const Told& told) {
+  if (!model.FitsPacked()) return Run<Wide, 0, false, true, kMemory>(model, w, w.wide, told).Simulate(placement);
+  if (model.is_plain() && told.timeline == nullptr) {
+    switch (model.lanes()) {
+      case 2:
+        return SimulatePlain<kMemory, 2>(model, placement, w, told);
+      case 4:
+        return SimulatePlain<kMemory, 4>(model, placement, w, told);
+      default:
+        return SimulatePlain<kMemory, 8>(model, placement, w, told);
+    }
+  }
+  if (model.num_devices > 64) {
+    return Run<Packed, 0, false, true, kMemory>(model, w, w.packed, told).Simulate(placement);
+  }
+  return Run<Packed, 0, false, false, kMemory>(model, w, w.packed, told).Simulate(placement);
 }
 
 class FifoEngine : public Simulator::Engine {
  public:
   FifoEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs, const SimOptions& options)
-      : model_(graph, cluster, costs), options_(options) {}
+      : model_(graph, cluster, costs, options.peak_memory), options_(options) {}
 
   std::unique_ptr<Simulator::Workspace> MakeWorkspace() const override {
     auto workspace = std::make_unique<RunWorkspace>(model_);
-    if (options_.peak_memory || options_.start_times) PrepareRecord(model_, workspace.get());
+    if (options_.peak_memory) PrepareMemory(model_, workspace.get());
     return workspace;
   }
 
   void Run(std::span<const DeviceId> placement, Simulator::Workspace& workspace, StepResult* result,
            Timeline* timeline) const override {
     auto& w = static_cast<RunWorkspace&>(workspace);
-    const bool record = options_.peak_memory || options_.start_times || timeline != nullptr;
-    if (record && w.op_in_slot.size() != model_.num_ops) PrepareRecord(model_, &w);
-    const std::int64_t step_time =
-        record ? Simulate<true>(model_, placement, w) : Simulate<false>(model_, placement, w);
-    result->step_time_micros = MicrosFromDuration(Duration(step_time));
-    result->fits_memory = true;
-    if (options_.start_times) {
-      result->start_micros.resize(model_.num_ops);
-      for (std::size_t d = 0; d < model_.num_devices; ++d) {
-        for (std::uint32_t slot = w.device_begin[d]; slot < w.device_begin[d + 1]; ++slot) {
-          const std::int64_t start = w.own[RunWorkspace::own_index(slot, d)].time;
-          result->start_micros[w.op_in_slot[slot]] = MicrosFromDuration(Duration(start));
-        }
-      }
-    } else {
-      result->start_micros.clear();
-    }
+    result->start_micros.resize(options_.start_times ? model_.num_ops : 0);
     result->peak_memory.clear();
-    if (options_.peak_memory) ComputePeaks(model_, w, result);
-    if (timeline != nullptr) Tell(w, timeline);
+    result->fits_memory = true;
+    const Told told{options_.start_times ? result->start_micros.data() : nullptr, timeline};
+    const std::int64_t step_time =
+        options_.peak_memory ? Simulate<true>(model_, placement, w, told) : Simulate<false>(model_, placement, w, told);
+    result->step_time_micros = MicrosFromDuration(Duration(step_time));
+    if (timeline != nullptr) {
+      // Those that start together come by device, and those of one device as they ran.
+      std::stable_sort(timeline->ops.begin(), timeline->ops.end(), [](const auto& a, const auto& b) {
+        return std::pair(a.start_micros, a.device) < std::pair(b.start_micros, b.device);
+      });
+    }
+    if (!options_.peak_memory) return;
+    if (model_.FitsPacked()) {
+      TellMemory(placement, step_time, w.packed.memory, result, timeline);
+    } else {
+      TellMemory(placement, step_time, w.wide.memory, result, timeline);
+    }
   }
 
  private:
-  void Tell(RunWorkspace& w, Timeline* timeline) const {
-    for (std::size_t d = 0; d < model_.num_devices; ++d) {
-      for (std::uint32_t slot = w.device_begin[d]; slot < w.device_begin[d + 1]; ++slot) {
-        const Change* const own = &w.own[RunWorkspace::own_index(slot, d)];
-        timeline->ops.push_back({MakeId<OpId>(w.op_in_slot[slot]), MakeId<DeviceId>(d),
-                                 MicrosFromDuration(Duration(own[0].time)), MicrosFromDuration(Duration(own[1].time))});
-      }
-    }
-    std::stable_sort(timeline->ops.begin(), timeline->ops.end(),
-                     [](const auto& a, const auto& b) { return a.start_micros < b.start_micros; });
-    for (const SentTensor& sent : std::span(w.sent).first(w.num_sent)) {
-      timeline->transfers.push_back({MakeId<TensorId>(sent.tensor), MakeId<DeviceId>(sent.from),
-                                     MakeId<DeviceId>(sent.to), MicrosFromDuration(Duration(sent.start)),
-                                     MicrosFromDuration(Duration(sent.arrival))});
-    }
-    if (options_.peak_memory) AppendMemorySamples(model_, w, timeline);
+  template <typename Key>
+  void TellMemory(std::span<const DeviceId> placement, std::int64_t step_time, MemoryRecord<Key>& memory,
+                  StepResult* result, Timeline* timeline) const {
+    ComputePeaks(model_, placement, step_time, memory, result);
+    if (timeline != nullptr) AppendMemorySamples(model_, placement, memory, timeline);
   }
 
   Model model_;

@@ -4,67 +4,141 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/check.h"
+
 namespace emplace::fifo {
 namespace {
 
 // With more transfer times than this in a program they are computed when they are needed: 128 MB.
 constexpr std::size_t kMaxTransferTimes = std::size_t{1} << 24;
 
-void AddTime(std::int64_t time, std::vector<std::uint32_t>* program) {
-  program->push_back(static_cast<std::uint32_t>(static_cast<std::uint64_t>(time)));
-  program->push_back(static_cast<std::uint32_t>(static_cast<std::uint64_t>(time) >> 32));
+// What a reader's word has room for.
+constexpr std::size_t kMaxOps = std::size_t{1} << Model::kSlotShift;
+
+std::int64_t KindTime(const CostTable& costs, OpId id, std::size_t kind) {
+  const double micros = costs.KindMicros(id, kind);
+  return std::isnan(micros) ? -1 : DurationFromMicros(micros).count();
 }
 
-void AddOps(std::span<const OpId> ops, Model* model) {
-  for (const OpId op : ops) {
-    model->program.push_back(static_cast<std::uint32_t>(op));
-    ++model->num_waits[Index(op)];
+void AddTime(std::int64_t time, Model* model) {
+  model->program.push_back(static_cast<std::uint32_t>(static_cast<std::uint64_t>(time)));
+  if (model->time_words == 2) {
+    model->program.push_back(static_cast<std::uint32_t>(static_cast<std::uint64_t>(time) >> 32));
   }
 }
 
-void AddProgram(const Graph& graph, const CostTable& costs, OpId id, Model* model) {
-  std::uint32_t tensors_read = 0;
-  const std::size_t head = model->program.size();
-  model->program.push_back(0);
-  for (std::size_t kind = 0; kind < model->num_kinds; ++kind) {
-    const double micros = costs.KindMicros(id, kind);
-    AddTime(std::isnan(micros) ? -1 : DurationFromMicros(micros).count(), &model->program);
+// Two words for each time if one of them needs that.
+std::uint32_t TimeWords(const Graph& graph, const CostTable& costs, const Model& model) {
+  const auto is_long = [](std::int64_t time) { return time >= std::int64_t{Model::kNoTime}; };
+  for (std::size_t i = 0; i < model.num_ops; ++i) {
+    for (std::size_t kind = 0; kind < model.num_kinds; ++kind) {
+      if (is_long(KindTime(costs, MakeId<OpId>(i), kind))) return 2;
+    }
   }
+  for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
+    for (std::size_t rate = 0; rate < model.rates_in_program; ++rate) {
+      if (is_long(TransferDuration(graph.tensor(MakeId<TensorId>(t)).size, model.rates[rate]).count())) return 2;
+    }
+  }
+  return 1;
+}
+
+// The shape of the chunk that the words from `begin` on hold, padding included.
+std::uint32_t CloseChunk(std::size_t tensors, std::size_t readers_begin, std::uint32_t op, Model* model) {
+  while ((model->program.size() - readers_begin) % Model::kReaderBlock != 0) {
+    model->program.push_back((Model::kChunkTensors << Model::kSlotShift) | op);
+  }
+  const std::size_t readers = model->program.size() - readers_begin;
+  EMPLACE_CHECK_LT(readers, std::size_t{1} << (32 - Model::kReadersShift));
+  return static_cast<std::uint32_t>((readers << Model::kReadersShift) | (tensors << Model::kTensorsShift));
+}
+
+void AddBytes(std::int64_t bytes, std::vector<std::uint32_t>* program) {
+  program->push_back(static_cast<std::uint32_t>(static_cast<std::uint64_t>(bytes)));
+  program->push_back(static_cast<std::uint32_t>(static_cast<std::uint64_t>(bytes) >> 32));
+}
+
+void AddMemory(const Graph& graph, OpId id, std::span<const std::uint32_t> inputs, Model* model) {
+  const std::int64_t temp = graph.op(id).temp.count;
+  std::int64_t outputs = 0;
+  std::int64_t unread = 0;
   for (std::size_t k = 0; k < graph.num_outputs(id); ++k) {
     const TensorId tensor = MakeId<TensorId>(Index(graph.first_output(id)) + k);
-    const auto consumers = graph.consumers(tensor);
+    outputs += graph.tensor(tensor).size.count;
+    if (graph.consumers(tensor).empty()) unread += graph.tensor(tensor).size.count;
+  }
+  std::vector<std::uint32_t>& program = model->program;
+  AddBytes(temp + outputs, &program);
+  AddBytes(temp + unread, &program);
+  const std::size_t padded = (inputs.size() + Model::kInputBlock - 1) / Model::kInputBlock * Model::kInputBlock;
+  program.push_back(static_cast<std::uint32_t>(padded));
+  program.insert(program.end(), inputs.begin(), inputs.end());
+  program.insert(program.end(), padded - inputs.size(), static_cast<std::uint32_t>(model->read_tensors.size()));
+}
+
+// What each op reads, as positions in read_tensors; fills these and the numbers of inputs.
+std::vector<std::vector<std::uint32_t>> FindInputs(const Graph& graph, Model* model) {
+  std::vector<std::vector<std::uint32_t>> inputs(model->num_ops);
+  for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
+    const auto consumers = graph.consumers(MakeId<TensorId>(t));
     if (consumers.empty()) continue;
-    ++tensors_read;
-    model->program.push_back(static_cast<std::uint32_t>(tensor));
-    const auto count = static_cast<std::uint32_t>(consumers.size());
-    const std::uint32_t filled = (count + Model::kReaderBlock - 1) / Model::kReaderBlock * Model::kReaderBlock;
-    model->program.push_back(filled);
-    for (std::size_t rate = 0; rate < model->rates_in_program; ++rate) {
-      AddTime(TransferDuration(graph.tensor(tensor).size, model->rates[rate]).count(), &model->program);
+    for (const OpId reader : consumers) {
+      inputs[Index(reader)].push_back(static_cast<std::uint32_t>(model->read_tensors.size()));
+      ++model->ops[Index(reader)].waits;
     }
-    AddOps(consumers, model);
-    model->program.insert(model->program.end(), filled - count, static_cast<std::uint32_t>(id));
+    model->read_tensors.push_back({graph.tensor(MakeId<TensorId>(t)).size.count, static_cast<std::uint32_t>(t)});
     model->max_transfers += std::min(consumers.size(), model->num_devices - 1);
   }
-  const auto waiting = graph.control_consumers(id);
-  model->program[head] = 2 * tensors_read + (waiting.empty() ? 0 : 1);
-  if (waiting.empty()) return;
-  model->program.push_back(static_cast<std::uint32_t>(waiting.size()));
-  AddOps(waiting, model);
+  for (std::size_t i = 0; i < model->num_ops; ++i) {
+    for (const OpId waits : graph.control_consumers(MakeId<OpId>(i))) ++model->ops[Index(waits)].waits;
+  }
+  return inputs;
 }
 
-void AddParts(const Graph& graph, OpId id, Model* model) {
-  const std::size_t begin = model->parts.size();
-  model->parts_begin.push_back(static_cast<std::uint32_t>(begin));
-  for (const TensorId input : graph.inputs(id)) model->parts.push_back(static_cast<std::uint32_t>(input));
+void AddProgram(const Graph& graph, const CostTable& costs, OpId id, std::span<const std::uint32_t> inputs,
+                std::uint32_t first_read, Model* model) {
+  const auto op = static_cast<std::uint32_t>(id);
+  std::vector<TensorId> read;
   for (std::size_t k = 0; k < graph.num_outputs(id); ++k) {
     const TensorId tensor = MakeId<TensorId>(Index(graph.first_output(id)) + k);
-    if (graph.consumers(tensor).empty()) continue;
-    const auto index = static_cast<std::uint32_t>(tensor);
-    model->parts.push_back(index);
-    model->read_tensors.push_back({graph.tensor(tensor).size.count, index, static_cast<std::uint32_t>(id)});
+    if (!graph.consumers(tensor).empty()) read.push_back(tensor);
   }
-  while ((model->parts.size() - begin) % Model::kPartBlock != 0) model->parts.push_back(model->parts.back());
+  std::vector<std::uint32_t>& program = model->program;
+  EMPLACE_CHECK_LT(program.size(), std::size_t{Model::kNoTime});
+  model->ops[Index(id)].row = static_cast<std::uint32_t>(program.size());
+  program.push_back(model->ops[Index(id)].waits);
+  std::size_t shape = program.size();
+  program.push_back(0);
+  program.push_back(first_read);
+  for (std::size_t kind = 0; kind < model->num_kinds; ++kind) AddTime(KindTime(costs, id, kind), model);
+  if (model->memory) AddMemory(graph, id, inputs, model);
+  const std::size_t first_shape = shape;
+  for (std::size_t first = 0; first == 0 || first < read.size(); first += Model::kChunkTensors) {
+    if (first != 0) {
+      program[shape] |= Model::kMoreChunks;
+      shape = program.size();
+      program.push_back(0);
+    }
+    const std::size_t count = std::min<std::size_t>(Model::kChunkTensors, read.size() - first);
+    const auto chunk = std::span(read).subspan(first, count);
+    for (const TensorId tensor : chunk) {
+      for (std::size_t rate = 0; rate < model->rates_in_program; ++rate) {
+        AddTime(TransferDuration(graph.tensor(tensor).size, model->rates[rate]).count(), model);
+      }
+    }
+    const std::size_t readers_begin = program.size();
+    for (std::size_t slot = 0; slot < chunk.size(); ++slot) {
+      for (const OpId reader : graph.consumers(chunk[slot])) {
+        program.push_back(static_cast<std::uint32_t>((slot << Model::kSlotShift) | Index(reader)));
+      }
+    }
+    program[shape] = CloseChunk(chunk.size(), readers_begin, op, model);
+  }
+  const auto waiting = graph.control_consumers(id);
+  if (waiting.empty()) return;
+  program[first_shape] |= Model::kWaiting;
+  program.push_back(static_cast<std::uint32_t>(waiting.size()));
+  for (const OpId waits : waiting) program.push_back(static_cast<std::uint32_t>(waits));
 }
 
 // An upper bound of all times of any run: everything one after another, on the slowest device and link.
@@ -81,7 +155,8 @@ std::int64_t LongestRun(const Graph& graph, const CostTable& costs, const Model&
   }
   for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
     const std::size_t copies = std::min(graph.consumers(MakeId<TensorId>(t)).size(), model.num_devices - 1);
-    total += static_cast<double>(copies) * (link + 1 + per_byte * static_cast<double>(model.tensor_bytes[t]));
+    total += static_cast<double>(copies) *
+             (link + 1 + per_byte * static_cast<double>(graph.tensor(MakeId<TensorId>(t)).size.count));
   }
   // CostTable has refused what is anywhere near 2^63.
   return static_cast<std::int64_t>(total * 1.001) + 1;
@@ -104,30 +179,31 @@ void FillPairs(const Cluster& cluster, Model* model) {
       if (found == model->rates.end()) model->rates.push_back(rate);
     }
   }
+  if (n > Model::kFewDevices) return;
+  model->outgoing.resize(n);
+  for (std::size_t from = 0; from < n; ++from) {
+    for (std::size_t to = 0; to < n; ++to) {
+      const Model::Pair& pair = model->pairs[from * n + to];
+      model->outgoing[from].latency[to] = pair.latency;
+      model->outgoing[from].gap[to] = pair.gap;
+      model->outgoing[from].rate_class[to] = pair.rate_class;
+      const Model::Pair& other = model->pairs[from * n + (from == 0 ? n - 1 : 0)];
+      model->outgoing[from].is_uniform &=
+          from == to || (pair.latency == other.latency && pair.gap == other.gap && pair.rate_class == other.rate_class);
+    }
+  }
 }
 
 }  // namespace
 
-Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs)
+Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs, bool follow_memory)
     : num_ops(graph.num_ops()),
       num_devices(cluster.num_devices()),
       num_kinds(costs.num_kinds()),
       channel_per_pair(cluster.channels() == Channels::kPerPair),
-      num_waits(graph.num_ops(), 0),
-      num_tensors(graph.num_tensors()) {
-  for (std::size_t i = 0; i < num_ops; ++i) {
-    const OpId id = MakeId<OpId>(i);
-    const Op& op = graph.op(id);
-    std::int64_t outputs = 0;
-    std::int64_t unread = 0;
-    for (std::size_t k = 0; k < graph.num_outputs(id); ++k) {
-      const TensorId tensor = MakeId<TensorId>(Index(graph.first_output(id)) + k);
-      outputs += graph.tensor(tensor).size.count;
-      if (graph.consumers(tensor).empty()) unread += graph.tensor(tensor).size.count;
-    }
-    op_bytes.push_back({op.temp.count + outputs, op.temp.count + unread});
-    persistent.push_back(op.persistent.count);
-  }
+      memory(follow_memory),
+      ops(graph.num_ops() + 1) {
+  EMPLACE_CHECK_LT(num_ops, kMaxOps);
   for (std::size_t d = 0; d < num_devices; ++d) {
     const Device& device = cluster.device(MakeId<DeviceId>(d));
     kind_of.push_back(static_cast<std::uint32_t>(costs.KindIndex(MakeId<DeviceId>(d))));
@@ -146,37 +222,46 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs)
     }
   }
   FillPairs(cluster, this);
-  for (std::size_t t = 0; t < num_tensors; ++t) tensor_bytes.push_back(graph.tensor(MakeId<TensorId>(t)).size.count);
-  if (rates.size() * num_tensors <= kMaxTransferTimes) rates_in_program = static_cast<std::uint32_t>(rates.size());
-  for (std::size_t i = 0; i < num_ops; ++i) {
-    program_begin.push_back(static_cast<std::uint32_t>(program.size()));
-    AddProgram(graph, costs, MakeId<OpId>(i), this);
-    AddParts(graph, MakeId<OpId>(i), this);
+  if (rates.size() * graph.num_tensors() <= kMaxTransferTimes) {
+    rates_in_program = static_cast<std::uint32_t>(rates.size());
   }
-  parts_begin.push_back(static_cast<std::uint32_t>(parts.size()));
-  program_begin.push_back(static_cast<std::uint32_t>(program.size()));
+  time_words = TimeWords(graph, costs, *this);
+  const std::vector<std::vector<std::uint32_t>> inputs = FindInputs(graph, this);
+  std::uint32_t first_read = 0;
   for (std::size_t i = 0; i < num_ops; ++i) {
-    if (num_waits[i] == 0) roots.push_back(static_cast<std::uint32_t>(i));
+    const OpId id = MakeId<OpId>(i);
+    AddProgram(graph, costs, id, inputs[i], first_read, this);
+    while (first_read < read_tensors.size() &&
+           graph.tensor(MakeId<TensorId>(read_tensors[first_read].id)).producer == id) {
+      ++first_read;
+    }
+    if (graph.op(id).persistent.count != 0) {
+      persistent.push_back({static_cast<std::uint32_t>(i), graph.op(id).persistent.count});
+    }
+  }
+  program.resize(program.size() + kRowTimes);  // an empty graph's op 0 can be looked at too
+  for (std::size_t i = 0; i < num_ops; ++i) {
+    if (ops[i].waits == 0) roots.push_back(static_cast<std::uint32_t>(i));
   }
   longest_run = LongestRun(graph, costs, *this);
 }
 
 template <typename Key>
-void Prepare(const Model& model, RunWorkspace::Queues<Key>* queues) {
+void Prepare(const Model& model, RunWorkspace::Keyed<Key>* keyed) {
   // Later than everything; its time is still a positive number of 64 bits.
-  const int id_bits = sizeof(Key) == 8 ? model.id_bits() : 64;
-  const std::int64_t latest = std::numeric_limits<std::int64_t>::max() >> (sizeof(Key) == 8 ? id_bits : 0);
-  const Key none = static_cast<Key>(latest) << id_bits;
-  queues->ready.Prepare(model.num_ops, model.num_devices, Key{0}, none);
-  queues->next_start.resize(model.num_devices);
+  const KeyFormat<Key> key(model);
+  const Key none = key.Make(std::numeric_limits<std::int64_t>::max() >> (sizeof(Key) == 8 ? key.id_bits : 0), 0);
+  keyed->ready.Prepare(model.num_ops, model.num_devices, Key{0}, none);
+  keyed->next_start.assign(std::max(model.num_devices, Model::kFewDevices), none);
 }
 
 RunWorkspace::RunWorkspace(const Model& model)
-    : ops(model.num_ops),
+    : ops(model.ops),
       fronts(model.num_devices),
+      device_of(model.num_devices <= Model::kFewDevices ? model.num_ops + 1 : 0),
       device_free(model.num_devices),
-      channel_free(model.channel_per_pair ? model.num_devices * model.num_devices : model.num_devices),
-      arrival(model.num_devices),
+      channel_free(model.channel_per_pair ? model.lanes() * model.lanes() : model.num_devices),
+      arrival(std::max(model.num_devices, (Model::kChunkTensors + 1) * Model::kFewDevices)),
       destinations((model.num_devices + 63) / 64),
       now_ready(model.num_ops + 1),
       busy_until(model.contention.empty() ? 0 : model.num_devices) {

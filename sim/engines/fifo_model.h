@@ -2,6 +2,7 @@
 #define EMPLACE_SIM_ENGINES_FIFO_MODEL_H_
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <limits>
@@ -19,30 +20,58 @@ namespace emplace::fifo {
 
 // Everything of a problem that does not depend on the placement, in flat arrays of integers. All times in ns.
 struct Model {
-  Model(const Graph& graph, const Cluster& cluster, const CostTable& costs);
+  // `memory`: with what is needed to follow memory.
+  Model(const Graph& graph, const Cluster& cluster, const CostTable& costs, bool memory);
 
   std::size_t num_ops = 0;
   std::size_t num_devices = 0;
   std::size_t num_kinds = 0;
   bool channel_per_pair = false;
+  bool memory = false;
 
   // All times of a run are below this.
   std::int64_t longest_run = 0;
 
-  // What an op does when it starts, at program[program_begin[op]], in words of 32 bits; times take two words, low
-  // first:
-  //   2 * (number of tensors that someone reads) + (1 if ops wait for it without reading)
+  // What an op does when it starts: a row of `program`, in words of 32 bits. A time takes one word if all times fit
+  // (time_words 1), else two, low first; kNoTime in all its words: the op cannot run there.
+  //   the number of its inputs that must be produced: (tensor, reader) pairs and control edges that end here
+  //   the shape of its first chunk
+  //   the first of its tensors that someone reads, in read_tensors
   //   its time on each kind of device
-  //   for each such tensor: its id, the number of ops that read it, its transfer time at each rate, these ops; the
-  //   producer's own id fills the list up to a multiple of kReaderBlock, which makes loops over it predictable
-  //   if someone waits: their number, these ops
+  //   if memory is followed: bytes that are allocated at its start (its temporary ones and its outputs), bytes that are
+  //   freed at its end (its temporary ones and its outputs without readers), two words each; the number of tensors that
+  //   it reads, these tensors, filled up to a multiple of kInputBlock with the one behind the last of all
+  //   for each chunk: its shape, but not of the first one; for each tensor its transfer time at each rate; its readers
+  //   if ops wait for it without reading (kWaiting in the first shape): their number, these ops
+  // A chunk is up to kChunkTensors of the tensors that someone reads; an op without any has one empty chunk. A shape is
+  // (readers << kReadersShift) | (tensors << kTensorsShift) | kMoreChunks | kWaiting. A reader is
+  // (position of the tensor in the chunk << kSlotShift) | op; they come by tensor. The producer's own id, at position
+  // kChunkTensors, fills the list up to a multiple of kReaderBlock, which makes loops over it predictable.
   static constexpr std::uint32_t kReaderBlock = 2;
+  static constexpr std::uint32_t kInputBlock = 2;
+  static constexpr std::uint32_t kChunkTensors = 7;
+  static constexpr std::uint32_t kMoreChunks = 1;
+  static constexpr std::uint32_t kWaiting = 2;
+  static constexpr int kTensorsShift = 2;
+  static constexpr int kReadersShift = 5;
+  static constexpr int kSlotShift = 29;
+  static constexpr std::uint32_t kOpMask = (1U << kSlotShift) - 1;
+  static constexpr std::uint32_t kNoTime = ~0U;
+  static constexpr std::size_t kRowTimes = 3;  // words in front of the times
   std::vector<std::uint32_t> program;
-  std::vector<std::uint32_t> program_begin;  // [num_ops + 1]: an empty queue's front is op 0, also of an empty graph
-  std::vector<std::uint32_t> num_waits;      // [num_ops]: (tensor, reader) pairs and control edges that end here
-  std::vector<std::uint32_t> roots;          // ops that wait for nothing
-  std::vector<std::uint32_t> kind_of;        // [num_devices]
-  std::vector<std::int64_t> op_gap;          // [num_devices]
+  std::uint32_t time_words = 1;
+
+  // What changes during a run, of one op: one cache line holds four. When an op has started, its state is what it was
+  // before the run, so that no run has to restore it.
+  struct OpState {
+    std::int64_t time = 0;    // ready so far
+    std::uint32_t waits = 0;  // inputs that have not been produced
+    std::uint32_t row = 0;    // of `program`: never changes
+  };
+  std::vector<OpState> ops;            // [num_ops + 1]: an empty queue's front is op 0, also of an empty graph
+  std::vector<std::uint32_t> roots;    // ops that wait for nothing
+  std::vector<std::uint32_t> kind_of;  // [num_devices]
+  std::vector<std::int64_t> op_gap;    // [num_devices]
 
   // Beyond simulator.md section 1: see fifo.h.
   std::vector<double> contention;          // [num_kinds][num_ops]: factors; empty where the costs have none
@@ -56,132 +85,141 @@ struct Model {
     std::uint32_t rate_class = 0;  // which of `rates`
     bool exists = false;
   };
-  std::vector<Pair> pairs;                 // [num_devices][num_devices]
-  std::vector<BytesPerSecond> rates;       // by rate class
-  std::uint32_t rates_in_program = 0;      // all of them, or 0: where that would be very large, computed when needed
-  std::vector<std::int64_t> tensor_bytes;  // [num_tensors]
-  std::size_t num_tensors = 0;
-  std::size_t max_transfers = 0;  // (tensor, destination) pairs that any placement can have
+  std::vector<Pair> pairs;             // [num_devices][num_devices]
+  std::vector<BytesPerSecond> rates;   // by rate class
+  std::uint32_t rates_in_program = 0;  // all of them, or 0: where that would be very large, computed when needed
+  std::size_t max_transfers = 0;       // (tensor, destination) pairs that any placement can have
 
-  // Memory.
-  struct OpBytes {
-    std::int64_t at_start = 0;  // temporary and outputs: allocated
-    std::int64_t at_end = 0;    // temporary and outputs without readers: freed
+  // At most kFewDevices and nothing out of the ordinary: what the fast path of a run is for.
+  static constexpr std::size_t kFewDevices = 8;
+  // The same pairs by source, filled up with pairs that take no time.
+  struct Outgoing {
+    std::array<std::int64_t, kFewDevices> latency{};
+    std::array<std::int64_t, kFewDevices> gap{};
+    std::array<std::uint32_t, kFewDevices> rate_class{};
+    bool is_uniform = true;  // they are all alike
   };
-  std::vector<OpBytes> op_bytes;         // [num_ops]
-  std::vector<std::int64_t> persistent;  // [num_ops]
+  std::vector<Outgoing> outgoing;  // [num_devices]; empty if they are not few
+  bool is_plain() const {
+    return num_devices <= kFewDevices && time_words == 1 && rates_in_program != 0 && !is_extended() && FitsPacked();
+  }
+
+  // The tensors that someone reads, by producer and output index.
   struct ReadTensor {
     std::int64_t bytes = 0;
     std::uint32_t id = 0;
-    std::uint32_t producer = 0;
   };
-  std::vector<ReadTensor> read_tensors;  // those that someone reads
-  // The tensors that op i reads and those of its outputs that someone reads are parts[parts_begin[i]] to
-  // parts[parts_begin[i + 1]], the last one repeated up to a multiple of kPartBlock.
-  static constexpr std::uint32_t kPartBlock = 4;
-  std::vector<std::uint32_t> parts;
-  std::vector<std::uint32_t> parts_begin;  // [num_ops + 1]
-  std::vector<std::int64_t> capacity;      // [num_devices]; the largest integer where there is no limit
+  std::vector<ReadTensor> read_tensors;
+
+  struct Persistent {
+    std::uint32_t op = 0;
+    std::int64_t bytes = 0;
+  };
+  std::vector<Persistent> persistent;  // of ops that have any
+  std::vector<std::int64_t> capacity;  // [num_devices]; the largest integer where there is no limit
 
   // Ids of ops and devices take this many bits of a packed (time, id).
   int id_bits() const { return static_cast<int>(std::bit_width(std::max(num_ops, num_devices))); }
+  // A power of two that is not below num_devices, if these are few; else num_devices.
+  std::size_t lanes() const {
+    return num_devices > kFewDevices ? num_devices : std::bit_ceil(std::max<std::size_t>(num_devices, 2));
+  }
   bool FitsPacked() const {
     return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(longest_run))) + id_bits() < 64;
   }
 
-  static std::int64_t TimeAt(const std::uint32_t* words) {
-    return static_cast<std::int64_t>(words[0] | (std::uint64_t{words[1]} << 32));
+  std::int64_t TimeAt(const std::uint32_t* words) const {
+    return static_cast<std::int64_t>(words[0] | (time_words == 1 ? 0 : std::uint64_t{words[1]} << 32));
   }
 };
 
-// One transfer of a run, in the order in which they are queued.
-struct SentTensor {
-  std::int64_t start = 0;
-  std::int64_t arrival = 0;
-  std::uint32_t tensor = 0;
-  std::uint32_t from = 0;
-  std::uint32_t to = 0;
-};
-
-// Bytes that are allocated (positive) or freed (negative) on a device.
+// Bytes that are allocated (positive) or freed (negative). Key: (time, device).
+template <typename Key>
 struct Change {
-  std::int64_t time = 0;
+  Key when{};
   std::int64_t bytes = 0;
 };
 
-// What changes during a run, of one op: one cache line holds four.
-struct OpState {
-  std::int64_t time = 0;    // ready so far; its end once it has started
-  std::uint32_t waits = 0;  // inputs that have not been produced
-  std::uint32_t device = 0;
+// (time, id) in one integer. Which of the two a run uses depends on how long it can be: see Model::longest_run.
+using Packed = std::uint64_t;
+__extension__ using Wide = unsigned __int128;
+
+template <typename Key>
+struct KeyFormat {
+  explicit KeyFormat(const Model& model)
+      : id_bits(sizeof(Key) == 8 ? model.id_bits() : 64),
+        id_mask(sizeof(Key) == 8 ? static_cast<std::uint32_t>((std::uint64_t{1} << model.id_bits()) - 1) : ~0U) {}
+
+  Key Make(std::int64_t time, std::size_t id) const { return (static_cast<Key>(time) << id_bits) | id; }
+  std::int64_t Time(Key key) const { return static_cast<std::int64_t>(key >> id_bits); }
+  std::uint32_t Id(Key key) const { return static_cast<std::uint32_t>(key) & id_mask; }
+
+  int id_bits;
+  std::uint32_t id_mask;
+};
+
+// The memory of a run: see fifo_memory.cc.
+template <typename Key>
+struct MemoryRecord {
+  // Of each tensor that someone reads, and of one more: when the last copy of it arrives (0: there is none) and its
+  // bytes, two words each; for each device (Model::lanes()) the number of its readers there that have not started, from
+  // the producer's start on, with kAtHome on the producer's own device.
+  static constexpr std::uint32_t kAtHome = 1U << 31;
+  std::vector<std::uint32_t> tensors;
+  std::vector<Change<Key>> changes;  // [num_changes + room], in no order
+  std::size_t num_changes = 0;
+  // Changes whose times have the same leading bits, of one device.
+  struct Bucket {
+    std::int64_t net = 0;    // sum of all changes; then: what is in use before
+    std::int64_t gains = 0;  // sum of the allocations; then: what can be in use at most
+  };
+  std::vector<Bucket> buckets;           // [num_buckets][num_devices]
+  std::vector<Change<Key>> close;        // changes of buckets that can hold a peak
+  std::vector<std::int64_t> in_use;      // [num_devices]
+  std::vector<std::int64_t> peaks;       // [num_devices]
+  std::vector<std::size_t> last_bucket;  // [num_devices]
 };
 
 struct RunWorkspace : Simulator::Workspace {
   explicit RunWorkspace(const Model& model);
 
-  std::vector<OpState> ops;
-  // (time, id) in one integer. Which of the two a run uses depends on how long it can be: see Model::longest_run.
-  using Packed = std::uint64_t;
-  __extension__ using Wide = unsigned __int128;
+  std::vector<Model::OpState> ops;
   template <typename Key>
-  struct Queues {
+  struct Keyed {
     ReadyQueues<Key> ready;       // of (ready time, op)
-    std::vector<Key> next_start;  // [num_devices]: (start of the front of its queue, device)
+    std::vector<Key> next_start;  // [num_devices, at least kFewDevices]: (start of the front of its queue, device)
+    MemoryRecord<Key> memory;
   };
-  Queues<Packed> packed;
-  Queues<Wide> wide;
+  Keyed<Packed> packed;
+  Keyed<Wide> wide;
   // The front of a device's queue, found before it is its turn: looking it up then would hold up everything.
   struct Front {
-    const std::uint32_t* program = nullptr;
+    const std::uint32_t* row = nullptr;
     std::uint32_t op = 0;
   };
   std::vector<Front> fronts;                // [num_devices]
+  std::vector<std::uint8_t> device_of;      // [num_ops + 1], where devices are few
   std::vector<std::int64_t> device_free;    // [num_devices]
   std::vector<std::int64_t> channel_free;   // [num_devices], or [num_devices][num_devices] per pair
-  std::vector<std::int64_t> arrival;        // [num_devices], scratch of one tensor
+  std::vector<std::int64_t> arrival;        // scratch of one chunk: [kChunkTensors + 1][kFewDevices], or of one tensor
   std::vector<std::uint64_t> destinations;  // bit set of devices, scratch of one tensor
   std::vector<std::uint32_t> now_ready;     // [num_ops + 1], scratch of one op
   std::vector<std::int64_t> busy_until;     // [num_devices], without gaps; empty where nothing contends
-
-  // The record of a run, where memory, start times or a timeline are asked for. The ops of a device have slots in the
-  // order in which they start: device d has slots device_begin[d] to device_begin[d + 1].
-  std::vector<std::uint32_t> device_begin;  // [num_devices + 1]
-  std::vector<std::uint32_t> next_slot;     // [num_devices]
-  std::vector<std::uint32_t> op_in_slot;    // [num_ops]
-  std::vector<SentTensor> sent;  // [num_sent + room]: in the order in which they are queued, which is that of op starts
-  std::uint32_t num_sent = 0;
-  // Rows of changes, each in time order and followed by one at kNever.
-  // Of slot s on device d: own[own_index(s, d)] is its start, the next one its end.
-  std::vector<Change> own;
-  static std::size_t own_index(std::size_t slot, std::size_t device) { return 2 * slot + device; }
-  std::vector<Change> received;               // transfers that start, a row for each (destination, source)
-  std::vector<Change> released;               // home copies freed by an arrival, a row for each device
-  std::vector<std::uint32_t> num_received;    // [num_devices][num_devices]: lengths of these rows
-  std::vector<std::uint32_t> received_begin;  // [num_devices][num_devices]
-  std::vector<std::uint32_t> received_end;    // [num_devices][num_devices], while they are filled
-  std::vector<std::uint32_t> released_begin;  // [num_devices]
-  std::vector<std::uint32_t> released_end;    // [num_devices]
-  std::vector<std::uint32_t> last_end;        // [num_tensors][num_devices]: see FindLastEnds
-  struct Merge {
-    std::int64_t now = 0;
-    std::int64_t in_use = 0;
-    std::int64_t peak = 0;
-    std::vector<std::int64_t> times;   // [num_devices + 1], of the heads
-    std::vector<const Change*> heads;  // [num_devices + 1]
-  };
-  std::vector<Merge> merges;  // of devices that are merged together
+  bool has_memory = false;                  // room for a record of memory
 };
 
-inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+// Room for the memory of a run.
+void PrepareMemory(const Model& model, RunWorkspace* workspace);
 
-// Room for a record.
-void PrepareRecord(const Model& model, RunWorkspace* workspace);
+// Fills result->peak_memory and fits_memory from the changes of a run (simulator.md 1.7).
+template <typename Key>
+void ComputePeaks(const Model& model, std::span<const DeviceId> placement, std::int64_t step_time,
+                  MemoryRecord<Key>& memory, StepResult* result);
 
-// Fills result->peak_memory and fits_memory from a recorded run (simulator.md 1.7).
-void ComputePeaks(const Model& model, RunWorkspace& workspace, StepResult* result);
-
-// Appends the memory samples of such a run, whose peaks have been computed.
-void AppendMemorySamples(const Model& model, const RunWorkspace& workspace, Timeline* timeline);
+// Appends the memory samples of such a run, whose record holds changes of no bytes too.
+template <typename Key>
+void AppendMemorySamples(const Model& model, std::span<const DeviceId> placement, const MemoryRecord<Key>& memory,
+                         Timeline* timeline);
 
 }  // namespace emplace::fifo
 

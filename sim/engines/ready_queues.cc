@@ -1,31 +1,43 @@
 #include "sim/engines/ready_queues.h"
 
-#include <algorithm>
-#include <array>
+#include <cstddef>
 #include <cstdint>
 
-// The machine's widest vectors are chosen when the program starts. A sanitizer's own start comes too late for that.
-#if defined(__x86_64__) && defined(__linux__) && !defined(EMPLACE_SANITIZED) && !defined(__clang__)
-#define EMPLACE_VECTOR_CLONES [[gnu::target_clones("avx512f", "avx2", "default")]]
-#else
-#define EMPLACE_VECTOR_CLONES
-#endif
+#include "sim/vector_code.h"
 
-namespace emplace {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "sim/engines/ready_queues.cc"  // this file, once for each instruction set
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace emplace::HWY_NAMESPACE {
 
 // Entry i of a sorted row with one more entry is max(entry i - 1, min(entry i, the new one)). Entries are below 2^63:
-// signed numbers are what AVX2 compares. Not std::max: of references GCC 12 makes vectors of addresses.
-EMPLACE_VECTOR_CLONES void SinkFar(std::uint64_t* end, std::uint64_t entry) {
-  const auto* const before = reinterpret_cast<const std::int64_t*>(end) - kFar;
-  const auto sinking = static_cast<std::int64_t>(entry);
-  std::array<std::int64_t, kFar> after;
-  for (std::size_t i = 0; i < kFar; ++i) {
-    const std::int64_t left = before[i];
-    const std::int64_t here = before[i + 1];
-    const std::int64_t kept = here < sinking ? here : sinking;
-    after[i] = left < kept ? kept : left;
+// signed numbers are what AVX2 compares. From the end to the front: what is written has been read.
+void SinkFarOn(std::uint64_t* end, std::uint64_t entry) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::CappedTag<std::int64_t, kFar> tag;
+  const std::size_t width = hn::Lanes(tag);
+  auto* const row = reinterpret_cast<std::int64_t*>(end) - kFar;
+  const auto sinking = hn::Set(tag, static_cast<std::int64_t>(entry));
+  for (std::size_t behind = kFar; behind != 0; behind -= width) {
+    std::int64_t* const at = row + behind - width;
+    const auto left = hn::LoadU(tag, at);
+    const auto here = hn::LoadU(tag, at + 1);
+    hn::StoreU(hn::Max(left, hn::Min(here, sinking)), tag, at + 1);
   }
-  std::copy_n(after.data(), kFar, end - kFar + 1);
 }
 
+}  // namespace emplace::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace emplace {
+
+HWY_EXPORT(SinkFarOn);
+
+void SinkFar(std::uint64_t* end, std::uint64_t entry) { HWY_DYNAMIC_DISPATCH(SinkFarOn)(end, entry); }
+
 }  // namespace emplace
+#endif  // HWY_ONCE

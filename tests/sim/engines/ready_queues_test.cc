@@ -10,11 +10,15 @@
 #include <vector>
 
 #include "sim/rng.h"
+#include "tests/testing/vector_targets.h"
 
 namespace emplace {
 namespace {
 
-TEST(SinkFarTest, EveryPlaceInTheRow) {
+using SinkFarTest = testing::OnVectorTarget;
+INSTANTIATE_TEST_SUITE_P(Targets, SinkFarTest, ::testing::ValuesIn(SupportedVectorTargets()), testing::VectorTargetOf);
+
+TEST_P(SinkFarTest, EveryPlaceInTheRow) {
   for (int place = 1; place <= kFar; ++place) {
     std::vector<std::uint64_t> row(kFar + 1, std::numeric_limits<std::int64_t>::max());
     for (std::size_t i = 0; i < kFar; ++i) row[i] = 10 * i;

@@ -12,8 +12,8 @@ namespace {
 
 constexpr const char* kColours[] = {"white", "lightblue", "mistyrose", "palegreen"};  // by Pass
 
-// A DOT string: quotes and backslashes are its only special characters. Controls, which a picture could not show, become
-// question marks.
+// A DOT string: quotes and backslashes are its only special characters. Controls, which a picture could not show,
+// become question marks.
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {

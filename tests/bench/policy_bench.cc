@@ -188,7 +188,8 @@ void Forward(benchmark::State& state, const std::string& name) {
   for (auto _ : state) {
     problem.states.currents[0] = (problem.states.currents[0] + 1) % nodes;
     ++problem.states.seeds[0];
-    benchmark::DoNotOptimize(problem.learner.network().Forward(problem.states).row(0)[0]);
+    float first = problem.learner.network().Forward(problem.states).row(0)[0];
+    benchmark::DoNotOptimize(first);
   }
   speed.Count(ForwardMultiplyAdds(problem.learner.network(), problem.view.topology, problem.sample));
 }
@@ -237,7 +238,7 @@ void TwentyEpisodes(benchmark::State& state, const std::string& agent, const Opt
   spec.reward = "log_runtime";
   double policy = 0;
   for (auto _ : state) {
-    const TrialResult result = RunTrial(spec);
+    TrialResult result = RunTrial(spec);
     policy += result.times.policy;
     benchmark::DoNotOptimize(result.evaluations);
   }

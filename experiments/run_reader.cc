@@ -37,7 +37,7 @@ using Keys = std::initializer_list<std::string_view>;
 // then.
 class RunFields {
  public:
-  RunFields(const JsonNode& node, Keys keys, Keys optional = {}) : node_(node), fields_(node, keys) {
+  RunFields(const JsonNode& node, Keys keys, Keys optional = {}) : fields_(node, keys) {
     for (const std::string_view key : keys) {
       if (!fields_.Find(key) && std::find(optional.begin(), optional.end(), key) == optional.end()) {
         throw InputError(PlaceOfKey(node.Place(), key), "is missing");
@@ -68,7 +68,6 @@ class RunFields {
   }
 
  private:
-  const JsonNode& node_;
   JsonFields fields_;
 };
 

@@ -329,6 +329,7 @@ void CheckRegularFile(const std::string& path) {
 
 void WriteFiles(const std::vector<FileToWrite>& files) {
   std::vector<std::unique_ptr<FileUnderway>> underway;
+  underway.reserve(files.size());
   for (const FileToWrite& file : files) underway.push_back(std::make_unique<FileUnderway>(file));
   for (const auto& file : underway) {
     if (file->is_temporary()) file->Write();

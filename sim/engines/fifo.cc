@@ -437,7 +437,7 @@ class Run {
         // A copy is freed now; at home the tensor stays until the last copy has arrived.
         const bool stays = (unfinished != 0) & (until > end);
         Log(key_.Make(until, device), -bytes, static_cast<std::uint64_t>(is_last & stays));
-        freed_ += is_last & !stays ? bytes : 0;
+        freed_ += (is_last & !stays) ? bytes : 0;
       }
     }
     return behind;
@@ -452,7 +452,7 @@ class Run {
     const std::int64_t bytes = Load64(block + 2);
     const bool stays = last > end;
     Log(key_.Make(last, device), -bytes, static_cast<std::uint64_t>((is_read_here == 0) & stays));
-    freed_ += (is_read_here == 0) & !stays ? bytes : 0;
+    freed_ += ((is_read_here == 0) & !stays) ? bytes : 0;
   }
 
   static constexpr std::uint32_t kAtHome = MemoryRecord<Key>::kAtHome;

@@ -31,25 +31,43 @@ case "$*" in
 esac
 )sh";
 
-// As ctest 3.25 and 3.31 write it, shortened.
+// As ctest 3.25 and 3.31 write it, shortened: a check, parts of a program with their own counts, one that ended early.
 constexpr const char* kTestTorch2Results = R"xml(<?xml version="1.0" encoding="UTF-8"?>
 <testsuite name="Linux-c++"
-	tests="12"
+	tests="6"
 	failures="2"
 	disabled="0"
 	skipped="1"
 	hostname=""
 	time="5">
-	<testcase name="A.Passes" classname="A.Passes" time="0.1" status="run">
+	<testcase name="check" classname="check" time="0.1" status="run">
 		<system-out>tests="99"</system-out>
 	</testcase>
-	<testcase name="A.Fails" classname="A.Fails" time="0.1" status="fail">
+	<testcase name="sim_test.part0" classname="sim_test.part0" time="0.1" status="fail">
 		<failure message=""/>
+		<system-out>Running main() from gmock_main.cc
+/emplace/tests/sim/a_test.cc:36: Failure
+[  FAILED  ] A.Fails (58 ms)
+[  FAILED  ] A.Fails/1 (4 ms)
+[==========] 12 tests from 3 test suites ran. (41836 ms total)
+[  PASSED  ] 10 tests.
+</system-out>
 	</testcase>
-	<testcase name="B.Fails" classname="B.Fails" time="0.1" status="fail">
+	<testcase name="sim_test.part1" classname="sim_test.part1" time="0.1" status="run">
+		<system-out>Running main() from gmock_main.cc
+/emplace/tests/sim/b_test.cc:76: Skipped
+it needs more
+[==========] 8 tests from 3 test suites ran. (41 ms total)
+[  PASSED  ] 7 tests.
+[  SKIPPED ] 1 test.
+</system-out>
+	</testcase>
+	<testcase name="sim_test.part2" classname="sim_test.part2" time="0.1" status="fail">
 		<failure message=""/>
+		<system-out>Running main() from gmock_main.cc
+</system-out>
 	</testcase>
-	<testcase name="C.Skips" classname="C.Skips" time="0.1" status="notrun">
+	<testcase name="other" classname="other" time="0.1" status="notrun">
 		<skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>
 	</testcase>
 </testsuite>
@@ -104,15 +122,16 @@ TEST_F(TestTorch2Test, CountsAndNamesWhatFailedAndWasSkipped) {
   const Ran ran = Run("root", "CTEST_STATUS=8");
   EXPECT_EQ(ran.status, 1) << ran.err;
   EXPECT_THAT(ran.out,
-              EndsWith("failed: A.Fails\nfailed: B.Fails\nskipped: C.Skips\nLibTorch 2.6.0+dfsg-7, g++ 14.2.0, "
-                       "cmake version 3.31.6, Debian trixie\n9 passed, 2 failed, 1 skipped\n"));
+              EndsWith("failed: A.Fails\nfailed: A.Fails/1\nskipped: tests/sim/b_test.cc:76: it needs more\n"
+                       "failed: sim_test.part2\nskipped: other\nLibTorch 2.6.0+dfsg-7, g++ 14.2.0, cmake version "
+                       "3.31.6, Debian trixie\n18 passed, 3 failed, 2 skipped\n"));
 }
 
 TEST_F(TestTorch2Test, PassesWhereCtestDoes) {
   MakeRoot();
   Write("results.xml",
         "<testsuite name=\"\"\n\ttests=\"2\"\n\tfailures=\"0\"\n\tskipped=\"0\">\n"
-        "\t<testcase name=\"A.Passes\">\n</testsuite>\n");
+        "\t<testcase name=\"a\">\n[  PASSED  ] 2 tests.\n</testsuite>\n");
   const Ran ran = Run("root", "EMPLACE_REFERENCE_DATA=$PWD/scripts CMAKE_BUILD_PARALLEL_LEVEL=3");
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, EndsWith("\n2 passed, 0 failed, 0 skipped\n"));
@@ -129,7 +148,7 @@ TEST_F(TestTorch2Test, MakesTheSystemOnceFromTheMirrorThatAptUses) {
   const std::string notes = Read("notes");
   EXPECT_THAT(notes, HasSubstr("debootstrap --variant=minbase --keyring="));
   EXPECT_THAT(notes, HasSubstr("/root.part http://mirror.example.org/debian/\n"));
-  EXPECT_THAT(notes, HasSubstr("tools/install_dependencies --torchvision\n"));
+  EXPECT_THAT(notes, HasSubstr("tools/install_dependencies --tests\n"));
   EXPECT_EQ(Read("root/.made_by_test_torch2"), "trixie\n");
   EXPECT_FALSE(Exists("root.part"));
 }

@@ -16,13 +16,9 @@ namespace emplace {
 struct GraphSample {
   NodeLists neighbours;  // of each node; GraphSAGE
   // P-GNN: of each node and anchor set, the anchors that it is related to, with their weights; sets * nodes lists.
-  struct Anchor {
-    std::uint32_t node = 0;
-    float weight = 0;
-    bool operator==(const Anchor&) const = default;
-  };
+  using Anchor = WeightedNode;
   std::size_t num_sets = 0;
-  std::vector<std::vector<Anchor>> anchors;  // [num_sets * num_nodes]: of set s and node v at s * num_nodes + v
+  WeightedNodeLists anchors;  // [num_sets * num_nodes]: of set s and node v at s * num_nodes + v
   bool operator==(const GraphSample&) const = default;
 };
 

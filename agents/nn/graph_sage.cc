@@ -67,9 +67,7 @@ void GraphSageText::Gather(const StateBatch& states, const Matrix& from, Level* 
   const std::size_t d = options_.features;
   level->input.Resize(from.rows(), 2 * d);
   if (!options_.max_aggregation) {
-    for (std::size_t node = 0; node < states.num_nodes(); ++node) {
-      JoinMean(from, batch, node, states.sample->neighbours[node], &level->input);
-    }
+    JoinMean(from, batch, states.sample->neighbours, &level->input);
     return;
   }
   level->input.Reset(from.rows(), 2 * d);
@@ -127,16 +125,21 @@ const Matrix& GraphSageText::Forward(const StateBatch& states, bool backward) {
     level.net.Prepare(rows, backward, &level.cache);
     level.net.Forward(level.input, 0, rows, &level.cache);
     from = &level.cache.result();
-    level.kept.clear();
-    if (k + 1 < levels_.size() && !states.evaluating && options_.dropout > 0) {
+    if (k + 1 == levels_.size() || states.evaluating || options_.dropout <= 0) {
+      level.kept.clear();
+    } else {
       level.kept.resize(rows * d + kLane);
-      std::vector<std::uint8_t> kept(states.num_nodes() * d);
+      drawn_.resize(states.num_nodes() * d);
       const float scale = 1 / static_cast<float>(1 - options_.dropout);
       for (std::size_t b = 0; b < batch; ++b) {
         Rng rng = DropoutRng(states.seeds[b], k);
-        DrawKept(rng, options_.dropout, kept);
+        if (batch == 1) {
+          DrawKept(rng, options_.dropout, std::span(level.kept).first(rows * d));
+          continue;
+        }
+        DrawKept(rng, options_.dropout, drawn_);
         for (std::size_t node = 0; node < states.num_nodes(); ++node) {
-          std::copy_n(kept.data() + node * d, d, level.kept.data() + (node * batch + b) * d);
+          std::copy_n(drawn_.data() + node * d, d, level.kept.data() + (node * batch + b) * d);
         }
       }
       level.output.Resize(rows, d);
@@ -258,17 +261,26 @@ void GraphSageCode::ForwardLevel(const StateBatch& states, std::size_t i, const 
       }
       float* const aggregate = joined_.data();
       for (std::size_t k = 0; k < neighbours.size(); ++k) {
-        const std::size_t other = (neighbours[k] * batch + b) * half;
+        const std::uint32_t neighbour = neighbours[k];
+        const std::size_t other = (neighbour * batch + b) * half;
         for (std::size_t r = 0; r < half; ++r) {
           const float* const value = from.row(other + r);
+          float* const sum = aggregate + r * d;
+          if (k == 0) {
+            std::copy_n(value, d, sum);
+          } else if (!options_.max_aggregation) {
+            for (std::size_t f = 0; f < d; ++f) sum[f] += value[f];
+          }
+          if (!options_.max_aggregation) continue;
+          std::uint32_t* const largest = level.largest.data() + (own + r) * d;
+          if (k == 0) {
+            std::fill_n(largest, d, neighbour);
+            continue;
+          }
           for (std::size_t f = 0; f < d; ++f) {
-            float& sum = aggregate[r * d + f];
-            if (!options_.max_aggregation) {
-              sum = k == 0 ? value[f] : sum + value[f];
-            } else if (k == 0 || value[f] > sum) {
-              sum = value[f];
-              level.largest[(own + r) * d + f] = neighbours[k];
-            }
+            const bool is_larger = value[f] > sum[f];
+            sum[f] = is_larger ? value[f] : sum[f];
+            largest[f] = is_larger ? neighbour : largest[f];
           }
         }
       }

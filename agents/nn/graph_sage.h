@@ -53,6 +53,7 @@ class GraphSageText : public Encoder {
   Mlp transform_;
   MlpCache transform_cache_;
   std::vector<Level> levels_;
+  std::vector<std::uint8_t> drawn_;  // what is kept of one state
   Matrix out_;
   std::vector<float> norms_;
   Matrix d_input_;

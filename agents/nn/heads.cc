@@ -76,7 +76,7 @@ const Matrix& RelationHead::Forward(const StateBatch& states, const Matrix& embe
     std::size_t at = 0;
     for (std::size_t b = 0; b < batch; ++b) {
       for (const std::uint32_t node : states.topology->related(states.currents[b], static_cast<Relation>(k))) {
-        std::copy_n(embeddings.row(node * batch + b), embeddings.stride(), aggregator.gathered.row(at++));
+        CopyLanes(embeddings.row(node * batch + b), embeddings.stride(), aggregator.gathered.row(at++));
       }
     }
     aggregator.message.Prepare(rows, backward, &aggregator.message_cache);

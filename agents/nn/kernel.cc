@@ -1,6 +1,7 @@
 #include "agents/nn/kernel.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <type_traits>
 
@@ -204,10 +205,14 @@ void AddOuterProductsOn(const float* x, std::size_t x_stride, const float* dy, s
   }
 }
 
-void AffineLayersOn(const float* x, std::size_t x_stride, std::size_t rows, std::span<const AffineLayer> layers) {
+void AffineLayersOn(const float* x, std::size_t x_stride, std::size_t begin, std::size_t end,
+                    std::span<const AffineLayer> layers) {
+  x += begin * x_stride;
   for (const AffineLayer& layer : layers) {
-    AffineOn(x, x_stride, rows, layer.in, layer.w, layer.bias, layer.out, layer.relu, nullptr, layer.y, layer.y_stride);
-    x = layer.y;
+    float* const y = layer.y + begin * layer.y_stride;
+    AffineOn(x, x_stride, end - begin, layer.in, layer.w, layer.bias, layer.out, layer.relu, nullptr, y,
+             layer.y_stride);
+    x = y;
     x_stride = layer.y_stride;
   }
 }
@@ -219,47 +224,123 @@ void AddManyScaledOn(const float* x, float a, std::size_t size, float* y) {
   for (; i < size; ++i) y[i] += a * x[i];
 }
 
-void SumBlocksOn(const float* from, std::span<const std::uint32_t> blocks, const std::uint32_t* position,
-                 std::size_t size, float* sum) {
-  for (std::size_t i = 0; i < size; i += kLane) {
-    Floats sums[kVectors];
-    for (Floats& part : sums) part = Zero();
-    for (const std::uint32_t block : blocks) {
-      const float* const values = from + position[block] * size + i;
-      for (std::size_t v = 0; v < kVectors; ++v) sums[v] = Add(sums[v], Load(values + v * kWidth));
-    }
-    for (std::size_t v = 0; v < kVectors; ++v) Store(sums[v], sum + i + v * kWidth);
-  }
-}
-
-void JoinMeanOn(const float* from, std::size_t stride, std::size_t width, std::size_t batch, std::size_t own,
-                std::span<const std::uint32_t> others, float* to, std::size_t to_stride) {
-  const Floats count = Splat(static_cast<float>(others.size()));
-  const std::size_t read = VectorsOf(width) * kWidth;
-  for (std::size_t b = 0; b < batch; ++b, to += to_stride) {
-    const float* const mine = from + (own * batch + b) * stride;
-    for (std::size_t i = 0; i < read; i += kWidth) Store(Load(mine + i), to + i);
-    for (std::size_t i = 0; i < read; i += kWidth) {
-      Floats sum = Zero();
-      for (const std::uint32_t other : others) {
-        sum = Add(sum, Div(Load(from + (other * batch + b) * stride + i), count));
+void SumBlocksOn(const float* from, std::span<const std::uint32_t> nodes, const NodeLists& lists,
+                 const std::uint32_t* position, std::size_t size, float* sums) {
+  for (const std::uint32_t node : nodes) {
+    const std::span<const std::uint32_t> blocks = lists[node];
+    for (std::size_t i = 0; i < size; i += kLane) {
+      Floats sum[kVectors];
+      for (Floats& part : sum) part = Zero();
+      for (const std::uint32_t block : blocks) {
+        const float* const values = from + position[block] * size + i;
+        for (std::size_t v = 0; v < kVectors; ++v) sum[v] = Add(sum[v], Load(values + v * kWidth));
       }
-      Store(sum, to + width + i);
+      for (std::size_t v = 0; v < kVectors; ++v) Store(sum[v], sums + i + v * kWidth);
     }
-    for (std::size_t i = width + read; i < to_stride; i += kWidth) Store(Zero(), to + i);
+    sums += size;
   }
 }
 
-void JoinScaledOn(const float* from, std::size_t stride, std::size_t width, std::size_t batch, std::size_t other,
-                  float weight, std::size_t own, float* to, std::size_t to_stride) {
-  const Floats factor = Splat(weight);
+void SweepLevelsOn(std::span<const LevelSweep> sweeps) {
+  std::size_t most_levels = 0;
+  for (const LevelSweep& sweep : sweeps) most_levels = std::max(most_levels, sweep.begin.size() - 1);
+  for (std::size_t l = 0; l < most_levels; ++l) {
+    for (const LevelSweep& sweep : sweeps) {
+      if (l == 0 || l + 1 >= sweep.begin.size()) continue;
+      const std::size_t begin = sweep.begin[l];
+      const std::size_t end = sweep.begin[l + 1];
+      const std::size_t block = sweep.batch * sweep.stride;
+      SumBlocksOn(sweep.f.back().y, sweep.order.subspan(begin, end - begin), *sweep.lists, sweep.position, block,
+                  sweep.sums + begin * block);
+      AffineLayersOn(sweep.sums, sweep.stride, begin * sweep.batch, end * sweep.batch, sweep.g);
+      const float* const change = sweep.g.back().y;
+      for (std::size_t i = begin * block; i < end * block; i += kWidth) {
+        Store(Add(Load(sweep.e + i), Load(change + i)), sweep.e + i);
+      }
+    }
+    for (const LevelSweep& sweep : sweeps) {
+      if (l + 2 >= sweep.begin.size()) continue;
+      AffineLayersOn(sweep.e, sweep.stride, sweep.begin[l] * sweep.batch, sweep.begin[l + 1] * sweep.batch, sweep.f);
+    }
+  }
+}
+
+void PoolRowsOn(const float* from, std::size_t stride, std::span<const float> shares, std::size_t rows, float* to) {
+  for (std::size_t row = 0; row < rows; ++row, to += stride) {
+    for (std::size_t i = 0; i < stride; i += kWidth) {
+      Floats sum = Zero();
+      for (std::size_t r = 0; r < shares.size(); ++r) {
+        sum = Add(sum, Mul(Splat(shares[r]), Load(from + r * stride + i)));
+      }
+      Store(sum, to + i);
+    }
+    from += shares.size() * stride;
+  }
+}
+
+void SumRelatedOn(const float* from, std::size_t stride, std::size_t nodes, std::size_t batch,
+                  const WeightedNodeLists& lists, std::size_t sets, float divisor, float* to) {
+  for (std::size_t node = 0; node < nodes; ++node) {
+    for (std::size_t b = 0; b < batch; ++b, to += stride) {
+      const float* const own = from + (node * batch + b) * stride;
+      for (std::size_t i = 0; i < stride; i += kWidth) {
+        const Floats mine = Load(own + i);
+        Floats sum = Zero();
+        for (std::size_t set = 0; set < sets; ++set) {
+          for (const WeightedNode& other : lists[set * nodes + node]) {
+            const Floats factor = Splat(other.weight / divisor);
+            sum = Add(sum, Mul(factor, mine));
+            sum = Add(sum, Mul(factor, Load(from + (other.node * batch + b) * stride + i)));
+          }
+        }
+        Store(sum, to + i);
+      }
+    }
+  }
+}
+
+// Joined rows are written in their order, whole vectors at a time: what a row writes behind its end the next one
+// overwrites, and behind the last there is room.
+void JoinMeanOn(const float* from, std::size_t stride, std::size_t width, std::size_t batch, const NodeLists& lists,
+                float* to, std::size_t to_stride) {
   const std::size_t read = VectorsOf(width) * kWidth;
-  for (std::size_t b = 0; b < batch; ++b, to += to_stride) {
-    const float* const scaled = from + (other * batch + b) * stride;
-    const float* const mine = from + (own * batch + b) * stride;
-    for (std::size_t i = 0; i < read; i += kWidth) Store(Mul(Load(scaled + i), factor), to + i);
-    for (std::size_t i = 0; i < read; i += kWidth) Store(Load(mine + i), to + width + i);
-    for (std::size_t i = width + read; i < to_stride; i += kWidth) Store(Zero(), to + i);
+  for (std::size_t own = 0; own < lists.size(); ++own) {
+    const std::span<const std::uint32_t> others = lists[own];
+    const Floats count = Splat(static_cast<float>(others.size()));
+    // Powers of two, most counts, need no division: the product has the same bits.
+    const bool is_power = std::has_single_bit(others.size());
+    const Floats share = Splat(is_power ? 1 / static_cast<float>(others.size()) : 0.0F);
+    for (std::size_t b = 0; b < batch; ++b, to += to_stride) {
+      const float* const mine = from + (own * batch + b) * stride;
+      for (std::size_t i = 0; i < read; i += kWidth) Store(Load(mine + i), to + i);
+      for (std::size_t i = 0; i < read; i += kWidth) {
+        Floats sum = Zero();
+        for (const std::uint32_t other : others) {
+          const Floats value = Load(from + (other * batch + b) * stride + i);
+          sum = Add(sum, is_power ? Mul(value, share) : Div(value, count));
+        }
+        Store(sum, to + width + i);
+      }
+      for (std::size_t i = width + read; i < to_stride; i += kWidth) Store(Zero(), to + i);
+    }
+  }
+}
+
+void JoinScaledOn(const float* from, std::size_t stride, std::size_t width, std::size_t batch,
+                  const WeightedNodeLists& lists, std::size_t first, std::size_t nodes, float* to,
+                  std::size_t to_stride) {
+  const std::size_t read = VectorsOf(width) * kWidth;
+  for (std::size_t own = 0; own < nodes; ++own) {
+    const std::span<const WeightedNode> others = lists[first + own];
+    const WeightedNode other = others.empty() ? WeightedNode{} : others.front();
+    const Floats factor = Splat(other.weight);
+    for (std::size_t b = 0; b < batch; ++b, to += to_stride) {
+      const float* const scaled = from + (other.node * batch + b) * stride;
+      const float* const mine = from + (own * batch + b) * stride;
+      for (std::size_t i = 0; i < read; i += kWidth) Store(Mul(Load(scaled + i), factor), to + i);
+      for (std::size_t i = 0; i < read; i += kWidth) Store(Load(mine + i), to + width + i);
+      for (std::size_t i = width + read; i < to_stride; i += kWidth) Store(Zero(), to + i);
+    }
   }
 }
 
@@ -354,6 +435,9 @@ HWY_EXPORT(AddOuterProductsOn);
 HWY_EXPORT(AffineLayersOn);
 HWY_EXPORT(AddManyScaledOn);
 HWY_EXPORT(SumBlocksOn);
+HWY_EXPORT(SweepLevelsOn);
+HWY_EXPORT(PoolRowsOn);
+HWY_EXPORT(SumRelatedOn);
 HWY_EXPORT(JoinMeanOn);
 HWY_EXPORT(JoinScaledOn);
 HWY_EXPORT(PermuteOn);
@@ -407,29 +491,41 @@ void AddOuterProducts(const float* x, std::size_t x_stride, const float* dy, std
   HWY_DYNAMIC_DISPATCH(AddOuterProductsOn)(x, x_stride, dy, dy_stride, rows, in, out, dw);
 }
 
-void AffineLayers(const float* x, std::size_t x_stride, std::size_t rows, std::span<const AffineLayer> layers) {
-  HWY_DYNAMIC_DISPATCH(AffineLayersOn)(x, x_stride, rows, layers);
+void AffineLayers(const float* x, std::size_t x_stride, std::size_t begin, std::size_t end,
+                  std::span<const AffineLayer> layers) {
+  HWY_DYNAMIC_DISPATCH(AffineLayersOn)(x, x_stride, begin, end, layers);
 }
 
 void AddManyScaled(const float* x, float a, std::size_t size, float* y) {
   HWY_DYNAMIC_DISPATCH(AddManyScaledOn)(x, a, size, y);
 }
 
-void SumBlocks(const float* from, std::span<const std::uint32_t> blocks, const std::uint32_t* position,
-               std::size_t size, float* sum) {
-  HWY_DYNAMIC_DISPATCH(SumBlocksOn)(from, blocks, position, size, sum);
+void SumBlocks(const float* from, std::span<const std::uint32_t> nodes, const NodeLists& lists,
+               const std::uint32_t* position, std::size_t size, float* sums) {
+  HWY_DYNAMIC_DISPATCH(SumBlocksOn)(from, nodes, lists, position, size, sums);
 }
 
-void JoinMean(const Matrix& from, std::size_t batch, std::size_t own, std::span<const std::uint32_t> others,
-              Matrix* to) {
+void SweepLevels(std::span<const LevelSweep> sweeps) { HWY_DYNAMIC_DISPATCH(SweepLevelsOn)(sweeps); }
+
+void PoolRows(const Matrix& from, std::span<const float> shares, Matrix* to) {
+  HWY_DYNAMIC_DISPATCH(PoolRowsOn)(from.row(0), from.stride(), shares, to->rows(), to->row(0));
+}
+
+void SumRelated(const Matrix& from, std::size_t batch, const WeightedNodeLists& others, std::size_t sets, float divisor,
+                Matrix* to) {
+  HWY_DYNAMIC_DISPATCH(SumRelatedOn)
+  (from.row(0), from.stride(), to->rows() / batch, batch, others, sets, divisor, to->row(0));
+}
+
+void JoinMean(const Matrix& from, std::size_t batch, const NodeLists& others, Matrix* to) {
   HWY_DYNAMIC_DISPATCH(JoinMeanOn)
-  (from.row(0), from.stride(), from.width(), batch, own, others, to->row(own * batch), to->stride());
+  (from.row(0), from.stride(), from.width(), batch, others, to->row(0), to->stride());
 }
 
-void JoinScaled(const Matrix& from, std::size_t batch, std::size_t other, float weight, std::size_t own,
-                std::size_t row, Matrix* to) {
+void JoinScaled(const Matrix& from, std::size_t batch, const WeightedNodeLists& others, std::size_t first,
+                std::size_t nodes, std::size_t row, Matrix* to) {
   HWY_DYNAMIC_DISPATCH(JoinScaledOn)
-  (from.row(0), from.stride(), from.width(), batch, other, weight, own, to->row(row), to->stride());
+  (from.row(0), from.stride(), from.width(), batch, others, first, nodes, to->row(row), to->stride());
 }
 
 void Permute(const float* from, const std::uint32_t* source, std::size_t rows, std::size_t width, float* to,

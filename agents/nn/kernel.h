@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
+
+#include "agents/nn/node_lists.h"
 
 namespace emplace {
 
@@ -100,7 +103,8 @@ void Affine(const float* x, std::size_t x_stride, std::size_t rows, const Packed
 void AddOuterProducts(const float* x, std::size_t x_stride, const float* dy, std::size_t dy_stride, std::size_t rows,
                       std::size_t in, std::size_t out, float* dw);
 
-// Affine layers one after the other, each of which reads what the one before it wrote.
+// Affine layers one after the other, each of which reads what the one before it wrote; of the rows [begin, end) of x and
+// of each layer's y.
 struct AffineLayer {
   const float* w;
   const float* bias;
@@ -110,7 +114,8 @@ struct AffineLayer {
   float* y;
   std::size_t y_stride;
 };
-void AffineLayers(const float* x, std::size_t x_stride, std::size_t rows, std::span<const AffineLayer> layers);
+void AffineLayers(const float* x, std::size_t x_stride, std::size_t begin, std::size_t end,
+                  std::span<const AffineLayer> layers);
 
 // y += a x, over `size` floats. AddManyScaled costs a call, which few do not repay.
 void AddManyScaled(const float* x, float a, std::size_t size, float* y);
@@ -120,19 +125,58 @@ inline void AddScaled(const float* x, float a, std::size_t size, float* y) {
   for (std::size_t i = 0; i < size; ++i) y[i] += a * x[i];
 }
 
-// sum[i] = sum over `blocks` of from[position[block] * size + i], for i below `size`, a multiple of kLane.
-void SumBlocks(const float* from, std::span<const std::uint32_t> blocks, const std::uint32_t* position,
-               std::size_t size, float* sum);
+// y += a x, over a few floats: a multiple of kLane.
+inline void AddScaledLanes(const float* x, float a, std::size_t size, float* y) {
+  for (std::size_t first = 0; first < size; first += kLane) {
+    for (std::size_t i = first; i < first + kLane; ++i) y[i] += a * x[i];
+  }
+}
 
-// Of node `own` and each of `batch` states: its row of `from` and, behind it, the mean of those of the nodes `others`,
-// 0 without any. Row n * batch + b is node n in state b. to: [.., 2 width], row own * batch and those after it; what
-// follows these rows is overwritten, up to kLane floats, so that nodes are to be taken in ascending order.
-void JoinMean(const Matrix& from, std::size_t batch, std::size_t own, std::span<const std::uint32_t> others,
-              Matrix* to);
+// y = x, over a few floats: a multiple of kLane. They do not overlap, which a compiler makes use of.
+inline void CopyLanes(const float* x, std::size_t size, float* y) {
+  for (std::size_t first = 0; first < size; first += kLane) std::memcpy(y + first, x + first, kLane * sizeof(float));
+}
 
-// Likewise the row of node `other` times `weight` and, behind it, that of `own`; written to `row` and those after it.
-void JoinScaled(const Matrix& from, std::size_t batch, std::size_t other, float weight, std::size_t own,
-                std::size_t row, Matrix* to);
+// One direction of a sweep over a graph, level by level: e_v += g(sum of f(e_u) over the nodes u listed for v), of the
+// nodes v of all levels but the first. Blocks of `batch` rows, in the order of the levels: that of a node is
+// position[node]. f and g end with as wide a layer as e.
+struct LevelSweep {
+  std::span<const std::uint32_t> order;  // nodes
+  const std::uint32_t* position;
+  std::span<const std::size_t> begin;  // of each level in `order`, and the number of nodes
+  const NodeLists* lists;
+  std::size_t batch;
+  std::size_t stride;  // of e and sums
+  float* e;
+  float* sums;
+  std::span<const AffineLayer> f;
+  std::span<const AffineLayer> g;
+};
+// Sweeps that do not depend on each other. Levels often hold a node or two and wait for the one before, so the sweeps
+// are taken in turn: a processor begins with one while it waits for the other.
+void SweepLevels(std::span<const LevelSweep> sweeps);
+
+// Of each of `nodes`, one block of `sums` after the other: the sum over the nodes listed for it, as block
+// position[node] of `from`. A block is `size` floats, a multiple of kLane.
+void SumBlocks(const float* from, std::span<const std::uint32_t> nodes, const NodeLists& lists,
+               const std::uint32_t* position, std::size_t size, float* sums);
+
+// Of each node and each of `batch` states: its row of `from` and, behind it, the mean of those of the nodes that
+// `others` lists for it, 0 without any. Row n * batch + b is node n in state b. to: [others.size() * batch, 2 width].
+void JoinMean(const Matrix& from, std::size_t batch, const NodeLists& others, Matrix* to);
+
+// Likewise the row of the first node that others[first + n] lists, times its weight (0 without one), and, behind it,
+// that of node n. to: row `row` and those after it, of `nodes` nodes.
+void JoinScaled(const Matrix& from, std::size_t batch, const WeightedNodeLists& others, std::size_t first,
+                std::size_t nodes, std::size_t row, Matrix* to);
+
+// Row i of `to`: the sum of rows i * n to i * n + n - 1 of `from`, times shares[0 .. n).
+void PoolRows(const Matrix& from, std::span<const float> shares, Matrix* to);
+
+// Of each node and each of `batch` states: the sum of its row and the row of node u, times w / divisor, over all nodes u,
+// with their weights w, that others[s * nodes + node] lists, s = 0 .. sets - 1.
+void SumRelated(const Matrix& from, std::size_t batch, const WeightedNodeLists& others, std::size_t sets, float divisor,
+                Matrix* to);
 
 // to[r][f] = from[source[r * width + f]], rows `stride` apart; and the other way: to[source[...]] = from[r][f].
 void Permute(const float* from, const std::uint32_t* source, std::size_t rows, std::size_t width, float* to,

@@ -1,6 +1,7 @@
 #include "agents/nn/message_passing.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 namespace emplace {
@@ -28,10 +29,8 @@ const NodeLists& Hearers(const Topology& topology, bool is_forward) {
 // [begin, end), a block of `batch` rows each.
 void SumOver(const Topology::Levels& levels, const NodeLists& lists, std::size_t begin, std::size_t end,
              std::size_t batch, const Matrix& from, Matrix* to) {
-  const std::size_t size = batch * to->stride();
-  for (std::size_t p = begin; p < end; ++p) {
-    SumBlocks(from.row(0), lists[levels.order[p]], levels.position.data(), size, to->row(p * batch));
-  }
+  SumBlocks(from.row(0), std::span(levels.order).subspan(begin, end - begin), lists, levels.position.data(),
+            batch * to->stride(), to->row(begin * batch));
 }
 
 }  // namespace
@@ -75,52 +74,52 @@ const Matrix& MessagePassing::Forward(const StateBatch& states, bool backward) {
   for (const bool is_forward : {true, false}) {
     Direction& direction = directions_[is_forward ? 0 : 1];
     const Topology::Levels& levels = LevelsOf(*states.topology, is_forward);
-    transformed_.Resize(rows, embedding_);
+    Matrix& first = direction.embeddings[0];
+    first.Resize(rows, embedding_);
     for (std::size_t p = 0; p < levels.order.size(); ++p) {
-      std::copy_n(transform_cache_.result().row(levels.order[p] * batch), batch * transformed_.stride(),
-                  transformed_.row(p * batch));
+      CopyLanes(transform_cache_.result().row(levels.order[p] * batch), batch * first.stride(), first.row(p * batch));
     }
-    if (rounds_ == 0) {
-      ForwardSweep(direction, states, is_forward, backward);
-    } else {
-      ForwardRounds(direction, states, is_forward, backward);
-    }
-    const Matrix& result = rounds_ == 0 ? direction.embeddings[0] : direction.result;
-    const std::size_t shift = is_forward ? 0 : embedding_;
-    for (std::size_t p = 0; p < levels.order.size(); ++p) {
-      for (std::size_t b = 0; b < batch; ++b) {
-        std::copy_n(result.row(p * batch + b), embedding_, out_.row(levels.order[p] * batch + b) + shift);
+    if (rounds_ > 0) ForwardRounds(direction, states, is_forward, backward);
+  }
+  if (rounds_ == 0) ForwardSweep(states, backward);
+  // Whole lanes: what a row writes behind its end the next one overwrites.
+  for (std::size_t node = 0; node < states.num_nodes(); ++node) {
+    for (std::size_t b = 0; b < batch; ++b) {
+      float* const to = out_.row(node * batch + b);
+      for (const bool is_forward : {true, false}) {
+        const Direction& direction = directions_[is_forward ? 0 : 1];
+        const Matrix& result = rounds_ == 0 ? direction.embeddings[0] : direction.result;
+        const std::size_t position = LevelsOf(*states.topology, is_forward).position[node];
+        CopyLanes(result.row(position * batch + b), result.stride(), to + (is_forward ? 0 : embedding_));
       }
     }
   }
   return out_;
 }
 
-void MessagePassing::ForwardSweep(Direction& direction, const StateBatch& states, bool is_forward, bool backward) {
-  const Topology::Levels& levels = LevelsOf(*states.topology, is_forward);
-  const NodeLists& heard = Heard(*states.topology, is_forward);
+void MessagePassing::ForwardSweep(const StateBatch& states, bool backward) {
   const std::size_t batch = states.batch();
   const std::size_t rows = states.num_nodes() * batch;
-  Matrix& embeddings = direction.embeddings[0];
-  Matrix& sums = direction.sums[0];
-  MlpCache& messages = direction.message_caches[0];
-  MlpCache& aggregates = direction.aggregate_caches[0];
-  embeddings.Resize(rows, embedding_);
-  std::copy_n(transformed_.row(0), rows * transformed_.stride(), embeddings.row(0));
-  sums.Resize(rows, embedding_);
-  direction.message.Prepare(rows, backward, &messages);
-  direction.aggregate.Prepare(rows, backward, &aggregates);
-  for (std::size_t l = 0; l < levels.size(); ++l) {
-    const std::size_t begin = levels.begin[l];
-    const std::size_t end = levels.begin[l + 1];
-    if (l > 0) {
-      SumOver(levels, heard, begin, end, batch, messages.result(), &sums);
-      direction.aggregate.Forward(sums, begin * batch, end * batch, &aggregates);
-      AddScaled(aggregates.result().row(begin * batch), 1, (end - begin) * batch * embeddings.stride(),
-                embeddings.row(begin * batch));
-    }
-    if (l + 1 < levels.size()) direction.message.Forward(embeddings, begin * batch, end * batch, &messages);
+  std::array<LevelSweep, 2> sweeps;
+  for (const bool is_forward : {true, false}) {
+    Direction& direction = directions_[is_forward ? 0 : 1];
+    const Topology::Levels& levels = LevelsOf(*states.topology, is_forward);
+    Matrix& embeddings = direction.embeddings[0];
+    direction.sums[0].Resize(rows, embedding_);
+    direction.message.Prepare(rows, backward, &direction.message_caches[0]);
+    direction.aggregate.Prepare(rows, backward, &direction.aggregate_caches[0]);
+    sweeps[is_forward ? 0 : 1] = {.order = levels.order,
+                                  .position = levels.position.data(),
+                                  .begin = levels.begin,
+                                  .lists = &Heard(*states.topology, is_forward),
+                                  .batch = batch,
+                                  .stride = embeddings.stride(),
+                                  .e = embeddings.row(0),
+                                  .sums = direction.sums[0].row(0),
+                                  .f = direction.message_caches[0].layers,
+                                  .g = direction.aggregate_caches[0].layers};
   }
+  SweepLevels(sweeps);
 }
 
 void MessagePassing::BackwardSweep(Direction& direction, const StateBatch& states, bool is_forward,
@@ -163,10 +162,6 @@ void MessagePassing::ForwardRounds(Direction& direction, const StateBatch& state
   const std::size_t first = levels.begin[1];  // nodes before it hear from nobody
   for (std::size_t k = 0; k < rounds_; ++k) {
     Matrix& embeddings = direction.embeddings[k];
-    if (k == 0) {
-      embeddings.Resize(rows, embedding_);
-      std::copy_n(transformed_.row(0), rows * transformed_.stride(), embeddings.row(0));
-    }
     MlpCache& messages = direction.message_caches[k];
     MlpCache& aggregates = direction.aggregate_caches[k];
     direction.message.Prepare(rows, backward, &messages);
@@ -177,7 +172,7 @@ void MessagePassing::ForwardRounds(Direction& direction, const StateBatch& state
     direction.aggregate.Forward(direction.sums[k], first * batch, rows, &aggregates);
     Matrix& next = k + 1 < rounds_ ? direction.embeddings[k + 1] : direction.result;
     next.Resize(rows, embedding_);
-    std::copy_n(transformed_.row(0), rows * transformed_.stride(), next.row(0));
+    std::copy_n(direction.embeddings[0].row(0), rows * next.stride(), next.row(0));
     AddScaled(aggregates.result().row(first * batch), 1, (rows - first * batch) * next.stride(),
               next.row(first * batch));
   }

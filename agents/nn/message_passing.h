@@ -53,7 +53,7 @@ class MessagePassing : public Encoder {
     Matrix d_sums;
     Matrix change;
   };
-  void ForwardSweep(Direction& direction, const StateBatch& states, bool is_forward, bool backward);
+  void ForwardSweep(const StateBatch& states, bool backward);
   void BackwardSweep(Direction& direction, const StateBatch& states, bool is_forward, std::span<float> gradients);
   void ForwardRounds(Direction& direction, const StateBatch& states, bool is_forward, bool backward);
   void BackwardRounds(Direction& direction, const StateBatch& states, bool is_forward, std::span<float> gradients);
@@ -63,8 +63,6 @@ class MessagePassing : public Encoder {
   Mlp transform_;
   MlpCache transform_cache_;
   std::array<Direction, 2> directions_;
-  Matrix transformed_;  // in the order of a direction's levels
-  Matrix d_transformed_;
   Matrix out_;
 };
 

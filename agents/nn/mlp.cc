@@ -42,27 +42,25 @@ void Mlp::Pack(std::span<const float> values) {
 void Mlp::Prepare(std::size_t rows, bool backward, MlpCache* cache) const {
   cache->outputs.resize(layers_.size());
   cache->gradients.resize(layers_.size());
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    cache->outputs[i].Resize(rows, layers_[i].out);
-    if (backward) cache->gradients[i].Resize(rows, layers_[i].out);
-  }
-}
-
-void Mlp::Forward(const Matrix& x, std::size_t begin, std::size_t end, MlpCache* cache) const {
-  if (begin == end) return;
   cache->layers.clear();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
     Matrix& output = cache->outputs[i];
+    output.Resize(rows, layer.out);
+    if (backward) cache->gradients[i].Resize(rows, layer.out);
     cache->layers.push_back({.w = layer.weight.data(),
                              .bias = layer.bias.data(),
                              .in = layer.in,
                              .out = layer.out,
                              .relu = layer.relu,
-                             .y = output.row(begin),
+                             .y = output.row(0),
                              .y_stride = output.stride()});
   }
-  AffineLayers(x.row(begin), x.stride(), end - begin, cache->layers);
+}
+
+void Mlp::Forward(const Matrix& x, std::size_t begin, std::size_t end, MlpCache* cache) const {
+  if (begin == end) return;
+  AffineLayers(x.row(0), x.stride(), begin, end, cache->layers);
 }
 
 void Mlp::Backward(std::size_t begin, std::size_t end, MlpCache* cache, Matrix* dx) const {

@@ -33,7 +33,7 @@ void DrawAnchors(const std::vector<std::uint8_t>& distances, std::size_t n, std:
           relate(node, GraphSample::Anchor{.node = anchor, .weight = 1 / static_cast<float>(distance + 1)}, set.size(),
                  &anchors);
         }
-        sample->anchors.push_back(std::move(anchors));
+        sample->anchors.Append(anchors);
       }
     }
   }
@@ -87,25 +87,11 @@ const Matrix& PGnnCode::Forward(const StateBatch& states, bool backward) {
   const std::size_t nodes = states.num_nodes();
   const std::size_t rows = nodes * batch;
   const std::size_t width = out();
-  pooled_.Reset(rows, width);
-  for (std::size_t row = 0; row < rows; ++row) {
-    for (std::size_t r = 0; r < shares_.size(); ++r) {
-      AddScaled(base.row(row * shares_.size() + r), shares_[r], width, pooled_.row(row));
-    }
-  }
-  related_.Reset(rows, width);
-  const GraphSample& sample = *states.sample;
-  for (std::size_t i = 0; i < sample.anchors.size(); ++i) {
-    const std::size_t node = i % nodes;
-    for (const GraphSample::Anchor& anchor : sample.anchors[i]) {
-      const float share = anchor.weight / static_cast<float>(2 * sample.num_sets);
-      for (std::size_t b = 0; b < batch; ++b) {
-        float* const to = related_.row(node * batch + b);
-        AddScaled(pooled_.row(node * batch + b), share, width, to);
-        AddScaled(pooled_.row(anchor.node * batch + b), share, width, to);
-      }
-    }
-  }
+  pooled_.Resize(rows, width);
+  PoolRows(base, shares_, &pooled_);
+  related_.Resize(rows, width);
+  const std::size_t sets = states.sample->num_sets;
+  SumRelated(pooled_, batch, states.sample->anchors, sets, static_cast<float>(2 * sets), &related_);
   position_.Prepare(rows, backward, &cache_);
   position_.Forward(related_, 0, rows, &cache_);
   return cache_.result();
@@ -128,15 +114,15 @@ void PGnnCode::Backward(const StateBatch& states, Matrix& d_out, std::span<float
       const float share = anchor.weight / static_cast<float>(2 * sample.num_sets);
       for (std::size_t b = 0; b < batch; ++b) {
         const float* const change = d_related_.row(node * batch + b);
-        AddScaled(change, share, width, d_pooled_.row(node * batch + b));
-        AddScaled(change, share, width, d_pooled_.row(anchor.node * batch + b));
+        AddScaledLanes(change, share, d_pooled_.stride(), d_pooled_.row(node * batch + b));
+        AddScaledLanes(change, share, d_pooled_.stride(), d_pooled_.row(anchor.node * batch + b));
       }
     }
   }
   d_base_.Reset(rows * shares_.size(), width);
   for (std::size_t row = 0; row < rows; ++row) {
     for (std::size_t r = 0; r < shares_.size(); ++r) {
-      AddScaled(d_pooled_.row(row), shares_[r], width, d_base_.row(row * shares_.size() + r));
+      AddScaledLanes(d_pooled_.row(row), shares_[r], d_base_.stride(), d_base_.row(row * shares_.size() + r));
     }
   }
   base_.Backward(states, d_base_, gradients);
@@ -171,21 +157,19 @@ const Matrix& PGnnOriginal::Forward(const StateBatch& states, bool backward) {
   const std::size_t batch = states.batch();
   const std::size_t nodes = states.num_nodes();
   const std::size_t width = out();
-  const std::size_t rows = sample.anchors.size() * batch;
-  input_.Resize(rows, 2 * width);
-  for (std::size_t i = 0; i < sample.anchors.size(); ++i) {
-    const GraphSample::Anchor anchor = sample.anchors[i].empty() ? GraphSample::Anchor{} : sample.anchors[i].front();
-    JoinScaled(base, batch, anchor.node, anchor.weight, i % nodes, i * batch, &input_);
-  }
-  message_.Prepare(rows, backward, &cache_);
-  message_.Forward(input_, 0, rows, &cache_);
   out_.Reset(nodes * batch, width);
-  if (sample.num_sets == 0) return out_;
-  const float share = 1 / static_cast<float>(sample.num_sets);
-  // The messages of a set stand together, in the order of the nodes.
+  // The messages of a set are consecutive rows, in the order of the nodes. Without a backward pass each set takes the
+  // place of the one before it, which stays in the cache.
   const std::size_t of_set = nodes * batch;
+  const std::size_t rows = backward ? sample.num_sets * of_set : of_set;
+  input_.Resize(rows, 2 * width);
+  message_.Prepare(rows, backward, &cache_);
+  const float share = sample.num_sets == 0 ? 0.0F : 1 / static_cast<float>(sample.num_sets);
   for (std::size_t set = 0; set < sample.num_sets; ++set) {
-    AddScaled(cache_.result().row(set * of_set), share, of_set * out_.stride(), out_.row(0));
+    const std::size_t row = backward ? set * of_set : 0;
+    JoinScaled(base, batch, sample.anchors, set * nodes, nodes, row, &input_);
+    message_.Forward(input_, row, row + of_set, &cache_);
+    AddScaled(cache_.result().row(row), share, of_set * out_.stride(), out_.row(0));
   }
   return out_;
 }

@@ -7,28 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "agents/nn/node_lists.h"
 #include "sim/graph.h"
 
 namespace emplace {
-
-// Lists of small numbers, one for each node, in one array.
-class NodeLists {
- public:
-  NodeLists() : begin_{0} {}
-  void Append(std::span<const std::uint32_t> list) {
-    items_.insert(items_.end(), list.begin(), list.end());
-    begin_.push_back(items_.size());
-  }
-  std::size_t size() const { return begin_.size() - 1; }
-  std::span<const std::uint32_t> operator[](std::size_t node) const {
-    return {items_.data() + begin_[node], begin_[node + 1] - begin_[node]};
-  }
-  bool operator==(const NodeLists&) const = default;
-
- private:
-  std::vector<std::size_t> begin_;
-  std::vector<std::uint32_t> items_;
-};
 
 // How a node stands to another one, by reachability. Source: Mitropolitsky 2020, section 2.5; Placeto's code likewise.
 enum class Relation : std::uint8_t { kParent, kChild, kParallel, kSelf };

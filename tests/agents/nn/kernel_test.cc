@@ -202,9 +202,10 @@ TEST_P(KernelTest, LayersAreAppliedOneAfterTheOther) {
   Matrix y(5, 3);
   const std::vector<AffineLayer> layers = {{w0.row(0), bias.row(0), 7, 20, true, between.row(0), between.stride()},
                                            {w1.row(0), zeros.row(0), 20, 3, false, y.row(0), y.stride()}};
-  AffineLayers(x.row(0), x.stride(), 5, layers);
+  AffineLayers(x.row(0), x.stride(), 1, 4, layers);
   for (std::size_t r = 0; r < 5; ++r) {
-    for (std::size_t j = 0; j < 3; ++j) EXPECT_EQ(y.row(r)[j], expected.row(r)[j]);
+    const bool is_taken = r >= 1 && r < 4;
+    for (std::size_t j = 0; j < 3; ++j) EXPECT_EQ(y.row(r)[j], is_taken ? expected.row(r)[j] : 0) << r;
   }
 }
 
@@ -219,26 +220,45 @@ TEST_P(KernelTest, ScaledNumbersAreAddedFewOrMany) {
   }
 }
 
+TEST_P(KernelTest, LanesAreCopiedAndAddedScaled) {
+  std::vector<float> x(3 * kLane);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  std::vector<float> y(3 * kLane, -1);
+  CopyLanes(x.data(), 2 * kLane, y.data());
+  AddScaledLanes(x.data(), 0.5F, kLane, y.data());
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    EXPECT_EQ(y[i], i < kLane ? 1.5F * x[i] : i < 2 * kLane ? x[i] : -1) << i;
+  }
+}
+
 TEST_P(KernelTest, BlocksAreSummedByTheirPositions) {
   Rng rng(8);
   const Matrix from = RandomMatrix(rng, 4, 32);
   const std::vector<std::uint32_t> position = {2, 0, 3, 1};
-  Matrix sum(1, 32);
-  SumBlocks(from.row(0), std::vector<std::uint32_t>{0, 1, 2}, position.data(), 32, sum.row(0));
-  for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(sum.row(0)[i], from.row(2)[i] + from.row(0)[i] + from.row(3)[i]);
-  SumBlocks(from.row(0), {}, position.data(), 32, sum.row(0));
-  for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(sum.row(0)[i], 0);
+  NodeLists lists;
+  for (const std::vector<std::uint32_t>& list : {std::vector<std::uint32_t>{}, {0, 1, 2}, {3}}) lists.Append(list);
+  Matrix sums(3, 32);
+  sums.row(1)[5] = sums.row(2)[5] = 7;
+  SumBlocks(from.row(0), std::vector<std::uint32_t>{1, 0}, lists, position.data(), 32, sums.row(0));
+  for (std::size_t i = 0; i < 32; ++i) {
+    EXPECT_EQ(sums.row(0)[i], from.row(2)[i] + from.row(0)[i] + from.row(3)[i]);
+    EXPECT_EQ(sums.row(1)[i], 0);
+  }
+  EXPECT_EQ(sums.row(2)[5], 7);
 }
 
 TEST_P(KernelTest, RowsAreJoinedWithTheMeanOfOthersAndPaddedWithZeros) {
   Rng rng(9);
   constexpr std::size_t kBatch = 2;
   for (const std::size_t width : {1U, 7U, 10U, 16U, 21U}) {
-    const Matrix from = RandomMatrix(rng, 3 * kBatch, width);
-    const std::vector<std::vector<std::uint32_t>> others = {{1, 2}, {}, {0}};
-    Matrix to(3 * kBatch, 2 * width);
+    const Matrix from = RandomMatrix(rng, 4 * kBatch, width);
+    NodeLists others;
+    for (const std::vector<std::uint32_t>& list : {std::vector<std::uint32_t>{1, 2}, {}, {0}, {0, 1, 2}}) {
+      others.Append(list);
+    }
+    Matrix to(4 * kBatch, 2 * width);
     std::fill_n(to.row(0), to.rows() * to.stride(), 9.0F);
-    for (std::size_t node = 0; node < 3; ++node) JoinMean(from, kBatch, node, others[node], &to);
+    JoinMean(from, kBatch, others, &to);
     for (std::size_t row = 0; row < to.rows(); ++row) {
       const std::size_t b = row % kBatch;
       for (std::size_t f = 0; f < width; ++f) {
@@ -257,14 +277,19 @@ TEST_P(KernelTest, RowsAreJoinedWithTheMeanOfOthersAndPaddedWithZeros) {
 TEST_P(KernelTest, RowsAreJoinedWithAnotherThatIsScaled) {
   Rng rng(10);
   for (const std::size_t width : {1U, 7U, 10U, 16U, 21U}) {
-    const Matrix from = RandomMatrix(rng, 4, width);
-    Matrix to(2, 2 * width);
+    const Matrix from = RandomMatrix(rng, 4, width);  // two nodes in two states
+    WeightedNodeLists others;
+    for (const std::vector<WeightedNode>& list : {std::vector<WeightedNode>{{0, 5}}, {{1, 0.3F}, {0, 2}}, {}}) {
+      others.Append(list);
+    }
+    Matrix to(6, 2 * width);
     std::fill_n(to.row(0), to.rows() * to.stride(), 9.0F);
-    JoinScaled(from, 2, /*other=*/1, 0.3F, /*own=*/0, /*row=*/0, &to);
-    for (std::size_t row = 0; row < 2; ++row) {
+    JoinScaled(from, 2, others, /*first=*/1, /*nodes=*/2, /*row=*/2, &to);
+    ASSERT_EQ(to.row(1)[2 * width - 1], 9) << width;
+    for (std::size_t row = 2; row < 6; ++row) {
       for (std::size_t f = 0; f < width; ++f) {
-        ASSERT_EQ(to.row(row)[f], from.row(2 + row)[f] * 0.3F) << width;
-        ASSERT_EQ(to.row(row)[width + f], from.row(row)[f]) << width;
+        ASSERT_EQ(to.row(row)[f], row < 4 ? from.row(row)[f] * 0.3F : 0) << width;
+        ASSERT_EQ(to.row(row)[width + f], from.row(row - 2)[f]) << width;
       }
       for (std::size_t f = 2 * width; f < to.stride(); ++f) ASSERT_EQ(to.row(row)[f], 0) << width;
     }

@@ -101,7 +101,8 @@ struct Model {
   };
   std::vector<Outgoing> outgoing;  // [num_devices]; empty if they are not few
   bool is_plain() const {
-    return num_devices <= kFewDevices && time_words == 1 && rates_in_program != 0 && !is_extended() && FitsPacked();
+    return num_devices <= kFewDevices && time_words == 1 && rates_in_program != 0 && !is_extended() &&
+           id_bits() == kPlainIdBits && FitsPacked();
   }
 
   // The tensors that someone reads, by producer and output index.
@@ -118,8 +119,14 @@ struct Model {
   std::vector<Persistent> persistent;  // of ops that have any
   std::vector<std::int64_t> capacity;  // [num_devices]; the largest integer where there is no limit
 
-  // Ids of ops and devices take this many bits of a packed (time, id).
-  int id_bits() const { return static_cast<int>(std::bit_width(std::max(num_ops, num_devices))); }
+  // Ids of ops and devices take this many bits of a packed (time, id): kPlainIdBits, a constant that saves instructions,
+  // unless ids are larger or leave too few bits for times (17 minutes); then no more than they need.
+  static constexpr int kPlainIdBits = 24;
+  int id_bits() const {
+    const auto needed = static_cast<int>(std::bit_width(std::max(num_ops, num_devices)));
+    const auto time_bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(longest_run)));
+    return needed <= kPlainIdBits && time_bits + kPlainIdBits < 64 ? kPlainIdBits : needed;
+  }
   // A power of two that is not below num_devices, if these are few; else num_devices.
   std::size_t lanes() const {
     return num_devices > kFewDevices ? num_devices : std::bit_ceil(std::max<std::size_t>(num_devices, 2));
@@ -143,6 +150,16 @@ struct Change {
 // (time, id) in one integer. Which of the two a run uses depends on how long it can be: see Model::longest_run.
 using Packed = std::uint64_t;
 __extension__ using Wide = unsigned __int128;
+
+// The same of every plain model.
+struct PlainKeyFormat {
+  explicit PlainKeyFormat(const Model&) {}
+
+  static constexpr int kBits = Model::kPlainIdBits;
+  Packed Make(std::int64_t time, std::size_t id) const { return (static_cast<Packed>(time) << kBits) | id; }
+  std::int64_t Time(Packed key) const { return static_cast<std::int64_t>(key >> kBits); }
+  std::uint32_t Id(Packed key) const { return static_cast<std::uint32_t>(key) & ((1U << kBits) - 1); }
+};
 
 template <typename Key>
 struct KeyFormat {

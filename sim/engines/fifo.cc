@@ -230,7 +230,7 @@ class Run {
     for (std::uint32_t slot = 0; slot < tensors.second; ++slot) {
       const std::uint64_t away = destinations & kAllLanes & ~(std::uint64_t{1} << device);
       std::int64_t last = 0;
-      if (away != 0) last = SendToLanes(device, end, first_read + slot, away, times, outgoing, arrival);
+      if (!kMemory || away != 0) last = SendToLanes(device, end, first_read + slot, away, times, outgoing, arrival);
       arrival[device] = end;
       if constexpr (kMemory) KeepHome(first_read + slot, device, end, last, (destinations >> device) & 1);
       destinations >>= kSlot;

@@ -38,6 +38,7 @@ class ReadyQueues {
   // `none` is greater than every entry: the front of an empty queue. `least` is smaller than every entry.
   void Prepare(std::size_t num_ops, std::size_t num_devices, const Entry& least, const Entry& none) {
     lanes_.resize(num_devices);
+    sorted_.resize(num_devices * kRoom);
     heaps_.resize(num_ops);
     least_ = least;
     none_ = none;
@@ -47,61 +48,57 @@ class ReadyQueues {
   void Reset(std::span<const DeviceId> placement) {
     placement_ = placement;
     heaps_are_cut_ = false;
-    for (Lane& lane : lanes_) {
-      lane.head = kSorted / 2;
-      lane.size = lane.heap_size = 0;
-      std::fill_n(lane.sorted.begin() + lane.head - kFar, kFar, least_);
-      lane.sorted[lane.head] = none_;
+    for (std::size_t device = 0; device < lanes_.size(); ++device) {
+      Lane& lane = lanes_[device];
+      lane.begin = sorted_.data() + device * kRoom;
+      lane.heap_size = 0;
+      lane.head = lane.end = lane.begin + kSorted / 2;
+      lane.stop = lane.head + kSorted;
+      std::fill_n(lane.head - kFar, kFar, least_);
+      *lane.end = none_;
     }
   }
 
-  const Entry& front(std::size_t device) const { return lanes_[device].sorted[lanes_[device].head]; }
+  const Entry& front(std::size_t device) const { return *lanes_[device].head; }
 
   [[gnu::always_inline]] void Push(std::size_t device, const Entry& entry) {
     Lane& lane = lanes_[device];
-    if (lane.size == kSorted || lane.heap_size != 0) [[unlikely]] {
-      PushBehind(device, entry);
-    } else {
-      Insert(lane, entry);
+    if (lane.end >= lane.stop) [[unlikely]] {
+      PushAtStop(device, entry);
+      return;
     }
+    if (entry < lane.end[-static_cast<int>(kNear)]) [[unlikely]] {
+      InsertAnywhere(lane, entry);
+      return;
+    }
+    Sink<kNear>(lane.end, entry);
+    *++lane.end = none_;
   }
 
   [[gnu::always_inline]] void Pop(std::size_t device) {
     Lane& lane = lanes_[device];
-    EMPLACE_DCHECK(lane.size > 0);
-    lane.sorted[lane.head++] = least_;
-    --lane.size;
+    EMPLACE_DCHECK(lane.head != lane.end);
+    *lane.head++ = least_;
     if (lane.heap_size != 0) [[unlikely]] {
-      if (lane.size == 0) Refill(lane);
+      if (lane.head == lane.end) Refill(lane);
     }
   }
 
  private:
   static constexpr std::uint32_t kSorted = 256;
   static constexpr std::uint32_t kNear = 4;
+  static constexpr std::size_t kRoom = 2 * kSorted + 1;  // entries of a sorted part, with room at both ends
 
   struct Lane {
-    std::uint32_t head = 0;       // of the sorted part
-    std::uint32_t size = 0;       // of the sorted part; 0 only if the heap is empty too
-    std::uint32_t heap_size = 0;  // entries behind the sorted part: none is smaller than any in it
-    Entry* heap = nullptr;
-    std::array<Entry, 2 * kSorted + 1> sorted;  // none_ stands behind the last entry
+    Entry* head = nullptr;  // of the sorted part; head == end only if the heap is empty too
+    Entry* end = nullptr;   // where none_ is
+    // An entry that is pushed when `end` is here or behind goes another way: the sorted part may be full or at the end
+    // of its room, or there is a heap, and this is `begin`.
+    Entry* stop = nullptr;
+    Entry* begin = nullptr;       // of the room
+    Entry* heap = nullptr;        // entries behind the sorted part: none is smaller than any in it
+    std::uint32_t heap_size = 0;
   };
-
-  [[gnu::always_inline]] void Insert(Lane& lane, const Entry& entry) const {
-    Entry* const end = lane.sorted.data() + lane.head + lane.size;
-    if (end == lane.sorted.data() + 2 * kSorted) [[unlikely]] {
-      InsertAnywhere(lane, entry);
-      return;
-    }
-    if (entry < end[-static_cast<int>(kNear)]) [[unlikely]] {
-      InsertAnywhere(lane, entry);
-      return;
-    }
-    Sink<kNear>(end, entry);
-    end[1] = none_;
-    ++lane.size;
-  }
 
   // Puts `entry` among the last kCount before `end`, none of those before it being greater, without a branch: where it
   // belongs is a coin toss.
@@ -117,18 +114,18 @@ class ReadyQueues {
     end[-kCount] = sinking;
   }
 
-  // At the front for nothing, elsewhere by moving the entries behind it. The kNear places in front of the first entry
+  // At the front for nothing, elsewhere by moving the entries behind it. The kFar places in front of the first entry
   // always hold least_.
   [[gnu::noinline]] void InsertAnywhere(Lane& lane, const Entry& entry) const {
-    if (lane.head > kFar && entry < lane.sorted[lane.head]) {
-      if (lane.size == 0) lane.sorted[lane.head] = none_;
-      lane.sorted[--lane.head] = entry;
-      lane.sorted[lane.head - kFar] = least_;
-      ++lane.size;
+    if (lane.head > lane.begin + kFar && entry < *lane.head) {
+      if (lane.head == lane.end) *lane.head = none_;
+      *--lane.head = entry;
+      lane.head[-kFar] = least_;
+      if (lane.heap_size == 0) --lane.stop;
       return;
     }
-    if (lane.head + lane.size == 2 * kSorted) MoveToMiddle(lane);
-    Entry* at = lane.sorted.data() + lane.head + lane.size;
+    if (lane.end == lane.begin + 2 * kSorted) MoveToMiddle(lane);
+    Entry* at = lane.end;
     at[0] = at[1] = none_;
     while (entry < at[-kFar]) {
       std::array<Entry, kFar> block;
@@ -137,43 +134,52 @@ class ReadyQueues {
       at -= kFar;
     }
     SinkFar(at, entry);
-    ++lane.size;
+    ++lane.end;
   }
 
   void MoveToMiddle(Lane& lane) const {
-    Entry* const begin = lane.sorted.data() + lane.head;
-    lane.head = kSorted / 2;
-    std::copy(begin, begin + lane.size, lane.sorted.data() + lane.head);
-    std::fill_n(lane.sorted.data() + lane.head - kFar, kFar, least_);
+    Entry* const middle = lane.begin + kSorted / 2;
+    lane.end = std::copy(lane.head, lane.end, middle);
+    lane.head = middle;
+    *lane.end = none_;
+    std::fill_n(lane.head - kFar, kFar, least_);
+    lane.stop = lane.heap_size != 0 ? lane.begin : middle + kSorted;
   }
 
-  [[gnu::noinline]] void PushBehind(std::size_t device, const Entry& entry) {
-    if (!heaps_are_cut_) CutHeaps();
+  [[gnu::noinline]] void PushAtStop(std::size_t device, const Entry& entry) {
     Lane& lane = lanes_[device];
+    if (lane.heap_size == 0 && lane.end - lane.head < static_cast<std::ptrdiff_t>(kSorted)) {
+      if (lane.end == lane.begin + 2 * kSorted) MoveToMiddle(lane);
+      lane.stop = std::min(lane.head + kSorted, lane.begin + 2 * kSorted);
+      InsertAnywhere(lane, entry);
+      return;
+    }
+    if (!heaps_are_cut_) CutHeaps();
     Entry behind = entry;
-    if (const Entry& last = lane.sorted[lane.head + lane.size - 1]; entry < last) {
-      if (lane.size == kSorted) {
-        behind = last;
-        --lane.size;
-        Insert(lane, entry);
-      } else {
-        Insert(lane, entry);
+    if (const Entry& last = lane.end[-1]; entry < last) {
+      if (lane.end - lane.head < static_cast<std::ptrdiff_t>(kSorted)) {
+        InsertAnywhere(lane, entry);
         return;
       }
+      behind = last;
+      *--lane.end = none_;
+      InsertAnywhere(lane, entry);
     }
     lane.heap[lane.heap_size++] = behind;
+    lane.stop = lane.begin;
     std::push_heap(lane.heap, lane.heap + lane.heap_size, std::greater<>());
   }
 
   // Half full, so that entries can come in front without pushing others back into the heap.
   [[gnu::noinline]] void Refill(Lane& lane) const {
-    lane.head = kSorted / 2;
-    std::fill_n(lane.sorted.begin() + lane.head - kFar, kFar, least_);
-    while (lane.size < kSorted / 2 && lane.heap_size != 0) {
+    lane.head = lane.end = lane.begin + kSorted / 2;
+    std::fill_n(lane.head - kFar, kFar, least_);
+    while (lane.end - lane.head < static_cast<std::ptrdiff_t>(kSorted / 2) && lane.heap_size != 0) {
       std::pop_heap(lane.heap, lane.heap + lane.heap_size, std::greater<>());
-      lane.sorted[lane.head + lane.size++] = lane.heap[--lane.heap_size];
+      *lane.end++ = lane.heap[--lane.heap_size];
     }
-    lane.sorted[lane.head + lane.size] = none_;
+    *lane.end = none_;
+    if (lane.heap_size == 0) lane.stop = lane.head + kSorted;
   }
 
   void CutHeaps() {
@@ -189,6 +195,7 @@ class ReadyQueues {
   }
 
   std::vector<Lane> lanes_;
+  std::vector<Entry> sorted_;  // the lanes' rooms
   std::vector<Entry> heaps_;
   std::span<const DeviceId> placement_;
   Entry least_{};

@@ -103,8 +103,8 @@ void Affine(const float* x, std::size_t x_stride, std::size_t rows, const Packed
 void AddOuterProducts(const float* x, std::size_t x_stride, const float* dy, std::size_t dy_stride, std::size_t rows,
                       std::size_t in, std::size_t out, float* dw);
 
-// Affine layers one after the other, each of which reads what the one before it wrote; of the rows [begin, end) of x and
-// of each layer's y.
+// Affine layers one after the other, each of which reads what the one before it wrote; of the rows [begin, end) of x
+// and of each layer's y.
 struct AffineLayer {
   const float* w;
   const float* bias;
@@ -173,8 +173,8 @@ void JoinScaled(const Matrix& from, std::size_t batch, const WeightedNodeLists& 
 // Row i of `to`: the sum of rows i * n to i * n + n - 1 of `from`, times shares[0 .. n).
 void PoolRows(const Matrix& from, std::span<const float> shares, Matrix* to);
 
-// Of each node and each of `batch` states: the sum of its row and the row of node u, times w / divisor, over all nodes u,
-// with their weights w, that others[s * nodes + node] lists, s = 0 .. sets - 1.
+// Of each node and each of `batch` states: the sum of its row and the row of node u, times w / divisor, over all nodes
+// u, with their weights w, that others[s * nodes + node] lists, s = 0 .. sets - 1.
 void SumRelated(const Matrix& from, std::size_t batch, const WeightedNodeLists& others, std::size_t sets, float divisor,
                 Matrix* to);
 

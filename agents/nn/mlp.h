@@ -14,8 +14,8 @@ namespace emplace {
 
 // What a forward pass keeps for the backward pass; reused from pass to pass.
 struct MlpCache {
-  std::vector<Matrix> outputs;    // of each layer: [rows, its width], after its ReLU
-  std::vector<Matrix> gradients;  // of the loss by each layer's result, before its ReLU
+  std::vector<Matrix> outputs;      // of each layer: [rows, its width], after its ReLU
+  std::vector<Matrix> gradients;    // of the loss by each layer's result, before its ReLU
   std::vector<AffineLayer> layers;  // of the Mlp that Prepare was called of, writing to outputs
   const Matrix& result() const { return outputs.back(); }
   Matrix& result_gradient() { return gradients.back(); }

@@ -218,6 +218,7 @@ class Run {
     for (const std::uint32_t* reader = readers.first; reader != readers.second; reader += Model::kReaderBlock) {
       for (std::size_t k = 0; k < Model::kReaderBlock; ++k) {
         destinations |= std::uint64_t{1} << Place(reader[k]);
+        __builtin_prefetch(ops_ + (reader[k] & Model::kOpMask), 1);
       }
     }
     if ((destinations & ~(kEverySlot << device)) == 0) {

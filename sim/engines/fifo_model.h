@@ -119,8 +119,8 @@ struct Model {
   std::vector<Persistent> persistent;  // of ops that have any
   std::vector<std::int64_t> capacity;  // [num_devices]; the largest integer where there is no limit
 
-  // Ids of ops and devices take this many bits of a packed (time, id): kPlainIdBits, a constant that saves instructions,
-  // unless ids are larger or leave too few bits for times (17 minutes); then no more than they need.
+  // Ids of ops and devices take this many bits of a packed (time, id): kPlainIdBits, a constant that saves
+  // instructions, unless ids are larger or leave too few bits for times (17 minutes); then no more than they need.
   static constexpr int kPlainIdBits = 24;
   int id_bits() const {
     const auto needed = static_cast<int>(std::bit_width(std::max(num_ops, num_devices)));

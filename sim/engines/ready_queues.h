@@ -86,7 +86,7 @@ class ReadyQueues {
 
  private:
   static constexpr std::uint32_t kSorted = 256;
-  static constexpr std::uint32_t kNear = 4;
+  static constexpr std::uint32_t kNear = 6;
   static constexpr std::size_t kRoom = 2 * kSorted + 1;  // entries of a sorted part, with room at both ends
 
   struct Lane {
@@ -95,8 +95,8 @@ class ReadyQueues {
     // An entry that is pushed when `end` is here or behind goes another way: the sorted part may be full or at the end
     // of its room, or there is a heap, and this is `begin`.
     Entry* stop = nullptr;
-    Entry* begin = nullptr;       // of the room
-    Entry* heap = nullptr;        // entries behind the sorted part: none is smaller than any in it
+    Entry* begin = nullptr;  // of the room
+    Entry* heap = nullptr;   // entries behind the sorted part: none is smaller than any in it
     std::uint32_t heap_size = 0;
   };
 

@@ -247,6 +247,79 @@ TEST_P(KernelTest, BlocksAreSummedByTheirPositions) {
   EXPECT_EQ(sums.row(2)[5], 7);
 }
 
+TEST_P(KernelTest, ASweepAddsWhatEachLevelReceivesFromTheLevelsBefore) {
+  // 0 and 1 are the first level, 2 receives from both, 3 from 2 and 0. g(x) = relu(x), f(x) = relu(2 x).
+  constexpr std::size_t kBatch = 2;
+  const std::vector<std::uint32_t> order = {1, 0, 2, 3};
+  const std::vector<std::uint32_t> position = {1, 0, 2, 3};
+  const std::vector<std::size_t> begin = {0, 2, 3, 4};
+  NodeLists lists;
+  for (const std::vector<std::uint32_t>& list : {std::vector<std::uint32_t>{}, {}, {0, 1}, {2, 0}}) lists.Append(list);
+  const std::size_t rows = 4 * kBatch;
+  Matrix e(rows, 1);
+  for (std::size_t row = 0; row < rows; ++row) e.row(row)[0] = row == 7 ? -9 : static_cast<float>(row + 1);
+  Matrix twice(1, 1);
+  Matrix once(1, 1);
+  twice.row(0)[0] = 2;
+  once.row(0)[0] = 1;
+  const Matrix bias(1, 1);
+  Matrix sums(rows, 1);
+  Matrix messages(rows, 1);
+  Matrix changes(rows, 1);
+  const AffineLayer f{twice.row(0), bias.row(0), 1, 1, true, messages.row(0), messages.stride()};
+  const AffineLayer g{once.row(0), bias.row(0), 1, 1, true, changes.row(0), changes.stride()};
+  SweepLevels(std::vector<LevelSweep>{{.order = order,
+                                       .position = position.data(),
+                                       .begin = begin,
+                                       .lists = &lists,
+                                       .batch = kBatch,
+                                       .stride = e.stride(),
+                                       .e = e.row(0),
+                                       .sums = sums.row(0),
+                                       .f = {&f, 1},
+                                       .g = {&g, 1}}});
+  // Node 1 has rows 0 and 1, node 0 rows 2 and 3: they stay 1, 2 and 3, 4. Node 2: 5 + 2 (3 + 1), 6 + 2 (4 + 2). Node
+  // 3: 7 + 2 (13 + 3), -9 + 2 (18 + 4).
+  const std::vector<float> expected = {1, 2, 3, 4, 13, 18, 39, 35};
+  for (std::size_t row = 0; row < rows; ++row) EXPECT_EQ(e.row(row)[0], expected[row]) << row;
+}
+
+TEST_P(KernelTest, RowsArePooledByTheirShares) {
+  Rng rng(13);
+  const Matrix from = RandomMatrix(rng, 6, 20);
+  const std::vector<float> shares = {0.5F, 0.25F, 2};
+  Matrix to(2, 20);
+  std::fill_n(to.row(0), 2 * to.stride(), 9.0F);
+  PoolRows(from, shares, &to);
+  for (std::size_t row = 0; row < 2; ++row) {
+    for (std::size_t i = 0; i < 20; ++i) {
+      const float* const value = from.row(3 * row) + i;
+      EXPECT_EQ(to.row(row)[i], 0.5F * value[0] + 0.25F * value[32] + 2 * value[64]) << row << ", " << i;
+    }
+  }
+}
+
+TEST_P(KernelTest, RelatedRowsAreSummedByTheirWeights) {
+  Rng rng(14);
+  constexpr std::size_t kBatch = 2;
+  const Matrix from = RandomMatrix(rng, 2 * kBatch, 10);
+  WeightedNodeLists others;  // two sets of two nodes
+  for (const std::vector<WeightedNode>& list : {std::vector<WeightedNode>{{1, 3}}, {}, {{0, 2}, {1, 1}}, {}}) {
+    others.Append(list);
+  }
+  Matrix to(2 * kBatch, 10);
+  std::fill_n(to.row(0), to.rows() * to.stride(), 9.0F);
+  SumRelated(from, kBatch, others, /*sets=*/2, /*divisor=*/4, &to);
+  for (std::size_t b = 0; b < kBatch; ++b) {
+    for (std::size_t i = 0; i < 10; ++i) {
+      const float own = from.row(b)[i];
+      const float other = from.row(kBatch + b)[i];
+      EXPECT_NEAR(to.row(b)[i], 0.75F * (own + other) + 0.5F * (own + own) + 0.25F * (own + other), 1e-6);
+      EXPECT_EQ(to.row(kBatch + b)[i], 0);
+    }
+  }
+}
+
 TEST_P(KernelTest, RowsAreJoinedWithTheMeanOfOthersAndPaddedWithZeros) {
   Rng rng(9);
   constexpr std::size_t kBatch = 2;

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 #include <utility>
 
 #include "sim/check.h"
@@ -461,7 +460,7 @@ class Run {
 
   const Model& model_;
   RunWorkspace& w_;
-  const std::conditional_t<kLanes != 0, PlainKeyFormat, KeyFormat<Key>> key_;
+  const KeyFormat<Key, kLanes != 0 ? Model::kPlainIdBits : 0> key_;
   ReadyQueues<Key>& ready_queues_;
   MemoryRecord<Key>& memory_;
   Key* const next_start_;

@@ -151,25 +151,20 @@ struct Change {
 using Packed = std::uint64_t;
 __extension__ using Wide = unsigned __int128;
 
-// The same of every plain model.
-struct PlainKeyFormat {
-  explicit PlainKeyFormat(const Model&) {}
-
-  static constexpr int kBits = Model::kPlainIdBits;
-  Packed Make(std::int64_t time, std::size_t id) const { return (static_cast<Packed>(time) << kBits) | id; }
-  std::int64_t Time(Packed key) const { return static_cast<std::int64_t>(key >> kBits); }
-  std::uint32_t Id(Packed key) const { return static_cast<std::uint32_t>(key) & ((1U << kBits) - 1); }
-};
-
-template <typename Key>
+// kBits: those of ids where they are a constant, Model::kPlainIdBits of every plain model; else 0.
+template <typename Key, int kBits = 0>
 struct KeyFormat {
   explicit KeyFormat(const Model& model)
-      : id_bits(sizeof(Key) == 8 ? model.id_bits() : 64),
-        id_mask(sizeof(Key) == 8 ? static_cast<std::uint32_t>((std::uint64_t{1} << model.id_bits()) - 1) : ~0U) {}
+      : id_bits(kBits != 0         ? kBits
+                : sizeof(Key) == 8 ? model.id_bits()
+                                   : 64),
+        id_mask(sizeof(Key) == 8 ? static_cast<std::uint32_t>((std::uint64_t{1} << id_bits) - 1) : ~0U) {}
 
-  Key Make(std::int64_t time, std::size_t id) const { return (static_cast<Key>(time) << id_bits) | id; }
-  std::int64_t Time(Key key) const { return static_cast<std::int64_t>(key >> id_bits); }
-  std::uint32_t Id(Key key) const { return static_cast<std::uint32_t>(key) & id_mask; }
+  int Shift() const { return kBits != 0 ? kBits : id_bits; }
+  std::uint32_t Mask() const { return kBits != 0 ? (1U << kBits) - 1 : id_mask; }
+  Key Make(std::int64_t time, std::size_t id) const { return (static_cast<Key>(time) << Shift()) | id; }
+  std::int64_t Time(Key key) const { return static_cast<std::int64_t>(key >> Shift()); }
+  std::uint32_t Id(Key key) const { return static_cast<std::uint32_t>(key) & Mask(); }
 
   int id_bits;
   std::uint32_t id_mask;

@@ -149,7 +149,6 @@ class ReadyQueues {
   [[gnu::noinline]] void PushAtStop(std::size_t device, const Entry& entry) {
     Lane& lane = lanes_[device];
     if (lane.heap_size == 0 && lane.end - lane.head < static_cast<std::ptrdiff_t>(kSorted)) {
-      if (lane.end == lane.begin + 2 * kSorted) MoveToMiddle(lane);
       lane.stop = std::min(lane.head + kSorted, lane.begin + 2 * kSorted);
       InsertAnywhere(lane, entry);
       return;

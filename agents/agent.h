@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "agents/environment.h"
-#include "sim/check.h"
-#include "sim/options.h"
+#include "sim/base/check.h"
+#include "sim/base/options.h"
+#include "sim/base/rng.h"
 #include "sim/placement.h"
-#include "sim/rng.h"
 
 namespace emplace {
 

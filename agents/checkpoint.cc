@@ -10,8 +10,8 @@
 #include <sstream>
 #include <utility>
 
-#include "sim/check.h"
-#include "sim/fingerprint.h"
+#include "sim/base/check.h"
+#include "sim/base/fingerprint.h"
 
 namespace emplace {
 namespace {

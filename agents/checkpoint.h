@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "agents/agent.h"
+#include "sim/base/rng.h"
 #include "sim/placement.h"
-#include "sim/rng.h"
 
 namespace emplace {
 

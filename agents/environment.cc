@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "sim/simulator.h"
 
 namespace emplace {

@@ -5,7 +5,7 @@
 #include <deque>
 #include <map>
 
-#include "sim/op_catalog.h"
+#include "sim/ops/op_catalog.h"
 
 namespace emplace {
 namespace {

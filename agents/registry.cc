@@ -21,7 +21,7 @@
 #include "agents/rl/planner/planner.h"
 #include "agents/rl/post/post.h"
 #include "agents/rl/sgdp/sgdp.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 

@@ -4,9 +4,9 @@
 #include <span>
 #include <string_view>
 
+#include "sim/base/options.h"
 #include "sim/cluster.h"
 #include "sim/evaluator.h"
-#include "sim/options.h"
 
 namespace emplace {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "datasets/layers.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 

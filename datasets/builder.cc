@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "sim/check.h"
-#include "sim/op_catalog.h"
+#include "sim/base/check.h"
+#include "sim/ops/op_catalog.h"
 
 namespace emplace {
 

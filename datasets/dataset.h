@@ -4,8 +4,8 @@
 #include <span>
 #include <string_view>
 
+#include "sim/base/options.h"
 #include "sim/graph.h"
-#include "sim/options.h"
 
 namespace emplace {
 

@@ -7,7 +7,7 @@
 
 #include "datasets/builder.h"
 #include "datasets/layers.h"
-#include "sim/options.h"
+#include "sim/base/options.h"
 
 // What image classifiers share.
 namespace emplace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

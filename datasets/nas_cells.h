@@ -11,7 +11,7 @@
 #include "datasets/builder.h"
 #include "datasets/image_blocks.h"
 #include "datasets/training.h"
-#include "sim/options.h"
+#include "sim/base/options.h"
 
 namespace emplace {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "datasets/layers.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "datasets/dataset.h"
 #include "datasets/models/models.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

@@ -4,9 +4,9 @@
 #include <memory>
 #include <sstream>
 
-#include "sim/check.h"
-#include "sim/cluster_yaml.h"
-#include "sim/file_io.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/formats/cluster_yaml.h"
 
 namespace emplace {
 namespace {

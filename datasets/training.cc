@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "datasets/gradients.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

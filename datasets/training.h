@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "datasets/builder.h"
-#include "sim/options.h"
+#include "sim/base/options.h"
 
 namespace emplace {
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "sim/check.h"
-#include "sim/json_fields.h"
+#include "sim/base/check.h"
+#include "sim/base/json_fields.h"
 
 namespace emplace {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "sim/json_value.h"
-#include "sim/options.h"
+#include "sim/base/json_value.h"
+#include "sim/base/options.h"
 
 namespace emplace {
 

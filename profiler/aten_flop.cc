@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

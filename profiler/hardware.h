@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "profiler/recipe.h"
-#include "sim/units.h"
+#include "sim/base/units.h"
 
 namespace emplace {
 

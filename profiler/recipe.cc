@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

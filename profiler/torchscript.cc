@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "profiler/aten_flop.h"
-#include "profiler/torch_part.h"
-#include "sim/check.h"
-#include "sim/json_text.h"
+#include "profiler/torch_plugin.h"
+#include "sim/base/check.h"
+#include "sim/base/json_text.h"
 
 namespace emplace {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "sim/graph_algorithms.h"
 
 namespace emplace {

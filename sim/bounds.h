@@ -3,11 +3,11 @@
 
 #include <vector>
 
+#include "sim/base/units.h"
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
 #include "sim/graph.h"
 #include "sim/placement.h"
-#include "sim/units.h"
 
 namespace emplace {
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

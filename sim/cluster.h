@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/units.h"
 #include "sim/device_catalog.h"
-#include "sim/units.h"
 
 namespace emplace {
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

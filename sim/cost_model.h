@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/units.h"
 #include "sim/cluster.h"
 #include "sim/device_catalog.h"
 #include "sim/graph.h"
-#include "sim/units.h"
 
 namespace emplace {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "sim/units.h"
+#include "sim/base/units.h"
 
 namespace emplace {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "sim/base/units.h"
 #include "sim/placement.h"
-#include "sim/units.h"
 
 namespace emplace {
 

@@ -9,8 +9,8 @@
 #include <queue>
 #include <unordered_map>
 
-#include "sim/check.h"
-#include "sim/json_text.h"
+#include "sim/base/check.h"
+#include "sim/base/json_text.h"
 
 namespace emplace {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/units.h"
+#include "sim/base/units.h"
 
 namespace emplace {
 

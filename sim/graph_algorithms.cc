@@ -6,7 +6,7 @@
 #include <functional>
 #include <iterator>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

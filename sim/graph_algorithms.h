@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "sim/base/units.h"
 #include "sim/graph.h"
-#include "sim/units.h"
 
 namespace emplace {
 

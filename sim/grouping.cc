@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
+#include "sim/base/json_fields.h"
+#include "sim/base/json_text.h"
 #include "sim/cost_model.h"
-#include "sim/json_fields.h"
-#include "sim/json_text.h"
 
 namespace emplace {
 namespace {

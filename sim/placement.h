@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/units.h"
 #include "sim/cluster.h"
 #include "sim/graph.h"
-#include "sim/units.h"
 
 namespace emplace {
 

@@ -7,9 +7,9 @@
 #include <set>
 #include <utility>
 
-#include "sim/check.h"
-#include "sim/json_fields.h"
-#include "sim/json_text.h"
+#include "sim/base/check.h"
+#include "sim/base/json_fields.h"
+#include "sim/base/json_text.h"
 
 namespace emplace {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/units.h"
 #include "sim/graph.h"
-#include "sim/units.h"
 
 namespace emplace {
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "sim/engines/fifo.h"
 #include "sim/engines/placeto_reference.h"
 

@@ -11,7 +11,7 @@
 #include <tuple>
 #include <utility>
 
-#include "sim/json_text.h"
+#include "sim/base/json_text.h"
 
 namespace emplace {
 namespace {

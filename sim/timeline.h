@@ -4,9 +4,9 @@
 #include <iosfwd>
 #include <vector>
 
+#include "sim/base/units.h"
 #include "sim/cluster.h"
 #include "sim/graph.h"
-#include "sim/units.h"
 
 namespace emplace {
 

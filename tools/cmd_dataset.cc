@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "datasets/families/families.h"
-#include "sim/check.h"
-#include "sim/file_io.h"
-#include "sim/graph_json.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/base/json_text.h"
+#include "sim/formats/graph_json.h"
+#include "sim/formats/grouping_json.h"
 #include "sim/grouping.h"
-#include "sim/grouping_json.h"
-#include "sim/json_text.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
 #include "tools/terminal.h"

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "datasets/dataset.h"
-#include "sim/check.h"
-#include "sim/file_io.h"
-#include "sim/graph_json.h"
-#include "sim/options.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/base/options.h"
+#include "sim/formats/graph_json.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
 #include "tools/terminal.h"

@@ -13,12 +13,12 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/base/printable.h"
 #include "sim/bounds.h"
-#include "sim/check.h"
-#include "sim/file_io.h"
+#include "sim/draw/graph_dot.h"
 #include "sim/graph_algorithms.h"
-#include "sim/graph_dot.h"
-#include "sim/printable.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
 #include "tools/table.h"

@@ -15,7 +15,7 @@
 #include "datasets/families/families.h"
 #include "datasets/importer.h"
 #include "datasets/shipped_clusters.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "sim/cost_model.h"
 #include "sim/device_catalog.h"
 #include "sim/grouping.h"

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "agents/agent.h"
-#include "experiments/trial.h"
-#include "sim/check.h"
-#include "sim/file_io.h"
+#include "experiments/run/trial.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/formats/result_json.h"
 #include "sim/placement.h"
-#include "sim/result_json.h"
 #include "sim/simulator.h"
 #include "tools/commands.h"
 #include "tools/problem.h"

@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "profiler/activity_meter.h"
-#include "profiler/machine_cluster.h"
-#include "profiler/machine_profiler.h"
+#include "profiler/measure/activity_meter.h"
+#include "profiler/measure/machine_cluster.h"
+#include "profiler/measure/machine_profiler.h"
 #include "profiler/torchscript.h"
-#include "sim/check.h"
-#include "sim/cluster_yaml.h"
-#include "sim/file_io.h"
-#include "sim/graph_json.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/formats/cluster_yaml.h"
+#include "sim/formats/graph_json.h"
 #include "tools/commands.h"
 #include "tools/hardware.h"
 #include "tools/numbers.h"

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/problem.h"
-#include "experiments/report.h"
-#include "experiments/report_csv.h"
-#include "experiments/report_html.h"
-#include "experiments/trial_filter.h"
-#include "sim/check.h"
-#include "sim/file_io.h"
+#include "experiments/report/report.h"
+#include "experiments/report/report_csv.h"
+#include "experiments/report/report_html.h"
+#include "experiments/report/trial_filter.h"
+#include "experiments/run/problem.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
 

@@ -2,10 +2,10 @@
 #include <memory>
 #include <string>
 
-#include "sim/check.h"
-#include "sim/file_io.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/formats/result_json.h"
 #include "sim/placement.h"
-#include "sim/result_json.h"
 #include "sim/simulator.h"
 #include "tools/commands.h"
 #include "tools/problem.h"

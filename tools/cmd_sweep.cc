@@ -14,13 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/experiment.h"
-#include "experiments/run_folder.h"
-#include "experiments/run_reader.h"
-#include "experiments/trial_plan.h"
-#include "sim/check.h"
-#include "sim/file_io.h"
-#include "sim/printable.h"
+#include "experiments/run/run_folder.h"
+#include "experiments/run/run_reader.h"
+#include "experiments/spec/experiment.h"
+#include "experiments/spec/trial_plan.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/base/printable.h"
 #include "tools/commands.h"
 #include "tools/numbers.h"
 #include "tools/sweep_estimate.h"

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "agents/agent.h"
-#include "experiments/placement_samples.h"
-#include "experiments/validation.h"
-#include "experiments/validation_json.h"
-#include "profiler/hardware_runner.h"
-#include "sim/check.h"
-#include "sim/file_io.h"
+#include "experiments/validation/placement_samples.h"
+#include "experiments/validation/validation.h"
+#include "experiments/validation/validation_json.h"
+#include "profiler/execute/hardware_runner.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
 #include "sim/timeline.h"
 #include "tools/commands.h"
 #include "tools/hardware.h"

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/check.h"
-#include "sim/vector_targets.h"
+#include "sim/base/check.h"
+#include "sim/base/vector_targets.h"
 #include "tools/commands.h"
 #include "tools/numbers.h"
 #include "tools/terminal.h"

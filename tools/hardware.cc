@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "sim/check.h"
-#include "sim/file_io.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
 #include "tools/problem.h"
 
 namespace emplace::tools {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "profiler/hardware.h"
-#include "profiler/machine_cluster.h"
+#include "profiler/measure/machine_cluster.h"
 #include "sim/profile.h"
 
 namespace emplace::tools {

@@ -6,7 +6,7 @@
 #include <string>
 #include <system_error>
 
-#include "sim/json_text.h"
+#include "sim/base/json_text.h"
 
 namespace emplace::tools {
 namespace {

@@ -10,15 +10,15 @@
 #include <utility>
 
 #include "datasets/shipped_clusters.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/base/printable.h"
 #include "sim/cost/profiled.h"
-#include "sim/file_io.h"
-#include "sim/graph_json.h"
-#include "sim/printable.h"
+#include "sim/draw/timeline_svg.h"
+#include "sim/formats/graph_json.h"
 #include "sim/profile.h"
 #include "sim/simulator.h"
 #include "sim/timeline.h"
-#include "sim/timeline_svg.h"
 #include "tools/numbers.h"
 #include "tools/table.h"
 

@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
+#include "sim/base/options.h"
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
+#include "sim/formats/result_json.h"
 #include "sim/graph.h"
-#include "sim/options.h"
 #include "sim/placement.h"
-#include "sim/result_json.h"
 #include "sim/simulator.h"
 
 namespace emplace::tools {

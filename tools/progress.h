@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include "experiments/trial.h"
+#include "experiments/run/trial.h"
 
 namespace emplace::tools {
 

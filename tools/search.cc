@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "agents/reward.h"
-#include "sim/file_io.h"
+#include "sim/base/file_io.h"
+#include "sim/formats/grouping_json.h"
 #include "sim/grouping.h"
-#include "sim/grouping_json.h"
 #include "tools/numbers.h"
 
 namespace emplace::tools {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "experiments/trial.h"
+#include "experiments/run/trial.h"
 #include "tools/problem.h"
 
 namespace emplace::tools {

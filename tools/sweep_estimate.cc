@@ -6,10 +6,10 @@
 
 #include "agents/agent.h"
 #include "agents/environment.h"
-#include "experiments/problem.h"
-#include "experiments/trial.h"
-#include "sim/check.h"
-#include "sim/json_text.h"
+#include "experiments/run/problem.h"
+#include "experiments/run/trial.h"
+#include "sim/base/check.h"
+#include "sim/base/json_text.h"
 #include "sim/simulator.h"
 
 namespace emplace::tools {

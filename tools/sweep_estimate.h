@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/experiment.h"
-#include "experiments/trial_plan.h"
+#include "experiments/spec/experiment.h"
+#include "experiments/spec/trial_plan.h"
 
 namespace emplace::tools {
 

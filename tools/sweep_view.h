@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.h"
-#include "experiments/run_folder.h"
-#include "experiments/trial_plan.h"
+#include "experiments/run/run_folder.h"
+#include "experiments/spec/experiment.h"
+#include "experiments/spec/trial_plan.h"
 #include "tools/table.h"
 
 namespace emplace::tools {

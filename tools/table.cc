@@ -6,9 +6,9 @@
 #include <ostream>
 #include <utility>
 
-#include "experiments/report_document.h"
-#include "sim/check.h"
-#include "sim/printable.h"
+#include "experiments/report/report_document.h"
+#include "sim/base/check.h"
+#include "sim/base/printable.h"
 
 namespace emplace::tools {
 namespace {

@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <string>
 
-#include "sim/check.h"
-#include "sim/printable.h"
+#include "sim/base/check.h"
+#include "sim/base/printable.h"
 
 namespace emplace::tools {
 namespace {

@@ -15,8 +15,8 @@
 #include <system_error>
 #include <utility>
 
-#include "experiments/run_folder.h"
-#include "sim/check.h"
+#include "experiments/run/run_folder.h"
+#include "sim/base/check.h"
 #include "tools/commands.h"
 
 namespace emplace::tools {

@@ -6,7 +6,7 @@
 
 #include "agents/checkpoint.h"
 #include "agents/heuristics/score.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

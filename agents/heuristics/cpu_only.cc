@@ -4,7 +4,7 @@
 
 #include "agents/heuristics/one_shot.h"
 #include "agents/heuristics/score.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 

@@ -7,7 +7,7 @@
 
 #include "agents/environment.h"
 #include "agents/heuristics/solver_input.h"
-#include "sim/units.h"
+#include "sim/base/units.h"
 
 namespace emplace {
 

@@ -10,7 +10,7 @@
 
 #include "agents/heuristics/one_shot.h"
 #include "agents/heuristics/solver_input.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "agents/agent.h"
 #include "agents/environment.h"
-#include "sim/options.h"
+#include "sim/base/options.h"
+#include "sim/base/units.h"
 #include "sim/placement.h"
-#include "sim/units.h"
 
 namespace emplace {
 

@@ -1,15 +1,15 @@
 #include "agents/heuristics/linear_program.h"
 
-#include "sim/load_library.h"
+#include "sim/base/plugin.h"
 
 namespace emplace {
 
 std::vector<double> MinimiseLast(const LinearProgram& program) {
-  static const auto* const part = static_cast<const LinearProgramPart*>(
-      LoadLibraryPart({.file = EMPLACE_CLP_FILE,
-                       .built = EMPLACE_CLP_PATH,
-                       .symbol = kLinearProgramPartName,
-                       .what = "the library with the linear program solver, which m_sct needs"}));
+  static const auto* const part = static_cast<const LinearProgramExports*>(
+      LoadPlugin({.file = EMPLACE_CLP_FILE,
+                  .built = EMPLACE_CLP_PATH,
+                  .symbol = kLinearProgramName,
+                  .what = "the library with the linear program solver, which m_sct needs"}));
   return part->minimise_last(program);
 }
 

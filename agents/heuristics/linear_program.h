@@ -23,15 +23,15 @@ struct LinearProgram {
 };
 
 // The columns of the optimum. The solver, Clp, stands in a library of its own, which is loaded when it is needed: it
-// brings OpenBLAS, which must be told of the processor before it is loaded (sim/blas.h). Throws InputError if the
+// brings OpenBLAS, which must be told of the processor before it is loaded (sim/base/blas.h). Throws InputError if the
 // library cannot be loaded, or the program is not solved.
 std::vector<double> MinimiseLast(const LinearProgram& program);
 
-// What the library holds, under the name kLinearProgramPartName.
-struct LinearProgramPart {
+// What the library holds, under the name kLinearProgramName.
+struct LinearProgramExports {
   std::vector<double> (*minimise_last)(const LinearProgram& program);
 };
-inline constexpr char kLinearProgramPartName[] = "emplace_linear_program_part";
+inline constexpr char kLinearProgramName[] = "emplace_linear_program_part";
 
 }  // namespace emplace
 

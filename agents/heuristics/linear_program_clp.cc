@@ -6,7 +6,7 @@
 #include <string>
 
 #include "agents/heuristics/linear_program.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {
@@ -46,5 +46,5 @@ std::vector<double> Solve(const LinearProgram& program) {
 }  // namespace
 }  // namespace emplace
 
-extern "C" __attribute__((visibility("default"))) const emplace::LinearProgramPart emplace_linear_program_part;
-const emplace::LinearProgramPart emplace_linear_program_part = {emplace::Solve};
+extern "C" __attribute__((visibility("default"))) const emplace::LinearProgramExports emplace_linear_program_part;
+const emplace::LinearProgramExports emplace_linear_program_part = {emplace::Solve};

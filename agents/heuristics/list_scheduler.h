@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "agents/environment.h"
+#include "sim/base/units.h"
 #include "sim/placement.h"
-#include "sim/units.h"
 
 namespace emplace {
 

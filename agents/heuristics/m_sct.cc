@@ -6,7 +6,7 @@
 #include "agents/heuristics/list_scheduler.h"
 #include "agents/heuristics/one_shot.h"
 #include "agents/heuristics/solver_input.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 

@@ -5,7 +5,7 @@
 
 #include "agents/agent.h"
 #include "agents/environment.h"
-#include "sim/options.h"
+#include "sim/base/options.h"
 #include "sim/placement.h"
 
 namespace emplace {

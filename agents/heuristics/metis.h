@@ -6,9 +6,9 @@
 
 #include "agents/agent.h"
 #include "agents/environment.h"
-#include "sim/options.h"
+#include "sim/base/options.h"
+#include "sim/base/rng.h"
 #include "sim/placement.h"
-#include "sim/rng.h"
 
 namespace emplace {
 

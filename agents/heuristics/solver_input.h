@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "agents/environment.h"
+#include "sim/base/units.h"
 #include "sim/cluster.h"
 #include "sim/graph.h"
 #include "sim/placement.h"
-#include "sim/units.h"
 
 // What partitioners and list schedulers make of an Observation before they start.
 namespace emplace {

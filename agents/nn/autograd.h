@@ -11,7 +11,7 @@ namespace emplace {
 
 // The same network as LibTorch tensors, its gradients by autograd: the definition that the plain kernels of Network are
 // held against, and what runs on a GPU. Weights are those of the Network, copied at each Forward. LibTorch stands
-// in a library of its own, which is loaded when it is needed (torch_part.h).
+// in a library of its own, which is loaded when it is needed (torch_plugin.h).
 class AutogradNetwork {
  public:
   virtual ~AutogradNetwork() = default;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "sim/rng.h"
+#include "sim/base/rng.h"
 
 namespace emplace {
 

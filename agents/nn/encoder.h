@@ -8,7 +8,7 @@
 
 #include "agents/nn/kernel.h"
 #include "agents/nn/topology.h"
-#include "sim/rng.h"
+#include "sim/base/rng.h"
 
 namespace emplace {
 

@@ -1,5 +1,5 @@
 // Vectors of floats of the instruction set that is being compiled for; only for the sources of kernels, which Highway
-// includes once for each set (sim/vector_targets.h). Hence no ordinary include guard.
+// includes once for each set (sim/base/vector_targets.h). Hence no ordinary include guard.
 #if defined(EMPLACE_AGENTS_NN_FLOAT_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef EMPLACE_AGENTS_NN_FLOAT_LANES_INL_H_
 #undef EMPLACE_AGENTS_NN_FLOAT_LANES_INL_H_

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "agents/nn/torch_part.h"
+#include "agents/nn/torch_plugin.h"
 
 namespace emplace {
 
@@ -62,7 +62,7 @@ void InitializeGraphTransformer(Rng& rng, ParameterSet* parameters) {
 std::unique_ptr<GraphTransformer> MakeGraphTransformer(const GraphTransformerOptions& options,
                                                        const ParameterSet& parameters, const std::string& device) {
   CheckTorchDevice(device);
-  return std::unique_ptr<GraphTransformer>(LoadTorchPart().make_graph_transformer(options, parameters, device));
+  return std::unique_ptr<GraphTransformer>(LoadTorch().make_graph_transformer(options, parameters, device));
 }
 
 }  // namespace emplace

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "sim/vector_code.h"
+#include "sim/base/vector_code.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "agents/nn/kernel.cc"  // this file, once for each instruction set

@@ -13,10 +13,10 @@
 namespace emplace {
 
 // Small dense products over flat arrays: what a policy's forward and backward passes are made of. Compiled for several
-// instruction sets, the best of which is chosen at run time (sim/vector_targets.h). Sums are added up in the same order
-// on each of them. Those with fused multiply-add, AVX2 and AVX-512, therefore give the same bits; the baseline, which
-// rounds each product, gives others. Why not a BLAS: matrices here are 8 to 200 wide, where a BLAS spends most of its
-// time on packing.
+// instruction sets, the best of which is chosen at run time (sim/base/vector_targets.h). Sums are added up in the same
+// order on each of them. Those with fused multiply-add, AVX2 and AVX-512, therefore give the same bits; the baseline,
+// which rounds each product, gives others. Why not a BLAS: matrices here are 8 to 200 wide, where a BLAS spends most of
+// its time on packing.
 
 inline constexpr std::size_t kLane = 16;
 constexpr std::size_t Padded(std::size_t width) { return (width + kLane - 1) / kLane * kLane; }

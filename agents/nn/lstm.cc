@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "sim/vector_code.h"
+#include "sim/base/vector_code.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "agents/nn/lstm.cc"  // this file, once for each instruction set

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "agents/nn/message_passing.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

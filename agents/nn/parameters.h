@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/rng.h"
+#include "sim/base/rng.h"
 
 namespace emplace {
 

@@ -1,6 +1,6 @@
 #include "agents/nn/sequence_network.h"
 
-#include "agents/nn/torch_part.h"
+#include "agents/nn/torch_plugin.h"
 
 namespace emplace {
 
@@ -40,7 +40,7 @@ void InitializeSequence(const SequenceOptions& options, Rng& rng, ParameterSet* 
 std::unique_ptr<SequenceNetwork> MakeSequenceNetwork(const SequenceOptions& options, const ParameterSet& parameters,
                                                      const std::string& device) {
   CheckTorchDevice(device);
-  return std::unique_ptr<SequenceNetwork>(LoadTorchPart().make_sequence(options, parameters, device));
+  return std::unique_ptr<SequenceNetwork>(LoadTorch().make_sequence(options, parameters, device));
 }
 
 }  // namespace emplace

@@ -1,6 +1,6 @@
 #include "agents/nn/tanh_scores.h"
 
-#include "sim/vector_code.h"
+#include "sim/base/vector_code.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "agents/nn/tanh_scores.cc"  // this file, once for each instruction set

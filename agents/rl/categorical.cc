@@ -7,7 +7,7 @@
 #include <limits>
 #include <numbers>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "agents/nn/kernel.h"
-#include "sim/rng.h"
+#include "sim/base/rng.h"
 
 namespace emplace {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "agents/checkpoint.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 

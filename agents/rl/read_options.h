@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/options.h"
+#include "sim/base/options.h"
 
 namespace emplace {
 

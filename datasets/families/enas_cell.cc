@@ -8,7 +8,7 @@
 #include "datasets/layers.h"
 #include "datasets/recurrent.h"
 #include "datasets/training.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

@@ -7,7 +7,7 @@
 #include "datasets/families/families.h"
 #include "datasets/image_blocks.h"
 #include "datasets/training.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

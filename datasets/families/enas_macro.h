@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/rng.h"
 #include "sim/graph.h"
-#include "sim/rng.h"
 
 namespace emplace {
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/rng.h"
 #include "sim/graph.h"
-#include "sim/rng.h"
 
 namespace emplace {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "datasets/families/families.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "datasets/importers/importers.h"
-#include "sim/check.h"
-#include "sim/json_fields.h"
-#include "sim/json_text.h"
-#include "sim/json_value.h"
-#include "sim/units.h"
+#include "sim/base/check.h"
+#include "sim/base/json_fields.h"
+#include "sim/base/json_text.h"
+#include "sim/base/json_value.h"
+#include "sim/base/units.h"
 
 namespace emplace {
 namespace {

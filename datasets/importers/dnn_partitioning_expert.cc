@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "datasets/importers/dnn_partitioning.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
+#include "sim/base/json_fields.h"
+#include "sim/base/json_text.h"
+#include "sim/base/json_value.h"
+#include "sim/base/units.h"
 #include "sim/cost_model.h"
-#include "sim/json_fields.h"
-#include "sim/json_text.h"
-#include "sim/json_value.h"
-#include "sim/units.h"
 
 namespace emplace {
 namespace {

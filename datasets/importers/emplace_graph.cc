@@ -1,7 +1,7 @@
 #include <sstream>
 
 #include "datasets/importers/importers.h"
-#include "sim/graph_json.h"
+#include "sim/formats/graph_json.h"
 
 namespace emplace {
 

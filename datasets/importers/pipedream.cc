@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "datasets/importers/importers.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
+#include "sim/base/json_text.h"
+#include "sim/base/units.h"
 #include "sim/graph.h"
-#include "sim/json_text.h"
-#include "sim/units.h"
 
 namespace emplace {
 namespace {

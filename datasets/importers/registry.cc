@@ -2,7 +2,7 @@
 
 #include "datasets/importer.h"
 #include "datasets/importers/importers.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

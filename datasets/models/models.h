@@ -1,8 +1,8 @@
 #ifndef EMPLACE_DATASETS_MODELS_MODELS_H_
 #define EMPLACE_DATASETS_MODELS_MODELS_H_
 
+#include "sim/base/options.h"
 #include "sim/graph.h"
-#include "sim/options.h"
 
 // The networks of datasets/registry.cc, one file each. Each declares its options, calls reader.Finish() and returns
 // the graph of one training step. Throws InputError on bad options.

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "sim/op_catalog.h"
+#include "sim/ops/op_catalog.h"
 
 namespace emplace {
 namespace {

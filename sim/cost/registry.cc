@@ -1,4 +1,4 @@
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "sim/cost/measured.h"
 #include "sim/cost/roofline.h"
 #include "sim/cost_model.h"

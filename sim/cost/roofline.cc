@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sim/device_catalog.h"
-#include "sim/op_catalog.h"
+#include "sim/ops/op_catalog.h"
 
 namespace emplace {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "sim/engines/fifo_model.h"
 
 namespace emplace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace::fifo {
 namespace {

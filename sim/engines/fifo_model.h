@@ -9,12 +9,12 @@
 #include <span>
 #include <vector>
 
+#include "sim/base/units.h"
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
 #include "sim/engines/ready_queues.h"
 #include "sim/graph.h"
 #include "sim/simulator.h"
-#include "sim/units.h"
 
 namespace emplace::fifo {
 

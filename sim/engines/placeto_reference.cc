@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "sim/engines/ready_queues.h"
 
 namespace emplace {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "sim/vector_code.h"
+#include "sim/base/vector_code.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "sim/engines/ready_queues.cc"  // this file, once for each instruction set

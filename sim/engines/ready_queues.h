@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "sim/check.h"
-#include "sim/units.h"
+#include "sim/base/check.h"
+#include "sim/base/units.h"
 
 namespace emplace {
 

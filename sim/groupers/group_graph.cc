@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

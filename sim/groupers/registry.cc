@@ -1,6 +1,6 @@
 #include <array>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "sim/groupers/groupers.h"
 
 namespace emplace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "agents/heuristics/one_shot.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "sim/grouping.h"
 #include "sim/simulator.h"
 #include "tests/testing/graphs.h"

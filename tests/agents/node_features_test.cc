@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/op_catalog.h"
+#include "sim/ops/op_catalog.h"
 #include "sim/simulator.h"
 #include "tests/testing/graphs.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "agents/agent.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "sim/grouping.h"
 #include "sim/simulator.h"
 #include "tests/testing/graphs.h"

@@ -9,9 +9,9 @@
 
 #include "datasets/dataset.h"
 #include "datasets/shipped_clusters.h"
+#include "sim/base/options.h"
+#include "sim/base/rng.h"
 #include "sim/cost/roofline.h"
-#include "sim/options.h"
-#include "sim/rng.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace::testing {

@@ -7,9 +7,9 @@
 
 #include "datasets/dataset.h"
 #include "datasets/families/families.h"
-#include "sim/graph_json.h"
+#include "sim/base/options.h"
+#include "sim/formats/graph_json.h"
 #include "sim/grouping.h"
-#include "sim/options.h"
 
 namespace emplace::testing {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "agents/agent.h"
+#include "sim/base/rng.h"
 #include "sim/grouping.h"
-#include "sim/rng.h"
 #include "sim/simulator.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/problem.h"

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <string>
 
-#include "sim/check.h"
-#include "sim/vector_targets.h"
+#include "sim/base/check.h"
+#include "sim/base/vector_targets.h"
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);

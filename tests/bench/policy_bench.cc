@@ -15,7 +15,7 @@
 #include "agents/nn/kernel.h"
 #include "agents/nn/network.h"
 #include "agents/rl/placeto/learner.h"
-#include "experiments/trial.h"
+#include "experiments/run/trial.h"
 #include "sim/grouping.h"
 #include "sim/simulator.h"
 #include "tests/bench/bench_graphs.h"

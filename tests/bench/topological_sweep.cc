@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace::testing {
 

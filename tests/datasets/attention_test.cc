@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "datasets/layers.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace::testing {
 namespace {

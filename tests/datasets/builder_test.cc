@@ -8,7 +8,7 @@
 
 #include "datasets/layers.h"
 #include "datasets/training.h"
-#include "sim/op_catalog.h"
+#include "sim/ops/op_catalog.h"
 
 namespace emplace::testing {
 namespace {

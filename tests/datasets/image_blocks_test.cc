@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace::testing {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "datasets/dataset.h"
-#include "sim/check.h"
-#include "sim/graph_json.h"
+#include "sim/base/check.h"
+#include "sim/formats/graph_json.h"
 #include "tests/testing/training_graph.h"
 
 namespace emplace::testing {

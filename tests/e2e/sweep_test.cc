@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "sim/rng.h"
+#include "sim/base/rng.h"
 #include "tests/e2e/samples.h"
 #include "tests/testing/errors.h"
 

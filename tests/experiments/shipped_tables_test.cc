@@ -5,8 +5,8 @@
 #include <sstream>
 #include <string>
 
-#include "sim/check.h"
-#include "sim/cluster_yaml.h"
+#include "sim/base/check.h"
+#include "sim/formats/cluster_yaml.h"
 
 namespace emplace::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "sim/cluster_yaml.h"
+#include "sim/formats/cluster_yaml.h"
 #include "tests/fuzz/round_trip.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "agents/agent.h"
-#include "experiments/experiment.h"
+#include "experiments/spec/experiment.h"
 #include "tests/fuzz/round_trip.h"
 
 namespace emplace {

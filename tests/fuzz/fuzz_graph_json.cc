@@ -1,4 +1,4 @@
-#include "sim/graph_json.h"
+#include "sim/formats/graph_json.h"
 #include "tests/fuzz/round_trip.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

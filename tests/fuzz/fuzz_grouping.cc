@@ -1,7 +1,7 @@
 #include <utility>
 
+#include "sim/formats/grouping_json.h"
 #include "sim/graph.h"
-#include "sim/grouping_json.h"
 #include "tests/fuzz/round_trip.h"
 
 namespace {

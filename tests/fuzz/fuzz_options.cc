@@ -1,5 +1,5 @@
 // Lines of KEY=VALUE into an options struct: every option keeps to its range, or InputError.
-#include "sim/options.h"
+#include "sim/base/options.h"
 #include "tests/fuzz/round_trip.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -6,7 +6,7 @@
 #include "sim/cost/measured.h"
 #include "sim/cost/roofline.h"
 #include "sim/cost_model.h"
-#include "sim/graph_json.h"
+#include "sim/formats/graph_json.h"
 #include "sim/profile.h"
 #include "sim/simulator.h"
 #include "tests/fuzz/round_trip.h"

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "datasets/importer.h"
-#include "sim/cluster_yaml.h"
-#include "sim/graph_json.h"
+#include "sim/formats/cluster_yaml.h"
+#include "sim/formats/graph_json.h"
 #include "tests/fuzz/round_trip.h"
 
 namespace emplace::fuzz {

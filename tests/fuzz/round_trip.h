@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace::fuzz {
 

@@ -13,7 +13,7 @@
 #include "datasets/dataset.h"
 #include "datasets/families/families.h"
 #include "datasets/shipped_clusters.h"
-#include "experiments/network_table.h"
+#include "experiments/validation/network_table.h"
 #include "sim/cost_model.h"
 #include "sim/simulator.h"
 #include "tests/testing/training_graph.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/rng.h"
+#include "sim/base/rng.h"
 
 namespace emplace {
 namespace {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "sim/graph_json.h"
+#include "sim/formats/graph_json.h"
 #include "tests/profiler/recorded_graphs.h"
 #include "tests/testing/errors.h"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace {

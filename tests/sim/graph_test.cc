@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/check.h"
 #include "sim/bounds.h"
-#include "sim/check.h"
 #include "sim/graph_algorithms.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/reference_simulator.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace::testing {
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "sim/cost/measured.h"
-#include "sim/op_catalog.h"
+#include "sim/ops/op_catalog.h"
 
 namespace emplace::testing {
 namespace {

@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/rng.h"
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
 #include "sim/graph.h"
 #include "sim/placement.h"
-#include "sim/rng.h"
 
 namespace emplace::testing {
 

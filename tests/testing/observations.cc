@@ -2,8 +2,8 @@
 
 #include <numeric>
 
+#include "sim/base/rng.h"
 #include "sim/grouping.h"
-#include "sim/rng.h"
 #include "sim/simulator.h"
 #include "tests/testing/graphs.h"
 

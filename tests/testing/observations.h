@@ -6,9 +6,9 @@
 
 #include "agents/agent.h"
 #include "agents/environment.h"
+#include "sim/base/options.h"
 #include "sim/cluster.h"
 #include "sim/graph.h"
-#include "sim/options.h"
 #include "sim/placement.h"
 
 namespace emplace::testing {

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "sim/graph.h"
-#include "sim/op_catalog.h"
+#include "sim/ops/op_catalog.h"
 
 namespace emplace::testing {
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "sim/file_io.h"
+#include "sim/base/file_io.h"
 #include "sim/simulator.h"
 #include "tests/testing/graphs.h"
 

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "experiments/checked_json.h"
-#include "sim/json_text.h"
+#include "experiments/run/checked_json.h"
+#include "sim/base/json_text.h"
 
 namespace emplace::testing {
 namespace {

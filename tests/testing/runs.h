@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/run_reader.h"
+#include "experiments/run/run_reader.h"
 
 namespace emplace::testing {
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "experiments/trial.h"
+#include "experiments/run/trial.h"
+#include "sim/base/options.h"
 #include "sim/cluster.h"
 #include "sim/graph.h"
-#include "sim/options.h"
 
 namespace emplace::testing {
 

@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include "datasets/dataset.h"
+#include "sim/base/options.h"
 #include "sim/graph.h"
-#include "sim/op_catalog.h"
-#include "sim/options.h"
+#include "sim/ops/op_catalog.h"
 
 namespace emplace::testing {
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "sim/vector_targets.h"
+#include "sim/base/vector_targets.h"
 
 namespace emplace::testing {
 

@@ -11,7 +11,7 @@
 #include "agents/checkpoint.h"
 #include "agents/rl/categorical.h"
 #include "agents/rl/placeto/returns.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

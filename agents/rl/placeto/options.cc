@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "agents/rl/read_options.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

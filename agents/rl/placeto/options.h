@@ -8,7 +8,7 @@
 #include "agents/features.h"
 #include "agents/nn/network.h"
 #include "agents/rl/placeto/returns.h"
-#include "sim/options.h"
+#include "sim/base/options.h"
 
 namespace emplace {
 

@@ -19,7 +19,7 @@
 #include "agents/rl/placeto/options.h"
 #include "agents/rl/placeto/returns.h"
 #include "agents/rl/policy_file.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

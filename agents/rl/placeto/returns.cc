@@ -8,7 +8,7 @@
 #include <ostream>
 
 #include "agents/checkpoint.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "agents/rl/read_options.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "sim/options.h"
+#include "sim/base/options.h"
 
 namespace emplace {
 

@@ -14,7 +14,7 @@
 #include "agents/rl/planner/options.h"
 #include "agents/rl/planner/planner_policy.h"
 #include "agents/rl/proposals.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

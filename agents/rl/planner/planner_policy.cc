@@ -10,7 +10,7 @@
 #include "agents/rl/categorical.h"
 #include "agents/rl/placeto/returns.h"
 #include "agents/rl/planner/group_vectors.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

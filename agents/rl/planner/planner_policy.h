@@ -14,7 +14,7 @@
 #include "agents/nn/sequence_network.h"
 #include "agents/node_features.h"
 #include "agents/rl/planner/options.h"
-#include "sim/rng.h"
+#include "sim/base/rng.h"
 
 namespace emplace {
 

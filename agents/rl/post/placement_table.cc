@@ -10,7 +10,7 @@
 
 #include "agents/checkpoint.h"
 #include "agents/rl/categorical.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

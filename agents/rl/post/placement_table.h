@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "sim/base/rng.h"
+#include "sim/base/units.h"
 #include "sim/placement.h"
-#include "sim/rng.h"
-#include "sim/units.h"
 
 namespace emplace {
 

@@ -11,7 +11,7 @@
 #include "agents/rl/post/placement_table.h"
 #include "agents/rl/proposals.h"
 #include "agents/rl/read_options.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

@@ -9,7 +9,7 @@
 #include "agents/nn/graph_transformer.h"
 #include "agents/nn/kernel.h"
 #include "agents/node_features.h"
-#include "sim/rng.h"
+#include "sim/base/rng.h"
 
 namespace emplace {
 

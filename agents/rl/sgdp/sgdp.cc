@@ -19,7 +19,7 @@
 #include "agents/rl/proposals.h"
 #include "agents/rl/read_options.h"
 #include "agents/rl/sgdp/node_policy.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

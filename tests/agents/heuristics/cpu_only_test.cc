@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/searches.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "agents/heuristics/solver_input.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/observations.h"
 

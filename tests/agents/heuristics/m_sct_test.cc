@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "agents/heuristics/m_etf.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/observations.h"
 

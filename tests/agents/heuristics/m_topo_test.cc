@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/observations.h"
 

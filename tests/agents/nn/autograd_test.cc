@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "tests/testing/networks.h"
 
 namespace emplace {

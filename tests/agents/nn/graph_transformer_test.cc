@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "sim/rng.h"
+#include "sim/base/rng.h"
 
 namespace emplace {
 namespace {

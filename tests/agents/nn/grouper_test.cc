@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "sim/rng.h"
+#include "sim/base/rng.h"
 
 namespace emplace {
 namespace {

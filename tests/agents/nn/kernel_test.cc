@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "sim/rng.h"
+#include "sim/base/rng.h"
 #include "tests/testing/vector_targets.h"
 
 namespace emplace {

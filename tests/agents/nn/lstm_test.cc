@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "sim/rng.h"
+#include "sim/base/rng.h"
 #include "tests/testing/vector_targets.h"
 
 namespace emplace {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <sstream>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "agents/nn/parameters.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 
 namespace emplace::testing {
 

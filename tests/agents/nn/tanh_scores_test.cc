@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "agents/nn/kernel.h"
-#include "sim/rng.h"
+#include "sim/base/rng.h"
 #include "tests/testing/vector_targets.h"
 
 namespace emplace {

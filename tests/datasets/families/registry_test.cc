@@ -6,8 +6,8 @@
 #include <string>
 
 #include "datasets/families/families.h"
-#include "sim/check.h"
-#include "sim/graph_json.h"
+#include "sim/base/check.h"
+#include "sim/formats/graph_json.h"
 #include "sim/grouping.h"
 #include "tests/testing/training_graph.h"
 

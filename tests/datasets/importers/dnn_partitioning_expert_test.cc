@@ -11,7 +11,7 @@
 
 #include "datasets/importers/dnn_partitioning.h"
 #include "datasets/importers/importers.h"
-#include "sim/graph_json.h"
+#include "sim/formats/graph_json.h"
 #include "sim/placement.h"
 #include "tests/datasets/importers/samples.h"
 #include "tests/testing/graphs.h"

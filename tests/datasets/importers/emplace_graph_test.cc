@@ -4,7 +4,7 @@
 #include <string>
 
 #include "datasets/importers/importers.h"
-#include "sim/graph_json.h"
+#include "sim/formats/graph_json.h"
 #include "tests/datasets/importers/samples.h"
 
 namespace emplace::testing {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "datasets/importers/importers.h"
-#include "sim/graph_json.h"
+#include "sim/formats/graph_json.h"
 #include "sim/simulator.h"
 #include "tests/datasets/importers/samples.h"
 #include "tests/testing/graphs.h"

@@ -8,8 +8,8 @@
 
 #include "datasets/importer.h"
 #include "datasets/importers/importers.h"
-#include "sim/cluster_yaml.h"
-#include "sim/graph_json.h"
+#include "sim/formats/cluster_yaml.h"
+#include "sim/formats/graph_json.h"
 #include "tests/datasets/importers/samples.h"
 
 namespace emplace::testing {

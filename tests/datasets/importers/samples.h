@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/check.h"
-#include "sim/file_io.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/base/units.h"
 #include "sim/graph.h"
-#include "sim/units.h"
 
 namespace emplace::testing {
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "tests/testing/training_graph.h"
 
 namespace emplace::testing {

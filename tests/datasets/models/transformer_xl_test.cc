@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "tests/testing/training_graph.h"
 
 namespace emplace::testing {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "sim/cost_model.h"
 
 namespace emplace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "tests/testing/op_case.h"
 
 namespace emplace::testing {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "sim/simulator.h"
 #include "tests/bench/literal_port.h"
 #include "tests/testing/graphs.h"

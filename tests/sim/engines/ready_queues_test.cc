@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "sim/rng.h"
+#include "sim/base/rng.h"
 #include "tests/testing/vector_targets.h"
 
 namespace emplace {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "sim/grouping.h"
 #include "tests/testing/graphs.h"
 

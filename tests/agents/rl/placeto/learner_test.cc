@@ -7,7 +7,7 @@
 
 #include "agents/rl/categorical.h"
 #include "agents/rl/placeto/returns.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/networks.h"
 #include "tests/testing/observations.h"

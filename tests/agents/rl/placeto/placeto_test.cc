@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "agents/rl/policy_file.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "sim/simulator.h"
 #include "tests/testing/errors.h"
 #include "tests/testing/graphs.h"

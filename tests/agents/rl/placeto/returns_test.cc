@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "agents/rl/categorical.h"
-#include "sim/rng.h"
+#include "sim/base/rng.h"
 
 namespace emplace {
 namespace {

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "agents/checkpoint.h"
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "tests/testing/errors.h"
 
 namespace emplace {

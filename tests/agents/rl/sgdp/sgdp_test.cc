@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-#include "sim/check.h"
+#include "sim/base/check.h"
 #include "tests/testing/errors.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/searches.h"

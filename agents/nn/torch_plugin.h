@@ -1,0 +1,37 @@
+#ifndef EMPLACE_AGENTS_NN_TORCH_PLUGIN_H_
+#define EMPLACE_AGENTS_NN_TORCH_PLUGIN_H_
+
+#include <string>
+
+namespace emplace {
+
+class AutogradNetwork;
+class GraphTransformer;
+class Network;
+class ParameterSet;
+class SequenceNetwork;
+struct GraphTransformerOptions;
+struct SequenceOptions;
+
+// What the library that LibTorch stands in holds, under the name kTorchName. It is loaded when the first network of
+// its is made: linked to the program, it would make every command start 0.4 s later.
+struct TorchExports {
+  void (*check_device)(const std::string& device);  // throws InputError if this machine has no such device
+  AutogradNetwork* (*make)(const Network& network, const std::string& device);
+  double (*matrix_product_gflops)(int size);
+  SequenceNetwork* (*make_sequence)(const SequenceOptions& options, const ParameterSet& parameters,
+                                    const std::string& device);
+  GraphTransformer* (*make_graph_transformer)(const GraphTransformerOptions& options, const ParameterSet& parameters,
+                                              const std::string& device);
+};
+inline constexpr char kTorchName[] = "emplace_torch_part";
+
+// Throws InputError if it cannot be loaded.
+const TorchExports& LoadTorch();
+
+// Throws InputError unless it is cpu or, where LibTorch finds a GPU, cuda.
+void CheckTorchDevice(const std::string& device);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_NN_TORCH_PLUGIN_H_

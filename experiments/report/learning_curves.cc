@@ -1,0 +1,204 @@
+#include "experiments/report/learning_curves.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "experiments/report/statistics.h"
+#include "sim/base/rng.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::size_t kSteps = 60;
+
+// One search on one graph.
+struct Series {
+  std::string graph;
+  const GraphRecord* record = nullptr;
+};
+using SeriesByLabel = std::map<std::string, std::vector<Series>>;
+
+SeriesByLabel CollectSeries(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
+                            const std::vector<std::size_t>& columns) {
+  SeriesByLabel series;
+  for (std::size_t t = 0; t < trials.size(); ++t) {
+    if (std::find(columns.begin(), columns.end(), grid.column_of[t]) == columns.end()) continue;
+    for (const GraphRecord& graph : trials[t].graphs) series[trials[t].label].push_back({graph.graph, &graph});
+  }
+  return series;
+}
+
+// The mean of some values that there may be none of.
+struct Mean {
+  double sum = 0;
+  double count = 0;
+  void Add(double value) {
+    sum += value;
+    ++count;
+  }
+  double value() const { return sum / count; }
+};
+
+// [unit][point]: a unit is a graph, or a search where there is one graph.
+using Units = std::vector<std::vector<Mean>>;
+
+// `value_at(record, x)` is what a search has at x, if anything.
+template <typename ValueAt>
+Units MakeUnits(const std::vector<Series>& series, const std::vector<double>& xs, const ValueAt& value_at) {
+  std::set<std::string> graphs;
+  for (const Series& one : series) graphs.insert(one.graph);
+  std::map<std::string, std::size_t> unit_of;
+  Units units;
+  for (std::size_t s = 0; s < series.size(); ++s) {
+    const std::string key = graphs.size() > 1 ? series[s].graph : std::to_string(s);
+    const auto [at, is_new] = unit_of.emplace(key, units.size());
+    if (is_new) units.emplace_back(xs.size());
+    for (std::size_t x = 0; x < xs.size(); ++x) {
+      if (const auto value = value_at(*series[s].record, xs[x])) units[at->second][x].Add(*value);
+    }
+  }
+  return units;
+}
+
+Mean MeanOf(const Units& units, const std::vector<std::size_t>& chosen, std::size_t x) {
+  Mean mean;
+  for (const std::size_t unit : chosen) {
+    if (units[unit][x].count > 0) mean.Add(units[unit][x].value());
+  }
+  return mean;
+}
+
+Curve MakeCurve(const std::string& label, const Units& units, const std::vector<double>& xs) {
+  std::vector<std::size_t> all(units.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+  std::vector<std::vector<double>> drawn_means(xs.size());
+  Rng rng(kReportSeed);
+  for (std::size_t r = 0; r < kResamples && units.size() > 1; ++r) {
+    std::vector<std::size_t> drawn(units.size());
+    for (std::size_t& unit : drawn) unit = rng.Below(units.size());
+    for (std::size_t x = 0; x < xs.size(); ++x) {
+      if (const Mean mean = MeanOf(units, drawn, x); mean.count > 0) drawn_means[x].push_back(mean.value());
+    }
+  }
+  Curve curve{.label = label, .points = {}};
+  for (std::size_t x = 0; x < xs.size(); ++x) {
+    const Mean mean = MeanOf(units, all, x);
+    if (mean.count == 0) continue;
+    CurvePoint point{.x = xs[x], .mean = mean.value(), .low = mean.value(), .high = mean.value()};
+    if (std::vector<double>& means = drawn_means[x]; !means.empty()) {
+      std::sort(means.begin(), means.end());
+      point.low = Quantile(means, 0.025);
+      point.high = Quantile(means, 0.975);
+    }
+    curve.points.push_back(point);
+  }
+  return curve;
+}
+
+// From 1 to `last` in steps of equal ratio, whole numbers, each once.
+std::vector<double> GeometricSteps(double last) {
+  std::vector<double> steps;
+  for (std::size_t i = 0; i <= kSteps; ++i) {
+    const double step = std::round(std::pow(last, static_cast<double>(i) / kSteps));
+    if (steps.empty() || step > steps.back()) steps.push_back(step);
+  }
+  return steps;
+}
+
+std::optional<double> BestAfter(const GraphRecord& record, double evaluations) {
+  std::optional<double> best;
+  for (const auto& [after, micros] : record.trace) {
+    if (after > evaluations) break;
+    best = best ? std::min(*best, micros) : micros;
+  }
+  return best;
+}
+
+std::optional<double> ImprovementAfter(const GraphRecord& record, double evaluations, ImprovementOver over) {
+  std::optional<double> best = BestAfter(record, evaluations);
+  const std::optional<double>& base =
+      over == ImprovementOver::kStart ? record.start_micros : record.single_device_micros;
+  if (over == ImprovementOver::kStart && base) best = best ? std::min(*best, *base) : *base;
+  if (!best || !base || *base <= 0) return std::nullopt;
+  return 100 * (*base - *best) / *base;
+}
+
+double LongestSearch(const std::vector<Series>& series) {
+  double longest = 1;
+  for (const Series& one : series) longest = std::max(longest, one.record->evaluations);
+  return longest;
+}
+
+std::optional<double> EntropyAt(const GraphRecord& record, double number) {
+  for (const EpisodeTrace& episode : record.episodes) {
+    if (episode.episode == number) return episode.entropy;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> SampleAt(const GraphRecord& record, double evaluations) {
+  if (!record.single_device_micros || *record.single_device_micros <= 0) return std::nullopt;
+  for (const EpisodeTrace& episode : record.episodes) {
+    if (episode.evaluations == evaluations && episode.mean_micros) {
+      return *episode.mean_micros / *record.single_device_micros;
+    }
+  }
+  return std::nullopt;
+}
+
+// All that `number` says of the episodes for which `has` is there, ascending.
+std::vector<double> NumbersOf(const std::vector<Series>& series, double EpisodeTrace::*number,
+                              std::optional<double> EpisodeTrace::*has) {
+  std::set<double> numbers;
+  for (const Series& one : series) {
+    for (const EpisodeTrace& episode : one.record->episodes) {
+      if (episode.*has) numbers.insert(episode.*number);
+    }
+  }
+  return {numbers.begin(), numbers.end()};
+}
+
+}  // namespace
+
+std::vector<Curve> ImprovementCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
+                                     const std::vector<std::size_t>& columns, ImprovementOver over) {
+  const auto improvement = [over](const GraphRecord& record, double evaluations) {
+    return ImprovementAfter(record, evaluations, over);
+  };
+  const SeriesByLabel by_label = CollectSeries(trials, grid, columns);
+  double longest = 1;
+  for (const auto& [label, series] : by_label) longest = std::max(longest, LongestSearch(series));
+  std::vector<Curve> curves;
+  for (const auto& [label, series] : by_label) {
+    const double own = LongestSearch(series);
+    const std::vector<double> xs = GeometricSteps(own > 1 ? own : longest);
+    Curve curve = MakeCurve(label, MakeUnits(series, xs, improvement), xs);
+    if (!curve.points.empty()) curves.push_back(std::move(curve));
+  }
+  return curves;
+}
+
+std::vector<Curve> SampleCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
+                                const std::vector<std::size_t>& columns) {
+  std::vector<Curve> curves;
+  for (const auto& [label, series] : CollectSeries(trials, grid, columns)) {
+    const std::vector<double> xs = NumbersOf(series, &EpisodeTrace::evaluations, &EpisodeTrace::mean_micros);
+    Curve curve = MakeCurve(label, MakeUnits(series, xs, SampleAt), xs);
+    if (!curve.points.empty()) curves.push_back(std::move(curve));
+  }
+  return curves;
+}
+
+std::vector<Curve> EntropyCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
+                                 const std::vector<std::size_t>& columns) {
+  std::vector<Curve> curves;
+  for (const auto& [label, series] : CollectSeries(trials, grid, columns)) {
+    const std::vector<double> xs = NumbersOf(series, &EpisodeTrace::episode, &EpisodeTrace::entropy);
+    if (!xs.empty()) curves.push_back(MakeCurve(label, MakeUnits(series, xs, EntropyAt), xs));
+  }
+  return curves;
+}
+
+}  // namespace emplace

@@ -1,0 +1,49 @@
+#ifndef EMPLACE_EXPERIMENTS_REPORT_PAIRED_TESTS_H_
+#define EMPLACE_EXPERIMENTS_REPORT_PAIRED_TESTS_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/report/report_grid.h"
+#include "experiments/report/statistics.h"
+#include "experiments/run/run_reader.h"
+
+namespace emplace {
+
+// Two agents over what both have tried: a pair is the same graph in the same column of the grid (the same cluster, for
+// one) with the same seed.
+struct PairedTest {
+  std::string better;  // the agent with the larger mean; of equal ones the first by label
+  std::string worse;
+  std::size_t pairs = 0;
+  std::size_t graphs = 0;
+  Estimate difference;         // better minus worse: mean over pairs, graphs and then their pairs resampled
+  WilcoxonResult over_pairs;   // pairs of one graph are not independent: read it with the next one
+  WilcoxonResult over_graphs;  // of each graph's mean difference
+  double adjusted_pairs = 1;   // p-values after Holm's correction over all tests of the list
+  double adjusted_graphs = 1;
+};
+
+// What is compared.
+enum class PairedQuantity {
+  kImprovement,          // percentage points
+  kTransferImprovement,  // the same on graphs that were not trained on
+  kLogStepTime,          // -100 ln(step time): differences are about percent, positive is faster
+};
+// kImprovement where every trial of the experiment has one, else kLogStepTime.
+PairedQuantity QuantityToPair(const std::vector<TrialRecord>& trials);
+
+// Whether agents were measured against different first placements of the same graph in the same column: improvements,
+// each over its own start, then say less than step times.
+bool StartsDiffer(const std::vector<TrialRecord>& trials, const ReportGrid& grid);
+
+// Every two agents with at least one pair, the smallest p-value over pairs first. `columns`: those of the grid that
+// count.
+std::vector<PairedTest> MakePairedTests(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
+                                        const std::vector<std::size_t>& columns, PairedQuantity quantity);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_EXPERIMENTS_REPORT_PAIRED_TESTS_H_

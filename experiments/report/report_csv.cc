@@ -1,0 +1,164 @@
+#include "experiments/report/report_csv.h"
+
+#include <fmt/format.h>
+
+#include <ostream>
+
+#include "experiments/report/published.h"
+#include "experiments/report/report_document.h"
+#include "experiments/report/report_grid.h"
+#include "experiments/report/report_metrics.h"
+#include "experiments/report/report_tables.h"
+#include "sim/base/json_text.h"
+
+namespace emplace {
+namespace {
+
+std::string Text(const std::optional<double>& value) { return value ? NumberText(*value) : ""; }
+
+// "graph.dataset=cifar10; num_devices=3".
+std::string AxesText(const ReportGrid& grid, const std::vector<std::string>& column) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < column.size(); ++i) parts.push_back(grid.axes[i] + "=" + column[i]);
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+// What a column averages over: "mean over num_devices=3,5,8".
+std::string OverText(const TableColumn& column) {
+  std::vector<std::string> parts;
+  for (const auto& [axis, values] : column.over) parts.push_back(fmt::format("{}={}", axis, fmt::join(values, ",")));
+  return parts.empty() ? "" : fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string EntropyOf(const TrialRecord& trial, const std::string& graph) {
+  for (const GraphScore& score : FindMetric("entropy", "").scores(trial)) {
+    if (score.graph == graph) return NumberText(score.score.value);
+  }
+  return "";
+}
+
+// The cells that every line of a trial begins with.
+std::vector<std::string> TrialCells(const ExperimentRuns& runs, const ReportGrid& grid, std::size_t t) {
+  const TrialRecord& trial = runs.trials[t];
+  return {runs.name,
+          trial.id,
+          trial.label,
+          MatchText(trial, "agent.name"),
+          AxesText(grid, grid.columns[grid.column_of[t]]),
+          GraphGroup(trial),
+          MatchText(trial, "cluster.name"),
+          MatchText(trial, "engine"),
+          MatchText(trial, "costs"),
+          MatchText(trial, "reward"),
+          trial.seed};
+}
+
+void Append(std::vector<std::string>* cells, std::initializer_list<std::string> more) {
+  cells->insert(cells->end(), more);
+}
+
+void WriteTrial(std::ostream& out, const ExperimentRuns& runs, const ReportGrid& grid, std::size_t t) {
+  const TrialRecord& trial = runs.trials[t];
+  for (std::size_t g = 0; g < trial.graphs.size(); ++g) {
+    const GraphRecord& graph = trial.graphs[g];
+    std::vector<std::string> cells = TrialCells(runs, grid, t);
+    Append(&cells,
+           {graph.graph, "0", NumberText(graph.num_devices), NumberText(graph.num_ops), NumberText(graph.num_groups),
+            Text(graph.start_micros), Text(graph.best_micros), Text(graph.improvement),
+            NumberText(graph.lower_bound_micros), NumberText(graph.evaluations), EntropyOf(trial, graph.graph)});
+    if (g == 0 && trial.timing) {
+      const TimingRecord& timing = *trial.timing;
+      Append(&cells, {Text(timing.policy_seconds_per_episode), NumberText(timing.policy_seconds),
+                      NumberText(timing.simulator_seconds), NumberText(timing.wall_seconds)});
+    } else {
+      Append(&cells, {"", "", "", ""});
+    }
+    WriteCsvLine(out, cells);
+  }
+  for (const TransferRecord& graph : trial.transfers) {
+    std::vector<std::string> cells = TrialCells(runs, grid, t);
+    Append(&cells,
+           {graph.graph, "1", NumberText(graph.num_devices), "", "", Text(graph.start_micros), Text(graph.best_micros),
+            Text(graph.improvement), "", NumberText(graph.evaluations), "", "", "", "", ""});
+    WriteCsvLine(out, cells);
+  }
+}
+
+void WriteTable(std::ostream& out, const ExperimentRuns& runs, const ReportGrid& grid, const MetricTable& table) {
+  for (const TableRow& row : table.rows) {
+    for (std::size_t c = 0; c < row.cells.size(); ++c) {
+      const auto& estimate = row.cells[c].estimate;
+      const auto& published = row.cells[c].published;
+      const TableColumn& column = table.columns[c];
+      const bool is_cell = column.over.empty();
+      std::vector<std::string> cells = {runs.name,
+                                        std::string(table.metric->name),
+                                        row.label,
+                                        column.title,
+                                        is_cell ? AxesText(grid, grid.columns[column.cells[0][0]]) : "",
+                                        OverText(column)};
+      const bool has_interval = estimate && estimate->interval;
+      Append(
+          &cells,
+          {estimate ? NumberText(estimate->mean) : "", has_interval ? NumberText(estimate->interval->low) : "",
+           has_interval ? NumberText(estimate->interval->high) : "",
+           estimate ? std::to_string(estimate->observations) : "0", estimate ? std::to_string(estimate->graphs) : "0",
+           published ? NumberText(published->value) : "", published ? published->place : ""});
+      WriteCsvLine(out, cells);
+    }
+  }
+}
+
+}  // namespace
+
+void WriteTrialsCsv(std::ostream& out, const std::vector<ExperimentRuns>& experiments) {
+  WriteCsvLine(out, {"experiment",
+                     "trial",
+                     "agent",
+                     "agent_name",
+                     "axes",
+                     "graphs",
+                     "cluster",
+                     "engine",
+                     "costs",
+                     "reward",
+                     "seed",
+                     "graph",
+                     "transfer",
+                     "num_devices",
+                     "num_ops",
+                     "num_groups",
+                     "start_step_time_us",
+                     "best_step_time_us",
+                     "improvement_percent",
+                     "lower_bound_us",
+                     "evaluations",
+                     "entropy",
+                     "policy_seconds_per_episode",
+                     "policy_seconds",
+                     "simulator_seconds",
+                     "wall_seconds"});
+  for (const ExperimentRuns& runs : experiments) {
+    if (runs.trials.empty()) continue;
+    const ReportGrid grid = MakeReportGrid(runs.trials);
+    for (std::size_t t = 0; t < runs.trials.size(); ++t) WriteTrial(out, runs, grid, t);
+  }
+}
+
+void WriteTableCsv(std::ostream& out, const std::vector<ExperimentRuns>& experiments) {
+  WriteCsvLine(out, {"experiment", "metric", "agent", "column", "axes", "mean_over", "mean", "low_95", "high_95", "n",
+                     "graphs", "published", "published_place"});
+  for (const ExperimentRuns& runs : experiments) {
+    if (runs.trials.empty()) continue;
+    const ReportGrid grid = MakeReportGrid(runs.trials);
+    std::optional<PublishedFigures> published;
+    if (!runs.published.empty()) published = LoadPublished(runs.published);
+    const std::string where = runs.name + ": metrics";
+    for (const std::string& name : MetricsToReport(runs)) {
+      const MetricEntry& metric = FindMetric(name, where);
+      WriteTable(out, runs, grid, MakeMetricTable(runs.trials, grid, metric, published ? &*published : nullptr));
+    }
+  }
+}
+
+}  // namespace emplace

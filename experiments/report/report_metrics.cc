@@ -1,0 +1,213 @@
+#include "experiments/report/report_metrics.h"
+
+#include <algorithm>
+
+#include "sim/base/check.h"
+#include "sim/base/json_text.h"
+
+namespace emplace {
+namespace {
+
+using Scores = std::vector<GraphScore>;
+
+// What `value_of` says of each graph, those left out that it has nothing to say about.
+template <typename Records, typename ValueOf>
+Scores OfEachGraph(const Records& records, const ValueOf& value_of) {
+  Scores scores;
+  for (const auto& record : records) {
+    if (const std::optional<double> value = value_of(record)) scores.push_back({record.graph, {*value, 1}});
+  }
+  return scores;
+}
+
+Scores OfTheTrial(const TrialRecord& trial, double TimingRecord::*seconds) {
+  if (!trial.timing) return {};
+  return {{trial.graphs[0].graph, {(*trial.timing).*seconds, 1}}};
+}
+
+std::optional<double> MeanTrainingEntropy(const GraphRecord& record) {
+  double sum = 0;
+  std::size_t count = 0;
+  for (const EpisodeTrace& episode : record.episodes) {
+    if (episode.argmax || !episode.entropy) continue;
+    sum += *episode.entropy;
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return sum / static_cast<double>(count);
+}
+
+std::optional<double> InitialEntropy(const GraphRecord& record) {
+  if (record.episodes.empty()) return std::nullopt;
+  return record.episodes.front().entropy;
+}
+
+std::optional<double> Gain(const std::optional<double>& start, const std::optional<double>& end) {
+  if (!start || !end || *start <= 0) return std::nullopt;
+  return 100 * (*start - *end) / *start;
+}
+
+// Of the last episode, if that shows the policy itself.
+std::optional<double> FinalImprovement(const GraphRecord& record) {
+  if (record.episodes.empty() || !record.episodes.back().argmax) return std::nullopt;
+  return Gain(record.start_micros, record.episodes.back().final_micros);
+}
+
+std::optional<double> BoundRatio(const GraphRecord& record) {
+  if (!record.best_micros || record.lower_bound_micros <= 0) return std::nullopt;
+  return *record.best_micros / record.lower_bound_micros;
+}
+
+// The same after so many evaluations of the run: what a search with that budget finds where nothing that it does
+// depends on its budget.
+template <std::size_t kEvaluations>
+Scores BoundRatiosAfter(const TrialRecord& trial) {
+  return OfEachGraph(trial.graphs, [](const GraphRecord& record) -> std::optional<double> {
+    std::optional<double> best;
+    for (const auto& [evaluations, micros] : record.trace) {
+      if (evaluations <= static_cast<double>(kEvaluations)) best = micros;
+    }
+    if (!best || !record.best_micros || record.lower_bound_micros <= 0) return std::nullopt;
+    return *best / record.lower_bound_micros;
+  });
+}
+
+// Mean of the best so far over the lower bound, from the first evaluation that found something on to the end of the
+// budget; who stopped earlier keeps what he has.
+Scores CurveAreas(const TrialRecord& trial) {
+  const JsonValue* const budget = FindPath(trial.spec, "budget.evaluations");
+  const auto* const given = budget == nullptr ? nullptr : budget->As<std::int64_t>();
+  return OfEachGraph(trial.graphs, [given](const GraphRecord& record) -> std::optional<double> {
+    if (!record.best_micros || record.trace.empty() || record.lower_bound_micros <= 0) return std::nullopt;
+    const double end = std::max(given == nullptr ? 0.0 : static_cast<double>(*given), record.evaluations);
+    double area = 0;
+    for (std::size_t i = 0; i < record.trace.size(); ++i) {
+      const double until = i + 1 < record.trace.size() ? record.trace[i + 1].first : end + 1;
+      area += (until - record.trace[i].first) * record.trace[i].second;
+    }
+    return area / (end + 1 - record.trace[0].first) / record.lower_bound_micros;
+  });
+}
+
+Scores StepTimes(const TrialRecord& trial) {
+  return OfEachGraph(trial.graphs, [](const GraphRecord& record) { return record.best_micros; });
+}
+Scores Improvements(const TrialRecord& trial) {
+  return OfEachGraph(trial.graphs, [](const GraphRecord& record) { return record.improvement; });
+}
+Scores SingleDeviceImprovements(const TrialRecord& trial) {
+  return OfEachGraph(trial.graphs,
+                     [](const GraphRecord& record) { return Gain(record.single_device_micros, record.best_micros); });
+}
+// Runs of earlier versions know the first placement alone, which an applied policy has on one device too.
+const std::optional<double>& BaseOf(const TransferRecord& record) {
+  return record.single_device_micros ? record.single_device_micros : record.start_micros;
+}
+Scores TransferImprovements(const TrialRecord& trial) {
+  return OfEachGraph(trial.transfers,
+                     [](const TransferRecord& record) { return Gain(BaseOf(record), record.best_micros); });
+}
+Scores TransferFinals(const TrialRecord& trial) {
+  return OfEachGraph(trial.transfers,
+                     [](const TransferRecord& record) { return Gain(BaseOf(record), record.final_micros); });
+}
+Scores FinalImprovements(const TrialRecord& trial) { return OfEachGraph(trial.graphs, FinalImprovement); }
+Scores InitialEntropies(const TrialRecord& trial) { return OfEachGraph(trial.graphs, InitialEntropy); }
+Scores Evaluations(const TrialRecord& trial) {
+  return OfEachGraph(trial.graphs, [](const GraphRecord& record) { return std::optional(record.evaluations); });
+}
+Scores Entropies(const TrialRecord& trial) { return OfEachGraph(trial.graphs, MeanTrainingEntropy); }
+Scores BoundRatios(const TrialRecord& trial) { return OfEachGraph(trial.graphs, BoundRatio); }
+Scores PolicySeconds(const TrialRecord& trial) {
+  if (!trial.timing || !trial.timing->policy_seconds_per_episode) return {};
+  return {{trial.graphs[0].graph, {*trial.timing->policy_seconds_per_episode, 1}}};
+}
+Scores PolicySecondsInAll(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::policy_seconds); }
+// Of policy and simulator, as if all evaluations took as long, until the best so far was as near to what the search of
+// the first graph ended with.
+constexpr double kNearTheEnd = 1.05;
+Scores SearchSeconds(const TrialRecord& trial) {
+  const GraphRecord& record = trial.graphs[0];
+  if (!trial.timing || !record.best_micros || record.evaluations <= 0) return {};
+  for (const auto& [evaluations, micros] : record.trace) {
+    if (micros > kNearTheEnd * *record.best_micros) continue;
+    const double seconds = trial.timing->policy_seconds + trial.timing->simulator_seconds;
+    return {{record.graph, {seconds * evaluations / record.evaluations, 1}}};
+  }
+  return {};
+}
+Scores SimulatorSeconds(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::simulator_seconds); }
+Scores WallSeconds(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::wall_seconds); }
+
+// Of the best placement; its simulated time is the best only where the simulator gave the rewards.
+Scores HardwareTimes(const TrialRecord& trial) {
+  if (!trial.timing || !trial.timing->measured_best_micros) return {};
+  return {{trial.graphs[0].graph, {*trial.timing->measured_best_micros, 1}}};
+}
+
+Scores ImprovementsPerSecond(const TrialRecord& trial) {
+  if (!trial.timing || !trial.timing->policy_seconds_per_episode) return {};
+  Scores scores = Improvements(trial);
+  for (GraphScore& score : scores) {
+    score.score = {std::max(0.0, score.score.value), *trial.timing->policy_seconds_per_episode};
+  }
+  return scores;
+}
+
+constexpr MetricEntry kMetrics[] = {
+    {"step_time", "Step time of the best placement", "ms", 1e-3, true, StepTimes},
+    {"step_time_best", "Step time of the best placement, best seed", "ms", 1e-3, true, StepTimes, OfSeeds::kBest},
+    {"step_time_median", "Step time of the best placement, median of seeds", "ms", 1e-3, true, StepTimes,
+     OfSeeds::kMedian},
+    {"step_time_worst", "Step time of the best placement, worst seed", "ms", 1e-3, true, StepTimes, OfSeeds::kWorst},
+    {"hardware_step_time", "Step time of the best placement, run for real", "ms", 1e-3, true, HardwareTimes},
+    {"improvement", "Improvement over the first placement", "%", 1, false, Improvements},
+    {"single_device_improvement", "Improvement over everything on one device", "%", 1, false, SingleDeviceImprovements},
+    {"transfer_improvement", "Improvement over everything on one device, on graphs not trained on", "%", 1, false,
+     TransferImprovements},
+    {"transfer_final",
+     "Improvement over everything on one device that a trained policy ends with, on graphs not trained on", "%", 1,
+     false, TransferFinals},
+    {"final_improvement", "Improvement that the policy ends with, by its most likely devices", "%", 1, false,
+     FinalImprovements},
+    {"policy_seconds", "Policy computation per episode", "s", 1, true, PolicySeconds},
+    {"policy_seconds_in_all", "Policy computation of a trial", "s", 1, true, PolicySecondsInAll},
+    {"pc_ratio", "P-C: improvement per second of policy computation", "%/s", 1, false, ImprovementsPerSecond},
+    {"evaluations", "Evaluations", "", 1, true, Evaluations},
+    {"entropy", "Policy entropy while training, of the largest possible", "", 1, false, Entropies},
+    {"initial_entropy", "Policy entropy of the first episode, of the largest possible (below 0.5: decided unlearned)",
+     "", 1, false, InitialEntropies},
+    {"lower_bound_ratio", "Best step time over the lower bound", "", 1, true, BoundRatios},
+    {"lower_bound_ratio_100", "Best step time over the lower bound after 100 evaluations", "", 1, true,
+     BoundRatiosAfter<100>},
+    {"lower_bound_ratio_1000", "Best step time over the lower bound after 1,000 evaluations", "", 1, true,
+     BoundRatiosAfter<1000>},
+    {"curve_area", "Best so far over the lower bound, mean over the evaluations of the budget", "", 1, true,
+     CurveAreas},
+    {"rank", "Place among the agents on the same graph, devices and seed (1: the fastest placement)", "", 1, true,
+     nullptr},
+    {"search_seconds", "Policy computation and simulation until the best so far is within 5 % of the last", "s", 1,
+     true, SearchSeconds},
+    {"simulator_seconds", "Simulation", "s", 1, true, SimulatorSeconds},
+    {"wall_seconds", "Wall-clock time of a trial", "s", 1, true, WallSeconds},
+};
+
+}  // namespace
+
+std::span<const MetricEntry> AllMetrics() { return kMetrics; }
+
+const MetricEntry& FindMetric(std::string_view name, const std::string& place) {
+  std::string known;
+  for (const MetricEntry& entry : kMetrics) {
+    if (entry.name == name) return entry;
+    known.append(known.empty() ? "" : ", ").append(entry.name);
+  }
+  throw InputError(place, "unknown metric " + Quoted(name) + " (" + known + ")");
+}
+
+const std::vector<std::string>& MetricsToReport(const ExperimentRuns& runs) {
+  static const std::vector<std::string> usual = {"step_time", "improvement", "policy_seconds"};
+  return runs.metrics.empty() ? usual : runs.metrics;
+}
+
+}  // namespace emplace

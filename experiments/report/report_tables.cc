@@ -1,0 +1,177 @@
+#include "experiments/report/report_tables.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "experiments/report/rank_scores.h"
+#include "sim/base/check.h"
+
+namespace emplace {
+namespace {
+
+// Scores of a label: by column of the grid.
+using LabelSamples = std::map<std::string, std::vector<Sample>>;
+
+// The best, median or worst of some scores, of which there is one at least.
+double OneOf(std::vector<double> scores, const MetricEntry& metric) {
+  std::sort(scores.begin(), scores.end());
+  if (metric.of_seeds == OfSeeds::kMedian) return Quantile(scores, 0.5);
+  const bool smallest = metric.smaller_is_better == (metric.of_seeds == OfSeeds::kBest);
+  return smallest ? scores.front() : scores.back();
+}
+
+void SummariseSeeds(const MetricEntry& metric, LabelSamples* samples) {
+  for (auto& [label, cells] : *samples) {
+    for (Sample& cell : cells) {
+      for (auto& [graph, observed] : cell) {
+        std::vector<double> values;
+        for (const Observed& one : observed) values.push_back(one.value / one.per);
+        observed = {{OneOf(std::move(values), metric), 1}};
+      }
+    }
+  }
+}
+
+LabelSamples CollectSamples(const std::vector<TrialRecord>& trials, const ReportGrid& grid, const MetricEntry& metric) {
+  LabelSamples samples;
+  for (const std::string& label : grid.labels) samples[label].resize(grid.columns.size());
+  const auto ranks = metric.scores == nullptr ? RankScores(trials, grid) : std::vector<std::vector<GraphScore>>();
+  for (std::size_t t = 0; t < trials.size(); ++t) {
+    for (const GraphScore& score : metric.scores == nullptr ? ranks[t] : metric.scores(trials[t])) {
+      samples[trials[t].label][grid.column_of[t]][score.graph].push_back(score.score);
+    }
+  }
+  if (metric.of_seeds != OfSeeds::kAll) SummariseSeeds(metric, &samples);
+  return samples;
+}
+
+// The values that the axes from `first_axis` on take in some columns, ascending.
+std::map<std::string, std::vector<std::string>> ValuesOf(const ReportGrid& grid, const std::vector<std::size_t>& cells,
+                                                         std::size_t first_axis) {
+  std::map<std::string, std::vector<std::string>> values;
+  for (std::size_t axis = first_axis; axis < grid.axes.size(); ++axis) {
+    std::vector<std::string>& list = values[grid.axes[axis]];
+    for (const std::size_t cell : cells) list.push_back(grid.columns[cell][axis]);
+    std::sort(list.begin(), list.end(), NaturallyLess);
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+  }
+  return values;
+}
+
+std::optional<PublishedFigure> FigureOf(const std::vector<const TrialRecord*>& trials, const TableColumn& column,
+                                        const MetricEntry& metric, const PublishedFigures* published) {
+  const PublishedFigure* best = nullptr;
+  if (published == nullptr || trials.empty()) return std::nullopt;
+  for (const PublishedFigure& figure : published->figures) {
+    // A paper's average stands beside an average over the same values only, never beside a cell.
+    if (figure.metric != metric.name || figure.over != column.over) continue;
+    if (!std::all_of(trials.begin(), trials.end(), [&](const auto* trial) { return Matches(figure, *trial); })) {
+      continue;
+    }
+    if (best == nullptr || figure.match.size() > best->match.size()) best = &figure;
+  }
+  if (best == nullptr) return std::nullopt;
+  return *best;
+}
+
+std::optional<Estimate> EstimateColumn(const std::vector<Sample>& samples, const TableColumn& column) {
+  std::vector<Stratum> strata;
+  for (const auto& cells : column.cells) {
+    Stratum& stratum = strata.emplace_back();
+    for (const std::size_t cell : cells) {
+      if (samples[cell].empty()) return std::nullopt;
+      stratum.push_back(samples[cell]);
+    }
+  }
+  return EstimateMean(strata);
+}
+
+std::vector<const TrialRecord*> TrialsOf(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
+                                         const std::string& label, const TableColumn& column) {
+  std::set<std::size_t> cells;
+  for (const auto& inner : column.cells) cells.insert(inner.begin(), inner.end());
+  std::vector<const TrialRecord*> chosen;
+  for (std::size_t t = 0; t < trials.size(); ++t) {
+    if (trials[t].label == label && cells.count(grid.column_of[t]) > 0) chosen.push_back(&trials[t]);
+  }
+  return chosen;
+}
+
+void SortRows(MetricTable* table) {
+  const auto less = [table](const TableRow& a, const TableRow& b) {
+    const auto& x = a.cells.back().estimate;
+    const auto& y = b.cells.back().estimate;
+    if (x.has_value() != y.has_value()) return x.has_value();
+    if (!x || x->mean == y->mean) return a.label < b.label;
+    return table->metric->smaller_is_better ? x->mean < y->mean : x->mean > y->mean;
+  };
+  std::sort(table->rows.begin(), table->rows.end(), less);
+}
+
+}  // namespace
+
+std::vector<TableColumn> MakeTableColumns(const ReportGrid& grid) {
+  std::vector<TableColumn> columns;
+  const auto groups = ColumnsByDataset(grid);
+  const bool several = groups.size() > 1;
+  for (const auto& group : groups) {
+    for (const std::size_t cell : group) {
+      columns.push_back({.title = ColumnTitle(grid, grid.columns[cell]), .cells = {{cell}}, .over = {}});
+    }
+    if (group.size() < 2) continue;
+    columns.push_back({.title = several ? grid.columns[group[0]][0] + ", average" : "average",
+                       .cells = {group},
+                       .over = ValuesOf(grid, group, several ? 1 : 0)});
+  }
+  if (several) {
+    std::vector<std::size_t> all(grid.columns.size());
+    for (std::size_t c = 0; c < all.size(); ++c) all[c] = c;
+    columns.push_back({.title = "overall", .cells = groups, .over = ValuesOf(grid, all, 0)});
+  }
+  return columns;
+}
+
+MetricTable MakeMetricTable(const std::vector<TrialRecord>& trials, const ReportGrid& grid, const MetricEntry& metric,
+                            const PublishedFigures* published) {
+  MetricTable table{.metric = &metric, .columns = MakeTableColumns(grid), .rows = {}};
+  const LabelSamples samples = CollectSamples(trials, grid, metric);
+  for (const std::string& label : grid.labels) {
+    TableRow& row = table.rows.emplace_back();
+    row.label = label;
+    for (const TableColumn& column : table.columns) {
+      const auto of_cell = TrialsOf(trials, grid, label, column);
+      row.cells.push_back({.estimate = EstimateColumn(samples.at(label), column),
+                           .published = FigureOf(of_cell, column, metric, published)});
+    }
+  }
+  SortRows(&table);
+  return table;
+}
+
+std::vector<PolicyCostRow> MakePolicyCostRows(const std::vector<TrialRecord>& trials, const ReportGrid& grid) {
+  const LabelSamples improvements = CollectSamples(trials, grid, FindMetric("improvement", ""));
+  const LabelSamples seconds = CollectSamples(trials, grid, FindMetric("policy_seconds", ""));
+  std::vector<PolicyCostRow> rows;
+  for (const std::string& label : grid.labels) {
+    const auto is_empty = [](const Sample& sample) { return sample.empty(); };
+    const std::vector<Sample>& gained = improvements.at(label);
+    const std::vector<Sample>& spent = seconds.at(label);
+    if (std::any_of(gained.begin(), gained.end(), is_empty)) continue;
+    if (std::any_of(spent.begin(), spent.end(), is_empty)) continue;
+    std::vector<std::vector<double>> improvement;
+    std::vector<std::vector<double>> time;
+    for (const auto& group : ColumnsByDataset(grid)) {
+      improvement.emplace_back();
+      time.emplace_back();
+      for (const std::size_t cell : group) {
+        improvement.back().push_back(SampleMean(gained[cell]));
+        time.back().push_back(SampleMean(spent[cell]));
+      }
+    }
+    rows.push_back({.label = label, .cost = SummarisePolicyCost(improvement, time)});
+  }
+  return rows;
+}
+
+}  // namespace emplace

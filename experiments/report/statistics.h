@@ -1,0 +1,79 @@
+#ifndef EMPLACE_EXPERIMENTS_REPORT_STATISTICS_H_
+#define EMPLACE_EXPERIMENTS_REPORT_STATISTICS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace emplace {
+
+// One observation: `value` over `per`. For a plain mean `per` is 1; for a ratio of means (improvement over seconds) it
+// is the other quantity of the same trial, so that both are resampled together.
+struct Observed {
+  double value = 0;
+  double per = 1;
+};
+
+// The observations of one cell of a table by graph: one for each seed.
+using Sample = std::map<std::string, std::vector<Observed>>;
+
+// Columns over the same graphs: a graph that is drawn is drawn in each of them. One dataset on several clusters.
+using Stratum = std::vector<Sample>;
+
+struct Interval {
+  double low = 0;
+  double high = 0;
+};
+
+struct Estimate {
+  double mean = 0;
+  std::optional<Interval> interval = {};  // 95 %; none where there is nothing to draw from (one graph, one seed)
+  std::size_t observations = 0;
+  std::size_t graphs = 0;  // distinct names, counted in each stratum
+};
+
+inline constexpr std::size_t kResamples = 2000;
+inline constexpr std::uint64_t kReportSeed = 20201;  // of every resampling; any number would do
+
+// sum of values / sum of per over all observations; 0 where the second sum is 0. Requires: at least one observation.
+double SampleMean(const Sample& sample);
+
+// The plain mean over strata of the plain mean over their columns of SampleMean, columns without observations left out;
+// nullopt if no column has any. The interval is the percentile bootstrap's, in two stages: graphs are drawn with
+// replacement, then seeds within each drawn graph; strata are drawn independently.
+// Source: Efron 1979, "Bootstrap methods: another look at the jackknife"; percentile interval: Efron and Tibshirani
+// 1993, "An Introduction to the Bootstrap", 13.3; two stages: Davison and Hinkley 1997, "Bootstrap Methods and their
+// Application", 3.8. Cost: O(kResamples * observations).
+std::optional<Estimate> EstimateMean(std::span<const Stratum> strata, std::uint64_t seed = kReportSeed);
+std::optional<Estimate> EstimateMean(const Sample& sample, std::uint64_t seed = kReportSeed);
+
+// The q-quantile of ascending values, linear between neighbours (Hyndman and Fan 1996, definition 7).
+// Requires: not empty, 0 <= q <= 1.
+double Quantile(std::span<const double> sorted, double q);
+
+// Whether paired differences are symmetric about 0.
+struct WilcoxonResult {
+  std::size_t n = 0;      // differences that are not 0: those that are say nothing and are left out
+  double rank_sum = 0;    // of the positive ones
+  double p_value = 1;     // two-sided; 1 if n is 0
+  bool is_exact = false;  // else the normal approximation
+};
+
+// The signed-rank test, two-sided. Equal sizes share the mean of their ranks. Exact for n <= 20 without equal sizes,
+// else normal with correction for ties and continuity.
+// Source: Wilcoxon 1945, "Individual comparisons by ranking methods"; variance under ties: Lehmann 1975,
+// "Nonparametrics", 3.2.
+WilcoxonResult WilcoxonSignedRank(std::span<const double> differences);
+
+// p-values adjusted for being several, in the order given: rejecting those at most alpha keeps the chance of any false
+// rejection at most alpha.
+// Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+std::vector<double> HolmAdjusted(std::span<const double> p_values);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_EXPERIMENTS_REPORT_STATISTICS_H_

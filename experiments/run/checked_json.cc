@@ -1,0 +1,71 @@
+#include "experiments/run/checked_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ostream>
+
+#include "experiments/run/json_build.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/base/fingerprint.h"
+#include "sim/base/json_text.h"
+
+namespace emplace {
+namespace {
+
+std::string ChecksumOf(JsonObject members) {
+  std::erase_if(members, [](const JsonMember& member) { return member.key == kChecksumKey; });
+  std::string text;
+  AppendJson(&text, {std::move(members)});
+  return FingerprintText(text);
+}
+
+}  // namespace
+
+void AddChecksum(JsonObject* members) { AddMember(members, kChecksumKey, ChecksumOf(*members)); }
+
+void CheckChecksum(const JsonNode& root, bool required, std::string_view advice) {
+  const JsonObject& members = root.Object();
+  const auto found =
+      std::find_if(members.begin(), members.end(), [](const JsonMember& member) { return member.key == kChecksumKey; });
+  if (found == members.end()) {
+    if (required) throw InputError(std::string(kChecksumKey), fmt::format("is missing ({})", advice));
+    return;
+  }
+  if (JsonNode(root, kChecksumKey, found->value).Text() == ChecksumOf(members)) return;
+  throw InputError(std::string(kChecksumKey),
+                   fmt::format("is not that of the rest of the file, which is damaged or was changed ({})", advice));
+}
+
+std::string TrialId(const JsonValue& spec) {
+  std::string text;
+  AppendJson(&text, spec);
+  return FingerprintText(text);
+}
+
+void CheckTrialId(const JsonValue& spec, std::string_view id) {
+  const std::string own = TrialId(spec);
+  if (own == id) return;
+  throw InputError("", fmt::format("is the spec of trial {}, not of {}: it is damaged or was changed (the same sweep "
+                                   "writes it again)",
+                                   own, id));
+}
+
+JsonValue ReadJsonFile(const std::string& path) {
+  const std::string text = ReadWholeFile(path);
+  try {
+    return ParseJson(text);
+  } catch (const InputError& error) {
+    throw error.In(path);
+  }
+}
+
+void WriteJsonFile(const std::string& path, const JsonValue& value) {
+  std::string text;
+  AppendJson(&text, value);
+  text.push_back('\n');
+  WriteFile(path, [&text](std::ostream& out) { out << text; });
+}
+
+}  // namespace emplace

@@ -1,0 +1,83 @@
+#include "experiments/run/hardware_reward.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "sim/base/check.h"
+
+namespace emplace {
+
+bool RewardEvaluator::IsMeasured(std::size_t evaluation) const {
+  if (choice_.source != RewardSource::kMixed) return choice_.source == RewardSource::kHardware;
+  const auto i = static_cast<double>(evaluation);
+  return std::floor(i * choice_.share) > std::floor((i - 1) * choice_.share);
+}
+
+StepResult RewardEvaluator::Run(const Placement& placement) const {
+  const std::lock_guard lock(mutex_);
+  ++course_.evaluations;
+  StepResult simulated = simulator_.Run(placement);
+  bool measured = IsMeasured(course_.evaluations);
+  if (simulated.fits_memory && (!course_.best_micros || simulated.step_time_micros < *course_.best_micros)) {
+    course_.best_micros = simulated.step_time_micros;
+    ++course_.bests;
+    measured = measured || (choice_.validate_every > 0 && course_.bests % choice_.validate_every == 0);
+  }
+  if (!measured) return simulated;
+  StepResult real = hardware_.Run(placement);
+  course_.checks.push_back({.evaluation = course_.evaluations,
+                            .simulated_micros = simulated.step_time_micros,
+                            .measured_micros = real.fits_memory ? std::optional(real.step_time_micros) : std::nullopt});
+  return choice_.source == RewardSource::kSimulator ? simulated : real;
+}
+
+void RewardEvaluator::Save(std::ostream& out) const {
+  const std::lock_guard lock(mutex_);
+  out << course_.evaluations << ' ' << course_.bests << ' ';
+  SaveOptionalDouble(out, course_.best_micros);
+  out << course_.checks.size() << '\n';
+  for (const HardwareCheck& check : course_.checks) {
+    out << check.evaluation << ' ';
+    SaveDouble(out, check.simulated_micros);
+    SaveOptionalDouble(out, check.measured_micros);
+    out << '\n';
+  }
+}
+
+void RewardEvaluator::Load(std::istream& in) {
+  Course course;
+  course.evaluations = LoadNumber(in);
+  course.bests = LoadNumber(in);
+  course.best_micros = LoadOptionalDouble(in);
+  const std::uint64_t checks = LoadNumber(in);
+  for (std::uint64_t i = 0; i < checks; ++i) {
+    HardwareCheck check;
+    check.evaluation = LoadNumber(in);
+    check.simulated_micros = LoadDouble(in);
+    check.measured_micros = LoadOptionalDouble(in);
+    course.checks.push_back(check);
+  }
+  const std::lock_guard lock(mutex_);
+  course_ = std::move(course);
+}
+
+ClusterHardware::ClusterHardware(const Graph& graph, const Cluster& cluster, const HardwareOptions& options) {
+  std::vector<HardwareDevice*> used;
+  for (const Device& device : cluster.devices()) {
+    try {
+      devices_.push_back(TorchHardware().Open(device.name));
+    } catch (const InputError& error) {
+      throw error.In("cluster");
+    }
+    if (devices_.back()->kind() != device.kind) {
+      throw InputError("cluster", fmt::format("device {} is of kind {}, the real one is {}", device.name, device.kind,
+                                              devices_.back()->kind()));
+    }
+    used.push_back(devices_.back().get());
+  }
+  runner_ = std::make_unique<HardwareRunner>(graph, cluster, std::move(used), options);
+}
+
+}  // namespace emplace

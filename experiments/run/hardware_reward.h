@@ -1,0 +1,78 @@
+#ifndef EMPLACE_EXPERIMENTS_RUN_HARDWARE_REWARD_H_
+#define EMPLACE_EXPERIMENTS_RUN_HARDWARE_REWARD_H_
+
+#include <cstddef>
+#include <iosfwd>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "agents/checkpoint.h"
+#include "experiments/spec/hardware_choice.h"
+#include "profiler/execute/hardware_runner.h"
+#include "sim/cluster.h"
+#include "sim/evaluator.h"
+#include "sim/graph.h"
+
+namespace emplace {
+
+// One placement that was run for real during a search. Times in µs.
+struct HardwareCheck {
+  std::size_t evaluation = 0;  // counted from 1
+  double simulated_micros = 0;
+  std::optional<double> measured_micros;  // none: it does not fit
+};
+
+// Answers with the simulator, with the hardware, or now with one and now with the other:
+// - kSimulator: the simulator. Every validate_every-th placement that is better than all before (as the simulator sees
+//   it) is run for real as well, which the search does not learn of.
+// - kHardware: the hardware.
+// - kMixed: the hardware for evaluation i (from 1) where floor(i * share) > floor((i - 1) * share), so that the share
+//   is met at any time, and for every validate_every-th new best; else the simulator.
+// Evaluations are counted in the order of the calls: one thread gives the same course every time, but for what was
+// measured. What is saved is how far it has come, checks included.
+class RewardEvaluator : public Evaluator, public SearchPart {
+ public:
+  // Keeps references. Requires: both record starts and peaks if the agent needs them.
+  RewardEvaluator(const Evaluator& simulator, const Evaluator& hardware, const HardwareChoice& choice)
+      : simulator_(simulator), hardware_(hardware), choice_(choice) {}
+
+  StepResult Run(const Placement& placement) const override;
+
+  void Save(std::ostream& out) const override;
+  void Load(std::istream& in) override;
+
+  const std::vector<HardwareCheck>& checks() const { return course_.checks; }
+
+ private:
+  bool IsMeasured(std::size_t evaluation) const;
+
+  const Evaluator& simulator_;
+  const Evaluator& hardware_;
+  const HardwareChoice choice_;
+  mutable std::mutex mutex_;
+  struct Course {
+    std::size_t evaluations = 0;
+    std::size_t bests = 0;
+    std::optional<double> best_micros;
+    std::vector<HardwareCheck> checks;
+  };
+  mutable Course course_;
+};
+
+// The real devices that a cluster names (cpu:0, cuda:0), and a runner on them.
+class ClusterHardware {
+ public:
+  // Throws InputError, its place "cluster", if a device is not there or is of another kind than the cluster says.
+  ClusterHardware(const Graph& graph, const Cluster& cluster, const HardwareOptions& options);
+  const HardwareRunner& runner() const { return *runner_; }
+
+ private:
+  std::vector<std::unique_ptr<HardwareDevice>> devices_;
+  std::unique_ptr<HardwareRunner> runner_;
+};
+
+}  // namespace emplace
+
+#endif  // EMPLACE_EXPERIMENTS_RUN_HARDWARE_REWARD_H_

@@ -1,0 +1,383 @@
+#include "experiments/run/trial.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <sstream>
+#include <utility>
+
+#include "agents/checkpoint.h"
+#include "agents/environment.h"
+#include "agents/heuristics/score.h"
+#include "agents/rl/policy_file.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/base/fingerprint.h"
+#include "sim/formats/graph_json.h"
+#include "sim/grouping.h"
+#include "sim/simulator.h"
+
+namespace emplace {
+namespace {
+
+// How many evaluations pass between two checkpoints at least, and how much time, as a multiple of what one takes to
+// save (a disk that is slow to sync would take more than the search).
+constexpr std::size_t kCheckpointEvery = 500;
+constexpr double kCheckpointTimeRatio = 20;
+
+void AddOps(const Graph& graph, const CostTable& costs, std::size_t num_devices, const Grouping& grouping,
+            Fingerprint* problem) {
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId id = MakeId<OpId>(i);
+    const Op& op = graph.op(id);
+    for (const std::string_view text : {op.name, op.kind, op.layer}) problem->Add(text);
+    problem->Add(fmt::format("{} {} {} {} {} {}", op.flop, op.temp.count, op.persistent.count, op.file_position,
+                             Index(graph.colocation_class(id)), grouping.group_of(id)));
+    for (const TensorId input : graph.inputs(id)) problem->Add(fmt::format("{}", Index(input)));
+    for (const OpId producer : graph.control_inputs(id)) problem->Add(fmt::format("after {}", Index(producer)));
+    for (std::size_t d = 0; d < num_devices; ++d) {
+      const DeviceId device = MakeId<DeviceId>(d);
+      problem->Add(fmt::format("{} us", costs.Micros(id, device)));
+      if (!costs.has_contention()) continue;
+      problem->Add(fmt::format("{} times", costs.KindContention(id, costs.KindIndex(device))));
+    }
+  }
+  for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
+    const Tensor& tensor = graph.tensor(MakeId<TensorId>(t));
+    problem->Add(fmt::format("{} {}", Index(tensor.producer), tensor.size.count));
+  }
+}
+
+void AddDevices(const Cluster& cluster, Fingerprint* problem) {
+  problem->Add(cluster.channels() == Channels::kPerDevice ? "device" : "pair");
+  for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+    const Device& device = cluster.devices()[d];
+    problem->Add(device.name);
+    problem->Add(fmt::format("{} {} {}", device.is_cpu ? "cpu" : "accelerator", device.op_gap_micros,
+                             device.memory ? device.memory->count : -1));
+    if (!device.copy_engine) problem->Add("no copy engine");
+    for (std::size_t to = 0; to < cluster.num_devices(); ++to) {
+      const Link& link = cluster.link(MakeId<DeviceId>(d), MakeId<DeviceId>(to));
+      problem->Add(fmt::format("{} {} {}", link.bandwidth_gb_per_s, link.latency_micros, link.gap_micros));
+    }
+  }
+}
+
+// Everything that the course of a search depends on.
+std::string Describe(const TrialSpec& spec, const TrialProblem& problem, const Grouping& grouping, std::size_t budget) {
+  Fingerprint fingerprint;
+  AddOps(problem.graph, problem.costs, problem.cluster.num_devices(), grouping, &fingerprint);
+  AddDevices(problem.cluster, &fingerprint);
+  std::string options;
+  for (const auto& [key, value] : spec.agent_options) options += fmt::format(" {}={}", key, value);
+  return fmt::format(
+      "{} on {} in {} groups, problem {:016x}, engine {}, agent {}{} on {}, {} evaluations, reward {}, seed {}",
+      problem.graph.name(), problem.cluster.name(), grouping.num_groups(), fingerprint.value(), spec.engine, spec.agent,
+      options, spec.torch_device, budget, spec.reward, spec.seed);
+}
+
+RewardOptions RewardOfSpec(const TrialSpec& spec, const AgentEntry& entry) {
+  return ParseReward(spec.reward.empty() ? entry.reward : std::string_view(spec.reward));
+}
+
+bool HasLimit(const Cluster& cluster) {
+  return std::any_of(cluster.devices().begin(), cluster.devices().end(),
+                     [](const Device& device) { return device.memory.has_value(); });
+}
+
+// CPU time of this process, in s: what others do on the machine meanwhile does not count.
+double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+using Clock = std::chrono::steady_clock;
+double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// One graph of a search: where its placements are evaluated, and the best so far.
+class Ground {
+ public:
+  Ground(const TrialSpec& spec, const TrialProblem& problem, const AgentEntry& entry, Grouping grouping,
+         std::size_t budget, const EvaluationNeeds& needs, const Evaluator* evaluator, std::size_t index)
+      : problem_(problem),
+        budget_(budget),
+        simulator_(problem.graph, problem.cluster, problem.costs,
+                   {.engine = spec.engine,
+                    .peak_memory = needs.peak_memory || HasLimit(problem.cluster) ||
+                                   FindReward(RewardOfSpec(spec, entry).name).needs_peak_memory,
+                    .start_times = needs.start_times}),
+        environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping),
+                     evaluator != nullptr ? *evaluator : simulator_, RewardOfSpec(spec, entry), spec.threads, index) {}
+
+  // One Propose, Evaluate and Observe.
+  void Step(Agent& agent, Rng& rng, Mode mode, SearchTimes* times) {
+    const double started = CpuSeconds();
+    std::vector<Placement> batch = agent.Propose(environment_, mode, rng);
+    EMPLACE_CHECK(!batch.empty());
+    batch.resize(std::min(batch.size(), budget_ - state_.evaluations));
+    const bool counts = agent.Counts();
+    const double proposed = CpuSeconds();
+    const std::vector<Outcome> outcomes = environment_.Evaluate(batch);
+    const double evaluated = CpuSeconds();
+    agent.Observe(environment_, batch, outcomes);
+    const double observed = CpuSeconds();
+    for (std::size_t i = 0; i < batch.size(); ++i) Keep(batch[i], outcomes[i], counts);
+    for (EpisodeRecord& record : agent.TakeEpisodes()) state_.episodes.push_back(record);
+    times->policy += proposed - started + observed - evaluated;
+    times->simulator += evaluated - proposed;
+    if (Spent()) agent.Stop(environment_);
+  }
+
+  bool Spent() const { return state_.evaluations >= budget_; }
+  std::size_t budget() const { return budget_; }
+  const Environment& environment() const { return environment_; }
+  const GraphState& state() const { return state_; }
+  void Restore(GraphState state) {
+    if (state.best) EMPLACE_CHECK_EQ(state.best->num_ops(), environment_.observation().num_groups());
+    state_ = std::move(state);
+  }
+
+  GraphResult Result() const {
+    GraphResult result;
+    result.single_device_micros = SingleDeviceMicros();
+    result.evaluations = state_.evaluations;
+    result.num_groups = environment_.observation().num_groups();
+    result.fitting = state_.fitting;
+    result.smallest_overflow_bytes = state_.smallest_overflow_bytes;
+    result.start_micros = state_.start_micros.value_or(0);
+    result.final_micros = state_.final_micros.value_or(0);
+    result.trace = state_.trace;
+    result.episodes = state_.episodes;
+    if (!state_.best) return result;
+    if (result.trace.back().first != state_.evaluations) {
+      result.trace.emplace_back(state_.evaluations, *state_.best_micros);
+    }
+    result.best = environment_.grouping().Expand(*state_.best);
+    const Simulator whole(problem_.graph, problem_.cluster, problem_.costs,
+                          {.engine = simulator_.options().engine, .peak_memory = true});
+    result.best_result = whole.Run(*result.best);
+    return result;
+  }
+
+ private:
+  // Everything on the first accelerator, what must not be there elsewhere.
+  double SingleDeviceMicros() const {
+    return simulator_.Run(environment_.grouping().Expand(OnFirstAccelerator(environment_.observation())))
+        .step_time_micros;
+  }
+
+  void Keep(const Placement& placement, const Outcome& outcome, bool counts) {
+    ++state_.evaluations;
+    const double micros = outcome.result.step_time_micros;
+    state_.final_micros = micros;
+    if (!state_.start_micros) state_.start_micros = micros;
+    const Score score = ScoreOf(outcome, problem_.cluster);
+    if (!score.fits) {
+      if (!state_.smallest_overflow_bytes || score.overflow_bytes < *state_.smallest_overflow_bytes) {
+        state_.smallest_overflow_bytes = score.overflow_bytes;
+      }
+      return;
+    }
+    ++state_.fitting;
+    if (!counts || (state_.best_micros && micros >= *state_.best_micros)) return;
+    state_.best_micros = micros;
+    state_.best = placement;
+    state_.trace.emplace_back(state_.evaluations, micros);
+  }
+
+  const TrialProblem& problem_;
+  std::size_t budget_;
+  Simulator simulator_;
+  Environment environment_;
+  GraphState state_;
+};
+
+// A search under way.
+class Search {
+ public:
+  Search(const TrialSpec& spec, const AgentEntry& entry) : spec_(spec), entry_(entry), rng_(spec.seed) {
+    std::vector<const TrialProblem*> problems = {&spec.problem};
+    for (const TrialProblem& problem : spec.also) problems.push_back(&problem);
+    for (const TrialProblem* const problem : problems) {
+      Grouping grouping = MakeGrouping(*problem, entry);
+      const std::size_t budget = EvaluationBudget(spec, entry, grouping.num_groups());
+      if (!agent_) {
+        agent_ = MakeAgent(spec.agent, spec.agent_options,
+                           {.evaluations = budget,
+                            .episodes = spec.episodes,
+                            .num_graphs = problems.size(),
+                            .torch_device = spec.torch_device});
+        LoadPolicy();
+      }
+      if (!spec.checkpoint.empty()) {
+        description_ += Describe(spec, *problem, grouping, budget) + policy_text_;
+      }
+      grounds_.push_back(std::make_unique<Ground>(spec, *problem, entry, std::move(grouping), budget, agent_->Needs(),
+                                                  grounds_.empty() ? spec.evaluator : nullptr, grounds_.size()));
+    }
+  }
+
+  TrialResult Run(const std::function<void(const TrialProgress&)>& on_progress) {
+    Resume();
+    started_ = Clock::now();
+    saved_at_ = Evaluations();
+    while (!agent_->Finished() && !AllSpent()) {
+      for (const auto& ground : grounds_) {
+        do {
+          if (ground->Spent() || agent_->Finished()) break;
+          ground->Step(*agent_, rng_, Mode::kExplore, &times_);
+          if (on_progress) on_progress(Progress());
+        } while (grounds_.size() > 1 && !agent_->AtRest());
+      }
+      if (!spec_.checkpoint.empty() && agent_->AtRest()) SaveNowAndThen();
+    }
+    if (!spec_.checkpoint.empty() && agent_->AtRest()) SaveNow();
+    return Result();
+  }
+
+ private:
+  std::size_t Evaluations() const {
+    std::size_t evaluations = 0;
+    for (const auto& ground : grounds_) evaluations += ground->state().evaluations;
+    return evaluations;
+  }
+  bool AllSpent() const {
+    return std::all_of(grounds_.begin(), grounds_.end(), [](const auto& ground) { return ground->Spent(); });
+  }
+  TrialProgress Progress() const {
+    TrialProgress now{.evaluations = Evaluations(), .budget = 0, .best_micros = grounds_[0]->state().best_micros};
+    for (const auto& ground : grounds_) now.budget += ground->budget();
+    return now;
+  }
+  SearchTimes Times() const {
+    SearchTimes times = times_;
+    times.wall += Since(started_);
+    return times;
+  }
+
+  void LoadPolicy() {
+    if (spec_.policy.empty()) return;
+    const auto in = OpenForReading(spec_.policy, kMaxFileBytes);
+    try {
+      const std::string text = ReadPolicyText(*in);
+      policy_text_ = ", policy " + FingerprintText(text);
+      std::istringstream again(text);
+      agent_->LoadPolicy(again);
+    } catch (const InputError& error) {
+      throw error.In(spec_.policy);
+    }
+  }
+
+  void Resume() {
+    if (spec_.checkpoint.empty() || !std::filesystem::exists(spec_.checkpoint)) return;
+    CheckRegularFile(spec_.checkpoint);
+    const auto in = OpenForReading(spec_.checkpoint, kMaxFileBytes);
+    try {
+      SearchState state = LoadCheckpoint(*in, description_, *agent_, rng_);
+      EMPLACE_CHECK_EQ(state.graphs.size(), grounds_.size());
+      for (std::size_t i = 0; i < grounds_.size(); ++i) grounds_[i]->Restore(std::move(state.graphs[i]));
+      times_ = state.times;
+      if (spec_.evaluator_state != nullptr) {
+        std::istringstream part(state.part);
+        spec_.evaluator_state->Load(part);
+      }
+    } catch (const InputError& error) {
+      throw error.In(spec_.checkpoint);
+    }
+  }
+
+  void SaveNowAndThen() {
+    if (Evaluations() - saved_at_ < kCheckpointEvery || Clock::now() < next_save_) return;
+    const auto started = Clock::now();
+    SaveNow();
+    saved_at_ = Evaluations();
+    next_save_ =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(kCheckpointTimeRatio * (Clock::now() - started));
+  }
+
+  void SaveNow() const {
+    SearchState state{.graphs = {}, .times = Times(), .part = {}};
+    for (const auto& ground : grounds_) state.graphs.push_back(ground->state());
+    if (spec_.evaluator_state != nullptr) {
+      std::ostringstream part;
+      spec_.evaluator_state->Save(part);
+      state.part = std::move(part).str();
+    }
+    WriteFile(spec_.checkpoint, [&](std::ostream& out) { SaveCheckpoint(out, description_, state, *agent_, rng_); });
+  }
+
+  // What was learned, on a graph that it was not learned on: one argmax episode, or with fine_tune a search of its own.
+  GraphResult Transfer(const TrialProblem& problem, const std::string& policy) const {
+    Grouping grouping = MakeGrouping(problem, entry_);
+    std::size_t budget = EvaluationBudget(spec_, entry_, grouping.num_groups());
+    const auto load = [&] {
+      auto agent = MakeAgent(
+          spec_.agent, spec_.agent_options,
+          {.evaluations = budget, .episodes = spec_.episodes, .num_graphs = 1, .torch_device = spec_.torch_device});
+      std::istringstream in(policy);
+      agent->LoadPolicy(in);
+      return agent;
+    };
+    auto agent = load();
+    if (agent->OnlyApplies()) {
+      // An episode must not be cut short, however small the budget of learning was.
+      constexpr std::size_t kMostPasses = 100;
+      budget = std::max(budget, 1 + kMostPasses * grouping.num_groups());
+      agent = load();
+    }
+    Ground ground(spec_, problem, entry_, std::move(grouping), budget, agent->Needs(), nullptr, 0);
+    Rng rng(spec_.seed);
+    SearchTimes times;
+    while (!ground.Spent() && !agent->Finished()) ground.Step(*agent, rng, Mode::kExplore, &times);
+    return ground.Result();
+  }
+
+  TrialResult Result() const {
+    TrialResult result;
+    static_cast<GraphResult&>(result) = grounds_[0]->Result();
+    for (std::size_t i = 1; i < grounds_.size(); ++i) result.also.push_back(grounds_[i]->Result());
+    if (agent_->HasPolicy()) {
+      std::ostringstream out;
+      agent_->SavePolicy(out);
+      result.policy = std::move(out).str();
+    } else if (!spec_.transfer.empty()) {
+      throw InputError("transfer", fmt::format("agent {} learns nothing that could be applied", spec_.agent));
+    }
+    for (const TrialProblem& problem : spec_.transfer) result.transfer.push_back(Transfer(problem, result.policy));
+    result.times = Times();
+    return result;
+  }
+
+  const TrialSpec& spec_;
+  const AgentEntry& entry_;
+  std::unique_ptr<Agent> agent_;
+  std::vector<std::unique_ptr<Ground>> grounds_;
+  Rng rng_;
+  std::string description_;  // what a checkpoint must be of
+  std::string policy_text_;
+  SearchTimes times_;  // of earlier runs, and of this one but for its wall time
+  Clock::time_point started_;
+  std::size_t saved_at_ = 0;     // evaluations
+  Clock::time_point next_save_;  // not before
+};
+
+}  // namespace
+
+Grouping MakeGrouping(const TrialProblem& problem, const AgentEntry& agent) {
+  if (problem.given_grouping) return *problem.given_grouping;
+  const std::string_view name =
+      problem.grouping.empty() ? DefaultGrouping(agent, problem.graph.num_ops()) : problem.grouping;
+  return FindGrouper(name).make(problem.graph, {.max_groups = problem.max_groups});
+}
+
+std::size_t EvaluationBudget(const TrialSpec& spec, const AgentEntry& agent, std::size_t num_groups) {
+  if (spec.episodes != 0) return 1 + spec.episodes * num_groups;
+  return spec.evaluations != 0 ? spec.evaluations : agent.default_evaluations;
+}
+
+TrialResult RunTrial(const TrialSpec& spec, const std::function<void(const TrialProgress&)>& on_progress) {
+  return Search(spec, FindAgent(spec.agent)).Run(on_progress);
+}
+
+}  // namespace emplace

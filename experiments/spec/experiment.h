@@ -1,0 +1,96 @@
+#ifndef EMPLACE_EXPERIMENTS_SPEC_EXPERIMENT_H_
+#define EMPLACE_EXPERIMENTS_SPEC_EXPERIMENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/spec/hardware_choice.h"
+#include "experiments/spec/sweep_axes.h"
+#include "sim/base/json_value.h"
+#include "sim/base/options.h"
+
+namespace emplace {
+
+// A network of `emplace list models`, and how it is generated.
+struct ModelChoice {
+  std::string model;
+  OptionMap set;
+  bool operator==(const ModelChoice&) const = default;
+};
+
+// `graphs:`, or `transfer:`: which graphs. One of dataset, files, model and models is given.
+struct GraphChoice {
+  std::string dataset;  // a family; "": none
+  std::uint64_t family_seed = 42;
+  std::string split = "all";          // all, train or test
+  std::optional<std::size_t> sample;  // so many of them, drawn by `seed`: the same ones whatever else varies
+  std::uint64_t seed = 42;            // of the sample
+  std::vector<std::size_t> index;     // these members instead of a split and a sample; empty: not given
+  std::vector<std::string> files;     // graph.json, as written; empty: none
+  std::vector<ModelChoice> models;    // that of `model` and `set`, or those of `models`; empty: none
+  bool together = false;              // one agent trains on all of them: one trial
+  std::string grouping;               // a grouper; "": what the agent wants
+  std::optional<std::size_t> groups;  // none: what the family drew, else 256
+};
+
+// `cluster:`. One of name and file is given.
+struct ClusterChoice {
+  std::string name;                  // a shipped one
+  std::string file;                  // as written
+  std::vector<std::string> devices;  // empty: all
+  std::optional<std::size_t> gpus;   // the first so many accelerators, and every CPU
+  bool unlimited_memory = false;
+};
+
+struct AgentChoice {
+  std::string label;  // its name in reports
+  std::string name;
+  OptionMap set;
+};
+
+// One combination of the swept values, read and checked as far as no file has to be opened.
+struct ExperimentCell {
+  SweepCell values;
+  GraphChoice graphs;
+  std::optional<GraphChoice> transfer;
+  ClusterChoice cluster;
+  std::string engine = "fifo";
+  std::string costs = "measured";  // or another cost model; "": `profile`
+  std::string profile;             // a file, as written
+  AgentChoice agent;
+  std::size_t evaluations = 0;  // on each graph; 0: `episodes`
+  std::size_t episodes = 0;     // 1 + episodes * number of groups evaluations
+  std::string reward;
+  std::string torch_device = "cpu";  // of learning agents: cpu or cuda
+  HardwareChoice hardware;           // `reward_source`, `validate_every` and `hardware`
+  std::vector<std::uint64_t> seeds;
+};
+
+// A question: experiment.yaml, `emplace.experiment` version 1.
+struct ExperimentSpec {
+  std::string path;      // of the file
+  std::string name;      // of the folder of its runs: letters, digits, '-', '_' and '.'
+  std::string question;  // its first comment line, or the key `question`
+  std::vector<std::string> metrics;
+  std::string published;  // a table of experiments/published, or a file; "": none
+  JsonValue root;         // the file
+  std::vector<ExperimentCell> cells;
+  std::size_t excluded = 0;  // cells that `exclude` left out
+};
+
+// Reads an experiment and takes the cross product of what it sweeps. Agents, their options, rewards, engines, cost
+// models, groupers, datasets, models and shipped clusters are looked up; no file but the table of published numbers is
+// opened. Throws InputError("FILE: PATH: what is wrong (what is allowed)"), its path starting with sweep["KEY.PATH"][i]
+// where a swept value is wrong.
+ExperimentSpec ReadExperiment(std::istream& in, const std::string& file);
+
+// `path`, which stands in the experiment file `file`, seen from its folder. Absolute.
+std::string ResolvePath(const std::string& path, const std::string& file);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_EXPERIMENTS_SPEC_EXPERIMENT_H_

@@ -1,0 +1,364 @@
+#include "experiments/spec/experiment_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "agents/agent.h"
+#include "agents/reward.h"
+#include "datasets/dataset.h"
+#include "datasets/families/families.h"
+#include "datasets/shipped_clusters.h"
+#include "experiments/run/checked_json.h"
+#include "experiments/shipped_tables.h"
+#include "sim/base/check.h"
+#include "sim/base/json_text.h"
+#include "sim/cost_model.h"
+#include "sim/grouping.h"
+#include "sim/simulator.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::int64_t kMostEvaluations = std::int64_t{1} << 40;
+constexpr std::size_t kSomeBudget = 1 << 20;  // where only an agent's options are in question
+constexpr std::int64_t kMostEpisodes = 1'000'000'000;
+constexpr std::int64_t kMostGroups = 1 << 20;
+constexpr std::int64_t kLargestSeed = std::numeric_limits<std::int64_t>::max();
+
+// What `find` returns; its InputError is said to be at `node`.
+template <typename Find>
+auto At(const JsonNode& node, Find find) {
+  try {
+    return find();
+  } catch (const InputError& error) {
+    throw error.In(node.Place());
+  }
+}
+
+// The name of the row that `find` knows by the node's text.
+template <typename Find>
+std::string ReadNameOf(const JsonNode& node, Find find) {
+  const std::string text = node.NonEmptyText();
+  return At(node, [&] { return std::string(find(text).name); });
+}
+
+std::string ReadWord(const JsonNode& node, const std::vector<std::string_view>& known) {
+  const std::string allowed = fmt::format("{}", fmt::join(known, ", "));
+  const std::string& word = node.Text(allowed);
+  if (std::find(known.begin(), known.end(), word) == known.end()) node.Refuse(allowed);
+  return word;
+}
+
+std::size_t ReadCount(const JsonNode& node, std::int64_t least, std::int64_t most) {
+  return static_cast<std::size_t>(node.Integer(least, most));
+}
+
+std::uint64_t ReadSeed(const JsonNode& node) { return static_cast<std::uint64_t>(node.Integer(0, kLargestSeed)); }
+
+// A list of distinct elements, at least one.
+template <typename Read>
+auto ReadDistinct(const JsonNode& node, std::string_view allowed, Read read) {
+  std::vector<decltype(read(node))> values;
+  const JsonList& list = node.List(allowed);
+  if (list.empty()) node.Refuse(allowed);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const JsonNode element(node, i, list[i]);
+    auto value = read(element);
+    if (std::find(values.begin(), values.end(), value) != values.end()) {
+      throw InputError(element.Place(), "stands there twice (each once)");
+    }
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
+std::string ReadText(const JsonNode& node) { return node.NonEmptyText(); }
+
+std::vector<std::size_t> ReadIndex(const JsonNode& node) {
+  const auto read = [](const JsonNode& n) { return ReadCount(n, 0, static_cast<std::int64_t>(kFamilySize) - 1); };
+  if (node.value().As<JsonList>() == nullptr) return {read(node)};
+  std::vector<std::size_t> index = ReadDistinct(node, "a number of a graph, or a list of them", read);
+  std::sort(index.begin(), index.end());
+  return index;
+}
+
+// Throws if two of these are there.
+void RefuseTogether(const JsonFields& fields, std::initializer_list<std::string_view> keys) {
+  std::optional<JsonNode> first;
+  std::string_view first_key;
+  for (const std::string_view key : keys) {
+    const auto field = fields.Find(key);
+    if (!field) continue;
+    if (first) throw InputError(field->Place(), fmt::format("cannot stand beside {} (one of them)", first_key));
+    first.emplace(*field);
+    first_key = key;
+  }
+}
+
+void ReadGroupingFields(const JsonNode& node, GraphChoice* choice) {
+  const JsonFields fields(node, {"name", "groups"});
+  if (const auto field = fields.Find("name")) {
+    choice->grouping = ReadNameOf(*field, FindGrouper);
+  }
+  if (const auto field = fields.Find("groups")) choice->groups = ReadCount(*field, 1, kMostGroups);
+}
+
+void ReadFamily(const JsonFields& fields, GraphChoice* choice) {
+  if (const auto field = fields.Find("family_seed")) choice->family_seed = ReadSeed(*field);
+  if (const auto field = fields.Find("split")) choice->split = ReadWord(*field, {"all", "train", "test"});
+  if (const auto field = fields.Find("seed")) choice->seed = ReadSeed(*field);
+  if (const auto field = fields.Find("index")) choice->index = ReadIndex(*field);
+  if (const auto field = fields.Find("sample")) {
+    const auto most = static_cast<std::int64_t>(choice->split == "all" ? kFamilySize : kFamilySize / 2);
+    choice->sample = ReadCount(*field, 1, most);
+  }
+}
+
+// Where graphs may come from: one of these.
+const std::initializer_list<std::string_view> kGraphSources = {"dataset", "files", "model", "models"};
+
+// Keys that mean something for graphs of a family only, or of a model only.
+void CheckSource(const JsonFields& fields, const JsonNode& node) {
+  const bool has_dataset = fields.Find("dataset").has_value();
+  const bool has_model = fields.Find("model").has_value();
+  if (std::none_of(kGraphSources.begin(), kGraphSources.end(), [&](auto key) { return fields.Find(key); })) {
+    throw InputError(node.Place(), "names no graphs (dataset, files, model or models)");
+  }
+  for (const char* const key : {"family_seed", "split", "sample", "seed", "index"}) {
+    const auto field = fields.Find(key);
+    if (field && !has_dataset) throw InputError(field->Place(), "is for a dataset only");
+  }
+  if (const auto field = fields.Find("set"); field && !has_model)
+    throw InputError(field->Place(), "is for a model only");
+}
+
+ModelChoice ReadModel(const JsonNode& node) {
+  const JsonFields fields(node, {"model", "set"});
+  ModelChoice choice{.model = ReadNameOf(fields.Get("model", "a model"), FindModel), .set = {}};
+  if (const auto field = fields.Find("set")) choice.set = OptionsFromFields(field->value(), field->Place());
+  return choice;
+}
+
+GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
+  const JsonFields fields(node, {"dataset", "family_seed", "split", "sample", "seed", "index", "files", "model", "set",
+                                 "models", "together", "grouping"});
+  GraphChoice choice;
+  RefuseTogether(fields, kGraphSources);
+  RefuseTogether(fields, {"index", "split"});
+  RefuseTogether(fields, {"index", "sample"});
+  if (complete) CheckSource(fields, node);
+  if (const auto field = fields.Find("dataset")) {
+    choice.dataset = ReadNameOf(*field, FindFamily);
+  }
+  ReadFamily(fields, &choice);
+  if (const auto field = fields.Find("files")) {
+    choice.files = ReadDistinct(*field, "a list of graph files", ReadText);
+  }
+  OptionMap set;
+  if (const auto field = fields.Find("set")) set = OptionsFromFields(field->value(), field->Place());
+  if (const auto field = fields.Find("model")) {
+    choice.models = {{.model = ReadNameOf(*field, FindModel), .set = std::move(set)}};
+  }
+  if (const auto field = fields.Find("models")) {
+    choice.models = ReadDistinct(*field, "a list of models", ReadModel);
+  }
+  if (const auto field = fields.Find("together")) choice.together = field->Flag();
+  if (const auto field = fields.Find("grouping")) ReadGroupingFields(*field, &choice);
+  return choice;
+}
+
+const JsonValue* Member(const JsonObject& members, std::string_view key) {
+  const auto found = std::find_if(members.begin(), members.end(), [key](const JsonMember& m) { return m.key == key; });
+  return found == members.end() ? nullptr : &found->value;
+}
+
+bool HasAny(const JsonObject& members, std::initializer_list<std::string_view> keys) {
+  return std::any_of(keys.begin(), keys.end(), [&](std::string_view key) { return Member(members, key) != nullptr; });
+}
+
+// The fields of `transfer`, those of `graphs` where it has none and says nothing that would contradict them.
+JsonValue InheritGraphs(const JsonObject& transfer, const JsonObject& graphs) {
+  std::set<std::string_view> not_inherited = {"together"};
+  if (HasAny(transfer, kGraphSources)) {
+    not_inherited.insert(kGraphSources);
+    not_inherited.insert({"set", "family_seed", "split", "sample", "seed", "index"});
+  }
+  if (HasAny(transfer, {"split", "sample"})) not_inherited.insert("index");
+  if (HasAny(transfer, {"index"})) not_inherited.insert({"split", "sample"});
+  JsonObject merged = transfer;
+  for (const JsonMember& member : graphs) {
+    if (Member(transfer, member.key) == nullptr && !not_inherited.contains(member.key)) merged.push_back(member);
+  }
+  return {std::move(merged)};
+}
+
+GraphChoice ReadTransfer(const JsonNode& root, const JsonNode& node, const JsonValue* graphs, bool complete) {
+  // What it says itself comes first, so that errors are not of what it inherits.
+  const JsonFields own(
+      node, {"dataset", "family_seed", "split", "sample", "seed", "index", "files", "model", "set", "models"});
+  const auto* inherited = graphs == nullptr ? nullptr : graphs->As<JsonObject>();
+  const JsonValue merged =
+      InheritGraphs(*node.value().As<JsonObject>(), inherited == nullptr ? JsonObject{} : *inherited);
+  return ReadGraphs(JsonNode(root, "transfer", merged), complete);
+}
+
+ClusterChoice ReadClusterFields(const JsonNode& node, bool complete) {
+  const JsonFields fields(node, {"name", "file", "devices", "gpus", "memory"});
+  RefuseTogether(fields, {"name", "file"});
+  RefuseTogether(fields, {"devices", "gpus"});
+  if (complete && !fields.Find("name") && !fields.Find("file")) {
+    throw InputError(node.Place(), "names no cluster (name or file)");
+  }
+  ClusterChoice choice;
+  if (const auto field = fields.Find("name")) {
+    std::vector<std::string_view> known;
+    for (const ShippedCluster& shipped : AllShippedClusters()) known.push_back(shipped.name);
+    choice.name = ReadWord(*field, known);
+  }
+  if (const auto field = fields.Find("file")) choice.file = field->NonEmptyText();
+  if (const auto field = fields.Find("devices")) {
+    choice.devices = ReadDistinct(*field, "a list of device names", ReadText);
+  }
+  if (const auto field = fields.Find("gpus")) choice.gpus = ReadCount(*field, 0, 1 << 20);
+  if (const auto field = fields.Find("memory")) {
+    ReadWord(*field, {"unlimited"});
+    choice.unlimited_memory = true;
+  }
+  return choice;
+}
+
+void ReadCosts(const JsonNode& node, ExperimentCell* cell) {
+  std::vector<std::string_view> known;
+  for (const CostModelEntry& entry : AllCostModels()) {
+    if (entry.make != nullptr) known.push_back(entry.name);
+  }
+  if (node.value().As<JsonObject>() != nullptr) {
+    const JsonFields fields(node, {"profile"});
+    cell->profile = fields.Get("profile", "a profile.json").NonEmptyText();
+  } else {
+    const std::string allowed = fmt::format("{} or {}FILE", fmt::join(known, ", "), kProfilePrefix);
+    const std::string& text = node.Text(allowed);
+    if (text.starts_with(kProfilePrefix) && text.size() > kProfilePrefix.size()) {
+      cell->profile = text.substr(kProfilePrefix.size());
+    } else if (std::find(known.begin(), known.end(), text) == known.end()) {
+      node.Refuse(allowed);
+    }
+    cell->costs = text;
+  }
+  if (!cell->profile.empty()) cell->costs.clear();
+}
+
+AgentChoice ReadAgent(const JsonNode& node, bool complete) {
+  const JsonFields fields(node, {"label", "name", "set"});
+  AgentChoice choice;
+  const auto name = complete ? std::optional(fields.Get("name", "an agent")) : fields.Find("name");
+  if (name) choice.name = ReadNameOf(*name, FindAgent);
+  choice.label = choice.name;
+  if (const auto field = fields.Find("label")) choice.label = field->NonEmptyText();
+  if (const auto field = fields.Find("set")) {
+    choice.set = OptionsFromFields(field->value(), field->Place());
+    if (complete) At(*field, [&] { return MakeAgent(choice.name, choice.set, {.evaluations = kSomeBudget}); });
+  }
+  return choice;
+}
+
+void ReadBudget(const JsonNode& node, ExperimentCell* cell) {
+  const JsonFields fields(node, {"evaluations", "episodes"});
+  RefuseTogether(fields, {"evaluations", "episodes"});
+  if (const auto field = fields.Find("evaluations")) cell->evaluations = ReadCount(*field, 1, kMostEvaluations);
+  if (const auto field = fields.Find("episodes")) cell->episodes = ReadCount(*field, 1, kMostEpisodes);
+}
+
+std::string ReadEngine(const JsonNode& node) {
+  std::vector<std::string_view> known;
+  for (const EngineEntry& entry : AllEngines()) known.push_back(entry.name);
+  return ReadWord(node, known);
+}
+
+std::string ReadReward(const JsonNode& node) {
+  std::string text = node.NonEmptyText();
+  At(node, [&] { ParseReward(text); });
+  return text;
+}
+
+// What the agent's row says where the experiment says nothing.
+void FillDefaults(ExperimentCell* cell) {
+  if (cell->agent.name.empty()) return;
+  const AgentEntry& agent = FindAgent(cell->agent.name);
+  if (cell->reward.empty()) cell->reward = agent.reward;
+  if (cell->evaluations == 0 && cell->episodes == 0) cell->evaluations = agent.default_evaluations;
+  if (cell->seeds.empty()) cell->seeds = {1};
+}
+
+HardwareChoice ReadHardware(const std::optional<JsonNode>& source, const std::optional<JsonNode>& validate_every,
+                            const std::optional<JsonNode>& hardware) {
+  HardwareChoice choice;
+  if (source) {
+    const auto known = RewardSourceFromName(source->Text());
+    if (!known) source->Refuse("simulator, hardware or mixed");
+    choice.source = *known;
+  }
+  if (validate_every) choice.validate_every = static_cast<std::size_t>(validate_every->Integer(0, kMaxJsonInteger));
+  if (!hardware) return choice;
+  choice.best = true;
+  const JsonFields fields(*hardware, {"share", "warmups", "steps", "statistic", "patience", "interleave"});
+  if (const auto field = fields.Find("share")) choice.share = field->Number(0.0001, 0.9999);
+  if (const auto field = fields.Find("warmups"))
+    choice.options.warmups = static_cast<std::size_t>(field->Integer(0, 1000));
+  if (const auto field = fields.Find("steps")) choice.options.steps = static_cast<std::size_t>(field->Integer(1, 1000));
+  if (const auto field = fields.Find("patience")) choice.options.patience_seconds = field->Number(0, 3600);
+  if (const auto field = fields.Find("interleave")) choice.options.interleave = field->Flag();
+  if (const auto field = fields.Find("statistic")) {
+    if (field->Text() != "median" && field->Text() != "mean") field->Refuse("median or mean");
+    choice.options.statistic =
+        field->Text() == "mean" ? HardwareOptions::Statistic::kMean : HardwareOptions::Statistic::kMedian;
+  }
+  return choice;
+}
+
+}  // namespace
+
+JsonFields ExperimentFields(const JsonNode& root) {
+  return {root,
+          {"schema", "version", "name",      "question", "graphs",       "transfer",      "cluster",        "engine",
+           "costs",  "agent",   "budget",    "reward",   "torch_device", "reward_source", "validate_every", "hardware",
+           "seeds",  "metrics", "published", "sweep",    "exclude",      kChecksumKey}};
+}
+
+ExperimentCell ReadCell(const JsonValue& root, bool complete) {
+  const JsonNode node(root);
+  const JsonObject& members = node.Object();
+  const auto find = [&](std::string_view key) -> std::optional<JsonNode> {
+    const JsonValue* value = Member(members, key);
+    return value == nullptr ? std::nullopt : std::optional(JsonNode(node, key, *value));
+  };
+  const auto get = [&](std::string_view key, std::string_view allowed) {
+    const auto found = find(key);
+    if (!found && complete) throw InputError(std::string(key), fmt::format("is missing ({})", allowed));
+    return found;
+  };
+  ExperimentCell cell;
+  if (const auto field = get("graphs", "which graphs to place")) cell.graphs = ReadGraphs(*field, complete);
+  if (const auto field = find("transfer")) {
+    cell.transfer = ReadTransfer(node, *field, Member(members, "graphs"), complete);
+  }
+  if (const auto field = get("cluster", "on which devices")) cell.cluster = ReadClusterFields(*field, complete);
+  if (const auto field = find("engine")) cell.engine = ReadEngine(*field);
+  if (const auto field = find("costs")) ReadCosts(*field, &cell);
+  if (const auto field = get("agent", "who places them")) cell.agent = ReadAgent(*field, complete);
+  if (const auto field = find("budget")) ReadBudget(*field, &cell);
+  if (const auto field = find("reward")) cell.reward = ReadReward(*field);
+  if (const auto field = find("torch_device")) cell.torch_device = ReadWord(*field, {"cpu", "cuda"});
+  cell.hardware = ReadHardware(find("reward_source"), find("validate_every"), find("hardware"));
+  if (const auto field = find("seeds")) cell.seeds = ReadDistinct(*field, "a list of seeds", ReadSeed);
+  FillDefaults(&cell);
+  return cell;
+}
+
+}  // namespace emplace

@@ -1,0 +1,103 @@
+#include "experiments/validation/placement_samples.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "sim/base/check.h"
+#include "sim/base/rng.h"
+#include "sim/grouping.h"
+#include "sim/simulator.h"
+
+namespace emplace {
+namespace {
+
+// The simulator, and what it was asked. Placements are kept one after the other: an agent with one thread asks in
+// order.
+class Recorder : public Evaluator {
+ public:
+  Recorder(const TrialSpec& spec, bool start_times)
+      : simulator_(spec.problem.graph, spec.problem.cluster, spec.problem.costs,
+                   {.engine = spec.engine, .peak_memory = true, .start_times = start_times}) {}
+
+  StepResult Run(const Placement& placement) const override {
+    StepResult result = simulator_.Run(placement);
+    ++evaluations_;
+    const std::span<const DeviceId> devices = placement.devices();
+    if (seen_.insert({devices.begin(), devices.end()}).second) {
+      tried_.push_back({evaluations_, result.fits_memory, result.step_time_micros, placement});
+    }
+    return result;
+  }
+
+  struct Tried {
+    std::size_t evaluation = 0;
+    bool fits = false;
+    double micros = 0;
+    Placement placement;
+  };
+  const std::vector<Tried>& tried() const { return tried_; }
+
+ private:
+  Simulator simulator_;
+  mutable std::size_t evaluations_ = 0;
+  mutable std::set<std::vector<DeviceId>> seen_;
+  mutable std::vector<Tried> tried_;
+};
+
+}  // namespace
+
+std::vector<SampledPlacement> RandomPlacements(const TrialProblem& problem, std::size_t count, std::uint64_t seed) {
+  const Grouping grouping = MakeGrouping(problem, FindAgent("random"));
+  std::vector<std::vector<DeviceId>> allowed(grouping.num_groups());
+  for (std::size_t group = 0; group < grouping.num_groups(); ++group) {
+    for (std::size_t d = 0; d < problem.cluster.num_devices(); ++d) {
+      const DeviceId device = MakeId<DeviceId>(d);
+      const auto members = grouping.members(group);
+      if (std::all_of(members.begin(), members.end(), [&](OpId op) { return problem.costs.Allowed(op, device); })) {
+        allowed[group].push_back(device);
+      }
+    }
+    if (allowed[group].empty()) {
+      throw InputError("--grouping", fmt::format("group {} may go nowhere: its ops have no time in common", group));
+    }
+  }
+  Rng rng(seed);
+  std::vector<SampledPlacement> sampled;
+  for (std::size_t i = 0; i < count; ++i) {
+    Placement groups(grouping.num_groups());
+    for (std::size_t group = 0; group < grouping.num_groups(); ++group) {
+      groups[MakeId<OpId>(group)] = allowed[group][rng.Below(allowed[group].size())];
+    }
+    sampled.push_back({fmt::format("random {}", i), grouping.Expand(groups)});
+  }
+  return sampled;
+}
+
+std::vector<SampledPlacement> AgentPlacements(const TrialSpec& spec, std::size_t count) {
+  EMPLACE_CHECK(count > 0);
+  const Recorder recorder(spec, /*start_times=*/true);
+  TrialSpec recorded = spec;
+  recorded.evaluator = &recorder;
+  recorded.threads = 1;
+  RunTrial(recorded);
+  const std::vector<Recorder::Tried>& tried = recorder.tried();
+  std::set<std::size_t> chosen;
+  const auto best = std::min_element(tried.begin(), tried.end(), [](const auto& a, const auto& b) {
+    return std::pair(!a.fits, a.micros) < std::pair(!b.fits, b.micros);
+  });
+  chosen.insert(static_cast<std::size_t>(best - tried.begin()));
+  for (std::size_t i = 0; i < tried.size() && chosen.size() < std::min(count, tried.size()); ++i) {
+    chosen.insert(i * tried.size() / std::min(count, tried.size()) % tried.size());
+  }
+  std::vector<SampledPlacement> sampled;
+  sampled.reserve(chosen.size());
+  for (const std::size_t i : chosen) {
+    sampled.push_back({fmt::format("{}, evaluation {}", spec.agent, tried[i].evaluation), tried[i].placement});
+  }
+  return sampled;
+}
+
+}  // namespace emplace

@@ -1,0 +1,220 @@
+#include "experiments/validation/validation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "profiler/measure/aggregate.h"
+#include "sim/base/check.h"
+#include "sim/profile.h"
+#include "sim/timeline.h"
+
+namespace emplace {
+namespace {
+
+// 1 for the smallest; equal values share the mean of theirs.
+std::vector<double> Ranks(std::span<const double> values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  std::vector<double> ranks(values.size());
+  for (std::size_t first = 0; first < order.size();) {
+    std::size_t end = first;
+    while (end < order.size() && values[order[end]] == values[order[first]]) ++end;
+    const double shared = static_cast<double>(first + 1 + end) / 2;
+    for (; first < end; ++first) ranks[order[first]] = shared;
+  }
+  return ranks;
+}
+
+std::vector<double> BusyTimes(const Timeline& timeline, std::size_t num_devices) {
+  std::vector<double> busy(num_devices);
+  for (const Timeline::OpRun& run : timeline.ops) busy[Index(run.device)] += run.end_micros - run.start_micros;
+  return busy;
+}
+
+// `step`: what the simulator says of the placement; not every engine's step time is the end of the last op.
+PredictedStep Predict(const StepResult& step, const Simulator& simulator, const Placement& placement,
+                      std::size_t num_devices) {
+  const Timeline timeline = simulator.Record(placement);
+  PredictedStep predicted{.micros = step.step_time_micros, .busy = BusyTimes(timeline, num_devices), .start = {}};
+  predicted.start.resize(timeline.ops.size());
+  for (const Timeline::OpRun& run : timeline.ops) predicted.start[Index(run.op)] = run.start_micros;
+  return predicted;
+}
+
+// Of several placements, in the order of the cases.
+PredictionErrors Compare(std::span<const PredictedStep* const> predicted,
+                         std::span<const ValidationCase* const> cases) {
+  std::vector<double> predicted_micros;
+  std::vector<double> measured_micros;
+  std::vector<double> busy_errors;
+  std::vector<double> start_errors;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const ValidationCase& one = *cases[i];
+    const double step = one.measured.result.step_time_micros;
+    predicted_micros.push_back(predicted[i]->micros);
+    measured_micros.push_back(step);
+    for (std::size_t d = 0; d < one.measured_busy.size(); ++d) {
+      busy_errors.push_back(std::abs(predicted[i]->busy[d] - one.measured_busy[d]) / step);
+    }
+    for (std::size_t n = 0; n < predicted[i]->start.size(); ++n) {
+      start_errors.push_back(std::abs(predicted[i]->start[n] - one.measured.result.start_micros[n]) / step);
+    }
+  }
+  return {.step = CompareSteps(predicted_micros, measured_micros),
+          .median_busy = Quantile(busy_errors, 0.5),
+          .p90_busy = Quantile(busy_errors, 0.9),
+          .median_start = Quantile(start_errors, 0.5),
+          .p90_start = Quantile(start_errors, 0.9)};
+}
+
+}  // namespace
+
+std::optional<double> PearsonCorrelation(std::span<const double> a, std::span<const double> b) {
+  EMPLACE_CHECK_EQ(a.size(), b.size());
+  if (a.size() < 3) return std::nullopt;
+  const auto mean = [](std::span<const double> values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  };
+  const double mean_a = mean(a);
+  const double mean_b = mean(b);
+  double ab = 0;
+  double aa = 0;
+  double bb = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ab += (a[i] - mean_a) * (b[i] - mean_b);
+    aa += (a[i] - mean_a) * (a[i] - mean_a);
+    bb += (b[i] - mean_b) * (b[i] - mean_b);
+  }
+  if (aa == 0 || bb == 0) return std::nullopt;
+  return ab / std::sqrt(aa * bb);
+}
+
+std::optional<double> SpearmanCorrelation(std::span<const double> a, std::span<const double> b) {
+  return PearsonCorrelation(Ranks(a), Ranks(b));
+}
+
+StepErrors CompareSteps(std::span<const double> predicted, std::span<const double> measured) {
+  EMPLACE_CHECK_EQ(predicted.size(), measured.size());
+  StepErrors errors;
+  std::vector<double> absolute;
+  for (std::size_t i = 0; i < predicted.size(); ++i) {
+    const double error = predicted[i] / measured[i] - 1;
+    errors.mean_signed += error / static_cast<double>(predicted.size());
+    absolute.push_back(std::abs(error));
+  }
+  errors.median = Quantile(absolute, 0.5);
+  errors.p90 = Quantile(absolute, 0.9);
+  errors.largest = Quantile(absolute, 1);
+  errors.spearman = SpearmanCorrelation(predicted, measured);
+  errors.pearson = PearsonCorrelation(predicted, measured);
+  return errors;
+}
+
+PredictedStep SimulateWithTimes(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                const SimOptions& options, std::span<const double> op_micros,
+                                const Placement& placement) {
+  class Given : public CostModel {
+   public:
+    Given(const Cluster& cluster, const CostTable& costs, std::span<const double> op_micros)
+        : costs_(costs), op_micros_(op_micros) {
+      for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+        kinds_.emplace(cluster.devices()[d].kind, costs.KindIndex(MakeId<DeviceId>(d)));
+      }
+    }
+    std::optional<double> OpMicros(const Graph&, OpId op, const Cluster&, std::string_view) const override {
+      return op_micros_[Index(op)];
+    }
+    double Contention(const Graph&, OpId op, std::string_view kind) const override {
+      return costs_.KindContention(op, kinds_.find(kind)->second);
+    }
+    std::string HowToGiveATime() const override { return ""; }
+
+   private:
+    const CostTable& costs_;
+    std::span<const double> op_micros_;
+    std::map<std::string, std::size_t, std::less<>> kinds_;
+  };
+  EMPLACE_CHECK_EQ(op_micros.size(), graph.num_ops());
+  const CostTable given(graph, cluster, Given(cluster, costs, op_micros));
+  const Simulator simulator(graph, cluster, given, options);
+  return Predict(simulator.Run(placement), simulator, placement, cluster.num_devices());
+}
+
+ValidationCase Validator::Check(const std::string& label, const Placement& placement) const {
+  ValidationCase checked;
+  checked.label = label;
+  const StepResult simulated = simulator_.Run(placement);
+  checked.simulated_fits = simulated.fits_memory;
+  checked.simulated = Predict(simulated, simulator_, placement, cluster_.num_devices());
+  checked.measured = hardware_.Measure(placement);
+  checked.measured_busy = BusyTimes(checked.measured.timeline, cluster_.num_devices());
+  checked.measured_op.resize(graph_.num_ops());
+  for (const Timeline::OpRun& run : checked.measured.timeline.ops) {
+    checked.measured_op[Index(run.op)] = run.end_micros - run.start_micros;
+  }
+  if (!checked.measured.alone_micros.empty()) {
+    checked.interleaved =
+        SimulateWithTimes(graph_, cluster_, costs_, simulator_.options(), checked.measured.alone_micros, placement);
+  }
+  return checked;
+}
+
+ValidationSummary Validator::Summarise(std::span<const ValidationCase> cases, std::size_t most_ops) const {
+  ValidationSummary summary;
+  summary.placements = cases.size();
+  std::vector<const ValidationCase*> compared;
+  std::vector<const PredictedStep*> simulated;
+  std::vector<const PredictedStep*> interleaved;
+  std::vector<double> spreads;
+  for (const ValidationCase& one : cases) {
+    if (one.simulated_fits != one.measured.result.fits_memory) ++summary.fit_disagrees;
+    if (!one.Compared()) continue;
+    compared.push_back(&one);
+    simulated.push_back(&one.simulated);
+    if (one.interleaved) interleaved.push_back(&*one.interleaved);
+    summary.counted_steps += one.measured.step_micros.size();
+    summary.disturbed_steps += one.measured.disturbed;
+    const auto [least, most] = std::minmax_element(one.measured.step_micros.begin(), one.measured.step_micros.end());
+    spreads.push_back((*most - *least) / one.measured.result.step_time_micros);
+  }
+  summary.compared = compared.size();
+  if (compared.empty()) return summary;
+  summary.simulated = Compare(simulated, compared);
+  if (interleaved.size() == compared.size()) summary.interleaved = Compare(interleaved, compared);
+  summary.median_step_spread = Quantile(spreads, 0.5);
+  summary.ops = OpErrors(cases);
+  if (summary.ops.size() > most_ops) summary.ops.resize(most_ops);
+  return summary;
+}
+
+std::vector<OpError> Validator::OpErrors(std::span<const ValidationCase> cases) const {
+  std::vector<std::string> signatures;
+  for (std::size_t n = 0; n < graph_.num_ops(); ++n) signatures.push_back(FullSignature(graph_, MakeId<OpId>(n)));
+  std::map<std::pair<std::string, std::string>, OpError> errors;
+  for (const ValidationCase& one : cases) {
+    if (!one.Compared()) continue;
+    for (const Timeline::OpRun& run : one.measured.timeline.ops) {
+      const std::string& kind = cluster_.device(run.device).kind;
+      OpError& error = errors[{signatures[Index(run.op)], kind}];
+      error.signature = signatures[Index(run.op)];
+      error.device_kind = kind;
+      ++error.runs;
+      error.simulated_micros += costs_.Micros(run.op, run.device);
+      error.measured_micros += run.end_micros - run.start_micros;
+      if (!one.measured.alone_micros.empty()) error.alone_micros += one.measured.alone_micros[Index(run.op)];
+    }
+  }
+  std::vector<OpError> sorted;
+  sorted.reserve(errors.size());
+  for (auto& [key, error] : errors) sorted.push_back(std::move(error));
+  std::stable_sort(sorted.begin(), sorted.end(), [](const OpError& a, const OpError& b) {
+    return std::abs(a.simulated_micros - a.measured_micros) > std::abs(b.simulated_micros - b.measured_micros);
+  });
+  return sorted;
+}
+
+}  // namespace emplace

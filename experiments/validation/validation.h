@@ -1,0 +1,125 @@
+#ifndef EMPLACE_EXPERIMENTS_VALIDATION_VALIDATION_H_
+#define EMPLACE_EXPERIMENTS_VALIDATION_VALIDATION_H_
+
+#include <cstddef>
+#include <iosfwd>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "profiler/execute/hardware_runner.h"
+#include "sim/cluster.h"
+#include "sim/cost_model.h"
+#include "sim/evaluator.h"
+#include "sim/graph.h"
+#include "sim/placement.h"
+#include "sim/simulator.h"
+
+namespace emplace {
+
+// What the simulator says of a step. Times in µs.
+struct PredictedStep {
+  double micros = 0;
+  std::vector<double> busy;   // by device, without gaps
+  std::vector<double> start;  // by OpId
+};
+
+// One placement asked of both: the simulator and the hardware. Times in µs.
+struct ValidationCase {
+  std::string label;
+  bool simulated_fits = true;
+  PredictedStep simulated;
+  HardwareStep measured;
+  std::vector<double> measured_busy;  // by device
+  std::vector<double> measured_op;    // by OpId: how long it ran
+  // Simulated with the times that the ops took by themselves between the measured steps (HardwareOptions::interleave)
+  // in place of the profile's: what remains is not the machine's change since then.
+  std::optional<PredictedStep> interleaved;
+
+  // Both say that it fits: there is something to compare.
+  bool Compared() const { return simulated_fits && measured.result.fits_memory; }
+  // Simulated over measured step time, minus 1.
+  double StepError() const { return simulated.micros / measured.result.step_time_micros - 1; }
+};
+
+// The step of a placement with other op times (µs, by OpId) in place of those of `costs`; all else, contention
+// included, as there.
+PredictedStep SimulateWithTimes(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                const SimOptions& options, std::span<const double> op_micros,
+                                const Placement& placement);
+
+// Ops of one signature on one device kind, over all compared placements: where the error comes from.
+struct OpError {
+  std::string signature;
+  std::string device_kind;
+  std::size_t runs = 0;
+  double simulated_micros = 0;  // sums over all runs
+  double measured_micros = 0;
+  double alone_micros = 0;  // by themselves between the steps; 0 unless interleaved
+};
+
+// Errors of a predicted step time, as parts of the measured one (0.05 is 5 %).
+struct StepErrors {
+  double median = 0;  // of absolute errors
+  double p90 = 0;
+  double largest = 0;
+  double mean_signed = 0;
+  std::optional<double> spearman;  // of predicted and measured step times; none if fewer than 3 or all are equal
+  std::optional<double> pearson;
+};
+// Requires: as many of both, at least one.
+StepErrors CompareSteps(std::span<const double> predicted, std::span<const double> measured);
+
+// The same of a whole prediction.
+struct PredictionErrors {
+  StepErrors step;
+  double median_busy = 0;  // |predicted - measured| busy time of each device, as a part of the measured step
+  double p90_busy = 0;
+  double median_start = 0;  // the same of each op's start
+  double p90_start = 0;
+};
+
+// How far the simulator is from the hardware, each metric by itself: errors in different metrics can cancel.
+struct ValidationSummary {
+  std::size_t placements = 0;
+  std::size_t compared = 0;       // fit in both
+  std::size_t fit_disagrees = 0;  // fit in one only
+  // Of the compared.
+  PredictionErrors simulated;
+  std::optional<PredictionErrors> interleaved;  // where all have it
+  double median_step_spread = 0;  // (largest - smallest) / step time of the counted steps: noise of the measurement
+  std::size_t counted_steps = 0;
+  std::size_t disturbed_steps = 0;  // of the counted: others disturbed a device
+  std::vector<OpError> ops;         // those that explain most, by |simulated - measured|, largest first
+};
+
+// Runs and compares placements. Keeps references to everything it is given.
+class Validator {
+ public:
+  // Requires: `simulator` records starts; graph, cluster and costs are its own and the runner's.
+  Validator(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Simulator& simulator,
+            const HardwareRunner& hardware)
+      : graph_(graph), cluster_(cluster), costs_(costs), simulator_(simulator), hardware_(hardware) {}
+
+  ValidationCase Check(const std::string& label, const Placement& placement) const;
+  ValidationSummary Summarise(std::span<const ValidationCase> cases, std::size_t most_ops = 10) const;
+
+ private:
+  std::vector<OpError> OpErrors(std::span<const ValidationCase> cases) const;
+
+  const Graph& graph_;
+  const Cluster& cluster_;
+  const CostTable& costs_;
+  const Simulator& simulator_;
+  const HardwareRunner& hardware_;
+};
+
+// Correlation of ranks; equal values share the mean of theirs. None if there are fewer than 3 pairs, or one side is all
+// the same. Source: Spearman 1904, "The proof and measurement of association between two things".
+std::optional<double> SpearmanCorrelation(std::span<const double> a, std::span<const double> b);
+std::optional<double> PearsonCorrelation(std::span<const double> a, std::span<const double> b);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_EXPERIMENTS_VALIDATION_VALIDATION_H_

@@ -1,0 +1,164 @@
+#include "profiler/measure/machine_profiler.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "profiler/execute/device_thread.h"
+#include "profiler/measure/aggregate.h"
+#include "profiler/measure/op_gap.h"
+#include "profiler/measure/transfer_bench.h"
+#include "sim/base/check.h"
+
+namespace emplace {
+namespace {
+
+class MachineProfiler {
+ public:
+  MachineProfiler(const Graph& graph, const MachineProfilerOptions& options, Profile* profile,
+                  const std::function<void(const Profile&)>& on_saved,
+                  const std::function<void(const MachineProfilerProgress&)>& on_progress)
+      : graph_(graph), options_(options), profile_(*profile), on_saved_(on_saved), on_progress_(on_progress) {}
+
+  MachineProfilerResult Extend(std::span<HardwareDevice* const> devices) {
+    std::set<std::string> kinds;
+    for (HardwareDevice* const device : devices) {
+      if (kinds.insert(device->kind()).second) MeasureDevice(*device);
+    }
+    if (options_.links) MeasureLinks(devices);
+    if (options_.contention) MeasureNeighbours(devices);
+    return std::move(result_);
+  }
+
+ private:
+  void MeasureDevice(HardwareDevice& device) {
+    const std::unique_ptr<OpMeter> meter = options_.make_meter(device);
+    const std::vector<ProfileTask> tasks = MissingOps(graph_, profile_, device.kind());
+    result_.new_ops[device.kind()] = tasks.size();
+    result_.known_ops[device.kind()] = MissingOps(graph_, {}, device.kind()).size() - tasks.size();
+    if (!tasks.empty()) MeasureOps(device, *meter, tasks);
+    const auto known = std::find_if(profile_.devices.begin(), profile_.devices.end(),
+                                    [&](const auto& entry) { return entry.kind == device.kind(); });
+    if (known != profile_.devices.end()) return;
+    const double gap = device.is_cpu()
+                           ? MeasureOpGap(device)
+                           : std::max(AggregateGap(GapsOf(device, *meter), device.kind()), MeasureHostGap(device));
+    profile_.devices.push_back(
+        {.kind = device.kind(), .backend = device.is_cpu() ? "clock" : "cupti", .op_gap_micros = gap});
+    on_saved_(profile_);
+  }
+
+  static std::vector<double> GapsOf(HardwareDevice& device, OpMeter& meter) {
+    DeviceThread thread;
+    std::vector<double> gaps;
+    thread.Run([&] {
+      device.Attach();
+      gaps = meter.MeasureGaps();
+    });
+    return gaps;
+  }
+
+  void MeasureOps(HardwareDevice& device, OpMeter& meter, const std::vector<ProfileTask>& tasks) {
+    DeviceThread thread;
+    OpProfilerResult measured;
+    thread.Run([&] {
+      measured = ProfileOps(tasks, device, meter, options_.ops,
+                            [&](const OpProfilerProgress& progress, const std::vector<Profile::OpEntry>& ops) {
+                              profile_.ops.insert(profile_.ops.end(), ops.begin(), ops.end());
+                              on_saved_(profile_);
+                              on_progress_({.what = "ops on " + device.name(),
+                                            .done = progress.done,
+                                            .total = progress.total,
+                                            .seconds = progress.seconds});
+                            });
+    });
+    result_.disturbed += measured.disturbed;
+    result_.too_wide.insert(result_.too_wide.end(), measured.too_wide.begin(), measured.too_wide.end());
+  }
+
+  // Of the first two CPUs of a kind.
+  void MeasureNeighbours(std::span<HardwareDevice* const> devices) {
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      for (std::size_t k = i + 1; k < devices.size(); ++k) {
+        const auto entry = std::find_if(profile_.devices.begin(), profile_.devices.end(),
+                                        [&](const auto& known) { return known.kind == devices[i]->kind(); });
+        const bool wanted =
+            devices[i]->is_cpu() && devices[i]->kind() == devices[k]->kind() && entry != profile_.devices.end();
+        if (!wanted) continue;
+        MeasureContentionOn(*devices[i], *devices[k], &*entry);
+      }
+    }
+  }
+
+  // Of the ops of the graph of which the profile does not know it.
+  void MeasureContentionOn(HardwareDevice& device, HardwareDevice& neighbour, Profile::DeviceEntry* entry) {
+    std::map<std::string, Profile::OpEntry*> known;
+    for (Profile::OpEntry& op : profile_.ops) {
+      if (op.device == entry->kind) known[CanonicalSignature(op.signature)] = &op;
+    }
+    const std::vector<ProfileTask> all = TimedTasks(graph_, profile_, entry->kind);
+    std::vector<ProfileTask> missing;
+    std::vector<Profile::OpEntry*> ops;
+    for (const ProfileTask& task : all) {
+      Profile::OpEntry* const op = known.at(CanonicalSignature(task.signature));
+      if (op->contention) continue;
+      missing.push_back(task);
+      ops.push_back(op);
+    }
+    if (missing.empty()) return;
+    const SteadyClock clock;
+    const std::int64_t began = clock.NowNs();
+    MeasureContention(missing, BusyworkOf(graph_, all, options_.contention_options.batch_memory), device, neighbour,
+                      options_.contention_options, clock, [&](std::size_t first, const std::vector<double>& factors) {
+                        for (std::size_t i = 0; i < factors.size(); ++i) ops[first + i]->contention = factors[i];
+                        entry->contention = ContentionByClass(profile_, entry->kind);
+                        on_saved_(profile_);
+                        on_progress_({.what = "contention",
+                                      .done = first + factors.size(),
+                                      .total = missing.size(),
+                                      .seconds = static_cast<double>(clock.NowNs() - began) / 1e9});
+                      });
+  }
+
+  // Of every ordered pair of devices between whose kinds the profile has none.
+  void MeasureLinks(std::span<HardwareDevice* const> devices) {
+    std::vector<DevicePair> pairs;
+    std::set<std::pair<std::string, std::string>> known;
+    for (const Profile::LinkEntry& link : profile_.links) known.emplace(link.from, link.to);
+    for (HardwareDevice* const from : devices) {
+      for (HardwareDevice* const to : devices) {
+        if (from != to && !known.contains({from->kind(), to->kind()})) pairs.push_back({from, to});
+      }
+    }
+    if (pairs.empty()) return;
+    const SteadyClock clock;
+    const std::int64_t began = clock.NowNs();
+    const auto show = [&](std::int64_t done, std::int64_t total) {
+      on_progress_({.what = "links",
+                    .done = static_cast<std::size_t>(done),
+                    .total = static_cast<std::size_t>(total),
+                    .seconds = static_cast<double>(clock.NowNs() - began) / 1e9});
+    };
+    const std::vector<Profile::LinkEntry> links = EntriesOf(MeasureTransfers(pairs, {}, clock, show));
+    profile_.links.insert(profile_.links.end(), links.begin(), links.end());
+    on_saved_(profile_);
+  }
+
+  const Graph& graph_;
+  const MachineProfilerOptions& options_;
+  Profile& profile_;
+  const std::function<void(const Profile&)>& on_saved_;
+  const std::function<void(const MachineProfilerProgress&)>& on_progress_;
+  MachineProfilerResult result_;
+};
+
+}  // namespace
+
+MachineProfilerResult ExtendProfile(const Graph& graph, std::span<HardwareDevice* const> devices,
+                                    const MachineProfilerOptions& options, Profile* profile,
+                                    const std::function<void(const Profile&)>& on_saved,
+                                    const std::function<void(const MachineProfilerProgress&)>& on_progress) {
+  return MachineProfiler(graph, options, profile, on_saved, on_progress).Extend(devices);
+}
+
+}  // namespace emplace

@@ -1,0 +1,109 @@
+#ifndef EMPLACE_PROFILER_MEASURE_OP_PROFILER_H_
+#define EMPLACE_PROFILER_MEASURE_OP_PROFILER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "profiler/hardware.h"
+#include "profiler/recipe.h"
+#include "sim/graph.h"
+#include "sim/profile.h"
+
+namespace emplace {
+
+// One signature that is to be measured.
+struct ProfileTask {
+  std::string signature;  // full (profile.h)
+  OpRecipe recipe;
+  std::vector<bool> fresh;  // FreshInputs()
+  double micros = 0;        // that it is known to take; 0 where it is not
+};
+
+// By input of the op: whether an op has made it in this step. What `variable` ops hold has been there for long.
+std::vector<bool> FreshInputs(const Graph& graph, OpId op);
+
+// Before an op is run for a sample: leaves a CPU's caches as a step would, in which other ops have run since this one
+// did, but its inputs have just been made, weights excepted, and its outputs go where tensors have just been freed. So
+// fresh inputs are touched, and so are the outputs of its last run, which are then freed.
+void LeaveAsInAStep(HardwareDevice& device, const std::vector<TensorHandle>& inputs, const std::vector<bool>& fresh,
+                    std::vector<TensorHandle>* outputs);
+
+// The distinct ops of the graph that `profile` has no time for on this kind of device, in the order of the graph.
+// `input` and `variable` ops take none. Throws InputError(op name) where an op has a tensor without dtype and shape.
+std::vector<ProfileTask> MissingOps(const Graph& graph, const Profile& profile, const std::string& device_kind);
+
+// How many samples of `micros` each `seconds` are enough for: at most `most`, at least 3 of them.
+std::size_t SamplesWithin(double seconds, double micros, std::size_t most);
+// Of the inputs and outputs of an op.
+std::int64_t BytesOf(const OpRecipe& recipe);
+// Tasks from the first on whose tensors fit in `memory` together: at least one, at most 64.
+std::span<const ProfileTask> NextBatch(std::span<const ProfileTask> tasks, Bytes memory);
+
+struct OpProfilerOptions {
+  std::size_t samples = 20;        // of each signature, unless `seconds` are over first
+  double seconds = 0.5;            // spent on one signature; at least 3 samples are taken
+  double wide_spread = 0.25;       // (p90 - p10) / median from which on it is measured again
+  std::size_t repeats = 2;         // at most, of what was too wide
+  double patience_seconds = 0;     // spent, in all, on samples that do not count because others disturbed the device
+  Bytes batch_memory = {1 << 30};  // inputs that are held at a time
+  std::uint64_t seed = 1;          // of what is in them
+};
+
+// Takes samples of ops on one device. Its calls come from the device's own thread.
+class OpMeter {
+ public:
+  virtual ~OpMeter() = default;
+  virtual void Begin() = 0;
+  // Runs the kernel once, as sample of task `task`.
+  virtual void Sample(std::size_t task, OpKernel& kernel, const std::vector<TensorHandle>& inputs,
+                      std::vector<TensorHandle>* outputs) = 0;
+  // What Begin() .. End() have measured: for each task its samples, in µs, and how many kernels a run launches.
+  struct Measured {
+    std::vector<double> micros;
+    std::int64_t kernels = 0;
+  };
+  virtual std::map<std::size_t, Measured> End() = 0;
+  // Instead of End(), where what was sampled is not wanted.
+  virtual void Abandon() {}
+  // Idle times of the device between ops that could follow each other at once, in µs; empty on a device that shows none
+  // here. Not between Begin and End. Throws as they do.
+  virtual std::vector<double> MeasureGaps() { return {}; }
+};
+// By the clock around each run, for devices that are never behind.
+std::unique_ptr<OpMeter> MakeClockMeter();
+
+// What an op profiler tells as it goes.
+struct OpProfilerProgress {
+  std::size_t done = 0;
+  std::size_t total = 0;
+  double seconds = 0;  // since it began
+};
+
+struct OpProfilerResult {
+  std::vector<Profile::OpEntry> ops;  // one for each task, in order
+  std::vector<std::string> too_wide;  // signatures whose samples are still far apart
+  std::size_t disturbed = 0;          // samples that count though others disturbed the device
+};
+
+// Measures the tasks on `device`, from the calling thread, which becomes the device's own. Samples of different ops are
+// taken in turn, so that a disturbance spreads over many ops instead of spoiling one, and so that code and weights are
+// as cold as within a step (LeaveAsInAStep). Samples before or after which a probe shows that the device is disturbed
+// (disturbance.h) are taken again, as long as there is patience, of which every op has the same share but for what
+// those before it left; those that count are the least disturbed. Temporary
+// memory is what one run allocates at most beyond its outputs. On a device that runs behind the host (a GPU) no sample
+// is shorter than what the host's call takes (median of five, the device idle): in a row of small ops that is what one
+// after the other takes, however soon the device is done with each. `on_batch` is called with what is complete now and
+// then; throw to stop. Throws InputError(op name) where an op cannot run, and names it if memory does not suffice.
+OpProfilerResult ProfileOps(
+    const std::vector<ProfileTask>& tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,
+    const std::function<void(const OpProfilerProgress&, const std::vector<Profile::OpEntry>&)>& on_batch);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_PROFILER_MEASURE_OP_PROFILER_H_

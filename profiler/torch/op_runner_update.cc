@@ -1,0 +1,139 @@
+#include "profiler/torch/op_runner_parts.h"
+
+namespace emplace {
+namespace {
+
+// So small that weights stay finite over any number of measured steps; the factors are those of published optimisers.
+constexpr double kRate = 1e-6;
+constexpr double kMomentum = 0.9;       // b of momentum
+constexpr double kSquareDecay = 0.9;    // b of rmsprop
+constexpr double kRmsMomentum = 0.9;    // c of rmsprop
+constexpr double kRmsEpsilon = 1e-3;    // inside the root: the first steps of a gradient near 0 stay small
+constexpr double kAdamDecay = 0.9;      // b of adam
+constexpr double kAdamSquares = 0.999;  // c of adam
+constexpr double kAdamEpsilon = 1e-8;
+
+// State as large as the variable, zeros at first.
+at::Tensor Slot(const RecipeView& recipe) {
+  return at::zeros(recipe.in(0), at::TensorOptions().dtype(recipe.in_type(0)).device(recipe.device()));
+}
+
+void ExpectDense(const RecipeView& recipe) {
+  recipe.ExpectSame(recipe.in(0), recipe.in(1), "variable and gradient have one shape");
+}
+
+OpFunction Sgd(const RecipeView& recipe) {
+  ExpectDense(recipe);
+  return [](TensorSpan in, auto*) { in[0].add_(in[1], -kRate); };
+}
+
+OpFunction AssignSub(const RecipeView& recipe) {
+  ExpectDense(recipe);
+  return [](TensorSpan in, auto*) { in[0].sub_(in[1]); };
+}
+
+OpFunction Momentum(const RecipeView& recipe) {
+  ExpectDense(recipe);
+  return [m = Slot(recipe)](TensorSpan in, auto*) {
+    m.mul_(kMomentum).add_(in[1]);
+    in[0].add_(m, -kRate);
+  };
+}
+
+OpFunction RmsProp(const RecipeView& recipe) {
+  ExpectDense(recipe);
+  return [s = Slot(recipe), m = Slot(recipe)](TensorSpan in, auto*) {
+    s.mul_(kSquareDecay).addcmul_(in[1], in[1], 1 - kSquareDecay);
+    m.mul_(kRmsMomentum).addcdiv_(in[1], at::add(s, kRmsEpsilon).sqrt_(), kRate);
+    in[0].sub_(m);
+  };
+}
+
+OpFunction Adam(const RecipeView& recipe) {
+  ExpectDense(recipe);
+  return [m = Slot(recipe), s = Slot(recipe)](TensorSpan in, auto*) {
+    m.mul_(kAdamDecay).add_(in[1], 1 - kAdamDecay);
+    s.mul_(kAdamSquares).addcmul_(in[1], in[1], 1 - kAdamSquares);
+    in[0].addcdiv_(m, at::sqrt(s).add_(kAdamEpsilon), -kRate);
+  };
+}
+
+// The rows of a gradient. A number may stand there several times: what is read before anything is written, and written
+// alike for each of them, happens once; gradients (and their squares) add up.
+struct SparseRows {
+  at::Tensor numbers;
+
+  explicit SparseRows(const at::Tensor& given)
+      : numbers(given.scalar_type() == c10::kInt ? given : given.to(c10::kLong)) {}
+  at::Tensor Of(const at::Tensor& table) const { return at::index_select(table, 0, numbers); }
+  // table[rows] = values
+  void Set(const at::Tensor& table, const at::Tensor& values) const {
+    table.index_copy_(0, numbers.to(c10::kLong), values);
+  }
+  // table[rows] = decay * table[rows] + factor * the sum of `values`; returns the new rows
+  at::Tensor Decay(const at::Tensor& table, double decay, const at::Tensor& values, double factor) const {
+    Set(table, Of(table).mul_(decay));
+    table.index_add_(0, numbers, values, factor);
+    return Of(table);
+  }
+};
+
+void ExpectSparse(const RecipeView& recipe) {
+  const Dims& table = recipe.in(0);
+  const Dims& rows = recipe.in(1);
+  recipe.Expect(table.size() == 2 && rows.size() == 2 && table[1] == rows[1], "row gradients are as wide as the table");
+  recipe.Expect(recipe.in_is_integer(2), "row numbers are integers");
+  recipe.Expect(recipe.in(2) == Dims{rows[0]}, "one row number a row");
+}
+
+OpFunction SparseSgd(const RecipeView& recipe) {
+  ExpectSparse(recipe);
+  return [](TensorSpan in, auto*) { in[0].index_add_(0, SparseRows(in[2]).numbers, in[1], -kRate); };
+}
+
+OpFunction SparseMomentum(const RecipeView& recipe) {
+  ExpectSparse(recipe);
+  return [m = Slot(recipe)](TensorSpan in, auto*) {
+    const SparseRows rows(in[2]);
+    const at::Tensor step = rows.Decay(m, kMomentum, in[1], 1);
+    rows.Set(in[0], rows.Of(in[0]).add_(step, -kRate));
+  };
+}
+
+OpFunction SparseRmsProp(const RecipeView& recipe) {
+  ExpectSparse(recipe);
+  return [s = Slot(recipe), m = Slot(recipe)](TensorSpan in, auto*) {
+    const SparseRows rows(in[2]);
+    const at::Tensor root = rows.Decay(s, kSquareDecay, at::square(in[1]), 1 - kSquareDecay).add_(kRmsEpsilon).sqrt_();
+    const at::Tensor step = rows.Decay(m, kRmsMomentum, at::div(in[1], root), kRate);
+    rows.Set(in[0], rows.Of(in[0]).sub_(step));
+  };
+}
+
+OpFunction SparseAdam(const RecipeView& recipe) {
+  ExpectSparse(recipe);
+  return [m = Slot(recipe), s = Slot(recipe)](TensorSpan in, auto*) {
+    const SparseRows rows(in[2]);
+    const at::Tensor mean = rows.Decay(m, kAdamDecay, in[1], 1 - kAdamDecay);
+    const at::Tensor root = rows.Decay(s, kAdamSquares, at::square(in[1]), 1 - kAdamSquares).sqrt_().add_(kAdamEpsilon);
+    rows.Set(in[0], rows.Of(in[0]).addcdiv_(mean, root, -kRate));
+  };
+}
+
+constexpr TorchOpKind kTorchUpdateKinds[] = {
+    {"sgd", {2, 2}, {0, 0}, Sgd},
+    {"momentum", {2, 2}, {0, 0}, Momentum},
+    {"rmsprop", {2, 2}, {0, 0}, RmsProp},
+    {"adam", {2, 2}, {0, 0}, Adam},
+    {"assign_sub", {2, 2}, {0, 0}, AssignSub},
+    {"sparse_sgd", {3, 3}, {0, 0}, SparseSgd},
+    {"sparse_momentum", {3, 3}, {0, 0}, SparseMomentum},
+    {"sparse_rmsprop", {3, 3}, {0, 0}, SparseRmsProp},
+    {"sparse_adam", {3, 3}, {0, 0}, SparseAdam},
+};
+
+}  // namespace
+
+std::span<const TorchOpKind> UpdateTorchOps() { return kTorchUpdateKinds; }
+
+}  // namespace emplace

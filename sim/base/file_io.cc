@@ -1,0 +1,347 @@
+#include "sim/base/file_io.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <istream>
+#include <iterator>
+#include <ostream>
+#include <streambuf>
+#include <system_error>
+#include <utility>
+
+#include "sim/base/check.h"
+#include "sim/base/temporary_file.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::size_t kBufferBytes = 1 << 16;
+
+std::string Reason(int error) { return error == 0 ? "unknown error" : std::generic_category().message(error); }
+
+// What went wrong in writing `file`, in words.
+std::string ZlibReason(gzFile file) {
+  int error = Z_OK;
+  const char* text = gzerror(file, &error);
+  if (error == Z_ERRNO) return Reason(errno);
+  return error == Z_MEM_ERROR ? "out of memory" : text;
+}
+
+InputError Unreadable(const std::string& path, const std::string& reason) {
+  return InputError(path, "cannot be read (" + reason + ")");
+}
+InputError Unwritable(const std::string& path, const std::string& reason) {
+  return InputError(path, "cannot be written (" + reason + ")");
+}
+
+// Closes a descriptor at the end of its scope.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.Release()) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+// Reads a descriptor, and undoes gzip where the content starts with its magic number. Throws InputError without a
+// file's name.
+class ReadBuffer : public std::streambuf {
+ public:
+  ReadBuffer(Descriptor fd, std::uint64_t most) : fd_(std::move(fd)), most_(most) {}
+  ~ReadBuffer() override {
+    if (is_gzip_) inflateEnd(&inflater_);
+  }
+  ReadBuffer(const ReadBuffer&) = delete;
+  ReadBuffer& operator=(const ReadBuffer&) = delete;
+
+ protected:
+  int_type underflow() override {
+    if (!std::exchange(begun_, true)) Begin();
+    const std::size_t count = is_gzip_ ? Inflate() : ReadPlain();
+    given_ += count;
+    if (given_ > most_) {
+      throw InputError("", "holds more than " + std::to_string(most_) + " bytes (at most so many, uncompressed)");
+    }
+    char* const data = is_gzip_ ? inflated_.data() : raw_.data();
+    setg(data, data, data + count);
+    return count == 0 ? traits_type::eof() : traits_type::to_int_type(data[0]);
+  }
+
+ private:
+  // Reads once, behind what is in raw_ up to `end`. Returns how many bytes came; 0 at the end of the file.
+  std::size_t Read(std::size_t end) {
+    for (;;) {
+      const ssize_t count = ::read(fd_.get(), raw_.data() + end, raw_.size() - end);
+      if (count >= 0) return static_cast<std::size_t>(count);
+      if (errno != EINTR) throw Unreadable("", Reason(errno));
+    }
+  }
+
+  void Begin() {
+    std::size_t count = 0;
+    for (std::size_t more = 1; more > 0 && count < 2; count += more) more = Read(count);
+    raw_count_ = count;
+    if (count < 2 || !StartsMember(raw_.data())) return;
+    inflater_.next_in = reinterpret_cast<Bytef*>(raw_.data());
+    inflater_.avail_in = static_cast<uInt>(count);
+    constexpr int kGzip = 16;  // the format, added to the largest window
+    if (inflateInit2(&inflater_, kGzip + MAX_WBITS) != Z_OK) throw Unreadable("", "out of memory");
+    is_gzip_ = true;
+    inflated_.resize(kBufferBytes);
+  }
+
+  static bool StartsMember(const char* at) { return at[0] == '\x1f' && at[1] == '\x8b'; }
+
+  std::size_t ReadPlain() {
+    const std::size_t first = std::exchange(raw_count_, 0);
+    return first > 0 ? first : Read(0);
+  }
+
+  // Reads so that at least `least` bytes wait to be inflated, fewer at the end of the file. Requires: there are fewer.
+  void Refill(std::size_t least) {
+    std::size_t count = inflater_.avail_in;
+    std::memmove(raw_.data(), inflater_.next_in, count);
+    for (std::size_t more = 1; more > 0 && count < least; count += more) more = Read(count);
+    inflater_.next_in = reinterpret_cast<Bytef*>(raw_.data());
+    inflater_.avail_in = static_cast<uInt>(count);
+  }
+
+  // A file is one member or several (RFC 1952, 2.2), and nothing else.
+  std::size_t Inflate() {
+    inflater_.next_out = reinterpret_cast<Bytef*>(inflated_.data());
+    inflater_.avail_out = static_cast<uInt>(inflated_.size());
+    while (inflater_.avail_out == inflated_.size()) {
+      if (!in_member_) {
+        if (inflater_.avail_in < 2) Refill(2);
+        if (inflater_.avail_in == 0) return 0;
+        if (inflater_.avail_in < 2 || !StartsMember(reinterpret_cast<const char*>(inflater_.next_in))) {
+          throw Unreadable("", "there is something behind the gzip data");
+        }
+        inflateReset(&inflater_);
+        in_member_ = true;
+      }
+      if (inflater_.avail_in == 0) Refill(1);
+      if (inflater_.avail_in == 0) throw Unreadable("", "the gzip data ends in the middle");
+      const int error = inflate(&inflater_, Z_NO_FLUSH);
+      if (error == Z_STREAM_END) {
+        in_member_ = false;
+      } else if (error == Z_MEM_ERROR) {
+        throw Unreadable("", "out of memory");
+      } else if (error != Z_OK && error != Z_BUF_ERROR) {
+        throw Unreadable("", "broken gzip data: " + std::string(inflater_.msg != nullptr ? inflater_.msg : "unknown"));
+      }
+    }
+    return inflated_.size() - inflater_.avail_out;
+  }
+
+  Descriptor fd_;
+  std::uint64_t most_;
+  std::uint64_t given_ = 0;
+  bool begun_ = false;
+  bool is_gzip_ = false;
+  bool in_member_ = true;  // of gzip data
+  std::array<char, kBufferBytes> raw_{};
+  std::size_t raw_count_ = 0;  // what Begin() read, until it is given
+  std::vector<char> inflated_;
+  z_stream inflater_{};
+};
+
+class ReadStream : public std::istream {
+ public:
+  ReadStream(Descriptor fd, std::uint64_t most) : std::istream(nullptr), buffer_(std::move(fd), most) {
+    rdbuf(&buffer_);
+    exceptions(badbit);  // let the buffer's InputError through
+  }
+
+ private:
+  ReadBuffer buffer_;
+};
+
+// Writes through zlib, compressed or as it stands.
+class WriteBuffer : public std::streambuf {
+ public:
+  WriteBuffer(gzFile file, std::string path) : file_(file), path_(std::move(path)) {
+    setp(buffer_.data(), buffer_.data() + buffer_.size());
+  }
+  ~WriteBuffer() override {
+    if (file_ != nullptr) gzclose_w(file_);
+  }
+  WriteBuffer(const WriteBuffer&) = delete;
+  WriteBuffer& operator=(const WriteBuffer&) = delete;
+
+  void Close() {
+    Flush();
+    errno = 0;
+    const int error = gzclose_w(std::exchange(file_, nullptr));
+    if (error != Z_OK) throw Unwritable(path_, Reason(errno));
+  }
+
+ protected:
+  int_type overflow(int_type c) override {
+    Flush();
+    if (!traits_type::eq_int_type(c, traits_type::eof())) sputc(traits_type::to_char_type(c));
+    return traits_type::not_eof(c);
+  }
+  int sync() override {
+    Flush();
+    return 0;
+  }
+
+ private:
+  void Flush() {
+    const auto count = static_cast<unsigned>(pptr() - pbase());
+    errno = 0;
+    if (count > 0 && gzwrite(file_, pbase(), count) != static_cast<int>(count)) {
+      throw Unwritable(path_, ZlibReason(file_));
+    }
+    setp(buffer_.data(), buffer_.data() + buffer_.size());
+  }
+
+  gzFile file_;
+  std::string path_;
+  std::array<char, kBufferBytes> buffer_{};
+};
+
+// Writes to a copy of the descriptor, which stays open.
+void WriteTo(int fd, const std::string& path, bool compress, const std::function<void(std::ostream&)>& write) {
+  Descriptor copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (copy.get() < 0) throw Unwritable(path, Reason(errno));
+  // zlib's own header: time stamp 0, no name. "T" writes without compression.
+  gzFile file = gzdopen(copy.get(), compress ? "wb6" : "wbT");
+  if (file == nullptr) throw Unwritable(path, "out of memory");
+  copy.Release();
+  WriteBuffer buffer(file, path);
+  std::ostream out(&buffer);
+  out.exceptions(std::ios::badbit);  // let the buffer's InputError through
+  write(out);
+  buffer.Close();
+}
+
+bool EndsWithGz(const std::string& path) { return path.size() > 3 && path.ends_with(".gz"); }
+
+// So that the new name survives a crash too. Folders of some file systems cannot be synced: not an error.
+void SyncFolderOf(const std::string& path) {
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  const Descriptor folder(::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() >= 0) ::fsync(folder.get());
+}
+
+// The file that `path`, which does not exist, stands for: links that lead to nothing are followed.
+std::string FollowLinks(const std::string& path) {
+  std::filesystem::path at = path;
+  constexpr int kMostLinks = 40;  // as Linux has it
+  for (int i = 0; i < kMostLinks; ++i) {
+    std::error_code failed;
+    if (!std::filesystem::is_symlink(std::filesystem::symlink_status(at, failed))) return at.string();
+    const std::filesystem::path to = std::filesystem::read_symlink(at, failed);
+    if (failed) throw Unwritable(path, failed.message());
+    at = to.is_absolute() ? to : at.parent_path() / to;
+  }
+  throw Unwritable(path, Reason(ELOOP));
+}
+
+// A file that WriteFiles writes: whole under another name first, or at once if it is a device or a pipe.
+class FileUnderway {
+ public:
+  explicit FileUnderway(const FileToWrite& file) : file_(file), target_(file.path) {
+    if (file.path == "-") return;
+    struct stat info {};
+    const bool exists = ::stat(file.path.c_str(), &info) == 0;
+    if (!exists && errno != ENOENT) throw Unwritable(file.path, Reason(errno));
+    // A rename would replace a device or a pipe.
+    if (exists && !S_ISREG(info.st_mode)) return;
+    // A link is followed, so that it stays one.
+    std::error_code failed;
+    const std::filesystem::path real = std::filesystem::canonical(file.path, failed);
+    target_ = !failed ? real.string() : exists ? file.path : FollowLinks(file.path);
+    temporary_ = std::make_unique<TemporaryFile>(target_);
+    if (temporary_->fd() < 0) throw Unwritable(file.path, Reason(errno));
+    if (exists) ::fchmod(temporary_->fd(), info.st_mode & 07777U);
+  }
+
+  bool is_temporary() const { return temporary_ != nullptr; }
+
+  void Write() {
+    const bool compress = EndsWithGz(file_.path);
+    if (temporary_) {
+      WriteTo(temporary_->fd(), file_.path, compress, file_.write);
+      if (!temporary_->Sync()) throw Unwritable(file_.path, Reason(errno));
+    } else if (file_.path == "-") {
+      WriteTo(STDOUT_FILENO, file_.path, false, file_.write);
+    } else {
+      const Descriptor fd(::open(target_.c_str(), O_WRONLY | O_CLOEXEC));
+      if (fd.get() < 0) throw Unwritable(file_.path, Reason(errno));
+      WriteTo(fd.get(), file_.path, compress, file_.write);
+    }
+  }
+
+  void MoveIntoPlace() {
+    if (!temporary_) return;
+    if (!temporary_->MoveIntoPlace()) throw Unwritable(file_.path, Reason(errno));
+    SyncFolderOf(target_);
+  }
+
+ private:
+  const FileToWrite& file_;
+  std::string target_;
+  std::unique_ptr<TemporaryFile> temporary_;
+};
+
+}  // namespace
+
+std::unique_ptr<std::istream> OpenForReading(const std::string& path, std::uint64_t most) {
+  Descriptor fd(path == "-" ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (fd.get() < 0 || ::fstat(fd.get(), &info) != 0) throw Unreadable(path, Reason(errno));
+  if (S_ISDIR(info.st_mode)) throw Unreadable(path, Reason(EISDIR));
+  return std::make_unique<ReadStream>(std::move(fd), most);
+}
+
+std::string ReadWholeFile(const std::string& path, std::uint64_t most) {
+  const std::unique_ptr<std::istream> in = OpenForReading(path, most);
+  try {
+    return {std::istreambuf_iterator<char>(*in), std::istreambuf_iterator<char>()};
+  } catch (const InputError& error) {
+    throw error.In(path);
+  }
+}
+
+void CheckRegularFile(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return;
+  throw Unreadable(path, S_ISDIR(info.st_mode) ? Reason(EISDIR) : "it is no regular file");
+}
+
+void WriteFiles(const std::vector<FileToWrite>& files) {
+  std::vector<std::unique_ptr<FileUnderway>> underway;
+  underway.reserve(files.size());
+  for (const FileToWrite& file : files) underway.push_back(std::make_unique<FileUnderway>(file));
+  for (const auto& file : underway) {
+    if (file->is_temporary()) file->Write();
+  }
+  for (const auto& file : underway) {
+    if (!file->is_temporary()) file->Write();
+  }
+  for (const auto& file : underway) file->MoveIntoPlace();
+}
+
+void WriteFile(const std::string& path, const std::function<void(std::ostream&)>& write) {
+  WriteFiles({{path, write}});
+}
+
+}  // namespace emplace

@@ -1,0 +1,52 @@
+#ifndef EMPLACE_SIM_BASE_JSON_TEXT_H_
+#define EMPLACE_SIM_BASE_JSON_TEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+#include "sim/base/check.h"
+#include "sim/base/json_value.h"
+
+namespace emplace {
+
+// What the writers of our formats put their files together from.
+
+// The shortest text that reads back to the same double; a whole number has no ".0". -0 is written 0.
+// Requires: a finite number.
+void AppendNumber(std::string* out, double value);
+void AppendNumber(std::string* out, std::int64_t value);
+std::string NumberText(double value);
+
+// A JSON string. Throws InputError if `text` is not valid UTF-8: nobody could read the file again.
+void AppendQuoted(std::string* out, std::string_view text);
+// For messages: in double quotes, a long text cut short. Takes any bytes.
+std::string Quoted(std::string_view text);
+bool IsValidUtf8(std::string_view text);
+
+// Compact JSON, keys in their order.
+void AppendJson(std::string* out, const JsonValue& value);
+std::string JsonText(const JsonValue& value);
+
+// The text is no JSON at all.
+class JsonSyntaxError : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+// What is more is no document of ours, and could take all of a machine's memory.
+struct JsonLimits {
+  std::size_t text_bytes = std::size_t{1} << 24;  // of one text or number, as it stands in the file
+  std::size_t values = JsonBuilder::kMaxValues;   // see JsonBuilder
+};
+
+// The JSON document that `in` holds, and nothing but white space behind it. Throws InputError, its place a path, or
+// "line L, column C" where the text is no JSON (a JsonSyntaxError then) or too long. With `streamed`, see JsonBuilder.
+JsonValue ParseJson(std::istream& in, JsonBuilder::Streamed streamed = {}, const JsonLimits& limits = {});
+JsonValue ParseJson(std::string_view text);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_BASE_JSON_TEXT_H_

@@ -1,0 +1,124 @@
+#include "sim/base/json_value.h"
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+#include <utility>
+
+#include "sim/base/check.h"
+#include "sim/base/json_text.h"
+
+namespace emplace {
+namespace {
+
+// The position of the first member whose key stood before; the number of members if there is none.
+std::size_t FirstDuplicate(const JsonObject& members) {
+  const std::size_t n = members.size();
+  constexpr std::size_t kFew = 16;
+  if (n <= kFew) {
+    for (std::size_t i = 1; i < n; ++i) {
+      for (std::size_t k = 0; k < i; ++k) {
+        if (members[i].key == members[k].key) return i;
+      }
+    }
+    return n;
+  }
+  std::vector<std::size_t> order(n);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&members](std::size_t a, std::size_t b) { return members[a].key < members[b].key; });
+  std::size_t first = n;
+  for (std::size_t i = 1; i < n; ++i) {
+    if (members[order[i]].key == members[order[i - 1]].key) first = std::min(first, order[i]);
+  }
+  return first;
+}
+
+bool IsPlainWord(std::string_view key) {
+  return !key.empty() && std::all_of(key.begin(), key.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+}
+
+}  // namespace
+
+std::string PlaceOfKey(std::string place, std::string_view key) {
+  if (!IsPlainWord(key)) return PlaceOfMember(std::move(place), key);
+  if (!place.empty()) place += '.';
+  return place.append(key);
+}
+
+std::string PlaceOfMember(std::string place, std::string_view name) {
+  return std::move(place) + "[" + Quoted(name) + "]";
+}
+
+std::string PlaceOfIndex(std::string place, std::size_t index) {
+  return std::move(place) + "[" + std::to_string(index) + "]";
+}
+
+void JsonBuilder::Scalar(JsonValue value) { Put(std::move(value)); }
+void JsonBuilder::BeginList() { Begin(JsonValue{JsonList()}); }
+void JsonBuilder::BeginObject() { Begin(JsonValue{JsonObject()}); }
+
+void JsonBuilder::Begin(JsonValue empty) {
+  if (frames_.size() >= kMaxDepth) {
+    throw InputError(Place(), "is nested too deeply (at most " + std::to_string(kMaxDepth) + " levels)");
+  }
+  Frame frame;
+  frame.is_streamed = frames_.size() == 1 && streamed_.take && frames_[0].key == streamed_.key &&
+                      frames_[0].value.As<JsonObject>() != nullptr && empty.As<JsonList>() != nullptr;
+  frame.values_before = num_values_;
+  frame.value = std::move(empty);
+  frames_.push_back(std::move(frame));
+}
+
+void JsonBuilder::Key(std::string key) { frames_.back().key = std::move(key); }
+
+void JsonBuilder::End() {
+  JsonValue value = std::move(frames_.back().value);
+  frames_.pop_back();
+  if (const auto* members = value.As<JsonObject>()) {
+    const std::size_t duplicate = FirstDuplicate(*members);
+    if (duplicate < members->size()) {
+      throw InputError(PlaceOfKey(Place(), (*members)[duplicate].key), "duplicate key (each key once)");
+    }
+  }
+  Put(std::move(value));
+}
+
+void JsonBuilder::Put(JsonValue value) {
+  if (frames_.empty()) {
+    result_ = std::move(value);
+    return;
+  }
+  if (++num_values_ > max_values_) {
+    throw InputError(Place(), "is one value too many (at most " + std::to_string(max_values_) + " of them)");
+  }
+  Frame& frame = frames_.back();
+  if (auto* members = std::get_if<JsonObject>(&frame.value.data)) {
+    members->push_back({std::move(frame.key), std::move(value)});
+    frame.key.clear();
+  } else if (frame.is_streamed) {
+    streamed_.take(*frames_.front().value.As<JsonObject>(), frame.next++, value);
+    num_values_ = frame.values_before;
+  } else {
+    std::get<JsonList>(frame.value.data).push_back(std::move(value));
+    ++frame.next;
+  }
+}
+
+std::string JsonBuilder::Place() const {
+  std::string place;
+  for (const Frame& frame : frames_) {
+    place = frame.value.As<JsonObject>() != nullptr ? PlaceOfKey(std::move(place), frame.key)
+                                                    : PlaceOfIndex(std::move(place), frame.next);
+  }
+  return place;
+}
+
+JsonValue JsonBuilder::Take() {
+  EMPLACE_CHECK(frames_.empty());
+  return std::move(result_);
+}
+
+}  // namespace emplace

@@ -1,0 +1,22 @@
+#ifndef EMPLACE_SIM_BASE_PLUGIN_H_
+#define EMPLACE_SIM_BASE_PLUGIN_H_
+
+#include <string>
+
+namespace emplace {
+
+// A library of ours that the program loads when it needs it, because linked to it every command would start later.
+struct Plugin {
+  const char* file;    // its name beside the program, where an installation has it
+  const char* built;   // its path where it was built
+  const char* symbol;  // what is wanted of it
+  const char* what;    // "the library that ...", for messages
+};
+
+// The address of the symbol. The library stays loaded. Throws InputError if it is in neither place, cannot be loaded,
+// or lacks the symbol (it is of another version).
+void* LoadPlugin(const Plugin& part);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_BASE_PLUGIN_H_

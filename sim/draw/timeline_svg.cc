@@ -1,0 +1,151 @@
+#include "sim/draw/timeline_svg.h"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace emplace {
+namespace {
+
+constexpr double kWidth = 960;
+constexpr double kLeft = 90;  // device names
+constexpr double kRight = 20;
+constexpr double kTop = 44;  // title and legend
+constexpr double kOpHeight = 18;
+constexpr double kTransferHeight = 6;
+constexpr double kRowHeight = 36;
+constexpr double kMergePixels = 1.0 / 3;
+
+constexpr const char* kSvgColours[] = {"#7f7f7f", "#4477aa", "#cc6677", "#228833"};  // by Pass
+constexpr const char* kTransferColour = "#ddaa33";
+
+std::string Escaped(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    switch (c) {
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      default:
+        escaped += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+    }
+  }
+  return escaped;
+}
+
+// A piece of one bar: one interval, or several of one colour that no eye could tell apart.
+struct Piece {
+  double begin = 0;  // pixels
+  double end = 0;
+  const char* colour = "";
+  std::size_t count = 1;
+  std::string_view name;  // of the first
+};
+
+class Bar {
+ public:
+  void Add(double begin, double end, const char* colour, std::string_view name) {
+    Piece* const last = pieces_.empty() ? nullptr : &pieces_.back();
+    const bool small = end - begin < 2 * kMergePixels;
+    if (last != nullptr && begin - last->end < kMergePixels && (last->colour == colour || small)) {
+      last->end = std::max(last->end, end);
+      ++last->count;
+    } else {
+      pieces_.push_back({begin, end, colour, 1, name});
+    }
+  }
+
+  void Print(std::ostream& out, double y, double height, const char* what) const {
+    for (const Piece& piece : pieces_) {
+      fmt::print(out, "<rect x=\"{:.2f}\" y=\"{:.0f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"{}\"><title>",
+                 piece.begin, y, std::max(piece.end - piece.begin, kMergePixels), height, piece.colour);
+      if (piece.count == 1) {
+        out << Escaped(piece.name);
+      } else {
+        fmt::print(out, "{} {} from {} on", piece.count, what, Escaped(piece.name));
+      }
+      out << "</title></rect>\n";
+    }
+  }
+
+ private:
+  std::vector<Piece> pieces_;
+};
+
+double LastMicros(const Timeline& timeline) {
+  double last = 0;
+  for (const Timeline::OpRun& run : timeline.ops) last = std::max(last, run.end_micros);
+  for (const Timeline::Transfer& transfer : timeline.transfers) last = std::max(last, transfer.arrival_micros);
+  return last;
+}
+
+void PrintHead(std::ostream& out, double height, const std::string& title) {
+  fmt::print(out,
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" font-family=\"sans-serif\" "
+             "font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+             kWidth, height);
+  fmt::print(out, "<text x=\"8\" y=\"16\" font-weight=\"bold\">{}</text>\n", Escaped(title));
+  const char* const words[] = {"other", "forward", "backward", "update"};
+  double x = kLeft;
+  const auto legend = [&out, &x](const char* colour, const char* word) {
+    fmt::print(
+        out,
+        "<rect x=\"{:.0f}\" y=\"24\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{:.0f}\" y=\"33\">{}</text>\n",
+        x, colour, x + 14, word);
+    x += 95;
+  };
+  for (std::size_t i = 0; i < std::size(words); ++i) legend(kSvgColours[i], words[i]);
+  legend(kTransferColour, "outgoing transfer");
+}
+
+}  // namespace
+
+void WriteTimelineSvg(std::ostream& out, const Timeline& timeline, const Graph& graph, const Cluster& cluster) {
+  const std::size_t num_devices = cluster.num_devices();
+  const double last = LastMicros(timeline);
+  const double scale = last > 0 ? (kWidth - kLeft - kRight) / last : 0;
+  const auto to_pixel = [scale](double micros) { return kLeft + micros * scale; };
+  std::vector<Bar> ops(num_devices);
+  std::vector<Bar> transfers(num_devices);
+  for (const Timeline::OpRun& run : timeline.ops) {
+    if (run.end_micros == run.start_micros) continue;
+    const Op& op = graph.op(run.op);
+    ops[Index(run.device)].Add(to_pixel(run.start_micros), to_pixel(run.end_micros),
+                               kSvgColours[static_cast<std::size_t>(op.pass)], op.name);
+  }
+  for (const Timeline::Transfer& transfer : timeline.transfers) {
+    transfers[Index(transfer.from)].Add(to_pixel(transfer.start_micros), to_pixel(transfer.arrival_micros),
+                                        kTransferColour, graph.op(graph.tensor(transfer.tensor).producer).name);
+  }
+  const double axis = kTop + kRowHeight * static_cast<double>(num_devices);
+  PrintHead(out, axis + 24, fmt::format("{} on {}: {:.2f} ms", graph.name(), cluster.name(), last / 1000));
+  for (std::size_t d = 0; d < num_devices; ++d) {
+    const double y = kTop + kRowHeight * static_cast<double>(d);
+    fmt::print(out, "<text x=\"8\" y=\"{:.0f}\">{}</text>\n", y + 14, Escaped(cluster.devices()[d].name));
+    ops[d].Print(out, y, kOpHeight, "ops");
+    transfers[d].Print(out, y + kOpHeight + 2, kTransferHeight, "transfers");
+  }
+  for (int tick = 0; tick <= 4; ++tick) {
+    const double micros = last * tick / 4;
+    fmt::print(out, "<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\" fill=\"#555\">{:.2f} ms</text>\n",
+               std::min(to_pixel(micros), kWidth - 30), axis + 14, micros / 1000);
+  }
+  out << "</svg>\n";
+}
+
+}  // namespace emplace

@@ -1,0 +1,53 @@
+#ifndef EMPLACE_SIM_FORMATS_RESULT_JSON_H_
+#define EMPLACE_SIM_FORMATS_RESULT_JSON_H_
+
+#include <cstddef>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.h"
+#include "sim/bounds.h"
+#include "sim/cluster.h"
+#include "sim/cost_model.h"
+#include "sim/evaluator.h"
+#include "sim/graph.h"
+#include "sim/placement.h"
+
+namespace emplace {
+
+// One simulated step and what there is to know beside it: result.json, `emplace.result` version 1.
+struct StepReport {
+  struct DeviceRow {
+    std::string name;
+    std::size_t ops = 0;
+    double busy_micros = 0;  // sum of op times, gaps not counted
+    Bytes sent;
+    Bytes peak;
+    std::optional<Bytes> memory;  // capacity; none: no limit
+  };
+  std::string graph;
+  std::string cluster;
+  std::string engine;
+  std::string costs;  // where op times came from: "roofline", "profile p.json", ..; "" if not said
+  double step_time_micros = 0;
+  bool fits_memory = true;
+  double lower_bound_micros = 0;  // of every placement on this cluster
+  double critical_path_micros = 0;
+  double busiest_device_micros = 0;  // of this placement
+  std::vector<DeviceRow> devices;    // every device of the cluster
+  std::size_t ops = 0;
+  std::size_t tensors_sent = 0;  // (tensor, destination) pairs
+  std::size_t fallback_ops = 0;  // ops whose time came from the named fallback cost model
+};
+
+// `result` is what `engine` said of `placement`, peak memory included.
+StepReport MakeStepReport(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                          const Placement& placement, const std::string& engine, const StepResult& result);
+
+void WriteResult(std::ostream& out, const StepReport& report);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_FORMATS_RESULT_JSON_H_

@@ -1,0 +1,27 @@
+#ifndef EMPLACE_SIM_OPS_OP_CATALOG_PARTS_H_
+#define EMPLACE_SIM_OPS_OP_CATALOG_PARTS_H_
+
+#include <span>
+
+#include "sim/ops/op_catalog.h"
+
+// The op catalogue in parts, one file each. AllOpKinds() joins them.
+//
+// Conventions of all formulas:
+// - One FLOP is one addition, subtraction, multiplication, division, comparison, selection, or one call of exp, log,
+//   tanh or sqrt. A multiply-add is 2. A formula counts what the operation's definition needs, not what an
+//   implementation may save (Winograd) or waste (padding to tiles).
+// - Bytes are the least that a kernel can move: every input read once and every output written once, unless the row
+//   says otherwise.
+// - Images are [N, C, H, W]; filters [K, C, R, S]; E is the number of elements of the (first) output.
+namespace emplace {
+
+std::span<const OpKind> ProductKinds();      // convolutions and matrix products
+std::span<const OpKind> ElementwiseKinds();  // one output element from one element of each input
+std::span<const OpKind> ReductionKinds();    // sums, norms, softmax, pooling
+std::span<const OpKind> DataKinds();         // inputs, variables, and what only moves data
+std::span<const OpKind> UpdateKinds();       // what changes variables
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_OPS_OP_CATALOG_PARTS_H_

@@ -1,0 +1,100 @@
+#include "experiments/report/paired_tests.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/testing/runs.h"
+
+namespace emplace::testing {
+namespace {
+
+std::vector<PairedTest> Tests(const std::vector<TrialRecord>& records,
+                              PairedQuantity quantity = PairedQuantity::kImprovement) {
+  const ReportGrid grid = MakeReportGrid(records);
+  std::vector<std::size_t> all;
+  for (std::size_t c = 0; c < grid.columns.size(); ++c) all.push_back(c);
+  return MakePairedTests(records, grid, all, quantity);
+}
+
+TEST(PairedTestsTest, PairsAreOfTheSameGraphClusterAndSeed) {
+  // a and b share graph 0 with seed 1 on two clusters; graph 1, and seed 2, only one of them has.
+  const auto records = MakeRecords({{.label = "a", .devices = 2, .best = 700},
+                                    {.label = "b", .devices = 2, .best = 800},
+                                    {.label = "a", .devices = 3, .best = 600},
+                                    {.label = "b", .devices = 3, .best = 500},
+                                    {.label = "a", .index = 1, .devices = 2, .best = 100},
+                                    {.label = "b", .devices = 2, .seed = 2, .best = 100}});
+  const auto tests = Tests(records);
+  ASSERT_EQ(tests.size(), 1U);
+  EXPECT_EQ(tests[0].pairs, 2U);
+  EXPECT_EQ(tests[0].graphs, 1U);
+  // 30 - 20 = 10 and 40 - 50 = -10.
+  EXPECT_NEAR(tests[0].difference.mean, 0, 1e-12);
+  EXPECT_EQ(tests[0].over_pairs.p_value, 1);
+}
+
+TEST(PairedTestsTest, TheBetterAgentStandsFirst) {
+  std::vector<SampleTrial> trials;
+  for (int index = 0; index < 6; ++index) {
+    trials.push_back({.label = "a", .index = index, .best = 900.0 + index});
+    trials.push_back({.label = "b", .index = index, .best = 800.0 - index});
+    trials.push_back({.label = "c", .index = index, .best = 700.0 - 3 * index});
+  }
+  const auto tests = Tests(MakeRecords(trials));
+  ASSERT_EQ(tests.size(), 3U);
+  for (const PairedTest& test : tests) {
+    EXPECT_LT(test.worse, test.better);
+    EXPECT_GT(test.difference.mean, 0);
+    // Six of six in the same direction: 2 / 2^6 exactly; three tests: times 3 for each, as all are equal.
+    EXPECT_DOUBLE_EQ(test.over_pairs.p_value, 2.0 / 64);
+    EXPECT_DOUBLE_EQ(test.adjusted_pairs, 6.0 / 64);
+    EXPECT_DOUBLE_EQ(test.adjusted_graphs, 6.0 / 64);
+  }
+}
+
+TEST(PairedTestsTest, OverGraphsEachGraphCountsOnce) {
+  // Five seeds of two graphs: ten pairs, all in one direction, but two graphs only.
+  std::vector<SampleTrial> trials;
+  for (int index = 0; index < 2; ++index) {
+    for (int seed = 1; seed <= 5; ++seed) {
+      trials.push_back({.label = "a", .index = index, .seed = seed, .best = 900});
+      trials.push_back({.label = "b", .index = index, .seed = seed, .best = 800.0 - seed - 10 * index});
+    }
+  }
+  const auto tests = Tests(MakeRecords(trials));
+  ASSERT_EQ(tests.size(), 1U);
+  EXPECT_EQ(tests[0].better, "b");
+  EXPECT_DOUBLE_EQ(tests[0].over_pairs.p_value, 2.0 / 1024);
+  EXPECT_DOUBLE_EQ(tests[0].over_graphs.p_value, 2.0 / 4);
+}
+
+TEST(PairedTestsTest, StepTimesAreComparedByTheirRatio) {
+  // 900 against 450 us: 100 ln 2 = 69.3.
+  const auto tests =
+      Tests(MakeRecords({{.label = "a", .best = 900}, {.label = "b", .best = 450}}), PairedQuantity::kLogStepTime);
+  ASSERT_EQ(tests.size(), 1U);
+  EXPECT_EQ(tests[0].better, "b");
+  EXPECT_NEAR(tests[0].difference.mean, 100 * std::log(2), 1e-9);
+}
+
+TEST(PairedTestsTest, WithoutAStartStepTimesAreCompared) {
+  auto records = MakeRecords({{.label = "a"}, {.label = "b"}});
+  EXPECT_EQ(QuantityToPair(records), PairedQuantity::kImprovement);
+  records[1].graphs[0].improvement.reset();
+  EXPECT_EQ(QuantityToPair(records), PairedQuantity::kLogStepTime);
+}
+
+TEST(PairedTestsTest, DifferentStartsAreNoticed) {
+  const auto differ = [](const std::vector<SampleTrial>& trials) {
+    const auto records = MakeRecords(trials);
+    return StartsDiffer(records, MakeReportGrid(records));
+  };
+  EXPECT_FALSE(differ({{.label = "a"}, {.label = "b"}, {.label = "b", .index = 1, .start = 2000}}));
+  EXPECT_TRUE(differ({{.label = "a"}, {.label = "b", .start = 2000}}));
+  // Another cluster is another problem.
+  EXPECT_FALSE(differ({{.label = "a"}, {.label = "a", .devices = 5, .start = 2000}}));
+}
+
+}  // namespace
+}  // namespace emplace::testing

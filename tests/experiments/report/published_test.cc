@@ -1,0 +1,108 @@
+#include "experiments/report/published.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <sstream>
+#include <string>
+
+#include "tests/testing/errors.h"
+#include "tests/testing/runs.h"
+
+namespace emplace::testing {
+namespace published_test {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kFile =
+    "schema: emplace.published\nversion: 1\nname: t\nsource: someone\nfigures:\n"
+    "  - {match: {agent.name: random, num_devices: 2}, metric: improvement, value: 1.5, place: \"table 1\"}\n"
+    "  - {match: {agent.name: random}, over: {num_devices: [2, 3]}, metric: improvement, value: 2, place: \"table "
+    "2\"}\n";
+
+PublishedFigures Read(const std::string& text) {
+  std::istringstream in(text);
+  return ReadPublished(in, "p.yaml");
+}
+
+TEST(PublishedTest, AFigureMatchesTrialsByKeyPathAndByNumberOfDevices) {
+  const PublishedFigures published = Read(kFile);
+  ASSERT_EQ(published.figures.size(), 2U);
+  const PublishedFigure& figure = published.figures[0];
+  EXPECT_EQ(figure.value, 1.5);
+  EXPECT_TRUE(Matches(figure, MakeRecord({.devices = 2})));
+  EXPECT_FALSE(Matches(figure, MakeRecord({.devices = 3})));
+  EXPECT_FALSE(Matches(figure, MakeRecord({.name = "other", .devices = 2})));
+  // The name decides, not the label.
+  EXPECT_TRUE(Matches(figure, MakeRecord({.label = "other", .devices = 2})));
+  EXPECT_EQ(published.figures[1].over.at("num_devices"), (std::vector<std::string>{"2", "3"}));
+}
+
+TEST(PublishedTest, OfGraphsTrainedTogetherCountsWhatAllSay) {
+  const auto member = [](std::int64_t index) {
+    return JsonValue{JsonObject{{"dataset", {std::string("nmt")}}, {"index", {index}}}};
+  };
+  TrialRecord trial = MakeRecord({});
+  JsonValue& graphs = std::get<JsonObject>(trial.spec.data)[3].value;
+  std::get<JsonObject>(trial.spec.data)[3].key = "together";
+  graphs = {JsonList{member(1), member(2)}};
+  EXPECT_EQ(MatchText(trial, "graph.dataset"), "nmt");
+  EXPECT_EQ(MatchText(trial, "graph.index"), "");
+  EXPECT_EQ(MatchText(trial, "graph.model"), "");
+  graphs = {JsonList{member(1), {JsonObject{}}}};
+  EXPECT_EQ(MatchText(trial, "graph.dataset"), "");
+}
+
+TEST(PublishedTest, TheThesisAgreesWithItself) {
+  // Its averages are plain means of its own cells, to the three decimals that it prints: over device counts (0.0005
+  // of rounding in each cell and in the mean), then over datasets.
+  const PublishedFigures thesis = LoadPublished("thesis");
+  // 3 datasets x 3 agents x (2 metrics x 4 + 1) + 3 agents x 3.
+  EXPECT_EQ(thesis.figures.size(), 90U);
+  for (const PublishedFigure& mean : thesis.figures) {
+    if (mean.over.empty() || mean.metric == "pc_ratio") continue;
+    double sum = 0;
+    double count = 0;
+    for (const PublishedFigure& cell : thesis.figures) {
+      if (!cell.over.empty() || cell.metric != mean.metric) continue;
+      if (!std::includes(cell.match.begin(), cell.match.end(), mean.match.begin(), mean.match.end())) continue;
+      sum += cell.value;
+      ++count;
+    }
+    EXPECT_EQ(count, mean.match.size() == 2 ? 3 : 9);
+    EXPECT_NEAR(sum / count, mean.value, 0.00105) << mean.place << ' ' << mean.metric;
+  }
+}
+
+TEST(PublishedTest, BadTablesAreRefusedWithTheirPlace) {
+  const auto error_of = [](const std::string& text) { return ErrorOf([&] { Read(text); }); };
+  EXPECT_EQ(error_of(Replaced(kFile, "value: 1.5", "value: much")),
+            "p.yaml: figures[0].value: is the text \"much\" (a number from -1e+18 to 1e+18)");
+  EXPECT_EQ(error_of(Replaced(kFile, ", place: \"table 1\"", "")),
+            "p.yaml: figures[0].place: is missing (table and row)");
+  EXPECT_THAT(error_of(Replaced(kFile, "value: 1.5", "value: 1.5, extra: 1")),
+              HasSubstr("figures[0].extra: unknown key"));
+  EXPECT_THAT(error_of(Replaced(kFile, "[2, 3]", "2")), HasSubstr("figures[1].over.num_devices: is the number 2"));
+  EXPECT_THAT(error_of(Replaced(kFile, "metric: improvement, value: 2", "metric: beauty, value: 2")),
+              HasSubstr("figures[1].metric: unknown metric \"beauty\" (step_time, step_time_best, step_time_median"));
+  EXPECT_THAT(error_of(Replaced(kFile, "emplace.published", "emplace.other")), HasSubstr("p.yaml: schema"));
+}
+
+TEST(PublishedTest, EveryShippedTableCanBeRead) {
+  for (const char* const name : {"hierarchical", "post", "sgdp", "thesis"}) {
+    const PublishedFigures published = LoadPublished(name);
+    EXPECT_EQ(published.name, name);
+    EXPECT_GT(published.figures.size(), 30U) << name;
+  }
+}
+
+TEST(PublishedTest, ATableIsShippedOrAFile) {
+  const std::string file = ::testing::TempDir() + "/published_test.yaml";
+  WriteText(file, kFile);
+  EXPECT_EQ(LoadPublished(file).figures.size(), 2U);
+  EXPECT_EQ(ErrorOf([] { LoadPublished("nothing"); }),
+            "published: there is no table \"nothing\" (a file, or one of: hierarchical, post, sgdp, thesis)");
+}
+
+}  // namespace published_test
+}  // namespace emplace::testing

@@ -1,0 +1,64 @@
+#include "experiments/report/report_csv.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "tests/testing/runs.h"
+
+namespace emplace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::size_t Commas(const std::string& line) {
+  // Outside quotes.
+  std::size_t commas = 0;
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '"') quoted = !quoted;
+    if (c == ',' && !quoted) ++commas;
+  }
+  return commas;
+}
+
+TEST(ReportCsvTest, ThereIsALineForEachTrialAndGraph) {
+  ExperimentRuns runs{.name = "demo"};
+  runs.trials = MakeRecords({{.label = "a, b", .episodes = {{0, false, 0.25}}}, {.seed = 2, .best = std::nullopt}});
+  runs.trials[0].transfers.push_back({.graph = "t", .num_devices = 2, .improvement = 7});
+  std::ostringstream out;
+  WriteTrialsCsv(out, {runs});
+  const auto lines = Lines(out.str());
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_THAT(lines[0], StartsWith("experiment,trial,agent,"));
+  EXPECT_THAT(lines[1], HasSubstr(",\"a, b\",random,"));
+  EXPECT_THAT(lines[1], HasSubstr(",cifar10_00,0,2,100,10,1000,800,20,400,10,0.25,2,40,1.5,50"));
+  EXPECT_THAT(lines[2], HasSubstr(",t,1,2,,,,,7,,0,,,,,"));
+  EXPECT_THAT(lines[3], HasSubstr(",cifar10_00,0,2,100,10,1000,,,400,10,,2,40,1.5,50"));
+  for (const std::string& line : lines) EXPECT_EQ(Commas(line), Commas(lines[0])) << line;
+}
+
+TEST(ReportCsvTest, ThereIsALineForEachCellOfATable) {
+  ExperimentRuns runs{.name = "demo", .metrics = {"improvement"}, .published = "thesis"};
+  runs.trials =
+      MakeRecords({{.label = "p", .name = "placeto", .devices = 3}, {.label = "p", .name = "placeto", .devices = 5}});
+  std::ostringstream out;
+  WriteTableCsv(out, {runs});
+  const auto lines = Lines(out.str());
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_EQ(lines[1], "demo,improvement,p,3 devices,num_devices=3,,20,,,1,1,24.585,\"table 4.3, Placeto, 3 devices\"");
+  EXPECT_EQ(lines[3], "demo,improvement,p,average,,\"num_devices=3,5\",20,,,2,1,,");
+  for (const std::string& line : lines) EXPECT_EQ(Commas(line), Commas(lines[0])) << line;
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -1,0 +1,115 @@
+#include "experiments/report/report_metrics.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "tests/testing/errors.h"
+#include "tests/testing/runs.h"
+
+namespace emplace::testing {
+namespace report_metrics_test {
+
+using ::testing::HasSubstr;
+
+double Score(const TrialRecord& trial, std::string_view metric) {
+  const auto scores = FindMetric(metric, "").scores(trial);
+  EXPECT_EQ(scores.size(), 1U) << metric;
+  EXPECT_EQ(scores.at(0).graph, trial.graphs[0].graph);
+  return scores.at(0).score.value / scores.at(0).score.per;
+}
+
+TEST(ReportMetricsTest, EveryMetricIsReadFromItsPlace) {
+  // 1000 to 800 us is 20 %; 2 s an episode; the lower bound is 400 us; entropies .9 and .5 of the episodes that train;
+  // the last episode, an argmax one, ends at 850 us.
+  const TrialRecord trial =
+      MakeRecord({.episodes = {{0, true, 0.1, {}}, {1, false, 0.9, {}}, {2, false, 0.5, {}}, {3, true, 0.5, 850}}});
+  EXPECT_EQ(Score(trial, "step_time"), 800);
+  EXPECT_EQ(Score(trial, "improvement"), 20);
+  EXPECT_EQ(Score(trial, "policy_seconds"), 2);
+  EXPECT_EQ(Score(trial, "pc_ratio"), 10);
+  EXPECT_EQ(Score(trial, "evaluations"), 10);
+  EXPECT_DOUBLE_EQ(Score(trial, "entropy"), 0.7);
+  EXPECT_EQ(Score(trial, "initial_entropy"), 0.1);
+  EXPECT_EQ(Score(trial, "final_improvement"), 15);
+  EXPECT_EQ(Score(trial, "lower_bound_ratio"), 2);
+  EXPECT_EQ(Score(trial, "simulator_seconds"), 1.5);
+  EXPECT_EQ(Score(trial, "wall_seconds"), 50);
+}
+
+TEST(ReportMetricsTest, ASearchLastsUntilItIsNearItsEnd) {
+  TrialRecord trial = MakeRecord({.best = 500, .trace = {{1, 1000}, {4, 530}, {8, 520}, {10, 500}}});
+  trial.timing->policy_seconds = 3;
+  trial.timing->simulator_seconds = 1;
+  EXPECT_DOUBLE_EQ(Score(trial, "search_seconds"), 4 * 8.0 / 10);  // 520 is within 525
+}
+
+TEST(ReportMetricsTest, ABudgetsPrefixIsWhatTheRunHadFoundByThen) {
+  const TrialRecord trial =
+      MakeRecord({.best = 500, .trace = {{1, 1000}, {60, 900}, {100, 800}, {101, 600}, {2000, 500}}});
+  EXPECT_EQ(Score(trial, "lower_bound_ratio_100"), 2);
+  EXPECT_EQ(Score(trial, "lower_bound_ratio_1000"), 1.5);
+  // 59 evaluations at 1000, 40 at 900, one at 800, 1899 at 600, one at 500: over 2000 of them, and a bound of 400.
+  EXPECT_DOUBLE_EQ(Score(trial, "curve_area"), (59 * 1000.0 + 40 * 900 + 800 + 1899 * 600.0 + 500) / 2000 / 400);
+}
+
+TEST(ReportMetricsTest, EachGraphOfATrialIsAnObservation) {
+  TrialRecord trial = MakeRecord({});
+  trial.graphs.push_back(MakeRecord({.index = 1, .best = 500}).graphs[0]);
+  trial.transfers.push_back({.graph = "t", .start_micros = 200, .best_micros = 180, .final_micros = 190});
+  EXPECT_EQ(FindMetric("improvement", "").scores(trial).size(), 2U);
+  EXPECT_EQ(FindMetric("improvement", "").scores(trial)[1].score.value, 50);
+  EXPECT_EQ(FindMetric("transfer_improvement", "").scores(trial)[0].graph, "t");
+  EXPECT_EQ(FindMetric("transfer_final", "").scores(trial)[0].score.value, 5);
+  // Everything on one device is the base where it is known: the first placement may be any.
+  trial.transfers[0].single_device_micros = 380;
+  EXPECT_EQ(FindMetric("transfer_final", "").scores(trial)[0].score.value, 50);
+  trial.transfers[0].best_micros = 95;
+  EXPECT_EQ(FindMetric("transfer_improvement", "").scores(trial)[0].score.value, 75);
+  EXPECT_TRUE(FindMetric("single_device_improvement", "").scores(trial).empty());
+  trial.graphs[0].single_device_micros = 1600;
+  EXPECT_EQ(FindMetric("single_device_improvement", "").scores(trial)[0].score.value, 50);  // best 800
+  EXPECT_EQ(FindMetric("wall_seconds", "").scores(trial).size(), 1U);
+}
+
+TEST(ReportMetricsTest, ASearchWithoutEpisodesHasNoTimePerEpisode) {
+  TrialRecord trial = MakeRecord({});
+  trial.timing->policy_seconds_per_episode.reset();
+  EXPECT_TRUE(FindMetric("policy_seconds", "").scores(trial).empty());
+  EXPECT_TRUE(FindMetric("pc_ratio", "").scores(trial).empty());
+  EXPECT_EQ(Score(trial, "policy_seconds_in_all"), 40);
+}
+
+TEST(ReportMetricsTest, OnlyAnArgmaxEpisodeShowsWhatThePolicyEndsWith) {
+  const TrialRecord trial = MakeRecord({.episodes = {{0, true, 0.1, 700}, {1, false, 0.9, 850}}});
+  EXPECT_TRUE(FindMetric("final_improvement", "").scores(trial).empty());
+}
+
+TEST(ReportMetricsTest, WhatIsNotThereIsLeftOut) {
+  TrialRecord trial = MakeRecord({.best = std::nullopt});
+  trial.timing.reset();
+  for (const MetricEntry& metric : AllMetrics()) {
+    if (metric.name == "rank") continue;  // is among trials
+    EXPECT_EQ(metric.scores(trial).size(), metric.name == "evaluations" ? 1U : 0U) << metric.name;
+  }
+}
+
+TEST(ReportMetricsTest, NoImprovementGivesARatioOfZero) {
+  TrialRecord trial = MakeRecord({.best = 1100});
+  EXPECT_EQ(Score(trial, "improvement"), -10);
+  EXPECT_EQ(Score(trial, "pc_ratio"), 0);
+}
+
+TEST(ReportMetricsTest, NamesAreDistinctAndUnknownOnesListThem) {
+  std::set<std::string_view> names;
+  for (const MetricEntry& metric : AllMetrics()) EXPECT_TRUE(names.insert(metric.name).second);
+  EXPECT_THAT(ErrorOf([] { FindMetric("beauty", "demo: metrics"); }),
+              HasSubstr("demo: metrics: unknown metric \"beauty\" (step_time, step_time_best, step_time_median"));
+  ExperimentRuns runs;
+  EXPECT_THAT(MetricsToReport(runs), ::testing::ElementsAre("step_time", "improvement", "policy_seconds"));
+  runs.metrics = {"entropy"};
+  EXPECT_THAT(MetricsToReport(runs), ::testing::ElementsAre("entropy"));
+}
+
+}  // namespace report_metrics_test
+}  // namespace emplace::testing

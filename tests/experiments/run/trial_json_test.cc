@@ -1,0 +1,128 @@
+#include "experiments/run/trial_json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "experiments/run/checked_json.h"
+#include "sim/base/fingerprint.h"
+#include "sim/base/json_text.h"
+#include "tests/testing/errors.h"
+#include "tests/testing/graphs.h"
+#include "tests/testing/searches.h"
+
+namespace emplace {
+namespace {
+
+nlohmann::json Parsed(const JsonValue& value) {
+  std::string text;
+  AppendJson(&text, value);
+  return nlohmann::json::parse(text);
+}
+
+// Two ops of 1 us each, on two devices; nothing is run, the results are made up.
+TrialSpec TwoOps() { return testing::MakeTrial(testing::MakeChain(2, 1, 8), testing::MakeCluster(2), "random"); }
+
+GraphResult Gained() {
+  GraphResult result;
+  result.evaluations = 10;
+  result.num_groups = 2;
+  result.fitting = 7;
+  result.best = Placement(2);
+  result.start_micros = 8;
+  result.final_micros = 6;
+  result.trace = {{1, 8}, {4, 5}, {10, 5}};
+  return result;
+}
+
+TrialResult With(const GraphResult& first) {
+  TrialResult result;
+  static_cast<GraphResult&>(result) = first;
+  return result;
+}
+
+const JsonValue kNoSpec{JsonObject{}};
+
+TEST(TrialJsonTest, GainsAreInPercentOfTheStart) {
+  const nlohmann::json trial = Parsed(TrialToJson("id", kNoSpec, TwoOps(), With(Gained()), ""));
+  EXPECT_EQ(trial.at("trial"), "id");
+  EXPECT_FALSE(trial.contains("experiment"));
+  EXPECT_FALSE(trial.contains("transfer"));
+  const nlohmann::json& graph = trial.at("graphs").at(0);
+  EXPECT_EQ(graph.at("improvement_percent"), 37.5);
+  EXPECT_EQ(graph.at("lower_bound_us"), 2);
+  EXPECT_EQ(graph.at("trace"), nlohmann::json::parse("[[1, 8], [4, 5], [10, 5]]"));
+  EXPECT_FALSE(graph.contains("episodes"));
+}
+
+TEST(TrialJsonTest, BothFilesSayWhatTheyWereWrittenWith) {
+  const auto text = [](const JsonValue& value) {
+    std::string out;
+    AppendJson(&out, value);
+    return out;
+  };
+  const JsonValue trial = TrialToJson("id", kNoSpec, TwoOps(), With(Gained()), "{}");
+  EXPECT_EQ(Parsed(trial).at("version"), 2);
+  EXPECT_EQ(Parsed(trial).at("best_placement_fingerprint"), FingerprintText("{}"));
+  EXPECT_TRUE(
+      Parsed(TrialToJson("id", kNoSpec, TwoOps(), With(Gained()), "")).at("best_placement_fingerprint").is_null());
+  for (const JsonValue& file : {trial, TimingToJson(With(Gained()), std::nullopt)}) {
+    const std::string whole = text(file);
+    EXPECT_EQ(testing::ErrorOf([&] { CheckChecksum(JsonNode(ParseJson(whole)), true, "again"); }), "(no error)");
+    const std::string changed = testing::Replaced(whole, "\"version\":2", "\"version\":3");
+    EXPECT_NE(testing::ErrorOf([&] { CheckChecksum(JsonNode(ParseJson(changed)), true, "again"); }), "(no error)");
+  }
+}
+
+TEST(TrialJsonTest, WhereNothingFitsWhatThereIsNotIsNull) {
+  GraphResult nothing = Gained();
+  nothing.best.reset();
+  nothing.trace.clear();
+  const nlohmann::json graph = Parsed(TrialToJson("id", kNoSpec, TwoOps(), With(nothing), "")).at("graphs").at(0);
+  EXPECT_TRUE(graph.at("best_step_time_us").is_null());
+  EXPECT_TRUE(graph.at("improvement_percent").is_null());
+}
+
+TEST(TrialJsonTest, GraphsTogetherAddTheirEvaluationsUpAndTransfersDoNot) {
+  TrialSpec spec = TwoOps();
+  spec.also.push_back(spec.problem);
+  spec.transfer.push_back(spec.problem);
+  TrialResult result = With(Gained());
+  result.also = {Gained()};
+  result.transfer = {Gained()};
+  const nlohmann::json trial = Parsed(TrialToJson("id", kNoSpec, spec, result, ""));
+  EXPECT_EQ(trial.at("evaluations"), 20);
+  EXPECT_EQ(trial.at("graphs").size(), 2U);
+  ASSERT_EQ(trial.at("transfer").size(), 1U);
+  EXPECT_EQ(trial.at("transfer").at(0).at("step_time_us"), 6);  // what the policy ended with
+  EXPECT_EQ(trial.at("transfer").at(0).at("best_step_time_us"), 5);
+}
+
+TEST(TrialJsonTest, PolicySecondsAreSharedByTheEpisodesOfAllGraphs) {
+  TrialResult result = With(Gained());
+  result.times = {.policy = 6, .simulator = 2, .wall = 9};
+  EXPECT_TRUE(Parsed(TimingToJson(result, std::nullopt)).at("policy_seconds_per_episode").is_null());  // no episodes
+  result.episodes.resize(1);
+  result.also = {Gained()};
+  result.also[0].episodes.resize(2);
+  const nlohmann::json timing = Parsed(TimingToJson(result, std::nullopt));
+  EXPECT_EQ(timing.at("policy_seconds_per_episode"), 2);
+  EXPECT_EQ(timing.at("simulator_seconds"), 2);
+  EXPECT_FALSE(timing.contains("hardware"));
+}
+
+TEST(TrialJsonTest, WhatWasRunForRealIsInTheTiming) {
+  MeasuredSteps measured;
+  measured.checks = {{.evaluation = 3, .simulated_micros = 5, .measured_micros = 5.5},
+                     {.evaluation = 9, .simulated_micros = 4, .measured_micros = std::nullopt}};
+  measured.best_micros = 5.25;
+  const nlohmann::json hardware = Parsed(TimingToJson(With(Gained()), measured)).at("hardware");
+  EXPECT_EQ(hardware.at("best_step_time_us"), 5.25);
+  EXPECT_EQ(hardware.at("checks").at(0).at("measured_us"), 5.5);
+  EXPECT_TRUE(hardware.at("checks").at(1).at("measured_us").is_null());
+  EXPECT_EQ(hardware.at("checks").at(1).at("evaluation"), 9);
+}
+
+}  // namespace
+}  // namespace emplace

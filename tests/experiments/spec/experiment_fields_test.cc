@@ -1,0 +1,187 @@
+#include "experiments/spec/experiment_fields.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/testing/experiments.h"
+
+namespace emplace::testing {
+namespace experiment_fields_test {
+
+// What the experiment with this line is told.
+std::string Refusal(const std::string& line) {
+  return ErrorOf([&] { ReadText(WithLine(line)); });
+}
+
+ExperimentCell CellWith(const std::string& line) { return ReadText(WithLine(line)).cells.at(0); }
+
+struct Case {
+  std::string line;
+  std::string error;
+};
+
+TEST(ExperimentFieldsTest, GraphsThatCannotBeAreRefused) {
+  const Case cases[] = {
+      {"graphs: 3", "graphs: is the number 3 (an object)"},
+      {"graphs: {}", "graphs: names no graphs (dataset, files, model or models)"},
+      {"graphs: {data: x}",
+       "graphs.data: unknown key (dataset, family_seed, split, sample, seed, index, files, model, set, models, "
+       "together, "
+       "grouping)"},
+      {"graphs: {dataset: imagenet}", "graphs.dataset: \"imagenet\" is not a dataset (cifar10, ptb, nmt)"},
+      {"graphs: {dataset: nmt, model: nmt}", "graphs.model: cannot stand beside dataset (one of them)"},
+      {"graphs: {dataset: nmt, split: half}", "graphs.split: is the text \"half\" (all, train, test)"},
+      {"graphs: {dataset: nmt, sample: 0}", "graphs.sample: is the number 0 (an integer from 1 to 32)"},
+      {"graphs: {dataset: nmt, split: test, sample: 17}", "graphs.sample: is the number 17 (an integer from 1 to 16)"},
+      {"graphs: {dataset: nmt, index: 32}", "graphs.index: is the number 32 (an integer from 0 to 31)"},
+      {"graphs: {dataset: nmt, index: [1, 1]}", "graphs.index[1]: stands there twice (each once)"},
+      {"graphs: {dataset: nmt, index: []}",
+       "graphs.index: is a list of 0 elements (a number of a graph, or a list of them)"},
+      {"graphs: {dataset: nmt, index: 1, split: all}", "graphs.split: cannot stand beside index (one of them)"},
+      {"graphs: {dataset: nmt, sample: 2, index: 1}", "graphs.sample: cannot stand beside index (one of them)"},
+      {"graphs: {dataset: nmt, seed: -1}", "graphs.seed: is the number -1 (an integer from 0 to 9223372036854775807)"},
+      {"graphs: {dataset: nmt, family_seed: x}",
+       "graphs.family_seed: is the text \"x\" (an integer from 0 to 9223372036854775807)"},
+      {"graphs: {model: nmt, models: [{model: nmt}]}", "graphs.models: cannot stand beside model (one of them)"},
+      {"graphs: {models: [{model: nmt}, {model: nmt}]}", "graphs.models[1]: stands there twice (each once)"},
+      {"graphs: {models: []}", "graphs.models: is a list of 0 elements (a list of models)"},
+      {"graphs: {models: [{set: {layers: 2}}]}", "graphs.models[0].model: is missing (a model)"},
+      {"graphs: {models: [{model: nmt, sets: {}}]}", "graphs.models[0].sets: unknown key (model, set)"},
+      {"graphs: {model: nmt, sample: 2}", "graphs.sample: is for a dataset only"},
+      {"graphs: {dataset: nmt, set: {layers: 2}}", "graphs.set: is for a model only"},
+      {"graphs: {files: []}", "graphs.files: is a list of 0 elements (a list of graph files)"},
+      {"graphs: {files: g.json}", "graphs.files: is the text \"g.json\" (a list of graph files)"},
+      {"graphs: {files: [g.json, g.json]}", "graphs.files[1]: stands there twice (each once)"},
+      {"graphs: {model: x}",
+       "graphs.model: \"x\" is not a model (inception_v3, resnet, rnnlm, nmt, nasnet, amoebanet, transformer_xl, "
+       "wavenet, gpt, bert)"},
+      {"graphs: {model: nmt, set: [1]}", "graphs.set: is no object (option: value)"},
+      {"graphs: {dataset: nmt, together: 1}", "graphs.together: is the number 1 (true or false)"},
+      {"graphs: {dataset: nmt, grouping: {name: none}}",
+       "graphs.grouping.name: unknown grouping \"none\" (identity, merge_and_colocate, colocation)"},
+      {"graphs: {dataset: nmt, grouping: {groups: 0}}",
+       "graphs.grouping.groups: is the number 0 (an integer from 1 to 1048576)"},
+  };
+  for (const Case& c : cases) EXPECT_EQ(Refusal(c.line), "x.yaml: " + c.error);
+}
+
+TEST(ExperimentFieldsTest, EverythingElseThatCannotBeIsRefused) {
+  const Case cases[] = {
+      {"cluster: {}", "cluster: names no cluster (name or file)"},
+      {"cluster: {name: p2.8xlarge, file: c.yaml}", "cluster.file: cannot stand beside name (one of them)"},
+      {"cluster: {name: p2.8xlarge, devices: [\"gpu:0\"], gpus: 2}",
+       "cluster.gpus: cannot stand beside devices (one of them)"},
+      {"cluster: {name: p2.8xlarge, gpus: two}", "cluster.gpus: is the text \"two\" (an integer from 0 to 1048576)"},
+      {"cluster: {name: p2.8xlarge, memory: 12}", "cluster.memory: is the number 12 (unlimited)"},
+      {"cluster: {name: p2.8xlarge, size: 2}", "cluster.size: unknown key (name, file, devices, gpus, memory)"},
+      {"engine: steam", "engine: is the text \"steam\" (fifo, placeto-reference)"},
+      {"costs: free", "costs: is the text \"free\" (measured, roofline or profile: FILE)"},
+      {"costs: {profile: 3}", "costs.profile: is the number 3 (a string that is not empty)"},
+      {"costs: {file: p.json}", "costs.file: unknown key (profile)"},
+      {"agent: {name: 3}", "agent.name: is the number 3 (a string that is not empty)"},
+      {"reward: [a]", "reward: is a list of 1 element (a string that is not empty)"},
+      {"reward_source: gpu", "reward_source: is the text \"gpu\" (simulator, hardware or mixed)"},
+      {"validate_every: -1", "validate_every: is the number -1 (an integer from 0 to 4611686018427387903)"},
+      {"hardware: {share: 1}", "hardware.share: is the number 1 (a number from 1e-04 to 0.9999)"},
+      {"hardware: {steps: 0}", "hardware.steps: is the number 0 (an integer from 1 to 1000)"},
+      {"hardware: {statistic: best}", "hardware.statistic: is the text \"best\" (median or mean)"},
+      {"hardware: {devices: 2}",
+       "hardware.devices: unknown key (share, warmups, steps, statistic, patience, interleave)"},
+      {"agent: {}", "agent.name: is missing (an agent)"},
+      {"agent: {name: annealing, label: ''}", "agent.label: is the text \"\" (a string that is not empty)"},
+      {"agent: {name: annealing, set: {magic: 1}}",
+       "agent.set: annealing.magic: unknown option (final_ratio, use_cpus)"},
+      {"agent: {name: annealing, set: {final_ratio: 5}}", "agent.set: annealing: final_ratio must be 1e-12..1, got 5"},
+      {"agent: {name: annealing, set: {final_ratio: [1]}}",
+       "agent.set.final_ratio: is no plain value (a string, a number, true or false)"},
+      {"budget: {evaluations: 0}", "budget.evaluations: is the number 0 (an integer from 1 to 1099511627776)"},
+      {"budget: {evaluations: 1e3}",
+       "budget.evaluations: is the number 1000 (an integer from 1 to 1099511627776, written without a point or an "
+       "exponent)"},
+      {"budget: {evaluations: 9, episodes: 9}", "budget.episodes: cannot stand beside evaluations (one of them)"},
+      {"budget: {steps: 9}", "budget.steps: unknown key (evaluations, episodes)"},
+      {"seeds: 3", "seeds: is the number 3 (a list of seeds)"},
+      {"seeds: []", "seeds: is a list of 0 elements (a list of seeds)"},
+      {"seeds: [1, 2, 1]", "seeds[2]: stands there twice (each once)"},
+      {"transfer: {grouping: {name: identity}}",
+       "transfer.grouping: unknown key (dataset, family_seed, split, sample, seed, index, files, model, set, models)"},
+      {"transfer: {split: test}", "transfer.split: is for a dataset only"},
+      {"transfer: {model: x}",
+       "transfer.model: \"x\" is not a model (inception_v3, resnet, rnnlm, nmt, nasnet, amoebanet, transformer_xl, "
+       "wavenet, gpt, bert)"},
+  };
+  for (const Case& c : cases) EXPECT_EQ(Refusal(c.line), "x.yaml: " + c.error);
+  EXPECT_EQ(Refusal("agent: {name: wizard}").rfind("x.yaml: agent.name: unknown agent \"wizard\" (single_device, ", 0),
+            0U);
+  EXPECT_EQ(Refusal("reward: fame").rfind("x.yaml: reward: ", 0), 0U);
+  EXPECT_NE(Refusal("reward: fame").find("log_runtime"), std::string::npos);
+  const std::string unknown = Refusal("cluster: {name: cloud}");
+  EXPECT_EQ(unknown.rfind("x.yaml: cluster.name: is the text \"cloud\" (", 0), 0U) << unknown;
+  EXPECT_NE(unknown.find("p2.8xlarge"), std::string::npos);
+}
+
+TEST(ExperimentFieldsTest, WhatIsMissingIsNamed) {
+  for (const char* const key : {"graphs", "cluster", "agent"}) {
+    std::string text = kExperiment;
+    const std::size_t at = text.find(std::string("\n") + key + ":");
+    text.erase(at, text.find('\n', at + 1) - at);
+    EXPECT_EQ(ErrorOf([&] { ReadText(text); }).rfind(std::string("x.yaml: ") + key + ": is missing (", 0), 0U) << key;
+  }
+}
+
+TEST(ExperimentFieldsTest, WhatIsNotSaidIsTheDefault) {
+  const ExperimentCell cell = ReadText(R"(schema: emplace.experiment
+version: 1
+name: least
+graphs: {dataset: nmt}
+cluster: {name: p2.8xlarge}
+agent: {name: random})")
+                                  .cells.at(0);
+  EXPECT_EQ(cell.graphs.family_seed, 42U);
+  EXPECT_EQ(cell.graphs.seed, 42U);
+  EXPECT_EQ(cell.graphs.split, "all");
+  EXPECT_FALSE(cell.graphs.sample);
+  EXPECT_FALSE(cell.graphs.together);
+  EXPECT_FALSE(cell.transfer);
+  EXPECT_EQ(cell.engine, "fifo");
+  EXPECT_EQ(cell.costs, "measured");
+  EXPECT_EQ(cell.agent.label, "random");
+  EXPECT_EQ(cell.evaluations, 100U);  // the agent's row
+  EXPECT_EQ(cell.reward, "runtime");
+  EXPECT_EQ(cell.seeds, (std::vector<std::uint64_t>{1}));
+}
+
+TEST(ExperimentFieldsTest, AProfileIsNamedEitherWay) {
+  for (const char* const line : {"costs: {profile: p.json}", "costs: \"profile: p.json\""}) {
+    const ExperimentCell cell = CellWith(line);
+    EXPECT_EQ(cell.profile, "p.json");
+    EXPECT_EQ(cell.costs, "");
+  }
+}
+
+TEST(ExperimentFieldsTest, TransferTakesFromGraphsWhatItDoesNotContradict) {
+  const auto transfer = [](const std::string& graphs, const std::string& line) {
+    return ReadText(WithLine("transfer: " + line, WithLine("graphs: " + graphs))).cells.at(0).transfer.value();
+  };
+  const GraphChoice other_half =
+      transfer("{dataset: ptb, split: train, sample: 4, seed: 7, family_seed: 3, together: true}", "{split: test}");
+  EXPECT_EQ(other_half.dataset, "ptb");
+  EXPECT_EQ(other_half.split, "test");
+  EXPECT_EQ(other_half.sample, 4U);
+  EXPECT_EQ(other_half.seed, 7U);
+  EXPECT_EQ(other_half.family_seed, 3U);
+  EXPECT_FALSE(other_half.together);
+  EXPECT_EQ(transfer("{dataset: ptb, index: 3}", "{split: test}").index.size(), 0U);
+  EXPECT_FALSE(transfer("{dataset: ptb, sample: 3}", "{index: 5}").sample);
+  const GraphChoice model = transfer("{dataset: ptb, sample: 3}", "{model: nmt}");
+  EXPECT_EQ(model.models, (std::vector<ModelChoice>{{.model = "nmt", .set = {}}}));
+  EXPECT_EQ(model.dataset, "");
+  // A list of networks, to which another is no addition.
+  const std::string three = "{models: [{model: nmt}, {model: nmt, set: {layers: 4}}, {model: rnnlm}], together: true}";
+  EXPECT_EQ(transfer(three, "{model: wavenet}").models, (std::vector<ModelChoice>{{.model = "wavenet", .set = {}}}));
+  EXPECT_EQ(transfer(three, "{}").models.size(), 3U);
+}
+
+}  // namespace experiment_fields_test
+}  // namespace emplace::testing

@@ -1,0 +1,23 @@
+#include "experiments/spec/hardware_choice.h"
+
+#include <gtest/gtest.h>
+
+namespace emplace {
+namespace {
+
+TEST(RewardSourceTest, NamesGoBothWays) {
+  for (const auto source : {RewardSource::kSimulator, RewardSource::kHardware, RewardSource::kMixed}) {
+    EXPECT_EQ(RewardSourceFromName(Name(source)), source);
+  }
+  EXPECT_FALSE(RewardSourceFromName("gpu"));
+}
+
+TEST(HardwareChoiceTest, TheSimulatorAloneNeedsNoHardware) {
+  HardwareChoice choice;
+  EXPECT_FALSE(choice.NeedsHardware());
+  choice.validate_every = 3;
+  EXPECT_TRUE(choice.NeedsHardware());
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,63 @@
+#include "experiments/validation/placement_samples.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "sim/simulator.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::testing::HasSubstr;
+
+TrialProblem Problem() {
+  const Graph graph = testing::MakeForkJoin(6, 10, 1000);
+  const Cluster cluster = testing::TwoDevices();
+  return {.graph = graph, .cluster = cluster, .costs = testing::MeasuredCosts(graph, cluster), .grouping = "identity"};
+}
+
+TEST(PlacementSamplesTest, RandomPlacementsFollowTheSeedAndDiffer) {
+  const auto placements = RandomPlacements(Problem(), 10, 3);
+  ASSERT_EQ(placements.size(), 10U);
+  EXPECT_EQ(placements[4].label, "random 4");
+  const auto again = RandomPlacements(Problem(), 10, 3);
+  std::set<std::vector<DeviceId>> distinct;
+  for (std::size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(placements[i].placement, again[i].placement);
+    const auto devices = placements[i].placement.devices();
+    distinct.insert({devices.begin(), devices.end()});
+  }
+  EXPECT_GE(distinct.size(), 8U);  // 2^8 placements are possible
+}
+
+TEST(PlacementSamplesTest, AnAgentsPlacementsAreDifferentAndHaveItsBest) {
+  TrialSpec spec{.problem = Problem()};
+  spec.agent = "annealing";
+  spec.evaluations = 60;
+  const auto placements = AgentPlacements(spec, 7);
+  ASSERT_EQ(placements.size(), 7U);
+  EXPECT_THAT(placements[0].label, HasSubstr("annealing, evaluation "));
+  const Simulator simulator(spec.problem.graph, spec.problem.cluster, spec.problem.costs);
+  const double best = RunTrial(spec).best_result.step_time_micros;
+  double least = 1e300;
+  std::set<std::vector<DeviceId>> distinct;
+  for (const SampledPlacement& one : placements) {
+    least = std::min(least, simulator.Run(one.placement).step_time_micros);
+    const auto devices = one.placement.devices();
+    distinct.insert({devices.begin(), devices.end()});
+  }
+  EXPECT_DOUBLE_EQ(least, best);
+  EXPECT_EQ(distinct.size(), 7U);
+}
+
+TEST(PlacementSamplesTest, AnAgentWithOneAnswerGivesOne) {
+  TrialSpec spec{.problem = Problem()};
+  spec.agent = "single_device";
+  EXPECT_EQ(AgentPlacements(spec, 7).size(), 1U);
+}
+
+}  // namespace
+}  // namespace emplace

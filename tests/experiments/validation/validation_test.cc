@@ -1,0 +1,189 @@
+#include "experiments/validation/validation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/bounds.h"
+#include "tests/testing/fake_hardware.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::Build;
+using ::emplace::testing::FakeDevice;
+using ::emplace::testing::FakeLog;
+using ::emplace::testing::FakeOp;
+
+TEST(CorrelationTest, RanksAreComparedNotValues) {
+  const std::vector<double> a = {1, 2, 3, 10};
+  const std::vector<double> b = {1, 4, 9, 1000};
+  EXPECT_DOUBLE_EQ(*SpearmanCorrelation(a, b), 1);
+  EXPECT_LT(*PearsonCorrelation(a, b), 1);
+  const std::vector<double> reversed = {4, 3, 2, 1};
+  EXPECT_DOUBLE_EQ(*SpearmanCorrelation(a, reversed), -1);
+}
+
+// Ranks of (1, 2, 2, 4) are 1, 2.5, 2.5, 4, of (1, 3, 2, 4) 1, 3, 2, 4. Deviations from 2.5: -1.5, 0, 0, 1.5 and -1.5,
+// 0.5, -0.5, 1.5: products sum to 4.5, squares to 4.5 and 5: 4.5 / sqrt(22.5).
+TEST(CorrelationTest, EqualValuesShareTheMeanOfTheirRanks) {
+  const std::vector<double> a = {1, 2, 2, 4};
+  const std::vector<double> b = {1, 3, 2, 4};
+  EXPECT_NEAR(*SpearmanCorrelation(a, b), 4.5 / std::sqrt(22.5), 1e-12);
+}
+
+TEST(CorrelationTest, ThereIsNoneOfFewOrEqualValues) {
+  const std::vector<double> two = {1, 2};
+  const std::vector<double> equal = {5, 5, 5};
+  const std::vector<double> three = {1, 2, 3};
+  EXPECT_FALSE(SpearmanCorrelation(two, two));
+  EXPECT_FALSE(PearsonCorrelation(equal, three));
+}
+
+struct Bench {
+  FakeLog log;
+  FakeDevice first{"cpu:0", "test-gpu", &log};
+  FakeDevice second{"cpu:1", "test-gpu", &log};
+  Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"}), FakeOp("c", {"b"}, "tanh")});
+  Cluster cluster = Cluster::Uniform(
+      "two", {{.name = "cpu:0", .kind = "test-gpu", .memory = {}}, {.name = "cpu:1", .kind = "test-gpu", .memory = {}}},
+      {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0});
+  CostTable costs = testing::MeasuredCosts(graph, cluster);
+  Simulator simulator{graph, cluster, costs};
+  HardwareRunner hardware{graph, cluster, {&first, &second}, {.warmups = 0, .steps = 2}};
+  Validator validator{graph, cluster, costs, simulator, hardware};
+};
+
+TEST(ValidatorTest, OnePlacementIsAskedOfBoth) {
+  Bench bench;
+  const ValidationCase one = bench.validator.Check("all on one", Placement(3));
+  EXPECT_EQ(one.label, "all on one");
+  EXPECT_DOUBLE_EQ(one.simulated.micros, 3);  // three ops of 1 us
+  EXPECT_DOUBLE_EQ(one.simulated.busy[0], 3);
+  EXPECT_DOUBLE_EQ(one.simulated.busy[1], 0);
+  EXPECT_DOUBLE_EQ(one.simulated.start[2], 2);
+  EXPECT_TRUE(one.Compared());
+  EXPECT_EQ(one.measured.step_micros.size(), 2U);
+  EXPECT_EQ(one.measured_busy[1], 0);
+  EXPECT_GT(one.measured_op[0], 0);
+}
+
+// With the op times that were taken between its steps: 2, 3 and 4 us, one after the other, in place of 1 us each. The
+// copy beside a busy neighbour takes twice as long whoever says how long it takes alone.
+TEST(ValidatorTest, OtherOpTimesAreSimulatedWithAllElseAsItWas) {
+  Bench bench;
+  const std::vector<double> times = {2, 3, 4};
+  const PredictedStep step = SimulateWithTimes(bench.graph, bench.cluster, bench.costs, {}, times, Placement(3));
+  EXPECT_DOUBLE_EQ(step.micros, 9);
+  EXPECT_EQ(step.busy, (std::vector<double>{9, 0}));
+  EXPECT_EQ(step.start, (std::vector<double>{0, 2, 5}));
+  const Graph copies = Build({FakeOp("a", {}, "concat"), FakeOp("b", {}, "concat")});
+  Placement apart(2);
+  apart[MakeId<OpId>(1)] = MakeId<DeviceId>(1);
+  const CostTable contended = testing::ContendedCosts(copies, bench.cluster, {{OpClass::kCopy, 2}});
+  EXPECT_DOUBLE_EQ(SimulateWithTimes(copies, bench.cluster, contended, {}, std::vector<double>{5, 3}, apart).micros, 6);
+}
+
+// The reference simulator's step time includes the gap behind the last op.
+TEST(ValidatorTest, ThePredictedStepTimeIsTheEnginesOwn) {
+  Bench bench;
+  const Cluster gaps = testing::MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 5);
+  const CostTable costs = testing::MeasuredCosts(bench.graph, gaps);
+  const SimOptions options{.engine = "placeto-reference"};
+  const double step_time = Simulator(bench.graph, gaps, costs, options).Run(Placement(3)).step_time_micros;
+  const std::vector<double> times = {1, 1, 1};
+  const PredictedStep step = SimulateWithTimes(bench.graph, gaps, costs, options, times, Placement(3));
+  EXPECT_DOUBLE_EQ(step.micros, step_time);
+  EXPECT_GT(step.micros, step.start[2] + 1);
+}
+
+// A case as if it had been measured: all ops on device 0, one after the other, each `micros` long.
+ValidationCase Case(double simulated_each, double measured_each) {
+  ValidationCase one;
+  one.simulated = {.micros = 3 * simulated_each, .busy = {3 * simulated_each, 0}, .start = {}};
+  one.measured_busy = {3 * measured_each, 0};
+  one.measured.result.step_time_micros = 3 * measured_each;
+  one.measured.step_micros = {3 * measured_each, 3.3 * measured_each};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto at = static_cast<double>(i);
+    one.simulated.start.push_back(at * simulated_each);
+    one.measured.result.start_micros.push_back(at * measured_each);
+    one.measured_op.push_back(measured_each);
+    one.measured.timeline.ops.push_back({.op = MakeId<OpId>(i),
+                                         .device = {},
+                                         .start_micros = at * measured_each,
+                                         .end_micros = (at + 1) * measured_each});
+  }
+  return one;
+}
+
+TEST(ValidatorTest, InterleavedOpTimesMakeASecondPrediction) {
+  Bench bench;
+  const HardwareRunner interleaving(bench.graph, bench.cluster, {&bench.first, &bench.second},
+                                    {.warmups = 0, .steps = 3, .interleave = true});
+  const Validator validator(bench.graph, bench.cluster, bench.costs, bench.simulator, interleaving);
+  const ValidationCase one = validator.Check("all on one", Placement(3));
+  ASSERT_EQ(one.measured.alone_micros.size(), 3U);
+  double sum = 0;
+  for (const double micros : one.measured.alone_micros) sum += micros;
+  ASSERT_TRUE(one.interleaved);
+  EXPECT_NEAR(one.interleaved->micros, sum, 0.0015);  // each is rounded to ns
+  std::vector<ValidationCase> cases = {Case(1, 2), Case(1, 3), Case(1, 4)};
+  EXPECT_FALSE(bench.validator.Summarise(cases).interleaved);
+  for (ValidationCase& each : cases) {
+    const double measured = each.measured.result.step_time_micros;
+    each.interleaved = {.micros = 1.5 * measured, .busy = {1.2 * measured, 0.1 * measured}, .start = {0, 0, 0}};
+  }
+  const ValidationSummary summary = bench.validator.Summarise(cases);
+  ASSERT_TRUE(summary.interleaved);
+  EXPECT_NEAR(summary.interleaved->step.median, 0.5, 1e-12);
+  EXPECT_NEAR(*summary.interleaved->step.spearman, 1, 1e-12);
+  EXPECT_NEAR(summary.interleaved->median_busy, 0.15, 1e-12);      // 0.2 and 0.1, three times
+  EXPECT_NEAR(summary.interleaved->median_start, 1.0 / 3, 1e-12);  // 0, 1/3 and 2/3, three times
+  EXPECT_NEAR(summary.interleaved->p90_busy, 0.2, 1e-12);
+  EXPECT_NEAR(summary.interleaved->p90_start, 2.0 / 3, 1e-12);
+}
+
+// Simulated 3 us each time; measured 2.5, 3 and 6: errors +20 %, 0 and -50 %.
+TEST(ValidatorTest, ErrorsAreOfEachMetricByItself) {
+  Bench bench;
+  std::vector<ValidationCase> cases = {Case(1, 2.5 / 3), Case(1, 1), Case(1, 2)};
+  cases[1].measured.disturbed = 1;
+  const ValidationSummary summary = bench.validator.Summarise(cases);
+  EXPECT_EQ(summary.compared, 3U);
+  EXPECT_EQ(summary.counted_steps, 6U);
+  EXPECT_EQ(summary.disturbed_steps, 1U);
+  EXPECT_NEAR(summary.simulated.step.median, 0.2, 1e-12);
+  EXPECT_NEAR(summary.simulated.step.largest, 0.5, 1e-12);
+  EXPECT_NEAR(summary.simulated.step.p90, 0.2 + 0.8 * 0.3, 1e-12);  // position 1.8 of 0, 0.2, 0.5
+  EXPECT_NEAR(summary.simulated.step.mean_signed, (0.2 + 0 - 0.5) / 3, 1e-12);
+  EXPECT_FALSE(summary.simulated.step.spearman);  // all simulated alike
+  EXPECT_NEAR(summary.median_step_spread, 0.1, 1e-12);
+  // Busy: 0.2, 0, 0.5 of the step, and three times 0 for the idle device: sorted 0 0 0 0 0.2 0.5.
+  EXPECT_NEAR(summary.simulated.median_busy, 0, 1e-12);
+  EXPECT_NEAR(summary.simulated.p90_busy, 0.35, 1e-12);  // position 4.5
+  // a and b are relu(): 6 runs of 1 us against 2 * (0.833 + 1 + 2); c is a tanh: 3 against 3.833.
+  ASSERT_EQ(summary.ops.size(), 3U);  // a has no input, b one, c is another kind
+  for (const OpError& op : summary.ops) {
+    EXPECT_EQ(op.runs, 3U);
+    EXPECT_DOUBLE_EQ(op.simulated_micros, 3);
+    EXPECT_NEAR(op.measured_micros, 2.5 / 3 + 1 + 2, 1e-12);
+  }
+  EXPECT_EQ(bench.validator.Summarise(cases, 1).ops.size(), 1U);
+}
+
+TEST(ValidatorTest, WhatDoesNotFitIsCountedAndNotCompared) {
+  Bench bench;
+  ValidationCase does_not = Case(1, 1);
+  does_not.measured.result.fits_memory = false;
+  ValidationCase neither = does_not;
+  neither.simulated_fits = false;
+  const ValidationSummary summary = bench.validator.Summarise(std::vector<ValidationCase>{does_not, neither});
+  EXPECT_EQ(summary.placements, 2U);
+  EXPECT_EQ(summary.compared, 0U);
+  EXPECT_EQ(summary.fit_disagrees, 1U);
+  EXPECT_TRUE(summary.ops.empty());
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,262 @@
+// profiler/cupti/cupti_session.cc on a CUPTI that tells of made-up work (fake_cupti.cc), and, where there is a GPU, on
+// the real one.
+
+#include "profiler/cupti/cupti_session.h"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "profiler/hardware.h"
+#include "profiler/measure/correlate.h"
+#include "tests/profiler/cupti/fake_cupti.h"
+
+namespace emplace {
+namespace {
+
+#ifdef EMPLACE_CUPTI_ON_FAKE_PATH
+
+using ::testing::HasSubstr;
+
+std::string ErrorOfStart(ActivitySession& session) {
+  try {
+    session.Start();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// Each test loads a copy of the library, and so has a session of its own.
+class CuptiSessionTest : public ::testing::Test {
+ protected:
+  CuptiSessionTest() {
+    const std::filesystem::path copy = std::filesystem::path(::testing::TempDir()) /
+                                       ("fake_cupti_" + std::to_string(getpid()) + "_" + std::to_string(++copies));
+    std::filesystem::copy_file(EMPLACE_CUPTI_ON_FAKE_PATH, copy, std::filesystem::copy_options::overwrite_existing);
+    void* const library = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) throw std::runtime_error(dlerror());
+    std::filesystem::remove(copy);
+    controls_ = static_cast<testing::FakeCuptiControls*>(dlsym(library, testing::kFakeCuptiName));
+    session_ = static_cast<const CuptiExports*>(dlsym(library, kCuptiName))->session();
+  }
+
+  testing::FakeCuptiControls& controls() { return *controls_; }
+  ActivitySession& session() { return *session_; }
+
+ private:
+  static int copies;
+  testing::FakeCuptiControls* controls_ = nullptr;
+  ActivitySession* session_ = nullptr;
+};
+int CuptiSessionTest::copies = 0;
+
+TEST_F(CuptiSessionTest, TellsKernelsWithTheirLaunches) {
+  session().Start();
+  const ActivityTrace trace = session().Stop();
+  ASSERT_EQ(trace.kernels.size(), 1U);
+  EXPECT_EQ(trace.kernels[0].name, "gemm");
+  EXPECT_EQ(trace.kernels[0].correlation, 1U);
+  EXPECT_EQ(trace.kernels[0].device, 2);
+  EXPECT_EQ(trace.kernels[0].stream, 9U);
+  EXPECT_EQ(trace.kernels[0].start, 100000);
+  EXPECT_EQ(trace.kernels[0].end, 100700);
+  ASSERT_GE(trace.calls.size(), 1U);
+  EXPECT_EQ(trace.calls[0].name, "cudaLaunchKernel_v7000");
+  EXPECT_EQ(trace.calls[0].correlation, 1U);
+  EXPECT_EQ(trace.calls[0].thread, 4242U);
+  EXPECT_EQ(trace.calls[0].start, 100);
+  EXPECT_EQ(trace.calls[0].end, 150);
+  EXPECT_TRUE(trace.calls[0].launches_kernel);
+  EXPECT_EQ(trace.dropped, 0U);
+}
+
+TEST_F(CuptiSessionTest, TellsCopiesAndSets) {
+  session().Start();
+  const ActivityTrace trace = session().Stop();
+  ASSERT_EQ(trace.copies.size(), 2U);
+  EXPECT_EQ(trace.copies[0].kind, CopyKind::kHostToDevice);
+  EXPECT_EQ(trace.copies[0].size, Bytes{4096});
+  EXPECT_EQ(trace.copies[0].from_device, kHostMemory);
+  EXPECT_EQ(trace.copies[0].to_device, 2);
+  EXPECT_EQ(trace.copies[0].end, 60400);
+  EXPECT_EQ(trace.copies[1].kind, CopyKind::kBetweenDevices);
+  EXPECT_EQ(trace.copies[1].correlation, 502U);
+  EXPECT_EQ(trace.copies[1].from_device, 2);
+  EXPECT_EQ(trace.copies[1].to_device, 3);
+  ASSERT_EQ(trace.sets.size(), 1U);
+  EXPECT_EQ(trace.sets[0].size, Bytes{512});
+}
+
+TEST_F(CuptiSessionTest, KeepsOnlyCallsThatGaveWorkToADevice) {
+  // Not the launch that failed (504), nor the call that only asks (505).
+  session().Start();
+  std::vector<std::uint32_t> ids;
+  for (const RuntimeCall& call : session().Stop().calls) ids.push_back(call.correlation);
+  EXPECT_THAT(ids, ::testing::ElementsAre(1U, 501U, 502U, 503U));
+}
+
+TEST_F(CuptiSessionTest, WhatItTellsCanBeCorrelated) {
+  controls().kernels = 3;
+  session().Start();
+  ActivityTrace trace = session().Stop();
+  trace.ops = {{.op = 5, .thread = 4242, .start = 50, .end = 400},        // kernels 1 to 3
+               {.op = 6, .thread = 4242, .start = 50000, .end = 51000}};  // 501 to 503
+  const std::vector<OpRun> runs = Correlate(trace);
+  ASSERT_EQ(runs.size(), 2U);
+  EXPECT_EQ(runs[0].devices.at(0).kernels, 3);
+  EXPECT_EQ(runs[0].devices.at(0).busy, 2100);
+  EXPECT_EQ(runs[1].devices.at(0).copies, 2);
+  EXPECT_EQ(runs[1].devices.at(0).busy, 900);
+}
+
+TEST_F(CuptiSessionTest, TellsHowManyRecordsWereDropped) {
+  controls().dropped = 12;
+  session().Start();
+  EXPECT_EQ(session().Stop().dropped, 12U);
+}
+
+TEST_F(CuptiSessionTest, AKernelThatIsNotDoneHasNoEnd) {
+  controls().lacks_last_end = true;
+  session().Start();
+  EXPECT_EQ(session().Stop().kernels.at(0).end, 0);
+}
+
+TEST_F(CuptiSessionTest, CanBeStartedAgainAndStartsEmpty) {
+  session().Start();
+  EXPECT_EQ(session().Stop().kernels.size(), 1U);
+  controls().kernels = 2;
+  session().Start();
+  EXPECT_EQ(session().Stop().kernels.size(), 2U);
+  EXPECT_EQ(controls().kinds_enabled, 0U);
+}
+
+TEST_F(CuptiSessionTest, GivesBuffersAsCuptiAsksForThem) {
+  session().Start();
+  session().Stop();
+  EXPECT_EQ(controls().buffer_requests, 2U);
+  EXPECT_EQ(controls().wrong_buffers, 0U);
+}
+
+TEST_F(CuptiSessionTest, AnotherProfilerIsAnErrorThatSaysSo) {
+  controls().is_taken = true;
+  EXPECT_THAT(ErrorOfStart(session()),
+              HasSubstr("cuptiSubscribe failed: CUPTI_ERROR_OF_THE_FAKE (another profiler is at "
+                        "work in this process)"));
+}
+
+TEST_F(CuptiSessionTest, AFailedStartLeavesNothingOn) {
+  controls().refuses_calls = true;
+  EXPECT_THAT(ErrorOfStart(session()), HasSubstr("failed: CUPTI_ERROR_NOT_COMPATIBLE"));
+  EXPECT_EQ(controls().kinds_enabled, 0U);
+  controls().refuses_calls = false;
+  EXPECT_EQ(ErrorOfStart(session()), "");
+  EXPECT_EQ(session().Stop().kernels.size(), 1U);
+}
+
+TEST_F(CuptiSessionTest, TheClockAndTheThreadAreThoseOfTheRecords) {
+  EXPECT_EQ(session().NowNs(), 77);
+  EXPECT_EQ(session().ThreadId(), static_cast<std::uint64_t>(syscall(SYS_gettid)));
+}
+
+#endif  // EMPLACE_CUPTI_ON_FAKE_PATH
+
+// A line for each record, in the file that EMPLACE_CAPTURE names (tools/gpu_check): what fabricated records imitate.
+void WriteCapture(const ActivityTrace& trace) {
+  const char* const path = std::getenv("EMPLACE_CAPTURE");
+  if (path == nullptr) return;
+  std::ofstream out(path);
+  out << "dropped " << trace.dropped << '\n';
+  for (const RuntimeCall& call : trace.calls) {
+    out << "call " << call.correlation << ' ' << call.thread << ' ' << call.start << ' ' << call.end << ' '
+        << (call.launches_kernel ? "launch " : "other ") << call.name << '\n';
+  }
+  for (const KernelActivity& kernel : trace.kernels) {
+    out << "kernel " << kernel.correlation << ' ' << kernel.device << ' ' << kernel.stream << ' ' << kernel.start << ' '
+        << kernel.end << ' ' << kernel.name << '\n';
+  }
+  for (const MemcpyActivity& copy : trace.copies) {
+    out << "copy " << copy.correlation << ' ' << copy.device << ' ' << copy.stream << ' ' << copy.start << ' '
+        << copy.end << ' ' << copy.size.count << '\n';
+  }
+  for (const MemsetActivity& set : trace.sets) {
+    out << "set " << set.correlation << ' ' << set.device << ' ' << set.stream << ' ' << set.start << ' ' << set.end
+        << ' ' << set.size.count << '\n';
+  }
+  for (const OpRange& op : trace.ops) {
+    out << "op " << op.op << ' ' << op.thread << ' ' << op.start << ' ' << op.end << '\n';
+  }
+}
+
+// The rest needs a GPU, and is skipped without one.
+class CuptiCudaTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      device_ = TorchHardware().Open("cuda:0");
+      session_ = &CuptiSession();
+    } catch (const InputError& error) {
+      GTEST_SKIP() << error.what();
+    }
+    device_->Attach();
+  }
+
+  OpRecipe MatMul(std::int64_t n) const {
+    const TensorSpec square{.dtype = DType::kF32, .shape = {n, n}, .size = Bytes{4 * n * n}};
+    return {.name = "product", .kind = "matmul", .attrs = "", .inputs = {square, square}, .outputs = {square}};
+  }
+
+  std::unique_ptr<HardwareDevice> device_;
+  ActivitySession* session_ = nullptr;
+};
+
+TEST_F(CuptiCudaTest, TheKernelsOfAnOpAreFoundAndTakeTimeThatGrowsWithIt) {
+  ActivityTrace trace;
+  std::vector<OpRange> ranges;
+  for (const bool is_warm : {false, true}) {
+    if (is_warm) session_->Start();
+    for (const std::int64_t n : {512, 4096}) {
+      const OpRecipe recipe = MatMul(n);
+      const std::vector<TensorHandle> inputs = {device_->Make(recipe.inputs[0], 1), device_->Make(recipe.inputs[1], 2)};
+      device_->Synchronize();
+      const std::unique_ptr<OpKernel> kernel = device_->Prepare(recipe);
+      std::vector<TensorHandle> outputs;
+      const std::int64_t start = session_->NowNs();
+      kernel->Run(inputs, &outputs);
+      if (is_warm) {
+        ranges.push_back({.op = static_cast<std::uint64_t>(n),
+                          .thread = session_->ThreadId(),
+                          .start = start,
+                          .end = session_->NowNs()});
+      }
+      device_->Synchronize();
+    }
+    if (is_warm) trace = session_->Stop();
+  }
+  // Making the inputs copies them to the device, in no op: as ranges of their own the test's trace is whole.
+  const std::int64_t begin = ranges[0].start;
+  trace.ops = {{.op = 0, .thread = ranges[0].thread, .start = begin - 60'000'000'000, .end = begin - 1}, ranges[0]};
+  trace.ops.push_back({.op = 0, .thread = ranges[0].thread, .start = ranges[0].end, .end = ranges[1].start});
+  trace.ops.push_back(ranges[1]);
+  WriteCapture(trace);
+  const std::vector<OpRun> runs = Correlate(trace);
+  ASSERT_EQ(runs.size(), 4U);
+  ASSERT_EQ(runs[1].devices.size(), 1U);
+  ASSERT_EQ(runs[3].devices.size(), 1U);
+  EXPECT_GE(runs[1].devices[0].kernels, 1);
+  EXPECT_GE(runs[3].devices[0].kernels, 1);
+  // 512 times the work.
+  EXPECT_GT(runs[3].devices[0].busy, 8 * runs[1].devices[0].busy);
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,208 @@
+// A CUPTI and a CUDA driver without a GPU: what profiler/cupti/cupti_session.cc calls of them, telling of made-up work.
+// Linked with that file into a library for its test. Records are of the newest layout that the headers here know, as a
+// real CUPTI's are.
+
+#include "tests/profiler/cupti/fake_cupti.h"
+
+#include <cupti.h>
+
+#include <cstdint>
+#include <cstring>
+#include <set>
+
+namespace emplace::testing {
+namespace {
+
+#if CUPTI_API_VERSION >= 130000
+using KernelRecord = CUpti_ActivityKernel10;
+using CopyRecord = CUpti_ActivityMemcpy6;
+#else
+using KernelRecord = CUpti_ActivityKernel8;
+using CopyRecord = CUpti_ActivityMemcpy5;
+#endif
+
+struct State {
+  CUpti_BuffersCallbackRequestFunc request = nullptr;
+  CUpti_BuffersCallbackCompleteFunc complete = nullptr;
+  std::set<CUpti_ActivityKind> kinds;
+  bool has_told = false;  // all that there is since recording began
+};
+State state;
+
+// Records are read back in the order in which they were put in.
+class Writer {
+ public:
+  explicit Writer(FakeCuptiControls* controls) {
+    std::size_t most = 1;
+    state.request(&buffer_, &size_, &most);
+    ++controls->buffer_requests;
+    if (reinterpret_cast<std::uintptr_t>(buffer_) % ACTIVITY_RECORD_ALIGNMENT != 0 || size_ < (1 << 20) || most != 0) {
+      ++controls->wrong_buffers;
+    }
+  }
+  template <typename Record>
+  void Put(const Record& record) {
+    if (!state.kinds.contains(record.kind)) return;
+    std::memcpy(buffer_ + used_, &record, sizeof(record));
+    used_ += sizeof(record);
+  }
+  void Finish() { state.complete(nullptr, 0, buffer_, size_, used_); }
+
+ private:
+  std::uint8_t* buffer_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t used_ = 0;
+};
+
+template <typename Record>
+Record Made(CUpti_ActivityKind kind, std::uint32_t correlation, std::uint64_t start, std::uint64_t end) {
+  Record record{};
+  record.kind = kind;
+  record.correlationId = correlation;
+  record.start = start;
+  record.end = end;
+  return record;
+}
+
+CUpti_ActivityAPI MadeCall(CUpti_ActivityKind kind, CUpti_CallbackId cbid, std::uint32_t correlation) {
+  auto call = Made<CUpti_ActivityAPI>(kind, correlation, correlation * 100, correlation * 100 + 50);
+  call.cbid = cbid;
+  call.threadId = 4242;
+  return call;
+}
+
+// Kernels K = 1 .. N, launched at 100 K to 100 K + 50, run at 100000 K to 100000 K + 700 on device 2, stream 9.
+void WriteKernels(const FakeCuptiControls& controls, Writer* writer) {
+  for (std::uint32_t i = 1; i <= controls.kernels; ++i) {
+    const std::uint64_t end = controls.lacks_last_end && i == controls.kernels ? 0 : i * 100000 + 700;
+    auto kernel = Made<KernelRecord>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, i, i * 100000, end);
+    kernel.deviceId = 2;
+    kernel.streamId = 9;
+    kernel.name = "gemm";
+    writer->Put(kernel);
+    writer->Put(MadeCall(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, i));
+  }
+}
+
+// A copy from the host (501), one from device 2 to 3 (502), a set (503); a driver's launch that fails (504) and a call
+// that gives no work (505).
+void WriteOthers(Writer* writer) {
+  auto copy = Made<CopyRecord>(CUPTI_ACTIVITY_KIND_MEMCPY, 501, 60000, 60400);
+  copy.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
+  copy.bytes = 4096;
+  copy.deviceId = 2;
+  writer->Put(copy);
+  writer->Put(MadeCall(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020, 501));
+  auto peer = Made<CUpti_ActivityMemcpyPtoP4>(CUPTI_ACTIVITY_KIND_MEMCPY2, 502, 61000, 61400);
+  peer.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_PTOP;
+  peer.bytes = 8192;
+  peer.deviceId = peer.srcDeviceId = 2;
+  peer.dstDeviceId = 3;
+  writer->Put(peer);
+  writer->Put(MadeCall(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuMemcpyPeerAsync, 502));
+  auto set = Made<CUpti_ActivityMemset4>(CUPTI_ACTIVITY_KIND_MEMSET, 503, 62000, 62100);
+  set.bytes = 512;
+  set.deviceId = 2;
+  writer->Put(set);
+  writer->Put(MadeCall(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020, 503));
+  auto failed = MadeCall(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, 504);
+  failed.returnValue = 1;
+  writer->Put(failed);
+  writer->Put(MadeCall(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020, 505));
+}
+
+std::size_t SizeOf(const CUpti_Activity& record) {
+  switch (record.kind) {
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+      return sizeof(KernelRecord);
+    case CUPTI_ACTIVITY_KIND_MEMCPY:
+      return sizeof(CopyRecord);
+    case CUPTI_ACTIVITY_KIND_MEMCPY2:
+      return sizeof(CUpti_ActivityMemcpyPtoP4);
+    case CUPTI_ACTIVITY_KIND_MEMSET:
+      return sizeof(CUpti_ActivityMemset4);
+    default:
+      return sizeof(CUpti_ActivityAPI);
+  }
+}
+
+}  // namespace
+}  // namespace emplace::testing
+
+using emplace::testing::state;
+
+extern "C" {
+
+extern emplace::testing::FakeCuptiControls emplace_fake_cupti;
+emplace::testing::FakeCuptiControls emplace_fake_cupti;
+
+CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
+CUresult cuDeviceGetCount(int* count) {
+  *count = 1;
+  return CUDA_SUCCESS;
+}
+
+CUptiResult cuptiSubscribe(CUpti_SubscriberHandle*, CUpti_CallbackFunc, void*) {
+  return emplace_fake_cupti.is_taken ? CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED : CUPTI_SUCCESS;
+}
+CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType) { return CUPTI_SUCCESS; }
+CUptiResult cuptiGetTimestamp(std::uint64_t* timestamp) {
+  *timestamp = 77;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiGetResultString(CUptiResult result, const char** text) {
+  *text = result == CUPTI_ERROR_NOT_COMPATIBLE ? "CUPTI_ERROR_NOT_COMPATIBLE" : "CUPTI_ERROR_OF_THE_FAKE";
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, std::uint32_t cbid, const char** name) {
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
+    *name = cbid == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel ? "cuLaunchKernel" : "cuMemcpyPeerAsync";
+  } else {
+    *name = cbid == CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000 ? "cudaLaunchKernel_v7000" : "cudaOther_v3020";
+  }
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
+                                           CUpti_BuffersCallbackCompleteFunc complete) {
+  state.request = request;
+  state.complete = complete;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
+  if (emplace_fake_cupti.refuses_calls && kind == CUPTI_ACTIVITY_KIND_RUNTIME) return CUPTI_ERROR_NOT_COMPATIBLE;
+  state.kinds.insert(kind);
+  state.has_told = false;
+  emplace_fake_cupti.kinds_enabled = state.kinds.size();
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
+  state.kinds.erase(kind);
+  emplace_fake_cupti.kinds_enabled = state.kinds.size();
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityFlushAll(std::uint32_t) {
+  if (state.request == nullptr) return CUPTI_ERROR_INVALID_OPERATION;
+  if (state.kinds.empty() || state.has_told) return CUPTI_SUCCESS;
+  state.has_told = true;
+  emplace::testing::Writer kernels(&emplace_fake_cupti);
+  WriteKernels(emplace_fake_cupti, &kernels);
+  kernels.Finish();
+  emplace::testing::Writer others(&emplace_fake_cupti);
+  WriteOthers(&others);
+  others.Finish();
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, std::uint32_t, std::size_t* dropped) {
+  // Not before there was something to drop.
+  *dropped = state.has_told ? emplace_fake_cupti.dropped : 0;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityGetNextRecord(std::uint8_t* buffer, std::size_t valid, CUpti_Activity** record) {
+  std::uint8_t* const next =
+      *record == nullptr ? buffer : reinterpret_cast<std::uint8_t*>(*record) + emplace::testing::SizeOf(**record);
+  if (next >= buffer + valid) return CUPTI_ERROR_MAX_LIMIT_REACHED;
+  *record = reinterpret_cast<CUpti_Activity*>(next);
+  return CUPTI_SUCCESS;
+}
+
+}  // extern "C"

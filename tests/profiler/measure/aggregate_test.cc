@@ -1,0 +1,99 @@
+#include "profiler/measure/aggregate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "sim/base/check.h"
+
+namespace emplace {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ErrorOf(const OpSamples& samples) {
+  try {
+    Aggregate(samples);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(QuantileTest, IsLinearBetweenNeighbours) {
+  // Ascending 1 2 4 8: position 0.5 * 3 = 1.5 lies half way from 2 to 4; 0.9 * 3 = 2.7 is 4 + 0.7 * 4.
+  EXPECT_DOUBLE_EQ(Quantile({8, 1, 4, 2}, 0.5), 3);
+  EXPECT_DOUBLE_EQ(Quantile({8, 1, 4, 2}, 0.9), 6.8);
+  EXPECT_DOUBLE_EQ(Quantile({8, 1, 4, 2}, 0), 1);
+  EXPECT_DOUBLE_EQ(Quantile({8, 1, 4, 2}, 1), 8);
+  EXPECT_DOUBLE_EQ(Median({5, 1, 3}), 3);
+}
+
+TEST(QuantileTest, OfOneValueIsThatValue) {
+  for (const double q : {0.0, 0.1, 0.5, 1.0}) EXPECT_EQ(Quantile({7}, q), 7);
+}
+
+TEST(QuantileTest, OfNothingIsRefused) { EXPECT_THROW(Quantile({}, 0.5), InputError); }
+
+TEST(SpreadTest, IsTheWidthOfTheMiddleOverTheMedian) {
+  // 10 .. 20 in steps of 1: p10 = 11, p90 = 19, median 15.
+  std::vector<double> micros;
+  for (int i = 20; i >= 10; --i) micros.push_back(i);
+  EXPECT_DOUBLE_EQ(Spread(micros), 8.0 / 15.0);
+}
+
+TEST(SpreadTest, OfEqualSamplesIsZeroEvenIfTheyAreZero) {
+  EXPECT_EQ(Spread({3, 3, 3}), 0);
+  EXPECT_EQ(Spread({0, 0, 0}), 0);
+}
+
+TEST(SpreadTest, IsInfiniteWhereOnlyTheMedianIsZero) { EXPECT_TRUE(std::isinf(Spread({0, 0, 10}))); }
+
+TEST(AggregateTest, MakesTheEntryOfAProfile) {
+  // 30 10 20 50 40: median 30; p10 at position 0.4 is 10 + 0.4 * 10, p90 at 3.6 is 40 + 0.6 * 10.
+  const Profile::OpEntry entry = Aggregate({.signature = "matmul(f32[2,2],f32[2,2])",
+                                            .device_kind = "h200",
+                                            .micros = {30, 10, 20, 50, 40},
+                                            .kernels = 2,
+                                            .temp = Bytes{4096}});
+  EXPECT_EQ(entry.signature, "matmul(f32[2,2],f32[2,2])");
+  EXPECT_EQ(entry.device, "h200");
+  EXPECT_EQ(entry.samples, 5);
+  EXPECT_DOUBLE_EQ(entry.median_micros, 30);
+  EXPECT_DOUBLE_EQ(entry.p10_micros.value(), 14);
+  EXPECT_DOUBLE_EQ(entry.p90_micros.value(), 46);
+  EXPECT_EQ(entry.kernels, 2);
+  EXPECT_EQ(entry.temp, Bytes{4096});
+}
+
+TEST(AggregateTest, ACpuHasNoKernels) {
+  EXPECT_FALSE(Aggregate({.signature = "relu(f32[2])", .device_kind = "cpu-core", .micros = {1}}).kernels.has_value());
+}
+
+TEST(AggregateTest, RefusesWhatIsNoTimeAndNamesTheSignature) {
+  EXPECT_EQ(ErrorOf({.signature = "relu(f32[2])", .device_kind = "h200"}),
+            "\"relu(f32[2])\" on \"h200\": no sample was measured");
+  EXPECT_THAT(ErrorOf({.signature = "relu(f32[2])", .device_kind = "h200", .micros = {1, -2}}),
+              HasSubstr("\"relu(f32[2])\" on \"h200\": sample 1 of 2 is -2.000000 us"));
+  EXPECT_THAT(ErrorOf({.signature = "r", .device_kind = "h200", .micros = {std::nan("")}}), HasSubstr("nan us"));
+  EXPECT_THAT(ErrorOf({.signature = "r", .micros = {std::numeric_limits<double>::infinity()}}), HasSubstr("inf us"));
+}
+
+TEST(AggregateGapTest, IsTheMedian) { EXPECT_DOUBLE_EQ(AggregateGap({9, 1, 2, 4}, "h200"), 3); }
+
+TEST(AggregateGapTest, WithoutGapsIsRefused) {
+  // 0 would say that the device is never idle.
+  try {
+    AggregateGap({}, "h200");
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "op_gap_us of \"h200\": no gap was measured");
+  }
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,86 @@
+#include "profiler/measure/alone_sampler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/testing/fake_hardware.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::Build;
+using ::emplace::testing::FakeLog;
+using ::emplace::testing::FakeOp;
+using ::emplace::testing::TwoFakeCores;
+
+std::vector<std::string> Names(const FakeLog& log) {
+  std::vector<std::string> names;
+  for (const FakeLog::Run& run : log.runs()) names.push_back(run.op + " on " + run.device);
+  return names;
+}
+
+// "v" is data; "b" and "c" read one such tensor and are both relu, "d" is a tanh. "e" is as "b", on the other device.
+// Of what is there more than once another runs before each sample.
+TEST(AloneSamplerTest, OpsOfOneSignatureAreRunOnceOnEachDeviceTheyAreOn) {
+  TwoFakeCores cores;
+  const Graph graph = Build({FakeOp("a_v", {}, "variable"), FakeOp("b", {"a_v"}), FakeOp("c", {"b"}),
+                             FakeOp("d", {"c"}, "tanh"), FakeOp("e", {"d"})});
+  const std::vector<OpRecipe> recipes = RecipesOf(graph);
+  Placement placement(5);
+  placement[MakeId<OpId>(4)] = MakeId<DeviceId>(1);
+  // What each op takes is told by its name.
+  const auto wait = [](const std::string& op) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(op == "d" ? 8 : 2));
+  };
+  cores.first.on_run = cores.second.on_run = wait;
+  AloneSampler sampler(graph, recipes, placement, cores.devices, 1);
+  for (const std::size_t device : {std::size_t{0}, std::size_t{1}}) {
+    sampler.Prepare(device);
+    sampler.Sample(device);
+  }
+  EXPECT_THAT(Names(cores.log), ::testing::ElementsAre("b on cpu:0", "b on cpu:0", "d on cpu:0",  // ready
+                                                       "b on cpu:0", "b on cpu:0", "d on cpu:0",  // sampled
+                                                       "e on cpu:1", "e on cpu:1"));
+  const std::vector<double> times = sampler.Times();
+  ASSERT_EQ(times.size(), 5U);
+  EXPECT_EQ(times[0], 0);
+  EXPECT_GE(times[1], 2000);
+  EXPECT_EQ(times[2], times[1]);
+  EXPECT_GE(times[3], 8000);
+  EXPECT_NE(times[4], times[1]);
+  EXPECT_GE(times[4], 2000);
+}
+
+// "a" and "b" are alike, but two of kOften * 2 ops and one more are seldom.
+TEST(AloneSamplerTest, WhatRunsSeldomIsSampledWithColdCode) {
+  for (const std::size_t others : {2 * AloneSampler::kOften - 2, 2 * AloneSampler::kOften - 1}) {
+    TwoFakeCores cores;
+    std::vector<OpSpec> ops = {FakeOp("a"), FakeOp("b")};
+    for (std::size_t i = 0; i < others; ++i) {
+      const std::string number = std::to_string(i);
+      ops.push_back(FakeOp("c" + number, {}, "kind" + number));
+    }
+    const Graph graph = Build(ops);
+    const std::vector<OpRecipe> recipes = RecipesOf(graph);
+    AloneSampler sampler(graph, recipes, Placement(graph.num_ops()), cores.devices, 1);
+    sampler.Prepare(0);
+    const std::size_t ready = cores.log.runs().size();
+    sampler.Sample(0);
+    const std::size_t distinct = others + 1;
+    EXPECT_EQ(cores.log.runs().size() - ready, distinct + (others == 2 * AloneSampler::kOften - 2 ? 1 : 0));
+  }
+}
+
+TEST(AloneSamplerTest, OfSeveralRoundsTheMedianOfEachOpCounts) {
+  const std::vector<std::vector<double>> rounds = {{1, 0, 9}, {5, 0, 3}, {2, 0, 4}};
+  EXPECT_EQ(AloneSampler::MedianTimes(rounds), (std::vector<double>{2, 0, 4}));
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,40 @@
+#include "profiler/measure/disturbance.h"
+
+#include <gtest/gtest.h>
+
+namespace emplace {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+// At so many seconds.
+DisturbanceWatch::Time At(double seconds) {
+  return DisturbanceWatch::Time() + std::chrono::duration_cast<DisturbanceWatch::Time::duration>(Seconds(seconds));
+}
+
+TEST(DisturbanceWatchTest, SlowerThanTheFastestOfTheLastMinute) {
+  DisturbanceWatch watch;
+  EXPECT_EQ(watch.Slowdown(30, At(0)), 1);  // nothing is known yet
+  EXPECT_EQ(watch.Slowdown(20, At(1)), 1);
+  EXPECT_EQ(watch.Slowdown(30, At(2)), 1.5);
+  EXPECT_EQ(watch.Slowdown(25, At(50)), 1.25);
+  EXPECT_EQ(watch.Slowdown(30, At(60.9)), 1.5);
+  EXPECT_EQ(watch.Slowdown(30, At(61.1)), 1.2);  // the 20 is forgotten; 25 is the fastest now
+  EXPECT_EQ(watch.Slowdown(10, At(62)), 1);
+}
+
+TEST(DisturbanceWatchTest, ACoreThatIsSlowForGoodIsCalmAgainAfterAMinute) {
+  DisturbanceWatch watch;
+  EXPECT_EQ(watch.Slowdown(10, At(0)), 1);
+  for (int second = 1; second <= 60; ++second) EXPECT_GT(watch.Slowdown(15, At(second)), kCalmSlowdown) << second;
+  EXPECT_EQ(watch.Slowdown(15, At(61)), 1);
+}
+
+TEST(CoreProbeTest, TakesTime) {
+  const double micros = CoreProbeMicros();
+  EXPECT_GT(micros, 1);
+  EXPECT_LT(micros, 1e6);
+}
+
+}  // namespace
+}  // namespace emplace

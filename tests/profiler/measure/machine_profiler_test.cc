@@ -1,0 +1,102 @@
+#include "profiler/measure/machine_profiler.h"
+
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/testing/fake_hardware.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::Build;
+using ::emplace::testing::FakeDevice;
+using ::emplace::testing::FakeLog;
+using ::emplace::testing::FakeOp;
+using ::emplace::testing::TwoFakeCores;
+
+MachineProfilerOptions ByTheClock(bool links) {
+  MachineProfilerOptions options{.ops = {.samples = 3, .repeats = 0},
+                                 .links = links,
+                                 .contention = links,
+                                 .contention_options = {},
+                                 .make_meter = {}};
+  options.make_meter = [](HardwareDevice&) { return MakeClockMeter(); };
+  return options;
+}
+
+TEST(MachineProfilerTest, EachKindOfDeviceIsMeasuredOnceAndASecondGraphOnlyWhereItIsNew) {
+  TwoFakeCores cores;
+  Profile profile;
+  std::size_t saved = 0;
+  const auto extend = [&](const Graph& graph) {
+    return ExtendProfile(
+        graph, cores.devices, ByTheClock(false), &profile, [&](const Profile&) { ++saved; },
+        [](const MachineProfilerProgress&) {});
+  };
+  const MachineProfilerResult one = extend(Build({FakeOp("a"), FakeOp("b", {"a"}, "tanh")}));
+  EXPECT_EQ(one.new_ops.at("cpu-core"), 2U);
+  EXPECT_EQ(one.known_ops.at("cpu-core"), 0U);
+  EXPECT_EQ(cores.second.prepared(), 0U);
+  EXPECT_EQ(profile.ops.size(), 2U);
+  ASSERT_EQ(profile.devices.size(), 1U);
+  EXPECT_EQ(profile.devices[0].backend, "clock");
+  EXPECT_EQ(saved, 2U);  // the ops, the gap
+  const MachineProfilerResult two = extend(Build({FakeOp("a"), FakeOp("b", {"a"}, "sigmoid")}));
+  EXPECT_EQ(two.new_ops.at("cpu-core"), 1U);
+  EXPECT_EQ(two.known_ops.at("cpu-core"), 1U);
+  EXPECT_EQ(profile.ops.size(), 3U);
+  EXPECT_EQ(profile.devices.size(), 1U);
+}
+
+TEST(MachineProfilerTest, BetweenDevicesLinksAndContentionAreMeasuredOnce) {
+  TwoFakeCores cores;
+  Profile profile;
+  const MachineProfilerOptions options = ByTheClock(true);
+  std::vector<std::string> progress;
+  const auto extend = [&](const Graph& graph) {
+    ExtendProfile(
+        graph, cores.devices, options, &profile, [](const Profile&) {},
+        [&](const MachineProfilerProgress& now) {
+          if (now.what == "contention") progress.push_back(fmt::format("{} of {}", now.done, now.total));
+        });
+  };
+  extend(Build({FakeOp("a"), FakeOp("b", {"a"}, "tanh")}));
+  ASSERT_EQ(profile.links.size(), 1U);  // by kind: from a core to another
+  EXPECT_EQ(profile.links[0].from, "cpu-core");
+  ASSERT_EQ(profile.devices.size(), 1U);
+  EXPECT_EQ(profile.devices[0].contention.count("elementwise"), 1U);
+  ASSERT_EQ(profile.ops.size(), 2U);
+  ASSERT_TRUE(profile.ops[0].contention && profile.ops[1].contention);
+  const double of_first = *profile.ops[0].contention;
+  const std::size_t copies = static_cast<std::size_t>(cores.log.copies()["cpu:0 to cpu:1"]);
+  EXPECT_EQ(static_cast<std::size_t>(cores.log.copies()["cpu:1 to cpu:0"]), copies);  // in both directions
+  extend(Build({FakeOp("a"), FakeOp("b", {"a"}, "sigmoid")}));
+  EXPECT_EQ(profile.links.size(), 1U);
+  EXPECT_EQ(static_cast<std::size_t>(cores.log.copies()["cpu:0 to cpu:1"]), copies);
+  EXPECT_EQ(profile.ops[0].contention, of_first);
+  ASSERT_EQ(profile.ops.size(), 3U);
+  EXPECT_TRUE(profile.ops[2].contention);
+  EXPECT_THAT(progress, ::testing::ElementsAre("2 of 2", "1 of 1"));  // the second graph's new op alone
+}
+
+TEST(MachineProfilerTest, StoppedInTheMiddleItHasSavedWhatIsWhole) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  const std::vector<HardwareDevice*> devices = {&device};
+  MachineProfilerOptions options = ByTheClock(false);
+  options.ops.batch_memory = {1};
+  Profile profile;
+  Profile last_saved;
+  struct Stop {};
+  EXPECT_THROW(ExtendProfile(
+                   Build({FakeOp("a"), FakeOp("b", {"a"}, "tanh")}), devices, options, &profile,
+                   [&](const Profile& now) { last_saved = now; }, [](const MachineProfilerProgress&) { throw Stop(); }),
+               Stop);
+  ASSERT_EQ(last_saved.ops.size(), 1U);
+  EXPECT_EQ(last_saved.ops[0].signature, "relu()");
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,290 @@
+#include "profiler/measure/op_profiler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "tests/testing/errors.h"
+#include "tests/testing/fake_hardware.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::Build;
+using ::emplace::testing::ErrorOf;
+using ::emplace::testing::FakeDevice;
+using ::emplace::testing::FakeLog;
+using ::emplace::testing::FakeOp;
+using ::testing::ElementsAre;
+
+// in -> a -> b -> c: a and b have one signature, c (a tanh) another.
+Graph ThreeOps() {
+  return Build({FakeOp("in", {}, "input"), FakeOp("a", {"in"}), FakeOp("b", {"a"}), FakeOp("c", {"b"}, "tanh")});
+}
+
+// Says that sample k of task t took 100 * t + k µs, or what the test wants.
+class CountingMeter : public OpMeter {
+ public:
+  void Begin() override {
+    ++rounds;
+    measured_.clear();
+  }
+  void Sample(std::size_t task, OpKernel& kernel, const std::vector<TensorHandle>& inputs,
+              std::vector<TensorHandle>* outputs) override {
+    kernel.Run(inputs, outputs);
+    order.push_back(task);
+    std::vector<double>& micros = measured_[task].micros;
+    micros.push_back(micros_of ? micros_of(rounds, micros.size()) : 1000.0 * static_cast<double>(task + 1));
+    measured_[task].kernels = 2;
+  }
+  std::map<std::size_t, Measured> End() override { return measured_; }
+
+  std::function<double(std::size_t, std::size_t)> micros_of;  // of (round, sample)
+  std::size_t rounds = 0;
+  std::vector<std::size_t> order;
+
+ private:
+  std::map<std::size_t, Measured> measured_;
+};
+
+const auto kIgnore = [](const OpProfilerProgress&, const std::vector<Profile::OpEntry>&) {};
+
+TEST(OpProfilerTest, OnlyDistinctOpsThatTheProfileLacksAreMissing) {
+  const Graph graph = ThreeOps();
+  const std::vector<ProfileTask> all = MissingOps(graph, {}, "cpu-core");
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].signature, "relu(f32[1])");
+  EXPECT_EQ(all[0].recipe.name, "a");
+  EXPECT_EQ(all[1].signature, "tanh(f32[1])");
+  Profile known;
+  for (const auto& [signature, kind] : {std::pair{"relu(f32[1])", "cpu-core"}, {"tanh(f32[1])", "h200"}}) {
+    Profile::OpEntry& entry = known.ops.emplace_back();
+    entry.signature = signature;
+    entry.device = kind;
+  }
+  const std::vector<ProfileTask> missing = MissingOps(graph, known, "cpu-core");
+  ASSERT_EQ(missing.size(), 1U);
+  EXPECT_EQ(missing[0].signature, "tanh(f32[1])");
+}
+
+TEST(OpProfilerTest, FreshInputsAreThoseThatNoVariableHolds) {
+  const Graph graph = Build({FakeOp("in", {}, "input"), FakeOp("w", {}, "variable"), FakeOp("a", {"in", "w"}, "add"),
+                             FakeOp("b", {"w", "a"}, "add")});
+  EXPECT_THAT(FreshInputs(graph, *graph.FindOp("a")), ElementsAre(true, false));
+  EXPECT_THAT(FreshInputs(graph, *graph.FindOp("b")), ElementsAre(false, true));
+  EXPECT_THAT(MissingOps(graph, {}, "cpu-core")[0].fresh, ElementsAre(true, false));
+}
+
+// What an op reads is in the caches before a sample but for weights, and so is where it wrote the last time, which is
+// free again by then.
+TEST(OpProfilerTest, CachesAreLeftAsInAStep) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  const std::vector<TensorHandle> inputs = {device.Make({}, 1), device.Make({}, 2), device.Make({}, 3)};
+  std::vector<TensorHandle> outputs = {device.Make({}, 4)};
+  const std::weak_ptr<DeviceTensor> last = outputs[0];
+  const DeviceTensor* const written = outputs[0].get();
+  LeaveAsInAStep(device, inputs, {true, false, true}, &outputs);
+  EXPECT_THAT(device.touched, ElementsAre(written, inputs[0].get(), inputs[2].get()));
+  EXPECT_TRUE(outputs.empty());
+  EXPECT_TRUE(last.expired());
+}
+
+TEST(OpProfilerTest, SamplesOfDifferentOpsAreTakenInTurn) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  CountingMeter meter;
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  const OpProfilerResult result = ProfileOps(tasks, device, meter, {.samples = 3}, kIgnore);
+  EXPECT_THAT(meter.order, ElementsAre(0, 1, 0, 1, 0, 1));
+  ASSERT_EQ(result.ops.size(), 2U);
+  EXPECT_EQ(result.ops[1].signature, "tanh(f32[1])");
+  EXPECT_EQ(result.ops[1].device, "cpu-core");
+  EXPECT_EQ(result.ops[1].median_micros, 2000);
+  EXPECT_EQ(result.ops[1].samples, 3);
+  EXPECT_EQ(result.ops[1].kernels, 2);
+  EXPECT_EQ(result.ops[1].temp.count, 1024 - 256);  // the fake watch: peak less what is kept
+  EXPECT_TRUE(result.too_wide.empty());
+}
+
+// A GPU says that its kernels took 3 µs, but the call that starts them takes the host over 200.
+TEST(OpProfilerTest, BehindTheHostAnOpTakesNoLessThanTheHostsCall) {
+  for (const bool is_cpu : {true, false}) {
+    FakeDevice device("cuda:0", "a-gpu", nullptr, is_cpu);
+    device.on_run = [](const std::string&) {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(200);
+      while (std::chrono::steady_clock::now() < until) {
+      }
+    };
+    CountingMeter meter;
+    meter.micros_of = [](std::size_t, std::size_t) { return 3; };
+    const OpProfilerResult result = ProfileOps(MissingOps(ThreeOps(), {}, "a-gpu"), device, meter, {}, kIgnore);
+    for (const Profile::OpEntry& op : result.ops) {
+      if (is_cpu) {
+        EXPECT_EQ(op.median_micros, 3);
+      } else {
+        EXPECT_GE(op.median_micros, 200);
+      }
+    }
+  }
+}
+
+TEST(OpProfilerTest, TimeEndsTheSamplesOfAnOpButForThree) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  CountingMeter meter;
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  // No op takes as little as 1e-9 s: the time is over at once.
+  const OpProfilerResult result = ProfileOps(tasks, device, meter, {.samples = 20, .seconds = 1e-9}, kIgnore);
+  EXPECT_EQ(result.ops[0].samples, 3);
+}
+
+// Every fourth probe is slow, so that two samples of four lie next to one; those take 5 us, the others 3.
+TEST(OpProfilerTest, DisturbedSamplesAreTakenAgainAndTheLeastDisturbedCount) {
+  for (const double patience : {1e6, 1e-9, 0.0}) {
+    FakeLog log;
+    FakeDevice device("cpu:0", "cpu-core", &log);
+    std::size_t probes = 0;
+    device.probe = [&] { return probes++ % 4 == 2 ? 14.0 : 10.0; };
+    CountingMeter meter;
+    std::size_t taken = 0;
+    meter.micros_of = [&](std::size_t, std::size_t) {
+      const std::size_t sample = taken++;  // lies between probes `sample` and `sample + 1`
+      return sample % 4 == 1 || sample % 4 == 2 ? 5.0 : 3.0;
+    };
+    const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+    const OpProfilerResult result =
+        ProfileOps(tasks, device, meter, {.samples = 4, .wide_spread = 9, .patience_seconds = patience}, kIgnore);
+    ASSERT_EQ(result.ops.size(), 2U);
+    EXPECT_EQ(result.ops[0].samples, 4);
+    EXPECT_EQ(result.ops[1].samples, 4);
+    if (patience == 1e6) {
+      EXPECT_EQ(result.disturbed, 0U);
+      EXPECT_EQ(meter.order.size(), probes - 1);
+      EXPECT_GT(meter.order.size(), 12U);
+      EXPECT_EQ(result.ops[0].p90_micros, 3);
+      EXPECT_EQ(result.ops[1].p90_micros, 3);
+    } else {
+      EXPECT_EQ(meter.order.size(), 8U);  // the patience was over with the second
+      EXPECT_EQ(result.disturbed, patience > 0 ? 4U : 0U);
+      EXPECT_EQ(probes, patience > 0 ? 9U : 0U);
+    }
+  }
+}
+
+// Others disturb every sample of "a", and of "c" the first two.
+TEST(OpProfilerTest, OpsThatComeFirstLeavePatienceToTheOthers) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  device.on_run = [](const std::string&) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+  CountingMeter meter;
+  std::size_t probes = 0;
+  std::size_t probes_of_c = 0;
+  device.probe = [&] {
+    if (meter.rounds == 2) ++probes_of_c;
+    return probes++ == 0 || probes_of_c > 2 ? 10.0 : 20.0;
+  };
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  const OpProfilerResult result = ProfileOps(
+      tasks, device, meter, {.samples = 4, .wide_spread = 9, .patience_seconds = 1.5, .batch_memory = {1}}, kIgnore);
+  EXPECT_EQ(result.disturbed, 4U);  // all of them of a
+  std::map<std::string, int> runs;
+  for (const FakeLog::Run& run : log.runs()) ++runs[run.op];
+  EXPECT_GT(runs["a"], 2 + 4);    // two are warm-ups
+  EXPECT_LE(runs["a"], 2 + 150);  // of 5 ms, in half of the patience
+  EXPECT_EQ(runs["c"], 2 + 2 + 4);
+}
+
+// Round 1: samples from 1 to 20, far apart; round 2: all 5. The closer ones are kept.
+TEST(OpProfilerTest, WhatIsTooWideIsMeasuredAgainAndTheClosestSamplesCount) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  CountingMeter meter;
+  meter.micros_of = [](std::size_t round, std::size_t sample) {
+    return round == 1 ? 1.0 + static_cast<double>(sample) : 5.0;
+  };
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  const OpProfilerResult result = ProfileOps(tasks, device, meter, {}, kIgnore);
+  EXPECT_EQ(meter.rounds, 2U);
+  EXPECT_EQ(result.ops[0].median_micros, 5);
+  EXPECT_TRUE(result.too_wide.empty());
+}
+
+TEST(OpProfilerTest, WhatStaysTooWideIsReported) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  CountingMeter meter;
+  meter.micros_of = [](std::size_t, std::size_t sample) { return 1.0 + static_cast<double>(sample); };
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  const OpProfilerResult result = ProfileOps(tasks, device, meter, {.repeats = 2}, kIgnore);
+  EXPECT_EQ(meter.rounds, 3U);
+  EXPECT_THAT(result.too_wide, ElementsAre("relu(f32[1])", "tanh(f32[1])"));
+}
+
+TEST(OpProfilerTest, BatchesHoldNoMoreInputsThanAllowedAndAreTold) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  CountingMeter meter;
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  std::vector<std::size_t> done;
+  ProfileOps(tasks, device, meter, {.samples = 3, .batch_memory = {1}},
+             [&](const OpProfilerProgress& progress, const std::vector<Profile::OpEntry>& entries) {
+               EXPECT_EQ(entries.size(), 1U);
+               EXPECT_EQ(progress.total, 2U);
+               done.push_back(progress.done);
+             });
+  EXPECT_THAT(done, ElementsAre(1, 2));
+  std::vector<std::string> order;
+  for (const FakeLog::Run& run : log.runs()) order.push_back(run.op);
+  EXPECT_THAT(order, ElementsAre("a", "a", "a", "a", "a", "c", "c", "c", "c", "c"));  // two warm-ups and three samples
+}
+
+TEST(OpProfilerTest, AnOpThatDoesNotFitIsNamed) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  CountingMeter meter;
+  const auto tasks = MissingOps(Build({FakeOp("huge", {}, "too-large")}), {}, "cpu-core");
+  EXPECT_EQ(ErrorOf([&] { ProfileOps(tasks, device, meter, {}, kIgnore); }),
+            "huge: does not fit in the device's memory alone (no room)");
+}
+
+TEST(OpProfilerTest, OpsThatDoNotFitTogetherAreMeasuredAlone) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  bool fails = true;
+  device.on_run = [&](const std::string& op) {
+    if (op == "c" && std::exchange(fails, false)) throw DeviceOutOfMemory("no room beside a");
+  };
+  CountingMeter meter;
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  std::vector<std::size_t> done;
+  const OpProfilerResult result =
+      ProfileOps(tasks, device, meter, {.samples = 3},
+                 [&](const OpProfilerProgress& progress, const auto&) { done.push_back(progress.done); });
+  EXPECT_FALSE(fails);
+  EXPECT_THAT(done, ElementsAre(1, 2));
+  ASSERT_EQ(result.ops.size(), 2U);
+  EXPECT_EQ(result.ops[0].signature, "relu(f32[1])");
+  EXPECT_EQ(result.ops[1].signature, "tanh(f32[1])");
+}
+
+TEST(OpProfilerTest, TheClockMeterMeasuresRunsOfKernels) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  const auto meter = MakeClockMeter();
+  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  const OpProfilerResult result = ProfileOps(tasks, device, *meter, {.samples = 5, .wide_spread = 1e9}, kIgnore);
+  EXPECT_GT(result.ops[0].median_micros, 0);
+  EXPECT_EQ(result.ops[0].samples, 5);
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,107 @@
+#include <gmock/gmock.h>
+
+#include "tests/profiler/torch/op_runner_testing.h"
+
+namespace emplace::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const Contents kA = Of({2, 2}, {1, 2, 3, 4});
+const Contents kB = Of({2, 2}, {10, 20, 30, 40});
+
+TEST(OpRunnerAtenTest, ScalarsAndDefaultsFollowTheSchema) {
+  // alpha is the third argument, 1 by default.
+  EXPECT_THAT(RunOp("aten::add.Tensor", R"({"args":["%0","%1"]})", {kA, kB}, {kA.spec})[0],
+              ElementsAre(11, 22, 33, 44));
+  EXPECT_THAT(RunOp("aten::add.Tensor", R"({"args":["%1","%0",0.5]})", {kA, kB}, {kA.spec})[0],
+              ElementsAre(10.5, 21, 31.5, 42));
+  // beta * bias + alpha * a a, with a a = [7 10; 15 22].
+  EXPECT_THAT(RunOp("aten::addmm", R"({"args":["%1","%0","%0",2,1]})", {kA, Of({2}, {100, 200})}, {kA.spec})[0],
+              ElementsAre(207, 410, 215, 422));
+  EXPECT_THAT(RunOp("aten::sum.dim_IntList", R"({"args":["%0",[0],true]})", {kA}, {Spec({1, 2})})[0],
+              ElementsAre(4, 6));
+  EXPECT_THAT(RunOp("aten::gelu", R"({"args":["%0",{"str":"tanh"}]})", {kA}, {kA.spec}),
+              RunOp("gelu", "", {kA}, {kA.spec}));
+}
+
+TEST(OpRunnerAtenTest, ListsHoldTensorsAndNumbers) {
+  EXPECT_THAT(RunOp("aten::cat", R"({"args":[["%0","%1"],1]})", {kA, kB}, {Spec({2, 4})})[0],
+              ElementsAre(1, 2, 10, 20, 3, 4, 30, 40));
+  // Rows 1, 0 of the second dimension: None stands for all of the first.
+  EXPECT_THAT(
+      RunOp("aten::index.Tensor", R"({"args":["%0",[null,"%1"]]})", {kA, Of({2}, {1, 0}, DType::kI64)}, {kA.spec})[0],
+      ElementsAre(2, 1, 4, 3));
+  // Filter of ones without and with a bias: 1 + 2 + 3 + 4 = 10.
+  const Contents image = Of({1, 1, 2, 2}, kA.values);
+  const Contents filter = Of({1, 1, 2, 2}, {1, 1, 1, 1});
+  const std::string rest = R"([1,1],[0,0],[1,1],false,[0,0],1]})";
+  const TensorSpec one = Spec({1, 1, 1, 1});
+  EXPECT_THAT(RunOp("aten::convolution", R"({"args":["%0","%1",null,)" + rest, {image, filter}, {one})[0],
+              ElementsAre(10));
+  EXPECT_THAT(RunOp("aten::convolution", R"({"args":["%0","%1","%2",)" + rest, {image, filter, Of({1}, {5})}, {one})[0],
+              ElementsAre(15));
+}
+
+TEST(OpRunnerAtenTest, DtypesDevicesAndInfinitiesHaveTheirWords) {
+  EXPECT_THAT(
+      RunOp("aten::_to_copy", R"({"args":["%0",{"dtype":"i32"}]})", {Of({2}, {1.5, 2})}, {Spec({2}, DType::kI32)})[0],
+      ElementsAre(1, 2));
+  EXPECT_THAT(RunOp("aten::full", R"({"args":[[2],7,{"dtype":"f32"},{"layout":0},{"device":true},false]})", {},
+                    {Spec({2}, DType::kF32)})[0],
+              ElementsAre(7, 7));
+  EXPECT_THAT(RunOp("aten::clone", R"({"args":["%0",{"memory_format":0}]})", {kA}, {kA.spec})[0],
+              ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(RunOp("aten::clamp", R"({"args":["%0",{"float":"-inf"},2.5]})", {kA}, {kA.spec})[0],
+              ElementsAre(1, 2, 2.5, 2.5));
+}
+
+TEST(OpRunnerAtenTest, OutputsAreTheTensorsReturned) {
+  // The largest of each row of two, and where in the plane they are.
+  const std::string pool = R"({"args":["%0",[1,2],[1,2],[0,0],[1,1],false]})";
+  const Contents plane = Of({1, 1, 2, 2}, {1, 2, 4, 3});
+  const TensorSpec largest = Spec({1, 1, 2, 1});
+  const TensorSpec places = Spec({1, 1, 2, 1}, DType::kI64);
+  EXPECT_THAT(RunOp("aten::max_pool2d_with_indices", pool, {plane}, {largest, places}),
+              ElementsAre(ElementsAre(2, 4), ElementsAre(1, 2)));
+  EXPECT_THAT(RunOp("aten::max_pool2d_with_indices", pool, {plane}, {largest}), ElementsAre(ElementsAre(2, 4)));
+  // Those in a list too.
+  EXPECT_THAT(RunOp("aten::split.Tensor", R"({"args":["%0",1,1]})", {kA}, {Spec({2, 1}), Spec({2, 1})}),
+              ElementsAre(ElementsAre(1, 3), ElementsAre(2, 4)));
+  // Gradients that are not asked for are none: of image, filter and bias only the last two, 1 * (1..4) and 1.
+  EXPECT_THAT(RunOp("aten::convolution_backward",
+                    R"({"args":["%0","%1","%2",[1],[1,1],[0,0],[1,1],false,[0,0],1,[false,true,true]]})",
+                    {Of({1, 1, 1, 1}, {1}), Of({1, 1, 2, 2}, kA.values), Of({1, 1, 2, 2}, {1, 1, 1, 1})},
+                    {Spec({1, 1, 2, 2}), Spec({1})}),
+              ElementsAre(ElementsAre(1, 2, 3, 4), ElementsAre(1)));
+}
+
+TEST(OpRunnerAtenTest, WhatTheOperatorDoesNotTakeIsRefusedByName) {
+  const auto refusal = [](const std::string& kind, const std::string& args) {
+    return RefusalOf(kind, args.empty() ? "" : "{\"args\":" + args + "}", {kA, kB}, {kA.spec});
+  };
+  EXPECT_EQ(refusal("aten::no_such_op", "[]"),
+            "the_op: as an op of kind aten::no_such_op, LibTorch has no such operator");
+  EXPECT_THAT(refusal("aten::add.NoSuch", "[]"), HasSubstr("aten::add.NoSuch, LibTorch has no such operator"));
+  EXPECT_THAT(refusal("aten::relu", ""), HasSubstr("has no list of arguments in attr args"));
+  EXPECT_THAT(refusal("aten::relu", "[]"), HasSubstr("argument self is missing"));
+  EXPECT_THAT(refusal("aten::relu", R"(["%0",1])"), HasSubstr("has 2 arguments (at most 1 expected)"));
+  const std::string add = "aten::add.Tensor";
+  EXPECT_THAT(refusal(add, R"(["%0","%2"])"), HasSubstr(R"(argument other cannot be "%2" (Tensor expected))"));
+  EXPECT_THAT(refusal(add, R"(["%0","%1",null])"), HasSubstr("argument alpha cannot be null"));
+  EXPECT_THAT(refusal(add, R"(["%0","%1","2"])"), HasSubstr("argument alpha cannot be"));
+  EXPECT_THAT(refusal("aten::cat", R"(["%0"])"), HasSubstr("argument tensors cannot be \"%0\" (Tensor[] expected)"));
+  EXPECT_THAT(refusal("aten::cat", R"([["%0",1]])"), HasSubstr("argument tensors cannot be 1"));
+  EXPECT_THAT(refusal("aten::cat", R"([["%0"],0.5])"), HasSubstr("argument dim cannot be 0.5 (int expected)"));
+  EXPECT_THAT(refusal("aten::gelu", R"(["%0","tanh"])"), HasSubstr("argument approximate"));
+  EXPECT_THAT(refusal("aten::_to_copy", R"(["%0",{"dtype":"f31"}])"), HasSubstr("argument dtype"));
+  EXPECT_THAT(refusal("aten::sum.dim_IntList", R"(["%0",[true]])"), HasSubstr("argument dim"));
+  // Seen only when it runs: tensors that ATen refuses, and outputs that are not the recipe's.
+  EXPECT_THAT(refusal(add, R"(["%0",null])"), HasSubstr("the_op: as an op of kind aten::add.Tensor"));
+  EXPECT_THAT(refusal("aten::dot", R"(["%0","%1"])"), HasSubstr("the_op: as an op of kind aten::dot, 1D tensors"));
+  EXPECT_THAT(refusal("aten::sum", R"(["%0"])"), HasSubstr("output 0 is Double [], where the graph has Double [2,2]"));
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -1,0 +1,154 @@
+#include "sim/base/json_text.h"
+
+#include <gmock/gmock.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <sstream>
+#include <utility>
+
+#include "sim/base/json_fields.h"
+#include "sim/base/rng.h"
+#include "tests/testing/errors.h"
+
+namespace emplace {
+namespace {
+
+using ::emplace::testing::ErrorOf;
+using ::testing::StartsWith;
+
+std::string Compact(const std::string& text) {
+  std::string out;
+  AppendJson(&out, ParseJson(text));
+  return out;
+}
+
+std::string QuotedJson(const std::string& text) {
+  std::string out;
+  AppendQuoted(&out, text);
+  return out;
+}
+
+TEST(JsonTextTest, WritesNumbersInTheShortestFormThatReadsBack) {
+  EXPECT_EQ(NumberText(0.1), "0.1");
+  EXPECT_EQ(NumberText(812.4), "812.4");
+  EXPECT_EQ(NumberText(9100.0), "9100");
+  EXPECT_EQ(NumberText(1227626496.0), "1227626496");
+  EXPECT_EQ(NumberText(1e21), "1e+21");
+  EXPECT_EQ(NumberText(-0.0), "0");
+  EXPECT_EQ(NumberText(std::numeric_limits<double>::denorm_min()), "5e-324");
+  Rng rng(1);
+  for (int i = 0; i < 10'000; ++i) {
+    const auto number = std::bit_cast<double>(rng.Next());
+    if (!std::isfinite(number)) continue;
+    const JsonValue read = ParseJson(NumberText(number));
+    constexpr double kMax = std::numeric_limits<double>::max();
+    EXPECT_EQ(JsonNode(read).Number(-kMax, kMax), number);
+  }
+}
+
+TEST(JsonTextTest, EscapesWhatJsonDoesNotHold) {
+  EXPECT_EQ(QuotedJson("a\"b\\c\n\t\x01\x7f/é"), "\"a\\\"b\\\\c\\n\\t\\u0001\\u007f/é\"");
+  EXPECT_EQ(*ParseJson(QuotedJson("a\"b\\c\n\t\x01\x7f/é")).As<std::string>(), "a\"b\\c\n\t\x01\x7f/é");
+  EXPECT_THAT(ErrorOf([] { QuotedJson("\xff"); }), StartsWith("the text \"\\xff\" is not valid UTF-8"));
+}
+
+TEST(JsonTextTest, KnowsWellFormedUtf8) {
+  for (const std::string good : {"", "a", "é", "€", "😀", "\xed\x9f\xbf", "\xee\x80\x80", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_TRUE(IsValidUtf8(good)) << good;
+  }
+  // A stray tail, cut sequences, overlong forms, a surrogate, above U+10FFFF.
+  for (const std::string bad : {"\x80", "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xc0\x80", "\xe0\x80\x80",
+                                "\xf0\x80\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "é\xff"}) {
+    EXPECT_FALSE(IsValidUtf8(bad)) << bad;
+  }
+}
+
+TEST(JsonTextTest, QuotesForMessagesAreCutShortBetweenCharacters) {
+  EXPECT_EQ(Quoted("a\"b"), R"("a\"b")");
+  const std::string quoted = Quoted(std::string(119, 'x') + "éé");  // byte 120 is inside the first é
+  EXPECT_EQ(quoted, "\"" + std::string(119, 'x') + "...\"");
+}
+
+TEST(JsonTextTest, BehindTheDocumentThereIsOnlyWhiteSpace) {
+  EXPECT_EQ(Compact("{} \t\r\n\n"), "{}");
+  const auto refusal = [](const std::string& text) { return ErrorOf([&] { ParseJson(text); }); };
+  const std::string nul(1, '\0');
+  const std::string said = "not valid JSON: a NUL byte (nothing but white space behind the document)";
+  EXPECT_EQ(refusal("{\"a\": 1}" + nul), "line 1, column 9: " + said);
+  EXPECT_EQ(refusal("{\"a\": 1}\n\n  " + nul + "{}"), "line 3, column 3: " + said);
+  EXPECT_EQ(refusal("{\"a\": " + nul + "1}"), "line 1, column 7: " + said);
+  EXPECT_EQ(refusal(nul), "line 1, column 1: " + said);
+  EXPECT_THAT(refusal("\"a" + nul + "b\""), StartsWith("line 1, column 3: not valid JSON: syntax error"));
+  EXPECT_THAT(refusal("{} {}"), StartsWith("line 1, column 4: not valid JSON: "));
+  EXPECT_THAT(refusal("1 x"), StartsWith("line 1, column 3: not valid JSON: "));
+  // Escaped it is a character like any other.
+  EXPECT_EQ(*ParseJson(R"("a\u0000b")").As<std::string>(), "a" + nul + "b");
+}
+
+TEST(JsonTextTest, ATextOrNumberHasALimit) {
+  const auto refusal = [](const std::string& text) {
+    return ErrorOf([&] {
+      std::istringstream in(text);
+      ParseJson(in, {}, {.text_bytes = 10});
+    });
+  };
+  // The end of a text counts, its beginning does not.
+  EXPECT_EQ(refusal(R"({"a\"345678": [1234567890, "123456789", true]})"), "(no error)");
+  EXPECT_EQ(refusal(R"(["1234567890"])"),
+            "line 1, column 13: is in a text or number that is too long (at most 10 bytes)");
+  EXPECT_EQ(refusal("[\n12345678901]"),
+            "line 2, column 11: is in a text or number that is too long (at most 10 bytes)");
+  EXPECT_EQ(refusal(R"({"a\"345678\"0": 1})"),
+            "line 1, column 13: is in a text or number that is too long (at most 10 bytes)");
+  EXPECT_EQ(refusal(std::string(1000, ' ') + "1"), "(no error)");
+}
+
+TEST(JsonTextTest, ADocumentHasALimitOfValues) {
+  const auto refusal = [](const std::string& text, JsonBuilder::Streamed streamed = {}) {
+    return ErrorOf([&] {
+      std::istringstream in(text);
+      ParseJson(in, std::move(streamed), {.values = 3});
+    });
+  };
+  EXPECT_EQ(refusal("[1, 2, 3]"), "(no error)");
+  EXPECT_EQ(refusal("[1, 2, 3, 4]"), "[3]: is one value too many (at most 3 of them)");
+  EXPECT_EQ(refusal(R"({"a": [1, 2, 3]})"), "a: is one value too many (at most 3 of them)");
+  // What is taken is held no longer.
+  const auto take = [](const JsonObject&, std::size_t, const JsonValue&) {};
+  EXPECT_EQ(refusal(R"({"a": [1, [2], [3], [4, 5], 6], "b": 7})", {"a", take}), "(no error)");
+  EXPECT_EQ(refusal(R"({"a": [1, [2, 3, 4, 5]]})", {"a", take}), "a[1][3]: is one value too many (at most 3 of them)");
+}
+
+TEST(JsonTextTest, KeepsKeysInOrderAndValuesAsTheyAre) {
+  EXPECT_EQ(Compact(R"( {"z": [1, -2, 2.50, 1e3], "a": {"b": null, "c": true}, "s": "x\u00e9"} )"),
+            R"({"z":[1,-2,2.5,1000],"a":{"b":null,"c":true},"s":"xé"})");
+  EXPECT_EQ(Compact("18446744073709551615"), "18446744073709551615");
+  EXPECT_EQ(Compact("36893488147419103232"), "36893488147419103232");
+  EXPECT_EQ(Compact("[]"), "[]");
+  EXPECT_EQ(Compact("{}"), "{}");
+}
+
+TEST(JsonTextTest, TellsASyntaxErrorFromOtherFaults) {
+  EXPECT_THROW(ParseJson("{"), JsonSyntaxError);
+  EXPECT_THROW(ParseJson(""), JsonSyntaxError);
+  EXPECT_THROW(ParseJson("{} {}"), JsonSyntaxError);
+  EXPECT_EQ(ErrorOf([] { ParseJson(R"({"a": [0, 1e400]})"); }),
+            R"(a[1]: is the number "1e400" (a number below 1.8e308))");
+  try {
+    ParseJson(R"({"a": 1, "a": 2})");
+    FAIL() << "a duplicate key was taken";
+  } catch (const JsonSyntaxError& error) {
+    FAIL() << error.what();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "a: duplicate key (each key once)");
+  }
+}
+
+TEST(JsonTextTest, SaysLineAndColumn) {
+  EXPECT_THAT(ErrorOf([] { ParseJson("{\n \"a\": x}"); }), StartsWith("line 2, column 7: not valid JSON: "));
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,53 @@
+#include "sim/base/printable.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "sim/base/check.h"
+
+namespace emplace {
+namespace {
+
+TEST(PrintableTest, WhatIsPrintableStays) {
+  for (const std::string text : {"", "plain \"text\" \\ with 'marks'", "gr\u00fc\u00df \u4f60\u597d \U0001f600"}) {
+    EXPECT_EQ(Printable(text), text);
+  }
+}
+
+TEST(PrintableTest, ControlsOfBothSetsAreEscaped) {
+  EXPECT_EQ(Printable("a\nb\tc\rd\x1b[31m\x7f"), "a\\nb\\tc\\u000dd\\u001b[31m\\u007f");
+  EXPECT_EQ(Printable(std::string("a\0b", 3)), "a\\u0000b");
+  // U+0080 to U+009F, of which U+009B begins a command of a terminal.
+  EXPECT_EQ(Printable("\u0080\u009b2J\u009f\u00a0"), "\\u0080\\u009b2J\\u009f\u00a0");
+}
+
+TEST(PrintableTest, MarksThatTurnTheDirectionAndEndsOfLinesAreEscaped) {
+  EXPECT_EQ(Printable("\u061c\u200e\u200f"), "\\u061c\\u200e\\u200f");
+  EXPECT_EQ(Printable("\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u202f"),
+            "\\u2028\\u2029\\u202a\\u202b\\u202c\\u202d\\u202e\u202f");
+  EXPECT_EQ(Printable("\u2065\u2066\u2067\u2068\u2069"), "\u2065\\u2066\\u2067\\u2068\\u2069");
+}
+
+TEST(PrintableTest, BytesThatAreNoUtf8AreEscapedOneByOne) {
+  // A byte alone, a long form of '/', half a surrogate pair, the beginning of a character.
+  EXPECT_EQ(Printable("\x80"), "\\x80");
+  EXPECT_EQ(Printable("\xc0\xaf"), "\\xc0\\xaf");
+  EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");
+  EXPECT_EQ(Printable("a\xe2\x82"), "a\\xe2\\x82");
+  EXPECT_EQ(Printable("\xe2\x82\xac"), "\u20ac");
+}
+
+TEST(PrintableTest, WhatIsPrintableAlreadyStaysAsItIs) {
+  const std::string once = Printable("a\n\x1b\u202e\xff\\n");
+  EXPECT_EQ(Printable(once), once);
+}
+
+TEST(PrintableTest, AnInputErrorIsPrintable) {
+  const InputError error("a\nb", "is \x1b[31m\u202e");
+  EXPECT_STREQ(error.what(), "a\\nb: is \\u001b[31m\\u202e");
+  EXPECT_STREQ(error.In("\u009b").what(), "\\u009b: a\\nb: is \\u001b[31m\\u202e");
+}
+
+}  // namespace
+}  // namespace emplace

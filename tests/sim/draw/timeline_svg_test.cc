@@ -1,0 +1,69 @@
+#include "sim/draw/timeline_svg.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "sim/simulator.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using testing::MakeChain;
+using testing::MakeCluster;
+using testing::MakeOp;
+using testing::MeasuredCosts;
+using testing::TwoDevices;
+
+std::string Svg(const Graph& graph, const Cluster& cluster, const Placement& placement) {
+  std::ostringstream text;
+  WriteTimelineSvg(text, Simulator(graph, cluster, MeasuredCosts(graph, cluster)).Record(placement), graph, cluster);
+  return text.str();
+}
+
+std::size_t Count(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(TimelineSvgTest, DrawsOpsAndTransfersToScale) {
+  // op0 runs 0-4, its 2000 bytes travel 4-6, op1 runs 6-10: of 850 pixels from 90 on, op0 takes 340, the transfer 170.
+  const Graph graph = MakeChain(2, 4, 2000);
+  Placement placement(2);
+  placement[*graph.FindOp("op1")] = MakeId<DeviceId>(1);
+  const std::string svg = Svg(graph, TwoDevices(), placement);
+  EXPECT_NE(svg.find("x=\"90.00\" y=\"44\" width=\"340.00\""), std::string::npos) << svg;
+  EXPECT_NE(svg.find("x=\"430.00\" y=\"64\" width=\"170.00\""), std::string::npos) << svg;
+  EXPECT_NE(svg.find("x=\"600.00\" y=\"80\" width=\"340.00\""), std::string::npos) << svg;
+  EXPECT_NE(svg.find("chain on test: 0.01 ms"), std::string::npos);
+}
+
+TEST(TimelineSvgTest, ManyShortOpsBecomeFewRectangles) {
+  // 20,000 ops on 850 pixels lie 0.04 pixels apart, without a gap: one rectangle.
+  const Graph graph = MakeChain(20'000, 1, 0);
+  const std::string svg = Svg(graph, MakeCluster(1), Placement(20'000));
+  EXPECT_EQ(Count(svg, "<title>"), 1U);
+  EXPECT_NE(svg.find("20000 ops from op0 on"), std::string::npos);
+  EXPECT_LT(svg.size(), 5000U);
+}
+
+TEST(TimelineSvgTest, NamesAreEscaped) {
+  GraphBuilder builder("a<b");
+  builder.Add(MakeOp("x&\"y\"", 1));
+  const std::string svg = Svg(builder.Build(), MakeCluster(1), Placement(1));
+  EXPECT_NE(svg.find("a&lt;b"), std::string::npos);
+  EXPECT_NE(svg.find("<title>x&amp;&quot;y&quot;</title>"), std::string::npos);
+}
+
+TEST(TimelineSvgTest, AnEmptyStepIsStillAPicture) {
+  const std::string svg = Svg(Graph(), TwoDevices(), Placement(0));
+  EXPECT_NE(svg.find("gpu:1"), std::string::npos);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  EXPECT_EQ(svg.find("inf"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,226 @@
+#include "sim/formats/cluster_yaml.h"
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+#include <string>
+
+#include "sim/base/json_text.h"
+#include "sim/base/rng.h"
+#include "tests/testing/errors.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace cluster_yaml_test {
+
+using ::emplace::testing::ErrorOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+Cluster Read(const std::string& text) {
+  std::istringstream in(text);
+  return ReadCluster(in, "c.yaml");
+}
+
+std::string Written(const Cluster& cluster) {
+  std::ostringstream out;
+  WriteCluster(out, cluster);
+  return out.str();
+}
+
+// A document of YAML as compact JSON.
+std::string AsJson(const std::string& yaml) {
+  std::istringstream in(yaml);
+  std::string out;
+  AppendJson(&out, ParseYaml(in));
+  return out;
+}
+
+std::string YamlError(const std::string& yaml) {
+  return ErrorOf([&] { AsJson(yaml); });
+}
+
+constexpr const char* kExample = R"(# a comment
+schema: emplace.cluster
+version: 1
+name: p2.8xlarge
+source: >-
+  where each number
+  comes from
+devices:
+  - {name: "cpu:0", kind: xeon-e5-2686v4, memory_gib: 488}
+  - {name: gpu:0, kind: k80, memory_gib: 11.17, count: 3}   # becomes gpu:0 .. gpu:2
+op_gap_us: 5.7
+link: {bandwidth_gb_per_s: 7.6, latency_us: 0, gap_us: 25}
+links:
+  - {between: ["gpu:0", "gpu:1"], bandwidth_gb_per_s: 12.0, latency_us: 4, gap_us: 0}
+  - {from: "cpu:0", to: "gpu:0", bandwidth_gb_per_s: 6.0}
+channels: device
+)";
+
+TEST(ClusterYamlTest, ReadsTheExampleAndWritesItSpeltOut) {
+  EXPECT_EQ(Written(Read(kExample)), R"(schema: emplace.cluster
+version: 1
+name: "p2.8xlarge"
+source: "where each number comes from"
+devices:
+  - {name: "cpu:0", kind: "xeon-e5-2686v4", memory_gib: 488}
+  - {name: "gpu:0", kind: "k80", memory_gib: 11.17}
+  - {name: "gpu:1", kind: "k80", memory_gib: 11.17}
+  - {name: "gpu:2", kind: "k80", memory_gib: 11.17}
+op_gap_us: 5.7
+link: {bandwidth_gb_per_s: 7.6, latency_us: 0, gap_us: 25}
+links:
+  - {from: "cpu:0", to: "gpu:0", bandwidth_gb_per_s: 6, latency_us: 0, gap_us: 25}
+  - {between: ["gpu:0", "gpu:1"], bandwidth_gb_per_s: 12, latency_us: 4, gap_us: 0}
+channels: device
+)");
+}
+
+TEST(ClusterYamlTest, JsonIsTakenTooTabsAndAll) {
+  EXPECT_EQ(Read("{\n\t\"schema\": \"emplace.cluster\",\n\t\"version\": 1,\n\t\"devices\": [{\"name\": \"a\", "
+                 "\"kind\": \"k\"}]}")
+                .num_devices(),
+            1U);
+  EXPECT_EQ(Read("{schema: emplace.cluster, version: 1, devices: [{name: a, kind: k}]}").num_devices(), 1U)
+      << "braces of YAML's own";
+}
+
+TEST(ClusterYamlTest, WhatWasWrittenIsWrittenAgain) {
+  Rng rng(3);
+  for (int round = 0; round < 200; ++round) {
+    const auto n = static_cast<std::size_t>(rng.Between(1, 4));
+    std::vector<Device> devices;
+    for (std::size_t i = 0; i < n; ++i) {
+      devices.push_back({.name = "dev \"" + std::to_string(i) + "\"\n: é",
+                         .kind = "mine",
+                         .memory = std::nullopt,
+                         .op_gap_micros = 0,
+                         .is_cpu = true});
+      if (rng.Below(2) == 0) devices.back().memory = BytesFromGib(rng.Uniform() * 100);
+      if (rng.Below(2) == 0) devices.back().op_gap_micros = rng.Uniform();
+      devices.back().copy_engine = rng.Below(2) == 0;
+    }
+    const bool may_lack_links = rng.Below(2) == 0;
+    std::vector<Link> links(n * n);
+    for (Link& link : links) {
+      if (may_lack_links && rng.Below(4) == 0) continue;
+      const auto pick = static_cast<double>(rng.Between(1, 3));
+      link = {.bandwidth_gb_per_s = pick / 7, .latency_micros = pick / 3, .gap_micros = 0};
+    }
+    DeviceKind kind{.name = "mine",
+                    .summary = "",
+                    .source = "# no: comment",
+                    .is_cpu = true,
+                    .peak = {rng.Uniform() * 1e14},
+                    .memory_bandwidth = RateFromGbPerS(rng.Uniform() * 1e3),
+                    .launch_micros = rng.Uniform(),
+                    .time_scale = rng.Uniform() + 0.5,
+                    .memory = std::nullopt,
+                    .compute_efficiency = {},
+                    .bandwidth_efficiency = {}};
+    kind.compute_efficiency.fill(0.5);
+    kind.bandwidth_efficiency.fill(1.0 / 3);
+    const Cluster cluster("c", "", devices, links, Channels::kPerPair, {{"mine", kind}});
+    const std::string text = Written(cluster);
+    const Cluster again = Read(text);
+    EXPECT_EQ(Written(again), text);
+    EXPECT_EQ(again.channels(), Channels::kPerPair);
+    const DeviceKind& kind_again = again.own_kinds().at("mine");
+    EXPECT_NEAR(kind_again.peak.count, kind.peak.count, 1e-15 * kind.peak.count);
+    EXPECT_EQ(kind_again.memory_bandwidth, kind.memory_bandwidth);
+    EXPECT_EQ(kind_again.time_scale, kind.time_scale);
+    EXPECT_EQ(kind_again.bandwidth_efficiency[1], 1.0 / 3);
+    EXPECT_EQ(kind_again.source, kind.source);
+    for (std::size_t i = 0; i < n; ++i) {
+      EXPECT_EQ(again.devices()[i].name, devices[i].name);
+      EXPECT_EQ(again.devices()[i].memory, devices[i].memory);
+      EXPECT_EQ(again.devices()[i].op_gap_micros, devices[i].op_gap_micros);
+      EXPECT_EQ(again.devices()[i].copy_engine, devices[i].copy_engine);
+      for (std::size_t k = 0; k < n; ++k) {
+        if (i == k) continue;
+        EXPECT_EQ(again.link(MakeId<DeviceId>(i), MakeId<DeviceId>(k)), links[i * n + k]);
+      }
+    }
+  }
+}
+
+TEST(ClusterYamlTest, ErrorsStartWithTheFile) {
+  EXPECT_EQ(ErrorOf([] { Read("schema: emplace.cluster\nversion: 1\ndevices: [{name: a}]"); }),
+            "c.yaml: devices[0].kind: is missing (a device kind)");
+  EXPECT_EQ(ErrorOf([] { Read("schema: emplace.cluster\nversion: 1\nname: a\nname: b"); }),
+            "c.yaml: name: duplicate key (each key once)");
+  EXPECT_EQ(
+      ErrorOf([] { Read("{\"schema\": \"emplace.cluster\", \"version\": 1, \"name\": \"a\", \"name\": \"b\"}"); }),
+      "c.yaml: name: duplicate key (each key once)");
+  EXPECT_EQ(ErrorOf([] { Read(""); }), "c.yaml: the file is empty (a YAML document)");
+  EXPECT_EQ(ErrorOf([] { Read("hello"); }), "c.yaml: is the text \"hello\" (an object of schema \"emplace.cluster\")");
+  EXPECT_EQ(
+      ErrorOf([] {
+        Read("schema: emplace.cluster\nversion: 1\nlink: {bandwidth_gb_per_s: .inf}\ndevices: [{name: a, kind: k}]");
+      }),
+      "c.yaml: link.bandwidth_gb_per_s: is the text \".inf\" (a number above 0, at most 1e+09)");
+}
+
+TEST(ClusterYamlTest, EveryTruncationIsRefusedOrAWholeFile) {
+  // A YAML file cut between two lines may still be one; no cut may do anything but throw InputError or be read.
+  const std::string text = kExample;
+  int refused = 0;
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    if (ErrorOf([&] { Read(text.substr(0, length)); }) != "(no error)") ++refused;
+  }
+  EXPECT_GT(refused, 250);  // all up to the first whole list of devices at least
+}
+
+TEST(ParseYamlTest, PlainScalarsHaveTheCoreTypes) {
+  EXPECT_EQ(AsJson("[1, -2, +3, 2.5, 1e3, .5, 5., true, False, null, ~, , x]"),
+            R"([1,-2,3,2.5,1000,0.5,5,true,false,null,null,null,"x"])");
+  EXPECT_EQ(AsJson("['1', \"true\", 'null', 0x10, 1_000, yes, 1.2.3, --1, +-1, -, 1e999, .inf, .nan, ., e5]"),
+            R"(["1","true","null","0x10","1_000","yes","1.2.3","--1","+-1","-","1e999",".inf",".nan",".","e5"])");
+  EXPECT_EQ(AsJson("a: |\n  block\n  text\nb: >\n  folded\n  text\n1: {c: [], d: {}}"),
+            R"({"a":"block\ntext\n","b":"folded text\n","1":{"c":[],"d":{}}})");
+}
+
+TEST(ParseYamlTest, AnchorsAliasesAndTagsAreRefused) {
+  const std::string allowed = " is not read (plain YAML without anchors, aliases and tags)";
+  EXPECT_EQ(YamlError("a: &x 1\nb: *x"), "line 1, column 4: an anchor" + allowed);
+  EXPECT_THAT(YamlError("a: 1\nb: *x"), StartsWith("line 2, column 4: "));
+  EXPECT_EQ(YamlError("a: !!str 1"), "line 1, column 4: a tag" + allowed);
+  EXPECT_EQ(YamlError("a: !mine [1]"), "line 1, column 4: a tag" + allowed);
+}
+
+TEST(ParseYamlTest, RefusesWhatIsNoPlainDocument) {
+  EXPECT_THAT(YamlError("a: [1"), StartsWith("line "));
+  EXPECT_THAT(YamlError("a: [1"), HasSubstr("not valid YAML: "));
+  EXPECT_THAT(YamlError("a: b: c"), HasSubstr("not valid YAML: "));
+  EXPECT_THAT(YamlError("{\"a\": 1, "), HasSubstr("not valid JSON: ")) << "a JSON file that was cut";
+  EXPECT_THAT(YamlError("{a: b: c}"), HasSubstr("not valid YAML: "));
+  EXPECT_EQ(YamlError("a: 1\n---\nb: 2"), "holds more than one YAML document (one)");
+  // For yaml-cpp the byte 4 ends the text.
+  const std::string control = ": not valid YAML: a control character (of them only tabs and ends of lines)";
+  EXPECT_EQ(YamlError("a: 1\n\x04 b"), "line 2, column 1" + control);
+  EXPECT_EQ(YamlError(std::string("a: 1\n\0", 6)), "line 2, column 1" + control);
+  EXPECT_EQ(YamlError(std::string("{\"a\": 1}\0x", 10)), "line 1, column 9" + control);
+  EXPECT_EQ(YamlError("[a]: 1"), "line 1, column 1: the key is a list or an object (a word)");
+  EXPECT_EQ(YamlError("~: 1"), "line 1, column 1: the key is empty (a word)");
+  EXPECT_EQ(YamlError("a: \"\xff\""), "line 1, column 4: the text is not valid UTF-8");
+  EXPECT_EQ(YamlError("a: {b: 1, b: 2}"), "a.b: duplicate key (each key once)");
+  EXPECT_EQ(YamlError(std::string(5'000'000, ' ')), "is longer than 4194304 bytes (a file that people write)");
+}
+
+TEST(ParseYamlTest, DeepNestingIsRefusedAndNotFollowed) {
+  const std::string error = "is nested too deeply (at most 64 levels)";
+  EXPECT_THAT(YamlError(std::string(100, '[') + std::string(100, ']')), HasSubstr(error));
+  std::string block;
+  for (int i = 0; i < 100; ++i) block += "- ";
+  EXPECT_THAT(YamlError(block + "1"), HasSubstr(error));
+  // Far beyond, yaml-cpp gives up in its own words.
+  for (const std::string begin : {"[", "{a: ", "- ", "? "}) {
+    std::string deep;
+    for (int i = 0; i < 20'000; ++i) deep += begin;
+    EXPECT_NE(YamlError(deep), "(no error)") << begin;
+  }
+}
+
+}  // namespace cluster_yaml_test
+}  // namespace emplace

@@ -1,0 +1,76 @@
+#include "sim/formats/result_json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "sim/simulator.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using nlohmann::json;
+using testing::MakeChain;
+using testing::MakeCluster;
+using testing::MeasuredCosts;
+
+TEST(ResultJsonTest, SaysEverythingAboutAChainOverTwoDevices) {
+  // op0 runs 0-4.5 on gpu:0, its 2000 bytes travel 4.5-6.5, op1 runs 6.5-11 on gpu:1, which holds the copy of 2000
+  // bytes and its own output of 2000 then. Both ops in a row take 9; the two devices together need 4.5.
+  const Graph graph = MakeChain(2, 4.5, 2000);
+  const Cluster cluster =
+      MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 0, Bytes{3000});
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  Placement placement(2);
+  placement[*graph.FindOp("op1")] = MakeId<DeviceId>(1);
+  const StepResult result = Simulator(graph, cluster, costs).Run(placement);
+  std::ostringstream text;
+  WriteResult(text, MakeStepReport(graph, cluster, costs, placement, "fifo", result));
+  EXPECT_EQ(json::parse(text.str()), json::parse(R"({
+    "schema": "emplace.result", "version": 1, "graph": "chain", "cluster": "test", "engine": "fifo",
+    "step_time_us": 11, "fits_memory": false,
+    "lower_bound_us": 9, "critical_path_us": 9, "busiest_device_us": 4.5,
+    "devices": [
+      {"name": "gpu:0", "ops": 1, "busy_us": 4.5, "sent_bytes": 2000, "peak_bytes": 2000, "memory_bytes": 3000},
+      {"name": "gpu:1", "ops": 1, "busy_us": 4.5, "sent_bytes": 0, "peak_bytes": 4000, "memory_bytes": 3000}],
+    "ops": 2, "tensors_sent": 1, "fallback_ops": 0})"));
+}
+
+TEST(ResultJsonTest, SaysWhereTimesCameFromIfItKnows) {
+  StepReport report;
+  report.costs = "profile \"p\".json, else roofline";
+  std::ostringstream text;
+  WriteResult(text, report);
+  EXPECT_EQ(json::parse(text.str()).at("costs"), report.costs);
+}
+
+TEST(ResultJsonTest, NumbersReadBackToTheSameDouble) {
+  StepReport report;
+  report.step_time_micros = 0.1 + 0.2;
+  report.lower_bound_micros = 1e300;
+  report.critical_path_micros = 5e-324;
+  std::ostringstream text;
+  WriteResult(text, report);
+  const json read = json::parse(text.str());
+  EXPECT_EQ(read.at("step_time_us").get<double>(), 0.1 + 0.2);
+  EXPECT_EQ(read.at("lower_bound_us").get<double>(), 1e300);
+  EXPECT_EQ(read.at("critical_path_us").get<double>(), 5e-324);
+}
+
+TEST(ResultJsonTest, DevicesWithoutALimitHaveNoCapacityAndIdleOnesAreListed) {
+  const Graph graph = MakeChain(1, 1, 0);
+  const Cluster cluster = MakeCluster(3);
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  const StepResult result = Simulator(graph, cluster, costs).Run(Placement(1));
+  std::ostringstream text;
+  WriteResult(text, MakeStepReport(graph, cluster, costs, Placement(1), "fifo", result));
+  const json devices = json::parse(text.str()).at("devices");
+  ASSERT_EQ(devices.size(), 3U);
+  EXPECT_FALSE(devices.at(0).contains("memory_bytes"));
+  EXPECT_EQ(devices.at(2).at("ops"), 0);
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,36 @@
+#include <gmock/gmock.h>
+
+#include "sim/ops/op_catalog_parts.h"
+#include "tests/testing/op_case.h"
+
+namespace emplace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(OpCatalogUpdateTest, EveryKindDoesTheWorkComputedByHand) {
+  const OutputSpec w = F32({100, 3});  // 300 elements, 1200 bytes
+  const OutputSpec g = F32({4, 3});    // 12 elements, 48 bytes
+  const OutputSpec rows = I32({4});    // 16 bytes
+  CheckCases(UpdateKinds(), {
+                                {"sgd", {w, w}, {}, "", 600, 3600},        // g and w read, w written
+                                {"momentum", {w, w}, {}, "", 1200, 6000},  // and m both ways
+                                {"rmsprop", {w, w}, {}, "", 3300, 8400},   // two slots both ways
+                                {"adam", {w, w}, {}, "", 3600, 8400},
+                                {"assign_sub", {w, w}, {}, "", 300, 3600},
+                                {"sparse_sgd", {w, g, rows}, {}, "", 24, 160},       // 16 + 3 * 48
+                                {"sparse_momentum", {w, g, rows}, {}, "", 48, 256},  // 16 + 5 * 48
+                                {"sparse_rmsprop", {w, g, rows}, {}, "", 132, 352},  // 16 + 7 * 48
+                                {"sparse_adam", {w, g, rows}, {}, "", 144, 352},
+                            });
+}
+
+TEST(OpCatalogUpdateTest, ShapesThatDoNotFitAreRefusedByName) {
+  EXPECT_THAT(Refusal({"sgd", {F32({2}), F32({3})}, {}, ""}), HasSubstr("differ (variable and gradient)"));
+  EXPECT_THAT(Refusal({"sparse_sgd", {F32({9, 3}), F32({4, 2}), I32({4})}, {}, ""}), HasSubstr("rows of the table"));
+  EXPECT_THAT(Refusal({"sparse_sgd", {F32({9, 3}), F32({4, 3}), I32({5})}, {}, ""}), HasSubstr("one row number a row"));
+  EXPECT_THAT(Refusal({"sparse_sgd", {F32({9, 3}), F32({4, 3}), F32({4})}, {}, ""}), HasSubstr("integers"));
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -1,0 +1,13 @@
+# emplace_plugin(NAME PREFIX LOADER SOURCE...): a library that the program loads when it needs it (sim/base/plugin.h). LOADER
+# is the source of the program that loads it; it gets the macros PREFIX_FILE, the library's name beside the program, and
+# PREFIX_PATH, where it was built.
+function(emplace_plugin name prefix loader)
+  add_library(${name} MODULE ${ARGN})
+  target_link_libraries(${name} PRIVATE emplace_flags)
+  if(NOT EMPLACE_SANITIZED)  # whose runtime is in the program
+    target_link_options(${name} PRIVATE -Wl,-z,defs)
+  endif()
+  set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  set_source_files_properties(${loader} PROPERTIES COMPILE_DEFINITIONS
+    "${prefix}_FILE=\"$<TARGET_FILE_NAME:${name}>\";${prefix}_PATH=\"$<TARGET_FILE:${name}>\"")
+endfunction()

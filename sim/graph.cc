@@ -342,7 +342,7 @@ Edges ResolveEdges(const std::vector<OpSpec>& specs, const Positions& positions)
   throw InputError(Place(path.front()), "the graph has a cycle" + size + ": " + names + specs[path.front()].name);
 }
 
-// File positions in canonical order (simulator.md 1.5).
+// File positions in canonical order (docs/model.md, G3).
 std::vector<std::uint32_t> CanonicalOrder(const std::vector<OpSpec>& specs, const Edges& edges,
                                           const std::vector<std::uint32_t>& by_name) {
   const std::size_t n = specs.size();

@@ -64,7 +64,7 @@ struct Op {
 // share their storage.
 //
 // Ids: OpId is the op's position in the canonical order: repeatedly take, among the ops whose producers (data and
-// control) have all been taken, the one whose name is smallest, byte by byte (simulator.md 1.5). So ids are a
+// control) have all been taken, the one whose name is smallest, byte by byte (docs/model.md, G3). So ids are a
 // topological order, and depend neither on the order of ops nor on that of edges in a file. TensorIds count
 // the outputs of op 0, then of op 1, and so on.
 class Graph {

@@ -61,7 +61,7 @@ inline constexpr double kMinGbPerS = 1e-9;  // 1 byte/s
 inline constexpr double kMaxGbPerS = 1e9;
 inline constexpr std::string_view kRateAllowed = "a number above 0, at most 1e+09";
 
-// The one conversion from a real number to an integer: to the nearest, halves up (simulator.md section 1).
+// The one conversion from a real number to an integer: to the nearest, halves up (docs/model.md, F1).
 // Requires: the result fits in 64 bits.
 inline std::int64_t RoundToInteger(double value) { return static_cast<std::int64_t>(std::floor(value + 0.5)); }
 

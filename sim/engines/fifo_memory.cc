@@ -1,6 +1,6 @@
-// Peak memory of a `fifo` run (simulator.md 1.7). An allocation is a half-open interval: at one instant everything that
-// ends is freed before anything is allocated, and an empty interval leaves no trace. So a peak is the largest sum of
-// all changes up to and including an instant.
+// Peak memory of a `fifo` run (docs/model.md, M1 to M8). An allocation is a half-open interval: at one instant
+// everything that ends is freed before anything is allocated, and an empty interval leaves no trace. So a peak is the
+// largest sum of all changes up to and including an instant.
 //
 // Sorting all changes would cost more than the simulation. Instead they are added up in buckets of time: what is in use
 // between two buckets is exact, and within one it cannot exceed what it was before plus all that the bucket allocates.

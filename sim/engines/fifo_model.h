@@ -73,7 +73,7 @@ struct Model {
   std::vector<std::uint32_t> kind_of;  // [num_devices]
   std::vector<std::int64_t> op_gap;    // [num_devices]
 
-  // Beyond simulator.md section 1: see fifo.h.
+  // Contention and devices without a copy engine: docs/model.md, F13 and F14.
   std::vector<double> contention;          // [num_kinds][num_ops]: factors; empty where the costs have none
   std::vector<std::uint8_t> sends_itself;  // [num_devices]; empty where all have a copy engine
   bool is_extended() const { return !contention.empty() || !sends_itself.empty(); }
@@ -223,7 +223,7 @@ struct RunWorkspace : Simulator::Workspace {
 // Room for the memory of a run.
 void PrepareMemory(const Model& model, RunWorkspace* workspace);
 
-// Fills result->peak_memory and fits_memory from the changes of a run (simulator.md 1.7).
+// Fills result->peak_memory and fits_memory from the changes of a run (docs/model.md, M1 to M8).
 template <typename Key>
 void ComputePeaks(const Model& model, std::span<const DeviceId> placement, std::int64_t step_time,
                   MemoryRecord<Key>& memory, StepResult* result);

@@ -18,14 +18,14 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// The one edge between two ops. (Section 2.1, items 5 to 8.)
+// The one edge between two ops (docs/model.md, P5 to P7).
 struct Edge {
   std::uint32_t child = 0;
   std::uint32_t output = 0;  // position among the distinct outputs that the parent's edges name
 };
 
 // What the last removal of a dependency of an op looked like: among ops that become ready at one instant this decides
-// who is queued first. (Sections 2.4 and 2.6, item 32.)
+// who is queued first (docs/model.md, P16 to P20).
 using Tie = std::uint64_t;
 constexpr Tie OrdinaryTie(std::uint32_t producer_rank) { return producer_rank; }
 constexpr Tie InstantTransferTie(std::uint32_t bus_rank, std::uint32_t transfer) {
@@ -52,8 +52,8 @@ struct OpState {
   std::uint32_t waits = 0;
 };
 
-// A point in time, as a number that orders as times do, and the op whose outputs are allocated or freed then (section
-// 2.5, item 29).
+// A point in time, as a number that orders as times do, and the op whose outputs are allocated or freed then
+// (docs/model.md, P24).
 struct TimedOp {
   std::uint64_t key = 0;
   std::uint32_t op = 0;
@@ -291,7 +291,7 @@ class PlacetoRun {
   double Simulate() {
     Reset();
     for (std::size_t left = e_.num_ops_; left > 0; --left) {
-      // Events at one instant are handled in the order of device names (item 24).
+      // Events at one instant are handled in the order of device names (P18).
       std::size_t device = e_.device_by_rank_[0];
       for (const std::uint32_t d : e_.device_by_rank_) {
         if (w_.next_start[d] < w_.next_start[device]) device = d;
@@ -313,7 +313,7 @@ class PlacetoRun {
     if (e_.num_ops_ != 0) last_event_ = offset;
     for (std::size_t i = 0; i < e_.num_ops_; ++i) {
       w_.ops[i] = {0, 0, e_.num_parents_[i]};
-      // Ops without producers are queued first, in the order of the file (item 20).
+      // Ops without producers are queued first, in the order of the file (P15).
       if (e_.num_parents_[i] == 0) MakeReady({offset, 0, e_.file_position_[i], static_cast<std::uint32_t>(i)});
     }
   }
@@ -356,7 +356,7 @@ class PlacetoRun {
   }
 
   // One transfer for each output that a child on another device names, in the order in which children in file order
-  // name them (item 16).
+  // name them (P11).
   void SendOutputs(std::uint32_t op, std::size_t device, double start, double end) {
     const std::uint32_t outputs = e_.output_begin_[op + 1] - e_.output_begin_[op];
     std::fill_n(w_.arrival.begin(), outputs, kNever);

@@ -13,7 +13,7 @@
 
 namespace emplace::testing {
 
-// The published Placeto / Park simulator as its description reads (simulator.md 2.1 to 2.5): one heap of events, one
+// The published Placeto / Park simulator as its description reads (docs/model.md, P1 to P22): one heap of events, one
 // event per edge, and events that find nothing to do. What the fast engines are compared with, for answers and for
 // speed.
 class LiteralPort {

@@ -69,7 +69,7 @@ TEST_F(ProfileTest, EachDistinctOpIsMeasuredOnceAndASecondGraphOnlyWhereItIsNew)
   EXPECT_EQ(Json("prof.json")["ops"][0], before["ops"][0]);  // what was known stays as it was
 }
 
-// README, "Your own model, on your own machine".
+// A model of the user's, on the user's machine.
 TEST_F(ProfileTest, FromATorchScriptFileToAValidatedPlacementInFourCommandsLengthy) {
   const auto succeeds = [this](const std::string& command) {
     const Ran ran = Emplace(command);

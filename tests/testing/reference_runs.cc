@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-// The published program takes an output that a producer does not have for one of 0 bytes (simulator.md 2.1, item 7);
+// The published program takes an output that a producer does not have for one of 0 bytes (docs/model.md, P6);
 // graph.json refuses it, so the output is written out.
 void AddMissingOutputs(std::vector<OpSpec>& specs) {
   std::map<std::string, OpSpec*, std::less<>> by_name;

@@ -102,7 +102,7 @@ class Reference {
     return ready;
   }
 
-  // Rule 5, word by word.
+  // docs/model.md, F10 and F11, word by word.
   void StartNext() {
     std::optional<std::pair<std::int64_t, OpId>> next;
     for (std::size_t d = 0; d < cluster_.num_devices(); ++d) {

@@ -19,7 +19,7 @@ std::size_t SizeOf(const ParameterSet& parameters, const std::string& prefix) {
 }
 
 TEST(GraphTransformerTest, LayersHaveThePublishedNumbersOfWeights) {
-  // agents.md 10.1: four layers of 49,408, and about 130,432 in each layer of attention without relative terms.
+  // docs/agents.md, sgdp: four layers of 49,408, and about 130,432 in each layer of attention without relative terms.
   const ParameterSet parameters = GraphTransformerParameters({.numbers = 11, .num_kinds = 75, .outputs = 4});
   EXPECT_EQ(SizeOf(parameters, "neighbours."), 4 * 49'408U);
   EXPECT_EQ(SizeOf(parameters, "attention."), 2 * 130'432U);

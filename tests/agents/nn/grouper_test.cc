@@ -11,7 +11,7 @@ namespace emplace {
 namespace {
 
 TEST(GrouperTest, HasThePublishedShape) {
-  // An op's vector has 20 + 24 + 12 = 56 entries (agents.md 3.2), the hidden layer 64 units.
+  // An op's vector has 20 + 24 + 12 = 56 entries (docs/agents.md, hierarchical), the hidden layer 64 units.
   Grouper grouper({.num_kinds = 200, .numbers = 36, .groups = 256});
   EXPECT_EQ(grouper.parameters().size(), 200 * 20 + 56 * 64 + 64 + 64 * 256 + 256U);
 }

@@ -35,7 +35,7 @@ StepResult RunOn(const Graph& graph, const Cluster& cluster, std::vector<std::si
 }
 
 TEST(PlacetoReferenceTest, TheStepIncludesTheGapBehindTheLastOp) {
-  // Section 2.5, item 27: one op of 10 us ends the step at 15.7.
+  // docs/model.md, P22: one op of 10 us ends the step at 15.7.
   EXPECT_EQ(RunOn(testing::MakeChain(1, 10, 0), Published(1), {0}).step_time_micros, 15.7);
 }
 

@@ -139,7 +139,7 @@ class SequenceTorchTest : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(SequenceTorchTest, WhatIsDecodedHasTheLogitsThatForwardGivesIt) {
-  // agents.md 14 (2): the log-probability that is learned from is that of the placement that was measured.
+  // The log-probability that is learned from is that of the placement that was measured.
   std::vector<std::vector<float>> seen;
   std::size_t expected = 0;
   network_->Decode(inputs_, kCount, [&](std::size_t group, const Matrix& logits, std::span<std::uint32_t> devices) {

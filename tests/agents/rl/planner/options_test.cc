@@ -24,7 +24,7 @@ TEST(PlannerOptionsTest, ThePapersSettingsAreTheDefaults) {
   const OptionMap none;
   OptionReader reader(none, "hierarchical");
   const PlannerOptions options = ReadHierarchicalOptions(reader);
-  // agents.md 3.2: 256 groups, 4 placements, Adam at 0.1, T = 10, C = 5, noise of 0.1 for 500 updates.
+  // docs/agents.md, hierarchical: 256 groups, 4 placements, Adam at 0.1, T = 10, C = 5, noise of 0.1 for 500 updates.
   EXPECT_EQ(options.groups, 256U);
   EXPECT_EQ(options.samples, 4U);
   EXPECT_EQ(options.learning_rate, 0.1);

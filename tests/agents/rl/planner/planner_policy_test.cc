@@ -66,7 +66,6 @@ class PlannerPolicyTest : public ::testing::TestWithParam<Variant> {
   PlannerDraw draw_;
 };
 
-// agents.md 14 (2).
 TEST_P(PlannerPolicyTest, TheLossHasTheLogProbabilityOfThePlacementThatWasMeasured) {
   ASSERT_EQ(draw_.log_odds.size(), 7U);
   const std::vector<double> again = policy_.LogOdds(draw_);

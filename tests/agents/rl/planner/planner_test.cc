@@ -64,7 +64,6 @@ TEST_P(PlannerTest, AStoppedSearchGoesOnToTheSameResult) {
   EXPECT_EQ(resumed.trace, uninterrupted.trace);
 }
 
-// agents.md 14 (1).
 TEST_P(PlannerTest, TheFasterDeviceIsLearned) {
   TrialSpec spec = Trial(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), {{"noise", "0"}});
   spec.evaluations = 801;

@@ -136,7 +136,7 @@ TEST(PlacementTableTest, TheDivergenceIsThatFromTheOldToTheNewMeanOverGroups) {
 TEST(PlacementTableTest, CrossEntropyTakesTheSharesOfTheElite) {
   PlacementTable table = MakeTable();
   table.CrossEntropy(std::vector<Choices>{{2, 0, 0}}, 0.1);
-  // agents.md 14 (8): an elite of one gives 0.9 + 0.1 / D.
+  // docs/agents.md, post: an elite of one gives 0.9 + 0.1 / D.
   EXPECT_NEAR(table.probabilities(0)[2], 0.9 + 0.1 / 3, 1e-12);
   EXPECT_NEAR(table.probabilities(0)[0], 0.1 / 3, 1e-12);
   table.CrossEntropy(std::vector<Choices>{{2, 0, 0}, {1, 0, 0}, {2, 0, 0}, {2, 1, 0}}, 0);

@@ -26,7 +26,7 @@ std::pair<int, int> CountUpdates(const PostOptions& options, std::size_t samples
 }
 
 TEST(PostTest, ThePublishedSamplesGiveAlgorithmOnesUpdates) {
-  // agents.md 14 (8): 160 of PPO and 40 of cross-entropy; the prose of section 4 has PPO 200 times.
+  // docs/agents.md, post: 160 of PPO and 40 of cross-entropy; the prose of section 4 has PPO 200 times.
   EXPECT_EQ(CountUpdates({}, 2400), std::make_pair(160, 40));
   EXPECT_EQ(CountUpdates({.ppo_every_batch = true}, 2400), std::make_pair(200, 40));
   EXPECT_EQ(CountUpdates({.method = PostMethod::kPpo}, 2400), std::make_pair(200, 0));
@@ -56,7 +56,6 @@ TEST_P(PostMethodTest, FindsTheOptimumOfSixGroupsAndDecides) {
   }
 }
 
-// agents.md 14 (1).
 TEST_P(PostMethodTest, TheFasterDeviceIsLearned) {
   TrialSpec spec = MakeTrial(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), "post",
                              {{"method", GetParam()}, {"use_cpus", "true"}});

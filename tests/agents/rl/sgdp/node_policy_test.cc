@@ -65,7 +65,7 @@ TEST_P(PpoLossTest, ItsGradientIsTheFiniteDifference) {
 INSTANTIATE_TEST_SUITE_P(Masks, PpoLossTest, ::testing::Bool(),
                          [](const auto& mask) { return mask.param ? "Mask" : "NoMask"; });
 
-// agents.md 14 (2): of the very actions that were drawn, all ratios are 1 under the policy that drew them.
+// Of the very actions that were drawn, all ratios are 1 under the policy that drew them.
 TEST_P(PpoLossTest, UnderThePolicyThatDrewItIsMinusTheMeanAdvantage) {
   Rng rng(9);
   const NodeOdds odds = OddsOf(RandomLogits(rng, GetParam() ? 4 : 3), kAllowed, GetParam());

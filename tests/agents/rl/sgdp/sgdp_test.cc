@@ -67,7 +67,6 @@ TEST_P(SgdpTest, AStoppedSearchGoesOnToTheSameResult) {
   EXPECT_EQ(resumed.episodes, uninterrupted.episodes);
 }
 
-// agents.md 14 (1).
 TEST_P(SgdpTest, TheFasterDeviceIsLearnedLengthy) {
   testing::ExpectTheAcceleratorIsLearned(
       RunTrial(Trial(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), 801)));

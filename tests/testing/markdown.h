@@ -1,0 +1,65 @@
+#ifndef EMPLACE_TESTS_TESTING_MARKDOWN_H_
+#define EMPLACE_TESTS_TESTING_MARKDOWN_H_
+
+#include <string>
+#include <vector>
+
+namespace emplace::testing {
+
+// A fenced block of a Markdown page.
+struct CodeBlock {
+  int line = 0;                    // of its opening fence, from 1
+  std::string language;            // as the fence names it; may be empty
+  std::string text;                // every line ends with a newline
+  std::vector<std::string> notes;  // HTML comments on the lines directly before the fence, without their marks
+};
+
+// A sentence of prose. A list item, a heading, a table and a block each end the sentence before them.
+struct Sentence {
+  int line = 0;      // on which it begins
+  std::string text;  // on one line, with `code` as the page has it
+  int words = 0;     // a code span is one word; a link counts with its text
+};
+
+struct Link {
+  int line = 0;
+  std::string target;  // of a link or an image
+};
+
+struct MarkdownPage {
+  std::vector<CodeBlock> blocks;
+  std::vector<Sentence> sentences;  // not of headings and tables
+  std::vector<Link> links;
+  std::vector<std::string> anchors;  // of headings, as GitHub makes them, and of `id="..."`
+};
+
+MarkdownPage ParseMarkdown(const std::string& text);
+
+// What a test does with a block.
+struct PageStep {
+  enum class Kind { kFile, kRun, kOutput, kExcerpt };
+  Kind kind = Kind::kRun;
+  int line = 0;
+  std::string text;   // content of a file, commands, or expected lines
+  std::string name;   // of a file
+  bool slow = false;  // a run that takes long
+  int status = 0;     // that a run ends with
+};
+
+// The blocks of a page that do something, in order. These notes before a block say what:
+//   file: NAME        the block is the content of NAME
+//   output            the block (text) is the whole standard output of the commands before it
+//   excerpt           its lines are among those of that output, in this order; a line `...` says nothing
+//   slow              the commands take more than about five seconds
+//   fails: STATUS     the commands end with this exit status
+//   not run: REASON   the commands are not run
+// Blocks of commands are those of language sh. Throws std::invalid_argument, with the line, for notes that make no
+// sense.
+std::vector<PageStep> PageSteps(const MarkdownPage& page);
+
+// Empty if `output` is what the step (kOutput, kExcerpt) expects, otherwise what differs first.
+std::string OutputDifference(const PageStep& step, const std::string& output);
+
+}  // namespace emplace::testing
+
+#endif  // EMPLACE_TESTS_TESTING_MARKDOWN_H_

@@ -35,7 +35,7 @@ struct Value {
 //   it): a part "lstm<k>" or "rnn<k>" of the layer's name is recurrent layer k; "embedding" is the table in front of
 //   them; "attention", "projection" and "loss" come with the last. Networks without recurrent layers: the block's name.
 // - `persistent_bytes`: a variable's weights; of an update op its optimiser state, which is colocated with the variable
-//   and read by nobody else. Since a variable's output tensor is its weights too, peak memory counts them a second
+//   and read by no other op. Since a variable's output tensor is its weights too, peak memory counts them a second
 //   time while they are being read.
 // - `temp_bytes`: 0. Convolutions are taken to be computed in place (implicit matrix products), without workspace.
 class NetworkBuilder {

@@ -15,7 +15,7 @@
 
 namespace emplace {
 
-// Real devices behind one small interface. Who runs ops on them (LibTorch) stands in a library of its own, which is
+// Real devices behind one small interface. What runs ops on them (LibTorch) is in a library of its own, which is
 // loaded when the first device is opened: linked to the program, it would make every command start 0.4 s later. Tests
 // put devices of their own behind the same interface.
 
@@ -76,13 +76,13 @@ class HardwareDevice {
   virtual std::vector<double> Values(const TensorHandle& tensor) = 0;
   // Reads all of the tensor: what fits a CPU's caches is then there. From the device's own thread.
   virtual void Touch(const TensorHandle&) {}
-  // What a probe of its speed takes now, in µs (disturbance.h), from its own thread; none on a device that nobody else
+  // What a probe of its speed takes now, in µs (disturbance.h), from its own thread; none on a device that no other
   // slows.
   virtual std::optional<double> ProbeMicros() { return std::nullopt; }
   // Returns when everything that was given to the device is done.
   virtual void Synchronize() = 0;
 
-  // Where the device's own thread stands now; null on a device that is never behind (a CPU).
+  // How far the device's own thread is now; null on a device that is never behind (a CPU).
   virtual std::shared_ptr<DeviceEvent> Record() = 0;
   // The same, but MicrosBetween can tell the time from one to another once the device has passed both; null where
   // nothing can, or need.
@@ -108,7 +108,7 @@ class HardwareBackend {
   virtual std::unique_ptr<HardwareDevice> Open(const std::string& name) = 0;
   // For the profile: cpu, torch, cuda, driver, as far as they are there.
   virtual std::map<std::string, std::string> Describe() const = 0;
-  // The kinds that Prepare knows beside aten ones, sorted.
+  // The kinds that Prepare has beside aten ones, sorted.
   virtual std::vector<std::string> Kinds() const = 0;
 };
 

@@ -121,7 +121,7 @@ void StorageVersions::AddReader(StorageId storage, const ArrayView& view, std::s
 
 std::vector<std::size_t> StorageVersions::Write(StorageId storage, const ArrayView& view, OpOutput output) {
   Storage& where = storages_[storage];
-  // The op depends on what it overwrites, so that it stands for the writes before it.
+  // The op depends on what it overwrites, so that it represents the writes before it.
   std::erase_if(where.writes, [&](const Version& write) { return Covers(view, write.view); });
   Set(&where, view, output);
   where.writes.push_back({.view = view, .output = output, .time = time_});

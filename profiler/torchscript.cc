@@ -28,7 +28,7 @@ std::optional<std::int64_t> PositiveNumber(std::string_view text) {
   return number > std::int64_t{1} << 40 ? std::nullopt : std::optional(number);
 }
 
-// Splits off what stands before the first `separator`; all of it where there is none.
+// Splits off what is before the first `separator`; all of it where there is none.
 std::string_view Next(std::string_view* rest, char separator) {
   const std::size_t at = rest->find(separator);
   const std::string_view part = rest->substr(0, at);

@@ -57,7 +57,7 @@ class Cluster {
   Channels channels() const { return channels_; }
   std::optional<DeviceId> FindDevice(std::string_view name) const;
 
-  // The device kind's rates: this file's own, else the catalogue's; null if neither knows it.
+  // The device kind's rates: this file's own, else the catalogue's; null if neither has it.
   const DeviceKind* FindKind(std::string_view kind) const;
   const std::map<std::string, DeviceKind, std::less<>>& own_kinds() const { return own_kinds_; }
 

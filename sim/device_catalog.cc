@@ -11,7 +11,7 @@ constexpr std::array<std::string_view, kNumOpClasses> kClassNames = {
     "none", "convolution", "matrix-product", "elementwise", "reduction", "gather", "copy"};
 
 // The part of the peak that ops of each class reach, by generation. Columns: none, convolution, matrix product,
-// elementwise, reduction, gather, copy. These are judgements, not measurements: the reasoning stands beside each row,
+// elementwise, reduction, gather, copy. These are judgements, not measurements: the reasoning is beside each row,
 // and a profile replaces them where one exists.
 struct Efficiencies {
   std::array<double, kNumOpClasses> compute;

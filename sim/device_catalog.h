@@ -42,7 +42,7 @@ std::span<const DeviceKind> AllDeviceKinds();
 // Null if the catalogue does not know the name.
 const DeviceKind* FindDeviceKind(std::string_view name);
 
-// Whether a device of a kind that no catalogue knows counts as a CPU: its kind or name has "cpu" in it, in any case.
+// Whether a device of a kind that is in no catalogue counts as a CPU: its kind or name has "cpu" in it, in any case.
 bool LooksLikeCpu(std::string_view kind, std::string_view device_name);
 
 }  // namespace emplace

@@ -85,7 +85,7 @@ class Graph {
   std::span<const OpId> file_order() const;
   // What the op reads, in the order of its input list, repeats included.
   std::span<const TensorId> inputs(OpId id) const;
-  // Whom it waits for without reading, in the order of its list, repeats included.
+  // The ops that it waits for without reading, in the order of its list, repeats included.
   std::span<const OpId> control_inputs(OpId id) const;
   // The tensors it writes: consecutive ids from first_output(id).
   TensorId first_output(OpId id) const;

@@ -12,7 +12,7 @@ namespace emplace {
 namespace {
 
 // The longest distance of each op from any op without producers, where the edge u -> v counts weight(u).
-// (boost::dag_shortest_paths starts from one vertex; a graph has many sources, so the relaxation stands here.)
+// (boost::dag_shortest_paths starts from one vertex; a graph has many sources, so the relaxation is here.)
 std::vector<std::int64_t> LongestPathsFromSources(const Graph& graph,
                                                   const std::function<std::int64_t(std::size_t)>& weight) {
   const Graph::Adjacency& adjacency = graph.adjacency();

@@ -15,7 +15,7 @@
 namespace emplace {
 namespace {
 
-// Union of sets of ops; the smallest op id stands for its set.
+// Union of sets of ops; the smallest op id represents its set.
 class OpSets {
  public:
   explicit OpSets(std::size_t num_ops) : parent_(num_ops) { std::iota(parent_.begin(), parent_.end(), std::size_t{0}); }

@@ -63,7 +63,7 @@ Placement ReadPlacementFrom(std::istream& in, const Graph& graph, const Cluster&
   const JsonNode node(root);
   CheckSchema(node, kPlacementSchema);
   const JsonFields fields(node, {"schema", "version", "graph", "cluster", "devices"});
-  // Whom it was made for is for people: what counts is that the ops and the devices are there.
+  // The names of graph and cluster inform people: what matters is that the ops and the devices are there.
   for (const std::string_view key : {"graph", "cluster"}) {
     if (const auto field = fields.Find(key)) field->Text();
   }

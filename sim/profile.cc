@@ -165,7 +165,7 @@ void WriteEntries(std::string* out, std::string_view key, const std::vector<Entr
   out->push_back(']');
 }
 
-// The text of a signature: numbers as in JSON; a word stands bare, any other string in quotes.
+// The text of a signature: numbers as in JSON; a word without quotes, any other string in quotes.
 bool IsBareWord(std::string_view text) {
   if (text == "true" || text == "false" || text == "null") return false;
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -208,7 +208,7 @@ void AppendMembers(std::string* out, const JsonObject& members) {
   out->push_back('}');
 }
 
-// An f32 of another size than 4 bytes that has no shape is a tensor whose shape nobody knows.
+// An f32 of another size than 4 bytes that has no shape is a tensor of unknown shape.
 bool HasShape(const Tensor& tensor) {
   return tensor.dtype != DType::kNone && (!tensor.shape.empty() || tensor.size.count == ElementBytes(tensor.dtype));
 }
@@ -245,7 +245,7 @@ constexpr std::array<std::string_view, 16> kKindsKnownByOutputs = {"avg_pool_gra
                                                                    "slice_grad",
                                                                    "split"};
 
-// `text` cut at the commas that stand outside brackets, braces and quotes; empty if those do not close.
+// `text` cut at the commas that are outside brackets, braces and quotes; empty if those do not close.
 std::vector<std::string_view> SplitMembers(std::string_view text) {
   std::vector<std::string_view> members;
   std::size_t begin = 0;

@@ -51,13 +51,13 @@ struct Profile {
   std::vector<LinkEntry> links;
 };
 
-// `file` stands in front of every error. Throws InputError.
+// `file` is the prefix of every error. Throws InputError.
 Profile ReadProfile(std::istream& in, const std::string& file);
 void WriteProfile(std::ostream& out, const Profile& profile);
 
 // The signature of an op: kind, dtypes and shapes of its inputs, attrs in file order:
 //   conv2d(f32[32,3,299,299],f32[32,3,3,3]){stride=[2,2],padding=valid}
-// A tensor whose shape is not known stands as its size: 4096B.
+// A tensor whose shape is not known is written as its size: 4096B.
 std::string Signature(const Graph& graph, OpId op);
 // The same, and for kinds whose outputs neither inputs nor attrs determine (the filter that a convolution's gradient is
 // for may be 1x1 or 5x5) the outputs too:

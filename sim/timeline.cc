@@ -22,7 +22,7 @@ std::string JsonString(std::string_view text) {
   return quoted;
 }
 
-// end - start without the noise of subtracting doubles that stand for whole nanoseconds.
+// end - start without the noise of subtracting doubles that mean whole nanoseconds.
 double SpanMicros(double start, double end) {
   const double span = end - start;
   const double whole_nanos = std::round(span * 1000.0) / 1000.0;

@@ -7,7 +7,7 @@
 #include "datasets/importer.h"
 
 // What the rows of AllImporters() point to: importer.h says what each function does. An import depends on the content
-// alone; `file` only stands in front of errors.
+// alone; `file` is only the prefix of errors.
 namespace emplace {
 
 // emplace: graph.json, read and written again.

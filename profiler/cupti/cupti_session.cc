@@ -23,7 +23,7 @@
 namespace emplace {
 namespace {
 
-// Records grow at their end from one version of CUPTI to the next; what is read here stands in the part that they have
+// Records grow at their end from one version of CUPTI to the next; what is read here is in the part that they have
 // in common. CUDA 13.0: Kernel10, 12.0: Kernel9, 11.8: Kernel8. The others are those of CUDA 11.6, which later versions
 // extend.
 #if CUPTI_API_VERSION >= 130000

@@ -7,7 +7,7 @@
 
 namespace emplace {
 
-// Records what CUDA devices do while it runs. One at a time for the whole process. CUPTI's stands in a library of its
+// Records what CUDA devices do while it runs. One at a time for the whole process. CUPTI's is in a library of its
 // own, which is loaded when a CUDA device is profiled (and built where the CUDA toolkit was found); tests may put
 // another behind the same interface.
 class ActivitySession {

@@ -8,7 +8,7 @@
 
 namespace emplace {
 
-// A thread that does one thing after another for whoever owns it: a device's own.
+// A thread that does one thing after another: a device's own.
 class DeviceThread {
  public:
   DeviceThread();

@@ -205,7 +205,7 @@ class HardwareRunner::Machine {
     return runs;
   }
 
-  // All devices that have ops. Without patience nobody asks.
+  // All devices that have ops. Without patience it is not needed.
   void Probe() {
     if (!Watches()) return;
     for (std::size_t d = 0; d < devices_.size(); ++d) {
@@ -370,7 +370,7 @@ class HardwareRunner::Machine {
     if (temp.count > 0) worker.ledger.Free(temp, span.end);
     EMPLACE_CHECK_EQ(outputs.size(), step.outputs.size());
     for (std::size_t o = 0; o < outputs.size(); ++o) {
-      // A tensor that nobody reads is gone at once.
+      // A tensor without readers is freed at once.
       if (program_.slots[step.outputs[o]].uses == 0) {
         worker.ledger.Free(program_.slots[step.outputs[o]].size, span.end);
       } else {

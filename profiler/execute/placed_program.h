@@ -10,7 +10,7 @@
 
 namespace emplace {
 
-// A placed graph as its devices execute it: who tells whom, what is copied, and when a tensor may be freed. The same
+// A placed graph as its devices execute it: which op signals which, what is copied, and when a tensor may be freed. The same
 // rules as the simulator's: a tensor is sent once to each device that reads it, in the order (output index,
 // destination); control edges across devices use no channel.
 struct PlacedProgram {
@@ -39,7 +39,7 @@ struct PlacedProgram {
   std::vector<Slot> slots;
   std::vector<Copy> copies;
   std::vector<Step> steps;               // by OpId
-  std::vector<std::vector<OpId>> roots;  // by device: ops that wait for nobody; ascending
+  std::vector<std::vector<OpId>> roots;  // by device: ops without predecessors; ascending
   std::vector<std::size_t> num_ops;      // by device
   std::vector<std::size_t> num_copies;   // by device that sends
 };

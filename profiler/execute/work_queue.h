@@ -34,7 +34,7 @@ class WorkQueue {
     {
       const std::lock_guard lock(mutex_);
       closed_ = true;
-      size_.store(items_.size() + 1, std::memory_order_release);  // whoever awaits an item awake sees it too
+      size_.store(items_.size() + 1, std::memory_order_release);  // a thread that spins for an item sees it too
     }
     changed_.notify_one();
   }

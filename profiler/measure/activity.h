@@ -10,7 +10,7 @@
 
 namespace emplace {
 
-// What a GPU did and which calls of the host made it do so, as a profiler of activities (CUPTI) tells it, without its
+// What a GPU did and which calls of the host made it do so, as a profiler of activities (CUPTI) records it, without its
 // types. Times are ns since some moment; 0 is "was not recorded". Those of the device may be of a clock of their own
 // (correlate.h); those of calls and of op ranges are of one clock, the session's.
 //
@@ -74,7 +74,7 @@ struct OpRange {
   std::int64_t end = 0;
 };
 
-// Records may stand in any order.
+// Records may be in any order.
 struct ActivityTrace {
   std::vector<KernelActivity> kernels = {};
   std::vector<MemcpyActivity> copies = {};

@@ -73,7 +73,7 @@ class Neighbour {
           running_ = true;
         }
       } catch (...) {
-        running_ = true;  // whoever waits for that learns of it from Wait
+        running_ = true;  // a thread that waits for that is woken by Wait
         throw;
       }
     });

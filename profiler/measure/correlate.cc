@@ -151,7 +151,7 @@ std::vector<std::size_t> InnermostOps(const ActivityTrace& trace) {
   return found;
 }
 
-// For each correlation id its call: the outermost, if it stands for a call and one within it.
+// For each correlation id its call: the outermost, if it is that of a call and of one within it.
 std::unordered_map<std::uint32_t, std::size_t> CallsById(const std::vector<RuntimeCall>& calls) {
   std::unordered_map<std::uint32_t, std::size_t> by_id;
   for (const std::size_t position : OuterFirst(calls)) {

@@ -43,7 +43,7 @@ struct OpRun {
 // same thread. External ids are not used: in traces of older profilers they are something else.
 //
 // Throws ActivityError, because a profile without these would look right, if: records were dropped; an interval has no
-// start or end, or ends before it starts; an activity has no call, or its call stands in no op (all are counted, some
+// start or end, or ends before it starts; an activity has no call, or its call is within no op (all are counted, some
 // named); a launch of a kernel left no record; one correlation id is that of two calls of which neither is within the
 // other; an activity starts before its call; op ranges of one thread overlap without one being within the other.
 // Cost: O(n log n).

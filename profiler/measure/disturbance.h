@@ -7,7 +7,7 @@
 
 namespace emplace {
 
-// On a machine that is shared, whoever runs on the other half of a physical core makes ops take up to twice as long,
+// On a machine that is shared, other work on the other half of a physical core makes ops take up to twice as long,
 // for seconds at a time. Neither our clock nor the system's load shows it: only the throughput of the core does.
 
 // The time of a fixed piece of work that keeps the arithmetic units of the calling thread's core busy, about 20 us; it

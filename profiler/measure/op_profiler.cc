@@ -47,7 +47,7 @@ class Disturbance {
   Disturbance(HardwareDevice& device, double patience_seconds)
       : device_(device), watches_(patience_seconds > 0), left_micros_(1e6 * patience_seconds) {}
 
-  // 1 where nobody watches.
+  // 1 where nothing is watched.
   double Slowdown() {
     const std::optional<double> micros = watches_ ? device_.ProbeMicros() : std::nullopt;
     return micros ? watch_.Slowdown(*micros, SampleClock::now()) : 1;
@@ -153,7 +153,7 @@ class Batch {
     if (!device_.is_cpu()) member.host_micros = HostMicros(&member);
   }
 
-  // What the call takes by itself, the device idle before it and nobody recording.
+  // What the call takes by itself, the device idle before it and nothing recorded.
   double HostMicros(Member* member) {
     std::vector<double> micros;
     for (std::size_t run = 0; run < kHostRuns; ++run) {

@@ -78,7 +78,7 @@ class OpMeter {
 // By the clock around each run, for devices that are never behind.
 std::unique_ptr<OpMeter> MakeClockMeter();
 
-// What an op profiler tells as it goes.
+// What an op profiler reports as it goes.
 struct OpProfilerProgress {
   std::size_t done = 0;
   std::size_t total = 0;

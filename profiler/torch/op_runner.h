@@ -28,14 +28,14 @@ class TorchOp {
 };
 
 // The op of a recipe, its state (optimiser slots) on `device`. All but `input` and `variable`, which are data, and
-// whoever runs a graph makes them. Throws InputError(op name) on a kind without an implementation, and where attrs and
+// the caller makes them. Throws InputError(op name) on a kind without an implementation, and where attrs and
 // shapes do not fit it.
 //
 // Kinds of the op catalogue (sim/ops/op_catalog.h): what their formula says. The work that is counted there is done,
 // and the outputs have the recipe's dtypes and shapes.
 //
 // Kinds "aten::NAME" and "aten::NAME.OVERLOAD": that operator of ATen's dispatcher. Its arguments in the order of its
-// schema stand in attr `args`:
+// schema are in attr `args`:
 //   "%I" the recipe's input I; ["%0", "%1", null] a list of tensors, null being none; null for None, and for a tensor
 //   that is undefined; true, 7, 0.5 a bool, int, float (a Scalar is one of them); {"float": "-inf"} (inf, nan) what
 //   JSON has no number for; [3, 3] a list of ints (of floats or bools);

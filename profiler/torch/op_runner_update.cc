@@ -58,7 +58,7 @@ OpFunction Adam(const RecipeView& recipe) {
   };
 }
 
-// The rows of a gradient. A number may stand there several times: what is read before anything is written, and written
+// The rows of a gradient. A number may be there several times: what is read before anything is written, and written
 // alike for each of them, happens once; gradients (and their squares) add up.
 struct SparseRows {
   at::Tensor numbers;

@@ -47,7 +47,7 @@ std::string Printed(const T& value) {
   return out.str();
 }
 
-// Reports a bug of emplace's own and stops at once. Exit status 70 (EX_SOFTWARE) tells it from bad input.
+// Reports a bug of emplace's own and stops at once. Exit status 70 (EX_SOFTWARE) distinguishes it from bad input.
 [[noreturn]] inline void CheckFailed(const char* file, int line, const char* condition, const std::string& detail) {
   std::fprintf(stderr, "emplace: internal error at %s:%d: %s%s%s (please report this)\n", file, line, condition,
                detail.empty() ? "" : ": ", detail.c_str());

@@ -172,7 +172,7 @@ class ReadStream : public std::istream {
   ReadBuffer buffer_;
 };
 
-// Writes through zlib, compressed or as it stands.
+// Writes through zlib, compressed or unchanged.
 class WriteBuffer : public std::streambuf {
  public:
   WriteBuffer(gzFile file, std::string path) : file_(file), path_(std::move(path)) {
@@ -241,7 +241,7 @@ void SyncFolderOf(const std::string& path) {
   if (folder.get() >= 0) ::fsync(folder.get());
 }
 
-// The file that `path`, which does not exist, stands for: links that lead to nothing are followed.
+// The file that `path`, which does not exist, leads to: links that lead to nothing are followed.
 std::string FollowLinks(const std::string& path) {
   std::filesystem::path at = path;
   constexpr int kMostLinks = 40;  // as Linux has it

@@ -20,8 +20,8 @@ inline constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 30;
 // throws (the same, without PATH) says too if there are more than `most` bytes.
 std::unique_ptr<std::istream> OpenForReading(const std::string& path, std::uint64_t most = kMaxStreamBytes);
 std::string ReadWholeFile(const std::string& path, std::uint64_t most = kMaxFileBytes);
-// For files that only emplace writes: throws the same InputError if there is something that is no regular file, so that
-// nobody waits for a pipe or reads a device that never ends.
+// For files that only emplace writes: throws the same InputError if there is something that is not a regular file:
+// a pipe would be waited for, and a device may never end.
 void CheckRegularFile(const std::string& path);
 
 // Calls `write` on a stream and makes `path` appear whole or not at all (temporary name in the same folder, fsync,

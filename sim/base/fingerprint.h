@@ -9,7 +9,7 @@
 
 namespace emplace {
 
-// A number that tells contents apart: pieces of text in order, each ended, so that "ab" "c" is not "a" "bc". It guards
+// A number to distinguish contents: pieces of text in order, each ended, so that "ab" "c" is not "a" "bc". It guards
 // against mistakes and damage, not against an adversary.
 // Source: FNV-1a, 64 bits (Fowler, Noll, Vo; draft-eastlake-fnv).
 class Fingerprint {

@@ -16,7 +16,7 @@ namespace emplace {
 inline constexpr std::int64_t kMaxJsonInteger = (std::int64_t{1} << 62) - 1;
 inline constexpr double kMaxJsonMicros = 1e12;
 
-// A value and where it stands in its file. Holds pointers to the value and to the node that it is part of: both must
+// A value and its place in its file. Holds pointers to the value and to the node that it is part of: both must
 // outlive it. The accessors throw InputError(PLACE, "is WHAT IT IS (WHAT IS ALLOWED)").
 class JsonNode {
  public:
@@ -48,7 +48,7 @@ class JsonNode {
   bool is_element_ = false;
 };
 
-// The members of an object. Throws InputError if `node` is no object or has a key that is not among `known`.
+// The members of an object. Throws InputError if `node` is not an object or has a key that is not among `known`.
 class JsonFields {
  public:
   JsonFields(const JsonNode& node, std::initializer_list<std::string_view> known);
@@ -62,7 +62,7 @@ class JsonFields {
   const JsonObject& members_;
 };
 
-// Refuses a root that is no object of this schema and version. Comes before the check of its keys, so that a file of
+// Refuses a root that is not an object of this schema and version. Precedes the check of its keys, so that a file of
 // another kind is called that. With `complete` false (only the first members have been read), what is missing is let
 // pass. Returns the version, 1 to `newest`; 0 if it has not been read yet.
 int CheckSchema(const JsonNode& root, std::string_view schema, bool complete = true, int newest = 1);

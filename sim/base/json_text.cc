@@ -76,7 +76,7 @@ class SaxHandler : public nlohmann::json_sax<nlohmann::json> {
 };
 
 // The bytes of a document on their way to the parser. It is refused here what the parser would take: a NUL byte, which
-// ends the text for it, and a text or number that nobody has memory for.
+// ends the text for it, and a text or number that is larger than any memory.
 class JsonBytes {
  public:
   JsonBytes(std::streambuf* source, std::size_t most) : source_(source), most_(most), current_(source->sgetc()) {

@@ -20,7 +20,7 @@ void AppendNumber(std::string* out, double value);
 void AppendNumber(std::string* out, std::int64_t value);
 std::string NumberText(double value);
 
-// A JSON string. Throws InputError if `text` is not valid UTF-8: nobody could read the file again.
+// A JSON string. Throws InputError if `text` is not valid UTF-8: the file could not be read again.
 void AppendQuoted(std::string* out, std::string_view text);
 // For messages: in double quotes, a long text cut short. Takes any bytes.
 std::string Quoted(std::string_view text);
@@ -30,20 +30,20 @@ bool IsValidUtf8(std::string_view text);
 void AppendJson(std::string* out, const JsonValue& value);
 std::string JsonText(const JsonValue& value);
 
-// The text is no JSON at all.
+// The text is not JSON at all.
 class JsonSyntaxError : public InputError {
  public:
   using InputError::InputError;
 };
 
-// What is more is no document of ours, and could take all of a machine's memory.
+// Anything larger is not a document of emplace, and could take all of a machine's memory.
 struct JsonLimits {
-  std::size_t text_bytes = std::size_t{1} << 24;  // of one text or number, as it stands in the file
+  std::size_t text_bytes = std::size_t{1} << 24;  // of one text or number, as written in the file
   std::size_t values = JsonBuilder::kMaxValues;   // see JsonBuilder
 };
 
 // The JSON document that `in` holds, and nothing but white space behind it. Throws InputError, its place a path, or
-// "line L, column C" where the text is no JSON (a JsonSyntaxError then) or too long. With `streamed`, see JsonBuilder.
+// "line L, column C" where the text is not JSON (a JsonSyntaxError then) or too long. With `streamed`, see JsonBuilder.
 JsonValue ParseJson(std::istream& in, JsonBuilder::Streamed streamed = {}, const JsonLimits& limits = {});
 JsonValue ParseJson(std::string_view text);
 

@@ -11,7 +11,7 @@
 namespace emplace {
 namespace {
 
-// The position of the first member whose key stood before; the number of members if there is none.
+// The position of the first member with a duplicate key; the number of members if there is none.
 std::size_t FirstDuplicate(const JsonObject& members) {
   const std::size_t n = members.size();
   constexpr std::size_t kFew = 16;

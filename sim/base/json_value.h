@@ -41,7 +41,7 @@ class JsonBuilder {
   static constexpr std::size_t kMaxValues = std::size_t{1} << 25;
 
   // Takes the elements of the list under a root key one by one, so that a long list is never held whole: the list
-  // stands empty in the result. `root` is what has been read of the root's members so far.
+  // is empty in the result. `root` is what has been read of the root's members so far.
   struct Streamed {
     std::string key;
     std::function<void(const JsonObject& root, std::size_t index, const JsonValue& element)> take;
@@ -57,7 +57,7 @@ class JsonBuilder {
   void Key(std::string key);
   void End();
 
-  // Where the next value will stand.
+  // Where the next value goes.
   std::string Place() const;
   // Requires: every list and object that began has ended, and there was one value.
   JsonValue Take();
@@ -80,7 +80,7 @@ class JsonBuilder {
   JsonValue result_;
 };
 
-// PLACE.KEY, or PLACE["KEY"] for a key that is no plain word. Long keys are cut short.
+// PLACE.KEY, or PLACE["KEY"] for a key that is not a plain word. Long keys are cut short.
 std::string PlaceOfKey(std::string place, std::string_view key);
 // The same, in brackets always: for keys that are names of things.
 std::string PlaceOfMember(std::string place, std::string_view name);

@@ -18,7 +18,7 @@
 namespace emplace {
 namespace {
 
-// What stands in front of the ".PID.N.tmp" of a temporary file's name; "" if it is none.
+// What precedes the ".PID.N.tmp" of a temporary file's name; "" if it is none.
 std::string_view TargetOfTemporary(std::string_view name) {
   constexpr std::string_view kEnd = ".tmp";
   if (!name.ends_with(kEnd)) return {};
@@ -31,7 +31,7 @@ std::string_view TargetOfTemporary(std::string_view name) {
   return name;
 }
 
-// Removes a temporary file whose writer is gone: nobody holds its lock. (Some file systems have no locks; nothing is
+// Removes a temporary file whose writer has ended: its lock is free. (Some file systems have no locks; nothing is
 // taken for a leftover there.)
 void RemoveIfLeft(const std::filesystem::path& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

@@ -11,7 +11,7 @@ namespace emplace {
 
 // The timeline as a picture (SVG, 960 wide): per device one bar of ops, coloured by pass, and below it a thin one of
 // outgoing transfers. What lies closer together than a third of a pixel is drawn as one rectangle, so that the file
-// stays small whatever the graph; each rectangle's tooltip says what it stands for.
+// stays small whatever the graph; each rectangle's tooltip says what it shows.
 void WriteTimelineSvg(std::ostream& out, const Timeline& timeline, const Graph& graph, const Cluster& cluster);
 
 }  // namespace emplace

@@ -25,7 +25,7 @@ std::int64_t Load64(const std::uint32_t* words) {
 }
 void Store64(std::int64_t value, std::uint32_t* words) { std::memcpy(words, &value, sizeof(value)); }
 
-// What a run tells beside the step time. Null: not asked for.
+// What a run reports beside the step time. Null: not asked for.
 struct Told {
   double* start_micros = nullptr;  // [num_ops]
   Timeline* timeline = nullptr;
@@ -421,7 +421,7 @@ class Run {
     num_changes_ += counts & static_cast<std::uint64_t>(bytes != 0 || KeepsEmpty());
   }
 
-  // What an op allocates, and which of its inputs nobody on its device will read after it. Returns the words behind.
+  // What an op allocates, and which of its inputs no later op of its device reads. Returns the words behind.
   [[gnu::always_inline]] const std::uint32_t* StartMemory(const std::uint32_t* word, std::size_t device,
                                                           std::int64_t start, std::int64_t end) {
     Log(key_.Make(start, device), Load64(word));

@@ -15,7 +15,7 @@
 namespace emplace {
 
 // Puts `entry` in its place in a sorted row: behind end[-kFar], which is not greater, and before end[0], which is not
-// smaller and is overwritten. Without a branch: the place is anybody's guess.
+// smaller and is overwritten. Without a branch, because the place is unpredictable.
 inline constexpr int kFar = 32;
 void SinkFar(std::uint64_t* end, std::uint64_t entry);
 template <typename Entry>
@@ -27,7 +27,7 @@ void SinkFar(Entry* end, const Entry& entry) {
 // One priority queue per device of the ops that wait to run there; the smallest entry is the front.
 //
 // Nearly always a new entry belongs near the end of its queue, now and then at its front: so the kSorted smallest
-// entries stand sorted in an array with room at both ends, and what does not fit waits in a binary heap behind it. The
+// entries are sorted in an array with room at both ends, and what does not fit waits in a binary heap behind it. The
 // heap bounds the one bad case: thousands of ops that wait for a backlogged channel.
 //
 // No memory is allocated after Prepare(): a queue never holds more entries than the ops placed on its device, so all

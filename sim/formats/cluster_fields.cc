@@ -89,7 +89,7 @@ OwnKinds ReadKinds(const JsonNode& node) {
   return kinds;
 }
 
-// The names that an entry of `devices` stands for.
+// The names that an entry of `devices` means.
 std::vector<std::string> ExpandNames(const JsonFields& fields) {
   const JsonNode node = fields.Get("name", "a string");
   const std::string name = node.NonEmptyText();

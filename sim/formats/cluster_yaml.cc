@@ -328,7 +328,7 @@ JsonValue ParseYaml(std::istream& in) {
     text.push_back(*at);
   }
   RefuseControlCharacters(text);
-  // JSON is YAML, but yaml-cpp does not take all of it (tabs). What is no JSON may be a map in YAML's own flow style.
+  // JSON is YAML, but yaml-cpp does not take all of it (tabs). What is not JSON may be a map in YAML's own flow style.
   const std::size_t brace = text.find_first_not_of(" \t\r\n");
   if (brace == std::string::npos || text[brace] != '{') return ParseYamlText(text);
   try {

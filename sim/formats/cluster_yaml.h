@@ -9,7 +9,7 @@
 
 namespace emplace {
 
-// cluster.yaml, `emplace.cluster` version 1 (JSON is YAML too). `file` stands in front of every error. Throws
+// cluster.yaml, `emplace.cluster` version 1 (JSON is YAML too). `file` is the prefix of every error. Throws
 // InputError.
 //
 // A device kind that the catalogue does not have, or has with other numbers, may be written out in the file:
@@ -33,7 +33,7 @@ void WriteCluster(std::ostream& out, const Cluster& cluster);
 
 // What every YAML reader of ours takes: one document of YAML 1.2's core types (or JSON), without aliases, anchors and
 // tags. Numbers and booleans are such only without quotes. Throws InputError, its place a path, or "line L, column C"
-// where the text is no YAML.
+// where the text is not YAML.
 JsonValue ParseYaml(std::istream& in);
 
 }  // namespace emplace

@@ -234,7 +234,7 @@ class OpWriter {
     out->push_back('}');
   }
 
-  // The attrs as the reader would keep them: whoever built the graph may have put its numbers in other words. Equal
+  // The attrs as the reader would keep them: the graph may have been built with its numbers written otherwise. Equal
   // attrs share their text, so each is parsed once.
   const std::string& Attrs(std::string_view text) {
     const auto [found, added] = attrs_.try_emplace(text);

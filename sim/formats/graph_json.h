@@ -16,7 +16,7 @@ struct GraphLimits {
   std::size_t reads = 40'000'000;    // inputs and control inputs, of all ops
 };
 
-// graph.json, `emplace.graph` version 1. `file` stands in front of every error. Throws InputError.
+// graph.json, `emplace.graph` version 1. `file` is the prefix of every error. Throws InputError.
 Graph ReadGraph(std::istream& in, const std::string& file, const GraphLimits& limits = {});
 // Ops in file order; the same graph gives the same bytes, and ReadGraph(WriteGraph(g)) writes them again.
 void WriteGraph(std::ostream& out, const Graph& graph);

@@ -63,7 +63,7 @@ class GroupGraph {
   std::vector<std::size_t> Labels() const;
 
  private:
-  // A group's data stands in a slot, which stays where it is when the group gets a smaller name.
+  // A group's data is in a slot, which stays the same when the group gets a smaller name.
   using Slot = std::uint32_t;
   // The neighbours on one side.
   struct Side {

@@ -125,8 +125,8 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
                        " bash -euo pipefail .block");
           ASSERT_EQ(last.status, step.status)
               << place << (last.status == 124 ? "these commands took too long:\n" : "these commands ended so:\n")
-              << step.text << "with this on standard error:\n"
-              << last.err;
+              << step.text << "and printed:\n"
+              << last.out.substr(0, 2000) << last.err;
           break;
         case PageStep::Kind::kOutput:
         case PageStep::Kind::kExcerpt:

@@ -14,7 +14,7 @@ namespace emplace {
 //
 // Method: the start of an op is the only event (F11), since its end and the arrival of all its transfers are known
 // then. Cost O((edges + transfers) + ops * (devices + log ops)), and in practice a small constant per op:
-// tests/bench/README.md.
+// docs/benchmarks.md.
 std::unique_ptr<Simulator::Engine> MakeFifoEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                                   const SimOptions& options);
 

@@ -100,6 +100,12 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
     } catch (const std::invalid_argument& error) {
       FAIL() << GetParam() << ": " << error.what();
     }
+    RunSteps(steps, slow_too, seconds_for_each);
+    if (!HasFailure()) ComparePictures();
+  }
+
+ private:
+  void RunSteps(const std::vector<PageStep>& steps, bool slow_too, int seconds_for_each) const {
     Ran last;
     bool has_run = false;
     for (const PageStep& step : steps) {
@@ -119,8 +125,8 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
                        " bash -euo pipefail .block");
           ASSERT_EQ(last.status, step.status)
               << place << (last.status == 124 ? "these commands took too long:\n" : "these commands ended so:\n")
-              << step.text << "with this on standard error:\n"
-              << last.err;
+              << step.text << "and printed:\n"
+              << last.out.substr(0, 2000) << last.err;
           break;
         case PageStep::Kind::kOutput:
         case PageStep::Kind::kExcerpt:
@@ -130,6 +136,17 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
           }
           break;
       }
+    }
+  }
+
+  // A picture on the page that has the name of one that its commands draw is that one.
+  void ComparePictures() const {
+    for (const Link& link : ParseMarkdown(ReadFromRoot(GetParam())).links) {
+      const fs::path picture = link.target;
+      if (picture.extension() != ".svg" || !Exists(picture.filename())) continue;
+      const fs::path file = (fs::path(GetParam()).parent_path() / picture).lexically_normal();
+      EXPECT_TRUE(ReadFromRoot(file) == Read(picture.filename()))
+          << GetParam() << ":" << link.line << ": " << file << " is not what the commands draw";
     }
   }
 };

@@ -10,7 +10,7 @@
 
 namespace emplace {
 
-// A placed graph as its devices execute it: which op signals which, what is copied, and when a tensor may be freed. The same
+// A placed graph as its devices execute it: which op signals which, what is copied, and when tensors are freed. The same
 // rules as the simulator's: a tensor is sent once to each device that reads it, in the order (output index,
 // destination); control edges across devices use no channel.
 struct PlacedProgram {

@@ -23,7 +23,7 @@
 #include "sim/simulator.h"
 
 namespace emplace::testing {
-namespace {
+namespace placements_test {
 
 const std::string kFile = std::string(EMPLACE_TEST_SOURCE_DIR) + "/golden/placements.csv";
 constexpr const char* kHeader = "graph,cluster,placement,step_ns,peak_bytes,starts";
@@ -145,5 +145,5 @@ TEST(PlacementGoldenTest, EveryNetworkOnEveryClusterHasARow) {
   EXPECT_EQ(keys.size(), expected);
 }
 
-}  // namespace
+}  // namespace placements_test
 }  // namespace emplace::testing

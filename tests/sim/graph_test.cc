@@ -218,5 +218,15 @@ TEST(GraphTest, MemoryUsageGrowsWithTheGraph) {
   EXPECT_LT(large, 200 * 600);  // an op of a chain takes some 300 bytes
 }
 
+TEST(GraphTest, TypesAndPassesAreFoundByTheirNames) {
+  for (const DType dtype : {DType::kBool, DType::kI8, DType::kU8, DType::kI16, DType::kF16, DType::kBf16, DType::kI32,
+                            DType::kF32, DType::kI64, DType::kF64}) {
+    EXPECT_EQ(DTypeFromName(Name(dtype)), dtype);
+  }
+  for (const Pass pass : {Pass::kForward, Pass::kBackward, Pass::kUpdate}) EXPECT_EQ(PassFromName(Name(pass)), pass);
+  EXPECT_EQ(DTypeFromName("f33"), std::nullopt);
+  EXPECT_EQ(PassFromName("sideways"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace emplace

@@ -365,5 +365,15 @@ TEST(SimulatorTest, TheTimelineTellsWhatTheResultSays) {
   }
 }
 
+TEST(SimulatorTest, EveryEngineIsFoundByItsNameAndGivesTheSameForOneOp) {
+  const Graph graph = testing::MakeChain(1, 10, 4);
+  const Cluster cluster = testing::TwoDevices();
+  const CostTable costs = testing::MeasuredCosts(graph, cluster);
+  for (const EngineEntry& engine : AllEngines()) {
+    const Simulator simulator(graph, cluster, costs, {.engine = std::string(engine.name)});
+    EXPECT_EQ(simulator.Run(Placement(1)).step_time_micros, 10) << engine.name;
+  }
+}
+
 }  // namespace simulator_test
 }  // namespace emplace

@@ -1,5 +1,6 @@
 #include "sim/base/options.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/testing/errors.h"
@@ -85,6 +86,16 @@ TEST(OptionsTest, RemembersWhatWasDeclared) {
   EXPECT_EQ(reader.declared()[0].default_value, "0.5") << "the default, not what was read";
   EXPECT_EQ(reader.declared()[0].help, "how fast");
   EXPECT_EQ(reader.declared()[1].default_value, "false");
+}
+
+TEST(OptionsTest, ASettingIsAKeyAndAValueAndIsMadeOnce) {
+  OptionMap map;
+  AddSetting("rate=0.5=x", "--set", &map);
+  EXPECT_EQ(map, (OptionMap{{"rate", "0.5=x"}}));
+  EXPECT_EQ(ErrorOf([&] { AddSetting("rate=1", "--set", &map); }), "--set: \"rate\" is set twice (once)");
+  for (const std::string_view setting : {"rate", "=1"}) {
+    EXPECT_THAT(ErrorOf([&] { AddSetting(setting, "--set", &map); }), ::testing::EndsWith("is no setting (key=value)"));
+  }
 }
 
 }  // namespace

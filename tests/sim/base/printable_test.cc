@@ -49,5 +49,16 @@ TEST(PrintableTest, AnInputErrorIsPrintable) {
   EXPECT_STREQ(error.In("\u009b").what(), "\\u009b: a\\nb: is \\u001b[31m\\u202e");
 }
 
+// The Unicode standard, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.
+TEST(PrintableTest, WellFormedSequencesHaveTheirLength) {
+  EXPECT_EQ(Utf8Length("a"), 1U);
+  EXPECT_EQ(Utf8Length("\u00e9t"), 2U);
+  EXPECT_EQ(Utf8Length("\u20ac"), 3U);
+  EXPECT_EQ(Utf8Length("\U0001f600"), 4U);
+  for (const std::string_view broken : {"", "\x80", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"}) {
+    EXPECT_EQ(Utf8Length(broken), 0U) << Printable(broken);
+  }
+}
+
 }  // namespace
 }  // namespace emplace

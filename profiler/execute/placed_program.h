@@ -10,8 +10,8 @@
 
 namespace emplace {
 
-// A placed graph as its devices execute it: which op signals which, what is copied, and when tensors are freed. The same
-// rules as the simulator's: a tensor is sent once to each device that reads it, in the order (output index,
+// A placed graph as its devices execute it: which op signals which, what is copied, and when tensors are freed. The
+// same rules as the simulator's: a tensor is sent once to each device that reads it, in the order (output index,
 // destination); control edges across devices use no channel.
 struct PlacedProgram {
   // A tensor on one device: where it was made, or a copy.

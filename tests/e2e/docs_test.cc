@@ -141,7 +141,7 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
 
   // A picture on the page that has the name of one that its commands draw is that one.
   void ComparePictures() const {
-    for (const Link& link : ParseMarkdown(ReadFromRoot(GetParam())).links) {
+    for (const PageLink& link : ParseMarkdown(ReadFromRoot(GetParam())).links) {
       const fs::path picture = link.target;
       if (picture.extension() != ".svg" || !Exists(picture.filename())) continue;
       const fs::path file = (fs::path(GetParam()).parent_path() / picture).lexically_normal();
@@ -152,7 +152,7 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
 };
 
 #ifndef EMPLACE_SANITIZED  // under which each command takes many times as long; other tests run them there
-TEST_P(PageTest, CommandsDoWhatThePageSays) { RunBlocks(/*slow_too=*/false, /*seconds_for_each=*/120); }
+TEST_P(PageTest, CommandsDoWhatThePageSaysLengthy) { RunBlocks(/*slow_too=*/false, /*seconds_for_each=*/120); }
 INSTANTIATE_TEST_SUITE_P(Docs, PageTest, ::testing::ValuesIn(Pages()), TestName);
 #endif
 
@@ -211,6 +211,32 @@ TEST(DocsTest, TheIndexNamesEveryPage) {
     if (page == "README.md" || page == "docs/README.md") continue;
     EXPECT_TRUE(linked.contains(page)) << "docs/README.md has no link to " << page;
   }
+}
+
+// docs/extending.md: what it has the reader write compiles beside today's headers.
+TEST(ExtendingSlowTest, TheAgentOfThePageCompilesAndItsRowIsARow) {
+  const std::string folder = ::testing::TempDir() + "/extending";
+  fs::remove_all(folder);
+  std::string sources;
+  std::string row;
+  std::string include;
+  for (const PageStep& step : PageSteps(ParseMarkdown(ReadFromRoot("docs/extending.md")))) {
+    if (step.kind != PageStep::Kind::kFile || !step.name.starts_with("agents/")) continue;
+    fs::create_directories(fs::path(folder + "/" + step.name).parent_path());
+    std::ofstream(folder + "/" + step.name) << step.text;
+    if (step.name.ends_with(".cc")) sources += " " + step.name;
+    if (step.name.ends_with("_row.inc")) row = step.name;
+    if (step.name.ends_with("_include.inc")) include = step.name;
+  }
+  ASSERT_NE(sources, "");
+  ASSERT_NE(row, "");
+  std::ofstream(folder + "/registry.cc") << "#include \"" << include
+                                         << "\"\nnamespace emplace {\nconst AgentEntry kRows[] = {\n"
+                                         << "#include \"" << row << "\"\n};\n}  // namespace emplace\n";
+  const Ran ran = RunShell("cd '" + folder + "' && " EMPLACE_CXX " -std=c++20 -fsyntax-only -I. -I'" +
+                               DocsRoot().string() + "'" + sources + " registry.cc",
+                           folder, EMPLACE_BINARY);
+  EXPECT_EQ(ran.status, 0) << ran.err;
 }
 
 TEST(DocsTest, CliIsWhatTheProgramSays) {

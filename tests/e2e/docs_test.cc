@@ -141,7 +141,7 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
 
   // A picture on the page that has the name of one that its commands draw is that one.
   void ComparePictures() const {
-    for (const Link& link : ParseMarkdown(ReadFromRoot(GetParam())).links) {
+    for (const PageLink& link : ParseMarkdown(ReadFromRoot(GetParam())).links) {
       const fs::path picture = link.target;
       if (picture.extension() != ".svg" || !Exists(picture.filename())) continue;
       const fs::path file = (fs::path(GetParam()).parent_path() / picture).lexically_normal();
@@ -168,7 +168,7 @@ TEST(DocsTest, LinksLeadToFilesAndHeadings) {
   }
   ASSERT_FALSE(pages.empty());
   for (const auto& [name, page] : pages) {
-    for (const Link& link : page.links) {
+    for (const PageLink& link : page.links) {
       if (link.target.find("://") != std::string::npos || link.target.starts_with("mailto:")) continue;
       const std::size_t hash = std::min(link.target.find('#'), link.target.size());
       const std::string path = link.target.substr(0, hash);
@@ -204,7 +204,7 @@ TEST(DocsTest, ReadmeHasAtMost150Lines) {
 
 TEST(DocsTest, TheIndexNamesEveryPage) {
   std::set<std::string> linked;
-  for (const Link& link : ParseMarkdown(ReadFromRoot("docs/README.md")).links) {
+  for (const PageLink& link : ParseMarkdown(ReadFromRoot("docs/README.md")).links) {
     linked.insert("docs/" + link.target.substr(0, link.target.find('#')));
   }
   for (const std::string& page : Pages()) {
@@ -355,7 +355,7 @@ TEST(MarkdownTest, LinksAndAnchorsAreFound) {
       "src=\"g.svg\">\n"
       "| [h](i_(j).md#k) |\n```text\n[l](m.md)\n```\n<a id=\"here\"></a>\n");
   std::vector<std::string> targets;
-  for (const Link& link : page.links) targets.push_back(link.target);
+  for (const PageLink& link : page.links) targets.push_back(link.target);
   EXPECT_THAT(targets, ElementsAre("b.md", "d.png", "g.svg", "i_(j).md#k"));
   EXPECT_EQ(page.links[3].line, 5);
   EXPECT_THAT(page.anchors, ElementsAre("what---x-is-a-b--c_d", "same", "same-1", "here"));

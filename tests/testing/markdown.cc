@@ -198,7 +198,7 @@ std::string Slug(const std::string& heading) {
   return slug;
 }
 
-void AppendLinks(const std::string& line, int number, std::vector<Link>* links) {
+void AppendLinks(const std::string& line, int number, std::vector<PageLink>* links) {
   const std::string text = WithoutCode(line);
   for (std::size_t at = text.find("]("); at != std::string::npos; at = text.find("](", at + 1)) {
     const std::size_t end = Closing(text, at + 1);

@@ -21,7 +21,7 @@ struct Sentence {
   int words = 0;     // a code span is one word; a link counts with its text
 };
 
-struct Link {
+struct PageLink {
   int line = 0;
   std::string target;  // of a link or an image
 };
@@ -29,7 +29,7 @@ struct Link {
 struct MarkdownPage {
   std::vector<CodeBlock> blocks;
   std::vector<Sentence> sentences;  // not of headings and tables
-  std::vector<Link> links;
+  std::vector<PageLink> links;
   std::vector<std::string> anchors;  // of headings, as GitHub makes them, and of `id="..."`
 };
 

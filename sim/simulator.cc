@@ -53,7 +53,7 @@ Timeline Simulator::Record(const Placement& placement) const {
 std::span<const EngineEntry> AllEngines() {
   static constexpr std::array<EngineEntry, 2> kEngines = {{
       {"fifo", "One op at a time per device, one outgoing channel per device, integer nanoseconds (default).",
-       "emplace; README, section Exactness", MakeFifoEngine},
+       "emplace; docs/model.md, engine fifo", MakeFifoEngine},
       {"placeto-reference", "The published Placeto / Park simulator's answers, bit for bit.",
        "Addanki et al. 2019, Placeto, A.5; park-project/park tf_placement_sim", MakePlacetoReferenceEngine},
   }};

@@ -26,7 +26,7 @@ struct PublishedFigures {
   std::vector<PublishedFigure> figures;
 };
 
-// published/*.yaml, `emplace.published` version 1:
+// experiments/published/*.yaml, `emplace.published` version 1:
 //   name, source; figures: a list of {match, over, metric, value, place}
 // `over` may be left out. Throws InputError, its place starting with `file`.
 PublishedFigures ReadPublished(std::istream& in, const std::string& file);

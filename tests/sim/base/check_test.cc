@@ -12,7 +12,7 @@ using ::emplace::testing::ErrorOf;
 TEST(CheckTest, APlaceIsPutInFrontOfTheErrorsOfACall) {
   EXPECT_EQ(AtPlace("agent", [] { return 7; }), 7);
   EXPECT_EQ(ErrorOf([] { AtPlace("agent", []() -> int { throw InputError("set", "is wrong"); }); }),
-            "agent.set: is wrong");
+            "agent: set: is wrong");
 }
 
 }  // namespace

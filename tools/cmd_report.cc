@@ -37,15 +37,11 @@ std::string Stem(const ReportOptions& options) {
 
 // The problem of a trial, built again: of several graphs the first.
 std::optional<PictureInputs> ProblemOf(const JsonValue& spec) {
-  const JsonValue* graph = FindPath(spec, "graph");
-  if (graph == nullptr) {
-    const JsonValue* const together = FindPath(spec, "together");
-    const auto* const graphs = together != nullptr ? together->As<JsonList>() : nullptr;
-    if (graphs == nullptr || graphs->empty()) return std::nullopt;
-    graph = &graphs->front();
-  }
+  const JsonValue* graph = FindMember(spec, "graph");
+  if (graph == nullptr) graph = FindPath(spec, "together[0]");
+  if (graph == nullptr) return std::nullopt;
   SearchProblem problem = LoadProblem(*graph, spec);
-  const JsonValue* const engine = FindPath(spec, "engine");
+  const JsonValue* const engine = FindMember(spec, "engine");
   const auto* const name = engine != nullptr ? engine->As<std::string>() : nullptr;
   return PictureInputs{.graph = std::move(problem.graph),
                        .cluster = std::move(problem.cluster),

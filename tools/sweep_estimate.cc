@@ -40,13 +40,13 @@ Placement Spread(const Observation& observation, std::size_t first) {
 struct TriedLongEnough : std::exception {};
 
 std::vector<JsonValue> GraphsOf(const JsonValue& spec, const char* list) {
-  const JsonValue* graphs = ValueAt(spec, list);
+  const JsonValue* graphs = FindMember(spec, list);
   if (graphs == nullptr) return {};
   return *graphs->As<JsonList>();
 }
 
 std::vector<JsonValue> TrainingGraphs(const JsonValue& spec) {
-  const JsonValue* graph = ValueAt(spec, "graph");
+  const JsonValue* graph = FindMember(spec, "graph");
   return graph != nullptr ? std::vector<JsonValue>{*graph} : GraphsOf(spec, "together");
 }
 
@@ -90,8 +90,8 @@ bool FineTunes(const ExperimentCell& cell) {
 
 const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const JsonValue& graph, const JsonValue& spec,
                                                           const ExperimentCell& cell) {
-  const std::string key = JsonText(graph) + JsonText(*ValueAt(spec, "grouping")) + JsonText(*ValueAt(spec, "cluster")) +
-                          JsonText(*ValueAt(spec, "costs")) + cell.engine;
+  const std::string key = JsonText(graph) + JsonText(*FindMember(spec, "grouping")) +
+                          JsonText(*FindMember(spec, "cluster")) + JsonText(*FindMember(spec, "costs")) + cell.engine;
   const auto [found, is_new] = problems_.try_emplace(key);
   if (!is_new) return found->second;
   ProblemCost& cost = found->second;
@@ -139,7 +139,7 @@ std::optional<double> SweepEstimator::PolicySeconds(const JsonValue& spec, const
                                                     std::size_t groups, bool measure) {
   // An agent with one answer cannot be asked for a part of it.
   if (FindAgent(cell.agent.name).default_evaluations == 1) return std::nullopt;
-  std::map<std::size_t, double>& known = policies_[JsonText(*ValueAt(spec, "agent"))];
+  std::map<std::size_t, double>& known = policies_[JsonText(*FindMember(spec, "agent"))];
   const auto ratio = [groups](const auto& one) {
     const auto a = static_cast<double>(std::max<std::size_t>(groups, 1));
     const auto b = static_cast<double>(std::max<std::size_t>(one.first, 1));

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <ostream>
 
 #include "experiments/run/json_build.h"
@@ -27,13 +26,12 @@ void AddChecksum(JsonObject* members) { AddMember(members, kChecksumKey, Checksu
 
 void CheckChecksum(const JsonNode& root, bool required, std::string_view advice) {
   const JsonObject& members = root.Object();
-  const auto found =
-      std::find_if(members.begin(), members.end(), [](const JsonMember& member) { return member.key == kChecksumKey; });
-  if (found == members.end()) {
+  const JsonValue* found = FindMember(members, kChecksumKey);
+  if (found == nullptr) {
     if (required) throw InputError(std::string(kChecksumKey), fmt::format("is missing ({})", advice));
     return;
   }
-  if (JsonNode(root, kChecksumKey, found->value).Text() == ChecksumOf(members)) return;
+  if (JsonNode(root, kChecksumKey, *found).Text() == ChecksumOf(members)) return;
   throw InputError(std::string(kChecksumKey),
                    fmt::format("is not that of the rest of the file, which is damaged or was changed ({})", advice));
 }

@@ -20,13 +20,6 @@ namespace fs = std::filesystem;
 
 constexpr double kMost = 1e18;
 
-const JsonValue* FindMember(const JsonValue& value, std::string_view key) {
-  const auto* members = value.As<JsonObject>();
-  if (members == nullptr) return nullptr;
-  const auto found = std::find_if(members->begin(), members->end(), [key](const auto& m) { return m.key == key; });
-  return found == members->end() ? nullptr : &found->value;
-}
-
 // What to do about a file that its checksum does not fit.
 constexpr std::string_view kRunAgain = "without trial.json and timing.json the same sweep runs the trial again";
 constexpr std::string_view kSweepAgain = "the same sweep writes it again";
@@ -164,9 +157,8 @@ void ReadMeasured(const JsonNode& node, TimingRecord* timing) {
 // without.
 bool HasChecksum(const JsonNode& root, std::string_view schema) {
   const int version = CheckSchema(root, schema, /*complete=*/true, /*newest=*/2);
-  const JsonObject& members = root.Object();
-  const bool has = std::any_of(members.begin(), members.end(), [](const auto& m) { return m.key == kChecksumKey; });
-  if (version == 1 && has) throw InputError(std::string(kChecksumKey), "is unknown in version 1 (version 2 has one)");
+  if (version == 1 && FindMember(root.value(), kChecksumKey) != nullptr)
+    throw InputError(std::string(kChecksumKey), "is unknown in version 1 (version 2 has one)");
   return version > 1;
 }
 
@@ -290,6 +282,12 @@ ExperimentRuns ReadExperiment(const fs::path& folder) {
 
 bool IsExperiment(const fs::path& folder) { return fs::exists(folder / "experiment.json"); }
 
+// The list at a path; null if there is none.
+const JsonList* FindList(const JsonValue& root, std::string_view path) {
+  const JsonValue* value = FindPath(root, path);
+  return value == nullptr ? nullptr : value->As<JsonList>();
+}
+
 std::string DescribeGraph(const JsonValue& graph) {
   std::string text;
   for (const std::string_view key : {"dataset", "file", "model"}) {
@@ -338,16 +336,6 @@ std::vector<ExperimentRuns> ReadRuns(const std::string& path) {
   return experiments;
 }
 
-const JsonValue* FindPath(const JsonValue& root, std::string_view path) {
-  const JsonValue* value = &root;
-  while (value != nullptr && !path.empty()) {
-    const std::size_t dot = std::min(path.find('.'), path.size());
-    value = FindMember(*value, path.substr(0, dot));
-    path.remove_prefix(std::min(dot + 1, path.size()));
-  }
-  return value;
-}
-
 std::string PlainText(const JsonValue& value) {
   if (const auto* text = value.As<std::string>()) return *text;
   std::string text;
@@ -363,12 +351,10 @@ std::string DescribeSpec(const JsonValue& spec) {
   const JsonValue* label = FindPath(spec, "agent.label");
   add(label != nullptr ? label : FindPath(spec, "agent.name"), "{}");
   if (const JsonValue* graph = FindPath(spec, "graph")) parts.push_back(DescribeGraph(*graph));
-  const JsonValue* together = FindPath(spec, "together");
-  if (const auto* list = together == nullptr ? nullptr : together->As<JsonList>()) {
+  if (const JsonList* list = FindList(spec, "together")) {
     parts.push_back(fmt::format("{} graphs together", list->size()));
   }
-  const JsonValue* devices = FindPath(spec, "cluster.devices");
-  if (const auto* list = devices == nullptr ? nullptr : devices->As<JsonList>()) {
+  if (const JsonList* list = FindList(spec, "cluster.devices")) {
     parts.push_back(fmt::format("{} devices", list->size()));
   }
   add(FindPath(spec, "seed"), "seed {}");

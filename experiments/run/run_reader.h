@@ -107,8 +107,6 @@ TrialRecord ReadFinishedTrial(const std::string& folder);
 // InputError, its place a file or folder, if there is none, if no trial of any is finished, or if a file is broken.
 std::vector<ExperimentRuns> ReadRuns(const std::string& path);
 
-// What stands at a path of keys, such as "graph.dataset"; null if nothing does.
-const JsonValue* FindPath(const JsonValue& root, std::string_view path);
 // A scalar as text without quotes, anything else as compact JSON.
 std::string PlainText(const JsonValue& value);
 // The cell of a trial in words: "placeto, cifar10 7, 3 devices, seed 1".

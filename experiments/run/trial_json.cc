@@ -5,7 +5,6 @@
 
 #include "experiments/run/checked_json.h"
 #include "experiments/run/json_build.h"
-#include "experiments/spec/sweep_axes.h"
 #include "experiments/version.h"
 #include "sim/base/fingerprint.h"
 #include "sim/bounds.h"
@@ -104,7 +103,7 @@ JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const T
   JsonObject json;
   AddMember(&json, "schema", "emplace.trial");
   AddMember(&json, "version", 2);
-  if (const JsonValue* name = ValueAt(spec_json, "experiment")) AddMember(&json, "experiment", *name);
+  if (const JsonValue* name = FindMember(spec_json, "experiment")) AddMember(&json, "experiment", *name);
   AddMember(&json, "trial", id);
   AddMember(&json, "emplace", Version());
   AddMember(&json, "revision", Revision());

@@ -93,7 +93,7 @@ void ReadHead(const JsonNode& node, ExperimentSpec* spec) {
 
 // An agent whose options are swept, and that has no name of its own in reports, is named by them.
 void NameByOptions(ExperimentCell* cell) {
-  if (ValueAt(cell->values.root, "agent.label") != nullptr) return;
+  if (FindPath(cell->values.root, "agent.label") != nullptr) return;
   for (const SweepCell::Setting& setting : cell->values.settings) {
     constexpr std::string_view kSet = "agent.set.";
     if (!setting.path.starts_with(kSet)) continue;

@@ -173,13 +173,9 @@ GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
   return choice;
 }
 
-const JsonValue* Member(const JsonObject& members, std::string_view key) {
-  const auto found = std::find_if(members.begin(), members.end(), [key](const JsonMember& m) { return m.key == key; });
-  return found == members.end() ? nullptr : &found->value;
-}
-
 bool HasAny(const JsonObject& members, std::initializer_list<std::string_view> keys) {
-  return std::any_of(keys.begin(), keys.end(), [&](std::string_view key) { return Member(members, key) != nullptr; });
+  return std::any_of(keys.begin(), keys.end(),
+                     [&](std::string_view key) { return FindMember(members, key) != nullptr; });
 }
 
 // The fields of `transfer`, those of `graphs` where it has none and says nothing that would contradict them.
@@ -193,7 +189,7 @@ JsonValue InheritGraphs(const JsonObject& transfer, const JsonObject& graphs) {
   if (HasAny(transfer, {"index"})) not_inherited.insert({"split", "sample"});
   JsonObject merged = transfer;
   for (const JsonMember& member : graphs) {
-    if (Member(transfer, member.key) == nullptr && !not_inherited.contains(member.key)) merged.push_back(member);
+    if (FindMember(transfer, member.key) == nullptr && !not_inherited.contains(member.key)) merged.push_back(member);
   }
   return {std::move(merged)};
 }
@@ -335,7 +331,7 @@ ExperimentCell ReadCell(const JsonValue& root, bool complete) {
   const JsonNode node(root);
   const JsonObject& members = node.Object();
   const auto find = [&](std::string_view key) -> std::optional<JsonNode> {
-    const JsonValue* value = Member(members, key);
+    const JsonValue* value = FindMember(members, key);
     return value == nullptr ? std::nullopt : std::optional(JsonNode(node, key, *value));
   };
   const auto get = [&](std::string_view key, std::string_view allowed) {
@@ -346,7 +342,7 @@ ExperimentCell ReadCell(const JsonValue& root, bool complete) {
   ExperimentCell cell;
   if (const auto field = get("graphs", "which graphs to place")) cell.graphs = ReadGraphs(*field, complete);
   if (const auto field = find("transfer")) {
-    cell.transfer = ReadTransfer(node, *field, Member(members, "graphs"), complete);
+    cell.transfer = ReadTransfer(node, *field, FindMember(members, "graphs"), complete);
   }
   if (const auto field = get("cluster", "on which devices")) cell.cluster = ReadClusterFields(*field, complete);
   if (const auto field = find("engine")) cell.engine = ReadEngine(*field);

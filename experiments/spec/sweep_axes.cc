@@ -166,7 +166,7 @@ std::vector<Exclusion> ReadExclusions(const JsonNode& node) {
 
 bool Excludes(const Exclusion& exclusion, const JsonValue& cell) {
   return std::all_of(exclusion.pairs.begin(), exclusion.pairs.end(), [&cell](const auto& pair) {
-    const JsonValue* value = ValueAt(cell, pair.first);
+    const JsonValue* value = FindPath(cell, pair.first);
     return value != nullptr && JsonText(*value) == pair.second;
   });
 }
@@ -268,29 +268,13 @@ InputError PlacedInSweep(const InputError& error, const SweepCell& cell) {
                             std::string(what.substr(nearest->path.size())));
 }
 
-const JsonValue* ValueAt(const JsonValue& root, std::string_view path) {
-  const JsonValue* at = &root;
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const std::size_t end = std::min(path.find('.', begin), path.size());
-    const auto* members = at->As<JsonObject>();
-    if (members == nullptr) return nullptr;
-    const std::string_view key = path.substr(begin, end - begin);
-    const auto found =
-        std::find_if(members->begin(), members->end(), [key](const JsonMember& member) { return member.key == key; });
-    if (found == members->end()) return nullptr;
-    at = &found->value;
-    begin = end + 1;
-  }
-  return at;
-}
-
 std::string SettingText(const JsonValue& value) {
   if (const auto* text = value.As<std::string>()) return *text;
   for (const char* const key : {"label", "name", "dataset", "model", "file"}) {
-    const JsonValue* named = ValueAt(value, key);
+    const JsonValue* named = FindMember(value, key);
     if (named != nullptr && named->As<std::string>() != nullptr) return *named->As<std::string>();
   }
-  if (const JsonValue* const models = ValueAt(value, "models")) return SettingText(*models);
+  if (const JsonValue* const models = FindMember(value, "models")) return SettingText(*models);
   const auto* const list = value.As<JsonList>();
   if (list == nullptr || list->empty() || list->front().As<JsonObject>() == nullptr) return JsonText(value);
   std::string text;

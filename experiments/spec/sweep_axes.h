@@ -44,8 +44,6 @@ SweepCells ExpandSweep(const JsonNode& root);
 // value is not swept, swept values beside it are named.
 InputError PlacedInSweep(const InputError& error, const SweepCell& cell);
 
-// The value at a path of keys; null if there is none.
-const JsonValue* ValueAt(const JsonValue& root, std::string_view path);
 // A swept value in words: a scalar as it is, a map by its label or name, a list of maps by theirs,
 // anything else as JSON.
 std::string SettingText(const JsonValue& value);

@@ -270,15 +270,13 @@ class Planner {
   // Sets up the first problem of each kind, as a trial would.
   void CheckProblem(const ExperimentCell& cell, const JsonValue& spec, const ChosenGraph& first) {
     if (cell.torch_device != "cpu") AtPlace("torch_device", [&] { return CheckTorchDevice(cell.torch_device), 0; });
-    const JsonValue* grouping = ValueAt(spec, "grouping.name");
     const std::string family = cell.graphs.dataset.empty() ? JsonText({first.json}) : cell.graphs.dataset;
     const std::string kind =
-        fmt::format("{} {} {} {} {} {}", family, JsonText(*ValueAt(spec, "cluster")), cell.engine,
-                    JsonText(*ValueAt(spec, "costs")), JsonText(*grouping), MustLearn(cell) ? cell.agent.name : "");
+        fmt::format("{} {} {} {} {} {}", family, JsonText(*FindMember(spec, "cluster")), cell.engine,
+                    JsonText(*FindMember(spec, "costs")), JsonText(*FindPath(spec, "grouping.name")),
+                    MustLearn(cell) ? cell.agent.name : "");
     if (!checked_.insert(kind).second) return;
-    const JsonValue* together = ValueAt(spec, "together");
-    const TrialProblem problem =
-        LoadProblem(together == nullptr ? *ValueAt(spec, "graph") : together->As<JsonList>()->front(), spec);
+    const TrialProblem problem = LoadProblem(*FindPath(spec, cell.graphs.together ? "together[0]" : "graph"), spec);
     const AgentEntry& entry = FindAgent(cell.agent.name);
     const Simulator simulator = AtPlace(
         "engine", [&] { return Simulator(problem.graph, problem.cluster, problem.costs, {.engine = cell.engine}); });

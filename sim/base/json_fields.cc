@@ -25,12 +25,6 @@ std::string Describe(const JsonValue& value) {
   return std::visit(Visitor(), value.data);
 }
 
-const JsonValue* FindMember(const JsonObject& members, std::string_view key) {
-  const auto found =
-      std::find_if(members.begin(), members.end(), [key](const JsonMember& member) { return member.key == key; });
-  return found == members.end() ? nullptr : &found->value;
-}
-
 }  // namespace
 
 std::string JsonNode::Place() const {
@@ -97,7 +91,7 @@ const JsonObject& JsonNode::Object(std::string_view allowed) const {
   return *object;
 }
 
-JsonFields::JsonFields(const JsonNode& node, std::initializer_list<std::string_view> known)
+JsonFields::JsonFields(const JsonNode& node, std::span<const std::string_view> known)
     : node_(node), members_(node.Object()) {
   for (const JsonMember& member : members_) {
     if (std::find(known.begin(), known.end(), member.key) != known.end()) continue;

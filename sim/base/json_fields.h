@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -51,7 +52,9 @@ class JsonNode {
 // The members of an object. Throws InputError if `node` is not an object or has a key that is not among `known`.
 class JsonFields {
  public:
-  JsonFields(const JsonNode& node, std::initializer_list<std::string_view> known);
+  JsonFields(const JsonNode& node, std::initializer_list<std::string_view> known)
+      : JsonFields(node, std::span(known.begin(), known.size())) {}
+  JsonFields(const JsonNode& node, std::span<const std::string_view> known);
 
   std::optional<JsonNode> Find(std::string_view key) const;
   // Throws InputError("PLACE.KEY", "is missing (ALLOWED)").

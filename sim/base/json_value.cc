@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <numeric>
 #include <utility>
 
@@ -40,7 +41,41 @@ bool IsPlainWord(std::string_view key) {
   });
 }
 
+// The value at one part of a path, such as "graphs[0]".
+const JsonValue* FindPart(const JsonValue& value, std::string_view part) {
+  if (const JsonValue* member = FindMember(value, part)) return member;
+  const std::size_t open = part.rfind('[');
+  if (open == std::string_view::npos || !part.ends_with(']')) return nullptr;
+  std::size_t index = 0;
+  const char* const end = part.data() + part.size() - 1;
+  const auto [rest, error] = std::from_chars(part.data() + open + 1, end, index);
+  const JsonValue* holder = open == 0 ? &value : FindPart(value, part.substr(0, open));
+  const auto* list = holder == nullptr ? nullptr : holder->As<JsonList>();
+  return error == std::errc() && rest == end && list != nullptr && index < list->size() ? &(*list)[index] : nullptr;
+}
+
 }  // namespace
+
+const JsonValue* FindMember(const JsonObject& members, std::string_view key) {
+  const auto found =
+      std::find_if(members.begin(), members.end(), [key](const JsonMember& member) { return member.key == key; });
+  return found == members.end() ? nullptr : &found->value;
+}
+
+const JsonValue* FindMember(const JsonValue& value, std::string_view key) {
+  const auto* members = value.As<JsonObject>();
+  return members == nullptr ? nullptr : FindMember(*members, key);
+}
+
+const JsonValue* FindPath(const JsonValue& root, std::string_view path) {
+  const JsonValue* value = &root;
+  while (value != nullptr && !path.empty()) {
+    const std::size_t dot = std::min(path.find('.'), path.size());
+    value = FindPart(*value, path.substr(0, dot));
+    path.remove_prefix(std::min(dot + 1, path.size()));
+  }
+  return value;
+}
 
 std::string PlaceOfKey(std::string place, std::string_view key) {
   if (!IsPlainWord(key)) return PlaceOfMember(std::move(place), key);

@@ -32,6 +32,12 @@ struct JsonMember {
   JsonValue value;
 };
 
+// The member of that key; null if there is none, or if `value` is not an object.
+const JsonValue* FindMember(const JsonObject& members, std::string_view key);
+const JsonValue* FindMember(const JsonValue& value, std::string_view key);
+// The value at a path of keys and indices such as "graphs[0].trace"; null if there is none.
+const JsonValue* FindPath(const JsonValue& root, std::string_view path);
+
 // Puts a value together from the events of a parser. Throws InputError, its place a path such as "ops[3].inputs[0]", on
 // a duplicate key, on more than kMaxDepth levels (so that nothing that recurses over a value can run out of stack), and
 // on more than so many values at a time (each takes 40 bytes or more: two bytes of a file would, in a list of digits).

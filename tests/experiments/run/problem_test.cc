@@ -29,7 +29,7 @@ JsonValue SpecOf(const std::string& experiment) {
 TEST(ProblemTest, AMemberIsThatOfTheFamilyWithItsNumberOfGroups) {
   const std::vector<FamilyMember> members = MakeFamily(FindFamily("cifar10"), 42);
   const JsonValue spec = SpecOf(WithLine("graphs: {dataset: cifar10, index: 7}"));
-  const TrialProblem problem = LoadProblem(*ValueAt(spec, "graph"), spec);
+  const TrialProblem problem = LoadProblem(*FindPath(spec, "graph"), spec);
   EXPECT_EQ(Written(problem.graph), Written(members[7].graph));
   EXPECT_EQ(problem.max_groups, members[7].num_groups);
   const auto& facts = FactsOfFamily("cifar10", 42);

@@ -246,13 +246,5 @@ TEST_F(RunReaderTest, NoBitOfARunFolderFlipsIntoAnotherReport) {
   }
 }
 
-TEST_F(RunReaderTest, PathsLeadToValues) {
-  const JsonValue root = ParseJson(R"({"a": {"b": [1, 2], "c": "text"}})");
-  EXPECT_EQ(PlainText(*FindPath(root, "a.c")), "text");
-  EXPECT_EQ(PlainText(*FindPath(root, "a.b")), "[1,2]");
-  EXPECT_EQ(FindPath(root, "a.d"), nullptr);
-  EXPECT_EQ(FindPath(root, "a.c.d"), nullptr);
-}
-
 }  // namespace run_reader_test
 }  // namespace emplace::testing

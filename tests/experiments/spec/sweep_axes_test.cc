@@ -36,7 +36,7 @@ std::string CellsText(const SweepCells& cells) {
 TEST(SweepAxesTest, CellsAreTheCrossProductTheFirstAxisSlowest) {
   const SweepCells cells = Expand("{sweep: {engine: [a, b], reward: [x, y, z]}}");
   EXPECT_EQ(CellsText(cells), "a x; a y; a z; b x; b y; b z");
-  EXPECT_EQ(SettingText(*ValueAt(cells.cells.at(4).root, "reward")), "y");
+  EXPECT_EQ(SettingText(*FindPath(cells.cells.at(4).root, "reward")), "y");
   EXPECT_EQ(Expand("{engine: a}").cells.size(), 1U);
 }
 
@@ -44,13 +44,13 @@ TEST(SweepAxesTest, AValueReplacesWhatStandsAtItsPathAndNothingElse) {
   const SweepCells cells =
       Expand("{agent: {name: a, set: {k: 1, l: 2}}, sweep: {agent.set.k: [5], graphs.set.n: [6]}}");
   const JsonValue& root = cells.cells.at(0).root;
-  EXPECT_EQ(*ValueAt(root, "agent.set.k")->As<std::int64_t>(), 5);
-  EXPECT_EQ(*ValueAt(root, "agent.set.l")->As<std::int64_t>(), 2);
-  EXPECT_EQ(*ValueAt(root, "graphs.set.n")->As<std::int64_t>(), 6);
+  EXPECT_EQ(*FindPath(root, "agent.set.k")->As<std::int64_t>(), 5);
+  EXPECT_EQ(*FindPath(root, "agent.set.l")->As<std::int64_t>(), 2);
+  EXPECT_EQ(*FindPath(root, "graphs.set.n")->As<std::int64_t>(), 6);
   // A map is replaced whole, so that options of one agent do not leak to the next.
   const SweepCells maps = Expand("{agent: {name: a, set: {k: 1}}, sweep: {agent: [{name: b}, {name: c}]}}");
-  EXPECT_EQ(ValueAt(maps.cells.at(1).root, "agent.set"), nullptr);
-  EXPECT_EQ(ValueAt(maps.cells.at(1).root, "sweep"), nullptr);
+  EXPECT_EQ(FindPath(maps.cells.at(1).root, "agent.set"), nullptr);
+  EXPECT_EQ(FindPath(maps.cells.at(1).root, "sweep"), nullptr);
 }
 
 TEST(SweepAxesTest, ALargerPartMayComeBeforeASmallerOne) {

@@ -27,7 +27,7 @@ std::string SpecText(const PlannedTrial& trial) {
 }
 
 std::string At(const PlannedTrial& trial, const std::string& path) {
-  const JsonValue* value = ValueAt(trial.spec, path);
+  const JsonValue* value = FindPath(trial.spec, path);
   std::string text;
   if (value != nullptr) AppendJson(&text, *value);
   return text;
@@ -170,7 +170,7 @@ TEST(TrialPlanTest, FilesAreNamedWholeAndKnownByTheirContent) {
   EXPECT_EQ(At(trial, "cluster.name"), "\"desk\"");
   EXPECT_EQ(At(trial, "cluster.devices"), R"(["gpu:0","gpu:1"])");
   EXPECT_EQ(At(trial, "cluster.memory"), "\"unlimited\"");
-  const TrialProblem problem = LoadProblem(*ValueAt(trial.spec, "graph"), trial.spec);
+  const TrialProblem problem = LoadProblem(*FindPath(trial.spec, "graph"), trial.spec);
   EXPECT_EQ(problem.cluster.num_devices(), 2U);
   EXPECT_FALSE(problem.cluster.devices()[0].memory);
   graph("5");

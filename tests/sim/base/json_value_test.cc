@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "sim/base/json_text.h"
 #include "tests/testing/errors.h"
 
 namespace emplace {
@@ -105,6 +106,25 @@ TEST(JsonValueTest, PlacesQuoteWhatIsNoPlainWord) {
   EXPECT_EQ(PlaceOfKey("a", ""), R"(a[""])");
   EXPECT_EQ(PlaceOfMember("a", "b"), R"(a["b"])");
   EXPECT_EQ(PlaceOfIndex("a", 3), "a[3]");
+}
+
+TEST(JsonValueTest, PathsOfKeysAndIndicesLeadToValues) {
+  const JsonValue root = ParseJson(R"({"a": {"b": [1, [2, 3]], "c": "text"}, "d": [{"e": 4}], "f[0]": 5})");
+  const auto at = [&root](std::string_view path) {
+    const JsonValue* value = FindPath(root, path);
+    return value == nullptr ? "nothing" : JsonText(*value);
+  };
+  EXPECT_EQ(at("a.c"), "\"text\"");
+  EXPECT_EQ(at("a.b"), "[1,[2,3]]");
+  EXPECT_EQ(at("a.b[1][0]"), "2");
+  EXPECT_EQ(at("d[0].e"), "4");
+  EXPECT_EQ(at("f[0]"), "5");
+  EXPECT_EQ(FindPath(root, ""), &root);
+  for (const char* const path : {"a.d", "a.c.d", "b", "a.b[2]", "a.b[-1]", "a.b[]", "a.b[1", "a.c[0]", "a.b]", "[0]"}) {
+    EXPECT_EQ(at(path), "nothing") << path;
+  }
+  EXPECT_EQ(FindMember(root, "a"), FindPath(root, "a"));
+  EXPECT_EQ(FindMember(*FindPath(root, "a.c"), "a"), nullptr);
 }
 
 }  // namespace

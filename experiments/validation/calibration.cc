@@ -14,6 +14,7 @@
 #include "experiments/shipped_tables.h"
 #include "sim/base/check.h"
 #include "sim/base/json_fields.h"
+#include "sim/base/statistics.h"
 #include "sim/bounds.h"
 #include "sim/cost_model.h"
 #include "sim/device_catalog.h"
@@ -126,12 +127,6 @@ Run RunByAgent(const CalibrationSpec& spec, const CalibrationFigure& figure) {
 double TimeScale(const std::string& kind) {
   const DeviceKind* found = FindDeviceKind(kind);
   return found == nullptr ? 1 : found->time_scale;
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "profiler/measure/aggregate.h"
 #include "sim/base/check.h"
+#include "sim/base/statistics.h"
 #include "sim/profile.h"
 #include "sim/timeline.h"
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <utility>
 
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
+#include "sim/base/statistics.h"
 
 namespace emplace {
 namespace {
@@ -22,15 +22,6 @@ void CheckMicros(const std::vector<double>& micros, const std::string& place, co
   }
 }
 
-// Requires: sorted and not empty.
-double SortedQuantile(const std::vector<double>& sorted, double q) {
-  const double position = q * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(position);
-  if (below + 1 >= sorted.size()) return sorted.back();
-  const double part = position - static_cast<double>(below);
-  return sorted[below] + part * (sorted[below + 1] - sorted[below]);
-}
-
 std::vector<double> Sorted(std::vector<double> values) {
   if (values.empty()) throw InputError("", "a quantile of no values was asked for");
   std::sort(values.begin(), values.end());
@@ -38,13 +29,6 @@ std::vector<double> Sorted(std::vector<double> values) {
 }
 
 }  // namespace
-
-double Quantile(std::vector<double> values, double q) {
-  EMPLACE_CHECK(q >= 0 && q <= 1);
-  return SortedQuantile(Sorted(std::move(values)), q);
-}
-
-double Median(std::vector<double> values) { return Quantile(std::move(values), 0.5); }
 
 double Spread(const std::vector<double>& micros) {
   const std::vector<double> sorted = Sorted(micros);

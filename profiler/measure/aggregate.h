@@ -23,12 +23,6 @@ struct OpSamples {
 // negative or not finite: a profile with such a time would look right.
 Profile::OpEntry Aggregate(const OpSamples& samples);
 
-// The q-quantile, linear between neighbours: of n values in ascending order the one at position q * (n - 1).
-// Source: Hyndman and Fan 1996, "Sample quantiles in statistical packages", definition 7.
-// Throws InputError if there are no values. Requires: 0 <= q <= 1, no NaN.
-double Quantile(std::vector<double> values, double q);
-double Median(std::vector<double> values);
-
 // How far apart the samples are: (90th percentile - 10th percentile) / median. 0 if all are 0; infinity if only the
 // median is. Throws InputError if there are no values.
 double Spread(const std::vector<double>& micros);

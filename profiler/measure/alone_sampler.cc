@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "profiler/measure/aggregate.h"
 #include "profiler/measure/op_profiler.h"
+#include "sim/base/statistics.h"
 #include "sim/profile.h"
 
 namespace emplace {

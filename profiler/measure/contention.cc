@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "profiler/execute/device_thread.h"
-#include "profiler/measure/aggregate.h"
+#include "sim/base/statistics.h"
 #include "sim/device_catalog.h"
 #include "sim/ops/op_catalog.h"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "profiler/measure/aggregate.h"
 #include "sim/base/check.h"
+#include "sim/base/statistics.h"
 
 namespace emplace {
 namespace {

@@ -11,6 +11,7 @@
 #include "profiler/execute/hardware_runner.h"
 #include "profiler/measure/aggregate.h"
 #include "profiler/recipe.h"
+#include "sim/base/statistics.h"
 #include "sim/cluster.h"
 #include "sim/graph.h"
 

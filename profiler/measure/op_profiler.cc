@@ -10,6 +10,7 @@
 #include "profiler/measure/aggregate.h"
 #include "profiler/measure/disturbance.h"
 #include "sim/base/check.h"
+#include "sim/base/statistics.h"
 
 namespace emplace {
 namespace {

@@ -24,21 +24,6 @@ std::string ErrorOf(const OpSamples& samples) {
   return "";
 }
 
-TEST(QuantileTest, IsLinearBetweenNeighbours) {
-  // Ascending 1 2 4 8: position 0.5 * 3 = 1.5 lies half way from 2 to 4; 0.9 * 3 = 2.7 is 4 + 0.7 * 4.
-  EXPECT_DOUBLE_EQ(Quantile({8, 1, 4, 2}, 0.5), 3);
-  EXPECT_DOUBLE_EQ(Quantile({8, 1, 4, 2}, 0.9), 6.8);
-  EXPECT_DOUBLE_EQ(Quantile({8, 1, 4, 2}, 0), 1);
-  EXPECT_DOUBLE_EQ(Quantile({8, 1, 4, 2}, 1), 8);
-  EXPECT_DOUBLE_EQ(Median({5, 1, 3}), 3);
-}
-
-TEST(QuantileTest, OfOneValueIsThatValue) {
-  for (const double q : {0.0, 0.1, 0.5, 1.0}) EXPECT_EQ(Quantile({7}, q), 7);
-}
-
-TEST(QuantileTest, OfNothingIsRefused) { EXPECT_THROW(Quantile({}, 0.5), InputError); }
-
 TEST(SpreadTest, IsTheWidthOfTheMiddleOverTheMedian) {
   // 10 .. 20 in steps of 1: p10 = 11, p90 = 19, median 15.
   std::vector<double> micros;

@@ -1,0 +1,19 @@
+#ifndef EMPLACE_SIM_BASE_STATISTICS_H_
+#define EMPLACE_SIM_BASE_STATISTICS_H_
+
+#include <span>
+#include <vector>
+
+namespace emplace {
+
+// The q-quantile of ascending values, linear between neighbours. Requires: not empty, 0 <= q <= 1.
+// Source: Hyndman and Fan 1996, "Sample quantiles in statistical packages", definition 7.
+double SortedQuantile(std::span<const double> sorted, double q);
+
+// The same of values in any order, without NaN. Throws InputError if there are none.
+double Quantile(std::vector<double> values, double q);
+double Median(std::vector<double> values);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_BASE_STATISTICS_H_

@@ -1,0 +1,33 @@
+#include "sim/base/statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "sim/base/check.h"
+
+namespace emplace {
+namespace {
+
+TEST(QuantileTest, IsLinearBetweenNeighbours) {
+  // Ascending 1 2 4 8: position 0.5 * 3 = 1.5 lies half way from 2 to 4; 0.9 * 3 = 2.7 is 4 + 0.7 * 4.
+  EXPECT_DOUBLE_EQ(Quantile({8, 1, 4, 2}, 0.5), 3);
+  EXPECT_DOUBLE_EQ(Quantile({8, 1, 4, 2}, 0.9), 6.8);
+  EXPECT_DOUBLE_EQ(Quantile({8, 1, 4, 2}, 0), 1);
+  EXPECT_DOUBLE_EQ(Quantile({8, 1, 4, 2}, 1), 8);
+  EXPECT_DOUBLE_EQ(Median({5, 1, 3}), 3);
+}
+
+TEST(QuantileTest, OfOneValueIsThatValue) {
+  for (const double q : {0.0, 0.1, 0.5, 1.0}) EXPECT_EQ(Quantile({7}, q), 7);
+}
+
+TEST(QuantileTest, OfNothingIsRefused) { EXPECT_THROW(Quantile({}, 0.5), InputError); }
+
+TEST(QuantileTest, OfAscendingValuesIsTheSame) {
+  const std::vector<double> sorted = {1, 2, 4, 8};
+  for (const double q : {0.0, 0.3, 0.5, 0.9, 1.0}) EXPECT_EQ(SortedQuantile(sorted, q), Quantile({8, 4, 2, 1}, q));
+}
+
+}  // namespace
+}  // namespace emplace

@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/report/abandoned_trials.h"
 #include "experiments/report/report.h"
 #include "experiments/report/report_csv.h"
 #include "experiments/report/report_html.h"
+#include "experiments/report/report_improvement.h"
 #include "experiments/report/trial_filter.h"
 #include "experiments/run/problem.h"
 #include "sim/base/check.h"
@@ -23,6 +25,7 @@ struct ReportOptions {
   std::string runs;
   std::string output;              // "": report.html in the run folder
   std::vector<std::string> where;  // KEY=VALUE
+  std::vector<std::string> of;     // experiment files
 };
 
 // What the other files' names begin with: the page's name without .html.
@@ -53,6 +56,8 @@ int Run(const ReportOptions& options) {
   const std::string stem = Stem(options);
   const std::vector<TrialCondition> conditions = ParseConditions(options.where, "--where");
   std::vector<ExperimentRuns> experiments = ReadRuns(options.runs);
+  for (const std::string& file : options.of) LeaveOutAbandoned(file, &experiments);
+  for (ExperimentRuns& runs : experiments) FillSingleDeviceTimes(&runs.trials);
   KeepTrials(conditions, "--where", &experiments);
   CheckFiles({}, {stem + ".html"});
   // Everything is made before the first file is written, and all are written before the first appears.
@@ -82,6 +87,12 @@ Command AddReport(CLI::App& app) {
                    "Only trials of which this is so, such as budget.evaluations=1000 or agent.label=annealing; KEY is "
                    "a key path of spec.json, or num_devices. Several: one of the values of each key")
       ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--experiment", options->of,
+                   "Leave out abandoned trials: those in RUNS that the experiment FILE no longer has. The report says "
+                   "how many they are. Several files: one for each experiment in RUNS")
+      ->type_name("FILE")
       ->allow_extra_args(false);
   return {command, [options] { return Run(*options); }};
 }

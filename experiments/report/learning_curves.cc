@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "experiments/report/report_improvement.h"
 #include "experiments/report/statistics.h"
 #include "sim/base/rng.h"
 
@@ -116,15 +117,6 @@ std::optional<double> BestAfter(const GraphRecord& record, double evaluations) {
   return best;
 }
 
-std::optional<double> ImprovementAfter(const GraphRecord& record, double evaluations, ImprovementOver over) {
-  std::optional<double> best = BestAfter(record, evaluations);
-  const std::optional<double>& base =
-      over == ImprovementOver::kStart ? record.start_micros : record.single_device_micros;
-  if (over == ImprovementOver::kStart && base) best = best ? std::min(*best, *base) : *base;
-  if (!best || !base || *base <= 0) return std::nullopt;
-  return 100 * (*base - *best) / *base;
-}
-
 double LongestSearch(const std::vector<Series>& series) {
   double longest = 1;
   for (const Series& one : series) longest = std::max(longest, one.record->evaluations);
@@ -163,9 +155,9 @@ std::vector<double> NumbersOf(const std::vector<Series>& series, double EpisodeT
 }  // namespace
 
 std::vector<Curve> ImprovementCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
-                                     const std::vector<std::size_t>& columns, ImprovementOver over) {
-  const auto improvement = [over](const GraphRecord& record, double evaluations) {
-    return ImprovementAfter(record, evaluations, over);
+                                     const std::vector<std::size_t>& columns) {
+  const auto improvement = [](const GraphRecord& record, double evaluations) {
+    return ImprovementPercent(record.single_device_micros, BestAfter(record, evaluations));
   };
   const SeriesByLabel by_label = CollectSeries(trials, grid, columns);
   double longest = 1;

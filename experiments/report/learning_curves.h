@@ -24,16 +24,11 @@ struct Curve {
   std::vector<CurvePoint> points;  // by x
 };
 
-enum class ImprovementOver {
-  kStart,         // what the search began with
-  kSingleDevice,  // everything on one device: the same for all, wherever they begin
-};
-
-// Mean best-so-far improvement (%) after so many evaluations, by label; x runs from 1 in steps of equal ratio. A trial
-// that has ended keeps what it had found; an agent with one evaluation is drawn as far as the longest search.
-// `columns`: those of the grid that count.
+// Mean best-so-far improvement (%, report_improvement.h) after so many evaluations, by label; x runs from 1 in steps of
+// equal ratio, from the first evaluation that found something. A trial that has ended keeps what it had found; an agent
+// with one evaluation is drawn as far as the longest search. `columns`: those of the grid that count.
 std::vector<Curve> ImprovementCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
-                                     const std::vector<std::size_t>& columns, ImprovementOver over);
+                                     const std::vector<std::size_t>& columns);
 
 // Mean step time of the placements that a policy draws, of the single device's, after so many evaluations, of the
 // agents that draw whole placements: Post's figure 2.

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "experiments/report/report_metrics.h"
+#include "experiments/report/report_improvement.h"
 
 namespace emplace {
 namespace {
@@ -20,32 +20,23 @@ struct PairKey {
 };
 using ScoresByPair = std::map<PairKey, double>;
 
-const MetricEntry& MetricOf(PairedQuantity quantity) {
-  switch (quantity) {
-    case PairedQuantity::kImprovement:
-      return FindMetric("improvement", "");
-    case PairedQuantity::kTransferImprovement:
-      return FindMetric("transfer_improvement", "");
-    case PairedQuantity::kLogStepTime:
-      break;
-  }
-  return FindMetric("step_time", "");
+double PairedScore(double score, PairedQuantity quantity) {
+  return quantity == PairedQuantity::kLogStepTime ? -100 * std::log(score) : score;
 }
 
+// Of the trials' scores those that `counts(label, problem)`.
+template <typename Counts>
 std::map<std::string, ScoresByPair> ScoresByLabel(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
-                                                  const std::vector<std::size_t>& columns, PairedQuantity quantity) {
+                                                  PairedQuantity quantity, const Counts& counts) {
   std::map<std::string, ScoresByPair> scores;
   const MetricEntry& metric = MetricOf(quantity);
   for (std::size_t t = 0; t < trials.size(); ++t) {
     const std::size_t column = grid.column_of[t];
-    if (std::find(columns.begin(), columns.end(), column) == columns.end()) continue;
     for (const GraphScore& score : metric.scores(trials[t])) {
-      double value = score.score.value;
-      if (quantity == PairedQuantity::kLogStepTime) {
-        if (value <= 0) continue;
-        value = -100 * std::log(value);
-      }
-      scores[trials[t].label][{score.graph, column, trials[t].seed}] = value;
+      const double value = score.score.value;
+      if (quantity == PairedQuantity::kLogStepTime && value <= 0) continue;
+      if (!counts(trials[t].label, {column, score.graph})) continue;
+      scores[trials[t].label][{score.graph, column, trials[t].seed}] = PairedScore(value, quantity);
     }
   }
   return scores;
@@ -83,7 +74,7 @@ std::optional<PairedTest> Compare(const std::string& a, const ScoresByPair& of_a
                     .over_graphs = WilcoxonSignedRank(graphs)};
 }
 
-void Adjust(std::vector<PairedTest>* tests) {
+void AdjustAndSort(std::vector<PairedTest>* tests) {
   std::vector<double> pairs;
   std::vector<double> graphs;
   for (const PairedTest& test : *tests) {
@@ -96,44 +87,66 @@ void Adjust(std::vector<PairedTest>* tests) {
     (*tests)[i].adjusted_pairs = pairs[i];
     (*tests)[i].adjusted_graphs = graphs[i];
   }
+  std::sort(tests->begin(), tests->end(), [](const PairedTest& a, const PairedTest& b) {
+    return std::tie(a.over_pairs.p_value, a.better, a.worse) < std::tie(b.over_pairs.p_value, b.better, b.worse);
+  });
 }
 
 }  // namespace
 
+const MetricEntry& MetricOf(PairedQuantity quantity) {
+  switch (quantity) {
+    case PairedQuantity::kImprovement:
+      return FindMetric("improvement", "");
+    case PairedQuantity::kTransferImprovement:
+      return FindMetric("transfer_improvement", "");
+    case PairedQuantity::kLogStepTime:
+      break;
+  }
+  return FindMetric("step_time", "");
+}
+
 PairedQuantity QuantityToPair(const std::vector<TrialRecord>& trials) {
   for (const TrialRecord& trial : trials) {
     for (const GraphRecord& graph : trial.graphs) {
-      if (graph.best_micros && !graph.improvement) return PairedQuantity::kLogStepTime;
+      if (graph.best_micros && !ImprovementPercent(graph.single_device_micros, graph.best_micros)) {
+        return PairedQuantity::kLogStepTime;
+      }
     }
   }
   return PairedQuantity::kImprovement;
 }
 
-bool StartsDiffer(const std::vector<TrialRecord>& trials, const ReportGrid& grid) {
-  std::map<std::pair<std::string, std::size_t>, double> starts;
-  for (std::size_t t = 0; t < trials.size(); ++t) {
-    for (const GraphRecord& graph : trials[t].graphs) {
-      if (!graph.start_micros) continue;
-      const auto [at, is_new] = starts.emplace(std::pair(graph.graph, grid.column_of[t]), *graph.start_micros);
-      if (!is_new && at->second != *graph.start_micros) return true;
-    }
-  }
-  return false;
-}
-
 std::vector<PairedTest> MakePairedTests(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                         const std::vector<std::size_t>& columns, PairedQuantity quantity) {
-  const auto scores = ScoresByLabel(trials, grid, columns, quantity);
+  const auto counts = [&columns](const std::string&, const ProblemSet::value_type& problem) {
+    return std::find(columns.begin(), columns.end(), problem.first) != columns.end();
+  };
+  const auto scores = ScoresByLabel(trials, grid, quantity, counts);
   std::vector<PairedTest> tests;
   for (auto a = scores.begin(); a != scores.end(); ++a) {
     for (auto b = std::next(a); b != scores.end(); ++b) {
       if (auto test = Compare(a->first, a->second, b->first, b->second)) tests.push_back(std::move(*test));
     }
   }
-  Adjust(&tests);
-  std::sort(tests.begin(), tests.end(), [](const PairedTest& a, const PairedTest& b) {
-    return std::tie(a.over_pairs.p_value, a.better, a.worse) < std::tie(b.over_pairs.p_value, b.better, b.worse);
-  });
+  AdjustAndSort(&tests);
+  return tests;
+}
+
+std::vector<PairedTest> MakeTestsAgainst(const std::string& label, const std::vector<TrialRecord>& trials,
+                                         const ReportGrid& grid, const ProblemsByLabel& problems,
+                                         PairedQuantity quantity) {
+  const auto counts = [&problems](const std::string& other, const ProblemSet::value_type& problem) {
+    const auto found = problems.find(other);
+    return found != problems.end() && found->second.count(problem) > 0;
+  };
+  auto scores = ScoresByLabel(trials, grid, quantity, counts);
+  const ScoresByPair own = std::exchange(scores[label], {});
+  std::vector<PairedTest> tests;
+  for (const auto& [other, of_other] : scores) {
+    if (auto test = Compare(label, own, other, of_other)) tests.push_back(std::move(*test));
+  }
+  AdjustAndSort(&tests);
   return tests;
 }
 

@@ -3,57 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <set>
+
+#include "experiments/report/report_vega.h"
 
 namespace emplace {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using vega::Base;
+using vega::ColourScale;
+using vega::Constant;
+using vega::Field;
+using vega::FitWidth;
+using vega::Json;
+using vega::Printed;
+using vega::Rounded;
+using vega::Signal;
 
-constexpr double kWidth = 760;
 constexpr std::size_t kMostLaneNames = 40;
-
-// Qualitative colours that differ for colour-blind readers too, on white and on black. Source: Paul Tol, "Colour
-// Schemes", SRON/EPS/TN/09-002, the schemes bright and light.
-const Json& Colours() {
-  static const Json colours = {"#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377",
-                               "#bbbbbb", "#ee8866", "#44bb99", "#99ddff", "#aaaa00", "#ffaabb"};
-  return colours;
-}
-
-// What the page shows needs five digits, not seventeen.
-double Rounded(double value) { return std::strtod(fmt::format("{:.5g}", value).c_str(), nullptr); }
-
-Json Field(const char* scale, const char* field) { return {{"scale", scale}, {"field", field}}; }
-Json Constant(const Json& value) { return {{"value", value}}; }
-Json Tooltip(const std::string& expression) { return {{"signal", expression}}; }
-
-Json Base(double height) {
-  return {{"$schema", "https://vega.github.io/schema/vega/v5.json"},
-          {"width", kWidth},
-          {"height", height},
-          {"padding", 5},
-          {"autosize", "pad"},
-          {"config",
-           {{"axis",
-             {{"labelColor", "currentColor"},
-              {"titleColor", "currentColor"},
-              {"domainColor", "currentColor"},
-              {"tickColor", "currentColor"},
-              {"gridColor", "currentColor"},
-              {"gridOpacity", 0.12},
-              {"labelFontSize", 11},
-              {"titleFontSize", 12}}},
-            {"legend", {{"labelColor", "currentColor"}, {"titleColor", "currentColor"}, {"labelLimit", 260}}}}}};
-}
-
-Json ColourScale(const std::vector<std::string>& names) {
-  return {{"name", "colour"}, {"type", "ordinal"}, {"domain", names}, {"range", Colours()}};
-}
-
-std::string Printed(const Json& spec) { return spec.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json CurveRows(const std::vector<Curve>& curves) {
   Json rows = Json::array();
@@ -74,7 +41,7 @@ Json CurveMarks(const CurveChartOptions& options) {
                      {"name", "band"},
                      {"from", {{"data", "series"}}},
                      {"encode",
-                      {{"enter",
+                      {{"update",
                         {{"x", Field("x", "x")},
                          {"y", Field("y", "low")},
                          {"y2", Field("y", "high")},
@@ -86,13 +53,15 @@ Json CurveMarks(const CurveChartOptions& options) {
                      {"name", "curve"},
                      {"from", {{"data", "series"}}},
                      {"encode",
-                      {{"enter",
+                      {{"update",
                         {{"x", Field("x", "x")},
                          {"y", Field("y", "mean")},
                          {"stroke", Field("colour", "agent")},
                          {"strokeWidth", Constant(2)},
-                         {"tooltip", Tooltip(tooltip)}}}}}};
+                         {"tooltip", Signal(tooltip)}}}}}};
   return Json::array({{{"type", "group"},
+                       {"clip", true},
+                       {"encode", {{"update", {{"width", Signal("width")}, {"height", Signal("height")}}}}},
                        {"from", {{"facet", {{"name", "series"}, {"data", "curves"}, {"groupby", "agent"}}}}},
                        {"marks", {band, line}}}});
 }
@@ -134,7 +103,7 @@ Json PictureMarks() {
                           {"name", "transfer"},
                           {"from", {{"data", "transfers"}}},
                           {"encode",
-                           {{"enter",
+                           {{"update",
                              {{"x", Field("x", "x")},
                               {"y", Field("y", "y")},
                               {"x2", Field("x", "x2")},
@@ -142,20 +111,20 @@ Json PictureMarks() {
                               {"stroke", Constant("currentColor")},
                               {"strokeOpacity", Constant(0.25)},
                               {"strokeWidth", Constant(0.6)},
-                              {"tooltip", Tooltip("format(datum.mib, '.3') + ' MiB'")}}}}}};
+                              {"tooltip", Signal("format(datum.mib, '.3') + ' MiB'")}}}}}};
   const Json ops = {
       {"type", "symbol"},
       {"name", "op"},
       {"from", {{"data", "ops"}}},
       {"encode",
-       {{"enter",
+       {{"update",
          {{"x", Field("x", "x")},
           {"y", Field("y", "y")},
           {"size", Field("size", "us")},
           {"fill", Field("colour", "device")},
           {"fillOpacity", Constant(0.8)},
-          {"tooltip", Tooltip("datum.op + ' (' + datum.layer + ') on ' + datum.device + ', ' + format(datum.us, '.4') "
-                              "+ ' us from ' + format(datum.x, '.4') + ' ms'")}}}}}};
+          {"tooltip", Signal("datum.op + ' (' + datum.layer + ') on ' + datum.device + ', ' + format(datum.us, '.4') "
+                             "+ ' us from ' + format(datum.x, '.4') + ' ms'")}}}}}};
   return Json::array({transfers, ops});
 }
 
@@ -181,27 +150,62 @@ Json LaneRows(const PlacementPicture& picture) {
   return rows;
 }
 
+Json ScatterMarks() {
+  const Json equal = {{"type", "line"},
+                      {"name", "equal"},
+                      {"from", {{"data", "ends"}}},
+                      {"encode",
+                       {{"update",
+                         {{"x", Field("x", "at")},
+                          {"y", Field("y", "at")},
+                          {"stroke", Constant("currentColor")},
+                          {"strokeOpacity", Constant(0.5)}}}}}};
+  const Json symbols = {
+      {"type", "symbol"},
+      {"name", "point"},
+      {"from", {{"data", "points"}}},
+      {"encode",
+       {{"update",
+         {{"x", Field("x", "x")},
+          {"y", Field("y", "y")},
+          {"size", Constant(40)},
+          {"fill", Field("colour", "agent")},
+          {"fillOpacity", Constant(0.8)},
+          {"tooltip", Signal("datum.agent + ': measured ' + format(datum.x, '.4') + ' ms, simulated ' + "
+                             "format(datum.y, '.4') + ' ms'")}}}}}};
+  return Json::array({equal, symbols});
+}
+
 }  // namespace
 
 std::string CurveChart(const std::vector<Curve>& curves, const CurveChartOptions& options) {
   Json shown = Json::array();
   double highest = 0;
+  double lowest = 0;
   for (const Curve& curve : curves) {
     shown.push_back(curve.label);
-    for (const CurvePoint& point : curve.points) highest = std::max(highest, point.high);
+    for (const CurvePoint& point : curve.points) {
+      highest = std::max(highest, point.high);
+      lowest = std::min(lowest, point.low);
+    }
   }
-  Json spec = Base(300);
+  if (highest <= 0) highest = 1;
+  Json spec = FitWidth(Base(300));
   spec["data"] = Json::array({{{"name", "curves"}, {"values", CurveRows(curves)}}});
   Json x = {{"name", "x"},   {"type", options.log_x ? "log" : "linear"},      {"range", "width"}, {"nice", false},
             {"zero", false}, {"domain", {{"data", "curves"}, {"field", "x"}}}};
   if (options.log_x) x.erase("zero");
-  const Json y = {{"name", "y"}, {"range", "height"}, {"nice", true}, {"domain", {0, highest > 0 ? highest : 1}}};
+  const Json y = {
+      {"name", "y"}, {"range", "height"}, {"nice", true}, {"domain", {std::max(lowest, -highest), highest}}};
   spec["scales"] = Json::array({x, y, ColourScale(options.labels)});
   const Json x_axis = {{"orient", "bottom"}, {"scale", "x"}, {"title", options.x_title}, {"tickCount", 6}};
   const Json y_axis = {{"orient", "left"}, {"scale", "y"}, {"title", options.y_title}, {"grid", true}};
   spec["axes"] = Json::array({x_axis, y_axis});
-  spec["legends"] = Json::array(
-      {{{"fill", "colour"}, {"values", shown}, {"orient", "bottom"}, {"columns", 3}, {"symbolType", "square"}}});
+  spec["legends"] = Json::array({{{"fill", "colour"},
+                                  {"values", shown},
+                                  {"orient", "bottom"},
+                                  {"columns", Signal("narrow ? 1 : 3")},
+                                  {"symbolType", "square"}}});
   spec["marks"] = CurveMarks(options);
   return Printed(spec);
 }
@@ -221,7 +225,7 @@ std::string ScatterChart(const std::vector<ScatterPoint>& points, const ScatterC
   const double room = 0.05 * (most - least);
   const Json domain = {Rounded(least < most / 3 ? 0 : least - room), Rounded(most + room)};
   Json spec = Base(360);
-  spec["width"] = 360;
+  spec["width"] = 360;  // as high as wide, whatever the page has room for
   spec["data"] = Json::array({{{"name", "points"}, {"values", rows}},
                               {{"name", "ends"}, {"values", {{{"at", domain[0]}}, {{"at", domain[1]}}}}}});
   const Json x = {{"name", "x"}, {"range", "width"}, {"zero", false}, {"domain", domain}};
@@ -234,29 +238,7 @@ std::string ScatterChart(const std::vector<ScatterPoint>& points, const ScatterC
   spec["axes"] = Json::array({x_axis, y_axis});
   spec["legends"] = Json::array(
       {{{"fill", "colour"}, {"values", shown}, {"orient", "right"}, {"columns", 1}, {"symbolType", "circle"}}});
-  const Json equal = {{"type", "line"},
-                      {"name", "equal"},
-                      {"from", {{"data", "ends"}}},
-                      {"encode",
-                       {{"enter",
-                         {{"x", Field("x", "at")},
-                          {"y", Field("y", "at")},
-                          {"stroke", Constant("currentColor")},
-                          {"strokeOpacity", Constant(0.5)}}}}}};
-  const Json symbols = {
-      {"type", "symbol"},
-      {"name", "point"},
-      {"from", {{"data", "points"}}},
-      {"encode",
-       {{"enter",
-         {{"x", Field("x", "x")},
-          {"y", Field("y", "y")},
-          {"size", Constant(40)},
-          {"fill", Field("colour", "agent")},
-          {"fillOpacity", Constant(0.8)},
-          {"tooltip", Tooltip("datum.agent + ': measured ' + format(datum.x, '.4') + ' ms, simulated ' + "
-                              "format(datum.y, '.4') + ' ms'")}}}}}};
-  spec["marks"] = Json::array({equal, symbols});
+  spec["marks"] = ScatterMarks();
   return Printed(spec);
 }
 
@@ -264,7 +246,7 @@ std::string PictureChart(const PlacementPicture& picture) {
   double longest = 0;
   for (const auto& dot : picture.dots) longest = std::max(longest, dot.micros);
   const auto lanes = static_cast<double>(picture.lanes.size());
-  Json spec = Base(std::clamp(lanes * 24, 160.0, 640.0));
+  Json spec = FitWidth(Base(std::clamp(lanes * 24, 160.0, 640.0)));
   spec["data"] = Json::array({{{"name", "lanes"}, {"values", LaneRows(picture)}},
                               {{"name", "transfers"}, {"values", PictureLines(picture)}},
                               {{"name", "ops"}, {"values", PictureDots(picture)}}});
@@ -274,7 +256,8 @@ std::string PictureChart(const PlacementPicture& picture) {
   spec["scales"] = Json::array({x, y, size, ColourScale(picture.devices)});
   const Json x_axis = {{"orient", "bottom"}, {"scale", "x"}, {"title", "start in the step, ms"}};
   spec["axes"] = Json::array({x_axis, LaneAxis(picture)});
-  spec["legends"] = Json::array({{{"fill", "colour"}, {"orient", "bottom"}, {"columns", 8}, {"symbolType", "circle"}}});
+  spec["legends"] = Json::array(
+      {{{"fill", "colour"}, {"orient", "bottom"}, {"columns", Signal("narrow ? 3 : 8")}, {"symbolType", "circle"}}});
   spec["marks"] = PictureMarks();
   return Printed(spec);
 }

@@ -7,6 +7,7 @@
 #include "experiments/report/published.h"
 #include "experiments/report/report_document.h"
 #include "experiments/report/report_grid.h"
+#include "experiments/report/report_improvement.h"
 #include "experiments/report/report_metrics.h"
 #include "experiments/report/report_tables.h"
 #include "sim/base/json_text.h"
@@ -64,7 +65,8 @@ void WriteTrial(std::ostream& out, const ExperimentRuns& runs, const ReportGrid&
     std::vector<std::string> cells = TrialCells(runs, grid, t);
     Append(&cells,
            {graph.graph, "0", NumberText(graph.num_devices), NumberText(graph.num_ops), NumberText(graph.num_groups),
-            Text(graph.start_micros), Text(graph.best_micros), Text(graph.improvement),
+            Text(graph.start_micros), Text(graph.best_micros),
+            Text(ImprovementPercent(graph.single_device_micros, graph.best_micros)),
             NumberText(graph.lower_bound_micros), NumberText(graph.evaluations), EntropyOf(trial, graph.graph)});
     if (g == 0 && trial.timing) {
       const TimingRecord& timing = *trial.timing;
@@ -73,13 +75,15 @@ void WriteTrial(std::ostream& out, const ExperimentRuns& runs, const ReportGrid&
     } else {
       Append(&cells, {"", "", "", ""});
     }
+    Append(&cells, {Text(graph.single_device_micros), Text(graph.improvement)});
     WriteCsvLine(out, cells);
   }
   for (const TransferRecord& graph : trial.transfers) {
     std::vector<std::string> cells = TrialCells(runs, grid, t);
     Append(&cells,
            {graph.graph, "1", NumberText(graph.num_devices), "", "", Text(graph.start_micros), Text(graph.best_micros),
-            Text(graph.improvement), "", NumberText(graph.evaluations), "", "", "", "", ""});
+            Text(ImprovementPercent(graph.single_device_micros, graph.best_micros)), "", NumberText(graph.evaluations),
+            "", "", "", "", "", Text(graph.single_device_micros), Text(graph.improvement)});
     WriteCsvLine(out, cells);
   }
 }
@@ -137,7 +141,9 @@ void WriteTrialsCsv(std::ostream& out, const std::vector<ExperimentRuns>& experi
                      "policy_seconds_per_episode",
                      "policy_seconds",
                      "simulator_seconds",
-                     "wall_seconds"});
+                     "wall_seconds",
+                     "single_device_step_time_us",
+                     "thesis_improvement_percent"});
   for (const ExperimentRuns& runs : experiments) {
     if (runs.trials.empty()) continue;
     const ReportGrid grid = MakeReportGrid(runs.trials);
@@ -153,10 +159,11 @@ void WriteTableCsv(std::ostream& out, const std::vector<ExperimentRuns>& experim
     const ReportGrid grid = MakeReportGrid(runs.trials);
     std::optional<PublishedFigures> published;
     if (!runs.published.empty()) published = LoadPublished(runs.published);
+    const PublishedFigures* const figures = published ? &*published : nullptr;
     const std::string where = runs.name + ": metrics";
-    for (const std::string& name : MetricsToReport(runs)) {
+    for (const std::string& name : MetricsToReport(runs, figures)) {
       const MetricEntry& metric = FindMetric(name, where);
-      WriteTable(out, runs, grid, MakeMetricTable(runs.trials, grid, metric, published ? &*published : nullptr));
+      WriteTable(out, runs, grid, MakeMetricTable(runs.trials, grid, metric, figures));
     }
   }
 }

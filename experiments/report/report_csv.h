@@ -9,7 +9,8 @@
 namespace emplace {
 
 // One line for each trial and graph; graphs that a policy was only tried on have `transfer` 1. What was measured of a
-// whole trial stands on its first line. Times are in µs unless a heading says seconds; empty: no value.
+// whole trial is on its first line. improvement_percent is report_improvement.h's; thesis_improvement_percent is over
+// the first placement. Times are in µs unless a heading says seconds; empty: no value.
 void WriteTrialsCsv(std::ostream& out, const std::vector<ExperimentRuns>& experiments);
 
 // One line for each cell of a report's tables, averages included. Step times in µs. Throws InputError as MakeReport.

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <ostream>
 #include <system_error>
+#include <utility>
 
 namespace emplace {
 namespace {
@@ -47,6 +48,12 @@ class MarkdownWriter {
   void operator()(const ChartBlock& block) const {
     out_ << "**" << MarkdownText(block.caption) << "** (drawn in the HTML page). " << MarkdownText(block.note)
          << "\n\n";
+  }
+  void operator()(const AnswerBlock& block) const {
+    if (!block.question.empty()) out_ << MarkdownText(block.question) << "\n\n";
+    out_ << "**" << MarkdownText(block.answer) << "**\n\n";
+    if (block.figure) (*this)(*block.figure);
+    for (const std::string& note : block.notes) out_ << MarkdownText(note) << "\n\n";
   }
 
  private:
@@ -118,6 +125,13 @@ EstimateText ShownEstimate(const Estimate& estimate) {
   return {.mean = fmt::format("{:.{}f}", estimate.mean, decimals),
           .interval =
               fmt::format("[{:.{}f}, {:.{}f}]", estimate.interval->low, decimals, estimate.interval->high, decimals)};
+}
+
+TextCell EstimateCell(const Estimate& estimate) {
+  EstimateText text = ShownEstimate(estimate);
+  TextCell cell{.text = std::move(text.mean)};
+  if (!text.interval.empty()) cell.details.push_back(std::move(text.interval));
+  return cell;
 }
 
 std::string ShownPValue(double p) {

@@ -2,6 +2,7 @@
 #define EMPLACE_EXPERIMENTS_REPORT_REPORT_DOCUMENT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -24,10 +25,12 @@ struct ParagraphBlock {
 struct BulletsBlock {
   std::vector<std::string> items;
 };
+enum class CellTone : std::uint8_t { kPlain, kBetter, kWorse };  // HTML shows them in colours
 struct TextCell {
   std::string text = {};
   bool strong = false;
   std::vector<std::string> details = {};  // smaller, each on a line of its own
+  CellTone tone = CellTone::kPlain;
 };
 struct TableBlock {
   std::string caption = {};
@@ -41,7 +44,14 @@ struct ChartBlock {
   std::string note;  // in words what there is to see; all that Markdown has of a chart
   std::string vega;  // the specification, JSON
 };
-using ReportBlock = std::variant<HeadingBlock, ParagraphBlock, BulletsBlock, TableBlock, ChartBlock>;
+// What a report begins with: a question, who won, and a figure of it.
+struct AnswerBlock {
+  std::string question = {};  // "" if there is none
+  std::string answer = {};
+  std::vector<std::string> notes = {};  // paragraphs
+  std::optional<ChartBlock> figure = {};
+};
+using ReportBlock = std::variant<HeadingBlock, ParagraphBlock, BulletsBlock, TableBlock, ChartBlock, AnswerBlock>;
 
 struct ReportDocument {
   std::string title;
@@ -68,7 +78,8 @@ struct EstimateText {
   std::string interval;  // "[26.1, 30.4]"; "" if there is none
 };
 EstimateText ShownEstimate(const Estimate& estimate);
-std::string ShownPValue(double p);  // "0.031", "< 0.0001"
+std::string ShownPValue(double p);                // "0.031", "< 0.0001"
+TextCell EstimateCell(const Estimate& estimate);  // the mean, and its interval below
 
 // "3 trials", "1 trial".
 std::string Counted(std::size_t count, std::string_view noun);

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "experiments/report/published.h"
+#include "experiments/report/report_devices.h"
 #include "sim/base/check.h"
 
 namespace emplace {
@@ -132,6 +133,7 @@ ReportGrid MakeReportGrid(const std::vector<TrialRecord>& trials) {
   EMPLACE_CHECK(!trials.empty());
   ReportGrid grid;
   grid.axes = FindAxes(trials);
+  grid.devices = DeviceTitles(trials);
   std::set<std::string> labels;
   for (const TrialRecord& trial : trials) {
     labels.insert(trial.label);
@@ -168,7 +170,8 @@ std::string ColumnTitle(const ReportGrid& grid, const std::vector<std::string>& 
     if (axis == kDataset) {
       parts.push_back(column[i]);
     } else if (axis == kDevices) {
-      parts.push_back(column[i] + " devices");
+      const auto title = grid.devices.find(column[i]);
+      parts.push_back(title != grid.devices.end() ? title->second : column[i] + " devices");
     } else if (axis == "together" || axis == "transfer") {
       parts.push_back(column[i].empty() ? "one by one" : fmt::format("{} {} graphs", axis, column[i]));
     } else {

@@ -2,6 +2,7 @@
 #define EMPLACE_EXPERIMENTS_REPORT_REPORT_GRID_H_
 
 #include <cstddef>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct ReportGrid {
   std::vector<std::string> labels;                // ascending
   std::vector<std::vector<std::string>> columns;  // the text of each axis; numbers ascend as numbers
   std::vector<std::size_t> column_of;             // by trial
+  std::map<std::string, std::string> devices;     // DeviceTitles
 };
 
 // Requires: at least one trial.
@@ -32,7 +34,7 @@ std::string AxisText(const TrialRecord& trial, const std::string& axis);
 // Columns that share a dataset, in their order; all together where datasets are no axis.
 std::vector<std::vector<std::size_t>> ColumnsByDataset(const ReportGrid& grid);
 
-// "cifar10, 3 devices"; "all" for a grid without axes.
+// "cifar10, 3 GPUs"; "all" for a grid without axes.
 std::string ColumnTitle(const ReportGrid& grid, const std::vector<std::string>& column);
 
 // Whether a stands before b: as numbers where both begin with one, else as text.

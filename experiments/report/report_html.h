@@ -9,9 +9,9 @@
 
 namespace emplace {
 
-// One page with everything in it: a list of contents, tables that need no script, charts drawn by Vega. It loads
-// nothing and evaluates no text as a program; its Content-Security-Policy forbids both. Once all charts are drawn, the
-// root element's data-charts is their number; what went wrong meanwhile stands in data-errors.
+// One page with everything in it: tables that need no script, charts drawn by Vega, a list of contents at the end. It
+// loads nothing and evaluates no text as a program; its Content-Security-Policy forbids both. Once all charts are
+// drawn, the root element's data-charts is their number; what went wrong meanwhile stands in data-errors.
 void WriteHtml(std::ostream& out, const ReportDocument& document);
 
 // Text for between tags and in attributes.

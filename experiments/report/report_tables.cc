@@ -150,7 +150,7 @@ MetricTable MakeMetricTable(const std::vector<TrialRecord>& trials, const Report
 }
 
 std::vector<PolicyCostRow> MakePolicyCostRows(const std::vector<TrialRecord>& trials, const ReportGrid& grid) {
-  const LabelSamples improvements = CollectSamples(trials, grid, FindMetric("improvement", ""));
+  const LabelSamples improvements = CollectSamples(trials, grid, FindMetric("thesis_improvement", ""));
   const LabelSamples seconds = CollectSamples(trials, grid, FindMetric("policy_seconds", ""));
   std::vector<PolicyCostRow> rows;
   for (const std::string& label : grid.labels) {

@@ -157,6 +157,12 @@ double NormalPValue(double n, double rank_sum, double ties) {
 
 }  // namespace
 
+Estimate Negated(Estimate estimate) {
+  estimate.mean = -estimate.mean;
+  if (estimate.interval) estimate.interval = Interval{-estimate.interval->high, -estimate.interval->low};
+  return estimate;
+}
+
 double SampleMean(const Sample& sample) {
   Sums sums;
   for (const auto& [graph, observations] : sample) {

@@ -36,6 +36,9 @@ struct Estimate {
   std::size_t graphs = 0;  // distinct names, counted in each stratum
 };
 
+// Of the other sign.
+Estimate Negated(Estimate estimate);
+
 inline constexpr std::size_t kResamples = 2000;
 inline constexpr std::uint64_t kReportSeed = 20201;  // of every resampling; any number would do
 

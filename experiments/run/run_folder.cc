@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/report/report_improvement.h"
 #include "experiments/run/checked_json.h"
 #include "experiments/run/hardware_reward.h"
 #include "experiments/run/json_build.h"
@@ -274,8 +275,9 @@ TrialSummary SummariseTrial(const std::string& trial_folder) {
   double sum = 0;
   double count = 0;
   for (const GraphRecord& graph : trial.graphs) {
-    sum += graph.improvement.value_or(0);
-    count += graph.improvement ? 1 : 0;
+    const std::optional<double> improvement = ImprovementPercent(graph.single_device_micros, graph.best_micros);
+    sum += improvement.value_or(0);
+    count += improvement ? 1 : 0;
   }
   if (count > 0) summary.improvement_percent = sum / count;
   if (trial.timing) summary.wall_seconds = trial.timing->wall_seconds;

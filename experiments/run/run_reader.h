@@ -1,6 +1,7 @@
 #ifndef EMPLACE_EXPERIMENTS_RUN_RUN_READER_H_
 #define EMPLACE_EXPERIMENTS_RUN_RUN_READER_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -98,6 +99,7 @@ struct ExperimentRuns {
   std::string published = {};             // a shipped table or a file; "" if none
   std::vector<TrialRecord> trials = {};   // by id
   std::vector<UnfinishedTrial> unfinished = {};
+  std::size_t abandoned = 0;           // trials that LeaveOutAbandoned (abandoned_trials.h) left out
   std::vector<std::string> kept = {};  // what KeepTrials (trial_filter.h) left, "budget.evaluations 100"; empty: all
 };
 

@@ -72,12 +72,13 @@ class ReportTest : public EmplaceTest {
   bool HasBrowser() const { return Shell("command -v chromium").status == 0; }
 
   // The page after its scripts have run, without them; what the console said goes to ran.err.
-  Ran Browse(const std::string& page) const {
+  Ran Browse(const std::string& page, int width = 1200) const {
     Ran ran = Shell(
         "HOME=$PWD timeout 120 chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage "
         "--user-data-dir=$PWD/profile "
-        "--virtual-time-budget=20000 --enable-logging=stderr --v=0 --dump-dom file://$PWD/" +
-        page);
+        "--window-size=" +
+        std::to_string(width) +
+        ",900 --virtual-time-budget=20000 --enable-logging=stderr --v=0 --dump-dom file://$PWD/" + page);
     ran.out = WithoutScripts(std::move(ran.out));
     return ran;
   }
@@ -101,8 +102,8 @@ TEST_F(ReportTest, WritesFourFilesTheSameEachTime) {
     EXPECT_EQ(Read("runs/report" + end), Read("again" + end)) << end;
   }
   EXPECT_EQ(Count(Read("again.csv"), "\n"), 1 + 36U);
-  // 2 metrics x 3 agents x (2 datasets x (2 cells + average) + overall).
-  EXPECT_EQ(Count(Read("again_table.csv"), "\n"), 1 + 42U);
+  // 3 metrics, of which the published table adds one, x 3 agents x (2 datasets x (2 cells + average) + overall).
+  EXPECT_EQ(Count(Read("again_table.csv"), "\n"), 1 + 63U);
   EXPECT_THAT(Read("again.md"), HasSubstr("36 trials finished, 0 failed, 0 not finished"));
   EXPECT_THAT(Read("again.md"), HasSubstr("(published 24.585)"));
 }
@@ -124,12 +125,40 @@ TEST_F(ReportTest, ThePageDrawsItsChartsWithoutAnErrorLengthy) {
   WriteSampleRuns();
   ASSERT_EQ(Emplace("report runs -o page.html").status, 0);
   const Ran ran = Browse("page.html");
-  // For each dataset the improvement of three agents and the entropy of one: 2 x (3 + 1) lines, each with its band.
-  ExpectNoError(ran, 4);
+  // For each dataset the improvement of three agents and the entropy of one: 2 x (3 + 1) lines, each with its band; and
+  // the figure of the answer.
+  ExpectNoError(ran, 5);
   EXPECT_EQ(Count(ran.out, "<g class=\"mark-line role-mark curve\""), 8U);
   EXPECT_EQ(Count(ran.out, "<g class=\"mark-area role-mark band\""), 8U);
   EXPECT_THAT(ran.out, Not(HasSubstr("<b>bold</b>")));
   EXPECT_THAT(ran.out, HasSubstr("&lt;b&gt;bold&lt;/b&gt;"));
+  // One device and the lower bound; a dot and an interval for each agent.
+  const std::string lines = Between(ran.out, "<g class=\"mark-rule role-mark line\"", "</g>");
+  EXPECT_EQ(Count(lines, "<line"), 2U);
+  EXPECT_EQ(Count(Between(ran.out, "<g class=\"mark-symbol role-mark mean\"", "</g>"), "<path"), 3U);
+  EXPECT_EQ(Count(Between(ran.out, "<g class=\"mark-rule role-mark interval\"", "</g>"), "<line"), 3U);
+  EXPECT_THAT(ran.out, HasSubstr(">one device</text>"));
+  EXPECT_THAT(ran.out, HasSubstr(">lower bound</text>"));
+}
+
+TEST_F(ReportTest, ThePageIsNoWiderThanItsWindowLengthy) {
+  if (!HasBrowser()) GTEST_SKIP() << "chromium is absent";
+  WriteSampleRuns();
+  ASSERT_EQ(Emplace("report runs -o page.html").status, 0);
+  const std::string measure =
+      "<script>setTimeout(() => { document.documentElement.dataset.wide = "
+      "document.documentElement.scrollWidth - window.innerWidth; }, 3000);</script>";
+  Write("measured.html", Read("page.html") + measure);
+  for (const int width : {500, 800, 1900}) {
+    const Ran ran = Browse("measured.html", width);
+    ExpectNoError(ran, 5);
+    const std::string wide = Between(ran.out, "data-wide=\"", "\"");
+    ASSERT_NE(wide, "") << width;
+    EXPECT_LE(std::stoi(wide), 0) << width;
+    // A drawing is as wide as the page lets it be.
+    const std::string drawn = Between(ran.out, "<svg", ">");
+    EXPECT_LE(std::stoi(Between(drawn, " width=\"", "\"")), width) << width;
+  }
 }
 
 TEST_F(ReportTest, ItsChartsCanBeHadAsPicturesLengthy) {
@@ -185,6 +214,34 @@ TEST_F(ReportTest, AChartThatCannotBeDrawnIsReported) {
   EXPECT_EQ(Between(ran.out, "data-charts=\"", "\""), "0");
   EXPECT_THAT(ran.out.substr(0, 500), HasSubstr("data-errors"));
   EXPECT_THAT(ran.out, HasSubstr("This chart could not be drawn"));
+}
+
+TEST_F(ReportTest, AbandonedTrialsCanBeLeftOut) {
+  const std::string experiment =
+      "# Who is best?\nschema: emplace.experiment\nversion: 1\nname: quick\n"
+      "graphs: {model: rnnlm, set: {hidden: 64, steps: 2}, grouping: {groups: 20}}\n"
+      "cluster: {name: post-8k80, gpus: 2}\ncosts: roofline\nagent: {name: AGENT}\n";
+  const auto write = [&](const std::string& agent) {
+    std::string text = experiment;
+    Write("x.yaml", text.replace(text.find("AGENT"), 5, agent));
+    ASSERT_EQ(Emplace("sweep x.yaml -o r").status, 0);
+  };
+  write("single_device");
+  write("blocks");
+  ASSERT_EQ(Emplace("report r -o all.html").status, 0);
+  EXPECT_THAT(Read("all.md"), HasSubstr("2 trials finished"));
+  EXPECT_THAT(Read("all.md"), Not(HasSubstr("Left out")));
+  const Ran ran = Emplace("report r --experiment x.yaml -o some.html");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(Read("some.md"), HasSubstr("- Left out: 1 trial that the experiment no longer has."));
+  EXPECT_THAT(Read("some.md"), HasSubstr("1 trial finished"));
+  EXPECT_THAT(Read("some.md"), HasSubstr("blocks has no rival here"));
+  // The experiment's copy in the folder says the same.
+  EXPECT_EQ(Emplace("report r --experiment r/quick/experiment.json -o copy.html").status, 0);
+  EXPECT_EQ(Read("copy.md"), Read("some.md"));
+  const Ran none = Emplace("report r --experiment none.yaml -o no.html");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_THAT(none.err, HasSubstr("none.yaml: cannot be read"));
 }
 
 TEST_F(ReportTest, BadRunsAreRefusedAndNothingIsWritten) {

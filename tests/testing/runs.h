@@ -18,6 +18,7 @@ struct SampleTrial {
   int index = 0;
   int devices = 2;
   int seed = 1;
+  std::optional<double> single_device = 1000;
   double start = 1000;
   std::optional<double> best = 800;
   double policy_seconds = 2;  // per episode

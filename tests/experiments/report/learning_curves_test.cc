@@ -18,7 +18,7 @@ TEST(LearningCurvesTest, ImprovementIsThatOfTheBestSoFar) {
   // From 1000 us: 900 after 2 evaluations (10 %), 500 after 4 (50 %), nothing more until 8. Steps of equal ratio from 1
   // to 8 hold every whole number.
   const auto records = MakeRecords({{.label = "a", .best = 500, .trace = {{1, 1000}, {2, 900}, {4, 500}, {8, 500}}}});
-  const auto curves = ImprovementCurves(records, MakeReportGrid(records), {0}, ImprovementOver::kStart);
+  const auto curves = ImprovementCurves(records, MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
   EXPECT_EQ(curves[0].label, "a");
   EXPECT_EQ(curves[0].points.front().x, 1);
@@ -37,7 +37,7 @@ TEST(LearningCurvesTest, OverOneDeviceAgentsCompareWhereverTheyBegin) {
   auto records = MakeRecords({{.label = "far", .best = 400, .trace = {{1, 1000}, {8, 400}}},
                               {.label = "near", .best = 500, .trace = {{2, 500}, {8, 500}}}});
   for (auto& record : records) record.graphs[0].single_device_micros = 500;
-  const auto curves = ImprovementCurves(records, MakeReportGrid(records), {0}, ImprovementOver::kSingleDevice);
+  const auto curves = ImprovementCurves(records, MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 2U);
   EXPECT_EQ(MeanAt(curves[0], 1), -100);
   EXPECT_EQ(MeanAt(curves[0], 8), 20);
@@ -51,7 +51,7 @@ TEST(LearningCurvesTest, GraphsWeighAlikeWhateverTheirSeeds) {
     return SampleTrial{.index = index, .seed = seed, .best = best, .trace = {{1, 1000}, {10, best}}};
   };
   const auto records = MakeRecords({with(0, 1, 900), with(0, 2, 700), with(1, 1, 600)});
-  const auto curves = ImprovementCurves(records, MakeReportGrid(records), {0}, ImprovementOver::kStart);
+  const auto curves = ImprovementCurves(records, MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
   const CurvePoint& last = curves[0].points.back();
   EXPECT_EQ(last.mean, 30);
@@ -62,7 +62,7 @@ TEST(LearningCurvesTest, GraphsWeighAlikeWhateverTheirSeeds) {
 TEST(LearningCurvesTest, AnAgentOfOneEvaluationIsDrawnAllTheWay) {
   const auto records = MakeRecords(
       {{.label = "long", .trace = {{1, 1000}, {500, 800}}}, {.label = "once", .best = 1000, .trace = {{1, 1000}}}});
-  const auto curves = ImprovementCurves(records, MakeReportGrid(records), {0}, ImprovementOver::kStart);
+  const auto curves = ImprovementCurves(records, MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 2U);
   EXPECT_EQ(curves[1].label, "once");
   EXPECT_EQ(curves[1].points.back().x, 500);
@@ -95,7 +95,7 @@ TEST(LearningCurvesTest, SamplesAreOfTheSingleDevicesStepTime) {
 TEST(LearningCurvesTest, OnlyTheColumnsAskedForCount) {
   const auto records = MakeRecords({{.devices = 2, .best = 900, .trace = {{1, 1000}, {5, 900}}},
                                     {.devices = 3, .best = 100, .trace = {{1, 1000}, {5, 100}}}});
-  const auto curves = ImprovementCurves(records, MakeReportGrid(records), {0}, ImprovementOver::kStart);
+  const auto curves = ImprovementCurves(records, MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
   EXPECT_EQ(curves[0].points.back().mean, 10);
 }

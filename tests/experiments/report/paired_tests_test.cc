@@ -78,22 +78,39 @@ TEST(PairedTestsTest, StepTimesAreComparedByTheirRatio) {
   EXPECT_NEAR(tests[0].difference.mean, 100 * std::log(2), 1e-9);
 }
 
-TEST(PairedTestsTest, WithoutAStartStepTimesAreCompared) {
+TEST(PairedTestsTest, WithoutTheTimeOfOneDeviceStepTimesAreCompared) {
   auto records = MakeRecords({{.label = "a"}, {.label = "b"}});
   EXPECT_EQ(QuantityToPair(records), PairedQuantity::kImprovement);
-  records[1].graphs[0].improvement.reset();
+  records[1].graphs[0].single_device_micros.reset();
   EXPECT_EQ(QuantityToPair(records), PairedQuantity::kLogStepTime);
 }
 
-TEST(PairedTestsTest, DifferentStartsAreNoticed) {
-  const auto differ = [](const std::vector<SampleTrial>& trials) {
-    const auto records = MakeRecords(trials);
-    return StartsDiffer(records, MakeReportGrid(records));
-  };
-  EXPECT_FALSE(differ({{.label = "a"}, {.label = "b"}, {.label = "b", .index = 1, .start = 2000}}));
-  EXPECT_TRUE(differ({{.label = "a"}, {.label = "b", .start = 2000}}));
-  // Another cluster is another problem.
-  EXPECT_FALSE(differ({{.label = "a"}, {.label = "a", .devices = 5, .start = 2000}}));
+TEST(PairedTestsTest, OneAgentAgainstTheOthersOverSomeProblems) {
+  const auto records = MakeRecords({{.label = "a", .best = 700},
+                                    {.label = "b", .best = 800},
+                                    {.label = "c", .best = 100},
+                                    {.label = "a", .index = 1, .best = 100},
+                                    {.label = "b", .index = 1, .best = 900}});
+  const ReportGrid grid = MakeReportGrid(records);
+  const ProblemsByLabel problems = {{"a", {{0, "cifar10_00"}}}, {"b", {{0, "cifar10_00"}}}};
+  const auto tests = MakeTestsAgainst("b", records, grid, problems, PairedQuantity::kImprovement);
+  ASSERT_EQ(tests.size(), 1U);
+  EXPECT_EQ(tests[0].better, "a");
+  EXPECT_EQ(tests[0].worse, "b");
+  EXPECT_NEAR(tests[0].difference.mean, 10, 1e-12);
+  // Three agents on six graphs: two tests instead of three, so Holm's factor is 2.
+  std::vector<SampleTrial> trials;
+  ProblemsByLabel all;
+  for (int index = 0; index < 6; ++index) {
+    for (const char* const label : {"a", "b", "c"}) {
+      trials.push_back({.label = label, .index = index, .best = 900.0 - (100 + index) * (label[0] - 'a')});
+      all[label].emplace(0, "cifar10_0" + std::to_string(index));
+    }
+  }
+  const auto made = MakeRecords(trials);
+  const auto against = MakeTestsAgainst("c", made, MakeReportGrid(made), all, PairedQuantity::kImprovement);
+  ASSERT_EQ(against.size(), 2U);
+  EXPECT_DOUBLE_EQ(against[0].adjusted_pairs, 4.0 / 64);
 }
 
 }  // namespace

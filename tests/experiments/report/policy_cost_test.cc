@@ -38,7 +38,7 @@ TEST(PolicyCostTest, ThePublishedRatioIsTheMeanOfTheNineCells) {
                                                                  {"pgnn", {0.3870, 0.3875, 0.1798}}};
   for (const auto& [agent, values] : expected) {
     const PolicyCost cost =
-        SummarisePolicyCost(ThesisCells(agent, "improvement"), ThesisCells(agent, "policy_seconds"));
+        SummarisePolicyCost(ThesisCells(agent, "thesis_improvement"), ThesisCells(agent, "policy_seconds"));
     EXPECT_NEAR(cost.mean_of_cells, values[0], 5e-5) << agent;
     EXPECT_NEAR(cost.mean_of_dataset_ratios, values[1], 5e-5) << agent;
     EXPECT_NEAR(cost.ratio_of_means, values[2], 5e-5) << agent;

@@ -24,6 +24,16 @@ TEST(ReportChartsTest, ACurveChartHoldsItsPointsAndOneColourForEachAgent) {
   EXPECT_EQ(spec["legends"][0]["values"], json::array({"b"}));
 }
 
+TEST(ReportChartsTest, CurvesBelowOneDeviceAreCutOffWhereTheyWouldPressTheOthers) {
+  const auto domain = [](double low, double high) {
+    const std::vector<Curve> curves = {{"b", {{1, low, low, low}, {10, high, high, high}}}};
+    return json::parse(CurveChart(curves, {.labels = {"b"}}))["scales"][1]["domain"];
+  };
+  EXPECT_EQ(domain(-10, 40), (json{-10.0, 40.0}));
+  EXPECT_EQ(domain(-900, 40), (json{-40.0, 40.0}));
+  EXPECT_EQ(domain(5, 40), (json{0.0, 40.0}));
+}
+
 TEST(ReportChartsTest, AScatterChartHasOneScaleForBothAxesAndTheLineOfEquals) {
   const json spec = json::parse(ScatterChart({{"b", 10, 12}, {"b", 40, 38}},
                                              {.x_title = "measured", .y_title = "simulated", .labels = {"a", "b"}}));

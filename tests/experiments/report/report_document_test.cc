@@ -21,9 +21,11 @@ TEST(ReportDocumentTest, MarkdownHoldsEveryBlock) {
   document.blocks.push_back(TableBlock{
       .caption = "c", .header = {"agent", "n"}, .rows = {{{"a"}, {"1", true, {"[0, 2]"}}}}, .text_columns = 1});
   document.blocks.push_back(ChartBlock{"chart", "what it shows.", "{}"});
+  document.blocks.push_back(AnswerBlock{"q", "a.", {"note."}, ChartBlock{"figure", "dots.", "{}"}});
   EXPECT_EQ(Markdown(document),
             "# t\n\n## h\n\np\n\n- x\n- y\n\n**c**\n\n| agent | n |\n| --- | ---: |\n| a | **1** \\[0, 2\\] |\n\n"
-            "**chart** (drawn in the HTML page). what it shows.\n\n");
+            "**chart** (drawn in the HTML page). what it shows.\n\n"
+            "q\n\n**a.**\n\n**figure** (drawn in the HTML page). dots.\n\nnote.\n\n");
 }
 
 TEST(ReportDocumentTest, TextIsNoMarkup) {

@@ -26,8 +26,7 @@ TEST(ReportGridTest, ColumnsAreDatasetsAndNumbersOfDevices) {
   }
   const ReportGrid grid = MakeReportGrid(MakeRecords(trials));
   EXPECT_THAT(grid.axes, ElementsAre("graph.dataset", "num_devices"));
-  EXPECT_THAT(Titles(grid),
-              ElementsAre("cifar10, 3 devices", "cifar10, 10 devices", "nmt, 3 devices", "nmt, 10 devices"));
+  EXPECT_THAT(Titles(grid), ElementsAre("cifar10, 3 GPUs", "cifar10, 10 GPUs", "nmt, 3 GPUs", "nmt, 10 GPUs"));
   EXPECT_THAT(grid.column_of, ElementsAre(3, 3, 2, 2, 1, 1, 0, 0));
   EXPECT_THAT(ColumnsByDataset(grid), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
 }

@@ -10,6 +10,7 @@
 namespace emplace::testing {
 namespace report_metrics_test {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 double Score(const TrialRecord& trial, std::string_view metric) {
@@ -56,20 +57,36 @@ TEST(ReportMetricsTest, ABudgetsPrefixIsWhatTheRunHadFoundByThen) {
 TEST(ReportMetricsTest, EachGraphOfATrialIsAnObservation) {
   TrialRecord trial = MakeRecord({});
   trial.graphs.push_back(MakeRecord({.index = 1, .best = 500}).graphs[0]);
-  trial.transfers.push_back({.graph = "t", .start_micros = 200, .best_micros = 180, .final_micros = 190});
+  trial.transfers.push_back({.graph = "t", .single_device_micros = 200, .best_micros = 180, .final_micros = 190});
   EXPECT_EQ(FindMetric("improvement", "").scores(trial).size(), 2U);
   EXPECT_EQ(FindMetric("improvement", "").scores(trial)[1].score.value, 50);
   EXPECT_EQ(FindMetric("transfer_improvement", "").scores(trial)[0].graph, "t");
   EXPECT_EQ(FindMetric("transfer_final", "").scores(trial)[0].score.value, 5);
-  // Everything on one device is the base where it is known: the first placement may be any.
-  trial.transfers[0].single_device_micros = 380;
-  EXPECT_EQ(FindMetric("transfer_final", "").scores(trial)[0].score.value, 50);
-  trial.transfers[0].best_micros = 95;
-  EXPECT_EQ(FindMetric("transfer_improvement", "").scores(trial)[0].score.value, 75);
-  EXPECT_TRUE(FindMetric("single_device_improvement", "").scores(trial).empty());
-  trial.graphs[0].single_device_micros = 1600;
-  EXPECT_EQ(FindMetric("single_device_improvement", "").scores(trial)[0].score.value, 50);  // best 800
+  EXPECT_EQ(FindMetric("transfer_improvement", "").scores(trial)[0].score.value, 10);
   EXPECT_EQ(FindMetric("wall_seconds", "").scores(trial).size(), 1U);
+}
+
+TEST(ReportMetricsTest, ImprovementIsOverOneDeviceWhereverTheSearchBegan) {
+  // Ends at 800 us, begins there, and everything on one device takes 1600 us.
+  TrialRecord trial = MakeRecord({.single_device = 1600, .start = 800, .episodes = {{0, true, 0.1, 1200}}});
+  for (const char* const metric : {"improvement", "single_device_improvement"}) EXPECT_EQ(Score(trial, metric), 50);
+  EXPECT_EQ(Score(trial, "final_improvement"), 25);
+  EXPECT_EQ(Score(trial, "thesis_improvement"), 0);
+  EXPECT_EQ(Score(trial, "pc_ratio"), 0);  // the thesis's
+  trial.graphs[0].single_device_micros.reset();
+  EXPECT_TRUE(FindMetric("improvement", "").scores(trial).empty());
+}
+
+TEST(ReportMetricsTest, APublishedTableOfTheThesissImprovementGetsAColumnOfItsOwn) {
+  const PublishedFigures thesis{.name = "t", .source = "t", .figures = {{.metric = "thesis_improvement"}}};
+  const PublishedFigures other{.name = "o", .source = "o", .figures = {{.metric = "step_time"}}};
+  ExperimentRuns runs{.metrics = {"improvement", "entropy"}};
+  EXPECT_THAT(MetricsToReport(runs, &thesis), ElementsAre("improvement", "thesis_improvement", "entropy"));
+  EXPECT_THAT(MetricsToReport(runs, &other), ElementsAre("improvement", "entropy"));
+  runs.metrics = {"improvement", "single_device_improvement"};  // one definition, one table
+  EXPECT_THAT(MetricsToReport(runs, nullptr), ElementsAre("improvement"));
+  runs.metrics = {"single_device_improvement"};
+  EXPECT_THAT(MetricsToReport(runs, nullptr), ElementsAre("single_device_improvement"));
 }
 
 TEST(ReportMetricsTest, ASearchWithoutEpisodesHasNoTimePerEpisode) {
@@ -106,9 +123,9 @@ TEST(ReportMetricsTest, NamesAreDistinctAndUnknownOnesListThem) {
   EXPECT_THAT(ErrorOf([] { FindMetric("beauty", "demo: metrics"); }),
               HasSubstr("demo: metrics: unknown metric \"beauty\" (step_time, step_time_best, step_time_median"));
   ExperimentRuns runs;
-  EXPECT_THAT(MetricsToReport(runs), ::testing::ElementsAre("step_time", "improvement", "policy_seconds"));
+  EXPECT_THAT(MetricsToReport(runs, nullptr), ElementsAre("step_time", "improvement", "policy_seconds"));
   runs.metrics = {"entropy"};
-  EXPECT_THAT(MetricsToReport(runs), ::testing::ElementsAre("entropy"));
+  EXPECT_THAT(MetricsToReport(runs, nullptr), ElementsAre("entropy"));
 }
 
 }  // namespace report_metrics_test

@@ -26,7 +26,7 @@ MetricTable Table(const std::vector<TrialRecord>& trials, std::string_view metri
   return MakeMetricTable(trials, MakeReportGrid(trials), FindMetric(metric, ""), published);
 }
 
-// Improvements in percent from a start of 1000 us.
+// Improvements in percent over the 1000 us of one device.
 SampleTrial Improved(const std::string& dataset, int devices, double percent, const std::string& label = "a") {
   return {.label = label, .dataset = dataset, .devices = devices, .best = 1000 - 10 * percent};
 }
@@ -39,8 +39,8 @@ TEST(ReportTablesTest, AveragesArePlainMeansOfCellsThenOfDatasets) {
   trials[1].index = 1;
   trials[2].index = 2;
   const MetricTable table = Table(MakeRecords(trials), "improvement");
-  EXPECT_THAT(Titles(table), ElementsAre("d1, 3 devices", "d1, 5 devices", "d1, average", "d2, 3 devices",
-                                         "d2, 5 devices", "d2, average", "overall"));
+  EXPECT_THAT(Titles(table), ElementsAre("d1, 3 GPUs", "d1, 5 GPUs", "d1, average", "d2, 3 GPUs", "d2, 5 GPUs",
+                                         "d2, average", "overall"));
   ASSERT_EQ(table.rows.size(), 1U);
   EXPECT_THAT(Means(table.rows[0]), ElementsAre(20, 40, 30, 50, 70, 60, 45));
   EXPECT_EQ(table.rows[0].cells[0].estimate->observations, 3U);
@@ -49,7 +49,7 @@ TEST(ReportTablesTest, AveragesArePlainMeansOfCellsThenOfDatasets) {
 TEST(ReportTablesTest, AnAverageWithAnEmptyCellIsNone) {
   const MetricTable table =
       Table(MakeRecords({Improved("d1", 3, 10), Improved("d1", 5, 20), Improved("d1", 3, 30, "b")}), "improvement");
-  EXPECT_THAT(Titles(table), ElementsAre("3 devices", "5 devices", "average"));
+  EXPECT_THAT(Titles(table), ElementsAre("3 GPUs", "5 GPUs", "average"));
   EXPECT_THAT(Means(table.rows[0]), ElementsAre(10, 20, 15));
   EXPECT_THAT(Means(table.rows[1]), ElementsAre(30, -1, -1));
 }

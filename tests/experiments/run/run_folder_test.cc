@@ -84,6 +84,8 @@ TEST_F(RunFolderTest, ATrialIsWhatItsSpecSays) {
   EXPECT_FALSE(Exists("error.txt"));
   const TrialSummary summary = SummariseTrial(folder_);
   EXPECT_EQ(summary.best_micros, best);
+  const double single = graph.at("single_device_step_time_us");
+  EXPECT_DOUBLE_EQ(summary.improvement_percent.value_or(0), (single - best) / single * 100);
   EXPECT_EQ(summary.wall_seconds, timing.at("wall_seconds"));
 }
 

@@ -53,7 +53,8 @@ TEST(ExperimentTest, MetricsAreThoseThatAReportCanShow) {
   EXPECT_EQ(ReadText(WithLine("metrics: [improvement, pc_ratio]")).metrics.size(), 2U);
   EXPECT_EQ(Refusal(WithLine("metrics: [fame]")),
             "x.yaml: metrics[0]: is the text \"fame\" (step_time, step_time_best, step_time_median, "
-            "step_time_worst, hardware_step_time, improvement, single_device_improvement, transfer_improvement, "
+            "step_time_worst, hardware_step_time, improvement, single_device_improvement, thesis_improvement, "
+            "transfer_improvement, "
             "transfer_final, "
             "final_improvement, policy_seconds, policy_seconds_in_all, pc_ratio, evaluations, entropy, "
             "initial_entropy, lower_bound_ratio, "

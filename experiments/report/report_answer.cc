@@ -1,0 +1,248 @@
+#include "experiments/report/report_answer.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "experiments/report/report_charts.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::size_t kFewestPairs = 6;  // with fewer, no two-sided signed-rank test is below kSignificant
+
+// A name in a sentence.
+std::string NameInText(const std::string& name) {
+  return name.find_first_of(",;:") == std::string::npos ? name : "“" + name + "”";
+}
+
+// "a, b and c"
+std::string Listed(std::vector<std::string> names) {
+  std::transform(names.begin(), names.end(), names.begin(), NameInText);
+  if (names.size() == 1) return names[0];
+  const std::string last = names.back();
+  names.pop_back();
+  return fmt::format("{} and {}", fmt::join(names, ", "), last);
+}
+
+bool AreEqual(const Comparison& comparison, const std::string& a, const std::string& b) {
+  const PairedTest* const test = FindTest(comparison.tests, a, b);
+  return test != nullptr && test->over_pairs.n == 0;
+}
+
+// The first agent, and those that reach the same step time in every pair with it.
+std::vector<std::string> Leaders(const Comparison& comparison) {
+  std::vector<std::string> leaders;
+  const std::string& first = comparison.contenders[0].label;
+  for (const ComparedAgent& contender : comparison.contenders) {
+    if (contender.label == first || AreEqual(comparison, first, contender.label)) leaders.push_back(contender.label);
+  }
+  return leaders;
+}
+
+// The best agent that is not a leader; null if there is none.
+const ComparedAgent* NextBest(const Comparison& comparison) {
+  const std::vector<std::string> leaders = Leaders(comparison);
+  const auto found = std::find_if(comparison.contenders.begin(), comparison.contenders.end(),
+                                  [&leaders](const ComparedAgent& contender) {
+                                    return std::find(leaders.begin(), leaders.end(), contender.label) == leaders.end();
+                                  });
+  return found == comparison.contenders.end() ? nullptr : &*found;
+}
+
+// Whether a test says that `label` is the better one of its two.
+bool IsSure(const PairedTest* test, const std::string& label) {
+  return test != nullptr && test->better == label &&
+         (test->adjusted_pairs < kSignificant || test->adjusted_graphs < kSignificant);
+}
+
+// By how much `label` leads the other agent of the test.
+Estimate LeadOf(const PairedTest& test, const std::string& label) {
+  return test.better == label ? test.difference : Negated(test.difference);
+}
+
+// "42.9 % shorter"
+std::string Shorter(const ComparedAgent& contender) {
+  const bool is_longer = contender.improvement.mean < 0;
+  const Estimate size = is_longer ? Negated(contender.improvement) : contender.improvement;
+  return fmt::format("{} % {}", ShownEstimate(size).mean, is_longer ? "longer" : "shorter");
+}
+
+std::string PText(double p) { return p < 0.0001 ? "p " + ShownPValue(p) : "p = " + ShownPValue(p); }
+
+std::string CertaintySentence(const PairedTest& test) {
+  const std::string pairs = Counted(test.pairs, "pair");
+  const std::string graphs = Counted(test.graphs, "graph");
+  if (test.adjusted_graphs < kSignificant) {
+    return fmt::format("That is significant over graphs: {} over {}.", PText(test.adjusted_graphs), graphs);
+  }
+  if (test.adjusted_pairs < kSignificant && test.graphs == 1) {
+    return fmt::format("That is significant for this graph alone: {} over {}.", PText(test.adjusted_pairs), pairs);
+  }
+  if (test.adjusted_pairs < kSignificant) {
+    return fmt::format("That is significant for these graphs alone: {} over {}, but {} over {}.",
+                       PText(test.adjusted_pairs), pairs, PText(test.adjusted_graphs), graphs);
+  }
+  if (test.pairs < kFewestPairs) return fmt::format("It rests on {}, too few for a test to be sure.", pairs);
+  return fmt::format("That may be chance: {} over {}.", PText(test.adjusted_pairs), pairs);
+}
+
+// The agents beyond the next best that no test tells from the first.
+std::vector<std::string> NotToldApart(const Comparison& comparison) {
+  std::vector<std::string> names;
+  const std::vector<std::string> leaders = Leaders(comparison);
+  const ComparedAgent* const next = NextBest(comparison);
+  const PairedTest* const test = next == nullptr ? nullptr : FindTest(comparison.tests, leaders[0], next->label);
+  if (test == nullptr || test->pairs < kFewestPairs) return {};  // the lead's own sentence says so
+  for (const ComparedAgent& contender : comparison.contenders) {
+    if (std::find(leaders.begin(), leaders.end(), contender.label) != leaders.end()) continue;
+    if (contender.label == next->label) continue;
+    if (!IsSure(FindTest(comparison.tests, leaders[0], contender.label), leaders[0])) names.push_back(contender.label);
+  }
+  return names;
+}
+
+std::string ControlSentence(const Comparison& comparison) {
+  const ComparedAgent& first = comparison.contenders[0];
+  if (comparison.contenders.size() < 2) return "";
+  if (first.is_control) return fmt::format("{} is a control: no other agent is ahead of it.", NameInText(first.label));
+  const auto control = std::find_if(comparison.contenders.begin(), comparison.contenders.end(),
+                                    [](const ComparedAgent& contender) { return contender.is_control; });
+  const ComparedAgent* const next = NextBest(comparison);
+  if (control == comparison.contenders.end() || next == nullptr) return "";
+  if (control->label == next->label) return fmt::format("{} is a control.", NameInText(next->label));
+  const PairedTest* const test = FindTest(comparison.tests, first.label, control->label);
+  if (test == nullptr) return "";
+  return fmt::format("The best control, {}, is {} percentage points behind: {} over {}.", NameInText(control->label),
+                     ShownEstimate(LeadOf(*test, first.label)).mean, PText(test->adjusted_pairs),
+                     Counted(test->pairs, "pair"));
+}
+
+// What the numbers of `text` are.
+std::string MethodSentence(const Comparison& comparison, const std::string& text) {
+  std::string method = "Brackets hold 95 % bootstrap intervals.";
+  if (text.find("p = ") == std::string::npos && text.find("p < ") == std::string::npos) return method;
+  const std::size_t rivals = comparison.tests.size();
+  method += " p is of Wilcoxon's signed-rank test";
+  if (rivals > 1) {
+    method +=
+        fmt::format(", corrected by Holm over the {} rivals of {}", rivals, NameInText(comparison.contenders[0].label));
+  }
+  return method + ".";
+}
+
+std::string ScopeSentences(const Comparison& comparison) {
+  const std::string what = comparison.quantity == PairedQuantity::kTransferImprovement
+                               ? "A problem is a graph that was not trained on, in one column of the tables."
+                               : "A problem is a graph in one column of the tables.";
+  std::string text;
+  if (comparison.problems == comparison.all_problems) {
+    text = comparison.problems == 1
+               ? "There is one problem, which every agent in the figure solved. "
+               : fmt::format("Every agent in the figure solved all {} problems. ", comparison.problems);
+    text += what;
+  } else {
+    text = fmt::format("{} of {} count: those that every agent in the figure solved. {}", comparison.problems,
+                       Counted(comparison.all_problems, "problem"), what);
+  }
+  std::vector<std::string> absent;
+  std::vector<std::string> too_few;
+  for (const LeftOutAgent& agent : comparison.left_out) (agent.solved ? too_few : absent).push_back(agent.label);
+  if (!absent.empty()) text += fmt::format(" Not in the figure, without trials in every column: {}.", Listed(absent));
+  if (!too_few.empty()) text += fmt::format(" Not in the figure, with too few problems solved: {}.", Listed(too_few));
+  return text;
+}
+
+std::string FigureNote(const Comparison& comparison) {
+  std::string text = "Dots are means, bars their 95 % intervals.";
+  const auto is_control = [](const ComparedAgent& contender) { return contender.is_control; };
+  if (std::any_of(comparison.contenders.begin(), comparison.contenders.end(), is_control)) {
+    text += " Hollow dots are controls: they decide by chance, or in the same way for every graph.";
+  }
+  text += " The line at 0 is everything on the fastest device, whether its memory is large enough or not.";
+  if (comparison.bound) {
+    text += fmt::format(" No placement is beyond the lower bound, at {} %.", ShownNumber(*comparison.bound));
+  }
+  return text;
+}
+
+ChartBlock AnswerFigure(const Comparison& comparison) {
+  std::vector<IntervalRow> rows;
+  for (const ComparedAgent& contender : comparison.contenders) {
+    const EstimateText text = ShownEstimate(contender.improvement);
+    const double mean = contender.improvement.mean;
+    const Interval interval = contender.improvement.interval.value_or(Interval{mean, mean});
+    rows.push_back({.label = contender.label,
+                    .note = contender.is_control ? " (control)" : "",
+                    .text = text.interval.empty() ? text.mean : text.mean + " " + text.interval,
+                    .mean = mean,
+                    .low = interval.low,
+                    .high = interval.high,
+                    .is_hollow = contender.is_control});
+  }
+  std::vector<ChartLine> lines = {{"one device", 0}};
+  if (comparison.bound) lines.push_back({"lower bound", *comparison.bound});
+  const IntervalChartOptions options{.x_title = "improvement, %", .lines = lines};
+  std::string note = FigureNote(comparison);
+  if (HasCutRow(rows, options)) note += " A triangle is farther to the left than the axis goes.";
+  return {"Improvement over everything on the fastest device, %", note, IntervalChart(rows, options)};
+}
+
+}  // namespace
+
+std::string WinnerSentence(const Comparison& comparison) {
+  const ComparedAgent& first = comparison.contenders[0];
+  const std::vector<std::string> leaders = Leaders(comparison);
+  const std::string how = Shorter(first) + " than with everything on the fastest device";
+  if (comparison.contenders.size() == 1) {
+    return fmt::format("{} has no rival here: its step times are {}.", NameInText(first.label), how);
+  }
+  if (leaders.size() > 1) return fmt::format("{} are level: their step times are {}.", Listed(leaders), how);
+  const bool is_sure = IsSure(FindTest(comparison.tests, first.label, NextBest(comparison)->label), first.label);
+  return fmt::format("{} {}: its step times are {}.", NameInText(first.label),
+                     is_sure ? "wins" : "is ahead, but not for certain", how);
+}
+
+std::string LeadSentences(const Comparison& comparison) {
+  const ComparedAgent* const next = NextBest(comparison);
+  if (comparison.contenders.size() < 2) return "";
+  if (next == nullptr) return "No agent is slower: every pair of placements takes equally long.";
+  const std::vector<std::string> leaders = Leaders(comparison);
+  const std::string who = leaders.size() > 1 ? "They lead" : "It leads";
+  const PairedTest* const test = FindTest(comparison.tests, leaders[0], next->label);
+  if (test == nullptr) {
+    const double lead = comparison.contenders[0].improvement.mean - next->improvement.mean;
+    return fmt::format("{} {}, the next best, by {} percentage points. They share no seed, so there is no test.", who,
+                       NameInText(next->label), ShownNumber(lead));
+  }
+  const EstimateText lead = ShownEstimate(LeadOf(*test, leaders[0]));
+  const std::string interval = lead.interval.empty() ? "" : " " + lead.interval;
+  return fmt::format("{} {}, the next best, by {} percentage points{}. {}", who, NameInText(next->label), lead.mean,
+                     interval, CertaintySentence(*test));
+}
+
+AnswerBlock MakeAnswer(const std::string& question, const std::optional<Comparison>& comparison) {
+  AnswerBlock block{.question = question};
+  if (!comparison) {
+    block.answer =
+        "There is no improvement to compare. No placement was found, or the step time of one device is not known.";
+    return block;
+  }
+  block.answer = WinnerSentence(*comparison);
+  if (const std::string lead = LeadSentences(*comparison); !lead.empty()) block.answer += " " + lead;
+  std::vector<std::string> more;
+  if (std::string control = ControlSentence(*comparison); !control.empty()) more.push_back(std::move(control));
+  if (const auto names = NotToldApart(*comparison); !names.empty()) {
+    more.push_back(fmt::format("No test separates it from {}.", Listed(names)));
+  }
+  more.push_back(MethodSentence(*comparison, fmt::format("{} {}", block.answer, fmt::join(more, " "))));
+  block.notes.push_back(fmt::format("{}", fmt::join(more, " ")));
+  block.notes.push_back(ScopeSentences(*comparison));
+  block.figure = AnswerFigure(*comparison);
+  return block;
+}
+
+}  // namespace emplace

@@ -1,0 +1,19 @@
+#ifndef EMPLACE_EXPERIMENTS_REPORT_REPORT_RESULTS_H_
+#define EMPLACE_EXPERIMENTS_REPORT_REPORT_RESULTS_H_
+
+#include <vector>
+
+#include "experiments/report/published.h"
+#include "experiments/report/report_document.h"
+#include "experiments/report/report_grid.h"
+#include "experiments/run/run_reader.h"
+
+namespace emplace {
+
+// The part "Results": a table for each metric to report, best first, published figures (may be null) beside ours.
+std::vector<ReportBlock> ResultBlocks(const ExperimentRuns& runs, const ReportGrid& grid,
+                                      const PublishedFigures* published);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_RESULTS_H_

@@ -1,0 +1,26 @@
+#ifndef EMPLACE_EXPERIMENTS_REPORT_REPORT_TESTS_H_
+#define EMPLACE_EXPERIMENTS_REPORT_REPORT_TESTS_H_
+
+#include <string>
+#include <vector>
+
+#include "experiments/report/paired_tests.h"
+#include "experiments/report/report_document.h"
+#include "experiments/report/report_grid.h"
+#include "experiments/run/run_reader.h"
+
+namespace emplace {
+
+// A row and a column for each agent of `labels` that has a test: the row's mean minus the column's, with its interval
+// and its p-values. Requires: at least one test. The lower triangle repeats the upper one with the other sign.
+TableBlock TestMatrix(const std::vector<PairedTest>& tests, const std::vector<std::string>& labels,
+                      const std::string& caption);
+
+// The part "Paired comparisons": a matrix over all columns of the grid and one for each dataset. `labels`: agents in
+// the order of rows. Empty for a single agent.
+std::vector<ReportBlock> TestBlocks(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
+                                    const std::vector<std::string>& labels);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_TESTS_H_

@@ -1,0 +1,118 @@
+#include "experiments/report/report_comparison.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/testing/runs.h"
+
+namespace emplace::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+Comparison Compare(const std::vector<TrialRecord>& trials) {
+  std::optional<Comparison> comparison = CompareAgents(trials, MakeReportGrid(trials));
+  EXPECT_TRUE(comparison.has_value());
+  return comparison.value_or(Comparison());
+}
+
+std::vector<std::string> Labels(const Comparison& comparison) {
+  std::vector<std::string> labels;
+  for (const ComparedAgent& contender : comparison.contenders) labels.push_back(contender.label);
+  return labels;
+}
+
+TEST(ReportComparisonTest, TheBestMeanComesFirstAndControlsAreMarked) {
+  const Comparison comparison = Compare(MakeRecords({{.label = "a", .name = "placeto", .best = 700},
+                                                     {.label = "walk", .name = "random_walk", .best = 650},
+                                                     {.label = "b", .name = "post", .best = 700}}));
+  EXPECT_THAT(Labels(comparison), ElementsAre("walk", "a", "b"));
+  EXPECT_TRUE(comparison.contenders[0].is_control);
+  EXPECT_FALSE(comparison.contenders[1].is_control);
+  EXPECT_DOUBLE_EQ(comparison.contenders[0].improvement.mean, 35);
+  EXPECT_EQ(comparison.problems, 1U);
+  EXPECT_EQ(comparison.all_problems, 1U);
+  EXPECT_THAT(comparison.left_out, IsEmpty());
+  EXPECT_EQ(comparison.tests.size(), 2U);  // of the first against each other
+}
+
+TEST(ReportComparisonTest, TheLowerBoundIsAnImprovementLikeOthers) {
+  // The bound of the samples is 400 us; one device takes 1000 us on one graph and 500 us on the other: 60 and 20 %.
+  const Comparison comparison = Compare(MakeRecords({{}, {.index = 1, .single_device = 500, .best = 450}}));
+  ASSERT_TRUE(comparison.bound);
+  EXPECT_DOUBLE_EQ(*comparison.bound, 40);
+  EXPECT_DOUBLE_EQ(comparison.contenders[0].improvement.mean, 15);
+}
+
+TEST(ReportComparisonTest, ProblemsThatOneAgentDidNotSolveDoNotCount) {
+  // b finds nothing on graph 2, on which a is bad.
+  const Comparison comparison = Compare(MakeRecords({{.label = "a", .index = 0, .best = 500},
+                                                     {.label = "a", .index = 1, .best = 500},
+                                                     {.label = "a", .index = 2, .best = 2000},
+                                                     {.label = "b", .index = 0, .best = 600},
+                                                     {.label = "b", .index = 1, .best = 600},
+                                                     {.label = "b", .index = 2, .best = std::nullopt}}));
+  EXPECT_EQ(comparison.problems, 2U);
+  EXPECT_EQ(comparison.all_problems, 3U);
+  EXPECT_THAT(Labels(comparison), ElementsAre("a", "b"));
+  EXPECT_DOUBLE_EQ(comparison.contenders[0].improvement.mean, 50);
+  EXPECT_EQ(comparison.tests.at(0).pairs, 2U);
+}
+
+TEST(ReportComparisonTest, AnAgentThatSolvedTooFewIsLeftOut) {
+  std::vector<SampleTrial> trials;
+  for (int index = 0; index < 4; ++index) {
+    trials.push_back({.label = "a", .index = index});
+    trials.push_back({.label = "b", .index = index, .best = index == 0 ? std::optional<double>(700) : std::nullopt});
+    trials.push_back({.label = "c", .index = index, .best = 900});
+  }
+  const Comparison comparison = Compare(MakeRecords(trials));
+  EXPECT_THAT(Labels(comparison), ElementsAre("a", "c"));
+  EXPECT_EQ(comparison.problems, 4U);
+  ASSERT_EQ(comparison.left_out.size(), 1U);
+  EXPECT_EQ(comparison.left_out[0].label, "b");
+  EXPECT_EQ(comparison.left_out[0].solved, 1U);
+  ASSERT_EQ(comparison.tests.size(), 1U);  // Holm's correction counts those compared
+  EXPECT_EQ(comparison.tests[0].adjusted_pairs, comparison.tests[0].over_pairs.p_value);
+}
+
+TEST(ReportComparisonTest, OnlyColumnsThatAllTriedCount) {
+  // Three agents on 2 GPUs; on 3 only the first, which is better there.
+  const Comparison comparison = Compare(MakeRecords({{.label = "a", .devices = 2, .best = 800},
+                                                     {.label = "b", .devices = 2, .best = 700},
+                                                     {.label = "c", .devices = 2, .best = 900},
+                                                     {.label = "a", .devices = 3, .best = 100}}));
+  EXPECT_THAT(Labels(comparison), ElementsAre("b", "a", "c"));
+  EXPECT_DOUBLE_EQ(comparison.contenders[1].improvement.mean, 20);
+  // One agent that lacks many columns is left out rather than the columns.
+  const Comparison other = Compare(MakeRecords({{.label = "a", .devices = 2},
+                                                {.label = "b", .devices = 2},
+                                                {.label = "c", .devices = 2},
+                                                {.label = "a", .devices = 3},
+                                                {.label = "b", .devices = 3}}));
+  EXPECT_THAT(Labels(other), ElementsAre("a", "b"));
+  EXPECT_EQ(other.problems, 2U);
+  ASSERT_EQ(other.left_out.size(), 1U);
+  EXPECT_EQ(other.left_out[0].solved, std::nullopt);
+}
+
+TEST(ReportComparisonTest, AppliedPoliciesAreComparedOnGraphsNotTrainedOn) {
+  std::vector<TrialRecord> trials = MakeRecords({{.label = "a"}, {.label = "b", .best = 100}});
+  trials[0].transfers = {{.graph = "t", .single_device_micros = 100, .best_micros = 60}};
+  trials[1].transfers = {{.graph = "t", .single_device_micros = 100, .best_micros = 90}};
+  const Comparison comparison = Compare(trials);
+  EXPECT_EQ(comparison.quantity, PairedQuantity::kTransferImprovement);
+  EXPECT_THAT(Labels(comparison), ElementsAre("a", "b"));
+  EXPECT_DOUBLE_EQ(comparison.contenders[0].improvement.mean, 40);
+  EXPECT_FALSE(comparison.bound);
+}
+
+TEST(ReportComparisonTest, WithoutTheTimeOfOneDeviceThereIsNone) {
+  auto trials = MakeRecords({{.label = "a"}, {.label = "b", .single_device = std::nullopt}});
+  EXPECT_FALSE(CompareAgents(trials, MakeReportGrid(trials)));
+  trials = MakeRecords({{.label = "a", .best = std::nullopt}});
+  EXPECT_FALSE(CompareAgents(trials, MakeReportGrid(trials)));
+}
+
+}  // namespace
+}  // namespace emplace::testing

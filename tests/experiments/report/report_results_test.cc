@@ -1,0 +1,51 @@
+#include "experiments/report/report_results.h"
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "tests/testing/runs.h"
+
+namespace emplace::testing {
+namespace report_results_test {
+
+using ::testing::HasSubstr;
+
+std::string Markdown(const std::vector<std::string>& metrics, const PublishedFigures* published = nullptr) {
+  // b: 700, 710, 720, 730 us are 30, 29, 28, 27 %: 28.5.
+  std::vector<SampleTrial> trials;
+  for (int index = 0; index < 4; ++index) {
+    trials.push_back({.label = "a", .index = index, .best = 900});
+    trials.push_back({.label = "b", .index = index, .best = 700.0 + 10 * index});
+  }
+  ExperimentRuns runs{.name = "demo", .metrics = metrics};
+  runs.trials = MakeRecords(trials);
+  std::ostringstream out;
+  WriteMarkdown(out, {.title = "t", .blocks = ResultBlocks(runs, MakeReportGrid(runs.trials), published)});
+  return out.str();
+}
+
+TEST(ReportResultsTest, TablesShowMeansAndTheBestInBold) {
+  const std::string text = Markdown({"improvement", "entropy"});
+  EXPECT_THAT(text, HasSubstr("**Improvement over everything on the fastest device, %**"));
+  EXPECT_THAT(text, HasSubstr("| b | **28.5** \\[27.5, 29.5\\] | 4 |\n| a | 10.00 \\[10.00, 10.00\\] | 4 |"));
+  EXPECT_THAT(text, HasSubstr("of the largest possible: no trial has any."));
+}
+
+TEST(ReportResultsTest, PolicyCostIsGivenInThreeWays) {
+  // 28.5 % in 2 s.
+  EXPECT_THAT(Markdown({"pc_ratio"}), HasSubstr("| b | 14.25 | 14.25 | 14.25 |"));
+}
+
+TEST(ReportResultsTest, PublishedFiguresStandBesideOurs) {
+  const PublishedFigures published{
+      .name = "p",
+      .source = "A. Uthor 2020",
+      .figures = {{.match = {{"agent.label", "b"}}, .metric = "improvement", .value = 33}}};
+  const std::string text = Markdown({"improvement"}, &published);
+  EXPECT_THAT(text, HasSubstr("Published figures: A. Uthor 2020."));
+  EXPECT_THAT(text, HasSubstr("(published 33)"));
+}
+
+}  // namespace report_results_test
+}  // namespace emplace::testing

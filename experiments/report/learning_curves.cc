@@ -8,6 +8,7 @@
 #include "experiments/report/report_improvement.h"
 #include "experiments/report/statistics.h"
 #include "sim/base/rng.h"
+#include "sim/base/statistics.h"
 
 namespace emplace {
 namespace {
@@ -90,8 +91,8 @@ Curve MakeCurve(const std::string& label, const Units& units, const std::vector<
     CurvePoint point{.x = xs[x], .mean = mean.value(), .low = mean.value(), .high = mean.value()};
     if (std::vector<double>& means = drawn_means[x]; !means.empty()) {
       std::sort(means.begin(), means.end());
-      point.low = Quantile(means, 0.025);
-      point.high = Quantile(means, 0.975);
+      point.low = SortedQuantile(means, 0.025);
+      point.high = SortedQuantile(means, 0.975);
     }
     curve.points.push_back(point);
   }

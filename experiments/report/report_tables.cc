@@ -6,6 +6,7 @@
 
 #include "experiments/report/rank_scores.h"
 #include "sim/base/check.h"
+#include "sim/base/statistics.h"
 
 namespace emplace {
 namespace {
@@ -16,7 +17,7 @@ using LabelSamples = std::map<std::string, std::vector<Sample>>;
 // The best, median or worst of some scores, of which there is one at least.
 double OneOf(std::vector<double> scores, const MetricEntry& metric) {
   std::sort(scores.begin(), scores.end());
-  if (metric.of_seeds == OfSeeds::kMedian) return Quantile(scores, 0.5);
+  if (metric.of_seeds == OfSeeds::kMedian) return SortedQuantile(scores, 0.5);
   const bool smallest = metric.smaller_is_better == (metric.of_seeds == OfSeeds::kBest);
   return smallest ? scores.front() : scores.back();
 }

@@ -7,6 +7,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/rng.h"
+#include "sim/base/statistics.h"
 
 namespace emplace {
 namespace {
@@ -193,21 +194,13 @@ std::optional<Estimate> EstimateMean(std::span<const Stratum> strata, std::uint6
     mean = MeanOverStrata(tables, [&rng](const DrawTable& table) { return SumDrawn(table, rng); });
   }
   std::sort(means.begin(), means.end());
-  estimate.interval = Interval{Quantile(means, 0.025), Quantile(means, 0.975)};
+  estimate.interval = Interval{SortedQuantile(means, 0.025), SortedQuantile(means, 0.975)};
   return estimate;
 }
 
 std::optional<Estimate> EstimateMean(const Sample& sample, std::uint64_t seed) {
   const Stratum stratum = {sample};
   return EstimateMean(std::span(&stratum, 1), seed);
-}
-
-double Quantile(std::span<const double> sorted, double q) {
-  EMPLACE_CHECK(!sorted.empty());
-  const double position = q * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(position);
-  if (below + 1 >= sorted.size()) return sorted.back();
-  return sorted[below] + (position - static_cast<double>(below)) * (sorted[below + 1] - sorted[below]);
 }
 
 WilcoxonResult WilcoxonSignedRank(std::span<const double> differences) {

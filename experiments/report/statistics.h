@@ -54,10 +54,6 @@ double SampleMean(const Sample& sample);
 std::optional<Estimate> EstimateMean(std::span<const Stratum> strata, std::uint64_t seed = kReportSeed);
 std::optional<Estimate> EstimateMean(const Sample& sample, std::uint64_t seed = kReportSeed);
 
-// The q-quantile of ascending values, linear between neighbours (Hyndman and Fan 1996, definition 7).
-// Requires: not empty, 0 <= q <= 1.
-double Quantile(std::span<const double> sorted, double q);
-
 // Whether paired differences are symmetric about 0.
 struct WilcoxonResult {
   std::size_t n = 0;      // differences that are not 0: those that are say nothing and are left out

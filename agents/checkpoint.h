@@ -2,12 +2,9 @@
 #define EMPLACE_AGENTS_CHECKPOINT_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <iosfwd>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,25 +13,6 @@
 #include "sim/placement.h"
 
 namespace emplace {
-
-// Pieces of what agents save: words, numbers and placements as text, separated by blanks. The Load functions throw
-// InputError on anything else.
-void ExpectWord(std::istream& in, std::string_view word);
-std::uint64_t LoadNumber(std::istream& in);
-void SaveDouble(std::ostream& out, double value);  // exactly
-double LoadDouble(std::istream& in);
-void SaveOptionalDouble(std::ostream& out, const std::optional<double>& value);
-std::optional<double> LoadOptionalDouble(std::istream& in);
-void SaveFloats(std::ostream& out, std::span<const float> values);  // exactly, as bytes
-std::vector<float> LoadFloats(std::istream& in);
-void SavePlacement(std::ostream& out, const Placement& placement);
-Placement LoadPlacement(std::istream& in);
-
-// A file that only emplace writes: `head`, words such as "emplace.checkpoint 4", a blank and the fingerprint of `body`,
-// the end of a line, and `body`.
-void WriteSealed(std::ostream& out, const std::string& head, const std::string& body);
-// The body, once the head has been read. Throws InputError unless it is what was written.
-std::string ReadSealed(std::istream& in);
 
 // How far the search on one graph has come.
 struct GraphState {
@@ -67,15 +45,15 @@ class SearchPart {
   virtual void Load(std::istream& in) = 0;
 };
 
-// A search that was interrupted: everything needed to go on as if it never was.
+// Everything beside the agent and its random numbers that a search needs to go on after an interruption.
 struct SearchState {
   std::vector<GraphState> graphs;
   SearchTimes times;
   std::string part;  // what a SearchPart saved; "" if there is none
 };
 
-// Version 4: `spec` says what was searched (anything that identifies it); `agent` and `rng` are saved whole. A checksum
-// stands in front, so that what loads is what was saved. Requires: agent.AtRest().
+// Version 4: `spec` is a text that identifies the search; `agent` and `rng` are saved whole. A checksum comes first, so
+// that only what was saved is loaded. Requires: no episode of the agent is under way (Proposal::episode_continues).
 void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchState& state, const Agent& agent,
                     const Rng& rng);
 // Throws InputError if the checkpoint is of another version or spec, or broken.

@@ -19,6 +19,7 @@ struct SimOptions {
   bool peak_memory = true;      // costs about as much as the simulation itself
   bool start_times = false;
   double initial_offset_micros = 0;  // when ops without inputs are queued; placeto-reference only
+  bool operator==(const SimOptions&) const = default;
 };
 
 // Predicts one training step of a placed graph. Deterministic to the bit: a pure function of what it was built from and

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "agents/agent.h"
-#include "experiments/run/trial.h"
+#include "agents/search.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/bounds.h"
@@ -84,13 +84,14 @@ void KeepPlacement(const CompareOptions& options, const Cell& cell, const Graph&
 }
 
 Cell Try(const CompareOptions& options, const ProblemOptions& problem, const Graph& graph, const Cluster& cluster,
-         const CostTable& costs, const std::string& agent) {
-  TrialSpec spec = MakeTrialSpec(problem, options.search, graph, cluster, costs);
+         const CostTable& costs, const Simulator& simulator, const std::string& agent) {
+  SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
   spec.agent = agent;
+  spec.simulator = &simulator;
   // An agent with one answer needs no budget.
   if (FindAgent(agent).default_evaluations == 1) spec.evaluations = 0;
   Progress progress(problem.gpus ? fmt::format("{} on {}", agent, *problem.gpus) : agent);
-  const TrialResult result = RunTrial(spec, [&progress](const TrialProgress& now) { progress.Show(now); });
+  const SearchResult result = RunSearch(spec, [&progress](const SearchProgress& now) { progress.Show(now); });
   Cell cell{.agent = agent,
             .gpus = problem.gpus,
             .evaluations = result.evaluations,
@@ -217,9 +218,9 @@ int Run(const CompareOptions& options) {
     problem.gpus = gpus;
     const Cluster cluster = LoadCluster(problem);
     const CostTable costs = LoadCosts(problem, graph, cluster);
-    MakeSimulator(problem, graph, cluster, costs);  // refuses an unknown engine before the first search
+    const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
     for (const std::string& agent : ChosenAgents(options, cluster))
-      cells.push_back(Try(options, problem, graph, cluster, costs, agent));
+      cells.push_back(Try(options, problem, graph, cluster, costs, simulator, agent));
   }
   for (const std::string& path : options.outputs) {
     WriteFile(path, [&](std::ostream& out) { Print(out, FormatOf(path), options, cells); });

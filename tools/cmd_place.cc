@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "agents/agent.h"
-#include "experiments/run/trial.h"
+#include "agents/search.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/formats/result_json.h"
@@ -46,7 +46,7 @@ struct PlaceOptions {
   ShowOptions show;
 };
 
-int SayThatNothingFits(const PlaceOptions& options, const TrialResult& result) {
+int SayThatNothingFits(const PlaceOptions& options, const SearchResult& result) {
   std::string by_how_much;
   if (result.smallest_overflow_bytes) {
     by_how_much = fmt::format(": the nearest is over by {} in all",
@@ -58,7 +58,7 @@ int SayThatNothingFits(const PlaceOptions& options, const TrialResult& result) {
 }
 
 // Says on `out` what was found, unless the placement itself goes there.
-void Summarise(const PlaceOptions& options, const TrialResult& result, const StepReport& report) {
+void Summarise(const PlaceOptions& options, const SearchResult& result, const StepReport& report) {
   const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
   if (options.show.json && !output_is_taken) {
     WriteResult(std::cout, report);
@@ -95,7 +95,7 @@ int Run(const PlaceOptions& options) {
   const Cluster cluster = LoadCluster(problem);
   const CostTable costs = LoadCosts(problem, graph, cluster);
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
-  TrialSpec spec = MakeTrialSpec(problem, options.search, graph, cluster, costs);
+  SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
   spec.agent = Naming("--agent", [&] { return std::string(FindAgent(options.agent).name); });
   spec.agent_options = ParseSettings(options.settings);
   if (!options.policy.empty() || !options.policy_output.empty()) {
@@ -104,12 +104,13 @@ int Run(const PlaceOptions& options) {
                        fmt::format("agent {} has no policy ({})", spec.agent, fmt::join(AgentsWithPolicies(), ", ")));
     }
   }
+  spec.simulator = &simulator;
   spec.checkpoint = options.checkpoint;
   spec.policy = options.policy;
-  TrialResult result;
+  SearchResult result;
   {
     Progress progress(options.agent);
-    result = RunTrial(spec, [&progress](const TrialProgress& now) { progress.Show(now); });
+    result = RunSearch(spec, [&progress](const SearchProgress& now) { progress.Show(now); });
   }
   std::vector<FileToWrite> files;
   if (!options.policy_output.empty()) {

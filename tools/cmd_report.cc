@@ -44,7 +44,7 @@ std::optional<PictureInputs> ProblemOf(const JsonValue& spec) {
     if (graphs == nullptr || graphs->empty()) return std::nullopt;
     graph = &graphs->front();
   }
-  TrialProblem problem = LoadProblem(*graph, spec);
+  SearchProblem problem = LoadProblem(*graph, spec);
   const JsonValue* const engine = FindPath(spec, "engine");
   const auto* const name = engine != nullptr ? engine->As<std::string>() : nullptr;
   return PictureInputs{.graph = std::move(problem.graph),

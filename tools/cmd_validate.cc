@@ -68,7 +68,7 @@ Cluster ClusterOf(const ValidateOptions& options, const OpenDevices& open) {
   return cluster;
 }
 
-std::vector<SampledPlacement> Collect(const ValidateOptions& options, const TrialSpec& spec) {
+std::vector<SampledPlacement> Collect(const ValidateOptions& options, const SearchSpec& spec) {
   std::vector<SampledPlacement> all;
   for (const std::string& path : options.placements) {
     Placement placement = ReadPlacement(*OpenForReading(path), path, spec.problem.graph, spec.problem.cluster);
@@ -166,7 +166,7 @@ int Run(ValidateOptions options) {
   const Cluster cluster = ClusterOf(options, open);
   const CostTable costs = LoadCosts(options.problem, graph, cluster);
   const Simulator simulator = MakeSimulator(options.problem, graph, cluster, costs);
-  TrialSpec spec = MakeTrialSpec(options.problem, options.search, graph, cluster, costs);
+  SearchSpec spec = MakeSearchSpec(options.problem, options.search, graph, cluster, costs);
   if (!options.agent.empty()) {
     spec.agent = Naming("--agent", [&] { return std::string(FindAgent(options.agent).name); });
     spec.agent_options = ParseSettings(options.settings);

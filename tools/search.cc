@@ -45,8 +45,8 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
       ->transform(IntegerFrom(1, 1024));
 }
 
-TrialSpec MakeTrialSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
-                        const Cluster& cluster, const CostTable& costs) {
+SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
+                          const Cluster& cluster, const CostTable& costs) {
   std::optional<Grouping> given;
   if (!GroupingFile(search).empty()) {
     const auto in = OpenForReading(search.grouping);
@@ -55,12 +55,12 @@ TrialSpec MakeTrialSpec(const ProblemOptions& problem, const SearchOptions& sear
     Naming("--grouping", [&] { FindGrouper(search.grouping); });
   }
   if (!search.reward.empty()) Naming("--reward", [&] { ParseReward(search.reward); });
-  TrialSpec spec{.problem = {.graph = graph,
-                             .cluster = cluster,
-                             .costs = costs,
-                             .grouping = search.grouping,
-                             .given_grouping = std::move(given),
-                             .max_groups = search.max_groups}};
+  SearchSpec spec{.problem = {.graph = graph,
+                              .cluster = cluster,
+                              .costs = costs,
+                              .grouping = search.grouping,
+                              .given_grouping = std::move(given),
+                              .max_groups = search.max_groups}};
   spec.engine = problem.engine;
   spec.evaluations = search.evaluations.value_or(0);
   spec.reward = search.reward;

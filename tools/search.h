@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "experiments/run/trial.h"
+#include "agents/search.h"
 #include "tools/problem.h"
 
 namespace emplace::tools {
@@ -28,8 +28,8 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options);
 std::string GroupingFile(const SearchOptions& options);
 
 // The search that the options ask for, its agent still to be named.
-TrialSpec MakeTrialSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
-                        const Cluster& cluster, const CostTable& costs);
+SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
+                          const Cluster& cluster, const CostTable& costs);
 
 }  // namespace emplace::tools
 

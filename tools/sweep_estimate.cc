@@ -6,8 +6,8 @@
 
 #include "agents/agent.h"
 #include "agents/environment.h"
+#include "agents/search.h"
 #include "experiments/run/problem.h"
-#include "experiments/run/trial.h"
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
 #include "sim/simulator.h"
@@ -55,7 +55,7 @@ std::size_t Budget(const ExperimentCell& cell, std::size_t num_groups) {
 }
 
 // Seconds of the policy for an evaluation, from a search of a moment.
-double MeasuredSeconds(const TrialSpec& trial) {
+double MeasuredSeconds(const SearchSpec& trial) {
   const Clock::time_point started = Clock::now();
   // Of the first batch, which comes after all that is done once, and of the last.
   double first_seconds = 0;
@@ -63,7 +63,7 @@ double MeasuredSeconds(const TrialSpec& trial) {
   std::size_t first = 0;
   std::size_t last = 0;
   try {
-    const TrialResult result = RunTrial(trial, [&](const TrialProgress& now) {
+    const SearchResult result = RunSearch(trial, [&](const SearchProgress& now) {
       last = now.evaluations;
       last_seconds = Since(started);
       if (first == 0) {
@@ -96,7 +96,7 @@ const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const JsonValue& graph
   if (!is_new) return found->second;
   ProblemCost& cost = found->second;
   Clock::time_point started = Clock::now();
-  const TrialProblem problem = LoadProblem(graph, spec);
+  const SearchProblem problem = LoadProblem(graph, spec);
   const Simulator simulator(problem.graph, problem.cluster, problem.costs,
                             {.engine = cell.engine, .peak_memory = !cell.cluster.unlimited_memory});
   Environment environment(problem.graph, problem.cluster, problem.costs,
@@ -114,7 +114,7 @@ const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const JsonValue& graph
 
 double SweepEstimator::MeasurePolicy(const JsonValue& spec, const ExperimentCell& cell) {
   const AgentEntry& entry = FindAgent(cell.agent.name);
-  TrialSpec trial{.problem = LoadProblem(TrainingGraphs(spec).front(), spec)};
+  SearchSpec trial{.problem = LoadProblem(TrainingGraphs(spec).front(), spec)};
   trial.engine = cell.engine;
   trial.agent = cell.agent.name;
   trial.agent_options = cell.agent.set;

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
-#include "agents/checkpoint.h"
 #include "agents/heuristics/score.h"
+#include "agents/saved_text.h"
 #include "sim/base/check.h"
 
 namespace emplace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "agents/checkpoint.h"
+#include "agents/saved_text.h"
 
 namespace emplace {
 namespace {

@@ -1,7 +1,7 @@
 #include "agents/heuristics/random.h"
 
-#include "agents/checkpoint.h"
 #include "agents/heuristics/score.h"
+#include "agents/saved_text.h"
 
 namespace emplace {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "agents/checkpoint.h"
 #include "agents/heuristics/score.h"
+#include "agents/saved_text.h"
 
 namespace emplace {
 namespace {

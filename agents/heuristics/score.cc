@@ -5,8 +5,8 @@
 #include <limits>
 #include <ostream>
 
-#include "agents/checkpoint.h"
 #include "agents/heuristics/solver_input.h"
+#include "agents/saved_text.h"
 
 namespace emplace {
 

@@ -7,7 +7,7 @@
 #include <ostream>
 #include <utility>
 
-#include "agents/checkpoint.h"
+#include "agents/saved_text.h"
 #include "sim/base/check.h"
 
 namespace emplace {

@@ -8,7 +8,7 @@
 #include <ostream>
 #include <string_view>
 
-#include "agents/checkpoint.h"
+#include "agents/saved_text.h"
 #include "sim/base/check.h"
 
 namespace emplace {

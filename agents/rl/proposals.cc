@@ -5,7 +5,7 @@
 #include <limits>
 #include <ostream>
 
-#include "agents/checkpoint.h"
+#include "agents/saved_text.h"
 
 namespace emplace {
 

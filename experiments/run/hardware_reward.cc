@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "agents/saved_text.h"
 #include "sim/base/check.h"
 
 namespace emplace {

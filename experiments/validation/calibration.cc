@@ -8,9 +8,9 @@
 #include <memory>
 #include <utility>
 
+#include "agents/search.h"
 #include "datasets/dataset.h"
 #include "datasets/shipped_clusters.h"
-#include "experiments/run/trial.h"
 #include "experiments/shipped_tables.h"
 #include "sim/base/check.h"
 #include "sim/base/json_fields.h"
@@ -105,10 +105,10 @@ Run RunByAgent(const CalibrationSpec& spec, const CalibrationFigure& figure) {
   const Graph graph = MakeModel(figure.model, figure.set);
   const Cluster cluster = LoadCluster(figure.cluster).KeepAccelerators(figure.gpus);
   const std::unique_ptr<CostModel> model = MakeCostModel(spec.costs);
-  const TrialResult result =
-      RunTrial({.problem = {.graph = graph, .cluster = cluster, .costs = CostTable(graph, cluster, *model)},
-                .engine = spec.engine,
-                .agent = figure.agent});
+  const SearchResult result =
+      RunSearch({.problem = {.graph = graph, .cluster = cluster, .costs = CostTable(graph, cluster, *model)},
+                 .engine = spec.engine,
+                 .agent = figure.agent});
   Run run;
   run.row.device_kind = fmt::format("{} accelerators", figure.gpus);
   run.row.fits = result.best.has_value();

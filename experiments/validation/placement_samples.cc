@@ -18,7 +18,7 @@ namespace {
 // order.
 class Recorder : public Evaluator {
  public:
-  Recorder(const TrialSpec& spec, bool start_times)
+  Recorder(const SearchSpec& spec, bool start_times)
       : simulator_(spec.problem.graph, spec.problem.cluster, spec.problem.costs,
                    {.engine = spec.engine, .peak_memory = true, .start_times = start_times}) {}
 
@@ -49,7 +49,7 @@ class Recorder : public Evaluator {
 
 }  // namespace
 
-std::vector<SampledPlacement> RandomPlacements(const TrialProblem& problem, std::size_t count, std::uint64_t seed) {
+std::vector<SampledPlacement> RandomPlacements(const SearchProblem& problem, std::size_t count, std::uint64_t seed) {
   const Grouping grouping = MakeGrouping(problem, FindAgent("random"));
   std::vector<std::vector<DeviceId>> allowed(grouping.num_groups());
   for (std::size_t group = 0; group < grouping.num_groups(); ++group) {
@@ -76,13 +76,13 @@ std::vector<SampledPlacement> RandomPlacements(const TrialProblem& problem, std:
   return sampled;
 }
 
-std::vector<SampledPlacement> AgentPlacements(const TrialSpec& spec, std::size_t count) {
+std::vector<SampledPlacement> AgentPlacements(const SearchSpec& spec, std::size_t count) {
   EMPLACE_CHECK(count > 0);
   const Recorder recorder(spec, /*start_times=*/true);
-  TrialSpec recorded = spec;
+  SearchSpec recorded = spec;
   recorded.evaluator = &recorder;
   recorded.threads = 1;
-  RunTrial(recorded);
+  RunSearch(recorded);
   const std::vector<Recorder::Tried>& tried = recorder.tried();
   std::set<std::size_t> chosen;
   const auto best = std::min_element(tried.begin(), tried.end(), [](const auto& a, const auto& b) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/run/trial.h"
+#include "agents/search.h"
 #include "sim/placement.h"
 
 namespace emplace {
@@ -18,12 +18,12 @@ struct SampledPlacement {
 };
 
 // `count` times every group on a random device that it may go to. The seed decides.
-std::vector<SampledPlacement> RandomPlacements(const TrialProblem& problem, std::size_t count, std::uint64_t seed);
+std::vector<SampledPlacement> RandomPlacements(const SearchProblem& problem, std::size_t count, std::uint64_t seed);
 
 // `count` of the placements that an agent's run evaluates with the simulator: its best one, and the others evenly
 // spread over what it tried in order, each different placement once. Fewer if it tries fewer. Throws InputError as
-// RunTrial does.
-std::vector<SampledPlacement> AgentPlacements(const TrialSpec& spec, std::size_t count);
+// RunSearch does.
+std::vector<SampledPlacement> AgentPlacements(const SearchSpec& spec, std::size_t count);
 
 }  // namespace emplace
 

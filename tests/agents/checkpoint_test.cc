@@ -57,17 +57,6 @@ TEST(CheckpointTest, WhatIsSavedIsLoaded) {
   EXPECT_EQ(loaded_rng, rng);
 }
 
-TEST(CheckpointTest, WeightsAreKeptToTheBit) {
-  const std::vector<float> weights = {0.1F, -0.0F, 1e-45F, -3e38F, 10.0F};
-  std::stringstream stream;
-  SaveFloats(stream, weights);
-  stream << "next";
-  EXPECT_EQ(LoadFloats(stream), weights);
-  EXPECT_NO_THROW(ExpectWord(stream, "next"));
-  std::istringstream cut("3 abcdefgh");
-  EXPECT_THROW(LoadFloats(cut), InputError);
-}
-
 TEST(CheckpointTest, AnotherSearchIsRefused) {
   std::istringstream in(Saved({}, Rng(1)));
   Rng rng(1);

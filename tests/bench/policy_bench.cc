@@ -15,7 +15,7 @@
 #include "agents/nn/kernel.h"
 #include "agents/nn/network.h"
 #include "agents/rl/placeto/learner.h"
-#include "experiments/run/trial.h"
+#include "agents/search.h"
 #include "sim/grouping.h"
 #include "sim/simulator.h"
 #include "tests/bench/bench_graphs.h"
@@ -227,10 +227,10 @@ void Simulate(benchmark::State& state) {
 
 // One iteration is the thesis's protocol on one graph: 20 episodes, 16 updates, simulation included.
 void TwentyEpisodes(benchmark::State& state, const std::string& agent, const OptionMap& options) {
-  TrialSpec spec{.problem = {.graph = Problem().graph,
-                             .cluster = Problem().cluster,
-                             .costs = Problem().costs,
-                             .given_grouping = Groups()}};
+  SearchSpec spec{.problem = {.graph = Problem().graph,
+                              .cluster = Problem().cluster,
+                              .costs = Problem().costs,
+                              .given_grouping = Groups()}};
   spec.engine = "placeto-reference";
   spec.agent = agent;
   spec.agent_options = options;
@@ -238,7 +238,7 @@ void TwentyEpisodes(benchmark::State& state, const std::string& agent, const Opt
   spec.reward = "log_runtime";
   double policy = 0;
   for (auto _ : state) {
-    TrialResult result = RunTrial(spec);
+    SearchResult result = RunSearch(spec);
     policy += result.times.policy;
     benchmark::DoNotOptimize(result.evaluations);
   }

@@ -12,7 +12,7 @@
 
 namespace emplace::testing {
 
-TrialSpec MakeTrial(const Graph& graph, const Cluster& cluster, const std::string& agent, const OptionMap& options) {
+SearchSpec MakeSearch(const Graph& graph, const Cluster& cluster, const std::string& agent, const OptionMap& options) {
   return {
       .problem = {.graph = graph, .cluster = cluster, .costs = MeasuredCosts(graph, cluster), .grouping = "identity"},
       .engine = "fifo",
@@ -22,27 +22,27 @@ TrialSpec MakeTrial(const Graph& graph, const Cluster& cluster, const std::strin
 
 std::vector<std::size_t> PlacedBy(const std::string& agent, const Graph& graph, const Cluster& cluster,
                                   const OptionMap& options) {
-  const TrialResult result = RunTrial(MakeTrial(graph, cluster, agent, options));
+  const SearchResult result = RunSearch(MakeSearch(graph, cluster, agent, options));
   std::vector<std::size_t> devices;
   if (!result.best) return devices;
   for (const DeviceId device : result.best->devices()) devices.push_back(Index(device));
   return devices;
 }
 
-TrialResult StoppedAndResumed(TrialSpec spec, const std::string& name, const std::vector<std::size_t>& stops) {
+SearchResult StoppedAndResumed(SearchSpec spec, const std::string& name, const std::vector<std::size_t>& stops) {
   spec.checkpoint = ::testing::TempDir() + "/" + name;
   std::remove(spec.checkpoint.c_str());
   for (const std::size_t stop : stops) {
-    EXPECT_THROW(RunTrial(spec,
-                          [&](const TrialProgress& now) {
-                            if (now.evaluations >= stop) throw std::runtime_error("stopped");
-                          }),
+    EXPECT_THROW(RunSearch(spec,
+                           [&](const SearchProgress& now) {
+                             if (now.evaluations >= stop) throw std::runtime_error("stopped");
+                           }),
                  std::runtime_error);
   }
-  return RunTrial(spec);
+  return RunSearch(spec);
 }
 
-void ExpectTheAcceleratorIsLearned(const TrialResult& result) {
+void ExpectTheAcceleratorIsLearned(const SearchResult& result) {
   constexpr std::size_t kLast = 20;
   const std::size_t episodes = result.episodes.size();
   ASSERT_GT(episodes, kLast);

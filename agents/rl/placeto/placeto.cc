@@ -11,7 +11,6 @@
 #include <sstream>
 #include <utility>
 
-#include "agents/checkpoint.h"
 #include "agents/heuristics/score.h"
 #include "agents/nn/flush_denormals.h"
 #include "agents/rl/categorical.h"
@@ -19,6 +18,7 @@
 #include "agents/rl/placeto/options.h"
 #include "agents/rl/placeto/returns.h"
 #include "agents/rl/policy_file.h"
+#include "agents/saved_text.h"
 #include "sim/base/check.h"
 
 namespace emplace {

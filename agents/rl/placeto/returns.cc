@@ -7,7 +7,7 @@
 #include <numeric>
 #include <ostream>
 
-#include "agents/checkpoint.h"
+#include "agents/saved_text.h"
 #include "sim/base/check.h"
 
 namespace emplace {

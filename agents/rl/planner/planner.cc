@@ -7,13 +7,13 @@
 #include <string>
 #include <utility>
 
-#include "agents/checkpoint.h"
 #include "agents/heuristics/score.h"
 #include "agents/nn/flush_denormals.h"
 #include "agents/rl/categorical.h"
 #include "agents/rl/planner/options.h"
 #include "agents/rl/planner/planner_policy.h"
 #include "agents/rl/proposals.h"
+#include "agents/saved_text.h"
 #include "sim/base/check.h"
 
 namespace emplace {

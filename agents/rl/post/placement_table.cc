@@ -8,8 +8,8 @@
 #include <ostream>
 #include <utility>
 
-#include "agents/checkpoint.h"
 #include "agents/rl/categorical.h"
+#include "agents/saved_text.h"
 #include "sim/base/check.h"
 
 namespace emplace {

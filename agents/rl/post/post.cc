@@ -6,11 +6,11 @@
 #include <optional>
 #include <utility>
 
-#include "agents/checkpoint.h"
 #include "agents/heuristics/score.h"
 #include "agents/rl/post/placement_table.h"
 #include "agents/rl/proposals.h"
 #include "agents/rl/read_options.h"
+#include "agents/saved_text.h"
 #include "sim/base/check.h"
 
 namespace emplace {

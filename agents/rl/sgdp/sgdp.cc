@@ -11,7 +11,6 @@
 #include <string>
 #include <utility>
 
-#include "agents/checkpoint.h"
 #include "agents/heuristics/score.h"
 #include "agents/nn/flush_denormals.h"
 #include "agents/rl/categorical.h"
@@ -19,6 +18,7 @@
 #include "agents/rl/proposals.h"
 #include "agents/rl/read_options.h"
 #include "agents/rl/sgdp/node_policy.h"
+#include "agents/saved_text.h"
 #include "sim/base/check.h"
 
 namespace emplace {

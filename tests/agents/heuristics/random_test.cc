@@ -29,11 +29,11 @@ TEST(RandomTest, DrawsFromAcceleratorsAndFromCpusIfAsked) {
 TEST(RandomTest, MoreDrawsNeverGiveAWorseBest) {
   Rng rng(7);
   const Graph graph = testing::RandomDag(rng, {.num_ops = 40});
-  TrialSpec spec = testing::MakeTrial(graph, MakeCluster(3), "random");
+  SearchSpec spec = testing::MakeSearch(graph, MakeCluster(3), "random");
   spec.evaluations = 10;
-  const double few = RunTrial(spec).best_result.step_time_micros;
+  const double few = RunSearch(spec).best_result.step_time_micros;
   spec.evaluations = 500;
-  EXPECT_LE(RunTrial(spec).best_result.step_time_micros, few);
+  EXPECT_LE(RunSearch(spec).best_result.step_time_micros, few);
 }
 
 }  // namespace

@@ -18,15 +18,15 @@ using ::testing::Each;
 
 TEST(RandomWalkTest, EachEpisodeEvaluatesOnePlacementPerGroup) {
   // One for the start, then 3 episodes of 10 groups.
-  TrialSpec spec = testing::MakeTrial(MakeChain(10, 1, 4), MakeCluster(2), "random_walk", {{"episodes", "3"}});
-  EXPECT_EQ(RunTrial(spec).evaluations, 31U);
+  SearchSpec spec = testing::MakeSearch(MakeChain(10, 1, 4), MakeCluster(2), "random_walk", {{"episodes", "3"}});
+  EXPECT_EQ(RunSearch(spec).evaluations, 31U);
 }
 
 TEST(RandomWalkTest, APassOverAllGroupsIsAnEpisodeOfAUniformPolicy) {
   // 100 groups are asked for in two batches.
-  TrialSpec spec = testing::MakeTrial(MakeChain(100, 1, 4), MakeCluster(2), "random_walk", {{"episodes", "3"}});
+  SearchSpec spec = testing::MakeSearch(MakeChain(100, 1, 4), MakeCluster(2), "random_walk", {{"episodes", "3"}});
   spec.evaluations = 250;
-  const TrialResult result = RunTrial(spec);
+  const SearchResult result = RunSearch(spec);
   ASSERT_EQ(result.episodes.size(), 2U);  // the third is cut short
   EXPECT_EQ(result.episodes[1].episode, 1U);
   EXPECT_EQ(result.episodes[1].evaluations, 201U);
@@ -39,17 +39,17 @@ TEST(RandomWalkTest, APassOverAllGroupsIsAnEpisodeOfAUniformPolicy) {
 }
 
 TEST(RandomWalkTest, StartsWithEverythingOnTheFirstAccelerator) {
-  TrialSpec spec = testing::MakeTrial(MakeChain(10, 1, 4), MakeMixedCluster(2), "random_walk");
+  SearchSpec spec = testing::MakeSearch(MakeChain(10, 1, 4), MakeMixedCluster(2), "random_walk");
   spec.evaluations = 1;
-  EXPECT_THAT(RunTrial(spec).best->devices(), Each(MakeId<DeviceId>(1)));
+  EXPECT_THAT(RunSearch(spec).best->devices(), Each(MakeId<DeviceId>(1)));
 }
 
 TEST(RandomWalkTest, FindsTheOptimumOfATinyGraph) {
   Rng rng(8);
   for (int i = 0; i < 5; ++i) {
     const Graph graph = testing::RandomDag(rng, {.num_ops = 5});
-    TrialSpec spec = testing::MakeTrial(graph, MakeCluster(2), "random_walk", {{"episodes", "200"}});
-    EXPECT_EQ(RunTrial(spec).best_result.step_time_micros, testing::FastestOfAll(graph, MakeCluster(2)));
+    SearchSpec spec = testing::MakeSearch(graph, MakeCluster(2), "random_walk", {{"episodes", "200"}});
+    EXPECT_EQ(RunSearch(spec).best_result.step_time_micros, testing::FastestOfAll(graph, MakeCluster(2)));
   }
 }
 

@@ -22,7 +22,7 @@ nlohmann::json Parsed(const JsonValue& value) {
 }
 
 // Two ops of 1 us each, on two devices; nothing is run, the results are made up.
-TrialSpec TwoOps() { return testing::MakeTrial(testing::MakeChain(2, 1, 8), testing::MakeCluster(2), "random"); }
+TrialSpec TwoOps() { return testing::MakeSearch(testing::MakeChain(2, 1, 8), testing::MakeCluster(2), "random"); }
 
 GraphResult Gained() {
   GraphResult result;

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TrialProblem Problem() {
+SearchProblem Problem() {
   const Graph graph = testing::MakeForkJoin(6, 10, 1000);
   const Cluster cluster = testing::TwoDevices();
   return {.graph = graph, .cluster = cluster, .costs = testing::MeasuredCosts(graph, cluster), .grouping = "identity"};
@@ -34,14 +34,14 @@ TEST(PlacementSamplesTest, RandomPlacementsFollowTheSeedAndDiffer) {
 }
 
 TEST(PlacementSamplesTest, AnAgentsPlacementsAreDifferentAndHaveItsBest) {
-  TrialSpec spec{.problem = Problem()};
+  SearchSpec spec{.problem = Problem()};
   spec.agent = "annealing";
   spec.evaluations = 60;
   const auto placements = AgentPlacements(spec, 7);
   ASSERT_EQ(placements.size(), 7U);
   EXPECT_THAT(placements[0].label, HasSubstr("annealing, evaluation "));
   const Simulator simulator(spec.problem.graph, spec.problem.cluster, spec.problem.costs);
-  const double best = RunTrial(spec).best_result.step_time_micros;
+  const double best = RunSearch(spec).best_result.step_time_micros;
   double least = 1e300;
   std::set<std::vector<DeviceId>> distinct;
   for (const SampledPlacement& one : placements) {
@@ -54,7 +54,7 @@ TEST(PlacementSamplesTest, AnAgentsPlacementsAreDifferentAndHaveItsBest) {
 }
 
 TEST(PlacementSamplesTest, AnAgentWithOneAnswerGivesOne) {
-  TrialSpec spec{.problem = Problem()};
+  SearchSpec spec{.problem = Problem()};
   spec.agent = "single_device";
   EXPECT_EQ(AgentPlacements(spec, 7).size(), 1U);
 }

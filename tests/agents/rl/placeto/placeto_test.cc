@@ -19,7 +19,7 @@ namespace emplace {
 namespace {
 
 using ::emplace::testing::MakeCluster;
-using ::emplace::testing::MakeTrial;
+using ::emplace::testing::MakeSearch;
 using ::testing::HasSubstr;
 
 // Two ops that do not wait for each other, ten times as fast on the accelerator as on the CPU, which is device 0.
@@ -84,15 +84,15 @@ TEST(PlacetoTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
   const double optimum = testing::FastestOfAll(graph, MakeCluster(2));
   EXPECT_EQ(optimum, 90);  // three times 30
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
-    TrialSpec spec = MakeTrial(graph, MakeCluster(2), "placeto",
-                               {{"start", "single_device"},
-                                {"discount", "1"},
-                                {"workers", "4"},
-                                {"entropy", "0.1"},
-                                {"learning_rate", "0.002"}});
+    SearchSpec spec = MakeSearch(graph, MakeCluster(2), "placeto",
+                                 {{"start", "single_device"},
+                                  {"discount", "1"},
+                                  {"workers", "4"},
+                                  {"entropy", "0.1"},
+                                  {"learning_rate", "0.002"}});
     spec.episodes = 1600;  // 400 rounds of four workers
     spec.seed = seed;
-    const TrialResult result = RunTrial(spec);
+    const SearchResult result = RunSearch(spec);
     EXPECT_EQ(result.best_result.step_time_micros, optimum) << seed;
     ASSERT_FALSE(result.episodes.empty());
     EXPECT_TRUE(result.episodes.back().argmax);
@@ -102,10 +102,10 @@ TEST(PlacetoTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
 
 TEST(PlacetoTest, TheThesissProtocolHasFourEpisodesThatNeitherLearnNorCount) {
   Rng rng(3);
-  TrialSpec spec =
-      MakeTrial(testing::RandomDag(rng, {.num_ops = 20}), MakeCluster(3), "placeto", {{"protocol", "thesis"}});
+  SearchSpec spec =
+      MakeSearch(testing::RandomDag(rng, {.num_ops = 20}), MakeCluster(3), "placeto", {{"protocol", "thesis"}});
   spec.episodes = 20;
-  const TrialResult result = RunTrial(spec);
+  const SearchResult result = RunSearch(spec);
   EXPECT_EQ(result.evaluations, 1 + 20 * 20U);
   ASSERT_EQ(result.episodes.size(), 20U);
   double best = result.start_micros;
@@ -122,9 +122,9 @@ TEST(PlacetoTest, TheThesissProtocolHasFourEpisodesThatNeitherLearnNorCount) {
 TEST(PlacetoTest, AnEpisodeOfTheThesisStartsFromTheBestSoFar) {
   Rng rng(4);
   const Graph graph = testing::RandomDag(rng, {.num_ops = 15});
-  TrialSpec spec = MakeTrial(graph, MakeCluster(3), "pgnn", {{"protocol", "thesis"}});
+  SearchSpec spec = MakeSearch(graph, MakeCluster(3), "pgnn", {{"protocol", "thesis"}});
   spec.episodes = 20;
-  const TrialResult result = RunTrial(spec);
+  const SearchResult result = RunSearch(spec);
   double best = result.start_micros;
   for (const EpisodeRecord& episode : result.episodes) {
     // The placement before the first step counts as part of an episode.
@@ -136,31 +136,31 @@ TEST(PlacetoTest, AnEpisodeOfTheThesisStartsFromTheBestSoFar) {
 TEST(PlacetoTest, WorkersPlaySideBySideAndLearnFromTheSum) {
   Rng rng(5);
   const Graph graph = testing::RandomDag(rng, {.num_ops = 12});
-  TrialSpec spec = MakeTrial(graph, MakeCluster(2), "placeto", {{"workers", "4"}, {"episodes", "5"}});
+  SearchSpec spec = MakeSearch(graph, MakeCluster(2), "placeto", {{"workers", "4"}, {"episodes", "5"}});
   spec.evaluations = 10'000;
-  const TrialResult result = RunTrial(spec);
+  const SearchResult result = RunSearch(spec);
   // The start, four rounds of four episodes, one argmax episode.
   EXPECT_EQ(result.evaluations, 1U + 4 * 4 * 12 + 12);
   spec.threads = 2;
-  EXPECT_EQ(RunTrial(spec).best, result.best);
+  EXPECT_EQ(RunSearch(spec).best, result.best);
 }
 
 TEST(PlacetoTest, SeveralPassesPlaceEachGroupSeveralTimes) {
   Rng rng(6);
-  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 9}), MakeCluster(2), "placeto",
-                             {{"passes", "2"}, {"episodes", "3"}, {"order", "random"}});
+  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 9}), MakeCluster(2), "placeto",
+                               {{"passes", "2"}, {"episodes", "3"}, {"order", "random"}});
   spec.evaluations = 10'000;
-  EXPECT_EQ(RunTrial(spec).evaluations, 1U + 3 * 2 * 9);
+  EXPECT_EQ(RunSearch(spec).evaluations, 1U + 3 * 2 * 9);
 }
 
 TEST(PlacetoTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
   Rng rng(7);
-  const auto problem = [&] { return MakeTrial(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(2), "").problem; };
-  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(2), "placeto");
+  const auto problem = [&] { return MakeSearch(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(2), "").problem; };
+  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(2), "placeto");
   spec.also = {problem(), problem()};
   spec.transfer = {problem()};
   spec.episodes = 12;
-  const TrialResult result = RunTrial(spec);
+  const SearchResult result = RunSearch(spec);
   EXPECT_EQ(result.evaluations, 1 + 12 * 8U);
   ASSERT_EQ(result.also.size(), 2U);
   EXPECT_EQ(result.also[1].evaluations, 1 + 12 * 10U);
@@ -171,18 +171,18 @@ TEST(PlacetoTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
   EXPECT_FALSE(result.policy.empty());
   // Trained further, it has the budget that it had on the others, however little that is.
   spec.agent_options = {{"fine_tune", "true"}};
-  const TrialResult tuned = RunTrial(spec);
+  const SearchResult tuned = RunSearch(spec);
   EXPECT_EQ(tuned.transfer[0].evaluations, 1 + 12 * 10U);
   EXPECT_EQ(tuned.transfer[0].episodes.size(), 12U);
 }
 
 TEST(PlacetoTest, AStoppedSearchOnSeveralGraphsGoesOnToTheSameResult) {
   Rng rng(8);
-  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(2), "graphsage");
-  spec.also = {MakeTrial(testing::RandomDag(rng, {.num_ops = 30}), MakeCluster(2), "").problem};
+  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(2), "graphsage");
+  spec.also = {MakeSearch(testing::RandomDag(rng, {.num_ops = 30}), MakeCluster(2), "").problem};
   spec.episodes = 20;
-  const TrialResult uninterrupted = RunTrial(spec);
-  const TrialResult resumed = testing::StoppedAndResumed(spec, "placeto_checkpoint", {600, 900, 1250});
+  const SearchResult uninterrupted = RunSearch(spec);
+  const SearchResult resumed = testing::StoppedAndResumed(spec, "placeto_checkpoint", {600, 900, 1250});
   EXPECT_EQ(resumed.best, uninterrupted.best);
   EXPECT_EQ(resumed.policy, uninterrupted.policy);
   EXPECT_EQ(resumed.episodes, uninterrupted.episodes);
@@ -191,15 +191,15 @@ TEST(PlacetoTest, AStoppedSearchOnSeveralGraphsGoesOnToTheSameResult) {
 
 TEST(PlacetoTest, APolicyOfAnotherAgentOrNumberOfDevicesIsRefused) {
   const Graph graph = testing::MakeTwoChains();
-  TrialSpec spec = MakeTrial(graph, MakeCluster(2), "placeto");
+  SearchSpec spec = MakeSearch(graph, MakeCluster(2), "placeto");
   spec.episodes = 2;
   const std::string file = ::testing::TempDir() + "/policy";
-  std::ofstream(file, std::ios::binary) << RunTrial(spec).policy;
+  std::ofstream(file, std::ios::binary) << RunSearch(spec).policy;
   spec.policy = file;
-  EXPECT_EQ(RunTrial(spec).evaluations, 1U + 6);  // applied: the start and one argmax episode
+  EXPECT_EQ(RunSearch(spec).evaluations, 1U + 6);  // applied: the start and one argmax episode
   const auto refusal = [&] {
     try {
-      RunTrial(spec);
+      RunSearch(spec);
     } catch (const InputError& error) {
       return std::string(error.what());
     }
@@ -211,53 +211,53 @@ TEST(PlacetoTest, APolicyOfAnotherAgentOrNumberOfDevicesIsRefused) {
   spec.agent_options = {{"rounds", "4"}};
   EXPECT_THAT(refusal(), HasSubstr(file + ": is a policy trained with other options: "));
   spec.agent_options = {};
-  spec.problem = MakeTrial(graph, MakeCluster(3), "").problem;
+  spec.problem = MakeSearch(graph, MakeCluster(3), "").problem;
   EXPECT_THAT(refusal(), HasSubstr("policy: is for 2 devices"));
 }
 
 TEST(PlacetoTest, ThePoliciesOfAgentsThatDoNotLearnAreRefused) {
-  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "annealing");
+  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "annealing");
   spec.evaluations = 10;
   spec.transfer = {spec.problem};
-  EXPECT_THROW(RunTrial(spec), InputError);
+  EXPECT_THROW(RunSearch(spec), InputError);
 }
 
 TEST(PlacetoTest, AnAppliedPolicyLearnsNothingAndOneThatIsFineTunedDoes) {
-  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "placeto");
+  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "placeto");
   spec.episodes = 5;
-  const std::string policy = RunTrial(spec).policy;
+  const std::string policy = RunSearch(spec).policy;
   const std::string file = ::testing::TempDir() + "/applied_policy";
   std::ofstream(file, std::ios::binary) << policy;
   spec.policy = file;
-  EXPECT_EQ(RunTrial(spec).policy, policy);
+  EXPECT_EQ(RunSearch(spec).policy, policy);
   // It counts, whatever the protocol says of argmax episodes while learning.
   spec.agent_options = {{"evaluation_counts", "false"}};
-  const TrialResult applied = RunTrial(spec);
+  const SearchResult applied = RunSearch(spec);
   ASSERT_EQ(applied.episodes.size(), 1U);
   EXPECT_EQ(applied.best_result.step_time_micros, std::min(applied.start_micros, applied.episodes[0].best_micros));
   spec.agent_options = {{"fine_tune", "true"}};
-  const TrialResult tuned = RunTrial(spec);
+  const SearchResult tuned = RunSearch(spec);
   EXPECT_NE(tuned.policy, policy);
   EXPECT_EQ(tuned.episodes.size(), 5U);
 }
 
 TEST(PlacetoTest, WithoutTrainingTheWeightsStayAsDrawn) {
-  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"train", "false"}});
+  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"train", "false"}});
   spec.episodes = 1;
-  const std::string drawn = RunTrial(spec).policy;
+  const std::string drawn = RunSearch(spec).policy;
   spec.episodes = 9;
-  EXPECT_EQ(RunTrial(spec).policy, drawn);
+  EXPECT_EQ(RunSearch(spec).policy, drawn);
   spec.agent_options = {};
-  EXPECT_NE(RunTrial(spec).policy, drawn);
+  EXPECT_NE(RunSearch(spec).policy, drawn);
 }
 
 TEST(PlacetoTest, ASmallLastLayerStartsNearUniform) {
   Rng rng(9);
   const Graph graph = testing::RandomDag(rng, {.num_ops = 30});
   const auto first_entropy = [&](const char* scale) {
-    TrialSpec spec = MakeTrial(graph, MakeCluster(3), "placeto", {{"output_scale", scale}, {"train", "false"}});
+    SearchSpec spec = MakeSearch(graph, MakeCluster(3), "placeto", {{"output_scale", scale}, {"train", "false"}});
     spec.episodes = 2;
-    return RunTrial(spec).episodes.at(0).entropy;
+    return RunSearch(spec).episodes.at(0).entropy;
   };
   EXPECT_GT(first_entropy("0.0001"), 0.9999);
   EXPECT_LT(first_entropy("1"), 0.999);
@@ -293,10 +293,10 @@ TEST(PlacetoTest, ANetworkForVeryManyDevicesIsRefusedNotBuilt) {
 }
 
 TEST(PlacetoTest, ABudgetThatEndsInTheFirstEpisodeIsRefused) {
-  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"workers", "2"}});
+  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"workers", "2"}});
   spec.evaluations = 12;
   try {
-    RunTrial(spec);
+    RunSearch(spec);
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(),
@@ -304,29 +304,29 @@ TEST(PlacetoTest, ABudgetThatEndsInTheFirstEpisodeIsRefused) {
   }
   spec.evaluations = 0;
   spec.episodes = 1;  // one worker's
-  EXPECT_THROW(RunTrial(spec), InputError);
+  EXPECT_THROW(RunSearch(spec), InputError);
   spec.episodes = 2;
-  EXPECT_EQ(RunTrial(spec).episodes.size(), 1U);
+  EXPECT_EQ(RunSearch(spec).episodes.size(), 1U);
 }
 
 TEST(PlacetoTest, StartsOfTheirOwnAreTakenFromTheBudgetAndLeaveRoomForTheArgmax) {
-  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"start", "random_each"}});
+  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"start", "random_each"}});
   spec.episodes = 6;  // 36 evaluations: five rounds of a start and six groups
-  const TrialResult result = RunTrial(spec);
+  const SearchResult result = RunSearch(spec);
   ASSERT_EQ(result.episodes.size(), 5U);
   EXPECT_TRUE(result.episodes.back().argmax);
   EXPECT_LE(result.evaluations, 37U);
 }
 
 TEST(PlacetoTest, APolicyThatIsCutShortIsBroken) {
-  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "placeto");
+  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "placeto");
   spec.episodes = 2;
-  const std::string policy = RunTrial(spec).policy;
+  const std::string policy = RunSearch(spec).policy;
   const std::string file = ::testing::TempDir() + "/broken_policy";
   spec.policy = file;
   const auto refusal = [&](const std::string& text) {
     std::ofstream(file, std::ios::binary) << text;
-    return testing::ErrorOf([&] { RunTrial(spec); });
+    return testing::ErrorOf([&] { RunSearch(spec); });
   };
   EXPECT_EQ(refusal(policy.substr(0, policy.size() / 2)),
             file + ": is broken or of another program (expected other content for its checksum)");
@@ -347,9 +347,9 @@ TEST(PlacetoTest, APolicyThatIsCutShortIsBroken) {
 
 // Every bit of the first line, then a prime apart, so that every place in a byte has its turn.
 TEST(PlacetoTest, NoBitOfAPolicyFlipsUnseen) {
-  TrialSpec spec = MakeTrial(testing::MakeTwoChainsOfKinds(), MakeCluster(2), "placeto", {{"episodes", "1"}});
+  SearchSpec spec = MakeSearch(testing::MakeTwoChainsOfKinds(), MakeCluster(2), "placeto", {{"episodes", "1"}});
   spec.episodes = 1;
-  const std::string policy = RunTrial(spec).policy;
+  const std::string policy = RunSearch(spec).policy;
   const auto agent = MakeAgent("placeto", {{"episodes", "1"}}, {});
   const auto accepted = [&agent](const std::string& text) {
     std::istringstream in(text);
@@ -368,10 +368,11 @@ TEST(PlacetoTest, NoBitOfAPolicyFlipsUnseen) {
 
 TEST(PlacetoTest, AGraphWhoseBudgetEndsWithinAnEpisodeDoesNotHoldUpTheOthers) {
   Rng rng(10);
-  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 30}), MakeCluster(2), "placeto", {{"episodes", "20"}});
-  spec.also = {MakeTrial(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(2), "").problem};
+  SearchSpec spec =
+      MakeSearch(testing::RandomDag(rng, {.num_ops = 30}), MakeCluster(2), "placeto", {{"episodes", "20"}});
+  spec.also = {MakeSearch(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(2), "").problem};
   spec.evaluations = 100;  // three and a bit episodes of the first, nine of the second
-  const TrialResult result = RunTrial(spec);
+  const SearchResult result = RunSearch(spec);
   EXPECT_EQ(result.evaluations, 100U);
   EXPECT_EQ(result.episodes.size(), 3U);
   EXPECT_EQ(result.also[0].evaluations, 100U);

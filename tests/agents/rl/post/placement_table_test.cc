@@ -8,7 +8,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "agents/checkpoint.h"
+#include "agents/saved_text.h"
 #include "sim/base/check.h"
 #include "tests/testing/errors.h"
 

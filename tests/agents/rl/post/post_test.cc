@@ -13,7 +13,7 @@ namespace emplace {
 namespace {
 
 using ::emplace::testing::MakeCluster;
-using ::emplace::testing::MakeTrial;
+using ::emplace::testing::MakeSearch;
 
 std::pair<int, int> CountUpdates(const PostOptions& options, std::size_t samples) {
   std::pair<int, int> count;
@@ -40,10 +40,10 @@ TEST_P(PostMethodTest, FindsTheOptimumOfSixGroupsAndDecides) {
   const Graph graph = testing::MakeTwoChains();
   const double optimum = testing::FastestOfAll(graph, MakeCluster(2));
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
-    TrialSpec spec = MakeTrial(graph, MakeCluster(2), "post", {{"method", GetParam()}});
+    SearchSpec spec = MakeSearch(graph, MakeCluster(2), "post", {{"method", GetParam()}});
     spec.evaluations = 2400;
     spec.seed = seed;
-    const TrialResult result = RunTrial(spec);
+    const SearchResult result = RunSearch(spec);
     EXPECT_EQ(result.evaluations, 2400U);
     EXPECT_EQ(result.best_result.step_time_micros, optimum) << seed;
     ASSERT_FALSE(result.episodes.empty());
@@ -58,10 +58,10 @@ TEST_P(PostMethodTest, FindsTheOptimumOfSixGroupsAndDecides) {
 
 // agents.md 14 (1).
 TEST_P(PostMethodTest, TheFasterDeviceIsLearned) {
-  TrialSpec spec = MakeTrial(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), "post",
-                             {{"method", GetParam()}, {"use_cpus", "true"}});
+  SearchSpec spec = MakeSearch(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), "post",
+                               {{"method", GetParam()}, {"use_cpus", "true"}});
   spec.evaluations = 2400;
-  testing::ExpectTheAcceleratorIsLearned(RunTrial(spec));
+  testing::ExpectTheAcceleratorIsLearned(RunSearch(spec));
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, PostMethodTest, ::testing::Values("post", "ppo", "cross_entropy", "policy_gradient"));
@@ -73,34 +73,34 @@ TEST(PostTest, LearnsToFitWhereTheFasterDeviceIsTooSmall) {
   op.kind_times = {{"test-cpu", 100}, {"test-gpu", 10}};
   op.persistent = Bytes{1000};
   const Graph graph = testing::Build({op});
-  TrialSpec spec = MakeTrial(graph, testing::MakeMixedCluster(1, Bytes{10}), "post", {{"use_cpus", "true"}});
+  SearchSpec spec = MakeSearch(graph, testing::MakeMixedCluster(1, Bytes{10}), "post", {{"use_cpus", "true"}});
   spec.evaluations = 600;
-  const TrialResult result = RunTrial(spec);
+  const SearchResult result = RunSearch(spec);
   EXPECT_EQ(result.best_result.step_time_micros, 100);
   EXPECT_EQ(result.episodes.back().final_micros, 100);
 }
 
 // Cross-entropy steps to the fastest sample of a window alone, and one window: in the end the likeliest placement is
 // the fastest of those samples that were learned from.
-TrialResult RunOneWindow(std::size_t evaluations) {
+SearchResult RunOneWindow(std::size_t evaluations) {
   Rng rng(8);
-  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post",
-                             {{"method", "cross_entropy"}, {"elite", "0.01"}, {"uniform", "0"}});
+  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post",
+                               {{"method", "cross_entropy"}, {"elite", "0.01"}, {"uniform", "0"}});
   spec.evaluations = evaluations;
-  return RunTrial(spec);
+  return RunSearch(spec);
 }
 
 // One window: its 60th sample gives way to the likeliest placement, which is the fastest of the other 59 if that alone
 // is learned from.
 TEST(PostTest, TheLastWindowIsLearnedFromBeforeTheLikeliestPlacementIsTried) {
-  const TrialResult result = RunOneWindow(60);
+  const SearchResult result = RunOneWindow(60);
   ASSERT_TRUE(result.episodes.back().argmax);
   EXPECT_EQ(result.episodes.back().final_micros, result.best_result.step_time_micros);
 }
 
 // The same where the window is complete before the last evaluation, so that nothing has to give way.
 TEST(PostTest, AWindowThatIsCompleteBeforeTheLastEvaluationIsLearnedFrom) {
-  const TrialResult result = RunOneWindow(61);
+  const SearchResult result = RunOneWindow(61);
   ASSERT_TRUE(result.episodes.back().argmax);
   EXPECT_EQ(result.episodes.back().final_micros, result.best_result.step_time_micros);
   EXPECT_LT(result.episodes.back().entropy, 1e-3);
@@ -108,18 +108,18 @@ TEST(PostTest, AWindowThatIsCompleteBeforeTheLastEvaluationIsLearnedFrom) {
 
 // PPO alone knows no windows, so one that is no multiple of its batches changes nothing.
 TEST(PostTest, WithoutCrossEntropyTheWindowDoesNotMatter) {
-  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "post", {{"method", "ppo"}});
+  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "post", {{"method", "ppo"}});
   spec.evaluations = 240;
-  const TrialResult expected = RunTrial(spec);
+  const SearchResult expected = RunSearch(spec);
   spec.agent_options["window"] = "7";
-  EXPECT_EQ(RunTrial(spec).episodes, expected.episodes);
+  EXPECT_EQ(RunSearch(spec).episodes, expected.episodes);
 }
 
 std::vector<double> Entropies(const Graph& graph, const OptionMap& options, std::size_t evaluations) {
-  TrialSpec spec = MakeTrial(graph, MakeCluster(2), "post", options);
+  SearchSpec spec = MakeSearch(graph, MakeCluster(2), "post", options);
   spec.evaluations = evaluations;
   std::vector<double> entropies;
-  for (const EpisodeRecord& record : RunTrial(spec).episodes) entropies.push_back(record.entropy);
+  for (const EpisodeRecord& record : RunSearch(spec).episodes) entropies.push_back(record.entropy);
   return entropies;
 }
 
@@ -173,21 +173,21 @@ TEST(PostTest, BetaFollowsTheDivergence) {
 
 TEST(PostTest, AStoppedSearchGoesOnToTheSameResult) {
   Rng rng(8);
-  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post");
+  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post");
   spec.evaluations = 2000;
-  const TrialResult uninterrupted = RunTrial(spec);
-  const TrialResult resumed = testing::StoppedAndResumed(spec, "post_checkpoint", {600, 1100, 1700});
+  const SearchResult uninterrupted = RunSearch(spec);
+  const SearchResult resumed = testing::StoppedAndResumed(spec, "post_checkpoint", {600, 1100, 1700});
   EXPECT_EQ(resumed.best, uninterrupted.best);
   EXPECT_EQ(resumed.episodes, uninterrupted.episodes);
   EXPECT_EQ(resumed.trace, uninterrupted.trace);
   spec.threads = 2;
-  EXPECT_EQ(RunTrial(spec).trace, uninterrupted.trace);
+  EXPECT_EQ(RunSearch(spec).trace, uninterrupted.trace);
 }
 
 TEST(PostTest, BatchesThatDoNotDivideTheWindowStillFillBoth) {
-  TrialSpec spec = MakeTrial(testing::MakeTwoChains(), MakeCluster(2), "post", {{"batch", "7"}, {"window", "20"}});
+  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "post", {{"batch", "7"}, {"window", "20"}});
   spec.evaluations = 61;
-  const TrialResult result = RunTrial(spec);
+  const SearchResult result = RunSearch(spec);
   std::vector<std::size_t> ends;
   for (const EpisodeRecord& record : result.episodes) ends.push_back(record.evaluations);
   // Every multiple of 7 and of 20; the last evaluation is the argmax.

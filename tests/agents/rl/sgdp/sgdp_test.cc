@@ -14,7 +14,7 @@ namespace emplace {
 namespace sgdp_test {
 
 using ::emplace::testing::MakeCluster;
-using ::emplace::testing::MakeTrial;
+using ::emplace::testing::MakeSearch;
 using ::testing::HasSubstr;
 
 struct Variant {
@@ -25,12 +25,12 @@ std::ostream& operator<<(std::ostream& out, const Variant& variant) { return out
 
 class SgdpTest : public ::testing::TestWithParam<Variant> {
  protected:
-  static TrialSpec Trial(const Graph& graph, const Cluster& cluster, std::size_t evaluations) {
+  static SearchSpec Trial(const Graph& graph, const Cluster& cluster, std::size_t evaluations) {
     OptionMap options = GetParam().options;
     options.insert({"entropy", "0.02"});
     options.insert({"epochs", "4"});
     options.insert({"use_cpus", "true"});
-    TrialSpec spec = MakeTrial(graph, cluster, "sgdp", options);
+    SearchSpec spec = MakeSearch(graph, cluster, "sgdp", options);
     spec.evaluations = evaluations;
     return spec;
   }
@@ -42,7 +42,7 @@ TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmaxLengthy) {
 #endif
   const Graph graph = testing::MakeTwoChainsOfKinds();
   const double optimum = testing::FastestOfAll(graph, testing::MakeMixedCluster(1));
-  const TrialResult result = RunTrial(Trial(graph, testing::MakeMixedCluster(1), 2001));
+  const SearchResult result = RunSearch(Trial(graph, testing::MakeMixedCluster(1), 2001));
   EXPECT_EQ(result.evaluations, 2001U);
   EXPECT_EQ(result.best_result.step_time_micros, optimum);
   ASSERT_FALSE(result.episodes.empty());
@@ -57,10 +57,10 @@ TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmaxLengthy) {
 
 TEST_P(SgdpTest, AStoppedSearchGoesOnToTheSameResult) {
   Rng rng(8);
-  TrialSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3), 801);
+  SearchSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3), 801);
   spec.agent_options["epochs"] = "1";
-  const TrialResult uninterrupted = RunTrial(spec);
-  const TrialResult resumed =
+  const SearchResult uninterrupted = RunSearch(spec);
+  const SearchResult resumed =
       testing::StoppedAndResumed(spec, std::string("sgdp_checkpoint_") + GetParam().name, {550});
   EXPECT_EQ(resumed.best, uninterrupted.best);
   EXPECT_EQ(resumed.policy, uninterrupted.policy);
@@ -70,7 +70,7 @@ TEST_P(SgdpTest, AStoppedSearchGoesOnToTheSameResult) {
 // agents.md 14 (1).
 TEST_P(SgdpTest, TheFasterDeviceIsLearnedLengthy) {
   testing::ExpectTheAcceleratorIsLearned(
-      RunTrial(Trial(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), 801)));
+      RunSearch(Trial(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), 801)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, SgdpTest,
@@ -97,12 +97,12 @@ TEST(SgdpOptionsTest, ThePapersSettingsAreTheDefaults) {
 
 TEST(SgdpPolicyTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
   Rng rng(7);
-  const auto problem = [&] { return MakeTrial(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(2), "").problem; };
-  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(2), "sgdp", {{"epochs", "2"}});
+  const auto problem = [&] { return MakeSearch(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(2), "").problem; };
+  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(2), "sgdp", {{"epochs", "2"}});
   spec.also = {problem(), problem()};
   spec.transfer = {problem()};
   spec.evaluations = 81;
-  const TrialResult result = RunTrial(spec);
+  const SearchResult result = RunSearch(spec);
   EXPECT_EQ(result.evaluations, 81U);
   ASSERT_EQ(result.also.size(), 2U);
   EXPECT_EQ(result.also[1].evaluations, 81U);
@@ -114,11 +114,11 @@ TEST(SgdpPolicyTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
 // What was learned is where training goes on, and it does go on, for as many evaluations as before.
 TEST(SgdpPolicyTest, FineTuningStartsFromWhatWasLearnedLengthy) {
   const Graph graph = testing::MakeTwoOpsForTheAccelerator();
-  TrialSpec spec = MakeTrial(graph, testing::MakeMixedCluster(1), "sgdp",
-                             {{"entropy", "0.02"}, {"epochs", "4"}, {"use_cpus", "true"}, {"fine_tune", "true"}});
+  SearchSpec spec = MakeSearch(graph, testing::MakeMixedCluster(1), "sgdp",
+                               {{"entropy", "0.02"}, {"epochs", "4"}, {"use_cpus", "true"}, {"fine_tune", "true"}});
   spec.evaluations = 801;
-  spec.transfer = {MakeTrial(graph, testing::MakeMixedCluster(1), "").problem};
-  const TrialResult result = RunTrial(spec);
+  spec.transfer = {MakeSearch(graph, testing::MakeMixedCluster(1), "").problem};
+  const SearchResult result = RunSearch(spec);
   ASSERT_EQ(result.transfer.size(), 1U);
   const GraphResult& tuned = result.transfer[0];
   EXPECT_EQ(tuned.evaluations, 801U);
@@ -130,17 +130,18 @@ TEST(SgdpPolicyTest, FineTuningStartsFromWhatWasLearnedLengthy) {
 
 TEST(SgdpOptionsTest, WithoutAnOutputScaleAllDevicesAreEquallyLikelyAtFirst) {
   Rng rng(7);
-  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(3), "sgdp", {{"epochs", "1"}});
+  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(3), "sgdp", {{"epochs", "1"}});
   spec.evaluations = 20;
-  EXPECT_LT(RunTrial(spec).episodes.front().entropy, 0.999);
+  EXPECT_LT(RunSearch(spec).episodes.front().entropy, 0.999);
   spec.agent_options["output_scale"] = "0";
-  EXPECT_NEAR(RunTrial(spec).episodes.front().entropy, 1, 1e-6);
+  EXPECT_NEAR(RunSearch(spec).episodes.front().entropy, 1, 1e-6);
 }
 
 TEST(SgdpPolicyTest, APolicyOfOtherOptionsOrDevicesIsRefused) {
-  TrialSpec spec = MakeTrial(testing::MakeTwoChainsOfKinds(), testing::MakeMixedCluster(1), "sgdp", {{"epochs", "1"}});
+  SearchSpec spec =
+      MakeSearch(testing::MakeTwoChainsOfKinds(), testing::MakeMixedCluster(1), "sgdp", {{"epochs", "1"}});
   spec.evaluations = 21;
-  const std::string policy = RunTrial(spec).policy;
+  const std::string policy = RunSearch(spec).policy;
   std::istringstream in(policy);
   EXPECT_THAT(testing::ErrorOf([&] {
                 MakeAgent("sgdp", {{"layers", "3"}}, {})->LoadPolicy(in);

@@ -1,4 +1,4 @@
-#include "experiments/run/trial.h"
+#include "agents/search.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "agents/saved_text.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "tests/testing/graphs.h"
@@ -16,11 +17,11 @@ namespace emplace {
 namespace {
 
 using ::emplace::testing::MakeCluster;
-using ::emplace::testing::MakeTrial;
+using ::emplace::testing::MakeSearch;
 
-TrialSpec SomeSearch(const std::string& agent, std::size_t num_ops = 40) {
+SearchSpec SomeSearch(const std::string& agent, std::size_t num_ops = 40) {
   Rng rng(11);
-  TrialSpec spec = MakeTrial(testing::RandomDag(rng, {.num_ops = num_ops}), MakeCluster(3), agent);
+  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = num_ops}), MakeCluster(3), agent);
   spec.evaluations = 2000;
   spec.seed = 5;
   return spec;
@@ -32,43 +33,43 @@ std::string TemporaryFile(const char* name) {
   return path;
 }
 
-TEST(TrialTest, TheSameSpecGivesTheSameResultOnAnyNumberOfThreads) {
+TEST(SearchTest, TheSameSpecGivesTheSameResultOnAnyNumberOfThreads) {
   for (const char* const agent : {"random", "annealing", "local_search", "random_walk"}) {
-    TrialSpec spec = SomeSearch(agent);
-    const TrialResult first = RunTrial(spec);
+    SearchSpec spec = SomeSearch(agent);
+    const SearchResult first = RunSearch(spec);
     spec.threads = 3;
-    const TrialResult second = RunTrial(spec);
+    const SearchResult second = RunSearch(spec);
     EXPECT_EQ(first.best, second.best) << agent;
     EXPECT_EQ(first.evaluations, second.evaluations) << agent;
     spec.seed = 6;
     const bool is_random = std::string(agent) == "random";
-    EXPECT_TRUE(!is_random || RunTrial(spec).best != first.best);
+    EXPECT_TRUE(!is_random || RunSearch(spec).best != first.best);
   }
 }
 
-TEST(TrialTest, ASearchThatIsStoppedGoesOnFromItsCheckpointToTheSameResult) {
+TEST(SearchTest, ASearchThatIsStoppedGoesOnFromItsCheckpointToTheSameResult) {
   for (const char* const agent : {"random", "annealing", "local_search", "random_walk"}) {
-    TrialSpec spec = SomeSearch(agent, /*num_ops=*/300);
-    const TrialResult uninterrupted = RunTrial(spec);
-    spec.checkpoint = TemporaryFile("trial_checkpoint");
+    SearchSpec spec = SomeSearch(agent, /*num_ops=*/300);
+    const SearchResult uninterrupted = RunSearch(spec);
+    spec.checkpoint = TemporaryFile("search_checkpoint");
     std::size_t stop_at = 600;
-    const auto stop = [&stop_at](const TrialProgress& now) {
+    const auto stop = [&stop_at](const SearchProgress& now) {
       if (now.evaluations >= stop_at) throw std::runtime_error("stopped");
     };
-    EXPECT_THROW(RunTrial(spec, stop), std::runtime_error);
+    EXPECT_THROW(RunSearch(spec, stop), std::runtime_error);
     ASSERT_TRUE(std::filesystem::exists(spec.checkpoint));
     stop_at = 1300;
     ASSERT_GT(uninterrupted.evaluations, 600U);
     try {
-      RunTrial(spec, stop);
+      RunSearch(spec, stop);
     } catch (const std::runtime_error&) {
     }
-    const TrialResult resumed = RunTrial(spec);
+    const SearchResult resumed = RunSearch(spec);
     EXPECT_EQ(resumed.best, uninterrupted.best) << agent;
     EXPECT_EQ(resumed.evaluations, uninterrupted.evaluations) << agent;
     EXPECT_EQ(resumed.fitting, uninterrupted.fitting) << agent;
     // Once more: there is nothing left to do.
-    EXPECT_EQ(RunTrial(spec).best, uninterrupted.best);
+    EXPECT_EQ(RunSearch(spec).best, uninterrupted.best);
   }
 }
 
@@ -89,31 +90,31 @@ class Slowing : public Evaluator, public SearchPart {
   mutable std::uint64_t calls_ = 0;
 };
 
-TEST(TrialTest, AnEvaluatorThatChangesGoesOnWhereItWas) {
+TEST(SearchTest, AnEvaluatorThatChangesGoesOnWhereItWas) {
   const auto run = [](const std::string& checkpoint, std::size_t stop_at) {
-    TrialSpec spec = SomeSearch("annealing");
+    SearchSpec spec = SomeSearch("annealing");
     Slowing evaluator;
     spec.evaluator = &evaluator;
     spec.evaluator_state = &evaluator;
     spec.checkpoint = checkpoint;
-    return RunTrial(spec, [stop_at](const TrialProgress& now) {
+    return RunSearch(spec, [stop_at](const SearchProgress& now) {
       if (now.evaluations >= stop_at) throw std::runtime_error("stopped");
     });
   };
   const std::string file = TemporaryFile("slowing_checkpoint");
-  const TrialResult uninterrupted = run("", 1'000'000);
+  const SearchResult uninterrupted = run("", 1'000'000);
   EXPECT_THROW(run(file, 600), std::runtime_error);
   ASSERT_TRUE(std::filesystem::exists(file));
   EXPECT_EQ(run(file, 1'000'000).trace, uninterrupted.trace);
 }
 
-TEST(TrialTest, ACheckpointOfAnotherSearchIsRefused) {
-  TrialSpec spec = SomeSearch("annealing");
+TEST(SearchTest, ACheckpointOfAnotherSearchIsRefused) {
+  SearchSpec spec = SomeSearch("annealing");
   spec.checkpoint = TemporaryFile("other_checkpoint");
-  RunTrial(spec);
+  RunSearch(spec);
   spec.seed = 99;
   try {
-    RunTrial(spec);
+    RunSearch(spec);
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_EQ(std::string(error.what()),
@@ -121,51 +122,51 @@ TEST(TrialTest, ACheckpointOfAnotherSearchIsRefused) {
   }
 }
 
-TEST(TrialTest, ACheckpointOfAGraphThatDiffersInMemoryOnlyIsRefused) {
+TEST(SearchTest, ACheckpointOfAGraphThatDiffersInMemoryOnlyIsRefused) {
   const auto search = [](std::int64_t persistent) {
     OpSpec op = testing::MakeOp("a", 1);
     op.persistent = Bytes{persistent};
-    TrialSpec spec = MakeTrial(testing::Build({op}), MakeCluster(2), "random");
+    SearchSpec spec = MakeSearch(testing::Build({op}), MakeCluster(2), "random");
     spec.checkpoint = ::testing::TempDir() + "/memory_checkpoint";
     return spec;
   };
   TemporaryFile("memory_checkpoint");
-  RunTrial(search(40));
-  EXPECT_NO_THROW(RunTrial(search(40)));
-  EXPECT_THROW(RunTrial(search(41)), InputError);
+  RunSearch(search(40));
+  EXPECT_NO_THROW(RunSearch(search(40)));
+  EXPECT_THROW(RunSearch(search(41)), InputError);
 }
 
-TEST(TrialTest, WhereNothingFitsThereIsNoPlacementAndTheOverflowIsTold) {
+TEST(SearchTest, WhereNothingFitsThereIsNoPlacementAndTheOverflowIsTold) {
   // 40 persistent bytes on a device of 30: 10 over, wherever they stand.
   GraphBuilder builder("g");
   OpSpec op = testing::MakeOp("a", 1);
   op.persistent = Bytes{40};
   builder.Add(op);
   const Cluster cluster = MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 0, Bytes{30});
-  const TrialResult result = RunTrial(MakeTrial(builder.Build(), cluster, "local_search"));
+  const SearchResult result = RunSearch(MakeSearch(builder.Build(), cluster, "local_search"));
   EXPECT_FALSE(result.best.has_value());
   EXPECT_EQ(result.fitting, 0U);
   EXPECT_EQ(result.smallest_overflow_bytes, 10);
 }
 
-TEST(TrialTest, UnknownNamesAreRefused) {
+TEST(SearchTest, UnknownNamesAreRefused) {
   const auto refused = [](auto change) {
-    TrialSpec spec = SomeSearch("random");
+    SearchSpec spec = SomeSearch("random");
     change(spec);
-    EXPECT_THROW(RunTrial(spec), InputError);
+    EXPECT_THROW(RunSearch(spec), InputError);
   };
-  refused([](TrialSpec& spec) { spec.agent = "x"; });
-  refused([](TrialSpec& spec) { spec.engine = "x"; });
-  refused([](TrialSpec& spec) { spec.problem.grouping = "x"; });
-  refused([](TrialSpec& spec) { spec.reward = "x"; });
-  refused([](TrialSpec& spec) { spec.agent_options = {{"x", "1"}}; });
+  refused([](SearchSpec& spec) { spec.agent = "x"; });
+  refused([](SearchSpec& spec) { spec.engine = "x"; });
+  refused([](SearchSpec& spec) { spec.problem.grouping = "x"; });
+  refused([](SearchSpec& spec) { spec.reward = "x"; });
+  refused([](SearchSpec& spec) { spec.agent_options = {{"x", "1"}}; });
 }
 
-TEST(TrialTest, ProgressCountsUpToTheBudget) {
-  TrialSpec spec = SomeSearch("random");
+TEST(SearchTest, ProgressCountsUpToTheBudget) {
+  SearchSpec spec = SomeSearch("random");
   spec.evaluations = 50;
   std::size_t last = 0;
-  RunTrial(spec, [&last](const TrialProgress& now) {
+  RunSearch(spec, [&last](const SearchProgress& now) {
     EXPECT_GT(now.evaluations, last);
     EXPECT_EQ(now.budget, 50U);
     EXPECT_TRUE(now.best_micros.has_value());

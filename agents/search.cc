@@ -1,4 +1,4 @@
-#include "experiments/run/trial.h"
+#include "agents/search.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,6 @@
 #include <sstream>
 #include <utility>
 
-#include "agents/checkpoint.h"
 #include "agents/environment.h"
 #include "agents/heuristics/score.h"
 #include "agents/rl/policy_file.h"
@@ -24,8 +23,8 @@
 namespace emplace {
 namespace {
 
-// How many evaluations pass between two checkpoints at least, and how much time, as a multiple of what one takes to
-// save (a disk that is slow to sync would take more than the search).
+// How many evaluations pass between two checkpoints at least, and how much time, as a multiple of the time that saving
+// one takes (on a disk that is slow to sync, saving would otherwise take longer than the search).
 constexpr std::size_t kCheckpointEvery = 500;
 constexpr double kCheckpointTimeRatio = 20;
 
@@ -67,8 +66,9 @@ void AddDevices(const Cluster& cluster, Fingerprint* problem) {
   }
 }
 
-// Everything that the course of a search depends on.
-std::string Describe(const TrialSpec& spec, const TrialProblem& problem, const Grouping& grouping, std::size_t budget) {
+// Identifies a search by everything that its course depends on.
+std::string Describe(const SearchSpec& spec, const SearchProblem& problem, const Grouping& grouping,
+                     std::size_t budget) {
   Fingerprint fingerprint;
   AddOps(problem.graph, problem.costs, problem.cluster.num_devices(), grouping, &fingerprint);
   AddDevices(problem.cluster, &fingerprint);
@@ -80,7 +80,7 @@ std::string Describe(const TrialSpec& spec, const TrialProblem& problem, const G
       options, spec.torch_device, budget, spec.reward, spec.seed);
 }
 
-RewardOptions RewardOfSpec(const TrialSpec& spec, const AgentEntry& entry) {
+RewardOptions RewardOfSpec(const SearchSpec& spec, const AgentEntry& entry) {
   return ParseReward(spec.reward.empty() ? entry.reward : std::string_view(spec.reward));
 }
 
@@ -89,26 +89,38 @@ bool HasLimit(const Cluster& cluster) {
                      [](const Device& device) { return device.memory.has_value(); });
 }
 
-// CPU time of this process, in s: what others do on the machine meanwhile does not count.
+// CPU time of this process, in s: it does not depend on what else runs on the machine.
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 using Clock = std::chrono::steady_clock;
 double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// One graph of a search: where its placements are evaluated, and the best so far.
-class Ground {
+SimOptions SimulatorOptions(const SearchSpec& spec, const SearchProblem& problem, const AgentEntry& entry,
+                            const EvaluationNeeds& needs) {
+  return {.engine = spec.engine,
+          .peak_memory = needs.peak_memory || HasLimit(problem.cluster) ||
+                         FindReward(RewardOfSpec(spec, entry).name).needs_peak_memory,
+          .start_times = needs.start_times};
+}
+
+// What the caller of a search has for its first problem: see SearchSpec. Null: nothing.
+struct GivenEvaluators {
+  const Evaluator* evaluator = nullptr;
+  const Simulator* simulator = nullptr;
+};
+
+// One graph of a search: its environment, and how far the search on it has come.
+class GraphSearch {
  public:
-  Ground(const TrialSpec& spec, const TrialProblem& problem, const AgentEntry& entry, Grouping grouping,
-         std::size_t budget, const EvaluationNeeds& needs, const Evaluator* evaluator, std::size_t index)
+  GraphSearch(const SearchSpec& spec, const SearchProblem& problem, const AgentEntry& entry, Grouping grouping,
+              std::size_t budget, const EvaluationNeeds& needs, const GivenEvaluators& given, std::size_t index)
       : problem_(problem),
         budget_(budget),
-        simulator_(problem.graph, problem.cluster, problem.costs,
-                   {.engine = spec.engine,
-                    .peak_memory = needs.peak_memory || HasLimit(problem.cluster) ||
-                                   FindReward(RewardOfSpec(spec, entry).name).needs_peak_memory,
-                    .start_times = needs.start_times}),
+        given_(given.simulator),
+        own_(MakeOwn(given_, problem, SimulatorOptions(spec, problem, entry, needs))),
         environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping),
-                     evaluator != nullptr ? *evaluator : simulator_, RewardOfSpec(spec, entry), spec.threads, index) {}
+                     given.evaluator != nullptr ? *given.evaluator : simulator(), RewardOfSpec(spec, entry),
+                     spec.threads, index) {}
 
   // One Propose, Evaluate and Observe.
   void Step(Agent& agent, Rng& rng, Mode mode, SearchTimes* times) {
@@ -154,16 +166,32 @@ class Ground {
       result.trace.emplace_back(state_.evaluations, *state_.best_micros);
     }
     result.best = environment_.grouping().Expand(*state_.best);
-    const Simulator whole(problem_.graph, problem_.cluster, problem_.costs,
-                          {.engine = simulator_.options().engine, .peak_memory = true});
-    result.best_result = whole.Run(*result.best);
+    result.best_result = RunWithPeakMemory(*result.best);
     return result;
   }
 
  private:
-  // Everything on the first accelerator, what must not be there elsewhere.
+  static std::optional<Simulator> MakeOwn(const Simulator* given, const SearchProblem& problem,
+                                          const SimOptions& options) {
+    if (given != nullptr) EMPLACE_CHECK_EQ(given->options().engine, options.engine);
+    if (given != nullptr && given->options() == options) return std::nullopt;
+    return Simulator(problem.graph, problem.cluster, problem.costs, options);
+  }
+  const Simulator& simulator() const { return own_ ? *own_ : *given_; }
+
+  // A second simulator is needed only where the search's own leaves peak memory out and the caller gave none.
+  StepResult RunWithPeakMemory(const Placement& placement) const {
+    if (given_ != nullptr) return given_->Run(placement);
+    SimOptions options = simulator().options();
+    if (options.peak_memory) return simulator().Run(placement);
+    options.peak_memory = true;
+    return Simulator(problem_.graph, problem_.cluster, problem_.costs, options).Run(placement);
+  }
+
+  // Everything on the first accelerator; groups that may not go there, elsewhere.
   double SingleDeviceMicros() const {
-    return simulator_.Run(environment_.grouping().Expand(OnFirstAccelerator(environment_.observation())))
+    return simulator()
+        .Run(environment_.grouping().Expand(OnFirstAccelerator(environment_.observation())))
         .step_time_micros;
   }
 
@@ -186,20 +214,21 @@ class Ground {
     state_.trace.emplace_back(state_.evaluations, micros);
   }
 
-  const TrialProblem& problem_;
+  const SearchProblem& problem_;
   std::size_t budget_;
-  Simulator simulator_;
+  const Simulator* given_;        // null: none
+  std::optional<Simulator> own_;  // none: the given one is the search's too
   Environment environment_;
   GraphState state_;
 };
 
-// A search under way.
+// A search that is running.
 class Search {
  public:
-  Search(const TrialSpec& spec, const AgentEntry& entry) : spec_(spec), entry_(entry), rng_(spec.seed) {
-    std::vector<const TrialProblem*> problems = {&spec.problem};
-    for (const TrialProblem& problem : spec.also) problems.push_back(&problem);
-    for (const TrialProblem* const problem : problems) {
+  Search(const SearchSpec& spec, const AgentEntry& entry) : spec_(spec), entry_(entry), rng_(spec.seed) {
+    std::vector<const SearchProblem*> problems = {&spec.problem};
+    for (const SearchProblem& problem : spec.also) problems.push_back(&problem);
+    for (const SearchProblem* const problem : problems) {
       Grouping grouping = MakeGrouping(*problem, entry);
       const std::size_t budget = EvaluationBudget(spec, entry, grouping.num_groups());
       if (!agent_) {
@@ -213,22 +242,24 @@ class Search {
       if (!spec.checkpoint.empty()) {
         description_ += Describe(spec, *problem, grouping, budget) + policy_text_;
       }
-      grounds_.push_back(std::make_unique<Ground>(spec, *problem, entry, std::move(grouping), budget, agent_->Needs(),
-                                                  grounds_.empty() ? spec.evaluator : nullptr, grounds_.size()));
+      const GivenEvaluators given = {.evaluator = spec.evaluator, .simulator = spec.simulator};
+      graphs_.push_back(std::make_unique<GraphSearch>(spec, *problem, entry, std::move(grouping), budget,
+                                                      agent_->Needs(), graphs_.empty() ? given : GivenEvaluators(),
+                                                      graphs_.size()));
     }
   }
 
-  TrialResult Run(const std::function<void(const TrialProgress&)>& on_progress) {
+  SearchResult Run(const std::function<void(const SearchProgress&)>& on_progress) {
     Resume();
     started_ = Clock::now();
     saved_at_ = Evaluations();
     while (!agent_->Finished() && !AllSpent()) {
-      for (const auto& ground : grounds_) {
+      for (const auto& graph : graphs_) {
         do {
-          if (ground->Spent() || agent_->Finished()) break;
-          ground->Step(*agent_, rng_, Mode::kExplore, &times_);
+          if (graph->Spent() || agent_->Finished()) break;
+          graph->Step(*agent_, rng_, Mode::kExplore, &times_);
           if (on_progress) on_progress(Progress());
-        } while (grounds_.size() > 1 && !agent_->AtRest());
+        } while (graphs_.size() > 1 && !agent_->AtRest());
       }
       if (!spec_.checkpoint.empty() && agent_->AtRest()) SaveNowAndThen();
     }
@@ -239,15 +270,15 @@ class Search {
  private:
   std::size_t Evaluations() const {
     std::size_t evaluations = 0;
-    for (const auto& ground : grounds_) evaluations += ground->state().evaluations;
+    for (const auto& graph : graphs_) evaluations += graph->state().evaluations;
     return evaluations;
   }
   bool AllSpent() const {
-    return std::all_of(grounds_.begin(), grounds_.end(), [](const auto& ground) { return ground->Spent(); });
+    return std::all_of(graphs_.begin(), graphs_.end(), [](const auto& graph) { return graph->Spent(); });
   }
-  TrialProgress Progress() const {
-    TrialProgress now{.evaluations = Evaluations(), .budget = 0, .best_micros = grounds_[0]->state().best_micros};
-    for (const auto& ground : grounds_) now.budget += ground->budget();
+  SearchProgress Progress() const {
+    SearchProgress now{.evaluations = Evaluations(), .budget = 0, .best_micros = graphs_[0]->state().best_micros};
+    for (const auto& graph : graphs_) now.budget += graph->budget();
     return now;
   }
   SearchTimes Times() const {
@@ -275,8 +306,8 @@ class Search {
     const auto in = OpenForReading(spec_.checkpoint, kMaxFileBytes);
     try {
       SearchState state = LoadCheckpoint(*in, description_, *agent_, rng_);
-      EMPLACE_CHECK_EQ(state.graphs.size(), grounds_.size());
-      for (std::size_t i = 0; i < grounds_.size(); ++i) grounds_[i]->Restore(std::move(state.graphs[i]));
+      EMPLACE_CHECK_EQ(state.graphs.size(), graphs_.size());
+      for (std::size_t i = 0; i < graphs_.size(); ++i) graphs_[i]->Restore(std::move(state.graphs[i]));
       times_ = state.times;
       if (spec_.evaluator_state != nullptr) {
         std::istringstream part(state.part);
@@ -298,7 +329,7 @@ class Search {
 
   void SaveNow() const {
     SearchState state{.graphs = {}, .times = Times(), .part = {}};
-    for (const auto& ground : grounds_) state.graphs.push_back(ground->state());
+    for (const auto& graph : graphs_) state.graphs.push_back(graph->state());
     if (spec_.evaluator_state != nullptr) {
       std::ostringstream part;
       spec_.evaluator_state->Save(part);
@@ -307,8 +338,9 @@ class Search {
     WriteFile(spec_.checkpoint, [&](std::ostream& out) { SaveCheckpoint(out, description_, state, *agent_, rng_); });
   }
 
-  // What was learned, on a graph that it was not learned on: one argmax episode, or with fine_tune a search of its own.
-  GraphResult Transfer(const TrialProblem& problem, const std::string& policy) const {
+  // Applies what was learned to a graph that it was not learned on: one argmax episode, or with fine_tune a search of
+  // its own.
+  GraphResult Transfer(const SearchProblem& problem, const std::string& policy) const {
     Grouping grouping = MakeGrouping(problem, entry_);
     std::size_t budget = EvaluationBudget(spec_, entry_, grouping.num_groups());
     const auto load = [&] {
@@ -321,22 +353,23 @@ class Search {
     };
     auto agent = load();
     if (agent->OnlyApplies()) {
-      // An episode must not be cut short, however small the budget of learning was.
+      // The budget must not end the episode, however small the budget of learning was.
       constexpr std::size_t kMostPasses = 100;
       budget = std::max(budget, 1 + kMostPasses * grouping.num_groups());
       agent = load();
     }
-    Ground ground(spec_, problem, entry_, std::move(grouping), budget, agent->Needs(), nullptr, 0);
+    GraphSearch graph(spec_, problem, entry_, std::move(grouping), budget, agent->Needs(), GivenEvaluators(),
+                      /*index=*/0);
     Rng rng(spec_.seed);
     SearchTimes times;
-    while (!ground.Spent() && !agent->Finished()) ground.Step(*agent, rng, Mode::kExplore, &times);
-    return ground.Result();
+    while (!graph.Spent() && !agent->Finished()) graph.Step(*agent, rng, Mode::kExplore, &times);
+    return graph.Result();
   }
 
-  TrialResult Result() const {
-    TrialResult result;
-    static_cast<GraphResult&>(result) = grounds_[0]->Result();
-    for (std::size_t i = 1; i < grounds_.size(); ++i) result.also.push_back(grounds_[i]->Result());
+  SearchResult Result() const {
+    SearchResult result;
+    static_cast<GraphResult&>(result) = graphs_[0]->Result();
+    for (std::size_t i = 1; i < graphs_.size(); ++i) result.also.push_back(graphs_[i]->Result());
     if (agent_->HasPolicy()) {
       std::ostringstream out;
       agent_->SavePolicy(out);
@@ -344,15 +377,15 @@ class Search {
     } else if (!spec_.transfer.empty()) {
       throw InputError("transfer", fmt::format("agent {} learns nothing that could be applied", spec_.agent));
     }
-    for (const TrialProblem& problem : spec_.transfer) result.transfer.push_back(Transfer(problem, result.policy));
+    for (const SearchProblem& problem : spec_.transfer) result.transfer.push_back(Transfer(problem, result.policy));
     result.times = Times();
     return result;
   }
 
-  const TrialSpec& spec_;
+  const SearchSpec& spec_;
   const AgentEntry& entry_;
   std::unique_ptr<Agent> agent_;
-  std::vector<std::unique_ptr<Ground>> grounds_;
+  std::vector<std::unique_ptr<GraphSearch>> graphs_;
   Rng rng_;
   std::string description_;  // what a checkpoint must be of
   std::string policy_text_;
@@ -364,19 +397,19 @@ class Search {
 
 }  // namespace
 
-Grouping MakeGrouping(const TrialProblem& problem, const AgentEntry& agent) {
+Grouping MakeGrouping(const SearchProblem& problem, const AgentEntry& agent) {
   if (problem.given_grouping) return *problem.given_grouping;
   const std::string_view name =
       problem.grouping.empty() ? DefaultGrouping(agent, problem.graph.num_ops()) : problem.grouping;
   return FindGrouper(name).make(problem.graph, {.max_groups = problem.max_groups});
 }
 
-std::size_t EvaluationBudget(const TrialSpec& spec, const AgentEntry& agent, std::size_t num_groups) {
+std::size_t EvaluationBudget(const SearchSpec& spec, const AgentEntry& agent, std::size_t num_groups) {
   if (spec.episodes != 0) return 1 + spec.episodes * num_groups;
   return spec.evaluations != 0 ? spec.evaluations : agent.default_evaluations;
 }
 
-TrialResult RunTrial(const TrialSpec& spec, const std::function<void(const TrialProgress&)>& on_progress) {
+SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const SearchProgress&)>& on_progress) {
   return Search(spec, FindAgent(spec.agent)).Run(on_progress);
 }
 

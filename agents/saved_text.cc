@@ -1,0 +1,114 @@
+#include "agents/saved_text.h"
+
+#include <array>
+#include <bit>
+#include <iomanip>
+#include <istream>
+#include <iterator>
+#include <limits>
+#include <ostream>
+#include <sstream>
+#include <utility>
+
+#include "sim/base/check.h"
+#include "sim/base/fingerprint.h"
+
+namespace emplace {
+
+void RefuseSaved(const std::string& expected) {
+  throw InputError("", "is broken or of another program (expected " + expected + ")");
+}
+
+void ExpectWord(std::istream& in, std::string_view word) {
+  constexpr int kLongest = 64;  // what is no file of ours may be one long word
+  std::string read;
+  if (!(in >> std::setw(kLongest) >> read) || read != word) RefuseSaved("\"" + std::string(word) + "\"");
+}
+
+std::uint64_t LoadNumber(std::istream& in) {
+  std::uint64_t number = 0;
+  if (!(in >> number)) RefuseSaved("a number");
+  return number;
+}
+
+void SaveText(std::ostream& out, const std::string& text) { out << text.size() << ' ' << text << '\n'; }
+
+std::string LoadText(std::istream& in, std::size_t most) {
+  const std::uint64_t size = LoadNumber(in);
+  if (size > most) RefuseSaved("a text");
+  std::string text(size, '\0');
+  in.get();
+  if (!in.read(text.data(), static_cast<std::streamsize>(size))) RefuseSaved("a text");
+  return text;
+}
+
+void WriteSealed(std::ostream& out, const std::string& head, const std::string& body) {
+  out << head << ' ' << FingerprintOf(body) << '\n' << body;
+}
+
+std::string ReadSealed(std::istream& in) {
+  if (in.get() != ' ') RefuseSaved("a checksum");
+  const std::uint64_t checksum = LoadNumber(in);
+  if (in.get() != '\n') RefuseSaved("a checksum on the first line");
+  std::string body((std::istreambuf_iterator<char>(in)), {});
+  if (FingerprintOf(body) != checksum) RefuseSaved("other content for its checksum");
+  return body;
+}
+
+void SaveDouble(std::ostream& out, double value) { out << std::bit_cast<std::uint64_t>(value) << ' '; }
+double LoadDouble(std::istream& in) { return std::bit_cast<double>(LoadNumber(in)); }
+
+void SaveOptionalDouble(std::ostream& out, const std::optional<double>& value) {
+  out << (value ? 1 : 0) << ' ';
+  SaveDouble(out, value.value_or(0));
+}
+
+std::optional<double> LoadOptionalDouble(std::istream& in) {
+  const bool there = LoadNumber(in) != 0;
+  const double value = LoadDouble(in);
+  return there ? std::optional(value) : std::nullopt;
+}
+
+void SaveFloats(std::ostream& out, std::span<const float> values) {
+  out << values.size() << ' ';
+  for (const float value : values) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    for (int byte = 0; byte < 4; ++byte) out.put(static_cast<char>((bits >> (8 * byte)) & 0xFFU));
+  }
+  out << ' ';
+}
+
+std::vector<float> LoadFloats(std::istream& in) {
+  const std::uint64_t size = LoadNumber(in);
+  if (in.get() != ' ') RefuseSaved("weights");
+  std::vector<float> values;
+  for (std::uint64_t i = 0; i < size; ++i) {
+    std::array<char, 4> bytes{};
+    if (!in.read(bytes.data(), bytes.size())) RefuseSaved("weights");
+    std::uint32_t bits = 0;
+    for (std::size_t byte = 0; byte < 4; ++byte) {
+      bits |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[byte])) << (8 * byte);
+    }
+    values.push_back(std::bit_cast<float>(bits));
+  }
+  return values;
+}
+
+void SavePlacement(std::ostream& out, const Placement& placement) {
+  out << placement.num_ops();
+  for (const DeviceId device : placement.devices()) out << ' ' << Index(device);
+  out << ' ';
+}
+
+Placement LoadPlacement(std::istream& in) {
+  const std::uint64_t size = LoadNumber(in);
+  std::vector<DeviceId> devices;
+  for (std::uint64_t i = 0; i < size; ++i) {
+    const std::uint64_t device = LoadNumber(in);
+    if (device > std::numeric_limits<std::uint32_t>::max()) RefuseSaved("a device");
+    devices.push_back(MakeId<DeviceId>(device));
+  }
+  return Placement(std::move(devices));
+}
+
+}  // namespace emplace

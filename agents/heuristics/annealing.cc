@@ -36,18 +36,19 @@ class Annealing : public Agent {
   Annealing(std::size_t budget, double final_ratio, bool use_cpus)
       : budget_(std::max<std::size_t>(budget, 1)), final_ratio_(final_ratio), use_cpus_(use_cpus) {}
 
-  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+  Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     const Observation& seen = env.observation();
-    if (spent_ == 0) return {OnOneOf(seen, seen.accelerators)};
-    if (mode == Mode::kExploit) return {best_};
+    if (spent_ == 0) return {.placements = {OnOneOf(seen, seen.accelerators)}};
+    if (mode == Mode::kExploit) return {.placements = {best_}};
     Placement moved = current_;
-    if (!seen.graph.num_ops()) return {moved};
+    if (!seen.graph.num_ops()) return {.placements = {moved}};
     Move(seen, rng, &moved);
     luck_ = rng.Uniform();
-    return {moved};
+    return {.placements = {moved}};
   }
 
-  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+  std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
+                                     std::span<const Outcome> outcomes) override {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       const Score score = ScoreOf(outcomes[i], env.observation().cluster);
       if (spent_ == 0) {
@@ -69,6 +70,7 @@ class Annealing : public Agent {
       }
       ++spent_;
     }
+    return {};
   }
 
   void Save(std::ostream& out) const override {

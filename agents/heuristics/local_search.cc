@@ -10,13 +10,13 @@ class LocalSearch : public Agent {
  public:
   explicit LocalSearch(bool use_cpus) : use_cpus_(use_cpus) {}
 
-  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng&) override {
+  Proposal Propose(const Environment& env, Mode mode, Rng&) override {
     const Observation& seen = env.observation();
     if (!started_) {
       current_ = OnOneOf(seen, seen.accelerators);
-      return {current_};
+      return {.placements = {current_}};
     }
-    if (mode == Mode::kExploit || Finished()) return {current_};
+    if (mode == Mode::kExploit || Finished()) return {.placements = {current_}};
     const auto devices = SearchDevices(seen, use_cpus_);
     std::vector<Placement> alternatives;
     while (alternatives.empty() && unchanged_ < seen.num_groups()) {
@@ -29,11 +29,12 @@ class LocalSearch : public Agent {
       if (alternatives.empty()) Advance(seen.num_groups(), false);
     }
     finished_ = unchanged_ >= seen.num_groups();
-    if (alternatives.empty()) return {current_};
-    return alternatives;
+    if (alternatives.empty()) return {.placements = {current_}};
+    return {.placements = std::move(alternatives)};
   }
 
-  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+  std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
+                                     std::span<const Outcome> outcomes) override {
     const Observation& seen = env.observation();
     bool changed = false;
     for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -46,6 +47,7 @@ class LocalSearch : public Agent {
     if (started_ && !finished_) Advance(seen.num_groups(), changed);
     started_ = true;
     finished_ = unchanged_ >= seen.num_groups();
+    return {};
   }
 
   bool Finished() const override { return finished_; }

@@ -12,9 +12,9 @@ class RandomAgent : public Agent {
  public:
   explicit RandomAgent(bool use_cpus) : use_cpus_(use_cpus) {}
 
-  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+  Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     const Observation& seen = env.observation();
-    if (mode == Mode::kExploit && has_best_) return {best_};
+    if (mode == Mode::kExploit && has_best_) return {.placements = {best_}};
     const auto devices = SearchDevices(seen, use_cpus_);
     std::vector<Placement> batch(kPlacementsAtOnce, Placement(seen.num_groups()));
     for (Placement& placement : batch) {
@@ -22,10 +22,11 @@ class RandomAgent : public Agent {
         placement[MakeId<OpId>(group)] = devices[group][rng.Below(devices[group].size())];
       }
     }
-    return batch;
+    return {.placements = std::move(batch)};
   }
 
-  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+  std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
+                                     std::span<const Outcome> outcomes) override {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       const Score score = ScoreOf(outcomes[i], env.observation().cluster);
       if (has_best_ && !score.BetterThan(score_)) continue;
@@ -33,6 +34,7 @@ class RandomAgent : public Agent {
       best_ = batch[i];
       score_ = score;
     }
+    return {};
   }
 
   void Save(std::ostream& out) const override {

@@ -17,16 +17,16 @@ class RandomWalk : public Agent {
  public:
   RandomWalk(std::size_t episodes, bool use_cpus) : episodes_(episodes), use_cpus_(use_cpus) {}
 
-  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+  Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     const Observation& seen = env.observation();
     if (!started_) {
       started_ = true;
       best_ = current_ = OnFirstAccelerator(seen);
-      return {current_};
+      return {.placements = {current_}};
     }
     if (mode == Mode::kExploit || Finished() || seen.num_groups() == 0) {
       episode_ = seen.num_groups() == 0 ? episodes_ : episode_;
-      return {best_};
+      return {.placements = {best_}};
     }
     if (next_ == 0) {
       current_ = best_;
@@ -42,10 +42,11 @@ class RandomWalk : public Agent {
       next_ = 0;
       ++episode_;
     }
-    return steps;
+    return {.placements = std::move(steps)};
   }
 
-  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+  std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
+                                     std::span<const Outcome> outcomes) override {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       pass_best_ = std::min(pass_best_, outcomes[i].result.step_time_micros);
       const Score score = ScoreOf(outcomes[i], env.observation().cluster);
@@ -55,16 +56,14 @@ class RandomWalk : public Agent {
       score_ = score;
     }
     // A pass that the budget cut short ends none.
-    if (next_ != 0 || episode_ == 0 || batch.empty() || batch.back() != current_) return;
-    records_.push_back({.episode = episode_ - 1,
+    if (next_ != 0 || episode_ == 0 || batch.empty() || batch.back() != current_) return {};
+    return {{.episode = episode_ - 1,
                         .evaluations = 1 + episode_ * env.observation().num_groups(),
                         .argmax = false,
                         .final_micros = outcomes.back().result.step_time_micros,
                         .best_micros = pass_best_,
-                        .entropy = 1});
+                        .entropy = 1}};
   }
-
-  std::vector<EpisodeRecord> TakeEpisodes() override { return std::exchange(records_, {}); }
 
   bool Finished() const override { return started_ && episode_ >= episodes_; }
 
@@ -95,7 +94,6 @@ class RandomWalk : public Agent {
   std::size_t episode_ = 0;
   std::size_t next_ = 0;  // the group to move next
   double pass_best_ = 0;  // step time
-  std::vector<EpisodeRecord> records_;
   Placement current_;
   Placement best_;
   Score score_;

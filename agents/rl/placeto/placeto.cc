@@ -100,7 +100,7 @@ class Placeto : public Agent {
             .peak_memory = options_.features.start == StartFeature::kPeakMemory};
   }
 
-  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+  Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     const FlushDenormals flush;
     const Observation& seen = env.observation();
     // Before the network is made: on many devices that takes long.
@@ -110,32 +110,40 @@ class Placeto : public Agent {
       DrawWeights(rng);
     }
     Ground& ground = GroundOf(env, rng);
-    if (mode == Mode::kExploit) return {ground.best ? ground.best->state.placement : StartOn(seen, rng)};
+    if (mode == Mode::kExploit) {
+      return {.placements = {ground.best ? ground.best->state.placement : StartOn(seen, rng)}};
+    }
     if (!ground.start) {
       ground.starting = {StartOn(seen, rng)};
-      return ground.starting;
+      return {.placements = ground.starting};
     }
     if (seen.num_groups() == 0) {
       ground.rounds = std::max<std::size_t>(Rounds(0), 1);
-      return {ground.start->state.placement};
+      return {.placements = {ground.start->state.placement}};
     }
     if (ground.workers.empty()) {
       BeginRound(ground, seen, rng);
-      if (!ground.starting.empty()) return ground.starting;
+      if (!ground.starting.empty()) {
+        return {.placements = ground.starting, .may_be_best = MayBeBest(ground), .episode_continues = true};
+      }
     }
-    return Act(ground, rng);
+    std::vector<Placement> moves = Act(ground, rng);
+    return {.placements = std::move(moves),
+            .may_be_best = MayBeBest(ground),
+            .episode_continues = !IsLastStep(ground)};
   }
 
-  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+  std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
+                                     std::span<const Outcome> outcomes) override {
     const FlushDenormals flush;
     Ground& ground = grounds_.at(env.index());
     ground.evaluations += batch.size();
     if (!ground.starting.empty()) {
       if (batch.size() == ground.starting.size()) TakeStarts(ground, env, batch, outcomes);
-      return;
+      return {};
     }
     // A batch that the budget cut short is the last one.
-    if (batch.size() != ground.workers.size() || ground.workers.empty()) return;
+    if (batch.size() != ground.workers.size() || ground.workers.empty()) return {};
     for (std::size_t w = 0; w < batch.size(); ++w) {
       Worker& worker = ground.workers[w];
       const std::uint32_t group = worker.episode.steps.back().group;
@@ -147,28 +155,18 @@ class Placeto : public Agent {
       worker.best_micros = std::min(worker.best_micros, worker.state.step_micros);
       if (!ground.argmax) KeepBest(ground, worker.state, ScoreOf(outcomes[w], env.observation().cluster));
     }
-    if (ground.workers[0].episode.steps.size() == ground.order.size() * options_.passes) EndRound(ground);
+    if (!IsLastStep(ground)) return {};
+    return {EndRound(ground)};
   }
 
   bool Finished() const override {
     if (grounds_.size() < context_.num_graphs) return false;
     return std::all_of(grounds_.begin(), grounds_.end(), [this](const auto& entry) {
       const Ground& ground = entry.second;
-      return AtRest(ground) && ground.start && ground.rounds > 0 &&
+      return ground.start && ground.rounds > 0 &&
              ground.rounds >= Rounds(ground.start->state.placement.num_ops());
     });
   }
-  void Stop(const Environment& env) override {
-    const auto found = grounds_.find(env.index());
-    if (found == grounds_.end()) return;
-    found->second.workers.clear();
-    found->second.starting.clear();
-  }
-  bool AtRest() const override {
-    return std::all_of(grounds_.begin(), grounds_.end(), [](const auto& entry) { return AtRest(entry.second); });
-  }
-  bool Counts() const override { return counts_; }
-  std::vector<EpisodeRecord> TakeEpisodes() override { return std::exchange(records_, {}); }
 
   bool HasPolicy() const override { return true; }
   void SavePolicy(std::ostream& out) const override {
@@ -239,7 +237,12 @@ class Placeto : public Agent {
   }
 
  private:
-  static bool AtRest(const Ground& ground) { return ground.workers.empty() && ground.starting.empty(); }
+  // Whether placements of the round under way may be the search's best.
+  bool MayBeBest(const Ground& ground) const { return Applied() || !ground.argmax || options_.evaluation_counts; }
+  // Whether the step that the workers took last ends their episodes.
+  bool IsLastStep(const Ground& ground) const {
+    return ground.workers[0].episode.steps.size() == ground.order.size() * options_.passes;
+  }
   // A policy was loaded, and is not to be trained: one argmax episode.
   bool Applied() const { return loaded_ && !options_.fine_tune; }
 
@@ -375,7 +378,6 @@ class Placeto : public Agent {
     CheckBudget(seen.num_groups());
     const bool last = options_.final_evaluation && ground.rounds + 1 >= rounds && rounds > 1;
     ground.argmax = Applied() || last || (options_.evaluate_every > 0 && ground.rounds % options_.evaluate_every == 0);
-    counts_ = Applied() || !ground.argmax || options_.evaluation_counts;
     ground.title = fmt::format("{}, episode {}", name_, ground.rounds);
     const Encoder& encoder = learner_->network().encoder();
     if (!ground.sample_seed || encoder.redraws()) ground.sample_seed = rng.Next();
@@ -433,7 +435,7 @@ class Placeto : public Agent {
     return moves;
   }
 
-  void EndRound(Ground& ground) {
+  EpisodeRecord EndRound(Ground& ground) {
     const Episode& first = ground.workers[0].episode;
     EpisodeRecord record{.episode = ground.rounds,
                          .evaluations = ground.evaluations,
@@ -449,10 +451,10 @@ class Placeto : public Agent {
       count += worker.episode.entropies.size();
     }
     record.entropy = count > 0 ? entropies / static_cast<double>(count) : 0;
-    records_.push_back(record);
     if (!ground.argmax && options_.train) Learn(ground, first.steps.size());
     ++ground.rounds;
     ground.workers.clear();
+    return record;
   }
 
   void Learn(Ground& ground, std::size_t steps) {
@@ -497,10 +499,8 @@ class Placeto : public Agent {
   AgentContext context_;
   std::unique_ptr<Learner> learner_;
   bool loaded_ = false;  // a policy, to be applied
-  bool counts_ = true;
   double progress_ = 0;
   std::map<std::size_t, Ground> grounds_;  // by the environment's index
-  std::vector<EpisodeRecord> records_;
   StateBatch states_;
 };
 

@@ -26,11 +26,11 @@ class Planner : public Agent {
   Planner(std::string name, const PlannerOptions& options, const AgentContext& context)
       : name_(std::move(name)), options_(options), context_(context) {}
 
-  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+  Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     const FlushDenormals flush;
     const Observation& seen = env.observation();
-    if (seen.num_groups() == 0) return {Placement(0)};
-    if (mode == Mode::kExploit && best_.placement()) return {*best_.placement()};
+    if (seen.num_groups() == 0) return {.placements = {Placement(0)}};
+    if (mode == Mode::kExploit && best_.placement()) return {.placements = {*best_.placement()}};
     const bool is_new = !policy_;
     if (is_new) {
       ground_seed_ = rng.Next();
@@ -42,23 +42,22 @@ class Planner : public Agent {
     argmax_ = size.argmax;
     const bool noisy = options_.noise > 0 && updates_ < options_.noise_updates && !argmax_;
     draw_ = policy_->Draw({.count = size.count, .argmax = argmax_, .noisy = noisy}, Place(), rng);
-    return policy_->Placements(draw_, seen);
+    return {.placements = policy_->Placements(draw_, seen)};
   }
 
-  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+  std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
+                                     std::span<const Outcome> outcomes) override {
     const FlushDenormals flush;
-    if (env.observation().num_groups() == 0) return;
+    if (env.observation().num_groups() == 0) return {};
     EpisodeRecord record{.episode = episodes_++,
                          .evaluations = evaluations_ += batch.size(),
                          .argmax = argmax_,
                          .entropy = draw_.entropy};
     ScoreBatch(env, batch, outcomes, &best_, &record);
-    records_.push_back(record);
     // A batch that the budget cut short is the last one.
     if (!argmax_ && batch.size() == draw_.log_odds.size()) Learn(outcomes);
+    return {record};
   }
-
-  std::vector<EpisodeRecord> TakeEpisodes() override { return std::exchange(records_, {}); }
 
   void Save(std::ostream& out) const override {
     out << name_ << ' ' << (policy_ ? 1 : 0) << ' ' << (policy_ ? policy_->num_devices() : 0) << ' '
@@ -162,7 +161,6 @@ class Planner : public Agent {
   bool argmax_ = false;
   PlannerDraw draw_;
   std::vector<float> gradients_;
-  std::vector<EpisodeRecord> records_;
 };
 
 }  // namespace

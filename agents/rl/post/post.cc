@@ -35,8 +35,8 @@ class Post : public Agent {
   Post(const PostOptions& options, std::size_t evaluations)
       : options_(options), evaluations_(evaluations > 0 ? evaluations : kPublishedSamples), beta_(options.beta) {}
 
-  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
-    if (mode == Mode::kExploit && best_.placement()) return {*best_.placement()};
+  Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
+    if (mode == Mode::kExploit && best_.placement()) return {.placements = {*best_.placement()}};
     if (!table_) table_.emplace(SearchDevices(env.observation(), options_.use_cpus));
     proposed_.clear();
     const std::size_t of_batch = options_.batch - count_ % options_.batch;
@@ -47,12 +47,13 @@ class Post : public Agent {
     for (std::size_t i = 0; i < size.count; ++i) {
       proposed_.push_back(argmax_ ? table_->Likeliest() : table_->Sample(rng));
     }
-    std::vector<Placement> placements;
-    for (const Choices& choices : proposed_) placements.push_back(table_->ToPlacement(choices));
-    return placements;
+    Proposal proposal;
+    for (const Choices& choices : proposed_) proposal.placements.push_back(table_->ToPlacement(choices));
+    return proposal;
   }
 
-  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+  std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
+                                     std::span<const Outcome> outcomes) override {
     EpisodeRecord record{.episode = episodes_++,
                          .evaluations = count_ + batch.size(),
                          .argmax = argmax_,
@@ -63,11 +64,9 @@ class Post : public Agent {
       cost_sum_ += -outcomes[i].reward;
       window_.push_back({.choices = proposed_[i], .cost = -outcomes[i].reward, .fits = outcomes[i].result.fits_memory});
     }
-    records_.push_back(record);
     if (!argmax_) Learn();
+    return {record};
   }
-
-  std::vector<EpisodeRecord> TakeEpisodes() override { return std::exchange(records_, {}); }
 
   void Save(std::ostream& out) const override {
     out << "post " << count_ << ' ' << episodes_ << ' ';
@@ -180,7 +179,6 @@ class Post : public Agent {
   // Between Propose() and Observe():
   std::vector<Choices> proposed_;
   bool argmax_ = false;
-  std::vector<EpisodeRecord> records_;
 };
 
 }  // namespace

@@ -43,7 +43,7 @@ class Sgdp : public Agent {
  public:
   Sgdp(const SgdpOptions& options, const AgentContext& context) : options_(options), context_(context) {}
 
-  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+  Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     const FlushDenormals flush;
     const Observation& seen = env.observation();
     if (!network_) {
@@ -51,14 +51,15 @@ class Sgdp : public Agent {
       DrawWeights(rng);
     }
     GraphState& state = StateOf(env);
-    if (mode == Mode::kExploit && state.best.placement()) return {*state.best.placement()};
-    if (seen.num_groups() == 0) return {Placement(0)};
+    if (mode == Mode::kExploit && state.best.placement()) return {.placements = {*state.best.placement()}};
+    if (seen.num_groups() == 0) return {.placements = {Placement(0)}};
     const Matrix& logits = network_->Forward(*state.rows, false);
     CheckFinite(logits, Place(state), "logits");
     odds_ = OddsOf(logits, state.allowed, options_.mask);
     actions_.clear();
     const bool may_stay = state.best.placement().has_value();
-    std::vector<Placement> placements;
+    Proposal proposal;
+    std::vector<Placement>& placements = proposal.placements;
     if (Applied()) {
       placements.push_back(OnFirstAccelerator(seen));
       for (std::size_t i = 0; i < options_.zero_shot_samples; ++i) {
@@ -66,7 +67,7 @@ class Sgdp : public Agent {
       }
       placements.push_back(ToPlacement(state, DrawActions(odds_, true, may_stay, rng)));
       argmax_ = true;
-      return placements;
+      return proposal;
     }
     const ProposalSize size =
         NextProposal(context_.evaluations, state.evaluations, options_.rollouts, options_.final_evaluation);
@@ -75,10 +76,11 @@ class Sgdp : public Agent {
       actions_.push_back(DrawActions(odds_, argmax_, may_stay, rng));
       placements.push_back(ToPlacement(state, actions_.back()));
     }
-    return placements;
+    return proposal;
   }
 
-  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+  std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
+                                     std::span<const Outcome> outcomes) override {
     const FlushDenormals flush;
     GraphState& state = states_.at(env.index());
     state.evaluations += batch.size();
@@ -87,21 +89,19 @@ class Sgdp : public Agent {
                          .argmax = argmax_,
                          .entropy = MeanEntropy(odds_, state.allowed)};
     ScoreBatch(env, batch, outcomes, &state.best, &record);
-    records_.push_back(record);
     state.applied = Applied();
-    if (env.observation().num_groups() == 0) return;
     // A batch that the budget cut short is the last one.
-    if (argmax_ || batch.size() != actions_.size()) return;
+    if (env.observation().num_groups() == 0 || argmax_ || batch.size() != actions_.size()) return {record};
     std::vector<double> rewards;
     for (const Outcome& outcome : outcomes) rewards.push_back(outcome.reward);
     Learn(state, rewards);
+    return {record};
   }
 
   bool Finished() const override {
     if (states_.size() < context_.num_graphs || states_.empty()) return false;
     return std::all_of(states_.begin(), states_.end(), [](const auto& entry) { return entry.second.applied; });
   }
-  std::vector<EpisodeRecord> TakeEpisodes() override { return std::exchange(records_, {}); }
 
   bool OnlyApplies() const override { return Applied(); }
   bool HasPolicy() const override { return true; }
@@ -259,7 +259,6 @@ class Sgdp : public Agent {
   std::vector<NodeActions> actions_;
   bool argmax_ = false;
   std::vector<float> gradients_;
-  std::vector<EpisodeRecord> records_;
 };
 
 }  // namespace

@@ -24,8 +24,8 @@ enum class Mode : std::uint8_t { kExplore, kExploit };
 // What an agent wants to be evaluated next on one graph.
 struct Proposal {
   std::vector<Placement> placements;  // at least one: a device per group of env.observation()
-  // False: they only measure the policy, as the argmax episodes of the thesis's protocol do, and none of them may become
-  // the best placement of the search.
+  // False: they only measure the policy, as the argmax episodes of the thesis's protocol do, and none of them may
+  // become the best placement of the search.
   bool may_be_best = true;
   // True: the episode continues after them. Until it ends, the agent must not be saved, and the next proposal must be
   // for the same graph.

@@ -10,9 +10,10 @@
 #include <sstream>
 #include <utility>
 
+#include "agents/candidates.h"
 #include "agents/environment.h"
-#include "agents/heuristics/score.h"
 #include "agents/rl/policy_file.h"
+#include "agents/score.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/fingerprint.h"

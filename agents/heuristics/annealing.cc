@@ -4,8 +4,9 @@
 #include <cmath>
 #include <set>
 
-#include "agents/heuristics/score.h"
+#include "agents/candidates.h"
 #include "agents/saved_text.h"
+#include "agents/score.h"
 #include "sim/base/check.h"
 
 namespace emplace {

@@ -1,7 +1,8 @@
 #include "agents/heuristics/local_search.h"
 
-#include "agents/heuristics/score.h"
+#include "agents/candidates.h"
 #include "agents/saved_text.h"
+#include "agents/score.h"
 
 namespace emplace {
 namespace {

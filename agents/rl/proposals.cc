@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "agents/saved_text.h"
+#include "agents/score.h"
 
 namespace emplace {
 

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "agents/agent.h"
-#include "agents/heuristics/score.h"
+#include "agents/score.h"
 
 namespace emplace {
 

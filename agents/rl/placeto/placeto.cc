@@ -11,7 +11,7 @@
 #include <sstream>
 #include <utility>
 
-#include "agents/heuristics/score.h"
+#include "agents/candidates.h"
 #include "agents/nn/flush_denormals.h"
 #include "agents/rl/categorical.h"
 #include "agents/rl/placeto/learner.h"
@@ -19,6 +19,7 @@
 #include "agents/rl/placeto/returns.h"
 #include "agents/rl/policy_file.h"
 #include "agents/saved_text.h"
+#include "agents/score.h"
 #include "sim/base/check.h"
 
 namespace emplace {
@@ -128,9 +129,7 @@ class Placeto : public Agent {
       }
     }
     std::vector<Placement> moves = Act(ground, rng);
-    return {.placements = std::move(moves),
-            .may_be_best = MayBeBest(ground),
-            .episode_continues = !IsLastStep(ground)};
+    return {.placements = std::move(moves), .may_be_best = MayBeBest(ground), .episode_continues = !IsLastStep(ground)};
   }
 
   std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
@@ -163,8 +162,7 @@ class Placeto : public Agent {
     if (grounds_.size() < context_.num_graphs) return false;
     return std::all_of(grounds_.begin(), grounds_.end(), [this](const auto& entry) {
       const Ground& ground = entry.second;
-      return ground.start && ground.rounds > 0 &&
-             ground.rounds >= Rounds(ground.start->state.placement.num_ops());
+      return ground.start && ground.rounds > 0 && ground.rounds >= Rounds(ground.start->state.placement.num_ops());
     });
   }
 

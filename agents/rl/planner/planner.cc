@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "agents/heuristics/score.h"
 #include "agents/nn/flush_denormals.h"
 #include "agents/rl/categorical.h"
 #include "agents/rl/planner/options.h"

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <ostream>
 
-#include "agents/heuristics/score.h"
+#include "agents/candidates.h"
 #include "agents/rl/categorical.h"
 #include "agents/rl/placeto/returns.h"
 #include "agents/rl/planner/group_vectors.h"

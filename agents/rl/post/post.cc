@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "agents/heuristics/score.h"
+#include "agents/candidates.h"
 #include "agents/rl/post/placement_table.h"
 #include "agents/rl/proposals.h"
 #include "agents/rl/read_options.h"

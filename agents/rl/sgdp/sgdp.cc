@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "agents/heuristics/score.h"
+#include "agents/candidates.h"
 #include "agents/nn/flush_denormals.h"
 #include "agents/rl/categorical.h"
 #include "agents/rl/policy_file.h"

@@ -21,7 +21,7 @@ namespace emplace {
 
 enum class Mode : std::uint8_t { kExplore, kExploit };
 
-// What an agent wants to be evaluated next on one graph.
+// The placements of one graph that an agent asks to have evaluated next.
 struct Proposal {
   std::vector<Placement> placements;  // at least one: a device per group of env.observation()
   // False: they only measure the policy, as the argmax episodes of the thesis's protocol do, and none of them may
@@ -100,13 +100,13 @@ struct AgentEntry {
   std::string_view source;
   // Throws InputError on unknown or bad options. Declares its options to `reader` and calls reader.Finish().
   std::unique_ptr<Agent> (*make)(OptionReader& reader, const AgentContext& context);
-  std::string_view grouping = "identity";  // the grouper that it wants unless the user names one,
-  std::size_t max_ops = 0;                 // up to so many ops, and merge_and_colocate above; 0: no bound
-  std::size_t default_evaluations = 1;     // budget unless the user names one; 1 for a heuristic with one answer
-  bool needs_cpu = false;                  // has nothing to propose on a cluster without one
-  std::string_view reward = "runtime";     // what it maximises unless the user names another
+  std::string_view grouping = "identity";  // default grouper,
+  std::size_t max_ops = 0;                 // of graphs with more ops the default is merge_and_colocate; 0: no bound
+  std::size_t default_evaluations = 1;     // default budget; 1 for a heuristic with one answer
+  bool needs_cpu = false;                  // can propose nothing on a cluster without a CPU
+  std::string_view reward = "runtime";     // default: what it maximises
 };
-// The grouper that an agent wants for a graph of `num_ops`.
+// The default grouper of an agent for a graph of `num_ops`.
 std::string_view DefaultGrouping(const AgentEntry& entry, std::size_t num_ops);
 std::span<const AgentEntry> AllAgents();
 // Throws InputError that lists the known names.

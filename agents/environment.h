@@ -26,7 +26,7 @@ struct Observation {
   std::vector<Bytes> persistent;       // [num_groups]
   std::vector<Bytes> temp;             // [num_groups]: largest temporary bytes of a member
   std::vector<Bytes> output;           // [num_groups]: bytes of all outputs of all members
-  std::vector<DeviceId> accelerators;  // devices that are no CPU; every device, if all are CPUs
+  std::vector<DeviceId> accelerators;  // devices other than CPUs; every device, if all are CPUs
 
   std::size_t num_groups() const { return graph.num_ops(); }
   std::size_t num_devices() const { return cluster.num_devices(); }

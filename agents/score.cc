@@ -39,6 +39,21 @@ Score LoadScore(std::istream& in) {
   return score;
 }
 
+void SaveBest(std::ostream& out, const BestPlacement& best) {
+  out << (best.value() ? 1 : 0) << ' ';
+  if (!best.value()) return;
+  SavePlacement(out, *best.value());
+  SaveScore(out, best.score());
+}
+
+BestPlacement LoadBest(std::istream& in) {
+  BestPlacement best;
+  if (LoadNumber(in) == 0) return best;
+  const Placement placement = LoadPlacement(in);
+  best.Keep(placement, LoadScore(in));
+  return best;
+}
+
 double CostOf(const Score& score) { return -score.reward + score.overflow_bytes / 1e9; }
 
 }  // namespace emplace

@@ -2,9 +2,11 @@
 #define EMPLACE_AGENTS_SCORE_H_
 
 #include <iosfwd>
+#include <optional>
 
 #include "agents/environment.h"
 #include "sim/cluster.h"
+#include "sim/placement.h"
 
 namespace emplace {
 
@@ -24,6 +26,29 @@ Score LoadScore(std::istream& in);
 
 // What annealing lowers: minus the reward, plus a second for each GB over.
 double CostOf(const Score& score);
+
+// The best of the values that were offered to Keep(). Of equal ones the first stays.
+template <typename T>
+class BestSoFar {
+ public:
+  const std::optional<T>& value() const { return value_; }  // none: nothing was offered
+  const Score& score() const { return score_; }             // of the value
+  // Whether the value was kept.
+  bool Keep(const T& value, const Score& score) {
+    if (value_ && !score.BetterThan(score_)) return false;
+    value_ = value;
+    score_ = score;
+    return true;
+  }
+
+ private:
+  std::optional<T> value_;
+  Score score_;
+};
+
+using BestPlacement = BestSoFar<Placement>;
+void SaveBest(std::ostream& out, const BestPlacement& best);
+BestPlacement LoadBest(std::istream& in);
 
 }  // namespace emplace
 

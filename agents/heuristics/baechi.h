@@ -13,6 +13,7 @@
 #include "sim/base/units.h"
 #include "sim/placement.h"
 
+// Baechi's three heuristics: m-TOPO, m-ETF and m-SCT, with the linear program of the last.
 namespace emplace {
 
 struct MTopoOptions {
@@ -22,7 +23,7 @@ struct MTopoOptions {
 // Fills one accelerator after the other with groups in topological order, and never goes back to one that it left.
 // A group needs its persistent, temporary and output bytes. With `uniform` every accelerator takes up to
 // floor(sum over groups / accelerators) + largest group; else up to its capacity. The last accelerator takes all that
-// remain: whether that fits is the simulator's to say. A group that is not allowed on the accelerator at hand goes to
+// remain, whether or not they fit. A group that is not allowed on the accelerator at hand goes to
 // its fastest allowed device and fills nothing.
 //
 // Source: m-TOPO of Jeon et al. 2020 ("Baechi: fast device placement of machine learning graphs", SoCC), with the cap
@@ -38,7 +39,7 @@ struct MEtfOptions {
 };
 
 // The placement of list_scheduler.h without favourite children, on the accelerators: the rule looks at when a group
-// could start and not at how long it takes, and so is blind to a CPU being slow.
+// could start and not at how long it takes, so it would use a slow CPU like any other device.
 //
 // Source: m-ETF of Jeon et al. 2020 ("Baechi: fast device placement of machine learning graphs", SoCC).
 Placement PlaceByMEtf(const Observation& observation, const MEtfOptions& options);
@@ -78,7 +79,7 @@ struct MSctOptions {
 // 15,508, 33 s for 46,944. For larger graphs the registry asks for merge_and_colocate.
 inline constexpr std::size_t kMaxGroupsOfMSct = 20000;
 
-// The placement of list_scheduler.h with the favourite children of favourite_children.h. Throws InputError on more than
+// The placement of list_scheduler.h with favourite children. Throws InputError on more than
 // kMaxGroupsOfMSct groups, and if the linear program fails.
 //
 // Source: m-SCT of Jeon et al. 2020 ("Baechi: fast device placement of machine learning graphs", SoCC).

@@ -5,6 +5,7 @@
 
 #include "agents/agent.h"
 
+// Placements by simple rules, which searches must beat.
 namespace emplace {
 
 // Everything on one accelerator: the one where the sum of all times is least, or the one named by option `device`.

@@ -10,6 +10,7 @@
 #include "sim/base/rng.h"
 #include "sim/placement.h"
 
+// Placements by graph partitioning libraries.
 namespace emplace {
 
 struct MetisOptions {

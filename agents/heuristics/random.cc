@@ -20,7 +20,7 @@ class RandomAgent : public Agent {
 
   Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     const Observation& seen = env.observation();
-    if (mode == Mode::kExploit && has_best_) return {.placements = {best_}};
+    if (mode == Mode::kExploit && best_.value()) return {.placements = {*best_.value()}};
     const auto devices = SearchDevices(seen, use_cpus_);
     std::vector<Placement> batch(kPlacementsAtOnce, Placement(seen.num_groups()));
     for (Placement& placement : batch) {
@@ -34,32 +34,23 @@ class RandomAgent : public Agent {
   std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
                                      std::span<const Outcome> outcomes) override {
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      const Score score = ScoreOf(outcomes[i], env.observation().cluster);
-      if (has_best_ && !score.BetterThan(score_)) continue;
-      has_best_ = true;
-      best_ = batch[i];
-      score_ = score;
+      best_.Keep(batch[i], ScoreOf(outcomes[i], env.observation().cluster));
     }
     return {};
   }
 
   void Save(std::ostream& out) const override {
-    out << "random " << (has_best_ ? 1 : 0) << ' ';
-    SavePlacement(out, best_);
-    SaveScore(out, score_);
+    out << "random ";
+    SaveBest(out, best_);
   }
   void Load(std::istream& in) override {
     ExpectWord(in, "random");
-    has_best_ = LoadNumber(in) != 0;
-    best_ = LoadPlacement(in);
-    score_ = LoadScore(in);
+    best_ = LoadBest(in);
   }
 
  private:
   bool use_cpus_;
-  bool has_best_ = false;
-  Placement best_;
-  Score score_;
+  BestPlacement best_;
 };
 
 }  // namespace
@@ -83,15 +74,15 @@ class RandomWalk : public Agent {
     const Observation& seen = env.observation();
     if (!started_) {
       started_ = true;
-      best_ = current_ = OnFirstAccelerator(seen);
+      current_ = OnFirstAccelerator(seen);
       return {.placements = {current_}};
     }
     if (mode == Mode::kExploit || Finished() || seen.num_groups() == 0) {
       episode_ = seen.num_groups() == 0 ? episodes_ : episode_;
-      return {.placements = {best_}};
+      return {.placements = {*best_.value()}};
     }
     if (next_ == 0) {
-      current_ = best_;
+      current_ = *best_.value();
       pass_best_ = std::numeric_limits<double>::infinity();
     }
     const auto devices = SearchDevices(seen, use_cpus_);
@@ -111,11 +102,7 @@ class RandomWalk : public Agent {
                                      std::span<const Outcome> outcomes) override {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       pass_best_ = std::min(pass_best_, outcomes[i].result.step_time_micros);
-      const Score score = ScoreOf(outcomes[i], env.observation().cluster);
-      if (scored_ && !score.BetterThan(score_)) continue;
-      scored_ = true;
-      best_ = batch[i];
-      score_ = score;
+      best_.Keep(batch[i], ScoreOf(outcomes[i], env.observation().cluster));
     }
     // A pass that the budget cut short ends none.
     if (next_ != 0 || episode_ == 0 || batch.empty() || batch.back() != current_) return {};
@@ -130,35 +117,35 @@ class RandomWalk : public Agent {
   bool Finished() const override { return started_ && episode_ >= episodes_; }
 
   void Save(std::ostream& out) const override {
-    out << "random_walk " << (started_ ? 1 : 0) << ' ' << (scored_ ? 1 : 0) << ' ' << episode_ << ' ' << next_ << ' ';
+    out << "random_walk " << (started_ ? 1 : 0) << ' ' << (best_.value() ? 1 : 0) << ' ' << episode_ << ' ' << next_
+        << ' ';
     SaveDouble(out, pass_best_);
     SavePlacement(out, current_);
-    SavePlacement(out, best_);
-    SaveScore(out, score_);
+    SavePlacement(out, best_.value().value_or(Placement()));
+    SaveScore(out, best_.score());
   }
   void Load(std::istream& in) override {
     ExpectWord(in, "random_walk");
     started_ = LoadNumber(in) != 0;
-    scored_ = LoadNumber(in) != 0;
+    const bool scored = LoadNumber(in) != 0;
     episode_ = LoadNumber(in);
     next_ = LoadNumber(in);
     pass_best_ = LoadDouble(in);
     current_ = LoadPlacement(in);
-    best_ = LoadPlacement(in);
-    score_ = LoadScore(in);
+    const Placement best = LoadPlacement(in);
+    const Score score = LoadScore(in);
+    if (scored) best_.Keep(best, score);
   }
 
  private:
   std::size_t episodes_;
   bool use_cpus_;
   bool started_ = false;
-  bool scored_ = false;
   std::size_t episode_ = 0;
   std::size_t next_ = 0;  // the group to move next
   double pass_best_ = 0;  // step time
   Placement current_;
-  Placement best_;
-  Score score_;
+  BestPlacement best_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "agents/agent.h"
 
+// Searches without any learning: the controls of learning agents.
 namespace emplace {
 
 // Every group on a device drawn uniformly from those where it is allowed (accelerators, and CPUs with option use_cpus).

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "tests/testing/graphs.h"
 
 namespace emplace {
@@ -27,6 +29,28 @@ TEST(ScoreTest, OverflowIsSummedOverDevices) {
   const Score score = ScoreOf(outcome, cluster);
   EXPECT_EQ(score.overflow_bytes, 35);
   EXPECT_DOUBLE_EQ(CostOf(score), 100 + 35e-9);
+}
+
+TEST(ScoreTest, TheBestIsKeptSavedAndLoaded) {
+  Placement one(2);
+  Placement two(2);
+  two[MakeId<OpId>(1)] = MakeId<DeviceId>(1);
+  BestPlacement best;
+  EXPECT_FALSE(best.value());
+  std::stringstream nothing;
+  SaveBest(nothing, best);
+  EXPECT_TRUE(best.Keep(one, {.fits = true, .overflow_bytes = 0, .reward = -2}));
+  EXPECT_FALSE(best.Keep(two, {.fits = false, .overflow_bytes = 8, .reward = -1}));
+  EXPECT_EQ(best.value(), one);
+  EXPECT_EQ(best.score().reward, -2);
+  std::stringstream saved;
+  SaveBest(saved, best);
+  BestPlacement loaded = LoadBest(saved);
+  EXPECT_EQ(loaded.value(), one);
+  EXPECT_FALSE(loaded.Keep(two, {.fits = true, .overflow_bytes = 0, .reward = -2}));
+  EXPECT_TRUE(loaded.Keep(two, {.fits = true, .overflow_bytes = 0, .reward = -1}));
+  EXPECT_EQ(loaded.value(), two);
+  EXPECT_FALSE(LoadBest(nothing).value());
 }
 
 }  // namespace

@@ -29,13 +29,13 @@ class Planner : public Agent {
     const FlushDenormals flush;
     const Observation& seen = env.observation();
     if (seen.num_groups() == 0) return {.placements = {Placement(0)}};
-    if (mode == Mode::kExploit && best_.placement()) return {.placements = {*best_.placement()}};
+    if (mode == Mode::kExploit && best_.value()) return {.placements = {*best_.value()}};
     const bool is_new = !policy_;
     if (is_new) {
-      ground_seed_ = rng.Next();
+      grouping_seed_ = rng.Next();
       policy_.emplace(options_, seen.num_groups(), seen.num_devices(), context_.torch_device);
     }
-    if (!policy_->sees()) policy_->See(env, ground_seed_);
+    if (!policy_->sees()) policy_->See(env, grouping_seed_);
     if (is_new) policy_->DrawWeights(rng);
     const ProposalSize size = NextProposal(context_.evaluations, evaluations_, PerUpdate(), options_.final_evaluation);
     argmax_ = size.argmax;
@@ -60,10 +60,10 @@ class Planner : public Agent {
 
   void Save(std::ostream& out) const override {
     out << name_ << ' ' << (policy_ ? 1 : 0) << ' ' << (policy_ ? policy_->num_devices() : 0) << ' '
-        << (policy_ ? policy_->num_nodes() : 0) << ' ' << ground_seed_ << ' ' << evaluations_ << ' ' << episodes_ << ' '
-        << updates_ << ' ' << (baseline_ ? 1 : 0) << ' ';
+        << (policy_ ? policy_->num_nodes() : 0) << ' ' << grouping_seed_ << ' ' << evaluations_ << ' ' << episodes_
+        << ' ' << updates_ << ' ' << (baseline_ ? 1 : 0) << ' ';
     SaveDouble(out, baseline_.value_or(0));
-    best_.Save(out);
+    SaveBest(out, best_);
     if (!policy_) return;
     policy_->Save(out);
     grouper_adam_.Save(out);
@@ -77,14 +77,14 @@ class Planner : public Agent {
     if (devices > 10'000 || nodes > 100'000'000) {
       throw InputError("checkpoint", "is broken (numbers of nodes and devices)");
     }
-    ground_seed_ = LoadNumber(in);
+    grouping_seed_ = LoadNumber(in);
     evaluations_ = LoadNumber(in);
     episodes_ = LoadNumber(in);
     updates_ = LoadNumber(in);
     const bool has_baseline = LoadNumber(in) != 0;
     const double baseline = LoadDouble(in);
     if (has_baseline) baseline_ = baseline;
-    best_.Load(in);
+    best_ = LoadBest(in);
     if (!has_policy) return;
     policy_.emplace(options_, nodes, devices, context_.torch_device);
     policy_->Load(in);
@@ -147,12 +147,12 @@ class Planner : public Agent {
   PlannerOptions options_;
   AgentContext context_;
   // Saved:
-  std::uint64_t ground_seed_ = 0;
+  std::uint64_t grouping_seed_ = 0;
   std::size_t evaluations_ = 0;
   std::size_t episodes_ = 0;
   std::size_t updates_ = 0;
   std::optional<double> baseline_;
-  BestSoFar best_;
+  BestPlacement best_;
   std::optional<PlannerPolicy> policy_;  // once a problem was seen
   Adam grouper_adam_;
   Adam placer_adam_;

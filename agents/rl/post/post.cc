@@ -36,7 +36,7 @@ class Post : public Agent {
       : options_(options), evaluations_(evaluations > 0 ? evaluations : kPublishedSamples), beta_(options.beta) {}
 
   Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
-    if (mode == Mode::kExploit && best_.placement()) return {.placements = {*best_.placement()}};
+    if (mode == Mode::kExploit && best_.value()) return {.placements = {*best_.value()}};
     if (!table_) table_.emplace(SearchDevices(env.observation(), options_.use_cpus));
     proposed_.clear();
     const std::size_t of_batch = options_.batch - count_ % options_.batch;
@@ -72,7 +72,7 @@ class Post : public Agent {
     out << "post " << count_ << ' ' << episodes_ << ' ';
     SaveDouble(out, cost_sum_);
     SaveDouble(out, beta_);
-    best_.Save(out);
+    SaveBest(out, best_);
     out << window_.size() << ' ';
     for (const Sample& sample : window_) {
       SaveDouble(out, sample.cost);
@@ -88,7 +88,7 @@ class Post : public Agent {
     episodes_ = LoadNumber(in);
     cost_sum_ = LoadDouble(in);
     beta_ = LoadDouble(in);
-    best_.Load(in);
+    best_ = LoadBest(in);
     for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
       Sample& sample = window_.emplace_back();
       sample.cost = LoadDouble(in);
@@ -174,7 +174,7 @@ class Post : public Agent {
   std::size_t episodes_ = 0;
   double cost_sum_ = 0;
   std::vector<Sample> window_;  // since the last cross-entropy step, or without any since the last step
-  BestSoFar best_;
+  BestPlacement best_;
   std::optional<PlacementTable> table_;
   // Between Propose() and Observe():
   std::vector<Choices> proposed_;

@@ -21,7 +21,18 @@ namespace emplace {
 
 enum class Mode : std::uint8_t { kExplore, kExploit };
 
-// What a learning agent says of one episode, for learning curves.
+// The placements of one graph that an agent asks to have evaluated next.
+struct Proposal {
+  std::vector<Placement> placements;  // at least one: a device per group of env.observation()
+  // False: they only measure the policy, as the argmax episodes of the thesis's protocol do, and none of them may
+  // become the best placement of the search.
+  bool may_be_best = true;
+  // True: the episode continues after them. Until it ends, the agent must not be saved, and the next proposal must be
+  // for the same graph.
+  bool episode_continues = false;
+};
+
+// A summary of one episode of a learning agent, for learning curves.
 struct EpisodeRecord {
   std::size_t episode = 0;                 // of its graph, counted from 0
   std::size_t evaluations = 0;             // on its graph so far
@@ -33,57 +44,48 @@ struct EpisodeRecord {
   bool operator==(const EpisodeRecord&) const = default;
 };
 
-// Searches for placements with a short step time. The caller owns the loop:
-//   batch = agent.Propose(env, mode, rng);
-//   outcomes = env.Evaluate(batch);        // in parallel, as if one after another
-//   agent.Observe(env, batch, outcomes);
+// Searches for placements with a short step time. The caller owns the loop (agents/search.h):
+//   proposal = agent.Propose(env, mode, rng);
+//   outcomes = env.Evaluate(proposal.placements);        // in parallel, as if one after another
+//   agent.Observe(env, proposal.placements, outcomes);
 class Agent {
  public:
   virtual ~Agent() = default;
 
-  // The next placements to try, at least one: a device per group of env.observation(). kExplore goes on with the
-  // search, kExploit takes the best known. All randomness comes from `rng`.
-  virtual std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) = 0;
+  // The next placements to try. kExplore goes on with the search, kExploit takes the best known. All randomness comes
+  // from `rng`.
+  virtual Proposal Propose(const Environment& env, Mode mode, Rng& rng) = 0;
 
-  // What the last proposals scored. Called exactly once per explored Propose().
-  virtual void Observe(const Environment&, std::span<const Placement>, std::span<const Outcome>) {}
+  // The outcomes of the last proposal. Called exactly once per explored Propose(). A `batch` that the budget cut short
+  // is the graph's last. Returns the episodes that ended with it.
+  virtual std::vector<EpisodeRecord> Observe(const Environment&, std::span<const Placement> /*batch*/,
+                                             std::span<const Outcome>) {
+    return {};
+  }
 
   // True once further proposals would bring nothing new: a heuristic that has proposed its one placement, a search in
   // a local optimum.
   virtual bool Finished() const { return false; }
 
-  // False in the middle of an episode, whose steps Save() does not keep. Where one agent learns on several graphs, the
-  // next one's turn comes when it is at rest.
-  virtual bool AtRest() const { return true; }
+  // Everything needed to go on as if never stopped, except the Rng, which the checkpoint holds. Load() throws
+  // InputError on data that Save() did not write.
+  virtual void Save(std::ostream& out) const = 0;
+  virtual void Load(std::istream& in) = 0;
 
-  // The budget on this graph is spent: nothing more will be asked for on it, and what is under way there ends.
-  virtual void Stop(const Environment&) {}
-
-  // Whether the last proposals may be the search's best. Not so the argmax episodes of the thesis's protocol.
-  virtual bool Counts() const { return true; }
-
-  // What it must be told of each step beside the step time: start times, peak memory.
+  // What outcomes must hold beside the step time: start times, peak memory.
   virtual EvaluationNeeds Needs() const { return {}; }
 
-  // The episodes that ended since the last call.
-  virtual std::vector<EpisodeRecord> TakeEpisodes() { return {}; }
-
-  // What was learned, to be applied to other graphs, which Save() also holds. After LoadPolicy() the agent applies it
-  // without training, unless its options say otherwise. Both throw InputError if the agent has no policy, LoadPolicy()
-  // also on one of another shape.
+  // A policy is what was learned, without the rest of what Save() holds, to be applied to other graphs. After
+  // LoadPolicy() the agent applies it without training, unless its options say otherwise. Both throw InputError if the
+  // agent has no policy, LoadPolicy() also on one of another shape.
   virtual bool HasPolicy() const { return false; }
   virtual void SavePolicy(std::ostream&) const { throw InputError("", "this agent has no policy to save"); }
   virtual void LoadPolicy(std::istream&) { throw InputError("", "this agent has no policy to load"); }
   // A policy was loaded and is not trained: Finished() once it was applied, whatever the budget.
   virtual bool OnlyApplies() const { return false; }
-
-  // Everything needed to go on as if never stopped, except the Rng, which the checkpoint holds. Load() throws
-  // InputError on data that Save() did not write.
-  virtual void Save(std::ostream& out) const = 0;
-  virtual void Load(std::istream& in) = 0;
 };
 
-// What an agent is told when it is made.
+// What an agent is made for.
 struct AgentContext {
   std::size_t evaluations = 0;       // the budget of the whole search on each graph: annealing cools over it
   std::size_t episodes = 0;          // instead, if not 0: changes of every group that the budget allows
@@ -96,15 +98,15 @@ struct AgentEntry {
   std::string_view name;
   std::string_view summary;
   std::string_view source;
-  std::string_view grouping;        // the grouper that it wants unless the user names one
-  std::size_t default_evaluations;  // budget unless the user names one; 1 for a heuristic with one answer
   // Throws InputError on unknown or bad options. Declares its options to `reader` and calls reader.Finish().
   std::unique_ptr<Agent> (*make)(OptionReader& reader, const AgentContext& context);
-  std::size_t max_ops = 0;              // of graphs with more ops it wants merge_and_colocate instead; 0: however many
-  bool needs_cpu = false;               // has nothing to propose on a cluster without one
-  std::string_view reward = "runtime";  // what it maximises unless the user names another
+  std::string_view grouping = "identity";  // default grouper,
+  std::size_t max_ops = 0;                 // of graphs with more ops the default is merge_and_colocate; 0: no bound
+  std::size_t default_evaluations = 1;     // default budget; 1 for a heuristic with one answer
+  bool needs_cpu = false;                  // can propose nothing on a cluster without a CPU
+  std::string_view reward = "runtime";     // default: what it maximises
 };
-// The grouper that an agent wants for a graph of `num_ops`.
+// The default grouper of an agent for a graph of `num_ops`.
 std::string_view DefaultGrouping(const AgentEntry& entry, std::size_t num_ops);
 std::span<const AgentEntry> AllAgents();
 // Throws InputError that lists the known names.

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "sim/base/check.h"
-#include "sim/simulator.h"
 
 namespace emplace {
 namespace {
@@ -96,7 +95,7 @@ DeviceId Observation::Fastest(std::size_t group, std::span<const DeviceId> devic
 
 // One thread's share of a batch, with scratch memory that lasts from batch to batch.
 struct Environment::Worker {
-  std::unique_ptr<Simulator::Workspace> workspace;
+  std::unique_ptr<Evaluator::Workspace> workspace;
   std::exception_ptr error;
 };
 
@@ -107,7 +106,6 @@ Environment::Environment(const Graph& graph, const Cluster& cluster, const CostT
       costs_(costs),
       grouping_(std::move(grouping)),
       evaluator_(evaluator),
-      simulator_(dynamic_cast<const Simulator*>(&evaluator)),
       reward_(reward),
       threads_(std::max<std::size_t>(threads, 1)),
       index_(index),
@@ -123,12 +121,7 @@ void Environment::EvaluateShare(std::span<const Placement> placements, std::size
   for (std::size_t i = first; i < placements.size(); i += step) {
     const Placement placement = grouping_.Expand(placements[i]);
     Outcome& outcome = (*outcomes)[i];
-    if (simulator_ != nullptr) {
-      if (!worker.workspace) worker.workspace = simulator_->MakeWorkspace();
-      simulator_->Run(placement.devices(), *worker.workspace, &outcome.result);
-    } else {
-      outcome.result = evaluator_.Run(placement);
-    }
+    evaluator_.RunWith(*worker.workspace, placement, &outcome.result);
     outcome.reward = reward.reward(outcome.result, reward_);
   }
 }
@@ -142,7 +135,9 @@ std::vector<Outcome> Environment::Evaluate(std::span<const Placement> placements
   }
   std::vector<Outcome> outcomes(placements.size());
   const std::size_t shares = std::max<std::size_t>(1, std::min(threads_, placements.size()));
-  while (workers_.size() < shares) workers_.push_back(std::make_unique<Worker>());
+  while (workers_.size() < shares) {
+    workers_.push_back(std::make_unique<Worker>(Worker{.workspace = evaluator_.MakeWorkspace(), .error = nullptr}));
+  }
   std::vector<std::thread> threads;
   for (std::size_t share = 1; share < shares; ++share) {
     threads.emplace_back([&, share] {

@@ -17,9 +17,7 @@
 
 namespace emplace {
 
-class Simulator;
-
-// The problem as an agent sees it: groups, devices, and what goes where.
+// The problem as an agent sees it: groups, devices, and where each group may go.
 struct Observation {
   Graph graph;  // the coarse graph: its OpId i is group i, ids are a topological order
   Cluster cluster;
@@ -28,7 +26,7 @@ struct Observation {
   std::vector<Bytes> persistent;       // [num_groups]
   std::vector<Bytes> temp;             // [num_groups]: largest temporary bytes of a member
   std::vector<Bytes> output;           // [num_groups]: bytes of all outputs of all members
-  std::vector<DeviceId> accelerators;  // devices that are no CPU; every device, if all are CPUs
+  std::vector<DeviceId> accelerators;  // devices other than CPUs; every device, if all are CPUs
 
   std::size_t num_groups() const { return graph.num_ops(); }
   std::size_t num_devices() const { return cluster.num_devices(); }
@@ -39,13 +37,14 @@ struct Observation {
   DeviceId Fastest(std::size_t group, std::span<const DeviceId> devices) const;
 };
 
-// What became of one proposal.
+// The result of one proposed placement, and its reward.
 struct Outcome {
   StepResult result;
   double reward = 0;
 };
 
-// The box around grouping, evaluator and reward that an agent talks to. Counts evaluations.
+// Joins grouping, evaluator and reward: an agent proposes placements of groups, and gets their rewards. Counts
+// evaluations.
 class Environment {
  public:
   // Keeps references to nothing but `evaluator`, which must outlive it. `threads` evaluate a batch together; the answer
@@ -66,7 +65,7 @@ class Environment {
   const Grouping& grouping() const { return grouping_; }
 
   // One outcome per placement of groups, in order.
-  // Requires: every group stands where it is allowed.
+  // Requires: every group is on a device where it is allowed.
   std::vector<Outcome> Evaluate(std::span<const Placement> placements);
   std::size_t evaluations() const { return evaluations_; }
 
@@ -79,7 +78,6 @@ class Environment {
   CostTable costs_;
   Grouping grouping_;
   const Evaluator& evaluator_;
-  const Simulator* simulator_;  // the same, where it is one: it runs without allocating
   RewardOptions reward_;
   std::size_t threads_;
   std::size_t index_;

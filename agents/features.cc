@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "agents/heuristics/score.h"
+#include "agents/candidates.h"
 
 namespace emplace {
 

@@ -46,7 +46,7 @@ std::vector<double> GroupStarts(const Grouping& grouping, const StepResult& resu
 //   3  1 for the group to be placed now, else 0
 //   4  StartFeature
 //   5  with options.memory: persistent and output bytes of its ops, / the largest
-//   .. one-hot: the device where it stands, num_devices columns
+//   .. one-hot: the device where it is placed, num_devices columns
 // Source: Placeto's and the thesis's published code; Addanki et al. 2019, section on node features. Column 4 as they
 // have it can be of the order of 1e9; the default is scaled.
 class FeatureBuilder {

@@ -20,7 +20,7 @@ inline constexpr std::size_t kShapeWidth = kOutputs * kDimensions;
 
 // Kinds of ops: those of the catalogue, and one for all others.
 std::size_t NumKinds();
-// Its index, NumKinds() - 1 for a kind that the catalogue does not know.
+// Its index, NumKinds() - 1 for a kind that is not in the catalogue.
 std::uint32_t KindIndex(std::string_view kind);
 
 // What a policy that reads a whole graph knows of its nodes, which are the groups of an environment: single ops where

@@ -1,7 +1,6 @@
 #include "agents/reward.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
 
@@ -54,20 +53,34 @@ void ReadPenalty(OptionReader& reader, RewardOptions* options) {
 }  // namespace
 
 std::span<const RewardEntry> AllRewards() {
-  static constexpr std::array<RewardEntry, 5> kRewards = {{
-      {"runtime", "-(step time in s); `invalid` s, 100, if it does not fit.", "Gao et al. 2018 (Post), section 4",
-       Runtime, ReadInvalid},
-      {"sqrt", "-sqrt(step time in s); that of `invalid` s, 100, if it does not fit.",
-       "Mirhoseini et al. 2018 (Hierarchical Planner), 2", Sqrt, ReadInvalid},
-      {"log_runtime", "-log(step time in s); memory does not matter.",
-       "Mitropolitsky et al. 2020 (thesis code, log-runtime)", LogRuntime},
-      {"memory_penalty",
-       "-(step time in s + c = 2 s for each GB of the largest peak above M = 10.7 GB); never invalid.",
-       "Addanki et al. 2019 (Placeto), A.7", MemoryPenalty, ReadPenalty, true},
-      {"log_memory_penalty", "-min(log(step time in s) + c = 2 for each GB of the largest peak above M = 10.7 GB, 10).",
-       "Addanki et al. 2019 (Placeto), their code's log-runtime with a memory penalty", LogMemoryPenalty, ReadPenalty,
-       true},
-  }};
+  static constexpr RewardEntry kRewards[] = {
+      {.name = "runtime",
+       .summary = "-(step time in s); `invalid` s, 100, if it does not fit.",
+       .source = "Gao et al. 2018 (Post), section 4",
+       .reward = Runtime,
+       .read = ReadInvalid},
+      {.name = "sqrt",
+       .summary = "-sqrt(step time in s); that of `invalid` s, 100, if it does not fit.",
+       .source = "Mirhoseini et al. 2018 (Hierarchical Planner), 2",
+       .reward = Sqrt,
+       .read = ReadInvalid},
+      {.name = "log_runtime",
+       .summary = "-log(step time in s); memory does not matter.",
+       .source = "Mitropolitsky et al. 2020 (thesis code, log-runtime)",
+       .reward = LogRuntime},
+      {.name = "memory_penalty",
+       .summary = "-(step time in s + c = 2 s for each GB of the largest peak above M = 10.7 GB); never invalid.",
+       .source = "Addanki et al. 2019 (Placeto), A.7",
+       .reward = MemoryPenalty,
+       .read = ReadPenalty,
+       .needs_peak_memory = true},
+      {.name = "log_memory_penalty",
+       .summary = "-min(log(step time in s) + c = 2 for each GB of the largest peak above M = 10.7 GB, 10).",
+       .source = "Addanki et al. 2019 (Placeto), their code's log-runtime with a memory penalty",
+       .reward = LogMemoryPenalty,
+       .read = ReadPenalty,
+       .needs_peak_memory = true},
+  };
   return kRewards;
 }
 

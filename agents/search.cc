@@ -10,9 +10,10 @@
 #include <sstream>
 #include <utility>
 
+#include "agents/candidates.h"
 #include "agents/environment.h"
-#include "agents/heuristics/score.h"
 #include "agents/rl/policy_file.h"
+#include "agents/score.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/fingerprint.h"
@@ -125,22 +126,23 @@ class GraphSearch {
   // One Propose, Evaluate and Observe.
   void Step(Agent& agent, Rng& rng, Mode mode, SearchTimes* times) {
     const double started = CpuSeconds();
-    std::vector<Placement> batch = agent.Propose(environment_, mode, rng);
+    Proposal proposal = agent.Propose(environment_, mode, rng);
+    std::vector<Placement>& batch = proposal.placements;
     EMPLACE_CHECK(!batch.empty());
     batch.resize(std::min(batch.size(), budget_ - state_.evaluations));
-    const bool counts = agent.Counts();
     const double proposed = CpuSeconds();
     const std::vector<Outcome> outcomes = environment_.Evaluate(batch);
     const double evaluated = CpuSeconds();
-    agent.Observe(environment_, batch, outcomes);
+    for (EpisodeRecord& record : agent.Observe(environment_, batch, outcomes)) state_.episodes.push_back(record);
     const double observed = CpuSeconds();
-    for (std::size_t i = 0; i < batch.size(); ++i) Keep(batch[i], outcomes[i], counts);
-    for (EpisodeRecord& record : agent.TakeEpisodes()) state_.episodes.push_back(record);
+    for (std::size_t i = 0; i < batch.size(); ++i) Keep(batch[i], outcomes[i], proposal.may_be_best);
     times->policy += proposed - started + observed - evaluated;
     times->simulator += evaluated - proposed;
-    if (Spent()) agent.Stop(environment_);
+    in_episode_ = proposal.episode_continues && !Spent();
   }
 
+  // Between two steps of an episode.
+  bool in_episode() const { return in_episode_; }
   bool Spent() const { return state_.evaluations >= budget_; }
   std::size_t budget() const { return budget_; }
   const Environment& environment() const { return environment_; }
@@ -195,7 +197,7 @@ class GraphSearch {
         .step_time_micros;
   }
 
-  void Keep(const Placement& placement, const Outcome& outcome, bool counts) {
+  void Keep(const Placement& placement, const Outcome& outcome, bool may_be_best) {
     ++state_.evaluations;
     const double micros = outcome.result.step_time_micros;
     state_.final_micros = micros;
@@ -208,7 +210,7 @@ class GraphSearch {
       return;
     }
     ++state_.fitting;
-    if (!counts || (state_.best_micros && micros >= *state_.best_micros)) return;
+    if (!may_be_best || (state_.best_micros && micros >= *state_.best_micros)) return;
     state_.best_micros = micros;
     state_.best = placement;
     state_.trace.emplace_back(state_.evaluations, micros);
@@ -220,6 +222,7 @@ class GraphSearch {
   std::optional<Simulator> own_;  // none: the given one is the search's too
   Environment environment_;
   GraphState state_;
+  bool in_episode_ = false;
 };
 
 // A search that is running.
@@ -259,11 +262,11 @@ class Search {
           if (graph->Spent() || agent_->Finished()) break;
           graph->Step(*agent_, rng_, Mode::kExplore, &times_);
           if (on_progress) on_progress(Progress());
-        } while (graphs_.size() > 1 && !agent_->AtRest());
+        } while (graphs_.size() > 1 && graph->in_episode());
       }
-      if (!spec_.checkpoint.empty() && agent_->AtRest()) SaveNowAndThen();
+      if (MaySave()) SaveNowAndThen();
     }
-    if (!spec_.checkpoint.empty() && agent_->AtRest()) SaveNow();
+    if (MaySave()) SaveNow();
     return Result();
   }
 
@@ -275,6 +278,10 @@ class Search {
   }
   bool AllSpent() const {
     return std::all_of(graphs_.begin(), graphs_.end(), [](const auto& graph) { return graph->Spent(); });
+  }
+  bool MaySave() const {
+    return !spec_.checkpoint.empty() &&
+           std::none_of(graphs_.begin(), graphs_.end(), [](const auto& graph) { return graph->in_episode(); });
   }
   SearchProgress Progress() const {
     SearchProgress now{.evaluations = Evaluations(), .budget = 0, .best_micros = graphs_[0]->state().best_micros};

@@ -28,7 +28,7 @@ struct SearchProblem {
   Graph graph;
   Cluster cluster;
   CostTable costs;
-  std::string grouping = {};                    // a grouper's name; "": what the agent wants
+  std::string grouping = {};                    // a grouper's name; "": the agent's default
   std::optional<Grouping> given_grouping = {};  // instead of a grouper's
   std::size_t max_groups = 256;
 };
@@ -41,9 +41,9 @@ struct SearchSpec {
   std::string engine = "fifo";
   std::string agent = {};
   OptionMap agent_options = {};
-  std::size_t evaluations = 0;  // on each graph; 0: what the agent's row says
+  std::size_t evaluations = 0;  // on each graph; 0: the agent's default
   std::size_t episodes = 0;     // instead: 1 + episodes * number of groups evaluations
-  std::string reward = {};      // "": what the agent wants
+  std::string reward = {};      // "": the agent's default
   std::uint64_t seed = 1;
   std::size_t threads = 1;           // the answer does not depend on it
   std::string torch_device = "cpu";  // of learning agents

@@ -1,6 +1,7 @@
 #ifndef EMPLACE_SIM_EVALUATOR_H_
 #define EMPLACE_SIM_EVALUATOR_H_
 
+#include <memory>
 #include <vector>
 
 #include "sim/base/units.h"
@@ -18,19 +19,33 @@ struct StepResult {
   bool operator==(const StepResult&) const = default;
 };
 
-// What beside the step time is asked for.
+// What a result is to hold beside the step time.
 struct EvaluationNeeds {
   bool start_times = false;
   bool peak_memory = false;
 };
 
-// Whoever answers it: the simulator, or real hardware.
+// What gives the answer: the simulator, or real hardware.
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
   // `placement` is of every op of the op-level graph, and can run (CheckPlacement). Safe to call from several threads.
   virtual StepResult Run(const Placement& placement) const = 0;
+
+  // Scratch memory of one thread. An evaluator that computes in memory of its own derives from it.
+  class Workspace {
+   public:
+    virtual ~Workspace() = default;
+  };
+  virtual std::unique_ptr<Workspace> MakeWorkspace() const { return std::make_unique<Workspace>(); }
+  // The same as Run. *result keeps its storage from run to run, if the evaluator can make use of it.
+  // Requires: `workspace` is of this evaluator and used by one thread at a time.
+  virtual void RunWith(Workspace& workspace, const Placement& placement, StepResult* result) const;
 };
+
+inline void Evaluator::RunWith(Workspace&, const Placement& placement, StepResult* result) const {
+  *result = Run(placement);
+}
 
 }  // namespace emplace
 

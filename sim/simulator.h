@@ -26,12 +26,6 @@ struct SimOptions {
 // of the placement.
 class Simulator : public Evaluator {
  public:
-  // Scratch memory of one thread; reusing it makes Run allocate nothing.
-  class Workspace {
-   public:
-    virtual ~Workspace() = default;
-  };
-
   // Everything that does not depend on the placement is computed here. Throws InputError on an unknown engine (the
   // known ones are listed) and on a cluster that the engine cannot answer for.
   Simulator(const Graph& graph, const Cluster& cluster, const CostTable& costs, const SimOptions& options = {});
@@ -39,7 +33,7 @@ class Simulator : public Evaluator {
   Simulator(Simulator&&) noexcept;
   Simulator& operator=(Simulator&&) noexcept;
 
-  std::unique_ptr<Workspace> MakeWorkspace() const;
+  std::unique_ptr<Workspace> MakeWorkspace() const override;
 
   // Fills *result, whose vectors keep their storage from run to run. No memory is allocated once `workspace` and
   // `result` have been used.
@@ -48,8 +42,11 @@ class Simulator : public Evaluator {
 
   // The same with a workspace of its own.
   StepResult Run(const Placement& placement) const override;
+  void RunWith(Workspace& workspace, const Placement& placement, StepResult* result) const override {
+    Run(placement.devices(), workspace, result);
+  }
 
-  // Who ran when, and what was sent.
+  // When each op ran, and what was sent.
   Timeline Record(const Placement& placement) const;
 
   const SimOptions& options() const { return options_; }

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <set>
 
-#include "agents/heuristics/score.h"
+#include "agents/candidates.h"
 #include "agents/saved_text.h"
+#include "agents/score.h"
 #include "sim/base/check.h"
 
 namespace emplace {
@@ -36,39 +37,32 @@ class Annealing : public Agent {
   Annealing(std::size_t budget, double final_ratio, bool use_cpus)
       : budget_(std::max<std::size_t>(budget, 1)), final_ratio_(final_ratio), use_cpus_(use_cpus) {}
 
-  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+  Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     const Observation& seen = env.observation();
-    if (spent_ == 0) return {OnOneOf(seen, seen.accelerators)};
-    if (mode == Mode::kExploit) return {best_};
+    if (spent_ == 0) return {.placements = {OnOneOf(seen, seen.accelerators)}};
+    if (mode == Mode::kExploit) return {.placements = {*best_.value()}};
     Placement moved = current_;
-    if (!seen.graph.num_ops()) return {moved};
+    if (!seen.graph.num_ops()) return {.placements = {moved}};
     Move(seen, rng, &moved);
     luck_ = rng.Uniform();
-    return {moved};
+    return {.placements = {moved}};
   }
 
-  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+  std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
+                                     std::span<const Outcome> outcomes) override {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       const Score score = ScoreOf(outcomes[i], env.observation().cluster);
-      if (spent_ == 0) {
-        best_ = batch[i];
-        best_score_ = score;
+      best_.Keep(batch[i], score);
+      if (spent_ == 0 || (score.fits && !score_.fits && !fitted_)) {
         StartProbes(batch[i], score);
+      } else if (probes_left_ > 0) {
+        Probe(score);
       } else {
-        if (score.BetterThan(best_score_)) {
-          best_ = batch[i];
-          best_score_ = score;
-        }
-        if (score.fits && !score_.fits && !fitted_) {
-          StartProbes(batch[i], score);
-        } else if (probes_left_ > 0) {
-          Probe(score);
-        } else {
-          Step(batch[i], score);
-        }
+        Step(batch[i], score);
       }
       ++spent_;
     }
+    return {};
   }
 
   void Save(std::ostream& out) const override {
@@ -78,9 +72,9 @@ class Annealing : public Agent {
     SaveDouble(out, first_temperature_);
     SaveDouble(out, luck_);
     SavePlacement(out, current_);
-    SavePlacement(out, best_);
+    SavePlacement(out, best_.value().value_or(Placement()));
     SaveScore(out, score_);
-    SaveScore(out, best_score_);
+    SaveScore(out, best_.score());
   }
   void Load(std::istream& in) override {
     ExpectWord(in, "annealing");
@@ -93,9 +87,10 @@ class Annealing : public Agent {
     first_temperature_ = LoadDouble(in);
     luck_ = LoadDouble(in);
     current_ = LoadPlacement(in);
-    best_ = LoadPlacement(in);
+    const Placement best = LoadPlacement(in);
     score_ = LoadScore(in);
-    best_score_ = LoadScore(in);
+    const Score best_score = LoadScore(in);
+    if (spent_ > 0) best_.Keep(best, best_score);
   }
 
  private:
@@ -154,11 +149,15 @@ class Annealing : public Agent {
     if (--probes_left_ == 0) StartCooling();
   }
 
+  void GoOnFromTheBest() {
+    current_ = *best_.value();
+    score_ = best_.score();
+  }
+
   void StartCooling() {
     first_temperature_ = TemperatureFor(rises_);
     cooling_since_ = spent_;
-    current_ = best_;
-    score_ = best_score_;
+    GoOnFromTheBest();
   }
 
   void Step(const Placement& placement, const Score& score) {
@@ -171,10 +170,7 @@ class Annealing : public Agent {
       score_ = score;
     }
     const std::size_t fifth = std::max<std::size_t>(budget_ / kRestarts, 1);
-    if (spent_ % fifth == 0) {
-      current_ = best_;
-      score_ = best_score_;
-    }
+    if (spent_ % fifth == 0) GoOnFromTheBest();
   }
 
   std::size_t budget_;
@@ -186,11 +182,10 @@ class Annealing : public Agent {
   bool fitted_ = false;            // whether the temperature is one among placements that fit
   std::vector<double> rises_;      // of the cost, among the probes
   double first_temperature_ = 0;   // in units of the cost
-  double luck_ = 0;                // decides about the proposal under way
+  double luck_ = 0;                // decides about the last proposal
   Placement current_;
-  Placement best_;
-  Score score_;
-  Score best_score_;
+  Score score_;  // of current_
+  BestPlacement best_;
 };
 
 }  // namespace

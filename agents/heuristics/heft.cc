@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "agents/candidates.h"
 #include "agents/heuristics/one_shot.h"
 #include "agents/heuristics/solver_input.h"
 #include "sim/base/check.h"

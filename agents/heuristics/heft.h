@@ -16,7 +16,8 @@ struct HeftOptions {
   bool memory_filter = false;  // m-HEFT: only devices that have room
 };
 
-// What HEFT believes. The agent keeps the placement alone: when ops run is the simulator's to say.
+// HEFT's schedule by its own model of transfers. The agent keeps only the placement: the simulator predicts when ops
+// run.
 struct HeftSchedule {
   Placement placement;
   std::vector<double> ranks;    // [num_groups], upward rank in µs
@@ -31,8 +32,8 @@ struct HeftSchedule {
 // to another taken as one message, and never wait for each other. Every device takes part, CPUs included.
 //
 // With memory_filter a device is considered only if the persistent and output bytes of all its groups and the largest
-// temporary bytes among them fit (nothing is ever freed, as ranks are no order in time); where no device has room, the
-// one with the most room left takes the group.
+// temporary bytes among them fit (nothing is ever freed, as the order of ranks is not an order in time); where no
+// device has room, the one with the most room left takes the group.
 //
 // Cost: O(groups * devices * (inputs + idle gaps)).
 // Source: Topcuoglu, Hariri and Wu 2002 ("Performance-effective and low-complexity task scheduling for heterogeneous

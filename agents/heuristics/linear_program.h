@@ -22,9 +22,9 @@ struct LinearProgram {
   std::size_t num_fractions = 0;
 };
 
-// The columns of the optimum. The solver, Clp, stands in a library of its own, which is loaded when it is needed: it
-// brings OpenBLAS, which must be told of the processor before it is loaded (sim/base/blas.h). Throws InputError if the
-// library cannot be loaded, or the program is not solved.
+// The columns of the optimum. The solver, Clp, is in a library of its own, which is loaded when it is needed: it brings
+// OpenBLAS, whose settings depend on the processor and must be made before it is loaded (sim/base/blas.h). Throws
+// InputError if the library cannot be loaded, or the program is not solved.
 std::vector<double> MinimiseLast(const LinearProgram& program);
 
 // What the library holds, under the name kLinearProgramName.

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "agents/candidates.h"
 #include "agents/heuristics/solver_input.h"
 #include "sim/base/check.h"
 

@@ -12,7 +12,8 @@
 
 namespace emplace {
 
-// What a list scheduler believes. Agents keep the placement alone: when ops run is the simulator's to say.
+// A list scheduler's schedule by its own model of time and memory. Agents keep only the placement: the simulator
+// predicts when ops run.
 struct ListSchedule {
   Placement placement;
   std::vector<Duration> start;     // [num_groups]
@@ -31,8 +32,8 @@ inline constexpr std::size_t kNoFavourite = std::numeric_limits<std::size_t>::ma
 //   from one sender queue by (end of producer, tensor id).
 //   Memory of a device: persistent, temporary and output bytes from a group's start; temporary bytes are freed at its
 //   end, output bytes when the last consumer ended (its own end if it has none). Copies on other devices do not count.
-//   Where no device ever has room for a group that is ready, it goes to the one with the most room left: that it does
-//   not fit is the simulator's to say.
+//   Where no device ever has room for a group that is ready, it goes to the one with the most room left. The simulator
+//   then finds that the placement does not fit.
 //
 // `favourites` (empty for m-ETF) has a child for each group, or kNoFavourite. With it, an idle device is awake if the
 // favourite child of its last group is ready, unplaced, and can start on no other device earlier. An awake device waits
@@ -40,7 +41,7 @@ inline constexpr std::size_t kNoFavourite = std::numeric_limits<std::size_t>::ma
 //
 // Source: m-ETF and m-SCT of Jeon et al. 2020 ("Baechi", SoCC). Deviations: the link model of the cluster instead of
 // fitted constants, and receiving costs nothing; a device is idle for its op gap after each op; where memory never
-// suffices the published code stops; outputs nobody reads are freed.
+// suffices the published code stops; outputs without consumers are freed.
 // Cost: about O(groups * devices * (inputs + log groups)).
 ListSchedule ScheduleEarliestFirst(const Observation& observation, std::span<const DeviceId> devices,
                                    std::span<const std::size_t> favourites);

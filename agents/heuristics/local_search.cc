@@ -1,7 +1,8 @@
 #include "agents/heuristics/local_search.h"
 
-#include "agents/heuristics/score.h"
+#include "agents/candidates.h"
 #include "agents/saved_text.h"
+#include "agents/score.h"
 
 namespace emplace {
 namespace {
@@ -10,77 +11,72 @@ class LocalSearch : public Agent {
  public:
   explicit LocalSearch(bool use_cpus) : use_cpus_(use_cpus) {}
 
-  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng&) override {
+  Proposal Propose(const Environment& env, Mode mode, Rng&) override {
     const Observation& seen = env.observation();
-    if (!started_) {
-      current_ = OnOneOf(seen, seen.accelerators);
-      return {current_};
-    }
-    if (mode == Mode::kExploit || Finished()) return {current_};
+    if (!best_.value()) return {.placements = {OnOneOf(seen, seen.accelerators)}};
+    const Placement& current = *best_.value();
+    if (mode == Mode::kExploit || Finished()) return {.placements = {current}};
     const auto devices = SearchDevices(seen, use_cpus_);
     std::vector<Placement> alternatives;
     while (alternatives.empty() && unchanged_ < seen.num_groups()) {
       const OpId group = MakeId<OpId>(next_);
       for (const DeviceId device : devices[next_]) {
-        if (device == current_[group]) continue;
-        alternatives.push_back(current_);
+        if (device == current[group]) continue;
+        alternatives.push_back(current);
         alternatives.back()[group] = device;
       }
       if (alternatives.empty()) Advance(seen.num_groups(), false);
     }
     finished_ = unchanged_ >= seen.num_groups();
-    if (alternatives.empty()) return {current_};
-    return alternatives;
+    if (alternatives.empty()) return {.placements = {current}};
+    return {.placements = std::move(alternatives)};
   }
 
-  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+  std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
+                                     std::span<const Outcome> outcomes) override {
     const Observation& seen = env.observation();
+    const bool is_start = !best_.value();
     bool changed = false;
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      const Score score = ScoreOf(outcomes[i], seen.cluster);
-      if (started_ && !score.BetterThan(score_)) continue;
-      changed = started_;
-      current_ = batch[i];
-      score_ = score;
+      changed = best_.Keep(batch[i], ScoreOf(outcomes[i], seen.cluster)) || changed;
     }
-    if (started_ && !finished_) Advance(seen.num_groups(), changed);
-    started_ = true;
+    if (!is_start && !finished_) Advance(seen.num_groups(), changed);
     finished_ = unchanged_ >= seen.num_groups();
+    return {};
   }
 
   bool Finished() const override { return finished_; }
 
   void Save(std::ostream& out) const override {
-    out << "local_search " << (started_ ? 1 : 0) << ' ' << (finished_ ? 1 : 0) << ' ' << next_ << ' ' << unchanged_
+    out << "local_search " << (best_.value() ? 1 : 0) << ' ' << (finished_ ? 1 : 0) << ' ' << next_ << ' ' << unchanged_
         << ' ';
-    SavePlacement(out, current_);
-    SaveScore(out, score_);
+    SavePlacement(out, best_.value().value_or(Placement()));
+    SaveScore(out, best_.score());
   }
   void Load(std::istream& in) override {
     ExpectWord(in, "local_search");
-    started_ = LoadNumber(in) != 0;
+    const bool started = LoadNumber(in) != 0;
     finished_ = LoadNumber(in) != 0;
     next_ = LoadNumber(in);
     unchanged_ = LoadNumber(in);
-    current_ = LoadPlacement(in);
-    score_ = LoadScore(in);
+    const Placement best = LoadPlacement(in);
+    const Score score = LoadScore(in);
+    if (started) best_.Keep(best, score);
   }
 
  private:
-  // To the next group. One that moved stands on the best device for where the others stand: the sweep is through when
-  // all others have stayed since.
+  // To the next group. A group that moved is on its best device as long as the others stay: the sweep ends when all
+  // others have stayed since.
   void Advance(std::size_t num_groups, bool changed) {
     unchanged_ = changed ? 1 : unchanged_ + 1;
     next_ = (next_ + 1) % num_groups;
   }
 
   bool use_cpus_;
-  bool started_ = false;
   bool finished_ = false;
   std::size_t next_ = 0;       // the group that tries other devices next
   std::size_t unchanged_ = 0;  // groups in a row that stayed
-  Placement current_;
-  Score score_;
+  BestPlacement best_;         // where the search is
 };
 
 }  // namespace

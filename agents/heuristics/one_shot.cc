@@ -11,10 +11,10 @@ class OneShot : public Agent {
  public:
   explicit OneShot(std::function<Placement(const Environment&, Rng&)> place) : place_(std::move(place)) {}
 
-  std::vector<Placement> Propose(const Environment& env, Mode, Rng& rng) override {
+  Proposal Propose(const Environment& env, Mode, Rng& rng) override {
     if (!has_answer_) answer_ = place_(env, rng);
     has_answer_ = true;
-    return {answer_};
+    return {.placements = {answer_}};
   }
   bool Finished() const override { return has_answer_; }
 

@@ -1,7 +1,13 @@
 #include "agents/heuristics/random.h"
 
-#include "agents/heuristics/score.h"
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "agents/candidates.h"
 #include "agents/saved_text.h"
+#include "agents/score.h"
 
 namespace emplace {
 namespace {
@@ -12,9 +18,9 @@ class RandomAgent : public Agent {
  public:
   explicit RandomAgent(bool use_cpus) : use_cpus_(use_cpus) {}
 
-  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+  Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     const Observation& seen = env.observation();
-    if (mode == Mode::kExploit && has_best_) return {best_};
+    if (mode == Mode::kExploit && best_.value()) return {.placements = {*best_.value()}};
     const auto devices = SearchDevices(seen, use_cpus_);
     std::vector<Placement> batch(kPlacementsAtOnce, Placement(seen.num_groups()));
     for (Placement& placement : batch) {
@@ -22,36 +28,29 @@ class RandomAgent : public Agent {
         placement[MakeId<OpId>(group)] = devices[group][rng.Below(devices[group].size())];
       }
     }
-    return batch;
+    return {.placements = std::move(batch)};
   }
 
-  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+  std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
+                                     std::span<const Outcome> outcomes) override {
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      const Score score = ScoreOf(outcomes[i], env.observation().cluster);
-      if (has_best_ && !score.BetterThan(score_)) continue;
-      has_best_ = true;
-      best_ = batch[i];
-      score_ = score;
+      best_.Keep(batch[i], ScoreOf(outcomes[i], env.observation().cluster));
     }
+    return {};
   }
 
   void Save(std::ostream& out) const override {
-    out << "random " << (has_best_ ? 1 : 0) << ' ';
-    SavePlacement(out, best_);
-    SaveScore(out, score_);
+    out << "random ";
+    SaveBest(out, best_);
   }
   void Load(std::istream& in) override {
     ExpectWord(in, "random");
-    has_best_ = LoadNumber(in) != 0;
-    best_ = LoadPlacement(in);
-    score_ = LoadScore(in);
+    best_ = LoadBest(in);
   }
 
  private:
   bool use_cpus_;
-  bool has_best_ = false;
-  Placement best_;
-  Score score_;
+  BestPlacement best_;
 };
 
 }  // namespace
@@ -61,6 +60,103 @@ std::unique_ptr<Agent> MakeRandomAgent(OptionReader& reader, const AgentContext&
   reader.Read("use_cpus", &use_cpus, "draw from CPUs too");
   reader.Finish();
   return std::make_unique<RandomAgent>(use_cpus);
+}
+
+namespace {
+
+constexpr std::size_t kStepsAtOnce = 64;
+
+class RandomWalk : public Agent {
+ public:
+  RandomWalk(std::size_t episodes, bool use_cpus) : episodes_(episodes), use_cpus_(use_cpus) {}
+
+  Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
+    const Observation& seen = env.observation();
+    if (!started_) {
+      started_ = true;
+      current_ = OnFirstAccelerator(seen);
+      return {.placements = {current_}};
+    }
+    if (mode == Mode::kExploit || Finished() || seen.num_groups() == 0) {
+      episode_ = seen.num_groups() == 0 ? episodes_ : episode_;
+      return {.placements = {*best_.value()}};
+    }
+    if (next_ == 0) {
+      current_ = *best_.value();
+      pass_best_ = std::numeric_limits<double>::infinity();
+    }
+    const auto devices = SearchDevices(seen, use_cpus_);
+    std::vector<Placement> steps;
+    for (; steps.size() < kStepsAtOnce && next_ < seen.num_groups(); ++next_) {
+      current_[MakeId<OpId>(next_)] = devices[next_][rng.Below(devices[next_].size())];
+      steps.push_back(current_);
+    }
+    if (next_ == seen.num_groups()) {
+      next_ = 0;
+      ++episode_;
+    }
+    return {.placements = std::move(steps)};
+  }
+
+  std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
+                                     std::span<const Outcome> outcomes) override {
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      pass_best_ = std::min(pass_best_, outcomes[i].result.step_time_micros);
+      best_.Keep(batch[i], ScoreOf(outcomes[i], env.observation().cluster));
+    }
+    // A pass that the budget cut short ends none.
+    if (next_ != 0 || episode_ == 0 || batch.empty() || batch.back() != current_) return {};
+    return {{.episode = episode_ - 1,
+             .evaluations = 1 + episode_ * env.observation().num_groups(),
+             .argmax = false,
+             .final_micros = outcomes.back().result.step_time_micros,
+             .best_micros = pass_best_,
+             .entropy = 1}};
+  }
+
+  bool Finished() const override { return started_ && episode_ >= episodes_; }
+
+  void Save(std::ostream& out) const override {
+    out << "random_walk " << (started_ ? 1 : 0) << ' ' << (best_.value() ? 1 : 0) << ' ' << episode_ << ' ' << next_
+        << ' ';
+    SaveDouble(out, pass_best_);
+    SavePlacement(out, current_);
+    SavePlacement(out, best_.value().value_or(Placement()));
+    SaveScore(out, best_.score());
+  }
+  void Load(std::istream& in) override {
+    ExpectWord(in, "random_walk");
+    started_ = LoadNumber(in) != 0;
+    const bool scored = LoadNumber(in) != 0;
+    episode_ = LoadNumber(in);
+    next_ = LoadNumber(in);
+    pass_best_ = LoadDouble(in);
+    current_ = LoadPlacement(in);
+    const Placement best = LoadPlacement(in);
+    const Score score = LoadScore(in);
+    if (scored) best_.Keep(best, score);
+  }
+
+ private:
+  std::size_t episodes_;
+  bool use_cpus_;
+  bool started_ = false;
+  std::size_t episode_ = 0;
+  std::size_t next_ = 0;  // the group to move next
+  double pass_best_ = 0;  // step time
+  Placement current_;
+  BestPlacement best_;
+};
+
+}  // namespace
+
+std::unique_ptr<Agent> MakeRandomWalkAgent(OptionReader& reader, const AgentContext&) {
+  std::int64_t episodes = 16;
+  bool use_cpus = false;
+  reader.Read("episodes", &episodes, 1, 1'000'000, "passes over all groups");
+  reader.Read("use_cpus", &use_cpus, "draw from CPUs too");
+  reader.Finish();
+  return std::make_unique<RandomWalk>(static_cast<std::size_t>(episodes), use_cpus);
 }
 
 }  // namespace emplace

@@ -1,4 +1,5 @@
-#include "agents/heuristics/scotch.h"
+#include "agents/candidates.h"
+#include "agents/heuristics/partitioners.h"
 
 #include <scotch.h>
 

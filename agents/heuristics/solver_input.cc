@@ -91,26 +91,6 @@ MeanLink::MeanLink(const Cluster& cluster, std::span<const DeviceId> devices) {
   micros_per_byte_ /= pairs;
 }
 
-std::vector<DeviceId> AllDevices(const Cluster& cluster) {
-  std::vector<DeviceId> devices;
-  for (std::size_t d = 0; d < cluster.num_devices(); ++d) devices.push_back(MakeId<DeviceId>(d));
-  return devices;
-}
-
-std::vector<DeviceId> Candidates(const Observation& observation, std::size_t group, std::span<const DeviceId> devices) {
-  std::vector<DeviceId> candidates;
-  for (const DeviceId device : devices) {
-    if (observation.Allowed(group, Index(device))) candidates.push_back(device);
-  }
-  if (candidates.empty()) {
-    for (std::size_t d = 0; d < observation.num_devices(); ++d) {
-      if (observation.Allowed(group, d)) candidates.push_back(MakeId<DeviceId>(d));
-    }
-  }
-  EMPLACE_CHECK(!candidates.empty());
-  return candidates;
-}
-
 double MeanMicros(const Observation& observation, std::size_t group, std::span<const DeviceId> devices) {
   if (devices.empty()) return 0;
   double sum = 0;

@@ -51,13 +51,6 @@ class MeanLink {
   double micros_per_byte_ = 0;
 };
 
-// Every device of the cluster, in order.
-std::vector<DeviceId> AllDevices(const Cluster& cluster);
-
-// Those of `devices` where the group is allowed, in order; where there are none, every device where it is allowed.
-// Never empty.
-std::vector<DeviceId> Candidates(const Observation& observation, std::size_t group, std::span<const DeviceId> devices);
-
 // Mean time of a group on some devices, in µs. Requires: allowed on each of them.
 double MeanMicros(const Observation& observation, std::size_t group, std::span<const DeviceId> devices);
 

@@ -10,14 +10,14 @@
 namespace emplace {
 
 // What --policy-out writes: "emplace.policy 2 AGENT CHECKSUM", the end of the line, and `body`, what the agent says of
-// its shape and weights. The checksum is checkpoint.h's.
+// its shape and weights. The checksum is saved_text.h's.
 void WritePolicy(std::ostream& out, const std::string& agent, const std::string& body);
 // The body. Throws InputError unless it is a policy of this version, that agent's and as it was written.
 std::string ReadPolicy(std::istream& in, const std::string& agent);
 // The whole text of a file for ReadPolicy. Throws InputError before it reads on in what does not begin like one.
 std::string ReadPolicyText(std::istream& in);
 
-// Reads the word that stands for all options which a policy's weights depend on. Throws InputError unless it is
+// Reads the word that lists all options which a policy's weights depend on. Throws InputError unless it is
 // `shape`.
 void ExpectPolicyShape(std::istream& in, const std::string& shape);
 

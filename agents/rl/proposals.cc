@@ -1,11 +1,9 @@
 #include "agents/rl/proposals.h"
 
 #include <algorithm>
-#include <istream>
 #include <limits>
-#include <ostream>
 
-#include "agents/saved_text.h"
+#include "agents/score.h"
 
 namespace emplace {
 
@@ -16,27 +14,8 @@ ProposalSize NextProposal(std::size_t budget, std::size_t spent, std::size_t wan
   return {.count = std::min(wanted, left - 1), .argmax = false};
 }
 
-void BestSoFar::Keep(const Placement& placement, const Score& score) {
-  if (placement_ && !score.BetterThan(score_)) return;
-  placement_ = placement;
-  score_ = score;
-}
-
-void BestSoFar::Save(std::ostream& out) const {
-  out << (placement_ ? 1 : 0) << ' ';
-  if (!placement_) return;
-  SavePlacement(out, *placement_);
-  SaveScore(out, score_);
-}
-
-void BestSoFar::Load(std::istream& in) {
-  if (LoadNumber(in) == 0) return;
-  placement_ = LoadPlacement(in);
-  score_ = LoadScore(in);
-}
-
 void ScoreBatch(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes,
-                BestSoFar* best, EpisodeRecord* record) {
+                BestPlacement* best, EpisodeRecord* record) {
   record->best_micros = std::numeric_limits<double>::infinity();
   double sum = 0;
   for (std::size_t i = 0; i < batch.size(); ++i) {

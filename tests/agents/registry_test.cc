@@ -37,18 +37,22 @@ Graph SomeGraph(std::uint64_t seed, std::size_t num_ops = 30, bool kinds_differ 
   return testing::RandomDag(rng, {.num_ops = num_ops, .kinds_differ = kinds_differ, .memory = true, .colocated = true});
 }
 
-// Proposes, checks, evaluates and observes; appends what was proposed.
-void Rounds(Agent& agent, World& world, Rng& rng, std::size_t rounds, std::vector<Placement>* proposed) {
+// Proposes, checks, evaluates and observes; appends what was proposed. Whether an episode is left unfinished.
+bool Rounds(Agent& agent, World& world, Rng& rng, std::size_t rounds, std::vector<Placement>* proposed) {
+  bool in_episode = false;
   for (std::size_t i = 0; i < rounds && !agent.Finished(); ++i) {
-    const std::vector<Placement> batch = agent.Propose(world.env, Mode::kExplore, rng);
-    ASSERT_FALSE(batch.empty());
+    const Proposal proposal = agent.Propose(world.env, Mode::kExplore, rng);
+    const std::vector<Placement>& batch = proposal.placements;
+    EXPECT_FALSE(batch.empty());
     for (const Placement& groups : batch) {
-      ASSERT_EQ(groups.num_ops(), world.env.observation().num_groups());
+      EXPECT_EQ(groups.num_ops(), world.env.observation().num_groups());
       CheckPlacement(world.env.grouping().Expand(groups), world.graph, world.cluster, world.costs);
     }
     agent.Observe(world.env, batch, world.env.Evaluate(batch));
     proposed->insert(proposed->end(), batch.begin(), batch.end());
+    in_episode = proposal.episode_continues;
   }
+  return in_episode;
 }
 
 class AgentContractTest : public ::testing::TestWithParam<AgentEntry> {
@@ -89,8 +93,8 @@ TEST_P(AgentContractTest, SavedAndLoadedItGoesOnAsIfNeverStopped) {
     Rng rng(3);
     std::vector<Placement> proposed;
     std::size_t done = stop;
-    Rounds(*first, world, rng, stop, &proposed);
-    for (; !first->AtRest(); ++done) Rounds(*first, world, rng, 1, &proposed);
+    bool in_episode = Rounds(*first, world, rng, stop, &proposed);
+    for (; in_episode; ++done) in_episode = Rounds(*first, world, rng, 1, &proposed);
     std::stringstream saved;
     first->Save(saved);
     const auto second = Make();

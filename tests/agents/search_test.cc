@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "agents/saved_text.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "tests/testing/graphs.h"

@@ -46,11 +46,11 @@ void Update(benchmark::State& state, const std::string& name, const OptionMap& o
   const std::unique_ptr<Agent> agent = MakeAgent(name, options, {.evaluations = 1'000'000});
   Rng rng(1);
   // The first update draws weights and loads libraries.
-  std::vector<Placement> batch = agent->Propose(world.env, Mode::kExplore, rng);
+  std::vector<Placement> batch = agent->Propose(world.env, Mode::kExplore, rng).placements;
   agent->Observe(world.env, batch, world.env.Evaluate(batch));
   std::size_t placements = 0;
   for (auto _ : state) {
-    batch = agent->Propose(world.env, Mode::kExplore, rng);
+    batch = agent->Propose(world.env, Mode::kExplore, rng).placements;
     state.PauseTiming();
     const std::vector<Outcome> outcomes = world.env.Evaluate(batch);
     state.ResumeTiming();

@@ -51,7 +51,7 @@ Placement FirstProposal(std::unique_ptr<Agent> (*make)(OptionReader& reader, con
   const Environment environment(graph, cluster, costs, Grouping(graph, labels), simulator);
   OptionReader reader(options, "agent");
   Rng rng(1);
-  return make(reader, {.evaluations = 1})->Propose(environment, Mode::kExplore, rng).at(0);
+  return make(reader, {.evaluations = 1})->Propose(environment, Mode::kExplore, rng).placements.at(0);
 }
 
 std::vector<int> Devices(const Placement& placement) {

@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "agents/heuristics/score.h"
 #include "agents/nn/flush_denormals.h"
 #include "agents/rl/categorical.h"
 #include "agents/rl/planner/options.h"
@@ -26,46 +25,45 @@ class Planner : public Agent {
   Planner(std::string name, const PlannerOptions& options, const AgentContext& context)
       : name_(std::move(name)), options_(options), context_(context) {}
 
-  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+  Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     const FlushDenormals flush;
     const Observation& seen = env.observation();
-    if (seen.num_groups() == 0) return {Placement(0)};
-    if (mode == Mode::kExploit && best_.placement()) return {*best_.placement()};
+    if (seen.num_groups() == 0) return {.placements = {Placement(0)}};
+    if (mode == Mode::kExploit && best_.value()) return {.placements = {*best_.value()}};
     const bool is_new = !policy_;
     if (is_new) {
-      ground_seed_ = rng.Next();
+      grouping_seed_ = rng.Next();
       policy_.emplace(options_, seen.num_groups(), seen.num_devices(), context_.torch_device);
     }
-    if (!policy_->sees()) policy_->See(env, ground_seed_);
+    if (!policy_->sees()) policy_->See(env, grouping_seed_);
     if (is_new) policy_->DrawWeights(rng);
     const ProposalSize size = NextProposal(context_.evaluations, evaluations_, PerUpdate(), options_.final_evaluation);
     argmax_ = size.argmax;
     const bool noisy = options_.noise > 0 && updates_ < options_.noise_updates && !argmax_;
     draw_ = policy_->Draw({.count = size.count, .argmax = argmax_, .noisy = noisy}, Place(), rng);
-    return policy_->Placements(draw_, seen);
+    return {.placements = policy_->Placements(draw_, seen)};
   }
 
-  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+  std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
+                                     std::span<const Outcome> outcomes) override {
     const FlushDenormals flush;
-    if (env.observation().num_groups() == 0) return;
+    if (env.observation().num_groups() == 0) return {};
     EpisodeRecord record{.episode = episodes_++,
                          .evaluations = evaluations_ += batch.size(),
                          .argmax = argmax_,
                          .entropy = draw_.entropy};
     ScoreBatch(env, batch, outcomes, &best_, &record);
-    records_.push_back(record);
     // A batch that the budget cut short is the last one.
     if (!argmax_ && batch.size() == draw_.log_odds.size()) Learn(outcomes);
+    return {record};
   }
-
-  std::vector<EpisodeRecord> TakeEpisodes() override { return std::exchange(records_, {}); }
 
   void Save(std::ostream& out) const override {
     out << name_ << ' ' << (policy_ ? 1 : 0) << ' ' << (policy_ ? policy_->num_devices() : 0) << ' '
-        << (policy_ ? policy_->num_nodes() : 0) << ' ' << ground_seed_ << ' ' << evaluations_ << ' ' << episodes_ << ' '
-        << updates_ << ' ' << (baseline_ ? 1 : 0) << ' ';
+        << (policy_ ? policy_->num_nodes() : 0) << ' ' << grouping_seed_ << ' ' << evaluations_ << ' ' << episodes_
+        << ' ' << updates_ << ' ' << (baseline_ ? 1 : 0) << ' ';
     SaveDouble(out, baseline_.value_or(0));
-    best_.Save(out);
+    SaveBest(out, best_);
     if (!policy_) return;
     policy_->Save(out);
     grouper_adam_.Save(out);
@@ -79,14 +77,14 @@ class Planner : public Agent {
     if (devices > 10'000 || nodes > 100'000'000) {
       throw InputError("checkpoint", "is broken (numbers of nodes and devices)");
     }
-    ground_seed_ = LoadNumber(in);
+    grouping_seed_ = LoadNumber(in);
     evaluations_ = LoadNumber(in);
     episodes_ = LoadNumber(in);
     updates_ = LoadNumber(in);
     const bool has_baseline = LoadNumber(in) != 0;
     const double baseline = LoadDouble(in);
     if (has_baseline) baseline_ = baseline;
-    best_.Load(in);
+    best_ = LoadBest(in);
     if (!has_policy) return;
     policy_.emplace(options_, nodes, devices, context_.torch_device);
     policy_->Load(in);
@@ -149,12 +147,12 @@ class Planner : public Agent {
   PlannerOptions options_;
   AgentContext context_;
   // Saved:
-  std::uint64_t ground_seed_ = 0;
+  std::uint64_t grouping_seed_ = 0;
   std::size_t evaluations_ = 0;
   std::size_t episodes_ = 0;
   std::size_t updates_ = 0;
   std::optional<double> baseline_;
-  BestSoFar best_;
+  BestPlacement best_;
   std::optional<PlannerPolicy> policy_;  // once a problem was seen
   Adam grouper_adam_;
   Adam placer_adam_;
@@ -162,7 +160,6 @@ class Planner : public Agent {
   bool argmax_ = false;
   PlannerDraw draw_;
   std::vector<float> gradients_;
-  std::vector<EpisodeRecord> records_;
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <ostream>
 
-#include "agents/heuristics/score.h"
+#include "agents/candidates.h"
 #include "agents/rl/categorical.h"
 #include "agents/rl/placeto/returns.h"
 #include "agents/rl/planner/group_vectors.h"
@@ -102,26 +102,26 @@ void PlannerPolicy::Pack() {
 
 void PlannerPolicy::See(const Environment& env, std::uint64_t seed) {
   const Observation& seen = env.observation();
-  Ground& ground = ground_.emplace();
-  ground.nodes = DescribeNodes(env);
-  ground.numbers = OpNumbers(ground.nodes, options_.raw_features);
-  ground.devices = SearchDevices(seen, options_.use_cpus);
-  ground.usable = UsableDevices(seen, ground.devices, options_.use_cpus);
-  for (const std::vector<DeviceId>& devices : ground.devices) {
-    if (options_.grouper == GrouperKind::kNone) ground.allowed.push_back(MaskOf(devices, seen.num_devices()));
+  Problem& problem = problem_.emplace();
+  problem.nodes = DescribeNodes(env);
+  problem.numbers = OpNumbers(problem.nodes, options_.raw_features);
+  problem.devices = SearchDevices(seen, options_.use_cpus);
+  problem.usable = UsableDevices(seen, problem.devices, options_.use_cpus);
+  for (const std::vector<DeviceId>& devices : problem.devices) {
+    if (options_.grouper == GrouperKind::kNone) problem.allowed.push_back(MaskOf(devices, seen.num_devices()));
   }
   Rng rng(seed);
   if (options_.grouper != GrouperKind::kLearned) {
     for (std::uint32_t node = 0; node < seen.num_groups(); ++node) {
-      ground.fixed_groups.push_back(
+      problem.fixed_groups.push_back(
           options_.grouper == GrouperKind::kNone ? node : static_cast<std::uint32_t>(rng.Below(num_groups_)));
     }
   }
-  ground.order.resize(num_groups_);
-  std::iota(ground.order.begin(), ground.order.end(), 0U);
+  problem.order.resize(num_groups_);
+  std::iota(problem.order.begin(), problem.order.end(), 0U);
   if (options_.shuffle == 0) return;
   Rng order(options_.shuffle);
-  order.Shuffle(ground.order);
+  order.Shuffle(problem.order);
 }
 
 PlannerDraw PlannerPolicy::Draw(const DrawOptions& how, const std::string& place, Rng& rng) {
@@ -129,7 +129,7 @@ PlannerDraw PlannerPolicy::Draw(const DrawOptions& how, const std::string& place
   draw.log_odds.resize(how.count);
   const Matrix* logits = nullptr;
   if (grouper_) {
-    logits = &grouper_->Forward(ground_->nodes.kinds, ground_->numbers);
+    logits = &grouper_->Forward(problem_->nodes.kinds, problem_->numbers);
     CheckFinite(*logits, place, "logits of the Grouper");
   }
   const std::size_t most = placer_ ? options_.samples : 1;  // of one grouping without a Placer there is one placement
@@ -141,7 +141,7 @@ PlannerDraw PlannerPolicy::Draw(const DrawOptions& how, const std::string& place
     if (grouper_) {
       of_grouping = DrawGroups(*logits, how, rng, &grouping, &draw.entropy);
     } else {
-      grouping.groups = ground_->fixed_groups;
+      grouping.groups = problem_->fixed_groups;
     }
     std::fill(log_odds.begin(), log_odds.end(), of_grouping);
     if (placer_) DrawDevices(how, place, rng, &grouping, log_odds, &draw.entropy);
@@ -156,7 +156,7 @@ void PlannerPolicy::GroupOdds(const Matrix& logits, const Matrix& noise, std::si
   if (placer_) {
     Softmax(row_, all_groups_, odds);
   } else {  // groups are devices
-    Softmax(row_, MaskOf(ground_->devices[node], num_devices_), odds);
+    Softmax(row_, MaskOf(problem_->devices[node], num_devices_), odds);
   }
 }
 
@@ -176,21 +176,21 @@ double PlannerPolicy::DrawGroups(const Matrix& logits, const DrawOptions& how, R
     GroupOdds(logits, grouping->group_noise, node, odds);
     grouping->groups.push_back(static_cast<std::uint32_t>(Choose(odds, how.argmax, rng)));
     log_odds += std::log(odds[grouping->groups.back()]);
-    if (!placer_) *entropy += RelativeEntropy(odds, ground_->devices[node].size());
+    if (!placer_) *entropy += RelativeEntropy(odds, problem_->devices[node].size());
   }
   return log_odds;
 }
 
 void PlannerPolicy::DrawDevices(const DrawOptions& how, const std::string& place, Rng& rng, GroupingDraw* grouping,
                                 std::span<double> log_odds, double* entropy) {
-  const Matrix vectors = GroupVectors(ground_->nodes, grouping->groups, num_groups_);
+  const Matrix vectors = GroupVectors(problem_->nodes, grouping->groups, num_groups_);
   grouping->vectors.Resize(vectors.rows(), vectors.width());
   for (std::size_t p = 0; p < num_groups_; ++p) {
-    std::copy_n(vectors.row(ground_->order[p]), vectors.stride(), grouping->vectors.row(p));
+    std::copy_n(vectors.row(problem_->order[p]), vectors.stride(), grouping->vectors.row(p));
   }
   std::vector<std::uint8_t> has_nodes(num_groups_, options_.mask_empty_groups ? 0 : 1);
   for (const std::uint32_t group : grouping->groups) has_nodes[group] = 1;
-  for (const std::uint32_t group : ground_->order) grouping->counts.push_back(has_nodes[group]);
+  for (const std::uint32_t group : problem_->order) grouping->counts.push_back(has_nodes[group]);
   std::vector<double> odds(num_devices_);
   placer_->Decode(grouping->vectors, grouping->count,
                   [&](std::size_t position, const Matrix& logits, std::span<std::uint32_t> devices) {
@@ -211,7 +211,7 @@ void PlannerPolicy::DrawDevices(const DrawOptions& how, const std::string& place
 
 std::vector<Placement> PlannerPolicy::Placements(const PlannerDraw& draw, const Observation& seen) const {
   std::vector<std::size_t> position(num_groups_);
-  for (std::size_t p = 0; p < num_groups_; ++p) position[ground_->order[p]] = p;
+  for (std::size_t p = 0; p < num_groups_; ++p) position[problem_->order[p]] = p;
   std::vector<Placement> placements;
   for (const GroupingDraw& grouping : draw.groupings) {
     for (std::size_t j = 0; j < grouping.count; ++j) {
@@ -220,7 +220,7 @@ std::vector<Placement> PlannerPolicy::Placements(const PlannerDraw& draw, const 
         const std::size_t group = grouping.groups[node];
         const std::size_t device = placer_ ? grouping.devices[position[group] * grouping.count + j] : group;
         placement[MakeId<OpId>(node)] =
-            seen.Allowed(node, device) ? MakeId<DeviceId>(device) : seen.Fastest(node, ground_->devices[node]);
+            seen.Allowed(node, device) ? MakeId<DeviceId>(device) : seen.Fastest(node, problem_->devices[node]);
       }
     }
   }
@@ -232,7 +232,7 @@ std::vector<double> PlannerPolicy::LogOdds(const PlannerDraw& draw) {
   for (const GroupingDraw& grouping : draw.groupings) {
     double of_grouping = 0;
     if (grouper_) {
-      const Matrix& logits = grouper_->Forward(ground_->nodes.kinds, ground_->numbers);
+      const Matrix& logits = grouper_->Forward(problem_->nodes.kinds, problem_->numbers);
       std::vector<double> odds(num_groups_);
       for (std::size_t node = 0; node < num_nodes_; ++node) {
         GroupOdds(logits, grouping.group_noise, node, odds);
@@ -273,7 +273,7 @@ void PlannerPolicy::AddGradient(const PlannerDraw& draw, std::span<const double>
 
 void PlannerPolicy::AddGrouperGradient(const PlannerDraw& draw, std::span<const double> weights,
                                        std::span<float> gradients) {
-  const Matrix& logits = grouper_->Forward(ground_->nodes.kinds, ground_->numbers);
+  const Matrix& logits = grouper_->Forward(problem_->nodes.kinds, problem_->numbers);
   Matrix d_logits(num_nodes_, num_groups_);
   std::vector<double> odds(num_groups_);
   std::size_t first = 0;
@@ -289,7 +289,7 @@ void PlannerPolicy::AddGrouperGradient(const PlannerDraw& draw, std::span<const 
       }
     }
   }
-  grouper_->Backward(ground_->nodes.kinds, d_logits, gradients);
+  grouper_->Backward(problem_->nodes.kinds, d_logits, gradients);
 }
 
 void PlannerPolicy::AddPlacerGradient(const GroupingDraw& grouping, std::span<const double> weights,
@@ -310,7 +310,7 @@ void PlannerPolicy::AddPlacerGradient(const GroupingDraw& grouping, std::span<co
 }
 
 const std::vector<std::uint8_t>& PlannerPolicy::AllowedAt(std::size_t position) const {
-  return options_.grouper == GrouperKind::kNone ? ground_->allowed[ground_->order[position]] : ground_->usable;
+  return options_.grouper == GrouperKind::kNone ? problem_->allowed[problem_->order[position]] : problem_->usable;
 }
 
 }  // namespace emplace

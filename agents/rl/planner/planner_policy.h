@@ -66,7 +66,7 @@ class PlannerPolicy {
   void Pack();
 
   // The problem that it places; a fixed grouping is drawn with `seed`.
-  bool sees() const { return ground_.has_value(); }
+  bool sees() const { return problem_.has_value(); }
   void See(const Environment& env, std::uint64_t seed);
 
   // Throws InputError that begins with `place` if logits are not finite.
@@ -83,7 +83,8 @@ class PlannerPolicy {
   std::size_t num_devices() const { return num_devices_; }
 
  private:
-  struct Ground {
+  // The problem that See() was called with.
+  struct Problem {
     NodeFeatures nodes;
     Matrix numbers;                                  // [num_nodes, kOpNumbers]
     std::vector<std::vector<DeviceId>> devices;      // [num_nodes]: where a node may go
@@ -114,7 +115,7 @@ class PlannerPolicy {
   SequenceOptions placer_options_;
   ParameterSet placer_parameters_;
   std::unique_ptr<SequenceNetwork> placer_;
-  std::optional<Ground> ground_;
+  std::optional<Problem> problem_;
   std::vector<float> row_;
   std::vector<std::uint8_t> all_groups_;
 };

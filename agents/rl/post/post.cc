@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "agents/heuristics/score.h"
+#include "agents/candidates.h"
 #include "agents/rl/post/placement_table.h"
 #include "agents/rl/proposals.h"
 #include "agents/rl/read_options.h"
@@ -35,8 +35,8 @@ class Post : public Agent {
   Post(const PostOptions& options, std::size_t evaluations)
       : options_(options), evaluations_(evaluations > 0 ? evaluations : kPublishedSamples), beta_(options.beta) {}
 
-  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
-    if (mode == Mode::kExploit && best_.placement()) return {*best_.placement()};
+  Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
+    if (mode == Mode::kExploit && best_.value()) return {.placements = {*best_.value()}};
     if (!table_) table_.emplace(SearchDevices(env.observation(), options_.use_cpus));
     proposed_.clear();
     const std::size_t of_batch = options_.batch - count_ % options_.batch;
@@ -47,12 +47,13 @@ class Post : public Agent {
     for (std::size_t i = 0; i < size.count; ++i) {
       proposed_.push_back(argmax_ ? table_->Likeliest() : table_->Sample(rng));
     }
-    std::vector<Placement> placements;
-    for (const Choices& choices : proposed_) placements.push_back(table_->ToPlacement(choices));
-    return placements;
+    Proposal proposal;
+    for (const Choices& choices : proposed_) proposal.placements.push_back(table_->ToPlacement(choices));
+    return proposal;
   }
 
-  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+  std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
+                                     std::span<const Outcome> outcomes) override {
     EpisodeRecord record{.episode = episodes_++,
                          .evaluations = count_ + batch.size(),
                          .argmax = argmax_,
@@ -63,17 +64,15 @@ class Post : public Agent {
       cost_sum_ += -outcomes[i].reward;
       window_.push_back({.choices = proposed_[i], .cost = -outcomes[i].reward, .fits = outcomes[i].result.fits_memory});
     }
-    records_.push_back(record);
     if (!argmax_) Learn();
+    return {record};
   }
-
-  std::vector<EpisodeRecord> TakeEpisodes() override { return std::exchange(records_, {}); }
 
   void Save(std::ostream& out) const override {
     out << "post " << count_ << ' ' << episodes_ << ' ';
     SaveDouble(out, cost_sum_);
     SaveDouble(out, beta_);
-    best_.Save(out);
+    SaveBest(out, best_);
     out << window_.size() << ' ';
     for (const Sample& sample : window_) {
       SaveDouble(out, sample.cost);
@@ -89,7 +88,7 @@ class Post : public Agent {
     episodes_ = LoadNumber(in);
     cost_sum_ = LoadDouble(in);
     beta_ = LoadDouble(in);
-    best_.Load(in);
+    best_ = LoadBest(in);
     for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
       Sample& sample = window_.emplace_back();
       sample.cost = LoadDouble(in);
@@ -175,12 +174,11 @@ class Post : public Agent {
   std::size_t episodes_ = 0;
   double cost_sum_ = 0;
   std::vector<Sample> window_;  // since the last cross-entropy step, or without any since the last step
-  BestSoFar best_;
+  BestPlacement best_;
   std::optional<PlacementTable> table_;
   // Between Propose() and Observe():
   std::vector<Choices> proposed_;
   bool argmax_ = false;
-  std::vector<EpisodeRecord> records_;
 };
 
 }  // namespace

@@ -42,7 +42,7 @@ struct PostOptions {
 
 // What is learned once so many samples were drawn.
 struct PostUpdates {
-  bool climbs = false;   // PPO, or its stand-in, over the last batch
+  bool climbs = false;   // PPO, or the step taken in its place, over the last batch
   bool crosses = false;  // cross-entropy over the last window
   bool operator==(const PostUpdates&) const = default;
 };

@@ -11,9 +11,10 @@
 #include <string>
 #include <utility>
 
-#include "agents/heuristics/score.h"
+#include "agents/candidates.h"
 #include "agents/nn/flush_denormals.h"
 #include "agents/rl/categorical.h"
+#include "agents/rl/policy_agent.h"
 #include "agents/rl/policy_file.h"
 #include "agents/rl/proposals.h"
 #include "agents/rl/read_options.h"
@@ -24,8 +25,8 @@
 namespace emplace {
 namespace {
 
-// What the agent knows of one graph.
-struct GraphState {
+// One of the graphs that the agent learns on.
+struct SgdpGraph {
   // Saved:
   std::size_t evaluations = 0;
   std::size_t updates = 0;
@@ -33,137 +34,76 @@ struct GraphState {
   double mean = 0;
   double squares = 0;
   bool applied = false;
-  BestSoFar best;
+  BestPlacement best;
   // Made anew:
   std::optional<GraphRows> rows;
   std::vector<std::vector<std::uint8_t>> allowed;  // [num_nodes][num_devices]: where the policy may put a node
 };
 
-class Sgdp : public Agent {
+class Sgdp : public PolicyAgent {
  public:
-  Sgdp(const SgdpOptions& options, const AgentContext& context) : options_(options), context_(context) {}
+  Sgdp(const SgdpOptions& options, const AgentContext& context)
+      : PolicyAgent("sgdp", context, options.fine_tune), options_(options) {}
 
-  std::vector<Placement> Propose(const Environment& env, Mode mode, Rng& rng) override {
+  Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     const FlushDenormals flush;
     const Observation& seen = env.observation();
-    if (!network_) {
-      MakeNetwork(seen.num_devices());
-      DrawWeights(rng);
-    }
-    GraphState& state = StateOf(env);
-    if (mode == Mode::kExploit && state.best.placement()) return {*state.best.placement()};
-    if (seen.num_groups() == 0) return {Placement(0)};
-    const Matrix& logits = network_->Forward(*state.rows, false);
-    CheckFinite(logits, Place(state), "logits");
-    odds_ = OddsOf(logits, state.allowed, options_.mask);
+    EnsureNetwork(seen, rng);
+    SgdpGraph& graph = GraphOf(env);
+    if (mode == Mode::kExploit && graph.best.value()) return {.placements = {*graph.best.value()}};
+    if (seen.num_groups() == 0) return {.placements = {Placement(0)}};
+    const Matrix& logits = network_->Forward(*graph.rows, false);
+    CheckFinite(logits, Place(graph), "logits");
+    odds_ = OddsOf(logits, graph.allowed, options_.mask);
     actions_.clear();
-    const bool may_stay = state.best.placement().has_value();
-    std::vector<Placement> placements;
-    if (Applied()) {
+    const bool may_stay = graph.best.value().has_value();
+    Proposal proposal;
+    std::vector<Placement>& placements = proposal.placements;
+    if (OnlyApplies()) {
       placements.push_back(OnFirstAccelerator(seen));
       for (std::size_t i = 0; i < options_.zero_shot_samples; ++i) {
-        placements.push_back(ToPlacement(state, DrawActions(odds_, false, may_stay, rng)));
+        placements.push_back(ToPlacement(graph, DrawActions(odds_, false, may_stay, rng)));
       }
-      placements.push_back(ToPlacement(state, DrawActions(odds_, true, may_stay, rng)));
+      placements.push_back(ToPlacement(graph, DrawActions(odds_, true, may_stay, rng)));
       argmax_ = true;
-      return placements;
+      return proposal;
     }
     const ProposalSize size =
-        NextProposal(context_.evaluations, state.evaluations, options_.rollouts, options_.final_evaluation);
+        NextProposal(context().evaluations, graph.evaluations, options_.rollouts, options_.final_evaluation);
     argmax_ = size.argmax;
     for (std::size_t i = 0; i < size.count; ++i) {
       actions_.push_back(DrawActions(odds_, argmax_, may_stay, rng));
-      placements.push_back(ToPlacement(state, actions_.back()));
+      placements.push_back(ToPlacement(graph, actions_.back()));
     }
-    return placements;
+    return proposal;
   }
 
-  void Observe(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes) override {
+  std::vector<EpisodeRecord> Observe(const Environment& env, std::span<const Placement> batch,
+                                     std::span<const Outcome> outcomes) override {
     const FlushDenormals flush;
-    GraphState& state = states_.at(env.index());
-    state.evaluations += batch.size();
-    EpisodeRecord record{.episode = state.updates,
-                         .evaluations = state.evaluations,
+    SgdpGraph& graph = graphs_.at(env.index());
+    graph.evaluations += batch.size();
+    EpisodeRecord record{.episode = graph.updates,
+                         .evaluations = graph.evaluations,
                          .argmax = argmax_,
-                         .entropy = MeanEntropy(odds_, state.allowed)};
-    ScoreBatch(env, batch, outcomes, &state.best, &record);
-    records_.push_back(record);
-    state.applied = Applied();
-    if (env.observation().num_groups() == 0) return;
+                         .entropy = MeanEntropy(odds_, graph.allowed)};
+    ScoreBatch(env, batch, outcomes, &graph.best, &record);
+    graph.applied = OnlyApplies();
     // A batch that the budget cut short is the last one.
-    if (argmax_ || batch.size() != actions_.size()) return;
+    if (env.observation().num_groups() == 0 || argmax_ || batch.size() != actions_.size()) return {record};
     std::vector<double> rewards;
     for (const Outcome& outcome : outcomes) rewards.push_back(outcome.reward);
-    Learn(state, rewards);
+    Learn(graph, rewards);
+    return {record};
   }
 
   bool Finished() const override {
-    if (states_.size() < context_.num_graphs || states_.empty()) return false;
-    return std::all_of(states_.begin(), states_.end(), [](const auto& entry) { return entry.second.applied; });
-  }
-  std::vector<EpisodeRecord> TakeEpisodes() override { return std::exchange(records_, {}); }
-
-  bool OnlyApplies() const override { return Applied(); }
-  bool HasPolicy() const override { return true; }
-  void SavePolicy(std::ostream& out) const override {
-    if (!network_) throw InputError("policy", "has not been drawn yet");
-    std::ostringstream body;
-    body << num_devices_ << ' ' << ShapeText() << '\n';
-    parameters_.Save(body);
-    WritePolicy(out, "sgdp", std::move(body).str());
-  }
-  void LoadPolicy(std::istream& file) override {
-    std::istringstream in(ReadPolicy(file, "sgdp"));
-    const std::size_t devices = LoadNumber(in);
-    ExpectPolicyShape(in, ShapeText());
-    if (devices == 0 || devices > 10000)
-      throw InputError("", fmt::format("is broken: a policy of {} devices", devices));
-    MakeNetwork(devices);
-    parameters_.Load(in);
-    loaded_ = true;
-  }
-
-  void Save(std::ostream& out) const override {
-    out << "sgdp " << (network_ ? 1 : 0) << ' ';
-    if (!network_) return;
-    out << num_devices_ << ' ' << (loaded_ ? 1 : 0) << ' ';
-    parameters_.Save(out);
-    adam_.Save(out);
-    out << states_.size() << ' ';
-    for (const auto& [index, state] : states_) {
-      out << index << ' ' << state.evaluations << ' ' << state.updates << ' ' << state.rewards << ' '
-          << (state.applied ? 1 : 0) << ' ';
-      SaveDouble(out, state.mean);
-      SaveDouble(out, state.squares);
-      state.best.Save(out);
-    }
-  }
-  void Load(std::istream& in) override {
-    ExpectWord(in, "sgdp");
-    if (LoadNumber(in) == 0) return;
-    const std::size_t devices = LoadNumber(in);
-    if (devices > 10000) throw InputError("checkpoint", "is broken (a number of devices)");
-    loaded_ = LoadNumber(in) != 0;
-    MakeNetwork(devices);
-    parameters_.Load(in);
-    adam_.Load(in);
-    for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
-      GraphState& state = states_[LoadNumber(in)];
-      state.evaluations = LoadNumber(in);
-      state.updates = LoadNumber(in);
-      state.rewards = LoadNumber(in);
-      state.applied = LoadNumber(in) != 0;
-      state.mean = LoadDouble(in);
-      state.squares = LoadDouble(in);
-      state.best.Load(in);
-    }
+    if (graphs_.size() < context().num_graphs || graphs_.empty()) return false;
+    return std::all_of(graphs_.begin(), graphs_.end(), [](const auto& entry) { return entry.second.applied; });
   }
 
  private:
-  // A policy was loaded, and is not to be trained.
-  bool Applied() const { return loaded_ && !options_.fine_tune; }
-
-  std::string Place(const GraphState& state) const { return fmt::format("sgdp, update {}", state.updates); }
+  std::string Place(const SgdpGraph& graph) const { return fmt::format("sgdp, update {}", graph.updates); }
 
   std::string ShapeText() const {
     const GraphTransformerOptions& n = options_.network;
@@ -176,17 +116,53 @@ class Sgdp : public Agent {
         n.segment, options_.mask);
   }
 
-  void MakeNetwork(std::size_t num_devices) {
-    num_devices_ = num_devices;
+  void SaveShape(std::ostream& out) const override { out << ShapeText(); }
+  void LoadShape(std::istream& in, std::size_t num_devices) const override {
+    ExpectPolicyShape(in, ShapeText());
+    if (num_devices == 0 || num_devices > 10000) {
+      throw InputError("", fmt::format("is broken: a policy of {} devices", num_devices));
+    }
+  }
+
+  void SaveState(std::ostream& out) const override {
+    parameters_.Save(out);
+    adam_.Save(out);
+    out << graphs_.size() << ' ';
+    for (const auto& [index, graph] : graphs_) {
+      out << index << ' ' << graph.evaluations << ' ' << graph.updates << ' ' << graph.rewards << ' '
+          << (graph.applied ? 1 : 0) << ' ';
+      SaveDouble(out, graph.mean);
+      SaveDouble(out, graph.squares);
+      SaveBest(out, graph.best);
+    }
+  }
+  void LoadState(std::istream& in) override {
+    parameters_.Load(in);
+    adam_.Load(in);
+    for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
+      SgdpGraph& graph = graphs_[LoadNumber(in)];
+      graph.evaluations = LoadNumber(in);
+      graph.updates = LoadNumber(in);
+      graph.rewards = LoadNumber(in);
+      graph.applied = LoadNumber(in) != 0;
+      graph.mean = LoadDouble(in);
+      graph.squares = LoadDouble(in);
+      graph.best = LoadBest(in);
+    }
+  }
+
+  ParameterSet& weights() override { return parameters_; }
+  const ParameterSet& weights() const override { return parameters_; }
+  void MakeNetwork(std::size_t num_devices) override {
     GraphTransformerOptions network = options_.network;
     network.numbers = kNodeNumbers;
     network.num_kinds = NumKinds();
     network.outputs = num_devices + (options_.mask ? 1 : 0);
     parameters_ = GraphTransformerParameters(network);
-    network_ = MakeGraphTransformer(network, parameters_, context_.torch_device);
+    network_ = MakeGraphTransformer(network, parameters_, context().torch_device);
   }
 
-  void DrawWeights(Rng& rng) {
+  void DrawWeights(Rng& rng) override {
     InitializeGraphTransformer(rng, &parameters_);
     for (const Parameter& parameter : parameters_.parameters()) {
       if (parameter.name != "devices.weight") continue;
@@ -196,70 +172,66 @@ class Sgdp : public Agent {
     }
   }
 
-  GraphState& StateOf(const Environment& env) {
+  SgdpGraph& GraphOf(const Environment& env) {
     const Observation& seen = env.observation();
-    GraphState& state = states_[env.index()];
-    if (state.rows) return state;
-    CheckPolicyDevices(loaded_ ? "--policy" : "sgdp", num_devices_, seen);
-    state.rows = RowsOf(env, DescribeNodes(env), options_.network.neighbours);
+    SgdpGraph& graph = graphs_[env.index()];
+    if (graph.rows) return graph;
+    CheckDevices(seen);
+    graph.rows = RowsOf(env, DescribeNodes(env), options_.network.neighbours);
     for (const std::vector<DeviceId>& devices : SearchDevices(seen, options_.use_cpus)) {
-      state.allowed.push_back(MaskOf(devices, seen.num_devices()));
+      graph.allowed.push_back(MaskOf(devices, seen.num_devices()));
     }
-    return state;
+    return graph;
   }
 
-  static Placement ToPlacement(const GraphState& state, const NodeActions& actions) {
+  static Placement ToPlacement(const SgdpGraph& graph, const NodeActions& actions) {
     Placement placement(actions.devices.size());
     for (std::size_t node = 0; node < actions.devices.size(); ++node) {
       const OpId id = MakeId<OpId>(node);
       const bool stays = !actions.moved.empty() && actions.moved[node] == 0;
-      placement[id] = stays ? (*state.best.placement())[id] : MakeId<DeviceId>(actions.devices[node]);
+      placement[id] = stays ? (*graph.best.value())[id] : MakeId<DeviceId>(actions.devices[node]);
     }
     return placement;
   }
 
-  void Learn(GraphState& state, const std::vector<double>& rewards) {
+  void Learn(SgdpGraph& graph, const std::vector<double>& rewards) {
     for (const double reward : rewards) {
-      ++state.rewards;
-      const double before = reward - state.mean;
-      state.mean += before / static_cast<double>(state.rewards);
-      state.squares += before * (reward - state.mean);
+      ++graph.rewards;
+      const double before = reward - graph.mean;
+      graph.mean += before / static_cast<double>(graph.rewards);
+      graph.squares += before * (reward - graph.mean);
     }
-    const double deviation = std::sqrt(state.squares / static_cast<double>(state.rewards));
+    const double deviation = std::sqrt(graph.squares / static_cast<double>(graph.rewards));
     std::vector<double> advantages;
     advantages.reserve(rewards.size());
-    for (const double reward : rewards) advantages.push_back(deviation > 0 ? (reward - state.mean) / deviation : 0);
+    for (const double reward : rewards) advantages.push_back(deviation > 0 ? (reward - graph.mean) / deviation : 0);
     const NodeOdds old = odds_;
     Matrix d_logits;
     for (std::size_t epoch = 0; epoch < options_.epochs; ++epoch) {
-      const Matrix& logits = network_->Forward(*state.rows, true);
-      CheckFinite(logits, Place(state), "logits");
-      const NodeOdds now = OddsOf(logits, state.allowed, options_.mask);
+      const Matrix& logits = network_->Forward(*graph.rows, true);
+      CheckFinite(logits, Place(graph), "logits");
+      const NodeOdds now = OddsOf(logits, graph.allowed, options_.mask);
       PpoLoss(old, now, actions_, advantages,
               {.clip_ratio = options_.clip_ratio, .entropy_weight = options_.entropy_weight}, &d_logits);
       gradients_.assign(parameters_.size(), 0.0F);
       network_->Backward(d_logits, gradients_);
-      CheckFinite(gradients_, Place(state), "gradient");
+      CheckFinite(gradients_, Place(graph), "gradient");
       ClipGlobalNorm(options_.clip, gradients_);
       adam_.Step(options_.learning_rate, gradients_, parameters_.values());
     }
-    ++state.updates;
+    ++graph.updates;
   }
 
   SgdpOptions options_;
-  AgentContext context_;
-  std::size_t num_devices_ = 0;
-  bool loaded_ = false;  // a policy, to be applied
   ParameterSet parameters_;
   std::unique_ptr<GraphTransformer> network_;
   Adam adam_;
-  std::map<std::size_t, GraphState> states_;  // by the environment's index
+  std::map<std::size_t, SgdpGraph> graphs_;  // by the environment's index
   // Between Propose() and Observe():
   NodeOdds odds_;
   std::vector<NodeActions> actions_;
   bool argmax_ = false;
   std::vector<float> gradients_;
-  std::vector<EpisodeRecord> records_;
 };
 
 }  // namespace

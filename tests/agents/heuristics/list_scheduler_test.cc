@@ -1,4 +1,5 @@
 #include "agents/heuristics/list_scheduler.h"
+#include "agents/candidates.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "agents/heuristics/metis.h"
+#include "agents/heuristics/partitioners.h"
 
 #include <gtest/gtest.h>
 

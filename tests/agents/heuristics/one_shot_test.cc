@@ -20,9 +20,9 @@ TEST(OneShotTest, AsksOnceAnswersTheSameAndIsFinished) {
   });
   Rng rng(1);
   EXPECT_FALSE(agent->Finished());
-  const auto first = agent->Propose(problem.env, Mode::kExplore, rng);
+  const auto first = agent->Propose(problem.env, Mode::kExplore, rng).placements;
   EXPECT_TRUE(agent->Finished());
-  EXPECT_EQ(agent->Propose(problem.env, Mode::kExploit, rng), first);
+  EXPECT_EQ(agent->Propose(problem.env, Mode::kExploit, rng).placements, first);
   EXPECT_EQ(asked, 1);
 
   std::stringstream saved;
@@ -30,7 +30,7 @@ TEST(OneShotTest, AsksOnceAnswersTheSameAndIsFinished) {
   const auto other = MakeOneShot([](const Environment&, Rng&) { return Placement(); });
   other->Load(saved);
   EXPECT_TRUE(other->Finished());
-  EXPECT_EQ(other->Propose(problem.env, Mode::kExplore, rng), first);
+  EXPECT_EQ(other->Propose(problem.env, Mode::kExplore, rng).placements, first);
 }
 
 TEST(OneShotTest, AnotherAgentsDataIsRefused) {

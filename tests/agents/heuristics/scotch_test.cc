@@ -1,4 +1,4 @@
-#include "agents/heuristics/scotch.h"
+#include "agents/heuristics/partitioners.h"
 
 #include <gtest/gtest.h>
 

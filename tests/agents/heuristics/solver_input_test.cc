@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "agents/candidates.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/observations.h"
 

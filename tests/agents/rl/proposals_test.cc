@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 #include "tests/testing/graphs.h"
 #include "tests/testing/problem.h"
 
@@ -26,30 +24,6 @@ TEST(ProposalsTest, TheLastEvaluationIsKeptForTheLikeliest) {
   ExpectNext(0, 50, true, 10, false);
 }
 
-TEST(ProposalsTest, TheBestIsKeptSavedAndLoaded) {
-  Placement one(2);
-  Placement two(2);
-  two[MakeId<OpId>(1)] = MakeId<DeviceId>(1);
-  BestSoFar best;
-  EXPECT_FALSE(best.placement());
-  std::stringstream nothing;
-  best.Save(nothing);
-  best.Keep(one, {.fits = true, .overflow_bytes = 0, .reward = -2});
-  best.Keep(two, {.fits = false, .overflow_bytes = 8, .reward = -1});
-  EXPECT_EQ(best.placement(), one);
-  std::stringstream saved;
-  best.Save(saved);
-  BestSoFar loaded;
-  loaded.Load(saved);
-  EXPECT_EQ(loaded.placement(), one);
-  loaded.Keep(one, {.fits = true, .overflow_bytes = 0, .reward = -2});
-  loaded.Keep(two, {.fits = true, .overflow_bytes = 0, .reward = -1});
-  EXPECT_EQ(loaded.placement(), two);
-  BestSoFar empty;
-  empty.Load(nothing);
-  EXPECT_FALSE(empty.placement());
-}
-
 TEST(ProposalsTest, ABatchHasItsBestItsLastAndTheMeanOfWhatWasDrawn) {
   const testing::Problem problem(testing::MakeChain(1, 1, 0), testing::MakeCluster(1));
   std::vector<Outcome> outcomes(3);
@@ -57,7 +31,7 @@ TEST(ProposalsTest, ABatchHasItsBestItsLastAndTheMeanOfWhatWasDrawn) {
     outcomes[i].result.step_time_micros = std::vector<double>{4, 2, 9}[i];
   }
   const std::vector<Placement> batch(3, Placement(1));
-  BestSoFar best;
+  BestPlacement best;
   EpisodeRecord drawn;
   ScoreBatch(problem.env, batch, outcomes, &best, &drawn);
   EXPECT_EQ(drawn.best_micros, 2);

@@ -60,7 +60,7 @@ double ShareOfTheFaster(const char* agent, bool thesis_sign) {
   double all = 0;
   std::size_t step = 0;
   while (!learner->Finished()) {
-    const std::vector<Placement> batch = learner->Propose(env, Mode::kExplore, rng);
+    const std::vector<Placement> batch = learner->Propose(env, Mode::kExplore, rng).placements;
     learner->Observe(env, batch, env.Evaluate(batch));
     // A round: a random start, then a step for each op.
     if (step++ == 0) continue;  // the very first placement

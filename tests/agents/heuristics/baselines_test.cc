@@ -1,3 +1,5 @@
+#include "agents/heuristics/baselines.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,6 +21,50 @@ using ::emplace::testing::MakeOp;
 using ::emplace::testing::PlacedBy;
 using ::testing::Each;
 using ::testing::ElementsAre;
+
+OpSpec OnKinds(const char* name, std::vector<std::pair<std::string, double>> times) {
+  OpSpec spec = MakeOp(name, 0);
+  spec.time_micros = std::nullopt;
+  spec.kind_times = std::move(times);
+  return spec;
+}
+
+TEST(SingleDeviceTest, EverythingIsOnTheFirstOfEqualAccelerators) {
+  EXPECT_THAT(PlacedBy("single_device", MakeChain(4, 1, 4), MakeMixedCluster(3)), Each(1));
+}
+
+TEST(SingleDeviceTest, OpsThatMayNotGoThereGoToTheirFastestDevice) {
+  const Graph graph = Build({OnKinds("a", {{"test-cpu", 1}}), OnKinds("b", {{"test-cpu", 1}, {"test-gpu", 9}})});
+  EXPECT_THAT(PlacedBy("single_device", graph, MakeMixedCluster(1)), ElementsAre(0, 1));
+}
+
+TEST(SingleDeviceTest, TheDeviceCanBeNamed) {
+  EXPECT_THAT(PlacedBy("single_device", MakeChain(2, 1, 4), MakeMixedCluster(3), {{"device", "gpu:2"}}), Each(3));
+  EXPECT_THROW(PlacedBy("single_device", MakeChain(2, 1, 4), MakeMixedCluster(3), {{"device", "tpu"}}), InputError);
+}
+
+TEST(CpuOnlyTest, EverythingIsOnTheCpu) {
+  EXPECT_THAT(PlacedBy("cpu_only", MakeChain(4, 1, 4), MakeMixedCluster(3)), Each(0));
+}
+
+TEST(CpuOnlyTest, AClusterWithoutACpuIsRefused) {
+  EXPECT_THROW(PlacedBy("cpu_only", MakeChain(2, 1, 4), MakeCluster(2)), InputError);
+}
+
+TEST(RoundRobinTest, GroupsTakeTurnsOnTheAccelerators) {
+  EXPECT_THAT(PlacedBy("round_robin", MakeChain(5, 1, 4), MakeMixedCluster(2)), ElementsAre(1, 2, 1, 2, 1));
+}
+
+TEST(BlocksTest, BlocksTakeEqualTime) {
+  // 6, 1, 1, 2, 2 us: half of 12 us is the first op; the rest makes the other half.
+  const Graph graph = Build(
+      {MakeOp("a", 6), MakeOp("b", 1, {"a"}), MakeOp("c", 1, {"b"}), MakeOp("d", 2, {"c"}), MakeOp("e", 2, {"d"})});
+  EXPECT_THAT(PlacedBy("blocks", graph, MakeCluster(2)), ElementsAre(0, 1, 1, 1, 1));
+}
+
+TEST(BlocksTest, OpsOfNoTimeAtAllAreOnOneDevice) {
+  EXPECT_THAT(PlacedBy("blocks", MakeChain(3, 0, 4), MakeCluster(2)), Each(0));
+}
 
 OpSpec OfLayer(const char* name, const char* layer, std::vector<std::string> inputs = {}, const char* kind = "matmul") {
   OpSpec spec = MakeOp(name, 1, std::move(inputs));

@@ -1,4 +1,4 @@
-#include "agents/heuristics/expert.h"
+#include "agents/heuristics/baselines.h"
 
 #include <algorithm>
 #include <cctype>
@@ -9,11 +9,79 @@
 #include <string_view>
 #include <vector>
 
-#include "agents/heuristics/blocks.h"
+#include "agents/candidates.h"
 #include "agents/heuristics/one_shot.h"
-#include "agents/heuristics/score.h"
+#include "agents/heuristics/solver_input.h"
+#include "sim/base/check.h"
 
 namespace emplace {
+
+std::unique_ptr<Agent> MakeSingleDeviceAgent(OptionReader& reader, const AgentContext&) {
+  std::string name;
+  reader.Read("device", &name, {}, "the device's name; empty: the accelerator where all groups together are fastest");
+  reader.Finish();
+  return MakeOneShot([name](const Environment& env, Rng&) {
+    const Observation& seen = env.observation();
+    if (name.empty()) return OnOneOf(seen, seen.accelerators);
+    const auto device = seen.cluster.FindDevice(name);
+    if (!device) throw InputError("single_device.device", "unknown device \"" + name + "\"");
+    return OnOneOf(seen, {&*device, 1});
+  });
+}
+
+std::unique_ptr<Agent> MakeCpuOnlyAgent(OptionReader& reader, const AgentContext&) {
+  reader.Finish();
+  return MakeOneShot([](const Environment& env, Rng&) {
+    const Observation& seen = env.observation();
+    std::vector<DeviceId> cpus;
+    for (std::size_t d = 0; d < seen.num_devices(); ++d) {
+      if (seen.cluster.devices()[d].is_cpu) cpus.push_back(MakeId<DeviceId>(d));
+    }
+    if (cpus.empty()) throw InputError("cpu_only", "cluster " + seen.cluster.name() + " has no CPU");
+    return OnOneOf(seen, cpus);
+  });
+}
+
+std::unique_ptr<Agent> MakeRoundRobinAgent(OptionReader& reader, const AgentContext&) {
+  reader.Finish();
+  return MakeOneShot([](const Environment& env, Rng&) {
+    const Observation& seen = env.observation();
+    Placement placement(seen.num_groups());
+    for (std::size_t group = 0; group < seen.num_groups(); ++group) {
+      const DeviceId turn = seen.accelerators[group % seen.accelerators.size()];
+      placement[MakeId<OpId>(group)] = seen.Allowed(group, Index(turn)) ? turn : seen.Fastest(group, seen.accelerators);
+    }
+    return placement;
+  });
+}
+
+std::unique_ptr<Agent> MakeBlocksAgent(OptionReader& reader, const AgentContext&) {
+  reader.Finish();
+  return MakeOneShot([](const Environment& env, Rng&) { return PlaceInBlocks(env.observation()); });
+}
+
+Placement PlaceInBlocks(const Observation& seen) {
+  std::vector<double> micros;
+  double total = 0;
+  for (std::size_t group = 0; group < seen.num_groups(); ++group) {
+    micros.push_back(MeanMicros(seen, group, Candidates(seen, group, seen.accelerators)));
+    total += micros.back();
+  }
+  const auto devices = static_cast<double>(seen.accelerators.size());
+  Placement placement(seen.num_groups());
+  double before = 0;
+  for (std::size_t group = 0; group < seen.num_groups(); ++group) {
+    // The block that holds the middle of the group's time.
+    const double part = total > 0 ? (before + micros[group] / 2) / total : 0;
+    const auto block = static_cast<std::size_t>(std::clamp(part * devices, 0.0, devices - 1));
+    const DeviceId device = seen.accelerators[block];
+    placement[MakeId<OpId>(group)] =
+        seen.Allowed(group, Index(device)) ? device : seen.Fastest(group, seen.accelerators);
+    before += micros[group];
+  }
+  return placement;
+}
+
 namespace {
 
 // The k of "WORD<k>" in a layer's name.

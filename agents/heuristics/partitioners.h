@@ -1,5 +1,5 @@
-#ifndef EMPLACE_AGENTS_HEURISTICS_METIS_H_
-#define EMPLACE_AGENTS_HEURISTICS_METIS_H_
+#ifndef EMPLACE_AGENTS_HEURISTICS_PARTITIONERS_H_
+#define EMPLACE_AGENTS_HEURISTICS_PARTITIONERS_H_
 
 #include <cstdint>
 #include <memory>
@@ -10,6 +10,7 @@
 #include "sim/base/rng.h"
 #include "sim/placement.h"
 
+// Placements by graph partitioning libraries.
 namespace emplace {
 
 struct MetisOptions {
@@ -33,6 +34,27 @@ Placement PlaceByMetis(const Observation& observation, const MetisOptions& optio
 
 std::unique_ptr<Agent> MakeMetisAgent(OptionReader& reader, const AgentContext& context);
 
+struct ScotchOptions {
+  double imbalance = 0.03;         // a device may be loaded (1 + imbalance) times its share
+  bool accelerators_only = false;  // the baseline MinCut: Scotch without CPUs
+};
+
+// Static mapping: groups onto devices so that the sum over edges of bytes * distance of their devices is small, and
+// every device is loaded in proportion to its speed.
+//   Load of a group: its time on the fastest device. Speed of a device: the sum of the fastest times of all groups
+//   allowed there, over the sum of their times there.
+//   Distance of two devices: the time of the graph's mean edge over their link (mean of both directions), relative to
+//   the closest pair and cut off at 100 times it; where all links are alike, 1.
+// A group that lands where it is not allowed moves to its fastest allowed device afterwards. The seed of Scotch is
+// drawn from `rng`. Throws InputError if Scotch fails.
+//
+// Source: Scotch 7.0 (Pellegrini and Roman 1996, "Scotch: a software package for static mapping by dual recursive
+// bipartitioning of process and architecture graphs") with its default strategy, as the baselines Scotch and MinCut of
+// Mirhoseini et al. 2018 ("A hierarchical model for device placement"), section 3, which gives no parameters.
+Placement PlaceByScotch(const Observation& observation, const ScotchOptions& options, Rng& rng);
+
+std::unique_ptr<Agent> MakeScotchAgent(OptionReader& reader, const AgentContext& context);
+
 }  // namespace emplace
 
-#endif  // EMPLACE_AGENTS_HEURISTICS_METIS_H_
+#endif  // EMPLACE_AGENTS_HEURISTICS_PARTITIONERS_H_

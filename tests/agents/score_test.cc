@@ -1,9 +1,10 @@
-#include "agents/heuristics/score.h"
+#include "agents/score.h"
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "tests/testing/graphs.h"
-#include "tests/testing/observations.h"
 
 namespace emplace {
 namespace {
@@ -30,18 +31,26 @@ TEST(ScoreTest, OverflowIsSummedOverDevices) {
   EXPECT_DOUBLE_EQ(CostOf(score), 100 + 35e-9);
 }
 
-TEST(ScoreTest, SearchesTryAcceleratorsOrWhereverAGroupMayGo) {
-  GraphBuilder builder("g");
-  OpSpec cpu_only = testing::MakeOp("a", 0);
-  cpu_only.time_micros = std::nullopt;
-  cpu_only.kind_times = {{"test-cpu", 1}};
-  builder.Add(cpu_only);
-  builder.Add(testing::MakeOp("b", 1));
-  const Observation seen = testing::MakeObservation(builder.Build(), testing::MakeMixedCluster(2));
-  const auto devices = SearchDevices(seen, false);
-  EXPECT_EQ(devices[0], std::vector<DeviceId>{MakeId<DeviceId>(0)});
-  EXPECT_EQ(devices[1], (std::vector<DeviceId>{MakeId<DeviceId>(1), MakeId<DeviceId>(2)}));
-  EXPECT_EQ(SearchDevices(seen, true)[1].size(), 3U);
+TEST(ScoreTest, TheBestIsKeptSavedAndLoaded) {
+  Placement one(2);
+  Placement two(2);
+  two[MakeId<OpId>(1)] = MakeId<DeviceId>(1);
+  BestPlacement best;
+  EXPECT_FALSE(best.value());
+  std::stringstream nothing;
+  SaveBest(nothing, best);
+  EXPECT_TRUE(best.Keep(one, {.fits = true, .overflow_bytes = 0, .reward = -2}));
+  EXPECT_FALSE(best.Keep(two, {.fits = false, .overflow_bytes = 8, .reward = -1}));
+  EXPECT_EQ(best.value(), one);
+  EXPECT_EQ(best.score().reward, -2);
+  std::stringstream saved;
+  SaveBest(saved, best);
+  BestPlacement loaded = LoadBest(saved);
+  EXPECT_EQ(loaded.value(), one);
+  EXPECT_FALSE(loaded.Keep(two, {.fits = true, .overflow_bytes = 0, .reward = -2}));
+  EXPECT_TRUE(loaded.Keep(two, {.fits = true, .overflow_bytes = 0, .reward = -1}));
+  EXPECT_EQ(loaded.value(), two);
+  EXPECT_FALSE(LoadBest(nothing).value());
 }
 
 }  // namespace

@@ -1,47 +1,30 @@
-#include "agents/heuristics/score.h"
+#include "agents/candidates.h"
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
-#include <ostream>
 
-#include "agents/heuristics/solver_input.h"
-#include "agents/saved_text.h"
+#include "sim/base/check.h"
 
 namespace emplace {
 
-bool Score::BetterThan(const Score& other) const {
-  if (fits != other.fits) return fits;
-  if (!fits && overflow_bytes != other.overflow_bytes) return overflow_bytes < other.overflow_bytes;
-  return reward > other.reward;
+std::vector<DeviceId> AllDevices(const Cluster& cluster) {
+  std::vector<DeviceId> devices;
+  for (std::size_t d = 0; d < cluster.num_devices(); ++d) devices.push_back(MakeId<DeviceId>(d));
+  return devices;
 }
 
-Score ScoreOf(const Outcome& outcome, const Cluster& cluster) {
-  Score score{.fits = outcome.result.fits_memory, .overflow_bytes = 0, .reward = outcome.reward};
-  for (std::size_t d = 0; d < outcome.result.peak_memory.size(); ++d) {
-    const std::optional<Bytes>& memory = cluster.devices()[d].memory;
-    if (memory && outcome.result.peak_memory[d] > *memory) {
-      score.overflow_bytes += static_cast<double>((outcome.result.peak_memory[d] - *memory).count);
+std::vector<DeviceId> Candidates(const Observation& observation, std::size_t group, std::span<const DeviceId> devices) {
+  std::vector<DeviceId> candidates;
+  for (const DeviceId device : devices) {
+    if (observation.Allowed(group, Index(device))) candidates.push_back(device);
+  }
+  if (candidates.empty()) {
+    for (std::size_t d = 0; d < observation.num_devices(); ++d) {
+      if (observation.Allowed(group, d)) candidates.push_back(MakeId<DeviceId>(d));
     }
   }
-  return score;
+  EMPLACE_CHECK(!candidates.empty());
+  return candidates;
 }
-
-void SaveScore(std::ostream& out, const Score& score) {
-  out << (score.fits ? 1 : 0) << ' ';
-  SaveDouble(out, score.overflow_bytes);
-  SaveDouble(out, score.reward);
-}
-
-Score LoadScore(std::istream& in) {
-  Score score;
-  score.fits = LoadNumber(in) != 0;
-  score.overflow_bytes = LoadDouble(in);
-  score.reward = LoadDouble(in);
-  return score;
-}
-
-double CostOf(const Score& score) { return -score.reward + score.overflow_bytes / 1e9; }
 
 std::vector<std::vector<DeviceId>> SearchDevices(const Observation& observation, bool use_cpus) {
   const std::vector<DeviceId> all = use_cpus ? AllDevices(observation.cluster) : observation.accelerators;

@@ -1,0 +1,38 @@
+#ifndef EMPLACE_AGENTS_CANDIDATES_H_
+#define EMPLACE_AGENTS_CANDIDATES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "agents/environment.h"
+#include "sim/cluster.h"
+#include "sim/placement.h"
+
+// The devices that agents choose from for each group, and the placements that searches start from.
+namespace emplace {
+
+// Every device of the cluster, in order.
+std::vector<DeviceId> AllDevices(const Cluster& cluster);
+
+// Those of `devices` where the group is allowed, in order; where there are none, every device where it is allowed.
+// Never empty.
+std::vector<DeviceId> Candidates(const Observation& observation, std::size_t group, std::span<const DeviceId> devices);
+
+// Candidates() of each group among the accelerators, or among all devices with `use_cpus`: what a search tries.
+// [num_groups], none of them empty.
+std::vector<std::vector<DeviceId>> SearchDevices(const Observation& observation, bool use_cpus);
+
+// 1 for each device of the list, [num_devices].
+std::vector<std::uint8_t> MaskOf(std::span<const DeviceId> devices, std::size_t num_devices);
+
+// Everything on the accelerator where the sum of all times is least, groups that may not go there on their fastest
+// device: where searches start.
+Placement OnOneOf(const Observation& observation, std::span<const DeviceId> devices);
+// The same with the first accelerator: what papers call the single device.
+Placement OnFirstAccelerator(const Observation& observation);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_CANDIDATES_H_

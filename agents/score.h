@@ -1,0 +1,55 @@
+#ifndef EMPLACE_AGENTS_SCORE_H_
+#define EMPLACE_AGENTS_SCORE_H_
+
+#include <iosfwd>
+#include <optional>
+
+#include "agents/environment.h"
+#include "sim/cluster.h"
+#include "sim/placement.h"
+
+namespace emplace {
+
+// How good an outcome is, for searches: one that fits beats one that does not; of two that fit the larger reward wins,
+// of two that do not the one that is over by fewer bytes.
+struct Score {
+  bool fits = false;
+  double overflow_bytes = 0;  // summed over devices
+  double reward = 0;
+  bool BetterThan(const Score& other) const;
+  bool operator==(const Score&) const = default;
+};
+Score ScoreOf(const Outcome& outcome, const Cluster& cluster);
+
+void SaveScore(std::ostream& out, const Score& score);
+Score LoadScore(std::istream& in);
+
+// What annealing lowers: minus the reward, plus a second for each GB over.
+double CostOf(const Score& score);
+
+// The best of the values that were offered to Keep(). Of equal ones the first stays.
+template <typename T>
+class BestSoFar {
+ public:
+  const std::optional<T>& value() const { return value_; }  // none: nothing was offered
+  const Score& score() const { return score_; }             // of the value
+  // Whether the value was kept.
+  bool Keep(const T& value, const Score& score) {
+    if (value_ && !score.BetterThan(score_)) return false;
+    value_ = value;
+    score_ = score;
+    return true;
+  }
+
+ private:
+  std::optional<T> value_;
+  Score score_;
+};
+
+using BestPlacement = BestSoFar<Placement>;
+void SaveBest(std::ostream& out, const BestPlacement& best);
+BestPlacement LoadBest(std::istream& in);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_AGENTS_SCORE_H_

@@ -1,0 +1,29 @@
+#include "agents/candidates.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "tests/testing/graphs.h"
+#include "tests/testing/observations.h"
+
+namespace emplace {
+namespace {
+
+TEST(CandidatesTest, SearchesTryAcceleratorsOrWhereverAGroupMayGo) {
+  GraphBuilder builder("g");
+  OpSpec cpu_only = testing::MakeOp("a", 0);
+  cpu_only.time_micros = std::nullopt;
+  cpu_only.kind_times = {{"test-cpu", 1}};
+  builder.Add(cpu_only);
+  builder.Add(testing::MakeOp("b", 1));
+  const Observation seen = testing::MakeObservation(builder.Build(), testing::MakeMixedCluster(2));
+  const auto devices = SearchDevices(seen, false);
+  EXPECT_EQ(devices[0], std::vector<DeviceId>{MakeId<DeviceId>(0)});
+  EXPECT_EQ(devices[1], (std::vector<DeviceId>{MakeId<DeviceId>(1), MakeId<DeviceId>(2)}));
+  EXPECT_EQ(SearchDevices(seen, true)[1].size(), 3U);
+}
+
+}  // namespace
+}  // namespace emplace

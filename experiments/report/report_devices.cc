@@ -44,8 +44,8 @@ std::string ShortWords(const TrialRecord& trial) {
 
 std::string DevicesInWords(const TrialRecord& trial) {
   const DeviceCounts counts = CountDevices(trial);
-  const std::string gpus = Counted(counts.gpus, "GPU");
-  const std::string cpus = Counted(counts.cpus, "CPU");
+  std::string gpus = Counted(counts.gpus, "GPU");
+  std::string cpus = Counted(counts.cpus, "CPU");
   if (counts.others == 0 && counts.gpus > 0) return counts.cpus > 0 ? gpus + " and " + cpus : gpus;
   if (counts.others == 0 && counts.cpus > 0) return cpus;
   return MatchText(trial, "num_devices") + " devices";

@@ -104,7 +104,7 @@ std::string MarkdownText(std::string_view text) {
 }
 
 std::string CsvCell(std::string_view text) {
-  const std::string cell = (IsSpreadsheetFormula(text) ? "'" : "") + std::string(text);
+  std::string cell = (IsSpreadsheetFormula(text) ? "'" : "") + std::string(text);
   if (cell.find_first_of(",\"\n\r") == std::string::npos) return cell;
   std::string quoted = "\"";
   for (const char c : cell) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sim/base/rng.h"
+#include "sim/base/statistics.h"
 
 namespace emplace::testing {
 namespace {
@@ -84,9 +85,9 @@ TEST(StatisticsTest, HolmMultipliesTheSmallestByTheirNumberAndNeverTurnsBack) {
 
 TEST(StatisticsTest, QuantilesAreLinearBetweenNeighbours) {
   const double sorted[] = {0, 10, 20, 40};
-  EXPECT_EQ(Quantile(sorted, 0), 0);
-  EXPECT_EQ(Quantile(sorted, 0.5), 15);  // position 1.5
-  EXPECT_EQ(Quantile(sorted, 1), 40);
+  EXPECT_EQ(SortedQuantile(sorted, 0), 0);
+  EXPECT_EQ(SortedQuantile(sorted, 0.5), 15);  // position 1.5
+  EXPECT_EQ(SortedQuantile(sorted, 1), 40);
 }
 
 TEST(StatisticsTest, MeansAreOverStrataOfColumns) {

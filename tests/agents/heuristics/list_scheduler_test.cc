@@ -31,6 +31,7 @@ ListSchedule Schedule(const Observation& observation, const std::vector<std::siz
 
 std::vector<double> Micros(const std::vector<Duration>& times) {
   std::vector<double> micros;
+  micros.reserve(times.size());
   for (const Duration time : times) micros.push_back(MicrosFromDuration(time));
   return micros;
 }

@@ -16,8 +16,13 @@ std::unique_ptr<Agent> MakeNone(OptionReader& reader, const AgentContext&) {
   return nullptr;
 }
 
-constexpr std::array<AgentEntry, 2> kAgents = {
-    {{"annealing", "", "", "merge_and_colocate", 5000, MakeNone}, {"random", "", "", "identity", 1, MakeNone}}};
+constexpr std::array<AgentEntry, 2> kAgents = {{{.name = "annealing",
+                                                 .summary = "",
+                                                 .source = "",
+                                                 .make = MakeNone,
+                                                 .grouping = "merge_and_colocate",
+                                                 .default_evaluations = 5000},
+                                                {.name = "random", .summary = "", .source = "", .make = MakeNone}}};
 
 }  // namespace
 

@@ -253,7 +253,6 @@ struct NotInTheTree {
 const std::vector<NotInTheTree>& NamesOfOtherFiles() {
   static const std::vector<NotInTheTree> names = {
       {"FOLDER/*", "FOLDER is a placeholder"},
-      {"tests/FOLDER/*", "FOLDER is a placeholder"},
       {"RUNS/EXPERIMENT/*", "a file that a sweep writes"},
       {"experiments/results/NAME.tar.xz", "NAME is a placeholder"},
       {"runs/*/report.html", "a file that a script writes"},

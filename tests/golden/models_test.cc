@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
@@ -16,12 +14,13 @@
 #include "experiments/validation/network_table.h"
 #include "sim/cost_model.h"
 #include "sim/simulator.h"
+#include "tests/golden/golden_file.h"
 #include "tests/testing/training_graph.h"
 
 namespace emplace::testing {
-namespace {
+namespace models_test {
 
-const std::string kFile = std::string(EMPLACE_TEST_SOURCE_DIR) + "/golden/models.csv";
+constexpr const char* kFile = "models.csv";
 constexpr const char* kHeader = "graph,ops,tensors,parameters,persistent_bytes,flop,step_ns,peak_bytes";
 
 // On one K80 of p2.8xlarge: roofline costs, engine fifo.
@@ -42,10 +41,7 @@ std::string RowOf(const Graph& graph) {
 
 std::map<std::string, std::string> Goldens() {
   std::map<std::string, std::string> goldens;
-  std::ifstream in(kFile);
-  std::string line;
-  std::getline(in, line);
-  while (std::getline(in, line)) goldens[line.substr(0, line.find(','))] = line;
+  for (const std::string& line : ReadGoldens(kFile)) goldens[line.substr(0, line.find(','))] = line;
   return goldens;
 }
 
@@ -60,12 +56,7 @@ std::vector<std::string> Rows() {
 
 TEST(ModelGoldenTest, NetworksAndFamiliesAreWhatTheyWereSlow) {
   const std::vector<std::string> rows = Rows();
-  if (std::getenv("EMPLACE_UPDATE_GOLDENS") != nullptr) {
-    std::ofstream out(kFile);
-    out << kHeader << '\n';
-    for (const std::string& row : rows) out << row << '\n';
-    GTEST_SKIP() << "wrote " << kFile;
-  }
+  if (UpdatesGoldens(kFile, kHeader, rows)) GTEST_SKIP() << "wrote " << kFile;
   const auto goldens = Goldens();
   EXPECT_EQ(goldens.size(), rows.size()) << "run tools/update_goldens";
   for (const std::string& row : rows) {
@@ -75,5 +66,5 @@ TEST(ModelGoldenTest, NetworksAndFamiliesAreWhatTheyWereSlow) {
   }
 }
 
-}  // namespace
+}  // namespace models_test
 }  // namespace emplace::testing

@@ -7,8 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
@@ -21,11 +19,12 @@
 #include "sim/formats/cluster_yaml.h"
 #include "sim/groupers/groupers.h"
 #include "sim/simulator.h"
+#include "tests/golden/golden_file.h"
 
 namespace emplace::testing {
 namespace placements_test {
 
-const std::string kFile = std::string(EMPLACE_TEST_SOURCE_DIR) + "/golden/placements.csv";
+constexpr const char* kFile = "placements.csv";
 constexpr const char* kHeader = "graph,cluster,placement,step_ns,peak_bytes,starts";
 
 constexpr const char* kPairsOfGpus = R"(
@@ -104,30 +103,16 @@ std::vector<std::string> Rows() {
   return rows;
 }
 
-std::vector<std::string> Goldens() {
-  std::vector<std::string> lines;
-  std::ifstream in(kFile);
-  std::string line;
-  std::getline(in, line);
-  while (std::getline(in, line)) lines.push_back(line);
-  return lines;
-}
-
 TEST(PlacementGoldenTest, StepsWithTransfersAreWhatTheyWereLengthy) {
   const std::vector<std::string> rows = Rows();
-  if (std::getenv("EMPLACE_UPDATE_GOLDENS") != nullptr) {
-    std::ofstream out(kFile);
-    out << kHeader << '\n';
-    for (const std::string& row : rows) out << row << '\n';
-    GTEST_SKIP() << "wrote " << kFile;
-  }
-  EXPECT_EQ(rows, Goldens()) << "run tools/update_goldens";
+  if (UpdatesGoldens(kFile, kHeader, rows)) GTEST_SKIP() << "wrote " << kFile;
+  EXPECT_EQ(rows, ReadGoldens(kFile)) << "run tools/update_goldens";
 }
 
 // A network or a cluster that is added wants its rows.
 TEST(PlacementGoldenTest, EveryNetworkOnEveryClusterHasARow) {
   std::set<std::string> keys;
-  for (const std::string& line : Goldens()) {
+  for (const std::string& line : ReadGoldens(kFile)) {
     std::size_t end = 0;
     for (int cells = 0; cells < 3; ++cells) end = line.find(',', end) + 1;
     keys.insert(line.substr(0, end));

@@ -1,0 +1,32 @@
+#ifndef EMPLACE_TESTS_GOLDEN_GOLDEN_FILE_H_
+#define EMPLACE_TESTS_GOLDEN_GOLDEN_FILE_H_
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace emplace::testing {
+
+// The rows of tests/golden/NAME, its header aside.
+inline std::vector<std::string> ReadGoldens(const std::string& name) {
+  std::vector<std::string> rows;
+  std::ifstream in(std::string(EMPLACE_TEST_SOURCE_DIR) + "/golden/" + name);
+  std::string line;
+  std::getline(in, line);
+  while (std::getline(in, line)) rows.push_back(line);
+  return rows;
+}
+
+// Where tools/update_goldens asks for it: writes the file anew and returns true.
+inline bool UpdatesGoldens(const std::string& name, const std::string& header, const std::vector<std::string>& rows) {
+  if (std::getenv("EMPLACE_UPDATE_GOLDENS") == nullptr) return false;
+  std::ofstream out(std::string(EMPLACE_TEST_SOURCE_DIR) + "/golden/" + name);
+  out << header << '\n';
+  for (const std::string& row : rows) out << row << '\n';
+  return true;
+}
+
+}  // namespace emplace::testing
+
+#endif  // EMPLACE_TESTS_GOLDEN_GOLDEN_FILE_H_

@@ -110,7 +110,11 @@ TEST_F(SweepTest, KilledAtAnyMomentItEndsWithTheSameBytesLengthy) {
 
 TEST_F(SweepTest, AnInterruptStopsTheTrialsAndTheSameCommandGoesOnLengthy) {
   Write("x.yaml", Replaced(kSweep, "evaluations: 1500", "evaluations: 30000"));
-  const Ran ran = Shell("timeout -s INT 0.4 $emplace sweep x.yaml -o r --jobs 2 || echo $? >status");
+  // As soon as a trial has shown progress, however long that takes. `exec` keeps the process ID that `$$` names, and
+  // the subshell in parentheses is no child of the sweep.
+  const Ran ran = Shell(
+      "emplace=$emplace setsid -w sh -c '({ until cat r/quick/*/progress.jsonl 2>/dev/null | grep -q .; do "
+      "sleep 0.01; done; kill -s INT -- -$$; } &); exec \"$emplace\" sweep x.yaml -o r --jobs 2' || echo $? >status");
   const Ran children = Shell(
       "for p in /proc/[0-9]*; do [ \"$(readlink $p/cwd)\" = \"$PWD\" ] && tr '\\0' ' ' <$p/cmdline && echo; done | "
       "grep -c '^emplace trial'; true");
@@ -119,6 +123,7 @@ TEST_F(SweepTest, AnInterruptStopsTheTrialsAndTheSameCommandGoesOnLengthy) {
   EXPECT_EQ(ran.out, "");
   EXPECT_EQ(children.out, "0\n");
   EXPECT_EQ(Count("r/quick/*/error.txt"), 0U);
+  EXPECT_LT(Count("r/quick/*/trial.json"), 10U);
   EXPECT_EQ(Emplace("sweep x.yaml -o r").status, 0);
   EXPECT_EQ(Count("r/quick/*/trial.json"), 10U);
 }

@@ -256,19 +256,19 @@ TEST(HardwareRunnerTest, WhereNoStepIsCalmTheLeastDisturbedCount) {
   Machine machine;
   std::size_t runs = 0;
   machine.first.on_run = [&](const std::string&) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(++runs == 2 ? 1 : 20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(++runs == 2 ? 1 : 100));
   };
   machine.first.probe = [&] {
     if (runs == 0) return 10.0;
     return runs == 1 ? 30.0 : runs == 2 ? 13.0 : 40.0;
   };
   const Graph graph = Build({FakeOp("a")});
-  const HardwareRunner runner(graph, TwoFakes(), machine.devices, {.warmups = 0, .steps = 1, .patience_seconds = 0.4});
+  const HardwareRunner runner(graph, TwoFakes(), machine.devices, {.warmups = 0, .steps = 1, .patience_seconds = 1});
   const HardwareStep step = runner.Measure(Placement(graph.num_ops()));
   ASSERT_EQ(step.step_micros.size(), 1U);
   EXPECT_EQ(step.disturbed, 1U);
   EXPECT_GT(runs, 2U);
-  EXPECT_LT(step.step_micros[0], 20'000);
+  EXPECT_LT(step.step_micros[0], 100'000);
 }
 
 TEST(HardwareRunnerTest, ADisturbanceInTheMiddleOfALongStepIsSeen) {

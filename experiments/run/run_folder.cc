@@ -20,7 +20,6 @@
 
 #include "experiments/run/checked_json.h"
 #include "experiments/run/hardware_reward.h"
-#include "experiments/run/json_build.h"
 #include "experiments/run/problem.h"
 #include "experiments/run/run_reader.h"
 #include "experiments/run/trial.h"
@@ -28,6 +27,7 @@
 #include "experiments/validation/validation.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
 #include "sim/base/json_value.h"
 #include "sim/base/printable.h"
@@ -169,14 +169,14 @@ void RunLocked(const std::string& folder) {
   RemoveLeftovers(folder);
   Remove(In(folder, "error.txt"));
   const JsonValue spec_json = ReadSpec(folder);
-  TrialSpec spec = LoadTrialSpec(spec_json);
+  const TrialChoice choice = ReadTrialChoice(spec_json);
+  TrialSpec spec = LoadTrialSpec(choice);
   spec.checkpoint = In(folder, "checkpoint.bin");
-  const HardwareChoice choice = LoadHardwareChoice(spec_json);
   std::optional<MeasuredSteps> measured;
   TrialResult result;
-  if (choice.NeedsHardware()) {
+  if (choice.hardware) {
     RefuseSeveralGraphs(!spec.also.empty(), !spec.transfer.empty());
-    result = RunOnHardware(spec, choice, folder, &measured.emplace());
+    result = RunOnHardware(spec, *choice.hardware, folder, &measured.emplace());
   } else {
     result = RunFromCheckpoint(spec, folder);
   }

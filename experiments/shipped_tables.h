@@ -2,11 +2,7 @@
 #define EMPLACE_EXPERIMENTS_SHIPPED_TABLES_H_
 
 #include <optional>
-#include <string>
 #include <string_view>
-
-#include "sim/base/json_value.h"
-#include "sim/base/options.h"
 
 namespace emplace {
 
@@ -14,10 +10,6 @@ namespace emplace {
 // ".yaml". Requires: there is such a file.
 std::string_view ShippedTable(std::string_view name);
 std::optional<std::string_view> FindShippedTable(std::string_view name);  // none: there is no such file
-
-// The options of a model or an agent from the members of a YAML map: every scalar as text. Throws InputError at
-// `place`.
-OptionMap OptionsFromFields(const JsonValue& value, const std::string& place);
 
 }  // namespace emplace
 

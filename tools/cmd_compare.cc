@@ -90,10 +90,10 @@ Cell Try(const CompareOptions& options, const ProblemOptions& problem, const Gra
   spec.simulator = &simulator;
   // An agent with one answer needs no budget.
   if (FindAgent(agent).default_evaluations == 1) spec.evaluations = 0;
-  Progress progress(problem.gpus ? fmt::format("{} on {}", agent, *problem.gpus) : agent);
+  Progress progress(problem.cluster.gpus ? fmt::format("{} on {}", agent, *problem.cluster.gpus) : agent);
   const SearchResult result = RunSearch(spec, [&progress](const SearchProgress& now) { progress.Show(now); });
   Cell cell{.agent = agent,
-            .gpus = problem.gpus,
+            .gpus = problem.cluster.gpus,
             .evaluations = result.evaluations,
             .groups = result.num_groups,
             .lower_bound_micros = ComputeBounds(graph, cluster, costs).lower_bound_micros,
@@ -173,10 +173,11 @@ void PrintJson(std::ostream& out, const CompareOptions& options, const std::vect
     }
     rows.push_back(std::move(row));
   }
-  const nlohmann::ordered_json comparison = {{"schema", "emplace.comparison"},   {"version", 1},
-                                             {"graph", options.problem.graph},   {"cluster", options.problem.cluster},
-                                             {"engine", options.problem.engine}, {"costs", CostsText(options.problem)},
-                                             {"seed", options.search.seed},      {"results", rows}};
+  const nlohmann::ordered_json comparison = {
+      {"schema", "emplace.comparison"},      {"version", 1},
+      {"graph", options.problem.graph.file}, {"cluster", options.problem.cluster.name},
+      {"engine", options.problem.engine},    {"costs", CostsText(options.problem)},
+      {"seed", options.search.seed},         {"results", rows}};
   out << comparison.dump(1) << '\n';
 }
 
@@ -203,7 +204,8 @@ void Print(std::ostream& out, Format format, const CompareOptions& options, cons
 }
 
 int Run(const CompareOptions& options) {
-  CheckFiles({options.problem.graph, options.problem.cluster, options.problem.profile, GroupingFile(options.search)},
+  CheckFiles({options.problem.graph.file, options.problem.cluster.name, options.problem.costs.profile,
+              GroupingFile(options.search)},
              options.outputs);
   if (!options.placements.empty()) CheckFiles({}, {options.placements + "/placement.json"});
   if (options.json && options.csv) throw InputError("", "--json and --csv exclude each other (one of them)");
@@ -215,7 +217,7 @@ int Run(const CompareOptions& options) {
   std::vector<Cell> cells;
   for (const std::optional<std::size_t>& gpus : sizes) {
     ProblemOptions problem = options.problem;
-    problem.gpus = gpus;
+    problem.cluster.gpus = gpus;
     const Cluster cluster = LoadCluster(problem);
     const CostTable costs = LoadCosts(problem, graph, cluster);
     const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);

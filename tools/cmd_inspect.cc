@@ -150,11 +150,11 @@ std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, cons
 
 void PrintBounds(const ProblemOptions& problem, const Graph& graph) {
   const Cluster cluster = LoadCluster(problem);
-  const CostModels models = LoadCostModels(problem);
+  const CostModels models = LoadCostModels(problem.costs, "--costs");
   std::cout << fmt::format("\non {} ({} devices)\n", Printable(cluster.name()), cluster.num_devices());
   std::string first;
   const std::size_t untimed =
-      Naming(problem.graph, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
+      Naming(problem.graph.file, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
   std::cout << fmt::format("ops without time   {}{}\n", untimed,
                            untimed > 0 ? " (the first: " + Printable(first) + ")" : "");
   if (untimed > 0) {
@@ -205,12 +205,12 @@ void WritePicture(const std::string& path, const char* format, const Graph& grap
 }
 
 int Run(const InspectOptions& options) {
-  CheckFiles({options.problem.graph, options.problem.cluster, options.problem.profile}, {options.dot});
+  CheckFiles({options.problem.graph.file, options.problem.cluster.name, options.problem.costs.profile}, {options.dot});
   const Graph graph = LoadGraph(options.problem.graph);
   const char* const format = PictureFormat(options.dot);
   const std::size_t most = format != nullptr ? kMaxPictureOps : kMaxDotOps;
   if (!options.dot.empty() && graph.num_ops() > most) {
-    throw InputError(options.problem.graph,
+    throw InputError(options.problem.graph.file,
                      fmt::format("has {} ops, too many for --dot {} (at most {})", graph.num_ops(), options.dot, most));
   }
   if (format != nullptr) {
@@ -220,7 +220,7 @@ int Run(const InspectOptions& options) {
   }
   if (options.dot == "-") return kDone;
   PrintSummary(graph, Summarise(graph));
-  if (!options.problem.cluster.empty()) PrintBounds(options.problem, graph);
+  if (!options.problem.cluster.name.empty()) PrintBounds(options.problem, graph);
   return kDone;
 }
 
@@ -230,7 +230,7 @@ Command AddInspect(CLI::App& app) {
   CLI::App* const command =
       app.add_subcommand("inspect", "Describe a graph; with a cluster, bounds that no placement can beat");
   auto options = std::make_shared<InspectOptions>();
-  command->add_option("graph", options->problem.graph, "graph.json")->required()->type_name("FILE");
+  command->add_option("graph", options->problem.graph.file, "graph.json")->required()->type_name("FILE");
   AddClusterOptions(*command, &options->problem);
   AddGpusOption(*command, &options->problem);
   AddCostOptions(*command, &options->problem);

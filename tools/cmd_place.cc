@@ -52,7 +52,7 @@ int SayThatNothingFits(const PlaceOptions& options, const SearchResult& result) 
     by_how_much = fmt::format(": the nearest is over by {} in all",
                               ForPeople(Bytes{RoundToInteger(*result.smallest_overflow_bytes)}));
   }
-  Say(fmt::format("{}: nothing that fits was found in {} evaluations of {}{}", options.problem.graph,
+  Say(fmt::format("{}: nothing that fits was found in {} evaluations of {}{}", options.problem.graph.file,
                   result.evaluations, options.agent, by_how_much));
   return kNo;
 }
@@ -85,8 +85,9 @@ void Summarise(const PlaceOptions& options, const SearchResult& result, const St
 
 int Run(const PlaceOptions& options) {
   const ProblemOptions& problem = options.problem;
-  CheckFiles({problem.graph, problem.cluster, problem.profile, GroupingFile(options.search), options.policy},
-             {options.output, options.show.timeline, options.checkpoint, options.policy_output});
+  CheckFiles(
+      {problem.graph.file, problem.cluster.name, problem.costs.profile, GroupingFile(options.search), options.policy},
+      {options.output, options.show.timeline, options.checkpoint, options.policy_output});
   if (options.show.json && (options.output == "-" || options.show.timeline == "-")) {
     throw InputError("-", "stands for both a file and --json (one may be standard output)");
   }

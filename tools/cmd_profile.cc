@@ -68,7 +68,7 @@ Graph LoadModel(const ProfileOptions& options) {
                                       {!options.graph_output.empty(), "--graph-out"}}) {
       if (given) throw InputError(name, "goes with --torchscript only");
     }
-    return LoadGraph(options.graph);
+    return LoadGraph({.file = options.graph});
   }
   TorchScriptOptions module{.file = options.torchscript, .inputs = {}, .backward = options.backward};
   for (const std::string& input : options.inputs) module.inputs.push_back(ParseTorchScriptInput(input, "--input"));

@@ -13,6 +13,7 @@
 #include "experiments/report/report_improvement.h"
 #include "experiments/report/trial_filter.h"
 #include "experiments/run/problem.h"
+#include "experiments/spec/trial_choice.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "tools/commands.h"
@@ -40,16 +41,12 @@ std::string Stem(const ReportOptions& options) {
 
 // The problem of a trial, built again: of several graphs the first.
 std::optional<PictureInputs> ProblemOf(const JsonValue& spec) {
-  const JsonValue* graph = FindMember(spec, "graph");
-  if (graph == nullptr) graph = FindPath(spec, "together[0]");
-  if (graph == nullptr) return std::nullopt;
-  SearchProblem problem = LoadProblem(*graph, spec);
-  const JsonValue* const engine = FindMember(spec, "engine");
-  const auto* const name = engine != nullptr ? engine->As<std::string>() : nullptr;
+  const TrialChoice choice = ReadTrialChoice(spec);
+  SearchProblem problem = LoadProblem(choice.graphs().front(), choice);
   return PictureInputs{.graph = std::move(problem.graph),
                        .cluster = std::move(problem.cluster),
                        .costs = std::move(problem.costs),
-                       .engine = name != nullptr ? *name : "fifo"};
+                       .engine = choice.engine};
 }
 
 int Run(const ReportOptions& options) {

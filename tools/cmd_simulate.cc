@@ -21,7 +21,8 @@ struct SimulateOptions {
 
 int Run(const SimulateOptions& options) {
   const ProblemOptions& problem = options.problem;
-  CheckFiles({problem.graph, problem.cluster, options.placement, problem.profile}, {options.show.timeline});
+  CheckFiles({problem.graph.file, problem.cluster.name, options.placement, problem.costs.profile},
+             {options.show.timeline});
   if (options.show.timeline == "-" && options.show.json) {
     throw InputError("-", "stands for both --timeline and --json (one may be standard output)");
   }

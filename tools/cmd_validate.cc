@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agents/agent.h"
+#include "experiments/spec/hardware_choice.h"
 #include "experiments/validation/placement_samples.h"
 #include "experiments/validation/validation.h"
 #include "experiments/validation/validation_json.h"
@@ -50,18 +51,18 @@ struct ValidateOptions {
 
 // The cluster that is simulated: of --cluster, or what the profile says of these devices.
 Cluster ClusterOf(const ValidateOptions& options, const OpenDevices& open) {
-  if (options.problem.cluster.empty()) {
-    const Profile profile = LoadProfile(options.problem.profile);
-    return Naming(options.problem.profile, [&] { return MachineCluster("this machine", open.Named(), profile); });
+  if (options.problem.cluster.name.empty()) {
+    const Profile profile = LoadProfile(options.problem.costs.profile);
+    return Naming(options.problem.costs.profile, [&] { return MachineCluster("this machine", open.Named(), profile); });
   }
   ProblemOptions problem = options.problem;
-  problem.devices = options.devices;
+  problem.cluster.devices = SplitAtCommas(options.devices);
   Cluster cluster = LoadCluster(problem);
   for (const Device& device : cluster.devices()) {
     for (const NamedDevice& real : open.Named()) {
       if (real.name == device.name && real.kind != device.kind) {
-        throw InputError(options.problem.cluster, fmt::format("device {} is of kind {}, the real one is {}",
-                                                              device.name, device.kind, real.kind));
+        throw InputError(options.problem.cluster.name, fmt::format("device {} is of kind {}, the real one is {}",
+                                                                   device.name, device.kind, real.kind));
       }
     }
   }
@@ -147,19 +148,18 @@ void CheckOptions(const ValidateOptions& options) {
   if (options.placements.empty() && options.random == 0 && options.agent.empty()) {
     throw InputError("", "a placement is missing (--placement, --random or --agent)");
   }
-  if (options.problem.profile.empty() && options.problem.cluster.empty()) {
+  if (options.problem.costs.profile.empty() && options.problem.cluster.name.empty()) {
     throw InputError("", "--profile is missing: it says what ops and links cost (emplace profile writes one)");
   }
   std::vector<std::string> inputs = options.placements;
-  inputs.insert(inputs.end(), {options.problem.graph, options.problem.profile, options.problem.cluster,
+  inputs.insert(inputs.end(), {options.problem.graph.file, options.problem.costs.profile, options.problem.cluster.name,
                                GroupingFile(options.search)});
   CheckFiles(inputs, {options.timeline, options.simulated_timeline});
 }
 
 int Run(ValidateOptions options) {
   CheckOptions(options);
-  options.hardware.statistic =
-      options.statistic == "mean" ? HardwareOptions::Statistic::kMean : HardwareOptions::Statistic::kMedian;
+  options.hardware.statistic = *EnumOfName<HardwareOptions::Statistic>(options.statistic);
   options.hardware.seed = options.search.seed;
   const Graph graph = LoadGraph(options.problem.graph);
   const OpenDevices open(options.devices);
@@ -178,7 +178,7 @@ int Run(ValidateOptions options) {
       if (real->name() == device.name) devices.push_back(real);
     }
   }
-  const auto hardware = Naming(options.problem.graph, [&] {
+  const auto hardware = Naming(options.problem.graph.file, [&] {
     return std::make_unique<HardwareRunner>(graph, cluster, devices, options.hardware);
   });
   const Validator validator(graph, cluster, costs, simulator, *hardware);
@@ -188,7 +188,7 @@ int Run(ValidateOptions options) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.time_limit);
     for (const SampledPlacement& one : placements) {
       if (!cases.empty() && options.time_limit > 0 && std::chrono::steady_clock::now() > until) break;
-      cases.push_back(Naming(options.problem.graph, [&] { return validator.Check(one.label, one.placement); }));
+      cases.push_back(Naming(options.problem.graph.file, [&] { return validator.Check(one.label, one.placement); }));
       progress.Show(cases.size(), placements.size(), "placements",
                     "last " + MicrosForPeople(cases.back().measured.result.step_time_micros));
     }
@@ -208,7 +208,7 @@ int Run(ValidateOptions options) {
   if (!options.max_error) return kDone;
   const bool within = summary.compared > 0 && 100 * summary.simulated.step.median <= *options.max_error;
   if (within) return kDone;
-  Say(fmt::format("{}: the median error of the step time is {} %, over --max-error {} %", options.problem.graph,
+  Say(fmt::format("{}: the median error of the step time is {} %, over --max-error {} %", options.problem.graph.file,
                   summary.compared > 0 ? Percent(summary.simulated.step.median) : "unknown (nothing fits)",
                   *options.max_error));
   return kNo;
@@ -237,7 +237,7 @@ Command AddValidate(CLI::App& app) {
       ->type_name("NAME,...")
       ->capture_default_str();
   command
-      ->add_option("--cluster", options->problem.cluster,
+      ->add_option("--cluster", options->problem.cluster.name,
                    "What is simulated, its devices named as the real ones (default: what the profile says of them)")
       ->type_name("FILE");
   AddCostOptions(*command, &options->problem);

@@ -4,19 +4,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <ostream>
 #include <string_view>
 #include <utility>
 
-#include "datasets/shipped_clusters.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/printable.h"
-#include "sim/cost/profiled.h"
 #include "sim/draw/timeline_svg.h"
-#include "sim/formats/graph_json.h"
-#include "sim/profile.h"
 #include "sim/simulator.h"
 #include "sim/timeline.h"
 #include "tools/numbers.h"
@@ -25,31 +20,32 @@
 namespace emplace::tools {
 
 void AddGraphOption(CLI::App& app, ProblemOptions* options) {
-  app.add_option("--graph", options->graph, "graph.json")->required()->type_name("FILE");
+  app.add_option("--graph", options->graph.file, "graph.json")->required()->type_name("FILE");
 }
 
 CLI::Option* AddClusterOptions(CLI::App& app, ProblemOptions* options) {
   CLI::Option* cluster =
-      app.add_option("--cluster", options->cluster, "cluster.yaml, or a name of `emplace list clusters`")
+      app.add_option("--cluster", options->cluster.name, "cluster.yaml, or a name of `emplace list clusters`")
           ->type_name("FILE|NAME");
-  app.add_option("--devices", options->devices, "Keep just these devices of the cluster (default: all)")
+  const auto set = [options](const std::string& text) { options->cluster.devices = SplitAtCommas(text); };
+  app.add_option_function<std::string>("--devices", set, "Keep just these devices of the cluster (default: all)")
       ->type_name("NAME,NAME");
   return cluster;
 }
 
 void AddGpusOption(CLI::App& app, ProblemOptions* options) {
-  app.add_option("--gpus", options->gpus, "Keep the first N accelerators and every CPU (default: all)")
+  app.add_option("--gpus", options->cluster.gpus, "Keep the first N accelerators and every CPU (default: all)")
       ->type_name("N")
       ->transform(IntegerFrom(0));
 }
 
 void AddCostOptions(CLI::App& app, ProblemOptions* options) {
-  app.add_option("--costs", options->costs,
+  app.add_option("--costs", options->costs.model,
                  "Where op times come from: measured (time_us of the graph) or roofline (FLOP and bytes against the "
                  "device's rates). Beside --profile: the fallback for ops that it does not know, which the result "
                  "counts (default: measured; none beside --profile)")
       ->type_name("MODEL");
-  app.add_option("--profile", options->profile, "profile.json with measured op times")->type_name("FILE");
+  app.add_option("--profile", options->costs.profile, "profile.json with measured op times")->type_name("FILE");
 }
 
 void AddEngineOption(CLI::App& app, ProblemOptions* options) {
@@ -57,43 +53,29 @@ void AddEngineOption(CLI::App& app, ProblemOptions* options) {
       ->type_name("NAME");
 }
 
-Graph LoadGraph(const std::string& path) { return ReadGraph(*OpenForReading(path), path); }
-
 Cluster LoadCluster(const ProblemOptions& options) {
-  Cluster cluster = emplace::LoadCluster(options.cluster);
-  if (!options.devices.empty()) {
-    std::vector<std::string> names;
-    for (std::size_t begin = 0; begin <= options.devices.size();) {
-      const std::size_t end = std::min(options.devices.find(',', begin), options.devices.size());
-      names.push_back(options.devices.substr(begin, end - begin));
-      begin = end + 1;
-    }
-    cluster = Naming("--devices", [&] { return cluster.Keep(names); });
-  }
-  if (options.gpus) cluster = Naming("--gpus", [&] { return cluster.KeepAccelerators(*options.gpus); });
-  return cluster;
+  return KeepChosen(LoadWholeCluster(options.cluster), options.cluster, "--");
 }
 
-CostModels LoadCostModels(const ProblemOptions& options) {
-  CostModels models;
-  if (!options.costs.empty() || options.profile.empty()) {
-    models.model = Naming("--costs", [&] { return MakeCostModel(options.costs.empty() ? "measured" : options.costs); });
+std::vector<std::string> SplitAtCommas(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
   }
-  if (!options.profile.empty()) {
-    models.fallback = std::move(models.model);
-    models.model = MakeProfiledCostModel(ReadProfile(*OpenForReading(options.profile), options.profile));
-  }
-  return models;
+  return parts;
 }
 
 std::string CostsText(const ProblemOptions& options) {
-  if (options.profile.empty()) return options.costs.empty() ? "measured" : options.costs;
-  return "profile " + options.profile + (options.costs.empty() ? "" : ", else " + options.costs);
+  const CostsChoice& costs = options.costs;
+  if (costs.profile.empty()) return costs.model.empty() ? "measured" : costs.model;
+  return "profile " + costs.profile + (costs.model.empty() ? "" : ", else " + costs.model);
 }
 
 CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
-  const CostModels models = LoadCostModels(options);
-  return Naming(options.graph, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });
+  const CostModels models = LoadCostModels(options.costs, "--costs");
+  return Naming(options.graph.file, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });
 }
 
 Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
@@ -101,7 +83,7 @@ Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const
   const auto engines = AllEngines();
   const bool known = std::any_of(engines.begin(), engines.end(),
                                  [&options](const EngineEntry& entry) { return entry.name == options.engine; });
-  return Naming(known ? options.cluster : "--engine",
+  return Naming(known ? options.cluster.name : "--engine",
                 [&] { return Simulator(graph, cluster, costs, {.engine = options.engine}); });
 }
 

@@ -5,11 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "experiments/run/problem.h"
+#include "experiments/spec/trial_choice.h"
 #include "sim/base/check.h"
 #include "sim/base/options.h"
 #include "sim/cluster.h"
@@ -23,12 +24,9 @@ namespace emplace::tools {
 
 // The options that say which graph runs where and what its ops take: shared by inspect, simulate, place and compare.
 struct ProblemOptions {
-  std::string graph;
-  std::string cluster;  // a file or the name of a shipped cluster; "" if not asked for
-  std::string devices;  // comma-separated
-  std::optional<std::size_t> gpus;
-  std::string costs;  // "": measured, or none beside a profile
-  std::string profile;
+  GraphSource graph;      // a file
+  ClusterChoice cluster;  // its name is that of a shipped one or of a file; "" if not asked for
+  CostsChoice costs;
   std::string engine = "fifo";
 };
 void AddGraphOption(CLI::App& app, ProblemOptions* options);
@@ -40,16 +38,10 @@ void AddEngineOption(CLI::App& app, ProblemOptions* options);
 Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
                         const CostTable& costs);
 
-Graph LoadGraph(const std::string& path);
 // The cluster of --cluster, cut down by --devices and --gpus.
 Cluster LoadCluster(const ProblemOptions& options);
-// Where op times come from: --profile with the named --costs as fallback, or --costs alone.
-struct CostModels {
-  std::unique_ptr<CostModel> model;
-  std::unique_ptr<CostModel> fallback;  // may be null
-};
-CostModels LoadCostModels(const ProblemOptions& options);
-// The same in words, for results: "roofline", "profile p.json", "profile p.json, else roofline".
+std::vector<std::string> SplitAtCommas(const std::string& text);  // "" has no part
+// Where op times come from, in words, for results: "roofline", "profile p.json", "profile p.json, else roofline".
 std::string CostsText(const ProblemOptions& options);
 CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster);
 

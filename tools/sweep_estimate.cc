@@ -9,6 +9,7 @@
 #include "agents/search.h"
 #include "experiments/run/problem.h"
 #include "sim/base/check.h"
+#include "sim/base/json_struct.h"
 #include "sim/base/json_text.h"
 #include "sim/simulator.h"
 
@@ -38,21 +39,6 @@ Placement Spread(const Observation& observation, std::size_t first) {
 }
 
 struct TriedLongEnough : std::exception {};
-
-std::vector<JsonValue> GraphsOf(const JsonValue& spec, const char* list) {
-  const JsonValue* graphs = FindMember(spec, list);
-  if (graphs == nullptr) return {};
-  return *graphs->As<JsonList>();
-}
-
-std::vector<JsonValue> TrainingGraphs(const JsonValue& spec) {
-  const JsonValue* graph = FindMember(spec, "graph");
-  return graph != nullptr ? std::vector<JsonValue>{*graph} : GraphsOf(spec, "together");
-}
-
-std::size_t Budget(const ExperimentCell& cell, std::size_t num_groups) {
-  return cell.episodes != 0 ? 1 + cell.episodes * num_groups : cell.evaluations;
-}
 
 // Seconds of the policy for an evaluation, from a search of a moment.
 double MeasuredSeconds(const SearchSpec& trial) {
@@ -88,10 +74,10 @@ bool FineTunes(const ExperimentCell& cell) {
 
 }  // namespace
 
-const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const JsonValue& graph, const JsonValue& spec,
+const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const GraphSource& graph, const TrialChoice& spec,
                                                           const ExperimentCell& cell) {
-  const std::string key = JsonText(graph) + JsonText(*FindMember(spec, "grouping")) +
-                          JsonText(*FindMember(spec, "cluster")) + JsonText(*FindMember(spec, "costs")) + cell.engine;
+  const std::string key = JsonText({FieldsToJson(graph)}) + JsonText({FieldsToJson(spec.grouping)}) +
+                          JsonText({FieldsToJson(spec.cluster)}) + spec.costs + cell.engine;
   const auto [found, is_new] = problems_.try_emplace(key);
   if (!is_new) return found->second;
   ProblemCost& cost = found->second;
@@ -112,21 +98,22 @@ const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const JsonValue& graph
   return cost;
 }
 
-double SweepEstimator::MeasurePolicy(const JsonValue& spec, const ExperimentCell& cell) {
+double SweepEstimator::MeasurePolicy(const TrialChoice& spec, const ExperimentCell& cell) {
   const AgentEntry& entry = FindAgent(cell.agent.name);
-  SearchSpec trial{.problem = LoadProblem(TrainingGraphs(spec).front(), spec)};
+  SearchSpec trial{.problem = LoadProblem(spec.graphs().front(), spec)};
   trial.engine = cell.engine;
   trial.agent = cell.agent.name;
   trial.agent_options = cell.agent.set;
   trial.reward = cell.reward;
   const std::size_t groups = MakeGrouping(trial.problem, entry).num_groups();
-  trial.episodes = std::min(cell.episodes, kTriedEpisodes);
-  if (cell.episodes == 0) trial.evaluations = std::min({cell.evaluations, groups + 1, kMostTrialEvaluations});
+  trial.episodes = std::min(cell.budget.episodes, kTriedEpisodes);
+  if (cell.budget.episodes == 0)
+    trial.evaluations = std::min({cell.budget.evaluations, groups + 1, kMostTrialEvaluations});
   try {
     return MeasuredSeconds(trial);
   } catch (const InputError&) {  // an agent may refuse a budget that does not reach the end of its first episode
-    trial.episodes = cell.episodes;
-    trial.evaluations = cell.evaluations;
+    trial.episodes = cell.budget.episodes;
+    trial.evaluations = cell.budget.evaluations;
   }
   try {
     return MeasuredSeconds(trial);
@@ -135,11 +122,11 @@ double SweepEstimator::MeasurePolicy(const JsonValue& spec, const ExperimentCell
   }
 }
 
-std::optional<double> SweepEstimator::PolicySeconds(const JsonValue& spec, const ExperimentCell& cell,
+std::optional<double> SweepEstimator::PolicySeconds(const TrialChoice& spec, const ExperimentCell& cell,
                                                     std::size_t groups, bool measure) {
   // An agent with one answer cannot be asked for a part of it.
   if (FindAgent(cell.agent.name).default_evaluations == 1) return std::nullopt;
-  std::map<std::size_t, double>& known = policies_[JsonText(*FindMember(spec, "agent"))];
+  std::map<std::size_t, double>& known = policies_[JsonText({FieldsToJson(spec.agent)})];
   const auto ratio = [groups](const auto& one) {
     const auto a = static_cast<double>(std::max<std::size_t>(groups, 1));
     const auto b = static_cast<double>(std::max<std::size_t>(one.first, 1));
@@ -158,20 +145,20 @@ TrialEstimate SweepEstimator::Estimate(const PlannedTrial& trial) {
   const ExperimentCell& cell = experiment_.cells[trial.cell];
   TrialEstimate estimate;
   bool measure = true;  // the first graph
-  const auto add = [&](const JsonValue& graph, bool training) {
-    const ProblemCost& cost = CostOf(graph, trial.spec, cell);
-    const std::optional<double> policy = PolicySeconds(trial.spec, cell, cost.num_groups, measure);
+  const auto add = [&](const GraphSource& graph, bool training) {
+    const ProblemCost& cost = CostOf(graph, trial.choice, cell);
+    const std::optional<double> policy = PolicySeconds(trial.choice, cell, cost.num_groups, measure);
     measure = false;
     // A policy that is only applied is tried for one episode.
-    const std::size_t budget = Budget(cell, cost.num_groups);
+    const std::size_t budget = cell.budget.Evaluations(cost.num_groups);
     const std::size_t evaluations = training || FineTunes(cell) ? budget : std::min(budget, cost.num_groups + 1);
     estimate.evaluations += evaluations;
     const auto count = static_cast<double>(evaluations);
     estimate.simulator_seconds += cost.setup_seconds + count * cost.seconds_per_evaluation;
     if (policy) estimate.policy_seconds = estimate.policy_seconds.value_or(0) + count * *policy;
   };
-  for (const JsonValue& graph : TrainingGraphs(trial.spec)) add(graph, true);
-  for (const JsonValue& graph : GraphsOf(trial.spec, "transfer")) add(graph, false);
+  for (const GraphSource& graph : trial.choice.graphs()) add(graph, true);
+  for (const GraphSource& graph : trial.choice.transfer) add(graph, false);
   return estimate;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "experiments/spec/experiment.h"
+#include "experiments/spec/trial_choice.h"
 #include "experiments/spec/trial_plan.h"
 
 namespace emplace::tools {
@@ -34,12 +35,12 @@ class SweepEstimator {
     double setup_seconds = 0;
     double seconds_per_evaluation = 0;
   };
-  const ProblemCost& CostOf(const JsonValue& graph, const JsonValue& spec, const ExperimentCell& cell);
+  const ProblemCost& CostOf(const GraphSource& graph, const TrialChoice& spec, const ExperimentCell& cell);
   // Seconds in the agent for an evaluation of so many groups; none if it has one answer. `measure`: on the trial's
   // first graph, which has so many, unless one of half to twice the size was measured.
-  std::optional<double> PolicySeconds(const JsonValue& spec, const ExperimentCell& cell, std::size_t groups,
+  std::optional<double> PolicySeconds(const TrialChoice& spec, const ExperimentCell& cell, std::size_t groups,
                                       bool measure);
-  double MeasurePolicy(const JsonValue& spec, const ExperimentCell& cell);
+  double MeasurePolicy(const TrialChoice& spec, const ExperimentCell& cell);
 
   const ExperimentSpec& experiment_;
   std::map<std::string, ProblemCost> problems_;

@@ -63,13 +63,16 @@ std::vector<HardwarePoint> Interleaved(const std::vector<HardwarePoint>& points)
 std::vector<HardwarePoint> HardwarePoints(const std::vector<TrialRecord>& trials) {
   std::vector<HardwarePoint> points;
   for (const TrialRecord& trial : trials) {
-    if (!trial.timing) continue;
+    if (!trial.timing || !trial.timing->hardware) continue;
     const auto add = [&](double simulated, double measured, std::optional<double> interleaved = {}) {
       points.push_back({GraphGroup(trial), trial.label, simulated, measured, interleaved});
     };
-    for (const HardwareRecord& check : trial.timing->checks) add(check.simulated_micros, check.measured_micros);
-    if (!SimulatorRewards(trial) || !trial.timing->measured_best_micros || !trial.graphs[0].best_micros) continue;
-    add(*trial.graphs[0].best_micros, *trial.timing->measured_best_micros, trial.timing->interleaved_micros);
+    for (const HardwareCheck& check : trial.timing->hardware->checks) {
+      if (check.measured_micros) add(check.simulated_micros, *check.measured_micros);
+    }
+    const MeasuredSteps& measured = *trial.timing->hardware;
+    if (!SimulatorRewards(trial) || !measured.best_micros || !trial.graphs[0].best_micros) continue;
+    add(*trial.graphs[0].best_micros, *measured.best_micros, measured.interleaved_micros);
   }
   return points;
 }

@@ -137,8 +137,8 @@ Scores WallSeconds(const TrialRecord& trial) { return OfTheTrial(trial, &TimingR
 
 // Of the best placement; its simulated time is the best only where the simulator gave the rewards.
 Scores HardwareTimes(const TrialRecord& trial) {
-  if (!trial.timing || !trial.timing->measured_best_micros) return {};
-  return {{trial.graphs[0].graph, {*trial.timing->measured_best_micros, 1}}};
+  if (!trial.timing || !trial.timing->hardware || !trial.timing->hardware->best_micros) return {};
+  return {{trial.graphs[0].graph, {*trial.timing->hardware->best_micros, 1}}};
 }
 
 Scores ImprovementsPerSecond(const TrialRecord& trial) {

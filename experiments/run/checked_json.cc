@@ -4,10 +4,10 @@
 
 #include <ostream>
 
-#include "experiments/run/json_build.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/fingerprint.h"
+#include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
 
 namespace emplace {

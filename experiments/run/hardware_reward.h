@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agents/checkpoint.h"
+#include "experiments/run/trial_record.h"
 #include "experiments/spec/hardware_choice.h"
 #include "profiler/execute/hardware_runner.h"
 #include "sim/cluster.h"
@@ -16,13 +17,6 @@
 #include "sim/graph.h"
 
 namespace emplace {
-
-// One placement that was run for real during a search. Times in µs.
-struct HardwareCheck {
-  std::size_t evaluation = 0;  // counted from 1
-  double simulated_micros = 0;
-  std::optional<double> measured_micros;  // none: it does not fit
-};
 
 // Answers with the simulator, with the hardware, or now with one and now with the other:
 // - kSimulator: the simulator. Every validate_every-th placement that is better than all before (as the simulator sees

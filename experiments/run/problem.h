@@ -3,14 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "experiments/run/trial.h"
-#include "experiments/spec/hardware_choice.h"
-#include "sim/base/json_value.h"
+#include "agents/search.h"
+#include "experiments/spec/trial_choice.h"
 #include "sim/cluster.h"
+#include "sim/cost_model.h"
 #include "sim/graph.h"
 
 namespace emplace {
@@ -18,28 +19,28 @@ namespace emplace {
 // How many groups a graph is put into where neither the user nor the family says.
 inline constexpr std::size_t kDefaultGroups = 256;
 
-// What the objects of a spec.json (`emplace.trial_spec`, version 1) stand for:
-//   graph     {"dataset", "seed", "index"}, {"file", "fingerprint"} or {"model", "set"}; "groups" beside them goes
-//   before
-//             grouping.groups
-//   grouping  {"name", "groups"}; groups 0: what a family's member drew, else 256
-//   cluster   {"name", "devices"}, beside them "file" and "fingerprint" if it is not a shipped one, "memory":
-//   "unlimited" costs     a cost model, or "profile: FILE", with "profile_fingerprint" beside it
-// A file must be what it was: its content has the fingerprint of the spec. All of them throw InputError, its place a
-// path in the spec. Graphs are kept as long as the program runs: asking for one again costs nothing.
-const Graph& LoadGraphOf(const JsonValue& graph);
-Cluster LoadClusterOf(const JsonValue& cluster);
+// Loaders of what trials and commands name. All throw InputError. A choice with a fingerprint needs a file with that
+// content.
+Graph LoadGraph(const GraphSource& source);
+// The same; kept as long as the program runs, so that asking for it again costs nothing.
+const Graph& KeptGraph(const GraphSource& source);
 
-// A graph of `spec`, which is spec.graph, or an element of spec.together or spec.transfer, on the spec's cluster with
-// its costs and grouping.
-TrialProblem LoadProblem(const JsonValue& graph, const JsonValue& spec);
+// The cluster, and what its choice keeps of it: devices, accelerators, memory limits. Errors of KeepChosen are said to
+// be in `prefix` and the field, such as "--" and "devices"; nowhere if there is no prefix.
+Cluster LoadWholeCluster(const ClusterChoice& choice);
+Cluster KeepChosen(Cluster cluster, const ClusterChoice& choice, const std::string& prefix = "");
 
-// `hardware` of a spec: {"reward_source", "share", "validate_every", "warmups", "steps", "statistic", "patience"};
-// absent where the simulator answers for everything.
-HardwareChoice LoadHardwareChoice(const JsonValue& spec);
+struct CostModels {
+  std::unique_ptr<CostModel> model;
+  std::unique_ptr<CostModel> fallback;  // null if there is none
+};
+// `measured` where the choice says nothing. An unknown model is said to be in `place`.
+CostModels LoadCostModels(const CostsChoice& choice, const std::string& place = "");
 
+// A graph of the trial with its cluster, costs and grouping. Places are paths in the spec.
+SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& choice);
 // The whole trial, its checkpoint, threads and evaluator aside.
-TrialSpec LoadTrialSpec(const JsonValue& spec);
+SearchSpec LoadSearchSpec(const TrialChoice& choice);
 
 // The members of a family that a seed gives, without their graphs. The first time makes the whole family (up to a few
 // seconds), later ones cost nothing.

@@ -18,17 +18,17 @@
 #include <utility>
 #include <vector>
 
+#include "agents/search.h"
 #include "experiments/report/report_improvement.h"
 #include "experiments/run/checked_json.h"
 #include "experiments/run/hardware_reward.h"
-#include "experiments/run/json_build.h"
 #include "experiments/run/problem.h"
 #include "experiments/run/run_reader.h"
-#include "experiments/run/trial.h"
 #include "experiments/run/trial_json.h"
 #include "experiments/validation/validation.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
 #include "sim/base/json_value.h"
 #include "sim/base/printable.h"
@@ -88,7 +88,7 @@ class ProgressLog {
   ProgressLog(const ProgressLog&) = delete;
   ProgressLog& operator=(const ProgressLog&) = delete;
 
-  void Show(const TrialProgress& progress) {
+  void Show(const SearchProgress& progress) {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_ && progress.evaluations < progress.budget) return;
     next_ = now + kProgressEvery;
@@ -112,35 +112,35 @@ class ProgressLog {
 };
 
 // A checkpoint that cannot be gone on from (of an earlier version, or damaged) is given up: the trial starts again.
-TrialResult RunFromCheckpoint(const TrialSpec& spec, const std::string& folder) {
+SearchResult RunFromCheckpoint(const SearchSpec& spec, const std::string& folder) {
   ProgressLog log(folder);
   bool began = false;
-  const auto show = [&](const TrialProgress& progress) {
+  const auto show = [&](const SearchProgress& progress) {
     began = true;
     log.Show(progress);
   };
   try {
-    return RunTrial(spec, show);
+    return RunSearch(spec, show);
   } catch (const InputError& error) {
     const bool of_checkpoint = std::string_view(error.what()).starts_with(Printable(spec.checkpoint) + ": ");
     if (!of_checkpoint || began || !fs::exists(spec.checkpoint)) throw;
     std::fputs(fmt::format("{}; starting again\n", error.what()).c_str(), stderr);
     Remove(spec.checkpoint);
-    return RunTrial(spec, show);
+    return RunSearch(spec, show);
   }
 }
 
 // With real devices: they answer for all of it, for some of it, or check the best.
-TrialResult RunOnHardware(TrialSpec spec, const HardwareChoice& choice, const std::string& folder,
-                          MeasuredSteps* measured) {
-  const TrialProblem& problem = spec.problem;
+SearchResult RunOnHardware(SearchSpec spec, const HardwareChoice& choice, const std::string& folder,
+                           MeasuredSteps* measured) {
+  const SearchProblem& problem = spec.problem;
   const Simulator simulator(problem.graph, problem.cluster, problem.costs,
                             {.engine = spec.engine, .peak_memory = true, .start_times = true});
   const ClusterHardware hardware(problem.graph, problem.cluster, choice.options);
   RewardEvaluator evaluator(simulator, hardware.runner(), choice);
   spec.evaluator = &evaluator;
   spec.evaluator_state = &evaluator;
-  TrialResult result = RunFromCheckpoint(spec, folder);
+  SearchResult result = RunFromCheckpoint(spec, folder);
   measured->checks = evaluator.checks();
   if (result.best) {
     const HardwareStep best = hardware.runner().Measure(*result.best);
@@ -170,14 +170,14 @@ void RunLocked(const std::string& folder) {
   RemoveLeftovers(folder);
   Remove(In(folder, "error.txt"));
   const JsonValue spec_json = ReadSpec(folder);
-  TrialSpec spec = LoadTrialSpec(spec_json);
+  const TrialChoice choice = ReadTrialChoice(spec_json);
+  SearchSpec spec = LoadSearchSpec(choice);
   spec.checkpoint = In(folder, "checkpoint.bin");
-  const HardwareChoice choice = LoadHardwareChoice(spec_json);
   std::optional<MeasuredSteps> measured;
-  TrialResult result;
-  if (choice.NeedsHardware()) {
+  SearchResult result;
+  if (choice.hardware) {
     RefuseSeveralGraphs(!spec.also.empty(), !spec.transfer.empty());
-    result = RunOnHardware(spec, choice, folder, &measured.emplace());
+    result = RunOnHardware(spec, *choice.hardware, folder, &measured.emplace());
   } else {
     result = RunFromCheckpoint(spec, folder);
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <initializer_list>
 
 #include "experiments/run/checked_json.h"
 #include "experiments/spec/experiment_fields.h"
@@ -18,51 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kMost = 1e18;
-
 // What to do about a file that its checksum does not fit.
-constexpr std::string_view kRunAgain = "without trial.json and timing.json the same sweep runs the trial again";
 constexpr std::string_view kSweepAgain = "the same sweep writes it again";
-
-using Keys = std::initializer_list<std::string_view>;
-
-// The members of an object: those of `keys`, no others, and all but those of `optional`. What may be null is absent
-// then.
-class RunFields {
- public:
-  RunFields(const JsonNode& node, Keys keys, Keys optional = {}) : fields_(node, keys) {
-    for (const std::string_view key : keys) {
-      if (!fields_.Find(key) && std::find(optional.begin(), optional.end(), key) == optional.end()) {
-        throw InputError(PlaceOfKey(node.Place(), key), "is missing");
-      }
-    }
-  }
-
-  std::optional<JsonNode> Find(std::string_view key) const { return fields_.Find(key); }
-  JsonNode Get(std::string_view key) const { return *fields_.Find(key); }
-  double Number(std::string_view key) const { return Get(key).Number(0, kMost); }
-  std::optional<double> FindNumber(std::string_view key, double low = 0) const {
-    const auto field = Find(key);
-    if (!field || field->value().As<std::monostate>() != nullptr) return std::nullopt;
-    return field->Number(low, kMost);
-  }
-  std::string Text(std::string_view key) const { return Get(key).Text(); }
-  std::string FindText(std::string_view key) const {
-    const auto field = Find(key);
-    return field ? field->Text() : "";
-  }
-  // Calls `read` on each element of the list; on none if there is no list.
-  template <typename Read>
-  void EachOf(std::string_view key, const Read& read) const {
-    const auto field = Find(key);
-    if (!field) return;
-    const JsonList& list = field->List();
-    for (std::size_t i = 0; i < list.size(); ++i) read(JsonNode(*field, i, list[i]));
-  }
-
- private:
-  JsonFields fields_;
-};
 
 // `read` on a file's root; what it throws is said to be in the file.
 template <typename Read>
@@ -73,145 +29,6 @@ auto ReadFile(const fs::path& path, const Read& read) {
   } catch (const InputError& error) {
     throw error.In(path.string());
   }
-}
-
-// A text in the spec; "" if there is none.
-std::string SpecText(const JsonNode& spec, std::string_view path) {
-  const JsonValue* const value = FindPath(spec.value(), path);
-  return value == nullptr ? "" : JsonNode(spec, path, *value).Text();
-}
-
-std::pair<double, double> ReadTracePoint(const JsonNode& node) {
-  const JsonList& pair = node.List("[evaluations, step time]");
-  if (pair.size() != 2) node.Refuse("[evaluations, step time]");
-  return {JsonNode(node, 0, pair[0]).Number(0, kMost), JsonNode(node, 1, pair[1]).Number(0, kMost)};
-}
-
-EpisodeTrace ReadEpisode(const JsonNode& node) {
-  const RunFields fields(
-      node, {"episode", "evaluations", "argmax", "step_time_us", "best_step_time_us", "mean_step_time_us", "entropy"});
-  EpisodeTrace episode;
-  episode.episode = fields.Number("episode");
-  episode.argmax = fields.Get("argmax").Flag();
-  episode.entropy = fields.FindNumber("entropy");
-  episode.final_micros = fields.FindNumber("step_time_us");
-  episode.evaluations = fields.Number("evaluations");
-  episode.mean_micros = fields.FindNumber("mean_step_time_us");
-  return episode;
-}
-
-// What a graph that was searched and one that a policy was applied to have in common.
-template <typename Record>
-Record ReadPlaced(const RunFields& fields) {
-  Record record;
-  record.graph = fields.Text("graph");
-  record.num_devices = fields.Number("num_devices");
-  record.single_device_micros = fields.FindNumber("single_device_step_time_us");
-  record.start_micros = fields.FindNumber("start_step_time_us");
-  record.best_micros = fields.FindNumber("best_step_time_us");
-  record.improvement = fields.FindNumber("improvement_percent", -kMost);
-  record.evaluations = fields.Number("evaluations");
-  return record;
-}
-
-GraphRecord ReadGraphRecord(const JsonNode& node) {
-  const RunFields fields(
-      node,
-      {"graph", "num_ops", "num_groups", "num_devices", "single_device_step_time_us", "start_step_time_us",
-       "best_step_time_us", "improvement_percent", "lower_bound_us", "evaluations", "fitting", "trace", "episodes"},
-      {"single_device_step_time_us", "episodes"});
-  auto record = ReadPlaced<GraphRecord>(fields);
-  record.num_ops = fields.Number("num_ops");
-  record.num_groups = fields.Number("num_groups");
-  record.lower_bound_micros = fields.Number("lower_bound_us");
-  fields.Number("fitting");
-  fields.EachOf("trace", [&](const JsonNode& point) { record.trace.push_back(ReadTracePoint(point)); });
-  fields.EachOf("episodes", [&](const JsonNode& episode) { record.episodes.push_back(ReadEpisode(episode)); });
-  return record;
-}
-
-TransferRecord ReadTransfer(const JsonNode& node) {
-  const RunFields fields(
-      node,
-      {"graph", "num_ops", "num_groups", "num_devices", "single_device_step_time_us", "start_step_time_us",
-       "step_time_us", "best_step_time_us", "improvement_percent", "evaluations"},
-      {"single_device_step_time_us"});
-  auto record = ReadPlaced<TransferRecord>(fields);
-  record.final_micros = fields.FindNumber("step_time_us");
-  return record;
-}
-
-void ReadMeasured(const JsonNode& node, TimingRecord* timing) {
-  const RunFields fields(node, {"checks", "best_step_time_us", "best_interleaved_us"}, {"best_interleaved_us"});
-  timing->measured_best_micros = fields.FindNumber("best_step_time_us");
-  timing->interleaved_micros = fields.FindNumber("best_interleaved_us");
-  fields.EachOf("checks", [&](const JsonNode& element) {
-    const RunFields check(element, {"evaluation", "simulated_us", "measured_us"});
-    check.Number("evaluation");
-    const double simulated = check.Number("simulated_us");
-    if (const auto micros = check.FindNumber("measured_us")) timing->checks.push_back({simulated, *micros});
-  });
-}
-
-// Whether a file must have one: version 1 or 2. Only version 2 has a checksum, so that no damaged byte makes a file one
-// without.
-bool HasChecksum(const JsonNode& root, std::string_view schema) {
-  const int version = CheckSchema(root, schema, /*complete=*/true, /*newest=*/2);
-  if (version == 1 && FindMember(root.value(), kChecksumKey) != nullptr)
-    throw InputError(std::string(kChecksumKey), "is unknown in version 1 (version 2 has one)");
-  return version > 1;
-}
-
-TimingRecord ReadTiming(const JsonNode& root) {
-  const bool has_checksum = HasChecksum(root, "emplace.timing");
-  const RunFields fields(root,
-                         {"schema", "version", "policy_seconds", "simulator_seconds", "wall_seconds", "episodes",
-                          "policy_seconds_per_episode", "hardware", kChecksumKey},
-                         {"hardware", kChecksumKey});
-  TimingRecord timing{.policy_seconds = fields.Number("policy_seconds"),
-                      .policy_seconds_per_episode = fields.FindNumber("policy_seconds_per_episode"),
-                      .simulator_seconds = fields.Number("simulator_seconds"),
-                      .wall_seconds = fields.Number("wall_seconds")};
-  // Earlier versions took a search without episodes for one episode.
-  if (fields.Number("episodes") == 0) timing.policy_seconds_per_episode.reset();
-  if (const auto hardware = fields.Find("hardware")) ReadMeasured(*hardware, &timing);
-  CheckChecksum(root, has_checksum, kRunAgain);
-  return timing;
-}
-
-// Version 1 had no checksum: its spec alone is known to be what it was.
-TrialRecord ReadTrial(const JsonNode& root) {
-  const bool has_checksum = HasChecksum(root, "emplace.trial");
-  const RunFields fields(root,
-                         {"schema", "version", "experiment", "trial", "emplace", "revision", "spec", "graphs",
-                          "transfer", "evaluations", "best_placement_fingerprint", kChecksumKey},
-                         {"experiment", "transfer", "best_placement_fingerprint", kChecksumKey});
-  TrialRecord trial;
-  trial.id = fields.Text("trial");
-  trial.version = fields.Text("emplace");
-  trial.revision = fields.Text("revision");
-  const JsonNode spec = fields.Get("spec");
-  trial.label = SpecText(spec, "agent.label");
-  if (trial.label.empty()) trial.label = SpecText(spec, "agent.name");
-  if (trial.label.empty()) throw InputError("spec.agent.name", "is missing");
-  const JsonValue* const seed = FindPath(spec.value(), "seed");
-  if (seed == nullptr) throw InputError("spec.seed", "is missing");
-  trial.seed = PlainText(*seed);
-  trial.spec = spec.value();
-  fields.EachOf("graphs", [&](const JsonNode& graph) { trial.graphs.push_back(ReadGraphRecord(graph)); });
-  if (trial.graphs.empty()) fields.Get("graphs").Refuse("one entry for each graph");
-  fields.EachOf("transfer", [&](const JsonNode& graph) { trial.transfers.push_back(ReadTransfer(graph)); });
-  fields.Number("evaluations");
-  if (const auto field = fields.Find("best_placement_fingerprint");
-      field && field->value().As<std::monostate>() == nullptr) {
-    trial.placement_fingerprint = field->Text();
-  }
-  CheckChecksum(root, has_checksum, kRunAgain);
-  if (trial.id != TrialId(trial.spec)) {
-    throw InputError("spec",
-                     fmt::format("is that of trial {}, not of {} ({})", TrialId(trial.spec), trial.id, kRunAgain));
-  }
-  return trial;
 }
 
 // spec.json is what the folder is named after.
@@ -303,7 +120,7 @@ TrialRecord ReadFinishedTrial(const std::string& folder) {
   const fs::path path = fs::absolute(folder).lexically_normal();
   const fs::path named = path.has_filename() ? path : path.parent_path();
   TrialRecord trial = ReadFile(fs::path(folder) / "trial.json", [&named](const JsonNode& root) {
-    TrialRecord record = ReadTrial(root);
+    TrialRecord record = ReadTrialRecord(root);
     if (record.id != named.filename().string()) {
       throw InputError("trial", fmt::format("is {}, but the folder {}", record.id, named.filename().string()));
     }
@@ -311,7 +128,7 @@ TrialRecord ReadFinishedTrial(const std::string& folder) {
   });
   trial.folder = folder;
   if (fs::exists(named / "spec.json")) ReadSpecFile(named);
-  if (fs::exists(named / "timing.json")) trial.timing = ReadFile(fs::path(folder) / "timing.json", ReadTiming);
+  if (fs::exists(named / "timing.json")) trial.timing = ReadFile(fs::path(folder) / "timing.json", ReadTimingRecord);
   return trial;
 }
 

@@ -1,10 +1,5 @@
 #include "experiments/run/trial_json.h"
 
-#include <optional>
-#include <utility>
-
-#include "experiments/run/checked_json.h"
-#include "experiments/run/json_build.h"
 #include "experiments/version.h"
 #include "sim/base/fingerprint.h"
 #include "sim/bounds.h"
@@ -17,133 +12,75 @@ std::optional<double> Improvement(double start, std::optional<double> best) {
   return (start - *best) / start * 100;
 }
 
-std::optional<double> BestMicros(const GraphResult& result) {
-  if (!result.best) return std::nullopt;
-  return result.trace.back().second;
+double Count(std::size_t count) { return static_cast<double>(count); }
+
+EpisodeTrace TraceOf(const EpisodeRecord& record) {
+  return {.episode = Count(record.episode),
+          .argmax = record.argmax,
+          .entropy = record.entropy,
+          .final_micros = record.final_micros,
+          .evaluations = Count(record.evaluations),
+          .mean_micros = record.mean_micros,
+          .best_micros = record.best_micros};
 }
 
-JsonObject AboutGraph(const TrialProblem& problem, const GraphResult& result) {
-  JsonObject json;
-  AddMember(&json, "graph", problem.graph.name());
-  AddMember(&json, "num_ops", problem.graph.num_ops());
-  AddMember(&json, "num_groups", result.num_groups);
-  AddMember(&json, "num_devices", problem.cluster.num_devices());
-  AddMember(&json, "single_device_step_time_us", result.single_device_micros);
-  AddMember(&json, "start_step_time_us", result.start_micros);
-  return json;
+// What the records of a graph have in common, searched or not.
+template <typename Record>
+Record RecordOf(const SearchProblem& problem, const GraphResult& result) {
+  Record record;
+  record.graph = problem.graph.name();
+  record.num_ops = Count(problem.graph.num_ops());
+  record.num_groups = Count(result.num_groups);
+  record.num_devices = Count(problem.cluster.num_devices());
+  record.single_device_micros = result.single_device_micros;
+  record.start_micros = result.start_micros;
+  if (result.best) record.best_micros = result.trace.back().second;
+  record.improvement = Improvement(result.start_micros, record.best_micros);
+  record.evaluations = Count(result.evaluations);
+  return record;
 }
 
-JsonList TraceToJson(const GraphResult& result) {
-  JsonList trace;
-  for (const auto& [evaluations, micros] : result.trace) {
-    trace.push_back({JsonList{ToJson(evaluations), ToJson(micros)}});
-  }
-  return trace;
-}
-
-JsonList EpisodesToJson(const GraphResult& result) {
-  JsonList episodes;
-  for (const EpisodeRecord& record : result.episodes) {
-    JsonObject json;
-    AddMember(&json, "episode", record.episode);
-    AddMember(&json, "evaluations", record.evaluations);
-    AddMember(&json, "argmax", record.argmax);
-    AddMember(&json, "step_time_us", record.final_micros);
-    AddMember(&json, "best_step_time_us", record.best_micros);
-    AddMember(&json, "mean_step_time_us", record.mean_micros);
-    AddMember(&json, "entropy", record.entropy);
-    episodes.push_back({std::move(json)});
-  }
-  return episodes;
-}
-
-JsonValue GraphToJson(const TrialProblem& problem, const GraphResult& result) {
-  JsonObject json = AboutGraph(problem, result);
-  const std::optional<double> best = BestMicros(result);
-  AddMember(&json, "best_step_time_us", best);
-  AddMember(&json, "improvement_percent", Improvement(result.start_micros, best));
-  AddMember(&json, "lower_bound_us", ComputeBounds(problem.graph, problem.cluster, problem.costs).lower_bound_micros);
-  AddMember(&json, "evaluations", result.evaluations);
-  AddMember(&json, "fitting", result.fitting);
-  AddMember(&json, "trace", TraceToJson(result));
-  if (!result.episodes.empty()) AddMember(&json, "episodes", EpisodesToJson(result));
-  return {std::move(json)};
-}
-
-JsonValue TransferToJson(const TrialProblem& problem, const GraphResult& result) {
-  JsonObject json = AboutGraph(problem, result);
-  const std::optional<double> best = BestMicros(result);
-  AddMember(&json, "step_time_us", result.final_micros);
-  AddMember(&json, "best_step_time_us", best);
-  AddMember(&json, "improvement_percent", Improvement(result.start_micros, best));
-  AddMember(&json, "evaluations", result.evaluations);
-  return {std::move(json)};
-}
-
-JsonObject MeasuredToJson(const MeasuredSteps& measured) {
-  JsonList checks;
-  for (const HardwareCheck& check : measured.checks) {
-    JsonObject json;
-    AddMember(&json, "evaluation", check.evaluation);
-    AddMember(&json, "simulated_us", check.simulated_micros);
-    AddMember(&json, "measured_us", check.measured_micros);
-    checks.push_back({std::move(json)});
-  }
-  JsonObject json;
-  AddMember(&json, "checks", std::move(checks));
-  AddMember(&json, "best_step_time_us", measured.best_micros);
-  if (measured.interleaved_micros) AddMember(&json, "best_interleaved_us", *measured.interleaved_micros);
-  return json;
+GraphRecord SearchedGraph(const SearchProblem& problem, const GraphResult& result) {
+  auto record = RecordOf<GraphRecord>(problem, result);
+  record.lower_bound_micros = ComputeBounds(problem.graph, problem.cluster, problem.costs).lower_bound_micros;
+  record.fitting = Count(result.fitting);
+  for (const auto& [evaluations, micros] : result.trace) record.trace.emplace_back(Count(evaluations), micros);
+  for (const EpisodeRecord& episode : result.episodes) record.episodes.push_back(TraceOf(episode));
+  return record;
 }
 
 }  // namespace
 
-JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const TrialSpec& spec,
-                      const TrialResult& result, std::string_view placement) {
-  JsonObject json;
-  AddMember(&json, "schema", "emplace.trial");
-  AddMember(&json, "version", 2);
-  if (const JsonValue* name = FindMember(spec_json, "experiment")) AddMember(&json, "experiment", *name);
-  AddMember(&json, "trial", id);
-  AddMember(&json, "emplace", Version());
-  AddMember(&json, "revision", Revision());
-  AddMember(&json, "spec", spec_json);
-  std::size_t evaluations = result.evaluations;
-  JsonList graphs = {GraphToJson(spec.problem, result)};
+JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const SearchSpec& spec,
+                      const SearchResult& result, std::string_view placement) {
+  TrialRecord trial;
+  if (const JsonValue* name = FindMember(spec_json, "experiment")) trial.experiment = *name;
+  trial.id = id;
+  trial.version = Version();
+  trial.revision = Revision();
+  trial.spec = spec_json;
+  trial.graphs = {SearchedGraph(spec.problem, result)};
   for (std::size_t i = 0; i < spec.also.size(); ++i) {
-    graphs.push_back(GraphToJson(spec.also[i], result.also[i]));
-    evaluations += result.also[i].evaluations;
+    trial.graphs.push_back(SearchedGraph(spec.also[i], result.also[i]));
   }
-  AddMember(&json, "graphs", std::move(graphs));
-  if (!spec.transfer.empty()) {
-    JsonList transfer;
-    for (std::size_t i = 0; i < spec.transfer.size(); ++i) {
-      transfer.push_back(TransferToJson(spec.transfer[i], result.transfer[i]));
-    }
-    AddMember(&json, "transfer", std::move(transfer));
+  for (const GraphRecord& graph : trial.graphs) trial.evaluations += graph.evaluations;
+  for (std::size_t i = 0; i < spec.transfer.size(); ++i) {
+    trial.transfers.push_back(RecordOf<TransferRecord>(spec.transfer[i], result.transfer[i]));
+    trial.transfers.back().final_micros = result.transfer[i].final_micros;
   }
-  AddMember(&json, "evaluations", evaluations);
-  AddMember(&json, "best_placement_fingerprint",
-            placement.empty() ? JsonValue{std::monostate()} : ToJson(FingerprintText(placement)));
-  AddChecksum(&json);
-  return {std::move(json)};
+  if (!placement.empty()) trial.placement_fingerprint = FingerprintText(placement);
+  return TrialRecordToJson(trial);
 }
 
-JsonValue TimingToJson(const TrialResult& result, const std::optional<MeasuredSteps>& measured) {
-  std::size_t episodes = result.episodes.size();
-  for (const GraphResult& also : result.also) episodes += also.episodes.size();
-  JsonObject json;
-  AddMember(&json, "schema", "emplace.timing");
-  AddMember(&json, "version", 2);
-  AddMember(&json, "policy_seconds", result.times.policy);
-  AddMember(&json, "simulator_seconds", result.times.simulator);
-  AddMember(&json, "wall_seconds", result.times.wall);
-  AddMember(&json, "episodes", episodes);
-  AddMember(&json, "policy_seconds_per_episode",
-            episodes > 0 ? std::optional(result.times.policy / static_cast<double>(episodes)) : std::nullopt);
-  if (measured) AddMember(&json, "hardware", MeasuredToJson(*measured));
-  AddChecksum(&json);
-  return {std::move(json)};
+JsonValue TimingToJson(const SearchResult& result, const std::optional<MeasuredSteps>& measured) {
+  TimingRecord timing{.policy_seconds = result.times.policy,
+                      .simulator_seconds = result.times.simulator,
+                      .wall_seconds = result.times.wall,
+                      .episodes = Count(result.episodes.size()),
+                      .hardware = measured};
+  for (const GraphResult& also : result.also) timing.episodes += Count(also.episodes.size());
+  if (timing.episodes > 0) timing.policy_seconds_per_episode = timing.policy_seconds / timing.episodes;
+  return TimingRecordToJson(timing);
 }
 
 }  // namespace emplace

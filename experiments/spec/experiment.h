@@ -8,19 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "experiments/spec/hardware_choice.h"
 #include "experiments/spec/sweep_axes.h"
+#include "experiments/spec/trial_choice.h"
 #include "sim/base/json_value.h"
-#include "sim/base/options.h"
 
 namespace emplace {
-
-// A network of `emplace list models`, and how it is generated.
-struct ModelChoice {
-  std::string model;
-  OptionMap set;
-  bool operator==(const ModelChoice&) const = default;
-};
 
 // `graphs:`, or `transfer:`: which graphs. One of dataset, files, model and models is given.
 struct GraphChoice {
@@ -31,25 +23,10 @@ struct GraphChoice {
   std::uint64_t seed = 42;            // of the sample
   std::vector<std::size_t> index;     // these members instead of a split and a sample; empty: not given
   std::vector<std::string> files;     // graph.json, as written; empty: none
-  std::vector<ModelChoice> models;    // that of `model` and `set`, or those of `models`; empty: none
+  std::vector<GraphSource> models;    // that of `model` and `set`, or those of `models`; empty: none
   bool together = false;              // one agent trains on all of them: one trial
   std::string grouping;               // a grouper; "": what the agent wants
   std::optional<std::size_t> groups;  // none: what the family drew, else 256
-};
-
-// `cluster:`. One of name and file is given.
-struct ClusterChoice {
-  std::string name;                  // a shipped one
-  std::string file;                  // as written
-  std::vector<std::string> devices;  // empty: all
-  std::optional<std::size_t> gpus;   // the first so many accelerators, and every CPU
-  bool unlimited_memory = false;
-};
-
-struct AgentChoice {
-  std::string label;  // its name in reports
-  std::string name;
-  OptionMap set;
 };
 
 // One combination of the swept values, read and checked as far as no file has to be opened.
@@ -59,11 +36,9 @@ struct ExperimentCell {
   std::optional<GraphChoice> transfer;
   ClusterChoice cluster;
   std::string engine = "fifo";
-  std::string costs = "measured";  // or another cost model; "": `profile`
-  std::string profile;             // a file, as written
+  CostsChoice costs = {.model = "measured"};  // a model or a profile
   AgentChoice agent;
-  std::size_t evaluations = 0;  // on each graph; 0: `episodes`
-  std::size_t episodes = 0;     // 1 + episodes * number of groups evaluations
+  BudgetChoice budget;
   std::string reward;
   std::string torch_device = "cpu";  // of learning agents: cpu or cuda
   HardwareChoice hardware;           // `reward_source`, `validate_every` and `hardware`

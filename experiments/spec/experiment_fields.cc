@@ -15,8 +15,9 @@
 #include "datasets/families/families.h"
 #include "datasets/shipped_clusters.h"
 #include "experiments/run/checked_json.h"
-#include "experiments/shipped_tables.h"
 #include "sim/base/check.h"
+#include "sim/base/json_options.h"
+#include "sim/base/json_struct.h"
 #include "sim/base/json_text.h"
 #include "sim/cost_model.h"
 #include "sim/grouping.h"
@@ -31,21 +32,11 @@ constexpr std::int64_t kMostEpisodes = 1'000'000'000;
 constexpr std::int64_t kMostGroups = 1 << 20;
 constexpr std::int64_t kLargestSeed = std::numeric_limits<std::int64_t>::max();
 
-// What `find` returns; its InputError is said to be at `node`.
-template <typename Find>
-auto At(const JsonNode& node, Find find) {
-  try {
-    return find();
-  } catch (const InputError& error) {
-    throw error.In(node.Place());
-  }
-}
-
 // The name of the row that `find` knows by the node's text.
 template <typename Find>
 std::string ReadNameOf(const JsonNode& node, Find find) {
   const std::string text = node.NonEmptyText();
-  return At(node, [&] { return std::string(find(text).name); });
+  return AtPlace(node.Place(), [&] { return std::string(find(text).name); });
 }
 
 std::string ReadWord(const JsonNode& node, const std::vector<std::string_view>& known) {
@@ -138,11 +129,11 @@ void CheckSource(const JsonFields& fields, const JsonNode& node) {
     throw InputError(field->Place(), "is for a model only");
 }
 
-ModelChoice ReadModel(const JsonNode& node) {
+GraphSource ReadModel(const JsonNode& node) {
   const JsonFields fields(node, {"model", "set"});
-  ModelChoice choice{.model = ReadNameOf(fields.Get("model", "a model"), FindModel), .set = {}};
-  if (const auto field = fields.Find("set")) choice.set = OptionsFromFields(field->value(), field->Place());
-  return choice;
+  GraphSource source{.model = ReadNameOf(fields.Get("model", "a model"), FindModel)};
+  if (const auto field = fields.Find("set")) source.set = OptionsFromFields(field->value(), field->Place());
+  return source;
 }
 
 GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
@@ -160,10 +151,11 @@ GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
   if (const auto field = fields.Find("files")) {
     choice.files = ReadDistinct(*field, "a list of graph files", ReadText);
   }
-  OptionMap set;
-  if (const auto field = fields.Find("set")) set = OptionsFromFields(field->value(), field->Place());
+  GraphSource source;
+  if (const auto field = fields.Find("set")) source.set = OptionsFromFields(field->value(), field->Place());
   if (const auto field = fields.Find("model")) {
-    choice.models = {{.model = ReadNameOf(*field, FindModel), .set = std::move(set)}};
+    source.model = ReadNameOf(*field, FindModel);
+    choice.models = {std::move(source)};
   }
   if (const auto field = fields.Find("models")) {
     choice.models = ReadDistinct(*field, "a list of models", ReadModel);
@@ -229,25 +221,27 @@ ClusterChoice ReadClusterFields(const JsonNode& node, bool complete) {
   return choice;
 }
 
-void ReadCosts(const JsonNode& node, ExperimentCell* cell) {
+CostsChoice ReadCosts(const JsonNode& node) {
+  CostsChoice costs;
   std::vector<std::string_view> known;
   for (const CostModelEntry& entry : AllCostModels()) {
     if (entry.make != nullptr) known.push_back(entry.name);
   }
   if (node.value().As<JsonObject>() != nullptr) {
     const JsonFields fields(node, {"profile"});
-    cell->profile = fields.Get("profile", "a profile.json").NonEmptyText();
+    costs.profile = fields.Get("profile", "a profile.json").NonEmptyText();
   } else {
     const std::string allowed = fmt::format("{} or {}FILE", fmt::join(known, ", "), kProfilePrefix);
     const std::string& text = node.Text(allowed);
     if (text.starts_with(kProfilePrefix) && text.size() > kProfilePrefix.size()) {
-      cell->profile = text.substr(kProfilePrefix.size());
-    } else if (std::find(known.begin(), known.end(), text) == known.end()) {
+      costs.profile = text.substr(kProfilePrefix.size());
+    } else if (std::find(known.begin(), known.end(), text) != known.end()) {
+      costs.model = text;
+    } else {
       node.Refuse(allowed);
     }
-    cell->costs = text;
   }
-  if (!cell->profile.empty()) cell->costs.clear();
+  return costs;
 }
 
 AgentChoice ReadAgent(const JsonNode& node, bool complete) {
@@ -259,16 +253,19 @@ AgentChoice ReadAgent(const JsonNode& node, bool complete) {
   if (const auto field = fields.Find("label")) choice.label = field->NonEmptyText();
   if (const auto field = fields.Find("set")) {
     choice.set = OptionsFromFields(field->value(), field->Place());
-    if (complete) At(*field, [&] { return MakeAgent(choice.name, choice.set, {.evaluations = kSomeBudget}); });
+    if (complete)
+      AtPlace(field->Place(), [&] { return MakeAgent(choice.name, choice.set, {.evaluations = kSomeBudget}); });
   }
   return choice;
 }
 
-void ReadBudget(const JsonNode& node, ExperimentCell* cell) {
+BudgetChoice ReadBudget(const JsonNode& node) {
+  BudgetChoice budget;
   const JsonFields fields(node, {"evaluations", "episodes"});
   RefuseTogether(fields, {"evaluations", "episodes"});
-  if (const auto field = fields.Find("evaluations")) cell->evaluations = ReadCount(*field, 1, kMostEvaluations);
-  if (const auto field = fields.Find("episodes")) cell->episodes = ReadCount(*field, 1, kMostEpisodes);
+  if (const auto field = fields.Find("evaluations")) budget.evaluations = ReadCount(*field, 1, kMostEvaluations);
+  if (const auto field = fields.Find("episodes")) budget.episodes = ReadCount(*field, 1, kMostEpisodes);
+  return budget;
 }
 
 std::string ReadEngine(const JsonNode& node) {
@@ -279,7 +276,7 @@ std::string ReadEngine(const JsonNode& node) {
 
 std::string ReadReward(const JsonNode& node) {
   std::string text = node.NonEmptyText();
-  At(node, [&] { ParseReward(text); });
+  AtPlace(node.Place(), [&] { ParseReward(text); });
   return text;
 }
 
@@ -288,18 +285,15 @@ void FillDefaults(ExperimentCell* cell) {
   if (cell->agent.name.empty()) return;
   const AgentEntry& agent = FindAgent(cell->agent.name);
   if (cell->reward.empty()) cell->reward = agent.reward;
-  if (cell->evaluations == 0 && cell->episodes == 0) cell->evaluations = agent.default_evaluations;
+  BudgetChoice& budget = cell->budget;
+  if (budget.evaluations == 0 && budget.episodes == 0) budget.evaluations = agent.default_evaluations;
   if (cell->seeds.empty()) cell->seeds = {1};
 }
 
 HardwareChoice ReadHardware(const std::optional<JsonNode>& source, const std::optional<JsonNode>& validate_every,
                             const std::optional<JsonNode>& hardware) {
   HardwareChoice choice;
-  if (source) {
-    const auto known = RewardSourceFromName(source->Text());
-    if (!known) source->Refuse("simulator, hardware or mixed");
-    choice.source = *known;
-  }
+  if (source) choice.source = ReadEnum<RewardSource>(*source);
   if (validate_every) choice.validate_every = static_cast<std::size_t>(validate_every->Integer(0, kMaxJsonInteger));
   if (!hardware) return choice;
   choice.best = true;
@@ -311,9 +305,7 @@ HardwareChoice ReadHardware(const std::optional<JsonNode>& source, const std::op
   if (const auto field = fields.Find("patience")) choice.options.patience_seconds = field->Number(0, 3600);
   if (const auto field = fields.Find("interleave")) choice.options.interleave = field->Flag();
   if (const auto field = fields.Find("statistic")) {
-    if (field->Text() != "median" && field->Text() != "mean") field->Refuse("median or mean");
-    choice.options.statistic =
-        field->Text() == "mean" ? HardwareOptions::Statistic::kMean : HardwareOptions::Statistic::kMedian;
+    choice.options.statistic = ReadEnum<HardwareOptions::Statistic>(*field);
   }
   return choice;
 }
@@ -346,9 +338,9 @@ ExperimentCell ReadCell(const JsonValue& root, bool complete) {
   }
   if (const auto field = get("cluster", "on which devices")) cell.cluster = ReadClusterFields(*field, complete);
   if (const auto field = find("engine")) cell.engine = ReadEngine(*field);
-  if (const auto field = find("costs")) ReadCosts(*field, &cell);
+  if (const auto field = find("costs")) cell.costs = ReadCosts(*field);
   if (const auto field = get("agent", "who places them")) cell.agent = ReadAgent(*field, complete);
-  if (const auto field = find("budget")) ReadBudget(*field, &cell);
+  if (const auto field = find("budget")) cell.budget = ReadBudget(*field);
   if (const auto field = find("reward")) cell.reward = ReadReward(*field);
   if (const auto field = find("torch_device")) cell.torch_device = ReadWord(*field, {"cpu", "cuda"});
   cell.hardware = ReadHardware(find("reward_source"), find("validate_every"), find("hardware"));

@@ -1,16 +1,11 @@
 #ifndef EMPLACE_EXPERIMENTS_SPEC_EXPERIMENT_FIELDS_H_
 #define EMPLACE_EXPERIMENTS_SPEC_EXPERIMENT_FIELDS_H_
 
-#include <string_view>
-
 #include "experiments/spec/experiment.h"
 #include "sim/base/json_fields.h"
 #include "sim/base/json_value.h"
 
 namespace emplace {
-
-// What `costs` begins with where it names a file.
-inline constexpr std::string_view kProfilePrefix = "profile: ";
 
 // The members of an experiment, those that only experiment.json has too (run_folder.h). Throws InputError on others.
 JsonFields ExperimentFields(const JsonNode& root);

@@ -2,17 +2,29 @@
 #define EMPLACE_EXPERIMENTS_SPEC_HARDWARE_CHOICE_H_
 
 #include <cstddef>
-#include <optional>
+#include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "profiler/execute/hardware_runner.h"
+#include "sim/base/json_struct.h"
 
 namespace emplace {
 
 // Where rewards come from while an agent searches.
-enum class RewardSource { kSimulator, kHardware, kMixed };
-std::string_view Name(RewardSource source);
-std::optional<RewardSource> RewardSourceFromName(std::string_view name);
+enum class RewardSource : std::uint8_t { kSimulator, kHardware, kMixed };
+template <>
+struct EnumNames<RewardSource> {
+  static constexpr std::pair<RewardSource, std::string_view> kNames[] = {
+      {RewardSource::kSimulator, "simulator"}, {RewardSource::kHardware, "hardware"}, {RewardSource::kMixed, "mixed"}};
+  static constexpr std::string_view kAllowed = "simulator, hardware or mixed";
+};
+template <>
+struct EnumNames<HardwareOptions::Statistic> {
+  static constexpr std::pair<HardwareOptions::Statistic, std::string_view> kNames[] = {
+      {HardwareOptions::Statistic::kMedian, "median"}, {HardwareOptions::Statistic::kMean, "mean"}};
+  static constexpr std::string_view kAllowed = "median or mean";
+};
 
 struct HardwareChoice {
   RewardSource source = RewardSource::kSimulator;
@@ -22,10 +34,20 @@ struct HardwareChoice {
   bool best = false;  // the best placement is run for real at the end, as it is wherever there is hardware
 
   bool NeedsHardware() const { return best || source != RewardSource::kSimulator || validate_every > 0; }
-};
 
-// Real devices run the ops of one graph. Throws InputError if there are others to learn on or to transfer to.
-void RefuseSeveralGraphs(bool together, bool transfer);
+  // In a spec.
+  static void Fields(auto& visit, auto& self) {
+    constexpr std::string_view kSteps = "a number of steps";
+    visit("reward_source", self.source, {.needed = EnumNames<RewardSource>::kAllowed});
+    visit("share", self.share, {.optional = true, .written = self.source == RewardSource::kMixed, .high = 1});
+    visit("validate_every", self.validate_every, {.needed = "a number of placements"});
+    visit("warmups", self.options.warmups, {.needed = kSteps});
+    visit("steps", self.options.steps, {.needed = kSteps});
+    visit("statistic", self.options.statistic, {.needed = EnumNames<HardwareOptions::Statistic>::kAllowed});
+    visit("patience", self.options.patience_seconds, {.optional = true, .high = 3600});
+    visit("interleave", self.options.interleave, {.optional = true, .written = self.options.interleave});
+  }
+};
 
 }  // namespace emplace
 

@@ -8,16 +8,18 @@
 #include <vector>
 
 #include "experiments/spec/experiment.h"
+#include "experiments/spec/trial_choice.h"
 #include "sim/base/json_value.h"
 
 namespace emplace {
 
 // One trial: a cell with one graph (or all of them together) and one seed.
 struct PlannedTrial {
-  std::string id;        // 16 hex digits of its spec
-  JsonValue spec;        // spec.json: everything resolved
-  std::size_t cell = 0;  // of ExperimentSpec::cells
-  std::string graph;     // its name, or "N graphs"
+  std::string id = {};      // 16 hex digits of its spec
+  TrialChoice choice = {};  // everything resolved
+  JsonValue spec = {};      // the same, as spec.json has it
+  std::size_t cell = 0;     // of ExperimentSpec::cells
+  std::string graph = {};   // its name, or "N graphs"
   std::uint64_t seed = 0;
   double work = 0;  // evaluations * ops, roughly: what its time grows with
 };

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/run/json_build.h"
+#include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
 
 namespace emplace {

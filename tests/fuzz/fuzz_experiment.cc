@@ -46,9 +46,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     emplace::fuzz::Expect(!experiment.cells.empty() && !experiment.name.empty(), "no cell or no name", "");
     for (const emplace::ExperimentCell& cell : experiment.cells) {
       emplace::fuzz::Expect(!cell.agent.name.empty() && !cell.agent.label.empty(), "no agent", experiment.name);
-      emplace::fuzz::Expect((cell.evaluations == 0) != (cell.episodes == 0), "no budget", experiment.name);
-      emplace::fuzz::Expect(!cell.seeds.empty() && cell.costs.empty() != cell.profile.empty(), "no seed or no costs",
+      emplace::fuzz::Expect((cell.budget.evaluations == 0) != (cell.budget.episodes == 0), "no budget",
                             experiment.name);
+      emplace::fuzz::Expect(!cell.seeds.empty() && cell.costs.model.empty() != cell.costs.profile.empty(),
+                            "no seed or no costs", experiment.name);
     }
   } catch (const emplace::InputError& error) {
     emplace::fuzz::CheckMessage(error, "FILE");

@@ -16,14 +16,15 @@ TrialRecord Trial(const std::string& label, const std::string& source, double si
   trial.spec =
       ParseJson(R"({"graph": {"model": "rnnlm", "set": {}}, "hardware": {"reward_source": ")" + source + "\"}}");
   trial.graphs = {{.graph = "rnnlm", .best_micros = simulated}};
-  trial.timing = TimingRecord{.measured_best_micros = measured};
+  trial.timing =
+      TimingRecord{.hardware = MeasuredSteps{.checks = {}, .best_micros = measured, .interleaved_micros = {}}};
   return trial;
 }
 
 TEST(ReportHardwareTest, PointsAreBestPlacementsThatWereSimulatedAndAllChecks) {
   std::vector<TrialRecord> trials = {Trial("random", "simulator", 1100, 1000),
                                      Trial("annealing", "hardware", 900, 950)};
-  trials[1].timing->checks = {{.simulated_micros = 880, .measured_micros = 800}};
+  trials[1].timing->hardware->checks = {{.evaluation = 1, .simulated_micros = 880, .measured_micros = 800}};
   trials.push_back(Trial("never", "simulator", 1, 1));
   trials[2].timing.reset();
   const std::vector<HardwarePoint> points = HardwarePoints(trials);
@@ -57,8 +58,8 @@ TEST(ReportHardwareTest, TheTableHasErrorsAndTheChartADotForEachPlacement) {
 TEST(ReportHardwareTest, OpTimesTakenBetweenTheStepsHaveARowAndAChartOfTheirOwn) {
   std::vector<TrialRecord> trials = {Trial("a", "simulator", 1100, 1000), Trial("a", "simulator", 2000, 2000),
                                      Trial("b", "simulator", 2400, 3000)};
-  trials[0].timing->interleaved_micros = 1010;
-  trials[2].timing->interleaved_micros = 2910;
+  trials[0].timing->hardware->interleaved_micros = 1010;
+  trials[2].timing->hardware->interleaved_micros = 2910;
   const std::vector<ReportBlock> blocks = HardwareBlocks(trials, {"a", "b"});
   ASSERT_EQ(blocks.size(), 4U);
   const auto& rows = std::get<TableBlock>(blocks[1]).rows;
@@ -75,7 +76,7 @@ TEST(ReportHardwareTest, OpTimesTakenBetweenTheStepsHaveARowAndAChartOfTheirOwn)
 
 TEST(ReportHardwareTest, WithoutHardwareThereIsNothing) {
   TrialRecord trial = Trial("a", "simulator", 1, 1);
-  trial.timing->measured_best_micros.reset();
+  trial.timing->hardware->best_micros.reset();
   EXPECT_TRUE(HardwareBlocks({trial}, {"a"}).empty());
 }
 

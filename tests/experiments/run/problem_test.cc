@@ -9,8 +9,10 @@
 
 #include "datasets/families/families.h"
 #include "experiments/spec/trial_plan.h"
+#include "sim/base/json_struct.h"
 #include "sim/base/json_text.h"
 #include "sim/formats/graph_json.h"
+#include "tests/testing/errors.h"
 #include "tests/testing/experiments.h"
 
 namespace emplace::testing {
@@ -22,14 +24,14 @@ std::string Written(const Graph& graph) {
   return out.str();
 }
 
-JsonValue SpecOf(const std::string& experiment) {
-  return PlanTrials(ReadText(experiment), /*set_up=*/false).trials.at(0).spec;
+TrialChoice ChoiceOf(const std::string& experiment) {
+  return PlanTrials(ReadText(experiment), /*set_up=*/false).trials.at(0).choice;
 }
 
 TEST(ProblemTest, AMemberIsThatOfTheFamilyWithItsNumberOfGroups) {
   const std::vector<FamilyMember> members = MakeFamily(FindFamily("cifar10"), 42);
-  const JsonValue spec = SpecOf(WithLine("graphs: {dataset: cifar10, index: 7}"));
-  const TrialProblem problem = LoadProblem(*FindPath(spec, "graph"), spec);
+  const TrialChoice choice = ChoiceOf(WithLine("graphs: {dataset: cifar10, index: 7}"));
+  const SearchProblem problem = LoadProblem(*choice.graph, choice);
   EXPECT_EQ(Written(problem.graph), Written(members[7].graph));
   EXPECT_EQ(problem.max_groups, members[7].num_groups);
   const auto& facts = FactsOfFamily("cifar10", 42);
@@ -41,8 +43,10 @@ TEST(ProblemTest, AMemberIsThatOfTheFamilyWithItsNumberOfGroups) {
 }
 
 TEST(ProblemTest, GroupsBesideAGraphGoBeforeThoseOfTheGroupingAndZeroMeansAsDrawn) {
-  const JsonValue spec = SpecOf(WithLine("graphs: {dataset: cifar10, index: 7, grouping: {groups: 20}}"));
-  const auto groups = [&](const char* graph) { return LoadProblem(ParseJson(graph), spec).max_groups; };
+  const TrialChoice choice = ChoiceOf(WithLine("graphs: {dataset: cifar10, index: 7, grouping: {groups: 20}}"));
+  const auto groups = [&](const char* graph) {
+    return LoadProblem(ReadFields<GraphSource>(JsonNode(ParseJson(graph))), choice).max_groups;
+  };
   EXPECT_EQ(groups(R"({"dataset": "cifar10", "seed": 42, "index": 7})"), 20U);
   EXPECT_EQ(groups(R"({"dataset": "cifar10", "seed": 42, "index": 7, "groups": 30})"), 30U);
   EXPECT_EQ(groups(R"({"dataset": "cifar10", "seed": 42, "index": 7, "groups": 0})"),
@@ -51,8 +55,8 @@ TEST(ProblemTest, GroupsBesideAGraphGoBeforeThoseOfTheGroupingAndZeroMeansAsDraw
 }
 
 TEST(ProblemTest, ASpecIsATrial) {
-  const TrialSpec trial = LoadTrialSpec(
-      SpecOf(WithLine("graphs: {dataset: cifar10, index: [2, 5], together: true}", WithLine("budget: {episodes: 4}"))));
+  const SearchSpec trial = LoadSearchSpec(ChoiceOf(
+      WithLine("graphs: {dataset: cifar10, index: [2, 5], together: true}", WithLine("budget: {episodes: 4}"))));
   EXPECT_EQ(trial.problem.graph.name(), "cifar10_02");
   ASSERT_EQ(trial.also.size(), 1U);
   EXPECT_EQ(trial.also[0].graph.name(), "cifar10_05");
@@ -65,6 +69,40 @@ TEST(ProblemTest, ASpecIsATrial) {
   EXPECT_EQ(trial.reward, "runtime");
 }
 
+TEST(ProblemTest, AGraphIsMadeAnewOrKept) {
+  const GraphSource source{.model = "rnnlm", .set = {{"steps", "2"}}};
+  EXPECT_EQ(Written(LoadGraph(source)), Written(KeptGraph(source)));
+  GraphSource grouped = source;
+  grouped.groups = 7;
+  EXPECT_EQ(&KeptGraph(grouped), &KeptGraph(source));  // the groups are no part of the graph
+  GraphSource longer = source;
+  longer.set["steps"] = "3";
+  EXPECT_GT(KeptGraph(longer).num_ops(), KeptGraph(source).num_ops());
+}
+
+TEST(ProblemTest, OfAClusterThatMuchIsKeptAsIsChosen) {
+  const Cluster whole = LoadWholeCluster({.name = "p2.8xlarge"});
+  const auto names = [&](const ClusterChoice& choice) {
+    std::string list;
+    const Cluster kept = KeepChosen(whole, choice);
+    for (const Device& device : kept.devices()) list += device.name + " ";
+    return list;
+  };
+  EXPECT_EQ(names({.devices = {"gpu:3", "gpu:1"}}), names({.devices = {"gpu:1", "gpu:3"}}));
+  EXPECT_EQ(names({.devices = {"gpu:1"}}), "gpu:1 ");
+  EXPECT_EQ(names({.gpus = 2}), names({.devices = {"cpu:0", "gpu:0", "gpu:1"}}));
+  EXPECT_EQ(ErrorOf([&] { KeepChosen(whole, {.devices = {"tpu"}}, "--"); }).rfind("--devices: ", 0), 0U);
+  EXPECT_EQ(ErrorOf([&] { KeepChosen(whole, {.gpus = 99}, "--"); }).rfind("--gpus: ", 0), 0U);
+  EXPECT_NE(ErrorOf([&] { KeepChosen(whole, {.gpus = 99}); }).rfind("--gpus: ", 0), 0U);
+}
+
+TEST(ProblemTest, AProfileHasTheOtherCostsToFallBackOn) {
+  EXPECT_EQ(LoadCostModels({}).fallback, nullptr);
+  EXPECT_NE(LoadCostModels({.model = "roofline"}).model, nullptr);
+  EXPECT_EQ(ErrorOf([] { LoadCostModels({.model = "guess"}, "--costs"); }).rfind("--costs: ", 0), 0U);
+  EXPECT_NE(ErrorOf([] { LoadCostModels({.profile = "/no/such.json"}); }).find("/no/such.json"), std::string::npos);
+}
+
 TEST(ProblemTest, AFileThatHasChangedIsRefused) {
   const std::string path = std::filesystem::path(::testing::TempDir() + "/changing.json").lexically_normal().string();
   const auto write = [&](const char* time) {
@@ -72,31 +110,17 @@ TEST(ProblemTest, AFileThatHasChangedIsRefused) {
                         << time << "}]}";
   };
   write("1");
-  JsonValue spec = SpecOf(WithLine("graphs: {files: [" + path + "]}", WithLine("costs: measured")));
-  JsonValue& graph = std::get<JsonObject>(spec.data)[3].value;
+  TrialChoice choice = ChoiceOf(WithLine("graphs: {files: [" + path + "]}", WithLine("costs: measured")));
   // Not asked for before: a graph that was read stays.
-  std::get<JsonObject>(graph.data).push_back({"groups", JsonValue{std::int64_t{9}}});
   write("2");
   const std::string other = path + "2";
   std::filesystem::copy_file(path, other, std::filesystem::copy_options::overwrite_existing);
-  std::get<JsonObject>(graph.data)[0].value.data = other;
+  choice.graph->file = other;
   EXPECT_EQ(
-      ErrorOf([&] { LoadTrialSpec(spec); }),
+      ErrorOf([&] { LoadSearchSpec(choice); }),
       "graph: " + other + ": is not what it was when the trial was planned (sweep again: that makes a new trial)");
   std::filesystem::remove(path);
   std::filesystem::remove(other);
-}
-
-TEST(ProblemTest, ASpecThatNobodyWroteIsRefused) {
-  const auto refusal = [](const std::string& text) { return ErrorOf([&] { LoadTrialSpec(ParseJson(text)); }); };
-  EXPECT_EQ(refusal("{}"), "schema: is missing (\"emplace.trial_spec\")");
-  const std::string head = R"({"schema": "emplace.trial_spec", "version": 1)";
-  EXPECT_EQ(refusal(head + "}"), "graph: is missing (a graph)");
-  EXPECT_EQ(refusal(head + R"(, "graphs": 3})").rfind("graphs: unknown key (schema, ", 0), 0U);
-  EXPECT_EQ(refusal(head + R"(, "graph": {}})"), "graph: model: is missing (a dataset, a file or a model)");
-  EXPECT_EQ(refusal(head + R"(, "graph": {"dataset": "nmt", "seed": 1, "index": 32}})"),
-            "graph: index: is the number 32 (an integer from 0 to 31)");
-  EXPECT_EQ(refusal(head + R"(, "together": []})"), "together: is a list of 0 elements (a list of at least one graph)");
 }
 
 }  // namespace problem_test

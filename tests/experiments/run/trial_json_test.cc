@@ -22,7 +22,7 @@ nlohmann::json Parsed(const JsonValue& value) {
 }
 
 // Two ops of 1 us each, on two devices; nothing is run, the results are made up.
-TrialSpec TwoOps() { return testing::MakeSearch(testing::MakeChain(2, 1, 8), testing::MakeCluster(2), "random"); }
+SearchSpec TwoOps() { return testing::MakeSearch(testing::MakeChain(2, 1, 8), testing::MakeCluster(2), "random"); }
 
 GraphResult Gained() {
   GraphResult result;
@@ -36,8 +36,8 @@ GraphResult Gained() {
   return result;
 }
 
-TrialResult With(const GraphResult& first) {
-  TrialResult result;
+SearchResult With(const GraphResult& first) {
+  SearchResult result;
   static_cast<GraphResult&>(result) = first;
   return result;
 }
@@ -85,10 +85,10 @@ TEST(TrialJsonTest, WhereNothingFitsWhatThereIsNotIsNull) {
 }
 
 TEST(TrialJsonTest, GraphsTogetherAddTheirEvaluationsUpAndTransfersDoNot) {
-  TrialSpec spec = TwoOps();
+  SearchSpec spec = TwoOps();
   spec.also.push_back(spec.problem);
   spec.transfer.push_back(spec.problem);
-  TrialResult result = With(Gained());
+  SearchResult result = With(Gained());
   result.also = {Gained()};
   result.transfer = {Gained()};
   const nlohmann::json trial = Parsed(TrialToJson("id", kNoSpec, spec, result, ""));
@@ -100,7 +100,7 @@ TEST(TrialJsonTest, GraphsTogetherAddTheirEvaluationsUpAndTransfersDoNot) {
 }
 
 TEST(TrialJsonTest, PolicySecondsAreSharedByTheEpisodesOfAllGraphs) {
-  TrialResult result = With(Gained());
+  SearchResult result = With(Gained());
   result.times = {.policy = 6, .simulator = 2, .wall = 9};
   EXPECT_TRUE(Parsed(TimingToJson(result, std::nullopt)).at("policy_seconds_per_episode").is_null());  // no episodes
   result.episodes.resize(1);

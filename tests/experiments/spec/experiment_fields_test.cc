@@ -16,6 +16,8 @@ std::string Refusal(const std::string& line) {
 
 ExperimentCell CellWith(const std::string& line) { return ReadText(WithLine(line)).cells.at(0); }
 
+GraphSource Model(const std::string& name) { return {.model = name}; }
+
 struct Case {
   std::string line;
   std::string error;
@@ -145,9 +147,9 @@ agent: {name: random})")
   EXPECT_FALSE(cell.graphs.together);
   EXPECT_FALSE(cell.transfer);
   EXPECT_EQ(cell.engine, "fifo");
-  EXPECT_EQ(cell.costs, "measured");
+  EXPECT_EQ(cell.costs.model, "measured");
   EXPECT_EQ(cell.agent.label, "random");
-  EXPECT_EQ(cell.evaluations, 100U);  // the agent's row
+  EXPECT_EQ(cell.budget.evaluations, 100U);  // the agent's row
   EXPECT_EQ(cell.reward, "runtime");
   EXPECT_EQ(cell.seeds, (std::vector<std::uint64_t>{1}));
 }
@@ -155,8 +157,8 @@ agent: {name: random})")
 TEST(ExperimentFieldsTest, AProfileIsNamedEitherWay) {
   for (const char* const line : {"costs: {profile: p.json}", "costs: \"profile: p.json\""}) {
     const ExperimentCell cell = CellWith(line);
-    EXPECT_EQ(cell.profile, "p.json");
-    EXPECT_EQ(cell.costs, "");
+    EXPECT_EQ(cell.costs.profile, "p.json");
+    EXPECT_EQ(cell.costs.model, "");
   }
 }
 
@@ -175,11 +177,11 @@ TEST(ExperimentFieldsTest, TransferTakesFromGraphsWhatItDoesNotContradict) {
   EXPECT_EQ(transfer("{dataset: ptb, index: 3}", "{split: test}").index.size(), 0U);
   EXPECT_FALSE(transfer("{dataset: ptb, sample: 3}", "{index: 5}").sample);
   const GraphChoice model = transfer("{dataset: ptb, sample: 3}", "{model: nmt}");
-  EXPECT_EQ(model.models, (std::vector<ModelChoice>{{.model = "nmt", .set = {}}}));
+  EXPECT_EQ(model.models, (std::vector{Model("nmt")}));
   EXPECT_EQ(model.dataset, "");
   // A list of networks, to which another is no addition.
   const std::string three = "{models: [{model: nmt}, {model: nmt, set: {layers: 4}}, {model: rnnlm}], together: true}";
-  EXPECT_EQ(transfer(three, "{model: wavenet}").models, (std::vector<ModelChoice>{{.model = "wavenet", .set = {}}}));
+  EXPECT_EQ(transfer(three, "{model: wavenet}").models, (std::vector{Model("wavenet")}));
   EXPECT_EQ(transfer(three, "{}").models.size(), 3U);
 }
 

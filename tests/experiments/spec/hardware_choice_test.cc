@@ -7,9 +7,9 @@ namespace {
 
 TEST(RewardSourceTest, NamesGoBothWays) {
   for (const auto source : {RewardSource::kSimulator, RewardSource::kHardware, RewardSource::kMixed}) {
-    EXPECT_EQ(RewardSourceFromName(Name(source)), source);
+    EXPECT_EQ(EnumOfName<RewardSource>(NameOf(source)), source);
   }
-  EXPECT_FALSE(RewardSourceFromName("gpu"));
+  EXPECT_FALSE(EnumOfName<RewardSource>("gpu"));
 }
 
 TEST(HardwareChoiceTest, TheSimulatorAloneNeedsNoHardware) {

@@ -50,7 +50,7 @@ TEST(TrialPlanTest, ASpecHoldsEveryDefault) {
 TEST(TrialPlanTest, ADeviceOfLibTorchStandsInTheSpecWhereItIsNotTheCpu) {
   const TrialPlan plan = PlanTrials(ReadText(WithLine("torch_device: cuda")), false);
   EXPECT_EQ(At(plan.trials.at(0), "torch_device"), "\"cuda\"");
-  EXPECT_EQ(LoadTrialSpec(plan.trials.at(0).spec).torch_device, "cuda");
+  EXPECT_EQ(LoadSearchSpec(plan.trials.at(0).choice).torch_device, "cuda");
   EXPECT_NE(plan.trials.at(0).id, PlanText(kExperiment).trials.at(0).id);
   EXPECT_EQ(PlanText(WithLine("torch_device: cpu")).trials.at(0).id, PlanText(kExperiment).trials.at(0).id);
   EXPECT_EQ(ErrorOf([] { PlanText(WithLine("torch_device: gpu")); }),
@@ -170,7 +170,7 @@ TEST(TrialPlanTest, FilesAreNamedWholeAndKnownByTheirContent) {
   EXPECT_EQ(At(trial, "cluster.name"), "\"desk\"");
   EXPECT_EQ(At(trial, "cluster.devices"), R"(["gpu:0","gpu:1"])");
   EXPECT_EQ(At(trial, "cluster.memory"), "\"unlimited\"");
-  const TrialProblem problem = LoadProblem(*FindPath(trial.spec, "graph"), trial.spec);
+  const SearchProblem problem = LoadProblem(*trial.choice.graph, trial.choice);
   EXPECT_EQ(problem.cluster.num_devices(), 2U);
   EXPECT_FALSE(problem.cluster.devices()[0].memory);
   graph("5");

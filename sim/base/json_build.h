@@ -1,5 +1,5 @@
-#ifndef EMPLACE_EXPERIMENTS_RUN_JSON_BUILD_H_
-#define EMPLACE_EXPERIMENTS_RUN_JSON_BUILD_H_
+#ifndef EMPLACE_SIM_BASE_JSON_BUILD_H_
+#define EMPLACE_SIM_BASE_JSON_BUILD_H_
 
 #include <concepts>
 #include <cstdint>
@@ -37,4 +37,4 @@ void AddMember(JsonObject* object, std::string_view key, T&& value) {
 
 }  // namespace emplace
 
-#endif  // EMPLACE_EXPERIMENTS_RUN_JSON_BUILD_H_
+#endif  // EMPLACE_SIM_BASE_JSON_BUILD_H_

@@ -1,0 +1,93 @@
+#include "experiments/run/trial_record.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "experiments/run/checked_json.h"
+#include "sim/base/check.h"
+#include "sim/base/json_build.h"
+#include "sim/base/json_text.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::string_view kTrialSchema = "emplace.trial";
+constexpr std::string_view kTimingSchema = "emplace.timing";
+constexpr int kNewest = 2;
+
+// What to do about a file that its checksum does not fit.
+constexpr std::string_view kRunAgain = "without trial.json and timing.json the same sweep runs the trial again";
+
+// The file: its schema and version, the fields of `record` and a checksum.
+template <typename Record>
+JsonValue FileOf(std::string_view schema, const Record& record) {
+  JsonObject json;
+  AddMember(&json, "schema", schema);
+  AddMember(&json, "version", kNewest);
+  for (JsonMember& member : FieldsToJson(record)) json.push_back(std::move(member));
+  AddChecksum(&json);
+  return {std::move(json)};
+}
+
+// Only version 2 has a checksum, so that no damaged byte makes a file one without.
+template <typename Record>
+Record ReadVersioned(const JsonNode& root, std::string_view schema) {
+  const int version = CheckSchema(root, schema, /*complete=*/true, kNewest);
+  if (version == 1 && FindMember(root.value(), kChecksumKey) != nullptr) {
+    throw InputError(std::string(kChecksumKey), "is unknown in version 1 (version 2 has one)");
+  }
+  return ReadFields<Record>(root, {"schema", "version"}, {kChecksumKey});
+}
+void CheckSum(const JsonNode& root) {
+  CheckChecksum(root, *FindMember(root.value(), "version")->As<std::int64_t>() > 1, kRunAgain);
+}
+
+// A text in the spec; "" if there is none.
+std::string SpecText(const JsonNode& spec, std::string_view path) {
+  const JsonValue* const value = FindPath(spec.value(), path);
+  return value == nullptr ? "" : JsonNode(spec, path, *value).Text();
+}
+
+// What the spec says of the trial.
+void ReadSpecOf(const JsonNode& root, TrialRecord* trial) {
+  const JsonNode spec(root, "spec", trial->spec);
+  trial->label = SpecText(spec, "agent.label");
+  if (trial->label.empty()) trial->label = SpecText(spec, "agent.name");
+  if (trial->label.empty()) throw InputError("spec.agent.name", "is missing");
+  const JsonValue* const seed = FindMember(trial->spec, "seed");
+  if (seed == nullptr) throw InputError("spec.seed", "is missing");
+  const auto* text = seed->As<std::string>();
+  trial->seed = text != nullptr ? *text : JsonText(*seed);
+}
+
+}  // namespace
+
+JsonValue TrialRecordToJson(const TrialRecord& trial) { return FileOf(kTrialSchema, trial); }
+
+JsonValue TimingRecordToJson(const TimingRecord& timing) { return FileOf(kTimingSchema, timing); }
+
+TimingRecord ReadTimingRecord(const JsonNode& root) {
+  auto timing = ReadVersioned<TimingRecord>(root, kTimingSchema);
+  // Earlier versions took a search without episodes for one episode.
+  if (timing.episodes == 0) timing.policy_seconds_per_episode.reset();
+  CheckSum(root);
+  return timing;
+}
+
+// Version 1 had no checksum: of its content only the spec is known to be unchanged.
+TrialRecord ReadTrialRecord(const JsonNode& root) {
+  auto trial = ReadVersioned<TrialRecord>(root, kTrialSchema);
+  ReadSpecOf(root, &trial);
+  if (trial.graphs.empty()) {
+    JsonNode(root, "graphs", *FindMember(root.value(), "graphs")).Refuse("one entry for each graph");
+  }
+  CheckSum(root);
+  if (trial.id != TrialId(trial.spec)) {
+    throw InputError("spec",
+                     fmt::format("is that of trial {}, not of {} ({})", TrialId(trial.spec), trial.id, kRunAgain));
+  }
+  return trial;
+}
+
+}  // namespace emplace

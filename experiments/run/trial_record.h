@@ -1,0 +1,190 @@
+#ifndef EMPLACE_EXPERIMENTS_RUN_TRIAL_RECORD_H_
+#define EMPLACE_EXPERIMENTS_RUN_TRIAL_RECORD_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/base/json_fields.h"
+#include "sim/base/json_struct.h"
+#include "sim/base/json_value.h"
+
+namespace emplace {
+
+// The content of trial.json and timing.json: what a trial writes and a report reads. Each struct has one list of its
+// fields for both (json_struct.h). Times in µs unless a name says seconds; counts are numbers like any other.
+
+// An EpisodeRecord.
+struct EpisodeTrace {
+  double episode = 0;
+  bool argmax = false;                      // not used for training
+  std::optional<double> entropy = {};       // mean over steps of H / log D
+  std::optional<double> final_micros = {};  // step time of the placement that it ended with
+  double evaluations = 0;                   // on its graph so far
+  std::optional<double> mean_micros = {};   // step time of placements drawn from the policy
+  std::optional<double> best_micros = {};   // the shortest step time in it
+
+  static void Fields(auto& visit, auto& self) {
+    visit("episode", self.episode);
+    visit("evaluations", self.evaluations);
+    visit("argmax", self.argmax);
+    visit("step_time_us", self.final_micros);
+    visit("best_step_time_us", self.best_micros);
+    visit("mean_step_time_us", self.mean_micros);
+    visit("entropy", self.entropy);
+  }
+};
+
+// What the records of a graph begin with, searched or not.
+void AboutGraph(auto& visit, auto& record) {
+  visit("graph", record.graph);
+  visit("num_ops", record.num_ops);
+  visit("num_groups", record.num_groups);
+  visit("num_devices", record.num_devices);
+  visit("single_device_step_time_us", record.single_device_micros, {.optional = true});
+  visit("start_step_time_us", record.start_micros);
+}
+
+void AboutBest(auto& visit, auto& record) {
+  visit("best_step_time_us", record.best_micros);
+  visit("improvement_percent", record.improvement, {.low = -1e18});
+}
+
+// What a trial found on one of the graphs that it searched.
+struct GraphRecord {
+  std::string graph = {};
+  double num_ops = 0;
+  double num_groups = 0;
+  double num_devices = 0;
+  std::optional<double> single_device_micros = {};  // of everything on one device; earlier versions did not say
+  std::optional<double> start_micros = {};          // of the first placement evaluated
+  std::optional<double> best_micros = {};           // none: nothing that fits was found
+  std::optional<double> improvement = {};           // percent
+  double lower_bound_micros = 0;
+  double evaluations = 0;
+  double fitting = 0;                                 // evaluations whose placement fits
+  std::vector<std::pair<double, double>> trace = {};  // (evaluations, best step time), ascending
+  std::vector<EpisodeTrace> episodes = {};            // of learning agents
+
+  static void Fields(auto& visit, auto& self) {
+    AboutGraph(visit, self);
+    AboutBest(visit, self);
+    visit("lower_bound_us", self.lower_bound_micros);
+    visit("evaluations", self.evaluations);
+    visit("fitting", self.fitting);
+    visit("trace", self.trace, {.allowed = "[evaluations, step time]"});
+    visit("episodes", self.episodes, {.optional = true, .written = !self.episodes.empty()});
+  }
+};
+
+// What the trained policy found on a graph that it was not trained on.
+struct TransferRecord {
+  std::string graph = {};
+  double num_ops = 0;
+  double num_groups = 0;
+  double num_devices = 0;
+  std::optional<double> single_device_micros = {};  // as GraphRecord
+  std::optional<double> start_micros = {};
+  std::optional<double> best_micros = {};
+  std::optional<double> improvement = {};   // percent
+  std::optional<double> final_micros = {};  // of the placement that the policy ended with
+  double evaluations = 0;
+
+  static void Fields(auto& visit, auto& self) {
+    AboutGraph(visit, self);
+    visit("step_time_us", self.final_micros);
+    AboutBest(visit, self);
+    visit("evaluations", self.evaluations);
+  }
+};
+
+// One placement that was run for real during a search.
+struct HardwareCheck {
+  std::size_t evaluation = 0;  // counted from 1
+  double simulated_micros = 0;
+  std::optional<double> measured_micros;  // none: it does not fit
+
+  static void Fields(auto& visit, auto& self) {
+    visit("evaluation", self.evaluation, {.allowed = "a number from 0 to 1e+18"});
+    visit("simulated_us", self.simulated_micros);
+    visit("measured_us", self.measured_micros);
+  }
+};
+
+// What was run for real during the search, and the best placement once more at the end.
+struct MeasuredSteps {
+  std::vector<HardwareCheck> checks;
+  std::optional<double> best_micros;
+  std::optional<double> interleaved_micros;  // ValidationCase::interleaved of the best
+
+  static void Fields(auto& visit, auto& self) {
+    visit("checks", self.checks);
+    visit("best_step_time_us", self.best_micros);
+    visit("best_interleaved_us", self.interleaved_micros,
+          {.optional = true, .written = self.interleaved_micros.has_value()});
+  }
+};
+
+// timing.json.
+struct TimingRecord {
+  double policy_seconds = 0;
+  std::optional<double> policy_seconds_per_episode = {};  // none: a search without episodes
+  double simulator_seconds = 0;
+  double wall_seconds = 0;
+  double episodes = 0;
+  std::optional<MeasuredSteps> hardware = {};  // none: nothing was run for real
+
+  static void Fields(auto& visit, auto& self) {
+    visit("policy_seconds", self.policy_seconds);
+    visit("simulator_seconds", self.simulator_seconds);
+    visit("wall_seconds", self.wall_seconds);
+    visit("episodes", self.episodes);
+    visit("policy_seconds_per_episode", self.policy_seconds_per_episode);
+    visit("hardware", self.hardware, {.optional = true, .written = self.hardware.has_value()});
+  }
+};
+
+// trial.json, and what its folder has beside it.
+struct TrialRecord {
+  std::string id;      // the folder's name
+  std::string folder;  // its path
+  JsonValue spec;
+  std::string label;     // agent.label of the spec
+  std::string seed;      // of the spec
+  std::string version;   // of emplace
+  std::string revision;  // git's
+  std::vector<GraphRecord> graphs;
+  std::vector<TransferRecord> transfers;
+  std::optional<TimingRecord> timing;
+  std::string placement_fingerprint = {};  // of the text of best_placement.json; "" if none, or not said (version 1)
+  JsonValue experiment = {};               // its name, as in the spec; null: not said
+  double evaluations = 0;                  // on all graphs, transfers aside
+
+  static void Fields(auto& visit, auto& self) {
+    const bool has_experiment = self.experiment.template As<std::monostate>() == nullptr;
+    visit("experiment", self.experiment, {.optional = true, .written = has_experiment});
+    visit("trial", self.id);
+    visit("emplace", self.version);
+    visit("revision", self.revision);
+    visit("spec", self.spec);
+    visit("graphs", self.graphs);
+    visit("transfer", self.transfers, {.optional = true, .written = !self.transfers.empty()});
+    visit("evaluations", self.evaluations);
+    visit("best_placement_fingerprint", self.placement_fingerprint, {.optional = true, .null_if_empty = true});
+  }
+};
+
+// The files, of version 2: it has what version 1 had, and `best_placement_fingerprint` in trial.json and `checksum`
+// (checked_json.h) in both.
+JsonValue TrialRecordToJson(const TrialRecord& trial);
+JsonValue TimingRecordToJson(const TimingRecord& timing);
+// Both read version 1 too, and throw InputError, its place a path, on unknown and missing keys, on wrong types and on
+// what does not fit its checksum or ID.
+TrialRecord ReadTrialRecord(const JsonNode& root);
+TimingRecord ReadTimingRecord(const JsonNode& root);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_EXPERIMENTS_RUN_TRIAL_RECORD_H_

@@ -1,0 +1,190 @@
+#ifndef EMPLACE_EXPERIMENTS_SPEC_TRIAL_CHOICE_H_
+#define EMPLACE_EXPERIMENTS_SPEC_TRIAL_CHOICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "datasets/families/families.h"
+#include "experiments/spec/hardware_choice.h"
+#include "sim/base/json_fields.h"
+#include "sim/base/json_struct.h"
+#include "sim/base/json_value.h"
+#include "sim/base/options.h"
+
+namespace emplace {
+
+// What a search is asked to do, by name: from an experiment, from a spec.json or from command-line options. problem.h
+// loads it. Each struct has one list of its fields in spec.json (json_struct.h).
+
+// One graph: a member of a family, a file or a generated network.
+struct GraphSource {
+  std::string dataset = {};  // a family; "": none
+  std::uint64_t seed = 0;
+  std::uint64_t index = 0;
+  std::string file = {};         // "": none
+  std::string fingerprint = {};  // of the file's content, which must still be the same; "": any
+  std::string model = {};
+  OptionMap set = {};
+  std::optional<std::uint64_t> groups = {};  // instead of GroupingChoice::groups
+  bool operator==(const GraphSource&) const = default;
+
+  static void Fields(auto& visit, auto& self) {
+    // A reader fills one field after the other: what a rule depends on must come before it.
+    const auto has = [](const std::string& text) { return !text.empty(); };
+    visit("dataset", self.dataset, {.optional = true, .written = has(self.dataset), .not_empty = true});
+    const bool family = has(self.dataset);
+    visit("seed", self.seed, {.optional = !family, .written = family, .needed = "a seed"});
+    visit("index", self.index, {.optional = !family, .written = family, .needed = "a member", .most = kFamilySize - 1});
+    visit("file", self.file, {.optional = true, .written = has(self.file), .not_empty = true});
+    visit("fingerprint", self.fingerprint, {.optional = true, .written = has(self.file)});
+    const bool other = family || has(self.file);
+    visit("model", self.model,
+          {.optional = other, .written = !other, .needed = "a dataset, a file or a model", .not_empty = true});
+    visit("set", self.set, {.optional = true, .written = !other, .integers = true});
+    visit("groups", self.groups, {.optional = true, .written = self.groups.has_value()});
+  }
+};
+
+struct GroupingChoice {
+  std::string name;          // a grouper
+  std::uint64_t groups = 0;  // 0: what a family's member drew, else kDefaultGroups
+
+  static void Fields(auto& visit, auto& self) {
+    visit("name", self.name, {.needed = "a grouper", .not_empty = true});
+    visit("groups", self.groups, {.needed = "a number of groups"});
+  }
+};
+
+// `cluster:`. One of name and file is given in an experiment; a spec has the name of a file's cluster too.
+struct ClusterChoice {
+  std::string name = {};                  // a shipped one
+  std::string file = {};                  // "": none
+  std::string fingerprint = {};           // as GraphSource::fingerprint
+  std::vector<std::string> devices = {};  // empty: all
+  std::optional<std::size_t> gpus =
+      {};  // the first so many accelerators, and every CPU; a spec names the devices instead
+  bool unlimited_memory = false;
+
+  static void Fields(auto& visit, auto& self) {
+    const bool file = !self.file.empty();
+    visit("name", self.name, {.needed = "a shipped cluster", .not_empty = true, .unless = "file"});
+    visit("file", self.file, {.optional = true, .written = file, .not_empty = true});
+    visit("fingerprint", self.fingerprint, {.optional = true, .written = file});
+    visit("devices", self.devices, {.optional = true, .allowed = "a list of at least one device", .not_empty = true});
+    visit("memory", self.unlimited_memory, {.optional = true, .written = self.unlimited_memory, .word = "unlimited"});
+  }
+};
+
+// Where op times come from.
+struct CostsChoice {
+  std::string model = {};        // a cost model; beside a profile, for the ops that it lacks; "": none
+  std::string profile = {};      // a file; "": none
+  std::string fingerprint = {};  // as GraphSource::fingerprint
+};
+
+struct AgentChoice {
+  std::string label;  // its name in reports
+  std::string name;
+  OptionMap set;
+
+  static void Fields(auto& visit, auto& self) {
+    visit("label", self.label, {.optional = true});
+    visit("name", self.name, {.needed = "an agent", .not_empty = true});
+    visit("set", self.set, {.needed = "options"});
+  }
+};
+
+// `budget:`, on each graph. One of them is not 0.
+struct BudgetChoice {
+  std::size_t evaluations = 0;
+  std::size_t episodes = 0;  // 1 + episodes * number of groups evaluations
+
+  std::size_t Evaluations(std::size_t num_groups) const {
+    return episodes != 0 ? 1 + episodes * num_groups : evaluations;
+  }
+
+  static void Fields(auto& visit, auto& self) {
+    visit("evaluations", self.evaluations, {.optional = true, .written = self.episodes == 0});
+    visit("episodes", self.episodes, {.optional = true, .written = self.episodes != 0});
+  }
+};
+
+// What `costs` begins with where it names a file.
+inline constexpr std::string_view kProfilePrefix = "profile: ";
+
+// spec.json, `emplace.trial_spec` version 1: one trial, with all defaults filled in. A file must be what it was: its
+// content has the fingerprint of the spec.
+struct TrialChoice {
+  std::string experiment;
+  std::optional<GraphSource> graph;   // or:
+  std::vector<GraphSource> together;  // the agent learns on all of them
+  std::vector<GraphSource> transfer;  // what it learned is applied to these; empty: none
+  GroupingChoice grouping;
+  ClusterChoice cluster;
+  std::string engine;
+  std::string costs;  // a cost model, or kProfilePrefix and a file
+  std::string profile_fingerprint;
+  AgentChoice agent;
+  BudgetChoice budget;
+  std::string reward;
+  std::string torch_device = "cpu";
+  std::optional<HardwareChoice> hardware;  // none: the simulator answers for everything
+  std::uint64_t seed = 0;
+
+  static void Fields(auto& visit, auto& self) {
+    constexpr std::string_view kList = "a list of at least one graph";
+    visit("experiment", self.experiment, {.optional = true});
+    visit("graph", self.graph,
+          {.written = self.graph.has_value(), .needed = "a graph", .unless = "together", .own_place = "graph"});
+    visit("together", self.together,
+          {.optional = true,
+           .written = !self.together.empty(),
+           .allowed = kList,
+           .not_empty = true,
+           .own_place = "graph"});
+    visit("transfer", self.transfer,
+          {.optional = true,
+           .written = !self.transfer.empty(),
+           .allowed = kList,
+           .not_empty = true,
+           .own_place = "graph"});
+    visit("grouping", self.grouping, {.needed = "an object"});
+    visit("cluster", self.cluster, {.needed = "a cluster", .own_place = "cluster"});
+    visit("engine", self.engine, {.needed = "an engine", .not_empty = true});
+    visit("costs", self.costs, {.needed = "where op times come from"});
+    visit("profile_fingerprint", self.profile_fingerprint,
+          {.optional = true, .written = !self.profile_fingerprint.empty()});
+    visit("agent", self.agent, {.needed = "an agent"});
+    visit("budget", self.budget, {.needed = "evaluations or episodes"});
+    visit("reward", self.reward, {.needed = "a reward", .not_empty = true});
+    visit("torch_device", self.torch_device,
+          {.optional = true, .written = self.torch_device != "cpu", .not_empty = true});
+    visit("hardware", self.hardware, {.optional = true, .written = self.hardware.has_value()});
+    visit("seed", self.seed, {.needed = "a seed", .most = std::numeric_limits<std::int64_t>::max()});
+  }
+
+  // The graphs of the search itself.
+  std::vector<GraphSource> graphs() const { return graph ? std::vector{*graph} : together; }
+  CostsChoice costs_choice() const {
+    if (!costs.starts_with(kProfilePrefix)) return {.model = costs};
+    return {.profile = costs.substr(kProfilePrefix.size()), .fingerprint = profile_fingerprint};
+  }
+};
+
+inline constexpr std::string_view kSpecSchema = "emplace.trial_spec";
+
+JsonValue TrialChoiceToJson(const TrialChoice& choice);
+// Throws InputError, its place a path in the spec.
+TrialChoice ReadTrialChoice(const JsonValue& spec);
+
+// Real devices run the ops of one graph. Throws InputError if there are others to learn on or to transfer to.
+void RefuseSeveralGraphs(bool together, bool transfer);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_EXPERIMENTS_SPEC_TRIAL_CHOICE_H_

@@ -17,7 +17,7 @@
 #include "sim/base/rng.h"
 #include "sim/placement.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 enum class Mode : std::uint8_t { kExplore, kExploit };
 
@@ -113,6 +113,6 @@ std::span<const AgentEntry> AllAgents();
 const AgentEntry& FindAgent(std::string_view name);
 std::unique_ptr<Agent> MakeAgent(std::string_view name, const OptionMap& options, const AgentContext& context);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_AGENT_H_

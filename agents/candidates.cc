@@ -4,7 +4,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 std::vector<DeviceId> AllDevices(const Cluster& cluster) {
   std::vector<DeviceId> devices;
@@ -66,4 +66,4 @@ Placement OnFirstAccelerator(const Observation& observation) {
   return OnOneOf(observation, {observation.accelerators.data(), 1});
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -11,7 +11,7 @@
 #include "sim/placement.h"
 
 // The devices that agents choose from for each group, and the placements that searches start from.
-namespace emplace {
+namespace emplace::agents {
 
 // Every device of the cluster, in order.
 std::vector<DeviceId> AllDevices(const Cluster& cluster);
@@ -33,6 +33,6 @@ Placement OnOneOf(const Observation& observation, std::span<const DeviceId> devi
 // The same with the first accelerator: what papers call the single device.
 Placement OnFirstAccelerator(const Observation& observation);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_CANDIDATES_H_

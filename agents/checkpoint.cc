@@ -8,7 +8,7 @@
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 void SaveGraphState(std::ostream& out, const GraphState& state) {
@@ -107,4 +107,4 @@ SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& age
   return LoadBody(ReadSealed(in), spec, agent, rng);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

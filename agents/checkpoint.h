@@ -12,7 +12,7 @@
 #include "sim/base/rng.h"
 #include "sim/placement.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // How far the search on one graph has come.
 struct GraphState {
@@ -59,6 +59,6 @@ void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchStat
 // Throws InputError if the checkpoint is of another version or spec, or broken.
 SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& agent, Rng& rng);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_CHECKPOINT_H_

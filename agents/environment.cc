@@ -10,7 +10,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 void CheckLinks(const Cluster& cluster) {
@@ -161,4 +161,4 @@ std::vector<Outcome> Environment::Evaluate(std::span<const Placement> placements
   return outcomes;
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

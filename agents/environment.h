@@ -15,7 +15,7 @@
 #include "sim/grouping.h"
 #include "sim/placement.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // The problem as an agent sees it: groups, devices, and where each group may go.
 struct Observation {
@@ -86,6 +86,6 @@ class Environment {
   Observation observation_;
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_ENVIRONMENT_H_

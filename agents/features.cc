@@ -5,7 +5,7 @@
 
 #include "agents/candidates.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 std::vector<double> GroupStarts(const Grouping& grouping, const StepResult& result) {
   std::vector<double> starts(grouping.num_groups(), std::numeric_limits<double>::infinity());
@@ -59,4 +59,4 @@ void FeatureBuilder::FillStarts(const PlacementState& state, std::size_t current
   for (std::size_t n = 0; n < num_groups_; ++n) column_[n] = static_cast<float>((value(n) - own) / divisor);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -10,7 +10,7 @@
 #include "sim/evaluator.h"
 #include "sim/placement.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 enum class StartFeature : std::uint8_t {
   kStartTime,   // (start of the group - start of the current group) / step time
@@ -85,6 +85,6 @@ class FeatureBuilder {
   mutable std::vector<float> column_;  // scratch
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_FEATURES_H_

@@ -7,7 +7,7 @@
 
 #include "sim/ops/op_catalog.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 // Mean over the devices that can run it, in us; 0 if none can.
@@ -124,4 +124,4 @@ std::vector<std::uint32_t> BreadthFirstIndex(const NodeFeatures& nodes) {
   return index;
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -10,7 +10,7 @@
 
 #include "agents/environment.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // How many dimensions of how many outputs are looked at. Source: Mirhoseini et al. 2018, section 2: "the 6 largest"
 // is not said; ours are the first.
@@ -47,6 +47,6 @@ NodeFeatures DescribeNodes(const Environment& env);
 // id. Source: Mirhoseini et al. 2018, section 2.
 std::vector<std::uint32_t> BreadthFirstIndex(const NodeFeatures& nodes);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NODE_FEATURES_H_

@@ -14,7 +14,7 @@
 #include "agents/rl/sgdp/sgdp.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 std::span<const AgentEntry> AllAgents() {
   static constexpr AgentEntry kAgents[] = {
@@ -158,4 +158,4 @@ std::unique_ptr<Agent> MakeAgent(std::string_view name, const OptionMap& options
   return FindAgent(name).make(reader, context);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

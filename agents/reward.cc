@@ -6,7 +6,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 constexpr double kLargest = 1e9;  // that an option may be
@@ -109,4 +109,4 @@ RewardOptions ParseReward(std::string_view text) {
   return options;
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

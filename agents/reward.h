@@ -8,7 +8,7 @@
 #include "sim/cluster.h"
 #include "sim/evaluator.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // How an agent's reward is made of a step result. Larger is better.
 struct RewardOptions {
@@ -34,6 +34,6 @@ const RewardEntry& FindReward(std::string_view name);
 // NAME, or NAME:KEY=VALUE,KEY=VALUE with the reward's own options; the name is the row's. Throws InputError.
 RewardOptions ParseReward(std::string_view text);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_REWARD_H_

@@ -13,7 +13,7 @@
 #include "sim/base/check.h"
 #include "sim/base/fingerprint.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 void RefuseSaved(const std::string& expected) {
   throw InputError("", "is broken or of another program (expected " + expected + ")");
@@ -111,4 +111,4 @@ Placement LoadPlacement(std::istream& in) {
   return Placement(std::move(devices));
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

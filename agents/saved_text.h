@@ -12,7 +12,7 @@
 
 #include "sim/placement.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // What agents and searches save is text: words, numbers and placements, separated by blanks. Each Load function throws
 // InputError on text that its Save function did not write.
@@ -40,6 +40,6 @@ void WriteSealed(std::ostream& out, const std::string& head, const std::string& 
 // The body, once the head has been read. Throws InputError unless the fingerprint matches it.
 std::string ReadSealed(std::istream& in);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_SAVED_TEXT_H_

@@ -6,7 +6,7 @@
 
 #include "agents/saved_text.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 bool Score::BetterThan(const Score& other) const {
   if (fits != other.fits) return fits;
@@ -56,4 +56,4 @@ BestPlacement LoadBest(std::istream& in) {
 
 double CostOf(const Score& score) { return -score.reward + score.overflow_bytes / 1e9; }
 
-}  // namespace emplace
+}  // namespace emplace::agents

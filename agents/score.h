@@ -8,7 +8,7 @@
 #include "sim/cluster.h"
 #include "sim/placement.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // How good an outcome is, for searches: one that fits beats one that does not; of two that fit the larger reward wins,
 // of two that do not the one that is over by fewer bytes.
@@ -50,6 +50,6 @@ using BestPlacement = BestSoFar<Placement>;
 void SaveBest(std::ostream& out, const BestPlacement& best);
 BestPlacement LoadBest(std::istream& in);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_SCORE_H_

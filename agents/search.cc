@@ -21,7 +21,7 @@
 #include "sim/grouping.h"
 #include "sim/simulator.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 // How many evaluations pass between two checkpoints at least, and how much time, as a multiple of the time that saving
@@ -420,4 +420,4 @@ SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const Se
   return Search(spec, FindAgent(spec.agent)).Run(on_progress);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

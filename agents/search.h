@@ -20,8 +20,10 @@
 #include "sim/placement.h"
 
 namespace emplace {
-
 class Simulator;
+}
+
+namespace emplace::agents {
 
 // A graph to place.
 struct SearchProblem {
@@ -97,6 +99,6 @@ Grouping MakeGrouping(const SearchProblem& problem, const AgentEntry& agent);
 // The evaluations that a search on a graph of `num_groups` groups may use.
 std::size_t EvaluationBudget(const SearchSpec& spec, const AgentEntry& agent, std::size_t num_groups);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_SEARCH_H_

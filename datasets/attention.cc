@@ -9,7 +9,7 @@
 #include "datasets/layers.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 void CheckHeads(std::string_view owner, std::int64_t d_model, std::int64_t heads) {
   if (d_model % heads == 0) return;
@@ -68,4 +68,4 @@ Value FeedForward(NetworkBuilder& net, Value x, std::int64_t inner, std::string_
   return Dense(net, x, width);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

@@ -7,7 +7,7 @@
 #include "datasets/builder.h"
 
 // Parts of Transformers. Source: Vaswani et al. 2017, "Attention is all you need", sections 3.2 and 3.3.
-namespace emplace {
+namespace emplace::datasets {
 
 // Throws InputError(OWNER) unless heads divide d_model.
 void CheckHeads(std::string_view owner, std::int64_t d_model, std::int64_t heads);
@@ -28,6 +28,6 @@ Value SelfAttention(NetworkBuilder& net, Value x, std::int64_t heads, Value mask
 // Two products with `activation` (relu, gelu) between, biases, and dropout if `inner_dropout` behind the first.
 Value FeedForward(NetworkBuilder& net, Value x, std::int64_t inner, std::string_view activation, bool inner_dropout);
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_ATTENTION_H_

@@ -5,7 +5,7 @@
 #include "sim/base/check.h"
 #include "sim/ops/op_catalog.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 NetworkBuilder::Scope::Scope(NetworkBuilder& builder, std::string path, std::string layer)
     : builder_(builder),
@@ -92,4 +92,4 @@ Graph NetworkBuilder::Build() const {
   return builder.Build();
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

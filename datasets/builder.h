@@ -12,7 +12,7 @@
 
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 using Shape = std::vector<std::int64_t>;
 
@@ -118,6 +118,6 @@ class NetworkBuilder {
   std::int64_t num_parameters_ = 0;
 };
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_BUILDER_H_

@@ -7,7 +7,7 @@
 #include "sim/base/options.h"
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 // A row of `emplace list models`: a network whose training graph `emplace generate` writes.
 struct ModelEntry {
@@ -25,6 +25,6 @@ const ModelEntry& FindModel(std::string_view name);
 // name or a bad option.
 Graph MakeModel(std::string_view name, const OptionMap& options = {});
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_DATASET_H_

@@ -9,7 +9,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 using Output = NetworkBuilder::Output;
@@ -332,4 +332,4 @@ std::vector<VariableGradient> AddGradients(NetworkBuilder& net, Value loss) {
   return result;
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

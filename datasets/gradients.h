@@ -5,7 +5,7 @@
 
 #include "datasets/builder.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 // The gradient of the loss with respect to one tensor. That of a table which is read by row number is sparse: `values`
 // holds [n, width] and `rows` the n row numbers, so that it costs what was looked up and not the whole table.
@@ -27,6 +27,6 @@ struct VariableGradient {
 // which they were added. A kind without a rule is a bug of the network's and stops the program.
 std::vector<VariableGradient> AddGradients(NetworkBuilder& net, Value loss);
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_GRADIENTS_H_

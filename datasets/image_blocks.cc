@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace emplace {
+namespace emplace::datasets {
 
 void ReadImageOptions(OptionReader& reader, ImageOptions* options, std::int64_t smallest_image) {
   reader.Read("batch", &options->batch, 1, 65536, "images in a step");
@@ -68,4 +68,4 @@ Value ClassifierLoss(NetworkBuilder& net, Value x, Value labels, std::int64_t cl
   return SoftmaxCrossEntropy(net, Dense(net, features, classes), labels);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

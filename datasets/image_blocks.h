@@ -10,7 +10,7 @@
 #include "sim/base/options.h"
 
 // What image classifiers share.
-namespace emplace {
+namespace emplace::datasets {
 
 struct ImageOptions {
   std::int64_t batch = 32;
@@ -56,6 +56,6 @@ Value FactorizedReduction(NetworkBuilder& net, std::string_view name, Value x, s
 // Mean over the image, `dropout`, a linear classifier; the loss of each image.
 Value ClassifierLoss(NetworkBuilder& net, Value x, Value labels, std::int64_t classes, bool dropout);
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_IMAGE_BLOCKS_H_

@@ -11,7 +11,7 @@
 #include "sim/graph.h"
 #include "sim/placement.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 // What a foreign file held.
 struct Imported {
@@ -34,6 +34,6 @@ std::span<const ImporterEntry> AllImporters();
 // The format named, or found from the content if `format` is empty. Throws InputError that lists the known names.
 const ImporterEntry& FindImporter(std::string_view format, std::string_view content, const std::string& file);
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_IMPORTER_H_

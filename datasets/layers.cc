@@ -7,7 +7,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 using Output = NetworkBuilder::Output;
@@ -281,4 +281,4 @@ Value SoftmaxCrossEntropy(NetworkBuilder& net, Value logits, Value labels) {
       .front();
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

@@ -13,7 +13,7 @@
 // What networks are written with. Each function adds forward ops under the builder's current scopes, works out shapes,
 // and returns the result. `name` is the op's; layers of several ops put theirs in a scope of that name. Shapes that do
 // not fit are a bug of the network's and stop the program.
-namespace emplace {
+namespace emplace::datasets {
 
 // A window that slides over [N, C, H, W].
 struct Sliding {
@@ -89,6 +89,6 @@ Value AddN(NetworkBuilder& net, const std::vector<Value>& parts, std::string_vie
 // Loss of each row of `logits` [N, C]; labels are class numbers [N] or distributions [N, C].
 Value SoftmaxCrossEntropy(NetworkBuilder& net, Value logits, Value labels);
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_LAYERS_H_

@@ -7,7 +7,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 constexpr BatchNormOptions kNasNorm = {.scale = true, .average_rate = 0.0003};
@@ -155,4 +155,4 @@ Graph MakeNasNetwork(OptionReader& reader, const NasNetwork& network) {
   return BuildTrainingGraph(net, Reduce(net, "reduce_mean", losses, {0}), training);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

@@ -13,7 +13,7 @@
 #include "datasets/training.h"
 #include "sim/base/options.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 // One half of a block: an operation on an earlier state. State 0 is the output of the cell before the previous one,
 // state 1 that of the previous one, 2 + b the sum of block b's halves.
@@ -48,6 +48,6 @@ struct NasNetwork {
 // Reads the options, builds and returns the training graph.
 Graph MakeNasNetwork(OptionReader& reader, const NasNetwork& network);
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_NAS_CELLS_H_

@@ -9,7 +9,7 @@
 #include "datasets/layers.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 constexpr std::array<std::string_view, 4> kGateNames = {"in", "candidate", "forget", "out"};
@@ -144,4 +144,4 @@ LstmState LstmCell::Step(const std::vector<Value>& inputs, const LstmState& stat
   return result;
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

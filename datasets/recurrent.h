@@ -11,7 +11,7 @@
 #include "datasets/builder.h"
 #include "sim/base/options.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 // How finely the ops of an LSTM step are cut.
 enum class Granularity {
@@ -75,6 +75,6 @@ class LstmCell {
   std::vector<std::vector<Gate>> slices_;  // gates of each slice, in the order of Update
 };
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_RECURRENT_H_

@@ -4,7 +4,7 @@
 #include "datasets/models/models.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 constexpr ModelEntry kModels[] = {
@@ -46,4 +46,4 @@ Graph MakeModel(std::string_view name, const OptionMap& options) {
   return model.make(reader);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

@@ -8,7 +8,7 @@
 #include "sim/base/file_io.h"
 #include "sim/formats/cluster_yaml.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 constexpr ShippedCluster kShippedClusters[] = {
@@ -37,4 +37,4 @@ Cluster LoadCluster(const std::string& name_or_path) {
   return ReadCluster(*in, name_or_path);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

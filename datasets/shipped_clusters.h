@@ -7,7 +7,7 @@
 
 #include "sim/cluster.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 // A row of `emplace list clusters`: a file of datasets/clusters, compiled into the program.
 struct ShippedCluster {
@@ -20,6 +20,6 @@ std::span<const ShippedCluster> AllShippedClusters();
 // shipped names.
 Cluster LoadCluster(const std::string& name_or_path);
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_SHIPPED_CLUSTERS_H_

@@ -9,7 +9,7 @@
 #include "datasets/gradients.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 using Output = NetworkBuilder::Output;
@@ -131,4 +131,4 @@ Graph BuildTrainingGraph(NetworkBuilder& net, Value loss, const TrainingOptions&
   return net.Build();
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

@@ -8,7 +8,7 @@
 #include "datasets/builder.h"
 #include "sim/base/options.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 // How the variables are trained.
 struct TrainingOptions {
@@ -29,6 +29,6 @@ void ReadTrainingOptions(OptionReader& reader, TrainingOptions* options);
 // variable's layer; the clipping factor belongs to the loss's. Requires: every trainable variable reaches the loss.
 Graph BuildTrainingGraph(NetworkBuilder& net, Value loss, const TrainingOptions& options);
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_TRAINING_H_

@@ -2,7 +2,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 struct Shipped {
@@ -28,4 +28,4 @@ std::string_view ShippedTable(std::string_view name) {
   return *found;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

@@ -4,13 +4,13 @@
 #include <optional>
 #include <string_view>
 
-namespace emplace {
+namespace emplace::experiments {
 
 // The content of a file of experiments/published, or of the calibration, compiled into the program, by its name without
 // ".yaml". Requires: there is such a file.
 std::string_view ShippedTable(std::string_view name);
 std::optional<std::string_view> FindShippedTable(std::string_view name);  // none: there is no such file
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_SHIPPED_TABLES_H_

@@ -1,6 +1,6 @@
 #include "experiments/version.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 std::string_view Version() { return EMPLACE_VERSION; }
 
@@ -10,4 +10,4 @@ std::string_view Revision() {
       ;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

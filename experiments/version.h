@@ -3,12 +3,12 @@
 
 #include <string_view>
 
-namespace emplace {
+namespace emplace::experiments {
 
 // What this program was built from: results say so.
 std::string_view Version();   // "0.1.0"
 std::string_view Revision();  // of git: 40 hex digits, "-dirty" behind them where files differed; "unknown" without git
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_VERSION_H_

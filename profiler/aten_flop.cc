@@ -7,7 +7,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
@@ -116,4 +116,4 @@ double AtenFlop(std::string_view kind, std::string_view attrs, const std::vector
   return call.FlagsOfTwo(10) * Convolved(call, call.Tensor(call.Flag(7) ? 1 : 0, 2), 2);
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace emplace {
+namespace emplace::profiler {
 
 // The multiplications and additions of an ATen operator that is a product of matrices or a convolution, a multiply-add
 // being 2; what it adds to the product (a bias) is not counted, as is common where networks are compared. `kind` is
@@ -22,6 +22,6 @@ namespace emplace {
 double AtenFlop(std::string_view kind, std::string_view attrs, const std::vector<std::vector<std::int64_t>>& inputs,
                 const std::vector<std::vector<std::int64_t>>& outputs);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_ATEN_FLOP_H_

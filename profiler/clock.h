@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace emplace {
+namespace emplace::profiler {
 
 // Where measurements take the time from: tests have a clock of their own.
 class Clock {
@@ -22,6 +22,6 @@ class SteadyClock : public Clock {
   }
 };
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_CLOCK_H_

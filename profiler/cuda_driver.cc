@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 // Null where there is no driver, or none that works.
@@ -64,4 +64,4 @@ std::string CudaKind(std::string name) {
   return name.empty() ? "cuda" : name;
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

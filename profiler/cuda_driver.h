@@ -6,7 +6,7 @@
 
 #include "sim/base/units.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // What the CUDA driver of this machine says, if there is one, without a CUDA header. It is opened when it is first
 // asked, and stays open.
@@ -18,6 +18,6 @@ std::string CudaDriverVersion();                   // of CUDA, as 12.4; "" if th
 // "Tesla K80" k80, "NVIDIA GeForce RTX 4090" geforce-rtx-4090.
 std::string CudaKind(std::string name);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_CUDA_DRIVER_H_

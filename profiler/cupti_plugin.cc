@@ -2,7 +2,7 @@
 #include "sim/base/check.h"
 #include "sim/base/plugin.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 #ifdef EMPLACE_CUPTI_FILE
@@ -25,4 +25,4 @@ ActivitySession& CuptiSession() {
   return *part.session();
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

@@ -13,7 +13,7 @@
 #include "profiler/recipe.h"
 #include "sim/base/units.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // Real devices behind one small interface. What runs ops on them (LibTorch) is in a library of its own, which is
 // loaded when the first device is opened: linked to the program, it would make every command start 0.4 s later. Tests
@@ -115,6 +115,6 @@ class HardwareBackend {
 // LibTorch's. Throws InputError if its library cannot be loaded.
 HardwareBackend& TorchHardware();
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_HARDWARE_H_

@@ -7,7 +7,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 constexpr std::int64_t kAnyRow = std::numeric_limits<std::int32_t>::max();
@@ -101,4 +101,4 @@ std::vector<OpRecipe> RecipesOf(const Graph& graph) {
   return recipes;
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

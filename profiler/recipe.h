@@ -8,7 +8,7 @@
 #include "sim/base/units.h"
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // A tensor as the hardware must make it.
 struct TensorSpec {
@@ -37,6 +37,6 @@ inline bool IsData(const OpRecipe& recipe) { return recipe.kind == "input" || re
 // Throws InputError(op name) where a tensor has no dtype and shape: what has only a size cannot be run.
 std::vector<OpRecipe> RecipesOf(const Graph& graph);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_RECIPE_H_

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 struct Range {
@@ -135,4 +135,4 @@ std::vector<std::size_t> StorageVersions::Write(StorageId storage, const ArrayVi
   return {before.begin(), before.end()};
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

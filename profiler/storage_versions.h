@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace emplace {
+namespace emplace::profiler {
 
 // Where an array lies in the storage that it shares with others: element (i, j, ...) at byte
 // offset + i * strides[0] + j * strides[1] + ...
@@ -78,6 +78,6 @@ class StorageVersions {
   std::size_t time_ = 0;
 };
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_STORAGE_VERSIONS_H_

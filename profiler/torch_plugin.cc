@@ -4,7 +4,7 @@
 
 #include "sim/base/plugin.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 const TorchHardwareExports& LoadTorchHardware() {
   // Stays for good: LibTorch cannot be unloaded.
@@ -23,4 +23,4 @@ const TorchHardwareExports& LoadTorchHardware() {
 
 HardwareBackend& TorchHardware() { return *LoadTorchHardware().hardware(); }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

@@ -8,7 +8,7 @@
 #include "profiler/torchscript.h"
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // What the library with LibTorch holds, under the name kTorchHardwareName. The program and the library share headers,
 // no code: what passes between them are these structs, virtual functions and exceptions.
@@ -25,6 +25,6 @@ std::vector<OpSpec> RecordTorchScript(const TorchScriptOptions& options);
 // Loads it once. Throws InputError.
 const TorchHardwareExports& LoadTorchHardware();
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_TORCH_PLUGIN_H_

@@ -15,7 +15,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 bool IsIndexType(DType dtype) { return dtype == DType::kI32 || dtype == DType::kI64; }
@@ -107,4 +107,4 @@ Graph GraphFromTorchScript(const TorchScriptOptions& options) {
   }
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

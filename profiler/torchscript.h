@@ -7,7 +7,7 @@
 
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 struct TorchScriptInput {
   DType dtype = DType::kF32;
@@ -48,6 +48,6 @@ TorchScriptInput ParseTorchScriptInput(const std::string& text, const std::strin
 // trained.
 Graph GraphFromTorchScript(const TorchScriptOptions& options);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_TORCHSCRIPT_H_

@@ -56,7 +56,7 @@ bool All(const CompareOptions& options) { return options.agents == std::vector<s
 
 void CheckAgents(const CompareOptions& options) {
   if (All(options)) return;
-  for (const std::string& name : options.agents) Naming("--agents", [&] { FindAgent(name); });
+  for (const std::string& name : options.agents) Naming("--agents", [&] { agents::FindAgent(name); });
 }
 
 // `all` are all that have something to propose on this cluster.
@@ -65,7 +65,7 @@ std::vector<std::string> ChosenAgents(const CompareOptions& options, const Clust
   const bool has_cpu = std::any_of(cluster.devices().begin(), cluster.devices().end(),
                                    [](const Device& device) { return device.is_cpu; });
   std::vector<std::string> all;
-  for (const AgentEntry& entry : AllAgents()) {
+  for (const agents::AgentEntry& entry : agents::AllAgents()) {
     if (entry.needs_cpu && !has_cpu) {
       Say(fmt::format("{}: left out, cluster {} has no CPU", entry.name, cluster.name()));
     } else {
@@ -85,13 +85,14 @@ void KeepPlacement(const CompareOptions& options, const Cell& cell, const Graph&
 
 Cell Try(const CompareOptions& options, const ProblemOptions& problem, const Graph& graph, const Cluster& cluster,
          const CostTable& costs, const Simulator& simulator, const std::string& agent) {
-  SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
+  agents::SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
   spec.agent = agent;
   spec.simulator = &simulator;
   // An agent with one answer needs no budget.
-  if (FindAgent(agent).default_evaluations == 1) spec.evaluations = 0;
+  if (agents::FindAgent(agent).default_evaluations == 1) spec.evaluations = 0;
   Progress progress(problem.cluster.gpus ? fmt::format("{} on {}", agent, *problem.cluster.gpus) : agent);
-  const SearchResult result = RunSearch(spec, [&progress](const SearchProgress& now) { progress.Show(now); });
+  const agents::SearchResult result =
+      agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(now); });
   Cell cell{.agent = agent,
             .gpus = problem.cluster.gpus,
             .evaluations = result.evaluations,
@@ -211,7 +212,7 @@ int Run(const CompareOptions& options) {
   if (options.json && options.csv) throw InputError("", "--json and --csv exclude each other (one of them)");
   for (const std::string& path : options.outputs) FormatOf(path);
   CheckAgents(options);
-  const Graph graph = LoadGraph(options.problem.graph);
+  const Graph graph = experiments::LoadGraph(options.problem.graph);
   std::vector<std::optional<std::size_t>> sizes(options.gpus.begin(), options.gpus.end());
   if (sizes.empty()) sizes.emplace_back();
   std::vector<Cell> cells;

@@ -37,7 +37,7 @@ void MakeFolder(const fs::path& path) {
 }
 
 // The member's line of dataset.json.
-std::string IndexRow(const FamilyMember& member, std::size_t num_groups) {
+std::string IndexRow(const datasets::FamilyMember& member, std::size_t num_groups) {
   const Graph& graph = member.graph;
   std::string row =
       fmt::format(R"(  {{"name": "{0}", "graph": "graphs/{0}.json", "grouping": "groupings/{0}.json", "split": "{1}", )"
@@ -51,7 +51,7 @@ std::string IndexRow(const FamilyMember& member, std::size_t num_groups) {
 }
 
 int Run(const DatasetOptions& options) {
-  const FamilyEntry& family = FindFamily(options.family);
+  const datasets::FamilyEntry& family = datasets::FindFamily(options.family);
   if (options.output.empty() || options.output == "-") {
     throw InputError("--output", "is \"" + options.output + "\" (a folder)");
   }
@@ -70,9 +70,9 @@ int Run(const DatasetOptions& options) {
   AppendQuoted(&index, family.source);
   index += R"(, "grouper": "merge_and_colocate",)"
            "\n \"graphs\": [";
-  const std::vector<FamilyMember> members = MakeFamily(family, options.seed);
+  const std::vector<datasets::FamilyMember> members = datasets::MakeFamily(family, options.seed);
   for (std::size_t i = 0; i < members.size(); ++i) {
-    const FamilyMember& member = members[i];
+    const datasets::FamilyMember& member = members[i];
     const Grouping grouping = FindGrouper("merge_and_colocate").make(member.graph, {.max_groups = member.num_groups});
     const std::string file = member.graph.name() + ".json";
     WriteFile((folder / "graphs" / file).string(), [&](std::ostream& out) { WriteGraph(out, member.graph); });

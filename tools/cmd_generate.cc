@@ -25,8 +25,8 @@ struct GenerateOptions {
 
 int Run(const GenerateOptions& options) {
   CheckFiles({}, {options.output});
-  FindModel(options.model);  // refuses an unknown name before a bad setting
-  const Graph graph = MakeModel(options.model, ParseSettings(options.settings));
+  datasets::FindModel(options.model);  // refuses an unknown name before a bad setting
+  const Graph graph = datasets::MakeModel(options.model, ParseSettings(options.settings));
   WriteFile(options.output, [&](std::ostream& out) { WriteGraph(out, graph); });
   Say(fmt::format("{}: {} ops, {} tensors", graph.name(), graph.num_ops(), graph.num_tensors()));
   return kDone;

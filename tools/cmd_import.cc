@@ -35,9 +35,9 @@ int Run(const ImportOptions& options) {
     throw InputError("--expert", "needs --placement-out (where the placement goes)");
   }
   const std::string content = ReadWholeFile(options.file);
-  const auto find = [&] { return &FindImporter(options.format, content, options.file); };
-  const ImporterEntry& importer = *(options.format.empty() ? find() : Naming("--from", find));
-  const Imported imported = importer.import(content, options.file);
+  const auto find = [&] { return &datasets::FindImporter(options.format, content, options.file); };
+  const datasets::ImporterEntry& importer = *(options.format.empty() ? find() : Naming("--from", find));
+  const datasets::Imported imported = importer.import(content, options.file);
   if (!options.cluster_output.empty() && !imported.cluster) {
     throw InputError(options.file, fmt::format("describes no cluster for --cluster-out (format {})", importer.name));
   }
@@ -46,9 +46,9 @@ int Run(const ImportOptions& options) {
     if (!imported.cluster) {
       throw InputError(options.file, fmt::format("has no placement for --placement-out (format {})", importer.name));
     }
-    const std::string expert = options.expert.empty() ? FindExpertFile(options.file) : options.expert;
+    const std::string expert = options.expert.empty() ? datasets::FindExpertFile(options.file) : options.expert;
     if (expert.empty()) throw InputError(options.file, "no placement was found beside it (name one with --expert)");
-    placement = ImportExpertPlacement(ReadWholeFile(expert), expert, imported.graph, *imported.cluster);
+    placement = datasets::ImportExpertPlacement(ReadWholeFile(expert), expert, imported.graph, *imported.cluster);
   }
   std::vector<FileToWrite> files = {{options.output, [&](std::ostream& out) { WriteGraph(out, imported.graph); }}};
   if (!options.cluster_output.empty()) {

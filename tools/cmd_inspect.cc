@@ -131,7 +131,7 @@ void PrintSummary(const Graph& graph, const Summary& s) {
 }
 
 // How many ops have no time on any device of the cluster; *first names one.
-std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, const CostModels& models,
+std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, const experiments::CostModels& models,
                                 std::string* first) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
@@ -150,7 +150,7 @@ std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, cons
 
 void PrintBounds(const ProblemOptions& problem, const Graph& graph) {
   const Cluster cluster = LoadCluster(problem);
-  const CostModels models = LoadCostModels(problem.costs, "--costs");
+  const experiments::CostModels models = experiments::LoadCostModels(problem.costs, "--costs");
   std::cout << fmt::format("\non {} ({} devices)\n", Printable(cluster.name()), cluster.num_devices());
   std::string first;
   const std::size_t untimed =
@@ -206,7 +206,7 @@ void WritePicture(const std::string& path, const char* format, const Graph& grap
 
 int Run(const InspectOptions& options) {
   CheckFiles({options.problem.graph.file, options.problem.cluster.name, options.problem.costs.profile}, {options.dot});
-  const Graph graph = LoadGraph(options.problem.graph);
+  const Graph graph = experiments::LoadGraph(options.problem.graph);
   const char* const format = PictureFormat(options.dot);
   const std::size_t most = format != nullptr ? kMaxPictureOps : kMaxDotOps;
   if (!options.dot.empty() && graph.num_ops() > most) {

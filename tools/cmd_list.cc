@@ -57,17 +57,18 @@ Rows WithOptions(const Entries& entries, Declare declare) {
   return rows;
 }
 
-std::string GroupingText(const AgentEntry& entry) {
+std::string GroupingText(const agents::AgentEntry& entry) {
   if (entry.max_ops == 0) return std::string(entry.grouping);
-  return fmt::format("{}, {} over {} ops", entry.grouping, DefaultGrouping(entry, entry.max_ops + 1), entry.max_ops);
+  return fmt::format("{}, {} over {} ops", entry.grouping, agents::DefaultGrouping(entry, entry.max_ops + 1),
+                     entry.max_ops);
 }
 
 Rows ListAgents() {
-  Rows rows = WithOptions(AllAgents(), [](const AgentEntry& entry, OptionReader& reader) {
+  Rows rows = WithOptions(agents::AllAgents(), [](const agents::AgentEntry& entry, OptionReader& reader) {
     entry.make(reader, {.evaluations = entry.default_evaluations});
   });
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const AgentEntry& entry = AllAgents()[i];
+    const agents::AgentEntry& entry = agents::AllAgents()[i];
     rows[i].defaults = {{"evaluations", fmt::format("{}", entry.default_evaluations)},
                         {"grouping", GroupingText(entry)},
                         {"reward", std::string(entry.reward)}};
@@ -76,19 +77,19 @@ Rows ListAgents() {
 }
 
 Rows ListModels() {
-  return WithOptions(AllModels(), [](const auto& entry, OptionReader& reader) { entry.make(reader); });
+  return WithOptions(datasets::AllModels(), [](const auto& entry, OptionReader& reader) { entry.make(reader); });
 }
 
 Rows ListRewards() {
-  return WithOptions(AllRewards(), [](const RewardEntry& entry, OptionReader& reader) {
-    RewardOptions options;
+  return WithOptions(agents::AllRewards(), [](const agents::RewardEntry& entry, OptionReader& reader) {
+    agents::RewardOptions options;
     if (entry.read != nullptr) entry.read(reader, &options);
   });
 }
 
 Rows ListClusters() {
   Rows rows;
-  for (const ShippedCluster& shipped : AllShippedClusters()) {
+  for (const datasets::ShippedCluster& shipped : datasets::AllShippedClusters()) {
     const Cluster cluster = emplace::LoadCluster(std::string(shipped.name));
     std::vector<std::pair<std::string, std::size_t>> kinds;
     for (const Device& device : cluster.devices()) {
@@ -112,14 +113,14 @@ struct Topic {
 constexpr Topic kTopics[] = {
     {"agents", ListAgents},
     {"models", ListModels},
-    {"datasets", [] { return FromRegistry(AllFamilies()); }},
+    {"datasets", [] { return FromRegistry(datasets::AllFamilies()); }},
     {"devices", [] { return FromRegistry(AllDeviceKinds()); }},
     {"clusters", ListClusters},
     {"engines", [] { return FromRegistry(AllEngines()); }},
     {"rewards", ListRewards},
     {"groupers", [] { return FromRegistry(AllGroupers()); }},
     {"cost-models", [] { return FromRegistry(AllCostModels()); }},
-    {"importers", [] { return FromRegistry(AllImporters()); }},
+    {"importers", [] { return FromRegistry(datasets::AllImporters()); }},
 };
 
 void PrintJson(const Rows& rows) {

@@ -28,8 +28,8 @@ constexpr double kDecidedEntropy = 0.5;
 
 std::vector<std::string_view> AgentsWithPolicies() {
   std::vector<std::string_view> names;
-  for (const AgentEntry& entry : AllAgents()) {
-    if (MakeAgent(entry.name, {}, {})->HasPolicy()) names.push_back(entry.name);
+  for (const agents::AgentEntry& entry : agents::AllAgents()) {
+    if (agents::MakeAgent(entry.name, {}, {})->HasPolicy()) names.push_back(entry.name);
   }
   return names;
 }
@@ -46,7 +46,7 @@ struct PlaceOptions {
   ShowOptions show;
 };
 
-int SayThatNothingFits(const PlaceOptions& options, const SearchResult& result) {
+int SayThatNothingFits(const PlaceOptions& options, const agents::SearchResult& result) {
   std::string by_how_much;
   if (result.smallest_overflow_bytes) {
     by_how_much = fmt::format(": the nearest is over by {} in all",
@@ -58,7 +58,7 @@ int SayThatNothingFits(const PlaceOptions& options, const SearchResult& result) 
 }
 
 // Says on `out` what was found, unless the placement itself goes there.
-void Summarise(const PlaceOptions& options, const SearchResult& result, const StepReport& report) {
+void Summarise(const PlaceOptions& options, const agents::SearchResult& result, const StepReport& report) {
   const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
   if (options.show.json && !output_is_taken) {
     WriteResult(std::cout, report);
@@ -92,15 +92,15 @@ int Run(const PlaceOptions& options) {
     throw InputError("-", "stands for both a file and --json (one may be standard output)");
   }
   if (options.checkpoint == "-") throw InputError("--checkpoint", "must be a file (it is read and written)");
-  const Graph graph = LoadGraph(problem.graph);
+  const Graph graph = experiments::LoadGraph(problem.graph);
   const Cluster cluster = LoadCluster(problem);
   const CostTable costs = LoadCosts(problem, graph, cluster);
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
-  SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
-  spec.agent = Naming("--agent", [&] { return std::string(FindAgent(options.agent).name); });
+  agents::SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
+  spec.agent = Naming("--agent", [&] { return std::string(agents::FindAgent(options.agent).name); });
   spec.agent_options = ParseSettings(options.settings);
   if (!options.policy.empty() || !options.policy_output.empty()) {
-    if (!MakeAgent(spec.agent, spec.agent_options, {})->HasPolicy()) {
+    if (!agents::MakeAgent(spec.agent, spec.agent_options, {})->HasPolicy()) {
       throw InputError(options.policy.empty() ? "--policy-out" : "--policy",
                        fmt::format("agent {} has no policy ({})", spec.agent, fmt::join(AgentsWithPolicies(), ", ")));
     }
@@ -108,10 +108,10 @@ int Run(const PlaceOptions& options) {
   spec.simulator = &simulator;
   spec.checkpoint = options.checkpoint;
   spec.policy = options.policy;
-  SearchResult result;
+  agents::SearchResult result;
   {
     Progress progress(options.agent);
-    result = RunSearch(spec, [&progress](const SearchProgress& now) { progress.Show(now); });
+    result = agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(now); });
   }
   std::vector<FileToWrite> files;
   if (!options.policy_output.empty()) {

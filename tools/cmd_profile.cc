@@ -37,7 +37,7 @@ struct ProfileOptions {
   std::string devices = "cpu:0";
   std::string output;
   std::string cluster_output;
-  OpProfilerOptions ops{.patience_seconds = 60};
+  profiler::OpProfilerOptions ops{.patience_seconds = 60};
   bool no_links = false;
 };
 
@@ -68,11 +68,12 @@ Graph LoadModel(const ProfileOptions& options) {
                                       {!options.graph_output.empty(), "--graph-out"}}) {
       if (given) throw InputError(name, "goes with --torchscript only");
     }
-    return LoadGraph({.file = options.graph});
+    return experiments::LoadGraph({.file = options.graph});
   }
-  TorchScriptOptions module{.file = options.torchscript, .inputs = {}, .backward = options.backward};
-  for (const std::string& input : options.inputs) module.inputs.push_back(ParseTorchScriptInput(input, "--input"));
-  Graph graph = GraphFromTorchScript(module);
+  profiler::TorchScriptOptions module{.file = options.torchscript, .inputs = {}, .backward = options.backward};
+  for (const std::string& input : options.inputs)
+    module.inputs.push_back(profiler::ParseTorchScriptInput(input, "--input"));
+  Graph graph = profiler::GraphFromTorchScript(module);
   if (!options.graph_output.empty()) {
     WriteFile(options.graph_output, [&](std::ostream& out) { WriteGraph(out, graph); });
   }
@@ -81,7 +82,7 @@ Graph LoadModel(const ProfileOptions& options) {
 
 // The profile that is there already, to be extended; a new one otherwise.
 Profile LoadOrBegin(const std::string& path) {
-  const std::map<std::string, std::string> host = TorchHardware().Describe();
+  const std::map<std::string, std::string> host = profiler::TorchHardware().Describe();
   std::error_code ignored;
   if (path != "-" && std::filesystem::exists(path, ignored)) {
     Profile profile = LoadProfile(path);
@@ -101,14 +102,14 @@ Profile LoadOrBegin(const std::string& path) {
   return profile;
 }
 
-std::string Left(const MachineProfilerProgress& progress) {
+std::string Left(const profiler::MachineProfilerProgress& progress) {
   if (progress.done * 20 < progress.total) return progress.what;  // too early to say
   const double left =
       progress.seconds / static_cast<double>(progress.done) * static_cast<double>(progress.total - progress.done);
   return fmt::format("about {:.0f} s left for {}", left, progress.what);
 }
 
-void Summarise(const ProfileOptions& options, const Profile& profile, const MachineProfilerResult& result) {
+void Summarise(const ProfileOptions& options, const Profile& profile, const profiler::MachineProfilerResult& result) {
   std::string text;
   for (const auto& [kind, count] : result.new_ops) {
     text += fmt::format("{}: {} ops measured, {} known before\n", kind, count, result.known_ops.at(kind));
@@ -147,29 +148,29 @@ int Run(const ProfileOptions& options) {
   Profile profile = LoadOrBegin(options.output);
   const Graph graph = LoadModel(options);
   profile.created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  MachineProfilerOptions machine{.ops = options.ops,
-                                 .links = !options.no_links,
-                                 .contention = !options.no_links,
-                                 .contention_options = {},
-                                 .make_meter = {}};
-  machine.make_meter = [](HardwareDevice& device) {
-    return device.is_cpu() ? MakeClockMeter() : MakeCuptiMeter(device);
+  profiler::MachineProfilerOptions machine{.ops = options.ops,
+                                           .links = !options.no_links,
+                                           .contention = !options.no_links,
+                                           .contention_options = {},
+                                           .make_meter = {}};
+  machine.make_meter = [](profiler::HardwareDevice& device) {
+    return device.is_cpu() ? profiler::MakeClockMeter() : profiler::MakeCuptiMeter(device);
   };
-  MachineProfilerResult result;
+  profiler::MachineProfilerResult result;
   {
     Progress progress("profile");
     result = Naming(options.graph.empty() ? options.torchscript : options.graph, [&] {
-      return ExtendProfile(
+      return profiler::ExtendProfile(
           graph, open.devices(), machine, &profile,
           [&](const Profile& now) {
             if (options.output != "-") WriteFile(options.output, [&](std::ostream& out) { WriteProfile(out, now); });
           },
-          [&](const MachineProfilerProgress& now) { progress.Show(now.done, now.total, "ops", Left(now)); });
+          [&](const profiler::MachineProfilerProgress& now) { progress.Show(now.done, now.total, "ops", Left(now)); });
     });
   }
   WriteFile(options.output, [&](std::ostream& out) { WriteProfile(out, profile); });
   if (!cluster_path.empty() && !options.no_links) {
-    const Cluster cluster = MachineCluster("this machine", open.Named(), profile);
+    const Cluster cluster = profiler::MachineCluster("this machine", open.Named(), profile);
     WriteFile(cluster_path, [&](std::ostream& out) { WriteCluster(out, cluster); });
   }
   Summarise(options, profile, result);

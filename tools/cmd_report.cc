@@ -40,29 +40,29 @@ std::string Stem(const ReportOptions& options) {
 }
 
 // The problem of a trial, built again: of several graphs the first.
-std::optional<PictureInputs> ProblemOf(const JsonValue& spec) {
-  const TrialChoice choice = ReadTrialChoice(spec);
-  SearchProblem problem = LoadProblem(choice.graphs().front(), choice);
-  return PictureInputs{.graph = std::move(problem.graph),
-                       .cluster = std::move(problem.cluster),
-                       .costs = std::move(problem.costs),
-                       .engine = choice.engine};
+std::optional<experiments::PictureInputs> ProblemOf(const JsonValue& spec) {
+  const experiments::TrialChoice choice = experiments::ReadTrialChoice(spec);
+  agents::SearchProblem problem = experiments::LoadProblem(choice.graphs().front(), choice);
+  return experiments::PictureInputs{.graph = std::move(problem.graph),
+                                    .cluster = std::move(problem.cluster),
+                                    .costs = std::move(problem.costs),
+                                    .engine = choice.engine};
 }
 
 int Run(const ReportOptions& options) {
   const std::string stem = Stem(options);
-  const std::vector<TrialCondition> conditions = ParseConditions(options.where, "--where");
-  std::vector<ExperimentRuns> experiments = ReadRuns(options.runs);
-  for (const std::string& file : options.of) LeaveOutAbandoned(file, &experiments);
-  for (ExperimentRuns& runs : experiments) FillSingleDeviceTimes(&runs.trials);
-  KeepTrials(conditions, "--where", &experiments);
+  const std::vector<experiments::TrialCondition> conditions = experiments::ParseConditions(options.where, "--where");
+  std::vector<experiments::ExperimentRuns> experiments = experiments::ReadRuns(options.runs);
+  for (const std::string& file : options.of) experiments::LeaveOutAbandoned(file, &experiments);
+  for (experiments::ExperimentRuns& runs : experiments) experiments::FillSingleDeviceTimes(&runs.trials);
+  experiments::KeepTrials(conditions, "--where", &experiments);
   CheckFiles({}, {stem + ".html"});
   // Everything is made before the first file is written, and all are written before the first appears.
-  const ReportDocument document = MakeReport(experiments, ProblemOf);
-  WriteFiles({{stem + ".md", [&](std::ostream& out) { WriteMarkdown(out, document); }},
-              {stem + ".csv", [&](std::ostream& out) { WriteTrialsCsv(out, experiments); }},
-              {stem + "_table.csv", [&](std::ostream& out) { WriteTableCsv(out, experiments); }},
-              {stem + ".html", [&](std::ostream& out) { WriteHtml(out, document); }}});
+  const experiments::ReportDocument document = experiments::MakeReport(experiments, ProblemOf);
+  WriteFiles({{stem + ".md", [&](std::ostream& out) { experiments::WriteMarkdown(out, document); }},
+              {stem + ".csv", [&](std::ostream& out) { experiments::WriteTrialsCsv(out, experiments); }},
+              {stem + "_table.csv", [&](std::ostream& out) { experiments::WriteTableCsv(out, experiments); }},
+              {stem + ".html", [&](std::ostream& out) { experiments::WriteHtml(out, document); }}});
   return kDone;
 }
 

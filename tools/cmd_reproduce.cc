@@ -42,7 +42,7 @@ struct Document {
 
 std::unique_ptr<std::istream> Open(const ReproduceOptions& options, std::string_view shipped) {
   if (!options.file.empty()) return OpenForReading(options.file);
-  return std::make_unique<std::istringstream>(std::string(ShippedTable(shipped)));
+  return std::make_unique<std::istringstream>(std::string(experiments::ShippedTable(shipped)));
 }
 
 std::string NameOfFile(const ReproduceOptions& options, std::string_view shipped) {
@@ -66,11 +66,12 @@ void AddPair(std::vector<std::string>* row, std::optional<double> ours, std::opt
 Document Networks(const ReproduceOptions& options) {
   constexpr std::string_view kShipped = "networks";
   const auto in = Open(options, kShipped);
-  const std::vector<PublishedNetwork> networks = ReadPublishedNetworks(*in, NameOfFile(options, kShipped));
+  const std::vector<experiments::PublishedNetwork> networks =
+      experiments::ReadPublishedNetworks(*in, NameOfFile(options, kShipped));
   Table table({"network", "emplace generate", "ops", "published", "%", "parameters, M", "published", "%",
                "multiply-adds, G", "published", "%", "step, TFLOP", "source"});
-  for (const PublishedNetwork& network : networks) {
-    const NetworkRow row = MakeNetworkRow(network);
+  for (const experiments::PublishedNetwork& network : networks) {
+    const experiments::NetworkRow row = experiments::MakeNetworkRow(network);
     std::vector<std::string> cells = {network.network,
                                       network.model + (network.set.empty() ? "" : " " + SettingsText(network.set))};
     AddPair(&cells, row.ours.ops, network.published.ops, 1, 0);
@@ -85,13 +86,13 @@ Document Networks(const ReproduceOptions& options) {
   return {.tables = {std::move(table)}, .notes = {}};
 }
 
-std::string UseText(CalibrationFigure::Use use) {
+std::string UseText(experiments::CalibrationFigure::Use use) {
   switch (use) {
-    case CalibrationFigure::Use::kFit:
+    case experiments::CalibrationFigure::Use::kFit:
       return "fit";
-    case CalibrationFigure::Use::kHeldOut:
+    case experiments::CalibrationFigure::Use::kHeldOut:
       return "held out";
-    case CalibrationFigure::Use::kExcluded:
+    case experiments::CalibrationFigure::Use::kExcluded:
       return "excluded";
   }
   return "";
@@ -100,13 +101,13 @@ std::string UseText(CalibrationFigure::Use use) {
 Document Calibration(const ReproduceOptions& options) {
   constexpr std::string_view kShipped = "calibration";
   const auto in = Open(options, kShipped);
-  const CalibrationSpec spec = ReadCalibration(*in, NameOfFile(options, kShipped));
-  const CalibrationResult result = RunCalibration(spec);
+  const experiments::CalibrationSpec spec = experiments::ReadCalibration(*in, NameOfFile(options, kShipped));
+  const experiments::CalibrationResult result = experiments::RunCalibration(spec);
   Table times({"figure", "device", "published, s", "simulated, s", "ratio", "use", "note"});
   Table memory({"out of memory in", "device", "capacity", "simulated peak", "agree", "note"});
   constexpr double kGib = 1024.0 * 1024 * 1024;
-  for (const CalibrationRow& row : result.rows) {
-    const CalibrationFigure& figure = *row.figure;
+  for (const experiments::CalibrationRow& row : result.rows) {
+    const experiments::CalibrationFigure& figure = *row.figure;
     if (row.ratio) {
       std::string note = figure.note;
       if (!row.fits)
@@ -139,9 +140,10 @@ Document Families(const ReproduceOptions& options) {
   constexpr const char* kCluster = "post-8k80";
   const std::uint64_t seed = options.seed.value_or(1);
   Document document;
-  for (const FamilyEntry& family : AllFamilies()) {
+  for (const datasets::FamilyEntry& family : datasets::AllFamilies()) {
     Table table({std::string(family.name), "least", "mean", "sd", "most"});
-    for (const FamilyRow& row : MakeFamilyTable(MakeFamily(family, seed), kCluster, {3, 5, 8})) {
+    for (const experiments::FamilyRow& row :
+         experiments::MakeFamilyTable(datasets::MakeFamily(family, seed), kCluster, {3, 5, 8})) {
       const auto number = [](double value) {
         return std::abs(value) >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
       };
@@ -177,7 +179,7 @@ void Write(std::ostream& out, const Document& document, bool csv, bool markdown)
   }
   if (csv) return;
   for (const std::string& note : document.notes) {
-    out << '\n' << (markdown ? MarkdownText(note) + "  " : Printable(note));
+    out << '\n' << (markdown ? experiments::MarkdownText(note) + "  " : Printable(note));
   }
   if (!document.notes.empty()) out << '\n';
 }

@@ -26,7 +26,7 @@ int Run(const SimulateOptions& options) {
   if (options.show.timeline == "-" && options.show.json) {
     throw InputError("-", "stands for both --timeline and --json (one may be standard output)");
   }
-  const Graph graph = LoadGraph(problem.graph);
+  const Graph graph = experiments::LoadGraph(problem.graph);
   const Cluster cluster = LoadCluster(problem);
   const CostTable costs = LoadCosts(problem, graph, cluster);
   const Placement placement = ReadPlacement(*OpenForReading(options.placement), options.placement, graph, cluster);

@@ -43,18 +43,18 @@ struct SweepOptions {
   bool dry_run = false;
 };
 
-bool RunsOnHardware(const ExperimentSpec& experiment) {
+bool RunsOnHardware(const experiments::ExperimentSpec& experiment) {
   return std::any_of(experiment.cells.begin(), experiment.cells.end(),
-                     [](const ExperimentCell& cell) { return cell.hardware.NeedsHardware(); });
+                     [](const experiments::ExperimentCell& cell) { return cell.hardware.NeedsHardware(); });
 }
 
 // What real devices measure must not disturb each other: one trial at a time.
-std::size_t Processes(const SweepOptions& options, const ExperimentSpec& experiment) {
+std::size_t Processes(const SweepOptions& options, const experiments::ExperimentSpec& experiment) {
   if (RunsOnHardware(experiment)) return 1;
   return options.jobs > 0 ? options.jobs : std::max(1U, std::thread::hardware_concurrency());
 }
 
-void CheckJobs(const SweepOptions& options, const ExperimentSpec& experiment) {
+void CheckJobs(const SweepOptions& options, const experiments::ExperimentSpec& experiment) {
   if (options.jobs > 1 && RunsOnHardware(experiment)) {
     throw InputError("--jobs",
                      fmt::format("is {}, but trials of {} run on real devices (1)", options.jobs, experiment.name));
@@ -66,7 +66,7 @@ std::string Plural(std::size_t count, const char* word) {
   return fmt::format("{} {}{}", count, word, count == 1 ? "" : ending);
 }
 
-std::string SizeText(const ExperimentSpec& experiment, const TrialPlan& plan) {
+std::string SizeText(const experiments::ExperimentSpec& experiment, const experiments::TrialPlan& plan) {
   std::string text = fmt::format("{}: {} in {}", experiment.name, Plural(plan.trials.size(), "trial"),
                                  Plural(experiment.cells.size(), "cell"));
   if (experiment.excluded > 0) text += fmt::format(", {} excluded", Plural(experiment.excluded, "cell"));
@@ -76,9 +76,10 @@ std::string SizeText(const ExperimentSpec& experiment, const TrialPlan& plan) {
 }
 
 // Every trial, and what all of them may take.
-int DryRun(const SweepOptions& options, const ExperimentSpec& experiment, const TrialPlan& plan) {
+int DryRun(const SweepOptions& options, const experiments::ExperimentSpec& experiment,
+           const experiments::TrialPlan& plan) {
   std::vector<std::string> header = {"trial", "agent"};
-  for (const SweepCell::Setting& setting : experiment.cells.front().values.settings) {
+  for (const experiments::SweepCell::Setting& setting : experiment.cells.front().values.settings) {
     if (setting.path != "agent" && setting.path != "agent.label") header.push_back(setting.path);
   }
   header.insert(header.end(), {"graph", "seed", "evaluations", "seconds"});
@@ -86,15 +87,16 @@ int DryRun(const SweepOptions& options, const ExperimentSpec& experiment, const 
   SweepEstimator estimator(experiment);
   double seconds = 0;
   std::set<std::string> untimed;
-  for (const PlannedTrial& trial : plan.trials) {
-    const ExperimentCell& cell = experiment.cells[trial.cell];
+  for (const experiments::PlannedTrial& trial : plan.trials) {
+    const experiments::ExperimentCell& cell = experiment.cells[trial.cell];
     const TrialEstimate estimate = estimator.Estimate(trial);
     if (!estimate.policy_seconds) untimed.insert(cell.agent.label);
     const double all = estimate.simulator_seconds + estimate.policy_seconds.value_or(0);
     seconds += all;
     std::vector<std::string> row = {trial.id, cell.agent.label};
-    for (const SweepCell::Setting& setting : cell.values.settings) {
-      if (setting.path != "agent" && setting.path != "agent.label") row.push_back(SettingText(setting.value));
+    for (const experiments::SweepCell::Setting& setting : cell.values.settings) {
+      if (setting.path != "agent" && setting.path != "agent.label")
+        row.push_back(experiments::SettingText(setting.value));
     }
     row.insert(row.end(), {trial.graph, fmt::format("{}", trial.seed), fmt::format("{}", estimate.evaluations),
                            fmt::format("{:.1f}", all)});
@@ -122,9 +124,9 @@ void CheckOutput(const SweepOptions& options) {
 }
 
 // Trials in the folder that the experiment does not have, any more.
-std::size_t CountOthers(const std::string& folder, const TrialPlan& plan) {
+std::size_t CountOthers(const std::string& folder, const experiments::TrialPlan& plan) {
   std::set<std::string> ids;
-  for (const PlannedTrial& trial : plan.trials) ids.insert(trial.id);
+  for (const experiments::PlannedTrial& trial : plan.trials) ids.insert(trial.id);
   std::size_t others = 0;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.is_directory() && !ids.contains(entry.path().filename().string())) ++others;
@@ -134,14 +136,14 @@ std::size_t CountOthers(const std::string& folder, const TrialPlan& plan) {
 
 class Sweep {
  public:
-  Sweep(const SweepOptions& options, const ExperimentSpec& experiment, const TrialPlan& plan)
+  Sweep(const SweepOptions& options, const experiments::ExperimentSpec& experiment, const experiments::TrialPlan& plan)
       : options_(options),
         experiment_(experiment),
         plan_(plan),
         folder_((fs::absolute(options.output) / experiment.name).string()) {}
 
   int Run() {
-    WriteExperimentFile(folder_, experiment_);
+    experiments::WriteExperimentFile(folder_, experiment_);
     const std::size_t processes = Processes(options_, experiment_);
     bool whole = true;
     std::size_t failed = 0;
@@ -175,9 +177,9 @@ class Sweep {
   std::vector<TrialJob> Prepare(SweepView* view) const {
     std::vector<TrialJob> jobs;
     for (std::size_t i = 0; i < plan_.trials.size(); ++i) {
-      const std::string folder = PrepareTrialFolder(folder_, plan_.trials[i]);
-      if (IsFinished(folder)) {
-        ReadFinishedTrial(folder);  // refused now if it is broken, not when all others have run
+      const std::string folder = experiments::PrepareTrialFolder(folder_, plan_.trials[i]);
+      if (experiments::IsFinished(folder)) {
+        experiments::ReadFinishedTrial(folder);  // refused now if it is broken, not when all others have run
         view->SkipFinished(plan_.trials[i]);
       } else {
         jobs.push_back({.number = i, .folder = folder});
@@ -193,14 +195,14 @@ class Sweep {
   }
 
   void Ended(const TrialEnd& end, SweepView* view) const {
-    const PlannedTrial& trial = plan_.trials[end.number];
+    const experiments::PlannedTrial& trial = plan_.trials[end.number];
     const std::string folder = (fs::path(folder_) / trial.id).string();
     if (end.failed) {
-      view->Fail(trial, ReadTrialError(folder));
+      view->Fail(trial, experiments::ReadTrialError(folder));
       return;
     }
     if (!end.said.empty()) view->Say(end.said.substr(0, end.said.find_last_not_of('\n') + 1));
-    view->Finish(trial, SummariseTrial(folder));
+    view->Finish(trial, experiments::SummariseTrial(folder));
   }
 
   int Conclude(std::size_t failed) const {
@@ -215,28 +217,29 @@ class Sweep {
   }
 
   const SweepOptions& options_;
-  const ExperimentSpec& experiment_;
-  const TrialPlan& plan_;
+  const experiments::ExperimentSpec& experiment_;
+  const experiments::TrialPlan& plan_;
   std::string folder_;
 };
 
 int Run(const SweepOptions& options) {
   CheckOutput(options);
-  const ExperimentSpec experiment = ReadExperiment(*OpenForReading(options.experiment), options.experiment);
+  const experiments::ExperimentSpec experiment =
+      experiments::ReadExperiment(*OpenForReading(options.experiment), options.experiment);
   CheckJobs(options, experiment);
-  const TrialPlan plan = PlanTrials(experiment);
+  const experiments::TrialPlan plan = experiments::PlanTrials(experiment);
   if (options.dry_run) return DryRun(options, experiment, plan);
   return Sweep(options, experiment, plan).Run();
 }
 
 int RunOneTrial(const std::string& folder) {
-  switch (RunTrialFolder(folder)) {
-    case TrialOutcome::kDone:
+  switch (experiments::RunTrialFolder(folder)) {
+    case experiments::TrialOutcome::kDone:
       return kDone;
-    case TrialOutcome::kFailed:
-      Say(ReadTrialError(folder));
+    case experiments::TrialOutcome::kFailed:
+      Say(experiments::ReadTrialError(folder));
       return kNo;
-    case TrialOutcome::kBusy:
+    case experiments::TrialOutcome::kBusy:
       break;
   }
   Say(folder + ": another process runs this trial");

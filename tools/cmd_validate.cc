@@ -40,7 +40,7 @@ struct ValidateOptions {
   std::vector<std::string> settings;
   std::size_t samples = 25;
   std::string devices = "cpu:0,cpu:1";
-  HardwareOptions hardware{.patience_seconds = 5};
+  profiler::HardwareOptions hardware{.patience_seconds = 5};
   std::string statistic = "median";
   std::optional<double> max_error;
   double time_limit = 0;  // s; 0: none
@@ -53,13 +53,14 @@ struct ValidateOptions {
 Cluster ClusterOf(const ValidateOptions& options, const OpenDevices& open) {
   if (options.problem.cluster.name.empty()) {
     const Profile profile = LoadProfile(options.problem.costs.profile);
-    return Naming(options.problem.costs.profile, [&] { return MachineCluster("this machine", open.Named(), profile); });
+    return Naming(options.problem.costs.profile,
+                  [&] { return profiler::MachineCluster("this machine", open.Named(), profile); });
   }
   ProblemOptions problem = options.problem;
   problem.cluster.devices = SplitAtCommas(options.devices);
   Cluster cluster = LoadCluster(problem);
   for (const Device& device : cluster.devices()) {
-    for (const NamedDevice& real : open.Named()) {
+    for (const profiler::NamedDevice& real : open.Named()) {
       if (real.name == device.name && real.kind != device.kind) {
         throw InputError(options.problem.cluster.name, fmt::format("device {} is of kind {}, the real one is {}",
                                                                    device.name, device.kind, real.kind));
@@ -69,26 +70,26 @@ Cluster ClusterOf(const ValidateOptions& options, const OpenDevices& open) {
   return cluster;
 }
 
-std::vector<SampledPlacement> Collect(const ValidateOptions& options, const SearchSpec& spec) {
-  std::vector<SampledPlacement> all;
+std::vector<experiments::SampledPlacement> Collect(const ValidateOptions& options, const agents::SearchSpec& spec) {
+  std::vector<experiments::SampledPlacement> all;
   for (const std::string& path : options.placements) {
     Placement placement = ReadPlacement(*OpenForReading(path), path, spec.problem.graph, spec.problem.cluster);
     Naming(path, [&] { CheckPlacement(placement, spec.problem.graph, spec.problem.cluster, spec.problem.costs); });
     all.push_back({path, std::move(placement)});
   }
-  const auto add = [&](std::vector<SampledPlacement> more) {
+  const auto add = [&](std::vector<experiments::SampledPlacement> more) {
     all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   };
-  if (options.random > 0) add(RandomPlacements(spec.problem, options.random, options.search.seed));
-  if (!options.agent.empty()) add(AgentPlacements(spec, options.samples));
+  if (options.random > 0) add(experiments::RandomPlacements(spec.problem, options.random, options.search.seed));
+  if (!options.agent.empty()) add(experiments::AgentPlacements(spec, options.samples));
   return all;
 }
 
 std::string Percent(double part) { return fmt::format("{:.1f}", 100 * part); }
 
-void PrintCases(std::ostream& out, const std::vector<ValidationCase>& cases) {
+void PrintCases(std::ostream& out, const std::vector<experiments::ValidationCase>& cases) {
   Table table({"placement", "simulated", "measured", "error, %"});
-  for (const ValidationCase& one : cases) {
+  for (const experiments::ValidationCase& one : cases) {
     table.Add({one.label, one.simulated_fits ? MicrosForPeople(one.simulated.micros) : "does not fit",
                one.measured.result.fits_memory ? MicrosForPeople(one.measured.result.step_time_micros) : "does not fit",
                one.Compared() ? fmt::format("{:+.1f}", 100 * one.StepError()) : ""});
@@ -96,8 +97,8 @@ void PrintCases(std::ostream& out, const std::vector<ValidationCase>& cases) {
   table.PrintText(out);
 }
 
-void PrintErrors(std::ostream& out, std::string_view what, const PredictionErrors& prediction) {
-  const StepErrors& errors = prediction.step;
+void PrintErrors(std::ostream& out, std::string_view what, const experiments::PredictionErrors& prediction) {
+  const experiments::StepErrors& errors = prediction.step;
   out << fmt::format("{}: median error {} %, 90th percentile {} %, largest {} %, mean signed {:+.1f} %\n", what,
                      Percent(errors.median), Percent(errors.p90), Percent(errors.largest), 100 * errors.mean_signed);
   if (errors.spearman) {
@@ -109,7 +110,7 @@ void PrintErrors(std::ostream& out, std::string_view what, const PredictionError
       Percent(prediction.p90_start));
 }
 
-void PrintSummary(std::ostream& out, const ValidationSummary& summary) {
+void PrintSummary(std::ostream& out, const experiments::ValidationSummary& summary) {
   out << fmt::format("{} placements, {} compared", summary.placements, summary.compared);
   if (summary.fit_disagrees > 0) out << fmt::format(", {} fit in one only", summary.fit_disagrees);
   out << '\n';
@@ -125,7 +126,7 @@ void PrintSummary(std::ostream& out, const ValidationSummary& summary) {
   std::vector<std::string> header = {"ops that explain most of the error", "device", "runs", "simulated", "measured"};
   if (summary.interleaved) header.emplace_back("between the steps");
   Table table(header);
-  for (const OpError& op : summary.ops) {
+  for (const experiments::OpError& op : summary.ops) {
     std::vector<std::string> row = {op.signature, op.device_kind, fmt::format("{}", op.runs),
                                     MicrosForPeople(op.simulated_micros), MicrosForPeople(op.measured_micros)};
     if (summary.interleaved) row.push_back(MicrosForPeople(op.alone_micros));
@@ -135,8 +136,8 @@ void PrintSummary(std::ostream& out, const ValidationSummary& summary) {
 }
 
 void WriteTimelines(const ValidateOptions& options, const Graph& graph, const Cluster& cluster,
-                    const Simulator& simulator, const std::vector<SampledPlacement>& placements,
-                    const std::vector<ValidationCase>& cases) {
+                    const Simulator& simulator, const std::vector<experiments::SampledPlacement>& placements,
+                    const std::vector<experiments::ValidationCase>& cases) {
   if (!options.timeline.empty()) {
     WriteFile(options.timeline,
               [&](std::ostream& out) { WriteChromeTrace(out, cases.front().measured.timeline, graph, cluster); });
@@ -159,34 +160,34 @@ void CheckOptions(const ValidateOptions& options) {
 
 int Run(ValidateOptions options) {
   CheckOptions(options);
-  options.hardware.statistic = *EnumOfName<HardwareOptions::Statistic>(options.statistic);
+  options.hardware.statistic = *EnumOfName<profiler::HardwareOptions::Statistic>(options.statistic);
   options.hardware.seed = options.search.seed;
-  const Graph graph = LoadGraph(options.problem.graph);
+  const Graph graph = experiments::LoadGraph(options.problem.graph);
   const OpenDevices open(options.devices);
   const Cluster cluster = ClusterOf(options, open);
   const CostTable costs = LoadCosts(options.problem, graph, cluster);
   const Simulator simulator = MakeSimulator(options.problem, graph, cluster, costs);
-  SearchSpec spec = MakeSearchSpec(options.problem, options.search, graph, cluster, costs);
+  agents::SearchSpec spec = MakeSearchSpec(options.problem, options.search, graph, cluster, costs);
   if (!options.agent.empty()) {
-    spec.agent = Naming("--agent", [&] { return std::string(FindAgent(options.agent).name); });
+    spec.agent = Naming("--agent", [&] { return std::string(agents::FindAgent(options.agent).name); });
     spec.agent_options = ParseSettings(options.settings);
   }
-  const std::vector<SampledPlacement> placements = Collect(options, spec);
-  std::vector<HardwareDevice*> devices;
+  const std::vector<experiments::SampledPlacement> placements = Collect(options, spec);
+  std::vector<profiler::HardwareDevice*> devices;
   for (const Device& device : cluster.devices()) {
-    for (HardwareDevice* const real : open.devices()) {
+    for (profiler::HardwareDevice* const real : open.devices()) {
       if (real->name() == device.name) devices.push_back(real);
     }
   }
   const auto hardware = Naming(options.problem.graph.file, [&] {
-    return std::make_unique<HardwareRunner>(graph, cluster, devices, options.hardware);
+    return std::make_unique<profiler::HardwareRunner>(graph, cluster, devices, options.hardware);
   });
-  const Validator validator(graph, cluster, costs, simulator, *hardware);
-  std::vector<ValidationCase> cases;
+  const experiments::Validator validator(graph, cluster, costs, simulator, *hardware);
+  std::vector<experiments::ValidationCase> cases;
   {
     Progress progress("validate");
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.time_limit);
-    for (const SampledPlacement& one : placements) {
+    for (const experiments::SampledPlacement& one : placements) {
       if (!cases.empty() && options.time_limit > 0 && std::chrono::steady_clock::now() > until) break;
       cases.push_back(Naming(options.problem.graph.file, [&] { return validator.Check(one.label, one.placement); }));
       progress.Show(cases.size(), placements.size(), "placements",
@@ -197,10 +198,10 @@ int Run(ValidateOptions options) {
     Say(fmt::format("validate: {} of {} placements, the others after --time-limit {:g} s", cases.size(),
                     placements.size(), options.time_limit));
   }
-  const ValidationSummary summary = validator.Summarise(cases);
+  const experiments::ValidationSummary summary = validator.Summarise(cases);
   WriteTimelines(options, graph, cluster, simulator, placements, cases);
   if (options.json) {
-    WriteValidation(std::cout, graph, cluster, cases, summary);
+    experiments::WriteValidation(std::cout, graph, cluster, cases, summary);
   } else {
     PrintCases(std::cout, cases);
     PrintSummary(std::cout, summary);

@@ -13,18 +13,18 @@ OpenDevices::OpenDevices(const std::string& names) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
     const std::string name = names.substr(begin, end - begin);
     if (name.empty()) throw InputError("--devices", "\"" + names + "\" has an empty name (cpu:0,cpu:1)");
-    for (const HardwareDevice* const device : devices_) {
+    for (const profiler::HardwareDevice* const device : devices_) {
       if (device->name() == name) throw InputError("--devices", "\"" + name + "\" is named twice (each device once)");
     }
-    owned_.push_back(Naming("--devices", [&] { return TorchHardware().Open(name); }));
+    owned_.push_back(Naming("--devices", [&] { return profiler::TorchHardware().Open(name); }));
     devices_.push_back(owned_.back().get());
     begin = end + 1;
   }
 }
 
-std::vector<NamedDevice> OpenDevices::Named() const {
-  std::vector<NamedDevice> named;
-  for (const HardwareDevice* const device : devices_) named.push_back(NamedAfter(*device));
+std::vector<profiler::NamedDevice> OpenDevices::Named() const {
+  std::vector<profiler::NamedDevice> named;
+  for (const profiler::HardwareDevice* const device : devices_) named.push_back(profiler::NamedAfter(*device));
   return named;
 }
 

@@ -17,12 +17,12 @@ class OpenDevices {
   // `names`: comma-separated. Throws InputError on an empty or repeated name and on a device that is not there.
   explicit OpenDevices(const std::string& names);
 
-  const std::vector<HardwareDevice*>& devices() const { return devices_; }
-  std::vector<NamedDevice> Named() const;
+  const std::vector<profiler::HardwareDevice*>& devices() const { return devices_; }
+  std::vector<profiler::NamedDevice> Named() const;
 
  private:
-  std::vector<std::unique_ptr<HardwareDevice>> owned_;
-  std::vector<HardwareDevice*> devices_;
+  std::vector<std::unique_ptr<profiler::HardwareDevice>> owned_;
+  std::vector<profiler::HardwareDevice*> devices_;
 };
 
 // A profile.json. Throws InputError, its place the file.

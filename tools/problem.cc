@@ -54,7 +54,7 @@ void AddEngineOption(CLI::App& app, ProblemOptions* options) {
 }
 
 Cluster LoadCluster(const ProblemOptions& options) {
-  return KeepChosen(LoadWholeCluster(options.cluster), options.cluster, "--");
+  return experiments::KeepChosen(experiments::LoadWholeCluster(options.cluster), options.cluster, "--");
 }
 
 std::vector<std::string> SplitAtCommas(const std::string& text) {
@@ -68,13 +68,13 @@ std::vector<std::string> SplitAtCommas(const std::string& text) {
 }
 
 std::string CostsText(const ProblemOptions& options) {
-  const CostsChoice& costs = options.costs;
+  const experiments::CostsChoice& costs = options.costs;
   if (costs.profile.empty()) return costs.model.empty() ? "measured" : costs.model;
   return "profile " + costs.profile + (costs.model.empty() ? "" : ", else " + costs.model);
 }
 
 CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
-  const CostModels models = LoadCostModels(options.costs, "--costs");
+  const experiments::CostModels models = experiments::LoadCostModels(options.costs, "--costs");
   return Naming(options.graph.file, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });
 }
 

@@ -24,9 +24,9 @@ namespace emplace::tools {
 
 // The options that say which graph runs where and what its ops take: shared by inspect, simulate, place and compare.
 struct ProblemOptions {
-  GraphSource graph;      // a file
-  ClusterChoice cluster;  // its name is that of a shipped one or of a file; "" if not asked for
-  CostsChoice costs;
+  experiments::GraphSource graph;      // a file
+  experiments::ClusterChoice cluster;  // its name is that of a shipped one or of a file; "" if not asked for
+  experiments::CostsChoice costs;
   std::string engine = "fifo";
 };
 void AddGraphOption(CLI::App& app, ProblemOptions* options);

@@ -27,7 +27,7 @@ Progress::~Progress() {
   if (drawn_) EraseLine();
 }
 
-void Progress::Show(const SearchProgress& progress) {
+void Progress::Show(const agents::SearchProgress& progress) {
   Show(progress.evaluations, progress.budget, "evaluations",
        progress.best_micros ? "best " + MicrosForPeople(*progress.best_micros) : "none fits yet");
 }

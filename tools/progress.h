@@ -18,7 +18,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void Show(const SearchProgress& progress);
+  void Show(const agents::SearchProgress& progress);
   // `done` of `total` `things` ("ops"), and what else is to be said ("3 min left").
   void Show(std::size_t done, std::size_t total, const std::string& things, const std::string& note);
 

@@ -45,8 +45,8 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
       ->transform(IntegerFrom(1, 1024));
 }
 
-SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
-                          const Cluster& cluster, const CostTable& costs) {
+agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
+                                  const Cluster& cluster, const CostTable& costs) {
   std::optional<Grouping> given;
   if (!GroupingFile(search).empty()) {
     const auto in = OpenForReading(search.grouping);
@@ -54,13 +54,13 @@ SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOptions& se
   } else if (!search.grouping.empty()) {
     Naming("--grouping", [&] { FindGrouper(search.grouping); });
   }
-  if (!search.reward.empty()) Naming("--reward", [&] { ParseReward(search.reward); });
-  SearchSpec spec{.problem = {.graph = graph,
-                              .cluster = cluster,
-                              .costs = costs,
-                              .grouping = search.grouping,
-                              .given_grouping = std::move(given),
-                              .max_groups = search.max_groups}};
+  if (!search.reward.empty()) Naming("--reward", [&] { agents::ParseReward(search.reward); });
+  agents::SearchSpec spec{.problem = {.graph = graph,
+                                      .cluster = cluster,
+                                      .costs = costs,
+                                      .grouping = search.grouping,
+                                      .given_grouping = std::move(given),
+                                      .max_groups = search.max_groups}};
   spec.engine = problem.engine;
   spec.evaluations = search.evaluations.value_or(0);
   spec.reward = search.reward;

@@ -28,8 +28,8 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options);
 std::string GroupingFile(const SearchOptions& options);
 
 // The search that the options ask for, its agent still to be named.
-SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
-                          const Cluster& cluster, const CostTable& costs);
+agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
+                                  const Cluster& cluster, const CostTable& costs);
 
 }  // namespace emplace::tools
 

@@ -27,7 +27,7 @@ constexpr std::size_t kMostTrialEvaluations = 1000;
 double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Groups on the devices in turn.
-Placement Spread(const Observation& observation, std::size_t first) {
+Placement Spread(const agents::Observation& observation, std::size_t first) {
   Placement placement(observation.num_groups());
   for (std::size_t group = 0; group < observation.num_groups(); ++group) {
     const auto& devices = observation.accelerators;
@@ -41,7 +41,7 @@ Placement Spread(const Observation& observation, std::size_t first) {
 struct TriedLongEnough : std::exception {};
 
 // Seconds of the policy for an evaluation, from a search of a moment.
-double MeasuredSeconds(const SearchSpec& trial) {
+double MeasuredSeconds(const agents::SearchSpec& trial) {
   const Clock::time_point started = Clock::now();
   // Of the first batch, which comes after all that is done once, and of the last.
   double first_seconds = 0;
@@ -49,7 +49,7 @@ double MeasuredSeconds(const SearchSpec& trial) {
   std::size_t first = 0;
   std::size_t last = 0;
   try {
-    const SearchResult result = RunSearch(trial, [&](const SearchProgress& now) {
+    const agents::SearchResult result = agents::RunSearch(trial, [&](const agents::SearchProgress& now) {
       last = now.evaluations;
       last_seconds = Since(started);
       if (first == 0) {
@@ -67,26 +67,27 @@ double MeasuredSeconds(const SearchSpec& trial) {
 }
 
 // Whether what was learned is trained further on graphs that it was not learned on.
-bool FineTunes(const ExperimentCell& cell) {
+bool FineTunes(const experiments::ExperimentCell& cell) {
   const auto option = cell.agent.set.find("fine_tune");
   return option != cell.agent.set.end() && option->second == "true";
 }
 
 }  // namespace
 
-const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const GraphSource& graph, const TrialChoice& spec,
-                                                          const ExperimentCell& cell) {
+const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const experiments::GraphSource& graph,
+                                                          const experiments::TrialChoice& spec,
+                                                          const experiments::ExperimentCell& cell) {
   const std::string key = JsonText({FieldsToJson(graph)}) + JsonText({FieldsToJson(spec.grouping)}) +
                           JsonText({FieldsToJson(spec.cluster)}) + spec.costs + cell.engine;
   const auto [found, is_new] = problems_.try_emplace(key);
   if (!is_new) return found->second;
   ProblemCost& cost = found->second;
   Clock::time_point started = Clock::now();
-  const SearchProblem problem = LoadProblem(graph, spec);
+  const agents::SearchProblem problem = experiments::LoadProblem(graph, spec);
   const Simulator simulator(problem.graph, problem.cluster, problem.costs,
                             {.engine = cell.engine, .peak_memory = !cell.cluster.unlimited_memory});
-  Environment environment(problem.graph, problem.cluster, problem.costs,
-                          MakeGrouping(problem, FindAgent(cell.agent.name)), simulator);
+  agents::Environment environment(problem.graph, problem.cluster, problem.costs,
+                                  agents::MakeGrouping(problem, agents::FindAgent(cell.agent.name)), simulator);
   cost.num_groups = environment.observation().num_groups();
   environment.Evaluate(std::vector<Placement>{Spread(environment.observation(), 0)});
   cost.setup_seconds = Since(started);
@@ -98,14 +99,14 @@ const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const GraphSource& gra
   return cost;
 }
 
-double SweepEstimator::MeasurePolicy(const TrialChoice& spec, const ExperimentCell& cell) {
-  const AgentEntry& entry = FindAgent(cell.agent.name);
-  SearchSpec trial{.problem = LoadProblem(spec.graphs().front(), spec)};
+double SweepEstimator::MeasurePolicy(const experiments::TrialChoice& spec, const experiments::ExperimentCell& cell) {
+  const agents::AgentEntry& entry = agents::FindAgent(cell.agent.name);
+  agents::SearchSpec trial{.problem = experiments::LoadProblem(spec.graphs().front(), spec)};
   trial.engine = cell.engine;
   trial.agent = cell.agent.name;
   trial.agent_options = cell.agent.set;
   trial.reward = cell.reward;
-  const std::size_t groups = MakeGrouping(trial.problem, entry).num_groups();
+  const std::size_t groups = agents::MakeGrouping(trial.problem, entry).num_groups();
   trial.episodes = std::min(cell.budget.episodes, kTriedEpisodes);
   if (cell.budget.episodes == 0)
     trial.evaluations = std::min({cell.budget.evaluations, groups + 1, kMostTrialEvaluations});
@@ -122,10 +123,11 @@ double SweepEstimator::MeasurePolicy(const TrialChoice& spec, const ExperimentCe
   }
 }
 
-std::optional<double> SweepEstimator::PolicySeconds(const TrialChoice& spec, const ExperimentCell& cell,
-                                                    std::size_t groups, bool measure) {
+std::optional<double> SweepEstimator::PolicySeconds(const experiments::TrialChoice& spec,
+                                                    const experiments::ExperimentCell& cell, std::size_t groups,
+                                                    bool measure) {
   // An agent with one answer cannot be asked for a part of it.
-  if (FindAgent(cell.agent.name).default_evaluations == 1) return std::nullopt;
+  if (agents::FindAgent(cell.agent.name).default_evaluations == 1) return std::nullopt;
   std::map<std::size_t, double>& known = policies_[JsonText({FieldsToJson(spec.agent)})];
   const auto ratio = [groups](const auto& one) {
     const auto a = static_cast<double>(std::max<std::size_t>(groups, 1));
@@ -141,11 +143,11 @@ std::optional<double> SweepEstimator::PolicySeconds(const TrialChoice& spec, con
   return seconds * static_cast<double>(groups) / static_cast<double>(std::max<std::size_t>(measured, 1));
 }
 
-TrialEstimate SweepEstimator::Estimate(const PlannedTrial& trial) {
-  const ExperimentCell& cell = experiment_.cells[trial.cell];
+TrialEstimate SweepEstimator::Estimate(const experiments::PlannedTrial& trial) {
+  const experiments::ExperimentCell& cell = experiment_.cells[trial.cell];
   TrialEstimate estimate;
   bool measure = true;  // the first graph
-  const auto add = [&](const GraphSource& graph, bool training) {
+  const auto add = [&](const experiments::GraphSource& graph, bool training) {
     const ProblemCost& cost = CostOf(graph, trial.choice, cell);
     const std::optional<double> policy = PolicySeconds(trial.choice, cell, cost.num_groups, measure);
     measure = false;
@@ -157,8 +159,8 @@ TrialEstimate SweepEstimator::Estimate(const PlannedTrial& trial) {
     estimate.simulator_seconds += cost.setup_seconds + count * cost.seconds_per_evaluation;
     if (policy) estimate.policy_seconds = estimate.policy_seconds.value_or(0) + count * *policy;
   };
-  for (const GraphSource& graph : trial.choice.graphs()) add(graph, true);
-  for (const GraphSource& graph : trial.choice.transfer) add(graph, false);
+  for (const experiments::GraphSource& graph : trial.choice.graphs()) add(graph, true);
+  for (const experiments::GraphSource& graph : trial.choice.transfer) add(graph, false);
   return estimate;
 }
 

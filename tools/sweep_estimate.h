@@ -25,9 +25,9 @@ struct TrialEstimate {
 // graphs of about every size, doubling. Writes nothing.
 class SweepEstimator {
  public:
-  explicit SweepEstimator(const ExperimentSpec& experiment) : experiment_(experiment) {}
+  explicit SweepEstimator(const experiments::ExperimentSpec& experiment) : experiment_(experiment) {}
 
-  TrialEstimate Estimate(const PlannedTrial& trial);
+  TrialEstimate Estimate(const experiments::PlannedTrial& trial);
 
  private:
   struct ProblemCost {
@@ -35,14 +35,15 @@ class SweepEstimator {
     double setup_seconds = 0;
     double seconds_per_evaluation = 0;
   };
-  const ProblemCost& CostOf(const GraphSource& graph, const TrialChoice& spec, const ExperimentCell& cell);
+  const ProblemCost& CostOf(const experiments::GraphSource& graph, const experiments::TrialChoice& spec,
+                            const experiments::ExperimentCell& cell);
   // Seconds in the agent for an evaluation of so many groups; none if it has one answer. `measure`: on the trial's
   // first graph, which has so many, unless one of half to twice the size was measured.
-  std::optional<double> PolicySeconds(const TrialChoice& spec, const ExperimentCell& cell, std::size_t groups,
-                                      bool measure);
-  double MeasurePolicy(const TrialChoice& spec, const ExperimentCell& cell);
+  std::optional<double> PolicySeconds(const experiments::TrialChoice& spec, const experiments::ExperimentCell& cell,
+                                      std::size_t groups, bool measure);
+  double MeasurePolicy(const experiments::TrialChoice& spec, const experiments::ExperimentCell& cell);
 
-  const ExperimentSpec& experiment_;
+  const experiments::ExperimentSpec& experiment_;
   std::map<std::string, ProblemCost> problems_;
   // By agent with its options: seconds of an evaluation by number of groups.
   std::map<std::string, std::map<std::size_t, double>> policies_;

@@ -18,24 +18,24 @@ constexpr std::chrono::milliseconds kSweepBarEvery(200);
 constexpr std::chrono::seconds kSweepLineEvery(30);
 constexpr std::size_t kSweepBarWidth = 30;
 
-bool IsOfAgent(const SweepCell::Setting& setting) {
+bool IsOfAgent(const experiments::SweepCell::Setting& setting) {
   return setting.path == "agent" || setting.path.starts_with("agent.");
 }
 
 // What was swept beside the agent.
-std::string ColumnOf(const ExperimentCell& cell) {
+std::string ColumnOf(const experiments::ExperimentCell& cell) {
   std::string text;
-  for (const SweepCell::Setting& setting : cell.values.settings) {
+  for (const experiments::SweepCell::Setting& setting : cell.values.settings) {
     if (IsOfAgent(setting)) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", setting.path, SettingText(setting.value));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", setting.path, experiments::SettingText(setting.value));
   }
   return text;
 }
 
 }  // namespace
 
-std::string DescribeTrial(const ExperimentSpec& experiment, const PlannedTrial& trial) {
-  const ExperimentCell& cell = experiment.cells[trial.cell];
+std::string DescribeTrial(const experiments::ExperimentSpec& experiment, const experiments::PlannedTrial& trial) {
+  const experiments::ExperimentCell& cell = experiment.cells[trial.cell];
   const std::string column = ColumnOf(cell);
   return fmt::format("{}, {}{}{}, seed {}", cell.agent.label, column, column.empty() ? "" : ", ", trial.graph,
                      trial.seed);
@@ -47,13 +47,14 @@ std::string TimeForPeople(double seconds) {
   return fmt::format("{:.1f} h", seconds / 3600);
 }
 
-SweepView::SweepView(const ExperimentSpec& experiment, const TrialPlan& plan, std::size_t processes)
+SweepView::SweepView(const experiments::ExperimentSpec& experiment, const experiments::TrialPlan& plan,
+                     std::size_t processes)
     : experiment_(experiment),
       num_trials_(plan.trials.size()),
       processes_(processes),
       terminal_(isatty(STDERR_FILENO) == 1),
       next_(Clock::now() + (terminal_ ? Clock::duration(kSweepBarEvery) : Clock::duration(kSweepLineEvery))) {
-  for (const PlannedTrial& trial : plan.trials) work_left_ += trial.work;
+  for (const experiments::PlannedTrial& trial : plan.trials) work_left_ += trial.work;
 }
 
 SweepView::~SweepView() {
@@ -66,12 +67,12 @@ void SweepView::Say(const std::string& lines) {
   drawn_ = false;
 }
 
-void SweepView::SkipFinished(const PlannedTrial& trial) {
+void SweepView::SkipFinished(const experiments::PlannedTrial& trial) {
   ++finished_;
   work_left_ -= trial.work;
 }
 
-void SweepView::Finish(const PlannedTrial& trial, const TrialSummary& summary) {
+void SweepView::Finish(const experiments::PlannedTrial& trial, const experiments::TrialSummary& summary) {
   ++finished_;
   work_left_ -= trial.work;
   work_done_ += trial.work;
@@ -83,7 +84,7 @@ void SweepView::Finish(const PlannedTrial& trial, const TrialSummary& summary) {
                   found, summary.wall_seconds));
 }
 
-void SweepView::Fail(const PlannedTrial& trial, const std::string& error) {
+void SweepView::Fail(const experiments::PlannedTrial& trial, const std::string& error) {
   ++failed_;
   work_left_ -= trial.work;
   Say(fmt::format("[{}/{}] {}: FAILED: {}", finished_ + failed_, num_trials_, DescribeTrial(experiment_, trial),
@@ -113,7 +114,8 @@ void SweepView::Draw(std::size_t running) {
   drawn_ = true;
 }
 
-Table ImprovementTable(const ExperimentSpec& experiment, const TrialPlan& plan, const std::string& experiment_folder) {
+Table ImprovementTable(const experiments::ExperimentSpec& experiment, const experiments::TrialPlan& plan,
+                       const std::string& experiment_folder) {
   struct Sum {
     double sum = 0;
     std::size_t found = 0;
@@ -125,16 +127,16 @@ Table ImprovementTable(const ExperimentSpec& experiment, const TrialPlan& plan, 
   const auto note = [](std::vector<std::string>* names, const std::string& name) {
     if (std::find(names->begin(), names->end(), name) == names->end()) names->push_back(name);
   };
-  for (const PlannedTrial& trial : plan.trials) {
-    const ExperimentCell& cell = experiment.cells[trial.cell];
+  for (const experiments::PlannedTrial& trial : plan.trials) {
+    const experiments::ExperimentCell& cell = experiment.cells[trial.cell];
     const std::string column = ColumnOf(cell);
     note(&rows, cell.agent.label);
     note(&columns, column);
     Sum& sum = sums[{cell.agent.label, column}];
     ++sum.planned;
     const std::string folder = (std::filesystem::path(experiment_folder) / trial.id).string();
-    if (!IsFinished(folder)) continue;
-    const auto improvement = SummariseTrial(folder).improvement_percent;
+    if (!experiments::IsFinished(folder)) continue;
+    const auto improvement = experiments::SummariseTrial(folder).improvement_percent;
     if (!improvement) continue;
     ++sum.found;
     sum.sum += *improvement;

@@ -14,7 +14,7 @@
 namespace emplace::tools {
 
 // A trial in words: "annealing, graphs.dataset ptb, ptb_04, seed 2".
-std::string DescribeTrial(const ExperimentSpec& experiment, const PlannedTrial& trial);
+std::string DescribeTrial(const experiments::ExperimentSpec& experiment, const experiments::PlannedTrial& trial);
 
 // "35 s", "12 min", "3.1 h".
 std::string TimeForPeople(double seconds);
@@ -23,14 +23,14 @@ std::string TimeForPeople(double seconds);
 // and then otherwise. What is left is guessed from the trials that ended in this run, by evaluations times ops.
 class SweepView {
  public:
-  SweepView(const ExperimentSpec& experiment, const TrialPlan& plan, std::size_t processes);
+  SweepView(const experiments::ExperimentSpec& experiment, const experiments::TrialPlan& plan, std::size_t processes);
   ~SweepView();  // clears the bar
   SweepView(const SweepView&) = delete;
   SweepView& operator=(const SweepView&) = delete;
 
-  void SkipFinished(const PlannedTrial& trial);
-  void Finish(const PlannedTrial& trial, const TrialSummary& summary);
-  void Fail(const PlannedTrial& trial, const std::string& error);
+  void SkipFinished(const experiments::PlannedTrial& trial);
+  void Finish(const experiments::PlannedTrial& trial, const experiments::TrialSummary& summary);
+  void Fail(const experiments::PlannedTrial& trial, const std::string& error);
   void Say(const std::string& lines);
   void Draw(std::size_t running);
 
@@ -41,7 +41,7 @@ class SweepView {
   using Clock = std::chrono::steady_clock;
   std::string Left() const;
 
-  const ExperimentSpec& experiment_;
+  const experiments::ExperimentSpec& experiment_;
   std::size_t num_trials_;
   std::size_t processes_;
   bool terminal_;
@@ -56,7 +56,8 @@ class SweepView {
 
 // Mean improvement in percent of the finished trials: a row for each agent, a column for each combination of what else
 // was swept. In parentheses the number of trials, where some are missing.
-Table ImprovementTable(const ExperimentSpec& experiment, const TrialPlan& plan, const std::string& experiment_folder);
+Table ImprovementTable(const experiments::ExperimentSpec& experiment, const experiments::TrialPlan& plan,
+                       const std::string& experiment_folder);
 
 }  // namespace emplace::tools
 

@@ -59,7 +59,7 @@ void Table::PrintText(std::ostream& out) const {
 void Table::PrintMarkdown(std::ostream& out) const {
   const auto print = [&out](const std::vector<std::string>& row) {
     out << '|';
-    for (const std::string& cell : row) out << ' ' << MarkdownText(cell) << " |";
+    for (const std::string& cell : row) out << ' ' << experiments::MarkdownText(cell) << " |";
     out << '\n';
   };
   print(header_);
@@ -68,8 +68,8 @@ void Table::PrintMarkdown(std::ostream& out) const {
 }
 
 void Table::PrintCsv(std::ostream& out) const {
-  WriteCsvLine(out, header_);
-  for (const auto& row : rows_) WriteCsvLine(out, row);
+  experiments::WriteCsvLine(out, header_);
+  for (const auto& row : rows_) experiments::WriteCsvLine(out, row);
 }
 
 }  // namespace emplace::tools

@@ -119,12 +119,13 @@ TrialEnd TrialPool::EndOf(const Child& child, int status) const {
   TrialEnd end{.number = child.job.number, .failed = true, .said = TakeText(child.said_fd)};
   if (WIFEXITED(status) && WEXITSTATUS(status) == kDone) {
     end.failed = false;
-  } else if (!WIFEXITED(status) || WEXITSTATUS(status) != kNo || ReadTrialError(child.job.folder).empty()) {
+  } else if (!WIFEXITED(status) || WEXITSTATUS(status) != kNo ||
+             experiments::ReadTrialError(child.job.folder).empty()) {
     const std::string line = LastLine(end.said);
     const std::string how = WIFSIGNALED(status)
                                 ? fmt::format("ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
                                 : fmt::format("ended with status {}", WEXITSTATUS(status));
-    WriteTrialError(child.job.folder, line.empty() ? how : how + ": " + line);
+    experiments::WriteTrialError(child.job.folder, line.empty() ? how : how + ": " + line);
   }
   return end;
 }

@@ -9,7 +9,7 @@
 #include "agents/score.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 constexpr std::size_t kProbes = 100;
@@ -199,4 +199,4 @@ std::unique_ptr<Agent> MakeAnnealingAgent(OptionReader& reader, const AgentConte
   return std::make_unique<Annealing>(context.evaluations, final_ratio, use_cpus);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -5,7 +5,7 @@
 
 #include "agents/agent.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // Simulated annealing. A move puts one random group on another device or, one time in ten, a random connected chunk of
 // up to 10 groups on one device. It is kept if it does not raise the cost, else with probability exp(-rise / T). Up to
@@ -16,6 +16,6 @@ namespace emplace {
 // rises in GB say nothing about step times. Source: Kirkpatrick, Gelatt, Vecchi 1983; the schedule is ours.
 std::unique_ptr<Agent> MakeAnnealingAgent(OptionReader& reader, const AgentContext& context);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_HEURISTICS_ANNEALING_H_

@@ -13,7 +13,7 @@
 #include "agents/heuristics/solver_input.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 Placement PlaceByMTopo(const Observation& observation, const MTopoOptions& options) {
   const std::vector<DeviceId>& devices = observation.accelerators;
@@ -160,4 +160,4 @@ std::unique_ptr<Agent> MakeMSctAgent(OptionReader& reader, const AgentContext&) 
   return MakeOneShot([options](const Environment& env, Rng&) { return PlaceByMSct(env.observation(), options); });
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

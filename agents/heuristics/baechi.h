@@ -14,7 +14,7 @@
 #include "sim/placement.h"
 
 // Baechi's three heuristics: m-TOPO, m-ETF and m-SCT, with the linear program of the last.
-namespace emplace {
+namespace emplace::agents {
 
 struct MTopoOptions {
   bool uniform = true;  // equal shares of memory; else each accelerator up to its capacity
@@ -87,6 +87,6 @@ Placement PlaceByMSct(const Observation& observation, const MSctOptions& options
 
 std::unique_ptr<Agent> MakeMSctAgent(OptionReader& reader, const AgentContext& context);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_HEURISTICS_BAECHI_H_

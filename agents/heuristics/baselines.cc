@@ -14,7 +14,7 @@
 #include "agents/heuristics/solver_input.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 std::unique_ptr<Agent> MakeSingleDeviceAgent(OptionReader& reader, const AgentContext&) {
   std::string name;
@@ -202,4 +202,4 @@ std::unique_ptr<Agent> MakeExpertAgent(OptionReader& reader, const AgentContext&
   return MakeOneShot([](const Environment& env, Rng&) { return PlaceLikeAnExpert(env); });
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -6,7 +6,7 @@
 #include "agents/agent.h"
 
 // Placements by simple rules, which searches must beat.
-namespace emplace {
+namespace emplace::agents {
 
 // Everything on one accelerator: the one where the sum of all times is least, or the one named by option `device`.
 // Groups that may not go there go to their fastest device. Source: Mirhoseini et al. 2018 (Hierarchical Planner),
@@ -47,6 +47,6 @@ std::unique_ptr<Agent> MakeBlocksAgent(OptionReader& reader, const AgentContext&
 // Sources: Mirhoseini et al. 2018 and Gao et al. 2018 for 1 and 2; 3 is ours, as no paper states a rule.
 std::unique_ptr<Agent> MakeExpertAgent(OptionReader& reader, const AgentContext& context);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_HEURISTICS_BASELINES_H_

@@ -13,7 +13,7 @@
 #include "agents/heuristics/solver_input.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 // When a device is idle.
@@ -185,4 +185,4 @@ std::unique_ptr<Agent> MakeHeftAgent(OptionReader& reader, const AgentContext&) 
       [options](const Environment& env, Rng&) { return ScheduleByHeft(env.observation(), options).placement; });
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -10,7 +10,7 @@
 #include "sim/base/units.h"
 #include "sim/placement.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 struct HeftOptions {
   bool memory_filter = false;  // m-HEFT: only devices that have room
@@ -43,6 +43,6 @@ HeftSchedule ScheduleByHeft(const Observation& observation, const HeftOptions& o
 
 std::unique_ptr<Agent> MakeHeftAgent(OptionReader& reader, const AgentContext& context);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_HEURISTICS_HEFT_H_

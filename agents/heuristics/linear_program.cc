@@ -2,7 +2,7 @@
 
 #include "sim/base/plugin.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 std::vector<double> MinimiseLast(const LinearProgram& program) {
   static const auto* const part = static_cast<const LinearProgramExports*>(
@@ -13,4 +13,4 @@ std::vector<double> MinimiseLast(const LinearProgram& program) {
   return part->minimise_last(program);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

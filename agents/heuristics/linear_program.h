@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace emplace {
+namespace emplace::agents {
 
 // A linear program under construction: rows of sum >= bound; columns of at least 0, the first `num_fractions` of at
 // most 1. The last column is to be as small as can be.
@@ -33,6 +33,6 @@ struct LinearProgramExports {
 };
 inline constexpr char kLinearProgramName[] = "emplace_linear_program_part";
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_HEURISTICS_LINEAR_PROGRAM_H_

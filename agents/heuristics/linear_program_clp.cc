@@ -8,7 +8,7 @@
 #include "agents/heuristics/linear_program.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 std::vector<double> Solve(const LinearProgram& program) {
@@ -44,7 +44,8 @@ std::vector<double> Solve(const LinearProgram& program) {
 }
 
 }  // namespace
-}  // namespace emplace
+}  // namespace emplace::agents
 
-extern "C" __attribute__((visibility("default"))) const emplace::LinearProgramExports emplace_linear_program_part;
-const emplace::LinearProgramExports emplace_linear_program_part = {emplace::Solve};
+extern "C" __attribute__((visibility("default")))
+const emplace::agents::LinearProgramExports emplace_linear_program_part;
+const emplace::agents::LinearProgramExports emplace_linear_program_part = {emplace::agents::Solve};

@@ -13,7 +13,7 @@
 #include "agents/heuristics/solver_input.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 using Nanos = std::int64_t;
@@ -352,4 +352,4 @@ ListSchedule ScheduleEarliestFirst(const Observation& observation, std::span<con
   return ListScheduler(observation, devices, favourites).Run();
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

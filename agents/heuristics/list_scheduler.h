@@ -10,7 +10,7 @@
 #include "sim/base/units.h"
 #include "sim/placement.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // A list scheduler's schedule by its own model of time and memory. Agents keep only the placement: the simulator
 // predicts when ops run.
@@ -46,6 +46,6 @@ inline constexpr std::size_t kNoFavourite = std::numeric_limits<std::size_t>::ma
 ListSchedule ScheduleEarliestFirst(const Observation& observation, std::span<const DeviceId> devices,
                                    std::span<const std::size_t> favourites);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_HEURISTICS_LIST_SCHEDULER_H_

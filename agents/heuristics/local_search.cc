@@ -4,7 +4,7 @@
 #include "agents/saved_text.h"
 #include "agents/score.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 class LocalSearch : public Agent {
@@ -88,4 +88,4 @@ std::unique_ptr<Agent> MakeLocalSearchAgent(OptionReader& reader, const AgentCon
   return std::make_unique<LocalSearch>(use_cpus);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

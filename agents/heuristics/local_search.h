@@ -5,13 +5,13 @@
 
 #include "agents/agent.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // Hill climbing: starts with everything on one accelerator and sweeps over the groups in topological order; each tries
 // all other devices and keeps the best (a tie keeps it where it is). Finished when a whole sweep changed nothing: a
 // local optimum for moves of one group.
 std::unique_ptr<Agent> MakeLocalSearchAgent(OptionReader& reader, const AgentContext& context);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_HEURISTICS_LOCAL_SEARCH_H_

@@ -17,7 +17,7 @@
 #include "agents/heuristics/solver_input.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 static_assert(sizeof(idx_t) == sizeof(std::int32_t), "weights are scaled for a METIS of 32-bit numbers");
@@ -175,4 +175,4 @@ std::unique_ptr<Agent> MakeMetisAgent(OptionReader& reader, const AgentContext&)
       [options](const Environment& env, Rng& rng) { return PlaceByMetis(env.observation(), options, rng); });
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

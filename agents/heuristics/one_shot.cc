@@ -4,7 +4,7 @@
 
 #include "agents/saved_text.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 class OneShot : public Agent {
@@ -40,4 +40,4 @@ std::unique_ptr<Agent> MakeOneShot(std::function<Placement(const Environment& en
   return std::make_unique<OneShot>(std::move(place));
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -6,12 +6,12 @@
 
 #include "agents/agent.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // A heuristic with one answer: it is proposed once, then the agent is finished (and answers the same if asked again).
 // `place` is called with the first proposal's Rng.
 std::unique_ptr<Agent> MakeOneShot(std::function<Placement(const Environment& env, Rng& rng)> place);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_HEURISTICS_ONE_SHOT_H_

@@ -11,7 +11,7 @@
 #include "sim/placement.h"
 
 // Placements by graph partitioning libraries.
-namespace emplace {
+namespace emplace::agents {
 
 struct MetisOptions {
   double imbalance = 0.03;      // a part may weigh (1 + imbalance) of its share
@@ -55,6 +55,6 @@ Placement PlaceByScotch(const Observation& observation, const ScotchOptions& opt
 
 std::unique_ptr<Agent> MakeScotchAgent(OptionReader& reader, const AgentContext& context);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_HEURISTICS_PARTITIONERS_H_

@@ -9,7 +9,7 @@
 #include "agents/saved_text.h"
 #include "agents/score.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 constexpr std::size_t kPlacementsAtOnce = 16;
@@ -159,4 +159,4 @@ std::unique_ptr<Agent> MakeRandomWalkAgent(OptionReader& reader, const AgentCont
   return std::make_unique<RandomWalk>(static_cast<std::size_t>(episodes), use_cpus);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

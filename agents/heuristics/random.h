@@ -6,7 +6,7 @@
 #include "agents/agent.h"
 
 // Searches without any learning: the controls of learning agents.
-namespace emplace {
+namespace emplace::agents {
 
 // Every group on a device drawn uniformly from those where it is allowed (accelerators, and CPUs with option use_cpus).
 std::unique_ptr<Agent> MakeRandomAgent(OptionReader& reader, const AgentContext& context);
@@ -18,6 +18,6 @@ std::unique_ptr<Agent> MakeRandomAgent(OptionReader& reader, const AgentContext&
 // Mitropolitsky et al. 2020, section 4.1.3, and its published configuration.
 std::unique_ptr<Agent> MakeRandomWalkAgent(OptionReader& reader, const AgentContext& context);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_HEURISTICS_RANDOM_H_

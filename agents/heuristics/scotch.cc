@@ -16,7 +16,7 @@
 #include "agents/heuristics/solver_input.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 static_assert(sizeof(SCOTCH_Num) == sizeof(std::int32_t), "weights are scaled for a Scotch of 32-bit numbers");
@@ -230,4 +230,4 @@ std::unique_ptr<Agent> MakeScotchAgent(OptionReader& reader, const AgentContext&
       [options](const Environment& env, Rng& rng) { return PlaceByScotch(env.observation(), options, rng); });
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -5,7 +5,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 std::vector<GroupEdge> GroupEdges(const Graph& graph) {
   std::vector<GroupEdge> edges;
@@ -134,4 +134,4 @@ std::vector<std::int32_t> ScaledWeights(std::span<const std::int64_t> weights, s
   return scaled;
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -13,7 +13,7 @@
 #include "sim/placement.h"
 
 // What partitioners and list schedulers make of an Observation before they start.
-namespace emplace {
+namespace emplace::agents {
 
 // A pair of groups joined by tensors, control edges or both. Groups are in topological order: from < to.
 struct GroupEdge {
@@ -70,6 +70,6 @@ Placement PlaceParts(const Observation& observation, std::span<const DeviceId> d
 // add weights.size() to the sum. Requires: all >= 0.
 std::vector<std::int32_t> ScaledWeights(std::span<const std::int64_t> weights, std::int64_t max_sum);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_HEURISTICS_SOLVER_INPUT_H_

@@ -2,7 +2,7 @@
 
 #include "agents/nn/torch_plugin.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 std::unique_ptr<AutogradNetwork> MakeAutogradNetwork(const Network& network, const std::string& device) {
   CheckTorchDevice(device);
@@ -11,4 +11,4 @@ std::unique_ptr<AutogradNetwork> MakeAutogradNetwork(const Network& network, con
 
 double MatrixProductGflops(int size) { return LoadTorch().matrix_product_gflops(size); }
 
-}  // namespace emplace
+}  // namespace emplace::agents

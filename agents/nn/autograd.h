@@ -7,7 +7,7 @@
 
 #include "agents/nn/network.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // The same network as LibTorch tensors, its gradients by autograd: the definition that the plain kernels of Network are
 // held against, and what runs on a GPU. Weights are those of the Network, copied at each Forward. LibTorch stands
@@ -28,6 +28,6 @@ std::unique_ptr<AutogradNetwork> MakeAutogradNetwork(const Network& network, con
 // several: the reference BLAS is 10 to 30 times slower than OpenBLAS.
 double MatrixProductGflops(int size);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_AUTOGRAD_H_

@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-namespace emplace {
+namespace emplace::agents {
 
 // Four numbers of 16 bits are drawn at a time, the lowest first. 16 of them are compared at a time, without a branch.
 void DrawKept(Rng& rng, double rate, std::span<std::uint8_t> kept) {
@@ -29,4 +29,4 @@ Rng DropoutRng(std::uint64_t state_seed, std::size_t level) {
   return Rng(state_seed ^ (0x9e3779b97f4a7c15ULL * (level + 1)));
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

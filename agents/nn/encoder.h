@@ -10,7 +10,7 @@
 #include "agents/nn/topology.h"
 #include "sim/base/rng.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // What an encoder draws of a graph before it embeds it.
 struct GraphSample {
@@ -55,6 +55,6 @@ class Encoder {
   virtual void Backward(const StateBatch& states, Matrix& d_out, std::span<float> gradients) = 0;
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_ENCODER_H_

@@ -15,7 +15,7 @@
 #include "agents/nn/kernel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace emplace::HWY_NAMESPACE {
+namespace emplace::agents::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_SCALAR
 // Highway before 1.0.5 knows no vectors of x86-64's baseline, SSE2, and takes one number at a time there: here the
@@ -118,7 +118,7 @@ HWY_INLINE float SumInOrder(const Floats (&lanes)[kVectors]) {
   return sum;
 }
 
-}  // namespace emplace::HWY_NAMESPACE
+}  // namespace emplace::agents::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // EMPLACE_AGENTS_NN_FLOAT_LANES_INL_H_

@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #endif
 
-namespace emplace {
+namespace emplace::agents {
 
 // While it lives, this thread takes numbers too small for a normal float or double as 0. A policy that has all but
 // decided, and Adam's averages of gradients that ceased, are full of them, and each costs a hundred times what another
@@ -30,6 +30,6 @@ class FlushDenormals {
 #endif
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_FLUSH_DENORMALS_H_

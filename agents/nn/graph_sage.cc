@@ -7,7 +7,7 @@
 
 #include "agents/nn/dropout.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 // A row that is all zeros stays so.
@@ -385,4 +385,4 @@ void GraphSageCode::Backward(const StateBatch& states, Matrix& d_out, std::span<
   transform_.AddGradients(states.features, 0, rows, transform_cache_, gradients);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

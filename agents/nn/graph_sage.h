@@ -11,7 +11,7 @@
 #include "agents/nn/mlp.h"
 #include "agents/nn/parameters.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 struct GraphSageOptions {
   std::size_t features = 0;
@@ -108,6 +108,6 @@ class GraphSageCode : public Encoder {
   Matrix d_levels_[2];
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_GRAPH_SAGE_H_

@@ -6,7 +6,7 @@
 
 #include "agents/nn/torch_plugin.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 ParameterSet GraphTransformerParameters(const GraphTransformerOptions& options) {
   ParameterSet set;
@@ -65,4 +65,4 @@ std::unique_ptr<GraphTransformer> MakeGraphTransformer(const GraphTransformerOpt
   return std::unique_ptr<GraphTransformer>(LoadTorch().make_graph_transformer(options, parameters, device));
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

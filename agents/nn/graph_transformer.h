@@ -11,7 +11,7 @@
 #include "agents/nn/kernel.h"
 #include "agents/nn/parameters.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 enum class Neighbourhood : std::uint8_t { kGraphSage, kGat };
 enum class Context : std::uint8_t { kTransformer, kMlp };
@@ -65,6 +65,6 @@ class GraphTransformer {
 std::unique_ptr<GraphTransformer> MakeGraphTransformer(const GraphTransformerOptions& options,
                                                        const ParameterSet& parameters, const std::string& device);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_GRAPH_TRANSFORMER_H_

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 ParameterSet& WithKinds(ParameterSet& parameters, const GrouperOptions& options) {
@@ -46,4 +46,4 @@ void Grouper::Backward(std::span<const std::uint32_t> kinds, const Matrix& d_log
   }
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -10,7 +10,7 @@
 #include "agents/nn/mlp.h"
 #include "agents/nn/parameters.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 struct GrouperOptions {
   std::size_t num_kinds = 0;
@@ -45,6 +45,6 @@ class Grouper {
   MlpCache cache_;
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_GROUPER_H_

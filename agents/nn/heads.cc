@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 std::vector<std::size_t> AggregatorWidths(std::size_t in, const HeadOptions& options) {
@@ -208,4 +208,4 @@ void SumHead::Backward(const StateBatch& states, const Matrix& embeddings, const
   message_.AddGradients(embeddings, 0, rows, message_cache_, gradients);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -11,7 +11,7 @@
 #include "agents/nn/mlp.h"
 #include "agents/nn/parameters.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 struct HeadOptions {
   std::size_t embedding = 0;                 // width a of what is aggregated
@@ -89,6 +89,6 @@ class SumHead : public PlacerHead {
   Matrix d_aggregated_;
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_HEADS_H_

@@ -14,7 +14,7 @@
 #include "agents/nn/float_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace emplace::HWY_NAMESPACE {
+namespace emplace::agents::HWY_NAMESPACE {
 
 // How many vectors of columns a block of a product is wide at most.
 inline constexpr std::size_t kBlockVectors = 3;
@@ -423,11 +423,11 @@ void MaskByReluOn(const float* y, std::size_t size, float* dy) {
   for (std::size_t i = 0; i < size; i += kWidth) Store(IfLess(Zero(), Load(y + i), Load(dy + i), Zero()), dy + i);
 }
 
-}  // namespace emplace::HWY_NAMESPACE
+}  // namespace emplace::agents::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace emplace {
+namespace emplace::agents {
 
 HWY_EXPORT(AffineOn);
 HWY_EXPORT(AffinePackedOn);
@@ -560,5 +560,5 @@ void NormalizeBackward(const float* y, std::size_t size, std::size_t count, floa
 
 void MaskByRelu(const float* y, std::size_t size, float* dy) { HWY_DYNAMIC_DISPATCH(MaskByReluOn)(y, size, dy); }
 
-}  // namespace emplace
+}  // namespace emplace::agents
 #endif  // HWY_ONCE

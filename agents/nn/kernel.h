@@ -10,7 +10,7 @@
 
 #include "agents/nn/node_lists.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // Small dense products over flat arrays: what a policy's forward and backward passes are made of. Compiled for several
 // instruction sets, the best of which is chosen at run time (sim/base/vector_targets.h). Sums are added up in the same
@@ -203,6 +203,6 @@ void NormalizeBackward(const float* y, std::size_t size, std::size_t count, floa
 // dy = 0 wherever y is not above 0: the gradient of a ReLU whose result is y. `size` is a multiple of kLane.
 void MaskByRelu(const float* y, std::size_t size, float* dy);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_KERNEL_H_

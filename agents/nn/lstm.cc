@@ -12,7 +12,7 @@
 #include "agents/nn/float_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace emplace::HWY_NAMESPACE {
+namespace emplace::agents::HWY_NAMESPACE {
 
 // `count` numbers, at most a vector of them, and zeros behind.
 HWY_INLINE Floats LoadSome(const float* from, std::size_t count) {
@@ -72,11 +72,11 @@ void DifferentiateOn(std::size_t width, const float* cell_before, const float* g
   }
 }
 
-}  // namespace emplace::HWY_NAMESPACE
+}  // namespace emplace::agents::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace emplace {
+namespace emplace::agents {
 
 HWY_EXPORT(ActivateOn);
 HWY_EXPORT(DifferentiateOn);
@@ -127,5 +127,5 @@ void LstmBackward(const LstmShape& shape, const LstmCourse& course, const float*
   for (std::size_t r = 0; r < shape.rows; ++r) std::copy_n(from_later.data() + r * padded, width, d_state + r * width);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents
 #endif  // HWY_ONCE

@@ -5,7 +5,7 @@
 
 #include "agents/nn/kernel.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // The steps of an LSTM, which come one after the other and so are products of a few rows with one large matrix, read
 // whole in each: a BLAS spends more time on packing that matrix than on the product, and autograd writes its gradient
@@ -35,6 +35,6 @@ void LstmForward(const LstmShape& shape, const float* inputs, const PackedMatrix
 void LstmBackward(const LstmShape& shape, const LstmCourse& course, const float* weights, const float* cell,
                   const float* d_states, const float* d_last_cell, float* d_inputs, float* d_state, float* d_cell);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_LSTM_H_

@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 std::vector<std::size_t> Widths(std::size_t in, std::size_t hidden_layers, std::size_t hidden, std::size_t out) {
@@ -236,4 +236,4 @@ void MessagePassing::Backward(const StateBatch& states, Matrix& d_out, std::span
   transform_.AddGradients(states.features, 0, rows, transform_cache_, gradients);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

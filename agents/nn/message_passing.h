@@ -11,7 +11,7 @@
 #include "agents/nn/mlp.h"
 #include "agents/nn/parameters.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 struct MessagePassingOptions {
   std::size_t features = 0;
@@ -66,6 +66,6 @@ class MessagePassing : public Encoder {
   Matrix out_;
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_MESSAGE_PASSING_H_

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace emplace {
+namespace emplace::agents {
 
 Mlp::Mlp(ParameterSet& parameters, std::string_view name, const std::vector<std::size_t>& widths, bool relu_last) {
   std::size_t widest = 0;
@@ -100,4 +100,4 @@ void Mlp::AddGradients(const Matrix& x, std::size_t begin, std::size_t end, cons
   }
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

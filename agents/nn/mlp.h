@@ -10,7 +10,7 @@
 #include "agents/nn/kernel.h"
 #include "agents/nn/parameters.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // What a forward pass keeps for the backward pass; reused from pass to pass.
 struct MlpCache {
@@ -62,6 +62,6 @@ class Mlp {
   std::vector<float> scratch_;
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_MLP_H_

@@ -6,7 +6,7 @@
 #include "agents/nn/message_passing.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 std::unique_ptr<Encoder> MakeEncoder(const NetworkOptions& options, ParameterSet& parameters) {
@@ -113,4 +113,4 @@ double ForwardMultiplyAdds(const Network& network, const Topology& topology, con
   return total;
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

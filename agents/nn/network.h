@@ -13,7 +13,7 @@
 #include "agents/nn/p_gnn.h"
 #include "agents/nn/parameters.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 enum class Embedding : std::uint8_t { kPlaceto, kGraphSage, kPGnn };
 
@@ -64,6 +64,6 @@ class Network {
 // rows they are applied to; `related` of the nodes, and thesis_code's rows, counted in full.
 double ForwardMultiplyAdds(const Network& network, const Topology& topology, const GraphSample& sample);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_NETWORK_H_

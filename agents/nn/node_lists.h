@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace emplace {
+namespace emplace::agents {
 
 // Lists of small values, one for each node, in one array.
 template <typename Item>
@@ -37,6 +37,6 @@ struct WeightedNode {
 };
 using WeightedNodeLists = Lists<WeightedNode>;
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_NODE_LISTS_H_

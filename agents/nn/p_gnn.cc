@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 // `size` distinct nodes of n.
@@ -203,4 +203,4 @@ void PGnnOriginal::Backward(const StateBatch& states, Matrix& d_out, std::span<f
   base_.Backward(states, d_base_, gradients);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

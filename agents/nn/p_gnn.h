@@ -11,7 +11,7 @@
 #include "agents/nn/mlp.h"
 #include "agents/nn/parameters.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 struct PGnnOptions {
   double copies = 0.2;        // c: anchor sets of a size, as a share of the number of sizes
@@ -82,6 +82,6 @@ class PGnnOriginal : public Encoder {
   Matrix out_;
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_P_GNN_H_

@@ -10,7 +10,7 @@
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 std::size_t ParameterSet::Add(std::string name, std::size_t rows, std::size_t columns, bool is_bias) {
   if (rows != 0 && columns > (kMostValues - size_) / rows) {
@@ -107,4 +107,4 @@ void Adam::Load(std::istream& in) {
   second_moments_ = LoadFloats(in);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

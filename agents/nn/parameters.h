@@ -9,7 +9,7 @@
 
 #include "sim/base/rng.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // One array of a network's weights: [rows, columns], row-major, within the flat array of all.
 struct Parameter {
@@ -72,6 +72,6 @@ class Adam {
   std::vector<float> second_moments_;
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_PARAMETERS_H_

@@ -2,7 +2,7 @@
 
 #include "agents/nn/torch_plugin.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 ParameterSet SequenceParameters(const SequenceOptions& options) {
   ParameterSet parameters;
@@ -43,4 +43,4 @@ std::unique_ptr<SequenceNetwork> MakeSequenceNetwork(const SequenceOptions& opti
   return std::unique_ptr<SequenceNetwork>(LoadTorch().make_sequence(options, parameters, device));
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -11,7 +11,7 @@
 #include "agents/nn/kernel.h"
 #include "agents/nn/parameters.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // A network that reads a sequence of groups and says of each where it goes.
 struct SequenceOptions {
@@ -56,6 +56,6 @@ class SequenceNetwork {
 std::unique_ptr<SequenceNetwork> MakeSequenceNetwork(const SequenceOptions& options, const ParameterSet& parameters,
                                                      const std::string& device);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_SEQUENCE_NETWORK_H_

@@ -9,7 +9,7 @@
 #include "agents/nn/float_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace emplace::HWY_NAMESPACE {
+namespace emplace::agents::HWY_NAMESPACE {
 
 void TanhScoresOn(const float* queries, std::size_t rows, const float* keys, std::size_t num_keys, const float* v,
                   std::size_t width, float* scores) {
@@ -52,11 +52,11 @@ void TanhScoresBackwardOn(const float* queries, std::size_t rows, const float* k
   }
 }
 
-}  // namespace emplace::HWY_NAMESPACE
+}  // namespace emplace::agents::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace emplace {
+namespace emplace::agents {
 
 HWY_EXPORT(TanhScoresOn);
 HWY_EXPORT(TanhScoresBackwardOn);
@@ -72,5 +72,5 @@ void TanhScoresBackward(const float* queries, std::size_t rows, const float* key
   (queries, rows, keys, num_keys, v, width, d_scores, d_queries, d_keys, d_v);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents
 #endif  // HWY_ONCE

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-namespace emplace {
+namespace emplace::agents {
 
 // Additive attention, of a decoder that looks at every key in every step: most of a sequence policy's time. Values
 // between are computed anew on the way back, not kept: there are rows * num_keys * width of them. tanh to 3e-7.
@@ -18,6 +18,6 @@ void TanhScores(const float* queries, std::size_t rows, const float* keys, std::
 void TanhScoresBackward(const float* queries, std::size_t rows, const float* keys, std::size_t num_keys, const float* v,
                         std::size_t width, const float* d_scores, float* d_queries, float* d_keys, float* d_v);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_TANH_SCORES_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <boost/graph/compressed_sparse_row_graph.hpp>
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 Topology::Levels MakeLevels(const NodeLists& heard, bool ascending) {
@@ -110,4 +110,4 @@ std::vector<std::uint8_t> Topology::Distances(std::size_t cutoff, bool directed)
   return distances;
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

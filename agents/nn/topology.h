@@ -10,7 +10,7 @@
 #include "agents/nn/node_lists.h"
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // How a node stands to another one, by reachability. Source: Mitropolitsky 2020, section 2.5; Placeto's code likewise.
 enum class Relation : std::uint8_t { kParent, kChild, kParallel, kSelf };
@@ -61,6 +61,6 @@ class Topology {
   NodeLists related_;
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_TOPOLOGY_H_

@@ -3,7 +3,7 @@
 #include "sim/base/check.h"
 #include "sim/base/plugin.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 const TorchExports& LoadTorch() {
   // Stays for good: LibTorch cannot be unloaded.
@@ -21,4 +21,4 @@ void CheckTorchDevice(const std::string& device) {
   if (device == "cuda") LoadTorch().check_device(device);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace emplace {
+namespace emplace::agents {
 
 class AutogradNetwork;
 class GraphTransformer;
@@ -32,6 +32,6 @@ const TorchExports& LoadTorch();
 // Throws InputError unless it is cpu or, where LibTorch finds a GPU, cuda.
 void CheckTorchDevice(const std::string& device);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_TORCH_PLUGIN_H_

@@ -9,7 +9,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 void Softmax(std::span<const float> logits, std::span<const std::uint8_t> allowed, std::span<double> probabilities) {
   double largest = -std::numeric_limits<double>::infinity();
@@ -75,4 +75,4 @@ void CheckFinite(const Matrix& rows, const std::string& place, std::string_view 
   for (std::size_t i = 0; i < rows.rows(); ++i) CheckFinite(rows.values(i), place, tensor);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -10,7 +10,7 @@
 #include "agents/nn/kernel.h"
 #include "sim/base/rng.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // The probabilities of logits, 0 where not allowed. [num_devices] each. Requires: one is allowed.
 void Softmax(std::span<const float> logits, std::span<const std::uint8_t> allowed, std::span<double> probabilities);
@@ -35,6 +35,6 @@ std::size_t Likeliest(std::span<const double> probabilities);
 void CheckFinite(std::span<const float> values, const std::string& place, std::string_view tensor);
 void CheckFinite(const Matrix& rows, const std::string& place, std::string_view tensor);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_CATEGORICAL_H_

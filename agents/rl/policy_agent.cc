@@ -9,7 +9,7 @@
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 // More are not believed of a checkpoint, whose number decides how much memory is taken.
@@ -70,4 +70,4 @@ void PolicyAgent::Load(std::istream& in) {
   LoadState(in);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

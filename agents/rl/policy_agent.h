@@ -8,7 +8,7 @@
 #include "agents/agent.h"
 #include "agents/nn/parameters.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // An agent with one network for all graphs that it learns on, whose weights can be applied to others: the agents of
 // placeto/ and sgdp/. This class makes the network when the first graph is seen, draws or loads its weights, and saves
@@ -58,6 +58,6 @@ class PolicyAgent : public Agent {
   std::size_t num_devices_ = 0;  // 0: no network was made yet
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_POLICY_AGENT_H_

@@ -11,7 +11,7 @@
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 namespace {
 
@@ -62,4 +62,4 @@ void CheckPolicyDevices(const std::string& place, std::size_t num_devices, const
                                       num_devices, seen.cluster.name(), seen.num_devices()));
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

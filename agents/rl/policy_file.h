@@ -7,7 +7,7 @@
 
 #include "agents/environment.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // What --policy-out writes: "emplace.policy 2 AGENT CHECKSUM", the end of the line, and `body`, what the agent says of
 // its shape and weights. The checksum is saved_text.h's.
@@ -27,6 +27,6 @@ inline constexpr std::size_t kMostPolicyDevices = 1000;
 // Throws InputError at `place` unless the cluster has as many devices as the policy is for.
 void CheckPolicyDevices(const std::string& place, std::size_t num_devices, const Observation& seen);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_POLICY_FILE_H_

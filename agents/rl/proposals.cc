@@ -5,7 +5,7 @@
 
 #include "agents/score.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 ProposalSize NextProposal(std::size_t budget, std::size_t spent, std::size_t wanted, bool final_evaluation) {
   const std::size_t left = budget > spent ? budget - spent : 0;
@@ -27,4 +27,4 @@ void ScoreBatch(const Environment& env, std::span<const Placement> batch, std::s
   if (!record->argmax && !batch.empty()) record->mean_micros = sum / static_cast<double>(batch.size());
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -7,7 +7,7 @@
 #include "agents/agent.h"
 #include "agents/score.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // For agents that propose whole placements, several at a time: how many to propose next. With `final_evaluation` the
 // budget's last evaluation is of the likeliest placement, alone.
@@ -22,6 +22,6 @@ ProposalSize NextProposal(std::size_t budget, std::size_t spent, std::size_t wan
 void ScoreBatch(const Environment& env, std::span<const Placement> batch, std::span<const Outcome> outcomes,
                 BestPlacement* best, EpisodeRecord* record);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_PROPOSALS_H_

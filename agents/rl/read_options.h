@@ -10,7 +10,7 @@
 
 #include "sim/base/options.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // Options that OptionReader has no type for.
 
@@ -37,6 +37,6 @@ void ReadWord(OptionReader& reader, std::string_view key, T* value,
   }
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_READ_OPTIONS_H_

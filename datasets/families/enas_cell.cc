@@ -10,7 +10,7 @@
 #include "datasets/training.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 Value Activate(NetworkBuilder& net, std::string_view kind, Value x) {
@@ -127,4 +127,4 @@ Graph MakePtbMember(Rng& rng, std::string name, std::vector<std::pair<std::strin
   return BuildEnasLanguageModel(std::move(name), cell, sizes);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

@@ -11,7 +11,7 @@
 #include "sim/base/rng.h"
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 // A recurrent cell of ENAS's search space. Source: Pham et al. 2018, section 2.1.
 struct EnasCell {
@@ -42,6 +42,6 @@ struct EnasLanguageModelSizes {
 };
 Graph BuildEnasLanguageModel(std::string name, const EnasCell& cell, const EnasLanguageModelSizes& sizes);
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_FAMILIES_ENAS_CELL_H_

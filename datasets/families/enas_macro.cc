@@ -9,7 +9,7 @@
 #include "datasets/training.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 constexpr BatchNormOptions kNorm = {.scale = true, .average_rate = 0.1};
@@ -115,4 +115,4 @@ Graph MakeCifar10Member(Rng& rng, std::string name, std::vector<std::pair<std::s
   return BuildEnasMacro(std::move(name), network, batch);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

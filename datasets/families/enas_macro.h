@@ -11,7 +11,7 @@
 #include "sim/base/rng.h"
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 // A network of ENAS's macro search space. Source: Pham et al. 2018, section 2.3.
 struct EnasMacroNetwork {
@@ -34,6 +34,6 @@ struct EnasMacroNetwork {
 
 Graph BuildEnasMacro(std::string name, const EnasMacroNetwork& network, std::int64_t batch);
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_FAMILIES_ENAS_MACRO_H_

@@ -13,7 +13,7 @@
 #include "sim/base/rng.h"
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 inline constexpr std::size_t kFamilySize = 32;
 
@@ -71,6 +71,6 @@ Graph MakePtbMember(Rng& rng, std::string name, std::vector<std::pair<std::strin
 // The 2-layer NMT network (models.h), batch 64 to 128, 16 to 32 steps.
 Graph MakeNmtMember(Rng& rng, std::string name, std::vector<std::pair<std::string, std::string>>* drawn);
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_FAMILIES_FAMILIES_H_

@@ -1,7 +1,7 @@
 #include "datasets/models/nmt.h"
 #include "datasets/families/families.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 Graph MakeNmtMember(Rng& rng, std::string name, std::vector<std::pair<std::string, std::string>>* drawn) {
   NmtOptions options;
@@ -11,4 +11,4 @@ Graph MakeNmtMember(Rng& rng, std::string name, std::vector<std::pair<std::strin
   return BuildNmt(std::move(name), options);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

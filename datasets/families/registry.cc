@@ -7,7 +7,7 @@
 #include "datasets/families/families.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 constexpr FamilyEntry kFamilies[] = {
@@ -101,4 +101,4 @@ FamilyMember MakeFamilyMember(const FamilyEntry& family, std::uint64_t seed, std
 
 std::array<bool, kFamilySize> FamilySplit(std::uint64_t seed) { return Draws(seed).training; }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

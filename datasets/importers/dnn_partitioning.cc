@@ -22,7 +22,7 @@
 #include "sim/base/json_value.h"
 #include "sim/base/units.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 constexpr double kGibPerSecond = 2;  // between host memory and one accelerator
@@ -363,4 +363,4 @@ Imported ImportDnnPartitioning(const std::string& content, const std::string& fi
   }
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

@@ -8,7 +8,7 @@
 #include "sim/graph.h"
 #include "sim/placement.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 // The format `dnn-partitioning`: the JSON inputs of Microsoft's device placement algorithms, graph and devices in one
 // file; "FPGA" there is any accelerator. What it becomes:
@@ -51,6 +51,6 @@ std::string FindExpertFile(const std::string& input_file);
 Placement ImportExpertPlacement(const std::string& content, const std::string& file, const Graph& graph,
                                 const Cluster& cluster);
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_IMPORTERS_DNN_PARTITIONING_H_

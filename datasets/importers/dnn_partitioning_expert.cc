@@ -19,7 +19,7 @@
 #include "sim/base/units.h"
 #include "sim/cost_model.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 using OpsById = std::map<std::int64_t, OpId>;  // by the id of the node that the op was made from
@@ -133,4 +133,4 @@ Placement ImportExpertPlacement(const std::string& content, const std::string& f
   }
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

@@ -3,7 +3,7 @@
 #include "datasets/importers/importers.h"
 #include "sim/formats/graph_json.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 bool LooksLikeEmplaceGraph(std::string_view content) {
   return StartsAnObject(content) && content.find("\"emplace.graph\"") != std::string_view::npos;
@@ -14,4 +14,4 @@ Imported ImportEmplaceGraph(const std::string& content, const std::string& file)
   return {.graph = ReadGraph(in, file), .cluster = std::nullopt, .notes = {}};
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

@@ -8,7 +8,7 @@
 
 // What the rows of AllImporters() point to: importer.h says what each function does. An import depends on the content
 // alone; `file` is only the prefix of errors.
-namespace emplace {
+namespace emplace::datasets {
 
 // emplace: graph.json, read and written again.
 bool LooksLikeEmplaceGraph(std::string_view content);
@@ -25,6 +25,6 @@ Imported ImportDnnPartitioning(const std::string& content, const std::string& fi
 // Whether the content starts like a JSON object.
 bool StartsAnObject(std::string_view content);
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_IMPORTERS_IMPORTERS_H_

@@ -18,7 +18,7 @@
 #include "sim/base/units.h"
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
@@ -313,4 +313,4 @@ Imported ImportPipeDream(const std::string& content, const std::string& file) {
   }
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace emplace {
+namespace emplace::datasets {
 
 // The format `pipedream`: what PipeDream's profiler writes (graph.txt), one line for each layer and each edge, in any
 // order:
@@ -30,6 +30,6 @@ namespace emplace {
 // Source: Narayanan et al. 2019, PipeDream, section 3.1 (the profile); github.com/msr-fiddle/pipedream, profiler.
 inline constexpr std::string_view kPipeDreamGpuKind = "pipedream-gpu";
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_IMPORTERS_PIPEDREAM_H_

@@ -4,7 +4,7 @@
 #include "datasets/importers/importers.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 constexpr ImporterEntry kImporters[] = {
@@ -41,4 +41,4 @@ bool StartsAnObject(std::string_view content) {
   return first != std::string_view::npos && content[first] == '{';
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

@@ -1,7 +1,7 @@
 #include "datasets/models/models.h"
 #include "datasets/nas_cells.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 // Real et al. 2019, figure 5; which state is which, as in its authors' published model.
@@ -30,4 +30,4 @@ Graph MakeAmoebanet(OptionReader& reader) {
       {.name = "amoebanet", .normal = &kNormal, .reduction = &kReduction, .filters = 190, .cells_per_stack = 6});
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

@@ -9,7 +9,7 @@
 #include "datasets/training.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 constexpr std::int64_t kPositions = 512;  // of the published models, however short the sequences
@@ -125,4 +125,4 @@ Graph MakeBert(OptionReader& reader) {
   return BuildTrainingGraph(net, Binary(net, "add", words, next), training);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

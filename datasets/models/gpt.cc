@@ -8,7 +8,7 @@
 #include "datasets/training.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 struct GptOptions {
@@ -81,4 +81,4 @@ Graph MakeGpt(OptionReader& reader) {
   return BuildTrainingGraph(net, loss, training);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

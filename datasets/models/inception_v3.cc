@@ -8,7 +8,7 @@
 #include "datasets/models/models.h"
 #include "datasets/training.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 constexpr Sliding kHalve = {.stride = {2, 2}, .same = false, .dilation = {1, 1}};
@@ -180,4 +180,4 @@ Graph MakeInceptionV3(OptionReader& reader) {
   return BuildTrainingGraph(net, Reduce(net, "reduce_mean", loss, {0}), training);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

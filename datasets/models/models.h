@@ -6,7 +6,7 @@
 
 // The networks of datasets/registry.cc, one file each. Each declares its options, calls reader.Finish() and returns
 // the graph of one training step. Throws InputError on bad options.
-namespace emplace {
+namespace emplace::datasets {
 
 // Inception-V3: an image classifier.
 // Source: Szegedy et al. 2016, "Rethinking the Inception architecture for computer vision", table 1 and figures 5 to
@@ -73,6 +73,6 @@ Graph MakeGpt(OptionReader& reader);
 // as in its authors' published code.
 Graph MakeBert(OptionReader& reader);
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_MODELS_MODELS_H_

@@ -1,7 +1,7 @@
 #include "datasets/models/models.h"
 #include "datasets/nas_cells.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 // Zoph et al. 2018, figure 4; state 0 is read by blocks of the normal cell, but also part of its output.
@@ -32,4 +32,4 @@ Graph MakeNasnet(OptionReader& reader) {
                                  .cells_per_stack = 6});
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

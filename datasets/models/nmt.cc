@@ -12,7 +12,7 @@
 #include "datasets/recurrent.h"
 #include "datasets/training.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 // Residual connections start at this layer, counted from 0.
@@ -233,4 +233,4 @@ Graph BuildNmt(std::string name, const NmtOptions& options) {
   return BuildTrainingGraph(net, loss, options.training);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

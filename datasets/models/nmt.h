@@ -8,7 +8,7 @@
 #include "datasets/training.h"
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::datasets {
 
 struct NmtOptions {
   std::int64_t layers = 2;
@@ -23,6 +23,6 @@ struct NmtOptions {
 // MakeNmt (models.h) with its options read, under a name of the caller's.
 Graph BuildNmt(std::string name, const NmtOptions& options);
 
-}  // namespace emplace
+}  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_MODELS_NMT_H_

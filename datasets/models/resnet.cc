@@ -9,7 +9,7 @@
 #include "datasets/models/models.h"
 #include "datasets/training.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 constexpr BatchNormOptions kResNetNorm = {.scale = true, .average_rate = 0.1};
@@ -102,4 +102,4 @@ Graph MakeResnet(OptionReader& reader) {
   return BuildTrainingGraph(net, Reduce(net, "reduce_mean", losses, {0}), training);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

@@ -8,7 +8,7 @@
 #include "datasets/recurrent.h"
 #include "datasets/training.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 struct RnnlmOptions {
@@ -87,4 +87,4 @@ Graph MakeRnnlm(OptionReader& reader) {
   return BuildTrainingGraph(net, loss, training);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

@@ -10,7 +10,7 @@
 #include "datasets/training.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 struct XlOptions {
@@ -238,4 +238,4 @@ Graph MakeTransformerXl(OptionReader& reader) {
   return BuildTrainingGraph(net, Reduce(net, "reduce_mean", Concat(net, losses, 0), {0}), training);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

@@ -7,7 +7,7 @@
 #include "datasets/models/models.h"
 #include "datasets/training.h"
 
-namespace emplace {
+namespace emplace::datasets {
 namespace {
 
 constexpr std::int64_t kFilterWidth = 2;
@@ -91,4 +91,4 @@ Graph MakeWavenet(OptionReader& reader) {
   return BuildTrainingGraph(net, loss, training);
 }
 
-}  // namespace emplace
+}  // namespace emplace::datasets

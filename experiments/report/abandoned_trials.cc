@@ -11,7 +11,7 @@
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 void LeaveOutAbandoned(const std::string& file, std::vector<ExperimentRuns>* experiments) {
   std::istringstream text(ReadWholeFile(file));
@@ -31,4 +31,4 @@ void LeaveOutAbandoned(const std::string& file, std::vector<ExperimentRuns>* exp
   }
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

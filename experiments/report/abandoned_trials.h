@@ -6,7 +6,7 @@
 
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // A run folder keeps the trials of what an experiment file said earlier: finished or not, they are abandoned once the
 // file no longer has them. This drops those of the experiment that `file` describes, and counts them in `abandoned`.
@@ -14,6 +14,6 @@ namespace emplace {
 // experiment of that name ran, or if no finished trial is left of it.
 void LeaveOutAbandoned(const std::string& file, std::vector<ExperimentRuns>* experiments);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_ABANDONED_TRIALS_H_

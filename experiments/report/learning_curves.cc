@@ -10,7 +10,7 @@
 #include "sim/base/rng.h"
 #include "sim/base/statistics.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 constexpr std::size_t kSteps = 60;
@@ -194,4 +194,4 @@ std::vector<Curve> EntropyCurves(const std::vector<TrialRecord>& trials, const R
   return curves;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

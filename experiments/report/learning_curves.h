@@ -8,7 +8,7 @@
 #include "experiments/report/report_grid.h"
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 struct CurvePoint {
   double x = 0;
@@ -39,6 +39,6 @@ std::vector<Curve> SampleCurves(const std::vector<TrialRecord>& trials, const Re
 std::vector<Curve> EntropyCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                  const std::vector<std::size_t>& columns);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_LEARNING_CURVES_H_

@@ -9,7 +9,7 @@
 
 #include "experiments/report/report_improvement.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 struct PairKey {
@@ -150,4 +150,4 @@ std::vector<PairedTest> MakeTestsAgainst(const std::string& label, const std::ve
   return tests;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

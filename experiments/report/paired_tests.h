@@ -14,7 +14,7 @@
 #include "experiments/report/statistics.h"
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 inline constexpr double kSignificant = 0.05;  // differences with a p-value below are called sure
 
@@ -60,6 +60,6 @@ std::vector<PairedTest> MakeTestsAgainst(const std::string& label, const std::ve
                                          const ReportGrid& grid, const ProblemsByLabel& problems,
                                          PairedQuantity quantity);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_PAIRED_TESTS_H_

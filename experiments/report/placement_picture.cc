@@ -8,7 +8,7 @@
 #include "sim/graph_algorithms.h"
 #include "sim/simulator.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 // The lane of each op, by OpId; names the lanes. A layer starts with its first op that takes time: weights are there
@@ -136,4 +136,4 @@ PlacementPicture MakePlacementPicture(const Graph& graph, const Cluster& cluster
   return picture;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

@@ -10,7 +10,7 @@
 #include "sim/graph.h"
 #include "sim/placement.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // A placed graph as papers draw it: layer by time, coloured by device (Mirhoseini et al. 2018, figure 2; Gao et al.
 // 2018, figure 3; Addanki et al. 2019, figure 6).
@@ -52,6 +52,6 @@ struct PlacementPicture {
 PlacementPicture MakePlacementPicture(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                       const std::string& engine, const Placement& placement);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_PLACEMENT_PICTURE_H_

@@ -4,7 +4,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 double Mean(const std::vector<double>& values) {
@@ -37,4 +37,4 @@ PolicyCost SummarisePolicyCost(const std::vector<std::vector<double>>& improveme
           .ratio_of_means = Ratio(Mean(improvements), Mean(times))};
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

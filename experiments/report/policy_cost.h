@@ -3,7 +3,7 @@
 
 #include <vector>
 
-namespace emplace {
+namespace emplace::experiments {
 
 // Three ways to say what an agent gains per second of policy computation, in percent per second. They differ by more
 // than a factor of 2 where some datasets take much less time than others.
@@ -18,6 +18,6 @@ struct PolicyCost {
 PolicyCost SummarisePolicyCost(const std::vector<std::vector<double>>& improvement,
                                const std::vector<std::vector<double>>& seconds);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_POLICY_COST_H_

@@ -14,7 +14,7 @@
 #include "sim/base/json_text.h"
 #include "sim/formats/cluster_yaml.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 // Shipped tables of this schema. (Others of experiments/published belong to `emplace reproduce`.)
@@ -105,4 +105,4 @@ bool Matches(const PublishedFigure& figure, const TrialRecord& trial) {
                      [&trial](const auto& expected) { return MatchText(trial, expected.first) == expected.second; });
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

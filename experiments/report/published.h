@@ -8,7 +8,7 @@
 
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // One number of a paper.
 struct PublishedFigure {
@@ -40,6 +40,6 @@ std::string MatchText(const TrialRecord& trial, const std::string& key);
 // Whether all that the figure asks for is so of the trial.
 bool Matches(const PublishedFigure& figure, const TrialRecord& trial);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_PUBLISHED_H_

@@ -6,7 +6,7 @@
 #include <string>
 #include <tuple>
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 struct Contender {
@@ -42,4 +42,4 @@ std::vector<std::vector<GraphScore>> RankScores(const std::vector<TrialRecord>& 
   return scores;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

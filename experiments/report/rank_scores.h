@@ -7,13 +7,13 @@
 #include "experiments/report/report_metrics.h"
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // For each trial and each of its graphs its place among the agents that tried the same graph, in the same column of the
 // grid, with the same seed: 1 for the shortest step time, equal ones share the mean of their places, who found nothing
 // that fits comes last. Problems that only one agent tried are left out.
 std::vector<std::vector<GraphScore>> RankScores(const std::vector<TrialRecord>& trials, const ReportGrid& grid);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_RANK_SCORES_H_

@@ -16,7 +16,7 @@
 #include "experiments/report/report_results.h"
 #include "experiments/report/report_tests.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 using Blocks = std::vector<ReportBlock>;
@@ -93,4 +93,4 @@ ReportDocument MakeReport(const std::vector<ExperimentRuns>& experiments, const 
   return document;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

@@ -7,7 +7,7 @@
 #include "experiments/report/report_pictures.h"
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // The answers that runs give to their experiments' questions: who won, with a figure; a table for each metric with
 // published figures beside ours, paired tests, learning curves, the best placement of each dataset drawn, and what ran.
@@ -15,6 +15,6 @@ namespace emplace {
 // published table, and like PictureBlocks.
 ReportDocument MakeReport(const std::vector<ExperimentRuns>& experiments, const RebuildProblem& rebuild);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_H_

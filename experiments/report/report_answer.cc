@@ -9,7 +9,7 @@
 
 #include "experiments/report/report_charts.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 constexpr std::size_t kFewestPairs = 6;  // with fewer, no two-sided signed-rank test is below kSignificant
@@ -245,4 +245,4 @@ AnswerBlock MakeAnswer(const std::string& question, const std::optional<Comparis
   return block;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

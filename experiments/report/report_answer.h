@@ -8,7 +8,7 @@
 #include "experiments/report/report_comparison.h"
 #include "experiments/report/report_document.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // Who won: one sentence.
 std::string WinnerSentence(const Comparison& comparison);
@@ -18,6 +18,6 @@ std::string LeadSentences(const Comparison& comparison);
 // What a report on an experiment begins with; of nullopt it says that improvement is not known.
 AnswerBlock MakeAnswer(const std::string& question, const std::optional<Comparison>& comparison);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_ANSWER_H_

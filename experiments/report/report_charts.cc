@@ -7,7 +7,7 @@
 
 #include "experiments/report/report_vega.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 using vega::Base;
@@ -262,4 +262,4 @@ std::string PictureChart(const PlacementPicture& picture) {
   return Printed(spec);
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

@@ -7,7 +7,7 @@
 #include "experiments/report/learning_curves.h"
 #include "experiments/report/placement_picture.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // Vega specifications (version 5) as JSON text, their data inside. Text and axes take the page's text colour. Marks are
 // named, which gives them a class of that name in the page. The page gives a chart with "autosize" fit-x the width that
@@ -62,6 +62,6 @@ std::string ScatterChart(const std::vector<ScatterPoint>& points, const ScatterC
 // A symbol for each op ("op"), its area by the op's time, and a thin rule for each transfer ("transfer").
 std::string PictureChart(const PlacementPicture& picture);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_CHARTS_H_

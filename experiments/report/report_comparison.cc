@@ -10,7 +10,7 @@
 #include "experiments/report/published.h"
 #include "experiments/report/report_improvement.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 using Labels = std::set<std::string>;
@@ -179,4 +179,4 @@ const PairedTest* FindTest(const std::vector<PairedTest>& tests, const std::stri
   return found == tests.end() ? nullptr : &*found;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

@@ -11,7 +11,7 @@
 #include "experiments/report/statistics.h"
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // An agent in the comparison that a report begins with.
 struct ComparedAgent {
@@ -50,6 +50,6 @@ std::optional<Comparison> CompareAgents(const std::vector<TrialRecord>& trials, 
 // The test of two agents; null if there is none.
 const PairedTest* FindTest(const std::vector<PairedTest>& tests, const std::string& a, const std::string& b);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_COMPARISON_H_

@@ -12,7 +12,7 @@
 #include "experiments/report/report_tables.h"
 #include "sim/base/json_text.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 std::string Text(const std::optional<double>& value) { return value ? NumberText(*value) : ""; }
@@ -168,4 +168,4 @@ void WriteTableCsv(std::ostream& out, const std::vector<ExperimentRuns>& experim
   }
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

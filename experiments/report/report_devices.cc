@@ -7,7 +7,7 @@
 #include "experiments/report/published.h"
 #include "experiments/report/report_document.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 struct DeviceCounts {
@@ -69,4 +69,4 @@ std::map<std::string, std::string> DeviceTitles(const std::vector<TrialRecord>& 
   return titles;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

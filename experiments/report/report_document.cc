@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 constexpr int kMostDecimals = 6;
@@ -143,4 +143,4 @@ std::string Counted(std::size_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

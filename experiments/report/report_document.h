@@ -12,7 +12,7 @@
 
 #include "experiments/report/statistics.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // What a report says, before it is Markdown or HTML. All text is plain: writers escape it.
 struct HeadingBlock {
@@ -84,6 +84,6 @@ TextCell EstimateCell(const Estimate& estimate);  // the mean, and its interval 
 // "3 trials", "1 trial".
 std::string Counted(std::size_t count, std::string_view noun);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_DOCUMENT_H_

@@ -13,7 +13,7 @@
 #include "experiments/report/report_devices.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 constexpr const char* kDataset = "graph.dataset";
@@ -181,4 +181,4 @@ std::string ColumnTitle(const ReportGrid& grid, const std::vector<std::string>& 
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

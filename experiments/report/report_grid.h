@@ -9,7 +9,7 @@
 
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // How an experiment's trials are laid out in tables: a row for each agent.label, a column for each combination of the
 // other axes that vary. Graphs of a dataset, and seeds, are repetitions inside a cell.
@@ -41,6 +41,6 @@ std::string ColumnTitle(const ReportGrid& grid, const std::vector<std::string>& 
 bool NaturallyLess(const std::string& a, const std::string& b);
 std::vector<std::string> NaturallySorted(const std::set<std::string>& texts);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_GRID_H_

@@ -9,7 +9,7 @@
 #include "experiments/report/report_grid.h"
 #include "experiments/validation/validation.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 bool SimulatorRewards(const TrialRecord& trial) {
@@ -102,4 +102,4 @@ std::vector<ReportBlock> HardwareBlocks(const std::vector<TrialRecord>& trials,
   return blocks;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

@@ -8,7 +8,7 @@
 #include "experiments/report/report_document.h"
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // A placement asked of the simulator and of real devices. Times in µs.
 struct HardwarePoint {
@@ -29,6 +29,6 @@ std::vector<HardwarePoint> HardwarePoints(const std::vector<TrialRecord>& trials
 // Empty where nothing was run for real. `labels`: of every chart of the page.
 std::vector<ReportBlock> HardwareBlocks(const std::vector<TrialRecord>& trials, const std::vector<std::string>& labels);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_HARDWARE_H_

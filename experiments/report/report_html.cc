@@ -7,7 +7,7 @@
 
 #include "experiments/report/vega_bundle.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 constexpr std::string_view kHead = R"(<meta name="viewport" content="width=device-width, initial-scale=1">
@@ -320,4 +320,4 @@ void WriteHtml(std::ostream& out, const ReportDocument& document) {
   out << "</body>\n</html>\n";
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

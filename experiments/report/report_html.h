@@ -7,7 +7,7 @@
 
 #include "experiments/report/report_document.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // One page with everything in it: tables that need no script, charts drawn by Vega, a list of contents at the end. It
 // loads nothing and evaluates no text as a program; its Content-Security-Policy forbids both. Once all charts are
@@ -17,6 +17,6 @@ void WriteHtml(std::ostream& out, const ReportDocument& document);
 // Text for between tags and in attributes.
 std::string HtmlText(std::string_view text);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_HTML_H_

@@ -5,7 +5,7 @@
 
 #include "experiments/report/published.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 bool IsMeasured(const TrialRecord& trial) {
@@ -56,4 +56,4 @@ void FillSingleDeviceTimes(std::vector<TrialRecord>* trials) {
   }
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

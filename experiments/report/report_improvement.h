@@ -6,7 +6,7 @@
 
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // The improvement of tables, tests, curves and figures: how much shorter a step time is than the step time of the same
 // graph with everything on the fastest device, in percent of the latter. It is the same base for every agent, wherever
@@ -20,6 +20,6 @@ std::optional<double> ImprovementPercent(const std::optional<double>& single_dev
 // trained policy was applied from one device on in earlier versions: there it is the first placement's.
 void FillSingleDeviceTimes(std::vector<TrialRecord>* trials);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_IMPROVEMENT_H_

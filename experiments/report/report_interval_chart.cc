@@ -7,7 +7,7 @@
 #include "experiments/report/report_charts.h"
 #include "experiments/report/report_vega.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 using vega::Constant;
@@ -163,4 +163,4 @@ std::string IntervalChart(const std::vector<IntervalRow>& rows, const IntervalCh
   return vega::Printed(spec);
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

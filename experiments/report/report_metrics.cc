@@ -7,7 +7,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 using Scores = std::vector<GraphScore>;
@@ -222,4 +222,4 @@ std::vector<std::string> MetricsToReport(const ExperimentRuns& runs, const Publi
   return metrics;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

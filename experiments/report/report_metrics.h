@@ -11,7 +11,7 @@
 #include "experiments/report/statistics.h"
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // What a trial scores on one graph.
 struct GraphScore {
@@ -55,6 +55,6 @@ const MetricEntry& FindMetric(std::string_view name, const std::string& place);
 // has the thesis's improvement gets a column of its own for it, next to improvement.
 std::vector<std::string> MetricsToReport(const ExperimentRuns& runs, const PublishedFigures* published);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_METRICS_H_

@@ -15,7 +15,7 @@
 #include "sim/base/file_io.h"
 #include "sim/base/fingerprint.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 // The trial with the largest improvement among those with a placement, the first by id of equal ones. Over the first
@@ -75,4 +75,4 @@ std::vector<ReportBlock> PictureBlocks(const ExperimentRuns& runs, const ReportG
   return pictures;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

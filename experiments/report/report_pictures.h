@@ -13,7 +13,7 @@
 #include "sim/cost_model.h"
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // What the picture of a trial's placement needs beside the placement: the problem that its spec says.
 struct PictureInputs {
@@ -30,6 +30,6 @@ using RebuildProblem = std::function<std::optional<PictureInputs>(const JsonValu
 std::vector<ReportBlock> PictureBlocks(const ExperimentRuns& runs, const ReportGrid& grid,
                                        const RebuildProblem& rebuild);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_PICTURES_H_

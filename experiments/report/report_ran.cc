@@ -13,7 +13,7 @@
 #include "experiments/report/report_devices.h"
 #include "experiments/report/report_grid.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 constexpr std::size_t kMostNamed = 20;  // of failed trials
@@ -118,4 +118,4 @@ std::vector<ReportBlock> WhatRanBlocks(const ExperimentRuns& runs) {
   return blocks;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

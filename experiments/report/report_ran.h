@@ -6,12 +6,12 @@
 #include "experiments/report/report_document.h"
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // The last part of a report on an experiment: its trials, finished or not, what they were of, the version that ran
 // them, and the options of the agents.
 std::vector<ReportBlock> WhatRanBlocks(const ExperimentRuns& runs);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_RAN_H_

@@ -12,7 +12,7 @@
 #include "experiments/report/report_tables.h"
 #include "experiments/report/statistics.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 using Blocks = std::vector<ReportBlock>;
@@ -123,4 +123,4 @@ std::vector<ReportBlock> ResultBlocks(const ExperimentRuns& runs, const ReportGr
   return blocks;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

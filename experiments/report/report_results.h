@@ -8,12 +8,12 @@
 #include "experiments/report/report_grid.h"
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // The part "Results": a table for each metric to report, best first, published figures (may be null) beside ours.
 std::vector<ReportBlock> ResultBlocks(const ExperimentRuns& runs, const ReportGrid& grid,
                                       const PublishedFigures* published);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_RESULTS_H_

@@ -8,7 +8,7 @@
 #include "sim/base/check.h"
 #include "sim/base/statistics.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 // Scores of a label: by column of the grid.
@@ -175,4 +175,4 @@ std::vector<PolicyCostRow> MakePolicyCostRows(const std::vector<TrialRecord>& tr
   return rows;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

@@ -13,7 +13,7 @@
 #include "experiments/report/statistics.h"
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // A cell of the grid, or a plain mean of several.
 struct TableColumn {
@@ -54,6 +54,6 @@ struct PolicyCostRow {
 };
 std::vector<PolicyCostRow> MakePolicyCostRows(const std::vector<TrialRecord>& trials, const ReportGrid& grid);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_TABLES_H_

@@ -8,7 +8,7 @@
 
 #include "experiments/report/report_comparison.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 using Blocks = std::vector<ReportBlock>;
@@ -106,4 +106,4 @@ std::vector<ReportBlock> TestBlocks(const std::vector<TrialRecord>& trials, cons
   return blocks;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

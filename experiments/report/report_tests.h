@@ -9,7 +9,7 @@
 #include "experiments/report/report_grid.h"
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // A row and a column for each agent of `labels` that has a test: the row's mean minus the column's, with its interval
 // and its p-values. Requires: at least one test. The lower triangle repeats the upper one with the other sign.
@@ -21,6 +21,6 @@ TableBlock TestMatrix(const std::vector<PairedTest>& tests, const std::vector<st
 std::vector<ReportBlock> TestBlocks(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                     const std::vector<std::string>& labels);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_TESTS_H_

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-namespace emplace::vega {
+namespace emplace::experiments::vega {
 namespace {
 
 constexpr double kWidth = 760;  // until the page says otherwise
@@ -52,4 +52,4 @@ double Rounded(double value) { return std::strtod(fmt::format("{:.5g}", value).c
 
 std::string Printed(const Json& spec) { return spec.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-}  // namespace emplace::vega
+}  // namespace emplace::experiments::vega

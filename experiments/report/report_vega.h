@@ -6,7 +6,7 @@
 #include <vector>
 
 // Parts of Vega specifications that charts share.
-namespace emplace::vega {
+namespace emplace::experiments::vega {
 
 using Json = nlohmann::ordered_json;
 
@@ -26,6 +26,6 @@ Json Signal(const std::string& expression);
 double Rounded(double value);
 std::string Printed(const Json& spec);
 
-}  // namespace emplace::vega
+}  // namespace emplace::experiments::vega
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_VEGA_H_

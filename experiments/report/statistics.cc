@@ -9,7 +9,7 @@
 #include "sim/base/rng.h"
 #include "sim/base/statistics.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 constexpr std::size_t kExactUpTo = 20;
@@ -238,4 +238,4 @@ std::vector<double> HolmAdjusted(std::span<const double> p_values) {
   return adjusted;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

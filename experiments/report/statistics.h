@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace emplace {
+namespace emplace::experiments {
 
 // One observation: `value` over `per`. For a plain mean `per` is 1; for a ratio of means (improvement over seconds) it
 // is the other quantity of the same trial, so that both are resampled together.
@@ -73,6 +73,6 @@ WilcoxonResult WilcoxonSignedRank(std::span<const double> differences);
 // Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
 std::vector<double> HolmAdjusted(std::span<const double> p_values);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_STATISTICS_H_

@@ -10,7 +10,7 @@
 #include "experiments/report/report_grid.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 constexpr std::size_t kMostValuesNamed = 12;
@@ -96,4 +96,4 @@ void KeepTrials(const std::vector<TrialCondition>& conditions, const std::string
   std::erase_if(*experiments, [](const ExperimentRuns& runs) { return runs.trials.empty(); });
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

@@ -6,7 +6,7 @@
 
 #include "experiments/run/run_reader.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // What a trial must be to stand in a report.
 struct TrialCondition {
@@ -24,6 +24,6 @@ std::vector<TrialCondition> ParseConditions(const std::vector<std::string>& text
 void KeepTrials(const std::vector<TrialCondition>& conditions, const std::string& option,
                 std::vector<ExperimentRuns>* experiments);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_TRIAL_FILTER_H_

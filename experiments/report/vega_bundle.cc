@@ -2,7 +2,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 // Plain pointers: clang counts to the end of each string_view while it compiles, and gives up.
@@ -75,4 +75,4 @@ std::string VegaScript() {
 
 std::string_view VegaLicence() { return Content("copyright"); }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace emplace {
+namespace emplace::experiments {
 
 // Vega, the charting library, as one script for a page, compiled into the program from Debian's libjs-vega. The script
 // defines `emplaceVega` with parse, View, and expressionInterpreter, which evaluates expressions without `eval`, so
@@ -17,6 +17,6 @@ std::string VegaScript();
 // Who wrote it and under which licences, as the package says; a page that holds the script must hold this too.
 std::string_view VegaLicence();
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_VEGA_BUNDLE_H_

@@ -10,7 +10,7 @@
 #include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 std::string ChecksumOf(JsonObject members) {
@@ -66,4 +66,4 @@ void WriteJsonFile(const std::string& path, const JsonValue& value) {
   WriteFile(path, [&text](std::ostream& out) { out << text; });
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

@@ -7,7 +7,7 @@
 #include "sim/base/json_fields.h"
 #include "sim/base/json_value.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // The JSON files of a run folder: emplace writes them and reads them again, and no damaged byte may change what it
 // reads. Their last member, `checksum`, is the fingerprint (fingerprint.h, 16 hexadecimal digits) of the other members
@@ -28,6 +28,6 @@ void CheckTrialId(const JsonValue& spec, std::string_view id);
 JsonValue ReadJsonFile(const std::string& path);
 void WriteJsonFile(const std::string& path, const JsonValue& value);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_RUN_CHECKED_JSON_H_

@@ -8,7 +8,7 @@
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 bool RewardEvaluator::IsMeasured(std::size_t evaluation) const {
   if (choice_.source != RewardSource::kMixed) return choice_.source == RewardSource::kHardware;
@@ -37,38 +37,38 @@ StepResult RewardEvaluator::Run(const Placement& placement) const {
 void RewardEvaluator::Save(std::ostream& out) const {
   const std::lock_guard lock(mutex_);
   out << course_.evaluations << ' ' << course_.bests << ' ';
-  SaveOptionalDouble(out, course_.best_micros);
+  agents::SaveOptionalDouble(out, course_.best_micros);
   out << course_.checks.size() << '\n';
   for (const HardwareCheck& check : course_.checks) {
     out << check.evaluation << ' ';
-    SaveDouble(out, check.simulated_micros);
-    SaveOptionalDouble(out, check.measured_micros);
+    agents::SaveDouble(out, check.simulated_micros);
+    agents::SaveOptionalDouble(out, check.measured_micros);
     out << '\n';
   }
 }
 
 void RewardEvaluator::Load(std::istream& in) {
   Course course;
-  course.evaluations = LoadNumber(in);
-  course.bests = LoadNumber(in);
-  course.best_micros = LoadOptionalDouble(in);
-  const std::uint64_t checks = LoadNumber(in);
+  course.evaluations = agents::LoadNumber(in);
+  course.bests = agents::LoadNumber(in);
+  course.best_micros = agents::LoadOptionalDouble(in);
+  const std::uint64_t checks = agents::LoadNumber(in);
   for (std::uint64_t i = 0; i < checks; ++i) {
     HardwareCheck check;
-    check.evaluation = LoadNumber(in);
-    check.simulated_micros = LoadDouble(in);
-    check.measured_micros = LoadOptionalDouble(in);
+    check.evaluation = agents::LoadNumber(in);
+    check.simulated_micros = agents::LoadDouble(in);
+    check.measured_micros = agents::LoadOptionalDouble(in);
     course.checks.push_back(check);
   }
   const std::lock_guard lock(mutex_);
   course_ = std::move(course);
 }
 
-ClusterHardware::ClusterHardware(const Graph& graph, const Cluster& cluster, const HardwareOptions& options) {
-  std::vector<HardwareDevice*> used;
+ClusterHardware::ClusterHardware(const Graph& graph, const Cluster& cluster, const profiler::HardwareOptions& options) {
+  std::vector<profiler::HardwareDevice*> used;
   for (const Device& device : cluster.devices()) {
     try {
-      devices_.push_back(TorchHardware().Open(device.name));
+      devices_.push_back(profiler::TorchHardware().Open(device.name));
     } catch (const InputError& error) {
       throw error.In("cluster");
     }
@@ -78,7 +78,7 @@ ClusterHardware::ClusterHardware(const Graph& graph, const Cluster& cluster, con
     }
     used.push_back(devices_.back().get());
   }
-  runner_ = std::make_unique<HardwareRunner>(graph, cluster, std::move(used), options);
+  runner_ = std::make_unique<profiler::HardwareRunner>(graph, cluster, std::move(used), options);
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

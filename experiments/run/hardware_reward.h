@@ -16,7 +16,7 @@
 #include "sim/evaluator.h"
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // Answers with the simulator, with the hardware, or now with one and now with the other:
 // - kSimulator: the simulator. Every validate_every-th placement that is better than all before (as the simulator sees
@@ -26,7 +26,7 @@ namespace emplace {
 //   is met at any time, and for every validate_every-th new best; else the simulator.
 // Evaluations are counted in the order of the calls: one thread gives the same course every time, but for what was
 // measured. What is saved is how far it has come, checks included.
-class RewardEvaluator : public Evaluator, public SearchPart {
+class RewardEvaluator : public Evaluator, public agents::SearchPart {
  public:
   // Keeps references. Requires: both record starts and peaks if the agent needs them.
   RewardEvaluator(const Evaluator& simulator, const Evaluator& hardware, const HardwareChoice& choice)
@@ -59,14 +59,14 @@ class RewardEvaluator : public Evaluator, public SearchPart {
 class ClusterHardware {
  public:
   // Throws InputError, its place "cluster", if a device is not there or is of another kind than the cluster says.
-  ClusterHardware(const Graph& graph, const Cluster& cluster, const HardwareOptions& options);
-  const HardwareRunner& runner() const { return *runner_; }
+  ClusterHardware(const Graph& graph, const Cluster& cluster, const profiler::HardwareOptions& options);
+  const profiler::HardwareRunner& runner() const { return *runner_; }
 
  private:
-  std::vector<std::unique_ptr<HardwareDevice>> devices_;
-  std::unique_ptr<HardwareRunner> runner_;
+  std::vector<std::unique_ptr<profiler::HardwareDevice>> devices_;
+  std::unique_ptr<profiler::HardwareRunner> runner_;
 };
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_RUN_HARDWARE_REWARD_H_

@@ -19,7 +19,7 @@
 #include "sim/formats/graph_json.h"
 #include "sim/profile.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 // A file's content, which must be what the spec was made for.
@@ -45,8 +45,8 @@ std::size_t GroupsOf(const GraphSource& graph, const GroupingChoice& grouping) {
   return groups == 0 ? kDefaultGroups : groups;
 }
 
-std::vector<SearchProblem> LoadProblems(const std::vector<GraphSource>& graphs, const TrialChoice& choice) {
-  std::vector<SearchProblem> problems;
+std::vector<agents::SearchProblem> LoadProblems(const std::vector<GraphSource>& graphs, const TrialChoice& choice) {
+  std::vector<agents::SearchProblem> problems;
   for (const GraphSource& graph : graphs) problems.push_back(LoadProblem(graph, choice));
   return problems;
 }
@@ -55,13 +55,13 @@ std::vector<SearchProblem> LoadProblems(const std::vector<GraphSource>& graphs, 
 
 Graph LoadGraph(const GraphSource& source) {
   if (!source.dataset.empty()) {
-    return MakeFamilyMember(FindFamily(source.dataset), source.seed, source.index).graph;
+    return datasets::MakeFamilyMember(datasets::FindFamily(source.dataset), source.seed, source.index).graph;
   }
   if (!source.file.empty()) {
     return ReadChosen(source.file, source.fingerprint,
                       [](std::istream& in, const std::string& path) { return ReadGraph(in, path); });
   }
-  return MakeModel(source.model, source.set);
+  return datasets::MakeModel(source.model, source.set);
 }
 
 const Graph& KeptGraph(const GraphSource& source) {
@@ -76,7 +76,7 @@ const Graph& KeptGraph(const GraphSource& source) {
 }
 
 Cluster LoadWholeCluster(const ClusterChoice& choice) {
-  if (choice.file.empty()) return LoadCluster(choice.name);
+  if (choice.file.empty()) return datasets::LoadCluster(choice.name);
   return ReadChosen(choice.file, choice.fingerprint, ReadCluster);
 }
 
@@ -99,7 +99,7 @@ CostModels LoadCostModels(const CostsChoice& choice, const std::string& place) {
   return models;
 }
 
-SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& choice) {
+agents::SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& choice) {
   Graph loaded = AtPlace("graph", [&] { return KeptGraph(graph); });
   Cluster cluster = AtPlace("cluster", [&] { return KeepChosen(LoadWholeCluster(choice.cluster), choice.cluster); });
   CostTable costs =
@@ -111,9 +111,9 @@ SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& choice) {
           .max_groups = GroupsOf(graph, choice.grouping)};
 }
 
-SearchSpec LoadSearchSpec(const TrialChoice& choice) {
-  std::vector<SearchProblem> problems = LoadProblems(choice.graphs(), choice);
-  SearchSpec trial{.problem = std::move(problems.front())};
+agents::SearchSpec LoadSearchSpec(const TrialChoice& choice) {
+  std::vector<agents::SearchProblem> problems = LoadProblems(choice.graphs(), choice);
+  agents::SearchSpec trial{.problem = std::move(problems.front())};
   for (std::size_t i = 1; i < problems.size(); ++i) trial.also.push_back(std::move(problems[i]));
   trial.transfer = LoadProblems(choice.transfer, choice);
   trial.engine = choice.engine;
@@ -133,7 +133,7 @@ const std::vector<FamilyMemberFacts>& FactsOfFamily(std::string_view family, std
   const std::lock_guard lock(mutex);
   const auto [found, is_new] = kept.try_emplace({std::string(family), seed});
   if (is_new) {
-    for (const FamilyMember& member : MakeFamily(FindFamily(family), seed)) {
+    for (const datasets::FamilyMember& member : datasets::MakeFamily(datasets::FindFamily(family), seed)) {
       found->second.push_back(
           {.training = member.training, .num_ops = member.graph.num_ops(), .num_groups = member.num_groups});
     }
@@ -143,4 +143,4 @@ const std::vector<FamilyMemberFacts>& FactsOfFamily(std::string_view family, std
 
 std::string FingerprintOfFile(const std::string& path) { return FingerprintText(ReadWholeFile(path)); }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

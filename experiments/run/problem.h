@@ -14,7 +14,7 @@
 #include "sim/cost_model.h"
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // How many groups a graph is put into where neither the user nor the family says.
 inline constexpr std::size_t kDefaultGroups = 256;
@@ -38,9 +38,9 @@ struct CostModels {
 CostModels LoadCostModels(const CostsChoice& choice, const std::string& place = "");
 
 // A graph of the trial with its cluster, costs and grouping. Places are paths in the spec.
-SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& choice);
+agents::SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& choice);
 // The whole trial, its checkpoint, threads and evaluator aside.
-SearchSpec LoadSearchSpec(const TrialChoice& choice);
+agents::SearchSpec LoadSearchSpec(const TrialChoice& choice);
 
 // The members of a family that a seed gives, without their graphs. The first time makes the whole family (up to a few
 // seconds), later ones cost nothing.
@@ -54,6 +54,6 @@ const std::vector<FamilyMemberFacts>& FactsOfFamily(std::string_view family, std
 // 16 hex digits of a file's content, undone gzip. Throws InputError.
 std::string FingerprintOfFile(const std::string& path);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_RUN_PROBLEM_H_

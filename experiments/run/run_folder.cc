@@ -36,7 +36,7 @@
 #include "sim/placement.h"
 #include "sim/simulator.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 namespace fs = std::filesystem;
@@ -88,7 +88,7 @@ class ProgressLog {
   ProgressLog(const ProgressLog&) = delete;
   ProgressLog& operator=(const ProgressLog&) = delete;
 
-  void Show(const SearchProgress& progress) {
+  void Show(const agents::SearchProgress& progress) {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_ && progress.evaluations < progress.budget) return;
     next_ = now + kProgressEvery;
@@ -112,38 +112,38 @@ class ProgressLog {
 };
 
 // A checkpoint that cannot be gone on from (of an earlier version, or damaged) is given up: the trial starts again.
-SearchResult RunFromCheckpoint(const SearchSpec& spec, const std::string& folder) {
+agents::SearchResult RunFromCheckpoint(const agents::SearchSpec& spec, const std::string& folder) {
   ProgressLog log(folder);
   bool began = false;
-  const auto show = [&](const SearchProgress& progress) {
+  const auto show = [&](const agents::SearchProgress& progress) {
     began = true;
     log.Show(progress);
   };
   try {
-    return RunSearch(spec, show);
+    return agents::RunSearch(spec, show);
   } catch (const InputError& error) {
     const bool of_checkpoint = std::string_view(error.what()).starts_with(Printable(spec.checkpoint) + ": ");
     if (!of_checkpoint || began || !fs::exists(spec.checkpoint)) throw;
     std::fputs(fmt::format("{}; starting again\n", error.what()).c_str(), stderr);
     Remove(spec.checkpoint);
-    return RunSearch(spec, show);
+    return agents::RunSearch(spec, show);
   }
 }
 
 // With real devices: they answer for all of it, for some of it, or check the best.
-SearchResult RunOnHardware(SearchSpec spec, const HardwareChoice& choice, const std::string& folder,
-                           MeasuredSteps* measured) {
-  const SearchProblem& problem = spec.problem;
+agents::SearchResult RunOnHardware(agents::SearchSpec spec, const HardwareChoice& choice, const std::string& folder,
+                                   MeasuredSteps* measured) {
+  const agents::SearchProblem& problem = spec.problem;
   const Simulator simulator(problem.graph, problem.cluster, problem.costs,
                             {.engine = spec.engine, .peak_memory = true, .start_times = true});
   const ClusterHardware hardware(problem.graph, problem.cluster, choice.options);
   RewardEvaluator evaluator(simulator, hardware.runner(), choice);
   spec.evaluator = &evaluator;
   spec.evaluator_state = &evaluator;
-  SearchResult result = RunFromCheckpoint(spec, folder);
+  agents::SearchResult result = RunFromCheckpoint(spec, folder);
   measured->checks = evaluator.checks();
   if (result.best) {
-    const HardwareStep best = hardware.runner().Measure(*result.best);
+    const profiler::HardwareStep best = hardware.runner().Measure(*result.best);
     if (best.result.fits_memory) measured->best_micros = best.result.step_time_micros;
     if (!best.alone_micros.empty()) {
       measured->interleaved_micros = SimulateWithTimes(problem.graph, problem.cluster, problem.costs,
@@ -171,10 +171,10 @@ void RunLocked(const std::string& folder) {
   Remove(In(folder, "error.txt"));
   const JsonValue spec_json = ReadSpec(folder);
   const TrialChoice choice = ReadTrialChoice(spec_json);
-  SearchSpec spec = LoadSearchSpec(choice);
+  agents::SearchSpec spec = LoadSearchSpec(choice);
   spec.checkpoint = In(folder, "checkpoint.bin");
   std::optional<MeasuredSteps> measured;
-  SearchResult result;
+  agents::SearchResult result;
   if (choice.hardware) {
     RefuseSeveralGraphs(!spec.also.empty(), !spec.transfer.empty());
     result = RunOnHardware(spec, *choice.hardware, folder, &measured.emplace());
@@ -284,4 +284,4 @@ TrialSummary SummariseTrial(const std::string& trial_folder) {
   return summary;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

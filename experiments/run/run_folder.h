@@ -8,7 +8,7 @@
 #include "experiments/spec/experiment.h"
 #include "experiments/spec/trial_plan.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // RUNS/EXPERIMENT/ID: what a trial reads and writes. Every file appears whole or not at all, but for progress.jsonl,
 // which grows line by line. What is read again is checked: spec.json against ID, which is its fingerprint;
@@ -54,6 +54,6 @@ struct TrialSummary {
 // Throws InputError like ReadFinishedTrial.
 TrialSummary SummariseTrial(const std::string& trial_folder);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_RUN_RUN_FOLDER_H_

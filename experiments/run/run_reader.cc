@@ -12,7 +12,7 @@
 #include "sim/base/json_fields.h"
 #include "sim/base/json_text.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 namespace fs = std::filesystem;
@@ -178,4 +178,4 @@ std::string DescribeSpec(const JsonValue& spec) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

@@ -10,7 +10,7 @@
 #include "experiments/run/trial_record.h"
 #include "sim/base/json_value.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // What run folders hold, as far as a report needs it. emplace wrote these files, but they are read like anybody's:
 // unknown and missing keys are refused, and so is what does not fit its checksum or ID (run_folder.h).
@@ -46,6 +46,6 @@ std::string PlainText(const JsonValue& value);
 // The cell of a trial in words: "placeto, cifar10 7, 3 devices, seed 1".
 std::string DescribeSpec(const JsonValue& spec);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_RUN_RUN_READER_H_

@@ -4,7 +4,7 @@
 #include "sim/base/fingerprint.h"
 #include "sim/bounds.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 std::optional<double> Improvement(double start, std::optional<double> best) {
@@ -14,7 +14,7 @@ std::optional<double> Improvement(double start, std::optional<double> best) {
 
 double Count(std::size_t count) { return static_cast<double>(count); }
 
-EpisodeTrace TraceOf(const EpisodeRecord& record) {
+EpisodeTrace TraceOf(const agents::EpisodeRecord& record) {
   return {.episode = Count(record.episode),
           .argmax = record.argmax,
           .entropy = record.entropy,
@@ -26,7 +26,7 @@ EpisodeTrace TraceOf(const EpisodeRecord& record) {
 
 // What the records of a graph have in common, searched or not.
 template <typename Record>
-Record RecordOf(const SearchProblem& problem, const GraphResult& result) {
+Record RecordOf(const agents::SearchProblem& problem, const agents::GraphResult& result) {
   Record record;
   record.graph = problem.graph.name();
   record.num_ops = Count(problem.graph.num_ops());
@@ -40,19 +40,19 @@ Record RecordOf(const SearchProblem& problem, const GraphResult& result) {
   return record;
 }
 
-GraphRecord SearchedGraph(const SearchProblem& problem, const GraphResult& result) {
+GraphRecord SearchedGraph(const agents::SearchProblem& problem, const agents::GraphResult& result) {
   auto record = RecordOf<GraphRecord>(problem, result);
   record.lower_bound_micros = ComputeBounds(problem.graph, problem.cluster, problem.costs).lower_bound_micros;
   record.fitting = Count(result.fitting);
   for (const auto& [evaluations, micros] : result.trace) record.trace.emplace_back(Count(evaluations), micros);
-  for (const EpisodeRecord& episode : result.episodes) record.episodes.push_back(TraceOf(episode));
+  for (const agents::EpisodeRecord& episode : result.episodes) record.episodes.push_back(TraceOf(episode));
   return record;
 }
 
 }  // namespace
 
-JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const SearchSpec& spec,
-                      const SearchResult& result, std::string_view placement) {
+JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const agents::SearchSpec& spec,
+                      const agents::SearchResult& result, std::string_view placement) {
   TrialRecord trial;
   if (const JsonValue* name = FindMember(spec_json, "experiment")) trial.experiment = *name;
   trial.id = id;
@@ -72,15 +72,15 @@ JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const S
   return TrialRecordToJson(trial);
 }
 
-JsonValue TimingToJson(const SearchResult& result, const std::optional<MeasuredSteps>& measured) {
+JsonValue TimingToJson(const agents::SearchResult& result, const std::optional<MeasuredSteps>& measured) {
   TimingRecord timing{.policy_seconds = result.times.policy,
                       .simulator_seconds = result.times.simulator,
                       .wall_seconds = result.times.wall,
                       .episodes = Count(result.episodes.size()),
                       .hardware = measured};
-  for (const GraphResult& also : result.also) timing.episodes += Count(also.episodes.size());
+  for (const agents::GraphResult& also : result.also) timing.episodes += Count(also.episodes.size());
   if (timing.episodes > 0) timing.policy_seconds_per_episode = timing.policy_seconds / timing.episodes;
   return TimingRecordToJson(timing);
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

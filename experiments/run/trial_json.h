@@ -9,15 +9,15 @@
 #include "experiments/run/trial_record.h"
 #include "sim/base/json_value.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // The content of trial.json: what the seed determines. `id` is the trial's, `spec_json` the content of its spec.json,
 // `placement` that of best_placement.json ("" if there is none).
-JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const SearchSpec& spec,
-                      const SearchResult& result, std::string_view placement);
+JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const agents::SearchSpec& spec,
+                      const agents::SearchResult& result, std::string_view placement);
 // The content of timing.json: what a clock measured.
-JsonValue TimingToJson(const SearchResult& result, const std::optional<MeasuredSteps>& measured);
+JsonValue TimingToJson(const agents::SearchResult& result, const std::optional<MeasuredSteps>& measured);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_RUN_TRIAL_JSON_H_

@@ -9,7 +9,7 @@
 #include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 constexpr std::string_view kTrialSchema = "emplace.trial";
@@ -90,4 +90,4 @@ TrialRecord ReadTrialRecord(const JsonNode& root) {
   return trial;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

@@ -11,7 +11,7 @@
 #include "sim/base/json_struct.h"
 #include "sim/base/json_value.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // The content of trial.json and timing.json: what a trial writes and a report reads. Each struct has one list of its
 // fields for both (json_struct.h). Times in µs unless a name says seconds; counts are numbers like any other.
@@ -185,6 +185,6 @@ JsonValue TimingRecordToJson(const TimingRecord& timing);
 TrialRecord ReadTrialRecord(const JsonNode& root);
 TimingRecord ReadTimingRecord(const JsonNode& root);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_RUN_TRIAL_RECORD_H_

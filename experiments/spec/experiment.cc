@@ -20,7 +20,7 @@
 #include "sim/base/json_text.h"
 #include "sim/formats/cluster_yaml.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 namespace fs = std::filesystem;
@@ -155,4 +155,4 @@ ExperimentSpec ReadExperiment(std::istream& in, const std::string& file) {
   }
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

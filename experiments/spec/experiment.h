@@ -12,7 +12,7 @@
 #include "experiments/spec/trial_choice.h"
 #include "sim/base/json_value.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // `graphs:`, or `transfer:`: which graphs. One of dataset, files, model and models is given.
 struct GraphChoice {
@@ -66,6 +66,6 @@ ExperimentSpec ReadExperiment(std::istream& in, const std::string& file);
 // `path`, which stands in the experiment file `file`, seen from its folder. Absolute.
 std::string ResolvePath(const std::string& path, const std::string& file);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_SPEC_EXPERIMENT_H_

@@ -23,7 +23,7 @@
 #include "sim/grouping.h"
 #include "sim/simulator.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 constexpr std::int64_t kMostEvaluations = std::int64_t{1} << 40;
@@ -72,7 +72,9 @@ auto ReadDistinct(const JsonNode& node, std::string_view allowed, Read read) {
 std::string ReadText(const JsonNode& node) { return node.NonEmptyText(); }
 
 std::vector<std::size_t> ReadIndex(const JsonNode& node) {
-  const auto read = [](const JsonNode& n) { return ReadCount(n, 0, static_cast<std::int64_t>(kFamilySize) - 1); };
+  const auto read = [](const JsonNode& n) {
+    return ReadCount(n, 0, static_cast<std::int64_t>(datasets::kFamilySize) - 1);
+  };
   if (node.value().As<JsonList>() == nullptr) return {read(node)};
   std::vector<std::size_t> index = ReadDistinct(node, "a number of a graph, or a list of them", read);
   std::sort(index.begin(), index.end());
@@ -106,7 +108,8 @@ void ReadFamily(const JsonFields& fields, GraphChoice* choice) {
   if (const auto field = fields.Find("seed")) choice->seed = ReadSeed(*field);
   if (const auto field = fields.Find("index")) choice->index = ReadIndex(*field);
   if (const auto field = fields.Find("sample")) {
-    const auto most = static_cast<std::int64_t>(choice->split == "all" ? kFamilySize : kFamilySize / 2);
+    const auto most =
+        static_cast<std::int64_t>(choice->split == "all" ? datasets::kFamilySize : datasets::kFamilySize / 2);
     choice->sample = ReadCount(*field, 1, most);
   }
 }
@@ -131,7 +134,7 @@ void CheckSource(const JsonFields& fields, const JsonNode& node) {
 
 GraphSource ReadModel(const JsonNode& node) {
   const JsonFields fields(node, {"model", "set"});
-  GraphSource source{.model = ReadNameOf(fields.Get("model", "a model"), FindModel)};
+  GraphSource source{.model = ReadNameOf(fields.Get("model", "a model"), datasets::FindModel)};
   if (const auto field = fields.Find("set")) source.set = OptionsFromFields(field->value(), field->Place());
   return source;
 }
@@ -145,7 +148,7 @@ GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
   RefuseTogether(fields, {"index", "sample"});
   if (complete) CheckSource(fields, node);
   if (const auto field = fields.Find("dataset")) {
-    choice.dataset = ReadNameOf(*field, FindFamily);
+    choice.dataset = ReadNameOf(*field, datasets::FindFamily);
   }
   ReadFamily(fields, &choice);
   if (const auto field = fields.Find("files")) {
@@ -154,7 +157,7 @@ GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
   GraphSource source;
   if (const auto field = fields.Find("set")) source.set = OptionsFromFields(field->value(), field->Place());
   if (const auto field = fields.Find("model")) {
-    source.model = ReadNameOf(*field, FindModel);
+    source.model = ReadNameOf(*field, datasets::FindModel);
     choice.models = {std::move(source)};
   }
   if (const auto field = fields.Find("models")) {
@@ -206,7 +209,7 @@ ClusterChoice ReadClusterFields(const JsonNode& node, bool complete) {
   ClusterChoice choice;
   if (const auto field = fields.Find("name")) {
     std::vector<std::string_view> known;
-    for (const ShippedCluster& shipped : AllShippedClusters()) known.push_back(shipped.name);
+    for (const datasets::ShippedCluster& shipped : datasets::AllShippedClusters()) known.push_back(shipped.name);
     choice.name = ReadWord(*field, known);
   }
   if (const auto field = fields.Find("file")) choice.file = field->NonEmptyText();
@@ -248,13 +251,13 @@ AgentChoice ReadAgent(const JsonNode& node, bool complete) {
   const JsonFields fields(node, {"label", "name", "set"});
   AgentChoice choice;
   const auto name = complete ? std::optional(fields.Get("name", "an agent")) : fields.Find("name");
-  if (name) choice.name = ReadNameOf(*name, FindAgent);
+  if (name) choice.name = ReadNameOf(*name, agents::FindAgent);
   choice.label = choice.name;
   if (const auto field = fields.Find("label")) choice.label = field->NonEmptyText();
   if (const auto field = fields.Find("set")) {
     choice.set = OptionsFromFields(field->value(), field->Place());
     if (complete)
-      AtPlace(field->Place(), [&] { return MakeAgent(choice.name, choice.set, {.evaluations = kSomeBudget}); });
+      AtPlace(field->Place(), [&] { return agents::MakeAgent(choice.name, choice.set, {.evaluations = kSomeBudget}); });
   }
   return choice;
 }
@@ -276,14 +279,14 @@ std::string ReadEngine(const JsonNode& node) {
 
 std::string ReadReward(const JsonNode& node) {
   std::string text = node.NonEmptyText();
-  AtPlace(node.Place(), [&] { ParseReward(text); });
+  AtPlace(node.Place(), [&] { agents::ParseReward(text); });
   return text;
 }
 
 // What the agent's row says where the experiment says nothing.
 void FillDefaults(ExperimentCell* cell) {
   if (cell->agent.name.empty()) return;
-  const AgentEntry& agent = FindAgent(cell->agent.name);
+  const agents::AgentEntry& agent = agents::FindAgent(cell->agent.name);
   if (cell->reward.empty()) cell->reward = agent.reward;
   BudgetChoice& budget = cell->budget;
   if (budget.evaluations == 0 && budget.episodes == 0) budget.evaluations = agent.default_evaluations;
@@ -305,7 +308,7 @@ HardwareChoice ReadHardware(const std::optional<JsonNode>& source, const std::op
   if (const auto field = fields.Find("patience")) choice.options.patience_seconds = field->Number(0, 3600);
   if (const auto field = fields.Find("interleave")) choice.options.interleave = field->Flag();
   if (const auto field = fields.Find("statistic")) {
-    choice.options.statistic = ReadEnum<HardwareOptions::Statistic>(*field);
+    choice.options.statistic = ReadEnum<profiler::HardwareOptions::Statistic>(*field);
   }
   return choice;
 }
@@ -349,4 +352,4 @@ ExperimentCell ReadCell(const JsonValue& root, bool complete) {
   return cell;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

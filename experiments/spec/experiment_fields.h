@@ -5,7 +5,7 @@
 #include "sim/base/json_fields.h"
 #include "sim/base/json_value.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // The members of an experiment, those that only experiment.json has too (run_folder.h). Throws InputError on others.
 JsonFields ExperimentFields(const JsonNode& root);
@@ -15,6 +15,6 @@ JsonFields ExperimentFields(const JsonNode& root);
 // path.
 ExperimentCell ReadCell(const JsonValue& root, bool complete);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_SPEC_EXPERIMENT_FIELDS_H_

@@ -9,7 +9,7 @@
 #include "profiler/execute/hardware_runner.h"
 #include "sim/base/json_struct.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // Where rewards come from while an agent searches.
 enum class RewardSource : std::uint8_t { kSimulator, kHardware, kMixed };
@@ -20,9 +20,9 @@ struct EnumNames<RewardSource> {
   static constexpr std::string_view kAllowed = "simulator, hardware or mixed";
 };
 template <>
-struct EnumNames<HardwareOptions::Statistic> {
-  static constexpr std::pair<HardwareOptions::Statistic, std::string_view> kNames[] = {
-      {HardwareOptions::Statistic::kMedian, "median"}, {HardwareOptions::Statistic::kMean, "mean"}};
+struct EnumNames<profiler::HardwareOptions::Statistic> {
+  static constexpr std::pair<profiler::HardwareOptions::Statistic, std::string_view> kNames[] = {
+      {profiler::HardwareOptions::Statistic::kMedian, "median"}, {profiler::HardwareOptions::Statistic::kMean, "mean"}};
   static constexpr std::string_view kAllowed = "median or mean";
 };
 
@@ -30,7 +30,7 @@ struct HardwareChoice {
   RewardSource source = RewardSource::kSimulator;
   double share = 0.1;              // of the evaluations that `mixed` runs for real; in (0, 1)
   std::size_t validate_every = 0;  // every so many new best placements one is run for real; 0: none
-  HardwareOptions options = {.warmups = 1, .steps = 3, .patience_seconds = 1};
+  profiler::HardwareOptions options = {.warmups = 1, .steps = 3, .patience_seconds = 1};
   bool best = false;  // the best placement is run for real at the end, as it is wherever there is hardware
 
   bool NeedsHardware() const { return best || source != RewardSource::kSimulator || validate_every > 0; }
@@ -43,12 +43,12 @@ struct HardwareChoice {
     visit("validate_every", self.validate_every, {.needed = "a number of placements"});
     visit("warmups", self.options.warmups, {.needed = kSteps});
     visit("steps", self.options.steps, {.needed = kSteps});
-    visit("statistic", self.options.statistic, {.needed = EnumNames<HardwareOptions::Statistic>::kAllowed});
+    visit("statistic", self.options.statistic, {.needed = EnumNames<profiler::HardwareOptions::Statistic>::kAllowed});
     visit("patience", self.options.patience_seconds, {.optional = true, .high = 3600});
     visit("interleave", self.options.interleave, {.optional = true, .written = self.options.interleave});
   }
 };
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_SPEC_HARDWARE_CHOICE_H_

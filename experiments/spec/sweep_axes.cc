@@ -9,7 +9,7 @@
 
 #include "sim/base/json_text.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 // Beyond this, somebody has multiplied what should be added.
@@ -282,4 +282,4 @@ std::string SettingText(const JsonValue& value) {
   return text;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

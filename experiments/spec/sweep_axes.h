@@ -10,7 +10,7 @@
 #include "sim/base/json_fields.h"
 #include "sim/base/json_value.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // `sweep:`: a key path and the values that it takes.
 struct SweepAxis {
@@ -48,6 +48,6 @@ InputError PlacedInSweep(const InputError& error, const SweepCell& cell);
 // anything else as JSON.
 std::string SettingText(const JsonValue& value);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_SPEC_SWEEP_AXES_H_

@@ -5,7 +5,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json_build.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 JsonValue TrialChoiceToJson(const TrialChoice& choice) {
   JsonObject json;
@@ -28,4 +28,4 @@ void RefuseSeveralGraphs(bool together, bool transfer) {
   throw InputError(together ? "graphs.together" : "transfer", "does not go with real devices (one graph at a time)");
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

@@ -16,7 +16,7 @@
 #include "sim/base/json_value.h"
 #include "sim/base/options.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // What a search is asked to do, by name: from an experiment, from a spec.json or from command-line options. problem.h
 // loads it. Each struct has one list of its fields in spec.json (json_struct.h).
@@ -39,7 +39,8 @@ struct GraphSource {
     visit("dataset", self.dataset, {.optional = true, .written = has(self.dataset), .not_empty = true});
     const bool family = has(self.dataset);
     visit("seed", self.seed, {.optional = !family, .written = family, .needed = "a seed"});
-    visit("index", self.index, {.optional = !family, .written = family, .needed = "a member", .most = kFamilySize - 1});
+    visit("index", self.index,
+          {.optional = !family, .written = family, .needed = "a member", .most = datasets::kFamilySize - 1});
     visit("file", self.file, {.optional = true, .written = has(self.file), .not_empty = true});
     visit("fingerprint", self.fingerprint, {.optional = true, .written = has(self.file)});
     const bool other = family || has(self.file);
@@ -185,6 +186,6 @@ TrialChoice ReadTrialChoice(const JsonValue& spec);
 // Real devices run the ops of one graph. Throws InputError if there are others to learn on or to transfer to.
 void RefuseSeveralGraphs(bool together, bool transfer);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_SPEC_TRIAL_CHOICE_H_

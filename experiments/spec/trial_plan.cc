@@ -23,7 +23,7 @@
 #include "sim/cluster.h"
 #include "sim/simulator.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 constexpr std::string_view kGrouperWithNumber = "merge_and_colocate";
@@ -107,7 +107,7 @@ class Planner {
     if (cluster.num_devices() == 0) throw InputError("cluster.gpus", "leaves no device (at least one)");
     const bool has_cpu = std::any_of(cluster.devices().begin(), cluster.devices().end(),
                                      [](const Device& device) { return device.is_cpu; });
-    if (FindAgent(agent).needs_cpu && !has_cpu) {
+    if (agents::FindAgent(agent).needs_cpu && !has_cpu) {
       throw InputError("agent.name", fmt::format("{} has nothing to propose without a CPU (exclude it)", agent));
     }
     choice.gpus.reset();
@@ -118,7 +118,7 @@ class Planner {
 
   static std::string GrouperOf(const ExperimentCell& cell, const ChosenGraph& graph) {
     if (!cell.graphs.grouping.empty()) return cell.graphs.grouping;
-    return std::string(DefaultGrouping(FindAgent(cell.agent.name), graph.num_ops));
+    return std::string(agents::DefaultGrouping(agents::FindAgent(cell.agent.name), graph.num_ops));
   }
   // 0 where the grouper takes no number.
   static std::size_t GroupsOf(const ExperimentCell& cell, const ChosenGraph& graph) {
@@ -204,7 +204,8 @@ class Planner {
 
   // Sets up the first problem of each kind, as a trial would.
   void CheckProblem(const ExperimentCell& cell, const PlannedTrial& trial) {
-    if (cell.torch_device != "cpu") AtPlace("torch_device", [&] { return CheckTorchDevice(cell.torch_device), 0; });
+    if (cell.torch_device != "cpu")
+      AtPlace("torch_device", [&] { return agents::CheckTorchDevice(cell.torch_device), 0; });
     const GraphSource first = trial.choice.graphs().front();
     GraphSource alone = first;
     alone.groups.reset();
@@ -213,13 +214,13 @@ class Planner {
         fmt::format("{} {} {} {} {} {}", family, JsonText({FieldsToJson(trial.choice.cluster)}), cell.engine,
                     trial.choice.costs, trial.choice.grouping.name, MustLearn(cell) ? cell.agent.name : "");
     if (!checked_.insert(kind).second) return;
-    const SearchProblem problem = LoadProblem(first, trial.choice);
-    const AgentEntry& entry = FindAgent(cell.agent.name);
+    const agents::SearchProblem problem = LoadProblem(first, trial.choice);
+    const agents::AgentEntry& entry = agents::FindAgent(cell.agent.name);
     const Simulator simulator = AtPlace(
         "engine", [&] { return Simulator(problem.graph, problem.cluster, problem.costs, {.engine = cell.engine}); });
     const auto environment = AtPlace("cluster", [&] {
-      return std::make_unique<Environment>(problem.graph, problem.cluster, problem.costs, MakeGrouping(problem, entry),
-                                           simulator);
+      return std::make_unique<agents::Environment>(problem.graph, problem.cluster, problem.costs,
+                                                   agents::MakeGrouping(problem, entry), simulator);
     });
     if (MustLearn(cell)) CheckLearns(cell, *environment);
   }
@@ -227,11 +228,11 @@ class Planner {
   static bool MustLearn(const ExperimentCell& cell) { return cell.transfer || cell.graphs.together; }
 
   // Only who has begun knows: a policy has the shape of its first problem.
-  static void CheckLearns(const ExperimentCell& cell, const Environment& environment) {
+  static void CheckLearns(const ExperimentCell& cell, const agents::Environment& environment) {
     const std::size_t budget = cell.budget.Evaluations(environment.observation().num_groups());
-    const auto agent = MakeAgent(cell.agent.name, cell.agent.set, {.evaluations = budget, .num_graphs = 1});
+    const auto agent = agents::MakeAgent(cell.agent.name, cell.agent.set, {.evaluations = budget, .num_graphs = 1});
     Rng rng(0);
-    AtPlace("agent", [&] { return agent->Propose(environment, Mode::kExplore, rng); });
+    AtPlace("agent", [&] { return agent->Propose(environment, agents::Mode::kExplore, rng); });
     if (agent->HasPolicy()) return;
     if (cell.transfer) {
       throw InputError("transfer",
@@ -256,9 +257,9 @@ TrialPlan PlanTrials(const ExperimentSpec& experiment, bool set_up) { return Pla
 
 std::vector<std::size_t> ChosenMembers(const GraphChoice& choice) {
   if (!choice.index.empty()) return choice.index;
-  const std::array<bool, kFamilySize> training = FamilySplit(choice.family_seed);
+  const std::array<bool, datasets::kFamilySize> training = datasets::FamilySplit(choice.family_seed);
   std::vector<std::size_t> members;
-  for (std::size_t i = 0; i < kFamilySize; ++i) {
+  for (std::size_t i = 0; i < datasets::kFamilySize; ++i) {
     if (choice.split == "all" || (choice.split == "train") == training[i]) members.push_back(i);
   }
   if (!choice.sample) return members;
@@ -270,4 +271,4 @@ std::vector<std::size_t> ChosenMembers(const GraphChoice& choice) {
   return members;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

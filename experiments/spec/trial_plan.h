@@ -11,7 +11,7 @@
 #include "experiments/spec/trial_choice.h"
 #include "sim/base/json_value.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // One trial: a cell with one graph (or all of them together) and one seed.
 struct PlannedTrial {
@@ -40,6 +40,6 @@ TrialPlan PlanTrials(const ExperimentSpec& experiment, bool set_up = true);
 // Which members of a family a choice means, ascending. Requires: it samples no more than there are.
 std::vector<std::size_t> ChosenMembers(const GraphChoice& choice);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_SPEC_TRIAL_PLAN_H_

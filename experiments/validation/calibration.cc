@@ -21,7 +21,7 @@
 #include "sim/formats/cluster_yaml.h"
 #include "sim/simulator.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 using Use = CalibrationFigure::Use;
@@ -83,8 +83,8 @@ double Capacity(const Cluster& cluster) {
 }
 
 Run RunOnDevice(const CalibrationSpec& spec, const CalibrationFigure& figure) {
-  const Graph graph = MakeModel(figure.model, figure.set);
-  const Cluster cluster = LoadCluster(figure.cluster).Keep({figure.device});
+  const Graph graph = datasets::MakeModel(figure.model, figure.set);
+  const Cluster cluster = datasets::LoadCluster(figure.cluster).Keep({figure.device});
   const std::unique_ptr<CostModel> model = MakeCostModel(spec.costs);
   const CostTable costs(graph, cluster, *model);
   const Placement placement(graph.num_ops(), MakeId<DeviceId>(0));
@@ -103,13 +103,13 @@ Run RunOnDevice(const CalibrationSpec& spec, const CalibrationFigure& figure) {
 
 // A placement by an agent. Where it does not fit, how long it would take is not asked.
 Run RunByAgent(const CalibrationSpec& spec, const CalibrationFigure& figure) {
-  const Graph graph = MakeModel(figure.model, figure.set);
-  const Cluster cluster = LoadCluster(figure.cluster).KeepAccelerators(figure.gpus);
+  const Graph graph = datasets::MakeModel(figure.model, figure.set);
+  const Cluster cluster = datasets::LoadCluster(figure.cluster).KeepAccelerators(figure.gpus);
   const std::unique_ptr<CostModel> model = MakeCostModel(spec.costs);
-  const SearchResult result =
-      RunSearch({.problem = {.graph = graph, .cluster = cluster, .costs = CostTable(graph, cluster, *model)},
-                 .engine = spec.engine,
-                 .agent = figure.agent});
+  const agents::SearchResult result =
+      agents::RunSearch({.problem = {.graph = graph, .cluster = cluster, .costs = CostTable(graph, cluster, *model)},
+                         .engine = spec.engine,
+                         .agent = figure.agent});
   Run run;
   run.row.device_kind = fmt::format("{} accelerators", figure.gpus);
   run.row.fits = result.best.has_value();
@@ -189,4 +189,4 @@ CalibrationResult RunCalibration(const CalibrationSpec& spec) {
   return result;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

@@ -10,7 +10,7 @@
 
 #include "sim/base/options.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // A published figure and how to get ours.
 struct CalibrationFigure {
@@ -65,6 +65,6 @@ struct CalibrationResult {
 // included. Throws InputError on an unknown model, option, cluster, device or agent, its place the figure.
 CalibrationResult RunCalibration(const CalibrationSpec& spec);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_VALIDATION_CALIBRATION_H_

@@ -14,7 +14,7 @@
 #include "sim/grouping.h"
 #include "sim/simulator.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 // The first `count` accelerators, without the CPUs.
@@ -43,9 +43,9 @@ Spread SpreadOf(const std::vector<double>& values) {
   return spread;
 }
 
-std::vector<FamilyRow> MakeFamilyTable(const std::vector<FamilyMember>& members, const std::string& cluster,
+std::vector<FamilyRow> MakeFamilyTable(const std::vector<datasets::FamilyMember>& members, const std::string& cluster,
                                        const std::vector<std::size_t>& accelerators) {
-  const Cluster all = LoadCluster(cluster);
+  const Cluster all = datasets::LoadCluster(cluster);
   const Cluster one = Accelerators(all, 1);
   const std::unique_ptr<CostModel> model = MakeCostModel("roofline");
   std::vector<Cluster> clusters;
@@ -57,7 +57,7 @@ std::vector<FamilyRow> MakeFamilyTable(const std::vector<FamilyMember>& members,
   std::vector<double> seconds;
   std::vector<double> gib;
   std::vector<std::vector<double>> gaps(accelerators.size());
-  for (const FamilyMember& member : members) {
+  for (const datasets::FamilyMember& member : members) {
     const Graph& graph = member.graph;
     const Grouping grouping = FindGrouper("merge_and_colocate").make(graph, {.max_groups = member.num_groups});
     const Placement placement(graph.num_ops(), MakeId<DeviceId>(0));
@@ -84,4 +84,4 @@ std::vector<FamilyRow> MakeFamilyTable(const std::vector<FamilyMember>& members,
   return rows;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

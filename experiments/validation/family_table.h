@@ -7,7 +7,7 @@
 
 #include "datasets/families/families.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // Smallest, mean, standard deviation (of a sample) and largest.
 struct Spread {
@@ -29,9 +29,9 @@ struct FamilyRow {
 // `cluster` (the first) with roofline costs: the time of a step, peak memory; and for each number of accelerators the
 // gap 100 * (1 - lower bound / step on one), in percent: all that any placement can win. Throws InputError on a cluster
 // without accelerators.
-std::vector<FamilyRow> MakeFamilyTable(const std::vector<FamilyMember>& members, const std::string& cluster,
+std::vector<FamilyRow> MakeFamilyTable(const std::vector<datasets::FamilyMember>& members, const std::string& cluster,
                                        const std::vector<std::size_t>& accelerators);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_VALIDATION_FAMILY_TABLE_H_

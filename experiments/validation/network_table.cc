@@ -11,7 +11,7 @@
 #include "sim/formats/cluster_yaml.h"
 #include "sim/ops/op_catalog.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 constexpr double kMostCounted = 1e15;
@@ -32,7 +32,7 @@ PublishedNetwork ReadNetwork(const JsonNode& node) {
 bool IsOptimizer(std::string_view kind) {
   constexpr std::string_view kSparse = "sparse_";
   if (kind.starts_with(kSparse)) kind.remove_prefix(kSparse.size());
-  const auto& names = OptimizerNames();
+  const auto& names = datasets::OptimizerNames();
   return std::find(names.begin(), names.end(), kind) != names.end();
 }
 
@@ -79,7 +79,7 @@ std::vector<PublishedNetwork> ReadPublishedNetworks(std::istream& in, const std:
 
 NetworkRow MakeNetworkRow(const PublishedNetwork& network) {
   try {
-    const Graph graph = MakeModel(network.model, network.set);
+    const Graph graph = datasets::MakeModel(network.model, network.set);
     NetworkRow row;
     row.network = &network;
     row.ours = {.ops = static_cast<double>(graph.num_ops()),
@@ -95,4 +95,4 @@ NetworkRow MakeNetworkRow(const PublishedNetwork& network) {
   }
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

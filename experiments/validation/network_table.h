@@ -10,7 +10,7 @@
 #include "sim/base/options.h"
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // What of a network papers publish.
 struct NetworkSize {
@@ -46,6 +46,6 @@ double TrainedParameters(const Graph& graph);
 // FLOP of the forward convolutions and matrix products.
 double ForwardProductFlop(const Graph& graph);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_VALIDATION_NETWORK_TABLE_H_

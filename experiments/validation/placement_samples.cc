@@ -11,14 +11,14 @@
 #include "sim/grouping.h"
 #include "sim/simulator.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 // The simulator, and what it was asked. Placements are kept one after the other: an agent with one thread asks in
 // order.
 class Recorder : public Evaluator {
  public:
-  Recorder(const SearchSpec& spec, bool start_times)
+  Recorder(const agents::SearchSpec& spec, bool start_times)
       : simulator_(spec.problem.graph, spec.problem.cluster, spec.problem.costs,
                    {.engine = spec.engine, .peak_memory = true, .start_times = start_times}) {}
 
@@ -49,8 +49,9 @@ class Recorder : public Evaluator {
 
 }  // namespace
 
-std::vector<SampledPlacement> RandomPlacements(const SearchProblem& problem, std::size_t count, std::uint64_t seed) {
-  const Grouping grouping = MakeGrouping(problem, FindAgent("random"));
+std::vector<SampledPlacement> RandomPlacements(const agents::SearchProblem& problem, std::size_t count,
+                                               std::uint64_t seed) {
+  const Grouping grouping = agents::MakeGrouping(problem, agents::FindAgent("random"));
   std::vector<std::vector<DeviceId>> allowed(grouping.num_groups());
   for (std::size_t group = 0; group < grouping.num_groups(); ++group) {
     for (std::size_t d = 0; d < problem.cluster.num_devices(); ++d) {
@@ -76,13 +77,13 @@ std::vector<SampledPlacement> RandomPlacements(const SearchProblem& problem, std
   return sampled;
 }
 
-std::vector<SampledPlacement> AgentPlacements(const SearchSpec& spec, std::size_t count) {
+std::vector<SampledPlacement> AgentPlacements(const agents::SearchSpec& spec, std::size_t count) {
   EMPLACE_CHECK(count > 0);
   const Recorder recorder(spec, /*start_times=*/true);
-  SearchSpec recorded = spec;
+  agents::SearchSpec recorded = spec;
   recorded.evaluator = &recorder;
   recorded.threads = 1;
-  RunSearch(recorded);
+  agents::RunSearch(recorded);
   const std::vector<Recorder::Tried>& tried = recorder.tried();
   std::set<std::size_t> chosen;
   const auto best = std::min_element(tried.begin(), tried.end(), [](const auto& a, const auto& b) {
@@ -100,4 +101,4 @@ std::vector<SampledPlacement> AgentPlacements(const SearchSpec& spec, std::size_
   return sampled;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

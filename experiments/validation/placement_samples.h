@@ -9,7 +9,7 @@
 #include "agents/search.h"
 #include "sim/placement.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // Placements to try on hardware.
 struct SampledPlacement {
@@ -18,13 +18,14 @@ struct SampledPlacement {
 };
 
 // `count` times every group on a random device that it may go to. The seed decides.
-std::vector<SampledPlacement> RandomPlacements(const SearchProblem& problem, std::size_t count, std::uint64_t seed);
+std::vector<SampledPlacement> RandomPlacements(const agents::SearchProblem& problem, std::size_t count,
+                                               std::uint64_t seed);
 
 // `count` of the placements that an agent's run evaluates with the simulator: its best one, and the others evenly
 // spread over what it tried in order, each different placement once. Fewer if it tries fewer. Throws InputError as
 // RunSearch does.
-std::vector<SampledPlacement> AgentPlacements(const SearchSpec& spec, std::size_t count);
+std::vector<SampledPlacement> AgentPlacements(const agents::SearchSpec& spec, std::size_t count);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_VALIDATION_PLACEMENT_SAMPLES_H_

@@ -11,7 +11,7 @@
 #include "sim/profile.h"
 #include "sim/timeline.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 // 1 for the smallest; equal values share the mean of theirs.
@@ -217,4 +217,4 @@ std::vector<OpError> Validator::OpErrors(std::span<const ValidationCase> cases) 
   return sorted;
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

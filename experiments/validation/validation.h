@@ -16,7 +16,7 @@
 #include "sim/placement.h"
 #include "sim/simulator.h"
 
-namespace emplace {
+namespace emplace::experiments {
 
 // What the simulator says of a step. Times in µs.
 struct PredictedStep {
@@ -30,7 +30,7 @@ struct ValidationCase {
   std::string label;
   bool simulated_fits = true;
   PredictedStep simulated;
-  HardwareStep measured;
+  profiler::HardwareStep measured;
   std::vector<double> measured_busy;  // by device
   std::vector<double> measured_op;    // by OpId: how long it ran
   // Simulated with the times that the ops took by themselves between the measured steps (HardwareOptions::interleave)
@@ -99,7 +99,7 @@ class Validator {
  public:
   // Requires: `simulator` records starts; graph, cluster and costs are its own and the runner's.
   Validator(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Simulator& simulator,
-            const HardwareRunner& hardware)
+            const profiler::HardwareRunner& hardware)
       : graph_(graph), cluster_(cluster), costs_(costs), simulator_(simulator), hardware_(hardware) {}
 
   ValidationCase Check(const std::string& label, const Placement& placement) const;
@@ -112,7 +112,7 @@ class Validator {
   const Cluster& cluster_;
   const CostTable& costs_;
   const Simulator& simulator_;
-  const HardwareRunner& hardware_;
+  const profiler::HardwareRunner& hardware_;
 };
 
 // Correlation of ranks; equal values share the mean of theirs. None if there are fewer than 3 pairs, or one side is all
@@ -120,6 +120,6 @@ class Validator {
 std::optional<double> SpearmanCorrelation(std::span<const double> a, std::span<const double> b);
 std::optional<double> PearsonCorrelation(std::span<const double> a, std::span<const double> b);
 
-}  // namespace emplace
+}  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_VALIDATION_VALIDATION_H_

@@ -8,7 +8,7 @@
 #include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
 
-namespace emplace {
+namespace emplace::experiments {
 namespace {
 
 JsonList ListOf(const std::vector<double>& numbers) {
@@ -102,4 +102,4 @@ void WriteValidation(std::ostream& out, const Graph& graph, const Cluster& clust
   out << text << '\n';
 }
 
-}  // namespace emplace
+}  // namespace emplace::experiments

@@ -20,7 +20,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 // Records grow at their end from one version of CUPTI to the next; what is read here is in the part that they have
@@ -306,12 +306,12 @@ ActivitySession* TheSession() {
 }
 
 }  // namespace
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 extern "C" {
 // Named after the library, as kCuptiName says.
 // NOLINTNEXTLINE(readability-identifier-naming)
-extern const emplace::CuptiExports emplace_cupti;
+extern const emplace::profiler::CuptiExports emplace_cupti;
 // NOLINTNEXTLINE(readability-identifier-naming)
-const emplace::CuptiExports emplace_cupti = {&emplace::TheSession};
+const emplace::profiler::CuptiExports emplace_cupti = {&emplace::profiler::TheSession};
 }

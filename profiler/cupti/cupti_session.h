@@ -5,7 +5,7 @@
 
 #include "profiler/measure/activity.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // Records what CUDA devices do while it runs. One at a time for the whole process. CUPTI's is in a library of its
 // own, which is loaded when a CUDA device is profiled (and built where the CUDA toolkit was found); tests may put
@@ -37,6 +37,6 @@ struct CuptiExports {
 };
 inline constexpr char kCuptiName[] = "emplace_cupti";
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_CUPTI_CUPTI_SESSION_H_

@@ -5,7 +5,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 DeviceThread::DeviceThread() : thread_([this] { Loop(); }) {}
 
@@ -54,4 +54,4 @@ void DeviceThread::Loop() {
   }
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

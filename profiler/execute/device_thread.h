@@ -6,7 +6,7 @@
 #include <mutex>
 #include <thread>
 
-namespace emplace {
+namespace emplace::profiler {
 
 // A thread that does one thing after another: a device's own.
 class DeviceThread {
@@ -37,6 +37,6 @@ class DeviceThread {
   std::thread thread_;
 };
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_EXECUTE_DEVICE_THREAD_H_

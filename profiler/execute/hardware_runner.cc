@@ -15,7 +15,7 @@
 #include "sim/base/check.h"
 #include "sim/base/statistics.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 class HardwareRunner::Machine {
  public:
@@ -248,4 +248,4 @@ HardwareStep HardwareRunner::Measure(const Placement& placement) const {
 
 StepResult HardwareRunner::Run(const Placement& placement) const { return machine_->Measure(placement, false).result; }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

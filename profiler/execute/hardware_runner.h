@@ -14,7 +14,7 @@
 #include "sim/graph.h"
 #include "sim/timeline.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 struct HardwareOptions {
   enum class Statistic { kMedian, kMean };
@@ -72,6 +72,6 @@ class HardwareRunner : public Evaluator {
   std::unique_ptr<Machine> machine_;
 };
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_EXECUTE_HARDWARE_RUNNER_H_

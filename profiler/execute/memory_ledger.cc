@@ -5,7 +5,7 @@
 
 #include "profiler/hardware.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 void MemoryLedger::Reset(Bytes persistent) {
   const std::lock_guard lock(mutex_);
@@ -35,4 +35,4 @@ void MemoryLedger::Check() const {
                           std::to_string(capacity_->count));
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

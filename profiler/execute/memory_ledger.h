@@ -8,7 +8,7 @@
 
 #include "sim/base/units.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // Bytes in use on one device during a step, as the graph states them. Several threads may call it.
 class MemoryLedger {
@@ -35,6 +35,6 @@ class MemoryLedger {
   std::vector<std::pair<double, Bytes>> samples_;
 };
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_EXECUTE_MEMORY_LEDGER_H_

@@ -6,7 +6,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 class Maker {
@@ -110,4 +110,4 @@ PlacedProgram MakePlacedProgram(const Graph& graph, const Placement& placement, 
   return Maker(graph, placement, num_devices).Make();
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

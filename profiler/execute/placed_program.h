@@ -8,7 +8,7 @@
 #include "sim/graph.h"
 #include "sim/placement.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // A placed graph as its devices execute it: which op signals which, what is copied, and when tensors are freed. The
 // same rules as the simulator's: a tensor is sent once to each device that reads it, in the order (output index,
@@ -47,6 +47,6 @@ struct PlacedProgram {
 // Requires: a device below `num_devices` for each op of the graph.
 PlacedProgram MakePlacedProgram(const Graph& graph, const Placement& placement, std::size_t num_devices);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_EXECUTE_PLACED_PROGRAM_H_

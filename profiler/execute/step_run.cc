@@ -4,7 +4,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 // A thread that finds nothing to do looks again for so long before it sleeps: waking it costs tens of µs.
@@ -236,4 +236,4 @@ void StepRun::Send(std::uint32_t id) {
   Used(copy.from);
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

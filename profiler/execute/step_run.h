@@ -21,7 +21,7 @@
 #include "sim/graph.h"
 #include "sim/timeline.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // A device's threads and their queues. Made once for all placements.
 struct DeviceWorker {
@@ -108,6 +108,6 @@ class StepRun {
   std::exception_ptr error_;
 };
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_EXECUTE_STEP_RUN_H_

@@ -9,7 +9,7 @@
 #include <optional>
 #include <thread>
 
-namespace emplace {
+namespace emplace::profiler {
 
 // First in, first out, from any thread to one.
 template <typename Item>
@@ -60,6 +60,6 @@ class WorkQueue {
   bool closed_ = false;
 };
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_EXECUTE_WORK_QUEUE_H_

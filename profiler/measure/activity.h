@@ -8,7 +8,7 @@
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // What a GPU did and which calls of the host made it do so, as a profiler of activities (CUPTI) records it, without its
 // types. Times are ns since some moment; 0 is "was not recorded". Those of the device may be of a clock of their own
@@ -84,6 +84,6 @@ struct ActivityTrace {
   std::uint64_t dropped = 0;  // records that the profiler had no room for
 };
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_MEASURE_ACTIVITY_H_

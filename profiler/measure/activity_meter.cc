@@ -6,7 +6,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 constexpr int kSlotChains = 5;
@@ -117,4 +117,4 @@ std::unique_ptr<OpMeter> MakeCuptiMeter(HardwareDevice& device) {
   return std::make_unique<ActivityMeter>(device, CuptiSession());
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

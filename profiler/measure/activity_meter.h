@@ -11,7 +11,7 @@
 #include "profiler/measure/correlate.h"
 #include "profiler/measure/op_profiler.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // Samples of ops on a GPU by what the GPU did: the time of a run is how long the device was busy with its kernels,
 // copies and sets; 0 if it had none. The host's own time is not in it. `device` and `session` outlive the meter.
@@ -45,6 +45,6 @@ class ActivityMeter : public OpMeter {
 // For a GPU, with CUPTI's records. Throws InputError if there is no CUPTI.
 std::unique_ptr<OpMeter> MakeCuptiMeter(HardwareDevice& device);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_MEASURE_ACTIVITY_METER_H_

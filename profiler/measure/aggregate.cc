@@ -9,7 +9,7 @@
 #include "sim/base/json_text.h"
 #include "sim/base/statistics.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 // Throws InputError(place) unless there are samples, all of them times.
@@ -59,4 +59,4 @@ double AggregateGap(const std::vector<double>& gap_micros, const std::string& de
   return Median(gap_micros);
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

@@ -8,7 +8,7 @@
 #include "sim/base/units.h"
 #include "sim/profile.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // What was measured of one signature on one device kind.
 struct OpSamples {
@@ -31,6 +31,6 @@ double Spread(const std::vector<double>& micros);
 // the message. Throws InputError if there is no gap, or one is negative or not finite.
 double AggregateGap(const std::vector<double>& gap_micros, const std::string& device_kind);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_MEASURE_AGGREGATE_H_

@@ -9,7 +9,7 @@
 #include "sim/base/statistics.h"
 #include "sim/profile.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 AloneSampler::AloneSampler(const Graph& graph, std::span<const OpRecipe> recipes, const Placement& placement,
                            std::span<HardwareDevice* const> devices, std::uint64_t seed)
@@ -87,4 +87,4 @@ std::vector<double> AloneSampler::MedianTimes(std::span<const std::vector<double
   return medians;
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

@@ -12,7 +12,7 @@
 #include "sim/graph.h"
 #include "sim/placement.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // Times of a placed graph's ops by themselves, taken between its steps: a machine that others share is not the same
 // when a profile is measured and when a step is, but between two steps it is. Ops of one signature are one on each
@@ -67,6 +67,6 @@ class AloneSampler {
   std::vector<Place> place_of_;                 // by OpId, in distinct_
 };
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_MEASURE_ALONE_SAMPLER_H_

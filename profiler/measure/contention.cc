@@ -14,7 +14,7 @@
 #include "sim/device_catalog.h"
 #include "sim/ops/op_catalog.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 constexpr double kLeastMicros = 1e-3;
@@ -200,4 +200,4 @@ std::map<std::string, double, std::less<>> ContentionByClass(const Profile& prof
   return medians;
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

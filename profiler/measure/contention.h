@@ -13,7 +13,7 @@
 #include "profiler/measure/op_profiler.h"
 #include "sim/profile.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 struct ContentionOptions {
   std::size_t samples = 40;        // of each op alone, and as many beside a busy neighbour
@@ -47,6 +47,6 @@ void MeasureContention(const std::vector<ProfileTask>& tasks, const Busywork& ot
 // The median of the factors of each class's ops that the profile has for `device_kind`.
 std::map<std::string, double, std::less<>> ContentionByClass(const Profile& profile, const std::string& device_kind);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_MEASURE_CONTENTION_H_

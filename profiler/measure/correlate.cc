@@ -13,7 +13,7 @@
 
 #include "sim/base/json_text.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 constexpr std::size_t kMostNamed = 3;  // in a message, of many that are wrong alike
@@ -273,4 +273,4 @@ std::vector<double> GapMicros(std::span<const OpRun> runs, int device, std::int6
   return gaps;
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

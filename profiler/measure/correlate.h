@@ -8,7 +8,7 @@
 
 #include "profiler/measure/activity.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 struct CorrelateOptions {
   // What the device's clock lacks to the host's, in ns: is added to every time of a device.
@@ -57,6 +57,6 @@ inline constexpr std::int64_t kLaunchLatency = 20'000;
 // starts on the device. Ops that overlap or that the device waited for give no sample.
 std::vector<double> GapMicros(std::span<const OpRun> runs, int device, std::int64_t latency = kLaunchLatency);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_MEASURE_CORRELATE_H_

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 // More chains of products than a core has units for, so that another thread's instructions cost time.
@@ -38,4 +38,4 @@ double DisturbanceWatch::Slowdown(double micros, Time now) {
   return micros / fastest_.front().second;
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

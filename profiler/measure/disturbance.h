@@ -5,7 +5,7 @@
 #include <deque>
 #include <utility>
 
-namespace emplace {
+namespace emplace::profiler {
 
 // On a machine that is shared, other work on the other half of a physical core makes ops take up to twice as long,
 // for seconds at a time. Neither our clock nor the system's load shows it: only the throughput of the core does.
@@ -32,6 +32,6 @@ class DisturbanceWatch {
   std::deque<std::pair<Time, double>> fastest_;  // probes that no later one was as fast as
 };
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_MEASURE_DISTURBANCE_H_

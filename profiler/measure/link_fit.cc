@@ -7,7 +7,7 @@
 #include "sim/base/check.h"
 #include "sim/base/statistics.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 struct Line {
@@ -77,4 +77,4 @@ LinkFit FitLink(std::span<const LinkSample> samples, const std::string& link) {
   return fit;
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

@@ -8,7 +8,7 @@
 
 #include "sim/base/units.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // One copy from a device to another.
 struct LinkSample {
@@ -37,6 +37,6 @@ struct LinkFit {
 // longer than small ones.
 LinkFit FitLink(std::span<const LinkSample> samples, const std::string& link);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_MEASURE_LINK_FIT_H_

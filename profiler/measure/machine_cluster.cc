@@ -4,7 +4,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 Link LinkBetween(const NamedDevice& from, const NamedDevice& to, const Profile& profile) {
@@ -50,4 +50,4 @@ Cluster MachineCluster(const std::string& name, std::span<const NamedDevice> dev
   return {name, source, std::move(members), std::move(links), Channels::kPerDevice};
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

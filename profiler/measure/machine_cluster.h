@@ -9,7 +9,7 @@
 #include "sim/cluster.h"
 #include "sim/profile.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // A device as the command names it, of the kind that the profile measured.
 struct NamedDevice {
@@ -24,6 +24,6 @@ NamedDevice NamedAfter(const HardwareDevice& device);
 // Throws InputError where the profile has no link between two of the kinds.
 Cluster MachineCluster(const std::string& name, std::span<const NamedDevice> devices, const Profile& profile);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_MEASURE_MACHINE_CLUSTER_H_

@@ -10,7 +10,7 @@
 #include "profiler/measure/transfer_bench.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 class MachineProfiler {
@@ -161,4 +161,4 @@ MachineProfilerResult ExtendProfile(const Graph& graph, std::span<HardwareDevice
   return MachineProfiler(graph, options, profile, on_saved, on_progress).Extend(devices);
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

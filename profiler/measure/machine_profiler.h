@@ -14,7 +14,7 @@
 #include "sim/graph.h"
 #include "sim/profile.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 struct MachineProfilerOptions {
   OpProfilerOptions ops;
@@ -50,6 +50,6 @@ MachineProfilerResult ExtendProfile(const Graph& graph, std::span<HardwareDevice
                                     const std::function<void(const Profile&)>& on_saved,
                                     const std::function<void(const MachineProfilerProgress&)>& on_progress);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_MEASURE_MACHINE_PROFILER_H_

@@ -15,7 +15,7 @@
 #include "sim/cluster.h"
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 constexpr std::size_t kLength = 500;
@@ -84,4 +84,4 @@ double MeasureHostGap(HardwareDevice& device) {
   return std::max(step.result.step_time_micros / static_cast<double>(kLength) - CallMicros(graph, device), 0.0);
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

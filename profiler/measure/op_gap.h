@@ -3,7 +3,7 @@
 
 #include "profiler/hardware.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // How long a device idles between two ops that could follow each other at once, in µs: what the hardware runner needs
 // to tell who waits, to free tensors and to fetch the next op. The median over a chain of ops on one number, several
@@ -14,6 +14,6 @@ double MeasureOpGap(HardwareDevice& device);
 // than with the op's call alone, which its profiled time includes.
 double MeasureHostGap(HardwareDevice& device);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_MEASURE_OP_GAP_H_

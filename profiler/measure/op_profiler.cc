@@ -12,7 +12,7 @@
 #include "sim/base/check.h"
 #include "sim/base/statistics.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 using SampleClock = std::chrono::steady_clock;
@@ -334,4 +334,4 @@ OpProfilerResult ProfileOps(
   return result;
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

@@ -15,7 +15,7 @@
 #include "sim/graph.h"
 #include "sim/profile.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // One signature that is to be measured.
 struct ProfileTask {
@@ -104,6 +104,6 @@ OpProfilerResult ProfileOps(
     const std::vector<ProfileTask>& tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,
     const std::function<void(const OpProfilerProgress&, const std::vector<Profile::OpEntry>&)>& on_batch);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_MEASURE_OP_PROFILER_H_

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <optional>
 
-namespace emplace {
+namespace emplace::profiler {
 
 void StepProbe::BeginStep() {
   last_micros_ = 0;
@@ -25,4 +25,4 @@ void StepProbe::ProbeWithin(HardwareDevice& device, double micros) {
   Probe(device);
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

@@ -6,7 +6,7 @@
 #include "profiler/hardware.h"
 #include "profiler/measure/disturbance.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // How much others slowed one device in a step: probes of it before, within and after (disturbance.h). All but
 // BeginStep and Slowdown by the device's own thread.
@@ -32,6 +32,6 @@ class StepProbe {
   std::size_t probes_ = 0;
 };
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_MEASURE_STEP_PROBE_H_

@@ -8,7 +8,7 @@
 
 #include "profiler/execute/device_thread.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;  // of what is copied: any would do
@@ -167,4 +167,4 @@ std::vector<Profile::LinkEntry> EntriesOf(std::span<const LinkMeasurement> links
   return entries;
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

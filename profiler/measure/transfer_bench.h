@@ -13,7 +13,7 @@
 #include "sim/base/units.h"
 #include "sim/profile.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 struct TransferOptions {
   // 1 KiB to 256 MiB in powers of 4: a fit over them sees latency and bandwidth alike.
@@ -57,6 +57,6 @@ std::vector<LinkMeasurement> MeasureTransfers(std::span<const DevicePair> pairs,
 // in which kinds come first.
 std::vector<Profile::LinkEntry> EntriesOf(std::span<const LinkMeasurement> links);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_MEASURE_TRANSFER_BENCH_H_

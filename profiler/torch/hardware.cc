@@ -23,7 +23,7 @@
 #include "sim/base/blas.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 using Array = torch::Tensor;  // a Tensor of ours is something else
@@ -416,7 +416,8 @@ HardwareBackend* Hardware() {
 }
 
 }  // namespace
-}  // namespace emplace
+}  // namespace emplace::profiler
 
-extern "C" __attribute__((visibility("default"))) const emplace::TorchHardwareExports emplace_torch_hardware;
-const emplace::TorchHardwareExports emplace_torch_hardware = {emplace::Hardware, emplace::RecordTorchScript};
+extern "C" __attribute__((visibility("default"))) const emplace::profiler::TorchHardwareExports emplace_torch_hardware;
+const emplace::profiler::TorchHardwareExports emplace_torch_hardware = {emplace::profiler::Hardware,
+                                                                        emplace::profiler::RecordTorchScript};

@@ -8,7 +8,7 @@
 #include "profiler/torch/op_runner_parts.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 constexpr std::string_view kAten = "aten::";
@@ -121,4 +121,4 @@ std::vector<std::string> TorchOpKinds() {
   return names;
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

@@ -15,7 +15,7 @@ namespace c10 {
 struct Device;
 }
 
-namespace emplace {
+namespace emplace::profiler {
 
 // One op as ATen calls, on any torch::Device. Part of the library with LibTorch.
 class TorchOp {
@@ -50,6 +50,6 @@ std::unique_ptr<TorchOp> MakeTorchOp(const OpRecipe& op, const c10::Device& devi
 // The catalogue's kinds that have an implementation, sorted.
 std::vector<std::string> TorchOpKinds();
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_TORCH_OP_RUNNER_H_

@@ -8,7 +8,7 @@
 
 #include "profiler/torch/op_runner_parts.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 // One argument: a constant, an input, or a list of inputs.
@@ -220,4 +220,4 @@ OpFunction MakeAtenOp(const RecipeView& recipe) {
   };
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

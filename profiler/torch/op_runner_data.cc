@@ -2,7 +2,7 @@
 
 #include "profiler/torch/op_runner_parts.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 // Another view of the same bytes.
@@ -222,4 +222,4 @@ constexpr TorchOpKind kTorchDataKinds[] = {
 
 std::span<const TorchOpKind> DataTorchOps() { return kTorchDataKinds; }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

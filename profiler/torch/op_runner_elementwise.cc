@@ -2,7 +2,7 @@
 
 #include "profiler/torch/op_runner_parts.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 // Calls kCall with the inputs, as many as it takes.
@@ -163,4 +163,4 @@ constexpr TorchOpKind kTorchElementwiseKinds[] = {
 
 std::span<const TorchOpKind> ElementwiseTorchOps() { return kTorchElementwiseKinds; }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

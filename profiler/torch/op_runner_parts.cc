@@ -7,7 +7,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 constexpr std::int64_t kLargestAttr = std::int64_t{1} << 40;  // sums and products of a few fit in 64 bits
@@ -163,4 +163,4 @@ at::Tensor Fit(at::Tensor y, c10::ScalarType type, const Dims& shape) {
   return y;
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

@@ -19,7 +19,7 @@
 #include "profiler/torch/op_runner.h"
 
 // The op runner in parts, one file each, as the op catalogue has them. MakeTorchOp joins them.
-namespace emplace {
+namespace emplace::profiler {
 
 using TensorSpan = std::span<const at::Tensor>;
 using Dims = std::vector<std::int64_t>;
@@ -117,6 +117,6 @@ at::Tensor Fit(at::Tensor y, c10::ScalarType type, const Dims& shape);
 // A copy with elements in row-major order, even where a view would do.
 inline at::Tensor Copied(const at::Tensor& x) { return x.clone(at::MemoryFormat::Contiguous); }
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_TORCH_OP_RUNNER_PARTS_H_

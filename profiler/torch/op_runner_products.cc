@@ -1,6 +1,6 @@
 #include "profiler/torch/op_runner_parts.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 // A convolution as ATen sees it, from the shapes of image, filter and result.
@@ -163,4 +163,4 @@ constexpr TorchOpKind kTorchProductKinds[] = {
 
 std::span<const TorchOpKind> ProductTorchOps() { return kTorchProductKinds; }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

@@ -2,7 +2,7 @@
 
 #include "profiler/torch/op_runner_parts.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 // Not in any attr of the networks; those of TensorFlow's layers.
@@ -337,4 +337,4 @@ constexpr TorchOpKind kTorchReductionKinds[] = {
 
 std::span<const TorchOpKind> ReductionTorchOps() { return kTorchReductionKinds; }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

@@ -1,6 +1,6 @@
 #include "profiler/torch/op_runner_parts.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 // So small that weights stay finite over any number of measured steps; the factors are those of published optimisers.
@@ -136,4 +136,4 @@ constexpr TorchOpKind kTorchUpdateKinds[] = {
 
 std::span<const TorchOpKind> UpdateTorchOps() { return kTorchUpdateKinds; }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

@@ -14,7 +14,7 @@
 #include "profiler/torch_plugin.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
@@ -204,4 +204,4 @@ std::vector<OpSpec> RecordTorchScript(const TorchScriptOptions& options) {
   }
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

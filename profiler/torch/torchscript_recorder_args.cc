@@ -10,7 +10,7 @@
 
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::profiler {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -120,4 +120,4 @@ std::string ArgumentsText(const std::string& op, const c10::FunctionSchema& sche
   return attrs.dump();
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

@@ -10,7 +10,7 @@
 
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // Throws InputError(place) if there is no such type here.
 DType DTypeOf(c10::ScalarType type, const std::string& place);
@@ -22,6 +22,6 @@ std::string ArgumentsText(const std::string& op, const c10::FunctionSchema& sche
                           std::span<const c10::IValue> arguments,
                           const std::function<std::size_t(const at::Tensor&)>& input);
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_TORCH_TORCHSCRIPT_RECORDER_ARGS_H_

@@ -11,7 +11,7 @@
 #include "profiler/torch/torchscript_recorder_args.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 struct OpRecorder::OpInfo {
   c10::OperatorHandle handle;
@@ -345,4 +345,4 @@ std::string OpRecorder::UniqueName(const std::string& name) {
   return unique;
 }
 
-}  // namespace emplace
+}  // namespace emplace::profiler

@@ -18,7 +18,7 @@
 #include "profiler/storage_versions.h"
 #include "sim/graph.h"
 
-namespace emplace {
+namespace emplace::profiler {
 
 // Turns the ATen calls of this thread into OpSpecs while it lives: one at a time.
 class OpRecorder {
@@ -98,6 +98,6 @@ class OpRecorder {
   int depth_ = 0;                                   // of calls inside an op
 };
 
-}  // namespace emplace
+}  // namespace emplace::profiler
 
 #endif  // EMPLACE_PROFILER_TORCH_TORCHSCRIPT_RECORDER_OPS_H_

@@ -18,11 +18,11 @@ TEST(CandidatesTest, SearchesTryAcceleratorsOrWhereverAGroupMayGo) {
   cpu_only.kind_times = {{"test-cpu", 1}};
   builder.Add(cpu_only);
   builder.Add(testing::MakeOp("b", 1));
-  const Observation seen = testing::MakeObservation(builder.Build(), testing::MakeMixedCluster(2));
-  const auto devices = SearchDevices(seen, false);
+  const agents::Observation seen = testing::MakeObservation(builder.Build(), testing::MakeMixedCluster(2));
+  const auto devices = agents::SearchDevices(seen, false);
   EXPECT_EQ(devices[0], std::vector<DeviceId>{MakeId<DeviceId>(0)});
   EXPECT_EQ(devices[1], (std::vector<DeviceId>{MakeId<DeviceId>(1), MakeId<DeviceId>(2)}));
-  EXPECT_EQ(SearchDevices(seen, true)[1].size(), 3U);
+  EXPECT_EQ(agents::SearchDevices(seen, true)[1].size(), 3U);
 }
 
 }  // namespace

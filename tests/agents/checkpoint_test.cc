@@ -11,18 +11,18 @@
 namespace emplace {
 namespace {
 
-std::unique_ptr<Agent> SomeAgent() {
-  return MakeOneShot([](const Environment&, Rng&) { return Placement(); });
+std::unique_ptr<agents::Agent> SomeAgent() {
+  return agents::MakeOneShot([](const agents::Environment&, Rng&) { return Placement(); });
 }
 
-std::string Saved(const SearchState& state, const Rng& rng) {
+std::string Saved(const agents::SearchState& state, const Rng& rng) {
   std::ostringstream out;
-  SaveCheckpoint(out, "a search with blanks", state, *SomeAgent(), rng);
+  agents::SaveCheckpoint(out, "a search with blanks", state, *SomeAgent(), rng);
   return out.str();
 }
 
-SearchState OneGraph() {
-  GraphState graph;
+agents::SearchState OneGraph() {
+  agents::GraphState graph;
   graph.evaluations = graph.fitting = 1;
   graph.best = Placement(2);
   return {.graphs = {graph}, .times = {}, .part = {}};
@@ -33,7 +33,7 @@ TEST(CheckpointTest, WhatIsSavedIsLoaded) {
   rng.Next();
   Placement best(3);
   best[MakeId<OpId>(1)] = MakeId<DeviceId>(4);
-  const GraphState graph{
+  const agents::GraphState graph{
       .evaluations = 17,
       .fitting = 3,
       .best = best,
@@ -45,12 +45,12 @@ TEST(CheckpointTest, WhatIsSavedIsLoaded) {
       .episodes = {
           {.episode = 3, .evaluations = 15, .final_micros = 4, .best_micros = 3, .mean_micros = 3.5, .entropy = 0.8},
           {.episode = 4, .evaluations = 16, .argmax = true, .final_micros = 3, .best_micros = 2.5, .entropy = 0.7}}};
-  const SearchState state{
+  const agents::SearchState state{
       .graphs = {graph, {}}, .times = {.policy = 1, .simulator = 2, .wall = 3.5}, .part = "a part\nof two lines"};
   std::istringstream in(Saved(state, rng));
   Rng loaded_rng(1);
   const auto agent = SomeAgent();
-  const SearchState loaded = LoadCheckpoint(in, "a search with blanks", *agent, loaded_rng);
+  const agents::SearchState loaded = agents::LoadCheckpoint(in, "a search with blanks", *agent, loaded_rng);
   EXPECT_EQ(loaded.graphs, state.graphs);
   EXPECT_EQ(loaded.times, state.times);
   EXPECT_EQ(loaded.part, state.part);
@@ -61,7 +61,7 @@ TEST(CheckpointTest, AnotherSearchIsRefused) {
   std::istringstream in(Saved({}, Rng(1)));
   Rng rng(1);
   const auto agent = SomeAgent();
-  EXPECT_THROW(LoadCheckpoint(in, "another search", *agent, rng), InputError);
+  EXPECT_THROW(agents::LoadCheckpoint(in, "another search", *agent, rng), InputError);
 }
 
 TEST(CheckpointTest, ATruncatedFileIsRefusedWhereverItEnds) {
@@ -70,7 +70,7 @@ TEST(CheckpointTest, ATruncatedFileIsRefusedWhereverItEnds) {
     std::istringstream in(whole.substr(0, size));
     Rng rng(1);
     const auto agent = SomeAgent();
-    EXPECT_THROW(LoadCheckpoint(in, "a search with blanks", *agent, rng), InputError) << size;
+    EXPECT_THROW(agents::LoadCheckpoint(in, "a search with blanks", *agent, rng), InputError) << size;
   }
 }
 
@@ -82,7 +82,7 @@ TEST(CheckpointTest, ADamagedFileIsRefusedWhereverTheDamageIs) {
     std::istringstream in(damaged);
     Rng rng(1);
     const auto agent = SomeAgent();
-    EXPECT_THROW(LoadCheckpoint(in, "a search with blanks", *agent, rng), InputError) << bit;
+    EXPECT_THROW(agents::LoadCheckpoint(in, "a search with blanks", *agent, rng), InputError) << bit;
   }
 }
 

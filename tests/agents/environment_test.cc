@@ -31,10 +31,10 @@ TEST(EnvironmentTest, TheAnswerDoesNotDependOnTheNumberOfThreads) {
   std::vector<std::vector<double>> rewards;
   std::vector<std::vector<StepResult>> results;
   for (const std::size_t threads : {1U, 2U, 5U}) {
-    Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator, {}, threads);
+    agents::Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator, {}, threads);
     rewards.emplace_back();
     results.emplace_back();
-    for (const Outcome& outcome : env.Evaluate(batch)) {
+    for (const agents::Outcome& outcome : env.Evaluate(batch)) {
       rewards.back().push_back(outcome.reward);
       results.back().push_back(outcome.result);
     }
@@ -64,8 +64,8 @@ TEST(EnvironmentTest, ObservesTimesMemoryAndWhereGroupsMayGo) {
   const Cluster cluster = MakeMixedCluster(2);
   const CostTable costs = MeasuredCosts(graph, cluster);
   const Simulator simulator(graph, cluster, costs);
-  const Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
-  const Observation& seen = env.observation();
+  const agents::Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+  const agents::Observation& seen = env.observation();
   EXPECT_TRUE(seen.Allowed(0, 0));
   EXPECT_FALSE(seen.Allowed(0, 1));
   EXPECT_EQ(seen.TimeMicros(0, 0), 9);
@@ -84,7 +84,7 @@ TEST(EnvironmentTest, AClusterWithoutALinkBetweenTwoDevicesIsRefused) {
   const CostTable costs = MeasuredCosts(graph, cluster);
   const Simulator simulator(graph, cluster, costs);
   try {
-    const Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+    const agents::Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_STREQ(

@@ -37,27 +37,27 @@ class NodeFeaturesTest : public ::testing::Test {
         costs_(testing::MeasuredCosts(graph_, cluster_)),
         simulator_(graph_, cluster_, costs_, {}),
         env_(graph_, cluster_, costs_, FindGrouper("identity").make(graph_, {}), simulator_),
-        nodes_(DescribeNodes(env_)) {}
+        nodes_(agents::DescribeNodes(env_)) {}
   Graph graph_;
   Cluster cluster_;
   CostTable costs_;
   Simulator simulator_;
-  Environment env_;
-  NodeFeatures nodes_;
+  agents::Environment env_;
+  agents::NodeFeatures nodes_;
 };
 
 TEST_F(NodeFeaturesTest, ANodeHasTheKindAndShapesOfItsLongestOp) {
   ASSERT_EQ(nodes_.num_nodes(), 3U);
-  EXPECT_EQ(nodes_.kinds[0], KindIndex("matmul"));
+  EXPECT_EQ(nodes_.kinds[0], agents::KindIndex("matmul"));
   EXPECT_EQ(AllOpKinds()[nodes_.kinds[1]].name, "relu");
-  EXPECT_EQ(nodes_.kinds[2], NumKinds() - 1);  // d's
+  EXPECT_EQ(nodes_.kinds[2], agents::NumKinds() - 1);  // d's
   EXPECT_THAT(std::vector<float>(nodes_.shapes[2].begin(), nodes_.shapes[2].begin() + 5),
               ElementsAre(2, 3, -1, -1, -1));
   EXPECT_THAT(std::vector<float>(nodes_.shapes[0].begin(), nodes_.shapes[0].begin() + 3), ElementsAre(4, 5, -1));
 }
 
 TEST_F(NodeFeaturesTest, AllItsOpsAreCounted) {
-  EXPECT_THAT(nodes_.kind_counts[2], ElementsAre(Pair(KindIndex("tanh"), 1), Pair(NumKinds() - 1, 1)));
+  EXPECT_THAT(nodes_.kind_counts[2], ElementsAre(Pair(agents::KindIndex("tanh"), 1), Pair(agents::NumKinds() - 1, 1)));
 }
 
 TEST_F(NodeFeaturesTest, NeighboursAreDistinctAndOthers) {
@@ -69,20 +69,20 @@ TEST_F(NodeFeaturesTest, NeighboursAreDistinctAndOthers) {
 }
 
 TEST(BreadthFirstIndexTest, LevelsComeOneAfterTheOther) {
-  NodeFeatures nodes;
+  agents::NodeFeatures nodes;
   nodes.kinds.resize(6);
   // 0 -> 1 -> 2, 0 -> 3 -> 4; 5 stands alone.
   nodes.consumers = {{1, 3}, {2}, {}, {4}, {}, {}};
   nodes.producers = {{}, {0}, {1}, {0}, {3}, {}};
-  EXPECT_THAT(BreadthFirstIndex(nodes), ElementsAre(0, 2, 4, 3, 5, 1));
+  EXPECT_THAT(agents::BreadthFirstIndex(nodes), ElementsAre(0, 2, 4, 3, 5, 1));
 }
 
 TEST(BreadthFirstIndexTest, ACircleOfGroupsIsNumberedToo) {
-  NodeFeatures nodes;
+  agents::NodeFeatures nodes;
   nodes.kinds.resize(2);
   nodes.consumers = {{1}, {0}};
   nodes.producers = {{1}, {0}};
-  EXPECT_THAT(BreadthFirstIndex(nodes), ElementsAre(0, 1));
+  EXPECT_THAT(agents::BreadthFirstIndex(nodes), ElementsAre(0, 1));
 }
 
 }  // namespace

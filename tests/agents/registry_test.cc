@@ -29,7 +29,7 @@ struct World {
   Cluster cluster;
   CostTable costs;
   Simulator simulator;
-  Environment env;
+  agents::Environment env;
 };
 
 Graph SomeGraph(std::uint64_t seed, std::size_t num_ops = 30, bool kinds_differ = true) {
@@ -38,10 +38,10 @@ Graph SomeGraph(std::uint64_t seed, std::size_t num_ops = 30, bool kinds_differ 
 }
 
 // Proposes, checks, evaluates and observes; appends what was proposed. Whether an episode is left unfinished.
-bool Rounds(Agent& agent, World& world, Rng& rng, std::size_t rounds, std::vector<Placement>* proposed) {
+bool Rounds(agents::Agent& agent, World& world, Rng& rng, std::size_t rounds, std::vector<Placement>* proposed) {
   bool in_episode = false;
   for (std::size_t i = 0; i < rounds && !agent.Finished(); ++i) {
-    const Proposal proposal = agent.Propose(world.env, Mode::kExplore, rng);
+    const agents::Proposal proposal = agent.Propose(world.env, agents::Mode::kExplore, rng);
     const std::vector<Placement>& batch = proposal.placements;
     EXPECT_FALSE(batch.empty());
     for (const Placement& groups : batch) {
@@ -55,10 +55,10 @@ bool Rounds(Agent& agent, World& world, Rng& rng, std::size_t rounds, std::vecto
   return in_episode;
 }
 
-class AgentContractTest : public ::testing::TestWithParam<AgentEntry> {
+class AgentContractTest : public ::testing::TestWithParam<agents::AgentEntry> {
  protected:
-  static std::unique_ptr<Agent> Make() {
-    return MakeAgent(GetParam().name, SmallerThan(GetParam().name), {.evaluations = 200});
+  static std::unique_ptr<agents::Agent> Make() {
+    return agents::MakeAgent(GetParam().name, SmallerThan(GetParam().name), {.evaluations = 200});
   }
   // Networks of a few weights: what they compute takes the time, not what the contract says.
   static OptionMap SmallerThan(std::string_view agent) {
@@ -133,7 +133,7 @@ TEST_P(AgentContractTest, WorksWhereGroupsMayGoToOneDeviceOnly) {
 }
 
 TEST_P(AgentContractTest, AnUnknownOptionIsRefused) {
-  EXPECT_THROW(MakeAgent(GetParam().name, {{"no_such_option", "1"}}, {}), InputError);
+  EXPECT_THROW(agents::MakeAgent(GetParam().name, {{"no_such_option", "1"}}, {}), InputError);
 }
 
 TEST_P(AgentContractTest, AnotherAgentsDataIsRefused) {
@@ -148,20 +148,20 @@ TEST_P(AgentContractTest, ItsRowIsComplete) {
   EXPECT_NO_THROW(FindGrouper(GetParam().grouping));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AgentContractTest, ::testing::ValuesIn(AllAgents()),
+INSTANTIATE_TEST_SUITE_P(All, AgentContractTest, ::testing::ValuesIn(agents::AllAgents()),
                          [](const auto& row) { return std::string(row.param.name); });
 
 TEST(AgentRegistryTest, HoldsEveryHeuristicOfTheContract) {
   for (const char* const name :
        {"single_device", "cpu_only", "expert", "random", "round_robin", "blocks", "metis", "scotch", "m_topo", "m_etf",
         "m_sct", "heft", "local_search", "annealing", "random_walk"}) {
-    EXPECT_EQ(FindAgent(name).name, name);
+    EXPECT_EQ(agents::FindAgent(name).name, name);
   }
 }
 
 TEST(AgentRegistryTest, AnUnknownNameIsRefusedWithTheKnownOnes) {
   try {
-    FindAgent("oracle");
+    agents::FindAgent("oracle");
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_EQ(std::string(error.what()).find("unknown agent \"oracle\" (single_device, cpu_only, "), 0U);

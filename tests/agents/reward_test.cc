@@ -20,8 +20,8 @@ StepResult Result(double seconds, bool fits, std::int64_t peak_bytes = 0) {
 }
 
 double RewardOf(std::string_view name, const StepResult& result) {
-  const RewardOptions options = ParseReward(name);
-  return FindReward(options.name).reward(result, options);
+  const agents::RewardOptions options = agents::ParseReward(name);
+  return agents::FindReward(options.name).reward(result, options);
 }
 
 TEST(RewardTest, RewardsFollowTheirSources) {
@@ -42,7 +42,7 @@ TEST(RewardTest, WhatDoesNotFitCountsAsOneHundredSeconds) {
 }
 
 TEST(RewardTest, EveryRewardPrefersTheFasterStep) {
-  for (const RewardEntry& entry : AllRewards()) {
+  for (const agents::RewardEntry& entry : agents::AllRewards()) {
     EXPECT_GT(RewardOf(entry.name, Result(1, true)), RewardOf(entry.name, Result(2, true))) << entry.name;
     EXPECT_FALSE(entry.source.empty());
   }
@@ -58,7 +58,7 @@ TEST(RewardTest, OptionsBehindTheNameReplaceThoseOfTheSources) {
 }
 
 TEST(RewardTest, OptionsThatItDoesNotHaveAreRefused) {
-  const auto refusal = [](std::string_view text) { return ErrorOf([text] { ParseReward(text); }); };
+  const auto refusal = [](std::string_view text) { return ErrorOf([text] { agents::ParseReward(text); }); };
   EXPECT_EQ(refusal("memory_penalty:x=1"), "memory_penalty.x: unknown option (c, M)");
   EXPECT_EQ(refusal("log_runtime:c=1"), "log_runtime.c: unknown option (log_runtime has none)");
   EXPECT_EQ(refusal("memory_penalty:c=1,c=2"), "memory_penalty: \"c\" is set twice (once)");
@@ -72,7 +72,7 @@ TEST(RewardTest, OptionsThatItDoesNotHaveAreRefused) {
 }
 
 TEST(RewardTest, AnUnknownNameIsRefusedWithTheKnownOnes) {
-  EXPECT_EQ(ErrorOf([] { FindReward("speed"); }),
+  EXPECT_EQ(ErrorOf([] { agents::FindReward("speed"); }),
             "unknown reward \"speed\" (runtime, sqrt, log_runtime, memory_penalty, log_memory_penalty)");
 }
 

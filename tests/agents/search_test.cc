@@ -19,9 +19,9 @@ namespace {
 using ::emplace::testing::MakeCluster;
 using ::emplace::testing::MakeSearch;
 
-SearchSpec SomeSearch(const std::string& agent, std::size_t num_ops = 40) {
+agents::SearchSpec SomeSearch(const std::string& agent, std::size_t num_ops = 40) {
   Rng rng(11);
-  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = num_ops}), MakeCluster(3), agent);
+  agents::SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = num_ops}), MakeCluster(3), agent);
   spec.evaluations = 2000;
   spec.seed = 5;
   return spec;
@@ -35,46 +35,46 @@ std::string TemporaryFile(const char* name) {
 
 TEST(SearchTest, TheSameSpecGivesTheSameResultOnAnyNumberOfThreads) {
   for (const char* const agent : {"random", "annealing", "local_search", "random_walk"}) {
-    SearchSpec spec = SomeSearch(agent);
-    const SearchResult first = RunSearch(spec);
+    agents::SearchSpec spec = SomeSearch(agent);
+    const agents::SearchResult first = agents::RunSearch(spec);
     spec.threads = 3;
-    const SearchResult second = RunSearch(spec);
+    const agents::SearchResult second = agents::RunSearch(spec);
     EXPECT_EQ(first.best, second.best) << agent;
     EXPECT_EQ(first.evaluations, second.evaluations) << agent;
     spec.seed = 6;
     const bool is_random = std::string(agent) == "random";
-    EXPECT_TRUE(!is_random || RunSearch(spec).best != first.best);
+    EXPECT_TRUE(!is_random || agents::RunSearch(spec).best != first.best);
   }
 }
 
 TEST(SearchTest, ASearchThatIsStoppedGoesOnFromItsCheckpointToTheSameResult) {
   for (const char* const agent : {"random", "annealing", "local_search", "random_walk"}) {
-    SearchSpec spec = SomeSearch(agent, /*num_ops=*/300);
-    const SearchResult uninterrupted = RunSearch(spec);
+    agents::SearchSpec spec = SomeSearch(agent, /*num_ops=*/300);
+    const agents::SearchResult uninterrupted = agents::RunSearch(spec);
     spec.checkpoint = TemporaryFile("search_checkpoint");
     std::size_t stop_at = 600;
-    const auto stop = [&stop_at](const SearchProgress& now) {
+    const auto stop = [&stop_at](const agents::SearchProgress& now) {
       if (now.evaluations >= stop_at) throw std::runtime_error("stopped");
     };
-    EXPECT_THROW(RunSearch(spec, stop), std::runtime_error);
+    EXPECT_THROW(agents::RunSearch(spec, stop), std::runtime_error);
     ASSERT_TRUE(std::filesystem::exists(spec.checkpoint));
     stop_at = 1300;
     ASSERT_GT(uninterrupted.evaluations, 600U);
     try {
-      RunSearch(spec, stop);
+      agents::RunSearch(spec, stop);
     } catch (const std::runtime_error&) {
     }
-    const SearchResult resumed = RunSearch(spec);
+    const agents::SearchResult resumed = agents::RunSearch(spec);
     EXPECT_EQ(resumed.best, uninterrupted.best) << agent;
     EXPECT_EQ(resumed.evaluations, uninterrupted.evaluations) << agent;
     EXPECT_EQ(resumed.fitting, uninterrupted.fitting) << agent;
     // Once more: there is nothing left to do.
-    EXPECT_EQ(RunSearch(spec).best, uninterrupted.best);
+    EXPECT_EQ(agents::RunSearch(spec).best, uninterrupted.best);
   }
 }
 
 // Says 1 us more at every evaluation: its answers depend on those before.
-class Slowing : public Evaluator, public SearchPart {
+class Slowing : public Evaluator, public agents::SearchPart {
  public:
   StepResult Run(const Placement& placement) const override {
     StepResult result;
@@ -84,7 +84,7 @@ class Slowing : public Evaluator, public SearchPart {
     return result;
   }
   void Save(std::ostream& out) const override { out << calls_; }
-  void Load(std::istream& in) override { calls_ = LoadNumber(in); }
+  void Load(std::istream& in) override { calls_ = agents::LoadNumber(in); }
 
  private:
   mutable std::uint64_t calls_ = 0;
@@ -92,29 +92,29 @@ class Slowing : public Evaluator, public SearchPart {
 
 TEST(SearchTest, AnEvaluatorThatChangesGoesOnWhereItWas) {
   const auto run = [](const std::string& checkpoint, std::size_t stop_at) {
-    SearchSpec spec = SomeSearch("annealing");
+    agents::SearchSpec spec = SomeSearch("annealing");
     Slowing evaluator;
     spec.evaluator = &evaluator;
     spec.evaluator_state = &evaluator;
     spec.checkpoint = checkpoint;
-    return RunSearch(spec, [stop_at](const SearchProgress& now) {
+    return agents::RunSearch(spec, [stop_at](const agents::SearchProgress& now) {
       if (now.evaluations >= stop_at) throw std::runtime_error("stopped");
     });
   };
   const std::string file = TemporaryFile("slowing_checkpoint");
-  const SearchResult uninterrupted = run("", 1'000'000);
+  const agents::SearchResult uninterrupted = run("", 1'000'000);
   EXPECT_THROW(run(file, 600), std::runtime_error);
   ASSERT_TRUE(std::filesystem::exists(file));
   EXPECT_EQ(run(file, 1'000'000).trace, uninterrupted.trace);
 }
 
 TEST(SearchTest, ACheckpointOfAnotherSearchIsRefused) {
-  SearchSpec spec = SomeSearch("annealing");
+  agents::SearchSpec spec = SomeSearch("annealing");
   spec.checkpoint = TemporaryFile("other_checkpoint");
-  RunSearch(spec);
+  agents::RunSearch(spec);
   spec.seed = 99;
   try {
-    RunSearch(spec);
+    agents::RunSearch(spec);
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_EQ(std::string(error.what()),
@@ -126,14 +126,14 @@ TEST(SearchTest, ACheckpointOfAGraphThatDiffersInMemoryOnlyIsRefused) {
   const auto search = [](std::int64_t persistent) {
     OpSpec op = testing::MakeOp("a", 1);
     op.persistent = Bytes{persistent};
-    SearchSpec spec = MakeSearch(testing::Build({op}), MakeCluster(2), "random");
+    agents::SearchSpec spec = MakeSearch(testing::Build({op}), MakeCluster(2), "random");
     spec.checkpoint = ::testing::TempDir() + "/memory_checkpoint";
     return spec;
   };
   TemporaryFile("memory_checkpoint");
-  RunSearch(search(40));
-  EXPECT_NO_THROW(RunSearch(search(40)));
-  EXPECT_THROW(RunSearch(search(41)), InputError);
+  agents::RunSearch(search(40));
+  EXPECT_NO_THROW(agents::RunSearch(search(40)));
+  EXPECT_THROW(agents::RunSearch(search(41)), InputError);
 }
 
 TEST(SearchTest, WhereNothingFitsThereIsNoPlacementAndTheOverflowIsTold) {
@@ -143,7 +143,7 @@ TEST(SearchTest, WhereNothingFitsThereIsNoPlacementAndTheOverflowIsTold) {
   op.persistent = Bytes{40};
   builder.Add(op);
   const Cluster cluster = MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 0, Bytes{30});
-  const SearchResult result = RunSearch(MakeSearch(builder.Build(), cluster, "local_search"));
+  const agents::SearchResult result = agents::RunSearch(MakeSearch(builder.Build(), cluster, "local_search"));
   EXPECT_FALSE(result.best.has_value());
   EXPECT_EQ(result.fitting, 0U);
   EXPECT_EQ(result.smallest_overflow_bytes, 10);
@@ -151,22 +151,22 @@ TEST(SearchTest, WhereNothingFitsThereIsNoPlacementAndTheOverflowIsTold) {
 
 TEST(SearchTest, UnknownNamesAreRefused) {
   const auto refused = [](auto change) {
-    SearchSpec spec = SomeSearch("random");
+    agents::SearchSpec spec = SomeSearch("random");
     change(spec);
-    EXPECT_THROW(RunSearch(spec), InputError);
+    EXPECT_THROW(agents::RunSearch(spec), InputError);
   };
-  refused([](SearchSpec& spec) { spec.agent = "x"; });
-  refused([](SearchSpec& spec) { spec.engine = "x"; });
-  refused([](SearchSpec& spec) { spec.problem.grouping = "x"; });
-  refused([](SearchSpec& spec) { spec.reward = "x"; });
-  refused([](SearchSpec& spec) { spec.agent_options = {{"x", "1"}}; });
+  refused([](agents::SearchSpec& spec) { spec.agent = "x"; });
+  refused([](agents::SearchSpec& spec) { spec.engine = "x"; });
+  refused([](agents::SearchSpec& spec) { spec.problem.grouping = "x"; });
+  refused([](agents::SearchSpec& spec) { spec.reward = "x"; });
+  refused([](agents::SearchSpec& spec) { spec.agent_options = {{"x", "1"}}; });
 }
 
 TEST(SearchTest, ProgressCountsUpToTheBudget) {
-  SearchSpec spec = SomeSearch("random");
+  agents::SearchSpec spec = SomeSearch("random");
   spec.evaluations = 50;
   std::size_t last = 0;
-  RunSearch(spec, [&last](const SearchProgress& now) {
+  agents::RunSearch(spec, [&last](const agents::SearchProgress& now) {
     EXPECT_GT(now.evaluations, last);
     EXPECT_EQ(now.budget, 50U);
     EXPECT_TRUE(now.best_micros.has_value());

@@ -45,12 +45,12 @@ Graph NmtGraph(std::size_t num_ops) {
   const auto make = [](std::size_t steps) {
     const OptionMap options = {{"layers", "2"}, {"steps", std::to_string(steps)}};
     OptionReader reader(options, "nmt");
-    return FindModel("nmt").make(reader);
+    return datasets::FindModel("nmt").make(reader);
   };
   const std::size_t at_8 = make(8).num_ops();
   const std::size_t per_step = std::max<std::size_t>((make(16).num_ops() - at_8) / 8, 1);
   const Graph graph = make(8 + (num_ops > at_8 ? (num_ops - at_8) / per_step : 0));
-  const Cluster cluster = LoadCluster("p2.8xlarge").KeepAccelerators(1);
+  const Cluster cluster = datasets::LoadCluster("p2.8xlarge").KeepAccelerators(1);
   const CostTable costs(graph, cluster, *MakeRooflineCostModel());
   const DeviceId gpu = *cluster.FindDevice("gpu:0");
   GraphBuilder builder("nmt");

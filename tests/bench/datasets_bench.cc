@@ -18,7 +18,7 @@ namespace {
 void LargestNetwork(benchmark::State& state) {
   std::size_t ops = 0;
   for (auto _ : state) {
-    const Graph graph = MakeModel("nmt", {{"layers", "8"}, {"granularity", "slice"}});
+    const Graph graph = datasets::MakeModel("nmt", {{"layers", "8"}, {"granularity", "slice"}});
     std::ostringstream out;
     WriteGraph(out, graph);
     benchmark::DoNotOptimize(out);
@@ -31,7 +31,7 @@ BENCHMARK(LargestNetwork)->Unit(benchmark::kSecond)->Iterations(3);
 // 32 graphs, each grouped, as text.
 void MakeAFamily(benchmark::State& state, const std::string& name) {
   for (auto _ : state) {
-    for (const FamilyMember& member : MakeFamily(FindFamily(name), 1)) {
+    for (const datasets::FamilyMember& member : datasets::MakeFamily(datasets::FindFamily(name), 1)) {
       const Grouping grouping = FindGrouper("merge_and_colocate").make(member.graph, {.max_groups = member.num_groups});
       std::ostringstream out;
       WriteGraph(out, member.graph);

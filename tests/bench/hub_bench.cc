@@ -48,7 +48,8 @@ void PlaceFanOut(benchmark::State& state, const std::string& agent) {
   Problem problem(FanOut(static_cast<std::size_t>(state.range(0))), MakeCluster(4));
   for (auto _ : state) {
     Rng rng(1);
-    benchmark::DoNotOptimize(MakeAgent(agent, {}, {})->Propose(problem.env, Mode::kExplore, rng).placements.size());
+    benchmark::DoNotOptimize(
+        agents::MakeAgent(agent, {}, {})->Propose(problem.env, agents::Mode::kExplore, rng).placements.size());
   }
 }
 

@@ -30,7 +30,7 @@ struct World {
         env(problem.graph, problem.cluster, problem.costs, FindGrouper(grouper).make(problem.graph, {}), simulator) {}
   BenchProblem problem;
   Simulator simulator;
-  Environment env;
+  agents::Environment env;
 };
 
 World& WorldOf(std::size_t num_ops, const std::string& grouper = "identity") {
@@ -43,16 +43,16 @@ World& WorldOf(std::size_t num_ops, const std::string& grouper = "identity") {
 void Update(benchmark::State& state, const std::string& name, const OptionMap& options,
             const std::string& grouper = "identity") {
   World& world = WorldOf(static_cast<std::size_t>(state.range(0)), grouper);
-  const std::unique_ptr<Agent> agent = MakeAgent(name, options, {.evaluations = 1'000'000});
+  const std::unique_ptr<agents::Agent> agent = agents::MakeAgent(name, options, {.evaluations = 1'000'000});
   Rng rng(1);
   // The first update draws weights and loads libraries.
-  std::vector<Placement> batch = agent->Propose(world.env, Mode::kExplore, rng).placements;
+  std::vector<Placement> batch = agent->Propose(world.env, agents::Mode::kExplore, rng).placements;
   agent->Observe(world.env, batch, world.env.Evaluate(batch));
   std::size_t placements = 0;
   for (auto _ : state) {
-    batch = agent->Propose(world.env, Mode::kExplore, rng).placements;
+    batch = agent->Propose(world.env, agents::Mode::kExplore, rng).placements;
     state.PauseTiming();
-    const std::vector<Outcome> outcomes = world.env.Evaluate(batch);
+    const std::vector<agents::Outcome> outcomes = world.env.Evaluate(batch);
     state.ResumeTiming();
     agent->Observe(world.env, batch, outcomes);
     placements += batch.size();
@@ -64,15 +64,15 @@ void Update(benchmark::State& state, const std::string& name, const OptionMap& o
 // SGDP's forward pass, which is to grow with the number of ops and not with its square.
 void SgdpForward(benchmark::State& state) {
   World& world = WorldOf(static_cast<std::size_t>(state.range(0)));
-  GraphTransformerOptions options;
-  options.numbers = kNodeNumbers;
-  options.num_kinds = NumKinds();
+  agents::GraphTransformerOptions options;
+  options.numbers = agents::kNodeNumbers;
+  options.num_kinds = agents::NumKinds();
   options.outputs = kLearnedDevices;
-  ParameterSet parameters = GraphTransformerParameters(options);
+  agents::ParameterSet parameters = agents::GraphTransformerParameters(options);
   Rng rng(1);
-  InitializeGraphTransformer(rng, &parameters);
-  const auto network = MakeGraphTransformer(options, parameters, "cpu");
-  const GraphRows rows = RowsOf(world.env, DescribeNodes(world.env), options.neighbours);
+  agents::InitializeGraphTransformer(rng, &parameters);
+  const auto network = agents::MakeGraphTransformer(options, parameters, "cpu");
+  const agents::GraphRows rows = agents::RowsOf(world.env, agents::DescribeNodes(world.env), options.neighbours);
   network->Forward(rows, false);
   for (auto _ : state) {
     float first = network->Forward(rows, false).row(0)[0];

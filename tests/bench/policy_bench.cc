@@ -42,11 +42,11 @@ const Grouping& Groups() {
   return grouping;
 }
 
-NetworkOptions OptionsOf(const std::string& name) {
-  NetworkOptions options{.features = kFeatures, .num_devices = kDevices};
+agents::NetworkOptions OptionsOf(const std::string& name) {
+  agents::NetworkOptions options{.features = kFeatures, .num_devices = kDevices};
   if (name.starts_with("placeto")) options.rounds = name.ends_with("rounds") ? 8 : 0;
-  if (name.starts_with("graphsage")) options.embedding = Embedding::kGraphSage;
-  if (name.starts_with("pgnn")) options.embedding = Embedding::kPGnn;
+  if (name.starts_with("graphsage")) options.embedding = agents::Embedding::kGraphSage;
+  if (name.starts_with("pgnn")) options.embedding = agents::Embedding::kPGnn;
   options.thesis_code = name.ends_with("code");
   options.sage.both_directions = !options.thesis_code;
   options.sum_head = name == "graphsage_code";
@@ -84,22 +84,22 @@ struct PolicyProblem {
     states.features.Reset(nodes, kFeatures);
     states.currents = {0};
     states.seeds = {1};
-    PlacementState state{.placement = episode.start,
-                         .done = std::vector<std::uint32_t>(nodes),
-                         .starts = episode.steps[0].starts,
-                         .peaks = {},
-                         .step_micros = 1e5};
+    agents::PlacementState state{.placement = episode.start,
+                                 .done = std::vector<std::uint32_t>(nodes),
+                                 .starts = episode.steps[0].starts,
+                                 .peaks = {},
+                                 .step_micros = 1e5};
     view.features.Fill(state, 0, [&](std::size_t n) { return states.features.row(n); });
   }
   CostTable costs;
   Simulator simulator;
-  Environment env;
-  GraphView view;
-  Learner learner;
-  GraphSample sample;
-  Episode episode;
+  agents::Environment env;
+  agents::GraphView view;
+  agents::Learner learner;
+  agents::GraphSample sample;
+  agents::Episode episode;
   std::vector<double> advantages;
-  StateBatch states;
+  agents::StateBatch states;
 };
 
 PolicyProblem& Made(const std::string& name) {
@@ -116,7 +116,7 @@ class SpeedCounter {
   explicit SpeedCounter(benchmark::State& state) : state_(state) {}
   // `work`: multiply-adds of an iteration.
   void Count(double work) {
-    const double peak = std::max(before_, MatrixProductGflops(512));
+    const double peak = std::max(before_, agents::MatrixProductGflops(512));
     const double gflop = 2e-9 * work * static_cast<double>(state_.iterations());
     state_.counters["multiply_adds"] = work;
     state_.counters["gflop_per_s"] = benchmark::Counter(gflop, benchmark::Counter::kIsRate);
@@ -126,11 +126,11 @@ class SpeedCounter {
 
  private:
   benchmark::State& state_;
-  double before_ = MatrixProductGflops(512);
+  double before_ = agents::MatrixProductGflops(512);
 };
 
-Matrix RandomBenchMatrix(Rng& rng, std::size_t rows, std::size_t width) {
-  Matrix matrix(rows, width);
+agents::Matrix RandomBenchMatrix(Rng& rng, std::size_t rows, std::size_t width) {
+  agents::Matrix matrix(rows, width);
   for (std::size_t r = 0; r < rows; ++r) {
     for (float& value : matrix.values(r)) value = static_cast<float>(rng.Uniform() - 0.5);
   }
@@ -143,21 +143,21 @@ void Layer(benchmark::State& state) {
   const auto in = static_cast<std::size_t>(state.range(1));
   const auto out = static_cast<std::size_t>(state.range(2));
   Rng rng(1);
-  const Matrix x = RandomBenchMatrix(rng, rows, in);
-  const Matrix w = RandomBenchMatrix(rng, in, out);
-  const Matrix transposed = RandomBenchMatrix(rng, out, in);
-  const Matrix bias = RandomBenchMatrix(rng, 1, out);
-  const Matrix zeros(1, in);
-  Matrix y(rows, out);
-  Matrix dx(rows, in);
-  Matrix dw(in, out);
+  const agents::Matrix x = RandomBenchMatrix(rng, rows, in);
+  const agents::Matrix w = RandomBenchMatrix(rng, in, out);
+  const agents::Matrix transposed = RandomBenchMatrix(rng, out, in);
+  const agents::Matrix bias = RandomBenchMatrix(rng, 1, out);
+  const agents::Matrix zeros(1, in);
+  agents::Matrix y(rows, out);
+  agents::Matrix dx(rows, in);
+  agents::Matrix dw(in, out);
   SpeedCounter speed(state);
   for (auto _ : state) {
-    Affine(x.row(0), x.stride(), rows, in, w.row(0), bias.row(0), out, /*relu=*/true, y.row(0), y.stride());
-    MaskedAffine(y.row(0), y.stride(), rows, out, transposed.row(0), zeros.row(0), in, x.row(0), dx.row(0),
-                 dx.stride());
+    agents::Affine(x.row(0), x.stride(), rows, in, w.row(0), bias.row(0), out, /*relu=*/true, y.row(0), y.stride());
+    agents::MaskedAffine(y.row(0), y.stride(), rows, out, transposed.row(0), zeros.row(0), in, x.row(0), dx.row(0),
+                         dx.stride());
     dw.Reset(in, out);
-    AddOuterProducts(x.row(0), x.stride(), y.row(0), y.stride(), rows, in, out, dw.row(0));
+    agents::AddOuterProducts(x.row(0), x.stride(), y.row(0), y.stride(), rows, in, out, dw.row(0));
     benchmark::DoNotOptimize(dw.row(0)[0] + dx.row(0)[0]);
   }
   speed.Count(3 * static_cast<double>(rows * in * out));
@@ -168,13 +168,13 @@ void LstmStep(benchmark::State& state) {
   constexpr std::size_t kRows = 4;
   constexpr std::size_t kWidth = 256;
   Rng rng(1);
-  const Matrix x = RandomBenchMatrix(rng, kRows, kWidth);
-  const PackedMatrix w(RandomBenchMatrix(rng, kWidth, 4 * kWidth).row(0), kWidth, 4 * kWidth);
-  const Matrix bias(1, 4 * kWidth);
-  Matrix y(kRows, 4 * kWidth);
+  const agents::Matrix x = RandomBenchMatrix(rng, kRows, kWidth);
+  const agents::PackedMatrix w(RandomBenchMatrix(rng, kWidth, 4 * kWidth).row(0), kWidth, 4 * kWidth);
+  const agents::Matrix bias(1, 4 * kWidth);
+  agents::Matrix y(kRows, 4 * kWidth);
   SpeedCounter speed(state);
   for (auto _ : state) {
-    Affine(x.row(0), x.stride(), kRows, w, bias.row(0), /*relu=*/false, y.row(0), y.stride());
+    agents::Affine(x.row(0), x.stride(), kRows, w, bias.row(0), /*relu=*/false, y.row(0), y.stride());
     benchmark::DoNotOptimize(y.row(0)[0]);
   }
   speed.Count(static_cast<double>(kRows * kWidth * 4 * kWidth));
@@ -191,7 +191,7 @@ void Forward(benchmark::State& state, const std::string& name) {
     float first = problem.learner.network().Forward(problem.states).row(0)[0];
     benchmark::DoNotOptimize(first);
   }
-  speed.Count(ForwardMultiplyAdds(problem.learner.network(), problem.view.topology, problem.sample));
+  speed.Count(agents::ForwardMultiplyAdds(problem.learner.network(), problem.view.topology, problem.sample));
 }
 
 // One iteration is the gradient of one episode, all its steps seen again, and Adam.
@@ -204,7 +204,7 @@ void Update(benchmark::State& state, const std::string& name) {
   }
   // Forward, and twice as much backward.
   speed.Count(3 * static_cast<double>(problem.episode.steps.size()) *
-              ForwardMultiplyAdds(problem.learner.network(), problem.view.topology, problem.sample));
+              agents::ForwardMultiplyAdds(problem.learner.network(), problem.view.topology, problem.sample));
 }
 
 // One iteration simulates one placement of groups, as a step of an episode does.
@@ -227,10 +227,10 @@ void Simulate(benchmark::State& state) {
 
 // One iteration is the thesis's protocol on one graph: 20 episodes, 16 updates, simulation included.
 void TwentyEpisodes(benchmark::State& state, const std::string& agent, const OptionMap& options) {
-  SearchSpec spec{.problem = {.graph = Problem().graph,
-                              .cluster = Problem().cluster,
-                              .costs = Problem().costs,
-                              .given_grouping = Groups()}};
+  agents::SearchSpec spec{.problem = {.graph = Problem().graph,
+                                      .cluster = Problem().cluster,
+                                      .costs = Problem().costs,
+                                      .given_grouping = Groups()}};
   spec.engine = "placeto-reference";
   spec.agent = agent;
   spec.agent_options = options;
@@ -238,7 +238,7 @@ void TwentyEpisodes(benchmark::State& state, const std::string& agent, const Opt
   spec.reward = "log_runtime";
   double policy = 0;
   for (auto _ : state) {
-    SearchResult result = RunSearch(spec);
+    agents::SearchResult result = agents::RunSearch(spec);
     policy += result.times.policy;
     benchmark::DoNotOptimize(result.evaluations);
   }

@@ -18,7 +18,7 @@ struct Expected {
   std::string name;
   std::string kind;
   std::vector<std::string> inputs;  // "producer" or "producer:index"
-  std::vector<Shape> outputs;
+  std::vector<datasets::Shape> outputs;
   double flop;
   Pass pass;
   std::string layer;
@@ -36,8 +36,8 @@ std::vector<std::string> InputNames(const Graph& graph, OpId op) {
   return names;
 }
 
-std::vector<Shape> OutputShapes(const Graph& graph, OpId op) {
-  std::vector<Shape> shapes;
+std::vector<datasets::Shape> OutputShapes(const Graph& graph, OpId op) {
+  std::vector<datasets::Shape> shapes;
   for (std::size_t i = 0; i < graph.num_outputs(op); ++i) {
     const auto shape = graph.tensor(MakeId<TensorId>(Index(graph.first_output(op)) + i)).shape;
     shapes.emplace_back(shape.begin(), shape.end());
@@ -47,9 +47,9 @@ std::vector<Shape> OutputShapes(const Graph& graph, OpId op) {
 
 // Convolution, relu, pooling and a classifier: images [2, 3, 6, 6] to 5 classes.
 Graph FourLayers() {
-  NetworkBuilder net("four_layers");
-  Value x;
-  Value labels;
+  datasets::NetworkBuilder net("four_layers");
+  datasets::Value x;
+  datasets::Value labels;
   {
     const auto scope = net.Layer("data");
     x = net.Input("images", DType::kF32, {2, 3, 6, 6});
@@ -57,33 +57,34 @@ Graph FourLayers() {
   }
   {
     const auto scope = net.Layer("conv");
-    x = AddBias(net, Conv2d(net, x, 4, {3, 3}));
+    x = datasets::AddBias(net, datasets::Conv2d(net, x, 4, {3, 3}));
   }
   {
     const auto scope = net.Layer("hidden");
-    x = Unary(net, "relu", x);
+    x = datasets::Unary(net, "relu", x);
   }
   {
     const auto scope = net.Layer("pool");
-    x = MaxPool(net, x, {2, 2}, {.stride = {2, 2}, .same = false, .dilation = {1, 1}});
-    x = Reshape(net, x, {2, 36});
+    x = datasets::MaxPool(net, x, {2, 2}, {.stride = {2, 2}, .same = false, .dilation = {1, 1}});
+    x = datasets::Reshape(net, x, {2, 36});
   }
   {
     const auto scope = net.Layer("fc");
-    x = Dense(net, x, 5);
+    x = datasets::Dense(net, x, 5);
   }
   const auto scope = net.Layer("loss");
-  const Value loss = Reduce(net, "reduce_mean", SoftmaxCrossEntropy(net, x, labels), {0});
-  return BuildTrainingGraph(net, loss, {.optimizer = "momentum", .clip_gradients = false, .average_variables = false});
+  const datasets::Value loss = datasets::Reduce(net, "reduce_mean", datasets::SoftmaxCrossEntropy(net, x, labels), {0});
+  return datasets::BuildTrainingGraph(net, loss,
+                                      {.optimizer = "momentum", .clip_gradients = false, .average_variables = false});
 }
 
 TEST(BuilderTest, FourLayersGiveTheTrainingGraphWrittenOutByHand) {
   constexpr Pass kForward = Pass::kForward;
   constexpr Pass kBackward = Pass::kBackward;
   constexpr Pass kUpdate = Pass::kUpdate;
-  const Shape maps = {2, 4, 6, 6};     // 288 elements
-  const Shape pooled = {2, 4, 3, 3};   // 72 elements
-  const Shape filters = {4, 3, 3, 3};  // 108 elements, 432 bytes
+  const datasets::Shape maps = {2, 4, 6, 6};     // 288 elements
+  const datasets::Shape pooled = {2, 4, 3, 3};   // 72 elements
+  const datasets::Shape filters = {4, 3, 3, 3};  // 108 elements, 432 bytes
   const std::vector<Expected> expected = {
       {"data/images", "input", {}, {{2, 3, 6, 6}}, 0, kForward, "data", "", 0},
       {"data/labels", "input", {}, {{2}}, 0, kForward, "data", "", 0},
@@ -268,7 +269,7 @@ TEST(BuilderTest, FourLayersGiveTheTrainingGraphWrittenOutByHand) {
 }
 
 TEST(BuilderTest, ScopesNestAndEndWithTheirBlock) {
-  NetworkBuilder net("scopes");
+  datasets::NetworkBuilder net("scopes");
   {
     const auto layer = net.Layer("block");
     {
@@ -290,20 +291,20 @@ TEST(BuilderTest, ScopesNestAndEndWithTheirBlock) {
 }
 
 TEST(BuilderTest, CountsTheParametersThatAreTrained) {
-  NetworkBuilder net("parameters");
+  datasets::NetworkBuilder net("parameters");
   net.Variable("weights", {10, 7});
   net.Variable("average", {10, 7}, /*trainable=*/false);
   EXPECT_EQ(net.num_parameters(), 70);
 }
 
 TEST(BuilderTest, OnlyWhatReadsATrainedVariableIsTrained) {
-  NetworkBuilder net("trained");
-  const Value x = net.Input("x", DType::kF32, {4, 3});
-  const Value frozen = net.Variable("frozen", {3, 2}, /*trainable=*/false);
-  const Value weights = net.Variable("weights", {2, 2});
-  const Value fixed = MatMul(net, x, frozen);
+  datasets::NetworkBuilder net("trained");
+  const datasets::Value x = net.Input("x", DType::kF32, {4, 3});
+  const datasets::Value frozen = net.Variable("frozen", {3, 2}, /*trainable=*/false);
+  const datasets::Value weights = net.Variable("weights", {2, 2});
+  const datasets::Value fixed = datasets::MatMul(net, x, frozen);
   EXPECT_FALSE(net.trained(fixed));
-  EXPECT_TRUE(net.trained(MatMul(net, fixed, weights, false, "second")));
+  EXPECT_TRUE(net.trained(datasets::MatMul(net, fixed, weights, false, "second")));
 }
 
 }  // namespace

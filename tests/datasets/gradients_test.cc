@@ -14,15 +14,16 @@ namespace {
 
 // Everything from two trained variables a and b of one shape to a loss, written by `write`; the gradient ops come back,
 // each as "name kind(inputs)", without the seed. The loss is the sum of what `write` returns.
-std::vector<std::string> GradientOps(const Shape& a_shape, const Shape& b_shape,
-                                     const std::function<Value(NetworkBuilder&, Value, Value)>& write) {
-  NetworkBuilder net("test");
-  const Value a = net.Variable("a", a_shape);
-  const Value b = net.Variable("b", b_shape);
-  const Value result = write(net, a, b);
+std::vector<std::string> GradientOps(
+    const datasets::Shape& a_shape, const datasets::Shape& b_shape,
+    const std::function<datasets::Value(datasets::NetworkBuilder&, datasets::Value, datasets::Value)>& write) {
+  datasets::NetworkBuilder net("test");
+  const datasets::Value a = net.Variable("a", a_shape);
+  const datasets::Value b = net.Variable("b", b_shape);
+  const datasets::Value result = write(net, a, b);
   std::vector<std::size_t> axes;
   for (std::size_t i = 0; i < net.shape(result).size(); ++i) axes.push_back(i);
-  AddGradients(net, axes.empty() ? result : Reduce(net, "reduce_sum", result, axes, "loss"));
+  datasets::AddGradients(net, axes.empty() ? result : datasets::Reduce(net, "reduce_sum", result, axes, "loss"));
   const Graph graph = net.Build();  // the catalogue checks every shape
   std::vector<std::string> ops;
   for (const OpId id : graph.file_order()) {
@@ -44,21 +45,33 @@ using Ops = std::vector<std::string>;
 const std::string kDy = "gradients/loss/reduce_sum_grad";
 
 TEST(GradientsTest, SumsAndProductsGiveEachFactorTheOther) {
-  EXPECT_EQ(GradientOps({2, 3}, {2, 3}, [](auto& net, Value a, Value b) { return Binary(net, "mul", a, b); }),
-            (Ops{"mul/mul_grad0 mul_grad(" + kDy + ", b)", "mul/mul_grad1 mul_grad(" + kDy + ", a)"}));
+  EXPECT_EQ(
+      GradientOps({2, 3}, {2, 3},
+                  [](auto& net, datasets::Value a, datasets::Value b) { return datasets::Binary(net, "mul", a, b); }),
+      (Ops{"mul/mul_grad0 mul_grad(" + kDy + ", b)", "mul/mul_grad1 mul_grad(" + kDy + ", a)"}));
   // A sum passes its gradient on: no op.
-  EXPECT_EQ(GradientOps({2, 3}, {2, 3}, [](auto& net, Value a, Value b) { return Binary(net, "add", a, b); }), Ops{});
-  EXPECT_EQ(GradientOps({2, 3}, {2, 3}, [](auto& net, Value a, Value b) { return Binary(net, "sub", a, b); }),
-            (Ops{"sub/sub_grad sub_grad(" + kDy + ")"}));
-  EXPECT_EQ(GradientOps({2, 3}, {2, 3}, [](auto& net, Value a, Value b) { return Binary(net, "div", a, b); }),
-            (Ops{"div/div_grad_a div_grad_a(" + kDy + ", b)", "div/div_grad_b div_grad_b(" + kDy + ", div, b)"}));
+  EXPECT_EQ(
+      GradientOps({2, 3}, {2, 3},
+                  [](auto& net, datasets::Value a, datasets::Value b) { return datasets::Binary(net, "add", a, b); }),
+      Ops{});
+  EXPECT_EQ(
+      GradientOps({2, 3}, {2, 3},
+                  [](auto& net, datasets::Value a, datasets::Value b) { return datasets::Binary(net, "sub", a, b); }),
+      (Ops{"sub/sub_grad sub_grad(" + kDy + ")"}));
+  EXPECT_EQ(
+      GradientOps({2, 3}, {2, 3},
+                  [](auto& net, datasets::Value a, datasets::Value b) { return datasets::Binary(net, "div", a, b); }),
+      (Ops{"div/div_grad_a div_grad_a(" + kDy + ", b)", "div/div_grad_b div_grad_b(" + kDy + ", div, b)"}));
 }
 
 TEST(GradientsTest, WhatWasBroadcastIsSummedBack) {
-  EXPECT_EQ(GradientOps({2, 3}, {3}, [](auto& net, Value a, Value b) { return Binary(net, "add", a, b); }),
-            (Ops{"add/broadcast_grad1 broadcast_grad(" + kDy + ")"}));
   EXPECT_EQ(
-      GradientOps({2, 1}, {3}, [](auto& net, Value a, Value b) { return Binary(net, "mul", a, b); }),
+      GradientOps({2, 3}, {3},
+                  [](auto& net, datasets::Value a, datasets::Value b) { return datasets::Binary(net, "add", a, b); }),
+      (Ops{"add/broadcast_grad1 broadcast_grad(" + kDy + ")"}));
+  EXPECT_EQ(
+      GradientOps({2, 1}, {3},
+                  [](auto& net, datasets::Value a, datasets::Value b) { return datasets::Binary(net, "mul", a, b); }),
       (Ops{"mul/mul_grad0 mul_grad(" + kDy + ", b)", "mul/broadcast_grad0 broadcast_grad(gradients/mul/mul_grad0)",
            "mul/mul_grad1 mul_grad(" + kDy + ", a)", "mul/broadcast_grad1 broadcast_grad(gradients/mul/mul_grad1)"}));
 }
@@ -66,9 +79,9 @@ TEST(GradientsTest, WhatWasBroadcastIsSummedBack) {
 TEST(GradientsTest, GradientsThatMeetAreAdded) {
   // a is read by two ops; the gradient of the later one comes first.
   EXPECT_EQ(GradientOps({2, 2}, {2, 2},
-                        [](auto& net, Value a, Value b) {
-                          const Value bent = Unary(net, "tanh", a);
-                          return Binary(net, "add", bent, MatMul(net, a, b));
+                        [](auto& net, datasets::Value a, datasets::Value b) {
+                          const datasets::Value bent = datasets::Unary(net, "tanh", a);
+                          return datasets::Binary(net, "add", bent, datasets::MatMul(net, a, b));
                         }),
             (Ops{"matmul/matmul_grad_a matmul_grad_a(" + kDy + ", b)",
                  "matmul/matmul_grad_b matmul_grad_b(a, " + kDy + ")", "tanh/tanh_grad tanh_grad(" + kDy + ", tanh)",
@@ -77,31 +90,34 @@ TEST(GradientsTest, GradientsThatMeetAreAdded) {
 
 TEST(GradientsTest, APieceThatNobodyReadsGetsZeros) {
   EXPECT_EQ(GradientOps({2, 4}, {2, 2},
-                        [](auto& net, Value a, Value b) { return Binary(net, "add", Split(net, a, 2, 1)[1], b); }),
+                        [](auto& net, datasets::Value a, datasets::Value b) {
+                          return datasets::Binary(net, "add", datasets::Split(net, a, 2, 1)[1], b);
+                        }),
             (Ops{"split/fill0 fill()", "split/split_grad split_grad(gradients/split/fill0, " + kDy + ")"}));
 }
 
 TEST(GradientsTest, LookupsOfOneTableAreJoinedByRow) {
-  NetworkBuilder net("test");
-  const Value table = net.Variable("table", {100, 3});
-  const Value ids = net.Input("ids", DType::kI32, {4});
-  const Value first = net.Forward("first", "gather", {table, ids}, {{.shape = {4, 3}}}).front();
-  const Value second = net.Forward("second", "gather", {table, ids}, {{.shape = {4, 3}}}).front();
-  const Value loss = Reduce(net, "reduce_sum", Binary(net, "mul", first, second), {0, 1});
-  const auto gradients = AddGradients(net, loss);
+  datasets::NetworkBuilder net("test");
+  const datasets::Value table = net.Variable("table", {100, 3});
+  const datasets::Value ids = net.Input("ids", DType::kI32, {4});
+  const datasets::Value first = net.Forward("first", "gather", {table, ids}, {{.shape = {4, 3}}}).front();
+  const datasets::Value second = net.Forward("second", "gather", {table, ids}, {{.shape = {4, 3}}}).front();
+  const datasets::Value loss = datasets::Reduce(net, "reduce_sum", datasets::Binary(net, "mul", first, second), {0, 1});
+  const auto gradients = datasets::AddGradients(net, loss);
   ASSERT_EQ(gradients.size(), 1U);
-  EXPECT_EQ(net.shape(gradients[0].gradient.values), (Shape{8, 3}));
-  EXPECT_EQ(net.shape(gradients[0].gradient.rows), Shape{8});
+  EXPECT_EQ(net.shape(gradients[0].gradient.values), (datasets::Shape{8, 3}));
+  EXPECT_EQ(net.shape(gradients[0].gradient.rows), datasets::Shape{8});
   EXPECT_EQ(net.nodes()[net.producer(gradients[0].gradient.rows)].name, "gradients/table/concat_rows");
   net.Build();
 }
 
 TEST(GradientsTest, VariablesComeBackInTheirOrder) {
-  NetworkBuilder net("test");
-  const Value a = net.Variable("a", {2});
-  const Value unused = net.Variable("unused", {2});
-  const Value b = net.Variable("b", {2});
-  const auto gradients = AddGradients(net, Reduce(net, "reduce_sum", Binary(net, "mul", b, a), {0}));
+  datasets::NetworkBuilder net("test");
+  const datasets::Value a = net.Variable("a", {2});
+  const datasets::Value unused = net.Variable("unused", {2});
+  const datasets::Value b = net.Variable("b", {2});
+  const auto gradients =
+      datasets::AddGradients(net, datasets::Reduce(net, "reduce_sum", datasets::Binary(net, "mul", b, a), {0}));
   ASSERT_EQ(gradients.size(), 2U);  // the loss does not depend on `unused`
   EXPECT_EQ(gradients[0].variable, a);
   EXPECT_EQ(gradients[1].variable, b);
@@ -111,41 +127,43 @@ TEST(GradientsTest, VariablesComeBackInTheirOrder) {
 // One net with every kind of layer: all gradient ops have shapes that the catalogue accepts, every variable gets a
 // gradient of its own shape, and convolutions and products cost twice their forward FLOP.
 TEST(GradientsTest, EveryLayerHasAGradientThatFitsIt) {
-  NetworkBuilder net("all");
-  const Value images = net.Input("images", DType::kF32, {2, 4, 8, 8});
-  const Value labels = net.Input("labels", DType::kF32, {2, 6});
-  const Value start = net.Variable("start", {2, 4, 8, 8});
-  Value x = Binary(net, "add", images, start);
-  x = Conv2d(net, x, 4, {3, 3});
-  x = DepthwiseConv2d(net, x, 2, {3, 3});
+  datasets::NetworkBuilder net("all");
+  const datasets::Value images = net.Input("images", DType::kF32, {2, 4, 8, 8});
+  const datasets::Value labels = net.Input("labels", DType::kF32, {2, 6});
+  const datasets::Value start = net.Variable("start", {2, 4, 8, 8});
+  datasets::Value x = datasets::Binary(net, "add", images, start);
+  x = datasets::Conv2d(net, x, 4, {3, 3});
+  x = datasets::DepthwiseConv2d(net, x, 2, {3, 3});
   {
     const auto scope = net.Within("first");
-    x = BatchNorm(net, x, {});
+    x = datasets::BatchNorm(net, x, {});
   }
   {
     const auto scope = net.Within("second");
-    x = BatchNorm(net, x, {.scale = false});
+    x = datasets::BatchNorm(net, x, {.scale = false});
   }
-  const Sliding halve = {.stride = {2, 2}, .same = false, .dilation = {1, 1}};
-  x = Concat(net, {MaxPool(net, x, {2, 2}, halve), AvgPool(net, x, {2, 2}, halve)}, 1);  // [2, 16, 4, 4]
-  x = AddBias(net, Unary(net, "relu", x));
-  x = Transpose(net, Reshape(net, x, {2, 16, 16}), {0, 2, 1});
-  x = LayerNorm(net, Unary(net, "gelu", x));
-  x = Dropout(net, Unary(net, "softmax", BatchMatMul(net, x, x, true)));
-  x = Pad(net, Slice(net, x, {0, 0, 4}, {2, 16, 8}), {0, 0, 0}, {0, 0, 2});  // [2, 16, 10]
-  x = Unary(net, "tanh", Reduce(net, "reduce_max", x, {2}));                 // [2, 16]
-  std::vector<Value> parts = Split(net, x, 2, 1);
-  x = Stack(net, {Unary(net, "sigmoid", parts[0]), Scale(net, parts[1], 0.5)}, 0);  // [2, 2, 8]
-  parts = Unstack(net, x, 0);
-  x = AddN(net, {parts[0], parts[1], parts[0]}, "together");
+  const datasets::Sliding halve = {.stride = {2, 2}, .same = false, .dilation = {1, 1}};
+  x = datasets::Concat(net, {datasets::MaxPool(net, x, {2, 2}, halve), datasets::AvgPool(net, x, {2, 2}, halve)},
+                       1);  // [2, 16, 4, 4]
+  x = datasets::AddBias(net, datasets::Unary(net, "relu", x));
+  x = datasets::Transpose(net, datasets::Reshape(net, x, {2, 16, 16}), {0, 2, 1});
+  x = datasets::LayerNorm(net, datasets::Unary(net, "gelu", x));
+  x = datasets::Dropout(net, datasets::Unary(net, "softmax", datasets::BatchMatMul(net, x, x, true)));
+  x = datasets::Pad(net, datasets::Slice(net, x, {0, 0, 4}, {2, 16, 8}), {0, 0, 0}, {0, 0, 2});  // [2, 16, 10]
+  x = datasets::Unary(net, "tanh", datasets::Reduce(net, "reduce_max", x, {2}));                 // [2, 16]
+  std::vector<datasets::Value> parts = datasets::Split(net, x, 2, 1);
+  x = datasets::Stack(net, {datasets::Unary(net, "sigmoid", parts[0]), datasets::Scale(net, parts[1], 0.5)},
+                      0);  // [2, 2, 8]
+  parts = datasets::Unstack(net, x, 0);
+  x = datasets::AddN(net, {parts[0], parts[1], parts[0]}, "together");
   {
     const auto scope = net.Within("classes");
-    x = Dense(net, x, 6);
+    x = datasets::Dense(net, x, 6);
   }
-  const Value penalty = net.Forward("l2_loss", "l2_loss", {x}, {{.shape = {}}}).front();
-  const Value loss = Reduce(net, "reduce_mean", SoftmaxCrossEntropy(net, x, labels), {0});
+  const datasets::Value penalty = net.Forward("l2_loss", "l2_loss", {x}, {{.shape = {}}}).front();
+  const datasets::Value loss = datasets::Reduce(net, "reduce_mean", datasets::SoftmaxCrossEntropy(net, x, labels), {0});
   const std::size_t num_forward = net.nodes().size();
-  const auto gradients = AddGradients(net, Binary(net, "add", loss, penalty, "total"));
+  const auto gradients = datasets::AddGradients(net, datasets::Binary(net, "add", loss, penalty, "total"));
 
   std::size_t trainable = 0;
   for (const auto& node : net.nodes()) trainable += node.trainable ? 1 : 0;

@@ -8,7 +8,7 @@ namespace emplace::testing {
 namespace {
 
 // A cell of poolings and shortcuts around one convolution of each sort.
-const NasCell kNormal = {
+const datasets::NasCell kNormal = {
     .blocks = {{{{{"identity", 0}, {"identity", 1}}},
                 {{{"avg_pool_3x3", 0}, {"max_pool_3x3", 1}}},
                 {{{"sep_conv_3x3", 2}, {"identity", 3}}},
@@ -16,7 +16,7 @@ const NasCell kNormal = {
                 {{{"sep_conv_7x7", 1}, {"conv_1x7_7x1", 1}}}}},
     .joined = {4, 5, 6},
 };
-const NasCell kReduction = {
+const datasets::NasCell kReduction = {
     .blocks = {{{{{"max_pool_3x3", 0}, {"max_pool_3x3", 1}}},
                 {{{"avg_pool_3x3", 1}, {"identity", 2}}},
                 {{{"identity", 2}, {"identity", 3}}},
@@ -27,11 +27,11 @@ const NasCell kReduction = {
 
 Graph Make(const OptionMap& options) {
   OptionReader reader(options, "cells");
-  return MakeNasNetwork(
+  return datasets::MakeNasNetwork(
       reader, {.name = "cells", .normal = &kNormal, .reduction = &kReduction, .filters = 8, .cells_per_stack = 2});
 }
 
-Shape ShapeOf(const Graph& graph, const std::string& op) {
+datasets::Shape ShapeOf(const Graph& graph, const std::string& op) {
   const auto shape = graph.tensor(graph.first_output(graph.FindOp(op).value())).shape;
   return {shape.begin(), shape.end()};
 }
@@ -40,12 +40,12 @@ TEST(NasCellsTest, CellsJoinTheStatesThatNothingReads) {
   const Graph graph = Make({{"batch", "2"}, {"image_size", "65"}});
   CheckTrainingGraph(graph);
   // 65 -> 32 (stem, valid) -> 16 -> 8 (reduction cells in front) -> 4 -> 2; filters 8 -> 16 -> 32, three states or two.
-  EXPECT_EQ(ShapeOf(graph, "stem/conv/conv2d"), (Shape{2, 96, 32, 32}));
-  EXPECT_EQ(ShapeOf(graph, "stem_reduction0/concat"), (Shape{2, 2L * 2, 16, 16}));
-  EXPECT_EQ(ShapeOf(graph, "stem_reduction1/concat"), (Shape{2, 2L * 4, 8, 8}));
-  EXPECT_EQ(ShapeOf(graph, "stack0_cell1/concat"), (Shape{2, 3L * 8, 8, 8}));
-  EXPECT_EQ(ShapeOf(graph, "reduction1/concat"), (Shape{2, 2L * 16, 4, 4}));
-  EXPECT_EQ(ShapeOf(graph, "stack2_cell1/concat"), (Shape{2, 3L * 32, 2, 2}));
+  EXPECT_EQ(ShapeOf(graph, "stem/conv/conv2d"), (datasets::Shape{2, 96, 32, 32}));
+  EXPECT_EQ(ShapeOf(graph, "stem_reduction0/concat"), (datasets::Shape{2, 2L * 2, 16, 16}));
+  EXPECT_EQ(ShapeOf(graph, "stem_reduction1/concat"), (datasets::Shape{2, 2L * 4, 8, 8}));
+  EXPECT_EQ(ShapeOf(graph, "stack0_cell1/concat"), (datasets::Shape{2, 3L * 8, 8, 8}));
+  EXPECT_EQ(ShapeOf(graph, "reduction1/concat"), (datasets::Shape{2, 2L * 16, 4, 4}));
+  EXPECT_EQ(ShapeOf(graph, "stack2_cell1/concat"), (datasets::Shape{2, 3L * 32, 2, 2}));
 }
 
 TEST(NasCellsTest, BehindAReductionTheOlderInputIsTheOneFromBeforeIt) {

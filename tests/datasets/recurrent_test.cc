@@ -13,13 +13,13 @@ namespace {
 
 class LstmCellTest : public ::testing::Test {
  protected:
-  NetworkBuilder net{"test"};
+  datasets::NetworkBuilder net{"test"};
 
   // One step of a cell with inputs of 3 and 5 and 8 hidden units, batch 2.
-  LstmState Run(Granularity granularity) {
-    const LstmCell cell(net, {3, 5}, 8, granularity);
-    const Value a = net.Input("a", DType::kF32, {2, 3});
-    const Value b = net.Input("b", DType::kF32, {2, 5});
+  datasets::LstmState Run(datasets::Granularity granularity) {
+    const datasets::LstmCell cell(net, {3, 5}, 8, granularity);
+    const datasets::Value a = net.Input("a", DType::kF32, {2, 3});
+    const datasets::Value b = net.Input("b", DType::kF32, {2, 5});
     return cell.Step({a, b}, cell.Start(2));
   }
   auto Count(std::string_view kind) const {
@@ -31,8 +31,8 @@ class LstmCellTest : public ::testing::Test {
 constexpr std::int64_t kParameters = 4 * 8 * 16 + 32;
 
 TEST_F(LstmCellTest, FusedIsOneProduct) {
-  const LstmState state = Run(Granularity::kFused);
-  EXPECT_EQ(net.shape(state.hidden), (Shape{2, 8}));
+  const datasets::LstmState state = Run(datasets::Granularity::kFused);
+  EXPECT_EQ(net.shape(state.hidden), (datasets::Shape{2, 8}));
   EXPECT_EQ(state.cells.size(), 1U);
   EXPECT_EQ(Count("matmul"), 1);
   EXPECT_EQ(Count("sigmoid"), 3);
@@ -41,28 +41,28 @@ TEST_F(LstmCellTest, FusedIsOneProduct) {
 }
 
 TEST_F(LstmCellTest, GatesHaveAProductForEachInput) {
-  const LstmState state = Run(Granularity::kGate);
-  EXPECT_EQ(net.shape(state.hidden), (Shape{2, 8}));
+  const datasets::LstmState state = Run(datasets::Granularity::kGate);
+  EXPECT_EQ(net.shape(state.hidden), (datasets::Shape{2, 8}));
   EXPECT_EQ(Count("matmul"), 4 * 3);
   EXPECT_EQ(Count("add"), 4 * 2 + 1);  // sums of the products, and the cell
   EXPECT_EQ(net.num_parameters(), kParameters);
 }
 
 TEST_F(LstmCellTest, SlicesHaveGatesOfTheirOwn) {
-  const LstmState state = Run(Granularity::kSlice);
-  EXPECT_EQ(net.shape(state.hidden), (Shape{2, 8}));
+  const datasets::LstmState state = Run(datasets::Granularity::kSlice);
+  EXPECT_EQ(net.shape(state.hidden), (datasets::Shape{2, 8}));
   EXPECT_EQ(state.cells.size(), 4U);
-  EXPECT_EQ(net.shape(state.cells[3]), (Shape{2, 2}));
+  EXPECT_EQ(net.shape(state.cells[3]), (datasets::Shape{2, 2}));
   EXPECT_EQ(Count("matmul"), 4 * 4);
   EXPECT_EQ(Count("sigmoid"), 4 * 3);
   EXPECT_EQ(net.num_parameters(), kParameters);
 }
 
 TEST(RecurrentTest, HiddenUnitsThatCannotBeSlicedAreRefused) {
-  EXPECT_NO_THROW(CheckSlices("nmt", 6, Granularity::kGate));
-  EXPECT_NO_THROW(CheckSlices("nmt", 8, Granularity::kSlice));
+  EXPECT_NO_THROW(datasets::CheckSlices("nmt", 6, datasets::Granularity::kGate));
+  EXPECT_NO_THROW(datasets::CheckSlices("nmt", 8, datasets::Granularity::kSlice));
   try {
-    CheckSlices("nmt", 6, Granularity::kSlice);
+    datasets::CheckSlices("nmt", 6, datasets::Granularity::kSlice);
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(), "nmt: hidden must be a multiple of 4 for granularity slice, got 6");
@@ -72,13 +72,13 @@ TEST(RecurrentTest, HiddenUnitsThatCannotBeSlicedAreRefused) {
 TEST(RecurrentTest, GranularityIsReadByName) {
   const OptionMap map = {{"granularity", "slice"}};
   OptionReader reader(map, "nmt");
-  EXPECT_EQ(ReadGranularity(reader), Granularity::kSlice);
+  EXPECT_EQ(datasets::ReadGranularity(reader), datasets::Granularity::kSlice);
   const OptionMap wrong = {{"granularity", "atom"}};
   OptionReader other(wrong, "nmt");
-  EXPECT_THROW(ReadGranularity(other), InputError);
+  EXPECT_THROW(datasets::ReadGranularity(other), InputError);
 }
 
-TEST(RecurrentTest, StepsSortByName) { EXPECT_EQ(StepName(7), "step07"); }
+TEST(RecurrentTest, StepsSortByName) { EXPECT_EQ(datasets::StepName(7), "step07"); }
 
 }  // namespace
 }  // namespace emplace::testing

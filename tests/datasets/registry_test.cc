@@ -21,9 +21,9 @@ std::string Written(const Graph& graph) {
 }
 
 // What every model must do, with its default options.
-class ModelContractTest : public ::testing::TestWithParam<ModelEntry> {
+class ModelContractTest : public ::testing::TestWithParam<datasets::ModelEntry> {
  protected:
-  static Graph Make() { return MakeModel(GetParam().name); }
+  static Graph Make() { return datasets::MakeModel(GetParam().name); }
 };
 
 TEST_P(ModelContractTest, IsATrainingGraph) {
@@ -42,7 +42,7 @@ TEST_P(ModelContractTest, SurvivesJsonToTheByte) {
 
 TEST_P(ModelContractTest, RefusesAnUnknownOptionByName) {
   try {
-    MakeModel(GetParam().name, {{"no_such_option", "1"}});
+    datasets::MakeModel(GetParam().name, {{"no_such_option", "1"}});
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("no_such_option"));
@@ -52,7 +52,7 @@ TEST_P(ModelContractTest, RefusesAnUnknownOptionByName) {
 
 TEST_P(ModelContractTest, RefusesAnOptionOutOfRangeByNameAndRange) {
   try {
-    MakeModel(GetParam().name, {{"batch", "0"}});
+    datasets::MakeModel(GetParam().name, {{"batch", "0"}});
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_EQ(std::string(error.what()), std::string(GetParam().name) + ": batch must be 1..65536, got 0");
@@ -60,27 +60,28 @@ TEST_P(ModelContractTest, RefusesAnOptionOutOfRangeByNameAndRange) {
 }
 
 TEST_P(ModelContractTest, HasAnOptimizerOption) {
-  const Graph graph = MakeModel(GetParam().name, {{"optimizer", "adam"}});
+  const Graph graph = datasets::MakeModel(GetParam().name, {{"optimizer", "adam"}});
   EXPECT_GT(TotalsOf(graph).kinds.count("adam"), 0U);
-  EXPECT_THROW(MakeModel(GetParam().name, {{"optimizer", "guessing"}}), InputError);
+  EXPECT_THROW(datasets::MakeModel(GetParam().name, {{"optimizer", "guessing"}}), InputError);
 }
 
-INSTANTIATE_TEST_SUITE_P(AllModels, ModelContractTest, ::testing::ValuesIn(AllModels().begin(), AllModels().end()),
+INSTANTIATE_TEST_SUITE_P(datasets::AllModels, ModelContractTest,
+                         ::testing::ValuesIn(datasets::AllModels().begin(), datasets::AllModels().end()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(ModelRegistryTest, NamesAreUniqueAndEveryRowSaysItsSource) {
   std::set<std::string_view> names;
-  for (const ModelEntry& model : AllModels()) {
+  for (const datasets::ModelEntry& model : datasets::AllModels()) {
     EXPECT_TRUE(names.insert(model.name).second) << model.name;
     EXPECT_FALSE(model.summary.empty());
     EXPECT_FALSE(model.source.empty());
-    EXPECT_EQ(FindModel(model.name).make, model.make);
+    EXPECT_EQ(datasets::FindModel(model.name).make, model.make);
   }
 }
 
 TEST(ModelRegistryTest, AnUnknownNameIsToldTheKnownOnes) {
   try {
-    FindModel("lenet");
+    datasets::FindModel("lenet");
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(),

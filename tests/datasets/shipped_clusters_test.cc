@@ -16,14 +16,14 @@ using ::testing::UnorderedElementsAre;
 
 TEST(ShippedClustersTest, AreTheSixOfTheContract) {
   std::vector<std::string> names;
-  for (const ShippedCluster& shipped : AllShippedClusters()) names.emplace_back(shipped.name);
+  for (const datasets::ShippedCluster& shipped : datasets::AllShippedClusters()) names.emplace_back(shipped.name);
   EXPECT_THAT(names,
               UnorderedElementsAre("p2.8xlarge", "hdp-8k40", "post-8k80", "sgdp-8p100", "dgx-h100", "2x-dgx-h100"));
 }
 
 TEST(ShippedClustersTest, EachLoadsAndIsComplete) {
-  for (const ShippedCluster& shipped : AllShippedClusters()) {
-    const Cluster cluster = LoadCluster(std::string(shipped.name));
+  for (const datasets::ShippedCluster& shipped : datasets::AllShippedClusters()) {
+    const Cluster cluster = datasets::LoadCluster(std::string(shipped.name));
     EXPECT_EQ(cluster.name(), shipped.name);
     EXPECT_FALSE(cluster.source().empty()) << shipped.name;
     std::size_t accelerators = 0;
@@ -43,7 +43,7 @@ TEST(ShippedClustersTest, EachLoadsAndIsComplete) {
 }
 
 TEST(ShippedClustersTest, P2HasTheConstantsOfThePublishedSimulator) {
-  const Cluster cluster = LoadCluster("p2.8xlarge");
+  const Cluster cluster = datasets::LoadCluster("p2.8xlarge");
   const Link& link = cluster.link(MakeId<DeviceId>(1), MakeId<DeviceId>(8));
   EXPECT_EQ(link.bandwidth_gb_per_s * 1000, 7600);  // bytes per µs
   EXPECT_EQ(link.gap_micros, 25);
@@ -51,7 +51,7 @@ TEST(ShippedClustersTest, P2HasTheConstantsOfThePublishedSimulator) {
 }
 
 TEST(ShippedClustersTest, NodesOfTheTwoNodeClusterAreJoinedByTheNetwork) {
-  const Cluster cluster = LoadCluster("2x-dgx-h100");
+  const Cluster cluster = datasets::LoadCluster("2x-dgx-h100");
   const auto link = [&cluster](const char* from, const char* to) {
     return cluster.link(*cluster.FindDevice(from), *cluster.FindDevice(to)).bandwidth_gb_per_s;
   };
@@ -63,7 +63,7 @@ TEST(ShippedClustersTest, NodesOfTheTwoNodeClusterAreJoinedByTheNetwork) {
 
 TEST(ShippedClustersTest, WhatIsNeitherNameNorFileIsToldTheNames) {
   try {
-    LoadCluster("no-such-cluster");
+    datasets::LoadCluster("no-such-cluster");
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("no-such-cluster"));

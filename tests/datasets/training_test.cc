@@ -12,18 +12,19 @@ namespace emplace::testing {
 namespace {
 
 // logits = x w, x [4, 3], w [3, 2], and optionally a table whose rows are x.
-Graph Linear(const TrainingOptions& options, bool embedded = false) {
-  NetworkBuilder net("linear");
-  const Value labels = net.Input("labels", DType::kI32, {4});
-  Value x;
+Graph Linear(const datasets::TrainingOptions& options, bool embedded = false) {
+  datasets::NetworkBuilder net("linear");
+  const datasets::Value labels = net.Input("labels", DType::kI32, {4});
+  datasets::Value x;
   if (embedded) {
-    x = Embedding(net, net.Input("ids", DType::kI32, {4}), 100, 3);
+    x = datasets::Embedding(net, net.Input("ids", DType::kI32, {4}), 100, 3);
   } else {
     x = net.Input("x", DType::kF32, {4, 3});
   }
   const auto scope = net.Layer("fc");
-  const Value logits = Dense(net, x, 2, /*bias=*/false);
-  return BuildTrainingGraph(net, Reduce(net, "reduce_mean", SoftmaxCrossEntropy(net, logits, labels), {0}), options);
+  const datasets::Value logits = datasets::Dense(net, x, 2, /*bias=*/false);
+  return datasets::BuildTrainingGraph(
+      net, datasets::Reduce(net, "reduce_mean", datasets::SoftmaxCrossEntropy(net, logits, labels), {0}), options);
 }
 
 const Op& OpOf(const Graph& graph, std::string_view name) {
@@ -44,7 +45,7 @@ TEST(TrainingTest, EveryOptimizerKeepsItsStateBesideTheVariable) {
   // w has 6 elements: 24 bytes for each slot.
   const std::vector<std::pair<std::string, std::int64_t>> state = {
       {"sgd", 0}, {"momentum", 24}, {"rmsprop", 48}, {"adam", 48}};
-  ASSERT_EQ(OptimizerNames().size(), state.size());
+  ASSERT_EQ(datasets::OptimizerNames().size(), state.size());
   for (const auto& [name, bytes] : state) {
     const Graph graph = Linear({.optimizer = name, .clip_gradients = false, .average_variables = false});
     const Op& update = OpOf(graph, "update/fc/weights/" + name);
@@ -94,10 +95,10 @@ TEST(TrainingTest, AveragesFollowTheUpdateAndStayBesideTheVariable) {
 }
 
 TEST(TrainingOptionsTest, WhatANetworkDoesNotUseIsNoOption) {
-  const auto declared = [](TrainingOptions options) {
+  const auto declared = [](datasets::TrainingOptions options) {
     const OptionMap none;
     OptionReader reader(none, "net");
-    ReadTrainingOptions(reader, &options);
+    datasets::ReadTrainingOptions(reader, &options);
     std::vector<std::string> keys;
     for (const auto& option : reader.declared()) keys.push_back(option.key);
     return keys;

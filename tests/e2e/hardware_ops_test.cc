@@ -19,30 +19,30 @@ namespace {
 
 using ::testing::IsSubsetOf;
 
-std::string Signature(const OpRecipe& op) {
+std::string Signature(const profiler::OpRecipe& op) {
   std::string text = op.kind + op.attrs;
   for (const auto* specs : {&op.inputs, &op.outputs}) {
     text += " ->";
-    for (const TensorSpec& spec : *specs) {
+    for (const profiler::TensorSpec& spec : *specs) {
       text += fmt::format(" {}[{}]<{}", Name(spec.dtype), fmt::join(spec.shape, ","), spec.index_bound);
     }
   }
   return text;
 }
 
-HardwareDevice& Core() {
-  static HardwareDevice* const core = TorchHardware().Open("cpu:0").release();
+profiler::HardwareDevice& Core() {
+  static profiler::HardwareDevice* const core = profiler::TorchHardware().Open("cpu:0").release();
   return *core;
 }
 
 // What it computes must be finite; that it is of the recipe's shapes and dtypes is checked by the op itself.
-void RunOnce(const OpRecipe& op) {
-  std::vector<TensorHandle> inputs;
-  for (const TensorSpec& spec : op.inputs) inputs.push_back(Core().Make(spec, inputs.size()));
-  std::vector<TensorHandle> outputs;
+void RunOnce(const profiler::OpRecipe& op) {
+  std::vector<profiler::TensorHandle> inputs;
+  for (const profiler::TensorSpec& spec : op.inputs) inputs.push_back(Core().Make(spec, inputs.size()));
+  std::vector<profiler::TensorHandle> outputs;
   ASSERT_NO_THROW(Core().Prepare(op)->Run(inputs, &outputs)) << Signature(op);
   ASSERT_EQ(outputs.size(), op.outputs.size()) << Signature(op);
-  for (const TensorHandle& output : outputs) {
+  for (const profiler::TensorHandle& output : outputs) {
     double sum = 0;
     for (const double value : Core().Values(output)) sum += value;
     EXPECT_TRUE(std::isfinite(sum)) << Signature(op);
@@ -50,16 +50,17 @@ void RunOnce(const OpRecipe& op) {
 }
 
 // The graph's ops, one of each key, the one that reads and writes the fewest bytes.
-std::map<std::string, OpRecipe> DistinctOps(const Graph& graph, std::string (*key)(const OpRecipe& op)) {
-  const auto bytes = [](const OpRecipe& op) {
+std::map<std::string, profiler::OpRecipe> DistinctOps(const Graph& graph,
+                                                      std::string (*key)(const profiler::OpRecipe& op)) {
+  const auto bytes = [](const profiler::OpRecipe& op) {
     std::int64_t sum = 0;
     for (const auto* specs : {&op.inputs, &op.outputs}) {
-      for (const TensorSpec& spec : *specs) sum += spec.size.count;
+      for (const profiler::TensorSpec& spec : *specs) sum += spec.size.count;
     }
     return sum;
   };
-  std::map<std::string, OpRecipe> distinct;
-  for (const OpRecipe& op : RecipesOf(graph)) {
+  std::map<std::string, profiler::OpRecipe> distinct;
+  for (const profiler::OpRecipe& op : profiler::RecipesOf(graph)) {
     if (op.kind == "input" || op.kind == "variable") continue;
     const auto [found, is_new] = distinct.emplace(key(op), op);
     if (!is_new && bytes(op) < bytes(found->second)) found->second = op;
@@ -105,16 +106,16 @@ TEST(HardwareOpsTest, EveryDistinctOpOfTheShippedNetworksRunsOnACpuCoreLengthy) 
         {"vocabulary", "20"},
         {"optimizer", "momentum"}}}};
   std::set<std::string> kinds;
-  for (const ModelEntry& model : AllModels()) {
+  for (const datasets::ModelEntry& model : datasets::AllModels()) {
     const auto options = small.find(std::string(model.name));
     ASSERT_NE(options, small.end()) << "say how " << model.name << " is small";
-    for (const auto& [signature, op] : DistinctOps(MakeModel(model.name, options->second), Signature)) {
+    for (const auto& [signature, op] : DistinctOps(datasets::MakeModel(model.name, options->second), Signature)) {
       kinds.insert(op.kind);
       RunOnce(op);
     }
   }
   std::set<std::string> unused;
-  for (const std::string& kind : TorchHardware().Kinds()) {
+  for (const std::string& kind : profiler::TorchHardware().Kinds()) {
     if (kinds.count(kind) == 0) unused.insert(kind);
   }
   EXPECT_THAT(unused, IsSubsetOf({"div", "div_grad_a", "div_grad_b", "l2_loss_grad", "reduce_max", "reduce_max_grad",
@@ -122,9 +123,9 @@ TEST(HardwareOpsTest, EveryDistinctOpOfTheShippedNetworksRunsOnACpuCoreLengthy) 
 }
 
 TEST(HardwareOpsTest, EveryKindOfOpOfTheFamiliesRunsOnACpuCoreSlow) {
-  for (const FamilyEntry& family : AllFamilies()) {
-    const auto kind = [](const OpRecipe& op) { return op.kind + op.attrs; };
-    for (const auto& [name, op] : DistinctOps(MakeFamilyMember(family, 1, 0).graph, kind)) RunOnce(op);
+  for (const datasets::FamilyEntry& family : datasets::AllFamilies()) {
+    const auto kind = [](const profiler::OpRecipe& op) { return op.kind + op.attrs; };
+    for (const auto& [name, op] : DistinctOps(datasets::MakeFamilyMember(family, 1, 0).graph, kind)) RunOnce(op);
   }
 }
 

@@ -188,11 +188,12 @@ TEST_F(ReportTest, APlacementPictureShowsEveryOpAndTransfer) {
   const Cluster cluster = TwoDevices();
   Placement placement(graph.num_ops());
   for (std::size_t i = 0; i < graph.num_ops(); ++i) placement[MakeId<OpId>(i)] = MakeId<DeviceId>(i % 2);
-  const PlacementPicture picture =
-      MakePlacementPicture(graph, cluster, MeasuredCosts(graph, cluster), "fifo", placement);
-  ReportDocument document{.title = "picture", .blocks = {ChartBlock{"c", "n", PictureChart(picture)}}};
+  const experiments::PlacementPicture picture =
+      experiments::MakePlacementPicture(graph, cluster, MeasuredCosts(graph, cluster), "fifo", placement);
+  experiments::ReportDocument document{
+      .title = "picture", .blocks = {experiments::ChartBlock{"c", "n", experiments::PictureChart(picture)}}};
   std::ofstream out(Folder() + "/picture.html");
-  WriteHtml(out, document);
+  experiments::WriteHtml(out, document);
   out.close();
   const Ran ran = Browse("picture.html");
   ExpectNoError(ran, 1);
@@ -206,9 +207,10 @@ TEST_F(ReportTest, APlacementPictureShowsEveryOpAndTransfer) {
 
 TEST_F(ReportTest, AChartThatCannotBeDrawnIsReported) {
   if (!HasBrowser()) GTEST_SKIP() << "chromium is absent";
-  ReportDocument document{.title = "broken", .blocks = {ChartBlock{"c", "n", R"({"marks": [{"type": "nothing"}]})"}}};
+  experiments::ReportDocument document{
+      .title = "broken", .blocks = {experiments::ChartBlock{"c", "n", R"({"marks": [{"type": "nothing"}]})"}}};
   std::ofstream out(Folder() + "/broken.html");
-  WriteHtml(out, document);
+  experiments::WriteHtml(out, document);
   out.close();
   const Ran ran = Browse("broken.html");
   EXPECT_EQ(Between(ran.out, "data-charts=\"", "\""), "0");

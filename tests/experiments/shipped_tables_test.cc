@@ -9,7 +9,7 @@ namespace {
 
 TEST(ShippedTablesTest, EachBeginsWithItsQuestion) {
   for (const std::string name : {"calibration", "networks", "thesis"}) {
-    const std::string text(ShippedTable(name));
+    const std::string text(experiments::ShippedTable(name));
     EXPECT_TRUE(text.starts_with("# ")) << name;
     EXPECT_EQ(text.substr(0, text.find('\n')).back(), '?') << name;
   }

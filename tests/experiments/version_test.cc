@@ -8,8 +8,8 @@ namespace emplace {
 namespace {
 
 TEST(VersionTest, TheRevisionIsOneOfGitOrUnknown) {
-  EXPECT_EQ(Version(), "0.1.0");
-  std::string revision(Revision());
+  EXPECT_EQ(experiments::Version(), "0.1.0");
+  std::string revision(experiments::Revision());
   if (revision == "unknown") return;
   if (revision.ends_with("-dirty")) revision.resize(revision.size() - 6);
   EXPECT_EQ(revision.size(), 40U);

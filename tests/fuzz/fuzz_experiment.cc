@@ -9,30 +9,32 @@
 namespace emplace {
 namespace {
 
-std::unique_ptr<Agent> MakeNone(OptionReader& reader, const AgentContext&) {
+std::unique_ptr<agents::Agent> MakeNone(OptionReader& reader, const agents::AgentContext&) {
   double rate = 0.5;
   reader.Read("rate", &rate, 0, 1, "");
   reader.Finish();
   return nullptr;
 }
 
-constexpr std::array<AgentEntry, 2> kAgents = {{{.name = "annealing",
-                                                 .summary = "",
-                                                 .source = "",
-                                                 .make = MakeNone,
-                                                 .grouping = "merge_and_colocate",
-                                                 .default_evaluations = 5000},
-                                                {.name = "random", .summary = "", .source = "", .make = MakeNone}}};
+constexpr std::array<agents::AgentEntry, 2> kAgents = {
+    {{.name = "annealing",
+      .summary = "",
+      .source = "",
+      .make = MakeNone,
+      .grouping = "merge_and_colocate",
+      .default_evaluations = 5000},
+     {.name = "random", .summary = "", .source = "", .make = MakeNone}}};
 
 }  // namespace
 
-const AgentEntry& FindAgent(std::string_view name) {
-  for (const AgentEntry& entry : kAgents) {
+const agents::AgentEntry& FindAgent(std::string_view name) {
+  for (const agents::AgentEntry& entry : kAgents) {
     if (entry.name == name) return entry;
   }
   throw InputError("", "unknown agent");
 }
-std::unique_ptr<Agent> MakeAgent(std::string_view name, const OptionMap& options, const AgentContext& context) {
+std::unique_ptr<agents::Agent> MakeAgent(std::string_view name, const OptionMap& options,
+                                         const agents::AgentContext& context) {
   OptionReader reader(options, std::string(name));
   return FindAgent(name).make(reader, context);
 }
@@ -42,9 +44,9 @@ std::unique_ptr<Agent> MakeAgent(std::string_view name, const OptionMap& options
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::istringstream in(emplace::fuzz::Text(data, size));
   try {
-    const emplace::ExperimentSpec experiment = emplace::ReadExperiment(in, "FILE");
+    const emplace::experiments::ExperimentSpec experiment = emplace::experiments::ReadExperiment(in, "FILE");
     emplace::fuzz::Expect(!experiment.cells.empty() && !experiment.name.empty(), "no cell or no name", "");
-    for (const emplace::ExperimentCell& cell : experiment.cells) {
+    for (const emplace::experiments::ExperimentCell& cell : experiment.cells) {
       emplace::fuzz::Expect(!cell.agent.name.empty() && !cell.agent.label.empty(), "no agent", experiment.name);
       emplace::fuzz::Expect((cell.budget.evaluations == 0) != (cell.budget.episodes == 0), "no budget",
                             experiment.name);

@@ -28,10 +28,10 @@ void CheckOwnFile(const Object& object, Read read, Write write) {
 // `text` is refused with InputError, or the graph and the cluster that it holds can be written and read.
 inline void CheckImporter(const char* format, const std::string& text) {
   const std::string file = "FILE";
-  const ImporterEntry& importer = FindImporter(format, text, file);
+  const datasets::ImporterEntry& importer = datasets::FindImporter(format, text, file);
   importer.detect(text);
   try {
-    const Imported imported = importer.import(text, "FILE");
+    const datasets::Imported imported = importer.import(text, "FILE");
     CheckOwnFile(
         imported.graph, [](std::istream& in, const std::string& name) { return ReadGraph(in, name); }, WriteGraph);
     if (imported.cluster) CheckOwnFile(*imported.cluster, ReadCluster, WriteCluster);

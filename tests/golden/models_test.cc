@@ -25,7 +25,7 @@ constexpr const char* kHeader = "graph,ops,tensors,parameters,persistent_bytes,f
 
 // On one K80 of p2.8xlarge: roofline costs, engine fifo.
 std::string RowOf(const Graph& graph) {
-  const Cluster cluster = LoadCluster("p2.8xlarge").Keep({"gpu:0"});
+  const Cluster cluster = datasets::LoadCluster("p2.8xlarge").Keep({"gpu:0"});
   const CostTable costs(graph, cluster, *MakeCostModel("roofline"));
   const StepResult result = Simulator(graph, cluster, costs).Run(Placement(graph.num_ops(), MakeId<DeviceId>(0)));
   Bytes persistent;
@@ -35,7 +35,7 @@ std::string RowOf(const Graph& graph) {
     flop += graph.op(MakeId<OpId>(i)).flop;
   }
   return fmt::format("{},{},{},{:.0f},{},{:.0f},{:.0f},{}", graph.name(), graph.num_ops(), graph.num_tensors(),
-                     TrainedParameters(graph), persistent.count, flop, result.step_time_micros * 1000,
+                     experiments::TrainedParameters(graph), persistent.count, flop, result.step_time_micros * 1000,
                      result.peak_memory[0].count);
 }
 
@@ -47,9 +47,10 @@ std::map<std::string, std::string> Goldens() {
 
 std::vector<std::string> Rows() {
   std::vector<std::string> rows;
-  for (const ModelEntry& model : AllModels()) rows.push_back(RowOf(MakeModel(model.name)));
-  for (const FamilyEntry& family : AllFamilies()) {
-    for (const FamilyMember& member : MakeFamily(family, 1)) rows.push_back(RowOf(member.graph));
+  for (const datasets::ModelEntry& model : datasets::AllModels())
+    rows.push_back(RowOf(datasets::MakeModel(model.name)));
+  for (const datasets::FamilyEntry& family : datasets::AllFamilies()) {
+    for (const datasets::FamilyMember& member : datasets::MakeFamily(family, 1)) rows.push_back(RowOf(member.graph));
   }
   return rows;
 }

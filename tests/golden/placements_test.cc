@@ -46,7 +46,8 @@ link: {bandwidth_gb_per_s: 10, latency_us: 1}
 
 std::vector<Cluster> Clusters() {
   std::vector<Cluster> clusters;
-  for (const ShippedCluster& shipped : AllShippedClusters()) clusters.push_back(LoadCluster(std::string(shipped.name)));
+  for (const datasets::ShippedCluster& shipped : datasets::AllShippedClusters())
+    clusters.push_back(datasets::LoadCluster(std::string(shipped.name)));
   for (const char* const text : {kPairsOfGpus, kCores}) {
     std::istringstream in(text);
     clusters.push_back(ReadCluster(in, "cluster.yaml"));
@@ -90,8 +91,8 @@ std::string RowOf(const Graph& graph, const Cluster& cluster, const CostTable& c
 std::vector<std::string> Rows() {
   std::vector<std::string> rows;
   const std::vector<Cluster> clusters = Clusters();
-  for (const ModelEntry& model : AllModels()) {
-    const Graph graph = MakeModel(model.name);
+  for (const datasets::ModelEntry& model : datasets::AllModels()) {
+    const Graph graph = datasets::MakeModel(model.name);
     const Grouping groups = GroupByIdentity(graph, {});
     for (const Cluster& cluster : clusters) {
       const CostTable costs(graph, cluster, *MakeCostModel("roofline"));
@@ -118,8 +119,8 @@ TEST(PlacementGoldenTest, EveryNetworkOnEveryClusterHasARow) {
     keys.insert(line.substr(0, end));
   }
   std::size_t expected = 0;
-  for (const ModelEntry& model : AllModels()) {
-    const Graph graph = MakeModel(model.name);
+  for (const datasets::ModelEntry& model : datasets::AllModels()) {
+    const Graph graph = datasets::MakeModel(model.name);
     for (const Cluster& cluster : Clusters()) {
       for (const FixedPlacement& placement : kPlacements) {
         EXPECT_TRUE(keys.contains(KeyOf(graph, cluster, placement))) << KeyOf(graph, cluster, placement);

@@ -7,18 +7,18 @@ namespace {
 
 // The names are those that NVIDIA's drivers give.
 TEST(CudaDriverTest, KindsAreModelsWithoutMakerAndSize) {
-  EXPECT_EQ(CudaKind("NVIDIA A100-SXM4-40GB"), "a100");
-  EXPECT_EQ(CudaKind("NVIDIA H100 80GB HBM3"), "h100");
-  EXPECT_EQ(CudaKind("Tesla V100-SXM2-16GB"), "v100");
-  EXPECT_EQ(CudaKind("Tesla K80"), "k80");
-  EXPECT_EQ(CudaKind("NVIDIA GeForce RTX 4090"), "geforce-rtx-4090");
-  EXPECT_EQ(CudaKind("NVIDIA TITAN V"), "titan-v");
-  EXPECT_EQ(CudaKind(""), "cuda");
+  EXPECT_EQ(profiler::CudaKind("NVIDIA A100-SXM4-40GB"), "a100");
+  EXPECT_EQ(profiler::CudaKind("NVIDIA H100 80GB HBM3"), "h100");
+  EXPECT_EQ(profiler::CudaKind("Tesla V100-SXM2-16GB"), "v100");
+  EXPECT_EQ(profiler::CudaKind("Tesla K80"), "k80");
+  EXPECT_EQ(profiler::CudaKind("NVIDIA GeForce RTX 4090"), "geforce-rtx-4090");
+  EXPECT_EQ(profiler::CudaKind("NVIDIA TITAN V"), "titan-v");
+  EXPECT_EQ(profiler::CudaKind(""), "cuda");
 }
 
 TEST(CudaDriverTest, ADeviceThatIsNotThereHasNoSize) {
-  EXPECT_EQ(CudaDeviceName(1'000'000), "cuda");
-  EXPECT_FALSE(CudaDeviceMemory(1'000'000));
+  EXPECT_EQ(profiler::CudaDeviceName(1'000'000), "cuda");
+  EXPECT_FALSE(profiler::CudaDeviceMemory(1'000'000));
 }
 
 }  // namespace

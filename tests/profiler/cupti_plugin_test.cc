@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 std::string ErrorOfStart() {
   try {
-    ActivitySession& session = CuptiSession();
+    profiler::ActivitySession& session = profiler::CuptiSession();
     session.Start();
     session.Stop();
   } catch (const InputError& error) {
@@ -37,7 +37,7 @@ TEST(CuptiPartTest, WithoutADriverStartFailsAndCanBeTriedAgain) {
 #ifdef EMPLACE_HAS_CUPTI
   if (ErrorOfStart().empty()) GTEST_SKIP() << "there is a GPU";
   EXPECT_EQ(ErrorOfStart(), ErrorOfStart());
-  EXPECT_GT(CuptiSession().NowNs(), 0);  // the clock runs without a GPU
+  EXPECT_GT(profiler::CuptiSession().NowNs(), 0);  // the clock runs without a GPU
 #else
   GTEST_SKIP() << "built without CUPTI";
 #endif

@@ -21,9 +21,9 @@ inline std::string ModuleFile(const std::string& name) {
 }
 
 inline Graph Recorded(const std::string& name, const std::vector<std::string>& inputs, bool backward = false) {
-  TorchScriptOptions options{.file = ModuleFile(name), .inputs = {}, .backward = backward};
-  for (const std::string& input : inputs) options.inputs.push_back(ParseTorchScriptInput(input, "--input"));
-  return GraphFromTorchScript(options);
+  profiler::TorchScriptOptions options{.file = ModuleFile(name), .inputs = {}, .backward = backward};
+  for (const std::string& input : inputs) options.inputs.push_back(profiler::ParseTorchScriptInput(input, "--input"));
+  return profiler::GraphFromTorchScript(options);
 }
 
 // Of ops that are not there, all are empty.
@@ -77,20 +77,20 @@ inline std::map<std::string, std::vector<double>> RunAgain(const Graph& graph,
                                                            const std::map<std::string, std::vector<double>>& values) {
   std::map<std::string, std::vector<double>> results;
   std::thread([&] {
-    const std::unique_ptr<HardwareDevice> device = TorchHardware().Open("cpu:0");
+    const std::unique_ptr<profiler::HardwareDevice> device = profiler::TorchHardware().Open("cpu:0");
     device->Attach();
-    const std::vector<OpRecipe> recipes = RecipesOf(graph);
-    std::vector<TensorHandle> tensors(graph.num_tensors());
+    const std::vector<profiler::OpRecipe> recipes = profiler::RecipesOf(graph);
+    std::vector<profiler::TensorHandle> tensors(graph.num_tensors());
     for (std::size_t n = 0; n < graph.num_ops(); ++n) {
       const OpId op = MakeId<OpId>(n);
       const std::string name(graph.op(op).name);
-      std::vector<TensorHandle> outputs;
+      std::vector<profiler::TensorHandle> outputs;
       if (graph.op(op).kind == "input" || graph.op(op).kind == "variable") {
         const auto given = values.find(name);
-        const TensorSpec& spec = recipes[n].outputs[0];
+        const profiler::TensorSpec& spec = recipes[n].outputs[0];
         outputs = {given == values.end() ? device->Make(spec, n) : device->From(spec, given->second)};
       } else {
-        std::vector<TensorHandle> inputs;
+        std::vector<profiler::TensorHandle> inputs;
         for (const TensorId input : graph.inputs(op)) inputs.push_back(tensors[Index(input)]);
         device->Prepare(recipes[n])->Run(inputs, &outputs);
       }

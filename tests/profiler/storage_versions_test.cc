@@ -19,14 +19,15 @@ using ::testing::IsEmpty;
 using ::testing::Optional;
 
 // Of 4-byte numbers; offset and strides in numbers.
-ArrayView View(std::int64_t offset, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides) {
-  ArrayView view{.offset = 4 * offset, .element_bytes = 4, .shape = std::move(shape), .strides = std::move(strides)};
+profiler::ArrayView View(std::int64_t offset, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides) {
+  profiler::ArrayView view{
+      .offset = 4 * offset, .element_bytes = 4, .shape = std::move(shape), .strides = std::move(strides)};
   for (std::int64_t& stride : view.strides) stride *= 4;
   return view;
 }
 
 // The numbers of a view, one by one.
-std::set<std::int64_t> Offsets(const ArrayView& view) {
+std::set<std::int64_t> Offsets(const profiler::ArrayView& view) {
   std::set<std::int64_t> offsets = {view.offset};
   for (std::size_t d = 0; d < view.shape.size(); ++d) {
     std::set<std::int64_t> next;
@@ -38,7 +39,7 @@ std::set<std::int64_t> Offsets(const ArrayView& view) {
   return offsets;
 }
 
-bool Overlap(const ArrayView& a, const ArrayView& b) {
+bool Overlap(const profiler::ArrayView& a, const profiler::ArrayView& b) {
   const std::set<std::int64_t> left = Offsets(a);
   const std::set<std::int64_t> right = Offsets(b);
   return std::any_of(left.begin(), left.end(), [&](std::int64_t offset) { return right.contains(offset); });
@@ -46,26 +47,26 @@ bool Overlap(const ArrayView& a, const ArrayView& b) {
 
 TEST(MayOverlapTest, ColumnsOfAMatrixAreApart) {
   // Columns 0-1 and 2-3 of [3,4] lie between each other in memory.
-  EXPECT_FALSE(MayOverlap(View(0, {3, 2}, {4, 1}), View(2, {3, 2}, {4, 1})));
-  EXPECT_TRUE(MayOverlap(View(0, {3, 3}, {4, 1}), View(2, {3, 2}, {4, 1})));
+  EXPECT_FALSE(profiler::MayOverlap(View(0, {3, 2}, {4, 1}), View(2, {3, 2}, {4, 1})));
+  EXPECT_TRUE(profiler::MayOverlap(View(0, {3, 3}, {4, 1}), View(2, {3, 2}, {4, 1})));
   // Column 1 alone, without that dimension, against columns 0-1 and 2-3.
-  EXPECT_TRUE(MayOverlap(View(1, {3}, {4}), View(0, {3, 2}, {4, 1})));
-  EXPECT_FALSE(MayOverlap(View(1, {3}, {4}), View(2, {3, 2}, {4, 1})));
+  EXPECT_TRUE(profiler::MayOverlap(View(1, {3}, {4}), View(0, {3, 2}, {4, 1})));
+  EXPECT_FALSE(profiler::MayOverlap(View(1, {3}, {4}), View(2, {3, 2}, {4, 1})));
 }
 
 TEST(MayOverlapTest, RowsOfAMatrixAreApartHoweverTheyAreViewed) {
-  EXPECT_FALSE(MayOverlap(View(0, {2, 4}, {4, 1}), View(8, {4}, {1})));
-  EXPECT_FALSE(MayOverlap(View(0, {4, 2}, {1, 4}), View(8, {4}, {1})));  // transposed
-  EXPECT_TRUE(MayOverlap(View(0, {4, 2}, {1, 4}), View(7, {4}, {1})));
+  EXPECT_FALSE(profiler::MayOverlap(View(0, {2, 4}, {4, 1}), View(8, {4}, {1})));
+  EXPECT_FALSE(profiler::MayOverlap(View(0, {4, 2}, {1, 4}), View(8, {4}, {1})));  // transposed
+  EXPECT_TRUE(profiler::MayOverlap(View(0, {4, 2}, {1, 4}), View(7, {4}, {1})));
 }
 
 TEST(MayOverlapTest, AnArrayWithoutElementsOverlapsNothing) {
-  EXPECT_FALSE(MayOverlap(View(0, {0, 4}, {4, 1}), View(0, {3, 4}, {4, 1})));
+  EXPECT_FALSE(profiler::MayOverlap(View(0, {0, 4}, {4, 1}), View(0, {3, 4}, {4, 1})));
 }
 
 // Pieces as slice, select and transpose make them of one array of [d0,d1,d2].
-ArrayView RandomPiece(const std::vector<std::int64_t>& dims, Rng& rng) {
-  ArrayView piece = View(0, {}, {});
+profiler::ArrayView RandomPiece(const std::vector<std::int64_t>& dims, Rng& rng) {
+  profiler::ArrayView piece = View(0, {}, {});
   std::int64_t stride = 4;
   for (std::size_t d = dims.size(); d-- > 0; stride *= dims[d]) {  // offsets are in bytes
     const std::int64_t begin = rng.Between(0, dims[d] - 1);
@@ -82,9 +83,9 @@ TEST(MayOverlapTest, IsExactForPiecesOfOneArray) {
   std::size_t overlaps = 0;
   for (int round = 0; round < 2000; ++round) {
     const std::vector<std::int64_t> dims = {3, 4, 5};
-    const ArrayView a = RandomPiece(dims, rng);
-    const ArrayView b = RandomPiece(dims, rng);
-    ASSERT_EQ(MayOverlap(a, b), Overlap(a, b)) << "round " << round;
+    const profiler::ArrayView a = RandomPiece(dims, rng);
+    const profiler::ArrayView b = RandomPiece(dims, rng);
+    ASSERT_EQ(profiler::MayOverlap(a, b), Overlap(a, b)) << "round " << round;
     overlaps += Overlap(a, b) ? 1 : 0;
   }
   EXPECT_GT(overlaps, 200U);
@@ -96,22 +97,22 @@ TEST(MayOverlapTest, NeverMissesAnOverlapOfAnyTwoViews) {
   const auto draw = [&](std::int64_t bound) { return rng.Between(0, bound - 1); };
   std::size_t overlaps = 0;
   for (int round = 0; round < 5000; ++round) {
-    const ArrayView a = View(draw(12), {1 + draw(3), 1 + draw(3)}, {draw(7), draw(7)});
-    const ArrayView b = View(draw(12), {1 + draw(3), 1 + draw(3)}, {draw(7), draw(7)});
+    const profiler::ArrayView a = View(draw(12), {1 + draw(3), 1 + draw(3)}, {draw(7), draw(7)});
+    const profiler::ArrayView b = View(draw(12), {1 + draw(3), 1 + draw(3)}, {draw(7), draw(7)});
     if (!Overlap(a, b)) continue;
-    ASSERT_TRUE(MayOverlap(a, b)) << "round " << round;
+    ASSERT_TRUE(profiler::MayOverlap(a, b)) << "round " << round;
     ++overlaps;
   }
   EXPECT_GT(overlaps, 500U);
 }
 
-const ArrayView kWhole = View(0, {2, 4}, {4, 1});
-const ArrayView kFlat = View(0, {8}, {1});
-const ArrayView kLeft = View(0, {2, 2}, {4, 1});
-const ArrayView kRight = View(2, {2, 2}, {4, 1});
+const profiler::ArrayView kWhole = View(0, {2, 4}, {4, 1});
+const profiler::ArrayView kFlat = View(0, {8}, {1});
+const profiler::ArrayView kLeft = View(0, {2, 2}, {4, 1});
+const profiler::ArrayView kRight = View(2, {2, 2}, {4, 1});
 
 TEST(StorageVersionsTest, AnArrayThatNobodyMadeIsNotKnown) {
-  StorageVersions versions;
+  profiler::StorageVersions versions;
   EXPECT_EQ(versions.Read(0, kWhole), std::nullopt);
   EXPECT_FALSE(versions.Has(0));
   versions.Define(0, kWhole, {0, 0});
@@ -121,43 +122,44 @@ TEST(StorageVersionsTest, AnArrayThatNobodyMadeIsNotKnown) {
 }
 
 TEST(StorageVersionsTest, AWriteThroughAViewIsReadThroughTheArray) {
-  StorageVersions versions;
+  profiler::StorageVersions versions;
   versions.Define(0, kWhole, {0, 0});                        // op 0 makes x
   versions.Define(0, kFlat, {1, 0});                         // op 1 makes its view v
   EXPECT_THAT(versions.Write(0, kFlat, {2, 0}), IsEmpty());  // op 2 adds to v
-  EXPECT_THAT(versions.Read(0, kFlat), Optional(ElementsAre(OpOutput{2, 0})));
-  EXPECT_THAT(versions.Read(0, kWhole), Optional(ElementsAre(OpOutput{0, 0}, OpOutput{2, 0})));
+  EXPECT_THAT(versions.Read(0, kFlat), Optional(ElementsAre(profiler::OpOutput{2, 0})));
+  EXPECT_THAT(versions.Read(0, kWhole), Optional(ElementsAre(profiler::OpOutput{0, 0}, profiler::OpOutput{2, 0})));
   versions.Define(0, kLeft, {3, 0});  // a view that is made now holds what was written before
-  EXPECT_THAT(versions.Read(0, kLeft), Optional(ElementsAre(OpOutput{3, 0})));
+  EXPECT_THAT(versions.Read(0, kLeft), Optional(ElementsAre(profiler::OpOutput{3, 0})));
 }
 
 TEST(StorageVersionsTest, AWriteOfOneHalfIsNoneOfTheOther) {
-  StorageVersions versions;
+  profiler::StorageVersions versions;
   versions.Define(0, kWhole, {0, 0});
   versions.Define(0, kLeft, {1, 0});
   versions.Define(0, kRight, {1, 1});
   versions.Write(0, kLeft, {2, 0});
-  EXPECT_THAT(versions.Read(0, kRight), Optional(ElementsAre(OpOutput{1, 1})));
+  EXPECT_THAT(versions.Read(0, kRight), Optional(ElementsAre(profiler::OpOutput{1, 1})));
   versions.Write(0, kRight, {3, 0});
-  EXPECT_THAT(versions.Read(0, kLeft), Optional(ElementsAre(OpOutput{2, 0})));
-  EXPECT_THAT(versions.Read(0, kWhole), Optional(ElementsAre(OpOutput{0, 0}, OpOutput{2, 0}, OpOutput{3, 0})));
+  EXPECT_THAT(versions.Read(0, kLeft), Optional(ElementsAre(profiler::OpOutput{2, 0})));
+  EXPECT_THAT(versions.Read(0, kWhole),
+              Optional(ElementsAre(profiler::OpOutput{0, 0}, profiler::OpOutput{2, 0}, profiler::OpOutput{3, 0})));
 }
 
 TEST(StorageVersionsTest, AWriteStandsForThoseThatItCovers) {
-  StorageVersions versions;
+  profiler::StorageVersions versions;
   versions.Define(0, kWhole, {0, 0});
   versions.Define(0, kFlat, {1, 0});
   versions.Define(0, kLeft, {2, 0});
   versions.Write(0, kLeft, {3, 0});
   versions.Write(0, kLeft, {4, 0});  // the same array once more: 4 depends on 3
-  EXPECT_THAT(versions.Read(0, kWhole), Optional(ElementsAre(OpOutput{0, 0}, OpOutput{4, 0})));
+  EXPECT_THAT(versions.Read(0, kWhole), Optional(ElementsAre(profiler::OpOutput{0, 0}, profiler::OpOutput{4, 0})));
   versions.Write(0, kFlat, {5, 0});  // all of it
-  EXPECT_THAT(versions.Read(0, kWhole), Optional(ElementsAre(OpOutput{0, 0}, OpOutput{5, 0})));
-  EXPECT_THAT(versions.Read(0, kLeft), Optional(ElementsAre(OpOutput{4, 0}, OpOutput{5, 0})));
+  EXPECT_THAT(versions.Read(0, kWhole), Optional(ElementsAre(profiler::OpOutput{0, 0}, profiler::OpOutput{5, 0})));
+  EXPECT_THAT(versions.Read(0, kLeft), Optional(ElementsAre(profiler::OpOutput{4, 0}, profiler::OpOutput{5, 0})));
 }
 
 TEST(StorageVersionsTest, ReadersOfOldValuesComeBeforeTheirWriter) {
-  StorageVersions versions;
+  profiler::StorageVersions versions;
   versions.Define(0, kWhole, {0, 0});
   versions.Define(0, kLeft, {1, 0});
   versions.Define(0, kRight, {1, 1});

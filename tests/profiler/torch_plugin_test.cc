@@ -6,11 +6,11 @@ namespace emplace {
 namespace {
 
 TEST(TorchPartTest, IsLoadedOnceAndHasBothFunctions) {
-  const TorchHardwareExports& part = LoadTorchHardware();
-  EXPECT_EQ(&part, &LoadTorchHardware());
+  const profiler::TorchHardwareExports& part = profiler::LoadTorchHardware();
+  EXPECT_EQ(&part, &profiler::LoadTorchHardware());
   ASSERT_NE(part.hardware, nullptr);
   EXPECT_NE(part.record_torchscript, nullptr);
-  EXPECT_EQ(part.hardware(), &TorchHardware());
+  EXPECT_EQ(part.hardware(), &profiler::TorchHardware());
 }
 
 }  // namespace

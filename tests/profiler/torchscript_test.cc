@@ -22,26 +22,26 @@ using testing::Recorded;
 using ::testing::SizeIs;
 
 TEST(ParseTorchScriptInputTest, AShapeAloneIsOfFloats) {
-  const TorchScriptInput input = ParseTorchScriptInput("32x3x299x299", "--input");
+  const profiler::TorchScriptInput input = profiler::ParseTorchScriptInput("32x3x299x299", "--input");
   EXPECT_EQ(input.dtype, DType::kF32);
   EXPECT_THAT(input.shape, ElementsAre(32, 3, 299, 299));
   EXPECT_EQ(input.bound, 1);
-  EXPECT_THAT(ParseTorchScriptInput("7", "--input").shape, ElementsAre(7));
+  EXPECT_THAT(profiler::ParseTorchScriptInput("7", "--input").shape, ElementsAre(7));
 }
 
 TEST(ParseTorchScriptInputTest, ADTypeStandsBeforeTheShapeAndABoundAfterIt) {
-  const TorchScriptInput words = ParseTorchScriptInput("i64:35x20:10000", "--input");
+  const profiler::TorchScriptInput words = profiler::ParseTorchScriptInput("i64:35x20:10000", "--input");
   EXPECT_EQ(words.dtype, DType::kI64);
   EXPECT_THAT(words.shape, ElementsAre(35, 20));
   EXPECT_EQ(words.bound, 10000);
-  EXPECT_EQ(ParseTorchScriptInput("i32:4", "--input").bound, 1);
-  EXPECT_EQ(ParseTorchScriptInput("bool:4", "--input").dtype, DType::kBool);
-  EXPECT_EQ(ParseTorchScriptInput("f64:4", "--input").dtype, DType::kF64);
+  EXPECT_EQ(profiler::ParseTorchScriptInput("i32:4", "--input").bound, 1);
+  EXPECT_EQ(profiler::ParseTorchScriptInput("bool:4", "--input").dtype, DType::kBool);
+  EXPECT_EQ(profiler::ParseTorchScriptInput("f64:4", "--input").dtype, DType::kF64);
 }
 
 TEST(ParseTorchScriptInputTest, WhatIsNoneIsAnErrorThatSaysWhereItGoesWrong) {
   const auto error = [](const std::string& text) {
-    return ErrorOf([&] { static_cast<void>(ParseTorchScriptInput(text, "--input")); });
+    return ErrorOf([&] { static_cast<void>(profiler::ParseTorchScriptInput(text, "--input")); });
   };
   const std::string form = " ([DTYPE:]AxBxC[:BOUND], such as 32x3x224x224 or i64:35x20:10000)";
   EXPECT_EQ(error(""), R"(--input: is "": "" is no dimension)" + form);
@@ -121,14 +121,14 @@ TEST_P(TorchVisionSlow, HasThePublishedParametersAndWork) {
   const Network& network = GetParam();
   const std::string file = Make(network.name);
   if (file.empty()) GTEST_SKIP() << "/usr/bin/python3 has no torchvision (tools/install_dependencies --dev)";
-  const TorchScriptInput input = ParseTorchScriptInput(network.input, "input");
+  const profiler::TorchScriptInput input = profiler::ParseTorchScriptInput(network.input, "input");
   const auto images = static_cast<double>(input.shape[0]);
 
-  const Graph inference = GraphFromTorchScript({.file = file, .inputs = {input}});
+  const Graph inference = profiler::GraphFromTorchScript({.file = file, .inputs = {input}});
   // As many digits as published.
   EXPECT_NEAR(FlopOf(inference, Pass::kForward) / 2 / images / 1e9, network.giga_multiply_adds, 0.0051);
 
-  const Graph training = GraphFromTorchScript({.file = file, .inputs = {input}, .backward = true});
+  const Graph training = profiler::GraphFromTorchScript({.file = file, .inputs = {input}, .backward = true});
   std::int64_t parameters = 0;
   for (const std::string& name : OpsOfKind(training, "variable")) {
     const bool is_parameter = name.ends_with(".weight") || name.ends_with(".bias");

@@ -22,9 +22,9 @@ budget: {evaluations: 600}
 seeds: [3]
 )";
 
-inline ExperimentSpec ReadText(const std::string& text, const std::string& file = "x.yaml") {
+inline experiments::ExperimentSpec ReadText(const std::string& text, const std::string& file = "x.yaml") {
   std::istringstream in(text);
-  return ReadExperiment(in, file);
+  return experiments::ReadExperiment(in, file);
 }
 
 // The experiment with `line` instead of the line that begins with the same key, or behind the others.

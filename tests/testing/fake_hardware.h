@@ -16,7 +16,7 @@
 namespace emplace::testing {
 
 // A tensor of a fake device: one number.
-struct FakeTensor : DeviceTensor {
+struct FakeTensor : profiler::DeviceTensor {
   FakeTensor(double held, const std::string& on, Bytes bytes = {}) : value(held), device(on), size(bytes) {}
   double value;
   std::string device;
@@ -58,7 +58,7 @@ class FakeLog {
 // A device whose ops take no time to speak of and compute numbers: each output of an op is 1 + the sum of its inputs;
 // inputs and variables are 1. A copy of what Make made takes its size at 100 GB/s. Kind "fails" throws, kind
 // "too-large" runs out of memory, kind "unknown" has no implementation.
-class FakeDevice : public HardwareDevice {
+class FakeDevice : public profiler::HardwareDevice {
  public:
   FakeDevice(std::string name, std::string kind, FakeLog* log, bool is_cpu = true)
       : name_(std::move(name)), kind_(std::move(kind)), log_(log), is_cpu_(is_cpu) {}
@@ -70,22 +70,23 @@ class FakeDevice : public HardwareDevice {
   void set_memory(Bytes memory) { memory_ = memory; }
   void Attach() override { thread_ = std::this_thread::get_id(); }
   void AttachCopier() override {}
-  std::unique_ptr<OpKernel> Prepare(const OpRecipe& op) override;
-  TensorHandle Make(const TensorSpec& spec, std::uint64_t seed) override;
-  TensorHandle From(const TensorSpec& spec, std::span<const double> values) override;
-  std::vector<double> Values(const TensorHandle& tensor) override;
-  void Touch(const TensorHandle& tensor) override { touched.push_back(tensor.get()); }
+  std::unique_ptr<profiler::OpKernel> Prepare(const profiler::OpRecipe& op) override;
+  profiler::TensorHandle Make(const profiler::TensorSpec& spec, std::uint64_t seed) override;
+  profiler::TensorHandle From(const profiler::TensorSpec& spec, std::span<const double> values) override;
+  std::vector<double> Values(const profiler::TensorHandle& tensor) override;
+  void Touch(const profiler::TensorHandle& tensor) override { touched.push_back(tensor.get()); }
   std::optional<double> ProbeMicros() override { return probe ? std::optional(probe()) : std::nullopt; }
   void Synchronize() override {}
-  std::shared_ptr<DeviceEvent> Record() override { return nullptr; }
-  TensorHandle Receive(const TensorHandle& tensor, HardwareDevice& source, const DeviceEvent* ready) override;
+  std::shared_ptr<profiler::DeviceEvent> Record() override { return nullptr; }
+  profiler::TensorHandle Receive(const profiler::TensorHandle& tensor, profiler::HardwareDevice& source,
+                                 const profiler::DeviceEvent* ready) override;
   void BeginWatch() override {}
-  MemoryUse EndWatch() override { return {.peak = {1024}, .kept = {256}}; }
+  profiler::MemoryUse EndWatch() override { return {.peak = {1024}, .kept = {256}}; }
 
   std::thread::id thread() const { return thread_; }                      // that attached last
   std::thread::id receiving_thread() const { return receiving_thread_; }  // that copied to it last
   std::size_t prepared() const { return prepared_; }
-  std::vector<const DeviceTensor*> touched;
+  std::vector<const profiler::DeviceTensor*> touched;
   // Called in the middle of every run of an op, with its name.
   std::function<void(const std::string&)> on_run;
   std::function<double()> probe;  // what the next probe of it takes; null: it has none
@@ -107,7 +108,7 @@ struct TwoFakeCores {
   FakeLog log;
   FakeDevice first{"cpu:0", "cpu-core", &log};
   FakeDevice second{"cpu:1", "cpu-core", &log};
-  std::vector<HardwareDevice*> devices{&first, &second};
+  std::vector<profiler::HardwareDevice*> devices{&first, &second};
 };
 
 // Ops with an f32 output of the given number of elements, such as a fake device runs.

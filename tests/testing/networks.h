@@ -13,18 +13,18 @@ namespace emplace::testing {
 // A shape of policy network and what it is called in messages.
 struct NetworkCase {
   std::string name;
-  NetworkOptions options;
+  agents::NetworkOptions options;
   friend std::ostream& operator<<(std::ostream& out, const NetworkCase& a_case) { return out << a_case.name; }
 };
 // Every embedding, variant, geometry and head, for graphs with 10 features and 5 devices.
 std::vector<NetworkCase> AllNetworks();
 
 // States of a graph as an agent might meet them: features in [-1, 1], currents and seeds drawn.
-StateBatch RandomStates(const Topology& topology, const GraphSample& sample, std::size_t num_features,
-                        std::size_t batch, Rng& rng);
+agents::StateBatch RandomStates(const agents::Topology& topology, const agents::GraphSample& sample,
+                                std::size_t num_features, std::size_t batch, Rng& rng);
 
 // A topology of a random graph.
-Topology RandomTopology(Rng& rng, std::size_t num_nodes);
+agents::Topology RandomTopology(Rng& rng, std::size_t num_nodes);
 
 }  // namespace emplace::testing
 

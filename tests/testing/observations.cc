@@ -9,16 +9,16 @@
 
 namespace emplace::testing {
 
-Observation MakeObservation(const Graph& graph, const Cluster& cluster) {
+agents::Observation MakeObservation(const Graph& graph, const Cluster& cluster) {
   const CostTable costs = MeasuredCosts(graph, cluster);
-  Observation observation{.graph = graph,
-                          .cluster = cluster,
-                          .time_micros = {},
-                          .allowed = {},
-                          .persistent = {},
-                          .temp = {},
-                          .output = {},
-                          .accelerators = {}};
+  agents::Observation observation{.graph = graph,
+                                  .cluster = cluster,
+                                  .time_micros = {},
+                                  .allowed = {},
+                                  .persistent = {},
+                                  .temp = {},
+                                  .output = {},
+                                  .accelerators = {}};
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const auto id = MakeId<OpId>(i);
     for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
@@ -42,16 +42,17 @@ Observation MakeObservation(const Graph& graph, const Cluster& cluster) {
   return observation;
 }
 
-Placement FirstProposal(std::unique_ptr<Agent> (*make)(OptionReader& reader, const AgentContext& context),
+Placement FirstProposal(std::unique_ptr<agents::Agent> (*make)(OptionReader& reader,
+                                                               const agents::AgentContext& context),
                         const OptionMap& options, const Graph& graph, const Cluster& cluster) {
   const CostTable costs = MeasuredCosts(graph, cluster);
   const Simulator simulator(graph, cluster, costs);
   std::vector<std::size_t> labels(graph.num_ops());
   std::iota(labels.begin(), labels.end(), std::size_t{0});
-  const Environment environment(graph, cluster, costs, Grouping(graph, labels), simulator);
+  const agents::Environment environment(graph, cluster, costs, Grouping(graph, labels), simulator);
   OptionReader reader(options, "agent");
   Rng rng(1);
-  return make(reader, {.evaluations = 1})->Propose(environment, Mode::kExplore, rng).placements.at(0);
+  return make(reader, {.evaluations = 1})->Propose(environment, agents::Mode::kExplore, rng).placements.at(0);
 }
 
 std::vector<int> Devices(const Placement& placement) {
@@ -60,7 +61,7 @@ std::vector<int> Devices(const Placement& placement) {
   return devices;
 }
 
-bool IsAllowed(const Observation& observation, const Placement& placement) {
+bool IsAllowed(const agents::Observation& observation, const Placement& placement) {
   if (placement.num_ops() != observation.num_groups()) return false;
   for (std::size_t group = 0; group < observation.num_groups(); ++group) {
     const std::size_t device = Index(placement[MakeId<OpId>(group)]);

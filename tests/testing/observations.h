@@ -14,17 +14,18 @@
 namespace emplace::testing {
 
 // The graph as an agent sees it if every op is a group of its own; times as the graph gives them.
-Observation MakeObservation(const Graph& graph, const Cluster& cluster);
+agents::Observation MakeObservation(const Graph& graph, const Cluster& cluster);
 
 // What an agent with these options proposes for it first, with the seed 1.
-Placement FirstProposal(std::unique_ptr<Agent> (*make)(OptionReader& reader, const AgentContext& context),
+Placement FirstProposal(std::unique_ptr<agents::Agent> (*make)(OptionReader& reader,
+                                                               const agents::AgentContext& context),
                         const OptionMap& options, const Graph& graph, const Cluster& cluster);
 
 // The device numbers of a placement, for EXPECT_EQ.
 std::vector<int> Devices(const Placement& placement);
 
 // Whether every group stands where it is allowed.
-bool IsAllowed(const Observation& observation, const Placement& placement);
+bool IsAllowed(const agents::Observation& observation, const Placement& placement);
 
 }  // namespace emplace::testing
 

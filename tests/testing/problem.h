@@ -23,7 +23,7 @@ struct Problem {
   Cluster cluster;
   CostTable costs = MeasuredCosts(graph, cluster);
   Simulator simulator{graph, cluster, costs};
-  Environment env{graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator};
+  agents::Environment env{graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator};
 };
 
 }  // namespace emplace::testing

@@ -43,7 +43,7 @@ Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : 
 // As emplace writes it: compact, with its checksum.
 std::string WithChecksum(const Json& json) {
   JsonValue value = ParseJson(json.dump());
-  AddChecksum(std::get_if<JsonObject>(&value.data));
+  experiments::AddChecksum(std::get_if<JsonObject>(&value.data));
   std::string text;
   AppendJson(&text, value);
   return text;
@@ -55,7 +55,7 @@ std::string SpecJson(const SampleTrial& trial) { return Spec(trial).dump(); }
 
 std::string TrialJson(const SampleTrial& trial) {
   Json episodes = Json::array();
-  for (const EpisodeTrace& episode : trial.episodes) {
+  for (const experiments::EpisodeTrace& episode : trial.episodes) {
     episodes.push_back({{"episode", episode.episode},
                         {"evaluations", episode.evaluations},
                         {"argmax", episode.argmax},
@@ -100,10 +100,10 @@ std::string TimingJson(const SampleTrial& trial) {
                        {"policy_seconds_per_episode", trial.policy_seconds}});
 }
 
-std::string SampleId(const SampleTrial& trial) { return TrialId(ParseJson(SpecJson(trial))); }
+std::string SampleId(const SampleTrial& trial) { return experiments::TrialId(ParseJson(SpecJson(trial))); }
 
-TrialRecord MakeRecord(const SampleTrial& trial) {
-  TrialRecord record;
+experiments::TrialRecord MakeRecord(const SampleTrial& trial) {
+  experiments::TrialRecord record;
   record.id = SampleId(trial);
   record.spec = ParseJson(SpecJson(trial));
   record.label = trial.label;
@@ -122,15 +122,15 @@ TrialRecord MakeRecord(const SampleTrial& trial) {
                            .evaluations = trial.trace.back().first,
                            .trace = trial.trace,
                            .episodes = trial.episodes});
-  record.timing = TimingRecord{.policy_seconds = 20 * trial.policy_seconds,
-                               .policy_seconds_per_episode = trial.policy_seconds,
-                               .simulator_seconds = 1.5,
-                               .wall_seconds = 50};
+  record.timing = experiments::TimingRecord{.policy_seconds = 20 * trial.policy_seconds,
+                                            .policy_seconds_per_episode = trial.policy_seconds,
+                                            .simulator_seconds = 1.5,
+                                            .wall_seconds = 50};
   return record;
 }
 
-std::vector<TrialRecord> MakeRecords(const std::vector<SampleTrial>& trials) {
-  std::vector<TrialRecord> records;
+std::vector<experiments::TrialRecord> MakeRecords(const std::vector<SampleTrial>& trials) {
+  std::vector<experiments::TrialRecord> records;
   records.reserve(trials.size());
   for (const SampleTrial& trial : trials) records.push_back(MakeRecord(trial));
   return records;

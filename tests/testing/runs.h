@@ -23,7 +23,7 @@ struct SampleTrial {
   std::optional<double> best = 800;
   double policy_seconds = 2;  // per episode
   std::vector<std::pair<double, double>> trace = {{1, 1000}, {10, 800}};
-  std::vector<EpisodeTrace> episodes = {};
+  std::vector<experiments::EpisodeTrace> episodes = {};
   std::string engine = "fifo";
 };
 
@@ -35,8 +35,8 @@ std::string TimingJson(const SampleTrial& trial);
 std::string SampleId(const SampleTrial& trial);
 
 // The same as what ReadRuns makes of them.
-TrialRecord MakeRecord(const SampleTrial& trial);
-std::vector<TrialRecord> MakeRecords(const std::vector<SampleTrial>& trials);
+experiments::TrialRecord MakeRecord(const SampleTrial& trial);
+std::vector<experiments::TrialRecord> MakeRecords(const std::vector<SampleTrial>& trials);
 
 // RUNS/demo: experiment.json ("{...}" with `more` members in it) and the trials' folders.
 void WriteRuns(const std::string& folder, const std::vector<SampleTrial>& trials, const std::string& more = "");

@@ -12,7 +12,8 @@
 
 namespace emplace::testing {
 
-SearchSpec MakeSearch(const Graph& graph, const Cluster& cluster, const std::string& agent, const OptionMap& options) {
+agents::SearchSpec MakeSearch(const Graph& graph, const Cluster& cluster, const std::string& agent,
+                              const OptionMap& options) {
   return {
       .problem = {.graph = graph, .cluster = cluster, .costs = MeasuredCosts(graph, cluster), .grouping = "identity"},
       .engine = "fifo",
@@ -22,27 +23,28 @@ SearchSpec MakeSearch(const Graph& graph, const Cluster& cluster, const std::str
 
 std::vector<std::size_t> PlacedBy(const std::string& agent, const Graph& graph, const Cluster& cluster,
                                   const OptionMap& options) {
-  const SearchResult result = RunSearch(MakeSearch(graph, cluster, agent, options));
+  const agents::SearchResult result = agents::RunSearch(MakeSearch(graph, cluster, agent, options));
   std::vector<std::size_t> devices;
   if (!result.best) return devices;
   for (const DeviceId device : result.best->devices()) devices.push_back(Index(device));
   return devices;
 }
 
-SearchResult StoppedAndResumed(SearchSpec spec, const std::string& name, const std::vector<std::size_t>& stops) {
+agents::SearchResult StoppedAndResumed(agents::SearchSpec spec, const std::string& name,
+                                       const std::vector<std::size_t>& stops) {
   spec.checkpoint = ::testing::TempDir() + "/" + name;
   std::remove(spec.checkpoint.c_str());
   for (const std::size_t stop : stops) {
-    EXPECT_THROW(RunSearch(spec,
-                           [&](const SearchProgress& now) {
-                             if (now.evaluations >= stop) throw std::runtime_error("stopped");
-                           }),
+    EXPECT_THROW(agents::RunSearch(spec,
+                                   [&](const agents::SearchProgress& now) {
+                                     if (now.evaluations >= stop) throw std::runtime_error("stopped");
+                                   }),
                  std::runtime_error);
   }
-  return RunSearch(spec);
+  return agents::RunSearch(spec);
 }
 
-void ExpectTheAcceleratorIsLearned(const SearchResult& result) {
+void ExpectTheAcceleratorIsLearned(const agents::SearchResult& result) {
   constexpr std::size_t kLast = 20;
   const std::size_t episodes = result.episodes.size();
   ASSERT_GT(episodes, kLast);

@@ -11,7 +11,7 @@
 #include "agents/nn/torch/makers.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 using Array = torch::Tensor;  // a Tensor of ours is something else
@@ -350,4 +350,4 @@ AutogradNetwork* MakeTorchAutograd(const Network& network, const std::string& de
   return new TorchNetwork(network, device);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

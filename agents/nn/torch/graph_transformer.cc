@@ -7,7 +7,7 @@
 
 #include "agents/nn/torch/makers.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 using Array = torch::Tensor;  // a Tensor of ours is something else
@@ -156,4 +156,4 @@ GraphTransformer* MakeTorchGraphTransformer(const GraphTransformerOptions& optio
   return new TorchGraphTransformer(options, parameters, device);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

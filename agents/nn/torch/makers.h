@@ -13,7 +13,7 @@
 #include "agents/nn/parameters.h"
 #include "agents/nn/sequence_network.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // What the sources of the library with LibTorch share. Only they include this.
 
@@ -64,6 +64,6 @@ class TorchLogits {
 torch::Tensor ToTorch(const Matrix& matrix, torch::Device device);
 void FromTorch(const torch::Tensor& tensor, Matrix* matrix);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NN_TORCH_MAKERS_H_

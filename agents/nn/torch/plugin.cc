@@ -9,7 +9,7 @@
 #include "sim/base/blas.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 double MatrixProduct(int size) {
@@ -89,12 +89,12 @@ void FromTorch(const torch::Tensor& tensor, Matrix* matrix) {
   }
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
-extern "C" __attribute__((visibility("default"))) const emplace::TorchExports emplace_torch_part;
-const emplace::TorchExports emplace_torch_part = {
-    .check_device = [](const std::string& device) { emplace::OpenTorchDevice(device); },
-    .make = emplace::MakeTorchAutograd,
+extern "C" __attribute__((visibility("default"))) const emplace::agents::TorchExports emplace_torch_part;
+const emplace::agents::TorchExports emplace_torch_part = {
+    .check_device = [](const std::string& device) { emplace::agents::OpenTorchDevice(device); },
+    .make = emplace::agents::MakeTorchAutograd,
     .matrix_product_gflops = emplace::MatrixProduct,
-    .make_sequence = emplace::MakeTorchSequence,
-    .make_graph_transformer = emplace::MakeTorchGraphTransformer};
+    .make_sequence = emplace::agents::MakeTorchSequence,
+    .make_graph_transformer = emplace::agents::MakeTorchGraphTransformer};

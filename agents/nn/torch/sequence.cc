@@ -9,7 +9,7 @@
 #include "agents/nn/tanh_scores.h"
 #include "agents/nn/torch/makers.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 using Array = torch::Tensor;  // a Tensor of ours is something else
@@ -255,4 +255,4 @@ SequenceNetwork* MakeTorchSequence(const SequenceOptions& options, const Paramet
   return new TorchSequence(options, parameters, device);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -13,7 +13,7 @@
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 // States of one episode that go through the network together: enough to fill vector registers where a graph is swept
@@ -113,4 +113,4 @@ void Learner::Load(std::istream& in) {
   if (gradients_.size() != network_.parameters().size()) throw InputError("checkpoint", "holds other weights");
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -15,7 +15,7 @@
 #include "agents/nn/parameters.h"
 #include "agents/nn/topology.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // One step of an episode, as far as it is needed to see the state again.
 struct EpisodeStep {
@@ -74,6 +74,6 @@ class Learner {
 // Throws InputError(NAME, "step S: logits are not finite ...") if they are not.
 void CheckFinite(std::span<const float> logits, const std::string& name, std::size_t step);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_PLACETO_LEARNER_H_

@@ -5,7 +5,7 @@
 #include "agents/rl/read_options.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 constexpr std::int64_t kMany = 1'000'000;
@@ -157,4 +157,4 @@ PlacetoOptions ReadPlacetoOptions(OptionReader& reader, Embedding embedding) {
   return options;
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -10,7 +10,7 @@
 #include "agents/rl/placeto/returns.h"
 #include "sim/base/options.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 enum class StartPlacement : std::uint8_t { kSingleDevice, kRandom, kRandomEach, kBest };
 enum class TraversalOrder : std::uint8_t { kTopological, kRandom };
@@ -54,6 +54,6 @@ std::string ShapeText(const PlacetoOptions& options);
 // the paper is silent, or what the thesis's runs had (4.1.3 and the published config); the others then change that.
 PlacetoOptions ReadPlacetoOptions(OptionReader& reader, Embedding embedding);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_PLACETO_OPTIONS_H_

@@ -24,7 +24,7 @@
 #include "agents/score.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 class Placeto : public PolicyAgent {
@@ -412,4 +412,4 @@ std::unique_ptr<Agent> MakePGnnAgent(OptionReader& reader, const AgentContext& c
   return Make("pgnn", Embedding::kPGnn, reader, context);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -5,7 +5,7 @@
 
 #include "agents/agent.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // Placeto: a policy walks over the groups of a graph and moves one at a time; after every step the placement is
 // evaluated, and what the step gained is its reward. REINFORCE with a baseline for each step, an entropy bonus, global
@@ -19,6 +19,6 @@ std::unique_ptr<Agent> MakePlacetoAgent(OptionReader& reader, const AgentContext
 std::unique_ptr<Agent> MakeGraphSageAgent(OptionReader& reader, const AgentContext& context);
 std::unique_ptr<Agent> MakePGnnAgent(OptionReader& reader, const AgentContext& context);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_PLACETO_PLACETO_H_

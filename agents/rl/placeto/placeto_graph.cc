@@ -5,7 +5,7 @@
 
 #include "agents/saved_text.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 // Saved as LoadEvaluated() reads it; an empty `state`: nothing was evaluated.
@@ -60,4 +60,4 @@ void PlacetoGraph::Load(std::istream& in) {
   baselines.Load(in);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -15,7 +15,7 @@
 #include "agents/rl/placeto/returns.h"
 #include "agents/score.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // A placement that was evaluated: how its groups ran, and how good it is.
 struct EvaluatedState {
@@ -60,6 +60,6 @@ struct PlacetoGraph {
   std::vector<EpisodeWorker> workers;  // empty between rounds
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_PLACETO_PLACETO_GRAPH_H_

@@ -10,7 +10,7 @@
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 constexpr double kEntropyFloor = 1e-3;
@@ -93,4 +93,4 @@ double StepLoss(std::span<const double> probabilities, std::size_t action, doubl
   return -advantage * std::log(probabilities[action]) - entropy_weight * entropy;
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

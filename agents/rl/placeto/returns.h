@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace emplace {
+namespace emplace::agents {
 
 enum class Credit : std::uint8_t {
   kIntermediate,  // r_t = R(p_{t-1}) - R(p_t), what a step gained
@@ -47,6 +47,6 @@ void LossGradient(std::span<const double> probabilities, std::size_t action, dou
 // That loss.
 double StepLoss(std::span<const double> probabilities, std::size_t action, double advantage, double entropy_weight);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_PLACETO_RETURNS_H_

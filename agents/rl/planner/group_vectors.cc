@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 constexpr std::size_t kNeighbours = 6;
@@ -69,4 +69,4 @@ Matrix GroupVectors(const NodeFeatures& nodes, std::span<const std::uint32_t> gr
   return vectors;
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -8,7 +8,7 @@
 #include "agents/nn/kernel.h"
 #include "agents/node_features.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // Numbers of an op, 24 + 12: the dimensions of its outputs, and the breadth-first indices of 6 producers and 6
 // consumers, the smallest first, -1 where there are fewer. Scaled: log(1 + dimension), indices divided by the number of
@@ -24,6 +24,6 @@ Matrix OpNumbers(const NodeFeatures& nodes, bool raw);
 std::size_t GroupVectorWidth(std::size_t num_groups);
 Matrix GroupVectors(const NodeFeatures& nodes, std::span<const std::uint32_t> group_of, std::size_t num_groups);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_PLANNER_GROUP_VECTORS_H_

@@ -7,7 +7,7 @@
 #include "agents/rl/read_options.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 void ReadCommon(OptionReader& reader, PlannerOptions* options) {
@@ -90,4 +90,4 @@ PlannerOptions ReadColocRlOptions(OptionReader& reader) {
   return options;
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -6,7 +6,7 @@
 
 #include "sim/base/options.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 enum class GrouperKind : std::uint8_t { kLearned, kRandom, kNone };
 enum class PlacerKind : std::uint8_t { kAttention, kEncoder, kNone };
@@ -46,6 +46,6 @@ struct PlannerOptions {
 PlannerOptions ReadHierarchicalOptions(OptionReader& reader);
 PlannerOptions ReadColocRlOptions(OptionReader& reader);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_PLANNER_OPTIONS_H_

@@ -15,7 +15,7 @@
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 constexpr double kFailure = -10;
@@ -172,4 +172,4 @@ std::unique_ptr<Agent> MakeColocRlAgent(OptionReader& reader, const AgentContext
   return std::make_unique<Planner>("coloc_rl", ReadColocRlOptions(reader), context);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -5,7 +5,7 @@
 
 #include "agents/agent.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // A policy that reads the whole graph as a sequence of groups and places each: the agents hierarchical and coloc_rl.
 // Its settings: options.h. An update takes `samples` placements of each of `groupings` groupings and lowers
@@ -31,6 +31,6 @@ std::unique_ptr<Agent> MakeHierarchicalAgent(OptionReader& reader, const AgentCo
 // it; Addanki et al. 2019 (Placeto), A.7.
 std::unique_ptr<Agent> MakeColocRlAgent(OptionReader& reader, const AgentContext& context);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_PLANNER_PLANNER_H_

@@ -12,7 +12,7 @@
 #include "agents/rl/planner/group_vectors.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 std::size_t Choose(std::span<const double> odds, bool argmax, Rng& rng) {
@@ -313,4 +313,4 @@ const std::vector<std::uint8_t>& PlannerPolicy::AllowedAt(std::size_t position) 
   return options_.grouper == GrouperKind::kNone ? problem_->allowed[problem_->order[position]] : problem_->usable;
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -16,7 +16,7 @@
 #include "agents/rl/planner/options.h"
 #include "sim/base/rng.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // A grouping that was drawn, and the placements that were drawn of it.
 struct GroupingDraw {
@@ -120,6 +120,6 @@ class PlannerPolicy {
   std::vector<std::uint8_t> all_groups_;
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_PLANNER_PLANNER_POLICY_H_

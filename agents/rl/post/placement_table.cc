@@ -12,7 +12,7 @@
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 constexpr double kLeastProbability = 1e-6;
@@ -54,7 +54,7 @@ Choices PlacementTable::Sample(Rng& rng) const {
 Choices PlacementTable::Likeliest() const {
   Choices choices(num_groups());
   for (std::size_t m = 0; m < num_groups(); ++m)
-    choices[m] = static_cast<std::uint16_t>(emplace::Likeliest(probabilities(m)));
+    choices[m] = static_cast<std::uint16_t>(emplace::agents::Likeliest(probabilities(m)));
   return choices;
 }
 
@@ -140,4 +140,4 @@ PlacementTable PlacementTable::Load(std::istream& in) {
   return table;
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

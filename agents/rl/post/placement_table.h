@@ -11,7 +11,7 @@
 #include "sim/base/units.h"
 #include "sim/placement.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // Which of a group's devices each group got: an index into its list. [num_groups]
 using Choices = std::vector<std::uint16_t>;
@@ -61,6 +61,6 @@ class PlacementTable {
   std::vector<double> probabilities_;  // softmax of the logits
 };
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_POST_PLACEMENT_TABLE_H_

@@ -13,7 +13,7 @@
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 constexpr std::size_t kPublishedSamples = 2400;
@@ -220,4 +220,4 @@ std::unique_ptr<Agent> MakePostAgent(OptionReader& reader, const AgentContext& c
   return std::make_unique<Post>(options, context.evaluations);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

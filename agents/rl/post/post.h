@@ -7,7 +7,7 @@
 
 #include "agents/agent.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // Post: an independent distribution over devices for each group (PlacementTable), moved towards the fastest placements
 // drawn from it. Every `batch` samples, ten steps up the PPO objective of those; every `window` samples, the
@@ -50,6 +50,6 @@ PostUpdates UpdatesDue(const PostOptions& options, std::size_t samples);
 
 std::unique_ptr<Agent> MakePostAgent(OptionReader& reader, const AgentContext& context);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_POST_POST_H_

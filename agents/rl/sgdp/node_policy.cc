@@ -8,7 +8,7 @@
 
 #include "agents/rl/categorical.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 double EntropyOfMove(double moves) { return Entropy(std::array<double, 2>{moves, 1 - moves}); }
@@ -139,4 +139,4 @@ double PpoLoss(const NodeOdds& old, const NodeOdds& now, std::span<const NodeAct
   return loss;
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -11,7 +11,7 @@
 #include "agents/node_features.h"
 #include "sim/base/rng.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // Numbers of a node in SGDP's network: log(1 + dimension) of 4 dimensions of 2 outputs, 0 where there are fewer; log(1
 // + x) of its time in us (mean over the devices where it may go), of the bytes that it sends and of those that stay.
@@ -47,6 +47,6 @@ struct PpoOptions {
 double PpoLoss(const NodeOdds& old, const NodeOdds& now, std::span<const NodeActions> actions,
                std::span<const double> advantages, const PpoOptions& options, Matrix* d_logits);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_SGDP_NODE_POLICY_H_

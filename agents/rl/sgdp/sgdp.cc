@@ -22,7 +22,7 @@
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
 // One of the graphs that the agent learns on.
@@ -272,4 +272,4 @@ std::unique_ptr<Agent> MakeSgdpAgent(OptionReader& reader, const AgentContext& c
   return std::make_unique<Sgdp>(options, context);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents

@@ -7,7 +7,7 @@
 #include "agents/agent.h"
 #include "agents/nn/graph_transformer.h"
 
-namespace emplace {
+namespace emplace::agents {
 
 // SGDP: a graph neural network and a transformer place all nodes at once, each by a distribution of its own, and learn
 // by PPO: of `rollouts` placements, `epochs` steps of Adam down
@@ -48,6 +48,6 @@ struct SgdpOptions {
 
 std::unique_ptr<Agent> MakeSgdpAgent(OptionReader& reader, const AgentContext& context);
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_RL_SGDP_SGDP_H_

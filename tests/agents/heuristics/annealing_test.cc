@@ -21,9 +21,9 @@ TEST(AnnealingTest, FindsTheOptimumOfTinyGraphs) {
   Rng rng(10);
   for (int i = 0; i < 10; ++i) {
     const Graph graph = testing::RandomDag(rng, {.num_ops = 6});
-    SearchSpec spec = testing::MakeSearch(graph, MakeCluster(3), "annealing");
+    agents::SearchSpec spec = testing::MakeSearch(graph, MakeCluster(3), "annealing");
     spec.evaluations = 3000;
-    EXPECT_EQ(RunSearch(spec).best_result.step_time_micros, testing::FastestOfAll(graph, MakeCluster(3))) << i;
+    EXPECT_EQ(agents::RunSearch(spec).best_result.step_time_micros, testing::FastestOfAll(graph, MakeCluster(3))) << i;
   }
 }
 
@@ -53,16 +53,16 @@ TEST(AnnealingTest, FindsTheOptimumWhereTheStartDoesNotFit) {
     const Graph graph = Build(specs);
     const Cluster cluster =
         MakeCluster(4, {.bandwidth_gb_per_s = 1, .latency_micros = 1, .gap_micros = 0}, 0, Bytes{100 * kGigabyte});
-    SearchSpec spec = testing::MakeSearch(graph, cluster, "annealing");
+    agents::SearchSpec spec = testing::MakeSearch(graph, cluster, "annealing");
     spec.evaluations = 3000;
-    EXPECT_EQ(RunSearch(spec).best_result.step_time_micros, testing::FastestOfAll(graph, cluster)) << i;
+    EXPECT_EQ(agents::RunSearch(spec).best_result.step_time_micros, testing::FastestOfAll(graph, cluster)) << i;
   }
 }
 
 TEST(AnnealingTest, UsesItsWholeBudget) {
-  SearchSpec spec = testing::MakeSearch(MakeChain(10, 1, 4), MakeCluster(2), "annealing");
+  agents::SearchSpec spec = testing::MakeSearch(MakeChain(10, 1, 4), MakeCluster(2), "annealing");
   spec.evaluations = 333;
-  EXPECT_EQ(RunSearch(spec).evaluations, 333U);
+  EXPECT_EQ(agents::RunSearch(spec).evaluations, 333U);
 }
 
 }  // namespace

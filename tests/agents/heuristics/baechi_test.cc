@@ -39,18 +39,19 @@ Cluster TwoDevicesOf(std::int64_t bytes) {
 
 TEST(MTopoTest, FillsUpToTheShareAndTheLargestGroup) {
   // Cap: floor(100 / 2) + 40 = 90. Device 0 takes 10 + 20 + 30 = 60; 40 more would be 100.
-  EXPECT_EQ(Devices(PlaceByMTopo(MakeObservation(FourOps(), TwoDevicesOf(1)), {})), (std::vector<int>{0, 0, 0, 1}));
+  EXPECT_EQ(Devices(agents::PlaceByMTopo(MakeObservation(FourOps(), TwoDevicesOf(1)), {})),
+            (std::vector<int>{0, 0, 0, 1}));
   // Four devices: floor(100 / 4) + 40 = 65. 60 fit, 40 more do not.
-  EXPECT_EQ(Devices(PlaceByMTopo(MakeObservation(FourOps(), testing::MakeCluster(4)), {})),
+  EXPECT_EQ(Devices(agents::PlaceByMTopo(MakeObservation(FourOps(), testing::MakeCluster(4)), {})),
             (std::vector<int>{0, 0, 0, 1}));
 }
 
 TEST(MTopoTest, FillsUpToTheCapacityOtherwise) {
   // 10 + 20 fit in 50, 30 more do not; the last device takes 30 and 40 although they are too much for it.
-  EXPECT_EQ(Devices(PlaceByMTopo(MakeObservation(FourOps(), TwoDevicesOf(50)), {.uniform = false})),
+  EXPECT_EQ(Devices(agents::PlaceByMTopo(MakeObservation(FourOps(), TwoDevicesOf(50)), {.uniform = false})),
             (std::vector<int>{0, 0, 1, 1}));
   // A device that is too small for the first group is left for good.
-  EXPECT_EQ(Devices(PlaceByMTopo(MakeObservation(FourOps(), TwoDevicesOf(5)), {.uniform = false})),
+  EXPECT_EQ(Devices(agents::PlaceByMTopo(MakeObservation(FourOps(), TwoDevicesOf(5)), {.uniform = false})),
             (std::vector<int>{1, 1, 1, 1}));
 }
 
@@ -61,42 +62,46 @@ TEST(MTopoTest, LeavesGroupsThatRunElsewhereOutOfTheCount) {
   cpu.kind_times = {{"test-cpu", 1}};
   builder.Add(cpu);
   builder.Add(MakeOp("b", 1, {"a"}, {10}));
-  const Observation observation = MakeObservation(builder.Build(), testing::MakeMixedCluster(2, Bytes{10}));
-  EXPECT_EQ(Devices(PlaceByMTopo(observation, {.uniform = false})), (std::vector<int>{0, 1}));
+  const agents::Observation observation = MakeObservation(builder.Build(), testing::MakeMixedCluster(2, Bytes{10}));
+  EXPECT_EQ(Devices(agents::PlaceByMTopo(observation, {.uniform = false})), (std::vector<int>{0, 1}));
 }
 
 TEST(MTopoTest, PlacesRandomGraphsWhereAllowed) {
   Rng rng(5);
   for (int i = 0; i < 50; ++i) {
     const Graph graph = testing::RandomDag(rng, {.num_ops = 1 + rng.Below(60), .kinds_differ = true, .memory = true});
-    const Observation observation = MakeObservation(graph, testing::MakeMixedCluster(1 + rng.Below(8), Bytes{20000}));
-    EXPECT_TRUE(IsAllowed(observation, PlaceByMTopo(observation, {.uniform = i % 2 == 0})));
+    const agents::Observation observation =
+        MakeObservation(graph, testing::MakeMixedCluster(1 + rng.Below(8), Bytes{20000}));
+    EXPECT_TRUE(IsAllowed(observation, agents::PlaceByMTopo(observation, {.uniform = i % 2 == 0})));
   }
-  const Observation empty = MakeObservation(Graph(), testing::TwoDevices());
-  EXPECT_EQ(PlaceByMTopo(empty, {}).num_ops(), 0U);
+  const agents::Observation empty = MakeObservation(Graph(), testing::TwoDevices());
+  EXPECT_EQ(agents::PlaceByMTopo(empty, {}).num_ops(), 0U);
 }
 
 TEST(MTopoTest, ReadsItsOptions) {
   // The numbers of the two tests above.
-  EXPECT_EQ(Devices(testing::FirstProposal(MakeMTopoAgent, {}, FourOps(), TwoDevicesOf(50))),
+  EXPECT_EQ(Devices(testing::FirstProposal(agents::MakeMTopoAgent, {}, FourOps(), TwoDevicesOf(50))),
             (std::vector<int>{0, 0, 0, 1}));
-  EXPECT_EQ(Devices(testing::FirstProposal(MakeMTopoAgent, {{"uniform", "false"}}, FourOps(), TwoDevicesOf(50))),
-            (std::vector<int>{0, 0, 1, 1}));
-  EXPECT_THROW(testing::FirstProposal(MakeMTopoAgent, {{"cap", "1"}}, FourOps(), TwoDevicesOf(50)), InputError);
+  EXPECT_EQ(
+      Devices(testing::FirstProposal(agents::MakeMTopoAgent, {{"uniform", "false"}}, FourOps(), TwoDevicesOf(50))),
+      (std::vector<int>{0, 0, 1, 1}));
+  EXPECT_THROW(testing::FirstProposal(agents::MakeMTopoAgent, {{"cap", "1"}}, FourOps(), TwoDevicesOf(50)), InputError);
 }
 
 // Three independent ops that run anywhere in 1 µs. Devices: cpu:0, gpu:0.
-Observation ThreeOps() {
+agents::Observation ThreeOps() {
   GraphBuilder builder("three");
   for (const char* name : {"a", "b", "c"}) builder.Add(testing::MakeOp(name, 1));
   return MakeObservation(builder.Build(), testing::MakeMixedCluster(1));
 }
 
-TEST(MEtfTest, KeepsToAccelerators) { EXPECT_EQ(Devices(PlaceByMEtf(ThreeOps(), {})), (std::vector<int>{1, 1, 1})); }
+TEST(MEtfTest, KeepsToAccelerators) {
+  EXPECT_EQ(Devices(agents::PlaceByMEtf(ThreeOps(), {})), (std::vector<int>{1, 1, 1}));
+}
 
 TEST(MEtfTest, UsesCpusIfAsked) {
   // At 0 a starts on cpu:0 and b on gpu:0; both are idle at 1, and c takes the first.
-  EXPECT_EQ(Devices(PlaceByMEtf(ThreeOps(), {.use_cpus = true})), (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(Devices(agents::PlaceByMEtf(ThreeOps(), {.use_cpus = true})), (std::vector<int>{0, 1, 0}));
 }
 
 TEST(MEtfTest, PlacesManyOpsWithinSeconds) {
@@ -106,8 +111,8 @@ TEST(MEtfTest, PlacesManyOpsWithinSeconds) {
     builder.Add(testing::MakeOp("s" + std::to_string(i), 1, {}, {1000}));
     builder.Add(testing::MakeOp("t" + std::to_string(i), 1, {"s" + std::to_string(i)}));
   }
-  const Observation observation = MakeObservation(builder.Build(), testing::MakeCluster(8));
-  const Placement placement = PlaceByMEtf(observation, {});
+  const agents::Observation observation = MakeObservation(builder.Build(), testing::MakeCluster(8));
+  const Placement placement = agents::PlaceByMEtf(observation, {});
   // Each pair can stay on one device without a transfer: the load is even.
   std::vector<int> count(8);
   for (const int device : Devices(placement)) ++count[static_cast<std::size_t>(device)];
@@ -115,16 +120,18 @@ TEST(MEtfTest, PlacesManyOpsWithinSeconds) {
 }
 
 TEST(MEtfTest, ReadsItsOptions) {
-  const Observation problem = ThreeOps();
-  EXPECT_EQ(testing::FirstProposal(MakeMEtfAgent, {}, problem.graph, problem.cluster), PlaceByMEtf(problem, {}));
-  EXPECT_EQ(testing::FirstProposal(MakeMEtfAgent, {{"use_cpus", "true"}}, problem.graph, problem.cluster),
-            PlaceByMEtf(problem, {.use_cpus = true}));
-  EXPECT_THROW(testing::FirstProposal(MakeMEtfAgent, {{"cpus", "true"}}, problem.graph, problem.cluster), InputError);
+  const agents::Observation problem = ThreeOps();
+  EXPECT_EQ(testing::FirstProposal(agents::MakeMEtfAgent, {}, problem.graph, problem.cluster),
+            agents::PlaceByMEtf(problem, {}));
+  EXPECT_EQ(testing::FirstProposal(agents::MakeMEtfAgent, {{"use_cpus", "true"}}, problem.graph, problem.cluster),
+            agents::PlaceByMEtf(problem, {.use_cpus = true}));
+  EXPECT_THROW(testing::FirstProposal(agents::MakeMEtfAgent, {{"cpus", "true"}}, problem.graph, problem.cluster),
+               InputError);
 }
 
-CommunicationPlan Plan(const Graph& graph) {
-  const Observation observation = MakeObservation(graph, testing::TwoDevices());
-  return PlanCommunication(observation, observation.accelerators);
+agents::CommunicationPlan Plan(const Graph& graph) {
+  const agents::Observation observation = MakeObservation(graph, testing::TwoDevices());
+  return agents::PlanCommunication(observation, observation.accelerators);
 }
 
 // a (1 µs) feeds b over 5 µs and c over 3 µs; c takes 1 µs.
@@ -138,33 +145,34 @@ Graph Fork(double b_micros) {
 
 TEST(PlanCommunicationTest, KeepsAChainTogether) {
   // Every op has one producer and one consumer at most: no transfer at all, 3 * 2 µs.
-  const CommunicationPlan plan = Plan(testing::MakeChain(3, 2, 5000));
+  const agents::CommunicationPlan plan = Plan(testing::MakeChain(3, 2, 5000));
   EXPECT_NEAR(plan.makespan_micros, 6, 1e-6);
   ASSERT_EQ(plan.far.size(), 2U);
   EXPECT_NEAR(plan.far[0], 0, 1e-6);
   EXPECT_NEAR(plan.far[1], 0, 1e-6);
-  EXPECT_EQ(FavouriteChildren(plan, 3, 0.1), (std::vector<std::size_t>{1, 2, kNoFavourite}));
+  EXPECT_EQ(agents::FavouriteChildren(plan, 3, 0.1), (std::vector<std::size_t>{1, 2, agents::kNoFavourite}));
 }
 
 TEST(PlanCommunicationTest, SplitsAForkWhereBothEndsAreEquallyLate) {
   // w = 2 + max(5 x, 3 y) with x + y >= 1: least where 5 x = 3 (1 - x), x = 3/8; w = 2 + 15/8.
-  const CommunicationPlan plan = Plan(Fork(1));
+  const agents::CommunicationPlan plan = Plan(Fork(1));
   EXPECT_NEAR(plan.makespan_micros, 3.875, 1e-6);
   ASSERT_EQ(plan.far.size(), 2U);
   EXPECT_NEAR(plan.far[0], 0.375, 1e-6);
   EXPECT_NEAR(plan.far[1], 0.625, 1e-6);
   // 0.375 rounds to a favourite only under a threshold above it.
-  EXPECT_EQ(FavouriteChildren(plan, 3, 0.1), std::vector<std::size_t>(3, kNoFavourite));
-  EXPECT_EQ(FavouriteChildren(plan, 3, 0.5)[0], 1U);
+  EXPECT_EQ(agents::FavouriteChildren(plan, 3, 0.1), std::vector<std::size_t>(3, agents::kNoFavourite));
+  EXPECT_EQ(agents::FavouriteChildren(plan, 3, 0.5)[0], 1U);
 }
 
 TEST(PlanCommunicationTest, FollowsTheLongerBranch) {
   // b takes 10 µs: with x_ab = 0 it ends at 11, and c, which then has x = 1, at 1 + 3 + 1 = 5.
-  const CommunicationPlan plan = Plan(Fork(10));
+  const agents::CommunicationPlan plan = Plan(Fork(10));
   EXPECT_NEAR(plan.makespan_micros, 11, 1e-6);
   EXPECT_NEAR(plan.far[0], 0, 1e-6);
   EXPECT_NEAR(plan.far[1], 1, 1e-6);
-  EXPECT_EQ(FavouriteChildren(plan, 3, 0.1), (std::vector<std::size_t>{1, kNoFavourite, kNoFavourite}));
+  EXPECT_EQ(agents::FavouriteChildren(plan, 3, 0.1),
+            (std::vector<std::size_t>{1, agents::kNoFavourite, agents::kNoFavourite}));
 }
 
 TEST(PlanCommunicationTest, LetsAJoinFollowOneProducer) {
@@ -173,11 +181,11 @@ TEST(PlanCommunicationTest, LetsAJoinFollowOneProducer) {
   builder.Add(MakeOp("a", 1, {}, {4000}));
   builder.Add(MakeOp("b", 9, {}, {4000}));
   builder.Add(MakeOp("c", 1, {"a", "b"}));
-  const CommunicationPlan plan = Plan(builder.Build());
+  const agents::CommunicationPlan plan = Plan(builder.Build());
   EXPECT_NEAR(plan.makespan_micros, 10, 1e-6);
   EXPECT_NEAR(plan.far[1], 0, 1e-6);
-  EXPECT_EQ(FavouriteChildren(plan, 3, 0.1)[1], 2U);
-  EXPECT_EQ(FavouriteChildren(plan, 3, 0.1)[0], kNoFavourite);
+  EXPECT_EQ(agents::FavouriteChildren(plan, 3, 0.1)[1], 2U);
+  EXPECT_EQ(agents::FavouriteChildren(plan, 3, 0.1)[0], agents::kNoFavourite);
 }
 
 TEST(PlanCommunicationTest, TakesGraphsWithoutOpsEdgesOrTimes) {
@@ -190,7 +198,7 @@ TEST(PlanCommunicationTest, SolutionsOfRandomGraphsAreFeasible) {
   Rng rng(5);
   for (int i = 0; i < 20; ++i) {
     const Graph graph = testing::RandomDag(rng, {.num_ops = 80});
-    const CommunicationPlan plan = Plan(graph);
+    const agents::CommunicationPlan plan = Plan(graph);
     std::vector<double> outputs(graph.num_ops());
     std::vector<double> inputs(graph.num_ops());
     for (std::size_t e = 0; e < plan.edges.size(); ++e) {
@@ -208,8 +216,10 @@ TEST(PlanCommunicationTest, SolutionsOfRandomGraphsAreFeasible) {
 
 TEST(FavouriteChildrenTest, LetTheLastOfSeveralEdgesWin) {
   // 0-2 and 1-2 claim child 2, then 1-3 takes producer 1 away from it: 0 has lost its child to 1, 1 follows with 3.
-  const CommunicationPlan plan = {.makespan_micros = 0, .far = {0, 0, 0}, .edges = {{0, 2, 0}, {1, 2, 0}, {1, 3, 0}}};
-  EXPECT_EQ(FavouriteChildren(plan, 4, 0.1), (std::vector<std::size_t>{kNoFavourite, 3, kNoFavourite, kNoFavourite}));
+  const agents::CommunicationPlan plan = {
+      .makespan_micros = 0, .far = {0, 0, 0}, .edges = {{0, 2, 0}, {1, 2, 0}, {1, 3, 0}}};
+  EXPECT_EQ(agents::FavouriteChildren(plan, 4, 0.1),
+            (std::vector<std::size_t>{agents::kNoFavourite, 3, agents::kNoFavourite, agents::kNoFavourite}));
 }
 
 TEST(MSctTest, LetsTheCriticalChildFollowItsProducer) {
@@ -224,17 +234,17 @@ TEST(MSctTest, LetsTheCriticalChildFollowItsProducer) {
   builder.Add(MakeOp("g", 40, {"f"}));
   builder.Add(MakeOp("x", 3, {"b:1"}));
   builder.Add(MakeOp("y", 3, {"b:1"}));
-  const Observation observation = MakeObservation(builder.Build(), testing::TwoDevices());
-  EXPECT_EQ(Devices(PlaceByMSct(observation, {})), (std::vector<int>{0, 1, 0, 0, 1, 1}));
-  EXPECT_EQ(Devices(PlaceByMEtf(observation, {})), (std::vector<int>{0, 1, 0, 0, 1, 0}));
+  const agents::Observation observation = MakeObservation(builder.Build(), testing::TwoDevices());
+  EXPECT_EQ(Devices(agents::PlaceByMSct(observation, {})), (std::vector<int>{0, 1, 0, 0, 1, 1}));
+  EXPECT_EQ(Devices(agents::PlaceByMEtf(observation, {})), (std::vector<int>{0, 1, 0, 0, 1, 0}));
 }
 
 TEST(MSctTest, RefusesMoreGroupsThanItsProgramTakes) {
   GraphBuilder builder("large");
-  for (std::size_t i = 0; i <= kMaxGroupsOfMSct; ++i) builder.Add(MakeOp("op" + std::to_string(i), 1));
-  const Observation observation = MakeObservation(builder.Build(), testing::TwoDevices());
+  for (std::size_t i = 0; i <= agents::kMaxGroupsOfMSct; ++i) builder.Add(MakeOp("op" + std::to_string(i), 1));
+  const agents::Observation observation = MakeObservation(builder.Build(), testing::TwoDevices());
   try {
-    PlaceByMSct(observation, {});
+    agents::PlaceByMSct(observation, {});
     FAIL() << "no error";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(),
@@ -247,30 +257,32 @@ TEST(MSctTest, PlacesRandomGraphsWhereAllowedAndTheSameEachTime) {
   Rng rng(5);
   for (int i = 0; i < 30; ++i) {
     const Graph graph = testing::RandomDag(rng, {.num_ops = 1 + rng.Below(60), .kinds_differ = true, .memory = true});
-    const Observation observation = MakeObservation(graph, testing::MakeMixedCluster(1 + rng.Below(4), Bytes{30000}));
-    const MSctOptions options = {.threshold = 0.5, .use_cpus = i % 2 == 0};
-    const Placement placement = PlaceByMSct(observation, options);
+    const agents::Observation observation =
+        MakeObservation(graph, testing::MakeMixedCluster(1 + rng.Below(4), Bytes{30000}));
+    const agents::MSctOptions options = {.threshold = 0.5, .use_cpus = i % 2 == 0};
+    const Placement placement = agents::PlaceByMSct(observation, options);
     EXPECT_TRUE(IsAllowed(observation, placement));
-    EXPECT_EQ(placement, PlaceByMSct(observation, options));
+    EXPECT_EQ(placement, agents::PlaceByMSct(observation, options));
   }
 }
 
 TEST(MSctTest, WantsGroupsWhereItsProgramWouldBeTooLarge) {
-  const AgentEntry& entry = FindAgent("m_sct");
-  EXPECT_EQ(DefaultGrouping(entry, kMaxGroupsOfMSct), "identity");
-  EXPECT_EQ(DefaultGrouping(entry, kMaxGroupsOfMSct + 1), "merge_and_colocate");
-  EXPECT_EQ(DefaultGrouping(FindAgent("m_etf"), kMaxGroupsOfMSct + 1), "identity");
+  const agents::AgentEntry& entry = agents::FindAgent("m_sct");
+  EXPECT_EQ(agents::DefaultGrouping(entry, agents::kMaxGroupsOfMSct), "identity");
+  EXPECT_EQ(agents::DefaultGrouping(entry, agents::kMaxGroupsOfMSct + 1), "merge_and_colocate");
+  EXPECT_EQ(agents::DefaultGrouping(agents::FindAgent("m_etf"), agents::kMaxGroupsOfMSct + 1), "identity");
 }
 
 TEST(MSctTest, ReadsItsOptions) {
   // A chain stays where its first op starts: on cpu:0 if CPUs take part, else on gpu:0.
   const Graph chain = testing::MakeChain(3, 1, 1000);
-  EXPECT_EQ(Devices(testing::FirstProposal(MakeMSctAgent, {{"threshold", "0.5"}, {"use_cpus", "true"}}, chain,
+  EXPECT_EQ(Devices(testing::FirstProposal(agents::MakeMSctAgent, {{"threshold", "0.5"}, {"use_cpus", "true"}}, chain,
                                            testing::MakeMixedCluster(1))),
             (std::vector<int>{0, 0, 0}));
-  EXPECT_EQ(Devices(testing::FirstProposal(MakeMSctAgent, {}, chain, testing::MakeMixedCluster(1))),
+  EXPECT_EQ(Devices(testing::FirstProposal(agents::MakeMSctAgent, {}, chain, testing::MakeMixedCluster(1))),
             (std::vector<int>{1, 1, 1}));
-  EXPECT_THROW(testing::FirstProposal(MakeMSctAgent, {{"threshold", "2"}}, chain, testing::TwoDevices()), InputError);
+  EXPECT_THROW(testing::FirstProposal(agents::MakeMSctAgent, {{"threshold", "2"}}, chain, testing::TwoDevices()),
+               InputError);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ using testing::MakeOp;
 
 // The example of Topcuoglu et al. 2002, figure 2: ten tasks on three processors, one unit is 1 µs. Names sort like the
 // tasks' numbers: task n is op n - 1 of the same order where precedence allows.
-Observation PublishedExample() {
+agents::Observation PublishedExample() {
   constexpr std::array<std::array<double, 3>, 10> kTimes = {{{14, 16, 9},
                                                              {13, 19, 18},
                                                              {11, 13, 19},
@@ -65,14 +65,14 @@ TEST(HeftTest, RanksThePublishedExampleAsPublished) {
   // Table 3 of the paper, to its three digits.
   const std::vector<double> published = {108.000, 77.000, 80.000, 80.000, 69.000,
                                          63.333,  42.667, 35.667, 44.333, 14.667};
-  const HeftSchedule schedule = ScheduleByHeft(PublishedExample(), {});
+  const agents::HeftSchedule schedule = agents::ScheduleByHeft(PublishedExample(), {});
   ASSERT_EQ(schedule.ranks.size(), published.size());
   for (std::size_t i = 0; i < published.size(); ++i) EXPECT_NEAR(schedule.ranks[i], published[i], 5e-4) << "n" << i + 1;
 }
 
 TEST(HeftTest, SchedulesThePublishedExampleAsPublished) {
   // Figure 3(a) of the paper: P1 runs n2, n8; P2 runs n4, n6, n9, n10; P3 runs n1, n3, n5, n7; schedule length 80.
-  const HeftSchedule schedule = ScheduleByHeft(PublishedExample(), {});
+  const agents::HeftSchedule schedule = agents::ScheduleByHeft(PublishedExample(), {});
   EXPECT_EQ(Devices(schedule.placement), (std::vector<int>{2, 0, 2, 1, 2, 1, 2, 0, 1, 1}));
   EXPECT_EQ(*std::max_element(schedule.end.begin(), schedule.end.end()), Duration(80000));
   EXPECT_EQ(schedule.start[7], Duration(57000));  // n8 on P1 after n6's data, 42 + 15
@@ -97,8 +97,8 @@ TEST(HeftTest, FillsIdleGaps) {
   const Cluster cluster = Cluster::Uniform(
       "two", {{.name = "d0", .kind = "fast", .memory = {}}, {.name = "d1", .kind = "slow", .memory = {}}},
       {.bandwidth_gb_per_s = 1});
-  const Observation observation = MakeObservation(builder.Build(), cluster);
-  const HeftSchedule schedule = ScheduleByHeft(observation, {});
+  const agents::Observation observation = MakeObservation(builder.Build(), cluster);
+  const agents::HeftSchedule schedule = agents::ScheduleByHeft(observation, {});
   const std::size_t z = Index(*observation.graph.FindOp("z"));
   const std::size_t filler = Index(*observation.graph.FindOp("zz"));
   EXPECT_EQ(schedule.start[z], Duration(60000));
@@ -110,38 +110,40 @@ TEST(HeftTest, KeepsADeviceIdleForItsGap) {
   GraphBuilder builder("two");
   builder.Add(MakeOp("a", 3));
   builder.Add(MakeOp("b", 3));
-  const Observation observation = MakeObservation(builder.Build(), MakeCluster(1, {}, 2));
-  EXPECT_EQ(ScheduleByHeft(observation, {}).start, (std::vector<Duration>{Duration(0), Duration(5000)}));
+  const agents::Observation observation = MakeObservation(builder.Build(), MakeCluster(1, {}, 2));
+  EXPECT_EQ(agents::ScheduleByHeft(observation, {}).start, (std::vector<Duration>{Duration(0), Duration(5000)}));
 }
 
 TEST(HeftTest, FiltersByMemoryIfAsked) {
   // Three ops in a row, 1 µs each, 40 bytes of output; transfers take no time worth mentioning but are not free, so
   // that HEFT keeps all on device 0. With room for 100 bytes the third does not fit there.
-  const Observation observation =
+  const agents::Observation observation =
       MakeObservation(testing::MakeChain(3, 1, 40),
                       MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 0, Bytes{100}));
-  EXPECT_EQ(Devices(ScheduleByHeft(observation, {}).placement), (std::vector<int>{0, 0, 0}));
-  EXPECT_EQ(Devices(ScheduleByHeft(observation, {.memory_filter = true}).placement), (std::vector<int>{0, 0, 1}));
+  EXPECT_EQ(Devices(agents::ScheduleByHeft(observation, {}).placement), (std::vector<int>{0, 0, 0}));
+  EXPECT_EQ(Devices(agents::ScheduleByHeft(observation, {.memory_filter = true}).placement),
+            (std::vector<int>{0, 0, 1}));
 }
 
 TEST(HeftTest, TakesTheRoomiestDeviceWhereNoneHasRoom) {
   // 40 bytes each, 50 on a device: one each, then no room anywhere; after the third, device 1 has more left.
-  const Observation observation =
+  const agents::Observation observation =
       MakeObservation(testing::MakeChain(4, 1, 40),
                       MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 0, Bytes{50}));
-  EXPECT_EQ(Devices(ScheduleByHeft(observation, {.memory_filter = true}).placement), (std::vector<int>{0, 1, 0, 1}));
+  EXPECT_EQ(Devices(agents::ScheduleByHeft(observation, {.memory_filter = true}).placement),
+            (std::vector<int>{0, 1, 0, 1}));
 }
 
 TEST(HeftTest, SchedulesOfRandomGraphsAreValid) {
   Rng rng(5);
   for (int i = 0; i < 100; ++i) {
     const Graph graph = testing::RandomDag(rng, {.num_ops = 1 + rng.Below(60), .kinds_differ = true});
-    const Observation observation = MakeObservation(graph, testing::MakeMixedCluster(1 + rng.Below(4)));
-    const HeftSchedule schedule = ScheduleByHeft(observation, {});
+    const agents::Observation observation = MakeObservation(graph, testing::MakeMixedCluster(1 + rng.Below(4)));
+    const agents::HeftSchedule schedule = agents::ScheduleByHeft(observation, {});
     ASSERT_TRUE(IsAllowed(observation, schedule.placement));
-    for (const GroupEdge& edge : GroupEdges(graph)) {
-      const Duration transfer = LinkTime(observation.cluster, schedule.placement[MakeId<OpId>(edge.from)],
-                                         schedule.placement[MakeId<OpId>(edge.to)], Bytes{edge.bytes});
+    for (const agents::GroupEdge& edge : agents::GroupEdges(graph)) {
+      const Duration transfer = agents::LinkTime(observation.cluster, schedule.placement[MakeId<OpId>(edge.from)],
+                                                 schedule.placement[MakeId<OpId>(edge.to)], Bytes{edge.bytes});
       EXPECT_LE(schedule.end[edge.from] + transfer, schedule.start[edge.to]);
     }
     for (std::size_t a = 0; a < graph.num_ops(); ++a) {
@@ -159,10 +161,10 @@ TEST(HeftTest, ReadsItsOptions) {
   const Graph chain = testing::MakeChain(3, 1, 40);
   const Cluster cluster =
       MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 0, Bytes{100});
-  EXPECT_EQ(Devices(testing::FirstProposal(MakeHeftAgent, {}, chain, cluster)), (std::vector<int>{0, 0, 0}));
-  EXPECT_EQ(Devices(testing::FirstProposal(MakeHeftAgent, {{"memory_filter", "true"}}, chain, cluster)),
+  EXPECT_EQ(Devices(testing::FirstProposal(agents::MakeHeftAgent, {}, chain, cluster)), (std::vector<int>{0, 0, 0}));
+  EXPECT_EQ(Devices(testing::FirstProposal(agents::MakeHeftAgent, {{"memory_filter", "true"}}, chain, cluster)),
             (std::vector<int>{0, 0, 1}));
-  EXPECT_THROW(testing::FirstProposal(MakeHeftAgent, {{"memory", "1"}}, chain, cluster), InputError);
+  EXPECT_THROW(testing::FirstProposal(agents::MakeHeftAgent, {{"memory", "1"}}, chain, cluster), InputError);
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ using testing::MakeCluster;
 using testing::MakeObservation;
 using testing::MakeOp;
 
-ListSchedule Schedule(const Observation& observation, const std::vector<std::size_t>& favourites = {}) {
-  return ScheduleEarliestFirst(observation, observation.accelerators, favourites);
+agents::ListSchedule Schedule(const agents::Observation& observation, const std::vector<std::size_t>& favourites = {}) {
+  return agents::ScheduleEarliestFirst(observation, observation.accelerators, favourites);
 }
 
 std::vector<double> Micros(const std::vector<Duration>& times) {
@@ -47,7 +47,7 @@ TEST(ListSchedulerTest, StartsEachGroupWhereItCanStartFirst) {
   builder.Add(MakeOp("a", 2, {}, {1000}));
   builder.Add(MakeOp("b", 3, {}, {1000}));
   builder.Add(MakeOp("c", 1, {"a", "b"}));
-  const ListSchedule schedule = Schedule(MakeObservation(builder.Build(), testing::TwoDevices()));
+  const agents::ListSchedule schedule = Schedule(MakeObservation(builder.Build(), testing::TwoDevices()));
   EXPECT_EQ(Devices(schedule.placement), (std::vector<int>{0, 1, 1}));
   EXPECT_EQ(Micros(schedule.start), (std::vector<double>{0, 0, 3}));
   EXPECT_EQ(Micros(schedule.end), (std::vector<double>{2, 3, 4}));
@@ -61,7 +61,7 @@ TEST(ListSchedulerTest, QueuesInputsOnTheChannelOfTheirSender) {
   builder.Add(MakeOp("aa", 1));
   builder.Add(MakeOp("b", 5, {"aa"}));
   builder.Add(MakeOp("c", 1, {"a:0", "a:1"}));
-  const ListSchedule schedule = Schedule(MakeObservation(builder.Build(), testing::TwoDevices()));
+  const agents::ListSchedule schedule = Schedule(MakeObservation(builder.Build(), testing::TwoDevices()));
   EXPECT_EQ(Devices(schedule.placement), (std::vector<int>{0, 1, 0, 1}));
   EXPECT_EQ(Micros(schedule.start), (std::vector<double>{0, 0, 1, 5}));
 }
@@ -74,14 +74,14 @@ TEST(ListSchedulerTest, SendsATensorToADeviceOnce) {
   builder.Add(MakeOp("b", 9, {"aa"}));
   builder.Add(MakeOp("c", 1, {"a"}));
   builder.Add(MakeOp("d", 1, {"a"}));
-  const ListSchedule schedule = Schedule(MakeObservation(builder.Build(), testing::TwoDevices()));
+  const agents::ListSchedule schedule = Schedule(MakeObservation(builder.Build(), testing::TwoDevices()));
   EXPECT_EQ(Micros(schedule.start), (std::vector<double>{0, 0, 1, 3, 4}));
 }
 
 TEST(ListSchedulerTest, GoesWhereThereIsRoom) {
   // 80 bytes of output each, 100 on a device. b does not fit next to a, whose output lives until b has ended; then
   // device 0 is empty, and device 1 still holds b's output for c.
-  const ListSchedule schedule = Schedule(MakeObservation(testing::MakeChain(3, 1, 80), TwoOf(100)));
+  const agents::ListSchedule schedule = Schedule(MakeObservation(testing::MakeChain(3, 1, 80), TwoOf(100)));
   EXPECT_EQ(Devices(schedule.placement), (std::vector<int>{0, 1, 0}));
   EXPECT_EQ(schedule.without_memory, 0U);
 }
@@ -96,7 +96,7 @@ TEST(ListSchedulerTest, WaitsForRoom) {
     op.temp = Bytes{temp};
     builder.Add(op);
   }
-  const ListSchedule schedule = Schedule(MakeObservation(builder.Build(), TwoOf(100)));
+  const agents::ListSchedule schedule = Schedule(MakeObservation(builder.Build(), TwoOf(100)));
   EXPECT_EQ(Micros(schedule.start), (std::vector<double>{0, 0, 4}));
   // Persistent bytes are never freed: where a and b keep 80 bytes each, c has no room, ever.
   GraphBuilder kept("persistent");
@@ -116,7 +116,7 @@ TEST(ListSchedulerTest, TakesTheRoomiestDeviceWhereNothingEverFits) {
     op.persistent = Bytes{bytes};
     builder.Add(op);
   }
-  const ListSchedule schedule = Schedule(MakeObservation(builder.Build(), TwoOf(100)));
+  const agents::ListSchedule schedule = Schedule(MakeObservation(builder.Build(), TwoOf(100)));
   EXPECT_EQ(Devices(schedule.placement), (std::vector<int>{0, 1, 1}));
   EXPECT_EQ(schedule.without_memory, 1U);
 }
@@ -135,7 +135,7 @@ Graph Tempting() {
 
 TEST(ListSchedulerTest, TakesWhatComesFirstWithoutFavourites) {
   // At 3 x starts on device 1. On device 0 y's input arrives at 3.5 and f's at 4: y runs 3.5-8.5.
-  const ListSchedule schedule = Schedule(MakeObservation(Tempting(), testing::TwoDevices()));
+  const agents::ListSchedule schedule = Schedule(MakeObservation(Tempting(), testing::TwoDevices()));
   EXPECT_EQ(Devices(schedule.placement), (std::vector<int>{0, 1, 0, 1, 0}));
   EXPECT_EQ(Micros(schedule.start), (std::vector<double>{0, 0, 8.5, 3, 3.5}));
 }
@@ -143,8 +143,9 @@ TEST(ListSchedulerTest, TakesWhatComesFirstWithoutFavourites) {
 TEST(ListSchedulerTest, WaitsForTheFavouriteChild) {
   // f is a's favourite, ready at 3, and starts first on device 0, where a ran: the device waits for it until 4, then
   // takes y at 5. (y is not urgent: device 1 is busy with x.)
-  const std::vector<std::size_t> favourites = {2, kNoFavourite, kNoFavourite, kNoFavourite, kNoFavourite};
-  const ListSchedule schedule = Schedule(MakeObservation(Tempting(), testing::TwoDevices()), favourites);
+  const std::vector<std::size_t> favourites = {2, agents::kNoFavourite, agents::kNoFavourite, agents::kNoFavourite,
+                                               agents::kNoFavourite};
+  const agents::ListSchedule schedule = Schedule(MakeObservation(Tempting(), testing::TwoDevices()), favourites);
   EXPECT_EQ(Devices(schedule.placement), (std::vector<int>{0, 1, 0, 1, 0}));
   EXPECT_EQ(Micros(schedule.start), (std::vector<double>{0, 0, 4, 3, 5}));
 }
@@ -159,8 +160,8 @@ TEST(ListSchedulerTest, StartsUrgentGroupsOnAWaitingDevice) {
   OpSpec y = MakeOp("y", 5);
   y.control_inputs = {"b"};
   builder.Add(y);
-  const ListSchedule schedule =
-      Schedule(MakeObservation(builder.Build(), testing::TwoDevices()), {2, kNoFavourite, kNoFavourite, kNoFavourite});
+  const agents::ListSchedule schedule = Schedule(MakeObservation(builder.Build(), testing::TwoDevices()),
+                                                 {2, agents::kNoFavourite, agents::kNoFavourite, agents::kNoFavourite});
   EXPECT_EQ(Devices(schedule.placement), (std::vector<int>{0, 1, 0, 0}));
   EXPECT_EQ(Micros(schedule.start), (std::vector<double>{0, 0, 8, 3}));
 }
@@ -168,9 +169,9 @@ TEST(ListSchedulerTest, StartsUrgentGroupsOnAWaitingDevice) {
 // Earliest time first without favourites and memory, as a scan over all pairs at each step.
 class Scan {
  public:
-  explicit Scan(const Observation& observation) : observation_(observation) {}
+  explicit Scan(const agents::Observation& observation) : observation_(observation) {}
 
-  ListSchedule Run() {
+  agents::ListSchedule Run() {
     const std::size_t num_groups = observation_.num_groups();
     schedule_.placement = Placement(num_groups);
     schedule_.start.resize(num_groups);
@@ -180,7 +181,7 @@ class Scan {
       std::optional<std::tuple<Duration, std::size_t, std::size_t>> best;
       for (std::size_t group = 0; group < num_groups; ++group) {
         if (placed_.contains(group) || !Ready(group)) continue;
-        for (const DeviceId device : Candidates(observation_, group, observation_.accelerators)) {
+        for (const DeviceId device : agents::Candidates(observation_, group, observation_.accelerators)) {
           const Duration start = std::max(idle[Index(device)], Arrival(group, device, false));
           const std::tuple pair(start, group, Index(device));
           if (!best || pair < *best) best = pair;
@@ -223,7 +224,7 @@ class Scan {
         arrival = copy->second;
       } else if (from != to) {
         arrival = std::max(end, channels[from]) +
-                  LinkTime(observation_.cluster, from, to, observation_.graph.tensor(tensor).size);
+                  agents::LinkTime(observation_.cluster, from, to, observation_.graph.tensor(tensor).size);
         channels[from] = arrival;
         if (send) copies_[{tensor, to}] = arrival;
       }
@@ -231,17 +232,17 @@ class Scan {
     }
     for (const OpId control : observation_.graph.control_inputs(id)) {
       const DeviceId from = schedule_.placement[control];
-      last = std::max(last, schedule_.end[Index(control)] + LinkTime(observation_.cluster, from, to, Bytes{0}));
+      last = std::max(last, schedule_.end[Index(control)] + agents::LinkTime(observation_.cluster, from, to, Bytes{0}));
     }
     if (send) channels_ = channels;
     return last;
   }
 
-  const Observation& observation_;
+  const agents::Observation& observation_;
   std::set<std::size_t> placed_;
   std::map<DeviceId, Duration> channels_;
   std::map<std::pair<TensorId, DeviceId>, Duration> copies_;
-  ListSchedule schedule_;
+  agents::ListSchedule schedule_;
 };
 
 TEST(ListSchedulerTest, AgreesWithAScanOverAllPairs) {
@@ -252,11 +253,11 @@ TEST(ListSchedulerTest, AgreesWithAScanOverAllPairs) {
     const testing::RandomDagOptions options = {
         .num_ops = 1 + rng.Below(50), .zero_time_probability = 0, .kinds_differ = i % 3 == 0, .fractional = i % 2 == 0};
     const Graph graph = testing::RandomDag(rng, options);
-    const Observation observation = MakeObservation(
+    const agents::Observation observation = MakeObservation(
         graph, i % 3 == 0 ? testing::MakeMixedCluster(3)
                           : MakeCluster(1 + rng.Below(5), {.bandwidth_gb_per_s = 1, .latency_micros = 0.5}));
-    const ListSchedule expected = Scan(observation).Run();
-    const ListSchedule actual = Schedule(observation);
+    const agents::ListSchedule expected = Scan(observation).Run();
+    const agents::ListSchedule actual = Schedule(observation);
     ASSERT_EQ(actual.placement, expected.placement) << i;
     ASSERT_EQ(actual.start, expected.start) << i;
   }
@@ -267,14 +268,16 @@ TEST(ListSchedulerTest, SchedulesOfRandomGraphsAreValid) {
   for (int i = 0; i < 200; ++i) {
     const Graph graph =
         testing::RandomDag(rng, {.num_ops = 1 + rng.Below(60), .kinds_differ = true, .memory = i % 2 == 0});
-    const Observation observation = MakeObservation(graph, testing::MakeMixedCluster(1 + rng.Below(4), Bytes{30000}));
+    const agents::Observation observation =
+        MakeObservation(graph, testing::MakeMixedCluster(1 + rng.Below(4), Bytes{30000}));
     // Some child of each group as its favourite.
-    std::vector<std::size_t> favourites(graph.num_ops(), kNoFavourite);
-    for (const GroupEdge& edge : GroupEdges(graph)) favourites[edge.from] = edge.to;
-    const ListSchedule schedule = Schedule(observation, favourites);
+    std::vector<std::size_t> favourites(graph.num_ops(), agents::kNoFavourite);
+    for (const agents::GroupEdge& edge : agents::GroupEdges(graph)) favourites[edge.from] = edge.to;
+    const agents::ListSchedule schedule = Schedule(observation, favourites);
     ASSERT_TRUE(IsAllowed(observation, schedule.placement));
     EXPECT_EQ(schedule.placement, Schedule(observation, favourites).placement);
-    for (const GroupEdge& edge : GroupEdges(graph)) EXPECT_LE(schedule.end[edge.from], schedule.start[edge.to]);
+    for (const agents::GroupEdge& edge : agents::GroupEdges(graph))
+      EXPECT_LE(schedule.end[edge.from], schedule.start[edge.to]);
     for (std::size_t a = 0; a < graph.num_ops(); ++a) {
       for (std::size_t b = 0; b < a; ++b) {
         if (schedule.placement.devices()[a] != schedule.placement.devices()[b]) continue;

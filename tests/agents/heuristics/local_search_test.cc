@@ -22,7 +22,7 @@ TEST(LocalSearchTest, EndsWhereNoMoveOfOneGroupHelps) {
   for (int i = 0; i < 10; ++i) {
     const Graph graph = testing::RandomDag(rng, {.num_ops = 12});
     const Cluster cluster = MakeCluster(3);
-    const SearchResult result = RunSearch(testing::MakeSearch(graph, cluster, "local_search"));
+    const agents::SearchResult result = agents::RunSearch(testing::MakeSearch(graph, cluster, "local_search"));
     ASSERT_LT(result.evaluations, 5000U);  // it stopped by itself
     const Simulator simulator(graph, cluster, testing::MeasuredCosts(graph, cluster));
     for (std::size_t op = 0; op < graph.num_ops(); ++op) {
@@ -40,7 +40,7 @@ TEST(LocalSearchTest, FindsTheOptimumOfIndependentOps) {
   std::vector<OpSpec> specs;
   for (const char* const name : {"a", "b", "c", "d"}) specs.push_back(MakeOp(name, 1));
   const Graph graph = Build(specs);
-  const SearchResult result = RunSearch(testing::MakeSearch(graph, MakeCluster(2), "local_search"));
+  const agents::SearchResult result = agents::RunSearch(testing::MakeSearch(graph, MakeCluster(2), "local_search"));
   EXPECT_EQ(testing::FastestOfAll(graph, MakeCluster(2)), 2);
   EXPECT_EQ(result.best_result.step_time_micros, 2);
 }

@@ -20,9 +20,10 @@ using testing::MakeCluster;
 using testing::MakeObservation;
 using testing::MakeOp;
 
-std::vector<int> Place(const Observation& observation, const MetisOptions& options = {}, std::uint64_t seed = 1) {
+std::vector<int> Place(const agents::Observation& observation, const agents::MetisOptions& options = {},
+                       std::uint64_t seed = 1) {
   Rng rng(seed);
-  return Devices(PlaceByMetis(observation, options, rng));
+  return Devices(agents::PlaceByMetis(observation, options, rng));
 }
 
 // `count` cliques of five ops; each pair in a clique shares a tensor of `thick` bytes, the last of a clique sends
@@ -86,7 +87,7 @@ TEST(MetisTest, BalancesMemoryIfAsked) {
     op.persistent = Bytes{i < 2 ? 1000000 : 1};
     builder.Add(op);
   }
-  const Observation observation = MakeObservation(builder.Build(), MakeCluster(2));
+  const agents::Observation observation = MakeObservation(builder.Build(), MakeCluster(2));
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     const std::vector<int> devices = Place(observation, {.balance_memory = true}, seed);
     EXPECT_NE(devices[0], devices[1]) << seed;
@@ -117,7 +118,7 @@ TEST(MetisTest, SaysNothingWhereOneGroupOutweighsTheRest) {
   // Asked for eight parts at once, METIS 5.1 writes to standard output here.
   std::vector<double> micros(28, 0);
   micros[0] = 1e6;
-  const Observation observation = MakeObservation(Independent(micros), MakeCluster(8));
+  const agents::Observation observation = MakeObservation(Independent(micros), MakeCluster(8));
   ::testing::internal::CaptureStdout();
   for (std::uint64_t seed = 1; seed <= 20; ++seed) Place(observation, {}, seed);
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
@@ -127,13 +128,13 @@ TEST(MetisTest, PlacesRandomGraphsWhereAllowedAndTheSameEachTime) {
   Rng rng(5);
   for (int i = 0; i < 50; ++i) {
     const Graph graph = testing::RandomDag(rng, {.num_ops = 1 + rng.Below(60), .kinds_differ = true, .memory = true});
-    const Observation observation = MakeObservation(graph, testing::MakeMixedCluster(1 + rng.Below(8)));
-    const MetisOptions options = {.balance_memory = i % 2 == 0};
+    const agents::Observation observation = MakeObservation(graph, testing::MakeMixedCluster(1 + rng.Below(8)));
+    const agents::MetisOptions options = {.balance_memory = i % 2 == 0};
     Rng first(7);
     Rng second(7);
-    const Placement placement = PlaceByMetis(observation, options, first);
+    const Placement placement = agents::PlaceByMetis(observation, options, first);
     EXPECT_TRUE(IsAllowed(observation, placement));
-    EXPECT_EQ(placement, PlaceByMetis(observation, options, second));
+    EXPECT_EQ(placement, agents::PlaceByMetis(observation, options, second));
   }
 }
 
@@ -141,10 +142,11 @@ TEST(MetisTest, ReadsItsOptions) {
   // The slack of a whole share lets METIS leave everything connected on one device.
   const Graph graph = Cliques(2, 1000, 999);
   const OptionMap loose = {{"imbalance", "1"}, {"cuts", "20"}, {"balance_memory", "true"}};
-  EXPECT_TRUE(OneDeviceEach(Devices(testing::FirstProposal(MakeMetisAgent, {}, graph, MakeCluster(2)))));
-  const std::vector<int> devices = Devices(testing::FirstProposal(MakeMetisAgent, loose, graph, MakeCluster(2)));
+  EXPECT_TRUE(OneDeviceEach(Devices(testing::FirstProposal(agents::MakeMetisAgent, {}, graph, MakeCluster(2)))));
+  const std::vector<int> devices =
+      Devices(testing::FirstProposal(agents::MakeMetisAgent, loose, graph, MakeCluster(2)));
   EXPECT_EQ(devices, std::vector<int>(10, devices[0]));
-  EXPECT_THROW(testing::FirstProposal(MakeMetisAgent, {{"cuts", "0"}}, graph, MakeCluster(2)), InputError);
+  EXPECT_THROW(testing::FirstProposal(agents::MakeMetisAgent, {{"cuts", "0"}}, graph, MakeCluster(2)), InputError);
 }
 
 }  // namespace

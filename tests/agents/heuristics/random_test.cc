@@ -32,24 +32,26 @@ TEST(RandomTest, DrawsFromAcceleratorsAndFromCpusIfAsked) {
 TEST(RandomTest, MoreDrawsNeverGiveAWorseBest) {
   Rng rng(7);
   const Graph graph = testing::RandomDag(rng, {.num_ops = 40});
-  SearchSpec spec = testing::MakeSearch(graph, MakeCluster(3), "random");
+  agents::SearchSpec spec = testing::MakeSearch(graph, MakeCluster(3), "random");
   spec.evaluations = 10;
-  const double few = RunSearch(spec).best_result.step_time_micros;
+  const double few = agents::RunSearch(spec).best_result.step_time_micros;
   spec.evaluations = 500;
-  EXPECT_LE(RunSearch(spec).best_result.step_time_micros, few);
+  EXPECT_LE(agents::RunSearch(spec).best_result.step_time_micros, few);
 }
 
 TEST(RandomWalkTest, EachEpisodeEvaluatesOnePlacementPerGroup) {
   // One for the start, then 3 episodes of 10 groups.
-  SearchSpec spec = testing::MakeSearch(MakeChain(10, 1, 4), MakeCluster(2), "random_walk", {{"episodes", "3"}});
-  EXPECT_EQ(RunSearch(spec).evaluations, 31U);
+  agents::SearchSpec spec =
+      testing::MakeSearch(MakeChain(10, 1, 4), MakeCluster(2), "random_walk", {{"episodes", "3"}});
+  EXPECT_EQ(agents::RunSearch(spec).evaluations, 31U);
 }
 
 TEST(RandomWalkTest, APassOverAllGroupsIsAnEpisodeOfAUniformPolicy) {
   // 100 groups are asked for in two batches.
-  SearchSpec spec = testing::MakeSearch(MakeChain(100, 1, 4), MakeCluster(2), "random_walk", {{"episodes", "3"}});
+  agents::SearchSpec spec =
+      testing::MakeSearch(MakeChain(100, 1, 4), MakeCluster(2), "random_walk", {{"episodes", "3"}});
   spec.evaluations = 250;
-  const SearchResult result = RunSearch(spec);
+  const agents::SearchResult result = agents::RunSearch(spec);
   ASSERT_EQ(result.episodes.size(), 2U);  // the third is cut short
   EXPECT_EQ(result.episodes[1].episode, 1U);
   EXPECT_EQ(result.episodes[1].evaluations, 201U);
@@ -62,17 +64,17 @@ TEST(RandomWalkTest, APassOverAllGroupsIsAnEpisodeOfAUniformPolicy) {
 }
 
 TEST(RandomWalkTest, StartsWithEverythingOnTheFirstAccelerator) {
-  SearchSpec spec = testing::MakeSearch(MakeChain(10, 1, 4), MakeMixedCluster(2), "random_walk");
+  agents::SearchSpec spec = testing::MakeSearch(MakeChain(10, 1, 4), MakeMixedCluster(2), "random_walk");
   spec.evaluations = 1;
-  EXPECT_THAT(RunSearch(spec).best->devices(), Each(MakeId<DeviceId>(1)));
+  EXPECT_THAT(agents::RunSearch(spec).best->devices(), Each(MakeId<DeviceId>(1)));
 }
 
 TEST(RandomWalkTest, FindsTheOptimumOfATinyGraph) {
   Rng rng(8);
   for (int i = 0; i < 5; ++i) {
     const Graph graph = testing::RandomDag(rng, {.num_ops = 5});
-    SearchSpec spec = testing::MakeSearch(graph, MakeCluster(2), "random_walk", {{"episodes", "200"}});
-    EXPECT_EQ(RunSearch(spec).best_result.step_time_micros, testing::FastestOfAll(graph, MakeCluster(2)));
+    agents::SearchSpec spec = testing::MakeSearch(graph, MakeCluster(2), "random_walk", {{"episodes", "200"}});
+    EXPECT_EQ(agents::RunSearch(spec).best_result.step_time_micros, testing::FastestOfAll(graph, MakeCluster(2)));
   }
 }
 

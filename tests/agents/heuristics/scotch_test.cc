@@ -20,9 +20,10 @@ using testing::MakeCluster;
 using testing::MakeObservation;
 using testing::MakeOp;
 
-std::vector<int> Place(const Observation& observation, const ScotchOptions& options = {}, std::uint64_t seed = 1) {
+std::vector<int> Place(const agents::Observation& observation, const agents::ScotchOptions& options = {},
+                       std::uint64_t seed = 1) {
   Rng rng(seed);
-  return Devices(PlaceByScotch(observation, options, rng));
+  return Devices(agents::PlaceByScotch(observation, options, rng));
 }
 
 // Chains of eight ops with `thick` bytes from op to op; `thin` bytes from the end of a chain to the start of the next.
@@ -114,24 +115,24 @@ TEST(ScotchTest, PlacesRandomGraphsWhereAllowedAndTheSameEachTime) {
   Rng rng(5);
   for (int i = 0; i < 50; ++i) {
     const Graph graph = testing::RandomDag(rng, {.num_ops = 1 + rng.Below(60), .kinds_differ = true});
-    const Observation observation = MakeObservation(graph, testing::MakeMixedCluster(1 + rng.Below(8)));
-    const ScotchOptions options = {.accelerators_only = i % 2 == 0};
+    const agents::Observation observation = MakeObservation(graph, testing::MakeMixedCluster(1 + rng.Below(8)));
+    const agents::ScotchOptions options = {.accelerators_only = i % 2 == 0};
     Rng first(7);
     Rng second(7);
-    const Placement placement = PlaceByScotch(observation, options, first);
+    const Placement placement = agents::PlaceByScotch(observation, options, first);
     EXPECT_TRUE(IsAllowed(observation, placement));
-    EXPECT_EQ(placement, PlaceByScotch(observation, options, second));
+    EXPECT_EQ(placement, agents::PlaceByScotch(observation, options, second));
   }
 }
 
 TEST(ScotchTest, ReadsItsOptions) {
   const std::vector<int> devices =
-      Devices(testing::FirstProposal(MakeScotchAgent, {{"accelerators_only", "true"}, {"imbalance", "0.01"}},
+      Devices(testing::FirstProposal(agents::MakeScotchAgent, {{"accelerators_only", "true"}, {"imbalance", "0.01"}},
                                      Independent(20, 10, 1), testing::MakeMixedCluster(2)));
   EXPECT_EQ(std::count(devices.begin(), devices.end(), 0), 0);
-  EXPECT_THROW(
-      testing::FirstProposal(MakeScotchAgent, {{"imbalance", "7"}}, Independent(2, 1, 1), testing::MakeMixedCluster(2)),
-      InputError);
+  EXPECT_THROW(testing::FirstProposal(agents::MakeScotchAgent, {{"imbalance", "7"}}, Independent(2, 1, 1),
+                                      testing::MakeMixedCluster(2)),
+               InputError);
 }
 
 }  // namespace scotch_test

@@ -10,9 +10,9 @@ namespace emplace {
 namespace {
 
 TEST(AutogradTest, AnUnknownDeviceIsRefused) {
-  const Network network(testing::AllNetworks()[0].options);
+  const agents::Network network(testing::AllNetworks()[0].options);
   try {
-    MakeAutogradNetwork(network, "tpu");
+    agents::MakeAutogradNetwork(network, "tpu");
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(), "--torch-device: is \"tpu\" (cpu or cuda)");
@@ -23,13 +23,13 @@ TEST(AutogradTest, LibTorchRunsOnAFastBlas) {
 #ifdef EMPLACE_SANITIZED
   GTEST_SKIP() << "sanitizers are slow";
 #endif
-  EXPECT_GE(MatrixProductGflops(512), 10)
+  EXPECT_GE(agents::MatrixProductGflops(512), 10)
       << "LibTorch runs on a slow BLAS: install libopenblas0-pthread (update-alternatives --display libblas.so.3-"
       << "x86_64-linux-gnu)";
 }
 
 TEST(AutogradTest, OpenBlasUsesWhatTheProcessorCanDo) {
-  MatrixProductGflops(16);
+  agents::MatrixProductGflops(16);
   void* const library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) GTEST_SKIP() << "LibTorch runs on another BLAS";
   void* const name = dlsym(library, "openblas_get_corename");

@@ -13,7 +13,7 @@ TEST(FlushDenormalsTest, WhatIsTooSmallIsZeroWhileItLivesAndNoLonger) {
   volatile double small = std::numeric_limits<double>::min();
   EXPECT_GT(tiny * 1.0F, 0.0F);
   {
-    const FlushDenormals flush;
+    const agents::FlushDenormals flush;
     EXPECT_EQ(tiny * 1.0F, 0.0F);
     EXPECT_EQ(small * 0.5, 0.0);
   }

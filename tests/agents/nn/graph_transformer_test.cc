@@ -10,9 +10,9 @@
 namespace emplace {
 namespace {
 
-std::size_t SizeOf(const ParameterSet& parameters, const std::string& prefix) {
+std::size_t SizeOf(const agents::ParameterSet& parameters, const std::string& prefix) {
   std::size_t size = 0;
-  for (const Parameter& parameter : parameters.parameters()) {
+  for (const agents::Parameter& parameter : parameters.parameters()) {
     if (parameter.name.starts_with(prefix)) size += parameter.size();
   }
   return size;
@@ -20,7 +20,8 @@ std::size_t SizeOf(const ParameterSet& parameters, const std::string& prefix) {
 
 TEST(GraphTransformerTest, LayersHaveThePublishedNumbersOfWeights) {
   // docs/agents.md, sgdp: four layers of 49,408, and about 130,432 in each layer of attention without relative terms.
-  const ParameterSet parameters = GraphTransformerParameters({.numbers = 11, .num_kinds = 75, .outputs = 4});
+  const agents::ParameterSet parameters =
+      agents::GraphTransformerParameters({.numbers = 11, .num_kinds = 75, .outputs = 4});
   EXPECT_EQ(SizeOf(parameters, "neighbours."), 4 * 49'408U);
   EXPECT_EQ(SizeOf(parameters, "attention."), 2 * 130'432U);
   EXPECT_EQ(SizeOf(parameters, "kinds"), 75 * 64U);
@@ -29,21 +30,21 @@ TEST(GraphTransformerTest, LayersHaveThePublishedNumbersOfWeights) {
 }
 
 TEST(GraphTransformerTest, AblationsHaveOtherParts) {
-  const ParameterSet gat =
-      GraphTransformerParameters({.numbers = 1, .num_kinds = 1, .outputs = 1, .neighbourhood = Neighbourhood::kGat});
+  const agents::ParameterSet gat = agents::GraphTransformerParameters(
+      {.numbers = 1, .num_kinds = 1, .outputs = 1, .neighbourhood = agents::Neighbourhood::kGat});
   EXPECT_EQ(SizeOf(gat, "neighbours."), 4 * (128 * 128 + 256U));
-  const ParameterSet mlp =
-      GraphTransformerParameters({.numbers = 1, .num_kinds = 1, .outputs = 1, .context = Context::kMlp});
+  const agents::ParameterSet mlp = agents::GraphTransformerParameters(
+      {.numbers = 1, .num_kinds = 1, .outputs = 1, .context = agents::Context::kMlp});
   EXPECT_EQ(SizeOf(mlp, "attention."), 0U);
   EXPECT_EQ(SizeOf(mlp, "mlp."), 129 * 256 + 257 * 128U);
 }
 
 TEST(GraphTransformerTest, GainsStartAtOne) {
-  ParameterSet parameters = GraphTransformerParameters({.numbers = 1, .num_kinds = 1, .outputs = 1});
+  agents::ParameterSet parameters = agents::GraphTransformerParameters({.numbers = 1, .num_kinds = 1, .outputs = 1});
   Rng rng(1);
-  InitializeGraphTransformer(rng, &parameters);
+  agents::InitializeGraphTransformer(rng, &parameters);
   std::size_t gains = 0;
-  for (const Parameter& parameter : parameters.parameters()) {
+  for (const agents::Parameter& parameter : parameters.parameters()) {
     if (!parameter.name.ends_with(".gain")) continue;
     for (std::size_t i = 0; i < parameter.size(); ++i) EXPECT_EQ(parameters.values()[parameter.offset + i], 1);
     ++gains;

@@ -12,19 +12,19 @@ namespace {
 
 TEST(GrouperTest, HasThePublishedShape) {
   // An op's vector has 20 + 24 + 12 = 56 entries (docs/agents.md, hierarchical), the hidden layer 64 units.
-  Grouper grouper({.num_kinds = 200, .numbers = 36, .groups = 256});
+  agents::Grouper grouper({.num_kinds = 200, .numbers = 36, .groups = 256});
   EXPECT_EQ(grouper.parameters().size(), 200 * 20 + 56 * 64 + 64 + 64 * 256 + 256U);
 }
 
 TEST(GrouperTest, GradientsAreFiniteDifferences) {
-  Grouper grouper({.num_kinds = 3, .kind_width = 4, .numbers = 2, .hidden = 6, .groups = 5});
+  agents::Grouper grouper({.num_kinds = 3, .kind_width = 4, .numbers = 2, .hidden = 6, .groups = 5});
   Rng rng(4);
   grouper.parameters().InitializeGlorot(rng);
   for (float& value : grouper.parameters().values()) value += static_cast<float>(0.3 * (rng.Uniform() - 0.5));
   const std::vector<std::uint32_t> kinds = {0, 2, 2, 1, 0, 2, 1};
-  Matrix numbers;
+  agents::Matrix numbers;
   numbers.Reset(kinds.size(), 2);
-  Matrix d_logits;
+  agents::Matrix d_logits;
   d_logits.Reset(kinds.size(), 5);
   for (std::size_t op = 0; op < kinds.size(); ++op) {
     for (float& value : numbers.values(op)) value = static_cast<float>(rng.Uniform());
@@ -32,7 +32,7 @@ TEST(GrouperTest, GradientsAreFiniteDifferences) {
   }
   const auto loss = [&] {
     grouper.Pack();
-    const Matrix& logits = grouper.Forward(kinds, numbers);
+    const agents::Matrix& logits = grouper.Forward(kinds, numbers);
     double sum = 0;
     for (std::size_t op = 0; op < kinds.size(); ++op) {
       for (std::size_t g = 0; g < 5; ++g) sum += static_cast<double>(logits.row(op)[g]) * d_logits.row(op)[g];

@@ -14,35 +14,35 @@ struct Fixture {
     states = testing::RandomStates(topology, sample, 4, 1, rng);
     embeddings = states.features;
   }
-  Topology topology;
-  GraphSample sample;
-  StateBatch states;
-  Matrix embeddings;
+  agents::Topology topology;
+  agents::GraphSample sample;
+  agents::StateBatch states;
+  agents::Matrix embeddings;
 };
 
 template <typename Head>
 std::vector<float> Logits(Fixture& fixture, std::size_t current, bool average = false) {
-  ParameterSet parameters;
+  agents::ParameterSet parameters;
   Head head(parameters, {.embedding = 4, .hidden = 4, .classifier = {8}, .num_devices = 3, .average = average});
   Rng rng(10);
   parameters.InitializeGlorot(rng);
   head.Pack(parameters.values());
   fixture.states.currents = {static_cast<std::uint32_t>(current)};
-  const Matrix& logits = head.Forward(fixture.states, fixture.embeddings, false);
+  const agents::Matrix& logits = head.Forward(fixture.states, fixture.embeddings, false);
   return {logits.row(0), logits.row(0) + 3};
 }
 
 TEST(HeadsTest, RelationsKnowTheCurrentNodeAndOneSumDoesNot) {
   Fixture chain(testing::MakeChain(4, 1, 1));
-  EXPECT_NE(Logits<RelationHead>(chain, 1), Logits<RelationHead>(chain, 2));
-  EXPECT_EQ(Logits<SumHead>(chain, 1), Logits<SumHead>(chain, 2));
+  EXPECT_NE(Logits<agents::RelationHead>(chain, 1), Logits<agents::RelationHead>(chain, 2));
+  EXPECT_EQ(Logits<agents::SumHead>(chain, 1), Logits<agents::SumHead>(chain, 2));
 }
 
 TEST(HeadsTest, EqualParallelBranchesAreExchangeable) {
   // Two parallel branches with equal embeddings see equal surroundings.
   Fixture fork(testing::MakeForkJoin(2, 1, 1));
   std::copy_n(fork.embeddings.row(1), 4, fork.embeddings.row(2));
-  EXPECT_EQ(Logits<RelationHead>(fork, 1), Logits<RelationHead>(fork, 2));
+  EXPECT_EQ(Logits<agents::RelationHead>(fork, 1), Logits<agents::RelationHead>(fork, 2));
 }
 
 TEST(HeadsTest, MeansDoNotGrowWithTheGraph) {
@@ -55,10 +55,10 @@ TEST(HeadsTest, MeansDoNotGrowWithTheGraph) {
       for (std::size_t f = 0; f < 4; ++f) fixture->embeddings.row(n)[f] = static_cast<float>(f + 1);
     }
   }
-  const std::vector<float> few = Logits<RelationHead>(shorter, 2, true);
-  const std::vector<float> many = Logits<RelationHead>(longer, 29, true);
+  const std::vector<float> few = Logits<agents::RelationHead>(shorter, 2, true);
+  const std::vector<float> many = Logits<agents::RelationHead>(longer, 29, true);
   for (std::size_t d = 0; d < 3; ++d) EXPECT_NEAR(few[d], many[d], 1e-4);
-  EXPECT_NE(Logits<RelationHead>(shorter, 2), Logits<RelationHead>(longer, 29));
+  EXPECT_NE(Logits<agents::RelationHead>(shorter, 2), Logits<agents::RelationHead>(longer, 29));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ std::vector<float> Random(Rng& rng, std::size_t size) {
 }
 
 struct Problem {
-  explicit Problem(const LstmShape& s) : shape(s) {
+  explicit Problem(const agents::LstmShape& s) : shape(s) {
     Rng rng(s.width);
     const std::size_t all = s.rows * s.width;
     inputs = Random(rng, s.steps * 4 * all);
@@ -62,7 +62,7 @@ struct Problem {
     return loss;
   }
 
-  PackedMatrix Packed() const { return PackedMatrix(weights.data(), shape.width, 4 * shape.width); }
+  agents::PackedMatrix Packed() const { return agents::PackedMatrix(weights.data(), shape.width, 4 * shape.width); }
 
   double Slope(float& value) const {
     const float before = value;
@@ -74,7 +74,7 @@ struct Problem {
     return (up - down) * 512;
   }
 
-  LstmShape shape;
+  agents::LstmShape shape;
   std::vector<float> inputs;
   std::vector<float> weights;
   std::vector<float> state;
@@ -85,9 +85,9 @@ struct Problem {
 
 // The arrays of a course.
 struct Course {
-  explicit Course(const LstmShape& shape)
+  explicit Course(const agents::LstmShape& shape)
       : gates(shape.steps * shape.rows * 4 * shape.width), cells(gates.size() / 4), states(gates.size() / 4) {}
-  operator LstmCourse() { return {gates.data(), cells.data(), states.data()}; }
+  operator agents::LstmCourse() { return {gates.data(), cells.data(), states.data()}; }
   std::vector<float> gates;
   std::vector<float> cells;
   std::vector<float> states;
@@ -103,8 +103,8 @@ class LstmTest : public ::testing::TestWithParam<std::tuple<VectorTarget, std::s
 TEST_P(LstmTest, StatesAreTheirDefinition) {
   const Problem problem({.steps = 3, .rows = 2, .width = width()});
   Course course(problem.shape);
-  LstmForward(problem.shape, problem.inputs.data(), problem.Packed(), problem.state.data(), problem.cell.data(),
-              course);
+  agents::LstmForward(problem.shape, problem.inputs.data(), problem.Packed(), problem.state.data(), problem.cell.data(),
+                      course);
   double loss = 0;
   for (std::size_t i = 0; i < course.states.size(); ++i) {
     loss += static_cast<double>(course.states[i]) * problem.d_states[i];
@@ -119,13 +119,13 @@ TEST_P(LstmTest, GradientsAreFiniteDifferences) {
   const std::size_t width = this->width();
   const std::size_t all = 2 * width;
   Course course(problem.shape);
-  LstmForward(problem.shape, problem.inputs.data(), problem.Packed(), problem.state.data(), problem.cell.data(),
-              course);
+  agents::LstmForward(problem.shape, problem.inputs.data(), problem.Packed(), problem.state.data(), problem.cell.data(),
+                      course);
   std::vector<float> d_inputs(problem.inputs.size());
   std::vector<float> d_state(all);
   std::vector<float> d_cell(all);
-  LstmBackward(problem.shape, course, problem.weights.data(), problem.cell.data(), problem.d_states.data(),
-               problem.d_last_cell.data(), d_inputs.data(), d_state.data(), d_cell.data());
+  agents::LstmBackward(problem.shape, course, problem.weights.data(), problem.cell.data(), problem.d_states.data(),
+                       problem.d_last_cell.data(), d_inputs.data(), d_state.data(), d_cell.data());
   for (std::size_t i = 0; i < d_inputs.size(); i += 3) {
     EXPECT_NEAR(d_inputs[i], problem.Slope(problem.inputs[i]), 1e-4) << i;
   }
@@ -161,15 +161,15 @@ TEST(LstmTargetsTest, FusedMultiplyAddGivesTheSameBitsAndTheBaselineDiffersByRou
   const std::size_t all = 60;
   const auto run = [&] {
     Course course(problem.shape);
-    LstmForward(problem.shape, problem.inputs.data(), problem.Packed(), problem.state.data(), problem.cell.data(),
-                course);
+    agents::LstmForward(problem.shape, problem.inputs.data(), problem.Packed(), problem.state.data(),
+                        problem.cell.data(), course);
     std::vector<float> results = course.states;
     const std::size_t shift = results.size();
     results.resize(shift + problem.inputs.size() + 2 * all);
     float* const d_inputs = results.data() + shift;
     float* const d_state = d_inputs + problem.inputs.size();
-    LstmBackward(problem.shape, course, problem.weights.data(), problem.cell.data(), problem.d_states.data(),
-                 problem.d_last_cell.data(), d_inputs, d_state, d_state + all);
+    agents::LstmBackward(problem.shape, course, problem.weights.data(), problem.cell.data(), problem.d_states.data(),
+                         problem.d_last_cell.data(), d_inputs, d_state, d_state + all);
     return results;
   };
   ChooseVectorTarget(VectorTarget::kBaseline);

@@ -21,22 +21,22 @@ struct Made {
     for (float& value : parameters.values()) value += static_cast<float>(0.2 * rng.Uniform());  // biases count
     encoder.Pack(parameters.values());
   }
-  ParameterSet parameters;
-  MessagePassing encoder;
+  agents::ParameterSet parameters;
+  agents::MessagePassing encoder;
 };
 
 TEST(MessagePassingTest, AsManyRoundsAsTheLongestPathAreASweep) {
   Rng rng(6);
   for (int i = 0; i < 20; ++i) {
-    const Topology topology = testing::RandomTopology(rng, 25);
-    const GraphSample sample;
-    const StateBatch states = testing::RandomStates(topology, sample, 6, 2, rng);
+    const agents::Topology topology = testing::RandomTopology(rng, 25);
+    const agents::GraphSample sample;
+    const agents::StateBatch states = testing::RandomStates(topology, sample, 6, 2, rng);
     Made sweep(0);
     Made rounds(topology.forward().size());
     Made fewer(1);
-    const Matrix a = sweep.encoder.Forward(states, false);
-    const Matrix b = rounds.encoder.Forward(states, false);
-    const Matrix c = fewer.encoder.Forward(states, false);
+    const agents::Matrix a = sweep.encoder.Forward(states, false);
+    const agents::Matrix b = rounds.encoder.Forward(states, false);
+    const agents::Matrix c = fewer.encoder.Forward(states, false);
     double difference = 0;
     double difference_of_fewer = 0;
     double largest = 0;
@@ -56,14 +56,14 @@ TEST(MessagePassingTest, AsManyRoundsAsTheLongestPathAreASweep) {
 
 TEST(MessagePassingTest, ANodeThatHearsNobodyKeepsItsTransformedFeatures) {
   // Two nodes without an edge: no bias of g may leak into them, whatever the number of rounds.
-  const Topology apart(testing::Build({testing::MakeOp("a", 1), testing::MakeOp("b", 1)}));
-  const GraphSample sample;
+  const agents::Topology apart(testing::Build({testing::MakeOp("a", 1), testing::MakeOp("b", 1)}));
+  const agents::GraphSample sample;
   Rng rng(7);
-  const StateBatch states = testing::RandomStates(apart, sample, 6, 1, rng);
+  const agents::StateBatch states = testing::RandomStates(apart, sample, 6, 1, rng);
   Made sweep(0);
   Made rounds(4);
-  const Matrix a = sweep.encoder.Forward(states, false);
-  const Matrix b = rounds.encoder.Forward(states, false);
+  const agents::Matrix a = sweep.encoder.Forward(states, false);
+  const agents::Matrix b = rounds.encoder.Forward(states, false);
   for (std::size_t f = 0; f < 6; ++f) {
     EXPECT_EQ(a.row(0)[f], a.row(0)[6 + f]);  // forward and backward alike
     EXPECT_EQ(a.row(0)[f], b.row(0)[f]);
@@ -72,18 +72,18 @@ TEST(MessagePassingTest, ANodeThatHearsNobodyKeepsItsTransformedFeatures) {
 
 TEST(MessagePassingTest, StatesOfABatchDoNotMix) {
   Rng rng(8);
-  const Topology topology = testing::RandomTopology(rng, 12);
-  const GraphSample sample;
-  const StateBatch both = testing::RandomStates(topology, sample, 6, 2, rng);
+  const agents::Topology topology = testing::RandomTopology(rng, 12);
+  const agents::GraphSample sample;
+  const agents::StateBatch both = testing::RandomStates(topology, sample, 6, 2, rng);
   Made made(0);
-  const Matrix together = made.encoder.Forward(both, false);
+  const agents::Matrix together = made.encoder.Forward(both, false);
   for (std::size_t b = 0; b < 2; ++b) {
-    StateBatch one = both;
+    agents::StateBatch one = both;
     one.features.Reset(12, 6);
     one.currents = {both.currents[b]};
     one.seeds = {both.seeds[b]};
     for (std::size_t n = 0; n < 12; ++n) std::copy_n(both.features.row(2 * n + b), 6, one.features.row(n));
-    const Matrix alone = made.encoder.Forward(one, false);
+    const agents::Matrix alone = made.encoder.Forward(one, false);
     for (std::size_t n = 0; n < 12; ++n) {
       for (std::size_t f = 0; f < 12; ++f) EXPECT_NEAR(alone.row(n)[f], together.row(2 * n + b)[f], 1e-5);
     }

@@ -19,7 +19,7 @@ using ::emplace::testing::NetworkCase;
 TEST(NetworkTest, ParameterCountsAreThoseOfPlacetosCode) {
   // 3, 5 and 8 devices have 8, 10 and 13 features.
   for (const auto& [devices, count] : {std::pair<std::size_t, std::size_t>{3, 20'827}, {5, 32'495}, {8, 54'842}}) {
-    const Network network({.features = 5 + devices, .num_devices = devices});
+    const agents::Network network({.features = 5 + devices, .num_devices = devices});
     EXPECT_EQ(network.parameters().size(), count) << devices;
   }
 }
@@ -27,7 +27,7 @@ TEST(NetworkTest, ParameterCountsAreThoseOfPlacetosCode) {
 TEST(NetworkTest, TheAppendixsGeometryHasItsWidths) {
   // 8 wide throughout: transform 10-8-8-8, f and g of both directions 8-8-8-8, three aggregators 16-8-8-8 and 8-8-8-8,
   // classifier 3 * 8 + 16 to 16 to 16 to 5.
-  const Network network({.paper_geometry = true, .features = 10, .num_devices = 5});
+  const agents::Network network({.paper_geometry = true, .features = 10, .num_devices = 5});
   const auto layers = [](std::initializer_list<std::size_t> widths) {
     std::size_t count = 0;
     for (const auto* w = widths.begin(); w + 1 != widths.end(); ++w) count += *w * *(w + 1) + *(w + 1);
@@ -42,20 +42,20 @@ class NetworkGradientTest : public ::testing::TestWithParam<NetworkCase> {};
 
 TEST_P(NetworkGradientTest, IsTheFiniteDifferenceInEveryDirectionTried) {
   Rng rng(77);
-  Network network(GetParam().options);
+  agents::Network network(GetParam().options);
   network.parameters().InitializeGlorot(rng);
   for (float& value : network.parameters().values()) value += static_cast<float>(0.05 * rng.Uniform());
   network.Pack();
-  const Topology topology = testing::RandomTopology(rng, 15);
-  const GraphSample sample = network.encoder().Draw(topology, rng);
-  const StateBatch states = testing::RandomStates(topology, sample, GetParam().options.features, 2, rng);
-  Matrix d_logits(2, 5);
+  const agents::Topology topology = testing::RandomTopology(rng, 15);
+  const agents::GraphSample sample = network.encoder().Draw(topology, rng);
+  const agents::StateBatch states = testing::RandomStates(topology, sample, GetParam().options.features, 2, rng);
+  agents::Matrix d_logits(2, 5);
   for (std::size_t b = 0; b < 2; ++b) {
     for (float& value : d_logits.values(b)) value = static_cast<float>(rng.Uniform() - 0.5);
   }
   const auto loss = [&] {
     network.Pack();
-    const Matrix& logits = network.Forward(states);
+    const agents::Matrix& logits = network.Forward(states);
     double sum = 0;
     for (std::size_t b = 0; b < 2; ++b) {
       for (std::size_t d = 0; d < 5; ++d) sum += static_cast<double>(logits.row(b)[d]) * d_logits.row(b)[d];
@@ -69,7 +69,7 @@ TEST_P(NetworkGradientTest, IsTheFiniteDifferenceInEveryDirectionTried) {
   // Along the gradient of one parameter array at a time the loss changes by step * |gradient|^2. Kinks of ReLUs spoil
   // long steps and single precision short ones: one of several lengths must do.
   std::size_t tried = 0;
-  for (const Parameter& parameter : network.parameters().parameters()) {
+  for (const agents::Parameter& parameter : network.parameters().parameters()) {
     double squares = 0;
     for (std::size_t i = 0; i < parameter.size(); ++i) squares += std::pow(gradients[parameter.offset + i], 2);
     if (squares < 1e-6) continue;
@@ -99,24 +99,24 @@ INSTANTIATE_TEST_SUITE_P(Networks, NetworkGradientTest, ::testing::ValuesIn(AllN
 TEST(NetworkTest, MultiplyAddsOfAForwardPassAreCounted) {
   // One node of a graph of one: transform 3 * 8^2, each direction's f and g 2 * 8^2 each, the aggregators' f not at
   // all but for a third of a node each, g once, the classifier once.
-  const Network network({.features = 8, .num_devices = 3});
-  const Topology topology(testing::MakeChain(1, 1, 1));
+  const agents::Network network({.features = 8, .num_devices = 3});
+  const agents::Topology topology(testing::MakeChain(1, 1, 1));
   const double expected = 3 * 64 + 2 * 4 * 64 + 3 * (2 * 256) / 3.0 + 3 * 2 * 256 + 64 * 128 + 128 * 64 + 64 * 3;
-  EXPECT_DOUBLE_EQ(ForwardMultiplyAdds(network, topology, {}), expected);
+  EXPECT_DOUBLE_EQ(agents::ForwardMultiplyAdds(network, topology, {}), expected);
 }
 
 // Logits and gradients of one pass over one state of a graph.
-std::vector<float> PassOf(const NetworkOptions& options) {
+std::vector<float> PassOf(const agents::NetworkOptions& options) {
   Rng rng(78);
-  Network network(options);
+  agents::Network network(options);
   network.parameters().InitializeGlorot(rng);
   network.Pack();
-  const Topology topology = testing::RandomTopology(rng, 30);
-  const GraphSample sample = network.encoder().Draw(topology, rng);
-  const StateBatch states = testing::RandomStates(topology, sample, options.features, 3, rng);
-  const Matrix& logits = network.Forward(states, /*backward=*/true);
+  const agents::Topology topology = testing::RandomTopology(rng, 30);
+  const agents::GraphSample sample = network.encoder().Draw(topology, rng);
+  const agents::StateBatch states = testing::RandomStates(topology, sample, options.features, 3, rng);
+  const agents::Matrix& logits = network.Forward(states, /*backward=*/true);
   std::vector<float> results;
-  Matrix d_logits(3, 5);
+  agents::Matrix d_logits(3, 5);
   for (std::size_t b = 0; b < 3; ++b) {
     results.insert(results.end(), logits.values(b).begin(), logits.values(b).end());
     for (float& value : d_logits.values(b)) value = static_cast<float>(rng.Uniform() - 0.5);

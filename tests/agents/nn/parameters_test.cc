@@ -11,15 +11,15 @@
 namespace emplace {
 namespace {
 
-ParameterSet SomeParameters() {
-  ParameterSet parameters;
+agents::ParameterSet SomeParameters() {
+  agents::ParameterSet parameters;
   parameters.Add("a.weight", 30, 20, false);
   parameters.Add("a.bias", 1, 20, true);
   return parameters;
 }
 
 TEST(ParameterSetTest, GlorotFillsItsRangeAndLeavesBiasesAtZero) {
-  ParameterSet parameters = SomeParameters();
+  agents::ParameterSet parameters = SomeParameters();
   Rng rng(3);
   parameters.InitializeGlorot(rng);
   const double bound = std::sqrt(6.0 / 50);
@@ -37,7 +37,7 @@ TEST(ParameterSetTest, GlorotFillsItsRangeAndLeavesBiasesAtZero) {
 }
 
 TEST(ParameterSetTest, MoreWeightsThanAnyNetworkMayHaveAreRefusedBeforeTheyTakeMemory) {
-  ParameterSet parameters = SomeParameters();
+  agents::ParameterSet parameters = SomeParameters();
   EXPECT_THROW(parameters.Add("b", std::size_t{1} << 14, std::size_t{1} << 14, false), InputError);
   EXPECT_THROW(parameters.Add("b", std::size_t{1} << 40, std::size_t{1} << 40, false), InputError);
   EXPECT_EQ(parameters.size(), 620U);
@@ -45,16 +45,16 @@ TEST(ParameterSetTest, MoreWeightsThanAnyNetworkMayHaveAreRefusedBeforeTheyTakeM
 }
 
 TEST(ParameterSetTest, WhatIsSavedIsLoadedAndOtherShapesAreRefused) {
-  ParameterSet parameters = SomeParameters();
+  agents::ParameterSet parameters = SomeParameters();
   Rng rng(4);
   parameters.InitializeGlorot(rng);
   std::stringstream saved;
   parameters.Save(saved);
-  ParameterSet loaded = SomeParameters();
+  agents::ParameterSet loaded = SomeParameters();
   std::istringstream in(saved.str());
   loaded.Load(in);
   EXPECT_TRUE(std::equal(loaded.values().begin(), loaded.values().end(), parameters.values().begin()));
-  ParameterSet other;
+  agents::ParameterSet other;
   other.Add("a.weight", 30, 20, false);
   other.Add("a.bias", 1, 21, true);
   std::istringstream again(saved.str());
@@ -68,19 +68,19 @@ TEST(ParameterSetTest, WhatIsSavedIsLoadedAndOtherShapesAreRefused) {
 }
 
 TEST(ParameterSetTest, AWeightThatIsNotFiniteIsRefused) {
-  ParameterSet parameters = SomeParameters();
+  agents::ParameterSet parameters = SomeParameters();
   parameters.values()[7] = std::numeric_limits<float>::infinity();
   std::stringstream saved;
   parameters.Save(saved);
-  ParameterSet loaded = SomeParameters();
+  agents::ParameterSet loaded = SomeParameters();
   EXPECT_THROW(loaded.Load(saved), InputError);
 }
 
 TEST(ClipGlobalNormTest, OnlyLongGradientsAreShortened) {
   std::vector<float> gradients = {3, 4};
-  EXPECT_DOUBLE_EQ(ClipGlobalNorm(10, gradients), 5);
+  EXPECT_DOUBLE_EQ(agents::ClipGlobalNorm(10, gradients), 5);
   EXPECT_EQ(gradients, (std::vector<float>{3, 4}));
-  EXPECT_DOUBLE_EQ(ClipGlobalNorm(1.25, gradients), 5);  // to a quarter
+  EXPECT_DOUBLE_EQ(agents::ClipGlobalNorm(1.25, gradients), 5);  // to a quarter
   EXPECT_FLOAT_EQ(gradients[0], 0.75);
   EXPECT_FLOAT_EQ(gradients[1], 1);
 }
@@ -88,7 +88,7 @@ TEST(ClipGlobalNormTest, OnlyLongGradientsAreShortened) {
 TEST(AdamTest, StepsFollowTheAlgorithm) {
   // First step: m / (1 - b1) = g and v / (1 - b2) = g^2, so it is lr * g / (|g| + 1e-8). Second, with gradient 0:
   // m = 0.9 * 0.1 g, v = 0.999 * 0.001 g^2; m' = 0.09 g / 0.19, v' = 0.000999 g^2 / 0.001999.
-  Adam adam;
+  agents::Adam adam;
   std::vector<float> values = {1, 1};
   adam.Step(0.1, std::vector<float>{2, -0.5}, values);
   EXPECT_NEAR(values[0], 0.9, 1e-6);
@@ -100,12 +100,12 @@ TEST(AdamTest, StepsFollowTheAlgorithm) {
 }
 
 TEST(AdamTest, SavedAndLoadedItGoesOnAlike) {
-  Adam adam;
+  agents::Adam adam;
   std::vector<float> values = {1, 2};
   adam.Step(0.1, std::vector<float>{0.3F, -0.2F}, values);
   std::stringstream saved;
   adam.Save(saved);
-  Adam loaded;
+  agents::Adam loaded;
   loaded.Load(saved);
   std::vector<float> others = values;
   adam.Step(0.1, std::vector<float>{0.1F, 0.1F}, values);

@@ -48,10 +48,10 @@ inline Row Softmax(Row row) {
 // The weights of a network by name.
 class PlainWeights {
  public:
-  explicit PlainWeights(const ParameterSet& parameters) : parameters_(parameters) {}
+  explicit PlainWeights(const agents::ParameterSet& parameters) : parameters_(parameters) {}
 
   Row Of(const std::string& name, std::size_t row = 0) const {
-    const Parameter& parameter = Find(name);
+    const agents::Parameter& parameter = Find(name);
     const auto values = parameters_.values().subspan(parameter.offset + row * parameter.columns, parameter.columns);
     return {values.begin(), values.end()};
   }
@@ -77,14 +77,15 @@ class PlainWeights {
   }
 
  private:
-  const Parameter& Find(const std::string& name) const {
+  const agents::Parameter& Find(const std::string& name) const {
     const auto& all = parameters_.parameters();
-    const auto found = std::find_if(all.begin(), all.end(), [&](const Parameter& one) { return one.name == name; });
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const agents::Parameter& one) { return one.name == name; });
     EMPLACE_CHECK(found != all.end());
     return *found;
   }
 
-  const ParameterSet& parameters_;
+  const agents::ParameterSet& parameters_;
 };
 
 }  // namespace emplace::testing

@@ -10,19 +10,19 @@ namespace {
 TEST(SequenceNetworkTest, WeightsAreAsManyAsTheShapesSay) {
   // Per direction 4 * 3 * (5 + 3 + 1); attention 2 * 36 + 6; decoder 4 * 6 * (6 + 6 + 1); devices 12 * 2; embedding
   // 3 * 6.
-  EXPECT_EQ(SequenceParameters({.features = 5, .num_devices = 2, .hidden = 3}).size(),
+  EXPECT_EQ(agents::SequenceParameters({.features = 5, .num_devices = 2, .hidden = 3}).size(),
             2 * 4 * 3 * (5U + 3 + 1) + 78 + 4 * 6 * 13 + 24 + 18);
-  EXPECT_EQ(SequenceParameters({.features = 5, .num_devices = 2, .hidden = 3, .decoder = false}).size(),
+  EXPECT_EQ(agents::SequenceParameters({.features = 5, .num_devices = 2, .hidden = 3, .decoder = false}).size(),
             2 * 4 * 3 * (5U + 3 + 1) + 6 * 2 + 2);
 }
 
 TEST(SequenceNetworkTest, ForgetGatesStartOpen) {
-  const SequenceOptions options = {.features = 5, .num_devices = 2, .hidden = 3};
-  ParameterSet parameters = SequenceParameters(options);
+  const agents::SequenceOptions options = {.features = 5, .num_devices = 2, .hidden = 3};
+  agents::ParameterSet parameters = agents::SequenceParameters(options);
   Rng rng(1);
-  InitializeSequence(options, rng, &parameters);
+  agents::InitializeSequence(options, rng, &parameters);
   std::size_t checked = 0;
-  for (const Parameter& parameter : parameters.parameters()) {
+  for (const agents::Parameter& parameter : parameters.parameters()) {
     if (!parameter.is_bias) continue;
     const std::size_t width = parameter.columns / 4;
     for (std::size_t i = 0; i < parameter.columns; ++i) {
@@ -34,8 +34,8 @@ TEST(SequenceNetworkTest, ForgetGatesStartOpen) {
 }
 
 TEST(SequenceNetworkTest, AnUnknownDeviceIsRefused) {
-  const ParameterSet parameters = SequenceParameters({.features = 1, .num_devices = 1, .hidden = 1});
-  EXPECT_EQ(testing::ErrorOf([&] { MakeSequenceNetwork({.features = 1}, parameters, "tpu"); }),
+  const agents::ParameterSet parameters = agents::SequenceParameters({.features = 1, .num_devices = 1, .hidden = 1});
+  EXPECT_EQ(testing::ErrorOf([&] { agents::MakeSequenceNetwork({.features = 1}, parameters, "tpu"); }),
             "--torch-device: is \"tpu\" (cpu or cuda)");
 }
 

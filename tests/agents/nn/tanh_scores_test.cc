@@ -24,26 +24,26 @@ INSTANTIATE_TEST_SUITE_P(Targets, TanhScoresTest, ::testing::ValuesIn(SupportedV
 
 TEST_P(TanhScoresTest, TheTangentIsThatOfTheMathLibrary) {
   // One key of 0 and a v that picks one entry: the score is the tanh of that entry.
-  const std::vector<float> keys(kLane);
-  std::vector<float> v(kLane);
+  const std::vector<float> keys(agents::kLane);
+  std::vector<float> v(agents::kLane);
   v[3] = 1;
   for (double x = -12; x <= 12; x += 0.0173) {
-    std::vector<float> query(kLane);
+    std::vector<float> query(agents::kLane);
     query[3] = static_cast<float>(x);
     float score = 0;
-    TanhScores(query.data(), 1, keys.data(), 1, v.data(), kLane, &score);
+    agents::TanhScores(query.data(), 1, keys.data(), 1, v.data(), agents::kLane, &score);
     EXPECT_NEAR(score, std::tanh(static_cast<double>(query[3])), 3e-7) << x;
   }
 }
 
 TEST_P(TanhScoresTest, ScoresAreTheirDefinition) {
   Rng rng(1);
-  constexpr std::size_t kWidth = 2 * kLane;
+  constexpr std::size_t kWidth = 2 * agents::kLane;
   const auto queries = Random(rng, 3 * kWidth, 2);
   const auto keys = Random(rng, 5 * kWidth, 2);
   const auto v = Random(rng, kWidth, 1);
   std::vector<float> scores(15);
-  TanhScores(queries.data(), 3, keys.data(), 5, v.data(), kWidth, scores.data());
+  agents::TanhScores(queries.data(), 3, keys.data(), 5, v.data(), kWidth, scores.data());
   for (std::size_t r = 0; r < 3; ++r) {
     for (std::size_t j = 0; j < 5; ++j) {
       double expected = 0;
@@ -59,17 +59,17 @@ TEST_P(TanhScoresTest, GradientsAreFiniteDifferencesAndAreAdded) {
   Rng rng(2);
   constexpr std::size_t kRows = 2;
   constexpr std::size_t kKeys = 3;
-  auto queries = Random(rng, kRows * kLane, 1);
-  auto keys = Random(rng, kKeys * kLane, 1);
-  auto v = Random(rng, kLane, 1);
+  auto queries = Random(rng, kRows * agents::kLane, 1);
+  auto keys = Random(rng, kKeys * agents::kLane, 1);
+  auto v = Random(rng, agents::kLane, 1);
   const auto d_scores = Random(rng, kRows * kKeys, 1);
   const auto loss = [&] {
     double sum = 0;
     for (std::size_t r = 0; r < kRows; ++r) {
       for (std::size_t j = 0; j < kKeys; ++j) {
-        for (std::size_t i = 0; i < kLane; ++i) {
+        for (std::size_t i = 0; i < agents::kLane; ++i) {
           sum += static_cast<double>(d_scores[r * kKeys + j]) * v[i] *
-                 std::tanh(static_cast<double>(queries[r * kLane + i]) + keys[j * kLane + i]);
+                 std::tanh(static_cast<double>(queries[r * agents::kLane + i]) + keys[j * agents::kLane + i]);
         }
       }
     }
@@ -78,8 +78,8 @@ TEST_P(TanhScoresTest, GradientsAreFiniteDifferencesAndAreAdded) {
   std::vector<float> d_queries(queries.size(), 1);
   std::vector<float> d_keys(keys.size(), 1);
   std::vector<float> d_v(v.size(), 1);
-  TanhScoresBackward(queries.data(), kRows, keys.data(), kKeys, v.data(), kLane, d_scores.data(), d_queries.data(),
-                     d_keys.data(), d_v.data());
+  agents::TanhScoresBackward(queries.data(), kRows, keys.data(), kKeys, v.data(), agents::kLane, d_scores.data(),
+                             d_queries.data(), d_keys.data(), d_v.data());
   const auto check = [&](std::vector<float>& values, const std::vector<float>& gradients) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const float before = values[i];
@@ -101,16 +101,16 @@ TEST(TanhScoresTargetsTest, FusedMultiplyAddGivesTheSameBits) {
   testing::OnEachVectorTarget([&](VectorTarget target) {
     if (target == VectorTarget::kBaseline) return;
     Rng rng(3);
-    constexpr std::size_t kWidth = 3 * kLane;
+    constexpr std::size_t kWidth = 3 * agents::kLane;
     const auto queries = Random(rng, 2 * kWidth, 2);
     const auto keys = Random(rng, 7 * kWidth, 2);
     const auto v = Random(rng, kWidth, 1);
     const auto d_scores = Random(rng, 14, 1);
     std::vector<float> results(14 + 10 * kWidth);
-    TanhScores(queries.data(), 2, keys.data(), 7, v.data(), kWidth, results.data());
+    agents::TanhScores(queries.data(), 2, keys.data(), 7, v.data(), kWidth, results.data());
     float* const gradients = results.data() + 14;
-    TanhScoresBackward(queries.data(), 2, keys.data(), 7, v.data(), kWidth, d_scores.data(), gradients,
-                       gradients + 2 * kWidth, gradients + 9 * kWidth);
+    agents::TanhScoresBackward(queries.data(), 2, keys.data(), 7, v.data(), kWidth, d_scores.data(), gradients,
+                               gradients + 2 * kWidth, gradients + 9 * kWidth);
     EXPECT_TRUE(fused.empty() || results == fused);
     fused = results;
   });

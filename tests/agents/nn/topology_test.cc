@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 TEST(TopologyTest, ADiamondHasThreeLevelsEachWay) {
-  const Topology diamond(testing::MakeDiamond(1, 1));  // a -> b, c -> d
+  const agents::Topology diamond(testing::MakeDiamond(1, 1));  // a -> b, c -> d
   EXPECT_THAT(diamond.predecessors()[3], ElementsAre(1, 2));
   EXPECT_THAT(diamond.successors()[0], ElementsAre(1, 2));
   EXPECT_THAT(diamond.forward().order, ElementsAre(0, 1, 2, 3));
@@ -23,35 +23,36 @@ TEST(TopologyTest, ADiamondHasThreeLevelsEachWay) {
 }
 
 TEST(TopologyTest, RelationsGoByReachability) {
-  const Topology diamond(testing::MakeDiamond(1, 1));
-  EXPECT_THAT(diamond.related(3, Relation::kParent), ElementsAre(0, 1, 2));  // ancestors, not only predecessors
-  EXPECT_THAT(diamond.related(0, Relation::kChild), ElementsAre(1, 2, 3));
-  EXPECT_THAT(diamond.related(1, Relation::kParallel), ElementsAre(2));
-  EXPECT_THAT(diamond.related(0, Relation::kParallel), IsEmpty());
-  EXPECT_EQ(diamond.relation(1, 1), Relation::kSelf);
+  const agents::Topology diamond(testing::MakeDiamond(1, 1));
+  EXPECT_THAT(diamond.related(3, agents::Relation::kParent), ElementsAre(0, 1, 2));  // ancestors, not only predecessors
+  EXPECT_THAT(diamond.related(0, agents::Relation::kChild), ElementsAre(1, 2, 3));
+  EXPECT_THAT(diamond.related(1, agents::Relation::kParallel), ElementsAre(2));
+  EXPECT_THAT(diamond.related(0, agents::Relation::kParallel), IsEmpty());
+  EXPECT_EQ(diamond.relation(1, 1), agents::Relation::kSelf);
 }
 
 TEST(TopologyTest, ParentsChildrenParallelAndSelfArePartsOfTheWhole) {
   Rng rng(17);
   for (int i = 0; i < 30; ++i) {
-    const Topology topology = testing::RandomTopology(rng, 2 + rng.Below(40));
+    const agents::Topology topology = testing::RandomTopology(rng, 2 + rng.Below(40));
     const std::size_t n = topology.num_nodes();
     const std::vector<std::uint8_t> distances = topology.Distances(254, /*directed=*/true);
     for (std::size_t node = 0; node < n; ++node) {
       std::vector<int> times(n);
       ++times[node];
-      for (const Relation relation : {Relation::kParent, Relation::kChild, Relation::kParallel}) {
+      for (const agents::Relation relation :
+           {agents::Relation::kParent, agents::Relation::kChild, agents::Relation::kParallel}) {
         for (const std::uint32_t other : topology.related(node, relation)) ++times[other];
       }
       EXPECT_EQ(times, std::vector<int>(n, 1));
       for (std::size_t other = 0; other < n; ++other) {
         // Another way to the same: breadth-first search.
-        const bool reaches = distances[node * n + other] != Topology::kFar;
-        const bool reached = distances[other * n + node] != Topology::kFar;
-        const Relation expected = other == node ? Relation::kSelf
-                                  : reached     ? Relation::kParent
-                                  : reaches     ? Relation::kChild
-                                                : Relation::kParallel;
+        const bool reaches = distances[node * n + other] != agents::Topology::kFar;
+        const bool reached = distances[other * n + node] != agents::Topology::kFar;
+        const agents::Relation expected = other == node ? agents::Relation::kSelf
+                                          : reached     ? agents::Relation::kParent
+                                          : reaches     ? agents::Relation::kChild
+                                                        : agents::Relation::kParallel;
         EXPECT_EQ(topology.relation(node, other), expected);
       }
     }
@@ -61,8 +62,8 @@ TEST(TopologyTest, ParentsChildrenParallelAndSelfArePartsOfTheWhole) {
 TEST(TopologyTest, ALevelHearsOnlyFromLevelsBefore) {
   Rng rng(18);
   for (int i = 0; i < 30; ++i) {
-    const Topology topology = testing::RandomTopology(rng, 30);
-    const auto level_of = [](const Topology::Levels& levels, std::uint32_t node) {
+    const agents::Topology topology = testing::RandomTopology(rng, 30);
+    const auto level_of = [](const agents::Topology::Levels& levels, std::uint32_t node) {
       std::size_t level = 0;
       while (levels.position[node] >= levels.begin[level + 1]) ++level;
       return level;
@@ -77,11 +78,11 @@ TEST(TopologyTest, ALevelHearsOnlyFromLevelsBefore) {
 }
 
 TEST(TopologyTest, DistancesCountEdgesUpToTheCutoff) {
-  const Topology chain(testing::MakeChain(4, 1, 1));
+  const agents::Topology chain(testing::MakeChain(4, 1, 1));
   const std::vector<std::uint8_t> directed = chain.Distances(2, true);
   EXPECT_EQ(directed[0 * 4 + 2], 2);
-  EXPECT_EQ(directed[0 * 4 + 3], Topology::kFar);  // beyond the cutoff
-  EXPECT_EQ(directed[2 * 4 + 0], Topology::kFar);  // against the edges
+  EXPECT_EQ(directed[0 * 4 + 3], agents::Topology::kFar);  // beyond the cutoff
+  EXPECT_EQ(directed[2 * 4 + 0], agents::Topology::kFar);  // against the edges
   const std::vector<std::uint8_t> both = chain.Distances(2, false);
   EXPECT_EQ(both[2 * 4 + 0], 2);
   EXPECT_EQ(both[1 * 4 + 1], 0);

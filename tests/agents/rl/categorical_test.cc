@@ -20,18 +20,18 @@ TEST(CategoricalTest, ProbabilitiesSumToOneWithinWhatIsAllowed) {
   const std::vector<float> logits = {1, 1e9F, 1e9F, -3};
   const std::vector<std::uint8_t> allowed = {1, 0, 1, 1};
   std::vector<double> p(4);
-  Softmax(logits, allowed, p);
+  agents::Softmax(logits, allowed, p);
   EXPECT_THAT(p, ElementsAre(0, 0, 1, 0));
-  Softmax(std::vector<float>{0, 5, 0, 0}, allowed, p);
+  agents::Softmax(std::vector<float>{0, 5, 0, 0}, allowed, p);
   EXPECT_THAT(p, ElementsAre(DoubleEq(1.0 / 3), 0, DoubleEq(1.0 / 3), DoubleEq(1.0 / 3)));
-  EXPECT_NEAR(Entropy(p), std::log(3), 1e-12);
+  EXPECT_NEAR(agents::Entropy(p), std::log(3), 1e-12);
 }
 
 TEST(CategoricalTest, DrawsAreAsFrequentAsTheirProbabilitiesSay) {
   const std::vector<double> p = {0, 0.25, 0, 0.75, 0};
   Rng rng(1);
   std::vector<int> counts(5);
-  for (int i = 0; i < 10000; ++i) ++counts[Draw(p, rng)];
+  for (int i = 0; i < 10000; ++i) ++counts[agents::Draw(p, rng)];
   // The standard deviation of 10,000 such draws is 43.
   EXPECT_THAT(counts,
               ElementsAre(0, ::testing::AllOf(::testing::Gt(2300), ::testing::Lt(2700)), 0, 10000 - counts[1], 0));
@@ -40,13 +40,13 @@ TEST(CategoricalTest, DrawsAreAsFrequentAsTheirProbabilitiesSay) {
 TEST(CategoricalTest, WhatRoundingLeavesGoesToTheLastThatIsPossible) {
   const std::vector<double> p = {1e-300, 1e-300, 0};  // sums to far less than 1
   Rng rng(1);
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(Draw(p, rng), 1U);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(agents::Draw(p, rng), 1U);
 }
 
 TEST(CategoricalTest, NoiseIsNormalAndItsLargestIsAsLargeAsAsked) {
   Rng rng(1);
   std::vector<float> row(20'001);  // odd: numbers are drawn in pairs
-  DrawNoise(1, rng, row);
+  agents::DrawNoise(1, rng, row);
   double sum = 0;
   double squares = 0;
   double fourth = 0;
@@ -63,19 +63,19 @@ TEST(CategoricalTest, NoiseIsNormalAndItsLargestIsAsLargeAsAsked) {
   EXPECT_NEAR(sum / std::sqrt(squares * count), 0, 0.03);      // the mean, in standard errors: 4.2
   EXPECT_NEAR(fourth * count / (squares * squares), 3, 0.15);  // kurtosis; its standard error is 0.035
   EXPECT_NEAR(1 / std::sqrt(squares / count), 4.1, 0.6);       // of 20,001 draws the largest is at about 4.1 sigma
-  DrawNoise(0, rng, row);
+  agents::DrawNoise(0, rng, row);
   EXPECT_EQ(std::count(row.begin(), row.end(), 0.0F), 20'001);
 }
 
 TEST(CategoricalTest, OfEqualProbabilitiesTheFirstIsTheLikeliest) {
-  EXPECT_EQ(Likeliest(std::vector<double>{0.1, 0.4, 0.4, 0.1}), 1U);
+  EXPECT_EQ(agents::Likeliest(std::vector<double>{0.1, 0.4, 0.4, 0.1}), 1U);
 }
 
 TEST(CategoricalTest, WhatIsNotFiniteIsNamed) {
   const std::vector<float> fine = {0, -3e38F};
-  EXPECT_EQ(testing::ErrorOf([&] { CheckFinite(fine, "sgdp, update 3", "logits"); }), "(no error)");
+  EXPECT_EQ(testing::ErrorOf([&] { agents::CheckFinite(fine, "sgdp, update 3", "logits"); }), "(no error)");
   const std::vector<float> bad = {0, std::numeric_limits<float>::quiet_NaN()};
-  EXPECT_EQ(testing::ErrorOf([&] { CheckFinite(bad, "sgdp, update 3", "logits"); }),
+  EXPECT_EQ(testing::ErrorOf([&] { agents::CheckFinite(bad, "sgdp, update 3", "logits"); }),
             "sgdp, update 3: tensor logits holds nan (a finite number: try a smaller learning_rate)");
 }
 

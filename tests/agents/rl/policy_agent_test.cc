@@ -15,11 +15,11 @@ namespace emplace {
 namespace {
 
 // Its network is one weight for each device; what it keeps of graphs, the number of proposals.
-class OneRow : public PolicyAgent {
+class OneRow : public agents::PolicyAgent {
  public:
-  explicit OneRow(bool fine_tune = false) : PolicyAgent("one_row", {}, fine_tune) {}
+  explicit OneRow(bool fine_tune = false) : agents::PolicyAgent("one_row", {}, fine_tune) {}
 
-  Proposal Propose(const Environment& env, Mode, Rng& rng) override {
+  agents::Proposal Propose(const agents::Environment& env, agents::Mode, Rng& rng) override {
     EnsureNetwork(env.observation(), rng);
     CheckDevices(env.observation());
     ++proposals;
@@ -28,25 +28,25 @@ class OneRow : public PolicyAgent {
 
   std::size_t proposals = 0;
   std::string shape = "plain";
-  ParameterSet row;
+  agents::ParameterSet row;
 
  private:
   void MakeNetwork(std::size_t num_devices) override {
-    row = ParameterSet();
+    row = agents::ParameterSet();
     row.Add("row", 1, num_devices, false);
   }
   void DrawWeights(Rng& rng) override { row.InitializeGlorot(rng); }
-  ParameterSet& weights() override { return row; }
-  const ParameterSet& weights() const override { return row; }
+  agents::ParameterSet& weights() override { return row; }
+  const agents::ParameterSet& weights() const override { return row; }
   void SaveShape(std::ostream& out) const override { out << shape; }
-  void LoadShape(std::istream& in, std::size_t) const override { ExpectWord(in, shape); }
+  void LoadShape(std::istream& in, std::size_t) const override { agents::ExpectWord(in, shape); }
   void SaveState(std::ostream& out) const override {
     row.Save(out);
     out << proposals << ' ';
   }
   void LoadState(std::istream& in) override {
     row.Load(in);
-    proposals = LoadNumber(in);
+    proposals = agents::LoadNumber(in);
   }
 };
 
@@ -54,7 +54,7 @@ std::vector<float> Weights(const OneRow& agent) { return {agent.row.values().beg
 
 class PolicyAgentTest : public ::testing::Test {
  protected:
-  PolicyAgentTest() { agent_.Propose(problem_.env, Mode::kExplore, rng_); }
+  PolicyAgentTest() { agent_.Propose(problem_.env, agents::Mode::kExplore, rng_); }
   std::string Policy() const {
     std::ostringstream out;
     agent_.SavePolicy(out);
@@ -69,7 +69,7 @@ class PolicyAgentTest : public ::testing::Test {
 TEST_F(PolicyAgentTest, WeightsAreDrawnOnceForTheDevicesOfTheFirstGraph) {
   const std::vector<float> drawn = Weights(agent_);
   EXPECT_EQ(drawn.size(), 3U);
-  agent_.Propose(problem_.env, Mode::kExplore, rng_);
+  agent_.Propose(problem_.env, agents::Mode::kExplore, rng_);
   EXPECT_EQ(Weights(agent_), drawn);
 }
 
@@ -100,7 +100,7 @@ TEST_F(PolicyAgentTest, APolicyHoldsWeightsAloneAndIsAppliedUnlessItIsTrainedFur
   trained.LoadPolicy(again);
   EXPECT_FALSE(trained.OnlyApplies());
   // Nothing is drawn: the loaded weights stay.
-  trained.Propose(problem_.env, Mode::kExplore, rng_);
+  trained.Propose(problem_.env, agents::Mode::kExplore, rng_);
   EXPECT_EQ(Weights(trained), Weights(agent_));
 }
 
@@ -113,9 +113,13 @@ TEST_F(PolicyAgentTest, APolicyOfAnotherShapeOrForAnotherNumberOfDevicesIsRefuse
   std::istringstream again(Policy());
   applied.LoadPolicy(again);
   testing::Problem two(testing::MakeChain(2, 1, 4), testing::MakeCluster(2));
-  EXPECT_EQ(
-      testing::ErrorOf([&] { applied.Propose(two.env, Mode::kExplore, rng_); }).find("--policy: is for 3 devices"), 0U);
-  EXPECT_EQ(testing::ErrorOf([&] { agent_.Propose(two.env, Mode::kExplore, rng_); }).find("one_row: is for 3 devices"),
+  EXPECT_EQ(testing::ErrorOf([&] {
+              applied.Propose(two.env, agents::Mode::kExplore, rng_);
+            }).find("--policy: is for 3 devices"),
+            0U);
+  EXPECT_EQ(testing::ErrorOf([&] {
+              agent_.Propose(two.env, agents::Mode::kExplore, rng_);
+            }).find("one_row: is for 3 devices"),
             0U);
 }
 

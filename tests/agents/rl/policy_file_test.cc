@@ -16,23 +16,23 @@ namespace {
 
 std::string Policy(const std::string& agent, const std::string& body) {
   std::ostringstream file;
-  WritePolicy(file, agent, body);
+  agents::WritePolicy(file, agent, body);
   return std::move(file).str();
 }
 
 std::string Refusal(const std::string& text, const std::string& agent) {
   std::istringstream in(text);
-  return testing::ErrorOf([&] { ReadPolicy(in, agent); });
+  return testing::ErrorOf([&] { agents::ReadPolicy(in, agent); });
 }
 
 TEST(PolicyFileTest, WhatWasWrittenForAnAgentIsReadForIt) {
   const std::string text = Policy("sgdp", "layers=4 7\n");
   EXPECT_EQ(text.rfind("emplace.policy 2 sgdp ", 0), 0U);
   std::istringstream file(text);
-  EXPECT_EQ(ReadPolicyText(file), text);
+  EXPECT_EQ(agents::ReadPolicyText(file), text);
   file.seekg(0);
-  std::istringstream body(ReadPolicy(file, "sgdp"));
-  ExpectPolicyShape(body, "layers=4");
+  std::istringstream body(agents::ReadPolicy(file, "sgdp"));
+  agents::ExpectPolicyShape(body, "layers=4");
   int rest = 0;
   body >> rest;
   EXPECT_EQ(rest, 7);
@@ -79,8 +79,8 @@ class Zeros : public std::streambuf {
 TEST(PolicyFileTest, WhatDoesNotBeginLikeAPolicyIsNotReadToItsEnd) {
   Zeros zeros;
   std::istream in(&zeros);
-  EXPECT_EQ(testing::ErrorOf([&] { ReadPolicyText(in); }), "is no policy (a file of --policy-out)");
-  EXPECT_EQ(testing::ErrorOf([&] { ReadPolicy(in, "sgdp"); }), "is no policy (a file of --policy-out)");
+  EXPECT_EQ(testing::ErrorOf([&] { agents::ReadPolicyText(in); }), "is no policy (a file of --policy-out)");
+  EXPECT_EQ(testing::ErrorOf([&] { agents::ReadPolicy(in, "sgdp"); }), "is no policy (a file of --policy-out)");
   EXPECT_LE(zeros.given(), 4096U);
 }
 
@@ -88,7 +88,7 @@ TEST(PolicyFileTest, AnythingElseIsRefused) {
   EXPECT_EQ(Refusal("{}", "sgdp"), "is no policy (a file of --policy-out)");
   EXPECT_EQ(Refusal(Policy("placeto", "3"), "sgdp"), "is a policy of agent placeto (sgdp)");
   std::stringstream shape("layers=4");
-  EXPECT_EQ(testing::ErrorOf([&] { ExpectPolicyShape(shape, "layers=3"); }),
+  EXPECT_EQ(testing::ErrorOf([&] { agents::ExpectPolicyShape(shape, "layers=3"); }),
             "is a policy trained with other options: layers=4 (layers=3: the same --set)");
 }
 

@@ -9,7 +9,7 @@ namespace emplace {
 namespace {
 
 void ExpectNext(std::size_t budget, std::size_t spent, bool final_evaluation, std::size_t count, bool argmax) {
-  const ProposalSize size = NextProposal(budget, spent, 10, final_evaluation);
+  const agents::ProposalSize size = agents::NextProposal(budget, spent, 10, final_evaluation);
   EXPECT_EQ(size.count, count) << spent << " of " << budget;
   EXPECT_EQ(size.argmax, argmax) << spent << " of " << budget;
 }
@@ -26,19 +26,19 @@ TEST(ProposalsTest, TheLastEvaluationIsKeptForTheLikeliest) {
 
 TEST(ProposalsTest, ABatchHasItsBestItsLastAndTheMeanOfWhatWasDrawn) {
   const testing::Problem problem(testing::MakeChain(1, 1, 0), testing::MakeCluster(1));
-  std::vector<Outcome> outcomes(3);
+  std::vector<agents::Outcome> outcomes(3);
   for (std::size_t i = 0; i < 3; ++i) {
     outcomes[i].result.step_time_micros = std::vector<double>{4, 2, 9}[i];
   }
   const std::vector<Placement> batch(3, Placement(1));
-  BestPlacement best;
-  EpisodeRecord drawn;
-  ScoreBatch(problem.env, batch, outcomes, &best, &drawn);
+  agents::BestPlacement best;
+  agents::EpisodeRecord drawn;
+  agents::ScoreBatch(problem.env, batch, outcomes, &best, &drawn);
   EXPECT_EQ(drawn.best_micros, 2);
   EXPECT_EQ(drawn.final_micros, 9);
   EXPECT_EQ(drawn.mean_micros, 5);
-  EpisodeRecord likeliest{.argmax = true};
-  ScoreBatch(problem.env, batch, outcomes, &best, &likeliest);
+  agents::EpisodeRecord likeliest{.argmax = true};
+  agents::ScoreBatch(problem.env, batch, outcomes, &best, &likeliest);
   EXPECT_EQ(likeliest.mean_micros, std::nullopt);
 }
 

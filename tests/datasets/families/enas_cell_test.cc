@@ -11,19 +11,19 @@
 namespace emplace::testing {
 namespace {
 
-constexpr EnasLanguageModelSizes kSmall = {.batch = 3, .steps = 2, .hidden = 4, .vocabulary = 11};
+constexpr datasets::EnasLanguageModelSizes kSmall = {.batch = 3, .steps = 2, .hidden = 4, .vocabulary = 11};
 
 TEST(EnasCellTest, TheSpaceIsAsLargeAsThePaperSays) {
   // Pham et al. 2018, section 2.1: 4^N * N! cells, "approximately 10^15" with 12 nodes: 8.0e15 in full.
-  EXPECT_NEAR(EnasCell::SpaceSize(), 16777216.0 * 479001600.0, 1e6);
+  EXPECT_NEAR(datasets::EnasCell::SpaceSize(), 16777216.0 * 479001600.0, 1e6);
 }
 
 TEST(EnasCellTest, DrawsReadEarlierNodesAndEveryActivation) {
   Rng rng(5);
   std::map<std::size_t, int> activations;
   for (int i = 0; i < 250; ++i) {
-    const EnasCell cell = EnasCell::Draw(rng);
-    ASSERT_EQ(cell.nodes.size(), EnasCell::kNodes);
+    const datasets::EnasCell cell = datasets::EnasCell::Draw(rng);
+    ASSERT_EQ(cell.nodes.size(), datasets::EnasCell::kNodes);
     for (std::size_t node = 1; node < cell.nodes.size(); ++node) EXPECT_LT(cell.nodes[node].input, node);
     for (const auto& node : cell.nodes) ++activations[node.activation];
   }
@@ -32,14 +32,14 @@ TEST(EnasCellTest, DrawsReadEarlierNodesAndEveryActivation) {
 }
 
 TEST(EnasCellTest, LooseEndsAreWhatNoNodeReads) {
-  const EnasCell cell = {{{0, 0}, {0, 1}, {0, 2}, {1, 3}}};
+  const datasets::EnasCell cell = {{{0, 0}, {0, 1}, {0, 2}, {1, 3}}};
   EXPECT_EQ(cell.LooseEnds(), (std::vector<std::size_t>{2, 3}));
   EXPECT_EQ(cell.Text(), "tanh relu<0 identity<0 sigmoid<1");
 }
 
 TEST(EnasCellTest, TheGraphIsTheCellUnrolled) {
-  const EnasCell cell = {{{0, 0}, {0, 1}, {0, 2}, {1, 3}}};
-  const Graph graph = BuildEnasLanguageModel("cell", cell, kSmall);
+  const datasets::EnasCell cell = {{{0, 0}, {0, 1}, {0, 2}, {1, 3}}};
+  const Graph graph = datasets::BuildEnasLanguageModel("cell", cell, kSmall);
   CheckTrainingGraph(graph);
   const GraphTotals totals = TotalsOf(graph);
   // Table 11*4, node 0 [8, 8], three more [4, 8].
@@ -56,8 +56,8 @@ TEST(EnasCellTest, TheGraphIsTheCellUnrolled) {
 }
 
 TEST(EnasCellTest, OneLooseEndIsTheState) {
-  const EnasCell chain = {{{0, 0}, {0, 0}}};
-  const Graph graph = BuildEnasLanguageModel("chain", chain, kSmall);
+  const datasets::EnasCell chain = {{{0, 0}, {0, 0}}};
+  const Graph graph = datasets::BuildEnasLanguageModel("chain", chain, kSmall);
   EXPECT_FALSE(graph.FindOp("rnn0/step00/mean"));
 }
 
@@ -65,7 +65,7 @@ TEST(EnasCellTest, BatchesAndStepsAreInTheirRanges) {
   Rng rng(2);
   for (int i = 0; i < 8; ++i) {
     std::vector<std::pair<std::string, std::string>> drawn;
-    MakePtbMember(rng, "x", &drawn);
+    datasets::MakePtbMember(rng, "x", &drawn);
     const int batch = std::stoi(drawn.at(0).second);
     const int steps = std::stoi(drawn.at(1).second);
     EXPECT_TRUE(batch >= 1536 && batch <= 3072) << batch;

@@ -11,9 +11,9 @@
 namespace emplace::testing {
 namespace {
 
-EnasMacroNetwork Chain(std::size_t operation) {
-  EnasMacroNetwork network;
-  for (std::size_t l = 0; l < EnasMacroNetwork::kLayers; ++l) {
+datasets::EnasMacroNetwork Chain(std::size_t operation) {
+  datasets::EnasMacroNetwork network;
+  for (std::size_t l = 0; l < datasets::EnasMacroNetwork::kLayers; ++l) {
     network.layers.push_back({.operation = operation, .skips = std::vector<bool>(l, false)});
   }
   return network;
@@ -21,7 +21,7 @@ EnasMacroNetwork Chain(std::size_t operation) {
 
 TEST(EnasMacroTest, TheSpaceIsAsLargeAsThePaperSays) {
   // Pham et al. 2018, section 2.3: 6^L * 2^(L(L-1)/2) networks, 1.6e29 with 12 layers.
-  EXPECT_NEAR(EnasMacroNetwork::SpaceSize(), 1.6e29, 0.05e29);
+  EXPECT_NEAR(datasets::EnasMacroNetwork::SpaceSize(), 1.6e29, 0.05e29);
 }
 
 TEST(EnasMacroTest, DrawsAreUniformOverOperationsAndSkips) {
@@ -30,7 +30,7 @@ TEST(EnasMacroTest, DrawsAreUniformOverOperationsAndSkips) {
   int skips = 0;
   constexpr int kNetworks = 500;
   for (int i = 0; i < kNetworks; ++i) {
-    for (const auto& layer : EnasMacroNetwork::Draw(rng).layers) {
+    for (const auto& layer : datasets::EnasMacroNetwork::Draw(rng).layers) {
       ++operations[layer.operation];
       for (const bool skip : layer.skips) skips += skip ? 1 : 0;
     }
@@ -42,7 +42,7 @@ TEST(EnasMacroTest, DrawsAreUniformOverOperationsAndSkips) {
 }
 
 TEST(EnasMacroTest, AChainIsReducedTwiceAndDoubled) {
-  const Graph graph = BuildEnasMacro("chain", Chain(0), 2);
+  const Graph graph = datasets::BuildEnasMacro("chain", Chain(0), 2);
   CheckTrainingGraph(graph);
   const auto shape_of = [&graph](const std::string& op) {
     const auto shape = graph.tensor(graph.first_output(graph.FindOp(op).value())).shape;
@@ -57,10 +57,10 @@ TEST(EnasMacroTest, AChainIsReducedTwiceAndDoubled) {
 }
 
 TEST(EnasMacroTest, SkipsAreJoinedAndReducedWithTheRest) {
-  EnasMacroNetwork network = Chain(4);
+  datasets::EnasMacroNetwork network = Chain(4);
   network.layers[2].skips[0] = true;
   network.layers[9].skips[1] = true;
-  const Graph graph = BuildEnasMacro("skips", network, 2);
+  const Graph graph = datasets::BuildEnasMacro("skips", network, 2);
   CheckTrainingGraph(graph);
   EXPECT_EQ(graph.inputs(graph.FindOp("layer2/concat").value()).size(), 2U);
   EXPECT_TRUE(graph.FindOp("reduction1/layer1/concat"));  // on its way to layer 9, twice
@@ -69,8 +69,8 @@ TEST(EnasMacroTest, SkipsAreJoinedAndReducedWithTheRest) {
 }
 
 TEST(EnasMacroTest, EveryOperationWorks) {
-  for (std::size_t operation = 0; operation < EnasMacroNetwork::kOperations.size(); ++operation) {
-    CheckTrainingGraph(BuildEnasMacro("one", Chain(operation), 1));
+  for (std::size_t operation = 0; operation < datasets::EnasMacroNetwork::kOperations.size(); ++operation) {
+    CheckTrainingGraph(datasets::BuildEnasMacro("one", Chain(operation), 1));
   }
 }
 
@@ -78,7 +78,7 @@ TEST(EnasMacroTest, BatchesAreInTheirRange) {
   Rng rng(2);
   for (int i = 0; i < 20; ++i) {
     std::vector<std::pair<std::string, std::string>> drawn;
-    MakeCifar10Member(rng, "x", &drawn);
+    datasets::MakeCifar10Member(rng, "x", &drawn);
     const int batch = std::stoi(drawn.at(0).second);
     EXPECT_TRUE(batch >= 240 && batch <= 360) << batch;
   }

@@ -14,7 +14,7 @@ TEST(NmtFamilyTest, BatchesAndStepsFillTheirRangesSlow) {
   std::set<int> steps;
   for (int i = 0; i < 24; ++i) {
     std::vector<std::pair<std::string, std::string>> drawn;
-    const Graph graph = MakeNmtMember(rng, "nmt_xx", &drawn);
+    const Graph graph = datasets::MakeNmtMember(rng, "nmt_xx", &drawn);
     ASSERT_EQ(drawn.size(), 2U);
     const int batch = std::stoi(drawn[0].second);
     const int step = std::stoi(drawn[1].second);

@@ -20,43 +20,43 @@ std::string Written(const Graph& graph) {
   return out.str();
 }
 
-class FamilyContractTest : public ::testing::TestWithParam<FamilyEntry> {};
+class FamilyContractTest : public ::testing::TestWithParam<datasets::FamilyEntry> {};
 
 // One test for all that a family as a whole must be: making one takes seconds under sanitizers.
 TEST_P(FamilyContractTest, HasThePublishedSizeSplitAndNumbersOfGroupsSlow) {
-  const std::vector<FamilyMember> members = MakeFamily(GetParam(), 42);
-  ASSERT_EQ(members.size(), kFamilySize);
+  const std::vector<datasets::FamilyMember> members = datasets::MakeFamily(GetParam(), 42);
+  ASSERT_EQ(members.size(), datasets::kFamilySize);
   std::size_t training = 0;
   std::set<std::string> names;
   double mean = 0;
-  for (const FamilyMember& member : members) {
+  for (const datasets::FamilyMember& member : members) {
     training += member.training ? 1 : 0;
     EXPECT_TRUE(names.insert(member.graph.name()).second);
     EXPECT_TRUE(member.graph.name().starts_with(GetParam().name));
-    mean += static_cast<double>(member.num_groups) / kFamilySize;
+    mean += static_cast<double>(member.num_groups) / datasets::kFamilySize;
   }
-  EXPECT_EQ(training, kFamilySize / 2);
+  EXPECT_EQ(training, datasets::kFamilySize / 2);
   double squares = 0;
-  for (const FamilyMember& member : members) {
+  for (const datasets::FamilyMember& member : members) {
     squares += std::pow(static_cast<double>(member.num_groups) - mean, 2);
-    for (const FamilyMember& other : members) {
+    for (const datasets::FamilyMember& other : members) {
       if (member.graph.num_ops() > other.graph.num_ops()) {
         EXPECT_GE(member.num_groups, other.num_groups);
       }
     }
   }
   EXPECT_NEAR(mean, GetParam().mean_groups, 0.5);
-  EXPECT_NEAR(std::sqrt(squares / (kFamilySize - 1)), GetParam().sd_groups, 0.5);
+  EXPECT_NEAR(std::sqrt(squares / (datasets::kFamilySize - 1)), GetParam().sd_groups, 0.5);
   // One of them alone is the same, but for what is a question of rank.
-  for (const std::size_t i : {std::size_t{0}, kFamilySize - 1}) {
-    const FamilyMember alone = MakeFamilyMember(GetParam(), 42, i);
+  for (const std::size_t i : {std::size_t{0}, datasets::kFamilySize - 1}) {
+    const datasets::FamilyMember alone = datasets::MakeFamilyMember(GetParam(), 42, i);
     EXPECT_EQ(Written(alone.graph), Written(members[i].graph));
     EXPECT_EQ(alone.training, members[i].training);
-    EXPECT_EQ(FamilySplit(42)[i], members[i].training);
+    EXPECT_EQ(datasets::FamilySplit(42)[i], members[i].training);
     EXPECT_EQ(alone.drawn, members[i].drawn);
     EXPECT_EQ(alone.num_groups, 0U);
   }
-  const FamilyMember& last = members.back();
+  const datasets::FamilyMember& last = members.back();
   CheckTrainingGraph(last.graph);
   EXPECT_EQ(FindGrouper("merge_and_colocate").make(last.graph, {.max_groups = last.num_groups}).num_groups(),
             last.num_groups);
@@ -80,12 +80,12 @@ TEST_P(FamilyContractTest, ASeedFixesAMemberToTheByteAndAnotherOneIsAnother) {
   EXPECT_EQ(Written(ReadGraph(in, "graph.json")), text);
 }
 
-INSTANTIATE_TEST_SUITE_P(AllFamilies, FamilyContractTest,
-                         ::testing::ValuesIn(AllFamilies().begin(), AllFamilies().end()),
+INSTANTIATE_TEST_SUITE_P(datasets::AllFamilies, FamilyContractTest,
+                         ::testing::ValuesIn(datasets::AllFamilies().begin(), datasets::AllFamilies().end()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(FamilyRegistryTest, QuantilesAreSymmetricAndRise) {
-  const auto numbers = GroupNumbers(300, 10);
+  const auto numbers = datasets::GroupNumbers(300, 10);
   for (std::size_t i = 1; i < numbers.size(); ++i) EXPECT_GE(numbers[i], numbers[i - 1]);
   EXPECT_EQ(numbers.front() + numbers.back(), 600U);
   EXPECT_LT(numbers.front(), 300U);
@@ -93,7 +93,7 @@ TEST(FamilyRegistryTest, QuantilesAreSymmetricAndRise) {
 
 TEST(FamilyRegistryTest, AnUnknownNameIsToldTheKnownOnes) {
   try {
-    FindFamily("imagenet");
+    datasets::FindFamily("imagenet");
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(), "\"imagenet\" is not a dataset (cifar10, ptb, nmt)");

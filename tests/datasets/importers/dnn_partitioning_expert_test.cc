@@ -22,18 +22,19 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-Imported Sample() { return ImportDnnPartitioning(kDnnPartitioningSample, "in.json"); }
+datasets::Imported Sample() { return datasets::ImportDnnPartitioning(kDnnPartitioningSample, "in.json"); }
 
 std::string Refused(std::string_view from, std::string_view to) {
-  const Imported imported = Sample();
-  return Refusal(
-      [&] { ImportExpertPlacement(Edited(kExpertSample, from, to), "e.json", imported.graph, *imported.cluster); });
+  const datasets::Imported imported = Sample();
+  return Refusal([&] {
+    datasets::ImportExpertPlacement(Edited(kExpertSample, from, to), "e.json", imported.graph, *imported.cluster);
+  });
 }
 
 TEST(ExpertPlacementTest, TheListsGoToTheDevicesInTheirOrder) {
-  const Imported imported = Sample();
+  const datasets::Imported imported = Sample();
   const auto device = [&](const Graph& graph, std::string_view name) {
-    const Placement placement = ImportExpertPlacement(kExpertSample, "e.json", graph, *imported.cluster);
+    const Placement placement = datasets::ImportExpertPlacement(kExpertSample, "e.json", graph, *imported.cluster);
     return imported.cluster->device(placement[graph.FindOp(name).value()]).name;
   };
   EXPECT_EQ(device(imported.graph, "_a_b"), "cpu:0");
@@ -47,9 +48,9 @@ TEST(ExpertPlacementTest, TheListsGoToTheDevicesInTheirOrder) {
 
 // node7grad (id 8) is of the colour class of MatMul1 (id 7).
 TEST(ExpertPlacementTest, ANodeOnNoListGoesWithItsColourClass) {
-  const Imported imported = Sample();
+  const datasets::Imported imported = Sample();
   const auto place = [&](const std::string& split) {
-    return ImportExpertPlacement(split, "e.json", imported.graph, *imported.cluster);
+    return datasets::ImportExpertPlacement(split, "e.json", imported.graph, *imported.cluster);
   };
   EXPECT_EQ(place(Edited(kExpertSample, "[7, 8]", "[7]")), place(kExpertSample));
   EXPECT_EQ(place(Edited(kExpertSample, "[7, 8]", "[8]")), place(kExpertSample));
@@ -69,17 +70,17 @@ TEST(ExpertPlacementTest, WhatIsNoSplitOfTheGraphIsRefused) {
 }
 
 TEST(ExpertPlacementTest, WhatCannotRunIsRefused) {
-  const Imported imported = Sample();
+  const datasets::Imported imported = Sample();
   // _a_b has no time on an accelerator.
   EXPECT_THAT(Refusal([&] {
-                ImportExpertPlacement(Edited(Edited(kExpertSample, "[9]", "[]"), "[7, 8]", "[7, 8, 9]"), "e.json",
-                                      imported.graph, *imported.cluster);
+                datasets::ImportExpertPlacement(Edited(Edited(kExpertSample, "[9]", "[]"), "[7, 8]", "[7, 8, 9]"),
+                                                "e.json", imported.graph, *imported.cluster);
               }),
               HasSubstr("e.json: devices[\"_a_b\"]"));
   // MatMul1 and node7grad are of one colour class.
   EXPECT_THAT(Refusal([&] {
-                ImportExpertPlacement(Edited(Edited(kExpertSample, "[7, 8]", "[7]"), "[]", "[8]"), "e.json",
-                                      imported.graph, *imported.cluster);
+                datasets::ImportExpertPlacement(Edited(Edited(kExpertSample, "[7, 8]", "[7]"), "[]", "[8]"), "e.json",
+                                                imported.graph, *imported.cluster);
               }),
               HasSubstr("e.json: devices["));
 }
@@ -87,7 +88,7 @@ TEST(ExpertPlacementTest, WhatCannotRunIsRefused) {
 TEST(ExpertPlacementTest, AGraphWithoutNodeIdsIsRefused) {
   const Graph graph = MakeChain(3, 1, 1);
   const Cluster cluster = TwoDevices();
-  EXPECT_THAT(Refusal([&] { ImportExpertPlacement(kExpertSample, "e.json", graph, cluster); }),
+  EXPECT_THAT(Refusal([&] { datasets::ImportExpertPlacement(kExpertSample, "e.json", graph, cluster); }),
               HasSubstr("its ops have no ids"));
 }
 
@@ -111,10 +112,10 @@ class FindExpertFileTest : public ::testing::Test {
 
 TEST_F(FindExpertFileTest, LooksTwoFoldersAboveThenInTheFolderThenBesideTheInput) {
   const std::string input = Touch("inputs/layers/net.json");
-  EXPECT_EQ(FindExpertFile(input), "");
+  EXPECT_EQ(datasets::FindExpertFile(input), "");
   const auto expect_found = [&](const std::string& path) {
     const std::string expert = Touch(path);
-    EXPECT_TRUE(fs::equivalent(FindExpertFile(input), expert)) << path;
+    EXPECT_TRUE(fs::equivalent(datasets::FindExpertFile(input), expert)) << path;
   };
   expect_found("inputs/layers/net_expert.json");
   expect_found("inputs/layers/human-experts/net_expert.json");
@@ -124,17 +125,17 @@ TEST_F(FindExpertFileTest, LooksTwoFoldersAboveThenInTheFolderThenBesideTheInput
 TEST_F(FindExpertFileTest, TrainingTakesTheSplitForInferenceWhereItHasNone) {
   const std::string input = Touch("net_training.json");
   const std::string inference = Touch("human-experts/net_inference_expert.json");
-  EXPECT_TRUE(fs::equivalent(FindExpertFile(input), inference));
+  EXPECT_TRUE(fs::equivalent(datasets::FindExpertFile(input), inference));
   const std::string training = Touch("net_training_expert.json");
-  EXPECT_TRUE(fs::equivalent(FindExpertFile(input), training));
+  EXPECT_TRUE(fs::equivalent(datasets::FindExpertFile(input), training));
 }
 
 TEST_F(FindExpertFileTest, CompressedInputsHaveTheSameStem) {
   Touch("net_expert.json");
-  EXPECT_NE(FindExpertFile((root_ / "net.json.gz").string()), "");
-  EXPECT_EQ(FindExpertFile((root_ / "other.json").string()), "");
-  EXPECT_EQ(FindExpertFile("-"), "");
-  EXPECT_EQ(FindExpertFile(""), "");
+  EXPECT_NE(datasets::FindExpertFile((root_ / "net.json.gz").string()), "");
+  EXPECT_EQ(datasets::FindExpertFile((root_ / "other.json").string()), "");
+  EXPECT_EQ(datasets::FindExpertFile("-"), "");
+  EXPECT_EQ(datasets::FindExpertFile(""), "");
 }
 
 // Which expert fits which input. (The input of gnmt_training_expert.json is not among them; that of bert24_inference
@@ -153,13 +154,13 @@ TEST(ExpertReferenceTest, ExpertsFitTheGraphsOfTheirName) {
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const std::string file = entry.path().string();
     if (!entry.is_regular_file() || file.find("-inputs/") == std::string::npos) continue;
-    const std::string expert = FindExpertFile(file);
+    const std::string expert = datasets::FindExpertFile(file);
     if (expert.empty()) continue;
-    const Imported imported = ImportDnnPartitioning(ReadWholeFile(file), file);
+    const datasets::Imported imported = datasets::ImportDnnPartitioning(ReadWholeFile(file), file);
     const std::string path = fs::relative(entry.path(), folder).replace_extension().string();
     try {
       const Placement placement =
-          ImportExpertPlacement(ReadWholeFile(expert), expert, imported.graph, *imported.cluster);
+          datasets::ImportExpertPlacement(ReadWholeFile(expert), expert, imported.graph, *imported.cluster);
       CheckPlacement(placement, imported.graph, *imported.cluster, MeasuredCosts(imported.graph, *imported.cluster));
       // All six accelerators have work, no CPU has.
       std::set<DeviceId> used(placement.devices().begin(), placement.devices().end());

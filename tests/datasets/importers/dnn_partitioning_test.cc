@@ -21,10 +21,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Imported Sample() { return ImportDnnPartitioning(kDnnPartitioningSample, "in.json"); }
+datasets::Imported Sample() { return datasets::ImportDnnPartitioning(kDnnPartitioningSample, "in.json"); }
 
-Imported EditedSample(std::string_view from, std::string_view to) {
-  return ImportDnnPartitioning(Edited(kDnnPartitioningSample, from, to), "in.json");
+datasets::Imported EditedSample(std::string_view from, std::string_view to) {
+  return datasets::ImportDnnPartitioning(Edited(kDnnPartitioningSample, from, to), "in.json");
 }
 
 std::string Refused(std::string_view from, std::string_view to) {
@@ -65,15 +65,15 @@ TEST(DnnPartitioningTest, NodesWithoutANameOrWithATakenOneGoByTheirId) {
 TEST(DnnPartitioningTest, LatenciesAreMillisecondsOfTwoKinds) {
   const Graph graph = Sample().graph;
   const OpId op = graph.FindOp("MatMul1").value();
-  EXPECT_EQ(graph.MeasuredMicros(op, kDnnPartitioningCpuKind), 10'000);
-  EXPECT_EQ(graph.MeasuredMicros(op, kDnnPartitioningAcceleratorKind), 1500);
+  EXPECT_EQ(graph.MeasuredMicros(op, datasets::kDnnPartitioningCpuKind), 10'000);
+  EXPECT_EQ(graph.MeasuredMicros(op, datasets::kDnnPartitioningAcceleratorKind), 1500);
 }
 
 TEST(DnnPartitioningTest, ANodeThatAcceleratorsDoNotSupportHasNoTimeThere) {
   const Graph graph = Sample().graph;
   const OpId op = graph.FindOp("_a_b").value();
-  EXPECT_EQ(graph.MeasuredMicros(op, kDnnPartitioningCpuKind), 2000);
-  EXPECT_EQ(graph.MeasuredMicros(op, kDnnPartitioningAcceleratorKind), std::nullopt);
+  EXPECT_EQ(graph.MeasuredMicros(op, datasets::kDnnPartitioningCpuKind), 2000);
+  EXPECT_EQ(graph.MeasuredMicros(op, datasets::kDnnPartitioningAcceleratorKind), std::nullopt);
 }
 
 TEST(DnnPartitioningTest, AColourClassIsColocatedWithItsFirstNode) {
@@ -97,11 +97,11 @@ TEST(DnnPartitioningTest, TheClusterHasTheFilesCountsAndMemory) {
   const Cluster cluster = Sample().cluster.value();
   ASSERT_EQ(cluster.num_devices(), 3U);
   EXPECT_EQ(cluster.devices()[0].name, "cpu:0");
-  EXPECT_EQ(cluster.devices()[0].kind, kDnnPartitioningCpuKind);
+  EXPECT_EQ(cluster.devices()[0].kind, datasets::kDnnPartitioningCpuKind);
   EXPECT_TRUE(cluster.devices()[0].is_cpu);
   EXPECT_EQ(cluster.devices()[0].memory, std::nullopt);
   EXPECT_EQ(cluster.devices()[2].name, "accelerator:1");
-  EXPECT_EQ(cluster.devices()[2].kind, kDnnPartitioningAcceleratorKind);
+  EXPECT_EQ(cluster.devices()[2].kind, datasets::kDnnPartitioningAcceleratorKind);
   EXPECT_FALSE(cluster.devices()[2].is_cpu);
   EXPECT_EQ(cluster.devices()[2].memory, Bytes{4096});
 }
@@ -124,7 +124,7 @@ TEST(DnnPartitioningTest, LinksBetweenAcceleratorsAreHalfAsFast) {
 // MatMul1 ends at 1.5 ms; its 4 GiB would take 4 s to the other accelerator, but node7grad is beside it. `_a_b` on the
 // CPU takes 2 ms, from 1.5 ms on, since what it waits for has no bytes; its 2 GiB arrive 1 s later. Then 3 ms.
 TEST(DnnPartitioningTest, TransfersFollowFromSizeNotFromCost) {
-  const Imported imported = Sample();
+  const datasets::Imported imported = Sample();
   Placement placement(3, MakeId<DeviceId>(1));
   placement[imported.graph.FindOp("_a_b").value()] = MakeId<DeviceId>(0);
   const CostTable costs = MeasuredCosts(imported.graph, *imported.cluster);
@@ -155,7 +155,7 @@ TEST(DnnPartitioningTest, HalvesThatAreNotJoinedAreNoted) {
   const std::string note = "no edge joins forward and backward nodes: as in the file, both halves may run at once";
   EXPECT_THAT(Sample().notes, Not(Contains(note)));
   const std::size_t edges = kDnnPartitioningSample.find("\"edges\"");
-  EXPECT_THAT(ImportDnnPartitioning(kDnnPartitioningSample.substr(0, edges) + "\"edges\": []}", "f").notes,
+  EXPECT_THAT(datasets::ImportDnnPartitioning(kDnnPartitioningSample.substr(0, edges) + "\"edges\": []}", "f").notes,
               ElementsAre(note));
 }
 
@@ -196,8 +196,10 @@ TEST(DnnPartitioningTest, WrongTypesAndValuesAreNamed) {
   EXPECT_EQ(Refused("\"size\": 4294967296.0", "\"size\": null"),
             "in.json: edges[0].size: is null (a number from 0 to 4e+18)");
   EXPECT_THAT(Refused("MatMul1", std::string(1001, 'x')), HasSubstr("(at most 1000 bytes)"));
-  EXPECT_EQ(Refusal([] { ImportDnnPartitioning("[]", "in.json"); }), "in.json: is a list of 0 elements (an object)");
-  EXPECT_THAT(Refusal([] { ImportDnnPartitioning("{\"maxCPUs\": ", "in.json"); }), HasSubstr("not valid JSON"));
+  EXPECT_EQ(Refusal([] { datasets::ImportDnnPartitioning("[]", "in.json"); }),
+            "in.json: is a list of 0 elements (an object)");
+  EXPECT_THAT(Refusal([] { datasets::ImportDnnPartitioning("{\"maxCPUs\": ", "in.json"); }),
+              HasSubstr("not valid JSON"));
   EXPECT_EQ(Refused("\"maxCPUs\": 1", "\"maxCPUs\": 1, \"maxCPUs\": 1"),
             "in.json: maxCPUs: duplicate key (each key once)");
 }
@@ -227,9 +229,9 @@ TEST(DnnPartitioningReferenceTest, EveryFileImportsAndTotalsAreTheFiles) {
       const std::string file = entry.path().string();
       const std::string content = ReadWholeFile(file);
       const nlohmann::json json = nlohmann::json::parse(content);
-      const Imported imported = ImportDnnPartitioning(content, file);
+      const datasets::Imported imported = datasets::ImportDnnPartitioning(content, file);
       const Graph& graph = imported.graph;
-      EXPECT_EQ(FindImporter("", content, file).name, "dnn-partitioning") << file;
+      EXPECT_EQ(datasets::FindImporter("", content, file).name, "dnn-partitioning") << file;
       EXPECT_EQ(graph.num_ops(), json.at("nodes").size()) << file;
       double cpu = 0;
       double accelerator = 0;
@@ -244,8 +246,8 @@ TEST(DnnPartitioningReferenceTest, EveryFileImportsAndTotalsAreTheFiles) {
       double read_size = 0;
       std::size_t edges = 0;
       for (const OpId id : graph.file_order()) {
-        cpu -= graph.MeasuredMicros(id, kDnnPartitioningCpuKind).value() / 1000;
-        accelerator -= graph.MeasuredMicros(id, kDnnPartitioningAcceleratorKind).value() / 1000;
+        cpu -= graph.MeasuredMicros(id, datasets::kDnnPartitioningCpuKind).value() / 1000;
+        accelerator -= graph.MeasuredMicros(id, datasets::kDnnPartitioningAcceleratorKind).value() / 1000;
         size -= static_cast<double>(graph.op(id).persistent.count);
         edges += graph.inputs(id).size();
         for (const TensorId input : graph.inputs(id)) read_size += static_cast<double>(graph.tensor(input).size.count);
@@ -284,7 +286,7 @@ TEST(DnnPartitioningReferenceTest, SizesAreThoseOfTheReadme) {
   };
   for (const Sizes& sizes : kSizes) {
     const std::string file = folder + "/throughput-inputs/" + sizes.path + ".json";
-    const Graph graph = ImportDnnPartitioning(ReadWholeFile(file), file).graph;
+    const Graph graph = datasets::ImportDnnPartitioning(ReadWholeFile(file), file).graph;
     EXPECT_EQ(graph.num_ops(), sizes.nodes) << file;
     std::size_t edges = 0;
     for (const OpId id : graph.file_order()) edges += graph.inputs(id).size();
@@ -300,7 +302,7 @@ TEST(DnnPartitioningReferenceTest, OnlyLayerGraphsForThroughputHaveCostsInSecond
                                  "/latency-inputs/LayerGraphs", "/latency-inputs/OperatorGraphs"}) {
     for (const auto& entry : std::filesystem::directory_iterator(folder + path)) {
       const std::string file = entry.path().string();
-      const auto notes = ImportDnnPartitioning(ReadWholeFile(file), file).notes;
+      const auto notes = datasets::ImportDnnPartitioning(ReadWholeFile(file), file).notes;
       const bool in_seconds = std::string(path) == "/throughput-inputs/LayerGraphs";
       EXPECT_EQ(notes.at(0).find("in seconds") != std::string::npos, in_seconds) << file;
     }

@@ -11,7 +11,7 @@ namespace emplace::testing {
 namespace {
 
 TEST(ImportEmplaceGraphTest, AGraphIsReadAndWrittenAgain) {
-  const Imported imported = ImportEmplaceGraph(kEmplaceSample, "g.json");
+  const datasets::Imported imported = datasets::ImportEmplaceGraph(kEmplaceSample, "g.json");
   EXPECT_FALSE(imported.cluster);
   EXPECT_TRUE(imported.notes.empty());
   std::ostringstream out;
@@ -20,14 +20,14 @@ TEST(ImportEmplaceGraphTest, AGraphIsReadAndWrittenAgain) {
 }
 
 TEST(ImportEmplaceGraphTest, FaultsAreThoseOfTheReader) {
-  EXPECT_EQ(Refusal([] { ImportEmplaceGraph(Edited(kEmplaceSample, "\"a:0\"", "\"c\""), "g.json"); }),
+  EXPECT_EQ(Refusal([] { datasets::ImportEmplaceGraph(Edited(kEmplaceSample, "\"a:0\"", "\"c\""), "g.json"); }),
             "g.json: ops[1].inputs[0]: unknown producer \"c\" (the name of an op)");
 }
 
 TEST(ImportEmplaceGraphTest, ABrokenGraphIsStillRecognised) {
-  EXPECT_TRUE(LooksLikeEmplaceGraph("\n {\"schema\": \"emplace.graph\", "));
-  EXPECT_FALSE(LooksLikeEmplaceGraph("\"emplace.graph\""));
-  EXPECT_FALSE(LooksLikeEmplaceGraph(kDnnPartitioningSample));
+  EXPECT_TRUE(datasets::LooksLikeEmplaceGraph("\n {\"schema\": \"emplace.graph\", "));
+  EXPECT_FALSE(datasets::LooksLikeEmplaceGraph("\"emplace.graph\""));
+  EXPECT_FALSE(datasets::LooksLikeEmplaceGraph(kDnnPartitioningSample));
 }
 
 }  // namespace

@@ -20,14 +20,14 @@ namespace pipedream_test {
 
 using ::testing::ElementsAre;
 
-Graph Sample() { return ImportPipeDream(kPipeDreamSample, "graph.txt").graph; }
+Graph Sample() { return datasets::ImportPipeDream(kPipeDreamSample, "graph.txt").graph; }
 
 double GpuMicros(const Graph& graph, std::string_view name) {
-  return graph.MeasuredMicros(graph.FindOp(name).value(), kPipeDreamGpuKind).value();
+  return graph.MeasuredMicros(graph.FindOp(name).value(), datasets::kPipeDreamGpuKind).value();
 }
 
 std::string Refused(std::string_view from, std::string_view to) {
-  return Refusal([&] { ImportPipeDream(Edited(kPipeDreamSample, from, to), "graph.txt"); });
+  return Refusal([&] { datasets::ImportPipeDream(Edited(kPipeDreamSample, from, to), "graph.txt"); });
 }
 
 TEST(PipeDreamTest, EachNodeIsAForwardAndABackwardOp) {
@@ -58,7 +58,7 @@ TEST(PipeDreamTest, TimesAreMillisecondsOfAGpuThatTheFileDoesNotName) {
 }
 
 TEST(PipeDreamTest, LoadingTheDataTakesNoTime) {
-  const Imported imported = ImportPipeDream(kPipeDreamSample, "graph.txt");
+  const datasets::Imported imported = datasets::ImportPipeDream(kPipeDreamSample, "graph.txt");
   EXPECT_EQ(GpuMicros(imported.graph, "node1/forward"), 0);
   EXPECT_THAT(imported.notes,
               ElementsAre("node1 (Input0): its forward time, 635.902 ms, is loading the data and left out",
@@ -107,7 +107,7 @@ TEST(PipeDreamTest, TheOrderOfLinesAndRepeatedEdgesChangeNothing) {
   std::ostringstream expected;
   WriteGraph(expected, Sample());
   std::ostringstream actual;
-  WriteGraph(actual, ImportPipeDream(reversed, "graph.txt").graph);
+  WriteGraph(actual, datasets::ImportPipeDream(reversed, "graph.txt").graph);
   EXPECT_EQ(actual.str(), expected.str());
 }
 
@@ -123,7 +123,7 @@ TEST(PipeDreamTest, FaultsAreNamedByLine) {
   EXPECT_EQ(Refused("\nnode2 -- ", "\nnode1 -- "), "graph.txt: line 4: node1 is there twice (also on line 2)");
   EXPECT_EQ(Refused("Input0", "Input\xff"), "graph.txt: line 2: is not valid UTF-8");
   EXPECT_EQ(Refused("stage_id=1", "stage=1").substr(0, 19), "graph.txt: line 9: ");
-  EXPECT_EQ(Refusal([] { ImportPipeDream("\n", "graph.txt"); }),
+  EXPECT_EQ(Refusal([] { datasets::ImportPipeDream("\n", "graph.txt"); }),
             "graph.txt: holds no node (NAME -- DESCRIPTION -- MEASUREMENTS)");
 }
 
@@ -161,7 +161,7 @@ TEST(PipeDreamTest, ACycleIsNamed) {
 TEST(PipeDreamTest, SizesThatOverflowAreRefused) {
   // Two forward ops and three gradients of 1e18 bytes; 2^62 is 4.6e18.
   const std::string wide = Edited(kPipeDreamSample, "activation_size=1000.0", "activation_size=1e18");
-  EXPECT_THAT(Refusal([&] { ImportPipeDream(Edited(wide, "size=4000.000", "size=1e18"), "graph.txt"); }),
+  EXPECT_THAT(Refusal([&] { datasets::ImportPipeDream(Edited(wide, "size=4000.000", "size=1e18"), "graph.txt"); }),
               ::testing::HasSubstr("the sizes of the graph add up to more than 2^62 bytes"));
 }
 
@@ -193,7 +193,7 @@ TEST(PipeDreamReferenceTest, TotalsAreThoseOfTheReadme) {
   if (ProfileFolder().empty()) GTEST_SKIP() << "the reference data is not here";
   for (const Profile& profile : kProfiles) {
     const std::string file = ProfileFolder() + "/" + profile.path + "/graph.txt";
-    const Graph graph = ImportPipeDream(ReadWholeFile(file), file).graph;
+    const Graph graph = datasets::ImportPipeDream(ReadWholeFile(file), file).graph;
     EXPECT_EQ(graph.num_ops(), 2 * profile.nodes) << file;
     double forward = 0;
     double backward = 0;
@@ -201,7 +201,8 @@ TEST(PipeDreamReferenceTest, TotalsAreThoseOfTheReadme) {
     std::size_t edges = 0;
     for (const OpId id : graph.file_order()) {
       const Op& op = graph.op(id);
-      (op.pass == Pass::kForward ? forward : backward) += graph.MeasuredMicros(id, kPipeDreamGpuKind).value() / 1000;
+      (op.pass == Pass::kForward ? forward : backward) +=
+          graph.MeasuredMicros(id, datasets::kPipeDreamGpuKind).value() / 1000;
       parameters += static_cast<double>(op.persistent.count) / 1e6;
       std::vector<OpId> producers;
       for (const TensorId input : graph.inputs(id)) producers.push_back(graph.tensor(input).producer);
@@ -229,10 +230,10 @@ TEST(PipeDreamReferenceTest, EveryFileIsInTheTable) {
 TEST(PipeDreamReferenceTest, AlexnetOnOneGpuTakesAllItsTimes) {
   if (ProfileFolder().empty()) GTEST_SKIP() << "the reference data is not here";
   const std::string file = ProfileFolder() + "/image_classification/profiles/alexnet/graph.txt";
-  const Graph graph = ImportPipeDream(ReadWholeFile(file), file).graph;
+  const Graph graph = datasets::ImportPipeDream(ReadWholeFile(file), file).graph;
   Device gpu;
   gpu.name = "gpu:0";
-  gpu.kind = kPipeDreamGpuKind;
+  gpu.kind = datasets::kPipeDreamGpuKind;
   const Cluster cluster = Cluster::Uniform("one", {gpu}, {});
   const Simulator simulator(graph, cluster, MeasuredCosts(graph, cluster));
   const double step = simulator.Run(Placement(graph.num_ops())).step_time_micros;

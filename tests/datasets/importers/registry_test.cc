@@ -30,36 +30,37 @@ std::string GraphText(const Graph& graph) {
 
 TEST(ImporterRegistryTest, ListsTheFormatsOfTheContract) {
   std::vector<std::string> names;
-  for (const ImporterEntry& importer : AllImporters()) names.emplace_back(importer.name);
+  for (const datasets::ImporterEntry& importer : datasets::AllImporters()) names.emplace_back(importer.name);
   EXPECT_EQ(names, (std::vector<std::string>{"emplace", "pipedream", "dnn-partitioning"}));
 }
 
 TEST(ImporterRegistryTest, ANameThatIsNoFormatIsToldTheFormats) {
-  EXPECT_EQ(Refusal([] { FindImporter("onnx", "", "f"); }),
+  EXPECT_EQ(Refusal([] { datasets::FindImporter("onnx", "", "f"); }),
             "\"onnx\" is not a format that can be imported (emplace, pipedream, dnn-partitioning)");
 }
 
 TEST(ImporterRegistryTest, ContentOfNoKnownFormatIsRefused) {
   for (const char* const content : {"", "hello\n", "{}", "[1]", "{\"schema\": \"emplace.profile\"}"}) {
-    EXPECT_EQ(Refusal([&] { FindImporter("", content, "f.txt"); }),
+    EXPECT_EQ(Refusal([&] { datasets::FindImporter("", content, "f.txt"); }),
               "f.txt: is in none of the formats that can be imported (emplace, pipedream, dnn-partitioning)")
         << content;
   }
 }
 
 TEST(ImporterRegistryTest, OnlyABraceBehindBlanksStartsAnObject) {
-  EXPECT_TRUE(StartsAnObject("{"));
-  EXPECT_TRUE(StartsAnObject(" \r\n\t{}"));
-  EXPECT_FALSE(StartsAnObject(""));
-  EXPECT_FALSE(StartsAnObject("node1 {"));
+  EXPECT_TRUE(datasets::StartsAnObject("{"));
+  EXPECT_TRUE(datasets::StartsAnObject(" \r\n\t{}"));
+  EXPECT_FALSE(datasets::StartsAnObject(""));
+  EXPECT_FALSE(datasets::StartsAnObject("node1 {"));
 }
 
-class ImporterContractTest : public ::testing::TestWithParam<ImporterEntry> {};
-INSTANTIATE_TEST_SUITE_P(All, ImporterContractTest, ::testing::ValuesIn(AllImporters()), [](const auto& info) {
-  std::string name(info.param.name);
-  std::erase(name, '-');
-  return name;
-});
+class ImporterContractTest : public ::testing::TestWithParam<datasets::ImporterEntry> {};
+INSTANTIATE_TEST_SUITE_P(All, ImporterContractTest, ::testing::ValuesIn(datasets::AllImporters()),
+                         [](const auto& info) {
+                           std::string name(info.param.name);
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 TEST_P(ImporterContractTest, IsDescribed) {
   EXPECT_FALSE(GetParam().summary.empty());
@@ -67,21 +68,21 @@ TEST_P(ImporterContractTest, IsDescribed) {
 }
 
 TEST_P(ImporterContractTest, IsFoundByItsNameAndByItsContent) {
-  EXPECT_EQ(FindImporter(GetParam().name, "", "f").name, GetParam().name);
-  EXPECT_EQ(FindImporter("", SampleOf(GetParam().name), "f").name, GetParam().name);
+  EXPECT_EQ(datasets::FindImporter(GetParam().name, "", "f").name, GetParam().name);
+  EXPECT_EQ(datasets::FindImporter("", SampleOf(GetParam().name), "f").name, GetParam().name);
 }
 
 TEST_P(ImporterContractTest, SameContentSameGraphUnderAnyFileName) {
   const std::string& sample = SampleOf(GetParam().name);
-  const Imported a = GetParam().import(sample, "a");
-  const Imported b = GetParam().import(sample, "folder/b.gz");
+  const datasets::Imported a = GetParam().import(sample, "a");
+  const datasets::Imported b = GetParam().import(sample, "folder/b.gz");
   EXPECT_GT(a.graph.num_ops(), 0U);
   EXPECT_EQ(GraphText(a.graph), GraphText(b.graph));
   EXPECT_EQ(a.notes, b.notes);
 }
 
 TEST_P(ImporterContractTest, GraphAndClusterSurviveBeingWrittenAndRead) {
-  const Imported imported = GetParam().import(SampleOf(GetParam().name), "f");
+  const datasets::Imported imported = GetParam().import(SampleOf(GetParam().name), "f");
   std::istringstream graph(GraphText(imported.graph));
   EXPECT_EQ(GraphText(ReadGraph(graph, "g.json")), GraphText(imported.graph));
   if (!imported.cluster) return;

@@ -6,7 +6,7 @@ namespace emplace::testing {
 namespace {
 
 TEST(AmoebanetTest, HasThePublishedParametersMultiplyAddsAndOps) {
-  const Graph graph = MakeModel("amoebanet", {{"batch", "1"}});
+  const Graph graph = datasets::MakeModel("amoebanet", {{"batch", "1"}});
   const GraphTotals totals = TotalsOf(graph);
   // Real et al. 2019, table 2, AmoebaNet-A (N = 6, F = 190): 86.7 M parameters, 23.1 G multiply-adds.
   EXPECT_NEAR(totals.parameters, 86.7e6, 0.01 * 86.7e6);
@@ -19,13 +19,15 @@ TEST(AmoebanetTest, HasThePublishedParametersMultiplyAddsAndOps) {
 TEST(AmoebanetTest, OtherSizesHaveThePublishedParametersToo) {
   // The same table: N = 6, F = 448 has 469 M.
   const auto parameters = [](const std::string& cells, const std::string& filters) {
-    return TotalsOf(MakeModel("amoebanet", {{"batch", "1"}, {"cells", cells}, {"filters", filters}})).parameters;
+    return TotalsOf(datasets::MakeModel("amoebanet", {{"batch", "1"}, {"cells", cells}, {"filters", filters}}))
+        .parameters;
   };
   EXPECT_NEAR(parameters("6", "448"), 469e6, 4.69e6);
 }
 
 TEST(AmoebanetTest, SmallImagesAndFewCellsWork) {
-  CheckTrainingGraph(MakeModel("amoebanet", {{"batch", "1"}, {"image_size", "64"}, {"cells", "1"}, {"filters", "8"}}));
+  CheckTrainingGraph(
+      datasets::MakeModel("amoebanet", {{"batch", "1"}, {"image_size", "64"}, {"cells", "1"}, {"filters", "8"}}));
 }
 
 }  // namespace

@@ -8,15 +8,15 @@ namespace {
 
 TEST(GptTest, HasThePublishedParameters) {
   // GPT-2's smallest model, as published: 124,439,808.
-  EXPECT_EQ(TotalsOf(MakeModel("gpt", {{"batch", "1"}})).parameters, 124439808);
+  EXPECT_EQ(TotalsOf(datasets::MakeModel("gpt", {{"batch", "1"}})).parameters, 124439808);
   // Its largest, Radford et al. 2019, table 2: 1542 M (the published model has 1,557.6 M).
   const GraphTotals largest =
-      TotalsOf(MakeModel("gpt", {{"layers", "48"}, {"d_model", "1600"}, {"heads", "25"}, {"batch", "1"}}));
+      TotalsOf(datasets::MakeModel("gpt", {{"layers", "48"}, {"d_model", "1600"}, {"heads", "25"}, {"batch", "1"}}));
   EXPECT_EQ(largest.parameters, 1557611200);
 }
 
 TEST(GptTest, InputAndOutputShareTheTable) {
-  const Graph graph = MakeModel(
+  const Graph graph = datasets::MakeModel(
       "gpt",
       {{"layers", "1"}, {"d_model", "8"}, {"heads", "2"}, {"sequence", "4"}, {"batch", "2"}, {"vocabulary", "11"}});
   CheckTrainingGraph(graph);
@@ -28,14 +28,14 @@ TEST(GptTest, InputAndOutputShareTheTable) {
 
 TEST(GptTest, ForwardProductsAreThoseWrittenOut) {
   // d = 8, batch 2, 4 tokens, vocabulary 11: a block 12 d d for each token, scores and context 2 * 4 d; words 11 d.
-  const GraphTotals totals = TotalsOf(MakeModel(
+  const GraphTotals totals = TotalsOf(datasets::MakeModel(
       "gpt",
       {{"layers", "3"}, {"d_model", "8"}, {"heads", "2"}, {"sequence", "4"}, {"batch", "2"}, {"vocabulary", "11"}}));
   EXPECT_EQ(totals.forward_product_flop, 2.0 * 2 * 4 * (3 * (12 * 64 + 2 * 4 * 8) + 11 * 8));
   EXPECT_EQ(totals.backward_product_flop, 2 * totals.forward_product_flop);
 }
 
-TEST(GptTest, HeadsMustDivideTheWidth) { EXPECT_THROW(MakeModel("gpt", {{"heads", "7"}}), InputError); }
+TEST(GptTest, HeadsMustDivideTheWidth) { EXPECT_THROW(datasets::MakeModel("gpt", {{"heads", "7"}}), InputError); }
 
 }  // namespace
 }  // namespace emplace::testing

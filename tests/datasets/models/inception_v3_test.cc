@@ -7,7 +7,7 @@ namespace emplace::testing {
 namespace {
 
 TEST(InceptionV3Test, HasThePublishedParametersAndMultiplyAdds) {
-  const GraphTotals totals = TotalsOf(MakeModel("inception_v3", {{"batch", "1"}}));
+  const GraphTotals totals = TotalsOf(datasets::MakeModel("inception_v3", {{"batch", "1"}}));
   // 23.8 M parameters within 1 %. In full: the authors' model has 21,751,136 weights in 94 convolutions, 17,216 offsets
   // (one a channel) and 2048 * 1000 + 1000 in the classifier.
   EXPECT_NEAR(totals.parameters, 23.8e6, 0.238e6);
@@ -19,13 +19,13 @@ TEST(InceptionV3Test, HasThePublishedParametersAndMultiplyAdds) {
 
 TEST(InceptionV3Test, HasThePublishedNumberOfOps) {
   // Placeto's appendix counts 3,002 in its TensorFlow graph; 20 % either way.
-  const Graph graph = MakeModel("inception_v3");
+  const Graph graph = datasets::MakeModel("inception_v3");
   EXPECT_GE(graph.num_ops(), 2400U);
   EXPECT_LE(graph.num_ops(), 3600U);
 }
 
 TEST(InceptionV3Test, BackwardCostsTwiceForwardButForTheImages) {
-  const Graph graph = MakeModel("inception_v3", {{"batch", "4"}});
+  const Graph graph = datasets::MakeModel("inception_v3", {{"batch", "4"}});
   const GraphTotals totals = TotalsOf(graph);
   // The first convolution has no input gradient: 149 * 149 * 32 outputs of 27 products, 4 images.
   const double first = 2.0 * 4 * 149 * 149 * 32 * 27;
@@ -34,7 +34,7 @@ TEST(InceptionV3Test, BackwardCostsTwiceForwardButForTheImages) {
 }
 
 TEST(InceptionV3Test, GridsHaveTheSizesOfTheTable) {
-  const Graph graph = MakeModel("inception_v3", {{"batch", "1"}});
+  const Graph graph = datasets::MakeModel("inception_v3", {{"batch", "1"}});
   // Table 1 of the paper; the first grid's 192 + 96 = 288 channels come after mixed_5b.
   const std::vector<std::pair<std::string, std::vector<std::int64_t>>> rows = {
       {"conv4a/max_pool", {1, 192, 35, 35}}, {"mixed_5d/concat", {1, 288, 35, 35}},
@@ -51,21 +51,22 @@ TEST(InceptionV3Test, GridsHaveTheSizesOfTheTable) {
 }
 
 TEST(InceptionV3Test, TheAuxiliaryClassifierIsAnOption) {
-  const GraphTotals plain = TotalsOf(MakeModel("inception_v3", {{"batch", "1"}}));
-  const Graph graph = MakeModel("inception_v3", {{"batch", "1"}, {"auxiliary", "true"}});
+  const GraphTotals plain = TotalsOf(datasets::MakeModel("inception_v3", {{"batch", "1"}}));
+  const Graph graph = datasets::MakeModel("inception_v3", {{"batch", "1"}, {"auxiliary", "true"}});
   CheckTrainingGraph(graph);
   // Its grid is 5 x 5: 768*128 and 128*768*25 weights, 128 + 768 offsets, 768*1000 + 1000 in the classifier.
   EXPECT_EQ(TotalsOf(graph).parameters - plain.parameters, 98304 + 2457600 + 896 + 769000);
 }
 
 TEST(InceptionV3Test, TheSmallestImagesStillWork) {
-  CheckTrainingGraph(MakeModel("inception_v3", {{"batch", "1"}, {"image_size", "107"}, {"auxiliary", "true"}}));
-  EXPECT_THROW(MakeModel("inception_v3", {{"image_size", "106"}}), InputError);
+  CheckTrainingGraph(
+      datasets::MakeModel("inception_v3", {{"batch", "1"}, {"image_size", "107"}, {"auxiliary", "true"}}));
+  EXPECT_THROW(datasets::MakeModel("inception_v3", {{"image_size", "106"}}), InputError);
 }
 
 TEST(InceptionV3Test, BatchScalesActivationsAndNotWeights) {
-  const GraphTotals one = TotalsOf(MakeModel("inception_v3", {{"batch", "1"}}));
-  const GraphTotals eight = TotalsOf(MakeModel("inception_v3", {{"batch", "8"}}));
+  const GraphTotals one = TotalsOf(datasets::MakeModel("inception_v3", {{"batch", "1"}}));
+  const GraphTotals eight = TotalsOf(datasets::MakeModel("inception_v3", {{"batch", "8"}}));
   EXPECT_EQ(eight.parameters, one.parameters);
   EXPECT_EQ(eight.forward_product_flop, 8 * one.forward_product_flop);
 }

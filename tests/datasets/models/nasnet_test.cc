@@ -6,7 +6,7 @@ namespace emplace::testing {
 namespace {
 
 TEST(NasnetTest, HasThePublishedParametersMultiplyAddsAndOps) {
-  const Graph graph = MakeModel("nasnet", {{"batch", "1"}});
+  const Graph graph = datasets::MakeModel("nasnet", {{"batch", "1"}});
   const GraphTotals totals = TotalsOf(graph);
   // Zoph et al. 2018, table 2: 88.9 M parameters, 23.8 G multiply-adds.
   EXPECT_NEAR(totals.parameters, 88.9e6, 0.889e6);
@@ -17,7 +17,7 @@ TEST(NasnetTest, HasThePublishedParametersMultiplyAddsAndOps) {
 }
 
 TEST(NasnetTest, CellsHaveTheSizesAndChannelsOfTheName) {
-  const Graph graph = MakeModel("nasnet", {{"batch", "1"}});
+  const Graph graph = datasets::MakeModel("nasnet", {{"batch", "1"}});
   const auto shape_of = [&graph](const std::string& op) {
     const auto shape = graph.tensor(graph.first_output(graph.FindOp(op).value())).shape;
     return std::vector<std::int64_t>(shape.begin(), shape.end());

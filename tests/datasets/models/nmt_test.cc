@@ -12,10 +12,10 @@ using Layers = std::set<std::string, std::less<>>;
 
 TEST(NmtTest, HasThePublishedNumberOfOps) {
   // Placeto's appendix: 6,361 with 2 layers and 10,812 with 4, unrolled to 32; 20 % either way.
-  const std::size_t two = MakeModel("nmt").num_ops();
+  const std::size_t two = datasets::MakeModel("nmt").num_ops();
   EXPECT_GE(two, 5120U);
   EXPECT_LE(two, 7680U);
-  const std::size_t four = MakeModel("nmt", {{"layers", "4"}}).num_ops();
+  const std::size_t four = datasets::MakeModel("nmt", {{"layers", "4"}}).num_ops();
   EXPECT_GE(four, 8650U);
   EXPECT_LE(four, 12974U);
 }
@@ -30,11 +30,12 @@ TEST(NmtTest, ParametersAreThoseOfTheLayersWrittenOut) {
                           + h * h + h * h + h + h      // attention: query, memory, bias, scores
                           + lstm(2 * h) + lstm(2 * h)  // decoder: what is below, and the context
                           + h * v + v;                 // projection
-  EXPECT_EQ(TotalsOf(MakeModel("nmt")).parameters, expected);
+  EXPECT_EQ(TotalsOf(datasets::MakeModel("nmt")).parameters, expected);
 }
 
 TEST(NmtTest, BackwardCostsTwiceForward) {
-  const GraphTotals totals = TotalsOf(MakeModel("nmt", {{"hidden", "64"}, {"vocabulary", "100"}, {"steps", "3"}}));
+  const GraphTotals totals =
+      TotalsOf(datasets::MakeModel("nmt", {{"hidden", "64"}, {"vocabulary", "100"}, {"steps", "3"}}));
   EXPECT_EQ(totals.backward_product_flop, 2 * totals.forward_product_flop);
 }
 
@@ -43,18 +44,18 @@ TEST(NmtTest, ForwardProductsAreThoseWrittenOut) {
   // 4 * 24*32, decoder 2 * 4 * 24*32, query 4 * 8*8, keys 4 * 8*8, context 4 * 3*8, projection 4 * 8*20.
   const double each = 4096 + 3072 + 6144 + 256 + 256 + 96 + 640;
   const GraphTotals totals =
-      TotalsOf(MakeModel("nmt", {{"hidden", "8"}, {"vocabulary", "20"}, {"batch", "4"}, {"steps", "3"}}));
+      TotalsOf(datasets::MakeModel("nmt", {{"hidden", "8"}, {"vocabulary", "20"}, {"batch", "4"}, {"steps", "3"}}));
   EXPECT_EQ(totals.forward_product_flop, 2 * 3 * each);
 }
 
 TEST(NmtTest, LayersAreNamedAsTheExpertPlacementReadsThem) {
-  EXPECT_EQ(TotalsOf(MakeModel("nmt", {{"layers", "3"}, {"hidden", "8"}, {"steps", "2"}})).layers,
+  EXPECT_EQ(TotalsOf(datasets::MakeModel("nmt", {{"layers", "3"}, {"hidden", "8"}, {"steps", "2"}})).layers,
             (Layers{"encoder/embedding", "encoder/lstm0", "encoder/lstm1", "encoder/lstm2", "decoder/embedding",
                     "decoder/lstm0", "decoder/lstm1", "decoder/lstm2", "attention", "projection", "loss"}));
 }
 
 TEST(NmtTest, GradientsOfSharedWeightsAreAddedOverTheSteps) {
-  const Graph graph = MakeModel("nmt", {{"hidden", "8"}, {"vocabulary", "20"}, {"steps", "5"}});
+  const Graph graph = datasets::MakeModel("nmt", {{"hidden", "8"}, {"vocabulary", "20"}, {"steps", "5"}});
   for (const std::string weights :
        {"encoder/lstm0/forward/kernel", "encoder/lstm0/backward/kernel", "encoder/lstm1/kernel", "decoder/lstm0/kernel",
         "decoder/lstm1/bias", "projection/kernel", "attention/query_weights"}) {
@@ -65,7 +66,7 @@ TEST(NmtTest, GradientsOfSharedWeightsAreAddedOverTheSteps) {
 }
 
 TEST(NmtTest, AttentionAsksWithTheBottomLayerOfTheStepBefore) {
-  const Graph graph = MakeModel("nmt", {{"hidden", "8"}, {"vocabulary", "20"}, {"steps", "3"}});
+  const Graph graph = datasets::MakeModel("nmt", {{"hidden", "8"}, {"vocabulary", "20"}, {"steps", "3"}});
   const auto asks = [&graph](const std::string& step) {
     const OpId query = *graph.FindOp("attention/" + step + "/query");
     return std::string(graph.op(graph.tensor(graph.inputs(query)[0]).producer).name);
@@ -81,7 +82,8 @@ TEST(NmtTest, AttentionAsksWithTheBottomLayerOfTheStepBefore) {
 }
 
 TEST(NmtTest, ResidualConnectionsStartAtTheThirdLayer) {
-  const Graph graph = MakeModel("nmt", {{"layers", "3"}, {"hidden", "8"}, {"vocabulary", "20"}, {"steps", "2"}});
+  const Graph graph =
+      datasets::MakeModel("nmt", {{"layers", "3"}, {"hidden", "8"}, {"vocabulary", "20"}, {"steps", "2"}});
   EXPECT_TRUE(graph.FindOp("encoder/lstm2/step00/residual"));
   EXPECT_TRUE(graph.FindOp("decoder/lstm2/step01/residual"));
   EXPECT_FALSE(graph.FindOp("encoder/lstm1/step00/residual"));
@@ -91,21 +93,21 @@ TEST(NmtTest, ResidualConnectionsStartAtTheThirdLayer) {
 TEST(NmtTest, HasThePublishedParametersAtEightLayers) {
   // Google's system as Shazeer et al. 2017, "Outrageously large neural networks", table 2, counts it: 278 M. Ours has
   // the context go into every layer's product and embeddings of words, not pieces: 1.03 % more.
-  EXPECT_NEAR(TotalsOf(MakeModel("nmt", {{"layers", "8"}})).parameters, 278e6, 0.011 * 278e6);
+  EXPECT_NEAR(TotalsOf(datasets::MakeModel("nmt", {{"layers", "8"}})).parameters, 278e6, 0.011 * 278e6);
 }
 
 TEST(NmtTest, TheFinestGranularityHasAsManyOpsAsTheLargestPublishedGraphSlow) {
   // Mirhoseini et al. 2018, section 3.1: 83,712 ops with 8 layers.
-  const Graph graph = MakeModel("nmt", {{"layers", "8"}, {"granularity", "slice"}});
+  const Graph graph = datasets::MakeModel("nmt", {{"layers", "8"}, {"granularity", "slice"}});
   EXPECT_GE(graph.num_ops(), 80000U);
-  const GraphTotals fused = TotalsOf(MakeModel("nmt", {{"layers", "8"}}));
+  const GraphTotals fused = TotalsOf(datasets::MakeModel("nmt", {{"layers", "8"}}));
   EXPECT_EQ(TotalsOf(graph).parameters, fused.parameters);
   EXPECT_EQ(TotalsOf(graph).forward_product_flop, fused.forward_product_flop);
 }
 
 TEST(NmtTest, TheSmallestOptionsWork) {
   const OptionMap smallest = {{"layers", "1"}, {"batch", "1"}, {"hidden", "1"}, {"vocabulary", "1"}, {"steps", "1"}};
-  CheckTrainingGraph(MakeModel("nmt", smallest));
+  CheckTrainingGraph(datasets::MakeModel("nmt", smallest));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ const Published kPublished[] = {
 
 TEST(ResnetTest, HasThePublishedParametersAndMultiplyAdds) {
   for (const Published& row : kPublished) {
-    const GraphTotals totals = TotalsOf(MakeModel("resnet", {{"layers", row.layers}, {"batch", "1"}}));
+    const GraphTotals totals = TotalsOf(datasets::MakeModel("resnet", {{"layers", row.layers}, {"batch", "1"}}));
     EXPECT_NEAR(totals.parameters, row.parameters, 0.01 * row.parameters) << row.layers;
     EXPECT_NEAR(totals.forward_product_flop / 2, row.multiply_adds, row.tolerance * row.multiply_adds) << row.layers;
     EXPECT_EQ(totals.kinds.at("conv2d"), row.convolutions) << row.layers;
@@ -36,19 +36,19 @@ TEST(ResnetTest, HasThePublishedParametersAndMultiplyAdds) {
 
 TEST(ResnetTest, Resnet50HasExactlyTheKnownParameters) {
   // 23,454,912 weights of 53 convolutions, 26,560 channels normalised with two parameters each, 2048 * 1000 + 1000.
-  EXPECT_EQ(TotalsOf(MakeModel("resnet", {{"batch", "1"}})).parameters, 23454912 + 2 * 26560 + 2049000);
+  EXPECT_EQ(TotalsOf(datasets::MakeModel("resnet", {{"batch", "1"}})).parameters, 23454912 + 2 * 26560 + 2049000);
 }
 
 TEST(ResnetTest, PreactivatedBlocksAddWithoutActivation) {
-  const Graph graph = MakeModel("resnet", {{"layers", "200"}, {"batch", "1"}});
+  const Graph graph = datasets::MakeModel("resnet", {{"layers", "200"}, {"batch", "1"}});
   CheckTrainingGraph(graph);
   EXPECT_FALSE(graph.FindOp("stage2_block1/relu3"));
   EXPECT_TRUE(graph.FindOp("stage2_block1/norm1/relu"));
 }
 
 TEST(ResnetTest, OnlyThePublishedDepthsExist) {
-  EXPECT_THROW(MakeModel("resnet", {{"layers", "51"}}), InputError);
-  CheckTrainingGraph(MakeModel("resnet", {{"image_size", "32"}, {"batch", "1"}}));
+  EXPECT_THROW(datasets::MakeModel("resnet", {{"layers", "51"}}), InputError);
+  CheckTrainingGraph(datasets::MakeModel("resnet", {{"image_size", "32"}, {"batch", "1"}}));
 }
 
 }  // namespace

@@ -14,24 +14,24 @@ const OptionMap kSmall = {{"layers", "1"},  {"batch", "2"}, {"sequence", "12"},
 
 TEST(TransformerXlTest, HasThePublishedParameters) {
   // Dai et al. 2019, table 2 (enwik8, 12 layers): 41 M. Sizes as in its authors' published script.
-  const GraphTotals totals = TotalsOf(MakeModel("transformer_xl", {{"layers", "12"},
-                                                                   {"d_model", "512"},
-                                                                   {"heads", "8"},
-                                                                   {"head_width", "64"},
-                                                                   {"ff", "2048"},
-                                                                   {"vocabulary", "204"}}));
+  const GraphTotals totals = TotalsOf(datasets::MakeModel("transformer_xl", {{"layers", "12"},
+                                                                             {"d_model", "512"},
+                                                                             {"heads", "8"},
+                                                                             {"head_width", "64"},
+                                                                             {"ff", "2048"},
+                                                                             {"vocabulary", "204"}}));
   EXPECT_NEAR(totals.parameters, 41e6, 0.41e6);
 }
 
 TEST(TransformerXlTest, HasThePublishedNumberOfOps) {
   // Zhou et al. (SGDP), appendix A: 2,618 with 2 layers, 25 % either way.
-  const std::size_t ops = MakeModel("transformer_xl").num_ops();
+  const std::size_t ops = datasets::MakeModel("transformer_xl").num_ops();
   EXPECT_GE(ops, 1964U);
   EXPECT_LE(ops, 3272U);
 }
 
 TEST(TransformerXlTest, ASegmentLooksBackOnTheOneBeforeWithoutGradient) {
-  const Graph graph = MakeModel("transformer_xl", kSmall);
+  const Graph graph = datasets::MakeModel("transformer_xl", kSmall);
   CheckTrainingGraph(graph);
   const auto producer = [&graph](const std::string& op, std::size_t input) {
     return std::string(graph.op(graph.tensor(graph.inputs(graph.FindOp(op).value())[input]).producer).name);
@@ -52,12 +52,12 @@ TEST(TransformerXlTest, ForwardProductsAreThoseWrittenOut) {
   // values 2*8 * 5*18; positions 8 * 5*6; both scores and the context 3 * 2 heads * 2*4*8*3; output 2*4 * 6*5; the
   // feed-forward part 2*4 * 2*5*7; words 2*4 * 5*11.
   const double segment = 16 * 90 + 8 * 30 + 3 * 2 * 192 + 8 * 30 + 8 * 70 + 8 * 55;
-  EXPECT_EQ(TotalsOf(MakeModel("transformer_xl", kSmall)).forward_product_flop, 2 * 3 * segment);
+  EXPECT_EQ(TotalsOf(datasets::MakeModel("transformer_xl", kSmall)).forward_product_flop, 2 * 3 * segment);
 }
 
 TEST(TransformerXlTest, SegmentsMustFillTheSequence) {
   try {
-    MakeModel("transformer_xl", {{"segment", "60"}});
+    datasets::MakeModel("transformer_xl", {{"segment", "60"}});
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(), "transformer_xl: segment must divide sequence, which is 256, got 60");

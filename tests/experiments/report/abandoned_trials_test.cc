@@ -29,9 +29,10 @@ class AbandonedTrialsTest : public ::testing::Test {
   AbandonedTrialsTest() {
     WriteText(file_, kExperiment);
     std::istringstream text(kExperiment);
-    const TrialPlan plan = PlanTrials(ReadExperiment(text, file_), /*set_up=*/false);
+    const experiments::TrialPlan plan =
+        experiments::PlanTrials(experiments::ReadExperiment(text, file_), /*set_up=*/false);
     runs_ = {{.name = "demo"}};
-    for (const PlannedTrial& trial : plan.trials) Add(trial.id);
+    for (const experiments::PlannedTrial& trial : plan.trials) Add(trial.id);
   }
   void Add(const std::string& id) {
     runs_[0].trials.push_back(MakeRecord({}));
@@ -39,14 +40,14 @@ class AbandonedTrialsTest : public ::testing::Test {
   }
 
   std::string file_ = ::testing::TempDir() + "abandoned_trials_test/demo.yaml";
-  std::vector<ExperimentRuns> runs_;
+  std::vector<experiments::ExperimentRuns> runs_;
 };
 
 TEST_F(AbandonedTrialsTest, TrialsThatTheExperimentNoLongerHasAreLeftOutAndCounted) {
   Add("0123456789abcdef");
   runs_[0].unfinished = {{.id = "1123456789abcdef"}, {.id = runs_[0].trials[0].id}};
   runs_.push_back({.name = "other", .trials = MakeRecords({{}})});
-  LeaveOutAbandoned(file_, &runs_);
+  experiments::LeaveOutAbandoned(file_, &runs_);
   EXPECT_EQ(runs_[0].trials.size(), 2U);
   EXPECT_EQ(runs_[0].unfinished.size(), 1U);
   EXPECT_EQ(runs_[0].abandoned, 2U);
@@ -56,11 +57,11 @@ TEST_F(AbandonedTrialsTest, TrialsThatTheExperimentNoLongerHasAreLeftOutAndCount
 
 TEST_F(AbandonedTrialsTest, AnExperimentWithoutRunsIsRefused) {
   runs_[0].name = "other";
-  EXPECT_THAT(ErrorOf([this] { LeaveOutAbandoned(file_, &runs_); }),
+  EXPECT_THAT(ErrorOf([this] { experiments::LeaveOutAbandoned(file_, &runs_); }),
               HasSubstr("demo.yaml: is the experiment demo, of which there are no runs"));
   runs_[0].name = "demo";
-  for (TrialRecord& trial : runs_[0].trials) trial.id = "0123456789abcdef";
-  EXPECT_THAT(ErrorOf([this] { LeaveOutAbandoned(file_, &runs_); }),
+  for (experiments::TrialRecord& trial : runs_[0].trials) trial.id = "0123456789abcdef";
+  EXPECT_THAT(ErrorOf([this] { experiments::LeaveOutAbandoned(file_, &runs_); }),
               HasSubstr("demo.yaml: has none of the finished trials of demo"));
 }
 

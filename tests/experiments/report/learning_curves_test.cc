@@ -7,8 +7,8 @@
 namespace emplace::testing {
 namespace {
 
-double MeanAt(const Curve& curve, double x) {
-  for (const CurvePoint& point : curve.points) {
+double MeanAt(const experiments::Curve& curve, double x) {
+  for (const experiments::CurvePoint& point : curve.points) {
     if (point.x == x) return point.mean;
   }
   return -1;
@@ -18,7 +18,7 @@ TEST(LearningCurvesTest, ImprovementIsThatOfTheBestSoFar) {
   // From 1000 us: 900 after 2 evaluations (10 %), 500 after 4 (50 %), nothing more until 8. Steps of equal ratio from 1
   // to 8 hold every whole number.
   const auto records = MakeRecords({{.label = "a", .best = 500, .trace = {{1, 1000}, {2, 900}, {4, 500}, {8, 500}}}});
-  const auto curves = ImprovementCurves(records, MakeReportGrid(records), {0});
+  const auto curves = experiments::ImprovementCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
   EXPECT_EQ(curves[0].label, "a");
   EXPECT_EQ(curves[0].points.front().x, 1);
@@ -28,7 +28,7 @@ TEST(LearningCurvesTest, ImprovementIsThatOfTheBestSoFar) {
   EXPECT_EQ(MeanAt(curves[0], 3), 10);
   EXPECT_EQ(MeanAt(curves[0], 4), 50);
   EXPECT_EQ(MeanAt(curves[0], 7), 50);
-  for (const CurvePoint& point : curves[0].points) EXPECT_EQ(point.low, point.mean);
+  for (const experiments::CurvePoint& point : curves[0].points) EXPECT_EQ(point.low, point.mean);
 }
 
 TEST(LearningCurvesTest, OverOneDeviceAgentsCompareWhereverTheyBegin) {
@@ -37,7 +37,7 @@ TEST(LearningCurvesTest, OverOneDeviceAgentsCompareWhereverTheyBegin) {
   auto records = MakeRecords({{.label = "far", .best = 400, .trace = {{1, 1000}, {8, 400}}},
                               {.label = "near", .best = 500, .trace = {{2, 500}, {8, 500}}}});
   for (auto& record : records) record.graphs[0].single_device_micros = 500;
-  const auto curves = ImprovementCurves(records, MakeReportGrid(records), {0});
+  const auto curves = experiments::ImprovementCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 2U);
   EXPECT_EQ(MeanAt(curves[0], 1), -100);
   EXPECT_EQ(MeanAt(curves[0], 8), 20);
@@ -51,9 +51,9 @@ TEST(LearningCurvesTest, GraphsWeighAlikeWhateverTheirSeeds) {
     return SampleTrial{.index = index, .seed = seed, .best = best, .trace = {{1, 1000}, {10, best}}};
   };
   const auto records = MakeRecords({with(0, 1, 900), with(0, 2, 700), with(1, 1, 600)});
-  const auto curves = ImprovementCurves(records, MakeReportGrid(records), {0});
+  const auto curves = experiments::ImprovementCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
-  const CurvePoint& last = curves[0].points.back();
+  const experiments::CurvePoint& last = curves[0].points.back();
   EXPECT_EQ(last.mean, 30);
   EXPECT_EQ(last.low, 20);
   EXPECT_EQ(last.high, 40);
@@ -62,7 +62,7 @@ TEST(LearningCurvesTest, GraphsWeighAlikeWhateverTheirSeeds) {
 TEST(LearningCurvesTest, AnAgentOfOneEvaluationIsDrawnAllTheWay) {
   const auto records = MakeRecords(
       {{.label = "long", .trace = {{1, 1000}, {500, 800}}}, {.label = "once", .best = 1000, .trace = {{1, 1000}}}});
-  const auto curves = ImprovementCurves(records, MakeReportGrid(records), {0});
+  const auto curves = experiments::ImprovementCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 2U);
   EXPECT_EQ(curves[1].label, "once");
   EXPECT_EQ(curves[1].points.back().x, 500);
@@ -73,7 +73,7 @@ TEST(LearningCurvesTest, EntropyIsOfAgentsThatHaveIt) {
   const auto records = MakeRecords({{.label = "a", .index = 0, .episodes = {{0, true, 1.0}, {1, false, 0.5}}},
                                     {.label = "a", .index = 1, .episodes = {{0, true, 0.8}, {1, false, {}}}},
                                     {.label = "b"}});
-  const auto curves = EntropyCurves(records, MakeReportGrid(records), {0});
+  const auto curves = experiments::EntropyCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
   EXPECT_DOUBLE_EQ(MeanAt(curves[0], 0), 0.9);
   EXPECT_DOUBLE_EQ(MeanAt(curves[0], 1), 0.5);  // of the graph that has it
@@ -85,7 +85,7 @@ TEST(LearningCurvesTest, SamplesAreOfTheSingleDevicesStepTime) {
   records[0].graphs[0].episodes = {{.evaluations = 12, .mean_micros = 300}, {.evaluations = 24, .mean_micros = 50}};
   records[1].graphs[0].single_device_micros = 10;
   records[1].graphs[0].episodes = {{.evaluations = 12, .mean_micros = 10}, {.argmax = true, .evaluations = 24}};
-  const auto curves = SampleCurves(records, MakeReportGrid(records), {0});
+  const auto curves = experiments::SampleCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
   EXPECT_DOUBLE_EQ(MeanAt(curves[0], 12), 2);
   EXPECT_DOUBLE_EQ(MeanAt(curves[0], 24), 0.5);  // of the graph that has it
@@ -95,7 +95,7 @@ TEST(LearningCurvesTest, SamplesAreOfTheSingleDevicesStepTime) {
 TEST(LearningCurvesTest, OnlyTheColumnsAskedForCount) {
   const auto records = MakeRecords({{.devices = 2, .best = 900, .trace = {{1, 1000}, {5, 900}}},
                                     {.devices = 3, .best = 100, .trace = {{1, 1000}, {5, 100}}}});
-  const auto curves = ImprovementCurves(records, MakeReportGrid(records), {0});
+  const auto curves = experiments::ImprovementCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
   EXPECT_EQ(curves[0].points.back().mean, 10);
 }

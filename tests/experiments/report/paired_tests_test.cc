@@ -9,12 +9,13 @@
 namespace emplace::testing {
 namespace {
 
-std::vector<PairedTest> Tests(const std::vector<TrialRecord>& records,
-                              PairedQuantity quantity = PairedQuantity::kImprovement) {
-  const ReportGrid grid = MakeReportGrid(records);
+std::vector<experiments::PairedTest> Tests(
+    const std::vector<experiments::TrialRecord>& records,
+    experiments::PairedQuantity quantity = experiments::PairedQuantity::kImprovement) {
+  const experiments::ReportGrid grid = experiments::MakeReportGrid(records);
   std::vector<std::size_t> all;
   for (std::size_t c = 0; c < grid.columns.size(); ++c) all.push_back(c);
-  return MakePairedTests(records, grid, all, quantity);
+  return experiments::MakePairedTests(records, grid, all, quantity);
 }
 
 TEST(PairedTestsTest, PairsAreOfTheSameGraphClusterAndSeed) {
@@ -43,7 +44,7 @@ TEST(PairedTestsTest, TheBetterAgentStandsFirst) {
   }
   const auto tests = Tests(MakeRecords(trials));
   ASSERT_EQ(tests.size(), 3U);
-  for (const PairedTest& test : tests) {
+  for (const experiments::PairedTest& test : tests) {
     EXPECT_LT(test.worse, test.better);
     EXPECT_GT(test.difference.mean, 0);
     // Six of six in the same direction: 2 / 2^6 exactly; three tests: times 3 for each, as all are equal.
@@ -71,8 +72,8 @@ TEST(PairedTestsTest, OverGraphsEachGraphCountsOnce) {
 
 TEST(PairedTestsTest, StepTimesAreComparedByTheirRatio) {
   // 900 against 450 us: 100 ln 2 = 69.3.
-  const auto tests =
-      Tests(MakeRecords({{.label = "a", .best = 900}, {.label = "b", .best = 450}}), PairedQuantity::kLogStepTime);
+  const auto tests = Tests(MakeRecords({{.label = "a", .best = 900}, {.label = "b", .best = 450}}),
+                           experiments::PairedQuantity::kLogStepTime);
   ASSERT_EQ(tests.size(), 1U);
   EXPECT_EQ(tests[0].better, "b");
   EXPECT_NEAR(tests[0].difference.mean, 100 * std::log(2), 1e-9);
@@ -80,9 +81,9 @@ TEST(PairedTestsTest, StepTimesAreComparedByTheirRatio) {
 
 TEST(PairedTestsTest, WithoutTheTimeOfOneDeviceStepTimesAreCompared) {
   auto records = MakeRecords({{.label = "a"}, {.label = "b"}});
-  EXPECT_EQ(QuantityToPair(records), PairedQuantity::kImprovement);
+  EXPECT_EQ(experiments::QuantityToPair(records), experiments::PairedQuantity::kImprovement);
   records[1].graphs[0].single_device_micros.reset();
-  EXPECT_EQ(QuantityToPair(records), PairedQuantity::kLogStepTime);
+  EXPECT_EQ(experiments::QuantityToPair(records), experiments::PairedQuantity::kLogStepTime);
 }
 
 TEST(PairedTestsTest, OneAgentAgainstTheOthersOverSomeProblems) {
@@ -91,16 +92,17 @@ TEST(PairedTestsTest, OneAgentAgainstTheOthersOverSomeProblems) {
                                     {.label = "c", .best = 100},
                                     {.label = "a", .index = 1, .best = 100},
                                     {.label = "b", .index = 1, .best = 900}});
-  const ReportGrid grid = MakeReportGrid(records);
-  const ProblemsByLabel problems = {{"a", {{0, "cifar10_00"}}}, {"b", {{0, "cifar10_00"}}}};
-  const auto tests = MakeTestsAgainst("b", records, grid, problems, PairedQuantity::kImprovement);
+  const experiments::ReportGrid grid = experiments::MakeReportGrid(records);
+  const experiments::ProblemsByLabel problems = {{"a", {{0, "cifar10_00"}}}, {"b", {{0, "cifar10_00"}}}};
+  const auto tests =
+      experiments::MakeTestsAgainst("b", records, grid, problems, experiments::PairedQuantity::kImprovement);
   ASSERT_EQ(tests.size(), 1U);
   EXPECT_EQ(tests[0].better, "a");
   EXPECT_EQ(tests[0].worse, "b");
   EXPECT_NEAR(tests[0].difference.mean, 10, 1e-12);
   // Three agents on six graphs: two tests instead of three, so Holm's factor is 2.
   std::vector<SampleTrial> trials;
-  ProblemsByLabel all;
+  experiments::ProblemsByLabel all;
   for (int index = 0; index < 6; ++index) {
     for (const char* const label : {"a", "b", "c"}) {
       trials.push_back({.label = label, .index = index, .best = 900.0 - (100 + index) * (label[0] - 'a')});
@@ -108,7 +110,8 @@ TEST(PairedTestsTest, OneAgentAgainstTheOthersOverSomeProblems) {
     }
   }
   const auto made = MakeRecords(trials);
-  const auto against = MakeTestsAgainst("c", made, MakeReportGrid(made), all, PairedQuantity::kImprovement);
+  const auto against = experiments::MakeTestsAgainst("c", made, experiments::MakeReportGrid(made), all,
+                                                     experiments::PairedQuantity::kImprovement);
   ASSERT_EQ(against.size(), 2U);
   EXPECT_DOUBLE_EQ(against[0].adjusted_pairs, 4.0 / 64);
 }

@@ -11,8 +11,8 @@ namespace placement_picture_test {
 
 using ::testing::ElementsAre;
 
-PlacementPicture Picture(const Graph& graph, const Cluster& cluster, const Placement& placement) {
-  return MakePlacementPicture(graph, cluster, MeasuredCosts(graph, cluster), "fifo", placement);
+experiments::PlacementPicture Picture(const Graph& graph, const Cluster& cluster, const Placement& placement) {
+  return experiments::MakePlacementPicture(graph, cluster, MeasuredCosts(graph, cluster), "fifo", placement);
 }
 
 Placement Spread(const Graph& graph) {
@@ -24,7 +24,7 @@ Placement Spread(const Graph& graph) {
 TEST(PlacementPictureTest, DotsStartWhenTheSimulatorSaysAndLinesJoinDevices) {
   // a runs 0-4 on gpu:0, its 2000 bytes take 2 us, b runs 6-10 on gpu:1.
   const Graph graph = MakeChain(2, 4, 2000);
-  const PlacementPicture picture = Picture(graph, TwoDevices(), Spread(graph));
+  const experiments::PlacementPicture picture = Picture(graph, TwoDevices(), Spread(graph));
   EXPECT_EQ(picture.step_time_micros, 10);
   ASSERT_EQ(picture.dots.size(), 2U);
   EXPECT_EQ(picture.dots[0].op, "op0");
@@ -53,7 +53,7 @@ TEST(PlacementPictureTest, LanesAreLayersInTheOrderInWhichTheyStart) {
   b.layer = "ant";
   c.layer = "zebra";
   const Graph graph = Build({weights, a, b, c, d});
-  const PlacementPicture picture = Picture(graph, TwoDevices(), Placement(5));
+  const experiments::PlacementPicture picture = Picture(graph, TwoDevices(), Placement(5));
   EXPECT_THAT(picture.lanes, ElementsAre("zebra", "ant", "(no layer)"));
   std::vector<std::size_t> lanes;
   for (const auto& dot : picture.dots) lanes.push_back(dot.lane);
@@ -66,7 +66,7 @@ TEST(PlacementPictureTest, OpsOfNoTimeAreDrawnOnlyWhereTheySend) {
       Build({MakeOp("here", 0, {}, {8}), MakeOp("sends", 0, {}, {8}), MakeOp("work", 5, {"here", "sends"})});
   Placement placement(3);
   placement[*graph.FindOp("sends")] = MakeId<DeviceId>(1);
-  const PlacementPicture picture = Picture(graph, TwoDevices(), placement);
+  const experiments::PlacementPicture picture = Picture(graph, TwoDevices(), placement);
   std::vector<std::string> ops;
   for (const auto& dot : picture.dots) ops.push_back(dot.op);
   EXPECT_THAT(ops, ::testing::UnorderedElementsAre("sends", "work"));
@@ -83,11 +83,11 @@ TEST(PlacementPictureTest, OfManyThingsTheHeaviestAreDrawn) {
     specs.push_back(MakeOp("op" + std::to_string(i), 1 + i, inputs, {i}));
   }
   const Graph graph = Build(specs);
-  const PlacementPicture picture = Picture(graph, TwoDevices(), Spread(graph));
-  EXPECT_EQ(picture.dots.size(), PlacementPicture::kMostDots);
+  const experiments::PlacementPicture picture = Picture(graph, TwoDevices(), Spread(graph));
+  EXPECT_EQ(picture.dots.size(), experiments::PlacementPicture::kMostDots);
   EXPECT_EQ(picture.ops_left_out, 1000U);
   EXPECT_EQ(picture.dots[0].op, "op1000");
-  EXPECT_EQ(picture.lines.size(), PlacementPicture::kMostLines);
+  EXPECT_EQ(picture.lines.size(), experiments::PlacementPicture::kMostLines);
   EXPECT_EQ(picture.lines_left_out, 4699U);
   EXPECT_EQ(picture.lines[0].bytes, 4998);
 }
@@ -97,7 +97,8 @@ TEST(PlacementPictureTest, WhatCannotRunIsRefused) {
   const Cluster apart = MakeCluster(2, Link{});
   EXPECT_NE(ErrorOf([&] { Picture(graph, apart, Spread(graph)); }), "(no error)");
   EXPECT_NE(ErrorOf([&] {
-              MakePlacementPicture(graph, TwoDevices(), MeasuredCosts(graph, TwoDevices()), "steam", Placement(2));
+              experiments::MakePlacementPicture(graph, TwoDevices(), MeasuredCosts(graph, TwoDevices()), "steam",
+                                                Placement(2));
             }),
             "(no error)");
 }

@@ -20,21 +20,21 @@ constexpr const char* kFile =
     "  - {match: {agent.name: random}, over: {num_devices: [2, 3]}, metric: improvement, value: 2, place: \"table "
     "2\"}\n";
 
-PublishedFigures Read(const std::string& text) {
+experiments::PublishedFigures Read(const std::string& text) {
   std::istringstream in(text);
-  return ReadPublished(in, "p.yaml");
+  return experiments::ReadPublished(in, "p.yaml");
 }
 
 TEST(PublishedTest, AFigureMatchesTrialsByKeyPathAndByNumberOfDevices) {
-  const PublishedFigures published = Read(kFile);
+  const experiments::PublishedFigures published = Read(kFile);
   ASSERT_EQ(published.figures.size(), 2U);
-  const PublishedFigure& figure = published.figures[0];
+  const experiments::PublishedFigure& figure = published.figures[0];
   EXPECT_EQ(figure.value, 1.5);
-  EXPECT_TRUE(Matches(figure, MakeRecord({.devices = 2})));
-  EXPECT_FALSE(Matches(figure, MakeRecord({.devices = 3})));
-  EXPECT_FALSE(Matches(figure, MakeRecord({.name = "other", .devices = 2})));
+  EXPECT_TRUE(experiments::Matches(figure, MakeRecord({.devices = 2})));
+  EXPECT_FALSE(experiments::Matches(figure, MakeRecord({.devices = 3})));
+  EXPECT_FALSE(experiments::Matches(figure, MakeRecord({.name = "other", .devices = 2})));
   // The name decides, not the label.
-  EXPECT_TRUE(Matches(figure, MakeRecord({.label = "other", .devices = 2})));
+  EXPECT_TRUE(experiments::Matches(figure, MakeRecord({.label = "other", .devices = 2})));
   EXPECT_EQ(published.figures[1].over.at("num_devices"), (std::vector<std::string>{"2", "3"}));
 }
 
@@ -42,28 +42,28 @@ TEST(PublishedTest, OfGraphsTrainedTogetherCountsWhatAllSay) {
   const auto member = [](std::int64_t index) {
     return JsonValue{JsonObject{{"dataset", {std::string("nmt")}}, {"index", {index}}}};
   };
-  TrialRecord trial = MakeRecord({});
+  experiments::TrialRecord trial = MakeRecord({});
   JsonValue& graphs = std::get<JsonObject>(trial.spec.data)[3].value;
   std::get<JsonObject>(trial.spec.data)[3].key = "together";
   graphs = {JsonList{member(1), member(2)}};
-  EXPECT_EQ(MatchText(trial, "graph.dataset"), "nmt");
-  EXPECT_EQ(MatchText(trial, "graph.index"), "");
-  EXPECT_EQ(MatchText(trial, "graph.model"), "");
+  EXPECT_EQ(experiments::MatchText(trial, "graph.dataset"), "nmt");
+  EXPECT_EQ(experiments::MatchText(trial, "graph.index"), "");
+  EXPECT_EQ(experiments::MatchText(trial, "graph.model"), "");
   graphs = {JsonList{member(1), {JsonObject{}}}};
-  EXPECT_EQ(MatchText(trial, "graph.dataset"), "");
+  EXPECT_EQ(experiments::MatchText(trial, "graph.dataset"), "");
 }
 
 TEST(PublishedTest, TheThesisAgreesWithItself) {
   // Its averages are plain means of its own cells, to the three decimals that it prints: over device counts (0.0005
   // of rounding in each cell and in the mean), then over datasets.
-  const PublishedFigures thesis = LoadPublished("thesis");
+  const experiments::PublishedFigures thesis = experiments::LoadPublished("thesis");
   // 3 datasets x 3 agents x (2 metrics x 4 + 1) + 3 agents x 3.
   EXPECT_EQ(thesis.figures.size(), 90U);
-  for (const PublishedFigure& mean : thesis.figures) {
+  for (const experiments::PublishedFigure& mean : thesis.figures) {
     if (mean.over.empty() || mean.metric == "pc_ratio") continue;
     double sum = 0;
     double count = 0;
-    for (const PublishedFigure& cell : thesis.figures) {
+    for (const experiments::PublishedFigure& cell : thesis.figures) {
       if (!cell.over.empty() || cell.metric != mean.metric) continue;
       if (!std::includes(cell.match.begin(), cell.match.end(), mean.match.begin(), mean.match.end())) continue;
       sum += cell.value;
@@ -90,7 +90,7 @@ TEST(PublishedTest, BadTablesAreRefusedWithTheirPlace) {
 
 TEST(PublishedTest, EveryShippedTableCanBeRead) {
   for (const char* const name : {"hierarchical", "post", "sgdp", "thesis"}) {
-    const PublishedFigures published = LoadPublished(name);
+    const experiments::PublishedFigures published = experiments::LoadPublished(name);
     EXPECT_EQ(published.name, name);
     EXPECT_GT(published.figures.size(), 30U) << name;
   }
@@ -99,8 +99,8 @@ TEST(PublishedTest, EveryShippedTableCanBeRead) {
 TEST(PublishedTest, ATableIsShippedOrAFile) {
   const std::string file = ::testing::TempDir() + "/published_test.yaml";
   WriteText(file, kFile);
-  EXPECT_EQ(LoadPublished(file).figures.size(), 2U);
-  EXPECT_EQ(ErrorOf([] { LoadPublished("nothing"); }),
+  EXPECT_EQ(experiments::LoadPublished(file).figures.size(), 2U);
+  EXPECT_EQ(ErrorOf([] { experiments::LoadPublished("nothing"); }),
             "published: there is no table \"nothing\" (a file, or one of: hierarchical, post, sgdp, thesis)");
 }
 

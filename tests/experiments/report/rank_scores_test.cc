@@ -8,9 +8,9 @@ namespace emplace::testing {
 namespace {
 
 std::vector<double> Ranks(const std::vector<SampleTrial>& samples) {
-  const std::vector<TrialRecord> trials = MakeRecords(samples);
+  const std::vector<experiments::TrialRecord> trials = MakeRecords(samples);
   std::vector<double> ranks;
-  for (const auto& scores : RankScores(trials, MakeReportGrid(trials))) {
+  for (const auto& scores : experiments::RankScores(trials, experiments::MakeReportGrid(trials))) {
     EXPECT_LE(scores.size(), 1U);
     ranks.push_back(scores.empty() ? -1 : scores[0].score.value);
   }

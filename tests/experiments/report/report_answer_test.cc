@@ -13,12 +13,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-AnswerBlock Answer(const std::vector<SampleTrial>& samples) {
-  const std::vector<TrialRecord> trials = MakeRecords(samples);
-  return MakeAnswer("Which?", CompareAgents(trials, MakeReportGrid(trials)));
+experiments::AnswerBlock Answer(const std::vector<SampleTrial>& samples) {
+  const std::vector<experiments::TrialRecord> trials = MakeRecords(samples);
+  return experiments::MakeAnswer("Which?", experiments::CompareAgents(trials, experiments::MakeReportGrid(trials)));
 }
 
-std::string Notes(const AnswerBlock& block) {
+std::string Notes(const experiments::AnswerBlock& block) {
   std::string text;
   for (const std::string& note : block.notes) text += note + "\n";
   return text;
@@ -37,7 +37,7 @@ std::vector<SampleTrial> OnGraphs(int graphs, const std::vector<std::pair<std::s
 
 TEST(ReportAnswerTest, AWinnerIsNamedWithItsLeadAndHowSureThatIs) {
   // 700 and 800 us against 1000: 30 and 20 %, less 0.05 for each graph; six of six in one direction, p = 2 / 2^6.
-  const AnswerBlock block = Answer(OnGraphs(6, {{"post", 700}, {"heft", 800}}));
+  const experiments::AnswerBlock block = Answer(OnGraphs(6, {{"post", 700}, {"heft", 800}}));
   EXPECT_EQ(block.question, "Which?");
   EXPECT_THAT(block.answer, HasSubstr("post wins: its step times are 29.75 % shorter than with everything on the "
                                       "fastest device. It leads heft, the next best, by 10.0"));
@@ -51,7 +51,7 @@ TEST(ReportAnswerTest, ALeadOnOneGraphIsOfThatGraph) {
     trials.push_back({.label = "a", .name = "post", .seed = seed, .best = 700.0 + seed});
     trials.push_back({.label = "b", .name = "post", .seed = seed, .best = 800});
   }
-  const AnswerBlock block = Answer(trials);
+  const experiments::AnswerBlock block = Answer(trials);
   EXPECT_THAT(block.answer, HasSubstr("a wins: "));
   EXPECT_THAT(block.answer, HasSubstr("That is significant for this graph alone: p = 0.031 over 6 pairs."));
 }
@@ -66,7 +66,7 @@ TEST(ReportAnswerTest, ALeadThatMayBeChanceIsCalledThat) {
     trials.push_back(
         {.label = "c", .name = "post", .index = index, .best = index % 2 == 0 ? 760 + index : 690 - index});
   }
-  const AnswerBlock block = Answer(trials);
+  const experiments::AnswerBlock block = Answer(trials);
   EXPECT_THAT(block.answer, HasSubstr("a is ahead, but not for certain: "));
   EXPECT_THAT(block.answer, HasSubstr("That may be chance: p = "));
   EXPECT_THAT(Notes(block), HasSubstr("No test separates it from c."));
@@ -78,22 +78,23 @@ TEST(ReportAnswerTest, FewPairsAreNoProof) {
 }
 
 TEST(ReportAnswerTest, EqualAgentsAreLevel) {
-  const AnswerBlock two = Answer(OnGraphs(6, {{"post", 700}, {"heft", 700}}));
+  const experiments::AnswerBlock two = Answer(OnGraphs(6, {{"post", 700}, {"heft", 700}}));
   EXPECT_THAT(two.answer, HasSubstr("heft and post are level: their step times are 29.75 % shorter"));
   EXPECT_THAT(two.answer, HasSubstr("No agent is slower"));
-  const AnswerBlock three = Answer(OnGraphs(8, {{"post", 700}, {"heft", 700}, {"sgdp", 800}}));
+  const experiments::AnswerBlock three = Answer(OnGraphs(8, {{"post", 700}, {"heft", 700}, {"sgdp", 800}}));
   EXPECT_THAT(three.answer, HasSubstr("heft and post are level: "));
   EXPECT_THAT(three.answer, HasSubstr("They lead sgdp, the next best, by 10.0"));
 }
 
 TEST(ReportAnswerTest, OneAgentHasNoRival) {
-  const AnswerBlock block = Answer(OnGraphs(3, {{"post", 1100}}));
+  const experiments::AnswerBlock block = Answer(OnGraphs(3, {{"post", 1100}}));
   EXPECT_EQ(block.answer,
             "post has no rival here: its step times are 10.16 % longer than with everything on the fastest device.");
 }
 
 TEST(ReportAnswerTest, AgentsWithoutACommonSeedHaveNoTest) {
-  const AnswerBlock block = Answer({{.label = "a", .seed = 1, .best = 700}, {.label = "b", .seed = 2, .best = 800}});
+  const experiments::AnswerBlock block =
+      Answer({{.label = "a", .seed = 1, .best = 700}, {.label = "b", .seed = 2, .best = 800}});
   EXPECT_THAT(block.answer, HasSubstr("a is ahead, but not for certain: "));
   EXPECT_THAT(
       block.answer,
@@ -120,7 +121,7 @@ TEST(ReportAnswerTest, WhatDoesNotCountIsSaid) {
 }
 
 TEST(ReportAnswerTest, TheFigureHasEveryAgentOneDeviceAndTheLowerBound) {
-  const AnswerBlock block = Answer(OnGraphs(6, {{"post", 700}, {"random", 800}}));
+  const experiments::AnswerBlock block = Answer(OnGraphs(6, {{"post", 700}, {"random", 800}}));
   ASSERT_TRUE(block.figure);
   const auto spec = nlohmann::json::parse(block.figure->vega);
   const auto& agents = spec["data"][0]["values"];
@@ -140,7 +141,7 @@ TEST(ReportAnswerTest, TheFigureHasEveryAgentOneDeviceAndTheLowerBound) {
 }
 
 TEST(ReportAnswerTest, WithoutAComparisonItSaysSo) {
-  const AnswerBlock block = MakeAnswer("Which?", std::nullopt);
+  const experiments::AnswerBlock block = experiments::MakeAnswer("Which?", std::nullopt);
   EXPECT_THAT(block.answer, HasSubstr("There is no improvement to compare."));
   EXPECT_FALSE(block.figure);
 }

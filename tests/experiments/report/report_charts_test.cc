@@ -10,9 +10,9 @@ namespace {
 using nlohmann::json;
 
 TEST(ReportChartsTest, ACurveChartHoldsItsPointsAndOneColourForEachAgent) {
-  const std::vector<Curve> curves = {{"b", {{1, 2, 1, 3}, {10, 4.123456789, 3, 5}}}};
-  const json spec =
-      json::parse(CurveChart(curves, {.x_title = "evaluations", .y_title = "y", .labels = {"a", "b"}, .log_x = true}));
+  const std::vector<experiments::Curve> curves = {{"b", {{1, 2, 1, 3}, {10, 4.123456789, 3, 5}}}};
+  const json spec = json::parse(
+      experiments::CurveChart(curves, {.x_title = "evaluations", .y_title = "y", .labels = {"a", "b"}, .log_x = true}));
   const json& rows = spec["data"][0]["values"];
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[1]["agent"], "b");
@@ -26,8 +26,8 @@ TEST(ReportChartsTest, ACurveChartHoldsItsPointsAndOneColourForEachAgent) {
 
 TEST(ReportChartsTest, CurvesBelowOneDeviceAreCutOffWhereTheyWouldPressTheOthers) {
   const auto domain = [](double low, double high) {
-    const std::vector<Curve> curves = {{"b", {{1, low, low, low}, {10, high, high, high}}}};
-    return json::parse(CurveChart(curves, {.labels = {"b"}}))["scales"][1]["domain"];
+    const std::vector<experiments::Curve> curves = {{"b", {{1, low, low, low}, {10, high, high, high}}}};
+    return json::parse(experiments::CurveChart(curves, {.labels = {"b"}}))["scales"][1]["domain"];
   };
   EXPECT_EQ(domain(-10, 40), (json{-10.0, 40.0}));
   EXPECT_EQ(domain(-900, 40), (json{-40.0, 40.0}));
@@ -35,19 +35,21 @@ TEST(ReportChartsTest, CurvesBelowOneDeviceAreCutOffWhereTheyWouldPressTheOthers
 }
 
 TEST(ReportChartsTest, AScatterChartHasOneScaleForBothAxesAndTheLineOfEquals) {
-  const json spec = json::parse(ScatterChart({{"b", 10, 12}, {"b", 40, 38}},
-                                             {.x_title = "measured", .y_title = "simulated", .labels = {"a", "b"}}));
+  const json spec = json::parse(experiments::ScatterChart(
+      {{"b", 10, 12}, {"b", 40, 38}}, {.x_title = "measured", .y_title = "simulated", .labels = {"a", "b"}}));
   EXPECT_EQ(spec["scales"][0]["domain"], spec["scales"][1]["domain"]);
   // 10 is below a third of 40: from 0; and a twentieth of 40 - 10 beyond the largest.
   EXPECT_EQ(spec["scales"][0]["domain"], (json{0.0, 41.5}));
   EXPECT_EQ(spec["data"][0]["values"].size(), 2U);
   EXPECT_EQ(spec["legends"][0]["values"], json::array({"b"}));
-  const json narrow = json::parse(ScatterChart({{"b", 100, 110}}, {.x_title = "", .y_title = "", .labels = {"b"}}));
+  const json narrow =
+      json::parse(experiments::ScatterChart({{"b", 100, 110}}, {.x_title = "", .y_title = "", .labels = {"b"}}));
   EXPECT_EQ(narrow["scales"][0]["domain"], (json{99.5, 110.5}));
 }
 
-PlacementPicture SomePicture(std::size_t lanes) {
-  PlacementPicture picture{.graph = "g", .cluster = "c", .step_time_micros = 2000, .devices = {"gpu:0", "gpu:1"}};
+experiments::PlacementPicture SomePicture(std::size_t lanes) {
+  experiments::PlacementPicture picture{
+      .graph = "g", .cluster = "c", .step_time_micros = 2000, .devices = {"gpu:0", "gpu:1"}};
   for (std::size_t lane = 0; lane < lanes; ++lane) picture.lanes.push_back("layer" + std::to_string(lane));
   picture.dots = {{"x", 500, 20, 0, 0}, {"y", 1500, 40, lanes - 1, 1}};
   picture.lines = {{520, 0, 0, 1500, lanes - 1, 1, 1048576}};
@@ -55,7 +57,7 @@ PlacementPicture SomePicture(std::size_t lanes) {
 }
 
 TEST(ReportChartsTest, APictureHoldsOpsInMillisecondsAndTheirDevices) {
-  const json spec = json::parse(PictureChart(SomePicture(2)));
+  const json spec = json::parse(experiments::PictureChart(SomePicture(2)));
   EXPECT_EQ(spec["data"][0]["name"], "lanes");
   EXPECT_EQ(spec["data"][1]["values"][0]["mib"], 1);
   const json& ops = spec["data"][2]["values"];
@@ -71,15 +73,15 @@ TEST(ReportChartsTest, APictureHoldsOpsInMillisecondsAndTheirDevices) {
 }
 
 TEST(ReportChartsTest, ManyLayersAreCountedNotNamed) {
-  const json spec = json::parse(PictureChart(SomePicture(41)));
+  const json spec = json::parse(experiments::PictureChart(SomePicture(41)));
   EXPECT_EQ(spec["axes"][1]["labels"], false);
   EXPECT_EQ(spec["axes"][1]["title"], "41 layers, first ones on top");
 }
 
 TEST(ReportChartsTest, BytesThatAreNoTextDoNotBreakASpecification) {
-  PlacementPicture picture = SomePicture(1);
+  experiments::PlacementPicture picture = SomePicture(1);
   picture.dots[0].op = "\xff\xfe";
-  EXPECT_FALSE(json::parse(PictureChart(picture), nullptr, /*allow_exceptions=*/false).is_discarded());
+  EXPECT_FALSE(json::parse(experiments::PictureChart(picture), nullptr, /*allow_exceptions=*/false).is_discarded());
 }
 
 }  // namespace

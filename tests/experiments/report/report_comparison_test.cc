@@ -10,22 +10,23 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Comparison Compare(const std::vector<TrialRecord>& trials) {
-  std::optional<Comparison> comparison = CompareAgents(trials, MakeReportGrid(trials));
+experiments::Comparison Compare(const std::vector<experiments::TrialRecord>& trials) {
+  std::optional<experiments::Comparison> comparison =
+      experiments::CompareAgents(trials, experiments::MakeReportGrid(trials));
   EXPECT_TRUE(comparison.has_value());
-  return comparison.value_or(Comparison());
+  return comparison.value_or(experiments::Comparison());
 }
 
-std::vector<std::string> Labels(const Comparison& comparison) {
+std::vector<std::string> Labels(const experiments::Comparison& comparison) {
   std::vector<std::string> labels;
-  for (const ComparedAgent& contender : comparison.contenders) labels.push_back(contender.label);
+  for (const experiments::ComparedAgent& contender : comparison.contenders) labels.push_back(contender.label);
   return labels;
 }
 
 TEST(ReportComparisonTest, TheBestMeanComesFirstAndControlsAreMarked) {
-  const Comparison comparison = Compare(MakeRecords({{.label = "a", .name = "placeto", .best = 700},
-                                                     {.label = "walk", .name = "random_walk", .best = 650},
-                                                     {.label = "b", .name = "post", .best = 700}}));
+  const experiments::Comparison comparison = Compare(MakeRecords({{.label = "a", .name = "placeto", .best = 700},
+                                                                  {.label = "walk", .name = "random_walk", .best = 650},
+                                                                  {.label = "b", .name = "post", .best = 700}}));
   EXPECT_THAT(Labels(comparison), ElementsAre("walk", "a", "b"));
   EXPECT_TRUE(comparison.contenders[0].is_control);
   EXPECT_FALSE(comparison.contenders[1].is_control);
@@ -38,7 +39,8 @@ TEST(ReportComparisonTest, TheBestMeanComesFirstAndControlsAreMarked) {
 
 TEST(ReportComparisonTest, TheLowerBoundIsAnImprovementLikeOthers) {
   // The bound of the samples is 400 us; one device takes 1000 us on one graph and 500 us on the other: 60 and 20 %.
-  const Comparison comparison = Compare(MakeRecords({{}, {.index = 1, .single_device = 500, .best = 450}}));
+  const experiments::Comparison comparison =
+      Compare(MakeRecords({{}, {.index = 1, .single_device = 500, .best = 450}}));
   ASSERT_TRUE(comparison.bound);
   EXPECT_DOUBLE_EQ(*comparison.bound, 40);
   EXPECT_DOUBLE_EQ(comparison.contenders[0].improvement.mean, 15);
@@ -46,12 +48,12 @@ TEST(ReportComparisonTest, TheLowerBoundIsAnImprovementLikeOthers) {
 
 TEST(ReportComparisonTest, ProblemsThatOneAgentDidNotSolveDoNotCount) {
   // b finds nothing on graph 2, on which a is bad.
-  const Comparison comparison = Compare(MakeRecords({{.label = "a", .index = 0, .best = 500},
-                                                     {.label = "a", .index = 1, .best = 500},
-                                                     {.label = "a", .index = 2, .best = 2000},
-                                                     {.label = "b", .index = 0, .best = 600},
-                                                     {.label = "b", .index = 1, .best = 600},
-                                                     {.label = "b", .index = 2, .best = std::nullopt}}));
+  const experiments::Comparison comparison = Compare(MakeRecords({{.label = "a", .index = 0, .best = 500},
+                                                                  {.label = "a", .index = 1, .best = 500},
+                                                                  {.label = "a", .index = 2, .best = 2000},
+                                                                  {.label = "b", .index = 0, .best = 600},
+                                                                  {.label = "b", .index = 1, .best = 600},
+                                                                  {.label = "b", .index = 2, .best = std::nullopt}}));
   EXPECT_EQ(comparison.problems, 2U);
   EXPECT_EQ(comparison.all_problems, 3U);
   EXPECT_THAT(Labels(comparison), ElementsAre("a", "b"));
@@ -66,7 +68,7 @@ TEST(ReportComparisonTest, AnAgentThatSolvedTooFewIsLeftOut) {
     trials.push_back({.label = "b", .index = index, .best = index == 0 ? std::optional<double>(700) : std::nullopt});
     trials.push_back({.label = "c", .index = index, .best = 900});
   }
-  const Comparison comparison = Compare(MakeRecords(trials));
+  const experiments::Comparison comparison = Compare(MakeRecords(trials));
   EXPECT_THAT(Labels(comparison), ElementsAre("a", "c"));
   EXPECT_EQ(comparison.problems, 4U);
   ASSERT_EQ(comparison.left_out.size(), 1U);
@@ -78,18 +80,18 @@ TEST(ReportComparisonTest, AnAgentThatSolvedTooFewIsLeftOut) {
 
 TEST(ReportComparisonTest, OnlyColumnsThatAllTriedCount) {
   // Three agents on 2 GPUs; on 3 only the first, which is better there.
-  const Comparison comparison = Compare(MakeRecords({{.label = "a", .devices = 2, .best = 800},
-                                                     {.label = "b", .devices = 2, .best = 700},
-                                                     {.label = "c", .devices = 2, .best = 900},
-                                                     {.label = "a", .devices = 3, .best = 100}}));
+  const experiments::Comparison comparison = Compare(MakeRecords({{.label = "a", .devices = 2, .best = 800},
+                                                                  {.label = "b", .devices = 2, .best = 700},
+                                                                  {.label = "c", .devices = 2, .best = 900},
+                                                                  {.label = "a", .devices = 3, .best = 100}}));
   EXPECT_THAT(Labels(comparison), ElementsAre("b", "a", "c"));
   EXPECT_DOUBLE_EQ(comparison.contenders[1].improvement.mean, 20);
   // One agent that lacks many columns is left out rather than the columns.
-  const Comparison other = Compare(MakeRecords({{.label = "a", .devices = 2},
-                                                {.label = "b", .devices = 2},
-                                                {.label = "c", .devices = 2},
-                                                {.label = "a", .devices = 3},
-                                                {.label = "b", .devices = 3}}));
+  const experiments::Comparison other = Compare(MakeRecords({{.label = "a", .devices = 2},
+                                                             {.label = "b", .devices = 2},
+                                                             {.label = "c", .devices = 2},
+                                                             {.label = "a", .devices = 3},
+                                                             {.label = "b", .devices = 3}}));
   EXPECT_THAT(Labels(other), ElementsAre("a", "b"));
   EXPECT_EQ(other.problems, 2U);
   ASSERT_EQ(other.left_out.size(), 1U);
@@ -97,11 +99,11 @@ TEST(ReportComparisonTest, OnlyColumnsThatAllTriedCount) {
 }
 
 TEST(ReportComparisonTest, AppliedPoliciesAreComparedOnGraphsNotTrainedOn) {
-  std::vector<TrialRecord> trials = MakeRecords({{.label = "a"}, {.label = "b", .best = 100}});
+  std::vector<experiments::TrialRecord> trials = MakeRecords({{.label = "a"}, {.label = "b", .best = 100}});
   trials[0].transfers = {{.graph = "t", .single_device_micros = 100, .best_micros = 60}};
   trials[1].transfers = {{.graph = "t", .single_device_micros = 100, .best_micros = 90}};
-  const Comparison comparison = Compare(trials);
-  EXPECT_EQ(comparison.quantity, PairedQuantity::kTransferImprovement);
+  const experiments::Comparison comparison = Compare(trials);
+  EXPECT_EQ(comparison.quantity, experiments::PairedQuantity::kTransferImprovement);
   EXPECT_THAT(Labels(comparison), ElementsAre("a", "b"));
   EXPECT_DOUBLE_EQ(comparison.contenders[0].improvement.mean, 40);
   EXPECT_FALSE(comparison.bound);
@@ -109,9 +111,9 @@ TEST(ReportComparisonTest, AppliedPoliciesAreComparedOnGraphsNotTrainedOn) {
 
 TEST(ReportComparisonTest, WithoutTheTimeOfOneDeviceThereIsNone) {
   auto trials = MakeRecords({{.label = "a"}, {.label = "b", .single_device = std::nullopt}});
-  EXPECT_FALSE(CompareAgents(trials, MakeReportGrid(trials)));
+  EXPECT_FALSE(experiments::CompareAgents(trials, experiments::MakeReportGrid(trials)));
   trials = MakeRecords({{.label = "a", .best = std::nullopt}});
-  EXPECT_FALSE(CompareAgents(trials, MakeReportGrid(trials)));
+  EXPECT_FALSE(experiments::CompareAgents(trials, experiments::MakeReportGrid(trials)));
 }
 
 }  // namespace

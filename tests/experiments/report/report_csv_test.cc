@@ -32,12 +32,12 @@ std::size_t Commas(const std::string& line) {
 }
 
 TEST(ReportCsvTest, ThereIsALineForEachTrialAndGraph) {
-  ExperimentRuns runs{.name = "demo"};
+  experiments::ExperimentRuns runs{.name = "demo"};
   runs.trials = MakeRecords({{.label = "a, b", .episodes = {{0, false, 0.25}}}, {.seed = 2, .best = std::nullopt}});
   runs.trials[0].transfers.push_back(
       {.graph = "t", .num_devices = 2, .single_device_micros = 100, .best_micros = 91, .improvement = 7});
   std::ostringstream out;
-  WriteTrialsCsv(out, {runs});
+  experiments::WriteTrialsCsv(out, {runs});
   const auto lines = Lines(out.str());
   ASSERT_EQ(lines.size(), 4U);
   EXPECT_THAT(lines[0], StartsWith("experiment,trial,agent,"));
@@ -49,11 +49,11 @@ TEST(ReportCsvTest, ThereIsALineForEachTrialAndGraph) {
 }
 
 TEST(ReportCsvTest, ThereIsALineForEachCellOfATable) {
-  ExperimentRuns runs{.name = "demo", .metrics = {"improvement"}, .published = "thesis"};
+  experiments::ExperimentRuns runs{.name = "demo", .metrics = {"improvement"}, .published = "thesis"};
   runs.trials =
       MakeRecords({{.label = "p", .name = "placeto", .devices = 3}, {.label = "p", .name = "placeto", .devices = 5}});
   std::ostringstream out;
-  WriteTableCsv(out, {runs});
+  experiments::WriteTableCsv(out, {runs});
   const auto lines = Lines(out.str());
   // Improvement, then the thesis's own, which the published table has figures of.
   ASSERT_EQ(lines.size(), 7U);

@@ -7,21 +7,22 @@
 namespace emplace::testing {
 namespace {
 
-std::string Markdown(const ReportDocument& document) {
+std::string Markdown(const experiments::ReportDocument& document) {
   std::ostringstream out;
-  WriteMarkdown(out, document);
+  experiments::WriteMarkdown(out, document);
   return out.str();
 }
 
 TEST(ReportDocumentTest, MarkdownHoldsEveryBlock) {
-  ReportDocument document{.title = "t", .blocks = {}};
-  document.blocks.push_back(HeadingBlock{2, "h"});
-  document.blocks.push_back(ParagraphBlock{"p"});
-  document.blocks.push_back(BulletsBlock{{"x", "y"}});
-  document.blocks.push_back(TableBlock{
+  experiments::ReportDocument document{.title = "t", .blocks = {}};
+  document.blocks.push_back(experiments::HeadingBlock{2, "h"});
+  document.blocks.push_back(experiments::ParagraphBlock{"p"});
+  document.blocks.push_back(experiments::BulletsBlock{{"x", "y"}});
+  document.blocks.push_back(experiments::TableBlock{
       .caption = "c", .header = {"agent", "n"}, .rows = {{{"a"}, {"1", true, {"[0, 2]"}}}}, .text_columns = 1});
-  document.blocks.push_back(ChartBlock{"chart", "what it shows.", "{}"});
-  document.blocks.push_back(AnswerBlock{"q", "a.", {"note."}, ChartBlock{"figure", "dots.", "{}"}});
+  document.blocks.push_back(experiments::ChartBlock{"chart", "what it shows.", "{}"});
+  document.blocks.push_back(
+      experiments::AnswerBlock{"q", "a.", {"note."}, experiments::ChartBlock{"figure", "dots.", "{}"}});
   EXPECT_EQ(Markdown(document),
             "# t\n\n## h\n\np\n\n- x\n- y\n\n**c**\n\n| agent | n |\n| --- | ---: |\n| a | **1** \\[0, 2\\] |\n\n"
             "**chart** (drawn in the HTML page). what it shows.\n\n"
@@ -35,57 +36,62 @@ TEST(ReportDocumentTest, TextIsNoMarkup) {
 
 TEST(ReportDocumentTest, CsvQuotesWhatNeedsIt) {
   std::ostringstream out;
-  WriteCsvLine(out, {"a", "b,c", "d\"e", "", "f\ng"});
+  experiments::WriteCsvLine(out, {"a", "b,c", "d\"e", "", "f\ng"});
   EXPECT_EQ(out.str(), "a,\"b,c\",\"d\"\"e\",,\"f\ng\"\n");
 }
 
 TEST(ReportDocumentTest, NamesAreShownInMarkdownNotObeyed) {
-  EXPECT_EQ(MarkdownText("<script>alert(1)</script>"), "\\<script\\>alert(1)\\</script\\>");
-  EXPECT_EQ(MarkdownText("[x](http://y) &lt; ~~z~~\r\n|\x1b"), "\\[x\\](http://y) \\&lt; \\~\\~z\\~\\~  \\| ");
-  EXPECT_EQ(MarkdownText("gpu:0, cpu:1 (20 %)"), "gpu:0, cpu:1 (20 %)");
+  EXPECT_EQ(experiments::MarkdownText("<script>alert(1)</script>"), "\\<script\\>alert(1)\\</script\\>");
+  EXPECT_EQ(experiments::MarkdownText("[x](http://y) &lt; ~~z~~\r\n|\x1b"),
+            "\\[x\\](http://y) \\&lt; \\~\\~z\\~\\~  \\| ");
+  EXPECT_EQ(experiments::MarkdownText("gpu:0, cpu:1 (20 %)"), "gpu:0, cpu:1 (20 %)");
 }
 
 TEST(ReportDocumentTest, CellsOfCsvThatSpreadsheetsWouldWorkOutBecomeTexts) {
-  EXPECT_EQ(CsvCell("=1+1"), "'=1+1");
-  EXPECT_EQ(CsvCell("+x"), "'+x");
-  EXPECT_EQ(CsvCell("-2+3"), "'-2+3");
-  EXPECT_EQ(CsvCell("@sum(a1)"), "'@sum(a1)");
-  EXPECT_EQ(CsvCell("\tx"), "'\tx");
-  EXPECT_EQ(CsvCell("\r=x"), "\"'\r=x\"");
-  EXPECT_EQ(CsvCell("=HYPERLINK(\"a\",\"b\")"), "\"'=HYPERLINK(\"\"a\"\",\"\"b\"\")\"");
-  EXPECT_EQ(CsvCell("\uff1d1"), "'\uff1d1");  // the full-width =
+  EXPECT_EQ(experiments::CsvCell("=1+1"), "'=1+1");
+  EXPECT_EQ(experiments::CsvCell("+x"), "'+x");
+  EXPECT_EQ(experiments::CsvCell("-2+3"), "'-2+3");
+  EXPECT_EQ(experiments::CsvCell("@sum(a1)"), "'@sum(a1)");
+  EXPECT_EQ(experiments::CsvCell("\tx"), "'\tx");
+  EXPECT_EQ(experiments::CsvCell("\r=x"), "\"'\r=x\"");
+  EXPECT_EQ(experiments::CsvCell("=HYPERLINK(\"a\",\"b\")"), "\"'=HYPERLINK(\"\"a\"\",\"\"b\"\")\"");
+  EXPECT_EQ(experiments::CsvCell("\uff1d1"), "'\uff1d1");  // the full-width =
 }
 
 TEST(ReportDocumentTest, NumbersInCsvStayNumbers) {
-  for (const std::string number : {"-1.5", "+0.6", "1e-9", "-1e+300", "0", "-"}) EXPECT_EQ(CsvCell(number), number);
-  for (const std::string text : {"", "a=b", "a-b", "1 = 1", "'quoted'"}) EXPECT_EQ(CsvCell(text), text);
+  for (const std::string number : {"-1.5", "+0.6", "1e-9", "-1e+300", "0", "-"})
+    EXPECT_EQ(experiments::CsvCell(number), number);
+  for (const std::string text : {"", "a=b", "a-b", "1 = 1", "'quoted'"}) EXPECT_EQ(experiments::CsvCell(text), text);
 }
 
 TEST(ReportDocumentTest, NumbersHaveTheDigitsThatTheirIntervalsAllow) {
-  EXPECT_EQ(ShownNumber(28.2534), "28.25");
-  EXPECT_EQ(ShownNumber(0.0123456), "0.01235");
-  EXPECT_EQ(ShownNumber(123456), "123456");
-  EXPECT_EQ(ShownNumber(0), "0");
+  EXPECT_EQ(experiments::ShownNumber(28.2534), "28.25");
+  EXPECT_EQ(experiments::ShownNumber(0.0123456), "0.01235");
+  EXPECT_EQ(experiments::ShownNumber(123456), "123456");
+  EXPECT_EQ(experiments::ShownNumber(0), "0");
   // Width 4.3: two digits are one decimal. Width 0.043: three.
-  EXPECT_EQ(ShownEstimate({.mean = 28.2534, .interval = Interval{26.1, 30.4}}).mean, "28.3");
-  EXPECT_EQ(ShownEstimate({.mean = 28.2534, .interval = Interval{26.1, 30.4}}).interval, "[26.1, 30.4]");
-  EXPECT_EQ(ShownEstimate({.mean = 1.23456, .interval = Interval{1.2, 1.243}}).interval, "[1.200, 1.243]");
-  EXPECT_EQ(ShownEstimate({.mean = 1.23456, .interval = Interval{1.2, 1.243}}).mean, "1.235");
-  EXPECT_EQ(ShownEstimate({.mean = 5000, .interval = Interval{4000, 6000}}).mean, "5000");
-  EXPECT_EQ(ShownEstimate({.mean = 2, .interval = Interval{2, 2}}).interval, "[2.000, 2.000]");
-  EXPECT_EQ(ShownEstimate({.mean = 2}).interval, "");
+  EXPECT_EQ(experiments::ShownEstimate({.mean = 28.2534, .interval = experiments::Interval{26.1, 30.4}}).mean, "28.3");
+  EXPECT_EQ(experiments::ShownEstimate({.mean = 28.2534, .interval = experiments::Interval{26.1, 30.4}}).interval,
+            "[26.1, 30.4]");
+  EXPECT_EQ(experiments::ShownEstimate({.mean = 1.23456, .interval = experiments::Interval{1.2, 1.243}}).interval,
+            "[1.200, 1.243]");
+  EXPECT_EQ(experiments::ShownEstimate({.mean = 1.23456, .interval = experiments::Interval{1.2, 1.243}}).mean, "1.235");
+  EXPECT_EQ(experiments::ShownEstimate({.mean = 5000, .interval = experiments::Interval{4000, 6000}}).mean, "5000");
+  EXPECT_EQ(experiments::ShownEstimate({.mean = 2, .interval = experiments::Interval{2, 2}}).interval,
+            "[2.000, 2.000]");
+  EXPECT_EQ(experiments::ShownEstimate({.mean = 2}).interval, "");
 }
 
 TEST(ReportDocumentTest, SmallPValuesAreSmallerThanSomething) {
-  EXPECT_EQ(ShownPValue(0.00001), "< 0.0001");
-  EXPECT_EQ(ShownPValue(0.00567), "0.0057");
-  EXPECT_EQ(ShownPValue(0.0567), "0.057");
-  EXPECT_EQ(ShownPValue(1), "1.00");
+  EXPECT_EQ(experiments::ShownPValue(0.00001), "< 0.0001");
+  EXPECT_EQ(experiments::ShownPValue(0.00567), "0.0057");
+  EXPECT_EQ(experiments::ShownPValue(0.0567), "0.057");
+  EXPECT_EQ(experiments::ShownPValue(1), "1.00");
 }
 
 TEST(ReportDocumentTest, CountsAreEnglish) {
-  EXPECT_EQ(Counted(1, "trial"), "1 trial");
-  EXPECT_EQ(Counted(0, "trial"), "0 trials");
+  EXPECT_EQ(experiments::Counted(1, "trial"), "1 trial");
+  EXPECT_EQ(experiments::Counted(0, "trial"), "0 trials");
 }
 
 }  // namespace

@@ -10,9 +10,9 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::vector<std::string> Titles(const ReportGrid& grid) {
+std::vector<std::string> Titles(const experiments::ReportGrid& grid) {
   std::vector<std::string> titles;
-  for (const auto& column : grid.columns) titles.push_back(ColumnTitle(grid, column));
+  for (const auto& column : grid.columns) titles.push_back(experiments::ColumnTitle(grid, column));
   return titles;
 }
 
@@ -24,61 +24,63 @@ TEST(ReportGridTest, ColumnsAreDatasetsAndNumbersOfDevices) {
       for (const int index : {0, 1}) trials.push_back({.dataset = dataset, .index = index, .devices = devices});
     }
   }
-  const ReportGrid grid = MakeReportGrid(MakeRecords(trials));
+  const experiments::ReportGrid grid = experiments::MakeReportGrid(MakeRecords(trials));
   EXPECT_THAT(grid.axes, ElementsAre("graph.dataset", "num_devices"));
   EXPECT_THAT(Titles(grid), ElementsAre("cifar10, 3 GPUs", "cifar10, 10 GPUs", "nmt, 3 GPUs", "nmt, 10 GPUs"));
   EXPECT_THAT(grid.column_of, ElementsAre(3, 3, 2, 2, 1, 1, 0, 0));
-  EXPECT_THAT(ColumnsByDataset(grid), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+  EXPECT_THAT(experiments::ColumnsByDataset(grid), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
 }
 
 TEST(ReportGridTest, WhatVariesForOneAgentIsAnAxisAndWhatFollowsFromItIsNone) {
   const auto records = MakeRecords({{.label = "a", .engine = "fifo"},
                                     {.label = "a", .engine = "placeto-reference"},
                                     {.label = "b", .name = "x", .engine = "fifo"}});
-  const ReportGrid grid = MakeReportGrid(records);
+  const experiments::ReportGrid grid = experiments::MakeReportGrid(records);
   EXPECT_THAT(grid.axes, ElementsAre("engine"));
   EXPECT_THAT(grid.labels, ElementsAre("a", "b"));
   EXPECT_THAT(Titles(grid), ElementsAre("engine fifo", "engine placeto-reference"));
   // Each agent with an engine of its own: the label says it all.
-  const ReportGrid own = MakeReportGrid(MakeRecords({{.label = "a"}, {.label = "b", .engine = "placeto-reference"}}));
+  const experiments::ReportGrid own =
+      experiments::MakeReportGrid(MakeRecords({{.label = "a"}, {.label = "b", .engine = "placeto-reference"}}));
   EXPECT_THAT(own.axes, ElementsAre());
   EXPECT_THAT(Titles(own), ElementsAre("all"));
 }
 
 TEST(ReportGridTest, GraphsAndSeedsAreRepetitions) {
-  const ReportGrid grid = MakeReportGrid(MakeRecords({{.index = 0, .seed = 1}, {.index = 0, .seed = 2}, {.index = 5}}));
+  const experiments::ReportGrid grid =
+      experiments::MakeReportGrid(MakeRecords({{.index = 0, .seed = 1}, {.index = 0, .seed = 2}, {.index = 5}}));
   EXPECT_THAT(grid.axes, ElementsAre());
   EXPECT_THAT(grid.column_of, ElementsAre(0, 0, 0));
-  EXPECT_THAT(ColumnsByDataset(grid), ElementsAre(ElementsAre(0)));
+  EXPECT_THAT(experiments::ColumnsByDataset(grid), ElementsAre(ElementsAre(0)));
 }
 
 TEST(ReportGridTest, GraphsWithoutADatasetStandUnderTheirOwnNames) {
-  TrialRecord trial = MakeRecord({});
+  experiments::TrialRecord trial = MakeRecord({});
   auto& graph = std::get<JsonObject>(trial.spec.data)[3].value;
   graph = ParseJson(R"({"file": "/somewhere/small.json"})");
-  EXPECT_EQ(GraphGroup(trial), "small");
+  EXPECT_EQ(experiments::GraphGroup(trial), "small");
   graph = ParseJson(R"({"model": "nmt", "set": {}})");
-  EXPECT_EQ(GraphGroup(trial), "nmt");
+  EXPECT_EQ(experiments::GraphGroup(trial), "nmt");
   graph = ParseJson(R"({"model": "nmt", "set": {"layers": 2}})");
-  EXPECT_EQ(GraphGroup(trial), "nmt {\"layers\":2}");
+  EXPECT_EQ(experiments::GraphGroup(trial), "nmt {\"layers\":2}");
 }
 
 TEST(ReportGridTest, TrainingTogetherIsAnAxis) {
   auto records = MakeRecords({{}, {.index = 1}});
   auto& members = std::get<JsonObject>(records[1].spec.data);
   members[3] = {"together", ParseJson(R"([{"dataset": "cifar10", "index": 0}, {"dataset": "cifar10", "index": 1}])")};
-  EXPECT_EQ(AxisText(records[1], "together"), "2");
-  EXPECT_EQ(AxisText(records[0], "together"), "");
-  EXPECT_EQ(GraphGroup(records[1]), "cifar10");
-  EXPECT_THAT(Titles(MakeReportGrid(records)), ElementsAre("together 2 graphs", "one by one"));
+  EXPECT_EQ(experiments::AxisText(records[1], "together"), "2");
+  EXPECT_EQ(experiments::AxisText(records[0], "together"), "");
+  EXPECT_EQ(experiments::GraphGroup(records[1]), "cifar10");
+  EXPECT_THAT(Titles(experiments::MakeReportGrid(records)), ElementsAre("together 2 graphs", "one by one"));
 }
 
 TEST(ReportGridTest, NumbersAscendAsNumbersBeforeText) {
-  EXPECT_TRUE(NaturallyLess("3", "10"));
-  EXPECT_FALSE(NaturallyLess("10", "3"));
-  EXPECT_TRUE(NaturallyLess("0.5", "a"));
-  EXPECT_TRUE(NaturallyLess("a", "b"));
-  EXPECT_FALSE(NaturallyLess("3", "3"));
+  EXPECT_TRUE(experiments::NaturallyLess("3", "10"));
+  EXPECT_FALSE(experiments::NaturallyLess("10", "3"));
+  EXPECT_TRUE(experiments::NaturallyLess("0.5", "a"));
+  EXPECT_TRUE(experiments::NaturallyLess("a", "b"));
+  EXPECT_FALSE(experiments::NaturallyLess("3", "3"));
 }
 
 }  // namespace

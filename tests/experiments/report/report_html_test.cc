@@ -10,21 +10,22 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string Html(const ReportDocument& document) {
+std::string Html(const experiments::ReportDocument& document) {
   std::ostringstream out;
-  WriteHtml(out, document);
+  experiments::WriteHtml(out, document);
   return out.str();
 }
 
 TEST(ReportHtmlTest, TextIsNoMarkup) {
-  EXPECT_EQ(HtmlText("<a href=\"x\">'&\x01"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;?");
-  ReportDocument document{.title = "<script>", .blocks = {}};
-  document.blocks.push_back(HeadingBlock{2, "<h>"});
-  document.blocks.push_back(ParagraphBlock{"<p2>"});
-  document.blocks.push_back(BulletsBlock{{"<li2>"}});
-  document.blocks.push_back(TableBlock{.caption = "<c>", .header = {"<th2>"}, .rows = {{{"<td2>"}}}});
-  document.blocks.push_back(ChartBlock{"<fc>", "<note>", R"({"a": "</script><b>"})"});
-  document.blocks.push_back(AnswerBlock{"<q>", "<lead>", {"<more>"}, ChartBlock{"<fc2>", "<note2>", "{}"}});
+  EXPECT_EQ(experiments::HtmlText("<a href=\"x\">'&\x01"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;?");
+  experiments::ReportDocument document{.title = "<script>", .blocks = {}};
+  document.blocks.push_back(experiments::HeadingBlock{2, "<h>"});
+  document.blocks.push_back(experiments::ParagraphBlock{"<p2>"});
+  document.blocks.push_back(experiments::BulletsBlock{{"<li2>"}});
+  document.blocks.push_back(experiments::TableBlock{.caption = "<c>", .header = {"<th2>"}, .rows = {{{"<td2>"}}}});
+  document.blocks.push_back(experiments::ChartBlock{"<fc>", "<note>", R"({"a": "</script><b>"})"});
+  document.blocks.push_back(
+      experiments::AnswerBlock{"<q>", "<lead>", {"<more>"}, experiments::ChartBlock{"<fc2>", "<note2>", "{}"}});
   const std::string page = Html(document);
   for (const char* const tag : {"<h>", "<p2>", "<li2>", "<c>", "<th2>", "<td2>", "<fc>", "<note>", "</script><b>",
                                 "<q>", "<lead>", "<more>", "<fc2>", "<note2>"}) {
@@ -35,9 +36,9 @@ TEST(ReportHtmlTest, TextIsNoMarkup) {
 }
 
 TEST(ReportHtmlTest, TheContentsLinkToTheHeadings) {
-  ReportDocument document{.title = "t", .blocks = {}};
+  experiments::ReportDocument document{.title = "t", .blocks = {}};
   for (const auto& [level, text] : {std::pair(2, "one"), {3, "inner"}, {3, "other"}, {2, "two"}}) {
-    document.blocks.push_back(HeadingBlock{static_cast<std::size_t>(level), text});
+    document.blocks.push_back(experiments::HeadingBlock{static_cast<std::size_t>(level), text});
   }
   const std::string page = Html(document);
   EXPECT_THAT(page, HasSubstr("<ul>\n<li><a href=\"#part-0\">one</a><ul>\n<li><a href=\"#part-1\">inner</a></li>\n"
@@ -48,10 +49,11 @@ TEST(ReportHtmlTest, TheContentsLinkToTheHeadings) {
 }
 
 TEST(ReportHtmlTest, TheAnswerComesFirstAndTheContentsLast) {
-  ReportDocument document{.title = "t", .blocks = {}};
-  document.blocks.push_back(HeadingBlock{2, "demo"});
-  document.blocks.push_back(AnswerBlock{"Which?", "a wins.", {"By far."}, ChartBlock{"figure", "note", "{}"}});
-  document.blocks.push_back(ParagraphBlock{"later"});
+  experiments::ReportDocument document{.title = "t", .blocks = {}};
+  document.blocks.push_back(experiments::HeadingBlock{2, "demo"});
+  document.blocks.push_back(
+      experiments::AnswerBlock{"Which?", "a wins.", {"By far."}, experiments::ChartBlock{"figure", "note", "{}"}});
+  document.blocks.push_back(experiments::ParagraphBlock{"later"});
   const std::string page = Html(document);
   EXPECT_THAT(page,
               HasSubstr("<section class=\"answer\">\n<div>\n<p class=\"question\">Which?</p>\n<p class=\"lead\">a "
@@ -61,10 +63,10 @@ TEST(ReportHtmlTest, TheAnswerComesFirstAndTheContentsLast) {
 }
 
 TEST(ReportHtmlTest, TablesShareTheWidthAndSoDoCharts) {
-  ReportDocument document{.title = "t", .blocks = {}};
-  for (int i = 0; i < 2; ++i) document.blocks.push_back(TableBlock{.caption = "c", .header = {"h"}});
-  document.blocks.push_back(TableBlock{.caption = "c", .header = {"h"}, .folded = true});
-  for (int i = 0; i < 2; ++i) document.blocks.push_back(ChartBlock{"c", "n", "{}"});
+  experiments::ReportDocument document{.title = "t", .blocks = {}};
+  for (int i = 0; i < 2; ++i) document.blocks.push_back(experiments::TableBlock{.caption = "c", .header = {"h"}});
+  document.blocks.push_back(experiments::TableBlock{.caption = "c", .header = {"h"}, .folded = true});
+  for (int i = 0; i < 2; ++i) document.blocks.push_back(experiments::ChartBlock{"c", "n", "{}"});
   const std::string page = Html(document);
   const auto count = [&page](const std::string& what) {
     std::size_t number = 0;
@@ -77,11 +79,12 @@ TEST(ReportHtmlTest, TablesShareTheWidthAndSoDoCharts) {
 }
 
 TEST(ReportHtmlTest, CellsHaveTheirTones) {
-  ReportDocument document{.title = "t", .blocks = {}};
-  document.blocks.push_back(TableBlock{
-      .caption = "c",
-      .header = {"agent", "a"},
-      .rows = {{{"a"}, {.text = "+1", .tone = CellTone::kBetter}}, {{"b"}, {.text = "-1", .tone = CellTone::kWorse}}}});
+  experiments::ReportDocument document{.title = "t", .blocks = {}};
+  document.blocks.push_back(
+      experiments::TableBlock{.caption = "c",
+                              .header = {"agent", "a"},
+                              .rows = {{{"a"}, {.text = "+1", .tone = experiments::CellTone::kBetter}},
+                                       {{"b"}, {.text = "-1", .tone = experiments::CellTone::kWorse}}}});
   EXPECT_THAT(Html(document), HasSubstr("<td class=\"number better\">+1</td>"));
   EXPECT_THAT(Html(document), HasSubstr("<td class=\"number worse\">-1</td>"));
 }
@@ -94,9 +97,9 @@ TEST(ReportHtmlTest, ThePageFitsPhonesAndPaper) {
 }
 
 TEST(ReportHtmlTest, NothingIsLoadedAndTheScriptIsThereOnlyForCharts) {
-  ReportDocument document{.title = "t", .blocks = {}};
+  experiments::ReportDocument document{.title = "t", .blocks = {}};
   EXPECT_THAT(Html(document), Not(HasSubstr("emplaceVega")));
-  document.blocks.push_back(ChartBlock{"c", "n", "{}"});
+  document.blocks.push_back(experiments::ChartBlock{"c", "n", "{}"});
   const std::string page = Html(document);
   EXPECT_THAT(page, HasSubstr("emplaceVega"));
   EXPECT_THAT(page, HasSubstr("UW Interactive Data Lab"));
@@ -106,12 +109,12 @@ TEST(ReportHtmlTest, NothingIsLoadedAndTheScriptIsThereOnlyForCharts) {
 }
 
 TEST(ReportHtmlTest, TablesFoldAndNumbersStandToTheRight) {
-  ReportDocument document{.title = "t", .blocks = {}};
-  document.blocks.push_back(TableBlock{.caption = "cap",
-                                       .header = {"agent", "n"},
-                                       .rows = {{{"a"}, {"1", true, {"detail"}}}},
-                                       .text_columns = 1,
-                                       .folded = true});
+  experiments::ReportDocument document{.title = "t", .blocks = {}};
+  document.blocks.push_back(experiments::TableBlock{.caption = "cap",
+                                                    .header = {"agent", "n"},
+                                                    .rows = {{{"a"}, {"1", true, {"detail"}}}},
+                                                    .text_columns = 1,
+                                                    .folded = true});
   const std::string page = Html(document);
   EXPECT_THAT(page, HasSubstr("<details><summary>cap</summary>"));
   EXPECT_THAT(page,

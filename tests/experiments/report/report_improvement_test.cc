@@ -8,56 +8,57 @@ namespace emplace::testing {
 namespace {
 
 // A trial whose rewards real devices gave.
-TrialRecord Measured(const SampleTrial& sample) {
-  TrialRecord trial = MakeRecord(sample);
+experiments::TrialRecord Measured(const SampleTrial& sample) {
+  experiments::TrialRecord trial = MakeRecord(sample);
   std::get<JsonObject>(trial.spec.data)
       .push_back({"hardware", {JsonObject{{"reward_source", {std::string("hardware")}}}}});
   return trial;
 }
 
 TEST(ReportImprovementTest, ItIsInPercentOfTheTimeOfOneDevice) {
-  EXPECT_EQ(ImprovementPercent(200, 150), 25);
-  EXPECT_EQ(ImprovementPercent(200, 300), -50);
-  EXPECT_EQ(ImprovementPercent(200, 200), 0);
-  EXPECT_EQ(ImprovementPercent(std::nullopt, 150), std::nullopt);
-  EXPECT_EQ(ImprovementPercent(200, std::nullopt), std::nullopt);
-  EXPECT_EQ(ImprovementPercent(0, 150), std::nullopt);
+  EXPECT_EQ(experiments::ImprovementPercent(200, 150), 25);
+  EXPECT_EQ(experiments::ImprovementPercent(200, 300), -50);
+  EXPECT_EQ(experiments::ImprovementPercent(200, 200), 0);
+  EXPECT_EQ(experiments::ImprovementPercent(std::nullopt, 150), std::nullopt);
+  EXPECT_EQ(experiments::ImprovementPercent(200, std::nullopt), std::nullopt);
+  EXPECT_EQ(experiments::ImprovementPercent(0, 150), std::nullopt);
 }
 
 TEST(ReportImprovementTest, AnotherTrialOfTheProblemKnowsTheTimeOfOneDevice) {
-  std::vector<TrialRecord> trials = MakeRecords({{.label = "old", .single_device = std::nullopt},
-                                                 {.label = "new", .seed = 2, .single_device = 1500},
-                                                 {.label = "old", .index = 1, .single_device = std::nullopt},
-                                                 {.label = "old", .devices = 4, .single_device = std::nullopt}});
-  FillSingleDeviceTimes(&trials);
+  std::vector<experiments::TrialRecord> trials =
+      MakeRecords({{.label = "old", .single_device = std::nullopt},
+                   {.label = "new", .seed = 2, .single_device = 1500},
+                   {.label = "old", .index = 1, .single_device = std::nullopt},
+                   {.label = "old", .devices = 4, .single_device = std::nullopt}});
+  experiments::FillSingleDeviceTimes(&trials);
   EXPECT_EQ(trials[0].graphs[0].single_device_micros, 1500);
   EXPECT_EQ(trials[2].graphs[0].single_device_micros, std::nullopt);  // another graph
   EXPECT_EQ(trials[3].graphs[0].single_device_micros, std::nullopt);  // other devices
 }
 
 TEST(ReportImprovementTest, TheAgentSingleDeviceKnowsItToo) {
-  std::vector<TrialRecord> trials =
+  std::vector<experiments::TrialRecord> trials =
       MakeRecords({{.label = "old", .single_device = std::nullopt},
                    {.label = "gpu", .name = "single_device", .single_device = std::nullopt, .best = 1200}});
-  FillSingleDeviceTimes(&trials);
+  experiments::FillSingleDeviceTimes(&trials);
   EXPECT_EQ(trials[0].graphs[0].single_device_micros, 1200);
 }
 
 TEST(ReportImprovementTest, WhatWasMeasuredIsNotComparedWithWhatWasSimulated) {
-  std::vector<TrialRecord> trials = {Measured({.label = "a"}), MakeRecord({.label = "a", .seed = 2})};
-  FillSingleDeviceTimes(&trials);
+  std::vector<experiments::TrialRecord> trials = {Measured({.label = "a"}), MakeRecord({.label = "a", .seed = 2})};
+  experiments::FillSingleDeviceTimes(&trials);
   EXPECT_EQ(trials[0].graphs[0].single_device_micros, std::nullopt);
   EXPECT_EQ(trials[1].graphs[0].single_device_micros, 1000);
   trials.push_back(Measured({.label = "gpu", .name = "single_device", .best = 1300}));
-  FillSingleDeviceTimes(&trials);
+  experiments::FillSingleDeviceTimes(&trials);
   EXPECT_EQ(trials[0].graphs[0].single_device_micros, 1300);
 }
 
 TEST(ReportImprovementTest, APolicyWasAppliedFromOneDeviceOn) {
-  std::vector<TrialRecord> trials = MakeRecords({{}});
+  std::vector<experiments::TrialRecord> trials = MakeRecords({{}});
   trials[0].transfers = {{.graph = "old", .start_micros = 200},
                          {.graph = "new", .single_device_micros = 300, .start_micros = 200}};
-  FillSingleDeviceTimes(&trials);
+  experiments::FillSingleDeviceTimes(&trials);
   EXPECT_EQ(trials[0].transfers[0].single_device_micros, 200);
   EXPECT_EQ(trials[0].transfers[1].single_device_micros, 300);
 }

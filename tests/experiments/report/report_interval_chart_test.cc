@@ -9,8 +9,8 @@ namespace {
 
 using nlohmann::json;
 
-json Chart(const std::vector<IntervalRow>& rows, const std::vector<ChartLine>& lines) {
-  return json::parse(IntervalChart(rows, {.x_title = "improvement, %", .lines = lines}));
+json Chart(const std::vector<experiments::IntervalRow>& rows, const std::vector<experiments::ChartLine>& lines) {
+  return json::parse(experiments::IntervalChart(rows, {.x_title = "improvement, %", .lines = lines}));
 }
 
 TEST(ReportIntervalChartTest, RowsAndLinesAreInTheirPlaces) {
@@ -31,8 +31,8 @@ TEST(ReportIntervalChartTest, RowsAndLinesAreInTheirPlaces) {
 }
 
 TEST(ReportIntervalChartTest, ARowFarBelowIsCutOff) {
-  EXPECT_TRUE(HasCutRow({{.mean = 30}, {.mean = -900}}, {}));
-  EXPECT_FALSE(HasCutRow({{.mean = 30, .high = 30}, {.mean = -20, .low = -20}}, {}));
+  EXPECT_TRUE(experiments::HasCutRow({{.mean = 30}, {.mean = -900}}, {}));
+  EXPECT_FALSE(experiments::HasCutRow({{.mean = 30, .high = 30}, {.mean = -20, .low = -20}}, {}));
   const json spec = Chart(
       {{.label = "a", .mean = 30, .low = 20, .high = 40}, {.label = "far", .mean = -900, .low = -1000, .high = -800}},
       {{"one device", 0}, {"lower bound", 60}});

@@ -13,8 +13,8 @@ namespace report_metrics_test {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-double Score(const TrialRecord& trial, std::string_view metric) {
-  const auto scores = FindMetric(metric, "").scores(trial);
+double Score(const experiments::TrialRecord& trial, std::string_view metric) {
+  const auto scores = experiments::FindMetric(metric, "").scores(trial);
   EXPECT_EQ(scores.size(), 1U) << metric;
   EXPECT_EQ(scores.at(0).graph, trial.graphs[0].graph);
   return scores.at(0).score.value / scores.at(0).score.per;
@@ -23,7 +23,7 @@ double Score(const TrialRecord& trial, std::string_view metric) {
 TEST(ReportMetricsTest, EveryMetricIsReadFromItsPlace) {
   // 1000 to 800 us is 20 %; 2 s an episode; the lower bound is 400 us; entropies .9 and .5 of the episodes that train;
   // the last episode, an argmax one, ends at 850 us.
-  const TrialRecord trial =
+  const experiments::TrialRecord trial =
       MakeRecord({.episodes = {{0, true, 0.1, {}}, {1, false, 0.9, {}}, {2, false, 0.5, {}}, {3, true, 0.5, 850}}});
   EXPECT_EQ(Score(trial, "step_time"), 800);
   EXPECT_EQ(Score(trial, "improvement"), 20);
@@ -39,14 +39,14 @@ TEST(ReportMetricsTest, EveryMetricIsReadFromItsPlace) {
 }
 
 TEST(ReportMetricsTest, ASearchLastsUntilItIsNearItsEnd) {
-  TrialRecord trial = MakeRecord({.best = 500, .trace = {{1, 1000}, {4, 530}, {8, 520}, {10, 500}}});
+  experiments::TrialRecord trial = MakeRecord({.best = 500, .trace = {{1, 1000}, {4, 530}, {8, 520}, {10, 500}}});
   trial.timing->policy_seconds = 3;
   trial.timing->simulator_seconds = 1;
   EXPECT_DOUBLE_EQ(Score(trial, "search_seconds"), 4 * 8.0 / 10);  // 520 is within 525
 }
 
 TEST(ReportMetricsTest, ABudgetsPrefixIsWhatTheRunHadFoundByThen) {
-  const TrialRecord trial =
+  const experiments::TrialRecord trial =
       MakeRecord({.best = 500, .trace = {{1, 1000}, {60, 900}, {100, 800}, {101, 600}, {2000, 500}}});
   EXPECT_EQ(Score(trial, "lower_bound_ratio_100"), 2);
   EXPECT_EQ(Score(trial, "lower_bound_ratio_1000"), 1.5);
@@ -55,77 +55,79 @@ TEST(ReportMetricsTest, ABudgetsPrefixIsWhatTheRunHadFoundByThen) {
 }
 
 TEST(ReportMetricsTest, EachGraphOfATrialIsAnObservation) {
-  TrialRecord trial = MakeRecord({});
+  experiments::TrialRecord trial = MakeRecord({});
   trial.graphs.push_back(MakeRecord({.index = 1, .best = 500}).graphs[0]);
   trial.transfers.push_back({.graph = "t", .single_device_micros = 200, .best_micros = 180, .final_micros = 190});
-  EXPECT_EQ(FindMetric("improvement", "").scores(trial).size(), 2U);
-  EXPECT_EQ(FindMetric("improvement", "").scores(trial)[1].score.value, 50);
-  EXPECT_EQ(FindMetric("transfer_improvement", "").scores(trial)[0].graph, "t");
-  EXPECT_EQ(FindMetric("transfer_final", "").scores(trial)[0].score.value, 5);
-  EXPECT_EQ(FindMetric("transfer_improvement", "").scores(trial)[0].score.value, 10);
-  EXPECT_EQ(FindMetric("wall_seconds", "").scores(trial).size(), 1U);
+  EXPECT_EQ(experiments::FindMetric("improvement", "").scores(trial).size(), 2U);
+  EXPECT_EQ(experiments::FindMetric("improvement", "").scores(trial)[1].score.value, 50);
+  EXPECT_EQ(experiments::FindMetric("transfer_improvement", "").scores(trial)[0].graph, "t");
+  EXPECT_EQ(experiments::FindMetric("transfer_final", "").scores(trial)[0].score.value, 5);
+  EXPECT_EQ(experiments::FindMetric("transfer_improvement", "").scores(trial)[0].score.value, 10);
+  EXPECT_EQ(experiments::FindMetric("wall_seconds", "").scores(trial).size(), 1U);
 }
 
 TEST(ReportMetricsTest, ImprovementIsOverOneDeviceWhereverTheSearchBegan) {
   // Ends at 800 us, begins there, and everything on one device takes 1600 us.
-  TrialRecord trial = MakeRecord({.single_device = 1600, .start = 800, .episodes = {{0, true, 0.1, 1200}}});
+  experiments::TrialRecord trial =
+      MakeRecord({.single_device = 1600, .start = 800, .episodes = {{0, true, 0.1, 1200}}});
   for (const char* const metric : {"improvement", "single_device_improvement"}) EXPECT_EQ(Score(trial, metric), 50);
   EXPECT_EQ(Score(trial, "final_improvement"), 25);
   EXPECT_EQ(Score(trial, "thesis_improvement"), 0);
   EXPECT_EQ(Score(trial, "pc_ratio"), 0);  // the thesis's
   trial.graphs[0].single_device_micros.reset();
-  EXPECT_TRUE(FindMetric("improvement", "").scores(trial).empty());
+  EXPECT_TRUE(experiments::FindMetric("improvement", "").scores(trial).empty());
 }
 
 TEST(ReportMetricsTest, APublishedTableOfTheThesissImprovementGetsAColumnOfItsOwn) {
-  const PublishedFigures thesis{.name = "t", .source = "t", .figures = {{.metric = "thesis_improvement"}}};
-  const PublishedFigures other{.name = "o", .source = "o", .figures = {{.metric = "step_time"}}};
-  ExperimentRuns runs{.metrics = {"improvement", "entropy"}};
-  EXPECT_THAT(MetricsToReport(runs, &thesis), ElementsAre("improvement", "thesis_improvement", "entropy"));
-  EXPECT_THAT(MetricsToReport(runs, &other), ElementsAre("improvement", "entropy"));
+  const experiments::PublishedFigures thesis{.name = "t", .source = "t", .figures = {{.metric = "thesis_improvement"}}};
+  const experiments::PublishedFigures other{.name = "o", .source = "o", .figures = {{.metric = "step_time"}}};
+  experiments::ExperimentRuns runs{.metrics = {"improvement", "entropy"}};
+  EXPECT_THAT(experiments::MetricsToReport(runs, &thesis), ElementsAre("improvement", "thesis_improvement", "entropy"));
+  EXPECT_THAT(experiments::MetricsToReport(runs, &other), ElementsAre("improvement", "entropy"));
   runs.metrics = {"improvement", "single_device_improvement"};  // one definition, one table
-  EXPECT_THAT(MetricsToReport(runs, nullptr), ElementsAre("improvement"));
+  EXPECT_THAT(experiments::MetricsToReport(runs, nullptr), ElementsAre("improvement"));
   runs.metrics = {"single_device_improvement"};
-  EXPECT_THAT(MetricsToReport(runs, nullptr), ElementsAre("single_device_improvement"));
+  EXPECT_THAT(experiments::MetricsToReport(runs, nullptr), ElementsAre("single_device_improvement"));
 }
 
 TEST(ReportMetricsTest, ASearchWithoutEpisodesHasNoTimePerEpisode) {
-  TrialRecord trial = MakeRecord({});
+  experiments::TrialRecord trial = MakeRecord({});
   trial.timing->policy_seconds_per_episode.reset();
-  EXPECT_TRUE(FindMetric("policy_seconds", "").scores(trial).empty());
-  EXPECT_TRUE(FindMetric("pc_ratio", "").scores(trial).empty());
+  EXPECT_TRUE(experiments::FindMetric("policy_seconds", "").scores(trial).empty());
+  EXPECT_TRUE(experiments::FindMetric("pc_ratio", "").scores(trial).empty());
   EXPECT_EQ(Score(trial, "policy_seconds_in_all"), 40);
 }
 
 TEST(ReportMetricsTest, OnlyAnArgmaxEpisodeShowsWhatThePolicyEndsWith) {
-  const TrialRecord trial = MakeRecord({.episodes = {{0, true, 0.1, 700}, {1, false, 0.9, 850}}});
-  EXPECT_TRUE(FindMetric("final_improvement", "").scores(trial).empty());
+  const experiments::TrialRecord trial = MakeRecord({.episodes = {{0, true, 0.1, 700}, {1, false, 0.9, 850}}});
+  EXPECT_TRUE(experiments::FindMetric("final_improvement", "").scores(trial).empty());
 }
 
 TEST(ReportMetricsTest, WhatIsNotThereIsLeftOut) {
-  TrialRecord trial = MakeRecord({.best = std::nullopt});
+  experiments::TrialRecord trial = MakeRecord({.best = std::nullopt});
   trial.timing.reset();
-  for (const MetricEntry& metric : AllMetrics()) {
+  for (const experiments::MetricEntry& metric : experiments::AllMetrics()) {
     if (metric.name == "rank") continue;  // is among trials
     EXPECT_EQ(metric.scores(trial).size(), metric.name == "evaluations" ? 1U : 0U) << metric.name;
   }
 }
 
 TEST(ReportMetricsTest, NoImprovementGivesARatioOfZero) {
-  TrialRecord trial = MakeRecord({.best = 1100});
+  experiments::TrialRecord trial = MakeRecord({.best = 1100});
   EXPECT_EQ(Score(trial, "improvement"), -10);
   EXPECT_EQ(Score(trial, "pc_ratio"), 0);
 }
 
 TEST(ReportMetricsTest, NamesAreDistinctAndUnknownOnesListThem) {
   std::set<std::string_view> names;
-  for (const MetricEntry& metric : AllMetrics()) EXPECT_TRUE(names.insert(metric.name).second);
-  EXPECT_THAT(ErrorOf([] { FindMetric("beauty", "demo: metrics"); }),
+  for (const experiments::MetricEntry& metric : experiments::AllMetrics())
+    EXPECT_TRUE(names.insert(metric.name).second);
+  EXPECT_THAT(ErrorOf([] { experiments::FindMetric("beauty", "demo: metrics"); }),
               HasSubstr("demo: metrics: unknown metric \"beauty\" (step_time, step_time_best, step_time_median"));
-  ExperimentRuns runs;
-  EXPECT_THAT(MetricsToReport(runs, nullptr), ElementsAre("step_time", "improvement", "policy_seconds"));
+  experiments::ExperimentRuns runs;
+  EXPECT_THAT(experiments::MetricsToReport(runs, nullptr), ElementsAre("step_time", "improvement", "policy_seconds"));
   runs.metrics = {"entropy"};
-  EXPECT_THAT(MetricsToReport(runs, nullptr), ElementsAre("entropy"));
+  EXPECT_THAT(experiments::MetricsToReport(runs, nullptr), ElementsAre("entropy"));
 }
 
 }  // namespace report_metrics_test

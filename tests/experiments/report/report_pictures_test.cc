@@ -13,17 +13,19 @@ namespace report_pictures_test {
 
 using ::testing::HasSubstr;
 
-std::optional<PictureInputs> NoPicture(const JsonValue&) { return std::nullopt; }
+std::optional<experiments::PictureInputs> NoPicture(const JsonValue&) { return std::nullopt; }
 
-std::optional<PictureInputs> APair(const JsonValue&) {
+std::optional<experiments::PictureInputs> APair(const JsonValue&) {
   const Graph graph = MakeChain(2, 4, 2000);
   const Cluster cluster = TwoDevices();
-  return PictureInputs{graph, cluster, MeasuredCosts(graph, cluster), "fifo"};
+  return experiments::PictureInputs{graph, cluster, MeasuredCosts(graph, cluster), "fifo"};
 }
 
-std::string Markdown(const ExperimentRuns& runs, const RebuildProblem& rebuild) {
+std::string Markdown(const experiments::ExperimentRuns& runs, const experiments::RebuildProblem& rebuild) {
   std::ostringstream out;
-  WriteMarkdown(out, {.title = "t", .blocks = PictureBlocks(runs, MakeReportGrid(runs.trials), rebuild)});
+  experiments::WriteMarkdown(
+      out,
+      {.title = "t", .blocks = experiments::PictureBlocks(runs, experiments::MakeReportGrid(runs.trials), rebuild)});
   return out.str();
 }
 
@@ -32,7 +34,7 @@ TEST(ReportPicturesTest, TheBestPlacementIsDrawn) {
   WriteText(folder + "/best_placement.json",
             R"({"schema": "emplace.placement", "version": 1, "graph": "g", "cluster": "c",
                 "devices": {"op0": "gpu:0", "op1": "gpu:1"}})");
-  ExperimentRuns runs{.name = "demo"};
+  experiments::ExperimentRuns runs{.name = "demo"};
   runs.trials = MakeRecords({{.label = "a", .best = 900}, {.label = "b", .best = 700}, {.label = "c", .best = 900}});
   EXPECT_EQ(Markdown(runs, APair), "# t\n\n");
   runs.trials[1].folder = folder;

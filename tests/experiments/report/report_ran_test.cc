@@ -12,14 +12,14 @@ namespace report_ran_test {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string Markdown(const ExperimentRuns& runs) {
+std::string Markdown(const experiments::ExperimentRuns& runs) {
   std::ostringstream out;
-  WriteMarkdown(out, {.title = "t", .blocks = WhatRanBlocks(runs)});
+  experiments::WriteMarkdown(out, {.title = "t", .blocks = experiments::WhatRanBlocks(runs)});
   return out.str();
 }
 
 TEST(ReportRanTest, SaysWhatRanAndWhatDidNot) {
-  ExperimentRuns runs{.name = "demo"};
+  experiments::ExperimentRuns runs{.name = "demo"};
   runs.trials = MakeRecords({{.label = "a"}, {.label = "b"}, {.label = "c", .best = std::nullopt}});
   runs.unfinished = {{.id = "1", .what = "x", .error = "broke"}, {.id = "2", .what = ""}};
   const std::string text = Markdown(runs);
@@ -35,7 +35,7 @@ TEST(ReportRanTest, SaysWhatRanAndWhatDidNot) {
 }
 
 TEST(ReportRanTest, SaysHowManyTrialsWereLeftOut) {
-  ExperimentRuns runs{.name = "demo", .abandoned = 3, .kept = {"num_devices 2"}};
+  experiments::ExperimentRuns runs{.name = "demo", .abandoned = 3, .kept = {"num_devices 2"}};
   const std::string text = Markdown(runs);
   EXPECT_THAT(text, HasSubstr("- Only trials with num\\_devices 2."));
   EXPECT_THAT(text, HasSubstr("- Left out: 3 trials that the experiment no longer has."));

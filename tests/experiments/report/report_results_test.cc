@@ -11,17 +11,20 @@ namespace report_results_test {
 
 using ::testing::HasSubstr;
 
-std::string Markdown(const std::vector<std::string>& metrics, const PublishedFigures* published = nullptr) {
+std::string Markdown(const std::vector<std::string>& metrics,
+                     const experiments::PublishedFigures* published = nullptr) {
   // b: 700, 710, 720, 730 us are 30, 29, 28, 27 %: 28.5.
   std::vector<SampleTrial> trials;
   for (int index = 0; index < 4; ++index) {
     trials.push_back({.label = "a", .index = index, .best = 900});
     trials.push_back({.label = "b", .index = index, .best = 700.0 + 10 * index});
   }
-  ExperimentRuns runs{.name = "demo", .metrics = metrics};
+  experiments::ExperimentRuns runs{.name = "demo", .metrics = metrics};
   runs.trials = MakeRecords(trials);
   std::ostringstream out;
-  WriteMarkdown(out, {.title = "t", .blocks = ResultBlocks(runs, MakeReportGrid(runs.trials), published)});
+  experiments::WriteMarkdown(
+      out,
+      {.title = "t", .blocks = experiments::ResultBlocks(runs, experiments::MakeReportGrid(runs.trials), published)});
   return out.str();
 }
 
@@ -38,7 +41,7 @@ TEST(ReportResultsTest, PolicyCostIsGivenInThreeWays) {
 }
 
 TEST(ReportResultsTest, PublishedFiguresStandBesideOurs) {
-  const PublishedFigures published{
+  const experiments::PublishedFigures published{
       .name = "p",
       .source = "A. Uthor 2020",
       .figures = {{.match = {{"agent.label", "b"}}, .metric = "improvement", .value = 33}}};

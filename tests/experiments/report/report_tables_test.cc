@@ -9,21 +9,22 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::vector<std::string> Titles(const MetricTable& table) {
+std::vector<std::string> Titles(const experiments::MetricTable& table) {
   std::vector<std::string> titles;
-  for (const TableColumn& column : table.columns) titles.push_back(column.title);
+  for (const experiments::TableColumn& column : table.columns) titles.push_back(column.title);
   return titles;
 }
 
-std::vector<double> Means(const TableRow& row) {
+std::vector<double> Means(const experiments::TableRow& row) {
   std::vector<double> means;
-  for (const TableCell& cell : row.cells) means.push_back(cell.estimate ? cell.estimate->mean : -1);
+  for (const experiments::TableCell& cell : row.cells) means.push_back(cell.estimate ? cell.estimate->mean : -1);
   return means;
 }
 
-MetricTable Table(const std::vector<TrialRecord>& trials, std::string_view metric,
-                  const PublishedFigures* published = nullptr) {
-  return MakeMetricTable(trials, MakeReportGrid(trials), FindMetric(metric, ""), published);
+experiments::MetricTable Table(const std::vector<experiments::TrialRecord>& trials, std::string_view metric,
+                               const experiments::PublishedFigures* published = nullptr) {
+  return experiments::MakeMetricTable(trials, experiments::MakeReportGrid(trials), experiments::FindMetric(metric, ""),
+                                      published);
 }
 
 // Improvements in percent over the 1000 us of one device.
@@ -38,7 +39,7 @@ TEST(ReportTablesTest, AveragesArePlainMeansOfCellsThenOfDatasets) {
                                      Improved("d1", 5, 40), Improved("d2", 3, 50), Improved("d2", 5, 70)};
   trials[1].index = 1;
   trials[2].index = 2;
-  const MetricTable table = Table(MakeRecords(trials), "improvement");
+  const experiments::MetricTable table = Table(MakeRecords(trials), "improvement");
   EXPECT_THAT(Titles(table), ElementsAre("d1, 3 GPUs", "d1, 5 GPUs", "d1, average", "d2, 3 GPUs", "d2, 5 GPUs",
                                          "d2, average", "overall"));
   ASSERT_EQ(table.rows.size(), 1U);
@@ -47,7 +48,7 @@ TEST(ReportTablesTest, AveragesArePlainMeansOfCellsThenOfDatasets) {
 }
 
 TEST(ReportTablesTest, AnAverageWithAnEmptyCellIsNone) {
-  const MetricTable table =
+  const experiments::MetricTable table =
       Table(MakeRecords({Improved("d1", 3, 10), Improved("d1", 5, 20), Improved("d1", 3, 30, "b")}), "improvement");
   EXPECT_THAT(Titles(table), ElementsAre("3 GPUs", "5 GPUs", "average"));
   EXPECT_THAT(Means(table.rows[0]), ElementsAre(10, 20, 15));
@@ -68,9 +69,9 @@ TEST(ReportTablesTest, TheBestMedianAndWorstSeedOfAGraph) {
 }
 
 TEST(ReportTablesTest, RowsAreSortedBestFirst) {
-  const auto labels = [](const MetricTable& table) {
+  const auto labels = [](const experiments::MetricTable& table) {
     std::vector<std::string> all;
-    for (const TableRow& row : table.rows) all.push_back(row.label);
+    for (const experiments::TableRow& row : table.rows) all.push_back(row.label);
     return all;
   };
   const auto records = MakeRecords({Improved("d", 3, 10, "a"),
@@ -83,18 +84,19 @@ TEST(ReportTablesTest, RowsAreSortedBestFirst) {
 }
 
 TEST(ReportTablesTest, PublishedFiguresStandBesideWhatTheyAreAbout) {
-  PublishedFigures published;
-  const auto add = [&published](const PublishedFigure& figure) { published.figures.push_back(figure); };
+  experiments::PublishedFigures published;
+  const auto add = [&published](const experiments::PublishedFigure& figure) { published.figures.push_back(figure); };
   add({.match = {{"graph.dataset", "d1"}}, .metric = "improvement", .value = 1});
   add({.match = {{"graph.dataset", "d1"}, {"num_devices", "3"}}, .metric = "improvement", .value = 2});
   add({.match = {{"graph.dataset", "d1"}}, .over = {{"num_devices", {"3", "5"}}}, .metric = "improvement", .value = 3});
   add({.match = {}, .over = {{"num_devices", {"3", "8"}}}, .metric = "improvement", .value = 4});
   add({.match = {{"agent.name", "other"}}, .metric = "improvement", .value = 5});
-  const MetricTable table =
+  const experiments::MetricTable table =
       Table(MakeRecords({Improved("d1", 3, 10), Improved("d1", 5, 20), Improved("d2", 3, 10), Improved("d2", 5, 20)}),
             "improvement", &published);
   std::vector<double> values;
-  for (const TableCell& cell : table.rows[0].cells) values.push_back(cell.published ? cell.published->value : 0);
+  for (const experiments::TableCell& cell : table.rows[0].cells)
+    values.push_back(cell.published ? cell.published->value : 0);
   // d1: the figure that asks for more, the one without a number of devices, the average over 3 and 5; d2 has none, and
   // the average over 3 and 8 is of something else.
   EXPECT_THAT(values, ElementsAre(2, 1, 3, 0, 0, 0, 0));
@@ -107,8 +109,8 @@ TEST(ReportTablesTest, PublishedThesisFiguresMeetOurThreeAverages) {
       trials.push_back({.label = "placeto, right sign", .name = "placeto", .dataset = dataset, .devices = devices});
     }
   }
-  const PublishedFigures thesis = LoadPublished("thesis");
-  const MetricTable table = Table(MakeRecords(trials), "pc_ratio", &thesis);
+  const experiments::PublishedFigures thesis = experiments::LoadPublished("thesis");
+  const experiments::MetricTable table = Table(MakeRecords(trials), "pc_ratio", &thesis);
   ASSERT_EQ(table.columns.size(), 13U);
   const auto& cells = table.rows[0].cells;
   EXPECT_FALSE(cells[0].published);  // the thesis prints no cell of its table 4.11
@@ -122,7 +124,7 @@ TEST(ReportTablesTest, PolicyCostIsOfLabelsWithEveryCell) {
   SampleTrial second = Improved("d", 5, 40);
   second.policy_seconds = 1;
   const auto records = MakeRecords({first, second, Improved("d", 3, 10, "b")});
-  const auto rows = MakePolicyCostRows(records, MakeReportGrid(records));
+  const auto rows = experiments::MakePolicyCostRows(records, experiments::MakeReportGrid(records));
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].label, "a");
   EXPECT_EQ(rows[0].cost.mean_of_cells, 25);

@@ -13,11 +13,11 @@ namespace report_test {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::optional<PictureInputs> NoPicture(const JsonValue&) { return std::nullopt; }
+std::optional<experiments::PictureInputs> NoPicture(const JsonValue&) { return std::nullopt; }
 
-std::string Markdown(const std::vector<ExperimentRuns>& runs) {
+std::string Markdown(const std::vector<experiments::ExperimentRuns>& runs) {
   std::ostringstream out;
-  WriteMarkdown(out, MakeReport(runs, NoPicture));
+  experiments::WriteMarkdown(out, experiments::MakeReport(runs, NoPicture));
   return out.str();
 }
 
@@ -31,7 +31,7 @@ std::vector<SampleTrial> TwoAgents() {
 }
 
 TEST(ReportTest, TheAnswerComesFirstAndWhatRanLast) {
-  ExperimentRuns runs{.name = "demo", .question = "Which one?"};
+  experiments::ExperimentRuns runs{.name = "demo", .question = "Which one?"};
   runs.trials = MakeRecords(TwoAgents());
   const std::string text = Markdown({runs});
   EXPECT_THAT(text, HasSubstr("# emplace report: demo\n\n## demo\n\nWhich one?\n\n**b is ahead"));
@@ -47,7 +47,7 @@ TEST(ReportTest, TheAnswerComesFirstAndWhatRanLast) {
 
 TEST(ReportTest, TestsTablesAndCurvesHaveOneImprovement) {
   // b begins where it ends; one device takes 1000 us all the same: 28.5 % in the sentence, the table and the test.
-  ExperimentRuns runs{.name = "demo", .metrics = {"improvement"}};
+  experiments::ExperimentRuns runs{.name = "demo", .metrics = {"improvement"}};
   runs.trials = MakeRecords(TwoAgents());
   for (auto& trial : runs.trials) trial.graphs[0].start_micros = trial.graphs[0].best_micros;
   const std::string text = Markdown({runs});
@@ -57,15 +57,15 @@ TEST(ReportTest, TestsTablesAndCurvesHaveOneImprovement) {
 }
 
 TEST(ReportTest, SameRunsSameReport) {
-  ExperimentRuns runs{.name = "demo"};
+  experiments::ExperimentRuns runs{.name = "demo"};
   runs.trials = MakeRecords(TwoAgents());
   EXPECT_EQ(Markdown({runs}), Markdown({runs}));
 }
 
 TEST(ReportTest, SeveralExperimentsBeginWithTheirAnswers) {
-  ExperimentRuns first{.name = "first"};
+  experiments::ExperimentRuns first{.name = "first"};
   first.trials = MakeRecords({{}});
-  const ExperimentRuns empty{.name = "empty", .unfinished = {{.id = "1"}}};
+  const experiments::ExperimentRuns empty{.name = "empty", .unfinished = {{.id = "1"}}};
   const std::string text = Markdown({empty, first});
   EXPECT_THAT(text,
               HasSubstr("# emplace report\n\n- empty: No trial is finished.\n- first: random has no rival here: "));
@@ -77,12 +77,13 @@ TEST(ReportTest, SeveralExperimentsBeginWithTheirAnswers) {
 }
 
 TEST(ReportTest, UnknownWordsAreRefused) {
-  ExperimentRuns runs{.name = "demo", .metrics = {"beauty"}};
+  experiments::ExperimentRuns runs{.name = "demo", .metrics = {"beauty"}};
   runs.trials = MakeRecords({{}});
-  EXPECT_THAT(ErrorOf([&] { MakeReport({runs}, NoPicture); }), HasSubstr("demo: metrics: unknown metric \"beauty\""));
+  EXPECT_THAT(ErrorOf([&] { experiments::MakeReport({runs}, NoPicture); }),
+              HasSubstr("demo: metrics: unknown metric \"beauty\""));
   runs.metrics.clear();
   runs.published = "nothing";
-  EXPECT_THAT(ErrorOf([&] { MakeReport({runs}, NoPicture); }), HasSubstr("there is no table \"nothing\""));
+  EXPECT_THAT(ErrorOf([&] { experiments::MakeReport({runs}, NoPicture); }), HasSubstr("there is no table \"nothing\""));
 }
 
 }  // namespace report_test

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 // Six graphs on which c is faster than b, and b than a, always.
-std::vector<TrialRecord> ThreeAgents() {
+std::vector<experiments::TrialRecord> ThreeAgents() {
   std::vector<SampleTrial> trials;
   for (int index = 0; index < 6; ++index) {
     trials.push_back({.label = "a", .index = index, .best = 900.0 + index});
@@ -23,20 +23,21 @@ std::vector<TrialRecord> ThreeAgents() {
   return MakeRecords(trials);
 }
 
-std::vector<PairedTest> Tests(const std::vector<TrialRecord>& trials) {
-  return MakePairedTests(trials, MakeReportGrid(trials), {0}, PairedQuantity::kImprovement);
+std::vector<experiments::PairedTest> Tests(const std::vector<experiments::TrialRecord>& trials) {
+  return experiments::MakePairedTests(trials, experiments::MakeReportGrid(trials), {0},
+                                      experiments::PairedQuantity::kImprovement);
 }
 
 TEST(ReportTestsTest, TheMatrixIsAntisymmetricWithTheSamePValues) {
-  const TableBlock block = TestMatrix(Tests(ThreeAgents()), {"c", "b", "a"}, "caption");
+  const experiments::TableBlock block = experiments::TestMatrix(Tests(ThreeAgents()), {"c", "b", "a"}, "caption");
   EXPECT_EQ(block.caption, "caption; 6 pairs, 6 graphs");
   EXPECT_THAT(block.header, ElementsAre("row minus column", "c", "b", "a"));
   ASSERT_EQ(block.rows.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(block.rows[i][i + 1].text, "");
     for (std::size_t j = 0; j < i; ++j) {
-      const TextCell& below = block.rows[i][j + 1];
-      const TextCell& above = block.rows[j][i + 1];
+      const experiments::TextCell& below = block.rows[i][j + 1];
+      const experiments::TextCell& above = block.rows[j][i + 1];
       EXPECT_EQ(above.text.substr(1), below.text.substr(1));
       EXPECT_EQ(above.text[0], '+');
       EXPECT_EQ(below.text[0], '-');
@@ -50,21 +51,22 @@ TEST(ReportTestsTest, TheMatrixIsAntisymmetricWithTheSamePValues) {
 }
 
 TEST(ReportTestsTest, SureDifferencesAreBoldAndColoured) {
-  std::vector<TrialRecord> trials = ThreeAgents();
-  std::erase_if(trials, [](const TrialRecord& trial) { return trial.label == "a"; });
-  const TableBlock block = TestMatrix(Tests(trials), {"c", "b"}, "");
+  std::vector<experiments::TrialRecord> trials = ThreeAgents();
+  std::erase_if(trials, [](const experiments::TrialRecord& trial) { return trial.label == "a"; });
+  const experiments::TableBlock block = experiments::TestMatrix(Tests(trials), {"c", "b"}, "");
   // One test: 2 / 2^6 = 0.031.
   EXPECT_TRUE(block.rows[0][2].strong);
-  EXPECT_EQ(block.rows[0][2].tone, CellTone::kBetter);
-  EXPECT_EQ(block.rows[1][1].tone, CellTone::kWorse);
-  EXPECT_FALSE(TestMatrix(Tests(ThreeAgents()), {"c", "b", "a"}, "").rows[0][2].strong);
+  EXPECT_EQ(block.rows[0][2].tone, experiments::CellTone::kBetter);
+  EXPECT_EQ(block.rows[1][1].tone, experiments::CellTone::kWorse);
+  EXPECT_FALSE(experiments::TestMatrix(Tests(ThreeAgents()), {"c", "b", "a"}, "").rows[0][2].strong);
 }
 
 TEST(ReportTestsTest, CellsCountTheirPairsWhereTheyAreNotTheUsualOnes) {
-  std::vector<TrialRecord> trials = ThreeAgents();
-  std::erase_if(trials,
-                [](const TrialRecord& trial) { return trial.label == "a" && trial.graphs[0].graph == "cifar10_05"; });
-  const TableBlock block = TestMatrix(Tests(trials), {"c", "b", "a"}, "caption");
+  std::vector<experiments::TrialRecord> trials = ThreeAgents();
+  std::erase_if(trials, [](const experiments::TrialRecord& trial) {
+    return trial.label == "a" && trial.graphs[0].graph == "cifar10_05";
+  });
+  const experiments::TableBlock block = experiments::TestMatrix(Tests(trials), {"c", "b", "a"}, "caption");
   EXPECT_EQ(block.caption, "caption; 5 pairs, 5 graphs, unless a cell says otherwise");
   EXPECT_EQ(block.rows[0][2].details.back(), "6 pairs, 6 graphs");
   EXPECT_THAT(block.rows[0][3].details.back(), StartsWith("graphs: p "));
@@ -73,7 +75,7 @@ TEST(ReportTestsTest, CellsCountTheirPairsWhereTheyAreNotTheUsualOnes) {
 TEST(ReportTestsTest, AgentsWithoutACommonPairHaveADash) {
   const auto trials =
       MakeRecords({{.label = "a"}, {.label = "b"}, {.label = "b", .seed = 2}, {.label = "c", .seed = 2}});
-  const TableBlock block = TestMatrix(Tests(trials), {"a", "b", "c"}, "");
+  const experiments::TableBlock block = experiments::TestMatrix(Tests(trials), {"a", "b", "c"}, "");
   EXPECT_EQ(block.rows[0][3].text, "–");
   EXPECT_NE(block.rows[1][3].text, "–");
 }
@@ -81,13 +83,13 @@ TEST(ReportTestsTest, AgentsWithoutACommonPairHaveADash) {
 TEST(ReportTestsTest, EachDatasetHasAFoldedMatrixOfItsOwn) {
   const auto trials =
       MakeRecords({{.label = "a"}, {.label = "b"}, {.label = "a", .dataset = "nmt"}, {.label = "b", .dataset = "nmt"}});
-  const auto blocks = TestBlocks(trials, MakeReportGrid(trials), {"a", "b"});
+  const auto blocks = experiments::TestBlocks(trials, experiments::MakeReportGrid(trials), {"a", "b"});
   ASSERT_EQ(blocks.size(), 5U);  // heading, explanation, three matrices
-  EXPECT_FALSE(std::get<TableBlock>(blocks[2]).folded);
-  EXPECT_TRUE(std::get<TableBlock>(blocks[4]).folded);
-  EXPECT_THAT(std::get<TableBlock>(blocks[4]).caption, HasSubstr("nmt"));
+  EXPECT_FALSE(std::get<experiments::TableBlock>(blocks[2]).folded);
+  EXPECT_TRUE(std::get<experiments::TableBlock>(blocks[4]).folded);
+  EXPECT_THAT(std::get<experiments::TableBlock>(blocks[4]).caption, HasSubstr("nmt"));
   const auto alone = MakeRecords({{.label = "a"}});
-  EXPECT_TRUE(TestBlocks(alone, MakeReportGrid(alone), {"a"}).empty());
+  EXPECT_TRUE(experiments::TestBlocks(alone, experiments::MakeReportGrid(alone), {"a"}).empty());
 }
 
 }  // namespace report_tests_test

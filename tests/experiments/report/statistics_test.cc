@@ -16,7 +16,7 @@ TEST(StatisticsTest, TheSignedRankTestIsExactForFewDifferences) {
   // to at most 5: {}, 1, 2, 3, 12, 4, 13, 5, 14, 23: ten of 512, twice: 20 / 512.
   const double differences[] = {1.83 - 0.878, 0.50 - 0.647, 1.62 - 0.598, 2.48 - 2.05, 1.68 - 1.06,
                                 1.88 - 1.29,  1.55 - 1.06,  3.06 - 3.14,  1.30 - 1.29};
-  const WilcoxonResult result = WilcoxonSignedRank(differences);
+  const experiments::WilcoxonResult result = experiments::WilcoxonSignedRank(differences);
   EXPECT_TRUE(result.is_exact);
   EXPECT_EQ(result.n, 9U);
   EXPECT_EQ(result.rank_sum, 40);
@@ -27,7 +27,7 @@ TEST(StatisticsTest, EqualSizesShareRanksAndTakeTheNormalApproximation) {
   // Ranks of 1 1 1 2 are 2 2 2 4; positive: 2 + 2 + 4 = 8, expected 5. Variance 4*5*9/24 - (27-3)/48 = 7.5 - 0.5 = 7.
   // z = (3 - 0.5) / sqrt(7) = 0.9449; two-sided p = erfc(z / sqrt(2)) = 0.3447.
   const double differences[] = {1, 1, -1, 2, 0};
-  const WilcoxonResult result = WilcoxonSignedRank(differences);
+  const experiments::WilcoxonResult result = experiments::WilcoxonSignedRank(differences);
   EXPECT_FALSE(result.is_exact);
   EXPECT_EQ(result.n, 4U);
   EXPECT_EQ(result.rank_sum, 8);
@@ -38,21 +38,21 @@ TEST(StatisticsTest, TheNormalApproximationMeetsTheExactTestAtItsLimit) {
   // Twenty differences are still exact. With one more, of which nothing is left to doubt, p falls on.
   std::vector<double> differences;
   for (int i = 1; i <= 20; ++i) differences.push_back(i % 3 == 0 ? -i : i);
-  const WilcoxonResult exact = WilcoxonSignedRank(differences);
+  const experiments::WilcoxonResult exact = experiments::WilcoxonSignedRank(differences);
   ASSERT_TRUE(exact.is_exact);
   // Negative ranks 3 6 9 12 15 18: 63 of 210; mean 105, variance 717.5: z = 41.5 / 26.786 = 1.5493, p = 0.1213.
   EXPECT_EQ(exact.rank_sum, 147);
   EXPECT_NEAR(exact.p_value, 0.1213, 2e-3);
   differences.push_back(21);
-  EXPECT_FALSE(WilcoxonSignedRank(differences).is_exact);
+  EXPECT_FALSE(experiments::WilcoxonSignedRank(differences).is_exact);
 }
 
 TEST(StatisticsTest, NoDifferenceIsNoEvidence) {
-  EXPECT_EQ(WilcoxonSignedRank({}).p_value, 1);
+  EXPECT_EQ(experiments::WilcoxonSignedRank({}).p_value, 1);
   const double zeros[] = {0, 0};
-  EXPECT_EQ(WilcoxonSignedRank(zeros).p_value, 1);
+  EXPECT_EQ(experiments::WilcoxonSignedRank(zeros).p_value, 1);
   const double balanced[] = {1, -1};
-  EXPECT_EQ(WilcoxonSignedRank(balanced).p_value, 1);
+  EXPECT_EQ(experiments::WilcoxonSignedRank(balanced).p_value, 1);
 }
 
 TEST(StatisticsTest, TheTestDoesNotDependOnTheSign) {
@@ -64,23 +64,24 @@ TEST(StatisticsTest, TheTestDoesNotDependOnTheSign) {
       differences.push_back(rng.Uniform() - 0.4);
       negated.push_back(-differences.back());
     }
-    EXPECT_DOUBLE_EQ(WilcoxonSignedRank(differences).p_value, WilcoxonSignedRank(negated).p_value);
+    EXPECT_DOUBLE_EQ(experiments::WilcoxonSignedRank(differences).p_value,
+                     experiments::WilcoxonSignedRank(negated).p_value);
   }
 }
 
 TEST(StatisticsTest, HolmMultipliesTheSmallestByTheirNumberAndNeverTurnsBack) {
   // Ascending: .01 x 4, .02 x 3, .03 x 2 (0.06 again), .9 x 1.
   const double p_values[] = {0.03, 0.01, 0.9, 0.02};
-  const std::vector<double> adjusted = HolmAdjusted(p_values);
+  const std::vector<double> adjusted = experiments::HolmAdjusted(p_values);
   EXPECT_DOUBLE_EQ(adjusted[1], 0.04);
   EXPECT_DOUBLE_EQ(adjusted[3], 0.06);
   EXPECT_DOUBLE_EQ(adjusted[0], 0.06);
   EXPECT_DOUBLE_EQ(adjusted[2], 0.9);
   // .04 x 1 would be less than .03 x 2.
   const double two[] = {0.03, 0.04};
-  EXPECT_DOUBLE_EQ(HolmAdjusted(two)[1], 0.06);
+  EXPECT_DOUBLE_EQ(experiments::HolmAdjusted(two)[1], 0.06);
   const double large[] = {0.7, 0.8};
-  EXPECT_EQ(HolmAdjusted(large)[0], 1);
+  EXPECT_EQ(experiments::HolmAdjusted(large)[0], 1);
 }
 
 TEST(StatisticsTest, QuantilesAreLinearBetweenNeighbours) {
@@ -92,10 +93,10 @@ TEST(StatisticsTest, QuantilesAreLinearBetweenNeighbours) {
 
 TEST(StatisticsTest, MeansAreOverStrataOfColumns) {
   // Columns 2 (of 1 and 3) and 6: stratum mean 4; the other stratum is 10: 7 in all.
-  const Stratum first = {{{"a", {{1}, {3}}}}, {{"a", {{6}}}}};
-  const Stratum second = {{{"x", {{10}}}}};
-  const Stratum strata[] = {first, second};
-  const auto estimate = EstimateMean(strata);
+  const experiments::Stratum first = {{{"a", {{1}, {3}}}}, {{"a", {{6}}}}};
+  const experiments::Stratum second = {{{"x", {{10}}}}};
+  const experiments::Stratum strata[] = {first, second};
+  const auto estimate = experiments::EstimateMean(strata);
   ASSERT_TRUE(estimate);
   EXPECT_EQ(estimate->mean, 7);
   EXPECT_EQ(estimate->observations, 4U);
@@ -108,27 +109,27 @@ TEST(StatisticsTest, MeansAreOverStrataOfColumns) {
 
 TEST(StatisticsTest, ARatioIsOfSums) {
   // (10 + 20) / (1 + 4), not the mean of 10 and 5.
-  const Sample sample = {{"a", {{10, 1}}}, {"b", {{20, 4}}}};
-  EXPECT_EQ(SampleMean(sample), 6);
-  EXPECT_EQ(EstimateMean(sample)->mean, 6);
-  EXPECT_EQ(SampleMean({{"a", {{10, 0}}}}), 0);
+  const experiments::Sample sample = {{"a", {{10, 1}}}, {"b", {{20, 4}}}};
+  EXPECT_EQ(experiments::SampleMean(sample), 6);
+  EXPECT_EQ(experiments::EstimateMean(sample)->mean, 6);
+  EXPECT_EQ(experiments::SampleMean({{"a", {{10, 0}}}}), 0);
 }
 
 TEST(StatisticsTest, OneObservationHasNoInterval) {
-  const auto estimate = EstimateMean(Sample{{"a", {{5}}}});
+  const auto estimate = experiments::EstimateMean(experiments::Sample{{"a", {{5}}}});
   ASSERT_TRUE(estimate);
   EXPECT_FALSE(estimate->interval);
-  EXPECT_FALSE(EstimateMean(Sample{}));
-  EXPECT_FALSE(EstimateMean(Sample{{"a", {}}}));
+  EXPECT_FALSE(experiments::EstimateMean(experiments::Sample{}));
+  EXPECT_FALSE(experiments::EstimateMean(experiments::Sample{{"a", {}}}));
 }
 
 TEST(StatisticsTest, GraphsAreDrawnBeforeSeeds) {
   // Two graphs far apart, many equal seeds: drawing 40 observations one by one would give 50 +- 16; drawing graphs
   // gives 0, 50 or 100 with chances 1/4, 1/2, 1/4.
-  Sample sample;
+  experiments::Sample sample;
   sample["a"].assign(20, {0});
   sample["b"].assign(20, {100});
-  const auto estimate = EstimateMean(sample);
+  const auto estimate = experiments::EstimateMean(sample);
   EXPECT_EQ(estimate->mean, 50);
   EXPECT_EQ(estimate->interval->low, 0);
   EXPECT_EQ(estimate->interval->high, 100);
@@ -136,8 +137,8 @@ TEST(StatisticsTest, GraphsAreDrawnBeforeSeeds) {
 
 TEST(StatisticsTest, ColumnsShareTheirGraphs) {
   // Graph a is +10 in one column and -10 in the other: drawn together they cancel whatever is drawn.
-  const Stratum stratum = {{{"a", {{10}}}, {"b", {{-10}}}}, {{"a", {{-10}}}, {"b", {{10}}}}};
-  const auto estimate = EstimateMean(std::span(&stratum, 1));
+  const experiments::Stratum stratum = {{{"a", {{10}}}, {"b", {{-10}}}}, {{"a", {{-10}}}, {"b", {{10}}}}};
+  const auto estimate = experiments::EstimateMean(std::span(&stratum, 1));
   EXPECT_EQ(estimate->interval->low, 0);
   EXPECT_EQ(estimate->interval->high, 0);
 }
@@ -148,9 +149,9 @@ TEST(StatisticsTest, IntervalsCoverTheMeanAsOftenAsTheySaySlow) {
   Rng rng(8);
   int covered = 0;
   for (int round = 0; round < 400; ++round) {
-    Sample sample;
+    experiments::Sample sample;
     for (int g = 0; g < 40; ++g) sample[std::to_string(g)].push_back({rng.Uniform()});
-    const auto estimate = EstimateMean(sample, rng.Next());
+    const auto estimate = experiments::EstimateMean(sample, rng.Next());
     covered += estimate->interval->low <= 0.5 && 0.5 <= estimate->interval->high ? 1 : 0;
   }
   EXPECT_GE(covered, 364);
@@ -158,10 +159,10 @@ TEST(StatisticsTest, IntervalsCoverTheMeanAsOftenAsTheySaySlow) {
 }
 
 TEST(StatisticsTest, TheSameSeedGivesTheSameInterval) {
-  Sample sample;
+  experiments::Sample sample;
   for (int g = 0; g < 7; ++g) sample[std::to_string(g)] = {{std::sqrt(g)}, {std::cbrt(g)}};
-  EXPECT_EQ(EstimateMean(sample)->interval->low, EstimateMean(sample)->interval->low);
-  EXPECT_NE(EstimateMean(sample, 1)->interval->low, EstimateMean(sample, 2)->interval->low);
+  EXPECT_EQ(experiments::EstimateMean(sample)->interval->low, experiments::EstimateMean(sample)->interval->low);
+  EXPECT_NE(experiments::EstimateMean(sample, 1)->interval->low, experiments::EstimateMean(sample, 2)->interval->low);
 }
 
 }  // namespace

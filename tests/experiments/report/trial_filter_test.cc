@@ -16,8 +16,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-UnfinishedTrial Unfinished(const SampleTrial& trial) {
-  UnfinishedTrial unfinished;
+experiments::UnfinishedTrial Unfinished(const SampleTrial& trial) {
+  experiments::UnfinishedTrial unfinished;
   unfinished.id = SampleId(trial);
   unfinished.spec = MakeRecord(trial).spec;
   return unfinished;
@@ -26,25 +26,25 @@ UnfinishedTrial Unfinished(const SampleTrial& trial) {
 class TrialFilterTest : public ::testing::Test {
  protected:
   TrialFilterTest() {
-    ExperimentRuns first;
+    experiments::ExperimentRuns first;
     first.name = "first";
     for (const char* const label : {"placeto", "random"}) {
       for (const int devices : {2, 3, 10}) first.trials.push_back(MakeRecord({.label = label, .devices = devices}));
     }
     first.unfinished = {Unfinished({.label = "placeto", .seed = 7}), Unfinished({.label = "random", .seed = 7}), {}};
-    ExperimentRuns second;
+    experiments::ExperimentRuns second;
     second.name = "second";
     second.trials = {MakeRecord({.label = "random", .dataset = "nmt"})};
     experiments_ = {first, second};
   }
   void Keep(const std::vector<std::string>& texts) {
-    KeepTrials(ParseConditions(texts, "--where"), "--where", &experiments_);
+    experiments::KeepTrials(experiments::ParseConditions(texts, "--where"), "--where", &experiments_);
   }
   std::string Error(const std::vector<std::string>& texts) {
     return ErrorOf([&] { Keep(texts); });
   }
 
-  std::vector<ExperimentRuns> experiments_;
+  std::vector<experiments::ExperimentRuns> experiments_;
 };
 
 TEST_F(TrialFilterTest, WithoutConditionsAllStay) {
@@ -60,7 +60,7 @@ TEST_F(TrialFilterTest, OneOfTheValuesOfEachKey) {
   ASSERT_THAT(experiments_, SizeIs(1));  // the second has none
   EXPECT_EQ(experiments_[0].name, "first");
   ASSERT_THAT(experiments_[0].trials, SizeIs(2));
-  for (const TrialRecord& trial : experiments_[0].trials) {
+  for (const experiments::TrialRecord& trial : experiments_[0].trials) {
     EXPECT_EQ(trial.label, "placeto");
     EXPECT_NE(trial.graphs[0].num_devices, 3);
   }

@@ -13,7 +13,7 @@ using ::testing::Not;
 
 TEST(VegaBundleTest, EveryModuleComesAfterThoseItAsksFor) {
   // A module ends with the name under which others ask for it; each asks by require("NAME") at its beginning.
-  const std::string script = VegaScript();
+  const std::string script = experiments::VegaScript();
   const std::regex word("require\\(\"([a-z-]+)\"\\)|\\(loaded\\[\"([a-z-]+)\"\\] = \\{\\}");
   std::set<std::string> loaded;
   std::size_t asked = 0;
@@ -30,15 +30,15 @@ TEST(VegaBundleTest, EveryModuleComesAfterThoseItAsksFor) {
 }
 
 TEST(VegaBundleTest, TheScriptFitsIntoAPage) {
-  const std::string script = VegaScript();
+  const std::string script = experiments::VegaScript();
   EXPECT_THAT(script, Not(HasSubstr("</script")));
   EXPECT_THAT(script, Not(HasSubstr("sourceMappingURL")));
   EXPECT_LT(script.size(), 1'000'000U);
 }
 
 TEST(VegaBundleTest, TheLicenceIsThatOfThePackage) {
-  EXPECT_THAT(std::string(VegaLicence()), HasSubstr("BSD-3-Clause"));
-  EXPECT_THAT(std::string(VegaLicence()), HasSubstr("Redistributions in binary form"));
+  EXPECT_THAT(std::string(experiments::VegaLicence()), HasSubstr("BSD-3-Clause"));
+  EXPECT_THAT(std::string(experiments::VegaLicence()), HasSubstr("Redistributions in binary form"));
 }
 
 }  // namespace

@@ -17,12 +17,12 @@ JsonObject Members(const std::string& text) { return std::get<JsonObject>(ParseJ
 
 std::string Refusal(const std::string& text, bool required = true) {
   const JsonValue value = ParseJson(text);
-  return ErrorOf([&] { CheckChecksum(JsonNode(value), required, "again"); });
+  return ErrorOf([&] { experiments::CheckChecksum(JsonNode(value), required, "again"); });
 }
 
 TEST(CheckedJsonTest, AChecksumIsOfTheOtherMembersInTheirOrder) {
   JsonObject members = Members(R"({"a": 1.5, "b": ["x", null]})");
-  AddChecksum(&members);
+  experiments::AddChecksum(&members);
   const std::string sum = FingerprintText(R"({"a":1.5,"b":["x",null]})");
   std::string text;
   AppendJson(&text, {members});
@@ -49,24 +49,25 @@ TEST(CheckedJsonTest, AChecksumThatMustBeThereIsMissed) {
 TEST(CheckedJsonTest, FingerprintsAreSixteenDigits) {
   EXPECT_EQ(FingerprintText(""), "af63bd4c8601b7df");
   EXPECT_EQ(FingerprintText("a"), "089be207b544f1e4");
-  EXPECT_EQ(TrialId(ParseJson("{ }")), FingerprintText("{}"));
+  EXPECT_EQ(experiments::TrialId(ParseJson("{ }")), FingerprintText("{}"));
 }
 
 TEST(CheckedJsonTest, ASpecIsOfOneTrial) {
   const JsonValue spec = ParseJson(R"({"seed": 1})");
-  CheckTrialId(spec, FingerprintText(R"({"seed":1})"));
-  EXPECT_EQ(ErrorOf([&] { CheckTrialId(spec, "0123456789abcdef"); }),
-            "is the spec of trial " + TrialId(spec) +
+  experiments::CheckTrialId(spec, FingerprintText(R"({"seed":1})"));
+  EXPECT_EQ(ErrorOf([&] { experiments::CheckTrialId(spec, "0123456789abcdef"); }),
+            "is the spec of trial " + experiments::TrialId(spec) +
                 ", not of 0123456789abcdef: it is damaged or was changed (the same sweep writes it again)");
 }
 
 TEST(CheckedJsonTest, FilesAreReadAsTheyWereWritten) {
   const std::string file = ::testing::TempDir() + "checked.json";
-  WriteJsonFile(file, ParseJson(R"({"a": [1, 2.5, "x"]})"));
+  experiments::WriteJsonFile(file, ParseJson(R"({"a": [1, 2.5, "x"]})"));
   std::string text;
-  AppendJson(&text, ReadJsonFile(file));
+  AppendJson(&text, experiments::ReadJsonFile(file));
   EXPECT_EQ(text, R"({"a":[1,2.5,"x"]})");
-  EXPECT_EQ(ErrorOf([] { ReadJsonFile("/nonexistent"); }), "/nonexistent: cannot be read (No such file or directory)");
+  EXPECT_EQ(ErrorOf([] { experiments::ReadJsonFile("/nonexistent"); }),
+            "/nonexistent: cannot be read (No such file or directory)");
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ class Scripted : public Evaluator {
   mutable std::size_t calls_ = 0;
 };
 
-std::vector<double> Answers(const RewardEvaluator& evaluator, std::size_t count) {
+std::vector<double> Answers(const experiments::RewardEvaluator& evaluator, std::size_t count) {
   std::vector<double> micros;
   for (std::size_t i = 0; i < count; ++i) micros.push_back(evaluator.Run(Placement(1)).step_time_micros);
   return micros;
@@ -42,9 +42,9 @@ std::vector<double> Answers(const RewardEvaluator& evaluator, std::size_t count)
 TEST(RewardEvaluatorTest, FromHardwareEveryAnswerIsMeasured) {
   const Scripted simulator({10, 20});
   const Scripted hardware({11, 22});
-  HardwareChoice choice;
-  choice.source = RewardSource::kHardware;
-  const RewardEvaluator evaluator(simulator, hardware, choice);
+  experiments::HardwareChoice choice;
+  choice.source = experiments::RewardSource::kHardware;
+  const experiments::RewardEvaluator evaluator(simulator, hardware, choice);
   EXPECT_THAT(Answers(evaluator, 2), ElementsAre(11, 22));
   ASSERT_EQ(evaluator.checks().size(), 2U);
   EXPECT_EQ(evaluator.checks()[1].evaluation, 2U);
@@ -56,10 +56,10 @@ TEST(RewardEvaluatorTest, FromHardwareEveryAnswerIsMeasured) {
 TEST(RewardEvaluatorTest, MixedMeasuresTheShareEvenlySpread) {
   const Scripted simulator({10, 10, 10, 10, 10, 10, 10, 10, 10, 10});
   const Scripted hardware({1, 2, 3, 4});
-  HardwareChoice choice;
-  choice.source = RewardSource::kMixed;
+  experiments::HardwareChoice choice;
+  choice.source = experiments::RewardSource::kMixed;
   choice.share = 0.4;
-  const RewardEvaluator evaluator(simulator, hardware, choice);
+  const experiments::RewardEvaluator evaluator(simulator, hardware, choice);
   EXPECT_THAT(Answers(evaluator, 10), ElementsAre(10, 10, 1, 10, 2, 10, 10, 3, 10, 4));
 }
 
@@ -67,10 +67,10 @@ TEST(RewardEvaluatorTest, MixedMeasuresTheShareEvenlySpread) {
 TEST(RewardEvaluatorTest, EverySecondBestIsValidatedBesideTheSearch) {
   const Scripted simulator({50, 40, 45, 30, 35, 20});
   const Scripted hardware({41, -1});
-  HardwareChoice choice;
+  experiments::HardwareChoice choice;
   choice.validate_every = 2;
   ASSERT_TRUE(choice.NeedsHardware());
-  const RewardEvaluator evaluator(simulator, hardware, choice);
+  const experiments::RewardEvaluator evaluator(simulator, hardware, choice);
   EXPECT_THAT(Answers(evaluator, 6), ElementsAre(50, 40, 45, 30, 35, 20));
   ASSERT_EQ(evaluator.checks().size(), 2U);
   EXPECT_EQ(evaluator.checks()[0].evaluation, 2U);
@@ -82,39 +82,39 @@ TEST(RewardEvaluatorTest, EverySecondBestIsValidatedBesideTheSearch) {
 TEST(RewardEvaluatorTest, MixedAlsoLearnsOfTheBestsThatAreValidated) {
   const Scripted simulator({50, 40, 30});
   const Scripted hardware({44});
-  HardwareChoice choice;
-  choice.source = RewardSource::kMixed;
+  experiments::HardwareChoice choice;
+  choice.source = experiments::RewardSource::kMixed;
   choice.share = 0.1;
   choice.validate_every = 2;
-  EXPECT_THAT(Answers(RewardEvaluator(simulator, hardware, choice), 3), ElementsAre(50, 44, 30));
+  EXPECT_THAT(Answers(experiments::RewardEvaluator(simulator, hardware, choice), 3), ElementsAre(50, 44, 30));
 }
 
 TEST(RewardEvaluatorTest, PlacementsThatDoNotFitAreNoBests) {
   const Scripted simulator({-1, 40});
   const Scripted hardware({42});
-  HardwareChoice choice;
+  experiments::HardwareChoice choice;
   choice.validate_every = 1;
-  const RewardEvaluator evaluator(simulator, hardware, choice);
+  const experiments::RewardEvaluator evaluator(simulator, hardware, choice);
   Answers(evaluator, 2);
   ASSERT_EQ(evaluator.checks().size(), 1U);
   EXPECT_EQ(evaluator.checks()[0].evaluation, 2U);
 }
 
 TEST(RewardEvaluatorTest, WhatWasSavedGoesOnWhereItWas) {
-  HardwareChoice choice;
-  choice.source = RewardSource::kMixed;
+  experiments::HardwareChoice choice;
+  choice.source = experiments::RewardSource::kMixed;
   choice.share = 0.4;
   choice.validate_every = 2;
   const Scripted simulator({10, 9, 8, 7, 6});
   const Scripted hardware({1, -1, 3, 4});
-  RewardEvaluator whole(simulator, hardware, choice);
+  experiments::RewardEvaluator whole(simulator, hardware, choice);
   Answers(whole, 2);  // the 2nd is a best that is measured
   std::stringstream saved;
   whole.Save(saved);
   const std::vector<double> rest = Answers(whole, 3);  // so are the 3rd and 5th of the share, and the 4th
   const Scripted later_simulator({8, 7, 6});
   const Scripted later_hardware({-1, 3, 4});
-  RewardEvaluator resumed(later_simulator, later_hardware, choice);
+  experiments::RewardEvaluator resumed(later_simulator, later_hardware, choice);
   resumed.Load(saved);
   EXPECT_EQ(resumed.checks().size(), 1U);
   EXPECT_EQ(Answers(resumed, 3), rest);
@@ -129,7 +129,7 @@ TEST(RewardEvaluatorTest, WhatWasSavedGoesOnWhereItWas) {
 TEST(RewardEvaluatorTest, WhatIsBrokenIsNotLoaded) {
   const Scripted simulator({10});
   const Scripted hardware({});
-  RewardEvaluator evaluator(simulator, hardware, {});
+  experiments::RewardEvaluator evaluator(simulator, hardware, {});
   std::istringstream broken("5 1 0 0 3 1 ");
   EXPECT_EQ(ErrorOf([&] { evaluator.Load(broken); }), "is broken or of another program (expected a number)");
   EXPECT_THAT(Answers(evaluator, 1), ElementsAre(10));
@@ -137,10 +137,10 @@ TEST(RewardEvaluatorTest, WhatIsBrokenIsNotLoaded) {
 
 TEST(ClusterHardwareTest, DevicesThatAreNotThereOrOfAnotherKindAreRefused) {
   const Graph graph = testing::MakeChain(2, 1, 8);
-  EXPECT_THAT(ErrorOf([&] { ClusterHardware(graph, testing::MakeCluster(1), {}); }),
+  EXPECT_THAT(ErrorOf([&] { experiments::ClusterHardware(graph, testing::MakeCluster(1), {}); }),
               HasSubstr("cluster: gpu:0: is no device"));
   const Cluster other = Cluster::Uniform("c", {{.name = "cpu:0", .kind = "k80", .memory = {}}}, {});
-  EXPECT_EQ(ErrorOf([&] { ClusterHardware(graph, other, {}); }),
+  EXPECT_EQ(ErrorOf([&] { experiments::ClusterHardware(graph, other, {}); }),
             "cluster: device cpu:0 is of kind k80, the real one is cpu-core");
 }
 

@@ -24,18 +24,18 @@ std::string Written(const Graph& graph) {
   return out.str();
 }
 
-TrialChoice ChoiceOf(const std::string& experiment) {
-  return PlanTrials(ReadText(experiment), /*set_up=*/false).trials.at(0).choice;
+experiments::TrialChoice ChoiceOf(const std::string& experiment) {
+  return experiments::PlanTrials(ReadText(experiment), /*set_up=*/false).trials.at(0).choice;
 }
 
 TEST(ProblemTest, AMemberIsThatOfTheFamilyWithItsNumberOfGroups) {
-  const std::vector<FamilyMember> members = MakeFamily(FindFamily("cifar10"), 42);
-  const TrialChoice choice = ChoiceOf(WithLine("graphs: {dataset: cifar10, index: 7}"));
-  const SearchProblem problem = LoadProblem(*choice.graph, choice);
+  const std::vector<datasets::FamilyMember> members = datasets::MakeFamily(datasets::FindFamily("cifar10"), 42);
+  const experiments::TrialChoice choice = ChoiceOf(WithLine("graphs: {dataset: cifar10, index: 7}"));
+  const agents::SearchProblem problem = experiments::LoadProblem(*choice.graph, choice);
   EXPECT_EQ(Written(problem.graph), Written(members[7].graph));
   EXPECT_EQ(problem.max_groups, members[7].num_groups);
-  const auto& facts = FactsOfFamily("cifar10", 42);
-  for (std::size_t i = 0; i < kFamilySize; ++i) {
+  const auto& facts = experiments::FactsOfFamily("cifar10", 42);
+  for (std::size_t i = 0; i < datasets::kFamilySize; ++i) {
     EXPECT_EQ(facts[i].num_groups, members[i].num_groups);
     EXPECT_EQ(facts[i].num_ops, members[i].graph.num_ops());
     EXPECT_EQ(facts[i].training, members[i].training);
@@ -43,24 +43,26 @@ TEST(ProblemTest, AMemberIsThatOfTheFamilyWithItsNumberOfGroups) {
 }
 
 TEST(ProblemTest, GroupsBesideAGraphGoBeforeThoseOfTheGroupingAndZeroMeansAsDrawn) {
-  const TrialChoice choice = ChoiceOf(WithLine("graphs: {dataset: cifar10, index: 7, grouping: {groups: 20}}"));
+  const experiments::TrialChoice choice =
+      ChoiceOf(WithLine("graphs: {dataset: cifar10, index: 7, grouping: {groups: 20}}"));
   const auto groups = [&](const char* graph) {
-    return LoadProblem(ReadFields<GraphSource>(JsonNode(ParseJson(graph))), choice).max_groups;
+    return experiments::LoadProblem(ReadFields<experiments::GraphSource>(JsonNode(ParseJson(graph))), choice)
+        .max_groups;
   };
   EXPECT_EQ(groups(R"({"dataset": "cifar10", "seed": 42, "index": 7})"), 20U);
   EXPECT_EQ(groups(R"({"dataset": "cifar10", "seed": 42, "index": 7, "groups": 30})"), 30U);
   EXPECT_EQ(groups(R"({"dataset": "cifar10", "seed": 42, "index": 7, "groups": 0})"),
-            FactsOfFamily("cifar10", 42)[7].num_groups);
+            experiments::FactsOfFamily("cifar10", 42)[7].num_groups);
   EXPECT_EQ(groups(R"({"model": "rnnlm", "set": {"steps": 2}, "groups": 0})"), 256U);
 }
 
 TEST(ProblemTest, ASpecIsATrial) {
-  const SearchSpec trial = LoadSearchSpec(ChoiceOf(
+  const agents::SearchSpec trial = experiments::LoadSearchSpec(ChoiceOf(
       WithLine("graphs: {dataset: cifar10, index: [2, 5], together: true}", WithLine("budget: {episodes: 4}"))));
   EXPECT_EQ(trial.problem.graph.name(), "cifar10_02");
   ASSERT_EQ(trial.also.size(), 1U);
   EXPECT_EQ(trial.also[0].graph.name(), "cifar10_05");
-  EXPECT_EQ(trial.also[0].max_groups, FactsOfFamily("cifar10", 42)[5].num_groups);
+  EXPECT_EQ(trial.also[0].max_groups, experiments::FactsOfFamily("cifar10", 42)[5].num_groups);
   EXPECT_EQ(trial.agent, "annealing");
   EXPECT_EQ(trial.agent_options.at("final_ratio"), "0.5");
   EXPECT_EQ(trial.episodes, 4U);
@@ -70,37 +72,38 @@ TEST(ProblemTest, ASpecIsATrial) {
 }
 
 TEST(ProblemTest, AGraphIsMadeAnewOrKept) {
-  const GraphSource source{.model = "rnnlm", .set = {{"steps", "2"}}};
-  EXPECT_EQ(Written(LoadGraph(source)), Written(KeptGraph(source)));
-  GraphSource grouped = source;
+  const experiments::GraphSource source{.model = "rnnlm", .set = {{"steps", "2"}}};
+  EXPECT_EQ(Written(experiments::LoadGraph(source)), Written(experiments::KeptGraph(source)));
+  experiments::GraphSource grouped = source;
   grouped.groups = 7;
-  EXPECT_EQ(&KeptGraph(grouped), &KeptGraph(source));  // the groups are no part of the graph
-  GraphSource longer = source;
+  EXPECT_EQ(&experiments::KeptGraph(grouped), &experiments::KeptGraph(source));  // the groups are no part of the graph
+  experiments::GraphSource longer = source;
   longer.set["steps"] = "3";
-  EXPECT_GT(KeptGraph(longer).num_ops(), KeptGraph(source).num_ops());
+  EXPECT_GT(experiments::KeptGraph(longer).num_ops(), experiments::KeptGraph(source).num_ops());
 }
 
 TEST(ProblemTest, OfAClusterThatMuchIsKeptAsIsChosen) {
-  const Cluster whole = LoadWholeCluster({.name = "p2.8xlarge"});
-  const auto names = [&](const ClusterChoice& choice) {
+  const Cluster whole = experiments::LoadWholeCluster({.name = "p2.8xlarge"});
+  const auto names = [&](const experiments::ClusterChoice& choice) {
     std::string list;
-    const Cluster kept = KeepChosen(whole, choice);
+    const Cluster kept = experiments::KeepChosen(whole, choice);
     for (const Device& device : kept.devices()) list += device.name + " ";
     return list;
   };
   EXPECT_EQ(names({.devices = {"gpu:3", "gpu:1"}}), names({.devices = {"gpu:1", "gpu:3"}}));
   EXPECT_EQ(names({.devices = {"gpu:1"}}), "gpu:1 ");
   EXPECT_EQ(names({.gpus = 2}), names({.devices = {"cpu:0", "gpu:0", "gpu:1"}}));
-  EXPECT_EQ(ErrorOf([&] { KeepChosen(whole, {.devices = {"tpu"}}, "--"); }).rfind("--devices: ", 0), 0U);
-  EXPECT_EQ(ErrorOf([&] { KeepChosen(whole, {.gpus = 99}, "--"); }).rfind("--gpus: ", 0), 0U);
-  EXPECT_NE(ErrorOf([&] { KeepChosen(whole, {.gpus = 99}); }).rfind("--gpus: ", 0), 0U);
+  EXPECT_EQ(ErrorOf([&] { experiments::KeepChosen(whole, {.devices = {"tpu"}}, "--"); }).rfind("--devices: ", 0), 0U);
+  EXPECT_EQ(ErrorOf([&] { experiments::KeepChosen(whole, {.gpus = 99}, "--"); }).rfind("--gpus: ", 0), 0U);
+  EXPECT_NE(ErrorOf([&] { experiments::KeepChosen(whole, {.gpus = 99}); }).rfind("--gpus: ", 0), 0U);
 }
 
 TEST(ProblemTest, AProfileHasTheOtherCostsToFallBackOn) {
-  EXPECT_EQ(LoadCostModels({}).fallback, nullptr);
-  EXPECT_NE(LoadCostModels({.model = "roofline"}).model, nullptr);
-  EXPECT_EQ(ErrorOf([] { LoadCostModels({.model = "guess"}, "--costs"); }).rfind("--costs: ", 0), 0U);
-  EXPECT_NE(ErrorOf([] { LoadCostModels({.profile = "/no/such.json"}); }).find("/no/such.json"), std::string::npos);
+  EXPECT_EQ(experiments::LoadCostModels({}).fallback, nullptr);
+  EXPECT_NE(experiments::LoadCostModels({.model = "roofline"}).model, nullptr);
+  EXPECT_EQ(ErrorOf([] { experiments::LoadCostModels({.model = "guess"}, "--costs"); }).rfind("--costs: ", 0), 0U);
+  EXPECT_NE(ErrorOf([] { experiments::LoadCostModels({.profile = "/no/such.json"}); }).find("/no/such.json"),
+            std::string::npos);
 }
 
 TEST(ProblemTest, AFileThatHasChangedIsRefused) {
@@ -110,14 +113,14 @@ TEST(ProblemTest, AFileThatHasChangedIsRefused) {
                         << time << "}]}";
   };
   write("1");
-  TrialChoice choice = ChoiceOf(WithLine("graphs: {files: [" + path + "]}", WithLine("costs: measured")));
+  experiments::TrialChoice choice = ChoiceOf(WithLine("graphs: {files: [" + path + "]}", WithLine("costs: measured")));
   // Not asked for before: a graph that was read stays.
   write("2");
   const std::string other = path + "2";
   std::filesystem::copy_file(path, other, std::filesystem::copy_options::overwrite_existing);
   choice.graph->file = other;
   EXPECT_EQ(
-      ErrorOf([&] { LoadSearchSpec(choice); }),
+      ErrorOf([&] { experiments::LoadSearchSpec(choice); }),
       "graph: " + other + ": is not what it was when the trial was planned (sweep again: that makes a new trial)");
   std::filesystem::remove(path);
   std::filesystem::remove(other);

@@ -33,8 +33,8 @@ class RunFolderTest : public ::testing::Test {
   ~RunFolderTest() override { fs::remove_all(runs_); }
 
   void Prepare(const std::string& experiment) {
-    trial_ = PlanTrials(ReadText(experiment), /*set_up=*/false).trials.at(0);
-    folder_ = PrepareTrialFolder((runs_ / "small").string(), trial_);
+    trial_ = experiments::PlanTrials(ReadText(experiment), /*set_up=*/false).trials.at(0);
+    folder_ = experiments::PrepareTrialFolder((runs_ / "small").string(), trial_);
   }
   std::string Read(const std::string& name) const { return ReadWholeFile((fs::path(folder_) / name).string()); }
   nlohmann::json ReadJson(const std::string& name) const { return nlohmann::json::parse(Read(name)); }
@@ -44,21 +44,21 @@ class RunFolderTest : public ::testing::Test {
   }
 
   fs::path runs_;
-  PlannedTrial trial_;
+  experiments::PlannedTrial trial_;
   std::string folder_;
 };
 
 TEST_F(RunFolderTest, ATrialIsWhatItsSpecSays) {
   EXPECT_EQ(fs::path(folder_).filename().string(), trial_.id);
-  EXPECT_FALSE(IsFinished(folder_));
-  ASSERT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
-  EXPECT_TRUE(IsFinished(folder_));
+  EXPECT_FALSE(experiments::IsFinished(folder_));
+  ASSERT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
+  EXPECT_TRUE(experiments::IsFinished(folder_));
   const nlohmann::json trial = ReadJson("trial.json");
   EXPECT_EQ(trial.at("schema"), "emplace.trial");
   EXPECT_EQ(trial.at("experiment"), "small");
   EXPECT_EQ(trial.at("trial"), trial_.id);
-  EXPECT_EQ(trial.at("emplace"), std::string(Version()));
-  EXPECT_EQ(trial.at("revision"), std::string(Revision()));
+  EXPECT_EQ(trial.at("emplace"), std::string(experiments::Version()));
+  EXPECT_EQ(trial.at("revision"), std::string(experiments::Revision()));
   EXPECT_EQ(trial.at("spec"), ReadJson("spec.json"));
   EXPECT_EQ(trial.at("evaluations"), 600);
   EXPECT_FALSE(trial.contains("transfer"));
@@ -82,7 +82,7 @@ TEST_F(RunFolderTest, ATrialIsWhatItsSpecSays) {
   EXPECT_TRUE(timing.at("policy_seconds_per_episode").is_null());
   EXPECT_FALSE(Exists("policy.bin"));
   EXPECT_FALSE(Exists("error.txt"));
-  const TrialSummary summary = SummariseTrial(folder_);
+  const experiments::TrialSummary summary = experiments::SummariseTrial(folder_);
   EXPECT_EQ(summary.best_micros, best);
   const double single = graph.at("single_device_step_time_us");
   EXPECT_DOUBLE_EQ(summary.improvement_percent.value_or(0), (single - best) / single * 100);
@@ -91,30 +91,31 @@ TEST_F(RunFolderTest, ATrialIsWhatItsSpecSays) {
 
 TEST_F(RunFolderTest, AFinishedTrialIsNotRunAgain) {
   Write("trial.json", "not to be touched");
-  EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
+  EXPECT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
   EXPECT_EQ(Read("trial.json"), "not to be touched");
 }
 
 TEST_F(RunFolderTest, OneProcessAtATimeRunsATrial) {
   const int lock = open((folder_ + "/lock").c_str(), O_RDWR | O_CREAT, 0666);
   ASSERT_EQ(flock(lock, LOCK_EX | LOCK_NB), 0);
-  EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kBusy);
-  EXPECT_FALSE(IsFinished(folder_));
+  EXPECT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kBusy);
+  EXPECT_FALSE(experiments::IsFinished(folder_));
   close(lock);  // as the end of a process does
-  EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
+  EXPECT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
 }
 
 TEST_F(RunFolderTest, AFailureIsOneLineUntilTheTrialIsTriedAgain) {
   // A checkpoint that can be neither read nor put aside.
   fs::create_directories(folder_ + "/checkpoint.bin/in_the_way");
-  EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kFailed);
-  EXPECT_FALSE(IsFinished(folder_));
-  EXPECT_EQ(ReadTrialError(folder_).rfind(folder_ + "/checkpoint.bin: cannot be ", 0), 0U) << ReadTrialError(folder_);
-  EXPECT_EQ(Read("error.txt"), ReadTrialError(folder_) + "\n");
+  EXPECT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kFailed);
+  EXPECT_FALSE(experiments::IsFinished(folder_));
+  EXPECT_EQ(experiments::ReadTrialError(folder_).rfind(folder_ + "/checkpoint.bin: cannot be ", 0), 0U)
+      << experiments::ReadTrialError(folder_);
+  EXPECT_EQ(Read("error.txt"), experiments::ReadTrialError(folder_) + "\n");
   fs::remove_all(folder_ + "/checkpoint.bin");
-  EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
+  EXPECT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
   EXPECT_FALSE(Exists("error.txt"));
-  WriteTrialError(folder_, "two\nlines");
+  experiments::WriteTrialError(folder_, "two\nlines");
   EXPECT_EQ(Read("error.txt"), "two\\nlines\n");
 }
 
@@ -122,35 +123,36 @@ TEST_F(RunFolderTest, ASpecThatIsNotTheTrialsIsNotRunAndWrittenAgain) {
   const std::string spec = Read("spec.json");
   const std::string changed = Replaced(spec, "\"annealing\",\"set\"", "\"random\",\"set\"");
   Write("spec.json", changed);
-  EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kFailed);
-  EXPECT_EQ(ReadTrialError(folder_).rfind(folder_ + "/spec.json: is the spec of trial ", 0), 0U)
-      << ReadTrialError(folder_);
+  EXPECT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kFailed);
+  EXPECT_EQ(experiments::ReadTrialError(folder_).rfind(folder_ + "/spec.json: is the spec of trial ", 0), 0U)
+      << experiments::ReadTrialError(folder_);
   ::testing::internal::CaptureStderr();
-  EXPECT_EQ(PrepareTrialFolder((runs_ / "small").string(), trial_), folder_);
+  EXPECT_EQ(experiments::PrepareTrialFolder((runs_ / "small").string(), trial_), folder_);
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("; written again\n"), std::string::npos);
   EXPECT_EQ(Read("spec.json"), spec);
-  EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
+  EXPECT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
 }
 
 TEST_F(RunFolderTest, WhatATrialWroteIsReadAgain) {
-  ASSERT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
-  const TrialRecord trial = ReadFinishedTrial(folder_);
+  ASSERT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
+  const experiments::TrialRecord trial = experiments::ReadFinishedTrial(folder_);
   EXPECT_EQ(trial.id, trial_.id);
   EXPECT_EQ(trial.placement_fingerprint, FingerprintText(Read("best_placement.json")));
   EXPECT_TRUE(trial.timing);
-  EXPECT_EQ(ReadFinishedTrial(folder_ + "/").id, trial_.id);
+  EXPECT_EQ(experiments::ReadFinishedTrial(folder_ + "/").id, trial_.id);
   const std::string whole = Read("trial.json");
   Write("trial.json", Replaced(whole, "\"fitting\":600", "\"fitting\":601"));
-  EXPECT_NE(ErrorOf([&] { SummariseTrial(folder_); }).find("trial.json: checksum: is not that of the rest"),
-            std::string::npos);
+  EXPECT_NE(
+      ErrorOf([&] { experiments::SummariseTrial(folder_); }).find("trial.json: checksum: is not that of the rest"),
+      std::string::npos);
   // The same content, the same bytes.
   fs::remove(folder_ + "/trial.json");
-  EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
+  EXPECT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
   EXPECT_EQ(Read("trial.json"), whole);
 }
 
 TEST_F(RunFolderTest, ACheckpointThatCannotBeReadIsGivenUp) {
-  ASSERT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
+  ASSERT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
   const std::string whole = Read("trial.json");
   fs::remove(folder_ + "/trial.json");
   Write("checkpoint.bin", "damaged");
@@ -162,7 +164,7 @@ TEST_F(RunFolderTest, ACheckpointThatCannotBeReadIsGivenUp) {
   const int writer = open((folder_ + "/" + ours).c_str(), O_RDWR);
   ASSERT_EQ(flock(writer, LOCK_EX | LOCK_NB), 0);
   ::testing::internal::CaptureStderr();
-  EXPECT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
+  EXPECT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("; starting again\n"), std::string::npos);
   EXPECT_EQ(Read("trial.json"), whole);
   EXPECT_FALSE(Exists(half));
@@ -172,18 +174,18 @@ TEST_F(RunFolderTest, ACheckpointThatCannotBeReadIsGivenUp) {
 }
 
 TEST_F(RunFolderTest, ACheckpointIsGoneOnFrom) {
-  ASSERT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
+  ASSERT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
   const std::string whole = Read("trial.json");
   fs::remove(folder_ + "/trial.json");
   fs::remove(folder_ + "/progress.jsonl");
   // The checkpoint is of the end: there is nothing left to do, and nothing to report of it.
-  EXPECT_EQ(RunTrialFolder(folder_ + "/"), TrialOutcome::kDone);
+  EXPECT_EQ(experiments::RunTrialFolder(folder_ + "/"), experiments::TrialOutcome::kDone);
   EXPECT_EQ(Read("trial.json"), whole);
   EXPECT_EQ(Read("progress.jsonl"), "");
 }
 
 TEST_F(RunFolderTest, ProgressGrowsALineAtATime) {
-  ASSERT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
+  ASSERT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
   std::istringstream lines(Read("progress.jsonl"));
   nlohmann::json last;
   for (std::string line; std::getline(lines, line);) last = nlohmann::json::parse(line);
@@ -195,19 +197,19 @@ TEST_F(RunFolderTest, WhereNothingFitsThereIsNoBest) {
   // 120,000 words of 16,000 numbers are 7 GB, twice with their gradients: more than one card has.
   Prepare(WithLine("graphs: {model: rnnlm, set: {hidden: 16384, steps: 1, layers: 1}}",
                    WithLine("cluster: {name: post-8k80, devices: [\"gpu:0\"]}", WithLine("budget: {evaluations: 3}"))));
-  ASSERT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
+  ASSERT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
   const nlohmann::json graph = ReadJson("trial.json").at("graphs").at(0);
   EXPECT_TRUE(graph.at("best_step_time_us").is_null());
   EXPECT_TRUE(graph.at("improvement_percent").is_null());
   EXPECT_EQ(graph.at("fitting"), 0);
   EXPECT_EQ(graph.at("trace").size(), 0U);
   EXPECT_FALSE(Exists("best_placement.json"));
-  EXPECT_FALSE(SummariseTrial(folder_).best_micros);
+  EXPECT_FALSE(experiments::SummariseTrial(folder_).best_micros);
 }
 
 TEST_F(RunFolderTest, AllGraphsThatAnAgentHadTogetherAreThere) {
   Prepare(WithLine("graphs: {dataset: cifar10, index: [2, 5], together: true}", WithLine("agent: {name: random}")));
-  ASSERT_EQ(RunTrialFolder(folder_), TrialOutcome::kDone);
+  ASSERT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
   const nlohmann::json trial = ReadJson("trial.json");
   ASSERT_EQ(trial.at("graphs").size(), 2U);
   EXPECT_EQ(trial.at("graphs").at(1).at("graph"), "cifar10_05");
@@ -215,23 +217,24 @@ TEST_F(RunFolderTest, AllGraphsThatAnAgentHadTogetherAreThere) {
 }
 
 TEST_F(RunFolderTest, TheExperimentIsKeptAsJsonWithItsQuestion) {
-  const ExperimentSpec experiment = ReadText(kExperiment);
-  WriteExperimentFile((runs_ / "small").string(), experiment);
+  const experiments::ExperimentSpec experiment = ReadText(kExperiment);
+  experiments::WriteExperimentFile((runs_ / "small").string(), experiment);
   const std::string text = ReadWholeFile((runs_ / "small/experiment.json").string());
   EXPECT_EQ(nlohmann::json::parse(text).at("question"), "Is it small?");
   // It is an experiment too, of the same trials.
-  const ExperimentSpec again = ReadText(text);
+  const experiments::ExperimentSpec again = ReadText(text);
   EXPECT_EQ(again.question, "Is it small?");
-  EXPECT_EQ(PlanTrials(again).trials.at(0).id, trial_.id);
+  EXPECT_EQ(experiments::PlanTrials(again).trials.at(0).id, trial_.id);
 }
 
 TEST_F(RunFolderTest, AFolderThatCannotBeMadeIsSaid) {
   Write("file", "");
   const std::string below = folder_ + "/file";
-  EXPECT_EQ(ErrorOf([&] { PrepareTrialFolder(below, trial_); }),
+  EXPECT_EQ(ErrorOf([&] { experiments::PrepareTrialFolder(below, trial_); }),
             below + "/" + trial_.id + ": cannot be made (Not a directory)");
   Write("trial.json", "{}");
-  EXPECT_EQ(ErrorOf([&] { SummariseTrial(folder_); }), folder_ + "/trial.json: schema: is missing (\"emplace.trial\")");
+  EXPECT_EQ(ErrorOf([&] { experiments::SummariseTrial(folder_); }),
+            folder_ + "/trial.json: schema: is missing (\"emplace.trial\")");
 }
 
 }  // namespace run_folder_test

@@ -33,7 +33,7 @@ class RunReaderTest : public ::testing::Test {
     return folder_ + "/demo/" + SampleId(trial) + "/" + name;
   }
   std::string Error() const {
-    return ErrorOf([this] { ReadRuns(folder_); });
+    return ErrorOf([this] { experiments::ReadRuns(folder_); });
   }
   // The error for a trial.json in which `from` became `to`.
   std::string ErrorWith(const std::string& from, const std::string& to) const {
@@ -48,14 +48,14 @@ class RunReaderTest : public ::testing::Test {
 TEST_F(RunReaderTest, TrialsAreReadWhole) {
   const SampleTrial sample = {.label = "mine", .devices = 5, .episodes = {{0, true, 0.5}, {1, false, std::nullopt}}};
   WriteRuns(folder_, {sample}, R"(, "metrics": ["improvement"], "published": "thesis")");
-  const auto runs = ReadRuns(folder_);
+  const auto runs = experiments::ReadRuns(folder_);
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs[0].name, "demo");
   EXPECT_EQ(runs[0].question, "Is <b> better?");
   EXPECT_THAT(runs[0].metrics, ElementsAre("improvement"));
   EXPECT_EQ(runs[0].published, "thesis");
   ASSERT_EQ(runs[0].trials.size(), 1U);
-  const TrialRecord& trial = runs[0].trials[0];
+  const experiments::TrialRecord& trial = runs[0].trials[0];
   EXPECT_EQ(trial.id, SampleId(sample));
   EXPECT_EQ(trial.label, "mine");
   EXPECT_EQ(trial.seed, "1");
@@ -76,9 +76,9 @@ TEST_F(RunReaderTest, TrialsAreReadWhole) {
 TEST_F(RunReaderTest, OneExperimentOrAFolderOfThem) {
   WriteRuns(folder_, {{.seed = 1}, {.seed = 2}});
   WriteText(folder_ + "/other/experiment.json", R"({"schema": "emplace.experiment", "version": 1, "name": "other"})");
-  EXPECT_EQ(ReadRuns(folder_).size(), 2U);
+  EXPECT_EQ(experiments::ReadRuns(folder_).size(), 2U);
   for (const char* const end : {"/demo", "/demo/"}) {
-    const auto one = ReadRuns(folder_ + end);
+    const auto one = experiments::ReadRuns(folder_ + end);
     ASSERT_EQ(one.size(), 1U);
     EXPECT_EQ(one[0].trials.size(), 2U);
     EXPECT_LT(one[0].trials[0].id, one[0].trials[1].id);
@@ -93,11 +93,11 @@ TEST_F(RunReaderTest, TrialsThatFailedOrAreNotFinishedAreNamed) {
   std::filesystem::remove(File(running, "trial.json"));
   WriteText(File(failed, "error.txt"), "loss is NaN\nmore\n");
   WriteText(folder_ + "/demo/0000000000000000/error.txt", "no spec");
-  const auto runs = ReadRuns(folder_);
+  const auto runs = experiments::ReadRuns(folder_);
   EXPECT_EQ(runs[0].trials.size(), 1U);
   ASSERT_EQ(runs[0].unfinished.size(), 3U);
   EXPECT_EQ(runs[0].unfinished[0].what, "");
-  for (const UnfinishedTrial& trial : runs[0].unfinished) {
+  for (const experiments::UnfinishedTrial& trial : runs[0].unfinished) {
     if (trial.id == SampleId(failed)) {
       EXPECT_EQ(trial.error, "loss is NaN");
     } else if (trial.id == SampleId(running)) {
@@ -145,7 +145,7 @@ TEST_F(RunReaderTest, AKeyThatIsMisspeltIsRefused) {
   WriteText(File({}, "timing.json"), Replaced(TimingJson({}), "wall_seconds", "wall_second"));
   EXPECT_THAT(Error(), HasSubstr("timing.json: wall_second: unknown key (schema, version, policy_seconds, "));
   std::filesystem::remove(File({}, "timing.json"));
-  EXPECT_FALSE(ReadRuns(folder_)[0].trials[0].timing);
+  EXPECT_FALSE(experiments::ReadRuns(folder_)[0].trials[0].timing);
 }
 
 TEST_F(RunReaderTest, ANumberThatWasChangedIsRefused) {
@@ -196,7 +196,7 @@ TEST_F(RunReaderTest, ASpecThatIsNotItsTrialsIsRefused) {
   // Of a trial that is not finished it says nothing.
   std::filesystem::remove(File({}, "trial.json"));
   WriteText(File({}, "spec.json"), Replaced(SpecJson({}), "\"seed\":42", "\"seed\":43"));
-  const auto runs = ReadRuns(folder_);
+  const auto runs = experiments::ReadRuns(folder_);
   ASSERT_EQ(runs[0].unfinished.size(), 1U);
   EXPECT_EQ(runs[0].unfinished[0].what, "");
   // Another trial's result is no result of this one.
@@ -207,10 +207,10 @@ TEST_F(RunReaderTest, ASpecThatIsNotItsTrialsIsRefused) {
 }
 
 // Everything that a report shows, as text.
-std::string Shown(const std::vector<ExperimentRuns>& runs) {
-  const ExperimentRuns& one = runs.at(0);
-  const TrialRecord& trial = one.trials.at(0);
-  const GraphRecord& graph = trial.graphs.at(0);
+std::string Shown(const std::vector<experiments::ExperimentRuns>& runs) {
+  const experiments::ExperimentRuns& one = runs.at(0);
+  const experiments::TrialRecord& trial = one.trials.at(0);
+  const experiments::GraphRecord& graph = trial.graphs.at(0);
   std::string spec;
   AppendJson(&spec, trial.spec);
   return fmt::format("{} {} {} {} | {} {} {} {} {} | {} {} {} {} {} | {} {}", one.name, one.question,
@@ -224,10 +224,10 @@ TEST_F(RunReaderTest, NoBitOfARunFolderFlipsIntoAnotherReport) {
   const SampleTrial sample = {.episodes = {{0, true, 0.5}}};
   WriteRuns(folder_, {sample}, R"(, "metrics": ["improvement"], "published": "thesis")");
   const std::string experiment = folder_ + "/demo/experiment.json";
-  JsonValue value = ReadJsonFile(experiment);
-  AddChecksum(&std::get<JsonObject>(value.data));
-  WriteJsonFile(experiment, value);
-  const std::string whole = Shown(ReadRuns(folder_));
+  JsonValue value = experiments::ReadJsonFile(experiment);
+  experiments::AddChecksum(&std::get<JsonObject>(value.data));
+  experiments::WriteJsonFile(experiment, value);
+  const std::string whole = Shown(experiments::ReadRuns(folder_));
   for (const std::string& file :
        {experiment, File(sample, "trial.json"), File(sample, "timing.json"), File(sample, "spec.json")}) {
     const std::string text = ReadWholeFile(file);
@@ -237,7 +237,7 @@ TEST_F(RunReaderTest, NoBitOfARunFolderFlipsIntoAnotherReport) {
       WriteText(file, flipped);
       std::string shown = whole;
       try {
-        shown = Shown(ReadRuns(folder_));
+        shown = Shown(experiments::ReadRuns(folder_));
       } catch (const InputError&) {
       }
       ASSERT_EQ(shown, whole) << file << ", bit " << bit;

@@ -22,10 +22,12 @@ nlohmann::json Parsed(const JsonValue& value) {
 }
 
 // Two ops of 1 us each, on two devices; nothing is run, the results are made up.
-SearchSpec TwoOps() { return testing::MakeSearch(testing::MakeChain(2, 1, 8), testing::MakeCluster(2), "random"); }
+agents::SearchSpec TwoOps() {
+  return testing::MakeSearch(testing::MakeChain(2, 1, 8), testing::MakeCluster(2), "random");
+}
 
-GraphResult Gained() {
-  GraphResult result;
+agents::GraphResult Gained() {
+  agents::GraphResult result;
   result.evaluations = 10;
   result.num_groups = 2;
   result.fitting = 7;
@@ -36,16 +38,16 @@ GraphResult Gained() {
   return result;
 }
 
-SearchResult With(const GraphResult& first) {
-  SearchResult result;
-  static_cast<GraphResult&>(result) = first;
+agents::SearchResult With(const agents::GraphResult& first) {
+  agents::SearchResult result;
+  static_cast<agents::GraphResult&>(result) = first;
   return result;
 }
 
 const JsonValue kNoSpec{JsonObject{}};
 
 TEST(TrialJsonTest, GainsAreInPercentOfTheStart) {
-  const nlohmann::json trial = Parsed(TrialToJson("id", kNoSpec, TwoOps(), With(Gained()), ""));
+  const nlohmann::json trial = Parsed(experiments::TrialToJson("id", kNoSpec, TwoOps(), With(Gained()), ""));
   EXPECT_EQ(trial.at("trial"), "id");
   EXPECT_FALSE(trial.contains("experiment"));
   EXPECT_FALSE(trial.contains("transfer"));
@@ -62,36 +64,40 @@ TEST(TrialJsonTest, BothFilesSayWhatTheyWereWrittenWith) {
     AppendJson(&out, value);
     return out;
   };
-  const JsonValue trial = TrialToJson("id", kNoSpec, TwoOps(), With(Gained()), "{}");
+  const JsonValue trial = experiments::TrialToJson("id", kNoSpec, TwoOps(), With(Gained()), "{}");
   EXPECT_EQ(Parsed(trial).at("version"), 2);
   EXPECT_EQ(Parsed(trial).at("best_placement_fingerprint"), FingerprintText("{}"));
-  EXPECT_TRUE(
-      Parsed(TrialToJson("id", kNoSpec, TwoOps(), With(Gained()), "")).at("best_placement_fingerprint").is_null());
-  for (const JsonValue& file : {trial, TimingToJson(With(Gained()), std::nullopt)}) {
+  EXPECT_TRUE(Parsed(experiments::TrialToJson("id", kNoSpec, TwoOps(), With(Gained()), ""))
+                  .at("best_placement_fingerprint")
+                  .is_null());
+  for (const JsonValue& file : {trial, experiments::TimingToJson(With(Gained()), std::nullopt)}) {
     const std::string whole = text(file);
-    EXPECT_EQ(testing::ErrorOf([&] { CheckChecksum(JsonNode(ParseJson(whole)), true, "again"); }), "(no error)");
+    EXPECT_EQ(testing::ErrorOf([&] { experiments::CheckChecksum(JsonNode(ParseJson(whole)), true, "again"); }),
+              "(no error)");
     const std::string changed = testing::Replaced(whole, "\"version\":2", "\"version\":3");
-    EXPECT_NE(testing::ErrorOf([&] { CheckChecksum(JsonNode(ParseJson(changed)), true, "again"); }), "(no error)");
+    EXPECT_NE(testing::ErrorOf([&] { experiments::CheckChecksum(JsonNode(ParseJson(changed)), true, "again"); }),
+              "(no error)");
   }
 }
 
 TEST(TrialJsonTest, WhereNothingFitsWhatThereIsNotIsNull) {
-  GraphResult nothing = Gained();
+  agents::GraphResult nothing = Gained();
   nothing.best.reset();
   nothing.trace.clear();
-  const nlohmann::json graph = Parsed(TrialToJson("id", kNoSpec, TwoOps(), With(nothing), "")).at("graphs").at(0);
+  const nlohmann::json graph =
+      Parsed(experiments::TrialToJson("id", kNoSpec, TwoOps(), With(nothing), "")).at("graphs").at(0);
   EXPECT_TRUE(graph.at("best_step_time_us").is_null());
   EXPECT_TRUE(graph.at("improvement_percent").is_null());
 }
 
 TEST(TrialJsonTest, GraphsTogetherAddTheirEvaluationsUpAndTransfersDoNot) {
-  SearchSpec spec = TwoOps();
+  agents::SearchSpec spec = TwoOps();
   spec.also.push_back(spec.problem);
   spec.transfer.push_back(spec.problem);
-  SearchResult result = With(Gained());
+  agents::SearchResult result = With(Gained());
   result.also = {Gained()};
   result.transfer = {Gained()};
-  const nlohmann::json trial = Parsed(TrialToJson("id", kNoSpec, spec, result, ""));
+  const nlohmann::json trial = Parsed(experiments::TrialToJson("id", kNoSpec, spec, result, ""));
   EXPECT_EQ(trial.at("evaluations"), 20);
   EXPECT_EQ(trial.at("graphs").size(), 2U);
   ASSERT_EQ(trial.at("transfer").size(), 1U);
@@ -100,24 +106,26 @@ TEST(TrialJsonTest, GraphsTogetherAddTheirEvaluationsUpAndTransfersDoNot) {
 }
 
 TEST(TrialJsonTest, PolicySecondsAreSharedByTheEpisodesOfAllGraphs) {
-  SearchResult result = With(Gained());
+  agents::SearchResult result = With(Gained());
   result.times = {.policy = 6, .simulator = 2, .wall = 9};
-  EXPECT_TRUE(Parsed(TimingToJson(result, std::nullopt)).at("policy_seconds_per_episode").is_null());  // no episodes
+  EXPECT_TRUE(Parsed(experiments::TimingToJson(result, std::nullopt))
+                  .at("policy_seconds_per_episode")
+                  .is_null());  // no episodes
   result.episodes.resize(1);
   result.also = {Gained()};
   result.also[0].episodes.resize(2);
-  const nlohmann::json timing = Parsed(TimingToJson(result, std::nullopt));
+  const nlohmann::json timing = Parsed(experiments::TimingToJson(result, std::nullopt));
   EXPECT_EQ(timing.at("policy_seconds_per_episode"), 2);
   EXPECT_EQ(timing.at("simulator_seconds"), 2);
   EXPECT_FALSE(timing.contains("hardware"));
 }
 
 TEST(TrialJsonTest, WhatWasRunForRealIsInTheTiming) {
-  MeasuredSteps measured;
+  experiments::MeasuredSteps measured;
   measured.checks = {{.evaluation = 3, .simulated_micros = 5, .measured_micros = 5.5},
                      {.evaluation = 9, .simulated_micros = 4, .measured_micros = std::nullopt}};
   measured.best_micros = 5.25;
-  const nlohmann::json hardware = Parsed(TimingToJson(With(Gained()), measured)).at("hardware");
+  const nlohmann::json hardware = Parsed(experiments::TimingToJson(With(Gained()), measured)).at("hardware");
   EXPECT_EQ(hardware.at("best_step_time_us"), 5.25);
   EXPECT_EQ(hardware.at("checks").at(0).at("measured_us"), 5.5);
   EXPECT_TRUE(hardware.at("checks").at(1).at("measured_us").is_null());

@@ -11,18 +11,18 @@ namespace emplace::testing {
 namespace {
 
 TEST(TrialRecordTest, ATrialThatIsWrittenReadsTheSame) {
-  TrialRecord trial;
+  experiments::TrialRecord trial;
   trial.spec = ParseJson(R"({"agent":{"label":"mine","name":"placeto"},"seed":7})");
-  trial.id = TrialId(trial.spec);
+  trial.id = experiments::TrialId(trial.spec);
   trial.experiment = {std::string("demo")};
   trial.version = "0.1.0";
   trial.graphs = {{.graph = "a", .num_ops = 3, .trace = {{1, 8}, {4, 5.5}}, .episodes = {{.argmax = true}}}, {}};
   trial.transfers = {{.graph = "b", .improvement = -2}};
   trial.placement_fingerprint = "ab";
-  const std::string text = JsonText(TrialRecordToJson(trial));
+  const std::string text = JsonText(experiments::TrialRecordToJson(trial));
   const JsonValue root = ParseJson(text);
-  const TrialRecord read = ReadTrialRecord(JsonNode(root));
-  EXPECT_EQ(JsonText(TrialRecordToJson(read)), text);
+  const experiments::TrialRecord read = experiments::ReadTrialRecord(JsonNode(root));
+  EXPECT_EQ(JsonText(experiments::TrialRecordToJson(read)), text);
   EXPECT_EQ(read.label, "mine");
   EXPECT_EQ(read.seed, "7");
   EXPECT_EQ(read.transfers.at(0).improvement, -2);
@@ -30,12 +30,12 @@ TEST(TrialRecordTest, ATrialThatIsWrittenReadsTheSame) {
 }
 
 TEST(TrialRecordTest, TimesThatAreWrittenReadTheSame) {
-  const HardwareCheck check{.evaluation = 3, .simulated_micros = 5, .measured_micros = 5.5};
-  TimingRecord timing{.policy_seconds = 6, .policy_seconds_per_episode = 2, .episodes = 3};
-  timing.hardware = MeasuredSteps{.checks = {check, {}}, .best_micros = 4, .interleaved_micros = 4.5};
-  const std::string text = JsonText(TimingRecordToJson(timing));
+  const experiments::HardwareCheck check{.evaluation = 3, .simulated_micros = 5, .measured_micros = 5.5};
+  experiments::TimingRecord timing{.policy_seconds = 6, .policy_seconds_per_episode = 2, .episodes = 3};
+  timing.hardware = experiments::MeasuredSteps{.checks = {check, {}}, .best_micros = 4, .interleaved_micros = 4.5};
+  const std::string text = JsonText(experiments::TimingRecordToJson(timing));
   const JsonValue root = ParseJson(text);
-  EXPECT_EQ(JsonText(TimingRecordToJson(ReadTimingRecord(JsonNode(root)))), text);
+  EXPECT_EQ(JsonText(experiments::TimingRecordToJson(experiments::ReadTimingRecord(JsonNode(root)))), text);
 }
 
 }  // namespace

@@ -14,9 +14,9 @@ std::string Refusal(const std::string& line) {
   return ErrorOf([&] { ReadText(WithLine(line)); });
 }
 
-ExperimentCell CellWith(const std::string& line) { return ReadText(WithLine(line)).cells.at(0); }
+experiments::ExperimentCell CellWith(const std::string& line) { return ReadText(WithLine(line)).cells.at(0); }
 
-GraphSource Model(const std::string& name) { return {.model = name}; }
+experiments::GraphSource Model(const std::string& name) { return {.model = name}; }
 
 struct Case {
   std::string line;
@@ -133,13 +133,13 @@ TEST(ExperimentFieldsTest, WhatIsMissingIsNamed) {
 }
 
 TEST(ExperimentFieldsTest, WhatIsNotSaidIsTheDefault) {
-  const ExperimentCell cell = ReadText(R"(schema: emplace.experiment
+  const experiments::ExperimentCell cell = ReadText(R"(schema: emplace.experiment
 version: 1
 name: least
 graphs: {dataset: nmt}
 cluster: {name: p2.8xlarge}
 agent: {name: random})")
-                                  .cells.at(0);
+                                               .cells.at(0);
   EXPECT_EQ(cell.graphs.family_seed, 42U);
   EXPECT_EQ(cell.graphs.seed, 42U);
   EXPECT_EQ(cell.graphs.split, "all");
@@ -156,7 +156,7 @@ agent: {name: random})")
 
 TEST(ExperimentFieldsTest, AProfileIsNamedEitherWay) {
   for (const char* const line : {"costs: {profile: p.json}", "costs: \"profile: p.json\""}) {
-    const ExperimentCell cell = CellWith(line);
+    const experiments::ExperimentCell cell = CellWith(line);
     EXPECT_EQ(cell.costs.profile, "p.json");
     EXPECT_EQ(cell.costs.model, "");
   }
@@ -166,7 +166,7 @@ TEST(ExperimentFieldsTest, TransferTakesFromGraphsWhatItDoesNotContradict) {
   const auto transfer = [](const std::string& graphs, const std::string& line) {
     return ReadText(WithLine("transfer: " + line, WithLine("graphs: " + graphs))).cells.at(0).transfer.value();
   };
-  const GraphChoice other_half =
+  const experiments::GraphChoice other_half =
       transfer("{dataset: ptb, split: train, sample: 4, seed: 7, family_seed: 3, together: true}", "{split: test}");
   EXPECT_EQ(other_half.dataset, "ptb");
   EXPECT_EQ(other_half.split, "test");
@@ -176,7 +176,7 @@ TEST(ExperimentFieldsTest, TransferTakesFromGraphsWhatItDoesNotContradict) {
   EXPECT_FALSE(other_half.together);
   EXPECT_EQ(transfer("{dataset: ptb, index: 3}", "{split: test}").index.size(), 0U);
   EXPECT_FALSE(transfer("{dataset: ptb, sample: 3}", "{index: 5}").sample);
-  const GraphChoice model = transfer("{dataset: ptb, sample: 3}", "{model: nmt}");
+  const experiments::GraphChoice model = transfer("{dataset: ptb, sample: 3}", "{model: nmt}");
   EXPECT_EQ(model.models, (std::vector{Model("nmt")}));
   EXPECT_EQ(model.dataset, "");
   // A list of networks, to which another is no addition.

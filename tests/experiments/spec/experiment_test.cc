@@ -100,7 +100,7 @@ TEST(ExperimentTest, WhatEveryCellHasInCommonIsReadOnceAndOnItsOwn) {
 }
 
 TEST(ExperimentTest, EveryAgentHasALabelOfItsOwn) {
-  const ExperimentSpec swept = ReadText(WithLine("sweep: {agent.set.final_ratio: [0.1, 0.2]}"));
+  const experiments::ExperimentSpec swept = ReadText(WithLine("sweep: {agent.set.final_ratio: [0.1, 0.2]}"));
   EXPECT_EQ(swept.cells.at(0).agent.label, "annealing final_ratio=0.1");
   EXPECT_EQ(swept.cells.at(1).agent.label, "annealing final_ratio=0.2");
   EXPECT_EQ(Refusal(WithLine("sweep: {agent: [{name: annealing}, {name: annealing, set: {final_ratio: 0.1}}]}")),
@@ -112,10 +112,10 @@ TEST(ExperimentTest, EveryAgentHasALabelOfItsOwn) {
 }
 
 TEST(ExperimentTest, PathsAreSeenFromTheFolderOfTheExperiment) {
-  EXPECT_EQ(ResolvePath("g.json", "/a/b/x.yaml"), "/a/b/g.json");
-  EXPECT_EQ(ResolvePath("../g.json", "/a/b/x.yaml"), "/a/g.json");
-  EXPECT_EQ(ResolvePath("/g.json", "/a/b/x.yaml"), "/g.json");
-  EXPECT_EQ(ResolvePath("g.json", "-"), (std::filesystem::current_path() / "g.json").string());
+  EXPECT_EQ(experiments::ResolvePath("g.json", "/a/b/x.yaml"), "/a/b/g.json");
+  EXPECT_EQ(experiments::ResolvePath("../g.json", "/a/b/x.yaml"), "/a/g.json");
+  EXPECT_EQ(experiments::ResolvePath("/g.json", "/a/b/x.yaml"), "/g.json");
+  EXPECT_EQ(experiments::ResolvePath("g.json", "-"), (std::filesystem::current_path() / "g.json").string());
 }
 
 // Every experiment in experiments/configs is one that can be run.
@@ -126,13 +126,13 @@ TEST(ExperimentTest, ShippedExperimentsCanBePlannedSlow) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string text = ReadWholeFile(entry.path().string());
     if (text.find("\nschema: emplace.experiment\n") == std::string::npos) continue;
-    const ExperimentSpec experiment = ReadText(text, entry.path().string());
+    const experiments::ExperimentSpec experiment = ReadText(text, entry.path().string());
     EXPECT_NE(experiment.question, "") << entry.path();
     EXPECT_FALSE(experiment.cells.empty()) << entry.path();
     ++read;
     // What runs on real devices names files that the machine itself makes.
     if (experiment.cells[0].hardware.NeedsHardware()) continue;
-    EXPECT_GT(PlanTrials(experiment).trials.size(), 0U) << entry.path();
+    EXPECT_GT(experiments::PlanTrials(experiment).trials.size(), 0U) << entry.path();
   }
   EXPECT_GT(read, 0U);
 }
@@ -145,10 +145,10 @@ TEST(ExperimentTest, NoTableOfTheThesisIsWithoutARandomWalk) {
     const std::string text = ReadWholeFile(entry.path().string());
     // A policy applied to other graphs is compared with one that learned nothing instead.
     if (text.find("protocol: thesis") == std::string::npos) continue;
-    const ExperimentSpec experiment = ReadText(text, entry.path().string());
-    EXPECT_TRUE(std::any_of(experiment.cells.begin(), experiment.cells.end(), [](const ExperimentCell& cell) {
-      return cell.agent.name == "random_walk";
-    })) << entry.path();
+    const experiments::ExperimentSpec experiment = ReadText(text, entry.path().string());
+    EXPECT_TRUE(std::any_of(experiment.cells.begin(), experiment.cells.end(),
+                            [](const experiments::ExperimentCell& cell) { return cell.agent.name == "random_walk"; }))
+        << entry.path();
     ++tables;
   }
   EXPECT_GT(tables, 2U);

@@ -6,14 +6,15 @@ namespace emplace {
 namespace {
 
 TEST(RewardSourceTest, NamesGoBothWays) {
-  for (const auto source : {RewardSource::kSimulator, RewardSource::kHardware, RewardSource::kMixed}) {
-    EXPECT_EQ(EnumOfName<RewardSource>(NameOf(source)), source);
+  for (const auto source : {experiments::RewardSource::kSimulator, experiments::RewardSource::kHardware,
+                            experiments::RewardSource::kMixed}) {
+    EXPECT_EQ(EnumOfName<experiments::RewardSource>(NameOf(source)), source);
   }
-  EXPECT_FALSE(EnumOfName<RewardSource>("gpu"));
+  EXPECT_FALSE(EnumOfName<experiments::RewardSource>("gpu"));
 }
 
 TEST(HardwareChoiceTest, TheSimulatorAloneNeedsNoHardware) {
-  HardwareChoice choice;
+  experiments::HardwareChoice choice;
   EXPECT_FALSE(choice.NeedsHardware());
   choice.validate_every = 3;
   EXPECT_TRUE(choice.NeedsHardware());

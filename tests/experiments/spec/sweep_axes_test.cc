@@ -11,10 +11,10 @@
 namespace emplace::testing {
 namespace sweep_axes_test {
 
-SweepCells Expand(const std::string& yaml) {
+experiments::SweepCells Expand(const std::string& yaml) {
   std::istringstream in(yaml);
   const JsonValue root = ParseYaml(in);
-  return ExpandSweep(JsonNode(root));
+  return experiments::ExpandSweep(JsonNode(root));
 }
 
 std::string Refusal(const std::string& yaml) {
@@ -22,33 +22,34 @@ std::string Refusal(const std::string& yaml) {
 }
 
 // The settings of every cell: "engine=fifo seeds=3; ...".
-std::string CellsText(const SweepCells& cells) {
+std::string CellsText(const experiments::SweepCells& cells) {
   std::string text;
-  for (const SweepCell& cell : cells.cells) {
+  for (const experiments::SweepCell& cell : cells.cells) {
     text += text.empty() ? "" : "; ";
-    for (const SweepCell::Setting& setting : cell.settings) {
-      text += (setting.path == cell.settings.front().path ? "" : " ") + SettingText(setting.value);
+    for (const experiments::SweepCell::Setting& setting : cell.settings) {
+      text += (setting.path == cell.settings.front().path ? "" : " ") + experiments::SettingText(setting.value);
     }
   }
   return text;
 }
 
 TEST(SweepAxesTest, CellsAreTheCrossProductTheFirstAxisSlowest) {
-  const SweepCells cells = Expand("{sweep: {engine: [a, b], reward: [x, y, z]}}");
+  const experiments::SweepCells cells = Expand("{sweep: {engine: [a, b], reward: [x, y, z]}}");
   EXPECT_EQ(CellsText(cells), "a x; a y; a z; b x; b y; b z");
-  EXPECT_EQ(SettingText(*FindPath(cells.cells.at(4).root, "reward")), "y");
+  EXPECT_EQ(experiments::SettingText(*FindPath(cells.cells.at(4).root, "reward")), "y");
   EXPECT_EQ(Expand("{engine: a}").cells.size(), 1U);
 }
 
 TEST(SweepAxesTest, AValueReplacesWhatStandsAtItsPathAndNothingElse) {
-  const SweepCells cells =
+  const experiments::SweepCells cells =
       Expand("{agent: {name: a, set: {k: 1, l: 2}}, sweep: {agent.set.k: [5], graphs.set.n: [6]}}");
   const JsonValue& root = cells.cells.at(0).root;
   EXPECT_EQ(*FindPath(root, "agent.set.k")->As<std::int64_t>(), 5);
   EXPECT_EQ(*FindPath(root, "agent.set.l")->As<std::int64_t>(), 2);
   EXPECT_EQ(*FindPath(root, "graphs.set.n")->As<std::int64_t>(), 6);
   // A map is replaced whole, so that options of one agent do not leak to the next.
-  const SweepCells maps = Expand("{agent: {name: a, set: {k: 1}}, sweep: {agent: [{name: b}, {name: c}]}}");
+  const experiments::SweepCells maps =
+      Expand("{agent: {name: a, set: {k: 1}}, sweep: {agent: [{name: b}, {name: c}]}}");
   EXPECT_EQ(FindPath(maps.cells.at(1).root, "agent.set"), nullptr);
   EXPECT_EQ(FindPath(maps.cells.at(1).root, "sweep"), nullptr);
 }
@@ -60,7 +61,7 @@ TEST(SweepAxesTest, ALargerPartMayComeBeforeASmallerOne) {
 }
 
 TEST(SweepAxesTest, ExcludedCellsAreThoseThatMatchAllPairsOfAnEntry) {
-  const SweepCells cells = Expand(
+  const experiments::SweepCells cells = Expand(
       "{engine: e, sweep: {reward: [x, y, z], agent: [{name: a}, {name: b}]},"
       " exclude: [{reward: x, agent.name: a}, {reward: z, engine: e}]}");
   EXPECT_EQ(CellsText(cells), "x b; y a; y b");
@@ -98,10 +99,11 @@ TEST(SweepAxesTest, AnExclusionThatSaysNothingIsRefused) {
 }
 
 TEST(SweepAxesTest, AnErrorIsSaidToBeWhereItsValueStands) {
-  const SweepCells cells = Expand("{sweep: {agent: [{name: a}, {name: b}], agent.set.k: [1], engine: [e]}}");
-  const SweepCell& second = cells.cells.at(1);
+  const experiments::SweepCells cells =
+      Expand("{sweep: {agent: [{name: a}, {name: b}], agent.set.k: [1], engine: [e]}}");
+  const experiments::SweepCell& second = cells.cells.at(1);
   const auto placed = [&](const std::string& place) {
-    return std::string(PlacedInSweep(InputError(place, "is wrong"), second).what());
+    return std::string(experiments::PlacedInSweep(InputError(place, "is wrong"), second).what());
   };
   EXPECT_EQ(placed("agent.name"), "sweep.agent[1].name: is wrong");
   EXPECT_EQ(placed("agent.set.k"), "sweep[\"agent.set.k\"][0]: is wrong");
@@ -109,15 +111,16 @@ TEST(SweepAxesTest, AnErrorIsSaidToBeWhereItsValueStands) {
   EXPECT_EQ(placed("engines"), "engines: is wrong");
   EXPECT_EQ(placed("costs"), "costs: is wrong");
   // What is not swept itself may be wrong beside what is.
-  const SweepCells options = Expand("{agent: {name: a}, sweep: {agent.set.k: [1], engine: [e], agent.set.l: [2]}}");
-  EXPECT_STREQ(PlacedInSweep(InputError("agent.set", "is wrong"), options.cells.at(0)).what(),
+  const experiments::SweepCells options =
+      Expand("{agent: {name: a}, sweep: {agent.set.k: [1], engine: [e], agent.set.l: [2]}}");
+  EXPECT_STREQ(experiments::PlacedInSweep(InputError("agent.set", "is wrong"), options.cells.at(0)).what(),
                "agent.set: is wrong, where agent.set.k is 1 and agent.set.l is 2");
 }
 
 TEST(SweepAxesTest, AMapIsNamedByItsLabel) {
   const auto text = [](const std::string& yaml) {
     std::istringstream in(yaml);
-    return SettingText(ParseYaml(in));
+    return experiments::SettingText(ParseYaml(in));
   };
   EXPECT_EQ(text("{v: {label: l, name: n}}"), R"({"v":{"label":"l","name":"n"}})");
   EXPECT_EQ(text("{name: n, label: l}"), "l");

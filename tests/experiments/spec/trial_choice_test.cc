@@ -23,16 +23,18 @@ constexpr const char* kWhole =
     R"("warmups":1,"steps":3,"statistic":"mean","patience":0.5,"interleave":true},"seed":9223372036854775807})";
 
 TEST(TrialChoiceTest, WhatIsReadIsWrittenAgain) {
-  const TrialChoice choice = ReadTrialChoice(ParseJson(kWhole));
-  EXPECT_EQ(JsonText(TrialChoiceToJson(choice)), kWhole);
+  const experiments::TrialChoice choice = experiments::ReadTrialChoice(ParseJson(kWhole));
+  EXPECT_EQ(JsonText(experiments::TrialChoiceToJson(choice)), kWhole);
   EXPECT_EQ(choice.graphs().size(), 3U);
   EXPECT_EQ(choice.costs_choice().profile, "/p.json");
-  EXPECT_EQ(choice.hardware->options.statistic, HardwareOptions::Statistic::kMean);
+  EXPECT_EQ(choice.hardware->options.statistic, profiler::HardwareOptions::Statistic::kMean);
   EXPECT_TRUE(choice.hardware->best);
 }
 
 TEST(TrialChoiceTest, ASpecThatNobodyWroteIsRefused) {
-  const auto refusal = [](const std::string& text) { return ErrorOf([&] { ReadTrialChoice(ParseJson(text)); }); };
+  const auto refusal = [](const std::string& text) {
+    return ErrorOf([&] { experiments::ReadTrialChoice(ParseJson(text)); });
+  };
   EXPECT_EQ(refusal("{}"), "schema: is missing (\"emplace.trial_spec\")");
   const std::string head = R"({"schema": "emplace.trial_spec", "version": 1)";
   EXPECT_EQ(refusal(head + "}"), "graph: is missing (a graph)");
@@ -47,10 +49,14 @@ TEST(TrialChoiceTest, ASpecThatNobodyWroteIsRefused) {
 }
 
 TEST(TrialChoiceTest, RealDevicesRunTheOpsOfOneGraph) {
-  RefuseSeveralGraphs(/*together=*/false, /*transfer=*/false);
-  EXPECT_EQ(ErrorOf([] { RefuseSeveralGraphs(/*together=*/true, /*transfer=*/false); }).rfind("graphs.together: ", 0),
+  experiments::RefuseSeveralGraphs(/*together=*/false, /*transfer=*/false);
+  EXPECT_EQ(ErrorOf([] {
+              experiments::RefuseSeveralGraphs(/*together=*/true, /*transfer=*/false);
+            }).rfind("graphs.together: ", 0),
             0U);
-  EXPECT_EQ(ErrorOf([] { RefuseSeveralGraphs(/*together=*/false, /*transfer=*/true); }).rfind("transfer: ", 0), 0U);
+  EXPECT_EQ(
+      ErrorOf([] { experiments::RefuseSeveralGraphs(/*together=*/false, /*transfer=*/true); }).rfind("transfer: ", 0),
+      0U);
 }
 
 }  // namespace

@@ -16,17 +16,17 @@
 namespace emplace::testing {
 namespace trial_plan_test {
 
-TrialPlan PlanText(const std::string& text, const std::string& file = "x.yaml") {
-  return PlanTrials(ReadText(text, file));
+experiments::TrialPlan PlanText(const std::string& text, const std::string& file = "x.yaml") {
+  return experiments::PlanTrials(ReadText(text, file));
 }
 
-std::string SpecText(const PlannedTrial& trial) {
+std::string SpecText(const experiments::PlannedTrial& trial) {
   std::string text;
   AppendJson(&text, trial.spec);
   return text;
 }
 
-std::string At(const PlannedTrial& trial, const std::string& path) {
+std::string At(const experiments::PlannedTrial& trial, const std::string& path) {
   const JsonValue* value = FindPath(trial.spec, path);
   std::string text;
   if (value != nullptr) AppendJson(&text, *value);
@@ -34,7 +34,7 @@ std::string At(const PlannedTrial& trial, const std::string& path) {
 }
 
 TEST(TrialPlanTest, ASpecHoldsEveryDefault) {
-  const TrialPlan plan = PlanText(kExperiment);
+  const experiments::TrialPlan plan = PlanText(kExperiment);
   ASSERT_EQ(plan.trials.size(), 1U);
   EXPECT_EQ(SpecText(plan.trials[0]),
             R"({"schema":"emplace.trial_spec","version":1,"experiment":"small",)"
@@ -48,9 +48,9 @@ TEST(TrialPlanTest, ASpecHoldsEveryDefault) {
 }
 
 TEST(TrialPlanTest, ADeviceOfLibTorchStandsInTheSpecWhereItIsNotTheCpu) {
-  const TrialPlan plan = PlanTrials(ReadText(WithLine("torch_device: cuda")), false);
+  const experiments::TrialPlan plan = experiments::PlanTrials(ReadText(WithLine("torch_device: cuda")), false);
   EXPECT_EQ(At(plan.trials.at(0), "torch_device"), "\"cuda\"");
-  EXPECT_EQ(LoadSearchSpec(plan.trials.at(0).choice).torch_device, "cuda");
+  EXPECT_EQ(experiments::LoadSearchSpec(plan.trials.at(0).choice).torch_device, "cuda");
   EXPECT_NE(plan.trials.at(0).id, PlanText(kExperiment).trials.at(0).id);
   EXPECT_EQ(PlanText(WithLine("torch_device: cpu")).trials.at(0).id, PlanText(kExperiment).trials.at(0).id);
   EXPECT_EQ(ErrorOf([] { PlanText(WithLine("torch_device: gpu")); }),
@@ -59,7 +59,7 @@ TEST(TrialPlanTest, ADeviceOfLibTorchStandsInTheSpecWhereItIsNotTheCpu) {
 
 TEST(TrialPlanTest, ATrialOnAGpuIsRefusedWhereThereIsNone) {
   if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "there is one";
-  EXPECT_EQ(ErrorOf([] { PlanTrials(ReadText(WithLine("torch_device: cuda"), "x.yaml"), true); }),
+  EXPECT_EQ(ErrorOf([] { experiments::PlanTrials(ReadText(WithLine("torch_device: cuda"), "x.yaml"), true); }),
             "x.yaml: torch_device: --torch-device: is \"cuda\", and LibTorch finds no CUDA device (cpu)");
 }
 
@@ -77,13 +77,13 @@ TEST(TrialPlanTest, TrialsAreCellsTimesGraphsTimesSeeds) {
   const std::string text =
       WithLine("sweep: {agent.name: [random, round_robin, random_walk]}",
                WithLine("agent: {}", WithLine("seeds: [1, 2]", WithLine("graphs: {dataset: cifar10, sample: 4}"))));
-  const TrialPlan plan = PlanText(text);
+  const experiments::TrialPlan plan = PlanText(text);
   EXPECT_EQ(plan.trials.size(), 3U * 4U * 2U);
   EXPECT_EQ(plan.merged, 0U);
   // Every agent gets the same graphs.
   std::set<std::string> graphs;
   std::set<std::string> ids;
-  for (const PlannedTrial& trial : plan.trials) {
+  for (const experiments::PlannedTrial& trial : plan.trials) {
     graphs.insert(trial.graph);
     EXPECT_TRUE(ids.insert(trial.id).second);
   }
@@ -93,43 +93,43 @@ TEST(TrialPlanTest, TrialsAreCellsTimesGraphsTimesSeeds) {
     EXPECT_EQ(plan.trials[i].graph, plan.trials[i + 16].graph);
   }
   // What the member drew.
-  const auto& facts = FactsOfFamily("cifar10", 42);
+  const auto& facts = experiments::FactsOfFamily("cifar10", 42);
   const std::size_t index = std::stoul(At(plan.trials[0], "graph.index"));
   EXPECT_EQ(At(plan.trials[0], "grouping.groups"), std::to_string(facts[index].num_groups));
 }
 
 TEST(TrialPlanTest, ASampleIsDrawnByItsSeedInAscendingOrderFromTheSplit) {
-  GraphChoice choice;
+  experiments::GraphChoice choice;
   choice.dataset = "cifar10";
-  EXPECT_EQ(ChosenMembers(choice).size(), kFamilySize);
+  EXPECT_EQ(experiments::ChosenMembers(choice).size(), datasets::kFamilySize);
   choice.split = "train";
-  const std::vector<std::size_t> training = ChosenMembers(choice);
-  EXPECT_EQ(training.size(), kFamilySize / 2);
+  const std::vector<std::size_t> training = experiments::ChosenMembers(choice);
+  EXPECT_EQ(training.size(), datasets::kFamilySize / 2);
   choice.split = "test";
-  for (const std::size_t i : ChosenMembers(choice)) {
+  for (const std::size_t i : experiments::ChosenMembers(choice)) {
     EXPECT_EQ(std::count(training.begin(), training.end(), i), 0) << i;
   }
   choice.sample = 5;
-  const std::vector<std::size_t> sample = ChosenMembers(choice);
+  const std::vector<std::size_t> sample = experiments::ChosenMembers(choice);
   EXPECT_EQ(sample.size(), 5U);
   EXPECT_TRUE(std::is_sorted(sample.begin(), sample.end()));
-  EXPECT_EQ(ChosenMembers(choice), sample);
+  EXPECT_EQ(experiments::ChosenMembers(choice), sample);
   for (const std::size_t i : sample) EXPECT_EQ(std::count(training.begin(), training.end(), i), 0) << i;
   choice.dataset = "ptb";  // the same ones, whatever the family
-  EXPECT_EQ(ChosenMembers(choice), sample);
+  EXPECT_EQ(experiments::ChosenMembers(choice), sample);
   choice.seed = 43;
-  EXPECT_NE(ChosenMembers(choice), sample);
+  EXPECT_NE(experiments::ChosenMembers(choice), sample);
   choice.index = {3, 9};
-  EXPECT_EQ(ChosenMembers(choice), (std::vector<std::size_t>{3, 9}));
+  EXPECT_EQ(experiments::ChosenMembers(choice), (std::vector<std::size_t>{3, 9}));
 }
 
 TEST(TrialPlanTest, GraphsTogetherAreOneTrialAndEachSaysItsGroups) {
   const std::string text = WithLine("graphs: {dataset: cifar10, index: [2, 5], together: true}");
   EXPECT_EQ(ErrorOf([&] { PlanText(text); }),
             "x.yaml: graphs.together: agent annealing learns nothing, it takes one graph at a time (exclude it)");
-  const TrialPlan plan = PlanTrials(ReadText(text), /*set_up=*/false);
+  const experiments::TrialPlan plan = experiments::PlanTrials(ReadText(text), /*set_up=*/false);
   ASSERT_EQ(plan.trials.size(), 1U);
-  const auto& facts = FactsOfFamily("cifar10", 42);
+  const auto& facts = experiments::FactsOfFamily("cifar10", 42);
   EXPECT_EQ(At(plan.trials[0], "graph"), "");
   EXPECT_EQ(At(plan.trials[0], "together"),
             "[{\"dataset\":\"cifar10\",\"seed\":42,\"index\":2,\"groups\":" + std::to_string(facts[2].num_groups) +
@@ -140,7 +140,7 @@ TEST(TrialPlanTest, GraphsTogetherAreOneTrialAndEachSaysItsGroups) {
 
 TEST(TrialPlanTest, WhatIsTheSameTrialOnceResolvedIsPlannedOnce) {
   // identity has no number of groups, so both cells of it are one.
-  const TrialPlan plan = PlanText(
+  const experiments::TrialPlan plan = PlanText(
       WithLine("sweep: {graphs.grouping.groups: [16, 32], graphs.grouping.name: [identity, merge_and_colocate]}"));
   EXPECT_EQ(plan.trials.size(), 3U);
   EXPECT_EQ(plan.merged, 1U);
@@ -164,13 +164,13 @@ TEST(TrialPlanTest, FilesAreNamedWholeAndKnownByTheirContent) {
   const std::string text =
       WithLine("costs: measured",
                WithLine("graphs: {files: [g.json]}", WithLine("cluster: {file: c.yaml, gpus: 2, memory: unlimited}")));
-  const PlannedTrial trial = PlanText(text, folder + "/x.yaml").trials.at(0);
+  const experiments::PlannedTrial trial = PlanText(text, folder + "/x.yaml").trials.at(0);
   EXPECT_EQ(trial.graph, "one");
   EXPECT_EQ(At(trial, "graph.file"), "\"" + std::filesystem::path(folder).lexically_normal().string() + "/g.json\"");
   EXPECT_EQ(At(trial, "cluster.name"), "\"desk\"");
   EXPECT_EQ(At(trial, "cluster.devices"), R"(["gpu:0","gpu:1"])");
   EXPECT_EQ(At(trial, "cluster.memory"), "\"unlimited\"");
-  const SearchProblem problem = LoadProblem(*trial.choice.graph, trial.choice);
+  const agents::SearchProblem problem = experiments::LoadProblem(*trial.choice.graph, trial.choice);
   EXPECT_EQ(problem.cluster.num_devices(), 2U);
   EXPECT_FALSE(problem.cluster.devices()[0].memory);
   graph("5");

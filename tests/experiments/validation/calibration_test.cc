@@ -15,9 +15,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-CalibrationSpec Read(const std::string& text) {
+experiments::CalibrationSpec Read(const std::string& text) {
   std::istringstream in(text);
-  return ReadCalibration(in, "c.yaml");
+  return experiments::ReadCalibration(in, "c.yaml");
 }
 
 std::string ErrorOf(const std::string& figure) {
@@ -41,8 +41,8 @@ figures:
 )";
 
 TEST(CalibrationTest, RatiosAreSimulatedByPublished) {
-  const CalibrationSpec spec = Read(kSmall);
-  const CalibrationResult result = RunCalibration(spec);
+  const experiments::CalibrationSpec spec = Read(kSmall);
+  const experiments::CalibrationResult result = experiments::RunCalibration(spec);
   ASSERT_EQ(result.rows.size(), 5U);
   EXPECT_EQ(result.rows[0].device_kind, "k80");
   EXPECT_GT(result.rows[0].seconds, 0);
@@ -54,8 +54,8 @@ TEST(CalibrationTest, RatiosAreSimulatedByPublished) {
 }
 
 TEST(CalibrationTest, OutOfMemoryIsAgreedOnOrNot) {
-  const CalibrationSpec spec = Read(kSmall);
-  const CalibrationResult result = RunCalibration(spec);
+  const experiments::CalibrationSpec spec = Read(kSmall);
+  const experiments::CalibrationResult result = experiments::RunCalibration(spec);
   EXPECT_FALSE(result.rows[2].ratio);
   EXPECT_TRUE(result.rows[2].fits);   // 64 units
   EXPECT_FALSE(result.rows[3].fits);  // 8 layers of 2048 units need more than the card's 10.24 GiB
@@ -67,8 +67,8 @@ TEST(CalibrationTest, OutOfMemoryIsAgreedOnOrNot) {
 }
 
 TEST(CalibrationTest, AScaleIsFittedToWhatIsLeftBetweenTheGaps) {
-  const CalibrationSpec spec = Read(kSmall);
-  const CalibrationResult result = RunCalibration(spec);
+  const experiments::CalibrationSpec spec = Read(kSmall);
+  const experiments::CalibrationResult result = experiments::RunCalibration(spec);
   // 0.5 s = gaps + factor * busy; with that factor in the catalogue's place the simulated time would be the published
   // one.
   const double scale = result.fitted_scales.at("k80");
@@ -80,11 +80,12 @@ TEST(CalibrationTest, AScaleIsFittedToWhatIsLeftBetweenTheGaps) {
 }
 
 TEST(CalibrationTest, TheCatalogueHoldsTheFittedScales) {
-  std::istringstream in{std::string(ShippedTable("calibration"))};
-  CalibrationSpec spec = ReadCalibration(in, "calibration.yaml");
-  std::erase_if(spec.figures, [](const auto& figure) { return figure.use != CalibrationFigure::Use::kFit; });
+  std::istringstream in{std::string(experiments::ShippedTable("calibration"))};
+  experiments::CalibrationSpec spec = experiments::ReadCalibration(in, "calibration.yaml");
+  std::erase_if(spec.figures,
+                [](const auto& figure) { return figure.use != experiments::CalibrationFigure::Use::kFit; });
   ASSERT_FALSE(spec.figures.empty());
-  const CalibrationResult result = RunCalibration(spec);
+  const experiments::CalibrationResult result = experiments::RunCalibration(spec);
   ASSERT_EQ(result.fitted_scales.size(), 3U);
   for (const auto& [kind, scale] : result.fitted_scales) {
     EXPECT_NEAR(FindDeviceKind(kind)->time_scale, scale, 0.001 * scale) << kind;
@@ -92,11 +93,12 @@ TEST(CalibrationTest, TheCatalogueHoldsTheFittedScales) {
 }
 
 TEST(CalibrationTest, TheShippedFiguresAreAllOfThePapers) {
-  std::istringstream in{std::string(ShippedTable("calibration"))};
-  const CalibrationSpec spec = ReadCalibration(in, "calibration.yaml");
+  std::istringstream in{std::string(experiments::ShippedTable("calibration"))};
+  const experiments::CalibrationSpec spec = experiments::ReadCalibration(in, "calibration.yaml");
   std::size_t times = 0;
   std::size_t out_of_memory = 0;
-  for (const CalibrationFigure& figure : spec.figures) ++(figure.published_seconds ? times : out_of_memory);
+  for (const experiments::CalibrationFigure& figure : spec.figures)
+    ++(figure.published_seconds ? times : out_of_memory);
   // Table 1 of HDP: 3 GPU and 5 CPU times; of Post: 8 single-GPU times. Out of memory: 3, 3, and 8 of SGDP's METIS.
   EXPECT_EQ(times, 3U + 5 + 8);
   EXPECT_EQ(out_of_memory, 3U + 3 + 8);
@@ -123,8 +125,8 @@ TEST(CalibrationTest, BadFilesAreRefusedWithTheirPlace) {
 TEST(CalibrationTest, WhatCannotBeRunIsNamedByItsFigure) {
   const auto run = [](const std::string& figure) -> std::string {
     try {
-      RunCalibration(Read("schema: emplace.calibration\nversion: 1\nfigures:\n  - {figure: here, published: oom, " +
-                          figure + "}\n"));
+      experiments::RunCalibration(Read(
+          "schema: emplace.calibration\nversion: 1\nfigures:\n  - {figure: here, published: oom, " + figure + "}\n"));
     } catch (const InputError& error) {
       return error.what();
     }
@@ -134,11 +136,11 @@ TEST(CalibrationTest, WhatCannotBeRunIsNamedByItsFigure) {
   EXPECT_THAT(run("model: rnnlm, set: {layers: 0}, cluster: post-8k80, device: \"gpu:0\""),
               HasSubstr("rnnlm: layers must be 1..64, got 0"));
   EXPECT_THAT(run("model: rnnlm, cluster: post-8k80, device: \"tpu:0\""), HasSubstr("tpu:0"));
-  EXPECT_THROW(
-      RunCalibration(Read("schema: emplace.calibration\nversion: 1\nfigures:\n  - {figure: a, model: rnnlm, set: "
-                          "{hidden: 64, steps: 2}, cluster: post-8k80, device: \"gpu:0\", published_s: 1e-6, "
-                          "use: fit}\n")),
-      InputError);
+  EXPECT_THROW(experiments::RunCalibration(
+                   Read("schema: emplace.calibration\nversion: 1\nfigures:\n  - {figure: a, model: rnnlm, set: "
+                        "{hidden: 64, steps: 2}, cluster: post-8k80, device: \"gpu:0\", published_s: 1e-6, "
+                        "use: fit}\n")),
+               InputError);
 }
 
 }  // namespace

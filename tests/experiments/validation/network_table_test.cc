@@ -15,14 +15,14 @@ namespace network_table_test {
 
 using ::testing::HasSubstr;
 
-std::vector<PublishedNetwork> Read(const std::string& text) {
+std::vector<experiments::PublishedNetwork> Read(const std::string& text) {
   std::istringstream in(text);
-  return ReadPublishedNetworks(in, "n.yaml");
+  return experiments::ReadPublishedNetworks(in, "n.yaml");
 }
 
 TEST(NetworkTableTest, PublishedSizesAreMetOrTheirDifferenceIsKnownSlow) {
-  for (const PublishedNetwork& network : Read(std::string(ShippedTable("networks")))) {
-    const NetworkRow row = MakeNetworkRow(network);
+  for (const experiments::PublishedNetwork& network : Read(std::string(experiments::ShippedTable("networks")))) {
+    const experiments::NetworkRow row = experiments::MakeNetworkRow(network);
     const auto near = [&](std::optional<double> ours, std::optional<double> published, double tolerance) {
       if (published) {
         EXPECT_NEAR(*ours / *published, 1, tolerance) << network.network;
@@ -37,10 +37,10 @@ TEST(NetworkTableTest, PublishedSizesAreMetOrTheirDifferenceIsKnownSlow) {
 }
 
 TEST(NetworkTableTest, SumsAreThoseOfTheGraph) {
-  const Graph graph = MakeModel("rnnlm", {{"hidden", "16"}, {"vocabulary", "50"}, {"steps", "3"}});
+  const Graph graph = datasets::MakeModel("rnnlm", {{"hidden", "16"}, {"vocabulary", "50"}, {"steps", "3"}});
   const GraphTotals totals = TotalsOf(graph);
-  EXPECT_EQ(TrainedParameters(graph), totals.parameters);
-  EXPECT_EQ(ForwardProductFlop(graph), totals.forward_product_flop);
+  EXPECT_EQ(experiments::TrainedParameters(graph), totals.parameters);
+  EXPECT_EQ(experiments::ForwardProductFlop(graph), totals.forward_product_flop);
 }
 
 TEST(NetworkTableTest, BadFilesAreRefusedWithTheirPlace) {
@@ -60,7 +60,7 @@ TEST(NetworkTableTest, BadFilesAreRefusedWithTheirPlace) {
 
 TEST(NetworkTableTest, WhatCannotBeBuiltIsNamed) {
   try {
-    MakeNetworkRow({.network = "here", .model = "lenet", .set = {}, .published = {}, .source = "-"});
+    experiments::MakeNetworkRow({.network = "here", .model = "lenet", .set = {}, .published = {}, .source = "-"});
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("here"));

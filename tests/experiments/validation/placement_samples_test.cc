@@ -13,17 +13,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
-SearchProblem Problem() {
+agents::SearchProblem Problem() {
   const Graph graph = testing::MakeForkJoin(6, 10, 1000);
   const Cluster cluster = testing::TwoDevices();
   return {.graph = graph, .cluster = cluster, .costs = testing::MeasuredCosts(graph, cluster), .grouping = "identity"};
 }
 
 TEST(PlacementSamplesTest, RandomPlacementsFollowTheSeedAndDiffer) {
-  const auto placements = RandomPlacements(Problem(), 10, 3);
+  const auto placements = experiments::RandomPlacements(Problem(), 10, 3);
   ASSERT_EQ(placements.size(), 10U);
   EXPECT_EQ(placements[4].label, "random 4");
-  const auto again = RandomPlacements(Problem(), 10, 3);
+  const auto again = experiments::RandomPlacements(Problem(), 10, 3);
   std::set<std::vector<DeviceId>> distinct;
   for (std::size_t i = 0; i < 10; ++i) {
     EXPECT_EQ(placements[i].placement, again[i].placement);
@@ -34,17 +34,17 @@ TEST(PlacementSamplesTest, RandomPlacementsFollowTheSeedAndDiffer) {
 }
 
 TEST(PlacementSamplesTest, AnAgentsPlacementsAreDifferentAndHaveItsBest) {
-  SearchSpec spec{.problem = Problem()};
+  agents::SearchSpec spec{.problem = Problem()};
   spec.agent = "annealing";
   spec.evaluations = 60;
-  const auto placements = AgentPlacements(spec, 7);
+  const auto placements = experiments::AgentPlacements(spec, 7);
   ASSERT_EQ(placements.size(), 7U);
   EXPECT_THAT(placements[0].label, HasSubstr("annealing, evaluation "));
   const Simulator simulator(spec.problem.graph, spec.problem.cluster, spec.problem.costs);
-  const double best = RunSearch(spec).best_result.step_time_micros;
+  const double best = agents::RunSearch(spec).best_result.step_time_micros;
   double least = 1e300;
   std::set<std::vector<DeviceId>> distinct;
-  for (const SampledPlacement& one : placements) {
+  for (const experiments::SampledPlacement& one : placements) {
     least = std::min(least, simulator.Run(one.placement).step_time_micros);
     const auto devices = one.placement.devices();
     distinct.insert({devices.begin(), devices.end()});
@@ -54,9 +54,9 @@ TEST(PlacementSamplesTest, AnAgentsPlacementsAreDifferentAndHaveItsBest) {
 }
 
 TEST(PlacementSamplesTest, AnAgentWithOneAnswerGivesOne) {
-  SearchSpec spec{.problem = Problem()};
+  agents::SearchSpec spec{.problem = Problem()};
   spec.agent = "single_device";
-  EXPECT_EQ(AgentPlacements(spec, 7).size(), 1U);
+  EXPECT_EQ(experiments::AgentPlacements(spec, 7).size(), 1U);
 }
 
 }  // namespace

@@ -11,27 +11,28 @@ namespace emplace {
 namespace {
 
 TEST(ValidationJsonTest, HoldsSummaryOpsAndEveryPlacement) {
-  ValidationCase fits;
+  experiments::ValidationCase fits;
   fits.label = "random 0";
   fits.simulated = {.micros = 12, .busy = {10, 2}, .start = {}};
   fits.measured.result.step_time_micros = 10;
   fits.measured.step_micros = {9.5, 10, 11};
   fits.measured_busy = {8, 1};
-  ValidationCase does_not;
+  experiments::ValidationCase does_not;
   does_not.label = "random 1";
   does_not.measured.result.fits_memory = false;
   does_not.measured.failure = "no room";
-  ValidationSummary summary;
+  experiments::ValidationSummary summary;
   summary.placements = 2;
   summary.compared = 1;
   summary.simulated.step.median = 0.2;
   summary.interleaved = {
       .step = {.median = 0.1, .spearman = 0.5, .pearson = 0.4}, .median_busy = 0.05, .p90_start = 0.3};
-  fits.interleaved = PredictedStep{.micros = 11, .busy = {9, 2}, .start = {}};
+  fits.interleaved = experiments::PredictedStep{.micros = 11, .busy = {9, 2}, .start = {}};
   summary.ops = {
       {.signature = "relu(f32[1])", .device_kind = "cpu-core", .runs = 3, .simulated_micros = 1, .measured_micros = 2}};
   std::ostringstream out;
-  WriteValidation(out, testing::MakeChain(2, 1, 0), testing::TwoDevices(), std::vector{fits, does_not}, summary);
+  experiments::WriteValidation(out, testing::MakeChain(2, 1, 0), testing::TwoDevices(), std::vector{fits, does_not},
+                               summary);
   const auto json = nlohmann::json::parse(out.str());
   EXPECT_EQ(json["schema"], "emplace.validation");
   EXPECT_EQ(json["version"], 1);

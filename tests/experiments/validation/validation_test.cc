@@ -18,10 +18,10 @@ using ::emplace::testing::FakeOp;
 TEST(CorrelationTest, RanksAreComparedNotValues) {
   const std::vector<double> a = {1, 2, 3, 10};
   const std::vector<double> b = {1, 4, 9, 1000};
-  EXPECT_DOUBLE_EQ(*SpearmanCorrelation(a, b), 1);
-  EXPECT_LT(*PearsonCorrelation(a, b), 1);
+  EXPECT_DOUBLE_EQ(*experiments::SpearmanCorrelation(a, b), 1);
+  EXPECT_LT(*experiments::PearsonCorrelation(a, b), 1);
   const std::vector<double> reversed = {4, 3, 2, 1};
-  EXPECT_DOUBLE_EQ(*SpearmanCorrelation(a, reversed), -1);
+  EXPECT_DOUBLE_EQ(*experiments::SpearmanCorrelation(a, reversed), -1);
 }
 
 // Ranks of (1, 2, 2, 4) are 1, 2.5, 2.5, 4, of (1, 3, 2, 4) 1, 3, 2, 4. Deviations from 2.5: -1.5, 0, 0, 1.5 and -1.5,
@@ -29,15 +29,15 @@ TEST(CorrelationTest, RanksAreComparedNotValues) {
 TEST(CorrelationTest, EqualValuesShareTheMeanOfTheirRanks) {
   const std::vector<double> a = {1, 2, 2, 4};
   const std::vector<double> b = {1, 3, 2, 4};
-  EXPECT_NEAR(*SpearmanCorrelation(a, b), 4.5 / std::sqrt(22.5), 1e-12);
+  EXPECT_NEAR(*experiments::SpearmanCorrelation(a, b), 4.5 / std::sqrt(22.5), 1e-12);
 }
 
 TEST(CorrelationTest, ThereIsNoneOfFewOrEqualValues) {
   const std::vector<double> two = {1, 2};
   const std::vector<double> equal = {5, 5, 5};
   const std::vector<double> three = {1, 2, 3};
-  EXPECT_FALSE(SpearmanCorrelation(two, two));
-  EXPECT_FALSE(PearsonCorrelation(equal, three));
+  EXPECT_FALSE(experiments::SpearmanCorrelation(two, two));
+  EXPECT_FALSE(experiments::PearsonCorrelation(equal, three));
 }
 
 struct Bench {
@@ -50,13 +50,13 @@ struct Bench {
       {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0});
   CostTable costs = testing::MeasuredCosts(graph, cluster);
   Simulator simulator{graph, cluster, costs};
-  HardwareRunner hardware{graph, cluster, {&first, &second}, {.warmups = 0, .steps = 2}};
-  Validator validator{graph, cluster, costs, simulator, hardware};
+  profiler::HardwareRunner hardware{graph, cluster, {&first, &second}, {.warmups = 0, .steps = 2}};
+  experiments::Validator validator{graph, cluster, costs, simulator, hardware};
 };
 
 TEST(ValidatorTest, OnePlacementIsAskedOfBoth) {
   Bench bench;
-  const ValidationCase one = bench.validator.Check("all on one", Placement(3));
+  const experiments::ValidationCase one = bench.validator.Check("all on one", Placement(3));
   EXPECT_EQ(one.label, "all on one");
   EXPECT_DOUBLE_EQ(one.simulated.micros, 3);  // three ops of 1 us
   EXPECT_DOUBLE_EQ(one.simulated.busy[0], 3);
@@ -73,7 +73,8 @@ TEST(ValidatorTest, OnePlacementIsAskedOfBoth) {
 TEST(ValidatorTest, OtherOpTimesAreSimulatedWithAllElseAsItWas) {
   Bench bench;
   const std::vector<double> times = {2, 3, 4};
-  const PredictedStep step = SimulateWithTimes(bench.graph, bench.cluster, bench.costs, {}, times, Placement(3));
+  const experiments::PredictedStep step =
+      experiments::SimulateWithTimes(bench.graph, bench.cluster, bench.costs, {}, times, Placement(3));
   EXPECT_DOUBLE_EQ(step.micros, 9);
   EXPECT_EQ(step.busy, (std::vector<double>{9, 0}));
   EXPECT_EQ(step.start, (std::vector<double>{0, 2, 5}));
@@ -81,7 +82,8 @@ TEST(ValidatorTest, OtherOpTimesAreSimulatedWithAllElseAsItWas) {
   Placement apart(2);
   apart[MakeId<OpId>(1)] = MakeId<DeviceId>(1);
   const CostTable contended = testing::ContendedCosts(copies, bench.cluster, {{OpClass::kCopy, 2}});
-  EXPECT_DOUBLE_EQ(SimulateWithTimes(copies, bench.cluster, contended, {}, std::vector<double>{5, 3}, apart).micros, 6);
+  EXPECT_DOUBLE_EQ(
+      experiments::SimulateWithTimes(copies, bench.cluster, contended, {}, std::vector<double>{5, 3}, apart).micros, 6);
 }
 
 // The reference simulator's step time includes the gap behind the last op.
@@ -92,14 +94,15 @@ TEST(ValidatorTest, ThePredictedStepTimeIsTheEnginesOwn) {
   const SimOptions options{.engine = "placeto-reference"};
   const double step_time = Simulator(bench.graph, gaps, costs, options).Run(Placement(3)).step_time_micros;
   const std::vector<double> times = {1, 1, 1};
-  const PredictedStep step = SimulateWithTimes(bench.graph, gaps, costs, options, times, Placement(3));
+  const experiments::PredictedStep step =
+      experiments::SimulateWithTimes(bench.graph, gaps, costs, options, times, Placement(3));
   EXPECT_DOUBLE_EQ(step.micros, step_time);
   EXPECT_GT(step.micros, step.start[2] + 1);
 }
 
 // A case as if it had been measured: all ops on device 0, one after the other, each `micros` long.
-ValidationCase Case(double simulated_each, double measured_each) {
-  ValidationCase one;
+experiments::ValidationCase Case(double simulated_each, double measured_each) {
+  experiments::ValidationCase one;
   one.simulated = {.micros = 3 * simulated_each, .busy = {3 * simulated_each, 0}, .start = {}};
   one.measured_busy = {3 * measured_each, 0};
   one.measured.result.step_time_micros = 3 * measured_each;
@@ -119,22 +122,22 @@ ValidationCase Case(double simulated_each, double measured_each) {
 
 TEST(ValidatorTest, InterleavedOpTimesMakeASecondPrediction) {
   Bench bench;
-  const HardwareRunner interleaving(bench.graph, bench.cluster, {&bench.first, &bench.second},
-                                    {.warmups = 0, .steps = 3, .interleave = true});
-  const Validator validator(bench.graph, bench.cluster, bench.costs, bench.simulator, interleaving);
-  const ValidationCase one = validator.Check("all on one", Placement(3));
+  const profiler::HardwareRunner interleaving(bench.graph, bench.cluster, {&bench.first, &bench.second},
+                                              {.warmups = 0, .steps = 3, .interleave = true});
+  const experiments::Validator validator(bench.graph, bench.cluster, bench.costs, bench.simulator, interleaving);
+  const experiments::ValidationCase one = validator.Check("all on one", Placement(3));
   ASSERT_EQ(one.measured.alone_micros.size(), 3U);
   double sum = 0;
   for (const double micros : one.measured.alone_micros) sum += micros;
   ASSERT_TRUE(one.interleaved);
   EXPECT_NEAR(one.interleaved->micros, sum, 0.0015);  // each is rounded to ns
-  std::vector<ValidationCase> cases = {Case(1, 2), Case(1, 3), Case(1, 4)};
+  std::vector<experiments::ValidationCase> cases = {Case(1, 2), Case(1, 3), Case(1, 4)};
   EXPECT_FALSE(bench.validator.Summarise(cases).interleaved);
-  for (ValidationCase& each : cases) {
+  for (experiments::ValidationCase& each : cases) {
     const double measured = each.measured.result.step_time_micros;
     each.interleaved = {.micros = 1.5 * measured, .busy = {1.2 * measured, 0.1 * measured}, .start = {0, 0, 0}};
   }
-  const ValidationSummary summary = bench.validator.Summarise(cases);
+  const experiments::ValidationSummary summary = bench.validator.Summarise(cases);
   ASSERT_TRUE(summary.interleaved);
   EXPECT_NEAR(summary.interleaved->step.median, 0.5, 1e-12);
   EXPECT_NEAR(*summary.interleaved->step.spearman, 1, 1e-12);
@@ -147,9 +150,9 @@ TEST(ValidatorTest, InterleavedOpTimesMakeASecondPrediction) {
 // Simulated 3 us each time; measured 2.5, 3 and 6: errors +20 %, 0 and -50 %.
 TEST(ValidatorTest, ErrorsAreOfEachMetricByItself) {
   Bench bench;
-  std::vector<ValidationCase> cases = {Case(1, 2.5 / 3), Case(1, 1), Case(1, 2)};
+  std::vector<experiments::ValidationCase> cases = {Case(1, 2.5 / 3), Case(1, 1), Case(1, 2)};
   cases[1].measured.disturbed = 1;
-  const ValidationSummary summary = bench.validator.Summarise(cases);
+  const experiments::ValidationSummary summary = bench.validator.Summarise(cases);
   EXPECT_EQ(summary.compared, 3U);
   EXPECT_EQ(summary.counted_steps, 6U);
   EXPECT_EQ(summary.disturbed_steps, 1U);
@@ -164,7 +167,7 @@ TEST(ValidatorTest, ErrorsAreOfEachMetricByItself) {
   EXPECT_NEAR(summary.simulated.p90_busy, 0.35, 1e-12);  // position 4.5
   // a and b are relu(): 6 runs of 1 us against 2 * (0.833 + 1 + 2); c is a tanh: 3 against 3.833.
   ASSERT_EQ(summary.ops.size(), 3U);  // a has no input, b one, c is another kind
-  for (const OpError& op : summary.ops) {
+  for (const experiments::OpError& op : summary.ops) {
     EXPECT_EQ(op.runs, 3U);
     EXPECT_DOUBLE_EQ(op.simulated_micros, 3);
     EXPECT_NEAR(op.measured_micros, 2.5 / 3 + 1 + 2, 1e-12);
@@ -174,11 +177,12 @@ TEST(ValidatorTest, ErrorsAreOfEachMetricByItself) {
 
 TEST(ValidatorTest, WhatDoesNotFitIsCountedAndNotCompared) {
   Bench bench;
-  ValidationCase does_not = Case(1, 1);
+  experiments::ValidationCase does_not = Case(1, 1);
   does_not.measured.result.fits_memory = false;
-  ValidationCase neither = does_not;
+  experiments::ValidationCase neither = does_not;
   neither.simulated_fits = false;
-  const ValidationSummary summary = bench.validator.Summarise(std::vector<ValidationCase>{does_not, neither});
+  const experiments::ValidationSummary summary =
+      bench.validator.Summarise(std::vector<experiments::ValidationCase>{does_not, neither});
   EXPECT_EQ(summary.placements, 2U);
   EXPECT_EQ(summary.compared, 0U);
   EXPECT_EQ(summary.fit_disagrees, 1U);

@@ -27,7 +27,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string ErrorOfStart(ActivitySession& session) {
+std::string ErrorOfStart(profiler::ActivitySession& session) {
   try {
     session.Start();
   } catch (const InputError& error) {
@@ -47,22 +47,22 @@ class CuptiSessionTest : public ::testing::Test {
     if (library == nullptr) throw std::runtime_error(dlerror());
     std::filesystem::remove(copy);
     controls_ = static_cast<testing::FakeCuptiControls*>(dlsym(library, testing::kFakeCuptiName));
-    session_ = static_cast<const CuptiExports*>(dlsym(library, kCuptiName))->session();
+    session_ = static_cast<const profiler::CuptiExports*>(dlsym(library, profiler::kCuptiName))->session();
   }
 
   testing::FakeCuptiControls& controls() { return *controls_; }
-  ActivitySession& session() { return *session_; }
+  profiler::ActivitySession& session() { return *session_; }
 
  private:
   static int copies;
   testing::FakeCuptiControls* controls_ = nullptr;
-  ActivitySession* session_ = nullptr;
+  profiler::ActivitySession* session_ = nullptr;
 };
 int CuptiSessionTest::copies = 0;
 
 TEST_F(CuptiSessionTest, TellsKernelsWithTheirLaunches) {
   session().Start();
-  const ActivityTrace trace = session().Stop();
+  const profiler::ActivityTrace trace = session().Stop();
   ASSERT_EQ(trace.kernels.size(), 1U);
   EXPECT_EQ(trace.kernels[0].name, "gemm");
   EXPECT_EQ(trace.kernels[0].correlation, 1U);
@@ -82,14 +82,14 @@ TEST_F(CuptiSessionTest, TellsKernelsWithTheirLaunches) {
 
 TEST_F(CuptiSessionTest, TellsCopiesAndSets) {
   session().Start();
-  const ActivityTrace trace = session().Stop();
+  const profiler::ActivityTrace trace = session().Stop();
   ASSERT_EQ(trace.copies.size(), 2U);
-  EXPECT_EQ(trace.copies[0].kind, CopyKind::kHostToDevice);
+  EXPECT_EQ(trace.copies[0].kind, profiler::CopyKind::kHostToDevice);
   EXPECT_EQ(trace.copies[0].size, Bytes{4096});
-  EXPECT_EQ(trace.copies[0].from_device, kHostMemory);
+  EXPECT_EQ(trace.copies[0].from_device, profiler::kHostMemory);
   EXPECT_EQ(trace.copies[0].to_device, 2);
   EXPECT_EQ(trace.copies[0].end, 60400);
-  EXPECT_EQ(trace.copies[1].kind, CopyKind::kBetweenDevices);
+  EXPECT_EQ(trace.copies[1].kind, profiler::CopyKind::kBetweenDevices);
   EXPECT_EQ(trace.copies[1].correlation, 502U);
   EXPECT_EQ(trace.copies[1].from_device, 2);
   EXPECT_EQ(trace.copies[1].to_device, 3);
@@ -101,17 +101,17 @@ TEST_F(CuptiSessionTest, KeepsOnlyCallsThatGaveWorkToADevice) {
   // Not the launch that failed (504), nor the call that only asks (505).
   session().Start();
   std::vector<std::uint32_t> ids;
-  for (const RuntimeCall& call : session().Stop().calls) ids.push_back(call.correlation);
+  for (const profiler::RuntimeCall& call : session().Stop().calls) ids.push_back(call.correlation);
   EXPECT_THAT(ids, ::testing::ElementsAre(1U, 501U, 502U, 503U));
 }
 
 TEST_F(CuptiSessionTest, WhatItTellsCanBeCorrelated) {
   controls().kernels = 3;
   session().Start();
-  ActivityTrace trace = session().Stop();
+  profiler::ActivityTrace trace = session().Stop();
   trace.ops = {{.op = 5, .thread = 4242, .start = 50, .end = 400},        // kernels 1 to 3
                {.op = 6, .thread = 4242, .start = 50000, .end = 51000}};  // 501 to 503
-  const std::vector<OpRun> runs = Correlate(trace);
+  const std::vector<profiler::OpRun> runs = profiler::Correlate(trace);
   ASSERT_EQ(runs.size(), 2U);
   EXPECT_EQ(runs[0].devices.at(0).kernels, 3);
   EXPECT_EQ(runs[0].devices.at(0).busy, 2100);
@@ -171,28 +171,28 @@ TEST_F(CuptiSessionTest, TheClockAndTheThreadAreThoseOfTheRecords) {
 #endif  // EMPLACE_CUPTI_ON_FAKE_PATH
 
 // A line for each record, in the file that EMPLACE_CAPTURE names (tools/gpu_check): what fabricated records imitate.
-void WriteCapture(const ActivityTrace& trace) {
+void WriteCapture(const profiler::ActivityTrace& trace) {
   const char* const path = std::getenv("EMPLACE_CAPTURE");
   if (path == nullptr) return;
   std::ofstream out(path);
   out << "dropped " << trace.dropped << '\n';
-  for (const RuntimeCall& call : trace.calls) {
+  for (const profiler::RuntimeCall& call : trace.calls) {
     out << "call " << call.correlation << ' ' << call.thread << ' ' << call.start << ' ' << call.end << ' '
         << (call.launches_kernel ? "launch " : "other ") << call.name << '\n';
   }
-  for (const KernelActivity& kernel : trace.kernels) {
+  for (const profiler::KernelActivity& kernel : trace.kernels) {
     out << "kernel " << kernel.correlation << ' ' << kernel.device << ' ' << kernel.stream << ' ' << kernel.start << ' '
         << kernel.end << ' ' << kernel.name << '\n';
   }
-  for (const MemcpyActivity& copy : trace.copies) {
+  for (const profiler::MemcpyActivity& copy : trace.copies) {
     out << "copy " << copy.correlation << ' ' << copy.device << ' ' << copy.stream << ' ' << copy.start << ' '
         << copy.end << ' ' << copy.size.count << '\n';
   }
-  for (const MemsetActivity& set : trace.sets) {
+  for (const profiler::MemsetActivity& set : trace.sets) {
     out << "set " << set.correlation << ' ' << set.device << ' ' << set.stream << ' ' << set.start << ' ' << set.end
         << ' ' << set.size.count << '\n';
   }
-  for (const OpRange& op : trace.ops) {
+  for (const profiler::OpRange& op : trace.ops) {
     out << "op " << op.op << ' ' << op.thread << ' ' << op.start << ' ' << op.end << '\n';
   }
 }
@@ -202,34 +202,35 @@ class CuptiCudaTest : public ::testing::Test {
  protected:
   void SetUp() override {
     try {
-      device_ = TorchHardware().Open("cuda:0");
-      session_ = &CuptiSession();
+      device_ = profiler::TorchHardware().Open("cuda:0");
+      session_ = &profiler::CuptiSession();
     } catch (const InputError& error) {
       GTEST_SKIP() << error.what();
     }
     device_->Attach();
   }
 
-  OpRecipe MatMul(std::int64_t n) const {
-    const TensorSpec square{.dtype = DType::kF32, .shape = {n, n}, .size = Bytes{4 * n * n}};
+  profiler::OpRecipe MatMul(std::int64_t n) const {
+    const profiler::TensorSpec square{.dtype = DType::kF32, .shape = {n, n}, .size = Bytes{4 * n * n}};
     return {.name = "product", .kind = "matmul", .attrs = "", .inputs = {square, square}, .outputs = {square}};
   }
 
-  std::unique_ptr<HardwareDevice> device_;
-  ActivitySession* session_ = nullptr;
+  std::unique_ptr<profiler::HardwareDevice> device_;
+  profiler::ActivitySession* session_ = nullptr;
 };
 
 TEST_F(CuptiCudaTest, TheKernelsOfAnOpAreFoundAndTakeTimeThatGrowsWithIt) {
-  ActivityTrace trace;
-  std::vector<OpRange> ranges;
+  profiler::ActivityTrace trace;
+  std::vector<profiler::OpRange> ranges;
   for (const bool is_warm : {false, true}) {
     if (is_warm) session_->Start();
     for (const std::int64_t n : {512, 4096}) {
-      const OpRecipe recipe = MatMul(n);
-      const std::vector<TensorHandle> inputs = {device_->Make(recipe.inputs[0], 1), device_->Make(recipe.inputs[1], 2)};
+      const profiler::OpRecipe recipe = MatMul(n);
+      const std::vector<profiler::TensorHandle> inputs = {device_->Make(recipe.inputs[0], 1),
+                                                          device_->Make(recipe.inputs[1], 2)};
       device_->Synchronize();
-      const std::unique_ptr<OpKernel> kernel = device_->Prepare(recipe);
-      std::vector<TensorHandle> outputs;
+      const std::unique_ptr<profiler::OpKernel> kernel = device_->Prepare(recipe);
+      std::vector<profiler::TensorHandle> outputs;
       const std::int64_t start = session_->NowNs();
       kernel->Run(inputs, &outputs);
       if (is_warm) {
@@ -248,7 +249,7 @@ TEST_F(CuptiCudaTest, TheKernelsOfAnOpAreFoundAndTakeTimeThatGrowsWithIt) {
   trace.ops.push_back({.op = 0, .thread = ranges[0].thread, .start = ranges[0].end, .end = ranges[1].start});
   trace.ops.push_back(ranges[1]);
   WriteCapture(trace);
-  const std::vector<OpRun> runs = Correlate(trace);
+  const std::vector<profiler::OpRun> runs = profiler::Correlate(trace);
   ASSERT_EQ(runs.size(), 4U);
   ASSERT_EQ(runs[1].devices.size(), 1U);
   ASSERT_EQ(runs[3].devices.size(), 1U);

@@ -10,7 +10,7 @@ namespace emplace {
 namespace {
 
 TEST(DeviceThreadTest, DoesEverythingOnOneThreadThatIsNotTheCallers) {
-  DeviceThread thread;
+  profiler::DeviceThread thread;
   std::vector<std::thread::id> ids;
   for (int i = 0; i < 3; ++i) thread.Run([&] { ids.push_back(std::this_thread::get_id()); });
   EXPECT_EQ(ids[0], ids[1]);
@@ -19,7 +19,7 @@ TEST(DeviceThreadTest, DoesEverythingOnOneThreadThatIsNotTheCallers) {
 }
 
 TEST(DeviceThreadTest, ThrowsWhatTheWorkThrewAndGoesOn) {
-  DeviceThread thread;
+  profiler::DeviceThread thread;
   EXPECT_THROW(thread.Run([] { throw std::runtime_error("no"); }), std::runtime_error);
   bool done = false;
   thread.Run([&] { done = true; });
@@ -27,7 +27,7 @@ TEST(DeviceThreadTest, ThrowsWhatTheWorkThrewAndGoesOn) {
 }
 
 TEST(DeviceThreadTest, StartReturnsBeforeTheWorkIsDone) {
-  DeviceThread thread;
+  profiler::DeviceThread thread;
   std::mutex gate;
   gate.lock();
   bool done = false;
@@ -44,7 +44,7 @@ TEST(DeviceThreadTest, StartReturnsBeforeTheWorkIsDone) {
 TEST(DeviceThreadTest, WorkThatWasGivenIsDoneBeforeItEnds) {
   bool done = false;
   {
-    DeviceThread thread;
+    profiler::DeviceThread thread;
     thread.Start([&] { done = true; });
   }
   EXPECT_TRUE(done);

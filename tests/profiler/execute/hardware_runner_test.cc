@@ -36,7 +36,7 @@ Cluster TwoFakes(std::optional<Bytes> memory = std::nullopt) {
 
 using Machine = ::emplace::testing::TwoFakeCores;
 
-constexpr HardwareOptions kOneStep{.warmups = 0, .steps = 1};
+constexpr profiler::HardwareOptions kOneStep{.warmups = 0, .steps = 1};
 
 Placement PlacedAt(const Graph& graph, const std::map<std::string, std::size_t>& devices) {
   Placement placement(graph.num_ops());
@@ -49,7 +49,7 @@ TEST(HardwareRunnerTest, EveryOpRunsOnceOnItsDevicesOwnThreadWithWhatItsProducer
   // in = 1, a = 1 + 1 = 2, b = 1 + 1 = 2, c = 1 + 2 + 2 = 5
   const Graph graph =
       Build({FakeOp("in", {}, "input"), FakeOp("a", {"in"}), FakeOp("b", {"in"}), FakeOp("c", {"a", "b"})});
-  const HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
+  const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
   runner.Run(PlacedAt(graph, {{"b", 1}}));
   std::map<std::string, FakeLog::Run> runs;
   for (const FakeLog::Run& run : machine.log.runs()) EXPECT_TRUE(runs.emplace(run.op, run).second) << run.op;
@@ -65,7 +65,7 @@ TEST(HardwareRunnerTest, EveryOpRunsOnceOnItsDevicesOwnThreadWithWhatItsProducer
 TEST(HardwareRunnerTest, ATensorIsSentOnceToEachDeviceThatReadsIt) {
   Machine machine;
   const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"}), FakeOp("c", {"a"}), FakeOp("d", {"a", "b", "c"})});
-  const HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
+  const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
   // b, c and d read a on the other device: one copy.
   runner.Run(PlacedAt(graph, {{"b", 1}, {"c", 1}, {"d", 1}}));
   EXPECT_THAT(machine.log.copies(), ElementsAre(Pair("cpu:0 to cpu:1", 1)));
@@ -77,7 +77,7 @@ TEST(HardwareRunnerTest, ACoreSendsByItselfAndAnAcceleratorBesideItsOps) {
     FakeDevice from("first", "a-kind", &log, is_cpu);
     FakeDevice to("second", "a-kind", &log, is_cpu);
     const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"})});
-    const HardwareRunner runner(graph, TwoFakes(), {&from, &to}, kOneStep);
+    const profiler::HardwareRunner runner(graph, TwoFakes(), {&from, &to}, kOneStep);
     runner.Run(PlacedAt(graph, {{"b", 1}}));
     ASSERT_THAT(log.copies(), ElementsAre(Pair("first to second", is_cpu ? 1 : 2)));  // once more to be timed
     EXPECT_EQ(to.receiving_thread() == from.thread(), is_cpu);
@@ -87,7 +87,7 @@ TEST(HardwareRunnerTest, ACoreSendsByItselfAndAnAcceleratorBesideItsOps) {
 TEST(HardwareRunnerTest, OpsThatBecomeRunnableTogetherRunInTheOrderOfTheirIds) {
   Machine machine;
   const Graph graph = Build({FakeOp("z"), FakeOp("c", {"z"}), FakeOp("a", {"z"}), FakeOp("b", {"z"})});
-  const HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
+  const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
   runner.Run(Placement(graph.num_ops()));
   std::vector<std::string> order;
   for (const FakeLog::Run& run : machine.log.runs()) order.push_back(run.op);
@@ -99,7 +99,7 @@ TEST(HardwareRunnerTest, ControlEdgesAreWaitedForAcrossDevices) {
   OpSpec late = FakeOp("a_late");
   late.control_inputs = {"z"};
   const Graph graph = Build({FakeOp("z"), late});
-  const HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
+  const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
   runner.Run(PlacedAt(graph, {{"a_late", 1}}));
   ASSERT_EQ(machine.log.runs().size(), 2U);
   EXPECT_EQ(machine.log.runs()[0].op, "z");
@@ -113,18 +113,18 @@ class BehindDevice : public FakeDevice {
   void Synchronize() override {
     if (on_synchronize) on_synchronize();
   }
-  std::shared_ptr<DeviceEvent> RecordTime() override {
+  std::shared_ptr<profiler::DeviceEvent> RecordTime() override {
     auto moment = std::make_shared<Moment>();
     moment->micros = clock_ += 10;
     return moment;
   }
-  double MicrosBetween(const DeviceEvent& first, const DeviceEvent& second) override {
+  double MicrosBetween(const profiler::DeviceEvent& first, const profiler::DeviceEvent& second) override {
     return static_cast<const Moment&>(second).micros - static_cast<const Moment&>(first).micros;
   }
   std::function<void()> on_synchronize;
 
  private:
-  struct Moment : DeviceEvent {
+  struct Moment : profiler::DeviceEvent {
     double micros = 0;
   };
   double clock_ = 0;
@@ -135,14 +135,14 @@ struct GpuAndCore {
   FakeLog log;
   BehindDevice gpu{"cuda:0", "a-gpu", &log, /*is_cpu=*/false};
   FakeDevice core{"cpu:1", "cpu-core", &log};
-  std::vector<HardwareDevice*> devices{&gpu, &core};
+  std::vector<profiler::HardwareDevice*> devices{&gpu, &core};
 };
 
 TEST(HardwareRunnerTest, ADeviceBehindTheHostTellsItsTimesInOneMoreStep) {
   GpuAndCore machine;
   const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"}), FakeOp("c", {"b"})});
-  const HardwareRunner runner(graph, TwoFakes(), machine.devices, {.warmups = 0, .steps = 2});
-  const HardwareStep step = runner.Measure(PlacedAt(graph, {{"c", 1}}));
+  const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices, {.warmups = 0, .steps = 2});
+  const profiler::HardwareStep step = runner.Measure(PlacedAt(graph, {{"c", 1}}));
   EXPECT_EQ(machine.log.runs().size(), 3 * 3U);
   EXPECT_EQ(step.step_micros.size(), 2U);
   std::map<std::size_t, Timeline::OpRun> ops;
@@ -163,7 +163,7 @@ TEST(HardwareRunnerTest, AControlEdgeWaitsUntilADeviceBehindTheHostIsDone) {
   OpSpec late = FakeOp("a_late");
   late.control_inputs = {"z"};
   const Graph graph = Build({FakeOp("z"), late});
-  const HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
+  const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
   runner.Run(PlacedAt(graph, {{"a_late", 1}}));
   std::vector<std::string> course;
   for (const FakeLog::Run& run : machine.log.runs()) course.push_back(run.op);
@@ -178,7 +178,7 @@ TEST(HardwareRunnerTest, InterleavingIsRefusedWhereTheClockTellsNothing) {
   FakeDevice gpu("cuda:0", "a-gpu", &log, /*is_cpu=*/false);
   const Graph graph = Build({FakeOp("a")});
   EXPECT_THAT(ErrorOf([&] {
-                const HardwareRunner runner(graph, TwoFakes(), {&gpu, nullptr}, {.interleave = true});
+                const profiler::HardwareRunner runner(graph, TwoFakes(), {&gpu, nullptr}, {.interleave = true});
               }),
               HasSubstr("cuda:0: ops cannot be timed between steps there"));
 }
@@ -186,16 +186,19 @@ TEST(HardwareRunnerTest, InterleavingIsRefusedWhereTheClockTellsNothing) {
 TEST(HardwareRunnerTest, CountsTheStepsThatItIsToldAndTakesTheirMedianOrMean) {
   Machine machine;
   const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"})});
-  for (const auto statistic : {HardwareOptions::Statistic::kMedian, HardwareOptions::Statistic::kMean}) {
-    const HardwareRunner runner(graph, TwoFakes(), machine.devices, {.warmups = 2, .steps = 3, .statistic = statistic});
+  for (const auto statistic :
+       {profiler::HardwareOptions::Statistic::kMedian, profiler::HardwareOptions::Statistic::kMean}) {
+    const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices,
+                                          {.warmups = 2, .steps = 3, .statistic = statistic});
     const std::size_t before = machine.log.runs().size();
-    const HardwareStep step = runner.Measure(Placement(graph.num_ops()));
+    const profiler::HardwareStep step = runner.Measure(Placement(graph.num_ops()));
     EXPECT_EQ(machine.log.runs().size() - before, 10U);  // (2 + 3) steps of 2 ops
     ASSERT_EQ(step.step_micros.size(), 3U);
     std::vector<double> sorted = step.step_micros;
     std::sort(sorted.begin(), sorted.end());
-    const double expected =
-        statistic == HardwareOptions::Statistic::kMedian ? sorted[1] : (sorted[0] + sorted[1] + sorted[2]) / 3;
+    const double expected = statistic == profiler::HardwareOptions::Statistic::kMedian
+                                ? sorted[1]
+                                : (sorted[0] + sorted[1] + sorted[2]) / 3;
     EXPECT_DOUBLE_EQ(step.result.step_time_micros, expected);
   }
 }
@@ -206,8 +209,9 @@ TEST(HardwareRunnerTest, InterleavedOpsRunByThemselvesAfterEachCountedStep) {
   Machine machine;
   const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"}), FakeOp("c")});
   const Placement placement = PlacedAt(graph, {{"b", 1}});
-  const HardwareRunner runner(graph, TwoFakes(), machine.devices, {.warmups = 1, .steps = 2, .interleave = true});
-  const HardwareStep step = runner.Measure(placement);
+  const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices,
+                                        {.warmups = 1, .steps = 2, .interleave = true});
+  const profiler::HardwareStep step = runner.Measure(placement);
   EXPECT_EQ(machine.log.runs().size(), 3 * 3U + 3 * 3U);
   ASSERT_EQ(step.alone_micros.size(), 3U);
   EXPECT_EQ(step.alone_micros[0], step.alone_micros[2]);
@@ -231,9 +235,9 @@ TEST(HardwareRunnerTest, DisturbedStepsAreRunAgainAsLongAsThereIsPatience) {
     };
     machine.second.probe = [] { return 5.0; };
     const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"})});
-    const HardwareRunner runner(graph, TwoFakes(), machine.devices,
-                                {.warmups = 1, .steps = 2, .patience_seconds = patience});
-    const HardwareStep step = runner.Measure(PlacedAt(graph, {{"b", 1}}));
+    const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices,
+                                          {.warmups = 1, .steps = 2, .patience_seconds = patience});
+    const profiler::HardwareStep step = runner.Measure(PlacedAt(graph, {{"b", 1}}));
     EXPECT_EQ(step.step_micros.size(), 2U);
     const std::size_t steps = machine.log.runs().size() / 2;
     if (patience == 1e6) {
@@ -263,8 +267,9 @@ TEST(HardwareRunnerTest, WhereNoStepIsCalmTheLeastDisturbedCount) {
     return runs == 1 ? 30.0 : runs == 2 ? 13.0 : 40.0;
   };
   const Graph graph = Build({FakeOp("a")});
-  const HardwareRunner runner(graph, TwoFakes(), machine.devices, {.warmups = 0, .steps = 1, .patience_seconds = 1});
-  const HardwareStep step = runner.Measure(Placement(graph.num_ops()));
+  const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices,
+                                        {.warmups = 0, .steps = 1, .patience_seconds = 1});
+  const profiler::HardwareStep step = runner.Measure(Placement(graph.num_ops()));
   ASSERT_EQ(step.step_micros.size(), 1U);
   EXPECT_EQ(step.disturbed, 1U);
   EXPECT_GT(runs, 2U);
@@ -278,8 +283,9 @@ TEST(HardwareRunnerTest, ADisturbanceInTheMiddleOfALongStepIsSeen) {
   machine.first.probe = [&] { return micros.at(std::min(probes++, micros.size() - 1)); };
   machine.first.on_run = [](const std::string&) { std::this_thread::sleep_for(std::chrono::milliseconds(11)); };
   const Graph graph = Build({FakeOp("a")});
-  const HardwareRunner runner(graph, TwoFakes(), machine.devices, {.warmups = 0, .steps = 1, .patience_seconds = 1e6});
-  const HardwareStep step = runner.Measure(Placement(graph.num_ops()));
+  const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices,
+                                        {.warmups = 0, .steps = 1, .patience_seconds = 1e6});
+  const profiler::HardwareStep step = runner.Measure(Placement(graph.num_ops()));
   EXPECT_EQ(step.step_micros.size(), 1U);
   EXPECT_EQ(machine.log.runs().size(), 2U);
   EXPECT_EQ(probes, 5U);
@@ -288,8 +294,8 @@ TEST(HardwareRunnerTest, ADisturbanceInTheMiddleOfALongStepIsSeen) {
 TEST(HardwareRunnerTest, TheTimelineHasEveryOpAfterItsProducersAndEveryTransfer) {
   Machine machine;
   const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"}), FakeOp("c", {"b"})});
-  const HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
-  const HardwareStep step = runner.Measure(PlacedAt(graph, {{"b", 1}}));
+  const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
+  const profiler::HardwareStep step = runner.Measure(PlacedAt(graph, {{"b", 1}}));
   ASSERT_EQ(step.timeline.ops.size(), 3U);
   ASSERT_EQ(step.timeline.transfers.size(), 2U);
   const auto run = [&](std::size_t i) { return step.timeline.ops[i]; };
@@ -310,7 +316,7 @@ TEST(HardwareRunnerTest, PeakMemoryIsWhatTheGraphStates) {
   OpSpec weights = FakeOp("w", {}, "relu", 100);
   weights.persistent = {1000};
   const Graph graph = Build({weights, FakeOp("b", {"w"}, "relu", 10), FakeOp("c", {"w"}, "relu", 25)});
-  const HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
+  const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
   const StepResult result = runner.Run(PlacedAt(graph, {{"c", 1}}));
   EXPECT_EQ(result.peak_memory[0].count, 1000 + 400 + 40);
   EXPECT_EQ(result.peak_memory[1].count, 400 + 100);
@@ -320,15 +326,15 @@ TEST(HardwareRunnerTest, RunningOutOfMemoryIsAResultAndTheNextPlacementRuns) {
   Machine machine;
   // a and b hold 400 bytes each and c 4: 804 bytes at once, over 600.
   const Graph graph = Build({FakeOp("a", {}, "relu", 100), FakeOp("b", {}, "relu", 100), FakeOp("c", {"a", "b"})});
-  const HardwareRunner runner(graph, TwoFakes(Bytes{900}), machine.devices, kOneStep);
+  const profiler::HardwareRunner runner(graph, TwoFakes(Bytes{900}), machine.devices, kOneStep);
   EXPECT_TRUE(runner.Run(Placement(graph.num_ops())).fits_memory);
-  const HardwareRunner tight(graph, TwoFakes(Bytes{600}), machine.devices, kOneStep);
-  const HardwareStep step = tight.Measure(Placement(graph.num_ops()));
+  const profiler::HardwareRunner tight(graph, TwoFakes(Bytes{600}), machine.devices, kOneStep);
+  const profiler::HardwareStep step = tight.Measure(Placement(graph.num_ops()));
   EXPECT_FALSE(step.result.fits_memory);
   EXPECT_THAT(step.failure, HasSubstr("the device has 600"));
   const Graph small = Build({FakeOp("a", {}, "relu", 100), FakeOp("b", {}, "too-large", 1)});
-  const HardwareRunner broken(small, TwoFakes(), machine.devices, kOneStep);
-  const HardwareStep failed = broken.Measure(Placement(small.num_ops()));
+  const profiler::HardwareRunner broken(small, TwoFakes(), machine.devices, kOneStep);
+  const profiler::HardwareStep failed = broken.Measure(Placement(small.num_ops()));
   EXPECT_FALSE(failed.result.fits_memory);
   EXPECT_EQ(failed.failure, "no room");
 }
@@ -336,7 +342,7 @@ TEST(HardwareRunnerTest, RunningOutOfMemoryIsAResultAndTheNextPlacementRuns) {
 TEST(HardwareRunnerTest, AFailureOfOneOpEndsTheStepEverywhereAndIsThrown) {
   Machine machine;
   const Graph graph = Build({FakeOp("a", {}, "fails"), FakeOp("b", {"a"}), FakeOp("c", {"b"})});
-  const HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
+  const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
   try {
     runner.Run(PlacedAt(graph, {{"b", 1}}));
     FAIL();
@@ -348,14 +354,14 @@ TEST(HardwareRunnerTest, AFailureOfOneOpEndsTheStepEverywhereAndIsThrown) {
 TEST(HardwareRunnerTest, AnOpWithoutImplementationIsNamed) {
   Machine machine;
   const Graph graph = Build({FakeOp("strange", {}, "unknown")});
-  const HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
+  const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
   EXPECT_EQ(ErrorOf([&] { runner.Run(Placement(graph.num_ops())); }), "strange: kind unknown has no implementation");
 }
 
 TEST(HardwareRunnerTest, WhatStaysOnItsDeviceIsNotPreparedAgain) {
   Machine machine;
   const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"}), FakeOp("c", {"b"})});
-  const HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
+  const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
   runner.Run(Placement(graph.num_ops()));
   EXPECT_EQ(machine.first.prepared(), 3U);
   runner.Run(PlacedAt(graph, {{"b", 1}}));
@@ -378,7 +384,7 @@ TEST(HardwareRunnerTest, RandomGraphsComputeTheSameWhateverTheirPlacement) {
     std::map<std::string, std::vector<double>> expected;
     for (int placed = 0; placed < 4; ++placed) {
       Machine machine;
-      const HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
+      const profiler::HardwareRunner runner(graph, TwoFakes(), machine.devices, kOneStep);
       Placement placement(graph.num_ops());
       for (std::size_t n = 0; placed > 0 && n < graph.num_ops(); ++n) {
         placement[MakeId<OpId>(n)] = MakeId<DeviceId>(rng.Below(2));

@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 
 TEST(MemoryLedgerTest, ThePeakIsTheLargestSum) {
-  MemoryLedger ledger;
+  profiler::MemoryLedger ledger;
   ledger.Reset({100});
   ledger.Allocate({50}, 1);
   ledger.Allocate({30}, 2);
@@ -24,20 +24,20 @@ TEST(MemoryLedgerTest, ThePeakIsTheLargestSum) {
 }
 
 TEST(MemoryLedgerTest, PastTheCapacityItThrows) {
-  MemoryLedger ledger(Bytes{150});
+  profiler::MemoryLedger ledger(Bytes{150});
   ledger.Reset({100});
   ledger.Allocate({50}, 1);
   try {
     ledger.Allocate({1}, 2);
     FAIL();
-  } catch (const DeviceOutOfMemory& error) {
+  } catch (const profiler::DeviceOutOfMemory& error) {
     EXPECT_STREQ(error.what(), "151 bytes are needed at once, the device has 150");
   }
-  EXPECT_THROW(ledger.Reset({151}), DeviceOutOfMemory);
+  EXPECT_THROW(ledger.Reset({151}), profiler::DeviceOutOfMemory);
 }
 
 TEST(MemoryLedgerTest, ANewStepForgetsTheLast) {
-  MemoryLedger ledger;
+  profiler::MemoryLedger ledger;
   ledger.Reset({0});
   ledger.Allocate({70}, 1);
   ledger.Reset({5});

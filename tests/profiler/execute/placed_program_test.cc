@@ -21,12 +21,12 @@ constexpr auto kThird = DeviceId{2};
 struct Fan {
   Graph graph = Build({MakeOp("a", 1, {}, {8, 16}), MakeOp("b", 1, {"a:0", "a:1", "a:0"}), MakeOp("c", 1, {"a:0"}),
                        MakeOp("d", 1, {"a:0"})});
-  PlacedProgram program = MakePlacedProgram(graph, Placement({kFirst, kSecond, kFirst, kThird}), 3);
+  profiler::PlacedProgram program = profiler::MakePlacedProgram(graph, Placement({kFirst, kSecond, kFirst, kThird}), 3);
 };
 
 TEST(PlacedProgramTest, CopiesGoByOutputThenByDestination) {
   const Fan fan;
-  const PlacedProgram::Step& a = fan.program.steps[0];
+  const profiler::PlacedProgram::Step& a = fan.program.steps[0];
   ASSERT_EQ(a.copies.size(), 3U);
   const auto to = [&](std::size_t i) { return fan.program.slots[fan.program.copies[a.copies[i]].to]; };
   EXPECT_EQ(to(0).device, kSecond);
@@ -68,7 +68,7 @@ TEST(PlacedProgramTest, ControlEdgesTellWithoutACopy) {
   OpSpec remote = MakeOp("remote", 1);
   remote.control_inputs = {"a"};
   const Graph graph = Build({MakeOp("a", 1), near, remote});
-  const PlacedProgram program = MakePlacedProgram(graph, Placement({kFirst, kFirst, kSecond}), 2);
+  const profiler::PlacedProgram program = profiler::MakePlacedProgram(graph, Placement({kFirst, kFirst, kSecond}), 2);
   EXPECT_THAT(program.copies, IsEmpty());
   EXPECT_THAT(program.steps[0].next_here, ElementsAre(OpId{1}));
   EXPECT_THAT(program.steps[0].next_elsewhere, ElementsAre(OpId{2}));
@@ -80,9 +80,9 @@ TEST(PlacedProgramTest, DataAndControlFromOneLocalProducerAreOneWait) {
   OpSpec both = MakeOp("b", 1, {"a"});
   both.control_inputs = {"a"};
   const Graph graph = Build({MakeOp("a", 1), both});
-  EXPECT_EQ(MakePlacedProgram(graph, Placement(2), 1).steps[1].waits, 1U);
+  EXPECT_EQ(profiler::MakePlacedProgram(graph, Placement(2), 1).steps[1].waits, 1U);
   // Elsewhere the copy and the control edge arrive apart.
-  EXPECT_EQ(MakePlacedProgram(graph, Placement({kFirst, kSecond}), 2).steps[1].waits, 2U);
+  EXPECT_EQ(profiler::MakePlacedProgram(graph, Placement({kFirst, kSecond}), 2).steps[1].waits, 2U);
 }
 
 }  // namespace

@@ -13,15 +13,15 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 TEST(WorkQueueTest, GivesItemsInTheirOrder) {
-  WorkQueue<int> queue;
+  profiler::WorkQueue<int> queue;
   for (int i = 0; i < 3; ++i) queue.Push(i);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(queue.Pop(microseconds(0)), i);
 }
 
 TEST(WorkQueueTest, AnItemOfAnotherThreadComesThroughWhetherItIsAwaitedAwakeOrAsleep) {
   for (const milliseconds patience : {milliseconds(0), milliseconds(10'000)}) {
-    WorkQueue<int> questions;
-    WorkQueue<int> answers;
+    profiler::WorkQueue<int> questions;
+    profiler::WorkQueue<int> answers;
     std::thread other([&] {
       while (const std::optional<int> question = questions.Pop(patience)) answers.Push(2 * *question);
     });
@@ -36,7 +36,7 @@ TEST(WorkQueueTest, AnItemOfAnotherThreadComesThroughWhetherItIsAwaitedAwakeOrAs
 }
 
 TEST(WorkQueueTest, AClosedQueueGivesNothingUntilItIsReset) {
-  WorkQueue<int> queue;
+  profiler::WorkQueue<int> queue;
   queue.Push(1);
   queue.Close();
   EXPECT_EQ(queue.Pop(microseconds(0)), std::nullopt);

@@ -20,16 +20,16 @@ using ::testing::HasSubstr;
 // A GPU on which each op launches kernels in a thread of time of its own: the host's clock goes on by 10 us for each
 // call, the device takes 100 us for op "slow" and "large" (two kernels of 50), 3 us for others, and idles 2 us between
 // kernels of different ops. "idle" launches nothing.
-class FakeSession : public ActivitySession {
+class FakeSession : public profiler::ActivitySession {
  public:
   void Start() override {
     ++starts;
     is_running = true;
     trace_ = {};
   }
-  ActivityTrace Stop() override {
+  profiler::ActivityTrace Stop() override {
     is_running = false;
-    if (!stop_error.empty()) throw ActivityError(stop_error);
+    if (!stop_error.empty()) throw profiler::ActivityError(stop_error);
     return trace_;
   }
   std::int64_t NowNs() override { return now_ += 1'000; }
@@ -65,7 +65,7 @@ class FakeSession : public ActivitySession {
   std::int64_t now_ = 1'000'000;
   std::int64_t free_ = 0;  // when the device has done all it was given
   std::uint32_t correlation_ = 0;
-  ActivityTrace trace_;
+  profiler::ActivityTrace trace_;
 };
 
 class ActivityMeterTest : public ::testing::Test {
@@ -77,14 +77,14 @@ class ActivityMeterTest : public ::testing::Test {
   }
   void Sample(std::size_t task, const std::string& op, const std::string& kind = "relu") {
     const auto kernel = device_.Prepare({.name = op, .kind = kind, .attrs = "", .inputs = {}, .outputs = {{}}});
-    std::vector<TensorHandle> outputs;
+    std::vector<profiler::TensorHandle> outputs;
     meter_.Sample(task, *kernel, {}, &outputs);
     EXPECT_EQ(outputs.size(), 1U);
   }
   std::string ErrorOfEnd() {
     try {
       meter_.End();
-    } catch (const ActivityError& error) {
+    } catch (const profiler::ActivityError& error) {
       return error.what();
     }
     return "";
@@ -92,7 +92,7 @@ class ActivityMeterTest : public ::testing::Test {
 
   FakeSession session_;
   FakeDevice device_{"cuda:0", "h200", nullptr, false};
-  ActivityMeter meter_{device_, session_};
+  profiler::ActivityMeter meter_{device_, session_};
 };
 
 TEST_F(ActivityMeterTest, ASampleIsTheTimeThatTheDeviceWasBusy) {
@@ -139,7 +139,7 @@ TEST_F(ActivityMeterTest, AWorkOutsideASampleIsAnError) {
 
 TEST_F(ActivityMeterTest, AFailedRoundCanBeBegunAgain) {
   meter_.Begin();
-  EXPECT_THROW(Sample(0, "quick", "too-large"), DeviceOutOfMemory);
+  EXPECT_THROW(Sample(0, "quick", "too-large"), profiler::DeviceOutOfMemory);
   meter_.Begin();
   Sample(1, "quick");
   EXPECT_EQ(meter_.End().size(), 1U);
@@ -150,7 +150,7 @@ TEST_F(ActivityMeterTest, AFailedRoundCanBeBegunAgain) {
 
 TEST_F(ActivityMeterTest, ASessionDoesNotOutliveItsMeter) {
   {
-    ActivityMeter other(device_, session_);
+    profiler::ActivityMeter other(device_, session_);
     other.Begin();
     EXPECT_TRUE(session_.is_running);
   }
@@ -169,7 +169,7 @@ TEST_F(ActivityMeterTest, GapsAreMeasuredWhileTheHostIsAhead) {
 TEST(MakeCuptiMeterTest, WithoutAGpuSaysWhyWhenItBegins) {
   FakeDevice device("cuda:0", "h200", nullptr, false);
   try {
-    MakeCuptiMeter(device)->Begin();
+    profiler::MakeCuptiMeter(device)->Begin();
     GTEST_SKIP() << "there is a GPU";
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), ::testing::AnyOf(HasSubstr("built without CUPTI"), HasSubstr("no NVIDIA driver"),

@@ -31,7 +31,7 @@ TEST(AloneSamplerTest, OpsOfOneSignatureAreRunOnceOnEachDeviceTheyAreOn) {
   TwoFakeCores cores;
   const Graph graph = Build({FakeOp("a_v", {}, "variable"), FakeOp("b", {"a_v"}), FakeOp("c", {"b"}),
                              FakeOp("d", {"c"}, "tanh"), FakeOp("e", {"d"})});
-  const std::vector<OpRecipe> recipes = RecipesOf(graph);
+  const std::vector<profiler::OpRecipe> recipes = profiler::RecipesOf(graph);
   Placement placement(5);
   placement[MakeId<OpId>(4)] = MakeId<DeviceId>(1);
   // What each op takes is told by its name.
@@ -39,7 +39,7 @@ TEST(AloneSamplerTest, OpsOfOneSignatureAreRunOnceOnEachDeviceTheyAreOn) {
     std::this_thread::sleep_for(std::chrono::milliseconds(op == "d" ? 8 : 2));
   };
   cores.first.on_run = cores.second.on_run = wait;
-  AloneSampler sampler(graph, recipes, placement, cores.devices, 1);
+  profiler::AloneSampler sampler(graph, recipes, placement, cores.devices, 1);
   for (const std::size_t device : {std::size_t{0}, std::size_t{1}}) {
     sampler.Prepare(device);
     sampler.Sample(device);
@@ -59,7 +59,7 @@ TEST(AloneSamplerTest, OpsOfOneSignatureAreRunOnceOnEachDeviceTheyAreOn) {
 
 // "a" and "b" are alike, but two of kOften * 2 ops and one more are seldom.
 TEST(AloneSamplerTest, WhatRunsSeldomIsSampledWithColdCode) {
-  for (const std::size_t others : {2 * AloneSampler::kOften - 2, 2 * AloneSampler::kOften - 1}) {
+  for (const std::size_t others : {2 * profiler::AloneSampler::kOften - 2, 2 * profiler::AloneSampler::kOften - 1}) {
     TwoFakeCores cores;
     std::vector<OpSpec> ops = {FakeOp("a"), FakeOp("b")};
     for (std::size_t i = 0; i < others; ++i) {
@@ -67,19 +67,19 @@ TEST(AloneSamplerTest, WhatRunsSeldomIsSampledWithColdCode) {
       ops.push_back(FakeOp("c" + number, {}, "kind" + number));
     }
     const Graph graph = Build(ops);
-    const std::vector<OpRecipe> recipes = RecipesOf(graph);
-    AloneSampler sampler(graph, recipes, Placement(graph.num_ops()), cores.devices, 1);
+    const std::vector<profiler::OpRecipe> recipes = profiler::RecipesOf(graph);
+    profiler::AloneSampler sampler(graph, recipes, Placement(graph.num_ops()), cores.devices, 1);
     sampler.Prepare(0);
     const std::size_t ready = cores.log.runs().size();
     sampler.Sample(0);
     const std::size_t distinct = others + 1;
-    EXPECT_EQ(cores.log.runs().size() - ready, distinct + (others == 2 * AloneSampler::kOften - 2 ? 1 : 0));
+    EXPECT_EQ(cores.log.runs().size() - ready, distinct + (others == 2 * profiler::AloneSampler::kOften - 2 ? 1 : 0));
   }
 }
 
 TEST(AloneSamplerTest, OfSeveralRoundsTheMedianOfEachOpCounts) {
   const std::vector<std::vector<double>> rounds = {{1, 0, 9}, {5, 0, 3}, {2, 0, 4}};
-  EXPECT_EQ(AloneSampler::MedianTimes(rounds), (std::vector<double>{2, 0, 4}));
+  EXPECT_EQ(profiler::AloneSampler::MedianTimes(rounds), (std::vector<double>{2, 0, 4}));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ using ::emplace::testing::TwoFakeCores;
 using ::testing::ElementsAre;
 using ::testing::ThrowsMessage;
 
-class TestClock : public Clock {
+class TestClock : public profiler::Clock {
  public:
   std::int64_t NowNs() const override { return now_; }
   void Add(std::int64_t ns) { now_ += ns; }
@@ -39,10 +39,10 @@ Profile Known(const std::vector<std::pair<std::string, double>>& times) {
   return profile;
 }
 
-std::vector<std::string> Names(const std::vector<ProfileTask>& tasks) {
+std::vector<std::string> Names(const std::vector<profiler::ProfileTask>& tasks) {
   std::vector<std::string> names;
   names.reserve(tasks.size());
-  for (const ProfileTask& task : tasks) names.push_back(task.recipe.name);
+  for (const profiler::ProfileTask& task : tasks) names.push_back(task.recipe.name);
   return names;
 }
 
@@ -57,28 +57,28 @@ TEST(ContentionTest, OpsWithATimeAreAsked) {
                                  {"softmax(f32[10])", 20},
                                  {"reshape(f32[10])->f32[10]", 1},
                                  {"mystery(f32[10])", 5}});
-  const std::vector<ProfileTask> tasks = TimedTasks(graph, profile, "cpu-core");
+  const std::vector<profiler::ProfileTask> tasks = profiler::TimedTasks(graph, profile, "cpu-core");
   EXPECT_THAT(Names(tasks), ElementsAre("a", "b", "c", "d", "f"));  // a view takes nothing, g has no time
   EXPECT_EQ(tasks[1].micros, 200);
-  EXPECT_TRUE(TimedTasks(graph, profile, "h200").empty());
+  EXPECT_TRUE(profiler::TimedTasks(graph, profile, "h200").empty());
 }
 
 TEST(ContentionTest, BusyworkIsTheGraphsOpsInItsOrder) {
   const Graph graph =
       Build({FakeOp("a", {}, "relu", 10), FakeOp("b", {"a"}, "tanh", 10), FakeOp("c", {"b"}, "tanh", 10),
              FakeOp("d", {"c"}, "softmax", 10), FakeOp("e", {"d"}, "tanh", 10)});
-  const std::vector<ProfileTask> tasks =
-      TimedTasks(graph, Known({{"relu()", 50}, {"tanh(f32[10])", 30}, {"softmax(f32[10])", 20}}), "cpu-core");
-  const auto names = [](const Busywork& work) {
+  const std::vector<profiler::ProfileTask> tasks =
+      profiler::TimedTasks(graph, Known({{"relu()", 50}, {"tanh(f32[10])", 30}, {"softmax(f32[10])", 20}}), "cpu-core");
+  const auto names = [](const profiler::Busywork& work) {
     std::vector<std::string> in_order;
     in_order.reserve(work.order.size());
     for (const std::size_t i : work.order) in_order.push_back(work.tasks[i].recipe.name);
     return in_order;
   };
-  EXPECT_THAT(names(BusyworkOf(graph, tasks, {1 << 20})), ElementsAre("a", "b", "b", "d", "b"));
-  EXPECT_THAT(names(BusyworkOf(graph, tasks, {120})), ElementsAre("a", "b", "b", "b"));  // 40 and 80 bytes
-  EXPECT_THAT(names(BusyworkOf(graph, tasks, {1})), ElementsAre("b", "b", "b"));         // 90 of the step's 160 us
-  EXPECT_TRUE(BusyworkOf(graph, {}, {1}).order.empty());
+  EXPECT_THAT(names(profiler::BusyworkOf(graph, tasks, {1 << 20})), ElementsAre("a", "b", "b", "d", "b"));
+  EXPECT_THAT(names(profiler::BusyworkOf(graph, tasks, {120})), ElementsAre("a", "b", "b", "b"));  // 40 and 80 bytes
+  EXPECT_THAT(names(profiler::BusyworkOf(graph, tasks, {1})), ElementsAre("b", "b", "b"));  // 90 of the step's 160 us
+  EXPECT_TRUE(profiler::BusyworkOf(graph, {}, {1}).order.empty());
 }
 
 // The first core's op "a" takes twice as long in every other of its runs: those beside a busy neighbour.
@@ -102,13 +102,14 @@ TEST(ContentionTest, AnOpThatABusyNeighbourSlowsIsFoundAmongOthers) {
     clock.Add(beside ? 4000 : 2000);
   };
   const Graph graph = Build({FakeOp("a", {}, "relu", 10), FakeOp("b", {"a"}, "softmax", 10)});
-  const std::vector<ProfileTask> tasks = TimedTasks(graph, Known({{"relu()", 2}, {"softmax(f32[10])", 2}}), "cpu-core");
+  const std::vector<profiler::ProfileTask> tasks =
+      profiler::TimedTasks(graph, Known({{"relu()", 2}, {"softmax(f32[10])", 2}}), "cpu-core");
   std::vector<double> factors;
-  MeasureContention(tasks, BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second, {.samples = 3}, clock,
-                    [&](std::size_t first, const std::vector<double>& of_batch) {
-                      EXPECT_EQ(first, factors.size());
-                      factors.insert(factors.end(), of_batch.begin(), of_batch.end());
-                    });
+  profiler::MeasureContention(tasks, profiler::BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second,
+                              {.samples = 3}, clock, [&](std::size_t first, const std::vector<double>& of_batch) {
+                                EXPECT_EQ(first, factors.size());
+                                factors.insert(factors.end(), of_batch.begin(), of_batch.end());
+                              });
   EXPECT_THAT(factors, ElementsAre(2, 1));
   std::map<std::string, std::size_t> runs;
   for (const FakeLog::Run& run : cores.log.runs()) ++runs[run.op + " on " + run.device];
@@ -120,7 +121,7 @@ TEST(ContentionTest, AnOpThatABusyNeighbourSlowsIsFoundAmongOthers) {
 
 TEST(ContentionTest, AnOpThatFailsOnTheNeighbourEndsTheMeasurement) {
   const Graph graph = Build({FakeOp("a", {}, "relu", 10)});
-  const std::vector<ProfileTask> tasks = TimedTasks(graph, Known({{"relu()", 2}}), "cpu-core");
+  const std::vector<profiler::ProfileTask> tasks = profiler::TimedTasks(graph, Known({{"relu()", 2}}), "cpu-core");
   for (const int good_runs : {1, 4}) {  // the first is to begin with
     TwoFakeCores cores;
     std::atomic<int> runs = 0;
@@ -129,8 +130,9 @@ TEST(ContentionTest, AnOpThatFailsOnTheNeighbourEndsTheMeasurement) {
     };
     EXPECT_THAT(
         [&] {
-          MeasureContention(tasks, BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second, {.samples = 100},
-                            TestClock(), [](std::size_t, const std::vector<double>&) { ADD_FAILURE(); });
+          profiler::MeasureContention(tasks, profiler::BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second,
+                                      {.samples = 100}, TestClock(),
+                                      [](std::size_t, const std::vector<double>&) { ADD_FAILURE(); });
         },
         ThrowsMessage<std::runtime_error>("the neighbour is on fire"));
   }
@@ -139,12 +141,12 @@ TEST(ContentionTest, AnOpThatFailsOnTheNeighbourEndsTheMeasurement) {
 TEST(ContentionTest, LongOpsHaveFewerSamplesAndBatchesAreAsLargeAsMemory) {
   TwoFakeCores cores;
   const Graph graph = Build({FakeOp("a", {}, "relu", 10), FakeOp("b", {"a"}, "softmax", 10)});
-  const std::vector<ProfileTask> tasks =
-      TimedTasks(graph, Known({{"relu()", 50'000}, {"softmax(f32[10])", 1e9}}), "cpu-core");
+  const std::vector<profiler::ProfileTask> tasks =
+      profiler::TimedTasks(graph, Known({{"relu()", 50'000}, {"softmax(f32[10])", 1e9}}), "cpu-core");
   std::vector<std::size_t> firsts;
-  MeasureContention(tasks, BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second,
-                    {.seconds = 0.5, .batch_memory = {1}}, TestClock(),
-                    [&](std::size_t first, const std::vector<double>&) { firsts.push_back(first); });
+  profiler::MeasureContention(tasks, profiler::BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second,
+                              {.seconds = 0.5, .batch_memory = {1}}, TestClock(),
+                              [&](std::size_t first, const std::vector<double>&) { firsts.push_back(first); });
   EXPECT_THAT(firsts, ElementsAre(0, 1));
   std::map<std::string, std::size_t> runs;
   for (const FakeLog::Run& run : cores.log.runs()) ++runs[run.op + " on " + run.device];
@@ -161,11 +163,11 @@ TEST(ContentionTest, AClassHasTheMedianOfItsOps) {
                            {"sigmoid(f32[1])", 1}});
   for (std::size_t i = 0; i + 1 < profile.ops.size(); ++i)
     profile.ops[i].contention = 1 + 0.1 * static_cast<double>(i * i);
-  const auto by_class = ContentionByClass(profile, "cpu-core");
+  const auto by_class = profiler::ContentionByClass(profile, "cpu-core");
   EXPECT_EQ(by_class.size(), 2U);
   EXPECT_DOUBLE_EQ(by_class.at("elementwise"), 1.1);
   EXPECT_DOUBLE_EQ(by_class.at("copy"), 1.9);
-  EXPECT_TRUE(ContentionByClass(profile, "h200").empty());
+  EXPECT_TRUE(profiler::ContentionByClass(profile, "h200").empty());
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ using ::testing::IsEmpty;
 
 constexpr std::uint64_t kThread = 7;
 
-KernelActivity Kernel(std::uint32_t correlation, std::int64_t start, std::int64_t end, std::uint32_t stream = 1) {
+profiler::KernelActivity Kernel(std::uint32_t correlation, std::int64_t start, std::int64_t end,
+                                std::uint32_t stream = 1) {
   return {.name = "k" + std::to_string(correlation),
           .correlation = correlation,
           .device = 0,
@@ -28,7 +29,8 @@ KernelActivity Kernel(std::uint32_t correlation, std::int64_t start, std::int64_
           .end = end};
 }
 
-RuntimeCall Launch(std::uint32_t correlation, std::int64_t start, std::int64_t end, std::uint64_t thread = kThread) {
+profiler::RuntimeCall Launch(std::uint32_t correlation, std::int64_t start, std::int64_t end,
+                             std::uint64_t thread = kThread) {
   return {.name = "cudaLaunchKernel",
           .correlation = correlation,
           .thread = thread,
@@ -37,28 +39,28 @@ RuntimeCall Launch(std::uint32_t correlation, std::int64_t start, std::int64_t e
           .launches_kernel = true};
 }
 
-OpRange Op(std::uint64_t op, std::int64_t start, std::int64_t end, std::uint64_t thread = kThread) {
+profiler::OpRange Op(std::uint64_t op, std::int64_t start, std::int64_t end, std::uint64_t thread = kThread) {
   return {.op = op, .thread = thread, .start = start, .end = end};
 }
 
-std::string ErrorOf(const ActivityTrace& trace, const CorrelateOptions& options = {}) {
+std::string ErrorOf(const profiler::ActivityTrace& trace, const profiler::CorrelateOptions& options = {}) {
   try {
-    Correlate(trace, options);
-  } catch (const ActivityError& error) {
+    profiler::Correlate(trace, options);
+  } catch (const profiler::ActivityError& error) {
     return error.what();
   }
   return "";
 }
 
 // Two ops of one kernel each: op 100 runs on the host 10-20 and on the device 30-50, op 200 on 20-28 and 53-60.
-ActivityTrace TwoOps() {
+profiler::ActivityTrace TwoOps() {
   return {.kernels = {Kernel(1, 30, 50), Kernel(2, 53, 60)},
           .calls = {Launch(1, 12, 18), Launch(2, 22, 27)},
           .ops = {Op(100, 10, 20), Op(200, 20, 28)}};
 }
 
 TEST(CorrelateTest, GivesEachOpWhatItStarted) {
-  const std::vector<OpRun> runs = Correlate(TwoOps());
+  const std::vector<profiler::OpRun> runs = profiler::Correlate(TwoOps());
   ASSERT_EQ(runs.size(), 2U);
   EXPECT_EQ(runs[0].op, 100U);
   EXPECT_EQ(runs[0].start, 10);
@@ -74,11 +76,11 @@ TEST(CorrelateTest, GivesEachOpWhatItStarted) {
 }
 
 TEST(CorrelateTest, RecordsMayComeInAnyOrder) {
-  ActivityTrace trace = TwoOps();
+  profiler::ActivityTrace trace = TwoOps();
   std::reverse(trace.kernels.begin(), trace.kernels.end());
   std::reverse(trace.calls.begin(), trace.calls.end());
   std::reverse(trace.ops.begin(), trace.ops.end());
-  const std::vector<OpRun> runs = Correlate(trace);
+  const std::vector<profiler::OpRun> runs = profiler::Correlate(trace);
   ASSERT_EQ(runs.size(), 2U);
   EXPECT_EQ(runs[0].op, 100U);
   EXPECT_EQ(runs[0].devices.at(0).busy, 20);
@@ -88,12 +90,12 @@ TEST(CorrelateTest, RecordsMayComeInAnyOrder) {
 
 TEST(CorrelateTest, BusyTimeCountsWhatOverlapsOnce) {
   // Stream 1: 30-50. Stream 2: 40-70 overlaps it, 41-45 lies in both. A set at 80-82. Union: 40 + 2.
-  ActivityTrace trace = {.kernels = {Kernel(1, 30, 50), Kernel(2, 40, 70, 2), Kernel(3, 41, 45, 2)},
-                         .sets = {{.correlation = 4, .stream = 1, .start = 80, .end = 82}},
-                         .calls = {Launch(1, 11, 12), Launch(2, 12, 13), Launch(3, 13, 14)},
-                         .ops = {Op(1, 10, 20)}};
+  profiler::ActivityTrace trace = {.kernels = {Kernel(1, 30, 50), Kernel(2, 40, 70, 2), Kernel(3, 41, 45, 2)},
+                                   .sets = {{.correlation = 4, .stream = 1, .start = 80, .end = 82}},
+                                   .calls = {Launch(1, 11, 12), Launch(2, 12, 13), Launch(3, 13, 14)},
+                                   .ops = {Op(1, 10, 20)}};
   trace.calls.push_back({.name = "cudaMemsetAsync", .correlation = 4, .thread = kThread, .start = 14, .end = 15});
-  const std::vector<OpRun> runs = Correlate(trace);
+  const std::vector<profiler::OpRun> runs = profiler::Correlate(trace);
   ASSERT_EQ(runs.at(0).devices.size(), 1U);
   EXPECT_EQ(runs[0].devices[0].busy, 42);
   EXPECT_EQ(runs[0].devices[0].last_end, 82);
@@ -103,12 +105,12 @@ TEST(CorrelateTest, BusyTimeCountsWhatOverlapsOnce) {
 
 TEST(CorrelateTest, BusyTimeIsPerDevice) {
   // The kernel of device 1 runs at the same time as that of device 0: both count in full.
-  ActivityTrace trace = TwoOps();
+  profiler::ActivityTrace trace = TwoOps();
   trace.ops = {Op(100, 10, 28)};
   trace.kernels[1].device = 1;
   trace.kernels[1].start = 35;
   trace.kernels[1].end = 45;
-  const std::vector<OpRun> runs = Correlate(trace);
+  const std::vector<profiler::OpRun> runs = profiler::Correlate(trace);
   ASSERT_EQ(runs.at(0).devices.size(), 2U);
   EXPECT_EQ(runs[0].devices[0].device, 0);
   EXPECT_EQ(runs[0].devices[0].busy, 20);
@@ -118,9 +120,10 @@ TEST(CorrelateTest, BusyTimeIsPerDevice) {
 
 TEST(CorrelateTest, ANestedOpHasItsOwnKernelsAndTheOuterTheRest) {
   // Outer 10-40 launches 1 at 12 and 3 at 32, inner 20-30 launches 2 at 22.
-  const std::vector<OpRun> runs = Correlate({.kernels = {Kernel(1, 50, 51), Kernel(2, 60, 62), Kernel(3, 70, 74)},
-                                             .calls = {Launch(1, 12, 14), Launch(2, 22, 24), Launch(3, 32, 34)},
-                                             .ops = {Op(8, 20, 30), Op(9, 10, 40)}});
+  const std::vector<profiler::OpRun> runs =
+      profiler::Correlate({.kernels = {Kernel(1, 50, 51), Kernel(2, 60, 62), Kernel(3, 70, 74)},
+                           .calls = {Launch(1, 12, 14), Launch(2, 22, 24), Launch(3, 32, 34)},
+                           .ops = {Op(8, 20, 30), Op(9, 10, 40)}});
   ASSERT_EQ(runs.size(), 2U);
   EXPECT_EQ(runs[0].op, 9U);
   EXPECT_EQ(runs[0].devices.at(0).busy, 5);
@@ -129,9 +132,9 @@ TEST(CorrelateTest, ANestedOpHasItsOwnKernelsAndTheOuterTheRest) {
 }
 
 TEST(CorrelateTest, TheThreadTellsOpsOfTheSameTimeApart) {
-  const std::vector<OpRun> runs = Correlate({.kernels = {Kernel(1, 30, 31), Kernel(2, 40, 44)},
-                                             .calls = {Launch(1, 12, 14, 1), Launch(2, 12, 14, 2)},
-                                             .ops = {Op(8, 10, 20, 2), Op(9, 10, 20, 1)}});
+  const std::vector<profiler::OpRun> runs = profiler::Correlate({.kernels = {Kernel(1, 30, 31), Kernel(2, 40, 44)},
+                                                                 .calls = {Launch(1, 12, 14, 1), Launch(2, 12, 14, 2)},
+                                                                 .ops = {Op(8, 10, 20, 2), Op(9, 10, 20, 1)}});
   EXPECT_EQ(runs.at(0).op, 8U);
   EXPECT_EQ(runs[0].devices.at(0).busy, 4);
   EXPECT_EQ(runs.at(1).op, 9U);
@@ -141,9 +144,9 @@ TEST(CorrelateTest, TheThreadTellsOpsOfTheSameTimeApart) {
 TEST(CorrelateTest, OpsWhoseNumbersAreCorrelationIdsOfOthersAreNotTakenIn) {
   // Traces of older profilers hold correlation ids as external ids: joined on them, op 2 would get kernel 2, although
   // op 1 launched it. The other way round for op 1.
-  const std::vector<OpRun> runs = Correlate({.kernels = {Kernel(1, 30, 31), Kernel(2, 40, 44)},
-                                             .calls = {Launch(2, 12, 14), Launch(1, 22, 24)},
-                                             .ops = {Op(1, 10, 20), Op(2, 20, 28)}});
+  const std::vector<profiler::OpRun> runs = profiler::Correlate({.kernels = {Kernel(1, 30, 31), Kernel(2, 40, 44)},
+                                                                 .calls = {Launch(2, 12, 14), Launch(1, 22, 24)},
+                                                                 .ops = {Op(1, 10, 20), Op(2, 20, 28)}});
   EXPECT_EQ(runs.at(0).op, 1U);
   EXPECT_EQ(runs[0].devices.at(0).busy, 4);
   EXPECT_EQ(runs.at(1).op, 2U);
@@ -151,7 +154,7 @@ TEST(CorrelateTest, OpsWhoseNumbersAreCorrelationIdsOfOthersAreNotTakenIn) {
 }
 
 // Ops within [start, end] of one thread, nested at random.
-void Nest(std::int64_t start, std::int64_t end, std::uint64_t thread, Rng* rng, std::vector<OpRange>* ops) {
+void Nest(std::int64_t start, std::int64_t end, std::uint64_t thread, Rng* rng, std::vector<profiler::OpRange>* ops) {
   while (end - start > 20) {
     const std::int64_t from = start + rng->Between(0, 10);
     const std::int64_t to = std::min(end, from + rng->Between(10, 200));
@@ -165,14 +168,14 @@ TEST(CorrelateTest, FindsTheInnermostOpWhateverTheNesting) {
   // Against looking at every op for every call.
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     Rng rng(seed);
-    ActivityTrace trace;
+    profiler::ActivityTrace trace;
     for (const std::uint64_t thread : {1U, 2U}) Nest(100, 2000, thread, &rng, &trace.ops);
     std::map<std::uint64_t, std::int64_t> kernels;  // by op
     for (std::uint32_t id = 1; id <= 200; ++id) {
       const std::int64_t start = rng.Between(100, 2000);
-      const RuntimeCall call = Launch(id, start, start + rng.Between(0, 5), 1 + id % 2);
-      const OpRange* innermost = nullptr;
-      for (const OpRange& op : trace.ops) {
+      const profiler::RuntimeCall call = Launch(id, start, start + rng.Between(0, 5), 1 + id % 2);
+      const profiler::OpRange* innermost = nullptr;
+      for (const profiler::OpRange& op : trace.ops) {
         const bool is_around = op.thread == call.thread && op.start <= call.start && call.end <= op.end;
         if (is_around && (innermost == nullptr || op.end - op.start < innermost->end - innermost->start))
           innermost = &op;
@@ -185,7 +188,7 @@ TEST(CorrelateTest, FindsTheInnermostOpWhateverTheNesting) {
     ASSERT_GT(trace.kernels.size(), 50U);
     rng.Shuffle(trace.ops);
     rng.Shuffle(trace.calls);
-    for (const OpRun& run : Correlate(trace)) {
+    for (const profiler::OpRun& run : profiler::Correlate(trace)) {
       const auto expected = kernels.find(run.op);
       const std::int64_t found = run.devices.empty() ? 0 : run.devices[0].kernels;
       ASSERT_EQ(found, expected == kernels.end() ? 0 : expected->second) << "seed " << seed << " op " << run.op;
@@ -194,45 +197,45 @@ TEST(CorrelateTest, FindsTheInnermostOpWhateverTheNesting) {
 }
 
 TEST(CorrelateTest, OneCallMayStartSeveralKernels) {
-  const std::vector<OpRun> runs = Correlate(
+  const std::vector<profiler::OpRun> runs = profiler::Correlate(
       {.kernels = {Kernel(1, 30, 31), Kernel(1, 40, 44)}, .calls = {Launch(1, 12, 14)}, .ops = {Op(5, 10, 20)}});
   EXPECT_EQ(runs.at(0).devices.at(0).kernels, 2);
   EXPECT_EQ(runs[0].devices[0].busy, 5);
 }
 
 TEST(CorrelateTest, AnOpThatStartsNothingIsThere) {
-  const std::vector<OpRun> runs = Correlate({.ops = {Op(5, 10, 20)}});
+  const std::vector<profiler::OpRun> runs = profiler::Correlate({.ops = {Op(5, 10, 20)}});
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_THAT(runs[0].devices, IsEmpty());
 }
 
 TEST(CorrelateTest, ADriverCallWithinItsRuntimeCallMayShareItsId) {
-  ActivityTrace trace = TwoOps();
+  profiler::ActivityTrace trace = TwoOps();
   trace.calls.push_back(Launch(1, 13, 17));
-  EXPECT_EQ(Correlate(trace).at(0).devices.at(0).launch_end, 18);
+  EXPECT_EQ(profiler::Correlate(trace).at(0).devices.at(0).launch_end, 18);
 }
 
 TEST(CorrelateTest, ADriverCallWithinItsRuntimeCallMayHaveAnIdOfItsOwn) {
-  ActivityTrace trace = TwoOps();
+  profiler::ActivityTrace trace = TwoOps();
   trace.calls.push_back(Launch(3, 13, 17));  // which no kernel has: the outer call's is enough
-  EXPECT_EQ(Correlate(trace).at(0).devices.at(0).kernels, 1);
+  EXPECT_EQ(profiler::Correlate(trace).at(0).devices.at(0).kernels, 1);
 }
 
 TEST(CorrelateTest, TwoCallsWithOneIdAreRefused) {
-  ActivityTrace trace = TwoOps();
+  profiler::ActivityTrace trace = TwoOps();
   trace.calls[1].correlation = 1;
   EXPECT_THAT(ErrorOf(trace), HasSubstr("correlation id 1 is that of two calls, cudaLaunchKernel and cudaLaunchKernel, "
                                         "neither within the other"));
 }
 
 TEST(CorrelateTest, DroppedRecordsAreRefused) {
-  ActivityTrace trace = TwoOps();
+  profiler::ActivityTrace trace = TwoOps();
   trace.dropped = 3;
   EXPECT_EQ(ErrorOf(trace), "profile of the device's activities: 3 records were dropped (expected none)");
 }
 
 TEST(CorrelateTest, MissingTimesAreRefused) {
-  ActivityTrace trace = TwoOps();
+  profiler::ActivityTrace trace = TwoOps();
   trace.kernels[1].end = 0;
   EXPECT_THAT(ErrorOf(trace), HasSubstr("kernel \"k2\" (correlation id 2) has no end time"));
   trace = TwoOps();
@@ -247,13 +250,13 @@ TEST(CorrelateTest, MissingTimesAreRefused) {
 }
 
 TEST(CorrelateTest, AnEndBeforeItsStartIsRefused) {
-  ActivityTrace trace = TwoOps();
+  profiler::ActivityTrace trace = TwoOps();
   trace.kernels[1].end = 52;
   EXPECT_THAT(ErrorOf(trace), HasSubstr("ends at 52 ns, before it starts at 53 ns"));
 }
 
 TEST(CorrelateTest, ActivitiesWithoutACallAreCountedAndSomeNamed) {
-  ActivityTrace trace = TwoOps();
+  profiler::ActivityTrace trace = TwoOps();
   for (std::uint32_t id = 11; id <= 15; ++id) trace.kernels.push_back(Kernel(id, 100, 101));
   EXPECT_THAT(ErrorOf(trace),
               HasSubstr("5 activities have no call of the host: kernel \"k11\" (correlation id 11), kernel \"k12\" "
@@ -261,7 +264,7 @@ TEST(CorrelateTest, ActivitiesWithoutACallAreCountedAndSomeNamed) {
 }
 
 TEST(CorrelateTest, WhatIsStartedOutsideAnyOpIsCountedAndNamed) {
-  ActivityTrace trace = TwoOps();
+  profiler::ActivityTrace trace = TwoOps();
   trace.kernels.push_back(Kernel(3, 70, 71));
   trace.calls.push_back(Launch(3, 29, 30));  // after op 200
   trace.kernels.push_back(Kernel(4, 80, 81));
@@ -271,20 +274,20 @@ TEST(CorrelateTest, WhatIsStartedOutsideAnyOpIsCountedAndNamed) {
 }
 
 TEST(CorrelateTest, ACallThatReachesOutOfItsOpIsOutsideIt) {
-  ActivityTrace trace = TwoOps();
+  profiler::ActivityTrace trace = TwoOps();
   trace.calls[1].end = 29;
   EXPECT_THAT(ErrorOf(trace), HasSubstr("1 activities were started outside any op: kernel \"k2\""));
 }
 
 TEST(CorrelateTest, ALaunchWithoutAKernelIsRefused) {
   // The op would look as if it took no time.
-  ActivityTrace trace = TwoOps();
+  profiler::ActivityTrace trace = TwoOps();
   trace.kernels.pop_back();
   EXPECT_THAT(ErrorOf(trace), HasSubstr("1 launches of kernels left no record of a kernel: cudaLaunchKernel 2"));
 }
 
 TEST(CorrelateTest, OpsThatOverlapWithoutNestingAreRefused) {
-  ActivityTrace trace = TwoOps();
+  profiler::ActivityTrace trace = TwoOps();
   trace.ops[0].end = 21;
   EXPECT_THAT(ErrorOf(trace),
               HasSubstr("the ranges of ops 100 and 200 overlap on one thread, neither within the other"));
@@ -294,15 +297,15 @@ TEST(CorrelateTest, OpsThatOverlapWithoutNestingAreRefused) {
 }
 
 TEST(CorrelateTest, TheClockOffsetIsAddedToTheDevicesTimes) {
-  ActivityTrace trace = TwoOps();
-  for (KernelActivity& kernel : trace.kernels) {
+  profiler::ActivityTrace trace = TwoOps();
+  for (profiler::KernelActivity& kernel : trace.kernels) {
     kernel.start += 5'000'000;
     kernel.end += 5'000'000;
   }
-  const std::vector<OpRun> runs = Correlate(trace, {.device_clock_offset = -5'000'000});
+  const std::vector<profiler::OpRun> runs = profiler::Correlate(trace, {.device_clock_offset = -5'000'000});
   EXPECT_EQ(runs.at(0).devices.at(0).first_start, 30);
   EXPECT_EQ(runs.at(1).devices.at(0).last_end, 60);
-  EXPECT_THAT(GapMicros(runs, 0, 0), ElementsAre(0.003));
+  EXPECT_THAT(profiler::GapMicros(runs, 0, 0), ElementsAre(0.003));
 }
 
 TEST(CorrelateTest, AnActivityBeforeItsCallIsRefused) {
@@ -314,38 +317,39 @@ TEST(CorrelateTest, AnActivityBeforeItsCallIsRefused) {
 
 TEST(GapMicrosTest, IsTheIdleTimeBetweenOpsWhereTheHostWasAhead) {
   // The device is free at 50; the launch of the next returned at 27 already; it starts at 53.
-  EXPECT_THAT(GapMicros(Correlate(TwoOps()), 0, 0), ElementsAre(0.003));
-  EXPECT_THAT(GapMicros(Correlate(TwoOps()), 1, 0), IsEmpty());
+  EXPECT_THAT(profiler::GapMicros(profiler::Correlate(TwoOps()), 0, 0), ElementsAre(0.003));
+  EXPECT_THAT(profiler::GapMicros(profiler::Correlate(TwoOps()), 1, 0), IsEmpty());
 }
 
 TEST(GapMicrosTest, WaitingForTheHostIsNoGap) {
-  ActivityTrace trace = TwoOps();
+  profiler::ActivityTrace trace = TwoOps();
   trace.ops[1].end = trace.calls[1].end = 51;  // the device is free at 50
-  EXPECT_THAT(GapMicros(Correlate(trace), 0, 0), IsEmpty());
+  EXPECT_THAT(profiler::GapMicros(profiler::Correlate(trace), 0, 0), IsEmpty());
 }
 
 TEST(GapMicrosTest, ALaunchThatIsStillOnItsWayIsNoGap) {
   // The launch of op 200 returned 23 ns before the device was free: with 23 ns on its way it was there, with 24 not.
-  EXPECT_THAT(GapMicros(Correlate(TwoOps()), 0, 23), ElementsAre(0.003));
-  EXPECT_THAT(GapMicros(Correlate(TwoOps()), 0, 24), IsEmpty());
-  EXPECT_THAT(GapMicros(Correlate(TwoOps()), 0), IsEmpty());
+  EXPECT_THAT(profiler::GapMicros(profiler::Correlate(TwoOps()), 0, 23), ElementsAre(0.003));
+  EXPECT_THAT(profiler::GapMicros(profiler::Correlate(TwoOps()), 0, 24), IsEmpty());
+  EXPECT_THAT(profiler::GapMicros(profiler::Correlate(TwoOps()), 0), IsEmpty());
 }
 
 TEST(GapMicrosTest, AnOpThatOverlapsTheOneBeforeLeavesNoGap) {
   // 2 runs within 1 on another stream; 3 starts 4 ns after the end of 1, not after that of 2.
-  const std::vector<OpRun> runs =
-      Correlate({.kernels = {Kernel(1, 100, 200), Kernel(2, 110, 120, 2), Kernel(3, 204, 210)},
-                 .calls = {Launch(1, 11, 12), Launch(2, 21, 22), Launch(3, 31, 32)},
-                 .ops = {Op(1, 10, 20), Op(2, 20, 30), Op(3, 30, 40)}});
-  EXPECT_THAT(GapMicros(runs, 0, 0), ElementsAre(0.004));
+  const std::vector<profiler::OpRun> runs =
+      profiler::Correlate({.kernels = {Kernel(1, 100, 200), Kernel(2, 110, 120, 2), Kernel(3, 204, 210)},
+                           .calls = {Launch(1, 11, 12), Launch(2, 21, 22), Launch(3, 31, 32)},
+                           .ops = {Op(1, 10, 20), Op(2, 20, 30), Op(3, 30, 40)}});
+  EXPECT_THAT(profiler::GapMicros(runs, 0, 0), ElementsAre(0.004));
 }
 
 TEST(GapMicrosTest, IsBetweenOpsNotBetweenKernelsOfOne) {
   // Op 1's kernels 100-110 and 150-160; op 2's at 162.
-  const std::vector<OpRun> runs = Correlate({.kernels = {Kernel(1, 100, 110), Kernel(2, 150, 160), Kernel(3, 162, 170)},
-                                             .calls = {Launch(1, 11, 12), Launch(2, 13, 14), Launch(3, 21, 22)},
-                                             .ops = {Op(1, 10, 20), Op(2, 20, 30)}});
-  EXPECT_THAT(GapMicros(runs, 0, 0), ElementsAre(0.002));
+  const std::vector<profiler::OpRun> runs =
+      profiler::Correlate({.kernels = {Kernel(1, 100, 110), Kernel(2, 150, 160), Kernel(3, 162, 170)},
+                           .calls = {Launch(1, 11, 12), Launch(2, 13, 14), Launch(3, 21, 22)},
+                           .ops = {Op(1, 10, 20), Op(2, 20, 30)}});
+  EXPECT_THAT(profiler::GapMicros(runs, 0, 0), ElementsAre(0.002));
 }
 
 }  // namespace correlate_test

@@ -8,12 +8,13 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 // At so many seconds.
-DisturbanceWatch::Time At(double seconds) {
-  return DisturbanceWatch::Time() + std::chrono::duration_cast<DisturbanceWatch::Time::duration>(Seconds(seconds));
+profiler::DisturbanceWatch::Time At(double seconds) {
+  return profiler::DisturbanceWatch::Time() +
+         std::chrono::duration_cast<profiler::DisturbanceWatch::Time::duration>(Seconds(seconds));
 }
 
 TEST(DisturbanceWatchTest, SlowerThanTheFastestOfTheLastMinute) {
-  DisturbanceWatch watch;
+  profiler::DisturbanceWatch watch;
   EXPECT_EQ(watch.Slowdown(30, At(0)), 1);  // nothing is known yet
   EXPECT_EQ(watch.Slowdown(20, At(1)), 1);
   EXPECT_EQ(watch.Slowdown(30, At(2)), 1.5);
@@ -24,14 +25,15 @@ TEST(DisturbanceWatchTest, SlowerThanTheFastestOfTheLastMinute) {
 }
 
 TEST(DisturbanceWatchTest, ACoreThatIsSlowForGoodIsCalmAgainAfterAMinute) {
-  DisturbanceWatch watch;
+  profiler::DisturbanceWatch watch;
   EXPECT_EQ(watch.Slowdown(10, At(0)), 1);
-  for (int second = 1; second <= 60; ++second) EXPECT_GT(watch.Slowdown(15, At(second)), kCalmSlowdown) << second;
+  for (int second = 1; second <= 60; ++second)
+    EXPECT_GT(watch.Slowdown(15, At(second)), profiler::kCalmSlowdown) << second;
   EXPECT_EQ(watch.Slowdown(15, At(61)), 1);
 }
 
 TEST(CoreProbeTest, TakesTime) {
-  const double micros = CoreProbeMicros();
+  const double micros = profiler::CoreProbeMicros();
   EXPECT_GT(micros, 1);
   EXPECT_LT(micros, 1e6);
 }

@@ -22,11 +22,11 @@ std::vector<double> Sizes() {
   return sizes;
 }
 
-LinkSample Sample(double size, double micros) { return {Bytes{static_cast<std::int64_t>(size)}, micros}; }
+profiler::LinkSample Sample(double size, double micros) { return {Bytes{static_cast<std::int64_t>(size)}, micros}; }
 
-std::string ErrorOf(const std::vector<LinkSample>& samples) {
+std::string ErrorOf(const std::vector<profiler::LinkSample>& samples) {
   try {
-    FitLink(samples, "cuda:0 -> cpu:0");
+    profiler::FitLink(samples, "cuda:0 -> cpu:0");
   } catch (const InputError& error) {
     return error.what();
   }
@@ -35,9 +35,9 @@ std::string ErrorOf(const std::vector<LinkSample>& samples) {
 
 TEST(FitLinkTest, FindsALineThatIsThere) {
   // 8 us and 50 GB/s: 50000 bytes a us.
-  std::vector<LinkSample> samples;
+  std::vector<profiler::LinkSample> samples;
   for (const double size : Sizes()) samples.push_back(Sample(size, 8 + size / 50000));
-  const LinkFit fit = FitLink(samples, "");
+  const profiler::LinkFit fit = profiler::FitLink(samples, "");
   EXPECT_NEAR(fit.latency_micros, 8, 1e-9);
   EXPECT_NEAR(fit.bandwidth_gb_per_s, 50, 1e-9);
   EXPECT_EQ(fit.samples, 10);
@@ -47,17 +47,17 @@ TEST(FitLinkTest, FindsALineThatIsThere) {
 
 TEST(FitLinkTest, TwoPointsGiveTheLineThroughThem) {
   // 1000 bytes in 3 us, 5000 in 5: 2 us more for 4000 bytes, so 0.5 us per 1000 and 2.5 us before.
-  const LinkFit fit = FitLink(std::vector{Sample(1000, 3), Sample(5000, 5)}, "");
+  const profiler::LinkFit fit = profiler::FitLink(std::vector{Sample(1000, 3), Sample(5000, 5)}, "");
   EXPECT_NEAR(fit.latency_micros, 2.5, 1e-12);
   EXPECT_NEAR(fit.bandwidth_gb_per_s, 2, 1e-12);
 }
 
 TEST(FitLinkTest, AnInterruptedCopyDoesNotMatter) {
-  std::vector<LinkSample> samples;
+  std::vector<profiler::LinkSample> samples;
   for (const double size : Sizes()) {
     for (const double slower : {1.0, 1.0, 40.0}) samples.push_back(Sample(size, slower * (8 + size / 50000)));
   }
-  const LinkFit fit = FitLink(samples, "");
+  const profiler::LinkFit fit = profiler::FitLink(samples, "");
   EXPECT_NEAR(fit.latency_micros, 8, 1e-9);
   EXPECT_NEAR(fit.bandwidth_gb_per_s, 50, 1e-9);
   EXPECT_EQ(fit.samples, 30);
@@ -65,12 +65,12 @@ TEST(FitLinkTest, AnInterruptedCopyDoesNotMatter) {
 
 TEST(FitLinkTest, SmallSizesCountAsMuchAsLargeOnes) {
   // 1% of noise on the largest copy is 54 us; fitted on absolute errors that would move the latency by microseconds.
-  std::vector<LinkSample> samples;
+  std::vector<profiler::LinkSample> samples;
   Rng rng(7);
   for (const double size : Sizes()) {
     samples.push_back(Sample(size, (8 + size / 50000) * (0.99 + 0.02 * rng.Uniform())));
   }
-  const LinkFit fit = FitLink(samples, "");
+  const profiler::LinkFit fit = profiler::FitLink(samples, "");
   EXPECT_NEAR(fit.latency_micros, 8, 0.16);
   EXPECT_NEAR(fit.bandwidth_gb_per_s, 50, 1);
   EXPECT_LT(fit.largest_residual, 0.025);
@@ -78,17 +78,17 @@ TEST(FitLinkTest, SmallSizesCountAsMuchAsLargeOnes) {
 
 TEST(FitLinkTest, NoOtherLineHasLessSquaredRelativeError) {
   // A kink that no line has: the small go at 4 GB/s, the rest at 20.
-  std::vector<LinkSample> samples;
+  std::vector<profiler::LinkSample> samples;
   for (const double size : Sizes()) samples.push_back(Sample(size, 2 + std::min(size, 262144.0) / 4000 + size / 20000));
   const auto error = [&](double latency, double gb_per_s) {
     double sum = 0;
-    for (const LinkSample& sample : samples) {
+    for (const profiler::LinkSample& sample : samples) {
       const double fitted = latency + static_cast<double>(sample.size.count) / (gb_per_s * 1000);
       sum += std::pow(fitted / sample.micros - 1, 2);
     }
     return sum;
   };
-  const LinkFit fit = FitLink(samples, "");
+  const profiler::LinkFit fit = profiler::FitLink(samples, "");
   const double least = error(fit.latency_micros, fit.bandwidth_gb_per_s);
   for (const double a : {0.99, 1.0, 1.01}) {
     for (const double b : {0.99, 1.0, 1.01}) {
@@ -101,7 +101,7 @@ TEST(FitLinkTest, NoOtherLineHasLessSquaredRelativeError) {
 TEST(FitLinkTest, ResidualsAreRelativeAndSigned) {
   // Through 0 as the latency would be below it: sizes 1, 2 (1000 bytes) take 1 and 4 us. x = size / time = 1, 0.5;
   // slope = (1 + 0.5) / (1 + 0.25) = 1.2 us per 1000 bytes. Fitted 1.2 and 2.4: +20 % and -40 %.
-  const LinkFit fit = FitLink(std::vector{Sample(2000, 4), Sample(1000, 1)}, "");
+  const profiler::LinkFit fit = profiler::FitLink(std::vector{Sample(2000, 4), Sample(1000, 1)}, "");
   EXPECT_EQ(fit.latency_micros, 0);
   EXPECT_NEAR(fit.bandwidth_gb_per_s, 1 / 1.2, 1e-12);
   ASSERT_EQ(fit.residuals.size(), 2U);

@@ -21,9 +21,10 @@ Profile Measured() {
 }
 
 TEST(MachineClusterTest, DevicesAreNamedAsTheyWereAndCostWhatTheirKindCosts) {
-  const std::vector<NamedDevice> devices = {{.name = "cuda:0", .kind = "h200", .is_cpu = false, .memory = Bytes{1000}},
-                                            {.name = "cpu:1", .kind = "cpu-core", .is_cpu = true, .memory = {}}};
-  const Cluster cluster = MachineCluster("desk", devices, Measured());
+  const std::vector<profiler::NamedDevice> devices = {
+      {.name = "cuda:0", .kind = "h200", .is_cpu = false, .memory = Bytes{1000}},
+      {.name = "cpu:1", .kind = "cpu-core", .is_cpu = true, .memory = {}}};
+  const Cluster cluster = profiler::MachineCluster("desk", devices, Measured());
   EXPECT_EQ(cluster.name(), "desk");
   EXPECT_EQ(cluster.source(), "measured by emplace profile, 2026-01-02T03:04:05Z");
   EXPECT_EQ(cluster.devices()[0].name, "cuda:0");
@@ -40,19 +41,20 @@ TEST(MachineClusterTest, DevicesAreNamedAsTheyWereAndCostWhatTheirKindCosts) {
 }
 
 TEST(MachineClusterTest, WhatTheProfileLacksIsNamed) {
-  const std::vector<NamedDevice> cores = {{.name = "cpu:0", .kind = "cpu-core", .is_cpu = true, .memory = {}},
-                                          {.name = "cpu:1", .kind = "cpu-core", .is_cpu = true, .memory = {}}};
-  EXPECT_EQ(ErrorOf([&] { MachineCluster("desk", cores, Measured()); }),
+  const std::vector<profiler::NamedDevice> cores = {
+      {.name = "cpu:0", .kind = "cpu-core", .is_cpu = true, .memory = {}},
+      {.name = "cpu:1", .kind = "cpu-core", .is_cpu = true, .memory = {}}};
+  EXPECT_EQ(ErrorOf([&] { profiler::MachineCluster("desk", cores, Measured()); }),
             "links: the profile has none from cpu-core to cpu-core (profile with both devices: --devices cpu:0,cpu:1)");
-  const std::vector<NamedDevice> other = {{.name = "cuda:0", .kind = "k80", .is_cpu = false, .memory = {}}};
-  EXPECT_EQ(ErrorOf([&] { MachineCluster("desk", other, Measured()); }),
+  const std::vector<profiler::NamedDevice> other = {{.name = "cuda:0", .kind = "k80", .is_cpu = false, .memory = {}}};
+  EXPECT_EQ(ErrorOf([&] { profiler::MachineCluster("desk", other, Measured()); }),
             "devices: the profile has none of kind k80 (profile with such a device)");
 }
 
 TEST(MachineClusterTest, ARealDeviceIsNamedAfterItself) {
   testing::FakeDevice device("cpu:3", "cpu-core", nullptr);
   device.set_memory({77});
-  const NamedDevice named = NamedAfter(device);
+  const profiler::NamedDevice named = profiler::NamedAfter(device);
   EXPECT_EQ(named.name, "cpu:3");
   EXPECT_EQ(named.kind, "cpu-core");
   EXPECT_TRUE(named.is_cpu);

@@ -16,13 +16,13 @@ using ::emplace::testing::FakeLog;
 using ::emplace::testing::FakeOp;
 using ::emplace::testing::TwoFakeCores;
 
-MachineProfilerOptions ByTheClock(bool links) {
-  MachineProfilerOptions options{.ops = {.samples = 3, .repeats = 0},
-                                 .links = links,
-                                 .contention = links,
-                                 .contention_options = {},
-                                 .make_meter = {}};
-  options.make_meter = [](HardwareDevice&) { return MakeClockMeter(); };
+profiler::MachineProfilerOptions ByTheClock(bool links) {
+  profiler::MachineProfilerOptions options{.ops = {.samples = 3, .repeats = 0},
+                                           .links = links,
+                                           .contention = links,
+                                           .contention_options = {},
+                                           .make_meter = {}};
+  options.make_meter = [](profiler::HardwareDevice&) { return profiler::MakeClockMeter(); };
   return options;
 }
 
@@ -31,11 +31,11 @@ TEST(MachineProfilerTest, EachKindOfDeviceIsMeasuredOnceAndASecondGraphOnlyWhere
   Profile profile;
   std::size_t saved = 0;
   const auto extend = [&](const Graph& graph) {
-    return ExtendProfile(
+    return profiler::ExtendProfile(
         graph, cores.devices, ByTheClock(false), &profile, [&](const Profile&) { ++saved; },
-        [](const MachineProfilerProgress&) {});
+        [](const profiler::MachineProfilerProgress&) {});
   };
-  const MachineProfilerResult one = extend(Build({FakeOp("a"), FakeOp("b", {"a"}, "tanh")}));
+  const profiler::MachineProfilerResult one = extend(Build({FakeOp("a"), FakeOp("b", {"a"}, "tanh")}));
   EXPECT_EQ(one.new_ops.at("cpu-core"), 2U);
   EXPECT_EQ(one.known_ops.at("cpu-core"), 0U);
   EXPECT_EQ(cores.second.prepared(), 0U);
@@ -43,7 +43,7 @@ TEST(MachineProfilerTest, EachKindOfDeviceIsMeasuredOnceAndASecondGraphOnlyWhere
   ASSERT_EQ(profile.devices.size(), 1U);
   EXPECT_EQ(profile.devices[0].backend, "clock");
   EXPECT_EQ(saved, 2U);  // the ops, the gap
-  const MachineProfilerResult two = extend(Build({FakeOp("a"), FakeOp("b", {"a"}, "sigmoid")}));
+  const profiler::MachineProfilerResult two = extend(Build({FakeOp("a"), FakeOp("b", {"a"}, "sigmoid")}));
   EXPECT_EQ(two.new_ops.at("cpu-core"), 1U);
   EXPECT_EQ(two.known_ops.at("cpu-core"), 1U);
   EXPECT_EQ(profile.ops.size(), 3U);
@@ -53,12 +53,12 @@ TEST(MachineProfilerTest, EachKindOfDeviceIsMeasuredOnceAndASecondGraphOnlyWhere
 TEST(MachineProfilerTest, BetweenDevicesLinksAndContentionAreMeasuredOnce) {
   TwoFakeCores cores;
   Profile profile;
-  const MachineProfilerOptions options = ByTheClock(true);
+  const profiler::MachineProfilerOptions options = ByTheClock(true);
   std::vector<std::string> progress;
   const auto extend = [&](const Graph& graph) {
-    ExtendProfile(
+    profiler::ExtendProfile(
         graph, cores.devices, options, &profile, [](const Profile&) {},
-        [&](const MachineProfilerProgress& now) {
+        [&](const profiler::MachineProfilerProgress& now) {
           if (now.what == "contention") progress.push_back(fmt::format("{} of {}", now.done, now.total));
         });
   };
@@ -84,15 +84,16 @@ TEST(MachineProfilerTest, BetweenDevicesLinksAndContentionAreMeasuredOnce) {
 TEST(MachineProfilerTest, StoppedInTheMiddleItHasSavedWhatIsWhole) {
   FakeLog log;
   FakeDevice device("cpu:0", "cpu-core", &log);
-  const std::vector<HardwareDevice*> devices = {&device};
-  MachineProfilerOptions options = ByTheClock(false);
+  const std::vector<profiler::HardwareDevice*> devices = {&device};
+  profiler::MachineProfilerOptions options = ByTheClock(false);
   options.ops.batch_memory = {1};
   Profile profile;
   Profile last_saved;
   struct Stop {};
-  EXPECT_THROW(ExtendProfile(
+  EXPECT_THROW(profiler::ExtendProfile(
                    Build({FakeOp("a"), FakeOp("b", {"a"}, "tanh")}), devices, options, &profile,
-                   [&](const Profile& now) { last_saved = now; }, [](const MachineProfilerProgress&) { throw Stop(); }),
+                   [&](const Profile& now) { last_saved = now; },
+                   [](const profiler::MachineProfilerProgress&) { throw Stop(); }),
                Stop);
   ASSERT_EQ(last_saved.ops.size(), 1U);
   EXPECT_EQ(last_saved.ops[0].signature, "relu()");

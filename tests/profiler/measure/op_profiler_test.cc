@@ -31,14 +31,14 @@ Graph ThreeOps() {
 }
 
 // Says that sample k of task t took 100 * t + k µs, or what the test wants.
-class CountingMeter : public OpMeter {
+class CountingMeter : public profiler::OpMeter {
  public:
   void Begin() override {
     ++rounds;
     measured_.clear();
   }
-  void Sample(std::size_t task, OpKernel& kernel, const std::vector<TensorHandle>& inputs,
-              std::vector<TensorHandle>* outputs) override {
+  void Sample(std::size_t task, profiler::OpKernel& kernel, const std::vector<profiler::TensorHandle>& inputs,
+              std::vector<profiler::TensorHandle>* outputs) override {
     kernel.Run(inputs, outputs);
     order.push_back(task);
     std::vector<double>& micros = measured_[task].micros;
@@ -55,11 +55,11 @@ class CountingMeter : public OpMeter {
   std::map<std::size_t, Measured> measured_;
 };
 
-const auto kIgnore = [](const OpProfilerProgress&, const std::vector<Profile::OpEntry>&) {};
+const auto kIgnore = [](const profiler::OpProfilerProgress&, const std::vector<Profile::OpEntry>&) {};
 
 TEST(OpProfilerTest, OnlyDistinctOpsThatTheProfileLacksAreMissing) {
   const Graph graph = ThreeOps();
-  const std::vector<ProfileTask> all = MissingOps(graph, {}, "cpu-core");
+  const std::vector<profiler::ProfileTask> all = profiler::MissingOps(graph, {}, "cpu-core");
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].signature, "relu(f32[1])");
   EXPECT_EQ(all[0].recipe.name, "a");
@@ -70,7 +70,7 @@ TEST(OpProfilerTest, OnlyDistinctOpsThatTheProfileLacksAreMissing) {
     entry.signature = signature;
     entry.device = kind;
   }
-  const std::vector<ProfileTask> missing = MissingOps(graph, known, "cpu-core");
+  const std::vector<profiler::ProfileTask> missing = profiler::MissingOps(graph, known, "cpu-core");
   ASSERT_EQ(missing.size(), 1U);
   EXPECT_EQ(missing[0].signature, "tanh(f32[1])");
 }
@@ -78,9 +78,9 @@ TEST(OpProfilerTest, OnlyDistinctOpsThatTheProfileLacksAreMissing) {
 TEST(OpProfilerTest, FreshInputsAreThoseThatNoVariableHolds) {
   const Graph graph = Build({FakeOp("in", {}, "input"), FakeOp("w", {}, "variable"), FakeOp("a", {"in", "w"}, "add"),
                              FakeOp("b", {"w", "a"}, "add")});
-  EXPECT_THAT(FreshInputs(graph, *graph.FindOp("a")), ElementsAre(true, false));
-  EXPECT_THAT(FreshInputs(graph, *graph.FindOp("b")), ElementsAre(false, true));
-  EXPECT_THAT(MissingOps(graph, {}, "cpu-core")[0].fresh, ElementsAre(true, false));
+  EXPECT_THAT(profiler::FreshInputs(graph, *graph.FindOp("a")), ElementsAre(true, false));
+  EXPECT_THAT(profiler::FreshInputs(graph, *graph.FindOp("b")), ElementsAre(false, true));
+  EXPECT_THAT(profiler::MissingOps(graph, {}, "cpu-core")[0].fresh, ElementsAre(true, false));
 }
 
 // What an op reads is in the caches before a sample but for weights, and so is where it wrote the last time, which is
@@ -88,11 +88,11 @@ TEST(OpProfilerTest, FreshInputsAreThoseThatNoVariableHolds) {
 TEST(OpProfilerTest, CachesAreLeftAsInAStep) {
   FakeLog log;
   FakeDevice device("cpu:0", "cpu-core", &log);
-  const std::vector<TensorHandle> inputs = {device.Make({}, 1), device.Make({}, 2), device.Make({}, 3)};
-  std::vector<TensorHandle> outputs = {device.Make({}, 4)};
-  const std::weak_ptr<DeviceTensor> last = outputs[0];
-  const DeviceTensor* const written = outputs[0].get();
-  LeaveAsInAStep(device, inputs, {true, false, true}, &outputs);
+  const std::vector<profiler::TensorHandle> inputs = {device.Make({}, 1), device.Make({}, 2), device.Make({}, 3)};
+  std::vector<profiler::TensorHandle> outputs = {device.Make({}, 4)};
+  const std::weak_ptr<profiler::DeviceTensor> last = outputs[0];
+  const profiler::DeviceTensor* const written = outputs[0].get();
+  profiler::LeaveAsInAStep(device, inputs, {true, false, true}, &outputs);
   EXPECT_THAT(device.touched, ElementsAre(written, inputs[0].get(), inputs[2].get()));
   EXPECT_TRUE(outputs.empty());
   EXPECT_TRUE(last.expired());
@@ -102,8 +102,8 @@ TEST(OpProfilerTest, SamplesOfDifferentOpsAreTakenInTurn) {
   FakeLog log;
   FakeDevice device("cpu:0", "cpu-core", &log);
   CountingMeter meter;
-  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
-  const OpProfilerResult result = ProfileOps(tasks, device, meter, {.samples = 3}, kIgnore);
+  const auto tasks = profiler::MissingOps(ThreeOps(), {}, "cpu-core");
+  const profiler::OpProfilerResult result = profiler::ProfileOps(tasks, device, meter, {.samples = 3}, kIgnore);
   EXPECT_THAT(meter.order, ElementsAre(0, 1, 0, 1, 0, 1));
   ASSERT_EQ(result.ops.size(), 2U);
   EXPECT_EQ(result.ops[1].signature, "tanh(f32[1])");
@@ -126,7 +126,8 @@ TEST(OpProfilerTest, BehindTheHostAnOpTakesNoLessThanTheHostsCall) {
     };
     CountingMeter meter;
     meter.micros_of = [](std::size_t, std::size_t) { return 3; };
-    const OpProfilerResult result = ProfileOps(MissingOps(ThreeOps(), {}, "a-gpu"), device, meter, {}, kIgnore);
+    const profiler::OpProfilerResult result =
+        profiler::ProfileOps(profiler::MissingOps(ThreeOps(), {}, "a-gpu"), device, meter, {}, kIgnore);
     for (const Profile::OpEntry& op : result.ops) {
       if (is_cpu) {
         EXPECT_EQ(op.median_micros, 3);
@@ -141,9 +142,10 @@ TEST(OpProfilerTest, TimeEndsTheSamplesOfAnOpButForThree) {
   FakeLog log;
   FakeDevice device("cpu:0", "cpu-core", &log);
   CountingMeter meter;
-  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  const auto tasks = profiler::MissingOps(ThreeOps(), {}, "cpu-core");
   // No op takes as little as 1e-9 s: the time is over at once.
-  const OpProfilerResult result = ProfileOps(tasks, device, meter, {.samples = 20, .seconds = 1e-9}, kIgnore);
+  const profiler::OpProfilerResult result =
+      profiler::ProfileOps(tasks, device, meter, {.samples = 20, .seconds = 1e-9}, kIgnore);
   EXPECT_EQ(result.ops[0].samples, 3);
 }
 
@@ -160,9 +162,9 @@ TEST(OpProfilerTest, DisturbedSamplesAreTakenAgainAndTheLeastDisturbedCount) {
       const std::size_t sample = taken++;  // lies between probes `sample` and `sample + 1`
       return sample % 4 == 1 || sample % 4 == 2 ? 5.0 : 3.0;
     };
-    const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
-    const OpProfilerResult result =
-        ProfileOps(tasks, device, meter, {.samples = 4, .wide_spread = 9, .patience_seconds = patience}, kIgnore);
+    const auto tasks = profiler::MissingOps(ThreeOps(), {}, "cpu-core");
+    const profiler::OpProfilerResult result = profiler::ProfileOps(
+        tasks, device, meter, {.samples = 4, .wide_spread = 9, .patience_seconds = patience}, kIgnore);
     ASSERT_EQ(result.ops.size(), 2U);
     EXPECT_EQ(result.ops[0].samples, 4);
     EXPECT_EQ(result.ops[1].samples, 4);
@@ -192,8 +194,8 @@ TEST(OpProfilerTest, OpsThatComeFirstLeavePatienceToTheOthers) {
     if (meter.rounds == 2) ++probes_of_c;
     return probes++ == 0 || probes_of_c > 2 ? 10.0 : 20.0;
   };
-  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
-  const OpProfilerResult result = ProfileOps(
+  const auto tasks = profiler::MissingOps(ThreeOps(), {}, "cpu-core");
+  const profiler::OpProfilerResult result = profiler::ProfileOps(
       tasks, device, meter, {.samples = 4, .wide_spread = 9, .patience_seconds = 1.5, .batch_memory = {1}}, kIgnore);
   EXPECT_EQ(result.disturbed, 4U);  // all of them of a
   std::map<std::string, int> runs;
@@ -211,8 +213,8 @@ TEST(OpProfilerTest, WhatIsTooWideIsMeasuredAgainAndTheClosestSamplesCount) {
   meter.micros_of = [](std::size_t round, std::size_t sample) {
     return round == 1 ? 1.0 + static_cast<double>(sample) : 5.0;
   };
-  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
-  const OpProfilerResult result = ProfileOps(tasks, device, meter, {}, kIgnore);
+  const auto tasks = profiler::MissingOps(ThreeOps(), {}, "cpu-core");
+  const profiler::OpProfilerResult result = profiler::ProfileOps(tasks, device, meter, {}, kIgnore);
   EXPECT_EQ(meter.rounds, 2U);
   EXPECT_EQ(result.ops[0].median_micros, 5);
   EXPECT_TRUE(result.too_wide.empty());
@@ -223,8 +225,8 @@ TEST(OpProfilerTest, WhatStaysTooWideIsReported) {
   FakeDevice device("cpu:0", "cpu-core", &log);
   CountingMeter meter;
   meter.micros_of = [](std::size_t, std::size_t sample) { return 1.0 + static_cast<double>(sample); };
-  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
-  const OpProfilerResult result = ProfileOps(tasks, device, meter, {.repeats = 2}, kIgnore);
+  const auto tasks = profiler::MissingOps(ThreeOps(), {}, "cpu-core");
+  const profiler::OpProfilerResult result = profiler::ProfileOps(tasks, device, meter, {.repeats = 2}, kIgnore);
   EXPECT_EQ(meter.rounds, 3U);
   EXPECT_THAT(result.too_wide, ElementsAre("relu(f32[1])", "tanh(f32[1])"));
 }
@@ -233,14 +235,14 @@ TEST(OpProfilerTest, BatchesHoldNoMoreInputsThanAllowedAndAreTold) {
   FakeLog log;
   FakeDevice device("cpu:0", "cpu-core", &log);
   CountingMeter meter;
-  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  const auto tasks = profiler::MissingOps(ThreeOps(), {}, "cpu-core");
   std::vector<std::size_t> done;
-  ProfileOps(tasks, device, meter, {.samples = 3, .batch_memory = {1}},
-             [&](const OpProfilerProgress& progress, const std::vector<Profile::OpEntry>& entries) {
-               EXPECT_EQ(entries.size(), 1U);
-               EXPECT_EQ(progress.total, 2U);
-               done.push_back(progress.done);
-             });
+  profiler::ProfileOps(tasks, device, meter, {.samples = 3, .batch_memory = {1}},
+                       [&](const profiler::OpProfilerProgress& progress, const std::vector<Profile::OpEntry>& entries) {
+                         EXPECT_EQ(entries.size(), 1U);
+                         EXPECT_EQ(progress.total, 2U);
+                         done.push_back(progress.done);
+                       });
   EXPECT_THAT(done, ElementsAre(1, 2));
   std::vector<std::string> order;
   for (const FakeLog::Run& run : log.runs()) order.push_back(run.op);
@@ -251,8 +253,8 @@ TEST(OpProfilerTest, AnOpThatDoesNotFitIsNamed) {
   FakeLog log;
   FakeDevice device("cpu:0", "cpu-core", &log);
   CountingMeter meter;
-  const auto tasks = MissingOps(Build({FakeOp("huge", {}, "too-large")}), {}, "cpu-core");
-  EXPECT_EQ(ErrorOf([&] { ProfileOps(tasks, device, meter, {}, kIgnore); }),
+  const auto tasks = profiler::MissingOps(Build({FakeOp("huge", {}, "too-large")}), {}, "cpu-core");
+  EXPECT_EQ(ErrorOf([&] { profiler::ProfileOps(tasks, device, meter, {}, kIgnore); }),
             "huge: does not fit in the device's memory alone (no room)");
 }
 
@@ -261,14 +263,14 @@ TEST(OpProfilerTest, OpsThatDoNotFitTogetherAreMeasuredAlone) {
   FakeDevice device("cpu:0", "cpu-core", &log);
   bool fails = true;
   device.on_run = [&](const std::string& op) {
-    if (op == "c" && std::exchange(fails, false)) throw DeviceOutOfMemory("no room beside a");
+    if (op == "c" && std::exchange(fails, false)) throw profiler::DeviceOutOfMemory("no room beside a");
   };
   CountingMeter meter;
-  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
+  const auto tasks = profiler::MissingOps(ThreeOps(), {}, "cpu-core");
   std::vector<std::size_t> done;
-  const OpProfilerResult result =
-      ProfileOps(tasks, device, meter, {.samples = 3},
-                 [&](const OpProfilerProgress& progress, const auto&) { done.push_back(progress.done); });
+  const profiler::OpProfilerResult result = profiler::ProfileOps(
+      tasks, device, meter, {.samples = 3},
+      [&](const profiler::OpProfilerProgress& progress, const auto&) { done.push_back(progress.done); });
   EXPECT_FALSE(fails);
   EXPECT_THAT(done, ElementsAre(1, 2));
   ASSERT_EQ(result.ops.size(), 2U);
@@ -279,9 +281,10 @@ TEST(OpProfilerTest, OpsThatDoNotFitTogetherAreMeasuredAlone) {
 TEST(OpProfilerTest, TheClockMeterMeasuresRunsOfKernels) {
   FakeLog log;
   FakeDevice device("cpu:0", "cpu-core", &log);
-  const auto meter = MakeClockMeter();
-  const auto tasks = MissingOps(ThreeOps(), {}, "cpu-core");
-  const OpProfilerResult result = ProfileOps(tasks, device, *meter, {.samples = 5, .wide_spread = 1e9}, kIgnore);
+  const auto meter = profiler::MakeClockMeter();
+  const auto tasks = profiler::MissingOps(ThreeOps(), {}, "cpu-core");
+  const profiler::OpProfilerResult result =
+      profiler::ProfileOps(tasks, device, *meter, {.samples = 5, .wide_spread = 1e9}, kIgnore);
   EXPECT_GT(result.ops[0].median_micros, 0);
   EXPECT_EQ(result.ops[0].samples, 5);
 }

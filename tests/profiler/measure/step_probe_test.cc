@@ -17,14 +17,14 @@ TEST(StepProbeTest, AStepIsAsSlowAsTheProbesBeforeWithinAndAfterIt) {
   FakeDevice device("cpu:0", "cpu-core", &log);
   double micros = 10;
   device.probe = [&] { return micros; };
-  StepProbe probe;
+  profiler::StepProbe probe;
   EXPECT_EQ(probe.Slowdown(), 1);
   probe.Probe(device);
   probe.BeginStep();
   micros = 20;
-  probe.ProbeWithin(device, StepProbe::kEveryMicros / 2);  // too soon
+  probe.ProbeWithin(device, profiler::StepProbe::kEveryMicros / 2);  // too soon
   EXPECT_EQ(probe.Slowdown(), 1);
-  probe.ProbeWithin(device, StepProbe::kEveryMicros);
+  probe.ProbeWithin(device, profiler::StepProbe::kEveryMicros);
   micros = 30;
   probe.Probe(device);
   EXPECT_DOUBLE_EQ(probe.Slowdown(), (1 + 2 + 3) / 3.0);
@@ -35,7 +35,7 @@ TEST(StepProbeTest, AStepIsAsSlowAsTheProbesBeforeWithinAndAfterIt) {
 TEST(StepProbeTest, ADeviceWithoutProbesIsNeverSlow) {
   FakeLog log;
   FakeDevice device("cuda:0", "h200", &log, /*is_cpu=*/false);
-  StepProbe probe;
+  profiler::StepProbe probe;
   probe.BeginStep();
   probe.Probe(device);
   probe.ProbeWithin(device, 1e6);

@@ -18,13 +18,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Advances when something takes time.
-struct FakeClock : Clock {
+struct FakeClock : profiler::Clock {
   std::int64_t NowNs() const override { return now; }
   std::int64_t now = 1'000'000;
   std::string last_link;
 };
 
-struct FakeTensor : DeviceTensor {
+struct FakeTensor : profiler::DeviceTensor {
   explicit FakeTensor(Bytes held) : size(held) {}
   Bytes size;
 };
@@ -35,7 +35,7 @@ thread_local const FakeDevice* copies_for = nullptr;  // AttachCopier
 
 // A copy to it takes latency_ns + size * ns_per_kib; 1 ms more if it is the first of its size, and 1 ms more if it is
 // the first after one over another link.
-struct FakeDevice : HardwareDevice {
+struct FakeDevice : profiler::HardwareDevice {
   FakeDevice(std::string named, std::string of_kind, FakeClock* the_clock)
       : own_name(std::move(named)), own_kind(std::move(of_kind)), clock(the_clock) {}
 
@@ -45,19 +45,20 @@ struct FakeDevice : HardwareDevice {
   std::optional<Bytes> memory() const override { return capacity; }
   void Attach() override { works_for = this; }
   void AttachCopier() override { copies_for = this; }
-  TensorHandle Make(const TensorSpec& spec, std::uint64_t) override {
+  profiler::TensorHandle Make(const profiler::TensorSpec& spec, std::uint64_t) override {
     EXPECT_EQ(works_for, this);
     EXPECT_EQ(spec.shape, std::vector<std::int64_t>{spec.size.count});
     EXPECT_EQ(spec.dtype, DType::kU8);
-    if (spec.size > room) throw DeviceOutOfMemory("no room");
+    if (spec.size > room) throw profiler::DeviceOutOfMemory("no room");
     return std::make_shared<FakeTensor>(spec.size);
   }
-  TensorHandle Receive(const TensorHandle& tensor, HardwareDevice& source, const DeviceEvent*) override {
+  profiler::TensorHandle Receive(const profiler::TensorHandle& tensor, profiler::HardwareDevice& source,
+                                 const profiler::DeviceEvent*) override {
     EXPECT_EQ(copies_for, &source);
     EXPECT_NE(works_for, &source);
     const Bytes size = static_cast<const FakeTensor&>(*tensor).size;
     received.push_back(source.name() + " " + std::to_string(size.count));
-    if (size > room) throw DeviceOutOfMemory("no room");
+    if (size > room) throw profiler::DeviceOutOfMemory("no room");
     const bool is_new = sizes.insert(size).second;
     const std::string link = source.name() + own_name;
     const bool is_asleep = std::exchange(clock->last_link, link) != link;
@@ -68,12 +69,12 @@ struct FakeDevice : HardwareDevice {
   void Synchronize() override {}
 
   // Not for copies.
-  std::unique_ptr<OpKernel> Prepare(const OpRecipe&) override { return nullptr; }
-  TensorHandle From(const TensorSpec&, std::span<const double>) override { return nullptr; }
-  std::vector<double> Values(const TensorHandle&) override { return {}; }
-  std::shared_ptr<DeviceEvent> Record() override { return nullptr; }
+  std::unique_ptr<profiler::OpKernel> Prepare(const profiler::OpRecipe&) override { return nullptr; }
+  profiler::TensorHandle From(const profiler::TensorSpec&, std::span<const double>) override { return nullptr; }
+  std::vector<double> Values(const profiler::TensorHandle&) override { return {}; }
+  std::shared_ptr<profiler::DeviceEvent> Record() override { return nullptr; }
   void BeginWatch() override {}
-  MemoryUse EndWatch() override { return {}; }
+  profiler::MemoryUse EndWatch() override { return {}; }
 
   std::string own_name;
   std::string own_kind;
@@ -93,10 +94,10 @@ class MeasureTransfersTest : public ::testing::Test {
     cuda_.ns_per_kib = 64;
   }
 
-  std::vector<DevicePair> Pairs() const {
-    std::vector<DevicePair> pairs;
-    for (HardwareDevice* const from : devices_) {
-      for (HardwareDevice* const to : devices_) {
+  std::vector<profiler::DevicePair> Pairs() const {
+    std::vector<profiler::DevicePair> pairs;
+    for (profiler::HardwareDevice* const from : devices_) {
+      for (profiler::HardwareDevice* const to : devices_) {
         if (from != to) pairs.push_back({from, to});
       }
     }
@@ -106,12 +107,12 @@ class MeasureTransfersTest : public ::testing::Test {
   FakeClock clock_;
   FakeDevice cpu_{"cpu:0", "cpu-core", &clock_};  // 10 us, 1 byte a ns: 1 GB/s
   FakeDevice cuda_{"cuda:0", "h200", &clock_};    // 5 us, 16 bytes a ns
-  std::vector<HardwareDevice*> devices_ = {&cpu_, &cuda_};
-  TransferOptions options_;
+  std::vector<profiler::HardwareDevice*> devices_ = {&cpu_, &cuda_};
+  profiler::TransferOptions options_;
 };
 
 TEST_F(MeasureTransfersTest, FindsTheLatencyAndBandwidthOfEachDirection) {
-  const std::vector<LinkMeasurement> links = MeasureTransfers(Pairs(), options_, clock_);
+  const std::vector<profiler::LinkMeasurement> links = profiler::MeasureTransfers(Pairs(), options_, clock_);
   ASSERT_EQ(links.size(), 2U);
   EXPECT_EQ(links[0].from, "cpu:0");
   EXPECT_EQ(links[0].to, "cuda:0");
@@ -127,12 +128,12 @@ TEST_F(MeasureTransfersTest, FindsTheLatencyAndBandwidthOfEachDirection) {
 
 TEST_F(MeasureTransfersTest, TheFirstCopyOfASizeAndOfATurnDoesNotCount) {
   options_.repeats = 1;
-  for (const LinkMeasurement& link : MeasureTransfers(Pairs(), options_, clock_)) {
+  for (const profiler::LinkMeasurement& link : profiler::MeasureTransfers(Pairs(), options_, clock_)) {
     EXPECT_LT(link.fit.largest_residual, 1e-9);
   }
   options_.warm_ups = 0;
   cuda_.sizes.clear();
-  EXPECT_GT(MeasureTransfers(Pairs(), options_, clock_).at(0).fit.largest_residual, 0.1);
+  EXPECT_GT(profiler::MeasureTransfers(Pairs(), options_, clock_).at(0).fit.largest_residual, 0.1);
 }
 
 TEST_F(MeasureTransfersTest, RepeatsAreSpreadOverTheMeasurement) {
@@ -140,7 +141,7 @@ TEST_F(MeasureTransfersTest, RepeatsAreSpreadOverTheMeasurement) {
   options_.repeats = 1;  // and one warm-up
   FakeDevice other("cpu:1", "cpu-core", &clock_);
   devices_.push_back(&other);
-  MeasureTransfers(Pairs(), options_, clock_);
+  profiler::MeasureTransfers(Pairs(), options_, clock_);
   // Each turn begins with a copy that is not timed.
   EXPECT_THAT(other.received, ElementsAre("cpu:0 1024", "cpu:0 1024", "cpu:0 4096",     //
                                           "cuda:0 1024", "cuda:0 1024", "cuda:0 4096",  //
@@ -150,7 +151,7 @@ TEST_F(MeasureTransfersTest, RepeatsAreSpreadOverTheMeasurement) {
 
 TEST_F(MeasureTransfersTest, SizesThatDoNotFitAreLeftOut) {
   cuda_.room = Bytes{1 << 20};
-  for (const LinkMeasurement& link : MeasureTransfers(Pairs(), options_, clock_)) {
+  for (const profiler::LinkMeasurement& link : profiler::MeasureTransfers(Pairs(), options_, clock_)) {
     EXPECT_THAT(link.left_out, ElementsAre(Bytes{1 << 22}, Bytes{1 << 24}, Bytes{1 << 26}, Bytes{1 << 28}));
     EXPECT_EQ(link.samples.size(), 54U);
     EXPECT_LT(link.fit.largest_residual, 1e-6);
@@ -159,8 +160,8 @@ TEST_F(MeasureTransfersTest, SizesThatDoNotFitAreLeftOut) {
 
 TEST_F(MeasureTransfersTest, SizesThatAreALargePartOfTheMemoryAreNotTried) {
   cuda_.capacity = Bytes{1 << 25};  // an eighth of it is 4 MiB
-  const std::vector<LinkMeasurement> links = MeasureTransfers(Pairs(), options_, clock_);
-  for (const LinkMeasurement& link : links) {
+  const std::vector<profiler::LinkMeasurement> links = profiler::MeasureTransfers(Pairs(), options_, clock_);
+  for (const profiler::LinkMeasurement& link : links) {
     EXPECT_THAT(link.left_out, ElementsAre(Bytes{1 << 24}, Bytes{1 << 26}, Bytes{1 << 28}));
   }
   EXPECT_THAT(cuda_.received, ::testing::Not(::testing::Contains("cpu:0 16777216")));
@@ -170,7 +171,7 @@ TEST_F(MeasureTransfersTest, SizesThatAreALargePartOfTheMemoryAreNotTried) {
 TEST_F(MeasureTransfersTest, NoRoomForTwoSizesIsAnErrorThatNamesThePair) {
   cuda_.room = Bytes{1024};
   try {
-    MeasureTransfers(Pairs(), options_, clock_);
+    profiler::MeasureTransfers(Pairs(), options_, clock_);
     FAIL() << "no error";
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("cpu:0 -> cuda:0: copies of 1 sizes were measured"));
@@ -182,7 +183,7 @@ TEST_F(MeasureTransfersTest, TellsHowFarItIs) {
   std::int64_t calls = 0;
   std::int64_t last = 0;
   std::int64_t all = 0;
-  MeasureTransfers(Pairs(), options_, clock_, [&](std::int64_t done, std::int64_t of) {
+  profiler::MeasureTransfers(Pairs(), options_, clock_, [&](std::int64_t done, std::int64_t of) {
     ++calls;
     last = done;
     all = of;
@@ -194,12 +195,12 @@ TEST_F(MeasureTransfersTest, TellsHowFarItIs) {
 
 TEST_F(MeasureTransfersTest, OneDeviceHasNoLinks) {
   devices_.pop_back();
-  EXPECT_TRUE(MeasureTransfers(Pairs(), options_, clock_).empty());
+  EXPECT_TRUE(profiler::MeasureTransfers(Pairs(), options_, clock_).empty());
 }
 
 TEST_F(MeasureTransfersTest, AProfileHasTheFitByKind) {
-  const std::vector<LinkMeasurement> links = MeasureTransfers(Pairs(), options_, clock_);
-  const Profile::LinkEntry entry = EntriesOf(links).at(0);
+  const std::vector<profiler::LinkMeasurement> links = profiler::MeasureTransfers(Pairs(), options_, clock_);
+  const Profile::LinkEntry entry = profiler::EntriesOf(links).at(0);
   EXPECT_EQ(entry.from, "cpu-core");
   EXPECT_EQ(entry.to, "h200");
   EXPECT_EQ(entry.samples, 90);
@@ -212,7 +213,7 @@ TEST_F(MeasureTransfersTest, AProfileHasTheFitByKind) {
 // Two links between cores, one twice as fast as the other, are one entry; a third to a GPU is another.
 TEST(LinkEntriesTest, LinksBetweenTheSameKindsAreFittedTogether) {
   const auto link = [](const std::string& to_kind, double micros_per_kib) {
-    LinkMeasurement made;
+    profiler::LinkMeasurement made;
     made.from_kind = "cpu-core";
     made.to_kind = to_kind;
     for (const std::int64_t kib : {1, 4, 16}) {
@@ -222,8 +223,8 @@ TEST(LinkEntriesTest, LinksBetweenTheSameKindsAreFittedTogether) {
     }
     return made;
   };
-  const std::vector<Profile::LinkEntry> entries =
-      EntriesOf(std::vector<LinkMeasurement>{link("cpu-core", 1), link("h200", 0.1), link("cpu-core", 2)});
+  const std::vector<Profile::LinkEntry> entries = profiler::EntriesOf(
+      std::vector<profiler::LinkMeasurement>{link("cpu-core", 1), link("h200", 0.1), link("cpu-core", 2)});
   ASSERT_EQ(entries.size(), 2U);
   EXPECT_EQ(entries[0].to, "cpu-core");
   EXPECT_EQ(entries[0].samples, 18);

@@ -21,20 +21,20 @@ using ::testing::HasSubstr;
 using ::testing::Le;
 using ::testing::Lt;
 
-TensorSpec F32(std::vector<std::int64_t> shape) {
-  TensorSpec spec{.dtype = DType::kF32, .shape = std::move(shape), .size = {}};
+profiler::TensorSpec F32(std::vector<std::int64_t> shape) {
+  profiler::TensorSpec spec{.dtype = DType::kF32, .shape = std::move(shape), .size = {}};
   spec.size = TensorBytes(spec.dtype, spec.shape, "test");
   return spec;
 }
 
 TEST(TorchHardwareTest, ACoreIsADeviceWithAKindAndAThreadOfItsOwn) {
-  const auto core = TorchHardware().Open("cpu:0");
+  const auto core = profiler::TorchHardware().Open("cpu:0");
   EXPECT_EQ(core->name(), "cpu:0");
   EXPECT_EQ(core->kind(), "cpu-core");
   EXPECT_TRUE(core->is_cpu());
   ASSERT_TRUE(core->memory());
   EXPECT_GT(core->memory()->count, 1 << 28);
-  DeviceThread thread;
+  profiler::DeviceThread thread;
   thread.Run([&] {
     core->Attach();
     cpu_set_t set;
@@ -45,35 +45,35 @@ TEST(TorchHardwareTest, ACoreIsADeviceWithAKindAndAThreadOfItsOwn) {
 }
 
 TEST(TorchHardwareTest, DevicesThatAreNotThereAreRefused) {
-  EXPECT_THAT(ErrorOf([] { TorchHardware().Open("cpu:9999"); }), HasSubstr("cpu:9999: there are "));
-  EXPECT_EQ(ErrorOf([] { TorchHardware().Open("gpu:0"); }), "gpu:0: is no device (cpu:N or cuda:N)");
-  EXPECT_EQ(ErrorOf([] { TorchHardware().Open("cpu:"); }), "cpu:: is no device (cpu:N or cuda:N)");
-  EXPECT_THAT(ErrorOf([] { TorchHardware().Open("cuda:99"); }), HasSubstr("cuda:99: LibTorch sees "));
+  EXPECT_THAT(ErrorOf([] { profiler::TorchHardware().Open("cpu:9999"); }), HasSubstr("cpu:9999: there are "));
+  EXPECT_EQ(ErrorOf([] { profiler::TorchHardware().Open("gpu:0"); }), "gpu:0: is no device (cpu:N or cuda:N)");
+  EXPECT_EQ(ErrorOf([] { profiler::TorchHardware().Open("cpu:"); }), "cpu:: is no device (cpu:N or cuda:N)");
+  EXPECT_THAT(ErrorOf([] { profiler::TorchHardware().Open("cuda:99"); }), HasSubstr("cuda:99: LibTorch sees "));
 }
 
 TEST(TorchHardwareTest, ContentsFollowTheSeedAndTheBounds) {
-  const auto core = TorchHardware().Open("cpu:0");
+  const auto core = profiler::TorchHardware().Open("cpu:0");
   const auto floats = core->Values(core->Make(F32({1000}), 1));
   EXPECT_EQ(floats, core->Values(core->Make(F32({1000}), 1)));
   EXPECT_NE(floats, core->Values(core->Make(F32({1000}), 2)));
   EXPECT_THAT(floats, Each(AllOf(Ge(0.1), Le(1))));
-  TensorSpec rows{.dtype = DType::kI32, .shape = {1000}, .size = {4000}, .index_bound = 7};
+  profiler::TensorSpec rows{.dtype = DType::kI32, .shape = {1000}, .size = {4000}, .index_bound = 7};
   const auto integers = core->Values(core->Make(rows, 1));
   EXPECT_THAT(integers, Each(AllOf(Ge(0), Lt(7))));
   EXPECT_EQ(*std::max_element(integers.begin(), integers.end()), 6);
 }
 
 TEST(TorchHardwareTest, ValuesGivenAreValuesRead) {
-  const auto core = TorchHardware().Open("cpu:0");
+  const auto core = profiler::TorchHardware().Open("cpu:0");
   EXPECT_THAT(core->Values(core->From(F32({2, 2}), std::vector<double>{1, 2.5, -3, 0})), ElementsAre(1, 2.5, -3, 0));
 }
 
 TEST(TorchHardwareTest, AnOpRunsOnItsDevice) {
-  const auto core = TorchHardware().Open("cpu:0");
+  const auto core = profiler::TorchHardware().Open("cpu:0");
   const auto kernel =
       core->Prepare({.name = "y", .kind = "relu", .attrs = "", .inputs = {F32({3})}, .outputs = {F32({3})}});
-  std::vector<TensorHandle> outputs;
-  const std::vector<TensorHandle> inputs = {core->From(F32({3}), std::vector<double>{-1, 0, 2})};
+  std::vector<profiler::TensorHandle> outputs;
+  const std::vector<profiler::TensorHandle> inputs = {core->From(F32({3}), std::vector<double>{-1, 0, 2})};
   kernel->Run(inputs, &outputs);
   ASSERT_EQ(outputs.size(), 1U);
   EXPECT_THAT(core->Values(outputs[0]), ElementsAre(0, 0, 2));
@@ -81,12 +81,12 @@ TEST(TorchHardwareTest, AnOpRunsOnItsDevice) {
 
 // Under the sanitizers, which see what is read beside a tensor.
 TEST(TorchHardwareTest, WhatOpsReturnOfTheirInputsCanBeTouched) {
-  const auto core = TorchHardware().Open("cpu:0");
-  const auto touch = [&](const std::string& kind, const std::string& attrs, const TensorSpec& in,
-                         const TensorSpec& out) {
+  const auto core = profiler::TorchHardware().Open("cpu:0");
+  const auto touch = [&](const std::string& kind, const std::string& attrs, const profiler::TensorSpec& in,
+                         const profiler::TensorSpec& out) {
     const auto kernel = core->Prepare({.name = "y", .kind = kind, .attrs = attrs, .inputs = {in}, .outputs = {out}});
-    std::vector<TensorHandle> outputs;
-    kernel->Run(std::vector<TensorHandle>{core->Make(in, 1)}, &outputs);
+    std::vector<profiler::TensorHandle> outputs;
+    kernel->Run(std::vector<profiler::TensorHandle>{core->Make(in, 1)}, &outputs);
     ASSERT_EQ(outputs.size(), 1U);
     core->Touch(outputs[0]);
     EXPECT_EQ(core->Values(outputs[0]).size(), static_cast<std::size_t>(out.size.count) / sizeof(float));
@@ -97,21 +97,21 @@ TEST(TorchHardwareTest, WhatOpsReturnOfTheirInputsCanBeTouched) {
 }
 
 TEST(TorchHardwareTest, ACopyIsAnotherTensorWithTheSameContents) {
-  const auto one = TorchHardware().Open("cpu:0");
-  const TensorHandle original = one->From(F32({2}), std::vector<double>{4, 5});
-  const TensorHandle copy = one->Receive(original, *one, nullptr);
+  const auto one = profiler::TorchHardware().Open("cpu:0");
+  const profiler::TensorHandle original = one->From(F32({2}), std::vector<double>{4, 5});
+  const profiler::TensorHandle copy = one->Receive(original, *one, nullptr);
   EXPECT_NE(copy, original);
   EXPECT_THAT(one->Values(copy), ElementsAre(4, 5));
 }
 
 // A tensor of 4096 floats is 16 KiB; one more that is dropped again counts in the peak alone.
 TEST(TorchHardwareTest, TheWatchSeesWhatIsAllocatedAndWhatIsKept) {
-  const auto core = TorchHardware().Open("cpu:0");
-  const TensorHandle source = core->Make(F32({4096}), 1);
+  const auto core = profiler::TorchHardware().Open("cpu:0");
+  const profiler::TensorHandle source = core->Make(F32({4096}), 1);
   core->BeginWatch();
-  const TensorHandle kept = core->Receive(source, *core, nullptr);
+  const profiler::TensorHandle kept = core->Receive(source, *core, nullptr);
   core->Receive(source, *core, nullptr);
-  const MemoryUse use = core->EndWatch();
+  const profiler::MemoryUse use = core->EndWatch();
   EXPECT_EQ(use.kept.count, 16384);
   EXPECT_EQ(use.peak.count, 32768);
 }
@@ -120,8 +120,8 @@ TEST(TorchHardwareTest, WhatIsTooLargeIsOutOfMemory) {
 #ifdef EMPLACE_SANITIZED
   GTEST_SKIP() << "the sanitizer's allocator ends the program where others say no";
 #endif
-  const auto core = TorchHardware().Open("cpu:0");
-  EXPECT_THROW(core->Make(F32({std::int64_t{1} << 46}), 1), DeviceOutOfMemory);
+  const auto core = profiler::TorchHardware().Open("cpu:0");
+  EXPECT_THROW(core->Make(F32({std::int64_t{1} << 46}), 1), profiler::DeviceOutOfMemory);
 }
 
 // The rest needs a GPU, and is skipped without one.
@@ -129,27 +129,27 @@ class CudaHardwareTest : public ::testing::Test {
  protected:
   void SetUp() override {
     try {
-      gpu_ = TorchHardware().Open("cuda:0");
+      gpu_ = profiler::TorchHardware().Open("cuda:0");
     } catch (const InputError& error) {
       GTEST_SKIP() << error.what();
     }
-    core_ = TorchHardware().Open("cpu:0");
+    core_ = profiler::TorchHardware().Open("cpu:0");
   }
-  std::unique_ptr<HardwareDevice> gpu_;
-  std::unique_ptr<HardwareDevice> core_;
-  DeviceThread thread_;
+  std::unique_ptr<profiler::HardwareDevice> gpu_;
+  std::unique_ptr<profiler::HardwareDevice> core_;
+  profiler::DeviceThread thread_;
 };
 
 TEST_F(CudaHardwareTest, WhatGoesThereAndBackIsTheSameAfterTheOpBetween) {
   thread_.Run([&] {
     gpu_->Attach();
     const std::vector<double> values = {-1, 0, 2};
-    const TensorHandle there = gpu_->Receive(core_->From(F32({3}), values), *core_, nullptr);
+    const profiler::TensorHandle there = gpu_->Receive(core_->From(F32({3}), values), *core_, nullptr);
     EXPECT_THAT(gpu_->Values(there), ElementsAre(-1, 0, 2));
     const auto kernel =
         gpu_->Prepare({.name = "y", .kind = "relu", .attrs = "", .inputs = {F32({3})}, .outputs = {F32({3})}});
-    std::vector<TensorHandle> outputs;
-    kernel->Run(std::vector<TensorHandle>{there}, &outputs);
+    std::vector<profiler::TensorHandle> outputs;
+    kernel->Run(std::vector<profiler::TensorHandle>{there}, &outputs);
     const auto ready = gpu_->Record();
     EXPECT_THAT(core_->Values(core_->Receive(outputs[0], *gpu_, ready.get())), ElementsAre(0, 0, 2));
   });
@@ -159,11 +159,11 @@ TEST_F(CudaHardwareTest, TimesBetweenMomentsGrowWithTheWorkBetween) {
   thread_.Run([&] {
     gpu_->Attach();
     const auto micros = [&](std::int64_t n) {
-      const TensorSpec square = F32({n, n});
+      const profiler::TensorSpec square = F32({n, n});
       const auto kernel =
           gpu_->Prepare({.name = "y", .kind = "matmul", .attrs = "", .inputs = {square, square}, .outputs = {square}});
-      const std::vector<TensorHandle> inputs = {gpu_->Make(square, 1), gpu_->Make(square, 2)};
-      std::vector<TensorHandle> outputs;
+      const std::vector<profiler::TensorHandle> inputs = {gpu_->Make(square, 1), gpu_->Make(square, 2)};
+      std::vector<profiler::TensorHandle> outputs;
       kernel->Run(inputs, &outputs);
       gpu_->Synchronize();
       const auto before = gpu_->RecordTime();
@@ -183,17 +183,17 @@ TEST_F(CudaHardwareTest, WhatIsTooLargeIsOutOfMemory) {
   thread_.Run([&] {
     gpu_->Attach();
     ASSERT_TRUE(gpu_->memory());
-    const TensorSpec row = F32({1});
-    const TensorSpec much = F32({gpu_->memory()->count});  // four times the memory
+    const profiler::TensorSpec row = F32({1});
+    const profiler::TensorSpec much = F32({gpu_->memory()->count});  // four times the memory
     const auto kernel = gpu_->Prepare({.name = "y", .kind = "fill", .attrs = "", .inputs = {}, .outputs = {much}});
-    std::vector<TensorHandle> outputs;
-    EXPECT_THROW(kernel->Run(std::vector<TensorHandle>{}, &outputs), DeviceOutOfMemory);
+    std::vector<profiler::TensorHandle> outputs;
+    EXPECT_THROW(kernel->Run(std::vector<profiler::TensorHandle>{}, &outputs), profiler::DeviceOutOfMemory);
     EXPECT_EQ(gpu_->Values(gpu_->Make(row, 1)).size(), 1U);  // it goes on
   });
 }
 
 TEST(TorchHardwareTest, TellsWhatItRunsOn) {
-  const auto host = TorchHardware().Describe();
+  const auto host = profiler::TorchHardware().Describe();
   EXPECT_FALSE(host.at("cpu").empty());
   EXPECT_FALSE(host.at("torch").empty());
 }

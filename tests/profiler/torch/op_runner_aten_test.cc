@@ -37,7 +37,7 @@ TEST(OpRunnerAtenTest, ListsHoldTensorsAndNumbers) {
   const Contents image = Of({1, 1, 2, 2}, kA.values);
   const Contents filter = Of({1, 1, 2, 2}, {1, 1, 1, 1});
   const std::string rest = R"([1,1],[0,0],[1,1],false,[0,0],1]})";
-  const TensorSpec one = Spec({1, 1, 1, 1});
+  const profiler::TensorSpec one = Spec({1, 1, 1, 1});
   EXPECT_THAT(RunOp("aten::convolution", R"({"args":["%0","%1",null,)" + rest, {image, filter}, {one})[0],
               ElementsAre(10));
   EXPECT_THAT(RunOp("aten::convolution", R"({"args":["%0","%1","%2",)" + rest, {image, filter, Of({1}, {5})}, {one})[0],
@@ -61,8 +61,8 @@ TEST(OpRunnerAtenTest, OutputsAreTheTensorsReturned) {
   // The largest of each row of two, and where in the plane they are.
   const std::string pool = R"({"args":["%0",[1,2],[1,2],[0,0],[1,1],false]})";
   const Contents plane = Of({1, 1, 2, 2}, {1, 2, 4, 3});
-  const TensorSpec largest = Spec({1, 1, 2, 1});
-  const TensorSpec places = Spec({1, 1, 2, 1}, DType::kI64);
+  const profiler::TensorSpec largest = Spec({1, 1, 2, 1});
+  const profiler::TensorSpec places = Spec({1, 1, 2, 1}, DType::kI64);
   EXPECT_THAT(RunOp("aten::max_pool2d_with_indices", pool, {plane}, {largest, places}),
               ElementsAre(ElementsAre(2, 4), ElementsAre(1, 2)));
   EXPECT_THAT(RunOp("aten::max_pool2d_with_indices", pool, {plane}, {largest}), ElementsAre(ElementsAre(2, 4)));

@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 
 TEST(OpRunnerElementwiseTest, FunctionsOfSmallTensorsAreThoseComputedByHand) {
   const Contents x = Of({2}, {-2, 0.5});
-  const std::vector<TensorSpec> two = {Spec({2})};
+  const std::vector<profiler::TensorSpec> two = {Spec({2})};
   EXPECT_THAT(RunOp("relu", "", {x}, two)[0], ElementsAre(0, 0.5));
   ExpectNear(RunOp("sigmoid", "", {x}, two)[0], {1 / (1 + std::exp(2)), 1 / (1 + std::exp(-0.5))}, 1e-12, "sigmoid");
   ExpectNear(RunOp("tanh", "", {x}, two)[0], {std::tanh(-2), std::tanh(0.5)}, 1e-12, "tanh");
@@ -32,7 +32,7 @@ TEST(OpRunnerElementwiseTest, FunctionsOfSmallTensorsAreThoseComputedByHand) {
 TEST(OpRunnerElementwiseTest, OperandsAreBroadcast) {
   const Contents column = Of({2, 1}, {6, 12});
   const Contents row = Of({3}, {1, 2, 3});
-  const std::vector<TensorSpec> table = {Spec({2, 3})};
+  const std::vector<profiler::TensorSpec> table = {Spec({2, 3})};
   EXPECT_THAT(RunOp("add", "", {column, row}, table)[0], ElementsAre(7, 8, 9, 13, 14, 15));
   EXPECT_THAT(RunOp("sub", "", {column, row}, table)[0], ElementsAre(5, 4, 3, 11, 10, 9));
   EXPECT_THAT(RunOp("mul", "", {column, row}, table)[0], ElementsAre(6, 12, 18, 12, 24, 36));
@@ -50,7 +50,7 @@ TEST(OpRunnerElementwiseTest, ABiasIsAddedAlongTheChannels) {
   EXPECT_THAT(RunOp("bias_add", "", {Of({2, 2}, {1, 2, 3, 4}), bias}, {Spec({2, 2})})[0], ElementsAre(11, 22, 13, 24));
   EXPECT_THAT(RunOp("bias_add", "", {Of({1, 2, 3}, {1, 2, 3, 4, 5, 6}), bias}, {Spec({1, 2, 3})})[0],
               ElementsAre(11, 12, 13, 24, 25, 26));
-  const TensorSpec two = Spec({2});
+  const profiler::TensorSpec two = Spec({2});
   EXPECT_THAT(RunOp("bias_add_grad", "", {Of({1, 2, 1, 2}, {1, 2, 3, 4})}, {two})[0], ElementsAre(3, 7));
   EXPECT_THAT(RunOp("bias_add_grad", "", {Of({2, 2}, {1, 2, 3, 4})}, {two})[0], ElementsAre(4, 6));
   EXPECT_THAT(RunOp("bias_add_grad", "", {Of({2}, {1, 2})}, {two})[0], ElementsAre(1, 2));
@@ -81,7 +81,7 @@ TEST(OpRunnerElementwiseTest, GradientsAreTheirDifferences) {
 TEST(OpRunnerElementwiseTest, DropoutKeepsItsShareScaled) {
   constexpr std::size_t kElements = 10000;
   const Contents x = Of({10, 1000}, Numbers(kElements, 2));
-  const TensorSpec mask_spec = Spec({10, 1000}, DType::kBool);
+  const profiler::TensorSpec mask_spec = Spec({10, 1000}, DType::kBool);
   for (const auto& [attrs, rate] : {std::pair{"", 0.5}, {R"({"rate":0.2})", 0.2}}) {
     const std::vector<Numbers> outputs = RunOp("dropout", attrs, {x}, {x.spec, mask_spec});
     const auto& [y, mask] = std::tie(outputs[0], outputs[1]);

@@ -94,7 +94,7 @@ TEST(OpRunnerProductsTest, MatricesAreMultipliedAsTheyAreOrTransposed) {
   // [1 2; 3 4] [5 6; 7 8] = [19 22; 43 50]; with the first transposed, [1 3; 2 4] [5 6; 7 8] = [26 30; 38 44]; with the
   // second, [1 2; 3 4] [5 7; 6 8] = [17 23; 39 53].
   const std::vector<Contents> operands = {Of({2, 2}, {1, 2, 3, 4}), Of({2, 2}, {5, 6, 7, 8})};
-  const std::vector<TensorSpec> result = {Spec({2, 2})};
+  const std::vector<profiler::TensorSpec> result = {Spec({2, 2})};
   EXPECT_THAT(RunOp("matmul", "", operands, result)[0], ElementsAre(19, 22, 43, 50));
   EXPECT_THAT(RunOp("matmul", R"({"transpose_a":true})", operands, result)[0], ElementsAre(26, 30, 38, 44));
   EXPECT_THAT(RunOp("matmul", R"({"transpose_b":true})", operands, result)[0], ElementsAre(17, 23, 39, 53));

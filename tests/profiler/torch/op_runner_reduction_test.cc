@@ -26,7 +26,7 @@ TEST(OpRunnerReductionTest, SumsMeansAndMaximaRunOverTheirAxes) {
 TEST(OpRunnerReductionTest, NormsAreThoseComputedByHand) {
   EXPECT_THAT(RunOp("l2_loss", "", {Of({2, 1}, {3, 4})}, {Spec({})})[0], ElementsAre(12.5));
   // Half squares 12.5 and 37.5 are of a norm of sqrt(2 * 50) = 10: the factor is 5 / 10; a norm of 4 stays.
-  const std::vector<TensorSpec> scalar = {Spec({})};
+  const std::vector<profiler::TensorSpec> scalar = {Spec({})};
   EXPECT_THAT(RunOp("global_norm_scale", "", {Of({}, {12.5}), Of({}, {37.5})}, scalar)[0], ElementsAre(0.5));
   EXPECT_THAT(RunOp("global_norm_scale", "", {Of({}, {8})}, scalar)[0], ElementsAre(1));
   EXPECT_THAT(RunOp("global_norm_scale", R"({"threshold":1})", {Of({}, {8})}, scalar)[0], ElementsAre(0.25));
@@ -49,7 +49,7 @@ TEST(OpRunnerReductionTest, NormalisedChannelsAndRowsHaveTheirMeanAndVariance) {
   // Channel 0: 1, 3, 5, 7: mean 4, variance 5. Channel 1: 2, 2, 2, 2. y = (x - mean) / sqrt(variance + 0.001) * 2 + 10.
   const Contents x = Of({2, 2, 2}, {1, 3, 2, 2, 5, 7, 2, 2});
   const Contents offset = Of({2}, {10, 20});
-  const std::vector<TensorSpec> outputs = {x.spec, Spec({2}), Spec({2})};
+  const std::vector<profiler::TensorSpec> outputs = {x.spec, Spec({2}), Spec({2})};
   const auto batch = RunOp("batch_norm", "", {x, Of({2}, {2, 3}), offset}, outputs);
   const double step = 2 / std::sqrt(5.001);
   ExpectNear(batch[0], {10 - 3 * step, 10 - step, 20, 20, 10 + step, 10 + 3 * step, 20, 20}, 1e-9, "batch_norm");
@@ -92,7 +92,7 @@ TEST(OpRunnerReductionTest, GradientsOfReductionsAreTheirDifferences) {
   const Contents x = Varied({2, 3, 4}, 1);
   for (const char* const attrs : {R"({"axes":[1]})", R"({"axes":[0,2]})", ""}) {
     const std::string text = attrs;
-    const TensorSpec y = text.empty() ? Spec({}) : text == R"({"axes":[1]})" ? Spec({2, 4}) : Spec({1, 3, 1});
+    const profiler::TensorSpec y = text.empty() ? Spec({}) : text == R"({"axes":[1]})" ? Spec({2, 4}) : Spec({1, 3, 1});
     for (const std::string kind : {"reduce_sum", "reduce_mean", "reduce_max"}) {
       const ForwardOp op = {kind, attrs, {x}, {y}};
       std::vector<Contents> inputs = {op.Dy()};
@@ -120,7 +120,7 @@ TEST(OpRunnerReductionTest, GradientsOfLossesAndNormsAreTheirDifferences) {
   const Contents image = Varied({2, 3, 2, 2}, 2);
   const Contents scale = Varied({3}, 3);
   const Contents offset = Varied({3}, 4);
-  const std::vector<TensorSpec> channels = {image.spec, scale.spec, scale.spec};
+  const std::vector<profiler::TensorSpec> channels = {image.spec, scale.spec, scale.spec};
   const ForwardOp batch = {"batch_norm", "", {image, scale, offset}, channels};
   const std::vector<Contents> statistics = batch.Results();
   for (std::size_t i = 0; i < 3; ++i) {

@@ -15,7 +15,7 @@ TEST(OpRunnerTest, EveryKindOfTheCatalogueThatComputesHasAnImplementation) {
   for (const OpKind& kind : AllOpKinds()) {
     if (kind.name != "input" && kind.name != "variable") expected.emplace_back(kind.name);
   }
-  EXPECT_EQ(TorchHardware().Kinds(), expected);
+  EXPECT_EQ(profiler::TorchHardware().Kinds(), expected);
 }
 
 TEST(OpRunnerTest, AKindWithoutAnImplementationIsNamed) {
@@ -45,20 +45,20 @@ TEST(OpRunnerTest, OnlyOpsThatMoveNoBytesAreViews) {
   const Contents one = Of({2, 3}, Numbers(6, 1));
   for (const Case& row : cases) {
     const auto op = TestDevice().Prepare(RecipeOf(row.kind, row.attrs, {one}, {Spec(row.out)}));
-    const std::vector<TensorHandle> input = {TestDevice().From(one.spec, one.values)};
-    std::vector<TensorHandle> output;
+    const std::vector<profiler::TensorHandle> input = {TestDevice().From(one.spec, one.values)};
+    std::vector<profiler::TensorHandle> output;
     op->Run(input, &output);
     // An update of the input is seen through a view.
     const auto update = TestDevice().Prepare(RecipeOf("assign_sub", "", {one, one}, {}));
-    std::vector<TensorHandle> nothing;
-    const std::vector<TensorHandle> both = {input[0], TestDevice().From(one.spec, one.values)};
+    std::vector<profiler::TensorHandle> nothing;
+    const std::vector<profiler::TensorHandle> both = {input[0], TestDevice().From(one.spec, one.values)};
     update->Run(both, &nothing);
     EXPECT_EQ(TestDevice().Values(output[0]), Numbers(6, row.view ? 0 : 1)) << row.kind;
   }
 }
 
 TEST(OpRunnerTest, ATensorWithoutADtypeIsRefused) {
-  OpRecipe recipe = RecipeOf("relu", "", {Varied({2}, 1)}, {Spec({2})});
+  profiler::OpRecipe recipe = RecipeOf("relu", "", {Varied({2}, 1)}, {Spec({2})});
   recipe.inputs[0].dtype = DType::kNone;
   EXPECT_THROW(TestDevice().Prepare(recipe), InputError);
 }

@@ -22,16 +22,16 @@ using Numbers = std::vector<double>;
 using Dims = std::vector<std::int64_t>;
 
 struct Contents {
-  TensorSpec spec;
+  profiler::TensorSpec spec;
   Numbers values;
 };
 
-inline TensorSpec Spec(Dims shape, DType dtype = DType::kF64) {
-  TensorSpec spec = {.dtype = dtype, .shape = std::move(shape), .size = {}};
+inline profiler::TensorSpec Spec(Dims shape, DType dtype = DType::kF64) {
+  profiler::TensorSpec spec = {.dtype = dtype, .shape = std::move(shape), .size = {}};
   spec.size = TensorBytes(dtype, spec.shape, "a test");
   return spec;
 }
-inline std::size_t Elements(const TensorSpec& spec) {
+inline std::size_t Elements(const profiler::TensorSpec& spec) {
   return static_cast<std::size_t>(spec.size.count / ElementBytes(spec.dtype));
 }
 inline Contents Of(Dims shape, Numbers values, DType dtype = DType::kF64) {
@@ -52,17 +52,18 @@ inline Contents Varied(Dims shape, int phase, DType dtype = DType::kF64) {
 }
 
 // A CPU core, or what EMPLACE_TEST_DEVICE names (tools/gpu_check: cuda:0).
-inline HardwareDevice& TestDevice() {
-  static HardwareDevice* const device = [] {
+inline profiler::HardwareDevice& TestDevice() {
+  static profiler::HardwareDevice* const device = [] {
     const char* const name = std::getenv("EMPLACE_TEST_DEVICE");
-    return TorchHardware().Open(name != nullptr ? name : "cpu:0").release();
+    return profiler::TorchHardware().Open(name != nullptr ? name : "cpu:0").release();
   }();
   return *device;
 }
 
-inline OpRecipe RecipeOf(const std::string& kind, const std::string& attrs, const std::vector<Contents>& inputs,
-                         const std::vector<TensorSpec>& outputs) {
-  OpRecipe recipe = {.name = "the_op", .kind = kind, .attrs = attrs, .inputs = {}, .outputs = outputs};
+inline profiler::OpRecipe RecipeOf(const std::string& kind, const std::string& attrs,
+                                   const std::vector<Contents>& inputs,
+                                   const std::vector<profiler::TensorSpec>& outputs) {
+  profiler::OpRecipe recipe = {.name = "the_op", .kind = kind, .attrs = attrs, .inputs = {}, .outputs = outputs};
   for (const Contents& input : inputs) recipe.inputs.push_back(input.spec);
   return recipe;
 }
@@ -71,34 +72,35 @@ inline OpRecipe RecipeOf(const std::string& kind, const std::string& attrs, cons
 class KeptOp {
  public:
   KeptOp(const std::string& kind, const std::string& attrs, const std::vector<Contents>& inputs,
-         const std::vector<TensorSpec>& outputs)
+         const std::vector<profiler::TensorSpec>& outputs)
       : kernel_(TestDevice().Prepare(RecipeOf(kind, attrs, inputs, outputs))) {
     for (const Contents& input : inputs) inputs_.push_back(TestDevice().From(input.spec, input.values));
   }
   std::vector<Numbers> Run() {
-    std::vector<TensorHandle> outputs;
+    std::vector<profiler::TensorHandle> outputs;
     kernel_->Run(inputs_, &outputs);
     std::vector<Numbers> values;
     values.reserve(outputs.size());
-    for (const TensorHandle& output : outputs) values.push_back(TestDevice().Values(output));
+    for (const profiler::TensorHandle& output : outputs) values.push_back(TestDevice().Values(output));
     return values;
   }
   Numbers Input(std::size_t i) const { return TestDevice().Values(inputs_[i]); }
 
  private:
-  std::unique_ptr<OpKernel> kernel_;
-  std::vector<TensorHandle> inputs_;
+  std::unique_ptr<profiler::OpKernel> kernel_;
+  std::vector<profiler::TensorHandle> inputs_;
 };
 
 // The outputs' contents.
 inline std::vector<Numbers> RunOp(const std::string& kind, const std::string& attrs,
-                                  const std::vector<Contents>& inputs, const std::vector<TensorSpec>& outputs) {
+                                  const std::vector<Contents>& inputs,
+                                  const std::vector<profiler::TensorSpec>& outputs) {
   return KeptOp(kind, attrs, inputs, outputs).Run();
 }
 
 // What the op is refused with, when it is prepared or run; "" if it is not.
 inline std::string RefusalOf(const std::string& kind, const std::string& attrs, const std::vector<Contents>& inputs,
-                             const std::vector<TensorSpec>& outputs) {
+                             const std::vector<profiler::TensorSpec>& outputs) {
   try {
     RunOp(kind, attrs, inputs, outputs);
   } catch (const InputError& error) {
@@ -119,7 +121,7 @@ struct ForwardOp {
   std::string kind;
   std::string attrs;
   std::vector<Contents> inputs;
-  std::vector<TensorSpec> outputs;
+  std::vector<profiler::TensorSpec> outputs;
 
   std::vector<Contents> Results() const {
     const std::vector<Numbers> values = RunOp(kind, attrs, inputs, outputs);
@@ -150,7 +152,7 @@ struct ForwardOp {
 
 // That output `output` of the gradient kind is the gradient for input `of` of the forward op.
 inline void ExpectGradient(const ForwardOp& forward, std::size_t of, const std::string& kind,
-                           const std::vector<Contents>& inputs, const std::vector<TensorSpec>& outputs,
+                           const std::vector<Contents>& inputs, const std::vector<profiler::TensorSpec>& outputs,
                            std::size_t output = 0) {
   const std::string what = kind + " " + forward.attrs;
   ExpectNear(RunOp(kind, forward.attrs, inputs, outputs)[output], forward.Differences(of), 1e-6, what);

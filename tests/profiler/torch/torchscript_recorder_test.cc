@@ -60,7 +60,7 @@ TEST(TorchScriptRecorderTest, AFileThatIsNoModuleIsAnError) {
   EXPECT_EQ(ErrorOf([] { Recorded("none", {"3"}); }),
             ModuleFile("none") + ": cannot be read (a file that torch.jit.save has written)");
   const std::string source = std::string(EMPLACE_TEST_SOURCE_DIR) + "/testing/make_torchscript.py";
-  EXPECT_THAT(ErrorOf([&] { GraphFromTorchScript({.file = source, .inputs = {}}); }),
+  EXPECT_THAT(ErrorOf([&] { profiler::GraphFromTorchScript({.file = source, .inputs = {}}); }),
               StartsWith(source + ": is no TorchScript module ("));
 }
 

@@ -34,25 +34,25 @@ double Difference(std::span<const float> a, std::span<const float> b) {
 
 // The largest logit that was compared, over networks of several sizes. Biases are 0 at first, which leaves rows of
 // zeros behind a ReLU, or not, so that they count.
-double CompareLargestLogit(const NetworkOptions& options, bool biases) {
+double CompareLargestLogit(const agents::NetworkOptions& options, bool biases) {
   Rng rng(31);
   double largest_logit = 0;
   for (const std::size_t num_nodes : {1U, 2U, 7U, 40U}) {
-    Network network(options);
+    agents::Network network(options);
     network.parameters().InitializeGlorot(rng);
     for (float& value : network.parameters().values()) {
       value += biases ? static_cast<float>(0.1 * (rng.Uniform() - 0.5)) : 0;
     }
     network.Pack();
-    const auto torch = MakeAutogradNetwork(network, "cpu");
-    const Topology topology = testing::RandomTopology(rng, num_nodes);
-    const GraphSample sample = network.encoder().Draw(topology, rng);
+    const auto torch = agents::MakeAutogradNetwork(network, "cpu");
+    const agents::Topology topology = testing::RandomTopology(rng, num_nodes);
+    const agents::GraphSample sample = network.encoder().Draw(topology, rng);
     for (const std::size_t batch : {1U, 3U}) {
-      StateBatch states = testing::RandomStates(topology, sample, options.features, batch, rng);
+      agents::StateBatch states = testing::RandomStates(topology, sample, options.features, batch, rng);
       states.evaluating = batch == 1 && num_nodes == 7;
-      const Matrix logits = network.Forward(states, /*backward=*/true);
-      const Matrix expected = torch->Forward(states);
-      Matrix d_logits(batch, logits.width());
+      const agents::Matrix logits = network.Forward(states, /*backward=*/true);
+      const agents::Matrix expected = torch->Forward(states);
+      agents::Matrix d_logits(batch, logits.width());
       for (std::size_t b = 0; b < batch; ++b) {
         EXPECT_LT(Difference(logits.values(b), expected.values(b)), 1e-5) << num_nodes << " nodes, state " << b;
         for (float& value : d_logits.values(b)) value = static_cast<float>(rng.Uniform() - 0.5);
@@ -64,7 +64,7 @@ double CompareLargestLogit(const NetworkOptions& options, bool biases) {
       std::vector<float> expected_gradients(network.parameters().size());
       network.Backward(states, d_logits, gradients);
       torch->Backward(d_logits, expected_gradients);
-      for (const Parameter& parameter : network.parameters().parameters()) {
+      for (const agents::Parameter& parameter : network.parameters().parameters()) {
         const std::span<const float> ours(gradients.data() + parameter.offset, parameter.size());
         const std::span<const float> theirs(expected_gradients.data() + parameter.offset, parameter.size());
         EXPECT_LT(Difference(ours, theirs), 2e-5) << parameter.name << ", " << num_nodes << " nodes, batch " << batch;

@@ -25,12 +25,12 @@ using testing::Sum;
 
 struct Case {
   const char* name;
-  GraphTransformerOptions options;
+  agents::GraphTransformerOptions options;
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& of) { return out << of.name; }
 
-GraphTransformerOptions Small(GraphTransformerOptions options = {}) {
+agents::GraphTransformerOptions Small(agents::GraphTransformerOptions options = {}) {
   options.numbers = 3;
   options.num_kinds = 4;
   options.outputs = 2;
@@ -45,9 +45,9 @@ GraphTransformerOptions Small(GraphTransformerOptions options = {}) {
 }
 
 // A chain in which every third node has no neighbour.
-GraphRows Chain(std::size_t nodes) {
+agents::GraphRows Chain(std::size_t nodes) {
   Rng rng(5);
-  GraphRows rows;
+  agents::GraphRows rows;
   rows.numbers.Reset(nodes, 3);
   for (std::size_t v = 0; v < nodes; ++v) {
     for (float& value : rows.numbers.values(v)) value = static_cast<float>(rng.Uniform());
@@ -63,22 +63,22 @@ GraphRows Chain(std::size_t nodes) {
 // The definitions: graph_transformer.h.
 class PlainGraphTransformer {
  public:
-  PlainGraphTransformer(const GraphTransformerOptions& options, const ParameterSet& parameters)
+  PlainGraphTransformer(const agents::GraphTransformerOptions& options, const agents::ParameterSet& parameters)
       : options_(options), weights_(parameters) {}
 
-  Rows Logits(const GraphRows& graph) const {
+  Rows Logits(const agents::GraphRows& graph) const {
     Rows h;
     for (std::size_t v = 0; v < graph.kinds.size(); ++v) {
       const auto numbers = graph.numbers.values(v);
       h.push_back(Relu(
           weights_.Affine(Joined(weights_.Of("kinds", graph.kinds[v]), Row(numbers.begin(), numbers.end())), "input")));
     }
-    const bool gat = options_.neighbourhood == Neighbourhood::kGat;
+    const bool gat = options_.neighbourhood == agents::Neighbourhood::kGat;
     for (std::size_t l = 0; l < options_.layers; ++l) {
       const std::string name = "neighbours." + std::to_string(l);
       h = gat ? Attentive(graph, h, name) : Pooled(graph, h, name);
     }
-    if (options_.context == Context::kMlp) {
+    if (options_.context == agents::Context::kMlp) {
       for (Row& row : h) row = Relu(weights_.Affine(Relu(weights_.Affine(row, "mlp.0")), "mlp.1"));
     } else {
       for (std::size_t l = 0; l < options_.attention_layers; ++l) h = Transformed(h, "attention." + std::to_string(l));
@@ -89,7 +89,7 @@ class PlainGraphTransformer {
 
  private:
   // Zhou et al. 2020: n_v = max over u in N(v) of sigmoid(W h_u + b), and h_v = ReLU(V [h_v, n_v] + c).
-  Rows Pooled(const GraphRows& graph, const Rows& h, const std::string& name) const {
+  Rows Pooled(const agents::GraphRows& graph, const Rows& h, const std::string& name) const {
     Rows next;
     for (std::size_t v = 0; v < h.size(); ++v) {
       Row heard(options_.width);
@@ -103,7 +103,7 @@ class PlainGraphTransformer {
   }
 
   // Velickovic et al. 2018, equations 3 and 4: a softmax over itself and its neighbours of LeakyReLU(a [W h_v, W h_u]).
-  Rows Attentive(const GraphRows& graph, const Rows& h, const std::string& name) const {
+  Rows Attentive(const agents::GraphRows& graph, const Rows& h, const std::string& name) const {
     Rows projected;
     for (const Row& row : h) projected.push_back(weights_.Times(row, name + ".project"));
     Rows next;
@@ -175,7 +175,7 @@ class PlainGraphTransformer {
     return row;
   }
 
-  GraphTransformerOptions options_;
+  agents::GraphTransformerOptions options_;
   PlainWeights weights_;
 };
 
@@ -183,38 +183,38 @@ double Weight(std::size_t row, std::size_t d) { return std::sin(1.0 + static_cas
 
 class GraphTransformerTorchTest : public ::testing::TestWithParam<Case> {
  protected:
-  GraphTransformerTorchTest() : parameters_(GraphTransformerParameters(GetParam().options)) {
+  GraphTransformerTorchTest() : parameters_(agents::GraphTransformerParameters(GetParam().options)) {
     Rng rng(10);
-    InitializeGraphTransformer(rng, &parameters_);
+    agents::InitializeGraphTransformer(rng, &parameters_);
     for (float& value : parameters_.values()) value += static_cast<float>(0.2 * (rng.Uniform() - 0.5));
-    network_ = MakeGraphTransformer(GetParam().options, parameters_, "cpu");
+    network_ = agents::MakeGraphTransformer(GetParam().options, parameters_, "cpu");
   }
-  double Loss(const GraphRows& rows) {
-    const Matrix& logits = network_->Forward(rows, false);
+  double Loss(const agents::GraphRows& rows) {
+    const agents::Matrix& logits = network_->Forward(rows, false);
     double loss = 0;
     for (std::size_t v = 0; v < logits.rows(); ++v) {
       for (std::size_t d = 0; d < logits.width(); ++d) loss += Weight(v, d) * logits.row(v)[d];
     }
     return loss;
   }
-  std::vector<float> LogitsOf(const GraphRows& rows, std::size_t node) {
+  std::vector<float> LogitsOf(const agents::GraphRows& rows, std::size_t node) {
     const auto values = network_->Forward(rows, false).values(node);
     return {values.begin(), values.end()};
   }
 
-  ParameterSet parameters_;
-  std::unique_ptr<GraphTransformer> network_;
+  agents::ParameterSet parameters_;
+  std::unique_ptr<agents::GraphTransformer> network_;
 };
 
 TEST_P(GraphTransformerTorchTest, LogitsAreThoseOfTheDefinition) {
-  GraphTransformerOptions options = GetParam().options;
+  agents::GraphTransformerOptions options = GetParam().options;
   options.segment = 4;
-  const auto network = MakeGraphTransformer(options, parameters_, "cpu");
+  const auto network = agents::MakeGraphTransformer(options, parameters_, "cpu");
   const PlainGraphTransformer plain(options, parameters_);
   for (const std::size_t nodes : {1U, 4U, 11U}) {
-    const GraphRows rows = Chain(nodes);
+    const agents::GraphRows rows = Chain(nodes);
     const Rows expected = plain.Logits(rows);
-    const Matrix& logits = network->Forward(rows, false);
+    const agents::Matrix& logits = network->Forward(rows, false);
     ASSERT_EQ(logits.rows(), nodes);
     for (std::size_t v = 0; v < nodes; ++v) {
       for (std::size_t d = 0; d < 2; ++d) EXPECT_NEAR(logits.row(v)[d], expected[v][d], 2e-5) << nodes << ' ' << v;
@@ -224,10 +224,10 @@ TEST_P(GraphTransformerTorchTest, LogitsAreThoseOfTheDefinition) {
 
 TEST_P(GraphTransformerTorchTest, GradientsAreFiniteDifferencesWithinASegment) {
   // One segment: nothing is cut from the gradient.
-  const GraphRows rows = Chain(6);
+  const agents::GraphRows rows = Chain(6);
   std::vector<float> gradients(parameters_.size());
-  const Matrix& logits = network_->Forward(rows, true);
-  Matrix d_logits(logits.rows(), logits.width());
+  const agents::Matrix& logits = network_->Forward(rows, true);
+  agents::Matrix d_logits(logits.rows(), logits.width());
   d_logits.Reset(logits.rows(), logits.width());
   for (std::size_t v = 0; v < logits.rows(); ++v) {
     for (std::size_t d = 0; d < logits.width(); ++d) d_logits.row(v)[d] = static_cast<float>(Weight(v, d));
@@ -235,7 +235,7 @@ TEST_P(GraphTransformerTorchTest, GradientsAreFiniteDifferencesWithinASegment) {
   network_->Backward(d_logits, gradients);
   std::size_t compared = 0;
   std::size_t kinks = 0;
-  for (const Parameter& parameter : parameters_.parameters()) {
+  for (const agents::Parameter& parameter : parameters_.parameters()) {
     for (std::size_t i = 0; i < parameter.size(); i += 1 + parameter.size() / 5) {
       float& value = parameters_.values()[parameter.offset + i];
       const auto slope = [&](float step) {
@@ -272,9 +272,9 @@ TEST_P(GraphTransformerTorchTest, TheSmallestGraphAndALongerOneHaveLogits) {
 
 TEST_P(GraphTransformerTorchTest, LogitsAreTheSameInBlocksAsAtOnce) {
   // Without gradients, rows are taken through the layers 4,096 at a time.
-  const GraphRows rows = Chain(9001);
-  const Matrix at_once = network_->Forward(rows, true);
-  const Matrix& in_blocks = network_->Forward(rows, false);
+  const agents::GraphRows rows = Chain(9001);
+  const agents::Matrix at_once = network_->Forward(rows, true);
+  const agents::Matrix& in_blocks = network_->Forward(rows, false);
   ASSERT_EQ(in_blocks.rows(), 9001U);
   float largest = 0;
   for (std::size_t v = 0; v < 9001; ++v) {
@@ -288,8 +288,8 @@ TEST_P(GraphTransformerTorchTest, LogitsAreTheSameInBlocksAsAtOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GraphTransformerTorchTest,
                          ::testing::Values(Case{"Sgdp", Small()},
-                                           Case{"Gat", Small({.neighbourhood = Neighbourhood::kGat})},
-                                           Case{"Mlp", Small({.context = Context::kMlp})}),
+                                           Case{"Gat", Small({.neighbourhood = agents::Neighbourhood::kGat})},
+                                           Case{"Mlp", Small({.context = agents::Context::kMlp})}),
                          [](const auto& of) { return of.param.name; });
 
 class SegmentsTest : public ::testing::Test {
@@ -302,17 +302,17 @@ class SegmentsTest : public ::testing::Test {
   }
   void UseLayers(std::size_t attention_layers) {
     options_.attention_layers = attention_layers;
-    parameters_ = GraphTransformerParameters(options_);
+    parameters_ = agents::GraphTransformerParameters(options_);
     Rng rng(10);
-    InitializeGraphTransformer(rng, &parameters_);
-    network_ = MakeGraphTransformer(options_, parameters_, "cpu");
+    agents::InitializeGraphTransformer(rng, &parameters_);
+    network_ = agents::MakeGraphTransformer(options_, parameters_, "cpu");
   }
   // Which nodes' logits change when those of `node`'s features do.
   std::vector<std::size_t> Affected(std::size_t node) {
-    GraphRows rows = Chain(11);
-    const Matrix before = network_->Forward(rows, false);
+    agents::GraphRows rows = Chain(11);
+    const agents::Matrix before = network_->Forward(rows, false);
     rows.numbers.row(node)[0] += 1;
-    const Matrix& after = network_->Forward(rows, false);
+    const agents::Matrix& after = network_->Forward(rows, false);
     std::vector<std::size_t> affected;
     for (std::size_t v = 0; v < 11; ++v) {
       if (std::abs(after.row(v)[0] - before.row(v)[0]) > 1e-7F) affected.push_back(v);
@@ -320,9 +320,9 @@ class SegmentsTest : public ::testing::Test {
     return affected;
   }
 
-  GraphTransformerOptions options_;
-  ParameterSet parameters_;
-  std::unique_ptr<GraphTransformer> network_;
+  agents::GraphTransformerOptions options_;
+  agents::ParameterSet parameters_;
+  std::unique_ptr<agents::GraphTransformer> network_;
 };
 
 TEST_F(SegmentsTest, ANodeIsSeenByItsSegmentAndTheNext) {
@@ -340,15 +340,15 @@ TEST_F(SegmentsTest, WithTwoLayersANodeIsHeardOfASegmentFurther) {
 
 TEST_F(SegmentsTest, NoGradientGoesToTheSegmentBefore) {
   // Kinds differ: those of the first segment are kind 0 alone, whose row is learned from that segment's loss only.
-  GraphRows rows = Chain(8);
+  agents::GraphRows rows = Chain(8);
   for (std::size_t v = 0; v < 8; ++v) rows.kinds[v] = v < 4 ? 0 : 1;
   std::vector<float> gradients(parameters_.size());
-  const Matrix& logits = network_->Forward(rows, true);
-  Matrix d_logits(logits.rows(), logits.width());
+  const agents::Matrix& logits = network_->Forward(rows, true);
+  agents::Matrix d_logits(logits.rows(), logits.width());
   d_logits.Reset(logits.rows(), logits.width());
   for (std::size_t v = 4; v < 8; ++v) d_logits.row(v)[0] = 1;
   network_->Backward(d_logits, gradients);
-  const Parameter& kinds = parameters_.parameters()[0];
+  const agents::Parameter& kinds = parameters_.parameters()[0];
   ASSERT_EQ(kinds.name, "kinds");
   double of_second = 0;
   for (std::size_t i = 0; i < kinds.columns; ++i) {

@@ -10,10 +10,10 @@ namespace emplace {
 namespace {
 
 TEST(TorchNetworksTest, ReadTheWeightsAnewInEachPass) {
-  const SequenceOptions options = {.features = 2, .num_devices = 2, .hidden = 8, .decoder = false};
-  ParameterSet parameters = SequenceParameters(options);
-  const auto network = MakeSequenceNetwork(options, parameters, "cpu");
-  Matrix inputs(3, 2);
+  const agents::SequenceOptions options = {.features = 2, .num_devices = 2, .hidden = 8, .decoder = false};
+  agents::ParameterSet parameters = agents::SequenceParameters(options);
+  const auto network = agents::MakeSequenceNetwork(options, parameters, "cpu");
+  agents::Matrix inputs(3, 2);
   inputs.Reset(3, 2);
   inputs.row(0)[0] = 1;
   const std::vector<std::uint32_t> devices(3);
@@ -21,13 +21,13 @@ TEST(TorchNetworksTest, ReadTheWeightsAnewInEachPass) {
   // The bias of device 1, and then a set whose array is another one.
   parameters.values()[parameters.size() - 1] = 3;
   EXPECT_THAT(network->Forward(inputs, 1, devices).values(2), ::testing::ElementsAre(0, 3));
-  ParameterSet other = SequenceParameters(options);
+  agents::ParameterSet other = agents::SequenceParameters(options);
   other.values()[other.size() - 2] = 5;
   parameters = other;
   EXPECT_THAT(network->Forward(inputs, 1, devices).values(1), ::testing::ElementsAre(5, 0));
 }
 
-TEST(TorchNetworksTest, AProductTakesSomeTime) { EXPECT_GT(MatrixProductGflops(64), 0); }
+TEST(TorchNetworksTest, AProductTakesSomeTime) { EXPECT_GT(agents::MatrixProductGflops(64), 0); }
 
 }  // namespace
 }  // namespace emplace

@@ -25,7 +25,7 @@ constexpr std::size_t kCount = 3;
 
 struct Case {
   const char* name;
-  SequenceOptions options;
+  agents::SequenceOptions options;
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& of) { return out << of.name; }
@@ -33,7 +33,7 @@ std::ostream& operator<<(std::ostream& out, const Case& of) { return out << of.n
 // The definitions: sequence_network.h.
 class PlainSequence {
  public:
-  PlainSequence(const SequenceOptions& options, const ParameterSet& parameters)
+  PlainSequence(const agents::SequenceOptions& options, const agents::ParameterSet& parameters)
       : options_(options), weights_(parameters) {}
 
   // Logits of each group in one placement, where `devices` are those of its groups.
@@ -103,27 +103,27 @@ class PlainSequence {
     });
   }
 
-  SequenceOptions options_;
+  agents::SequenceOptions options_;
   PlainWeights weights_;
 };
 
 class SequenceTorchTest : public ::testing::TestWithParam<Case> {
  protected:
-  SequenceTorchTest() : parameters_(SequenceParameters(GetParam().options)), inputs_(kGroups, 4) {
+  SequenceTorchTest() : parameters_(agents::SequenceParameters(GetParam().options)), inputs_(kGroups, 4) {
     Rng rng(11);
-    InitializeSequence(GetParam().options, rng, &parameters_);
+    agents::InitializeSequence(GetParam().options, rng, &parameters_);
     for (float& value : parameters_.values()) value += static_cast<float>(0.2 * (rng.Uniform() - 0.5));
     inputs_.Reset(kGroups, 4);
     for (std::size_t g = 0; g < kGroups; ++g) {
       for (float& value : inputs_.values(g)) value = static_cast<float>(2 * rng.Uniform() - 1);
     }
-    network_ = MakeSequenceNetwork(GetParam().options, parameters_, "cpu");
+    network_ = agents::MakeSequenceNetwork(GetParam().options, parameters_, "cpu");
     for (std::size_t i = 0; i < kGroups * kCount; ++i) devices_.push_back(static_cast<std::uint32_t>(rng.Below(3)));
   }
 
   // Sum of the logits, each with a weight of its own.
   double Loss() {
-    const Matrix& logits = network_->Forward(inputs_, kCount, devices_);
+    const agents::Matrix& logits = network_->Forward(inputs_, kCount, devices_);
     double loss = 0;
     for (std::size_t row = 0; row < logits.rows(); ++row) {
       for (std::size_t d = 0; d < logits.width(); ++d) loss += Weight(row, d) * logits.row(row)[d];
@@ -132,9 +132,9 @@ class SequenceTorchTest : public ::testing::TestWithParam<Case> {
   }
   static double Weight(std::size_t row, std::size_t d) { return std::sin(1.0 + static_cast<double>(3 * row + d)); }
 
-  ParameterSet parameters_;
-  Matrix inputs_;
-  std::unique_ptr<SequenceNetwork> network_;
+  agents::ParameterSet parameters_;
+  agents::Matrix inputs_;
+  std::unique_ptr<agents::SequenceNetwork> network_;
   std::vector<std::uint32_t> devices_;
 };
 
@@ -142,15 +142,16 @@ TEST_P(SequenceTorchTest, WhatIsDecodedHasTheLogitsThatForwardGivesIt) {
   // The log-probability that is learned from is that of the placement that was measured.
   std::vector<std::vector<float>> seen;
   std::size_t expected = 0;
-  network_->Decode(inputs_, kCount, [&](std::size_t group, const Matrix& logits, std::span<std::uint32_t> devices) {
-    EXPECT_EQ(group, expected++);
-    ASSERT_EQ(logits.rows(), kCount);
-    for (std::size_t row = 0; row < kCount; ++row) {
-      seen.emplace_back(logits.values(row).begin(), logits.values(row).end());
-      devices[row] = devices_[group * kCount + row];
-    }
-  });
-  const Matrix& logits = network_->Forward(inputs_, kCount, devices_);
+  network_->Decode(inputs_, kCount,
+                   [&](std::size_t group, const agents::Matrix& logits, std::span<std::uint32_t> devices) {
+                     EXPECT_EQ(group, expected++);
+                     ASSERT_EQ(logits.rows(), kCount);
+                     for (std::size_t row = 0; row < kCount; ++row) {
+                       seen.emplace_back(logits.values(row).begin(), logits.values(row).end());
+                       devices[row] = devices_[group * kCount + row];
+                     }
+                   });
+  const agents::Matrix& logits = network_->Forward(inputs_, kCount, devices_);
   ASSERT_EQ(logits.rows(), seen.size());
   for (std::size_t row = 0; row < logits.rows(); ++row) {
     for (std::size_t d = 0; d < logits.width(); ++d) EXPECT_NEAR(logits.row(row)[d], seen[row][d], 1e-5);
@@ -161,7 +162,7 @@ TEST_P(SequenceTorchTest, LogitsAreThoseOfTheDefinition) {
   const PlainSequence plain(GetParam().options, parameters_);
   Rows inputs;
   for (std::size_t g = 0; g < kGroups; ++g) inputs.emplace_back(inputs_.values(g).begin(), inputs_.values(g).end());
-  const Matrix& logits = network_->Forward(inputs_, kCount, devices_);
+  const agents::Matrix& logits = network_->Forward(inputs_, kCount, devices_);
   for (std::size_t placement = 0; placement < kCount; ++placement) {
     std::vector<std::uint32_t> devices;
     for (std::size_t g = 0; g < kGroups; ++g) devices.push_back(devices_[g * kCount + placement]);
@@ -176,8 +177,8 @@ TEST_P(SequenceTorchTest, LogitsAreThoseOfTheDefinition) {
 
 TEST_P(SequenceTorchTest, GradientsAreFiniteDifferences) {
   std::vector<float> gradients(parameters_.size());
-  const Matrix& logits = network_->Forward(inputs_, kCount, devices_);
-  Matrix d_logits(logits.rows(), logits.width());
+  const agents::Matrix& logits = network_->Forward(inputs_, kCount, devices_);
+  agents::Matrix d_logits(logits.rows(), logits.width());
   d_logits.Reset(logits.rows(), logits.width());
   for (std::size_t row = 0; row < logits.rows(); ++row) {
     for (std::size_t d = 0; d < logits.width(); ++d) d_logits.row(row)[d] = static_cast<float>(Weight(row, d));
@@ -185,7 +186,7 @@ TEST_P(SequenceTorchTest, GradientsAreFiniteDifferences) {
   network_->Backward(d_logits, gradients);
   constexpr float kStep = 1.0F / 128;
   double largest = 0;
-  for (const Parameter& parameter : parameters_.parameters()) {
+  for (const agents::Parameter& parameter : parameters_.parameters()) {
     for (std::size_t i = 0; i < parameter.size(); i += 1 + parameter.size() / 7) {
       float& value = parameters_.values()[parameter.offset + i];
       const float before = value;

@@ -21,12 +21,12 @@ struct Fixture {
     Rng rng(4);
     episode.start = Placement(seen.num_groups());
     for (std::size_t n = 0; n < seen.num_groups(); ++n) {
-      EpisodeStep step{.group = static_cast<std::uint32_t>(n),
-                       .device = MakeId<DeviceId>(rng.Below(3)),
-                       .starts = std::vector<double>(seen.num_groups()),
-                       .peaks = {},
-                       .step_micros = 10,
-                       .seed = rng.Next()};
+      agents::EpisodeStep step{.group = static_cast<std::uint32_t>(n),
+                               .device = MakeId<DeviceId>(rng.Below(3)),
+                               .starts = std::vector<double>(seen.num_groups()),
+                               .peaks = {},
+                               .step_micros = 10,
+                               .seed = rng.Next()};
       for (double& start : step.starts) start = 10 * rng.Uniform();
       episode.steps.push_back(step);
       advantages.push_back(2 * rng.Uniform() - 1);
@@ -36,25 +36,25 @@ struct Fixture {
     Rng rng(3);
     return testing::RandomDag(rng, {.num_ops = 11});
   }
-  static Learner MakeLearner(bool autograd) {
-    Learner learner({.features = 8, .num_devices = 3}, autograd, "cpu");
+  static agents::Learner MakeLearner(bool autograd) {
+    agents::Learner learner({.features = 8, .num_devices = 3}, autograd, "cpu");
     Rng rng(5);
     learner.network().parameters().InitializeGlorot(rng);
     learner.network().Pack();
     return learner;
   }
   // The loss, from the states one by one.
-  double Loss(Learner& learner) const {
-    PlacementState state{.placement = episode.start,
-                         .done = std::vector<std::uint32_t>(seen.num_groups()),
-                         .starts = {},
-                         .peaks = {},
-                         .step_micros = 10};
+  double Loss(agents::Learner& learner) const {
+    agents::PlacementState state{.placement = episode.start,
+                                 .done = std::vector<std::uint32_t>(seen.num_groups()),
+                                 .starts = {},
+                                 .peaks = {},
+                                 .step_micros = 10};
     double loss = 0;
     for (std::size_t t = 0; t < episode.steps.size(); ++t) {
-      const EpisodeStep& step = episode.steps[t];
+      const agents::EpisodeStep& step = episode.steps[t];
       state.starts = step.starts;
-      StateBatch states;
+      agents::StateBatch states;
       states.topology = &view.topology;
       states.sample = &sample;
       states.features.Reset(seen.num_groups(), 8);
@@ -62,31 +62,31 @@ struct Fixture {
       states.seeds = {step.seed};
       view.features.Fill(state, step.group, [&](std::size_t n) { return states.features.row(n); });
       std::vector<double> p(3);
-      Softmax(learner.network().Forward(states).values(0), view.allowed[step.group], p);
-      loss += StepLoss(p, Index(step.device), advantages[t], 0.2);
+      agents::Softmax(learner.network().Forward(states).values(0), view.allowed[step.group], p);
+      loss += agents::StepLoss(p, Index(step.device), advantages[t], 0.2);
       state.placement[MakeId<OpId>(step.group)] = step.device;
       ++state.done[step.group];
     }
     return loss;
   }
-  Observation seen;
-  GraphView view;
-  GraphSample sample;
-  Episode episode;
+  agents::Observation seen;
+  agents::GraphView view;
+  agents::GraphSample sample;
+  agents::Episode episode;
   std::vector<double> advantages;
 };
 
 TEST(LearnerTest, TheGradientOfAnEpisodeIsThatOfItsStepsOneByOne) {
   const Fixture fixture;
   for (const bool autograd : {false, true}) {
-    Learner learner = Fixture::MakeLearner(autograd);
+    agents::Learner learner = Fixture::MakeLearner(autograd);
     learner.AddEpisode(fixture.view, fixture.sample, fixture.episode, fixture.advantages, 0.2, "test");
     const std::vector<float> gradient(learner.pending().begin(), learner.pending().end());
     double squares = 0;
     for (const float value : gradient) squares += static_cast<double>(value) * value;
     // Along the gradient the loss changes by step * |gradient|^2.
     double least_error = 1;
-    ParameterSet& parameters = learner.network().parameters();
+    agents::ParameterSet& parameters = learner.network().parameters();
     const std::vector<float> weights(parameters.values().begin(), parameters.values().end());
     for (const double length : {1e-2, 1e-3, 1e-4}) {
       const double step = length / std::sqrt(squares);
@@ -105,7 +105,7 @@ TEST(LearnerTest, TheGradientOfAnEpisodeIsThatOfItsStepsOneByOne) {
 
 TEST(LearnerTest, AnUpdateLowersTheLossAndLeavesNothingPending) {
   const Fixture fixture;
-  Learner learner = Fixture::MakeLearner(false);
+  agents::Learner learner = Fixture::MakeLearner(false);
   const double before = fixture.Loss(learner);
   learner.AddEpisode(fixture.view, fixture.sample, fixture.episode, fixture.advantages, 0.2, "test");
   learner.Update(1.25, 1e-3);
@@ -115,13 +115,13 @@ TEST(LearnerTest, AnUpdateLowersTheLossAndLeavesNothingPending) {
 
 TEST(LearnerTest, SavedAndLoadedItLearnsOnAlike) {
   const Fixture fixture;
-  Learner learner = Fixture::MakeLearner(false);
+  agents::Learner learner = Fixture::MakeLearner(false);
   learner.AddEpisode(fixture.view, fixture.sample, fixture.episode, fixture.advantages, 0.2, "test");
   learner.Update(1.25, 1e-3);
   learner.AddEpisode(fixture.view, fixture.sample, fixture.episode, fixture.advantages, 0.2, "test");
   std::stringstream saved;
   learner.Save(saved);  // with a gradient pending
-  Learner loaded({.features = 8, .num_devices = 3}, false, "cpu");
+  agents::Learner loaded({.features = 8, .num_devices = 3}, false, "cpu");
   loaded.Load(saved);
   learner.Update(1.25, 1e-3);
   loaded.Update(1.25, 1e-3);
@@ -131,7 +131,7 @@ TEST(LearnerTest, SavedAndLoadedItLearnsOnAlike) {
 
 TEST(LearnerTest, ANumberThatIsNotFiniteStopsWithItsStepAndTensor) {
   Fixture fixture;
-  Learner learner = Fixture::MakeLearner(false);
+  agents::Learner learner = Fixture::MakeLearner(false);
   const auto refusal = [&] {
     try {
       learner.AddEpisode(fixture.view, fixture.sample, fixture.episode, fixture.advantages, 0.2, "placeto, episode 7");
@@ -147,7 +147,7 @@ TEST(LearnerTest, ANumberThatIsNotFiniteStopsWithItsStepAndTensor) {
   for (const std::string_view name : {"transform.0.bias", "parents.aggregate.0.weight", "forward.message.1.bias"}) {
     const std::vector<float> weights(learner.network().parameters().values().begin(),
                                      learner.network().parameters().values().end());
-    for (const Parameter& parameter : learner.network().parameters().parameters()) {
+    for (const agents::Parameter& parameter : learner.network().parameters().parameters()) {
       if (parameter.name != name) continue;
       learner.network().parameters().values()[parameter.offset] = std::numeric_limits<float>::quiet_NaN();
     }

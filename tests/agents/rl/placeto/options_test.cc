@@ -7,12 +7,12 @@
 namespace emplace {
 namespace {
 
-PlacetoOptions Read(const OptionMap& values, Embedding embedding = Embedding::kPlaceto) {
+agents::PlacetoOptions Read(const OptionMap& values, agents::Embedding embedding = agents::Embedding::kPlaceto) {
   OptionReader reader(values, "agent");
-  return ReadPlacetoOptions(reader, embedding);
+  return agents::ReadPlacetoOptions(reader, embedding);
 }
 
-std::string Refusal(const OptionMap& values, Embedding embedding = Embedding::kPlaceto) {
+std::string Refusal(const OptionMap& values, agents::Embedding embedding = agents::Embedding::kPlaceto) {
   try {
     Read(values, embedding);
   } catch (const InputError& error) {
@@ -22,12 +22,12 @@ std::string Refusal(const OptionMap& values, Embedding embedding = Embedding::kP
 }
 
 TEST(PlacetoOptionsTest, TheThesissProtocolIsItsPublishedSettings) {
-  const PlacetoOptions options = Read({{"protocol", "thesis"}}, Embedding::kGraphSage);
+  const agents::PlacetoOptions options = Read({{"protocol", "thesis"}}, agents::Embedding::kGraphSage);
   EXPECT_EQ(options.episodes, 20U);
   EXPECT_EQ(options.evaluate_every, 5U);
   EXPECT_FALSE(options.evaluation_counts);
   EXPECT_FALSE(options.final_evaluation);
-  EXPECT_EQ(options.start, StartPlacement::kBest);
+  EXPECT_EQ(options.start, agents::StartPlacement::kBest);
   EXPECT_EQ(options.entropy_weight, 1);
   EXPECT_EQ(options.final_entropy_weight, 1);
   EXPECT_EQ(options.learning_rate, 1e-3);
@@ -43,11 +43,11 @@ TEST(PlacetoOptionsTest, TheThesissProtocolIsItsPublishedSettings) {
   EXPECT_EQ(options.network.sage.dropout, 0.7);
   // Right, unless asked for.
   EXPECT_FALSE(options.thesis_sign);
-  EXPECT_EQ(options.features.start, StartFeature::kStartTime);
+  EXPECT_EQ(options.features.start, agents::StartFeature::kStartTime);
 }
 
 TEST(PlacetoOptionsTest, AProtocolsSettingsCanBeChanged) {
-  const PlacetoOptions options =
+  const agents::PlacetoOptions options =
       Read({{"protocol", "thesis"}, {"episodes", "300"}, {"learning_rate", "0.01"}, {"entropy", "0.5"}});
   EXPECT_EQ(options.episodes, 300U);
   EXPECT_EQ(options.final_learning_rate, 0.01);  // stays constant, as the thesis has it
@@ -55,7 +55,7 @@ TEST(PlacetoOptionsTest, AProtocolsSettingsCanBeChanged) {
 }
 
 TEST(PlacetoOptionsTest, PGnnsCodeHasPlacetosHeadAndItsTable) {
-  const PlacetoOptions options = Read({{"variant", "thesis_code"}}, Embedding::kPGnn);
+  const agents::PlacetoOptions options = Read({{"variant", "thesis_code"}}, agents::Embedding::kPGnn);
   EXPECT_FALSE(options.network.sum_head);
   EXPECT_EQ(options.network.p_gnn.copies, 0.2);
   EXPECT_EQ(options.network.p_gnn.exponent, 4U);
@@ -66,9 +66,9 @@ TEST(PlacetoOptionsTest, WhatCannotBeIsRefused) {
   EXPECT_EQ(Refusal({{"geometry", "big"}}), "agent.geometry: is \"big\" (code, paper)");
   EXPECT_EQ(Refusal({{"discount", "2"}}), "agent: discount must be 0..1, got 2");
   EXPECT_NE(Refusal({{"hops", "2"}}).find("hops"), std::string::npos);  // not an option of placeto
-  EXPECT_EQ(Refusal({{"variant", "thesis_code"}, {"head", "relations"}}, Embedding::kGraphSage),
+  EXPECT_EQ(Refusal({{"variant", "thesis_code"}, {"head", "relations"}}, agents::Embedding::kGraphSage),
             "graphsage: head cannot be relations with variant thesis_code, whose embeddings have several rows (sum)");
-  EXPECT_EQ(Refusal({{"variant", "thesis_text"}}, Embedding::kPGnn),
+  EXPECT_EQ(Refusal({{"variant", "thesis_text"}}, agents::Embedding::kPGnn),
             "agent.variant: is \"thesis_text\" (pgnn_original, thesis_code)");
 }
 

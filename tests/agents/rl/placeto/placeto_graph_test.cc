@@ -8,12 +8,12 @@ namespace emplace {
 namespace {
 
 TEST(PlacetoGraphTest, WhatIsKeptBetweenRoundsIsSavedAndLoaded) {
-  PlacementState state{.placement = Placement(2, MakeId<DeviceId>(1)),
-                       .done = {0, 0},
-                       .starts = {0, 2.5},
-                       .peaks = {8},
-                       .step_micros = 4.5};
-  PlacetoGraph graph(3);
+  agents::PlacementState state{.placement = Placement(2, MakeId<DeviceId>(1)),
+                               .done = {0, 0},
+                               .starts = {0, 2.5},
+                               .peaks = {8},
+                               .step_micros = 4.5};
+  agents::PlacetoGraph graph(3);
   graph.start = {.state = state, .score = {.fits = false, .overflow_bytes = 7, .reward = -2}};
   state.step_micros = 4;
   graph.best.Keep(state, {.fits = true, .overflow_bytes = 0, .reward = -1});
@@ -24,7 +24,7 @@ TEST(PlacetoGraphTest, WhatIsKeptBetweenRoundsIsSavedAndLoaded) {
   graph.contributed = true;
   std::stringstream saved;
   graph.Save(saved);
-  PlacetoGraph loaded(3);
+  agents::PlacetoGraph loaded(3);
   loaded.Load(saved);
   EXPECT_EQ(loaded.start->state, graph.start->state);
   EXPECT_EQ(loaded.start->score, graph.start->score);
@@ -36,10 +36,10 @@ TEST(PlacetoGraphTest, WhatIsKeptBetweenRoundsIsSavedAndLoaded) {
 }
 
 TEST(PlacetoGraphTest, BeforeTheFirstEvaluationThereIsNothingToKeep) {
-  const PlacetoGraph graph(3);
+  const agents::PlacetoGraph graph(3);
   std::stringstream saved;
   graph.Save(saved);
-  PlacetoGraph loaded(3);
+  agents::PlacetoGraph loaded(3);
   loaded.Load(saved);
   EXPECT_FALSE(loaded.start);
   EXPECT_FALSE(loaded.best.value());

@@ -42,25 +42,26 @@ double ShareOfTheFaster(const char* agent, bool thesis_sign) {
   const Cluster cluster = testing::MakeMixedCluster(1);
   const CostTable costs = testing::MeasuredCosts(graph, cluster);
   const Simulator simulator(graph, cluster, costs, {.start_times = true});
-  Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator, {.name = "log_runtime"});
-  const auto learner = MakeAgent(agent,
-                                 {{"use_cpus", "true"},
-                                  {"episodes", "200"},
-                                  {"start", "random_each"},
-                                  {"discount", "1"},
-                                  {"entropy", "0.01"},
-                                  {"learning_rate", "0.01"},
-                                  {"final_learning_rate", "0.01"},
-                                  {"final_evaluation", "false"},
-                                  {"thesis_sign", thesis_sign ? "true" : "false"}},
-                                 {.evaluations = 2000});
+  agents::Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator,
+                          {.name = "log_runtime"});
+  const auto learner = agents::MakeAgent(agent,
+                                         {{"use_cpus", "true"},
+                                          {"episodes", "200"},
+                                          {"start", "random_each"},
+                                          {"discount", "1"},
+                                          {"entropy", "0.01"},
+                                          {"learning_rate", "0.01"},
+                                          {"final_learning_rate", "0.01"},
+                                          {"final_evaluation", "false"},
+                                          {"thesis_sign", thesis_sign ? "true" : "false"}},
+                                         {.evaluations = 2000});
   Rng rng(1);
   std::size_t round = 0;
   double faster = 0;
   double all = 0;
   std::size_t step = 0;
   while (!learner->Finished()) {
-    const std::vector<Placement> batch = learner->Propose(env, Mode::kExplore, rng).placements;
+    const std::vector<Placement> batch = learner->Propose(env, agents::Mode::kExplore, rng).placements;
     learner->Observe(env, batch, env.Evaluate(batch));
     // A round: a random start, then a step for each op.
     if (step++ == 0) continue;  // the very first placement
@@ -84,15 +85,15 @@ TEST(PlacetoTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
   const double optimum = testing::FastestOfAll(graph, MakeCluster(2));
   EXPECT_EQ(optimum, 90);  // three times 30
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
-    SearchSpec spec = MakeSearch(graph, MakeCluster(2), "placeto",
-                                 {{"start", "single_device"},
-                                  {"discount", "1"},
-                                  {"workers", "4"},
-                                  {"entropy", "0.1"},
-                                  {"learning_rate", "0.002"}});
+    agents::SearchSpec spec = MakeSearch(graph, MakeCluster(2), "placeto",
+                                         {{"start", "single_device"},
+                                          {"discount", "1"},
+                                          {"workers", "4"},
+                                          {"entropy", "0.1"},
+                                          {"learning_rate", "0.002"}});
     spec.episodes = 1600;  // 400 rounds of four workers
     spec.seed = seed;
-    const SearchResult result = RunSearch(spec);
+    const agents::SearchResult result = agents::RunSearch(spec);
     EXPECT_EQ(result.best_result.step_time_micros, optimum) << seed;
     ASSERT_FALSE(result.episodes.empty());
     EXPECT_TRUE(result.episodes.back().argmax);
@@ -102,14 +103,14 @@ TEST(PlacetoTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
 
 TEST(PlacetoTest, TheThesissProtocolHasFourEpisodesThatNeitherLearnNorCount) {
   Rng rng(3);
-  SearchSpec spec =
+  agents::SearchSpec spec =
       MakeSearch(testing::RandomDag(rng, {.num_ops = 20}), MakeCluster(3), "placeto", {{"protocol", "thesis"}});
   spec.episodes = 20;
-  const SearchResult result = RunSearch(spec);
+  const agents::SearchResult result = agents::RunSearch(spec);
   EXPECT_EQ(result.evaluations, 1 + 20 * 20U);
   ASSERT_EQ(result.episodes.size(), 20U);
   double best = result.start_micros;
-  for (const EpisodeRecord& episode : result.episodes) {
+  for (const agents::EpisodeRecord& episode : result.episodes) {
     EXPECT_EQ(episode.argmax, episode.episode % 5 == 0);
     EXPECT_EQ(episode.evaluations, 1 + 20 * (episode.episode + 1));
     EXPECT_GT(episode.entropy, 0);
@@ -122,11 +123,11 @@ TEST(PlacetoTest, TheThesissProtocolHasFourEpisodesThatNeitherLearnNorCount) {
 TEST(PlacetoTest, AnEpisodeOfTheThesisStartsFromTheBestSoFar) {
   Rng rng(4);
   const Graph graph = testing::RandomDag(rng, {.num_ops = 15});
-  SearchSpec spec = MakeSearch(graph, MakeCluster(3), "pgnn", {{"protocol", "thesis"}});
+  agents::SearchSpec spec = MakeSearch(graph, MakeCluster(3), "pgnn", {{"protocol", "thesis"}});
   spec.episodes = 20;
-  const SearchResult result = RunSearch(spec);
+  const agents::SearchResult result = agents::RunSearch(spec);
   double best = result.start_micros;
-  for (const EpisodeRecord& episode : result.episodes) {
+  for (const agents::EpisodeRecord& episode : result.episodes) {
     // The placement before the first step counts as part of an episode.
     EXPECT_LE(episode.best_micros, best);
     if (!episode.argmax) best = std::min(best, episode.best_micros);
@@ -136,31 +137,31 @@ TEST(PlacetoTest, AnEpisodeOfTheThesisStartsFromTheBestSoFar) {
 TEST(PlacetoTest, WorkersPlaySideBySideAndLearnFromTheSum) {
   Rng rng(5);
   const Graph graph = testing::RandomDag(rng, {.num_ops = 12});
-  SearchSpec spec = MakeSearch(graph, MakeCluster(2), "placeto", {{"workers", "4"}, {"episodes", "5"}});
+  agents::SearchSpec spec = MakeSearch(graph, MakeCluster(2), "placeto", {{"workers", "4"}, {"episodes", "5"}});
   spec.evaluations = 10'000;
-  const SearchResult result = RunSearch(spec);
+  const agents::SearchResult result = agents::RunSearch(spec);
   // The start, four rounds of four episodes, one argmax episode.
   EXPECT_EQ(result.evaluations, 1U + 4 * 4 * 12 + 12);
   spec.threads = 2;
-  EXPECT_EQ(RunSearch(spec).best, result.best);
+  EXPECT_EQ(agents::RunSearch(spec).best, result.best);
 }
 
 TEST(PlacetoTest, SeveralPassesPlaceEachGroupSeveralTimes) {
   Rng rng(6);
-  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 9}), MakeCluster(2), "placeto",
-                               {{"passes", "2"}, {"episodes", "3"}, {"order", "random"}});
+  agents::SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 9}), MakeCluster(2), "placeto",
+                                       {{"passes", "2"}, {"episodes", "3"}, {"order", "random"}});
   spec.evaluations = 10'000;
-  EXPECT_EQ(RunSearch(spec).evaluations, 1U + 3 * 2 * 9);
+  EXPECT_EQ(agents::RunSearch(spec).evaluations, 1U + 3 * 2 * 9);
 }
 
 TEST(PlacetoTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
   Rng rng(7);
   const auto problem = [&] { return MakeSearch(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(2), "").problem; };
-  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(2), "placeto");
+  agents::SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(2), "placeto");
   spec.also = {problem(), problem()};
   spec.transfer = {problem()};
   spec.episodes = 12;
-  const SearchResult result = RunSearch(spec);
+  const agents::SearchResult result = agents::RunSearch(spec);
   EXPECT_EQ(result.evaluations, 1 + 12 * 8U);
   ASSERT_EQ(result.also.size(), 2U);
   EXPECT_EQ(result.also[1].evaluations, 1 + 12 * 10U);
@@ -171,18 +172,18 @@ TEST(PlacetoTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
   EXPECT_FALSE(result.policy.empty());
   // Trained further, it has the budget that it had on the others, however little that is.
   spec.agent_options = {{"fine_tune", "true"}};
-  const SearchResult tuned = RunSearch(spec);
+  const agents::SearchResult tuned = agents::RunSearch(spec);
   EXPECT_EQ(tuned.transfer[0].evaluations, 1 + 12 * 10U);
   EXPECT_EQ(tuned.transfer[0].episodes.size(), 12U);
 }
 
 TEST(PlacetoTest, AStoppedSearchOnSeveralGraphsGoesOnToTheSameResult) {
   Rng rng(8);
-  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(2), "graphsage");
+  agents::SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(2), "graphsage");
   spec.also = {MakeSearch(testing::RandomDag(rng, {.num_ops = 30}), MakeCluster(2), "").problem};
   spec.episodes = 20;
-  const SearchResult uninterrupted = RunSearch(spec);
-  const SearchResult resumed = testing::StoppedAndResumed(spec, "placeto_checkpoint", {600, 900, 1250});
+  const agents::SearchResult uninterrupted = agents::RunSearch(spec);
+  const agents::SearchResult resumed = testing::StoppedAndResumed(spec, "placeto_checkpoint", {600, 900, 1250});
   EXPECT_EQ(resumed.best, uninterrupted.best);
   EXPECT_EQ(resumed.policy, uninterrupted.policy);
   EXPECT_EQ(resumed.episodes, uninterrupted.episodes);
@@ -191,15 +192,15 @@ TEST(PlacetoTest, AStoppedSearchOnSeveralGraphsGoesOnToTheSameResult) {
 
 TEST(PlacetoTest, APolicyOfAnotherAgentOrNumberOfDevicesIsRefused) {
   const Graph graph = testing::MakeTwoChains();
-  SearchSpec spec = MakeSearch(graph, MakeCluster(2), "placeto");
+  agents::SearchSpec spec = MakeSearch(graph, MakeCluster(2), "placeto");
   spec.episodes = 2;
   const std::string file = ::testing::TempDir() + "/policy";
-  std::ofstream(file, std::ios::binary) << RunSearch(spec).policy;
+  std::ofstream(file, std::ios::binary) << agents::RunSearch(spec).policy;
   spec.policy = file;
-  EXPECT_EQ(RunSearch(spec).evaluations, 1U + 6);  // applied: the start and one argmax episode
+  EXPECT_EQ(agents::RunSearch(spec).evaluations, 1U + 6);  // applied: the start and one argmax episode
   const auto refusal = [&] {
     try {
-      RunSearch(spec);
+      agents::RunSearch(spec);
     } catch (const InputError& error) {
       return std::string(error.what());
     }
@@ -216,48 +217,49 @@ TEST(PlacetoTest, APolicyOfAnotherAgentOrNumberOfDevicesIsRefused) {
 }
 
 TEST(PlacetoTest, ThePoliciesOfAgentsThatDoNotLearnAreRefused) {
-  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "annealing");
+  agents::SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "annealing");
   spec.evaluations = 10;
   spec.transfer = {spec.problem};
-  EXPECT_THROW(RunSearch(spec), InputError);
+  EXPECT_THROW(agents::RunSearch(spec), InputError);
 }
 
 TEST(PlacetoTest, AnAppliedPolicyLearnsNothingAndOneThatIsFineTunedDoes) {
-  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "placeto");
+  agents::SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "placeto");
   spec.episodes = 5;
-  const std::string policy = RunSearch(spec).policy;
+  const std::string policy = agents::RunSearch(spec).policy;
   const std::string file = ::testing::TempDir() + "/applied_policy";
   std::ofstream(file, std::ios::binary) << policy;
   spec.policy = file;
-  EXPECT_EQ(RunSearch(spec).policy, policy);
+  EXPECT_EQ(agents::RunSearch(spec).policy, policy);
   // It counts, whatever the protocol says of argmax episodes while learning.
   spec.agent_options = {{"evaluation_counts", "false"}};
-  const SearchResult applied = RunSearch(spec);
+  const agents::SearchResult applied = agents::RunSearch(spec);
   ASSERT_EQ(applied.episodes.size(), 1U);
   EXPECT_EQ(applied.best_result.step_time_micros, std::min(applied.start_micros, applied.episodes[0].best_micros));
   spec.agent_options = {{"fine_tune", "true"}};
-  const SearchResult tuned = RunSearch(spec);
+  const agents::SearchResult tuned = agents::RunSearch(spec);
   EXPECT_NE(tuned.policy, policy);
   EXPECT_EQ(tuned.episodes.size(), 5U);
 }
 
 TEST(PlacetoTest, WithoutTrainingTheWeightsStayAsDrawn) {
-  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"train", "false"}});
+  agents::SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"train", "false"}});
   spec.episodes = 1;
-  const std::string drawn = RunSearch(spec).policy;
+  const std::string drawn = agents::RunSearch(spec).policy;
   spec.episodes = 9;
-  EXPECT_EQ(RunSearch(spec).policy, drawn);
+  EXPECT_EQ(agents::RunSearch(spec).policy, drawn);
   spec.agent_options = {};
-  EXPECT_NE(RunSearch(spec).policy, drawn);
+  EXPECT_NE(agents::RunSearch(spec).policy, drawn);
 }
 
 TEST(PlacetoTest, ASmallLastLayerStartsNearUniform) {
   Rng rng(9);
   const Graph graph = testing::RandomDag(rng, {.num_ops = 30});
   const auto first_entropy = [&](const char* scale) {
-    SearchSpec spec = MakeSearch(graph, MakeCluster(3), "placeto", {{"output_scale", scale}, {"train", "false"}});
+    agents::SearchSpec spec =
+        MakeSearch(graph, MakeCluster(3), "placeto", {{"output_scale", scale}, {"train", "false"}});
     spec.episodes = 2;
-    return RunSearch(spec).episodes.at(0).entropy;
+    return agents::RunSearch(spec).episodes.at(0).entropy;
   };
   EXPECT_GT(first_entropy("0.0001"), 0.9999);
   EXPECT_LT(first_entropy("1"), 0.999);
@@ -268,12 +270,12 @@ TEST(PlacetoTest, ABudgetThatIsTooSmallIsRefusedBeforeTheNetworkIsMade) {
   const Graph graph = testing::MakeTwoChains();
   const Cluster cluster = MakeCluster(1100);
   for (const char* const agent : {"placeto", "graphsage", "pgnn"}) {
-    const auto learner = MakeAgent(agent, {}, {.evaluations = 3});
+    const auto learner = agents::MakeAgent(agent, {}, {.evaluations = 3});
     const CostTable costs = testing::MeasuredCosts(graph, cluster);
     const Simulator simulator(graph, cluster, costs);
-    Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+    agents::Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
     Rng rng(1);
-    EXPECT_THAT(testing::ErrorOf([&] { learner->Propose(env, Mode::kExplore, rng); }),
+    EXPECT_THAT(testing::ErrorOf([&] { learner->Propose(env, agents::Mode::kExplore, rng); }),
                 ::testing::StartsWith(std::string(agent) + ": 3 evaluations end within the first episode"));
   }
 }
@@ -285,18 +287,18 @@ TEST(PlacetoTest, ANetworkForVeryManyDevicesIsRefusedNotBuilt) {
   const Cluster cluster = MakeCluster(1100);
   const CostTable costs = testing::MeasuredCosts(graph, cluster);
   const Simulator simulator(graph, cluster, costs);
-  Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
-  const auto learner = MakeAgent("placeto", {}, {.evaluations = 1000});
+  agents::Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+  const auto learner = agents::MakeAgent("placeto", {}, {.evaluations = 1000});
   Rng rng(1);
-  EXPECT_EQ(testing::ErrorOf([&] { learner->Propose(env, Mode::kExplore, rng); }),
+  EXPECT_EQ(testing::ErrorOf([&] { learner->Propose(env, agents::Mode::kExplore, rng); }),
             "policy: would have more than 268435456 weights (fewer devices or smaller layers)");
 }
 
 TEST(PlacetoTest, ABudgetThatEndsInTheFirstEpisodeIsRefused) {
-  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"workers", "2"}});
+  agents::SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"workers", "2"}});
   spec.evaluations = 12;
   try {
-    RunSearch(spec);
+    agents::RunSearch(spec);
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(),
@@ -304,39 +306,39 @@ TEST(PlacetoTest, ABudgetThatEndsInTheFirstEpisodeIsRefused) {
   }
   spec.evaluations = 0;
   spec.episodes = 1;  // one worker's
-  EXPECT_THROW(RunSearch(spec), InputError);
+  EXPECT_THROW(agents::RunSearch(spec), InputError);
   spec.episodes = 2;
-  EXPECT_EQ(RunSearch(spec).episodes.size(), 1U);
+  EXPECT_EQ(agents::RunSearch(spec).episodes.size(), 1U);
 }
 
 TEST(PlacetoTest, StartsOfTheirOwnAreTakenFromTheBudgetAndLeaveRoomForTheArgmax) {
-  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"start", "random_each"}});
+  agents::SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "placeto", {{"start", "random_each"}});
   spec.episodes = 6;  // 36 evaluations: five rounds of a start and six groups
-  const SearchResult result = RunSearch(spec);
+  const agents::SearchResult result = agents::RunSearch(spec);
   ASSERT_EQ(result.episodes.size(), 5U);
   EXPECT_TRUE(result.episodes.back().argmax);
   EXPECT_LE(result.evaluations, 37U);
 }
 
 TEST(PlacetoTest, APolicyThatIsCutShortIsBroken) {
-  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "placeto");
+  agents::SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "placeto");
   spec.episodes = 2;
-  const std::string policy = RunSearch(spec).policy;
+  const std::string policy = agents::RunSearch(spec).policy;
   const std::string file = ::testing::TempDir() + "/broken_policy";
   spec.policy = file;
   const auto refusal = [&](const std::string& text) {
     std::ofstream(file, std::ios::binary) << text;
-    return testing::ErrorOf([&] { RunSearch(spec); });
+    return testing::ErrorOf([&] { agents::RunSearch(spec); });
   };
   EXPECT_EQ(refusal(policy.substr(0, policy.size() / 2)),
             file + ": is broken or of another program (expected other content for its checksum)");
   std::istringstream in(policy);
-  const std::string body = ReadPolicy(in, "placeto");
+  const std::string body = agents::ReadPolicy(in, "placeto");
   const std::string head = "2 ";
   ASSERT_EQ(body.rfind(head, 0), 0U);
   const auto sealed = [](const std::string& content) {
     std::ostringstream out;
-    WritePolicy(out, "placeto", content);
+    agents::WritePolicy(out, "placeto", content);
     return std::move(out).str();
   };
   EXPECT_THAT(refusal(sealed("3000 " + body.substr(head.size()))),
@@ -347,10 +349,10 @@ TEST(PlacetoTest, APolicyThatIsCutShortIsBroken) {
 
 // Every bit of the first line, then a prime apart, so that every place in a byte has its turn.
 TEST(PlacetoTest, NoBitOfAPolicyFlipsUnseen) {
-  SearchSpec spec = MakeSearch(testing::MakeTwoChainsOfKinds(), MakeCluster(2), "placeto", {{"episodes", "1"}});
+  agents::SearchSpec spec = MakeSearch(testing::MakeTwoChainsOfKinds(), MakeCluster(2), "placeto", {{"episodes", "1"}});
   spec.episodes = 1;
-  const std::string policy = RunSearch(spec).policy;
-  const auto agent = MakeAgent("placeto", {{"episodes", "1"}}, {});
+  const std::string policy = agents::RunSearch(spec).policy;
+  const auto agent = agents::MakeAgent("placeto", {{"episodes", "1"}}, {});
   const auto accepted = [&agent](const std::string& text) {
     std::istringstream in(text);
     return testing::ErrorOf([&] { agent->LoadPolicy(in); }) == "(no error)";
@@ -368,11 +370,11 @@ TEST(PlacetoTest, NoBitOfAPolicyFlipsUnseen) {
 
 TEST(PlacetoTest, AGraphWhoseBudgetEndsWithinAnEpisodeDoesNotHoldUpTheOthers) {
   Rng rng(10);
-  SearchSpec spec =
+  agents::SearchSpec spec =
       MakeSearch(testing::RandomDag(rng, {.num_ops = 30}), MakeCluster(2), "placeto", {{"episodes", "20"}});
   spec.also = {MakeSearch(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(2), "").problem};
   spec.evaluations = 100;  // three and a bit episodes of the first, nine of the second
-  const SearchResult result = RunSearch(spec);
+  const agents::SearchResult result = agents::RunSearch(spec);
   EXPECT_EQ(result.evaluations, 100U);
   EXPECT_EQ(result.episodes.size(), 3U);
   EXPECT_EQ(result.also[0].evaluations, 100U);

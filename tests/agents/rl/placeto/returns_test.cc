@@ -22,24 +22,24 @@ TEST(ReturnsTest, IntermediateRewardsTelescope) {
     std::vector<double> costs(10);
     for (double& cost : costs) cost = rng.Uniform();
     // G_t, the sum of the rewards from t on, is R(p_{t-1}) - R(p_T), in whatever order the actions came.
-    const std::vector<double> returns = EpisodeReturns(costs, Credit::kIntermediate, 1, false);
+    const std::vector<double> returns = agents::EpisodeReturns(costs, agents::Credit::kIntermediate, 1, false);
     for (std::size_t t = 0; t < 9; ++t) EXPECT_NEAR(returns[t], costs[t] - costs[9], 1e-12);
   }
 }
 
 TEST(ReturnsTest, EachCreditByHand) {
   const std::vector<double> costs = {10, 6, 9, 7};
-  EXPECT_THAT(EpisodeReturns(costs, Credit::kIntermediate, 1, false), ElementsAre(3, -1, 2));
+  EXPECT_THAT(agents::EpisodeReturns(costs, agents::Credit::kIntermediate, 1, false), ElementsAre(3, -1, 2));
   // Rewards 4, -3, 2: 2; -3 + 2 / 2; 4 - 2 / 2.
-  EXPECT_THAT(EpisodeReturns(costs, Credit::kIntermediate, 0.5, false), ElementsAre(3, -2, 2));
-  EXPECT_THAT(EpisodeReturns(costs, Credit::kTerminal, 1, false), ElementsAre(-7, -7, -7));
+  EXPECT_THAT(agents::EpisodeReturns(costs, agents::Credit::kIntermediate, 0.5, false), ElementsAre(3, -2, 2));
+  EXPECT_THAT(agents::EpisodeReturns(costs, agents::Credit::kTerminal, 1, false), ElementsAre(-7, -7, -7));
   // Least cost reached later: 6, 7, 7.
-  EXPECT_THAT(EpisodeReturns(costs, Credit::kMinRuntime, 1, false), ElementsAre(4, -1, 2));
-  EXPECT_THAT(EpisodeReturns(costs, Credit::kIntermediate, 1, true), ElementsAre(-3, 1, -2));
+  EXPECT_THAT(agents::EpisodeReturns(costs, agents::Credit::kMinRuntime, 1, false), ElementsAre(4, -1, 2));
+  EXPECT_THAT(agents::EpisodeReturns(costs, agents::Credit::kIntermediate, 1, true), ElementsAre(-3, 1, -2));
 }
 
 TEST(ReturnsTest, ABaselineIsTheMeanOfTheLastEpisodesTheCurrentOneIncluded) {
-  StepBaselines baselines(2);
+  agents::StepBaselines baselines(2);
   baselines.Add(std::vector<double>{1, 10});
   EXPECT_DOUBLE_EQ(baselines[0], 1);  // so the first advantage is 0
   baselines.Add(std::vector<double>{3, 20});
@@ -49,7 +49,7 @@ TEST(ReturnsTest, ABaselineIsTheMeanOfTheLastEpisodesTheCurrentOneIncluded) {
   EXPECT_DOUBLE_EQ(baselines[1], 40);
   std::stringstream saved;
   baselines.Save(saved);
-  StepBaselines loaded(2);
+  agents::StepBaselines loaded(2);
   loaded.Load(saved);
   EXPECT_DOUBLE_EQ(loaded[1], 40);
 }
@@ -65,13 +65,13 @@ TEST(LossTest, ItsGradientIsTheFiniteDifference) {
     const double advantage = 2 * rng.Uniform() - 1;
     const auto loss = [&] {
       std::vector<double> p(5);
-      Softmax(logits, allowed, p);
-      return StepLoss(p, action, advantage, 0.3);
+      agents::Softmax(logits, allowed, p);
+      return agents::StepLoss(p, action, advantage, 0.3);
     };
     std::vector<double> p(5);
-    Softmax(logits, allowed, p);
+    agents::Softmax(logits, allowed, p);
     std::vector<float> gradient(5);
-    LossGradient(p, action, advantage, 0.3, gradient);
+    agents::LossGradient(p, action, advantage, 0.3, gradient);
     for (std::size_t d = 0; d < 5; ++d) {
       const float before = logits[d];
       logits[d] = before + 0.01F;

@@ -12,8 +12,8 @@ namespace {
 using ::testing::ElementsAre;
 
 // 0 -> 1 -> 2, 0 -> 3; each of kind 0 but node 3, of kind 2, which also holds an op of kind 0.
-NodeFeatures Nodes() {
-  NodeFeatures nodes;
+agents::NodeFeatures Nodes() {
+  agents::NodeFeatures nodes;
   nodes.kinds = {0, 0, 0, 2};
   for (std::size_t node = 0; node < 4; ++node) {
     nodes.shapes.emplace_back().fill(-1);
@@ -28,18 +28,18 @@ NodeFeatures Nodes() {
   return nodes;
 }
 
-std::vector<float> Part(const Matrix& matrix, std::size_t row, std::size_t begin, std::size_t end) {
+std::vector<float> Part(const agents::Matrix& matrix, std::size_t row, std::size_t begin, std::size_t end) {
   return {matrix.row(row) + begin, matrix.row(row) + end};
 }
 
 TEST(GroupVectorsTest, AnOpsNumbersAreItsDimensionsAndNeighbours) {
-  const Matrix raw = OpNumbers(Nodes(), true);
+  const agents::Matrix raw = agents::OpNumbers(Nodes(), true);
   ASSERT_EQ(raw.width(), 36U);
   EXPECT_THAT(Part(raw, 1, 0, 3), ElementsAre(24, 4, -1));
   // Breadth first: 0, 1, 3, 2.
   EXPECT_THAT(Part(raw, 0, 24, 36), ElementsAre(-1, -1, -1, -1, -1, -1, 1, 2, -1, -1, -1, -1));
   EXPECT_THAT(Part(raw, 2, 24, 30), ElementsAre(1, -1, -1, -1, -1, -1));
-  const Matrix scaled = OpNumbers(Nodes(), false);
+  const agents::Matrix scaled = agents::OpNumbers(Nodes(), false);
   EXPECT_NEAR(scaled.row(1)[0], std::log(25.0), 1e-6);
   EXPECT_EQ(scaled.row(1)[2], -1);
   EXPECT_EQ(scaled.row(0)[31], 0.5F);  // 2 of 4
@@ -47,9 +47,9 @@ TEST(GroupVectorsTest, AnOpsNumbersAreItsDimensionsAndNeighbours) {
 
 TEST(GroupVectorsTest, AGroupSumsKindsAndShapesAndKnowsItsNeighbours) {
   const std::vector<std::uint32_t> group_of = {0, 0, 2, 2};
-  const Matrix vectors = GroupVectors(Nodes(), group_of, 3);
-  ASSERT_EQ(vectors.width(), GroupVectorWidth(3));
-  const std::size_t kinds = NumKinds();
+  const agents::Matrix vectors = agents::GroupVectors(Nodes(), group_of, 3);
+  ASSERT_EQ(vectors.width(), agents::GroupVectorWidth(3));
+  const std::size_t kinds = agents::NumKinds();
   EXPECT_EQ(vectors.row(0)[0], 1);  // two ops, both of kind 0
   EXPECT_THAT(Part(vectors, 2, 0, 3), ElementsAre(2.0F / 3, 0, 1.0F / 3));
   EXPECT_THAT(Part(vectors, 0, kinds, kinds + 3), ElementsAre(1, 4.0F / 32, 0));  // 8 + 24 and 4, by the largest

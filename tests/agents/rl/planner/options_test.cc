@@ -14,16 +14,16 @@ using ::testing::HasSubstr;
 
 TEST(PlannerOptionsTest, WhatLearnsNothingIsRefused) {
   EXPECT_THAT(ErrorOf([] {
-                MakeAgent("hierarchical", {{"grouper", "random"}, {"placer", "none"}}, {});
+                agents::MakeAgent("hierarchical", {{"grouper", "random"}, {"placer", "none"}}, {});
               }),
               HasSubstr("learns nothing"));
-  EXPECT_EQ(ErrorOf([] { MakeAgent("coloc_rl", {{"hidden", "12"}}, {}); }), "hidden: is 12 (a multiple of 8)");
+  EXPECT_EQ(ErrorOf([] { agents::MakeAgent("coloc_rl", {{"hidden", "12"}}, {}); }), "hidden: is 12 (a multiple of 8)");
 }
 
 TEST(PlannerOptionsTest, ThePapersSettingsAreTheDefaults) {
   const OptionMap none;
   OptionReader reader(none, "hierarchical");
-  const PlannerOptions options = ReadHierarchicalOptions(reader);
+  const agents::PlannerOptions options = agents::ReadHierarchicalOptions(reader);
   // docs/agents.md, hierarchical: 256 groups, 4 placements, Adam at 0.1, T = 10, C = 5, noise of 0.1 for 500 updates.
   EXPECT_EQ(options.groups, 256U);
   EXPECT_EQ(options.samples, 4U);
@@ -39,7 +39,7 @@ TEST(PlannerOptionsTest, ThePapersSettingsAreTheDefaults) {
 TEST(PlannerOptionsTest, TheRnnOfPlacetosComparisonHasItsOwn) {
   const OptionMap encoder = {{"placer", "encoder"}};
   OptionReader reader(encoder, "coloc_rl");
-  const PlannerOptions options = ReadColocRlOptions(reader);
+  const agents::PlannerOptions options = agents::ReadColocRlOptions(reader);
   EXPECT_EQ(options.hidden, 512U);
   EXPECT_EQ(options.learning_rate, 1e-3);
   EXPECT_EQ(options.final_learning_rate, 1e-4);
@@ -48,16 +48,16 @@ TEST(PlannerOptionsTest, TheRnnOfPlacetosComparisonHasItsOwn) {
 TEST(PlannerOptionsTest, ARateThatIsSetIsFixedAndTheRnnsFallsNoLowerThanItIs) {
   const OptionMap high = {{"learning_rate", "0.3"}};
   OptionReader planner(high, "hierarchical");
-  EXPECT_EQ(ReadHierarchicalOptions(planner).final_learning_rate, 0.3);
+  EXPECT_EQ(agents::ReadHierarchicalOptions(planner).final_learning_rate, 0.3);
   const OptionMap low = {{"learning_rate", "0.003"}};
   OptionReader lower(low, "hierarchical");
-  EXPECT_EQ(ReadHierarchicalOptions(lower).final_learning_rate, 0.003);
+  EXPECT_EQ(agents::ReadHierarchicalOptions(lower).final_learning_rate, 0.003);
   const OptionMap falling = {{"learning_rate", "0.003"}, {"final_learning_rate", "0.001"}};
   OptionReader both(falling, "coloc_rl");
-  EXPECT_EQ(ReadColocRlOptions(both).final_learning_rate, 0.001);
+  EXPECT_EQ(agents::ReadColocRlOptions(both).final_learning_rate, 0.001);
   const OptionMap tiny = {{"placer", "encoder"}, {"learning_rate", "0.00001"}};
   OptionReader encoder(tiny, "coloc_rl");
-  EXPECT_EQ(ReadColocRlOptions(encoder).final_learning_rate, 0.00001);
+  EXPECT_EQ(agents::ReadColocRlOptions(encoder).final_learning_rate, 0.00001);
 }
 
 }  // namespace

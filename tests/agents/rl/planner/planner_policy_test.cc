@@ -29,15 +29,15 @@ struct MixedProblem : testing::Problem {
 
 struct Variant {
   const char* name;
-  PlannerOptions options;
+  agents::PlannerOptions options;
   bool noisy;
 };
 std::ostream& operator<<(std::ostream& out, const Variant& variant) { return out << variant.name; }
 
-PlannerOptions Small(PlannerOptions options) {
+agents::PlannerOptions Small(agents::PlannerOptions options) {
   options.hidden = 8;
   options.grouper_hidden = 16;
-  if (options.groups == PlannerOptions{}.groups) options.groups = 5;
+  if (options.groups == agents::PlannerOptions{}.groups) options.groups = 5;
   options.noise = 0.8;
   options.temperature = 1;
   return options;
@@ -62,8 +62,8 @@ class PlannerPolicyTest : public ::testing::TestWithParam<Variant> {
   }
 
   MixedProblem problem_;
-  PlannerPolicy policy_;
-  PlannerDraw draw_;
+  agents::PlannerPolicy policy_;
+  agents::PlannerDraw draw_;
 };
 
 TEST_P(PlannerPolicyTest, TheLossHasTheLogProbabilityOfThePlacementThatWasMeasured) {
@@ -83,7 +83,7 @@ TEST_P(PlannerPolicyTest, TheLossHasTheLogProbabilityOfThePlacementThatWasMeasur
     }
   }
   // The actions of the second placement have another probability as the first's: the test can tell.
-  GroupingDraw& first = draw_.groupings.front();
+  agents::GroupingDraw& first = draw_.groupings.front();
   if (first.devices.empty()) {
     first.groups = draw_.groupings[1].groups;
   } else {
@@ -131,8 +131,9 @@ TEST_P(PlannerPolicyTest, TheGradientIsThatOfTheLossByFiniteDifferences) {
 TEST(PlannerPolicyEntropyTest, TheGradientOfTheEntropyIsThatOfItsMeanByFiniteDifferences) {
   Rng of_graph(12);
   const testing::Problem problem(testing::RandomDag(of_graph, {.num_ops = 9}), testing::MakeCluster(3));
-  PlannerPolicy policy(Small({.grouper = GrouperKind::kNone, .placer = PlacerKind::kEncoder, .bound = 0}),
-                       problem.graph.num_ops(), 3, "cpu");
+  agents::PlannerPolicy policy(
+      Small({.grouper = agents::GrouperKind::kNone, .placer = agents::PlacerKind::kEncoder, .bound = 0}),
+      problem.graph.num_ops(), 3, "cpu");
   Rng rng(5);
   policy.See(problem.env, 17);
   policy.DrawWeights(rng);
@@ -160,28 +161,29 @@ TEST(PlannerPolicyEntropyTest, TheGradientOfTheEntropyIsThatOfItsMeanByFiniteDif
 }
 
 TEST_P(PlannerPolicyTest, EachGroupingHasItsPlacementsAndAllAreCounted) {
-  const bool places = GetParam().options.placer != PlacerKind::kNone;
+  const bool places = GetParam().options.placer != agents::PlacerKind::kNone;
   // 4 of the first grouping and 3 of the second, or one of each.
   ASSERT_EQ(draw_.groupings.size(), places ? 2U : 7U);
   EXPECT_EQ(draw_.groupings.front().count, places ? 4U : 1U);
   EXPECT_EQ(draw_.groupings.back().count, places ? 3U : 1U);
   EXPECT_GT(draw_.entropy, 0.3);
   EXPECT_LE(draw_.entropy, 1);
-  if (GetParam().options.grouper == GrouperKind::kLearned) {
+  if (GetParam().options.grouper == agents::GrouperKind::kLearned) {
     EXPECT_NE(draw_.groupings.front().groups, draw_.groupings.back().groups);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Variants, PlannerPolicyTest,
-    ::testing::Values(Variant{"Hierarchical", {}, false}, Variant{"Noisy", {}, true},
-                      Variant{"NoisyAndShuffled", {.shuffle = 3}, true},
-                      Variant{"Masked", {.groups = 14, .mask_empty_groups = true, .shuffle = 3}, true},
-                      Variant{"RandomGrouper", {.grouper = GrouperKind::kRandom, .shuffle = 3}, true},
-                      Variant{"Simple", {.placer = PlacerKind::kNone}, true},
-                      Variant{"ColocRl", {.grouper = GrouperKind::kNone, .shuffle = 3}, true},
-                      Variant{
-                          "Rnn", {.grouper = GrouperKind::kNone, .placer = PlacerKind::kEncoder, .bound = 0}, true}),
+    ::testing::Values(
+        Variant{"Hierarchical", {}, false}, Variant{"Noisy", {}, true},
+        Variant{"NoisyAndShuffled", {.shuffle = 3}, true},
+        Variant{"Masked", {.groups = 14, .mask_empty_groups = true, .shuffle = 3}, true},
+        Variant{"RandomGrouper", {.grouper = agents::GrouperKind::kRandom, .shuffle = 3}, true},
+        Variant{"Simple", {.placer = agents::PlacerKind::kNone}, true},
+        Variant{"ColocRl", {.grouper = agents::GrouperKind::kNone, .shuffle = 3}, true},
+        Variant{
+            "Rnn", {.grouper = agents::GrouperKind::kNone, .placer = agents::PlacerKind::kEncoder, .bound = 0}, true}),
     [](const auto& of) { return of.param.name; });
 
 TEST(PlannerPolicyOrderTest, AShuffleIsAnOrderOfTheSameGroups) {
@@ -189,13 +191,13 @@ TEST(PlannerPolicyOrderTest, AShuffleIsAnOrderOfTheSameGroups) {
   std::set<std::vector<float>> all_rows;
   std::set<std::vector<float>> leading;
   for (const std::uint64_t shuffle : {0U, 1U, 2U, 3U}) {
-    PlannerPolicy policy(Small({.grouper = GrouperKind::kNone, .shuffle = shuffle}), problem.graph.num_ops(),
-                         problem.cluster.num_devices(), "cpu");
+    agents::PlannerPolicy policy(Small({.grouper = agents::GrouperKind::kNone, .shuffle = shuffle}),
+                                 problem.graph.num_ops(), problem.cluster.num_devices(), "cpu");
     Rng rng(4);
     policy.See(problem.env, 1);
     policy.DrawWeights(rng);
-    const PlannerDraw draw = policy.Draw({.count = 1}, "test", rng);
-    const Matrix& vectors = draw.groupings.front().vectors;
+    const agents::PlannerDraw draw = policy.Draw({.count = 1}, "test", rng);
+    const agents::Matrix& vectors = draw.groupings.front().vectors;
     std::set<std::vector<float>> rows;
     for (std::size_t p = 0; p < vectors.rows(); ++p) rows.emplace(vectors.values(p).begin(), vectors.values(p).end());
     if (shuffle == 0) {
@@ -211,17 +213,17 @@ TEST(PlannerPolicyOrderTest, AShuffleIsAnOrderOfTheSameGroups) {
 // With a mask, what is learned from is the same draw without the devices of groups that have no ops.
 TEST(PlannerPolicyMaskTest, EmptyGroupsAreDrawnAndNotLearnedFrom) {
   const MixedProblem problem;
-  std::vector<PlannerDraw> draws;
+  std::vector<agents::PlannerDraw> draws;
   for (const bool mask : {false, true}) {
-    PlannerOptions options = Small({.mask_empty_groups = mask});
+    agents::PlannerOptions options = Small({.mask_empty_groups = mask});
     options.groups = 14;
-    PlannerPolicy policy(options, problem.graph.num_ops(), problem.cluster.num_devices(), "cpu");
+    agents::PlannerPolicy policy(options, problem.graph.num_ops(), problem.cluster.num_devices(), "cpu");
     Rng rng(4);
     policy.See(problem.env, 1);
     policy.DrawWeights(rng);
     draws.push_back(policy.Draw({.count = 1}, "test", rng));
   }
-  const GroupingDraw& grouping = draws[0].groupings[0];
+  const agents::GroupingDraw& grouping = draws[0].groupings[0];
   EXPECT_EQ(grouping.devices, draws[1].groupings[0].devices);
   EXPECT_EQ(grouping.counts, std::vector<std::uint8_t>(14, 1));
   const std::vector<std::uint8_t>& counts = draws[1].groupings[0].counts;
@@ -236,12 +238,13 @@ TEST(PlannerPolicyMaskTest, EmptyGroupsAreDrawnAndNotLearnedFrom) {
 // Ops that run on a CPU alone do not open it to the groups of others.
 TEST(PlannerPolicyDevicesTest, WithoutCpusOnlyWhatRunsNowhereElseIsOnOne) {
   const MixedProblem problem;
-  const Observation& seen = problem.env.observation();
-  PlannerPolicy policy(Small({.use_cpus = false}), problem.graph.num_ops(), problem.cluster.num_devices(), "cpu");
+  const agents::Observation& seen = problem.env.observation();
+  agents::PlannerPolicy policy(Small({.use_cpus = false}), problem.graph.num_ops(), problem.cluster.num_devices(),
+                               "cpu");
   Rng rng(4);
   policy.See(problem.env, 1);
   policy.DrawWeights(rng);
-  const PlannerDraw draw = policy.Draw({.count = 40, .noisy = true}, "test", rng);
+  const agents::PlannerDraw draw = policy.Draw({.count = 40, .noisy = true}, "test", rng);
   const auto is_accelerator = [&](DeviceId device) {
     return std::ranges::find(seen.accelerators, device) != seen.accelerators.end();
   };
@@ -259,7 +262,7 @@ TEST(PlannerPolicyDevicesTest, WithoutCpusOnlyWhatRunsNowhereElseIsOnOne) {
 
 TEST(PlannerPolicyFiniteTest, AWeightThatIsNotFiniteIsNamed) {
   MixedProblem problem;
-  PlannerPolicy policy(Small({}), problem.graph.num_ops(), problem.cluster.num_devices(), "cpu");
+  agents::PlannerPolicy policy(Small({}), problem.graph.num_ops(), problem.cluster.num_devices(), "cpu");
   Rng rng(4);
   policy.See(problem.env, 1);
   policy.DrawWeights(rng);

@@ -23,12 +23,12 @@ std::ostream& operator<<(std::ostream& out, const Variant& variant) { return out
 
 class PlannerTest : public ::testing::TestWithParam<Variant> {
  protected:
-  static SearchSpec Trial(const Graph& graph, const Cluster& cluster, OptionMap more = {}) {
+  static agents::SearchSpec Trial(const Graph& graph, const Cluster& cluster, OptionMap more = {}) {
     OptionMap options = GetParam().options;
     options.insert({"hidden", "16"});
     options.insert({"learning_rate", "0.01"});
     options.merge(more);
-    SearchSpec spec = MakeSearch(graph, cluster, GetParam().agent, options);
+    agents::SearchSpec spec = MakeSearch(graph, cluster, GetParam().agent, options);
     spec.evaluations = 1200;
     return spec;
   }
@@ -40,9 +40,9 @@ TEST_P(PlannerTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
 #endif
   const Graph graph = testing::MakeTwoChainsOfKinds();
   const double optimum = testing::FastestOfAll(graph, testing::MakeMixedCluster(1));
-  SearchSpec spec = Trial(graph, testing::MakeMixedCluster(1), {{"temperature", "1"}, {"noise", "0"}});
+  agents::SearchSpec spec = Trial(graph, testing::MakeMixedCluster(1), {{"temperature", "1"}, {"noise", "0"}});
   spec.evaluations = 3001;
-  const SearchResult result = RunSearch(spec);
+  const agents::SearchResult result = agents::RunSearch(spec);
   EXPECT_EQ(result.evaluations, 3001U);
   EXPECT_EQ(result.best_result.step_time_micros, optimum);
   ASSERT_FALSE(result.episodes.empty());
@@ -54,10 +54,10 @@ TEST_P(PlannerTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
 
 TEST_P(PlannerTest, AStoppedSearchGoesOnToTheSameResult) {
   Rng rng(8);
-  SearchSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3));
+  agents::SearchSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3));
   spec.evaluations = 800;
-  const SearchResult uninterrupted = RunSearch(spec);
-  const SearchResult resumed =
+  const agents::SearchResult uninterrupted = agents::RunSearch(spec);
+  const agents::SearchResult resumed =
       testing::StoppedAndResumed(spec, std::string("planner_checkpoint_") + GetParam().name, {550});
   EXPECT_EQ(resumed.best, uninterrupted.best);
   EXPECT_EQ(resumed.episodes, uninterrupted.episodes);
@@ -65,9 +65,10 @@ TEST_P(PlannerTest, AStoppedSearchGoesOnToTheSameResult) {
 }
 
 TEST_P(PlannerTest, TheFasterDeviceIsLearned) {
-  SearchSpec spec = Trial(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), {{"noise", "0"}});
+  agents::SearchSpec spec =
+      Trial(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), {{"noise", "0"}});
   spec.evaluations = 801;
-  testing::ExpectTheAcceleratorIsLearned(RunSearch(spec));
+  testing::ExpectTheAcceleratorIsLearned(agents::RunSearch(spec));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -82,12 +83,12 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(PlannerScheduleTest, TheWeightOnEntropyFallsFromItsFirstValueToItsLast) {
   const auto entropies = [](const char* first, const char* last) {
     Rng rng(8);
-    SearchSpec spec =
+    agents::SearchSpec spec =
         MakeSearch(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3), "coloc_rl",
                    {{"hidden", "16"}, {"learning_rate", "0.01"}, {"entropy", first}, {"final_entropy", last}});
     spec.evaluations = 400;
     std::vector<double> of_episodes;
-    for (const EpisodeRecord& record : RunSearch(spec).episodes) of_episodes.push_back(record.entropy);
+    for (const agents::EpisodeRecord& record : agents::RunSearch(spec).episodes) of_episodes.push_back(record.entropy);
     return of_episodes;
   };
   const std::vector<double> held = entropies("5", "5");
@@ -110,10 +111,10 @@ TEST(PlannerFallbackTest, AnOpThatCannotRunOnItsGroupsDeviceGoesWhereItCan) {
   OpSpec b = testing::MakeOp("b", 0, {"a"});
   b.time_micros = std::nullopt;
   b.kind_times = {{"test-cpu", 5}};
-  SearchSpec spec = MakeSearch(testing::Build({a, b}), testing::MakeMixedCluster(1), "hierarchical",
-                               {{"groups", "1"}, {"hidden", "8"}});
+  agents::SearchSpec spec = MakeSearch(testing::Build({a, b}), testing::MakeMixedCluster(1), "hierarchical",
+                                       {{"groups", "1"}, {"hidden", "8"}});
   spec.evaluations = 40;
-  const SearchResult result = RunSearch(spec);
+  const agents::SearchResult result = agents::RunSearch(spec);
   ASSERT_TRUE(result.best);
   EXPECT_EQ(Index((*result.best)[MakeId<OpId>(0)]), 1U);
   EXPECT_EQ(Index((*result.best)[MakeId<OpId>(1)]), 0U);
@@ -123,14 +124,14 @@ TEST(PlannerFallbackTest, AnOpThatCannotRunOnItsGroupsDeviceGoesWhereItCan) {
 std::pair<double, double> EntropiesWhereOneDeviceIsTooSmall(const char* drop_invalid_after) {
   OpSpec op = testing::MakeOp("a", 50);
   op.persistent = Bytes{1000};
-  SearchSpec spec = MakeSearch(testing::Build({op}), testing::MakeMixedCluster(1, Bytes{10}), "coloc_rl",
-                               {{"hidden", "8"},
-                                {"placer", "encoder"},
-                                {"learning_rate", "0.01"},
-                                {"noise", "0"},
-                                {"drop_invalid_after", drop_invalid_after}});
+  agents::SearchSpec spec = MakeSearch(testing::Build({op}), testing::MakeMixedCluster(1, Bytes{10}), "coloc_rl",
+                                       {{"hidden", "8"},
+                                        {"placer", "encoder"},
+                                        {"learning_rate", "0.01"},
+                                        {"noise", "0"},
+                                        {"drop_invalid_after", drop_invalid_after}});
   spec.evaluations = 401;
-  const SearchResult result = RunSearch(spec);
+  const agents::SearchResult result = agents::RunSearch(spec);
   return {result.episodes.front().entropy, result.episodes.back().entropy};
 }
 
@@ -146,9 +147,9 @@ TEST(PlannerInvalidTest, WhatDoesNotFitIsLearnedFromInTheFirstUpdatesOnly) {
 std::pair<double, double> EntropiesWithEqualRewards(OptionMap options) {
   options.merge(OptionMap{{"hidden", "8"}, {"placer", "encoder"}, {"samples", "1"}, {"noise", "0"}});
   options.merge(OptionMap{{"learning_rate", "0.01"}, {"final_learning_rate", "0.01"}});
-  SearchSpec spec = MakeSearch(testing::Build({testing::MakeOp("a", 50)}), MakeCluster(2), "coloc_rl", options);
+  agents::SearchSpec spec = MakeSearch(testing::Build({testing::MakeOp("a", 50)}), MakeCluster(2), "coloc_rl", options);
   spec.evaluations = 401;
-  const SearchResult result = RunSearch(spec);
+  const agents::SearchResult result = agents::RunSearch(spec);
   return {result.episodes.front().entropy, result.episodes.back().entropy};
 }
 
@@ -173,10 +174,10 @@ TEST(PlannerBaselineTest, ItStartsAtTheFirstRewardsOrAtFailureAndFollowsAfterThe
 TEST(PlannerUpdatesTest, AStepForEachRewardIsAnotherThanOneForAll) {
   const auto episodes = [](const char* samples, const char* step_per_reward) {
     Rng rng(8);
-    SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3), "coloc_rl",
-                                 {{"hidden", "8"}, {"samples", samples}, {"step_per_reward", step_per_reward}});
+    agents::SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3), "coloc_rl",
+                                         {{"hidden", "8"}, {"samples", samples}, {"step_per_reward", step_per_reward}});
     spec.evaluations = 41;
-    return RunSearch(spec).episodes;
+    return agents::RunSearch(spec).episodes;
   };
   EXPECT_EQ(episodes("1", "true"), episodes("1", "false"));
   EXPECT_EQ(episodes("4", "true").front(), episodes("4", "false").front());  // drawn before anything is learned

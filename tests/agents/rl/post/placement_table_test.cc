@@ -20,14 +20,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Two groups on three devices, a third one on device 1 alone.
-PlacementTable MakeTable() {
+agents::PlacementTable MakeTable() {
   const auto device = [](std::size_t d) { return MakeId<DeviceId>(d); };
-  return PlacementTable({{device(0), device(1), device(2)}, {device(0), device(1), device(2)}, {device(1)}});
+  return agents::PlacementTable({{device(0), device(1), device(2)}, {device(0), device(1), device(2)}, {device(1)}});
 }
 
 // What Climb() climbs, computed from its definition for f = the table's distributions and f' = before's.
-double Objective(const PlacementTable& table, const PlacementTable& before, const std::vector<Choices>& samples,
-                 const std::vector<double>& advantages, double beta) {
+double Objective(const agents::PlacementTable& table, const agents::PlacementTable& before,
+                 const std::vector<agents::Choices>& samples, const std::vector<double>& advantages, double beta) {
   double objective = 0;
   for (std::size_t n = 0; n < samples.size(); ++n) {
     for (std::size_t m = 0; m < table.num_groups(); ++m) {
@@ -46,7 +46,7 @@ double Objective(const PlacementTable& table, const PlacementTable& before, cons
 }
 
 // The logits of a table, as it saves them: group sizes and devices stand before them.
-std::vector<double> Logits(const PlacementTable& table) {
+std::vector<double> Logits(const agents::PlacementTable& table) {
   std::vector<double> logits;
   for (std::size_t m = 0; m < table.num_groups(); ++m) {
     for (const double p : table.probabilities(m)) logits.push_back(std::log(p));
@@ -55,21 +55,21 @@ std::vector<double> Logits(const PlacementTable& table) {
 }
 
 // A table with these logits.
-PlacementTable TableOf(const std::vector<double>& logits) {
+agents::PlacementTable TableOf(const std::vector<double>& logits) {
   std::stringstream saved;
   saved << "3 3 0 1 2 3 0 1 2 1 1 ";
-  for (const double logit : logits) SaveDouble(saved, logit);
-  return PlacementTable::Load(saved);
+  for (const double logit : logits) agents::SaveDouble(saved, logit);
+  return agents::PlacementTable::Load(saved);
 }
 
 TEST(PlacementTableTest, StartsUniformAndDrawsWithinTheDevices) {
-  const PlacementTable table = MakeTable();
+  const agents::PlacementTable table = MakeTable();
   EXPECT_THAT(table.probabilities(0),
               ElementsAre(DoubleNear(1.0 / 3, 1e-12), DoubleNear(1.0 / 3, 1e-12), DoubleNear(1.0 / 3, 1e-12)));
   EXPECT_THAT(table.probabilities(2), ElementsAre(1));
   EXPECT_NEAR(table.MeanEntropy(), 1, 1e-12);
   Rng rng(1);
-  const Choices choices = table.Sample(rng);
+  const agents::Choices choices = table.Sample(rng);
   ASSERT_EQ(choices.size(), 3U);
   EXPECT_EQ(choices[2], 0U);  // the only one of its list, which is device 1
   EXPECT_EQ(Index(table.ToPlacement(choices)[MakeId<OpId>(2)]), 1U);
@@ -79,8 +79,8 @@ TEST(PlacementTableTest, AStepGoesUpTheGradientOfTheObjective) {
   Rng rng(3);
   std::vector<double> logits(7);
   for (double& logit : logits) logit = rng.Uniform();
-  const PlacementTable before = TableOf(logits);
-  std::vector<Choices> samples;
+  const agents::PlacementTable before = TableOf(logits);
+  std::vector<agents::Choices> samples;
   std::vector<double> advantages;
   for (int n = 0; n < 5; ++n) {
     samples.push_back(before.Sample(rng));
@@ -89,9 +89,9 @@ TEST(PlacementTableTest, AStepGoesUpTheGradientOfTheObjective) {
   constexpr double kBeta = 0.7;
   // From a place off f', where the divergence has a gradient too: the second step's is measured, by its change of the
   // logits with a tiny rate.
-  PlacementTable one = before;
+  agents::PlacementTable one = before;
   one.Climb(samples, advantages, 0.5, 1, kBeta);
-  PlacementTable two = before;
+  agents::PlacementTable two = before;
   two.Climb(samples, advantages, 0.5, 2, kBeta);
   const std::vector<double> from = Logits(one);
   const std::vector<double> to = Logits(two);
@@ -120,9 +120,9 @@ TEST(PlacementTableTest, AStepGoesUpTheGradientOfTheObjective) {
 }
 
 TEST(PlacementTableTest, TheDivergenceIsThatFromTheOldToTheNewMeanOverGroups) {
-  PlacementTable table = TableOf({std::log(0.5), std::log(0.25), std::log(0.25), 0, 0, 0, 0});
-  const PlacementTable before = table;
-  const double divergence = table.Climb(std::vector<Choices>{{0, 1, 0}}, std::vector<double>{1}, 1, 3, 0.1);
+  agents::PlacementTable table = TableOf({std::log(0.5), std::log(0.25), std::log(0.25), 0, 0, 0, 0});
+  const agents::PlacementTable before = table;
+  const double divergence = table.Climb(std::vector<agents::Choices>{{0, 1, 0}}, std::vector<double>{1}, 1, 3, 0.1);
   double expected = 0;
   for (std::size_t m = 0; m < 3; ++m) {
     for (std::size_t d = 0; d < before.probabilities(m).size(); ++d) {
@@ -134,40 +134,40 @@ TEST(PlacementTableTest, TheDivergenceIsThatFromTheOldToTheNewMeanOverGroups) {
 }
 
 TEST(PlacementTableTest, CrossEntropyTakesTheSharesOfTheElite) {
-  PlacementTable table = MakeTable();
-  table.CrossEntropy(std::vector<Choices>{{2, 0, 0}}, 0.1);
+  agents::PlacementTable table = MakeTable();
+  table.CrossEntropy(std::vector<agents::Choices>{{2, 0, 0}}, 0.1);
   // docs/agents.md, post: an elite of one gives 0.9 + 0.1 / D.
   EXPECT_NEAR(table.probabilities(0)[2], 0.9 + 0.1 / 3, 1e-12);
   EXPECT_NEAR(table.probabilities(0)[0], 0.1 / 3, 1e-12);
-  table.CrossEntropy(std::vector<Choices>{{2, 0, 0}, {1, 0, 0}, {2, 0, 0}, {2, 1, 0}}, 0);
+  table.CrossEntropy(std::vector<agents::Choices>{{2, 0, 0}, {1, 0, 0}, {2, 0, 0}, {2, 1, 0}}, 0);
   EXPECT_NEAR(table.probabilities(0)[2], 0.75, 1e-5);
   EXPECT_NEAR(table.probabilities(0)[1], 0.25, 1e-5);
   EXPECT_NEAR(table.probabilities(0)[0], 1e-6, 1e-8);  // never 0: a logit would be infinite
-  EXPECT_EQ(table.Likeliest(), (Choices{2, 0, 0}));
+  EXPECT_EQ(table.Likeliest(), (agents::Choices{2, 0, 0}));
   double sum = 0;
   for (const double p : table.probabilities(1)) sum += p;
   EXPECT_NEAR(sum, 1, 1e-12);
 }
 
 TEST(PlacementTableTest, SavedAndLoadedItIsTheSame) {
-  PlacementTable table = MakeTable();
-  table.CrossEntropy(std::vector<Choices>{{2, 0, 0}, {1, 0, 0}}, 0.3);
+  agents::PlacementTable table = MakeTable();
+  table.CrossEntropy(std::vector<agents::Choices>{{2, 0, 0}, {1, 0, 0}}, 0.3);
   std::stringstream saved;
   table.Save(saved);
-  const PlacementTable loaded = PlacementTable::Load(saved);
+  const agents::PlacementTable loaded = agents::PlacementTable::Load(saved);
   for (std::size_t m = 0; m < 3; ++m) {
     for (std::size_t d = 0; d < table.probabilities(m).size(); ++d) {
       EXPECT_EQ(loaded.probabilities(m)[d], table.probabilities(m)[d]);
     }
   }
   std::stringstream broken("2 0");
-  EXPECT_THROW(PlacementTable::Load(broken), InputError);
+  EXPECT_THROW(agents::PlacementTable::Load(broken), InputError);
 }
 
 TEST(PlacementTableTest, ALogitThatIsNoLongerFiniteStopsIt) {
-  PlacementTable table = MakeTable();
+  agents::PlacementTable table = MakeTable();
   EXPECT_THAT(testing::ErrorOf([&] {
-                table.Climb(std::vector<Choices>{{0, 0, 0}},
+                table.Climb(std::vector<agents::Choices>{{0, 0, 0}},
                             std::vector<double>{std::numeric_limits<double>::infinity()}, 1, 2, 0);
               }),
               HasSubstr("post: tensor logits of group 0 holds"));

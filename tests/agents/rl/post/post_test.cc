@@ -15,10 +15,10 @@ namespace {
 using ::emplace::testing::MakeCluster;
 using ::emplace::testing::MakeSearch;
 
-std::pair<int, int> CountUpdates(const PostOptions& options, std::size_t samples) {
+std::pair<int, int> CountUpdates(const agents::PostOptions& options, std::size_t samples) {
   std::pair<int, int> count;
   for (std::size_t n = 1; n <= samples; ++n) {
-    const PostUpdates due = UpdatesDue(options, n);
+    const agents::PostUpdates due = agents::UpdatesDue(options, n);
     count.first += due.climbs ? 1 : 0;
     count.second += due.crosses ? 1 : 0;
   }
@@ -29,9 +29,9 @@ TEST(PostTest, ThePublishedSamplesGiveAlgorithmOnesUpdates) {
   // docs/agents.md, post: 160 of PPO and 40 of cross-entropy; the prose of section 4 has PPO 200 times.
   EXPECT_EQ(CountUpdates({}, 2400), std::make_pair(160, 40));
   EXPECT_EQ(CountUpdates({.ppo_every_batch = true}, 2400), std::make_pair(200, 40));
-  EXPECT_EQ(CountUpdates({.method = PostMethod::kPpo}, 2400), std::make_pair(200, 0));
-  EXPECT_EQ(CountUpdates({.method = PostMethod::kPolicyGradient}, 2400), std::make_pair(200, 0));
-  EXPECT_EQ(CountUpdates({.method = PostMethod::kCrossEntropy}, 2400), std::make_pair(0, 40));
+  EXPECT_EQ(CountUpdates({.method = agents::PostMethod::kPpo}, 2400), std::make_pair(200, 0));
+  EXPECT_EQ(CountUpdates({.method = agents::PostMethod::kPolicyGradient}, 2400), std::make_pair(200, 0));
+  EXPECT_EQ(CountUpdates({.method = agents::PostMethod::kCrossEntropy}, 2400), std::make_pair(0, 40));
 }
 
 class PostMethodTest : public ::testing::TestWithParam<const char*> {};
@@ -40,10 +40,10 @@ TEST_P(PostMethodTest, FindsTheOptimumOfSixGroupsAndDecides) {
   const Graph graph = testing::MakeTwoChains();
   const double optimum = testing::FastestOfAll(graph, MakeCluster(2));
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
-    SearchSpec spec = MakeSearch(graph, MakeCluster(2), "post", {{"method", GetParam()}});
+    agents::SearchSpec spec = MakeSearch(graph, MakeCluster(2), "post", {{"method", GetParam()}});
     spec.evaluations = 2400;
     spec.seed = seed;
-    const SearchResult result = RunSearch(spec);
+    const agents::SearchResult result = agents::RunSearch(spec);
     EXPECT_EQ(result.evaluations, 2400U);
     EXPECT_EQ(result.best_result.step_time_micros, optimum) << seed;
     ASSERT_FALSE(result.episodes.empty());
@@ -57,10 +57,10 @@ TEST_P(PostMethodTest, FindsTheOptimumOfSixGroupsAndDecides) {
 }
 
 TEST_P(PostMethodTest, TheFasterDeviceIsLearned) {
-  SearchSpec spec = MakeSearch(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), "post",
-                               {{"method", GetParam()}, {"use_cpus", "true"}});
+  agents::SearchSpec spec = MakeSearch(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), "post",
+                                       {{"method", GetParam()}, {"use_cpus", "true"}});
   spec.evaluations = 2400;
-  testing::ExpectTheAcceleratorIsLearned(RunSearch(spec));
+  testing::ExpectTheAcceleratorIsLearned(agents::RunSearch(spec));
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, PostMethodTest, ::testing::Values("post", "ppo", "cross_entropy", "policy_gradient"));
@@ -72,34 +72,34 @@ TEST(PostTest, LearnsToFitWhereTheFasterDeviceIsTooSmall) {
   op.kind_times = {{"test-cpu", 100}, {"test-gpu", 10}};
   op.persistent = Bytes{1000};
   const Graph graph = testing::Build({op});
-  SearchSpec spec = MakeSearch(graph, testing::MakeMixedCluster(1, Bytes{10}), "post", {{"use_cpus", "true"}});
+  agents::SearchSpec spec = MakeSearch(graph, testing::MakeMixedCluster(1, Bytes{10}), "post", {{"use_cpus", "true"}});
   spec.evaluations = 600;
-  const SearchResult result = RunSearch(spec);
+  const agents::SearchResult result = agents::RunSearch(spec);
   EXPECT_EQ(result.best_result.step_time_micros, 100);
   EXPECT_EQ(result.episodes.back().final_micros, 100);
 }
 
 // Cross-entropy steps to the fastest sample of a window alone, and one window: in the end the likeliest placement is
 // the fastest of those samples that were learned from.
-SearchResult RunOneWindow(std::size_t evaluations) {
+agents::SearchResult RunOneWindow(std::size_t evaluations) {
   Rng rng(8);
-  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post",
-                               {{"method", "cross_entropy"}, {"elite", "0.01"}, {"uniform", "0"}});
+  agents::SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post",
+                                       {{"method", "cross_entropy"}, {"elite", "0.01"}, {"uniform", "0"}});
   spec.evaluations = evaluations;
-  return RunSearch(spec);
+  return agents::RunSearch(spec);
 }
 
 // One window: its 60th sample gives way to the likeliest placement, which is the fastest of the other 59 if that alone
 // is learned from.
 TEST(PostTest, TheLastWindowIsLearnedFromBeforeTheLikeliestPlacementIsTried) {
-  const SearchResult result = RunOneWindow(60);
+  const agents::SearchResult result = RunOneWindow(60);
   ASSERT_TRUE(result.episodes.back().argmax);
   EXPECT_EQ(result.episodes.back().final_micros, result.best_result.step_time_micros);
 }
 
 // The same where the window is complete before the last evaluation, so that nothing has to give way.
 TEST(PostTest, AWindowThatIsCompleteBeforeTheLastEvaluationIsLearnedFrom) {
-  const SearchResult result = RunOneWindow(61);
+  const agents::SearchResult result = RunOneWindow(61);
   ASSERT_TRUE(result.episodes.back().argmax);
   EXPECT_EQ(result.episodes.back().final_micros, result.best_result.step_time_micros);
   EXPECT_LT(result.episodes.back().entropy, 1e-3);
@@ -107,18 +107,18 @@ TEST(PostTest, AWindowThatIsCompleteBeforeTheLastEvaluationIsLearnedFrom) {
 
 // PPO alone knows no windows, so one that is no multiple of its batches changes nothing.
 TEST(PostTest, WithoutCrossEntropyTheWindowDoesNotMatter) {
-  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "post", {{"method", "ppo"}});
+  agents::SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "post", {{"method", "ppo"}});
   spec.evaluations = 240;
-  const SearchResult expected = RunSearch(spec);
+  const agents::SearchResult expected = agents::RunSearch(spec);
   spec.agent_options["window"] = "7";
-  EXPECT_EQ(RunSearch(spec).episodes, expected.episodes);
+  EXPECT_EQ(agents::RunSearch(spec).episodes, expected.episodes);
 }
 
 std::vector<double> Entropies(const Graph& graph, const OptionMap& options, std::size_t evaluations) {
-  SearchSpec spec = MakeSearch(graph, MakeCluster(2), "post", options);
+  agents::SearchSpec spec = MakeSearch(graph, MakeCluster(2), "post", options);
   spec.evaluations = evaluations;
   std::vector<double> entropies;
-  for (const EpisodeRecord& record : RunSearch(spec).episodes) entropies.push_back(record.entropy);
+  for (const agents::EpisodeRecord& record : agents::RunSearch(spec).episodes) entropies.push_back(record.entropy);
   return entropies;
 }
 
@@ -172,23 +172,24 @@ TEST(PostTest, BetaFollowsTheDivergence) {
 
 TEST(PostTest, AStoppedSearchGoesOnToTheSameResult) {
   Rng rng(8);
-  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post");
+  agents::SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post");
   spec.evaluations = 2000;
-  const SearchResult uninterrupted = RunSearch(spec);
-  const SearchResult resumed = testing::StoppedAndResumed(spec, "post_checkpoint", {600, 1100, 1700});
+  const agents::SearchResult uninterrupted = agents::RunSearch(spec);
+  const agents::SearchResult resumed = testing::StoppedAndResumed(spec, "post_checkpoint", {600, 1100, 1700});
   EXPECT_EQ(resumed.best, uninterrupted.best);
   EXPECT_EQ(resumed.episodes, uninterrupted.episodes);
   EXPECT_EQ(resumed.trace, uninterrupted.trace);
   spec.threads = 2;
-  EXPECT_EQ(RunSearch(spec).trace, uninterrupted.trace);
+  EXPECT_EQ(agents::RunSearch(spec).trace, uninterrupted.trace);
 }
 
 TEST(PostTest, BatchesThatDoNotDivideTheWindowStillFillBoth) {
-  SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "post", {{"batch", "7"}, {"window", "20"}});
+  agents::SearchSpec spec =
+      MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "post", {{"batch", "7"}, {"window", "20"}});
   spec.evaluations = 61;
-  const SearchResult result = RunSearch(spec);
+  const agents::SearchResult result = agents::RunSearch(spec);
   std::vector<std::size_t> ends;
-  for (const EpisodeRecord& record : result.episodes) ends.push_back(record.evaluations);
+  for (const agents::EpisodeRecord& record : result.episodes) ends.push_back(record.evaluations);
   // Every multiple of 7 and of 20; the last evaluation is the argmax.
   EXPECT_EQ(ends, (std::vector<std::size_t>{7, 14, 20, 21, 28, 35, 40, 42, 49, 56, 60, 61}));
 }

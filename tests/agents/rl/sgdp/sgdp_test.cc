@@ -25,12 +25,12 @@ std::ostream& operator<<(std::ostream& out, const Variant& variant) { return out
 
 class SgdpTest : public ::testing::TestWithParam<Variant> {
  protected:
-  static SearchSpec Trial(const Graph& graph, const Cluster& cluster, std::size_t evaluations) {
+  static agents::SearchSpec Trial(const Graph& graph, const Cluster& cluster, std::size_t evaluations) {
     OptionMap options = GetParam().options;
     options.insert({"entropy", "0.02"});
     options.insert({"epochs", "4"});
     options.insert({"use_cpus", "true"});
-    SearchSpec spec = MakeSearch(graph, cluster, "sgdp", options);
+    agents::SearchSpec spec = MakeSearch(graph, cluster, "sgdp", options);
     spec.evaluations = evaluations;
     return spec;
   }
@@ -42,7 +42,7 @@ TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmaxLengthy) {
 #endif
   const Graph graph = testing::MakeTwoChainsOfKinds();
   const double optimum = testing::FastestOfAll(graph, testing::MakeMixedCluster(1));
-  const SearchResult result = RunSearch(Trial(graph, testing::MakeMixedCluster(1), 2001));
+  const agents::SearchResult result = agents::RunSearch(Trial(graph, testing::MakeMixedCluster(1), 2001));
   EXPECT_EQ(result.evaluations, 2001U);
   EXPECT_EQ(result.best_result.step_time_micros, optimum);
   ASSERT_FALSE(result.episodes.empty());
@@ -57,10 +57,10 @@ TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmaxLengthy) {
 
 TEST_P(SgdpTest, AStoppedSearchGoesOnToTheSameResult) {
   Rng rng(8);
-  SearchSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3), 801);
+  agents::SearchSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3), 801);
   spec.agent_options["epochs"] = "1";
-  const SearchResult uninterrupted = RunSearch(spec);
-  const SearchResult resumed =
+  const agents::SearchResult uninterrupted = agents::RunSearch(spec);
+  const agents::SearchResult resumed =
       testing::StoppedAndResumed(spec, std::string("sgdp_checkpoint_") + GetParam().name, {550});
   EXPECT_EQ(resumed.best, uninterrupted.best);
   EXPECT_EQ(resumed.policy, uninterrupted.policy);
@@ -69,7 +69,7 @@ TEST_P(SgdpTest, AStoppedSearchGoesOnToTheSameResult) {
 
 TEST_P(SgdpTest, TheFasterDeviceIsLearnedLengthy) {
   testing::ExpectTheAcceleratorIsLearned(
-      RunSearch(Trial(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), 801)));
+      agents::RunSearch(Trial(testing::MakeTwoOpsForTheAccelerator(), testing::MakeMixedCluster(1), 801)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, SgdpTest,
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Variants, SgdpTest,
 
 // Table 4 of the paper, but for the learning rate; table 3 for the network.
 TEST(SgdpOptionsTest, ThePapersSettingsAreTheDefaults) {
-  const SgdpOptions options;
+  const agents::SgdpOptions options;
   EXPECT_EQ(options.rollouts * 40, 800U);
   EXPECT_EQ(options.epochs, 20U);
   EXPECT_EQ(options.clip_ratio, 0.2);
@@ -97,11 +97,12 @@ TEST(SgdpOptionsTest, ThePapersSettingsAreTheDefaults) {
 TEST(SgdpPolicyTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
   Rng rng(7);
   const auto problem = [&] { return MakeSearch(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(2), "").problem; };
-  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(2), "sgdp", {{"epochs", "2"}});
+  agents::SearchSpec spec =
+      MakeSearch(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(2), "sgdp", {{"epochs", "2"}});
   spec.also = {problem(), problem()};
   spec.transfer = {problem()};
   spec.evaluations = 81;
-  const SearchResult result = RunSearch(spec);
+  const agents::SearchResult result = agents::RunSearch(spec);
   EXPECT_EQ(result.evaluations, 81U);
   ASSERT_EQ(result.also.size(), 2U);
   EXPECT_EQ(result.also[1].evaluations, 81U);
@@ -113,13 +114,14 @@ TEST(SgdpPolicyTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
 // What was learned is where training goes on, and it does go on, for as many evaluations as before.
 TEST(SgdpPolicyTest, FineTuningStartsFromWhatWasLearnedLengthy) {
   const Graph graph = testing::MakeTwoOpsForTheAccelerator();
-  SearchSpec spec = MakeSearch(graph, testing::MakeMixedCluster(1), "sgdp",
-                               {{"entropy", "0.02"}, {"epochs", "4"}, {"use_cpus", "true"}, {"fine_tune", "true"}});
+  agents::SearchSpec spec =
+      MakeSearch(graph, testing::MakeMixedCluster(1), "sgdp",
+                 {{"entropy", "0.02"}, {"epochs", "4"}, {"use_cpus", "true"}, {"fine_tune", "true"}});
   spec.evaluations = 801;
   spec.transfer = {MakeSearch(graph, testing::MakeMixedCluster(1), "").problem};
-  const SearchResult result = RunSearch(spec);
+  const agents::SearchResult result = agents::RunSearch(spec);
   ASSERT_EQ(result.transfer.size(), 1U);
-  const GraphResult& tuned = result.transfer[0];
+  const agents::GraphResult& tuned = result.transfer[0];
   EXPECT_EQ(tuned.evaluations, 801U);
   ASSERT_EQ(tuned.episodes.size(), result.episodes.size());
   EXPECT_GT(result.episodes.front().entropy, 0.5);
@@ -129,33 +131,34 @@ TEST(SgdpPolicyTest, FineTuningStartsFromWhatWasLearnedLengthy) {
 
 TEST(SgdpOptionsTest, WithoutAnOutputScaleAllDevicesAreEquallyLikelyAtFirst) {
   Rng rng(7);
-  SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(3), "sgdp", {{"epochs", "1"}});
+  agents::SearchSpec spec =
+      MakeSearch(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(3), "sgdp", {{"epochs", "1"}});
   spec.evaluations = 20;
-  EXPECT_LT(RunSearch(spec).episodes.front().entropy, 0.999);
+  EXPECT_LT(agents::RunSearch(spec).episodes.front().entropy, 0.999);
   spec.agent_options["output_scale"] = "0";
-  EXPECT_NEAR(RunSearch(spec).episodes.front().entropy, 1, 1e-6);
+  EXPECT_NEAR(agents::RunSearch(spec).episodes.front().entropy, 1, 1e-6);
 }
 
 TEST(SgdpPolicyTest, APolicyOfOtherOptionsOrDevicesIsRefused) {
-  SearchSpec spec =
+  agents::SearchSpec spec =
       MakeSearch(testing::MakeTwoChainsOfKinds(), testing::MakeMixedCluster(1), "sgdp", {{"epochs", "1"}});
   spec.evaluations = 21;
-  const std::string policy = RunSearch(spec).policy;
+  const std::string policy = agents::RunSearch(spec).policy;
   std::istringstream in(policy);
   EXPECT_THAT(testing::ErrorOf([&] {
-                MakeAgent("sgdp", {{"layers", "3"}}, {})->LoadPolicy(in);
+                agents::MakeAgent("sgdp", {{"layers", "3"}}, {})->LoadPolicy(in);
               }),
               HasSubstr("is a policy trained with other options"));
   std::istringstream wider(policy);
   EXPECT_THAT(testing::ErrorOf([&] {
-                MakeAgent("sgdp", {{"inner", "64"}}, {})->LoadPolicy(wider);
+                agents::MakeAgent("sgdp", {{"inner", "64"}}, {})->LoadPolicy(wider);
               }),
               HasSubstr("is a policy trained with other options"));
   std::istringstream placeto("emplace.policy 2 placeto 2");
-  EXPECT_EQ(testing::ErrorOf([&] { MakeAgent("sgdp", {}, {})->LoadPolicy(placeto); }),
+  EXPECT_EQ(testing::ErrorOf([&] { agents::MakeAgent("sgdp", {}, {})->LoadPolicy(placeto); }),
             "is a policy of agent placeto (sgdp)");
   std::istringstream nonsense("{}");
-  EXPECT_EQ(testing::ErrorOf([&] { MakeAgent("sgdp", {}, {})->LoadPolicy(nonsense); }),
+  EXPECT_EQ(testing::ErrorOf([&] { agents::MakeAgent("sgdp", {}, {})->LoadPolicy(nonsense); }),
             "is no policy (a file of --policy-out)");
 }
 

@@ -90,7 +90,7 @@ Rows ListRewards() {
 Rows ListClusters() {
   Rows rows;
   for (const datasets::ShippedCluster& shipped : datasets::AllShippedClusters()) {
-    const Cluster cluster = emplace::LoadCluster(std::string(shipped.name));
+    const Cluster cluster = datasets::LoadCluster(std::string(shipped.name));
     std::vector<std::pair<std::string, std::size_t>> kinds;
     for (const Device& device : cluster.devices()) {
       if (kinds.empty() || kinds.back().first != device.kind) kinds.emplace_back(device.kind, 0);

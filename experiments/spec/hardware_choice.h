@@ -13,18 +13,29 @@ namespace emplace::experiments {
 
 // Where rewards come from while an agent searches.
 enum class RewardSource : std::uint8_t { kSimulator, kHardware, kMixed };
+
+}  // namespace emplace::experiments
+
+namespace emplace {
+
 template <>
-struct EnumNames<RewardSource> {
-  static constexpr std::pair<RewardSource, std::string_view> kNames[] = {
-      {RewardSource::kSimulator, "simulator"}, {RewardSource::kHardware, "hardware"}, {RewardSource::kMixed, "mixed"}};
+struct EnumNames<experiments::RewardSource> {
+  using Source = experiments::RewardSource;
+  static constexpr std::pair<Source, std::string_view> kNames[] = {
+      {Source::kSimulator, "simulator"}, {Source::kHardware, "hardware"}, {Source::kMixed, "mixed"}};
   static constexpr std::string_view kAllowed = "simulator, hardware or mixed";
 };
 template <>
 struct EnumNames<profiler::HardwareOptions::Statistic> {
-  static constexpr std::pair<profiler::HardwareOptions::Statistic, std::string_view> kNames[] = {
-      {profiler::HardwareOptions::Statistic::kMedian, "median"}, {profiler::HardwareOptions::Statistic::kMean, "mean"}};
+  using Statistic = profiler::HardwareOptions::Statistic;
+  static constexpr std::pair<Statistic, std::string_view> kNames[] = {{Statistic::kMedian, "median"},
+                                                                      {Statistic::kMean, "mean"}};
   static constexpr std::string_view kAllowed = "median or mean";
 };
+
+}  // namespace emplace
+
+namespace emplace::experiments {
 
 struct HardwareChoice {
   RewardSource source = RewardSource::kSimulator;

@@ -65,7 +65,7 @@ TEST_P(ModelContractTest, HasAnOptimizerOption) {
   EXPECT_THROW(datasets::MakeModel(GetParam().name, {{"optimizer", "guessing"}}), InputError);
 }
 
-INSTANTIATE_TEST_SUITE_P(datasets::AllModels, ModelContractTest,
+INSTANTIATE_TEST_SUITE_P(AllModels, ModelContractTest,
                          ::testing::ValuesIn(datasets::AllModels().begin(), datasets::AllModels().end()),
                          [](const auto& info) { return std::string(info.param.name); });
 

@@ -6,40 +6,38 @@
 #include "experiments/spec/experiment.h"
 #include "tests/fuzz/round_trip.h"
 
-namespace emplace {
+namespace emplace::agents {
 namespace {
 
-std::unique_ptr<agents::Agent> MakeNone(OptionReader& reader, const agents::AgentContext&) {
+std::unique_ptr<Agent> MakeNone(OptionReader& reader, const AgentContext&) {
   double rate = 0.5;
   reader.Read("rate", &rate, 0, 1, "");
   reader.Finish();
   return nullptr;
 }
 
-constexpr std::array<agents::AgentEntry, 2> kAgents = {
-    {{.name = "annealing",
-      .summary = "",
-      .source = "",
-      .make = MakeNone,
-      .grouping = "merge_and_colocate",
-      .default_evaluations = 5000},
-     {.name = "random", .summary = "", .source = "", .make = MakeNone}}};
+constexpr std::array<AgentEntry, 2> kAgents = {{{.name = "annealing",
+                                                 .summary = "",
+                                                 .source = "",
+                                                 .make = MakeNone,
+                                                 .grouping = "merge_and_colocate",
+                                                 .default_evaluations = 5000},
+                                                {.name = "random", .summary = "", .source = "", .make = MakeNone}}};
 
 }  // namespace
 
-const agents::AgentEntry& FindAgent(std::string_view name) {
-  for (const agents::AgentEntry& entry : kAgents) {
+const AgentEntry& FindAgent(std::string_view name) {
+  for (const AgentEntry& entry : kAgents) {
     if (entry.name == name) return entry;
   }
   throw InputError("", "unknown agent");
 }
-std::unique_ptr<agents::Agent> MakeAgent(std::string_view name, const OptionMap& options,
-                                         const agents::AgentContext& context) {
+std::unique_ptr<Agent> MakeAgent(std::string_view name, const OptionMap& options, const AgentContext& context) {
   OptionReader reader(options, std::string(name));
   return FindAgent(name).make(reader, context);
 }
 
-}  // namespace emplace
+}  // namespace emplace::agents
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::istringstream in(emplace::fuzz::Text(data, size));

@@ -5,7 +5,7 @@
 namespace emplace::testing {
 
 std::vector<NetworkCase> AllNetworks() {
-  const agents::NetworkOptions base{.embedding = Embedding::kPlaceto, .features = 10, .num_devices = 5};
+  const agents::NetworkOptions base{.embedding = agents::Embedding::kPlaceto, .features = 10, .num_devices = 5};
   std::vector<NetworkCase> cases;
   const auto add = [&](const char* name, auto change) {
     agents::NetworkOptions options = base;
@@ -18,13 +18,13 @@ std::vector<NetworkCase> AllNetworks() {
   add("placeto_average", [](agents::NetworkOptions& o) { o.average = true; });
   add("placeto_small", [](agents::NetworkOptions& o) { o.small_classifier = true; });
   add("placeto_sum", [](agents::NetworkOptions& o) { o.sum_head = true; });
-  add("sage_text", [](agents::NetworkOptions& o) { o.embedding = Embedding::kGraphSage; });
+  add("sage_text", [](agents::NetworkOptions& o) { o.embedding = agents::Embedding::kGraphSage; });
   add("sage_text_max", [](agents::NetworkOptions& o) {
-    o.embedding = Embedding::kGraphSage;
+    o.embedding = agents::Embedding::kGraphSage;
     o.sage.max_aggregation = true;
   });
   const auto code = [](agents::NetworkOptions& o) {
-    o.embedding = Embedding::kGraphSage;
+    o.embedding = agents::Embedding::kGraphSage;
     o.thesis_code = o.sum_head = true;
     o.sage.both_directions = false;
   };
@@ -37,19 +37,19 @@ std::vector<NetworkCase> AllNetworks() {
   for (const bool sum : {false, true}) {
     add(sum ? "pgnn_code_sum" : "pgnn_code", [&](agents::NetworkOptions& o) {
       code(o);
-      o.embedding = Embedding::kPGnn;
+      o.embedding = agents::Embedding::kPGnn;
       o.sum_head = sum;
       o.p_gnn.exponent = 2;
     });
   }
   add("pgnn_code_mean", [&](agents::NetworkOptions& o) {
     code(o);
-    o.embedding = Embedding::kPGnn;
+    o.embedding = agents::Embedding::kPGnn;
     o.sum_head = false;
     o.p_gnn.mean_anchors = true;
     o.p_gnn.exponent = 1;
   });
-  add("pgnn_original", [](agents::NetworkOptions& o) { o.embedding = Embedding::kPGnn; });
+  add("pgnn_original", [](agents::NetworkOptions& o) { o.embedding = agents::Embedding::kPGnn; });
   return cases;
 }
 

@@ -95,6 +95,6 @@ extern "C" __attribute__((visibility("default"))) const emplace::agents::TorchEx
 const emplace::agents::TorchExports emplace_torch_part = {
     .check_device = [](const std::string& device) { emplace::agents::OpenTorchDevice(device); },
     .make = emplace::agents::MakeTorchAutograd,
-    .matrix_product_gflops = emplace::MatrixProduct,
+    .matrix_product_gflops = emplace::agents::MatrixProduct,
     .make_sequence = emplace::agents::MakeTorchSequence,
     .make_graph_transformer = emplace::agents::MakeTorchGraphTransformer};

@@ -80,7 +80,7 @@ TEST_P(FamilyContractTest, ASeedFixesAMemberToTheByteAndAnotherOneIsAnother) {
   EXPECT_EQ(Written(ReadGraph(in, "graph.json")), text);
 }
 
-INSTANTIATE_TEST_SUITE_P(datasets::AllFamilies, FamilyContractTest,
+INSTANTIATE_TEST_SUITE_P(AllFamilies, FamilyContractTest,
                          ::testing::ValuesIn(datasets::AllFamilies().begin(), datasets::AllFamilies().end()),
                          [](const auto& info) { return std::string(info.param.name); });
 

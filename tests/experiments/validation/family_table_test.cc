@@ -10,7 +10,7 @@ namespace emplace::testing {
 namespace {
 
 TEST(FamilyTableTest, SpreadsAreThoseOfASample) {
-  const Spread spread = experiments::SpreadOf({1, 2, 6});
+  const experiments::Spread spread = experiments::SpreadOf({1, 2, 6});
   EXPECT_EQ(spread.least, 1);
   EXPECT_EQ(spread.mean, 3);
   EXPECT_DOUBLE_EQ(spread.sd * spread.sd, (4 + 1 + 9) / 2.0);

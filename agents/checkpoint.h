@@ -57,7 +57,7 @@ struct SearchState {
 // (Proposal::episode_continues).
 void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchState& state, const Agent& agent,
                     const Rng& rng);
-// Throws InputError if the checkpoint is of another version or spec, or broken.
+// Throws InputError if the checkpoint is of another version or spec, or damaged.
 SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& agent, Rng& rng);
 
 }  // namespace emplace::agents

@@ -26,8 +26,8 @@ std::uint32_t KindIndex(std::string_view kind);
 // Node features for a policy that reads a whole graph. Nodes are the groups of an environment: single ops with the
 // identity grouping, else colocation classes or larger groups.
 struct NodeFeatures {
-  // Of the node's op with the longest time (mean over the devices that can run it): index of its kind, and the
-  // dimensions of its outputs, kOutputs times kDimensions, padded with -1.
+  // Index of the kind of the node's op with the longest time (mean over the devices that can run it), and the
+  // dimensions of its outputs. These are kOutputs times kDimensions, padded with -1.
   std::vector<std::uint32_t> kinds;
   std::vector<std::array<float, kShapeWidth>> shapes;
   // Number of its ops of each kind: (kind, number), ascending.

@@ -75,8 +75,8 @@ struct MSctOptions {
   bool use_cpus = false;   // as in MEtfOptions
 };
 
-// Above this size the linear program takes too long, as its time grows superlinearly: 1 s for the 6,189 ops of nmt, 4 s
-// for 15,508, 33 s for 46,944. For larger graphs the registry selects merge_and_colocate.
+// Limit for the linear program, whose time grows superlinearly: 1 s for the 6,189 ops of nmt, 4 s for 15,508, 33 s for
+// 46,944. For larger graphs the registry selects merge_and_colocate.
 inline constexpr std::size_t kMaxGroupsOfMSct = 20000;
 
 // The placement of list_scheduler.h with favourite children. Throws InputError on more than

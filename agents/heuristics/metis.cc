@@ -25,7 +25,7 @@ static_assert(sizeof(idx_t) == sizeof(std::int32_t), "weights are scaled for a M
 // METIS adds up weights in 32 bits; half the range leaves headroom for its computations with the sums.
 constexpr std::int64_t kMaxSum = std::int64_t{1} << 30;
 
-// A graph as METIS reads it.
+// A graph in METIS's input format.
 struct MetisGraph {
   std::size_t num_constraints = 1;
   std::vector<idx_t> first = {0};

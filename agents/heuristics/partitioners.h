@@ -39,8 +39,8 @@ struct ScotchOptions {
   bool accelerators_only = false;  // the baseline MinCut: Scotch without CPUs
 };
 
-// Static mapping of groups to devices: the sum over edges of bytes * distance of their devices is small, and the load
-// of every device is proportional to its speed.
+// Static mapping of groups to devices. It minimises the sum over edges of bytes * distance of their devices, with the
+// load of every device proportional to its speed.
 //   Load of a group: its time on the fastest device. Speed of a device: the sum of the fastest times of all groups
 //   allowed there, divided by the sum of their times there.
 //   Distance of two devices: the time of the graph's mean edge over their link (mean of both directions), relative to

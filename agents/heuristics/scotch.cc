@@ -72,7 +72,7 @@ struct GraphArrays {
 // The devices in Scotch's units.
 struct Target {
   std::vector<SCOTCH_Num> speeds;     // [num_devices]
-  std::vector<SCOTCH_Num> distances;  // [num_devices, num_devices]; empty if all are alike
+  std::vector<SCOTCH_Num> distances;  // [num_devices, num_devices]; empty if all are equal
 };
 
 double FastestMicros(const Observation& observation, std::size_t group, const std::vector<DeviceId>& devices) {

@@ -161,8 +161,8 @@ void SweepLevels(std::span<const LevelSweep> sweeps);
 void SumBlocks(const float* from, std::span<const std::uint32_t> nodes, const NodeLists& lists,
                const std::uint32_t* position, std::size_t size, float* sums);
 
-// For each node and each of `batch` states: its row of `from`, followed by the mean row of the nodes that `others`
-// lists for it, 0 if none. Row n * batch + b is node n in state b. to: [others.size() * batch, 2 width].
+// For each node and each of `batch` states: its row of `from`, followed by the mean row of the nodes in `others`, 0 if
+// none. Row n * batch + b is node n in state b. to: [others.size() * batch, 2 width].
 void JoinMean(const Matrix& from, std::size_t batch, const NodeLists& others, Matrix* to);
 
 // Like JoinMean: the row of the first node in others[first + n] times its weight (0 if none), followed by the row of

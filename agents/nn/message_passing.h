@@ -22,8 +22,8 @@ struct MessagePassingOptions {
   std::size_t rounds = 0;            // 0: one sweep over the whole graph
 };
 
-// Placeto's graph embedding. x are the transformed features; f and g are small networks of each direction that end in
-// a ReLU; pred(v) are the nodes from which v receives (successors in the backward direction):
+// Placeto's graph embedding. x are the transformed features. f and g are small networks of each direction that end in
+// a ReLU. pred(v) are the nodes from which v receives (successors in the backward direction).
 //   sweep:   e_v = x_v + g(sum over u in pred(v) of f(e_u)), in topological order;
 //   rounds:  e <- x + g(A f(e)), k times from e = x, A the adjacency.
 // Nodes without predecessors keep e_v = x_v, so that the bias of g does not affect them. Result: both directions

@@ -15,7 +15,7 @@ namespace emplace::agents {
 // The softmax of logits, 0 where not allowed. [num_devices] each. Requires: at least one is allowed.
 void Softmax(std::span<const float> logits, std::span<const std::uint8_t> allowed, std::span<double> probabilities);
 
-// In nats.
+// The entropy in nats.
 double Entropy(std::span<const double> probabilities);
 
 // Entropy divided by the maximum for `choices`: H / log(choices); 0 if there is only one choice.

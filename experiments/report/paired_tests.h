@@ -53,9 +53,10 @@ std::vector<PairedTest> MakePairedTests(const std::vector<TrialRecord>& trials, 
                                         const std::vector<std::size_t>& columns, PairedQuantity quantity);
 
 // Tests one agent against each other agent of `problems`, the problems of each agent to include. Holm's correction is
-// over these tests only. If the agent has the best mean, it was selected on the same data. Hung and Fithian 2019 ("Rank
-// verification for exponential families", Annals of Statistics 47) show for exponential families that the two-sided
-// test against the runner-up is still valid, even without correction.
+// over these tests only. If the agent has the best mean, it was selected on the same data. The two-sided test against
+// the runner-up is still valid, even without correction.
+// Source, for exponential families: Hung and Fithian 2019, "Rank verification for exponential families", Annals of
+// Statistics 47.
 std::vector<PairedTest> MakeTestsAgainst(const std::string& label, const std::vector<TrialRecord>& trials,
                                          const ReportGrid& grid, const ProblemsByLabel& problems,
                                          PairedQuantity quantity);

@@ -32,8 +32,7 @@ struct ExperimentRuns {
   std::vector<TrialRecord> trials = {};   // by id
   std::vector<UnfinishedTrial> unfinished = {};
   std::size_t abandoned = 0;           // trials that LeaveOutAbandoned (abandoned_trials.h) removed
-  std::vector<std::string> kept = {};  // conditions of KeepTrials (trial_filter.h), "budget.evaluations 100"; empty:
-                                       // all trials
+  std::vector<std::string> kept = {};  // conditions of KeepTrials (trial_filter.h); empty: all trials
 };
 
 // Reads RUNS/EXPERIMENT/ID with a trial.json. Throws InputError, its place a file, if a file is invalid.

@@ -154,7 +154,7 @@ struct TrialRecord {
   std::string label;     // agent.label of the spec
   std::string seed;      // of the spec
   std::string version;   // of emplace
-  std::string revision;  // git's
+  std::string revision;  // of git
   std::vector<GraphRecord> graphs;
   std::vector<TransferRecord> transfers;
   std::optional<TimingRecord> timing;

@@ -53,8 +53,8 @@ struct CalibrationRow {
 
 struct CalibrationResult {
   std::vector<CalibrationRow> rows;  // in the order of the figures, which must outlive them
-  // For each device kind with figures to fit: the factor on all op times with which the simulated times equal the
-  // published ones (the geometric mean for several). Gaps between ops are not scaled.
+  // For each device kind with figures to fit, the factor on all op times that makes the simulated times equal to the
+  // published ones. It is the geometric mean for several figures. Gaps between ops are not scaled.
   std::map<std::string, double> fitted_scales;
   std::optional<double> median_held_out_error;  // of |ratio - 1| over held-out times
   std::size_t oom_cells = 0;

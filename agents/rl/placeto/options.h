@@ -16,9 +16,10 @@ enum class StartPlacement : std::uint8_t { kSingleDevice, kRandom, kRandomEach, 
 enum class TraversalOrder : std::uint8_t { kTopological, kRandom };
 
 // Options of the agents placeto, graphsage and pgnn. The defaults of start, discount, learning rate and entropy weight
-// are ours: the best of 13 combinations tried for placeto on one NMT graph (nmt_10 of the family of seed 42, five K80s,
-// 200 episodes, seed 1). protocol=placeto selects those of the paper and its code. An episode changes a placement group
-// by group; each group is placed `passes` times. A round is one episode of each worker, followed by one update.
+// are ours, the best of 13 combinations for placeto on one NMT graph. That is nmt_10 of the family of seed 42, on five
+// K80s, with 200 episodes and seed 1. protocol=placeto selects those of the paper and its code. An episode changes a
+// placement group by group; each group is placed `passes` times. A round is one episode of each worker, followed by one
+// update.
 struct PlacetoOptions {
   NetworkOptions network;  // `features` and `num_devices` are derived from the problem
   FeatureOptions features;

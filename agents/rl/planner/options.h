@@ -31,8 +31,8 @@ struct PlannerOptions {
   double entropy_weight = 0;  // on the mean over groups; not in the paper; Placeto A.7 gives no value for its RNN
   double final_entropy_weight = 0;
   double baseline_decay = 0.9;       // of the published code; the paper has an "exponential moving average"
-  bool baseline_at_failure = false;  // B starts at -10, the reward of invalid placements; else at the mean of the first
-                                     // rewards
+  bool baseline_at_failure = false;  // B starts at -10, the reward of an invalid placement; else at the mean first
+                                     // reward
   double noise = 0.1;                // largest magnitude in each row
   std::size_t noise_updates = 500;   // of the paper's 1,000 updates, whatever the budget; so is drop_invalid_after
   std::size_t drop_invalid_after = 500;

@@ -88,10 +88,11 @@ class PlannerPolicy {
   struct Problem {
     NodeFeatures nodes;
     Matrix numbers;                                  // [num_nodes, kOpNumbers]
-    std::vector<std::vector<DeviceId>> devices;      // [num_nodes]: where a node may go
-    std::vector<std::uint8_t> usable;                // [num_devices]: where a group may go
-    std::vector<std::vector<std::uint8_t>> allowed;  // [num_nodes][num_devices]: `devices`, where nodes are groups
-    std::vector<std::uint32_t> fixed_groups;         // [num_nodes]: where the grouping is not learned
+    std::vector<std::vector<DeviceId>> devices;      // [num_nodes]: allowed devices of a node
+    std::vector<std::uint8_t> usable;                // [num_devices]: devices allowed for groups
+    std::vector<std::vector<std::uint8_t>> allowed;  // [num_nodes][num_devices]: `devices` as masks, if nodes are
+                                                     // groups
+    std::vector<std::uint32_t> fixed_groups;         // [num_nodes]: used if the grouping is not learned
     std::vector<std::uint32_t> order;                // [num_groups]: the Placer's p-th group
   };
 
@@ -105,7 +106,7 @@ class PlannerPolicy {
   void AddGrouperGradient(const PlannerDraw& draw, std::span<const double> weights, std::span<float> gradients);
   void AddPlacerGradient(const GroupingDraw& grouping, std::span<const double> weights, double entropy_weight,
                          std::span<float> gradients);
-  // Where the Placer may send its p-th group.
+  // Mask of the devices allowed for the Placer's group at `position`.
   const std::vector<std::uint8_t>& AllowedAt(std::size_t position) const;
 
   PlannerOptions options_;

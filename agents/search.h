@@ -55,8 +55,8 @@ struct SearchSpec {
   const Evaluator* evaluator = nullptr;
   SearchPart* evaluator_state = nullptr;  // of `evaluator`, if its results depend on earlier placements
   // A simulator of `problem` with `engine` and peak memory, if the caller has one. It computes the result of the best
-  // placement. The search also uses it, unless the agent needs start times or no device has a memory limit. In that
-  // case the search omits peak memory, about half of the simulation time. Null: the search builds its own.
+  // placement. The search also uses it, unless the agent needs start times or no device has a memory limit. Without a
+  // limit the search omits peak memory, about half of the simulation time. Null: the search builds its own.
   const Simulator* simulator = nullptr;
 };
 

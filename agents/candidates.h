@@ -16,21 +16,21 @@ namespace emplace::agents {
 // Every device of the cluster, in order.
 std::vector<DeviceId> AllDevices(const Cluster& cluster);
 
-// Those of `devices` where the group is allowed, in order; where there are none, every device where it is allowed.
-// Never empty.
+// Those of `devices` where the group is allowed, in order. If there are none, every device where it is allowed. Never
+// empty.
 std::vector<DeviceId> Candidates(const Observation& observation, std::size_t group, std::span<const DeviceId> devices);
 
-// Candidates() of each group among the accelerators, or among all devices with `use_cpus`: what a search tries.
-// [num_groups], none of them empty.
+// The devices that a search tries: Candidates() of each group among the accelerators, or among all devices with
+// `use_cpus`. [num_groups], none of them empty.
 std::vector<std::vector<DeviceId>> SearchDevices(const Observation& observation, bool use_cpus);
 
 // 1 for each device of the list, [num_devices].
 std::vector<std::uint8_t> MaskOf(std::span<const DeviceId> devices, std::size_t num_devices);
 
-// Everything on the accelerator where the sum of all times is least, groups that may not go there on their fastest
-// device: where searches start.
+// The start of searches: every group on the one accelerator with the smallest total time. A group not allowed there
+// goes to its fastest device.
 Placement OnOneOf(const Observation& observation, std::span<const DeviceId> devices);
-// The same with the first accelerator: what papers call the single device.
+// The same with the first accelerator; papers call this the single device.
 Placement OnFirstAccelerator(const Observation& observation);
 
 }  // namespace emplace::agents

@@ -80,7 +80,7 @@ void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchStat
 
 namespace {
 
-// What SaveCheckpoint wrote behind its first line.
+// Loads what SaveCheckpoint wrote after its first line.
 SearchState LoadBody(const std::string& text, const std::string& spec, Agent& agent, Rng& rng) {
   std::istringstream in(text);
   if (LoadText(in, text.size()) != spec) {

@@ -93,7 +93,7 @@ DeviceId Observation::Fastest(std::size_t group, std::span<const DeviceId> devic
   return fastest;
 }
 
-// One thread's share of a batch, with scratch memory that lasts from batch to batch.
+// One thread's share of a batch, with scratch memory that is reused by later batches.
 struct Environment::Worker {
   std::unique_ptr<Evaluator::Workspace> workspace;
   std::exception_ptr error;

@@ -17,12 +17,12 @@
 
 namespace emplace::agents {
 
-// The problem as an agent sees it: groups, devices, and where each group may go.
+// The problem as input of an agent: groups, devices, and the devices allowed for each group.
 struct Observation {
   Graph graph;  // the coarse graph: its OpId i is group i, ids are a topological order
   Cluster cluster;
   std::vector<double> time_micros;     // [num_groups, num_devices]; NaN where not allowed
-  std::vector<std::uint8_t> allowed;   // [num_groups, num_devices]; agents sample within it
+  std::vector<std::uint8_t> allowed;   // [num_groups, num_devices]; agents sample from it
   std::vector<Bytes> persistent;       // [num_groups]
   std::vector<Bytes> temp;             // [num_groups]: largest temporary bytes of a member
   std::vector<Bytes> output;           // [num_groups]: bytes of all outputs of all members
@@ -32,8 +32,8 @@ struct Observation {
   std::size_t num_devices() const { return cluster.num_devices(); }
   double TimeMicros(std::size_t group, std::size_t device) const { return time_micros[group * num_devices() + device]; }
   bool Allowed(std::size_t group, std::size_t device) const { return allowed[group * num_devices() + device] != 0; }
-  // The allowed device where the group is fastest among `devices`; the fastest of all where none of those is allowed.
-  // Ties go to the smaller id.
+  // The device of `devices` where the group is allowed and fastest. If it is allowed on none of them, its fastest
+  // allowed device of the cluster. Ties go to the smaller id.
   DeviceId Fastest(std::size_t group, std::span<const DeviceId> devices) const;
 };
 
@@ -43,13 +43,13 @@ struct Outcome {
   double reward = 0;
 };
 
-// Joins grouping, evaluator and reward: an agent proposes placements of groups, and gets their rewards. Counts
+// Combines grouping, evaluator and reward: an agent proposes placements of groups and receives their rewards. Counts
 // evaluations.
 class Environment {
  public:
-  // Keeps references to nothing but `evaluator`, which must outlive it. `threads` evaluate a batch together; the answer
-  // does not depend on their number. `index` counts the graphs of an agent that learns on several. Throws InputError if
-  // two devices that agents may use have no link, or a group may go nowhere.
+  // Keeps a reference only to `evaluator`, which must outlive the object. `threads` evaluate a batch together; results
+  // do not depend on their number. `index` is the number of this graph among those that the agent learns on. Throws
+  // InputError if two devices that agents may use have no link, or a group is allowed on no device.
   Environment(const Graph& graph, const Cluster& cluster, const CostTable& costs, Grouping grouping,
               const Evaluator& evaluator, const RewardOptions& reward = {}, std::size_t threads = 1,
               std::size_t index = 0);
@@ -58,7 +58,7 @@ class Environment {
   Environment& operator=(const Environment&) = delete;
 
   const Observation& observation() const { return observation_; }
-  // Which of the graphs that an agent learns on together this one is.
+  // The number of this graph among those that the agent learns on together.
   std::size_t index() const { return index_; }
   const Graph& op_graph() const { return graph_; }
   const CostTable& costs() const { return costs_; }

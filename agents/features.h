@@ -14,23 +14,23 @@ namespace emplace::agents {
 
 enum class StartFeature : std::uint8_t {
   kStartTime,   // (start of the group - start of the current group) / step time
-  kRawStart,    // the same in us, divided by its largest value unless that is 0, as Placeto's code has it
-  kPeakMemory,  // what the thesis's code has in its place: peak bytes of the group's device less those of the current
-                // group's device, divided by the largest such value unless that is 0
+  kRawStart,    // the same in us, divided by its largest value unless that is 0, as in Placeto's code
+  kPeakMemory,  // in the thesis's code, instead of the start: peak bytes of the group's device minus those of the
+                // current group's device, divided by the largest such value unless that is 0
   kNone,
 };
 
 struct FeatureOptions {
   StartFeature start = StartFeature::kStartTime;
-  bool memory = false;  // adds the bytes that a group holds
+  bool memory = false;  // adds the persistent and output bytes of a group
 };
 
-// What a policy sees of a placement that it changes group by group.
+// Input of a policy that changes a placement group by group.
 struct PlacementState {
   Placement placement;
-  std::vector<std::uint32_t> done;  // [num_groups]: how often placed in this episode
+  std::vector<std::uint32_t> done;  // [num_groups]: number of times placed in this episode
   std::vector<double> starts;       // [num_groups]: start of a group's first op in the last step simulated, in us
-  std::vector<double> peaks;        // [num_devices]: peak bytes in it; empty unless asked for
+  std::vector<double> peaks;        // [num_devices]: peak bytes in that step; empty unless requested
   double step_micros = 0;
   bool operator==(const PlacementState&) const = default;
 };
@@ -39,16 +39,16 @@ struct PlacementState {
 std::vector<double> GroupStarts(const Grouping& grouping, const StepResult& result);
 
 // Features of the groups of one problem, one row each:
-//   0  time of the group, mean over the accelerators where it may go (or else over all devices where it may), / the
-//      largest of all groups
-//   1  bytes of the tensors that leave it, / the largest
-//   2  how often it was placed in this episode
+//   0  mean time of the group over the accelerators where it is allowed, or else over all devices where it is
+//      allowed; divided by the largest of all groups
+//   1  bytes of its output tensors that other groups read, divided by the largest
+//   2  number of times it was placed in this episode
 //   3  1 for the group to be placed now, else 0
 //   4  StartFeature
-//   5  with options.memory: persistent and output bytes of its ops, / the largest
+//   5  with options.memory: persistent and output bytes of its ops, divided by the largest
 //   .. one-hot: the device where it is placed, num_devices columns
-// Source: Placeto's and the thesis's published code; Addanki et al. 2019, section on node features. Column 4 as they
-// have it can be of the order of 1e9; the default is scaled.
+// Source: Placeto's and the thesis's published code; Addanki et al. 2019, section on node features. Their column 4 can
+// be of the order of 1e9; the default here is scaled.
 class FeatureBuilder {
  public:
   FeatureBuilder(const Observation& observation, const FeatureOptions& options);

@@ -10,7 +10,7 @@
 namespace emplace::agents {
 namespace {
 
-// Mean over the devices that can run it, in us; 0 if none can.
+// Mean over the devices that can run the op, in us; 0 if none can.
 double MeanMicros(const Environment& env, OpId op) {
   double sum = 0;
   std::size_t count = 0;
@@ -116,7 +116,7 @@ std::vector<std::uint32_t> BreadthFirstIndex(const NodeFeatures& nodes) {
     if (nodes.producers[node].empty()) visit(node);
   }
   spread();
-  // Groups may wait for each other in a circle that nothing leads into.
+  // Groups may form a cycle without predecessors outside it.
   for (std::uint32_t node = 0; node < unseen; ++node) {
     visit(node);
     spread();

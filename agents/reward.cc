@@ -9,9 +9,9 @@
 namespace emplace::agents {
 namespace {
 
-constexpr double kLargest = 1e9;  // that an option may be
+constexpr double kLargest = 1e9;  // maximum value of an option
 
-// The step time in seconds; that of a placement which does not fit counts as options.invalid_seconds.
+// The step time in seconds; options.invalid_seconds if the placement does not fit.
 double Seconds(const StepResult& result, const RewardOptions& options) {
   return result.fits_memory ? result.step_time_micros * 1e-6 : options.invalid_seconds;
 }
@@ -20,7 +20,7 @@ double Runtime(const StepResult& result, const RewardOptions& options) { return 
 
 double Sqrt(const StepResult& result, const RewardOptions& options) { return -std::sqrt(Seconds(result, options)); }
 
-// A step of no time at all would be infinitely good: times below 1 ns count as 1 ns.
+// Times below 1 ns count as 1 ns, as the reward of time 0 would be infinite.
 double LogSeconds(const StepResult& result) { return std::log(std::max(result.step_time_micros * 1e-6, 1e-9)); }
 
 double LogRuntime(const StepResult& result, const RewardOptions&) { return -LogSeconds(result); }
@@ -36,7 +36,7 @@ double MemoryPenalty(const StepResult& result, const RewardOptions& options) {
   return -(result.step_time_micros * 1e-6 + Penalty(result, options));
 }
 
-// The published code adds the penalty, in seconds, to a logarithm, and cuts the sum at 10.
+// The published code adds the penalty, in seconds, to a logarithm, and limits the sum to 10.
 double LogMemoryPenalty(const StepResult& result, const RewardOptions& options) {
   return -std::min(LogSeconds(result) + Penalty(result, options), 10.0);
 }

@@ -10,12 +10,12 @@
 
 namespace emplace::agents {
 
-// How an agent's reward is made of a step result. Larger is better.
+// How an agent's reward is computed from a step result. Larger is better.
 struct RewardOptions {
   std::string_view name = "runtime";   // a name of AllRewards()
   double penalty_seconds_per_gb = 2;   // memory_penalty: c
   double penalty_threshold_gb = 10.7;  // memory_penalty: M
-  double invalid_seconds = 100;        // invalid: the step time that counts for a placement that does not fit
+  double invalid_seconds = 100;        // invalid: step time used for a placement that does not fit
 };
 
 // A row of `emplace list rewards`.
@@ -25,7 +25,7 @@ struct RewardEntry {
   std::string_view source;
   double (*reward)(const StepResult& result, const RewardOptions& options);
   void (*read)(OptionReader& reader, RewardOptions* options) = nullptr;  // its own options
-  bool needs_peak_memory = false;                                        // even where no device has a limit
+  bool needs_peak_memory = false;                                        // even if no device has a memory limit
 };
 std::span<const RewardEntry> AllRewards();
 // Throws InputError that lists the known names.

@@ -20,7 +20,7 @@ void RefuseSaved(const std::string& expected) {
 }
 
 void ExpectWord(std::istream& in, std::string_view word) {
-  constexpr int kLongest = 64;  // another program's file may be one long word
+  constexpr int kLongest = 64;  // bounds the read, as a foreign file may be one long word
   std::string read;
   if (!(in >> std::setw(kLongest) >> read) || read != word) RefuseSaved("\"" + std::string(word) + "\"");
 }

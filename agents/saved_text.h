@@ -14,12 +14,12 @@
 
 namespace emplace::agents {
 
-// What agents and searches save is text: words, numbers and placements, separated by blanks. Each Load function throws
+// Agents and searches are saved as text: words, numbers and placements, separated by blanks. Each Load function throws
 // InputError on text that its Save function did not write.
 
 void ExpectWord(std::istream& in, std::string_view word);
 std::uint64_t LoadNumber(std::istream& in);  // written by <<
-// Doubles and floats are kept exactly: a double as the number that its bits are, floats as bytes.
+// Doubles and floats are stored exactly: a double as the integer with its bits, floats as bytes.
 void SaveDouble(std::ostream& out, double value);
 double LoadDouble(std::istream& in);
 void SaveOptionalDouble(std::ostream& out, const std::optional<double>& value);
@@ -28,16 +28,16 @@ void SaveFloats(std::ostream& out, std::span<const float> values);
 std::vector<float> LoadFloats(std::istream& in);
 void SavePlacement(std::ostream& out, const Placement& placement);
 Placement LoadPlacement(std::istream& in);
-// A text of any characters, its length in front. A length above `most` is refused before memory is taken.
+// A text of any characters, preceded by its length. A length above `most` is rejected before memory is allocated.
 void SaveText(std::ostream& out, const std::string& text);
 std::string LoadText(std::istream& in, std::size_t most);
-// Throws the InputError of a Load function that did not find what it `expected`: "a number".
+// Throws the InputError of a Load function that did not find `expected`, for example "a number".
 [[noreturn]] void RefuseSaved(const std::string& expected);
 
-// A file that only emplace writes: `head`, words such as "emplace.checkpoint 4", a blank and the fingerprint of `body`,
-// the end of a line, and `body`.
+// A file written only by emplace: `head`, words such as "emplace.checkpoint 4", a blank and the fingerprint of `body`,
+// a newline, and `body`.
 void WriteSealed(std::ostream& out, const std::string& head, const std::string& body);
-// The body, once the head has been read. Throws InputError unless the fingerprint matches it.
+// Returns the body, after the head was read. Throws InputError unless the fingerprint matches it.
 std::string ReadSealed(std::istream& in);
 
 }  // namespace emplace::agents

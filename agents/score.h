@@ -10,8 +10,8 @@
 
 namespace emplace::agents {
 
-// How good an outcome is, for searches: one that fits beats one that does not; of two that fit the larger reward wins,
-// of two that do not the one that is over by fewer bytes.
+// Quality of an outcome in a search. One that fits is better than one that does not. Of two that fit, the larger reward
+// is better; of two that do not, the smaller overflow.
 struct Score {
   bool fits = false;
   double overflow_bytes = 0;  // summed over devices
@@ -24,16 +24,16 @@ Score ScoreOf(const Outcome& outcome, const Cluster& cluster);
 void SaveScore(std::ostream& out, const Score& score);
 Score LoadScore(std::istream& in);
 
-// What annealing lowers: minus the reward, plus a second for each GB over.
+// The cost in annealing: minus the reward, plus one second for each GB of overflow.
 double CostOf(const Score& score);
 
-// The best of the values that were offered to Keep(). Of equal ones the first stays.
+// The best of the values passed to Keep(); on ties the first.
 template <typename T>
 class BestSoFar {
  public:
-  const std::optional<T>& value() const { return value_; }  // none: nothing was offered
+  const std::optional<T>& value() const { return value_; }  // none: Keep() was not called
   const Score& score() const { return score_; }             // of the value
-  // Whether the value was kept.
+  // Returns whether the value was kept.
   bool Keep(const T& value, const Score& score) {
     if (value_ && !score.BetterThan(score_)) return false;
     value_ = value;

@@ -24,8 +24,8 @@
 namespace emplace::agents {
 namespace {
 
-// How many evaluations pass between two checkpoints at least, and how much time, as a multiple of the time that saving
-// one takes (on a disk that is slow to sync, saving would otherwise take longer than the search).
+// Minimum evaluations between two checkpoints, and minimum time as a multiple of the time to save one. On a disk that
+// is slow to sync, saving would otherwise take longer than the search.
 constexpr std::size_t kCheckpointEvery = 500;
 constexpr double kCheckpointTimeRatio = 20;
 
@@ -67,7 +67,7 @@ void AddDevices(const Cluster& cluster, Fingerprint* problem) {
   }
 }
 
-// Identifies a search by everything that its course depends on.
+// Identifies a search by all inputs that affect its results.
 std::string Describe(const SearchSpec& spec, const SearchProblem& problem, const Grouping& grouping,
                      std::size_t budget) {
   Fingerprint fingerprint;
@@ -90,7 +90,7 @@ bool HasLimit(const Cluster& cluster) {
                      [](const Device& device) { return device.memory.has_value(); });
 }
 
-// CPU time of this process, in s: it does not depend on what else runs on the machine.
+// CPU time of this process, in s, independent of other load on the machine.
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 using Clock = std::chrono::steady_clock;
@@ -104,13 +104,13 @@ SimOptions SimulatorOptions(const SearchSpec& spec, const SearchProblem& problem
           .start_times = needs.start_times};
 }
 
-// What the caller of a search has for its first problem: see SearchSpec. Null: nothing.
+// The caller's evaluator and simulator of the first problem: see SearchSpec. Null if not given.
 struct GivenEvaluators {
   const Evaluator* evaluator = nullptr;
   const Simulator* simulator = nullptr;
 };
 
-// One graph of a search: its environment, and how far the search on it has come.
+// One graph of a search: its environment and progress.
 class GraphSearch {
  public:
   GraphSearch(const SearchSpec& spec, const SearchProblem& problem, const AgentEntry& entry, Grouping grouping,
@@ -141,7 +141,7 @@ class GraphSearch {
     in_episode_ = proposal.episode_continues && !Spent();
   }
 
-  // Between two steps of an episode.
+  // Whether the search is between two steps of an episode.
   bool in_episode() const { return in_episode_; }
   bool Spent() const { return state_.evaluations >= budget_; }
   std::size_t budget() const { return budget_; }
@@ -181,7 +181,7 @@ class GraphSearch {
   }
   const Simulator& simulator() const { return own_ ? *own_ : *given_; }
 
-  // A second simulator is needed only where the search's own leaves peak memory out and the caller gave none.
+  // A second simulator is needed only if the search's own omits peak memory and the caller passed none.
   StepResult RunWithPeakMemory(const Placement& placement) const {
     if (given_ != nullptr) return given_->Run(placement);
     SimOptions options = simulator().options();
@@ -190,7 +190,7 @@ class GraphSearch {
     return Simulator(problem_.graph, problem_.cluster, problem_.costs, options).Run(placement);
   }
 
-  // Everything on the first accelerator; groups that may not go there, elsewhere.
+  // Step time with every group on the first accelerator, or elsewhere if not allowed there.
   double SingleDeviceMicros() const {
     return simulator()
         .Run(environment_.grouping().Expand(OnFirstAccelerator(environment_.observation())))
@@ -219,13 +219,13 @@ class GraphSearch {
   const SearchProblem& problem_;
   std::size_t budget_;
   const Simulator* given_;        // null: none
-  std::optional<Simulator> own_;  // none: the given one is the search's too
+  std::optional<Simulator> own_;  // none: the given one is also used for the search
   Environment environment_;
   GraphState state_;
   bool in_episode_ = false;
 };
 
-// A search that is running.
+// A running search.
 class Search {
  public:
   Search(const SearchSpec& spec, const AgentEntry& entry) : spec_(spec), entry_(entry), rng_(spec.seed) {
@@ -345,8 +345,7 @@ class Search {
     WriteFile(spec_.checkpoint, [&](std::ostream& out) { SaveCheckpoint(out, description_, state, *agent_, rng_); });
   }
 
-  // Applies what was learned to a graph that it was not learned on: one argmax episode, or with fine_tune a search of
-  // its own.
+  // Applies the policy to a graph that was not trained on: one argmax episode, or with fine_tune a separate search.
   GraphResult Transfer(const SearchProblem& problem, const std::string& policy) const {
     Grouping grouping = MakeGrouping(problem, entry_);
     std::size_t budget = EvaluationBudget(spec_, entry_, grouping.num_groups());
@@ -360,7 +359,7 @@ class Search {
     };
     auto agent = load();
     if (agent->OnlyApplies()) {
-      // The budget must not end the episode, however small the budget of learning was.
+      // The budget must not end the episode, even if the training budget was small.
       constexpr std::size_t kMostPasses = 100;
       budget = std::max(budget, 1 + kMostPasses * grouping.num_groups());
       agent = load();
@@ -394,12 +393,12 @@ class Search {
   std::unique_ptr<Agent> agent_;
   std::vector<std::unique_ptr<GraphSearch>> graphs_;
   Rng rng_;
-  std::string description_;  // what a checkpoint must be of
+  std::string description_;  // identifies checkpoints of this search
   std::string policy_text_;
-  SearchTimes times_;  // of earlier runs, and of this one but for its wall time
+  SearchTimes times_;  // of earlier runs and this one, without this run's wall time
   Clock::time_point started_;
   std::size_t saved_at_ = 0;     // evaluations
-  Clock::time_point next_save_;  // not before
+  Clock::time_point next_save_;  // earliest time of the next checkpoint
 };
 
 }  // namespace

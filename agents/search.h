@@ -38,25 +38,25 @@ struct SearchProblem {
 // One search: graph x cluster x agent x seed.
 struct SearchSpec {
   SearchProblem problem;
-  std::vector<SearchProblem> also = {};      // further graphs on which the agent learns, together with the first
-  std::vector<SearchProblem> transfer = {};  // graphs to which what it learned is applied at the end
+  std::vector<SearchProblem> also = {};      // further graphs on which the agent learns together with the first
+  std::vector<SearchProblem> transfer = {};  // graphs to which the policy is applied at the end
   std::string engine = "fifo";
   std::string agent = {};
   OptionMap agent_options = {};
   std::size_t evaluations = 0;  // on each graph; 0: the agent's default
-  std::size_t episodes = 0;     // instead: 1 + episodes * number of groups evaluations
+  std::size_t episodes = 0;     // if not 0, replaces evaluations: 1 + episodes * number of groups
   std::string reward = {};      // "": the agent's default
   std::uint64_t seed = 1;
-  std::size_t threads = 1;           // the answer does not depend on it
+  std::size_t threads = 1;           // results do not depend on it
   std::string torch_device = "cpu";  // of learning agents
-  std::string checkpoint = {};       // a file to resume from and to save to now and then; "": none
+  std::string checkpoint = {};       // a file to resume from, saved periodically; "": none
   std::string policy = {};           // a file with a policy to load at the start; "": none
   // Evaluates the placements of `problem`; null: a simulator with `engine`.
   const Evaluator* evaluator = nullptr;
-  SearchPart* evaluator_state = nullptr;  // of `evaluator`, if its answers depend on the placements before
-  // A simulator of `problem` with `engine` and peak memory, if the caller has one: it says what the result holds of the
-  // best placement. It is the search's simulator too, unless the agent needs start times or no device has a limit (peak
-  // memory, about half of a simulation's time, is then left out of the search). Null: the search builds its own.
+  SearchPart* evaluator_state = nullptr;  // of `evaluator`, if its results depend on earlier placements
+  // A simulator of `problem` with `engine` and peak memory, if the caller has one. It computes the result of the best
+  // placement. The search also uses it, unless the agent needs start times or no device has a memory limit. Without a
+  // limit the search omits peak memory, about half of the simulation time. Null: the search builds its own.
   const Simulator* simulator = nullptr;
 };
 
@@ -73,11 +73,11 @@ struct GraphResult {
   std::size_t fitting = 0;        // evaluations whose placement fits
   std::optional<Placement> best;  // op-level, the fastest that fits; ties go to the first found
   StepResult best_result;
-  std::optional<double> smallest_overflow_bytes;  // where nothing fits: of the nearest, summed over devices
-  double single_device_micros = 0;                // simulated, of everything on the first accelerator, fit or not
+  std::optional<double> smallest_overflow_bytes;  // if nothing fits: the smallest overflow, summed over devices
+  double single_device_micros = 0;                // simulated, of everything on the first accelerator, fitting or not
   double start_micros = 0;                        // step time of the first placement evaluated
-  double final_micros = 0;                        // of the last one; where a policy was applied, what it ended with
-  // Evaluations so far and the best step time in us, at each gain; the last pair is the end.
+  double final_micros = 0;                        // of the last one; for an applied policy, of the episode's end
+  // Evaluations so far and the best step time in us, at each improvement; the last pair is the end.
   std::vector<std::pair<std::size_t, double>> trace;
   std::vector<EpisodeRecord> episodes;  // of learning agents
 };
@@ -85,18 +85,18 @@ struct GraphResult {
 struct SearchResult : GraphResult {   // of the first graph, and:
   std::vector<GraphResult> also;      // of spec.also
   std::vector<GraphResult> transfer;  // of spec.transfer
-  std::string policy;                 // what Agent::SavePolicy wrote; "" if the agent has none
-  SearchTimes times;                  // what a clock measured, over all the runs that it took
+  std::string policy;                 // output of Agent::SavePolicy; "" if the agent has no policy
+  SearchTimes times;                  // measured, summed over all runs of the search
 };
 
-// The loop of propose, evaluate and observe, until the budget is spent or the agent is finished. The same spec gives
-// the same result except for the times; on torch_device cuda, sums may round differently from run to run. Throws
-// InputError on an unknown agent, option, grouping, reward or engine, and on a checkpoint of another spec.
+// Runs propose, evaluate and observe until the budget is spent or the agent is finished. The same spec gives the same
+// result except for the times. On torch_device cuda, sums may also round differently from run to run. Throws InputError
+// on an unknown agent, option, grouping, reward or engine, and on a checkpoint of another spec.
 SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const SearchProgress&)>& on_progress = {});
 
 // The grouping that a search with this agent uses.
 Grouping MakeGrouping(const SearchProblem& problem, const AgentEntry& agent);
-// The evaluations that a search on a graph of `num_groups` groups may use.
+// Maximum number of evaluations of a search on a graph of `num_groups` groups.
 std::size_t EvaluationBudget(const SearchSpec& spec, const AgentEntry& agent, std::size_t num_groups);
 
 }  // namespace emplace::agents

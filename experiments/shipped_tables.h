@@ -6,10 +6,10 @@
 
 namespace emplace::experiments {
 
-// The content of a file of experiments/published, or of the calibration, compiled into the program, by its name without
-// ".yaml". Requires: there is such a file.
+// The content of a file of experiments/published, or of the calibration, by its name without ".yaml". The files are
+// compiled into the program. Requires: the file exists.
 std::string_view ShippedTable(std::string_view name);
-std::optional<std::string_view> FindShippedTable(std::string_view name);  // none: there is no such file
+std::optional<std::string_view> FindShippedTable(std::string_view name);  // none if there is no such file
 
 }  // namespace emplace::experiments
 

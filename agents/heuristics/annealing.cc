@@ -18,7 +18,7 @@ constexpr double kChunkProbability = 0.1;
 constexpr std::size_t kChunk = 10;
 constexpr std::size_t kRestarts = 5;
 
-// The temperature at which kKeptRises of the rises would be kept: mean(exp(-rise / T)) grows with T.
+// The temperature at which the share kKeptRises of the rises would be accepted: mean(exp(-rise / T)) grows with T.
 double TemperatureFor(const std::vector<double>& rises) {
   if (rises.empty()) return 0;
   double low = *std::min_element(rises.begin(), rises.end()) * 1e-3;
@@ -113,7 +113,7 @@ class Annealing : public Agent {
     if (!others.empty()) (*placement)[MakeId<OpId>(first)] = others[rng.Below(others.size())];
   }
 
-  // Up to kChunk groups that are connected with the first: breadth first, smaller ids first.
+  // Up to kChunk groups connected with `first`: breadth first, smaller ids first.
   static std::vector<std::size_t> Chunk(const Graph& graph, std::size_t first) {
     std::vector<std::size_t> chunk = {first};
     std::set<std::size_t> seen = {first};
@@ -142,7 +142,7 @@ class Annealing : public Agent {
     if (probes_left_ == 0) StartCooling();
   }
 
-  // Rises between what fits and what does not say nothing about either.
+  // A rise between a placement that fits and one that does not is not comparable with other rises.
   void Probe(const Score& score) {
     const double rise = CostOf(score) - CostOf(score_);
     if (rise > 0 && score.fits == score_.fits) rises_.push_back(rise);
@@ -178,11 +178,11 @@ class Annealing : public Agent {
   bool use_cpus_;
   std::size_t spent_ = 0;  // evaluations observed
   std::size_t probes_left_ = 0;
-  std::size_t cooling_since_ = 0;  // in evaluations
-  bool fitted_ = false;            // whether the temperature is one among placements that fit
-  std::vector<double> rises_;      // of the cost, among the probes
+  std::size_t cooling_since_ = 0;  // number of evaluations at its start
+  bool fitted_ = false;            // whether the temperature comes from placements that fit
+  std::vector<double> rises_;      // of the cost, during the probes
   double first_temperature_ = 0;   // in units of the cost
-  double luck_ = 0;                // decides about the last proposal
+  double luck_ = 0;                // in [0, 1), decides whether the last proposal is accepted
   Placement current_;
   Score score_;  // of current_
   BestPlacement best_;

@@ -70,7 +70,7 @@ std::unique_ptr<Agent> MakeMEtfAgent(OptionReader& reader, const AgentContext&) 
 
 namespace {
 
-// Rows that let at most one of each group's edges have x = 0; with at most one edge they hold anyway.
+// Rows that allow x = 0 for at most one edge of each group. With one edge the row would be redundant.
 void AddFavouriteRows(const std::vector<std::vector<std::size_t>>& edges_of_group, LinearProgram* program) {
   for (const std::vector<std::size_t>& edges : edges_of_group) {
     if (edges.size() < 2) continue;
@@ -94,7 +94,7 @@ CommunicationPlan PlanCommunication(const Observation& observation, std::span<co
     time.push_back(MeanMicros(observation, group, Candidates(observation, group, devices)));
     total += time.back();
   }
-  // Times around 1 suit the solver's absolute tolerances.
+  // Times around 1 match the solver's absolute tolerances.
   const double unit = total > 0 ? total / static_cast<double>(num_groups) : 1;
 
   // Columns: x by edge, s by group, w.
@@ -112,7 +112,7 @@ CommunicationPlan PlanCommunication(const Observation& observation, std::span<co
     incoming[edge.to].push_back(e);
   }
   for (std::size_t group = 0; group < num_groups; ++group) {
-    if (!outgoing[group].empty()) continue;  // a consumer's row says more
+    if (!outgoing[group].empty()) continue;  // a consumer's row is a tighter bound
     program.BeginRow(time[group] / unit);
     program.Add(num_edges + group, -1);
     program.Add(num_edges + num_groups, 1);

@@ -13,33 +13,33 @@
 #include "sim/base/units.h"
 #include "sim/placement.h"
 
-// Baechi's three heuristics: m-TOPO, m-ETF and m-SCT, with the linear program of the last.
+// Baechi's three heuristics: m-TOPO, m-ETF and m-SCT, with the linear program of m-SCT.
 namespace emplace::agents {
 
 struct MTopoOptions {
-  bool uniform = true;  // equal shares of memory; else each accelerator up to its capacity
+  bool uniform = true;  // equal shares of memory; else each accelerator is filled up to its capacity
 };
 
-// Fills one accelerator after the other with groups in topological order, and never goes back to one that it left.
-// A group needs its persistent, temporary and output bytes. With `uniform` every accelerator takes up to
-// floor(sum over groups / accelerators) + largest group; else up to its capacity. The last accelerator takes all that
-// remain, whether or not they fit. A group that is not allowed on the accelerator at hand goes to
-// its fastest allowed device and fills nothing.
+// Fills the accelerators one after another with groups in topological order, and never returns to an earlier one. A
+// group needs its persistent, temporary and output bytes. With `uniform` the limit of every accelerator is floor(sum
+// over groups / accelerators) + largest group; else its capacity. The last accelerator takes all remaining groups,
+// whether or not they fit. A group that is not allowed on the current accelerator goes to its fastest allowed device
+// and is not counted.
 //
 // Source: m-TOPO of Jeon et al. 2020 ("Baechi: fast device placement of machine learning graphs", SoCC), with the cap
-// of its published code. Deviations: persistent bytes count next to the outputs (there they are part of them);
-// colocated groups need their outputs too, not only temporary and persistent bytes; what remains is placed, where the
-// published code stops.
+// of its published code. Deviations: persistent bytes are added to the outputs (in the source they are part of them).
+// Colocated groups also need their outputs, not only temporary and persistent bytes. Remaining groups are placed, where
+// the published code stops.
 Placement PlaceByMTopo(const Observation& observation, const MTopoOptions& options);
 
 std::unique_ptr<Agent> MakeMTopoAgent(OptionReader& reader, const AgentContext& context);
 
 struct MEtfOptions {
-  bool use_cpus = false;  // CPUs take groups that accelerators could take too
+  bool use_cpus = false;  // CPUs also take groups that accelerators could take
 };
 
-// The placement of list_scheduler.h without favourite children, on the accelerators: the rule looks at when a group
-// could start and not at how long it takes, so it would use a slow CPU like any other device.
+// The placement of list_scheduler.h without favourite children, on the accelerators. The rule considers when a group
+// could start and not how long it takes, so a slow CPU would be used like any other device.
 //
 // Source: m-ETF of Jeon et al. 2020 ("Baechi: fast device placement of machine learning graphs", SoCC).
 Placement PlaceByMEtf(const Observation& observation, const MEtfOptions& options);
@@ -48,35 +48,35 @@ std::unique_ptr<Agent> MakeMEtfAgent(OptionReader& reader, const AgentContext& c
 
 // The linear program of the shortest communication time, solved.
 struct CommunicationPlan {
-  double makespan_micros = 0;    // w: no schedule in which every group has at most one favourite is shorter
-  std::vector<double> far;       // [num_edges] x: 0 where the consumer follows its producer, 1 where it does not
+  double makespan_micros = 0;    // w: a lower bound of schedules in which every group has at most one favourite
+  std::vector<double> far;       // [num_edges] x: 0 where the consumer is on its producer's device, 1 where it is not
   std::vector<GroupEdge> edges;  // [num_edges]
 };
 
 // Minimises w over start times s >= 0 and 0 <= x <= 1, subject to
 //   s_i + p_i + c_ij x_ij <= s_j      for each edge,
 //   s_i + p_i <= w                    for each group,
-//   sum over j of x_ij >= outputs - 1 and sum over i of x_ij >= inputs - 1     for each group:
-// at most one consumer follows a group, and a group follows at most one producer. p_i is the mean time of group i over
-// its candidates among `devices`, c_ij the mean transfer time of the edge over all ordered pairs of distinct devices.
+//   sum over j of x_ij >= outputs - 1 and sum over i of x_ij >= inputs - 1     for each group.
+// The last constraints let at most one consumer follow a group, and a group follow at most one producer. p_i is the
+// mean time of group i over its candidates among `devices`. c_ij is the mean transfer time of the edge over all ordered
+// pairs of distinct devices.
 //
 // Source: Hanen and Munier 1995 ("An approximation algorithm for scheduling dependent tasks on m processors with small
-// communication delays"), relaxed as in Jeon et al. 2020 ("Baechi"). Solved by Clp, on one thread. The optimum is not
-// unique: off the critical path x may be anything that the constraints allow.
-// Throws InputError if Clp fails.
+// communication delays"), relaxed as in Jeon et al. 2020 ("Baechi"). Solved by Clp on one thread. The optimum is not
+// unique: off the critical path x may have any value that satisfies the constraints. Throws InputError if Clp fails.
 CommunicationPlan PlanCommunication(const Observation& observation, std::span<const DeviceId> devices);
 
 // The favourite child of each group: the consumer with x below `threshold`, or kNoFavourite. A group is the favourite
-// of one producer only; where rounding gives more, the last edge wins.
+// of at most one producer. If rounding yields several, the last edge is used.
 std::vector<std::size_t> FavouriteChildren(const CommunicationPlan& plan, std::size_t num_groups, double threshold);
 
 struct MSctOptions {
-  double threshold = 0.1;  // x below it makes a favourite child; the published program's default
+  double threshold = 0.1;  // a favourite child has x below it; default of the published program
   bool use_cpus = false;   // as in MEtfOptions
 };
 
-// Above it the linear program takes too long (it grows faster than the graph): 1 s for the 6,189 ops of nmt, 4 s for
-// 15,508, 33 s for 46,944. For larger graphs the registry asks for merge_and_colocate.
+// Limit for the linear program, whose time grows superlinearly: 1 s for the 6,189 ops of nmt, 4 s for 15,508, 33 s for
+// 46,944. For larger graphs the registry selects merge_and_colocate.
 inline constexpr std::size_t kMaxGroupsOfMSct = 20000;
 
 // The placement of list_scheduler.h with favourite children. Throws InputError on more than

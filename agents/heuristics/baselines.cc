@@ -71,7 +71,7 @@ Placement PlaceInBlocks(const Observation& seen) {
   Placement placement(seen.num_groups());
   double before = 0;
   for (std::size_t group = 0; group < seen.num_groups(); ++group) {
-    // The block that holds the middle of the group's time.
+    // The block that contains the midpoint of the group's time interval.
     const double part = total > 0 ? (before + micros[group] / 2) / total : 0;
     const auto block = static_cast<std::size_t>(std::clamp(part * devices, 0.0, devices - 1));
     const DeviceId device = seen.accelerators[block];
@@ -84,7 +84,7 @@ Placement PlaceInBlocks(const Observation& seen) {
 
 namespace {
 
-// The k of "WORD<k>" in a layer's name.
+// The number k in "WORD<k>" in a layer's name.
 std::optional<std::size_t> NumberBehind(std::string_view layer, std::string_view word) {
   std::size_t at = layer.find(word);
   if (at == std::string_view::npos) return std::nullopt;
@@ -115,7 +115,7 @@ DeviceId AllowedOr(const Observation& seen, std::size_t group, DeviceId device) 
   return seen.Allowed(group, Index(device)) ? device : seen.Fastest(group, seen.accelerators);
 }
 
-// The recurrent layer that each group goes with.
+// The recurrent layer with which each group is placed.
 std::vector<std::size_t> RecurrentLayers(const Observation& seen, std::size_t last) {
   std::vector<std::optional<std::size_t>> known(seen.num_groups());
   for (std::size_t group = 0; group < seen.num_groups(); ++group) {
@@ -125,7 +125,7 @@ std::vector<std::size_t> RecurrentLayers(const Observation& seen, std::size_t la
     if (Holds(layer, {"embedding"})) known[group] = 0;
     if (Holds(layer, {"attention", "projection", "softmax", "loss"})) known[group] = last;
   }
-  // The rest goes with what it feeds, from the back; then with what feeds it.
+  // A remaining group gets the layer of a consumer, in reverse order; then that of a producer.
   for (std::size_t group = seen.num_groups(); group-- > 0;) {
     const OpId id = MakeId<OpId>(group);
     for (std::size_t k = 0; k < seen.graph.num_outputs(id) && !known[group]; ++k) {
@@ -168,7 +168,7 @@ Placement ByLayerBlocks(const Observation& seen) {
   return placement;
 }
 
-// Whether some convolution reads an image: more than one row, as far as shapes are known. (Audio has one.)
+// Whether some convolution reads an image: more than one row, as far as shapes are known. (Audio has one row.)
 bool ReadsImages(const Graph& graph) {
   for (std::size_t op = 0; op < graph.num_ops(); ++op) {
     const OpId id = MakeId<OpId>(op);

@@ -5,45 +5,44 @@
 
 #include "agents/agent.h"
 
-// Placements by simple rules, which searches must beat.
+// Placements by simple rules, as baselines of searches.
 namespace emplace::agents {
 
-// Everything on one accelerator: the one where the sum of all times is least, or the one named by option `device`.
-// Groups that may not go there go to their fastest device. Source: Mirhoseini et al. 2018 (Hierarchical Planner),
-// section 3.1, "GPU Only".
+// Every group on one accelerator: the one with the smallest total time, or the one named by option `device`. A group
+// not allowed there goes to its fastest device. Source: Mirhoseini et al. 2018 (Hierarchical Planner), section 3.1,
+// "GPU Only".
 std::unique_ptr<Agent> MakeSingleDeviceAgent(OptionReader& reader, const AgentContext& context);
 
-// Everything on one CPU: the one where the sum of all times is least; groups that may not go there go to their fastest
-// device. Propose throws InputError where the cluster has no CPU. Source: Mirhoseini et al. 2018 (Hierarchical
-// Planner), section 3.1, "CPU Only".
+// Every group on one CPU, the one with the smallest total time. A group not allowed there goes to its fastest device.
+// Propose throws InputError if the cluster has no CPU. Source: Mirhoseini et al. 2018 (Hierarchical Planner), section
+// 3.1, "CPU Only".
 std::unique_ptr<Agent> MakeCpuOnlyAgent(OptionReader& reader, const AgentContext& context);
 
-// The i-th group in topological order on accelerator i modulo their number; groups that may not go there go to their
-// fastest accelerator, else to their fastest device.
+// The i-th group in topological order on accelerator i modulo their number. A group not allowed there goes to its
+// fastest accelerator, else to its fastest device.
 std::unique_ptr<Agent> MakeRoundRobinAgent(OptionReader& reader, const AgentContext& context);
 
-// The topological order cut into one contiguous block per accelerator, blocks of equal time (of each group the mean
-// over the accelerators). Groups that may not go to their block's go to their fastest accelerator, else to their
-// fastest device. Source: m-TOPO (Jeon et al. 2020, Baechi) with times in place of bytes.
+// Splits the topological order into one contiguous block per accelerator. Blocks have equal total time, with each
+// group's mean time over the accelerators. A group not allowed on its block's accelerator goes to its fastest
+// accelerator, else to its fastest device. Source: m-TOPO (Jeon et al. 2020, Baechi) with times instead of bytes.
 Placement PlaceInBlocks(const Observation& observation);
 
 std::unique_ptr<Agent> MakeBlocksAgent(OptionReader& reader, const AgentContext& context);
 
-// What a practitioner would do, read off the layers' names (Op::layer):
+// The placement a practitioner would choose from the layers' names (Op::layer):
 //
 // 1. With recurrent layers ("lstm<k>" or "rnn<k>" in a layer's name): recurrent layer k, of encoder and decoder alike,
-//    on accelerator k modulo their number; "embedding" with layer 0; "attention", "projection", "softmax" and "loss"
-//    with the last layer; what has no such layer with the group that it feeds, else with the one that feeds it, else
-//    with layer 0.
+//    on accelerator k modulo their number. "embedding" goes with layer 0. "attention", "projection", "softmax" and
+//    "loss" go with the last layer. Any other group goes with a consumer, else with a producer, else with layer 0.
 //
-// 2. Image networks (some conv2d reads more than one row, or the file does not say): everything on one accelerator, as
+// 2. Image networks (some conv2d reads more than one row, or its shape is unknown): everything on one accelerator, as
 //    single_device.
 //
-// 3. Anything else: contiguous blocks of equal numbers of layers, in topological order; of equal time, as the agent
-//    blocks, where there are no layers.
+// 3. Anything else: contiguous blocks with equal numbers of layers, in topological order. Without layers, blocks of
+//    equal time, as the agent blocks.
 //
-// Gradients and updates carry the layer of their forward op, so they go with it. Groups that may not go to their
-// accelerator go to their fastest one, else to their fastest device.
+// Gradients and updates have the layer of their forward op, so they are placed with it. A group not allowed on its
+// accelerator goes to its fastest accelerator, else to its fastest device.
 // Sources: Mirhoseini et al. 2018 and Gao et al. 2018 for 1 and 2; 3 is ours, as no paper states a rule.
 std::unique_ptr<Agent> MakeExpertAgent(OptionReader& reader, const AgentContext& context);
 

@@ -16,10 +16,10 @@
 namespace emplace::agents {
 namespace {
 
-// When a device is idle.
+// The idle intervals of a device.
 class IdleGaps {
  public:
-  // The earliest start >= ready of something that lasts `length`.
+  // The earliest start >= ready of an interval of `length`.
   Duration EarliestStart(Duration ready, Duration length) const {
     auto gap = std::lower_bound(gaps_.begin(), gaps_.end(), ready,
                                 [](const Gap& candidate, Duration time) { return candidate.to < time; });
@@ -50,11 +50,11 @@ class IdleGaps {
   std::vector<Gap> gaps_ = {{Duration(0), Duration::max()}};
 };
 
-// How much memory a device has left if nothing is ever freed.
+// The remaining memory of a device if nothing is ever freed.
 struct Room {
   std::int64_t capacity = 0;
   std::int64_t kept = 0;  // persistent and output bytes
-  std::int64_t temp = 0;  // the largest
+  std::int64_t temp = 0;  // the largest of a group
 
   std::int64_t LeftAfter(const Observation& observation, std::size_t group) const {
     return capacity - kept - (observation.persistent[group] + observation.output[group]).count -
@@ -110,7 +110,7 @@ class Heft {
   Duration Time(std::size_t group, DeviceId device) const {
     return DurationFromMicros(observation_.TimeMicros(group, Index(device)));
   }
-  // How long the device is taken up.
+  // How long the device is occupied.
   Duration Taken(std::size_t group, DeviceId device) const {
     const Duration time = Time(group, device);
     const double gap = observation_.cluster.device(device).op_gap_micros;
@@ -127,7 +127,7 @@ class Heft {
     return ready;
   }
 
-  // The candidates that have room; if none has, the one with the most.
+  // The candidates that have enough memory; if none has, the one with the most memory left.
   std::vector<DeviceId> WithRoom(std::size_t group) const {
     std::vector<DeviceId> candidates = Candidates(observation_, group, devices_);
     if (!options_.memory_filter) return candidates;

@@ -13,7 +13,7 @@
 namespace emplace::agents {
 
 struct HeftOptions {
-  bool memory_filter = false;  // m-HEFT: only devices that have room
+  bool memory_filter = false;  // m-HEFT: only devices with enough memory
 };
 
 // HEFT's schedule by its own model of transfers. The agent keeps only the placement: the simulator predicts when ops
@@ -26,19 +26,20 @@ struct HeftSchedule {
 };
 
 // Heterogeneous earliest finish time. Upward rank: mean time over the devices where the group is allowed, plus the
-// largest over its consumers of mean transfer time and their rank; the mean is over all ordered pairs of distinct
-// devices. By falling rank (ties: smaller group first) each group goes where it finishes first (ties: smaller device
-// first), into an idle gap if it fits in one. Transfers are latency + bytes / bandwidth of all tensors from one group
-// to another taken as one message, and never wait for each other. Every device takes part, CPUs included.
+// largest over its consumers of mean transfer time and their rank. The mean transfer time is over all ordered pairs of
+// distinct devices. By decreasing rank (ties: smaller group first) each group goes to the device where it finishes
+// first (ties: smaller device first). It uses an idle gap if it fits in one. A transfer takes latency + bytes /
+// bandwidth, with all tensors from one group to another as one message. Transfers never wait for each other. All
+// devices are used, CPUs included.
 //
 // With memory_filter a device is considered only if the persistent and output bytes of all its groups and the largest
-// temporary bytes among them fit (nothing is ever freed, as the order of ranks is not an order in time); where no
-// device has room, the one with the most room left takes the group.
+// temporary bytes among them fit. Nothing is ever freed, as the order of ranks is not an order in time. If no device
+// has enough memory, the group goes to the device with the most memory left.
 //
 // Cost: O(groups * devices * (inputs + idle gaps)).
 // Source: Topcuoglu, Hariri and Wu 2002 ("Performance-effective and low-complexity task scheduling for heterogeneous
-// computing"), section 4.2. Deviations: the idle time of a device after each op (its op gap) counts as busy; an op
-// of no time takes up nothing, and fits at any time that is idle when it is placed.
+// computing"), section 4.2. Deviations: the idle time of a device after each op (its op gap) counts as busy. An op of
+// zero duration occupies nothing, and fits at any time that is idle when it is placed.
 HeftSchedule ScheduleByHeft(const Observation& observation, const HeftOptions& options);
 
 std::unique_ptr<Agent> MakeHeftAgent(OptionReader& reader, const AgentContext& context);

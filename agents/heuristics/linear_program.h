@@ -7,8 +7,8 @@
 
 namespace emplace::agents {
 
-// A linear program under construction: rows of sum >= bound; columns of at least 0, the first `num_fractions` of at
-// most 1. The last column is to be as small as can be.
+// A linear program under construction: rows of sum >= bound. Columns are at least 0; the first `num_fractions` are at
+// most 1. The objective is to minimise the last column.
 struct LinearProgram {
   explicit LinearProgram(std::size_t num_columns) : columns(num_columns) {}
 
@@ -22,12 +22,12 @@ struct LinearProgram {
   std::size_t num_fractions = 0;
 };
 
-// The columns of the optimum. The solver, Clp, is in a library of its own, which is loaded when it is needed: it brings
-// OpenBLAS, whose settings depend on the processor and must be made before it is loaded (sim/base/blas.h). Throws
-// InputError if the library cannot be loaded, or the program is not solved.
+// Returns the columns of the optimum. The solver, Clp, is in a separate library that is loaded on demand. It links
+// OpenBLAS, whose settings depend on the processor and must be set before loading (sim/base/blas.h). Throws InputError
+// if the library cannot be loaded or the program cannot be solved.
 std::vector<double> MinimiseLast(const LinearProgram& program);
 
-// What the library holds, under the name kLinearProgramName.
+// The library's contents, exported as kLinearProgramName.
 struct LinearProgramExports {
   std::vector<double> (*minimise_last)(const LinearProgram& program);
 };

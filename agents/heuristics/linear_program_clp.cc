@@ -1,4 +1,4 @@
-// Clp's part of linear_program.h, a library of its own.
+// The Clp part of linear_program.h, in a separate library.
 
 #include <ClpSimplex.hpp>
 #include <ClpSolve.hpp>

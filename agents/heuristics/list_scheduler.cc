@@ -27,12 +27,12 @@ struct Input {
   std::optional<TensorId> tensor;  // none: a control edge
 };
 
-// A device and the ready groups that could go there. Which of these lists a group is in may lag behind: arrivals only
-// ever get later, so that they are worked out anew when a group comes to the front.
+// A device and the ready groups that could go there. The list that holds a group may be outdated. As arrivals only get
+// later, they are recomputed when a group reaches the front.
 struct DeviceState {
   Nanos idle_from = 0;
   std::size_t last_group = kNoFavourite;
-  std::set<std::size_t> arrived;                          // inputs are here
+  std::set<std::size_t> arrived;                          // all inputs are on the device
   MinHeap<std::pair<Nanos, std::size_t>> waiting;         // (earliest arrival of the last input, group)
   std::multimap<std::int64_t, std::size_t> without_room;  // by bytes needed
   std::int64_t used = 0;
@@ -59,11 +59,11 @@ class ListScheduler {
   std::size_t Channel(std::size_t from, std::size_t to) const {
     return observation_.cluster.channels() == Channels::kPerPair ? from * devices_.size() + to : from;
   }
-  // When the last input of the group is on the device. Sends what is missing if `send`.
+  // The time at which the last input of the group is on the device. With `send`, sends the missing inputs.
   Nanos Arrival(std::size_t group, std::size_t device, bool send);
   // The group that the idle device would start now.
   std::optional<std::size_t> Choose(std::size_t device);
-  // Whether it waits for its favourite child; *choice is what it starts meanwhile.
+  // Whether it waits for its favourite child; *choice is the group that it starts meanwhile.
   bool Awake(std::size_t device, std::optional<std::size_t>* choice);
   bool Urgent(std::size_t group);
   void Start(std::size_t group, std::size_t device);
@@ -83,8 +83,8 @@ class ListScheduler {
   std::vector<Nanos> start_;                         // [num_groups]
   std::vector<Nanos> end_;                           // [num_groups]; kNever: not placed
   std::vector<Nanos> sent_;                          // [num_tensors, num_devices]: arrival of the copy, or kNever
-  std::vector<Nanos> channels_;                      // free from
-  std::vector<Nanos> scratch_;                       // channels as one Arrival() would leave them
+  std::vector<Nanos> channels_;                      // time from which each is free
+  std::vector<Nanos> scratch_;                       // channels as after one Arrival()
   MinHeap<std::pair<Nanos, std::size_t>> ends_;      // (time, group)
   MinHeap<Nanos> wake_ups_;                          // when a device becomes idle
   std::set<std::size_t> ready_;                      // ready, not placed
@@ -135,7 +135,7 @@ void ListScheduler::ReadGraph() {
 }
 
 void ListScheduler::BecomeReady(std::size_t group) {
-  // The order in which one sender's channel takes them.
+  // The order in which one sender's channel sends them.
   std::sort(inputs_[group].begin(), inputs_[group].end(), [this](const Input& a, const Input& b) {
     return std::pair(end_[a.producer], a.tensor) < std::pair(end_[b.producer], b.tensor);
   });
@@ -281,7 +281,7 @@ void ListScheduler::Start(std::size_t group, std::size_t device) {
   ++num_placed_;
 }
 
-// Everything that can start now. A group of no time ends at once, and its consumers may follow.
+// Starts all groups that can start now. A group of zero duration ends at once, and its consumers may start.
 void ListScheduler::StartAll() {
   while (true) {
     while (!ends_.empty() && ends_.top().first <= now_) {
@@ -300,7 +300,7 @@ void ListScheduler::StartAll() {
   }
 }
 
-// To the next time at which something may start; false if there is none.
+// Advances to the next time at which a group may start; false if there is none.
 bool ListScheduler::AdvanceTime() {
   while (!wake_ups_.empty() && wake_ups_.top() <= now_) wake_ups_.pop();
   std::optional<Nanos> next;

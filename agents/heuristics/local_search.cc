@@ -65,7 +65,7 @@ class LocalSearch : public Agent {
   }
 
  private:
-  // To the next group. A group that moved is on its best device as long as the others stay: the sweep ends when all
+  // Advances to the next group. A group that moved is on its best device while the others stay. The sweep ends when all
   // others have stayed since.
   void Advance(std::size_t num_groups, bool changed) {
     unchanged_ = changed ? 1 : unchanged_ + 1;
@@ -75,8 +75,8 @@ class LocalSearch : public Agent {
   bool use_cpus_;
   bool finished_ = false;
   std::size_t next_ = 0;       // the group that tries other devices next
-  std::size_t unchanged_ = 0;  // groups in a row that stayed
-  BestPlacement best_;         // where the search is
+  std::size_t unchanged_ = 0;  // consecutive groups that stayed
+  BestPlacement best_;         // the current placement
 };
 
 }  // namespace

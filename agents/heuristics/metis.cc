@@ -22,10 +22,10 @@ namespace {
 
 static_assert(sizeof(idx_t) == sizeof(std::int32_t), "weights are scaled for a METIS of 32-bit numbers");
 
-// METIS adds weights up in 32 bits; half of them leaves room for what it does with the sums.
+// METIS adds up weights in 32 bits; half the range leaves headroom for its computations with the sums.
 constexpr std::int64_t kMaxSum = std::int64_t{1} << 30;
 
-// A graph as METIS reads it.
+// A graph in METIS's input format.
 struct MetisGraph {
   std::size_t num_constraints = 1;
   std::vector<idx_t> first = {0};
@@ -70,7 +70,7 @@ MetisGraph MakeMetisGraph(const Observation& observation, const MetisOptions& op
   return graph;
 }
 
-// The part of `graph` on the vertices of one side.
+// The subgraph of `graph` induced by the vertices of one side.
 MetisGraph Side(const MetisGraph& graph, std::span<const idx_t> sides, idx_t side) {
   std::vector<idx_t> new_index(graph.num_vertices(), -1);
   idx_t count = 0;
@@ -98,7 +98,7 @@ MetisGraph Side(const MetisGraph& graph, std::span<const idx_t> sides, idx_t sid
 // Side 0 or 1 of each vertex, side 0 with `left` of `parts` shares. Requires: at least two vertices.
 std::vector<idx_t> Bisect(MetisGraph& graph, std::size_t left, std::size_t parts, double imbalance, std::int64_t cuts,
                           idx_t seed) {
-  // METIS draws from the C library's one rand(), which it seeds at each call.
+  // METIS uses the C library's global rand(), which it seeds at each call.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   std::array<idx_t, METIS_NOPTIONS> options{};
@@ -115,7 +115,7 @@ std::vector<idx_t> Bisect(MetisGraph& graph, std::size_t left, std::size_t parts
   std::vector<real_t> allowed(graph.num_constraints, static_cast<real_t>(1 + imbalance));
   std::vector<idx_t> sides(graph.num_vertices(), -1);
   idx_t cut = 0;
-  // A graph without edges still has arrays of edges.
+  // METIS needs non-null edge arrays even for a graph without edges.
   if (graph.neighbours.empty()) {
     graph.neighbours.reserve(1);
     graph.edge_weights.reserve(1);
@@ -131,7 +131,7 @@ std::vector<idx_t> Bisect(MetisGraph& graph, std::size_t left, std::size_t parts
   return sides;
 }
 
-// Numbers the parts of `graph` first_part .. first_part + parts - 1. `vertices` says which entries of *answer are its.
+// Numbers the parts of `graph` first_part .. first_part + parts - 1. `vertices` are the entries of *answer to set.
 void Cut(MetisGraph graph, const std::vector<std::size_t>& vertices, std::size_t first_part, std::size_t parts,
          double imbalance, const MetisOptions& options, Rng& rng, std::vector<std::int32_t>* answer) {
   if (parts == 1 || vertices.size() < 2) {
@@ -157,7 +157,7 @@ Placement PlaceByMetis(const Observation& observation, const MetisOptions& optio
   const std::size_t parts = observation.accelerators.size();
   std::vector<std::size_t> vertices(observation.num_groups());
   std::iota(vertices.begin(), vertices.end(), std::size_t{0});
-  // What each level of halving may add, so that all levels together add `imbalance`.
+  // The imbalance allowed at each level of halving, so that all levels together reach `imbalance`.
   const double levels = std::max(1.0, std::ceil(std::log2(static_cast<double>(parts))));
   const double imbalance = std::pow(1 + options.imbalance, 1 / levels) - 1;
   std::vector<std::int32_t> answer(observation.num_groups(), 0);

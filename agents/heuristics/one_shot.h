@@ -8,8 +8,8 @@
 
 namespace emplace::agents {
 
-// A heuristic with one answer: it is proposed once, then the agent is finished (and answers the same if asked again).
-// `place` is called with the first proposal's Rng.
+// A heuristic with one placement: it is proposed once, then the agent is finished. Later calls return the same
+// placement. `place` is called with the first proposal's Rng.
 std::unique_ptr<Agent> MakeOneShot(std::function<Placement(const Environment& env, Rng& rng)> place);
 
 }  // namespace emplace::agents

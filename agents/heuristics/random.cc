@@ -104,7 +104,7 @@ class RandomWalk : public Agent {
       pass_best_ = std::min(pass_best_, outcomes[i].result.step_time_micros);
       best_.Keep(batch[i], ScoreOf(outcomes[i], env.observation().cluster));
     }
-    // A pass that the budget cut short ends none.
+    // A pass truncated by the budget does not end an episode.
     if (next_ != 0 || episode_ == 0 || batch.empty() || batch.back() != current_) return {};
     return {{.episode = episode_ - 1,
              .evaluations = 1 + episode_ * env.observation().num_groups(),

@@ -21,7 +21,7 @@ namespace {
 
 static_assert(sizeof(SCOTCH_Num) == sizeof(std::int32_t), "weights are scaled for a Scotch of 32-bit numbers");
 
-// Scotch adds loads up, and edge loads times distances, in 32 bits.
+// Scotch adds up loads, and products of edge loads and distances, in 32 bits.
 constexpr std::int64_t kMaxLoadSum = std::int64_t{1} << 24;
 constexpr std::int64_t kMaxCost = std::int64_t{1} << 30;
 constexpr double kFastest = 1000;  // the speed of the fastest device
@@ -32,7 +32,7 @@ void Check(int status, const std::string& call) {
   if (status != 0) throw InputError("scotch", call + " failed");
 }
 
-// One of Scotch's objects, which come as structs of their own size with a function that ends them.
+// Owns one of Scotch's objects: a struct of known size with an init and an exit function.
 template <typename T, int (*kInit)(T*), void (*kExit)(T*)>
 class Owned {
  public:
@@ -50,7 +50,7 @@ using ScotchGraph = Owned<SCOTCH_Graph, SCOTCH_graphInit, SCOTCH_graphExit>;
 using ScotchArch = Owned<SCOTCH_Arch, SCOTCH_archInit, SCOTCH_archExit>;
 using ScotchStrategy = Owned<SCOTCH_Strat, SCOTCH_stratInit, SCOTCH_stratExit>;
 
-// A graph in arrays, which the library's graph refers to.
+// Arrays of a graph; the library's graph refers to them.
 struct GraphArrays {
   std::vector<SCOTCH_Num> first;
   std::vector<SCOTCH_Num> neighbours;
@@ -59,7 +59,7 @@ struct GraphArrays {
 
   void Build(SCOTCH_Graph* graph) {
     const std::size_t num_edges = neighbours.size();
-    neighbours.reserve(1);  // a graph without edges still has arrays of edges
+    neighbours.reserve(1);  // Scotch needs non-null edge arrays even without edges
     edge_loads.reserve(1);
     Check(SCOTCH_graphBuild(graph, 0, static_cast<SCOTCH_Num>(vertex_loads.size()), first.data(), first.data() + 1,
                             vertex_loads.data(), nullptr, static_cast<SCOTCH_Num>(num_edges), neighbours.data(),
@@ -69,10 +69,10 @@ struct GraphArrays {
   }
 };
 
-// The devices as the library sees them.
+// The devices in Scotch's units.
 struct Target {
   std::vector<SCOTCH_Num> speeds;     // [num_devices]
-  std::vector<SCOTCH_Num> distances;  // [num_devices, num_devices]; empty if all are alike
+  std::vector<SCOTCH_Num> distances;  // [num_devices, num_devices]; empty if all are equal
 };
 
 double FastestMicros(const Observation& observation, std::size_t group, const std::vector<DeviceId>& devices) {
@@ -100,7 +100,7 @@ std::vector<SCOTCH_Num> Speeds(const Observation& observation, const std::vector
   return scaled;
 }
 
-// Empty if all links are alike, and where there is only one device.
+// Empty if all links are equal, or there is only one device.
 std::vector<SCOTCH_Num> Distances(const Cluster& cluster, const std::vector<DeviceId>& devices, std::int64_t bytes) {
   std::vector<double> times;
   for (const DeviceId a : devices) {
@@ -159,7 +159,8 @@ GraphArrays TargetArrays(const Target& target) {
 
 std::vector<SCOTCH_Num> Map(GraphArrays source, const Target& target, double imbalance, SCOTCH_Num seed) {
   const auto num_devices = static_cast<SCOTCH_Num>(target.speeds.size());
-  // The context keeps the library on one thread and its random numbers apart; building an architecture does without.
+  // The context limits the library to one thread and has its own random numbers; building an architecture uses no
+  // context.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   ScotchContext context;
@@ -167,7 +168,7 @@ std::vector<SCOTCH_Num> Map(GraphArrays source, const Target& target, double imb
   SCOTCH_contextRandomSeed(context.get(), seed);
   Check(SCOTCH_contextThreadSpawn(context.get(), 1, nullptr), "SCOTCH_contextThreadSpawn");
 
-  // Ended in reverse: architectures and bound graphs refer to graphs, and graphs to arrays.
+  // Destroyed in reverse order: architectures and bound graphs refer to graphs, and graphs to arrays.
   GraphArrays devices;
   ScotchGraph device_graph;
   ScotchGraph bound_device_graph;

@@ -121,7 +121,7 @@ Placement PlaceParts(const Observation& observation, std::span<const DeviceId> d
 }
 
 std::vector<std::int32_t> ScaledWeights(std::span<const std::int64_t> weights, std::int64_t max_sum) {
-  // In doubles, as the sum of 64-bit weights may itself overflow.
+  // In doubles, as the sum of 64-bit weights may overflow.
   double sum = 0;
   for (const std::int64_t weight : weights) sum += static_cast<double>(weight);
   const double factor = sum > static_cast<double>(max_sum) ? static_cast<double>(max_sum) / sum : 1;

@@ -5,7 +5,7 @@
 
 namespace emplace::agents {
 
-// Four numbers of 16 bits are drawn at a time, the lowest first. 16 of them are compared at a time, without a branch.
+// Draws four 16-bit numbers at a time, lowest bits first. 16 of them are compared at a time, without a branch.
 void DrawKept(Rng& rng, double rate, std::span<std::uint8_t> kept) {
   const auto bound = static_cast<std::uint32_t>(std::lround(rate * 65536));
   constexpr std::size_t kBlock = 16;

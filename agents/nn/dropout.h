@@ -9,10 +9,10 @@
 
 namespace emplace::agents {
 
-// For each value, whether it is kept: 1 with probability 1 - rate (to 2^-16), else 0.
+// Fills `kept`: 1 with probability 1 - rate (to 2^-16), else 0.
 void DrawKept(Rng& rng, double rate, std::span<std::uint8_t> kept);
 
-// The dropout of one level of one state, both by number: the same in every pass over that state.
+// The dropout Rng of one level of one state, determined by both: the same in every pass over that state.
 Rng DropoutRng(std::uint64_t state_seed, std::size_t level);
 
 }  // namespace emplace::agents

@@ -1,5 +1,5 @@
-// Vectors of floats of the instruction set that is being compiled for; only for the sources of kernels, which Highway
-// includes once for each set (sim/base/vector_targets.h). Hence no ordinary include guard.
+// Vectors of floats for the instruction set being compiled, only for kernel sources. Highway includes them once for
+// each set (sim/base/vector_targets.h). Hence no ordinary include guard.
 #if defined(EMPLACE_AGENTS_NN_FLOAT_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef EMPLACE_AGENTS_NN_FLOAT_LANES_INL_H_
 #undef EMPLACE_AGENTS_NN_FLOAT_LANES_INL_H_
@@ -18,8 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace emplace::agents::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_SCALAR
-// Highway before 1.0.5 knows no vectors of x86-64's baseline, SSE2, and takes one number at a time there: here the
-// compiler's vectors stand in for its.
+// Highway before 1.0.5 has no vectors for SSE2, the x86-64 baseline, and processes one number at a time. The compiler's
+// vectors replace Highway's here.
 inline constexpr std::size_t kWidth = 4;
 using Floats = float __attribute__((vector_size(kWidth * sizeof(float))));
 using Ints = std::int32_t __attribute__((vector_size(kWidth * sizeof(std::int32_t))));
@@ -36,9 +36,9 @@ HWY_INLINE Floats Div(Floats a, Floats b) { return a / b; }
 HWY_INLINE Floats MulAdd(Floats a, Floats b, Floats c) { return a * b + c; }
 HWY_INLINE Floats MulSub(Floats a, Floats b, Floats c) { return a * b - c; }
 HWY_INLINE Floats NegMulAdd(Floats a, Floats b, Floats c) { return c - a * b; }
-// yes where a < b, else no.
+// `yes` where a < b, else `no`.
 HWY_INLINE Floats IfLess(Floats a, Floats b, Floats yes, Floats no) { return a < b ? yes : no; }
-// 2^n of whole numbers n.
+// 2^n for integers n.
 HWY_INLINE Floats PowerOfTwo(Floats n) {
   return reinterpret_cast<Floats>((__builtin_convertvector(n, Ints) + 127) << 23);
 }
@@ -72,11 +72,11 @@ HWY_INLINE Floats LoadBytes(const std::uint8_t* from) {
 }
 #endif
 
-// How many vectors kLane floats are.
+// Number of vectors in kLane floats.
 inline constexpr std::size_t kVectors = kLane / kWidth;
 
 HWY_INLINE Floats Zero() { return Splat(0.0F); }
-// (x < 0 ? 0 : x): what is no number stays none. On x86 the larger of two is the second unless the first is larger.
+// (x < 0 ? 0 : x); NaN stays NaN. On x86 Max() returns its second argument unless the first is larger.
 HWY_INLINE Floats Relu(Floats x) {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
   return hn::Max(Zero(), x);
@@ -85,14 +85,14 @@ HWY_INLINE Floats Relu(Floats x) {
 #endif
 }
 
-// (e - 1) / (e + 1) for e = exp(2x), which is 2^n times the Taylor series of 2^f around 0 to the sixth power, f within
-// +-1/2: 2e-8 off at most. Beyond +-9 a float's tanh is 1.
+// (e - 1) / (e + 1) for e = exp(2x). e is 2^n times the Taylor series of 2^f around 0 to the sixth power, f within
+// +-1/2. The error is at most 2e-8. Beyond +-9 the tanh of a float is 1.
 HWY_INLINE Floats Tanh(Floats x) {
   x = IfLess(Splat(9.0F), x, Splat(9.0F), x);
   x = IfLess(x, Splat(-9.0F), Splat(-9.0F), x);
   constexpr float kLog2 = 0.693147180559945309F;
   const Floats factor = Splat(2.0F / kLog2);
-  // Adding 1.5 * 2^23 leaves no room for digits after the point.
+  // Adding 1.5 * 2^23 rounds to an integer, as no fraction bits remain.
   const Floats round = Splat(12582912.0F);
   const Floats whole = Sub(MulAdd(x, factor, round), round);
   const Floats t = Mul(MulSub(x, factor, whole), Splat(kLog2));
@@ -109,7 +109,7 @@ HWY_INLINE Floats Tanh(Floats x) {
 
 HWY_INLINE Floats Sigmoid(Floats x) { return MulAdd(Tanh(Mul(x, Splat(0.5F))), Splat(0.5F), Splat(0.5F)); }
 
-// The sum of kLane numbers, in their order.
+// The sum of kLane numbers in index order.
 HWY_INLINE float SumInOrder(const Floats (&lanes)[kVectors]) {
   float values[kLane];
   for (std::size_t v = 0; v < kVectors; ++v) Store(lanes[v], values + v * kWidth);

@@ -7,9 +7,9 @@
 
 namespace emplace::agents {
 
-// While it lives, this thread takes numbers too small for a normal float or double as 0. A policy that has all but
-// decided, and Adam's averages of gradients that ceased, are full of them, and each costs a hundred times what another
-// takes. Where the processor is none of x86's, nothing happens.
+// During its lifetime, this thread treats denormal floats and doubles as 0. Near-deterministic policies produce many of
+// them, and so do Adam's averages after gradients vanish. Each costs a hundred times a normal operation. No effect on
+// processors other than x86.
 class FlushDenormals {
  public:
 #if defined(__SSE2__)

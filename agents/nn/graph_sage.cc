@@ -10,7 +10,7 @@
 namespace emplace::agents {
 namespace {
 
-// A row that is all zeros stays so.
+// Avoids division by zero: a row of zeros is unchanged.
 constexpr float kLeastNorm = 1e-6F;
 
 std::vector<std::uint32_t> Neighbours(const Topology& topology, std::size_t node, bool both) {
@@ -23,7 +23,7 @@ std::vector<std::uint32_t> Neighbours(const Topology& topology, std::size_t node
   return all;
 }
 
-// `wanted` of them, in ascending order.
+// `wanted` random entries of `all`, in ascending order.
 std::vector<std::uint32_t> Pick(std::vector<std::uint32_t> all, std::size_t wanted, Rng& rng) {
   rng.Shuffle(all);
   all.resize(std::min(wanted, all.size()));
@@ -195,7 +195,7 @@ std::vector<std::uint32_t> GraphSageCode::Interleaving(std::size_t half, std::si
   std::vector<std::uint32_t> source(2 * half * width);
   for (std::size_t f = 0; f < width; ++f) {
     for (std::size_t c = 0; c < 2 * half; ++c) {
-      // Both matrices transposed and joined by columns: value (f, c) of [width, 2 half], read on row by row.
+      // Both matrices transposed and joined by columns: value (f, c) of [width, 2 half], read row by row.
       const std::size_t from = c < half ? c * width + f : half * width + (c - half) * width + f;
       source[f * 2 * half + c] = static_cast<std::uint32_t>(from);
     }
@@ -295,7 +295,7 @@ void GraphSageCode::ForwardLevel(const StateBatch& states, std::size_t i, const 
   level.net.Prepare(rows, backward, &level.cache);
   level.net.Forward(level.input, 0, rows, &level.cache);
 
-  // Dropout, and back to all rows.
+  // Dropout, and expansion to all rows.
   level.kept.resize(rows * d + kLane);
   level.output.Resize(nodes * batch * 2 * half, d);
   const float scale = 1 / static_cast<float>(1 - options_.dropout);

@@ -16,15 +16,15 @@ namespace emplace::agents {
 struct GraphSageOptions {
   std::size_t features = 0;
   std::size_t hops = 2;
-  double sample_ratio = 0.8;  // share of a node's neighbours that is heard
+  double sample_ratio = 0.8;  // share of a node's neighbours that is sampled
   double dropout = 0.7;       // share of values that is dropped
   bool max_aggregation = false;
   bool both_directions = true;  // neighbours: predecessors and successors, or (thesis_code) successors only
 };
 
 // GraphSAGE as the thesis describes it: h0 = FNN_in(x); h_k = Drop(FNN_k([h_{k-1} ; mean of h_{k-1} over sampled
-// neighbours])) for k = 1 .. hops, no dropout at the last level, each row divided by its norm at the end. Neighbours
-// are sampled for every episode: max(1, round(ratio * degree)) of them. No dropout while evaluating.
+// neighbours])) for k = 1 .. hops. The last level has no dropout, and each of its rows is divided by its norm.
+// Neighbours are sampled for every episode: max(1, round(ratio * degree)) of them. No dropout while evaluating.
 // Source: Mitropolitsky 2020, section 3.3.1; Hamilton et al. 2017, algorithm 1.
 class GraphSageText : public Encoder {
  public:
@@ -40,9 +40,9 @@ class GraphSageText : public Encoder {
  private:
   struct Level {
     Mlp net;
-    Matrix input;  // [rows, 2 width]: own and neighbours'
+    Matrix input;  // [rows, 2 width]: own row and that of the neighbours
     MlpCache cache;
-    std::vector<std::uint32_t> largest;  // of max aggregation: [rows * width], the neighbour
+    std::vector<std::uint32_t> largest;  // of max aggregation: [rows * width], index of the neighbour
     std::vector<std::uint8_t> kept;      // [rows * width]; empty: no dropout
     Matrix output;                       // after dropout
   };
@@ -53,20 +53,22 @@ class GraphSageText : public Encoder {
   Mlp transform_;
   MlpCache transform_cache_;
   std::vector<Level> levels_;
-  std::vector<std::uint8_t> drawn_;  // what is kept of one state
+  std::vector<std::uint8_t> drawn_;  // mask of one state
   Matrix out_;
   std::vector<float> norms_;
   Matrix d_input_;
   Matrix d_from_;
 };
 
-// GraphSAGE as the thesis's code computes it, faults included; needed to repeat its tables:
-//  - successors only, sampled once for a graph, floor(ratio * degree) of them: a node with one successor hears nobody;
-//  - hops + 1 levels; each joins neighbours' mean and own rows not side by side but interleaved, which doubles the
-//    rows of a node: [2^(i+1), d] after level i. Nodes without neighbours get 2^i rows of zeros on top instead;
-//  - FNN_i: d -> d (i + 1) -> d; dropout after every level, while evaluating too;
+// GraphSAGE as the thesis's code computes it, including its errors; needed to reproduce its tables:
+//  - successors only, sampled once for a graph, floor(ratio * degree) of them: a node with one successor receives no
+//    messages;
+//  - hops + 1 levels; each interleaves the neighbours' mean with the node's own rows instead of concatenating them.
+//    This doubles the rows of a node: [2^(i+1), d] after level i. A node without neighbours gets 2^i leading rows of
+//    zeros instead;
+//  - FNN_i: d -> d (i + 1) -> d; dropout after every level, also while evaluating;
 //  - at the end a node's whole matrix is divided by its norm.
-// Source: the thesis's published code; what it computes, not its text.
+// Source: the thesis's published code, not its text.
 class GraphSageCode : public Encoder {
  public:
   GraphSageCode(ParameterSet& parameters, const GraphSageOptions& options);
@@ -78,16 +80,16 @@ class GraphSageCode : public Encoder {
   const Matrix& Forward(const StateBatch& states, bool backward) override;
   void Backward(const StateBatch& states, Matrix& d_out, std::span<float> gradients) override;
 
-  // Where value `index` of the joined [rows, width] matrix comes from, `rows` = 2 * half rows: first half * width
-  // values of the neighbours' mean, row-major, then as many of the node's own.
+  // The source index of value `index` of the joined [rows, width] matrix, with `rows` = 2 * half. Indices below half *
+  // width are the neighbours' mean, row-major; then follow as many of the node's own values.
   static std::vector<std::uint32_t> Interleaving(std::size_t half, std::size_t width);
 
  private:
   struct Level {
     Mlp net;
     std::vector<std::uint32_t> source;  // Interleaving
-    std::vector<std::size_t> first;     // of each node: its first row of `input`, for state 0
-    Matrix input;                       // only rows that are computed
+    std::vector<std::size_t> first;     // [num_nodes]: first row of a node in `input`, for state 0
+    Matrix input;                       // only computed rows
     MlpCache cache;
     std::vector<std::uint8_t> kept;      // like input, width values a row
     std::vector<std::uint32_t> largest;  // of max aggregation: [num_nodes * batch * half * width]

@@ -15,25 +15,25 @@ namespace emplace::agents {
 struct GrouperOptions {
   std::size_t num_kinds = 0;
   std::size_t kind_width = 20;  // of a kind's embedding
-  std::size_t numbers = 0;      // features of an op that are numbers
+  std::size_t numbers = 0;      // number of numeric features of an op
   std::size_t hidden = 64;
   std::size_t groups = 0;
 };
 
-// The Hierarchical Planner's Grouper: for each op a distribution over groups, from its kind, which is embedded, and
-// numbers, by one hidden layer. Plain kernels. Source: Mirhoseini et al. 2018, section 2; its ReLU, which the published
-// code lacks, is ours.
+// The Hierarchical Planner's Grouper: a distribution over groups for each op. Inputs are the op's embedded kind and
+// numeric features, through one hidden layer. Uses plain kernels. Source: Mirhoseini et al. 2018, section 2; its ReLU,
+// which the published code lacks, is ours.
 class Grouper {
  public:
   explicit Grouper(const GrouperOptions& options);
 
   ParameterSet& parameters() { return parameters_; }
   const ParameterSet& parameters() const { return parameters_; }
-  // To be called when the weights have changed.
+  // Must be called after the weights have changed.
   void Pack();
-  // Logits [num_ops, groups] of ops by kind, [num_ops], and numbers, [num_ops, numbers]. Valid until the next call.
+  // Logits [num_ops, groups] from kinds [num_ops] and numbers [num_ops, numbers]. Valid until the next call.
   const Matrix& Forward(std::span<const std::uint32_t> kinds, const Matrix& numbers);
-  // Adds the gradient of a loss whose gradient by the last Forward's logits is `d_logits`.
+  // Adds the gradient of a loss to `gradients`. `d_logits`: its gradient with respect to the last Forward's logits.
   void Backward(std::span<const std::uint32_t> kinds, const Matrix& d_logits, std::span<float> gradients);
 
  private:

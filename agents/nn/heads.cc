@@ -21,7 +21,7 @@ std::vector<std::size_t> ClassifierWidths(std::size_t in, const HeadOptions& opt
 
 constexpr std::array<std::string_view, kNumRelations> kNames = {"parents", "children", "parallel"};
 
-// `share` of the sum of rows [first, last) of `from`, added to zeros.
+// Adds rows [first, last) of `from` to `sum` and multiplies by `share`. Requires: `sum` is 0.
 void SumRows(const Matrix& from, std::size_t first, std::size_t last, float share, float* sum) {
   AddRows(from.row(first), from.stride(), last - first, from.stride(), sum);
   if (share == 1.0F) return;

@@ -14,15 +14,15 @@
 namespace emplace::agents {
 
 struct HeadOptions {
-  std::size_t embedding = 0;                 // width a of what is aggregated
-  std::size_t hidden = 0;                    // hidden and result width of the aggregators
+  std::size_t embedding = 0;                 // width a of the aggregated embeddings
+  std::size_t hidden = 0;                    // width of the hidden layers and results of the aggregators
   std::size_t message_hidden = 1;            // hidden layers of f and g
-  std::vector<std::size_t> classifier = {};  // widths of its hidden layers
+  std::vector<std::size_t> classifier = {};  // widths of the hidden layers
   std::size_t num_devices = 0;
-  bool average = false;  // divides sums by the number of nodes summed
+  bool average = false;  // divides each sum by the number of nodes in it
 };
 
-// Embeddings in, a logit for each device out.
+// Maps embeddings to a logit for each device.
 class PlacerHead {
  public:
   virtual ~PlacerHead() = default;
@@ -34,9 +34,9 @@ class PlacerHead {
                         Matrix* d_embeddings, std::span<float> gradients) = 0;
 };
 
-// Placeto's: the embeddings of all ancestors, all descendants and all parallel nodes of the current node are summed
-// after f and go through g, each of the three with weights of its own, and stand beside the node's own embedding in
-// front of the classifier. Requires one row per node.
+// Placeto's head. The embeddings of all ancestors, all descendants and all parallel nodes of the current node are each
+// summed after f and passed through g. Each of the three has its own weights. The classifier's input is the three
+// results and the node's own embedding. Requires one row per node.
 // Source: Addanki et al. 2019 (Placeto), its authors' code for the sets; Mitropolitsky 2020, section 2.5.
 class RelationHead : public PlacerHead {
  public:
@@ -66,8 +66,8 @@ class RelationHead : public PlacerHead {
   Matrix d_joined_;
 };
 
-// The thesis's for GraphSAGE: one sum of f over all rows of all nodes, g, classifier. It knows the current node only
-// by its features.
+// The thesis's head for GraphSAGE: one sum of f over all rows of all nodes, g, classifier. Only the features identify
+// the current node.
 class SumHead : public PlacerHead {
  public:
   SumHead(ParameterSet& parameters, const HeadOptions& options);

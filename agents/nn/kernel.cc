@@ -8,7 +8,7 @@
 #include "sim/base/vector_code.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "agents/nn/kernel.cc"  // this file, once for each instruction set
+#define HWY_TARGET_INCLUDE "agents/nn/kernel.cc"  // this file is compiled once for each instruction set
 #include <hwy/foreach_target.h>
 
 #include "agents/nn/float_lanes-inl.h"
@@ -16,24 +16,24 @@
 HWY_BEFORE_NAMESPACE();
 namespace emplace::agents::HWY_NAMESPACE {
 
-// How many vectors of columns a block of a product is wide at most.
+// Maximum width of a product's block, in vectors of columns.
 inline constexpr std::size_t kBlockVectors = 3;
 
-// How many rows high a block of so many vectors is: its sums, weights and one factor fit in the 16 registers of AVX2.
-// AVX-512 has 32, but higher blocks were slower there: their rows' addresses have no registers.
+// Rows of a block of `vectors` vectors: its sums, weights and one factor fit in the 16 registers of AVX2. AVX-512 has
+// 32, but taller blocks were slower, as too few registers remain for row addresses.
 constexpr std::size_t BlockRows(std::size_t vectors) { return vectors == 1 ? 8 : vectors == 2 ? 6 : 4; }
 
-// How many of `left` vectors the next block takes: three, but rather twice two than three and one.
+// Width of the next block when `left` vectors remain: three, but two for the last four, as 2 + 2 is faster than 3 + 1.
 constexpr std::size_t BlockWidth(std::size_t left) {
   return left <= kBlockVectors ? left : left == kBlockVectors + 1 ? 2 : kBlockVectors;
 }
 
-// How many of `left` rows the next block takes, at most `most`: the last two blocks are about as high as each other.
+// Rows of the next block when `left` remain, at most `most`. The last two blocks have about equal heights.
 HWY_INLINE std::size_t NextRows(std::size_t left, std::size_t most) {
   return left >= 2 * most ? most : left > most ? (left + 1) / 2 : left;
 }
 
-// function(std::integral_constant<std::size_t, count>) for a count of 1 to kMost.
+// Calls function(std::integral_constant<std::size_t, count>) for a count of 1 to kMost.
 template <std::size_t kMost, typename Function>
 HWY_INLINE void WithConstant(std::size_t count, const Function& function) {
   if constexpr (kMost > 1) {
@@ -54,16 +54,16 @@ struct AffineTask {
   std::size_t w_stride;
   const float* bias;
   bool relu;
-  const float* mask;  // like y, or null
+  const float* mask;  // same layout as y, or null
   float* y;
   std::size_t y_stride;
 };
 
-// kRows rows times kColumns vectors of outputs, all in registers. Each output is the sum of its products in their
-// order, so that it does not depend on the block that it is in.
+// kRows rows of kColumns vectors of outputs, all in registers. Each output sums its products in their order, so it does
+// not depend on its block.
 template <std::size_t kRows, std::size_t kColumns>
 HWY_INLINE void AffineBlock(const AffineTask& task, const float* x, const float* mask, float* y) {
-  const AffineTask t = task;  // whose address nobody has: a store to y might change `task`
+  const AffineTask t = task;  // a local copy cannot alias y, so stores to y do not force reloads
   Floats sums[kRows][kColumns];
   for (std::size_t j = 0; j < kColumns; ++j) {
     const Floats bias = Load(t.bias + j * kWidth);
@@ -112,7 +112,7 @@ HWY_INLINE void AffineRows(const AffineTask& task) {
   }
 }
 
-// The outputs of `task` [0, vectors * kWidth).
+// Outputs [0, vectors * kWidth) of `task`.
 HWY_INLINE void AffineVectors(AffineTask task, std::size_t vectors) {
   while (vectors > 0) {
     const std::size_t width = BlockWidth(vectors);
@@ -157,7 +157,7 @@ struct OuterTask {
   std::size_t w_stride;
 };
 
-// kIns rows of dw times kColumns vectors, in registers over all rows of x.
+// kIns rows of dw, kColumns vectors wide, kept in registers over all rows of x.
 template <std::size_t kIns, std::size_t kColumns>
 HWY_INLINE void OuterBlock(const OuterTask& task, const float* x, float* dw) {
   const OuterTask t = task;
@@ -299,15 +299,15 @@ void SumRelatedOn(const float* from, std::size_t stride, std::size_t nodes, std:
   }
 }
 
-// Joined rows are written in their order, whole vectors at a time: what a row writes behind its end the next one
-// overwrites, and behind the last there is room.
+// Joined rows are written in order, as complete vectors. The overrun of a row is overwritten by the next row; the
+// matrix has spare space after the last.
 void JoinMeanOn(const float* from, std::size_t stride, std::size_t width, std::size_t batch, const NodeLists& lists,
                 float* to, std::size_t to_stride) {
   const std::size_t read = VectorsOf(width) * kWidth;
   for (std::size_t own = 0; own < lists.size(); ++own) {
     const std::span<const std::uint32_t> others = lists[own];
     const Floats count = Splat(static_cast<float>(others.size()));
-    // Powers of two, most counts, need no division: the product has the same bits.
+    // Most counts are powers of two. They need no division: the product has the same bits.
     const bool is_power = std::has_single_bit(others.size());
     const Floats share = Splat(is_power ? 1 / static_cast<float>(others.size()) : 0.0F);
     for (std::size_t b = 0; b < batch; ++b, to += to_stride) {
@@ -363,7 +363,7 @@ void KeepOn(const float* from, const std::uint8_t* kept, float scale, std::size_
   const Floats factor = Splat(scale);
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t j = 0; j < stride; j += kWidth) {
-      // No condition: whether a value is kept is a coin toss, which no branch predictor guesses.
+      // Without a branch, as the kept values are random and cannot be predicted.
       Store(Mul(Load(from + r * stride + j), Mul(LoadBytes(kept + r * width + j), factor)), to + r * stride + j);
     }
   }
@@ -410,7 +410,7 @@ void NormalizeOn(const float* x, std::size_t size, std::size_t count, float leas
 void NormalizeBackwardOn(const float* y, std::size_t size, std::size_t count, float least, const float* norms,
                          float* dy) {
   for (std::size_t block = 0; block < count; ++block, y += size, dy += size) {
-    // Below the least norm the divisor is a constant.
+    // If the norm is at most `least`, the divisor is a constant.
     const Floats along = Splat(norms[block] > least ? DotOn(y, dy, size) : 0.0F);
     const Floats scale = Splat(1 / norms[block]);
     for (std::size_t i = 0; i < size; i += kWidth) {

@@ -6,7 +6,7 @@
 #include "sim/base/vector_code.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "agents/nn/lstm.cc"  // this file, once for each instruction set
+#define HWY_TARGET_INCLUDE "agents/nn/lstm.cc"  // this file is compiled once for each instruction set
 #include <hwy/foreach_target.h>
 
 #include "agents/nn/float_lanes-inl.h"
@@ -14,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace emplace::agents::HWY_NAMESPACE {
 
-// `count` numbers, at most a vector of them, and zeros behind.
+// `count` numbers, at most one vector, padded with zeros.
 HWY_INLINE Floats LoadSome(const float* from, std::size_t count) {
   if (count == kWidth) return Load(from);
   float values[kWidth] = {};
@@ -31,7 +31,7 @@ HWY_INLINE void StoreSome(Floats vector, std::size_t count, float* to) {
   for (std::size_t i = 0; i < count; ++i) to[i] = values[i];
 }
 
-// One row's gates, [4 width] before and after their functions, and what follows from them.
+// The gates of one row, [4 width], before and after their activations, and the resulting cell and state.
 void ActivateOn(std::size_t width, const float* cell_before, float* gates, float* cell, float* state) {
   for (std::size_t i = 0; i < width; i += kWidth) {
     const std::size_t count = std::min(kWidth, width - i);
@@ -49,8 +49,8 @@ void ActivateOn(std::size_t width, const float* cell_before, float* gates, float
   }
 }
 
-// The way back through ActivateOn(): `d_cell` holds the gradient by the cell after the step on entry, before it on
-// exit.
+// Backward pass of ActivateOn(). On entry `d_cell` is the gradient with respect to the cell after the step, on exit
+// before it.
 void DifferentiateOn(std::size_t width, const float* cell_before, const float* gates, const float* cell,
                      const float* d_state, float* d_cell, float* d_gates) {
   const Floats one = Splat(1.0F);
@@ -108,7 +108,7 @@ void LstmBackward(const LstmShape& shape, const LstmCourse& course, const float*
   const std::size_t padded = Padded(width);
   const PackedMatrix transposed = PackedMatrix::OfTransposed(weights, width, 4 * width);
   const std::vector<float> zeros(padded);
-  std::vector<float> from_later(shape.rows * padded);  // gradient by a step's states from the step behind it
+  std::vector<float> from_later(shape.rows * padded);  // gradient with respect to a step's states from the next step
   std::vector<float> whole(all);
   std::copy_n(d_last_cell, all, d_cell);
   for (std::size_t t = shape.steps; t-- > 0;) {

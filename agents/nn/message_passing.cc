@@ -17,7 +17,7 @@ std::vector<std::size_t> Widths(std::size_t in, std::size_t hidden_layers, std::
 const Topology::Levels& LevelsOf(const Topology& topology, bool is_forward) {
   return is_forward ? topology.forward() : topology.backward();
 }
-// Whom a node hears from, and who hears from it.
+// The nodes from which a node receives messages (Heard), and those that receive from it (Hearers).
 const NodeLists& Heard(const Topology& topology, bool is_forward) {
   return is_forward ? topology.predecessors() : topology.successors();
 }
@@ -25,8 +25,8 @@ const NodeLists& Hearers(const Topology& topology, bool is_forward) {
   return is_forward ? topology.successors() : topology.predecessors();
 }
 
-// to[p] = sum over the nodes listed for the node at position p of from[position of that node], for positions
-// [begin, end), a block of `batch` rows each.
+// to[p] = sum over the nodes listed for the node at position p of from[position of that node]. For positions [begin,
+// end), each a block of `batch` rows.
 void SumOver(const Topology::Levels& levels, const NodeLists& lists, std::size_t begin, std::size_t end,
              std::size_t batch, const Matrix& from, Matrix* to) {
   SumBlocks(from.row(0), std::span(levels.order).subspan(begin, end - begin), lists, levels.position.data(),
@@ -82,7 +82,7 @@ const Matrix& MessagePassing::Forward(const StateBatch& states, bool backward) {
     if (rounds_ > 0) ForwardRounds(direction, states, is_forward, backward);
   }
   if (rounds_ == 0) ForwardSweep(states, backward);
-  // Whole lanes: what a row writes behind its end the next one overwrites.
+  // Copies complete lanes: the overrun of a row is overwritten by the next row.
   for (std::size_t node = 0; node < states.num_nodes(); ++node) {
     for (std::size_t b = 0; b < batch; ++b) {
       float* const to = out_.row(node * batch + b);
@@ -128,7 +128,7 @@ void MessagePassing::BackwardSweep(Direction& direction, const StateBatch& state
   const NodeLists& hearers = Hearers(*states.topology, is_forward);
   const std::size_t batch = states.batch();
   const std::size_t rows = states.num_nodes() * batch;
-  Matrix& d_embeddings = direction.d_embeddings;  // holds the gradient by the result
+  Matrix& d_embeddings = direction.d_embeddings;  // on entry the gradient with respect to the result
   Matrix& d_sums = direction.d_sums;
   MlpCache& messages = direction.message_caches[0];
   MlpCache& aggregates = direction.aggregate_caches[0];
@@ -159,7 +159,7 @@ void MessagePassing::ForwardRounds(Direction& direction, const StateBatch& state
   const std::size_t batch = states.batch();
   const std::size_t nodes = states.num_nodes();
   const std::size_t rows = nodes * batch;
-  const std::size_t first = levels.begin[1];  // nodes before it hear from nobody
+  const std::size_t first = levels.begin[1];  // nodes before it receive nothing
   for (std::size_t k = 0; k < rounds_; ++k) {
     Matrix& embeddings = direction.embeddings[k];
     MlpCache& messages = direction.message_caches[k];
@@ -186,10 +186,10 @@ void MessagePassing::BackwardRounds(Direction& direction, const StateBatch& stat
   const std::size_t nodes = states.num_nodes();
   const std::size_t rows = nodes * batch;
   const std::size_t first = levels.begin[1];
-  Matrix d_next = direction.d_embeddings;  // gradient by what the round gave
+  Matrix d_next = direction.d_embeddings;  // gradient with respect to the round's result
   direction.d_sums.Resize(rows, embedding_);
   direction.change.Resize(rows, embedding_);
-  // The transformed features enter after every round: their gradient is the sum over rounds.
+  // The transformed features are added in every round, so their gradient is the sum over rounds.
   for (std::size_t k = rounds_; k-- > 0;) {
     MlpCache& messages = direction.message_caches[k];
     MlpCache& aggregates = direction.aggregate_caches[k];

@@ -22,13 +22,13 @@ struct MessagePassingOptions {
   std::size_t rounds = 0;            // 0: one sweep over the whole graph
 };
 
-// Placeto's graph embedding. With x the transformed features, f and g small networks of each direction, both ended by a
-// ReLU, and pred(v) the nodes that v hears from (successors in the backward direction):
+// Placeto's graph embedding. x are the transformed features. f and g are small networks of each direction that end in
+// a ReLU. pred(v) are the nodes from which v receives (successors in the backward direction).
 //   sweep:   e_v = x_v + g(sum over u in pred(v) of f(e_u)), in topological order;
 //   rounds:  e <- x + g(A f(e)), k times from e = x, A the adjacency.
-// Nodes without predecessors keep e_v = x_v: a bias of g must not leak into them. Result: both directions side by
-// side, width 2 h.
-// Source: Addanki et al. 2019 (Placeto), appendix A.7, and its authors' code for what the appendix leaves open.
+// Nodes without predecessors keep e_v = x_v, so that the bias of g does not affect them. Result: both directions
+// concatenated, width 2 h.
+// Source: Addanki et al. 2019 (Placeto), appendix A.7, and its authors' code for details that the appendix omits.
 class MessagePassing : public Encoder {
  public:
   MessagePassing(ParameterSet& parameters, const MessagePassingOptions& options);
@@ -39,13 +39,13 @@ class MessagePassing : public Encoder {
   void Backward(const StateBatch& states, Matrix& d_out, std::span<float> gradients) override;
 
  private:
-  // One direction; rows stand in the order of its levels.
+  // One direction; rows are in the order of its levels.
   struct Direction {
     Direction(ParameterSet& parameters, const std::string& name, const MessagePassingOptions& options);
     Mlp message;                     // f
     Mlp aggregate;                   // g
-    std::vector<Matrix> embeddings;  // e before each round; in a sweep just one, filled level by level
-    std::vector<Matrix> sums;        // of messages: what g reads
+    std::vector<Matrix> embeddings;  // e before each round; a sweep has one, filled level by level
+    std::vector<Matrix> sums;        // of messages: input of g
     std::vector<MlpCache> message_caches;
     std::vector<MlpCache> aggregate_caches;
     Matrix result;  // after the last round

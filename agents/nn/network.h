@@ -17,24 +17,23 @@ namespace emplace::agents {
 
 enum class Embedding : std::uint8_t { kPlaceto, kGraphSage, kPGnn };
 
-// Everything that shapes a policy network.
+// All options that determine a policy network.
 struct NetworkOptions {
   Embedding embedding = Embedding::kPlaceto;
-  bool thesis_code = false;       // GraphSAGE and P-GNN: what the thesis's code computes, not what its text says
-  bool paper_geometry = false;    // Placeto: widths of the paper's appendix instead of its code's
+  bool thesis_code = false;       // GraphSAGE and P-GNN as in the thesis's code instead of its text
+  bool paper_geometry = false;    // Placeto: widths of the paper's appendix instead of its code
   bool small_classifier = false;  // Placeto's small_nn: one hidden layer
   bool sum_head = false;          // one sum over all nodes instead of parents, children, parallel and self
   bool average = false;           // means instead of sums in the head
-  std::size_t rounds = 0;         // of Placeto's messages; 0: a full sweep
+  std::size_t rounds = 0;         // of Placeto's message passing; 0: a full sweep
   GraphSageOptions sage = {};     // `features` is set by the network
   PGnnOptions p_gnn = {};
   std::size_t features = 0;
   std::size_t num_devices = 0;
 };
 
-// A policy: a state of a graph in, a logit for each device of its current node out.
-// The parameter counts with Placeto's embedding, tri-aggregation and the code's geometry are 20,827, 32,495 and 54,842
-// for 3, 5 and 8 devices.
+// A policy: maps a state of a graph to a logit for each device of its current node. With Placeto's embedding,
+// tri-aggregation and the code's geometry it has 20,827, 32,495 and 54,842 parameters for 3, 5 and 8 devices.
 class Network {
  public:
   explicit Network(const NetworkOptions& options);
@@ -44,11 +43,11 @@ class Network {
   const ParameterSet& parameters() const { return parameters_; }
   const Encoder& encoder() const { return *encoder_; }
 
-  // To be called when the weights have changed.
+  // Must be called after the weights have changed.
   void Pack();
   // Logits [batch, num_devices], valid until the next call.
   const Matrix& Forward(const StateBatch& states, bool backward = false);
-  // Adds the gradient of a loss whose gradient by the last Forward's logits is `d_logits`.
+  // Adds the gradient of a loss to `gradients`. `d_logits`: its gradient with respect to the last Forward's logits.
   void Backward(const StateBatch& states, const Matrix& d_logits, std::span<float> gradients);
 
  private:
@@ -60,8 +59,8 @@ class Network {
   Matrix d_embeddings_;
 };
 
-// Multiply-adds of one forward pass over one state of a graph of so many nodes, weights of all affine layers times the
-// rows they are applied to; `related` of the nodes, and thesis_code's rows, counted in full.
+// Multiply-adds of one forward pass over one state of the graph: weights of all affine layers times the rows they are
+// applied to. All related nodes and all rows of thesis_code are counted.
 double ForwardMultiplyAdds(const Network& network, const Topology& topology, const GraphSample& sample);
 
 }  // namespace emplace::agents

@@ -8,7 +8,7 @@
 
 namespace emplace::agents {
 
-// Lists of small values, one for each node, in one array.
+// One list of small values per node, all in one array.
 template <typename Item>
 class Lists {
  public:

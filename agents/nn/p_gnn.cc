@@ -6,7 +6,7 @@
 namespace emplace::agents {
 namespace {
 
-// `size` distinct nodes of n.
+// `size` distinct random nodes of n.
 std::vector<std::uint32_t> DrawSet(std::size_t n, std::size_t size, Rng& rng) {
   std::vector<std::uint32_t> all(n);
   for (std::size_t i = 0; i < n; ++i) all[i] = static_cast<std::uint32_t>(i);
@@ -16,7 +16,7 @@ std::vector<std::uint32_t> DrawSet(std::size_t n, std::size_t size, Rng& rng) {
 }
 
 // Draws max(1, floor(copies * num_sizes)) anchor sets of each of the sizes n / 2^(i + shift), i = 0 .. num_sizes - 1.
-// `relate(node, anchor, set_size, &anchors)` takes in each anchor within reach of a node, or does not.
+// `relate(node, anchor, set_size, &anchors)` decides whether to add an anchor within reach of a node.
 template <typename Relate>
 void DrawAnchors(const std::vector<std::uint8_t>& distances, std::size_t n, std::size_t num_sizes, std::size_t shift,
                  double copies, Rng& rng, const Relate& relate, GraphSample* sample) {
@@ -158,8 +158,8 @@ const Matrix& PGnnOriginal::Forward(const StateBatch& states, bool backward) {
   const std::size_t nodes = states.num_nodes();
   const std::size_t width = out();
   out_.Reset(nodes * batch, width);
-  // The messages of a set are consecutive rows, in the order of the nodes. Without a backward pass each set takes the
-  // place of the one before it, which stays in the cache.
+  // The messages of a set are consecutive rows, in the order of the nodes. Without a backward pass each set overwrites
+  // the previous one, so that the rows stay in the cache.
   const std::size_t of_set = nodes * batch;
   const std::size_t rows = backward ? sample.num_sets * of_set : of_set;
   input_.Resize(rows, 2 * width);

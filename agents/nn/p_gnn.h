@@ -14,22 +14,22 @@
 namespace emplace::agents {
 
 struct PGnnOptions {
-  double copies = 0.2;        // c: anchor sets of a size, as a share of the number of sizes
-  std::size_t exponent = 4;   // of thesis_code: the largest set holds n / 2^exponent nodes
-  std::size_t cutoff = 6;     // edges: anchors further away do not count
-  bool mean_anchors = false;  // of thesis_code: relations to all anchors of a set instead of to the furthest
+  double copies = 0.2;        // c: number of anchor sets of one size / number of sizes
+  std::size_t exponent = 4;   // of thesis_code: the largest set has n / 2^exponent nodes
+  std::size_t cutoff = 6;     // edges: anchors further away are ignored
+  bool mean_anchors = false;  // of thesis_code: relations to all anchors of a set instead of the furthest
 };
 
-// Rows of the average pooling over `rows` rows that the thesis's code applies to GraphSAGE's result, window
-// floor(width / 2 + 1), at most `rows`, stride 1: the share of each row in the mean of all pooled rows.
+// The average pooling of the thesis's code over the `rows` rows of GraphSAGE's result: window floor(width / 2 + 1), at
+// most `rows`, stride 1. Returns the share of each row in the mean of all pooled rows.
 std::vector<float> PooledShares(std::size_t rows, std::size_t width);
 
-// P-GNN as the thesis's code computes it, on GraphSageCode: a node's rows are pooled; for each anchor set, the relation
-// to its *furthest* reachable anchor u is [pooled(v); pooled(u)] / (distance + 1), zeros if there is none; the result
-// is FNN(mean over sets and rows). floor(ln n) sizes n / 2^(i + exponent), max(1, floor(c sizes)) sets of each, drawn
-// once for a graph (empty ones count); distances along edges. The text has other numbers of sets, and the authors of
-// P-GNN take the nearest anchor: see PGnnOriginal. For n < 3 there is no set: the result is FNN(0). Source: the
-// thesis's published code; Mitropolitsky 2020, section 3.3.2.
+// P-GNN as the thesis's code computes it, on GraphSageCode. A node's rows are pooled. For each anchor set, the relation
+// to its *furthest* reachable anchor u is [pooled(v); pooled(u)] / (distance + 1), zeros if there is none. The result
+// is FNN(mean over sets and rows). There are floor(ln n) sizes n / 2^(i + exponent), with max(1, floor(c sizes)) sets
+// of each. They are drawn once for a graph; empty sets count. Distances are along edges. The text has other numbers of
+// sets. The authors of P-GNN use the nearest anchor: see PGnnOriginal. For n < 3 there is no set: the result is FNN(0).
+// Source: the thesis's published code; Mitropolitsky 2020, section 3.3.2.
 class PGnnCode : public Encoder {
  public:
   PGnnCode(ParameterSet& parameters, const GraphSageOptions& base, const PGnnOptions& options);
@@ -47,18 +47,18 @@ class PGnnCode : public Encoder {
   Mlp position_;
   MlpCache cache_;
   Matrix pooled_;   // [num_nodes * batch, width]
-  Matrix related_;  // what FNN reads
+  Matrix related_;  // input of FNN
   Matrix d_related_;
   Matrix d_pooled_;
   Matrix d_base_;
 };
 
-// P-GNN of its authors on GraphSageText: floor(log2 n) sizes n / 2^(i + 1), max(1, floor(c sizes)) sets of each, drawn
-// for every episode; distances along edges in both directions; of each set the *nearest* anchor u counts. A message is
-// ReLU(W [w h_u ; h_v] + b), w = 1 / (distance + 1), 0 if no anchor is near enough; the result is the mean over sets,
-// the structure-aware output of the paper: its position-aware output has as many values as sets, so that no policy
-// for graphs of several sizes could read it. Left out: the small trainable net on w; and c is the thesis's 0.2 unless
-// asked for, where the authors have 1, which makes as many sets of each size as there are sizes.
+// P-GNN of its authors on GraphSageText: floor(log2 n) sizes n / 2^(i + 1), with max(1, floor(c sizes)) sets of each,
+// drawn for every episode. Distances are along edges in both directions. Only the *nearest* anchor u of each set is
+// used. A message is ReLU(W [w h_u ; h_v] + b), w = 1 / (distance + 1), 0 if no anchor is within the cutoff. The result
+// is the mean over sets, the structure-aware output of the paper. Its position-aware output has as many values as sets,
+// which a policy for graphs of several sizes cannot read. Deviations: the small trainable net on w is left out. c
+// defaults to the thesis's 0.2 instead of the authors' 1, with which each size has as many sets as there are sizes.
 // Source: You et al. 2019, algorithm 1 and equation 2, and its authors' code (BSD).
 class PGnnOriginal : public Encoder {
  public:

@@ -11,7 +11,7 @@
 
 namespace emplace::agents {
 
-// One array of a network's weights: [rows, columns], row-major, within the flat array of all.
+// One weight array of a network: [rows, columns], row-major, within the flat array of all weights.
 struct Parameter {
   std::string name;
   std::size_t rows = 0;  // inputs; 1 for a bias
@@ -21,14 +21,13 @@ struct Parameter {
   std::size_t size() const { return rows * columns; }
 };
 
-// All weights of a network in one flat array, in the order in which its parts declared them.
+// All weights of a network in one flat array, in order of declaration.
 class ParameterSet {
  public:
-  // 1 GiB of them; learning takes six times that.
+  // 1 GiB of values; training needs six times that.
   static constexpr std::size_t kMostValues = std::size_t{1} << 28;
 
-  // Returns the index of the new parameter, which holds zeros. Throws InputError where there would be more than
-  // kMostValues.
+  // Returns the index of the new parameter, initially zeros. Throws InputError if there would be more than kMostValues.
   std::size_t Add(std::string name, std::size_t rows, std::size_t columns, bool is_bias);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -44,7 +43,7 @@ class ParameterSet {
   void Load(std::istream& in);
 
  private:
-  // Memory is taken when all parts are declared: what is refused takes none.
+  // Memory is allocated only after all parts are declared, so a rejected network allocates nothing.
   std::vector<float>& Values() const {
     values_.resize(size_);
     return values_;
@@ -52,16 +51,16 @@ class ParameterSet {
 
   std::vector<Parameter> parameters_;
   std::size_t size_ = 0;
-  mutable std::vector<float> values_;  // [size_], once asked for
+  mutable std::vector<float> values_;  // [size_], after the first access
 };
 
-// Scales `gradients` so that their norm over all entries is at most `bound`. Returns the norm before.
+// Scales `gradients` so that their norm over all entries is at most `bound`. Returns the norm before scaling.
 double ClipGlobalNorm(double bound, std::span<float> gradients);
 
 // Source: Kingma and Ba 2015, algorithm 1; beta1 0.9, beta2 0.999, epsilon 1e-8 as proposed there.
 class Adam {
  public:
-  // One step down the gradients, with step size `learning_rate`.
+  // One gradient descent step with step size `learning_rate`.
   void Step(double learning_rate, std::span<const float> gradients, std::span<float> values);
   void Save(std::ostream& out) const;
   void Load(std::istream& in);

@@ -3,7 +3,7 @@
 #include "sim/base/vector_code.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "agents/nn/tanh_scores.cc"  // this file, once for each instruction set
+#define HWY_TARGET_INCLUDE "agents/nn/tanh_scores.cc"  // this file is compiled once for each instruction set
 #include <hwy/foreach_target.h>
 
 #include "agents/nn/float_lanes-inl.h"

@@ -56,7 +56,7 @@ Topology::Topology(const Graph& graph) {
   backward_ = MakeLevels(successors_, false);
 
   relations_.assign(n * n, static_cast<std::uint8_t>(Relation::kParallel));
-  // Row by row: a node's ancestors are its predecessors and theirs.
+  // Row by row: a node's ancestors are its predecessors and their ancestors.
   for (std::size_t node = 0; node < n; ++node) {
     std::uint8_t* const row = relations_.data() + node * n;
     for (const std::uint32_t parent : predecessors_[node]) {

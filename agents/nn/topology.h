@@ -12,12 +12,11 @@
 
 namespace emplace::agents {
 
-// How a node stands to another one, by reachability. Source: Mitropolitsky 2020, section 2.5; Placeto's code likewise.
+// The relation of a node to another, by reachability. Source: Mitropolitsky 2020, section 2.5, and Placeto's code.
 enum class Relation : std::uint8_t { kParent, kChild, kParallel, kSelf };
-inline constexpr std::size_t kNumRelations = 3;  // those that are aggregated
+inline constexpr std::size_t kNumRelations = 3;  // number of aggregated relations
 
-// What graph networks need to know of a coarse graph's shape; computed once. Nodes are groups, their numbers a
-// topological order.
+// Structure of a coarse graph for graph networks, computed once. Nodes are groups, numbered in topological order.
 class Topology {
  public:
   explicit Topology(const Graph& graph);
@@ -27,7 +26,7 @@ class Topology {
   const NodeLists& successors() const { return successors_; }
 
   // Nodes by level: a node's level is the length of the longest path that ends in it (forward) or begins in it
-  // (backward). Level l is order[begin[l] .. begin[l + 1]); its nodes hear only from levels before.
+  // (backward). Level l is order[begin[l] .. begin[l + 1]); its nodes receive only from earlier levels.
   struct Levels {
     std::vector<std::uint32_t> order;
     std::vector<std::uint32_t> position;  // of each node in `order`
@@ -37,8 +36,8 @@ class Topology {
   const Levels& forward() const { return forward_; }
   const Levels& backward() const { return backward_; }
 
-  // What `other` is to `node`: kParent is any ancestor, kChild any descendant, kParallel any node that is unreachable
-  // both ways.
+  // The relation of `other` to `node`: kParent is any ancestor, kChild any descendant, kParallel any node that is
+  // unreachable in both directions.
   Relation relation(std::size_t node, std::size_t other) const {
     return static_cast<Relation>(relations_[node * num_nodes() + other]);
   }
@@ -47,8 +46,8 @@ class Topology {
     return related_[node * kNumRelations + static_cast<std::size_t>(relation)];
   }
 
-  // Number of edges on the shortest path from each node to each other, up to `cutoff`: [num_nodes, num_nodes], kFar
-  // where there is none so short. `directed`: along the edges only.
+  // Number of edges on the shortest path between each pair of nodes, up to `cutoff`: [num_nodes, num_nodes]. kFar if
+  // there is no path that short. `directed`: only along the edges.
   static constexpr std::uint8_t kFar = 255;
   std::vector<std::uint8_t> Distances(std::size_t cutoff, bool directed) const;
 

@@ -6,7 +6,7 @@
 namespace emplace::agents {
 
 const TorchExports& LoadTorch() {
-  // Stays for good: LibTorch cannot be unloaded.
+  // Never unloaded, as LibTorch does not support it.
   static const auto* const part = static_cast<const TorchExports*>(
       LoadPlugin({.file = EMPLACE_TORCH_FILE,
                   .built = EMPLACE_TORCH_PATH,

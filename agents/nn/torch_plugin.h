@@ -13,8 +13,8 @@ class SequenceNetwork;
 struct GraphTransformerOptions;
 struct SequenceOptions;
 
-// What the library that LibTorch stands in holds, under the name kTorchName. It is loaded when the first network of
-// its is made: linked to the program, it would make every command start 0.4 s later.
+// Contents of the library that contains LibTorch, exported as kTorchName. It is loaded when its first network is
+// created. Linked to the program, it would add 0.4 s to the start of every command.
 struct TorchExports {
   void (*check_device)(const std::string& device);  // throws InputError if this machine has no such device
   AutogradNetwork* (*make)(const Network& network, const std::string& device);
@@ -26,10 +26,10 @@ struct TorchExports {
 };
 inline constexpr char kTorchName[] = "emplace_torch_part";
 
-// Throws InputError if it cannot be loaded.
+// Throws InputError if the library cannot be loaded.
 const TorchExports& LoadTorch();
 
-// Throws InputError unless it is cpu or, where LibTorch finds a GPU, cuda.
+// Throws InputError unless `device` is cpu, or cuda where LibTorch finds a GPU.
 void CheckTorchDevice(const std::string& device);
 
 }  // namespace emplace::agents

@@ -39,7 +39,7 @@ std::size_t Draw(std::span<const double> probabilities, Rng& rng) {
   std::size_t chosen = 0;
   for (std::size_t i = 0; i < probabilities.size(); ++i) {
     if (probabilities[i] <= 0) continue;
-    chosen = i;  // what rounding leaves goes to the last that is possible
+    chosen = i;  // if rounding leaves a remainder, the last possible index
     left -= probabilities[i];
     if (left < 0) break;
   }
@@ -47,7 +47,7 @@ std::size_t Draw(std::span<const double> probabilities, Rng& rng) {
 }
 
 void DrawNoise(double largest, Rng& rng, std::span<float> row) {
-  // Two at a time. Source: Box and Muller 1958.
+  // Two values at a time. Source: Box and Muller 1958.
   for (std::size_t i = 0; i < row.size(); i += 2) {
     const double radius = std::sqrt(-2 * std::log(1 - rng.Uniform()));
     const double angle = 2 * std::numbers::pi * rng.Uniform();

@@ -12,26 +12,25 @@
 
 namespace emplace::agents {
 
-// The probabilities of logits, 0 where not allowed. [num_devices] each. Requires: one is allowed.
+// The softmax of logits, 0 where not allowed. [num_devices] each. Requires: at least one is allowed.
 void Softmax(std::span<const float> logits, std::span<const std::uint8_t> allowed, std::span<double> probabilities);
 
-// In nats.
+// The entropy in nats.
 double Entropy(std::span<const double> probabilities);
 
-// Of a distribution over `choices`, of the largest possible: H / log(choices); 0 where there is nothing to choose.
+// Entropy divided by the maximum for `choices`: H / log(choices); 0 if there is only one choice.
 double RelativeEntropy(std::span<const double> probabilities, std::size_t choices);
 
-// An index drawn with these probabilities, which sum to 1 up to rounding; never one whose probability is 0.
+// An index drawn with these probabilities, which sum to 1 up to rounding. Never an index with probability 0.
 std::size_t Draw(std::span<const double> probabilities, Rng& rng);
 
-// Numbers of a normal distribution, scaled so that the largest magnitude in `row` is `largest`: noise on logits.
+// Normally distributed noise on logits, scaled so that the largest magnitude in `row` is `largest`.
 void DrawNoise(double largest, Rng& rng, std::span<float> row);
 
 // The smallest index of the largest probability.
 std::size_t Likeliest(std::span<const double> probabilities);
 
-// Throws InputError at `place` that names the tensor if a number in it is not finite: a policy that went astray must
-// not go on in silence.
+// Throws InputError at `place` that names the tensor if a number is not finite, so that a diverged policy is reported.
 void CheckFinite(std::span<const float> values, const std::string& place, std::string_view tensor);
 void CheckFinite(const Matrix& rows, const std::string& place, std::string_view tensor);
 

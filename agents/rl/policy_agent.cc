@@ -12,7 +12,7 @@
 namespace emplace::agents {
 namespace {
 
-// More are not believed of a checkpoint, whose number decides how much memory is taken.
+// Limit for a number read from a checkpoint, as it determines how much memory is allocated.
 constexpr std::size_t kMostCheckpointDevices = 10'000;
 
 }  // namespace

@@ -11,9 +11,9 @@
 namespace emplace::agents {
 
 // An agent with one network for all graphs that it learns on, whose weights can be applied to others: the agents of
-// placeto/ and sgdp/. This class makes the network when the first graph is seen, draws or loads its weights, and saves
-// them: alone, as a policy, or together with the rest of a checkpoint. A derived class says what the network is, and
-// keeps the state of each graph.
+// placeto/ and sgdp/. This class creates the network for the first graph and initialises or loads its weights. It saves
+// them alone, as a policy, or with the rest of a checkpoint. A derived class defines the network and keeps the state of
+// each graph.
 class PolicyAgent : public Agent {
  public:
   bool HasPolicy() const final { return true; }
@@ -24,30 +24,30 @@ class PolicyAgent : public Agent {
   void Load(std::istream& in) final;
 
  protected:
-  // `name` is the agent's, in files and messages. With `fine_tune` a policy that was loaded is trained further.
+  // `name` is the agent's, in files and messages. With `fine_tune` a loaded policy is trained further.
   PolicyAgent(std::string name, const AgentContext& context, bool fine_tune);
 
   const std::string& name() const { return name_; }
   const AgentContext& context() const { return context_; }
-  // Makes the network for as many devices as the cluster has, and draws its weights, unless there is one.
+  // Unless it exists, creates the network for the cluster's number of devices and initialises its weights.
   void EnsureNetwork(const Observation& seen, Rng& rng);
-  // Throws InputError unless the cluster has as many devices as the network is for.
+  // Throws InputError unless the cluster has the network's number of devices.
   void CheckDevices(const Observation& seen) const;
 
  private:
-  // The network, its weights 0.
+  // Creates the network, with weights 0.
   virtual void MakeNetwork(std::size_t num_devices) = 0;
   virtual void DrawWeights(Rng& rng) = 0;
   virtual ParameterSet& weights() = 0;
   virtual const ParameterSet& weights() const = 0;
-  // Called when a policy's weights were loaded into weights().
+  // Called after a policy's weights were loaded into weights().
   virtual void WeightsLoaded() {}
-  // Beside the number of devices, all that the weights depend on. LoadShape() throws InputError where it differs from
-  // this agent's, or where a policy of `num_devices` devices is not to be believed.
+  // Everything that the weights depend on, except the number of devices. LoadShape() throws InputError if it differs
+  // from this agent's, or if `num_devices` is implausible.
   virtual void SaveShape(std::ostream& out) const = 0;
   virtual void LoadShape(std::istream& in, std::size_t num_devices) const = 0;
-  // What a checkpoint holds beside the number of devices: weights, optimiser and graphs. LoadState() is called with the
-  // network made.
+  // Contents of a checkpoint besides the number of devices: weights, optimiser and graphs. LoadState() is called after
+  // the network was created.
   virtual void SaveState(std::ostream& out) const = 0;
   virtual void LoadState(std::istream& in) = 0;
 
@@ -55,7 +55,7 @@ class PolicyAgent : public Agent {
   AgentContext context_;
   bool fine_tune_;
   bool policy_loaded_ = false;
-  std::size_t num_devices_ = 0;  // 0: no network was made yet
+  std::size_t num_devices_ = 0;  // 0: no network yet
 };
 
 }  // namespace emplace::agents

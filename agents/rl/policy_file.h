@@ -9,22 +9,22 @@
 
 namespace emplace::agents {
 
-// What --policy-out writes: "emplace.policy 2 AGENT CHECKSUM", the end of the line, and `body`, what the agent says of
-// its shape and weights. The checksum is saved_text.h's.
+// Writes the file of --policy-out: "emplace.policy 2 AGENT CHECKSUM", a newline, and `body`, the agent's shape and
+// weights. The checksum is that of saved_text.h.
 void WritePolicy(std::ostream& out, const std::string& agent, const std::string& body);
-// The body. Throws InputError unless it is a policy of this version, that agent's and as it was written.
+// Returns the body. Throws InputError unless it is an unmodified policy of this version and agent.
 std::string ReadPolicy(std::istream& in, const std::string& agent);
-// The whole text of a file for ReadPolicy. Throws InputError before it reads on in what does not begin like one.
+// Reads the complete text of a file for ReadPolicy. If the beginning is not a policy's, throws InputError before
+// reading on.
 std::string ReadPolicyText(std::istream& in);
 
-// Reads the word that lists all options which a policy's weights depend on. Throws InputError unless it is
-// `shape`.
+// Reads the word that lists all options on which a policy's weights depend. Throws InputError unless it is `shape`.
 void ExpectPolicyShape(std::istream& in, const std::string& shape);
 
-// More are not believed of a file, whose number decides how much memory is taken.
+// Limit for a number read from a file, as it determines how much memory is allocated.
 inline constexpr std::size_t kMostPolicyDevices = 1000;
 
-// Throws InputError at `place` unless the cluster has as many devices as the policy is for.
+// Throws InputError at `place` unless the cluster has the policy's number of devices.
 void CheckPolicyDevices(const std::string& place, std::size_t num_devices, const Observation& seen);
 
 }  // namespace emplace::agents

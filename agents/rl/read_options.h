@@ -12,7 +12,7 @@
 
 namespace emplace::agents {
 
-// Options that OptionReader has no type for.
+// Options of types that OptionReader does not support.
 
 inline void ReadCount(OptionReader& reader, std::string_view key, std::size_t* value, std::int64_t low,
                       std::int64_t high, std::string_view help) {
@@ -21,7 +21,7 @@ inline void ReadCount(OptionReader& reader, std::string_view key, std::size_t* v
   *value = static_cast<std::size_t>(number);
 }
 
-// One of some words, each standing for a value.
+// Reads one of several words, each of which represents a value.
 template <typename T>
 void ReadWord(OptionReader& reader, std::string_view key, T* value,
               const std::vector<std::pair<std::string_view, T>>& words, std::string_view help) {

@@ -8,10 +8,10 @@
 
 namespace emplace::experiments {
 
-// A run folder keeps the trials of what an experiment file said earlier: finished or not, they are abandoned once the
-// file no longer has them. This drops those of the experiment that `file` describes, and counts them in `abandoned`.
-// Plans the experiment as a sweep does. Throws InputError like ReadExperiment and PlanTrials; its place `file` if no
-// experiment of that name ran, or if no finished trial is left of it.
+// A run folder keeps the trials of earlier versions of an experiment file. Trials that the file no longer has, finished
+// or not, are abandoned. Removes the abandoned trials of the experiment that `file` describes, and counts them in
+// `abandoned`. Plans the experiment as a sweep does. Throws InputError like ReadExperiment and PlanTrials. Its place is
+// `file` if no experiment of that name ran, or none of its finished trials remains.
 void LeaveOutAbandoned(const std::string& file, std::vector<ExperimentRuns>* experiments);
 
 }  // namespace emplace::experiments

@@ -32,7 +32,7 @@ SeriesByLabel CollectSeries(const std::vector<TrialRecord>& trials, const Report
   return series;
 }
 
-// The mean of some values that there may be none of.
+// The mean of any number of values, possibly none.
 struct Mean {
   double sum = 0;
   double count = 0;
@@ -43,10 +43,10 @@ struct Mean {
   double value() const { return sum / count; }
 };
 
-// [unit][point]: a unit is a graph, or a search where there is one graph.
+// [unit][point]: a unit is a graph, or a search if there is one graph.
 using Units = std::vector<std::vector<Mean>>;
 
-// `value_at(record, x)` is what a search has at x, if anything.
+// `value_at(record, x)` returns the optional value of a search at x.
 template <typename ValueAt>
 Units MakeUnits(const std::vector<Series>& series, const std::vector<double>& xs, const ValueAt& value_at) {
   std::set<std::string> graphs;
@@ -99,7 +99,7 @@ Curve MakeCurve(const std::string& label, const Units& units, const std::vector<
   return curve;
 }
 
-// From 1 to `last` in steps of equal ratio, whole numbers, each once.
+// From 1 to `last` in steps of equal ratio, rounded to integers, without duplicates.
 std::vector<double> GeometricSteps(double last) {
   std::vector<double> steps;
   for (std::size_t i = 0; i <= kSteps; ++i) {
@@ -141,7 +141,7 @@ std::optional<double> SampleAt(const GraphRecord& record, double evaluations) {
   return std::nullopt;
 }
 
-// All that `number` says of the episodes for which `has` is there, ascending.
+// The distinct values of `number` over the episodes that have `has`, ascending.
 std::vector<double> NumbersOf(const std::vector<Series>& series, double EpisodeTrace::*number,
                               std::optional<double> EpisodeTrace::*has) {
   std::set<double> numbers;

@@ -13,29 +13,29 @@ namespace emplace::experiments {
 struct CurvePoint {
   double x = 0;
   double mean = 0;
-  double low = 0;  // 95 % band; equal to the mean where there is one graph and one seed
+  double low = 0;  // 95 % band; equal to the mean for one graph and one seed
   double high = 0;
 };
 
-// Of one agent: the mean over graphs, each the mean over its seeds and columns. The band is the percentile bootstrap's
-// over graphs (statistics.h); over seeds and columns where there is one graph.
+// The curve of one agent: the mean over graphs, each the mean over its seeds and columns. The band is a percentile
+// bootstrap over graphs (statistics.h); over seeds and columns if there is one graph.
 struct Curve {
   std::string label;
   std::vector<CurvePoint> points;  // by x
 };
 
-// Mean best-so-far improvement (%, report_improvement.h) after so many evaluations, by label; x runs from 1 in steps of
-// equal ratio, from the first evaluation that found something. A trial that has ended keeps what it had found; an agent
-// with one evaluation is drawn as far as the longest search. `columns`: those of the grid that count.
+// Mean best-so-far improvement (%, report_improvement.h) by evaluations, by label. x runs from 1 in steps of equal
+// ratio, from the first evaluation that found something. After its end a trial keeps its best value. An agent with one
+// evaluation is drawn up to the longest search. `columns`: the columns of the grid to include.
 std::vector<Curve> ImprovementCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                      const std::vector<std::size_t>& columns);
 
-// Mean step time of the placements that a policy draws, of the single device's, after so many evaluations, of the
-// agents that draw whole placements: Post's figure 2.
+// Mean step time of the placements sampled from a policy, relative to the single device's, by evaluations. Only for
+// agents that sample whole placements: Post's figure 2.
 std::vector<Curve> SampleCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                 const std::vector<std::size_t>& columns);
 
-// Mean policy entropy (0 to 1, of the largest possible) by episode, of the agents that have any.
+// Mean policy entropy (0 to 1, relative to the maximum) by episode, for the agents that record it.
 std::vector<Curve> EntropyCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                  const std::vector<std::size_t>& columns);
 

@@ -24,7 +24,7 @@ double PairedScore(double score, PairedQuantity quantity) {
   return quantity == PairedQuantity::kLogStepTime ? -100 * std::log(score) : score;
 }
 
-// Of the trials' scores those that `counts(label, problem)`.
+// The trials' scores for which `counts(label, problem)` is true.
 template <typename Counts>
 std::map<std::string, ScoresByPair> ScoresByLabel(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                                   PairedQuantity quantity, const Counts& counts) {

@@ -16,46 +16,47 @@
 
 namespace emplace::experiments {
 
-inline constexpr double kSignificant = 0.05;  // differences with a p-value below are called sure
+inline constexpr double kSignificant = 0.05;  // differences with a p-value below are significant
 
-// Two agents over what both have tried: a pair is the same graph in the same column of the grid (the same cluster, for
-// one) with the same seed.
+// Compares two agents on the problems that both tried. A pair is the same graph in the same column of the grid (for
+// example the same cluster) with the same seed.
 struct PairedTest {
-  std::string better;  // the agent with the larger mean; of equal ones the first by label
+  std::string better;  // the agent with the larger mean; on ties the first by label
   std::string worse;
   std::size_t pairs = 0;
   std::size_t graphs = 0;
-  Estimate difference;         // better minus worse: mean over pairs, graphs and then their pairs resampled
-  WilcoxonResult over_pairs;   // pairs of one graph are not independent: read it with the next one
+  Estimate difference;         // better minus worse: mean over pairs; resamples graphs, then their pairs
+  WilcoxonResult over_pairs;   // pairs of one graph are dependent: interpret it together with over_graphs
   WilcoxonResult over_graphs;  // of each graph's mean difference
   double adjusted_pairs = 1;   // p-values after Holm's correction over all tests of the list
   double adjusted_graphs = 1;
 };
 
-// What is compared.
+// The compared quantity.
 enum class PairedQuantity {
   kImprovement,          // percentage points
-  kTransferImprovement,  // the same on graphs that were not trained on
-  kLogStepTime,          // -100 ln(step time): differences are about percent, positive is faster
+  kTransferImprovement,  // the same on graphs not trained on
+  kLogStepTime,          // -100 ln(step time): differences are about percent; positive is faster
 };
-// kImprovement where every trial of the experiment that found something has one, else kLogStepTime.
+// kImprovement if every trial of the experiment that found something has one, else kLogStepTime.
 PairedQuantity QuantityToPair(const std::vector<TrialRecord>& trials);
-// The metric of which the quantity is made; its scores are step times for kLogStepTime.
+// The metric from which the quantity is computed; its scores are step times for kLogStepTime.
 const MetricEntry& MetricOf(PairedQuantity quantity);
 
 // Columns of the grid, each with a graph.
 using ProblemSet = std::set<std::pair<std::size_t, std::string>>;
 using ProblemsByLabel = std::map<std::string, ProblemSet>;
 
-// Every two agents with at least one pair, the smallest p-value over pairs first. `columns`: those of the grid that
-// count.
+// All pairs of agents with at least one common pair, the smallest p-value over pairs first. `columns`: the columns of
+// the grid to include.
 std::vector<PairedTest> MakePairedTests(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                         const std::vector<std::size_t>& columns, PairedQuantity quantity);
 
-// One agent against each other one of `problems`, which says what problems of each agent count. Holm's correction is
-// over these tests alone. Where the agent is the one with the best mean, it was chosen by the same data: that the test
-// against the runner-up is valid nevertheless, two-sided and even without correction, Hung and Fithian 2019 show for
-// exponential families ("Rank verification for exponential families", Annals of Statistics 47).
+// Tests one agent against each other agent of `problems`, the problems of each agent to include. Holm's correction is
+// over these tests only. If the agent has the best mean, it was selected on the same data. The two-sided test against
+// the runner-up is still valid, even without correction.
+// Source, for exponential families: Hung and Fithian 2019, "Rank verification for exponential families", Annals of
+// Statistics 47.
 std::vector<PairedTest> MakeTestsAgainst(const std::string& label, const std::vector<TrialRecord>& trials,
                                          const ReportGrid& grid, const ProblemsByLabel& problems,
                                          PairedQuantity quantity);

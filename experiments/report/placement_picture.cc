@@ -11,8 +11,8 @@
 namespace emplace::experiments {
 namespace {
 
-// The lane of each op, by OpId; names the lanes. A layer starts with its first op that takes time: weights are there
-// from the beginning.
+// The lane of each op, by OpId; fills in the lanes' names. A layer starts with its first op that takes time, as weights
+// exist from the beginning.
 std::vector<std::size_t> LanesByLayer(const Graph& graph, const std::vector<double>& starts,
                                       const std::vector<double>& micros, std::vector<std::string>* names) {
   std::vector<std::size_t> by_start(graph.num_ops());
@@ -45,7 +45,7 @@ bool HasLayers(const Graph& graph) {
   return false;
 }
 
-// What the parts of a picture are made from; all by OpId.
+// Input of the parts of a picture; all by OpId.
 struct Placed {
   const Graph& graph;
   const Placement& placement;
@@ -54,7 +54,7 @@ struct Placed {
   std::vector<double> micros;
 };
 
-// One line for each tensor and device that it is sent to: to the first consumer there.
+// One line for each tensor and receiving device, to the first consumer there.
 std::vector<PlacementPicture::Line> AllLines(const Placed& placed, std::vector<bool>* sends) {
   std::vector<PlacementPicture::Line> lines;
   for (std::size_t t = 0; t < placed.graph.num_tensors(); ++t) {

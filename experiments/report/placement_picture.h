@@ -12,13 +12,13 @@
 
 namespace emplace::experiments {
 
-// A placed graph as papers draw it: layer by time, coloured by device (Mirhoseini et al. 2018, figure 2; Gao et al.
+// A placed graph drawn as in papers: layer by time, coloured by device (Mirhoseini et al. 2018, figure 2; Gao et al.
 // 2018, figure 3; Addanki et al. 2019, figure 6).
 struct PlacementPicture {
   struct Dot {
     std::string op = {};
     double start_micros = 0;  // in the simulated step
-    double micros = 0;        // how long it runs where it is
+    double micros = 0;        // duration on its device
     std::size_t lane = 0;
     std::size_t device = 0;
   };
@@ -36,9 +36,9 @@ struct PlacementPicture {
   std::string cluster = {};
   double step_time_micros = 0;
   std::vector<std::string> devices = {};
-  std::vector<std::string> lanes = {};  // names of layers; "depth N" where the graph has none
-  std::vector<Dot> dots = {};           // by start, then by id; the longest kMostDots of them
-  std::vector<Line> lines = {};         // the heaviest kMostLines, heaviest first
+  std::vector<std::string> lanes = {};  // names of layers; "depth N" if the graph has none
+  std::vector<Dot> dots = {};           // by start, then by id; only the longest kMostDots ops
+  std::vector<Line> lines = {};         // the kMostLines with the most bytes, most first
   std::size_t ops_left_out = 0;
   std::size_t lines_left_out = 0;
 
@@ -46,9 +46,9 @@ struct PlacementPicture {
   static constexpr std::size_t kMostLines = 300;
 };
 
-// Simulates one step. Lanes are the ops' layers in the order in which they start, ops without one apart; in a graph
-// without any layer, depths. Ops of no time are left out, but for those whose output crosses to another device.
-// Throws InputError on an unknown engine, and if the placement cannot run.
+// Simulates one step. Lanes are the ops' layers in the order in which they start; ops without a layer have their own
+// lane. In a graph without layers, lanes are depths. Ops of zero duration are left out, unless their output is sent to
+// another device. Throws InputError on an unknown engine, and if the placement cannot run.
 PlacementPicture MakePlacementPicture(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                       const std::string& engine, const Placement& placement);
 

@@ -17,7 +17,7 @@
 namespace emplace::experiments {
 namespace {
 
-// Shipped tables of this schema. (Others of experiments/published belong to `emplace reproduce`.)
+// Shipped tables of this schema. (Other files of experiments/published are for `emplace reproduce`.)
 constexpr std::string_view kShippedPublished[] = {"hierarchical", "post", "sgdp", "thesis"};
 
 constexpr double kMostPublished = 1e18;
@@ -85,7 +85,7 @@ std::string MatchText(const TrialRecord& trial, const std::string& key) {
   if (key == "num_devices") return NumDevices(trial);
   const JsonValue* value = FindPath(trial.spec, key);
   if (value != nullptr) return PlainText(*value);
-  // Of graphs that were trained on together, what all of them say.
+  // For graphs that were trained on together, the value if it is the same for all.
   constexpr std::string_view kGraph = "graph.";
   const JsonValue* together = key.starts_with(kGraph) ? FindPath(trial.spec, "together") : nullptr;
   const auto* list = together == nullptr ? nullptr : together->As<JsonList>();

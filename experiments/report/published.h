@@ -10,13 +10,13 @@
 
 namespace emplace::experiments {
 
-// One number of a paper.
+// One number from a paper.
 struct PublishedFigure {
-  std::map<std::string, std::string> match = {};  // key path of spec.json, or num_devices: value as text
-  // The figure is the plain mean over these: key path, or num_devices: the values in ascending order.
+  std::map<std::string, std::string> match = {};  // key path in spec.json, or num_devices: value as text
+  // The figure is the unweighted mean over these: key path, or num_devices: the values in ascending order.
   std::map<std::string, std::vector<std::string>> over = {};
   std::string metric = {};
-  double value = 0;        // in the unit that a report shows
+  double value = 0;        // in the unit of the report
   std::string place = {};  // table and row
 };
 
@@ -28,16 +28,16 @@ struct PublishedFigures {
 
 // experiments/published/*.yaml, `emplace.published` version 1:
 //   name, source; figures: a list of {match, over, metric, value, place}
-// `over` may be left out. Throws InputError, its place starting with `file`.
+// `over` is optional. Throws InputError whose place starts with `file`.
 PublishedFigures ReadPublished(std::istream& in, const std::string& file);
 
-// A shipped table by its name, else a file. Throws InputError that lists the shipped ones if there is neither.
+// Loads a shipped table by name, else a file. If there is neither, throws InputError that lists the shipped tables.
 PublishedFigures LoadPublished(const std::string& name_or_file);
 
-// The value of a key path of the trial's spec as text, or of num_devices; "" if there is none.
+// The value at a key path of the trial's spec as text, or of num_devices; "" if there is none.
 std::string MatchText(const TrialRecord& trial, const std::string& key);
 
-// Whether all that the figure asks for is so of the trial.
+// Whether the trial satisfies all conditions of the figure.
 bool Matches(const PublishedFigure& figure, const TrialRecord& trial);
 
 }  // namespace emplace::experiments

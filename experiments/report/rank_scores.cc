@@ -35,7 +35,7 @@ std::vector<std::vector<GraphScore>> RankScores(const std::vector<TrialRecord>& 
         }));
       };
       const double ahead = count([](double a, double b) { return a < b; });
-      const double equal = count([](double a, double b) { return a == b; });  // itself included
+      const double equal = count([](double a, double b) { return a == b; });  // includes itself
       scores[contender.trial].push_back({std::get<1>(problem.first), {ahead + (equal + 1) / 2, 1}});
     }
   }

@@ -9,9 +9,9 @@
 
 namespace emplace::experiments {
 
-// For each trial and each of its graphs its place among the agents that tried the same graph, in the same column of the
-// grid, with the same seed: 1 for the shortest step time, equal ones share the mean of their places, who found nothing
-// that fits comes last. Problems that only one agent tried are left out.
+// For each trial and each of its graphs, its rank among the agents with the same graph, column of the grid and seed.
+// Rank 1 is the shortest step time; ties share the mean of their ranks; agents that found nothing that fits are last.
+// Problems tried by only one agent are left out.
 std::vector<std::vector<GraphScore>> RankScores(const std::vector<TrialRecord>& trials, const ReportGrid& grid);
 
 }  // namespace emplace::experiments

@@ -43,7 +43,7 @@ Blocks CurveBlocks(const ExperimentRuns& runs, const ReportGrid& grid) {
   return blocks;
 }
 
-// The agents as the figure has them, then those that it leaves out.
+// The agents in the figure's order, then those that it leaves out.
 std::vector<std::string> LabelsInOrder(const ReportGrid& grid, const std::optional<Comparison>& comparison) {
   if (!comparison) return grid.labels;
   std::vector<std::string> labels;
@@ -52,7 +52,7 @@ std::vector<std::string> LabelsInOrder(const ReportGrid& grid, const std::option
   return labels;
 }
 
-// Everything but the heading and the answer, which goes to `answer`.
+// All blocks except the heading and the answer, which is written to `answer`.
 Blocks ExperimentBlocks(const ExperimentRuns& runs, const RebuildProblem& rebuild, AnswerBlock* answer) {
   if (runs.trials.empty()) {
     *answer = {.question = runs.question, .answer = "No trial is finished."};

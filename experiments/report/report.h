@@ -9,10 +9,11 @@
 
 namespace emplace::experiments {
 
-// The answers that runs give to their experiments' questions: who won, with a figure; a table for each metric with
-// published figures beside ours, paired tests, learning curves, the best placement of each dataset drawn, and what ran.
-// Same runs, same report. Trials are as FillSingleDeviceTimes leaves them. Throws InputError on an unknown metric or
-// published table, and like PictureBlocks.
+// Creates the report that answers the experiments' questions from their runs. It has the best agent with a figure, a
+// table for each metric with published figures next to ours, paired tests, and learning curves. Then follow a picture
+// of the best placement of each dataset, and what ran. The same runs give the same report. Trials must have been
+// completed by FillSingleDeviceTimes. Throws InputError on an unknown metric or published table, and like
+// PictureBlocks.
 ReportDocument MakeReport(const std::vector<ExperimentRuns>& experiments, const RebuildProblem& rebuild);
 
 }  // namespace emplace::experiments

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kFewestPairs = 6;  // with fewer, no two-sided signed-rank test is below kSignificant
 
-// A name in a sentence.
+// A name as it appears in a sentence.
 std::string NameInText(const std::string& name) {
   return name.find_first_of(",;:") == std::string::npos ? name : "“" + name + "”";
 }
@@ -33,7 +33,7 @@ bool AreEqual(const Comparison& comparison, const std::string& a, const std::str
   return test != nullptr && test->over_pairs.n == 0;
 }
 
-// The first agent, and those that reach the same step time in every pair with it.
+// The best agent, and those with the same step time in every pair with it.
 std::vector<std::string> Leaders(const Comparison& comparison) {
   std::vector<std::string> leaders;
   const std::string& first = comparison.contenders[0].label;
@@ -53,13 +53,13 @@ const ComparedAgent* NextBest(const Comparison& comparison) {
   return found == comparison.contenders.end() ? nullptr : &*found;
 }
 
-// Whether a test says that `label` is the better one of its two.
+// Whether a test shows that `label` is the better of its two agents.
 bool IsSure(const PairedTest* test, const std::string& label) {
   return test != nullptr && test->better == label &&
          (test->adjusted_pairs < kSignificant || test->adjusted_graphs < kSignificant);
 }
 
-// By how much `label` leads the other agent of the test.
+// The lead of `label` over the other agent of the test.
 Estimate LeadOf(const PairedTest& test, const std::string& label) {
   return test.better == label ? test.difference : Negated(test.difference);
 }
@@ -90,13 +90,13 @@ std::string CertaintySentence(const PairedTest& test) {
   return fmt::format("That may be chance: {} over {}.", PText(test.adjusted_pairs), pairs);
 }
 
-// The agents beyond the next best that no test tells from the first.
+// The agents after the next best that do not differ significantly from the first.
 std::vector<std::string> NotToldApart(const Comparison& comparison) {
   std::vector<std::string> names;
   const std::vector<std::string> leaders = Leaders(comparison);
   const ComparedAgent* const next = NextBest(comparison);
   const PairedTest* const test = next == nullptr ? nullptr : FindTest(comparison.tests, leaders[0], next->label);
-  if (test == nullptr || test->pairs < kFewestPairs) return {};  // the lead's own sentence says so
+  if (test == nullptr || test->pairs < kFewestPairs) return {};  // the sentence on the lead states it
   for (const ComparedAgent& contender : comparison.contenders) {
     if (std::find(leaders.begin(), leaders.end(), contender.label) != leaders.end()) continue;
     if (contender.label == next->label) continue;
@@ -121,7 +121,7 @@ std::string ControlSentence(const Comparison& comparison) {
                      Counted(test->pairs, "pair"));
 }
 
-// What the numbers of `text` are.
+// Explains the numbers in `text`.
 std::string MethodSentence(const Comparison& comparison, const std::string& text) {
   std::string method = "Brackets hold 95 % bootstrap intervals.";
   if (text.find("p = ") == std::string::npos && text.find("p < ") == std::string::npos) return method;

@@ -10,12 +10,12 @@
 
 namespace emplace::experiments {
 
-// Who won: one sentence.
+// One sentence that names the best agent.
 std::string WinnerSentence(const Comparison& comparison);
-// By how much, and how sure that is: sentences on the lead over the next best agent. "" for an agent without rivals.
+// Sentences on the lead over the next best agent and its significance. "" if there is no other agent.
 std::string LeadSentences(const Comparison& comparison);
 
-// What a report on an experiment begins with; of nullopt it says that improvement is not known.
+// The first block of an experiment's report. For nullopt, it states that the improvement is not known.
 AnswerBlock MakeAnswer(const std::string& question, const std::optional<Comparison>& comparison);
 
 }  // namespace emplace::experiments

@@ -66,7 +66,7 @@ Json CurveMarks(const CurveChartOptions& options) {
                        {"marks", {band, line}}}});
 }
 
-// Devices side by side within a lane.
+// Devices are drawn next to each other within a lane.
 double Height(const PlacementPicture& picture, std::size_t lane, std::size_t device) {
   const auto devices = static_cast<double>(picture.devices.size());
   const double offset = (static_cast<double>(device) + 0.5) / devices - 0.5;
@@ -221,11 +221,11 @@ std::string ScatterChart(const std::vector<ScatterPoint>& points, const ScatterC
     least = std::min({least, point.x, point.y});
     most = std::max({most, point.x, point.y});
   }
-  // Room around the points; from 0 where they are not all far from it.
+  // Margin around the points; from 0 unless all points are far from it.
   const double room = 0.05 * (most - least);
   const Json domain = {Rounded(least < most / 3 ? 0 : least - room), Rounded(most + room)};
   Json spec = Base(360);
-  spec["width"] = 360;  // as high as wide, whatever the page has room for
+  spec["width"] = 360;  // square, independent of the page's width
   spec["data"] = Json::array({{{"name", "points"}, {"values", rows}},
                               {{"name", "ends"}, {"values", {{{"at", domain[0]}}, {{"at", domain[1]}}}}}});
   const Json x = {{"name", "x"}, {"range", "width"}, {"zero", false}, {"domain", domain}};

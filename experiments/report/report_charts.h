@@ -9,24 +9,24 @@
 
 namespace emplace::experiments {
 
-// Vega specifications (version 5) as JSON text, their data inside. Text and axes take the page's text colour. Marks are
-// named, which gives them a class of that name in the page. The page gives a chart with "autosize" fit-x the width that
-// there is, and sets the signal "narrow" on a phone.
+// Vega specifications (version 5) as JSON text that includes their data. Text and axes use the page's text colour. Each
+// mark's name is also its class in the page. The page sets the width of a chart with "autosize" fit-x to the available
+// width, and sets the signal "narrow" on a phone.
 
 struct CurveChartOptions {
   std::string x_title = {};
   std::string y_title = {};
-  std::vector<std::string> labels = {};  // of every chart of the page, so that an agent has one colour
+  std::vector<std::string> labels = {};  // of all charts of the page, so that an agent has one colour
   bool log_x = false;
 };
-// For each curve a band ("band") and a line ("curve").
+// Each curve has a band ("band") and a line ("curve").
 std::string CurveChart(const std::vector<Curve>& curves, const CurveChartOptions& options);
 
-// An agent's mean and interval, from the top in their order.
+// An agent's mean and interval; rows are drawn from top to bottom.
 struct IntervalRow {
   std::string label = {};
-  std::string note = {};  // behind the label, where there is room
-  std::string text = {};  // the numbers, to the right, likewise
+  std::string note = {};  // after the label, if there is space
+  std::string text = {};  // the numbers, on the right, if there is space
   double mean = 0;
   double low = 0;
   double high = 0;
@@ -40,10 +40,10 @@ struct IntervalChartOptions {
   std::string x_title = {};
   std::vector<ChartLine> lines = {};  // ascending
 };
-// For each row a rule ("interval") and a symbol ("mean"), a name ("name") and a rule for each line ("line"). A row far
+// Each row has a rule ("interval"), a symbol ("mean") and a name ("name"); each line has a rule ("line"). A row far
 // below the others is drawn at the left edge as a triangle.
 std::string IntervalChart(const std::vector<IntervalRow>& rows, const IntervalChartOptions& options);
-// Whether it has such a row.
+// Whether a row is drawn that way.
 bool HasCutRow(const std::vector<IntervalRow>& rows, const IntervalChartOptions& options);
 
 struct ScatterPoint {
@@ -56,10 +56,11 @@ struct ScatterChartOptions {
   std::string y_title = {};
   std::vector<std::string> labels = {};  // as CurveChartOptions
 };
-// A symbol for each point ("point"), and the line on which x is y ("equal"). Both axes have one scale, from 0.
+// A symbol for each point ("point"), and the line x = y ("equal"). Both axes have the same scale, from 0 unless all
+// points are far from it.
 std::string ScatterChart(const std::vector<ScatterPoint>& points, const ScatterChartOptions& options);
 
-// A symbol for each op ("op"), its area by the op's time, and a thin rule for each transfer ("transfer").
+// A symbol for each op ("op"), with area proportional to its time, and a thin rule for each transfer ("transfer").
 std::string PictureChart(const PlacementPicture& picture);
 
 }  // namespace emplace::experiments

@@ -26,8 +26,8 @@ PairedQuantity QuantityToCompare(const std::vector<TrialRecord>& trials) {
   return all_transfer ? PairedQuantity::kTransferImprovement : QuantityToPair(trials);
 }
 
-// The columns, and in them the agents that tried all of them, with the most (agent, column) pairs; of equal choices the
-// one with more agents, then the first.
+// Chooses the columns, and the agents that tried all of them, with the most (agent, column) pairs. On ties the choice
+// with more agents is used, then the first.
 std::pair<Labels, Columns> ChooseColumns(const std::vector<TrialRecord>& trials, const ReportGrid& grid) {
   std::vector<Labels> tried(grid.columns.size());
   for (std::size_t t = 0; t < trials.size(); ++t) tried[grid.column_of[t]].insert(trials[t].label);
@@ -75,7 +75,7 @@ ProblemSet SolvedByAll(const Problems& problems) {
   return shared;
 }
 
-// Takes agents out of `problems` until the others share enough.
+// Removes agents from `problems` until the others share at least half of all problems.
 ProblemSet ShareProblems(Problems* problems, std::vector<LeftOutAgent>* left_out) {
   ProblemSet shared = SolvedByAll(*problems);
   while (problems->solved.size() > 1 && 2 * shared.size() < problems->all.size()) {
@@ -88,8 +88,8 @@ ProblemSet ShareProblems(Problems* problems, std::vector<LeftOutAgent>* left_out
   return shared;
 }
 
-// A mean over the shared problems, as the last column of a table is made: of datasets, of columns, of graphs.
-// `scores_of` gives the scores of a trial.
+// A mean over the shared problems, computed like the last column of a table: over datasets, columns, graphs.
+// `scores_of` returns the scores of a trial.
 template <typename ScoresOf>
 std::optional<Estimate> EstimateShared(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                        const ProblemSet& shared, const ScoresOf& scores_of) {

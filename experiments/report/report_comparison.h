@@ -13,41 +13,41 @@
 
 namespace emplace::experiments {
 
-// An agent in the comparison that a report begins with.
+// An agent in the comparison at the start of a report.
 struct ComparedAgent {
   std::string label;
   bool is_control = false;  // IsControl
   Estimate improvement;     // %
 };
 
-// An agent that is not compared: it solved too few problems, or (nullopt) did not try all of the columns.
+// An agent excluded from the comparison: it solved too few problems, or (nullopt) did not try all of the columns.
 struct LeftOutAgent {
   std::string label;
   std::optional<std::size_t> solved = {};
 };
 
-// All agents on the same problems. A problem is a graph in a column of the grid; to solve it is to find a placement
-// that fits in memory.
+// Compares all agents on the same problems. A problem is a graph in a column of the grid. It is solved by finding a
+// placement that fits in memory.
 struct Comparison {
   PairedQuantity quantity = PairedQuantity::kImprovement;
-  std::vector<ComparedAgent> contenders = {};  // best first; equal ones by label
-  std::optional<double> bound = {};            // the improvement of the lower bound, as a mean like the contenders'
-  std::vector<PairedTest> tests = {};          // of the first against each other, over the shared problems
+  std::vector<ComparedAgent> contenders = {};  // best first; ties by label
+  std::optional<double> bound = {};            // the improvement of the lower bound, averaged like the contenders'
+  std::vector<PairedTest> tests = {};          // of the first against each other one, over the shared problems
   std::size_t problems = 0;                    // solved by every contender
   std::size_t all_problems = 0;                // tried by any contender in the columns compared
   std::vector<LeftOutAgent> left_out = {};
 };
 
-// Whether a trial's agent is a control: it decides by chance, or in the same way for every graph.
+// Whether a trial's agent is a control: its decisions are random, or the same for every graph.
 bool IsControl(const TrialRecord& trial);
 
-// What is compared is improvement; on graphs that were not trained on where every agent was applied to some. The
-// columns are those that give the most (agent, column) pairs of agents that tried all of them. The agent that solved
-// the fewest problems is left out until at least half of the problems are solved by every agent. nullopt where the
-// improvement of an agent's placement is not known, or nothing was found.
+// Compares the improvement, on graphs not trained on if every agent was applied to some. The columns are those with the
+// most (agent, column) pairs of agents that tried all of them. The agent that solved the fewest problems is left out
+// until at least half of the problems are solved by every agent. nullopt if the improvement of an agent's placement is
+// not known, or nothing was found.
 std::optional<Comparison> CompareAgents(const std::vector<TrialRecord>& trials, const ReportGrid& grid);
 
-// The test of two agents; null if there is none.
+// The test between two agents; null if there is none.
 const PairedTest* FindTest(const std::vector<PairedTest>& tests, const std::string& a, const std::string& b);
 
 }  // namespace emplace::experiments

@@ -24,7 +24,7 @@ std::string AxesText(const ReportGrid& grid, const std::vector<std::string>& col
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-// What a column averages over: "mean over num_devices=3,5,8".
+// What a column averages over: "num_devices=3,5,8".
 std::string OverText(const TableColumn& column) {
   std::vector<std::string> parts;
   for (const auto& [axis, values] : column.over) parts.push_back(fmt::format("{}={}", axis, fmt::join(values, ",")));
@@ -38,7 +38,7 @@ std::string EntropyOf(const TrialRecord& trial, const std::string& graph) {
   return "";
 }
 
-// The cells that every line of a trial begins with.
+// The first cells of every line of a trial.
 std::vector<std::string> TrialCells(const ExperimentRuns& runs, const ReportGrid& grid, std::size_t t) {
   const TrialRecord& trial = runs.trials[t];
   return {runs.name,

@@ -8,12 +8,12 @@
 
 namespace emplace::experiments {
 
-// One line for each trial and graph; graphs that a policy was only tried on have `transfer` 1. What was measured of a
-// whole trial is on its first line. improvement_percent is report_improvement.h's; thesis_improvement_percent is over
-// the first placement. Times are in µs unless a heading says seconds; empty: no value.
+// One line for each trial and graph; graphs on which a policy was only evaluated have `transfer` 1. Measurements of a
+// whole trial are on its first line. improvement_percent is defined in report_improvement.h; thesis_improvement_percent
+// is relative to the first placement. Times are in µs unless a heading says seconds; empty: no value.
 void WriteTrialsCsv(std::ostream& out, const std::vector<ExperimentRuns>& experiments);
 
-// One line for each cell of a report's tables, averages included. Step times in µs. Throws InputError as MakeReport.
+// One line for each cell of a report's tables, including averages. Step times in µs. Throws InputError like MakeReport.
 void WriteTableCsv(std::ostream& out, const std::vector<ExperimentRuns>& experiments);
 
 }  // namespace emplace::experiments

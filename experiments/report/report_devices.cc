@@ -34,7 +34,7 @@ DeviceCounts CountDevices(const TrialRecord& trial) {
   return counts;
 }
 
-// Without the CPUs where there are GPUs.
+// Omits the CPUs if there are GPUs.
 std::string ShortWords(const TrialRecord& trial) {
   const DeviceCounts counts = CountDevices(trial);
   return counts.gpus > 0 && counts.others == 0 ? Counted(counts.gpus, "GPU") : DevicesInWords(trial);

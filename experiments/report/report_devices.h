@@ -9,12 +9,12 @@
 
 namespace emplace::experiments {
 
-// The devices of a trial in words, by the names that its spec lists: "4 GPUs and 1 CPU"; "5 devices" where a device is
-// neither a gpu nor a cpu by its name, or where the spec lists none.
+// The devices of a trial in words, by the names in its spec: "4 GPUs and 1 CPU". "5 devices" if a device's name is
+// neither a gpu nor a cpu, or the spec lists none.
 std::string DevicesInWords(const TrialRecord& trial);
 
-// By num_devices, as text: "3 GPUs" where every trial with so many devices has that many GPUs, CPUs beside them or not.
-// With the CPUs where two numbers of devices have equally many GPUs, "3 devices" where trials differ.
+// Titles by num_devices, as text: "3 GPUs" if every trial with that many devices has 3 GPUs, with or without CPUs. With
+// the CPUs if two numbers of devices have the same number of GPUs; "3 devices" if trials differ.
 std::map<std::string, std::string> DeviceTitles(const std::vector<TrialRecord>& trials);
 
 }  // namespace emplace::experiments

@@ -60,7 +60,7 @@ class MarkdownWriter {
   std::ostream& out_;
 };
 
-// Whether the whole of `text` is a number, signed or not.
+// Whether all of `text` is a number, signed or not.
 bool IsNumber(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   double number = 0;
@@ -68,9 +68,9 @@ bool IsNumber(std::string_view text) {
   return error == std::errc() && rest == text.data() + text.size();
 }
 
-// Whether a spreadsheet would work `text` out instead of showing it. "-" alone stands for a number that there is not.
-// Source: OWASP, "CSV Injection": what begins with = + - @, a tab or an end of line, or with the full-width forms of
-// those signs, which some languages' versions take for them.
+// Whether a spreadsheet would evaluate `text` instead of showing it. "-" alone represents a missing number.
+// Source: OWASP, "CSV Injection": texts that begin with = + - @, a tab or a newline, or with the full-width forms of
+// those signs, which some localised versions also accept.
 bool IsSpreadsheetFormula(std::string_view text) {
   constexpr std::string_view kWide[] = {"\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d", "\xef\xbc\xa0"};
   const bool wide = std::any_of(std::begin(kWide), std::end(kWide), [&](auto sign) { return text.starts_with(sign); });

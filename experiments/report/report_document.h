@@ -14,7 +14,7 @@
 
 namespace emplace::experiments {
 
-// What a report says, before it is Markdown or HTML. All text is plain: writers escape it.
+// Contents of a report, independent of Markdown and HTML. All text is plain; writers escape it.
 struct HeadingBlock {
   std::size_t level = 2;  // 2: an experiment, 3: a part of one
   std::string text;
@@ -25,26 +25,26 @@ struct ParagraphBlock {
 struct BulletsBlock {
   std::vector<std::string> items;
 };
-enum class CellTone : std::uint8_t { kPlain, kBetter, kWorse };  // HTML shows them in colours
+enum class CellTone : std::uint8_t { kPlain, kBetter, kWorse };  // shown as colours in HTML
 struct TextCell {
   std::string text = {};
   bool strong = false;
-  std::vector<std::string> details = {};  // smaller, each on a line of its own
+  std::vector<std::string> details = {};  // in smaller type, one line each
   CellTone tone = CellTone::kPlain;
 };
 struct TableBlock {
   std::string caption = {};
   std::vector<std::string> header = {};
   std::vector<std::vector<TextCell>> rows = {};
-  std::size_t text_columns = 1;  // the others hold numbers and stand to the right
-  bool folded = false;           // HTML shows the caption only, until asked
+  std::size_t text_columns = 1;  // the other columns are numbers, aligned to the right
+  bool folded = false;           // HTML shows only the caption until it is unfolded
 };
 struct ChartBlock {
   std::string caption;
-  std::string note;  // in words what there is to see; all that Markdown has of a chart
+  std::string note;  // describes the chart in words; replaces it in Markdown
   std::string vega;  // the specification, JSON
 };
-// What a report begins with: a question, who won, and a figure of it.
+// The start of a report: a question, the best agent, and a figure.
 struct AnswerBlock {
   std::string question = {};  // "" if there is none
   std::string answer = {};
@@ -61,17 +61,17 @@ struct ReportDocument {
 // GitHub's Markdown.
 void WriteMarkdown(std::ostream& out, const ReportDocument& document);
 
-// `text` as Markdown that shows it: characters that would be markup, an HTML tag or an entity get a backslash, controls
-// become spaces. Also right in a cell of a table.
+// Escapes `text` for Markdown. Characters that would be markup, an HTML tag or an entity get a backslash; control
+// characters become spaces. Also valid in a table cell.
 std::string MarkdownText(std::string_view text);
 
-// One cell of CSV (RFC 4180). A spreadsheet would work out a text that begins with one of = + - @, a tab or an end of
-// line and is no number: such a cell gets an apostrophe in front, which spreadsheets take for the sign of a text.
+// One cell of CSV (RFC 4180). A spreadsheet would evaluate a text that is not a number and begins with = + - @, a tab
+// or a newline. Such a cell gets a leading apostrophe, which spreadsheets interpret as the mark of a text.
 std::string CsvCell(std::string_view text);
-// One line of CSV, ended by \n.
+// One line of CSV, terminated by \n.
 void WriteCsvLine(std::ostream& out, const std::vector<std::string>& cells);
 
-// Numbers for people. With an interval, as many decimals as give its width two digits; else four digits.
+// Numbers for readers. With an interval, its width gets two significant digits; else the number gets four.
 std::string ShownNumber(double value);
 struct EstimateText {
   std::string mean;      // "28.3"

@@ -19,13 +19,13 @@ namespace {
 constexpr const char* kDataset = "graph.dataset";
 constexpr const char* kDevices = "num_devices";
 
-// What names a trial or a repetition, or is an axis of its own.
+// Keys that identify a trial or a repetition, or are handled as a separate axis.
 bool IsNoAxis(const std::string& path) {
   static const std::set<std::string> none = {"schema", "version", "experiment", "seed", "graph", "agent.label"};
   return none.count(path) > 0;
 }
 
-// Key paths of everything in a spec that is no object.
+// Adds the key paths of all values in a spec that are not objects.
 void AddPaths(const JsonValue& value, const std::string& path, std::vector<std::string>* paths) {
   if (IsNoAxis(path)) return;
   const auto* members = value.As<JsonObject>();
@@ -46,7 +46,7 @@ std::string GraphText(const TrialRecord& trial) {
   return text;
 }
 
-// Whether the axis takes several values among trials that agree in `key_of`.
+// Whether the axis has several values among trials with equal `key_of`.
 template <typename KeyOf>
 bool Varies(const std::vector<TrialRecord>& trials, const std::string& axis, const KeyOf& key_of) {
   std::map<std::vector<std::string>, std::string> seen;
@@ -76,7 +76,7 @@ std::vector<std::string> FindAxes(const std::vector<TrialRecord>& trials) {
     const auto key_of = [&](const TrialRecord& trial) {
       std::vector<std::string> key = ColumnOf(trial, axes);
       key.push_back(trial.label);
-      // Whether graphs were trained on together is asked of different graphs.
+      // Trials that differ in together or transfer also differ in graphs, so the graph is not part of the key.
       if (path != "together" && path != "transfer") key.push_back(GraphText(trial));
       return key;
     };

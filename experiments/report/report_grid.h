@@ -11,14 +11,14 @@
 
 namespace emplace::experiments {
 
-// How an experiment's trials are laid out in tables: a row for each agent.label, a column for each combination of the
-// other axes that vary. Graphs of a dataset, and seeds, are repetitions inside a cell.
+// Layout of an experiment's trials in tables: a row for each agent.label, a column for each combination of the other
+// varying axes. Graphs of a dataset, and seeds, are repetitions within a cell.
 struct ReportGrid {
-  // Key paths of spec.json, or num_devices. First graph.dataset and num_devices, if they vary; then what varies beside
-  // them for the same agent and graph. What follows from agent.label or from the columns before is no axis.
+  // Key paths of spec.json, or num_devices. First graph.dataset and num_devices, if they vary. Then the paths that
+  // still vary for the same agent and graph. A path determined by agent.label or by earlier axes is not an axis.
   std::vector<std::string> axes;
   std::vector<std::string> labels;                // ascending
-  std::vector<std::vector<std::string>> columns;  // the text of each axis; numbers ascend as numbers
+  std::vector<std::vector<std::string>> columns;  // the text of each axis; numbers sorted numerically
   std::vector<std::size_t> column_of;             // by trial
   std::map<std::string, std::string> devices;     // DeviceTitles
 };
@@ -26,18 +26,18 @@ struct ReportGrid {
 // Requires: at least one trial.
 ReportGrid MakeReportGrid(const std::vector<TrialRecord>& trials);
 
-// What a graph stands under: its dataset, or its model and options, or its file's name.
+// The group of a graph: its dataset, or its model and options, or its file's name.
 std::string GraphGroup(const TrialRecord& trial);
 // The value of an axis: GraphGroup for graph.dataset, the number of graphs for together and transfer.
 std::string AxisText(const TrialRecord& trial, const std::string& axis);
 
-// Columns that share a dataset, in their order; all together where datasets are no axis.
+// Columns that share a dataset, in order; one list if datasets are not an axis.
 std::vector<std::vector<std::size_t>> ColumnsByDataset(const ReportGrid& grid);
 
 // "cifar10, 3 GPUs"; "all" for a grid without axes.
 std::string ColumnTitle(const ReportGrid& grid, const std::vector<std::string>& column);
 
-// Whether a stands before b: as numbers where both begin with one, else as text.
+// Whether a sorts before b: as numbers if both begin with one, else as text.
 bool NaturallyLess(const std::string& a, const std::string& b);
 std::vector<std::string> NaturallySorted(const std::set<std::string>& texts);
 

@@ -47,7 +47,7 @@ ChartBlock ChartOf(const std::string& what, const std::vector<HardwarePoint>& po
           ScatterChart(shown, options)};
 }
 
-// Those with op times taken between the steps, as if these had been the profile's.
+// The points with op times measured between the steps, with those simulated times instead of the profile's.
 std::vector<HardwarePoint> Interleaved(const std::vector<HardwarePoint>& points) {
   std::vector<HardwarePoint> interleaved;
   for (const HardwarePoint& point : points) {

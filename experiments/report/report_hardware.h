@@ -10,7 +10,7 @@
 
 namespace emplace::experiments {
 
-// A placement asked of the simulator and of real devices. Times in µs.
+// One placement with simulated and measured step times. Times in µs.
 struct HardwarePoint {
   std::string graph;  // GraphGroup
   std::string label;  // agent.label
@@ -19,14 +19,14 @@ struct HardwarePoint {
   std::optional<double> interleaved_micros = {};  // MeasuredSteps::interleaved_micros
 };
 
-// What the trials ran for real: checks during searches, and the best placements of those whose rewards the simulator
-// gave (others have no simulated time of theirs). In the order of the trials.
+// Placements measured on hardware: checks during searches, and the best placements of trials whose rewards came from
+// the simulator (other best placements have no simulated time). In the order of the trials.
 std::vector<HardwarePoint> HardwarePoints(const std::vector<TrialRecord>& trials);
 
-// How far the simulator is: for each graph the number of placements, median, 90th percentile and largest error of the
-// step time, its mean with sign, and the correlation of ranks; and simulated against measured times as a chart.
-// Where op times were taken between the steps too, a second row and chart say the same of what was simulated with them.
-// Empty where nothing was run for real. `labels`: of every chart of the page.
+// Errors of the simulator for each graph: the number of placements; median, 90th percentile, largest and mean signed
+// error of the step time; and the rank correlation. Also a chart of simulated against measured times. If op times were
+// also measured between the steps, a second row and chart use them. Empty if nothing was measured. `labels`: of all
+// charts of the page.
 std::vector<ReportBlock> HardwareBlocks(const std::vector<TrialRecord>& trials, const std::vector<std::string>& labels);
 
 }  // namespace emplace::experiments

@@ -86,7 +86,7 @@ footer pre { white-space: pre-wrap; }
 </style>
 )";
 
-// Runs before anything that could go wrong.
+// Runs before any other script, so that it records all errors.
 constexpr std::string_view kWatch = R"(<script>
 const problems = [];
 const note = (text) => {
@@ -146,7 +146,7 @@ constexpr std::string_view kDraw = R"(<script>
 </script>
 )";
 
-// A script element ends at "</" whatever its type, and JSON has another way to write "<".
+// A script element ends at "</" whatever its type, so "<" in the JSON is escaped.
 std::string JsonInScript(const std::string& json) {
   std::string escaped;
   for (const char c : json) escaped += c == '<' ? std::string("\\u003c") : std::string(1, c);
@@ -155,7 +155,7 @@ std::string JsonInScript(const std::string& json) {
 
 std::string Anchor(std::size_t number) { return fmt::format("part-{}", number); }
 
-// Lets a key path be broken behind its dots.
+// Allows a line break after each dot of a key path.
 std::string Breakable(std::string html) {
   for (std::size_t at = html.find('.'); at != std::string::npos; at = html.find('.', at + 1)) {
     html.insert(at + 1, "<wbr>");
@@ -210,7 +210,7 @@ class HtmlWriter {
     has_charts_ = true;
   }
 
-  // Tables that follow one another share the width of the page, and so do charts.
+  // Consecutive tables share the width of the page; so do consecutive charts.
   void WriteBlocks(const std::vector<ReportBlock>& blocks) {
     std::string_view open;
     for (const ReportBlock& block : blocks) {

@@ -9,12 +9,12 @@
 
 namespace emplace::experiments {
 
-// One page with everything in it: tables that need no script, charts drawn by Vega, a list of contents at the end. It
-// loads nothing and evaluates no text as a program; its Content-Security-Policy forbids both. Once all charts are
-// drawn, the root element's data-charts is their number; what went wrong meanwhile stands in data-errors.
+// Writes one self-contained page: tables that need no script, charts drawn by Vega, a table of contents at the end. It
+// loads nothing and evaluates no text as code; its Content-Security-Policy forbids both. After all charts are drawn,
+// the root element's data-charts is their number. Errors are in data-errors.
 void WriteHtml(std::ostream& out, const ReportDocument& document);
 
-// Text for between tags and in attributes.
+// Escapes text for use between tags and in attributes.
 std::string HtmlText(std::string_view text);
 
 }  // namespace emplace::experiments

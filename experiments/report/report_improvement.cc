@@ -13,7 +13,7 @@ bool IsMeasured(const TrialRecord& trial) {
   return !source.empty() && source != "simulator";
 }
 
-// What the step time of everything on one device depends on.
+// Identifies everything on which the single-device step time depends.
 std::string ProblemText(const TrialRecord& trial, const GraphRecord& graph) {
   std::string text = graph.graph;
   for (const char* const key : {"graph", "together", "cluster", "engine", "costs"})
@@ -22,7 +22,7 @@ std::string ProblemText(const TrialRecord& trial, const GraphRecord& graph) {
   return text;
 }
 
-// The step time of one device as this trial knows it.
+// The single-device step time according to this trial.
 std::optional<double> KnownTime(const TrialRecord& trial, const GraphRecord& graph) {
   if (graph.single_device_micros && !IsMeasured(trial)) return graph.single_device_micros;
   const bool is_single = MatchText(trial, "agent.name") == "single_device" && MatchText(trial, "agent.set") == "{}";

@@ -1,4 +1,4 @@
-// IntervalChart of report_charts.h.
+// Implements IntervalChart of report_charts.h.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -19,7 +19,7 @@ using vega::Signal;
 constexpr double kRowHeight = 26;
 constexpr const char* kColour = "#4477aa";
 
-// What the axis spans. Agents that are far slower than one device would press all others together: they are cut off.
+// The range of the axis. Agents far slower than one device are cut off, as they would compress all others.
 std::pair<double, double> Domain(const std::vector<IntervalRow>& rows, const IntervalChartOptions& options) {
   double low = 0;
   double high = 1;
@@ -135,7 +135,7 @@ std::string IntervalChart(const std::vector<IntervalRow>& rows, const IntervalCh
   const auto [low, high] = Domain(rows, options);
   Json lines = Json::array();
   for (const ChartLine& line : options.lines) {
-    // A name at the right end would be cut off by it.
+    // In the right half, names are aligned to the right, so that they are not cut off.
     const bool is_right = line.at > (low + high) / 2;
     lines.push_back({{"name", line.name}, {"at", Rounded(line.at)}, {"align", is_right ? "right" : "left"}});
   }

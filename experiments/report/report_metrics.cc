@@ -12,7 +12,7 @@ namespace {
 
 using Scores = std::vector<GraphScore>;
 
-// What `value_of` says of each graph, those left out that it has nothing to say about.
+// The value of `value_of` for each graph, without graphs where it is nullopt.
 template <typename Records, typename ValueOf>
 Scores OfEachGraph(const Records& records, const ValueOf& value_of) {
   Scores scores;
@@ -44,7 +44,7 @@ std::optional<double> InitialEntropy(const GraphRecord& record) {
   return record.episodes.front().entropy;
 }
 
-// Of the last episode, if that shows the policy itself.
+// Of the last episode, if it is an argmax episode, which evaluates the policy.
 std::optional<double> FinalImprovement(const GraphRecord& record) {
   if (record.episodes.empty() || !record.episodes.back().argmax) return std::nullopt;
   return ImprovementPercent(record.single_device_micros, record.episodes.back().final_micros);
@@ -55,8 +55,8 @@ std::optional<double> BoundRatio(const GraphRecord& record) {
   return *record.best_micros / record.lower_bound_micros;
 }
 
-// The same after so many evaluations of the run: what a search with that budget finds where nothing that it does
-// depends on its budget.
+// The same after kEvaluations evaluations. This equals a search with that budget if the agent does not depend on its
+// budget.
 template <std::size_t kEvaluations>
 Scores BoundRatiosAfter(const TrialRecord& trial) {
   return OfEachGraph(trial.graphs, [](const GraphRecord& record) -> std::optional<double> {
@@ -69,8 +69,8 @@ Scores BoundRatiosAfter(const TrialRecord& trial) {
   });
 }
 
-// Mean of the best so far over the lower bound, from the first evaluation that found something on to the end of the
-// budget; who stopped earlier keeps what he has.
+// Mean of best so far / lower bound, from the first evaluation that found something to the end of the budget. After an
+// early stop the best value is kept.
 Scores CurveAreas(const TrialRecord& trial) {
   const JsonValue* const budget = FindPath(trial.spec, "budget.evaluations");
   const auto* const given = budget == nullptr ? nullptr : budget->As<std::int64_t>();
@@ -119,8 +119,8 @@ Scores PolicySeconds(const TrialRecord& trial) {
   return {{trial.graphs[0].graph, {*trial.timing->policy_seconds_per_episode, 1}}};
 }
 Scores PolicySecondsInAll(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::policy_seconds); }
-// Of policy and simulator, as if all evaluations took as long, until the best so far was as near to what the search of
-// the first graph ended with.
+// Time of policy and simulator, assuming equal times of evaluations, until the best so far is within this factor of the
+// final best of the first graph.
 constexpr double kNearTheEnd = 1.05;
 Scores SearchSeconds(const TrialRecord& trial) {
   const GraphRecord& record = trial.graphs[0];
@@ -135,7 +135,7 @@ Scores SearchSeconds(const TrialRecord& trial) {
 Scores SimulatorSeconds(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::simulator_seconds); }
 Scores WallSeconds(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::wall_seconds); }
 
-// Of the best placement; its simulated time is the best only where the simulator gave the rewards.
+// Of the best placement. Its simulated time is the best only if the simulator gave the rewards.
 Scores HardwareTimes(const TrialRecord& trial) {
   if (!trial.timing || !trial.timing->hardware || !trial.timing->hardware->best_micros) return {};
   return {{trial.graphs[0].graph, {*trial.timing->hardware->best_micros, 1}}};

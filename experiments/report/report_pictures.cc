@@ -18,8 +18,8 @@
 namespace emplace::experiments {
 namespace {
 
-// The trial with the largest improvement among those with a placement, the first by id of equal ones. Over the first
-// placement where the step time of one device is not known.
+// The trial with the largest improvement among those with a placement; ties go to the first by id. If the single-device
+// step time is not known, the improvement is over the first placement.
 const TrialRecord* BestTrial(const ExperimentRuns& runs, const ReportGrid& grid,
                              const std::vector<std::size_t>& group) {
   const TrialRecord* best = nullptr;

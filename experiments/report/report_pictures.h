@@ -15,18 +15,18 @@
 
 namespace emplace::experiments {
 
-// What the picture of a trial's placement needs beside the placement: the problem that its spec says.
+// Inputs of a placement picture besides the placement: the problem in the trial's spec.
 struct PictureInputs {
   Graph graph;
   Cluster cluster;
   CostTable costs;
   std::string engine;
 };
-// Builds the problem of a spec.json; nullopt if it cannot: the report then has no picture of that trial, and says so.
+// Builds the problem of a spec.json. If it cannot, returns nullopt, and the report states that the picture is missing.
 using RebuildProblem = std::function<std::optional<PictureInputs>(const JsonValue& spec)>;
 
-// The part "Best placements": the best one of each dataset drawn. Empty where no trial has its placement. Throws
-// InputError on a best_placement.json that was changed or is not of its graph.
+// The section "Best placements": a picture of the best placement of each dataset. Empty if no trial has its placement.
+// Throws InputError if a best_placement.json was changed or does not match its graph.
 std::vector<ReportBlock> PictureBlocks(const ExperimentRuns& runs, const ReportGrid& grid,
                                        const RebuildProblem& rebuild);
 

@@ -16,7 +16,7 @@
 namespace emplace::experiments {
 namespace {
 
-constexpr std::size_t kMostNamed = 20;  // of failed trials
+constexpr std::size_t kMostNamed = 20;  // failed trials listed by name
 
 template <typename TextOf>
 std::string Distinct(const std::vector<TrialRecord>& trials, const TextOf& text_of) {
@@ -32,7 +32,7 @@ std::string DistinctAt(const std::vector<TrialRecord>& trials, const char* key) 
   return Distinct(trials, [key](const TrialRecord& trial) { return OrUnknown(MatchText(trial, key)); });
 }
 
-// What each label stands for.
+// The definition of each label.
 TableBlock ShowAgents(const std::vector<TrialRecord>& trials) {
   std::map<std::string, std::vector<TrialRecord>> by_label;
   for (const TrialRecord& trial : trials) by_label[trial.label].push_back(trial);

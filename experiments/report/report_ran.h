@@ -8,8 +8,8 @@
 
 namespace emplace::experiments {
 
-// The last part of a report on an experiment: its trials, finished or not, what they were of, the version that ran
-// them, and the options of the agents.
+// The last section of an experiment's report: its trials, finished or not, their settings, the version that ran them,
+// and the options of the agents.
 std::vector<ReportBlock> WhatRanBlocks(const ExperimentRuns& runs);
 
 }  // namespace emplace::experiments

@@ -24,7 +24,7 @@ Estimate Scaled(Estimate estimate, double factor) {
   return estimate;
 }
 
-// The best mean of each column; nullopt where there is none.
+// The best mean of each column; nullopt if there is none.
 std::vector<std::optional<double>> BestMeans(const MetricTable& table) {
   std::vector<std::optional<double>> best(table.columns.size());
   for (const TableRow& row : table.rows) {

@@ -10,7 +10,8 @@
 
 namespace emplace::experiments {
 
-// The part "Results": a table for each metric to report, best first, published figures (may be null) beside ours.
+// The section "Results": a table for each metric to report, best first, with published figures (may be null) next to
+// ours.
 std::vector<ReportBlock> ResultBlocks(const ExperimentRuns& runs, const ReportGrid& grid,
                                       const PublishedFigures* published);
 

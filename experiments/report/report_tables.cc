@@ -11,10 +11,10 @@
 namespace emplace::experiments {
 namespace {
 
-// Scores of a label: by column of the grid.
+// By label: its scores in each column of the grid.
 using LabelSamples = std::map<std::string, std::vector<Sample>>;
 
-// The best, median or worst of some scores, of which there is one at least.
+// The best, median or worst score. Requires: at least one.
 double OneOf(std::vector<double> scores, const MetricEntry& metric) {
   std::sort(scores.begin(), scores.end());
   if (metric.of_seeds == OfSeeds::kMedian) return SortedQuantile(scores, 0.5);
@@ -47,7 +47,7 @@ LabelSamples CollectSamples(const std::vector<TrialRecord>& trials, const Report
   return samples;
 }
 
-// The values that the axes from `first_axis` on take in some columns, ascending.
+// The values of the axes from `first_axis` on in the columns `cells`, ascending.
 std::map<std::string, std::vector<std::string>> ValuesOf(const ReportGrid& grid, const std::vector<std::size_t>& cells,
                                                          std::size_t first_axis) {
   std::map<std::string, std::vector<std::string>> values;
@@ -65,7 +65,7 @@ std::optional<PublishedFigure> FigureOf(const std::vector<const TrialRecord*>& t
   const PublishedFigure* best = nullptr;
   if (published == nullptr || trials.empty()) return std::nullopt;
   for (const PublishedFigure& figure : published->figures) {
-    // A paper's average stands beside an average over the same values only, never beside a cell.
+    // A published average is compared only with an average over the same values, never with a cell.
     if (figure.metric != metric.name || figure.over != column.over) continue;
     if (!std::all_of(trials.begin(), trials.end(), [&](const auto* trial) { return Matches(figure, *trial); })) {
       continue;

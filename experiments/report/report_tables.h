@@ -15,18 +15,18 @@
 
 namespace emplace::experiments {
 
-// A cell of the grid, or a plain mean of several.
+// A cell of the grid, or an unweighted mean of several.
 struct TableColumn {
   std::string title;
-  // Columns of the grid; outer: datasets, inner: what is averaged within one.
+  // Columns of the grid: one list per dataset, each averaged first.
   std::vector<std::vector<std::size_t>> cells;
-  // The axes that the column averages over, with their values ascending; empty for a cell.
+  // The axes over which the column averages, with their values ascending; empty for a cell.
   std::map<std::string, std::vector<std::string>> over;
 };
 
 struct TableCell {
   std::optional<Estimate> estimate;          // none: no trial, or an average with a cell that has none
-  std::optional<PublishedFigure> published;  // that all its trials match; of several the one that asks for most
+  std::optional<PublishedFigure> published;  // matched by all its trials; of several the one with the most conditions
 };
 
 struct TableRow {
@@ -34,20 +34,20 @@ struct TableRow {
   std::vector<TableCell> cells;
 };
 
-// One metric over the grid: cells, then the mean of each dataset, then that of all datasets.
+// One metric over the grid: cells, then the mean of each dataset, then the mean of all datasets.
 struct MetricTable {
   const MetricEntry* metric = nullptr;
   std::vector<TableColumn> columns;
-  std::vector<TableRow> rows;  // best first by the last column; those without a value there last, by label
+  std::vector<TableRow> rows;  // best first by the last column; rows without a value there last, by label
 };
 
 std::vector<TableColumn> MakeTableColumns(const ReportGrid& grid);
 
-// `published` may be null. In µs, as scores are.
+// `published` may be null. Times in µs, like scores.
 MetricTable MakeMetricTable(const std::vector<TrialRecord>& trials, const ReportGrid& grid, const MetricEntry& metric,
                             const PublishedFigures* published);
 
-// The three ways to say P-C, for each label that has improvement and policy time in every column of the grid.
+// The three definitions of P-C, for each label with improvement and policy time in every column of the grid.
 struct PolicyCostRow {
   std::string label;
   PolicyCost cost;

@@ -17,7 +17,7 @@ std::string CountsOf(const PairedTest& test) {
   return fmt::format("{}, {}", Counted(test.pairs, "pair"), Counted(test.graphs, "graph"));
 }
 
-// What most tests count, the first of equals: a table says it once.
+// The counts shared by the most tests, stated once for the table; on ties the first.
 std::string UsualCounts(const std::vector<PairedTest>& tests) {
   std::map<std::string, std::size_t> uses;
   for (const PairedTest& test : tests) ++uses[CountsOf(test)];

@@ -11,12 +11,12 @@
 
 namespace emplace::experiments {
 
-// A row and a column for each agent of `labels` that has a test: the row's mean minus the column's, with its interval
-// and its p-values. Requires: at least one test. The lower triangle repeats the upper one with the other sign.
+// A row and a column for each agent of `labels` with a test: the row's mean minus the column's, with interval and
+// p-values. Requires: at least one test. The lower triangle repeats the upper one with the opposite sign.
 TableBlock TestMatrix(const std::vector<PairedTest>& tests, const std::vector<std::string>& labels,
                       const std::string& caption);
 
-// The part "Paired comparisons": a matrix over all columns of the grid and one for each dataset. `labels`: agents in
+// The section "Paired comparisons": a matrix over all columns of the grid and one for each dataset. `labels`: agents in
 // the order of rows. Empty for a single agent.
 std::vector<ReportBlock> TestBlocks(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                     const std::vector<std::string>& labels);

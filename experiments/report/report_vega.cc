@@ -9,9 +9,9 @@
 namespace emplace::experiments::vega {
 namespace {
 
-constexpr double kWidth = 760;  // until the page says otherwise
+constexpr double kWidth = 760;  // default; the page changes it
 
-// Qualitative colours that differ for colour-blind readers too, on white and on black. Source: Paul Tol, "Colour
+// Qualitative colours that colour-blind readers can also distinguish, on white and on black. Source: Paul Tol, "Colour
 // Schemes", SRON/EPS/TN/09-002, the schemes bright and light.
 const Json& Colours() {
   static const Json colours = {"#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377",

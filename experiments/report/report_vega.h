@@ -5,24 +5,24 @@
 #include <string>
 #include <vector>
 
-// Parts of Vega specifications that charts share.
+// Parts shared by the Vega specifications of charts.
 namespace emplace::experiments::vega {
 
 using Json = nlohmann::ordered_json;
 
-// A chart of so many pixels in height, without data: axes and legends in the page's text colour, and the signal
-// "narrow", false until the page sets it.
+// A chart without data, `height` pixels high. Axes and legends are in the page's text colour; the signal "narrow" is
+// false until the page sets it.
 Json Base(double height);
-// The same with the width that the page gives it.
+// Lets the page set the width of the chart.
 Json FitWidth(Json spec);
-// One colour for each name, in their order: the scale "colour".
+// One colour for each name, in order: the scale "colour".
 Json ColourScale(const std::vector<std::string>& names);
 
 Json Field(const char* scale, const char* field);
 Json Constant(const Json& value);
 Json Signal(const std::string& expression);
 
-// To five digits: what a page shows needs no more.
+// Rounds to five digits, enough for a page.
 double Rounded(double value);
 std::string Printed(const Json& spec);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kExactUpTo = 20;
 
-// The sums that a cell's statistic is made of.
+// The sums from which a cell's statistic is computed.
 struct Sums {
   double value = 0;
   double per = 0;
@@ -28,7 +28,7 @@ struct Sums {
   double Ratio() const { return per == 0 ? 0 : value / per; }
 };
 
-// A stratum laid out for drawing: [graph][column] -> observations (null: none).
+// A stratum arranged for resampling: [graph][column] -> observations (null: none).
 struct DrawTable {
   std::size_t columns = 0;
   std::vector<std::vector<const std::vector<Observed>*>> graphs;
@@ -113,7 +113,7 @@ double MeanOverStrata(const std::vector<DrawTable>& tables, const SumsOf& sums_o
   return sum / static_cast<double>(count);
 }
 
-// Ranks of |differences| (from 1; equal ones share the mean), and the sum of t^3 - t over groups of t equal ones.
+// Ranks of |differences| (from 1; ties share the mean), and the sum of t^3 - t over groups of t ties.
 struct Ranks {
   std::vector<double> ranks;
   double ties = 0;
@@ -138,7 +138,7 @@ Ranks RankBySize(const std::vector<double>& differences) {
   return result;
 }
 
-// P(rank sum <= at most) where each of the ranks 1..n is positive with probability 1/2: subsets counted by their sum.
+// P(rank sum <= at_most) if each of the ranks 1..n is positive with probability 1/2: counts subsets by their sum.
 double ExactLowerTail(std::size_t n, std::size_t at_most) {
   std::vector<double> subsets(n * (n + 1) / 2 + 1);
   subsets[0] = 1;
@@ -215,7 +215,7 @@ WilcoxonResult WilcoxonSignedRank(std::span<const double> differences) {
   const auto n = static_cast<double>(kept.size());
   result.is_exact = kept.size() <= kExactUpTo && ranks.ties == 0;
   if (result.is_exact) {
-    // The distribution is symmetric: the smaller tail, twice.
+    // The distribution is symmetric: twice the smaller tail.
     const double smaller = std::min(result.rank_sum, n * (n + 1) / 2 - result.rank_sum);
     result.p_value = std::min(1.0, 2 * ExactLowerTail(kept.size(), static_cast<std::size_t>(smaller)));
   } else {

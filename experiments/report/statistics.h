@@ -11,8 +11,8 @@
 
 namespace emplace::experiments {
 
-// One observation: `value` over `per`. For a plain mean `per` is 1; for a ratio of means (improvement over seconds) it
-// is the other quantity of the same trial, so that both are resampled together.
+// One observation: `value` over `per`. For a mean, `per` is 1. For a ratio of means (improvement over seconds) it is
+// the other quantity of the same trial, so that both are resampled together.
 struct Observed {
   double value = 0;
   double per = 1;
@@ -21,7 +21,7 @@ struct Observed {
 // The observations of one cell of a table by graph: one for each seed.
 using Sample = std::map<std::string, std::vector<Observed>>;
 
-// Columns over the same graphs: a graph that is drawn is drawn in each of them. One dataset on several clusters.
+// Columns over the same graphs, for example one dataset on several clusters. A resampled graph is used in all columns.
 using Stratum = std::vector<Sample>;
 
 struct Interval {
@@ -31,45 +31,45 @@ struct Interval {
 
 struct Estimate {
   double mean = 0;
-  std::optional<Interval> interval = {};  // 95 %; none where there is nothing to draw from (one graph, one seed)
+  std::optional<Interval> interval = {};  // 95 %; none if there is nothing to resample (one graph, one seed)
   std::size_t observations = 0;
   std::size_t graphs = 0;  // distinct names, counted in each stratum
 };
 
-// Of the other sign.
+// The estimate with the opposite sign.
 Estimate Negated(Estimate estimate);
 
 inline constexpr std::size_t kResamples = 2000;
-inline constexpr std::uint64_t kReportSeed = 20201;  // of every resampling; any number would do
+inline constexpr std::uint64_t kReportSeed = 20201;  // of every resampling; an arbitrary number
 
-// sum of values / sum of per over all observations; 0 where the second sum is 0. Requires: at least one observation.
+// Sum of values / sum of per over all observations; 0 if the second sum is 0. Requires: at least one observation.
 double SampleMean(const Sample& sample);
 
-// The plain mean over strata of the plain mean over their columns of SampleMean, columns without observations left out;
-// nullopt if no column has any. The interval is the percentile bootstrap's, in two stages: graphs are drawn with
-// replacement, then seeds within each drawn graph; strata are drawn independently.
+// The unweighted mean over strata of the unweighted mean over their columns of SampleMean. Columns without observations
+// are left out; nullopt if no column has any. The interval is a percentile bootstrap in two stages: graphs are
+// resampled with replacement, then seeds within each sampled graph. Strata are resampled independently.
 // Source: Efron 1979, "Bootstrap methods: another look at the jackknife"; percentile interval: Efron and Tibshirani
 // 1993, "An Introduction to the Bootstrap", 13.3; two stages: Davison and Hinkley 1997, "Bootstrap Methods and their
 // Application", 3.8. Cost: O(kResamples * observations).
 std::optional<Estimate> EstimateMean(std::span<const Stratum> strata, std::uint64_t seed = kReportSeed);
 std::optional<Estimate> EstimateMean(const Sample& sample, std::uint64_t seed = kReportSeed);
 
-// Whether paired differences are symmetric about 0.
+// Tests whether paired differences are symmetric about 0.
 struct WilcoxonResult {
-  std::size_t n = 0;      // differences that are not 0: those that are say nothing and are left out
-  double rank_sum = 0;    // of the positive ones
+  std::size_t n = 0;      // number of nonzero differences; zeros are left out
+  double rank_sum = 0;    // of the positive differences
   double p_value = 1;     // two-sided; 1 if n is 0
   bool is_exact = false;  // else the normal approximation
 };
 
-// The signed-rank test, two-sided. Equal sizes share the mean of their ranks. Exact for n <= 20 without equal sizes,
-// else normal with correction for ties and continuity.
+// The two-sided signed-rank test. Ties share the mean of their ranks. Exact for n <= 20 without ties, else normal with
+// correction for ties and continuity.
 // Source: Wilcoxon 1945, "Individual comparisons by ranking methods"; variance under ties: Lehmann 1975,
 // "Nonparametrics", 3.2.
 WilcoxonResult WilcoxonSignedRank(std::span<const double> differences);
 
-// p-values adjusted for being several, in the order given: rejecting those at most alpha keeps the chance of any false
-// rejection at most alpha.
+// p-values adjusted for multiple tests, in the given order. Rejecting those at most alpha keeps the probability of any
+// false rejection at most alpha.
 // Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
 std::vector<double> HolmAdjusted(std::span<const double> p_values);
 

@@ -84,7 +84,7 @@ void KeepTrials(const std::vector<TrialCondition>& conditions, const std::string
   for (ExperimentRuns& runs : *experiments) {
     std::erase_if(runs.trials, [&](const TrialRecord& trial) { return !MeetsAll(conditions, trial); });
     std::erase_if(runs.unfinished, [&](const UnfinishedTrial& trial) {
-      // As a trial of which nothing but the spec is known.
+      // Treated as a trial of which only the spec is known.
       TrialRecord record;
       record.spec = trial.spec;
       return std::any_of(conditions.begin(), conditions.end(), [&record](const TrialCondition& condition) {

@@ -8,19 +8,20 @@
 
 namespace emplace::experiments {
 
-// What a trial must be to stand in a report.
+// A condition on the trials of a report.
 struct TrialCondition {
-  std::string key;                  // as MatchText takes it (published.h)
-  std::vector<std::string> values;  // one of them
+  std::string key;                  // as in MatchText (published.h)
+  std::vector<std::string> values;  // allowed values
 };
 
-// From KEY=VALUE texts; one key in several of them means any of their values. Throws InputError at a text of another
-// form, its place `option` and the text.
+// Parses KEY=VALUE texts; several texts with one key allow any of their values. On a text of another form, throws
+// InputError whose place is `option` and the text.
 std::vector<TrialCondition> ParseConditions(const std::vector<std::string>& texts, const std::string& option);
 
-// Drops the trials that do not meet all conditions, finished or not (but num_devices is known of finished ones only),
-// and experiments of which no trial is left; what is left says the conditions in `kept`. Throws InputError, its place
-// `option` and the condition, if no finished trial meets one of them, or all; it names the values that there are.
+// Removes the trials that do not meet all conditions, finished or not (num_devices is known only of finished ones), and
+// experiments without remaining trials. The conditions are recorded in `kept` of the remaining experiments. Throws
+// InputError if no finished trial meets one condition, or all. Its place is `option` and the condition; it lists the
+// existing values.
 void KeepTrials(const std::vector<TrialCondition>& conditions, const std::string& option,
                 std::vector<ExperimentRuns>* experiments);
 

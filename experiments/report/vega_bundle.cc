@@ -5,21 +5,21 @@
 namespace emplace::experiments {
 namespace {
 
-// Plain pointers: clang counts to the end of each string_view while it compiles, and gives up.
+// Plain pointers, as clang evaluates the length of each string_view at compile time and exceeds its limit.
 struct Embedded {
   const char* name;
   const char* content;
 };
-// experiments/CMakeLists.txt: the files vega-NAME.min.js, and the package's copyright file.
+// Defined in experiments/CMakeLists.txt: the files vega-NAME.min.js, and the package's copyright file.
 constexpr Embedded kEmbedded[] = {
 #include "vega_files.inc"
 };
 
 struct Module {
   std::string_view file;
-  std::string_view name;  // by which others ask for it
+  std::string_view name;  // name by which other modules require it
 };
-// Each after those that it asks for.
+// Each module follows those that it requires.
 constexpr Module kModules[] = {
     {"vega-util.min.js", "vega-util"},
     {"vega-time.min.js", "vega-time"},
@@ -51,7 +51,7 @@ std::string_view Content(std::string_view name) {
   return {};
 }
 
-// Without the comment that names a source map: a browser would look for it.
+// Removes the comment that names a source map, which a browser would try to load.
 std::string_view WithoutSourceMap(std::string_view script) {
   return script.substr(0, script.rfind("//# sourceMapping"));
 }

@@ -7,14 +7,14 @@
 namespace emplace::experiments {
 
 // Vega, the charting library, as one script for a page, compiled into the program from Debian's libjs-vega. The script
-// defines `emplaceVega` with parse, View, and expressionInterpreter, which evaluates expressions without `eval`, so
-// that a page may forbid that. It loads nothing. Source: https://vega.github.io/vega, BSD-3-Clause.
+// defines `emplaceVega` with parse, View, and expressionInterpreter. The interpreter evaluates expressions without
+// `eval`, so a page may forbid `eval`. The script loads nothing. Source: https://vega.github.io/vega, BSD-3-Clause.
 //
-// The package's files cannot follow one another in a page as they are: each would replace the global object that the
-// one before left. They are given a module system of a few lines instead.
+// The package's files cannot be concatenated in a page: each would replace the global object of the previous one. They
+// are wrapped in a minimal module system instead.
 std::string VegaScript();
 
-// Who wrote it and under which licences, as the package says; a page that holds the script must hold this too.
+// Authors and licences according to the package. A page that contains the script must also contain this text.
 std::string_view VegaLicence();
 
 }  // namespace emplace::experiments

@@ -9,22 +9,21 @@
 
 namespace emplace::experiments {
 
-// The JSON files of a run folder: emplace writes them and reads them again, and no damaged byte may change what it
-// reads. Their last member, `checksum`, is the fingerprint (fingerprint.h, 16 hexadecimal digits) of the other members
-// as compact JSON: blanks and the ends of lines do not count. spec.json needs none, its folder has its fingerprint for
-// a name.
+// JSON files of a run folder, which emplace writes and reads again; damage must be detected. Their last member,
+// `checksum`, is the fingerprint (fingerprint.h, 16 hexadecimal digits) of the other members as compact JSON. Blanks
+// and newlines are therefore ignored. spec.json needs none, as its folder is named after its fingerprint.
 inline constexpr std::string_view kChecksumKey = "checksum";
 
 void AddChecksum(JsonObject* members);
-// Throws InputError if `root` has a checksum of something else, or none (`required`). `advice` says what to do then.
+// Throws InputError if the checksum of `root` is wrong, or missing and `required`. `advice` tells the user what to do.
 void CheckChecksum(const JsonNode& root, bool required, std::string_view advice);
 
 // The ID of the trial that a spec describes.
 std::string TrialId(const JsonValue& spec);
-// Throws InputError if that is not `id`.
+// Throws InputError if the spec's ID is not `id`.
 void CheckTrialId(const JsonValue& spec, std::string_view id);
 
-// Both throw InputError, the file's name in front.
+// Both throw InputError that begins with the file's name.
 JsonValue ReadJsonFile(const std::string& path);
 void WriteJsonFile(const std::string& path, const JsonValue& value);
 

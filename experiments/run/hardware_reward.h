@@ -18,17 +18,17 @@
 
 namespace emplace::experiments {
 
-// Answers with the simulator, with the hardware, or now with one and now with the other:
-// - kSimulator: the simulator. Every validate_every-th placement that is better than all before (as the simulator sees
-//   it) is run for real as well, which the search does not learn of.
+// Evaluates by the simulator, by the hardware, or by both:
+// - kSimulator: the simulator. Every validate_every-th new best placement (according to the simulator) is also
+//   measured; the search does not receive the measured time.
 // - kHardware: the hardware.
-// - kMixed: the hardware for evaluation i (from 1) where floor(i * share) > floor((i - 1) * share), so that the share
-//   is met at any time, and for every validate_every-th new best; else the simulator.
-// Evaluations are counted in the order of the calls: one thread gives the same course every time, but for what was
-// measured. What is saved is how far it has come, checks included.
+// - kMixed: the hardware for evaluation i (from 1) if floor(i * share) > floor((i - 1) * share), so that the share
+//   holds at any time, and for every validate_every-th new best; else the simulator.
+// Evaluations are counted in the order of the calls. With one thread every run is the same, except for measured times.
+// The saved state is the progress, checks included.
 class RewardEvaluator : public Evaluator, public agents::SearchPart {
  public:
-  // Keeps references. Requires: both record starts and peaks if the agent needs them.
+  // Keeps references. Requires: both evaluators record starts and peaks if the agent needs them.
   RewardEvaluator(const Evaluator& simulator, const Evaluator& hardware, const HardwareChoice& choice)
       : simulator_(simulator), hardware_(hardware), choice_(choice) {}
 
@@ -55,10 +55,10 @@ class RewardEvaluator : public Evaluator, public agents::SearchPart {
   mutable Course course_;
 };
 
-// The real devices that a cluster names (cpu:0, cuda:0), and a runner on them.
+// The real devices named in a cluster (cpu:0, cuda:0), and a runner on them.
 class ClusterHardware {
  public:
-  // Throws InputError, its place "cluster", if a device is not there or is of another kind than the cluster says.
+  // Throws InputError, its place "cluster", if a device does not exist or is of a different kind than in the cluster.
   ClusterHardware(const Graph& graph, const Cluster& cluster, const profiler::HardwareOptions& options);
   const profiler::HardwareRunner& runner() const { return *runner_; }
 

@@ -22,7 +22,7 @@
 namespace emplace::experiments {
 namespace {
 
-// A file's content, which must be what the spec was made for.
+// Reads a file, whose content must match the fingerprint in the spec.
 std::string ReadUnchanged(const std::string& path, const std::string& fingerprint) {
   std::string text = ReadWholeFile(path);
   if (!fingerprint.empty() && fingerprint != FingerprintText(text)) {
@@ -31,7 +31,7 @@ std::string ReadUnchanged(const std::string& path, const std::string& fingerprin
   return text;
 }
 
-// What `read` makes of the file. Without a fingerprint, it is read as it is parsed, never held whole.
+// Applies `read` to the file. Without a fingerprint, the file is parsed as a stream and never entirely in memory.
 template <typename Read>
 auto ReadChosen(const std::string& path, const std::string& fingerprint, Read read) {
   if (fingerprint.empty()) return read(*OpenForReading(path), path);

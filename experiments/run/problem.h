@@ -16,17 +16,17 @@
 
 namespace emplace::experiments {
 
-// How many groups a graph is put into where neither the user nor the family says.
+// Default number of groups, if neither the user nor the family specifies it.
 inline constexpr std::size_t kDefaultGroups = 256;
 
-// Loaders of what trials and commands name. All throw InputError. A choice with a fingerprint needs a file with that
-// content.
+// Loaders of the inputs of trials and commands. All throw InputError. If a choice has a fingerprint, the file's content
+// must match it.
 Graph LoadGraph(const GraphSource& source);
-// The same; kept as long as the program runs, so that asking for it again costs nothing.
+// The same, cached until the program ends.
 const Graph& KeptGraph(const GraphSource& source);
 
-// The cluster, and what its choice keeps of it: devices, accelerators, memory limits. Errors of KeepChosen are said to
-// be in `prefix` and the field, such as "--" and "devices"; nowhere if there is no prefix.
+// Loads the cluster; KeepChosen restricts it to the choice's devices, accelerators and memory limits. The place of
+// KeepChosen's errors is `prefix` and the field, such as "--" and "devices"; empty without a prefix.
 Cluster LoadWholeCluster(const ClusterChoice& choice);
 Cluster KeepChosen(Cluster cluster, const ClusterChoice& choice, const std::string& prefix = "");
 
@@ -34,16 +34,16 @@ struct CostModels {
   std::unique_ptr<CostModel> model;
   std::unique_ptr<CostModel> fallback;  // null if there is none
 };
-// `measured` where the choice says nothing. An unknown model is said to be in `place`.
+// The default is `measured`. `place` is the place of the error on an unknown model.
 CostModels LoadCostModels(const CostsChoice& choice, const std::string& place = "");
 
-// A graph of the trial with its cluster, costs and grouping. Places are paths in the spec.
+// One graph of the trial with its cluster, costs and grouping. Places are paths in the spec.
 agents::SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& choice);
-// The whole trial, its checkpoint, threads and evaluator aside.
+// The complete trial except its checkpoint, threads and evaluator.
 agents::SearchSpec LoadSearchSpec(const TrialChoice& choice);
 
-// The members of a family that a seed gives, without their graphs. The first time makes the whole family (up to a few
-// seconds), later ones cost nothing.
+// The members of a family for a seed, without their graphs. The first call generates the whole family (up to a few
+// seconds); later calls are cached.
 struct FamilyMemberFacts {
   bool training = false;
   std::size_t num_ops = 0;
@@ -51,7 +51,7 @@ struct FamilyMemberFacts {
 };
 const std::vector<FamilyMemberFacts>& FactsOfFamily(std::string_view family, std::uint64_t seed);
 
-// 16 hex digits of a file's content, undone gzip. Throws InputError.
+// Fingerprint of a file's decompressed content, 16 hex digits. Throws InputError.
 std::string FingerprintOfFile(const std::string& path);
 
 }  // namespace emplace::experiments

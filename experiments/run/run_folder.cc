@@ -57,7 +57,7 @@ void Remove(const std::string& path) {
   fs::remove(path, ignored);
 }
 
-// A lock that ends with its process, however that ends.
+// A lock that is released when its process ends, even by a crash.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& folder)
@@ -77,7 +77,7 @@ class FolderLock {
   bool held_ = false;
 };
 
-// progress.jsonl: a line is one write, so that no half line stays behind.
+// progress.jsonl: each line is a single write, so that no partial line remains.
 class ProgressLog {
  public:
   explicit ProgressLog(const std::string& folder)
@@ -102,7 +102,7 @@ class ProgressLog {
     std::string text;
     AppendJson(&text, {std::move(line)});
     text.push_back('\n');
-    // For people who look on: a trial does not fail for it.
+    // The log is informational, so a write error does not fail the trial.
     if (fd_ >= 0 && ::write(fd_, text.data(), text.size()) < 0) return;
   }
 
@@ -111,7 +111,7 @@ class ProgressLog {
   std::chrono::steady_clock::time_point next_;
 };
 
-// A checkpoint that cannot be gone on from (of an earlier version, or damaged) is given up: the trial starts again.
+// An unusable checkpoint (of an earlier version, or damaged) is deleted, and the trial starts again.
 agents::SearchResult RunFromCheckpoint(const agents::SearchSpec& spec, const std::string& folder) {
   ProgressLog log(folder);
   bool began = false;
@@ -130,7 +130,7 @@ agents::SearchResult RunFromCheckpoint(const agents::SearchSpec& spec, const std
   }
 }
 
-// With real devices: they answer for all of it, for some of it, or check the best.
+// Runs a trial with real devices, which evaluate all or some placements, or check the best.
 agents::SearchResult RunOnHardware(agents::SearchSpec spec, const HardwareChoice& choice, const std::string& folder,
                                    MeasuredSteps* measured) {
   const agents::SearchProblem& problem = spec.problem;
@@ -154,7 +154,7 @@ agents::SearchResult RunOnHardware(agents::SearchSpec spec, const HardwareChoice
   return result;
 }
 
-// What is to be run, which is what the folder is named after.
+// Reads spec.json and checks it against the folder's name.
 JsonValue ReadSpec(const std::string& folder) {
   const std::string path = In(folder, "spec.json");
   JsonValue spec = ReadJsonFile(path);
@@ -196,7 +196,7 @@ void RunLocked(const std::string& folder) {
                 TrialToJson(fs::path(folder).filename().string(), spec_json, spec, result, placement));
 }
 
-// The folder without a slash behind it: its last part is the trial's id.
+// The absolute path without a trailing slash, as its last part is the trial's id.
 std::string Normal(const std::string& folder) {
   const fs::path path = fs::absolute(folder).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).string();
@@ -228,7 +228,7 @@ void WriteExperimentFile(const std::string& experiment_folder, const ExperimentS
   for (const JsonMember& member : *experiment.root.As<JsonObject>()) {
     if (member.key == "question" || member.key == kChecksumKey) continue;
     if (member.key == "published") {
-      AddMember(&json, member.key, experiment.published);  // a file can be found from anywhere
+      AddMember(&json, member.key, experiment.published);  // the resolved path is valid from any directory
       continue;
     }
     json.push_back(member);
@@ -257,7 +257,7 @@ TrialOutcome RunTrialFolder(const std::string& trial_folder) {
 }
 
 void WriteTrialError(const std::string& trial_folder, const std::string& line) {
-  // InputError makes it one line.
+  // InputError converts it to a single line.
   const std::string text = InputError("", line).what();
   WriteFile(In(trial_folder, "error.txt"), [&text](std::ostream& out) { out << text << '\n'; });
 }

@@ -17,10 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What to do about a file that its checksum does not fit.
+// Advice for a file whose checksum does not match.
 constexpr std::string_view kSweepAgain = "the same sweep writes it again";
 
-// `read` on a file's root; what it throws is said to be in the file.
+// Calls `read` on a file's root; errors name the file.
 template <typename Read>
 auto ReadFile(const fs::path& path, const Read& read) {
   const JsonValue root = ReadJsonFile(path.string());
@@ -31,7 +31,7 @@ auto ReadFile(const fs::path& path, const Read& read) {
   }
 }
 
-// spec.json is what the folder is named after.
+// spec.json must match the folder's name.
 JsonValue ReadSpecFile(const fs::path& folder) {
   return ReadFile(folder / "spec.json", [&folder](const JsonNode& root) {
     CheckTrialId(root.value(), folder.filename().string());
@@ -46,7 +46,7 @@ UnfinishedTrial DescribeUnfinished(const fs::path& folder) {
     trial.spec = ReadSpecFile(folder);
     trial.what = DescribeSpec(trial.spec);
   } catch (const InputError&) {
-    // Half a trial may have half a spec: its id says which one it is.
+    // An interrupted trial may have an incomplete spec; its id still identifies it.
   }
   if (fs::exists(folder / "error.txt")) {
     const std::string text = ReadWholeFile((folder / "error.txt").string());
@@ -135,7 +135,7 @@ TrialRecord ReadFinishedTrial(const std::string& folder) {
 std::vector<ExperimentRuns> ReadRuns(const std::string& path) {
   if (!fs::is_directory(path)) throw InputError(path, "there is no such folder");
   fs::path folder = fs::path(path).lexically_normal();
-  if (!folder.has_filename()) folder = folder.parent_path();  // "runs/" is "runs"
+  if (!folder.has_filename()) folder = folder.parent_path();  // "runs/" becomes "runs"
   std::vector<ExperimentRuns> experiments;
   if (IsExperiment(folder)) {
     experiments.push_back(ReadExperiment(folder));

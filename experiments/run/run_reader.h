@@ -12,33 +12,33 @@
 
 namespace emplace::experiments {
 
-// What run folders hold, as far as a report needs it. emplace wrote these files, but they are read like anybody's:
-// unknown and missing keys are refused, and so is what does not fit its checksum or ID (run_folder.h).
+// Contents of run folders that a report needs. Although emplace wrote the files, they are fully checked. Unknown and
+// missing keys are rejected, as are files that do not match their checksum or ID (run_folder.h).
 
-// A trial without trial.json: it failed, is being run, or was stopped.
+// A trial without trial.json: it failed, is running, or was interrupted.
 struct UnfinishedTrial {
   std::string id = {};
-  std::string what = {};                  // its cell in words, "" without a readable spec.json
-  std::optional<std::string> error = {};  // the first line of error.txt: it failed
-  JsonValue spec = {};                    // null without a readable spec.json that is the folder's
+  std::string what = {};                  // its cell in words; "" without a readable spec.json
+  std::optional<std::string> error = {};  // the first line of error.txt, if it failed
+  JsonValue spec = {};                    // null without a readable spec.json that matches the folder
 };
 
 // RUNS/<experiment>.
 struct ExperimentRuns {
   std::string name = {};
   std::string question = {};              // "" if there is none
-  std::vector<std::string> metrics = {};  // empty: not said
+  std::vector<std::string> metrics = {};  // empty: not specified
   std::string published = {};             // a shipped table or a file; "" if none
   std::vector<TrialRecord> trials = {};   // by id
   std::vector<UnfinishedTrial> unfinished = {};
-  std::size_t abandoned = 0;           // trials that LeaveOutAbandoned (abandoned_trials.h) left out
-  std::vector<std::string> kept = {};  // what KeepTrials (trial_filter.h) left, "budget.evaluations 100"; empty: all
+  std::size_t abandoned = 0;           // trials that LeaveOutAbandoned (abandoned_trials.h) removed
+  std::vector<std::string> kept = {};  // conditions of KeepTrials (trial_filter.h); empty: all trials
 };
 
-// RUNS/EXPERIMENT/ID with a trial.json. Throws InputError, its place a file, if one of its files is broken.
+// Reads RUNS/EXPERIMENT/ID with a trial.json. Throws InputError, its place a file, if a file is invalid.
 TrialRecord ReadFinishedTrial(const std::string& folder);
-// The experiments of a run folder, by name: `path` is one of them (it holds experiment.json) or holds some. Throws
-// InputError, its place a file or folder, if there is none, if no trial of any is finished, or if a file is broken.
+// The experiments of a run folder, by name: `path` is an experiment (it contains experiment.json) or contains some.
+// Throws InputError, its place a file or folder, if there is none, if no trial is finished, or if a file is invalid.
 std::vector<ExperimentRuns> ReadRuns(const std::string& path);
 
 // A scalar as text without quotes, anything else as compact JSON.

@@ -24,7 +24,7 @@ EpisodeTrace TraceOf(const agents::EpisodeRecord& record) {
           .best_micros = record.best_micros};
 }
 
-// What the records of a graph have in common, searched or not.
+// The common fields of a graph's record, searched or transferred to.
 template <typename Record>
 Record RecordOf(const agents::SearchProblem& problem, const agents::GraphResult& result) {
   Record record;

@@ -11,11 +11,11 @@
 
 namespace emplace::experiments {
 
-// The content of trial.json: what the seed determines. `id` is the trial's, `spec_json` the content of its spec.json,
-// `placement` that of best_placement.json ("" if there is none).
+// The content of trial.json: results determined by the seed. `id` is the trial's, `spec_json` the content of its
+// spec.json, `placement` that of best_placement.json ("" if there is none).
 JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const agents::SearchSpec& spec,
                       const agents::SearchResult& result, std::string_view placement);
-// The content of timing.json: what a clock measured.
+// The content of timing.json: measured times.
 JsonValue TimingToJson(const agents::SearchResult& result, const std::optional<MeasuredSteps>& measured);
 
 }  // namespace emplace::experiments

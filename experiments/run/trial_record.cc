@@ -16,10 +16,10 @@ constexpr std::string_view kTrialSchema = "emplace.trial";
 constexpr std::string_view kTimingSchema = "emplace.timing";
 constexpr int kNewest = 2;
 
-// What to do about a file that its checksum does not fit.
+// Advice for a file whose checksum does not match.
 constexpr std::string_view kRunAgain = "without trial.json and timing.json the same sweep runs the trial again";
 
-// The file: its schema and version, the fields of `record` and a checksum.
+// The file as JSON: its schema and version, the fields of `record` and a checksum.
 template <typename Record>
 JsonValue FileOf(std::string_view schema, const Record& record) {
   JsonObject json;
@@ -30,7 +30,7 @@ JsonValue FileOf(std::string_view schema, const Record& record) {
   return {std::move(json)};
 }
 
-// Only version 2 has a checksum, so that no damaged byte makes a file one without.
+// A version 1 file with a checksum is rejected, so that a damaged version number cannot disable the checksum.
 template <typename Record>
 Record ReadVersioned(const JsonNode& root, std::string_view schema) {
   const int version = CheckSchema(root, schema, /*complete=*/true, kNewest);
@@ -49,7 +49,7 @@ std::string SpecText(const JsonNode& spec, std::string_view path) {
   return value == nullptr ? "" : JsonNode(spec, path, *value).Text();
 }
 
-// What the spec says of the trial.
+// Fills in the fields that come from the spec.
 void ReadSpecOf(const JsonNode& root, TrialRecord* trial) {
   const JsonNode spec(root, "spec", trial->spec);
   trial->label = SpecText(spec, "agent.label");
@@ -69,13 +69,13 @@ JsonValue TimingRecordToJson(const TimingRecord& timing) { return FileOf(kTiming
 
 TimingRecord ReadTimingRecord(const JsonNode& root) {
   auto timing = ReadVersioned<TimingRecord>(root, kTimingSchema);
-  // Earlier versions took a search without episodes for one episode.
+  // Earlier versions counted a search without episodes as one episode.
   if (timing.episodes == 0) timing.policy_seconds_per_episode.reset();
   CheckSum(root);
   return timing;
 }
 
-// Version 1 had no checksum: of its content only the spec is known to be unchanged.
+// Version 1 had no checksum: only its spec is verified.
 TrialRecord ReadTrialRecord(const JsonNode& root) {
   auto trial = ReadVersioned<TrialRecord>(root, kTrialSchema);
   ReadSpecOf(root, &trial);

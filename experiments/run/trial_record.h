@@ -13,18 +13,18 @@
 
 namespace emplace::experiments {
 
-// The content of trial.json and timing.json: what a trial writes and a report reads. Each struct has one list of its
-// fields for both (json_struct.h). Times in µs unless a name says seconds; counts are numbers like any other.
+// The content of trial.json and timing.json, for writing and reading. Each struct has one list of its fields for both
+// (json_struct.h). Times in µs unless a name says seconds; counts are stored as doubles.
 
-// An EpisodeRecord.
+// EpisodeRecord in trial.json.
 struct EpisodeTrace {
   double episode = 0;
   bool argmax = false;                      // not used for training
   std::optional<double> entropy = {};       // mean over steps of H / log D
-  std::optional<double> final_micros = {};  // step time of the placement that it ended with
+  std::optional<double> final_micros = {};  // step time of the episode's last placement
   double evaluations = 0;                   // on its graph so far
-  std::optional<double> mean_micros = {};   // step time of placements drawn from the policy
-  std::optional<double> best_micros = {};   // the shortest step time in it
+  std::optional<double> mean_micros = {};   // mean step time of placements sampled from the policy
+  std::optional<double> best_micros = {};   // shortest step time in the episode
 
   static void Fields(auto& visit, auto& self) {
     visit("episode", self.episode);
@@ -37,7 +37,7 @@ struct EpisodeTrace {
   }
 };
 
-// What the records of a graph begin with, searched or not.
+// The first fields of a graph's record, searched or transferred to.
 void AboutGraph(auto& visit, auto& record) {
   visit("graph", record.graph);
   visit("num_ops", record.num_ops);
@@ -52,13 +52,13 @@ void AboutBest(auto& visit, auto& record) {
   visit("improvement_percent", record.improvement, {.low = -1e18});
 }
 
-// What a trial found on one of the graphs that it searched.
+// The result of a trial on one of its searched graphs.
 struct GraphRecord {
   std::string graph = {};
   double num_ops = 0;
   double num_groups = 0;
   double num_devices = 0;
-  std::optional<double> single_device_micros = {};  // of everything on one device; earlier versions did not say
+  std::optional<double> single_device_micros = {};  // of everything on one device; not recorded by earlier versions
   std::optional<double> start_micros = {};          // of the first placement evaluated
   std::optional<double> best_micros = {};           // none: nothing that fits was found
   std::optional<double> improvement = {};           // percent
@@ -79,17 +79,17 @@ struct GraphRecord {
   }
 };
 
-// What the trained policy found on a graph that it was not trained on.
+// The result of the trained policy on a graph not trained on.
 struct TransferRecord {
   std::string graph = {};
   double num_ops = 0;
   double num_groups = 0;
   double num_devices = 0;
-  std::optional<double> single_device_micros = {};  // as GraphRecord
+  std::optional<double> single_device_micros = {};  // as in GraphRecord
   std::optional<double> start_micros = {};
   std::optional<double> best_micros = {};
   std::optional<double> improvement = {};   // percent
-  std::optional<double> final_micros = {};  // of the placement that the policy ended with
+  std::optional<double> final_micros = {};  // of the policy's last placement
   double evaluations = 0;
 
   static void Fields(auto& visit, auto& self) {
@@ -100,9 +100,9 @@ struct TransferRecord {
   }
 };
 
-// One placement that was run for real during a search.
+// One placement that was measured on hardware during a search.
 struct HardwareCheck {
-  std::size_t evaluation = 0;  // counted from 1
+  std::size_t evaluation = 0;  // from 1
   double simulated_micros = 0;
   std::optional<double> measured_micros;  // none: it does not fit
 
@@ -113,7 +113,7 @@ struct HardwareCheck {
   }
 };
 
-// What was run for real during the search, and the best placement once more at the end.
+// Hardware measurements of the search, and of the best placement at the end.
 struct MeasuredSteps {
   std::vector<HardwareCheck> checks;
   std::optional<double> best_micros;
@@ -134,7 +134,7 @@ struct TimingRecord {
   double simulator_seconds = 0;
   double wall_seconds = 0;
   double episodes = 0;
-  std::optional<MeasuredSteps> hardware = {};  // none: nothing was run for real
+  std::optional<MeasuredSteps> hardware = {};  // none: nothing was measured on hardware
 
   static void Fields(auto& visit, auto& self) {
     visit("policy_seconds", self.policy_seconds);
@@ -146,7 +146,7 @@ struct TimingRecord {
   }
 };
 
-// trial.json, and what its folder has beside it.
+// trial.json, and data from the other files of its folder.
 struct TrialRecord {
   std::string id;      // the folder's name
   std::string folder;  // its path
@@ -154,13 +154,14 @@ struct TrialRecord {
   std::string label;     // agent.label of the spec
   std::string seed;      // of the spec
   std::string version;   // of emplace
-  std::string revision;  // git's
+  std::string revision;  // of git
   std::vector<GraphRecord> graphs;
   std::vector<TransferRecord> transfers;
   std::optional<TimingRecord> timing;
-  std::string placement_fingerprint = {};  // of the text of best_placement.json; "" if none, or not said (version 1)
-  JsonValue experiment = {};               // its name, as in the spec; null: not said
-  double evaluations = 0;                  // on all graphs, transfers aside
+  std::string placement_fingerprint = {};  // of the text of best_placement.json; "" if none, or not recorded (version
+                                           // 1)
+  JsonValue experiment = {};               // its name, as in the spec; null: not given
+  double evaluations = 0;                  // on all graphs, without transfers
 
   static void Fields(auto& visit, auto& self) {
     const bool has_experiment = self.experiment.template As<std::monostate>() == nullptr;
@@ -176,12 +177,12 @@ struct TrialRecord {
   }
 };
 
-// The files, of version 2: it has what version 1 had, and `best_placement_fingerprint` in trial.json and `checksum`
+// The files in version 2. Compared with version 1, it adds `best_placement_fingerprint` in trial.json and `checksum`
 // (checked_json.h) in both.
 JsonValue TrialRecordToJson(const TrialRecord& trial);
 JsonValue TimingRecordToJson(const TimingRecord& timing);
-// Both read version 1 too, and throw InputError, its place a path, on unknown and missing keys, on wrong types and on
-// what does not fit its checksum or ID.
+// Both also read version 1. They throw InputError, its place a path, on unknown and missing keys, on wrong types, and
+// if the checksum or ID does not match.
 TrialRecord ReadTrialRecord(const JsonNode& root);
 TimingRecord ReadTimingRecord(const JsonNode& root);
 

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The text of a comment in the first line that is not blank; "" if that is none.
+// The comment text of the first nonblank line; "" if that is not a comment.
 std::string FirstComment(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string::npos || text[begin] != '#') return "";
@@ -78,10 +78,10 @@ std::string ReadPublishedName(const JsonNode& node, const std::string& file) {
                                      "a file)");
 }
 
-// `emplace sweep` writes one into experiment.json, which is an experiment too.
+// `emplace sweep` writes a checksum into experiment.json, which is also a valid experiment.
 constexpr std::string_view kWithoutChecksum = "whoever changed it on purpose removes this line";
 
-// Everything but what cells are made of.
+// Reads all fields that are not part of cells.
 void ReadHead(const JsonNode& node, ExperimentSpec* spec) {
   const JsonFields fields = ExperimentFields(node);
   CheckChecksum(node, /*required=*/false, kWithoutChecksum);
@@ -91,7 +91,7 @@ void ReadHead(const JsonNode& node, ExperimentSpec* spec) {
   if (const auto field = fields.Find("published")) spec->published = ReadPublishedName(*field, spec->path);
 }
 
-// An agent whose options are swept, and that has no name of its own in reports, is named by them.
+// An agent with swept options and without a label is labelled by those options.
 void NameByOptions(ExperimentCell* cell) {
   if (FindPath(cell->values.root, "agent.label") != nullptr) return;
   for (const SweepCell::Setting& setting : cell->values.settings) {
@@ -101,7 +101,7 @@ void NameByOptions(ExperimentCell* cell) {
   }
 }
 
-// Reports have a row for each label: two agents in one row would be averaged without a word.
+// Reports have a row for each label, so two different agents with one label would silently be averaged.
 void CheckLabels(const std::vector<ExperimentCell>& cells) {
   std::map<std::string, const ExperimentCell*> by_label;
   for (const ExperimentCell& cell : cells) {
@@ -123,7 +123,7 @@ ExperimentSpec ReadExperimentText(const std::string& text, const std::string& fi
   const JsonNode root(spec.root);
   CheckSchema(root, "emplace.experiment");
   ReadHead(root, &spec);
-  // First what every cell has in common, as far as it is there: its errors need no word about cells.
+  // Checks the common fields of all cells first, so that their errors do not mention a cell.
   ReadCell(spec.root, /*complete=*/false);
   SweepCells cells = ExpandSweep(root);
   spec.excluded = cells.excluded;

@@ -14,22 +14,22 @@
 
 namespace emplace::experiments {
 
-// `graphs:`, or `transfer:`: which graphs. One of dataset, files, model and models is given.
+// `graphs:` or `transfer:`. Exactly one of dataset, files, model and models is given.
 struct GraphChoice {
   std::string dataset;  // a family; "": none
   std::uint64_t family_seed = 42;
   std::string split = "all";          // all, train or test
-  std::optional<std::size_t> sample;  // so many of them, drawn by `seed`: the same ones whatever else varies
+  std::optional<std::size_t> sample;  // number of members to sample by `seed`; independent of other settings
   std::uint64_t seed = 42;            // of the sample
   std::vector<std::size_t> index;     // these members instead of a split and a sample; empty: not given
-  std::vector<std::string> files;     // graph.json, as written; empty: none
+  std::vector<std::string> files;     // paths of graph.json, as written; empty: none
   std::vector<GraphSource> models;    // that of `model` and `set`, or those of `models`; empty: none
   bool together = false;              // one agent trains on all of them: one trial
-  std::string grouping;               // a grouper; "": what the agent wants
-  std::optional<std::size_t> groups;  // none: what the family drew, else 256
+  std::string grouping;               // a grouper; "": the agent's default
+  std::optional<std::size_t> groups;  // none: the number of the family's member, else 256
 };
 
-// One combination of the swept values, read and checked as far as no file has to be opened.
+// One combination of the swept values, checked as far as possible without opening files.
 struct ExperimentCell {
   SweepCell values;
   GraphChoice graphs;
@@ -45,7 +45,7 @@ struct ExperimentCell {
   std::vector<std::uint64_t> seeds;
 };
 
-// A question: experiment.yaml, `emplace.experiment` version 1.
+// An experiment: experiment.yaml, `emplace.experiment` version 1.
 struct ExperimentSpec {
   std::string path;      // of the file
   std::string name;      // of the folder of its runs: letters, digits, '-', '_' and '.'
@@ -57,13 +57,13 @@ struct ExperimentSpec {
   std::size_t excluded = 0;  // cells that `exclude` left out
 };
 
-// Reads an experiment and takes the cross product of what it sweeps. Agents, their options, rewards, engines, cost
-// models, groupers, datasets, models and shipped clusters are looked up; no file but the table of published numbers is
-// opened. Throws InputError("FILE: PATH: what is wrong (what is allowed)"), its path starting with sweep["KEY.PATH"][i]
-// where a swept value is wrong.
+// Reads an experiment and expands the cross product of its sweep. Agents, their options, rewards, engines, cost models,
+// groupers, datasets, models and shipped clusters are checked. No file is opened except the table of published numbers.
+// Throws InputError("FILE: PATH: what is wrong (what is allowed)"). The path starts with sweep["KEY.PATH"][i] if a
+// swept value is wrong.
 ExperimentSpec ReadExperiment(std::istream& in, const std::string& file);
 
-// `path`, which stands in the experiment file `file`, seen from its folder. Absolute.
+// Resolves `path`, written in the experiment file `file`, relative to that file's folder. Absolute.
 std::string ResolvePath(const std::string& path, const std::string& file);
 
 }  // namespace emplace::experiments

@@ -27,12 +27,12 @@ namespace emplace::experiments {
 namespace {
 
 constexpr std::int64_t kMostEvaluations = std::int64_t{1} << 40;
-constexpr std::size_t kSomeBudget = 1 << 20;  // where only an agent's options are in question
+constexpr std::size_t kSomeBudget = 1 << 20;  // used if only an agent's options are checked
 constexpr std::int64_t kMostEpisodes = 1'000'000'000;
 constexpr std::int64_t kMostGroups = 1 << 20;
 constexpr std::int64_t kLargestSeed = std::numeric_limits<std::int64_t>::max();
 
-// The name of the row that `find` knows by the node's text.
+// The name of the row that `find` returns for the node's text.
 template <typename Find>
 std::string ReadNameOf(const JsonNode& node, Find find) {
   const std::string text = node.NonEmptyText();
@@ -81,7 +81,7 @@ std::vector<std::size_t> ReadIndex(const JsonNode& node) {
   return index;
 }
 
-// Throws if two of these are there.
+// Throws if two of `keys` are given.
 void RefuseTogether(const JsonFields& fields, std::initializer_list<std::string_view> keys) {
   std::optional<JsonNode> first;
   std::string_view first_key;
@@ -114,10 +114,10 @@ void ReadFamily(const JsonFields& fields, GraphChoice* choice) {
   }
 }
 
-// Where graphs may come from: one of these.
+// The possible sources of graphs, of which one must be given.
 const std::initializer_list<std::string_view> kGraphSources = {"dataset", "files", "model", "models"};
 
-// Keys that mean something for graphs of a family only, or of a model only.
+// Rejects keys that are valid only for graphs of a family, or only for a model.
 void CheckSource(const JsonFields& fields, const JsonNode& node) {
   const bool has_dataset = fields.Find("dataset").has_value();
   const bool has_model = fields.Find("model").has_value();
@@ -173,7 +173,7 @@ bool HasAny(const JsonObject& members, std::initializer_list<std::string_view> k
                      [&](std::string_view key) { return FindMember(members, key) != nullptr; });
 }
 
-// The fields of `transfer`, those of `graphs` where it has none and says nothing that would contradict them.
+// The fields of `transfer`, completed by those of `graphs` that it neither has nor contradicts.
 JsonValue InheritGraphs(const JsonObject& transfer, const JsonObject& graphs) {
   std::set<std::string_view> not_inherited = {"together"};
   if (HasAny(transfer, kGraphSources)) {
@@ -190,7 +190,7 @@ JsonValue InheritGraphs(const JsonObject& transfer, const JsonObject& graphs) {
 }
 
 GraphChoice ReadTransfer(const JsonNode& root, const JsonNode& node, const JsonValue* graphs, bool complete) {
-  // What it says itself comes first, so that errors are not of what it inherits.
+  // Checks its own fields first, so that errors are not about inherited ones.
   const JsonFields own(
       node, {"dataset", "family_seed", "split", "sample", "seed", "index", "files", "model", "set", "models"});
   const auto* inherited = graphs == nullptr ? nullptr : graphs->As<JsonObject>();
@@ -283,7 +283,7 @@ std::string ReadReward(const JsonNode& node) {
   return text;
 }
 
-// What the agent's row says where the experiment says nothing.
+// Fills in the agent's defaults for fields that the experiment omits.
 void FillDefaults(ExperimentCell* cell) {
   if (cell->agent.name.empty()) return;
   const agents::AgentEntry& agent = agents::FindAgent(cell->agent.name);

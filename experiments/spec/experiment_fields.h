@@ -7,12 +7,12 @@
 
 namespace emplace::experiments {
 
-// The members of an experiment, those that only experiment.json has too (run_folder.h). Throws InputError on others.
+// The fields of an experiment, including those that only experiment.json has (run_folder.h). Throws InputError on
+// others.
 JsonFields ExperimentFields(const JsonNode& root);
 
-// What the fields of an experiment say of one cell; its `values` stay empty. With `complete` false, what is missing is
-// let pass (some cell will give it), and nothing is asked of several fields together. Throws InputError, its place a
-// path.
+// Reads one cell from the fields of an experiment; its `values` stay empty. With `complete` false, missing fields are
+// allowed, as cells provide them, and constraints between fields are not checked. Throws InputError, its place a path.
 ExperimentCell ReadCell(const JsonValue& root, bool complete);
 
 }  // namespace emplace::experiments

@@ -11,7 +11,7 @@
 
 namespace emplace::experiments {
 
-// Where rewards come from while an agent searches.
+// The source of rewards during a search.
 enum class RewardSource : std::uint8_t { kSimulator, kHardware, kMixed };
 
 }  // namespace emplace::experiments
@@ -39,14 +39,14 @@ namespace emplace::experiments {
 
 struct HardwareChoice {
   RewardSource source = RewardSource::kSimulator;
-  double share = 0.1;              // of the evaluations that `mixed` runs for real; in (0, 1)
-  std::size_t validate_every = 0;  // every so many new best placements one is run for real; 0: none
+  double share = 0.1;              // of evaluations that `mixed` measures on hardware; in (0, 1)
+  std::size_t validate_every = 0;  // one new best placement in this many is measured; 0: none
   profiler::HardwareOptions options = {.warmups = 1, .steps = 3, .patience_seconds = 1};
-  bool best = false;  // the best placement is run for real at the end, as it is wherever there is hardware
+  bool best = false;  // measure the best placement at the end; always done if hardware is used
 
   bool NeedsHardware() const { return best || source != RewardSource::kSimulator || validate_every > 0; }
 
-  // In a spec.
+  // The fields in a spec.
   static void Fields(auto& visit, auto& self) {
     constexpr std::string_view kSteps = "a number of steps";
     visit("reward_source", self.source, {.needed = EnumNames<RewardSource>::kAllowed});

@@ -12,10 +12,10 @@
 namespace emplace::experiments {
 namespace {
 
-// Beyond this, somebody has multiplied what should be added.
+// A larger product is probably a mistake.
 constexpr std::size_t kMostCells = 10'000;
 
-// What may be swept and excluded. Below NAME.* stands any key.
+// Paths that may be swept and excluded. NAME.* allows any key below NAME.
 constexpr std::string_view kKnownPaths[] = {"graphs",
                                             "graphs.dataset",
                                             "graphs.family_seed",
@@ -76,7 +76,7 @@ constexpr std::string_view kKnownPaths[] = {"graphs",
 bool IsKnownPath(std::string_view path) {
   return std::any_of(std::begin(kKnownPaths), std::end(kKnownPaths), [path](std::string_view known) {
     if (!known.ends_with(".*")) return path == known;
-    known.remove_suffix(1);  // keeps the point
+    known.remove_suffix(1);  // keeps the dot
     return path.starts_with(known) && path.size() > known.size() && path.find('.', known.size()) == path.npos;
   });
 }
@@ -86,7 +86,7 @@ void CheckPath(const JsonNode& axes, const std::string& path) {
   throw InputError(PlaceOfKey(axes.Place(), path), fmt::format("unknown key path ({})", fmt::join(kKnownPaths, ", ")));
 }
 
-// Whether `path` is `of` or leads to a part of it.
+// Whether `path` is `of` or a path below it.
 bool IsPartOf(std::string_view path, std::string_view of) {
   return path.starts_with(of) && (path.size() == of.size() || path[of.size()] == '.');
 }
@@ -122,7 +122,7 @@ std::vector<SweepAxis> ReadAxes(const JsonNode& sweep) {
   return axes;
 }
 
-// Puts `value` at `path`, objects on the way made where there are none.
+// Sets `value` at `path`, creating missing objects on the way.
 void SetAt(JsonValue* root, std::string_view path, const JsonValue& value, const std::string& place) {
   JsonValue* at = root;
   for (std::size_t begin = 0; begin <= path.size();) {
@@ -171,7 +171,7 @@ bool Excludes(const Exclusion& exclusion, const JsonValue& cell) {
   });
 }
 
-// Every entry that matches is used: one that another one covers has still said something.
+// Every matching entry is marked as used, even if another entry already excludes the cell.
 bool IsExcluded(std::vector<Exclusion>* exclusions, const JsonValue& cell) {
   bool excluded = false;
   for (Exclusion& exclusion : *exclusions) {
@@ -194,7 +194,7 @@ SweepCell MakeCell(const JsonNode& root, const JsonValue& base, const std::vecto
   return cell;
 }
 
-// The next combination, the last axis fastest; false after the last one.
+// Advances to the next combination, the last axis fastest; false after the last one.
 bool Advance(const std::vector<SweepAxis>& axes, std::vector<std::size_t>* at) {
   for (std::size_t i = axes.size(); i-- > 0;) {
     if (++(*at)[i] < axes[i].values.size()) return true;
@@ -240,7 +240,7 @@ SweepCells ExpandSweep(const JsonNode& root) {
 
 namespace {
 
-// An error of a value that is not swept, with those beside it that are: they may be why.
+// Adds related swept values to the error of a value that is not swept, as they may be its cause.
 InputError SayingTheCell(const InputError& error, const SweepCell& cell) {
   const std::string_view what = error.what();
   const std::string_view key = what.substr(0, what.find_first_of(".[:"));
@@ -256,7 +256,7 @@ InputError SayingTheCell(const InputError& error, const SweepCell& cell) {
 
 InputError PlacedInSweep(const InputError& error, const SweepCell& cell) {
   const std::string_view what = error.what();
-  // The last axis that set the value: later ones may set parts of earlier ones.
+  // The last axis that set the value, as later axes may set parts of earlier ones.
   const SweepCell::Setting* nearest = nullptr;
   for (const SweepCell::Setting& setting : cell.settings) {
     const bool is_there = what.starts_with(setting.path) && what.size() > setting.path.size() &&

@@ -12,7 +12,7 @@
 
 namespace emplace::experiments {
 
-// `sweep:`: a key path and the values that it takes.
+// An entry of `sweep:`: a key path and its values.
 struct SweepAxis {
   std::string path;  // such as "agent.name"
   std::vector<JsonValue> values;
@@ -34,18 +34,18 @@ struct SweepCells {
   std::size_t excluded = 0;
 };
 
-// The cross product of `root`.sweep, the first axis slowest, without the cells that an entry of `root`.exclude matches:
-// those whose values at all its key paths are the entry's. One cell if nothing is swept. Throws InputError on a path
-// that may not be swept (the known ones are listed; NAME.* stands for any option), on a value that an axis has twice,
-// on an axis that would undo an earlier one, and on an entry that matches nothing.
+// The cross product of `root`.sweep, the first axis slowest. Cells that match an entry of `root`.exclude in all its key
+// paths are left out. One cell if nothing is swept. Throws InputError on a path that cannot be swept (it lists the
+// known ones; NAME.* means any option), and on a duplicate value in an axis. Also throws it on an axis that would undo
+// an earlier one, and on an entry that matches nothing.
 SweepCells ExpandSweep(const JsonNode& root);
 
-// The error of a cell, said to be where its value stands: sweep["agent.name"][1] rather than agent.name. Where that
-// value is not swept, swept values beside it are named.
+// Rewrites the place of a cell's error to that of the swept value: sweep["agent.name"][1] rather than agent.name. If
+// the value is not swept, adds related swept values to the message.
 InputError PlacedInSweep(const InputError& error, const SweepCell& cell);
 
-// A swept value in words: a scalar as it is, a map by its label or name, a list of maps by theirs,
-// anything else as JSON.
+// A swept value in words: a scalar unchanged, a map by its label or name, a list of maps by theirs, anything else as
+// JSON.
 std::string SettingText(const JsonValue& value);
 
 }  // namespace emplace::experiments

@@ -18,8 +18,8 @@
 
 namespace emplace::experiments {
 
-// What a search is asked to do, by name: from an experiment, from a spec.json or from command-line options. problem.h
-// loads it. Each struct has one list of its fields in spec.json (json_struct.h).
+// The settings of a search, by name: from an experiment, a spec.json or command-line options. problem.h loads them.
+// Each struct has one list of its fields in spec.json (json_struct.h).
 
 // One graph: a member of a family, a file or a generated network.
 struct GraphSource {
@@ -27,14 +27,14 @@ struct GraphSource {
   std::uint64_t seed = 0;
   std::uint64_t index = 0;
   std::string file = {};         // "": none
-  std::string fingerprint = {};  // of the file's content, which must still be the same; "": any
+  std::string fingerprint = {};  // of the file's content, which must match; "": not checked
   std::string model = {};
   OptionMap set = {};
   std::optional<std::uint64_t> groups = {};  // instead of GroupingChoice::groups
   bool operator==(const GraphSource&) const = default;
 
   static void Fields(auto& visit, auto& self) {
-    // A reader fills one field after the other: what a rule depends on must come before it.
+    // Fields are read in order, so a field must precede the rules that depend on it.
     const auto has = [](const std::string& text) { return !text.empty(); };
     visit("dataset", self.dataset, {.optional = true, .written = has(self.dataset), .not_empty = true});
     const bool family = has(self.dataset);
@@ -53,7 +53,7 @@ struct GraphSource {
 
 struct GroupingChoice {
   std::string name;          // a grouper
-  std::uint64_t groups = 0;  // 0: what a family's member drew, else kDefaultGroups
+  std::uint64_t groups = 0;  // 0: the number of the family's member, else kDefaultGroups
 
   static void Fields(auto& visit, auto& self) {
     visit("name", self.name, {.needed = "a grouper", .not_empty = true});
@@ -61,14 +61,14 @@ struct GroupingChoice {
   }
 };
 
-// `cluster:`. One of name and file is given in an experiment; a spec has the name of a file's cluster too.
+// `cluster:`. An experiment gives either name or file; a spec also has the name of a file's cluster.
 struct ClusterChoice {
   std::string name = {};                  // a shipped one
-  std::string file = {};                  // "": none
+  std::string file = {};                  // as in GraphSource
   std::string fingerprint = {};           // as GraphSource::fingerprint
   std::vector<std::string> devices = {};  // empty: all
   std::optional<std::size_t> gpus =
-      {};  // the first so many accelerators, and every CPU; a spec names the devices instead
+      {};  // number of accelerators to keep, in addition to every CPU; a spec names the devices instead
   bool unlimited_memory = false;
 
   static void Fields(auto& visit, auto& self) {
@@ -81,15 +81,15 @@ struct ClusterChoice {
   }
 };
 
-// Where op times come from.
+// The source of op times.
 struct CostsChoice {
-  std::string model = {};        // a cost model; beside a profile, for the ops that it lacks; "": none
+  std::string model = {};        // a cost model; with a profile, for the ops that it lacks; "": none
   std::string profile = {};      // a file; "": none
-  std::string fingerprint = {};  // as GraphSource::fingerprint
+  std::string fingerprint = {};  // as in GraphSource
 };
 
 struct AgentChoice {
-  std::string label;  // its name in reports
+  std::string label;  // name in reports
   std::string name;
   OptionMap set;
 
@@ -100,10 +100,10 @@ struct AgentChoice {
   }
 };
 
-// `budget:`, on each graph. One of them is not 0.
+// `budget:`, for each graph. Exactly one is not 0.
 struct BudgetChoice {
   std::size_t evaluations = 0;
-  std::size_t episodes = 0;  // 1 + episodes * number of groups evaluations
+  std::size_t episodes = 0;  // corresponds to 1 + episodes * number of groups evaluations
 
   std::size_t Evaluations(std::size_t num_groups) const {
     return episodes != 0 ? 1 + episodes * num_groups : evaluations;
@@ -115,16 +115,16 @@ struct BudgetChoice {
   }
 };
 
-// What `costs` begins with where it names a file.
+// The prefix of `costs` if it names a file.
 inline constexpr std::string_view kProfilePrefix = "profile: ";
 
-// spec.json, `emplace.trial_spec` version 1: one trial, with all defaults filled in. A file must be what it was: its
-// content has the fingerprint of the spec.
+// spec.json, `emplace.trial_spec` version 1: one trial, with all defaults filled in. The content of a file must match
+// its fingerprint in the spec.
 struct TrialChoice {
   std::string experiment;
   std::optional<GraphSource> graph;   // or:
   std::vector<GraphSource> together;  // the agent learns on all of them
-  std::vector<GraphSource> transfer;  // what it learned is applied to these; empty: none
+  std::vector<GraphSource> transfer;  // the policy is applied to these; empty: none
   GroupingChoice grouping;
   ClusterChoice cluster;
   std::string engine;
@@ -134,7 +134,7 @@ struct TrialChoice {
   BudgetChoice budget;
   std::string reward;
   std::string torch_device = "cpu";
-  std::optional<HardwareChoice> hardware;  // none: the simulator answers for everything
+  std::optional<HardwareChoice> hardware;  // none: the simulator evaluates everything
   std::uint64_t seed = 0;
 
   static void Fields(auto& visit, auto& self) {
@@ -169,7 +169,7 @@ struct TrialChoice {
     visit("seed", self.seed, {.needed = "a seed", .most = std::numeric_limits<std::int64_t>::max()});
   }
 
-  // The graphs of the search itself.
+  // The graphs that are searched.
   std::vector<GraphSource> graphs() const { return graph ? std::vector{*graph} : together; }
   CostsChoice costs_choice() const {
     if (!costs.starts_with(kProfilePrefix)) return {.model = costs};
@@ -180,10 +180,10 @@ struct TrialChoice {
 inline constexpr std::string_view kSpecSchema = "emplace.trial_spec";
 
 JsonValue TrialChoiceToJson(const TrialChoice& choice);
-// Throws InputError, its place a path in the spec.
+// Throws InputError whose place is a path in the spec.
 TrialChoice ReadTrialChoice(const JsonValue& spec);
 
-// Real devices run the ops of one graph. Throws InputError if there are others to learn on or to transfer to.
+// Real devices run the ops of one graph. Throws InputError if there are further graphs to learn on or to transfer to.
 void RefuseSeveralGraphs(bool together, bool transfer);
 
 }  // namespace emplace::experiments

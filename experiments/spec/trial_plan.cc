@@ -33,7 +33,7 @@ struct ChosenGraph {
   GraphSource source;
   std::string name;
   std::size_t num_ops = 0;
-  std::size_t drawn_groups = 0;  // by a family's member; 0: no family
+  std::size_t drawn_groups = 0;  // number of the family's member; 0: no family
 };
 
 class Planner {
@@ -93,7 +93,7 @@ class Planner {
     return graphs;
   }
 
-  // By the names of its devices, which are those that are left.
+  // Lists the remaining devices by name.
   ClusterChoice ClusterOf(const ClusterChoice& written, const std::string& agent) {
     ClusterChoice choice = written;
     const std::string place = written.file.empty() ? "cluster.name" : "cluster.file";
@@ -120,14 +120,14 @@ class Planner {
     if (!cell.graphs.grouping.empty()) return cell.graphs.grouping;
     return std::string(agents::DefaultGrouping(agents::FindAgent(cell.agent.name), graph.num_ops));
   }
-  // 0 where the grouper takes no number.
+  // 0 if the grouper has no number of groups.
   static std::size_t GroupsOf(const ExperimentCell& cell, const ChosenGraph& graph) {
     if (GrouperOf(cell, graph) != kGrouperWithNumber) return 0;
     if (cell.graphs.groups) return *cell.graphs.groups;
     return graph.drawn_groups != 0 ? graph.drawn_groups : kDefaultGroups;
   }
 
-  // Where a spec has several graphs, each says its own number of groups.
+  // If a spec has several graphs, each has its own number of groups.
   static std::vector<GraphSource> ListOf(const ExperimentCell& cell, const std::vector<ChosenGraph>& graphs) {
     std::vector<GraphSource> list;
     for (const ChosenGraph& graph : graphs) {
@@ -137,7 +137,7 @@ class Planner {
     return list;
   }
 
-  // What is the same on all graphs of a cell.
+  // The settings common to all graphs of a cell.
   TrialChoice ChoiceOf(const ExperimentCell& cell) {
     TrialChoice choice;
     choice.experiment = experiment_.name;
@@ -227,7 +227,7 @@ class Planner {
 
   static bool MustLearn(const ExperimentCell& cell) { return cell.transfer || cell.graphs.together; }
 
-  // Only who has begun knows: a policy has the shape of its first problem.
+  // Proposes once before checking, as a policy's shape depends on its first problem.
   static void CheckLearns(const ExperimentCell& cell, const agents::Environment& environment) {
     const std::size_t budget = cell.budget.Evaluations(environment.observation().num_groups());
     const auto agent = agents::MakeAgent(cell.agent.name, cell.agent.set, {.evaluations = budget, .num_graphs = 1});

@@ -16,28 +16,28 @@ namespace emplace::experiments {
 // One trial: a cell with one graph (or all of them together) and one seed.
 struct PlannedTrial {
   std::string id = {};      // 16 hex digits of its spec
-  TrialChoice choice = {};  // everything resolved
-  JsonValue spec = {};      // the same, as spec.json has it
+  TrialChoice choice = {};  // all settings resolved
+  JsonValue spec = {};      // the same, in the form of spec.json
   std::size_t cell = 0;     // of ExperimentSpec::cells
   std::string graph = {};   // its name, or "N graphs"
   std::uint64_t seed = 0;
-  double work = 0;  // evaluations * ops, roughly: what its time grows with
+  double work = 0;  // about evaluations * ops: an estimate of its time
 };
 
 struct TrialPlan {
   std::vector<PlannedTrial> trials;  // by cell, graph, seed
-  // Trials that are another one once everything is resolved (say, numbers of groups with a grouper that has none) are
-  // run once: they would have the same result.
+  // Trials that are equal after resolution (for example numbers of groups with a grouper that has none) are run once,
+  // as they would have the same result.
   std::size_t merged = 0;
 };
 
-// Every trial of an experiment. Opens the files that it names and makes the families that it samples from. With
-// `set_up`, the first problem of every kind (graphs, cluster, costs, engine, grouping) is set up whole and agents that
-// are to learn are begun, so that what cannot work is said before the first trial. Throws InputError like
+// Plans all trials of an experiment. Opens the files that it names and generates the families that it samples. With
+// `set_up`, the first problem of every kind (graphs, cluster, costs, engine, grouping) is set up completely, and
+// learning agents propose once. Errors are thereby reported before the first trial. Throws InputError like
 // ReadExperiment.
 TrialPlan PlanTrials(const ExperimentSpec& experiment, bool set_up = true);
 
-// Which members of a family a choice means, ascending. Requires: it samples no more than there are.
+// The members of a family that a choice selects, ascending. Requires: the sample is not larger than the family.
 std::vector<std::size_t> ChosenMembers(const GraphChoice& choice);
 
 }  // namespace emplace::experiments

@@ -73,10 +73,10 @@ CalibrationFigure ReadFigure(const JsonNode& node) {
 
 struct Run {
   CalibrationRow row;
-  double busy_seconds = 0;  // of op times, which a scale acts on
+  double busy_seconds = 0;  // of op times, to which a scale applies
 };
 
-// Of the last device: an accelerator, where there is one. 0: no limit.
+// Of the last device: an accelerator, if there is one. 0: no limit.
 double Capacity(const Cluster& cluster) {
   const auto& memory = cluster.devices().back().memory;
   return memory ? static_cast<double>(memory->count) : 0;
@@ -101,7 +101,7 @@ Run RunOnDevice(const CalibrationSpec& spec, const CalibrationFigure& figure) {
   return run;
 }
 
-// A placement by an agent. Where it does not fit, how long it would take is not asked.
+// Runs an agent's placement. If it does not fit, its time is not computed.
 Run RunByAgent(const CalibrationSpec& spec, const CalibrationFigure& figure) {
   const Graph graph = datasets::MakeModel(figure.model, figure.set);
   const Cluster cluster = datasets::LoadCluster(figure.cluster).KeepAccelerators(figure.gpus);

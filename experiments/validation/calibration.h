@@ -12,7 +12,7 @@
 
 namespace emplace::experiments {
 
-// A published figure and how to get ours.
+// A published figure and the settings to reproduce it.
 struct CalibrationFigure {
   enum class Use { kFit, kHeldOut, kExcluded };
 
@@ -20,7 +20,7 @@ struct CalibrationFigure {
   std::string model;
   OptionMap set;
   std::string cluster;
-  std::string device;  // everything on it, or
+  std::string device;  // everything on this device, or
   std::string agent;   // placed by this agent on the first `gpus` accelerators (and the CPU)
   std::size_t gpus = 0;
   std::optional<double> published_seconds;  // none: out of memory
@@ -37,7 +37,7 @@ struct CalibrationSpec {
 // calibration.yaml, `emplace.calibration` version 1:
 //   engine, costs; figures: a list of {figure, model, set, cluster, device | agent and gpus, published_s | published:
 //   oom, use: fit | held_out | excluded, note}
-// Throws InputError, its place starting with `file`.
+// Throws InputError whose place starts with `file`.
 CalibrationSpec ReadCalibration(std::istream& in, const std::string& file);
 
 struct CalibrationRow {
@@ -45,24 +45,24 @@ struct CalibrationRow {
   std::string device_kind;  // of `device`
   double seconds = 0;       // simulated
   bool fits = false;
-  double peak_bytes = 0;      // of the fullest device; 0 where an agent found nothing that fits
+  double peak_bytes = 0;      // of the device with the highest peak; 0 if an agent found nothing that fits
   double capacity_bytes = 0;  // of a device
-  // Simulated / published; none where the paper ran out of memory.
+  // Simulated / published; none if the paper ran out of memory.
   std::optional<double> ratio;
 };
 
 struct CalibrationResult {
   std::vector<CalibrationRow> rows;  // in the order of the figures, which must outlive them
-  // For each device kind with a figure to fit: the factor on all op times that makes the simulated times of those
-  // figures the published ones (the geometric mean where there are several), gaps between ops left as they are.
+  // For each device kind with figures to fit, the factor on all op times that makes the simulated times equal to the
+  // published ones. It is the geometric mean for several figures. Gaps between ops are not scaled.
   std::map<std::string, double> fitted_scales;
   std::optional<double> median_held_out_error;  // of |ratio - 1| over held-out times
   std::size_t oom_cells = 0;
   std::size_t oom_agreed = 0;
 };
 
-// Builds, places and simulates every figure's graph. Op times are those of the device catalogue, its time_scale
-// included. Throws InputError on an unknown model, option, cluster, device or agent, its place the figure.
+// Builds, places and simulates every figure's graph. Op times are those of the device catalogue, including its
+// time_scale. Throws InputError, its place the figure, on an unknown model, option, cluster, device or agent.
 CalibrationResult RunCalibration(const CalibrationSpec& spec);
 
 }  // namespace emplace::experiments

@@ -19,16 +19,16 @@ struct Spread {
 // Requires: at least one value.
 Spread SpreadOf(const std::vector<double>& values);
 
-// How the graphs of a family are spread: a row of the table for each quantity.
+// The distribution of a quantity over the graphs of a family: a row of the table.
 struct FamilyRow {
   std::string quantity;  // with its unit
   Spread spread;
 };
 
-// Ops, groups (of Merge-and-Colocate to each member's number), trained parameters; on one `kind` of accelerator of
-// `cluster` (the first) with roofline costs: the time of a step, peak memory; and for each number of accelerators the
-// gap 100 * (1 - lower bound / step on one), in percent: all that any placement can win. Throws InputError on a cluster
-// without accelerators.
+// Ops, groups (of Merge-and-Colocate to each member's number) and trained parameters. On one `kind` of accelerator of
+// `cluster` (the first) with roofline costs: the time of a step and the peak memory. For each number of accelerators
+// the gap 100 * (1 - lower bound / step on one), in percent: the maximum gain of any placement. Throws InputError on a
+// cluster without accelerators.
 std::vector<FamilyRow> MakeFamilyTable(const std::vector<datasets::FamilyMember>& members, const std::string& cluster,
                                        const std::vector<std::size_t>& accelerators);
 

@@ -12,7 +12,7 @@
 
 namespace emplace::experiments {
 
-// What of a network papers publish.
+// Sizes of a network that papers publish.
 struct NetworkSize {
   std::optional<double> ops;            // of a training step
   std::optional<double> parameters;     // trained
@@ -28,20 +28,20 @@ struct PublishedNetwork {
   std::string source;
 };
 
-// networks.yaml, `emplace.networks` version 1. Throws InputError, its place starting with `file`.
+// networks.yaml, `emplace.networks` version 1. Throws InputError whose place starts with `file`.
 std::vector<PublishedNetwork> ReadPublishedNetworks(std::istream& in, const std::string& file);
 
 struct NetworkRow {
   const PublishedNetwork* network = nullptr;
-  NetworkSize ours;  // all there; multiply_adds of the whole batch
+  NetworkSize ours;  // all set; multiply_adds of the whole batch
   double step_flop = 0;
   double persistent_bytes = 0;
 };
 
-// Builds the network. Throws InputError on an unknown model or option, its place the network.
+// Builds the network. Throws InputError, its place the network, on an unknown model or option.
 NetworkRow MakeNetworkRow(const PublishedNetwork& network);
 
-// Trained parameters of a training graph: elements of what its update ops of the optimisers change.
+// Trained parameters of a training graph: elements that the optimisers' update ops change.
 double TrainedParameters(const Graph& graph);
 // FLOP of the forward convolutions and matrix products.
 double ForwardProductFlop(const Graph& graph);

@@ -14,8 +14,7 @@
 namespace emplace::experiments {
 namespace {
 
-// The simulator, and what it was asked. Placements are kept one after the other: an agent with one thread asks in
-// order.
+// Wraps the simulator and records the evaluated placements in order. With one thread the order is that of the agent.
 class Recorder : public Evaluator {
  public:
   Recorder(const agents::SearchSpec& spec, bool start_times)

@@ -17,13 +17,12 @@ struct SampledPlacement {
   Placement placement;
 };
 
-// `count` times every group on a random device that it may go to. The seed decides.
+// `count` placements with every group on a random allowed device, determined by the seed.
 std::vector<SampledPlacement> RandomPlacements(const agents::SearchProblem& problem, std::size_t count,
                                                std::uint64_t seed);
 
-// `count` of the placements that an agent's run evaluates with the simulator: its best one, and the others evenly
-// spread over what it tried in order, each different placement once. Fewer if it tries fewer. Throws InputError as
-// RunSearch does.
+// `count` of the distinct placements that an agent's run evaluates with the simulator: its best one, and others evenly
+// spaced in the order of evaluation. Fewer if it evaluates fewer. Throws InputError like RunSearch.
 std::vector<SampledPlacement> AgentPlacements(const agents::SearchSpec& spec, std::size_t count);
 
 }  // namespace emplace::experiments

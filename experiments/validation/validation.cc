@@ -14,7 +14,7 @@
 namespace emplace::experiments {
 namespace {
 
-// 1 for the smallest; equal values share the mean of theirs.
+// Rank 1 is the smallest; ties share the mean of their ranks.
 std::vector<double> Ranks(std::span<const double> values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
@@ -35,7 +35,7 @@ std::vector<double> BusyTimes(const Timeline& timeline, std::size_t num_devices)
   return busy;
 }
 
-// `step`: what the simulator says of the placement; not every engine's step time is the end of the last op.
+// `step`: the simulator's result for the placement; not every engine's step time is the end of the last op.
 PredictedStep Predict(const StepResult& step, const Simulator& simulator, const Placement& placement,
                       std::size_t num_devices) {
   const Timeline timeline = simulator.Record(placement);
@@ -45,7 +45,7 @@ PredictedStep Predict(const StepResult& step, const Simulator& simulator, const 
   return predicted;
 }
 
-// Of several placements, in the order of the cases.
+// Errors over several placements, in the order of the cases.
 PredictionErrors Compare(std::span<const PredictedStep* const> predicted,
                          std::span<const ValidationCase* const> cases) {
   std::vector<double> predicted_micros;

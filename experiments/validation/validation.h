@@ -18,48 +18,48 @@
 
 namespace emplace::experiments {
 
-// What the simulator says of a step. Times in µs.
+// The simulator's prediction of a step. Times in µs.
 struct PredictedStep {
   double micros = 0;
   std::vector<double> busy;   // by device, without gaps
   std::vector<double> start;  // by OpId
 };
 
-// One placement asked of both: the simulator and the hardware. Times in µs.
+// One placement, simulated and measured. Times in µs.
 struct ValidationCase {
   std::string label;
   bool simulated_fits = true;
   PredictedStep simulated;
   profiler::HardwareStep measured;
   std::vector<double> measured_busy;  // by device
-  std::vector<double> measured_op;    // by OpId: how long it ran
-  // Simulated with the times that the ops took by themselves between the measured steps (HardwareOptions::interleave)
-  // in place of the profile's: what remains is not the machine's change since then.
+  std::vector<double> measured_op;    // by OpId: duration
+  // Simulated with op times measured alone between the measured steps (HardwareOptions::interleave) instead of the
+  // profile's. The remaining error is not caused by changes of the machine since the profile.
   std::optional<PredictedStep> interleaved;
 
-  // Both say that it fits: there is something to compare.
+  // Whether it fits according to both, so that times can be compared.
   bool Compared() const { return simulated_fits && measured.result.fits_memory; }
   // Simulated over measured step time, minus 1.
   double StepError() const { return simulated.micros / measured.result.step_time_micros - 1; }
 };
 
-// The step of a placement with other op times (µs, by OpId) in place of those of `costs`; all else, contention
-// included, as there.
+// The step of a placement with other op times (µs, by OpId) instead of those of `costs`. Everything else is unchanged,
+// including contention.
 PredictedStep SimulateWithTimes(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                 const SimOptions& options, std::span<const double> op_micros,
                                 const Placement& placement);
 
-// Ops of one signature on one device kind, over all compared placements: where the error comes from.
+// Ops of one signature on one device kind, over all compared placements: their contribution to the error.
 struct OpError {
   std::string signature;
   std::string device_kind;
   std::size_t runs = 0;
   double simulated_micros = 0;  // sums over all runs
   double measured_micros = 0;
-  double alone_micros = 0;  // by themselves between the steps; 0 unless interleaved
+  double alone_micros = 0;  // measured alone between the steps; 0 unless interleaved
 };
 
-// Errors of a predicted step time, as parts of the measured one (0.05 is 5 %).
+// Errors of a predicted step time, relative to the measured one (0.05 is 5 %).
 struct StepErrors {
   double median = 0;  // of absolute errors
   double p90 = 0;
@@ -68,36 +68,36 @@ struct StepErrors {
   std::optional<double> spearman;  // of predicted and measured step times; none if fewer than 3 or all are equal
   std::optional<double> pearson;
 };
-// Requires: as many of both, at least one.
+// Requires: equal numbers of both, at least one.
 StepErrors CompareSteps(std::span<const double> predicted, std::span<const double> measured);
 
-// The same of a whole prediction.
+// Errors of step, busy and start times.
 struct PredictionErrors {
   StepErrors step;
-  double median_busy = 0;  // |predicted - measured| busy time of each device, as a part of the measured step
+  double median_busy = 0;  // |predicted - measured| busy time of each device, relative to the measured step
   double p90_busy = 0;
-  double median_start = 0;  // the same of each op's start
+  double median_start = 0;  // the same for each op's start
   double p90_start = 0;
 };
 
-// How far the simulator is from the hardware, each metric by itself: errors in different metrics can cancel.
+// Errors of the simulator, each metric separately, as errors in different metrics can cancel.
 struct ValidationSummary {
   std::size_t placements = 0;
   std::size_t compared = 0;       // fit in both
   std::size_t fit_disagrees = 0;  // fit in one only
-  // Of the compared.
+  // Over the compared placements.
   PredictionErrors simulated;
-  std::optional<PredictionErrors> interleaved;  // where all have it
-  double median_step_spread = 0;  // (largest - smallest) / step time of the counted steps: noise of the measurement
+  std::optional<PredictionErrors> interleaved;  // if all have it
+  double median_step_spread = 0;  // (largest - smallest) / step time of the counted steps: measurement noise
   std::size_t counted_steps = 0;
-  std::size_t disturbed_steps = 0;  // of the counted: others disturbed a device
-  std::vector<OpError> ops;         // those that explain most, by |simulated - measured|, largest first
+  std::size_t disturbed_steps = 0;  // counted steps during which other processes disturbed a device
+  std::vector<OpError> ops;         // the largest contributions to the error by |simulated - measured|, largest first
 };
 
-// Runs and compares placements. Keeps references to everything it is given.
+// Runs and compares placements. Keeps references to all constructor arguments.
 class Validator {
  public:
-  // Requires: `simulator` records starts; graph, cluster and costs are its own and the runner's.
+  // Requires: `simulator` records starts; `simulator` and `hardware` use the same graph, cluster and costs.
   Validator(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Simulator& simulator,
             const profiler::HardwareRunner& hardware)
       : graph_(graph), cluster_(cluster), costs_(costs), simulator_(simulator), hardware_(hardware) {}
@@ -115,8 +115,8 @@ class Validator {
   const profiler::HardwareRunner& hardware_;
 };
 
-// Correlation of ranks; equal values share the mean of theirs. None if there are fewer than 3 pairs, or one side is all
-// the same. Source: Spearman 1904, "The proof and measurement of association between two things".
+// Rank correlation; ties share the mean of their ranks. None if there are fewer than 3 pairs, or all values of one side
+// are equal. Source: Spearman 1904, "The proof and measurement of association between two things".
 std::optional<double> SpearmanCorrelation(std::span<const double> a, std::span<const double> b);
 std::optional<double> PearsonCorrelation(std::span<const double> a, std::span<const double> b);
 

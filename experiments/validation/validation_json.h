@@ -8,8 +8,8 @@
 
 namespace emplace::experiments {
 
-// `emplace.validation` version 1: the summary, the ops that explain most of the error, and every placement with its
-// step times and, by device, its busy times.
+// `emplace.validation` version 1: the summary, the ops that contribute most to the error, and every placement with its
+// step times and its busy times by device.
 void WriteValidation(std::ostream& out, const Graph& graph, const Cluster& cluster,
                      std::span<const ValidationCase> cases, const ValidationSummary& summary);
 

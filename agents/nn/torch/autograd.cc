@@ -1,4 +1,4 @@
-// LibTorch's part of autograd.h.
+// The LibTorch part of autograd.h.
 
 #include <torch/torch.h>
 
@@ -14,20 +14,20 @@
 namespace emplace::agents {
 namespace {
 
-using Array = torch::Tensor;  // a Tensor of ours is something else
+using Array = torch::Tensor;  // the project's Tensor is a different type
 using torch::indexing::Slice;
 
 constexpr float kLeastNorm = 1e-6F;
 
-// The root of sums of squares, at least kLeastNorm. Bounded before the root, whose slope at 0 is infinite: rows of
-// zeros would give gradients that are no numbers.
+// The root of sums of squares, at least kLeastNorm. Clamped before the root, whose derivative at 0 is infinite: rows of
+// zeros would give NaN gradients.
 Array Norm(const Array& squares) { return squares.clamp_min(kLeastNorm * kLeastNorm).sqrt(); }
 
 Array Indices(const std::vector<std::int64_t>& values, torch::Device device) {
   return torch::tensor(values, torch::kInt64).to(device);
 }
 
-// Which rows are added to which: sums[to[i]] += scale[i] * rows[from[i]].
+// Rows to add to sums: sums[to[i]] += scale[i] * rows[from[i]].
 struct Edges {
   std::vector<std::int64_t> from;
   std::vector<std::int64_t> to;
@@ -101,7 +101,7 @@ class Definition {
     }
   }
 
-  // Node by node of each level, from the messages of all levels before.
+  // Level by level, from the messages of all earlier levels.
   Array Sweep(const std::string& name, const Array& x, const Topology::Levels& levels, const NodeLists& heard) const {
     std::vector<Array> embeddings;
     std::vector<Array> messages;

@@ -1,4 +1,4 @@
-// LibTorch's part of graph_transformer.h.
+// The LibTorch part of graph_transformer.h.
 
 #include <algorithm>
 #include <cmath>
@@ -10,12 +10,11 @@
 namespace emplace::agents {
 namespace {
 
-using Array = torch::Tensor;  // a Tensor of ours is something else
+using Array = torch::Tensor;  // the project's Tensor is a different type
 using torch::indexing::None;
 using torch::indexing::Slice;
 
-// Without gradients that many rows are taken through a layer at a time, so that what it makes of them stays in the
-// caches.
+// Without gradients, a layer processes this many rows at a time, so that its results stay in the caches.
 constexpr std::int64_t kBlockRows = 4096;
 
 class TorchGraphTransformer : public GraphTransformer {
@@ -41,7 +40,7 @@ class TorchGraphTransformer : public GraphTransformer {
     return torch::relu(weights_.Affine("input", torch::cat({kind, ToTorch(graph.numbers, device_)}, 1)));
   }
 
-  // [nodes, most], the neighbours of each node; where there are fewer, the row behind the last node.
+  // [nodes, most], the neighbours of each node, padded with the index of the row after the last node.
   Array NeighbourTable(const GraphRows& graph) const {
     const std::size_t nodes = graph.kinds.size();
     std::vector<std::int64_t> table(nodes * options_.neighbours, static_cast<std::int64_t>(nodes));
@@ -52,8 +51,8 @@ class TorchGraphTransformer : public GraphTransformer {
     return torch::tensor(table, torch::kInt64).to(device_).view({-1, static_cast<std::int64_t>(options_.neighbours)});
   }
 
-  // What each part of `rows` gives, of kBlockRows / `rows_each` at most, one behind the other; all at once with
-  // gradients.
+  // Applies `part` to blocks of `rows`, at most kBlockRows / `rows_each` each, and concatenates the results. With
+  // gradients there is one block.
   template <typename Part>
   static Array InBlocks(std::int64_t rows, std::int64_t rows_each, const Part& part) {
     const std::int64_t most = torch::GradMode::is_enabled() ? rows : std::max<std::int64_t>(kBlockRows / rows_each, 1);
@@ -78,7 +77,7 @@ class TorchGraphTransformer : public GraphTransformer {
     for (std::size_t l = 0; l < options_.layers; ++l) {
       const std::string name = "neighbours." + std::to_string(l);
       if (options_.neighbourhood == Neighbourhood::kGraphSage) {
-        // A sigmoid is above 0, so that rows of 0 are the maximum where there is no neighbour only.
+        // A sigmoid is above 0, so rows of 0 are the maximum only if there is no neighbour.
         const Array pooled = with_none(torch::sigmoid(weights_.Affine(name + ".pool", h)), 0);
         h = InBlocks(nodes, 1, [&](const Slice& rows) {
           const Array heard = gather(pooled, table.index({rows})).amax(1);
@@ -106,7 +105,7 @@ class TorchGraphTransformer : public GraphTransformer {
     const std::int64_t segments = (nodes + segment - 1) / segment;
     const std::int64_t missing = segments * segment - nodes;
     h = torch::cat({h, torch::zeros({missing, h.size(1)}, h.options())}).view({segments, segment, h.size(1)});
-    // What a segment must not look at: what is missing behind the last node, and before the first segment.
+    // Masked positions of a segment: padding after the last node, and the segment before the first.
     Array absent = torch::zeros({segments, 1, 1, 2 * segment}, torch::TensorOptions(torch::kBool).device(device_));
     absent.index_put_({0, Slice(), Slice(), Slice(None, segment)}, true);
     if (missing > 0) absent.index_put_({segments - 1, Slice(), Slice(), Slice(2 * segment - missing, None)}, true);
@@ -120,7 +119,8 @@ class TorchGraphTransformer : public GraphTransformer {
     return h.view({segments * segment, h.size(2)}).index({Slice(None, nodes)});
   }
 
-  // Many segments at once: what one remembers, `before`, is what the one before put into this layer, which is known.
+  // Processes many segments at once. The memory of a segment, `before`, is this layer's input from the previous
+  // segment.
   Array Attend(const std::string& name, const Array& before, const Array& h, const Array& absent) const {
     const std::int64_t segments = h.size(0);
     const std::int64_t segment = h.size(1);

@@ -15,7 +15,7 @@
 
 namespace emplace::agents {
 
-// What the sources of the library with LibTorch share. Only they include this.
+// Shared by the sources of the LibTorch library. Included only by them.
 
 AutogradNetwork* MakeTorchAutograd(const Network& network, const std::string& device);
 SequenceNetwork* MakeTorchSequence(const SequenceOptions& options, const ParameterSet& parameters,
@@ -23,14 +23,14 @@ SequenceNetwork* MakeTorchSequence(const SequenceOptions& options, const Paramet
 GraphTransformer* MakeTorchGraphTransformer(const GraphTransformerOptions& options, const ParameterSet& parameters,
                                             const std::string& device);
 
-// cpu, or the first GPU. Throws InputError if there is none. From then on one thread computes.
+// cpu, or the first GPU. Throws InputError if there is none. Limits LibTorch to one thread.
 torch::Device OpenTorchDevice(const std::string& device);
 
-// The weights of a ParameterSet as tensors that gradients are computed for. On a CPU they share the set's memory.
+// The weights of a ParameterSet as tensors with gradients. On a CPU they share the set's memory.
 class TorchWeights {
  public:
   TorchWeights(const ParameterSet& parameters, torch::Device device) : parameters_(parameters), device_(device) {}
-  // Takes over the current values; earlier tensors are let go.
+  // Uses the current values; earlier tensors are released.
   void Refresh();
   const torch::Tensor& operator[](const std::string& name) const { return tensors_.at(name); }
   const std::map<std::string, torch::Tensor>& tensors() const { return tensors_; }
@@ -38,7 +38,7 @@ class TorchWeights {
   torch::Tensor Affine(const std::string& name, const torch::Tensor& x) const {
     return x.matmul((*this)[name + ".weight"]) + (*this)[name + ".bias"];
   }
-  // Adds the gradients that backward() left, in the order of the set.
+  // Adds the gradients computed by backward(), in the order of the set.
   void AddGradients(std::span<float> gradients) const;
 
  private:
@@ -47,12 +47,12 @@ class TorchWeights {
   std::map<std::string, torch::Tensor> tensors_;
 };
 
-// The logits of a network's last pass forward, and the way back from them.
+// The logits of a network's last forward pass, and their backward pass.
 class TorchLogits {
  public:
-  // A copy of ours. Without `backward` the tensor, and all that it was computed from, is let go.
+  // Returns a copy as a Matrix. Without `backward` the tensor and its computation graph are released.
   const Matrix& Keep(torch::Tensor logits, bool backward);
-  // Adds the gradients of `weights` for those by the logits that were kept. They are let go.
+  // Adds the gradients of `weights`, from those of the kept logits. Releases the logits.
   void Backward(const Matrix& d_logits, const TorchWeights& weights, std::span<float> gradients);
 
  private:
@@ -60,7 +60,7 @@ class TorchLogits {
   Matrix values_;
 };
 
-// A matrix of ours on the device, [rows, width], and a dense copy back.
+// Copies a Matrix to the device, [rows, width], and a tensor back.
 torch::Tensor ToTorch(const Matrix& matrix, torch::Device device);
 void FromTorch(const torch::Tensor& tensor, Matrix* matrix);
 

@@ -1,4 +1,4 @@
-// What the library with LibTorch offers, and what its networks share.
+// Exports of the LibTorch library, and code shared by its networks.
 
 #include <algorithm>
 #include <chrono>
@@ -28,7 +28,7 @@ double MatrixProduct(int size) {
 }
 
 torch::Tensor Whole(const float* values, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
-  // LibTorch has no tensors that may not be written; nobody writes this one.
+  // LibTorch has no read-only tensors; this one is never written.
   return torch::from_blob(const_cast<float*>(values), {rows, columns}, {stride, 1}, torch::kFloat32);
 }
 

@@ -1,4 +1,4 @@
-// LibTorch's part of sequence_network.h.
+// The LibTorch part of sequence_network.h.
 
 #include <algorithm>
 #include <optional>
@@ -12,11 +12,11 @@
 namespace emplace::agents {
 namespace {
 
-using Array = torch::Tensor;  // a Tensor of ours is something else
+using Array = torch::Tensor;  // the project's Tensor is a different type
 using torch::indexing::Slice;
 
-// scores[r, j] = v . tanh(queries[r] + keys[j]), by our kernel on a CPU, in slices of the rows elsewhere. What is
-// between, far larger than the rest of the network, is computed anew on the way back.
+// scores[r, j] = v . tanh(queries[r] + keys[j]), by our kernel on a CPU, elsewhere in slices of the rows. The
+// intermediate values, far larger than the rest of the network, are recomputed in the backward pass.
 class AdditiveScores : public torch::autograd::Function<AdditiveScores> {
  public:
   static Array forward(torch::autograd::AutogradContext* context, const Array& queries, const Array& keys,
@@ -67,8 +67,8 @@ class AdditiveScores : public torch::autograd::Function<AdditiveScores> {
   static Array Inner(const Array& queries, const Array& keys) { return torch::tanh(queries.unsqueeze(1) + keys); }
 };
 
-// The states of an LSTM, [steps, rows, width], and its last cell, [rows, width], by our kernels: lstm.h. `packed` are
-// the weights.
+// The states of an LSTM, [steps, rows, width], and its last cell, [rows, width], by our kernels: lstm.h. `packed`: the
+// weights.
 class LstmSteps : public torch::autograd::Function<LstmSteps> {
  public:
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const Array& inputs,
@@ -161,7 +161,7 @@ class TorchSequence : public SequenceNetwork {
       return logits_.Keep(all.unsqueeze(1).expand({groups, rows, all.size(1)}).reshape({groups * rows, all.size(1)}),
                           /*backward=*/true);
     }
-    // The device before each group, the last row of the embedding before the first.
+    // The device before each group; before the first, the last row of the embedding.
     std::vector<std::int64_t> before(count, static_cast<std::int64_t>(options_.num_devices));
     before.insert(before.end(), devices.begin(), devices.end() - static_cast<std::ptrdiff_t>(count));
     const Array inputs_of =
@@ -182,10 +182,10 @@ class TorchSequence : public SequenceNetwork {
     Array c;
   };
 
-  // What each device before, or none, adds to the decoder's gates: there are few, so it is computed once.
+  // Contribution of each previous device, or none, to the decoder's gates. There are few, so it is computed once.
   Array OfDevice() const { return weights_["embedding"].matmul(weights_["decoder.input"]) + weights_["decoder.bias"]; }
 
-  // What RunLstm's steps are multiplied with, where our kernels run them.
+  // The packed weights of RunLstm's steps, if our kernels run them.
   std::optional<PackedMatrix> Packed(const std::string& name) const {
     const Array weights = weights_[name + ".state"].contiguous();
     if (!weights.is_cpu()) return std::nullopt;
@@ -193,7 +193,7 @@ class TorchSequence : public SequenceNetwork {
                         static_cast<std::size_t>(weights.size(1)));
   }
 
-  // States and last cell, from what the inputs add to the gates, [steps, rows, 4 width].
+  // States and last cell. `inputs`: contribution of the inputs to the gates, [steps, rows, 4 width].
   std::vector<Array> RunLstm(const std::string& name, const std::optional<PackedMatrix>& packed, const Array& inputs,
                              const Array& state, const Array& cell) const {
     const Array& weights = weights_[name + ".state"];
@@ -228,7 +228,7 @@ class TorchSequence : public SequenceNetwork {
 
   Array Keys(const Encoding& encoding) const { return encoding.states.matmul(weights_["attention.key"]); }
 
-  // Logits of decoder states [rows, 2 hidden], which look at the keys [groups, 2 hidden].
+  // Logits of decoder states [rows, 2 hidden], which attend to the keys [groups, 2 hidden].
   Array Attend(const Array& states, const Array& keys) const {
     const Array queries = states.matmul(weights_["attention.query"]);
     const Array scores =

@@ -16,8 +16,8 @@
 namespace emplace::agents {
 namespace {
 
-// States of one episode that go through the network together: enough to fill vector registers where a graph is swept
-// level by level, few enough for a cache where a node has several rows or each round keeps its own.
+// Number of states of one episode per network pass. Large enough to fill vector registers in a level-by-level sweep.
+// Small enough for a cache if a node has several rows or each round keeps its own.
 std::size_t ChunkOf(const NetworkOptions& options) { return options.thesis_code ? 1 : options.rounds > 0 ? 2 : 8; }
 
 }  // namespace

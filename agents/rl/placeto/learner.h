@@ -17,17 +17,17 @@
 
 namespace emplace::agents {
 
-// One step of an episode, as far as it is needed to see the state again.
+// One step of an episode, with the data needed to reconstruct the state.
 struct EpisodeStep {
   std::uint32_t group = 0;
-  DeviceId device{};           // where the step put it
+  DeviceId device{};           // chosen in the step
   std::vector<double> starts;  // group starts before the step, in us
   std::vector<double> peaks;
   double step_micros = 0;  // before the step
   std::uint64_t seed = 0;  // of dropout
 };
 
-// What an episode was, from the placement that it started with.
+// The record of an episode.
 struct Episode {
   Placement start;
   std::vector<EpisodeStep> steps;
@@ -35,29 +35,29 @@ struct Episode {
   std::vector<double> entropies;
 };
 
-// A graph as the policy network needs it.
+// A graph as input of the policy network.
 struct GraphView {
   GraphView(const Observation& observation, const FeatureOptions& options)
       : topology(observation.graph), features(observation, options) {}
   Topology topology;
   FeatureBuilder features;
-  std::vector<std::vector<std::uint8_t>> allowed;  // [num_groups][num_devices]: where the policy may put a group
+  std::vector<std::vector<std::uint8_t>> allowed;  // [num_groups][num_devices]: devices that the policy may choose
 };
 
-// The policy's weights and how they learn.
+// The policy's weights and their training.
 class Learner {
  public:
-  // `device`: where gradients are computed, cpu or cuda. With `autograd` LibTorch computes them on the CPU too.
+  // `device`: computes gradients, cpu or cuda. With `autograd` LibTorch also computes them on the CPU.
   Learner(const NetworkOptions& options, bool autograd, const std::string& device);
 
   Network& network() { return network_; }
   const Network& network() const { return network_; }
 
-  // Adds the gradient of an episode's loss, sum over its steps of -advantage log pi - entropy_weight H, to the pending
-  // one. Throws InputError, its place the episode's step and the tensor, where a number is not finite.
+  // Adds the gradient of an episode's loss to the pending one. The loss is the sum over steps of -advantage log pi -
+  // entropy_weight H. If a number is not finite, throws InputError whose place is the episode's step and the tensor.
   void AddEpisode(const GraphView& view, const GraphSample& sample, const Episode& episode,
                   std::span<const double> advantages, double entropy_weight, const std::string& name);
-  // One step of Adam with the pending gradient, its norm bounded; then nothing is pending.
+  // One step of Adam with the pending gradient, clipped by its norm; then clears the pending gradient.
   void Update(double clip, double learning_rate);
   std::span<const float> pending() const { return gradients_; }
 

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::int64_t kMany = 1'000'000;
 
-// Appendix A.7 and the authors' code; the entropy weight, high at first and low at last as the appendix says, which
-// gives no values (the code's default is a constant 1).
+// Appendix A.7 and the authors' code. The entropy weight decreases, as in the appendix, which gives no values (the
+// code's default is a constant 1).
 void SetPlacetoProtocol(PlacetoOptions* options) {
   options->start = StartPlacement::kSingleDevice;
   options->discount = 1;
@@ -20,7 +20,7 @@ void SetPlacetoProtocol(PlacetoOptions* options) {
   options->entropy_weight = 0.1;
 }
 
-// Table 4.2 and 4.1.3 of the thesis, and the defaults of its code where those are silent.
+// Table 4.2 and section 4.1.3 of the thesis, otherwise the defaults of its code.
 void SetThesisProtocol(PlacetoOptions* options) {
   SetPlacetoProtocol(options);
   options->episodes = 20;

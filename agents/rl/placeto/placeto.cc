@@ -41,7 +41,7 @@ class Placeto : public PolicyAgent {
   Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     const FlushDenormals flush;
     const Observation& seen = env.observation();
-    // Before the network is made: on many devices that takes long.
+    // Before the network is created, which takes long with many devices.
     if (mode == Mode::kExplore && !graphs_.contains(env.index())) CheckFirstBudget(seen.num_groups());
     EnsureNetwork(seen, rng);
     PlacetoGraph& graph = GraphOf(env, rng);
@@ -75,7 +75,7 @@ class Placeto : public PolicyAgent {
       if (batch.size() == graph.starting.size()) TakeStarts(graph, env, batch, outcomes);
       return {};
     }
-    // A batch that the budget cut short is the last one.
+    // A batch truncated by the budget is the last one.
     if (batch.size() != graph.workers.size() || graph.workers.empty()) return {};
     for (std::size_t w = 0; w < batch.size(); ++w) {
       EpisodeWorker& worker = graph.workers[w];
@@ -101,11 +101,11 @@ class Placeto : public PolicyAgent {
   }
 
  private:
-  // Whether placements of the round under way may be the search's best.
+  // Whether placements of the current round may be the search's best.
   bool MayBeBest(const PlacetoGraph& graph) const {
     return OnlyApplies() || !graph.argmax || options_.evaluation_counts;
   }
-  // Whether the step that the workers took last ends their episodes.
+  // Whether the last step of the workers ends their episodes.
   bool IsLastStep(const PlacetoGraph& graph) const {
     return graph.workers[0].episode.steps.size() == graph.order.size() * options_.passes;
   }
@@ -144,7 +144,7 @@ class Placeto : public PolicyAgent {
   const ParameterSet& weights() const override { return learner_->network().parameters(); }
   void WeightsLoaded() override { learner_->network().Pack(); }
 
-  // How many rounds there are to be on a graph of so many groups.
+  // Number of rounds on a graph of this many groups.
   std::size_t Rounds(std::size_t num_groups) const {
     if (OnlyApplies()) return 1;
     if (options_.episodes > 0) return options_.episodes;
@@ -152,7 +152,7 @@ class Placeto : public PolicyAgent {
     const std::size_t per_round = std::max<std::size_t>(num_groups * options_.passes * options_.workers + starts, 1);
     return std::max<std::size_t>((std::max<std::size_t>(Budget(num_groups), 1) - 1) / per_round, 1);
   }
-  // Evaluations on a graph of so many groups; 0: no end.
+  // Evaluations on a graph of this many groups; 0: no limit.
   std::size_t Budget(std::size_t num_groups) const {
     return context().episodes > 0 ? 1 + context().episodes * num_groups : context().evaluations;
   }
@@ -193,7 +193,7 @@ class Placeto : public PolicyAgent {
     return graph;
   }
 
-  // A search that cannot even end one episode would say nothing.
+  // Rejects a budget too small for one episode.
   void CheckBudget(std::size_t num_groups) const {
     const std::size_t workers = OnlyApplies() ? 1 : options_.workers;
     const std::size_t starts = options_.start == StartPlacement::kRandomEach ? workers : 0;
@@ -206,7 +206,7 @@ class Placeto : public PolicyAgent {
                                  budget, least));
   }
 
-  // The same of a graph that is new. With one evaluation nothing is learned: it goes to the first placement.
+  // The same for a new graph. A budget of one evaluation is allowed: it evaluates only the first placement.
   void CheckFirstBudget(std::size_t num_groups) const {
     if (num_groups > 0 && Budget(num_groups) != 1) CheckBudget(num_groups);
   }
@@ -219,10 +219,10 @@ class Placeto : public PolicyAgent {
     return placement;
   }
 
-  // The first placement of all.
+  // The first placement of the search.
   Placement StartOn(const Observation& seen, Rng& rng) {
     if (options_.start == StartPlacement::kRandom || options_.start == StartPlacement::kRandomEach) {
-      // The only graph without a start is the one that is proposed for.
+      // The only graph without a start is the one being proposed for.
       for (const auto& [index, graph] : graphs_) {
         if (!graph.start) return RandomStart(graph, rng);
       }
@@ -266,7 +266,7 @@ class Placeto : public PolicyAgent {
   }
 
   void BeginRound(PlacetoGraph& graph, const Observation& seen, Rng& rng) {
-    // A graph that comes round again before the others have: what is pending is all that there is.
+    // If a graph starts its next round before the others have contributed, update with the pending gradient.
     if (graph.contributed) Update();
     const std::size_t rounds = Rounds(seen.num_groups());
     CheckBudget(seen.num_groups());
@@ -377,7 +377,7 @@ class Placeto : public PolicyAgent {
     if (contributions >= context().num_graphs) Update();
   }
 
-  // Share of the rounds that are over.
+  // Share of completed rounds.
   double Progress(const PlacetoGraph& graph) const {
     const std::size_t rounds = Rounds(graph.order.size());
     return std::min(1.0, static_cast<double>(graph.rounds) / static_cast<double>(std::max<std::size_t>(rounds, 2) - 1));

@@ -8,7 +8,7 @@
 namespace emplace::agents {
 namespace {
 
-// Saved as LoadEvaluated() reads it; an empty `state`: nothing was evaluated.
+// Written for LoadEvaluated(). An empty `state`: nothing was evaluated.
 void SaveEvaluated(std::ostream& out, const std::optional<PlacementState>& state, const Score& score) {
   out << (state ? 1 : 0) << ' ';
   if (!state) return;

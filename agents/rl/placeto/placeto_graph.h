@@ -17,21 +17,21 @@
 
 namespace emplace::agents {
 
-// A placement that was evaluated: how its groups ran, and how good it is.
+// An evaluated placement: its start times and its score.
 struct EvaluatedState {
   PlacementState state;
   Score score;
   double cost() const { return -score.reward; }
 };
 
-// One of the episodes that are played side by side.
+// One of the parallel episodes.
 struct EpisodeWorker {
   PlacementState state;
   Episode episode;
   double best_micros = 0;
 };
 
-// One of the graphs that the agent learns on.
+// State of one graph that the agent learns on.
 struct PlacetoGraph {
   explicit PlacetoGraph(std::size_t baseline_episodes) : baselines(baseline_episodes) {}
   // Saved:
@@ -44,19 +44,19 @@ struct PlacetoGraph {
   bool contributed = false;  // to the pending gradient
   StepBaselines baselines;
   void Save(std::ostream& out) const;
-  // Replaces what is saved.
+  // Replaces the saved members.
   void Load(std::istream& in);
 
-  // Made anew:
+  // Recomputed after loading:
   std::unique_ptr<GraphView> view;
   GraphSample sample;
   std::optional<std::uint64_t> sampled_from;
   std::vector<std::uint32_t> order;
-  std::vector<std::vector<DeviceId>> devices;  // [num_groups]: where the policy may put a group
+  std::vector<std::vector<DeviceId>> devices;  // [num_groups]: devices that the policy may choose
   // The current round:
   bool argmax = false;
-  std::string title;                   // for messages: the agent and the episode
-  std::vector<Placement> starting;     // proposed, to be evaluated before the first step
+  std::string title;                   // for messages: agent and episode
+  std::vector<Placement> starting;     // proposed, evaluated before the first step
   std::vector<EpisodeWorker> workers;  // empty between rounds
 };
 

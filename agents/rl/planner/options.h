@@ -11,38 +11,39 @@ namespace emplace::agents {
 enum class GrouperKind : std::uint8_t { kLearned, kRandom, kNone };
 enum class PlacerKind : std::uint8_t { kAttention, kEncoder, kNone };
 
-// Settings of the agents hierarchical and coloc_rl (planner.h). Defaults are those of Mirhoseini et al. 2018: sizes
-// from section 3, "Architecture of the Policy Network", the rest from its "Training Details", but for what is marked.
+// Options of the agents hierarchical and coloc_rl (planner.h). Unless marked, defaults are those of Mirhoseini et al.
+// 2018: sizes from section 3, "Architecture of the Policy Network", the rest from its "Training Details".
 struct PlannerOptions {
   GrouperKind grouper = GrouperKind::kLearned;
   PlacerKind placer = PlacerKind::kAttention;
-  std::size_t groups = 256;         // at most as many as there are ops
-  std::size_t kind_width = 20;      // of the embedding of an op's kind, for the Grouper: section 2
-  std::size_t grouper_hidden = 64;  // units of its layer
+  std::size_t groups = 256;         // at most the number of ops
+  std::size_t kind_width = 20;      // of the embedding of an op's kind in the Grouper: section 2
+  std::size_t grouper_hidden = 64;  // units of the Grouper's layer
   std::size_t hidden = 256;         // of each direction of the Placer's encoder, a multiple of 8
   double temperature = 10;          // T
   double bound = 5;                 // C; 0: none
-  std::size_t groupings = 1;        // m of an update: equations 4 and 6
-  std::size_t samples = 4;          // k placements of each
-  bool step_per_reward = false;     // a step for each placement of an update: figure 3
+  std::size_t groupings = 1;        // m per update: equations 4 and 6
+  std::size_t samples = 4;          // k placements of each grouping
+  bool step_per_reward = false;     // one step for each placement of an update: figure 3
   double learning_rate = 0.1;
-  double final_learning_rate = 0.1;  // linear between; the paper's is fixed, so the same unless it is set
+  double final_learning_rate = 0.1;  // linear decay; constant unless set, as in the paper
   double clip = 1;
-  double entropy_weight = 0;  // on the mean over groups; not in the paper; Placeto A.7 does not give that of its RNN
+  double entropy_weight = 0;  // on the mean over groups; not in the paper; Placeto A.7 gives no value for its RNN
   double final_entropy_weight = 0;
   double baseline_decay = 0.9;       // of the published code; the paper has an "exponential moving average"
-  bool baseline_at_failure = false;  // B starts at -10, what does not fit is worth; else at the first rewards' mean
-  double noise = 0.1;                // the largest of each row
-  std::size_t noise_updates = 500;   // as the next of the paper's 1,000 updates, whatever the budget is
+  bool baseline_at_failure = false;  // B starts at -10, the reward of an invalid placement; else at the mean first
+                                     // reward
+  double noise = 0.1;                // largest magnitude in each row
+  std::size_t noise_updates = 500;   // of the paper's 1,000 updates, whatever the budget; so is drop_invalid_after
   std::size_t drop_invalid_after = 500;
-  bool raw_features = false;       // of ops, as the paper has them; ours are scaled, and those of groups always are
-  bool mask_empty_groups = false;  // the device of a group without ops is drawn, and not learned from
-  std::size_t shuffle = 0;         // the Placer gets the groups in the order drawn with this seed; 0: as they are
+  bool raw_features = false;       // of ops, unscaled as in the paper; default: scaled, like the features of groups
+  bool mask_empty_groups = false;  // the sampled device of a group without ops is ignored in training
+  std::size_t shuffle = 0;         // seed of a random order of the Placer's groups; 0: original order
   bool final_evaluation = true;
   bool use_cpus = true;
 };
 
-// Both read all of them and refuse what is not theirs.
+// Both declare all options and reject those of the other agent.
 PlannerOptions ReadHierarchicalOptions(OptionReader& reader);
 PlannerOptions ReadColocRlOptions(OptionReader& reader);
 

@@ -53,7 +53,7 @@ class Planner : public Agent {
                          .argmax = argmax_,
                          .entropy = draw_.entropy};
     ScoreBatch(env, batch, outcomes, &best_, &record);
-    // A batch that the budget cut short is the last one.
+    // A batch truncated by the budget is the last one.
     if (!argmax_ && batch.size() == draw_.log_odds.size()) Learn(outcomes);
     return {record};
   }
@@ -98,7 +98,7 @@ class Planner : public Agent {
   // Placements of an update.
   std::size_t PerUpdate() const { return options_.groupings * options_.samples; }
 
-  // From a value to another over the updates that the budget allows.
+  // Interpolates between two values over the updates that the budget allows.
   double Between(double first, double last) const {
     const std::size_t per_update = options_.step_per_reward ? 1 : PerUpdate();
     const double all = std::max(static_cast<double>(context_.evaluations) / static_cast<double>(per_update), 1.0);
@@ -110,7 +110,7 @@ class Planner : public Agent {
     for (std::size_t first = 0; first < outcomes.size(); first += count) LearnFrom(outcomes, first, count);
   }
 
-  // One update, from `count` of the outcomes.
+  // One update, from `count` outcomes.
   void LearnFrom(std::span<const Outcome> outcomes, std::size_t first, std::size_t count) {
     const bool all_count = updates_ < options_.drop_invalid_after;
     ++updates_;
@@ -153,7 +153,7 @@ class Planner : public Agent {
   std::size_t updates_ = 0;
   std::optional<double> baseline_;
   BestPlacement best_;
-  std::optional<PlannerPolicy> policy_;  // once a problem was seen
+  std::optional<PlannerPolicy> policy_;  // after the first problem
   Adam grouper_adam_;
   Adam placer_adam_;
   // Between Propose() and Observe():

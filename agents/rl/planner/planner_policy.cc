@@ -27,8 +27,8 @@ void AddRow(const float* noise, std::span<float> row) {
   for (std::size_t i = 0; i < row.size(); ++i) row[i] += noise[i];
 }
 
-// [num_devices]: where a group may go that is learned: where any node may, without CPUs if they are not wanted. A node
-// that runs on CPUs alone goes to one whatever its group does.
+// [num_devices]: devices that a learned group may use. These are the devices allowed for any node, without CPUs if
+// `use_cpus` is false. A node that runs only on CPUs goes to a CPU independently of its group.
 std::vector<std::uint8_t> UsableDevices(const Observation& seen, const std::vector<std::vector<DeviceId>>& devices,
                                         bool use_cpus) {
   std::vector<std::uint8_t> all(seen.num_devices());
@@ -132,7 +132,7 @@ PlannerDraw PlannerPolicy::Draw(const DrawOptions& how, const std::string& place
     logits = &grouper_->Forward(problem_->nodes.kinds, problem_->numbers);
     CheckFinite(*logits, place, "logits of the Grouper");
   }
-  const std::size_t most = placer_ ? options_.samples : 1;  // of one grouping without a Placer there is one placement
+  const std::size_t most = placer_ ? options_.samples : 1;  // without a Placer a grouping has one placement
   for (std::size_t first = 0; first < how.count; first += most) {
     GroupingDraw& grouping = draw.groupings.emplace_back();
     grouping.count = std::min(most, how.count - first);

@@ -18,64 +18,65 @@
 
 namespace emplace::agents {
 
-// A grouping that was drawn, and the placements that were drawn of it.
+// A sampled grouping and the placements sampled for it.
 struct GroupingDraw {
-  std::size_t count = 0;               // placements
+  std::size_t count = 0;               // of placements
   std::vector<std::uint32_t> groups;   // [num_nodes]
-  Matrix group_noise;                  // [num_nodes, num_groups]: what was added to the Grouper's logits; or no rows
-  Matrix vectors;                      // [num_groups, GroupVectorWidth()] in the Placer's order; no rows without one
+  Matrix group_noise;                  // [num_nodes, num_groups]: noise on the Grouper's logits; or no rows
+  Matrix vectors;                      // [num_groups, GroupVectorWidth()] in the Placer's order; no rows without a
+                                       // Placer
   std::vector<std::uint32_t> devices;  // [num_groups * count], in the Placer's order
   std::vector<Matrix> noise;           // [num_groups]: [count, num_devices] on the Placer's logits; or empty
-  std::vector<std::uint8_t> counts;    // [num_groups] in the Placer's order: whether the group's device is learned from
+  std::vector<std::uint8_t> counts;    // [num_groups] in the Placer's order: whether the group's device is trained on
 
-  // On a placement's logits at a position; null if there is none.
+  // Noise on a placement's logits at a position; null if there is none.
   const float* NoiseAt(std::size_t position, std::size_t placement) const {
     return noise.empty() ? nullptr : noise[position].row(placement);
   }
 };
 
-// How a batch of placements is drawn.
+// How a batch of placements is sampled.
 struct DrawOptions {
-  std::size_t count = 1;  // placements in all
-  bool argmax = false;    // the likeliest of everything: one placement
+  std::size_t count = 1;  // total number of placements
+  bool argmax = false;    // the most likely grouping and placement only
   bool noisy = false;
 };
 
-// What was drawn, and is to be learned from. Placements are numbered through the groupings.
+// A sampled batch for training. Placements are numbered consecutively over the groupings.
 struct PlannerDraw {
   std::vector<GroupingDraw> groupings;
-  std::vector<double> log_odds;  // [placements]: log p(grouping) + log p(placement | grouping) as they were drawn
-  double entropy = 0;            // of the Placer, or of the Grouper without one; of the largest possible
+  std::vector<double> log_odds;  // [placements]: log p(grouping) + log p(placement | grouping) at sampling time
+  double entropy = 0;            // of the Placer, or of the Grouper without a Placer; relative to the maximum
 };
 
-// The policy of the agents hierarchical and coloc_rl: an optional Grouper sends ops to groups, an optional Placer
-// groups to devices. Probabilities are those of the logits with the noise that was added.
+// The policy of the agents hierarchical and coloc_rl: an optional Grouper assigns ops to groups, an optional Placer
+// groups to devices. Probabilities include the noise on the logits.
 class PlannerPolicy {
  public:
   PlannerPolicy(const PlannerOptions& options, std::size_t num_nodes, std::size_t num_devices,
                 const std::string& torch_device);
 
-  // Weights; the Grouper's come first in gradients of size num_parameters().
+  // Initialises the weights. The Grouper's come first in gradients of size num_parameters().
   void DrawWeights(Rng& rng);
   void Save(std::ostream& out) const;
   void Load(std::istream& in);
   std::size_t num_parameters() const;
-  std::span<float> grouper_weights();  // empty without one
+  std::span<float> grouper_weights();  // empty without a Grouper
   std::span<float> placer_weights();
-  // To be called when weights have changed.
+  // Must be called after weights have changed.
   void Pack();
 
-  // The problem that it places; a fixed grouping is drawn with `seed`.
+  // Sets the problem to place; a fixed grouping is sampled with `seed`.
   bool sees() const { return problem_.has_value(); }
   void See(const Environment& env, std::uint64_t seed);
 
   // Throws InputError that begins with `place` if logits are not finite.
   PlannerDraw Draw(const DrawOptions& how, const std::string& place, Rng& rng);
   std::vector<Placement> Placements(const PlannerDraw& draw, const Observation& seen) const;
-  // What `log_odds` says, by the passes that AddGradient() differentiates and the weights as they are.
+  // Recomputes `log_odds` with the current weights, by the passes that AddGradient() differentiates.
   std::vector<double> LogOdds(const PlannerDraw& draw);
-  // Adds the gradient of -sum over placements of weight * log odds - entropy_weight * mean entropy of the Placer, its
-  // logarithm with LossGradient's floor (agents/rl/placeto/returns.h).
+  // Adds the gradient of -sum over placements of weight * log odds - entropy_weight * mean entropy of the Placer. The
+  // entropy's logarithm has LossGradient's floor (agents/rl/placeto/returns.h).
   void AddGradient(const PlannerDraw& draw, std::span<const double> weights, double entropy_weight,
                    std::span<float> gradients);
 
@@ -87,10 +88,11 @@ class PlannerPolicy {
   struct Problem {
     NodeFeatures nodes;
     Matrix numbers;                                  // [num_nodes, kOpNumbers]
-    std::vector<std::vector<DeviceId>> devices;      // [num_nodes]: where a node may go
-    std::vector<std::uint8_t> usable;                // [num_devices]: where a group may go
-    std::vector<std::vector<std::uint8_t>> allowed;  // [num_nodes][num_devices]: `devices`, where nodes are groups
-    std::vector<std::uint32_t> fixed_groups;         // [num_nodes]: where the grouping is not learned
+    std::vector<std::vector<DeviceId>> devices;      // [num_nodes]: allowed devices of a node
+    std::vector<std::uint8_t> usable;                // [num_devices]: devices allowed for groups
+    std::vector<std::vector<std::uint8_t>> allowed;  // [num_nodes][num_devices]: `devices` as masks, if nodes are
+                                                     // groups
+    std::vector<std::uint32_t> fixed_groups;         // [num_nodes]: used if the grouping is not learned
     std::vector<std::uint32_t> order;                // [num_groups]: the Placer's p-th group
   };
 
@@ -104,7 +106,7 @@ class PlannerPolicy {
   void AddGrouperGradient(const PlannerDraw& draw, std::span<const double> weights, std::span<float> gradients);
   void AddPlacerGradient(const GroupingDraw& grouping, std::span<const double> weights, double entropy_weight,
                          std::span<float> gradients);
-  // Where the Placer may send its p-th group.
+  // Mask of the devices allowed for the Placer's group at `position`.
   const std::vector<std::uint8_t>& AllowedAt(std::size_t position) const;
 
   PlannerOptions options_;

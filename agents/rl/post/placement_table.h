@@ -13,10 +13,10 @@
 
 namespace emplace::agents {
 
-// Which of a group's devices each group got: an index into its list. [num_groups]
+// [num_groups]: the chosen device of each group, as an index into its list.
 using Choices = std::vector<std::uint16_t>;
 
-// Post's policy: an independent distribution for each group, over the devices where it may go, with a logit for each.
+// Post's policy: an independent distribution for each group over its allowed devices, with a logit for each device.
 // No network and no features. All logits start at 0, so every distribution is uniform.
 // Source: Gao et al. 2018 (Post), section 3.
 class PlacementTable {
@@ -25,26 +25,26 @@ class PlacementTable {
   explicit PlacementTable(std::vector<std::vector<DeviceId>> devices);
 
   std::size_t num_groups() const { return devices_.size(); }
-  // Of a group: [number of its devices], sum 1.
+  // Distribution of a group: [number of its devices], sum 1.
   std::span<const double> probabilities(std::size_t group) const {
     return {probabilities_.data() + offsets_[group], offsets_[group + 1] - offsets_[group]};
   }
   Choices Sample(Rng& rng) const;
   Choices Likeliest() const;
   Placement ToPlacement(const Choices& choices) const;
-  // Mean over the groups that have a choice of H / log(number of devices); 0 if none has.
+  // Mean over the groups with more than one device of H / log(number of devices); 0 if there is none.
   double MeanEntropy() const;
 
-  // `steps` steps of size `rate` up the gradient of
+  // `steps` gradient ascent steps of size `rate` on
   //   1/K sum over samples n, sum over groups m of (f(d_nm) / f'(d_nm)) A_n  -  beta sum over m of KL(f'_m || f_m),
-  // where f' are the distributions before the first step and A_n the advantages, [K]. Nothing is clipped. Returns the
-  // mean over groups of KL(f'_m || f_m) afterwards. One step with beta 0 is that of REINFORCE. Throws InputError if a
-  // logit is no longer finite.
+  // Here f' are the distributions before the first step and A_n the advantages, [K]. Without clipping. Returns the mean
+  // over groups of KL(f'_m || f_m) afterwards. One step with beta 0 is a REINFORCE step. Throws InputError if a logit
+  // is not finite.
   // Source: Gao et al. 2018, section 3.3, equation 11.
   double Climb(std::span<const Choices> samples, std::span<const double> advantages, double rate, std::size_t steps,
                double beta);
 
-  // f = (1 - epsilon) (share of the samples that chose each device) + epsilon / (number of devices), at least 1e-6 so
+  // f = (1 - epsilon) (share of the samples that chose each device) + epsilon / (number of devices). At least 1e-6, so
   // that no logit is infinite. Source: Gao et al. 2018, section 3.2 and algorithm 1.
   void CrossEntropy(std::span<const Choices> elite, double epsilon);
 

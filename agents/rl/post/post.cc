@@ -23,7 +23,7 @@ bool Crosses(const PostOptions& options) {
   return options.method == PostMethod::kPost || options.method == PostMethod::kCrossEntropy;
 }
 
-// What was drawn and what it cost, minus its reward.
+// A sampled placement and its cost, minus its reward.
 struct Sample {
   Choices choices;
   double cost = 0;
@@ -101,8 +101,8 @@ class Post : public Agent {
   }
 
  private:
-  // The budget's last sample gives way to the likeliest placement; what that sample would complete is learned without
-  // it, unless the samples before it complete something themselves.
+  // The last evaluation of the budget is the most likely placement instead of a sample. An update that the omitted
+  // sample would complete is done without it, unless the current samples complete an update themselves.
   void Learn() {
     const PostUpdates complete = UpdatesDue(options_, count_);
     const bool lacks_last =
@@ -111,11 +111,11 @@ class Post : public Agent {
     const PostUpdates due = lacks_last ? UpdatesDue(options_, samples) : complete;
     if (due.climbs) Climb(std::min(options_.batch - (lacks_last ? 1 : 0), window_.size()));
     if (due.crosses) Cross(samples);
-    // No update reaches back over one that changed the distributions.
+    // Later updates use no samples from before an update that changed the distributions.
     if (due.crosses || (due.climbs && !Crosses(options_))) window_.clear();
   }
 
-  // From the last `size` samples.
+  // Updates from the last `size` samples.
   void Climb(std::size_t size) {
     if (size == 0) return;
     std::vector<Choices> samples;
@@ -173,7 +173,7 @@ class Post : public Agent {
   std::size_t count_ = 0;
   std::size_t episodes_ = 0;
   double cost_sum_ = 0;
-  std::vector<Sample> window_;  // since the last cross-entropy step, or without any since the last step
+  std::vector<Sample> window_;  // since the last cross-entropy step, or since the last step if the method has none
   BestPlacement best_;
   std::optional<PlacementTable> table_;
   // Between Propose() and Observe():

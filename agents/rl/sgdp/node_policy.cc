@@ -13,7 +13,7 @@ namespace {
 
 double EntropyOfMove(double moves) { return Entropy(std::array<double, 2>{moves, 1 - moves}); }
 
-// The probability of what a node drew.
+// The probability of a node's sampled action.
 double ProbabilityOf(const NodeOdds& odds, std::size_t node, const NodeActions& actions) {
   const double of_device = odds.devices[node * odds.num_devices + actions.devices[node]];
   if (actions.moved.empty()) return of_device;
@@ -111,7 +111,7 @@ double PpoLoss(const NodeOdds& old, const NodeOdds& now, std::span<const NodeAct
       const double bounded = std::clamp(ratio, 1 - options.clip_ratio, 1 + options.clip_ratio);
       const double gain = std::min(ratio * advantages[n], bounded * advantages[n]);
       loss -= share * gain;
-      if (bounded * advantages[n] < ratio * advantages[n]) continue;  // beyond the bound there is no slope
+      if (bounded * advantages[n] < ratio * advantages[n]) continue;  // the clipped objective has gradient 0
       const double weight = share * advantages[n] * ratio;
       const bool drew_move = !actions[n].moved.empty();
       const bool moved = !drew_move || actions[n].moved[node] != 0;

@@ -13,37 +13,40 @@
 
 namespace emplace::agents {
 
-// Numbers of a node in SGDP's network: log(1 + dimension) of 4 dimensions of 2 outputs, 0 where there are fewer; log(1
-// + x) of its time in us (mean over the devices where it may go), of the bytes that it sends and of those that stay.
+// Numeric features of a node in SGDP's network: log(1 + dimension) of 4 dimensions of 2 outputs, padded with 0, and
+// three values as log(1 + x). These are its time in us (mean over its allowed devices), the bytes that it sends and the
+// persistent bytes.
 inline constexpr std::size_t kNodeNumbers = 2 * kDimensions + 3;
-// What the network reads of a problem: neighbours are producers and consumers, at most so many, those with the most
-// bytes between first.
+// The network's input for a problem. Neighbours are at most `most_neighbours` producers and consumers, by decreasing
+// bytes of the edge.
 GraphRows RowsOf(const Environment& env, const NodeFeatures& nodes, std::size_t most_neighbours);
 
-// What each node drew.
+// The sampled action of each node.
 struct NodeActions {
   std::vector<std::uint32_t> devices;  // [num_nodes]
-  std::vector<std::uint8_t> moved;     // [num_nodes]: whether it took its device or stayed; empty: all took theirs
+  std::vector<std::uint8_t> moved;     // [num_nodes]: whether it takes its device or stays; empty: all take their
+                                       // devices
 };
 
-// The distributions of all nodes, from logits [num_nodes, num_devices] or, with a mask, [num_nodes, num_devices + 1],
-// whose last column says by a sigmoid how likely the node moves.
+// The distributions of all nodes, from logits [num_nodes, num_devices] or, with a mask, [num_nodes, num_devices + 1].
+// The sigmoid of the last column is the probability that the node moves.
 struct NodeOdds {
   std::size_t num_devices = 0;
   std::vector<double> devices;  // [num_nodes, num_devices]
   std::vector<double> moves;    // [num_nodes]; empty without a mask
 };
 NodeOdds OddsOf(const Matrix& logits, const std::vector<std::vector<std::uint8_t>>& allowed, bool mask);
-// `may_stay`: there is a placement where nodes can stay. Without one a mask draws nothing and has no say in the odds.
+// `may_stay`: a placement exists in which nodes can stay. If not, the mask is neither sampled nor part of
+// probabilities.
 NodeActions DrawActions(const NodeOdds& odds, bool likeliest, bool may_stay, Rng& rng);
-// Mean over the nodes that have a choice of H / log(number of choices).
+// Mean over the nodes with more than one choice of H / log(number of choices).
 double MeanEntropy(const NodeOdds& odds, const std::vector<std::vector<std::uint8_t>>& allowed);
 
 struct PpoOptions {
   double clip_ratio = 0.2;
   double entropy_weight = 0.5;
 };
-// The loss of sgdp.h for the placements drawn under `old`, and its gradient by the logits that `now` is of.
+// The loss of sgdp.h for the placements sampled under `old`. Writes its gradient with respect to the logits of `now`.
 double PpoLoss(const NodeOdds& old, const NodeOdds& now, std::span<const NodeActions> actions,
                std::span<const double> advantages, const PpoOptions& options, Matrix* d_logits);
 

@@ -25,19 +25,19 @@
 namespace emplace::agents {
 namespace {
 
-// One of the graphs that the agent learns on.
+// State of one graph that the agent learns on.
 struct SgdpGraph {
   // Saved:
   std::size_t evaluations = 0;
   std::size_t updates = 0;
-  std::size_t rewards = 0;  // drawn placements so far; their mean, and sum of squared distances to it
+  std::size_t rewards = 0;  // sampled placements so far; then their mean and sum of squared deviations
   double mean = 0;
   double squares = 0;
   bool applied = false;
   BestPlacement best;
-  // Made anew:
+  // Recomputed after loading:
   std::optional<GraphRows> rows;
-  std::vector<std::vector<std::uint8_t>> allowed;  // [num_nodes][num_devices]: where the policy may put a node
+  std::vector<std::vector<std::uint8_t>> allowed;  // [num_nodes][num_devices]: devices that the policy may choose
 };
 
 class Sgdp : public PolicyAgent {
@@ -89,7 +89,7 @@ class Sgdp : public PolicyAgent {
                          .entropy = MeanEntropy(odds_, graph.allowed)};
     ScoreBatch(env, batch, outcomes, &graph.best, &record);
     graph.applied = OnlyApplies();
-    // A batch that the budget cut short is the last one.
+    // A batch truncated by the budget is the last one.
     if (env.observation().num_groups() == 0 || argmax_ || batch.size() != actions_.size()) return {record};
     std::vector<double> rewards;
     for (const Outcome& outcome : outcomes) rewards.push_back(outcome.reward);

@@ -206,7 +206,7 @@ TEST_F(RunReaderTest, ASpecThatIsNotItsTrialsIsRefused) {
             File({}, "trial.json") + ": trial: is " + SampleId({.seed = 2}) + ", but the folder " + SampleId({}));
 }
 
-// Everything that a report shows, as text.
+// All contents of a report as text.
 std::string Shown(const std::vector<experiments::ExperimentRuns>& runs) {
   const experiments::ExperimentRuns& one = runs.at(0);
   const experiments::TrialRecord& trial = one.trials.at(0);

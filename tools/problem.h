@@ -53,8 +53,8 @@ void AddSeedOption(CLI::App& app, std::optional<std::uint64_t>& seed, const std:
 void AddSetOption(CLI::App& app, std::vector<std::string>* settings);
 OptionMap ParseSettings(const std::vector<std::string>& settings);
 
-// Throws InputError if "-" is used for two inputs or two outputs, if a result would overwrite an input or another
-// result, or if its folder does not exist. Called before a long search. "" means no file.
+// Throws InputError if "-" is used for two inputs or two outputs, or if a result would overwrite an input or another
+// result. Also throws if a result's folder does not exist. Called before a long search. "" means no file.
 void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
 
 // Returns the result of `function`, and adds `place`, a file or an option, to an InputError that it throws.

@@ -21,8 +21,8 @@ struct TrialEstimate {
   std::optional<double> policy_seconds;  // none: the agent takes too long to be measured
 };
 
-// Measures once each: evaluations of every problem, and a short search by every agent with the same options, on graphs
-// of sizes that differ by about a factor of two. Writes no files.
+// Measures once each: evaluations of every problem, and a short search by every agent with the same options. The graphs
+// of the searches differ in size by about a factor of two. Writes no files.
 class SweepEstimator {
  public:
   explicit SweepEstimator(const experiments::ExperimentSpec& experiment) : experiment_(experiment) {}

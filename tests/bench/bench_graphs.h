@@ -22,8 +22,8 @@ struct BenchProblem {
 // Number of different placements that a benchmark cycles through. With fewer, the branch predictor memorises them.
 inline constexpr std::size_t kBenchPlacements = 64;
 
-// A random layered graph: layers of about sqrt(num_ops) * 0.8 ops; an op reads 1 to 6 tensors (2.6 on average), most
-// from the few layers before its own; 1.3 outputs; times of 0 to 1000 us, tensors of up to 4 MB.
+// A random layered graph: layers of about sqrt(num_ops) * 0.8 ops. An op reads 1 to 6 tensors (2.6 on average), most
+// from the few layers before its own, and has 1.3 outputs. Times are 0 to 1000 us, tensors up to 4 MB.
 Graph LayeredGraph(std::size_t num_ops);
 
 // The NMT training graph of datasets/models with about num_ops ops (2 layers, and the number of steps to match). It

@@ -26,8 +26,8 @@ class TopologicalSweep {
  private:
   struct Step {
     std::int64_t time = 0;
-    std::uint32_t tensors = 0;  // that someone reads: the next ones in tensors_
-    std::uint32_t waiting = 0;  // ops that wait without reading: the next ones in readers_, behind those of its tensors
+    std::uint32_t tensors = 0;  // tensors with readers: the next ones in tensors_
+    std::uint32_t waiting = 0;  // control consumers: the next ones in readers_, after the readers
   };
   struct Sent {
     std::int64_t transfer = 0;

@@ -124,8 +124,8 @@ TEST(GradientsTest, VariablesComeBackInTheirOrder) {
   EXPECT_NE(gradients[0].variable, unused);
 }
 
-// One net with every kind of layer: all gradient ops have shapes that the catalogue accepts, every variable gets a
-// gradient of its own shape, and convolutions and products cost twice their forward FLOP.
+// One net with every kind of layer. All gradient ops have shapes that the catalogue accepts, and every variable gets a
+// gradient of its own shape. Convolutions and products cost twice their forward FLOP.
 TEST(GradientsTest, EveryLayerHasAGradientThatFitsIt) {
   datasets::NetworkBuilder net("all");
   const datasets::Value images = net.Input("images", DType::kF32, {2, 4, 8, 8});

@@ -26,7 +26,7 @@ std::vector<int> Place(const agents::Observation& observation, const agents::Met
   return Devices(agents::PlaceByMetis(observation, options, rng));
 }
 
-// `count` cliques of five ops; each pair in a clique shares a tensor of `thick` bytes, the last of a clique sends
+// `count` cliques of five ops; each pair in a clique shares a tensor of `thick` bytes. The last op of a clique sends
 // `thin` bytes to the first of the next. Op 5c + i is member i of clique c.
 Graph Cliques(std::size_t count, std::int64_t thick, std::int64_t thin) {
   GraphBuilder builder("cliques");

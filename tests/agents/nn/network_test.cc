@@ -97,8 +97,8 @@ INSTANTIATE_TEST_SUITE_P(Networks, NetworkGradientTest, ::testing::ValuesIn(AllN
                          [](const auto& info) { return info.param.name; });
 
 TEST(NetworkTest, MultiplyAddsOfAForwardPassAreCounted) {
-  // A graph with one node: transform 3 * 8^2; each direction's f and g 2 * 8^2 each; of the aggregators, f for a third
-  // of a node each and g once; the classifier once.
+  // A graph with one node: transform 3 * 8^2; each direction's f and g 2 * 8^2 each. Of the aggregators, f counts for a
+  // third of a node each, and g once. The classifier counts once.
   const agents::Network network({.features = 8, .num_devices = 3});
   const agents::Topology topology(testing::MakeChain(1, 1, 1));
   const double expected = 3 * 64 + 2 * 4 * 64 + 3 * (2 * 256) / 3.0 + 3 * 2 * 256 + 64 * 128 + 128 * 64 + 64 * 3;

@@ -9,8 +9,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(OpRunnerProductsTest, ConvolutionsOfSmallImagesAreThoseComputedByHand) {
-  // A 2x2 filter keeps a 3x3 image's size with one row of zeros below and one column on the right (1 = 2 - 1 in total,
-  // none in front): sums of 2x2 squares of 1..9, such as 1 + 2 + 4 + 5 = 12.
+  // A 2x2 filter keeps a 3x3 image's size with one row of zeros below and one column on the right: 1 = 2 - 1 in total,
+  // none in front. Outputs are sums of 2x2 squares of 1..9, such as 1 + 2 + 4 + 5 = 12.
   const Contents square = Of({1, 1, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
   EXPECT_THAT(
       RunOp("conv2d", R"({"padding":"same"})", {square, Of({1, 1, 2, 2}, {1, 1, 1, 1})}, {Spec({1, 1, 3, 3})})[0],

@@ -215,8 +215,7 @@ TEST(PlanCommunicationTest, SolutionsOfRandomGraphsAreFeasible) {
 }
 
 TEST(FavouriteChildrenTest, LetTheLastOfSeveralEdgesWin) {
-  // 0-2 and 1-2 claim child 2, then 1-3 takes producer 1 from it. So child 2 of producer 0 goes to 1, and producer 1
-  // gets 3.
+  // 0-2 makes 2 the child of 0, 1-2 makes it the child of 1 instead, and 1-3 replaces it by 3.
   const agents::CommunicationPlan plan = {
       .makespan_micros = 0, .far = {0, 0, 0}, .edges = {{0, 2, 0}, {1, 2, 0}, {1, 3, 0}}};
   EXPECT_EQ(agents::FavouriteChildren(plan, 4, 0.1),

@@ -76,7 +76,7 @@ TEST(ProblemTest, AGraphIsMadeAnewOrKept) {
   EXPECT_EQ(Written(experiments::LoadGraph(source)), Written(experiments::KeptGraph(source)));
   experiments::GraphSource grouped = source;
   grouped.groups = 7;
-  EXPECT_EQ(&experiments::KeptGraph(grouped), &experiments::KeptGraph(source));  // the cache key ignores the grouping
+  EXPECT_EQ(&experiments::KeptGraph(grouped), &experiments::KeptGraph(source));  // both share one cached graph
   experiments::GraphSource longer = source;
   longer.set["steps"] = "3";
   EXPECT_GT(experiments::KeptGraph(longer).num_ops(), experiments::KeptGraph(source).num_ops());

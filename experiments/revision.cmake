@@ -1,5 +1,5 @@
-# Writes OUTPUT: the git revision of SOURCE as a C++ string, with "-dirty" behind it where files differ from it; "unknown"
-# without git. Leaves the file alone where it says so already.
+# Writes OUTPUT: the git revision of SOURCE as a C++ string, with "-dirty" appended if files differ from it; "unknown"
+# without git. Does not rewrite a file that has this content already.
 execute_process(COMMAND git --no-optional-locks describe --always --dirty --abbrev=40 "--exclude=*"
                 WORKING_DIRECTORY "${SOURCE}" OUTPUT_VARIABLE REVISION OUTPUT_STRIP_TRAILING_WHITESPACE
                 ERROR_QUIET RESULT_VARIABLE FAILED)

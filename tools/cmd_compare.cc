@@ -39,14 +39,14 @@ struct CompareOptions {
   std::string placements;            // a folder
 };
 
-// What one agent found on one cluster.
+// The result of one agent on one cluster.
 struct Cell {
   std::string agent;
   std::optional<std::size_t> gpus;
   std::size_t evaluations = 0;
   std::size_t groups = 0;
   double lower_bound_micros = 0;
-  std::optional<StepReport> report;  // none: nothing that fits was found
+  std::optional<StepReport> report;  // none: no placement that fits was found
   std::optional<double> overflow_bytes;
 
   double step_micros() const { return report ? report->step_time_micros : std::numeric_limits<double>::infinity(); }
@@ -59,7 +59,7 @@ void CheckAgents(const CompareOptions& options) {
   for (const std::string& name : options.agents) Naming("--agents", [&] { agents::FindAgent(name); });
 }
 
-// `all` are all that have something to propose on this cluster.
+// "all": every agent that supports this cluster.
 std::vector<std::string> ChosenAgents(const CompareOptions& options, const Cluster& cluster) {
   if (!All(options)) return options.agents;
   const bool has_cpu = std::any_of(cluster.devices().begin(), cluster.devices().end(),
@@ -88,7 +88,7 @@ Cell Try(const CompareOptions& options, const ProblemOptions& problem, const Gra
   agents::SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
   spec.agent = agent;
   spec.simulator = &simulator;
-  // An agent with one answer needs no budget.
+  // A deterministic agent that proposes one placement needs no budget.
   if (agents::FindAgent(agent).default_evaluations == 1) spec.evaluations = 0;
   Progress progress(problem.cluster.gpus ? fmt::format("{} on {}", agent, *problem.cluster.gpus) : agent);
   const agents::SearchResult result =

@@ -58,7 +58,7 @@ int Run(const DatasetOptions& options) {
   const fs::path folder = options.output;
   MakeFolder(folder / "graphs");
   MakeFolder(folder / "groupings");
-  // Gone before anything changes, and the last to be written: a folder with it is whole.
+  // dataset.json is removed first and written last, so a folder that has it is complete.
   const std::string index_file = (folder / "dataset.json").string();
   CheckFiles({}, {index_file});
   std::error_code error;

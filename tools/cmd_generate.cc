@@ -25,7 +25,7 @@ struct GenerateOptions {
 
 int Run(const GenerateOptions& options) {
   CheckFiles({}, {options.output});
-  datasets::FindModel(options.model);  // refuses an unknown name before a bad setting
+  datasets::FindModel(options.model);  // reports an unknown name before a bad setting
   const Graph graph = datasets::MakeModel(options.model, ParseSettings(options.settings));
   WriteFile(options.output, [&](std::ostream& out) { WriteGraph(out, graph); });
   Say(fmt::format("{}: {} ops, {} tensors", graph.name(), graph.num_ops(), graph.num_tensors()));

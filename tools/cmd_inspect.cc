@@ -26,7 +26,7 @@
 namespace emplace::tools {
 namespace {
 
-// Above that, Graphviz takes minutes and nobody can read what it draws.
+// Above this size, Graphviz takes minutes and the picture is unreadable.
 constexpr std::size_t kMaxDotOps = 5000;
 constexpr std::size_t kMaxPictureOps = 400;
 
@@ -61,7 +61,7 @@ struct Summary {
   std::set<std::string_view> layers;
   std::set<std::string_view> timed_kinds;  // device kinds that time_us names
   std::size_t one_time = 0;                // ops with one time for every kind
-  std::size_t untimed = 0;                 // ops without any time_us, inputs and variables aside
+  std::size_t untimed = 0;                 // ops without any time_us, except inputs and variables
   std::size_t tied = 0;                    // ops in a colocation class of more than one
   std::size_t data_edges = 0;              // (tensor, consumer) pairs
   std::size_t control_edges = 0;
@@ -130,7 +130,7 @@ void PrintSummary(const Graph& graph, const Summary& s) {
   print("kind", s.kinds);
 }
 
-// How many ops have no time on any device of the cluster; *first names one.
+// The number of ops without a time on any device of the cluster; *first names one.
 std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, const experiments::CostModels& models,
                                 std::string* first) {
   std::size_t count = 0;
@@ -169,7 +169,7 @@ void PrintBounds(const ProblemOptions& problem, const Graph& graph) {
                            MicrosForPeople(bounds.lower_bound_micros), cluster.num_devices());
 }
 
-// What dot calls the picture that the file's name asks for; null: none.
+// Graphviz's name of the picture format that the file name ends in; null: none.
 const char* PictureFormat(const std::string& path) {
   for (const char* format : {"svg", "png", "pdf"}) {
     if (path.ends_with(std::string(".") + format)) return format;

@@ -31,7 +31,7 @@ struct Row {
   std::string summary;
   std::string source;
   std::vector<OptionReader::Declared> options;
-  std::vector<std::pair<const char*, std::string>> defaults;  // of the command's options, where an agent has its own
+  std::vector<std::pair<const char*, std::string>> defaults;  // the agent's own defaults of options of the command
 };
 using Rows = std::vector<Row>;
 
@@ -44,7 +44,7 @@ Rows FromRegistry(const Entries& entries) {
   return rows;
 }
 
-// The options of an entry are those that `declare` reads of it when none is set.
+// An entry's options are those that `declare` reads when none is set.
 template <typename Entries, typename Declare>
 Rows WithOptions(const Entries& entries, Declare declare) {
   Rows rows = FromRegistry(entries);

@@ -23,7 +23,7 @@
 namespace emplace::tools {
 namespace {
 
-// Below this a policy that has learned nothing yet is all but deterministic: its search starts out narrow.
+// An untrained policy with a lower entropy is almost deterministic, so its search starts narrow.
 constexpr double kDecidedEntropy = 0.5;
 
 std::vector<std::string_view> AgentsWithPolicies() {
@@ -57,7 +57,7 @@ int SayThatNothingFits(const PlaceOptions& options, const agents::SearchResult& 
   return kNo;
 }
 
-// Says on `out` what was found, unless the placement itself goes there.
+// Prints the result on `out`, unless the placement itself is written there.
 void Summarise(const PlaceOptions& options, const agents::SearchResult& result, const StepReport& report) {
   const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
   if (options.show.json && !output_is_taken) {

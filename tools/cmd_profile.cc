@@ -41,14 +41,14 @@ struct ProfileOptions {
   bool no_links = false;
 };
 
-// Where the cluster goes if nothing else is said: beside the profile.
+// The default path of the cluster file is beside the profile.
 std::string ClusterPath(const ProfileOptions& options) {
   if (!options.cluster_output.empty()) return options.cluster_output;
   if (options.output == "-") return "";
   return (std::filesystem::path(options.output).parent_path() / "cluster.yaml").string();
 }
 
-// A cluster.yaml that somebody wrote by hand must not be lost.
+// Do not overwrite a cluster.yaml that was written by hand.
 void CheckClusterPath(const std::string& path) {
   std::error_code ignored;
   if (path.empty() || path == "-" || !std::filesystem::exists(path, ignored)) return;
@@ -80,7 +80,7 @@ Graph LoadModel(const ProfileOptions& options) {
   return graph;
 }
 
-// The profile that is there already, to be extended; a new one otherwise.
+// The existing profile, to be extended, or a new one.
 Profile LoadOrBegin(const std::string& path) {
   const std::map<std::string, std::string> host = profiler::TorchHardware().Describe();
   std::error_code ignored;
@@ -103,7 +103,7 @@ Profile LoadOrBegin(const std::string& path) {
 }
 
 std::string Left(const profiler::MachineProfilerProgress& progress) {
-  if (progress.done * 20 < progress.total) return progress.what;  // too early to say
+  if (progress.done * 20 < progress.total) return progress.what;  // too early for an estimate
   const double left =
       progress.seconds / static_cast<double>(progress.done) * static_cast<double>(progress.total - progress.done);
   return fmt::format("about {:.0f} s left for {}", left, progress.what);

@@ -1,4 +1,4 @@
-// emplace report: what runs say, as Markdown, CSV and one HTML page.
+// emplace report: the results of runs as Markdown, CSV and one HTML page.
 
 #include <filesystem>
 #include <memory>
@@ -29,7 +29,7 @@ struct ReportOptions {
   std::vector<std::string> of;     // experiment files
 };
 
-// What the other files' names begin with: the page's name without .html.
+// The prefix of the other files' names: the page's name without .html.
 std::string Stem(const ReportOptions& options) {
   if (options.output.empty()) return (std::filesystem::path(options.runs) / "report").string();
   constexpr std::string_view kEnd = ".html";
@@ -39,7 +39,7 @@ std::string Stem(const ReportOptions& options) {
   return options.output.substr(0, options.output.size() - kEnd.size());
 }
 
-// The problem of a trial, built again: of several graphs the first.
+// Rebuilds the problem of a trial; of several graphs, the first.
 std::optional<experiments::PictureInputs> ProblemOf(const JsonValue& spec) {
   const experiments::TrialChoice choice = experiments::ReadTrialChoice(spec);
   agents::SearchProblem problem = experiments::LoadProblem(choice.graphs().front(), choice);
@@ -57,7 +57,8 @@ int Run(const ReportOptions& options) {
   for (experiments::ExperimentRuns& runs : experiments) experiments::FillSingleDeviceTimes(&runs.trials);
   experiments::KeepTrials(conditions, "--where", &experiments);
   CheckFiles({}, {stem + ".html"});
-  // Everything is made before the first file is written, and all are written before the first appears.
+  // Everything is made before the first file is written, and all files are written before the first one is renamed into
+  // place.
   const experiments::ReportDocument document = experiments::MakeReport(experiments, ProblemOf);
   WriteFiles({{stem + ".md", [&](std::ostream& out) { experiments::WriteMarkdown(out, document); }},
               {stem + ".csv", [&](std::ostream& out) { experiments::WriteTrialsCsv(out, experiments); }},

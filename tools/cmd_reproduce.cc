@@ -34,7 +34,7 @@ struct ReproduceOptions {
   std::vector<std::string> outputs;
 };
 
-// Tables, and lines below them.
+// Tables, followed by notes.
 struct Document {
   std::vector<Table> tables;
   std::vector<std::string> notes;
@@ -76,7 +76,7 @@ Document Networks(const ReproduceOptions& options) {
                                       network.model + (network.set.empty() ? "" : " " + SettingsText(network.set))};
     AddPair(&cells, row.ours.ops, network.published.ops, 1, 0);
     AddPair(&cells, row.ours.parameters, network.published.parameters, 1e6, 1);
-    // Of one example: said where it was published, of a batch of one.
+    // Multiply-adds of one example: shown where a number was published, for a batch of one.
     const bool has_multiply_adds = network.published.multiply_adds.has_value();
     AddPair(&cells, has_multiply_adds ? row.ours.multiply_adds : std::nullopt, network.published.multiply_adds, 1e9, 2);
     cells.push_back(fmt::format("{:.3g}", row.step_flop / 1e12));
@@ -160,7 +160,7 @@ Document Families(const ReproduceOptions& options) {
 struct Comparison {
   const char* name;
   const char* summary;
-  bool takes_file;  // or else a seed
+  bool takes_file;  // otherwise a seed
   Document (*make)(const ReproduceOptions&);
 };
 constexpr Comparison kComparisons[] = {

@@ -1,4 +1,4 @@
-// emplace sweep, and emplace trial, which it runs for each trial.
+// emplace sweep, and emplace trial, which sweep runs for each trial.
 
 #include <fmt/format.h>
 
@@ -34,12 +34,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kStopped = 130;  // as a shell has it for SIGINT
+constexpr int kStopped = 130;  // the shell's exit status for SIGINT
 
 struct SweepOptions {
   std::string experiment;
   std::string output = "runs";
-  std::size_t jobs = 0;  // 0: one for each core
+  std::size_t jobs = 0;  // 0: one per core
   bool dry_run = false;
 };
 
@@ -48,7 +48,7 @@ bool RunsOnHardware(const experiments::ExperimentSpec& experiment) {
                      [](const experiments::ExperimentCell& cell) { return cell.hardware.NeedsHardware(); });
 }
 
-// What real devices measure must not disturb each other: one trial at a time.
+// Measurements on real devices must not disturb each other, so trials run one at a time.
 std::size_t Processes(const SweepOptions& options, const experiments::ExperimentSpec& experiment) {
   if (RunsOnHardware(experiment)) return 1;
   return options.jobs > 0 ? options.jobs : std::max(1U, std::thread::hardware_concurrency());
@@ -75,7 +75,7 @@ std::string SizeText(const experiments::ExperimentSpec& experiment, const experi
   return text;
 }
 
-// Every trial, and what all of them may take.
+// Lists every trial and estimates the total time.
 int DryRun(const SweepOptions& options, const experiments::ExperimentSpec& experiment,
            const experiments::TrialPlan& plan) {
   std::vector<std::string> header = {"trial", "agent"};
@@ -123,7 +123,7 @@ void CheckOutput(const SweepOptions& options) {
   }
 }
 
-// Trials in the folder that the experiment does not have, any more.
+// Trials in the folder that are not, or no longer, part of the experiment.
 std::size_t CountOthers(const std::string& folder, const experiments::TrialPlan& plan) {
   std::set<std::string> ids;
   for (const experiments::PlannedTrial& trial : plan.trials) ids.insert(trial.id);
@@ -173,19 +173,19 @@ class Sweep {
   }
 
  private:
-  // What is still to be done.
+  // The trials that are not finished.
   std::vector<TrialJob> Prepare(SweepView* view) const {
     std::vector<TrialJob> jobs;
     for (std::size_t i = 0; i < plan_.trials.size(); ++i) {
       const std::string folder = experiments::PrepareTrialFolder(folder_, plan_.trials[i]);
       if (experiments::IsFinished(folder)) {
-        experiments::ReadFinishedTrial(folder);  // refused now if it is broken, not when all others have run
+        experiments::ReadFinishedTrial(folder);  // reports a broken trial now, not after all others
         view->SkipFinished(plan_.trials[i]);
       } else {
         jobs.push_back({.number = i, .folder = folder});
       }
     }
-    // A machine is slow for minutes: no agent should have them all to itself. IDs are hashes.
+    // A machine can be slow for minutes. IDs are hashes, so this order spreads each agent's trials over the whole run.
     if (RunsOnHardware(experiment_)) {
       std::sort(jobs.begin(), jobs.end(), [&](const TrialJob& a, const TrialJob& b) {
         return plan_.trials[a.number].id < plan_.trials[b.number].id;
@@ -265,7 +265,7 @@ Command AddSweep(CLI::App& app) {
 
 Command AddTrial(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("trial", "Run the trial of a folder of runs");
-  command->group("");  // for `sweep`, not for people
+  command->group("");  // for `sweep` only, so hidden in --help
   auto folder = std::make_shared<std::string>();
   command->add_option("folder", *folder, "RUNS/EXPERIMENT/TRIAL, which holds spec.json")->required()->type_name("DIR");
   return {command, [folder] { return RunOneTrial(*folder); }};

@@ -49,7 +49,7 @@ struct ValidateOptions {
   std::string simulated_timeline;
 };
 
-// The cluster that is simulated: of --cluster, or what the profile says of these devices.
+// The cluster that is simulated: --cluster, or the devices as the profile describes them.
 Cluster ClusterOf(const ValidateOptions& options, const OpenDevices& open) {
   if (options.problem.cluster.name.empty()) {
     const Profile profile = LoadProfile(options.problem.costs.profile);

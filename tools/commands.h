@@ -8,14 +8,14 @@ namespace emplace::tools {
 
 // Exit statuses of the program.
 inline constexpr int kDone = 0;
-inline constexpr int kNo = 1;  // an honest "no": nothing that fits was found
+inline constexpr int kNo = 1;  // a valid negative result: no placement that fits was found
 inline constexpr int kBadInput = 2;
 inline constexpr int kBug = 70;  // EX_SOFTWARE
 
-// What a command does once its options are read; returns the exit status, throws InputError on bad input.
+// Runs a command once its options are read; returns the exit status, throws InputError on bad input.
 using Action = std::function<int()>;
 
-// Each adds one command with its options to `app`, and returns what it does. Options live as long as the action.
+// Each Add function adds one command with its options to `app`. The options live as long as the action.
 struct Command {
   CLI::App* app = nullptr;
   Action run;

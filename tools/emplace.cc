@@ -1,4 +1,4 @@
-// emplace: device placement of neural-network training graphs, and the simulator that scores it.
+// emplace: device placement of neural-network training graphs, and the simulator that evaluates placements.
 
 #include <fmt/format.h>
 
@@ -37,7 +37,7 @@ int Complain(int status, std::string_view line) {
 // The first line of a library's message.
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// An empty value is a mistake in a script, not the wish to leave the option out.
+// An empty value is an error: it usually comes from an unset variable in a script.
 void RefuseEmptyValues(const std::vector<Command>& commands) {
   for (const Command& command : commands) {
     for (CLI::Option* const option : command.app->get_options()) {
@@ -46,7 +46,7 @@ void RefuseEmptyValues(const std::vector<Command>& commands) {
   }
 }
 
-// CLI11 would only say that a sub-command is required.
+// CLI11's own message only says that a sub-command is required.
 void CheckCommand(int argc, char** argv, const std::vector<Command>& commands) {
   std::string known;
   for (const Command& command : commands) {
@@ -95,7 +95,7 @@ int Main(int argc, char** argv) {
   } catch (const InputError& error) {
     return Complain(kBadInput, error.what());
   } catch (const std::filesystem::filesystem_error& error) {
-    // Paths come from users: a name that is too long, a link to itself, a folder that may not be read.
+    // Users' paths can fail: a name that is too long, a link to itself, a folder without read permission.
     const InputError named(error.path1().string(), "cannot be used (" + error.code().message() + ")");
     return Complain(kBadInput, named.what());
   } catch (const std::bad_alloc&) {
@@ -109,9 +109,9 @@ int Main(int argc, char** argv) {
 }  // namespace emplace::tools
 
 int main(int argc, char** argv) {
-  // A file that may not grow (ulimit -f) is an error of writing it, said like any other.
+  // Exceeding the file size limit (ulimit -f) is then reported as a write error.
   std::signal(SIGXFSZ, SIG_IGN);
-  // What escapes from a thread of a search ends here.
+  // Handles exceptions that escape from a thread of a search.
   std::set_terminate([] {
     std::fputs("emplace: internal error: an exception that nobody caught (please report this)\n", stderr);
     std::_Exit(emplace::tools::kBug);

@@ -11,10 +11,10 @@
 
 namespace emplace::tools {
 
-// The devices of --devices, opened, in that order.
+// Opens the devices of --devices, in that order.
 class OpenDevices {
  public:
-  // `names`: comma-separated. Throws InputError on an empty or repeated name and on a device that is not there.
+  // `names`: comma-separated. Throws InputError on an empty or repeated name and on a device that does not exist.
   explicit OpenDevices(const std::string& names);
 
   const std::vector<profiler::HardwareDevice*>& devices() const { return devices_; }
@@ -25,7 +25,7 @@ class OpenDevices {
   std::vector<profiler::HardwareDevice*> devices_;
 };
 
-// A profile.json. Throws InputError, its place the file.
+// Reads a profile.json. The path of an InputError is the file.
 Profile LoadProfile(const std::string& path);
 
 }  // namespace emplace::tools

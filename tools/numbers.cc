@@ -11,7 +11,7 @@
 namespace emplace::tools {
 namespace {
 
-// The whole of `text` as a number from low to high.
+// Parses the whole of `text` as a number from low to high.
 template <typename T>
 bool IsNumberFrom(const std::string& text, T low, T high, T* number) {
   const char* const end = text.data() + text.size();

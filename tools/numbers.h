@@ -7,15 +7,15 @@
 
 namespace emplace::tools {
 
-// Transforms of options, to be given to CLI::Option::transform. CLI11's own take -1 for 2^64 - 1 and 010 for 8, and
-// their messages hold the text as it is; these name the text, quoted, and what is allowed.
+// Transforms of options, for CLI::Option::transform. CLI11's own accept -1 as 2^64 - 1 and 010 as 8, and their messages
+// contain the raw text. These quote the text and name the allowed values.
 
-// A decimal integer, low <= it <= high.
+// A decimal integer from low to high, both included.
 CLI::Validator IntegerFrom(std::uint64_t low, std::uint64_t high = std::numeric_limits<std::uint64_t>::max());
-// A decimal number, low <= it <= high.
+// A decimal number from low to high, both included.
 CLI::Validator NumberFrom(double low, double high);
 
-// For options of every kind: an empty text is no value.
+// Rejects an empty text, for options of every kind.
 CLI::Validator NotEmpty();
 
 }  // namespace emplace::tools

@@ -101,7 +101,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether both names are of one file that holds data (two results may go to /dev/null).
+// Whether both names refer to the same data file. (Two results may go to /dev/null.)
 bool SameFile(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty() || a == "-" || b == "-") return false;
   std::error_code ignored;
@@ -112,7 +112,7 @@ bool SameFile(const std::string& a, const std::string& b) {
 void CheckWritable(const std::string& path) {
   if (path.empty() || path == "-") return;
   std::error_code ignored;
-  std::error_code unusable;  // a name that is too long, a link to itself
+  std::error_code unusable;  // e.g. a name that is too long, a link to itself
   if (fs::status(path, unusable).type() == fs::file_type::none) {
     throw InputError(path, "cannot be written (" + unusable.message() + ")");
   }

@@ -22,10 +22,10 @@
 
 namespace emplace::tools {
 
-// The options that say which graph runs where and what its ops take: shared by inspect, simulate, place and compare.
+// The options of graph, cluster and op costs, shared by inspect, simulate, place and compare.
 struct ProblemOptions {
   experiments::GraphSource graph;      // a file
-  experiments::ClusterChoice cluster;  // its name is that of a shipped one or of a file; "" if not asked for
+  experiments::ClusterChoice cluster;  // its name: a shipped cluster or a file; "" if not given
   experiments::CostsChoice costs;
   std::string engine = "fifo";
 };
@@ -34,14 +34,14 @@ CLI::Option* AddClusterOptions(CLI::App& app, ProblemOptions* options);  // --cl
 void AddGpusOption(CLI::App& app, ProblemOptions* options);
 void AddCostOptions(CLI::App& app, ProblemOptions* options);
 void AddEngineOption(CLI::App& app, ProblemOptions* options);
-// Throws InputError on an unknown engine, and on a cluster that it cannot answer for.
+// Throws InputError on an unknown engine, and on a cluster that the engine does not support.
 Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
                         const CostTable& costs);
 
-// The cluster of --cluster, cut down by --devices and --gpus.
+// The cluster of --cluster, restricted by --devices and --gpus.
 Cluster LoadCluster(const ProblemOptions& options);
-std::vector<std::string> SplitAtCommas(const std::string& text);  // "" has no part
-// Where op times come from, in words, for results: "roofline", "profile p.json", "profile p.json, else roofline".
+std::vector<std::string> SplitAtCommas(const std::string& text);  // "" has no parts
+// The source of op times in words, for results: "roofline", "profile p.json", "profile p.json, else roofline".
 std::string CostsText(const ProblemOptions& options);
 CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster);
 
@@ -53,11 +53,11 @@ void AddSeedOption(CLI::App& app, std::optional<std::uint64_t>& seed, const std:
 void AddSetOption(CLI::App& app, std::vector<std::string>* settings);
 OptionMap ParseSettings(const std::vector<std::string>& settings);
 
-// Throws InputError if "-" stands for two inputs or two outputs, if a result would be written over an input or another
-// result, or into a folder that does not exist: better before a long search than after it. "" is no file.
+// Throws InputError if "-" is used for two inputs or two outputs, or if a result would overwrite an input or another
+// result. Also throws if a result's folder does not exist. Called before a long search. "" means no file.
 void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
 
-// What `function` returns; an InputError that it throws is said to be in `place`, a file or an option.
+// Returns the result of `function`, and adds `place`, a file or an option, to an InputError that it throws.
 template <typename Function>
 decltype(auto) Naming(const std::string& place, Function function) {
   try {
@@ -67,7 +67,7 @@ decltype(auto) Naming(const std::string& place, Function function) {
   }
 }
 
-// The options that show what became of a placement.
+// The options that show the result of a placement.
 struct ShowOptions {
   bool json = false;
   std::string timeline;  // a file; one that ends in .svg is a picture, else Chrome trace events
@@ -75,10 +75,10 @@ struct ShowOptions {
 void AddShowOptions(CLI::App& app, ShowOptions* options);
 void WriteTimelineFile(const std::string& path, const Simulator& simulator, const Graph& graph, const Cluster& cluster,
                        const Placement& placement);
-// For people: step time, bounds, and a row for each device.
+// Prints step time, bounds, and a row for each device.
 void PrintReport(std::ostream& out, const StepReport& report);
 
-// Numbers for people: "12.3 ms", "1.50 GiB".
+// Formatted numbers: "12.3 ms", "1.50 GiB".
 std::string ForPeople(Bytes bytes);
 std::string MicrosForPeople(double micros);
 

@@ -9,8 +9,8 @@
 
 namespace emplace::tools {
 
-// How a search (or a measurement) goes, on standard error: a bar on a terminal, a line every ten seconds otherwise. (A
-// clock decides when to print, never what is found.)
+// Shows the progress of a search or a measurement on standard error: a bar on a terminal, otherwise a line every ten
+// seconds. The clock only decides when to print; it does not affect results.
 class Progress {
  public:
   explicit Progress(std::string title);
@@ -19,7 +19,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Show(const agents::SearchProgress& progress);
-  // `done` of `total` `things` ("ops"), and what else is to be said ("3 min left").
+  // `done` of `total` `things` ("ops"), and a note ("3 min left").
   void Show(std::size_t done, std::size_t total, const std::string& things, const std::string& note);
 
  private:

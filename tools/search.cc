@@ -14,7 +14,7 @@
 namespace emplace::tools {
 
 std::string GroupingFile(const SearchOptions& options) {
-  // Groupers' names have neither a slash nor a point.
+  // The names of groupers contain no slash and no dot.
   return options.grouping.find_first_of("/.") == std::string::npos ? "" : options.grouping;
 }
 

@@ -12,22 +12,22 @@
 
 namespace emplace::tools {
 
-// The options of a search: shared by place and compare.
+// The search options that place and compare share.
 struct SearchOptions {
-  std::string grouping;  // "": what the agent wants
+  std::string grouping;  // "": the agent's default
   std::size_t max_groups = 256;
   std::optional<std::size_t> evaluations;
-  std::string reward;  // "": what the agent wants
+  std::string reward;  // "": the agent's default
   std::uint64_t seed = 1;
   std::string torch_device = "cpu";
-  std::size_t threads = 0;  // 0: one for each core
+  std::size_t threads = 0;  // 0: one per core
 };
 void AddSearchOptions(CLI::App& app, SearchOptions* options);
 
-// The file that --grouping names; "" if it names a grouper, or nothing.
+// The file of --grouping; "" if the option is the name of a grouper, or empty.
 std::string GroupingFile(const SearchOptions& options);
 
-// The search that the options ask for, its agent still to be named.
+// The search described by the options, without the agent's name.
 agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
                                   const Cluster& cluster, const CostTable& costs);
 

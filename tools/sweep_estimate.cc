@@ -20,13 +20,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kTriedEvaluations = 3;
 constexpr std::size_t kTriedEpisodes = 4;
-constexpr double kMostSeconds = 2;          // of a short search; what it has shown until then must do,
-constexpr double kMostSecondsOfABatch = 8;  // unless that is nothing
+constexpr double kMostSeconds = 2;          // limit of a short search, from its second batch on
+constexpr double kMostSecondsOfABatch = 8;  // limit of its first batch
 constexpr std::size_t kMostTrialEvaluations = 1000;
 
 double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Groups on the devices in turn.
+// Assigns the groups to the devices in turn.
 Placement Spread(const agents::Observation& observation, std::size_t first) {
   Placement placement(observation.num_groups());
   for (std::size_t group = 0; group < observation.num_groups(); ++group) {
@@ -40,10 +40,10 @@ Placement Spread(const agents::Observation& observation, std::size_t first) {
 
 struct TriedLongEnough : std::exception {};
 
-// Seconds of the policy for an evaluation, from a search of a moment.
+// Policy seconds per evaluation, measured by a short search.
 double MeasuredSeconds(const agents::SearchSpec& trial) {
   const Clock::time_point started = Clock::now();
-  // Of the first batch, which comes after all that is done once, and of the last.
+  // Times at the end of the first batch, which includes one-time work, and at the end of the last batch.
   double first_seconds = 0;
   double last_seconds = 0;
   std::size_t first = 0;
@@ -60,13 +60,13 @@ double MeasuredSeconds(const agents::SearchSpec& trial) {
     });
     return result.times.policy / static_cast<double>(result.evaluations);
   } catch (const TriedLongEnough&) {
-    // Simulations included: a little too much.
+    // Includes the simulations, so the result is slightly too large.
     if (last > first) return (last_seconds - first_seconds) / static_cast<double>(last - first);
     return last_seconds / static_cast<double>(std::max<std::size_t>(last, 1));
   }
 }
 
-// Whether what was learned is trained further on graphs that it was not learned on.
+// Whether the learned policy is trained further on graphs that it was not trained on.
 bool FineTunes(const experiments::ExperimentCell& cell) {
   const auto option = cell.agent.set.find("fine_tune");
   return option != cell.agent.set.end() && option->second == "true";
@@ -112,7 +112,7 @@ double SweepEstimator::MeasurePolicy(const experiments::TrialChoice& spec, const
     trial.evaluations = std::min({cell.budget.evaluations, groups + 1, kMostTrialEvaluations});
   try {
     return MeasuredSeconds(trial);
-  } catch (const InputError&) {  // an agent may refuse a budget that does not reach the end of its first episode
+  } catch (const InputError&) {  // an agent may reject a budget shorter than its first episode
     trial.episodes = cell.budget.episodes;
     trial.evaluations = cell.budget.evaluations;
   }
@@ -126,7 +126,7 @@ double SweepEstimator::MeasurePolicy(const experiments::TrialChoice& spec, const
 std::optional<double> SweepEstimator::PolicySeconds(const experiments::TrialChoice& spec,
                                                     const experiments::ExperimentCell& cell, std::size_t groups,
                                                     bool measure) {
-  // An agent with one answer cannot be asked for a part of it.
+  // An agent with one answer cannot be measured in part.
   if (agents::FindAgent(cell.agent.name).default_evaluations == 1) return std::nullopt;
   std::map<std::size_t, double>& known = policies_[JsonText({FieldsToJson(spec.agent)})];
   const auto ratio = [groups](const auto& one) {
@@ -146,12 +146,12 @@ std::optional<double> SweepEstimator::PolicySeconds(const experiments::TrialChoi
 TrialEstimate SweepEstimator::Estimate(const experiments::PlannedTrial& trial) {
   const experiments::ExperimentCell& cell = experiment_.cells[trial.cell];
   TrialEstimate estimate;
-  bool measure = true;  // the first graph
+  bool measure = true;  // only for the first graph
   const auto add = [&](const experiments::GraphSource& graph, bool training) {
     const ProblemCost& cost = CostOf(graph, trial.choice, cell);
     const std::optional<double> policy = PolicySeconds(trial.choice, cell, cost.num_groups, measure);
     measure = false;
-    // A policy that is only applied is tried for one episode.
+    // A policy that is applied without training runs for one episode.
     const std::size_t budget = cell.budget.Evaluations(cost.num_groups);
     const std::size_t evaluations = training || FineTunes(cell) ? budget : std::min(budget, cost.num_groups + 1);
     estimate.evaluations += evaluations;

@@ -14,15 +14,15 @@
 
 namespace emplace::tools {
 
-// What a trial will take, guessed from a few of its evaluations.
+// The estimated time of a trial, extrapolated from a few of its evaluations.
 struct TrialEstimate {
-  std::size_t evaluations = 0;           // its budget, on all graphs that it trains on, and those of its transfers
-  double simulator_seconds = 0;          // setting up included
-  std::optional<double> policy_seconds;  // none: the agent takes too long to be tried
+  std::size_t evaluations = 0;           // on all graphs of its training and its transfers
+  double simulator_seconds = 0;          // includes the setup
+  std::optional<double> policy_seconds;  // none: the agent takes too long to be measured
 };
 
-// Measures, once for each: evaluations of every problem, and a short search by every agent with the same options on
-// graphs of about every size, doubling. Writes nothing.
+// Measures once each: evaluations of every problem, and a short search by every agent with the same options. The graphs
+// of the searches differ in size by about a factor of two. Writes no files.
 class SweepEstimator {
  public:
   explicit SweepEstimator(const experiments::ExperimentSpec& experiment) : experiment_(experiment) {}
@@ -37,15 +37,15 @@ class SweepEstimator {
   };
   const ProblemCost& CostOf(const experiments::GraphSource& graph, const experiments::TrialChoice& spec,
                             const experiments::ExperimentCell& cell);
-  // Seconds in the agent for an evaluation of so many groups; none if it has one answer. `measure`: on the trial's
-  // first graph, which has so many, unless one of half to twice the size was measured.
+  // Policy seconds per evaluation of `groups` groups; none if the agent has one answer. `measure`: the trial's first
+  // graph has `groups` groups. It is measured unless a graph of half to twice its size already was.
   std::optional<double> PolicySeconds(const experiments::TrialChoice& spec, const experiments::ExperimentCell& cell,
                                       std::size_t groups, bool measure);
   double MeasurePolicy(const experiments::TrialChoice& spec, const experiments::ExperimentCell& cell);
 
   const experiments::ExperimentSpec& experiment_;
   std::map<std::string, ProblemCost> problems_;
-  // By agent with its options: seconds of an evaluation by number of groups.
+  // For each agent with its options: seconds per evaluation by number of groups.
   std::map<std::string, std::map<std::size_t, double>> policies_;
 };
 

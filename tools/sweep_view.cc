@@ -22,7 +22,7 @@ bool IsOfAgent(const experiments::SweepCell::Setting& setting) {
   return setting.path == "agent" || setting.path.starts_with("agent.");
 }
 
-// What was swept beside the agent.
+// The swept values other than the agent.
 std::string ColumnOf(const experiments::ExperimentCell& cell) {
   std::string text;
   for (const experiments::SweepCell::Setting& setting : cell.values.settings) {
@@ -121,7 +121,7 @@ Table ImprovementTable(const experiments::ExperimentSpec& experiment, const expe
     std::size_t found = 0;
     std::size_t planned = 0;
   };
-  std::vector<std::string> rows;  // in the order of the experiment
+  std::vector<std::string> rows;  // in the experiment's order
   std::vector<std::string> columns;
   std::map<std::pair<std::string, std::string>, Sum> sums;
   const auto note = [](std::vector<std::string>* names, const std::string& name) {

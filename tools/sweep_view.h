@@ -13,14 +13,14 @@
 
 namespace emplace::tools {
 
-// A trial in words: "annealing, graphs.dataset ptb, ptb_04, seed 2".
+// Describes a trial: "annealing, graphs.dataset ptb, ptb_04, seed 2".
 std::string DescribeTrial(const experiments::ExperimentSpec& experiment, const experiments::PlannedTrial& trial);
 
 // "35 s", "12 min", "3.1 h".
 std::string TimeForPeople(double seconds);
 
-// How a sweep goes, on standard error: a line for each trial that ended, and below them a bar on a terminal, a line now
-// and then otherwise. What is left is guessed from the trials that ended in this run, by evaluations times ops.
+// Shows the progress of a sweep on standard error: a line for each trial that ended, and a bar on a terminal, otherwise
+// an occasional line. The time left is extrapolated from the trials that ended in this run, by evaluations times ops.
 class SweepView {
  public:
   SweepView(const experiments::ExperimentSpec& experiment, const experiments::TrialPlan& plan, std::size_t processes);
@@ -46,16 +46,16 @@ class SweepView {
   std::size_t processes_;
   bool terminal_;
   bool drawn_ = false;
-  std::size_t finished_ = 0;  // now or before
+  std::size_t finished_ = 0;  // in this run or before
   std::size_t failed_ = 0;
   double work_left_ = 0;
   double work_done_ = 0;  // in this run
-  double seconds_ = 0;    // that it took
+  double seconds_ = 0;    // time that it took
   Clock::time_point next_;
 };
 
-// Mean improvement in percent of the finished trials: a row for each agent, a column for each combination of what else
-// was swept. In parentheses the number of trials, where some are missing.
+// Mean improvement in percent of the finished trials: a row for each agent, a column for each combination of the other
+// swept values. Where trials are missing, their number is in parentheses.
 Table ImprovementTable(const experiments::ExperimentSpec& experiment, const experiments::TrialPlan& plan,
                        const std::string& experiment_folder);
 

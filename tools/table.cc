@@ -13,13 +13,13 @@
 namespace emplace::tools {
 namespace {
 
-// Characters, not bytes: continuation bytes of UTF-8 take no room.
+// Counts characters, not bytes: continuation bytes of UTF-8 have no width.
 std::size_t Width(const std::string& text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
 }
 
-// "-" stands for a number that there is not.
+// "-" represents a missing number.
 bool LooksLikeANumber(const std::string& cell) {
   return cell == "-" || (!cell.empty() && cell[0] >= '0' && cell[0] <= '9');
 }

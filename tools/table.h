@@ -7,12 +7,12 @@
 
 namespace emplace::tools {
 
-// Rows of text under headings. Columns of numbers, the first one aside, are set to the right.
+// Rows of text under headings. Columns of numbers, except the first column, are right-aligned.
 class Table {
  public:
   explicit Table(std::vector<std::string> header) : header_(std::move(header)) {}
 
-  // Requires: as many cells as the header has.
+  // Requires: `row` has as many cells as the header.
   void Add(std::vector<std::string> row);
 
   void PrintText(std::ostream& out) const;  // for terminals: aligned with spaces, Printable

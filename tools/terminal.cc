@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kEraseLine = "\r\x1b[K";
 
-// (fmt::print would throw where standard error is closed or full.)
+// fmt::print would throw if standard error is closed or full.
 void ToStandardError(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 bool IsClosed(int descriptor) { return ::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF; }
@@ -45,8 +45,8 @@ void EraseLine() {
 
 void HoldStandardDescriptors() {
   const bool no_output = IsClosed(STDOUT_FILENO);
-  // Each gets the lowest number that is free. Standard input and output are opened the wrong way round, so that using
-  // them fails as it should.
+  // Each open() returns the lowest free descriptor. Standard input and output are opened in the wrong mode, so that
+  // using them fails.
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (!IsClosed(descriptor)) continue;
     const int held = ::open("/dev/null", descriptor == STDOUT_FILENO ? O_RDONLY : O_WRONLY);

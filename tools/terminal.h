@@ -3,21 +3,21 @@
 
 #include <string_view>
 
-// What the program tells people beside its results: all of it goes to standard error, made Printable. Where standard
-// error takes nothing (closed, a full disk), it is lost without harm: the exit status tells how the command ended.
+// Messages to the user, apart from results: all go to standard error, made Printable. If standard error cannot be
+// written (closed, a full disk), they are lost silently; the exit status still shows how the command ended.
 namespace emplace::tools {
 
-// One line; names in it hold no line ends afterwards.
+// Prints one line; line ends inside it are escaped.
 void Say(std::string_view line);
-// Lines, each ended by \n.
+// Prints lines, each ended by \n.
 void SayLines(std::string_view lines);
 
-// A line that the next one is drawn over, for terminals; EraseLine() clears it.
+// Prints a line that the next one overwrites, for terminals; EraseLine() clears it.
 void DrawLine(std::string_view line);
 void EraseLine();
 
-// A closed standard descriptor is given to nothing else, such as the next file that is opened. Standard error then
-// leads nowhere. Throws InputError where standard output is closed. To be called first.
+// Reserves closed standard descriptors, so that no file that is opened later gets their number. Output to a closed
+// standard error is then discarded. Throws InputError if standard output is closed. Must be called first.
 void HoldStandardDescriptors();
 
 }  // namespace emplace::tools

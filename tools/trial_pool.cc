@@ -23,7 +23,7 @@ namespace emplace::tools {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery(100);
-constexpr std::chrono::milliseconds kAskAgainAfter(500);  // a trial that another sweep is running
+constexpr std::chrono::milliseconds kAskAgainAfter(500);  // retry interval for a trial that another sweep is running
 
 sigset_t StopSignals() {
   sigset_t set;
@@ -42,10 +42,10 @@ sigset_t AwaitedSignals() {
   throw InputError("", what + " (" + std::generic_category().message(errno) + ")");
 }
 
-// In the child, between fork and exec: only what is safe there.
+// Runs in the child between fork and exec, so only async-signal-safe calls are allowed.
 [[noreturn]] void BecomeTrial(const char* folder, pid_t parent, int said_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(kBug);  // it ended before that could be asked for
+  if (getppid() != parent) _exit(kBug);  // the parent ended before the call of prctl
   const sigset_t awaited = AwaitedSignals();
   sigprocmask(SIG_UNBLOCK, &awaited, nullptr);
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -56,7 +56,7 @@ sigset_t AwaitedSignals() {
   _exit(kBug);
 }
 
-// Everything that was written to `fd`, which is closed.
+// Reads everything that was written to `fd`, and closes it.
 std::string TakeText(int fd) {
   std::string text;
   char buffer[4096];
@@ -82,7 +82,7 @@ bool WasStopped(int status) {
 TrialPool::TrialPool(std::size_t processes) : processes_(processes) {
   const sigset_t awaited = AwaitedSignals();
   sigprocmask(SIG_BLOCK, &awaited, nullptr);
-  // Each has a core to itself: more threads would only disturb the others.
+  // Each trial has one core: more threads would only slow down the others.
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
   setenv("OMP_NUM_THREADS", "1", 1);
 }
@@ -154,7 +154,7 @@ bool TrialPool::Reap(const std::function<void(const TrialEnd&)>& on_end) {
 }
 
 void TrialPool::StopAll() {
-  for (const Child& child : running_) kill(child.pid, SIGKILL);  // what it has found is in its checkpoint
+  for (const Child& child : running_) kill(child.pid, SIGKILL);  // its progress is in its checkpoint
   for (const Child& child : running_) {
     waitpid(child.pid, nullptr, 0);
     close(child.said_fd);
@@ -173,9 +173,9 @@ bool TrialPool::Run(std::vector<TrialJob> jobs, const std::function<void(const T
     on_wait(running_.size());
     const int signal = sigtimedwait(&awaited, nullptr, &timeout);
     const bool stop = signal > 0 && signal != SIGCHLD;
-    // Who has ended has ended, also where all are told to stop.
+    // Trials that have ended are recorded even if all others are stopped.
     if (!Reap(on_end) || stop) {
-      // Ctrl-C comes to a whole group, and from some senders twice: what is left to say is still said.
+      // Ctrl-C signals the whole process group, sometimes twice. Ignoring repeats lets the final messages be printed.
       for (const int each : {SIGINT, SIGTERM, SIGHUP}) std::signal(each, SIG_IGN);
       StopAll();
       return false;

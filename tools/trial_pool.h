@@ -13,34 +13,34 @@
 
 namespace emplace::tools {
 
-// What `emplace trial` ends with, beside kDone and kNo (error.txt says why).
+// Exit status of `emplace trial`, beside kDone and kNo (error.txt has the reason).
 inline constexpr int kBusy = 75;  // EX_TEMPFAIL: another process runs the trial
 
-// A trial that is to be run.
+// A trial to run.
 struct TrialJob {
-  std::size_t number = 0;  // the caller's
+  std::size_t number = 0;  // chosen by the caller
   std::string folder;      // absolute
 };
 
-// How one ended.
+// How a trial ended.
 struct TrialEnd {
   std::size_t number = 0;
-  bool failed = false;  // error.txt says why
-  std::string said;     // on standard error
+  bool failed = false;  // error.txt has the reason
+  std::string said;     // its standard error
 };
 
-// Runs trials in processes of their own, each one this program as `emplace trial FOLDER` on one thread, so that a crash
-// takes one trial. The processes end with this one, however it ends. While a pool exists, SIGINT, SIGTERM and SIGHUP
-// only stop it; from then on they are ignored.
+// Runs each trial in a separate process: this program as `emplace trial FOLDER` on one thread. So a crash ends only one
+// trial. The processes end with this one, however it ends. While a pool exists, SIGINT, SIGTERM and SIGHUP only stop
+// it; after that they are ignored.
 class TrialPool {
  public:
   explicit TrialPool(std::size_t processes);
-  ~TrialPool();  // stops what runs
+  ~TrialPool();  // stops running trials
   TrialPool(const TrialPool&) = delete;
   TrialPool& operator=(const TrialPool&) = delete;
 
-  // Runs all of them; those that another sweep is running are waited for. `on_end` hears of each one that ended,
-  // `on_wait` is called some ten times a second. False if a signal stopped it.
+  // Runs all jobs; waits for those that another sweep is running. Calls `on_end` for each trial that ended, and
+  // `on_wait` about ten times a second. Returns false if a signal stopped it.
   bool Run(std::vector<TrialJob> jobs, const std::function<void(const TrialEnd&)>& on_end,
            const std::function<void(std::size_t running)>& on_wait);
 
@@ -49,7 +49,7 @@ class TrialPool {
   struct Child {
     TrialJob job;
     pid_t pid = 0;
-    int said_fd = -1;  // what it writes on standard error
+    int said_fd = -1;  // its standard error
   };
   struct Waiting {
     TrialJob job;
@@ -58,7 +58,7 @@ class TrialPool {
 
   void StartWhatCan();
   void Start(const TrialJob& job);
-  // Looks who has ended. False if one was stopped by a signal that was meant for all.
+  // Collects the trials that have ended. Returns false if a signal meant for all trials stopped one.
   bool Reap(const std::function<void(const TrialEnd&)>& on_end);
   TrialEnd EndOf(const Child& child, int status) const;
   void StopAll();

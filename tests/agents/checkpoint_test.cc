@@ -78,7 +78,7 @@ TEST(CheckpointTest, ADamagedFileIsRefusedWhereverTheDamageIs) {
   const std::string whole = Saved(OneGraph(), Rng(1));
   for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
     std::string damaged = whole;
-    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));  // some still parse
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));  // some damaged files still parse
     std::istringstream in(damaged);
     Rng rng(1);
     const auto agent = SomeAgent();

@@ -20,7 +20,7 @@ OpSpec Kind(OpSpec op, const std::string& kind, std::vector<std::int64_t> shape 
   return op;
 }
 
-// "a" (a matmul) feeds "b" (a relu), which feeds "c" and "d", who are bound together; "d" takes longer.
+// "a" (a matmul) feeds "b" (a relu), which feeds "c" and "d". "c" and "d" are colocated; "d" takes longer.
 Graph SomeGraph() {
   OpSpec c = Kind(testing::MakeOp("c", 5, {"b"}), "tanh", {7});
   OpSpec d = Kind(testing::MakeOp("d", 9, {"b"}), "nobody_knows_it", {2, 3});
@@ -71,7 +71,7 @@ TEST_F(NodeFeaturesTest, NeighboursAreDistinctAndOthers) {
 TEST(BreadthFirstIndexTest, LevelsComeOneAfterTheOther) {
   agents::NodeFeatures nodes;
   nodes.kinds.resize(6);
-  // 0 -> 1 -> 2, 0 -> 3 -> 4; 5 stands alone.
+  // 0 -> 1 -> 2, 0 -> 3 -> 4; 5 has no edges.
   nodes.consumers = {{1, 3}, {2}, {}, {4}, {}, {}};
   nodes.producers = {{}, {0}, {1}, {0}, {3}, {}};
   EXPECT_THAT(agents::BreadthFirstIndex(nodes), ElementsAre(0, 2, 4, 3, 5, 1));

@@ -1,4 +1,4 @@
-// What every agent must do: the contract of agents/agent.h.
+// The contract of agents/agent.h, for every agent.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kRounds = 12;
 
-// A problem with an environment around it.
+// A problem and its environment.
 struct World {
   World(Graph g, Cluster c)
       : graph(std::move(g)),
@@ -37,7 +37,7 @@ Graph SomeGraph(std::uint64_t seed, std::size_t num_ops = 30, bool kinds_differ 
   return testing::RandomDag(rng, {.num_ops = num_ops, .kinds_differ = kinds_differ, .memory = true, .colocated = true});
 }
 
-// Proposes, checks, evaluates and observes; appends what was proposed. Whether an episode is left unfinished.
+// Proposes, checks, evaluates and observes; appends the proposals. Returns whether an episode is unfinished.
 bool Rounds(agents::Agent& agent, World& world, Rng& rng, std::size_t rounds, std::vector<Placement>* proposed) {
   bool in_episode = false;
   for (std::size_t i = 0; i < rounds && !agent.Finished(); ++i) {
@@ -60,7 +60,7 @@ class AgentContractTest : public ::testing::TestWithParam<agents::AgentEntry> {
   static std::unique_ptr<agents::Agent> Make() {
     return agents::MakeAgent(GetParam().name, SmallerThan(GetParam().name), {.evaluations = 200});
   }
-  // Networks of a few weights: what they compute takes the time, not what the contract says.
+  // Small networks: the contract does not depend on their size, and large ones take time.
   static OptionMap SmallerThan(std::string_view agent) {
     if (agent == "hierarchical" || agent == "coloc_rl") return {{"hidden", "8"}};
     if (agent == "sgdp") return {{"layers", "1"}, {"epochs", "1"}};
@@ -99,7 +99,7 @@ TEST_P(AgentContractTest, SavedAndLoadedItGoesOnAsIfNeverStopped) {
     first->Save(saved);
     const auto second = Make();
     second->Load(saved);
-    // A learning agent is saved between its episodes, and must have learned the same then.
+    // A learning agent is saved between its episodes, and must have learned the same after loading.
     Rounds(*second, world, rng, 100 - done, &proposed);
     EXPECT_EQ(proposed, Proposals(world, 3, 100)) << "stopped after " << stop;
   }

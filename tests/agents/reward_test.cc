@@ -28,7 +28,7 @@ TEST(RewardTest, RewardsFollowTheirSources) {
   EXPECT_DOUBLE_EQ(RewardOf("runtime", Result(4, true)), -4);
   EXPECT_DOUBLE_EQ(RewardOf("sqrt", Result(4, true)), -2);
   EXPECT_DOUBLE_EQ(RewardOf("log_runtime", Result(4, true)), -std::log(4.0));
-  // 12.7 GB are 2 GB above 10.7: 4 + 2 * 2 s.
+  // 12.7 GB exceed 10.7 by 2 GB: 4 + 2 * 2 s.
   EXPECT_DOUBLE_EQ(RewardOf("memory_penalty", Result(4, false, 12'700'000'000)), -8);
   EXPECT_DOUBLE_EQ(RewardOf("memory_penalty", Result(4, true, 1'000)), -4);
   EXPECT_DOUBLE_EQ(RewardOf("log_memory_penalty", Result(4, false, 12'700'000'000)), -(std::log(4.0) + 4));
@@ -37,8 +37,8 @@ TEST(RewardTest, RewardsFollowTheirSources) {
 
 TEST(RewardTest, WhatDoesNotFitCountsAsOneHundredSeconds) {
   EXPECT_DOUBLE_EQ(RewardOf("runtime", Result(4, false)), -100);
-  EXPECT_DOUBLE_EQ(RewardOf("sqrt", Result(4, false)), -10);                    // the planner's failing signal
-  EXPECT_DOUBLE_EQ(RewardOf("log_runtime", Result(4, false)), -std::log(4.0));  // but here memory does not matter
+  EXPECT_DOUBLE_EQ(RewardOf("sqrt", Result(4, false)), -10);                    // the planner's reward for a failure
+  EXPECT_DOUBLE_EQ(RewardOf("log_runtime", Result(4, false)), -std::log(4.0));  // this reward ignores memory
 }
 
 TEST(RewardTest, EveryRewardPrefersTheFasterStep) {
@@ -51,7 +51,7 @@ TEST(RewardTest, EveryRewardPrefersTheFasterStep) {
 TEST(RewardTest, AStepOfNoTimeIsFinite) { EXPECT_TRUE(std::isfinite(RewardOf("log_runtime", Result(0, true)))); }
 
 TEST(RewardTest, OptionsBehindTheNameReplaceThoseOfTheSources) {
-  // 12 GB are 4 above 8: 4 s + 0.5 * 4 s.
+  // 12 GB exceed 8 by 4 GB: 4 s + 0.5 * 4 s.
   EXPECT_DOUBLE_EQ(RewardOf("memory_penalty:c=0.5,M=8", Result(4, true, 12'000'000'000)), -6);
   EXPECT_DOUBLE_EQ(RewardOf("log_memory_penalty:M=8", Result(1, true, 9'000'000'000)), -2);
   EXPECT_DOUBLE_EQ(RewardOf("sqrt:invalid=25", Result(4, false)), -5);

@@ -68,12 +68,12 @@ TEST(SearchTest, ASearchThatIsStoppedGoesOnFromItsCheckpointToTheSameResult) {
     EXPECT_EQ(resumed.best, uninterrupted.best) << agent;
     EXPECT_EQ(resumed.evaluations, uninterrupted.evaluations) << agent;
     EXPECT_EQ(resumed.fitting, uninterrupted.fitting) << agent;
-    // Once more: there is nothing left to do.
+    // The same again: the search is already complete.
     EXPECT_EQ(agents::RunSearch(spec).best, uninterrupted.best);
   }
 }
 
-// Says 1 us more at every evaluation: its answers depend on those before.
+// Adds 1 us at every evaluation, so its results depend on the number of earlier ones.
 class Slowing : public Evaluator, public agents::SearchPart {
  public:
   StepResult Run(const Placement& placement) const override {
@@ -137,7 +137,7 @@ TEST(SearchTest, ACheckpointOfAGraphThatDiffersInMemoryOnlyIsRefused) {
 }
 
 TEST(SearchTest, WhereNothingFitsThereIsNoPlacementAndTheOverflowIsTold) {
-  // 40 persistent bytes on a device of 30: 10 over, wherever they stand.
+  // 40 persistent bytes on a device of 30: 10 too many, on any device.
   GraphBuilder builder("g");
   OpSpec op = testing::MakeOp("a", 1);
   op.persistent = Bytes{40};

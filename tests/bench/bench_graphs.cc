@@ -41,7 +41,7 @@ Graph LayeredGraph(std::size_t num_ops) {
 }
 
 Graph NmtGraph(std::size_t num_ops) {
-  // About 190 ops a step at 2 layers, beside what does not depend on the steps.
+  // About 190 ops a step with 2 layers, plus ops that do not depend on the number of steps.
   const auto make = [](std::size_t steps) {
     const OptionMap options = {{"layers", "2"}, {"steps", std::to_string(steps)}};
     OptionReader reader(options, "nmt");

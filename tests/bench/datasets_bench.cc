@@ -1,4 +1,4 @@
-// How long it takes to make graphs: the largest network, and whole families with their groupings.
+// Times the generation of graphs: the largest network, and whole families with their groupings.
 
 #include <benchmark/benchmark.h>
 
@@ -14,7 +14,7 @@
 namespace emplace::testing {
 namespace {
 
-// The 8-layer translation network at its finest granularity, as text.
+// The 8-layer translation network at its finest granularity, written as text.
 void LargestNetwork(benchmark::State& state) {
   std::size_t ops = 0;
   for (auto _ : state) {
@@ -28,7 +28,7 @@ void LargestNetwork(benchmark::State& state) {
 }
 BENCHMARK(LargestNetwork)->Unit(benchmark::kSecond)->Iterations(3);
 
-// 32 graphs, each grouped, as text.
+// 32 graphs, each with its grouping, written as text.
 void MakeAFamily(benchmark::State& state, const std::string& name) {
   for (auto _ : state) {
     for (const datasets::FamilyMember& member : datasets::MakeFamily(datasets::FindFamily(name), 1)) {

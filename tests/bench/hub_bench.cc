@@ -1,4 +1,4 @@
-// Graphs in which one op has many neighbours: time must grow with their number, not with its square.
+// Graphs in which one op has many neighbours: the time must grow linearly with their number, not quadratically.
 
 #include <benchmark/benchmark.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 std::string HubReader(std::size_t i) { return "op" + std::to_string(10'000'000 + i); }
 
-// An op that reads the tensors of so many others, of 1,000 bytes to ten times that.
+// An op that reads the tensors of `num_producers` ops, of 1,000 to 10,000 bytes.
 Graph FanIn(std::size_t num_producers) {
   GraphBuilder builder("fan_in");
   std::vector<std::string> inputs;
@@ -30,7 +30,7 @@ Graph FanIn(std::size_t num_producers) {
   return builder.Build();
 }
 
-// So many ops that read one tensor.
+// One tensor that `num_readers` ops read.
 Graph FanOut(std::size_t num_readers) {
   GraphBuilder builder("fan_out");
   builder.Add(MakeOp("a", 5, {}, {1000}));

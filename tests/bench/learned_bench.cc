@@ -1,5 +1,5 @@
-// How long an update takes: proposing its placements and learning from them, without their simulation. The figures and
-// how to read them: README.md beside this file.
+// Times an update of a learned agent: proposing its placements and learning from them, without their simulation.
+// README.md beside this file has the figures and explains them.
 
 #include <benchmark/benchmark.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kLearnedDevices = 4;
 
-// A layered graph of so many ops, each a group of its own, or all in at most 256 groups.
+// A layered graph of `num_ops` ops, each a group of its own, or all in at most 256 groups.
 struct World {
   World(std::size_t num_ops, const std::string& grouper)
       : problem(MakeBenchProblem(LayeredGraph(num_ops), kLearnedDevices)),
@@ -61,7 +61,7 @@ void Update(benchmark::State& state, const std::string& name, const OptionMap& o
   state.counters["placements"] = static_cast<double>(placements) / static_cast<double>(state.iterations());
 }
 
-// SGDP's forward pass, which is to grow with the number of ops and not with its square.
+// SGDP's forward pass, whose time should grow linearly with the number of ops, not quadratically.
 void SgdpForward(benchmark::State& state) {
   World& world = WorldOf(static_cast<std::size_t>(state.range(0)));
   agents::GraphTransformerOptions options;
@@ -87,7 +87,8 @@ BENCHMARK_CAPTURE(Update, hierarchical, "hierarchical", {})
     ->Arg(10'000)
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Update, sgdp, "sgdp", {})->Arg(300)->Arg(3'000)->Arg(10'000)->Unit(benchmark::kMillisecond);
-// Every group looks at every other: its authors stay below 1,000 groups. So of many ops, 256 groups too.
+// Every group attends to every other, and its authors stay below 1,000 groups. So for many ops there is a run with 256
+// groups.
 BENCHMARK_CAPTURE(Update, coloc_rl, "coloc_rl", {})->Arg(300)->Arg(1'000)->Unit(benchmark::kMillisecond)->Iterations(2);
 BENCHMARK_CAPTURE(Update, coloc_rl_of_256_groups, "coloc_rl", {}, "merge_and_colocate")
     ->Arg(300)

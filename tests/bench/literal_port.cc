@@ -44,7 +44,7 @@ LiteralPort::LiteralPort(const Graph& graph, const Cluster& cluster, const CostT
   }
   for (const OpId child : graph.file_order()) {
     const auto id = static_cast<std::uint32_t>(child);
-    std::map<OpId, std::uint32_t> output_of;  // the last mention counts
+    std::map<OpId, std::uint32_t> output_of;  // the last mention of a parent determines its output
     for (const TensorId input : graph.inputs(child)) {
       output_of[graph.tensor(input).producer] = graph.tensor(input).output_index;
     }
@@ -59,7 +59,7 @@ LiteralPort::LiteralPort(const Graph& graph, const Cluster& cluster, const CostT
       const TensorId tensor = MakeId<TensorId>(Index(graph.first_output(op)) + k);
       output_bytes_[i].push_back(static_cast<double>(graph.tensor(tensor).size.count));
     }
-    if (output_bytes_[i].empty()) output_bytes_[i].push_back(0);  // what a control edge moves
+    if (output_bytes_[i].empty()) output_bytes_[i].push_back(0);  // the size of a control edge
   }
   op_rank_ = Ranks(graph.num_ops(), [&](std::uint32_t i) { return graph.op(MakeId<OpId>(i)).name; });
   device_rank_ = Ranks(cluster.num_devices(), [&](std::uint32_t i) { return cluster.devices()[i].name; });

@@ -13,14 +13,13 @@
 
 namespace emplace::testing {
 
-// The published Placeto / Park simulator as its description reads (docs/model.md, P1 to P22): one heap of events, one
-// event per edge, and events that find nothing to do. What the fast engines are compared with, for answers and for
-// speed.
+// A literal implementation of the published Placeto / Park simulator (docs/model.md, P1 to P22): one heap of events,
+// one event per edge, including events without effect. The fast engines are compared with its results and its speed.
 class LiteralPort {
  public:
   LiteralPort(const Graph& graph, const Cluster& cluster, const CostTable& costs, double initial_offset_micros = 0);
 
-  // The step time in µs; start_micros() is of the last run.
+  // Returns the step time in µs; start_micros() refers to the last run.
   double Run(std::span<const DeviceId> placement);
   const std::vector<double>& start_micros() const { return start_; }
 

@@ -1,4 +1,4 @@
-// The program of all benchmarks. EMPLACE_VECTORS names the instruction set that vector code and OpenBLAS use.
+// The program of all benchmarks. EMPLACE_VECTORS selects the instruction set of vector code and OpenBLAS.
 
 #include <benchmark/benchmark.h>
 

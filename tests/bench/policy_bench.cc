@@ -1,5 +1,5 @@
-// How long a policy takes for a step of an episode, and for an update, beside the simulation that each step needs. The
-// figures and how to read them: README.md beside this file.
+// Times a policy's step of an episode, its update, and the simulation that each step needs. README.md beside this file
+// has the figures and explains them.
 
 #include <benchmark/benchmark.h>
 
@@ -27,7 +27,7 @@ constexpr std::size_t kGroups = 300;
 constexpr std::size_t kDevices = 5;
 constexpr std::size_t kFeatures = 5 + kDevices;
 
-// About 4,000 ops of the NMT graph in 300 groups, on devices without a limit, as in the thesis's experiment.
+// About 4,000 ops of the NMT graph in 300 groups, on devices without a memory limit, as in the thesis's experiment.
 const BenchProblem& Problem() {
   static const BenchProblem problem = [] {
     BenchProblem made = MakeBenchProblem(NmtGraph(4000), kDevices);
@@ -53,7 +53,7 @@ agents::NetworkOptions OptionsOf(const std::string& name) {
   return options;
 }
 
-// An episode as it might have been; every step of it can be seen again.
+// A random episode with the inputs to replay each of its steps.
 struct PolicyProblem {
   explicit PolicyProblem(const std::string& name)
       : costs(Problem().costs),
@@ -109,12 +109,13 @@ PolicyProblem& Made(const std::string& name) {
   return *problem;
 }
 
-// Counts a benchmark's speed, and what share it is of a product of two 512 x 512 matrices with LibTorch's BLAS on one
-// thread and the same instruction set, measured before and after it: a machine's speed moves with what else runs on it.
+// Reports a benchmark's speed, also as a share of the product of two 512 x 512 matrices. LibTorch's BLAS computes that
+// on one thread with the same instruction set, before and after the benchmark, since a machine's speed varies with its
+// load.
 class SpeedCounter {
  public:
   explicit SpeedCounter(benchmark::State& state) : state_(state) {}
-  // `work`: multiply-adds of an iteration.
+  // `work`: multiply-adds of one iteration.
   void Count(double work) {
     const double peak = std::max(before_, agents::MatrixProductGflops(512));
     const double gflop = 2e-9 * work * static_cast<double>(state_.iterations());
@@ -137,7 +138,8 @@ agents::Matrix RandomBenchMatrix(Rng& rng, std::size_t rows, std::size_t width) 
   return matrix;
 }
 
-// A layer of so many rows, inputs and outputs: forward, backward by its input and by its weights, an iteration of each.
+// A layer with the given numbers of rows, inputs and outputs. An iteration is forward, or backward by input or by
+// weights.
 void Layer(benchmark::State& state) {
   const auto rows = static_cast<std::size_t>(state.range(0));
   const auto in = static_cast<std::size_t>(state.range(1));
@@ -163,7 +165,7 @@ void Layer(benchmark::State& state) {
   speed.Count(3 * static_cast<double>(rows * in * out));
 }
 
-// The product of one step of an LSTM whose weights come from the second-level cache.
+// The matrix product of one step of an LSTM whose weights are in the second-level cache.
 void LstmStep(benchmark::State& state) {
   constexpr std::size_t kRows = 4;
   constexpr std::size_t kWidth = 256;
@@ -194,7 +196,7 @@ void Forward(benchmark::State& state, const std::string& name) {
   speed.Count(agents::ForwardMultiplyAdds(problem.learner.network(), problem.view.topology, problem.sample));
 }
 
-// One iteration is the gradient of one episode, all its steps seen again, and Adam.
+// One iteration is the gradient of one episode, with all its steps replayed, and Adam.
 void Update(benchmark::State& state, const std::string& name) {
   PolicyProblem& problem = Made(name);
   SpeedCounter speed(state);
@@ -202,7 +204,7 @@ void Update(benchmark::State& state, const std::string& name) {
     problem.learner.AddEpisode(problem.view, problem.sample, problem.episode, problem.advantages, 0.01, "bench");
     problem.learner.Update(1.25, 0);
   }
-  // Forward, and twice as much backward.
+  // Forward, plus twice as much for backward.
   speed.Count(3 * static_cast<double>(problem.episode.steps.size()) *
               agents::ForwardMultiplyAdds(problem.learner.network(), problem.view.topology, problem.sample));
 }

@@ -1,4 +1,4 @@
-// How long one simulated step takes, per op. The figures and how to read them: README.md beside this file.
+// Times one simulated step, per op. README.md beside this file has the figures and explains them.
 
 #include <benchmark/benchmark.h>
 
@@ -19,7 +19,7 @@
 namespace emplace::testing {
 namespace {
 
-// Problems are made once and kept: making the large ones takes seconds.
+// Problems are cached, since making the large ones takes seconds.
 const BenchProblem& Layered(std::size_t num_ops, std::size_t devices) {
   static std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<BenchProblem>> made;
   auto& problem = made[{num_ops, devices}];
@@ -50,7 +50,7 @@ void ReportPerOp(benchmark::State& state, const BenchProblem& problem) {
                                                   benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
-// One iteration simulates one placement; they take turns.
+// One iteration simulates one placement; the placements alternate.
 void RunEngine(benchmark::State& state, const BenchProblem& problem, const SimOptions& options) {
   const Simulator simulator(problem.graph, problem.cluster, problem.costs, options);
   const auto workspace = simulator.MakeWorkspace();
@@ -63,7 +63,7 @@ void RunEngine(benchmark::State& state, const BenchProblem& problem, const SimOp
   ReportPerOp(state, problem);
 }
 
-// Another way to a step time (or a part of the way): Other is made from a problem and runs placements.
+// Times another simulator, or a part of one. Other is constructed from a problem and runs placements.
 template <typename Other>
 void RunOther(benchmark::State& state, const BenchProblem& problem) {
   Other other(problem.graph, problem.cluster, problem.costs);
@@ -103,7 +103,7 @@ void FifoBacklogFan(benchmark::State& state) {
   RunEngine(state, problem, {.peak_memory = false});
 }
 
-// Each iteration simulates all placements, shared among range(0) threads.
+// Each iteration simulates all placements, distributed over range(0) threads.
 void FifoThreads(benchmark::State& state) {
   const BenchProblem& problem = Layered(10'000, 4);
   const Simulator simulator(problem.graph, problem.cluster, problem.costs, {.peak_memory = false});

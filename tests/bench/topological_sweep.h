@@ -12,22 +12,22 @@
 
 namespace emplace::testing {
 
-// The floor under every simulator of a step: it visits ops in id order, starts each when its inputs are there and its
-// device is free, and sends each tensor once to each device that reads it. No queues, so no order among ops that wait
-// for one device, and so no answer to the question: only the reading, adding and comparing that an answer cannot do
-// without. Links are those between the first two devices.
+// A lower bound on the time of any simulator of a step. It visits ops in id order, starts each when its inputs have
+// arrived and its device is free, and sends each tensor once to each device that reads it. It has no queues, so it does
+// not order the ops that wait for one device, and its step time is not correct. It does only the reading, adding and
+// comparing that every simulator needs. Links are those between the first two devices.
 class TopologicalSweep {
  public:
   TopologicalSweep(const Graph& graph, const Cluster& cluster, const CostTable& costs);
 
-  // When the last op ends, in ns.
+  // Returns the time when the last op ends, in ns.
   std::int64_t Run(std::span<const DeviceId> placement);
 
  private:
   struct Step {
     std::int64_t time = 0;
-    std::uint32_t tensors = 0;  // that someone reads: the next ones in tensors_
-    std::uint32_t waiting = 0;  // ops that wait without reading: the next ones in readers_, behind those of its tensors
+    std::uint32_t tensors = 0;  // tensors with readers: the next ones in tensors_
+    std::uint32_t waiting = 0;  // control consumers: the next ones in readers_, after the readers
   };
   struct Sent {
     std::int64_t transfer = 0;

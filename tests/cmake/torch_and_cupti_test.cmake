@@ -1,11 +1,11 @@
-# tools/cmake/torch_and_cupti.cmake on made-up packages: folders as PyTorch's wheels, the CUDA toolkit and pip have them, with
-# nothing in them but what is looked for. No GPU, no CUDA and no LibTorch are needed.
+# Tests tools/cmake/torch_and_cupti.cmake on fake packages: folders like those of PyTorch's wheels, the CUDA toolkit and
+# pip, containing only the files that it looks for. Needs no GPU, no CUDA and no LibTorch.
 # Usage: cmake -D CASE=... -D ROOT=emplace's -D FOLDER=... -D CXX=compiler -P torch_and_cupti_test.cmake
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE "${FOLDER}")
 
-# A wheel as PyTorch 2.5 to 2.7 make it: its own nvtx is looked for where it was built, CUDA's is linked, and CUDAToolkit is
-# found again.
+# A wheel like those of PyTorch 2.5 to 2.7: looks for its own nvtx where it was built, links to CUDA's, and finds
+# CUDAToolkit again.
 function(make_torch abi)
   file(WRITE "${FOLDER}/torch/share/cmake/Torch/TorchConfig.cmake" "
     get_filename_component(TORCH_INSTALL_PREFIX \"\${CMAKE_CURRENT_LIST_DIR}/../../..\" ABSOLUTE)
@@ -21,7 +21,7 @@ function(make_torch abi)
     set(Torch_FOUND ON)")
 endfunction()
 
-# nvcc is asked for its version only.
+# nvcc is only called for its version.
 function(make_toolkit version)
   file(WRITE "${FOLDER}/cuda/bin/nvcc" "#!/bin/sh\necho 'Cuda compilation tools, release ${version}, V${version}.48'\n")
   file(CHMOD "${FOLDER}/cuda/bin/nvcc" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
@@ -38,13 +38,13 @@ function(make_pip_cupti folder version)
   file(WRITE "${FOLDER}/nvidia/${folder}/lib/libcupti.so.${version}" "")
 endfunction()
 
-# Configures a project that uses the file, with `source` as its only source; and compiles that where `build` is yes.
+# Configures a project that uses the file, with `source` as its only source; compiles it if `build` is yes.
 function(configure_project build source)
   file(WRITE "${FOLDER}/project/source.cc" "${source}")
   file(WRITE "${FOLDER}/project/CMakeLists.txt" "
     cmake_minimum_required(VERSION 3.25)
     project(made_up LANGUAGES CXX)
-    set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH OFF)  # what this machine has
+    set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH OFF)  # this machine's packages
     set(CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH OFF)
     include(\"${ROOT}/tools/cmake/torch_and_cupti.cmake\")
     add_library(made_up OBJECT source.cc)

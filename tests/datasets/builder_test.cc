@@ -13,7 +13,7 @@
 namespace emplace::testing {
 namespace {
 
-// What an op of a training graph must be.
+// The expected properties of an op of a training graph.
 struct Expected {
   std::string name;
   std::string kind;
@@ -206,7 +206,7 @@ TEST(BuilderTest, FourLayersGiveTheTrainingGraphWrittenOutByHand) {
        "",
        0},
 
-      // Momentum: 4 FLOP for each weight, and as many bytes of state as the variable has.
+      // Momentum: 4 FLOP for each weight, and as many bytes of state as the variable's.
       {"update/conv/weights/momentum",
        "momentum",
        {"conv/weights", "gradients/conv/conv2d/conv2d_grad_filter"},
@@ -277,7 +277,7 @@ TEST(BuilderTest, ScopesNestAndEndWithTheirBlock) {
       net.Input("a", DType::kF32, {1});
     }
     net.Input("b", DType::kF32, {1});
-    const auto other = net.Layer("other");  // a layer's name begins anew
+    const auto other = net.Layer("other");  // numbering restarts in a new layer
     net.Input("c", DType::kF32, {1});
   }
   net.Input("d", DType::kF32, {1});

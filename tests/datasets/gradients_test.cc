@@ -12,8 +12,8 @@
 namespace emplace::testing {
 namespace {
 
-// Everything from two trained variables a and b of one shape to a loss, written by `write`; the gradient ops come back,
-// each as "name kind(inputs)", without the seed. The loss is the sum of what `write` returns.
+// Builds a net from two trained variables a and b of one shape to a loss, the sum of what `write` returns. Returns the
+// gradient ops, each as "name kind(inputs)", without the seed.
 std::vector<std::string> GradientOps(
     const datasets::Shape& a_shape, const datasets::Shape& b_shape,
     const std::function<datasets::Value(datasets::NetworkBuilder&, datasets::Value, datasets::Value)>& write) {
@@ -49,7 +49,7 @@ TEST(GradientsTest, SumsAndProductsGiveEachFactorTheOther) {
       GradientOps({2, 3}, {2, 3},
                   [](auto& net, datasets::Value a, datasets::Value b) { return datasets::Binary(net, "mul", a, b); }),
       (Ops{"mul/mul_grad0 mul_grad(" + kDy + ", b)", "mul/mul_grad1 mul_grad(" + kDy + ", a)"}));
-  // A sum passes its gradient on: no op.
+  // A sum passes its gradient on without an op.
   EXPECT_EQ(
       GradientOps({2, 3}, {2, 3},
                   [](auto& net, datasets::Value a, datasets::Value b) { return datasets::Binary(net, "add", a, b); }),
@@ -124,8 +124,8 @@ TEST(GradientsTest, VariablesComeBackInTheirOrder) {
   EXPECT_NE(gradients[0].variable, unused);
 }
 
-// One net with every kind of layer: all gradient ops have shapes that the catalogue accepts, every variable gets a
-// gradient of its own shape, and convolutions and products cost twice their forward FLOP.
+// One net with every kind of layer. All gradient ops have shapes that the catalogue accepts, and every variable gets a
+// gradient of its own shape. Convolutions and products cost twice their forward FLOP.
 TEST(GradientsTest, EveryLayerHasAGradientThatFitsIt) {
   datasets::NetworkBuilder net("all");
   const datasets::Value images = net.Input("images", DType::kF32, {2, 4, 8, 8});

@@ -12,7 +12,7 @@ class LayersTest : public ::testing::Test {
   datasets::Value Tensor(datasets::Shape shape) {
     return net.Input("in" + std::to_string(net.nodes().size()), DType::kF32, std::move(shape));
   }
-  // Attrs of the op that made the value.
+  // The attrs of the op that made the value.
   std::string Attrs(datasets::Value value) { return net.nodes()[net.producer(value)].attrs; }
 };
 
@@ -25,7 +25,7 @@ TEST_F(LayersTest, WindowsGiveTheSizesOfThePapers) {
   const datasets::Value pooled = datasets::MaxPool(net, Tensor({1, 64, 147, 147}), {3, 3}, halve);
   EXPECT_EQ(net.shape(pooled), (datasets::Shape{1, 64, 73, 73}));
   EXPECT_EQ(Attrs(pooled), R"({"window":[3,3],"stride":[2,2],"padding":"valid"})");
-  // ResNet's first: 224 -> 112 at stride 2 with padding.
+  // ResNet's first layer: 224 -> 112 at stride 2 with padding.
   const auto scope = net.Within("same");
   EXPECT_EQ(net.shape(datasets::Conv2d(net, Tensor({1, 3, 224, 224}), 64, {7, 7}, {.stride = {2, 2}})),
             (datasets::Shape{1, 64, 112, 112}));
@@ -34,7 +34,7 @@ TEST_F(LayersTest, WindowsGiveTheSizesOfThePapers) {
 TEST_F(LayersTest, WindowsCanBeLongAndDilated) {
   EXPECT_EQ(net.shape(datasets::Conv2d(net, Tensor({1, 8, 17, 17}), 9, {1, 7})), (datasets::Shape{1, 9, 17, 17}));
   const auto scope = net.Within("dilated");
-  // (3 - 1) * 4 + 1 = 9 columns reach: 20 - 9 + 1 = 12.
+  // The filter spans (3 - 1) * 4 + 1 = 9 columns: 20 - 9 + 1 = 12.
   const datasets::Value y =
       datasets::Conv2d(net, Tensor({1, 8, 1, 20}), 9, {1, 3}, {.stride = {1, 1}, .same = false, .dilation = {1, 4}});
   EXPECT_EQ(net.shape(y), (datasets::Shape{1, 9, 1, 12}));

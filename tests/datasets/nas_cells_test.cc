@@ -7,7 +7,7 @@
 namespace emplace::testing {
 namespace {
 
-// A cell of poolings and shortcuts around one convolution of each sort.
+// A cell of poolings and shortcuts around one convolution of each type.
 const datasets::NasCell kNormal = {
     .blocks = {{{{{"identity", 0}, {"identity", 1}}},
                 {{{"avg_pool_3x3", 0}, {"max_pool_3x3", 1}}},
@@ -39,7 +39,7 @@ datasets::Shape ShapeOf(const Graph& graph, const std::string& op) {
 TEST(NasCellsTest, CellsJoinTheStatesThatNothingReads) {
   const Graph graph = Make({{"batch", "2"}, {"image_size", "65"}});
   CheckTrainingGraph(graph);
-  // 65 -> 32 (stem, valid) -> 16 -> 8 (reduction cells in front) -> 4 -> 2; filters 8 -> 16 -> 32, three states or two.
+  // 65 -> 32 (stem, valid) -> 16 -> 8 (initial reduction cells) -> 4 -> 2; filters 8 -> 16 -> 32, three states or two.
   EXPECT_EQ(ShapeOf(graph, "stem/conv/conv2d"), (datasets::Shape{2, 96, 32, 32}));
   EXPECT_EQ(ShapeOf(graph, "stem_reduction0/concat"), (datasets::Shape{2, 2L * 2, 16, 16}));
   EXPECT_EQ(ShapeOf(graph, "stem_reduction1/concat"), (datasets::Shape{2, 2L * 4, 8, 8}));
@@ -50,7 +50,8 @@ TEST(NasCellsTest, CellsJoinTheStatesThatNothingReads) {
 
 TEST(NasCellsTest, BehindAReductionTheOlderInputIsTheOneFromBeforeIt) {
   const Graph graph = Make({{"batch", "2"}, {"image_size", "65"}});
-  // stack1_cell0 comes behind reduction1, whose older input was stack0_cell0: so is this cell's, at half its size.
+  // The older input of reduction1 was stack0_cell0. stack1_cell0 follows it, so it reads the same input, reduced
+  // to half its size.
   const OpId relu = graph.FindOp("stack1_cell0/before/relu").value();
   EXPECT_EQ(graph.op(graph.tensor(graph.inputs(relu)[0]).producer).name, "stack0_cell0/concat");
 }

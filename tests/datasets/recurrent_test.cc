@@ -27,7 +27,7 @@ class LstmCellTest : public ::testing::Test {
   }
 };
 
-// However it is cut, a step computes the same: 4 gates of 8 units from 3 + 5 + 8 inputs, and 32 biases.
+// At every granularity a step computes the same: 4 gates of 8 units from 3 + 5 + 8 inputs, and 32 biases.
 constexpr std::int64_t kParameters = 4 * 8 * 16 + 32;
 
 TEST_F(LstmCellTest, FusedIsOneProduct) {

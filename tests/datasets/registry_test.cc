@@ -20,7 +20,7 @@ std::string Written(const Graph& graph) {
   return out.str();
 }
 
-// What every model must do, with its default options.
+// The contract of every model, with its default options.
 class ModelContractTest : public ::testing::TestWithParam<datasets::ModelEntry> {
  protected:
   static Graph Make() { return datasets::MakeModel(GetParam().name); }
@@ -46,7 +46,7 @@ TEST_P(ModelContractTest, RefusesAnUnknownOptionByName) {
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("no_such_option"));
-    EXPECT_THAT(error.what(), HasSubstr("batch"));  // what there is
+    EXPECT_THAT(error.what(), HasSubstr("batch"));  // the valid options
   }
 }
 

@@ -76,7 +76,7 @@ TEST(TrainingTest, ClippingScalesEveryGradientByOneFactor) {
             (std::vector<std::string>{"fc/weights", "update/fc/weights/clip"}));
   EXPECT_EQ(InputsOf(graph, "update/table/sparse_sgd"),
             (std::vector<std::string>{"table", "update/table/clip", "gradients/gather/gather_grad"}));
-  EXPECT_EQ(OpOf(graph, "update/global_norm_scale").layer, "fc");  // the loss's
+  EXPECT_EQ(OpOf(graph, "update/global_norm_scale").layer, "fc");  // the layer of the loss
 }
 
 TEST(TrainingTest, AveragesFollowTheUpdateAndStayBesideTheVariable) {

@@ -1,4 +1,4 @@
-// The program as a whole: help, unknown words, exit statuses.
+// The program as a whole: help, unknown arguments, exit statuses.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -154,7 +154,7 @@ TEST_F(CommandLineTest, AClosedStandardErrorChangesNoExitStatus) {
   EXPECT_EQ(Shell("$emplace simulate --graph none.json --cluster c.yaml --placement p.json 2>&-").status, 2);
   EXPECT_EQ(Shell("$emplace nonsense 2>&-").status, 2);
   EXPECT_EQ(Shell("$emplace generate rnnlm --set layers=1 -o r.json 2>&-").status, 0);
-  // The messages did not go into the file, which would have got the free descriptor.
+  // The messages did not go into the file, which would have got the closed descriptor's number.
   EXPECT_EQ(Emplace("inspect r.json").status, 0);
   EXPECT_EQ(Shell("$emplace place --graph g.json --cluster c.yaml --agent random -o out.json 2>/dev/full").status, 0);
 }
@@ -207,7 +207,7 @@ TEST_F(CommandLineTest, NumbersAreRefusedWithWhatWasWrittenAndWhatIsAllowed) {
                 "--gpus: is \"-1\" (an integer from 0 to 18446744073709551615) (see emplace compare --help)");
   ExpectRefused(Emplace("validate --graph g.json --max-error -1"),
                 "--max-error: is \"-1\" (a number from 0 to 1e+09) (see emplace validate --help)");
-  EXPECT_EQ(Emplace(place + "--threads 010 --evaluations 1").status, 0);  // ten
+  EXPECT_EQ(Emplace(place + "--threads 010 --evaluations 1").status, 0);  // decimal 10
   ExpectRefused(Emplace(place + "--gpus 09"), "--gpus: cluster two has 2 accelerators, not 9");
 }
 
@@ -221,7 +221,7 @@ TEST_F(CommandLineTest, WhatWouldMoveTheTerminalIsEscapedInMessages) {
       EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
     }
   }
-  // Of a file's content, on standard output.
+  // Content of a file, printed on standard output.
   Write("e.json", R"({"schema": "emplace.graph", "version": 1, "name": "a\u001b[31m\u009b\u202e",
  "ops": [{"name": "a", "kind": "k\u001b\u2066", "outputs": [8], "time_us": 1}]})");
   const Ran ran = Emplace("inspect e.json");
@@ -256,7 +256,7 @@ TEST_F(CommandLineTest, NamesThatNoFileCanHaveAreBadInput) {
                                          "trial " + name,
                                          "reproduce networks --from " + name,
                                          "reproduce networks -o " + name + ".md"}) {
-      if (name == "itself" && arguments.find("itself.") != std::string::npos) continue;  // another name
+      if (name == "itself" && arguments.find("itself.") != std::string::npos) continue;  // another file name
       const Ran ran = Emplace(arguments);
       EXPECT_EQ(ran.status, 2) << arguments << "\n" << ran.err;
       EXPECT_TRUE(IsOneLine(ran.err)) << arguments << "\n" << ran.err;

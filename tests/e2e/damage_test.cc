@@ -1,4 +1,4 @@
-// Files that are damaged, too large or written halfway: what the program says, and what it leaves behind.
+// Damaged, too large and incomplete files: the program's messages, and the files that it leaves.
 
 #include <gmock/gmock.h>
 
@@ -27,7 +27,7 @@ budget: {evaluations: 100}
 
 class DamageTest : public EmplaceTest {
  protected:
-  // Exit status 2 and one line that ends like this.
+  // Expects exit status 2 and one line that ends with `end`.
   static void ExpectRefusal(const Ran& ran, const std::string& end) {
     EXPECT_EQ(ran.status, 2) << ran.err;
     EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
@@ -36,7 +36,7 @@ class DamageTest : public EmplaceTest {
   Ran Simulate(const std::string& graph) const {
     return Emplace("simulate --graph " + graph + " --cluster c.yaml --placement p.json");
   }
-  // RUNS/quick with one finished trial, whose folder is returned.
+  // Creates RUNS/quick with one finished trial, and returns the trial's folder.
   std::string RunOneTrial() const {
     Write("x.yaml", kOneTrial);
     const Ran ran = Emplace("sweep x.yaml -o runs --jobs 1");
@@ -131,7 +131,7 @@ TEST_F(DamageTest, AFileThatMayNotGrowIsAnError) {
 TEST_F(DamageTest, AReportIsWrittenWholeOrNotAtAll) {
   RunOneTrial();
   ASSERT_EQ(Shell("mkdir out && echo old >out/page.md").status, 0);
-  // The page is the largest of the four: the others would fit.
+  // The page is the largest of the four files; the others would fit.
   const Ran ran = Shell("ulimit -f 200; $emplace report runs -o out/page.html");
   ExpectRefusal(ran, "out/page.html: cannot be written (File too large)");
   EXPECT_EQ(Shell("ls out; cat out/page.md").out, "page.md\nold\n");

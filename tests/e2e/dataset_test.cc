@@ -26,7 +26,7 @@ TEST_F(DatasetTest, WritesTheFamilyWithItsGroupingsAndAnIndex) {
   EXPECT_EQ(graph.at("ops").size(), row.at("ops"));
   const auto grouping = nlohmann::json::parse(Read("family/" + row.at("grouping").get<std::string>()));
   EXPECT_EQ(grouping.at("groups").size(), row.at("ops"));
-  // The written pair works together.
+  // The graph and the grouping can be used together.
   const Ran placed = Emplace(
       "place --graph family/graphs/cifar10_07.json --grouping family/groupings/cifar10_07.json --cluster p2.8xlarge "
       "--gpus 2 --costs roofline --agent random --evaluations 3 -o placed.json");
@@ -42,7 +42,7 @@ TEST_F(DatasetTest, TheSameSeedGivesTheSameBytes) {
 
 TEST_F(DatasetTest, BadWordsAreRefused) {
   ExpectRefused(Emplace("dataset imagenet -o x"), "\"imagenet\" is not a dataset (cifar10, ptb, nmt)");
-  const Ran ran = Emplace("dataset cifar10 -o g.json");  // a file stands there
+  const Ran ran = Emplace("dataset cifar10 -o g.json");  // a file has this name
   EXPECT_EQ(ran.status, 2);
   EXPECT_TRUE(IsOneLine(ran.err));
   EXPECT_EQ(Names(), "c.yaml g.json p.json ");

@@ -1,5 +1,5 @@
-// The pages for people: their commands do what they say, their links lead somewhere, their sentences are short; and
-// comments name files that are there.
+// Tests the documentation: its commands give the shown results, its links exist, its sentences are short. Comments may
+// only name files that exist.
 
 #include <gmock/gmock.h>
 
@@ -38,7 +38,7 @@ std::string ReadFromRoot(const std::string& name) {
   return text.str();
 }
 
-// Every file of the repository, from its root; not what was built or found by fuzzing.
+// Every file of the repository, relative to its root, without build results and fuzzing results.
 const std::set<std::string>& AllFiles() {
   static const std::set<std::string> files = [] {
     std::set<std::string> names;
@@ -59,7 +59,7 @@ const std::set<std::string>& AllFiles() {
   return files;
 }
 
-// README.md and what is in docs/: the pages whose commands run and whose sentences are counted.
+// README.md and the pages of docs/, whose commands run and whose sentences are counted.
 std::vector<std::string> Pages() {
   std::vector<std::string> pages;
   for (const std::string& file : AllFiles()) {
@@ -84,7 +84,7 @@ std::string TestName(const ::testing::TestParamInfo<std::string>& info) {
   return name;
 }
 
-// One test runs the blocks of one page, in an empty folder from which the repository's folders can be reached.
+// Each test runs the blocks of one page in an empty folder with links to the repository's folders.
 class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::string> {
  protected:
   PageTest() : ProgramTest(EMPLACE_BINARY) {
@@ -139,7 +139,7 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
     }
   }
 
-  // A picture on the page that has the name of one that its commands draw is that one.
+  // If the page shows a picture of the name that its commands draw, both must be equal.
   void ComparePictures() const {
     for (const PageLink& link : ParseMarkdown(ReadFromRoot(GetParam())).links) {
       const fs::path picture = link.target;
@@ -151,7 +151,7 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
   }
 };
 
-#ifndef EMPLACE_SANITIZED  // under which each command takes many times as long; other tests run them there
+#ifndef EMPLACE_SANITIZED  // there each command takes many times as long; other tests run them
 TEST_P(PageTest, CommandsDoWhatThePageSaysLengthy) { RunBlocks(/*slow_too=*/false, /*seconds_for_each=*/120); }
 INSTANTIATE_TEST_SUITE_P(Docs, PageTest, ::testing::ValuesIn(Pages()), TestName);
 #endif
@@ -213,7 +213,7 @@ TEST(DocsTest, TheIndexNamesEveryPage) {
   }
 }
 
-// docs/extending.md: what it has the reader write compiles beside today's headers.
+// docs/extending.md: the reader's code compiles against the current headers.
 TEST(ExtendingSlowTest, TheAgentOfThePageCompilesAndItsRowIsARow) {
   const std::string folder = ::testing::TempDir() + "/extending";
   fs::remove_all(folder);
@@ -246,7 +246,7 @@ TEST(DocsTest, CliIsWhatTheProgramSays) {
 }
 
 struct NotInTheTree {
-  std::string name;  // * is any text without a slash
+  std::string name;  // * matches any text without a slash
   std::string reason;
 };
 
@@ -305,7 +305,7 @@ TEST(DocsTest, CommentsNameFilesThatAreThere) {
   }
 }
 
-// The tests above, tested: made-up pages and sources.
+// Tests of the tests above, on made-up pages and sources.
 
 TEST(MarkdownTest, BlocksHaveTheirNotesAndSteps) {
   const MarkdownPage page = ParseMarkdown(

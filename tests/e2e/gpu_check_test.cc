@@ -1,5 +1,5 @@
-// tools/gpu_check with fake commands in front of the real ones: what it runs, and what it leaves behind where a stage
-// fails or takes too long. What only a GPU can tell, it tells there.
+// Runs tools/gpu_check with fake commands: which commands it calls, and its results when a stage fails or takes too
+// long. The real commands are only tested on a machine with a GPU.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Which GPU there is; nothing else.
+// Reports one GPU and nothing else.
 constexpr const char* kFakeSmi = R"sh(#!/bin/sh
 case "$*" in
   -L) echo "GPU 0: NVIDIA H200 (UUID: GPU-1)" ;;
@@ -27,7 +27,7 @@ case "$*" in
 esac
 )sh";
 
-// Notes how it was called, and builds programs that do the same.
+// Records its arguments, and builds programs that do the same.
 constexpr const char* kFakeCmake = R"sh(#!/bin/sh
 echo "cmake $* arch=$TORCH_CUDA_ARCH_LIST" >> "$NOTES"
 [ "$1" = --build ] || exit 0
@@ -61,13 +61,13 @@ class GpuCheckTest : public ProgramTest {
     Shell("chmod +x bin/*");
   }
 
-  // In the test's folder; `settings` in front of the command.
+  // Runs in the test's folder, with `settings` in front of the command.
   Ran Check(const std::string& arguments, const std::string& settings = "") const {
     return Shell(settings + " NOTES=$PWD/notes FAKES=$PWD/bin PATH=$PWD/bin:$PATH EMPLACE_BUILD=$PWD/build " +
                  "EMPLACE_RESULTS=$PWD/results " EMPLACE_TEST_SOURCE_DIR "/../tools/gpu_check " + arguments);
   }
 
-  // Of results/box/summary.json: the outcome of each stage.
+  // The outcome of each stage in results/box/summary.json.
   std::map<std::string, std::string> Outcomes() const {
     std::map<std::string, std::string> outcomes;
     const auto summary = nlohmann::json::parse(Read("results/box/summary.json"));
@@ -166,13 +166,13 @@ TEST_F(GpuCheckTest, WhatARunBeforeLeftDoesNotPassForThisOnesLengthy) {
   EXPECT_EQ(Check("box", "FAIL_TESTS=1").status, 1);
   EXPECT_FALSE(Exists("results/box/old.validation.json"));
   EXPECT_FALSE(Exists("results/box/profile.json.gz"));  // the fake makes none
-  EXPECT_TRUE(Exists("results/box/notes.md"));          // not its own
+  EXPECT_TRUE(Exists("results/box/notes.md"));          // a file of the user's
 }
 
 using GpuCheckSlowTest = GpuCheckTest;
 
 TEST_F(GpuCheckSlowTest, EndsInTimeAndSaysWhatWasNotReached) {
-  // The first profile would take 60 s of 15; the stages before it take less than a second where nothing else runs.
+  // The first profile would take 60 s of 15. On an idle machine the stages before it take less than a second.
   const Ran ran = Check("box", "SLOW_PROFILE=1 EMPLACE_SECONDS=15");
   EXPECT_EQ(ran.status, 1);
   const auto outcomes = Outcomes();

@@ -35,7 +35,7 @@ profiler::HardwareDevice& Core() {
   return *core;
 }
 
-// What it computes must be finite; that it is of the recipe's shapes and dtypes is checked by the op itself.
+// Checks that the outputs are finite; the op itself checks their shapes and dtypes against the recipe.
 void RunOnce(const profiler::OpRecipe& op) {
   std::vector<profiler::TensorHandle> inputs;
   for (const profiler::TensorSpec& spec : op.inputs) inputs.push_back(Core().Make(spec, inputs.size()));
@@ -49,7 +49,7 @@ void RunOnce(const profiler::OpRecipe& op) {
   }
 }
 
-// The graph's ops, one of each key, the one that reads and writes the fewest bytes.
+// One op of the graph for each key: the one that reads and writes the fewest bytes.
 std::map<std::string, profiler::OpRecipe> DistinctOps(const Graph& graph,
                                                       std::string (*key)(const profiler::OpRecipe& op)) {
   const auto bytes = [](const profiler::OpRecipe& op) {

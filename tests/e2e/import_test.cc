@@ -30,7 +30,7 @@ TEST_F(ImportTest, APipeDreamProfileBecomesAGraphThatCanBePlaced) {
   EXPECT_EQ(ran.out, "");
   EXPECT_EQ(Emplace("import graph.txt --from pipedream -o - 2>/dev/null").out, Read("i.json"));
   EXPECT_EQ(Shell("cat graph.txt | $emplace import - -o - 2>/dev/null").out, Read("i.json"));
-  // On one GPU of that kind the step takes all times together: 1 + 3 + 2 + 4 ms.
+  // On one GPU of that kind the step takes the sum of all times: 1 + 3 + 2 + 4 ms.
   ASSERT_EQ(Shell("sed -i 's/kind: k80/kind: pipedream-gpu/' c.yaml").status, 0);
   const Ran placed = Emplace("place --graph i.json --cluster c.yaml --agent single_device -o best.json --json");
   ASSERT_EQ(placed.status, 0) << placed.err;

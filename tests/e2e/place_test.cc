@@ -52,7 +52,7 @@ TEST_F(PlaceTest, TheSameSeedGivesTheSameBytesWhateverTheThreads) {
 }
 
 TEST_F(PlaceTest, NothingThatFitsIsAnHonestNoAndNoFile) {
-  // 1e-6 GiB are 1074 bytes: b's weights and a's output never fit together, nor does a's output alone.
+  // 1e-6 GiB are 1074 bytes: b's weights and a's output do not fit together, and a's output alone does not fit either.
   ASSERT_EQ(Shell("sed -i 's/memory_gib: 1/memory_gib: 0.000001/' c.yaml").status, 0);
   const Ran ran = Place("local_search", "-o best.json --timeline t.json");
   EXPECT_EQ(ran.status, 1);
@@ -197,7 +197,7 @@ TEST_F(PlaceTest, APolicyIsWrittenAndAppliedToAnotherGraph) {
   EXPECT_NE(learned.out.find("policy entropy, of the largest possible: "), std::string::npos) << learned.out;
   const Ran applied = Emplace("place --graph b.json" + common + "--policy policy.bin -o b.p.json");
   EXPECT_EQ(applied.status, 0) << applied.err;
-  // The start and a step for each group.
+  // One evaluation of the start, and one for each group.
   EXPECT_NE(applied.out.find(" groups, 13 evaluations"), std::string::npos) << applied.out;
 }
 

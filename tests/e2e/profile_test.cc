@@ -66,10 +66,10 @@ TEST_F(ProfileTest, EachDistinctOpIsMeasuredOnceAndASecondGraphOnlyWhereItIsNew)
   const Ran second = Emplace(std::string(kProfile) + "--graph more.json -o prof.json");
   EXPECT_THAT(second.out, StartsWith("cpu-core: 1 ops measured, 1 known before\n")) << second.err;
   EXPECT_EQ(Signatures("prof.json").count("tanh(f32[32,64])"), 1U);
-  EXPECT_EQ(Json("prof.json")["ops"][0], before["ops"][0]);  // what was known stays as it was
+  EXPECT_EQ(Json("prof.json")["ops"][0], before["ops"][0]);  // existing entries are unchanged
 }
 
-// A model of the user's, on the user's machine.
+// A user's model on the user's machine.
 TEST_F(ProfileTest, FromATorchScriptFileToAValidatedPlacementInFourCommandsLengthy) {
   const auto succeeds = [this](const std::string& command) {
     const Ran ran = Emplace(command);
@@ -215,7 +215,7 @@ TEST_F(ValidateTest, BadInputIsOneLine) {
   EXPECT_EQ(broken.err, "tiny.json: schema: is the text \"emplace.graph\" (\"emplace.profile\")\n");
 }
 
-// A search whose rewards, or whose best placements, are run for real on one core.
+// A search whose rewards, or whose best placements, are measured on one core.
 constexpr const char* kRealRewards = R"(# Does the search find the same with real rewards?
 schema: emplace.experiment
 version: 1
@@ -247,8 +247,8 @@ TEST_F(ValidateTest, ASweepTakesItsRewardsFromWhereItIsToldLengthy) {
     EXPECT_GT(hardware["best_step_time_us"], 0);
     for (const auto& check : hardware["checks"]) EXPECT_GT(check["measured_us"], 0);
   }
-  // Of six evaluations on one device, which are all alike to the simulator: the first is the only new best; mixed has
-  // that one, and the 2nd, 4th and 6th.
+  // Six evaluations on one device, all equal in the simulator. Only the first is a new best; mixed measures that one,
+  // and the 2nd, 4th and 6th.
   EXPECT_EQ(checks, (std::map<std::string, std::size_t>{{"simulator", 1}, {"mixed", 4}, {"hardware", 6}}));
 }
 
@@ -273,7 +273,7 @@ TEST_F(ValidateTest, TrialsOnHardwareRunInTheOrderOfTheirIdsLengthy) {
     as_planned = as_planned && key > last;
     last = key;
   }
-  EXPECT_FALSE(as_planned);  // or the test could not tell
+  EXPECT_FALSE(as_planned);  // otherwise the comparison is meaningless
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ std::size_t Count(const std::string& text, const std::string& what) {
   return count;
 }
 
-// What lies between `begin` and the next `end`.
+// The text between `begin` and the next `end`.
 std::string Between(const std::string& text, const std::string& begin, const std::string& end) {
   std::size_t from = text.find(begin);
   if (from == std::string::npos) return "";
@@ -33,7 +33,7 @@ std::string Between(const std::string& text, const std::string& begin, const std
   return text.substr(from, text.find(end, from) - from);
 }
 
-// Without scripts, which would fill a screen where a test fails.
+// Removes the scripts, which would fill a screen when a test fails.
 std::string WithoutScripts(std::string page) {
   const std::string end = "</script>";
   for (std::size_t at = page.find("<script"); at != std::string::npos; at = page.find("<script")) {
@@ -71,7 +71,7 @@ class ReportTest : public EmplaceTest {
 
   bool HasBrowser() const { return Shell("command -v chromium").status == 0; }
 
-  // The page after its scripts have run, without them; what the console said goes to ran.err.
+  // The page after its scripts have run, without the scripts; console messages go to ran.err.
   Ran Browse(const std::string& page, int width = 1200) const {
     Ran ran = Shell(
         "HOME=$PWD timeout 120 chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage "
@@ -102,7 +102,7 @@ TEST_F(ReportTest, WritesFourFilesTheSameEachTime) {
     EXPECT_EQ(Read("runs/report" + end), Read("again" + end)) << end;
   }
   EXPECT_EQ(Count(Read("again.csv"), "\n"), 1 + 36U);
-  // 3 metrics, of which the published table adds one, x 3 agents x (2 datasets x (2 cells + average) + overall).
+  // 3 metrics, one of them from the published table, x 3 agents x (2 datasets x (2 cells + average) + overall).
   EXPECT_EQ(Count(Read("again_table.csv"), "\n"), 1 + 63U);
   EXPECT_THAT(Read("again.md"), HasSubstr("36 trials finished, 0 failed, 0 not finished"));
   EXPECT_THAT(Read("again.md"), HasSubstr("(published 24.585)"));
@@ -125,14 +125,14 @@ TEST_F(ReportTest, ThePageDrawsItsChartsWithoutAnErrorLengthy) {
   WriteSampleRuns();
   ASSERT_EQ(Emplace("report runs -o page.html").status, 0);
   const Ran ran = Browse("page.html");
-  // For each dataset the improvement of three agents and the entropy of one: 2 x (3 + 1) lines, each with its band; and
-  // the figure of the answer.
+  // For each dataset, the improvement of three agents and the entropy of one: 2 x (3 + 1) lines, each with its band.
+  // Also the figure of the answer.
   ExpectNoError(ran, 5);
   EXPECT_EQ(Count(ran.out, "<g class=\"mark-line role-mark curve\""), 8U);
   EXPECT_EQ(Count(ran.out, "<g class=\"mark-area role-mark band\""), 8U);
   EXPECT_THAT(ran.out, Not(HasSubstr("<b>bold</b>")));
   EXPECT_THAT(ran.out, HasSubstr("&lt;b&gt;bold&lt;/b&gt;"));
-  // One device and the lower bound; a dot and an interval for each agent.
+  // Lines for one device and the lower bound; a dot and an interval for each agent.
   const std::string lines = Between(ran.out, "<g class=\"mark-rule role-mark line\"", "</g>");
   EXPECT_EQ(Count(lines, "<line"), 2U);
   EXPECT_EQ(Count(Between(ran.out, "<g class=\"mark-symbol role-mark mean\"", "</g>"), "<path"), 3U);
@@ -155,7 +155,7 @@ TEST_F(ReportTest, ThePageIsNoWiderThanItsWindowLengthy) {
     const std::string wide = Between(ran.out, "data-wide=\"", "\"");
     ASSERT_NE(wide, "") << width;
     EXPECT_LE(std::stoi(wide), 0) << width;
-    // A drawing is as wide as the page lets it be.
+    // A drawing is as wide as the page allows.
     const std::string drawn = Between(ran.out, "<svg", ">");
     EXPECT_LE(std::stoi(Between(drawn, " width=\"", "\"")), width) << width;
   }
@@ -238,7 +238,7 @@ TEST_F(ReportTest, AbandonedTrialsCanBeLeftOut) {
   EXPECT_THAT(Read("some.md"), HasSubstr("- Left out: 1 trial that the experiment no longer has."));
   EXPECT_THAT(Read("some.md"), HasSubstr("1 trial finished"));
   EXPECT_THAT(Read("some.md"), HasSubstr("blocks has no rival here"));
-  // The experiment's copy in the folder says the same.
+  // The copy of the experiment in the folder gives the same report.
   EXPECT_EQ(Emplace("report r --experiment r/quick/experiment.json -o copy.html").status, 0);
   EXPECT_EQ(Read("copy.md"), Read("some.md"));
   const Ran none = Emplace("report r --experiment none.yaml -o no.html");

@@ -7,7 +7,7 @@
 
 namespace emplace::testing {
 
-// One line for each op, so that tests can edit them.
+// One line per op, so that tests can edit them.
 inline constexpr const char* kGraph = R"({"schema": "emplace.graph", "version": 1, "name": "pair",
  "ops": [
   {"name": "a", "kind": "test", "outputs": [2000], "time_us": 4},
@@ -38,7 +38,7 @@ class EmplaceTest : public ProgramTest {
   }
 };
 
-// Exit status 2, one line, nothing on standard output, and no file beside the three samples.
+// Exit status 2, one line, no standard output, and no new file beside the three samples.
 inline void ExpectRefused(const Ran& ran, const std::string& line) {
   EXPECT_EQ(ran.status, 2) << ran.err;
   EXPECT_EQ(ran.err, line + "\n");

@@ -130,7 +130,7 @@ TEST_F(SimulateTest, PlacetoReferenceRefusesClustersThatItCannotAnswerFor) {
 }
 
 TEST_F(SimulateTest, AProfileGivesTimesAndTheFallbackIsCounted) {
-  // b reads 2000 bytes whose shape nobody knows; the profile knows a, and the graph's own times fill in for b.
+  // b reads 2000 bytes of unknown shape; the profile has a, and the graph's own times are used for b.
   Write("f.json", R"json({"schema": "emplace.profile", "version": 1, "created": "2026-01-01T00:00:00Z", "host": {},
     "devices": [{"kind": "k80", "backend": "made up", "op_gap_us": 0}],
     "ops": [{"signature": "test()", "device": "k80", "samples": 1, "median_us": 7}], "links": []})json");

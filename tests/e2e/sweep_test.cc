@@ -13,7 +13,7 @@
 namespace emplace::testing {
 namespace {
 
-// Small graphs, searches of some 50 ms.
+// Small graphs, searches of about 50 ms.
 constexpr const char* kSweep = R"(# Who is best?
 schema: emplace.experiment
 version: 1
@@ -39,7 +39,7 @@ class SweepTest : public EmplaceTest {
     const std::string files = Shell("ls -d " + pattern + " 2>/dev/null; true").out;
     return static_cast<std::size_t>(std::count(files.begin(), files.end(), '\n'));
   }
-  // Nothing if both folders have the same trials with the same results, to the byte.
+  // Empty if both folders have the same trials with byte-identical results.
   std::string Differences(const std::string& a, const std::string& b) const {
     return Shell("for file in " + a + "/quick/*/trial.json " + a + "/quick/*/best_placement.json; do cmp $file " + b +
                  "/${file#" + a + "/} 2>&1; done; ls " + a + "/quick >la; ls " + b + "/quick >lb; diff la lb; rm la lb")
@@ -60,7 +60,7 @@ TEST_F(SweepTest, RunsEveryCellOnEveryGraphWithEverySeed) {
   EXPECT_NE(ran.out.find("\nemplace report r/quick\n"), std::string::npos) << ran.out;
   EXPECT_NE(ran.err.find("[10/10] "), std::string::npos) << ran.err;
   EXPECT_EQ(nlohmann::json::parse(Read("r/quick/experiment.json")).at("question"), "Who is best?");
-  // Again: there is nothing to do, and the same is said.
+  // Again: all trials are finished, and the output is the same.
   const Ran again = Emplace("sweep x.yaml -o r");
   EXPECT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(again.out, ran.out);
@@ -71,7 +71,7 @@ TEST_F(SweepTest, TheResultsDependNeitherOnTheFormatNorOnTheNumberOfProcesses) {
   ASSERT_EQ(Emplace("sweep x.yaml -o one --jobs 1").status, 0);
   ASSERT_EQ(Emplace("sweep x.yaml -o two --jobs 2").status, 0);
   EXPECT_EQ(Differences("one", "two"), "");
-  // What it keeps of the experiment is one in JSON.
+  // The folder's copy of the experiment is a valid experiment in JSON.
   ASSERT_EQ(Shell("$emplace sweep one/quick/experiment.json -o three").status, 0);
   EXPECT_EQ(Differences("one", "three"), "");
   EXPECT_EQ(Shell("cmp one/quick/experiment.json three/quick/experiment.json").status, 0);
@@ -80,7 +80,7 @@ TEST_F(SweepTest, TheResultsDependNeitherOnTheFormatNorOnTheNumberOfProcesses) {
 TEST_F(SweepTest, KilledAtAnyMomentItEndsWithTheSameBytesLengthy) {
   Write("x.yaml", Replaced(Replaced(kSweep, "evaluations: 1500", "evaluations: 10000"), "local_search]", "random]"));
   Write("x.yaml", Replaced(Read("x.yaml"), "agent.name: local_search", "agent.name: random"));
-  // Agents that learn too: saved between episodes, with weights, moments and baselines.
+  // Learning agents too: they are saved between episodes, with weights, moments and baselines.
   Write("x.yaml", Replaced(Read("x.yaml"), "[annealing, random_walk, random]", "[annealing, placeto, pgnn, random]"));
   ASSERT_EQ(Emplace("sweep x.yaml -o whole --jobs 2").status, 0);
 #ifdef EMPLACE_SANITIZED
@@ -110,8 +110,8 @@ TEST_F(SweepTest, KilledAtAnyMomentItEndsWithTheSameBytesLengthy) {
 
 TEST_F(SweepTest, AnInterruptStopsTheTrialsAndTheSameCommandGoesOnLengthy) {
   Write("x.yaml", Replaced(kSweep, "evaluations: 1500", "evaluations: 30000"));
-  // As soon as a trial has shown progress, however long that takes. `exec` keeps the process ID that `$$` names, and
-  // the subshell in parentheses is no child of the sweep.
+  // Interrupts as soon as a trial has shown progress, however long that takes. `exec` keeps the process ID of `$$`, and
+  // the subshell in parentheses is not a child of the sweep.
   const Ran ran = Shell(
       "emplace=$emplace setsid -w sh -c '({ until cat r/quick/*/progress.jsonl 2>/dev/null | grep -q .; do "
       "sleep 0.01; done; kill -s INT -- -$$; } &); exec \"$emplace\" sweep x.yaml -o r --jobs 2' || echo $? >status");
@@ -131,7 +131,7 @@ TEST_F(SweepTest, AnInterruptStopsTheTrialsAndTheSameCommandGoesOnLengthy) {
 TEST_F(SweepTest, ATrialThatFailsIsReportedAndTheOthersFinish) {
   ASSERT_EQ(Emplace("sweep x.yaml -o r").status, 0);
   const std::string broken = Shell("ls -d r/quick/*/ | head -1 | tr -d '\\n'").out;
-  // A checkpoint that can be neither read nor put aside.
+  // A checkpoint that can be neither read nor moved away.
   ASSERT_EQ(Shell("rm -r r/quick/*/trial.json " + broken + "checkpoint.bin && mkdir -p " + broken +
                   "checkpoint.bin/in_the_way")
                 .status,
@@ -144,7 +144,7 @@ TEST_F(SweepTest, ATrialThatFailsIsReportedAndTheOthersFinish) {
   EXPECT_NE(ran.out.find(" (1 of 2)"), std::string::npos) << ran.out;
   EXPECT_TRUE(IsOneLine(Read(broken + "error.txt"))) << Read(broken + "error.txt");
   EXPECT_NE(Read(broken + "error.txt").find("checkpoint.bin"), std::string::npos);
-  // It is tried again.
+  // The trial is tried again.
   ASSERT_EQ(Shell("rm -r " + broken + "checkpoint.bin").status, 0);
   EXPECT_EQ(Emplace("sweep x.yaml -o r").status, 0);
   EXPECT_FALSE(Exists(broken + "error.txt"));
@@ -168,7 +168,7 @@ TEST_F(SweepTest, TwoSweepsOnOneFolderShareTheTrials) {
       "wait $! && exit $status");
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_EQ(Count("r/quick/*/trial.json"), 10U);
-  // A trial that was run twice would have begun twice.
+  // A trial that was run twice would have this line twice.
   EXPECT_EQ(Shell("grep -h '\"evaluations\":1,' r/quick/*/progress.jsonl | wc -l").out, "10\n");
 }
 
@@ -183,13 +183,13 @@ TEST_F(SweepTest, ADryRunListsTheTrialsAndWritesNothing) {
       << ran.out;
   EXPECT_NE(ran.out.find("\nquick: 10 trials in 5 cells, 1 cell excluded; about "), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find(" in 3 processes"), std::string::npos) << ran.out;
-  // They are those that are run.
+  // The listed trials are those that run.
   ASSERT_EQ(Emplace("sweep x.yaml -o r").status, 0);
   Write("listed", ran.out);
   EXPECT_EQ(Shell("for id in $(ls r/quick | grep -v json); do grep -q \"^$id \" listed || echo $id; done").out, "");
 }
 
-// The agent refuses the short search from which a dry run takes its time: five passes and 2 groups.
+// The agent refuses the short search of the dry run's time estimate: five passes and 2 groups.
 TEST_F(SweepTest, ADryRunAcceptsWhatASweepAcceptsAndRefusesTheRest) {
   const auto with = [&](const std::string& budget) {
     Write("p.yaml", R"(# Do five passes fit?

@@ -1,5 +1,5 @@
-// tools/test_torch2 with fake commands in front of the real ones: what it asks for, what it copies, and what it says of
-// what came out. What a newer Debian makes of emplace, only the script itself can tell.
+// Runs tools/test_torch2 with fake commands: which commands it calls, which files it copies, and how it summarises
+// results. Only the script itself tests emplace on a newer Debian.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What runs in the other system: `unshare ... sh -c SCRIPT sh ROOT REFERENCE NAME=VALUE... COMMAND...`, and
+// Runs the commands of the other system: `unshare ... sh -c SCRIPT sh ROOT REFERENCE NAME=VALUE... COMMAND...`, and
 // debootstrap.
 constexpr const char* kFakeUnshare = R"sh(#!/bin/sh
 echo "$*" | tr '\n' ' ' | sed 's/.*exit [$][?]//; s/ *$//' >> "$HERE/notes"
@@ -31,7 +31,7 @@ case "$*" in
 esac
 )sh";
 
-// As ctest 3.25 and 3.31 write it, shortened: a check, parts of a program with their own counts, one that ended early.
+// Shortened output of ctest 3.25 and 3.31: a check, parts of a program with their own counts, one that ended early.
 constexpr const char* kTestTorch2Results = R"xml(<?xml version="1.0" encoding="UTF-8"?>
 <testsuite name="Linux-c++"
 	tests="6"
@@ -87,12 +87,12 @@ class TestTorch2Test : public ProgramTest {
     Shell("chmod +x bin/*");
   }
 
-  // In the test's folder; `settings` in front of the command.
+  // Runs in the test's folder, with `settings` in front of the command.
   Ran Run(const std::string& arguments, const std::string& settings = "") const {
     return Shell("EMPLACE_REFERENCE_DATA= DEBOOTSTRAP_DIR=$PWD EMPLACE_LOGS=$PWD/logs HERE=$PWD PATH=$PWD/bin:$PATH " +
                  settings + " " EMPLACE_TEST_SOURCE_DIR "/../tools/test_torch2 " + arguments);
   }
-  // A system that a run before made.
+  // The system that an earlier run installed.
   void MakeRoot() const { Shell("mkdir -p root/emplace/build root/etc && echo trixie > root/.made_by_test_torch2"); }
 };
 
@@ -140,7 +140,7 @@ TEST_F(TestTorch2Test, PassesWhereCtestDoes) {
   EXPECT_THAT(notes, HasSubstr("cmake --preset dev -DCMAKE_CXX_FLAGS=-O1 -DEMPLACE_REFERENCE_DATA=/reference\n"));
   EXPECT_THAT(notes, HasSubstr("cmake --build --preset dev -j 3\n"));
   EXPECT_THAT(notes, HasSubstr("ctest --preset dev -j 3 -LE slow "));
-  EXPECT_THAT(notes, Not(HasSubstr("debootstrap")));  // it is made
+  EXPECT_THAT(notes, Not(HasSubstr("debootstrap")));  // the system exists already
 }
 
 TEST_F(TestTorch2Test, MakesTheSystemOnceFromTheMirrorThatAptUses) {

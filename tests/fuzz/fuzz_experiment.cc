@@ -1,5 +1,4 @@
-// An experiment, its sweep expanded: cells, or InputError. Agents are stand-ins: the real ones would bring LibTorch
-// into the fuzzer.
+// An experiment with its sweep expanded gives cells, or InputError. Agents are stubs: the real ones need LibTorch.
 #include <array>
 
 #include "agents/agent.h"

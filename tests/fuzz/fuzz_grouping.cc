@@ -6,7 +6,7 @@
 
 namespace {
 
-// Ops a, b, c; b goes with a.
+// Ops a, b, c; b is colocated with a.
 emplace::Graph Tied() {
   emplace::GraphBuilder builder("tied");
   for (const std::string name : {"a", "b", "c"}) {

@@ -1,4 +1,4 @@
-// Lines of KEY=VALUE into an options struct: every option keeps to its range, or InputError.
+// Reads lines of KEY=VALUE into an options struct: every option is within its range, or InputError is thrown.
 #include "sim/base/options.h"
 #include "tests/fuzz/round_trip.h"
 

@@ -7,7 +7,7 @@
 
 namespace {
 
-// Ops a, b, c in a row.
+// A chain of ops a, b, c.
 emplace::Graph Chain() {
   emplace::GraphBuilder builder("chain");
   std::string previous;

@@ -1,5 +1,5 @@
-// A graph from bytes, its costs by the roofline model, and one step of it on two devices: an answer within its bounds,
-// or InputError.
+// Reads a graph from bytes, takes its costs from the roofline model, and simulates one step on two devices. The step
+// time is within its bounds, or InputError is thrown.
 #include <cstring>
 #include <optional>
 
@@ -33,7 +33,7 @@ std::optional<emplace::Graph> Read(const std::string& text) {
   }
 }
 
-// Every op that may go to its first choice does; choices alternate.
+// Places the ops on alternating devices, where allowed.
 emplace::Placement Alternate(const emplace::Graph& graph, const emplace::CostTable& costs) {
   emplace::Placement placement(graph.num_ops());
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {

@@ -10,7 +10,7 @@
 
 namespace emplace::fuzz {
 
-// Our reader takes what `write` writes, and writes the same again.
+// Our reader reads the output of `write`, and writes the same again.
 template <typename Object, typename Read, typename Write>
 void CheckOwnFile(const Object& object, Read read, Write write) {
   std::ostringstream first;
@@ -25,7 +25,7 @@ void CheckOwnFile(const Object& object, Read read, Write write) {
   Expect(first.str() == second.str(), "what was written is written otherwise", first.str());
 }
 
-// `text` is refused with InputError, or the graph and the cluster that it holds can be written and read.
+// Either `text` is refused with InputError, or its graph and its cluster can be written and read.
 inline void CheckImporter(const char* format, const std::string& text) {
   const std::string file = "FILE";
   const datasets::ImporterEntry& importer = datasets::FindImporter(format, text, file);

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 
-// A header of the ustar format, and every file, fills whole blocks.
+// In the ustar format, a header and every file fill whole blocks.
 constexpr std::size_t kBlock = 512;
 
 [[noreturn]] void Refuse(const char* path, const char* why) {
@@ -20,7 +20,7 @@ constexpr std::size_t kBlock = 512;
   std::exit(2);
 }
 
-// The whole archive, undone gzip.
+// The whole archive, decompressed.
 std::string Unpacked(const char* path) {
   gzFile file = gzopen(path, "rb");
   if (file == nullptr) Refuse(path, "cannot be opened");
@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
     at += kBlock;
     if (size > archive.size() - at) Refuse(argv[1], "ends within a file");
     if (type == '0') {
-      // A copy of its own: reading past its end is an error that sanitizers see.
+      // A separate copy, so that sanitizers detect reads past its end.
       const std::string input = archive.substr(at, size);
       LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
       ++inputs;

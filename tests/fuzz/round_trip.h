@@ -13,7 +13,7 @@
 
 namespace emplace::fuzz {
 
-// Stops with a signal, so that the fuzzer keeps the input.
+// Aborts, so that the fuzzer keeps the input.
 inline void Expect(bool holds, const char* what, const std::string& text) {
   if (holds) return;
   std::fprintf(stderr, "%s:\n%s\n", what, text.c_str());
@@ -24,14 +24,15 @@ inline std::string Text(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-// What every InputError of a reader is: one line that starts with the file's name.
+// Every InputError of a reader is one line that starts with the file's name.
 inline void CheckMessage(const InputError& error, const std::string& file) {
   const std::string_view what = error.what();
   Expect(what.starts_with(file + ": ") && what.size() > file.size() + 2, "a message without a place", error.what());
   Expect(what.find('\n') == std::string_view::npos, "a message of several lines", error.what());
 }
 
-// `text` is refused with InputError, or what is read from it is written to a file that reads to the same bytes again.
+// Either `text` is refused with InputError, or writing what was read, reading it and writing it again gives the same
+// bytes.
 template <typename Read, typename Write>
 void CheckRoundTrip(const std::string& text, Read read, Write write) {
   const auto written = [&](const auto& object) {

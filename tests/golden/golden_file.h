@@ -8,7 +8,7 @@
 
 namespace emplace::testing {
 
-// The rows of tests/golden/NAME, its header aside.
+// The rows of tests/golden/NAME, without the header.
 inline std::vector<std::string> ReadGoldens(const std::string& name) {
   std::vector<std::string> rows;
   std::ifstream in(std::string(EMPLACE_TEST_SOURCE_DIR) + "/golden/" + name);
@@ -18,7 +18,7 @@ inline std::vector<std::string> ReadGoldens(const std::string& name) {
   return rows;
 }
 
-// Where tools/update_goldens asks for it: writes the file anew and returns true.
+// If tools/update_goldens runs the test, rewrites the file and returns true.
 inline bool UpdatesGoldens(const std::string& name, const std::string& header, const std::vector<std::string>& rows) {
   if (std::getenv("EMPLACE_UPDATE_GOLDENS") == nullptr) return false;
   std::ofstream out(std::string(EMPLACE_TEST_SOURCE_DIR) + "/golden/" + name);

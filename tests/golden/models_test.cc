@@ -1,5 +1,5 @@
-// What every network and every family is at its default size, kept in models.csv: a change shows as a difference there.
-// tools/update_goldens writes the file anew.
+// The properties of every network and every family at its default size are in models.csv, so every change shows as a
+// difference there. tools/update_goldens regenerates the file.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

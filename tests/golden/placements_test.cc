@@ -1,7 +1,7 @@
-// What engine `fifo` says of placements over several devices, kept in placements.csv: every network of `emplace list
-// models` on every shipped cluster, and on made ones for the rules that those do not use, with placements that send
-// many tensors. A change of a step, a start or a peak shows as a difference there. tools/update_goldens writes the file
-// anew.
+// The results of engine `fifo` for placements over several devices are in placements.csv. It has every network of
+// `emplace list models` on every shipped cluster, and on made-up clusters for the rules that those do not use. The
+// placements send many tensors. A change of a step, a start or a peak shows as a difference there. tools/update_goldens
+// regenerates the file.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -60,9 +60,9 @@ struct FixedPlacement {
   std::size_t (*device)(std::size_t group, std::size_t num_groups, std::size_t num_devices);
 };
 constexpr FixedPlacement kPlacements[] = {
-    // Groups in topological order, cut into as many blocks as there are devices.
+    // Groups in topological order, divided into as many blocks as there are devices.
     {"blocks", [](std::size_t group, std::size_t groups, std::size_t devices) { return group * devices / groups; }},
-    // One group after the other on the devices in turn: nearly every tensor is sent.
+    // Groups on the devices in turn: nearly every tensor is sent.
     {"in_turn", [](std::size_t group, std::size_t, std::size_t devices) { return group % devices; }},
 };
 
@@ -110,7 +110,7 @@ TEST(PlacementGoldenTest, StepsWithTransfersAreWhatTheyWereLengthy) {
   EXPECT_EQ(rows, ReadGoldens(kFile)) << "run tools/update_goldens";
 }
 
-// A network or a cluster that is added wants its rows.
+// A new network or a new cluster needs rows.
 TEST(PlacementGoldenTest, EveryNetworkOnEveryClusterHasARow) {
   std::set<std::string> keys;
   for (const std::string& line : ReadGoldens(kFile)) {

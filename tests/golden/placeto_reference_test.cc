@@ -1,4 +1,4 @@
-// placeto-reference against runs of the published simulator: step time, start times and peak memory, bit for bit.
+// Compares placeto-reference with runs of the published simulator: step time, start times and peak memory, bit for bit.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace emplace::testing {
 namespace {
 
-// Checks every file of a folder and prints how many runs that were: the continuous build fails on none.
+// Checks every file of a folder and prints the number of runs; the continuous build fails if it is 0.
 void CheckFolder(const std::string& folder, const char* what) {
   std::size_t runs = 0;
   std::size_t starts = 0;

@@ -27,16 +27,16 @@ TEST(AtenFlopTest, ProductsOfMatricesAreTwiceTheirMultiplications) {
             2 * 8 * 3 * 5);
 }
 
-// 2 images of 4 channels of 6x6, 8 filters of 3x3 without padding: 2 * 8 * 4 * 4 numbers out, each 4 * 9 products.
+// 2 images of 4 channels of 6x6, 8 filters of 3x3 without padding: 2 * 8 * 4 * 4 outputs, each of 4 * 9 products.
 TEST(AtenFlopTest, AConvolutionIsTheWeightsOfAnOutputChannelForEachNumberOut) {
   EXPECT_EQ(profiler::AtenFlop("aten::convolution", R"({"args":["%0","%1","%2",[1,1],[0,0],[1,1],false,[0,0],1]})",
                                {{2, 4, 6, 6}, {8, 4, 3, 3}, {8}}, {{2, 8, 4, 4}}),
             2 * (2 * 8 * 16) * (4 * 9));
-  // In 2 groups each output channel sees 2 of the 4 channels.
+  // In 2 groups, each output channel reads 2 of the 4 channels.
   EXPECT_EQ(profiler::AtenFlop("aten::convolution", R"({"args":["%0","%1",null,[1,1],[0,0],[1,1],false,[0,0],2]})",
                                {{2, 4, 6, 6}, {8, 2, 3, 3}}, {{2, 8, 4, 4}}),
             2 * (2 * 8 * 16) * (2 * 9));
-  // Transposed, each of the 2 * 4 * 36 numbers in goes to 8 channels of 3x3.
+  // Transposed, each of the 2 * 4 * 36 inputs contributes to 8 channels of 3x3.
   EXPECT_EQ(profiler::AtenFlop("aten::convolution", R"({"args":["%0","%1",null,[1,1],[0,0],[1,1],true,[0,0],1]})",
                                {{2, 4, 6, 6}, {4, 8, 3, 3}}, {{2, 8, 8, 8}}),
             2 * (2 * 4 * 36) * (8 * 9));
@@ -48,7 +48,7 @@ TEST(AtenFlopTest, TheGradientsOfAConvolutionCostThatOnceEach) {
                               R"({"args":["%0","%1","%2",[8],[1,1],[0,0],[1,1],false,[0,0],1,)" + mask + "]}",
                               {{2, 8, 4, 4}, {2, 4, 6, 6}, {8, 4, 3, 3}}, {});
   };
-  EXPECT_EQ(flop("[true,true,true]"), 2 * 18432);  // that of the bias is no product
+  EXPECT_EQ(flop("[true,true,true]"), 2 * 18432);  // the gradient of the bias has no products
   EXPECT_EQ(flop("[false,true,false]"), 18432);
   EXPECT_EQ(flop("[false,false,true]"), 0);
   EXPECT_EQ(profiler::AtenFlop("aten::convolution_backward",

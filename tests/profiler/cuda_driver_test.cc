@@ -5,7 +5,7 @@
 namespace emplace {
 namespace {
 
-// The names are those that NVIDIA's drivers give.
+// The names are those of NVIDIA's drivers.
 TEST(CudaDriverTest, KindsAreModelsWithoutMakerAndSize) {
   EXPECT_EQ(profiler::CudaKind("NVIDIA A100-SXM4-40GB"), "a100");
   EXPECT_EQ(profiler::CudaKind("NVIDIA H100 80GB HBM3"), "h100");

@@ -25,7 +25,7 @@ std::string ErrorOfStart() {
 
 TEST(CuptiPartTest, RecordsOrSaysInOneLineWhyNot) {
 #ifdef EMPLACE_HAS_CUPTI
-  // Built with CUPTI: the library is there. Without a driver or a GPU it cannot record.
+  // Built with CUPTI, so the library exists. Without a driver or a GPU it cannot record.
   EXPECT_THAT(ErrorOfStart(), AnyOf("", HasSubstr("there is no NVIDIA driver (libcuda.so.1 cannot be loaded)"),
                                     HasSubstr("the NVIDIA driver finds no GPU")));
 #else

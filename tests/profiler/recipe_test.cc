@@ -35,7 +35,7 @@ TEST(RecipeTest, HoldsKindAttrsAndTensorsOfTheOp) {
   EXPECT_EQ(recipe.outputs[0], expected);
 }
 
-// Row numbers go through a reshape to a table of 50 rows and to one of 30: they are below 30.
+// Row numbers reach, through a reshape, a table of 50 rows and one of 30, so they are below 30.
 TEST(RecipeTest, RowNumbersAreBelowTheSmallestTableTheyReach) {
   const Graph graph =
       Build({Typed("rows", "input", {}, DType::kI32, {2, 3}), Typed("flat", "reshape", {"rows"}, DType::kI32, {6}),
@@ -55,7 +55,7 @@ TEST(RecipeTest, LabelsAreBelowTheNumberOfClasses) {
   EXPECT_EQ(profiler::RecipesOf(graph)[Index(*graph.FindOp("labels"))].outputs[0].index_bound, 10);
 }
 
-// A plane of 6 x 5 was pooled: positions are below 30. What other operators of ATen read is 0.
+// A plane of 6 x 5 was pooled, so positions are below 30. Inputs of other ATen operators are 0.
 TEST(RecipeTest, WhatOperatorsOfATenReadIsBelowWhatTheyCanTake) {
   OpSpec gradient = Typed("dx", "aten::max_pool2d_with_indices_backward", {"dy", "x", "at"}, DType::kF32, {2, 3, 6, 5});
   const Graph graph = Build(

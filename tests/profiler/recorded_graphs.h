@@ -15,7 +15,7 @@
 
 namespace emplace::testing {
 
-// A module that tests/testing/make_torchscript.py has written.
+// A module written by tests/testing/make_torchscript.py.
 inline std::string ModuleFile(const std::string& name) {
   return std::string(EMPLACE_TEST_SOURCE_DIR) + "/profiler/data/" + name + ".pt";
 }
@@ -26,7 +26,7 @@ inline Graph Recorded(const std::string& name, const std::vector<std::string>& i
   return profiler::GraphFromTorchScript(options);
 }
 
-// Of ops that are not there, all are empty.
+// Empty if the op does not exist.
 inline std::vector<std::string> InputsOf(const Graph& graph, const std::string& name) {
   std::vector<std::string> inputs;
   const auto op = graph.FindOp(name);
@@ -71,8 +71,9 @@ inline double FlopOf(const Graph& graph, Pass pass) {
   return flop;
 }
 
-// Runs the graph on a CPU core, ops in the order of their ids, which only edges determine. What `values` does not name
-// is random. Expects every output to have as many elements as in the graph; returns them by "NAME:OUTPUT".
+// Runs the graph on a CPU core, with ops in the order of their ids, which depends only on edges. Tensors that `values`
+// does not name are random. Expects every output to have as many elements as in the graph; returns them by
+// "NAME:OUTPUT".
 inline std::map<std::string, std::vector<double>> RunAgain(const Graph& graph,
                                                            const std::map<std::string, std::vector<double>>& values) {
   std::map<std::string, std::vector<double>> results;

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Optional;
 
-// Of 4-byte numbers; offset and strides in numbers.
+// A view of 4-byte numbers; offset and strides are in numbers.
 profiler::ArrayView View(std::int64_t offset, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides) {
   profiler::ArrayView view{
       .offset = 4 * offset, .element_bytes = 4, .shape = std::move(shape), .strides = std::move(strides)};
@@ -26,7 +26,7 @@ profiler::ArrayView View(std::int64_t offset, std::vector<std::int64_t> shape, s
   return view;
 }
 
-// The numbers of a view, one by one.
+// The offsets of a view's numbers.
 std::set<std::int64_t> Offsets(const profiler::ArrayView& view) {
   std::set<std::int64_t> offsets = {view.offset};
   for (std::size_t d = 0; d < view.shape.size(); ++d) {
@@ -46,10 +46,10 @@ bool Overlap(const profiler::ArrayView& a, const profiler::ArrayView& b) {
 }
 
 TEST(MayOverlapTest, ColumnsOfAMatrixAreApart) {
-  // Columns 0-1 and 2-3 of [3,4] lie between each other in memory.
+  // Columns 0-1 and 2-3 of [3,4] interleave in memory without overlap.
   EXPECT_FALSE(profiler::MayOverlap(View(0, {3, 2}, {4, 1}), View(2, {3, 2}, {4, 1})));
   EXPECT_TRUE(profiler::MayOverlap(View(0, {3, 3}, {4, 1}), View(2, {3, 2}, {4, 1})));
-  // Column 1 alone, without that dimension, against columns 0-1 and 2-3.
+  // Column 1 alone, without the column dimension, against columns 0-1 and 2-3.
   EXPECT_TRUE(profiler::MayOverlap(View(1, {3}, {4}), View(0, {3, 2}, {4, 1})));
   EXPECT_FALSE(profiler::MayOverlap(View(1, {3}, {4}), View(2, {3, 2}, {4, 1})));
 }
@@ -64,7 +64,7 @@ TEST(MayOverlapTest, AnArrayWithoutElementsOverlapsNothing) {
   EXPECT_FALSE(profiler::MayOverlap(View(0, {0, 4}, {4, 1}), View(0, {3, 4}, {4, 1})));
 }
 
-// Pieces as slice, select and transpose make them of one array of [d0,d1,d2].
+// Pieces of one array of [d0,d1,d2], made by slice, select and transpose.
 profiler::ArrayView RandomPiece(const std::vector<std::int64_t>& dims, Rng& rng) {
   profiler::ArrayView piece = View(0, {}, {});
   std::int64_t stride = 4;
@@ -128,7 +128,7 @@ TEST(StorageVersionsTest, AWriteThroughAViewIsReadThroughTheArray) {
   EXPECT_THAT(versions.Write(0, kFlat, {2, 0}), IsEmpty());  // op 2 adds to v
   EXPECT_THAT(versions.Read(0, kFlat), Optional(ElementsAre(profiler::OpOutput{2, 0})));
   EXPECT_THAT(versions.Read(0, kWhole), Optional(ElementsAre(profiler::OpOutput{0, 0}, profiler::OpOutput{2, 0})));
-  versions.Define(0, kLeft, {3, 0});  // a view that is made now holds what was written before
+  versions.Define(0, kLeft, {3, 0});  // a view that is made now contains the earlier write
   EXPECT_THAT(versions.Read(0, kLeft), Optional(ElementsAre(profiler::OpOutput{3, 0})));
 }
 
@@ -151,7 +151,7 @@ TEST(StorageVersionsTest, AWriteStandsForThoseThatItCovers) {
   versions.Define(0, kFlat, {1, 0});
   versions.Define(0, kLeft, {2, 0});
   versions.Write(0, kLeft, {3, 0});
-  versions.Write(0, kLeft, {4, 0});  // the same array once more: 4 depends on 3
+  versions.Write(0, kLeft, {4, 0});  // the same array again: 4 depends on 3
   EXPECT_THAT(versions.Read(0, kWhole), Optional(ElementsAre(profiler::OpOutput{0, 0}, profiler::OpOutput{4, 0})));
   versions.Write(0, kFlat, {5, 0});  // all of it
   EXPECT_THAT(versions.Read(0, kWhole), Optional(ElementsAre(profiler::OpOutput{0, 0}, profiler::OpOutput{5, 0})));
@@ -166,11 +166,11 @@ TEST(StorageVersionsTest, ReadersOfOldValuesComeBeforeTheirWriter) {
   versions.AddReader(0, kWhole, 2);
   versions.AddReader(0, kRight, 3);
   versions.AddReader(0, kLeft, 4);
-  EXPECT_THAT(versions.Write(0, kLeft, {4, 0}), ElementsAre(2U));  // not itself, nor who read the other half
-  // 2 read the right half as well, and 4 writes only the left one.
+  EXPECT_THAT(versions.Write(0, kLeft, {4, 0}), ElementsAre(2U));  // neither itself, nor readers of the other half
+  // 2 also read the right half, and 4 writes only the left one.
   EXPECT_THAT(versions.Write(0, kRight, {5, 0}), ElementsAre(2U, 3U));
   versions.AddReader(0, kRight, 6);
-  EXPECT_THAT(versions.Write(0, kRight, {7, 0}), ElementsAre(2U, 6U));  // 2 once more: it read more than is written
+  EXPECT_THAT(versions.Write(0, kRight, {7, 0}), ElementsAre(2U, 6U));  // 2 again: it read more than is written
 }
 
 }  // namespace

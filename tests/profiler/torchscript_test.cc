@@ -84,21 +84,21 @@ TEST(GraphFromTorchScriptTest, TheWorkOfAnLstmIsThatOfItsGates) {
   EXPECT_EQ(persistent, 4 * (160 + 2 * (512 + 64) + 180));
 }
 
-// torchvision's networks as it counts them (https://pytorch.org/vision/stable/models.html: parameters, and "GFLOPS",
-// which are 10^9 multiply-adds of inference on one image without auxiliary heads).
+// torchvision's networks with its own counts (https://pytorch.org/vision/stable/models.html): parameters, and "GFLOPS",
+// which are 10^9 multiply-adds of inference on one image without auxiliary heads.
 struct Network {
   const char* name;
   const char* input;
   double mega_parameters;     // with the auxiliary heads
   double giga_multiply_adds;  // a product of a matrix or filter
-  double first_convolution;   // multiply-adds of an image: the one that has no gradient of its input
+  double first_convolution;   // multiply-adds per image of the convolution without an input gradient
   std::size_t convolutions;   // with the auxiliary heads
   std::size_t linear_layers;
 };
 
 class TorchVisionSlow : public ::testing::TestWithParam<Network> {
  protected:
-  // The module's file, or "" where this machine cannot make it.
+  // The module's file; "" if this machine cannot make it.
   std::string Make(const std::string& name) {
     const std::string python = "/usr/bin/python3";
     if (std::system((python + " -c 'import torchvision' 2>/dev/null").c_str()) != 0) return "";
@@ -125,7 +125,7 @@ TEST_P(TorchVisionSlow, HasThePublishedParametersAndWork) {
   const auto images = static_cast<double>(input.shape[0]);
 
   const Graph inference = profiler::GraphFromTorchScript({.file = file, .inputs = {input}});
-  // As many digits as published.
+  // To the number of published digits.
   EXPECT_NEAR(FlopOf(inference, Pass::kForward) / 2 / images / 1e9, network.giga_multiply_adds, 0.0051);
 
   const Graph training = profiler::GraphFromTorchScript({.file = file, .inputs = {input}, .backward = true});
@@ -143,7 +143,7 @@ TEST_P(TorchVisionSlow, HasThePublishedParametersAndWork) {
             2 * FlopOf(training, Pass::kForward) - 2 * images * network.first_convolution);
 }
 
-// First convolutions: numbers out times weights of a filter.
+// First convolutions: number of outputs times weights of a filter.
 INSTANTIATE_TEST_SUITE_P(
     Networks, TorchVisionSlow,
     ::testing::Values(Network{"resnet50", "1x3x224x224", 25.56, 4.09, 64 * 112 * 112 * 147.0, 53, 1},

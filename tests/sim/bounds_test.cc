@@ -31,7 +31,7 @@ TEST(BoundsTest, IndependentWorkIsSharedAmongTheDevices) {
   for (const char* const name : {"a", "b", "c", "d", "e"}) builder.Add(MakeOp(name, 3));
   const Graph graph = builder.Build();
   const Cluster cluster = MakeCluster(2);
-  // Five ops of 3 us on two devices: 15 / 2, more than the 3 of any path.
+  // Five ops of 3 us on two devices: 15 / 2, more than the 3 us of any path.
   EXPECT_EQ(ComputeBounds(graph, cluster, MeasuredCosts(graph, cluster)).lower_bound_micros, 7.5);
 }
 
@@ -42,7 +42,7 @@ TEST(BoundsTest, EveryOpCountsWithItsFastestDevice) {
   first.kind_times = {{"test-cpu", 2}, {"test-gpu", 8}};
   OpSpec second = MakeOp("b", 0, {"a"});
   second.time_micros.reset();
-  second.kind_times = {{"test-gpu", 4}};  // may not go to the CPU
+  second.kind_times = {{"test-gpu", 4}};  // has no time on the CPU
   builder.Add(first);
   builder.Add(second);
   const Graph graph = builder.Build();
@@ -80,8 +80,8 @@ TEST(BoundsTest, AnEmptyGraphHasBoundsOfZero) {
 }
 
 TEST(LoadsTest, ATensorCountsOncePerDestinationDevice) {
-  // a (gpu:0) writes 100 bytes, read by b and c on gpu:1, by d on gpu:2 and by e on gpu:0: two copies leave gpu:0.
-  // b writes 7 bytes that d reads: one copy from gpu:1 to gpu:2.
+  // a (gpu:0) writes 100 bytes, which b and c read on gpu:1, d on gpu:2 and e on gpu:0: two copies leave gpu:0. b
+  // writes 7 bytes that d reads: one copy from gpu:1 to gpu:2.
   GraphBuilder builder("fan");
   builder.Add(MakeOp("a", 2, {}, {100}));
   builder.Add(MakeOp("b", 3, {"a"}, {7}));

@@ -71,7 +71,7 @@ TEST(ClusterTest, WithoutMemoryLimitsOnlyTheMemoryDiffers) {
     EXPECT_EQ(unlimited.link(MakeId<DeviceId>(d), MakeId<DeviceId>(0)),
               cluster.link(MakeId<DeviceId>(d), MakeId<DeviceId>(0)));
   }
-  EXPECT_TRUE(cluster.devices()[1].memory.has_value());  // the original keeps its own
+  EXPECT_TRUE(cluster.devices()[1].memory.has_value());  // the original is unchanged
 }
 
 }  // namespace

@@ -72,12 +72,12 @@ TEST(CostTableTest, AColocationClassNeedsADeviceThatAllItsOpsCanUse) {
 TEST(CostTableTest, TimesThatCouldOverflowAreRefused) {
   std::vector<OpSpec> specs;
   specs.reserve(5000);
-  for (int i = 0; i < 5000; ++i) specs.push_back(MakeOp("op" + std::to_string(i), 1e12));  // 5e15 us in all
+  for (int i = 0; i < 5000; ++i) specs.push_back(MakeOp("op" + std::to_string(i), 1e12));  // 5e15 us in total
   EXPECT_EQ(ErrorOf(Build(std::move(specs)), MakeCluster(1)),
             "all times and transfers together are longer than 4e15 us (about 126 years)");
 }
 
-// A matrix product of 2^79 FLOP is a valid graph, and the roofline's time for it beyond any bound: bad input, no bug.
+// A matrix product of 2^79 FLOP is a valid graph, but its roofline time exceeds any bound: an input error, not a bug.
 TEST(CostTableTest, OneTimeThatOverflowsIsRefusedToo) {
   const testing::FixedCostModel endless(1e30);
   const Graph graph = Build({Timed("a", {})});

@@ -42,9 +42,9 @@ TEST(GraphAlgorithmsTest, CriticalPathIsTheHeaviestChain) {
 
 TEST(GraphAlgorithmsTest, ReachabilityIsTheClosureOfTheEdges) {
   Rng rng(12);
-  const Graph graph = testing::RandomDag(rng, {.num_ops = 150});  // more than two words a row
+  const Graph graph = testing::RandomDag(rng, {.num_ops = 150});  // more than two words per row
   const Reachability reach(graph);
-  // Warshall's closure, the slow way.
+  // Warshall's closure, as a slow reference.
   const std::size_t n = graph.num_ops();
   std::vector<std::vector<bool>> closure(n, std::vector<bool>(n, false));
   for (std::size_t op = 0; op < n; ++op) {

@@ -48,7 +48,7 @@ OpSpec With(OpSpec spec, const std::function<void(OpSpec*)>& change) {
 }
 
 TEST(GraphTest, IdsAreTheCanonicalOrderWhateverTheOrderOfAdding) {
-  // Ready at first: b and a, so a (0); then b and what a alone feeds, c: b (1), c (2); then "Z" < "d" in bytes.
+  // Initially ready: b and a, so a (0). Then b and a's only successor c: b (1), c (2); then "Z" < "d" in bytes.
   GraphBuilder builder("order");
   builder.Add(MakeOp("d", 1, {"b", "c"}));
   builder.Add(MakeOp("c", 1, {"a"}));
@@ -181,7 +181,7 @@ TEST(GraphTest, RefusesNumbersOutOfRange) {
 }
 
 TEST(GraphTest, ACycleIsRefusedWithTheOpsOnIt) {
-  // "in" and "out" hang on the cycle but are not on it.
+  // "in" and "out" are connected to the cycle but not part of it.
   EXPECT_EQ(ErrorOf({MakeOp("in", 1), MakeOp("a", 1, {"c", "in"}), MakeOp("b", 1, {"a"}),
                      With(MakeOp("c", 1), [](OpSpec* s) { s->control_inputs = {"b"}; }), MakeOp("out", 1, {"c"})}),
             "ops[1]: the graph has a cycle: a -> b -> c -> a");
@@ -215,7 +215,7 @@ TEST(GraphTest, MemoryUsageGrowsWithTheGraph) {
   const std::size_t large = testing::MakeChain(200, 1, 4).MemoryUsage();
   EXPECT_GT(small, 100 * sizeof(Op));
   EXPECT_GT(large, small + 100 * sizeof(Op));
-  EXPECT_LT(large, 200 * 600);  // an op of a chain takes some 300 bytes
+  EXPECT_LT(large, 200 * 600);  // an op of a chain takes about 300 bytes
 }
 
 TEST(GraphTest, TypesAndPassesAreFoundByTheirNames) {

@@ -35,7 +35,7 @@ TEST(GroupingTest, AColocationClassIsNeverSplit) {
   builder.Add(b);
   builder.Add(MakeOp("c", 1));
   const Grouping grouping(builder.Build(), std::vector<std::size_t>{0, 1, 1});
-  EXPECT_EQ(grouping.num_groups(), 1U);  // b ties a's label to c's
+  EXPECT_EQ(grouping.num_groups(), 1U);  // b is colocated with a and has c's label
 }
 
 TEST(GroupingTest, ACoarseOpIsTheSumOfItsMembers) {
@@ -60,7 +60,7 @@ TEST(GroupingTest, ACoarseOpIsTheSumOfItsMembers) {
   EXPECT_EQ(coarse.op(OpAt(0)).persistent, Bytes{20});
   EXPECT_EQ(coarse.op(OpAt(0)).temp, Bytes{200});
   EXPECT_EQ(coarse.op(OpAt(0)).flop, 6);
-  // Both tensors leave the group; what stays inside does not count.
+  // Both tensors leave the group; internal tensors are omitted.
   ASSERT_EQ(coarse.num_outputs(OpAt(0)), 2U);
   EXPECT_EQ(coarse.inputs(OpAt(1)).size(), 2U);
   EXPECT_EQ(coarse.num_outputs(OpAt(1)), 0U);
@@ -68,7 +68,7 @@ TEST(GroupingTest, ACoarseOpIsTheSumOfItsMembers) {
 }
 
 TEST(GroupingTest, EdgesAgainstTheOrderOfGroupsAreLeftOutAndCounted) {
-  // a -> b -> c with a and c together: {a, c} -> {b} stays, {b} -> {a, c} would close a cycle.
+  // a -> b -> c with a and c in one group: {a, c} -> {b} stays, {b} -> {a, c} would form a cycle.
   const Graph graph = testing::MakeChain(3, 1, 4);
   const Cluster cluster = MakeCluster(1);
   std::size_t dropped = 0;

@@ -152,7 +152,7 @@ OpSpec Spec(std::string name, std::string kind, std::vector<std::string> inputs,
   return spec;
 }
 
-// The signature of an op with these attrs that reads an f32[2,3], a scalar i64 and 4096 bytes of no known shape.
+// The signature of an op with these attrs that reads an f32[2,3], a scalar i64 and 4096 bytes of unknown shape.
 std::string SignatureWith(const std::string& attrs) {
   GraphBuilder builder("g");
   builder.Add(Spec("a", "k", {},

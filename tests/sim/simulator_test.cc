@@ -37,7 +37,7 @@ Link RandomLink(Rng& rng) {
           .gap_micros = rng.Below(2) == 0 ? 0.0 : static_cast<double>(rng.Below(3)) / 2};
 }
 
-// 1 to 8 devices of one or two kinds; links alike or all different; one channel per device or per pair.
+// 1 to 8 devices of one or two kinds; links all equal or all different; one channel per device or per pair.
 Cluster RandomCluster(Rng& rng) {
   const std::size_t count = 1 + rng.Below(8);
   const bool mixed = rng.Below(2) == 0 && count > 1;
@@ -70,7 +70,7 @@ RandomDagOptions RandomOptions(Rng& rng, bool mixed) {
   return options;
 }
 
-// A problem to simulate, kept alive for tests that look at it from several sides.
+// A problem to simulate, with its parts kept alive.
 struct Problem {
   Graph graph;
   Cluster cluster;
@@ -92,7 +92,7 @@ StepResult RunFifo(const Problem& problem) {
   return simulator.Run(problem.placement);
 }
 
-// That the fast engine and the slow one agree exactly. What they agree on comes back in *expected.
+// Expects that the fast engine and the slow one agree exactly. *expected gets the common result.
 void ExpectAgreement(const Problem& problem, testing::ReferenceResult* expected) {
   *expected = testing::SimulateSlowly(problem.graph, problem.cluster, problem.costs, problem.placement);
   const StepResult result = RunFifo(problem);
@@ -180,7 +180,7 @@ TEST(SimulatorTest, FitsMemoryExactlyWhenNoPeakIsOverItsDevice) {
   EXPECT_LT(fitting, 480);
 }
 
-// Everything one after another: the longest that any schedule can take.
+// All ops in sequence: an upper bound of any schedule.
 double SerialMicros(const Problem& problem) {
   double total = 0;
   double slowest_gap = 0;
@@ -245,8 +245,8 @@ TEST(SimulatorTest, OneDeviceTakesTheSumOfOpTimesAndInnerGaps) {
     const Cluster cluster = MakeCluster(1, {}, 2);
     const CostTable costs = MeasuredCosts(graph, cluster);
     const StepResult result = Simulator(graph, cluster, costs, {.start_times = true}).Run(Placement(graph.num_ops()));
-    // Gaps of 2 us follow every op of non-zero time; one counts where another op starts behind it. Ops of zero time
-    // that end the step do start behind it, so the last gap counts exactly if the last op to start takes no time.
+    // A gap of 2 us follows every op of non-zero time; it counts if another op starts after it. Ops of zero time at the
+    // end do start after it, so the last gap counts exactly if the last op to start takes no time.
     double sum = 0;
     double last_start = -1;
     bool last_takes_time = false;
@@ -268,7 +268,7 @@ TEST(SimulatorTest, TheOrderOfOpsAndEdgesInTheFileChangesNothing) {
   for (int i = 0; i < 300; ++i) {
     const Problem problem = RandomProblem(rng);
     const StepResult before = RunFifo(problem);
-    // The same ops, added in another order and with their inputs in another order.
+    // The same ops, added in another order, with their inputs in another order.
     std::vector<OpSpec> specs;
     for (std::size_t k = 0; k < problem.graph.num_ops(); ++k) {
       const OpId id = MakeId<OpId>(k);

@@ -40,7 +40,7 @@ std::vector<json> Events(const json& trace, const std::string& phase) {
 }
 
 TEST(ChromeTraceTest, TellsOpsTransfersAndMemoryOfAChainOverTwoDevices) {
-  // op0 runs 0-4 on gpu:0, its 2000 bytes travel 4-6 (1000 bytes/us), op1 runs 6-10 on gpu:1.
+  // op0 runs 0-4 on gpu:0, its 2000 bytes are sent 4-6 (1000 bytes/us), op1 runs 6-10 on gpu:1.
   const Graph graph = MakeChain(2, 4, 2000);
   const Cluster cluster = TwoDevices();
   Placement placement(2);
@@ -62,8 +62,8 @@ TEST(ChromeTraceTest, TellsOpsTransfersAndMemoryOfAChainOverTwoDevices) {
   EXPECT_EQ(spans.at("op10").at("ts"), 6);
   EXPECT_EQ(spans.at("op10").at("pid"), 1);
 
-  // gpu:0 holds op0's 2000 bytes from 0 until they have arrived at 6; gpu:1 the copy from 4 to 10, and op1's own 2000
-  // from 6 to 10: 4000 at most.
+  // gpu:0 holds op0's 2000 bytes from 0 until they have arrived at 6. gpu:1 holds the copy from 4 to 10, and op1's own
+  // 2000 bytes from 6 to 10: at most 4000.
   std::map<std::pair<int, double>, std::int64_t> memory;
   for (const json& event : Events(trace, "C")) {
     memory[{event.at("pid").get<int>(), event.at("ts").get<double>()}] = event.at("args").at("bytes");
@@ -92,7 +92,7 @@ TEST(ChromeTraceTest, NamesOneProcessPerDeviceWithItsThreads) {
   EXPECT_EQ(names.at({1, "thread_name1"}), "outgoing transfers");
 }
 
-// On each thread spans follow each other within the step; counters never exceed the reported peak and reach it.
+// On each thread, spans do not overlap and are within the step. Counters reach the reported peak and never exceed it.
 void CheckTrace(const json& trace, const StepResult& result, const Cluster& cluster) {
   std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> threads;
   for (const json& event : Events(trace, "X")) {
@@ -131,7 +131,7 @@ TEST(ChromeTraceTest, SpansNeverOverlapAndCountersReachThePeakOnRandomGraphs) {
 }
 
 TEST(ChromeTraceTest, PlacetoReferenceShowsASharedTransferOnce) {
-  // The engine sends a's output once to both other devices.
+  // The engine sends a's output once to each other device.
   GraphBuilder builder("fan");
   builder.Add(MakeOp("a", 4, {}, {7600}));
   builder.Add(MakeOp("b", 4, {"a"}));
@@ -151,7 +151,7 @@ TEST(ChromeTraceTest, PlacetoReferenceShowsASharedTransferOnce) {
 }
 
 TEST(ChromeTraceTest, ChannelsPerPairHaveAThreadEach) {
-  // Both transfers leave a at 4 and overlap.
+  // Both transfers start at 4 and overlap.
   GraphBuilder builder("fan");
   builder.Add(MakeOp("a", 4, {}, {1000}));
   builder.Add(MakeOp("b", 4, {"a"}));

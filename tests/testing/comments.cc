@@ -55,7 +55,7 @@ void AppendNames(const std::string& comment, int line, std::vector<NamedFile>* f
   }
 }
 
-// What of a C++ source is comments: the rest, but for line breaks, is blank.
+// The comments of a C++ source; all other text is blank, except line breaks.
 std::string CommentsOfCpp(const std::string& source) {
   std::string out(source.size(), ' ');
   std::size_t at = 0;
@@ -89,7 +89,7 @@ std::string CommentsOfCpp(const std::string& source) {
   return out;
 }
 
-// The same of a script, CMake or YAML: from a # that begins a word to the end of the line.
+// The same for scripts, CMake and YAML: comments are from a # at the beginning of a word to the end of the line.
 std::string CommentsOfScript(const std::string& source) {
   std::string out(source.size(), ' ');
   bool in_comment = false;

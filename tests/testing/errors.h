@@ -7,7 +7,7 @@
 
 namespace emplace::testing {
 
-// What the user would be told: the message of the InputError that `call` throws, or "(no error)".
+// The message of the InputError that `call` throws, or "(no error)".
 template <typename Call>
 std::string ErrorOf(Call&& call) {
   try {
@@ -18,8 +18,8 @@ std::string ErrorOf(Call&& call) {
   return "(no error)";
 }
 
-// `text` with its only occurrence of `from` replaced; "(not there)" or "(there twice)" otherwise, so that a test cannot
-// go on with the text it started from.
+// `text` with its only occurrence of `from` replaced. Otherwise "(not there)" or "(there twice)", so that a test fails
+// instead of using the unchanged text.
 inline std::string Replaced(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   if (at == std::string::npos) return "(not there)";

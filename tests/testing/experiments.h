@@ -9,7 +9,7 @@
 
 namespace emplace::testing {
 
-// One cell, one trial on a small graph: for tests to edit.
+// One cell with one trial on a small graph, for tests to edit.
 inline constexpr const char* kExperiment = R"(# Is it small?
 schema: emplace.experiment
 version: 1
@@ -27,7 +27,7 @@ inline experiments::ExperimentSpec ReadText(const std::string& text, const std::
   return experiments::ReadExperiment(in, file);
 }
 
-// The experiment with `line` instead of the line that begins with the same key, or behind the others.
+// The experiment with `line` instead of the line with the same key, or appended.
 inline std::string WithLine(const std::string& line, std::string text = kExperiment) {
   const std::string key = "\n" + line.substr(0, line.find(':') + 1);
   const std::size_t at = text.find(key);

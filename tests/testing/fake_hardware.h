@@ -20,10 +20,10 @@ struct FakeTensor : profiler::DeviceTensor {
   FakeTensor(double held, const std::string& on, Bytes bytes = {}) : value(held), device(on), size(bytes) {}
   double value;
   std::string device;
-  Bytes size;  // of what Make made; else 0
+  Bytes size;  // of a tensor from Make; else 0
 };
 
-// What fake devices were asked to do, in the order in which it happened.
+// The calls of fake devices, in order.
 class FakeLog {
  public:
   struct Run {
@@ -55,9 +55,9 @@ class FakeLog {
   std::map<std::string, int> copies_;
 };
 
-// A device whose ops take no time to speak of and compute numbers: each output of an op is 1 + the sum of its inputs;
-// inputs and variables are 1. A copy of what Make made takes its size at 100 GB/s. Kind "fails" throws, kind
-// "too-large" runs out of memory, kind "unknown" has no implementation.
+// A device whose ops take almost no time and compute numbers: each output of an op is 1 + the sum of its inputs; inputs
+// and variables are 1. A copy of a tensor from Make takes its size at 100 GB/s. Kind "fails" throws, kind "too-large"
+// runs out of memory, kind "unknown" has no implementation.
 class FakeDevice : public profiler::HardwareDevice {
  public:
   FakeDevice(std::string name, std::string kind, FakeLog* log, bool is_cpu = true)
@@ -83,13 +83,13 @@ class FakeDevice : public profiler::HardwareDevice {
   void BeginWatch() override {}
   profiler::MemoryUse EndWatch() override { return {.peak = {1024}, .kept = {256}}; }
 
-  std::thread::id thread() const { return thread_; }                      // that attached last
-  std::thread::id receiving_thread() const { return receiving_thread_; }  // that copied to it last
+  std::thread::id thread() const { return thread_; }                      // the last to attach
+  std::thread::id receiving_thread() const { return receiving_thread_; }  // the last to copy to it
   std::size_t prepared() const { return prepared_; }
   std::vector<const profiler::DeviceTensor*> touched;
   // Called in the middle of every run of an op, with its name.
   std::function<void(const std::string&)> on_run;
-  std::function<double()> probe;  // what the next probe of it takes; null: it has none
+  std::function<double()> probe;  // the duration of the next probe; null: no probes
 
  private:
   class Kernel;
@@ -103,7 +103,7 @@ class FakeDevice : public profiler::HardwareDevice {
   std::size_t prepared_ = 0;
 };
 
-// Two cores and what they did.
+// Two cores with a common log.
 struct TwoFakeCores {
   FakeLog log;
   FakeDevice first{"cpu:0", "cpu-core", &log};
@@ -111,7 +111,7 @@ struct TwoFakeCores {
   std::vector<profiler::HardwareDevice*> devices{&first, &second};
 };
 
-// Ops with an f32 output of the given number of elements, such as a fake device runs.
+// An op with an f32 output of the given number of elements, which a fake device can run.
 OpSpec FakeOp(std::string name, std::vector<std::string> inputs = {}, std::string kind = "relu",
               std::int64_t elements = 1);
 

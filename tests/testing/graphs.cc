@@ -179,7 +179,7 @@ bool SameKinds(const OpSpec& a, const OpSpec& b) {
 
 Graph RandomDag(Rng& rng, const RandomDagOptions& options) {
   const std::size_t n = options.num_ops;
-  // Names in an order that has nothing to do with the topological one: ties are broken by name.
+  // The order of names is independent of the topological one: ties are broken by name.
   std::vector<std::size_t> label(n);
   for (std::size_t i = 0; i < n; ++i) label[i] = i;
   rng.Shuffle(label);
@@ -212,7 +212,7 @@ Graph RandomDag(Rng& rng, const RandomDagOptions& options) {
     }
     specs.push_back(std::move(spec));
   }
-  rng.Shuffle(specs);  // the order in the file is no topological one either
+  rng.Shuffle(specs);  // the file order is not topological either
   GraphBuilder builder("random");
   for (OpSpec& spec : specs) builder.Add(std::move(spec));
   return builder.Build();

@@ -27,15 +27,15 @@ Graph Build(std::vector<OpSpec> specs);
 // a -> b -> c ... : names "op0", "op1", ...; every op takes `micros` and sends `bytes` to the next.
 Graph MakeChain(std::size_t length, double micros, std::int64_t bytes);
 
-// Two chains of three ops that do not wait for each other, of 30 and 25 us an op: the best placement on two equal
-// devices gives each a device of its own, and takes 90 us.
+// Two independent chains of three ops, of 30 and 25 us per op. The best placement on two equal devices puts each chain
+// on its own device, and takes 90 us.
 Graph MakeTwoChains();
-// The same on a MakeMixedCluster(1), where one, of kind "relu", takes 30 us an op on the CPU and 60 on the accelerator,
-// the other, of kind "tanh", 60 and 25.
+// The same on a MakeMixedCluster(1). One chain, of kind "relu", takes 30 us per op on the CPU and 60 on the
+// accelerator; the other, of kind "tanh", takes 60 and 25.
 Graph MakeTwoChainsOfKinds();
 
-// Two ops that do not wait for each other, ten times as fast on an accelerator of MakeMixedCluster(), 10 us, as on its
-// CPU, which is device 0.
+// Two independent ops, ten times as fast on an accelerator of MakeMixedCluster(), 10 us, as on its CPU, which is device
+// 0.
 Graph MakeTwoOpsForTheAccelerator();
 
 // "a" feeds "b" and "c", which feed "d".
@@ -44,15 +44,15 @@ Graph MakeDiamond(double micros, std::int64_t bytes);
 // "source" feeds "branch0" ... , which all feed "sink".
 Graph MakeForkJoin(std::size_t branches, double micros, std::int64_t bytes);
 
-// `count` equal accelerators "gpu:0"... of kind "test-gpu", joined by `link`.
+// `count` equal accelerators "gpu:0"... of kind "test-gpu", connected by `link`.
 Cluster MakeCluster(std::size_t count, Link link = {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0},
                     double op_gap_micros = 0, std::optional<Bytes> memory = std::nullopt);
 // Two of them: 1 GB/s is 1000 bytes per µs.
 Cluster TwoDevices();
-// Two kinds: "cpu:0" of kind "test-cpu" and `gpus` of "test-gpu".
+// Devices of two kinds: "cpu:0" of kind "test-cpu" and `gpus` of "test-gpu".
 Cluster MakeMixedCluster(std::size_t gpus, std::optional<Bytes> gpu_memory = std::nullopt);
 
-// The same time for every op on every device, or by op name.
+// The same time for every op on every device, or a time by op name.
 class FixedCostModel : public CostModel {
  public:
   explicit FixedCostModel(double micros) : micros_(micros) {}
@@ -66,31 +66,31 @@ class FixedCostModel : public CostModel {
   std::map<std::string, double, std::less<>> by_name_;
 };
 
-// The costs that the graph itself gives (cost model "measured").
+// The costs in the graph itself (cost model "measured").
 CostTable MeasuredCosts(const Graph& graph, const Cluster& cluster);
 
-// The same, where ops take longer beside a busy neighbour: CostModel::Contention by class of op, on all kinds.
+// The same, but ops take longer beside a busy neighbour: CostModel::Contention by class of op, for all kinds.
 CostTable ContendedCosts(const Graph& graph, const Cluster& cluster, std::map<OpClass, double> factors);
 
-// What a random graph is drawn from.
+// Parameters of a random graph.
 struct RandomDagOptions {
   std::size_t num_ops = 50;
   std::size_t max_inputs = 4;  // data inputs of an op
   std::size_t max_outputs = 3;
-  double control_probability = 0.2;  // of one control edge an op
+  double control_probability = 0.2;  // of one control edge per op
   double zero_time_probability = 0.2;
   double zero_bytes_probability = 0.2;
   std::int64_t max_micros = 4;  // small: ties are common
   std::int64_t max_kilobytes = 4;
   bool kinds_differ = false;  // times per kind "test-cpu", "test-gpu"; some ops lack one of them
   bool memory = false;        // temporary and persistent bytes too
-  bool fractional = false;    // times that are no whole µs
-  bool classes = false;       // ops of kinds that the catalogue knows, of several classes; else of none
-  bool colocated = false;     // some ops must go with an earlier one (that has times on the same kinds)
+  bool fractional = false;    // times that are not whole µs
+  bool classes = false;       // ops of several classes in the catalogue; else of none
+  bool colocated = false;     // some ops are colocated with an earlier one (that has times on the same kinds)
 };
 Graph RandomDag(Rng& rng, const RandomDagOptions& options);
 
-// A device for every op, among those where it has a time; ops of a colocation class together.
+// A random device for every op, with a time for it; ops of a colocation class are together.
 Placement RandomPlacement(Rng& rng, const Graph& graph, const Cluster& cluster, const CostTable& costs);
 
 }  // namespace emplace::testing

@@ -32,7 +32,7 @@ std::vector<std::string> SplitLines(const std::string& text) {
   return lines;
 }
 
-// Each code span replaced by `code`, what it holds appended to *spans if that is given. Line breaks stay.
+// Replaces each code span by `code`, and appends its content to *spans if given. Line breaks stay.
 std::string WithoutCode(const std::string& text, std::vector<std::string>* spans = nullptr) {
   std::string out;
   std::size_t at = 0;
@@ -62,7 +62,7 @@ std::string WithoutCode(const std::string& text, std::vector<std::string>* spans
   return out;
 }
 
-// From the "(" at `open` to its ")": the position of that, or npos.
+// The position of the ")" that closes the "(" at `open`, or npos.
 std::size_t Closing(const std::string& text, std::size_t open) {
   int depth = 0;
   for (std::size_t i = open; i < text.size(); ++i) {
@@ -72,10 +72,10 @@ std::size_t Closing(const std::string& text, std::size_t open) {
   return std::string::npos;
 }
 
-// Links by their text, without images and HTML tags.
+// Replaces links by their text, without images and HTML tags.
 std::string WithoutLinks(const std::string& text) {
   std::string out;
-  std::vector<std::size_t> brackets;  // where in `out` the text of a link may begin
+  std::vector<std::size_t> brackets;  // positions in `out` where the text of a link may begin
   std::vector<bool> image;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -117,7 +117,7 @@ bool EndsInAbbreviation(const std::string& before_point) {
   return std::find(kKnown.begin(), kKnown.end(), word) != kKnown.end();
 }
 
-// One line, spans put back.
+// Joins the text to one line, with the code spans inserted again.
 Sentence MakeSentence(const std::string& text, int line, std::vector<std::string>::const_iterator* span) {
   Sentence sentence;
   sentence.line = line;
@@ -169,7 +169,7 @@ void AppendSentences(const std::string& paragraph, int line, std::vector<Sentenc
   end_at(text.size());
 }
 
-// As GitHub makes the anchor of a heading.
+// The anchor of a heading, as GitHub makes it.
 std::string Slug(const std::string& heading) {
   std::vector<std::string> spans;
   std::string text = WithoutLinks(WithoutCode(heading, &spans));
@@ -214,7 +214,7 @@ void AppendLinks(const std::string& line, int number, std::vector<PageLink>* lin
   }
 }
 
-// The length of "- " or "12. " and what is before it, or 0.
+// The length of "- " or "12. " with its indentation, or 0.
 std::size_t ListMark(const std::string& line) {
   std::size_t at = line.find_first_not_of(kSpace);
   if (at == std::string::npos) return 0;
@@ -312,7 +312,7 @@ class PageParser {
 
   MarkdownPage page_;
   int number_ = 0;
-  std::string fence_;  // of the block that is open
+  std::string fence_;  // of the open block
   std::size_t indent_ = 0;
   bool in_comment_ = false;
   std::vector<std::string> notes_;
@@ -325,7 +325,7 @@ class StepMaker {
  public:
   explicit StepMaker(const CodeBlock& block) : block_(block) {}
 
-  // False if the block does nothing.
+  // False if the block has no step.
   bool Make(PageStep* step) const {
     step->line = block_.line;
     step->text = block_.text;

@@ -14,7 +14,7 @@ struct CodeBlock {
   std::vector<std::string> notes;  // HTML comments on the lines directly before the fence, without their marks
 };
 
-// A sentence of prose. A list item, a heading, a table and a block each end the sentence before them.
+// A sentence of prose. A list item, a heading, a table and a block each end the preceding sentence.
 struct Sentence {
   int line = 0;      // on which it begins
   std::string text;  // on one line, with `code` as the page has it
@@ -28,36 +28,35 @@ struct PageLink {
 
 struct MarkdownPage {
   std::vector<CodeBlock> blocks;
-  std::vector<Sentence> sentences;  // not of headings and tables
+  std::vector<Sentence> sentences;  // except of headings and tables
   std::vector<PageLink> links;
   std::vector<std::string> anchors;  // of headings, as GitHub makes them, and of `id="..."`
 };
 
 MarkdownPage ParseMarkdown(const std::string& text);
 
-// What a test does with a block.
+// The action of a test for a block.
 struct PageStep {
   enum class Kind { kFile, kRun, kOutput, kExcerpt };
   Kind kind = Kind::kRun;
   int line = 0;
   std::string text;   // content of a file, commands, or expected lines
   std::string name;   // of a file
-  bool slow = false;  // a run that takes long
-  int status = 0;     // that a run ends with
+  bool slow = false;  // the commands take long
+  int status = 0;     // the commands' exit status
 };
 
-// The blocks of a page that do something, in order. These notes before a block say what:
+// The steps of a page's blocks, in order. These notes before a block define the step:
 //   file: NAME        the block is the content of NAME
 //   output            the block (text) is the whole standard output of the commands before it
-//   excerpt           its lines are among those of that output, in this order; a line `...` says nothing
+//   excerpt           its lines are among those of that output, in this order; a line `...` is ignored
 //   slow              the commands take more than about five seconds
 //   fails: STATUS     the commands end with this exit status
 //   not run: REASON   the commands are not run
-// Blocks of commands are those of language sh. Throws std::invalid_argument, with the line, for notes that make no
-// sense.
+// Blocks of language sh contain commands. Throws std::invalid_argument, with the line, for invalid notes.
 std::vector<PageStep> PageSteps(const MarkdownPage& page);
 
-// Empty if `output` is what the step (kOutput, kExcerpt) expects, otherwise what differs first.
+// Empty if `output` is as the step (kOutput, kExcerpt) expects, otherwise the first difference.
 std::string OutputDifference(const PageStep& step, const std::string& output);
 
 }  // namespace emplace::testing

@@ -10,7 +10,7 @@
 
 namespace emplace::testing {
 
-// A shape of policy network and what it is called in messages.
+// A variant of the policy network and its name in messages.
 struct NetworkCase {
   std::string name;
   agents::NetworkOptions options;
@@ -19,7 +19,7 @@ struct NetworkCase {
 // Every embedding, variant, geometry and head, for graphs with 10 features and 5 devices.
 std::vector<NetworkCase> AllNetworks();
 
-// States of a graph as an agent might meet them: features in [-1, 1], currents and seeds drawn.
+// Random states of a graph: features in [-1, 1], currents and seeds.
 agents::StateBatch RandomStates(const agents::Topology& topology, const agents::GraphSample& sample,
                                 std::size_t num_features, std::size_t batch, Rng& rng);
 

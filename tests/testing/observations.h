@@ -13,10 +13,10 @@
 
 namespace emplace::testing {
 
-// The graph as an agent sees it if every op is a group of its own; times as the graph gives them.
+// The observation of a graph in which every op is a group of its own, with the graph's times.
 agents::Observation MakeObservation(const Graph& graph, const Cluster& cluster);
 
-// What an agent with these options proposes for it first, with the seed 1.
+// The first proposal of an agent with these options, with seed 1.
 Placement FirstProposal(std::unique_ptr<agents::Agent> (*make)(OptionReader& reader,
                                                                const agents::AgentContext& context),
                         const OptionMap& options, const Graph& graph, const Cluster& cluster);
@@ -24,7 +24,7 @@ Placement FirstProposal(std::unique_ptr<agents::Agent> (*make)(OptionReader& rea
 // The device numbers of a placement, for EXPECT_EQ.
 std::vector<int> Devices(const Placement& placement);
 
-// Whether every group stands where it is allowed.
+// Whether every group is on an allowed device.
 bool IsAllowed(const agents::Observation& observation, const Placement& placement);
 
 }  // namespace emplace::testing

@@ -16,7 +16,7 @@
 
 namespace emplace::testing {
 
-// An op by itself, with its work as computed by hand.
+// A single op, with its work computed by hand.
 struct OpCase {
   std::string kind;
   std::vector<OutputSpec> inputs;
@@ -36,7 +36,7 @@ inline OutputSpec Mask(std::vector<std::int64_t> shape) {
   return {.size = std::nullopt, .dtype = DType::kBool, .shape = std::move(shape)};
 }
 
-// The op is called "op"; its inputs come from ops "in0", "in1", ...
+// The op is named "op"; its inputs come from ops "in0", "in1", ...
 inline Graph GraphOf(const OpCase& op_case) {
   GraphBuilder builder("case");
   OpSpec op;
@@ -63,7 +63,7 @@ inline OpWork WorkOf(const OpCase& op_case) {
   return kind->work(graph, *graph.FindOp("op"));
 }
 
-// The line with which the catalogue refuses the op; "" if it does not.
+// The catalogue's error for the op; "" if there is none.
 inline std::string Refusal(const OpCase& op_case) {
   try {
     WorkOf(op_case);
@@ -73,7 +73,7 @@ inline std::string Refusal(const OpCase& op_case) {
   return "";
 }
 
-// Checks every case, and that every kind of this part of the catalogue has one.
+// Checks every case, and that every kind in this part of the catalogue has one.
 inline void CheckCases(std::span<const OpKind> kinds, const std::vector<OpCase>& cases) {
   for (const OpCase& op_case : cases) {
     SCOPED_TRACE(op_case.kind);

@@ -1,1 +1,1 @@
-// Carries the precompiled headers of all test programs.
+// Contains the precompiled headers of all test programs.

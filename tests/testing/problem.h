@@ -13,7 +13,7 @@
 
 namespace emplace::testing {
 
-// A graph on a cluster as an agent meets it: the graph's own times, every op a group of its own.
+// A graph on a cluster with an environment: the graph's own times, every op a group of its own.
 struct Problem {
   Problem(Graph of, Cluster on) : graph(std::move(of)), cluster(std::move(on)) {}
   Problem(const Problem&) = delete;  // its parts refer to each other

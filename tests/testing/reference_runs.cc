@@ -18,8 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-// The published program takes an output that a producer does not have for one of 0 bytes (docs/model.md, P6);
-// graph.json refuses it, so the output is written out.
+// The published program treats a missing output of a producer as one of 0 bytes (docs/model.md, P6). graph.json does
+// not allow that, so the output is added.
 void AddMissingOutputs(std::vector<OpSpec>& specs) {
   std::map<std::string, OpSpec*, std::less<>> by_name;
   for (OpSpec& spec : specs) by_name[spec.name] = &spec;
@@ -46,7 +46,7 @@ void ReadMadeGraph(const json& file, ReferenceCase* reference) {
   for (const json& op : file.at("ops")) {
     OpSpec spec = MakeOp(op.at("name"), op.at("cost_us"), {}, op.at("outputs"));
     spec.kind = op.at("op");
-    // Of several mentions of one producer the last counts, control or data; in graph.json control inputs come last.
+    // The last of several mentions of one producer counts, control or data; in graph.json control inputs come last.
     std::map<std::string, std::string> last_mention;
     for (const json& input : op.at("inputs")) {
       const auto text = input.get<std::string>();

@@ -14,7 +14,7 @@ struct ReferenceRun {
   std::vector<std::string> devices;
   std::vector<std::uint32_t> placement;  // [num_ops], in file order
   double step_time_micros = 0;
-  std::vector<double> start_micros;      // [num_ops], in file order; empty where it was not stored
+  std::vector<double> start_micros;      // [num_ops], in file order; empty if not stored
   std::vector<std::int64_t> peak_bytes;  // [num_devices]
 };
 
@@ -28,13 +28,13 @@ struct ReferenceCase {
   std::vector<ReferenceRun> runs;
 };
 
-// Reads a file of the made set (`placeto-oracle`) or of the set on real graphs (`placeto-golden`).
+// Reads a file of the synthetic set (`placeto-oracle`) or of the set of real graphs (`placeto-golden`).
 ReferenceCase ReadReferenceCase(const std::string& path);
 
-// The reference files below a folder, sorted; empty if there is no such folder.
+// The reference files below a folder, sorted; empty if the folder does not exist.
 std::vector<std::string> ReferenceFiles(const std::string& folder);
 
-// What one file's runs gave: how many were checked, and what differed (one line each).
+// The result of one file's runs: the number of checked runs, and the differences (one line each).
 struct ReferenceReport {
   std::size_t runs = 0;
   std::size_t starts = 0;   // start times compared

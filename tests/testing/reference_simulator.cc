@@ -12,7 +12,7 @@ namespace {
 
 std::int64_t Nanoseconds(double micros) { return static_cast<std::int64_t>(std::floor(micros * 1000.0 + 0.5)); }
 
-// size / bandwidth in ns, to the nearest, halves up: long division, digit by digit, so that nothing overflows.
+// size / bandwidth in ns, rounded to the nearest, halves up: long division, digit by digit, without overflow.
 std::int64_t DividedSlowly(std::int64_t bytes, std::int64_t bytes_per_s) {
   std::int64_t quotient = bytes / bytes_per_s;
   std::int64_t rest = bytes % bytes_per_s;
@@ -20,7 +20,7 @@ std::int64_t DividedSlowly(std::int64_t bytes, std::int64_t bytes_per_s) {
     std::int64_t next = 0;  // 10 * rest / bytes_per_s, by repeated subtraction
     std::int64_t sum = 0;
     for (int i = 0; i < 10; ++i) {
-      // sum += rest, modulo bytes_per_s, without passing 2^63.
+      // Computes sum += rest, modulo bytes_per_s, without exceeding 2^63.
       if (sum >= bytes_per_s - rest) {
         sum -= bytes_per_s - rest;
         ++next;
@@ -65,7 +65,7 @@ class Reference {
     if (factor == 1 || contended_.count(op) == 0) return alone;
     return static_cast<std::int64_t>(std::floor(static_cast<double>(alone) * factor + 0.5));
   }
-  // Whether some op that has started elsewhere, on the same kind of device, still runs.
+  // Whether an op that has started on another device of the same kind is still running.
   bool Contends(OpId op, std::int64_t start) const {
     for (const auto& [other, when] : start_) {
       if (other == op || placement_[other] == placement_[op]) continue;
@@ -102,7 +102,7 @@ class Reference {
     return ready;
   }
 
-  // docs/model.md, F10 and F11, word by word.
+  // docs/model.md, F10 and F11, implemented literally.
   void StartNext() {
     std::optional<std::pair<std::int64_t, OpId>> next;
     for (std::size_t d = 0; d < cluster_.num_devices(); ++d) {
@@ -147,7 +147,7 @@ class Reference {
     return false;
   }
 
-  // Returns when the channel is free again.
+  // Returns the time when the channel is free again.
   std::int64_t Send(TensorId tensor, DeviceId from, DeviceId to, std::int64_t queued) {
     const Link& link = cluster_.link(from, to);
     const auto rate = static_cast<std::int64_t>(std::floor(link.bandwidth_gb_per_s * 1e9 + 0.5));
@@ -215,7 +215,7 @@ class Reference {
   const Cluster& cluster_;
   const CostTable& costs_;
   const Placement& placement_;
-  std::set<OpId> contended_;  // took longer, as another device was busy
+  std::set<OpId> contended_;  // took longer because another device was busy
   std::map<OpId, std::int64_t> start_;
   std::map<DeviceId, std::int64_t> device_free_;
   std::map<std::pair<DeviceId, DeviceId>, std::int64_t> channel_free_;

@@ -11,8 +11,8 @@
 
 namespace emplace::testing {
 
-// The rules of engine `fifo` (docs/model.md), written down as slowly and obviously as possible and sharing no code with
-// it: F10 and F11 are a scan over all ops, memory a sum over all allocations at every allocation's start.
+// A slow and simple implementation of the rules of engine `fifo` (docs/model.md), without shared code. F10 and F11 are
+// a scan over all ops, and memory is a sum over all allocations at the start of every allocation.
 struct ReferenceResult {
   std::int64_t step_time_ns = 0;
   std::vector<std::int64_t> start_ns;    // [num_ops]

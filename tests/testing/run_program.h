@@ -7,7 +7,7 @@
 
 namespace emplace::testing {
 
-// What became of a shell command.
+// The result of a shell command.
 struct Ran {
   int status = 0;  // exit status; 128 + the signal that ended it
   std::string out;
@@ -17,7 +17,7 @@ struct Ran {
 // Runs `command` through the shell in `folder`; `$emplace` in it is the built program (EMPLACE_BINARY).
 Ran RunShell(const std::string& command, const std::string& folder, const std::string& program);
 
-// A test with an empty folder of its own, in which its commands run.
+// A test with an empty folder, in which its commands run.
 class ProgramTest : public ::testing::Test {
  protected:
   explicit ProgramTest(std::string program);
@@ -30,7 +30,7 @@ class ProgramTest : public ::testing::Test {
   void Write(const std::string& name, const std::string& content) const;
   std::string Read(const std::string& name) const;
   bool Exists(const std::string& name) const;
-  // Names in the folder, sorted, one space after each: shows what a command left behind.
+  // Names in the folder, sorted, one space after each: the files that a command created.
   std::string Names() const;
 
  private:
@@ -38,7 +38,7 @@ class ProgramTest : public ::testing::Test {
   std::string folder_;
 };
 
-// One line, ended, that holds nothing but printable text.
+// One line, terminated, with only printable text.
 ::testing::AssertionResult IsOneLine(const std::string& text);
 
 }  // namespace emplace::testing

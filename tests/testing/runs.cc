@@ -40,7 +40,7 @@ std::optional<double> Improvement(const SampleTrial& trial) {
 
 Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
-// As emplace writes it: compact, with its checksum.
+// As emplace writes it: compact, with a checksum.
 std::string WithChecksum(const Json& json) {
   JsonValue value = ParseJson(json.dump());
   experiments::AddChecksum(std::get_if<JsonObject>(&value.data));

@@ -27,18 +27,18 @@ struct SampleTrial {
   std::string engine = "fifo";
 };
 
-// As the files say it.
+// The contents of the trial's files.
 std::string SpecJson(const SampleTrial& trial);
 std::string TrialJson(const SampleTrial& trial);
 std::string TimingJson(const SampleTrial& trial);
-// The ID of a trial with that spec.
+// The ID of a trial with this spec.
 std::string SampleId(const SampleTrial& trial);
 
-// The same as what ReadRuns makes of them.
+// The record that ReadRuns makes of these files.
 experiments::TrialRecord MakeRecord(const SampleTrial& trial);
 std::vector<experiments::TrialRecord> MakeRecords(const std::vector<SampleTrial>& trials);
 
-// RUNS/demo: experiment.json ("{...}" with `more` members in it) and the trials' folders.
+// Writes RUNS/demo: experiment.json (an object with `more` members) and the trials' folders.
 void WriteRuns(const std::string& folder, const std::vector<SampleTrial>& trials, const std::string& more = "");
 void WriteText(const std::string& file, const std::string& text);
 

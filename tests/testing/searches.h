@@ -15,20 +15,20 @@ namespace emplace::testing {
 agents::SearchSpec MakeSearch(const Graph& graph, const Cluster& cluster, const std::string& agent,
                               const OptionMap& options = {});
 
-// The devices that the agent's best placement gives to ops 0, 1, ...; empty if nothing fits.
+// The devices of ops 0, 1, ... in the agent's best placement; empty if none fits.
 std::vector<std::size_t> PlacedBy(const std::string& agent, const Graph& graph, const Cluster& cluster,
                                   const OptionMap& options = {});
 
-// The result of a search that is stopped at so many evaluations, each time from its checkpoint `name`, and then goes
-// on.
+// The result of a search that is stopped after these numbers of evaluations, and each time resumed from its checkpoint
+// `name`.
 agents::SearchResult StoppedAndResumed(agents::SearchSpec spec, const std::string& name,
                                        const std::vector<std::size_t>& stops);
 
-// Of a search on MakeTwoOpsForTheAccelerator() that ends with its likeliest placement: that one has both ops on the
-// accelerator, and so had the last 20 drawn before it, each op nine times out of ten.
+// Checks a search on MakeTwoOpsForTheAccelerator() that ends with its likeliest placement. That placement has both ops
+// on the accelerator. So do the last 20 drawn before it, each op in nine of ten cases.
 void ExpectTheAcceleratorIsLearned(const agents::SearchResult& result);
 
-// The step time of the fastest placement that fits, of all there are, in µs. Cost: devices to the power of ops.
+// The step time of the fastest of all placements that fit, in µs. Cost: devices to the power of ops.
 double FastestOfAll(const Graph& graph, const Cluster& cluster);
 
 }  // namespace emplace::testing

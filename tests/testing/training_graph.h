@@ -45,8 +45,8 @@ inline GraphTotals TotalsOf(const Graph& graph) {
   return totals;
 }
 
-// What holds in every training graph: FLOP as the catalogue says, passes in order, each variable changed where it lives
-// and by exactly one op (a second one may only read it).
+// Checks the invariants of every training graph: FLOP as in the catalogue, and passes in order. Each variable is
+// updated by exactly one op, on its own device; a second one may only read it.
 inline void CheckTrainingGraph(const Graph& graph) {
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const OpId id = MakeId<OpId>(i);

@@ -9,8 +9,8 @@
 
 namespace emplace::testing {
 
-// A test that runs on each instruction set that the processor has:
-//   using FooTest = testing::OnVectorTarget;  // a class of its own name
+// A test that runs with each instruction set that the processor supports:
+//   using FooTest = testing::OnVectorTarget;  // a class with its own name
 //   INSTANTIATE_TEST_SUITE_P(Targets, FooTest, ::testing::ValuesIn(SupportedVectorTargets()), VectorTargetOf);
 class OnVectorTarget : public ::testing::TestWithParam<VectorTarget> {
  protected:
@@ -22,7 +22,7 @@ inline std::string VectorTargetOf(const ::testing::TestParamInfo<VectorTarget>& 
   return std::string(VectorTargetName(info.param));
 }
 
-// function() on each target, the best one last.
+// Calls function() with each target, the best one last.
 template <typename Function>
 void OnEachVectorTarget(const Function& function) {
   for (const VectorTarget target : SupportedVectorTargets()) {

@@ -1,10 +1,10 @@
-# emplace_plugin(NAME PREFIX LOADER SOURCE...): a library that the program loads when it needs it (sim/base/plugin.h). LOADER
-# is the source of the program that loads it; it gets the macros PREFIX_FILE, the library's name beside the program, and
-# PREFIX_PATH, where it was built.
+# emplace_plugin(NAME PREFIX LOADER SOURCE...): a library that the program loads on demand (sim/base/plugin.h). LOADER
+# is the program's source that loads it. It gets two macros: PREFIX_FILE, the library's name beside the program, and
+# PREFIX_PATH, the path where it was built.
 function(emplace_plugin name prefix loader)
   add_library(${name} MODULE ${ARGN})
   target_link_libraries(${name} PRIVATE emplace_flags)
-  if(NOT EMPLACE_SANITIZED)  # whose runtime is in the program
+  if(NOT EMPLACE_SANITIZED)  # otherwise the library takes the sanitizer runtime from the program
     target_link_options(${name} PRIVATE -Wl,-z,defs)
   endif()
   set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})

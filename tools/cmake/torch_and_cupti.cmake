@@ -1,11 +1,13 @@
-# Finds LibTorch (TORCH_INCLUDE_DIRS, TORCH_LIBRARIES) and, where there is one, CUPTI (target CUDA::cupti): Debian's and
-# the CUDA toolkit's, or those of a pip-installed PyTorch 2, whose folders CMAKE_PREFIX_PATH names.
+# Finds LibTorch (TORCH_INCLUDE_DIRS, TORCH_LIBRARIES) and, if installed, CUPTI (target CUDA::cupti): either Debian's
+# and the CUDA toolkit's, or those of a pip-installed PyTorch 2, whose folders CMAKE_PREFIX_PATH names.
 
-# Only for CUPTI, which times the kernels of CUDA devices; and before LibTorch, whose files name the toolkit's targets.
+# Needed only for CUPTI, which times the kernels of CUDA devices. It comes before LibTorch, whose files name its
+# targets.
 find_package(CUDAToolkit QUIET)
 
-# PyTorch 2.5 to 2.7 link to CUDA::nvToolsExt, a library that CUDA 12.9 and 13 no longer have; its headers in nvtx3 do the
-# same. No alias: CMake's FindCUDAToolkit sets a property of that target when LibTorch's files call it again.
+# PyTorch 2.5 to 2.7 link to CUDA::nvToolsExt, a library that CUDA 12.9 and 13 no longer have; its headers in nvtx3 do
+# the same. An alias would fail: CMake's FindCUDAToolkit sets a property of that target when LibTorch's files call it
+# again.
 if(TARGET CUDA::nvtx3 AND NOT TARGET CUDA::nvToolsExt)
   add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
   target_link_libraries(CUDA::nvToolsExt INTERFACE CUDA::nvtx3)
@@ -13,7 +15,8 @@ endif()
 
 find_package(Torch REQUIRED)
 
-# Nothing else that emplace links is built like that, and the linker would only list std::string's functions as missing.
+# No other library of emplace has this ABI. Without this check, the linker would only list std::string's functions as
+# missing.
 if("${TORCH_CXX_FLAGS}" MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
   message(FATAL_ERROR "LibTorch in ${TORCH_INSTALL_PREFIX} has the old C++ ABI (_GLIBCXX_USE_CXX11_ABI=0), with which "
     "emplace cannot be linked. Take the wheel of PyTorch 2.7 or newer, a LibTorch named cxx11-abi, or Debian's libtorch-dev.")
@@ -23,7 +26,7 @@ if(NOT TARGET CUDA::cupti)
   find_path(CUPTI_INCLUDE_DIR cupti.h)
   find_library(CUPTI_LIBRARY NAMES cupti libcupti.so.13 libcupti.so.12)
   if(CUPTI_INCLUDE_DIR)
-    # cupti.h includes cuda.h. Up to CUDA 12 pip has it in a folder of its own, beside CUPTI's.
+    # cupti.h includes cuda.h. Up to CUDA 12, pip installs cuda.h in a separate folder beside CUPTI's.
     find_path(CUPTI_CUDA_INCLUDE_DIR cuda.h
       PATHS "${CUPTI_INCLUDE_DIR}" "${CUPTI_INCLUDE_DIR}/../../cuda_runtime/include" NO_DEFAULT_PATH)
     find_path(CUPTI_CUDA_INCLUDE_DIR cuda.h HINTS ${CUDAToolkit_INCLUDE_DIRS})

@@ -38,8 +38,8 @@ TEST(AnnealingTest, FindsAPlacementThatFitsWhereTheStartDoesNot) {
 }
 
 TEST(AnnealingTest, FindsTheOptimumWhereTheStartDoesNotFit) {
-  // Every op holds 40 GB, and two of the six go on a device of 100: from the start on one device the cost falls by tens
-  // of seconds, among placements that fit by microseconds.
+  // Every op holds 40 GB, and two of the six fit on a device of 100 GB. From the start on one device the cost falls by
+  // tens of seconds; among placements that fit it falls by microseconds.
   constexpr std::int64_t kGigabyte = 1'000'000'000;
   Rng rng(12);
   for (int i = 0; i < 10; ++i) {

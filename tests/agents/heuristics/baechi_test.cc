@@ -19,7 +19,7 @@ using ::emplace::testing::IsAllowed;
 using ::emplace::testing::MakeObservation;
 using ::emplace::testing::MakeOp;
 
-// Four ops in a row that need 10, 20, 30 and 40 bytes: as outputs, temporary and persistent bytes.
+// A chain of four ops of 10, 20, 30 and 40 bytes: as outputs, temporary and persistent bytes.
 Graph FourOps() {
   GraphBuilder builder("four");
   builder.Add(MakeOp("a", 1, {}, {10}));
@@ -50,7 +50,7 @@ TEST(MTopoTest, FillsUpToTheCapacityOtherwise) {
   // 10 + 20 fit in 50, 30 more do not; the last device takes 30 and 40 although they are too much for it.
   EXPECT_EQ(Devices(agents::PlaceByMTopo(MakeObservation(FourOps(), TwoDevicesOf(50)), {.uniform = false})),
             (std::vector<int>{0, 0, 1, 1}));
-  // A device that is too small for the first group is left for good.
+  // A device that is too small for the first group is never used again.
   EXPECT_EQ(Devices(agents::PlaceByMTopo(MakeObservation(FourOps(), TwoDevicesOf(5)), {.uniform = false})),
             (std::vector<int>{1, 1, 1, 1}));
 }
@@ -79,7 +79,7 @@ TEST(MTopoTest, PlacesRandomGraphsWhereAllowed) {
 }
 
 TEST(MTopoTest, ReadsItsOptions) {
-  // The numbers of the two tests above.
+  // The expected placements of the two tests above.
   EXPECT_EQ(Devices(testing::FirstProposal(agents::MakeMTopoAgent, {}, FourOps(), TwoDevicesOf(50))),
             (std::vector<int>{0, 0, 0, 1}));
   EXPECT_EQ(
@@ -113,7 +113,7 @@ TEST(MEtfTest, PlacesManyOpsWithinSeconds) {
   }
   const agents::Observation observation = MakeObservation(builder.Build(), testing::MakeCluster(8));
   const Placement placement = agents::PlaceByMEtf(observation, {});
-  // Each pair can stay on one device without a transfer: the load is even.
+  // Each pair can stay on one device without a transfer, so the load is even.
   std::vector<int> count(8);
   for (const int device : Devices(placement)) ++count[static_cast<std::size_t>(device)];
   EXPECT_EQ(count, std::vector<int>(8, 5000));
@@ -144,7 +144,7 @@ Graph Fork(double b_micros) {
 }
 
 TEST(PlanCommunicationTest, KeepsAChainTogether) {
-  // Every op has one producer and one consumer at most: no transfer at all, 3 * 2 µs.
+  // Every op has at most one producer and one consumer: no transfers, 3 * 2 µs.
   const agents::CommunicationPlan plan = Plan(testing::MakeChain(3, 2, 5000));
   EXPECT_NEAR(plan.makespan_micros, 6, 1e-6);
   ASSERT_EQ(plan.far.size(), 2U);
@@ -154,13 +154,13 @@ TEST(PlanCommunicationTest, KeepsAChainTogether) {
 }
 
 TEST(PlanCommunicationTest, SplitsAForkWhereBothEndsAreEquallyLate) {
-  // w = 2 + max(5 x, 3 y) with x + y >= 1: least where 5 x = 3 (1 - x), x = 3/8; w = 2 + 15/8.
+  // w = 2 + max(5 x, 3 y) with x + y >= 1: minimal where 5 x = 3 (1 - x), x = 3/8; w = 2 + 15/8.
   const agents::CommunicationPlan plan = Plan(Fork(1));
   EXPECT_NEAR(plan.makespan_micros, 3.875, 1e-6);
   ASSERT_EQ(plan.far.size(), 2U);
   EXPECT_NEAR(plan.far[0], 0.375, 1e-6);
   EXPECT_NEAR(plan.far[1], 0.625, 1e-6);
-  // 0.375 rounds to a favourite only under a threshold above it.
+  // 0.375 is rounded to a favourite only with a threshold above it.
   EXPECT_EQ(agents::FavouriteChildren(plan, 3, 0.1), std::vector<std::size_t>(3, agents::kNoFavourite));
   EXPECT_EQ(agents::FavouriteChildren(plan, 3, 0.5)[0], 1U);
 }
@@ -215,7 +215,7 @@ TEST(PlanCommunicationTest, SolutionsOfRandomGraphsAreFeasible) {
 }
 
 TEST(FavouriteChildrenTest, LetTheLastOfSeveralEdgesWin) {
-  // 0-2 and 1-2 claim child 2, then 1-3 takes producer 1 away from it: 0 has lost its child to 1, 1 follows with 3.
+  // 0-2 makes 2 the child of 0, 1-2 makes it the child of 1 instead, and 1-3 replaces it by 3.
   const agents::CommunicationPlan plan = {
       .makespan_micros = 0, .far = {0, 0, 0}, .edges = {{0, 2, 0}, {1, 2, 0}, {1, 3, 0}}};
   EXPECT_EQ(agents::FavouriteChildren(plan, 4, 0.1),
@@ -224,9 +224,9 @@ TEST(FavouriteChildrenTest, LetTheLastOfSeveralEdgesWin) {
 
 TEST(MSctTest, LetsTheCriticalChildFollowItsProducer) {
   // a (2 µs) feeds f over 100 µs, b (3 µs) feeds f over 1 µs, and x and y (3 µs each) over 0.5 µs; g (40 µs) needs f.
-  // The program makes max(2 + 100 x_af, 3 + x_bf) small with x_af + x_bf = 1: x_af = 2/101, below 0.1, so f follows a.
-  // Device 0, where a ran, waits for f from 3 to 4 and leaves y, whose input arrives there at 3.5, to device 1. m-ETF
-  // starts y at 3.5 on device 0.
+  // The linear program minimises max(2 + 100 x_af, 3 + x_bf) with x_af + x_bf = 1: x_af = 2/101, below 0.1, so f is a's
+  // favourite. Device 0, where a ran, waits for f from 3 to 4, so y, whose input arrives there at 3.5, goes to device
+  // 1. m-ETF starts y at 3.5 on device 0.
   GraphBuilder builder("tempting");
   builder.Add(MakeOp("a", 2, {}, {100000}));
   builder.Add(MakeOp("b", 3, {}, {1000, 500}));
@@ -274,7 +274,7 @@ TEST(MSctTest, WantsGroupsWhereItsProgramWouldBeTooLarge) {
 }
 
 TEST(MSctTest, ReadsItsOptions) {
-  // A chain stays where its first op starts: on cpu:0 if CPUs take part, else on gpu:0.
+  // A chain stays on the device of its first op: cpu:0 if CPUs are used, else gpu:0.
   const Graph chain = testing::MakeChain(3, 1, 1000);
   EXPECT_EQ(Devices(testing::FirstProposal(agents::MakeMSctAgent, {{"threshold", "0.5"}, {"use_cpus", "true"}}, chain,
                                            testing::MakeMixedCluster(1))),

@@ -56,7 +56,7 @@ TEST(RoundRobinTest, GroupsTakeTurnsOnTheAccelerators) {
 }
 
 TEST(BlocksTest, BlocksTakeEqualTime) {
-  // 6, 1, 1, 2, 2 us: half of 12 us is the first op; the rest makes the other half.
+  // 6, 1, 1, 2, 2 us: half of 12 us is the first op, the rest is the other half.
   const Graph graph = Build(
       {MakeOp("a", 6), MakeOp("b", 1, {"a"}), MakeOp("c", 1, {"b"}), MakeOp("d", 2, {"c"}), MakeOp("e", 2, {"d"})});
   EXPECT_THAT(PlacedBy("blocks", graph, MakeCluster(2)), ElementsAre(0, 1, 1, 1, 1));
@@ -74,8 +74,8 @@ OpSpec OfLayer(const char* name, const char* layer, std::vector<std::string> inp
 }
 
 TEST(ExpertTest, RecurrentLayersAreSpreadOverTheAccelerators) {
-  // Two accelerators, three layers: layer 2 is on the first again. The embedding goes with layer 0, the attention and
-  // the loss with the last (2), what has no layer with what it feeds.
+  // Two accelerators, three layers: layer 2 is on the first accelerator again. The embedding is with layer 0, the
+  // attention and the loss with the last layer (2). An op without a layer is with its consumer.
   const Graph graph =
       Build({OfLayer("a_input", "", {}, "input"), OfLayer("b_table", "embedding", {"a_input"}),
              OfLayer("c", "encoder/lstm0", {"b_table"}), OfLayer("d", "encoder/lstm1", {"c"}),
@@ -90,7 +90,7 @@ TEST(ExpertTest, ConvolutionalNetworksStayOnOneAccelerator) {
 }
 
 TEST(ExpertTest, ConvolutionsOverAudioAreCutIntoBlocksOfLayers) {
-  // One row: [N, C, 1, T]. An image has more.
+  // Audio has one row, [N, C, 1, T]; an image has more.
   const auto over = [](std::int64_t rows) {
     OpSpec a = OfLayer("a", "block1", {}, "input");
     a.outputs = {{.size = std::nullopt, .dtype = DType::kF32, .shape = {1, 2, rows, 8}}};

@@ -22,8 +22,8 @@ using testing::MakeCluster;
 using testing::MakeObservation;
 using testing::MakeOp;
 
-// The example of Topcuoglu et al. 2002, figure 2: ten tasks on three processors, one unit is 1 µs. Names sort like the
-// tasks' numbers: task n is op n - 1 of the same order where precedence allows.
+// The example of Topcuoglu et al. 2002, figure 2: ten tasks on three processors, one unit is 1 µs. Names are sorted
+// like the tasks' numbers: where precedence allows, task n is op n - 1 in the same order.
 agents::Observation PublishedExample() {
   constexpr std::array<std::array<double, 3>, 10> kTimes = {{{14, 16, 9},
                                                              {13, 19, 18},
@@ -79,9 +79,9 @@ TEST(HeftTest, SchedulesThePublishedExampleAsPublished) {
 }
 
 TEST(HeftTest, FillsIdleGaps) {
-  // Device 1 is 100 times slower for all but "c". a (10 µs) then, 20 µs of transfer later, c (10 µs, only on device 1),
-  // and from c back, 20 µs later, z: ranks a > c > z. "filler" (5 µs, rank 5 like z's, later id) is placed last: it
-  // fits on device 0 between the end of a at 10 and the start of z at 10 + 20 + 10 + 20 = 60.
+  // "c" (10 µs) runs only on device 1, all other ops only on device 0. a (10 µs), c and z (5 µs) are a chain with
+  // transfers of 20 µs, so their ranks are a > c > z. "zz" (4 µs) has the lowest rank and is placed last. It fits on
+  // device 0 between the end of a at 10 and the start of z at 10 + 20 + 10 + 20 = 60.
   GraphBuilder builder("gap");
   const auto op = [&](std::string name, double fast, double slow, std::vector<std::string> inputs) {
     OpSpec spec = MakeOp(std::move(name), 0, std::move(inputs), {20000});
@@ -115,8 +115,8 @@ TEST(HeftTest, KeepsADeviceIdleForItsGap) {
 }
 
 TEST(HeftTest, FiltersByMemoryIfAsked) {
-  // Three ops in a row, 1 µs each, 40 bytes of output; transfers take no time worth mentioning but are not free, so
-  // that HEFT keeps all on device 0. With room for 100 bytes the third does not fit there.
+  // A chain of three ops of 1 µs with 40 bytes of output. Transfers take little time, but more than none, so HEFT keeps
+  // all ops on device 0. With 100 bytes of memory the third op does not fit there.
   const agents::Observation observation =
       MakeObservation(testing::MakeChain(3, 1, 40),
                       MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 0, Bytes{100}));
@@ -126,7 +126,8 @@ TEST(HeftTest, FiltersByMemoryIfAsked) {
 }
 
 TEST(HeftTest, TakesTheRoomiestDeviceWhereNoneHasRoom) {
-  // 40 bytes each, 50 on a device: one each, then no room anywhere; after the third, device 1 has more left.
+  // 40 bytes each, 50 on a device: the first two fit, then no device has room. For the fourth op, device 1 has more
+  // left.
   const agents::Observation observation =
       MakeObservation(testing::MakeChain(4, 1, 40),
                       MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 0, Bytes{50}));
@@ -148,7 +149,7 @@ TEST(HeftTest, SchedulesOfRandomGraphsAreValid) {
     }
     for (std::size_t a = 0; a < graph.num_ops(); ++a) {
       for (std::size_t b = 0; b < a; ++b) {
-        // What takes no time takes up nothing: others may lie over it.
+        // An op of no duration occupies no interval, so others may overlap it.
         if (schedule.start[a] == schedule.end[a] || schedule.start[b] == schedule.end[b]) continue;
         if (schedule.placement.devices()[a] != schedule.placement.devices()[b]) continue;
         EXPECT_TRUE(schedule.end[a] <= schedule.start[b] || schedule.end[b] <= schedule.start[a]) << a << " and " << b;

@@ -1,4 +1,4 @@
-// Clp's part of linear_program.h, where there is no solution.
+// linear_program.h with Clp, for programs without a solution.
 
 #include <gtest/gtest.h>
 

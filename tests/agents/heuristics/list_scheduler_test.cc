@@ -67,7 +67,8 @@ TEST(ListSchedulerTest, QueuesInputsOnTheChannelOfTheirSender) {
 }
 
 TEST(ListSchedulerTest, SendsATensorToADeviceOnce) {
-  // As above, but c and d read the same tensor: it arrives at 3; c runs 3-4 and d 4-5. Sent twice, d would wait till 5.
+  // As above, but c and d read the same tensor: it arrives at 3; c runs 3-4 and d 4-5. If it were sent twice, d would
+  // wait until 5.
   GraphBuilder builder("cache");
   builder.Add(MakeOp("a", 1, {}, {2000}));
   builder.Add(MakeOp("aa", 1));
@@ -79,7 +80,7 @@ TEST(ListSchedulerTest, SendsATensorToADeviceOnce) {
 }
 
 TEST(ListSchedulerTest, GoesWhereThereIsRoom) {
-  // 80 bytes of output each, 100 on a device. b does not fit next to a, whose output lives until b has ended; then
+  // 80 bytes of output each, 100 on a device. b does not fit beside a, whose output lives until b has ended. Then
   // device 0 is empty, and device 1 still holds b's output for c.
   const agents::ListSchedule schedule = Schedule(MakeObservation(testing::MakeChain(3, 1, 80), TwoOf(100)));
   EXPECT_EQ(Devices(schedule.placement), (std::vector<int>{0, 1, 0}));
@@ -87,9 +88,8 @@ TEST(ListSchedulerTest, GoesWhereThereIsRoom) {
 }
 
 TEST(ListSchedulerTest, WaitsForRoom) {
-  // One device of 100 bytes; b (80 temporary bytes) has to wait for a (80 temporary bytes) anyway, and c for the end
-  // of b; but d (10 bytes) is allowed in between as soon as the device is idle. Ids: a, b, c, d. On two devices a and
-  // b run side by side, c needs 80 bytes and finds them when a ends at 4.
+  // Two devices of 100 bytes; a, b and c have 80 temporary bytes each. a and b run side by side; c fits when a ends at
+  // 4.
   GraphBuilder builder("temp");
   for (const auto& [name, micros, temp] : {std::tuple{"a", 4, 80}, {"b", 9, 80}, {"c", 1, 80}}) {
     OpSpec op = MakeOp(name, micros);
@@ -98,7 +98,7 @@ TEST(ListSchedulerTest, WaitsForRoom) {
   }
   const agents::ListSchedule schedule = Schedule(MakeObservation(builder.Build(), TwoOf(100)));
   EXPECT_EQ(Micros(schedule.start), (std::vector<double>{0, 0, 4}));
-  // Persistent bytes are never freed: where a and b keep 80 bytes each, c has no room, ever.
+  // Persistent bytes are never freed: if a and b hold 80 bytes each, c never fits.
   GraphBuilder kept("persistent");
   for (const char* name : {"a", "b", "c"}) {
     OpSpec op = MakeOp(name, 1);
@@ -151,8 +151,8 @@ TEST(ListSchedulerTest, WaitsForTheFavouriteChild) {
 }
 
 TEST(ListSchedulerTest, StartsUrgentGroupsOnAWaitingDevice) {
-  // As before, but y waits for b alone, by a control edge of no latency: at 3 it could start on either device, both
-  // idle, and takes device 0 although that waits for f. f then starts on device 0 at 8, before its 12 on device 1.
+  // As before, but y depends only on b, by a control edge without latency. At 3 both devices are idle, and y starts on
+  // device 0, although that waits for f. f then starts on device 0 at 8, before its 12 on device 1.
   GraphBuilder builder("urgent");
   builder.Add(MakeOp("a", 2, {}, {10000}));
   builder.Add(MakeOp("b", 3, {}, {1000}));
@@ -166,7 +166,7 @@ TEST(ListSchedulerTest, StartsUrgentGroupsOnAWaitingDevice) {
   EXPECT_EQ(Micros(schedule.start), (std::vector<double>{0, 0, 8, 3}));
 }
 
-// Earliest time first without favourites and memory, as a scan over all pairs at each step.
+// Earliest time first without favourites and memory, implemented as a scan over all pairs at each step.
 class Scan {
  public:
   explicit Scan(const agents::Observation& observation) : observation_(observation) {}
@@ -246,8 +246,8 @@ class Scan {
 };
 
 TEST(ListSchedulerTest, AgreesWithAScanOverAllPairs) {
-  // The scan starts a group once its producers are placed, the scheduler once they have ended: the same where no op
-  // takes no time.
+  // The scan starts a group once its producers are placed, the scheduler once they have ended. Both agree if every op
+  // takes time.
   Rng rng(5);
   for (int i = 0; i < 300; ++i) {
     const testing::RandomDagOptions options = {

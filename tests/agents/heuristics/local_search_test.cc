@@ -23,7 +23,7 @@ TEST(LocalSearchTest, EndsWhereNoMoveOfOneGroupHelps) {
     const Graph graph = testing::RandomDag(rng, {.num_ops = 12});
     const Cluster cluster = MakeCluster(3);
     const agents::SearchResult result = agents::RunSearch(testing::MakeSearch(graph, cluster, "local_search"));
-    ASSERT_LT(result.evaluations, 5000U);  // it stopped by itself
+    ASSERT_LT(result.evaluations, 5000U);  // it terminated before its budget
     const Simulator simulator(graph, cluster, testing::MeasuredCosts(graph, cluster));
     for (std::size_t op = 0; op < graph.num_ops(); ++op) {
       for (std::size_t d = 0; d < 3; ++d) {
@@ -36,7 +36,7 @@ TEST(LocalSearchTest, EndsWhereNoMoveOfOneGroupHelps) {
 }
 
 TEST(LocalSearchTest, FindsTheOptimumOfIndependentOps) {
-  // Four ops of 1 us on two devices: 2 us each, and single moves lead there from 4 us on one: 3, then 2.
+  // Four ops of 1 us on two devices: the optimum is 2 us. Single moves lead from 4 us on one device to 3, then 2.
   std::vector<OpSpec> specs;
   for (const char* const name : {"a", "b", "c", "d"}) specs.push_back(MakeOp(name, 1));
   const Graph graph = Build(specs);
@@ -46,7 +46,7 @@ TEST(LocalSearchTest, FindsTheOptimumOfIndependentOps) {
 }
 
 TEST(LocalSearchTest, FindsAPlacementThatFitsWhereTheStartDoesNot) {
-  // Two ops of 80 bytes on devices of 100: the start, both on one, is over.
+  // Two ops of 80 bytes on devices of 100: the start, both on one device, exceeds the memory.
   OpSpec a = MakeOp("a", 1);
   a.persistent = Bytes{80};
   OpSpec b = a;

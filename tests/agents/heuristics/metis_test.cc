@@ -26,7 +26,7 @@ std::vector<int> Place(const agents::Observation& observation, const agents::Met
   return Devices(agents::PlaceByMetis(observation, options, rng));
 }
 
-// `count` cliques of five ops; each pair in a clique shares a tensor of `thick` bytes, the last of a clique sends
+// `count` cliques of five ops; each pair in a clique shares a tensor of `thick` bytes. The last op of a clique sends
 // `thin` bytes to the first of the next. Op 5c + i is member i of clique c.
 Graph Cliques(std::size_t count, std::int64_t thick, std::int64_t thin) {
   GraphBuilder builder("cliques");
@@ -46,7 +46,7 @@ Graph Cliques(std::size_t count, std::int64_t thick, std::int64_t thin) {
   return builder.Build();
 }
 
-// Whether every clique is on one device, and no two on the same.
+// Whether every clique is on one device, and no two cliques on the same.
 bool OneDeviceEach(const std::vector<int>& devices) {
   std::map<int, std::size_t> clique_on;
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -80,7 +80,7 @@ TEST(MetisTest, BalancesTime) {
 }
 
 TEST(MetisTest, BalancesMemoryIfAsked) {
-  // Two of eight ops of one time hold all the memory: each device must get one of them.
+  // Two of eight ops of equal time hold all the memory: each device must get one of them.
   GraphBuilder builder("memory");
   for (int i = 0; i < 8; ++i) {
     OpSpec op = MakeOp("op" + std::to_string(i), 1);
@@ -115,7 +115,7 @@ TEST(MetisTest, TakesGraphsOfAnySize) {
 }
 
 TEST(MetisTest, SaysNothingWhereOneGroupOutweighsTheRest) {
-  // Asked for eight parts at once, METIS 5.1 writes to standard output here.
+  // For eight parts at once, METIS 5.1 would write to standard output here.
   std::vector<double> micros(28, 0);
   micros[0] = 1e6;
   const agents::Observation observation = MakeObservation(Independent(micros), MakeCluster(8));
@@ -139,7 +139,7 @@ TEST(MetisTest, PlacesRandomGraphsWhereAllowedAndTheSameEachTime) {
 }
 
 TEST(MetisTest, ReadsItsOptions) {
-  // The slack of a whole share lets METIS leave everything connected on one device.
+  // With a slack of a whole share, METIS may leave all connected ops on one device.
   const Graph graph = Cliques(2, 1000, 999);
   const OptionMap loose = {{"imbalance", "1"}, {"cuts", "20"}, {"balance_memory", "true"}};
   EXPECT_TRUE(OneDeviceEach(Devices(testing::FirstProposal(agents::MakeMetisAgent, {}, graph, MakeCluster(2)))));

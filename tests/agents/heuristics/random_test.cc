@@ -40,14 +40,14 @@ TEST(RandomTest, MoreDrawsNeverGiveAWorseBest) {
 }
 
 TEST(RandomWalkTest, EachEpisodeEvaluatesOnePlacementPerGroup) {
-  // One for the start, then 3 episodes of 10 groups.
+  // One evaluation of the start, then 3 episodes of 10 groups.
   agents::SearchSpec spec =
       testing::MakeSearch(MakeChain(10, 1, 4), MakeCluster(2), "random_walk", {{"episodes", "3"}});
   EXPECT_EQ(agents::RunSearch(spec).evaluations, 31U);
 }
 
 TEST(RandomWalkTest, APassOverAllGroupsIsAnEpisodeOfAUniformPolicy) {
-  // 100 groups are asked for in two batches.
+  // The 100 groups of an episode are proposed in two batches.
   agents::SearchSpec spec =
       testing::MakeSearch(MakeChain(100, 1, 4), MakeCluster(2), "random_walk", {{"episodes", "3"}});
   spec.evaluations = 250;
@@ -59,7 +59,7 @@ TEST(RandomWalkTest, APassOverAllGroupsIsAnEpisodeOfAUniformPolicy) {
   EXPECT_LE(result.episodes[1].best_micros, result.episodes[1].final_micros);
   EXPECT_GE(result.episodes[0].best_micros, result.best_result.step_time_micros);
   EXPECT_FALSE(result.episodes[1].argmax);
-  // Stopped within a pass, it goes on to the same.
+  // A search stopped within a pass resumes to the same result.
   EXPECT_EQ(testing::StoppedAndResumed(spec, "walk_checkpoint", {60, 130}).episodes, result.episodes);
 }
 

@@ -81,7 +81,7 @@ TEST(ScotchTest, CutsRightWhereByteSumsOverflow32Bits) {
 }
 
 TEST(ScotchTest, LoadsDevicesByTheirSpeed) {
-  // A CPU ten times slower: one of 11 shares of 110 ops is 10; 3 % of that is less than one op.
+  // A CPU that is ten times slower gets one of 11 shares of 110 ops, 10 ops. 3 % of that is less than one op.
   const std::vector<int> devices = Place(MakeObservation(Independent(110, 10, 1), testing::MakeMixedCluster(1)));
   EXPECT_NEAR(static_cast<double>(std::count(devices.begin(), devices.end(), 0)), 10, 1);
 }

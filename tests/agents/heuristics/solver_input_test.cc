@@ -18,7 +18,7 @@ using testing::Devices;
 using testing::MakeObservation;
 using testing::MakeOp;
 
-// a writes 10 and 20 bytes; b reads both (the first twice), c reads the second; d waits for a.
+// a writes 10 and 20 bytes; b reads both (the first twice), c reads the second; d depends on a by a control edge.
 Graph Joined() {
   GraphBuilder builder("joined");
   builder.Add(MakeOp("a", 1, {}, {10, 20}));
@@ -31,7 +31,7 @@ Graph Joined() {
 }
 
 TEST(GroupEdgesTest, AddUpDistinctTensorsBetweenTwoGroups) {
-  // a-b: 10 + 20, a-c: 20, a-d: order alone.
+  // a-b: 10 + 20, a-c: 20, a-d: only an order.
   EXPECT_EQ(agents::GroupEdges(Joined()), (std::vector<agents::GroupEdge>{{0, 1, 30}, {0, 2, 20}, {0, 3, 0}}));
   EXPECT_TRUE(agents::GroupEdges(Graph()).empty());
 }
@@ -44,7 +44,7 @@ TEST(ByteGraphTest, HoldsEveryEdgeTwiceAndNoneWithoutBytes) {
 }
 
 TEST(ByteGraphTest, AGroupWithTooManyNeighboursKeepsNone) {
-  // 0 has three neighbours that it sends bytes to: 1, 2 and 4. The others have two at most.
+  // 0 sends bytes to three neighbours: 1, 2 and 4. The others have at most two.
   const std::vector<agents::GroupEdge> edges = {{0, 1, 10}, {0, 2, 10}, {0, 3, 0}, {0, 4, 10}, {1, 5, 20}, {2, 3, 30}};
   EXPECT_EQ(agents::MakeByteGraph(6, edges, 3).neighbours, agents::MakeByteGraph(6, edges).neighbours);
   const agents::ByteGraph graph = agents::MakeByteGraph(6, edges, 2);
@@ -71,7 +71,7 @@ TEST(MeanLinkTest, AveragesOverOrderedPairsOfDistinctDevices) {
   EXPECT_EQ(agents::MeanLink(cluster, std::vector{DeviceId{0}}).Micros(4000), 0);
 }
 
-// "free" runs anywhere, "cpu" on CPUs alone. Devices: cpu:0, gpu:0, gpu:1.
+// "free" runs anywhere, "cpu" only on CPUs. Devices: cpu:0, gpu:0, gpu:1.
 agents::Observation SomeOnCpu() {
   GraphBuilder builder("kinds");
   OpSpec anywhere = MakeOp("free", 0);

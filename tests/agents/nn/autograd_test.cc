@@ -36,7 +36,7 @@ TEST(AutogradTest, OpenBlasUsesWhatTheProcessorCanDo) {
   ASSERT_NE(name, nullptr);
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) {
-    // What it falls back to where it does not know the processor, and has nothing that is wider than 128 bits.
+    // OpenBLAS falls back to Prescott, without vectors wider than 128 bits, on processors that it does not recognise.
     EXPECT_STRNE(reinterpret_cast<const char* (*)()>(name)(), "Prescott");
   }
 #endif

@@ -61,7 +61,7 @@ TEST(GraphSageCodeTest, ANodesWholeMatrixHasNormOne) {
     for (std::size_t r = 0; r < 8; ++r) {
       for (const float value : out.values(n * 8 + r)) squares += value * value;
     }
-    // All may have been dropped of a node that hears nobody.
+    // A node without neighbours receives nothing, and all its own values may have been dropped.
     EXPECT_TRUE(squares == 0 || std::abs(squares - 1) < 1e-5) << squares;
     ones += squares > 0 ? 1 : 0;
   }

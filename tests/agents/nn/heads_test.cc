@@ -39,15 +39,15 @@ TEST(HeadsTest, RelationsKnowTheCurrentNodeAndOneSumDoesNot) {
 }
 
 TEST(HeadsTest, EqualParallelBranchesAreExchangeable) {
-  // Two parallel branches with equal embeddings see equal surroundings.
+  // Two parallel branches with equal embeddings have equal inputs.
   Fixture fork(testing::MakeForkJoin(2, 1, 1));
   std::copy_n(fork.embeddings.row(1), 4, fork.embeddings.row(2));
   EXPECT_EQ(Logits<agents::RelationHead>(fork, 1), Logits<agents::RelationHead>(fork, 2));
 }
 
 TEST(HeadsTest, MeansDoNotGrowWithTheGraph) {
-  // All embeddings equal: the mean over parents is the same for the second and the last node of a chain, the sum is
-  // not; children are left out of it by looking at nodes with as many (none: the last of a short and a long chain).
+  // All embeddings are equal. Then the mean over parents is the same for the second and the last node of a chain, but
+  // the sum is not. The last nodes of a short and a long chain both have no children, so children make no difference.
   Fixture shorter(testing::MakeChain(3, 1, 1));
   Fixture longer(testing::MakeChain(30, 1, 1));
   for (Fixture* const fixture : {&shorter, &longer}) {

@@ -411,7 +411,7 @@ TEST_P(KernelTest, AReluKeepsWhatIsNoNumber) {
   EXPECT_TRUE(std::isnan(y.row(0)[1]));
 }
 
-// What every kernel makes of the same random numbers, one after the other.
+// Outputs of every kernel for the same random numbers, concatenated.
 std::vector<float> AllKernels() {
   Rng rng(6);
   constexpr std::size_t kRows = 37;
@@ -473,7 +473,7 @@ TEST(KernelTargetsTest, TheBaselineDiffersByRoundingOnly) {
     }
   });
 #if defined(__x86_64__)
-  // Else the same code ran twice.
+  // Otherwise the same code ran twice.
   EXPECT_EQ(different > 0, SupportedVectorTargets().size() > 1);
 #endif
 }

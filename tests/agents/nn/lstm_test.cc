@@ -33,7 +33,7 @@ struct Problem {
     d_last_cell = Random(rng, all);
   }
 
-  // All states and the last cell, each times its gradient: by the definition, in double precision.
+  // All states and the last cell, weighted with their gradients, from the definition in double precision.
   double Loss() const {
     const std::size_t width = shape.width;
     const std::size_t all = shape.rows * width;
@@ -83,7 +83,7 @@ struct Problem {
   std::vector<float> d_last_cell;
 };
 
-// The arrays of a course.
+// The arrays of an LstmCourse.
 struct Course {
   explicit Course(const agents::LstmShape& shape)
       : gates(shape.steps * shape.rows * 4 * shape.width), cells(gates.size() / 4), states(gates.size() / 4) {}
@@ -133,7 +133,7 @@ TEST_P(LstmTest, GradientsAreFiniteDifferences) {
     EXPECT_NEAR(d_state[i], problem.Slope(problem.state[i]), 1e-4) << i;
     EXPECT_NEAR(d_cell[i], problem.Slope(problem.cell[i]), 1e-4) << i;
   }
-  // The weights' as the header says.
+  // The weights' gradients, computed as documented in the header.
   for (std::size_t k = 0; k < width; k += 2) {
     for (std::size_t j = 0; j < 4 * width; j += 5) {
       double sum = 0;

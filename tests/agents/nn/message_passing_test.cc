@@ -18,7 +18,7 @@ struct Made {
                              .rounds = rounds}) {
     Rng rng(5);
     parameters.InitializeGlorot(rng);
-    for (float& value : parameters.values()) value += static_cast<float>(0.2 * rng.Uniform());  // biases count
+    for (float& value : parameters.values()) value += static_cast<float>(0.2 * rng.Uniform());  // biases have an effect
     encoder.Pack(parameters.values());
   }
   agents::ParameterSet parameters;
@@ -55,7 +55,7 @@ TEST(MessagePassingTest, AsManyRoundsAsTheLongestPathAreASweep) {
 }
 
 TEST(MessagePassingTest, ANodeThatHearsNobodyKeepsItsTransformedFeatures) {
-  // Two nodes without an edge: no bias of g may leak into them, whatever the number of rounds.
+  // Two nodes without an edge: g's bias must not affect them, for any number of rounds.
   const agents::Topology apart(testing::Build({testing::MakeOp("a", 1), testing::MakeOp("b", 1)}));
   const agents::GraphSample sample;
   Rng rng(7);
@@ -65,7 +65,7 @@ TEST(MessagePassingTest, ANodeThatHearsNobodyKeepsItsTransformedFeatures) {
   const agents::Matrix a = sweep.encoder.Forward(states, false);
   const agents::Matrix b = rounds.encoder.Forward(states, false);
   for (std::size_t f = 0; f < 6; ++f) {
-    EXPECT_EQ(a.row(0)[f], a.row(0)[6 + f]);  // forward and backward alike
+    EXPECT_EQ(a.row(0)[f], a.row(0)[6 + f]);  // forward and backward are equal
     EXPECT_EQ(a.row(0)[f], b.row(0)[f]);
   }
 }

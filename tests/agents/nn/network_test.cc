@@ -66,8 +66,8 @@ TEST_P(NetworkGradientTest, IsTheFiniteDifferenceInEveryDirectionTried) {
   std::vector<float> gradients(network.parameters().size());
   network.Backward(states, d_logits, gradients);
   const std::vector<float> weights(network.parameters().values().begin(), network.parameters().values().end());
-  // Along the gradient of one parameter array at a time the loss changes by step * |gradient|^2. Kinks of ReLUs spoil
-  // long steps and single precision short ones: one of several lengths must do.
+  // Along the gradient of one parameter array at a time the loss changes by step * |gradient|^2. Long steps fail at
+  // kinks of ReLUs, short ones in single precision: one of several lengths must pass.
   std::size_t tried = 0;
   for (const agents::Parameter& parameter : network.parameters().parameters()) {
     double squares = 0;
@@ -97,8 +97,8 @@ INSTANTIATE_TEST_SUITE_P(Networks, NetworkGradientTest, ::testing::ValuesIn(AllN
                          [](const auto& info) { return info.param.name; });
 
 TEST(NetworkTest, MultiplyAddsOfAForwardPassAreCounted) {
-  // One node of a graph of one: transform 3 * 8^2, each direction's f and g 2 * 8^2 each, the aggregators' f not at
-  // all but for a third of a node each, g once, the classifier once.
+  // A graph with one node: transform 3 * 8^2; each direction's f and g 2 * 8^2 each. Of the aggregators, f counts for a
+  // third of a node each, and g once. The classifier counts once.
   const agents::Network network({.features = 8, .num_devices = 3});
   const agents::Topology topology(testing::MakeChain(1, 1, 1));
   const double expected = 3 * 64 + 2 * 4 * 64 + 3 * (2 * 256) / 3.0 + 3 * 2 * 256 + 64 * 128 + 128 * 64 + 64 * 3;

@@ -25,8 +25,8 @@ TEST(PGnnCodeTest, HasTheThesissNumberOfAnchorSets) {
 }
 
 TEST(PGnnCodeTest, TheFurthestReachableAnchorCounts) {
-  // A chain with every node in the only set that is not smaller: of the anchors after a node, the furthest within the
-  // cutoff; exponent 0 makes the first set hold all n = 8 nodes.
+  // A chain. Exponent 0 makes the first set hold all n = 8 nodes. Of the anchors after a node, the furthest within the
+  // cutoff counts.
   agents::ParameterSet parameters;
   const agents::PGnnCode encoder(parameters, kBase, {.exponent = 0, .cutoff = 3});
   Rng rng(2);
@@ -35,7 +35,7 @@ TEST(PGnnCodeTest, TheFurthestReachableAnchorCounts) {
   EXPECT_EQ(sample.anchors[0][0].node, 3U);
   EXPECT_FLOAT_EQ(sample.anchors[0][0].weight, 0.25F);  // 1 / (3 + 1)
   EXPECT_EQ(sample.anchors[6][0].node, 7U);
-  EXPECT_TRUE(sample.anchors[7].empty());  // nothing comes after the last
+  EXPECT_TRUE(sample.anchors[7].empty());  // the last node has no anchor after it
 }
 
 TEST(PGnnCodeTest, PoolingAveragesOverlappingWindows) {
@@ -43,7 +43,7 @@ TEST(PGnnCodeTest, PoolingAveragesOverlappingWindows) {
   const std::vector<float> shares = agents::PooledShares(8, 8);
   EXPECT_THAT(shares, ElementsAre(FloatEq(0.05F), FloatEq(0.1F), FloatEq(0.15F), FloatEq(0.2F), FloatEq(0.2F),
                                   FloatEq(0.15F), FloatEq(0.1F), FloatEq(0.05F)));
-  // Width 20 (15 devices): the thesis's code breaks; here one window over all rows.
+  // For width 20 (15 devices) the thesis's code fails; here one window covers all rows.
   EXPECT_THAT(agents::PooledShares(2, 20), ElementsAre(FloatEq(0.5F), FloatEq(0.5F)));
 }
 

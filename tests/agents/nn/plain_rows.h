@@ -12,7 +12,7 @@
 
 namespace emplace::testing {
 
-// Networks written down once more, a number at a time in double precision, as their definitions read.
+// A second implementation of the networks, one number at a time in double precision, as in their definitions.
 using Row = std::vector<double>;
 using Rows = std::vector<Row>;
 
@@ -45,7 +45,7 @@ inline Row Softmax(Row row) {
   return row;
 }
 
-// The weights of a network by name.
+// Access to a network's weights by name.
 class PlainWeights {
  public:
   explicit PlainWeights(const agents::ParameterSet& parameters) : parameters_(parameters) {}
@@ -55,7 +55,7 @@ class PlainWeights {
     const auto values = parameters_.values().subspan(parameter.offset + row * parameter.columns, parameter.columns);
     return {values.begin(), values.end()};
   }
-  // All of one, [rows, columns], in a row.
+  // All entries of one array, [rows, columns], in row-major order.
   Row All(const std::string& name) const {
     Row all;
     for (std::size_t row = 0; row < Find(name).rows; ++row) all = Joined(all, Of(name, row));

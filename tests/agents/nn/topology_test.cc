@@ -46,7 +46,7 @@ TEST(TopologyTest, ParentsChildrenParallelAndSelfArePartsOfTheWhole) {
       }
       EXPECT_EQ(times, std::vector<int>(n, 1));
       for (std::size_t other = 0; other < n; ++other) {
-        // Another way to the same: breadth-first search.
+        // An independent way to the same result: breadth-first search.
         const bool reaches = distances[node * n + other] != agents::Topology::kFar;
         const bool reached = distances[other * n + node] != agents::Topology::kFar;
         const agents::Relation expected = other == node ? agents::Relation::kSelf

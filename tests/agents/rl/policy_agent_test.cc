@@ -14,7 +14,7 @@
 namespace emplace {
 namespace {
 
-// Its network is one weight for each device; what it keeps of graphs, the number of proposals.
+// An agent with a network of one weight for each device, and the number of proposals as its state.
 class OneRow : public agents::PolicyAgent {
  public:
   explicit OneRow(bool fine_tune = false) : agents::PolicyAgent("one_row", {}, fine_tune) {}
@@ -99,7 +99,7 @@ TEST_F(PolicyAgentTest, APolicyHoldsWeightsAloneAndIsAppliedUnlessItIsTrainedFur
   std::istringstream again(Policy());
   trained.LoadPolicy(again);
   EXPECT_FALSE(trained.OnlyApplies());
-  // Nothing is drawn: the loaded weights stay.
+  // Propose() does not draw new weights: the loaded ones stay.
   trained.Propose(problem_.env, agents::Mode::kExplore, rng_);
   EXPECT_EQ(Weights(trained), Weights(agent_));
 }

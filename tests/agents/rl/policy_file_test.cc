@@ -58,7 +58,7 @@ TEST(PolicyFileTest, APolicyOfAnEarlierVersionIsCalledThat) {
   EXPECT_EQ(Refusal("emplace.policy 3 sgdp 2 layers=4\n", "sgdp"), "is no policy (a file of --policy-out)");
 }
 
-// A stream without an end: zeros.
+// An endless stream of zeros.
 class Zeros : public std::streambuf {
  public:
   std::size_t given() const { return given_; }

@@ -18,7 +18,7 @@ TEST(ProposalsTest, TheLastEvaluationIsKeptForTheLikeliest) {
   ExpectNext(100, 0, true, 10, false);
   ExpectNext(100, 95, true, 4, false);
   ExpectNext(100, 99, true, 1, true);
-  ExpectNext(100, 95, false, 10, false);  // the search cuts it short
+  ExpectNext(100, 95, false, 10, false);  // the search ended within the episode
   ExpectNext(100, 99, false, 10, false);
   ExpectNext(1, 0, true, 10, false);  // nothing was learned
   ExpectNext(0, 50, true, 10, false);

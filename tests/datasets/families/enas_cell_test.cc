@@ -50,7 +50,7 @@ TEST(EnasCellTest, TheGraphIsTheCellUnrolled) {
   EXPECT_EQ(totals.kinds.at("sigmoid"), 2U * 5);
   EXPECT_EQ(totals.kinds.at("tanh"), 2U);
   EXPECT_EQ(totals.kinds.at("relu"), 2U);
-  // Two loose ends: added and halved.
+  // Two nodes without a consumer: added and halved.
   const OpId mean = graph.FindOp("rnn0/step01/mean").value();
   EXPECT_EQ(graph.op(graph.tensor(graph.inputs(mean)[0]).producer).name, "rnn0/step01/loose_ends");
 }

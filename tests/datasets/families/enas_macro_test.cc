@@ -36,7 +36,8 @@ TEST(EnasMacroTest, DrawsAreUniformOverOperationsAndSkips) {
     }
   }
   ASSERT_EQ(operations.size(), 6U);
-  // 1000 of each expected, standard deviation 29; 16,500 skips, standard deviation 91. Five of them.
+  // 1000 of each expected, standard deviation 29; 16,500 skips, standard deviation 91. The tolerance is five
+  // deviations.
   for (const auto& [operation, count] : operations) EXPECT_NEAR(count, 1000, 145) << operation;
   EXPECT_NEAR(skips, kNetworks * 33, 455);
 }
@@ -51,7 +52,7 @@ TEST(EnasMacroTest, AChainIsReducedTwiceAndDoubled) {
   EXPECT_EQ(shape_of("layer3/conv3/conv/batch_norm"), (std::vector<std::int64_t>{2, 36, 32, 32}));
   EXPECT_EQ(shape_of("layer4/conv3/conv/batch_norm"), (std::vector<std::int64_t>{2, 72, 16, 16}));
   EXPECT_EQ(shape_of("layer11/conv3/conv/batch_norm"), (std::vector<std::int64_t>{2, 144, 8, 8}));
-  // Only the last layer before a reduction is read behind it.
+  // Of the layers before a reduction, only the last is read after it.
   EXPECT_TRUE(graph.FindOp("reduction1/layer3/concat"));
   EXPECT_FALSE(graph.FindOp("reduction1/layer2/concat"));
 }
@@ -63,7 +64,7 @@ TEST(EnasMacroTest, SkipsAreJoinedAndReducedWithTheRest) {
   const Graph graph = datasets::BuildEnasMacro("skips", network, 2);
   CheckTrainingGraph(graph);
   EXPECT_EQ(graph.inputs(graph.FindOp("layer2/concat").value()).size(), 2U);
-  EXPECT_TRUE(graph.FindOp("reduction1/layer1/concat"));  // on its way to layer 9, twice
+  EXPECT_TRUE(graph.FindOp("reduction1/layer1/concat"));  // on the path to layer 9, reduced twice
   EXPECT_TRUE(graph.FindOp("reduction2/layer1/concat"));
   EXPECT_EQ(network.Text(), "avg3 avg3 avg3+0 avg3 avg3 avg3 avg3 avg3 avg3 avg3+1 avg3 avg3");
 }

@@ -22,7 +22,7 @@ std::string Written(const Graph& graph) {
 
 class FamilyContractTest : public ::testing::TestWithParam<datasets::FamilyEntry> {};
 
-// One test for all that a family as a whole must be: making one takes seconds under sanitizers.
+// One test for all properties of a whole family, since making one takes seconds under sanitizers.
 TEST_P(FamilyContractTest, HasThePublishedSizeSplitAndNumbersOfGroupsSlow) {
   const std::vector<datasets::FamilyMember> members = datasets::MakeFamily(GetParam(), 42);
   ASSERT_EQ(members.size(), datasets::kFamilySize);
@@ -47,7 +47,7 @@ TEST_P(FamilyContractTest, HasThePublishedSizeSplitAndNumbersOfGroupsSlow) {
   }
   EXPECT_NEAR(mean, GetParam().mean_groups, 0.5);
   EXPECT_NEAR(std::sqrt(squares / (datasets::kFamilySize - 1)), GetParam().sd_groups, 0.5);
-  // One of them alone is the same, but for what is a question of rank.
+  // A member that is made alone is the same, except for properties that depend on its rank.
   for (const std::size_t i : {std::size_t{0}, datasets::kFamilySize - 1}) {
     const datasets::FamilyMember alone = datasets::MakeFamilyMember(GetParam(), 42, i);
     EXPECT_EQ(Written(alone.graph), Written(members[i].graph));

@@ -40,13 +40,13 @@ TEST(ExpertPlacementTest, TheListsGoToTheDevicesInTheirOrder) {
   EXPECT_EQ(device(imported.graph, "_a_b"), "cpu:0");
   EXPECT_EQ(device(imported.graph, "MatMul1"), "accelerator:1");
   EXPECT_EQ(device(imported.graph, "node7grad"), "accelerator:1");
-  // The ids are in the graph itself: it may have been written and read since.
+  // The ids are stored in the graph itself, so it can be written and read in between.
   std::stringstream text;
   WriteGraph(text, imported.graph);
   EXPECT_EQ(device(ReadGraph(text, "g.json"), "node7grad"), "accelerator:1");
 }
 
-// node7grad (id 8) is of the colour class of MatMul1 (id 7).
+// node7grad (id 8) is in the colour class of MatMul1 (id 7).
 TEST(ExpertPlacementTest, ANodeOnNoListGoesWithItsColourClass) {
   const datasets::Imported imported = Sample();
   const auto place = [&](const std::string& split) {
@@ -77,7 +77,7 @@ TEST(ExpertPlacementTest, WhatCannotRunIsRefused) {
                                                 "e.json", imported.graph, *imported.cluster);
               }),
               HasSubstr("e.json: devices[\"_a_b\"]"));
-  // MatMul1 and node7grad are of one colour class.
+  // MatMul1 and node7grad are in one colour class.
   EXPECT_THAT(Refusal([&] {
                 datasets::ImportExpertPlacement(Edited(Edited(kExpertSample, "[7, 8]", "[7]"), "[]", "[8]"), "e.json",
                                                 imported.graph, *imported.cluster);
@@ -138,8 +138,8 @@ TEST_F(FindExpertFileTest, CompressedInputsHaveTheSameStem) {
   EXPECT_EQ(datasets::FindExpertFile(""), "");
 }
 
-// Which expert fits which input. (The input of gnmt_training_expert.json is not among them; that of bert24_inference
-// for latency has 5 accelerators, one fewer than the expert used.)
+// Which expert fits which input. Two inputs are missing: that of gnmt_training_expert.json does not exist, and that of
+// bert24_inference for latency has 5 accelerators, one fewer than the expert used.
 TEST(ExpertReferenceTest, ExpertsFitTheGraphsOfTheirName) {
   const std::string folder = ReferenceFolder("msr-fiddle+dnn-partitioning");
   if (folder.empty()) GTEST_SKIP() << "the reference data is not here";
@@ -162,7 +162,7 @@ TEST(ExpertReferenceTest, ExpertsFitTheGraphsOfTheirName) {
       const Placement placement =
           datasets::ImportExpertPlacement(ReadWholeFile(expert), expert, imported.graph, *imported.cluster);
       CheckPlacement(placement, imported.graph, *imported.cluster, MeasuredCosts(imported.graph, *imported.cluster));
-      // All six accelerators have work, no CPU has.
+      // All six accelerators are used, and no CPU is.
       std::set<DeviceId> used(placement.devices().begin(), placement.devices().end());
       EXPECT_EQ(used.size(), 6U) << path;
       for (const DeviceId device : used) EXPECT_FALSE(imported.cluster->device(device).is_cpu) << path;

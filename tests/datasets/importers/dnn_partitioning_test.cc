@@ -83,7 +83,7 @@ TEST(DnnPartitioningTest, AColourClassIsColocatedWithItsFirstNode) {
   EXPECT_EQ(FindOp(graph, "_a_b").colocate_with, std::nullopt);
 }
 
-// Sizes of MatMul1's out-edges, ascending: 0.125 bytes, which is 0 to the nearest, and 4 GiB.
+// The sizes of MatMul1's out-edges, ascending: 0.125 bytes, rounded to 0, and 4 GiB.
 TEST(DnnPartitioningTest, TensorsAreTheSizesOfTheOutEdges) {
   const Graph graph = Sample().graph;
   EXPECT_THAT(Inputs(graph, "_a_b"), ElementsAre("MatMul1:0=0"));
@@ -106,7 +106,7 @@ TEST(DnnPartitioningTest, TheClusterHasTheFilesCountsAndMemory) {
   EXPECT_EQ(cluster.devices()[2].memory, Bytes{4096});
 }
 
-// 2 GiB/s = 2.147483648 GB/s with a CPU, half of it between accelerators.
+// 2 GiB/s = 2.147483648 GB/s with a CPU, half of that between accelerators.
 TEST(DnnPartitioningTest, LinksBetweenAcceleratorsAreHalfAsFast) {
   const Cluster cluster = EditedSample("\"maxCPUs\": 1", "\"maxCPUs\": 2").cluster.value();
   const auto rate = [&cluster](std::size_t from, std::size_t to) {
@@ -121,8 +121,8 @@ TEST(DnnPartitioningTest, LinksBetweenAcceleratorsAreHalfAsFast) {
   EXPECT_EQ(rate(0, 1), 1'000'000'000'000'000'000);
 }
 
-// MatMul1 ends at 1.5 ms; its 4 GiB would take 4 s to the other accelerator, but node7grad is beside it. `_a_b` on the
-// CPU takes 2 ms, from 1.5 ms on, since what it waits for has no bytes; its 2 GiB arrive 1 s later. Then 3 ms.
+// MatMul1 ends at 1.5 ms; its 4 GiB would take 4 s to the other accelerator, but node7grad is on the same one. `_a_b`
+// takes 2 ms on the CPU, from 1.5 ms on, since its input has no bytes. Its 2 GiB arrive 1 s later. Then 3 ms.
 TEST(DnnPartitioningTest, TransfersFollowFromSizeNotFromCost) {
   const datasets::Imported imported = Sample();
   Placement placement(3, MakeId<DeviceId>(1));
@@ -176,7 +176,7 @@ TEST(DnnPartitioningTest, MissingFieldsAreNamed) {
   EXPECT_EQ(missing("\"destId\": 8"), "in.json: edges[0].destId: is missing (the id of a node)");
   EXPECT_EQ(missing("\"size\": 4294967296.0"), "in.json: edges[0].size: is missing (a number from 0 to 4e+18)");
   EXPECT_EQ(missing("\"cost\": 2.0"), "accepted");
-  // What an accelerator cannot run needs no time there.
+  // An op that cannot run on an accelerator needs no time there.
   EXPECT_EQ(Refused("\"fpgaLatency\": 0.5, ", ""), "accepted");
 }
 
@@ -217,7 +217,7 @@ TEST(DnnPartitioningTest, ACycleIsNamed) {
             "in.json: ops[1]: the graph has a cycle: _a_b -> node7grad -> _a_b");
 }
 
-// Sizes of the README, and what adding up the files' own numbers gives.
+// The sizes in the README, and the totals of the files' own numbers.
 TEST(DnnPartitioningReferenceTest, EveryFileImportsAndTotalsAreTheFiles) {
   const std::string folder = ReferenceFolder("msr-fiddle+dnn-partitioning");
   if (folder.empty()) GTEST_SKIP() << "the reference data is not here";
@@ -259,7 +259,7 @@ TEST(DnnPartitioningReferenceTest, EveryFileImportsAndTotalsAreTheFiles) {
       EXPECT_EQ(read_size, edge_size) << file;
       const auto devices = json.at("maxCPUs").get<std::size_t>() + json.at("maxFPGAs").get<std::size_t>();
       EXPECT_EQ(imported.cluster->num_devices(), devices) << file;
-      // Every op may go somewhere on the file's own cluster.
+      // Every op may run on some device of the file's own cluster.
       EXPECT_NO_THROW(MeasuredCosts(graph, *imported.cluster)) << file;
     }
   }
@@ -294,7 +294,7 @@ TEST(DnnPartitioningReferenceTest, SizesAreThoseOfTheReadme) {
   }
 }
 
-// The trap of the README: costs in seconds in the layer graphs for throughput, in ms elsewhere.
+// The exception in the README: costs are in seconds in the layer graphs for throughput, in ms elsewhere.
 TEST(DnnPartitioningReferenceTest, OnlyLayerGraphsForThroughputHaveCostsInSeconds) {
   const std::string folder = ReferenceFolder("msr-fiddle+dnn-partitioning");
   if (folder.empty()) GTEST_SKIP() << "the reference data is not here";

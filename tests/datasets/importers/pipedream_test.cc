@@ -52,7 +52,7 @@ TEST(PipeDreamTest, EachNodeIsAForwardAndABackwardOp) {
 
 TEST(PipeDreamTest, TimesAreMillisecondsOfAGpuThatTheFileDoesNotName) {
   const Graph graph = Sample();
-  EXPECT_EQ(GpuMicros(graph, "node3/forward"), 1001);  // to the bit, although 1.001 * 1000 is 1000.9999999999999
+  EXPECT_EQ(GpuMicros(graph, "node3/forward"), 1001);  // exact, although 1.001 * 1000 is 1000.9999999999999
   EXPECT_EQ(GpuMicros(graph, "node3/backward"), 4500);
   EXPECT_FALSE(graph.MeasuredMicros(graph.FindOp("node3/forward").value(), "xeon-e5-2686v4"));
 }
@@ -77,7 +77,7 @@ TEST(PipeDreamTest, ParametersStayAndTheBackwardOpStaysWithThem) {
   }
 }
 
-// node3's list is 600 + 20 bytes.
+// node3 has a list of 600 + 20 bytes.
 TEST(PipeDreamTest, ForwardOpsReadActivationsAListAsItsSum) {
   const Graph graph = Sample();
   EXPECT_THAT(Inputs(graph, "node2/forward"), ElementsAre("node1/forward:0=1000"));
@@ -165,7 +165,7 @@ TEST(PipeDreamTest, SizesThatOverflowAreRefused) {
               ::testing::HasSubstr("the sizes of the graph add up to more than 2^62 bytes"));
 }
 
-// The README's table of the profiles: nodes, edges, forward and backward ms, parameter MB.
+// The profiles in the README's table: nodes, edges, forward and backward ms, parameter MB.
 struct Profile {
   const char* path;
   std::size_t nodes;
@@ -173,7 +173,7 @@ struct Profile {
   double forward_millis;
   double backward_millis;
   double parameter_megabytes;
-  double loading_millis;  // of that forward time: the Input node's
+  double loading_millis;  // the part of that forward time that is the Input node's
 };
 constexpr Profile kProfiles[] = {
     {"image_classification/profiles/nasnetalarge", 1251, 1468, 416.1, 249.2, 369.0, 7.046},
@@ -209,7 +209,7 @@ TEST(PipeDreamReferenceTest, TotalsAreThoseOfTheReadme) {
       std::sort(producers.begin(), producers.end());
       edges += static_cast<std::size_t>(std::unique(producers.begin(), producers.end()) - producers.begin());
     }
-    // Forward edges, as many backward ones, and each node's own activation.
+    // Forward edges, as many backward edges, and each node's own activation.
     EXPECT_EQ(edges, 2 * profile.edges + profile.nodes) << file;
     EXPECT_NEAR(forward + profile.loading_millis, profile.forward_millis, 0.051) << file;
     EXPECT_NEAR(backward, profile.backward_millis, 0.051) << file;
@@ -226,7 +226,7 @@ TEST(PipeDreamReferenceTest, EveryFileIsInTheTable) {
   EXPECT_EQ(files, std::size(kProfiles));
 }
 
-// One device runs one op after the other: the step takes the sum of all times.
+// One device runs the ops one after the other, so the step takes the sum of all times.
 TEST(PipeDreamReferenceTest, AlexnetOnOneGpuTakesAllItsTimes) {
   if (ProfileFolder().empty()) GTEST_SKIP() << "the reference data is not here";
   const std::string file = ProfileFolder() + "/image_classification/profiles/alexnet/graph.txt";

@@ -15,7 +15,7 @@
 namespace emplace::testing {
 namespace {
 
-// A sample of every importer: one without fails.
+// A sample for every importer; an importer without one fails.
 const std::string& SampleOf(std::string_view name) {
   static const std::map<std::string_view, std::string> kSamples = {
       {"emplace", kEmplaceSample}, {"pipedream", kPipeDreamSample}, {"dnn-partitioning", kDnnPartitioningSample}};
@@ -103,7 +103,7 @@ TEST_P(ImporterContractTest, GraphAndClusterSurviveBeingWrittenAndRead) {
   }
 }
 
-// Every prefix, and every byte in turn replaced by one that matters to some format: a graph or one clear line.
+// Every prefix, and every byte replaced by one with a meaning in some format, gives a graph or a one-line error.
 TEST_P(ImporterContractTest, DamagedContentIsAGraphOrOneLine) {
   const std::string& sample = SampleOf(GetParam().name);
   const auto try_import = [](const std::string& content) {

@@ -33,7 +33,7 @@ inline const std::string kPipeDreamSample =
     "parameter_size=0.000 -- stage_id=1\n"
     "\tnode2 -- node10\n";
 
-// A forward pair and its gradients; one node for the CPU alone; 'MatMul1' sends two sizes.
+// A forward pair and its gradients; one node only for the CPU; 'MatMul1' sends two sizes.
 inline const std::string kDnnPartitioningSample = R"({"maxSizePerFPGA": 4096.0, "maxFPGAs": 2, "maxCPUs": 1,
  "nodes": [
   {"id": 7, "name": "MatMul1", "supportedOnFpga": 1, "cpuLatency": 10.0, "fpgaLatency": 1.5, "isBackwardNode": 0,
@@ -56,7 +56,7 @@ inline const std::string kEmplaceSample = R"({"schema": "emplace.graph", "versio
   {"name": "b", "kind": "test", "inputs": ["a:0"], "persistent_bytes": 1000, "time_us": 4}]}
 )";
 
-// `text` with its first `from` replaced. A test that edits what is not there fails.
+// `text` with its first `from` replaced. Fails if `text` does not contain `from`.
 inline std::string Edited(std::string text, std::string_view from, std::string_view to) {
   const std::size_t at = text.find(from);
   if (at == std::string::npos) {
@@ -79,7 +79,7 @@ std::string Refusal(Function function) {
 
 inline const Op& FindOp(const Graph& graph, std::string_view name) { return graph.op(graph.FindOp(name).value()); }
 
-// What an op reads, as "PRODUCER:INDEX=BYTES".
+// An op's inputs as "PRODUCER:INDEX=BYTES".
 inline std::vector<std::string> Inputs(const Graph& graph, std::string_view name) {
   std::vector<std::string> inputs;
   for (const TensorId id : graph.inputs(graph.FindOp(name).value())) {
@@ -90,7 +90,7 @@ inline std::vector<std::string> Inputs(const Graph& graph, std::string_view name
   return inputs;
 }
 
-// A folder of the reference data, or "" where there is none.
+// A folder of the reference data; "" if it does not exist.
 inline std::string ReferenceFolder(const std::string& name) {
   const std::string folder = std::string(EMPLACE_REFERENCE_DATA) + "/" + name;
   return std::filesystem::is_directory(folder) ? folder : "";

@@ -17,7 +17,7 @@ TEST(AmoebanetTest, HasThePublishedParametersMultiplyAddsAndOps) {
 }
 
 TEST(AmoebanetTest, OtherSizesHaveThePublishedParametersToo) {
-  // The same table: N = 6, F = 448 has 469 M.
+  // The same table: 469 M for N = 6, F = 448.
   const auto parameters = [](const std::string& cells, const std::string& filters) {
     return TotalsOf(datasets::MakeModel("amoebanet", {{"batch", "1"}, {"cells", cells}, {"filters", filters}}))
         .parameters;

@@ -25,7 +25,7 @@ TEST(BertTest, MaskedWordsAreLookedUpInTheLastStates) {
   CheckTrainingGraph(graph);
   const auto shape = graph.tensor(graph.first_output(graph.FindOp("masked_words/gather").value())).shape;
   EXPECT_EQ(std::vector<std::int64_t>(shape.begin(), shape.end()), (std::vector<std::int64_t>{6, 8}));
-  // Their gradient goes back into the rows of all states: zeros, and those rows added.
+  // Their gradient is added to the rows of all states: zeros, with those rows added.
   EXPECT_TRUE(graph.FindOp("gradients/masked_words/reshape/scatter_add"));
 }
 

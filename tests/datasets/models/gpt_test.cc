@@ -20,14 +20,15 @@ TEST(GptTest, InputAndOutputShareTheTable) {
       "gpt",
       {{"layers", "1"}, {"d_model", "8"}, {"heads", "2"}, {"sequence", "4"}, {"batch", "2"}, {"vocabulary", "11"}});
   CheckTrainingGraph(graph);
-  // The product's gradient is dense, the lookup's is added to it.
+  // The gradient of the product is dense; the gradient of the lookup is added to it.
   const OpId sum = graph.FindOp("gradients/embedding/table/scatter_add").value();
   EXPECT_EQ(graph.op(graph.tensor(graph.inputs(sum)[0]).producer).kind, "matmul_grad_b");
   EXPECT_EQ(graph.op(graph.tensor(graph.inputs(sum)[1]).producer).kind, "gather_grad");
 }
 
 TEST(GptTest, ForwardProductsAreThoseWrittenOut) {
-  // d = 8, batch 2, 4 tokens, vocabulary 11: a block 12 d d for each token, scores and context 2 * 4 d; words 11 d.
+  // d = 8, batch 2, 4 tokens, vocabulary 11. For each token a block takes 12 d d, and scores and context 2 * 4 d; words
+  // take 11 d.
   const GraphTotals totals = TotalsOf(datasets::MakeModel(
       "gpt",
       {{"layers", "3"}, {"d_model", "8"}, {"heads", "2"}, {"sequence", "4"}, {"batch", "2"}, {"vocabulary", "11"}}));

@@ -8,8 +8,8 @@ namespace {
 
 TEST(InceptionV3Test, HasThePublishedParametersAndMultiplyAdds) {
   const GraphTotals totals = TotalsOf(datasets::MakeModel("inception_v3", {{"batch", "1"}}));
-  // 23.8 M parameters within 1 %. In full: the authors' model has 21,751,136 weights in 94 convolutions, 17,216 offsets
-  // (one a channel) and 2048 * 1000 + 1000 in the classifier.
+  // 23.8 M parameters within 1 %. The authors' model has 21,751,136 weights in 94 convolutions, 17,216 offsets (one per
+  // channel) and 2048 * 1000 + 1000 in the classifier.
   EXPECT_NEAR(totals.parameters, 23.8e6, 0.238e6);
   EXPECT_EQ(totals.parameters, 21751136 + 17216 + 2049000);
   EXPECT_EQ(totals.kinds.at("conv2d"), 94U);

@@ -28,7 +28,7 @@ TEST(NmtTest, ParametersAreThoseOfTheLayersWrittenOut) {
                           + 2 * lstm(h)                // bottom encoder layer, both ways
                           + lstm(2 * h)                // top encoder layer
                           + h * h + h * h + h + h      // attention: query, memory, bias, scores
-                          + lstm(2 * h) + lstm(2 * h)  // decoder: what is below, and the context
+                          + lstm(2 * h) + lstm(2 * h)  // decoder: input from below, and the context
                           + h * v + v;                 // projection
   EXPECT_EQ(TotalsOf(datasets::MakeModel("nmt")).parameters, expected);
 }
@@ -71,7 +71,7 @@ TEST(NmtTest, AttentionAsksWithTheBottomLayerOfTheStepBefore) {
     const OpId query = *graph.FindOp("attention/" + step + "/query");
     return std::string(graph.op(graph.tensor(graph.inputs(query)[0]).producer).name);
   };
-  EXPECT_EQ(asks("step00"), "encoder/lstm0/forward/step02/hidden");  // where the encoder ended
+  EXPECT_EQ(asks("step00"), "encoder/lstm0/forward/step02/hidden");  // the last state of the encoder
   EXPECT_EQ(asks("step01"), "decoder/lstm0/step00/hidden");
   EXPECT_EQ(asks("step02"), "decoder/lstm0/step01/hidden");
   // Every decoder layer reads the context of its own step.
@@ -91,8 +91,8 @@ TEST(NmtTest, ResidualConnectionsStartAtTheThirdLayer) {
 }
 
 TEST(NmtTest, HasThePublishedParametersAtEightLayers) {
-  // Google's system as Shazeer et al. 2017, "Outrageously large neural networks", table 2, counts it: 278 M. Ours has
-  // the context go into every layer's product and embeddings of words, not pieces: 1.03 % more.
+  // Shazeer et al. 2017, "Outrageously large neural networks", table 2, counts 278 M in Google's system. Ours is 1.03 %
+  // larger: the context enters every layer's product, and embeddings are of words, not of pieces.
   EXPECT_NEAR(TotalsOf(datasets::MakeModel("nmt", {{"layers", "8"}})).parameters, 278e6, 0.011 * 278e6);
 }
 

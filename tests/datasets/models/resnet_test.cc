@@ -12,7 +12,7 @@ struct Published {
   std::string layers;
   double parameters;
   double multiply_adds;
-  double tolerance;  // of the latter
+  double tolerance;  // of the multiply-adds
   std::size_t convolutions;
 };
 
@@ -35,7 +35,7 @@ TEST(ResnetTest, HasThePublishedParametersAndMultiplyAdds) {
 }
 
 TEST(ResnetTest, Resnet50HasExactlyTheKnownParameters) {
-  // 23,454,912 weights of 53 convolutions, 26,560 channels normalised with two parameters each, 2048 * 1000 + 1000.
+  // 23,454,912 weights of 53 convolutions, 26,560 normalised channels with two parameters each, 2048 * 1000 + 1000.
   EXPECT_EQ(TotalsOf(datasets::MakeModel("resnet", {{"batch", "1"}})).parameters, 23454912 + 2 * 26560 + 2049000);
 }
 

@@ -6,10 +6,10 @@ namespace emplace::testing {
 namespace {
 
 TEST(RnnlmTest, HasThePublishedParameters) {
-  // Zaremba et al. 2014's large model, 1500 wide: 66 M.
+  // Zaremba et al. 2014's large model of width 1500: 66 M.
   const GraphTotals totals = TotalsOf(datasets::MakeModel("rnnlm", {{"hidden", "1500"}}));
   EXPECT_NEAR(totals.parameters, 66e6, 0.66e6);
-  // In full: table, two layers, projection.
+  // The exact sum: table, two layers, projection.
   EXPECT_EQ(totals.parameters, 10000.0 * 1500 + 2 * (3000.0 * 6000 + 6000) + 1500.0 * 10000 + 10000);
 }
 

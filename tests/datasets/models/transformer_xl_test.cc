@@ -39,8 +39,8 @@ TEST(TransformerXlTest, ASegmentLooksBackOnTheOneBeforeWithoutGradient) {
   EXPECT_EQ(producer("layer0/segment0/attention/stop_gradient", 0), "layer0/memory");
   EXPECT_EQ(producer("layer0/segment1/attention/stop_gradient", 0), "embedding/segment0/dropout");
   EXPECT_EQ(producer("layer0/segment2/attention/stop_gradient", 0), "embedding/segment1/dropout");
-  // The words of segment 0 get a gradient from their own segment alone: what they are read by (concat, residual), so
-  // nothing of segment 1.
+  // The words of segment 0 get a gradient only from their own segment: from their readers (concat, residual), and from
+  // no op of segment 1.
   const OpId sum = graph.FindOp("gradients/embedding/segment0/dropout/add_n").value();
   for (const TensorId input : graph.inputs(sum)) {
     EXPECT_NE(graph.op(graph.tensor(input).producer).name.find("segment0"), std::string_view::npos);

@@ -17,7 +17,7 @@ TEST(WavenetTest, HasThePublishedNumberOfOps) {
 
 TEST(WavenetTest, ParametersAreThoseOfTheLayersWrittenOut) {
   // 3 layers of 4 channels, 6 skip channels, 8 levels. First: 8*4*2 + 4. A layer: filter and gate 4*4*2 + 4 each, skip
-  // 4*6 + 6, residual 4*4 + 4 (not in the last). Behind: 6*6 + 6, 6*8 + 8.
+  // 4*6 + 6, residual 4*4 + 4 (not in the last). After the layers: 6*6 + 6, 6*8 + 8.
   const GraphTotals totals = TotalsOf(datasets::MakeModel("wavenet", {{"stacks", "1"},
                                                                       {"layers", "3"},
                                                                       {"channels", "4"},
@@ -31,7 +31,8 @@ TEST(WavenetTest, ParametersAreThoseOfTheLayersWrittenOut) {
 TEST(WavenetTest, DilationsDoubleInEachStackAndSeeThePublishedPast) {
   const Graph graph = datasets::MakeModel("wavenet", {{"batch", "1"}, {"samples", "64"}});
   CheckTrainingGraph(graph);
-  // Each layer is delayed by its dilation: what is padded in front, over 4 stacks of 1, 2, .. 256, and the first's 1.
+  // Each layer is delayed by its dilation, which is its front padding: 4 stacks of 1, 2, .. 256, and 1 for the first
+  // layer.
   std::int64_t past = 1;
   for (std::size_t op = 0; op < graph.num_ops(); ++op) {
     const OpId id = MakeId<OpId>(op);

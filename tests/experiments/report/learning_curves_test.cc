@@ -15,8 +15,8 @@ double MeanAt(const experiments::Curve& curve, double x) {
 }
 
 TEST(LearningCurvesTest, ImprovementIsThatOfTheBestSoFar) {
-  // From 1000 us: 900 after 2 evaluations (10 %), 500 after 4 (50 %), nothing more until 8. Steps of equal ratio from 1
-  // to 8 hold every whole number.
+  // From 1000 us: 900 after 2 evaluations (10 %), 500 after 4 (50 %), no change until 8. Steps of equal ratio from 1 to
+  // 8 include every whole number.
   const auto records = MakeRecords({{.label = "a", .best = 500, .trace = {{1, 1000}, {2, 900}, {4, 500}, {8, 500}}}});
   const auto curves = experiments::ImprovementCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
@@ -32,8 +32,8 @@ TEST(LearningCurvesTest, ImprovementIsThatOfTheBestSoFar) {
 }
 
 TEST(LearningCurvesTest, OverOneDeviceAgentsCompareWhereverTheyBegin) {
-  // One device takes 500 us: the first search begins at twice that (-100 %) and ends 20 % below, the second begins
-  // there and gains nothing more.
+  // One device takes 500 us. The first search begins at twice that (-100 %) and ends 20 % below; the second begins at
+  // 500 us and does not improve.
   auto records = MakeRecords({{.label = "far", .best = 400, .trace = {{1, 1000}, {8, 400}}},
                               {.label = "near", .best = 500, .trace = {{2, 500}, {8, 500}}}});
   for (auto& record : records) record.graphs[0].single_device_micros = 500;
@@ -41,7 +41,7 @@ TEST(LearningCurvesTest, OverOneDeviceAgentsCompareWhereverTheyBegin) {
   ASSERT_EQ(curves.size(), 2U);
   EXPECT_EQ(MeanAt(curves[0], 1), -100);
   EXPECT_EQ(MeanAt(curves[0], 8), 20);
-  EXPECT_EQ(curves[1].points.front().x, 2);  // nothing has been found before
+  EXPECT_EQ(curves[1].points.front().x, 2);  // nothing was found before
   EXPECT_EQ(MeanAt(curves[1], 8), 0);
 }
 
@@ -76,7 +76,7 @@ TEST(LearningCurvesTest, EntropyIsOfAgentsThatHaveIt) {
   const auto curves = experiments::EntropyCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
   EXPECT_DOUBLE_EQ(MeanAt(curves[0], 0), 0.9);
-  EXPECT_DOUBLE_EQ(MeanAt(curves[0], 1), 0.5);  // of the graph that has it
+  EXPECT_DOUBLE_EQ(MeanAt(curves[0], 1), 0.5);  // only graph 0 has an entropy here
 }
 
 TEST(LearningCurvesTest, SamplesAreOfTheSingleDevicesStepTime) {
@@ -88,7 +88,7 @@ TEST(LearningCurvesTest, SamplesAreOfTheSingleDevicesStepTime) {
   const auto curves = experiments::SampleCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
   EXPECT_DOUBLE_EQ(MeanAt(curves[0], 12), 2);
-  EXPECT_DOUBLE_EQ(MeanAt(curves[0], 24), 0.5);  // of the graph that has it
+  EXPECT_DOUBLE_EQ(MeanAt(curves[0], 24), 0.5);  // only graph 0 has a mean here
   EXPECT_EQ(curves[0].points.size(), 2U);
 }
 

@@ -19,7 +19,7 @@ std::vector<experiments::PairedTest> Tests(
 }
 
 TEST(PairedTestsTest, PairsAreOfTheSameGraphClusterAndSeed) {
-  // a and b share graph 0 with seed 1 on two clusters; graph 1, and seed 2, only one of them has.
+  // a and b share graph 0 with seed 1 on two clusters; only one of them has graph 1 and seed 2.
   const auto records = MakeRecords({{.label = "a", .devices = 2, .best = 700},
                                     {.label = "b", .devices = 2, .best = 800},
                                     {.label = "a", .devices = 3, .best = 600},
@@ -47,7 +47,7 @@ TEST(PairedTestsTest, TheBetterAgentStandsFirst) {
   for (const experiments::PairedTest& test : tests) {
     EXPECT_LT(test.worse, test.better);
     EXPECT_GT(test.difference.mean, 0);
-    // Six of six in the same direction: 2 / 2^6 exactly; three tests: times 3 for each, as all are equal.
+    // Six of six in the same direction: exactly 2 / 2^6. The correction for three equal tests multiplies each by 3.
     EXPECT_DOUBLE_EQ(test.over_pairs.p_value, 2.0 / 64);
     EXPECT_DOUBLE_EQ(test.adjusted_pairs, 6.0 / 64);
     EXPECT_DOUBLE_EQ(test.adjusted_graphs, 6.0 / 64);
@@ -55,7 +55,7 @@ TEST(PairedTestsTest, TheBetterAgentStandsFirst) {
 }
 
 TEST(PairedTestsTest, OverGraphsEachGraphCountsOnce) {
-  // Five seeds of two graphs: ten pairs, all in one direction, but two graphs only.
+  // Five seeds of two graphs: ten pairs, all in one direction, but only two graphs.
   std::vector<SampleTrial> trials;
   for (int index = 0; index < 2; ++index) {
     for (int seed = 1; seed <= 5; ++seed) {

@@ -36,13 +36,13 @@ TEST(PlacementPictureTest, DotsStartWhenTheSimulatorSaysAndLinesJoinDevices) {
   EXPECT_EQ(picture.lines[0].from_micros, 4);
   EXPECT_EQ(picture.lines[0].to_micros, 6);
   EXPECT_EQ(picture.lines[0].bytes, 2000);
-  // No layers: depths.
+  // Without layers, the lanes are depths.
   EXPECT_THAT(picture.lanes, ElementsAre("depth 0", "depth 1"));
   EXPECT_EQ(picture.lines[0].to_lane, 1U);
 }
 
 TEST(PlacementPictureTest, LanesAreLayersInTheOrderInWhichTheyStart) {
-  // b's weights, which are op 0 and take no time, do not make its layer the first.
+  // b's weights are op 0 and take no time; they do not make b's layer the first.
   OpSpec weights = MakeOp("0", 0);
   weights.layer = "ant";
   OpSpec a = MakeOp("a", 1);
@@ -74,7 +74,7 @@ TEST(PlacementPictureTest, OpsOfNoTimeAreDrawnOnlyWhereTheySend) {
 }
 
 TEST(PlacementPictureTest, OfManyThingsTheHeaviestAreDrawn) {
-  // 5000 ops one after the other on two devices in turn: 4999 transfers, of sizes 0 to 4998.
+  // 5000 ops one after the other, alternating between two devices: 4999 transfers, of sizes 0 to 4998.
   std::vector<OpSpec> specs;
   constexpr int kOps = 5000;
   for (int i = 0; i < kOps; ++i) {

@@ -31,7 +31,7 @@ Cells ThesisCells(const std::string& agent, const std::string& metric) {
 }
 
 TEST(PolicyCostTest, ThePublishedRatioIsTheMeanOfTheNineCells) {
-  // Mitropolitsky 2020, table 4.11 prints .339, .368, .387; the other two ways give other numbers from the same tables
+  // Mitropolitsky 2020, table 4.11 prints .339, .368, .387. The other two ways give other numbers from the same tables
   // 4.3 to 4.5 and 4.7 to 4.9.
   const std::map<std::string, std::array<double, 3>> expected = {{"placeto", {0.3389, 0.3391, 0.1551}},
                                                                  {"graphsage", {0.3676, 0.3679, 0.1775}},

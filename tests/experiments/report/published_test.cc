@@ -33,7 +33,7 @@ TEST(PublishedTest, AFigureMatchesTrialsByKeyPathAndByNumberOfDevices) {
   EXPECT_TRUE(experiments::Matches(figure, MakeRecord({.devices = 2})));
   EXPECT_FALSE(experiments::Matches(figure, MakeRecord({.devices = 3})));
   EXPECT_FALSE(experiments::Matches(figure, MakeRecord({.name = "other", .devices = 2})));
-  // The name decides, not the label.
+  // Figures match by the agent's name, not by its label.
   EXPECT_TRUE(experiments::Matches(figure, MakeRecord({.label = "other", .devices = 2})));
   EXPECT_EQ(published.figures[1].over.at("num_devices"), (std::vector<std::string>{"2", "3"}));
 }
@@ -54,7 +54,7 @@ TEST(PublishedTest, OfGraphsTrainedTogetherCountsWhatAllSay) {
 }
 
 TEST(PublishedTest, TheThesisAgreesWithItself) {
-  // Its averages are plain means of its own cells, to the three decimals that it prints: over device counts (0.0005
+  // The averages are plain means of the thesis's own cells, to the three printed decimals: over device counts (0.0005
   // of rounding in each cell and in the mean), then over datasets.
   const experiments::PublishedFigures thesis = experiments::LoadPublished("thesis");
   // 3 datasets x 3 agents x (2 metrics x 4 + 1) + 3 agents x 3.

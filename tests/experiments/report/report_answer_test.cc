@@ -24,7 +24,7 @@ std::string Notes(const experiments::AnswerBlock& block) {
   return text;
 }
 
-// Step times of the agents on as many graphs, each a little longer than the one before; no two differences are equal.
+// Step times of the agents on as many graphs, each slightly longer than the one before; all differences are distinct.
 std::vector<SampleTrial> OnGraphs(int graphs, const std::vector<std::pair<std::string, double>>& agents) {
   std::vector<SampleTrial> trials;
   for (int index = 0; index < graphs; ++index) {

@@ -19,7 +19,7 @@ TEST(ReportChartsTest, ACurveChartHoldsItsPointsAndOneColourForEachAgent) {
   EXPECT_EQ(rows[1]["mean"], 4.1235);
   EXPECT_EQ(spec["scales"][0]["type"], "log");
   EXPECT_EQ(spec["scales"][1]["domain"][1], 5);
-  // Every agent of the page in the scale, those drawn in the legend.
+  // The scale has every agent of the page, the legend those drawn.
   EXPECT_EQ(spec["scales"][2]["domain"], (json{"a", "b"}));
   EXPECT_EQ(spec["legends"][0]["values"], json::array({"b"}));
 }
@@ -38,7 +38,7 @@ TEST(ReportChartsTest, AScatterChartHasOneScaleForBothAxesAndTheLineOfEquals) {
   const json spec = json::parse(experiments::ScatterChart(
       {{"b", 10, 12}, {"b", 40, 38}}, {.x_title = "measured", .y_title = "simulated", .labels = {"a", "b"}}));
   EXPECT_EQ(spec["scales"][0]["domain"], spec["scales"][1]["domain"]);
-  // 10 is below a third of 40: from 0; and a twentieth of 40 - 10 beyond the largest.
+  // 10 is below a third of 40, so the axis starts at 0. It ends a twentieth of 40 - 10 beyond the largest.
   EXPECT_EQ(spec["scales"][0]["domain"], (json{0.0, 41.5}));
   EXPECT_EQ(spec["data"][0]["values"].size(), 2U);
   EXPECT_EQ(spec["legends"][0]["values"], json::array({"b"}));
@@ -63,7 +63,7 @@ TEST(ReportChartsTest, APictureHoldsOpsInMillisecondsAndTheirDevices) {
   const json& ops = spec["data"][2]["values"];
   ASSERT_EQ(ops.size(), 2U);
   EXPECT_EQ(ops[1]["x"], 1.5);
-  // Two devices in a lane lie a quarter of 0.7 above and below its middle.
+  // Two devices in a lane are a quarter of 0.7 above and below its middle.
   EXPECT_EQ(ops[0]["y"], -0.175);
   EXPECT_EQ(ops[1]["y"], 1.175);
   EXPECT_EQ(spec["data"][1]["values"][0]["y2"], 1.175);

@@ -34,7 +34,7 @@ TEST(ReportComparisonTest, TheBestMeanComesFirstAndControlsAreMarked) {
   EXPECT_EQ(comparison.problems, 1U);
   EXPECT_EQ(comparison.all_problems, 1U);
   EXPECT_THAT(comparison.left_out, IsEmpty());
-  EXPECT_EQ(comparison.tests.size(), 2U);  // of the first against each other
+  EXPECT_EQ(comparison.tests.size(), 2U);  // the first agent against each other one
 }
 
 TEST(ReportComparisonTest, TheLowerBoundIsAnImprovementLikeOthers) {
@@ -47,7 +47,7 @@ TEST(ReportComparisonTest, TheLowerBoundIsAnImprovementLikeOthers) {
 }
 
 TEST(ReportComparisonTest, ProblemsThatOneAgentDidNotSolveDoNotCount) {
-  // b finds nothing on graph 2, on which a is bad.
+  // b finds no placement on graph 2, on which a is bad.
   const experiments::Comparison comparison = Compare(MakeRecords({{.label = "a", .index = 0, .best = 500},
                                                                   {.label = "a", .index = 1, .best = 500},
                                                                   {.label = "a", .index = 2, .best = 2000},
@@ -74,19 +74,19 @@ TEST(ReportComparisonTest, AnAgentThatSolvedTooFewIsLeftOut) {
   ASSERT_EQ(comparison.left_out.size(), 1U);
   EXPECT_EQ(comparison.left_out[0].label, "b");
   EXPECT_EQ(comparison.left_out[0].solved, 1U);
-  ASSERT_EQ(comparison.tests.size(), 1U);  // Holm's correction counts those compared
+  ASSERT_EQ(comparison.tests.size(), 1U);  // Holm's correction counts only the compared agents
   EXPECT_EQ(comparison.tests[0].adjusted_pairs, comparison.tests[0].over_pairs.p_value);
 }
 
 TEST(ReportComparisonTest, OnlyColumnsThatAllTriedCount) {
-  // Three agents on 2 GPUs; on 3 only the first, which is better there.
+  // Three agents on 2 GPUs; on 3 GPUs only the first, which is better there.
   const experiments::Comparison comparison = Compare(MakeRecords({{.label = "a", .devices = 2, .best = 800},
                                                                   {.label = "b", .devices = 2, .best = 700},
                                                                   {.label = "c", .devices = 2, .best = 900},
                                                                   {.label = "a", .devices = 3, .best = 100}}));
   EXPECT_THAT(Labels(comparison), ElementsAre("b", "a", "c"));
   EXPECT_DOUBLE_EQ(comparison.contenders[1].improvement.mean, 20);
-  // One agent that lacks many columns is left out rather than the columns.
+  // One agent that lacks many columns is omitted instead of the columns.
   const experiments::Comparison other = Compare(MakeRecords({{.label = "a", .devices = 2},
                                                              {.label = "b", .devices = 2},
                                                              {.label = "c", .devices = 2},

@@ -21,7 +21,7 @@ std::vector<std::string> Lines(const std::string& text) {
 }
 
 std::size_t Commas(const std::string& line) {
-  // Outside quotes.
+  // Counts commas outside quotes.
   std::size_t commas = 0;
   bool quoted = false;
   for (const char c : line) {
@@ -55,7 +55,7 @@ TEST(ReportCsvTest, ThereIsALineForEachCellOfATable) {
   std::ostringstream out;
   experiments::WriteTableCsv(out, {runs});
   const auto lines = Lines(out.str());
-  // Improvement, then the thesis's own, which the published table has figures of.
+  // Improvement, then the thesis's metric, for which the published table has figures.
   ASSERT_EQ(lines.size(), 7U);
   EXPECT_EQ(lines[1], "demo,improvement,p,3 GPUs,num_devices=3,,20,,,1,1,,");
   EXPECT_EQ(lines[4],

@@ -69,7 +69,7 @@ TEST(ReportDocumentTest, NumbersHaveTheDigitsThatTheirIntervalsAllow) {
   EXPECT_EQ(experiments::ShownNumber(0.0123456), "0.01235");
   EXPECT_EQ(experiments::ShownNumber(123456), "123456");
   EXPECT_EQ(experiments::ShownNumber(0), "0");
-  // Width 4.3: two digits are one decimal. Width 0.043: three.
+  // Intervals of width 4.3 and 0.043: two significant digits of the width are one decimal and three.
   EXPECT_EQ(experiments::ShownEstimate({.mean = 28.2534, .interval = experiments::Interval{26.1, 30.4}}).mean, "28.3");
   EXPECT_EQ(experiments::ShownEstimate({.mean = 28.2534, .interval = experiments::Interval{26.1, 30.4}}).interval,
             "[26.1, 30.4]");

@@ -17,7 +17,7 @@ std::vector<std::string> Titles(const experiments::ReportGrid& grid) {
 }
 
 TEST(ReportGridTest, ColumnsAreDatasetsAndNumbersOfDevices) {
-  // In the order of the numbers: 10 after 3. The budget goes with the graph, the device list with their number.
+  // Numeric order: 10 after 3. The budget varies with the graph, the device list with the number of devices.
   std::vector<SampleTrial> trials;
   for (const char* const dataset : {"nmt", "cifar10"}) {
     for (const int devices : {10, 3}) {
@@ -39,7 +39,7 @@ TEST(ReportGridTest, WhatVariesForOneAgentIsAnAxisAndWhatFollowsFromItIsNone) {
   EXPECT_THAT(grid.axes, ElementsAre("engine"));
   EXPECT_THAT(grid.labels, ElementsAre("a", "b"));
   EXPECT_THAT(Titles(grid), ElementsAre("engine fifo", "engine placeto-reference"));
-  // Each agent with an engine of its own: the label says it all.
+  // Each agent has a different engine, so the label is sufficient.
   const experiments::ReportGrid own =
       experiments::MakeReportGrid(MakeRecords({{.label = "a"}, {.label = "b", .engine = "placeto-reference"}}));
   EXPECT_THAT(own.axes, ElementsAre());

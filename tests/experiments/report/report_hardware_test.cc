@@ -32,11 +32,11 @@ TEST(ReportHardwareTest, PointsAreBestPlacementsThatWereSimulatedAndAllChecks) {
   EXPECT_EQ(points[0].label, "random");
   EXPECT_EQ(points[0].simulated_micros, 1100);
   EXPECT_EQ(points[0].measured_micros, 1000);
-  EXPECT_EQ(points[1].simulated_micros, 880);  // the search's own time was measured, not simulated
+  EXPECT_EQ(points[1].simulated_micros, 880);  // the time of the search was measured, not simulated
 }
 
-// Errors +10, 0, -20 %: median 10, 90th percentile at position 1.8 of 0, 10, 20, mean -3.3; 1100, 2000, 2400 rank as
-// 1000, 2000, 3000 do.
+// Errors +10, 0, -20 %: median 10, 90th percentile at position 1.8 of 0, 10, 20, mean -3.3. 1100, 2000, 2400 have the
+// same ranks as 1000, 2000, 3000.
 TEST(ReportHardwareTest, TheTableHasErrorsAndTheChartADotForEachPlacement) {
   const std::vector<experiments::TrialRecord> trials = {
       Trial("a", "simulator", 1100, 1000), Trial("a", "simulator", 2000, 2000), Trial("b", "simulator", 2400, 3000)};

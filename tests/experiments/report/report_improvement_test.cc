@@ -7,7 +7,7 @@
 namespace emplace::testing {
 namespace {
 
-// A trial whose rewards real devices gave.
+// A trial with rewards measured on real devices.
 experiments::TrialRecord Measured(const SampleTrial& sample) {
   experiments::TrialRecord trial = MakeRecord(sample);
   std::get<JsonObject>(trial.spec.data)

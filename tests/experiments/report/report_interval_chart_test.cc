@@ -24,7 +24,7 @@ TEST(ReportIntervalChartTest, RowsAndLinesAreInTheirPlaces) {
   EXPECT_NE(rows[0]["fill"], "Canvas");
   EXPECT_EQ(rows[1]["fill"], "Canvas");
   EXPECT_EQ(rows[1]["shape"], "circle");
-  // From 0 to 60, and 3 % of that on both sides.
+  // From 0 to 60, with a margin of 3 % on both sides.
   EXPECT_EQ(spec["scales"][0]["domain"], (json{-1.8, 61.8}));
   EXPECT_EQ(spec["scales"][1]["domain"], (json{0, 1}));
   EXPECT_EQ(spec["height"], 52);

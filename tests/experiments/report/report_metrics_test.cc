@@ -21,8 +21,8 @@ double Score(const experiments::TrialRecord& trial, std::string_view metric) {
 }
 
 TEST(ReportMetricsTest, EveryMetricIsReadFromItsPlace) {
-  // 1000 to 800 us is 20 %; 2 s an episode; the lower bound is 400 us; entropies .9 and .5 of the episodes that train;
-  // the last episode, an argmax one, ends at 850 us.
+  // 1000 to 800 us is 20 %; 2 s an episode; the lower bound is 400 us; entropies .9 and .5 of the training episodes.
+  // The last episode, an argmax one, ends at 850 us.
   const experiments::TrialRecord trial =
       MakeRecord({.episodes = {{0, true, 0.1, {}}, {1, false, 0.9, {}}, {2, false, 0.5, {}}, {3, true, 0.5, 850}}});
   EXPECT_EQ(Score(trial, "step_time"), 800);
@@ -50,7 +50,8 @@ TEST(ReportMetricsTest, ABudgetsPrefixIsWhatTheRunHadFoundByThen) {
       MakeRecord({.best = 500, .trace = {{1, 1000}, {60, 900}, {100, 800}, {101, 600}, {2000, 500}}});
   EXPECT_EQ(Score(trial, "lower_bound_ratio_100"), 2);
   EXPECT_EQ(Score(trial, "lower_bound_ratio_1000"), 1.5);
-  // 59 evaluations at 1000, 40 at 900, one at 800, 1899 at 600, one at 500: over 2000 of them, and a bound of 400.
+  // 59 evaluations at 1000, 40 at 900, one at 800, 1899 at 600, one at 500: divided by 2000 of them, and by a bound of
+  // 400.
   EXPECT_DOUBLE_EQ(Score(trial, "curve_area"), (59 * 1000.0 + 40 * 900 + 800 + 1899 * 600.0 + 500) / 2000 / 400);
 }
 
@@ -67,13 +68,13 @@ TEST(ReportMetricsTest, EachGraphOfATrialIsAnObservation) {
 }
 
 TEST(ReportMetricsTest, ImprovementIsOverOneDeviceWhereverTheSearchBegan) {
-  // Ends at 800 us, begins there, and everything on one device takes 1600 us.
+  // Ends at 800 us, begins at 800 us, and one device takes 1600 us.
   experiments::TrialRecord trial =
       MakeRecord({.single_device = 1600, .start = 800, .episodes = {{0, true, 0.1, 1200}}});
   for (const char* const metric : {"improvement", "single_device_improvement"}) EXPECT_EQ(Score(trial, metric), 50);
   EXPECT_EQ(Score(trial, "final_improvement"), 25);
   EXPECT_EQ(Score(trial, "thesis_improvement"), 0);
-  EXPECT_EQ(Score(trial, "pc_ratio"), 0);  // the thesis's
+  EXPECT_EQ(Score(trial, "pc_ratio"), 0);  // the thesis's metric
   trial.graphs[0].single_device_micros.reset();
   EXPECT_TRUE(experiments::FindMetric("improvement", "").scores(trial).empty());
 }
@@ -84,7 +85,7 @@ TEST(ReportMetricsTest, APublishedTableOfTheThesissImprovementGetsAColumnOfItsOw
   experiments::ExperimentRuns runs{.metrics = {"improvement", "entropy"}};
   EXPECT_THAT(experiments::MetricsToReport(runs, &thesis), ElementsAre("improvement", "thesis_improvement", "entropy"));
   EXPECT_THAT(experiments::MetricsToReport(runs, &other), ElementsAre("improvement", "entropy"));
-  runs.metrics = {"improvement", "single_device_improvement"};  // one definition, one table
+  runs.metrics = {"improvement", "single_device_improvement"};  // both have one definition, hence one table
   EXPECT_THAT(experiments::MetricsToReport(runs, nullptr), ElementsAre("improvement"));
   runs.metrics = {"single_device_improvement"};
   EXPECT_THAT(experiments::MetricsToReport(runs, nullptr), ElementsAre("single_device_improvement"));
@@ -107,7 +108,7 @@ TEST(ReportMetricsTest, WhatIsNotThereIsLeftOut) {
   experiments::TrialRecord trial = MakeRecord({.best = std::nullopt});
   trial.timing.reset();
   for (const experiments::MetricEntry& metric : experiments::AllMetrics()) {
-    if (metric.name == "rank") continue;  // is among trials
+    if (metric.name == "rank") continue;  // rank is defined only among trials
     EXPECT_EQ(metric.scores(trial).size(), metric.name == "evaluations" ? 1U : 0U) << metric.name;
   }
 }

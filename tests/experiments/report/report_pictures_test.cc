@@ -44,7 +44,7 @@ TEST(ReportPicturesTest, TheBestPlacementIsDrawn) {
   EXPECT_THAT(text, HasSubstr("b on cifar10\\_00, 2 GPUs, seed 1: 0.01000 ms a step."));
   EXPECT_THAT(text, HasSubstr("Trial " + runs.trials[1].id + "."));
   EXPECT_THAT(Markdown(runs, NoPicture), HasSubstr("No picture of b on cifar10\\_00"));
-  // A slower one that began much further away is not better.
+  // A slower trial that began with a much longer step is not better.
   runs.trials[2].graphs[0].start_micros = 5000;
   runs.trials[2].graphs[0].improvement = 82;
   EXPECT_THAT(Markdown(runs, NoPicture), HasSubstr("No picture of b on cifar10\\_00"));

@@ -27,14 +27,14 @@ experiments::MetricTable Table(const std::vector<experiments::TrialRecord>& tria
                                       published);
 }
 
-// Improvements in percent over the 1000 us of one device.
+// Improvements in percent, relative to 1000 us on one device.
 SampleTrial Improved(const std::string& dataset, int devices, double percent, const std::string& label = "a") {
   return {.label = label, .dataset = dataset, .devices = devices, .best = 1000 - 10 * percent};
 }
 
 TEST(ReportTablesTest, AveragesArePlainMeansOfCellsThenOfDatasets) {
-  // Three graphs in one cell weigh no more than one in another: d1: 20 (of 10, 20, 30) and 40, mean 30; d2: 50, 70,
-  // mean 60; overall 45.
+  // Three graphs in one cell have the same weight as one graph in another. d1: 20 (of 10, 20, 30) and 40, mean 30; d2:
+  // 50, 70, mean 60; overall 45.
   std::vector<SampleTrial> trials = {Improved("d1", 3, 10), Improved("d1", 3, 20), Improved("d1", 3, 30),
                                      Improved("d1", 5, 40), Improved("d2", 3, 50), Improved("d2", 5, 70)};
   trials[1].index = 1;
@@ -97,8 +97,8 @@ TEST(ReportTablesTest, PublishedFiguresStandBesideWhatTheyAreAbout) {
   std::vector<double> values;
   for (const experiments::TableCell& cell : table.rows[0].cells)
     values.push_back(cell.published ? cell.published->value : 0);
-  // d1: the figure that asks for more, the one without a number of devices, the average over 3 and 5; d2 has none, and
-  // the average over 3 and 8 is of something else.
+  // d1: the figure with more conditions, the one without a number of devices, the average over 3 and 5. d2 has none,
+  // and the average over 3 and 8 is of other device counts.
   EXPECT_THAT(values, ElementsAre(2, 1, 3, 0, 0, 0, 0));
 }
 
@@ -113,7 +113,7 @@ TEST(ReportTablesTest, PublishedThesisFiguresMeetOurThreeAverages) {
   const experiments::MetricTable table = Table(MakeRecords(trials), "pc_ratio", &thesis);
   ASSERT_EQ(table.columns.size(), 13U);
   const auto& cells = table.rows[0].cells;
-  EXPECT_FALSE(cells[0].published);  // the thesis prints no cell of its table 4.11
+  EXPECT_FALSE(cells[0].published);  // the thesis prints no cells of its table 4.11
   EXPECT_EQ(cells[3].published->value, 0.264);
   EXPECT_EQ(cells[12].published->value, 0.339);
 }

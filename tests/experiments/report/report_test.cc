@@ -46,7 +46,8 @@ TEST(ReportTest, TheAnswerComesFirstAndWhatRanLast) {
 }
 
 TEST(ReportTest, TestsTablesAndCurvesHaveOneImprovement) {
-  // b begins where it ends; one device takes 1000 us all the same: 28.5 % in the sentence, the table and the test.
+  // b begins where it ends. Relative to the 1000 us of one device it gains 28.5 %, in the sentence, the table and the
+  // test.
   experiments::ExperimentRuns runs{.name = "demo", .metrics = {"improvement"}};
   runs.trials = MakeRecords(TwoAgents());
   for (auto& trial : runs.trials) trial.graphs[0].start_micros = trial.graphs[0].best_micros;

@@ -12,7 +12,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Six graphs on which c is faster than b, and b than a, always.
+// Six graphs on which c is always faster than b, and b than a.
 std::vector<experiments::TrialRecord> ThreeAgents() {
   std::vector<SampleTrial> trials;
   for (int index = 0; index < 6; ++index) {

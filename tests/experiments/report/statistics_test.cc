@@ -35,7 +35,7 @@ TEST(StatisticsTest, EqualSizesShareRanksAndTakeTheNormalApproximation) {
 }
 
 TEST(StatisticsTest, TheNormalApproximationMeetsTheExactTestAtItsLimit) {
-  // Twenty differences are still exact. With one more, of which nothing is left to doubt, p falls on.
+  // Twenty differences still give an exact p. With one more, the approximation is used, and p decreases further.
   std::vector<double> differences;
   for (int i = 1; i <= 20; ++i) differences.push_back(i % 3 == 0 ? -i : i);
   const experiments::WilcoxonResult exact = experiments::WilcoxonSignedRank(differences);
@@ -101,7 +101,7 @@ TEST(StatisticsTest, MeansAreOverStrataOfColumns) {
   EXPECT_EQ(estimate->mean, 7);
   EXPECT_EQ(estimate->observations, 4U);
   EXPECT_EQ(estimate->graphs, 2U);
-  // Only the first column has anything to draw: 1, 2 or 3 with chances 1/4, 1/2, 1/4; half of a half of it counts.
+  // Only the first column varies: 1, 2 or 3 with probabilities 1/4, 1/2, 1/4. It has a quarter of the weight.
   ASSERT_TRUE(estimate->interval);
   EXPECT_EQ(estimate->interval->low, 6.75);
   EXPECT_EQ(estimate->interval->high, 7.25);
@@ -124,8 +124,8 @@ TEST(StatisticsTest, OneObservationHasNoInterval) {
 }
 
 TEST(StatisticsTest, GraphsAreDrawnBeforeSeeds) {
-  // Two graphs far apart, many equal seeds: drawing 40 observations one by one would give 50 +- 16; drawing graphs
-  // gives 0, 50 or 100 with chances 1/4, 1/2, 1/4.
+  // Two graphs far apart, many equal seeds. Drawing 40 observations one by one would give 50 +- 16; drawing graphs
+  // gives 0, 50 or 100 with probabilities 1/4, 1/2, 1/4.
   experiments::Sample sample;
   sample["a"].assign(20, {0});
   sample["b"].assign(20, {100});
@@ -136,7 +136,7 @@ TEST(StatisticsTest, GraphsAreDrawnBeforeSeeds) {
 }
 
 TEST(StatisticsTest, ColumnsShareTheirGraphs) {
-  // Graph a is +10 in one column and -10 in the other: drawn together they cancel whatever is drawn.
+  // Graph a is +10 in one column and -10 in the other: since both are drawn together, they cancel in every draw.
   const experiments::Stratum stratum = {{{"a", {{10}}}, {"b", {{-10}}}}, {{"a", {{-10}}}, {"b", {{10}}}}};
   const auto estimate = experiments::EstimateMean(std::span(&stratum, 1));
   EXPECT_EQ(estimate->interval->low, 0);

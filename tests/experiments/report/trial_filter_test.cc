@@ -57,7 +57,7 @@ TEST_F(TrialFilterTest, WithoutConditionsAllStay) {
 
 TEST_F(TrialFilterTest, OneOfTheValuesOfEachKey) {
   Keep({"num_devices=2", "agent.label=placeto", "num_devices=10"});
-  ASSERT_THAT(experiments_, SizeIs(1));  // the second has none
+  ASSERT_THAT(experiments_, SizeIs(1));  // the second has no such trial
   EXPECT_EQ(experiments_[0].name, "first");
   ASSERT_THAT(experiments_[0].trials, SizeIs(2));
   for (const experiments::TrialRecord& trial : experiments_[0].trials) {
@@ -69,7 +69,7 @@ TEST_F(TrialFilterTest, OneOfTheValuesOfEachKey) {
 
 TEST_F(TrialFilterTest, UnfinishedTrialsGoByTheirSpec) {
   Keep({"agent.label=random", "num_devices=2"});
-  // The other label is gone; that without a spec is none of these either. Its number of devices is not known.
+  // The other label is excluded, and so is the trial without a spec, whose number of devices is unknown.
   ASSERT_THAT(experiments_[0].unfinished, SizeIs(1));
   EXPECT_EQ(experiments_[0].unfinished[0].id, SampleId({.label = "random", .seed = 7}));
 }

@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(VegaBundleTest, EveryModuleComesAfterThoseItAsksFor) {
-  // A module ends with the name under which others ask for it; each asks by require("NAME") at its beginning.
+  // A module ends with the name under which others require it, and begins with its own require("NAME") calls.
   const std::string script = experiments::VegaScript();
   const std::regex word("require\\(\"([a-z-]+)\"\\)|\\(loaded\\[\"([a-z-]+)\"\\] = \\{\\}");
   std::set<std::string> loaded;

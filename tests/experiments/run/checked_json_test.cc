@@ -45,7 +45,7 @@ TEST(CheckedJsonTest, AChecksumThatMustBeThereIsMissed) {
   EXPECT_EQ(Refusal(R"({"a": 1})", /*required=*/false), "(no error)");
 }
 
-// FNV-1a of the text and of a zero byte, as the reference implementation has it.
+// FNV-1a of the text and of a zero byte, as the reference implementation computes it.
 TEST(CheckedJsonTest, FingerprintsAreSixteenDigits) {
   EXPECT_EQ(FingerprintText(""), "af63bd4c8601b7df");
   EXPECT_EQ(FingerprintText("a"), "089be207b544f1e4");

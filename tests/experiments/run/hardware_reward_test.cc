@@ -16,7 +16,7 @@ using ::emplace::testing::ErrorOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Answers with the times it is given, one after the other; a negative one does not fit.
+// Returns the given times one after the other; a negative one means that the placement does not fit.
 class Scripted : public Evaluator {
  public:
   explicit Scripted(std::vector<double> micros) : micros_(std::move(micros)) {}
@@ -63,7 +63,7 @@ TEST(RewardEvaluatorTest, MixedMeasuresTheShareEvenlySpread) {
   EXPECT_THAT(Answers(evaluator, 10), ElementsAre(10, 10, 1, 10, 2, 10, 10, 3, 10, 4));
 }
 
-// New bests are the 1st, 2nd, 4th and 6th answer: of every two the second is checked, and the search does not see it.
+// The 1st, 2nd, 4th and 6th result are new bests. Every second one is validated, without an effect on the search.
 TEST(RewardEvaluatorTest, EverySecondBestIsValidatedBesideTheSearch) {
   const Scripted simulator({50, 40, 45, 30, 35, 20});
   const Scripted hardware({41, -1});
@@ -108,10 +108,10 @@ TEST(RewardEvaluatorTest, WhatWasSavedGoesOnWhereItWas) {
   const Scripted simulator({10, 9, 8, 7, 6});
   const Scripted hardware({1, -1, 3, 4});
   experiments::RewardEvaluator whole(simulator, hardware, choice);
-  Answers(whole, 2);  // the 2nd is a best that is measured
+  Answers(whole, 2);  // the 2nd result is a new best and is measured
   std::stringstream saved;
   whole.Save(saved);
-  const std::vector<double> rest = Answers(whole, 3);  // so are the 3rd and 5th of the share, and the 4th
+  const std::vector<double> rest = Answers(whole, 3);  // so are the 3rd and 5th, for the share, and the 4th
   const Scripted later_simulator({8, 7, 6});
   const Scripted later_hardware({-1, 3, 4});
   experiments::RewardEvaluator resumed(later_simulator, later_hardware, choice);

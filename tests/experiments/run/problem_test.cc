@@ -76,7 +76,7 @@ TEST(ProblemTest, AGraphIsMadeAnewOrKept) {
   EXPECT_EQ(Written(experiments::LoadGraph(source)), Written(experiments::KeptGraph(source)));
   experiments::GraphSource grouped = source;
   grouped.groups = 7;
-  EXPECT_EQ(&experiments::KeptGraph(grouped), &experiments::KeptGraph(source));  // the groups are no part of the graph
+  EXPECT_EQ(&experiments::KeptGraph(grouped), &experiments::KeptGraph(source));  // both share one cached graph
   experiments::GraphSource longer = source;
   longer.set["steps"] = "3";
   EXPECT_GT(experiments::KeptGraph(longer).num_ops(), experiments::KeptGraph(source).num_ops());
@@ -114,7 +114,7 @@ TEST(ProblemTest, AFileThatHasChangedIsRefused) {
   };
   write("1");
   experiments::TrialChoice choice = ChoiceOf(WithLine("graphs: {files: [" + path + "]}", WithLine("costs: measured")));
-  // Not asked for before: a graph that was read stays.
+  // A graph that was read stays in the cache, although the file has changed.
   write("2");
   const std::string other = path + "2";
   std::filesystem::copy_file(path, other, std::filesystem::copy_options::overwrite_existing);

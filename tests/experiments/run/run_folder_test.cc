@@ -22,7 +22,7 @@ namespace run_folder_test {
 
 namespace fs = std::filesystem;
 
-// A folder of runs with one trial that is ready to run.
+// A folder of runs with one trial, ready to run.
 class RunFolderTest : public ::testing::Test {
  protected:
   RunFolderTest() {
@@ -74,7 +74,7 @@ TEST_F(RunFolderTest, ATrialIsWhatItsSpecSays) {
   EXPECT_EQ(graph.at("trace").front().at(1), start);
   EXPECT_EQ(graph.at("trace").back().at(0), 600);
   EXPECT_EQ(graph.at("trace").back().at(1), best);
-  // The placement is the one that takes that long.
+  // The step time is that of the placement.
   EXPECT_EQ(ReadJson("best_placement.json").at("devices").size(), graph.at("num_ops"));
   const nlohmann::json timing = ReadJson("timing.json");
   EXPECT_EQ(timing.at("schema"), "emplace.timing");
@@ -100,12 +100,12 @@ TEST_F(RunFolderTest, OneProcessAtATimeRunsATrial) {
   ASSERT_EQ(flock(lock, LOCK_EX | LOCK_NB), 0);
   EXPECT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kBusy);
   EXPECT_FALSE(experiments::IsFinished(folder_));
-  close(lock);  // as the end of a process does
+  close(lock);  // like the end of a process
   EXPECT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
 }
 
 TEST_F(RunFolderTest, AFailureIsOneLineUntilTheTrialIsTriedAgain) {
-  // A checkpoint that can be neither read nor put aside.
+  // A checkpoint that can be neither read nor moved away.
   fs::create_directories(folder_ + "/checkpoint.bin/in_the_way");
   EXPECT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kFailed);
   EXPECT_FALSE(experiments::IsFinished(folder_));
@@ -145,7 +145,7 @@ TEST_F(RunFolderTest, WhatATrialWroteIsReadAgain) {
   EXPECT_NE(
       ErrorOf([&] { experiments::SummariseTrial(folder_); }).find("trial.json: checksum: is not that of the rest"),
       std::string::npos);
-  // The same content, the same bytes.
+  // The same content gives the same bytes.
   fs::remove(folder_ + "/trial.json");
   EXPECT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
   EXPECT_EQ(Read("trial.json"), whole);
@@ -178,7 +178,7 @@ TEST_F(RunFolderTest, ACheckpointIsGoneOnFrom) {
   const std::string whole = Read("trial.json");
   fs::remove(folder_ + "/trial.json");
   fs::remove(folder_ + "/progress.jsonl");
-  // The checkpoint is of the end: there is nothing left to do, and nothing to report of it.
+  // The checkpoint is of a complete search, so nothing is run and no progress is reported.
   EXPECT_EQ(experiments::RunTrialFolder(folder_ + "/"), experiments::TrialOutcome::kDone);
   EXPECT_EQ(Read("trial.json"), whole);
   EXPECT_EQ(Read("progress.jsonl"), "");
@@ -194,7 +194,7 @@ TEST_F(RunFolderTest, ProgressGrowsALineAtATime) {
 }
 
 TEST_F(RunFolderTest, WhereNothingFitsThereIsNoBest) {
-  // 120,000 words of 16,000 numbers are 7 GB, twice with their gradients: more than one card has.
+  // 120,000 words of 16,000 numbers are 7 GB, twice with their gradients: too much for one card.
   Prepare(WithLine("graphs: {model: rnnlm, set: {hidden: 16384, steps: 1, layers: 1}}",
                    WithLine("cluster: {name: post-8k80, devices: [\"gpu:0\"]}", WithLine("budget: {evaluations: 3}"))));
   ASSERT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
@@ -221,7 +221,7 @@ TEST_F(RunFolderTest, TheExperimentIsKeptAsJsonWithItsQuestion) {
   experiments::WriteExperimentFile((runs_ / "small").string(), experiment);
   const std::string text = ReadWholeFile((runs_ / "small/experiment.json").string());
   EXPECT_EQ(nlohmann::json::parse(text).at("question"), "Is it small?");
-  // It is an experiment too, of the same trials.
+  // The written text is an experiment too, with the same trials.
   const experiments::ExperimentSpec again = ReadText(text);
   EXPECT_EQ(again.question, "Is it small?");
   EXPECT_EQ(experiments::PlanTrials(again).trials.at(0).id, trial_.id);

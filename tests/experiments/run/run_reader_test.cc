@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 class RunReaderTest : public ::testing::Test {
  protected:
   RunReaderTest() {
-    std::string made = ::testing::TempDir() + "run_reader_XXXXXX";  // tests run beside each other
+    std::string made = ::testing::TempDir() + "run_reader_XXXXXX";  // unique, since tests run in parallel
     folder_ = std::string(mkdtemp(made.data())) + "/runs";
   }
   ~RunReaderTest() override { std::filesystem::remove_all(std::filesystem::path(folder_).parent_path()); }
@@ -158,12 +158,12 @@ TEST_F(RunReaderTest, ANumberThatWasChangedIsRefused) {
   WriteRuns(folder_, {{}});
   WriteText(File({}, "timing.json"), Replaced(TimingJson({}), "\"policy_seconds\":40", "\"policy_seconds\":41"));
   EXPECT_EQ(Error(), File({}, "timing.json") + ": " + refusal);
-  // White space is nobody's number.
+  // White space changes no checksum.
   WriteText(File({}, "timing.json"), "\n " + Replaced(TimingJson({}), "\"version\":2,", "\"version\" : 2 ,\n\t"));
   EXPECT_EQ(Error(), "(no error)");
 }
 
-// Files of version 1 have no checksum; nothing becomes one by a damaged byte.
+// Files of version 1 have no checksum; a damaged byte must not turn another file into one of them.
 TEST_F(RunReaderTest, FilesOfVersionOneAreStillRead) {
   const auto first_version = [](const std::string& text) {
     JsonValue value = ParseJson(text);
@@ -182,7 +182,7 @@ TEST_F(RunReaderTest, FilesOfVersionOneAreStillRead) {
   EXPECT_EQ(Error(), "(no error)");
   WriteText(File({}, "trial.json"), Replaced(TrialJson({}), "\"version\":2", "\"version\":1"));
   EXPECT_THAT(Error(), HasSubstr("trial.json: checksum: is unknown in version 1 (version 2 has one)"));
-  // Its spec has its ID for a checksum.
+  // The trial's ID is the checksum of its spec.
   WriteText(File({}, "trial.json"), Replaced(first_version(TrialJson({})), "\"seed\":1}", "\"seed\":2}"));
   EXPECT_THAT(Error(), HasSubstr("trial.json: spec: is that of trial "));
 }
@@ -193,20 +193,20 @@ TEST_F(RunReaderTest, ASpecThatIsNotItsTrialsIsRefused) {
   EXPECT_THAT(Error(), HasSubstr(File({}, "spec.json") + ": is the spec of trial "));
   std::filesystem::remove(File({}, "spec.json"));
   EXPECT_EQ(Error(), "(no error)");
-  // Of a trial that is not finished it says nothing.
+  // A spec.json that does not match is ignored if the trial is unfinished.
   std::filesystem::remove(File({}, "trial.json"));
   WriteText(File({}, "spec.json"), Replaced(SpecJson({}), "\"seed\":42", "\"seed\":43"));
   const auto runs = experiments::ReadRuns(folder_);
   ASSERT_EQ(runs[0].unfinished.size(), 1U);
   EXPECT_EQ(runs[0].unfinished[0].what, "");
-  // Another trial's result is no result of this one.
+  // Another trial's result is not accepted as this one's.
   WriteRuns(folder_, {{}, {.seed = 2}});
   WriteText(File({}, "trial.json"), TrialJson({.seed = 2}));
   EXPECT_EQ(Error(),
             File({}, "trial.json") + ": trial: is " + SampleId({.seed = 2}) + ", but the folder " + SampleId({}));
 }
 
-// Everything that a report shows, as text.
+// All contents of a report as text.
 std::string Shown(const std::vector<experiments::ExperimentRuns>& runs) {
   const experiments::ExperimentRuns& one = runs.at(0);
   const experiments::TrialRecord& trial = one.trials.at(0);

@@ -101,7 +101,7 @@ TEST(TrialJsonTest, GraphsTogetherAddTheirEvaluationsUpAndTransfersDoNot) {
   EXPECT_EQ(trial.at("evaluations"), 20);
   EXPECT_EQ(trial.at("graphs").size(), 2U);
   ASSERT_EQ(trial.at("transfer").size(), 1U);
-  EXPECT_EQ(trial.at("transfer").at(0).at("step_time_us"), 6);  // what the policy ended with
+  EXPECT_EQ(trial.at("transfer").at(0).at("step_time_us"), 6);  // the final step time of the policy
   EXPECT_EQ(trial.at("transfer").at(0).at("best_step_time_us"), 5);
 }
 

@@ -9,7 +9,7 @@
 namespace emplace::testing {
 namespace experiment_fields_test {
 
-// What the experiment with this line is told.
+// The error message for the experiment with this line.
 std::string Refusal(const std::string& line) {
   return ErrorOf([&] { ReadText(WithLine(line)); });
 }
@@ -149,7 +149,7 @@ agent: {name: random})")
   EXPECT_EQ(cell.engine, "fifo");
   EXPECT_EQ(cell.costs.model, "measured");
   EXPECT_EQ(cell.agent.label, "random");
-  EXPECT_EQ(cell.budget.evaluations, 100U);  // the agent's row
+  EXPECT_EQ(cell.budget.evaluations, 100U);  // from the agent's registry entry
   EXPECT_EQ(cell.reward, "runtime");
   EXPECT_EQ(cell.seeds, (std::vector<std::uint64_t>{1}));
 }
@@ -179,7 +179,7 @@ TEST(ExperimentFieldsTest, TransferTakesFromGraphsWhatItDoesNotContradict) {
   const experiments::GraphChoice model = transfer("{dataset: ptb, sample: 3}", "{model: nmt}");
   EXPECT_EQ(model.models, (std::vector{Model("nmt")}));
   EXPECT_EQ(model.dataset, "");
-  // A list of networks, to which another is no addition.
+  // A single network replaces a whole list of networks.
   const std::string three = "{models: [{model: nmt}, {model: nmt, set: {layers: 4}}, {model: rnnlm}], together: true}";
   EXPECT_EQ(transfer(three, "{model: wavenet}").models, (std::vector{Model("wavenet")}));
   EXPECT_EQ(transfer(three, "{}").models.size(), 3U);

@@ -68,7 +68,7 @@ TEST(ExperimentTest, ATableOfPublishedNumbersIsAFileOrAShippedOne) {
   EXPECT_EQ(Refusal(WithLine("published: nowhere")),
             "x.yaml: published: \"nowhere\" is no table of published numbers (one of experiments/published, or a "
             "file)");
-  // A shipped table of another schema is none.
+  // A shipped table of another schema is not accepted.
   EXPECT_EQ(Refusal(WithLine("published: calibration")).rfind("x.yaml: published: \"calibration\" is no table", 0), 0U);
   const std::string path = ::testing::TempDir() + "/published_numbers.yaml";
   std::ofstream(path) << "schema: emplace.published\n";
@@ -92,10 +92,10 @@ TEST(ExperimentTest, ASweptValueThatIsWrongIsNamedInTheSweep) {
 TEST(ExperimentTest, WhatEveryCellHasInCommonIsReadOnceAndOnItsOwn) {
   EXPECT_EQ(Refusal(WithLine("sweep: {reward: [runtime, log_runtime]}", WithLine("engine: steam"))),
             "x.yaml: engine: is the text \"steam\" (fifo, placeto-reference)");
-  // What cells replace is read too.
+  // Values that cells replace are checked too.
   EXPECT_EQ(Refusal(WithLine("sweep: {engine: [fifo]}", WithLine("engine: steam"))),
             "x.yaml: engine: is the text \"steam\" (fifo, placeto-reference)");
-  // But it need not be whole.
+  // But they need not be complete.
   EXPECT_EQ(ReadText(WithLine("sweep: {agent.name: [random, round_robin]}", WithLine("agent: {}"))).cells.size(), 2U);
 }
 
@@ -118,7 +118,7 @@ TEST(ExperimentTest, PathsAreSeenFromTheFolderOfTheExperiment) {
   EXPECT_EQ(experiments::ResolvePath("g.json", "-"), (std::filesystem::current_path() / "g.json").string());
 }
 
-// Every experiment in experiments/configs is one that can be run.
+// Every experiment in experiments/configs can be planned.
 TEST(ExperimentTest, ShippedExperimentsCanBePlannedSlow) {
   const std::filesystem::path folder =
       std::filesystem::path(EMPLACE_TEST_SOURCE_DIR).parent_path() / "experiments/configs";
@@ -130,7 +130,7 @@ TEST(ExperimentTest, ShippedExperimentsCanBePlannedSlow) {
     EXPECT_NE(experiment.question, "") << entry.path();
     EXPECT_FALSE(experiment.cells.empty()) << entry.path();
     ++read;
-    // What runs on real devices names files that the machine itself makes.
+    // Experiments on real devices name files that are made on the machine.
     if (experiment.cells[0].hardware.NeedsHardware()) continue;
     EXPECT_GT(experiments::PlanTrials(experiment).trials.size(), 0U) << entry.path();
   }
@@ -143,7 +143,7 @@ TEST(ExperimentTest, NoTableOfTheThesisIsWithoutARandomWalk) {
   std::size_t tables = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string text = ReadWholeFile(entry.path().string());
-    // A policy applied to other graphs is compared with one that learned nothing instead.
+    // A policy applied to other graphs is compared with an untrained policy.
     if (text.find("protocol: thesis") == std::string::npos) continue;
     const experiments::ExperimentSpec experiment = ReadText(text, entry.path().string());
     EXPECT_TRUE(std::any_of(experiment.cells.begin(), experiment.cells.end(),

@@ -47,7 +47,7 @@ TEST(SweepAxesTest, AValueReplacesWhatStandsAtItsPathAndNothingElse) {
   EXPECT_EQ(*FindPath(root, "agent.set.k")->As<std::int64_t>(), 5);
   EXPECT_EQ(*FindPath(root, "agent.set.l")->As<std::int64_t>(), 2);
   EXPECT_EQ(*FindPath(root, "graphs.set.n")->As<std::int64_t>(), 6);
-  // A map is replaced whole, so that options of one agent do not leak to the next.
+  // A map is replaced as a whole, so one agent's options are not passed to the next.
   const experiments::SweepCells maps =
       Expand("{agent: {name: a, set: {k: 1}}, sweep: {agent: [{name: b}, {name: c}]}}");
   EXPECT_EQ(FindPath(maps.cells.at(1).root, "agent.set"), nullptr);
@@ -110,7 +110,7 @@ TEST(SweepAxesTest, AnErrorIsSaidToBeWhereItsValueStands) {
   EXPECT_EQ(placed("engine"), "sweep.engine[0]: is wrong");
   EXPECT_EQ(placed("engines"), "engines: is wrong");
   EXPECT_EQ(placed("costs"), "costs: is wrong");
-  // What is not swept itself may be wrong beside what is.
+  // A field that is not swept may be wrong because of a swept one.
   const experiments::SweepCells options =
       Expand("{agent: {name: a}, sweep: {agent.set.k: [1], engine: [e], agent.set.l: [2]}}");
   EXPECT_STREQ(experiments::PlacedInSweep(InputError("agent.set", "is wrong"), options.cells.at(0)).what(),

@@ -10,7 +10,7 @@
 namespace emplace::testing {
 namespace {
 
-// A spec in which every field is written.
+// A spec with every field.
 constexpr const char* kWhole =
     R"({"schema":"emplace.trial_spec","version":1,"experiment":"x",)"
     R"("together":[{"dataset":"nmt","seed":5,"index":3,"groups":0},{"file":"/g.json","fingerprint":"ab","groups":9},)"

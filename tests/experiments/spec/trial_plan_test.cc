@@ -73,7 +73,7 @@ TEST(TrialPlanTest, YamlAndJsonGiveTheSameTrials) {
 }
 
 TEST(TrialPlanTest, TrialsAreCellsTimesGraphsTimesSeeds) {
-  // cifar10 is the family that is made in half a second.
+  // cifar10 is generated in half a second.
   const std::string text =
       WithLine("sweep: {agent.name: [random, round_robin, random_walk]}",
                WithLine("agent: {}", WithLine("seeds: [1, 2]", WithLine("graphs: {dataset: cifar10, sample: 4}"))));
@@ -92,7 +92,7 @@ TEST(TrialPlanTest, TrialsAreCellsTimesGraphsTimesSeeds) {
     EXPECT_EQ(plan.trials[i].graph, plan.trials[i + 8].graph);
     EXPECT_EQ(plan.trials[i].graph, plan.trials[i + 16].graph);
   }
-  // What the member drew.
+  // The random choices for this member.
   const auto& facts = experiments::FactsOfFamily("cifar10", 42);
   const std::size_t index = std::stoul(At(plan.trials[0], "graph.index"));
   EXPECT_EQ(At(plan.trials[0], "grouping.groups"), std::to_string(facts[index].num_groups));
@@ -115,7 +115,7 @@ TEST(TrialPlanTest, ASampleIsDrawnByItsSeedInAscendingOrderFromTheSplit) {
   EXPECT_TRUE(std::is_sorted(sample.begin(), sample.end()));
   EXPECT_EQ(experiments::ChosenMembers(choice), sample);
   for (const std::size_t i : sample) EXPECT_EQ(std::count(training.begin(), training.end(), i), 0) << i;
-  choice.dataset = "ptb";  // the same ones, whatever the family
+  choice.dataset = "ptb";  // the same members in every family
   EXPECT_EQ(experiments::ChosenMembers(choice), sample);
   choice.seed = 43;
   EXPECT_NE(experiments::ChosenMembers(choice), sample);
@@ -139,7 +139,7 @@ TEST(TrialPlanTest, GraphsTogetherAreOneTrialAndEachSaysItsGroups) {
 }
 
 TEST(TrialPlanTest, WhatIsTheSameTrialOnceResolvedIsPlannedOnce) {
-  // identity has no number of groups, so both cells of it are one.
+  // identity ignores the number of groups, so its two cells are one.
   const experiments::TrialPlan plan = PlanText(
       WithLine("sweep: {graphs.grouping.groups: [16, 32], graphs.grouping.name: [identity, merge_and_colocate]}"));
   EXPECT_EQ(plan.trials.size(), 3U);
@@ -194,7 +194,7 @@ TEST(TrialPlanTest, WhatCannotWorkIsSaidBeforeTheFirstTrial) {
             0U);
   EXPECT_EQ(refusal("graphs: {model: rnnlm, set: {width: 3}}").rfind(file + "graphs: rnnlm.width: unknown option (", 0),
             0U);
-  // A model's ops have no measured times.
+  // The ops of a model have no measured times.
   EXPECT_EQ(refusal("costs: measured").rfind(file + "costs: ", 0), 0U);
   EXPECT_EQ(refusal("transfer: {set: {steps: 3}}"),
             file + "transfer: agent annealing learns nothing that could be applied (exclude it)");

@@ -49,7 +49,7 @@ TEST(CalibrationTest, RatiosAreSimulatedByPublished) {
   EXPECT_EQ(result.rows[0].seconds, result.rows[1].seconds);
   EXPECT_DOUBLE_EQ(result.rows[0].ratio.value(), result.rows[0].seconds / 0.5);
   EXPECT_DOUBLE_EQ(result.rows[1].ratio.value(), result.rows[0].seconds / 0.25);
-  // One held-out time: its own error is the median.
+  // With one held-out time, the median is its error.
   EXPECT_DOUBLE_EQ(result.median_held_out_error.value(), std::abs(result.rows[1].ratio.value() - 1));
 }
 
@@ -69,8 +69,7 @@ TEST(CalibrationTest, OutOfMemoryIsAgreedOnOrNot) {
 TEST(CalibrationTest, AScaleIsFittedToWhatIsLeftBetweenTheGaps) {
   const experiments::CalibrationSpec spec = Read(kSmall);
   const experiments::CalibrationResult result = experiments::RunCalibration(spec);
-  // 0.5 s = gaps + factor * busy; with that factor in the catalogue's place the simulated time would be the published
-  // one.
+  // 0.5 s = gaps + factor * busy. With that factor in the catalogue, the simulated time would be the published one.
   const double scale = result.fitted_scales.at("k80");
   const double now = FindDeviceKind("k80")->time_scale;
   const double simulated = result.rows[0].seconds;
@@ -99,7 +98,8 @@ TEST(CalibrationTest, TheShippedFiguresAreAllOfThePapers) {
   std::size_t out_of_memory = 0;
   for (const experiments::CalibrationFigure& figure : spec.figures)
     ++(figure.published_seconds ? times : out_of_memory);
-  // Table 1 of HDP: 3 GPU and 5 CPU times; of Post: 8 single-GPU times. Out of memory: 3, 3, and 8 of SGDP's METIS.
+  // Table 1 of HDP: 3 GPU and 5 CPU times; table 1 of Post: 8 single-GPU times. Out of memory: 3, 3, and 8 of SGDP's
+  // METIS.
   EXPECT_EQ(times, 3U + 5 + 8);
   EXPECT_EQ(out_of_memory, 3U + 3 + 8);
 }

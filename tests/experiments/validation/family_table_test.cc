@@ -30,7 +30,7 @@ TEST(FamilyTableTest, TheGapIsWhatIsLeftAboveTheBound) {
   EXPECT_EQ(rows[0].spread.mean, static_cast<double>(members[0].graph.num_ops()));
   EXPECT_EQ(rows[1].spread.mean, 20);
   EXPECT_EQ(rows[5].quantity, "gap to the bound of 1, %");
-  // One device: the bound is all op times, the step those and the gaps between them.
+  // On one device the bound is the sum of the op times; the step also has the gaps between them.
   EXPECT_GT(rows[5].spread.mean, 0);
   EXPECT_LT(rows[5].spread.mean, 100);
   EXPECT_GE(rows[6].spread.mean, rows[5].spread.mean);

@@ -30,7 +30,7 @@ TEST(NetworkTableTest, PublishedSizesAreMetOrTheirDifferenceIsKnownSlow) {
     };
     near(row.ours.parameters, network.published.parameters, 0.03);
     near(row.ours.multiply_adds, network.published.multiply_adds, 0.03);
-    // TensorFlow's count of these two has shape arithmetic, reads of variables and initialisers in it.
+    // TensorFlow's count of these two includes shape arithmetic, reads of variables and initialisers.
     const bool coarser = network.network == "ResNet-152" || network.network == "RNNLM, 2 layers";
     if (!coarser) near(row.ours.ops, network.published.ops, 0.25);
   }

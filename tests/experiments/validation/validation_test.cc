@@ -24,8 +24,8 @@ TEST(CorrelationTest, RanksAreComparedNotValues) {
   EXPECT_DOUBLE_EQ(*experiments::SpearmanCorrelation(a, reversed), -1);
 }
 
-// Ranks of (1, 2, 2, 4) are 1, 2.5, 2.5, 4, of (1, 3, 2, 4) 1, 3, 2, 4. Deviations from 2.5: -1.5, 0, 0, 1.5 and -1.5,
-// 0.5, -0.5, 1.5: products sum to 4.5, squares to 4.5 and 5: 4.5 / sqrt(22.5).
+// Ranks of (1, 2, 2, 4) are 1, 2.5, 2.5, 4; ranks of (1, 3, 2, 4) are 1, 3, 2, 4. Deviations from 2.5: -1.5, 0, 0, 1.5
+// and -1.5, 0.5, -0.5, 1.5. Sum of products 4.5, sums of squares 4.5 and 5: 4.5 / sqrt(22.5).
 TEST(CorrelationTest, EqualValuesShareTheMeanOfTheirRanks) {
   const std::vector<double> a = {1, 2, 2, 4};
   const std::vector<double> b = {1, 3, 2, 4};
@@ -68,8 +68,8 @@ TEST(ValidatorTest, OnePlacementIsAskedOfBoth) {
   EXPECT_GT(one.measured_op[0], 0);
 }
 
-// With the op times that were taken between its steps: 2, 3 and 4 us, one after the other, in place of 1 us each. The
-// copy beside a busy neighbour takes twice as long whoever says how long it takes alone.
+// Op times measured between the steps, 2, 3 and 4 us, replace 1 us each. With them too, a copy beside a busy neighbour
+// takes twice its time alone.
 TEST(ValidatorTest, OtherOpTimesAreSimulatedWithAllElseAsItWas) {
   Bench bench;
   const std::vector<double> times = {2, 3, 4};
@@ -86,7 +86,7 @@ TEST(ValidatorTest, OtherOpTimesAreSimulatedWithAllElseAsItWas) {
       experiments::SimulateWithTimes(copies, bench.cluster, contended, {}, std::vector<double>{5, 3}, apart).micros, 6);
 }
 
-// The reference simulator's step time includes the gap behind the last op.
+// The reference simulator's step time includes the gap after the last op.
 TEST(ValidatorTest, ThePredictedStepTimeIsTheEnginesOwn) {
   Bench bench;
   const Cluster gaps = testing::MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 5);
@@ -100,7 +100,7 @@ TEST(ValidatorTest, ThePredictedStepTimeIsTheEnginesOwn) {
   EXPECT_GT(step.micros, step.start[2] + 1);
 }
 
-// A case as if it had been measured: all ops on device 0, one after the other, each `micros` long.
+// A made-up measurement: all ops on device 0, one after the other, with equal times.
 experiments::ValidationCase Case(double simulated_each, double measured_each) {
   experiments::ValidationCase one;
   one.simulated = {.micros = 3 * simulated_each, .busy = {3 * simulated_each, 0}, .start = {}};
@@ -160,13 +160,13 @@ TEST(ValidatorTest, ErrorsAreOfEachMetricByItself) {
   EXPECT_NEAR(summary.simulated.step.largest, 0.5, 1e-12);
   EXPECT_NEAR(summary.simulated.step.p90, 0.2 + 0.8 * 0.3, 1e-12);  // position 1.8 of 0, 0.2, 0.5
   EXPECT_NEAR(summary.simulated.step.mean_signed, (0.2 + 0 - 0.5) / 3, 1e-12);
-  EXPECT_FALSE(summary.simulated.step.spearman);  // all simulated alike
+  EXPECT_FALSE(summary.simulated.step.spearman);  // all simulated values are equal
   EXPECT_NEAR(summary.median_step_spread, 0.1, 1e-12);
   // Busy: 0.2, 0, 0.5 of the step, and three times 0 for the idle device: sorted 0 0 0 0 0.2 0.5.
   EXPECT_NEAR(summary.simulated.median_busy, 0, 1e-12);
   EXPECT_NEAR(summary.simulated.p90_busy, 0.35, 1e-12);  // position 4.5
-  // a and b are relu(): 6 runs of 1 us against 2 * (0.833 + 1 + 2); c is a tanh: 3 against 3.833.
-  ASSERT_EQ(summary.ops.size(), 3U);  // a has no input, b one, c is another kind
+  // a and b are relu(): 6 runs of 1 us against 2 * (0.833 + 1 + 2). c is a tanh: 3 against 3.833.
+  ASSERT_EQ(summary.ops.size(), 3U);  // a has no input, b has one, c is of another kind
   for (const experiments::OpError& op : summary.ops) {
     EXPECT_EQ(op.runs, 3U);
     EXPECT_DOUBLE_EQ(op.simulated_micros, 3);

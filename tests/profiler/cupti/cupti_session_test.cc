@@ -1,5 +1,5 @@
-// profiler/cupti/cupti_session.cc on a CUPTI that tells of made-up work (fake_cupti.cc), and, where there is a GPU, on
-// the real one.
+// Runs profiler/cupti/cupti_session.cc with a CUPTI that reports made-up work (fake_cupti.cc), and with the real one if
+// there is a GPU.
 
 #include "profiler/cupti/cupti_session.h"
 
@@ -36,7 +36,7 @@ std::string ErrorOfStart(profiler::ActivitySession& session) {
   return "";
 }
 
-// Each test loads a copy of the library, and so has a session of its own.
+// Each test loads a copy of the library, so it has its own session.
 class CuptiSessionTest : public ::testing::Test {
  protected:
   CuptiSessionTest() {
@@ -98,7 +98,7 @@ TEST_F(CuptiSessionTest, TellsCopiesAndSets) {
 }
 
 TEST_F(CuptiSessionTest, KeepsOnlyCallsThatGaveWorkToADevice) {
-  // Not the launch that failed (504), nor the call that only asks (505).
+  // Neither the launch that failed (504), nor the call that only queries (505).
   session().Start();
   std::vector<std::uint32_t> ids;
   for (const profiler::RuntimeCall& call : session().Stop().calls) ids.push_back(call.correlation);
@@ -170,7 +170,8 @@ TEST_F(CuptiSessionTest, TheClockAndTheThreadAreThoseOfTheRecords) {
 
 #endif  // EMPLACE_CUPTI_ON_FAKE_PATH
 
-// A line for each record, in the file that EMPLACE_CAPTURE names (tools/gpu_check): what fabricated records imitate.
+// Writes a line for each record to the file EMPLACE_CAPTURE (set by tools/gpu_check), as a model for fabricated
+// records.
 void WriteCapture(const profiler::ActivityTrace& trace) {
   const char* const path = std::getenv("EMPLACE_CAPTURE");
   if (path == nullptr) return;
@@ -243,7 +244,8 @@ TEST_F(CuptiCudaTest, TheKernelsOfAnOpAreFoundAndTakeTimeThatGrowsWithIt) {
     }
     if (is_warm) trace = session_->Stop();
   }
-  // Making the inputs copies them to the device, in no op: as ranges of their own the test's trace is whole.
+  // Making the inputs copies them to the device, outside of any op. Added ranges cover these copies, so the trace is
+  // complete.
   const std::int64_t begin = ranges[0].start;
   trace.ops = {{.op = 0, .thread = ranges[0].thread, .start = begin - 60'000'000'000, .end = begin - 1}, ranges[0]};
   trace.ops.push_back({.op = 0, .thread = ranges[0].thread, .start = ranges[0].end, .end = ranges[1].start});

@@ -1,6 +1,6 @@
-// A CUPTI and a CUDA driver without a GPU: what profiler/cupti/cupti_session.cc calls of them, telling of made-up work.
-// Linked with that file into a library for its test. Records are of the newest layout that the headers here know, as a
-// real CUPTI's are.
+// A fake CUPTI and CUDA driver without a GPU: the functions that profiler/cupti/cupti_session.cc calls, reporting
+// made-up work. Linked with that file into a library for its test. Records have the newest layout of the installed
+// headers, like those of a real CUPTI.
 
 #include "tests/profiler/cupti/fake_cupti.h"
 
@@ -25,11 +25,11 @@ struct State {
   CUpti_BuffersCallbackRequestFunc request = nullptr;
   CUpti_BuffersCallbackCompleteFunc complete = nullptr;
   std::set<CUpti_ActivityKind> kinds;
-  bool has_told = false;  // all that there is since recording began
+  bool has_told = false;  // all records since recording began
 };
 State state;
 
-// Records are read back in the order in which they were put in.
+// Records are read in the order in which they were written.
 class Writer {
  public:
   explicit Writer(FakeCuptiControls* controls) {
@@ -71,7 +71,8 @@ CUpti_ActivityAPI MadeCall(CUpti_ActivityKind kind, CUpti_CallbackId cbid, std::
   return call;
 }
 
-// Kernels K = 1 .. N, launched at 100 K to 100 K + 50, run at 100000 K to 100000 K + 700 on device 2, stream 9.
+// Kernels K = 1 .. N are launched from 100 K to 100 K + 50, and run from 100000 K to 100000 K + 700 on device 2, stream
+// 9.
 void WriteKernels(const FakeCuptiControls& controls, Writer* writer) {
   for (std::uint32_t i = 1; i <= controls.kernels; ++i) {
     const std::uint64_t end = controls.lacks_last_end && i == controls.kernels ? 0 : i * 100000 + 700;
@@ -84,8 +85,8 @@ void WriteKernels(const FakeCuptiControls& controls, Writer* writer) {
   }
 }
 
-// A copy from the host (501), one from device 2 to 3 (502), a set (503); a driver's launch that fails (504) and a call
-// that gives no work (505).
+// A copy from the host (501), a copy from device 2 to 3 (502), a set (503); a launch of the driver that fails (504) and
+// a call without work for a device (505).
 void WriteOthers(Writer* writer) {
   auto copy = Made<CopyRecord>(CUPTI_ACTIVITY_KIND_MEMCPY, 501, 60000, 60400);
   copy.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
@@ -193,7 +194,7 @@ CUptiResult cuptiActivityFlushAll(std::uint32_t) {
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, std::uint32_t, std::size_t* dropped) {
-  // Not before there was something to drop.
+  // Reports drops only after records were delivered.
   *dropped = state.has_told ? emplace_fake_cupti.dropped : 0;
   return CUPTI_SUCCESS;
 }

@@ -53,7 +53,7 @@ TEST(HardwareRunnerTest, EveryOpRunsOnceOnItsDevicesOwnThreadWithWhatItsProducer
   runner.Run(PlacedAt(graph, {{"b", 1}}));
   std::map<std::string, FakeLog::Run> runs;
   for (const FakeLog::Run& run : machine.log.runs()) EXPECT_TRUE(runs.emplace(run.op, run).second) << run.op;
-  ASSERT_EQ(runs.size(), 3U);  // data is made, not run
+  ASSERT_EQ(runs.size(), 3U);  // the variable is made, not run
   EXPECT_EQ(runs["a"].device, "cpu:0");
   EXPECT_EQ(runs["b"].device, "cpu:1");
   EXPECT_EQ(runs["b"].thread, machine.second.thread());
@@ -79,7 +79,7 @@ TEST(HardwareRunnerTest, ACoreSendsByItselfAndAnAcceleratorBesideItsOps) {
     const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"})});
     const profiler::HardwareRunner runner(graph, TwoFakes(), {&from, &to}, kOneStep);
     runner.Run(PlacedAt(graph, {{"b", 1}}));
-    ASSERT_THAT(log.copies(), ElementsAre(Pair("first to second", is_cpu ? 1 : 2)));  // once more to be timed
+    ASSERT_THAT(log.copies(), ElementsAre(Pair("first to second", is_cpu ? 1 : 2)));  // a second copy is timed
     EXPECT_EQ(to.receiving_thread() == from.thread(), is_cpu);
   }
 }
@@ -91,7 +91,7 @@ TEST(HardwareRunnerTest, OpsThatBecomeRunnableTogetherRunInTheOrderOfTheirIds) {
   runner.Run(Placement(graph.num_ops()));
   std::vector<std::string> order;
   for (const FakeLog::Run& run : machine.log.runs()) order.push_back(run.op);
-  EXPECT_THAT(order, ElementsAre("z", "a", "b", "c"));  // ids follow names
+  EXPECT_THAT(order, ElementsAre("z", "a", "b", "c"));  // ids are in the order of the names
 }
 
 TEST(HardwareRunnerTest, ControlEdgesAreWaitedForAcrossDevices) {
@@ -106,7 +106,7 @@ TEST(HardwareRunnerTest, ControlEdgesAreWaitedForAcrossDevices) {
   EXPECT_TRUE(machine.log.copies().empty());
 }
 
-// A device that runs behind the host: its clock goes on by 10 µs with every moment that is recorded.
+// A device that runs behind the host: its clock advances by 10 µs with every recorded event.
 class BehindDevice : public FakeDevice {
  public:
   using FakeDevice::FakeDevice;
@@ -130,7 +130,7 @@ class BehindDevice : public FakeDevice {
   double clock_ = 0;
 };
 
-// One of them, and a core.
+// Such a device, and a CPU core.
 struct GpuAndCore {
   FakeLog log;
   BehindDevice gpu{"cuda:0", "a-gpu", &log, /*is_cpu=*/false};
@@ -148,7 +148,7 @@ TEST(HardwareRunnerTest, ADeviceBehindTheHostTellsItsTimesInOneMoreStep) {
   std::map<std::size_t, Timeline::OpRun> ops;
   for (const Timeline::OpRun& run : step.timeline.ops) ops[Index(run.op)] = run;
   ASSERT_EQ(ops.size(), 3U);
-  // The moments are: its beginning, a's two, b's two.
+  // The recorded events are: the step's beginning, a's two, b's two.
   EXPECT_NEAR(ops[0].end_micros - ops[0].start_micros, 10, 1e-6);
   EXPECT_NEAR(ops[1].start_micros - ops[0].end_micros, 10, 1e-6);
   EXPECT_NEAR(ops[1].end_micros - ops[1].start_micros, 10, 1e-6);
@@ -203,8 +203,9 @@ TEST(HardwareRunnerTest, CountsTheStepsThatItIsToldAndTakesTheirMedianOrMean) {
   }
 }
 
-// Between the two counted steps and after them "a" and "c", of one signature on the first device, are run once more
-// after another alike, and so is "b" on the second, by itself; before them, to get ready.
+// "a" and "c" have one signature and are on the first device; "b" is alone on the second. After each counted step, one
+// op of each signature runs by itself; on the first device a second op of the signature runs before it. All also run
+// once in preparation.
 TEST(HardwareRunnerTest, InterleavedOpsRunByThemselvesAfterEachCountedStep) {
   Machine machine;
   const Graph graph = Build({FakeOp("a"), FakeOp("b", {"a"}), FakeOp("c")});
@@ -216,19 +217,19 @@ TEST(HardwareRunnerTest, InterleavedOpsRunByThemselvesAfterEachCountedStep) {
   ASSERT_EQ(step.alone_micros.size(), 3U);
   EXPECT_EQ(step.alone_micros[0], step.alone_micros[2]);
   EXPECT_GT(step.alone_micros[1], 0);
-  // A reward is a step time and no more.
+  // A reward run measures only the step time.
   runner.Run(placement);
   EXPECT_EQ(machine.log.runs().size(), 3 * 3U + 3 * 3U + 3 * 3U);
 }
 
-// A step is as disturbed as the probes before and after it say, on average; it is calm up to 1.1. The second device is
-// never disturbed.
+// The disturbance of a step is the mean of the probes before and after it; a step is calm up to 1.1. The second device
+// is never disturbed.
 TEST(HardwareRunnerTest, DisturbedStepsAreRunAgainAsLongAsThereIsPatience) {
   for (const double patience : {1e6, 1e-9, 0.0}) {
     Machine machine;
     std::size_t probes = 0;
-    const std::vector<double> micros = {10, 19, 10, 10, 30, 30, 11, 10};  // steps lie between
-    // By the steps so far, the warm-up first: one that takes long, because the machine is busy, is probed within too.
+    const std::vector<double> micros = {10, 19, 10, 10, 30, 30, 11, 10};  // before and after each step
+    // Indexed by the number of steps so far, the warm-up included: a long step on a busy machine is also probed within.
     machine.first.probe = [&] {
       ++probes;
       return micros.at(std::min(machine.log.runs().size() / 2 - 1, micros.size() - 1));
@@ -241,9 +242,9 @@ TEST(HardwareRunnerTest, DisturbedStepsAreRunAgainAsLongAsThereIsPatience) {
     EXPECT_EQ(step.step_micros.size(), 2U);
     const std::size_t steps = machine.log.runs().size() / 2;
     if (patience == 1e6) {
-      EXPECT_EQ(steps, 1 + 7U);  // of those after the warm-up the third and the seventh are calm
+      EXPECT_EQ(steps, 1 + 7U);  // after the warm-up, only the third and the seventh step are calm
       EXPECT_EQ(step.disturbed, 0U);
-    } else if (patience > 0) {  // gone after the first
+    } else if (patience > 0) {  // exhausted by the first step
       EXPECT_EQ(steps, 1 + 2U);
       EXPECT_EQ(step.disturbed, 2U);
     } else {
@@ -254,8 +255,7 @@ TEST(HardwareRunnerTest, DisturbedStepsAreRunAgainAsLongAsThereIsPatience) {
   }
 }
 
-// Of steps that are slowed by 3, 1.3, and from then on 4 times, the second counts, which sleeps shorter than the
-// others.
+// Steps are slowed by factors of 3, 1.3, and then 4. The second counts; its sleep is shorter than the others'.
 TEST(HardwareRunnerTest, WhereNoStepIsCalmTheLeastDisturbedCount) {
   Machine machine;
   std::size_t runs = 0;
@@ -279,7 +279,7 @@ TEST(HardwareRunnerTest, WhereNoStepIsCalmTheLeastDisturbedCount) {
 TEST(HardwareRunnerTest, ADisturbanceInTheMiddleOfALongStepIsSeen) {
   Machine machine;
   std::size_t probes = 0;
-  const std::vector<double> micros = {10, 30, 10, 10, 10};  // before, within and after the first step; so the second
+  const std::vector<double> micros = {10, 30, 10, 10, 10};  // before, within and after the first step; then the second
   machine.first.probe = [&] { return micros.at(std::min(probes++, micros.size() - 1)); };
   machine.first.on_run = [](const std::string&) { std::this_thread::sleep_for(std::chrono::milliseconds(11)); };
   const Graph graph = Build({FakeOp("a")});
@@ -311,8 +311,7 @@ TEST(HardwareRunnerTest, TheTimelineHasEveryOpAfterItsProducersAndEveryTransfer)
 
 TEST(HardwareRunnerTest, PeakMemoryIsWhatTheGraphStates) {
   Machine machine;
-  // On cpu:0: a of 400 bytes until b has run and the copy is gone, b of 40: 440 at least. On cpu:1: the copy of a and
-  // c.
+  // On cpu:0: w of 400 bytes until b has run and the copy is done, b of 40. On cpu:1: the copy of w, and c of 100.
   OpSpec weights = FakeOp("w", {}, "relu", 100);
   weights.persistent = {1000};
   const Graph graph = Build({weights, FakeOp("b", {"w"}, "relu", 10), FakeOp("c", {"w"}, "relu", 25)});
@@ -369,7 +368,7 @@ TEST(HardwareRunnerTest, WhatStaysOnItsDeviceIsNotPreparedAgain) {
   EXPECT_EQ(machine.second.prepared(), 1U);
 }
 
-// Ten thousand ops between two devices: no op is lost or run before its inputs (a null input stops the fake device).
+// Ten thousand ops on two devices: every op runs, after its inputs (a null input stops the fake device).
 TEST(HardwareRunnerTest, RandomGraphsComputeTheSameWhateverTheirPlacement) {
   Rng rng(7);
   for (int trial = 0; trial < 20; ++trial) {

@@ -17,7 +17,7 @@ constexpr auto kFirst = DeviceId{0};
 constexpr auto kSecond = DeviceId{1};
 constexpr auto kThird = DeviceId{2};
 
-// a writes two tensors; b reads a:0 and a:1 elsewhere, c a:0 here, d a:0 on a third device.
+// a writes two tensors; b reads a:0 and a:1 on a second device, c reads a:0 on a's device, d reads a:0 on a third.
 struct Fan {
   Graph graph = Build({MakeOp("a", 1, {}, {8, 16}), MakeOp("b", 1, {"a:0", "a:1", "a:0"}), MakeOp("c", 1, {"a:0"}),
                        MakeOp("d", 1, {"a:0"})});
@@ -75,13 +75,13 @@ TEST(PlacedProgramTest, ControlEdgesTellWithoutACopy) {
   EXPECT_EQ(program.steps[2].waits, 1U);
 }
 
-// An op that reads another's output and waits for it by a control edge is told once.
+// An op that depends on another by data and by a control edge waits for it once.
 TEST(PlacedProgramTest, DataAndControlFromOneLocalProducerAreOneWait) {
   OpSpec both = MakeOp("b", 1, {"a"});
   both.control_inputs = {"a"};
   const Graph graph = Build({MakeOp("a", 1), both});
   EXPECT_EQ(profiler::MakePlacedProgram(graph, Placement(2), 1).steps[1].waits, 1U);
-  // Elsewhere the copy and the control edge arrive apart.
+  // On another device, the copy and the control edge arrive separately.
   EXPECT_EQ(profiler::MakePlacedProgram(graph, Placement({kFirst, kSecond}), 2).steps[1].waits, 2U);
 }
 

@@ -29,7 +29,7 @@ TEST(WorkQueueTest, AnItemOfAnotherThreadComesThroughWhetherItIsAwaitedAwakeOrAs
       questions.Push(i);
       EXPECT_EQ(answers.Pop(patience), 2 * i);
     }
-    questions.Push(1);  // answered or dropped: closing does not wait for it
+    questions.Push(1);  // answered or dropped: Close() does not wait for it
     questions.Close();
     other.join();
   }

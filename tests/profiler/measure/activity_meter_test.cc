@@ -17,9 +17,9 @@ using ::testing::ElementsAre;
 using testing::FakeDevice;
 using ::testing::HasSubstr;
 
-// A GPU on which each op launches kernels in a thread of time of its own: the host's clock goes on by 10 us for each
-// call, the device takes 100 us for op "slow" and "large" (two kernels of 50), 3 us for others, and idles 2 us between
-// kernels of different ops. "idle" launches nothing.
+// A fake GPU on which each op launches kernels with their own clock. The host's clock advances by 10 us per call. The
+// device takes 100 us for op "slow" and "large" (two kernels of 50) and 3 us for others, and idles 2 us between kernels
+// of different ops. "idle" launches nothing.
 class FakeSession : public profiler::ActivitySession {
  public:
   void Start() override {
@@ -63,7 +63,7 @@ class FakeSession : public profiler::ActivitySession {
 
  private:
   std::int64_t now_ = 1'000'000;
-  std::int64_t free_ = 0;  // when the device has done all it was given
+  std::int64_t free_ = 0;  // when the device has finished all its work
   std::uint32_t correlation_ = 0;
   profiler::ActivityTrace trace_;
 };
@@ -158,8 +158,8 @@ TEST_F(ActivityMeterTest, ASessionDoesNotOutliveItsMeter) {
 }
 
 TEST_F(ActivityMeterTest, GapsAreMeasuredWhileTheHostIsAhead) {
-  // 2 large ops keep the device busy for 200 us, in which the host launches some of the small ones (10 us each): those
-  // follow each other with the device's own gap. Later ones wait for the host, and say nothing.
+  // 2 large ops keep the device busy for 200 us, while the host launches some of the small ones (10 us each). Those
+  // follow each other with the device's own gap. Later ones wait for the host, so they are not used.
   const std::vector<double> gaps = meter_.MeasureGaps();
   EXPECT_GE(gaps.size(), 5U * 10U);
   EXPECT_LE(gaps.size(), 5U * 40U);

@@ -72,7 +72,7 @@ TEST(AggregateTest, RefusesWhatIsNoTimeAndNamesTheSignature) {
 TEST(AggregateGapTest, IsTheMedian) { EXPECT_DOUBLE_EQ(profiler::AggregateGap({9, 1, 2, 4}, "h200"), 3); }
 
 TEST(AggregateGapTest, WithoutGapsIsRefused) {
-  // 0 would say that the device is never idle.
+  // 0 would mean that the device is never idle.
   try {
     profiler::AggregateGap({}, "h200");
     FAIL() << "no error";

@@ -25,8 +25,8 @@ std::vector<std::string> Names(const FakeLog& log) {
   return names;
 }
 
-// "v" is data; "b" and "c" read one such tensor and are both relu, "d" is a tanh. "e" is as "b", on the other device.
-// Of what is there more than once another runs before each sample.
+// "a_v" is a variable. "b" and "c" have one signature, "d" is a tanh, and "e" is like "b" but on the other device. If a
+// signature occurs more than once on a device, another op of it runs before each sample.
 TEST(AloneSamplerTest, OpsOfOneSignatureAreRunOnceOnEachDeviceTheyAreOn) {
   TwoFakeCores cores;
   const Graph graph = Build({FakeOp("a_v", {}, "variable"), FakeOp("b", {"a_v"}), FakeOp("c", {"b"}),
@@ -34,7 +34,7 @@ TEST(AloneSamplerTest, OpsOfOneSignatureAreRunOnceOnEachDeviceTheyAreOn) {
   const std::vector<profiler::OpRecipe> recipes = profiler::RecipesOf(graph);
   Placement placement(5);
   placement[MakeId<OpId>(4)] = MakeId<DeviceId>(1);
-  // What each op takes is told by its name.
+  // The duration of an op depends on its name.
   const auto wait = [](const std::string& op) {
     std::this_thread::sleep_for(std::chrono::milliseconds(op == "d" ? 8 : 2));
   };
@@ -44,7 +44,7 @@ TEST(AloneSamplerTest, OpsOfOneSignatureAreRunOnceOnEachDeviceTheyAreOn) {
     sampler.Prepare(device);
     sampler.Sample(device);
   }
-  EXPECT_THAT(Names(cores.log), ::testing::ElementsAre("b on cpu:0", "b on cpu:0", "d on cpu:0",  // ready
+  EXPECT_THAT(Names(cores.log), ::testing::ElementsAre("b on cpu:0", "b on cpu:0", "d on cpu:0",  // preparation
                                                        "b on cpu:0", "b on cpu:0", "d on cpu:0",  // sampled
                                                        "e on cpu:1", "e on cpu:1"));
   const std::vector<double> times = sampler.Times();
@@ -57,7 +57,7 @@ TEST(AloneSamplerTest, OpsOfOneSignatureAreRunOnceOnEachDeviceTheyAreOn) {
   EXPECT_GE(times[4], 2000);
 }
 
-// "a" and "b" are alike, but two of kOften * 2 ops and one more are seldom.
+// "a" and "b" have one signature. Two of kOften * 2 ops are frequent; with one more op in total they are rare.
 TEST(AloneSamplerTest, WhatRunsSeldomIsSampledWithColdCode) {
   for (const std::size_t others : {2 * profiler::AloneSampler::kOften - 2, 2 * profiler::AloneSampler::kOften - 1}) {
     TwoFakeCores cores;

@@ -58,7 +58,7 @@ TEST(ContentionTest, OpsWithATimeAreAsked) {
                                  {"reshape(f32[10])->f32[10]", 1},
                                  {"mystery(f32[10])", 5}});
   const std::vector<profiler::ProfileTask> tasks = profiler::TimedTasks(graph, profile, "cpu-core");
-  EXPECT_THAT(Names(tasks), ElementsAre("a", "b", "c", "d", "f"));  // a view takes nothing, g has no time
+  EXPECT_THAT(Names(tasks), ElementsAre("a", "b", "c", "d", "f"));  // a view takes no time, g's time is unknown
   EXPECT_EQ(tasks[1].micros, 200);
   EXPECT_TRUE(profiler::TimedTasks(graph, profile, "h200").empty());
 }
@@ -81,7 +81,7 @@ TEST(ContentionTest, BusyworkIsTheGraphsOpsInItsOrder) {
   EXPECT_TRUE(profiler::BusyworkOf(graph, {}, {1}).order.empty());
 }
 
-// The first core's op "a" takes twice as long in every other of its runs: those beside a busy neighbour.
+// The first core's op "a" takes twice as long in every second run, those beside a busy neighbour.
 TEST(ContentionTest, AnOpThatABusyNeighbourSlowsIsFoundAmongOthers) {
   TwoFakeCores cores;
   TestClock clock;
@@ -92,7 +92,7 @@ TEST(ContentionTest, AnOpThatABusyNeighbourSlowsIsFoundAmongOthers) {
   cores.first.on_run = [&](const std::string& op) {
     bool beside = false;
     if (op == "a") {
-      beside = runs_of_a > 0 && runs_of_a % 2 == 0;  // the first is to begin with
+      beside = runs_of_a > 0 && runs_of_a % 2 == 0;  // the first run is a warm-up
       if (beside) {
         EXPECT_GT(others, others_before);  // since a's last run, alone
       }
@@ -113,7 +113,7 @@ TEST(ContentionTest, AnOpThatABusyNeighbourSlowsIsFoundAmongOthers) {
   EXPECT_THAT(factors, ElementsAre(2, 1));
   std::map<std::string, std::size_t> runs;
   for (const FakeLog::Run& run : cores.log.runs()) ++runs[run.op + " on " + run.device];
-  EXPECT_EQ(runs["a on cpu:0"], 1 + 3 * 2U);  // to begin with; three samples each way
+  EXPECT_EQ(runs["a on cpu:0"], 1 + 3 * 2U);  // a warm-up, then three samples alone and three beside
   EXPECT_EQ(runs["b on cpu:0"], 1 + 3 * 2U);
   EXPECT_GE(runs["a on cpu:1"], 1 + 1U);
   EXPECT_GE(runs["b on cpu:1"], 1 + 1U);
@@ -122,7 +122,7 @@ TEST(ContentionTest, AnOpThatABusyNeighbourSlowsIsFoundAmongOthers) {
 TEST(ContentionTest, AnOpThatFailsOnTheNeighbourEndsTheMeasurement) {
   const Graph graph = Build({FakeOp("a", {}, "relu", 10)});
   const std::vector<profiler::ProfileTask> tasks = profiler::TimedTasks(graph, Known({{"relu()", 2}}), "cpu-core");
-  for (const int good_runs : {1, 4}) {  // the first is to begin with
+  for (const int good_runs : {1, 4}) {  // the first run is a warm-up
     TwoFakeCores cores;
     std::atomic<int> runs = 0;
     cores.second.on_run = [&](const std::string&) {

@@ -89,7 +89,7 @@ TEST(CorrelateTest, RecordsMayComeInAnyOrder) {
 }
 
 TEST(CorrelateTest, BusyTimeCountsWhatOverlapsOnce) {
-  // Stream 1: 30-50. Stream 2: 40-70 overlaps it, 41-45 lies in both. A set at 80-82. Union: 40 + 2.
+  // Stream 1: 30-50. Stream 2: 40-70 overlaps it, and 41-45 is within both. A set at 80-82. Union: 40 + 2.
   profiler::ActivityTrace trace = {.kernels = {Kernel(1, 30, 50), Kernel(2, 40, 70, 2), Kernel(3, 41, 45, 2)},
                                    .sets = {{.correlation = 4, .stream = 1, .start = 80, .end = 82}},
                                    .calls = {Launch(1, 11, 12), Launch(2, 12, 13), Launch(3, 13, 14)},
@@ -142,8 +142,8 @@ TEST(CorrelateTest, TheThreadTellsOpsOfTheSameTimeApart) {
 }
 
 TEST(CorrelateTest, OpsWhoseNumbersAreCorrelationIdsOfOthersAreNotTakenIn) {
-  // Traces of older profilers hold correlation ids as external ids: joined on them, op 2 would get kernel 2, although
-  // op 1 launched it. The other way round for op 1.
+  // Traces of older profilers have correlation ids as external ids. Joined by these ids, op 2 would get kernel 2,
+  // although op 1 launched it, and op 1 would get kernel 1.
   const std::vector<profiler::OpRun> runs = profiler::Correlate({.kernels = {Kernel(1, 30, 31), Kernel(2, 40, 44)},
                                                                  .calls = {Launch(2, 12, 14), Launch(1, 22, 24)},
                                                                  .ops = {Op(1, 10, 20), Op(2, 20, 28)}});
@@ -153,7 +153,7 @@ TEST(CorrelateTest, OpsWhoseNumbersAreCorrelationIdsOfOthersAreNotTakenIn) {
   EXPECT_EQ(runs[1].devices.at(0).busy, 1);
 }
 
-// Ops within [start, end] of one thread, nested at random.
+// Ops within [start, end] of one thread, randomly nested.
 void Nest(std::int64_t start, std::int64_t end, std::uint64_t thread, Rng* rng, std::vector<profiler::OpRange>* ops) {
   while (end - start > 20) {
     const std::int64_t from = start + rng->Between(0, 10);
@@ -165,7 +165,7 @@ void Nest(std::int64_t start, std::int64_t end, std::uint64_t thread, Rng* rng, 
 }
 
 TEST(CorrelateTest, FindsTheInnermostOpWhateverTheNesting) {
-  // Against looking at every op for every call.
+  // Compared with a search through every op for every call.
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     Rng rng(seed);
     profiler::ActivityTrace trace;
@@ -217,7 +217,7 @@ TEST(CorrelateTest, ADriverCallWithinItsRuntimeCallMayShareItsId) {
 
 TEST(CorrelateTest, ADriverCallWithinItsRuntimeCallMayHaveAnIdOfItsOwn) {
   profiler::ActivityTrace trace = TwoOps();
-  trace.calls.push_back(Launch(3, 13, 17));  // which no kernel has: the outer call's is enough
+  trace.calls.push_back(Launch(3, 13, 17));  // no kernel has this id: the outer call's kernel is enough
   EXPECT_EQ(profiler::Correlate(trace).at(0).devices.at(0).kernels, 1);
 }
 
@@ -280,7 +280,7 @@ TEST(CorrelateTest, ACallThatReachesOutOfItsOpIsOutsideIt) {
 }
 
 TEST(CorrelateTest, ALaunchWithoutAKernelIsRefused) {
-  // The op would look as if it took no time.
+  // The op would appear to take no time.
   profiler::ActivityTrace trace = TwoOps();
   trace.kernels.pop_back();
   EXPECT_THAT(ErrorOf(trace), HasSubstr("1 launches of kernels left no record of a kernel: cudaLaunchKernel 2"));
@@ -309,14 +309,14 @@ TEST(CorrelateTest, TheClockOffsetIsAddedToTheDevicesTimes) {
 }
 
 TEST(CorrelateTest, AnActivityBeforeItsCallIsRefused) {
-  // Shifted by 1 ms the wrong way.
+  // An offset of 1 ms with the wrong sign.
   EXPECT_THAT(ErrorOf(TwoOps(), {.device_clock_offset = -1'000'000}),
               HasSubstr("2 activities start before the calls that started them (is the clocks' offset right?)"));
   EXPECT_EQ(ErrorOf(TwoOps(), {.device_clock_offset = -40'000}), "");
 }
 
 TEST(GapMicrosTest, IsTheIdleTimeBetweenOpsWhereTheHostWasAhead) {
-  // The device is free at 50; the launch of the next returned at 27 already; it starts at 53.
+  // The device is free at 50; the launch of the next kernel returned earlier, at 27, and the kernel starts at 53.
   EXPECT_THAT(profiler::GapMicros(profiler::Correlate(TwoOps()), 0, 0), ElementsAre(0.003));
   EXPECT_THAT(profiler::GapMicros(profiler::Correlate(TwoOps()), 1, 0), IsEmpty());
 }
@@ -328,14 +328,15 @@ TEST(GapMicrosTest, WaitingForTheHostIsNoGap) {
 }
 
 TEST(GapMicrosTest, ALaunchThatIsStillOnItsWayIsNoGap) {
-  // The launch of op 200 returned 23 ns before the device was free: with 23 ns on its way it was there, with 24 not.
+  // The launch of op 200 returned 23 ns before the device was free. With a launch latency of 23 ns it was in time, with
+  // 24 not.
   EXPECT_THAT(profiler::GapMicros(profiler::Correlate(TwoOps()), 0, 23), ElementsAre(0.003));
   EXPECT_THAT(profiler::GapMicros(profiler::Correlate(TwoOps()), 0, 24), IsEmpty());
   EXPECT_THAT(profiler::GapMicros(profiler::Correlate(TwoOps()), 0), IsEmpty());
 }
 
 TEST(GapMicrosTest, AnOpThatOverlapsTheOneBeforeLeavesNoGap) {
-  // 2 runs within 1 on another stream; 3 starts 4 ns after the end of 1, not after that of 2.
+  // 2 runs within 1 on another stream; 3 starts 4 ns after the end of 1, which ends later than 2.
   const std::vector<profiler::OpRun> runs =
       profiler::Correlate({.kernels = {Kernel(1, 100, 200), Kernel(2, 110, 120, 2), Kernel(3, 204, 210)},
                            .calls = {Launch(1, 11, 12), Launch(2, 21, 22), Launch(3, 31, 32)},

@@ -7,7 +7,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// At so many seconds.
+// The time `seconds` after the epoch.
 profiler::DisturbanceWatch::Time At(double seconds) {
   return profiler::DisturbanceWatch::Time() +
          std::chrono::duration_cast<profiler::DisturbanceWatch::Time::duration>(Seconds(seconds));
@@ -15,12 +15,12 @@ profiler::DisturbanceWatch::Time At(double seconds) {
 
 TEST(DisturbanceWatchTest, SlowerThanTheFastestOfTheLastMinute) {
   profiler::DisturbanceWatch watch;
-  EXPECT_EQ(watch.Slowdown(30, At(0)), 1);  // nothing is known yet
+  EXPECT_EQ(watch.Slowdown(30, At(0)), 1);  // no earlier probes
   EXPECT_EQ(watch.Slowdown(20, At(1)), 1);
   EXPECT_EQ(watch.Slowdown(30, At(2)), 1.5);
   EXPECT_EQ(watch.Slowdown(25, At(50)), 1.25);
   EXPECT_EQ(watch.Slowdown(30, At(60.9)), 1.5);
-  EXPECT_EQ(watch.Slowdown(30, At(61.1)), 1.2);  // the 20 is forgotten; 25 is the fastest now
+  EXPECT_EQ(watch.Slowdown(30, At(61.1)), 1.2);  // the 20 has expired; 25 is the fastest now
   EXPECT_EQ(watch.Slowdown(10, At(62)), 1);
 }
 

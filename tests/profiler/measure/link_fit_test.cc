@@ -46,7 +46,7 @@ TEST(FitLinkTest, FindsALineThatIsThere) {
 }
 
 TEST(FitLinkTest, TwoPointsGiveTheLineThroughThem) {
-  // 1000 bytes in 3 us, 5000 in 5: 2 us more for 4000 bytes, so 0.5 us per 1000 and 2.5 us before.
+  // 1000 bytes take 3 us, 5000 take 5: 2 us for 4000 bytes more, so 0.5 us per 1000 and a latency of 2.5 us.
   const profiler::LinkFit fit = profiler::FitLink(std::vector{Sample(1000, 3), Sample(5000, 5)}, "");
   EXPECT_NEAR(fit.latency_micros, 2.5, 1e-12);
   EXPECT_NEAR(fit.bandwidth_gb_per_s, 2, 1e-12);
@@ -64,7 +64,7 @@ TEST(FitLinkTest, AnInterruptedCopyDoesNotMatter) {
 }
 
 TEST(FitLinkTest, SmallSizesCountAsMuchAsLargeOnes) {
-  // 1% of noise on the largest copy is 54 us; fitted on absolute errors that would move the latency by microseconds.
+  // 1 % of noise on the largest copy is 54 us; a fit of absolute errors would shift the latency by microseconds.
   std::vector<profiler::LinkSample> samples;
   Rng rng(7);
   for (const double size : Sizes()) {
@@ -77,7 +77,7 @@ TEST(FitLinkTest, SmallSizesCountAsMuchAsLargeOnes) {
 }
 
 TEST(FitLinkTest, NoOtherLineHasLessSquaredRelativeError) {
-  // A kink that no line has: the small go at 4 GB/s, the rest at 20.
+  // A kink that does not fit a line: small copies run at 4 GB/s, the rest at 20.
   std::vector<profiler::LinkSample> samples;
   for (const double size : Sizes()) samples.push_back(Sample(size, 2 + std::min(size, 262144.0) / 4000 + size / 20000));
   const auto error = [&](double latency, double gb_per_s) {
@@ -99,8 +99,8 @@ TEST(FitLinkTest, NoOtherLineHasLessSquaredRelativeError) {
 }
 
 TEST(FitLinkTest, ResidualsAreRelativeAndSigned) {
-  // Through 0 as the latency would be below it: sizes 1, 2 (1000 bytes) take 1 and 4 us. x = size / time = 1, 0.5;
-  // slope = (1 + 0.5) / (1 + 0.25) = 1.2 us per 1000 bytes. Fitted 1.2 and 2.4: +20 % and -40 %.
+  // The line passes through 0, since the latency would be negative: sizes 1, 2 (1000 bytes) take 1 and 4 us. x = size /
+  // time = 1, 0.5; slope = (1 + 0.5) / (1 + 0.25) = 1.2 us per 1000 bytes. Fitted 1.2 and 2.4: +20 % and -40 %.
   const profiler::LinkFit fit = profiler::FitLink(std::vector{Sample(2000, 4), Sample(1000, 1)}, "");
   EXPECT_EQ(fit.latency_micros, 0);
   EXPECT_NEAR(fit.bandwidth_gb_per_s, 1 / 1.2, 1e-12);

@@ -42,7 +42,7 @@ TEST(MachineProfilerTest, EachKindOfDeviceIsMeasuredOnceAndASecondGraphOnlyWhere
   EXPECT_EQ(profile.ops.size(), 2U);
   ASSERT_EQ(profile.devices.size(), 1U);
   EXPECT_EQ(profile.devices[0].backend, "clock");
-  EXPECT_EQ(saved, 2U);  // the ops, the gap
+  EXPECT_EQ(saved, 2U);  // after the ops, and after the gap
   const profiler::MachineProfilerResult two = extend(Build({FakeOp("a"), FakeOp("b", {"a"}, "sigmoid")}));
   EXPECT_EQ(two.new_ops.at("cpu-core"), 1U);
   EXPECT_EQ(two.known_ops.at("cpu-core"), 1U);
@@ -63,7 +63,7 @@ TEST(MachineProfilerTest, BetweenDevicesLinksAndContentionAreMeasuredOnce) {
         });
   };
   extend(Build({FakeOp("a"), FakeOp("b", {"a"}, "tanh")}));
-  ASSERT_EQ(profile.links.size(), 1U);  // by kind: from a core to another
+  ASSERT_EQ(profile.links.size(), 1U);  // one entry per pair of kinds: core to core
   EXPECT_EQ(profile.links[0].from, "cpu-core");
   ASSERT_EQ(profile.devices.size(), 1U);
   EXPECT_EQ(profile.devices[0].contention.count("elementwise"), 1U);
@@ -78,7 +78,7 @@ TEST(MachineProfilerTest, BetweenDevicesLinksAndContentionAreMeasuredOnce) {
   EXPECT_EQ(profile.ops[0].contention, of_first);
   ASSERT_EQ(profile.ops.size(), 3U);
   EXPECT_TRUE(profile.ops[2].contention);
-  EXPECT_THAT(progress, ::testing::ElementsAre("2 of 2", "1 of 1"));  // the second graph's new op alone
+  EXPECT_THAT(progress, ::testing::ElementsAre("2 of 2", "1 of 1"));  // only the second graph's new op
 }
 
 TEST(MachineProfilerTest, StoppedInTheMiddleItHasSavedWhatIsWhole) {

@@ -30,7 +30,7 @@ Graph ThreeOps() {
   return Build({FakeOp("in", {}, "input"), FakeOp("a", {"in"}), FakeOp("b", {"a"}), FakeOp("c", {"b"}, "tanh")});
 }
 
-// Says that sample k of task t took 100 * t + k µs, or what the test wants.
+// Reports 100 * t + k µs for sample k of task t, or the times that the test sets.
 class CountingMeter : public profiler::OpMeter {
  public:
   void Begin() override {
@@ -83,8 +83,8 @@ TEST(OpProfilerTest, FreshInputsAreThoseThatNoVariableHolds) {
   EXPECT_THAT(profiler::MissingOps(graph, {}, "cpu-core")[0].fresh, ElementsAre(true, false));
 }
 
-// What an op reads is in the caches before a sample but for weights, and so is where it wrote the last time, which is
-// free again by then.
+// Before a sample, an op's inputs are in the caches, except weights. So is its previous output, whose memory is free
+// again.
 TEST(OpProfilerTest, CachesAreLeftAsInAStep) {
   FakeLog log;
   FakeDevice device("cpu:0", "cpu-core", &log);
@@ -111,11 +111,11 @@ TEST(OpProfilerTest, SamplesOfDifferentOpsAreTakenInTurn) {
   EXPECT_EQ(result.ops[1].median_micros, 2000);
   EXPECT_EQ(result.ops[1].samples, 3);
   EXPECT_EQ(result.ops[1].kernels, 2);
-  EXPECT_EQ(result.ops[1].temp.count, 1024 - 256);  // the fake watch: peak less what is kept
+  EXPECT_EQ(result.ops[1].temp.count, 1024 - 256);  // the fake watch: peak minus kept bytes
   EXPECT_TRUE(result.too_wide.empty());
 }
 
-// A GPU says that its kernels took 3 µs, but the call that starts them takes the host over 200.
+// A GPU reports 3 µs for its kernels, but the call that starts them takes the host over 200 µs.
 TEST(OpProfilerTest, BehindTheHostAnOpTakesNoLessThanTheHostsCall) {
   for (const bool is_cpu : {true, false}) {
     FakeDevice device("cuda:0", "a-gpu", nullptr, is_cpu);
@@ -143,13 +143,13 @@ TEST(OpProfilerTest, TimeEndsTheSamplesOfAnOpButForThree) {
   FakeDevice device("cpu:0", "cpu-core", &log);
   CountingMeter meter;
   const auto tasks = profiler::MissingOps(ThreeOps(), {}, "cpu-core");
-  // No op takes as little as 1e-9 s: the time is over at once.
+  // No op takes less than 1e-9 s, so the time limit is reached at once.
   const profiler::OpProfilerResult result =
       profiler::ProfileOps(tasks, device, meter, {.samples = 20, .seconds = 1e-9}, kIgnore);
   EXPECT_EQ(result.ops[0].samples, 3);
 }
 
-// Every fourth probe is slow, so that two samples of four lie next to one; those take 5 us, the others 3.
+// Every fourth probe is slow, so two samples of four are beside a slow one; those take 5 us, the others 3.
 TEST(OpProfilerTest, DisturbedSamplesAreTakenAgainAndTheLeastDisturbedCount) {
   for (const double patience : {1e6, 1e-9, 0.0}) {
     FakeLog log;
@@ -159,7 +159,7 @@ TEST(OpProfilerTest, DisturbedSamplesAreTakenAgainAndTheLeastDisturbedCount) {
     CountingMeter meter;
     std::size_t taken = 0;
     meter.micros_of = [&](std::size_t, std::size_t) {
-      const std::size_t sample = taken++;  // lies between probes `sample` and `sample + 1`
+      const std::size_t sample = taken++;  // between probes `sample` and `sample + 1`
       return sample % 4 == 1 || sample % 4 == 2 ? 5.0 : 3.0;
     };
     const auto tasks = profiler::MissingOps(ThreeOps(), {}, "cpu-core");
@@ -175,14 +175,14 @@ TEST(OpProfilerTest, DisturbedSamplesAreTakenAgainAndTheLeastDisturbedCount) {
       EXPECT_EQ(result.ops[0].p90_micros, 3);
       EXPECT_EQ(result.ops[1].p90_micros, 3);
     } else {
-      EXPECT_EQ(meter.order.size(), 8U);  // the patience was over with the second
+      EXPECT_EQ(meter.order.size(), 8U);  // the patience ended with the second
       EXPECT_EQ(result.disturbed, patience > 0 ? 4U : 0U);
       EXPECT_EQ(probes, patience > 0 ? 9U : 0U);
     }
   }
 }
 
-// Others disturb every sample of "a", and of "c" the first two.
+// Every sample of "a" is disturbed, and the first two of "c".
 TEST(OpProfilerTest, OpsThatComeFirstLeavePatienceToTheOthers) {
   FakeLog log;
   FakeDevice device("cpu:0", "cpu-core", &log);
@@ -197,15 +197,15 @@ TEST(OpProfilerTest, OpsThatComeFirstLeavePatienceToTheOthers) {
   const auto tasks = profiler::MissingOps(ThreeOps(), {}, "cpu-core");
   const profiler::OpProfilerResult result = profiler::ProfileOps(
       tasks, device, meter, {.samples = 4, .wide_spread = 9, .patience_seconds = 1.5, .batch_memory = {1}}, kIgnore);
-  EXPECT_EQ(result.disturbed, 4U);  // all of them of a
+  EXPECT_EQ(result.disturbed, 4U);  // all samples of a
   std::map<std::string, int> runs;
   for (const FakeLog::Run& run : log.runs()) ++runs[run.op];
   EXPECT_GT(runs["a"], 2 + 4);    // two are warm-ups
-  EXPECT_LE(runs["a"], 2 + 150);  // of 5 ms, in half of the patience
+  EXPECT_LE(runs["a"], 2 + 150);  // of 5 ms each, in half of the patience
   EXPECT_EQ(runs["c"], 2 + 2 + 4);
 }
 
-// Round 1: samples from 1 to 20, far apart; round 2: all 5. The closer ones are kept.
+// Round 1: samples from 1 to 20, widely spread; round 2: all 5. Those with the smaller spread are kept.
 TEST(OpProfilerTest, WhatIsTooWideIsMeasuredAgainAndTheClosestSamplesCount) {
   FakeLog log;
   FakeDevice device("cpu:0", "cpu-core", &log);

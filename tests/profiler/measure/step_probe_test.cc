@@ -29,7 +29,7 @@ TEST(StepProbeTest, AStepIsAsSlowAsTheProbesBeforeWithinAndAfterIt) {
   probe.Probe(device);
   EXPECT_DOUBLE_EQ(probe.Slowdown(), (1 + 2 + 3) / 3.0);
   probe.BeginStep();
-  EXPECT_DOUBLE_EQ(probe.Slowdown(), 3);  // what came after the last step came before this one
+  EXPECT_DOUBLE_EQ(probe.Slowdown(), 3);  // the probe after the last step is also the one before this step
 }
 
 TEST(StepProbeTest, ADeviceWithoutProbesIsNeverSlow) {

@@ -17,7 +17,7 @@ namespace transfer_bench_test {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Advances when something takes time.
+// A clock that advances when an operation takes time.
 struct FakeClock : profiler::Clock {
   std::int64_t NowNs() const override { return now; }
   std::int64_t now = 1'000'000;
@@ -30,11 +30,11 @@ struct FakeTensor : profiler::DeviceTensor {
 };
 
 struct FakeDevice;
-thread_local const FakeDevice* works_for = nullptr;   // whose thread this is (Attach)
+thread_local const FakeDevice* works_for = nullptr;   // the device that this thread works for (Attach)
 thread_local const FakeDevice* copies_for = nullptr;  // AttachCopier
 
-// A copy to it takes latency_ns + size * ns_per_kib; 1 ms more if it is the first of its size, and 1 ms more if it is
-// the first after one over another link.
+// A copy to this device takes latency_ns + size * ns_per_kib. The first copy of a size takes 1 ms more, and so does the
+// first copy after one over another link.
 struct FakeDevice : profiler::HardwareDevice {
   FakeDevice(std::string named, std::string of_kind, FakeClock* the_clock)
       : own_name(std::move(named)), own_kind(std::move(of_kind)), clock(the_clock) {}
@@ -68,7 +68,7 @@ struct FakeDevice : profiler::HardwareDevice {
   }
   void Synchronize() override {}
 
-  // Not for copies.
+  // Copies do not need it.
   std::unique_ptr<profiler::OpKernel> Prepare(const profiler::OpRecipe&) override { return nullptr; }
   profiler::TensorHandle From(const profiler::TensorSpec&, std::span<const double>) override { return nullptr; }
   std::vector<double> Values(const profiler::TensorHandle&) override { return {}; }
@@ -142,7 +142,7 @@ TEST_F(MeasureTransfersTest, RepeatsAreSpreadOverTheMeasurement) {
   FakeDevice other("cpu:1", "cpu-core", &clock_);
   devices_.push_back(&other);
   profiler::MeasureTransfers(Pairs(), options_, clock_);
-  // Each turn begins with a copy that is not timed.
+  // Each turn begins with an untimed copy.
   EXPECT_THAT(other.received, ElementsAre("cpu:0 1024", "cpu:0 1024", "cpu:0 4096",     //
                                           "cuda:0 1024", "cuda:0 1024", "cuda:0 4096",  //
                                           "cpu:0 1024", "cpu:0 1024", "cpu:0 4096",     //
@@ -210,7 +210,7 @@ TEST_F(MeasureTransfersTest, AProfileHasTheFitByKind) {
   EXPECT_LT(*entry.largest_residual, 1e-9);
 }
 
-// Two links between cores, one twice as fast as the other, are one entry; a third to a GPU is another.
+// Two links between cores, one twice as fast as the other, form one entry; a link to a GPU forms another.
 TEST(LinkEntriesTest, LinksBetweenTheSameKindsAreFittedTogether) {
   const auto link = [](const std::string& to_kind, double micros_per_kib) {
     profiler::LinkMeasurement made;

@@ -79,7 +79,7 @@ TEST(TorchHardwareTest, AnOpRunsOnItsDevice) {
   EXPECT_THAT(core->Values(outputs[0]), ElementsAre(0, 0, 2));
 }
 
-// Under the sanitizers, which see what is read beside a tensor.
+// For the sanitizers, which detect reads outside of a tensor.
 TEST(TorchHardwareTest, WhatOpsReturnOfTheirInputsCanBeTouched) {
   const auto core = profiler::TorchHardware().Open("cpu:0");
   const auto touch = [&](const std::string& kind, const std::string& attrs, const profiler::TensorSpec& in,
@@ -104,7 +104,7 @@ TEST(TorchHardwareTest, ACopyIsAnotherTensorWithTheSameContents) {
   EXPECT_THAT(one->Values(copy), ElementsAre(4, 5));
 }
 
-// A tensor of 4096 floats is 16 KiB; one more that is dropped again counts in the peak alone.
+// A tensor of 4096 floats is 16 KiB; a second one, which is freed again, counts only in the peak.
 TEST(TorchHardwareTest, TheWatchSeesWhatIsAllocatedAndWhatIsKept) {
   const auto core = profiler::TorchHardware().Open("cpu:0");
   const profiler::TensorHandle source = core->Make(F32({4096}), 1);
@@ -188,7 +188,7 @@ TEST_F(CudaHardwareTest, WhatIsTooLargeIsOutOfMemory) {
     const auto kernel = gpu_->Prepare({.name = "y", .kind = "fill", .attrs = "", .inputs = {}, .outputs = {much}});
     std::vector<profiler::TensorHandle> outputs;
     EXPECT_THROW(kernel->Run(std::vector<profiler::TensorHandle>{}, &outputs), profiler::DeviceOutOfMemory);
-    EXPECT_EQ(gpu_->Values(gpu_->Make(row, 1)).size(), 1U);  // it goes on
+    EXPECT_EQ(gpu_->Values(gpu_->Make(row, 1)).size(), 1U);  // the device still works
   });
 }
 

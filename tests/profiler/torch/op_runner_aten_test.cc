@@ -29,7 +29,7 @@ TEST(OpRunnerAtenTest, ScalarsAndDefaultsFollowTheSchema) {
 TEST(OpRunnerAtenTest, ListsHoldTensorsAndNumbers) {
   EXPECT_THAT(RunOp("aten::cat", R"({"args":[["%0","%1"],1]})", {kA, kB}, {Spec({2, 4})})[0],
               ElementsAre(1, 2, 10, 20, 3, 4, 30, 40));
-  // Rows 1, 0 of the second dimension: None stands for all of the first.
+  // Rows 1, 0 of the second dimension; None selects all of the first.
   EXPECT_THAT(
       RunOp("aten::index.Tensor", R"({"args":["%0",[null,"%1"]]})", {kA, Of({2}, {1, 0}, DType::kI64)}, {kA.spec})[0],
       ElementsAre(2, 1, 4, 3));
@@ -58,7 +58,7 @@ TEST(OpRunnerAtenTest, DtypesDevicesAndInfinitiesHaveTheirWords) {
 }
 
 TEST(OpRunnerAtenTest, OutputsAreTheTensorsReturned) {
-  // The largest of each row of two, and where in the plane they are.
+  // The largest of each row of two, and its position in the plane.
   const std::string pool = R"({"args":["%0",[1,2],[1,2],[0,0],[1,1],false]})";
   const Contents plane = Of({1, 1, 2, 2}, {1, 2, 4, 3});
   const profiler::TensorSpec largest = Spec({1, 1, 2, 1});
@@ -66,10 +66,10 @@ TEST(OpRunnerAtenTest, OutputsAreTheTensorsReturned) {
   EXPECT_THAT(RunOp("aten::max_pool2d_with_indices", pool, {plane}, {largest, places}),
               ElementsAre(ElementsAre(2, 4), ElementsAre(1, 2)));
   EXPECT_THAT(RunOp("aten::max_pool2d_with_indices", pool, {plane}, {largest}), ElementsAre(ElementsAre(2, 4)));
-  // Those in a list too.
+  // Outputs in a list too.
   EXPECT_THAT(RunOp("aten::split.Tensor", R"({"args":["%0",1,1]})", {kA}, {Spec({2, 1}), Spec({2, 1})}),
               ElementsAre(ElementsAre(1, 3), ElementsAre(2, 4)));
-  // Gradients that are not asked for are none: of image, filter and bias only the last two, 1 * (1..4) and 1.
+  // Gradients that are not requested are omitted: of image, filter and bias only the last two, 1 * (1..4) and 1.
   EXPECT_THAT(RunOp("aten::convolution_backward",
                     R"({"args":["%0","%1","%2",[1],[1,1],[0,0],[1,1],false,[0,0],1,[false,true,true]]})",
                     {Of({1, 1, 1, 1}, {1}), Of({1, 1, 2, 2}, kA.values), Of({1, 1, 2, 2}, {1, 1, 1, 1})},
@@ -97,7 +97,7 @@ TEST(OpRunnerAtenTest, WhatTheOperatorDoesNotTakeIsRefusedByName) {
   EXPECT_THAT(refusal("aten::gelu", R"(["%0","tanh"])"), HasSubstr("argument approximate"));
   EXPECT_THAT(refusal("aten::_to_copy", R"(["%0",{"dtype":"f31"}])"), HasSubstr("argument dtype"));
   EXPECT_THAT(refusal("aten::sum.dim_IntList", R"(["%0",[true]])"), HasSubstr("argument dim"));
-  // Seen only when it runs: tensors that ATen refuses, and outputs that are not the recipe's.
+  // Detected only when the op runs: tensors that ATen refuses, and outputs that differ from the recipe's.
   EXPECT_THAT(refusal(add, R"(["%0",null])"), HasSubstr("the_op: as an op of kind aten::add.Tensor"));
   EXPECT_THAT(refusal("aten::dot", R"(["%0","%1"])"), HasSubstr("the_op: as an op of kind aten::dot, 1D tensors"));
   EXPECT_THAT(refusal("aten::sum", R"(["%0"])"), HasSubstr("output 0 is Double [], where the graph has Double [2,2]"));

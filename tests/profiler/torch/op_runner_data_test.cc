@@ -43,7 +43,7 @@ TEST(OpRunnerDataTest, PiecesAndWholesTurnIntoEachOther) {
 }
 
 TEST(OpRunnerDataTest, AxesAreTransposedAndBack) {
-  // y[k][i][j] = x[i][j][k]: rows of x = 1 2 3 / 4 5 6 are spread, one of each pair at a time.
+  // y[k][i][j] = x[i][j][k]: the rows of x = 1 2 3 / 4 5 6 are distributed, one number of each pair at a time.
   const std::string order = R"({"order":[2,0,1]})";
   const Contents x = Of({1, 2, 3}, {1, 2, 3, 4, 5, 6});
   const Contents y = Of({3, 1, 2}, {1, 4, 2, 5, 3, 6});
@@ -67,8 +67,8 @@ TEST(OpRunnerDataTest, RowsAreFoundAndTheirGradientsAdded) {
   const Contents table = Of({3, 2}, {1, 2, 3, 4, 5, 6});
   const Contents ids = Ids({2, 2}, {2, 0, 2, 1});
   EXPECT_EQ(RunOp("gather", "", {table, ids}, {Spec({2, 2, 2})})[0], (Numbers{5, 6, 1, 2, 5, 6, 3, 4}));
-  // Rows for 2, 0, 2, 1: what equal numbers get is one row, and the table's gradient [2 20; 8 80; 5 50] is what all of
-  // them add up to (row 2: 1 + 4 and 10 + 40).
+  // Rows for 2, 0, 2, 1: gradients of equal numbers belong to one row. The table's gradient [2 20; 8 80; 5 50] is the
+  // sum over each row (row 2: 1 + 4 and 10 + 40).
   const Contents dy = Of({2, 2, 2}, {1, 10, 2, 20, 4, 40, 8, 80});
   const auto sparse = RunOp("gather_grad", "", {dy, ids}, {Spec({4, 2}), Spec({4}, DType::kI32)});
   std::map<double, int> rows_with_gradient;
@@ -93,7 +93,7 @@ TEST(OpRunnerDataTest, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(RefusalOf("transpose", R"({"order":[0,0]})", {x}, {Spec({2, 2})}), HasSubstr("every dimension once"));
   EXPECT_THAT(RefusalOf("slice", R"({"begin":[1,0]})", {x}, {x.spec}), HasSubstr("inside the larger"));
   EXPECT_THAT(RefusalOf("gather", "", {x, x}, {Spec({2, 3, 3})}), HasSubstr("row numbers are integers"));
-  // On a GPU a kernel finds out, too late for one line, and nothing runs there afterwards.
+  // On a GPU, a kernel detects it, too late for a one-line error, and the GPU cannot be used afterwards.
   if (!TestDevice().is_cpu()) return;
   EXPECT_THAT(RefusalOf("gather", "", {x, Ids({1}, {2})}, {Spec({1, 3})}),
               HasSubstr("the_op: as an op of kind gather"));

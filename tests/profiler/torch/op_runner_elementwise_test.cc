@@ -37,14 +37,14 @@ TEST(OpRunnerElementwiseTest, OperandsAreBroadcast) {
   EXPECT_THAT(RunOp("sub", "", {column, row}, table)[0], ElementsAre(5, 4, 3, 11, 10, 9));
   EXPECT_THAT(RunOp("mul", "", {column, row}, table)[0], ElementsAre(6, 12, 18, 12, 24, 36));
   EXPECT_THAT(RunOp("div", "", {column, row}, table)[0], ElementsAre(6, 3, 2, 12, 6, 4));
-  // Both may be smaller than the output, and of another type than it.
+  // Both operands may be smaller than the output, and of another type.
   EXPECT_THAT(RunOp("mul_grad", "", {row, row}, table)[0], ElementsAre(1, 4, 9, 1, 4, 9));
   EXPECT_THAT(RunOp("add", "", {row, Of({}, {1}, DType::kF32)}, {Spec({3}, DType::kF32)})[0], ElementsAre(2, 3, 4));
 }
 
 TEST(OpRunnerElementwiseTest, ABiasIsAddedAlongTheChannels) {
   const Contents bias = Of({2}, {10, 20});
-  // Channels are dimension 1 of an image, the last of anything else, and what fits where that is of another length.
+  // Channels are dimension 1 of an image and the last dimension of other tensors, or the one with the bias's length.
   EXPECT_THAT(RunOp("bias_add", "", {Of({1, 2, 1, 2}, {1, 2, 3, 4}), bias}, {Spec({1, 2, 1, 2})})[0],
               ElementsAre(11, 12, 23, 24));
   EXPECT_THAT(RunOp("bias_add", "", {Of({2, 2}, {1, 2, 3, 4}), bias}, {Spec({2, 2})})[0], ElementsAre(11, 22, 13, 24));
@@ -58,7 +58,7 @@ TEST(OpRunnerElementwiseTest, ABiasIsAddedAlongTheChannels) {
 
 TEST(OpRunnerElementwiseTest, GradientsAreTheirDifferences) {
   const Contents x = Varied({2, 5}, 1);
-  // Which of x and y the gradient reads beside dy.
+  // Whether the gradient reads y or x, beside dy.
   for (const auto& [kind, reads_y] : {std::pair{"relu", true}, {"sigmoid", true}, {"tanh", true}, {"gelu", false}}) {
     const ForwardOp op = {kind, "", {x}, {x.spec}};
     ExpectGradient(op, 0, op.kind + "_grad", {op.Dy(), reads_y ? op.Results()[0] : x}, {x.spec});
@@ -86,7 +86,7 @@ TEST(OpRunnerElementwiseTest, DropoutKeepsItsShareScaled) {
     const std::vector<Numbers> outputs = RunOp("dropout", attrs, {x}, {x.spec, mask_spec});
     const auto& [y, mask] = std::tie(outputs[0], outputs[1]);
     const double kept = std::accumulate(mask.begin(), mask.end(), 0.0);
-    // 10000 coins: the share is off by 0.005 on average, by 0.05 never.
+    // 10000 draws: the share has a mean error of 0.005, and practically never one of 0.05.
     EXPECT_NEAR(kept / kElements, 1 - rate, 0.05);
     const Numbers dx = RunOp("dropout_grad", attrs, {x, {mask_spec, mask}}, {x.spec})[0];
     for (std::size_t i = 0; i < kElements; ++i) {

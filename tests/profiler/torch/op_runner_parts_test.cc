@@ -1,4 +1,4 @@
-// What the parts share: attrs, and windows whose padding LibTorch does not know.
+// The shared parts: attrs, and windows with a padding that LibTorch does not support.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// By the definition, element by element: y[i] = sum over taps t of x[i * stride + t * dilation - before] * w[t].
+// Element by element, from the definition: y[i] = sum over taps t of x[i * stride + t * dilation - before] * w[t].
 Numbers Convolved(const Numbers& x, const Numbers& w, std::int64_t stride, std::int64_t dilation, std::int64_t before,
                   std::size_t size) {
   Numbers y(size, 0);
@@ -26,8 +26,8 @@ Numbers Convolved(const Numbers& x, const Numbers& w, std::int64_t stride, std::
   return y;
 }
 
-// Source of the amounts: TensorFlow's documentation of tf.nn.convolution: out = ceil(n / stride), total = max((out - 1)
-// * stride + reach - n, 0), total / 2 of them (rounded down) in front.
+// Source of the amounts: TensorFlow's documentation of tf.nn.convolution. out = ceil(n / stride), total = max((out - 1)
+// * stride + reach - n, 0); total / 2 of them (rounded down) are in front.
 TEST(OpRunnerPartsTest, SamePaddingIsTensorFlowsForEveryGeometry) {
   int asymmetric = 0;
   for (std::int64_t size = 5; size <= 8; ++size) {

@@ -9,23 +9,23 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(OpRunnerProductsTest, ConvolutionsOfSmallImagesAreThoseComputedByHand) {
-  // A 2x2 filter keeps a 3x3 image's size with one row of zeros below and one column on the right (1 = 2 - 1 in all, 0
-  // of it in front): sums of 2x2 squares of 1..9, such as 1 + 2 + 4 + 5 = 12.
+  // A 2x2 filter keeps a 3x3 image's size with one row of zeros below and one column on the right: 1 = 2 - 1 in total,
+  // none in front. Outputs are sums of 2x2 squares of 1..9, such as 1 + 2 + 4 + 5 = 12.
   const Contents square = Of({1, 1, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
   EXPECT_THAT(
       RunOp("conv2d", R"({"padding":"same"})", {square, Of({1, 1, 2, 2}, {1, 1, 1, 1})}, {Spec({1, 1, 3, 3})})[0],
       ElementsAre(12, 16, 9, 24, 28, 15, 15, 17, 9));
-  // 4 elements, window 3, stride 2: 2 steps need (2 - 1) * 2 + 3 - 4 = 1 zero, behind: 1 + 2 + 3 and 3 + 4 + 0.
+  // 4 elements, window 3, stride 2: 2 steps need (2 - 1) * 2 + 3 - 4 = 1 zero, at the end: 1 + 2 + 3 and 3 + 4 + 0.
   const Contents row = Of({1, 1, 1, 4}, {1, 2, 3, 4});
   const Contents three = Of({1, 1, 1, 3}, {1, 1, 1});
   EXPECT_THAT(RunOp("conv2d", R"({"padding":"same","stride":[1,2]})", {row, three}, {Spec({1, 1, 1, 2})})[0],
               ElementsAre(6, 7));
-  // Taps 2 apart reach over 5 elements: 2 zeros on both sides. 1 + 3, 2 + 4, 1 + 3 + 5, 2 + 4, 3 + 5.
+  // Taps 2 apart span 5 elements: 2 zeros on both sides. 1 + 3, 2 + 4, 1 + 3 + 5, 2 + 4, 3 + 5.
   EXPECT_THAT(RunOp("conv2d", R"({"padding":"same","dilation":[1,2]})", {Of({1, 1, 1, 5}, {1, 2, 3, 4, 5}), three},
                     {Spec({1, 1, 1, 5})})[0],
               ElementsAre(4, 6, 9, 6, 8));
-  // Without padding the last element is never seen at stride 2 (3 steps of 2 would need 7): 1 + 2 + 3; given zeros on
-  // both sides, 0 + 1 + 2 and 2 + 3 + 4.
+  // Without padding, stride 2 never reads the last element (2 outputs would need 5 elements): 1 + 2 + 3. With zeros on
+  // both sides: 0 + 1 + 2 and 2 + 3 + 4.
   EXPECT_THAT(RunOp("conv2d", R"({"stride":[1,2]})", {row, three}, {Spec({1, 1, 1, 1})})[0], ElementsAre(6));
   EXPECT_THAT(RunOp("conv2d", R"({"padding":[0,1],"stride":[1,2]})", {row, three}, {Spec({1, 1, 1, 2})})[0],
               ElementsAre(3, 9));
@@ -41,14 +41,14 @@ struct Geometry {
   std::int64_t rows;
   std::int64_t columns;
 };
-// Of a 7x6 image under a 3x2 filter.
+// For a 7x6 image and a 3x2 filter.
 constexpr Geometry kGeometries[] = {
     {R"({"padding":"valid"})", 5, 5},
     {R"({"padding":"same"})", 7, 6},                                   // columns asymmetric
     {R"({"padding":"same","stride":[2,2]})", 4, 3},                    // rows symmetric
     {R"({"padding":"same","stride":[3,1]})", 3, 6},                    // rows 2 * 3 + 3 - 7 = 2, one on each side
     {R"({"padding":"same","dilation":[2,2]})", 7, 6},                  // 4 rows, 2 columns of zeros
-    {R"({"padding":"valid","stride":[3,4],"dilation":[2,1]})", 1, 2},  // 3 rows never seen
+    {R"({"padding":"valid","stride":[3,4],"dilation":[2,1]})", 1, 2},  // 3 rows are not read
     {R"({"padding":[2,1],"stride":[2,1]})", 5, 7},
 };
 
@@ -71,7 +71,7 @@ TEST(OpRunnerProductsTest, GradientsOfConvolutionsAreTheirDifferences) {
   }
 }
 
-// Other code runs for f32, the type of the networks.
+// f32, the type of the networks, runs other code.
 TEST(OpRunnerProductsTest, ConvolutionsComputeTheSameInSingleAndDoublePrecision) {
   for (const std::string kind : {"conv2d", "depthwise_conv2d"}) {
     for (const Geometry& geometry : kGeometries) {

@@ -17,7 +17,7 @@ TEST(OpRunnerReductionTest, SumsMeansAndMaximaRunOverTheirAxes) {
   EXPECT_THAT(RunOp("reduce_mean", R"({"axes":[]})", {x}, {x.spec})[0], ElementsAre(1, 5, 3, 4, 2, 9));
   EXPECT_THAT(RunOp("reduce_max", R"({"axes":[0,1]})", {x}, {Spec({})})[0], ElementsAre(9));
   EXPECT_THAT(RunOp("reduce_sum", "", {Ids({3}, {1, 2, 3})}, {Spec({}, DType::kI32)})[0], ElementsAre(6));
-  // What was broadcast from [2,1] to [2,2,3] is summed over the first and the last dimension.
+  // A tensor broadcast from [2,1] to [2,2,3] is summed over the first and the last dimension.
   const Contents wide = Of({2, 2, 3}, {1, 2, 3, 4, 5, 6, 10, 20, 30, 40, 50, 60});
   EXPECT_THAT(RunOp("broadcast_grad", "", {wide}, {Spec({2, 1})})[0], ElementsAre(66, 165));
   EXPECT_THAT(RunOp("broadcast_grad", "", {wide}, {Spec({})})[0], ElementsAre(231));
@@ -25,7 +25,8 @@ TEST(OpRunnerReductionTest, SumsMeansAndMaximaRunOverTheirAxes) {
 
 TEST(OpRunnerReductionTest, NormsAreThoseComputedByHand) {
   EXPECT_THAT(RunOp("l2_loss", "", {Of({2, 1}, {3, 4})}, {Spec({})})[0], ElementsAre(12.5));
-  // Half squares 12.5 and 37.5 are of a norm of sqrt(2 * 50) = 10: the factor is 5 / 10; a norm of 4 stays.
+  // The halved sums of squares, 12.5 and 37.5, belong to a norm of sqrt(2 * 50) = 10: the factor is 5 / 10. A norm of 4
+  // stays.
   const std::vector<profiler::TensorSpec> scalar = {Spec({})};
   EXPECT_THAT(RunOp("global_norm_scale", "", {Of({}, {12.5}), Of({}, {37.5})}, scalar)[0], ElementsAre(0.5));
   EXPECT_THAT(RunOp("global_norm_scale", "", {Of({}, {8})}, scalar)[0], ElementsAre(1));
@@ -71,7 +72,7 @@ TEST(OpRunnerReductionTest, PoolsTakeTheWindowsOfTheirPadding) {
   const auto pool = [&row](const char* kind, const std::string& attrs, std::int64_t columns) {
     return RunOp(kind, R"({"window":[1,3],)" + attrs + "}", {row}, {Spec({1, 1, 1, columns})})[0];
   };
-  // Window 3, stride 2: one element behind is missing, and is below all: the largest of (-1 -2 -3), (-3 -4).
+  // Window 3, stride 2: one element at the end is missing and counts as the smallest. Largest of (-1 -2 -3), (-3 -4).
   EXPECT_THAT(pool("max_pool", R"("padding":"same","stride":[1,2])", 2), ElementsAre(-1, -3));
   EXPECT_THAT(pool("max_pool", R"("padding":"valid")", 2), ElementsAre(-1, -2));
   EXPECT_THAT(pool("max_pool", R"("padding":"same")", 4), ElementsAre(-1, -1, -2, -3));
@@ -80,7 +81,7 @@ TEST(OpRunnerReductionTest, PoolsTakeTheWindowsOfTheirPadding) {
   ExpectNear(pool("avg_pool", R"("padding":"same","stride":[1,2])", 2), {-2, -7. / 3}, 1e-12, "asymmetric");
   ExpectNear(pool("avg_pool", R"("padding":"same")", 4), {-1, -2, -3, -7. / 3}, 1e-12, "symmetric");
   ExpectNear(pool("avg_pool", R"("padding":"valid")", 2), {-2, -3}, 1e-12, "valid");
-  // The gradient of the asymmetric one goes back where the largest were, and in thirds.
+  // The gradient of the asymmetric pooling goes to the largest elements, or is divided by three.
   const Contents y = Of({1, 1, 1, 2}, {-1, -3});
   const Contents dy = Of({1, 1, 1, 2}, {3, 6});
   const std::string attrs = R"({"window":[1,3],"padding":"same","stride":[1,2]})";
@@ -110,7 +111,7 @@ TEST(OpRunnerReductionTest, GradientsOfLossesAndNormsAreTheirDifferences) {
   const Contents x = Varied({4, 3}, 1);
   const ForwardOp softmax = {"softmax", "", {x}, {x.spec}};
   ExpectGradient(softmax, 0, "softmax_grad", {softmax.Dy(), softmax.Results()[0]}, {x.spec});
-  // The gradient for distributions is that of rows that sum to 1.
+  // The gradient for distributions requires rows that sum to 1.
   const Contents shares = Of({4, 3}, {1, 0, 0, 0.5, 0.5, 0, 0.25, 0.25, 0.5, 0, 0.1, 0.9});
   for (const Contents& labels : {Ids({4}, {2, 0, 1, 2}), shares}) {
     const ForwardOp loss = {"softmax_cross_entropy", "", {x, labels}, {Spec({4}), x.spec}};
@@ -172,7 +173,8 @@ TEST(OpRunnerReductionTest, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(RefusalOf("max_pool", "", {image}, {image.spec}), HasSubstr("at least 1"));
   EXPECT_THAT(RefusalOf("avg_pool", R"({"window":[2,2],"dilation":[2,2]})", {image}, {Spec({1, 1, 2, 2})}),
               HasSubstr("has no dilation"));
-  // A class that does not exist is seen when it is looked up: on a GPU by a kernel, after which nothing runs there.
+  // A missing class is detected when it is looked up. On a GPU a kernel does this, and the GPU cannot be used
+  // afterwards.
   if (!TestDevice().is_cpu()) return;
   EXPECT_THAT(RefusalOf("softmax_cross_entropy", "", {x, Ids({2}, {0, 3})}, {Spec({2}), x.spec}),
               HasSubstr("the_op: as an op of kind softmax_cross_entropy"));

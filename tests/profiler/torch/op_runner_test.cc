@@ -23,7 +23,7 @@ TEST(OpRunnerTest, AKindWithoutAnImplementationIsNamed) {
   EXPECT_EQ(RefusalOf("variable", "", {}, {Spec({2})}), "the_op: there is no implementation of kind variable");
 }
 
-// The bytes of an op that moves none are those of its input.
+// The size of an op that moves no bytes is that of its input.
 TEST(OpRunnerTest, OnlyOpsThatMoveNoBytesAreViews) {
   struct Case {
     const char* kind;
@@ -48,7 +48,7 @@ TEST(OpRunnerTest, OnlyOpsThatMoveNoBytesAreViews) {
     const std::vector<profiler::TensorHandle> input = {TestDevice().From(one.spec, one.values)};
     std::vector<profiler::TensorHandle> output;
     op->Run(input, &output);
-    // An update of the input is seen through a view.
+    // An update of the input changes the view.
     const auto update = TestDevice().Prepare(RecipeOf("assign_sub", "", {one, one}, {}));
     std::vector<profiler::TensorHandle> nothing;
     const std::vector<profiler::TensorHandle> both = {input[0], TestDevice().From(one.spec, one.values)};

@@ -15,7 +15,7 @@
 #include "profiler/recipe.h"
 #include "sim/base/check.h"
 
-// What the tests of op_runner_*.cc share: ops run on a device on contents given, and gradients by finite differences.
+// Shared by the tests of op_runner_*.cc: runs ops on a device with given contents, and computes finite differences.
 namespace emplace::testing {
 
 using Numbers = std::vector<double>;
@@ -38,8 +38,8 @@ inline Contents Of(Dims shape, Numbers values, DType dtype = DType::kF64) {
   return {Spec(std::move(shape), dtype), std::move(values)};
 }
 inline Contents Ids(Dims shape, Numbers values) { return Of(std::move(shape), std::move(values), DType::kI32); }
-// Distinct numbers in (-1, 1) in no order, none near 0: the fractions of multiples of the golden ratio. Another phase,
-// other numbers.
+// Distinct numbers in (-1, 1) in irregular order, none near 0: the fractions of multiples of the golden ratio.
+// Different phases give different numbers.
 inline Contents Varied(Dims shape, int phase, DType dtype = DType::kF64) {
   Contents contents = {Spec(std::move(shape), dtype), {}};
   for (std::size_t i = 0; i < Elements(contents.spec); ++i) {
@@ -51,7 +51,7 @@ inline Contents Varied(Dims shape, int phase, DType dtype = DType::kF64) {
   return contents;
 }
 
-// A CPU core, or what EMPLACE_TEST_DEVICE names (tools/gpu_check: cuda:0).
+// A CPU core, or the device EMPLACE_TEST_DEVICE (tools/gpu_check: cuda:0).
 inline profiler::HardwareDevice& TestDevice() {
   static profiler::HardwareDevice* const device = [] {
     const char* const name = std::getenv("EMPLACE_TEST_DEVICE");
@@ -68,7 +68,7 @@ inline profiler::OpRecipe RecipeOf(const std::string& kind, const std::string& a
   return recipe;
 }
 
-// An op that is kept, with its inputs on the device.
+// An op with its inputs on the device.
 class KeptOp {
  public:
   KeptOp(const std::string& kind, const std::string& attrs, const std::vector<Contents>& inputs,
@@ -98,7 +98,7 @@ inline std::vector<Numbers> RunOp(const std::string& kind, const std::string& at
   return KeptOp(kind, attrs, inputs, outputs).Run();
 }
 
-// What the op is refused with, when it is prepared or run; "" if it is not.
+// The error of preparing or running the op; "" if it succeeds.
 inline std::string RefusalOf(const std::string& kind, const std::string& attrs, const std::vector<Contents>& inputs,
                              const std::vector<profiler::TensorSpec>& outputs) {
   try {
@@ -116,7 +116,7 @@ inline void ExpectNear(const Numbers& actual, const Numbers& expected, double to
   }
 }
 
-// A forward op in f64 whose gradients are checked. The loss is the sum of dy * output 0, with some dy.
+// A forward op in f64 whose gradients are checked. The loss is the sum of dy * output 0, with arbitrary dy.
 struct ForwardOp {
   std::string kind;
   std::string attrs;
@@ -130,7 +130,7 @@ struct ForwardOp {
     return results;
   }
   Contents Dy() const { return Varied(outputs[0].shape, 7); }
-  // The gradient of the loss for input `of`, by central differences; rounding and curvature stay below 1e-7.
+  // The gradient of the loss for input `of`, by central differences; rounding and curvature errors are below 1e-7.
   Numbers Differences(std::size_t of) const {
     constexpr double kStep = 1e-5;
     const Numbers dy = Dy().values;
@@ -150,7 +150,7 @@ struct ForwardOp {
   }
 };
 
-// That output `output` of the gradient kind is the gradient for input `of` of the forward op.
+// Expects that output `output` of the gradient kind is the gradient for input `of` of the forward op.
 inline void ExpectGradient(const ForwardOp& forward, std::size_t of, const std::string& kind,
                            const std::vector<Contents>& inputs, const std::vector<profiler::TensorSpec>& outputs,
                            std::size_t output = 0) {

@@ -21,7 +21,7 @@ std::pair<Numbers, Numbers> TwoSteps(const std::string& kind, const std::vector<
   return {first, op.Input(0)};
 }
 
-// How far w = 1 under gradient 2 is after one step and after two, computed by hand.
+// The change of w = 1 with gradient 2 after one step and after two, computed by hand.
 struct Descent {
   const char* optimizer;
   double first;
@@ -54,13 +54,13 @@ TEST(OpRunnerUpdateTest, VariablesDescendAndStateIsKept) {
 TEST(OpRunnerUpdateTest, OnlyRowsWithAGradientDescend) {
   for (const auto& [optimizer, first, second] : Descents()) {
     const std::string kind = std::string("sparse_") + optimizer;
-    // Row 2 has gradient 2, row 0 none, row 1 one of 0. The number 2 stands there twice, once with a gradient of 0, as
-    // gather_grad gives it.
+    // Row 2 has gradient 2, row 0 none, row 1 a gradient of 0. The number 2 occurs twice, once with a gradient of 0, as
+    // in the output of gather_grad.
     const auto steps = TwoSteps(kind, {Of({3, 1}, {3, 4, 1}), Of({3, 1}, {2, 0, 0}), Ids({3}, {2, 1, 2})});
     ExpectNear(steps.first, {3, 4, 1 - first}, 1e-14, kind);
     ExpectNear(steps.second, {3, 4, 1 - second}, 1e-14, kind);
   }
-  // Rows of one number add up: 1.5 + 0.5.
+  // Gradients of the same row number are added: 1.5 + 0.5.
   const auto steps = TwoSteps("sparse_momentum", {Of({1, 1}, {1}), Of({2, 1}, {1.5, 0.5}), Ids({2}, {0, 0})});
   ExpectNear(steps.second, {1 - 5.8 * kRate}, 1e-14, "sparse_momentum");
 }

@@ -1,4 +1,4 @@
-// What the recorder writes down of a call, by the graphs of small modules (tests/testing/make_torchscript.py).
+// The recorded arguments of calls, tested with the graphs of small modules (tests/testing/make_torchscript.py).
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using testing::Recorded;
 
 TEST(TorchScriptRecorderArgsTest, EveryTypeOfArgumentIsWritten) {
   const Graph graph = Recorded("arguments", {"2x3", "bool:2x3", "i64:4:6"});
-  // masked_fill(x, mask, -inf): JSON has no infinite number.
+  // masked_fill(x, mask, -inf): JSON has no infinity.
   EXPECT_EQ(AttrsOf(graph, "masked_fill"), R"({"args":["%0","%1",{"float":"-inf"}]})");
   // cat([x, filled], dim)
   EXPECT_EQ(AttrsOf(graph, "cat"), R"({"args":[["%0","%1"],1]})");

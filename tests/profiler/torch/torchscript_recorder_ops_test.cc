@@ -1,5 +1,5 @@
-// The recorder stands in the library with LibTorch: it is tested by the graphs that it makes of small modules, whose
-// source is tests/testing/make_torchscript.py.
+// The recorder is in the LibTorch plug-in, so it is tested with its graphs of small modules. Their source is
+// tests/testing/make_torchscript.py.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,28 +32,28 @@ TEST(TorchScriptRecorderOpsTest, ReadersSeeWhatWasWrittenThroughViews) {
   EXPECT_THAT(InputsOf(graph, "conv/mul"), ElementsAre("conv/convolution:0"));
   EXPECT_THAT(InputsOf(graph, "conv/view"), ElementsAre("conv/convolution:0"));
   EXPECT_THAT(InputsOf(graph, "conv/add_"), ElementsAre("conv/view:0"));
-  // Their argument is h, which the convolution made; what stands there was written to flat.
+  // Their argument is h, which the convolution made; its content was written through flat.
   EXPECT_THAT(InputsOf(graph, "conv/sign"), ElementsAre("conv/convolution:0", "conv/add_:0"));
   EXPECT_THAT(InputsOf(graph, "conv/relu_"), ElementsAre("conv/convolution:0", "conv/add_:0"));
   // addmm(bias, flat, weight): flat as add_ left it, overwritten by relu_ through h.
   EXPECT_THAT(InputsOf(graph, "fc/addmm"), ElementsAre("fc.bias:0", "conv/add_:0", "fc/t:0", "conv/relu_:0"));
-  // h is what relu_ returned; old is older than that.
+  // h is the result of relu_; old was computed before that.
   EXPECT_THAT(InputsOf(graph, "conv/add"), ElementsAre("conv/relu_:0", "conv/sign:0"));
 }
 
 TEST(TorchScriptRecorderOpsTest, WhoReadsAnOldValueComesBeforeItsWriter) {
   const Graph graph = Recorded("aliases", {"1x1x4x4"});
   EXPECT_THAT(ControlInputsOf(graph, "conv/add_"), ElementsAre("conv/mul"));
-  EXPECT_THAT(ControlInputsOf(graph, "conv/relu_"), ElementsAre("conv/sign"));  // which is after mul as it is
+  EXPECT_THAT(ControlInputsOf(graph, "conv/relu_"), ElementsAre("conv/sign"));  // sign is already after mul
   for (const OpId op : graph.file_order()) {
     if (graph.op(op).name == "conv/add_" || graph.op(op).name == "conv/relu_") continue;
     EXPECT_THAT(graph.control_inputs(op), IsEmpty()) << graph.op(op).name;
   }
 }
 
-// With inputs of 1 and conv's weights -1, h is -9 at each of its 8 places, oldest -18. flat.add_ makes h -8, old is -1,
-// and relu_ makes h 0. fc has weights 0.5 and a bias of 0.25: 0.25 from flat, which is h. The sum is 8 * (0 - 1 - 18).
-// By name relu_ would run before sign: only the control edge keeps old at -1.
+// With inputs of 1 and conv's weights -1, h is -9 at each of its 8 places, and oldest is -18. flat.add_ makes h -8, old
+// is -1, and relu_ makes h 0. fc has weights 0.5 and a bias of 0.25: 0.25 from flat, which is h. The sum is 8 * (0 - 1
+// - 18). In the order of names relu_ would run before sign: only the control edge keeps old at -1.
 TEST(TorchScriptRecorderOpsTest, TheOpsInTheOrderOfTheGraphComputeWhatTheModuleDoes) {
   const Graph graph = Recorded("aliases", {"1x1x4x4"});
   const auto values = RunAgain(graph, {{"x", std::vector<double>(16, 1)},
@@ -65,7 +65,7 @@ TEST(TorchScriptRecorderOpsTest, TheOpsInTheOrderOfTheGraphComputeWhatTheModuleD
   EXPECT_THAT(values.at("fc/add:0"), ElementsAre(-151.75, -151.75, -151.75));
 }
 
-// Halves: h = x * 2; left.add_(1); right.mul_(3); left.neg(), h.exp(), left and right the columns 0-1 and 2-3 of h.
+// Halves: h = x * 2; left.add_(1); right.mul_(3); left.neg(), h.exp(). left and right are the columns 0-1 and 2-3 of h.
 TEST(TorchScriptRecorderOpsTest, PiecesOfAnArrayDependOnTheirOwnWritersOnly) {
   const Graph graph = Recorded("halves", {"2x4"});
   EXPECT_THAT(InputsOf(graph, "split"), ElementsAre("mul:0"));
@@ -80,7 +80,8 @@ TEST(TorchScriptRecorderOpsTest, PiecesOfAnArrayDependOnTheirOwnWritersOnly) {
   EXPECT_THAT(values.at("exp:0"), ElementsAre(e, e, 1, 1, 1, 1, 1, 1));
 }
 
-// Shared: h = encoder(encoder(x)), an encoder of a linear layer without bias and a relu; norm(h), h * scale + constant.
+// Shared: h = encoder(encoder(x)), where encoder is a linear layer without bias and a relu; norm(h), h * scale +
+// constant.
 TEST(TorchScriptRecorderOpsTest, ASharedParameterIsOneVariable) {
   const Graph graph = Recorded("shared", {"3x4"});
   EXPECT_THAT(InputsOf(graph, "encoder.0/t"), ElementsAre("encoder.0.weight:0"));
@@ -96,7 +97,7 @@ TEST(TorchScriptRecorderOpsTest, ASharedParameterIsOneVariable) {
 
 TEST(TorchScriptRecorderOpsTest, GradientsOfASharedParameterAreAdded) {
   const Graph graph = Recorded("shared", {"3x4"}, true);
-  // h goes to norm and to scale, and the weight is used twice: two sums.
+  // h is read by norm and by scale, and the weight is used twice: two sums.
   EXPECT_THAT(InputsOf(graph, "encoder.0/add_backward"),
               ElementsAre("encoder.0/mul_backward:0", "norm/native_batch_norm_backward:0"));
   const auto sum = graph.FindOp("encoder.0/add_backward_2");
@@ -111,11 +112,12 @@ TEST(TorchScriptRecorderOpsTest, TheLayerIsTheModuleOfTheParameterOrThatOfThePro
   EXPECT_EQ(LayerOf(graph, "encoder.0.weight"), "encoder.0");
   EXPECT_EQ(LayerOf(graph, "encoder.0/mm"), "encoder.0");       // reads a view of the weight
   EXPECT_EQ(LayerOf(graph, "encoder.0/relu_2"), "encoder.0");   // from mm_2
-  EXPECT_EQ(LayerOf(graph, "norm/native_batch_norm"), "norm");  // whose input comes from the encoder
+  EXPECT_EQ(LayerOf(graph, "norm/native_batch_norm"), "norm");  // its input comes from the encoder
   EXPECT_EQ(LayerOf(graph, "scale"), "");                       // the module itself owns it
   EXPECT_EQ(LayerOf(graph, "encoder.0/mul"), "encoder.0");      // from relu_2
   EXPECT_EQ(LayerOf(graph, "norm/sum"), "norm");
-  // The gradient of encoder(x)'s relu reads a gradient that comes from norm: the op that it differentiates decides.
+  // The gradient of encoder(x)'s relu reads a gradient that comes from norm. Its layer is that of the op it
+  // differentiates.
   EXPECT_EQ(LayerOf(graph, "encoder.0/threshold_backward"), "encoder.0");
   EXPECT_EQ(LayerOf(graph, "encoder.0/expand_backward"), "encoder.0");  // of encoder.0/sum; its input is norm's
 }
@@ -135,7 +137,7 @@ TEST(TorchScriptRecorderOpsTest, AGradientThatIsNotWantedIsNoOutput) {
   const Graph graph = Recorded("aliases", {"1x1x4x4"}, true);
   const auto gradient = graph.FindOp("conv/convolution_backward");
   ASSERT_TRUE(gradient);
-  ASSERT_EQ(graph.num_outputs(*gradient), 1U);  // of the weight; x is an input, and there is no bias
+  ASSERT_EQ(graph.num_outputs(*gradient), 1U);  // the weight's gradient; x is an input, and there is no bias
   EXPECT_THAT(graph.tensor(graph.first_output(*gradient)).shape, ElementsAre(2, 1, 3, 3));
   EXPECT_EQ(graph.op(*gradient).pass, Pass::kBackward);
 }
@@ -160,7 +162,7 @@ TEST(TorchScriptRecorderOpsTest, AnOperatorThatDoesNotReturnWhatItWritesIsAnErro
 TEST(TorchScriptRecorderOpsTest, EveryOpOfATrainingStepRunsAgain) {
   for (const auto& [name, input] : {std::pair{"recurrent", "i64:3x2:20"}, {"shared", "3x4"}, {"aliases", "2x1x4x4"}}) {
     const Graph graph = Recorded(name, {input}, true);
-    EXPECT_GE(RunAgain(graph, {}).size(), graph.num_ops() - 3) << name;  // expects the sizes of all outputs
+    EXPECT_GE(RunAgain(graph, {}).size(), graph.num_ops() - 3) << name;  // checks the sizes of all outputs
   }
 }
 

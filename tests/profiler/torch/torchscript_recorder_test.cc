@@ -1,4 +1,4 @@
-// How a module is loaded and run, by the graphs that come out (tests/testing/make_torchscript.py).
+// Loading and running modules, tested with the recorded graphs (tests/testing/make_torchscript.py).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(TorchScriptRecorderTest, InputsHaveTheNamesOfForwardsArguments) {
 }
 
 TEST(TorchScriptRecorderTest, WithBackwardTheModuleTrainsAndWithoutItDoesNot) {
-  // norm counts its batches and takes their statistics (its sixth argument) in training only.
+  // norm counts its batches and computes their statistics (its sixth argument) only in training.
   const Graph inference = Recorded("shared", {"3x4"});
   EXPECT_FALSE(inference.FindOp("norm.num_batches_tracked"));
   EXPECT_THAT(AttrsOf(inference, "norm/native_batch_norm"), HasSubstr(R"("%4",false,)"));

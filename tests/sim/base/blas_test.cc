@@ -44,7 +44,7 @@ TEST(BlasTest, KernelsAreChosenForTheVectorSetUnlessTheUserNamedThem) {
   ChooseBlasKernels(VectorTarget::kAvx2);
   EXPECT_EQ(Value("OPENBLAS_CORETYPE"), "Haswell");
   EXPECT_EQ(Value("OPENBLAS_NUM_THREADS"), "1");
-  ChooseBlasKernels(VectorTarget::kAvx512);  // named by now
+  ChooseBlasKernels(VectorTarget::kAvx512);  // the variable is set already
   EXPECT_EQ(Value("OPENBLAS_CORETYPE"), "Haswell");
   unsetenv("OPENBLAS_CORETYPE");
   ChooseBlasKernels(VectorTarget::kAvx512);

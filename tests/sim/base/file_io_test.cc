@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using ::emplace::testing::ErrorOf;
 using ::testing::HasSubstr;
 
-// A new empty folder, gone at the end of the test.
+// A new empty folder, removed at the end of the test.
 class FileIoTest : public ::testing::Test {
  protected:
   FileIoTest() {
@@ -37,7 +37,7 @@ class FileIoTest : public ::testing::Test {
   static void Write(const std::string& path, const std::string& text) {
     WriteFile(path, [&text](std::ostream& out) { out << text; });
   }
-  // As it stands on disk.
+  // The file's bytes on disk.
   static std::string Raw(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
@@ -52,7 +52,7 @@ class FileIoTest : public ::testing::Test {
   fs::path folder_;
 };
 
-// Longer than any buffer, and not too regular.
+// Longer than any buffer, and not very regular.
 std::string LongText() {
   std::string text;
   for (int i = 0; i < 60'000; ++i)
@@ -137,7 +137,7 @@ TEST_F(FileIoTest, ABitOfGzipDataThatFlipsIsRefusedOrWithoutEffect) {
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
     PutRaw(Path("flipped"), flipped);
     try {
-      // Without its magic number it is a plain file; the flags of the header are for people.
+      // Without its magic number it is a plain file; the other flags of the header have no effect.
       const std::string read = ReadWholeFile(Path("flipped"));
       EXPECT_EQ(read, bit < 16 ? flipped : text) << bit;
     } catch (const InputError&) {
@@ -242,7 +242,7 @@ TEST_F(FileIoTest, FilesThatBelongTogetherAppearTogetherOrNotAtAll) {
   EXPECT_EQ(ErrorOf([&] { WriteFiles(files); }), "c: stopped");
   EXPECT_EQ(Raw(Path("a")), "old");
   EXPECT_EQ(NumFiles(), 1U);
-  // A device that is full comes before the first name appears.
+  // A full device is reported before the first file is renamed into place.
   if (fs::exists("/dev/full")) {
     EXPECT_EQ(ErrorOf([&] {
                 WriteFiles({files[0], {"/dev/full", text("x")}, files[1]});

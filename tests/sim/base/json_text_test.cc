@@ -58,7 +58,7 @@ TEST(JsonTextTest, KnowsWellFormedUtf8) {
   for (const std::string good : {"", "a", "é", "€", "😀", "\xed\x9f\xbf", "\xee\x80\x80", "\xf4\x8f\xbf\xbf"}) {
     EXPECT_TRUE(IsValidUtf8(good)) << good;
   }
-  // A stray tail, cut sequences, overlong forms, a surrogate, above U+10FFFF.
+  // A lone continuation byte, truncated sequences, overlong forms, a surrogate, above U+10FFFF.
   for (const std::string bad : {"\x80", "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xc0\x80", "\xe0\x80\x80",
                                 "\xf0\x80\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "é\xff"}) {
     EXPECT_FALSE(IsValidUtf8(bad)) << bad;
@@ -83,7 +83,7 @@ TEST(JsonTextTest, BehindTheDocumentThereIsOnlyWhiteSpace) {
   EXPECT_THAT(refusal("\"a" + nul + "b\""), StartsWith("line 1, column 3: not valid JSON: syntax error"));
   EXPECT_THAT(refusal("{} {}"), StartsWith("line 1, column 4: not valid JSON: "));
   EXPECT_THAT(refusal("1 x"), StartsWith("line 1, column 3: not valid JSON: "));
-  // Escaped it is a character like any other.
+  // When escaped, it is an ordinary character.
   EXPECT_EQ(*ParseJson(R"("a\u0000b")").As<std::string>(), "a" + nul + "b");
 }
 
@@ -94,7 +94,7 @@ TEST(JsonTextTest, ATextOrNumberHasALimit) {
       ParseJson(in, {}, {.text_bytes = 10});
     });
   };
-  // The end of a text counts, its beginning does not.
+  // The end of a text matters, its beginning does not.
   EXPECT_EQ(refusal(R"({"a\"345678": [1234567890, "123456789", true]})"), "(no error)");
   EXPECT_EQ(refusal(R"(["1234567890"])"),
             "line 1, column 13: is in a text or number that is too long (at most 10 bytes)");
@@ -115,7 +115,7 @@ TEST(JsonTextTest, ADocumentHasALimitOfValues) {
   EXPECT_EQ(refusal("[1, 2, 3]"), "(no error)");
   EXPECT_EQ(refusal("[1, 2, 3, 4]"), "[3]: is one value too many (at most 3 of them)");
   EXPECT_EQ(refusal(R"({"a": [1, 2, 3]})"), "a: is one value too many (at most 3 of them)");
-  // What is taken is held no longer.
+  // Values that were taken are freed.
   const auto take = [](const JsonObject&, std::size_t, const JsonValue&) {};
   EXPECT_EQ(refusal(R"({"a": [1, [2], [3], [4, 5], 6], "b": 7})", {"a", take}), "(no error)");
   EXPECT_EQ(refusal(R"({"a": [1, [2, 3, 4, 5]]})", {"a", take}), "a[1][3]: is one value too many (at most 3 of them)");

@@ -18,7 +18,7 @@ struct Options {
   std::string label = "any";
 };
 
-// What an agent does with its options.
+// Reads options as an agent does.
 Options ReadAll(const OptionMap& values) {
   Options options;
   OptionReader reader(values, "agent");

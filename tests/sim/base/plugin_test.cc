@@ -21,7 +21,7 @@ TEST(PluginTest, ALibraryInNeitherPlaceIsNamedWithWhatItIsFor) {
             "libnone.so: is not beside the program (for a test)");
 }
 
-// The test program itself is no shared library.
+// The test program itself is not a shared library.
 TEST(PluginTest, WhatCannotBeLoadedIsNamedWithItsPath) {
   EXPECT_THAT(
       ErrorOf([] { LoadPlugin({.file = "libnone.so", .built = "/proc/self/cmdline", .symbol = "x", .what = ""}); }),

@@ -18,7 +18,7 @@ TEST(PrintableTest, WhatIsPrintableStays) {
 TEST(PrintableTest, ControlsOfBothSetsAreEscaped) {
   EXPECT_EQ(Printable("a\nb\tc\rd\x1b[31m\x7f"), "a\\nb\\tc\\u000dd\\u001b[31m\\u007f");
   EXPECT_EQ(Printable(std::string("a\0b", 3)), "a\\u0000b");
-  // U+0080 to U+009F, of which U+009B begins a command of a terminal.
+  // U+0080 to U+009F; U+009B begins a terminal command.
   EXPECT_EQ(Printable("\u0080\u009b2J\u009f\u00a0"), "\\u0080\\u009b2J\\u009f\u00a0");
 }
 
@@ -30,7 +30,7 @@ TEST(PrintableTest, MarksThatTurnTheDirectionAndEndsOfLinesAreEscaped) {
 }
 
 TEST(PrintableTest, BytesThatAreNoUtf8AreEscapedOneByOne) {
-  // A byte alone, a long form of '/', half a surrogate pair, the beginning of a character.
+  // A single byte, a long form of '/', half a surrogate pair, the beginning of a character.
   EXPECT_EQ(Printable("\x80"), "\\x80");
   EXPECT_EQ(Printable("\xc0\xaf"), "\\xc0\\xaf");
   EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");

@@ -10,7 +10,7 @@ namespace emplace {
 namespace {
 
 TEST(QuantileTest, IsLinearBetweenNeighbours) {
-  // Ascending 1 2 4 8: position 0.5 * 3 = 1.5 lies half way from 2 to 4; 0.9 * 3 = 2.7 is 4 + 0.7 * 4.
+  // Ascending 1 2 4 8: position 0.5 * 3 = 1.5 is half way from 2 to 4; 0.9 * 3 = 2.7 is 4 + 0.7 * 4.
   EXPECT_DOUBLE_EQ(Quantile({8, 1, 4, 2}, 0.5), 3);
   EXPECT_DOUBLE_EQ(Quantile({8, 1, 4, 2}, 0.9), 6.8);
   EXPECT_DOUBLE_EQ(Quantile({8, 1, 4, 2}, 0), 1);

@@ -62,7 +62,7 @@ TEST_F(TemporaryFileTest, AFileIsGoneUnlessItWasMoved) {
   EXPECT_EQ(errno, ENOENT);
 }
 
-// Process 1 is alive, but writes nothing here: a number alone says little, as in a container.
+// Process 1 is alive, but does not write here: in a container, a process number alone does not identify the writer.
 TEST_F(TemporaryFileTest, TheFirstFileOfAProcessRemovesWhatOthersLeftOfIt) {
   for (const char* const name :
        {"b.1.0.tmp", "b.99999999.7.tmp", "b.1.tmp", "b.1.x.tmp", "b.1.0.tmp2", "c.1.0.tmp", "bb.1.0.tmp", ".1.0.tmp"}) {
@@ -89,7 +89,7 @@ TEST_F(TemporaryFileTest, AProcessThatIsKilledLeavesALeftover) {
     ::kill(::getpid(), SIGKILL);
   }
   ASSERT_GT(child, 0);
-  // Not waited for, so that its number is still taken, as with a parent that forgets its children.
+  // Not waited for, so its number is still in use, as with a parent that never waits.
   siginfo_t info{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
   EXPECT_EQ(Names().size(), 1U);

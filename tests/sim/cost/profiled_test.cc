@@ -14,7 +14,7 @@ namespace {
 
 using ::emplace::testing::ErrorOf;
 
-// A "matmul" op that reads an f32[2,3] and has attrs; an op "other" of which no profile knows.
+// A "matmul" op that reads an f32[2,3] and has attrs; an op "other" that no profile contains.
 Graph TwoOps() {
   GraphBuilder builder("g");
   OpSpec input;
@@ -59,7 +59,7 @@ TEST(ProfiledTest, FindsTheMedianBySignatureAndKind) {
   EXPECT_EQ(model->OpMicros(graph, *graph.FindOp("other"), cluster, "test-gpu"), std::nullopt);
 }
 
-// Four ops that an input f32[10] goes through.
+// A chain of four ops with an input f32[10].
 Graph ACopyAProductAndTwoOthers() {
   GraphBuilder builder("g");
   for (const auto& [name, kind, input] : std::vector<std::array<std::string, 3>>{{"in", "input", ""},
@@ -104,7 +104,7 @@ TEST(ProfiledTest, ContentionIsTheOpsOwnElseThatOfItsClassAboveNoise) {
   EXPECT_EQ(contention("sum", "test-gpu"), 1);
 }
 
-// A profile that tells outputs is exact; one without is read too.
+// A profile entry with outputs is matched first; one without them is accepted too.
 TEST(ProfiledTest, TheFullSignatureComesFirst) {
   GraphBuilder builder("g");
   OpSpec fill;

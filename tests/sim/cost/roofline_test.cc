@@ -8,7 +8,8 @@
 namespace emplace::testing {
 namespace {
 
-// 1 TFLOP/s of which products reach half; 100 GB/s of which products reach all and element-wise ops 80 %; 5 us launch.
+// 1 TFLOP/s, of which products reach half; 100 GB/s, of which products reach all and element-wise ops 80 %; 5 us
+// launch.
 DeviceKind TestKind() {
   DeviceKind kind;
   kind.name = "test";
@@ -46,7 +47,7 @@ TEST(RooflineTest, AProductWithAVectorIsBoundByBytes) {
 }
 
 TEST(RooflineTest, AClassWithoutComputeEfficiencyIsBoundByBytesAlone) {
-  // 2e6 elements: 16e6 bytes at 80e9 a second: 200 us, and the launch.
+  // 2e6 elements: 16e6 bytes at 80e9 a second: 200 us, plus the launch.
   EXPECT_DOUBLE_EQ(*Micros({"relu", {F32({2000000})}, {F32({2000000})}, ""}), 205);
 }
 

@@ -30,7 +30,8 @@ std::size_t Count(const std::string& text, const std::string& part) {
 }
 
 TEST(TimelineSvgTest, DrawsOpsAndTransfersToScale) {
-  // op0 runs 0-4, its 2000 bytes travel 4-6, op1 runs 6-10: of 850 pixels from 90 on, op0 takes 340, the transfer 170.
+  // op0 runs 0-4, its 2000 bytes are sent 4-6, op1 runs 6-10. Of 850 pixels starting at 90, op0 takes 340, the transfer
+  // 170.
   const Graph graph = MakeChain(2, 4, 2000);
   Placement placement(2);
   placement[*graph.FindOp("op1")] = MakeId<DeviceId>(1);
@@ -42,7 +43,7 @@ TEST(TimelineSvgTest, DrawsOpsAndTransfersToScale) {
 }
 
 TEST(TimelineSvgTest, ManyShortOpsBecomeFewRectangles) {
-  // 20,000 ops on 850 pixels lie 0.04 pixels apart, without a gap: one rectangle.
+  // 20,000 ops on 850 pixels are 0.04 pixels apart, without a gap: one rectangle.
   const Graph graph = MakeChain(20'000, 1, 0);
   const std::string svg = Svg(graph, MakeCluster(1), Placement(20'000));
   EXPECT_EQ(Count(svg, "<title>"), 1U);

@@ -14,7 +14,7 @@ using ::testing::FieldsAre;
 
 TEST(FifoMemoryTest, SamplesTellWhenMemoryIsTakenAndFreed) {
   // a (0-2) on gpu:0 sends its 3000 bytes to b on gpu:1: transfer 2-5, b 5-6.
-  // gpu:0 holds them from 0 until they have arrived at 5; gpu:1 from 2 until b ends at 6.
+  // gpu:0 holds them from 0 until they have arrived at 5; gpu:1 holds them from 2 until b ends at 6.
   GraphBuilder builder("g");
   builder.Add(testing::MakeOp("a", 2, {}, {3000}));
   builder.Add(testing::MakeOp("b", 1, {"a"}, {}));

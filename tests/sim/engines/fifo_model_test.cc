@@ -14,7 +14,7 @@ namespace {
 using ::emplace::testing::MakeCluster;
 using ::emplace::testing::MeasuredCosts;
 
-// a (2 us, outputs of 500 and 1000 bytes) feeds b and c with the second. 1 GB/s: it takes 1000 ns.
+// a (2 us, outputs of 500 and 1000 bytes) feeds b and c with the second. At 1 GB/s that takes 1000 ns.
 Graph Fork(double micros) {
   GraphBuilder builder("g");
   builder.Add(testing::MakeOp("a", micros, {}, {500, 1000}));
@@ -55,7 +55,7 @@ TEST(FifoModelTest, WithMemoryTheRowHoldsBytesAndInputsToo) {
   const Cluster cluster = MakeCluster(2);
   const Model model(graph, cluster, MeasuredCosts(graph, cluster), /*memory=*/true);
   const std::vector<std::uint32_t> expected = {0,    kForkShape, 0,   2000,
-                                               1500, 0,          500, 0,  // outputs; those that nobody reads
+                                               1500, 0,          500, 0,  // outputs; outputs without readers
                                                0,                         // no inputs
                                                1000, 1,          2};
   EXPECT_EQ(FirstRow(model), expected);

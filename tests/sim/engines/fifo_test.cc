@@ -15,11 +15,11 @@
 #include "tests/testing/reference_simulator.h"
 
 namespace {
-// Counts allocations of the whole program, to show that a run makes none.
+// Counts allocations of the whole program: a run must make none.
 std::size_t allocations = 0;
 }  // namespace
 
-// g++ inlines the pair below and then takes free() for a mismatch of operator new.
+// g++ inlines the pair below, and then reports free() as a mismatch of operator new.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 
 void* operator new(std::size_t size) {
@@ -44,7 +44,7 @@ using ::emplace::testing::MakeOp;
 using ::emplace::testing::MeasuredCosts;
 using ::testing::ElementsAre;
 
-// Start times by op id and the step time, of ops on the devices given by id.
+// Start times by op id and the step time.
 struct Told {
   std::vector<double> starts;
   double step = 0;
@@ -71,8 +71,8 @@ TEST(FifoTest, ARemoteConsumerWaitsForTheTransfer) {
   EXPECT_EQ(told.step, 10);
 }
 
-// a runs 0-1 on gpu:0, whose next op is z. Its 3000 bytes go to gpu:1 (1-4), where b reads them, and to gpu:2 (4-7, or
-// 1-4 with a channel for each pair), where c does.
+// a runs 0-1 on gpu:0, where z is next. Its 3000 bytes go to gpu:1 (1-4), where b reads them. They also go to gpu:2
+// (4-7, or 1-4 with a channel for each pair), where c reads them.
 TEST(FifoTest, ADeviceWithoutACopyEngineStartsNoOpWhileItSends) {
   const Graph graph =
       Build({MakeOp("a", 1, {}, {3000}), MakeOp("b", 1, {"a"}), MakeOp("c", 1, {"a"}), MakeOp("z", 1, {"a"})});
@@ -88,8 +88,8 @@ TEST(FifoTest, ADeviceWithoutACopyEngineStartsNoOpWhileItSends) {
 }
 
 TEST(FifoTest, SendsATensorOncePerDevice) {
-  // a runs 0-1. Its 3000 bytes go to gpu:1 (1-4), where b and c read them, and then to gpu:2 (4-7), where d does: b
-  // 4-5, c 5-6, d 7-8.
+  // a runs 0-1. Its 3000 bytes go to gpu:1 (1-4), where b and c read them, and then to gpu:2 (4-7), where d reads them:
+  // b 4-5, c 5-6, d 7-8.
   const Graph graph =
       Build({MakeOp("a", 1, {}, {3000}), MakeOp("b", 1, {"a"}), MakeOp("c", 1, {"a"}), MakeOp("d", 1, {"a"})});
   const Told told = RunOn(graph, MakeCluster(3, kLink), {0, 1, 1, 2});
@@ -103,15 +103,15 @@ TEST(FifoTest, AChannelPerPairSendsToTwoDevicesAtOnce) {
 }
 
 TEST(FifoTest, TheGapComesAfterTheArrivalAndHoldsOnlyTheChannel) {
-  // a runs 0-1 with two outputs of 2000 bytes: the first is sent 1-3 and arrives at 3; latency 1 makes that 4, the gap
-  // of 5 keeps the channel until 9; the second is sent 9-12.
+  // a runs 0-1 with two outputs of 2000 bytes. The first is sent 1-3; with latency 1 it arrives at 4, and the gap of 5
+  // keeps the channel until 9. The second is sent 9-12.
   const Graph graph = Build({MakeOp("a", 1, {}, {2000, 2000}), MakeOp("b", 1, {"a:0"}), MakeOp("c", 1, {"a:1"})});
   const Cluster cluster = MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 1, .gap_micros = 5});
   EXPECT_THAT(RunOn(graph, cluster, {0, 1, 1}).starts, ElementsAre(0, 4, 12));
 }
 
 TEST(FifoTest, ControlEdgesTakeTheLatencyAndNoChannel) {
-  // a runs 0-1 and sends 9000 bytes to c (1-10, + latency 2 = 12); b only waits for a: 1 + 2 = 3.
+  // a runs 0-1 and sends 9000 bytes to c (1-10, + latency 2 = 12); b has only a control edge from a: 1 + 2 = 3.
   OpSpec b = MakeOp("b", 1);
   b.control_inputs = {"a"};
   const Graph graph = Build({MakeOp("a", 1, {}, {9000}), b, MakeOp("c", 1, {"a"})});
@@ -120,11 +120,11 @@ TEST(FifoTest, ControlEdgesTakeTheLatencyAndNoChannel) {
 }
 
 TEST(FifoTest, AnOpOfNoTimePaysNoGap) {
-  // Gap 5: a (2 us) 0-2, then b (0 us) not before 7, then c right away at 7.
+  // Gap 5: a (2 us) 0-2, then b (0 us) not before 7, then c immediately, at 7.
   const Graph graph = Build({MakeOp("a", 2), MakeOp("b", 0), MakeOp("c", 1)});
   const Told told = RunOn(graph, MakeCluster(1, kLink, 5), {0, 0, 0});
   EXPECT_THAT(told.starts, ElementsAre(0, 7, 7));
-  EXPECT_EQ(told.step, 8);  // the gap behind the last op is no part of the step
+  EXPECT_EQ(told.step, 8);  // the gap after the last op is not part of the step
 }
 
 TEST(FifoTest, TimesAreRoundedToNanosecondsOnce) {
@@ -137,9 +137,9 @@ TEST(FifoTest, TimesAreRoundedToNanosecondsOnce) {
 }
 
 TEST(FifoTest, AnOpTakesLongerBesideABusyNeighbour) {
-  // Copies take twice as long while another device is busy, others as long as alone. "a", a copy, runs 0-10 on gpu:0:
-  // it is the first to start. "b" is none and runs 0-4 on gpu:1; the copy "c" starts at 4, while "a" runs: 4-24. What
-  // "a" takes does not change any more. "d", a copy of 1 us, starts at 10 beside "c": 10-12. "e" is none: 12-13.
+  // Copies take twice as long while another device is busy, other ops do not. "a", a copy, runs 0-10 on gpu:0, since it
+  // starts first. "b" is not a copy and runs 0-4 on gpu:1. The copy "c" starts at 4, while "a" runs: 4-24. The duration
+  // of "a" does not change any more. "d", a copy of 1 us, starts at 10 beside "c": 10-12. "e" is not a copy: 12-13.
   const auto of_kind = [](OpSpec spec, const char* kind) {
     spec.kind = kind;
     return spec;
@@ -156,7 +156,7 @@ TEST(FifoTest, AnOpTakesLongerBesideABusyNeighbour) {
   const StepResult beside = run(testing::ContendedCosts(graph, cluster, {{OpClass::kCopy, 2}}));
   EXPECT_THAT(beside.start_micros, ElementsAre(0, 0, 4, 10, 12));
   EXPECT_EQ(beside.step_time_micros, 24);
-  // If it is the others that are slowed: "b" 0-8 beside "a", "c" 8-18, "e" 11-13 beside "c".
+  // If the other ops are slowed instead: "b" 0-8 beside "a", "c" 8-18, "e" 11-13 beside "c".
   const StepResult others = run(testing::ContendedCosts(graph, cluster, {{OpClass::kElementwise, 2}}));
   EXPECT_THAT(others.start_micros, ElementsAre(0, 0, 8, 10, 11));
   EXPECT_EQ(others.step_time_micros, 18);
@@ -166,7 +166,7 @@ TEST(FifoTest, AnOpTakesLongerBesideABusyNeighbour) {
 }
 
 TEST(FifoTest, AnotherKindOfDeviceIsNoNeighbour) {
-  // "a" on the CPU and "b" on the accelerator at once, both copies.
+  // "a" on the CPU and "b" on the accelerator at the same time, both copies.
   OpSpec a = MakeOp("a", 10);
   OpSpec b = MakeOp("b", 10);
   a.kind = b.kind = "concat";
@@ -184,8 +184,8 @@ TEST(FifoTest, AnotherKindOfDeviceIsNoNeighbour) {
 }
 
 TEST(FifoTest, TiesGoToTheSmallerReadyTimeThenToTheSmallerId) {
-  // All on one device; a runs 0-3. d has been ready since 0, so it runs before b and c, which a releases at 3, and
-  // these run in the order of their ids (names).
+  // All on one device; a runs 0-3. d has been ready since 0, so it runs before b and c, which are ready at 3. These run
+  // in the order of their ids (names).
   const Graph graph = Build({MakeOp("c", 1, {"a"}), MakeOp("b", 1, {"a"}), MakeOp("a", 3), MakeOp("d", 1)});
   // Canonical order: a, b, c, d.
   EXPECT_THAT(RunOn(graph, MakeCluster(1), {0, 0, 0, 0}).starts, ElementsAre(0, 4, 5, 3));
@@ -205,19 +205,19 @@ TEST(FifoTest, MemoryHoldsATensorUntilItsLastReaderOrTransferEnds) {
 }
 
 TEST(FifoTest, WhatEndsAtAnInstantIsFreedBeforeWhatBegins) {
-  // Chain on one device: op0's 1000 bytes live 0-2 (until op1 ends), op1's 1-3, op2's 2-3. At 2, op0's are gone.
+  // Chain on one device: op0's 1000 bytes live 0-2 (until op1 ends), op1's 1-3, op2's 2-3. At 2, op0's are freed.
   EXPECT_THAT(RunOn(testing::MakeChain(3, 1, 1000), MakeCluster(1), {0, 0, 0}).peaks, ElementsAre(2000));
 }
 
 TEST(FifoTest, AnEmptyLifetimeCountsNothing) {
-  // b takes no time and nobody reads its output: it never lives. a's 8 bytes do, 0-1.
+  // b takes no time and its output has no readers, so it is never allocated. a's 8 bytes are, 0-1.
   OpSpec b = MakeOp("b", 0, {"a"}, {1 << 20});
   b.temp = Bytes{1 << 20};
   EXPECT_THAT(RunOn(Build({MakeOp("a", 1, {}, {8}), b}), MakeCluster(1), {0, 0}).peaks, ElementsAre(8));
 }
 
 TEST(FifoTest, ControlEdgesHoldNoMemory) {
-  // b waits for a without reading: a's 1000 bytes die at 1, before b's 700 are born at 1.
+  // b waits for a by a control edge: a's 1000 bytes are freed at 1, before b's 700 are allocated at 1.
   OpSpec b = MakeOp("b", 1, {}, {700});
   b.control_inputs = {"a"};
   EXPECT_THAT(RunOn(Build({MakeOp("a", 1, {}, {1000}), b}), MakeCluster(1), {0, 0}).peaks, ElementsAre(1000));
@@ -229,7 +229,7 @@ TEST(FifoTest, NoMemoryIsAllocatedPerRun) {
     const Cluster four = MakeCluster(4, {.bandwidth_gb_per_s = 1, .latency_micros = 1, .gap_micros = 1}, 1);
     const Cluster cluster = Cluster::Uniform("c", four.devices(), four.link(MakeId<DeviceId>(0), MakeId<DeviceId>(1)),
                                              per_pair ? Channels::kPerPair : Channels::kPerDevice);
-    // Few edges: hundreds of ops are ready at once, so that the heaps behind the queues are used too.
+    // Few edges: hundreds of ops are ready at once, so the heaps behind the queues are used too.
     const Graph graph = testing::RandomDag(rng, {.num_ops = 3000, .max_inputs = 1, .memory = true});
     const CostTable costs = MeasuredCosts(graph, cluster);
     const Simulator simulator(graph, cluster, costs, {.peak_memory = true, .start_times = true});
@@ -246,7 +246,7 @@ TEST(FifoTest, NoMemoryIsAllocatedPerRun) {
   }
 }
 
-// The fast engine against the slow one where a special path is taken.
+// Compares the fast engine with the slow one on inputs that take a special path.
 void ExpectAgreement(const Graph& graph, const Cluster& cluster, Rng& rng) {
   const CostTable costs = MeasuredCosts(graph, cluster);
   const Placement placement = testing::RandomPlacement(rng, graph, cluster, costs);
@@ -278,7 +278,7 @@ TEST(FifoTest, RunsTooLongForPackedKeysAgreeWithTheReference) {
 }
 
 TEST(FifoTest, ThousandsOfReadyOpsRunInTheOrderOfReadyTimeAndId) {
-  // 5000 independent ops of 1 us on one device: by id, one after another, far beyond the sorted part of the queue.
+  // 5000 independent ops of 1 us on one device: in the order of ids, far beyond the sorted part of the queue.
   std::vector<OpSpec> specs;
   specs.reserve(5000);
   for (int i = 0; i < 5000; ++i) specs.push_back(MakeOp("op" + std::to_string(i), 1));
@@ -288,7 +288,7 @@ TEST(FifoTest, ThousandsOfReadyOpsRunInTheOrderOfReadyTimeAndId) {
 
 TEST(FifoTest, ABackloggedChannelWithLocalOpsInFrontKeepsTheOrder) {
   // v0 .. v999 take no time and send 1000 bytes (1 us) each to gpu:1, where r<i> (1 us) waits for it: ready at 1, 2, 3,
-  // ... c0 .. c999 is a chain of 0.5 us ops on gpu:1 that always is ready before the next r. What counts: it agrees.
+  // ... c0 .. c999 is a chain of 0.5 us ops on gpu:1, each ready before the next r. Only the agreement is tested.
   std::vector<OpSpec> specs;
   std::vector<std::size_t> unused;
   for (int i = 0; i < 300; ++i) {

@@ -93,7 +93,7 @@ TEST(PlacetoReferenceTest, TheTimelineShowsTheRun) {
   placement[MakeId<OpId>(3)] = MakeId<DeviceId>(2);
   const Timeline timeline = simulator.Record(placement);
   EXPECT_EQ(timeline.ops.size(), 5U);
-  // source to gpu:1 (once for two readers) and gpu:2; branch0, branch1 and branch2 back to gpu:0.
+  // source to gpu:1 (once for two readers) and gpu:2; branch0, branch1 and branch2 to gpu:0.
   EXPECT_EQ(timeline.transfers.size(), 5U);
   EXPECT_FALSE(timeline.memory.empty());
 }

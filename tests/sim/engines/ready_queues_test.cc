@@ -31,7 +31,7 @@ TEST_P(SinkFarTest, EveryPlaceInTheRow) {
   }
 }
 
-// Against a set: pushes far in front of others, long queues and queues that run empty.
+// Compared with a set: pushes far in front of others, long queues, and queues that become empty.
 template <typename Entry>
 void AgreesWithASet(std::uint64_t seed, std::size_t devices, std::size_t in_flight, std::uint64_t spread) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed << ", " << in_flight << " waiting, spread " << spread);
@@ -42,7 +42,7 @@ void AgreesWithASet(std::uint64_t seed, std::size_t devices, std::size_t in_flig
   const Entry none = static_cast<Entry>(std::numeric_limits<std::int64_t>::max());
   ReadyQueues<Entry> queues;
   queues.Prepare(kPushes, devices, Entry{0}, none);
-  for (int run = 0; run < 2; ++run) {  // the second finds what the first left behind
+  for (int run = 0; run < 2; ++run) {  // the second reuses the queue of the first
     queues.Reset(placement);
     std::vector<std::set<Entry>> expected(devices);
     std::size_t waiting = 0;

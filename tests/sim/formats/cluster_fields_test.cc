@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 
 Cluster Read(const std::string& json) { return ClusterFromFields(ParseJson(json)); }
 
-// A cluster whose fields after schema and version are these.
+// A cluster with these fields after schema and version.
 Cluster With(const std::string& fields) {
   return Read(R"({"schema": "emplace.cluster", "version": 1, )" + fields + "}");
 }
@@ -57,7 +57,7 @@ TEST(ClusterFieldsTest, ReadsTheExample) {
   EXPECT_EQ(cluster.channels(), Channels::kPerDevice);
   const Link fallback{.bandwidth_gb_per_s = 7.6, .latency_micros = 0, .gap_micros = 25};
   const Link fast{.bandwidth_gb_per_s = 12, .latency_micros = 4, .gap_micros = 0};
-  const Link slow{.bandwidth_gb_per_s = 6, .latency_micros = 0, .gap_micros = 25};  // the rest is the default's
+  const Link slow{.bandwidth_gb_per_s = 6, .latency_micros = 0, .gap_micros = 25};  // the rest are the default's values
   EXPECT_EQ(LinkOf(cluster, "gpu:0", "gpu:1"), fast);
   EXPECT_EQ(LinkOf(cluster, "gpu:1", "gpu:0"), fast);
   EXPECT_EQ(LinkOf(cluster, "cpu:0", "gpu:0"), slow);

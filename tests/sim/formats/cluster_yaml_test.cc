@@ -28,7 +28,7 @@ std::string Written(const Cluster& cluster) {
   return out.str();
 }
 
-// A document of YAML as compact JSON.
+// A YAML document as compact JSON.
 std::string AsJson(const std::string& yaml) {
   std::istringstream in(yaml);
   std::string out;
@@ -163,13 +163,13 @@ TEST(ClusterYamlTest, ErrorsStartWithTheFile) {
 }
 
 TEST(ClusterYamlTest, EveryTruncationIsRefusedOrAWholeFile) {
-  // A YAML file cut between two lines may still be one; no cut may do anything but throw InputError or be read.
+  // A YAML file that is cut between two lines may still be valid; every cut is read or refused with InputError.
   const std::string text = kExample;
   int refused = 0;
   for (std::size_t length = 0; length < text.size(); ++length) {
     if (ErrorOf([&] { Read(text.substr(0, length)); }) != "(no error)") ++refused;
   }
-  EXPECT_GT(refused, 250);  // all up to the first whole list of devices at least
+  EXPECT_GT(refused, 250);  // at least all cuts before the end of the list of devices
 }
 
 TEST(ParseYamlTest, PlainScalarsHaveTheCoreTypes) {
@@ -196,7 +196,7 @@ TEST(ParseYamlTest, RefusesWhatIsNoPlainDocument) {
   EXPECT_THAT(YamlError("{\"a\": 1, "), HasSubstr("not valid JSON: ")) << "a JSON file that was cut";
   EXPECT_THAT(YamlError("{a: b: c}"), HasSubstr("not valid YAML: "));
   EXPECT_EQ(YamlError("a: 1\n---\nb: 2"), "holds more than one YAML document (one)");
-  // For yaml-cpp the byte 4 ends the text.
+  // yaml-cpp ends the text at the byte 4.
   const std::string control = ": not valid YAML: a control character (of them only tabs and ends of lines)";
   EXPECT_EQ(YamlError("a: 1\n\x04 b"), "line 2, column 1" + control);
   EXPECT_EQ(YamlError(std::string("a: 1\n\0", 6)), "line 2, column 1" + control);
@@ -214,7 +214,7 @@ TEST(ParseYamlTest, DeepNestingIsRefusedAndNotFollowed) {
   std::string block;
   for (int i = 0; i < 100; ++i) block += "- ";
   EXPECT_THAT(YamlError(block + "1"), HasSubstr(error));
-  // Far beyond, yaml-cpp gives up in its own words.
+  // At a much greater depth, yaml-cpp fails with its own message.
   for (const std::string begin : {"[", "{a: ", "- ", "? "}) {
     std::string deep;
     for (int i = 0; i < 20'000; ++i) deep += begin;

@@ -31,7 +31,7 @@ std::string Written(const Graph& graph) {
   return out.str();
 }
 
-// A graph of these ops.
+// A graph with these ops.
 std::string WithOps(const std::string& ops) {
   return R"({"schema": "emplace.graph", "version": 1, "name": "g", "ops": [)" + ops + "]}";
 }
@@ -40,7 +40,7 @@ std::string ErrorOfOps(const std::string& ops) {
   return ErrorOf([&] { Read(WithOps(ops)); });
 }
 
-// The example of the format's description, every field in use; as WriteGraph writes it.
+// The example of the format's description, with every field, as WriteGraph writes it.
 constexpr const char* kExample = R"({"schema": "emplace.graph", "version": 1, "name": "example",
  "ops": [
   {"name": "images", "kind": "input", "outputs": [{"dtype": "f32", "shape": [32, 3, 299, 299]}], "time_us": 0},
@@ -84,7 +84,7 @@ TEST(GraphJsonTest, LeavesOutWhatIsDefaultAndWhatFollows) {
        {"dtype": "i8", "shape": [3], "bytes": 6}, {"dtype": "i8", "shape": [3], "bytes": 3}, {"dtype": "f64", "shape": []}],
       "attrs": {}, "flop": 0, "temp_bytes": 0, "persistent_bytes": 0, "time_us": {}},
       {"name": "b", "kind": "k", "inputs": ["a", "a:1"], "time_us": 0.0, "attrs": {"x": [1.50, "\u0041", {"z": null, "a": true}]}})");
-  // 7 and {"bytes": 8} are bare numbers; an f32 of 4 bytes is a scalar; an i8 of 5 bytes without a shape has none.
+  // 7 and {"bytes": 8} are plain numbers; an f32 of 4 bytes is a scalar; an i8 of 5 bytes without a shape has no shape.
   EXPECT_EQ(Written(Read(text)), R"({"schema": "emplace.graph", "version": 1, "name": "g",
  "ops": [
   {"name": "a", "kind": "k", "outputs": [7, 8, {"shape": [2, 1], "bytes": 9}, {"dtype": "f32", "shape": []}, {"dtype": "i8", "bytes": 5}, {"dtype": "i8", "shape": [3], "bytes": 6}, {"dtype": "i8", "shape": [3]}, {"dtype": "f64", "shape": []}], "colocate_with": "b"},

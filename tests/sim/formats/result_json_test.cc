@@ -17,8 +17,8 @@ using testing::MakeCluster;
 using testing::MeasuredCosts;
 
 TEST(ResultJsonTest, SaysEverythingAboutAChainOverTwoDevices) {
-  // op0 runs 0-4.5 on gpu:0, its 2000 bytes travel 4.5-6.5, op1 runs 6.5-11 on gpu:1, which holds the copy of 2000
-  // bytes and its own output of 2000 then. Both ops in a row take 9; the two devices together need 4.5.
+  // op0 runs 0-4.5 on gpu:0, its 2000 bytes are sent 4.5-6.5, op1 runs 6.5-11 on gpu:1. There, gpu:1 holds the copy of
+  // 2000 bytes and its own output of 2000. Both ops in sequence take 9; the bound for two devices is 4.5.
   const Graph graph = MakeChain(2, 4.5, 2000);
   const Cluster cluster =
       MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 0, Bytes{3000});

@@ -23,12 +23,12 @@ TEST(ColocationGrouperTest, AChainBecomesOneGroup) {
 }
 
 TEST(ColocationGrouperTest, OpsWithOneReaderJoinItAndOnceReadersAreOneSoDoesTheirProducer) {
-  // a feeds b and c, which each feed d alone: b, c and d merge, and then a has one reader too.
+  // a feeds b and c, and d is their only reader: b, c and d merge, and then a has one reader too.
   EXPECT_THAT(GroupsOf(testing::MakeDiamond(1, 4)), ElementsAre(0, 0, 0, 0));
 }
 
 TEST(ColocationGrouperTest, AnOpThatTwoGroupsReadStaysApart) {
-  // a feeds b and c, which nobody reads: three groups.
+  // a feeds b and c, which have no readers: three groups.
   GraphBuilder builder("g");
   builder.Add(testing::MakeOp("a", 1, {}, {4}));
   builder.Add(testing::MakeOp("b", 1, {"a"}));

@@ -15,13 +15,13 @@ TEST(GroupGraphTest, MergingMovesEdgesAndBytes) {
   // Diamond a, b, c, d with tensors of 10 bytes: a sends 10 to b and to c.
   GroupGraph groups(testing::MakeDiamond(1, 10));
   EXPECT_EQ(groups.output_bytes(0), 20);
-  EXPECT_EQ(groups.Merge(1, 2), 1U);  // b and c: the smaller names it
+  EXPECT_EQ(groups.Merge(1, 2), 1U);  // b and c: the smaller id is the merged group's
   EXPECT_EQ(groups.num_groups(), 3U);
   EXPECT_THAT(groups.successors(0), ElementsAre(Pair(1, 20)));
   EXPECT_THAT(groups.predecessors(3), ElementsAre(Pair(1, 20)));
   EXPECT_EQ(groups.output_bytes(1), 20);
   EXPECT_EQ(groups.Merge(1, 0), 0U);
-  EXPECT_EQ(groups.output_bytes(0), 20);  // what went from a to b and c stays inside
+  EXPECT_EQ(groups.output_bytes(0), 20);  // the tensors from a to b and c stay inside
   EXPECT_THAT(groups.Labels(), ElementsAre(0, 0, 0, 3));
   EXPECT_EQ(groups.Merge(0, 3), 0U);
   EXPECT_TRUE(groups.successors(0).empty());
@@ -29,7 +29,8 @@ TEST(GroupGraphTest, MergingMovesEdgesAndBytes) {
 }
 
 TEST(GroupGraphTest, TheHeaviestNeighbourComesFirstAndOfEqualOnesTheSmallest) {
-  // More neighbours than are sorted anew each time: 100 producers of 1, 2, ... 10 bytes, ten of each, and their reader.
+  // More neighbours than are sorted again each time: 100 producers of 1, 2, ... 10 bytes, ten of each, and their
+  // reader.
   std::vector<OpSpec> ops;
   std::vector<std::string> inputs;
   for (std::size_t i = 0; i < 100; ++i) {
@@ -44,7 +45,7 @@ TEST(GroupGraphTest, TheHeaviestNeighbourComesFirstAndOfEqualOnesTheSmallest) {
   };
   EXPECT_EQ(heaviest(100, 1000), 9U);
   EXPECT_EQ(heaviest(100, 9), 19U);
-  // The reader goes by another name now, and its neighbours stay in order: 20 bytes from {19, 29}, then 10 from 39.
+  // The reader has another id now, and its neighbours stay sorted: 20 bytes from {19, 29}, then 10 from 39.
   EXPECT_EQ(groups.Merge(100, 9), 9U);
   EXPECT_EQ(groups.Merge(29, 19), 19U);
   EXPECT_EQ(heaviest(9, 1000), 19U);
@@ -88,7 +89,7 @@ TEST(GroupGraphTest, GroupsThatNoKindOfDeviceCouldHoldAreNotCompatible) {
   add("a", "cpu");
   add("b", "gpu");
   add("c", "gpu");
-  builder.Add(testing::MakeOp("d", 1));  // anywhere
+  builder.Add(testing::MakeOp("d", 1));  // independent
   const GroupGraph groups(builder.Build());
   EXPECT_FALSE(groups.Compatible(0, 1));
   EXPECT_TRUE(groups.Compatible(1, 2));

@@ -22,8 +22,8 @@ std::vector<std::size_t> GroupsOf(const Graph& graph, std::size_t max_groups) {
 }
 
 TEST(MergeAndColocateTest, TheGroupWithTheFewestOutputBytesGoesToItsSuccessor) {
-  // a -100-> b -1-> c -50-> d. d sends nothing (0 bytes) and has no successor: it goes to its predecessor c. That
-  // leaves a, b, {c, d}; now {c, d} sends nothing, so it goes to b.
+  // a -100-> b -1-> c -50-> d. d sends nothing (0 bytes) and has no successor: it merges with its predecessor c. That
+  // leaves a, b, {c, d}; now {c, d} sends nothing, so it merges with b.
   GraphBuilder builder("g");
   builder.Add(testing::MakeOp("a", 1, {}, {100}));
   builder.Add(testing::MakeOp("b", 1, {"a"}, {1}));
@@ -37,9 +37,9 @@ TEST(MergeAndColocateTest, TheGroupWithTheFewestOutputBytesGoesToItsSuccessor) {
 }
 
 TEST(MergeAndColocateTest, AMergeThatWouldCloseACycleIsPassedOver) {
-  // s -5-> x, s -9-> y, x -100-> y, y -100-> z. z sends nothing, but only a CPU can hold it, and only a GPU the others:
-  // z stays, and so does y, whose one successor is z. s comes next: its heaviest neighbour is y (9), but
-  // s -> x -> y is another path, so it goes to x.
+  // s -5-> x, s -9-> y, x -100-> y, y -100-> z. z sends nothing, but only a CPU can run it, and only a GPU the others.
+  // So z stays, and so does y, whose only successor is z. s is next: its heaviest neighbour is y (9), but s -> x -> y
+  // is another path, so s merges with x.
   const auto op = [](const char* name, const char* kind, std::vector<std::string> inputs,
                      std::vector<std::int64_t> bytes) {
     OpSpec spec = testing::MakeOp(name, 0, std::move(inputs), std::move(bytes));
@@ -68,8 +68,8 @@ TEST(MergeAndColocateTest, ReachesTheTargetOnRandomGraphs) {
   }
 }
 
-// The same algorithm without a thought for speed: every neighbour is looked at each time, and no search is cut short.
-// Requires: fewer than 256 ops, so that the real one's searches are not cut short either.
+// A slow implementation of the same algorithm: every neighbour is examined each time, and searches have no limit.
+// Requires: fewer than 256 ops, so that the limit of the real implementation's searches is not reached.
 class SlowMerger {
  public:
   explicit SlowMerger(const Graph& graph) : groups_(graph), num_ops_(graph.num_ops()) {}
@@ -135,7 +135,7 @@ std::vector<std::size_t> SlowGroupsOf(const Graph& graph, std::size_t max_groups
   return groups;
 }
 
-// An op that reads `fan_in` others, or is read by `fan_out`, among them tensors of equal size, and a few ops besides.
+// An op that reads `fan_in` others, or has `fan_out` readers, with some tensors of equal size, and a few more ops.
 Graph HubGraph(Rng& rng, std::size_t fan_in, std::size_t fan_out) {
   std::vector<OpSpec> ops;
   std::vector<std::string> inputs;
@@ -168,7 +168,7 @@ TEST(MergeAndColocateTest, GroupsRandomGraphsAsTheSlowWayDoes) {
     const Graph graph = testing::RandomDag(rng, {.num_ops = 120});
     for (std::size_t target = 100; target > 20; target -= 20) {
       const std::vector<std::size_t> slow = SlowGroupsOf(graph, target);
-      // The slow way does not look after what is joined to nothing.
+      // The slow implementation does not merge groups without neighbours.
       if (*std::max_element(slow.begin(), slow.end()) >= target) continue;
       ASSERT_EQ(GroupsOf(graph, target), slow) << i << " into " << target;
       ++compared;

@@ -31,8 +31,8 @@ TEST(OpCatalogDataTest, EveryKindMovesTheBytesComputedByHand) {
                               {"slice_grad", {t}, {wide}, R"({"begin":[0,3]})", 0, 72},  // 24 read, 48 written
                               {"pad", {t}, {wide}, "", 0, 72},
                               {"pad_grad", {wide}, {t}, "", 0, 48},
-                              // 4 row numbers 16 bytes, 4 rows of 3 read and written 48 each; not the 1200 bytes of the
-                              // table.
+                              // 4 row numbers are 16 bytes; 4 rows of 3 are read and written, 48 bytes each. The
+                              // table's 1200 bytes do not count.
                               {"gather", {F32({100, 3}), I32({4})}, {F32({4, 3})}, "", 0, 112},
                               {"gather", {F32({100, 3}), I32({2, 2})}, {F32({2, 2, 3})}, "", 0, 112},
                               // At most 12 additions; 48 + 16 in, 48 + 16 out.

@@ -24,7 +24,7 @@ TEST(OpCatalogElementwiseTest, EveryKindDoesTheWorkComputedByHand) {
                  {"add", {t, t}, {t}, "", 6, 72},
                  {"add", {t, F32({3})}, {t}, "", 6, 60},            // 24 + 12 + 24
                  {"add", {F32({2, 1}), t}, {t}, "", 6, 56},         // 8 + 24 + 24
-                 {"mul", {F32({2, 1}), F32({3})}, {t}, "", 6, 44},  // both grow: 8 + 12 + 24
+                 {"mul", {F32({2, 1}), F32({3})}, {t}, "", 6, 44},  // both are broadcast: 8 + 12 + 24
                  {"sub", {t, t}, {t}, "", 6, 72},
                  {"sub_grad", {t}, {t}, "", 6, 48},
                  {"mul", {t, t}, {t}, "", 6, 72},

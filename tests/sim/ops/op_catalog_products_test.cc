@@ -19,7 +19,7 @@ TEST(OpCatalogProductsTest, EveryKindDoesTheWorkComputedByHand) {
           {"conv2d", {F32({2, 3, 7, 9}), F32({4, 3, 3, 3})}, {F32({2, 4, 3, 4})}, valid, 5184, 2328},
           {"conv2d_grad_input", {F32({4, 3, 3, 3}), F32({2, 4, 3, 4})}, {F32({2, 3, 7, 9})}, valid, 5184, 2328},
           {"conv2d_grad_filter", {F32({2, 3, 7, 9}), F32({2, 4, 3, 4})}, {F32({4, 3, 3, 3})}, valid, 5184, 2328},
-          // Dilation 2 makes a window of 3 reach over 5: 6 - 5 + 1 = 2 outputs a side. y 4 elements, 9 products each:
+          // With dilation 2 a window of 3 spans 5: 6 - 5 + 1 = 2 outputs per side. y has 4 elements, 9 products each:
           // 72. 4 * (36 + 9 + 4) = 196 bytes.
           {"conv2d", {F32({1, 1, 6, 6}), F32({1, 1, 3, 3})}, {F32({1, 1, 2, 2})}, R"({"dilation":[2,2]})", 72, 196},
           // One row and column of zeros around 4 x 4, window 3 at stride 2: (4 + 2 - 3) / 2 + 1 = 2. 4 * 9 * 2 = 72;
@@ -30,8 +30,8 @@ TEST(OpCatalogProductsTest, EveryKindDoesTheWorkComputedByHand) {
            R"({"stride":[2,2],"padding":[1,1]})",
            72,
            116},
-          // Two filters for each of 3 channels, 5 x 5 kept: 6*25 = 150 outputs of 9 products: 2 * 150 * 9 = 2700.
-          // x 75, w 54, y 150: 4 * 279 = 1116 bytes.
+          // Two filters for each of 3 channels, size 5 x 5 is kept: 6*25 = 150 outputs of 9 products: 2 * 150 * 9 =
+          // 2700. x 75, w 54, y 150: 4 * 279 = 1116 bytes.
           {"depthwise_conv2d", {F32({1, 3, 5, 5}), F32({3, 2, 3, 3})}, {F32({1, 6, 5, 5})}, same, 2700, 1116},
           {"depthwise_conv2d_grad_input",
            {F32({3, 2, 3, 3}), F32({1, 6, 5, 5})},

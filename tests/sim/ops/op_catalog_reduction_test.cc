@@ -21,7 +21,7 @@ TEST(OpCatalogReductionTest, SumsMeansAndLossesDoTheWorkComputedByHand) {
              {
                  {"reduce_sum", {t}, {c5}, "", 15, 100},      // 5 sums of 4: 3 additions each
                  {"reduce_sum_grad", {c5}, {t}, "", 0, 100},  // copies only
-                 {"reduce_mean", {t}, {c5}, "", 20, 100},     // and 5 divisions
+                 {"reduce_mean", {t}, {c5}, "", 20, 100},     // plus 5 divisions
                  {"reduce_mean_grad", {c5}, {t}, "", 5, 100},
                  {"reduce_max", {t}, {c5}, "", 15, 100},
                  {"reduce_max_grad", {c5, t, c5}, {t}, "", 40, 200},  // compare and select, 20 + 80 + 20 + 80 bytes
@@ -33,7 +33,7 @@ TEST(OpCatalogReductionTest, SumsMeansAndLossesDoTheWorkComputedByHand) {
                  {"global_norm_scale", {scalar, scalar, scalar}, {scalar}, "", 6, 16},
                  {"softmax", {t}, {t}, "", 100, 160},
                  {"softmax_grad", {t, t}, {t}, "", 80, 240},
-                 // Softmax 5 * 20, then log and sign of 4 numbers. 80 + 16 + 16 + 80 bytes.
+                 // Softmax 5 * 20, then log and negation of 4 numbers. 80 + 16 + 16 + 80 bytes.
                  {"softmax_cross_entropy", {t, I32({4})}, {rows, t}, "", 108, 192},
                  // Log, product and sum for each class: 5 * 20 + 3 * 20. 80 + 80 + 16 + 80 bytes.
                  {"softmax_cross_entropy", {t, t}, {rows, t}, "", 160, 256},

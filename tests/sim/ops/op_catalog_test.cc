@@ -14,7 +14,7 @@ TEST(OpCatalogTest, JoinsItsPartsInAlphabeticalOrder) {
   const std::span<const OpKind> all = AllOpKinds();
   EXPECT_EQ(all.size(), ProductKinds().size() + ElementwiseKinds().size() + ReductionKinds().size() +
                             DataKinds().size() + UpdateKinds().size());
-  // Strictly ascending: no kind twice.
+  // Strictly ascending, so no kind occurs twice.
   for (std::size_t i = 1; i < all.size(); ++i) EXPECT_LT(all[i - 1].name, all[i].name);
 }
 

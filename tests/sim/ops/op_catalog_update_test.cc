@@ -14,8 +14,8 @@ TEST(OpCatalogUpdateTest, EveryKindDoesTheWorkComputedByHand) {
   const OutputSpec rows = I32({4});    // 16 bytes
   CheckCases(UpdateKinds(), {
                                 {"sgd", {w, w}, {}, "", 600, 3600},        // g and w read, w written
-                                {"momentum", {w, w}, {}, "", 1200, 6000},  // and m both ways
-                                {"rmsprop", {w, w}, {}, "", 3300, 8400},   // two slots both ways
+                                {"momentum", {w, w}, {}, "", 1200, 6000},  // also m read and written
+                                {"rmsprop", {w, w}, {}, "", 3300, 8400},   // two slots read and written
                                 {"adam", {w, w}, {}, "", 3600, 8400},
                                 {"assign_sub", {w, w}, {}, "", 300, 3600},
                                 {"sparse_sgd", {w, g, rows}, {}, "", 24, 160},       // 16 + 3 * 48

@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// An op with these attrs, and the size that its window of 3 gives over 7 rows.
+// The output rows for an op with these attrs and a window of 3, over 7 rows.
 double RowsWith(const std::string& attrs) {
   const Graph graph = GraphOf({"any", {}, {}, attrs});
   return OpView(graph, *graph.FindOp("op")).SlidingSize(7, 3, 0);
@@ -26,10 +26,10 @@ std::string RefusalOf(const std::string& attrs) {
 
 TEST(OpViewTest, SlidingWindowsGiveTheSizesComputedByHand) {
   EXPECT_EQ(RowsWith(""), 5);                                              // 7 - 3 + 1
-  EXPECT_EQ(RowsWith(R"({"stride":[2,1]})"), 3);                           // at 0, 2, 4
+  EXPECT_EQ(RowsWith(R"({"stride":[2,1]})"), 3);                           // at rows 0, 2, 4
   EXPECT_EQ(RowsWith(R"({"stride":[2,1],"padding":"same"})"), 4);          // ceil(7 / 2)
   EXPECT_EQ(RowsWith(R"({"padding":[2,0]})"), 9);                          // 11 - 3 + 1
-  EXPECT_EQ(RowsWith(R"({"dilation":[3,1]})"), 1);                         // the window reaches over all 7
+  EXPECT_EQ(RowsWith(R"({"dilation":[3,1]})"), 1);                         // the window spans all 7 rows
   EXPECT_EQ(RowsWith(R"({"stride":[3,1],"padding":[1,1],"x":null})"), 3);  // at -1, 2, 5: the last row is padding
 }
 
@@ -54,7 +54,7 @@ TEST(OpViewTest, FlagsAreTrueFalseOrAbsent) {
 }
 
 TEST(OpViewTest, CountsBytesAsTheGraphGivesThem) {
-  // The first input says 100 bytes, whatever its shape; the others 4 an element.
+  // The first input has an explicit size of 100 bytes; the others have 4 bytes per element.
   OutputSpec padded = F32({2, 3});
   padded.size = Bytes{100};
   const Graph graph = GraphOf({"any", {padded, F32({5})}, {F32({2}), F32({})}, ""});
@@ -67,7 +67,7 @@ TEST(OpViewTest, CountsBytesAsTheGraphGivesThem) {
 }
 
 TEST(OpViewTest, NothingTimesInfinityIsNothing) {
-  // 2^62 to the 20th power is no double; with a dimension 0 there are no elements all the same.
+  // 2^62 to the 20th power is not a double; with a dimension of 0 there are still no elements.
   std::vector<std::int64_t> shape(20, std::int64_t{1} << 62);
   shape.push_back(0);
   EXPECT_EQ(Elements(shape), 0);

@@ -1,4 +1,4 @@
-// The plain kernels against LibTorch: the same network written twice.
+// Compares the plain kernels with a second implementation of the same network in LibTorch.
 
 #include "agents/nn/autograd.h"
 
@@ -20,7 +20,7 @@ using ::emplace::testing::NetworkCase;
 
 class AutogradTest : public ::testing::TestWithParam<NetworkCase> {};
 
-// Largest difference, relative to the largest value where that is above 1; infinite if a value is no number.
+// Largest difference, relative to the largest value where that is above 1; infinite if a value is NaN.
 double Difference(std::span<const float> a, std::span<const float> b) {
   double largest = 1;
   double difference = 0;
@@ -32,8 +32,8 @@ double Difference(std::span<const float> a, std::span<const float> b) {
   return difference / largest;
 }
 
-// The largest logit that was compared, over networks of several sizes. Biases are 0 at first, which leaves rows of
-// zeros behind a ReLU, or not, so that they count.
+// Compares networks of several sizes and returns the largest logit. `biases`: starts with random biases, so that they
+// have an effect. Initial biases are 0, which leaves rows of zeros after a ReLU.
 double CompareLargestLogit(const agents::NetworkOptions& options, bool biases) {
   Rng rng(31);
   double largest_logit = 0;
@@ -75,7 +75,7 @@ double CompareLargestLogit(const agents::NetworkOptions& options, bool biases) {
 }
 
 TEST_P(AutogradTest, KernelsAndLibTorchAgree) {
-  EXPECT_GT(CompareLargestLogit(GetParam().options, /*biases=*/true), 1e-3);  // there was something to compare
+  EXPECT_GT(CompareLargestLogit(GetParam().options, /*biases=*/true), 1e-3);  // the logits were not all zero
 }
 
 TEST_P(AutogradTest, KernelsAndLibTorchAgreeOnFirstWeights) {

@@ -1,4 +1,4 @@
-// LibTorch's part of SGDP's network against its definition, written down once more.
+// Compares SGDP's network in LibTorch with a second implementation of its definition.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ agents::GraphTransformerOptions Small(agents::GraphTransformerOptions options = 
   return options;
 }
 
-// A chain in which every third node has no neighbour.
+// A chain in which every third node has no list of neighbours.
 agents::GraphRows Chain(std::size_t nodes) {
   Rng rng(5);
   agents::GraphRows rows;
@@ -60,7 +60,7 @@ agents::GraphRows Chain(std::size_t nodes) {
   return rows;
 }
 
-// The definitions: graph_transformer.h.
+// Implements the definitions of graph_transformer.h.
 class PlainGraphTransformer {
  public:
   PlainGraphTransformer(const agents::GraphTransformerOptions& options, const agents::ParameterSet& parameters)
@@ -102,7 +102,8 @@ class PlainGraphTransformer {
     return next;
   }
 
-  // Velickovic et al. 2018, equations 3 and 4: a softmax over itself and its neighbours of LeakyReLU(a [W h_v, W h_u]).
+  // Velickovic et al. 2018, equations 3 and 4: a softmax over the node and its neighbours of LeakyReLU(a [W h_v, W
+  // h_u]).
   Rows Attentive(const agents::GraphRows& graph, const Rows& h, const std::string& name) const {
     Rows projected;
     for (const Row& row : h) projected.push_back(weights_.Times(row, name + ".project"));
@@ -126,7 +127,7 @@ class PlainGraphTransformer {
     return next;
   }
 
-  // A layer of Transformer-XL without positions: a node looks at its segment and at what this layer got of the one
+  // A layer of Transformer-XL without positions. A node attends to its segment and to this layer's input of the segment
   // before; normalised after each sum.
   Rows Transformed(const Rows& h, const std::string& name) const {
     Rows next;
@@ -223,7 +224,7 @@ TEST_P(GraphTransformerTorchTest, LogitsAreThoseOfTheDefinition) {
 }
 
 TEST_P(GraphTransformerTorchTest, GradientsAreFiniteDifferencesWithinASegment) {
-  // One segment: nothing is cut from the gradient.
+  // With one segment, no gradient is truncated.
   const agents::GraphRows rows = Chain(6);
   std::vector<float> gradients(parameters_.size());
   const agents::Matrix& logits = network_->Forward(rows, true);
@@ -250,7 +251,7 @@ TEST_P(GraphTransformerTorchTest, GradientsAreFiniteDifferencesWithinASegment) {
       const double wide = slope(1.0F / 128);
       const double narrow = slope(1.0F / 512);
       const double slack = 0.02 * std::max(0.5, std::abs(narrow));
-      // A ReLU or a maximum turns between: no difference says what the slope is.
+      // A ReLU or a maximum changes its branch within the step, so finite differences do not give the slope.
       if (std::abs(wide - narrow) > slack / 4) {
         ++kinks;
         continue;
@@ -271,7 +272,7 @@ TEST_P(GraphTransformerTorchTest, TheSmallestGraphAndALongerOneHaveLogits) {
 }
 
 TEST_P(GraphTransformerTorchTest, LogitsAreTheSameInBlocksAsAtOnce) {
-  // Without gradients, rows are taken through the layers 4,096 at a time.
+  // Without gradients, the network processes blocks of 4,096 rows.
   const agents::GraphRows rows = Chain(9001);
   const agents::Matrix at_once = network_->Forward(rows, true);
   const agents::Matrix& in_blocks = network_->Forward(rows, false);
@@ -296,7 +297,7 @@ class SegmentsTest : public ::testing::Test {
  protected:
   SegmentsTest() {
     options_ = Small();
-    options_.layers = 0;  // so that nodes hear of each other by attention alone
+    options_.layers = 0;  // so that nodes receive from each other by attention only
     options_.segment = 4;
     UseLayers(1);
   }
@@ -307,7 +308,7 @@ class SegmentsTest : public ::testing::Test {
     agents::InitializeGraphTransformer(rng, &parameters_);
     network_ = agents::MakeGraphTransformer(options_, parameters_, "cpu");
   }
-  // Which nodes' logits change when those of `node`'s features do.
+  // The nodes whose logits change when `node`'s features change.
   std::vector<std::size_t> Affected(std::size_t node) {
     agents::GraphRows rows = Chain(11);
     const agents::Matrix before = network_->Forward(rows, false);
@@ -331,7 +332,7 @@ TEST_F(SegmentsTest, ANodeIsSeenByItsSegmentAndTheNext) {
   EXPECT_THAT(Affected(9), ::testing::ElementsAre(8, 9, 10));
 }
 
-// The second layer remembers what it got itself of the segment before, which had heard of the one before that.
+// The second layer also attends to its input of the segment before, which depends on the segment before that.
 TEST_F(SegmentsTest, WithTwoLayersANodeIsHeardOfASegmentFurther) {
   UseLayers(2);
   EXPECT_THAT(Affected(1), ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
@@ -339,7 +340,8 @@ TEST_F(SegmentsTest, WithTwoLayersANodeIsHeardOfASegmentFurther) {
 }
 
 TEST_F(SegmentsTest, NoGradientGoesToTheSegmentBefore) {
-  // Kinds differ: those of the first segment are kind 0 alone, whose row is learned from that segment's loss only.
+  // The kinds of the segments differ: nodes of the first are kind 0, whose row gets a gradient only from that segment's
+  // loss.
   agents::GraphRows rows = Chain(8);
   for (std::size_t v = 0; v < 8; ++v) rows.kinds[v] = v < 4 ? 0 : 1;
   std::vector<float> gradients(parameters_.size());

@@ -1,4 +1,4 @@
-// What LibTorch's networks share, seen through one of them.
+// The code that LibTorch's networks share, tested with one of them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ TEST(TorchNetworksTest, ReadTheWeightsAnewInEachPass) {
   inputs.row(0)[0] = 1;
   const std::vector<std::uint32_t> devices(3);
   EXPECT_THAT(network->Forward(inputs, 1, devices).values(0), ::testing::ElementsAre(0, 0));
-  // The bias of device 1, and then a set whose array is another one.
+  // Changes the bias of device 1, then assigns a set with a different array.
   parameters.values()[parameters.size() - 1] = 3;
   EXPECT_THAT(network->Forward(inputs, 1, devices).values(2), ::testing::ElementsAre(0, 3));
   agents::ParameterSet other = agents::SequenceParameters(options);

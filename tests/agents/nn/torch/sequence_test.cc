@@ -1,4 +1,4 @@
-// LibTorch's sequence network against its definition, written down once more.
+// Compares the sequence network in LibTorch with a second implementation of its definition.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,13 +30,13 @@ struct Case {
 
 std::ostream& operator<<(std::ostream& out, const Case& of) { return out << of.name; }
 
-// The definitions: sequence_network.h.
+// Implements the definitions of sequence_network.h.
 class PlainSequence {
  public:
   PlainSequence(const agents::SequenceOptions& options, const agents::ParameterSet& parameters)
       : options_(options), weights_(parameters) {}
 
-  // Logits of each group in one placement, where `devices` are those of its groups.
+  // The logits of each group in one placement, whose groups are on `devices`.
   Rows Logits(const Rows& inputs, const std::vector<std::uint32_t>& devices) const {
     Memory forward(options_.hidden);
     Memory backward(options_.hidden);
@@ -121,7 +121,7 @@ class SequenceTorchTest : public ::testing::TestWithParam<Case> {
     for (std::size_t i = 0; i < kGroups * kCount; ++i) devices_.push_back(static_cast<std::uint32_t>(rng.Below(3)));
   }
 
-  // Sum of the logits, each with a weight of its own.
+  // The sum of the logits, each with a different weight.
   double Loss() {
     const agents::Matrix& logits = network_->Forward(inputs_, kCount, devices_);
     double loss = 0;
@@ -139,7 +139,7 @@ class SequenceTorchTest : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(SequenceTorchTest, WhatIsDecodedHasTheLogitsThatForwardGivesIt) {
-  // The log-probability that is learned from is that of the placement that was measured.
+  // Learning must use the log-probability of the placement that was measured.
   std::vector<std::vector<float>> seen;
   std::size_t expected = 0;
   network_->Decode(inputs_, kCount,

@@ -43,7 +43,7 @@ struct Fixture {
     learner.network().Pack();
     return learner;
   }
-  // The loss, from the states one by one.
+  // The loss, computed state by state.
   double Loss(agents::Learner& learner) const {
     agents::PlacementState state{.placement = episode.start,
                                  .done = std::vector<std::uint32_t>(seen.num_groups()),
@@ -143,7 +143,7 @@ TEST(LearnerTest, ANumberThatIsNotFiniteStopsWithItsStepAndTensor) {
   fixture.advantages[3] = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(refusal(), "placeto, episode 7: step 3: tensor loss is NaN");
   fixture.advantages[3] = 0;
-  // Wherever it arises, no ReLU may hide it: in the first layer, in an aggregator, in the last.
+  // No ReLU may hide a NaN, neither in the first layer, nor in an aggregator, nor in the last.
   for (const std::string_view name : {"transform.0.bias", "parents.aggregate.0.weight", "forward.message.1.bias"}) {
     const std::vector<float> weights(learner.network().parameters().values().begin(),
                                      learner.network().parameters().values().end());

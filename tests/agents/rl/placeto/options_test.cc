@@ -41,7 +41,7 @@ TEST(PlacetoOptionsTest, TheThesissProtocolIsItsPublishedSettings) {
   EXPECT_EQ(options.network.sage.hops, 2U);
   EXPECT_EQ(options.network.sage.sample_ratio, 0.8);
   EXPECT_EQ(options.network.sage.dropout, 0.7);
-  // Right, unless asked for.
+  // The correct sign is the default.
   EXPECT_FALSE(options.thesis_sign);
   EXPECT_EQ(options.features.start, agents::StartFeature::kStartTime);
 }
@@ -50,7 +50,7 @@ TEST(PlacetoOptionsTest, AProtocolsSettingsCanBeChanged) {
   const agents::PlacetoOptions options =
       Read({{"protocol", "thesis"}, {"episodes", "300"}, {"learning_rate", "0.01"}, {"entropy", "0.5"}});
   EXPECT_EQ(options.episodes, 300U);
-  EXPECT_EQ(options.final_learning_rate, 0.01);  // stays constant, as the thesis has it
+  EXPECT_EQ(options.final_learning_rate, 0.01);  // stays constant, as in the thesis
   EXPECT_EQ(options.final_entropy_weight, 0.5);
 }
 

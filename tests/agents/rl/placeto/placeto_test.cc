@@ -22,7 +22,7 @@ using ::emplace::testing::MakeCluster;
 using ::emplace::testing::MakeSearch;
 using ::testing::HasSubstr;
 
-// Two ops that do not wait for each other, ten times as fast on the accelerator as on the CPU, which is device 0.
+// Two independent ops, ten times as fast on the accelerator as on the CPU, which is device 0.
 Graph FasterOnTheSecond() {
   std::vector<OpSpec> ops;
   for (const char* const name : {"a", "b"}) {
@@ -36,7 +36,7 @@ Graph FasterOnTheSecond() {
 
 class PlacetoSignTest : public ::testing::TestWithParam<const char*> {};
 
-// Share of the last 40 of 200 rounds' choices that went to device 1.
+// Runs 200 rounds; returns the share of the last 40 rounds' choices that are device 1.
 double ShareOfTheFaster(const char* agent, bool thesis_sign) {
   const Graph graph = FasterOnTheSecond();
   const Cluster cluster = testing::MakeMixedCluster(1);
@@ -63,8 +63,8 @@ double ShareOfTheFaster(const char* agent, bool thesis_sign) {
   while (!learner->Finished()) {
     const std::vector<Placement> batch = learner->Propose(env, agents::Mode::kExplore, rng).placements;
     learner->Observe(env, batch, env.Evaluate(batch));
-    // A round: a random start, then a step for each op.
-    if (step++ == 0) continue;  // the very first placement
+    // A round is a random start, then a step for each op.
+    if (step++ == 0) continue;  // the first placement of the search
     const std::size_t in_round = (step - 2) % 3;
     if (in_round == 0) ++round;
     if (in_round == 0 || round <= 160) continue;
@@ -170,7 +170,7 @@ TEST(PlacetoTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
   EXPECT_GT(result.transfer[0].final_micros, 0);
   EXPECT_EQ(result.transfer[0].single_device_micros, result.transfer[0].start_micros);
   EXPECT_FALSE(result.policy.empty());
-  // Trained further, it has the budget that it had on the others, however little that is.
+  // With fine-tuning, a transfer graph gets as many episodes as the training graphs.
   spec.agent_options = {{"fine_tune", "true"}};
   const agents::SearchResult tuned = agents::RunSearch(spec);
   EXPECT_EQ(tuned.transfer[0].evaluations, 1 + 12 * 10U);
@@ -197,7 +197,7 @@ TEST(PlacetoTest, APolicyOfAnotherAgentOrNumberOfDevicesIsRefused) {
   const std::string file = ::testing::TempDir() + "/policy";
   std::ofstream(file, std::ios::binary) << agents::RunSearch(spec).policy;
   spec.policy = file;
-  EXPECT_EQ(agents::RunSearch(spec).evaluations, 1U + 6);  // applied: the start and one argmax episode
+  EXPECT_EQ(agents::RunSearch(spec).evaluations, 1U + 6);  // applied without training: the start and one argmax episode
   const auto refusal = [&] {
     try {
       agents::RunSearch(spec);
@@ -231,7 +231,7 @@ TEST(PlacetoTest, AnAppliedPolicyLearnsNothingAndOneThatIsFineTunedDoes) {
   std::ofstream(file, std::ios::binary) << policy;
   spec.policy = file;
   EXPECT_EQ(agents::RunSearch(spec).policy, policy);
-  // It counts, whatever the protocol says of argmax episodes while learning.
+  // The argmax episode of an applied policy counts, even if argmax episodes do not count during training.
   spec.agent_options = {{"evaluation_counts", "false"}};
   const agents::SearchResult applied = agents::RunSearch(spec);
   ASSERT_EQ(applied.episodes.size(), 1U);
@@ -266,7 +266,7 @@ TEST(PlacetoTest, ASmallLastLayerStartsNearUniform) {
 }
 
 TEST(PlacetoTest, ABudgetThatIsTooSmallIsRefusedBeforeTheNetworkIsMade) {
-  // On 1,100 devices a network of placeto would have more weights than any may have: it would be refused itself.
+  // On 1,100 devices a network of placeto would exceed the limit of weights, and would be refused.
   const Graph graph = testing::MakeTwoChains();
   const Cluster cluster = MakeCluster(1100);
   for (const char* const agent : {"placeto", "graphsage", "pgnn"}) {
@@ -281,7 +281,7 @@ TEST(PlacetoTest, ABudgetThatIsTooSmallIsRefusedBeforeTheNetworkIsMade) {
 }
 
 TEST(PlacetoTest, ANetworkForVeryManyDevicesIsRefusedNotBuilt) {
-  // The layers are as wide as the features, one for each device and a few; the largest two have 64 (2 * 1,100)^2
+  // The layers are as wide as the features, one for each device and a few more. The largest two have 64 (2 * 1,100)^2
   // weights.
   const Graph graph = testing::MakeTwoChains();
   const Cluster cluster = MakeCluster(1100);
@@ -305,7 +305,7 @@ TEST(PlacetoTest, ABudgetThatEndsInTheFirstEpisodeIsRefused) {
                  "placeto: 12 evaluations end within the first episode (at least 13: 1 + groups * passes * workers)");
   }
   spec.evaluations = 0;
-  spec.episodes = 1;  // one worker's
+  spec.episodes = 1;  // of one worker
   EXPECT_THROW(agents::RunSearch(spec), InputError);
   spec.episodes = 2;
   EXPECT_EQ(agents::RunSearch(spec).episodes.size(), 1U);
@@ -347,7 +347,7 @@ TEST(PlacetoTest, APolicyThatIsCutShortIsBroken) {
             file + ": is broken or of another program (expected weights)");
 }
 
-// Every bit of the first line, then a prime apart, so that every place in a byte has its turn.
+// Flips every bit of the first line, then bits at a prime distance, which covers every position in a byte.
 TEST(PlacetoTest, NoBitOfAPolicyFlipsUnseen) {
   agents::SearchSpec spec = MakeSearch(testing::MakeTwoChainsOfKinds(), MakeCluster(2), "placeto", {{"episodes", "1"}});
   spec.episodes = 1;

@@ -21,7 +21,7 @@ TEST(ReturnsTest, IntermediateRewardsTelescope) {
   for (int i = 0; i < 20; ++i) {
     std::vector<double> costs(10);
     for (double& cost : costs) cost = rng.Uniform();
-    // G_t, the sum of the rewards from t on, is R(p_{t-1}) - R(p_T), in whatever order the actions came.
+    // G_t, the sum of the rewards from t on, is R(p_{t-1}) - R(p_T), for any order of the actions.
     const std::vector<double> returns = agents::EpisodeReturns(costs, agents::Credit::kIntermediate, 1, false);
     for (std::size_t t = 0; t < 9; ++t) EXPECT_NEAR(returns[t], costs[t] - costs[9], 1e-12);
   }
@@ -33,7 +33,7 @@ TEST(ReturnsTest, EachCreditByHand) {
   // Rewards 4, -3, 2: 2; -3 + 2 / 2; 4 - 2 / 2.
   EXPECT_THAT(agents::EpisodeReturns(costs, agents::Credit::kIntermediate, 0.5, false), ElementsAre(3, -2, 2));
   EXPECT_THAT(agents::EpisodeReturns(costs, agents::Credit::kTerminal, 1, false), ElementsAre(-7, -7, -7));
-  // Least cost reached later: 6, 7, 7.
+  // Lowest cost reached later: 6, 7, 7.
   EXPECT_THAT(agents::EpisodeReturns(costs, agents::Credit::kMinRuntime, 1, false), ElementsAre(4, -1, 2));
   EXPECT_THAT(agents::EpisodeReturns(costs, agents::Credit::kIntermediate, 1, true), ElementsAre(-3, 1, -2));
 }
@@ -45,7 +45,7 @@ TEST(ReturnsTest, ABaselineIsTheMeanOfTheLastEpisodesTheCurrentOneIncluded) {
   baselines.Add(std::vector<double>{3, 20});
   EXPECT_DOUBLE_EQ(baselines[0], 2);
   baselines.Add(std::vector<double>{5, 60});
-  EXPECT_DOUBLE_EQ(baselines[0], 4);  // the first has gone
+  EXPECT_DOUBLE_EQ(baselines[0], 4);  // the first has been removed
   EXPECT_DOUBLE_EQ(baselines[1], 40);
   std::stringstream saved;
   baselines.Save(saved);

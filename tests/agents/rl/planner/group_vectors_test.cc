@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// 0 -> 1 -> 2, 0 -> 3; each of kind 0 but node 3, of kind 2, which also holds an op of kind 0.
+// 0 -> 1 -> 2, 0 -> 3; each is of kind 0, except node 3, which is of kind 2 and also holds an op of kind 0.
 agents::NodeFeatures Nodes() {
   agents::NodeFeatures nodes;
   nodes.kinds = {0, 0, 0, 2};
@@ -55,7 +55,7 @@ TEST(GroupVectorsTest, AGroupSumsKindsAndShapesAndKnowsItsNeighbours) {
   EXPECT_THAT(Part(vectors, 0, kinds, kinds + 3), ElementsAre(1, 4.0F / 32, 0));  // 8 + 24 and 4, by the largest
   EXPECT_THAT(Part(vectors, 0, kinds + 24, kinds + 27), ElementsAre(0, 0, 1));
   EXPECT_THAT(Part(vectors, 2, kinds + 24, kinds + 27), ElementsAre(1, 0, 0));
-  for (const float value : vectors.values(1)) EXPECT_EQ(value, 0);  // nobody is in it
+  for (const float value : vectors.values(1)) EXPECT_EQ(value, 0);  // an empty group
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A graph some of whose ops run on one kind of device alone.
+// A graph with some ops that run only on one kind of device.
 struct MixedProblem : testing::Problem {
   static Graph MakeGraph() {
     Rng rng(12);
@@ -53,7 +53,7 @@ class PlannerPolicyTest : public ::testing::TestWithParam<Variant> {
     draw_ = policy_.Draw({.count = 7, .argmax = false, .noisy = GetParam().noisy}, "test", rng);
   }
 
-  // The loss whose gradient AddGradient() adds, but for the entropy.
+  // The loss whose gradient AddGradient() adds, without the entropy.
   double Loss(const std::vector<double>& weights) {
     const std::vector<double> log_odds = policy_.LogOdds(draw_);
     double loss = 0;
@@ -74,7 +74,7 @@ TEST_P(PlannerPolicyTest, TheLossHasTheLogProbabilityOfThePlacementThatWasMeasur
     EXPECT_LT(again[j], -1);
     EXPECT_NEAR(again[j], draw_.log_odds[j], 1e-5) << j;
   }
-  // The measured placements are what those actions say, where the ops may go.
+  // The placements to measure follow the actions, and are allowed.
   const std::vector<Placement> placements = policy_.Placements(draw_, problem_.env.observation());
   ASSERT_EQ(placements.size(), 7U);
   for (const Placement& placement : placements) {
@@ -82,7 +82,8 @@ TEST_P(PlannerPolicyTest, TheLossHasTheLogProbabilityOfThePlacementThatWasMeasur
       EXPECT_TRUE(problem_.env.observation().Allowed(op, Index(placement[MakeId<OpId>(op)])));
     }
   }
-  // The actions of the second placement have another probability as the first's: the test can tell.
+  // The second placement's actions have a different probability from the first's, so the comparison above is
+  // meaningful.
   agents::GroupingDraw& first = draw_.groupings.front();
   if (first.devices.empty()) {
     first.groups = draw_.groupings[1].groups;
@@ -127,7 +128,7 @@ TEST_P(PlannerPolicyTest, TheGradientIsThatOfTheLossByFiniteDifferences) {
   if (of_grouper < all.size()) check(policy_.placer_weights(), all.subspan(of_grouper));
 }
 
-// Of the RNN, whose probabilities depend on nothing that is drawn.
+// Uses the RNN, whose probabilities do not depend on the drawn actions.
 TEST(PlannerPolicyEntropyTest, TheGradientOfTheEntropyIsThatOfItsMeanByFiniteDifferences) {
   Rng of_graph(12);
   const testing::Problem problem(testing::RandomDag(of_graph, {.num_ops = 9}), testing::MakeCluster(3));
@@ -150,7 +151,7 @@ TEST(PlannerPolicyEntropyTest, TheGradientOfTheEntropyIsThatOfItsMeanByFiniteDif
   double length = 0;
   for (const float g : gradient) length += static_cast<double>(g) * g;
   ASSERT_GT(length, 0);
-  // Along the gradient itself the loss changes by its length.
+  // Along the gradient the loss changes by share * |gradient|^2.
   const auto loss_at = [&](double share) {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = before[i] + static_cast<float>(share) * gradient[i];
     policy.Pack();
@@ -162,7 +163,7 @@ TEST(PlannerPolicyEntropyTest, TheGradientOfTheEntropyIsThatOfItsMeanByFiniteDif
 
 TEST_P(PlannerPolicyTest, EachGroupingHasItsPlacementsAndAllAreCounted) {
   const bool places = GetParam().options.placer != agents::PlacerKind::kNone;
-  // 4 of the first grouping and 3 of the second, or one of each.
+  // 4 placements of the first grouping and 3 of the second, or one of each.
   ASSERT_EQ(draw_.groupings.size(), places ? 2U : 7U);
   EXPECT_EQ(draw_.groupings.front().count, places ? 4U : 1U);
   EXPECT_EQ(draw_.groupings.back().count, places ? 3U : 1U);
@@ -210,7 +211,7 @@ TEST(PlannerPolicyOrderTest, AShuffleIsAnOrderOfTheSameGroups) {
   EXPECT_GT(leading.size(), 1U);
 }
 
-// With a mask, what is learned from is the same draw without the devices of groups that have no ops.
+// With a mask, the draw is the same, but the devices of groups without ops are not learned from.
 TEST(PlannerPolicyMaskTest, EmptyGroupsAreDrawnAndNotLearnedFrom) {
   const MixedProblem problem;
   std::vector<agents::PlannerDraw> draws;
@@ -235,7 +236,7 @@ TEST(PlannerPolicyMaskTest, EmptyGroupsAreDrawnAndNotLearnedFrom) {
   EXPECT_LT(draws[0].log_odds[0], draws[1].log_odds[0]);
 }
 
-// Ops that run on a CPU alone do not open it to the groups of others.
+// Ops that run only on a CPU do not make it available to the groups of other ops.
 TEST(PlannerPolicyDevicesTest, WithoutCpusOnlyWhatRunsNowhereElseIsOnOne) {
   const MixedProblem problem;
   const agents::Observation& seen = problem.env.observation();

@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Variant{"Rnn", "coloc_rl", {{"placer", "encoder"}}}),
     [](const auto& of) { return of.param.name; });
 
-// From the first weight to the last over the budget's updates: nearly the first one at first.
+// The entropy weight changes from its first to its last value over the updates; the second value is close to the first.
 TEST(PlannerScheduleTest, TheWeightOnEntropyFallsFromItsFirstValueToItsLast) {
   const auto entropies = [](const char* first, const char* last) {
     Rng rng(8);
@@ -104,7 +104,7 @@ TEST(PlannerScheduleTest, TheWeightOnEntropyFallsFromItsFirstValueToItsLast) {
 }
 
 TEST(PlannerFallbackTest, AnOpThatCannotRunOnItsGroupsDeviceGoesWhereItCan) {
-  // "b" runs on the CPU alone, and shares the only group with "a", which is to go to the accelerator.
+  // "b" runs only on the CPU, but is in one group with "a", which is faster on the accelerator.
   OpSpec a = testing::MakeOp("a", 0);
   a.time_micros = std::nullopt;
   a.kind_times = {{"test-cpu", 100}, {"test-gpu", 10}};
@@ -120,7 +120,7 @@ TEST(PlannerFallbackTest, AnOpThatCannotRunOnItsGroupsDeviceGoesWhereItCan) {
   EXPECT_EQ(Index((*result.best)[MakeId<OpId>(1)]), 0U);
 }
 
-// Entropy at first and at last of a policy for one op that fits on the CPU alone, where it always takes as long.
+// First and last entropy of a policy for one op that fits only on the CPU, with a constant time there.
 std::pair<double, double> EntropiesWhereOneDeviceIsTooSmall(const char* drop_invalid_after) {
   OpSpec op = testing::MakeOp("a", 50);
   op.persistent = Bytes{1000};
@@ -138,12 +138,12 @@ std::pair<double, double> EntropiesWhereOneDeviceIsTooSmall(const char* drop_inv
 TEST(PlannerInvalidTest, WhatDoesNotFitIsLearnedFromInTheFirstUpdatesOnly) {
   const auto [first, last] = EntropiesWhereOneDeviceIsTooSmall("1000");
   EXPECT_LT(last, 0.5 * first);
-  // What fits has one reward: without the others there is nothing to tell.
+  // Placements that fit all have one reward: without the others there is nothing to learn.
   const auto [same, still] = EntropiesWhereOneDeviceIsTooSmall("0");
   EXPECT_NEAR(still, same, 1e-3);
 }
 
-// Entropies, at the first and the last update, of a policy whose rewards are all the same: what it learns comes from B.
+// Entropies at the first and the last update of a policy with equal rewards: it learns only from the baseline B.
 std::pair<double, double> EntropiesWithEqualRewards(OptionMap options) {
   options.merge(OptionMap{{"hidden", "8"}, {"placer", "encoder"}, {"samples", "1"}, {"noise", "0"}});
   options.merge(OptionMap{{"learning_rate", "0.01"}, {"final_learning_rate", "0.01"}});
@@ -156,8 +156,8 @@ std::pair<double, double> EntropiesWithEqualRewards(OptionMap options) {
 TEST(PlannerBaselineTest, ItStartsAtTheFirstRewardsOrAtFailureAndFollowsAfterTheStep) {
   const auto [first, last] = EntropiesWithEqualRewards({});
   EXPECT_EQ(first, last);  // every advantage is 0
-  // From -10 everything that is drawn seems good. With a decay of 0 that is over after the first update, which itself
-  // still has the -10; with 1 it never is.
+  // With a baseline of -10, every draw has a positive advantage. With a decay of 0 this ends after the first update,
+  // which still uses the -10; with 1 it never ends.
   const auto at_failure = [](const char* decay) {
     return EntropiesWithEqualRewards({{"baseline_at_failure", "true"}, {"baseline_decay", decay}}).second;
   };
@@ -180,7 +180,7 @@ TEST(PlannerUpdatesTest, AStepForEachRewardIsAnotherThanOneForAll) {
     return agents::RunSearch(spec).episodes;
   };
   EXPECT_EQ(episodes("1", "true"), episodes("1", "false"));
-  EXPECT_EQ(episodes("4", "true").front(), episodes("4", "false").front());  // drawn before anything is learned
+  EXPECT_EQ(episodes("4", "true").front(), episodes("4", "false").front());  // drawn before the first update
   EXPECT_NE(episodes("4", "true"), episodes("4", "false"));
 }
 

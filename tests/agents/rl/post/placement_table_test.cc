@@ -19,13 +19,13 @@ using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Two groups on three devices, a third one on device 1 alone.
+// Two groups on three devices, and a third group that is allowed only on device 1.
 agents::PlacementTable MakeTable() {
   const auto device = [](std::size_t d) { return MakeId<DeviceId>(d); };
   return agents::PlacementTable({{device(0), device(1), device(2)}, {device(0), device(1), device(2)}, {device(1)}});
 }
 
-// What Climb() climbs, computed from its definition for f = the table's distributions and f' = before's.
+// The objective of Climb(), computed from its definition for f = the table's distributions and f' = before's.
 double Objective(const agents::PlacementTable& table, const agents::PlacementTable& before,
                  const std::vector<agents::Choices>& samples, const std::vector<double>& advantages, double beta) {
   double objective = 0;
@@ -45,7 +45,7 @@ double Objective(const agents::PlacementTable& table, const agents::PlacementTab
   return objective;
 }
 
-// The logits of a table, as it saves them: group sizes and devices stand before them.
+// The logits of a table, derived from its probabilities.
 std::vector<double> Logits(const agents::PlacementTable& table) {
   std::vector<double> logits;
   for (std::size_t m = 0; m < table.num_groups(); ++m) {
@@ -71,7 +71,7 @@ TEST(PlacementTableTest, StartsUniformAndDrawsWithinTheDevices) {
   Rng rng(1);
   const agents::Choices choices = table.Sample(rng);
   ASSERT_EQ(choices.size(), 3U);
-  EXPECT_EQ(choices[2], 0U);  // the only one of its list, which is device 1
+  EXPECT_EQ(choices[2], 0U);  // the group's only device, device 1
   EXPECT_EQ(Index(table.ToPlacement(choices)[MakeId<OpId>(2)]), 1U);
 }
 
@@ -87,8 +87,8 @@ TEST(PlacementTableTest, AStepGoesUpTheGradientOfTheObjective) {
     advantages.push_back(rng.Uniform() - 0.5);
   }
   constexpr double kBeta = 0.7;
-  // From a place off f', where the divergence has a gradient too: the second step's is measured, by its change of the
-  // logits with a tiny rate.
+  // Starts from a point other than f', where the divergence has a gradient too. Measures the gradient of the second
+  // step by its change of the logits.
   agents::PlacementTable one = before;
   one.Climb(samples, advantages, 0.5, 1, kBeta);
   agents::PlacementTable two = before;
@@ -105,7 +105,7 @@ TEST(PlacementTableTest, AStepGoesUpTheGradientOfTheObjective) {
       const double slope = (Objective(TableOf(up), before, samples, advantages, kBeta) -
                             Objective(TableOf(down), before, samples, advantages, kBeta)) /
                            (2 * kStep);
-      // Logits are known up to a number for each group: differences to the group's first are compared.
+      // Logits are defined up to a constant for each group, so differences from the group's first logit are compared.
       up = from;
       up[3 * m] += kStep;
       down = from;
@@ -142,7 +142,7 @@ TEST(PlacementTableTest, CrossEntropyTakesTheSharesOfTheElite) {
   table.CrossEntropy(std::vector<agents::Choices>{{2, 0, 0}, {1, 0, 0}, {2, 0, 0}, {2, 1, 0}}, 0);
   EXPECT_NEAR(table.probabilities(0)[2], 0.75, 1e-5);
   EXPECT_NEAR(table.probabilities(0)[1], 0.25, 1e-5);
-  EXPECT_NEAR(table.probabilities(0)[0], 1e-6, 1e-8);  // never 0: a logit would be infinite
+  EXPECT_NEAR(table.probabilities(0)[0], 1e-6, 1e-8);  // not 0, whose logit would be infinite
   EXPECT_EQ(table.Likeliest(), (agents::Choices{2, 0, 0}));
   double sum = 0;
   for (const double p : table.probabilities(1)) sum += p;

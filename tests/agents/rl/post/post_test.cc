@@ -26,7 +26,7 @@ std::pair<int, int> CountUpdates(const agents::PostOptions& options, std::size_t
 }
 
 TEST(PostTest, ThePublishedSamplesGiveAlgorithmOnesUpdates) {
-  // docs/agents.md, post: 160 of PPO and 40 of cross-entropy; the prose of section 4 has PPO 200 times.
+  // docs/agents.md, post: 160 updates of PPO and 40 of cross-entropy; the text of section 4 says 200 updates of PPO.
   EXPECT_EQ(CountUpdates({}, 2400), std::make_pair(160, 40));
   EXPECT_EQ(CountUpdates({.ppo_every_batch = true}, 2400), std::make_pair(200, 40));
   EXPECT_EQ(CountUpdates({.method = agents::PostMethod::kPpo}, 2400), std::make_pair(200, 0));
@@ -48,7 +48,7 @@ TEST_P(PostMethodTest, FindsTheOptimumOfSixGroupsAndDecides) {
     EXPECT_EQ(result.best_result.step_time_micros, optimum) << seed;
     ASSERT_FALSE(result.episodes.empty());
     EXPECT_TRUE(result.episodes.back().argmax);
-    // The likeliest placement is the optimum, too; PPO alone may settle for a little less.
+    // The likeliest placement is the optimum too; with PPO alone it may be slightly worse.
     const double slack = std::string_view(GetParam()) == "ppo" ? 1.25 : 1;
     EXPECT_LE(result.episodes.back().final_micros, slack * optimum) << seed;
     EXPECT_NEAR(result.episodes.front().entropy, 1, 1e-12);
@@ -65,7 +65,7 @@ TEST_P(PostMethodTest, TheFasterDeviceIsLearned) {
 
 INSTANTIATE_TEST_SUITE_P(Methods, PostMethodTest, ::testing::Values("post", "ppo", "cross_entropy", "policy_gradient"));
 
-// The faster device, and a slower one that alone has the memory.
+// The faster device lacks the memory; only the slower one has it.
 TEST(PostTest, LearnsToFitWhereTheFasterDeviceIsTooSmall) {
   OpSpec op = testing::MakeOp("a", 0);
   op.time_micros = std::nullopt;
@@ -79,8 +79,8 @@ TEST(PostTest, LearnsToFitWhereTheFasterDeviceIsTooSmall) {
   EXPECT_EQ(result.episodes.back().final_micros, 100);
 }
 
-// Cross-entropy steps to the fastest sample of a window alone, and one window: in the end the likeliest placement is
-// the fastest of those samples that were learned from.
+// One window of cross-entropy, with only its fastest sample as elite. In the end the likeliest placement is the fastest
+// of the samples that were learned from.
 agents::SearchResult RunOneWindow(std::size_t evaluations) {
   Rng rng(8);
   agents::SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 40}), MakeCluster(3), "post",
@@ -89,15 +89,15 @@ agents::SearchResult RunOneWindow(std::size_t evaluations) {
   return agents::RunSearch(spec);
 }
 
-// One window: its 60th sample gives way to the likeliest placement, which is the fastest of the other 59 if that alone
-// is learned from.
+// The evaluation of the likeliest placement replaces the window's 60th sample. That placement is the fastest of the
+// other 59 if only the fastest is learned from.
 TEST(PostTest, TheLastWindowIsLearnedFromBeforeTheLikeliestPlacementIsTried) {
   const agents::SearchResult result = RunOneWindow(60);
   ASSERT_TRUE(result.episodes.back().argmax);
   EXPECT_EQ(result.episodes.back().final_micros, result.best_result.step_time_micros);
 }
 
-// The same where the window is complete before the last evaluation, so that nothing has to give way.
+// The same with a window that is complete before the last evaluation, so no sample is replaced.
 TEST(PostTest, AWindowThatIsCompleteBeforeTheLastEvaluationIsLearnedFrom) {
   const agents::SearchResult result = RunOneWindow(61);
   ASSERT_TRUE(result.episodes.back().argmax);
@@ -105,7 +105,7 @@ TEST(PostTest, AWindowThatIsCompleteBeforeTheLastEvaluationIsLearnedFrom) {
   EXPECT_LT(result.episodes.back().entropy, 1e-3);
 }
 
-// PPO alone knows no windows, so one that is no multiple of its batches changes nothing.
+// PPO alone does not use windows, so a window that is not a multiple of its batches changes nothing.
 TEST(PostTest, WithoutCrossEntropyTheWindowDoesNotMatter) {
   agents::SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "post", {{"method", "ppo"}});
   spec.evaluations = 240;
@@ -122,13 +122,13 @@ std::vector<double> Entropies(const Graph& graph, const OptionMap& options, std:
   return entropies;
 }
 
-// One of two values for each of so many groups, of which the first is likelier.
+// The entropy of a choice between two values, of which one has probability `likelier`.
 double EntropyOfTwo(double likelier) {
   return -(likelier * std::log2(likelier) + (1 - likelier) * std::log2(1 - likelier));
 }
 
-// Algorithm 1 and section 4: after a window of cross-entropy with one elite sample a group's distribution is that
-// sample, mixed with the uniform one by epsilon, which falls linearly to 0 over the budget.
+// Algorithm 1 and section 4: after a window of cross-entropy with one elite sample, a group's distribution is that
+// sample mixed with the uniform distribution by epsilon. Epsilon falls linearly to 0 over the budget.
 TEST(PostTest, TheShareOfTheUniformDistributionFallsToNothing) {
   const std::vector<double> entropies = Entropies(
       testing::MakeTwoChains(),
@@ -142,7 +142,7 @@ TEST(PostTest, TheShareOfTheUniformDistributionFallsToNothing) {
   EXPECT_LT(entropies[10], 1e-3);
 }
 
-// Independent ops, so that a step takes twice as long where all of them do.
+// Independent ops: if all take twice as long, so does the step.
 Graph MakeFour(double micros) {
   std::vector<OpSpec> ops;
   for (const char* const name : {"a", "b", "c", "d"}) ops.push_back(testing::MakeOp(name, micros));
@@ -160,7 +160,7 @@ TEST(PostTest, TheUnitOfTimeMattersToRawAdvantagesOnly) {
   EXPECT_NE(run("relative", 1e6), run("standardized", 1e6));
 }
 
-// Schulman et al. 2017, section 4: under its target the divergence costs ever less, over it ever more.
+// Schulman et al. 2017, section 4: beta decreases while the divergence is below its target, and increases above it.
 TEST(PostTest, BetaFollowsTheDivergence) {
   const auto last = [](const char* target) {
     return Entropies(MakeFour(1e6), {{"method", "ppo"}, {"divergence", target}}, 120).back();
@@ -190,7 +190,7 @@ TEST(PostTest, BatchesThatDoNotDivideTheWindowStillFillBoth) {
   const agents::SearchResult result = agents::RunSearch(spec);
   std::vector<std::size_t> ends;
   for (const agents::EpisodeRecord& record : result.episodes) ends.push_back(record.evaluations);
-  // Every multiple of 7 and of 20; the last evaluation is the argmax.
+  // Every multiple of 7 and of 20; the last evaluation is the argmax placement.
   EXPECT_EQ(ends, (std::vector<std::size_t>{7, 14, 20, 21, 28, 35, 40, 42, 49, 56, 60, 61}));
 }
 

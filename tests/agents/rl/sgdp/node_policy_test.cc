@@ -67,7 +67,7 @@ TEST_P(PpoLossTest, ItsGradientIsTheFiniteDifference) {
 INSTANTIATE_TEST_SUITE_P(Masks, PpoLossTest, ::testing::Bool(),
                          [](const auto& mask) { return mask.param ? "Mask" : "NoMask"; });
 
-// Of the very actions that were drawn, all ratios are 1 under the policy that drew them.
+// For the drawn actions, all ratios are 1 under the policy that drew them.
 TEST_P(PpoLossTest, UnderThePolicyThatDrewItIsMinusTheMeanAdvantage) {
   Rng rng(9);
   const agents::NodeOdds odds = agents::OddsOf(RandomLogits(rng, GetParam() ? 4 : 3), kAllowed, GetParam());
@@ -81,7 +81,7 @@ TEST_P(PpoLossTest, UnderThePolicyThatDrewItIsMinusTheMeanAdvantage) {
 }
 
 TEST(PpoLossTest, BeyondTheBoundThereIsNoSlope) {
-  // The node took device 0 with probability 1/2, and now would with 0.9: 1.8 times as likely.
+  // The node chose device 0 with probability 1/2; the new policy has 0.9, 1.8 times as much.
   const agents::NodeOdds old = {.num_devices = 2, .devices = {0.5, 0.5}, .moves = {}};
   const agents::NodeOdds now = {.num_devices = 2, .devices = {0.9, 0.1}, .moves = {}};
   const std::vector<agents::NodeActions> actions = {{.devices = {0}, .moved = {}}};
@@ -89,7 +89,7 @@ TEST(PpoLossTest, BeyondTheBoundThereIsNoSlope) {
   agents::Matrix gradient;
   EXPECT_NEAR(agents::PpoLoss(old, now, actions, std::vector<double>{1}, options, &gradient), -1.2, 1e-12);
   EXPECT_EQ(gradient.row(0)[0], 0);
-  // A loss is not bounded: it is pulled back with its whole weight, 1.8 * 0.9 * 0.1.
+  // A negative advantage is not clipped: the gradient has its full weight, 1.8 * 0.1.
   EXPECT_NEAR(agents::PpoLoss(old, now, actions, std::vector<double>{-1}, options, &gradient), 1.8, 1e-12);
   EXPECT_NEAR(gradient.row(0)[0], 1.8 * 0.1, 1e-6);
 }

@@ -49,7 +49,7 @@ TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmaxLengthy) {
   EXPECT_TRUE(result.episodes.back().argmax);
   EXPECT_EQ(result.episodes.back().final_micros, optimum);
   EXPECT_GT(result.episodes.front().entropy, 0.1);
-  // With a mask nodes stay where the best placement has them, and what their device would be is never decided.
+  // With a mask, nodes stay on the best placement's device, so the policy never learns their device.
   if (!GetParam().options.contains("mask")) {
     EXPECT_LT(result.episodes.back().entropy, 0.5);
   }
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Variants, SgdpTest,
                                            Variant{"Mlp", {{"context", "mlp"}}}),
                          [](const auto& of) { return of.param.name; });
 
-// Table 4 of the paper, but for the learning rate; table 3 for the network.
+// Table 4 of the paper, except the learning rate; table 3 for the network.
 TEST(SgdpOptionsTest, ThePapersSettingsAreTheDefaults) {
   const agents::SgdpOptions options;
   EXPECT_EQ(options.rollouts * 40, 800U);
@@ -107,11 +107,11 @@ TEST(SgdpPolicyTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
   ASSERT_EQ(result.also.size(), 2U);
   EXPECT_EQ(result.also[1].evaluations, 81U);
   ASSERT_EQ(result.transfer.size(), 1U);
-  EXPECT_EQ(result.transfer[0].evaluations, 1 + 10 + 1U);  // the single device, ten draws, the likeliest
+  EXPECT_EQ(result.transfer[0].evaluations, 1 + 10 + 1U);  // the single device, ten draws, the likeliest placement
   EXPECT_FALSE(result.policy.empty());
 }
 
-// What was learned is where training goes on, and it does go on, for as many evaluations as before.
+// Fine-tuning starts from the learned policy, and trains it for as many evaluations as before.
 TEST(SgdpPolicyTest, FineTuningStartsFromWhatWasLearnedLengthy) {
   const Graph graph = testing::MakeTwoOpsForTheAccelerator();
   agents::SearchSpec spec =

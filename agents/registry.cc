@@ -12,7 +12,7 @@
 #include "agents/rl/planner/planner.h"
 #include "agents/rl/post/post.h"
 #include "agents/rl/sgdp/sgdp.h"
-#include "sim/base/check.h"
+#include "sim/base/registry.h"
 
 namespace emplace::agents {
 
@@ -140,14 +140,7 @@ std::span<const AgentEntry> AllAgents() {
   return kAgents;
 }
 
-const AgentEntry& FindAgent(std::string_view name) {
-  std::string known;
-  for (const AgentEntry& entry : AllAgents()) {
-    if (entry.name == name) return entry;
-    known.append(known.empty() ? "" : ", ").append(entry.name);
-  }
-  throw InputError("", "unknown agent \"" + std::string(name) + "\" (" + known + ")");
-}
+const AgentEntry& FindAgent(std::string_view name) { return FindByName(AllAgents(), name, "agent"); }
 
 std::string_view DefaultGrouping(const AgentEntry& entry, std::size_t num_ops) {
   return entry.max_ops != 0 && num_ops > entry.max_ops ? "merge_and_colocate" : entry.grouping;

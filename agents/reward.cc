@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "sim/base/check.h"
+#include "sim/base/registry.h"
 
 namespace emplace::agents {
 namespace {
@@ -84,14 +84,7 @@ std::span<const RewardEntry> AllRewards() {
   return kRewards;
 }
 
-const RewardEntry& FindReward(std::string_view name) {
-  std::string known;
-  for (const RewardEntry& entry : AllRewards()) {
-    if (entry.name == name) return entry;
-    known.append(known.empty() ? "" : ", ").append(entry.name);
-  }
-  throw InputError("", "unknown reward \"" + std::string(name) + "\" (" + known + ")");
-}
+const RewardEntry& FindReward(std::string_view name) { return FindByName(AllRewards(), name, "reward"); }
 
 RewardOptions ParseReward(std::string_view text) {
   const std::size_t colon = text.find(':');

@@ -1,8 +1,6 @@
-#include <string>
-
+#include "sim/base/registry.h"
 #include "datasets/dataset.h"
 #include "datasets/models/models.h"
-#include "sim/base/check.h"
 
 namespace emplace::datasets {
 namespace {
@@ -31,14 +29,7 @@ constexpr ModelEntry kModels[] = {
 
 std::span<const ModelEntry> AllModels() { return kModels; }
 
-const ModelEntry& FindModel(std::string_view name) {
-  std::string known;
-  for (const ModelEntry& model : kModels) {
-    if (model.name == name) return model;
-    known.append(known.empty() ? "" : ", ").append(model.name);
-  }
-  throw InputError("", "\"" + std::string(name) + "\" is not a model (" + known + ")");
-}
+const ModelEntry& FindModel(std::string_view name) { return FindByName(kModels, name, "model"); }
 
 Graph MakeModel(std::string_view name, const OptionMap& options) {
   const ModelEntry& model = FindModel(name);

@@ -6,6 +6,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/base/registry.h"
 #include "sim/formats/cluster_yaml.h"
 
 namespace emplace::datasets {
@@ -20,19 +21,17 @@ constexpr ShippedCluster kShippedClusters[] = {
 std::span<const ShippedCluster> AllShippedClusters() { return kShippedClusters; }
 
 Cluster LoadCluster(const std::string& name_or_path) {
-  std::string known;
   for (const ShippedCluster& shipped : AllShippedClusters()) {
-    if (shipped.name == name_or_path) {
-      std::istringstream in{std::string(shipped.yaml)};
-      return ReadCluster(in, name_or_path);
-    }
-    known.append(known.empty() ? "" : ", ").append(shipped.name);
+    if (shipped.name != name_or_path) continue;
+    std::istringstream in{std::string(shipped.yaml)};
+    return ReadCluster(in, name_or_path);
   }
   std::unique_ptr<std::istream> in;
   try {
     in = OpenForReading(name_or_path);
   } catch (const InputError& error) {
-    throw InputError("", std::string(error.what()) + "; it is no shipped cluster either (" + known + ")");
+    throw InputError(
+        "", std::string(error.what()) + "; it is no shipped cluster either (" + Listed(AllShippedClusters()) + ")");
   }
   return ReadCluster(*in, name_or_path);
 }

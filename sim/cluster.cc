@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/base/json_text.h"
+#include "sim/base/registry.h"
 
 namespace emplace {
 namespace {
@@ -73,9 +75,7 @@ Cluster Cluster::Keep(const std::vector<std::string>& names) const {
   for (const std::string& name : names) {
     const auto id = FindDevice(name);
     if (!id) {
-      std::string known;
-      for (const Device& device : devices_) known += (known.empty() ? "" : ", ") + device.name;
-      throw InputError("", "unknown device \"" + name + "\" (cluster " + name_ + " has " + known + ")");
+      throw InputError("", "unknown device " + Quoted(name) + " (cluster " + name_ + " has " + Listed(devices_) + ")");
     }
     kept.push_back(Index(*id));
   }

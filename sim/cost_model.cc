@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/base/registry.h"
 
 namespace emplace {
 namespace {
@@ -102,10 +103,8 @@ CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel
     }
     const std::string name(graph.op(id).name);
     if (!anywhere) {
-      std::string known;
-      for (const std::string_view kind : kinds) known.append(known.empty() ? "" : ", ").append(kind);
       throw InputError("op \"" + name + "\"", "has no time on any device of cluster " + cluster.name() + " (kinds " +
-                                                  known + "); " + model.HowToGiveATime());
+                                                  Listed(kinds) + "); " + model.HowToGiveATime());
     }
     if (std::find(common.begin(), common.end(), true) == common.end()) {
       throw InputError("op \"" + name + "\"", "no device of cluster " + cluster.name() +

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/base/registry.h"
 #include "sim/engines/fifo.h"
 #include "sim/engines/placeto_reference.h"
 
@@ -13,12 +14,7 @@ namespace {
 std::unique_ptr<Simulator::Engine> MakeEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                               const SimOptions& options) {
   EMPLACE_CHECK_EQ(costs.num_ops(), graph.num_ops());
-  std::string known;
-  for (const EngineEntry& entry : AllEngines()) {
-    if (entry.name == options.engine) return entry.make(graph, cluster, costs, options);
-    known.append(known.empty() ? "" : ", ").append(entry.name);
-  }
-  throw InputError("", "unknown engine \"" + options.engine + "\" (" + known + ")");
+  return FindByName(AllEngines(), options.engine, "engine").make(graph, cluster, costs, options);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/printable.h"
+#include "sim/base/registry.h"
 #include "sim/bounds.h"
 #include "sim/draw/graph_dot.h"
 #include "sim/graph_algorithms.h"
@@ -97,8 +98,7 @@ Summary Summarise(const Graph& graph) {
 }
 
 std::string TimesForPeople(const Summary& s) {
-  std::string kinds;
-  for (const std::string_view kind : s.timed_kinds) kinds.append(kinds.empty() ? "" : ", ").append(kind);
+  const std::string kinds = Listed(s.timed_kinds);
   return fmt::format("for every device kind at once: {} ops; by kind: {}; none: {} ops", s.one_time,
                      kinds.empty() ? "-" : kinds, s.untimed);
 }

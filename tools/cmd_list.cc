@@ -15,7 +15,7 @@
 #include "datasets/families/families.h"
 #include "datasets/importer.h"
 #include "datasets/shipped_clusters.h"
-#include "sim/base/check.h"
+#include "sim/base/registry.h"
 #include "sim/cost_model.h"
 #include "sim/device_catalog.h"
 #include "sim/grouping.h"
@@ -156,16 +156,9 @@ void PrintText(const Rows& rows) {
 }
 
 int Run(const std::string& what, bool json) {
-  std::string known;
-  for (const Topic& topic : kTopics) {
-    if (what == topic.name) {
-      const Rows rows = topic.rows();
-      json ? PrintJson(rows) : PrintText(rows);
-      return kDone;
-    }
-    known.append(known.empty() ? "" : ", ").append(topic.name);
-  }
-  throw InputError("", "there is no list of \"" + what + "\" (" + known + ")");
+  const Rows rows = FindByName(kTopics, what, "list").rows();
+  json ? PrintJson(rows) : PrintText(rows);
+  return kDone;
 }
 
 }  // namespace

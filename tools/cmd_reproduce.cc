@@ -19,6 +19,7 @@
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/printable.h"
+#include "sim/base/registry.h"
 #include "sim/device_catalog.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
@@ -191,20 +192,15 @@ int Run(const ReproduceOptions& options) {
       throw InputError(path, "does not say its format (a name that ends in .csv or .md)");
     }
   }
-  std::string known;
-  for (const Comparison& comparison : kComparisons) {
-    known.append(known.empty() ? "" : ", ").append(comparison.name);
-    if (options.what != comparison.name) continue;
-    if (!options.file.empty() && !comparison.takes_file) throw InputError("--from", "is not for " + options.what);
-    if (options.seed && comparison.takes_file) throw InputError("--seed", "is not for " + options.what);
-    const Document document = comparison.make(options);
-    for (const std::string& path : options.outputs) {
-      WriteFile(path, [&](std::ostream& out) { Write(out, document, path.ends_with(".csv"), path.ends_with(".md")); });
-    }
-    Write(std::cout, document, false, false);
-    return kDone;
+  const Comparison& comparison = FindByName(kComparisons, options.what, "comparison");
+  if (!options.file.empty() && !comparison.takes_file) throw InputError("--from", "is not for " + options.what);
+  if (options.seed && comparison.takes_file) throw InputError("--seed", "is not for " + options.what);
+  const Document document = comparison.make(options);
+  for (const std::string& path : options.outputs) {
+    WriteFile(path, [&](std::ostream& out) { Write(out, document, path.ends_with(".csv"), path.ends_with(".md")); });
   }
-  throw InputError("", "\"" + options.what + "\" is no published comparison (" + known + ")");
+  Write(std::cout, document, false, false);
+  return kDone;
 }
 
 }  // namespace

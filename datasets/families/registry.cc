@@ -1,11 +1,10 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "datasets/families/families.h"
 #include "sim/base/check.h"
+#include "sim/base/registry.h"
 
 namespace emplace::datasets {
 namespace {
@@ -52,14 +51,7 @@ struct Draws {
 
 std::span<const FamilyEntry> AllFamilies() { return kFamilies; }
 
-const FamilyEntry& FindFamily(std::string_view name) {
-  std::string known;
-  for (const FamilyEntry& family : kFamilies) {
-    if (family.name == name) return family;
-    known.append(known.empty() ? "" : ", ").append(family.name);
-  }
-  throw InputError("", fmt::format("\"{}\" is not a dataset ({})", name, known));
-}
+const FamilyEntry& FindFamily(std::string_view name) { return FindByName(kFamilies, name, "dataset"); }
 
 std::array<std::size_t, kFamilySize> GroupNumbers(double mean, double sd) {
   std::array<double, kFamilySize> quantiles{};

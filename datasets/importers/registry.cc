@@ -3,6 +3,7 @@
 #include "datasets/importer.h"
 #include "datasets/importers/importers.h"
 #include "sim/base/check.h"
+#include "sim/base/registry.h"
 
 namespace emplace::datasets {
 namespace {
@@ -18,22 +19,16 @@ constexpr ImporterEntry kImporters[] = {
      LooksLikeDnnPartitioning, ImportDnnPartitioning},
 };
 
-std::string KnownNames() {
-  std::string known;
-  for (const ImporterEntry& importer : kImporters) known.append(known.empty() ? "" : ", ").append(importer.name);
-  return known;
-}
-
 }  // namespace
 
 std::span<const ImporterEntry> AllImporters() { return kImporters; }
 
 const ImporterEntry& FindImporter(std::string_view format, std::string_view content, const std::string& file) {
+  if (!format.empty()) return FindByName(kImporters, format, "format");
   for (const ImporterEntry& importer : kImporters) {
-    if (format.empty() ? importer.detect(content) : importer.name == format) return importer;
+    if (importer.detect(content)) return importer;
   }
-  if (format.empty()) throw InputError(file, "is in none of the formats that can be imported (" + KnownNames() + ")");
-  throw InputError("", "\"" + std::string(format) + "\" is not a format that can be imported (" + KnownNames() + ")");
+  throw InputError(file, "is in none of the formats that can be imported (" + Listed(kImporters) + ")");
 }
 
 bool StartsAnObject(std::string_view content) {

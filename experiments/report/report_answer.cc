@@ -20,7 +20,7 @@ std::string NameInText(const std::string& name) {
 }
 
 // "a, b and c"
-std::string Listed(std::vector<std::string> names) {
+std::string Enumerated(std::vector<std::string> names) {
   std::transform(names.begin(), names.end(), names.begin(), NameInText);
   if (names.size() == 1) return names[0];
   const std::string last = names.back();
@@ -151,8 +151,10 @@ std::string ScopeSentences(const Comparison& comparison) {
   std::vector<std::string> absent;
   std::vector<std::string> too_few;
   for (const LeftOutAgent& agent : comparison.left_out) (agent.solved ? too_few : absent).push_back(agent.label);
-  if (!absent.empty()) text += fmt::format(" Not in the figure, without trials in every column: {}.", Listed(absent));
-  if (!too_few.empty()) text += fmt::format(" Not in the figure, with too few problems solved: {}.", Listed(too_few));
+  if (!absent.empty())
+    text += fmt::format(" Not in the figure, without trials in every column: {}.", Enumerated(absent));
+  if (!too_few.empty())
+    text += fmt::format(" Not in the figure, with too few problems solved: {}.", Enumerated(too_few));
   return text;
 }
 
@@ -200,7 +202,7 @@ std::string WinnerSentence(const Comparison& comparison) {
   if (comparison.contenders.size() == 1) {
     return fmt::format("{} has no rival here: its step times are {}.", NameInText(first.label), how);
   }
-  if (leaders.size() > 1) return fmt::format("{} are level: their step times are {}.", Listed(leaders), how);
+  if (leaders.size() > 1) return fmt::format("{} are level: their step times are {}.", Enumerated(leaders), how);
   const bool is_sure = IsSure(FindTest(comparison.tests, first.label, NextBest(comparison)->label), first.label);
   return fmt::format("{} {}: its step times are {}.", NameInText(first.label),
                      is_sure ? "wins" : "is ahead, but not for certain", how);
@@ -236,7 +238,7 @@ AnswerBlock MakeAnswer(const std::string& question, const std::optional<Comparis
   std::vector<std::string> more;
   if (std::string control = ControlSentence(*comparison); !control.empty()) more.push_back(std::move(control));
   if (const auto names = NotToldApart(*comparison); !names.empty()) {
-    more.push_back(fmt::format("No test separates it from {}.", Listed(names)));
+    more.push_back(fmt::format("No test separates it from {}.", Enumerated(names)));
   }
   more.push_back(MethodSentence(*comparison, fmt::format("{} {}", block.answer, fmt::join(more, " "))));
   block.notes.push_back(fmt::format("{}", fmt::join(more, " ")));

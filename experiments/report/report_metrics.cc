@@ -4,8 +4,7 @@
 #include <iterator>
 
 #include "experiments/report/report_improvement.h"
-#include "sim/base/check.h"
-#include "sim/base/json_text.h"
+#include "sim/base/registry.h"
 
 namespace emplace::experiments {
 namespace {
@@ -202,12 +201,7 @@ constexpr MetricEntry kMetrics[] = {
 std::span<const MetricEntry> AllMetrics() { return kMetrics; }
 
 const MetricEntry& FindMetric(std::string_view name, const std::string& place) {
-  std::string known;
-  for (const MetricEntry& entry : kMetrics) {
-    if (entry.name == name) return entry;
-    known.append(known.empty() ? "" : ", ").append(entry.name);
-  }
-  throw InputError(place, "unknown metric " + Quoted(name) + " (" + known + ")");
+  return FindByName(kMetrics, name, "metric", place);
 }
 
 std::vector<std::string> MetricsToReport(const ExperimentRuns& runs, const PublishedFigures* published) {

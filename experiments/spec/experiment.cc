@@ -18,6 +18,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json_fields.h"
 #include "sim/base/json_text.h"
+#include "sim/base/registry.h"
 #include "sim/formats/cluster_yaml.h"
 
 namespace emplace::experiments {
@@ -47,8 +48,7 @@ std::string ReadName(const JsonNode& node) {
 }
 
 std::vector<std::string> ReadMetrics(const JsonNode& node) {
-  std::string allowed;
-  for (const MetricEntry& entry : AllMetrics()) allowed.append(allowed.empty() ? "" : ", ").append(entry.name);
+  const std::string allowed = Listed(AllMetrics());
   std::vector<std::string> metrics;
   const JsonList& list = node.List("a list of " + allowed);
   for (std::size_t i = 0; i < list.size(); ++i) {

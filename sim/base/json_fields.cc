@@ -5,6 +5,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
+#include "sim/base/registry.h"
 
 namespace emplace {
 namespace {
@@ -95,9 +96,7 @@ JsonFields::JsonFields(const JsonNode& node, std::span<const std::string_view> k
     : node_(node), members_(node.Object()) {
   for (const JsonMember& member : members_) {
     if (std::find(known.begin(), known.end(), member.key) != known.end()) continue;
-    std::string allowed;
-    for (const std::string_view key : known) allowed.append(allowed.empty() ? "" : ", ").append(key);
-    throw InputError(PlaceOfKey(node.Place(), member.key), "unknown key (" + allowed + ")");
+    throw InputError(PlaceOfKey(node.Place(), member.key), "unknown key (" + Listed(known) + ")");
   }
 }
 

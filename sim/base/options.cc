@@ -1,11 +1,13 @@
 #include "sim/base/options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <utility>
 
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
+#include "sim/base/registry.h"
 
 namespace emplace {
 namespace {
@@ -81,13 +83,8 @@ void OptionReader::Read(std::string_view key, std::string* value, const std::vec
                         std::string_view help) {
   const std::string* text = Find(key, *value, help);
   if (text == nullptr) return;
-  std::string words;
-  bool known = allowed.empty();
-  for (const std::string_view word : allowed) {
-    known = known || *text == word;
-    words.append(words.empty() ? "" : ", ").append(word);
-  }
-  if (!known) Refuse(key, *text, words);
+  const bool known = allowed.empty() || std::find(allowed.begin(), allowed.end(), *text) != allowed.end();
+  if (!known) Refuse(key, *text, Listed(allowed));
   *value = *text;
 }
 

@@ -1,4 +1,4 @@
-#include "sim/base/check.h"
+#include "sim/base/registry.h"
 #include "sim/cost/measured.h"
 #include "sim/cost/roofline.h"
 #include "sim/cost_model.h"
@@ -16,13 +16,9 @@ std::vector<CostModelEntry> AllCostModels() {
 }
 
 std::unique_ptr<CostModel> MakeCostModel(std::string_view name) {
-  std::string known;
-  for (const CostModelEntry& entry : AllCostModels()) {
-    if (entry.make == nullptr) continue;
-    if (entry.name == name) return entry.make();
-    known.append(known.empty() ? "" : ", ").append(entry.name);
-  }
-  throw InputError("", "unknown cost model \"" + std::string(name) + "\" (" + known + ")");
+  std::vector<CostModelEntry> known = AllCostModels();
+  std::erase_if(known, [](const CostModelEntry& entry) { return entry.make == nullptr; });
+  return FindByName(known, name, "cost model").make();
 }
 
 }  // namespace emplace

@@ -1,6 +1,6 @@
 #include <array>
 
-#include "sim/base/check.h"
+#include "sim/base/registry.h"
 #include "sim/groupers/groupers.h"
 
 namespace emplace {
@@ -16,13 +16,6 @@ std::span<const GrouperEntry> AllGroupers() {
   return kGroupers;
 }
 
-const GrouperEntry& FindGrouper(std::string_view name) {
-  std::string known;
-  for (const GrouperEntry& entry : AllGroupers()) {
-    if (entry.name == name) return entry;
-    known.append(known.empty() ? "" : ", ").append(entry.name);
-  }
-  throw InputError("", "unknown grouping \"" + std::string(name) + "\" (" + known + ")");
-}
+const GrouperEntry& FindGrouper(std::string_view name) { return FindByName(AllGroupers(), name, "grouping"); }
 
 }  // namespace emplace

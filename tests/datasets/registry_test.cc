@@ -85,7 +85,7 @@ TEST(ModelRegistryTest, AnUnknownNameIsToldTheKnownOnes) {
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(),
-                 "\"lenet\" is not a model (inception_v3, resnet, rnnlm, nmt, nasnet, amoebanet, transformer_xl, "
+                 "unknown model \"lenet\" (inception_v3, resnet, rnnlm, nmt, nasnet, amoebanet, transformer_xl, "
                  "wavenet, gpt, bert)");
   }
 }

@@ -41,7 +41,7 @@ TEST_F(DatasetTest, TheSameSeedGivesTheSameBytes) {
 }
 
 TEST_F(DatasetTest, BadWordsAreRefused) {
-  ExpectRefused(Emplace("dataset imagenet -o x"), "\"imagenet\" is not a dataset (cifar10, ptb, nmt)");
+  ExpectRefused(Emplace("dataset imagenet -o x"), "unknown dataset \"imagenet\" (cifar10, ptb, nmt)");
   const Ran ran = Emplace("dataset cifar10 -o g.json");  // a file has this name
   EXPECT_EQ(ran.status, 2);
   EXPECT_TRUE(IsOneLine(ran.err));
@@ -102,8 +102,7 @@ networks:
 }
 
 TEST_F(DatasetTest, ReproduceRefusesWhatItDoesNotKnow) {
-  ExpectRefused(Emplace("reproduce miracles"),
-                "\"miracles\" is no published comparison (networks, calibration, families)");
+  ExpectRefused(Emplace("reproduce miracles"), "unknown comparison \"miracles\" (networks, calibration, families)");
   Write("bad.yaml", "schema: emplace.calibration\nversion: 1\nfigures: 3\n");
   ExpectRefused(Emplace("reproduce calibration --from bad.yaml"),
                 "bad.yaml: figures: is the number 3 (a list of figures)");

@@ -96,7 +96,7 @@ TEST(FamilyRegistryTest, AnUnknownNameIsToldTheKnownOnes) {
     datasets::FindFamily("imagenet");
     FAIL() << "accepted";
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "\"imagenet\" is not a dataset (cifar10, ptb, nmt)");
+    EXPECT_STREQ(error.what(), "unknown dataset \"imagenet\" (cifar10, ptb, nmt)");
   }
 }
 

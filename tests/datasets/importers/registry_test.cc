@@ -36,7 +36,7 @@ TEST(ImporterRegistryTest, ListsTheFormatsOfTheContract) {
 
 TEST(ImporterRegistryTest, ANameThatIsNoFormatIsToldTheFormats) {
   EXPECT_EQ(Refusal([] { datasets::FindImporter("onnx", "", "f"); }),
-            "\"onnx\" is not a format that can be imported (emplace, pipedream, dnn-partitioning)");
+            "unknown format \"onnx\" (emplace, pipedream, dnn-partitioning)");
 }
 
 TEST(ImporterRegistryTest, ContentOfNoKnownFormatIsRefused) {

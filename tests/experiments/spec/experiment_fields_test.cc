@@ -31,7 +31,7 @@ TEST(ExperimentFieldsTest, GraphsThatCannotBeAreRefused) {
        "graphs.data: unknown key (dataset, family_seed, split, sample, seed, index, files, model, set, models, "
        "together, "
        "grouping)"},
-      {"graphs: {dataset: imagenet}", "graphs.dataset: \"imagenet\" is not a dataset (cifar10, ptb, nmt)"},
+      {"graphs: {dataset: imagenet}", "graphs.dataset: unknown dataset \"imagenet\" (cifar10, ptb, nmt)"},
       {"graphs: {dataset: nmt, model: nmt}", "graphs.model: cannot stand beside dataset (one of them)"},
       {"graphs: {dataset: nmt, split: half}", "graphs.split: is the text \"half\" (all, train, test)"},
       {"graphs: {dataset: nmt, sample: 0}", "graphs.sample: is the number 0 (an integer from 1 to 32)"},
@@ -56,7 +56,7 @@ TEST(ExperimentFieldsTest, GraphsThatCannotBeAreRefused) {
       {"graphs: {files: g.json}", "graphs.files: is the text \"g.json\" (a list of graph files)"},
       {"graphs: {files: [g.json, g.json]}", "graphs.files[1]: stands there twice (each once)"},
       {"graphs: {model: x}",
-       "graphs.model: \"x\" is not a model (inception_v3, resnet, rnnlm, nmt, nasnet, amoebanet, transformer_xl, "
+       "graphs.model: unknown model \"x\" (inception_v3, resnet, rnnlm, nmt, nasnet, amoebanet, transformer_xl, "
        "wavenet, gpt, bert)"},
       {"graphs: {model: nmt, set: [1]}", "graphs.set: is no object (option: value)"},
       {"graphs: {dataset: nmt, together: 1}", "graphs.together: is the number 1 (true or false)"},
@@ -110,7 +110,7 @@ TEST(ExperimentFieldsTest, EverythingElseThatCannotBeIsRefused) {
        "transfer.grouping: unknown key (dataset, family_seed, split, sample, seed, index, files, model, set, models)"},
       {"transfer: {split: test}", "transfer.split: is for a dataset only"},
       {"transfer: {model: x}",
-       "transfer.model: \"x\" is not a model (inception_v3, resnet, rnnlm, nmt, nasnet, amoebanet, transformer_xl, "
+       "transfer.model: unknown model \"x\" (inception_v3, resnet, rnnlm, nmt, nasnet, amoebanet, transformer_xl, "
        "wavenet, gpt, bert)"},
   };
   for (const Case& c : cases) EXPECT_EQ(Refusal(c.line), "x.yaml: " + c.error);

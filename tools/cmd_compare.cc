@@ -14,6 +14,7 @@
 #include "agents/search.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/base/table.h"
 #include "sim/bounds.h"
 #include "sim/formats/result_json.h"
 #include "sim/placement.h"
@@ -22,7 +23,6 @@
 #include "tools/problem.h"
 #include "tools/progress.h"
 #include "tools/search.h"
-#include "tools/table.h"
 #include "tools/terminal.h"
 
 namespace emplace::tools {

@@ -17,12 +17,12 @@
 #include "sim/base/file_io.h"
 #include "sim/base/printable.h"
 #include "sim/base/registry.h"
+#include "sim/base/table.h"
 #include "sim/bounds.h"
 #include "sim/draw/graph_dot.h"
 #include "sim/graph_algorithms.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
-#include "tools/table.h"
 
 namespace emplace::tools {
 namespace {

@@ -16,12 +16,12 @@
 #include "datasets/importer.h"
 #include "datasets/shipped_clusters.h"
 #include "sim/base/registry.h"
+#include "sim/base/table.h"
 #include "sim/cost_model.h"
 #include "sim/device_catalog.h"
 #include "sim/grouping.h"
 #include "sim/simulator.h"
 #include "tools/commands.h"
-#include "tools/table.h"
 
 namespace emplace::tools {
 namespace {

@@ -11,19 +11,19 @@
 #include <vector>
 
 #include "datasets/families/families.h"
-#include "experiments/report/report_document.h"
 #include "experiments/shipped_tables.h"
 #include "experiments/validation/calibration.h"
 #include "experiments/validation/family_table.h"
 #include "experiments/validation/network_table.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/base/markup.h"
 #include "sim/base/printable.h"
 #include "sim/base/registry.h"
+#include "sim/base/table.h"
 #include "sim/device_catalog.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
-#include "tools/table.h"
 
 namespace emplace::tools {
 namespace {
@@ -180,7 +180,7 @@ void Write(std::ostream& out, const Document& document, bool csv, bool markdown)
   }
   if (csv) return;
   for (const std::string& note : document.notes) {
-    out << '\n' << (markdown ? experiments::MarkdownText(note) + "  " : Printable(note));
+    out << '\n' << (markdown ? MarkdownText(note) + "  " : Printable(note));
   }
   if (!document.notes.empty()) out << '\n';
 }

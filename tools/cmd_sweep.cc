@@ -21,11 +21,11 @@
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/printable.h"
+#include "sim/base/table.h"
 #include "tools/commands.h"
 #include "tools/numbers.h"
 #include "tools/sweep_estimate.h"
 #include "tools/sweep_view.h"
-#include "tools/table.h"
 #include "tools/terminal.h"
 #include "tools/trial_pool.h"
 

@@ -18,6 +18,7 @@
 #include "profiler/execute/hardware_runner.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/base/table.h"
 #include "sim/timeline.h"
 #include "tools/commands.h"
 #include "tools/hardware.h"
@@ -25,7 +26,6 @@
 #include "tools/problem.h"
 #include "tools/progress.h"
 #include "tools/search.h"
-#include "tools/table.h"
 #include "tools/terminal.h"
 
 namespace emplace::tools {

@@ -11,11 +11,11 @@
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/printable.h"
+#include "sim/base/table.h"
 #include "sim/draw/timeline_svg.h"
 #include "sim/simulator.h"
 #include "sim/timeline.h"
 #include "tools/numbers.h"
-#include "tools/table.h"
 
 namespace emplace::tools {
 

@@ -9,7 +9,7 @@
 #include "experiments/run/run_folder.h"
 #include "experiments/spec/experiment.h"
 #include "experiments/spec/trial_plan.h"
-#include "tools/table.h"
+#include "sim/base/table.h"
 
 namespace emplace::tools {
 

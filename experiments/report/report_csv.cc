@@ -5,12 +5,12 @@
 #include <ostream>
 
 #include "experiments/report/published.h"
-#include "experiments/report/report_document.h"
 #include "experiments/report/report_grid.h"
 #include "experiments/report/report_improvement.h"
 #include "experiments/report/report_metrics.h"
 #include "experiments/report/report_tables.h"
 #include "sim/base/json_text.h"
+#include "sim/base/table.h"
 
 namespace emplace::experiments {
 namespace {

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <iterator>
 #include <ostream>
-#include <system_error>
 #include <utility>
+
+#include "sim/base/markup.h"
+#include "sim/base/table.h"
 
 namespace emplace::experiments {
 namespace {
@@ -28,20 +28,20 @@ class MarkdownWriter {
     out_ << '\n';
   }
   void operator()(const TableBlock& block) const {
-    out_ << "**" << MarkdownText(block.caption) << "**\n\n|";
-    for (const std::string& cell : block.header) out_ << ' ' << MarkdownText(cell) << " |";
-    out_ << "\n|";
-    for (std::size_t i = 0; i < block.header.size(); ++i) out_ << (i < block.text_columns ? " --- |" : " ---: |");
-    out_ << '\n';
+    out_ << "**" << MarkdownText(block.caption) << "**\n\n";
+    std::vector<std::string> cells;
+    for (const std::string& cell : block.header) cells.push_back(MarkdownText(cell));
+    WriteMarkdownLine(out_, cells);
+    for (std::size_t i = 0; i < cells.size(); ++i) cells[i] = i < block.text_columns ? "---" : "---:";
+    WriteMarkdownLine(out_, cells);
     for (const auto& row : block.rows) {
-      out_ << '|';
+      cells.clear();
       for (const TextCell& cell : row) {
-        const char* const mark = cell.strong ? "**" : "";
-        out_ << ' ' << mark << MarkdownText(cell.text) << mark;
-        for (const std::string& detail : cell.details) out_ << ' ' << MarkdownText(detail);
-        out_ << " |";
+        const std::string mark = cell.strong ? "**" : "";
+        cells.push_back(mark + MarkdownText(cell.text) + mark);
+        for (const std::string& detail : cell.details) cells.back() += " " + MarkdownText(detail);
       }
-      out_ << '\n';
+      WriteMarkdownLine(out_, cells);
     }
     out_ << '\n';
   }
@@ -60,24 +60,6 @@ class MarkdownWriter {
   std::ostream& out_;
 };
 
-// Whether all of `text` is a number, signed or not.
-bool IsNumber(std::string_view text) {
-  if (text.starts_with('+')) text.remove_prefix(1);
-  double number = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && rest == text.data() + text.size();
-}
-
-// Whether a spreadsheet would evaluate `text` instead of showing it. "-" alone represents a missing number.
-// Source: OWASP, "CSV Injection": texts that begin with = + - @, a tab or a newline, or with the full-width forms of
-// those signs, which some localised versions also accept.
-bool IsSpreadsheetFormula(std::string_view text) {
-  constexpr std::string_view kWide[] = {"\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d", "\xef\xbc\xa0"};
-  const bool wide = std::any_of(std::begin(kWide), std::end(kWide), [&](auto sign) { return text.starts_with(sign); });
-  if (text.empty() || text == "-" || IsNumber(text)) return false;
-  return wide || std::string_view("=+-@\t\r\n").find(text[0]) != std::string_view::npos;
-}
-
 int DecimalsFor(double size, int digits) {
   if (size == 0 || !std::isfinite(size)) return 0;
   return std::clamp(digits - 1 - static_cast<int>(std::floor(std::log10(size))), 0, kMostDecimals);
@@ -88,32 +70,6 @@ int DecimalsFor(double size, int digits) {
 void WriteMarkdown(std::ostream& out, const ReportDocument& document) {
   out << "# " << MarkdownText(document.title) << "\n\n";
   for (const ReportBlock& block : document.blocks) std::visit(MarkdownWriter(out), block);
-}
-
-std::string MarkdownText(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      escaped += ' ';
-      continue;
-    }
-    if (std::string_view("\\`*_[]<>|#&~").find(c) != std::string_view::npos) escaped += '\\';
-    escaped += c;
-  }
-  return escaped;
-}
-
-std::string CsvCell(std::string_view text) {
-  std::string cell = (IsSpreadsheetFormula(text) ? "'" : "") + std::string(text);
-  if (cell.find_first_of(",\"\n\r") == std::string::npos) return cell;
-  std::string quoted = "\"";
-  for (const char c : cell) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
-void WriteCsvLine(std::ostream& out, const std::vector<std::string>& cells) {
-  for (std::size_t i = 0; i < cells.size(); ++i) out << (i > 0 ? "," : "") << CsvCell(cells[i]);
-  out << '\n';
 }
 
 std::string ShownNumber(double value) { return fmt::format("{:.{}f}", value, DecimalsFor(std::abs(value), 4)); }

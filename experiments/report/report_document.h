@@ -61,16 +61,6 @@ struct ReportDocument {
 // GitHub's Markdown.
 void WriteMarkdown(std::ostream& out, const ReportDocument& document);
 
-// Escapes `text` for Markdown. Characters that would be markup, an HTML tag or an entity get a backslash; control
-// characters become spaces. Also valid in a table cell.
-std::string MarkdownText(std::string_view text);
-
-// One cell of CSV (RFC 4180). A spreadsheet would evaluate a text that is not a number and begins with = + - @, a tab
-// or a newline. Such a cell gets a leading apostrophe, which spreadsheets interpret as the mark of a text.
-std::string CsvCell(std::string_view text);
-// One line of CSV, terminated by \n.
-void WriteCsvLine(std::ostream& out, const std::vector<std::string>& cells);
-
 // Numbers for readers. With an interval, its width gets two significant digits; else the number gets four.
 std::string ShownNumber(double value);
 struct EstimateText {

@@ -34,36 +34,6 @@ TEST(ReportDocumentTest, TextIsNoMarkup) {
   EXPECT_EQ(text, "# a\\_b\\|\\<i\\>\\*c\\*\\</i\\> \\# d\n\n");
 }
 
-TEST(ReportDocumentTest, CsvQuotesWhatNeedsIt) {
-  std::ostringstream out;
-  experiments::WriteCsvLine(out, {"a", "b,c", "d\"e", "", "f\ng"});
-  EXPECT_EQ(out.str(), "a,\"b,c\",\"d\"\"e\",,\"f\ng\"\n");
-}
-
-TEST(ReportDocumentTest, NamesAreShownInMarkdownNotObeyed) {
-  EXPECT_EQ(experiments::MarkdownText("<script>alert(1)</script>"), "\\<script\\>alert(1)\\</script\\>");
-  EXPECT_EQ(experiments::MarkdownText("[x](http://y) &lt; ~~z~~\r\n|\x1b"),
-            "\\[x\\](http://y) \\&lt; \\~\\~z\\~\\~  \\| ");
-  EXPECT_EQ(experiments::MarkdownText("gpu:0, cpu:1 (20 %)"), "gpu:0, cpu:1 (20 %)");
-}
-
-TEST(ReportDocumentTest, CellsOfCsvThatSpreadsheetsWouldWorkOutBecomeTexts) {
-  EXPECT_EQ(experiments::CsvCell("=1+1"), "'=1+1");
-  EXPECT_EQ(experiments::CsvCell("+x"), "'+x");
-  EXPECT_EQ(experiments::CsvCell("-2+3"), "'-2+3");
-  EXPECT_EQ(experiments::CsvCell("@sum(a1)"), "'@sum(a1)");
-  EXPECT_EQ(experiments::CsvCell("\tx"), "'\tx");
-  EXPECT_EQ(experiments::CsvCell("\r=x"), "\"'\r=x\"");
-  EXPECT_EQ(experiments::CsvCell("=HYPERLINK(\"a\",\"b\")"), "\"'=HYPERLINK(\"\"a\"\",\"\"b\"\")\"");
-  EXPECT_EQ(experiments::CsvCell("\uff1d1"), "'\uff1d1");  // the full-width =
-}
-
-TEST(ReportDocumentTest, NumbersInCsvStayNumbers) {
-  for (const std::string number : {"-1.5", "+0.6", "1e-9", "-1e+300", "0", "-"})
-    EXPECT_EQ(experiments::CsvCell(number), number);
-  for (const std::string text : {"", "a=b", "a-b", "1 = 1", "'quoted'"}) EXPECT_EQ(experiments::CsvCell(text), text);
-}
-
 TEST(ReportDocumentTest, NumbersHaveTheDigitsThatTheirIntervalsAllow) {
   EXPECT_EQ(experiments::ShownNumber(28.2534), "28.25");
   EXPECT_EQ(experiments::ShownNumber(0.0123456), "0.01235");

@@ -1,0 +1,15 @@
+#ifndef EMPLACE_SIM_BASE_MARKUP_H_
+#define EMPLACE_SIM_BASE_MARKUP_H_
+
+#include <string>
+#include <string_view>
+
+namespace emplace {
+
+// Escapes `text` for Markdown. Characters that would be markup, an HTML tag or an entity get a backslash; control
+// characters become spaces. Also valid in a table cell.
+std::string MarkdownText(std::string_view text);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_BASE_MARKUP_H_

@@ -1,0 +1,15 @@
+#include "sim/base/markup.h"
+
+#include <gtest/gtest.h>
+
+namespace emplace::testing {
+namespace {
+
+TEST(MarkupTest, NamesAreShownInMarkdownNotObeyed) {
+  EXPECT_EQ(MarkdownText("<script>alert(1)</script>"), "\\<script\\>alert(1)\\</script\\>");
+  EXPECT_EQ(MarkdownText("[x](http://y) &lt; ~~z~~\r\n|\x1b"), "\\[x\\](http://y) \\&lt; \\~\\~z\\~\\~  \\| ");
+  EXPECT_EQ(MarkdownText("gpu:0, cpu:1 (20 %)"), "gpu:0, cpu:1 (20 %)");
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -113,29 +114,13 @@ double MeanOverStrata(const std::vector<DrawTable>& tables, const SumsOf& sums_o
   return sum / static_cast<double>(count);
 }
 
-// Ranks of |differences| (from 1; ties share the mean), and the sum of t^3 - t over groups of t ties.
-struct Ranks {
-  std::vector<double> ranks;
-  double ties = 0;
-};
-
-Ranks RankBySize(const std::vector<double>& differences) {
-  std::vector<std::size_t> order(differences.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto size = [&](std::size_t i) { return std::abs(differences[i]); };
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) < size(b); });
-  Ranks result{.ranks = std::vector<double>(differences.size()), .ties = 0};
-  for (std::size_t begin = 0; begin < order.size();) {
-    std::size_t end = begin + 1;
-    while (end < order.size() && size(order[end]) == size(order[begin])) ++end;
-    const auto tied = static_cast<double>(end - begin);
-    for (std::size_t i = begin; i < end; ++i) {
-      result.ranks[order[i]] = static_cast<double>(begin + 1 + end) / 2;
-    }
-    result.ties += tied * tied * tied - tied;
-    begin = end;
-  }
-  return result;
+// The sum of t^3 - t over groups of t equal ranks.
+double SumOfTies(const std::vector<double>& ranks) {
+  std::map<double, double> sizes;
+  for (const double rank : ranks) ++sizes[rank];
+  return std::accumulate(sizes.begin(), sizes.end(), 0.0, [](double sum, const auto& group) {
+    return sum + group.second * group.second * group.second - group.second;
+  });
 }
 
 // P(rank sum <= at_most) if each of the ranks 1..n is positive with probability 1/2: counts subsets by their sum.
@@ -208,18 +193,21 @@ WilcoxonResult WilcoxonSignedRank(std::span<const double> differences) {
   std::copy_if(differences.begin(), differences.end(), std::back_inserter(kept), [](double d) { return d != 0; });
   WilcoxonResult result{.n = kept.size()};
   if (kept.empty()) return result;
-  const Ranks ranks = RankBySize(kept);
+  std::vector<double> sizes;
+  for (const double difference : kept) sizes.push_back(std::abs(difference));
+  const std::vector<double> ranks = Ranks(sizes);
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    if (kept[i] > 0) result.rank_sum += ranks.ranks[i];
+    if (kept[i] > 0) result.rank_sum += ranks[i];
   }
+  const double ties = SumOfTies(ranks);
   const auto n = static_cast<double>(kept.size());
-  result.is_exact = kept.size() <= kExactUpTo && ranks.ties == 0;
+  result.is_exact = kept.size() <= kExactUpTo && ties == 0;
   if (result.is_exact) {
     // The distribution is symmetric: twice the smaller tail.
     const double smaller = std::min(result.rank_sum, n * (n + 1) / 2 - result.rank_sum);
     result.p_value = std::min(1.0, 2 * ExactLowerTail(kept.size(), static_cast<std::size_t>(smaller)));
   } else {
-    result.p_value = NormalPValue(n, result.rank_sum, ranks.ties);
+    result.p_value = NormalPValue(n, result.rank_sum, ties);
   }
   return result;
 }

@@ -14,21 +14,6 @@
 namespace emplace::experiments {
 namespace {
 
-// Rank 1 is the smallest; ties share the mean of their ranks.
-std::vector<double> Ranks(std::span<const double> values) {
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
-  std::vector<double> ranks(values.size());
-  for (std::size_t first = 0; first < order.size();) {
-    std::size_t end = first;
-    while (end < order.size() && values[order[end]] == values[order[first]]) ++end;
-    const double shared = static_cast<double>(first + 1 + end) / 2;
-    for (; first < end; ++first) ranks[order[first]] = shared;
-  }
-  return ranks;
-}
-
 std::vector<double> BusyTimes(const Timeline& timeline, std::size_t num_devices) {
   std::vector<double> busy(num_devices);
   for (const Timeline::OpRun& run : timeline.ops) busy[Index(run.device)] += run.end_micros - run.start_micros;

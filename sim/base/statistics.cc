@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -25,5 +26,19 @@ double Quantile(std::vector<double> values, double q) {
 }
 
 double Median(std::vector<double> values) { return Quantile(std::move(values), 0.5); }
+
+std::vector<double> Ranks(std::span<const double> values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  std::vector<double> ranks(values.size());
+  for (std::size_t first = 0; first < order.size();) {
+    std::size_t end = first + 1;
+    while (end < order.size() && values[order[end]] == values[order[first]]) ++end;
+    const double shared = static_cast<double>(first + 1 + end) / 2;
+    for (; first < end; ++first) ranks[order[first]] = shared;
+  }
+  return ranks;
+}
 
 }  // namespace emplace

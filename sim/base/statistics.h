@@ -14,6 +14,9 @@ double SortedQuantile(std::span<const double> sorted, double q);
 double Quantile(std::vector<double> values, double q);
 double Median(std::vector<double> values);
 
+// The rank of each value: 1 is the smallest; ties share the mean of their ranks.
+std::vector<double> Ranks(std::span<const double> values);
+
 }  // namespace emplace
 
 #endif  // EMPLACE_SIM_BASE_STATISTICS_H_

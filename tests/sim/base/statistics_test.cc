@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 #include "sim/base/check.h"
@@ -27,6 +28,14 @@ TEST(QuantileTest, OfNothingIsRefused) { EXPECT_THROW(Quantile({}, 0.5), InputEr
 TEST(QuantileTest, OfAscendingValuesIsTheSame) {
   const std::vector<double> sorted = {1, 2, 4, 8};
   for (const double q : {0.0, 0.3, 0.5, 0.9, 1.0}) EXPECT_EQ(SortedQuantile(sorted, q), Quantile({8, 4, 2, 1}, q));
+}
+
+TEST(RanksTest, EqualValuesShareTheMeanOfTheirRanks) {
+  EXPECT_EQ(Ranks(std::vector<double>{4, 2, 8, 2}), (std::vector<double>{3, 1.5, 4, 1.5}));
+  EXPECT_EQ(Ranks(std::vector<double>{7, 7, 7}), (std::vector<double>{2, 2, 2}));
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(Ranks(std::vector<double>{infinity, 1, infinity}), (std::vector<double>{2.5, 1, 2.5}));
+  EXPECT_TRUE(Ranks({}).empty());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "experiments/report/vega_bundle.h"
+#include "sim/base/markup.h"
 
 namespace emplace::experiments {
 namespace {
@@ -274,32 +275,6 @@ void WriteContents(std::ostream& out, const ReportDocument& document) {
 }
 
 }  // namespace
-
-std::string HtmlText(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        escaped += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? '?' : c;
-    }
-  }
-  return escaped;
-}
 
 void WriteHtml(std::ostream& out, const ReportDocument& document) {
   const std::string title = HtmlText(document.title);

@@ -2,8 +2,6 @@
 #define EMPLACE_EXPERIMENTS_REPORT_REPORT_HTML_H_
 
 #include <iosfwd>
-#include <string>
-#include <string_view>
 
 #include "experiments/report/report_document.h"
 
@@ -13,9 +11,6 @@ namespace emplace::experiments {
 // loads nothing and evaluates no text as code; its Content-Security-Policy forbids both. After all charts are drawn,
 // the root element's data-charts is their number. Errors are in data-errors.
 void WriteHtml(std::ostream& out, const ReportDocument& document);
-
-// Escapes text for use between tags and in attributes.
-std::string HtmlText(std::string_view text);
 
 }  // namespace emplace::experiments
 

@@ -6,6 +6,9 @@
 
 namespace emplace {
 
+// Escapes `text` for use between tags and in attributes of HTML or XML. Control characters but newlines become "?".
+std::string HtmlText(std::string_view text);
+
 // Escapes `text` for Markdown. Characters that would be markup, an HTML tag or an entity get a backslash; control
 // characters become spaces. Also valid in a table cell.
 std::string MarkdownText(std::string_view text);

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/markup.h"
+
 namespace emplace {
 namespace {
 
@@ -24,29 +26,6 @@ constexpr double kMergePixels = 1.0 / 3;
 
 constexpr const char* kSvgColours[] = {"#7f7f7f", "#4477aa", "#cc6677", "#228833"};  // by Pass
 constexpr const char* kTransferColour = "#ddaa33";
-
-std::string Escaped(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-    }
-  }
-  return escaped;
-}
 
 // A piece of one bar: one interval, or several of one colour that no eye could tell apart.
 struct Piece {
@@ -75,9 +54,9 @@ class Bar {
       fmt::print(out, "<rect x=\"{:.2f}\" y=\"{:.0f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"{}\"><title>",
                  piece.begin, y, std::max(piece.end - piece.begin, kMergePixels), height, piece.colour);
       if (piece.count == 1) {
-        out << Escaped(piece.name);
+        out << HtmlText(piece.name);
       } else {
-        fmt::print(out, "{} {} from {} on", piece.count, what, Escaped(piece.name));
+        fmt::print(out, "{} {} from {} on", piece.count, what, HtmlText(piece.name));
       }
       out << "</title></rect>\n";
     }
@@ -99,7 +78,7 @@ void PrintHead(std::ostream& out, double height, const std::string& title) {
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" font-family=\"sans-serif\" "
              "font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
              kWidth, height);
-  fmt::print(out, "<text x=\"8\" y=\"16\" font-weight=\"bold\">{}</text>\n", Escaped(title));
+  fmt::print(out, "<text x=\"8\" y=\"16\" font-weight=\"bold\">{}</text>\n", HtmlText(title));
   const char* const words[] = {"other", "forward", "backward", "update"};
   double x = kLeft;
   const auto legend = [&out, &x](const char* colour, const char* word) {
@@ -136,7 +115,7 @@ void WriteTimelineSvg(std::ostream& out, const Timeline& timeline, const Graph& 
   PrintHead(out, axis + 24, fmt::format("{} on {}: {:.2f} ms", graph.name(), cluster.name(), last / 1000));
   for (std::size_t d = 0; d < num_devices; ++d) {
     const double y = kTop + kRowHeight * static_cast<double>(d);
-    fmt::print(out, "<text x=\"8\" y=\"{:.0f}\">{}</text>\n", y + 14, Escaped(cluster.devices()[d].name));
+    fmt::print(out, "<text x=\"8\" y=\"{:.0f}\">{}</text>\n", y + 14, HtmlText(cluster.devices()[d].name));
     ops[d].Print(out, y, kOpHeight, "ops");
     transfers[d].Print(out, y + kOpHeight + 2, kTransferHeight, "transfers");
   }

@@ -17,7 +17,6 @@ std::string Html(const experiments::ReportDocument& document) {
 }
 
 TEST(ReportHtmlTest, TextIsNoMarkup) {
-  EXPECT_EQ(experiments::HtmlText("<a href=\"x\">'&\x01"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;?");
   experiments::ReportDocument document{.title = "<script>", .blocks = {}};
   document.blocks.push_back(experiments::HeadingBlock{2, "<h>"});
   document.blocks.push_back(experiments::ParagraphBlock{"<p2>"});

@@ -5,6 +5,10 @@
 namespace emplace::testing {
 namespace {
 
+TEST(MarkupTest, TextIsNoHtml) {
+  EXPECT_EQ(HtmlText("<a href=\"x\">'&\x01\n"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;?\n");
+}
+
 TEST(MarkupTest, NamesAreShownInMarkdownNotObeyed) {
   EXPECT_EQ(MarkdownText("<script>alert(1)</script>"), "\\<script\\>alert(1)\\</script\\>");
   EXPECT_EQ(MarkdownText("[x](http://y) &lt; ~~z~~\r\n|\x1b"), "\\[x\\](http://y) \\&lt; \\~\\~z\\~\\~  \\| ");

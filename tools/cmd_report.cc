@@ -12,7 +12,7 @@
 #include "experiments/report/report_html.h"
 #include "experiments/report/report_improvement.h"
 #include "experiments/report/trial_filter.h"
-#include "experiments/run/problem.h"
+#include "experiments/spec/problem.h"
 #include "experiments/spec/trial_choice.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"

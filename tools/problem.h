@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/run/problem.h"
+#include "experiments/spec/problem.h"
 #include "experiments/spec/trial_choice.h"
 #include "sim/base/check.h"
 #include "sim/base/options.h"

@@ -7,7 +7,7 @@
 #include "agents/agent.h"
 #include "agents/environment.h"
 #include "agents/search.h"
-#include "experiments/run/problem.h"
+#include "experiments/spec/problem.h"
 #include "sim/base/check.h"
 #include "sim/base/json_struct.h"
 #include "sim/base/json_text.h"

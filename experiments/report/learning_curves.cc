@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 
-#include "experiments/report/report_improvement.h"
 #include "experiments/report/statistics.h"
 #include "sim/base/rng.h"
 #include "sim/base/statistics.h"

@@ -24,7 +24,7 @@ struct Curve {
   std::vector<CurvePoint> points;  // by x
 };
 
-// Mean best-so-far improvement (%, report_improvement.h) by evaluations, by label. x runs from 1 in steps of equal
+// Mean best-so-far improvement (%, trial_record.h) by evaluations, by label. x runs from 1 in steps of equal
 // ratio, from the first evaluation that found something. After its end a trial keeps its best value. An agent with one
 // evaluation is drawn up to the longest search. `columns`: the columns of the grid to include.
 std::vector<Curve> ImprovementCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,

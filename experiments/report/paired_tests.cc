@@ -7,8 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "experiments/report/report_improvement.h"
-
 namespace emplace::experiments {
 namespace {
 

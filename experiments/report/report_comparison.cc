@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "experiments/report/published.h"
-#include "experiments/report/report_improvement.h"
 
 namespace emplace::experiments {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "experiments/report/published.h"
 #include "experiments/report/report_grid.h"
-#include "experiments/report/report_improvement.h"
 #include "experiments/report/report_metrics.h"
 #include "experiments/report/report_tables.h"
 #include "sim/base/json_text.h"

@@ -9,7 +9,7 @@
 namespace emplace::experiments {
 
 // One line for each trial and graph; graphs on which a policy was only evaluated have `transfer` 1. Measurements of a
-// whole trial are on its first line. improvement_percent is defined in report_improvement.h; thesis_improvement_percent
+// whole trial are on its first line. improvement_percent is defined in trial_record.h; thesis_improvement_percent
 // is relative to the first placement. Times are in µs unless a heading says seconds; empty: no value.
 void WriteTrialsCsv(std::ostream& out, const std::vector<ExperimentRuns>& experiments);
 

@@ -1,6 +1,7 @@
 #include "experiments/report/report_improvement.h"
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "experiments/report/published.h"
@@ -30,12 +31,6 @@ std::optional<double> KnownTime(const TrialRecord& trial, const GraphRecord& gra
 }
 
 }  // namespace
-
-std::optional<double> ImprovementPercent(const std::optional<double>& single_device_micros,
-                                         const std::optional<double>& micros) {
-  if (!single_device_micros || !micros || *single_device_micros <= 0) return std::nullopt;
-  return 100 * (*single_device_micros - *micros) / *single_device_micros;
-}
 
 void FillSingleDeviceTimes(std::vector<TrialRecord>* trials) {
   std::map<std::string, double> known;

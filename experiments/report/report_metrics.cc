@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "experiments/report/report_improvement.h"
+#include "experiments/spec/metric_names.h"
 #include "sim/base/registry.h"
 
 namespace emplace::experiments {
@@ -195,6 +195,8 @@ constexpr MetricEntry kMetrics[] = {
     {"simulator_seconds", "Simulation", "s", 1, true, SimulatorSeconds},
     {"wall_seconds", "Wall-clock time of a trial", "s", 1, true, WallSeconds},
 };
+
+static_assert(std::ranges::equal(kMetrics, kMetricNames, {}, &MetricEntry::name));
 
 }  // namespace
 

@@ -38,7 +38,7 @@ struct MetricEntry {
 // Metrics:
 //   step_time: µs; _best, _median and _worst over seeds, as the Hierarchical Planner's table 2
 //   hardware_step_time: µs, of the best placement, measured on hardware
-//   improvement: %, report_improvement.h; single_device_improvement is its name in earlier versions
+//   improvement: %, trial_record.h; single_device_improvement is its name in earlier versions
 //   thesis_improvement: %, over the first placement of the search; Mitropolitsky 2020, tables 4.3 to 4.6
 //   transfer_improvement, transfer_final: %, the best and the last placement of a policy on a graph not trained on
 //   final_improvement: %, of the policy itself by argmax, if the last episode is an argmax episode

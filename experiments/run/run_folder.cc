@@ -19,12 +19,11 @@
 #include <vector>
 
 #include "agents/search.h"
-#include "experiments/report/report_improvement.h"
-#include "experiments/run/checked_json.h"
 #include "experiments/run/hardware_reward.h"
-#include "experiments/run/problem.h"
 #include "experiments/run/run_reader.h"
 #include "experiments/run/trial_json.h"
+#include "experiments/spec/checked_json.h"
+#include "experiments/spec/problem.h"
 #include "experiments/validation/validation.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"

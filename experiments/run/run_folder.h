@@ -48,7 +48,7 @@ std::string ReadTrialError(const std::string& trial_folder);  // "" if there is 
 // Summary of a finished trial for display.
 struct TrialSummary {
   std::optional<double> best_micros;          // of its first graph
-  std::optional<double> improvement_percent;  // report_improvement.h; mean over its graphs that have one
+  std::optional<double> improvement_percent;  // trial_record.h; mean over its graphs that have one
   double wall_seconds = 0;                    // 0 if timing.json is missing
 };
 // Throws InputError like ReadFinishedTrial.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "experiments/run/checked_json.h"
+#include "experiments/spec/checked_json.h"
 #include "experiments/spec/experiment_fields.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "experiments/run/checked_json.h"
+#include "experiments/spec/checked_json.h"
 #include "sim/base/check.h"
 #include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
@@ -62,6 +62,12 @@ void ReadSpecOf(const JsonNode& root, TrialRecord* trial) {
 }
 
 }  // namespace
+
+std::optional<double> ImprovementPercent(const std::optional<double>& single_device_micros,
+                                         const std::optional<double>& micros) {
+  if (!single_device_micros || !micros || *single_device_micros <= 0) return std::nullopt;
+  return 100 * (*single_device_micros - *micros) / *single_device_micros;
+}
 
 JsonValue TrialRecordToJson(const TrialRecord& trial) { return FileOf(kTrialSchema, trial); }
 

@@ -100,6 +100,12 @@ struct TransferRecord {
   }
 };
 
+// The improvement in tables, tests, curves and figures: the reduction of the step time relative to the same graph with
+// everything on the fastest device, in percent. The reference is the same for every agent, wherever its search started.
+// Negative: slower than one device. nullopt if one of the times is not known.
+std::optional<double> ImprovementPercent(const std::optional<double>& single_device_micros,
+                                         const std::optional<double>& micros);
+
 // One placement that was measured on hardware during a search.
 struct HardwareCheck {
   std::size_t evaluation = 0;  // from 1

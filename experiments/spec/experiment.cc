@@ -11,10 +11,10 @@
 #include <string_view>
 #include <utility>
 
-#include "experiments/report/report_metrics.h"
-#include "experiments/run/checked_json.h"
 #include "experiments/shipped_tables.h"
+#include "experiments/spec/checked_json.h"
 #include "experiments/spec/experiment_fields.h"
+#include "experiments/spec/metric_names.h"
 #include "sim/base/check.h"
 #include "sim/base/json_fields.h"
 #include "sim/base/json_text.h"
@@ -48,15 +48,13 @@ std::string ReadName(const JsonNode& node) {
 }
 
 std::vector<std::string> ReadMetrics(const JsonNode& node) {
-  const std::string allowed = Listed(AllMetrics());
+  const std::string allowed = Listed(kMetricNames);
   std::vector<std::string> metrics;
   const JsonList& list = node.List("a list of " + allowed);
   for (std::size_t i = 0; i < list.size(); ++i) {
     const JsonNode element(node, i, list[i]);
     const std::string& metric = element.Text(allowed);
-    const bool known = std::any_of(AllMetrics().begin(), AllMetrics().end(),
-                                   [&metric](const MetricEntry& entry) { return entry.name == metric; });
-    if (!known) element.Refuse(allowed);
+    if (std::ranges::find(kMetricNames, metric) == std::end(kMetricNames)) element.Refuse(allowed);
     if (std::find(metrics.begin(), metrics.end(), metric) != metrics.end()) {
       throw InputError(element.Place(), "stands there twice (each metric once)");
     }

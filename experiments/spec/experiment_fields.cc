@@ -14,7 +14,7 @@
 #include "datasets/dataset.h"
 #include "datasets/families/families.h"
 #include "datasets/shipped_clusters.h"
-#include "experiments/run/checked_json.h"
+#include "experiments/spec/checked_json.h"
 #include "sim/base/check.h"
 #include "sim/base/json_options.h"
 #include "sim/base/json_struct.h"

@@ -15,15 +15,6 @@ experiments::TrialRecord Measured(const SampleTrial& sample) {
   return trial;
 }
 
-TEST(ReportImprovementTest, ItIsInPercentOfTheTimeOfOneDevice) {
-  EXPECT_EQ(experiments::ImprovementPercent(200, 150), 25);
-  EXPECT_EQ(experiments::ImprovementPercent(200, 300), -50);
-  EXPECT_EQ(experiments::ImprovementPercent(200, 200), 0);
-  EXPECT_EQ(experiments::ImprovementPercent(std::nullopt, 150), std::nullopt);
-  EXPECT_EQ(experiments::ImprovementPercent(200, std::nullopt), std::nullopt);
-  EXPECT_EQ(experiments::ImprovementPercent(0, 150), std::nullopt);
-}
-
 TEST(ReportImprovementTest, AnotherTrialOfTheProblemKnowsTheTimeOfOneDevice) {
   std::vector<experiments::TrialRecord> trials =
       MakeRecords({{.label = "old", .single_device = std::nullopt},

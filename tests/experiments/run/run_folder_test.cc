@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "experiments/run/problem.h"
 #include "experiments/run/run_reader.h"
+#include "experiments/spec/problem.h"
 #include "experiments/version.h"
 #include "sim/base/file_io.h"
 #include "sim/base/fingerprint.h"

@@ -4,11 +4,20 @@
 
 #include <string>
 
-#include "experiments/run/checked_json.h"
+#include "experiments/spec/checked_json.h"
 #include "sim/base/json_text.h"
 
 namespace emplace::testing {
 namespace {
+
+TEST(TrialRecordTest, TheImprovementIsInPercentOfTheTimeOfOneDevice) {
+  EXPECT_EQ(experiments::ImprovementPercent(200, 150), 25);
+  EXPECT_EQ(experiments::ImprovementPercent(200, 300), -50);
+  EXPECT_EQ(experiments::ImprovementPercent(200, 200), 0);
+  EXPECT_EQ(experiments::ImprovementPercent(std::nullopt, 150), std::nullopt);
+  EXPECT_EQ(experiments::ImprovementPercent(200, std::nullopt), std::nullopt);
+  EXPECT_EQ(experiments::ImprovementPercent(0, 150), std::nullopt);
+}
 
 TEST(TrialRecordTest, ATrialThatIsWrittenReadsTheSame) {
   experiments::TrialRecord trial;

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "datasets/families/families.h"
-#include "experiments/run/problem.h"
+#include "experiments/spec/problem.h"
 #include "sim/base/json_text.h"
 #include "tests/testing/experiments.h"
 

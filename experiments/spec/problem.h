@@ -1,5 +1,5 @@
-#ifndef EMPLACE_EXPERIMENTS_RUN_PROBLEM_H_
-#define EMPLACE_EXPERIMENTS_RUN_PROBLEM_H_
+#ifndef EMPLACE_EXPERIMENTS_SPEC_PROBLEM_H_
+#define EMPLACE_EXPERIMENTS_SPEC_PROBLEM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -56,4 +56,4 @@ std::string FingerprintOfFile(const std::string& path);
 
 }  // namespace emplace::experiments
 
-#endif  // EMPLACE_EXPERIMENTS_RUN_PROBLEM_H_
+#endif  // EMPLACE_EXPERIMENTS_SPEC_PROBLEM_H_

@@ -1,5 +1,5 @@
-#ifndef EMPLACE_EXPERIMENTS_RUN_CHECKED_JSON_H_
-#define EMPLACE_EXPERIMENTS_RUN_CHECKED_JSON_H_
+#ifndef EMPLACE_EXPERIMENTS_SPEC_CHECKED_JSON_H_
+#define EMPLACE_EXPERIMENTS_SPEC_CHECKED_JSON_H_
 
 #include <string>
 #include <string_view>
@@ -29,4 +29,4 @@ void WriteJsonFile(const std::string& path, const JsonValue& value);
 
 }  // namespace emplace::experiments
 
-#endif  // EMPLACE_EXPERIMENTS_RUN_CHECKED_JSON_H_
+#endif  // EMPLACE_EXPERIMENTS_SPEC_CHECKED_JSON_H_

@@ -1,4 +1,4 @@
-#include "experiments/run/checked_json.h"
+#include "experiments/spec/checked_json.h"
 
 #include <gtest/gtest.h>
 

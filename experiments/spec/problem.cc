@@ -1,4 +1,4 @@
-#include "experiments/run/problem.h"
+#include "experiments/spec/problem.h"
 
 #include <map>
 #include <mutex>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agents/agent.h"
+#include "sim/base/check.h"
 #include "sim/base/rng.h"
 #include "sim/placement.h"
 
@@ -50,6 +51,12 @@ struct SearchState {
   std::vector<GraphState> graphs;
   SearchTimes times;
   std::string part;  // what a SearchPart saved; "" if there is none
+};
+
+// A checkpoint file that a search cannot resume from: of another version or search, damaged, or unreadable.
+class UnusableCheckpoint : public InputError {
+ public:
+  explicit UnusableCheckpoint(const InputError& error) : InputError(error) {}
 };
 
 // Format version 4. `spec` is a text that identifies the search; `agent` and `rng` are saved completely. A checksum

@@ -19,7 +19,7 @@ void CheckLinks(const Cluster& cluster) {
       if (from == to || cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to)).exists()) continue;
       throw InputError("", "cluster " + cluster.name() + " has no link from " + cluster.devices()[from].name + " to " +
                                cluster.devices()[to].name +
-                               " (agents place on all devices: add the link, or keep fewer devices with --devices)");
+                               " (agents place on all devices: add the link, or keep fewer devices)");
     }
   }
 }
@@ -35,7 +35,7 @@ void FillGroup(const Graph& graph, const CostTable& costs, const Grouping& group
   const auto row = seen->allowed.end() - static_cast<std::ptrdiff_t>(seen->num_devices());
   if (std::find(row, seen->allowed.end(), 1) == seen->allowed.end()) {
     throw InputError("", "no device has a time for all ops of the group of op \"" +
-                             std::string(graph.op(grouping.members(group)[0]).name) + "\" (use --grouping identity)");
+                             std::string(graph.op(grouping.members(group)[0]).name) + "\" (use grouping identity)");
   }
   Bytes persistent;
   Bytes temp;

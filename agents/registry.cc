@@ -104,7 +104,7 @@ std::span<const AgentEntry> AllAgents() {
        .default_evaluations = 5000,
        .reward = "log_memory_penalty"},
       {.name = "pgnn",
-       .summary = "Placeto with P-GNN, which knows where a group stands, as its graph embedding.",
+       .summary = "Placeto with P-GNN, which encodes the position of a group, as its graph embedding.",
        .source = "Mitropolitsky 2020, 3.3.2; You et al. 2019",
        .make = MakePGnnAgent,
        .grouping = "merge_and_colocate",

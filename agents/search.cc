@@ -309,19 +309,23 @@ class Search {
 
   void Resume() {
     if (spec_.checkpoint.empty() || !std::filesystem::exists(spec_.checkpoint)) return;
-    CheckRegularFile(spec_.checkpoint);
-    const auto in = OpenForReading(spec_.checkpoint, kMaxFileBytes);
     try {
-      SearchState state = LoadCheckpoint(*in, description_, *agent_, rng_);
-      EMPLACE_CHECK_EQ(state.graphs.size(), graphs_.size());
-      for (std::size_t i = 0; i < graphs_.size(); ++i) graphs_[i]->Restore(std::move(state.graphs[i]));
-      times_ = state.times;
-      if (spec_.evaluator_state != nullptr) {
-        std::istringstream part(state.part);
-        spec_.evaluator_state->Load(part);
-      }
+      CheckRegularFile(spec_.checkpoint);
+      const auto in = OpenForReading(spec_.checkpoint, kMaxFileBytes);
+      AtPlace(spec_.checkpoint, [&] { LoadFrom(*in); });
     } catch (const InputError& error) {
-      throw error.In(spec_.checkpoint);
+      throw UnusableCheckpoint(error);
+    }
+  }
+
+  void LoadFrom(std::istream& in) {
+    SearchState state = LoadCheckpoint(in, description_, *agent_, rng_);
+    EMPLACE_CHECK_EQ(state.graphs.size(), graphs_.size());
+    for (std::size_t i = 0; i < graphs_.size(); ++i) graphs_[i]->Restore(std::move(state.graphs[i]));
+    times_ = state.times;
+    if (spec_.evaluator_state != nullptr) {
+      std::istringstream part(state.part);
+      spec_.evaluator_state->Load(part);
     }
   }
 
@@ -381,7 +385,7 @@ class Search {
       agent_->SavePolicy(out);
       result.policy = std::move(out).str();
     } else if (!spec_.transfer.empty()) {
-      throw InputError("transfer", fmt::format("agent {} learns nothing that could be applied", spec_.agent));
+      throw InputError("transfer", fmt::format("agent {} has no policy to transfer", spec_.agent));
     }
     for (const SearchProblem& problem : spec_.transfer) result.transfer.push_back(Transfer(problem, result.policy));
     result.times = Times();

@@ -91,7 +91,8 @@ struct SearchResult : GraphResult {   // of the first graph, and:
 
 // Runs propose, evaluate and observe until the budget is spent or the agent is finished. The same spec gives the same
 // result except for the times. On torch_device cuda, sums may also round differently from run to run. Throws InputError
-// on an unknown agent, option, grouping, reward or engine, and on a checkpoint of another spec.
+// on an unknown agent, option, grouping, reward or engine. Throws UnusableCheckpoint if there is a checkpoint that it
+// cannot resume from.
 SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const SearchProgress&)>& on_progress = {});
 
 // The grouping that a search with this agent uses.

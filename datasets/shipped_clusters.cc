@@ -31,7 +31,7 @@ Cluster LoadCluster(const std::string& name_or_path) {
     in = OpenForReading(name_or_path);
   } catch (const InputError& error) {
     throw InputError(
-        "", std::string(error.what()) + "; it is no shipped cluster either (" + Listed(AllShippedClusters()) + ")");
+        "", std::string(error.what()) + "; it is not a shipped cluster either (" + Listed(AllShippedClusters()) + ")");
   }
   return ReadCluster(*in, name_or_path);
 }

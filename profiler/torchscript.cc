@@ -63,7 +63,7 @@ TorchScriptInput ParseTorchScriptInput(const std::string& text, const std::strin
     const std::string_view word = Next(&rest, ':');
     const std::optional<DType> dtype = DTypeFromName(word);
     if (!dtype || !(IsIndexType(*dtype) || *dtype == DType::kF32 || *dtype == DType::kF64 || *dtype == DType::kBool)) {
-      fail(Quoted(word) + " is no dtype of an input, one of f32, f64, i32, i64 and bool");
+      fail(Quoted(word) + " is not a dtype of an input, one of f32, f64, i32, i64 and bool");
     }
     input.dtype = *dtype;
   }
@@ -73,14 +73,14 @@ TorchScriptInput ParseTorchScriptInput(const std::string& text, const std::strin
     const std::size_t end = std::min(shape.find('x', begin), shape.size());
     const std::string_view dim = shape.substr(begin, end - begin);
     const std::optional<std::int64_t> number = PositiveNumber(dim);
-    if (!number) fail(Quoted(dim) + " is no dimension");
+    if (!number) fail(Quoted(dim) + " is not a dimension");
     input.shape.push_back(*number);
     begin = end + 1;
   }
   if (has_bound) {
     if (!IsIndexType(input.dtype)) fail("only integers have a bound");
     const std::optional<std::int64_t> bound = PositiveNumber(rest);
-    if (!bound) fail(Quoted(rest) + " is no bound");
+    if (!bound) fail(Quoted(rest) + " is not a bound");
     input.bound = *bound;
   }
   static_cast<void>(TensorBytes(input.dtype, input.shape, place));

@@ -68,7 +68,8 @@ class CostTable {
   std::shared_ptr<const std::vector<double>> contention_;  // [num_kinds][num_ops]; null: 1 everywhere
 };
 
-// A row of `emplace list cost-models`. `profiled` needs a file and is made by MakeProfiledCostModel (cost/profiled.h).
+// A row of `emplace list cost-models`. `profiled` needs a file and is made by MakeProfiledCostModel
+// (cost/cost_models.h).
 struct CostModelEntry {
   std::string_view name;
   std::string_view summary;

@@ -200,7 +200,7 @@ void CheckName(const OpSpec& spec, std::size_t position) {
   const std::string place = Place(position, "name");
   if (spec.name.empty()) throw InputError(place, "the name is empty");
   if (spec.name.find(':') != std::string::npos || spec.name.front() == '^') {
-    throw InputError(place, Quoted(spec.name) + " is no op name (it holds no ':' and does not start with '^')");
+    throw InputError(place, Quoted(spec.name) + " is not an op name (it holds no ':' and does not start with '^')");
   }
   if (spec.kind.empty()) throw InputError(Place(position, "kind"), "the kind is empty");
 }
@@ -259,7 +259,7 @@ Reference ResolveInput(const Positions& positions, const std::vector<OpSpec>& sp
     const char* const end = input.data() + input.size();
     const auto [rest, error] = std::from_chars(input.data() + colon + 1, end, index);
     if (error != std::errc() || rest != end || colon + 1 == input.size()) {
-      throw InputError(place, Quoted(input) + " is no input (PRODUCER or PRODUCER:OUTPUT_INDEX)");
+      throw InputError(place, Quoted(input) + " is not an input (PRODUCER or PRODUCER:OUTPUT_INDEX)");
     }
   }
   const std::uint32_t producer = FindProducer(positions, name, place);

@@ -43,7 +43,7 @@ std::vector<std::optional<DeviceId>> ReadDevices(const JsonNode& node, const Gra
   for (const JsonMember& member : node.Object("an object: the device of each op, by name")) {
     const auto op = graph.FindOp(member.key);
     if (!op) {
-      throw InputError(PlaceOfOp(member.key), "is no op of graph " + Quoted(graph.name()) + " (which has " +
+      throw InputError(PlaceOfOp(member.key), "is not an op of graph " + Quoted(graph.name()) + " (which has " +
                                                   std::to_string(graph.num_ops()) + " ops)");
     }
     const JsonNode device(node, member.key, member.value);

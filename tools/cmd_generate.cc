@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "datasets/dataset.h"
+#include "datasets/models/registry.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/options.h"

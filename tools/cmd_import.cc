@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "datasets/importer.h"
 #include "datasets/importers/dnn_partitioning.h"
+#include "datasets/importers/registry.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/formats/cluster_yaml.h"

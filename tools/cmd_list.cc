@@ -11,9 +11,9 @@
 
 #include "agents/agent.h"
 #include "agents/reward.h"
-#include "datasets/dataset.h"
 #include "datasets/families/families.h"
-#include "datasets/importer.h"
+#include "datasets/importers/registry.h"
+#include "datasets/models/registry.h"
 #include "datasets/shipped_clusters.h"
 #include "sim/base/registry.h"
 #include "sim/base/table.h"

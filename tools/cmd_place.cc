@@ -89,7 +89,7 @@ int Run(const PlaceOptions& options) {
       {problem.graph.file, problem.cluster.name, problem.costs.profile, GroupingFile(options.search), options.policy},
       {options.output, options.show.timeline, options.checkpoint, options.policy_output});
   if (options.show.json && (options.output == "-" || options.show.timeline == "-")) {
-    throw InputError("-", "stands for both a file and --json (one may be standard output)");
+    throw InputError("-", "is used for both a file and --json (one may be standard output)");
   }
   if (options.checkpoint == "-") throw InputError("--checkpoint", "must be a file (it is read and written)");
   const Graph graph = experiments::LoadGraph(problem.graph);

@@ -197,7 +197,7 @@ Command AddProfile(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("-o,--output", options->output,
-                   "profile.json; one that is there is extended by what it lacks, so that a stopped run goes on")
+                   "profile.json; one that is there is extended by what it lacks, so that a stopped run resumes")
       ->required()
       ->type_name("FILE");
   command

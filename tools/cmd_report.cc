@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/report/abandoned_trials.h"
 #include "experiments/report/report.h"
 #include "experiments/report/report_csv.h"
 #include "experiments/report/report_html.h"
@@ -34,7 +33,7 @@ std::string Stem(const ReportOptions& options) {
   if (options.output.empty()) return (std::filesystem::path(options.runs) / "report").string();
   constexpr std::string_view kEnd = ".html";
   if (!options.output.ends_with(kEnd) || options.output.size() == kEnd.size()) {
-    throw InputError(options.output, "is no name for a page (a name that ends in .html)");
+    throw InputError(options.output, "is not a name for a page (a name that ends in .html)");
   }
   return options.output.substr(0, options.output.size() - kEnd.size());
 }
@@ -77,7 +76,7 @@ Command AddReport(CLI::App& app) {
       ->required();
   command
       ->add_option("-o,--output", options->output,
-                   "The page, NAME.html; NAME.md, NAME.csv (trials) and NAME_table.csv stand beside it "
+                   "The page, NAME.html; NAME.md, NAME.csv (trials) and NAME_table.csv are written beside it "
                    "(default: RUNS/report.html)")
       ->type_name("FILE");
   command

@@ -24,7 +24,7 @@ int Run(const SimulateOptions& options) {
   CheckFiles({problem.graph.file, problem.cluster.name, options.placement, problem.costs.profile},
              {options.show.timeline});
   if (options.show.timeline == "-" && options.show.json) {
-    throw InputError("-", "stands for both --timeline and --json (one may be standard output)");
+    throw InputError("-", "is used for both --timeline and --json (one may be standard output)");
   }
   const Graph graph = experiments::LoadGraph(problem.graph);
   const Cluster cluster = LoadCluster(problem);

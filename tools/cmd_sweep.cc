@@ -119,7 +119,7 @@ void CheckOutput(const SweepOptions& options) {
   }
   std::error_code ignored;
   if (fs::exists(options.output, ignored) && !fs::is_directory(options.output, ignored)) {
-    throw InputError(options.output, "is no folder");
+    throw InputError(options.output, "is not a folder");
   }
 }
 
@@ -165,8 +165,8 @@ class Sweep {
       finished = view.finished();
     }
     if (!whole) {
-      Say(fmt::format("{}: stopped, {} of {} trials are finished; the same command goes on from there",
-                      experiment_.name, finished, plan_.trials.size()));
+      Say(fmt::format("{}: stopped, {} of {} trials are finished; the same command resumes", experiment_.name, finished,
+                      plan_.trials.size()));
       return kStopped;
     }
     return Conclude(failed);
@@ -254,7 +254,7 @@ Command AddSweep(CLI::App& app) {
   command->add_option("experiment", options->experiment, "experiment.yaml")->required()->type_name("FILE");
   command
       ->add_option("-o,--output", options->output,
-                   "Folder of runs: what is finished there is kept, what was stopped goes on (default: runs)")
+                   "Folder of runs: what is finished there is kept, stopped trials resume (default: runs)")
       ->type_name("RUNS");
   command->add_option("--jobs", options->jobs, "Trials at one time, each on one core (default: one for each core)")
       ->type_name("N")

@@ -14,7 +14,6 @@
 #include "experiments/spec/hardware_choice.h"
 #include "experiments/validation/placement_samples.h"
 #include "experiments/validation/validation.h"
-#include "experiments/validation/validation_json.h"
 #include "profiler/execute/hardware_runner.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"

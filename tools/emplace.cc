@@ -25,7 +25,7 @@ namespace emplace::tools {
 namespace {
 
 constexpr const char* kExitStatuses =
-    "Exit status: 0 done; 1 an honest no (nothing that fits was found); 2 bad input; 70 a bug in emplace.\n"
+    "Exit status: 0 done; 1 nothing that fits was found; 2 bad input; 70 a bug in emplace.\n"
     "Files: `-` is standard input or output; a name that ends in .gz is compressed.";
 
 int Complain(int status, std::string_view line) {
@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   // Handles exceptions that escape from a thread of a search.
   std::set_terminate([] {
-    std::fputs("emplace: internal error: an exception that nobody caught (please report this)\n", stderr);
+    std::fputs("emplace: internal error: an uncaught exception (please report this)\n", stderr);
     std::_Exit(emplace::tools::kBug);
   });
   return emplace::tools::Main(argc, argv);

@@ -135,10 +135,10 @@ void AddSeedOption(CLI::App& app, std::optional<std::uint64_t>& seed, const std:
 
 void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
   if (std::count(inputs.begin(), inputs.end(), "-") > 1) {
-    throw InputError("-", "stands for two inputs (one may be standard input)");
+    throw InputError("-", "is used for two inputs (one may be standard input)");
   }
   if (std::count(outputs.begin(), outputs.end(), "-") > 1) {
-    throw InputError("-", "stands for two results (one may be standard output)");
+    throw InputError("-", "is used for two results (one may be standard output)");
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     CheckWritable(outputs[i]);
@@ -147,7 +147,7 @@ void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::s
         throw InputError(outputs[i], "would be written over, but is read (another name)");
     }
     for (std::size_t k = 0; k < i; ++k) {
-      if (SameFile(outputs[i], outputs[k])) throw InputError(outputs[i], "stands for two results (one file each)");
+      if (SameFile(outputs[i], outputs[k])) throw InputError(outputs[i], "is used for two results (one file each)");
     }
   }
 }
@@ -155,7 +155,7 @@ void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::s
 void AddShowOptions(CLI::App& app, ShowOptions* options) {
   app.add_flag("--json", options->json, "Print the result as JSON (emplace.result)");
   app.add_option("--timeline", options->timeline,
-                 "Write who ran when: Chrome trace events for Perfetto or chrome://tracing, or a picture if the name "
+                 "Write what ran when: Chrome trace events for Perfetto or chrome://tracing, or a picture if the name "
                  "ends in .svg")
       ->type_name("FILE");
 }

@@ -11,13 +11,13 @@ const TorchExports& LoadTorch() {
       LoadPlugin({.file = EMPLACE_TORCH_FILE,
                   .built = EMPLACE_TORCH_PATH,
                   .symbol = kTorchName,
-                  .what = "the library with LibTorch's part, which some agents, autograd and --torch-device cuda "
+                  .what = "the library with LibTorch's part, which some agents, autograd and the torch device cuda "
                           "need; the build target emplace_all makes it"}));
   return *part;
 }
 
 void CheckTorchDevice(const std::string& device) {
-  if (device != "cpu" && device != "cuda") throw InputError("--torch-device", "is \"" + device + "\" (cpu or cuda)");
+  if (device != "cpu" && device != "cuda") throw InputError("torch device", "is \"" + device + "\" (cpu or cuda)");
   if (device == "cuda") LoadTorch().check_device(device);
 }
 

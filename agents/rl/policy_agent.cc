@@ -28,7 +28,7 @@ void PolicyAgent::EnsureNetwork(const Observation& seen, Rng& rng) {
 }
 
 void PolicyAgent::CheckDevices(const Observation& seen) const {
-  CheckPolicyDevices(policy_loaded_ ? "--policy" : name_, num_devices_, seen);
+  CheckPolicyDevices(policy_loaded_ ? "policy" : name_, num_devices_, seen);
 }
 
 void PolicyAgent::SavePolicy(std::ostream& out) const {

@@ -18,7 +18,9 @@ namespace {
 constexpr std::string_view kPolicyWord = "emplace.policy";
 constexpr std::string_view kPolicyVersion = "2";
 
-[[noreturn]] void RefusePolicy() { throw InputError("", "is no policy (a file of --policy-out)"); }
+[[noreturn]] void RefusePolicy() {
+  throw InputError("", "is not a policy (a file with a policy that emplace trained)");
+}
 
 }  // namespace
 
@@ -53,12 +55,13 @@ void ExpectPolicyShape(std::istream& in, const std::string& shape) {
   std::string found;
   in >> found;
   if (found == shape) return;
-  throw InputError("", fmt::format("is a policy trained with other options: {} ({}: the same --set)", found, shape));
+  throw InputError(
+      "", fmt::format("is a policy trained with other options: {} ({}: the options must be the same)", found, shape));
 }
 
 void CheckPolicyDevices(const std::string& place, std::size_t num_devices, const Observation& seen) {
   if (seen.num_devices() == num_devices) return;
-  throw InputError(place, fmt::format("is for {} devices; cluster {} has {} (--gpus or --devices keep as many)",
+  throw InputError(place, fmt::format("is for {} devices; cluster {} has {} (keep as many devices of the cluster)",
                                       num_devices, seen.cluster.name(), seen.num_devices()));
 }
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "datasets/importer.h"
+#include "datasets/importers/registry.h"
 
-// What the rows of AllImporters() point to: importer.h says what each function does. An import depends on the content
+// What the rows of AllImporters() point to: registry.h says what each function does. An import depends on the content
 // alone; `file` is only the prefix of errors.
 namespace emplace::datasets {
 

@@ -73,7 +73,7 @@ std::string_view NodeName(std::string_view text, std::size_t line) {
       !text.empty() && text.size() <= kMaxPipeDreamName && std::all_of(text.begin(), text.end(), [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
       });
-  if (!good) Refuse(line, Quoted(text) + " is no node (a word such as node4)");
+  if (!good) Refuse(line, Quoted(text) + " is not a node (a word such as node4)");
   return text;
 }
 
@@ -103,7 +103,7 @@ Bytes Size(std::string_view text, std::string_view key, std::size_t line) {
 // A size, or the sum of a list "[a; b]".
 Bytes SumOfSizes(std::string_view text, std::string_view key, std::size_t line) {
   if (!text.starts_with('[')) return Size(text, key, line);
-  if (!text.ends_with(']')) Refuse(line, fmt::format("{}: {} is no list ([a; b])", key, Quoted(text)));
+  if (!text.ends_with(']')) Refuse(line, fmt::format("{}: {} is not a list ([a; b])", key, Quoted(text)));
   Bytes sum;
   for (const std::string_view part : Split(text.substr(1, text.size() - 2), ";")) {
     sum += Size(part, key, line);
@@ -124,8 +124,8 @@ void ReadMeasurements(std::string_view text, std::size_t line, PipeDreamNode* no
     const std::string_view value = field.substr(std::min(equals + 1, field.size()));
     const auto found = std::find(kKeys.begin(), kKeys.end(), key);
     if (found == kKeys.end()) {
-      Refuse(line,
-             fmt::format("{} is no measurement (KEY=NUMBER, with the keys {})", Quoted(field), fmt::join(kKeys, ", ")));
+      Refuse(line, fmt::format("{} is not a measurement (KEY=NUMBER, with the keys {})", Quoted(field),
+                               fmt::join(kKeys, ", ")));
     }
     const auto index = static_cast<std::size_t>(found - kKeys.begin());
     if (std::exchange(seen[index], true)) Refuse(line, fmt::format("{}: is there twice (once)", key));
@@ -161,7 +161,7 @@ PipeDreamNode ReadNode(std::string_view text, std::size_t line) {
   const bool has_stage = parts.size() == 4 && parts[3].starts_with("stage_id=");
   if (parts.size() != 3 && !has_stage) {
     Refuse(line, Quoted(text) +
-                     " is no node (NAME -- DESCRIPTION -- MEASUREMENTS [-- stage_id=K]), nor an edge, which "
+                     " is not a node (NAME -- DESCRIPTION -- MEASUREMENTS [-- stage_id=K]), nor an edge, which "
                      "starts with a tab");
   }
   PipeDreamNode node;
@@ -176,7 +176,7 @@ PipeDreamNode ReadNode(std::string_view text, std::size_t line) {
 
 PipeDreamEdge ReadEdge(std::string_view text, std::size_t line) {
   const auto parts = Split(text, kSeparator);
-  if (parts.size() != 2) Refuse(line, Quoted(text) + " is no edge (NODE -- NODE)");
+  if (parts.size() != 2) Refuse(line, Quoted(text) + " is not an edge (NODE -- NODE)");
   return {.from = NodeName(parts[0], line), .to = NodeName(parts[1], line), .line = line};
 }
 

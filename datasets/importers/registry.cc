@@ -1,6 +1,7 @@
+#include "datasets/importers/registry.h"
+
 #include <string>
 
-#include "datasets/importer.h"
 #include "datasets/importers/importers.h"
 #include "sim/base/check.h"
 #include "sim/base/registry.h"

@@ -4,8 +4,8 @@
 #include "sim/base/options.h"
 #include "sim/graph.h"
 
-// The networks of datasets/registry.cc, one file each. Each declares its options, calls reader.Finish() and returns
-// the graph of one training step. Throws InputError on bad options.
+// The networks of datasets/models/registry.cc, one file each. Each declares its options, calls reader.Finish() and
+// returns the graph of one training step. Throws InputError on bad options.
 namespace emplace::datasets {
 
 // Inception-V3: an image classifier.

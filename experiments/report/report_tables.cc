@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "experiments/report/rank_scores.h"
+#include "experiments/report/paired_tests.h"
 #include "sim/base/check.h"
 #include "sim/base/statistics.h"
 

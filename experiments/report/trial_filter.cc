@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 
 #include "experiments/report/published.h"
 #include "experiments/report/report_grid.h"
+#include "experiments/spec/experiment.h"
+#include "experiments/spec/trial_plan.h"
 #include "sim/base/check.h"
+#include "sim/base/file_io.h"
 
 namespace emplace::experiments {
 namespace {
@@ -50,7 +54,7 @@ std::vector<TrialCondition> ParseConditions(const std::vector<std::string>& text
   for (const std::string& text : texts) {
     const std::size_t equals = text.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == text.size()) {
-      throw InputError(fmt::format("{} {}", option, text), "is no KEY=VALUE (such as budget.evaluations=1000)");
+      throw InputError(fmt::format("{} {}", option, text), "is not KEY=VALUE (such as budget.evaluations=1000)");
     }
     const std::string key = text.substr(0, equals);
     auto condition =
@@ -94,6 +98,24 @@ void KeepTrials(const std::vector<TrialCondition>& conditions, const std::string
     runs.kept = kept;
   }
   std::erase_if(*experiments, [](const ExperimentRuns& runs) { return runs.trials.empty(); });
+}
+
+void LeaveOutAbandoned(const std::string& file, std::vector<ExperimentRuns>* experiments) {
+  std::istringstream text(ReadWholeFile(file));
+  const ExperimentSpec experiment = ReadExperiment(text, file);
+  const auto runs = std::find_if(experiments->begin(), experiments->end(),
+                                 [&experiment](const ExperimentRuns& other) { return other.name == experiment.name; });
+  if (runs == experiments->end()) {
+    throw InputError(file, fmt::format("is the experiment {}, of which there are no runs", experiment.name));
+  }
+  std::set<std::string> ids;
+  for (const PlannedTrial& trial : PlanTrials(experiment, /*set_up=*/false).trials) ids.insert(trial.id);
+  const auto is_abandoned = [&ids](const auto& trial) { return ids.count(trial.id) == 0; };
+  runs->abandoned += std::erase_if(runs->trials, is_abandoned);
+  runs->abandoned += std::erase_if(runs->unfinished, is_abandoned);
+  if (runs->trials.empty()) {
+    throw InputError(file, fmt::format("has none of the finished trials of {}", experiment.name));
+  }
 }
 
 }  // namespace emplace::experiments

@@ -110,22 +110,18 @@ class ProgressLog {
   std::chrono::steady_clock::time_point next_;
 };
 
-// An unusable checkpoint (of an earlier version, or damaged) is deleted, and the trial starts again.
+// Deletes an unusable checkpoint (of an earlier version, or damaged) and starts the trial again.
 agents::SearchResult RunFromCheckpoint(const agents::SearchSpec& spec, const std::string& folder) {
   ProgressLog log(folder);
-  bool began = false;
-  const auto show = [&](const agents::SearchProgress& progress) {
-    began = true;
-    log.Show(progress);
+  const auto run = [&] {
+    return agents::RunSearch(spec, [&log](const agents::SearchProgress& progress) { log.Show(progress); });
   };
   try {
-    return agents::RunSearch(spec, show);
-  } catch (const InputError& error) {
-    const bool of_checkpoint = std::string_view(error.what()).starts_with(Printable(spec.checkpoint) + ": ");
-    if (!of_checkpoint || began || !fs::exists(spec.checkpoint)) throw;
+    return run();
+  } catch (const agents::UnusableCheckpoint& error) {
     std::fputs(fmt::format("{}; starting again\n", error.what()).c_str(), stderr);
     Remove(spec.checkpoint);
-    return agents::RunSearch(spec, show);
+    return run();
   }
 }
 

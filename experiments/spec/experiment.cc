@@ -56,7 +56,7 @@ std::vector<std::string> ReadMetrics(const JsonNode& node) {
     const std::string& metric = element.Text(allowed);
     if (std::ranges::find(kMetricNames, metric) == std::end(kMetricNames)) element.Refuse(allowed);
     if (std::find(metrics.begin(), metrics.end(), metric) != metrics.end()) {
-      throw InputError(element.Place(), "stands there twice (each metric once)");
+      throw InputError(element.Place(), "is a duplicate entry (each metric once)");
     }
     metrics.push_back(metric);
   }
@@ -72,12 +72,12 @@ std::string ReadPublishedName(const JsonNode& node, const std::string& file) {
   std::error_code ignored;
   if (fs::is_regular_file(path, ignored)) return path;
   throw InputError(node.Place(), Quoted(name) +
-                                     " is no table of published numbers (one of experiments/published, or "
+                                     " is not a table of published numbers (one of experiments/published, or "
                                      "a file)");
 }
 
 // `emplace sweep` writes a checksum into experiment.json, which is also a valid experiment.
-constexpr std::string_view kWithoutChecksum = "whoever changed it on purpose removes this line";
+constexpr std::string_view kWithoutChecksum = "remove this line if you changed the file on purpose";
 
 // Reads all fields that are not part of cells.
 void ReadHead(const JsonNode& node, ExperimentSpec* spec) {

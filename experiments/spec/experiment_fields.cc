@@ -11,8 +11,8 @@
 
 #include "agents/agent.h"
 #include "agents/reward.h"
-#include "datasets/dataset.h"
 #include "datasets/families/families.h"
+#include "datasets/models/registry.h"
 #include "datasets/shipped_clusters.h"
 #include "experiments/spec/checked_json.h"
 #include "sim/base/check.h"
@@ -62,7 +62,7 @@ auto ReadDistinct(const JsonNode& node, std::string_view allowed, Read read) {
     const JsonNode element(node, i, list[i]);
     auto value = read(element);
     if (std::find(values.begin(), values.end(), value) != values.end()) {
-      throw InputError(element.Place(), "stands there twice (each once)");
+      throw InputError(element.Place(), "is a duplicate entry (each once)");
     }
     values.push_back(std::move(value));
   }
@@ -88,7 +88,8 @@ void RefuseTogether(const JsonFields& fields, std::initializer_list<std::string_
   for (const std::string_view key : keys) {
     const auto field = fields.Find(key);
     if (!field) continue;
-    if (first) throw InputError(field->Place(), fmt::format("cannot stand beside {} (one of them)", first_key));
+    if (first)
+      throw InputError(field->Place(), fmt::format("cannot be used together with {} (one of them)", first_key));
     first.emplace(*field);
     first_key = key;
   }
@@ -342,7 +343,7 @@ ExperimentCell ReadCell(const JsonValue& root, bool complete) {
   if (const auto field = get("cluster", "on which devices")) cell.cluster = ReadClusterFields(*field, complete);
   if (const auto field = find("engine")) cell.engine = ReadEngine(*field);
   if (const auto field = find("costs")) cell.costs = ReadCosts(*field);
-  if (const auto field = get("agent", "who places them")) cell.agent = ReadAgent(*field, complete);
+  if (const auto field = get("agent", "the agent that places the ops")) cell.agent = ReadAgent(*field, complete);
   if (const auto field = find("budget")) cell.budget = ReadBudget(*field);
   if (const auto field = find("reward")) cell.reward = ReadReward(*field);
   if (const auto field = find("torch_device")) cell.torch_device = ReadWord(*field, {"cpu", "cuda"});

@@ -5,15 +5,15 @@
 #include <sstream>
 #include <utility>
 
-#include "datasets/dataset.h"
 #include "datasets/families/families.h"
+#include "datasets/models/registry.h"
 #include "datasets/shipped_clusters.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/fingerprint.h"
 #include "sim/base/json_struct.h"
 #include "sim/base/json_text.h"
-#include "sim/cost/profiled.h"
+#include "sim/cost/cost_models.h"
 #include "sim/cost_model.h"
 #include "sim/formats/cluster_yaml.h"
 #include "sim/formats/graph_json.h"

@@ -98,7 +98,7 @@ SweepAxis ReadAxis(const JsonNode& node, const std::string& path) {
   std::set<std::string> seen;
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (seen.insert(JsonText(list[i])).second) continue;
-    throw InputError(PlaceOfIndex(node.Place(), i), "stands there twice (each value once)");
+    throw InputError(PlaceOfIndex(node.Place(), i), "is a duplicate entry (each value once)");
   }
   return {.path = path, .values = list};
 }
@@ -129,7 +129,7 @@ void SetAt(JsonValue* root, std::string_view path, const JsonValue& value, const
     const std::size_t end = std::min(path.find('.', begin), path.size());
     auto* members = std::get_if<JsonObject>(&at->data);
     if (members == nullptr) {
-      throw InputError(place, fmt::format("cannot be set: {} is no object", path.substr(0, begin - 1)));
+      throw InputError(place, fmt::format("cannot be set: {} is not an object", path.substr(0, begin - 1)));
     }
     const std::string_view key = path.substr(begin, end - begin);
     auto found = std::find_if(members->begin(), members->end(), [key](const JsonMember& m) { return m.key == key; });

@@ -235,12 +235,11 @@ class Planner {
     AtPlace("agent", [&] { return agent->Propose(environment, agents::Mode::kExplore, rng); });
     if (agent->HasPolicy()) return;
     if (cell.transfer) {
-      throw InputError("transfer",
-                       fmt::format("agent {} learns nothing that could be applied (exclude it)", cell.agent.name));
+      throw InputError("transfer", fmt::format("agent {} has no policy to transfer (exclude it)", cell.agent.name));
     }
     throw InputError(
         "graphs.together",
-        fmt::format("agent {} learns nothing, it takes one graph at a time (exclude it)", cell.agent.name));
+        fmt::format("agent {} does not learn, so it takes one graph at a time (exclude it)", cell.agent.name));
   }
 
   const ExperimentSpec& experiment_;

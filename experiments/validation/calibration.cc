@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "agents/search.h"
-#include "datasets/dataset.h"
+#include "datasets/models/registry.h"
 #include "datasets/shipped_clusters.h"
 #include "experiments/shipped_tables.h"
 #include "sim/base/check.h"
@@ -50,7 +50,7 @@ CalibrationFigure ReadFigure(const JsonNode& node) {
     figure.agent = field->NonEmptyText();
     for (const std::string_view key : {"device", "published_s"}) {
       if (fields.Find(key))
-        throw InputError(node.Place() + "." + std::string(key), "cannot stand beside agent (published: oom)");
+        throw InputError(node.Place() + "." + std::string(key), "cannot be used together with agent (published: oom)");
     }
     figure.gpus = static_cast<std::size_t>(fields.Get("gpus", "a number of accelerators").Integer(1, 1 << 20));
   } else {
@@ -61,7 +61,7 @@ CalibrationFigure ReadFigure(const JsonNode& node) {
     if (field->Text("oom, or published_s instead") != "oom") field->Refuse("oom, or published_s instead");
     for (const std::string_view key : {"published_s", "use"}) {
       if (fields.Find(key))
-        throw InputError(node.Place() + "." + std::string(key), "cannot stand beside published: oom");
+        throw InputError(node.Place() + "." + std::string(key), "cannot be used together with published: oom");
     }
   } else {
     figure.published_seconds = fields.Get("published_s", "seconds, or published: oom").Number(1e-9, kMostSeconds);

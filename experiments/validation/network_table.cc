@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <istream>
 
-#include "datasets/dataset.h"
+#include "datasets/models/registry.h"
 #include "datasets/training.h"
 #include "experiments/shipped_tables.h"
 #include "sim/base/check.h"

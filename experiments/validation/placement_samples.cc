@@ -61,7 +61,7 @@ std::vector<SampledPlacement> RandomPlacements(const agents::SearchProblem& prob
       }
     }
     if (allowed[group].empty()) {
-      throw InputError("--grouping", fmt::format("group {} may go nowhere: its ops have no time in common", group));
+      throw InputError("grouping", fmt::format("no device has a time for all ops of group {}", group));
     }
   }
   Rng rng(seed);

@@ -120,6 +120,11 @@ class Validator {
 std::optional<double> SpearmanCorrelation(std::span<const double> a, std::span<const double> b);
 std::optional<double> PearsonCorrelation(std::span<const double> a, std::span<const double> b);
 
+// `emplace.validation` version 1: the summary, the ops that contribute most to the error, and every placement with its
+// step times and its busy times by device.
+void WriteValidation(std::ostream& out, const Graph& graph, const Cluster& cluster,
+                     std::span<const ValidationCase> cases, const ValidationSummary& summary);
+
 }  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_VALIDATION_VALIDATION_H_

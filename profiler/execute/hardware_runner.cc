@@ -10,7 +10,7 @@
 #include "profiler/execute/placed_program.h"
 #include "profiler/execute/step_run.h"
 #include "profiler/measure/alone_sampler.h"
-#include "profiler/measure/step_probe.h"
+#include "profiler/measure/disturbance.h"
 #include "profiler/recipe.h"
 #include "sim/base/check.h"
 #include "sim/base/statistics.h"

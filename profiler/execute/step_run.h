@@ -17,7 +17,7 @@
 #include "profiler/execute/placed_program.h"
 #include "profiler/execute/work_queue.h"
 #include "profiler/hardware.h"
-#include "profiler/measure/step_probe.h"
+#include "profiler/measure/disturbance.h"
 #include "sim/graph.h"
 #include "sim/timeline.h"
 

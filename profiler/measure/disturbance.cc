@@ -2,7 +2,9 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <optional>
 
 namespace emplace::profiler {
 namespace {
@@ -36,6 +38,26 @@ double DisturbanceWatch::Slowdown(double micros, Time now) {
   while (!fastest_.empty() && fastest_.back().second >= micros) fastest_.pop_back();
   fastest_.emplace_back(now, micros);
   return micros / fastest_.front().second;
+}
+
+void StepProbe::BeginStep() {
+  last_micros_ = 0;
+  sum_ = last_slowdown_;
+  probes_ = last_slowdown_ > 0 ? 1 : 0;
+}
+
+void StepProbe::Probe(HardwareDevice& device) {
+  const std::optional<double> micros = device.ProbeMicros();
+  if (!micros) return;
+  last_slowdown_ = watch_.Slowdown(*micros, std::chrono::steady_clock::now());
+  sum_ += last_slowdown_;
+  ++probes_;
+}
+
+void StepProbe::ProbeWithin(HardwareDevice& device, double micros) {
+  if (micros - last_micros_ < kEveryMicros) return;
+  last_micros_ = micros;
+  Probe(device);
 }
 
 }  // namespace emplace::profiler

@@ -14,7 +14,7 @@ Link LinkBetween(const NamedDevice& from, const NamedDevice& to, const Profile& 
     }
   }
   throw InputError("links", "the profile has none from " + from.kind + " to " + to.kind +
-                                " (profile with both devices: --devices " + from.name + "," + to.name + ")");
+                                " (profile both devices: " + from.name + "," + to.name + ")");
 }
 
 double GapOf(const std::string& kind, const Profile& profile) {

@@ -384,10 +384,10 @@ class Backend : public HardwareBackend {
       return std::make_unique<CpuCore>(name, cores_[*core], Bytes{bytes / static_cast<std::int64_t>(cores_.size())});
     }
     const auto index = NumberOf(name, "cuda:");
-    if (!index) throw InputError(name, "is no device (cpu:N or cuda:N)");
+    if (!index) throw InputError(name, "is not a device (cpu:N or cuda:N)");
     const std::size_t count = torch::cuda::is_available() ? torch::cuda::device_count() : 0;
     if (*index >= count) {
-      throw InputError(name, "LibTorch sees " + std::to_string(count) + " CUDA devices");
+      throw InputError(name, "LibTorch finds " + std::to_string(count) + " CUDA devices");
     }
     const int number = static_cast<int>(*index);
     return std::make_unique<CudaDevice>(name, CudaKind(CudaDeviceName(number)), static_cast<c10::DeviceIndex>(number),

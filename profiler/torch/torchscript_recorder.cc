@@ -74,7 +74,7 @@ torch::jit::Module Load(const std::string& file) {
   try {
     return torch::jit::load(file, torch::kCPU);
   } catch (const std::exception& error) {
-    throw InputError("", "is no TorchScript module (" + FirstLine(error) + ")");
+    throw InputError("", "is not a TorchScript module (" + FirstLine(error) + ")");
   }
 }
 

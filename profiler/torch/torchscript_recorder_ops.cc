@@ -139,7 +139,7 @@ void OpRecorder::Start(const at::RecordFunction& function, Call* call) {
     ++depth_;
     call->info = &info;
     call->node = function.seqNr();
-    if (!info.kind.starts_with("aten::")) throw InputError(info.kind, "is no operator of ATen (aten::NAME)");
+    if (!info.kind.starts_with("aten::")) throw InputError(info.kind, "is not an operator of ATen (aten::NAME)");
     const std::size_t count = info.handle.schema().arguments().size();
     // Called by the interpreter, all of its stack is there, the arguments on top.
     const std::span<const c10::IValue> stack(function.inputs().data(), function.inputs().size());

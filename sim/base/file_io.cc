@@ -324,7 +324,7 @@ std::string ReadWholeFile(const std::string& path, std::uint64_t most) {
 void CheckRegularFile(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return;
-  throw Unreadable(path, S_ISDIR(info.st_mode) ? Reason(EISDIR) : "it is no regular file");
+  throw Unreadable(path, S_ISDIR(info.st_mode) ? Reason(EISDIR) : "it is not a regular file");
 }
 
 void WriteFiles(const std::vector<FileToWrite>& files) {

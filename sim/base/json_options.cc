@@ -22,7 +22,7 @@ JsonValue IntegerOrText(const std::string& text) {
 
 OptionMap OptionsFromFields(const JsonValue& value, const std::string& place) {
   const auto* members = value.As<JsonObject>();
-  if (members == nullptr) throw InputError(place, "is no object (option: value)");
+  if (members == nullptr) throw InputError(place, "is not an object (option: value)");
   OptionMap options;
   for (const JsonMember& member : *members) {
     std::string text;
@@ -35,7 +35,7 @@ OptionMap OptionsFromFields(const JsonValue& value, const std::string& place) {
     } else if (const auto* truth = member.value.As<bool>()) {
       text = *truth ? "true" : "false";
     } else {
-      throw InputError(place + "." + member.key, "is no plain value (a string, a number, true or false)");
+      throw InputError(place + "." + member.key, "is not a plain value (a string, a number, true or false)");
     }
     options.emplace(member.key, std::move(text));
   }

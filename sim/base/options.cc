@@ -25,7 +25,7 @@ bool ParseNumber(const std::string& text, T* number) {
 void AddSetting(std::string_view setting, const std::string& place, OptionMap* map) {
   const std::size_t equals = setting.find('=');
   if (equals == std::string_view::npos || equals == 0) {
-    throw InputError(place, Quoted(setting) + " is no setting (key=value)");
+    throw InputError(place, Quoted(setting) + " is not a setting (key=value)");
   }
   std::string key(setting.substr(0, equals));
   if (map->contains(key)) throw InputError(place, Quoted(key) + " is set twice (once)");

@@ -1,6 +1,5 @@
 #include "sim/base/registry.h"
-#include "sim/cost/measured.h"
-#include "sim/cost/roofline.h"
+#include "sim/cost/cost_models.h"
 #include "sim/cost_model.h"
 
 namespace emplace {
@@ -10,8 +9,7 @@ std::vector<CostModelEntry> AllCostModels() {
       {"measured", "The time_us that the graph itself carries.", "the graph's author", MakeMeasuredCostModel},
       {"roofline", "FLOP and bytes of each op against the device kind's peak rates.",
        "Williams, Waterman, Patterson 2009, Roofline: an insightful visual performance model", MakeRooflineCostModel},
-      {"profiled", "Measured times of a profile.json (--profile FILE), by op signature.", "the profile's author",
-       nullptr},
+      {"profiled", "Measured times of a profile.json, by op signature.", "the profile's author", nullptr},
   };
 }
 

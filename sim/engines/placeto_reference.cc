@@ -183,8 +183,8 @@ PlacetoReferenceEngine::PlacetoReferenceEngine(const Graph& graph, const Cluster
 
 void PlacetoReferenceEngine::ReadConstants(const Cluster& cluster) {
   const auto refuse = [&cluster](const std::string& what) {
-    throw InputError("",
-                     "cluster " + cluster.name() + ": engine placeto-reference knows " + what + " (use engine fifo)");
+    throw InputError(
+        "", "cluster " + cluster.name() + ": engine placeto-reference supports " + what + " (use engine fifo)");
   };
   if (cluster.channels() != Channels::kPerDevice) refuse("one outgoing channel per device only");
   delta1_ = cluster.device(MakeId<DeviceId>(0)).op_gap_micros;

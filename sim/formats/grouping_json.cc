@@ -23,7 +23,7 @@ std::vector<std::size_t> ReadLabels(const JsonNode& node, const Graph& graph) {
   for (const JsonMember& member : node.Object(kAllowed)) {
     const auto op = graph.FindOp(member.key);
     if (!op) {
-      throw InputError(PlaceOfGroupedOp(member.key), "is no op of graph " + Quoted(graph.name()) + " (which has " +
+      throw InputError(PlaceOfGroupedOp(member.key), "is not an op of graph " + Quoted(graph.name()) + " (which has " +
                                                          std::to_string(graph.num_ops()) + " ops)");
     }
     labels[Index(*op)] = static_cast<std::size_t>(JsonNode(node, member.key, member.value).Integer(0, kMaxJsonInteger));

@@ -8,7 +8,8 @@ namespace emplace {
 std::span<const GrouperEntry> AllGroupers() {
   static constexpr std::array<GrouperEntry, 3> kGroupers = {{
       {"identity", "One group per op; ops that colocate_with binds together share one.", "emplace", GroupByIdentity},
-      {"merge_and_colocate", "Merges the group with the fewest output bytes into a neighbour, until --groups are left.",
+      {"merge_and_colocate",
+       "Merges the group with the fewest output bytes into a neighbour, until the given number is left.",
        "Addanki et al. 2019 (Placeto), A.6", MergeAndColocate},
       {"colocation", "Merges a group into the only group that reads its data, until nothing changes.",
        "Mirhoseini et al. 2017 (ColocRL); Jeon et al. 2020 (Baechi)", GroupByColocation},

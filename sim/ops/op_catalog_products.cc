@@ -104,7 +104,7 @@ constexpr OpKind kProductKinds[] = {
      "(x, dy) -> dw: 2*N*K*P*Q * C*R*S; each output gradient is multiplied by the C*R*S inputs it came from",
      ConvolutionGradFilter<Convolution>},
     {"depthwise_conv2d", OpClass::kConvolution,
-     "(x, w[C,M,R,S]) -> y: 2*N*C*M*P*Q * R*S; each output element sees one channel", ConvolutionForward<Depthwise>},
+     "(x, w[C,M,R,S]) -> y: 2*N*C*M*P*Q * R*S; each output element uses one channel", ConvolutionForward<Depthwise>},
     {"depthwise_conv2d_grad_input", OpClass::kConvolution, "(w, dy) -> dx: 2*N*C*M*P*Q * R*S, as the forward op",
      ConvolutionGradInput<Depthwise>},
     {"depthwise_conv2d_grad_filter", OpClass::kConvolution, "(x, dy) -> dw: 2*N*C*M*P*Q * R*S, as the forward op",

@@ -90,7 +90,7 @@ TEST(EnvironmentTest, AClusterWithoutALinkBetweenTwoDevicesIsRefused) {
     EXPECT_STREQ(
         error.what(),
         "cluster test has no link from gpu:0 to gpu:1 (agents place on all devices: add the link, or keep fewer "
-        "devices with --devices)");
+        "devices)");
   }
 }
 

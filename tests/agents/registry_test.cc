@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "agents/agent.h"
+#include "agents/search.h"
 #include "sim/base/check.h"
 #include "sim/grouping.h"
 #include "sim/simulator.h"
 #include "tests/testing/graphs.h"
+#include "tests/testing/searches.h"
 
 namespace emplace {
 namespace {
@@ -73,11 +75,24 @@ class AgentContractTest : public ::testing::TestWithParam<agents::AgentEntry> {
     Rounds(*agent, world, rng, rounds, &proposed);
     return proposed;
   }
+  static agents::SearchResult Search(const Graph& graph, const Cluster& cluster) {
+    const std::string agent(GetParam().name);
+    agents::SearchSpec spec = testing::MakeSearch(graph, cluster, agent, SmallerThan(agent));
+    spec.evaluations = GetParam().default_evaluations == 1 ? 1 : 40;
+    return agents::RunSearch(spec);
+  }
 };
 
 TEST_P(AgentContractTest, PlacementsFitGraphAndCluster) {
   World world(SomeGraph(101), testing::MakeMixedCluster(3));
-  EXPECT_FALSE(Proposals(world, 1).empty());
+  const std::vector<Placement> proposed = Proposals(world, 1);
+  ASSERT_FALSE(proposed.empty());
+  for (const Placement& groups : proposed) {
+    const Placement ops = world.env.grouping().Expand(groups);
+    for (std::size_t op = 0; op < world.graph.num_ops(); ++op) {
+      EXPECT_TRUE(world.costs.Allowed(MakeId<OpId>(op), ops[MakeId<OpId>(op)]));
+    }
+  }
 }
 
 TEST_P(AgentContractTest, TheSameSeedGivesTheSameProposals) {
@@ -105,19 +120,24 @@ TEST_P(AgentContractTest, SavedAndLoadedItGoesOnAsIfNeverStopped) {
   }
 }
 
-TEST_P(AgentContractTest, SurvivesAProblemWhereNothingFits) {
-  World world(SomeGraph(104), testing::MakeMixedCluster(2, Bytes{1}));
-  EXPECT_FALSE(Proposals(world, 1).empty());
+TEST_P(AgentContractTest, FindsNothingWhereNothingFits) {
+  const agents::SearchResult result = Search(SomeGraph(104), testing::MakeMixedCluster(2, Bytes{1}));
+  EXPECT_GT(result.evaluations, 0U);
+  EXPECT_EQ(result.fitting, 0U);
+  EXPECT_EQ(result.best, std::nullopt);
 }
 
-TEST_P(AgentContractTest, WorksWithOneCpuOfEverything) {
-  World world(testing::MakeChain(1, 1, 4), testing::MakeMixedCluster(0));
-  EXPECT_FALSE(Proposals(world, 1).empty());
+TEST_P(AgentContractTest, PlacesEverythingOnTheOnlyDevice) {
+  const Graph graph = testing::MakeChain(3, 1, 4);
+  const agents::SearchResult result = Search(graph, testing::MakeMixedCluster(0));
+  EXPECT_EQ(result.best, Placement(3));
+  EXPECT_EQ(result.best_result.step_time_micros, 3);
 }
 
-TEST_P(AgentContractTest, WorksWithAnEmptyGraph) {
-  World world(Graph(), testing::MakeMixedCluster(2));
-  EXPECT_FALSE(Proposals(world, 1).empty());
+TEST_P(AgentContractTest, PlacesAnEmptyGraph) {
+  const agents::SearchResult result = Search(Graph(), testing::MakeMixedCluster(2));
+  EXPECT_EQ(result.best, Placement(0));
+  EXPECT_EQ(result.best_result.step_time_micros, 0);
 }
 
 TEST_P(AgentContractTest, WorksWhereGroupsMayGoToOneDeviceOnly) {

@@ -63,7 +63,7 @@ TEST(RewardTest, OptionsThatItDoesNotHaveAreRefused) {
   EXPECT_EQ(refusal("log_runtime:c=1"), "log_runtime.c: unknown option (log_runtime has none)");
   EXPECT_EQ(refusal("memory_penalty:c=1,c=2"), "memory_penalty: \"c\" is set twice (once)");
   for (const std::string bad : {"", "c", "c=1,", "=1"}) {
-    EXPECT_NE(refusal("memory_penalty:" + bad).find("is no setting (key=value)"), std::string::npos) << bad;
+    EXPECT_NE(refusal("memory_penalty:" + bad).find("is not a setting (key=value)"), std::string::npos) << bad;
   }
   for (const std::string bad : {"c=-1", "c=", "c=1s", "M=nan", "c=inf"}) {
     EXPECT_EQ(refusal("memory_penalty:" + bad).find("memory_penalty"), 0) << bad;

@@ -7,11 +7,11 @@
 #include <string>
 #include <utility>
 
-#include "datasets/dataset.h"
+#include "datasets/models/registry.h"
 #include "datasets/shipped_clusters.h"
 #include "sim/base/options.h"
 #include "sim/base/rng.h"
-#include "sim/cost/roofline.h"
+#include "sim/cost/cost_models.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace::testing {

@@ -5,8 +5,8 @@
 #include <sstream>
 #include <string>
 
-#include "datasets/dataset.h"
 #include "datasets/families/families.h"
+#include "datasets/models/registry.h"
 #include "sim/base/options.h"
 #include "sim/formats/graph_json.h"
 #include "sim/grouping.h"

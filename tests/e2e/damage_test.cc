@@ -94,11 +94,12 @@ TEST_F(DamageTest, WhatIsTooLargeIsRefusedWhileItIsRead) {
                 "line 1, column 1: not valid JSON: a NUL byte (nothing but white space behind the document)");
   const std::string place = "place --graph g.json --cluster c.yaml --evaluations 20 -o best.json ";
   ExpectRefusal(Emplace(place + "--agent annealing --checkpoint /dev/zero"),
-                "/dev/zero: cannot be read (it is no regular file)");
+                "/dev/zero: cannot be read (it is not a regular file)");
   ExpectRefusal(Emplace(place + "--agent placeto --policy /dev/zero"),
-                "/dev/zero: is no policy (a file of --policy-out)");
+                "/dev/zero: is not a policy (a file with a policy that emplace trained)");
   ASSERT_EQ(Shell("mkfifo pipe").status, 0);
-  ExpectRefusal(Emplace(place + "--agent annealing --checkpoint pipe"), "pipe: cannot be read (it is no regular file)");
+  ExpectRefusal(Emplace(place + "--agent annealing --checkpoint pipe"),
+                "pipe: cannot be read (it is not a regular file)");
   EXPECT_FALSE(Exists("best.json"));
 }
 

@@ -52,7 +52,7 @@ TEST_F(DatasetTest, AGroupingOfAnotherGraphIsRefused) {
   Write("groups.json", R"({"schema": "emplace.grouping", "version": 1, "groups": {"a": 0, "z": 0}})");
   const Ran ran = Emplace("place --graph g.json --cluster c.yaml --agent random --grouping groups.json -o best.json");
   EXPECT_EQ(ran.status, 2);
-  EXPECT_EQ(ran.err, "groups.json: groups[\"z\"]: is no op of graph \"pair\" (which has 2 ops)\n");
+  EXPECT_EQ(ran.err, "groups.json: groups[\"z\"]: is not an op of graph \"pair\" (which has 2 ops)\n");
   Write("groups.json", R"({"schema": "emplace.grouping", "version": 1, "groups": {"a": 5, "b": 5}})");
   EXPECT_EQ(Emplace("place --graph g.json --cluster c.yaml --agent random --grouping groups.json -o best.json").status,
             0);

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "datasets/dataset.h"
 #include "datasets/families/families.h"
+#include "datasets/models/registry.h"
 #include "profiler/hardware.h"
 #include "profiler/recipe.h"
 

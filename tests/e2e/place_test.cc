@@ -206,7 +206,8 @@ TEST_F(PlaceTest, PoliciesThatCannotBeUsedAreRefused) {
                 "--policy: agent annealing has no policy (placeto, graphsage, pgnn, sgdp)");
   ExpectRefused(Place("annealing", "--policy-out g.bin -o p.json"),
                 "--policy-out: agent annealing has no policy (placeto, graphsage, pgnn, sgdp)");
-  ExpectRefused(Place("placeto", "--policy g.json -o p.json"), "g.json: is no policy (a file of --policy-out)");
+  ExpectRefused(Place("placeto", "--policy g.json -o p.json"),
+                "g.json: is not a policy (a file with a policy that emplace trained)");
   EXPECT_NE(Place("placeto", "--policy missing.bin -o p.json").err.find("missing.bin: cannot be read"),
             std::string::npos);
   EXPECT_EQ(Place("placeto", "--torch-device tpu -o p.json").status, 2);

@@ -124,7 +124,8 @@ TEST_F(ProfileTest, BadInputIsOneLineLengthy) {
   };
   fails("profile -o prof.json", "a model is missing (--graph or --torchscript)");
   fails("profile --graph no.json -o prof.json", "no.json: cannot be read (No such file or directory)");
-  fails("profile --graph tiny.json --devices gpu:0 -o prof.json", "--devices: gpu:0: is no device (cpu:N or cuda:N)");
+  fails("profile --graph tiny.json --devices gpu:0 -o prof.json",
+        "--devices: gpu:0: is not a device (cpu:N or cuda:N)");
   fails("profile --graph tiny.json --devices cpu:0,cpu:0 -o prof.json",
         "--devices: \"cpu:0\" is named twice (each device once)");
   fails("profile --graph tiny.json --backward -o prof.json", "--backward: goes with --torchscript only");

@@ -51,7 +51,7 @@ TEST_F(SimulateTest, ReadsGzipAndStandardInput) {
   EXPECT_EQ(Shell("cat g.json.gz | $emplace simulate --graph - --cluster c.yaml --placement p.json --json").out, plain);
   EXPECT_EQ(Shell("cat p.json | $emplace simulate --graph g.json --cluster c.yaml --placement - --json").out, plain);
   ExpectRefused(Emplace("simulate --graph - --cluster c.yaml --placement - --json"),
-                "-: stands for two inputs (one may be standard input)");
+                "-: is used for two inputs (one may be standard input)");
 }
 
 TEST_F(SimulateTest, MissingAndWrongFilesAreNamed) {

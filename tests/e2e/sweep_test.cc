@@ -119,7 +119,7 @@ TEST_F(SweepTest, AnInterruptStopsTheTrialsAndTheSameCommandGoesOnLengthy) {
       "for p in /proc/[0-9]*; do [ \"$(readlink $p/cwd)\" = \"$PWD\" ] && tr '\\0' ' ' <$p/cmdline && echo; done | "
       "grep -c '^emplace trial'; true");
   EXPECT_NE(ran.err.find("quick: stopped, "), std::string::npos) << ran.err;
-  EXPECT_NE(ran.err.find(" of 10 trials are finished; the same command goes on from there\n"), std::string::npos);
+  EXPECT_NE(ran.err.find(" of 10 trials are finished; the same command resumes\n"), std::string::npos);
   EXPECT_EQ(ran.out, "");
   EXPECT_EQ(children.out, "0\n");
   EXPECT_EQ(Count("r/quick/*/error.txt"), 0U);
@@ -229,7 +229,7 @@ TEST_F(SweepTest, BadExperimentsAreRefusedAndNothingIsWritten) {
               "/no.json: cannot be read (No such file or directory)");
   Write("x.yaml", kSweep);
   ExpectRefused(Emplace("sweep nowhere.yaml"), "nowhere.yaml: cannot be read (No such file or directory)");
-  ExpectRefused(Emplace("sweep x.yaml -o c.yaml"), "c.yaml: is no folder");
+  ExpectRefused(Emplace("sweep x.yaml -o c.yaml"), "c.yaml: is not a folder");
   EXPECT_EQ(Emplace("sweep x.yaml --jobs 0").status, 2);
   EXPECT_EQ(Names(), before);
 }

@@ -3,8 +3,7 @@
 #include <cstring>
 #include <optional>
 
-#include "sim/cost/measured.h"
-#include "sim/cost/roofline.h"
+#include "sim/cost/cost_models.h"
 #include "sim/cost_model.h"
 #include "sim/formats/graph_json.h"
 #include "sim/profile.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "datasets/importer.h"
+#include "datasets/importers/registry.h"
 #include "sim/formats/cluster_yaml.h"
 #include "sim/formats/graph_json.h"
 #include "tests/fuzz/round_trip.h"

@@ -8,8 +8,8 @@
 #include <sstream>
 #include <string>
 
-#include "datasets/dataset.h"
 #include "datasets/families/families.h"
+#include "datasets/models/registry.h"
 #include "datasets/shipped_clusters.h"
 #include "experiments/validation/network_table.h"
 #include "sim/cost_model.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "datasets/dataset.h"
+#include "datasets/models/registry.h"
 #include "datasets/shipped_clusters.h"
 #include "sim/base/fingerprint.h"
 #include "sim/cost_model.h"

@@ -44,17 +44,17 @@ TEST(ParseTorchScriptInputTest, WhatIsNoneIsAnErrorThatSaysWhereItGoesWrong) {
     return ErrorOf([&] { static_cast<void>(profiler::ParseTorchScriptInput(text, "--input")); });
   };
   const std::string form = " ([DTYPE:]AxBxC[:BOUND], such as 32x3x224x224 or i64:35x20:10000)";
-  EXPECT_EQ(error(""), R"(--input: is "": "" is no dimension)" + form);
-  EXPECT_EQ(error("3x"), R"(--input: is "3x": "" is no dimension)" + form);
-  EXPECT_EQ(error("3x0"), R"(--input: is "3x0": "0" is no dimension)" + form);
-  EXPECT_EQ(error("3,4"), R"(--input: is "3,4": "3,4" is no dimension)" + form);
-  EXPECT_EQ(error("-3"), R"(--input: is "-3": "-3" is no dimension)" + form);
-  EXPECT_EQ(error("i64"), R"(--input: is "i64": "i64" is no dimension)" + form);
+  EXPECT_EQ(error(""), R"(--input: is "": "" is not a dimension)" + form);
+  EXPECT_EQ(error("3x"), R"(--input: is "3x": "" is not a dimension)" + form);
+  EXPECT_EQ(error("3x0"), R"(--input: is "3x0": "0" is not a dimension)" + form);
+  EXPECT_EQ(error("3,4"), R"(--input: is "3,4": "3,4" is not a dimension)" + form);
+  EXPECT_EQ(error("-3"), R"(--input: is "-3": "-3" is not a dimension)" + form);
+  EXPECT_EQ(error("i64"), R"(--input: is "i64": "i64" is not a dimension)" + form);
   EXPECT_EQ(error("u8:3"),
-            R"(--input: is "u8:3": "u8" is no dtype of an input, one of f32, f64, i32, i64 and bool)" + form);
+            R"(--input: is "u8:3": "u8" is not a dtype of an input, one of f32, f64, i32, i64 and bool)" + form);
   EXPECT_EQ(error("3x4:5"), R"(--input: is "3x4:5": only integers have a bound)" + form);
-  EXPECT_EQ(error("i64:3:"), R"(--input: is "i64:3:": "" is no bound)" + form);
-  EXPECT_EQ(error("i64:3:4:5"), R"(--input: is "i64:3:4:5": "4:5" is no bound)" + form);
+  EXPECT_EQ(error("i64:3:"), R"(--input: is "i64:3:": "" is not a bound)" + form);
+  EXPECT_EQ(error("i64:3:4:5"), R"(--input: is "i64:3:4:5": "4:5" is not a bound)" + form);
   EXPECT_NE(error("1099511627776x1099511627776"), "(no error)");  // 2^80 numbers
 }
 

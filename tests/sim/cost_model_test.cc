@@ -5,7 +5,7 @@
 #include <string>
 
 #include "sim/base/check.h"
-#include "sim/cost/measured.h"
+#include "sim/cost/cost_models.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace {
@@ -61,7 +61,7 @@ TEST(CostTableTest, AnOpWithoutATimeAnywhereIsRefusedByName) {
   EXPECT_EQ(
       ErrorOf(Build({Timed("lonely", {{"tpu", 1}})}), MakeMixedCluster(1)),
       "op \"lonely\": has no time on any device of cluster mixed (kinds test-cpu, test-gpu); give it a time_us in "
-      "the graph, or name other costs: --costs roofline, --profile FILE");
+      "the graph, or use other costs: roofline, or a profile");
 }
 
 TEST(CostTableTest, AColocationClassNeedsADeviceThatAllItsOpsCanUse) {

@@ -137,16 +137,16 @@ TEST(GraphTest, RefusesWhatIsWrongWithTheExactPlace) {
   EXPECT_EQ(ErrorOf({a, a}), "ops[1].name: duplicate op name \"a\" (also ops[0])");
   EXPECT_EQ(ErrorOf({MakeOp("", 1)}), "ops[0].name: the name is empty");
   EXPECT_EQ(ErrorOf({MakeOp("x:0", 1)}),
-            "ops[0].name: \"x:0\" is no op name (it holds no ':' and does not start with '^')");
+            "ops[0].name: \"x:0\" is not an op name (it holds no ':' and does not start with '^')");
   EXPECT_EQ(ErrorOf({MakeOp("^x", 1)}),
-            "ops[0].name: \"^x\" is no op name (it holds no ':' and does not start with '^')");
+            "ops[0].name: \"^x\" is not an op name (it holds no ':' and does not start with '^')");
   EXPECT_EQ(ErrorOf({With(a, [](OpSpec* s) { s->kind.clear(); })}), "ops[0].kind: the kind is empty");
   EXPECT_EQ(ErrorOf({a, MakeOp("b", 1, {"a", "q:1"})}), "ops[1].inputs[1]: unknown producer \"q\" (the name of an op)");
   EXPECT_EQ(ErrorOf({a, MakeOp("b", 1, {"a:1"})}),
             "ops[1].inputs[0]: \"a:1\": output index 1 is out of range (\"a\" has 1 outputs)");
   for (const char* const input : {"a:", "a:x", "a:-1", "a:0:0", "a: 0", "a:99999999999"}) {
     EXPECT_EQ(ErrorOf({a, MakeOp("b", 1, {input})}),
-              fmt::format("ops[1].inputs[0]: \"{}\" is no input (PRODUCER or PRODUCER:OUTPUT_INDEX)", input));
+              fmt::format("ops[1].inputs[0]: \"{}\" is not an input (PRODUCER or PRODUCER:OUTPUT_INDEX)", input));
   }
   EXPECT_EQ(ErrorOf({With(a, [](OpSpec* s) { s->control_inputs = {"q"}; })}),
             "ops[0].control_inputs[0]: unknown producer \"q\" (the name of an op)");

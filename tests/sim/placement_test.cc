@@ -73,7 +73,7 @@ TEST(PlacementTest, NamesThePlaceOfEveryFault) {
             "p.json: devices[\"a\"]: unknown device \"gpu:2\" (cluster \"test\" has gpu:0, gpu:1)");
   EXPECT_EQ(error_with(R"("c": "gpu:0")", R"("a": "gpu:0")"), "p.json: devices.a: duplicate key (each key once)");
   EXPECT_EQ(error_with(R"("a": "gpu:0")", R"("z": "gpu:0")"),
-            "p.json: devices[\"z\"]: is no op of graph \"diamond\" (which has 4 ops)");
+            "p.json: devices[\"z\"]: is not an op of graph \"diamond\" (which has 4 ops)");
   EXPECT_EQ(error_with("\n  \"b\": \"gpu:1\",\n  \"c\": \"gpu:0\",", ""),
             "p.json: devices[\"b\"]: is missing (every op of graph \"diamond\" once; 2 of 4 have no device)");
 }

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "sim/cost/measured.h"
+#include "sim/cost/cost_models.h"
 #include "sim/ops/op_catalog.h"
 
 namespace emplace::testing {

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "datasets/dataset.h"
+#include "datasets/models/registry.h"
 #include "sim/base/options.h"
 #include "sim/graph.h"
 #include "sim/ops/op_catalog.h"

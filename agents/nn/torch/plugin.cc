@@ -38,7 +38,7 @@ torch::Device OpenTorchDevice(const std::string& device) {
   at::set_num_threads(1);
   UseOneBlasThread();
   if (device == "cuda" && !torch::cuda::is_available()) {
-    throw InputError("--torch-device", "is \"cuda\", and LibTorch finds no CUDA device (cpu)");
+    throw InputError("torch device", "is \"cuda\", and LibTorch finds no CUDA device (cpu)");
   }
   return torch::Device(device == "cuda" ? torch::kCUDA : torch::kCPU);
 }

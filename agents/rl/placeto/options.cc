@@ -52,7 +52,7 @@ void ReadNetwork(OptionReader& reader, NetworkOptions* network) {
     network->sage.both_directions = !network->thesis_code;
     if (network->thesis_code && !pgnn) head = "sum";
     ReadCount(reader, "hops", &network->sage.hops, 1, 6, "levels of neighbours");
-    reader.Read("sample_ratio", &network->sage.sample_ratio, 0, 1, "share of a node's neighbours that it hears");
+    reader.Read("sample_ratio", &network->sage.sample_ratio, 0, 1, "share of a node's neighbours that it aggregates");
     reader.Read("dropout", &network->sage.dropout, 0, 0.99, "share of values dropped after a level");
     std::string aggregation = "mean";
     reader.Read("aggregation", &aggregation, {"mean", "max"}, "of neighbours");
@@ -143,7 +143,7 @@ PlacetoOptions ReadPlacetoOptions(OptionReader& reader, Embedding embedding) {
   reader.Read("final_evaluation", &options.final_evaluation,
               "the last round is an argmax episode from the first start");
   reader.Read("output_scale", &options.output_scale, 0, 1000, "factor on the last layer's first weights");
-  reader.Read("train", &options.train, "false: the weights stay as drawn");
+  reader.Read("train", &options.train, "false: the weights stay as initialised");
   reader.Read("use_cpus", &options.use_cpus, "place on CPUs too");
   reader.Read("fine_tune", &options.fine_tune, "go on training a policy that was loaded");
   reader.Read("autograd", &options.autograd, "gradients by LibTorch instead of the plain kernels");

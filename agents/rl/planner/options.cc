@@ -65,7 +65,7 @@ PlannerOptions ReadHierarchicalOptions(OptionReader& reader) {
   reader.Read("mask_empty_groups", &options.mask_empty_groups,
               "the device of a group without ops is not learned from [ours]");
   if (options.grouper == GrouperKind::kRandom && options.placer == PlacerKind::kNone) {
-    throw InputError("hierarchical", "grouper=random with placer=none learns nothing (one of them)");
+    throw InputError("hierarchical", "grouper=random with placer=none trains nothing (set only one of them)");
   }
   ReadCommon(reader, &options);
   return options;

@@ -15,7 +15,7 @@ TEST(AutogradTest, AnUnknownDeviceIsRefused) {
     agents::MakeAutogradNetwork(network, "tpu");
     FAIL() << "accepted";
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "--torch-device: is \"tpu\" (cpu or cuda)");
+    EXPECT_STREQ(error.what(), "torch device: is \"tpu\" (cpu or cuda)");
   }
 }
 

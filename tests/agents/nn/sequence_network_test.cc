@@ -36,7 +36,7 @@ TEST(SequenceNetworkTest, ForgetGatesStartOpen) {
 TEST(SequenceNetworkTest, AnUnknownDeviceIsRefused) {
   const agents::ParameterSet parameters = agents::SequenceParameters({.features = 1, .num_devices = 1, .hidden = 1});
   EXPECT_EQ(testing::ErrorOf([&] { agents::MakeSequenceNetwork({.features = 1}, parameters, "tpu"); }),
-            "--torch-device: is \"tpu\" (cpu or cuda)");
+            "torch device: is \"tpu\" (cpu or cuda)");
 }
 
 }  // namespace

@@ -19,14 +19,14 @@ TEST(TorchPartTest, TheLibraryHoldsEveryNetwork) {
 }
 
 TEST(TorchPartTest, AnUnknownDeviceIsRefused) {
-  EXPECT_EQ(testing::ErrorOf([] { agents::CheckTorchDevice("tpu"); }), "--torch-device: is \"tpu\" (cpu or cuda)");
+  EXPECT_EQ(testing::ErrorOf([] { agents::CheckTorchDevice("tpu"); }), "torch device: is \"tpu\" (cpu or cuda)");
   EXPECT_EQ(testing::ErrorOf([] { agents::CheckTorchDevice("cpu"); }), "(no error)");
 }
 
 TEST(TorchPartTest, AGpuIsRefusedWhereThereIsNone) {
   if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "there is one";
   EXPECT_EQ(testing::ErrorOf([] { agents::CheckTorchDevice("cuda"); }),
-            "--torch-device: is \"cuda\", and LibTorch finds no CUDA device (cpu)");
+            "torch device: is \"cuda\", and LibTorch finds no CUDA device (cpu)");
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST_F(PolicyAgentTest, APolicyOfAnotherShapeOrForAnotherNumberOfDevicesIsRefuse
   testing::Problem two(testing::MakeChain(2, 1, 4), testing::MakeCluster(2));
   EXPECT_EQ(testing::ErrorOf([&] {
               applied.Propose(two.env, agents::Mode::kExplore, rng_);
-            }).find("--policy: is for 3 devices"),
+            }).find("policy: is for 3 devices"),
             0U);
   EXPECT_EQ(testing::ErrorOf([&] {
               agent_.Propose(two.env, agents::Mode::kExplore, rng_);

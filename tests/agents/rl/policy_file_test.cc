@@ -55,7 +55,8 @@ TEST(PolicyFileTest, ABitThatFlipsAByteThatIsLostAndOneTooManyAreRefused) {
 TEST(PolicyFileTest, APolicyOfAnEarlierVersionIsCalledThat) {
   EXPECT_EQ(Refusal("emplace.policy 1 sgdp 2 layers=4\n", "sgdp"),
             "is a policy of an earlier version of emplace, without a checksum (train it again)");
-  EXPECT_EQ(Refusal("emplace.policy 3 sgdp 2 layers=4\n", "sgdp"), "is no policy (a file of --policy-out)");
+  EXPECT_EQ(Refusal("emplace.policy 3 sgdp 2 layers=4\n", "sgdp"),
+            "is not a policy (a file with a policy that emplace trained)");
 }
 
 // An endless stream of zeros.
@@ -79,17 +80,19 @@ class Zeros : public std::streambuf {
 TEST(PolicyFileTest, WhatDoesNotBeginLikeAPolicyIsNotReadToItsEnd) {
   Zeros zeros;
   std::istream in(&zeros);
-  EXPECT_EQ(testing::ErrorOf([&] { agents::ReadPolicyText(in); }), "is no policy (a file of --policy-out)");
-  EXPECT_EQ(testing::ErrorOf([&] { agents::ReadPolicy(in, "sgdp"); }), "is no policy (a file of --policy-out)");
+  EXPECT_EQ(testing::ErrorOf([&] { agents::ReadPolicyText(in); }),
+            "is not a policy (a file with a policy that emplace trained)");
+  EXPECT_EQ(testing::ErrorOf([&] { agents::ReadPolicy(in, "sgdp"); }),
+            "is not a policy (a file with a policy that emplace trained)");
   EXPECT_LE(zeros.given(), 4096U);
 }
 
 TEST(PolicyFileTest, AnythingElseIsRefused) {
-  EXPECT_EQ(Refusal("{}", "sgdp"), "is no policy (a file of --policy-out)");
+  EXPECT_EQ(Refusal("{}", "sgdp"), "is not a policy (a file with a policy that emplace trained)");
   EXPECT_EQ(Refusal(Policy("placeto", "3"), "sgdp"), "is a policy of agent placeto (sgdp)");
   std::stringstream shape("layers=4");
   EXPECT_EQ(testing::ErrorOf([&] { agents::ExpectPolicyShape(shape, "layers=3"); }),
-            "is a policy trained with other options: layers=4 (layers=3: the same --set)");
+            "is a policy trained with other options: layers=4 (layers=3: the options must be the same)");
 }
 
 }  // namespace

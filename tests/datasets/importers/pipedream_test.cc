@@ -114,12 +114,12 @@ TEST(PipeDreamTest, TheOrderOfLinesAndRepeatedEdgesChangeNothing) {
 TEST(PipeDreamTest, FaultsAreNamedByLine) {
   EXPECT_EQ(Refused("\tnode1 -- node2", "\tnode1 -- node5"),
             "graph.txt: line 3: \"node5\" is unknown (a node of this file)");
-  EXPECT_EQ(Refused("\tnode1 -- node2", "\tnode1"), "graph.txt: line 3: \"node1\" is no edge (NODE -- NODE)");
+  EXPECT_EQ(Refused("\tnode1 -- node2", "\tnode1"), "graph.txt: line 3: \"node1\" is not an edge (NODE -- NODE)");
   EXPECT_EQ(Refused("\tnode1 -- node2", "noise"),
-            "graph.txt: line 3: \"noise\" is no node (NAME -- DESCRIPTION -- MEASUREMENTS [-- stage_id=K]), nor an "
+            "graph.txt: line 3: \"noise\" is not a node (NAME -- DESCRIPTION -- MEASUREMENTS [-- stage_id=K]), nor an "
             "edge, which starts with a tab");
   EXPECT_EQ(Refused("\tnode1 -- node2", "\tnode:1 -- node2"),
-            "graph.txt: line 3: \"node:1\" is no node (a word such as node4)");
+            "graph.txt: line 3: \"node:1\" is not a node (a word such as node4)");
   EXPECT_EQ(Refused("\nnode2 -- ", "\nnode1 -- "), "graph.txt: line 4: node1 is there twice (also on line 2)");
   EXPECT_EQ(Refused("Input0", "Input\xff"), "graph.txt: line 2: is not valid UTF-8");
   EXPECT_EQ(Refused("stage_id=1", "stage=1").substr(0, 19), "graph.txt: line 9: ");
@@ -138,7 +138,7 @@ TEST(PipeDreamTest, FaultsInMeasurementsAreNamed) {
   EXPECT_EQ(Refused("parameter_size=300", "parameter_size=1, parameter_size=300"),
             "graph.txt: line 1: parameter_size: is there twice (once)");
   EXPECT_EQ(Refused("parameter_size=300.000", "weights=3"),
-            "graph.txt: line 1: \"weights=3\" is no measurement (KEY=NUMBER, with the keys forward_compute_time, "
+            "graph.txt: line 1: \"weights=3\" is not a measurement (KEY=NUMBER, with the keys forward_compute_time, "
             "backward_compute_time, activation_size, parameter_size)");
   for (const char* const value : {"", "-1", "2000000000", "nan", "inf", "1x", "0x10", "1e400", "+1"}) {
     EXPECT_EQ(Refused("=1.001", std::string("=") + value), "graph.txt: line 1: forward_compute_time: \"" +
@@ -147,7 +147,8 @@ TEST(PipeDreamTest, FaultsInMeasurementsAreNamed) {
   }
   EXPECT_EQ(Refused("[600.0; 20.0]", "[600.0; ]"),
             "graph.txt: line 1: activation_size: \"\" is out of range (a number from 0 to 1e+18)");
-  EXPECT_EQ(Refused("[600.0; 20.0]", "[600.0"), "graph.txt: line 1: activation_size: \"[600.0\" is no list ([a; b])");
+  EXPECT_EQ(Refused("[600.0; 20.0]", "[600.0"),
+            "graph.txt: line 1: activation_size: \"[600.0\" is not a list ([a; b])");
   EXPECT_EQ(Refused("[600.0; 20.0]", "[6e17; 6e17]"),
             "graph.txt: line 1: activation_size: the sum is out of range (0 to 1e+18)");
 }

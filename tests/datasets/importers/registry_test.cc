@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "datasets/importer.h"
 #include "datasets/importers/importers.h"
+#include "datasets/importers/registry.h"
 #include "sim/formats/cluster_yaml.h"
 #include "sim/formats/graph_json.h"
 #include "tests/datasets/importers/samples.h"

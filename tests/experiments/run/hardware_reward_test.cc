@@ -138,7 +138,7 @@ TEST(RewardEvaluatorTest, WhatIsBrokenIsNotLoaded) {
 TEST(ClusterHardwareTest, DevicesThatAreNotThereOrOfAnotherKindAreRefused) {
   const Graph graph = testing::MakeChain(2, 1, 8);
   EXPECT_THAT(ErrorOf([&] { experiments::ClusterHardware(graph, testing::MakeCluster(1), {}); }),
-              HasSubstr("cluster: gpu:0: is no device"));
+              HasSubstr("cluster: gpu:0: is not a device"));
   const Cluster other = Cluster::Uniform("c", {{.name = "cpu:0", .kind = "k80", .memory = {}}}, {});
   EXPECT_EQ(ErrorOf([&] { experiments::ClusterHardware(graph, other, {}); }),
             "cluster: device cpu:0 is of kind k80, the real one is cpu-core");

@@ -61,15 +61,16 @@ TEST(ExperimentTest, MetricsAreThoseThatAReportCanShow) {
             "lower_bound_ratio_100, lower_bound_ratio_1000, curve_area, rank, "
             "search_seconds, simulator_seconds, wall_seconds)");
   EXPECT_EQ(Refusal(WithLine("metrics: [entropy, entropy]")),
-            "x.yaml: metrics[1]: stands there twice (each metric once)");
+            "x.yaml: metrics[1]: is a duplicate entry (each metric once)");
 }
 
 TEST(ExperimentTest, ATableOfPublishedNumbersIsAFileOrAShippedOne) {
   EXPECT_EQ(Refusal(WithLine("published: nowhere")),
-            "x.yaml: published: \"nowhere\" is no table of published numbers (one of experiments/published, or a "
+            "x.yaml: published: \"nowhere\" is not a table of published numbers (one of experiments/published, or a "
             "file)");
   // A shipped table of another schema is not accepted.
-  EXPECT_EQ(Refusal(WithLine("published: calibration")).rfind("x.yaml: published: \"calibration\" is no table", 0), 0U);
+  EXPECT_EQ(Refusal(WithLine("published: calibration")).rfind("x.yaml: published: \"calibration\" is not a table", 0),
+            0U);
   const std::string path = ::testing::TempDir() + "/published_numbers.yaml";
   std::ofstream(path) << "schema: emplace.published\n";
   EXPECT_EQ(ReadText(WithLine("published: published_numbers.yaml"), ::testing::TempDir() + "/x.yaml").published,

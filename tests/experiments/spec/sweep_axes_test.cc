@@ -72,9 +72,9 @@ TEST(SweepAxesTest, WhatCannotBeSweptIsRefused) {
   EXPECT_EQ(Refusal("{sweep: [1]}"), "sweep: is a list of 1 element (key paths, each with a list of values)");
   EXPECT_EQ(Refusal("{sweep: {engine: fifo}}"), "sweep.engine: is the text \"fifo\" (a list of at least one value)");
   EXPECT_EQ(Refusal("{sweep: {engine: []}}"), "sweep.engine: is a list of 0 elements (a list of at least one value)");
-  EXPECT_EQ(Refusal("{sweep: {engine: [a, b, a]}}"), "sweep.engine[2]: stands there twice (each value once)");
+  EXPECT_EQ(Refusal("{sweep: {engine: [a, b, a]}}"), "sweep.engine[2]: is a duplicate entry (each value once)");
   EXPECT_EQ(Refusal("{agent: 3, sweep: {agent.name: [a]}}"),
-            "sweep[\"agent.name\"]: cannot be set: agent is no object");
+            "sweep[\"agent.name\"]: cannot be set: agent is not an object");
   for (const char* const path : {"name", "metrics", "agent.sets", "agent.set.", "agent.set.a.b", "graphs.", ".", ""}) {
     const std::string refusal = Refusal("{sweep: {\"" + std::string(path) + "\": [a]}}");
     EXPECT_NE(refusal.find(": unknown key path (graphs, graphs.dataset, "), std::string::npos) << refusal;

@@ -60,7 +60,7 @@ TEST(TrialPlanTest, ADeviceOfLibTorchStandsInTheSpecWhereItIsNotTheCpu) {
 TEST(TrialPlanTest, ATrialOnAGpuIsRefusedWhereThereIsNone) {
   if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "there is one";
   EXPECT_EQ(ErrorOf([] { experiments::PlanTrials(ReadText(WithLine("torch_device: cuda"), "x.yaml"), true); }),
-            "x.yaml: torch_device: --torch-device: is \"cuda\", and LibTorch finds no CUDA device (cpu)");
+            "x.yaml: torch_device: torch device: is \"cuda\", and LibTorch finds no CUDA device (cpu)");
 }
 
 TEST(TrialPlanTest, YamlAndJsonGiveTheSameTrials) {
@@ -126,7 +126,7 @@ TEST(TrialPlanTest, ASampleIsDrawnByItsSeedInAscendingOrderFromTheSplit) {
 TEST(TrialPlanTest, GraphsTogetherAreOneTrialAndEachSaysItsGroups) {
   const std::string text = WithLine("graphs: {dataset: cifar10, index: [2, 5], together: true}");
   EXPECT_EQ(ErrorOf([&] { PlanText(text); }),
-            "x.yaml: graphs.together: agent annealing learns nothing, it takes one graph at a time (exclude it)");
+            "x.yaml: graphs.together: agent annealing does not learn, so it takes one graph at a time (exclude it)");
   const experiments::TrialPlan plan = experiments::PlanTrials(ReadText(text), /*set_up=*/false);
   ASSERT_EQ(plan.trials.size(), 1U);
   const auto& facts = experiments::FactsOfFamily("cifar10", 42);
@@ -197,7 +197,7 @@ TEST(TrialPlanTest, WhatCannotWorkIsSaidBeforeTheFirstTrial) {
   // The ops of a model have no measured times.
   EXPECT_EQ(refusal("costs: measured").rfind(file + "costs: ", 0), 0U);
   EXPECT_EQ(refusal("transfer: {set: {steps: 3}}"),
-            file + "transfer: agent annealing learns nothing that could be applied (exclude it)");
+            file + "transfer: agent annealing has no policy to transfer (exclude it)");
   EXPECT_EQ(ErrorOf([&] {
               PlanText(WithLine("agent: {name: placeto}",
                                 WithLine("transfer: {set: {steps: 3}}", WithLine("validate_every: 2"))),
@@ -206,7 +206,7 @@ TEST(TrialPlanTest, WhatCannotWorkIsSaidBeforeTheFirstTrial) {
             file + "transfer: does not go with real devices (one graph at a time)");
   EXPECT_EQ(refusal("sweep: {agent: [{name: random}, {name: cpu_only}]}"),
             file + "sweep.agent[1].name: cpu_only has nothing to propose without a CPU (exclude it)");
-  EXPECT_EQ(refusal("sweep: {cluster.gpus: [1, 2]}").rfind(file + "sweep[\"cluster.gpus\"][0]: cannot stand", 0), 0U);
+  EXPECT_EQ(refusal("sweep: {cluster.gpus: [1, 2]}").rfind(file + "sweep[\"cluster.gpus\"][0]: cannot be used", 0), 0U);
 }
 
 }  // namespace trial_plan_test

@@ -114,11 +114,11 @@ TEST(CalibrationTest, BadFilesAreRefusedWithTheirPlace) {
   EXPECT_THAT(ErrorOf("figure: a, model: rnnlm, cluster: c, agent: metis, published: oom"),
               HasSubstr("figures[0].gpus: is missing"));
   EXPECT_THAT(ErrorOf(good + "published: oom, published_s: 1"),
-              HasSubstr("figures[0].published_s: cannot stand beside"));
+              HasSubstr("figures[0].published_s: cannot be used together with"));
   EXPECT_THAT(ErrorOf(good + "published: oom, gpus: 1"), HasSubstr("figures[0].gpus: is for agents only"));
   EXPECT_THAT(ErrorOf("figure: a, model: rnnlm, cluster: c, agent: metis, gpus: 2, published_s: 1, use: fit"),
-              HasSubstr("figures[0].published_s: cannot stand beside agent"));
-  EXPECT_THAT(ErrorOf(good + "published: oom, set: [1]"), HasSubstr("figures[0].set: is no object"));
+              HasSubstr("figures[0].published_s: cannot be used together with agent"));
+  EXPECT_THAT(ErrorOf(good + "published: oom, set: [1]"), HasSubstr("figures[0].set: is not an object"));
   EXPECT_THAT(ErrorOf(good + "published: oom, colour: red"), HasSubstr("figures[0].colour: unknown key"));
 }
 

@@ -45,7 +45,7 @@ TEST(MachineClusterTest, WhatTheProfileLacksIsNamed) {
       {.name = "cpu:0", .kind = "cpu-core", .is_cpu = true, .memory = {}},
       {.name = "cpu:1", .kind = "cpu-core", .is_cpu = true, .memory = {}}};
   EXPECT_EQ(ErrorOf([&] { profiler::MachineCluster("desk", cores, Measured()); }),
-            "links: the profile has none from cpu-core to cpu-core (profile with both devices: --devices cpu:0,cpu:1)");
+            "links: the profile has none from cpu-core to cpu-core (profile both devices: cpu:0,cpu:1)");
   const std::vector<profiler::NamedDevice> other = {{.name = "cuda:0", .kind = "k80", .is_cpu = false, .memory = {}}};
   EXPECT_EQ(ErrorOf([&] { profiler::MachineCluster("desk", other, Measured()); }),
             "devices: the profile has none of kind k80 (profile with such a device)");

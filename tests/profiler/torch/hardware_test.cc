@@ -46,9 +46,9 @@ TEST(TorchHardwareTest, ACoreIsADeviceWithAKindAndAThreadOfItsOwn) {
 
 TEST(TorchHardwareTest, DevicesThatAreNotThereAreRefused) {
   EXPECT_THAT(ErrorOf([] { profiler::TorchHardware().Open("cpu:9999"); }), HasSubstr("cpu:9999: there are "));
-  EXPECT_EQ(ErrorOf([] { profiler::TorchHardware().Open("gpu:0"); }), "gpu:0: is no device (cpu:N or cuda:N)");
-  EXPECT_EQ(ErrorOf([] { profiler::TorchHardware().Open("cpu:"); }), "cpu:: is no device (cpu:N or cuda:N)");
-  EXPECT_THAT(ErrorOf([] { profiler::TorchHardware().Open("cuda:99"); }), HasSubstr("cuda:99: LibTorch sees "));
+  EXPECT_EQ(ErrorOf([] { profiler::TorchHardware().Open("gpu:0"); }), "gpu:0: is not a device (cpu:N or cuda:N)");
+  EXPECT_EQ(ErrorOf([] { profiler::TorchHardware().Open("cpu:"); }), "cpu:: is not a device (cpu:N or cuda:N)");
+  EXPECT_THAT(ErrorOf([] { profiler::TorchHardware().Open("cuda:99"); }), HasSubstr("cuda:99: LibTorch finds "));
 }
 
 TEST(TorchHardwareTest, ContentsFollowTheSeedAndTheBounds) {

@@ -61,7 +61,7 @@ TEST(TorchScriptRecorderTest, AFileThatIsNoModuleIsAnError) {
             ModuleFile("none") + ": cannot be read (a file that torch.jit.save has written)");
   const std::string source = std::string(EMPLACE_TEST_SOURCE_DIR) + "/testing/make_torchscript.py";
   EXPECT_THAT(ErrorOf([&] { profiler::GraphFromTorchScript({.file = source, .inputs = {}}); }),
-              StartsWith(source + ": is no TorchScript module ("));
+              StartsWith(source + ": is not a TorchScript module ("));
 }
 
 TEST(TorchScriptRecorderTest, WhatTheModuleRefusesIsSaidInOneLine) {

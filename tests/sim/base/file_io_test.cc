@@ -162,7 +162,7 @@ TEST_F(FileIoTest, WhatIsNoRegularFileCanBeTold) {
   Write(Path("a"), "x");
   CheckRegularFile(Path("a"));
   CheckRegularFile(Path("none"));
-  EXPECT_EQ(ErrorOf([] { CheckRegularFile("/dev/zero"); }), "/dev/zero: cannot be read (it is no regular file)");
+  EXPECT_EQ(ErrorOf([] { CheckRegularFile("/dev/zero"); }), "/dev/zero: cannot be read (it is not a regular file)");
   EXPECT_EQ(ErrorOf([&] { CheckRegularFile(folder_); }), folder_.string() + ": cannot be read (Is a directory)");
 }
 

@@ -14,8 +14,8 @@ TEST(JsonOptionsTest, OptionsAreScalarsAsText) {
   const OptionMap options = OptionsFromFields(ParseJson(R"({"a": 3, "b": "slice", "c": true, "d": 0.5})"), "set");
   EXPECT_EQ(options, (OptionMap{{"a", "3"}, {"b", "slice"}, {"c", "true"}, {"d", "0.5"}}));
   EXPECT_EQ(ErrorOf([] { OptionsFromFields(ParseJson(R"({"a": [1]})"), "set"); }),
-            "set.a: is no plain value (a string, a number, true or false)");
-  EXPECT_EQ(ErrorOf([] { OptionsFromFields(ParseJson("[1]"), "set"); }), "set: is no object (option: value)");
+            "set.a: is not a plain value (a string, a number, true or false)");
+  EXPECT_EQ(ErrorOf([] { OptionsFromFields(ParseJson("[1]"), "set"); }), "set: is not an object (option: value)");
 }
 
 TEST(JsonOptionsTest, OnlyWhatReadsAsAnIntegerIsWrittenAsOne) {

@@ -83,7 +83,7 @@ TEST(JsonStructTest, WhatDoesNotFitTheListIsRefused) {
             "dots[0].colour: is the text \"pink\" (red or blue)");
   EXPECT_EQ(Refusal(dots + R"(,"scale":[2]})"), "scale: is a list of 1 element ([factor, unit])");
   EXPECT_EQ(Refusal(dots + scale + R"(,"set":{"a":[]}})"),
-            "set.a: is no plain value (a string, a number, true or false)");
+            "set.a: is not a plain value (a string, a number, true or false)");
   EXPECT_EQ(Refusal(dots + scale + R"(,"count":10})"), "count: is the number 10 (an integer from 0 to 9)");
   EXPECT_EQ(Refusal(dots + scale + R"(,"count":null})"), "count: is null (an integer from 0 to 9)");
 }

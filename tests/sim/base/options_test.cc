@@ -94,7 +94,8 @@ TEST(OptionsTest, ASettingIsAKeyAndAValueAndIsMadeOnce) {
   EXPECT_EQ(map, (OptionMap{{"rate", "0.5=x"}}));
   EXPECT_EQ(ErrorOf([&] { AddSetting("rate=1", "--set", &map); }), "--set: \"rate\" is set twice (once)");
   for (const std::string_view setting : {"rate", "=1"}) {
-    EXPECT_THAT(ErrorOf([&] { AddSetting(setting, "--set", &map); }), ::testing::EndsWith("is no setting (key=value)"));
+    EXPECT_THAT(ErrorOf([&] { AddSetting(setting, "--set", &map); }),
+                ::testing::EndsWith("is not a setting (key=value)"));
   }
 }
 

@@ -111,23 +111,23 @@ TEST(PlacetoReferenceTest, RefusesClustersThatItCannotAnswerFor) {
   const Link link{.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0};
   const std::vector<Device> devices = MakeCluster(2).devices();
   EXPECT_EQ(error_of(MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 1, .gap_micros = 0})),
-            "cluster test: engine placeto-reference knows no link latency (use engine fifo)");
+            "cluster test: engine placeto-reference supports no link latency (use engine fifo)");
   EXPECT_EQ(error_of(Cluster::Uniform("test", devices, link, Channels::kPerPair)),
-            "cluster test: engine placeto-reference knows one outgoing channel per device only (use engine fifo)");
+            "cluster test: engine placeto-reference supports one outgoing channel per device only (use engine fifo)");
   EXPECT_EQ(error_of(MakeCluster(2, {})),
-            "cluster test: engine placeto-reference knows clusters with links only (use engine fifo)");
+            "cluster test: engine placeto-reference supports clusters with links only (use engine fifo)");
   Link other = link;
   other.gap_micros = 1;
   EXPECT_EQ(error_of(Cluster("test", "", devices, {link, link, other, link}, Channels::kPerDevice)),
-            "cluster test: engine placeto-reference knows one link for all pairs of devices only (use engine fifo)");
+            "cluster test: engine placeto-reference supports one link for all pairs of devices only (use engine fifo)");
   std::vector<Device> gaps = devices;
   gaps[1].op_gap_micros = 3;
   EXPECT_EQ(error_of(Cluster::Uniform("test", gaps, link)),
-            "cluster test: engine placeto-reference knows one op_gap_us for all devices only (use engine fifo)");
+            "cluster test: engine placeto-reference supports one op_gap_us for all devices only (use engine fifo)");
   std::vector<Device> cores = devices;
   cores[1].copy_engine = false;
   EXPECT_EQ(error_of(Cluster::Uniform("test", cores, link)),
-            "cluster test: engine placeto-reference knows devices with a copy engine only (use engine fifo)");
+            "cluster test: engine placeto-reference supports devices with a copy engine only (use engine fifo)");
 }
 
 }  // namespace placeto_reference_test

@@ -58,7 +58,7 @@ TEST(GroupingJsonTest, BadFilesAreRefusedWithTheirPlace) {
   EXPECT_EQ(ErrorOf(Groups(R"({"a": 1, "b": 1, "c": 1})")), "accepted");
   EXPECT_EQ(ErrorOf(Groups(R"({"a": 1, "b": 1})")), "g.json: groups[\"c\"]: is missing (every op of graph \"g\" once)");
   EXPECT_EQ(ErrorOf(Groups(R"({"a": 1, "b": 1, "c": 1, "d": 1})")),
-            "g.json: groups[\"d\"]: is no op of graph \"g\" (which has 3 ops)");
+            "g.json: groups[\"d\"]: is not an op of graph \"g\" (which has 3 ops)");
   EXPECT_EQ(
       ErrorOf(Groups(R"({"a": 1, "b": 1, "c": 2})")),
       "g.json: groups[\"c\"]: is in group 2, but \"a\", which colocate_with ties it to, in group 1 (both in one)");

@@ -16,7 +16,7 @@ TEST(PlannerOptionsTest, WhatLearnsNothingIsRefused) {
   EXPECT_THAT(ErrorOf([] {
                 agents::MakeAgent("hierarchical", {{"grouper", "random"}, {"placer", "none"}}, {});
               }),
-              HasSubstr("learns nothing"));
+              HasSubstr("trains nothing"));
   EXPECT_EQ(ErrorOf([] { agents::MakeAgent("coloc_rl", {{"hidden", "12"}}, {}); }), "hidden: is 12 (a multiple of 8)");
 }
 

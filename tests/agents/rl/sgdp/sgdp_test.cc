@@ -159,7 +159,7 @@ TEST(SgdpPolicyTest, APolicyOfOtherOptionsOrDevicesIsRefused) {
             "is a policy of agent placeto (sgdp)");
   std::istringstream nonsense("{}");
   EXPECT_EQ(testing::ErrorOf([&] { agents::MakeAgent("sgdp", {}, {})->LoadPolicy(nonsense); }),
-            "is no policy (a file of --policy-out)");
+            "is not a policy (a file with a policy that emplace trained)");
 }
 
 }  // namespace sgdp_test

@@ -1,6 +1,7 @@
-#include "sim/base/registry.h"
-#include "datasets/dataset.h"
+#include "datasets/models/registry.h"
+
 #include "datasets/models/models.h"
+#include "sim/base/registry.h"
 
 namespace emplace::datasets {
 namespace {

@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string>
 
-#include "datasets/dataset.h"
+#include "datasets/models/registry.h"
 #include "sim/base/check.h"
 #include "sim/formats/graph_json.h"
 #include "tests/testing/training_graph.h"

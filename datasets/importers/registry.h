@@ -1,5 +1,5 @@
-#ifndef EMPLACE_DATASETS_IMPORTER_H_
-#define EMPLACE_DATASETS_IMPORTER_H_
+#ifndef EMPLACE_DATASETS_IMPORTERS_REGISTRY_H_
+#define EMPLACE_DATASETS_IMPORTERS_REGISTRY_H_
 
 #include <optional>
 #include <span>
@@ -36,4 +36,4 @@ const ImporterEntry& FindImporter(std::string_view format, std::string_view cont
 
 }  // namespace emplace::datasets
 
-#endif  // EMPLACE_DATASETS_IMPORTER_H_
+#endif  // EMPLACE_DATASETS_IMPORTERS_REGISTRY_H_

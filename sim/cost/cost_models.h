@@ -1,11 +1,21 @@
-#ifndef EMPLACE_SIM_COST_ROOFLINE_H_
-#define EMPLACE_SIM_COST_ROOFLINE_H_
+#ifndef EMPLACE_SIM_COST_COST_MODELS_H_
+#define EMPLACE_SIM_COST_COST_MODELS_H_
 
 #include <memory>
 
 #include "sim/cost_model.h"
+#include "sim/profile.h"
 
 namespace emplace {
+
+// The times of a profile: `median_us` of the entry with the op's full signature, else with its signature (profile.h),
+// and the device's kind; none if there is no such entry. The order of the attrs does not matter. Contention is the
+// entry's own, or that of the op's class, where it is above kLeastContention: less is noise.
+inline constexpr double kLeastContention = 1.05;
+std::unique_ptr<CostModel> MakeProfiledCostModel(const Profile& profile);
+
+// The times that the graph itself carries (`time_us`).
+std::unique_ptr<CostModel> MakeMeasuredCostModel();
 
 // The time of an op from what it does and what the device kind can do, in µs:
 //   scale * (launch + max(flop / (peak * compute efficiency), moved bytes / (memory bandwidth * bandwidth efficiency)))
@@ -23,4 +33,4 @@ std::unique_ptr<CostModel> MakeRooflineCostModel();
 
 }  // namespace emplace
 
-#endif  // EMPLACE_SIM_COST_ROOFLINE_H_
+#endif  // EMPLACE_SIM_COST_COST_MODELS_H_

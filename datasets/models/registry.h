@@ -1,5 +1,5 @@
-#ifndef EMPLACE_DATASETS_DATASET_H_
-#define EMPLACE_DATASETS_DATASET_H_
+#ifndef EMPLACE_DATASETS_MODELS_REGISTRY_H_
+#define EMPLACE_DATASETS_MODELS_REGISTRY_H_
 
 #include <span>
 #include <string_view>
@@ -27,4 +27,4 @@ Graph MakeModel(std::string_view name, const OptionMap& options = {});
 
 }  // namespace emplace::datasets
 
-#endif  // EMPLACE_DATASETS_DATASET_H_
+#endif  // EMPLACE_DATASETS_MODELS_REGISTRY_H_

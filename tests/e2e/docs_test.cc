@@ -231,8 +231,8 @@ TEST(ExtendingSlowTest, TheAgentOfThePageCompilesAndItsRowIsARow) {
   ASSERT_NE(sources, "");
   ASSERT_NE(row, "");
   std::ofstream(folder + "/registry.cc") << "#include \"" << include
-                                         << "\"\nnamespace emplace {\nconst AgentEntry kRows[] = {\n"
-                                         << "#include \"" << row << "\"\n};\n}  // namespace emplace\n";
+                                         << "\"\nnamespace emplace::agents {\nconst AgentEntry kRows[] = {\n"
+                                         << "#include \"" << row << "\"\n};\n}  // namespace emplace::agents\n";
   const Ran ran = RunShell("cd '" + folder + "' && " EMPLACE_CXX " -std=c++20 -fsyntax-only -I. -I'" +
                                DocsRoot().string() + "'" + sources + " registry.cc",
                            folder, EMPLACE_BINARY);

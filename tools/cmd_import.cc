@@ -36,7 +36,7 @@ int Run(const ImportOptions& options) {
   }
   const std::string content = ReadWholeFile(options.file);
   const auto find = [&] { return &datasets::FindImporter(options.format, content, options.file); };
-  const datasets::ImporterEntry& importer = *(options.format.empty() ? find() : Naming("--from", find));
+  const datasets::ImporterEntry& importer = *(options.format.empty() ? find() : AtPlace("--from", find));
   const datasets::Imported imported = importer.import(content, options.file);
   if (!options.cluster_output.empty() && !imported.cluster) {
     throw InputError(options.file, fmt::format("describes no cluster for --cluster-out (format {})", importer.name));

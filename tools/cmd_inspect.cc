@@ -154,7 +154,7 @@ void PrintBounds(const ProblemOptions& problem, const Graph& graph) {
   std::cout << fmt::format("\non {} ({} devices)\n", Printable(cluster.name()), cluster.num_devices());
   std::string first;
   const std::size_t untimed =
-      Naming(problem.graph.file, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
+      AtPlace(problem.graph.file, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
   std::cout << fmt::format("ops without time   {}{}\n", untimed,
                            untimed > 0 ? " (the first: " + Printable(first) + ")" : "");
   if (untimed > 0) {

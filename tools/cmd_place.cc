@@ -97,7 +97,7 @@ int Run(const PlaceOptions& options) {
   const CostTable costs = LoadCosts(problem, graph, cluster);
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
   agents::SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
-  spec.agent = Naming("--agent", [&] { return std::string(agents::FindAgent(options.agent).name); });
+  spec.agent = AtPlace("--agent", [&] { return std::string(agents::FindAgent(options.agent).name); });
   spec.agent_options = ParseSettings(options.settings);
   if (!options.policy.empty() || !options.policy_output.empty()) {
     if (!agents::MakeAgent(spec.agent, spec.agent_options, {})->HasPolicy()) {

@@ -159,7 +159,7 @@ int Run(const ProfileOptions& options) {
   profiler::MachineProfilerResult result;
   {
     Progress progress("profile");
-    result = Naming(options.graph.empty() ? options.torchscript : options.graph, [&] {
+    result = AtPlace(options.graph.empty() ? options.torchscript : options.graph, [&] {
       return profiler::ExtendProfile(
           graph, open.devices(), machine, &profile,
           [&](const Profile& now) {

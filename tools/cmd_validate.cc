@@ -52,8 +52,8 @@ struct ValidateOptions {
 Cluster ClusterOf(const ValidateOptions& options, const OpenDevices& open) {
   if (options.problem.cluster.name.empty()) {
     const Profile profile = LoadProfile(options.problem.costs.profile);
-    return Naming(options.problem.costs.profile,
-                  [&] { return profiler::MachineCluster("this machine", open.Named(), profile); });
+    return AtPlace(options.problem.costs.profile,
+                   [&] { return profiler::MachineCluster("this machine", open.Named(), profile); });
   }
   ProblemOptions problem = options.problem;
   problem.cluster.devices = SplitAtCommas(options.devices);
@@ -73,7 +73,7 @@ std::vector<experiments::SampledPlacement> Collect(const ValidateOptions& option
   std::vector<experiments::SampledPlacement> all;
   for (const std::string& path : options.placements) {
     Placement placement = ReadPlacement(*OpenForReading(path), path, spec.problem.graph, spec.problem.cluster);
-    Naming(path, [&] { CheckPlacement(placement, spec.problem.graph, spec.problem.cluster, spec.problem.costs); });
+    AtPlace(path, [&] { CheckPlacement(placement, spec.problem.graph, spec.problem.cluster, spec.problem.costs); });
     all.push_back({path, std::move(placement)});
   }
   const auto add = [&](std::vector<experiments::SampledPlacement> more) {
@@ -168,7 +168,7 @@ int Run(ValidateOptions options) {
   const Simulator simulator = MakeSimulator(options.problem, graph, cluster, costs);
   agents::SearchSpec spec = MakeSearchSpec(options.problem, options.search, graph, cluster, costs);
   if (!options.agent.empty()) {
-    spec.agent = Naming("--agent", [&] { return std::string(agents::FindAgent(options.agent).name); });
+    spec.agent = AtPlace("--agent", [&] { return std::string(agents::FindAgent(options.agent).name); });
     spec.agent_options = ParseSettings(options.settings);
   }
   const std::vector<experiments::SampledPlacement> placements = Collect(options, spec);
@@ -178,7 +178,7 @@ int Run(ValidateOptions options) {
       if (real->name() == device.name) devices.push_back(real);
     }
   }
-  const auto hardware = Naming(options.problem.graph.file, [&] {
+  const auto hardware = AtPlace(options.problem.graph.file, [&] {
     return std::make_unique<profiler::HardwareRunner>(graph, cluster, devices, options.hardware);
   });
   const experiments::Validator validator(graph, cluster, costs, simulator, *hardware);
@@ -188,7 +188,7 @@ int Run(ValidateOptions options) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.time_limit);
     for (const experiments::SampledPlacement& one : placements) {
       if (!cases.empty() && options.time_limit > 0 && std::chrono::steady_clock::now() > until) break;
-      cases.push_back(Naming(options.problem.graph.file, [&] { return validator.Check(one.label, one.placement); }));
+      cases.push_back(AtPlace(options.problem.graph.file, [&] { return validator.Check(one.label, one.placement); }));
       progress.Show(cases.size(), placements.size(), "placements",
                     "last " + MicrosForPeople(cases.back().measured.result.step_time_micros));
     }

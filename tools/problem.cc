@@ -11,6 +11,7 @@
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/printable.h"
+#include "sim/base/registry.h"
 #include "sim/base/table.h"
 #include "sim/draw/timeline_svg.h"
 #include "sim/simulator.h"
@@ -75,16 +76,13 @@ std::string CostsText(const ProblemOptions& options) {
 
 CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
   const experiments::CostModels models = experiments::LoadCostModels(options.costs, "--costs");
-  return Naming(options.graph.file, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });
+  return AtPlace(options.graph.file, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });
 }
 
 Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
                         const CostTable& costs) {
-  const auto engines = AllEngines();
-  const bool known = std::any_of(engines.begin(), engines.end(),
-                                 [&options](const EngineEntry& entry) { return entry.name == options.engine; });
-  return Naming(known ? options.cluster.name : "--engine",
-                [&] { return Simulator(graph, cluster, costs, {.engine = options.engine}); });
+  FindByName(AllEngines(), options.engine, "engine", "--engine");
+  return AtPlace(options.cluster.name, [&] { return Simulator(graph, cluster, costs, {.engine = options.engine}); });
 }
 
 void AddSetOption(CLI::App& app, std::vector<std::string>* settings) {

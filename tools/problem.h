@@ -57,16 +57,6 @@ OptionMap ParseSettings(const std::vector<std::string>& settings);
 // result. Also throws if a result's folder does not exist. Called before a long search. "" means no file.
 void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
 
-// Returns the result of `function`, and adds `place`, a file or an option, to an InputError that it throws.
-template <typename Function>
-decltype(auto) Naming(const std::string& place, Function function) {
-  try {
-    return function();
-  } catch (const InputError& error) {
-    throw error.In(place);
-  }
-}
-
 // The options that show the result of a placement.
 struct ShowOptions {
   bool json = false;

@@ -52,9 +52,9 @@ agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOpt
     const auto in = OpenForReading(search.grouping);
     given = ReadGrouping(*in, search.grouping, graph);
   } else if (!search.grouping.empty()) {
-    Naming("--grouping", [&] { FindGrouper(search.grouping); });
+    AtPlace("--grouping", [&] { FindGrouper(search.grouping); });
   }
-  if (!search.reward.empty()) Naming("--reward", [&] { agents::ParseReward(search.reward); });
+  if (!search.reward.empty()) AtPlace("--reward", [&] { agents::ParseReward(search.reward); });
   agents::SearchSpec spec{.problem = {.graph = graph,
                                       .cluster = cluster,
                                       .costs = costs,

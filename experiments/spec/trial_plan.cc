@@ -204,8 +204,7 @@ class Planner {
 
   // Sets up the first problem of each kind, as a trial would.
   void CheckProblem(const ExperimentCell& cell, const PlannedTrial& trial) {
-    if (cell.torch_device != "cpu")
-      AtPlace("torch_device", [&] { return agents::CheckTorchDevice(cell.torch_device), 0; });
+    if (cell.torch_device != "cpu") AtPlace("torch_device", [&] { agents::CheckTorchDevice(cell.torch_device); });
     const GraphSource first = trial.choice.graphs().front();
     GraphSource alone = first;
     alone.groups.reset();

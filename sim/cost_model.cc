@@ -104,7 +104,7 @@ CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel
     const std::string name(graph.op(id).name);
     if (!anywhere) {
       throw InputError("op \"" + name + "\"", "has no time on any device of cluster " + cluster.name() + " (kinds " +
-                                                  Listed(kinds) + "); " + model.HowToGiveATime());
+                                                  Listed(kinds) + "); " + model.WhyNoTime(graph, id));
     }
     if (std::find(common.begin(), common.end(), true) == common.end()) {
       throw InputError("op \"" + name + "\"", "no device of cluster " + cluster.name() +

@@ -27,8 +27,11 @@ class CostModel {
   // How many times as long an op takes on a device of this kind if it starts while another of the kind is busy; >= 1.
   virtual double Contention(const Graph&, OpId, std::string_view) const { return 1; }
 
-  // What to tell a user whose op has no time.
-  virtual std::string HowToGiveATime() const = 0;
+  // Throws InputError if this model has no time for any op on devices of this kind.
+  virtual void CheckKind(const Cluster&, std::string_view /*device_kind*/) const {}
+
+  // Why an op has no time on any device, and what to do about it.
+  virtual std::string WhyNoTime(const Graph& graph, OpId op) const = 0;
 };
 
 // The times of every op of a graph on every device of a cluster, asked of a cost model once. Ops of kind `input` and

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -208,7 +209,9 @@ int Run(const CompareOptions& options) {
   CheckFiles({options.problem.graph.file, options.problem.cluster.name, options.problem.costs.profile,
               GroupingFile(options.search)},
              options.outputs);
-  if (!options.placements.empty()) CheckFiles({}, {options.placements + "/placement.json"});
+  if (!options.placements.empty() && !std::filesystem::is_directory(options.placements)) {
+    throw InputError("--placements", fmt::format("there is no folder {}", options.placements));
+  }
   if (options.json && options.csv) throw InputError("", "--json and --csv exclude each other (one of them)");
   for (const std::string& path : options.outputs) FormatOf(path);
   CheckAgents(options);

@@ -99,8 +99,10 @@ Summary Summarise(const Graph& graph) {
 
 std::string TimesForPeople(const Summary& s) {
   const std::string kinds = Listed(s.timed_kinds);
-  return fmt::format("for every device kind at once: {} ops; by kind: {}; none: {} ops", s.one_time,
-                     kinds.empty() ? "-" : kinds, s.untimed);
+  return fmt::format(
+      "for every device kind at once: {} ops; by kind: {}; none: {} ops (inputs and variables, which need "
+      "none, not counted)",
+      s.one_time, kinds.empty() ? "-" : kinds, s.untimed);
 }
 
 void PrintSummary(const Graph& graph, const Summary& s) {
@@ -114,7 +116,7 @@ void PrintSummary(const Graph& graph, const Summary& s) {
             << fmt::format("depth              {} edges on the longest path\n", depth)
             << fmt::format("layers             {}\n", s.layers.size())
             << fmt::format("colocated          {} ops tied to others\n", s.tied)
-            << fmt::format("FLOP               {}\n", FlopForPeople(s.all.flop))
+            << fmt::format("FLOP               {}\n", s.all.flop > 0 ? FlopForPeople(s.all.flop) : "not given (flop)")
             << fmt::format("persistent memory  {} ({} of it in {} variables)\n", ForPeople(s.all.persistent),
                            ForPeople(s.variables.persistent), s.variables.ops)
             << fmt::format("time_us            {}\n", Printable(TimesForPeople(s)));
@@ -132,7 +134,7 @@ void PrintSummary(const Graph& graph, const Summary& s) {
 
 // The number of ops without a time on any device of the cluster; *first names one.
 std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, const experiments::CostModels& models,
-                                std::string* first) {
+                                OpId* first) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const OpId id = MakeId<OpId>(i);
@@ -143,30 +145,32 @@ std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, cons
              (models.fallback && models.fallback->OpMicros(graph, id, cluster, device.kind));
     };
     if (std::any_of(cluster.devices().begin(), cluster.devices().end(), has_time)) continue;
-    if (count++ == 0) *first = op.name;
+    if (count++ == 0) *first = id;
   }
   return count;
 }
 
-void PrintBounds(const ProblemOptions& problem, const Graph& graph) {
+std::string BoundsForPeople(const ProblemOptions& problem, const Graph& graph) {
   const Cluster cluster = LoadCluster(problem);
   const experiments::CostModels models = experiments::LoadCostModels(problem.costs, "--costs");
-  std::cout << fmt::format("\non {} ({} devices)\n", Printable(cluster.name()), cluster.num_devices());
-  std::string first;
+  experiments::CheckKinds(models, cluster, problem.cluster.name);
+  std::ostringstream out;
+  out << fmt::format("\non {} ({} devices)\n", Printable(cluster.name()), cluster.num_devices());
+  OpId first{};
   const std::size_t untimed =
       AtPlace(problem.graph.file, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
-  std::cout << fmt::format("ops without time   {}{}\n", untimed,
-                           untimed > 0 ? " (the first: " + Printable(first) + ")" : "");
+  out << fmt::format("ops without time   {}{}\n", untimed,
+                     untimed > 0 ? " (the first: " + Printable(graph.op(first).name) + ")" : "");
   if (untimed > 0) {
-    std::cout << fmt::format("no bounds          {}\n", models.model->HowToGiveATime());
-    return;
+    out << fmt::format("no bounds          {}\n", models.model->WhyNoTime(graph, first));
+    return out.str();
   }
   const Bounds bounds = ComputeBounds(graph, cluster, LoadCosts(problem, graph, cluster));
-  std::cout << fmt::format("critical path      {}\n", MicrosForPeople(bounds.critical_path_micros))
-            << fmt::format("work               {}, each op on its fastest device\n",
-                           MicrosForPeople(bounds.work_micros))
-            << fmt::format("lower bound        {} = max(critical path, work / {})\n",
-                           MicrosForPeople(bounds.lower_bound_micros), cluster.num_devices());
+  out << fmt::format("critical path      {}\n", MicrosForPeople(bounds.critical_path_micros))
+      << fmt::format("work               {}, each op on its fastest device\n", MicrosForPeople(bounds.work_micros))
+      << fmt::format("lower bound        {} = max(critical path, work / {})\n",
+                     MicrosForPeople(bounds.lower_bound_micros), cluster.num_devices());
+  return out.str();
 }
 
 // Graphviz's name of the picture format that the file name ends in; null: none.
@@ -219,8 +223,10 @@ int Run(const InspectOptions& options) {
     WriteFile(options.dot, [&](std::ostream& out) { WriteDot(out, graph); });
   }
   if (options.dot == "-") return kDone;
+  // An error in the cluster comes before anything is printed.
+  const std::string bounds = options.problem.cluster.name.empty() ? "" : BoundsForPeople(options.problem, graph);
   PrintSummary(graph, Summarise(graph));
-  if (!options.problem.cluster.name.empty()) PrintBounds(options.problem, graph);
+  std::cout << bounds;
   return kDone;
 }
 

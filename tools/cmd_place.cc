@@ -11,6 +11,7 @@
 #include "agents/search.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/base/printable.h"
 #include "sim/formats/result_json.h"
 #include "sim/placement.h"
 #include "sim/simulator.h"
@@ -52,8 +53,8 @@ int SayThatNothingFits(const PlaceOptions& options, const agents::SearchResult& 
     by_how_much = fmt::format(": the nearest is over by {} in all",
                               ForPeople(Bytes{RoundToInteger(*result.smallest_overflow_bytes)}));
   }
-  Say(fmt::format("{}: nothing that fits was found in {} evaluations of {}{}", options.problem.graph.file,
-                  result.evaluations, options.agent, by_how_much));
+  Say(fmt::format("{}: nothing that fits was found in {} of {}{}", options.problem.graph.file,
+                  Counted(result.evaluations, "evaluation"), options.agent, by_how_much));
   return kNo;
 }
 
@@ -65,8 +66,8 @@ void Summarise(const PlaceOptions& options, const agents::SearchResult& result, 
     return;
   }
   std::ostringstream text;
-  text << fmt::format("agent {}, seed {}: {} groups, {} evaluations, {} of them fit\n", options.agent,
-                      options.search.seed, result.num_groups, result.evaluations, result.fitting);
+  text << fmt::format("agent {}, seed {}: {}, {}, {} of them fit\n", options.agent, options.search.seed,
+                      Counted(result.num_groups, "group"), Counted(result.evaluations, "evaluation"), result.fitting);
   if (!result.episodes.empty()) {
     const double first = result.episodes.front().entropy;
     text << fmt::format("policy entropy, of the largest possible: {:.2f} in the first episode, {:.2f} in the last{}\n",

@@ -61,17 +61,12 @@ void CheckJobs(const SweepOptions& options, const experiments::ExperimentSpec& e
   }
 }
 
-std::string Plural(std::size_t count, const char* word) {
-  const std::string_view ending = std::string_view(word).ends_with('s') ? "es" : "s";
-  return fmt::format("{} {}{}", count, word, count == 1 ? "" : ending);
-}
-
 std::string SizeText(const experiments::ExperimentSpec& experiment, const experiments::TrialPlan& plan) {
-  std::string text = fmt::format("{}: {} in {}", experiment.name, Plural(plan.trials.size(), "trial"),
-                                 Plural(experiment.cells.size(), "cell"));
-  if (experiment.excluded > 0) text += fmt::format(", {} excluded", Plural(experiment.excluded, "cell"));
+  std::string text = fmt::format("{}: {} in {}", experiment.name, Counted(plan.trials.size(), "trial"),
+                                 Counted(experiment.cells.size(), "cell"));
+  if (experiment.excluded > 0) text += fmt::format(", {} excluded", Counted(experiment.excluded, "cell"));
   if (plan.merged > 0)
-    text += fmt::format(", {} left out that would be another one again", Plural(plan.merged, "trial"));
+    text += fmt::format(", {} left out that would be another one again", Counted(plan.merged, "trial"));
   return text;
 }
 
@@ -106,7 +101,7 @@ int DryRun(const SweepOptions& options, const experiments::ExperimentSpec& exper
   const std::size_t processes = std::min(Processes(options, experiment), plan.trials.size());
   std::cout << fmt::format("\n{}; about {} in {}, agents and simulator together\n",
                            Printable(SizeText(experiment, plan)),
-                           TimeForPeople(seconds / static_cast<double>(processes)), Plural(processes, "process"));
+                           TimeForPeople(seconds / static_cast<double>(processes)), Counted(processes, "process"));
   if (!untimed.empty()) {
     std::cout << Printable(fmt::format("simulator time only for {}", fmt::join(untimed, ", "))) << '\n';
   }
@@ -152,10 +147,11 @@ class Sweep {
       SweepView view(experiment_, plan_, processes);
       std::vector<TrialJob> jobs = Prepare(&view);
       view.Say(fmt::format("{}; {} finished already, {} to run in {}", SizeText(experiment_, plan_), view.finished(),
-                           jobs.size(), Plural(std::min(processes, std::max<std::size_t>(jobs.size(), 1)), "process")));
+                           jobs.size(),
+                           Counted(std::min(processes, std::max<std::size_t>(jobs.size(), 1)), "process")));
       if (const std::size_t others = CountOthers(folder_, plan_); others > 0) {
         view.Say(fmt::format("{} holds {} that this experiment does not have: reports will show them", folder_,
-                             Plural(others, "trial")));
+                             Counted(others, "trial")));
       }
       TrialPool pool(processes);
       whole = pool.Run(
@@ -212,7 +208,7 @@ class Sweep {
     if (failed == 0) return kDone;
     std::cout.flush();
     Say(fmt::format("{}: {} of {} failed (error.txt in its folder of {} says why); the same command tries again",
-                    experiment_.name, failed, Plural(plan_.trials.size(), "trial"), folder_));
+                    experiment_.name, failed, Counted(plan_.trials.size(), "trial"), folder_));
     return kNo;
   }
 

@@ -1,6 +1,7 @@
 // emplace: device placement of neural-network training graphs, and the simulator that evaluates placements.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -58,6 +59,20 @@ void CheckCommand(int argc, char** argv, const std::vector<Command>& commands) {
   if (argv[1][0] != '-') throw InputError("", fmt::format("unknown command \"{}\" ({})", argv[1], known));
 }
 
+// The parser's own message, in the terms of the other messages.
+std::string InOurWords(const CLI::App& app, const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    // The parser's own message lists them from the last to the first.
+    return fmt::format("unknown: {}", fmt::join(app.remaining(true), " "));
+  }
+  std::string text = error.what();
+  constexpr std::string_view kOnce = ": At Most 1 required but received ";
+  if (const std::size_t found = text.find(kOnce); found != std::string::npos) {
+    text = fmt::format("{}: is given {} times (once)", text.substr(0, found), text.substr(found + kOnce.size()));
+  }
+  return text;
+}
+
 int RunProgram(int argc, char** argv) {
   CLI::App app("Device placement: which op of a training graph goes on which device, and how long a step then takes.");
   app.name("emplace");
@@ -80,7 +95,7 @@ int RunProgram(int argc, char** argv) {
     return app.exit(asked, std::cout, std::cerr);
   } catch (const CLI::ParseError& error) {
     const std::string command = chosen() == commands.end() ? "emplace" : "emplace " + chosen()->app->get_name();
-    return Complain(kBadInput, error.what() + (" (see " + command + " --help)"));
+    return Complain(kBadInput, InOurWords(app, error) + (" (see " + command + " --help)"));
   }
   const int status = chosen()->run();
   if (!std::cout.flush()) throw InputError("-", "standard output cannot be written");
@@ -93,7 +108,10 @@ int Main(int argc, char** argv) {
     ChooseVectorTargetByEnvironment();
     return RunProgram(argc, argv);
   } catch (const InputError& error) {
-    return Complain(kBadInput, error.what());
+    // Readers name their file, which is "-" for standard input.
+    const std::string_view text = error.what();
+    const bool of_stream = text.starts_with("-: ") && text.find("standard ") == std::string_view::npos;
+    return Complain(kBadInput, of_stream ? fmt::format("standard input{}", text.substr(1)) : std::string(text));
   } catch (const std::filesystem::filesystem_error& error) {
     // Users' paths can fail: a name that is too long, a link to itself, a folder without read permission.
     const InputError named(error.path1().string(), "cannot be used (" + error.code().message() + ")");

@@ -75,8 +75,8 @@ std::string CostsText(const ProblemOptions& options) {
 }
 
 CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
-  const experiments::CostModels models = experiments::LoadCostModels(options.costs, "--costs");
-  return AtPlace(options.graph.file, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });
+  return experiments::MakeCosts(graph, cluster, experiments::LoadCostModels(options.costs, "--costs"),
+                                options.graph.file, options.cluster.name);
 }
 
 Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
@@ -121,6 +121,14 @@ void CheckWritable(const std::string& path) {
   if (fs::is_directory(path, ignored)) throw InputError(path, "cannot be written (it is a folder)");
 }
 
+// Other pictures than SVG are not made; trace events under such a name could not be opened.
+std::string TimelineNameError(const std::string& path) {
+  for (const std::string_view other : {".png", ".pdf", ".jpg", ".html"}) {
+    if (path.ends_with(other)) return fmt::format("{} is no timeline (.svg, a picture, or .json, trace events)", path);
+  }
+  return "";
+}
+
 }  // namespace
 
 void AddSeedOption(CLI::App& app, std::uint64_t* seed, const std::string& help) {
@@ -155,7 +163,8 @@ void AddShowOptions(CLI::App& app, ShowOptions* options) {
   app.add_option("--timeline", options->timeline,
                  "Write what ran when: Chrome trace events for Perfetto or chrome://tracing, or a picture if the name "
                  "ends in .svg")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(CLI::Validator(TimelineNameError, "", "timeline"));
 }
 
 void WriteTimelineFile(const std::string& path, const Simulator& simulator, const Graph& graph, const Cluster& cluster,
@@ -179,8 +188,10 @@ void PrintReport(std::ostream& out, const StepReport& report) {
   }
   out << fmt::format("; critical path {}, busiest device {}\n", MicrosForPeople(report.critical_path_micros),
                      MicrosForPeople(report.busiest_device_micros));
-  out << fmt::format("{} ops, {} tensors sent", report.ops, report.tensors_sent);
-  if (report.fallback_ops > 0) out << fmt::format(", {} ops with times of the fallback", report.fallback_ops);
+  out << fmt::format("{}, {} sent", Counted(report.ops, "op"), Counted(report.tensors_sent, "tensor"));
+  if (report.fallback_ops > 0) {
+    out << fmt::format(", {} with times of the fallback", Counted(report.fallback_ops, "op"));
+  }
   out << "\n\n";
   Table table({"device", "ops", "busy", "busy %", "sent", "peak memory", "of", ""});
   for (const StepReport::DeviceRow& row : report.devices) {

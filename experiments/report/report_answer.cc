@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "experiments/report/report_charts.h"
+#include "sim/base/printable.h"
 
 namespace emplace::experiments {
 namespace {

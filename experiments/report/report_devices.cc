@@ -6,6 +6,7 @@
 
 #include "experiments/report/published.h"
 #include "experiments/report/report_document.h"
+#include "sim/base/printable.h"
 
 namespace emplace::experiments {
 namespace {

@@ -71,9 +71,6 @@ EstimateText ShownEstimate(const Estimate& estimate);
 std::string ShownPValue(double p);                // "0.031", "< 0.0001"
 TextCell EstimateCell(const Estimate& estimate);  // the mean, and its interval below
 
-// "3 trials", "1 trial".
-std::string Counted(std::size_t count, std::string_view noun);
-
 }  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_DOCUMENT_H_

@@ -14,6 +14,7 @@
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/fingerprint.h"
+#include "sim/base/printable.h"
 
 namespace emplace::experiments {
 namespace {
@@ -39,6 +40,13 @@ const TrialRecord* BestTrial(const ExperimentRuns& runs, const ReportGrid& grid,
   return best;
 }
 
+// "the 400 heaviest of 812 tensors", "all 17 tensors"
+std::string LinesInWords(const PlacementPicture& picture) {
+  const std::size_t drawn = picture.lines.size();
+  if (picture.lines_left_out == 0) return "all " + Counted(drawn, "tensor");
+  return fmt::format("the {} heaviest of {}", drawn, Counted(drawn + picture.lines_left_out, "tensor"));
+}
+
 ReportBlock ShowPicture(const TrialRecord& trial, const RebuildProblem& rebuild) {
   const std::string name =
       fmt::format("{} on {}, {}, seed {}", trial.label, trial.graphs[0].graph, DevicesInWords(trial), trial.seed);
@@ -56,10 +64,10 @@ ReportBlock ShowPicture(const TrialRecord& trial, const RebuildProblem& rebuild)
   const PlacementPicture picture =
       MakePlacementPicture(inputs->graph, inputs->cluster, inputs->costs, inputs->engine, placement);
   const std::string note = fmt::format(
-      "{}: {} ms a step. Each dot is an op, larger if it takes longer. Colours are devices. Lines are the {} heaviest "
-      "of {} tensors sent. {} of no time or of the shortest are not drawn. Trial {}.",
-      name, ShownNumber(picture.step_time_micros / 1000), picture.lines.size(),
-      picture.lines.size() + picture.lines_left_out, Counted(picture.ops_left_out, "op"), trial.id);
+      "{}: {} ms a step. Each dot is an op, larger if it takes longer. Colours are devices. Lines are {} sent. {} of "
+      "no time or of the shortest are not drawn. Trial {}.",
+      name, ShownNumber(picture.step_time_micros / 1000), LinesInWords(picture), Counted(picture.ops_left_out, "op"),
+      trial.id);
   return ChartBlock{"Best placement of " + picture.graph, note, PictureChart(picture)};
 }
 

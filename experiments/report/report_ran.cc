@@ -12,6 +12,7 @@
 #include "experiments/report/published.h"
 #include "experiments/report/report_devices.h"
 #include "experiments/report/report_grid.h"
+#include "sim/base/printable.h"
 
 namespace emplace::experiments {
 namespace {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "experiments/report/report_comparison.h"
+#include "sim/base/printable.h"
 
 namespace emplace::experiments {
 namespace {

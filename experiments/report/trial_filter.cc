@@ -33,14 +33,14 @@ bool MeetsAll(const std::vector<TrialCondition>& conditions, const TrialRecord& 
   });
 }
 
-// "cifar10, nmt, ptb"
+// "cifar10, nmt, ptb"; empty if no trial has the key.
 std::string ValuesOf(const std::string& key, const std::vector<ExperimentRuns>& experiments) {
   std::set<std::string> values;
   for (const ExperimentRuns& runs : experiments) {
     for (const TrialRecord& trial : runs.trials) values.insert(MatchText(trial, key));
   }
   values.erase("");
-  if (values.empty()) return "no trial says it";
+  if (values.empty()) return "";
   std::vector<std::string> sorted = NaturallySorted(values);
   const bool more = sorted.size() > kMostValuesNamed;
   sorted.resize(std::min(sorted.size(), kMostValuesNamed));
@@ -76,8 +76,12 @@ void KeepTrials(const std::vector<TrialCondition>& conditions, const std::string
   for (const TrialCondition& condition : conditions) {
     for (const std::string& value : condition.values) {
       if (any([&](const TrialRecord& trial) { return MatchText(trial, condition.key) == value; })) continue;
+      const std::string values = ValuesOf(condition.key, *experiments);
       throw InputError(fmt::format("{} {}={}", option, condition.key, value),
-                       fmt::format("is so of no finished trial ({})", ValuesOf(condition.key, *experiments)));
+                       values.empty() ? fmt::format("no finished trial has the key {} (a key path of spec.json, or "
+                                                    "num_devices)",
+                                                    condition.key)
+                                      : fmt::format("no finished trial has this value ({})", values));
     }
   }
   std::vector<std::string> kept(conditions.size());

@@ -47,6 +47,7 @@ std::size_t GroupsOf(const GraphSource& graph, const GroupingChoice& grouping) {
 
 std::vector<agents::SearchProblem> LoadProblems(const std::vector<GraphSource>& graphs, const TrialChoice& choice) {
   std::vector<agents::SearchProblem> problems;
+  problems.reserve(graphs.size());
   for (const GraphSource& graph : graphs) problems.push_back(LoadProblem(graph, choice));
   return problems;
 }
@@ -99,11 +100,26 @@ CostModels LoadCostModels(const CostsChoice& choice, const std::string& place) {
   return models;
 }
 
+void CheckKinds(const CostModels& models, const Cluster& cluster, const std::string& place) {
+  if (models.fallback != nullptr) return;
+  for (const Device& device : cluster.devices()) {
+    AtPlace(place, [&] { models.model->CheckKind(cluster, device.kind); });
+  }
+}
+
+CostTable MakeCosts(const Graph& graph, const Cluster& cluster, const CostModels& models,
+                    const std::string& graph_place, const std::string& cluster_place) {
+  CheckKinds(models, cluster, cluster_place);
+  return AtPlace(graph_place, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });
+}
+
 agents::SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& choice) {
   Graph loaded = AtPlace("graph", [&] { return KeptGraph(graph); });
   Cluster cluster = AtPlace("cluster", [&] { return KeepChosen(LoadWholeCluster(choice.cluster), choice.cluster); });
-  CostTable costs =
-      AtPlace("costs", [&] { return CostTable(loaded, cluster, *LoadCostModels(choice.costs_choice()).model); });
+  CostTable costs = AtPlace("costs", [&] {
+    return MakeCosts(loaded, cluster, LoadCostModels(choice.costs_choice()),
+                     graph.file.empty() ? "graph " + loaded.name() : graph.file, "cluster " + cluster.name());
+  });
   return {.graph = std::move(loaded),
           .cluster = std::move(cluster),
           .costs = std::move(costs),

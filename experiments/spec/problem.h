@@ -36,6 +36,12 @@ struct CostModels {
 };
 // The default is `measured`. `place` is the place of the error on an unknown model.
 CostModels LoadCostModels(const CostsChoice& choice, const std::string& place = "");
+// Without a fallback, every device kind must be one that the model knows (CostModel::CheckKind).
+void CheckKinds(const CostModels& models, const Cluster& cluster, const std::string& place);
+// The times of the graph's ops on the cluster, whose kinds are checked. Errors about an op are at `graph_place`, those
+// about a kind at `cluster_place`.
+CostTable MakeCosts(const Graph& graph, const Cluster& cluster, const CostModels& models,
+                    const std::string& graph_place, const std::string& cluster_place);
 
 // One graph of the trial with its cluster, costs and grouping. Places are paths in the spec.
 agents::SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& choice);

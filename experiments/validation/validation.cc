@@ -121,7 +121,7 @@ PredictedStep SimulateWithTimes(const Graph& graph, const Cluster& cluster, cons
     double Contention(const Graph&, OpId op, std::string_view kind) const override {
       return costs_.KindContention(op, kinds_.find(kind)->second);
     }
-    std::string HowToGiveATime() const override { return ""; }
+    std::string WhyNoTime(const Graph&, OpId) const override { return ""; }
 
    private:
     const CostTable& costs_;

@@ -78,6 +78,13 @@ inline std::string Printable(std::string_view text) {
   return printable;
 }
 
+// "3 trials", "1 trial", "2 processes".
+inline std::string Counted(std::size_t count, std::string_view noun) {
+  std::string text = std::to_string(count) + " " + std::string(noun);
+  if (count != 1) text += noun.ends_with('s') ? "es" : "s";
+  return text;
+}
+
 }  // namespace emplace
 
 #endif  // EMPLACE_SIM_BASE_PRINTABLE_H_

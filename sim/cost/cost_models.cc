@@ -1,11 +1,15 @@
 #include "sim/cost/cost_models.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
 
+#include "sim/base/check.h"
+#include "sim/base/registry.h"
 #include "sim/device_catalog.h"
 #include "sim/ops/op_catalog.h"
 
@@ -35,7 +39,7 @@ class ProfiledCostModel : public CostModel {
     const double factor = known != nullptr && known->contention ? *known->contention : OfClass(graph.op(op).kind, kind);
     return factor > kLeastContention ? factor : 1;
   }
-  std::string HowToGiveATime() const override {
+  std::string WhyNoTime(const Graph&, OpId) const override {
     return "the profile has no entry with its signature: profile it, or use other costs for such ops: "
            "roofline";
   }
@@ -80,7 +84,7 @@ class MeasuredCostModel : public CostModel {
   std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster&, std::string_view kind) const override {
     return graph.MeasuredMicros(op, kind);
   }
-  std::string HowToGiveATime() const override {
+  std::string WhyNoTime(const Graph&, OpId) const override {
     return "give it a time_us in the graph, or use other costs: roofline, or a profile";
   }
 };
@@ -101,6 +105,10 @@ bool AllShapesKnown(const Graph& graph, OpId op) {
   return true;
 }
 
+bool HasRates(const DeviceKind* device) {
+  return device != nullptr && device->peak.count > 0 && device->memory_bandwidth.count > 0;
+}
+
 class RooflineCostModel : public CostModel {
  public:
   std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster& cluster,
@@ -109,7 +117,7 @@ class RooflineCostModel : public CostModel {
     if (kind == nullptr) return std::nullopt;
     if (kind->op_class == OpClass::kNone) return 0.0;
     const DeviceKind* device = cluster.FindKind(device_kind);
-    if (device == nullptr || device->peak.count <= 0 || device->memory_bandwidth.count <= 0) return std::nullopt;
+    if (!HasRates(device)) return std::nullopt;
     if (!AllShapesKnown(graph, op)) return std::nullopt;
 
     const OpWork work = kind->work(graph, op);
@@ -122,10 +130,24 @@ class RooflineCostModel : public CostModel {
     return device->time_scale * (device->launch_micros + std::max(compute_seconds, byte_seconds) * 1e6);
   }
 
-  std::string HowToGiveATime() const override {
-    return "roofline gives times to ops of the catalogue's kinds whose tensors all have dtype and shape, on device "
-           "kinds with "
-           "peak rates: use such a kind, or give time_us and name the costs measured, or give a profile";
+  void CheckKind(const Cluster& cluster, std::string_view device_kind) const override {
+    if (HasRates(cluster.FindKind(device_kind))) return;
+    throw InputError(fmt::format("kind \"{}\"", device_kind),
+                     fmt::format("has no rates, so roofline has no time for any op on it (a kind of the file's kinds: "
+                                 "with peak and memory rates, or one of the catalogue: {})",
+                                 Listed(AllDeviceKinds())));
+  }
+
+  std::string WhyNoTime(const Graph& graph, OpId op) const override {
+    const std::string_view kind = graph.op(op).kind;
+    if (FindOpKind(kind) == nullptr) {
+      return fmt::format(
+          "roofline knows no op of kind \"{}\" (docs/model.md lists those it knows; or give time_us and name the costs "
+          "measured, or give a profile)",
+          kind);
+    }
+    return "roofline needs dtype and shape of all its tensors: give them, or give time_us and name the costs measured, "
+           "or give a profile";
   }
 };
 

@@ -276,5 +276,10 @@ TEST_F(CommandLineTest, TheProgramRunsFromAnyFolder) {
   EXPECT_EQ(Shell("mkdir deep && cd deep && $emplace inspect ../g.json --cluster p2.8xlarge").status, 0);
 }
 
+TEST_F(CommandLineTest, TheParsersMessagesAreInOurWords) {
+  ExpectRefused(Emplace("list agents --foo --bar 1"), "unknown: --foo --bar 1 (see emplace list --help)");
+  ExpectRefused(Emplace("place --seed 1 --seed 2"), "--seed: is given 2 times (once) (see emplace place --help)");
+}
+
 }  // namespace
 }  // namespace emplace::testing

@@ -116,7 +116,7 @@ TEST_F(ReportTest, OnlySomeOfTheTrialsIfYouSaySo) {
   EXPECT_THAT(Read("some.md"), HasSubstr("6 trials finished"));
   EXPECT_EQ(Count(Read("some.csv"), "\n"), 1 + 6U);
   const Ran none = Emplace("report runs --where num_devices=4 -o none.html");
-  ExpectRefused(none, "--where num_devices=4: is so of no finished trial (2, 3)");
+  ExpectRefused(none, "--where num_devices=4: no finished trial has this value (2, 3)");
   EXPECT_EQ(Read("none.md"), "");
 }
 

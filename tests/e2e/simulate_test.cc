@@ -54,6 +54,25 @@ TEST_F(SimulateTest, ReadsGzipAndStandardInput) {
                 "-: is used for two inputs (one may be standard input)");
 }
 
+TEST_F(SimulateTest, WithRooflineADeviceKindNeedsRates) {
+  ASSERT_EQ(Shell("$emplace generate inception_v3 -o n.json && sed -i 's/kind: [^,}]*/kind: rtx4090/' c.yaml").status,
+            0);
+  const Ran refused = Emplace("place --graph n.json --cluster c.yaml --agent heft --costs roofline -o n_p.json");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(refused.err.rfind("c.yaml: kind \"rtx4090\": has no rates, so roofline has no time for any op on it", 0),
+            0U)
+      << refused.err;
+  const Ran inspected = Emplace("inspect n.json --cluster c.yaml --costs roofline");
+  EXPECT_EQ(inspected.status, 2);
+  EXPECT_EQ(inspected.out, "") << "an error in the cluster comes before anything is printed";
+}
+
+TEST_F(SimulateTest, ATimelineIsNoOtherPictureThanSvg) {
+  ExpectRefused(Simulate("--timeline t.png"),
+                "--timeline: t.png is no timeline (.svg, a picture, or .json, trace events) (see emplace simulate "
+                "--help)");
+}
+
 TEST_F(SimulateTest, MissingAndWrongFilesAreNamed) {
   ExpectRefused(Emplace("simulate --graph none.json --cluster c.yaml --placement p.json"),
                 "none.json: cannot be read (No such file or directory)");

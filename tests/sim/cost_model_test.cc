@@ -115,7 +115,7 @@ TEST(CostTableTest, InputsAndVariablesAreFreeUnderEveryModel) {
     std::optional<double> OpMicros(const Graph&, OpId, const Cluster&, std::string_view) const override {
       return std::nullopt;
     }
-    std::string HowToGiveATime() const override { return ""; }
+    std::string WhyNoTime(const Graph&, OpId) const override { return ""; }
   };
   OpSpec input = Timed("images", {});
   input.kind = "input";

@@ -135,7 +135,7 @@ CostTable ContendedCosts(const Graph& graph, const Cluster& cluster, std::map<Op
       const auto found = factors_.find(kind != nullptr ? kind->op_class : OpClass::kNone);
       return found == factors_.end() ? 1 : found->second;
     }
-    std::string HowToGiveATime() const override { return measured_->HowToGiveATime(); }
+    std::string WhyNoTime(const Graph& graph, OpId op) const override { return measured_->WhyNoTime(graph, op); }
 
    private:
     std::unique_ptr<CostModel> measured_ = MakeMeasuredCostModel();

@@ -59,7 +59,7 @@ class FixedCostModel : public CostModel {
   FixedCostModel(double micros, std::map<std::string, double, std::less<>> by_name)
       : micros_(micros), by_name_(std::move(by_name)) {}
   std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster&, std::string_view) const override;
-  std::string HowToGiveATime() const override { return "FixedCostModel"; }
+  std::string WhyNoTime(const Graph&, OpId) const override { return "FixedCostModel"; }
 
  private:
   double micros_;

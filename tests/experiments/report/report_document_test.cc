@@ -59,10 +59,5 @@ TEST(ReportDocumentTest, SmallPValuesAreSmallerThanSomething) {
   EXPECT_EQ(experiments::ShownPValue(1), "1.00");
 }
 
-TEST(ReportDocumentTest, CountsAreEnglish) {
-  EXPECT_EQ(experiments::Counted(1, "trial"), "1 trial");
-  EXPECT_EQ(experiments::Counted(0, "trial"), "0 trials");
-}
-
 }  // namespace
 }  // namespace emplace::testing

@@ -77,8 +77,10 @@ TEST_F(TrialFilterTest, UnfinishedTrialsGoByTheirSpec) {
 }
 
 TEST_F(TrialFilterTest, ErrorsNameWhatThereIs) {
-  EXPECT_EQ(Error({"num_devices=4"}), "--where num_devices=4: is so of no finished trial (2, 3, 10)");
-  EXPECT_EQ(Error({"budget.minutes=4"}), "--where budget.minutes=4: is so of no finished trial (no trial says it)");
+  EXPECT_EQ(Error({"num_devices=4"}), "--where num_devices=4: no finished trial has this value (2, 3, 10)");
+  EXPECT_EQ(Error({"budget.minutes=4"}),
+            "--where budget.minutes=4: no finished trial has the key budget.minutes (a key path of spec.json, or "
+            "num_devices)");
   EXPECT_EQ(Error({"graph.dataset=nmt", "agent.label=placeto"}),
             "--where: no finished trial has graph.dataset nmt, agent.label placeto");
   for (const char* const text : {"seed", "=1", "seed=", ""}) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "datasets/families/families.h"
+#include "datasets/shipped_clusters.h"
 #include "experiments/spec/trial_plan.h"
 #include "sim/base/json_struct.h"
 #include "sim/base/json_text.h"
@@ -104,6 +105,25 @@ TEST(ProblemTest, AProfileHasTheOtherCostsToFallBackOn) {
   EXPECT_EQ(ErrorOf([] { experiments::LoadCostModels({.model = "guess"}, "--costs"); }).rfind("--costs: ", 0), 0U);
   EXPECT_NE(ErrorOf([] { experiments::LoadCostModels({.profile = "/no/such.json"}); }).find("/no/such.json"),
             std::string::npos);
+}
+
+TEST(ProblemTest, ErrorsOfCostsNameTheGraphOrTheCluster) {
+  const Graph graph = datasets::MakeFamilyMember(datasets::FindFamily("cifar10"), 1, 0).graph;
+  const Cluster known = datasets::LoadCluster("p2.8xlarge");
+  const Device device{.name = "a", .kind = "p1000", .memory = std::nullopt};
+  const Cluster unknown = Cluster::Uniform("c", {device}, {.bandwidth_gb_per_s = 1});
+  const experiments::CostModels roofline = experiments::LoadCostModels({.model = "roofline"});
+  const auto costs = [&](const Cluster& cluster, const experiments::CostModels& models) {
+    return ErrorOf([&] { experiments::MakeCosts(graph, cluster, models, "g.json", "c.yaml"); });
+  };
+  EXPECT_EQ(costs(unknown, roofline).rfind("c.yaml: kind \"p1000\": has no rates", 0), 0U) << costs(unknown, roofline);
+  EXPECT_EQ(costs(unknown, experiments::LoadCostModels({})).rfind("g.json: op ", 0), 0U)
+      << "the graph has times for other kinds";
+  experiments::CostModels with_fallback = experiments::LoadCostModels({.model = "roofline"});
+  with_fallback.fallback = experiments::LoadCostModels({}).model;
+  EXPECT_EQ(ErrorOf([&] { experiments::CheckKinds(with_fallback, unknown, ""); }), "(no error)")
+      << "the fallback may know it";
+  EXPECT_EQ(ErrorOf([&] { experiments::CheckKinds(roofline, known, ""); }), "(no error)");
 }
 
 TEST(ProblemTest, AFileThatHasChangedIsRefused) {

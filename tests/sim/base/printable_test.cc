@@ -60,5 +60,11 @@ TEST(PrintableTest, WellFormedSequencesHaveTheirLength) {
   }
 }
 
+TEST(PrintableTest, CountsAreEnglish) {
+  EXPECT_EQ(Counted(1, "trial"), "1 trial");
+  EXPECT_EQ(Counted(0, "trial"), "0 trials");
+  EXPECT_EQ(Counted(2, "process"), "2 processes");
+}
+
 }  // namespace
 }  // namespace emplace

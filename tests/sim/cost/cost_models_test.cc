@@ -242,10 +242,27 @@ TEST(RooflineTest, RefusesShapesThatDoNotFitTheKind) {
   EXPECT_THROW(Micros({"relu", {F32({1})}, {F32({2})}, ""}), InputError);
 }
 
-TEST(RooflineTest, SaysHowToGiveATime) {
-  const std::string advice = MakeRooflineCostModel()->HowToGiveATime();
-  EXPECT_NE(advice.find("time_us"), std::string::npos);
-  EXPECT_NE(advice.find("profile"), std::string::npos);
+TEST(RooflineTest, SaysWhyAnOpHasNoTime) {
+  GraphBuilder builder("g");
+  OpSpec typo;
+  typo.name = "a";
+  typo.kind = "reluu";
+  builder.Add(typo);
+  typo.name = "b";
+  typo.kind = "relu";
+  builder.Add(typo);
+  const Graph without = builder.Build();
+  const auto model = MakeRooflineCostModel();
+  EXPECT_NE(model->WhyNoTime(without, OpId{0}).find("no op of kind \"reluu\""), std::string::npos);
+  EXPECT_NE(model->WhyNoTime(without, OpId{1}).find("dtype and shape"), std::string::npos);
+}
+
+TEST(RooflineTest, RefusesADeviceKindWithoutRates) {
+  const auto model = MakeRooflineCostModel();
+  const Cluster cluster = testing::MakeMixedCluster(1);
+  EXPECT_EQ(ErrorOf([&] { model->CheckKind(cluster, "p100"); }), "(no error)");
+  const std::string error = ErrorOf([&] { model->CheckKind(cluster, "p1000"); });
+  EXPECT_EQ(error.rfind("kind \"p1000\": has no rates", 0), 0U) << error;
 }
 
 TEST(RooflineTest, EveryShippedDeviceKindHasRatesForEveryClass) {

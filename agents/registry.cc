@@ -6,6 +6,7 @@
 #include "agents/heuristics/baselines.h"
 #include "agents/heuristics/heft.h"
 #include "agents/heuristics/local_search.h"
+#include "agents/heuristics/multilevel_search.h"
 #include "agents/heuristics/partitioners.h"
 #include "agents/heuristics/random.h"
 #include "agents/rl/placeto/placeto.h"
@@ -71,6 +72,11 @@ std::span<const AgentEntry> AllAgents() {
        .summary = "Heterogeneous earliest finish time with insertion.",
        .source = "Topcuoglu et al. 2002",
        .make = MakeHeftAgent},
+      {.name = "multilevel_search",
+       .summary = "The best one-shot placement, then changes of many sizes to what the step waits for.",
+       .source = "ours; Karypis and Kumar 1998 (levels)",
+       .make = MakeMultilevelSearchAgent,
+       .default_evaluations = 5000},
       {.name = "local_search",
        .summary = "Hill climbing: each group in turn tries every device.",
        .source = "baseline",

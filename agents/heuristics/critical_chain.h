@@ -1,0 +1,39 @@
+#ifndef EMPLACE_AGENTS_HEURISTICS_CRITICAL_CHAIN_H_
+#define EMPLACE_AGENTS_HEURISTICS_CRITICAL_CHAIN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "agents/environment.h"
+#include "sim/placement.h"
+
+namespace emplace::agents {
+
+// What an op waited for before it started.
+enum class Wait : std::uint8_t {
+  kNothing,   // it is the first of the chain
+  kQueue,     // its inputs were there, and its device was busy with `before`
+  kInput,     // `before`, an op on the same device of which it needs a result
+  kTransfer,  // a tensor of `before`, an op on another device
+};
+
+struct ChainLink {
+  OpId op{};
+  Wait wait = Wait::kNothing;
+  OpId before{};  // the next op of the chain; the op itself for kNothing
+  bool operator==(const ChainLink&) const = default;
+};
+
+// The ops that decide the step time, from the op that ends last back to one that waited for nothing: each link's
+// `before` is the op of the next link. Ops here are those of the op graph. `start_micros` is [num_ops], of a simulation
+// of `placement`. The arrival of a tensor is taken to be the producer's end and the time of the link, without other
+// transfers in its way; an op that started later than all its inputs' arrivals and found its device idle is a
+// kTransfer. Takes time linear in the ops and tensors of the graph.
+std::vector<ChainLink> CriticalChain(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                     const Placement& placement, std::span<const double> start_micros);
+
+}  // namespace emplace::agents
+
+#endif  // EMPLACE_AGENTS_HEURISTICS_CRITICAL_CHAIN_H_

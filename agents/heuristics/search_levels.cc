@@ -1,0 +1,81 @@
+#include "agents/heuristics/search_levels.h"
+
+#include <numeric>
+
+namespace emplace::agents {
+namespace {
+
+constexpr std::size_t kUnits[] = {1024, 256, 64};
+
+// The unit of each group if merging stops at `max_units`.
+std::vector<std::uint32_t> MergedUnits(const Environment& env, std::size_t max_units) {
+  const GrouperEntry& merge = FindGrouper("merge_and_colocate");
+  const Grouping of_ops = merge.make(env.op_graph(), {.max_groups = max_units});
+  std::vector<std::uint32_t> units(env.observation().num_groups());
+  for (std::size_t group = 0; group < units.size(); ++group) {
+    const std::span<const OpId> members = env.grouping().members(group);
+    units[group] = static_cast<std::uint32_t>(of_ops.group_of(members[0]));
+    for (const OpId op : members) {
+      if (of_ops.group_of(op) == units[group]) continue;
+      const Grouping of_groups = merge.make(env.observation().graph, {.max_groups = max_units});
+      for (std::size_t i = 0; i < units.size(); ++i) {
+        units[i] = static_cast<std::uint32_t>(of_groups.group_of(MakeId<OpId>(i)));
+      }
+      return units;
+    }
+  }
+  return units;
+}
+
+SearchLevel MakeLevel(const Graph& graph, std::vector<std::uint32_t> unit_of) {
+  std::vector<std::vector<std::uint32_t>> members;
+  for (std::size_t group = 0; group < unit_of.size(); ++group) {
+    if (unit_of[group] >= members.size()) members.resize(unit_of[group] + 1);
+    members[unit_of[group]].push_back(static_cast<std::uint32_t>(group));
+  }
+  SearchLevel level;
+  for (std::size_t unit = 0; unit < members.size(); ++unit) {
+    const auto add = [&](OpId other, RaggedRows* rows) {
+      if (unit_of[Index(other)] != unit) rows->Add(unit_of[Index(other)]);
+    };
+    for (const std::uint32_t group : members[unit]) {
+      const OpId id = MakeId<OpId>(group);
+      level.members.Add(group);
+      for (const TensorId input : graph.inputs(id)) add(graph.tensor(input).producer, &level.before);
+      for (std::size_t k = 0; k < graph.num_outputs(id); ++k) {
+        for (const OpId reader : graph.consumers(MakeId<TensorId>(Index(graph.first_output(id)) + k))) {
+          add(reader, &level.after);
+        }
+      }
+    }
+    level.members.EndRow();
+    level.before.EndRow();
+    level.after.EndRow();
+  }
+  level.unit_of = std::move(unit_of);
+  return level;
+}
+
+}  // namespace
+
+std::vector<SearchLevel> MakeSearchLevels(const Environment& env) {
+  const Graph& graph = env.observation().graph;
+  std::vector<std::uint32_t> single(graph.num_ops());
+  std::iota(single.begin(), single.end(), 0U);
+  std::vector<SearchLevel> levels;
+  levels.push_back(MakeLevel(graph, std::move(single)));
+  for (const std::size_t units : kUnits) {
+    if (graph.num_ops() >= 2 * units) levels.push_back(MakeLevel(graph, MergedUnits(env, units)));
+  }
+  return levels;
+}
+
+Grouping GroupingOfLevel(const Environment& env, const SearchLevel& level) {
+  std::vector<std::size_t> labels;
+  for (std::size_t i = 0; i < env.op_graph().num_ops(); ++i) {
+    labels.push_back(level.unit_of[env.grouping().group_of(MakeId<OpId>(i))]);
+  }
+  return Grouping(env.op_graph(), labels);
+}
+
+}  // namespace emplace::agents

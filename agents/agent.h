@@ -105,6 +105,8 @@ struct AgentEntry {
   std::size_t default_evaluations = 1;     // default budget; 1 for a heuristic with one placement
   bool needs_cpu = false;                  // Propose() fails on a cluster without a CPU
   std::string_view reward = "runtime";     // default objective
+  std::size_t batch = 1;                   // placements of a proposal, which threads evaluate side by side
+  bool takes_start = false;                // begins at Environment::start(), if set
 };
 // The default grouper of an agent for a graph of `num_ops`.
 std::string_view DefaultGrouping(const AgentEntry& entry, std::size_t num_ops);

@@ -66,4 +66,8 @@ Placement OnFirstAccelerator(const Observation& observation) {
   return OnOneOf(observation, {observation.accelerators.data(), 1});
 }
 
+Placement StartOf(const Environment& env) {
+  return env.start() ? *env.start() : OnOneOf(env.observation(), env.observation().accelerators);
+}
+
 }  // namespace emplace::agents

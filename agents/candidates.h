@@ -33,6 +33,9 @@ Placement OnOneOf(const Observation& observation, std::span<const DeviceId> devi
 // The same with the first accelerator; papers call this the single device.
 Placement OnFirstAccelerator(const Observation& observation);
 
+// The given start of the environment; without one, OnOneOf the accelerators.
+Placement StartOf(const Environment& env);
+
 }  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_CANDIDATES_H_

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -64,6 +65,11 @@ class Environment {
   const CostTable& costs() const { return costs_; }
   const Grouping& grouping() const { return grouping_; }
 
+  // A placement of the op graph from which agents may start, as one of groups: each group on the device where most of
+  // its members are by time, or its fastest if it is not allowed there.
+  void SetStart(const Placement& ops);
+  const std::optional<Placement>& start() const { return start_; }  // none: not set
+
   // One outcome per placement of groups, in order.
   // Requires: every group is on a device where it is allowed.
   std::vector<Outcome> Evaluate(std::span<const Placement> placements);
@@ -84,6 +90,7 @@ class Environment {
   std::size_t evaluations_ = 0;
   std::vector<std::unique_ptr<Worker>> workers_;
   Observation observation_;
+  std::optional<Placement> start_;
 };
 
 }  // namespace emplace::agents

@@ -75,10 +75,16 @@ std::string Describe(const SearchSpec& spec, const SearchProblem& problem, const
   AddDevices(problem.cluster, &fingerprint);
   std::string options;
   for (const auto& [key, value] : spec.agent_options) options += fmt::format(" {}={}", key, value);
+  std::string start;
+  if (spec.start) {
+    Fingerprint placement;
+    for (const DeviceId device : spec.start->devices()) placement.Add(fmt::format("{}", Index(device)));
+    start = fmt::format(", start {:016x}", placement.value());
+  }
   return fmt::format(
-      "{} on {} in {} groups, problem {:016x}, engine {}, agent {}{} on {}, {} evaluations, reward {}, seed {}",
+      "{} on {} in {} groups, problem {:016x}, engine {}, agent {}{} on {}, {} evaluations, reward {}, seed {}{}",
       problem.graph.name(), problem.cluster.name(), grouping.num_groups(), fingerprint.value(), spec.engine, spec.agent,
-      options, spec.torch_device, budget, spec.reward, spec.seed);
+      options, spec.torch_device, budget, spec.reward, spec.seed, start);
 }
 
 RewardOptions RewardOfSpec(const SearchSpec& spec, const AgentEntry& entry) {
@@ -140,6 +146,8 @@ class GraphSearch {
     times->simulator += evaluated - proposed;
     in_episode_ = proposal.episode_continues && !Spent();
   }
+
+  void SetStart(const Placement& ops) { environment_.SetStart(ops); }
 
   // Whether the search is between two steps of an episode.
   bool in_episode() const { return in_episode_; }
@@ -250,18 +258,21 @@ class Search {
                                                       agent_->Needs(), graphs_.empty() ? given : GivenEvaluators(),
                                                       graphs_.size()));
     }
+    if (spec.start) graphs_[0]->SetStart(*spec.start);
   }
 
   SearchResult Run(const std::function<void(const SearchProgress&)>& on_progress) {
     Resume();
     started_ = Clock::now();
     saved_at_ = Evaluations();
-    while (!agent_->Finished() && !AllSpent()) {
+    bool stopped = false;
+    while (!agent_->Finished() && !AllSpent() && !stopped) {
       for (const auto& graph : graphs_) {
         do {
-          if (graph->Spent() || agent_->Finished()) break;
+          if (graph->Spent() || agent_->Finished() || stopped) break;
           graph->Step(*agent_, rng_, Mode::kExplore, &times_);
           if (on_progress) on_progress(Progress());
+          stopped = spec_.stop && spec_.stop();
         } while (graphs_.size() > 1 && graph->in_episode());
       }
       if (MaySave()) SaveNowAndThen();

@@ -49,8 +49,12 @@ struct SearchSpec {
   std::uint64_t seed = 1;
   std::size_t threads = 1;           // results do not depend on it
   std::string torch_device = "cpu";  // of learning agents
-  std::string checkpoint = {};       // a file to resume from, saved periodically; "": none
-  std::string policy = {};           // a file with a policy to load at the start; "": none
+  // A placement of the first graph's ops to start from; only agents whose row has takes_start look at it.
+  std::optional<Placement> start = {};
+  // Asked after each proposal was evaluated; true ends the search with what it has found. Null: never.
+  std::function<bool()> stop = {};
+  std::string checkpoint = {};  // a file to resume from, saved periodically; "": none
+  std::string policy = {};      // a file with a policy to load at the start; "": none
   // Evaluates the placements of `problem`; null: a simulator with `engine`.
   const Evaluator* evaluator = nullptr;
   SearchPart* evaluator_state = nullptr;  // of `evaluator`, if its results depend on earlier placements

@@ -85,12 +85,21 @@ void KeepPlacement(const CompareOptions& options, const Cell& cell, const Graph&
 }
 
 Cell Try(const CompareOptions& options, const ProblemOptions& problem, const Graph& graph, const Cluster& cluster,
-         const CostTable& costs, const Simulator& simulator, const std::string& agent) {
+         const CostTable& costs, const Simulator& simulator, const std::string& agent, SearchStop* stop) {
   agents::SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
   spec.agent = agent;
   spec.simulator = &simulator;
   // A deterministic agent that proposes one placement needs no budget.
   if (agents::FindAgent(agent).default_evaluations == 1) spec.evaluations = 0;
+  if (options.search.seconds > 0 && !options.search.evaluations) {
+    const agents::AgentEntry& entry = agents::FindAgent(agent);
+    spec.evaluations = entry.default_evaluations == 1
+                           ? 0
+                           : EvaluationsIn(options.search.seconds, spec.threads, entry, simulator,
+                                           OnOneDevice(graph, cluster, costs, simulator));
+  }
+  stop->Start();
+  spec.stop = [stop] { return (*stop)(); };
   Progress progress(problem.cluster.gpus ? fmt::format("{} on {}", agent, *problem.cluster.gpus) : agent);
   const agents::SearchResult result =
       agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(now); });
@@ -219,15 +228,18 @@ int Run(const CompareOptions& options) {
   std::vector<std::optional<std::size_t>> sizes(options.gpus.begin(), options.gpus.end());
   if (sizes.empty()) sizes.emplace_back();
   std::vector<Cell> cells;
+  SearchStop stop(options.search.seconds);
   for (const std::optional<std::size_t>& gpus : sizes) {
     ProblemOptions problem = options.problem;
     problem.cluster.gpus = gpus;
     const Cluster cluster = LoadCluster(problem);
     const CostTable costs = LoadCosts(problem, graph, cluster);
     const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
-    for (const std::string& agent : ChosenAgents(options, cluster))
-      cells.push_back(Try(options, problem, graph, cluster, costs, simulator, agent));
+    for (const std::string& agent : ChosenAgents(options, cluster)) {
+      if (!stop.Interrupted()) cells.push_back(Try(options, problem, graph, cluster, costs, simulator, agent, &stop));
+    }
   }
+  if (stop.Interrupted()) Say("stopped: the table has the agents that were done, and the one that was searching");
   for (const std::string& path : options.outputs) {
     WriteFile(path, [&](std::ostream& out) { Print(out, FormatOf(path), options, cells); });
   }

@@ -35,10 +35,19 @@ std::vector<std::string_view> AgentsWithPolicies() {
   return names;
 }
 
+std::vector<std::string_view> AgentsThatTakeAStart() {
+  std::vector<std::string_view> names;
+  for (const agents::AgentEntry& entry : agents::AllAgents()) {
+    if (entry.takes_start) names.push_back(entry.name);
+  }
+  return names;
+}
+
 struct PlaceOptions {
   ProblemOptions problem;
   SearchOptions search;
-  std::string agent;
+  std::string agent = "multilevel_search";
+  std::string start;  // a placement file; "": none
   std::vector<std::string> settings;
   std::string checkpoint;
   std::string policy;
@@ -59,7 +68,8 @@ int SayThatNothingFits(const PlaceOptions& options, const agents::SearchResult& 
 }
 
 // Prints the result on `out`, unless the placement itself is written there.
-void Summarise(const PlaceOptions& options, const agents::SearchResult& result, const StepReport& report) {
+void Summarise(const PlaceOptions& options, const agents::SearchResult& result, const StepReport& report,
+               const StepResult& one_device) {
   const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
   if (options.show.json && !output_is_taken) {
     WriteResult(std::cout, report);
@@ -77,6 +87,9 @@ void Summarise(const PlaceOptions& options, const agents::SearchResult& result, 
                             : "");
   }
   PrintReport(text, report);
+  text << fmt::format("\non one device {}{}: {:.2f} times as long\n", MicrosForPeople(one_device.step_time_micros),
+                      one_device.fits_memory ? "" : ", where it does not fit",
+                      report.step_time_micros > 0 ? one_device.step_time_micros / report.step_time_micros : 1);
   if (output_is_taken) {
     SayLines(text.str());
   } else {
@@ -86,9 +99,9 @@ void Summarise(const PlaceOptions& options, const agents::SearchResult& result, 
 
 int Run(const PlaceOptions& options) {
   const ProblemOptions& problem = options.problem;
-  CheckFiles(
-      {problem.graph.file, problem.cluster.name, problem.costs.profile, GroupingFile(options.search), options.policy},
-      {options.output, options.show.timeline, options.checkpoint, options.policy_output});
+  CheckFiles({problem.graph.file, problem.cluster.name, problem.costs.profile, GroupingFile(options.search),
+              options.policy, options.start},
+             {options.output, options.show.timeline, options.checkpoint, options.policy_output});
   if (options.show.json && (options.output == "-" || options.show.timeline == "-")) {
     throw InputError("-", "is used for both a file and --json (one may be standard output)");
   }
@@ -106,14 +119,34 @@ int Run(const PlaceOptions& options) {
                        fmt::format("agent {} has no policy ({})", spec.agent, fmt::join(AgentsWithPolicies(), ", ")));
     }
   }
+  if (!options.start.empty()) {
+    if (!agents::FindAgent(spec.agent).takes_start) {
+      throw InputError("--start", fmt::format("agent {} does not start from a placement ({})", spec.agent,
+                                              fmt::join(AgentsThatTakeAStart(), ", ")));
+    }
+    const auto in = OpenForReading(options.start);
+    spec.start = ReadPlacement(*in, options.start, graph, cluster);
+    AtPlace(options.start, [&] { CheckPlacement(*spec.start, graph, cluster, costs); });
+  }
+  const Placement on_one = OnOneDevice(graph, cluster, costs, simulator);
+  if (options.search.seconds > 0 && !options.search.evaluations) {
+    if (!options.checkpoint.empty()) {
+      throw InputError("--checkpoint", "needs --evaluations beside --seconds (a resumed search has the same budget)");
+    }
+    spec.evaluations =
+        EvaluationsIn(options.search.seconds, spec.threads, agents::FindAgent(spec.agent), simulator, on_one);
+  }
   spec.simulator = &simulator;
   spec.checkpoint = options.checkpoint;
   spec.policy = options.policy;
   agents::SearchResult result;
+  SearchStop stop(options.search.seconds);
+  spec.stop = [&stop] { return stop(); };
   {
     Progress progress(options.agent);
     result = agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(now); });
   }
+  if (stop.Interrupted()) Say(fmt::format("stopped after {}", Counted(result.evaluations, "evaluation")));
   std::vector<FileToWrite> files;
   if (!options.policy_output.empty()) {
     files.push_back({options.policy_output, [&](std::ostream& out) { out << result.policy; }});
@@ -128,7 +161,7 @@ int Run(const PlaceOptions& options) {
   WriteTimelineFile(options.show.timeline, simulator, graph, cluster, best);
   StepReport report = MakeStepReport(graph, cluster, costs, best, problem.engine, result.best_result);
   report.costs = CostsText(problem);
-  Summarise(options, result, report);
+  Summarise(options, result, report, simulator.Run(on_one));
   return kDone;
 }
 
@@ -140,11 +173,16 @@ Command AddPlace(CLI::App& app) {
   AddGraphOption(*command, &options->problem);
   AddClusterOptions(*command, &options->problem)->required();
   AddGpusOption(*command, &options->problem);
-  command->add_option("--agent", options->agent, "Who searches, of `emplace list agents`")
-      ->required()
+  command
+      ->add_option("--agent", options->agent,
+                   fmt::format("Who searches, of `emplace list agents` (default: {})", options->agent))
       ->type_name("NAME");
   AddSetOption(*command, &options->settings);
   AddSearchOptions(*command, &options->search);
+  command
+      ->add_option("--start", options->start,
+                   fmt::format("placement.json to start from ({})", fmt::join(AgentsThatTakeAStart(), ", ")))
+      ->type_name("FILE");
   command
       ->add_option("--checkpoint", options->checkpoint,
                    "Resume from this file, if it exists, and save to it now and then")

@@ -1,10 +1,14 @@
 #include "tools/search.h"
 
 #include <algorithm>
+#include <csignal>
+#include <limits>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "agents/candidates.h"
+#include "agents/environment.h"
 #include "agents/reward.h"
 #include "sim/base/file_io.h"
 #include "sim/formats/grouping_json.h"
@@ -30,6 +34,11 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
                  "Placements to simulate at most (default: what `emplace list agents` says)")
       ->type_name("N")
       ->transform(IntegerFrom(1, std::uint64_t{1} << 40U));
+  app.add_option("--seconds", options->seconds,
+                 "Seconds to search at most. Without --evaluations, the budget is about what fits into them, so that "
+                 "schedules end in time; the answer then depends on the machine")
+      ->type_name("S")
+      ->transform(NumberFrom(0.001, 1000000));
   app.add_option("--reward", options->reward,
                  "What agents maximise, of `emplace list rewards`, its options behind a colon: memory_penalty:c=2,M=8 "
                  "(default: what the agent wants)")
@@ -43,6 +52,51 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
                  "Simulations at one time; the answer does not depend on it (default: one for each core)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
+}
+
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+}  // namespace
+
+SearchStop::SearchStop(double seconds) : seconds_(seconds) {
+  interrupted = 0;
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+SearchStop::~SearchStop() { std::signal(SIGINT, SIG_DFL); }
+
+bool SearchStop::Interrupted() const { return interrupted != 0; }
+
+bool SearchStop::operator()() const {
+  return Interrupted() || (seconds_ > 0 && std::chrono::duration<double>(Clock::now() - started_).count() >= seconds_);
+}
+
+Placement OnOneDevice(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Simulator& simulator) {
+  const agents::Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+  return env.grouping().Expand(agents::OnOneOf(env.observation(), env.observation().accelerators));
+}
+
+std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::AgentEntry& agent,
+                          const Simulator& simulator, const Placement& placement) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kRuns = 5;
+  double fastest = std::numeric_limits<double>::infinity();
+  const auto workspace = simulator.MakeWorkspace();
+  StepResult result;
+  for (int run = 0; run < kRuns; ++run) {
+    const auto started = Clock::now();
+    simulator.Run(placement.devices(), *workspace, &result);
+    fastest = std::min(fastest, std::chrono::duration<double>(Clock::now() - started).count());
+  }
+  // Side by side, threads wait for each other at the end of each batch: measured, the second adds 0.6 of the first.
+  const double speed_up = 1 + 0.6 * static_cast<double>(std::min(threads, agent.batch) - 1);
+  const double evaluations = seconds / std::max(fastest, 1e-7) * speed_up;
+  return static_cast<std::size_t>(std::clamp(evaluations, 10.0, 1e12));
 }
 
 agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,

@@ -2,12 +2,14 @@
 #define EMPLACE_TOOLS_SEARCH_H_
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "agents/search.h"
+#include "sim/simulator.h"
 #include "tools/problem.h"
 
 namespace emplace::tools {
@@ -21,11 +23,40 @@ struct SearchOptions {
   std::uint64_t seed = 1;
   std::string torch_device = "cpu";
   std::size_t threads = 0;  // 0: one per core
+  double seconds = 0;       // 0: no limit
+  std::string start;        // a placement file; "": none
 };
 void AddSearchOptions(CLI::App& app, SearchOptions* options);
 
 // The file of --grouping; "" if the option is the name of a grouper, or empty.
 std::string GroupingFile(const SearchOptions& options);
+
+// Ends searches after some seconds or on the first SIGINT (Ctrl-C); a second SIGINT ends the program. One object at a
+// time.
+class SearchStop {
+ public:
+  explicit SearchStop(double seconds);  // 0: no limit
+  ~SearchStop();
+  SearchStop(const SearchStop&) = delete;
+  SearchStop& operator=(const SearchStop&) = delete;
+
+  void Start() { started_ = Clock::now(); }  // the seconds of one search
+  bool Interrupted() const;
+  bool operator()() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double seconds_;
+  Clock::time_point started_ = Clock::now();
+};
+
+// Everything on the accelerator where all ops together are fastest, as single_device places it.
+Placement OnOneDevice(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Simulator& simulator);
+
+// About as many evaluations of the agent's batches as fit into the seconds, at least 10: the simulator is timed on one
+// placement.
+std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::AgentEntry& agent,
+                          const Simulator& simulator, const Placement& placement);
 
 // The search described by the options, without the agent's name.
 agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,

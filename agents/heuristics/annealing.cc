@@ -39,7 +39,7 @@ class Annealing : public Agent {
 
   Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     const Observation& seen = env.observation();
-    if (spent_ == 0) return {.placements = {OnOneOf(seen, seen.accelerators)}};
+    if (spent_ == 0) return {.placements = {StartOf(env)}};
     if (mode == Mode::kExploit) return {.placements = {*best_.value()}};
     Placement moved = current_;
     if (!seen.graph.num_ops()) return {.placements = {moved}};

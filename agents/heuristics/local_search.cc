@@ -13,7 +13,7 @@ class LocalSearch : public Agent {
 
   Proposal Propose(const Environment& env, Mode mode, Rng&) override {
     const Observation& seen = env.observation();
-    if (!best_.value()) return {.placements = {OnOneOf(seen, seen.accelerators)}};
+    if (!best_.value()) return {.placements = {StartOf(env)}};
     const Placement& current = *best_.value();
     if (mode == Mode::kExploit || Finished()) return {.placements = {current}};
     const auto devices = SearchDevices(seen, use_cpus_);

@@ -256,10 +256,11 @@ class MultilevelSearch : public Agent {
     if (kicked || Accepts(walker.now.score, scores[chosen])) {
       Take(env, batch[chosen], scores[chosen], outcomes[chosen], &walker);
     }
-    if (walker.since_best > Patience(walker)) {
+    const std::size_t neighbourhood = std::max(kLeastPatience, kPatiencePerUnit * levels_[walker.level].members.size());
+    if (walker.since_best > std::min(budget_ / kReturns, neighbourhood)) {
       walker.now = walker.best;
+      walker.kicked = walker.since_best > neighbourhood;
       walker.since_best = 0;
-      walker.kicked = true;
       together_.reset();
     }
     used_ += batch.size();
@@ -312,12 +313,6 @@ class MultilevelSearch : public Agent {
  private:
   Walker& Turn() { return walkers_[turn_]; }
 
-  // Evaluations without a new best before the walker returns to it.
-  std::size_t Patience(const Walker& walker) const {
-    return std::min(budget_ / kReturns,
-                    std::max(kLeastPatience, kPatiencePerUnit * levels_[walker.level].members.size()));
-  }
-
   // All changes of the batch that are better than what they changed, in one; the best change has the last word. None
   // unless two are better.
   static std::optional<Placement> Together(const Position& from, std::span<const Placement> batch,
@@ -369,6 +364,10 @@ class MultilevelSearch : public Agent {
       level_of_start_.push_back(level);
     };
     level_of_start_.clear();
+    if (env.start()) {
+      starts.push_back(*env.start());
+      level_of_start_.push_back(0);
+    }
     for (const std::string_view agent : kStarts) add(env, 0, agent);
     const NoEvaluator none;
     for (std::size_t level = 1; level < levels_.size(); ++level) {

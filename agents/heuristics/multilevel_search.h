@@ -8,7 +8,8 @@
 namespace emplace::agents {
 
 // Searches at several resolutions (search_levels.h) for placements of groups, best with one group for each op:
-//   1. Starts. Every one-shot agent places the groups, and the list schedulers and partitioners the units of each
+//   1. Starts. The given start, if there is one. Every one-shot agent places the groups, and the list schedulers and
+//   partitioners the units of each
 //      coarser level. Each distinct placement is one evaluation. m_sct, whose linear program is slow, leaves out levels
 //      of more than 1,000 units.
 //   2. Race, with 0.3 of the budget, if that gives every round 16 evaluations. One walker for each level begins at the
@@ -20,14 +21,15 @@ namespace emplace::agents {
 // A walker evaluates four changed copies of its placement at a time. It goes on with the best of them unless that is
 // worse by more than a threshold, which falls geometrically from 0.3 % to 0.01 % of the reward over the budget. If two
 // or more are better than the placement itself, all these changes together are among the next four. After an eighth of
-// the budget without a new best, or four evaluations a unit (at least 50) if those are fewer, it returns to its best
-// and goes on with the best of four larger changes of it. A change is one move, and with 0.2 (larger ones: 0.75)
-// another, and so on. A move:
+// the budget without a new best it returns to its best. After four evaluations a unit (at least 50) without one it also
+// returns, and goes on with the best of four larger changes of its best. A change is one move, and with 0.2 (larger
+// ones: 0.75) another, and so on. A move:
 //   - starts from an op of the critical chain (critical_chain.h), or with 0.15 from any group. Where the chain waited
 //     for a transfer, its two ends are brought together, either way. Else the device is that of a neighbour, or with
 //     0.3 a random one: an accelerator, or with 0.1 of these any device.
 //   - moves, with 0.3, those groups of a coarser level's unit that are on the same device. Else it moves a connected
-//     piece of units of that device: breadth first over producers, readers or both, of 2^k units, k geometric with 0.5.
+//     piece of units of that device: breadth first over producers, readers or both, of 2^k units, k geometric with
+//     0.65.
 //   - while the placement does not fit: moves groups that follow each other in topological order from the device that
 //     is over its memory by most to the one with most room. Their persistent and output bytes are 0.25 to 2 times the
 //     overflow.

@@ -175,5 +175,32 @@ TEST(SearchTest, ProgressCountsUpToTheBudget) {
   EXPECT_EQ(last, 50U);
 }
 
+TEST(SearchTest, StopsWhenToldWithWhatItHas) {
+  Rng rng(31);
+  const Graph graph = testing::RandomDag(rng, {.num_ops = 40});
+  agents::SearchSpec spec = MakeSearch(graph, MakeCluster(2), "annealing");
+  spec.evaluations = 1000;
+  std::size_t asked = 0;
+  spec.stop = [&asked] { return ++asked == 50; };
+  const agents::SearchResult result = agents::RunSearch(spec);
+  EXPECT_EQ(result.evaluations, 50U);
+  EXPECT_TRUE(result.best.has_value());
+}
+
+TEST(SearchTest, StartsFromTheGivenPlacement) {
+  Rng rng(32);
+  const Graph graph = testing::RandomDag(rng, {.num_ops = 40});
+  const Cluster cluster = MakeCluster(3);
+  const Placement start = testing::RandomPlacement(rng, graph, cluster, testing::MeasuredCosts(graph, cluster));
+  for (const agents::AgentEntry& entry : agents::AllAgents()) {
+    if (!entry.takes_start) continue;
+    agents::SearchSpec spec = MakeSearch(graph, cluster, std::string(entry.name));
+    spec.problem.grouping = "identity";
+    spec.start = start;
+    spec.evaluations = 1;
+    EXPECT_EQ(agents::RunSearch(spec).best, start) << entry.name;
+  }
+}
+
 }  // namespace
 }  // namespace emplace

@@ -97,6 +97,63 @@ TEST_F(PlaceTest, UnknownWordsAreRefusedBeforeAnySearch) {
   expect_refused(Place("random", "-o x.json --checkpoint -"), "--checkpoint: ", "file");
 }
 
+// A network on four GPUs, with any agent's options.
+constexpr const char* kPlaceNetwork =
+    "place --graph n.json --cluster p2.8xlarge --gpus 4 --costs roofline -o best.json ";
+
+TEST_F(PlaceTest, WithoutAnAgentTheSearchIsAtLeastAsGoodAsEveryOneShotAgent) {
+  ASSERT_EQ(Emplace("generate inception_v3 -o n.json").status, 0);
+  const Ran ran = Emplace(std::string(kPlaceNetwork) + "--evaluations 40 --json");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const double micros = nlohmann::json::parse(ran.out).at("step_time_us");
+  EXPECT_LE(micros, 646834) << "HEFT's, on ops";
+  const Ran text = Emplace(std::string(kPlaceNetwork) + "--evaluations 40");
+  EXPECT_EQ(text.out.rfind("agent multilevel_search, seed 1: ", 0), 0U) << text.out;
+  EXPECT_NE(text.out.find("on one device 1.194 s: "), std::string::npos) << text.out;
+}
+
+TEST_F(PlaceTest, StartsFromAPlacement) {
+  ASSERT_EQ(Emplace("generate inception_v3 -o n.json").status, 0);
+  ASSERT_EQ(Emplace(std::string(kPlaceNetwork) + "--agent heft").status, 0);
+  ASSERT_EQ(Shell("mv best.json start.json").status, 0);
+  for (const std::string agent : {"local_search", "annealing", "multilevel_search"}) {
+    const Ran ran =
+        Emplace(kPlaceNetwork + ("--start start.json --evaluations 1 --grouping identity --json --agent " + agent));
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(Shell("cmp best.json start.json").status, 0) << agent;
+  }
+  ExpectRefused(Emplace(std::string(kPlaceNetwork) + "--start start.json --agent heft"),
+                "--start: agent heft does not start from a placement (multilevel_search, local_search, annealing)");
+  const Ran wrong = Emplace(std::string(kPlaceNetwork) + "--start p.json");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_EQ(wrong.err.rfind("p.json: ", 0), 0U) << wrong.err;
+  ExpectRefused(Emplace(std::string(kPlaceNetwork) + "--start none.json"),
+                "none.json: cannot be read (No such file or directory)");
+}
+
+TEST_F(PlaceTest, SecondsAndControlCKeepTheBestSoFar) {
+  ASSERT_EQ(Emplace("generate inception_v3 -o n.json").status, 0);
+  const Ran timed = Emplace(std::string(kPlaceNetwork) + "--seconds 0.5 --evaluations 1000000000000 --json");
+  EXPECT_EQ(timed.status, 0) << timed.err;
+  EXPECT_LE(nlohmann::json::parse(timed.out).at("step_time_us"), 646834);
+  // Without --evaluations the budget is what fits, and the search ends by itself or by the clock.
+  EXPECT_EQ(Emplace(std::string(kPlaceNetwork) + "--agent annealing --seconds 0.2").status, 0);
+  // It has begun once it has shown its progress.
+  const Ran stopped = Shell(std::string("$emplace ") + kPlaceNetwork +
+                            "--evaluations 1000000000000 --checkpoint k.bin 2>err.txt & pid=$!; "
+                            "while [ ! -s k.bin ]; do sleep 0.1; done; kill -INT $pid; wait $pid");
+  EXPECT_EQ(stopped.status, 0) << stopped.err;
+  EXPECT_NE(Read("err.txt").find("stopped after "), std::string::npos) << Read("err.txt");
+  EXPECT_EQ(
+      Emplace("simulate --graph n.json --cluster p2.8xlarge --gpus 4 --costs roofline --placement best.json").status,
+      0);
+  EXPECT_TRUE(Exists("k.bin"));
+  ExpectRefused(Emplace(std::string(kPlaceNetwork) + "--seconds 1 --checkpoint k2.bin"),
+                "--checkpoint: needs --evaluations beside --seconds (a resumed search has the same budget)");
+  ExpectRefused(Emplace(std::string(kPlaceNetwork) + "--seconds 0"),
+                "--seconds: is \"0\" (a number from 0.001 to 1e+06) (see emplace place --help)");
+}
+
 TEST_F(PlaceTest, DevicesWithoutALinkBetweenThemAreRefused) {
   ASSERT_EQ(Shell("sed -i '/^link:/d' c.yaml").status, 0);
   const Ran ran = Place("random", "-o x.json");

@@ -77,7 +77,7 @@ std::span<const AgentEntry> AllAgents() {
        .source = "ours; Karypis and Kumar 1998 (levels)",
        .make = MakeMultilevelSearchAgent,
        .default_evaluations = 5000,
-       .batch = 4,
+       .batch = kMultilevelBatch,
        .takes_start = true},
       {.name = "local_search",
        .summary = "Hill climbing: each group in turn tries every device.",

@@ -93,7 +93,7 @@ std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::Age
     simulator.Run(placement.devices(), *workspace, &result);
     fastest = std::min(fastest, std::chrono::duration<double>(Clock::now() - started).count());
   }
-  // Side by side, threads wait for each other at the end of each batch: measured, the second adds 0.6 of the first.
+  // Threads wait for each other at the end of each batch. That each further one adds 0.6 is an estimate.
   const double speed_up = 1 + 0.6 * static_cast<double>(std::min(threads, agent.batch) - 1);
   const double evaluations = seconds / std::max(fastest, 1e-7) * speed_up;
   return static_cast<std::size_t>(std::clamp(evaluations, 10.0, 1e12));

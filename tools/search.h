@@ -24,7 +24,6 @@ struct SearchOptions {
   std::string torch_device = "cpu";
   std::size_t threads = 0;  // 0: one per core
   double seconds = 0;       // 0: no limit
-  std::string start;        // a placement file; "": none
 };
 void AddSearchOptions(CLI::App& app, SearchOptions* options);
 

@@ -20,7 +20,6 @@
 namespace emplace::agents {
 namespace {
 
-constexpr std::size_t kBatch = 4;
 constexpr std::size_t kMostUnitsOfSlowStarts = 1000;
 constexpr double kRaceShare = 0.3;
 constexpr std::size_t kLeastRound = 16;
@@ -106,7 +105,7 @@ class Changes {
 
   Placement Changed(const Position& from, std::size_t level, double one_more) {
     Placement changed = from.placement;
-    if (!from.over_bytes.empty() && rng_.Below(kBatch) != 0) {
+    if (!from.over_bytes.empty() && rng_.Below(kMultilevelBatch) != 0) {
       if (Unload(from, &changed)) return changed;
     }
     for (std::size_t attempt = 0; attempt < kAttempts; ++attempt) {
@@ -230,7 +229,7 @@ class MultilevelSearch : public Agent {
     Proposal proposal;
     if (together_) proposal.placements.push_back(*together_);
     const Walker& walker = Turn();
-    while (proposal.placements.size() < kBatch) {
+    while (proposal.placements.size() < kMultilevelBatch) {
       proposal.placements.push_back(
           changes.Changed(walker.now, walker.level, walker.kicked ? kOneMoreOfKick : kOneMore));
     }

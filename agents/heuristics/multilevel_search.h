@@ -1,11 +1,15 @@
 #ifndef EMPLACE_AGENTS_HEURISTICS_MULTILEVEL_SEARCH_H_
 #define EMPLACE_AGENTS_HEURISTICS_MULTILEVEL_SEARCH_H_
 
+#include <cstddef>
 #include <memory>
 
 #include "agents/agent.h"
 
 namespace emplace::agents {
+
+// Placements that a walker evaluates at a time.
+inline constexpr std::size_t kMultilevelBatch = 4;
 
 // Searches at several resolutions (search_levels.h) for placements of groups, best with one group for each op:
 //   1. Starts. The given start, if there is one. Every one-shot agent places the groups, and the list schedulers and

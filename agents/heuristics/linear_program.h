@@ -22,14 +22,31 @@ struct LinearProgram {
   std::size_t num_fractions = 0;
 };
 
-// Returns the columns of the optimum. The solver, Clp, is in a separate library that is loaded on demand. It links
+// What the solver ends with. Not optimal: it ran out of time, or no columns satisfy all rows.
+struct LinearSolution {
+  std::vector<double> columns;
+  std::vector<double> prices;  // the dual values, one a row
+  bool is_optimal = false;
+  int status = 0;  // Clp's
+};
+
+// Solves the program in at most `seconds`. The solver, Clp, is in a separate library that is loaded on demand. It links
 // OpenBLAS, whose settings depend on the processor and must be set before loading (sim/base/blas.h). Throws InputError
-// if the library cannot be loaded or the program cannot be solved.
+// if the library cannot be loaded.
+LinearSolution SolveProgram(const LinearProgram& program, double seconds = 1e9);
+
+// The columns of the optimum. Throws InputError if the program cannot be solved, or as SolveProgram does.
 std::vector<double> MinimiseLast(const LinearProgram& program);
+
+// A bound that does not trust the solver: for any prices >= 0 of the rows, no columns within their limits that satisfy
+// all rows have a smaller last column (weak duality). Columns after the fractions, but for the last, have no limit, and
+// must not be there. Prices below 0 count as 0; prices too high for the last column are scaled down. Rounded down by
+// more than all sums can be off.
+double DualBound(const LinearProgram& program, const std::vector<double>& prices);
 
 // The library's contents, exported as kLinearProgramName.
 struct LinearProgramExports {
-  std::vector<double> (*minimise_last)(const LinearProgram& program);
+  LinearSolution (*solve)(const LinearProgram& program, double seconds);
 };
 inline constexpr char kLinearProgramName[] = "emplace_linear_program_part";
 

@@ -3,15 +3,13 @@
 #include <ClpSimplex.hpp>
 #include <ClpSolve.hpp>
 #include <algorithm>
-#include <string>
 
 #include "agents/heuristics/linear_program.h"
-#include "sim/base/check.h"
 
 namespace emplace::agents {
 namespace {
 
-std::vector<double> Solve(const LinearProgram& program) {
+LinearSolution Solve(const LinearProgram& program, double seconds) {
   std::vector<CoinBigIndex> starts = {0};
   std::vector<int> rows;
   std::vector<double> coefficients;
@@ -31,16 +29,17 @@ std::vector<double> Solve(const LinearProgram& program) {
 
   ClpSimplex solver;
   solver.setLogLevel(0);
+  solver.setMaximumSeconds(seconds);
   solver.loadProblem(static_cast<int>(num_columns), static_cast<int>(program.bounds.size()), starts.data(), rows.data(),
                      coefficients.data(), lower.data(), upper.data(), objective.data(), program.bounds.data(), nullptr);
   ClpSolve how;
   how.setSolveType(ClpSolve::useDual);
   how.setPresolveType(ClpSolve::presolveOn);
   solver.initialSolve(how);
-  if (!solver.isProvenOptimal()) {
-    throw InputError("m_sct", "the linear program was not solved (Clp status " + std::to_string(solver.status()) + ")");
-  }
-  return {solver.getColSolution(), solver.getColSolution() + num_columns};
+  return {.columns = {solver.getColSolution(), solver.getColSolution() + num_columns},
+          .prices = {solver.getRowPrice(), solver.getRowPrice() + program.bounds.size()},
+          .is_optimal = solver.isProvenOptimal(),
+          .status = solver.status()};
 }
 
 }  // namespace

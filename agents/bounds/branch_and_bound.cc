@@ -1,0 +1,366 @@
+#include "agents/bounds/branch_and_bound.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "agents/bounds/energetic_bound.h"
+#include "agents/bounds/path_bound.h"
+#include "agents/bounds/relaxation.h"
+#include "sim/simulator.h"
+
+namespace emplace::agents {
+namespace {
+
+// A job of one machine: it can start at `head`, takes `length`, and `tail` passes after its end before all is over.
+struct Job {
+  std::int64_t head = 0;
+  std::int64_t length = 0;
+  std::int64_t tail = 0;
+};
+
+// When all is over at the earliest if one machine does the jobs and may interrupt them: at any time it does, of those
+// whose head has come, the one with the longest tail.
+std::int64_t OneMachineBound(std::vector<Job>& jobs) {
+  std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.head < b.head; });
+  std::priority_queue<std::pair<std::int64_t, std::int64_t>> open;  // (tail, what is left)
+  std::int64_t now = 0;
+  std::int64_t over = 0;
+  for (std::size_t next = 0; next < jobs.size() || !open.empty();) {
+    if (open.empty()) now = std::max(now, jobs[next].head);
+    while (next < jobs.size() && jobs[next].head <= now) {
+      open.emplace(jobs[next].tail, jobs[next].length);
+      ++next;
+    }
+    auto [tail, left] = open.top();
+    open.pop();
+    const std::int64_t until = next < jobs.size() ? std::min(now + left, jobs[next].head) : now + left;
+    left -= until - now;
+    now = until;
+    if (left > 0) {
+      open.emplace(tail, left);
+    } else {
+      over = std::max(over, now + tail);
+    }
+  }
+  return over;
+}
+
+class Search {
+ public:
+  Search(const Graph& graph, const Cluster& cluster, const CostTable& costs, const ExactOptions& options)
+      : graph_(graph),
+        cluster_(cluster),
+        options_(options),
+        problem_(graph, cluster, costs, Relaxation::Types::kEachDevice),
+        whole_(problem_),
+        simulator_(graph, cluster, costs),
+        workspace_(simulator_.MakeWorkspace()),
+        num_devices_(cluster.num_devices()),
+        placement_(graph.num_ops()),
+        used_(num_devices_, 0),
+        held_(num_devices_, 0) {
+    std::vector<std::size_t> class_of(graph.num_ops());
+    for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+      const std::size_t first = Index(graph.colocation_class(MakeId<OpId>(i)));
+      if (first == i) {
+        class_of[i] = classes_.size();
+        classes_.emplace_back();
+      }
+      class_of[i] = class_of[first];
+      classes_[class_of[i]].ops.push_back(i);
+      classes_[class_of[i]].persistent += graph.op(MakeId<OpId>(i)).persistent.count;
+    }
+    // Devices that can be exchanged, by their first.
+    alike_.resize(num_devices_);
+    for (std::size_t d = 0; d < num_devices_; ++d) {
+      alike_[d] = d;
+      for (std::size_t e = 0; e < d; ++e) {
+        if (alike_[e] == e && CanSwap(costs, e, d)) {
+          alike_[d] = e;
+          break;
+        }
+      }
+    }
+    prices_ = FindPrices(problem_);
+  }
+
+  ExactResult Run() {
+    if (options_.start) Simulate(*options_.start);
+    if (graph_.num_ops() == 0) {
+      Simulate(placement_);
+      result_.is_complete = true;
+      return result_;
+    }
+    const std::int64_t root = Bound();
+    open_bound_ = kNever;
+    result_.bound_nanos = root;
+    if (!result_.best || root < result_.best_nanos) Explore(classes_.size(), root);
+    result_.is_complete = !stopped_;
+    if (result_.is_complete) {
+      result_.bound_nanos = result_.best ? result_.best_nanos : kNever;
+    } else {
+      result_.bound_nanos = std::max(root, std::min(open_bound_, result_.best ? result_.best_nanos : kNever));
+    }
+    return result_;
+  }
+
+ private:
+  struct Class {
+    std::vector<std::size_t> ops;
+    std::int64_t persistent = 0;
+    bool placed = false;
+  };
+
+  bool CanSwap(const CostTable& costs, std::size_t a, std::size_t b) const {
+    const auto da = MakeId<DeviceId>(a);
+    const auto db = MakeId<DeviceId>(b);
+    const Device& x = cluster_.device(da);
+    const Device& y = cluster_.device(db);
+    if (costs.KindIndex(da) != costs.KindIndex(db) || x.memory != y.memory ||
+        x.op_gap_micros != y.op_gap_micros || x.copy_engine != y.copy_engine ||
+        !(cluster_.link(da, db) == cluster_.link(db, da))) {
+      return false;
+    }
+    for (std::size_t c = 0; c < num_devices_; ++c) {
+      const auto dc = MakeId<DeviceId>(c);
+      if (c == a || c == b) continue;
+      if (!(cluster_.link(da, dc) == cluster_.link(db, dc)) || !(cluster_.link(dc, da) == cluster_.link(dc, db))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  std::int64_t Cut() const { return result_.best ? result_.best_nanos : kNever; }
+
+  // What no completion of the partial placement beats.
+  std::int64_t Bound() {
+    ++result_.nodes;
+    windows_ = ComputeWindows(problem_, 8);
+    const std::int64_t path = PathBound(problem_, windows_);
+    if (path >= Cut()) return path;
+    std::int64_t bound = std::max(path, WorkBound(problem_, prices_));
+    if (bound >= Cut()) return bound;
+
+    std::vector<std::vector<Job>> devices(num_devices_);
+    const bool per_pair = cluster_.channels() == Channels::kPerPair;
+    std::vector<std::vector<Job>> channels(num_devices_ * num_devices_);
+    for (const Class& of : classes_) {
+      if (!of.placed) continue;
+      for (const std::size_t op : of.ops) {
+        const auto id = MakeId<OpId>(op);
+        const std::size_t d = Index(placement_[id]);
+        const std::size_t at = op * num_devices_ + d;
+        const std::int64_t gap = problem_.Gap(op, d);
+        const std::int64_t time = problem_.Time(op, d);
+        devices[d].push_back({windows_.head[at], time + gap, windows_.tail[at] - gap});
+        for (std::size_t k = 0; k < graph_.num_outputs(id); ++k) {
+          const auto tensor = MakeId<TensorId>(Index(graph_.first_output(id)) + k);
+          std::vector<std::int64_t> tails(num_devices_, -1);
+          for (const OpId reader : graph_.consumers(tensor)) {
+            if (!IsPlaced(reader) || placement_[reader] == placement_[id]) continue;
+            const std::size_t to = Index(placement_[reader]);
+            const std::size_t there = Index(reader) * num_devices_ + to;
+            tails[to] = std::max(tails[to], problem_.Time(Index(reader), to) + windows_.tail[there]);
+          }
+          for (std::size_t to = 0; to < num_devices_; ++to) {
+            if (tails[to] < 0) continue;
+            const Link& link = cluster_.link(placement_[id], MakeId<DeviceId>(to));
+            const std::int64_t pause = DurationFromMicros(link.gap_micros).count();
+            const std::int64_t takes =
+                DurationFromMicros(link.latency_micros).count() +
+                TransferDuration(graph_.tensor(tensor).size, RateFromGbPerS(link.bandwidth_gb_per_s)).count();
+            channels[d * num_devices_ + (per_pair ? to : 0)].push_back(
+                {windows_.head[at] + time, takes + pause, tails[to] - pause});
+          }
+        }
+      }
+    }
+    for (auto* machines : {&devices, &channels}) {
+      for (std::vector<Job>& jobs : *machines) {
+        if (jobs.size() > 1) bound = std::max(bound, OneMachineBound(jobs));
+      }
+    }
+    if (bound < Cut()) bound = std::max(bound, EnergeticBound(problem_, windows_, prices_, 6, bound));
+    return bound;
+  }
+
+  bool IsPlaced(OpId op) const {
+    return classes_[ClassOf(op)].placed;
+  }
+  std::size_t ClassOf(OpId op) const {
+    const std::size_t first = Index(graph_.colocation_class(op));
+    const auto at = std::lower_bound(classes_.begin(), classes_.end(), first,
+                                     [](const Class& of, std::size_t id) { return of.ops.front() < id; });
+    return static_cast<std::size_t>(at - classes_.begin());
+  }
+
+  // The class of the op whose path is longest, of those not yet placed; of equals the one with more work.
+  std::size_t Choose() const {
+    std::size_t best = classes_.size();
+    std::pair<std::int64_t, std::int64_t> longest;
+    for (std::size_t c = 0; c < classes_.size(); ++c) {
+      if (classes_[c].placed) continue;
+      std::pair<std::int64_t, std::int64_t> path{0, 0};
+      for (const std::size_t op : classes_[c].ops) {
+        std::int64_t least = kNever;
+        for (std::size_t d = 0; d < num_devices_; ++d) {
+          const std::size_t at = op * num_devices_ + d;
+          if (problem_.Time(op, d) == kNever || windows_.head[at] >= kNever) continue;
+          least = std::min(least, windows_.head[at] + problem_.Time(op, d) + windows_.tail[at]);
+        }
+        path.first = std::max(path.first, least);
+        path.second += problem_.ShortestTime(op);
+      }
+      if (best == classes_.size() || path > longest) {
+        best = c;
+        longest = path;
+      }
+    }
+    return best;
+  }
+
+  bool Place(std::size_t c, std::size_t device) {
+    Class& of = classes_[c];
+    for (const std::size_t op : of.ops) {
+      if (whole_.Time(op, device) == kNever) return false;
+    }
+    const std::optional<Bytes>& memory = cluster_.device(MakeId<DeviceId>(device)).memory;
+    if (memory && held_[device] + of.persistent > memory->count) return false;
+    held_[device] += of.persistent;
+    ++used_[device];
+    of.placed = true;
+    for (const std::size_t op : of.ops) {
+      placement_[MakeId<OpId>(op)] = MakeId<DeviceId>(device);
+      for (std::size_t d = 0; d < num_devices_; ++d) {
+        if (d != device) problem_.SetTime(op, d, kNever);
+      }
+    }
+    return true;
+  }
+  void Undo(std::size_t c, std::size_t device) {
+    Class& of = classes_[c];
+    held_[device] -= of.persistent;
+    --used_[device];
+    of.placed = false;
+    for (const std::size_t op : of.ops) {
+      for (std::size_t d = 0; d < num_devices_; ++d) problem_.SetTime(op, d, whole_.Time(op, d));
+    }
+  }
+
+  // `windows_` are of the partial placement.
+  void Explore(std::size_t left, std::int64_t bound) {
+    if (left == 0) {
+      SimulateAlike(0, std::vector<std::size_t>(num_devices_, num_devices_), std::vector<bool>(num_devices_, false));
+      return;
+    }
+    const std::size_t c = Choose();
+    std::vector<std::pair<std::int64_t, std::size_t>> children;
+    std::vector<bool> unused_tried(num_devices_, false);
+    for (std::size_t d = 0; d < num_devices_; ++d) {
+      if (used_[d] == 0) {
+        if (unused_tried[alike_[d]]) continue;
+        unused_tried[alike_[d]] = true;
+      }
+      if (!Place(c, d)) continue;
+      children.emplace_back(std::max(bound, Bound()), d);
+      Undo(c, d);
+    }
+    std::sort(children.begin(), children.end());
+    for (std::size_t k = 0; k < children.size(); ++k) {
+      const auto [child, d] = children[k];
+      if (child >= Cut()) break;
+      if (!stopped_) stopped_ = MustStop(child);
+      if (stopped_) {
+        open_bound_ = std::min(open_bound_, child);
+        break;  // the others are not below it
+      }
+      Place(c, d);
+      windows_ = ComputeWindows(problem_, 8);
+      pending_.push_back(k + 1 < children.size() ? children[k + 1].first : kNever);
+      Explore(left - 1, child);
+      pending_.pop_back();
+      Undo(c, d);
+    }
+  }
+
+  // Before the partial placement whose bound is `child` is explored.
+  bool MustStop(std::int64_t child) {
+    if (result_.nodes >= options_.max_nodes) return true;
+    if (!options_.keep_going || result_.nodes < next_question_) return false;
+    next_question_ = result_.nodes + 256;
+    ExactProgress progress{result_.nodes, std::min(child, Cut()), std::nullopt};
+    for (const std::int64_t bound : pending_) progress.bound_nanos = std::min(progress.bound_nanos, bound);
+    progress.bound_nanos = std::max(progress.bound_nanos, result_.bound_nanos);
+    if (result_.best) progress.best = result_.best_nanos;
+    return !options_.keep_going(progress);
+  }
+
+  // The whole placement with every exchange of devices that are alike; `as` is the choice for devices below `device`.
+  void SimulateAlike(std::size_t device, std::vector<std::size_t> as, std::vector<bool> taken) {
+    if (device == num_devices_) {
+      Placement exchanged = placement_;
+      for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
+        const auto op = MakeId<OpId>(i);
+        exchanged[op] = MakeId<DeviceId>(as[Index(placement_[op])]);
+      }
+      Simulate(exchanged);
+      return;
+    }
+    if (used_[device] == 0) {
+      SimulateAlike(device + 1, std::move(as), std::move(taken));
+      return;
+    }
+    for (std::size_t d = 0; d < num_devices_; ++d) {
+      if (alike_[d] != alike_[device] || taken[d]) continue;
+      as[device] = d;
+      taken[d] = true;
+      SimulateAlike(device + 1, as, taken);
+      taken[d] = false;
+    }
+  }
+
+  void Simulate(const Placement& placement) {
+    simulator_.RunWith(*workspace_, placement, &step_);
+    ++result_.simulated;
+    const std::int64_t nanos = DurationFromMicros(step_.step_time_micros).count();
+    if (!step_.fits_memory || (result_.best && nanos >= result_.best_nanos)) return;
+    result_.best = placement;
+    result_.best_nanos = nanos;
+  }
+
+  const Graph& graph_;
+  const Cluster& cluster_;
+  const ExactOptions& options_;
+  Relaxation problem_;  // with the partial placement
+  Relaxation whole_;    // without
+  Simulator simulator_;
+  std::unique_ptr<Simulator::Workspace> workspace_;
+  StepResult step_;
+  std::size_t num_devices_;
+  std::vector<Class> classes_;  // by first op
+  std::vector<std::size_t> alike_;
+  Prices prices_;
+  Windows windows_;
+  Placement placement_;
+  std::vector<std::size_t> used_;    // classes on each device
+  std::vector<std::int64_t> held_;   // persistent bytes on each device
+  std::vector<std::int64_t> pending_;  // the least bound that is still to explore, at each level above
+  std::int64_t open_bound_ = 0;
+  std::size_t next_question_ = 256;
+  bool stopped_ = false;
+  ExactResult result_;
+};
+
+}  // namespace
+
+ExactResult BranchAndBound(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                           const ExactOptions& options) {
+  return Search(graph, cluster, costs, options).Run();
+}
+
+}  // namespace emplace::agents

@@ -1,0 +1,113 @@
+#include "agents/bounds/lower_bound.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "agents/bounds/energetic_bound.h"
+#include "agents/bounds/path_bound.h"
+#include "agents/bounds/relaxation.h"
+#include "agents/bounds/work_program.h"
+#include "sim/base/check.h"
+#include "sim/bounds.h"
+#include "sim/simulator.h"
+
+namespace emplace::agents {
+namespace {
+
+// Beyond these, branch and bound is not worth its time.
+constexpr std::size_t kMostClasses = 64;
+constexpr std::size_t kMostDevices = 16;
+
+// Ancestors that a head counts, and values of each end of an interval: less for large graphs.
+std::size_t Reach(std::size_t num_ops) { return num_ops <= 20'000 ? 256 : 32; }
+std::size_t Grid(std::size_t num_ops) { return num_ops <= 2'000 ? 64 : num_ops <= 20'000 ? 32 : 12; }
+
+std::vector<Bound> Quick(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Relaxation& problem,
+                         const Windows& windows, const Prices& prices) {
+  const Bounds simple = ComputeBounds(graph, cluster, costs);
+  std::vector<Bound> bounds = {{kCriticalPathBound, DurationFromMicros(simple.critical_path_micros).count()},
+                               {kWorkBound, WorkBound(problem, prices)},
+                               {kPathBound, PathBound(problem, windows)}};
+  const std::int64_t known = Best(bounds).nanos;
+  bounds.push_back({kEnergeticBound, EnergeticBound(problem, windows, prices, Grid(graph.num_ops()), known)});
+  return bounds;
+}
+
+std::size_t CountClasses(const Graph& graph) {
+  std::size_t classes = 0;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    if (graph.colocation_class(MakeId<OpId>(i)) == MakeId<OpId>(i)) ++classes;
+  }
+  return classes;
+}
+
+}  // namespace
+
+const Bound& Best(const std::vector<Bound>& bounds) {
+  EMPLACE_CHECK(!bounds.empty());
+  return *std::max_element(bounds.begin(), bounds.end(),
+                           [](const Bound& a, const Bound& b) { return a.nanos < b.nanos; });
+}
+
+std::vector<Bound> QuickBounds(const Graph& graph, const Cluster& cluster, const CostTable& costs) {
+  const Relaxation problem(graph, cluster, costs);
+  return Quick(graph, cluster, costs, problem, ComputeWindows(problem, Reach(graph.num_ops())), FindPrices(problem));
+}
+
+BoundReport ProveBound(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                       const BoundOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point began = Clock::now();
+  const auto left = [&] {
+    return options.seconds - std::chrono::duration<double>(Clock::now() - began).count();
+  };
+  const Relaxation problem(graph, cluster, costs);
+  const Windows windows = ComputeWindows(problem, Reach(graph.num_ops()));
+  const Prices prices = FindPrices(problem);
+  BoundReport report;
+  report.bounds = Quick(graph, cluster, costs, problem, windows, prices);
+  if (options.start) {
+    const StepResult step = Simulator(graph, cluster, costs).Run(*options.start);
+    if (step.fits_memory) {
+      report.best = options.start;
+      report.best_nanos = DurationFromMicros(step.step_time_micros).count();
+    }
+  }
+  const auto done = [&] { return report.best && Best(report.bounds).nanos >= report.best_nanos; };
+
+  bool limited = false;
+  for (const Device& device : cluster.devices()) limited = limited || device.memory.has_value();
+  if (!done() && left() > 0 && (problem.num_types() > 1 || limited)) {
+    const WorkProgramBound work = SolveWorkProgram(graph, cluster, problem, left() / 2);
+    if (work.nanos > 0) report.bounds.push_back({kLinearProgramBound, work.nanos});
+    if (!work.prices.empty()) {
+      const std::int64_t known = Best(report.bounds).nanos;
+      const std::int64_t energetic =
+          EnergeticBound(problem, windows, work.prices, Grid(graph.num_ops()), report.bounds.back().nanos);
+      for (Bound& bound : report.bounds) {
+        if (bound.method == kEnergeticBound && energetic > known) bound.nanos = energetic;
+      }
+    }
+  }
+  if (!done() && left() > 0 && CountClasses(graph) <= kMostClasses && cluster.num_devices() <= kMostDevices) {
+    ExactOptions exact;
+    exact.start = report.best;
+    exact.keep_going = [&](const ExactProgress& progress) {
+      return left() > 0 && (!options.keep_going || options.keep_going(progress));
+    };
+    ExactResult result = BranchAndBound(graph, cluster, costs, exact);
+    report.nodes = result.nodes;
+    if (result.best) {
+      report.best = std::move(result.best);
+      report.best_nanos = result.best_nanos;
+    }
+    report.fits = !(result.is_complete && !report.best);
+    if (report.fits) report.bounds.push_back({kExactBound, result.bound_nanos});
+  }
+  report.optimal = done();
+  return report;
+}
+
+}  // namespace emplace::agents

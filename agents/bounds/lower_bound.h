@@ -1,0 +1,61 @@
+#ifndef EMPLACE_AGENTS_BOUNDS_LOWER_BOUND_H_
+#define EMPLACE_AGENTS_BOUNDS_LOWER_BOUND_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "agents/bounds/branch_and_bound.h"
+#include "sim/cluster.h"
+#include "sim/cost_model.h"
+#include "sim/graph.h"
+#include "sim/placement.h"
+
+namespace emplace::agents {
+
+// What no placement beats under engine `fifo`, and by which argument.
+struct Bound {
+  std::string_view method;
+  std::int64_t nanos = 0;
+};
+
+// The names of the arguments, from weakest to strongest where they usually come in that order.
+inline constexpr std::string_view kCriticalPathBound = "critical path";
+inline constexpr std::string_view kWorkBound = "work";
+inline constexpr std::string_view kPathBound = "critical path with transfers";
+inline constexpr std::string_view kEnergeticBound = "energetic";
+inline constexpr std::string_view kLinearProgramBound = "linear program";
+inline constexpr std::string_view kExactBound = "branch and bound";
+
+// The largest; of equals the first.
+const Bound& Best(const std::vector<Bound>& bounds);
+
+// Those that take time linear in the graph, more or less: 0.1 s for 10,000 ops. They hold for every placement, also for
+// one that does not fit in memory. Source: docs/model.md, B1 to B6.
+std::vector<Bound> QuickBounds(const Graph& graph, const Cluster& cluster, const CostTable& costs);
+
+struct BoundOptions {
+  double seconds = 60;               // for the linear program and branch and bound
+  std::optional<Placement> start;    // a good placement
+  std::function<bool(const ExactProgress&)> keep_going = {};  // of branch and bound; may be empty
+};
+
+struct BoundReport {
+  std::vector<Bound> bounds;  // all that were tried, in the order of trial
+  bool fits = true;           // false: it is proved that no placement fits in memory
+  bool optimal = false;       // `best` is proved to be as fast as any
+  std::optional<Placement> best;  // the fastest that is known and fits
+  std::int64_t best_nanos = 0;
+  std::size_t nodes = 0;     // of branch and bound; 0 if it was not tried
+};
+
+// Quick bounds, then the linear program where device types or memory give it something to say, then branch and bound
+// where there are few enough classes. The last two hold for placements that fit in memory. Requires: no contention
+// factors below 1 (there are none). Throws InputError as SolveProgram does.
+BoundReport ProveBound(const Graph& graph, const Cluster& cluster, const CostTable& costs, const BoundOptions& options);
+
+}  // namespace emplace::agents
+
+#endif  // EMPLACE_AGENTS_BOUNDS_LOWER_BOUND_H_

@@ -1,0 +1,186 @@
+// Every bound against every placement of small random problems.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agents/bounds/branch_and_bound.h"
+#include "agents/bounds/energetic_bound.h"
+#include "agents/bounds/lower_bound.h"
+#include "agents/bounds/path_bound.h"
+#include "agents/bounds/relaxation.h"
+#include "agents/bounds/work_program.h"
+#include "sim/base/check.h"
+#include "sim/base/rng.h"
+#include "sim/bounds.h"
+#include "sim/simulator.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace {
+namespace {
+
+using namespace agents;
+
+// Up to 7 ops; devices that differ in kind, gap and memory; links that differ, some missing; both rules of channels.
+Cluster RandomCluster(Rng& rng, std::size_t num_devices) {
+  const bool alike = rng.Below(3) == 0;
+  const bool tight = rng.Below(3) == 0;
+  const bool serial = rng.Below(6) == 0;
+  std::vector<Device> devices;
+  const auto gap = static_cast<double>(rng.Below(3)) * 0.7;
+  for (std::size_t d = 0; d < num_devices; ++d) {
+    const bool cpu = !alike && rng.Below(3) == 0;
+    Device device{"d" + std::to_string(d), cpu ? "test-cpu" : "test-gpu", std::nullopt};
+    device.is_cpu = cpu;
+    device.op_gap_micros = alike || rng.Below(3) != 0 ? gap : static_cast<double>(rng.Below(3));
+    if (tight) device.memory = Bytes{rng.Between(2, 14) * 1000};
+    device.copy_engine = !serial;
+    devices.push_back(device);
+  }
+  const Link common{.bandwidth_gb_per_s = 0.25 * static_cast<double>(1 + rng.Below(16)),
+                    .latency_micros = static_cast<double>(rng.Below(3)),
+                    .gap_micros = static_cast<double>(rng.Below(2))};
+  std::vector<Link> links(num_devices * num_devices, common);
+  if (!alike) {
+    for (Link& link : links) {
+      if (rng.Below(4) == 0) link.bandwidth_gb_per_s = 0.25;
+      if (rng.Below(12) == 0) link.bandwidth_gb_per_s = 0;
+    }
+  }
+  return Cluster("random", "", std::move(devices), std::move(links),
+                 rng.Below(2) == 0 ? Channels::kPerDevice : Channels::kPerPair);
+}
+
+struct Optimum {
+  std::optional<std::int64_t> any;   // of all placements, in ns
+  std::optional<std::int64_t> fits;  // of those that fit
+};
+
+Optimum TryAll(const Graph& graph, const Cluster& cluster, const CostTable& costs) {
+  const Simulator simulator(graph, cluster, costs);
+  Optimum optimum;
+  Placement placement(graph.num_ops());
+  while (true) {
+    bool runs = true;
+    try {
+      CheckPlacement(placement, graph, cluster, costs);
+    } catch (const InputError&) {
+      runs = false;
+    }
+    if (runs) {
+      const StepResult step = simulator.Run(placement);
+      const std::int64_t nanos = DurationFromMicros(step.step_time_micros).count();
+      optimum.any = std::min(optimum.any.value_or(nanos), nanos);
+      if (step.fits_memory) optimum.fits = std::min(optimum.fits.value_or(nanos), nanos);
+    }
+    std::size_t at = 0;
+    while (at < graph.num_ops()) {
+      DeviceId& device = placement[MakeId<OpId>(at)];
+      if (Index(device) + 1 < cluster.num_devices()) {
+        device = MakeId<DeviceId>(Index(device) + 1);
+        break;
+      }
+      device = DeviceId{};
+      ++at;
+    }
+    if (at == graph.num_ops()) return optimum;
+  }
+}
+
+struct Tally {
+  std::size_t tried = 0;       // problems
+  std::size_t tight = 0;       // where memory changes the optimum
+  std::size_t impossible = 0;  // where nothing fits
+  std::size_t exact = 0;       // where a bound without search equals the optimum
+  std::size_t better = 0;      // where it is above max(critical path, work / devices)
+};
+
+void CheckProblem(std::uint64_t seed, Tally* tally) {
+  Rng rng(seed);
+  const std::size_t num_devices = 2 + rng.Below(2);
+  const std::size_t num_ops = 1 + rng.Below(num_devices == 2 ? 7 : 5);
+  const Graph graph = testing::RandomDag(rng, {.num_ops = num_ops,
+                                               .max_inputs = 2,
+                                               .max_outputs = 2,
+                                               .control_probability = 0.2,
+                                               .zero_time_probability = 0.15,
+                                               .max_micros = 1 + static_cast<std::int64_t>(rng.Below(12)),
+                                               .kinds_differ = rng.Below(2) == 0,
+                                               .memory = rng.Below(2) == 0,
+                                               .fractional = rng.Below(2) == 0,
+                                               .classes = true,
+                                               .colocated = rng.Below(2) == 0});
+  const Cluster cluster = RandomCluster(rng, num_devices);
+  std::optional<CostTable> costs;
+  try {
+    costs.emplace(rng.Below(4) == 0 ? testing::ContendedCosts(graph, cluster, {{OpClass::kMatrixProduct, 1.5}})
+                                    : testing::MeasuredCosts(graph, cluster));
+  } catch (const InputError&) {
+    return;  // an op has no time on these devices
+  }
+  const Optimum optimum = TryAll(graph, cluster, *costs);
+  if (!optimum.any) return;  // links are missing where they are needed
+  ++tally->tried;
+  SCOPED_TRACE(seed);
+
+  std::int64_t strongest = 0;
+  for (const Bound& bound : QuickBounds(graph, cluster, *costs)) {
+    EXPECT_LE(bound.nanos, *optimum.any) << bound.method;
+    strongest = std::max(strongest, bound.nanos);
+  }
+  if (DurationFromMicros(ComputeBounds(graph, cluster, *costs).lower_bound_micros).count() < strongest) ++tally->better;
+  if (strongest == *optimum.any) ++tally->exact;
+  const Relaxation problem(graph, cluster, *costs);
+  for (const std::size_t reach : {1U, 2U, 4U}) {
+    const Windows windows = ComputeWindows(problem, reach);
+    EXPECT_LE(PathBound(problem, windows), *optimum.any) << reach;
+    EXPECT_LE(EnergeticBound(problem, windows, FindPrices(problem), 16, 0), *optimum.any) << reach;
+  }
+  if (optimum.fits) {
+    EXPECT_LE(SolveWorkProgram(graph, cluster, problem, 10).nanos, *optimum.fits);
+    if (*optimum.fits > *optimum.any) ++tally->tight;
+  }
+
+  const ExactResult exact = BranchAndBound(graph, cluster, *costs, {});
+  ASSERT_TRUE(exact.is_complete);
+  ASSERT_EQ(exact.best.has_value(), optimum.fits.has_value());
+  if (!optimum.fits) {
+    ++tally->impossible;
+    EXPECT_FALSE(ProveBound(graph, cluster, *costs, {}).fits);
+    return;
+  }
+  EXPECT_EQ(exact.best_nanos, *optimum.fits);
+  EXPECT_EQ(exact.bound_nanos, *optimum.fits);
+  CheckPlacement(*exact.best, graph, cluster, *costs);
+  const StepResult again = Simulator(graph, cluster, *costs).Run(*exact.best);
+  EXPECT_EQ(DurationFromMicros(again.step_time_micros).count(), exact.best_nanos);
+  EXPECT_TRUE(again.fits_memory);
+
+  // A search that stops early still tells the truth.
+  for (const std::size_t nodes : {1U, 3U, 10U}) {
+    const ExactResult stopped = BranchAndBound(graph, cluster, *costs, {.start = std::nullopt, .max_nodes = nodes});
+    EXPECT_LE(stopped.bound_nanos, *optimum.fits) << nodes;
+  }
+  const BoundReport report = ProveBound(graph, cluster, *costs, {});
+  EXPECT_TRUE(report.optimal);
+  EXPECT_EQ(Best(report.bounds).nanos, *optimum.fits);
+}
+
+TEST(ExhaustiveTest, NoPlacementOfThousandsOfSmallProblemsBeatsABound) {
+  Tally tally;
+  for (std::uint64_t seed = 1; seed <= 3000 && !HasFailure(); ++seed) CheckProblem(seed, &tally);
+  EXPECT_GE(tally.tried, 2000U);
+  EXPECT_GE(tally.tight, 50U);
+  EXPECT_GE(tally.impossible, 50U);
+  EXPECT_GE(tally.exact, 500U);
+  EXPECT_GE(tally.better, 500U);
+  RecordProperty("tried", static_cast<int>(tally.tried));
+  std::printf("tried %zu tight %zu impossible %zu exact %zu better %zu\n", tally.tried, tally.tight, tally.impossible,
+              tally.exact, tally.better);
+}
+
+}  // namespace
+}  // namespace emplace

@@ -161,6 +161,7 @@ int Run(const PlaceOptions& options) {
   WriteTimelineFile(options.show.timeline, simulator, graph, cluster, best);
   StepReport report = MakeStepReport(graph, cluster, costs, best, problem.engine, result.best_result);
   report.costs = CostsText(problem);
+  AddQuickBound(graph, cluster, costs, &report);
   Summarise(options, result, report, simulator.Run(on_one));
   return kDone;
 }

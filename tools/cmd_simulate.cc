@@ -36,6 +36,7 @@ int Run(const SimulateOptions& options) {
   WriteTimelineFile(options.show.timeline, simulator, graph, cluster, placement);
   StepReport report = MakeStepReport(graph, cluster, costs, placement, problem.engine, result);
   report.costs = CostsText(problem);
+  AddQuickBound(graph, cluster, costs, &report);
   if (options.show.json) {
     WriteResult(std::cout, report);
   } else if (options.show.timeline != "-") {

@@ -120,9 +120,8 @@ class Search {
     const auto db = MakeId<DeviceId>(b);
     const Device& x = cluster_.device(da);
     const Device& y = cluster_.device(db);
-    if (costs.KindIndex(da) != costs.KindIndex(db) || x.memory != y.memory ||
-        x.op_gap_micros != y.op_gap_micros || x.copy_engine != y.copy_engine ||
-        !(cluster_.link(da, db) == cluster_.link(db, da))) {
+    if (costs.KindIndex(da) != costs.KindIndex(db) || x.memory != y.memory || x.op_gap_micros != y.op_gap_micros ||
+        x.copy_engine != y.copy_engine || !(cluster_.link(da, db) == cluster_.link(db, da))) {
       return false;
     }
     for (std::size_t c = 0; c < num_devices_; ++c) {
@@ -189,9 +188,7 @@ class Search {
     return bound;
   }
 
-  bool IsPlaced(OpId op) const {
-    return classes_[ClassOf(op)].placed;
-  }
+  bool IsPlaced(OpId op) const { return classes_[ClassOf(op)].placed; }
   std::size_t ClassOf(OpId op) const {
     const std::size_t first = Index(graph_.colocation_class(op));
     const auto at = std::lower_bound(classes_.begin(), classes_.end(), first,
@@ -347,8 +344,8 @@ class Search {
   Prices prices_;
   Windows windows_;
   Placement placement_;
-  std::vector<std::size_t> used_;    // classes on each device
-  std::vector<std::int64_t> held_;   // persistent bytes on each device
+  std::vector<std::size_t> used_;      // classes on each device
+  std::vector<std::int64_t> held_;     // persistent bytes on each device
   std::vector<std::int64_t> pending_;  // the least bound that is still to explore, at each level above
   std::int64_t open_bound_ = 0;
   std::size_t next_question_ = 256;

@@ -20,8 +20,8 @@ struct ExactProgress {
 };
 
 struct ExactOptions {
-  std::optional<Placement> start;                       // a good placement, which makes the search shorter
-  std::size_t max_nodes = ~std::size_t{0};              // stops after so many
+  std::optional<Placement> start;                             // a good placement, which makes the search shorter
+  std::size_t max_nodes = ~std::size_t{0};                    // stops after so many
   std::function<bool(const ExactProgress&)> keep_going = {};  // asked now and then; may be empty
 };
 

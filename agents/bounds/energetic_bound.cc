@@ -50,7 +50,8 @@ double WorkBoundOf(const Relaxation& problem, const Prices& prices, std::vector<
   }
   for (std::size_t t = 0; t < problem.num_types(); ++t) {
     const auto count = static_cast<double>(problem.types()[t].devices.size());
-    bound -= prices[t] * count * static_cast<double>(problem.types()[t].op_gap);  // the last gap of a device is not waited for
+    bound -= prices[t] * count *
+             static_cast<double>(problem.types()[t].op_gap);  // the last gap of a device is not waited for
   }
   return bound / TotalPrice(problem, prices);
 }

@@ -45,6 +45,10 @@ std::size_t CountClasses(const Graph& graph) {
 
 }  // namespace
 
+bool CanBeExact(const Graph& graph, const Cluster& cluster) {
+  return CountClasses(graph) <= kMostClasses && cluster.num_devices() <= kMostDevices;
+}
+
 const Bound& Best(const std::vector<Bound>& bounds) {
   EMPLACE_CHECK(!bounds.empty());
   return *std::max_element(bounds.begin(), bounds.end(),
@@ -60,9 +64,7 @@ BoundReport ProveBound(const Graph& graph, const Cluster& cluster, const CostTab
                        const BoundOptions& options) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point began = Clock::now();
-  const auto left = [&] {
-    return options.seconds - std::chrono::duration<double>(Clock::now() - began).count();
-  };
+  const auto left = [&] { return options.seconds - std::chrono::duration<double>(Clock::now() - began).count(); };
   const Relaxation problem(graph, cluster, costs);
   const Windows windows = ComputeWindows(problem, Reach(graph.num_ops()));
   const Prices prices = FindPrices(problem);
@@ -91,7 +93,7 @@ BoundReport ProveBound(const Graph& graph, const Cluster& cluster, const CostTab
       }
     }
   }
-  if (!done() && left() > 0 && CountClasses(graph) <= kMostClasses && cluster.num_devices() <= kMostDevices) {
+  if (!done() && left() > 0 && CanBeExact(graph, cluster)) {
     ExactOptions exact;
     exact.start = report.best;
     exact.keep_going = [&](const ExactProgress& progress) {

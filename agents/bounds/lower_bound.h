@@ -36,19 +36,22 @@ const Bound& Best(const std::vector<Bound>& bounds);
 // one that does not fit in memory. Source: docs/model.md, B1 to B6.
 std::vector<Bound> QuickBounds(const Graph& graph, const Cluster& cluster, const CostTable& costs);
 
+// Whether there are few enough colocation classes and devices for branch and bound.
+bool CanBeExact(const Graph& graph, const Cluster& cluster);
+
 struct BoundOptions {
-  double seconds = 60;               // for the linear program and branch and bound
-  std::optional<Placement> start;    // a good placement
+  double seconds = 60;                                        // for the linear program and branch and bound
+  std::optional<Placement> start;                             // a good placement
   std::function<bool(const ExactProgress&)> keep_going = {};  // of branch and bound; may be empty
 };
 
 struct BoundReport {
-  std::vector<Bound> bounds;  // all that were tried, in the order of trial
-  bool fits = true;           // false: it is proved that no placement fits in memory
-  bool optimal = false;       // `best` is proved to be as fast as any
+  std::vector<Bound> bounds;      // all that were tried, in the order of trial
+  bool fits = true;               // false: it is proved that no placement fits in memory
+  bool optimal = false;           // `best` is proved to be as fast as any
   std::optional<Placement> best;  // the fastest that is known and fits
   std::int64_t best_nanos = 0;
-  std::size_t nodes = 0;     // of branch and bound; 0 if it was not tried
+  std::size_t nodes = 0;  // of branch and bound; 0 if it was not tried
 };
 
 // Quick bounds, then the linear program where device types or memory give it something to say, then branch and bound

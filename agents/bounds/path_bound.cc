@@ -49,9 +49,7 @@ class WindowSearch {
   }
 
  private:
-  std::span<const std::uint32_t> Edges(std::size_t op) const {
-    return backwards_ ? problem_.out(op) : problem_.in(op);
-  }
+  std::span<const std::uint32_t> Edges(std::size_t op) const { return backwards_ ? problem_.out(op) : problem_.in(op); }
   std::size_t OtherEnd(std::uint32_t edge) const {
     return backwards_ ? problem_.edges()[edge].to : problem_.edges()[edge].from;
   }
@@ -81,7 +79,8 @@ class WindowSearch {
     std::int64_t base = 0;
     for (const std::uint32_t edge : Edges(op)) {
       const std::size_t other = OtherEnd(edge);
-      const std::int64_t here = Sum(Finish(other, type), problem_.Time(other, type) == kNever ? 0 : problem_.Gap(backwards_ ? op : other, type));
+      const std::int64_t here = Sum(
+          Finish(other, type), problem_.Time(other, type) == kNever ? 0 : problem_.Gap(backwards_ ? op : other, type));
       base = std::max(base, std::min(here, FromElsewhere(edge, type)));
     }
     return base;
@@ -92,9 +91,7 @@ class WindowSearch {
     std::size_t op = 0;
     std::int64_t inner = 0;   // time between the two along the path, all of it on one device
     std::int64_t excess = 0;  // what the cheapest transfer on the path adds to that
-    bool operator<(const Ancestor& other) const {
-      return std::pair(arrival, other.op) < std::pair(other.arrival, op);
-    }
+    bool operator<(const Ancestor& other) const { return std::pair(arrival, other.op) < std::pair(other.arrival, op); }
   };
 
   std::int64_t FromAncestors(std::size_t op, std::size_t type, std::int64_t base) {
@@ -108,7 +105,7 @@ class WindowSearch {
                     problem_.ShortestTransfer(edge) - problem_.ShortestStep(edge)});
       }
     }
-    std::int64_t here = base;  // when those who must be here have all run
+    std::int64_t here = base;      // when those who must be here have all run
     std::int64_t latest = kNever;  // the least arrival of those taken so far: one of them may be elsewhere
     std::size_t taken = 0;
     while (!open_.empty()) {

@@ -55,8 +55,8 @@ Relaxation::Relaxation(const Graph& graph, const Cluster& cluster, const CostTab
       const Link& link = cluster.link(MakeId<DeviceId>(a), MakeId<DeviceId>(b));
       if (a == b || !link.exists()) continue;
       joins[type_of[a] * num_types + type_of[b]].push_back({DurationFromMicros(link.latency_micros).count(),
-                                                             DurationFromMicros(link.gap_micros).count(),
-                                                             RateFromGbPerS(link.bandwidth_gb_per_s)});
+                                                            DurationFromMicros(link.gap_micros).count(),
+                                                            RateFromGbPerS(link.bandwidth_gb_per_s)});
     }
   }
   for (auto& of_pair : joins) {
@@ -94,7 +94,8 @@ Relaxation::Relaxation(const Graph& graph, const Cluster& cluster, const CostTab
             if (reads[r].second.count < 0) {
               total = std::max(total, join.latency);
             } else {
-              total = (sent++ == 0 ? 0 : total + join.gap) + join.latency + TransferDuration(reads[r].second, join.rate).count();
+              total = (sent++ == 0 ? 0 : total + join.gap) + join.latency +
+                      TransferDuration(reads[r].second, join.rate).count();
             }
           }
           least = std::min(least, total);

@@ -153,10 +153,10 @@ class WorkProgram {
         for (const DeviceId to : problem_.types()[other].devices) {
           const Link& link = cluster_.link(from, to);
           if (!link.exists()) continue;
-          const auto takes = static_cast<double>((DurationFromMicros(link.latency_micros) +
-                                                  DurationFromMicros(link.gap_micros) +
-                                                  TransferDuration(size, RateFromGbPerS(link.bandwidth_gb_per_s)))
-                                                     .count());
+          const auto takes =
+              static_cast<double>((DurationFromMicros(link.latency_micros) + DurationFromMicros(link.gap_micros) +
+                                   TransferDuration(size, RateFromGbPerS(link.bandwidth_gb_per_s)))
+                                      .count());
           if (least < 0 || takes < least) least = takes;
         }
       }

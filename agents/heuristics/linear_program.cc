@@ -21,8 +21,7 @@ LinearSolution SolveProgram(const LinearProgram& program, double seconds) {
 std::vector<double> MinimiseLast(const LinearProgram& program) {
   LinearSolution solution = SolveProgram(program);
   if (!solution.is_optimal) {
-    throw InputError("m_sct",
-                     "the linear program was not solved (Clp status " + std::to_string(solution.status) + ")");
+    throw InputError("m_sct", "the linear program was not solved (Clp status " + std::to_string(solution.status) + ")");
   }
   return std::move(solution.columns);
 }

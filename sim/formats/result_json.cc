@@ -33,6 +33,7 @@ StepReport MakeStepReport(const Graph& graph, const Cluster& cluster, const Cost
                     .fits_memory = result.fits_memory,
                     .lower_bound_micros = bounds.lower_bound_micros,
                     .critical_path_micros = bounds.critical_path_micros,
+                    .best_bound_method = {},
                     .devices = {},
                     .ops = graph.num_ops(),
                     .fallback_ops = costs.fallback_ops()};
@@ -59,8 +60,13 @@ void WriteResult(std::ostream& out, const StepReport& report) {
              JsonString(report.graph), JsonString(report.cluster), JsonString(report.engine));
   if (!report.costs.empty()) fmt::print(out, R"( "costs": {},)", JsonString(report.costs));
   fmt::print(out, "\n \"step_time_us\": {}, \"fits_memory\": {},\n", report.step_time_micros, report.fits_memory);
-  fmt::print(out, " \"lower_bound_us\": {}, \"critical_path_us\": {}, \"busiest_device_us\": {},\n \"devices\": [",
+  fmt::print(out, " \"lower_bound_us\": {}, \"critical_path_us\": {}, \"busiest_device_us\": {},\n",
              report.lower_bound_micros, report.critical_path_micros, report.busiest_device_micros);
+  if (!report.best_bound_method.empty()) {
+    fmt::print(out, " \"best_bound_us\": {}, \"best_bound_method\": {},\n", report.best_bound_micros,
+               JsonString(report.best_bound_method));
+  }
+  out << " \"devices\": [";
   const char* separator = "\n";
   for (const StepReport::DeviceRow& row : report.devices) {
     fmt::print(out, R"({}  {{"name": {}, "ops": {}, "busy_us": {}, "sent_bytes": {}, "peak_bytes": {})", separator,

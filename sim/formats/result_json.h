@@ -35,6 +35,9 @@ struct StepReport {
   bool fits_memory = true;
   double lower_bound_micros = 0;  // of every placement on this cluster
   double critical_path_micros = 0;
+  // A better bound than lower_bound_micros, and by which argument: 0 and "" if there is none.
+  double best_bound_micros = 0;
+  std::string best_bound_method;
   double busiest_device_micros = 0;  // of this placement
   std::vector<DeviceRow> devices;    // every device of the cluster
   std::size_t ops = 0;

@@ -40,7 +40,7 @@ struct ExactResult {
 // with heads and tails (Jackson's preemptive schedule; Carlier 1982), by all work over all devices, or by persistent
 // bytes. Of devices that are alike, partial placements use the first ones first; whole placements are simulated with
 // every exchange of such devices, for ties in the engine go by device (docs/model.md, F11). Deterministic but for
-// `keep_going`. Derivation: docs/model.md, B8. Practical up to some 30 classes on few devices.
+// `keep_going`. Derivation: docs/model.md, B10. Practical up to some 30 classes on few devices.
 ExactResult BranchAndBound(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                            const ExactOptions& options);
 

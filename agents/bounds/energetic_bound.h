@@ -26,7 +26,7 @@ std::int64_t WorkBound(const Relaxation& problem, const Prices& prices);
 
 // Energetic reasoning: at least a part of an op runs between a time `start` and `end` before the last op ends, whenever
 // it runs within its window. All such parts must fit on the devices between the two. Tries `grid` values of each, then
-// closer ones around the best. `known` is a bound that holds. Derivation: docs/model.md, B6. Source: Fernandez and
+// closer ones around the best. `known` is a bound that holds. Derivation: docs/model.md, B7. Source: Fernandez and
 // Bussell 1973, theorem 2, with the windows of path_bound.h and with prices for devices that differ.
 std::int64_t EnergeticBound(const Relaxation& problem, const Windows& windows, const Prices& prices, std::size_t grid,
                             std::int64_t known);

@@ -33,7 +33,7 @@ inline constexpr std::string_view kExactBound = "branch and bound";
 const Bound& Best(const std::vector<Bound>& bounds);
 
 // Those that take time linear in the graph, more or less: 0.1 s for 10,000 ops. They hold for every placement, also for
-// one that does not fit in memory. Source: docs/model.md, B1 to B6.
+// one that does not fit in memory. Source: docs/model.md, B1 to B8.
 std::vector<Bound> QuickBounds(const Graph& graph, const Cluster& cluster, const CostTable& costs);
 
 // Whether there are few enough colocation classes and devices for branch and bound.

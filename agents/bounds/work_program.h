@@ -20,7 +20,7 @@ struct WorkProgramBound {
 // No type has more work than its devices can do in the step; none has more persistent bytes than they hold (if all of
 // them have a limit); what must leave a type because a reader is on another takes its channels' time. The answer is the
 // dual bound of the solver's prices (DualBound), so it holds even if the solver stops early, after `seconds`. It holds
-// for placements that fit in memory. Derivation: docs/model.md, B7. Throws InputError as SolveProgram does.
+// for placements that fit in memory. Derivation: docs/model.md, B9. Throws InputError as SolveProgram does.
 WorkProgramBound SolveWorkProgram(const Graph& graph, const Cluster& cluster, const Relaxation& problem,
                                   double seconds);
 

@@ -1,6 +1,9 @@
 #include "agents/heuristics/search_levels.h"
 
+#include <algorithm>
+#include <map>
 #include <numeric>
+#include <utility>
 
 namespace emplace::agents {
 namespace {
@@ -25,6 +28,32 @@ std::vector<std::uint32_t> MergedUnits(const Environment& env, std::size_t max_u
     }
   }
   return units;
+}
+
+// Splits every unit whose groups have no device in common by where they may go, and numbers units by their first group.
+std::vector<std::uint32_t> PlaceableUnits(const Observation& seen, const std::vector<std::uint32_t>& units) {
+  const std::size_t num_devices = seen.num_devices();
+  const auto allowed = [&](std::size_t group) {
+    const auto* const first = seen.allowed.data() + group * num_devices;
+    return std::vector<std::uint8_t>(first, first + num_devices);
+  };
+  std::map<std::uint32_t, std::vector<std::uint8_t>> common;
+  for (std::size_t group = 0; group < units.size(); ++group) {
+    const std::vector<std::uint8_t> here = allowed(group);
+    std::vector<std::uint8_t>& all = common.try_emplace(units[group], here).first->second;
+    for (std::size_t d = 0; d < num_devices; ++d) all[d] &= here[d];
+  }
+  std::map<std::pair<std::uint32_t, std::vector<std::uint8_t>>, std::uint32_t> numbers;
+  std::vector<std::uint32_t> numbered;
+  for (std::size_t group = 0; group < units.size(); ++group) {
+    const std::vector<std::uint8_t>& all = common[units[group]];
+    const bool placeable = std::find(all.begin(), all.end(), 1) != all.end();
+    const auto next = static_cast<std::uint32_t>(numbers.size());
+    numbered.push_back(
+        numbers.try_emplace({units[group], placeable ? std::vector<std::uint8_t>() : allowed(group)}, next)
+            .first->second);
+  }
+  return numbered;
 }
 
 SearchLevel MakeLevel(const Graph& graph, std::vector<std::uint32_t> unit_of) {
@@ -65,7 +94,8 @@ std::vector<SearchLevel> MakeSearchLevels(const Environment& env) {
   std::vector<SearchLevel> levels;
   levels.push_back(MakeLevel(graph, std::move(single)));
   for (const std::size_t units : kUnits) {
-    if (graph.num_ops() >= 2 * units) levels.push_back(MakeLevel(graph, MergedUnits(env, units)));
+    if (graph.num_ops() >= 2 * units)
+      levels.push_back(MakeLevel(graph, PlaceableUnits(env.observation(), MergedUnits(env, units))));
   }
   return levels;
 }

@@ -35,8 +35,9 @@ struct SearchLevel {
 };
 
 // From the finest to the coarsest: the groups themselves, then at most 1,024, 256 and 64 units, as merge_and_colocate
-// merges ops. Levels of more than half as many units as there are groups are left out. Where merging ops would split a
-// group of the environment, groups are merged instead.
+// merges ops, or some more: units whose groups have no device in common are split. Levels of more than half as many
+// units as there are groups are left out. Where merging ops would split a group of the environment, groups are merged
+// instead.
 std::vector<SearchLevel> MakeSearchLevels(const Environment& env);
 
 // The level's units as a grouping of the environment's ops.

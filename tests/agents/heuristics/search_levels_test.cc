@@ -55,6 +55,31 @@ TEST(SearchLevelsTest, GoFromGroupsToFewUnits) {
   }
 }
 
+TEST(SearchLevelsTest, UnitsHaveADeviceWhereAllTheirGroupsMayGo) {
+  Rng rng(5);
+  const Graph graph = RandomDag(rng, {.num_ops = 600, .kinds_differ = true});  // some only on the CPU, some never there
+  const Cluster cluster = MakeMixedCluster(2);
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  const Simulator simulator(graph, cluster, costs);
+  const agents::Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+  const std::vector<agents::SearchLevel> levels = agents::MakeSearchLevels(env);
+  ASSERT_GT(levels.size(), 1U);
+  for (const agents::SearchLevel& level : levels) {
+    for (std::size_t unit = 0; unit < level.members.size(); ++unit) {
+      std::size_t devices = 0;
+      for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+        const auto may = [&](std::uint32_t group) { return env.observation().Allowed(group, d); };
+        if (std::all_of(level.members[unit].begin(), level.members[unit].end(), may)) ++devices;
+      }
+      EXPECT_GT(devices, 0U) << unit;
+    }
+    const Grouping grouping = agents::GroupingOfLevel(env, level);
+    for (std::size_t op = 0; op < graph.num_ops(); ++op) {
+      EXPECT_EQ(grouping.group_of(MakeId<OpId>(op)), level.unit_of[env.grouping().group_of(MakeId<OpId>(op))]);
+    }
+  }
+}
+
 TEST(SearchLevelsTest, AFewGroupsAreOneLevel) {
   const LevelsWorld world(DagOf(100), "identity", 0);
   EXPECT_EQ(agents::MakeSearchLevels(world.env).size(), 1U);

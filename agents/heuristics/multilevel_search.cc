@@ -38,6 +38,7 @@ constexpr std::size_t kLargestPiece = 512;
 constexpr double kOneMore = 0.2;
 constexpr double kOneMoreOfKick = 0.75;
 constexpr std::size_t kAttempts = 20;
+constexpr double kMakeRoom = 0.9;
 
 // On the finest level, in the order in which a small budget tries them.
 constexpr std::string_view kStarts[] = {"single_device", "heft",   "m_etf",  "expert", "metis",
@@ -58,7 +59,7 @@ struct Position {
   Placement placement;
   Score score;
   std::vector<ChainLink> chain;
-  std::vector<double> over_bytes;  // [num_devices]: peak memory less capacity; empty if it fits
+  std::vector<double> over_bytes;  // [num_devices]: peak memory less capacity; empty if no device has a limit
 };
 
 struct Walker {
@@ -105,12 +106,13 @@ class Changes {
 
   Placement Changed(const Position& from, std::size_t level, double one_more) {
     Placement changed = from.placement;
-    if (!from.over_bytes.empty() && rng_.Below(kMultilevelBatch) != 0) {
+    if (!from.score.fits && rng_.Below(kMultilevelBatch) != 0) {
       if (Unload(from, &changed)) return changed;
     }
     for (std::size_t attempt = 0; attempt < kAttempts; ++attempt) {
       if (Move(from.chain, level, &changed) && rng_.Uniform() >= one_more) break;
     }
+    if (from.score.fits && rng_.Uniform() < kMakeRoom) MakeRoom(from, &changed);
     return changed;
   }
 
@@ -203,10 +205,52 @@ class Changes {
       const std::size_t group = (first + i) % seen_.num_groups();
       if (DeviceOf(*placement, group) != full || !Allowed(group, roomy)) continue;
       (*placement)[MakeId<OpId>(group)] = roomy;
-      left -= static_cast<double>((seen_.persistent[group] + seen_.output[group]).count);
+      left -= BytesOf(group);
       moved = true;
     }
     return moved;
+  }
+
+  double BytesOf(std::size_t group) const {
+    return static_cast<double>((seen_.persistent[group] + seen_.output[group]).count);
+  }
+
+  // For each device that has received more than it has room for: moves groups that were there before to the device that
+  // has lost most.
+  void MakeRoom(const Position& from, Placement* placement) {
+    if (from.over_bytes.empty()) return;
+    std::vector<double> gained(from.over_bytes.size(), 0);
+    for (std::size_t group = 0; group < seen_.num_groups(); ++group) {
+      const DeviceId before = DeviceOf(from.placement, group);
+      const DeviceId now = DeviceOf(*placement, group);
+      if (before == now) continue;
+      gained[Index(before)] -= BytesOf(group);
+      gained[Index(now)] += BytesOf(group);
+    }
+    const auto poorest = std::min_element(gained.begin(), gained.end());
+    const auto to = MakeId<DeviceId>(static_cast<std::size_t>(poorest - gained.begin()));
+    for (std::size_t d = 0; d < gained.size(); ++d) {
+      const auto full = MakeId<DeviceId>(d);
+      double over = gained[d] + from.over_bytes[d];
+      if (gained[d] <= 0 || over <= 0) continue;
+      for (std::size_t swap = 0; swap < kAttempts && over > 0; ++swap) {
+        // Of some groups drawn, the smallest that makes enough room, or the largest.
+        std::optional<std::size_t> best;
+        for (std::size_t draw = 0; draw < kAttempts; ++draw) {
+          const std::size_t group = rng_.Below(seen_.num_groups());
+          const bool was_there = DeviceOf(from.placement, group) == full && DeviceOf(*placement, group) == full;
+          if (!was_there || !Allowed(group, to) || BytesOf(group) <= 0) continue;
+          const auto waste = [&](std::size_t of) {
+            const double left = over - BytesOf(of);
+            return left > 0 ? 1e18 + left : -left;
+          };
+          if (!best || waste(group) < waste(*best)) best = group;
+        }
+        if (!best) break;
+        (*placement)[MakeId<OpId>(*best)] = to;
+        over -= BytesOf(*best);
+      }
+    }
   }
 
   const Environment& env_;
@@ -446,7 +490,9 @@ class MultilevelSearch : public Agent {
       walker->now.chain = CriticalChain(env.op_graph(), seen.cluster, env.costs(), env.grouping().Expand(placement),
                                         outcome.result.start_micros);
     }
-    for (std::size_t d = 0; d < outcome.result.peak_memory.size() && !score.fits; ++d) {
+    const bool limited =
+        std::ranges::any_of(seen.cluster.devices(), [](const Device& d) { return d.memory.has_value(); });
+    for (std::size_t d = 0; d < outcome.result.peak_memory.size() && limited; ++d) {
       const std::optional<Bytes>& memory = seen.cluster.devices()[d].memory;
       // A device without a limit has room for everything.
       const double capacity = memory ? static_cast<double>(memory->count) : 1e18;

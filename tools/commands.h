@@ -25,6 +25,7 @@ Command AddGenerate(CLI::App& app);
 Command AddDataset(CLI::App& app);
 Command AddInspect(CLI::App& app);
 Command AddSimulate(CLI::App& app);
+Command AddExplain(CLI::App& app);
 Command AddPlace(CLI::App& app);
 Command AddProfile(CLI::App& app);
 Command AddValidate(CLI::App& app);

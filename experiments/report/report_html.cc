@@ -112,37 +112,42 @@ constexpr std::string_view kDraw = R"(<script>
     figure.append(line);
   };
   for (const figure of document.querySelectorAll("figure")) {
-    const before = problems.length;  // Vega says some of its errors on the console only
-    try {
-      const spec = JSON.parse(figure.querySelector("script").textContent);
-      const chart = figure.querySelector(".chart");
-      const view = new emplaceVega.View(emplaceVega.parse(spec, null, {ast: true}), {
-        expr: emplaceVega.expressionInterpreter, renderer: "svg", container: chart, hover: true});
-      const fit = () => {
-        if (spec.autosize && spec.autosize.type === "fit-x") view.width(chart.clientWidth).signal("narrow", chart.clientWidth < 560);
-        return view.runAsync();
-      };
-      await fit();
-      fits.push(fit);
-    } catch (error) {
-      note(error);
-    }
-    if (problems.length === before) {
-      ++drawn;
-    } else {
-      say(figure, problems[before]);
-    }
+    if (figure.className === "picture") continue;
+  const before = problems.length;  // Vega says some of its errors on the console only
+  try {
+    const spec = JSON.parse(figure.querySelector("script").textContent);
+    const chart = figure.querySelector(".chart");
+    const view = new emplaceVega.View(
+        emplaceVega.parse(spec, null, {ast : true}),
+        {expr : emplaceVega.expressionInterpreter, renderer : "svg", container : chart, hover : true});
+    const fit = () = > {
+      if (spec.autosize&& spec.autosize.type == = "fit-x")
+        view.width(chart.clientWidth).signal("narrow", chart.clientWidth < 560);
+      return view.runAsync();
+    };
+    await fit();
+    fits.push(fit);
+  } catch (error) {
+    note(error);
   }
-  document.documentElement.dataset.charts = drawn;
-  let width = window.innerWidth;
-  window.addEventListener("resize", () => {
-    if (window.innerWidth === width) return;
-    width = window.innerWidth;
-    for (const fit of fits) fit();
-  });
-  window.addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("main details")) details.open = true;
-  });
+  if (problems.length == = before) {
+    ++drawn;
+  } else {
+    say(figure, problems[before]);
+  }
+}
+document.documentElement.dataset.charts = drawn;
+let width = window.innerWidth;
+window.addEventListener(
+    "resize", () = > {
+      if (window.innerWidth == = width) return;
+      width = window.innerWidth;
+      for (const fit of fits) fit();
+    });
+window.addEventListener(
+    "beforeprint", () = > {
+      for (const details of document.querySelectorAll("main details")) details.open = true;
+    });
 })();
 </script>
 )";
@@ -209,6 +214,11 @@ class HtmlWriter {
                HtmlText(block.caption), HtmlText(block.note));
     fmt::print(out_, "<script type=\"application/json\">{}</script>\n</figure>\n", JsonInScript(block.vega));
     has_charts_ = true;
+  }
+
+  void operator()(const PictureBlock& block) {
+    fmt::print(out_, "<figure class=\"picture\"><figcaption>{}</figcaption>\n{}\n<p>{}</p>\n</figure>\n",
+               HtmlText(block.caption), block.svg, HtmlText(block.note));
   }
 
   // Consecutive tables share the width of the page; so do consecutive charts.

@@ -21,7 +21,7 @@ std::string ItemText(const Graph& graph, const ChainItem& item) {
   if (!item.is_transfer) return name;
   if (!item.tensor) return "control input " + name;
   const Tensor& tensor = graph.tensor(*item.tensor);
-  return graph.num_outputs(item.op) > 1 ? fmt::format("tensor {}:{}", name, tensor.output_index) : "tensor " + name;
+  return graph.num_outputs(item.op) > 1 ? fmt::format("{}:{}", name, tensor.output_index) : name;
 }
 
 }  // namespace
@@ -72,6 +72,8 @@ std::string PartText(const Graph& graph, const ChainPart& part) {
     case ChainKind::kTransfer:
       return item;
     case ChainKind::kDeviceQueue:
+      if (part.item.is_transfer) return fmt::format("{} waits while {} is sent", ItemText(graph, *part.waiter), item);
+      [[fallthrough]];
     case ChainKind::kChannelQueue:
       return fmt::format("{} waits for {}", ItemText(graph, *part.waiter), item);
     case ChainKind::kGap:

@@ -19,19 +19,21 @@ namespace emplace::agents {
 // A name of at most `most` bytes: of a longer one the begin and the end, with "..." between. Cuts no UTF-8 sequence.
 std::string ShortName(std::string_view name, std::size_t most = 40);
 
-// "a", "a and 3 more", "a and 3 more of layer x" where they share a layer; shortened.
+// "a", "a and 3 more", or where they share a layer "a and 3 more of layer x"; shortened.
+// Requires: at least one op.
 std::string OpsText(const Graph& graph, std::span<const OpId> ops);
-// "op a", "colocation class of a and 1 more", "chain piece a and 2 more", "layer x, 12 ops".
+// "op a", "colocated a and 1 more", "piece of the chain: a and 2 more", "layer x, 12 ops".
 std::string MoveText(const Graph& graph, const Move& move);
 
-// What a part of the chain is: "compute a", "transfer of a:1", "c waits for a", "gap after a".
+// What a part of the chain is, without its kind: "a"; "a:1", a tensor; "c waits for a"; "c waits while a:1 is sent", of
+// a device without a copy engine; "after a".
 std::string PartText(const Graph& graph, const ChainPart& part);
 // Where: "gpu:0", or "gpu:0 to gpu:1".
 std::string PlaceText(const Cluster& cluster, const ChainItem& item);
 
 // One line for each kind of part: what it means.
 std::string_view Meaning(ChainKind kind);
-// "compute", "transfer", "queue for a device", "queue for a channel", "gap".
+// "compute", "transfer", "device queue", "channel queue", "gap".
 std::string_view Words(ChainKind kind);
 
 // The chain's time by layer, or by kind of op where an op has no layer: largest first.

@@ -7,12 +7,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agents/explain/words.h"
 #include "experiments/report/difference.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/base/json_text.h"
 #include "sim/base/printable.h"
 #include "sim/base/table.h"
 #include "sim/placement.h"
@@ -29,14 +31,20 @@ constexpr std::size_t kShownPieces = 20;
 struct DiffOptions {
   ProblemOptions problem;
   std::vector<std::string> placements;  // two files
-  std::size_t pieces = 500;
+  std::optional<std::size_t> pieces;
+  std::string by = "pieces";
   bool json = false;
 };
 
+std::string GroupError(const std::string& text) {
+  return text == "pieces" || text == "layers" ? "" : fmt::format("unknown {} (pieces, layers)", Quoted(text));
+}
+
 class DiffPrinter {
  public:
-  DiffPrinter(std::ostream& out, const experiments::Difference& difference, const Graph& graph, const Cluster& cluster)
-      : out_(out), d_(difference), graph_(graph), cluster_(cluster) {}
+  DiffPrinter(std::ostream& out, const experiments::Difference& difference, const Graph& graph, const Cluster& cluster,
+              bool by_layer)
+      : out_(out), d_(difference), graph_(graph), cluster_(cluster), by_layer_(by_layer) {}
 
   void Print(const std::string& name_a, const std::string& name_b) {
     out_ << fmt::format("{} on {}, engine {}\n", Printable(d_.report_a.graph), Printable(d_.report_a.cluster),
@@ -53,7 +61,7 @@ class DiffPrinter {
  private:
   double a_micros() const { return d_.report_a.step_time_micros; }
 
-  // "1.2 ms faster", "3 us slower", "no change": times that are whole ns.
+  // In whole ns; a loss has a minus.
   static std::string Gain(double micros) {
     const Duration gain = DurationFromMicros(micros);
     if (gain == Duration(0)) return "0 us";
@@ -91,13 +99,22 @@ class DiffPrinter {
     return d_.pieces.pieces.size() + (joined > 0 ? joined - 1 : 0);
   }
 
+  std::string Name(const agents::DiffPiece& piece) const {
+    const std::string_view layer = graph_.op(piece.ops[0]).layer;
+    const auto in_layer = [&](OpId op) { return graph_.op(op).layer == layer; };
+    if (by_layer_ && !layer.empty() && std::all_of(piece.ops.begin(), piece.ops.end(), in_layer)) {
+      return "layer " + agents::ShortName(layer);
+    }
+    return agents::OpsText(graph_, piece.ops);
+  }
+
   void PrintPieces() {
     const std::vector<agents::DiffPiece>& pieces = d_.pieces.pieces;
     out_ << "Each alone, and one after another in this order:\n";
     Table table({"piece", "from", "to", "ops", "gain alone", "%", "", "step time so far", "gain so far", ""});
     const auto add = [&](const agents::DiffPiece& piece) {
-      const std::string name = piece.from ? agents::OpsText(graph_, piece.ops)
-                                          : fmt::format("the other {}", Counted(d_.pieces.joined_pieces, "piece"));
+      const std::string name =
+          piece.from ? Name(piece) : fmt::format("the other {}", Counted(d_.pieces.joined_pieces, "piece"));
       const auto gain = [&](const std::optional<agents::DiffStep>& step) {
         return step ? Gain(a_micros() - step->step_time_micros) : "-";
       };
@@ -121,6 +138,7 @@ class DiffPrinter {
   const experiments::Difference& d_;
   const Graph& graph_;
   const Cluster& cluster_;
+  const bool by_layer_;
 };
 
 int Run(const DiffOptions& options) {
@@ -137,13 +155,16 @@ int Run(const DiffOptions& options) {
     AtPlace(file, [&] { CheckPlacement(placements.back(), graph, cluster, costs); });
   }
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
+  const agents::DiffBy by = options.by == "layers" ? agents::DiffBy::kLayer : agents::DiffBy::kConnection;
   experiments::Difference difference =
-      experiments::MakeDifference(graph, cluster, costs, placements[0], placements[1], simulator, options.pieces);
+      experiments::MakeDifference(graph, cluster, costs, placements[0], placements[1], simulator,
+                                  options.pieces.value_or(SimulationsFor(graph, 500)), by);
   difference.report_a.costs = CostsText(problem);
   if (options.json) {
     experiments::WriteDifference(std::cout, difference, graph, cluster, options.placements[0], options.placements[1]);
   } else {
-    DiffPrinter(std::cout, difference, graph, cluster).Print(options.placements[0], options.placements[1]);
+    DiffPrinter(std::cout, difference, graph, cluster, by == agents::DiffBy::kLayer)
+        .Print(options.placements[0], options.placements[1]);
   }
   return kDone;
 }
@@ -161,11 +182,20 @@ Command AddDiff(CLI::App& app) {
       ->required()
       ->expected(2)
       ->type_name("FILE");
+  command
+      ->add_option(
+          "--by", options->by,
+          "What moves together, of those from one device to one other: pieces, which inputs and control inputs "
+          "join, or layers (default: pieces)")
+      ->type_name("WHAT")
+      ->check(CLI::Validator(GroupError, "", "what"));
   AddCostOptions(*command, &options->problem);
   AddEngineOption(*command, &options->problem);
   command
-      ->add_option("--pieces", options->pieces,
-                   "Pieces to simulate at most; those whose ops take longest, the others together (default: 500)")
+      ->add_option(
+          "--pieces", options->pieces,
+          "Pieces to simulate at most; those whose ops take longest, the others together (default: 500, and fewer "
+          "for graphs of more than 20,000 ops)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1'000'000));
   command->add_flag("--json", options->json, "Print everything as JSON (emplace.diff)");

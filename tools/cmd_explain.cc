@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +31,7 @@ constexpr std::size_t kShownShares = 8;
 struct ExplainOptions {
   ProblemOptions problem;
   std::string placement;
-  std::size_t moves = 1000;
+  std::optional<std::size_t> moves;
   bool json = false;
   std::string output;  // a page
 };
@@ -188,8 +190,8 @@ int Run(const ExplainOptions& options) {
   const Placement placement = ReadPlacement(*OpenForReading(options.placement), options.placement, graph, cluster);
   AtPlace(options.placement, [&] { CheckPlacement(placement, graph, cluster, costs); });
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
-  experiments::Explanation explanation =
-      experiments::MakeExplanation(graph, cluster, costs, placement, simulator, options.moves);
+  experiments::Explanation explanation = experiments::MakeExplanation(
+      graph, cluster, costs, placement, simulator, options.moves.value_or(SimulationsFor(graph, 1000)));
   explanation.report.costs = CostsText(problem);
   if (!options.output.empty()) {
     const experiments::ReportDocument page = experiments::MakeExplanationPage(explanation, graph, cluster, placement);
@@ -215,7 +217,9 @@ Command AddExplain(CLI::App& app) {
   command->add_option("--placement", options->placement, "placement.json")->required()->type_name("FILE");
   AddCostOptions(*command, &options->problem);
   AddEngineOption(*command, &options->problem);
-  command->add_option("--moves", options->moves, "Moves to simulate at most (default: 1000)")
+  command
+      ->add_option("--moves", options->moves,
+                   "Moves to simulate at most (default: 1000, and fewer for graphs of more than 20,000 ops)")
       ->type_name("N")
       ->transform(IntegerFrom(0, 1'000'000));
   command->add_flag("--json", options->json, "Print everything as JSON (emplace.explanation)");

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <numeric>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "agents/explain/changes.h"
@@ -25,22 +28,29 @@ class DisjointOps {
     return at;
   }
   void Join(OpId a, OpId b) {
-    const auto [low, high] = std::minmax(Find(a), Find(b));
-    parent_[high] = low;
+    const std::uint32_t one = Find(a);
+    const std::uint32_t other = Find(b);
+    parent_[std::max(one, other)] = std::min(one, other);
   }
 
  private:
   std::vector<std::uint32_t> parent_;
 };
 
-std::vector<DiffPiece> FindPieces(const Graph& graph, const Placement& a, const Placement& b) {
+std::vector<DiffPiece> FindPieces(const Graph& graph, const Placement& a, const Placement& b, DiffBy by) {
   DisjointOps sets(graph.num_ops());
   const auto join = [&](OpId one, OpId other) {
     if (a[one] == a[other] && b[one] == b[other]) sets.Join(one, other);
   };
+  std::map<std::tuple<std::string_view, DeviceId, DeviceId>, OpId> layers;
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const OpId op = MakeId<OpId>(i);
     if (a[op] == b[op]) continue;
+    if (by == DiffBy::kLayer && !graph.op(op).layer.empty()) {
+      join(op, layers.try_emplace({graph.op(op).layer, a[op], b[op]}, op).first->second);
+      join(op, graph.colocation_class(op));
+      continue;
+    }
     for (const TensorId input : graph.inputs(op)) join(op, graph.tensor(input).producer);
     for (const OpId producer : graph.control_inputs(op)) join(op, producer);
     join(op, graph.colocation_class(op));
@@ -92,7 +102,7 @@ std::size_t JoinSmallOnes(const CostTable& costs, const Placement& a, std::size_
 }  // namespace
 
 PlacementDiff DiffPlacements(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Placement& a,
-                             const Placement& b, const Evaluator& evaluator, std::size_t max_pieces) {
+                             const Placement& b, const Evaluator& evaluator, std::size_t max_pieces, DiffBy by) {
   EMPLACE_CHECK_EQ(a.num_ops(), graph.num_ops());
   EMPLACE_CHECK_EQ(b.num_ops(), graph.num_ops());
   EMPLACE_CHECK_GE(max_pieces, 1U);
@@ -107,7 +117,7 @@ PlacementDiff DiffPlacements(const Graph& graph, const Cluster& cluster, const C
   PlacementDiff diff;
   diff.a = simulate(a);
   diff.b = simulate(b);
-  diff.pieces = FindPieces(graph, a, b);
+  diff.pieces = FindPieces(graph, a, b, by);
   diff.joined_pieces = JoinSmallOnes(costs, a, max_pieces, &diff.pieces);
   Placement changed = a;
   for (DiffPiece& piece : diff.pieces) {

@@ -2,6 +2,7 @@
 #define EMPLACE_AGENTS_EXPLAIN_PLACEMENT_DIFF_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -19,7 +20,13 @@ struct DiffStep {
   double overflow_bytes = 0;  // memory beyond capacities, summed over devices
 };
 
-// Ops that go from one device to another and are joined by inputs, control inputs or colocation.
+// What joins ops that go from the same device to the same other one, beside colocation.
+enum class DiffBy : std::uint8_t {
+  kConnection,  // inputs and control inputs
+  kLayer,       // their layer; inputs and control inputs where an op has none
+};
+
+// Ops that go from one device to another together.
 struct DiffPiece {
   std::vector<OpId> ops;  // ascending; colocation classes are whole
   // None of the one piece that stands for all that are not told apart.
@@ -46,7 +53,8 @@ struct PlacementDiff {
 // `evaluator` answers with peak memory.
 // Requires: both placements pass CheckPlacement.
 PlacementDiff DiffPlacements(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Placement& a,
-                             const Placement& b, const Evaluator& evaluator, std::size_t max_pieces);
+                             const Placement& b, const Evaluator& evaluator, std::size_t max_pieces,
+                             DiffBy by = DiffBy::kConnection);
 
 }  // namespace emplace::agents
 

@@ -17,7 +17,7 @@ namespace emplace::agents {
 // Words for people about parts of a step. Not escaped.
 
 // A name of at most `most` bytes: of a longer one the begin and the end, with "..." between. Cuts no UTF-8 sequence.
-std::string ShortName(std::string_view name, std::size_t most = 40);
+std::string ShortName(std::string_view name, std::size_t most = 56);
 
 // "a", "a and 3 more", or where they share a layer "a and 3 more of layer x"; shortened.
 // Requires: at least one op.

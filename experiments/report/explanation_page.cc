@@ -58,11 +58,13 @@ class PageMaker {
     AnswerBlock answer;
     answer.question = fmt::format("Where does a step of {} on {} go?", graph_.name(), cluster_.name());
     answer.answer = fmt::format("The step takes {} ms", Ms(e_.report.step_time_micros));
+    std::string parts;
     for (std::size_t k = 0; k < kNumChainKinds; ++k) {
-      answer.answer += fmt::format("{} {} % {}", k == 0 ? ":" : ",", Percent(e_.step.totals[k]),
-                                   agents::Words(static_cast<ChainKind>(k)));
+      if (e_.step.totals[k] == Duration(0)) continue;
+      parts += fmt::format("{} {} % {}", parts.empty() ? ":" : ",", Percent(e_.step.totals[k]),
+                           agents::Words(static_cast<ChainKind>(k)));
     }
-    answer.answer += " along its critical chain.";
+    answer.answer += parts + (parts.empty() ? "." : " along its critical chain.");
     if (!e_.report.fits_memory) {
       std::string over;
       for (const StepReport::DeviceRow& row : e_.report.devices) {

@@ -188,7 +188,8 @@ void WriteSvg(std::ostream& out, const Timeline& timeline, const Graph& graph, c
   for (int tick = 0; tick <= 4; ++tick) {
     const double micros = last * tick / 4;
     fmt::print(out, "<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\"{}>{:.2f} ms</text>\n",
-               std::min(to_pixel(micros), kWidth - 30), axis + 14, axis_colour, micros / 1000);
+               std::min(to_pixel(micros), kWidth - (explained != nullptr ? 42 : 30)), axis + 14, axis_colour,
+               micros / 1000);
   }
   out << "</svg>\n";
 }

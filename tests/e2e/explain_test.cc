@@ -96,6 +96,9 @@ TEST_F(ExplainTest, DiffSaysWhatMovedAndWhatItGains) {
   const nlohmann::json json = nlohmann::json::parse(Diff("p.json q.json", "--json").out);
   EXPECT_EQ(json.at("gain_us"), 2);
   EXPECT_EQ(json.at("pieces")[0].at("ops"), nlohmann::json({"b"}));
+  EXPECT_EQ(Diff("p.json q.json", "--by layers").status, 0);
+  ExpectRefused(Diff("p.json q.json", "--by color"),
+                "--by: unknown \"color\" (pieces, layers) (see emplace diff --help)");
   EXPECT_THAT(Diff("q.json p.json").out, HasSubstr("All together they gain -2 us, -20.0 % of the step.\n"));
 }
 

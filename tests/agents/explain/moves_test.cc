@@ -42,7 +42,8 @@ TEST(MovesTest, TheOpThatHoldsUpAnotherGoesToTheIdleDevice) {
   EXPECT_EQ(moves.simulated, 3U);
   ASSERT_THAT(moves.gains, SizeIs(2));
   EXPECT_EQ(moves.gains[0].unit, MoveUnit::kOp);
-  EXPECT_EQ(moves.gains[0].ops, std::vector{MakeId<OpId>(0)});
+  // First b, which waits and then runs: more of the chain is about it.
+  EXPECT_EQ(moves.gains[0].ops, std::vector{MakeId<OpId>(1)});
   EXPECT_EQ(moves.gains[0].to, MakeId<DeviceId>(1));
   EXPECT_EQ(moves.gains[0].step_time_micros, 10);
   EXPECT_EQ(moves.gains[0].gain_micros, 10);

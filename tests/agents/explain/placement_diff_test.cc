@@ -67,6 +67,18 @@ TEST(PlacementDiffTest, OpsOfAColocationClassAreOnePieceAndControlInputsJoinToo)
   EXPECT_THAT(Diff(graph, MakeCluster(2), Placement(4), On({1, 0, 1, 1})).pieces, SizeIs(1));
 }
 
+TEST(PlacementDiffTest, OpsOfALayerAreOnePieceOnRequest) {
+  std::vector<OpSpec> specs = {MakeOp("a", 1), MakeOp("b", 1), MakeOp("c", 1), MakeOp("d", 1, {"c"})};
+  specs[0].layer = specs[1].layer = "m";
+  const Graph graph = Build(specs);
+  const CostTable costs = MeasuredCosts(graph, MakeCluster(2));
+  const Cluster cluster = MakeCluster(2);
+  const Simulator simulator(graph, cluster, costs);
+  const Placement b(4, MakeId<DeviceId>(1));
+  EXPECT_THAT(DiffPlacements(graph, cluster, costs, Placement(4), b, simulator, 10).pieces, SizeIs(3));
+  EXPECT_THAT(DiffPlacements(graph, cluster, costs, Placement(4), b, simulator, 10, DiffBy::kLayer).pieces, SizeIs(2));
+}
+
 TEST(PlacementDiffTest, APieceThatCannotRunAloneHasNoStep) {
   // Only gpu:0 -> gpu:1 and gpu:1 -> gpu:2 are linked. b, which reads a, can go to gpu:2 only after a went to gpu:1.
   const Graph graph = Build({MakeOp("a", 1, {}, {1000}), MakeOp("b", 1, {"a"})});

@@ -126,8 +126,8 @@ TEST(DifferenceTest, TheJsonHoldsBothPlacementsAndEveryPiece) {
   const CostTable costs = MeasuredCosts(graph, cluster);
   Placement b(2);
   b[MakeId<OpId>(1)] = MakeId<DeviceId>(1);
-  const experiments::Difference difference =
-      experiments::MakeDifference(graph, cluster, costs, Placement(2), b, Simulator(graph, cluster, costs), 10);
+  const experiments::Difference difference = experiments::MakeDifference(
+      graph, cluster, costs, Placement(2), b, Simulator(graph, cluster, costs), 10, agents::DiffBy::kConnection);
   std::ostringstream out;
   experiments::WriteDifference(out, difference, graph, cluster, "A.json", "B.json");
   const nlohmann::json json = nlohmann::json::parse(out.str());

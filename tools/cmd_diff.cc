@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -91,7 +92,10 @@ class DiffPrinter {
     const double gain = a_micros() - d_.report_b.step_time_micros;
     out_ << fmt::format("\n{} of {} moved, in {}", d_.pieces.moved_ops, Counted(graph_.num_ops(), "op"),
                         Counted(NumPieces(), "piece"));
-    out_ << fmt::format(". All together they gain {}, {} % of the step.\n", Gain(gain), Percent(gain));
+    const double size = std::abs(gain);
+    out_ << (gain == 0 ? ". The step keeps its time.\n"
+                       : fmt::format(". The step gets {} {}, {} %.\n", Gain(size), gain > 0 ? "shorter" : "longer",
+                                     Percent(size)));
   }
 
   std::size_t NumPieces() const {

@@ -211,6 +211,7 @@ MoveResults FindMoves(const Graph& graph, const Cluster& cluster, const CostTabl
   const Changes changes(graph, cluster, costs);
   const std::vector<Unit> units = Units(graph, changes, placement, explained, max_simulations).Make(&results.not_tried);
   std::vector<std::vector<DeviceId>> destinations;
+  destinations.reserve(units.size());
   for (const Unit& unit : units) destinations.push_back(Destinations(graph, cluster, placement, unit));
 
   const auto workspace = evaluator.MakeWorkspace();

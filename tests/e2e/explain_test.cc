@@ -92,14 +92,14 @@ TEST_F(ExplainTest, DiffSaysWhatMovedAndWhatItGains) {
   Write("q.json", Shell("sed 's/gpu:1/gpu:0/' p.json").out);
   const Ran ran = Diff("p.json q.json");
   EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("1 of 2 ops moved, in 1 piece. All together they gain 2 us, 20.0 % of the step.\n"));
+  EXPECT_THAT(ran.out, HasSubstr("1 of 2 ops moved, in 1 piece. The step gets 2 us shorter, 20.0 %.\n"));
   const nlohmann::json json = nlohmann::json::parse(Diff("p.json q.json", "--json").out);
   EXPECT_EQ(json.at("gain_us"), 2);
   EXPECT_EQ(json.at("pieces")[0].at("ops"), nlohmann::json({"b"}));
   EXPECT_EQ(Diff("p.json q.json", "--by layers").status, 0);
   ExpectRefused(Diff("p.json q.json", "--by color"),
                 "--by: unknown \"color\" (pieces, layers) (see emplace diff --help)");
-  EXPECT_THAT(Diff("q.json p.json").out, HasSubstr("All together they gain -2 us, -20.0 % of the step.\n"));
+  EXPECT_THAT(Diff("q.json p.json").out, HasSubstr("The step gets 2 us longer, 25.0 %.\n"));
 }
 
 TEST_F(ExplainTest, DiffOfEqualPlacementsSaysSo) {

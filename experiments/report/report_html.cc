@@ -113,41 +113,37 @@ constexpr std::string_view kDraw = R"(<script>
   };
   for (const figure of document.querySelectorAll("figure")) {
     if (figure.className === "picture") continue;
-  const before = problems.length;  // Vega says some of its errors on the console only
-  try {
-    const spec = JSON.parse(figure.querySelector("script").textContent);
-    const chart = figure.querySelector(".chart");
-    const view = new emplaceVega.View(
-        emplaceVega.parse(spec, null, {ast : true}),
-        {expr : emplaceVega.expressionInterpreter, renderer : "svg", container : chart, hover : true});
-    const fit = () = > {
-      if (spec.autosize&& spec.autosize.type == = "fit-x")
-        view.width(chart.clientWidth).signal("narrow", chart.clientWidth < 560);
-      return view.runAsync();
-    };
-    await fit();
-    fits.push(fit);
-  } catch (error) {
-    note(error);
+    const before = problems.length;  // Vega says some of its errors on the console only
+    try {
+      const spec = JSON.parse(figure.querySelector("script").textContent);
+      const chart = figure.querySelector(".chart");
+      const view = new emplaceVega.View(emplaceVega.parse(spec, null, {ast: true}), {
+        expr: emplaceVega.expressionInterpreter, renderer: "svg", container: chart, hover: true});
+      const fit = () => {
+        if (spec.autosize && spec.autosize.type === "fit-x") view.width(chart.clientWidth).signal("narrow", chart.clientWidth < 560);
+        return view.runAsync();
+      };
+      await fit();
+      fits.push(fit);
+    } catch (error) {
+      note(error);
+    }
+    if (problems.length === before) {
+      ++drawn;
+    } else {
+      say(figure, problems[before]);
+    }
   }
-  if (problems.length == = before) {
-    ++drawn;
-  } else {
-    say(figure, problems[before]);
-  }
-}
-document.documentElement.dataset.charts = drawn;
-let width = window.innerWidth;
-window.addEventListener(
-    "resize", () = > {
-      if (window.innerWidth == = width) return;
-      width = window.innerWidth;
-      for (const fit of fits) fit();
-    });
-window.addEventListener(
-    "beforeprint", () = > {
-      for (const details of document.querySelectorAll("main details")) details.open = true;
-    });
+  document.documentElement.dataset.charts = drawn;
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth === width) return;
+    width = window.innerWidth;
+    for (const fit of fits) fit();
+  });
+  window.addEventListener("beforeprint", () => {
+    for (const details of document.querySelectorAll("main details")) details.open = true;
+  });
 })();
 </script>
 )";

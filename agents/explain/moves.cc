@@ -140,6 +140,7 @@ class Units {
       if (found != layers.end()) found->second.push_back(op);
     }
     std::vector<Unit> units;
+    units.reserve(layers.size());
     for (const auto& [layer, ops] : layers) {
       units.push_back(MakeUnit(ops.size() > 1 ? MoveUnit::kLayer : KindOfClass(ops[0]), ops));
     }
@@ -158,6 +159,7 @@ class Units {
     std::stable_sort(ops.begin(), ops.end(), [&](OpId a, OpId b) { return time(a) > time(b); });
     if (ops.size() > kLeastSlackOps) ops.resize(kLeastSlackOps);
     std::vector<Unit> units;
+    units.reserve(ops.size());
     for (const OpId op : ops) {
       Unit unit = MakeUnit(KindOfClass(op), std::span(&op, 1));
       unit.weight = static_cast<double>(time(op).count());

@@ -28,8 +28,9 @@ PlacementDiff Diff(const Graph& graph, const Cluster& cluster, const Placement& 
   return DiffPlacements(graph, cluster, costs, a, b, Simulator(graph, cluster, costs), most);
 }
 
-Placement On(std::vector<std::size_t> devices) {
+Placement On(const std::vector<std::size_t>& devices) {
   std::vector<DeviceId> ids;
+  ids.reserve(devices.size());
   for (const std::size_t device : devices) ids.push_back(MakeId<DeviceId>(device));
   return Placement(ids);
 }
@@ -96,6 +97,7 @@ TEST(PlacementDiffTest, APieceThatCannotRunAloneHasNoStep) {
 
 TEST(PlacementDiffTest, BeyondTheLimitPiecesAreJoined) {
   std::vector<OpSpec> specs;
+  specs.reserve(10);
   for (int i = 0; i < 10; ++i) specs.push_back(MakeOp("op" + std::to_string(i), 10 + i));
   const PlacementDiff diff = Diff(Build(specs), MakeCluster(2), Placement(10), Placement(10, MakeId<DeviceId>(1)), 4);
   ASSERT_THAT(diff.pieces, SizeIs(4));

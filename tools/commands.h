@@ -26,6 +26,8 @@ Command AddDataset(CLI::App& app);
 Command AddInspect(CLI::App& app);
 Command AddSimulate(CLI::App& app);
 Command AddBound(CLI::App& app);
+Command AddExplain(CLI::App& app);
+Command AddDiff(CLI::App& app);
 Command AddPlace(CLI::App& app);
 Command AddProfile(CLI::App& app);
 Command AddValidate(CLI::App& app);

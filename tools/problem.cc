@@ -216,6 +216,11 @@ void PrintReport(std::ostream& out, const StepReport& report) {
   table.PrintText(out);
 }
 
+std::size_t SimulationsFor(const Graph& graph, std::size_t most) {
+  constexpr std::size_t kOps = 20'000;
+  return std::max(most * kOps / std::max(graph.num_ops(), kOps), most / 20);
+}
+
 std::string ForPeople(Bytes bytes) {
   static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
   if (bytes.count < 1024) return fmt::format("{} B", bytes.count);

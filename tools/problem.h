@@ -70,6 +70,10 @@ void AddQuickBound(const Graph& graph, const Cluster& cluster, const CostTable& 
 // Prints step time, bounds, and a row for each device.
 void PrintReport(std::ostream& out, const StepReport& report);
 
+// How many simulations an answer may take unless the user says: `most`, and fewer for graphs of more than 20,000 ops,
+// so that the time stays about the same; at least a twentieth.
+std::size_t SimulationsFor(const Graph& graph, std::size_t most);
+
 // Formatted numbers: "12.3 ms", "1.50 GiB".
 std::string ForPeople(Bytes bytes);
 std::string MicrosForPeople(double micros);

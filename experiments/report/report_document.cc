@@ -45,10 +45,8 @@ class MarkdownWriter {
     }
     out_ << '\n';
   }
-  void operator()(const ChartBlock& block) const {
-    out_ << "**" << MarkdownText(block.caption) << "** (drawn in the HTML page). " << MarkdownText(block.note)
-         << "\n\n";
-  }
+  void operator()(const ChartBlock& block) const { WriteDrawn(block); }
+  void operator()(const PictureBlock& block) const { WriteDrawn(block); }
   void operator()(const AnswerBlock& block) const {
     if (!block.question.empty()) out_ << MarkdownText(block.question) << "\n\n";
     out_ << "**" << MarkdownText(block.answer) << "**\n\n";
@@ -57,6 +55,12 @@ class MarkdownWriter {
   }
 
  private:
+  template <typename Block>
+  void WriteDrawn(const Block& block) const {
+    out_ << "**" << MarkdownText(block.caption) << "** (drawn in the HTML page). " << MarkdownText(block.note)
+         << "\n\n";
+  }
+
   std::ostream& out_;
 };
 

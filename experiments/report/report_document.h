@@ -44,6 +44,12 @@ struct ChartBlock {
   std::string note;  // describes the chart in words; replaces it in Markdown
   std::string vega;  // the specification, JSON
 };
+// A picture that needs no script.
+struct PictureBlock {
+  std::string caption;
+  std::string note;  // describes the picture in words; replaces it in Markdown
+  std::string svg;   // an <svg> element
+};
 // The start of a report: a question, the best agent, and a figure.
 struct AnswerBlock {
   std::string question = {};  // "" if there is none
@@ -51,7 +57,8 @@ struct AnswerBlock {
   std::vector<std::string> notes = {};  // paragraphs
   std::optional<ChartBlock> figure = {};
 };
-using ReportBlock = std::variant<HeadingBlock, ParagraphBlock, BulletsBlock, TableBlock, ChartBlock, AnswerBlock>;
+using ReportBlock =
+    std::variant<HeadingBlock, ParagraphBlock, BulletsBlock, TableBlock, ChartBlock, PictureBlock, AnswerBlock>;
 
 struct ReportDocument {
   std::string title;

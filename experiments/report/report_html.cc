@@ -112,6 +112,7 @@ constexpr std::string_view kDraw = R"(<script>
     figure.append(line);
   };
   for (const figure of document.querySelectorAll("figure")) {
+    if (figure.className === "picture") continue;
     const before = problems.length;  // Vega says some of its errors on the console only
     try {
       const spec = JSON.parse(figure.querySelector("script").textContent);
@@ -209,6 +210,11 @@ class HtmlWriter {
                HtmlText(block.caption), HtmlText(block.note));
     fmt::print(out_, "<script type=\"application/json\">{}</script>\n</figure>\n", JsonInScript(block.vega));
     has_charts_ = true;
+  }
+
+  void operator()(const PictureBlock& block) {
+    fmt::print(out_, "<figure class=\"picture\"><figcaption>{}</figcaption>\n{}\n<p>{}</p>\n</figure>\n",
+               HtmlText(block.caption), block.svg, HtmlText(block.note));
   }
 
   // Consecutive tables share the width of the page; so do consecutive charts.

@@ -20,8 +20,10 @@ std::size_t Width(const std::string& text) {
 }
 
 // "-" represents a missing number.
-bool LooksLikeANumber(const std::string& cell) {
-  return cell == "-" || (!cell.empty() && cell[0] >= '0' && cell[0] <= '9');
+bool LooksLikeANumber(std::string_view cell) {
+  if (cell == "-") return true;
+  if (cell.starts_with('-')) cell.remove_prefix(1);
+  return !cell.empty() && cell[0] >= '0' && cell[0] <= '9';
 }
 
 // Whether all of `text` is a number, signed or not.

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <ostream>
+#include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "sim/base/markup.h"
@@ -23,6 +26,9 @@ constexpr double kOpHeight = 18;
 constexpr double kTransferHeight = 6;
 constexpr double kRowHeight = 36;
 constexpr double kMergePixels = 1.0 / 3;
+constexpr double kChainHeight = 4;
+constexpr double kChainOp = 7;         // below the top of a row: over the ops
+constexpr double kChainTransfer = 21;  // over the transfers
 
 constexpr const char* kSvgColours[] = {"#7f7f7f", "#4477aa", "#cc6677", "#228833"};  // by Pass
 constexpr const char* kTransferColour = "#ddaa33";
@@ -73,11 +79,26 @@ double LastMicros(const Timeline& timeline) {
   return last;
 }
 
-void PrintHead(std::ostream& out, double height, const std::string& title) {
+constexpr const char* kChainColour = "#e6007a";
+constexpr const char* kQueueColour = "#ff8c00";
+constexpr const char* kGapColour = "#999999";
+
+// A line of the chain from one bar to another.
+using Step = std::tuple<int, int, int>;  // x and both y in half pixels
+
+// What the chain adds to the picture.
+struct ChainBars {
+  std::vector<Bar> ops;        // [num_devices]
+  std::vector<Bar> transfers;  // [num_devices]
+  std::set<Step> steps;
+};
+
+void PrintHead(std::ostream& out, double height, const std::string& title, bool with_chain) {
   fmt::print(out,
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" font-family=\"sans-serif\" "
-             "font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-             kWidth, height);
+             "font-size=\"12\"{}>\n",
+             kWidth, height, with_chain ? " fill=\"currentColor\"" : "");
+  if (!with_chain) out << "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
   fmt::print(out, "<text x=\"8\" y=\"16\" font-weight=\"bold\">{}</text>\n", HtmlText(title));
   const char* const words[] = {"other", "forward", "backward", "update"};
   double x = kLeft;
@@ -90,11 +111,53 @@ void PrintHead(std::ostream& out, double height, const std::string& title) {
   };
   for (std::size_t i = 0; i < std::size(words); ++i) legend(kSvgColours[i], words[i]);
   legend(kTransferColour, "outgoing transfer");
+  if (!with_chain) return;
+  x += 30;
+  legend(kChainColour, "critical chain");
+  legend(kQueueColour, "its queues");
+  legend(kGapColour, "its gaps");
 }
 
-}  // namespace
+double RowTop(DeviceId device) { return kTop + kRowHeight * static_cast<double>(Index(device)); }
 
-void WriteTimelineSvg(std::ostream& out, const Timeline& timeline, const Graph& graph, const Cluster& cluster) {
+template <typename ToPixel>
+ChainBars MakeChainBars(const StepExplanation& explained, const Graph& graph, std::size_t num_devices,
+                        const ToPixel& to_pixel) {
+  ChainBars bars{std::vector<Bar>(num_devices), std::vector<Bar>(num_devices), {}};
+  std::optional<double> last_y;
+  for (const ChainPart& part : explained.chain) {
+    const bool is_transfer = part.item.is_transfer;
+    const double begin = to_pixel(MicrosFromDuration(part.begin));
+    const double end = to_pixel(MicrosFromDuration(part.end));
+    const char* colour = kChainColour;
+    if (part.kind == ChainKind::kGap) colour = kGapColour;
+    if (part.kind == ChainKind::kDeviceQueue || part.kind == ChainKind::kChannelQueue) colour = kQueueColour;
+    (is_transfer ? bars.transfers : bars.ops)[Index(part.item.device)].Add(begin, end, colour,
+                                                                           graph.op(part.item.op).name);
+    const double y = RowTop(part.item.device) + (is_transfer ? kChainTransfer : kChainOp) + kChainHeight / 2;
+    if (last_y && *last_y != y) {
+      bars.steps.emplace(static_cast<int>(2 * begin), static_cast<int>(2 * std::min(y, *last_y)),
+                         static_cast<int>(2 * std::max(y, *last_y)));
+    }
+    last_y = y;
+  }
+  return bars;
+}
+
+void PrintChain(std::ostream& out, const ChainBars& bars) {
+  for (std::size_t d = 0; d < bars.ops.size(); ++d) {
+    const double top = RowTop(MakeId<DeviceId>(d));
+    bars.ops[d].Print(out, top + kChainOp, kChainHeight, "parts of the chain");
+    bars.transfers[d].Print(out, top + kChainTransfer, kChainHeight, "parts of the chain");
+  }
+  for (const auto& [x, from, to] : bars.steps) {
+    fmt::print(out, "<path d=\"M{:.1f} {:.1f}V{:.1f}\" stroke=\"{}\" stroke-width=\"0.8\"/>\n", x / 2.0, from / 2.0,
+               to / 2.0, kChainColour);
+  }
+}
+
+void WriteSvg(std::ostream& out, const Timeline& timeline, const Graph& graph, const Cluster& cluster,
+              const StepExplanation* explained) {
   const std::size_t num_devices = cluster.num_devices();
   const double last = LastMicros(timeline);
   const double scale = last > 0 ? (kWidth - kLeft - kRight) / last : 0;
@@ -112,19 +175,34 @@ void WriteTimelineSvg(std::ostream& out, const Timeline& timeline, const Graph& 
                                         kTransferColour, graph.op(graph.tensor(transfer.tensor).producer).name);
   }
   const double axis = kTop + kRowHeight * static_cast<double>(num_devices);
-  PrintHead(out, axis + 24, fmt::format("{} on {}: {:.2f} ms", graph.name(), cluster.name(), last / 1000));
+  PrintHead(out, axis + 24, fmt::format("{} on {}: {:.2f} ms", graph.name(), cluster.name(), last / 1000),
+            explained != nullptr);
   for (std::size_t d = 0; d < num_devices; ++d) {
-    const double y = kTop + kRowHeight * static_cast<double>(d);
+    const double y = RowTop(MakeId<DeviceId>(d));
     fmt::print(out, "<text x=\"8\" y=\"{:.0f}\">{}</text>\n", y + 14, HtmlText(cluster.devices()[d].name));
     ops[d].Print(out, y, kOpHeight, "ops");
     transfers[d].Print(out, y + kOpHeight + 2, kTransferHeight, "transfers");
   }
+  if (explained != nullptr) PrintChain(out, MakeChainBars(*explained, graph, num_devices, to_pixel));
+  const std::string axis_colour = explained != nullptr ? "" : " fill=\"#555\"";
   for (int tick = 0; tick <= 4; ++tick) {
     const double micros = last * tick / 4;
-    fmt::print(out, "<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\" fill=\"#555\">{:.2f} ms</text>\n",
-               std::min(to_pixel(micros), kWidth - 30), axis + 14, micros / 1000);
+    fmt::print(out, "<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\"{}>{:.2f} ms</text>\n",
+               std::min(to_pixel(micros), kWidth - (explained != nullptr ? 42 : 30)), axis + 14, axis_colour,
+               micros / 1000);
   }
   out << "</svg>\n";
+}
+
+}  // namespace
+
+void WriteTimelineSvg(std::ostream& out, const Timeline& timeline, const Graph& graph, const Cluster& cluster) {
+  WriteSvg(out, timeline, graph, cluster, nullptr);
+}
+
+void WriteExplainedTimelineSvg(std::ostream& out, const Timeline& timeline, const Graph& graph, const Cluster& cluster,
+                               const StepExplanation& explained) {
+  WriteSvg(out, timeline, graph, cluster, &explained);
 }
 
 }  // namespace emplace

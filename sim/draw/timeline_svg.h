@@ -5,6 +5,7 @@
 
 #include "sim/cluster.h"
 #include "sim/graph.h"
+#include "sim/step_explanation.h"
 #include "sim/timeline.h"
 
 namespace emplace {
@@ -13,6 +14,12 @@ namespace emplace {
 // outgoing transfers. What lies closer together than a third of a pixel is drawn as one rectangle, so that the file
 // stays small whatever the graph; each rectangle's tooltip says what it shows.
 void WriteTimelineSvg(std::ostream& out, const Timeline& timeline, const Graph& graph, const Cluster& cluster);
+
+// The same as an element of a page, with the page's background and colour of text, and with the critical chain of
+// `explained` drawn over the bars: what runs or is sent on the chain, what waits, and lines where it goes from one bar
+// to another.
+void WriteExplainedTimelineSvg(std::ostream& out, const Timeline& timeline, const Graph& graph, const Cluster& cluster,
+                               const StepExplanation& explained);
 
 }  // namespace emplace
 

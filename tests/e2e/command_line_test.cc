@@ -14,7 +14,8 @@ namespace {
 
 class CommandLineTest : public EmplaceTest {};
 
-constexpr const char* kCommands[] = {"import", "generate", "inspect", "simulate", "place", "compare", "list"};
+constexpr const char* kCommands[] = {"import", "generate", "inspect", "simulate", "explain",
+                                     "diff",   "place",    "compare", "list"};
 
 TEST_F(CommandLineTest, HelpNamesEveryCommandAndEachHasItsOwn) {
   const Ran help = Emplace("--help");
@@ -38,14 +39,16 @@ TEST_F(CommandLineTest, VersionIsOneLine) {
 
 TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
   ExpectRefused(Emplace("plaice"),
-                "unknown command \"plaice\" (import, generate, dataset, inspect, simulate, profile, validate, place, "
+                "unknown command \"plaice\" (import, generate, dataset, inspect, simulate, explain, diff, profile, "
+                "validate, place, "
                 "compare, sweep, "
                 "report, reproduce, list)");
-  ExpectRefused(Emplace(""),
-                "a command is missing (import, generate, dataset, inspect, simulate, profile, validate, place, "
-                "compare, sweep, report, "
-                "reproduce, list; "
-                "emplace --help)");
+  ExpectRefused(
+      Emplace(""),
+      "a command is missing (import, generate, dataset, inspect, simulate, explain, diff, profile, validate, place, "
+      "compare, sweep, report, "
+      "reproduce, list; "
+      "emplace --help)");
 }
 
 TEST_F(CommandLineTest, TheEnvironmentForcesAnInstructionSetThatThereIs) {
@@ -236,26 +239,30 @@ TEST_F(CommandLineTest, NamesThatNoFileCanHaveAreBadInput) {
   const std::string place = "place --graph g.json --cluster c.yaml --agent random ";
   const std::string compare = "compare --graph g.json --cluster c.yaml --agents random ";
   for (const std::string& name : {std::string(300, 'x'), std::string("itself"), std::string(300, 'x') + "/y"}) {
-    for (const std::string& arguments : {"inspect " + name,
-                                         "inspect g.json --dot " + name + ".dot",
-                                         place + "-o " + name,
-                                         place + "-o out.json --checkpoint " + name,
-                                         place + "-o out.json --timeline " + name,
-                                         place + "-o out.json --policy " + name,
-                                         place + "-o out.json --profile " + name,
-                                         place + "-o out.json --grouping ./" + name,
-                                         compare + "--placements " + name,
-                                         compare + "-o " + name + ".csv",
-                                         "simulate --graph g.json --placement p.json --cluster " + name,
-                                         "simulate --graph g.json --cluster c.yaml --placement " + name,
-                                         "import " + name + " -o out.json",
-                                         "dataset ptb -o " + name,
-                                         "sweep " + name,
-                                         "report " + name,
-                                         "report . -o " + name + ".html",
-                                         "trial " + name,
-                                         "reproduce networks --from " + name,
-                                         "reproduce networks -o " + name + ".md"}) {
+    for (const std::string& arguments :
+         {"inspect " + name,
+          "inspect g.json --dot " + name + ".dot",
+          place + "-o " + name,
+          place + "-o out.json --checkpoint " + name,
+          place + "-o out.json --timeline " + name,
+          place + "-o out.json --policy " + name,
+          place + "-o out.json --profile " + name,
+          place + "-o out.json --grouping ./" + name,
+          compare + "--placements " + name,
+          compare + "-o " + name + ".csv",
+          "simulate --graph g.json --placement p.json --cluster " + name,
+          "simulate --graph g.json --cluster c.yaml --placement " + name,
+          "explain --graph g.json --cluster c.yaml --placement " + name,
+          "explain --graph g.json --cluster c.yaml --placement p.json -o " + name + ".html",
+          "diff --graph g.json --cluster c.yaml p.json " + name,
+          "import " + name + " -o out.json",
+          "dataset ptb -o " + name,
+          "sweep " + name,
+          "report " + name,
+          "report . -o " + name + ".html",
+          "trial " + name,
+          "reproduce networks --from " + name,
+          "reproduce networks -o " + name + ".md"}) {
       if (name == "itself" && arguments.find("itself.") != std::string::npos) continue;  // another file name
       const Ran ran = Emplace(arguments);
       EXPECT_EQ(ran.status, 2) << arguments << "\n" << ran.err;

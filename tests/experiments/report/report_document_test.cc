@@ -21,11 +21,13 @@ TEST(ReportDocumentTest, MarkdownHoldsEveryBlock) {
   document.blocks.push_back(experiments::TableBlock{
       .caption = "c", .header = {"agent", "n"}, .rows = {{{"a"}, {"1", true, {"[0, 2]"}}}}, .text_columns = 1});
   document.blocks.push_back(experiments::ChartBlock{"chart", "what it shows.", "{}"});
+  document.blocks.push_back(experiments::PictureBlock{"picture", "bars.", "<svg/>"});
   document.blocks.push_back(
       experiments::AnswerBlock{"q", "a.", {"note."}, experiments::ChartBlock{"figure", "dots.", "{}"}});
   EXPECT_EQ(Markdown(document),
             "# t\n\n## h\n\np\n\n- x\n- y\n\n**c**\n\n| agent | n |\n| --- | ---: |\n| a | **1** \\[0, 2\\] |\n\n"
             "**chart** (drawn in the HTML page). what it shows.\n\n"
+            "**picture** (drawn in the HTML page). bars.\n\n"
             "q\n\n**a.**\n\n**figure** (drawn in the HTML page). dots.\n\nnote.\n\n");
 }
 

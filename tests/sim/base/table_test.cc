@@ -26,6 +26,15 @@ TEST(TableTest, IsPrintedAsTextMarkdownAndCsv) {
   EXPECT_EQ(Printed([&](std::ostream& out) { table.PrintCsv(out); }), "agent,ms,of\n\"a_b,\n\",8.5,x\n\u00e9,10.5,-\n");
 }
 
+TEST(TableTest, NegativeNumbersAreAlignedToTheRightToo) {
+  Table table({"piece", "gain"});
+  table.Add({"a", "10 us"});
+  table.Add({"b", "-2 us"});
+  table.Add({"c", "-"});
+  EXPECT_EQ(Printed([&](std::ostream& out) { table.PrintText(out); }),
+            "piece   gain\na      10 us\nb      -2 us\nc          -\n");
+}
+
 TEST(TableTest, CellsOfAMarkdownLineAreMarkdownAlready) {
   EXPECT_EQ(Printed([](std::ostream& out) { WriteMarkdownLine(out, {"**a**", ""}); }), "| **a** |  |\n");
 }

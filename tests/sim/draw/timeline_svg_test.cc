@@ -51,6 +51,26 @@ TEST(TimelineSvgTest, ManyShortOpsBecomeFewRectangles) {
   EXPECT_LT(svg.size(), 5000U);
 }
 
+TEST(TimelineSvgTest, TheChainIsDrawnOverTheBars) {
+  // op0 runs 0-4, its 2000 bytes are sent 4-6, op1 runs 6-10: all of it is the chain, which changes bars at 4 and at 6.
+  const Graph graph = MakeChain(2, 4, 2000);
+  const Cluster cluster = TwoDevices();
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  Placement placement(2);
+  placement[*graph.FindOp("op1")] = MakeId<DeviceId>(1);
+  const Simulator simulator(graph, cluster, costs);
+  const Timeline timeline = simulator.Record(placement);
+  std::ostringstream text;
+  WriteExplainedTimelineSvg(text, timeline, graph, cluster,
+                            ExplainStep(graph, cluster, costs, placement, simulator.options(), timeline));
+  const std::string svg = text.str();
+  EXPECT_NE(svg.find("x=\"430.00\" y=\"65\" width=\"170.00\" height=\"4\" fill=\"#e6007a\""), std::string::npos) << svg;
+  EXPECT_EQ(Count(svg, "<path "), 2U);
+  EXPECT_NE(svg.find("critical chain"), std::string::npos);
+  EXPECT_EQ(svg.find("fill=\"white\""), std::string::npos) << "the page's own background";
+  EXPECT_EQ(Svg(graph, cluster, placement).find("critical chain"), std::string::npos);
+}
+
 TEST(TimelineSvgTest, NamesAreEscaped) {
   GraphBuilder builder("a<b");
   builder.Add(MakeOp("x&\"y\"", 1));

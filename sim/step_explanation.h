@@ -1,0 +1,96 @@
+#ifndef EMPLACE_SIM_STEP_EXPLANATION_H_
+#define EMPLACE_SIM_STEP_EXPLANATION_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/units.h"
+#include "sim/cluster.h"
+#include "sim/cost_model.h"
+#include "sim/graph.h"
+#include "sim/placement.h"
+#include "sim/simulator.h"
+#include "sim/timeline.h"
+
+namespace emplace {
+
+// What takes the time of a part of the critical chain.
+enum class ChainKind : std::uint8_t {
+  kCompute,       // an op that what follows needs
+  kTransfer,      // a tensor that what follows needs; also the latency of a control input between devices
+  kDeviceQueue,   // an op or, without a copy engine, a transfer that holds a device; an op that is ready waits for it
+  kChannelQueue,  // a transfer that holds a channel; another tensor that exists already waits for it
+  kGap,           // a device after an op, or a channel after a transfer
+};
+inline constexpr std::size_t kNumChainKinds = 5;
+std::string_view Name(ChainKind kind);  // "compute", "transfer", "device_queue", "channel_queue", "gap"
+
+// A run of an op, or a transfer of one of its tensors.
+struct ChainItem {
+  OpId op{};                            // that runs, or the producer of the tensor
+  bool is_transfer = false;             // also the latency of a control input
+  std::optional<TensorId> tensor = {};  // of a transfer; none: a control input moves no tensor
+  DeviceId device{};                    // where the op runs, or what sends
+  DeviceId to{};                        // of a transfer; else `device`
+  bool operator==(const ChainItem&) const = default;
+};
+
+// An interval of the critical chain.
+struct ChainPart {
+  ChainKind kind = ChainKind::kCompute;
+  Duration begin{};
+  Duration end{};
+  ChainItem item = {};                   // what takes the time; of a gap, what it comes after
+  std::optional<ChainItem> waiter = {};  // of a queue: the op or the tensor that waits
+  Duration length() const { return end - begin; }
+};
+
+// How a device spends the step. The fields add up to the step time exactly.
+struct DeviceUse {
+  Duration busy{};                   // runs ops
+  Duration gap{};                    // idle after an op, by the op gap
+  Duration sending{};                // sends by itself, without a copy engine, and may start no op
+  Duration waiting_for_ops{};        // a later op's last input is being computed, on another device
+  Duration waiting_for_transfers{};  // it exists, and is queued or on its way
+  Duration idle{};                   // no op is left
+  Duration on_chain{};               // of the critical chain: what runs here, and waits here
+};
+
+// Where the time of a simulated step goes. All times are whole ns from the start of the step; those of an engine that
+// does not round are rounded here.
+struct StepExplanation {
+  Duration step_time{};
+  // From 0 to step_time without a hole: the lengths add up to step_time exactly. Each part ends when the next begins,
+  // and if a part were longer, the step would be too. Parts of no length are left out.
+  std::vector<ChainPart> chain;
+  std::array<Duration, kNumChainKinds> totals{};  // by ChainKind
+  // [num_ops], by OpId: by how much the end of the op can be later without a later end of the step, if all devices and
+  // channels keep their order.
+  std::vector<Duration> slack;
+  std::vector<Duration> start;     // [num_ops]
+  std::vector<Duration> duration;  // [num_ops], contention included
+  std::vector<DeviceUse> devices;  // [num_devices]
+
+  Duration total(ChainKind kind) const { return totals[static_cast<std::size_t>(kind)]; }
+};
+
+// Explains `timeline`, which a simulator with `options` recorded of `placement`.
+//
+// The engine's rules join the runs of ops and the transfers by precedence: inputs, control inputs, the order on each
+// device, the order on each channel, gaps. Each starts when the last that it follows is over; the chain is followed
+// back from the end of the step. Where an input and the device or channel become free together, the chain follows the
+// input. An op or transfer that only held the device or channel counts as a queue from the moment on at which
+// what comes next was ready.
+//
+// Cost: linear in ops, edges and transfers. Throws InputError on a step of 2^53 ns (104 days) or more, whose times the
+// timeline does not hold exactly.
+StepExplanation ExplainStep(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                            const Placement& placement, const SimOptions& options, const Timeline& timeline);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_STEP_EXPLANATION_H_

@@ -82,7 +82,7 @@ int RunProgram(int argc, char** argv) {
   const std::vector<Command> commands = {AddImport(app),    AddGenerate(app), AddDataset(app),  AddInspect(app),
                                          AddSimulate(app),  AddProfile(app),  AddValidate(app), AddPlace(app),
                                          AddCompare(app),   AddSweep(app),    AddTrial(app),    AddReport(app),
-                                         AddReproduce(app), AddList(app)};
+                                         AddReproduce(app), AddLibrary(app),  AddList(app)};
   for (const Command& command : commands) command.app->footer(kExitStatuses);
   RefuseEmptyValues(commands);
   CheckCommand(argc, argv, commands);

@@ -40,11 +40,11 @@ TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
   ExpectRefused(Emplace("plaice"),
                 "unknown command \"plaice\" (import, generate, dataset, inspect, simulate, profile, validate, place, "
                 "compare, sweep, "
-                "report, reproduce, list)");
+                "report, reproduce, library, list)");
   ExpectRefused(Emplace(""),
                 "a command is missing (import, generate, dataset, inspect, simulate, profile, validate, place, "
                 "compare, sweep, report, "
-                "reproduce, list; "
+                "reproduce, library, list; "
                 "emplace --help)");
 }
 

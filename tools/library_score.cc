@@ -131,7 +131,7 @@ class InstanceScorer {
         continue;
       }
       const auto started = Clock::now();
-      const agents::SearchResult result = Search(budget, {});
+      const agents::SearchResult result = SearchUnlessRefused(budget, {}, &file.score.refused);
       file.times.seconds.push_back(std::chrono::duration<double>(Clock::now() - started).count());
       file.score.results.push_back(ResultOf(result, budget));
       file.score.trace.clear();
@@ -168,10 +168,24 @@ class InstanceScorer {
             .found = result.best.has_value()};
   }
 
-  agents::SearchResult Search(std::uint64_t budget, std::function<bool()> stop) const {
+  // An agent may not be able to place an instance, as cpu_only without a CPU: then it finds nothing there.
+  agents::SearchResult SearchUnlessRefused(std::uint64_t budget, const std::function<bool()>& stop,
+                                           std::string* refused) const {
     const bool has_cpu = std::any_of(problem_.cluster.devices().begin(), problem_.cluster.devices().end(),
                                      [](const Device& device) { return device.is_cpu; });
-    if (entry_.needs_cpu && !has_cpu) return {};  // it finds nothing there
+    if (entry_.needs_cpu && !has_cpu) {
+      *refused = "the cluster has no CPU";
+      return {};
+    }
+    try {
+      return Search(budget, stop);
+    } catch (const InputError& error) {
+      *refused = error.what();
+      return {};
+    }
+  }
+
+  agents::SearchResult Search(std::uint64_t budget, const std::function<bool()>& stop) const {
     agents::SearchSpec spec{.problem = {.graph = problem_.graph, .cluster = problem_.cluster, .costs = problem_.costs}};
     spec.engine = experiments::kLibraryEngine;
     spec.agent = options_.agent;
@@ -179,7 +193,7 @@ class InstanceScorer {
     spec.evaluations = IsOneShot() ? 0 : static_cast<std::size_t>(budget);
     spec.seed = options_.seed;
     spec.simulator = &simulator_;
-    spec.stop = std::move(stop);
+    spec.stop = stop;
     return agents::RunSearch(spec);
   }
 
@@ -380,6 +394,7 @@ int RunScore(const ScoreOptions& given) {
   for (std::size_t i = 0; i < instances.size(); ++i) {
     std::optional<InstanceFile> file = Finished(paths[i], KeyOf(options, *instances[i]));
     if (!file) throw InputError(paths[i], "cannot be read again (was it changed meanwhile?)");
+    if (!file->score.refused.empty()) Say(fmt::format("{}: nothing found: {}", instances[i]->name, file->score.refused));
     scores.instances.push_back(std::move(file->score));
     times.push_back({FieldsToJson(file->times)});
   }

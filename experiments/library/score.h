@@ -41,12 +41,14 @@ struct InstanceScore {
   std::vector<BudgetResult> results;  // by budget, ascending
   std::vector<std::pair<std::uint64_t, std::uint64_t>>
       trace;  // evaluations, and the best step time in ns from there on
+  std::string refused = {};  // why the searcher refused the instance, if it did: it has found nothing then
 
   static void Fields(auto& visit, auto& self) {
     visit("instance", self.instance, {.not_empty = true});
     visit("hash", self.hash);
     visit("results", self.results, {.allowed = "a list of at least one result", .not_empty = true});
     visit("trace", self.trace, {.allowed = "a list of pairs of integers"});
+    visit("refused", self.refused, {.optional = true, .written = !self.refused.empty()});
   }
 };
 

@@ -70,7 +70,7 @@ struct InstanceTimes {
   }
 };
 
-// DIR/LABEL/instances/NAME.json. It counts if `key` is that of the options.
+// What one instance gave, in a file of its own. It counts if `key` is that of the options.
 struct InstanceFile {
   std::string key;
   InstanceScore score;
@@ -394,7 +394,8 @@ int RunScore(const ScoreOptions& given) {
   for (std::size_t i = 0; i < instances.size(); ++i) {
     std::optional<InstanceFile> file = Finished(paths[i], KeyOf(options, *instances[i]));
     if (!file) throw InputError(paths[i], "cannot be read again (was it changed meanwhile?)");
-    if (!file->score.refused.empty()) Say(fmt::format("{}: nothing found: {}", instances[i]->name, file->score.refused));
+    if (!file->score.refused.empty())
+      Say(fmt::format("{}: nothing found: {}", instances[i]->name, file->score.refused));
     scores.instances.push_back(std::move(file->score));
     times.push_back({FieldsToJson(file->times)});
   }

@@ -21,9 +21,9 @@ struct ScoreOptions {
   std::string output;    // a folder
 };
 
-// Runs the agent on each instance, in a process of its own, and writes DIR/LABEL/{instances/NAME.json, scores.json,
-// times.json} and DIR/index.html. Instances that are done are not run again. Returns the exit status; throws
-// InputError.
+// Runs the agent on each instance, in a process of its own. The folder gets a page that shows all searchers in it, and
+// a folder of the searcher: scores.json, times.json, and what each instance gave, which is not run again. Returns the
+// exit status; throws InputError.
 int RunScore(const ScoreOptions& options);
 
 }  // namespace emplace::tools

@@ -40,7 +40,7 @@ struct InstanceScore {
   std::string hash;                   // of the instance
   std::vector<BudgetResult> results;  // by budget, ascending
   std::vector<std::pair<std::uint64_t, std::uint64_t>>
-      trace;  // evaluations, and the best step time in ns from there on
+      trace;                 // evaluations, and the best step time in ns from there on
   std::string refused = {};  // why the searcher refused the instance, if it did: it has found nothing then
 
   static void Fields(auto& visit, auto& self) {

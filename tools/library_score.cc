@@ -377,6 +377,7 @@ int RunScore(const ScoreOptions& given) {
   fs::create_directories(folder / "instances", error);
   if (error) throw InputError(folder.string(), "cannot be made (" + error.message() + ")");
   std::vector<std::string> paths;
+  paths.reserve(instances.size());
   for (const LibraryInstance* instance : instances) {
     paths.push_back((folder / "instances" / (instance->name + ".json")).string());
   }

@@ -36,6 +36,7 @@ Command AddReport(CLI::App& app);
 Command AddSweep(CLI::App& app);
 Command AddTrial(CLI::App& app);
 Command AddReproduce(CLI::App& app);
+Command AddLibrary(CLI::App& app);
 Command AddList(CLI::App& app);
 
 }  // namespace emplace::tools

@@ -40,18 +40,36 @@ std::string FirstLine(const std::string& text) { return text.substr(0, text.find
 
 // An empty value is an error: it usually comes from an unset variable in a script.
 void RefuseEmptyValues(const std::vector<Command>& commands) {
-  for (const Command& command : commands) {
-    for (CLI::Option* const option : command.app->get_options()) {
+  const auto refuse = [](CLI::App* app) {
+    for (CLI::Option* const option : app->get_options()) {
       if (option->get_expected_max() > 0) option->check(NotEmpty());
     }
+  };
+  for (const Command& command : commands) {
+    refuse(command.app);
+    for (CLI::App* const part : command.app->get_subcommands({})) refuse(part);  // emplace library check
   }
+}
+
+// The parts of a command that has parts, such as `list` of `emplace library`: as CheckCommand.
+void CheckPart(int argc, char** argv, const CLI::App& command) {
+  std::string known;
+  for (const CLI::App* const part : command.get_subcommands({})) {
+    if (argc > 2 && part->get_name() == argv[2]) return;
+    known.append(known.empty() ? "" : ", ").append(part->get_name());
+  }
+  const std::string name = command.get_name();
+  if (known.empty() || (argc > 2 && argv[2][0] == '-')) return;
+  if (argc < 3)
+    throw InputError("", fmt::format("{}: a command is missing ({}; emplace {} --help)", name, known, name));
+  throw InputError("", fmt::format("{}: unknown command \"{}\" ({})", name, argv[2], known));
 }
 
 // CLI11's own message only says that a sub-command is required.
 void CheckCommand(int argc, char** argv, const std::vector<Command>& commands) {
   std::string known;
   for (const Command& command : commands) {
-    if (argc > 1 && command.app->get_name() == argv[1]) return;
+    if (argc > 1 && command.app->get_name() == argv[1]) return CheckPart(argc, argv, *command.app);
     if (command.app->get_group().empty()) continue;  // hidden
     known.append(known.empty() ? "" : ", ").append(command.app->get_name());
   }
@@ -82,8 +100,11 @@ int RunProgram(int argc, char** argv) {
   const std::vector<Command> commands = {
       AddImport(app),  AddGenerate(app), AddDataset(app), AddInspect(app),   AddSimulate(app), AddBound(app),
       AddExplain(app), AddDiff(app),     AddProfile(app), AddValidate(app),  AddPlace(app),    AddCompare(app),
-      AddSweep(app),   AddTrial(app),    AddReport(app),  AddReproduce(app), AddList(app)};
-  for (const Command& command : commands) command.app->footer(kExitStatuses);
+      AddSweep(app),   AddTrial(app),    AddReport(app),  AddReproduce(app), AddLibrary(app),  AddList(app)};
+  for (const Command& command : commands) {
+    command.app->footer(kExitStatuses);
+    for (CLI::App* const part : command.app->get_subcommands({})) part->footer(kExitStatuses);
+  }
   RefuseEmptyValues(commands);
   CheckCommand(argc, argv, commands);
   const auto chosen = [&commands] {

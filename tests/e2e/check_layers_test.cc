@@ -40,12 +40,13 @@ TEST_F(CheckLayersTest, FoldersOfExperimentsAreLayersToo) {
   for (const auto& [file, target] : {std::pair("experiments/spec/a.cc", "experiments/validation/b.h"),
                                      std::pair("experiments/validation/a.cc", "experiments/run/b.h"),
                                      std::pair("experiments/run/a.cc", "experiments/report/b.h"),
+                                     std::pair("experiments/report/a.cc", "experiments/library/b.h"),
                                      std::pair("experiments/version.cc", "experiments/spec/b.h")}) {
     const Ran ran = Check(file, target);
     EXPECT_NE(ran.status, 0) << file;
     EXPECT_THAT(ran.out, HasSubstr(std::string(file) +
-                                   ":1: experiments goes from spec over validation and run to "
-                                   "report, so not " +
+                                   ":1: experiments goes from spec over validation, run and report to "
+                                   "library, so not " +
                                    target));
   }
 }

@@ -38,17 +38,18 @@ TEST_F(CommandLineTest, VersionIsOneLine) {
 }
 
 TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
-  ExpectRefused(Emplace("plaice"),
-                "unknown command \"plaice\" (import, generate, dataset, inspect, simulate, explain, diff, profile, "
-                "validate, place, "
-                "compare, sweep, "
-                "report, reproduce, list)");
   ExpectRefused(
-      Emplace(""),
-      "a command is missing (import, generate, dataset, inspect, simulate, explain, diff, profile, validate, place, "
-      "compare, sweep, report, "
-      "reproduce, list; "
-      "emplace --help)");
+      Emplace("plaice"),
+      "unknown command \"plaice\" (import, generate, dataset, inspect, simulate, bound, explain, diff, profile, "
+      "validate, place, "
+      "compare, sweep, "
+      "report, reproduce, library, list)");
+  ExpectRefused(Emplace(""),
+                "a command is missing (import, generate, dataset, inspect, simulate, bound, explain, diff, profile, "
+                "validate, place, "
+                "compare, sweep, report, "
+                "reproduce, library, list; "
+                "emplace --help)");
 }
 
 TEST_F(CommandLineTest, TheEnvironmentForcesAnInstructionSetThatThereIs) {

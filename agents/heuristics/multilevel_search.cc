@@ -112,7 +112,7 @@ class Changes {
     for (std::size_t attempt = 0; attempt < kAttempts; ++attempt) {
       if (Move(from.chain, level, &changed) && rng_.Uniform() >= one_more) break;
     }
-    if (from.score.fits && rng_.Uniform() < kMakeRoom) MakeRoom(from, &changed);
+    if (from.score.fits) MakeRoom(from, &changed);
     return changed;
   }
 
@@ -232,7 +232,7 @@ class Changes {
     for (std::size_t d = 0; d < gained.size(); ++d) {
       const auto full = MakeId<DeviceId>(d);
       double over = gained[d] + from.over_bytes[d];
-      if (gained[d] <= 0 || over <= 0) continue;
+      if (gained[d] <= 0 || over <= 0 || rng_.Uniform() >= kMakeRoom) continue;
       for (std::size_t swap = 0; swap < kAttempts && over > 0; ++swap) {
         // Of some groups drawn, the smallest that makes enough room, or the largest.
         std::optional<std::size_t> best;

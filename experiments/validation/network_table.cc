@@ -8,6 +8,7 @@
 #include "experiments/shipped_tables.h"
 #include "sim/base/check.h"
 #include "sim/base/json_fields.h"
+#include "sim/base/json_options.h"
 #include "sim/formats/cluster_yaml.h"
 #include "sim/ops/op_catalog.h"
 

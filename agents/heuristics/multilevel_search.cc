@@ -60,6 +60,7 @@ struct Position {
   Score score;
   std::vector<ChainLink> chain;
   std::vector<double> over_bytes;  // [num_devices]: peak memory less capacity; empty if no device has a limit
+  double live_share = 0;           // sum of all peaks, of the persistent and output bytes of all groups
 };
 
 struct Walker {
@@ -79,6 +80,7 @@ void SavePosition(std::ostream& out, const Position& position) {
   }
   out << position.over_bytes.size() << ' ';
   for (const double bytes : position.over_bytes) SaveDouble(out, bytes);
+  SaveDouble(out, position.live_share);
 }
 
 Position LoadPosition(std::istream& in) {
@@ -95,6 +97,7 @@ Position LoadPosition(std::istream& in) {
     position.chain.push_back(link);
   }
   for (std::uint64_t left = LoadNumber(in); left > 0; --left) position.over_bytes.push_back(LoadDouble(in));
+  position.live_share = LoadDouble(in);
   return position;
 }
 
@@ -224,8 +227,8 @@ class Changes {
       const DeviceId before = DeviceOf(from.placement, group);
       const DeviceId now = DeviceOf(*placement, group);
       if (before == now) continue;
-      gained[Index(before)] -= BytesOf(group);
-      gained[Index(now)] += BytesOf(group);
+      gained[Index(before)] -= from.live_share * BytesOf(group);
+      gained[Index(now)] += from.live_share * BytesOf(group);
     }
     const auto poorest = std::min_element(gained.begin(), gained.end());
     const auto to = MakeId<DeviceId>(static_cast<std::size_t>(poorest - gained.begin()));
@@ -241,14 +244,14 @@ class Changes {
           const bool was_there = DeviceOf(from.placement, group) == full && DeviceOf(*placement, group) == full;
           if (!was_there || !Allowed(group, to) || BytesOf(group) <= 0) continue;
           const auto waste = [&](std::size_t of) {
-            const double left = over - BytesOf(of);
+            const double left = over - from.live_share * BytesOf(of);
             return left > 0 ? 1e18 + left : -left;
           };
           if (!best || waste(group) < waste(*best)) best = group;
         }
         if (!best) break;
         (*placement)[MakeId<OpId>(*best)] = to;
-        over -= BytesOf(*best);
+        over -= from.live_share * BytesOf(*best);
       }
     }
   }
@@ -485,7 +488,7 @@ class MultilevelSearch : public Agent {
   static void Take(const Environment& env, const Placement& placement, const Score& score, const Outcome& outcome,
                    Walker* walker) {
     const Observation& seen = env.observation();
-    walker->now = {.placement = placement, .score = score, .chain = {}, .over_bytes = {}};
+    walker->now = {.placement = placement, .score = score, .chain = {}, .over_bytes = {}, .live_share = 0};
     if (!outcome.result.start_micros.empty()) {
       walker->now.chain = CriticalChain(env.op_graph(), seen.cluster, env.costs(), env.grouping().Expand(placement),
                                         outcome.result.start_micros);
@@ -497,6 +500,14 @@ class MultilevelSearch : public Agent {
       // A device without a limit has room for everything.
       const double capacity = memory ? static_cast<double>(memory->count) : 1e18;
       walker->now.over_bytes.push_back(static_cast<double>(outcome.result.peak_memory[d].count) - capacity);
+      walker->now.live_share += static_cast<double>(outcome.result.peak_memory[d].count);
+    }
+    if (walker->now.live_share > 0) {
+      double all = 0;
+      for (std::size_t group = 0; group < seen.num_groups(); ++group) {
+        all += static_cast<double>((seen.persistent[group] + seen.output[group]).count);
+      }
+      walker->now.live_share /= std::max(all, 1.0);
     }
     if (!walker->best.placement.num_ops() || score.BetterThan(walker->best.score)) {
       walker->best = walker->now;

@@ -18,7 +18,7 @@ namespace emplace::agents {
 using Prices = std::vector<double>;
 
 // Prices that make the bound on all work large: some steps of a subgradient method from equal prices. The linear
-// program (linear_program_bound.h) has the best ones.
+// program (work_program.h) has the best ones.
 Prices FindPrices(const Relaxation& problem);
 
 // Work: what all ops take at the given prices. In ns; at most the step time of any placement.

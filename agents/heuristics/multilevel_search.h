@@ -34,7 +34,8 @@ inline constexpr std::size_t kMultilevelBatch = 4;
 //   - moves, with 0.3, those groups of a coarser level's unit that are on the same device. Else it moves a connected
 //     piece of units of that device: breadth first over producers, readers or both, of 2^k units, k geometric with
 //     0.65.
-//   - where it brings a device more bytes than that has room for: with 0.9, groups that were there go to the device that
+//   - where it brings a device more bytes than that has room for: with 0.9, groups that were there go to the device
+//   that
 //     has lost most. Of 20 groups drawn, each time the smallest that makes enough room. Bytes here are the persistent
 //     and output bytes of groups, times the share of all of them that is alive at the peaks.
 //   - while the placement does not fit: moves groups that follow each other in topological order from the device that

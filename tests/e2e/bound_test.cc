@@ -1,0 +1,81 @@
+// emplace bound.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/e2e/samples.h"
+
+namespace emplace::testing {
+namespace {
+
+class BoundTest : public EmplaceTest {
+ protected:
+  Ran Bound(const std::string& more = "") const { return Emplace("bound --graph g.json --cluster c.yaml " + more); }
+};
+
+TEST_F(BoundTest, ProvesTheOptimumAndWritesIt) {
+  // a and b on one device: 4 + 4.
+  const Ran ran = Bound("--json --placement-out best.json");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(json.at("schema"), "emplace.bound");
+  EXPECT_EQ(json.at("lower_bound_us"), 8);
+  EXPECT_EQ(json.at("lower_bound_ns"), 8000);
+  EXPECT_EQ(json.at("step_time_us"), 8);
+  EXPECT_EQ(json.at("optimal"), true);
+  EXPECT_EQ(json.at("method"), "critical path");
+  EXPECT_GE(json.at("bounds").size(), 4U);
+  const Ran again = Emplace("simulate --graph g.json --cluster c.yaml --placement best.json --json");
+  EXPECT_EQ(nlohmann::json::parse(again.out).at("step_time_us"), 8);
+  const Ran text = Bound();
+  EXPECT_NE(text.out.find("optimal      8 us: no placement that fits is faster\n"), std::string::npos) << text.out;
+}
+
+TEST_F(BoundTest, SaysHowFarAPlacementIsAtMost) {
+  // A chain of more ops than branch and bound takes, all on one device but the last.
+  std::string ops;
+  std::string devices;
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "op" + std::to_string(1000 + i);
+    ops += R"(,{"name": ")" + name + R"(", "kind": "test", "time_us": 1, "outputs": [1000])";
+    if (i > 0) ops += R"(, "inputs": ["op)" + std::to_string(999 + i) + R"("])";
+    ops += "}";
+    devices += ",\"" + name + "\": \"gpu:" + (i < 99 ? "0" : "1") + "\"";
+  }
+  Write("g.json", R"({"schema": "emplace.graph", "version": 1, "name": "chain", "ops": [)" + ops.substr(1) + "]}");
+  Write("p.json", R"({"schema": "emplace.placement", "version": 1, "devices": {)" + devices.substr(1) + "}}");
+  const Ran ran = Bound("--placement p.json --json");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(json.at("lower_bound_us"), 100);
+  EXPECT_EQ(json.at("step_time_us"), 101);
+  EXPECT_NEAR(json.at("gap_percent").get<double>(), 1, 1e-9);
+  EXPECT_EQ(json.at("optimal"), false);
+  const Ran none = Bound("--placement-out best.json");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_NE(none.err.find("has nothing to write"), std::string::npos) << none.err;
+  EXPECT_NE(Shell("test -e best.json").status, 0);
+}
+
+TEST_F(BoundTest, NothingThatFitsIsAnHonestNo) {
+  ASSERT_EQ(Shell("sed -i 's/memory_gib: 1/memory_gib: 0.000001/' c.yaml").status, 0);
+  const Ran ran = Bound("--placement-out best.json");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_NE(ran.err.find("no placement on two fits in memory: every one was ruled out"), std::string::npos) << ran.err;
+  EXPECT_NE(Shell("test -e best.json").status, 0);
+}
+
+TEST_F(BoundTest, RefusesBadInputInOneLine) {
+  EXPECT_EQ(Emplace("bound --graph nosuch.json --cluster c.yaml").status, 2);
+  ExpectRefused(Emplace("bound --graph nosuch.json --cluster c.yaml"),
+                "nosuch.json: cannot be read (No such file or directory)");
+  ExpectRefused(Bound("--placement g.json"), "g.json: schema: is \"emplace.graph\" (\"emplace.placement\")");
+  ExpectRefused(Bound("--placement-out - --json"),
+                "-: is used for both --placement-out and --json (one may be standard output)");
+  EXPECT_EQ(Bound("--seconds 0").status, 2);
+}
+
+}  // namespace
+}  // namespace emplace::testing

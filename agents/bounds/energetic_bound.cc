@@ -80,7 +80,9 @@ Prices FindPrices(const Relaxation& problem) {
     if (most <= 0) break;
     const double rate = 1.0 / (1 + 0.1 * step);
     for (std::size_t t = 0; t < num_types; ++t) {
-      prices[t] *= std::exp(rate * (load[t] - bound) / most);
+      // Like exp(by), in arithmetic that is the same on every machine.
+      const double by = std::clamp(rate * (load[t] - bound) / most, -1.0, 1.0);
+      prices[t] *= 1 + by + by * by / 2;
       prices[t] = std::clamp(prices[t], 1e-9, 1e9);
     }
     const double largest = *std::max_element(prices.begin(), prices.end());
@@ -99,7 +101,7 @@ namespace {
 class EnergeticSearch {
  public:
   EnergeticSearch(const Relaxation& problem, const Windows& windows, const Prices& prices, std::int64_t known)
-      : problem_(problem), prices_(prices), total_price_(TotalPrice(problem, prices)), bound_(known) {
+      : total_price_(TotalPrice(problem, prices)), bound_(known) {
     const std::size_t num_types = problem.num_types();
     for (std::size_t i = 0; i < problem.num_ops(); ++i) {
       const std::size_t first = jobs_.size();
@@ -183,8 +185,6 @@ class EnergeticSearch {
     return RoundDown(start + end + energy / total_price_ - kRounding * (start + end));
   }
 
-  const Relaxation& problem_;
-  const Prices& prices_;
   double total_price_;
   std::int64_t bound_;
   std::int64_t best_ = -1;

@@ -71,7 +71,7 @@ TEST_F(BoundTest, RefusesBadInputInOneLine) {
   EXPECT_EQ(Emplace("bound --graph nosuch.json --cluster c.yaml").status, 2);
   ExpectRefused(Emplace("bound --graph nosuch.json --cluster c.yaml"),
                 "nosuch.json: cannot be read (No such file or directory)");
-  ExpectRefused(Bound("--placement g.json"), "g.json: schema: is \"emplace.graph\" (\"emplace.placement\")");
+  ExpectRefused(Bound("--placement g.json"), "g.json: schema: is the text \"emplace.graph\" (\"emplace.placement\")");
   ExpectRefused(Bound("--placement-out - --json"),
                 "-: is used for both --placement-out and --json (one may be standard output)");
   EXPECT_EQ(Bound("--seconds 0").status, 2);

@@ -15,14 +15,11 @@ namespace emplace::agents {
 namespace {
 
 void CheckLinks(const Cluster& cluster) {
-  for (std::size_t from = 0; from < cluster.num_devices(); ++from) {
-    for (std::size_t to = 0; to < cluster.num_devices(); ++to) {
-      if (from == to || cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to)).exists()) continue;
-      throw InputError("", "cluster " + cluster.name() + " has no link from " + cluster.devices()[from].name + " to " +
-                               cluster.devices()[to].name +
-                               " (agents place on all devices: add the link, or keep fewer devices)");
-    }
-  }
+  const auto missing = cluster.FindMissingLink();
+  if (!missing) return;
+  throw InputError("", "cluster " + cluster.name() + " has no link from " + cluster.device(missing->first).name +
+                           " to " + cluster.device(missing->second).name +
+                           " (agents place on all devices: add the link, or keep fewer devices)");
 }
 
 void FillGroup(const Graph& graph, const CostTable& costs, const Grouping& grouping, std::size_t group,

@@ -65,6 +65,16 @@ std::optional<DeviceId> Cluster::FindDevice(std::string_view name) const {
   return std::nullopt;
 }
 
+std::optional<std::pair<DeviceId, DeviceId>> Cluster::FindMissingLink() const {
+  for (std::size_t a = 0; a < num_devices(); ++a) {
+    for (std::size_t b = 0; b < num_devices(); ++b) {
+      const std::pair devices{MakeId<DeviceId>(a), MakeId<DeviceId>(b)};
+      if (a != b && !link(devices.first, devices.second).exists()) return devices;
+    }
+  }
+  return std::nullopt;
+}
+
 const DeviceKind* Cluster::FindKind(std::string_view kind) const {
   const auto own = own_kinds_.find(kind);
   return own != own_kinds_.end() ? &own->second : FindDeviceKind(kind);

@@ -56,6 +56,8 @@ class Cluster {
   const Link& link(DeviceId from, DeviceId to) const { return links_[Index(from) * devices_.size() + Index(to)]; }
   Channels channels() const { return channels_; }
   std::optional<DeviceId> FindDevice(std::string_view name) const;
+  // The first pair of devices (from, to) without a link; none if all are linked.
+  std::optional<std::pair<DeviceId, DeviceId>> FindMissingLink() const;
 
   // The device kind's rates: this file's own, else the catalogue's; null if neither has it.
   const DeviceKind* FindKind(std::string_view kind) const;

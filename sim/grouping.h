@@ -40,6 +40,9 @@ class Grouping {
   std::vector<std::vector<OpId>> members_;
 };
 
+// The finest: one group per op; ops that colocate_with binds together share one. Grouper `identity`.
+Grouping ColocationClasses(const Graph& graph);
+
 struct GroupingOptions {
   std::size_t max_groups = 256;  // merge_and_colocate stops there; others ignore it
 };

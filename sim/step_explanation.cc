@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/engines/placeto_reference.h"
 
 namespace emplace {
 namespace {
@@ -50,7 +51,7 @@ class Step {
     EMPLACE_CHECK_EQ(options.initial_offset_micros, 0.0);
     EMPLACE_CHECK(is_fifo_ || options.engine == "placeto-reference");
     ReadRuns(timeline);
-    if (!is_fifo_) FindChildren();
+    if (!is_fifo_) children_ = PlacetoChildren(graph_);
     FindPrecedence();
     SortByChild();
     FindEnd();
@@ -95,28 +96,6 @@ class Step {
       end_[op] = OfMicros(run.end_micros);
       const bool takes_none = is_fifo_ ? end_[op] == start_[op] : costs_.Micros(run.op, run.device) == 0;
       free_[op] = end_[op] + (takes_none ? 0.0 : OfMicros(cluster_.device(run.device).op_gap_micros));
-    }
-  }
-
-  // placeto-reference: docs/model.md, P5 to P7.
-  void FindChildren() {
-    children_.resize(num_ops_);
-    for (const OpId child : graph_.file_order()) {
-      std::vector<std::pair<std::uint32_t, std::uint32_t>> parents;  // (op, output index)
-      const auto mention = [&parents](OpId parent, std::uint32_t output) {
-        const auto id = static_cast<std::uint32_t>(parent);
-        const auto found = std::find_if(parents.begin(), parents.end(), [id](const auto& p) { return p.first == id; });
-        if (found == parents.end()) {
-          parents.emplace_back(id, output);
-        } else {
-          found->second = output;
-        }
-      };
-      for (const TensorId input : graph_.inputs(child)) {
-        mention(graph_.tensor(input).producer, graph_.tensor(input).output_index);
-      }
-      for (const OpId parent : graph_.control_inputs(child)) mention(parent, 0);
-      for (const auto& [parent, output] : parents) children_[parent].emplace_back(child, output);
     }
   }
 
@@ -465,10 +444,10 @@ class Step {
   std::vector<std::uint32_t> first_edge_, num_edges_, first_sent_, num_sent_;  // [num_ops]
   std::vector<std::uint32_t> first_input_;                                     // [num_ops + 1], of inputs_
   std::vector<std::uint32_t> inputs_;                                          // edges by child
-  std::vector<std::vector<std::pair<OpId, std::uint32_t>>> children_;          // (child, output index)
-  std::vector<std::uint32_t> channel_last_;                                    // by Channel()
-  std::vector<std::uint32_t> transfer_to_;                                     // [num_devices], scratch
-  std::vector<DeviceId> destinations_;                                         // scratch
+  std::vector<std::vector<PlacetoChild>> children_;
+  std::vector<std::uint32_t> channel_last_;  // by Channel()
+  std::vector<std::uint32_t> transfer_to_;   // [num_devices], scratch
+  std::vector<DeviceId> destinations_;       // scratch
   std::uint32_t last_op_ = kNone;
   std::uint32_t last_transfer_ = kNone;  // if the step ends with a transfer
   double step_time_ = 0;

@@ -37,24 +37,13 @@ struct BoundCommandOptions {
   bool json = false;
 };
 
-// Agents place on all devices, so they need all links.
-bool AllAreLinked(const Cluster& cluster) {
-  for (std::size_t a = 0; a < cluster.num_devices(); ++a) {
-    for (std::size_t b = 0; b < cluster.num_devices(); ++b) {
-      if (a != b && !cluster.link(MakeId<DeviceId>(a), MakeId<DeviceId>(b)).exists()) return false;
-    }
-  }
-  return true;
-}
-
 std::optional<Placement> FirstPlacement(const BoundCommandOptions& options, const Graph& graph, const Cluster& cluster,
                                         const CostTable& costs, const Simulator& simulator, const SearchStop& stop) {
   if (!options.placement.empty()) {
-    Placement placement = ReadPlacement(*OpenForReading(options.placement), options.placement, graph, cluster);
-    AtPlace(options.placement, [&] { CheckPlacement(placement, graph, cluster, costs); });
-    return placement;
+    return LoadPlacement(options.placement, graph, cluster, costs);
   }
-  if (!agents::CanBeExact(graph, cluster) || !AllAreLinked(cluster)) return std::nullopt;
+  // Agents place on all devices, so they need all links.
+  if (!agents::CanBeExact(graph, cluster) || cluster.FindMissingLink()) return std::nullopt;
   SearchOptions search;
   search.evaluations = kFirstEvaluations;
   agents::SearchSpec spec = MakeSearchSpec(options.problem, search, graph, cluster, costs);

@@ -155,8 +155,7 @@ int Run(const DiffOptions& options) {
   const CostTable costs = LoadCosts(problem, graph, cluster);
   std::vector<Placement> placements;
   for (const std::string& file : options.placements) {
-    placements.push_back(ReadPlacement(*OpenForReading(file), file, graph, cluster));
-    AtPlace(file, [&] { CheckPlacement(placements.back(), graph, cluster, costs); });
+    placements.push_back(LoadPlacement(file, graph, cluster, costs));
   }
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
   const agents::DiffBy by = options.by == "layers" ? agents::DiffBy::kLayer : agents::DiffBy::kConnection;

@@ -187,8 +187,7 @@ int Run(const ExplainOptions& options) {
   const Graph graph = experiments::LoadGraph(problem.graph);
   const Cluster cluster = LoadCluster(problem);
   const CostTable costs = LoadCosts(problem, graph, cluster);
-  const Placement placement = ReadPlacement(*OpenForReading(options.placement), options.placement, graph, cluster);
-  AtPlace(options.placement, [&] { CheckPlacement(placement, graph, cluster, costs); });
+  const Placement placement = LoadPlacement(options.placement, graph, cluster, costs);
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
   experiments::Explanation explanation = experiments::MakeExplanation(
       graph, cluster, costs, placement, simulator, options.moves.value_or(SimulationsFor(graph, 1000)));

@@ -29,8 +29,7 @@ int Run(const SimulateOptions& options) {
   const Graph graph = experiments::LoadGraph(problem.graph);
   const Cluster cluster = LoadCluster(problem);
   const CostTable costs = LoadCosts(problem, graph, cluster);
-  const Placement placement = ReadPlacement(*OpenForReading(options.placement), options.placement, graph, cluster);
-  AtPlace(options.placement, [&] { CheckPlacement(placement, graph, cluster, costs); });
+  const Placement placement = LoadPlacement(options.placement, graph, cluster, costs);
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
   const StepResult result = simulator.Run(placement);
   WriteTimelineFile(options.show.timeline, simulator, graph, cluster, placement);

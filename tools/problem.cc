@@ -80,6 +80,12 @@ CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Clu
                                 options.graph.file, options.cluster.name);
 }
 
+Placement LoadPlacement(const std::string& file, const Graph& graph, const Cluster& cluster, const CostTable& costs) {
+  Placement placement = ReadPlacement(*OpenForReading(file), file, graph, cluster);
+  AtPlace(file, [&] { CheckPlacement(placement, graph, cluster, costs); });
+  return placement;
+}
+
 Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
                         const CostTable& costs) {
   FindByName(AllEngines(), options.engine, "engine", "--engine");

@@ -44,6 +44,8 @@ std::vector<std::string> SplitAtCommas(const std::string& text);  // "" has no p
 // The source of op times in words, for results: "roofline", "profile p.json", "profile p.json, else roofline".
 std::string CostsText(const ProblemOptions& options);
 CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster);
+// Throws InputError on a placement that cannot run (sim/placement.h).
+Placement LoadPlacement(const std::string& file, const Graph& graph, const Cluster& cluster, const CostTable& costs);
 
 // --seed: an integer from 0 to 2^64 - 1.
 void AddSeedOption(CLI::App& app, std::uint64_t* seed, const std::string& help);

@@ -10,6 +10,7 @@
 #include "agents/bounds/energetic_bound.h"
 #include "agents/bounds/path_bound.h"
 #include "agents/bounds/relaxation.h"
+#include "sim/grouping.h"
 #include "sim/simulator.h"
 
 namespace emplace::agents {
@@ -60,19 +61,14 @@ class Search {
         simulator_(graph, cluster, costs),
         workspace_(simulator_.MakeWorkspace()),
         num_devices_(cluster.num_devices()),
+        classes_(ColocationClasses(graph)),
+        persistent_(classes_.num_groups(), 0),
+        placed_(classes_.num_groups(), false),
         placement_(graph.num_ops()),
         used_(num_devices_, 0),
         held_(num_devices_, 0) {
-    std::vector<std::size_t> class_of(graph.num_ops());
-    for (std::size_t i = 0; i < graph.num_ops(); ++i) {
-      const std::size_t first = Index(graph.colocation_class(MakeId<OpId>(i)));
-      if (first == i) {
-        class_of[i] = classes_.size();
-        classes_.emplace_back();
-      }
-      class_of[i] = class_of[first];
-      classes_[class_of[i]].ops.push_back(i);
-      classes_[class_of[i]].persistent += graph.op(MakeId<OpId>(i)).persistent.count;
+    for (std::size_t c = 0; c < classes_.num_groups(); ++c) {
+      for (const OpId op : classes_.members(c)) persistent_[c] += graph.op(op).persistent.count;
     }
     // Devices that can be exchanged, by their first.
     alike_.resize(num_devices_);
@@ -98,7 +94,7 @@ class Search {
     const std::int64_t root = Bound();
     open_bound_ = kNever;
     result_.bound_nanos = root;
-    if (!result_.best || root < result_.best_nanos) Explore(classes_.size(), root);
+    if (!result_.best || root < result_.best_nanos) Explore(classes_.num_groups(), root);
     result_.is_complete = !stopped_;
     if (result_.is_complete) {
       result_.bound_nanos = result_.best ? result_.best_nanos : kNever;
@@ -109,12 +105,6 @@ class Search {
   }
 
  private:
-  struct Class {
-    std::vector<std::size_t> ops;
-    std::int64_t persistent = 0;
-    bool placed = false;
-  };
-
   bool CanSwap(const CostTable& costs, std::size_t a, std::size_t b) const {
     const auto da = MakeId<DeviceId>(a);
     const auto db = MakeId<DeviceId>(b);
@@ -148,10 +138,10 @@ class Search {
     std::vector<std::vector<Job>> devices(num_devices_);
     const bool per_pair = cluster_.channels() == Channels::kPerPair;
     std::vector<std::vector<Job>> channels(num_devices_ * num_devices_);
-    for (const Class& of : classes_) {
-      if (!of.placed) continue;
-      for (const std::size_t op : of.ops) {
-        const auto id = MakeId<OpId>(op);
+    for (std::size_t c = 0; c < classes_.num_groups(); ++c) {
+      if (!placed_[c]) continue;
+      for (const OpId id : classes_.members(c)) {
+        const std::size_t op = Index(id);
         const std::size_t d = Index(placement_[id]);
         const std::size_t at = op * num_devices_ + d;
         const std::int64_t gap = problem_.Gap(op, d);
@@ -188,22 +178,17 @@ class Search {
     return bound;
   }
 
-  bool IsPlaced(OpId op) const { return classes_[ClassOf(op)].placed; }
-  std::size_t ClassOf(OpId op) const {
-    const std::size_t first = Index(graph_.colocation_class(op));
-    const auto at = std::lower_bound(classes_.begin(), classes_.end(), first,
-                                     [](const Class& of, std::size_t id) { return of.ops.front() < id; });
-    return static_cast<std::size_t>(at - classes_.begin());
-  }
+  bool IsPlaced(OpId op) const { return placed_[classes_.group_of(op)]; }
 
   // The class of the op whose path is longest, of those not yet placed; of equals the one with more work.
   std::size_t Choose() const {
-    std::size_t best = classes_.size();
+    std::size_t best = classes_.num_groups();
     std::pair<std::int64_t, std::int64_t> longest;
-    for (std::size_t c = 0; c < classes_.size(); ++c) {
-      if (classes_[c].placed) continue;
+    for (std::size_t c = 0; c < classes_.num_groups(); ++c) {
+      if (placed_[c]) continue;
       std::pair<std::int64_t, std::int64_t> path{0, 0};
-      for (const std::size_t op : classes_[c].ops) {
+      for (const OpId id : classes_.members(c)) {
+        const std::size_t op = Index(id);
         std::int64_t least = kNever;
         for (std::size_t d = 0; d < num_devices_; ++d) {
           const std::size_t at = op * num_devices_ + d;
@@ -213,7 +198,7 @@ class Search {
         path.first = std::max(path.first, least);
         path.second += problem_.ShortestTime(op);
       }
-      if (best == classes_.size() || path > longest) {
+      if (best == classes_.num_groups() || path > longest) {
         best = c;
         longest = path;
       }
@@ -222,32 +207,37 @@ class Search {
   }
 
   bool Place(std::size_t c, std::size_t device) {
-    Class& of = classes_[c];
-    for (const std::size_t op : of.ops) {
-      if (whole_.Time(op, device) == kNever) return false;
+    for (const OpId op : classes_.members(c)) {
+      if (whole_.Time(Index(op), device) == kNever) return false;
     }
     const std::optional<Bytes>& memory = cluster_.device(MakeId<DeviceId>(device)).memory;
-    if (memory && held_[device] + of.persistent > memory->count) return false;
-    held_[device] += of.persistent;
+    if (memory && held_[device] + persistent_[c] > memory->count) return false;
+    held_[device] += persistent_[c];
     ++used_[device];
-    of.placed = true;
-    for (const std::size_t op : of.ops) {
-      placement_[MakeId<OpId>(op)] = MakeId<DeviceId>(device);
+    placed_[c] = true;
+    for (const OpId op : classes_.members(c)) {
+      placement_[op] = MakeId<DeviceId>(device);
       for (std::size_t d = 0; d < num_devices_; ++d) {
-        if (d != device) problem_.SetTime(op, d, kNever);
+        if (d != device) problem_.SetTime(Index(op), d, kNever);
       }
     }
     return true;
   }
   void Undo(std::size_t c, std::size_t device) {
-    Class& of = classes_[c];
-    held_[device] -= of.persistent;
+    held_[device] -= persistent_[c];
     --used_[device];
-    of.placed = false;
-    for (const std::size_t op : of.ops) {
-      for (std::size_t d = 0; d < num_devices_; ++d) problem_.SetTime(op, d, whole_.Time(op, d));
+    placed_[c] = false;
+    for (const OpId op : classes_.members(c)) {
+      for (std::size_t d = 0; d < num_devices_; ++d) problem_.SetTime(Index(op), d, whole_.Time(Index(op), d));
     }
   }
+
+  // A class placed on one more device.
+  struct Child {
+    std::int64_t bound;
+    std::size_t device;
+    Windows windows;  // empty if the bound is no better than the best
+  };
 
   // `windows_` are of the partial placement.
   void Explore(std::size_t left, std::int64_t bound) {
@@ -256,7 +246,7 @@ class Search {
       return;
     }
     const std::size_t c = Choose();
-    std::vector<std::pair<std::int64_t, std::size_t>> children;
+    std::vector<Child> children;
     std::vector<bool> unused_tried(num_devices_, false);
     for (std::size_t d = 0; d < num_devices_; ++d) {
       if (used_[d] == 0) {
@@ -264,12 +254,16 @@ class Search {
         unused_tried[alike_[d]] = true;
       }
       if (!Place(c, d)) continue;
-      children.emplace_back(std::max(bound, Bound()), d);
+      const std::int64_t child = std::max(bound, Bound());
+      children.push_back({child, d, child < Cut() ? std::move(windows_) : Windows{}});
       Undo(c, d);
     }
-    std::sort(children.begin(), children.end());
+    std::sort(children.begin(), children.end(), [](const Child& a, const Child& b) {
+      return std::pair(a.bound, a.device) < std::pair(b.bound, b.device);
+    });
     for (std::size_t k = 0; k < children.size(); ++k) {
-      const auto [child, d] = children[k];
+      const std::int64_t child = children[k].bound;
+      const std::size_t d = children[k].device;
       if (child >= Cut()) break;
       if (!stopped_) stopped_ = MustStop(child);
       if (stopped_) {
@@ -277,8 +271,8 @@ class Search {
         break;  // the others are not below it
       }
       Place(c, d);
-      windows_ = ComputeWindows(problem_, 8);
-      pending_.push_back(k + 1 < children.size() ? children[k + 1].first : kNever);
+      windows_ = std::move(children[k].windows);
+      pending_.push_back(k + 1 < children.size() ? children[k + 1].bound : kNever);
       Explore(left - 1, child);
       pending_.pop_back();
       Undo(c, d);
@@ -339,7 +333,9 @@ class Search {
   std::unique_ptr<Simulator::Workspace> workspace_;
   StepResult step_;
   std::size_t num_devices_;
-  std::vector<Class> classes_;  // by first op
+  Grouping classes_;
+  std::vector<std::int64_t> persistent_;  // [num_classes]: bytes
+  std::vector<bool> placed_;              // [num_classes]
   std::vector<std::size_t> alike_;
   Prices prices_;
   Windows windows_;

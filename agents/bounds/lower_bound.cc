@@ -11,6 +11,7 @@
 #include "agents/bounds/work_program.h"
 #include "sim/base/check.h"
 #include "sim/bounds.h"
+#include "sim/grouping.h"
 #include "sim/simulator.h"
 
 namespace emplace::agents {
@@ -35,18 +36,10 @@ std::vector<Bound> Quick(const Graph& graph, const Cluster& cluster, const CostT
   return bounds;
 }
 
-std::size_t CountClasses(const Graph& graph) {
-  std::size_t classes = 0;
-  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
-    if (graph.colocation_class(MakeId<OpId>(i)) == MakeId<OpId>(i)) ++classes;
-  }
-  return classes;
-}
-
 }  // namespace
 
 bool CanBeExact(const Graph& graph, const Cluster& cluster) {
-  return CountClasses(graph) <= kMostClasses && cluster.num_devices() <= kMostDevices;
+  return ColocationClasses(graph).num_groups() <= kMostClasses && cluster.num_devices() <= kMostDevices;
 }
 
 const Bound& Best(const std::vector<Bound>& bounds) {

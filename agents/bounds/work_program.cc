@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "agents/heuristics/linear_program.h"
+#include "sim/grouping.h"
 
 namespace emplace::agents {
 namespace {
@@ -16,12 +17,11 @@ constexpr std::size_t kMostSent = 60'000;
 class WorkProgram {
  public:
   WorkProgram(const Graph& graph, const Cluster& cluster, const Relaxation& problem)
-      : graph_(graph), cluster_(cluster), problem_(problem), num_types_(problem.num_types()) {
-    classes_.resize(graph.num_ops());
-    for (std::size_t i = 0; i < graph.num_ops(); ++i) {
-      const std::size_t first = Index(graph.colocation_class(MakeId<OpId>(i)));
-      classes_[i] = first == i ? num_classes_++ : classes_[first];
-    }
+      : graph_(graph),
+        cluster_(cluster),
+        problem_(problem),
+        num_types_(problem.num_types()),
+        classes_(ColocationClasses(graph)) {
     std::size_t sent = 0;
     for (std::size_t k = 0; k < graph.num_tensors(); ++k) {
       if (Leaves(MakeId<TensorId>(k))) ++sent;
@@ -30,7 +30,7 @@ class WorkProgram {
   }
 
   WorkProgramBound Solve(double seconds) {
-    const std::size_t num_placed = num_classes_ * num_types_;
+    const std::size_t num_placed = classes_.num_groups() * num_types_;
     LinearProgram program(num_placed + num_sent_ + 1);
     program.num_fractions = num_placed + num_sent_;
     const std::size_t step = num_placed + num_sent_;
@@ -38,22 +38,23 @@ class WorkProgram {
     // Times are in units of all work over all devices, so that the optimum is a number near 1.
     double unit = 0;
     std::vector<double> work(num_placed, 0);
-    std::vector<double> bytes(num_classes_, 0);
+    std::vector<double> bytes(classes_.num_groups(), 0);
     std::vector<bool> may(num_placed, true);
     for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
+      const std::size_t c = classes_.group_of(MakeId<OpId>(i));
       unit += static_cast<double>(problem_.ShortestTime(i));
-      bytes[classes_[i]] += static_cast<double>(graph_.op(MakeId<OpId>(i)).persistent.count);
+      bytes[c] += static_cast<double>(graph_.op(MakeId<OpId>(i)).persistent.count);
       for (std::size_t t = 0; t < num_types_; ++t) {
         if (problem_.Time(i, t) == kNever) {
-          may[Place(classes_[i], t)] = false;
+          may[Place(c, t)] = false;
         } else {
-          work[Place(classes_[i], t)] += static_cast<double>(problem_.Time(i, t) + problem_.Gap(i, t));
+          work[Place(c, t)] += static_cast<double>(problem_.Time(i, t) + problem_.Gap(i, t));
         }
       }
     }
     unit = std::max(unit / static_cast<double>(problem_.num_devices()), 1.0);
 
-    for (std::size_t c = 0; c < num_classes_; ++c) {
+    for (std::size_t c = 0; c < classes_.num_groups(); ++c) {
       program.BeginRow(1);
       for (std::size_t t = 0; t < num_types_; ++t) {
         if (may[Place(c, t)]) program.Add(Place(c, t), 1);
@@ -63,7 +64,7 @@ class WorkProgram {
     for (std::size_t t = 0; t < num_types_; ++t) {
       const auto count = static_cast<double>(problem_.types()[t].devices.size());
       program.BeginRow(-count * static_cast<double>(problem_.types()[t].op_gap) / unit);
-      for (std::size_t c = 0; c < num_classes_; ++c) {
+      for (std::size_t c = 0; c < classes_.num_groups(); ++c) {
         if (may[Place(c, t)] && work[Place(c, t)] > 0) program.Add(Place(c, t), -work[Place(c, t)] / unit);
       }
       program.Add(step, count);
@@ -72,7 +73,7 @@ class WorkProgram {
       const std::optional<double> capacity = Capacity(t);
       if (!capacity) continue;
       program.BeginRow(-1);
-      for (std::size_t c = 0; c < num_classes_; ++c) {
+      for (std::size_t c = 0; c < classes_.num_groups(); ++c) {
         if (may[Place(c, t)] && bytes[c] > 0) program.Add(Place(c, t), -bytes[c] / *capacity);
       }
     }
@@ -92,8 +93,8 @@ class WorkProgram {
 
   // Whether a reader can be where the producer is not.
   bool Leaves(TensorId tensor) const {
-    const std::size_t from = classes_[Index(graph_.tensor(tensor).producer)];
-    return std::ranges::any_of(graph_.consumers(tensor), [&](OpId op) { return classes_[Index(op)] != from; });
+    const std::size_t from = classes_.group_of(graph_.tensor(tensor).producer);
+    return std::ranges::any_of(graph_.consumers(tensor), [&](OpId op) { return classes_.group_of(op) != from; });
   }
 
   std::optional<double> Capacity(std::size_t type) const {
@@ -114,10 +115,10 @@ class WorkProgram {
     for (std::size_t k = 0; k < graph_.num_tensors(); ++k) {
       const auto tensor = MakeId<TensorId>(k);
       if (!Leaves(tensor)) continue;
-      const std::size_t from = classes_[Index(graph_.tensor(tensor).producer)];
+      const std::size_t from = classes_.group_of(graph_.tensor(tensor).producer);
       std::vector<std::size_t> readers;
       for (const OpId op : graph_.consumers(tensor)) {
-        if (classes_[Index(op)] != from) readers.push_back(classes_[Index(op)]);
+        if (classes_.group_of(op) != from) readers.push_back(classes_.group_of(op));
       }
       std::sort(readers.begin(), readers.end());
       readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
@@ -179,9 +180,8 @@ class WorkProgram {
   const Cluster& cluster_;
   const Relaxation& problem_;
   std::size_t num_types_;
-  std::size_t num_classes_ = 0;
   std::size_t num_sent_ = 0;
-  std::vector<std::size_t> classes_;
+  Grouping classes_;
 };
 
 }  // namespace

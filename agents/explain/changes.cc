@@ -5,25 +5,11 @@
 namespace emplace::agents {
 
 Changes::Changes(const Graph& graph, const Cluster& cluster, const CostTable& costs)
-    : graph_(graph), cluster_(cluster), costs_(costs), first_(graph.num_ops() + 1, 0), members_(graph.num_ops()) {
-  for (std::size_t from = 0; from < cluster.num_devices(); ++from) {
-    for (std::size_t to = 0; to < cluster.num_devices(); ++to) {
-      all_linked_ &= Linked(MakeId<DeviceId>(from), MakeId<DeviceId>(to));
-    }
-  }
-  const std::size_t num_ops = graph.num_ops();
-  for (std::size_t i = 0; i < num_ops; ++i) ++first_[Index(graph.colocation_class(MakeId<OpId>(i))) + 1];
-  for (std::size_t i = 0; i < num_ops; ++i) first_[i + 1] += first_[i];
-  std::vector<std::uint32_t> next(first_.begin(), first_.end() - 1);
-  for (std::size_t i = 0; i < num_ops; ++i) {
-    members_[next[Index(graph.colocation_class(MakeId<OpId>(i)))]++] = MakeId<OpId>(i);
-  }
-}
-
-std::span<const OpId> Changes::ClassOf(OpId op) const {
-  const std::size_t of = Index(graph_.colocation_class(op));
-  return std::span(members_).subspan(first_[of], first_[of + 1] - first_[of]);
-}
+    : graph_(graph),
+      cluster_(cluster),
+      costs_(costs),
+      all_linked_(!cluster.FindMissingLink()),
+      classes_(ColocationClasses(graph)) {}
 
 std::vector<OpId> Changes::WithClasses(std::span<const OpId> ops) const {
   std::vector<OpId> classes;

@@ -1,13 +1,13 @@
 #ifndef EMPLACE_AGENTS_EXPLAIN_CHANGES_H_
 #define EMPLACE_AGENTS_EXPLAIN_CHANGES_H_
 
-#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
 #include "sim/graph.h"
+#include "sim/grouping.h"
 #include "sim/placement.h"
 
 namespace emplace::agents {
@@ -18,7 +18,7 @@ class Changes {
   Changes(const Graph& graph, const Cluster& cluster, const CostTable& costs);
 
   // The ops that share a device with `op` always, itself included; ascending.
-  std::span<const OpId> ClassOf(OpId op) const;
+  std::span<const OpId> ClassOf(OpId op) const { return classes_.members(classes_.group_of(op)); }
 
   // `ops` with their colocation classes; ascending, each once.
   std::vector<OpId> WithClasses(std::span<const OpId> ops) const;
@@ -34,9 +34,8 @@ class Changes {
   const Graph& graph_;
   const Cluster& cluster_;
   const CostTable& costs_;
-  bool all_linked_ = true;
-  std::vector<std::uint32_t> first_;  // [num_ops + 1]: of members_, by the class's smallest op
-  std::vector<OpId> members_;         // [num_ops]
+  bool all_linked_;
+  Grouping classes_;
 };
 
 }  // namespace emplace::agents

@@ -212,35 +212,15 @@ void PlacetoReferenceEngine::ReadConstants(const Cluster& cluster) {
 
 void PlacetoReferenceEngine::AddEdges(const Graph& graph) {
   num_parents_.assign(num_ops_, 0);
-  std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> children(num_ops_);  // (child, output index)
-  for (const OpId child : graph.file_order()) {
-    // The last mention of a parent decides its output; control inputs count as mentioned last, on output 0.
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> parents;
-    const auto mention = [&parents](OpId parent, std::uint32_t output) {
-      const auto id = static_cast<std::uint32_t>(parent);
-      const auto found = std::find_if(parents.begin(), parents.end(), [id](const auto& p) { return p.first == id; });
-      if (found == parents.end()) {
-        parents.emplace_back(id, output);
-      } else {
-        found->second = output;
-      }
-    };
-    for (const TensorId input : graph.inputs(child)) {
-      mention(graph.tensor(input).producer, graph.tensor(input).output_index);
-    }
-    for (const OpId parent : graph.control_inputs(child)) mention(parent, 0);
-    num_parents_[Index(child)] = static_cast<std::uint32_t>(parents.size());
-    for (const auto& [parent, output] : parents) {
-      children[parent].emplace_back(static_cast<std::uint32_t>(child), output);
-    }
-  }
+  const std::vector<std::vector<PlacetoChild>> children = PlacetoChildren(graph);
   for (std::size_t parent = 0; parent < num_ops_; ++parent) {
     edge_begin_.push_back(static_cast<std::uint32_t>(edges_.size()));
     output_begin_.push_back(static_cast<std::uint32_t>(output_bytes_.size()));
     std::vector<std::uint32_t> outputs;
     for (const auto& [child, output] : children[parent]) {
       const auto found = std::find(outputs.begin(), outputs.end(), output);
-      edges_.push_back({child, static_cast<std::uint32_t>(found - outputs.begin())});
+      edges_.push_back({static_cast<std::uint32_t>(child), static_cast<std::uint32_t>(found - outputs.begin())});
+      ++num_parents_[Index(child)];
       if (found != outputs.end()) continue;
       outputs.push_back(output);
       const OpId id = MakeId<OpId>(parent);
@@ -478,6 +458,28 @@ void PlacetoReferenceEngine::ComputePeaks(std::span<const DeviceId> placement, P
 }
 
 }  // namespace
+
+std::vector<std::vector<PlacetoChild>> PlacetoChildren(const Graph& graph) {
+  std::vector<std::vector<PlacetoChild>> children(graph.num_ops());
+  std::vector<std::pair<OpId, std::uint32_t>> parents;  // (parent, output index)
+  for (const OpId child : graph.file_order()) {
+    parents.clear();
+    const auto mention = [&parents](OpId parent, std::uint32_t output) {
+      const auto found = std::find_if(parents.begin(), parents.end(), [=](const auto& p) { return p.first == parent; });
+      if (found == parents.end()) {
+        parents.emplace_back(parent, output);
+      } else {
+        found->second = output;
+      }
+    };
+    for (const TensorId input : graph.inputs(child)) {
+      mention(graph.tensor(input).producer, graph.tensor(input).output_index);
+    }
+    for (const OpId parent : graph.control_inputs(child)) mention(parent, 0);
+    for (const auto& [parent, output] : parents) children[Index(parent)].push_back({child, output});
+  }
+  return children;
+}
 
 std::unique_ptr<Simulator::Engine> MakePlacetoReferenceEngine(const Graph& graph, const Cluster& cluster,
                                                               const CostTable& costs, const SimOptions& options) {

@@ -6,9 +6,6 @@
 
 namespace emplace {
 
-// One group per op; ops that colocate_with binds together share one.
-Grouping GroupByIdentity(const Graph& graph, const GroupingOptions& options);
-
 // Starts with the colocation classes and repeats until nothing changes: a group whose data goes to exactly one other
 // group is merged with it.
 // Source: Mirhoseini et al. 2017 (ColocRL), the rule as Baechi's "coplace" grouper has it (Jeon et al. 2020).

@@ -7,7 +7,8 @@ namespace emplace {
 
 std::span<const GrouperEntry> AllGroupers() {
   static constexpr std::array<GrouperEntry, 3> kGroupers = {{
-      {"identity", "One group per op; ops that colocate_with binds together share one.", "emplace", GroupByIdentity},
+      {"identity", "One group per op; ops that colocate_with binds together share one.", "emplace",
+       [](const Graph& graph, const GroupingOptions&) { return ColocationClasses(graph); }},
       {"merge_and_colocate",
        "Merges the group with the fewest output bytes into a neighbour, until the given number is left.",
        "Addanki et al. 2019 (Placeto), A.6", MergeAndColocate},

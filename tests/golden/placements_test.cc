@@ -93,7 +93,7 @@ std::vector<std::string> Rows() {
   const std::vector<Cluster> clusters = Clusters();
   for (const datasets::ModelEntry& model : datasets::AllModels()) {
     const Graph graph = datasets::MakeModel(model.name);
-    const Grouping groups = GroupByIdentity(graph, {});
+    const Grouping groups = ColocationClasses(graph);
     for (const Cluster& cluster : clusters) {
       const CostTable costs(graph, cluster, *MakeCostModel("roofline"));
       for (const FixedPlacement& placement : kPlacements) {

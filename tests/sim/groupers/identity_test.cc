@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "sim/groupers/groupers.h"
+#include "sim/grouping.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace {
@@ -13,7 +13,7 @@ TEST(IdentityGrouperTest, EveryOpIsAGroupButColocatedOnesShareOne) {
   OpSpec c = testing::MakeOp("c", 1);
   c.colocate_with = "a";
   builder.Add(c);
-  const Grouping grouping = GroupByIdentity(builder.Build(), {});
+  const Grouping grouping = ColocationClasses(builder.Build());
   EXPECT_EQ(grouping.num_groups(), 2U);
   EXPECT_EQ(grouping.group_of(MakeId<OpId>(2)), 0U);
 }

@@ -240,7 +240,7 @@ class Search {
     std::vector<const SearchProblem*> problems = {&spec.problem};
     for (const SearchProblem& problem : spec.also) problems.push_back(&problem);
     for (const SearchProblem* const problem : problems) {
-      Grouping grouping = MakeGrouping(*problem, entry);
+      Grouping grouping = MakeGrouping(*problem, entry, graphs_.empty() ? spec.start : std::nullopt);
       const std::size_t budget = EvaluationBudget(spec, entry, grouping.num_groups());
       if (!agent_) {
         agent_ = MakeAgent(spec.agent, spec.agent_options,
@@ -418,11 +418,18 @@ class Search {
 
 }  // namespace
 
-Grouping MakeGrouping(const SearchProblem& problem, const AgentEntry& agent) {
+Grouping MakeGrouping(const SearchProblem& problem, const AgentEntry& agent, const std::optional<Placement>& start) {
   if (problem.given_grouping) return *problem.given_grouping;
   const std::string_view name =
       problem.grouping.empty() ? DefaultGrouping(agent, problem.graph.num_ops()) : problem.grouping;
-  return FindGrouper(name).make(problem.graph, {.max_groups = problem.max_groups});
+  Grouping grouping = FindGrouper(name).make(problem.graph, {.max_groups = problem.max_groups});
+  if (!start || !problem.grouping.empty()) return grouping;
+  std::vector<std::size_t> labels;
+  for (std::size_t i = 0; i < problem.graph.num_ops(); ++i) {
+    const OpId op = MakeId<OpId>(i);
+    labels.push_back(grouping.group_of(op) * problem.cluster.num_devices() + Index((*start)[op]));
+  }
+  return Grouping(problem.graph, labels);
 }
 
 std::size_t EvaluationBudget(const SearchSpec& spec, const AgentEntry& agent, std::size_t num_groups) {

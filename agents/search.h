@@ -49,7 +49,7 @@ struct SearchSpec {
   std::uint64_t seed = 1;
   std::size_t threads = 1;           // results do not depend on it
   std::string torch_device = "cpu";  // of learning agents
-  // A placement of the first graph's ops to start from; only agents whose row has takes_start look at it.
+  // A placement of the first graph's ops to start from; agents without takes_start, which do not search, ignore it.
   std::optional<Placement> start = {};
   // Asked after each proposal was evaluated; true ends the search with what it has found. Null: never.
   std::function<bool()> stop = {};
@@ -99,8 +99,10 @@ struct SearchResult : GraphResult {   // of the first graph, and:
 // cannot resume from.
 SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const SearchProgress&)>& on_progress = {});
 
-// The grouping that a search with this agent uses.
-Grouping MakeGrouping(const SearchProblem& problem, const AgentEntry& agent);
+// The grouping that a search with this agent uses. With a start, the groups of the agent's default are split where the
+// start has their ops on several devices: else it could not be placed.
+Grouping MakeGrouping(const SearchProblem& problem, const AgentEntry& agent,
+                      const std::optional<Placement>& start = std::nullopt);
 // Maximum number of evaluations of a search on a graph of `num_groups` groups.
 std::size_t EvaluationBudget(const SearchSpec& spec, const AgentEntry& agent, std::size_t num_groups);
 

@@ -86,11 +86,36 @@ void KeepPlacement(const CompareOptions& options, const Cell& cell, const Graph&
             [&](std::ostream& out) { WritePlacement(out, placement, graph, cluster); });
 }
 
-Cell Try(const CompareOptions& options, const ProblemOptions& problem, const Graph& graph, const Cluster& cluster,
-         const CostTable& costs, const Simulator& simulator, const std::string& agent, SearchStop* stop) {
+// What the agents place, on one number of accelerators.
+struct Instance {
+  const ProblemOptions& problem;
+  const Graph& graph;
+  const Cluster& cluster;
+  const CostTable& costs;
+  const Simulator& simulator;
+  double lower_bound_micros;
+  double best_bound_micros;  // 0 if the engine is not `fifo`
+  std::optional<Placement> start;
+};
+
+Instance MakeInstance(const ProblemOptions& problem, const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                      const Simulator& simulator, std::optional<Placement> start) {
+  Instance instance{problem, graph,           cluster,
+                    costs,   simulator,       ComputeBounds(graph, cluster, costs).lower_bound_micros,
+                    0,       std::move(start)};
+  if (problem.engine == "fifo") {
+    instance.best_bound_micros =
+        MicrosFromDuration(Duration(agents::Best(agents::QuickBounds(graph, cluster, costs)).nanos));
+  }
+  return instance;
+}
+
+Cell Try(const CompareOptions& options, const Instance& instance, const std::string& agent, SearchStop* stop) {
+  const auto& [problem, graph, cluster, costs, simulator, lower_bound_micros, best_bound_micros, start] = instance;
   agents::SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
   spec.agent = agent;
   spec.simulator = &simulator;
+  if (agents::FindAgent(agent).takes_start) spec.start = start;
   // A deterministic agent that proposes one placement needs no budget.
   if (agents::FindAgent(agent).default_evaluations == 1) spec.evaluations = 0;
   if (options.search.seconds > 0 && !options.search.evaluations) {
@@ -109,17 +134,13 @@ Cell Try(const CompareOptions& options, const ProblemOptions& problem, const Gra
             .gpus = problem.cluster.gpus,
             .evaluations = result.evaluations,
             .groups = result.num_groups,
-            .lower_bound_micros = ComputeBounds(graph, cluster, costs).lower_bound_micros,
-            .best_bound_micros = 0,
+            .lower_bound_micros = lower_bound_micros,
+            .best_bound_micros = best_bound_micros,
             .report = std::nullopt,
             .overflow_bytes = result.smallest_overflow_bytes};
-  if (problem.engine == "fifo") {
-    cell.best_bound_micros =
-        MicrosFromDuration(Duration(agents::Best(agents::QuickBounds(graph, cluster, costs)).nanos));
-  }
   if (result.best) {
     cell.report = MakeStepReport(graph, cluster, costs, *result.best, problem.engine, result.best_result);
-    cell.report->best_bound_micros = cell.best_bound_micros;
+    cell.report->best_bound_micros = best_bound_micros;
     KeepPlacement(options, cell, graph, cluster, *result.best);
   }
   return cell;
@@ -226,7 +247,7 @@ void Print(std::ostream& out, Format format, const CompareOptions& options, cons
 
 int Run(const CompareOptions& options) {
   CheckFiles({options.problem.graph.file, options.problem.cluster.name, options.problem.costs.profile,
-              GroupingFile(options.search)},
+              GroupingFile(options.search), StartFile(options.search)},
              options.outputs);
   if (!options.placements.empty() && !std::filesystem::is_directory(options.placements)) {
     throw InputError("--placements", fmt::format("there is no folder {}", options.placements));
@@ -245,8 +266,11 @@ int Run(const CompareOptions& options) {
     const Cluster cluster = LoadCluster(problem);
     const CostTable costs = LoadCosts(problem, graph, cluster);
     const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
+    std::optional<Placement> start =
+        FindStart(options.search, MakeSearchSpec(problem, options.search, graph, cluster, costs), simulator);
+    const Instance instance = MakeInstance(problem, graph, cluster, costs, simulator, std::move(start));
     for (const std::string& agent : ChosenAgents(options, cluster)) {
-      if (!stop.Interrupted()) cells.push_back(Try(options, problem, graph, cluster, costs, simulator, agent, &stop));
+      if (!stop.Interrupted()) cells.push_back(Try(options, instance, agent, &stop));
     }
   }
   if (stop.Interrupted()) Say("stopped: the table has the agents that were done, and the one that was searching");

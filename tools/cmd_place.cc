@@ -35,19 +35,10 @@ std::vector<std::string_view> AgentsWithPolicies() {
   return names;
 }
 
-std::vector<std::string_view> AgentsThatTakeAStart() {
-  std::vector<std::string_view> names;
-  for (const agents::AgentEntry& entry : agents::AllAgents()) {
-    if (entry.takes_start) names.push_back(entry.name);
-  }
-  return names;
-}
-
 struct PlaceOptions {
   ProblemOptions problem;
   SearchOptions search;
   std::string agent = "multilevel_search";
-  std::string start;  // a placement file; "": none
   std::vector<std::string> settings;
   std::string checkpoint;
   std::string policy;
@@ -100,7 +91,7 @@ void Summarise(const PlaceOptions& options, const agents::SearchResult& result, 
 int Run(const PlaceOptions& options) {
   const ProblemOptions& problem = options.problem;
   CheckFiles({problem.graph.file, problem.cluster.name, problem.costs.profile, GroupingFile(options.search),
-              options.policy, options.start},
+              options.policy, StartFile(options.search)},
              {options.output, options.show.timeline, options.checkpoint, options.policy_output});
   if (options.show.json && (options.output == "-" || options.show.timeline == "-")) {
     throw InputError("-", "is used for both a file and --json (one may be standard output)");
@@ -119,15 +110,7 @@ int Run(const PlaceOptions& options) {
                        fmt::format("agent {} has no policy ({})", spec.agent, fmt::join(AgentsWithPolicies(), ", ")));
     }
   }
-  if (!options.start.empty()) {
-    if (!agents::FindAgent(spec.agent).takes_start) {
-      throw InputError("--start", fmt::format("agent {} does not start from a placement ({})", spec.agent,
-                                              fmt::join(AgentsThatTakeAStart(), ", ")));
-    }
-    const auto in = OpenForReading(options.start);
-    spec.start = ReadPlacement(*in, options.start, graph, cluster);
-    AtPlace(options.start, [&] { CheckPlacement(*spec.start, graph, cluster, costs); });
-  }
+  spec.start = FindStart(options.search, spec, simulator);
   const Placement on_one = OnOneDevice(graph, cluster, costs, simulator);
   if (options.search.seconds > 0 && !options.search.evaluations) {
     if (!options.checkpoint.empty()) {
@@ -180,10 +163,6 @@ Command AddPlace(CLI::App& app) {
       ->type_name("NAME");
   AddSetOption(*command, &options->settings);
   AddSearchOptions(*command, &options->search);
-  command
-      ->add_option("--start", options->start,
-                   fmt::format("placement.json to start from ({})", fmt::join(AgentsThatTakeAStart(), ", ")))
-      ->type_name("FILE");
   command
       ->add_option("--checkpoint", options->checkpoint,
                    "Resume from this file, if it exists, and save to it now and then")

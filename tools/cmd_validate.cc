@@ -72,9 +72,7 @@ Cluster ClusterOf(const ValidateOptions& options, const OpenDevices& open) {
 std::vector<experiments::SampledPlacement> Collect(const ValidateOptions& options, const agents::SearchSpec& spec) {
   std::vector<experiments::SampledPlacement> all;
   for (const std::string& path : options.placements) {
-    Placement placement = ReadPlacement(*OpenForReading(path), path, spec.problem.graph, spec.problem.cluster);
-    AtPlace(path, [&] { CheckPlacement(placement, spec.problem.graph, spec.problem.cluster, spec.problem.costs); });
-    all.push_back({path, std::move(placement)});
+    all.push_back({path, LoadPlacement(path, spec.problem.graph, spec.problem.cluster, spec.problem.costs)});
   }
   const auto add = [&](std::vector<experiments::SampledPlacement> more) {
     all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -151,9 +149,12 @@ void CheckOptions(const ValidateOptions& options) {
   if (options.problem.costs.profile.empty() && options.problem.cluster.name.empty()) {
     throw InputError("", "--profile is missing: it says what ops and links cost (emplace profile writes one)");
   }
+  if (!options.search.start.empty() && options.agent.empty()) {
+    throw InputError("--start", "needs --agent (whose search starts there)");
+  }
   std::vector<std::string> inputs = options.placements;
   inputs.insert(inputs.end(), {options.problem.graph.file, options.problem.costs.profile, options.problem.cluster.name,
-                               GroupingFile(options.search)});
+                               GroupingFile(options.search), StartFile(options.search)});
   CheckFiles(inputs, {options.timeline, options.simulated_timeline});
 }
 
@@ -170,6 +171,7 @@ int Run(ValidateOptions options) {
   if (!options.agent.empty()) {
     spec.agent = AtPlace("--agent", [&] { return std::string(agents::FindAgent(options.agent).name); });
     spec.agent_options = ParseSettings(options.settings);
+    spec.start = FindStart(options.search, spec, simulator);
   }
   const std::vector<experiments::SampledPlacement> placements = Collect(options, spec);
   std::vector<profiler::HardwareDevice*> devices;

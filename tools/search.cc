@@ -43,6 +43,10 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
                  "What agents maximise, of `emplace list rewards`, its options behind a colon: memory_penalty:c=2,M=8 "
                  "(default: what the agent wants)")
       ->type_name("NAME");
+  app.add_option("--start", options->start,
+                 "Placement from which agents that search start, or best: the best of the agents that evaluate "
+                 "nothing. Default groups are split where the start has their ops on several devices")
+      ->type_name("FILE|best");
   AddSeedOption(app, &options->seed, "Seed of all randomness: the same seed gives the same bytes (default: 1)");
   app.add_option("--torch-device", options->torch_device,
                  "Where learning agents compute gradients: cpu or cuda (default: cpu)")
@@ -79,6 +83,43 @@ bool SearchStop::operator()() const {
 Placement OnOneDevice(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Simulator& simulator) {
   const agents::Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
   return env.grouping().Expand(agents::OnOneOf(env.observation(), env.observation().accelerators));
+}
+
+std::string StartFile(const SearchOptions& options) { return options.start == kBestStart ? "" : options.start; }
+
+std::optional<Placement> FindStart(const SearchOptions& options, const agents::SearchSpec& spec,
+                                   const Simulator& simulator) {
+  const agents::SearchProblem& problem = spec.problem;
+  if (options.start.empty()) return std::nullopt;
+  if (!spec.agent.empty() && !agents::FindAgent(spec.agent).takes_start) {
+    throw InputError("--start", "agent " + spec.agent +
+                                    " does not search, so it has no start (an agent with more than one evaluation in "
+                                    "`emplace list agents`)");
+  }
+  if (options.start != kBestStart) {
+    return LoadPlacement(options.start, problem.graph, problem.cluster, problem.costs);
+  }
+  constexpr std::size_t kMostOpsOfSlowAgents = 1000;
+  const bool has_cpu = std::ranges::any_of(problem.cluster.devices(), [](const Device& d) { return d.is_cpu; });
+  agents::SearchSpec one{.problem = problem};
+  one.problem.grouping.clear();
+  one.problem.given_grouping.reset();
+  one.engine = spec.engine;
+  one.seed = spec.seed;
+  one.simulator = &simulator;
+  std::optional<Placement> best;
+  double best_micros = std::numeric_limits<double>::infinity();
+  for (const agents::AgentEntry& entry : agents::AllAgents()) {
+    if (entry.default_evaluations != 1 || (entry.needs_cpu && !has_cpu)) continue;
+    if (entry.max_ops != 0 && problem.graph.num_ops() > kMostOpsOfSlowAgents) continue;
+    one.agent = entry.name;
+    agents::SearchResult result = agents::RunSearch(one);
+    if (!result.best || result.best_result.step_time_micros >= best_micros) continue;
+    best_micros = result.best_result.step_time_micros;
+    best = std::move(result.best);
+  }
+  if (!best) throw InputError("--start", "best: no agent that evaluates nothing finds a placement that fits");
+  return best;
 }
 
 std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::AgentEntry& agent,

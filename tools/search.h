@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "agents/search.h"
 #include "sim/simulator.h"
@@ -20,15 +21,26 @@ struct SearchOptions {
   std::size_t max_groups = 256;
   std::optional<std::size_t> evaluations;
   std::string reward;  // "": the agent's default
+  std::string start;   // a placement file, or kBestStart; "": none
   std::uint64_t seed = 1;
   std::string torch_device = "cpu";
   std::size_t threads = 0;  // 0: one per core
   double seconds = 0;       // 0: no limit
 };
+// The --start that stands for the best placement of the agents that evaluate nothing.
+inline constexpr std::string_view kBestStart = "best";
 void AddSearchOptions(CLI::App& app, SearchOptions* options);
 
 // The file of --grouping; "" if the option is the name of a grouper, or empty.
 std::string GroupingFile(const SearchOptions& options);
+
+// The file of --start; "" if there is none.
+std::string StartFile(const SearchOptions& options);
+
+// The placement of --start, if there is one. Throws InputError on a file that holds none which can run, if no agent
+// that evaluates nothing finds one that fits, and if the search's agent, where it is named, takes none.
+std::optional<Placement> FindStart(const SearchOptions& options, const agents::SearchSpec& spec,
+                                   const Simulator& simulator);
 
 // Ends searches after some seconds or on the first SIGINT (Ctrl-C); a second SIGINT ends the program. One object at a
 // time.

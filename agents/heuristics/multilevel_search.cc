@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "agents/candidates.h"
-#include "agents/heuristics/critical_chain.h"
 #include "agents/heuristics/search_levels.h"
+#include "agents/heuristics/search_moves.h"
 #include "agents/saved_text.h"
 #include "agents/score.h"
 #include "sim/base/check.h"
@@ -29,16 +29,8 @@ constexpr double kLastThreshold = 1e-4;
 constexpr std::size_t kReturns = 8;
 constexpr std::size_t kLeastPatience = 50;
 constexpr std::size_t kPatiencePerUnit = 4;
-constexpr double kAnyGroup = 0.15;
-constexpr double kAnyDevice = 0.3;
-constexpr double kAnyKind = 0.1;
-constexpr double kCoarserUnit = 0.3;
-constexpr double kLargerPiece = 0.5;
-constexpr std::size_t kLargestPiece = 512;
 constexpr double kOneMore = 0.2;
 constexpr double kOneMoreOfKick = 0.75;
-constexpr std::size_t kAttempts = 20;
-constexpr double kMakeRoom = 0.9;
 
 // On the finest level, in the order in which a small budget tries them.
 constexpr std::string_view kStarts[] = {"single_device", "heft",   "m_etf",  "expert", "metis",
@@ -54,212 +46,12 @@ class NoEvaluator : public Evaluator {
   }
 };
 
-// Where a walker is, with what its next changes depend on.
-struct Position {
-  Placement placement;
-  Score score;
-  std::vector<ChainLink> chain;
-  std::vector<double> over_bytes;  // [num_devices]: peak memory less capacity; empty if no device has a limit
-  double live_share = 0;           // sum of all peaks, of the persistent and output bytes of all groups
-};
-
 struct Walker {
   std::size_t level = 0;
   std::size_t since_best = 0;  // evaluations
   bool kicked = false;         // the next changes are larger, and the best of them is accepted
-  Position now;
-  Position best;
-};
-
-void SavePosition(std::ostream& out, const Position& position) {
-  SavePlacement(out, position.placement);
-  SaveScore(out, position.score);
-  out << position.chain.size() << ' ';
-  for (const ChainLink& link : position.chain) {
-    out << Index(link.op) << ' ' << static_cast<int>(link.wait) << ' ' << Index(link.before) << ' ';
-  }
-  out << position.over_bytes.size() << ' ';
-  for (const double bytes : position.over_bytes) SaveDouble(out, bytes);
-  SaveDouble(out, position.live_share);
-}
-
-Position LoadPosition(std::istream& in) {
-  Position position;
-  position.placement = LoadPlacement(in);
-  position.score = LoadScore(in);
-  for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
-    ChainLink link;
-    link.op = MakeId<OpId>(LoadNumber(in));
-    const std::uint64_t wait = LoadNumber(in);
-    if (wait > static_cast<std::uint64_t>(Wait::kTransfer)) RefuseSaved("what an op waited for");
-    link.wait = static_cast<Wait>(wait);
-    link.before = MakeId<OpId>(LoadNumber(in));
-    position.chain.push_back(link);
-  }
-  for (std::uint64_t left = LoadNumber(in); left > 0; --left) position.over_bytes.push_back(LoadDouble(in));
-  position.live_share = LoadDouble(in);
-  return position;
-}
-
-// Changes of one placement: see multilevel_search.h.
-class Changes {
- public:
-  Changes(const Environment& env, const std::vector<SearchLevel>& levels, Rng& rng)
-      : env_(env), seen_(env.observation()), levels_(levels), rng_(rng) {}
-
-  Placement Changed(const Position& from, std::size_t level, double one_more) {
-    Placement changed = from.placement;
-    if (!from.score.fits && rng_.Below(kMultilevelBatch) != 0) {
-      if (Unload(from, &changed)) return changed;
-    }
-    for (std::size_t attempt = 0; attempt < kAttempts; ++attempt) {
-      if (Move(from.chain, level, &changed) && rng_.Uniform() >= one_more) break;
-    }
-    if (from.score.fits) MakeRoom(from, &changed);
-    return changed;
-  }
-
- private:
-  bool Allowed(std::size_t group, DeviceId device) const { return seen_.Allowed(group, Index(device)); }
-  DeviceId DeviceOf(const Placement& placement, std::size_t group) const { return placement[MakeId<OpId>(group)]; }
-
-  // False if nothing has moved.
-  bool Move(const std::vector<ChainLink>& chain, std::size_t level, Placement* placement) {
-    std::size_t group = rng_.Below(seen_.num_groups());
-    std::optional<DeviceId> to;
-    if (!chain.empty() && rng_.Uniform() >= kAnyGroup) {
-      const ChainLink& link = chain[rng_.Below(chain.size())];
-      group = env_.grouping().group_of(link.op);
-      if (link.wait == Wait::kTransfer) {
-        std::size_t other = env_.grouping().group_of(link.before);
-        if (rng_.Below(2) == 0) std::swap(group, other);
-        to = DeviceOf(*placement, other);
-      }
-    }
-    const SearchLevel& units = levels_[level];
-    if (!to) to = rng_.Uniform() < kAnyDevice ? AnyDevice(group) : NeighboursDevice(units, group, *placement);
-    const DeviceId from = DeviceOf(*placement, group);
-    if (!to || *to == from || !Allowed(group, *to)) return false;
-    const std::size_t coarser = levels_.size() - 1 - level;
-    if (coarser > 0 && rng_.Uniform() < kCoarserUnit) {
-      const SearchLevel& larger = levels_[level + 1 + rng_.Below(coarser)];
-      MoveUnit(larger, larger.unit_of[group], from, *to, placement);
-    } else {
-      MovePiece(units, units.unit_of[group], from, *to, placement);
-    }
-    return true;
-  }
-
-  DeviceId AnyDevice(std::size_t group) {
-    const std::vector<DeviceId> all = AllDevices(seen_.cluster);
-    const std::vector<DeviceId> devices =
-        Candidates(seen_, group, rng_.Uniform() < kAnyKind ? all : seen_.accelerators);
-    return devices[rng_.Below(devices.size())];
-  }
-
-  std::optional<DeviceId> NeighboursDevice(const SearchLevel& units, std::size_t group, const Placement& placement) {
-    const std::span<const std::uint32_t> before = units.before[units.unit_of[group]];
-    const std::span<const std::uint32_t> after = units.after[units.unit_of[group]];
-    if (before.empty() && after.empty()) return std::nullopt;
-    const std::size_t drawn = rng_.Below(before.size() + after.size());
-    const std::size_t unit = drawn < before.size() ? before[drawn] : after[drawn - before.size()];
-    return DeviceOf(placement, units.members[unit][0]);
-  }
-
-  void MoveUnit(const SearchLevel& units, std::size_t unit, DeviceId from, DeviceId to, Placement* placement) const {
-    for (const std::uint32_t group : units.members[unit]) {
-      DeviceId& device = (*placement)[MakeId<OpId>(group)];
-      if (device == from && Allowed(group, to)) device = to;
-    }
-  }
-
-  void MovePiece(const SearchLevel& units, std::size_t first, DeviceId from, DeviceId to, Placement* placement) {
-    std::size_t size = 1;
-    while (size < kLargestPiece && rng_.Uniform() < kLargerPiece) size *= 2;
-    const std::uint64_t direction = rng_.Below(3);  // 0: readers, 1: producers, 2: both
-    std::vector<std::uint32_t> piece = {static_cast<std::uint32_t>(first)};
-    MoveUnit(units, first, from, to, placement);
-    const auto add = [&](std::span<const std::uint32_t> near) {
-      for (const std::uint32_t unit : near) {
-        if (piece.size() >= size) return;
-        const std::uint32_t group = units.members[unit][0];
-        if (DeviceOf(*placement, group) != from || !Allowed(group, to)) continue;
-        MoveUnit(units, unit, from, to, placement);
-        piece.push_back(unit);
-      }
-    };
-    for (std::size_t i = 0; i < piece.size() && piece.size() < size; ++i) {
-      if (direction != 0) add(units.before[piece[i]]);
-      if (direction != 1) add(units.after[piece[i]]);
-    }
-  }
-
-  // Moves groups off the device that is over by most. False if there is none, or none of its groups may go elsewhere.
-  bool Unload(const Position& from, Placement* placement) {
-    const auto most = std::max_element(from.over_bytes.begin(), from.over_bytes.end());
-    const auto least = std::min_element(from.over_bytes.begin(), from.over_bytes.end());
-    if (*most <= 0 || *least >= 0) return false;
-    const auto full = MakeId<DeviceId>(static_cast<std::size_t>(most - from.over_bytes.begin()));
-    const auto roomy = MakeId<DeviceId>(static_cast<std::size_t>(least - from.over_bytes.begin()));
-    double left = *most * 0.25 * std::exp2(3 * rng_.Uniform());
-    const std::size_t first = rng_.Below(seen_.num_groups());
-    bool moved = false;
-    for (std::size_t i = 0; i < seen_.num_groups() && left > 0; ++i) {
-      const std::size_t group = (first + i) % seen_.num_groups();
-      if (DeviceOf(*placement, group) != full || !Allowed(group, roomy)) continue;
-      (*placement)[MakeId<OpId>(group)] = roomy;
-      left -= BytesOf(group);
-      moved = true;
-    }
-    return moved;
-  }
-
-  double BytesOf(std::size_t group) const {
-    return static_cast<double>((seen_.persistent[group] + seen_.output[group]).count);
-  }
-
-  // For each device that has received more than it has room for: moves groups that were there before to the device that
-  // has lost most.
-  void MakeRoom(const Position& from, Placement* placement) {
-    if (from.over_bytes.empty()) return;
-    std::vector<double> gained(from.over_bytes.size(), 0);
-    for (std::size_t group = 0; group < seen_.num_groups(); ++group) {
-      const DeviceId before = DeviceOf(from.placement, group);
-      const DeviceId now = DeviceOf(*placement, group);
-      if (before == now) continue;
-      gained[Index(before)] -= from.live_share * BytesOf(group);
-      gained[Index(now)] += from.live_share * BytesOf(group);
-    }
-    const auto poorest = std::min_element(gained.begin(), gained.end());
-    const auto to = MakeId<DeviceId>(static_cast<std::size_t>(poorest - gained.begin()));
-    for (std::size_t d = 0; d < gained.size(); ++d) {
-      const auto full = MakeId<DeviceId>(d);
-      double over = gained[d] + from.over_bytes[d];
-      if (gained[d] <= 0 || over <= 0 || rng_.Uniform() >= kMakeRoom) continue;
-      for (std::size_t swap = 0; swap < kAttempts && over > 0; ++swap) {
-        // Of some groups drawn, the smallest that makes enough room, or the largest.
-        std::optional<std::size_t> best;
-        for (std::size_t draw = 0; draw < kAttempts; ++draw) {
-          const std::size_t group = rng_.Below(seen_.num_groups());
-          const bool was_there = DeviceOf(from.placement, group) == full && DeviceOf(*placement, group) == full;
-          if (!was_there || !Allowed(group, to) || BytesOf(group) <= 0) continue;
-          const auto waste = [&](std::size_t of) {
-            const double left = over - from.live_share * BytesOf(of);
-            return left > 0 ? 1e18 + left : -left;
-          };
-          if (!best || waste(group) < waste(*best)) best = group;
-        }
-        if (!best) break;
-        (*placement)[MakeId<OpId>(*best)] = to;
-        over -= from.live_share * BytesOf(*best);
-      }
-    }
-  }
-
-  const Environment& env_;
-  const Observation& seen_;
-  const std::vector<SearchLevel>& levels_;
-  Rng& rng_;
+  SearchPosition now;
+  SearchPosition best;
 };
 
 class MultilevelSearch : public Agent {
@@ -270,15 +62,17 @@ class MultilevelSearch : public Agent {
 
   Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     if (mode == Mode::kExploit && best_.value()) return {.placements = {*best_.value()}};
-    if (levels_.empty()) levels_ = MakeSearchLevels(env);
+    if (levels_.empty()) {
+      levels_ = MakeSearchLevels(env);
+      all_bytes_ = AllBytes(env.observation());
+    }
     if (walkers_.empty()) return {.placements = Starts(env, rng)};
-    Changes changes(env, levels_, rng);
+    SearchMoves moves(env, levels_, rng);
     Proposal proposal;
     if (together_) proposal.placements.push_back(*together_);
     const Walker& walker = Turn();
     while (proposal.placements.size() < kMultilevelBatch) {
-      proposal.placements.push_back(
-          changes.Changed(walker.now, walker.level, walker.kicked ? kOneMoreOfKick : kOneMore));
+      proposal.placements.push_back(moves.Changed(walker.now, walker.level, walker.kicked ? kOneMoreOfKick : kOneMore));
     }
     return proposal;
   }
@@ -361,7 +155,7 @@ class MultilevelSearch : public Agent {
 
   // All changes of the batch that are better than what they changed, in one; the best change has the last word. None
   // unless two are better.
-  static std::optional<Placement> Together(const Position& from, std::span<const Placement> batch,
+  static std::optional<Placement> Together(const SearchPosition& from, std::span<const Placement> batch,
                                            std::span<const Score> scores, std::size_t best) {
     std::vector<std::size_t> better;
     for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -398,34 +192,52 @@ class MultilevelSearch : public Agent {
 
   std::vector<Placement> Starts(const Environment& env, Rng& rng) {
     std::vector<Placement> starts;
-    const auto add = [&](const Environment& of_level, std::size_t level, std::string_view agent) {
-      if (FindAgent(agent).max_ops != 0 && of_level.observation().num_groups() > kMostUnitsOfSlowStarts) return;
-      const Placement units = MakeAgent(agent, {}, {})->Propose(of_level, Mode::kExplore, rng).placements[0];
-      Placement start(env.observation().num_groups());
-      for (std::size_t group = 0; group < start.num_ops(); ++group) {
-        start[MakeId<OpId>(group)] = units[MakeId<OpId>(levels_[level].unit_of[group])];
-      }
+    level_of_start_.clear();
+    const auto add = [&](Placement start, std::size_t level) {
       if (std::find(starts.begin(), starts.end(), start) != starts.end()) return;
       starts.push_back(std::move(start));
       level_of_start_.push_back(level);
     };
-    level_of_start_.clear();
-    if (env.start()) {
-      starts.push_back(*env.start());
-      level_of_start_.push_back(0);
+    const auto propose = [&](const Environment& of_level, std::string_view agent) -> std::optional<Placement> {
+      const bool is_slow = FindAgent(agent).max_ops != 0;
+      if (is_slow && of_level.observation().num_groups() > kMostUnitsOfSlowStarts) return std::nullopt;
+      return MakeAgent(agent, {}, {})->Propose(of_level, Mode::kExplore, rng).placements[0];
+    };
+    if (env.start()) add(*env.start(), 0);
+    for (const std::string_view agent : kStarts) {
+      if (auto start = propose(env, agent)) add(*std::move(start), 0);
     }
-    for (const std::string_view agent : kStarts) add(env, 0, agent);
+    const std::size_t of_groups = starts.size();
     const NoEvaluator none;
     for (std::size_t level = 1; level < levels_.size(); ++level) {
-      const Environment coarse(env.op_graph(), env.observation().cluster, env.costs(),
-                               GroupingOfLevel(env, levels_[level]), none);
-      for (const std::string_view agent : kCoarseStarts) add(coarse, level, agent);
+      Environment coarse(env.op_graph(), env.observation().cluster, env.costs(), GroupingOfLevel(env, levels_[level]),
+                         none);
+      const auto add_units = [&](const Placement& units) {
+        Placement start(env.observation().num_groups());
+        for (std::size_t group = 0; group < start.num_ops(); ++group) {
+          start[MakeId<OpId>(group)] = units[MakeId<OpId>(levels_[level].unit_of[group])];
+        }
+        add(std::move(start), level);
+      };
+      for (const std::string_view agent : kCoarseStarts) {
+        if (const auto units = propose(coarse, agent)) add_units(*units);
+      }
+      for (std::size_t i = 0; i < of_groups; ++i) {
+        coarse.SetStart(env.grouping().Expand(starts[i]));
+        add_units(*coarse.start());
+      }
     }
     return starts;
   }
 
   void BeginWalkers(const Environment& env, std::span<const Placement> starts, std::span<const Outcome> outcomes,
                     std::span<const Score> scores) {
+    const auto begin = [&](std::size_t level, std::size_t start) {
+      Walker& walker = walkers_.emplace_back();
+      walker.level = level;
+      Take(env, starts[start], scores[start], outcomes[start], &walker);
+    };
+    const std::size_t best_of_all = BestOf(scores);
     for (std::size_t level = 0; level < levels_.size(); ++level) {
       std::optional<std::size_t> best;
       for (std::size_t i = 0; i < starts.size(); ++i) {
@@ -433,10 +245,8 @@ class MultilevelSearch : public Agent {
         best = i;
       }
       if (!best) break;
-      Walker walker;
-      walker.level = level;
-      walkers_.push_back(std::move(walker));
-      Take(env, starts[*best], scores[*best], outcomes[*best], &walkers_.back());
+      begin(level, *best);
+      if (level == 1 && *best != best_of_all) begin(level, best_of_all);
     }
     // n walkers, n - 1 rounds: n of them in the first, 2 in the last.
     const std::size_t n = walkers_.size();
@@ -485,30 +295,9 @@ class MultilevelSearch : public Agent {
     return next.reward >= now.reward - threshold * std::abs(now.reward);
   }
 
-  static void Take(const Environment& env, const Placement& placement, const Score& score, const Outcome& outcome,
-                   Walker* walker) {
-    const Observation& seen = env.observation();
-    walker->now = {.placement = placement, .score = score, .chain = {}, .over_bytes = {}, .live_share = 0};
-    if (!outcome.result.start_micros.empty()) {
-      walker->now.chain = CriticalChain(env.op_graph(), seen.cluster, env.costs(), env.grouping().Expand(placement),
-                                        outcome.result.start_micros);
-    }
-    const bool limited =
-        std::ranges::any_of(seen.cluster.devices(), [](const Device& d) { return d.memory.has_value(); });
-    for (std::size_t d = 0; d < outcome.result.peak_memory.size() && limited; ++d) {
-      const std::optional<Bytes>& memory = seen.cluster.devices()[d].memory;
-      // A device without a limit has room for everything.
-      const double capacity = memory ? static_cast<double>(memory->count) : 1e18;
-      walker->now.over_bytes.push_back(static_cast<double>(outcome.result.peak_memory[d].count) - capacity);
-      walker->now.live_share += static_cast<double>(outcome.result.peak_memory[d].count);
-    }
-    if (walker->now.live_share > 0) {
-      double all = 0;
-      for (std::size_t group = 0; group < seen.num_groups(); ++group) {
-        all += static_cast<double>((seen.persistent[group] + seen.output[group]).count);
-      }
-      walker->now.live_share /= std::max(all, 1.0);
-    }
+  void Take(const Environment& env, const Placement& placement, const Score& score, const Outcome& outcome,
+            Walker* walker) const {
+    walker->now = MakePosition(env, all_bytes_, placement, score, outcome);
     if (!walker->best.placement.num_ops() || score.BetterThan(walker->best.score)) {
       walker->best = walker->now;
       walker->since_best = 0;
@@ -526,6 +315,7 @@ class MultilevelSearch : public Agent {
   std::size_t quota_ = 0;              // evaluations of a turn
   std::size_t finer_quota_ = 0;        // of the levels to which the last walker goes
   std::vector<SearchLevel> levels_;
+  double all_bytes_ = 0;
   std::vector<std::size_t> level_of_start_;
 };
 

@@ -28,6 +28,7 @@ class RandomAgent : public Agent {
         placement[MakeId<OpId>(group)] = devices[group][rng.Below(devices[group].size())];
       }
     }
+    if (!best_.value() && env.start()) batch[0] = *env.start();
     return {.placements = std::move(batch)};
   }
 
@@ -74,7 +75,7 @@ class RandomWalk : public Agent {
     const Observation& seen = env.observation();
     if (!started_) {
       started_ = true;
-      current_ = OnFirstAccelerator(seen);
+      current_ = env.start() ? *env.start() : OnFirstAccelerator(seen);
       return {.placements = {current_}};
     }
     if (mode == Mode::kExploit || Finished() || seen.num_groups() == 0) {

@@ -193,12 +193,57 @@ TEST(SearchTest, StartsFromTheGivenPlacement) {
   const Cluster cluster = MakeCluster(3);
   const Placement start = testing::RandomPlacement(rng, graph, cluster, testing::MeasuredCosts(graph, cluster));
   for (const agents::AgentEntry& entry : agents::AllAgents()) {
+    EXPECT_EQ(entry.takes_start, entry.default_evaluations > 1) << entry.name;
     if (!entry.takes_start) continue;
     agents::SearchSpec spec = MakeSearch(graph, cluster, std::string(entry.name));
     spec.problem.grouping = "identity";
     spec.start = start;
     spec.evaluations = 1;
     EXPECT_EQ(agents::RunSearch(spec).best, start) << entry.name;
+  }
+}
+
+TEST(SearchTest, DefaultGroupsAreSplitWhereTheStartNeedsIt) {
+  Rng rng(33);
+  const Graph graph = testing::RandomDag(rng, {.num_ops = 400, .colocated = true});
+  const Cluster cluster = MakeCluster(3);
+  agents::SearchSpec spec = MakeSearch(graph, cluster, "annealing");
+  spec.problem.grouping.clear();
+  const agents::AgentEntry& entry = agents::FindAgent("annealing");
+  const Grouping plain = agents::MakeGrouping(spec.problem, entry);
+  EXPECT_LE(plain.num_groups(), 256U);
+  const Placement start = testing::RandomPlacement(rng, graph, cluster, testing::MeasuredCosts(graph, cluster));
+  const Grouping split = agents::MakeGrouping(spec.problem, entry, start);
+  EXPECT_GT(split.num_groups(), plain.num_groups());
+  for (std::size_t group = 0; group < split.num_groups(); ++group) {
+    for (const OpId op : split.members(group)) {
+      EXPECT_EQ(start[op], start[split.members(group)[0]]);
+      EXPECT_EQ(plain.group_of(op), plain.group_of(split.members(group)[0]));
+    }
+  }
+  spec.problem.grouping = "merge_and_colocate";
+  EXPECT_EQ(agents::MakeGrouping(spec.problem, entry, start).num_groups(), plain.num_groups()) << "named by the user";
+}
+
+// A few samples of a policy that has learned nothing stay near the start.
+TEST(SearchTest, LearningAgentsBeginNearTheStart) {
+  Rng rng(34);
+  const Graph graph = testing::RandomDag(rng, {.num_ops = 60});
+  const Cluster cluster = MakeCluster(4);
+  const CostTable costs = testing::MeasuredCosts(graph, cluster);
+  agents::SearchSpec start = MakeSearch(graph, cluster, "multilevel_search");
+  start.problem.grouping = "identity";
+  start.evaluations = 2000;
+  const agents::SearchResult good = agents::RunSearch(start);
+  for (const char* const agent : {"post", "coloc_rl", "hierarchical", "sgdp"}) {
+    agents::SearchSpec spec = MakeSearch(graph, cluster, agent);
+    spec.problem.grouping = "identity";
+    spec.evaluations = 3;
+    const double lost = agents::RunSearch(spec).final_micros;
+    spec.start = good.best;
+    const agents::SearchResult near = agents::RunSearch(spec);
+    EXPECT_EQ(near.start_micros, good.best_result.step_time_micros) << agent;
+    EXPECT_LT(near.final_micros - near.start_micros, 0.5 * (lost - near.start_micros)) << agent;
   }
 }
 

@@ -116,19 +116,35 @@ TEST_F(PlaceTest, StartsFromAPlacement) {
   ASSERT_EQ(Emplace("generate inception_v3 -o n.json").status, 0);
   ASSERT_EQ(Emplace(std::string(kPlaceNetwork) + "--agent heft").status, 0);
   ASSERT_EQ(Shell("mv best.json start.json").status, 0);
-  for (const std::string agent : {"local_search", "annealing", "multilevel_search"}) {
-    const Ran ran =
-        Emplace(kPlaceNetwork + ("--start start.json --evaluations 1 --grouping identity --json --agent " + agent));
+  // Default groups are split, so that they can be placed as the start has their ops.
+  for (const std::string agent : {"local_search", "annealing", "multilevel_search", "random_walk", "placeto", "post"}) {
+    const Ran ran = Emplace(kPlaceNetwork + ("--start start.json --evaluations 1 --json --agent " + agent));
     ASSERT_EQ(ran.status, 0) << ran.err;
     EXPECT_EQ(Shell("cmp best.json start.json").status, 0) << agent;
   }
   ExpectRefused(Emplace(std::string(kPlaceNetwork) + "--start start.json --agent heft"),
-                "--start: agent heft does not start from a placement (multilevel_search, local_search, annealing)");
+                "--start: agent heft does not search, so it has no start (an agent with more than one evaluation in "
+                "`emplace list agents`)");
   const Ran wrong = Emplace(std::string(kPlaceNetwork) + "--start p.json");
   EXPECT_EQ(wrong.status, 2);
   EXPECT_EQ(wrong.err.rfind("p.json: ", 0), 0U) << wrong.err;
   ExpectRefused(Emplace(std::string(kPlaceNetwork) + "--start none.json"),
                 "none.json: cannot be read (No such file or directory)");
+}
+
+TEST_F(PlaceTest, StartsFromTheBestOfTheAgentsThatEvaluateNothing) {
+  ASSERT_EQ(Emplace("generate inception_v3 -o n.json").status, 0);
+  const Ran ran = Emplace(std::string(kPlaceNetwork) + "--agent annealing --start best --evaluations 1 --json");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const double micros = nlohmann::json::parse(ran.out).at("step_time_us");
+  EXPECT_NEAR(micros, 646833, 1) << "HEFT's, on ops";
+  const Ran compared = Emplace(
+      "compare --graph n.json --cluster p2.8xlarge --gpus 4 --costs roofline --agents heft,annealing,post "
+      "--start best --evaluations 60 --json");
+  ASSERT_EQ(compared.status, 0) << compared.err;
+  for (const nlohmann::json& row : nlohmann::json::parse(compared.out).at("results")) {
+    EXPECT_LE(row.at("step_time_us"), micros) << row;
+  }
 }
 
 TEST_F(PlaceTest, SecondsAndControlCKeepTheBestSoFar) {

@@ -46,10 +46,10 @@ class Placeto : public PolicyAgent {
     EnsureNetwork(seen, rng);
     PlacetoGraph& graph = GraphOf(env, rng);
     if (mode == Mode::kExploit) {
-      return {.placements = {graph.best.value() ? graph.best.value()->placement : StartOn(seen, rng)}};
+      return {.placements = {graph.best.value() ? graph.best.value()->placement : StartOn(env, rng)}};
     }
     if (!graph.start) {
-      graph.starting = {StartOn(seen, rng)};
+      graph.starting = {StartOn(env, rng)};
       return {.placements = graph.starting};
     }
     if (seen.num_groups() == 0) {
@@ -220,14 +220,15 @@ class Placeto : public PolicyAgent {
   }
 
   // The first placement of the search.
-  Placement StartOn(const Observation& seen, Rng& rng) {
+  Placement StartOn(const Environment& env, Rng& rng) {
+    if (env.start()) return *env.start();
     if (options_.start == StartPlacement::kRandom || options_.start == StartPlacement::kRandomEach) {
       // The only graph without a start is the one being proposed for.
       for (const auto& [index, graph] : graphs_) {
         if (!graph.start) return RandomStart(graph, rng);
       }
     }
-    return OnFirstAccelerator(seen);
+    return OnFirstAccelerator(env.observation());
   }
 
   static PlacementState StateOf(const Environment& env, const Placement& placement, const Outcome& outcome) {

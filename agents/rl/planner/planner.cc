@@ -37,9 +37,12 @@ class Planner : public Agent {
     }
     if (!policy_->sees()) policy_->See(env, grouping_seed_);
     if (is_new) policy_->DrawWeights(rng);
+    starting_ = evaluations_ == 0 && env.start();
+    if (starting_) return {.placements = {*env.start()}};
     const ProposalSize size = NextProposal(context_.evaluations, evaluations_, PerUpdate(), options_.final_evaluation);
     argmax_ = size.argmax;
-    const bool noisy = options_.noise > 0 && updates_ < options_.noise_updates && !argmax_;
+    // Noise would lead away from a start.
+    const bool noisy = options_.noise > 0 && updates_ < options_.noise_updates && !argmax_ && !env.start();
     draw_ = policy_->Draw({.count = size.count, .argmax = argmax_, .noisy = noisy}, Place(), rng);
     return {.placements = policy_->Placements(draw_, seen)};
   }
@@ -51,8 +54,12 @@ class Planner : public Agent {
     EpisodeRecord record{.episode = episodes_++,
                          .evaluations = evaluations_ += batch.size(),
                          .argmax = argmax_,
-                         .entropy = draw_.entropy};
+                         .entropy = starting_ ? 0 : draw_.entropy};
     ScoreBatch(env, batch, outcomes, &best_, &record);
+    if (starting_) {
+      --episodes_;
+      return {};
+    }
     // A batch truncated by the budget is the last one.
     if (!argmax_ && batch.size() == draw_.log_odds.size()) Learn(outcomes);
     return {record};
@@ -158,6 +165,7 @@ class Planner : public Agent {
   Adam placer_adam_;
   // Between Propose() and Observe():
   bool argmax_ = false;
+  bool starting_ = false;  // the start is being evaluated
   PlannerDraw draw_;
   std::vector<float> gradients_;
 };

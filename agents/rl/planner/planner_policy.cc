@@ -10,6 +10,7 @@
 #include "agents/rl/categorical.h"
 #include "agents/rl/placeto/returns.h"
 #include "agents/rl/planner/group_vectors.h"
+#include "agents/rl/start_prior.h"
 #include "sim/base/check.h"
 
 namespace emplace::agents {
@@ -117,11 +118,30 @@ void PlannerPolicy::See(const Environment& env, std::uint64_t seed) {
           options_.grouper == GrouperKind::kNone ? node : static_cast<std::uint32_t>(rng.Below(num_groups_)));
     }
   }
+  if (env.start()) BeginAt(*env.start(), rng);
   problem.order.resize(num_groups_);
   std::iota(problem.order.begin(), problem.order.end(), 0U);
   if (options_.shuffle == 0) return;
   Rng order(options_.shuffle);
   order.Shuffle(problem.order);
+}
+
+// Where nodes are groups, their devices are the start's. Else the groups are dealt to the devices in turn, and nodes go
+// to groups of their device.
+void PlannerPolicy::BeginAt(const Placement& start, Rng& rng) {
+  Problem& problem = *problem_;
+  problem.start = start;
+  for (std::size_t g = 0; g < num_groups_; ++g) {
+    problem.home.push_back(options_.grouper == GrouperKind::kNone ? start[MakeId<OpId>(g)]
+                                                                  : MakeId<DeviceId>(g % num_devices_));
+  }
+  if (options_.grouper != GrouperKind::kRandom) return;
+  for (std::size_t node = 0; node < num_nodes_; ++node) {
+    const std::size_t device = Index(start[MakeId<OpId>(node)]);
+    if (device >= num_groups_) continue;
+    const std::size_t of_device = (num_groups_ - device - 1) / num_devices_ + 1;
+    problem.fixed_groups[node] = static_cast<std::uint32_t>(device + num_devices_ * rng.Below(of_device));
+  }
 }
 
 PlannerDraw PlannerPolicy::Draw(const DrawOptions& how, const std::string& place, Rng& rng) {
@@ -153,6 +173,12 @@ PlannerDraw PlannerPolicy::Draw(const DrawOptions& how, const std::string& place
 void PlannerPolicy::GroupOdds(const Matrix& logits, const Matrix& noise, std::size_t node, std::span<double> odds) {
   row_.assign(logits.row(node), logits.row(node) + num_groups_);
   AddRow(RowOrNull(noise, node), row_);
+  if (problem_->start) {
+    const DeviceId device = (*problem_->start)[MakeId<OpId>(node)];
+    const auto chosen = static_cast<std::size_t>(std::ranges::count(problem_->home, device));
+    const auto more = static_cast<float>(StartLogit(num_nodes_, chosen, num_groups_ - chosen));
+    for (std::size_t g = 0; g < num_groups_; ++g) row_[g] += problem_->home[g] == device ? more : 0;
+  }
   if (placer_) {
     Softmax(row_, all_groups_, odds);
   } else {  // groups are devices
@@ -163,7 +189,13 @@ void PlannerPolicy::GroupOdds(const Matrix& logits, const Matrix& noise, std::si
 void PlannerPolicy::DeviceOdds(const float* logits, const float* noise, std::size_t position, std::span<double> odds) {
   row_.assign(logits, logits + num_devices_);
   AddRow(noise, row_);
-  Softmax(row_, AllowedAt(position), odds);
+  const std::vector<std::uint8_t>& allowed = AllowedAt(position);
+  if (problem_->start) {
+    const std::size_t device = Index(problem_->home[problem_->order[position]]);
+    const auto choices = static_cast<std::size_t>(std::ranges::count(allowed, 1));
+    if (allowed[device] != 0) row_[device] += static_cast<float>(StartLogit(num_groups_, 1, choices - 1));
+  }
+  Softmax(row_, allowed, odds);
 }
 
 double PlannerPolicy::DrawGroups(const Matrix& logits, const DrawOptions& how, Rng& rng, GroupingDraw* grouping,

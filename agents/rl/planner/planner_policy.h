@@ -15,6 +15,7 @@
 #include "agents/node_features.h"
 #include "agents/rl/planner/options.h"
 #include "sim/base/rng.h"
+#include "sim/placement.h"
 
 namespace emplace::agents {
 
@@ -94,6 +95,8 @@ class PlannerPolicy {
                                                      // groups
     std::vector<std::uint32_t> fixed_groups;         // [num_nodes]: used if the grouping is not learned
     std::vector<std::uint32_t> order;                // [num_groups]: the Placer's p-th group
+    std::optional<Placement> start;                  // of nodes
+    std::vector<DeviceId> home;                      // [num_groups]: where the groups are at the start; empty without
   };
 
   // The probabilities of a node's groups from its logits and noise.
@@ -106,6 +109,8 @@ class PlannerPolicy {
   void AddGrouperGradient(const PlannerDraw& draw, std::span<const double> weights, std::span<float> gradients);
   void AddPlacerGradient(const GroupingDraw& grouping, std::span<const double> weights, double entropy_weight,
                          std::span<float> gradients);
+  // Chooses each group's device at the start, and for a fixed grouping the groups.
+  void BeginAt(const Placement& start, Rng& rng);
   // Mask of the devices allowed for the Placer's group at `position`.
   const std::vector<std::uint8_t>& AllowedAt(std::size_t position) const;
 

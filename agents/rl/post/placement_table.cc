@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "agents/rl/categorical.h"
+#include "agents/rl/start_prior.h"
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 
@@ -16,6 +17,7 @@ namespace emplace::agents {
 namespace {
 
 constexpr double kLeastProbability = 1e-6;
+constexpr double kLeastLogit = 1e-3;
 
 }  // namespace
 
@@ -24,6 +26,17 @@ PlacementTable::PlacementTable(std::vector<std::vector<DeviceId>> devices) : dev
   for (const std::vector<DeviceId>& of_group : devices_) offsets_.push_back(offsets_.back() + of_group.size());
   logits_.resize(offsets_.back());
   probabilities_.resize(offsets_.back());
+  Normalize();
+}
+
+void PlacementTable::Expect(const Placement& placement) {
+  for (std::size_t m = 0; m < num_groups(); ++m) {
+    const auto at = std::ranges::find(devices_[m], placement[MakeId<OpId>(m)]);
+    EMPLACE_CHECK(at != devices_[m].end());
+    const auto d = static_cast<std::size_t>(at - devices_[m].begin());
+    // Without a draw between equals, even where half of few groups are to change.
+    logits_[offsets_[m] + d] = std::max(StartLogit(num_groups(), 1, devices_[m].size() - 1), kLeastLogit);
+  }
   Normalize();
 }
 

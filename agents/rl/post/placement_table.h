@@ -24,6 +24,10 @@ class PlacementTable {
   // devices: [num_groups], none empty.
   explicit PlacementTable(std::vector<std::vector<DeviceId>> devices);
 
+  // Makes `placement` the likeliest, as StartLogit() says (agents/rl/start_prior.h).
+  // Requires: each group is on a device of its list; nothing has been learned.
+  void Expect(const Placement& placement);
+
   std::size_t num_groups() const { return devices_.size(); }
   // Distribution of a group: [number of its devices], sum 1.
   std::span<const double> probabilities(std::size_t group) const {

@@ -37,7 +37,7 @@ class Post : public Agent {
 
   Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     if (mode == Mode::kExploit && best_.value()) return {.placements = {*best_.value()}};
-    if (!table_) table_.emplace(SearchDevices(env.observation(), options_.use_cpus));
+    if (!table_) MakeTable(env);
     proposed_.clear();
     const std::size_t of_batch = options_.batch - count_ % options_.batch;
     const std::size_t of_window = options_.window - count_ % options_.window;
@@ -47,6 +47,7 @@ class Post : public Agent {
     for (std::size_t i = 0; i < size.count; ++i) {
       proposed_.push_back(argmax_ ? table_->Likeliest() : table_->Sample(rng));
     }
+    if (count_ == 0 && env.start()) proposed_[0] = table_->Likeliest();
     Proposal proposal;
     for (const Choices& choices : proposed_) proposal.placements.push_back(table_->ToPlacement(choices));
     return proposal;
@@ -101,6 +102,19 @@ class Post : public Agent {
   }
 
  private:
+  // A start is the likeliest placement, and counts as the first sample.
+  void MakeTable(const Environment& env) {
+    std::vector<std::vector<DeviceId>> devices = SearchDevices(env.observation(), options_.use_cpus);
+    if (env.start()) {
+      for (std::size_t m = 0; m < devices.size(); ++m) {
+        const DeviceId device = (*env.start())[MakeId<OpId>(m)];
+        if (std::ranges::find(devices[m], device) == devices[m].end()) devices[m].push_back(device);
+      }
+    }
+    table_.emplace(std::move(devices));
+    if (env.start()) table_->Expect(*env.start());
+  }
+
   // The last evaluation of the budget is the most likely placement instead of a sample. An update that the omitted
   // sample would complete is done without it, unless the current samples complete an update themselves.
   void Learn() {

@@ -19,6 +19,7 @@
 #include "agents/rl/proposals.h"
 #include "agents/rl/read_options.h"
 #include "agents/rl/sgdp/node_policy.h"
+#include "agents/rl/start_prior.h"
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 
@@ -38,6 +39,7 @@ struct SgdpGraph {
   // Recomputed after loading:
   std::optional<GraphRows> rows;
   std::vector<std::vector<std::uint8_t>> allowed;  // [num_nodes][num_devices]: devices that the policy may choose
+  Matrix prior;  // [num_nodes, network's outputs]: what a start adds to logits; no rows without one
 };
 
 class Sgdp : public PolicyAgent {
@@ -52,15 +54,15 @@ class Sgdp : public PolicyAgent {
     SgdpGraph& graph = GraphOf(env);
     if (mode == Mode::kExploit && graph.best.value()) return {.placements = {*graph.best.value()}};
     if (seen.num_groups() == 0) return {.placements = {Placement(0)}};
-    const Matrix& logits = network_->Forward(*graph.rows, false);
-    CheckFinite(logits, Place(graph), "logits");
-    odds_ = OddsOf(logits, graph.allowed, options_.mask);
     actions_.clear();
+    starting_ = graph.evaluations == 0 && env.start();
+    if (starting_) return {.placements = {*env.start()}};
+    odds_ = CurrentOdds(graph, false);
     const bool may_stay = graph.best.value().has_value();
     Proposal proposal;
     std::vector<Placement>& placements = proposal.placements;
     if (OnlyApplies()) {
-      placements.push_back(OnFirstAccelerator(seen));
+      if (!env.start()) placements.push_back(OnFirstAccelerator(seen));
       for (std::size_t i = 0; i < options_.zero_shot_samples; ++i) {
         placements.push_back(ToPlacement(graph, DrawActions(odds_, false, may_stay, rng)));
       }
@@ -86,10 +88,11 @@ class Sgdp : public PolicyAgent {
     EpisodeRecord record{.episode = graph.updates,
                          .evaluations = graph.evaluations,
                          .argmax = argmax_,
-                         .entropy = MeanEntropy(odds_, graph.allowed)};
+                         .entropy = starting_ ? 0 : MeanEntropy(odds_, graph.allowed)};
     ScoreBatch(env, batch, outcomes, &graph.best, &record);
-    graph.applied = OnlyApplies();
+    graph.applied = OnlyApplies() && !starting_;
     // A batch truncated by the budget is the last one.
+    if (starting_) return {};
     if (env.observation().num_groups() == 0 || argmax_ || batch.size() != actions_.size()) return {record};
     std::vector<double> rewards;
     for (const Outcome& outcome : outcomes) rewards.push_back(outcome.reward);
@@ -181,7 +184,39 @@ class Sgdp : public PolicyAgent {
     for (const std::vector<DeviceId>& devices : SearchDevices(seen, options_.use_cpus)) {
       graph.allowed.push_back(MaskOf(devices, seen.num_devices()));
     }
+    if (env.start()) graph.prior = PriorOf(*env.start(), graph.allowed);
     return graph;
+  }
+
+  // The policy's probabilities; `learn` keeps what the gradient needs.
+  NodeOdds CurrentOdds(const SgdpGraph& graph, bool learn) {
+    const Matrix& logits = network_->Forward(*graph.rows, learn);
+    CheckFinite(logits, Place(graph), "logits");
+    if (graph.prior.rows() == 0) return OddsOf(logits, graph.allowed, options_.mask);
+    Matrix sum = logits;
+    for (std::size_t node = 0; node < sum.rows(); ++node) {
+      for (std::size_t i = 0; i < sum.width(); ++i) sum.row(node)[i] += graph.prior.row(node)[i];
+    }
+    return OddsOf(sum, graph.allowed, options_.mask);
+  }
+
+  // With a mask, nodes stay where the best placement so far has them, which is the start at first.
+  Matrix PriorOf(const Placement& start, const std::vector<std::vector<std::uint8_t>>& allowed) const {
+    const std::size_t nodes = start.num_ops();
+    const std::size_t num_devices = nodes > 0 ? allowed[0].size() : 0;
+    Matrix prior(nodes, num_devices + (options_.mask ? 1 : 0));
+    for (std::size_t node = 0; node < nodes; ++node) {
+      if (options_.mask) {
+        prior.row(node)[num_devices] = -static_cast<float>(StartLogit(nodes, 1, 1));
+        continue;
+      }
+      const std::size_t device = Index(start[MakeId<OpId>(node)]);
+      const auto choices = static_cast<std::size_t>(std::count(allowed[node].begin(), allowed[node].end(), 1));
+      if (allowed[node][device] != 0) {
+        prior.row(node)[device] = static_cast<float>(StartLogit(nodes, 1, choices - 1));
+      }
+    }
+    return prior;
   }
 
   static Placement ToPlacement(const SgdpGraph& graph, const NodeActions& actions) {
@@ -208,9 +243,7 @@ class Sgdp : public PolicyAgent {
     const NodeOdds old = odds_;
     Matrix d_logits;
     for (std::size_t epoch = 0; epoch < options_.epochs; ++epoch) {
-      const Matrix& logits = network_->Forward(*graph.rows, true);
-      CheckFinite(logits, Place(graph), "logits");
-      const NodeOdds now = OddsOf(logits, graph.allowed, options_.mask);
+      const NodeOdds now = CurrentOdds(graph, true);
       PpoLoss(old, now, actions_, advantages,
               {.clip_ratio = options_.clip_ratio, .entropy_weight = options_.entropy_weight}, &d_logits);
       gradients_.assign(parameters_.size(), 0.0F);
@@ -231,6 +264,7 @@ class Sgdp : public PolicyAgent {
   NodeOdds odds_;
   std::vector<NodeActions> actions_;
   bool argmax_ = false;
+  bool starting_ = false;
   std::vector<float> gradients_;
 };
 

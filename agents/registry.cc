@@ -16,6 +16,12 @@
 #include "sim/base/registry.h"
 
 namespace emplace::agents {
+namespace {
+
+// Of graphs with more ops, annealing and post find faster placements in groups: docs/agents.md, "Settings by agent".
+constexpr std::size_t kMostOpsToSearchSingly = 1000;
+
+}  // namespace
 
 std::span<const AgentEntry> AllAgents() {
   static constexpr AgentEntry kAgents[] = {
@@ -91,7 +97,7 @@ std::span<const AgentEntry> AllAgents() {
        .summary = "Simulated annealing over the budget.",
        .source = "Kirkpatrick et al. 1983",
        .make = MakeAnnealingAgent,
-       .grouping = "merge_and_colocate",
+       .max_ops = kMostOpsToSearchSingly,
        .default_evaluations = 5000,
        .takes_start = true},
       {.name = "random_walk",
@@ -145,7 +151,7 @@ std::span<const AgentEntry> AllAgents() {
        .summary = "A distribution for each group, moved by proximal policy optimisation and cross-entropy in turn.",
        .source = "Gao et al. 2018 (Post)",
        .make = MakePostAgent,
-       .grouping = "merge_and_colocate",
+       .max_ops = kMostOpsToSearchSingly,
        .default_evaluations = 2400,
        .takes_start = true},
       {.name = "sgdp",

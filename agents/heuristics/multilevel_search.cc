@@ -246,7 +246,7 @@ class MultilevelSearch : public Agent {
       }
       if (!best) break;
       begin(level, *best);
-      if (level == 1 && *best != best_of_all) begin(level, best_of_all);
+      if (level == 1 && levels_.size() > 2 && *best != best_of_all) begin(level, best_of_all);
     }
     // n walkers, n - 1 rounds: n of them in the first, 2 in the last.
     const std::size_t n = walkers_.size();

@@ -17,7 +17,8 @@ inline constexpr std::size_t kMultilevelBatch = 4;
 //      goes where most of its time is. Each distinct placement is one evaluation. m_sct, whose linear program is slow,
 //      leaves out levels of more than 1,000 units.
 //   2. Race, with 0.3 of the budget, if that gives every round 16 evaluations. One walker for each level begins at the
-//      best start of its level or of a coarser one. Another of the second finest level begins at the best start of all.
+//      best start of its level or of a coarser one. Where there are three levels or more, another
+//      of the second finest begins at the best start of all.
 //      In each round every walker gets the same number of evaluations; the walker with the worst best placement is out.
 //      Without a race, the walker of the finest level has the whole budget.
 //   3. Refinement. The last walker stays on its level for half of what is left, then goes to the next finer level, and

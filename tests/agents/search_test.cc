@@ -207,9 +207,9 @@ TEST(SearchTest, DefaultGroupsAreSplitWhereTheStartNeedsIt) {
   Rng rng(33);
   const Graph graph = testing::RandomDag(rng, {.num_ops = 400, .colocated = true});
   const Cluster cluster = MakeCluster(3);
-  agents::SearchSpec spec = MakeSearch(graph, cluster, "annealing");
+  agents::SearchSpec spec = MakeSearch(graph, cluster, "local_search");
   spec.problem.grouping.clear();
-  const agents::AgentEntry& entry = agents::FindAgent("annealing");
+  const agents::AgentEntry& entry = agents::FindAgent("local_search");
   const Grouping plain = agents::MakeGrouping(spec.problem, entry);
   EXPECT_LE(plain.num_groups(), 256U);
   const Placement start = testing::RandomPlacement(rng, graph, cluster, testing::MeasuredCosts(graph, cluster));

@@ -135,8 +135,9 @@ TEST_F(CommandLineTest, TheListOfAgentsSaysWhatEachWantsUnlessToldOtherwise) {
   for (const auto& row : nlohmann::json::parse(Emplace("list agents --json").out)) {
     defaults[row.at("name").get<std::string>()] = row.at("defaults");
   }
-  EXPECT_EQ(defaults.at("post"),
-            nlohmann::json({{"evaluations", "2400"}, {"grouping", "merge_and_colocate"}, {"reward", "runtime"}}));
+  EXPECT_EQ(defaults.at("post"), nlohmann::json({{"evaluations", "2400"},
+                                                 {"grouping", "identity, merge_and_colocate over 1000 ops"},
+                                                 {"reward", "runtime"}}));
   EXPECT_EQ(defaults.at("coloc_rl").at("grouping"), "colocation, merge_and_colocate over 2000 ops");
   EXPECT_EQ(defaults.at("sgdp").at("evaluations"), "800");
   EXPECT_THAT(Emplace("list agents").out, ::testing::HasSubstr("--reward=log_memory_penalty"));

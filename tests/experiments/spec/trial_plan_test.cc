@@ -39,7 +39,7 @@ TEST(TrialPlanTest, ASpecHoldsEveryDefault) {
   EXPECT_EQ(SpecText(plan.trials[0]),
             R"({"schema":"emplace.trial_spec","version":1,"experiment":"small",)"
             R"("graph":{"model":"rnnlm","set":{"hidden":64,"steps":2}},)"
-            R"("grouping":{"name":"merge_and_colocate","groups":256},)"
+            R"("grouping":{"name":"identity","groups":0},)"
             R"("cluster":{"name":"post-8k80","devices":["gpu:0","gpu:1"]},"engine":"fifo","costs":"roofline",)"
             R"("agent":{"label":"annealing","name":"annealing","set":{"final_ratio":"0.5"}},)"
             R"("budget":{"evaluations":600},"reward":"runtime","seed":3})");

@@ -21,16 +21,17 @@ class ChainWalk {
         costs_(costs),
         placement_(placement),
         start_(start_micros),
-        next_in_bucket_(graph.num_ops(), kNone) {}
+        num_ops_(graph.num_ops()),
+        next_in_bucket_(num_ops_, kNone) {}
 
   std::vector<ChainLink> Walk() {
     std::vector<ChainLink> chain;
-    if (graph_.num_ops() == 0) return chain;
+    if (num_ops_ == 0) return chain;
     OpId at = LastToEnd();
     FillBuckets(End(at));
     // An op starts no later than the one that waited for it; ops of no time may start at the same instant, so the
     // length is limited too.
-    while (chain.size() < graph_.num_ops()) {
+    while (chain.size() < num_ops_) {
       chain.push_back(Before(at));
       if (chain.back().wait == Wait::kNothing) break;
       at = chain.back().before;
@@ -44,27 +45,32 @@ class ChainWalk {
 
   OpId LastToEnd() const {
     OpId last{};
-    for (std::size_t i = 1; i < graph_.num_ops(); ++i) {
-      if (End(MakeId<OpId>(i)) > End(last)) last = MakeId<OpId>(i);
+    double end = End(last);
+    for (std::size_t i = 1; i < num_ops_; ++i) {
+      const double other = End(MakeId<OpId>(i));
+      if (other <= end) continue;
+      last = MakeId<OpId>(i);
+      end = other;
     }
     return last;
   }
 
   // Ops by start time: one bucket for each op on average.
   void FillBuckets(double end) {
-    per_bucket_ = std::max(end, 1e-3) / static_cast<double>(graph_.num_ops());
-    first_in_bucket_.assign(graph_.num_ops() + 2, kNone);
-    for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
+    buckets_per_micro_ = static_cast<double>(num_ops_) / std::max(end, 1e-3);
+    first_in_bucket_.assign(num_ops_ + 2, kNone);
+    const bool has_contention = costs_.has_contention();
+    for (std::size_t i = 0; i < num_ops_; ++i) {
       std::uint32_t& first = first_in_bucket_[Bucket(start_[i])];
       next_in_bucket_[i] = first;
       first = static_cast<std::uint32_t>(i);
       const OpId op = MakeId<OpId>(i);
-      const double contention = costs_.KindContention(op, costs_.KindIndex(placement_[op]));
+      const double contention = has_contention ? costs_.KindContention(op, costs_.KindIndex(placement_[op])) : 1;
       longest_ = std::max(longest_, costs_.Micros(op, placement_[op]) * contention);
     }
   }
   std::size_t Bucket(double micros) const {
-    return std::min(static_cast<std::size_t>(micros / per_bucket_), graph_.num_ops() + 1);
+    return std::min(static_cast<std::size_t>(micros * buckets_per_micro_), num_ops_ + 1);
   }
 
   // The op of the same device that started last before `op` did, and can have kept it waiting.
@@ -119,7 +125,8 @@ class ChainWalk {
   const CostTable& costs_;
   const Placement& placement_;
   std::span<const double> start_;
-  double per_bucket_ = 1;                       // in us
+  std::size_t num_ops_;
+  double buckets_per_micro_ = 1;
   double longest_ = 0;                          // time of an op, in us
   std::vector<std::uint32_t> first_in_bucket_;  // an op of each bucket
   std::vector<std::uint32_t> next_in_bucket_;   // [num_ops]: the next op of the same bucket

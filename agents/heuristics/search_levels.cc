@@ -5,26 +5,31 @@
 #include <numeric>
 #include <utility>
 
+#include "sim/groupers/groupers.h"
+
 namespace emplace::agents {
 namespace {
 
 constexpr std::size_t kUnits[] = {1024, 256, 64};
 
-// The unit of each group if merging stops at `max_units`.
-std::vector<std::uint32_t> MergedUnits(const Environment& env, std::size_t max_units) {
-  const GrouperEntry& merge = FindGrouper("merge_and_colocate");
-  const Grouping of_ops = merge.make(env.op_graph(), {.max_groups = max_units});
-  std::vector<std::uint32_t> units(env.observation().num_groups());
-  for (std::size_t group = 0; group < units.size(); ++group) {
-    const std::span<const OpId> members = env.grouping().members(group);
-    units[group] = static_cast<std::uint32_t>(of_ops.group_of(members[0]));
-    for (const OpId op : members) {
-      if (of_ops.group_of(op) == units[group]) continue;
-      const Grouping of_groups = merge.make(env.observation().graph, {.max_groups = max_units});
-      for (std::size_t i = 0; i < units.size(); ++i) {
-        units[i] = static_cast<std::uint32_t>(of_groups.group_of(MakeId<OpId>(i)));
-      }
-      return units;
+// The units of each level: a unit for each group. Ops are merged, unless that would split a group: then groups are.
+std::vector<std::vector<std::uint32_t>> MergedUnits(const Environment& env, std::span<const std::size_t> max_units) {
+  std::vector<std::vector<std::uint32_t>> units(max_units.size(),
+                                                std::vector<std::uint32_t>(env.observation().num_groups()));
+  const std::vector<Grouping> of_ops = MergeAndColocateToEach(env.op_graph(), max_units);
+  std::vector<Grouping> of_groups;  // made where needed
+  for (std::size_t level = 0; level < units.size(); ++level) {
+    bool splits = false;
+    for (std::size_t group = 0; group < units[level].size(); ++group) {
+      const std::span<const OpId> members = env.grouping().members(group);
+      const std::size_t unit = of_ops[level].group_of(members[0]);
+      units[level][group] = static_cast<std::uint32_t>(unit);
+      splits = splits || std::ranges::any_of(members, [&](OpId op) { return of_ops[level].group_of(op) != unit; });
+    }
+    if (!splits) continue;
+    if (of_groups.empty()) of_groups = MergeAndColocateToEach(env.observation().graph, max_units);
+    for (std::size_t group = 0; group < units[level].size(); ++group) {
+      units[level][group] = static_cast<std::uint32_t>(of_groups[level].group_of(MakeId<OpId>(group)));
     }
   }
   return units;
@@ -93,9 +98,13 @@ std::vector<SearchLevel> MakeSearchLevels(const Environment& env) {
   std::iota(single.begin(), single.end(), 0U);
   std::vector<SearchLevel> levels;
   levels.push_back(MakeLevel(graph, std::move(single)));
-  for (const std::size_t units : kUnits) {
-    if (graph.num_ops() >= 2 * units)
-      levels.push_back(MakeLevel(graph, PlaceableUnits(env.observation(), MergedUnits(env, units))));
+  std::vector<std::size_t> max_units;
+  for (const std::size_t most : kUnits) {
+    if (graph.num_ops() >= 2 * most) max_units.push_back(most);
+  }
+  if (max_units.empty()) return levels;
+  for (const std::vector<std::uint32_t>& units : MergedUnits(env, max_units)) {
+    levels.push_back(MakeLevel(graph, PlaceableUnits(env.observation(), units)));
   }
   return levels;
 }

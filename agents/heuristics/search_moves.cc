@@ -198,7 +198,8 @@ bool SearchMoves::Unload(const SearchPosition& from, Placement* placement) {
 void SearchMoves::MakeRoom(const SearchPosition& from, Placement* placement) {
   if (from.over_bytes.empty()) return;
   std::vector<double> gained(from.over_bytes.size(), 0);
-  for (std::size_t group = 0; group < seen_.num_groups(); ++group) {
+  const std::size_t num_groups = seen_.num_groups();
+  for (std::size_t group = 0; group < num_groups; ++group) {
     const DeviceId before = DeviceOf(from.placement, group);
     const DeviceId now = DeviceOf(*placement, group);
     if (before == now) continue;

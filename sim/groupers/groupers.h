@@ -1,6 +1,10 @@
 #ifndef EMPLACE_SIM_GROUPERS_GROUPERS_H_
 #define EMPLACE_SIM_GROUPERS_GROUPERS_H_
 
+#include <cstddef>
+#include <span>
+#include <vector>
+
 #include "sim/graph.h"
 #include "sim/grouping.h"
 
@@ -21,6 +25,8 @@ Grouping GroupByColocation(const Graph& graph, const GroupingOptions& options);
 // of their sort once nothing else is left. The paper also stops when the fewest output bytes exceed a limit that it
 // does not give: there is none here.
 Grouping MergeAndColocate(const Graph& graph, const GroupingOptions& options);
+// The same for several numbers of groups, which fall; merges once.
+std::vector<Grouping> MergeAndColocateToEach(const Graph& graph, std::span<const std::size_t> max_groups);
 
 }  // namespace emplace
 

@@ -15,30 +15,33 @@ constexpr std::size_t kMaxSearched = 256;
 
 class Merger {
  public:
-  Merger(const Graph& graph, std::size_t target)
-      : groups_(graph), target_(target), graph_size_(graph.num_ops()), seen_in_(graph.num_ops()) {
+  explicit Merger(const Graph& graph) : groups_(graph), graph_size_(graph.num_ops()), seen_in_(graph.num_ops()) {
     for (std::size_t op = 0; op < graph.num_ops(); ++op) {
       if (groups_.IsGroup(op)) queue_.emplace(groups_.output_bytes(op), op);
     }
   }
 
-  void Run() {
-    MergeWhilePossible(/*avoid_cycles=*/true);
-    if (groups_.num_groups() > target_) {
+  // The labels when `target` groups are left. The next call's target is smaller, and goes on from there.
+  std::vector<std::size_t> RunTo(std::size_t target) {
+    target_ = target;
+    MergeWhilePossible();
+    if (groups_.num_groups() > target_ && avoids_cycles_) {
+      avoids_cycles_ = false;
       queue_.swap(passed_over_);
-      MergeWhilePossible(/*avoid_cycles=*/false);
+      MergeWhilePossible();
     }
-    MergeUnconnected();
+    if (groups_.num_groups() <= target_) return groups_.Labels();
+    Merger last = *this;  // how unconnected groups are merged depends on the target
+    last.MergeUnconnected();
+    return last.groups_.Labels();
   }
 
-  std::vector<std::size_t> Labels() const { return groups_.Labels(); }
-
  private:
-  void MergeWhilePossible(bool avoid_cycles) {
+  void MergeWhilePossible() {
     while (groups_.num_groups() > target_ && !queue_.empty()) {
       const auto least = *queue_.begin();
       queue_.erase(queue_.begin());
-      const std::optional<std::size_t> neighbour = ChooseNeighbour(least.second, avoid_cycles);
+      const std::optional<std::size_t> neighbour = ChooseNeighbour(least.second);
       if (!neighbour) {
         passed_over_.insert(least);
         continue;
@@ -76,11 +79,11 @@ class Merger {
     }
   }
 
-  std::optional<std::size_t> ChooseNeighbour(std::size_t group, bool avoid_cycles) {
+  std::optional<std::size_t> ChooseNeighbour(std::size_t group) {
     const bool forward = groups_.num_successors(group) > 0;
     const auto accept = [&](std::size_t neighbour) {
       if (!groups_.Compatible(group, neighbour)) return false;
-      return !avoid_cycles || !(forward ? OtherPath(group, neighbour) : OtherPath(neighbour, group));
+      return !avoids_cycles_ || !(forward ? OtherPath(group, neighbour) : OtherPath(neighbour, group));
     };
     return groups_.FindHeaviest(
         group, forward ? GroupGraph::Direction::kSuccessors : GroupGraph::Direction::kPredecessors, accept);
@@ -143,7 +146,8 @@ class Merger {
   }
 
   GroupGraph groups_;
-  std::size_t target_;
+  std::size_t target_ = 1;
+  bool avoids_cycles_ = true;
   std::size_t graph_size_;
   std::vector<std::uint64_t> seen_in_;  // the last search that came to each group
   std::uint64_t search_ = 0;
@@ -155,9 +159,16 @@ class Merger {
 }  // namespace
 
 Grouping MergeAndColocate(const Graph& graph, const GroupingOptions& options) {
-  Merger merger(graph, std::max<std::size_t>(options.max_groups, 1));
-  merger.Run();
-  return Grouping(graph, merger.Labels());
+  return Grouping(graph, Merger(graph).RunTo(std::max<std::size_t>(options.max_groups, 1)));
+}
+
+std::vector<Grouping> MergeAndColocateToEach(const Graph& graph, std::span<const std::size_t> max_groups) {
+  Merger merger(graph);
+  std::vector<Grouping> groupings;
+  for (const std::size_t most : max_groups) {
+    groupings.emplace_back(graph, merger.RunTo(std::max<std::size_t>(most, 1)));
+  }
+  return groupings;
 }
 
 }  // namespace emplace

@@ -177,6 +177,25 @@ TEST(MergeAndColocateTest, GroupsRandomGraphsAsTheSlowWayDoes) {
   EXPECT_GT(compared, 30U);
 }
 
+// Also where some ops have no neighbours, whose merging depends on the target.
+TEST(MergeAndColocateTest, GroupsToSeveralNumbersAsOneByOne) {
+  Rng rng(61);
+  for (std::size_t round = 0; round < 40; ++round) {
+    const Graph graph = testing::RandomDag(rng, {.num_ops = 10 + 5 * round,
+                                                 .max_inputs = 1 + round % 4,
+                                                 .kinds_differ = round % 3 == 0,
+                                                 .colocated = round % 2 == 0});
+    const std::vector<std::size_t> targets = {graph.num_ops() / 2, graph.num_ops() / 3, 4, 1};
+    const std::vector<Grouping> groupings = MergeAndColocateToEach(graph, targets);
+    ASSERT_EQ(groupings.size(), targets.size());
+    for (std::size_t k = 0; k < targets.size(); ++k) {
+      std::vector<std::size_t> groups;
+      for (std::size_t i = 0; i < graph.num_ops(); ++i) groups.push_back(groupings[k].group_of(MakeId<OpId>(i)));
+      EXPECT_EQ(groups, GroupsOf(graph, targets[k])) << round << ' ' << targets[k];
+    }
+  }
+}
+
 TEST(MergeAndColocateTest, ALargeGraphIsGroupedInAMoment) {
   Rng rng(72);
   const Graph graph = testing::RandomDag(rng, {.num_ops = 5000});

@@ -71,11 +71,12 @@ void Summarise(const PlaceOptions& options, const agents::SearchResult& result, 
                       Counted(result.num_groups, "group"), Counted(result.evaluations, "evaluation"), result.fitting);
   if (!result.episodes.empty()) {
     const double first = result.episodes.front().entropy;
-    text << fmt::format("policy entropy, of the largest possible: {:.2f} in the first episode, {:.2f} in the last{}\n",
-                        first, result.episodes.back().entropy,
-                        options.policy.empty() && first < kDecidedEntropy
-                            ? " (below 0.5 at first: decided before it had learned anything)"
-                            : "");
+    // A loaded policy and one that begins at a start are narrow on purpose.
+    const bool is_untaught = options.policy.empty() && options.search.start.empty();
+    text << fmt::format(
+        "policy entropy, of the largest possible: {:.2f} in the first episode, {:.2f} in the last{}\n", first,
+        result.episodes.back().entropy,
+        is_untaught && first < kDecidedEntropy ? " (below 0.5 at first: decided before it had learned anything)" : "");
   }
   PrintReport(text, report);
   text << fmt::format("\non one device {}{}: {:.2f} times as long\n", MicrosForPeople(one_device.step_time_micros),

@@ -106,8 +106,15 @@ struct AgentEntry {
   bool needs_cpu = false;                  // Propose() fails on a cluster without a CPU
   std::string_view reward = "runtime";     // default objective
   std::size_t batch = 1;                   // placements of a proposal, which threads evaluate side by side
-  bool takes_start = false;                // begins at Environment::start(), if set
+
+  // Evaluates more than one placement, and begins at Environment::start(), if that is set.
+  bool searches() const { return default_evaluations > 1; }
 };
+// Whether the agent can place on this cluster.
+bool RunsOn(const AgentEntry& entry, const Cluster& cluster);
+// Whether an agent that does not search places so many groups in little time: m_sct, whose linear program is slow, does
+// up to 1,000.
+bool IsQuick(const AgentEntry& entry, std::size_t num_groups);
 // The default grouper of an agent for a graph of `num_ops`.
 std::string_view DefaultGrouping(const AgentEntry& entry, std::size_t num_ops);
 std::span<const AgentEntry> AllAgents();

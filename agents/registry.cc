@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "agents/agent.h"
@@ -43,8 +44,7 @@ std::span<const AgentEntry> AllAgents() {
        .source = "baseline",
        .make = MakeRandomAgent,
        .grouping = "merge_and_colocate",
-       .default_evaluations = 100,
-       .takes_start = true},
+       .default_evaluations = 100},
       {.name = "round_robin",
        .summary = "Groups in topological order on the accelerators in turn.",
        .source = "baseline",
@@ -84,60 +84,52 @@ std::span<const AgentEntry> AllAgents() {
        .source = "ours; Karypis and Kumar 1998 (levels)",
        .make = MakeMultilevelSearchAgent,
        .default_evaluations = 5000,
-       .batch = kMultilevelBatch,
-       .takes_start = true},
+       .batch = kMultilevelBatch},
       {.name = "local_search",
        .summary = "Hill climbing: each group in turn tries every device.",
        .source = "baseline",
        .make = MakeLocalSearchAgent,
        .grouping = "merge_and_colocate",
-       .default_evaluations = 5000,
-       .takes_start = true},
+       .default_evaluations = 5000},
       {.name = "annealing",
        .summary = "Simulated annealing over the budget.",
        .source = "Kirkpatrick et al. 1983",
        .make = MakeAnnealingAgent,
        .max_ops = kMostOpsToSearchSingly,
-       .default_evaluations = 5000,
-       .takes_start = true},
+       .default_evaluations = 5000},
       {.name = "random_walk",
        .summary = "The thesis's search protocol with uniform actions: its missing control.",
        .source = "Mitropolitsky et al. 2020, 4.1.3",
        .make = MakeRandomWalkAgent,
        .grouping = "merge_and_colocate",
-       .default_evaluations = 5000,
-       .takes_start = true},
+       .default_evaluations = 5000},
       {.name = "placeto",
        .summary = "A policy moves one group at a time; message passing over the whole graph.",
        .source = "Addanki et al. 2019 (Placeto), appendix A",
        .make = MakePlacetoAgent,
        .grouping = "merge_and_colocate",
        .default_evaluations = 5000,
-       .reward = "log_memory_penalty",
-       .takes_start = true},
+       .reward = "log_memory_penalty"},
       {.name = "graphsage",
        .summary = "Placeto with GraphSAGE as its graph embedding.",
        .source = "Mitropolitsky 2020, 3.3.1; Hamilton et al. 2017",
        .make = MakeGraphSageAgent,
        .grouping = "merge_and_colocate",
        .default_evaluations = 5000,
-       .reward = "log_memory_penalty",
-       .takes_start = true},
+       .reward = "log_memory_penalty"},
       {.name = "pgnn",
        .summary = "Placeto with P-GNN, which encodes the position of a group, as its graph embedding.",
        .source = "Mitropolitsky 2020, 3.3.2; You et al. 2019",
        .make = MakePGnnAgent,
        .grouping = "merge_and_colocate",
        .default_evaluations = 5000,
-       .reward = "log_memory_penalty",
-       .takes_start = true},
+       .reward = "log_memory_penalty"},
       {.name = "hierarchical",
        .summary = "A network puts ops into groups, another the groups on devices, one after the other.",
        .source = "Mirhoseini et al. 2018 (Hierarchical Planner)",
        .make = MakeHierarchicalAgent,
        .default_evaluations = 4000,
-       .reward = "sqrt",
-       .takes_start = true},
+       .reward = "sqrt"},
       {.name = "coloc_rl",
        .summary = "A network reads the groups as a sequence and puts them on devices, one after the other.",
        .source = "Mirhoseini et al. 2017 (ColocRL); Addanki et al. 2019 (Placeto), A.7 (its RNN)",
@@ -145,27 +137,33 @@ std::span<const AgentEntry> AllAgents() {
        .grouping = "colocation",
        .max_ops = 2000,
        .default_evaluations = 4000,
-       .reward = "sqrt",
-       .takes_start = true},
+       .reward = "sqrt"},
       {.name = "post",
        .summary = "A distribution for each group, moved by proximal policy optimisation and cross-entropy in turn.",
        .source = "Gao et al. 2018 (Post)",
        .make = MakePostAgent,
        .max_ops = kMostOpsToSearchSingly,
-       .default_evaluations = 2400,
-       .takes_start = true},
+       .default_evaluations = 2400},
       {.name = "sgdp",
        .summary = "A graph network and a transformer place all ops at once; one policy for many graphs.",
        .source = "Zhou et al. 2020 (SGDP)",
        .make = MakeSgdpAgent,
        .default_evaluations = 800,
-       .reward = "sqrt",
-       .takes_start = true},
+       .reward = "sqrt"},
   };
   return kAgents;
 }
 
 const AgentEntry& FindAgent(std::string_view name) { return FindByName(AllAgents(), name, "agent"); }
+
+bool RunsOn(const AgentEntry& entry, const Cluster& cluster) {
+  return !entry.needs_cpu || std::ranges::any_of(cluster.devices(), [](const Device& device) { return device.is_cpu; });
+}
+
+bool IsQuick(const AgentEntry& entry, std::size_t num_groups) {
+  constexpr std::size_t kMostGroupsOfSlowAgents = 1000;
+  return entry.max_ops == 0 || num_groups <= kMostGroupsOfSlowAgents;
+}
 
 std::string_view DefaultGrouping(const AgentEntry& entry, std::size_t num_ops) {
   return entry.max_ops != 0 && num_ops > entry.max_ops ? "merge_and_colocate" : entry.grouping;

@@ -49,7 +49,7 @@ struct SearchSpec {
   std::uint64_t seed = 1;
   std::size_t threads = 1;           // results do not depend on it
   std::string torch_device = "cpu";  // of learning agents
-  // A placement of the first graph's ops to start from; agents without takes_start, which do not search, ignore it.
+  // A placement of the first graph's ops to start from; agents that do not search ignore it.
   std::optional<Placement> start = {};
   // Asked after each proposal was evaluated; true ends the search with what it has found. Null: never.
   std::function<bool()> stop = {};

@@ -65,11 +65,9 @@ void CheckAgents(const CompareOptions& options) {
 // "all": every agent that supports this cluster.
 std::vector<std::string> ChosenAgents(const CompareOptions& options, const Cluster& cluster) {
   if (!All(options)) return options.agents;
-  const bool has_cpu = std::any_of(cluster.devices().begin(), cluster.devices().end(),
-                                   [](const Device& device) { return device.is_cpu; });
   std::vector<std::string> all;
   for (const agents::AgentEntry& entry : agents::AllAgents()) {
-    if (entry.needs_cpu && !has_cpu) {
+    if (!agents::RunsOn(entry, cluster)) {
       Say(fmt::format("{}: left out, cluster {} has no CPU", entry.name, cluster.name()));
     } else {
       all.emplace_back(entry.name);
@@ -115,15 +113,15 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
   agents::SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
   spec.agent = agent;
   spec.simulator = &simulator;
-  if (agents::FindAgent(agent).takes_start) spec.start = start;
-  // A deterministic agent that proposes one placement needs no budget.
-  if (agents::FindAgent(agent).default_evaluations == 1) spec.evaluations = 0;
-  if (options.search.seconds > 0 && !options.search.evaluations) {
-    const agents::AgentEntry& entry = agents::FindAgent(agent);
-    spec.evaluations = entry.default_evaluations == 1
-                           ? 0
-                           : EvaluationsIn(options.search.seconds, spec.threads, entry, simulator,
-                                           OnOneDevice(graph, cluster, costs, simulator));
+  const agents::AgentEntry& entry = agents::FindAgent(agent);
+  if (entry.searches()) {
+    spec.start = start;
+    if (options.search.seconds > 0 && !options.search.evaluations) {
+      spec.evaluations = EvaluationsIn(options.search.seconds, spec.threads, entry, simulator,
+                                       OnOneDevice(graph, cluster, costs, simulator));
+    }
+  } else {
+    spec.evaluations = 0;  // one placement needs no budget
   }
   stop->Start();
   spec.stop = [stop] { return (*stop)(); };
@@ -266,8 +264,7 @@ int Run(const CompareOptions& options) {
     const Cluster cluster = LoadCluster(problem);
     const CostTable costs = LoadCosts(problem, graph, cluster);
     const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
-    std::optional<Placement> start =
-        FindStart(options.search, MakeSearchSpec(problem, options.search, graph, cluster, costs), simulator);
+    std::optional<Placement> start = FindStart(options.search, graph, cluster, costs, simulator);
     const Instance instance = MakeInstance(problem, graph, cluster, costs, simulator, std::move(start));
     for (const std::string& agent : ChosenAgents(options, cluster)) {
       if (!stop.Interrupted()) cells.push_back(Try(options, instance, agent, &stop));

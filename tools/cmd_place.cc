@@ -111,7 +111,8 @@ int Run(const PlaceOptions& options) {
                        fmt::format("agent {} has no policy ({})", spec.agent, fmt::join(AgentsWithPolicies(), ", ")));
     }
   }
-  spec.start = FindStart(options.search, spec, simulator);
+  CheckTakesStart(options.search, spec.agent);
+  spec.start = FindStart(options.search, graph, cluster, costs, simulator);
   const Placement on_one = OnOneDevice(graph, cluster, costs, simulator);
   if (options.search.seconds > 0 && !options.search.evaluations) {
     if (!options.checkpoint.empty()) {

@@ -171,7 +171,8 @@ int Run(ValidateOptions options) {
   if (!options.agent.empty()) {
     spec.agent = AtPlace("--agent", [&] { return std::string(agents::FindAgent(options.agent).name); });
     spec.agent_options = ParseSettings(options.settings);
-    spec.start = FindStart(options.search, spec, simulator);
+    CheckTakesStart(options.search, spec.agent);
+    spec.start = FindStart(options.search, graph, cluster, costs, simulator);
   }
   const std::vector<experiments::SampledPlacement> placements = Collect(options, spec);
   std::vector<profiler::HardwareDevice*> devices;

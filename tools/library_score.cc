@@ -159,7 +159,7 @@ class InstanceScorer {
 
   static std::uint64_t Nanos(double micros) { return static_cast<std::uint64_t>(DurationFromMicros(micros).count()); }
 
-  bool IsOneShot() const { return entry_.default_evaluations == 1; }
+  bool IsOneShot() const { return !entry_.searches(); }
 
   static BudgetResult ResultOf(const agents::SearchResult& result, std::uint64_t budget) {
     return {.budget = budget,

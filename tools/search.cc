@@ -81,37 +81,31 @@ bool SearchStop::operator()() const {
 }
 
 Placement OnOneDevice(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Simulator& simulator) {
-  const agents::Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator);
+  const agents::Environment env(graph, cluster, costs, ColocationClasses(graph), simulator);
   return env.grouping().Expand(agents::OnOneOf(env.observation(), env.observation().accelerators));
 }
 
 std::string StartFile(const SearchOptions& options) { return options.start == kBestStart ? "" : options.start; }
 
-std::optional<Placement> FindStart(const SearchOptions& options, const agents::SearchSpec& spec,
-                                   const Simulator& simulator) {
-  const agents::SearchProblem& problem = spec.problem;
+void CheckTakesStart(const SearchOptions& options, const std::string& agent) {
+  if (options.start.empty() || agents::FindAgent(agent).searches()) return;
+  throw InputError("--start", "agent " + agent +
+                                  " does not search, so it has no start (an agent with more than one evaluation in "
+                                  "`emplace list agents`)");
+}
+
+std::optional<Placement> FindStart(const SearchOptions& options, const Graph& graph, const Cluster& cluster,
+                                   const CostTable& costs, const Simulator& simulator) {
   if (options.start.empty()) return std::nullopt;
-  if (!spec.agent.empty() && !agents::FindAgent(spec.agent).takes_start) {
-    throw InputError("--start", "agent " + spec.agent +
-                                    " does not search, so it has no start (an agent with more than one evaluation in "
-                                    "`emplace list agents`)");
-  }
-  if (options.start != kBestStart) {
-    return LoadPlacement(options.start, problem.graph, problem.cluster, problem.costs);
-  }
-  constexpr std::size_t kMostOpsOfSlowAgents = 1000;
-  const bool has_cpu = std::ranges::any_of(problem.cluster.devices(), [](const Device& d) { return d.is_cpu; });
-  agents::SearchSpec one{.problem = problem};
-  one.problem.grouping.clear();
-  one.problem.given_grouping.reset();
-  one.engine = spec.engine;
-  one.seed = spec.seed;
+  if (options.start != kBestStart) return LoadPlacement(options.start, graph, cluster, costs);
+  agents::SearchSpec one{.problem = {.graph = graph, .cluster = cluster, .costs = costs}};
+  one.engine = simulator.options().engine;
+  one.seed = options.seed;
   one.simulator = &simulator;
   std::optional<Placement> best;
   double best_micros = std::numeric_limits<double>::infinity();
   for (const agents::AgentEntry& entry : agents::AllAgents()) {
-    if (entry.default_evaluations != 1 || (entry.needs_cpu && !has_cpu)) continue;
-    if (entry.max_ops != 0 && problem.graph.num_ops() > kMostOpsOfSlowAgents) continue;
+    if (entry.searches() || !agents::RunsOn(entry, cluster) || !agents::IsQuick(entry, graph.num_ops())) continue;
     one.agent = entry.name;
     agents::SearchResult result = agents::RunSearch(one);
     if (!result.best || result.best_result.step_time_micros >= best_micros) continue;

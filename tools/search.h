@@ -37,10 +37,13 @@ std::string GroupingFile(const SearchOptions& options);
 // The file of --start; "" if there is none.
 std::string StartFile(const SearchOptions& options);
 
-// The placement of --start, if there is one. Throws InputError on a file that holds none which can run, if no agent
-// that evaluates nothing finds one that fits, and if the search's agent, where it is named, takes none.
-std::optional<Placement> FindStart(const SearchOptions& options, const agents::SearchSpec& spec,
-                                   const Simulator& simulator);
+// Throws InputError if there is a --start and the agent does not search.
+void CheckTakesStart(const SearchOptions& options, const std::string& agent);
+
+// The placement of --start, if there is one. Throws InputError on a file that holds none which can run, and if no agent
+// that evaluates nothing finds one that fits.
+std::optional<Placement> FindStart(const SearchOptions& options, const Graph& graph, const Cluster& cluster,
+                                   const CostTable& costs, const Simulator& simulator);
 
 // Ends searches after some seconds or on the first SIGINT (Ctrl-C); a second SIGINT ends the program. One object at a
 // time.

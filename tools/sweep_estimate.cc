@@ -127,7 +127,7 @@ std::optional<double> SweepEstimator::PolicySeconds(const experiments::TrialChoi
                                                     const experiments::ExperimentCell& cell, std::size_t groups,
                                                     bool measure) {
   // An agent with one answer cannot be measured in part.
-  if (agents::FindAgent(cell.agent.name).default_evaluations == 1) return std::nullopt;
+  if (!agents::FindAgent(cell.agent.name).searches()) return std::nullopt;
   std::map<std::size_t, double>& known = policies_[JsonText({FieldsToJson(spec.agent)})];
   const auto ratio = [groups](const auto& one) {
     const auto a = static_cast<double>(std::max<std::size_t>(groups, 1));

@@ -20,7 +20,6 @@
 namespace emplace::agents {
 namespace {
 
-constexpr std::size_t kMostUnitsOfSlowStarts = 1000;
 constexpr double kRaceShare = 0.3;
 constexpr std::size_t kLeastRound = 16;
 constexpr double kStayShare = 0.5;
@@ -199,8 +198,7 @@ class MultilevelSearch : public Agent {
       level_of_start_.push_back(level);
     };
     const auto propose = [&](const Environment& of_level, std::string_view agent) -> std::optional<Placement> {
-      const bool is_slow = FindAgent(agent).max_ops != 0;
-      if (is_slow && of_level.observation().num_groups() > kMostUnitsOfSlowStarts) return std::nullopt;
+      if (!IsQuick(FindAgent(agent), of_level.observation().num_groups())) return std::nullopt;
       return MakeAgent(agent, {}, {})->Propose(of_level, Mode::kExplore, rng).placements[0];
     };
     if (env.start()) add(*env.start(), 0);

@@ -78,7 +78,7 @@ class AgentContractTest : public ::testing::TestWithParam<agents::AgentEntry> {
   static agents::SearchResult Search(const Graph& graph, const Cluster& cluster) {
     const std::string agent(GetParam().name);
     agents::SearchSpec spec = testing::MakeSearch(graph, cluster, agent, SmallerThan(agent));
-    spec.evaluations = GetParam().default_evaluations == 1 ? 1 : 40;
+    spec.evaluations = GetParam().searches() ? 40 : 1;
     return agents::RunSearch(spec);
   }
 };
@@ -177,6 +177,15 @@ TEST(AgentRegistryTest, HoldsEveryHeuristicOfTheContract) {
         "m_sct", "heft", "multilevel_search", "local_search", "annealing", "random_walk"}) {
     EXPECT_EQ(agents::FindAgent(name).name, name);
   }
+}
+
+TEST(AgentRegistryTest, KnowsWhereAnAgentRunsAndWhetherItIsQuick) {
+  EXPECT_FALSE(agents::RunsOn(agents::FindAgent("cpu_only"), testing::MakeCluster(2)));
+  EXPECT_TRUE(agents::RunsOn(agents::FindAgent("cpu_only"), testing::MakeMixedCluster(2)));
+  EXPECT_TRUE(agents::RunsOn(agents::FindAgent("heft"), testing::MakeCluster(2)));
+  EXPECT_TRUE(agents::IsQuick(agents::FindAgent("heft"), 100'000));
+  EXPECT_TRUE(agents::IsQuick(agents::FindAgent("m_sct"), 1000));
+  EXPECT_FALSE(agents::IsQuick(agents::FindAgent("m_sct"), 1001));
 }
 
 TEST(AgentRegistryTest, AnUnknownNameIsRefusedWithTheKnownOnes) {

@@ -51,15 +51,14 @@ class Planner : public Agent {
                                      std::span<const Outcome> outcomes) override {
     const FlushDenormals flush;
     if (env.observation().num_groups() == 0) return {};
-    EpisodeRecord record{.episode = episodes_++,
-                         .evaluations = evaluations_ += batch.size(),
-                         .argmax = argmax_,
-                         .entropy = starting_ ? 0 : draw_.entropy};
-    ScoreBatch(env, batch, outcomes, &best_, &record);
+    evaluations_ += batch.size();
     if (starting_) {
-      --episodes_;
+      best_.Keep(batch[0], ScoreOf(outcomes[0], env.observation().cluster));
       return {};
     }
+    EpisodeRecord record{
+        .episode = episodes_++, .evaluations = evaluations_, .argmax = argmax_, .entropy = draw_.entropy};
+    ScoreBatch(env, batch, outcomes, &best_, &record);
     // A batch truncated by the budget is the last one.
     if (!argmax_ && batch.size() == draw_.log_odds.size()) Learn(outcomes);
     return {record};

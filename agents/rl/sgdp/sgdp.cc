@@ -85,14 +85,17 @@ class Sgdp : public PolicyAgent {
     const FlushDenormals flush;
     SgdpGraph& graph = graphs_.at(env.index());
     graph.evaluations += batch.size();
+    if (starting_) {
+      graph.best.Keep(batch[0], ScoreOf(outcomes[0], env.observation().cluster));
+      return {};
+    }
     EpisodeRecord record{.episode = graph.updates,
                          .evaluations = graph.evaluations,
                          .argmax = argmax_,
-                         .entropy = starting_ ? 0 : MeanEntropy(odds_, graph.allowed)};
+                         .entropy = MeanEntropy(odds_, graph.allowed)};
     ScoreBatch(env, batch, outcomes, &graph.best, &record);
-    graph.applied = OnlyApplies() && !starting_;
+    graph.applied = OnlyApplies();
     // A batch truncated by the budget is the last one.
-    if (starting_) return {};
     if (env.observation().num_groups() == 0 || argmax_ || batch.size() != actions_.size()) return {record};
     std::vector<double> rewards;
     for (const Outcome& outcome : outcomes) rewards.push_back(outcome.reward);
@@ -264,7 +267,7 @@ class Sgdp : public PolicyAgent {
   NodeOdds odds_;
   std::vector<NodeActions> actions_;
   bool argmax_ = false;
-  bool starting_ = false;
+  bool starting_ = false;  // the start is being evaluated
   std::vector<float> gradients_;
 };
 

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "sim/base/check.h"
 #include "sim/simulator.h"
 #include "tests/testing/graphs.h"
 
@@ -48,6 +50,16 @@ MovesWorld FullDevices(std::size_t num_ops) {
     specs.back().persistent = Bytes{30};
   }
   return {Build(specs), MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 0, Bytes{120})};
+}
+
+// Where some changes of single ops lead to.
+std::vector<agents::SearchPosition> Changes(MovesWorld& world, const agents::SearchPosition& from, std::uint64_t seed,
+                                            std::size_t count) {
+  Rng rng(seed);
+  agents::SearchMoves moves(world.env, world.levels, rng);
+  std::vector<agents::SearchPosition> positions;
+  while (positions.size() < count) positions.push_back(world.At(moves.Changed(from, 0, 0)));
+  return positions;
 }
 
 Placement OfDevices(const std::vector<std::size_t>& devices) {
@@ -105,15 +117,12 @@ TEST(SearchMovesTest, ChangesFollowWhereOpsMayRunAndWhichMoveTogether) {
 TEST(SearchMovesTest, MakesRoomForWhatADeviceReceives) {
   MovesWorld world = FullDevices(8);
   const agents::SearchPosition from = world.At(OfDevices({0, 1, 0, 1, 0, 1, 0, 1}));
-  Rng rng(32);
-  agents::SearchMoves moves(world.env, world.levels, rng);
   std::size_t fits = 0;
   std::size_t swaps = 0;
-  for (int i = 0; i < 300; ++i) {
-    const Placement changed = moves.Changed(from, 0, 0);
-    if (!world.At(changed).score.fits) continue;
+  for (const agents::SearchPosition& to : Changes(world, from, 32, 300)) {
+    if (!to.score.fits) continue;
     ++fits;
-    swaps += changed == from.placement ? 0 : 1;
+    swaps += to.placement == from.placement ? 0 : 1;
   }
   EXPECT_GT(fits, 240U) << "nine of ten changes make room";
   EXPECT_GT(swaps, 200U);
@@ -122,11 +131,8 @@ TEST(SearchMovesTest, MakesRoomForWhatADeviceReceives) {
 TEST(SearchMovesTest, UnloadsTheDeviceThatIsOver) {
   MovesWorld world = FullDevices(8);
   const agents::SearchPosition from = world.At(OfDevices({0, 0, 0, 0, 0, 0, 0, 1}));
-  Rng rng(33);
-  agents::SearchMoves moves(world.env, world.levels, rng);
   std::size_t better = 0;
-  for (int i = 0; i < 200; ++i) {
-    const agents::SearchPosition to = world.At(moves.Changed(from, 0, 0));
+  for (const agents::SearchPosition& to : Changes(world, from, 33, 200)) {
     better += to.score.BetterThan(from.score) ? 1 : 0;
   }
   EXPECT_GT(better, 120U) << "three of four changes unload";

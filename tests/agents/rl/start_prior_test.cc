@@ -8,7 +8,7 @@ namespace emplace::testing {
 namespace {
 
 TEST(StartLogitTest, FourChoicesDifferInTheMean) {
-  for (const std::size_t choices : {8, 50, 3000}) {
+  for (const std::size_t choices : {std::size_t{8}, std::size_t{50}, std::size_t{3000}}) {
     const double weight = 2 * std::exp(agents::StartLogit(choices, 2, 6));  // against six others of weight 1
     EXPECT_NEAR(static_cast<double>(choices) * 6 / (weight + 6), 4, 1e-9) << choices;
   }

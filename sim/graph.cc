@@ -65,6 +65,7 @@ Bytes TensorBytes(DType dtype, std::span<const std::int64_t> shape, const std::s
 // All arrays are filled by GraphBuilder::Build and never move afterwards: the views of Op and Tensor point into them.
 struct Graph::Data {
   std::string name;
+  std::string metadata;
   std::string text;  // the characters of all names, kinds, layers and attrs
   std::vector<Op> ops;
   std::vector<Tensor> tensors;
@@ -122,6 +123,7 @@ Graph::Graph() {
 Graph::Graph(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
 
 const std::string& Graph::name() const { return data_->name; }
+const std::string& Graph::metadata() const { return data_->metadata; }
 std::size_t Graph::num_ops() const { return data_->ops.size(); }
 std::size_t Graph::num_tensors() const { return data_->tensors.size(); }
 const Op& Graph::op(OpId id) const { return data_->ops[Index(id)]; }
@@ -167,11 +169,12 @@ std::size_t Graph::MemoryUsage() const {
   // compressed_sparse_row_graph, both directions: row starts and columns, forward and backward, and for the backward
   // ones the forward edge's index.
   const std::size_t adjacency = (2 * (num_ops() + 1) + 3 * edges) * sizeof(std::uint32_t);
-  return sizeof(Data) + d.name.capacity() + d.text.capacity() + HeapBytes(d.ops) + HeapBytes(d.tensors) +
-         HeapBytes(d.first_output) + HeapBytes(d.dims) + HeapBytes(d.kind_times) + HeapBytes(d.input_begin) +
-         HeapBytes(d.inputs) + HeapBytes(d.control_begin) + HeapBytes(d.controls) + HeapBytes(d.consumer_begin) +
-         HeapBytes(d.consumers) + HeapBytes(d.control_consumer_begin) + HeapBytes(d.control_consumers) +
-         HeapBytes(d.file_order) + HeapBytes(d.by_name) + HeapBytes(d.colocation_class) + adjacency;
+  return sizeof(Data) + d.name.capacity() + d.metadata.capacity() + d.text.capacity() + HeapBytes(d.ops) +
+         HeapBytes(d.tensors) + HeapBytes(d.first_output) + HeapBytes(d.dims) + HeapBytes(d.kind_times) +
+         HeapBytes(d.input_begin) + HeapBytes(d.inputs) + HeapBytes(d.control_begin) + HeapBytes(d.controls) +
+         HeapBytes(d.consumer_begin) + HeapBytes(d.consumers) + HeapBytes(d.control_consumer_begin) +
+         HeapBytes(d.control_consumers) + HeapBytes(d.file_order) + HeapBytes(d.by_name) +
+         HeapBytes(d.colocation_class) + adjacency;
 }
 
 void GraphBuilder::Add(OpSpec spec) { specs_.push_back(std::move(spec)); }
@@ -566,6 +569,7 @@ Graph GraphBuilder::Build() {
 
   auto data = std::make_shared<Graph::Data>();
   data->name = std::move(name_);
+  data->metadata = std::move(metadata_);
   internal::GraphAssembler(specs, edges, order).Fill(data.get());
   data->by_name.reserve(specs.size());
   for (const std::uint32_t position : by_name) data->by_name.push_back(data->file_order[position]);

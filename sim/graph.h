@@ -76,6 +76,8 @@ class Graph {
   Graph();  // empty
 
   const std::string& name() const;
+  // What is known of the graph besides: a JSON object as compact text; "" if nothing is.
+  const std::string& metadata() const;
   std::size_t num_ops() const;
   std::size_t num_tensors() const;
   const Op& op(OpId id) const;
@@ -145,6 +147,8 @@ class GraphBuilder {
   explicit GraphBuilder(std::string name) : name_(std::move(name)) {}
 
   void Add(OpSpec spec);
+  // `metadata`: Graph::metadata().
+  void SetMetadata(std::string metadata) { metadata_ = std::move(metadata); }
 
   // The graph, with ids in canonical order. Leaves the builder empty. Cost: O((ops + edges) log ops).
   // Throws InputError, its place "ops[POSITION].FIELD" counted in the order of Add, if: a name is empty, repeated,
@@ -155,6 +159,7 @@ class GraphBuilder {
 
  private:
   std::string name_;
+  std::string metadata_;
   std::vector<OpSpec> specs_;
 };
 

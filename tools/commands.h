@@ -32,6 +32,7 @@ Command AddPlace(CLI::App& app);
 Command AddProfile(CLI::App& app);
 Command AddValidate(CLI::App& app);
 Command AddCompare(CLI::App& app);
+Command AddReplay(CLI::App& app);
 Command AddReport(CLI::App& app);
 Command AddSweep(CLI::App& app);
 Command AddTrial(CLI::App& app);

@@ -1,6 +1,7 @@
 #ifndef EMPLACE_DATASETS_IMPORTERS_IMPORTERS_H_
 #define EMPLACE_DATASETS_IMPORTERS_IMPORTERS_H_
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,10 @@ Imported ImportPipeDream(const std::string& content, const std::string& file);
 // dnn-partitioning: dnn_partitioning.h.
 bool LooksLikeDnnPartitioning(std::string_view content);
 Imported ImportDnnPartitioning(const std::string& content, const std::string& file);
+
+// kineto: kineto.h.
+bool LooksLikeKineto(std::string_view head);
+Imported ImportKineto(std::span<const ImportSource> sources, const ImportOptions& options);
 
 // Whether the content starts like a JSON object.
 bool StartsAnObject(std::string_view content);

@@ -1,28 +1,76 @@
 #include "datasets/importers/registry.h"
 
+#include <filesystem>
+#include <sstream>
 #include <string>
+#include <utility>
 
 #include "datasets/importers/importers.h"
 #include "sim/base/check.h"
+#include "sim/base/file_io.h"
 #include "sim/base/registry.h"
 
 namespace emplace::datasets {
 namespace {
 
+constexpr std::size_t kHeadBytes = std::size_t{1} << 20;
+
+// Formats whose files are small enough to be held.
+template <Imported (*kImport)(const std::string& content, const std::string& file)>
+Imported FromText(std::span<const ImportSource> sources, const ImportOptions&) {
+  return kImport(sources.front().Content(), sources.front().name());
+}
+
 constexpr ImporterEntry kImporters[] = {
     {"emplace", "graph.json of emplace itself, read and written again", "emplace.graph, version 1",
-     LooksLikeEmplaceGraph, ImportEmplaceGraph},
+     LooksLikeEmplaceGraph, FromText<ImportEmplaceGraph>},
     {"pipedream", "graph.txt of PipeDream's profiler: times of each layer, forward and backward, measured on a GPU",
-     "Narayanan et al. 2019, PipeDream; github.com/msr-fiddle/pipedream", LooksLikePipeDream, ImportPipeDream},
+     "Narayanan et al. 2019, PipeDream; github.com/msr-fiddle/pipedream", LooksLikePipeDream,
+     FromText<ImportPipeDream>},
     {"dnn-partitioning", "JSON input of Microsoft's placement algorithms: graph, cluster and human experts' placements",
      "Tarnawski et al. 2020, Efficient algorithms for device placement of DNN graph operators; "
      "github.com/msr-fiddle/dnn-partitioning",
-     LooksLikeDnnPartitioning, ImportDnnPartitioning},
+     LooksLikeDnnPartitioning, FromText<ImportDnnPartitioning>},
+    {"kineto",
+     "trace of PyTorch's profiler: a step on GPUs, with host threads, streams, launches and waits; of several ranks",
+     "PyTorch profiler, Chrome trace JSON; github.com/pytorch/kineto", LooksLikeKineto, ImportKineto,
+     /*takes_several=*/true},
 };
 
 }  // namespace
 
 std::span<const ImporterEntry> AllImporters() { return kImporters; }
+
+ImportSource::ImportSource(std::string name, std::string content)
+    : name_(std::move(name)), head_(content.substr(0, kHeadBytes)), content_(std::move(content)) {}
+
+ImportSource::ImportSource(const std::string& path) : name_(path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    content_ = ReadWholeFile(path);
+    head_ = content_->substr(0, kHeadBytes);
+    return;
+  }
+  const auto in = OpenForReading(path);
+  head_.resize(kHeadBytes);
+  AtPlace(path, [&] { return &in->read(head_.data(), static_cast<std::streamsize>(kHeadBytes)); });
+  head_.resize(static_cast<std::size_t>(in->gcount()));
+}
+
+std::unique_ptr<std::istream> ImportSource::Open() const {
+  if (content_) return std::make_unique<std::istringstream>(*content_);
+  return OpenForReading(name_);
+}
+
+std::string ImportSource::Content() const { return content_ ? *content_ : ReadWholeFile(name_); }
+
+Imported Import(const ImporterEntry& importer, std::span<const ImportSource> sources, const ImportOptions& options) {
+  if (sources.size() > 1 && !importer.takes_several) {
+    throw InputError(sources[1].name(),
+                     "is one file too many (the format " + std::string(importer.name) + " is imported from one)");
+  }
+  return importer.import(sources, options);
+}
 
 const ImporterEntry& FindImporter(std::string_view format, std::string_view content, const std::string& file) {
   if (!format.empty()) return FindByName(kImporters, format, "format");

@@ -1,6 +1,10 @@
 #ifndef EMPLACE_DATASETS_IMPORTERS_REGISTRY_H_
 #define EMPLACE_DATASETS_IMPORTERS_REGISTRY_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,11 +17,57 @@
 
 namespace emplace::datasets {
 
+// A step as it was measured, beside the graph that was made of it. Times in µs from the start of the step.
+struct MeasuredStep {
+  // What a device did: from the start of op `first` to the end of op `last`, mostly one op.
+  struct Run {
+    OpId first{};
+    OpId last{};
+    double start_micros = 0;
+    double end_micros = 0;
+  };
+  double step_time_micros = 0;
+  std::vector<double> op_start_micros;  // by OpId
+  std::vector<Run> runs;                // of GPU activities, by device, then by start
+  std::vector<std::size_t>
+      gpu_of;                     // of each device: which GPU's stream it is, counted over all ranks; kNoGpu: a thread
+  std::vector<std::string> gpus;  // their names
+  static constexpr std::size_t kNoGpu = ~std::size_t{0};
+};
+
 // What a foreign file held.
 struct Imported {
   Graph graph;
   std::optional<Cluster> cluster;  // where the format describes one
   std::vector<std::string> notes;  // what was left out or could not be attributed: one line each, for the user
+  std::optional<Placement> placement = std::nullopt;
+  std::optional<MeasuredStep> measured = std::nullopt;
+  // Per cent of the measured device time whose cause was found; none where the format has no such time.
+  std::optional<double> attributed_percent = std::nullopt;
+};
+
+// A file that is imported. It may be read several times, also if it is standard input or a pipe.
+class ImportSource {
+ public:
+  // A text in place of a file. `name` is the prefix of errors.
+  ImportSource(std::string name, std::string content);
+  // Throws InputError if the file cannot be read.
+  explicit ImportSource(const std::string& path);
+
+  const std::string& name() const { return name_; }
+  // What it starts with: 1 MiB, or all of it.
+  const std::string& head() const { return head_; }
+  std::unique_ptr<std::istream> Open() const;
+  std::string Content() const;
+
+ private:
+  std::string name_;
+  std::string head_;
+  std::optional<std::string> content_;  // of what cannot be read twice
+};
+
+struct ImportOptions {
+  double min_attributed_percent = 95;
 };
 
 // A row of `emplace list importers`.
@@ -25,14 +75,19 @@ struct ImporterEntry {
   std::string_view name;
   std::string_view summary;
   std::string_view source;
-  // Whether the content looks like this format (of a file that may still be broken).
-  bool (*detect)(std::string_view content);
-  // Throws InputError, its place starting with `file`.
-  Imported (*import)(const std::string& content, const std::string& file);
+  // Whether the start of a file looks like this format (of a file that may still be broken).
+  bool (*detect)(std::string_view head);
+  // Throws InputError, its place starting with the file's name.
+  Imported (*import)(std::span<const ImportSource> sources, const ImportOptions& options);
+  bool takes_several = false;  // files; others are given one
 };
 std::span<const ImporterEntry> AllImporters();
-// The format named, or found from the content if `format` is empty. Throws InputError that lists the known names.
-const ImporterEntry& FindImporter(std::string_view format, std::string_view content, const std::string& file);
+// The format named, or found from the start of `file` if `format` is empty. Throws InputError that lists the known
+// names.
+const ImporterEntry& FindImporter(std::string_view format, std::string_view head, const std::string& file);
+// Imports files of one format. Throws InputError, also on several files where the format takes one.
+Imported Import(const ImporterEntry& importer, std::span<const ImportSource> sources,
+                const ImportOptions& options = {});
 
 }  // namespace emplace::datasets
 

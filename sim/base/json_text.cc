@@ -17,40 +17,35 @@
 namespace emplace {
 namespace {
 
-// Passes nlohmann's events on to a builder.
+// Passes nlohmann's events on.
 class SaxHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit SaxHandler(JsonBuilder* builder) : builder_(builder) {}
+  explicit SaxHandler(JsonEvents* events) : events_(events) {}
 
-  bool null() override { return Put({std::monostate()}); }
-  bool boolean(bool value) override { return Put({value}); }
-  bool number_integer(number_integer_t value) override { return Put({std::int64_t{value}}); }
+  bool null() override { return events_->Null(), true; }
+  bool boolean(bool value) override { return events_->Flag(value), true; }
+  bool number_integer(number_integer_t value) override { return events_->Integer(std::int64_t{value}), true; }
   bool number_unsigned(number_unsigned_t value) override {
-    const bool fits = value <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    return fits ? Put({static_cast<std::int64_t>(value)}) : Put({std::uint64_t{value}});
+    if (value <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      events_->Integer(static_cast<std::int64_t>(value));
+    } else {
+      events_->Integer(std::uint64_t{value});
+    }
+    return true;
   }
-  bool number_float(number_float_t value, const string_t&) override { return Put({value}); }
-  bool string(string_t& value) override { return Put({std::move(value)}); }
+  bool number_float(number_float_t value, const string_t& text) override { return events_->Number(value, text), true; }
+  bool string(string_t& value) override { return events_->Text(value), true; }
   bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override {
-    builder_->BeginObject();
-    return true;
-  }
-  bool key(string_t& value) override {
-    builder_->Key(std::move(value));
-    return true;
-  }
-  bool end_object() override { return End(); }
-  bool start_array(std::size_t) override {
-    builder_->BeginList();
-    return true;
-  }
-  bool end_array() override { return End(); }
+  bool start_object(std::size_t) override { return events_->BeginObject(), true; }
+  bool key(string_t& value) override { return events_->Key(value), true; }
+  bool end_object() override { return events_->End(), true; }
+  bool start_array(std::size_t) override { return events_->BeginList(), true; }
+  bool end_array() override { return events_->End(), true; }
 
   bool parse_error(std::size_t, const std::string& last_token, const nlohmann::detail::exception& error) override {
     constexpr int kNumberOverflow = 406;
     if (error.id == kNumberOverflow) {
-      throw InputError(builder_->Place(), "is the number " + Quoted(last_token) + " (a number below 1.8e308)");
+      throw InputError(events_->Place(), "is the number " + Quoted(last_token) + " (a number below 1.8e308)");
     }
     // "[json.exception...] parse error at line L, column C: what is wrong"
     const std::string_view what = error.what();
@@ -64,14 +59,27 @@ class SaxHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  bool Put(JsonValue value) {
-    builder_->Scalar(std::move(value));
-    return true;
-  }
-  bool End() {
-    builder_->End();
-    return true;
-  }
+  JsonEvents* events_;
+};
+
+// Puts the events together.
+class BuilderEvents : public JsonEvents {
+ public:
+  explicit BuilderEvents(JsonBuilder* builder) : builder_(builder) {}
+
+  void Null() override { builder_->Scalar({std::monostate()}); }
+  void Flag(bool value) override { builder_->Scalar({value}); }
+  void Integer(std::int64_t value) override { builder_->Scalar({value}); }
+  void Integer(std::uint64_t value) override { builder_->Scalar({value}); }
+  void Number(double value, std::string_view) override { builder_->Scalar({value}); }
+  void Text(std::string& text) override { builder_->Scalar({std::move(text)}); }
+  void BeginList() override { builder_->BeginList(); }
+  void BeginObject() override { builder_->BeginObject(); }
+  void Key(std::string& key) override { builder_->Key(std::move(key)); }
+  void End() override { builder_->End(); }
+  std::string Place() const override { return builder_->Place(); }
+
+ private:
   JsonBuilder* builder_;
 };
 
@@ -190,11 +198,16 @@ class TextBuffer : public std::streambuf {
   }
 };
 
+void ReadEvents(std::streambuf* source, std::size_t most_text_bytes, JsonEvents* events) {
+  SaxHandler handler(events);
+  JsonBytes bytes(source, most_text_bytes);
+  EMPLACE_CHECK(nlohmann::json::sax_parse(JsonIterator(&bytes), JsonIterator(), &handler));
+}
+
 JsonValue Parse(std::streambuf* source, JsonBuilder::Streamed streamed, const JsonLimits& limits) {
   JsonBuilder builder(std::move(streamed), limits.values);
-  SaxHandler handler(&builder);
-  JsonBytes bytes(source, limits.text_bytes);
-  EMPLACE_CHECK(nlohmann::json::sax_parse(JsonIterator(&bytes), JsonIterator(), &handler));
+  BuilderEvents events(&builder);
+  ReadEvents(source, limits.text_bytes, &events);
   return builder.Take();
 }
 
@@ -310,6 +323,10 @@ JsonValue ParseJson(std::istream& in, JsonBuilder::Streamed streamed, const Json
 JsonValue ParseJson(std::string_view text) {
   TextBuffer buffer(text);
   return Parse(&buffer, {}, {});
+}
+
+void ReadJsonEvents(std::istream& in, JsonEvents* events, std::size_t most_text_bytes) {
+  ReadEvents(in.rdbuf(), most_text_bytes, events);
 }
 
 }  // namespace emplace

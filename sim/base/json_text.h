@@ -47,6 +47,29 @@ struct JsonLimits {
 JsonValue ParseJson(std::istream& in, JsonBuilder::Streamed streamed = {}, const JsonLimits& limits = {});
 JsonValue ParseJson(std::string_view text);
 
+// What a document holds, one by one in the order of the text: for files that are too large to be held.
+class JsonEvents {
+ public:
+  virtual ~JsonEvents() = default;
+
+  virtual void Null() = 0;
+  virtual void Flag(bool value) = 0;
+  virtual void Integer(std::int64_t value) = 0;
+  virtual void Integer(std::uint64_t value) = 0;  // only those that an int64 does not hold
+  virtual void Number(double value, std::string_view text) = 0;
+  virtual void Text(std::string& text) = 0;  // may be moved from
+  virtual void BeginList() = 0;
+  virtual void BeginObject() = 0;
+  virtual void Key(std::string& key) = 0;  // may be moved from
+  virtual void End() = 0;                  // of the innermost list or object
+
+  // Where the next value goes, for errors.
+  virtual std::string Place() const = 0;
+};
+
+// Tells `events` of the document that `in` holds. Errors as ParseJson; what `events` throws passes through.
+void ReadJsonEvents(std::istream& in, JsonEvents* events, std::size_t most_text_bytes = JsonLimits().text_bytes);
+
 }  // namespace emplace
 
 #endif  // EMPLACE_SIM_BASE_JSON_TEXT_H_

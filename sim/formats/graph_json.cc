@@ -132,10 +132,11 @@ Graph ReadGraphFrom(std::istream& in, const GraphLimits& limits) {
                      }});
   const JsonNode node(root);
   CheckSchema(node, kGraphSchema);
-  const JsonFields fields(node, {"schema", "version", "name", "ops"});
+  const JsonFields fields(node, {"schema", "version", "name", "metadata", "ops"});
   if (const auto ops = fields.Find("ops")) ops->List("a list of ops");
   const auto name = fields.Find("name");
   GraphBuilder builder(name ? name->Text() : "");
+  if (const auto metadata = fields.Find("metadata")) builder.SetMetadata(ReadAttrs(*metadata));
   for (OpSpec& spec : specs) builder.Add(std::move(spec));
   specs = {};
   return builder.Build();
@@ -259,6 +260,9 @@ Graph ReadGraph(std::istream& in, const std::string& file, const GraphLimits& li
 void WriteGraph(std::ostream& out, const Graph& graph) {
   std::string text = "{\"schema\": \"emplace.graph\", \"version\": 1, \"name\": ";
   AppendQuoted(&text, graph.name());
+  if (!graph.metadata().empty()) {
+    AppendJson(&text.append(",\n \"metadata\": "), ParseJson(graph.metadata()));
+  }
   text.append(",\n \"ops\": [");
   OpWriter writer(graph);
   std::string_view separator = "\n  ";

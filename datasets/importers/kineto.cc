@@ -1,0 +1,299 @@
+#include "datasets/importers/kineto.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "datasets/importers/importers.h"
+#include "datasets/importers/trace_step.h"
+#include "sim/base/check.h"
+#include "sim/base/json_build.h"
+#include "sim/base/json_text.h"
+#include "sim/base/units.h"
+
+namespace emplace::datasets {
+namespace {
+
+constexpr std::size_t kMaxTracks = 2000;  // links are their square
+
+double Micros(std::int64_t nanos) { return MicrosFromDuration(Duration(nanos)); }
+
+// "aten::addmm" is "aten.addmm": names of ops hold no colon.
+std::string WithoutColons(std::string_view text) {
+  std::string name;
+  for (const char c : text) {
+    if (c != ':') {
+      name.push_back(c);
+    } else if (name.empty() || name.back() != '.') {
+      name.push_back('.');
+    }
+  }
+  return name;
+}
+
+// "NVIDIA H100 80GB HBM3" is "h100", as in the catalogue; of a name without such a word, its words.
+std::string KindOfGpu(std::string_view name) {
+  std::string kind;
+  std::vector<std::string> words;
+  std::string word;
+  for (const char c : std::string(name) + " ") {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      word.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+    } else if (!word.empty()) {
+      words.push_back(std::move(word));
+      word.clear();
+    }
+  }
+  for (const std::string& candidate : words) {
+    for (const std::string_view known : {"k40", "k80", "p100", "v100", "a100", "h100", "h200", "b200"}) {
+      if (candidate.starts_with(known)) return std::string(known);
+    }
+  }
+  for (const std::string& part : words) {
+    if (part == "nvidia" || part == "tesla") continue;
+    kind += (kind.empty() ? "" : "-") + part;
+  }
+  return kind.empty() ? "gpu" : kind;
+}
+
+std::string_view KindOf(TraceStep::OpType type) {
+  switch (type) {
+    case TraceStep::OpType::kHost:
+      return "host";
+    case TraceStep::OpType::kWait:
+      return "wait";
+    case TraceStep::OpType::kArrival:
+      return "arrival";
+    case TraceStep::OpType::kKernel:
+      return "kernel";
+    case TraceStep::OpType::kCollective:
+      return "collective";
+    case TraceStep::OpType::kCopy:
+      return "memcpy";
+    case TraceStep::OpType::kSet:
+      return "memset";
+  }
+  return "op";
+}
+
+class GraphMaker {
+ public:
+  GraphMaker(const std::vector<KinetoTrace>& traces, const TraceStep& step) : traces_(traces), step_(step) {}
+
+  Imported Make(double attributed) {
+    Imported imported;
+    MakeDevices();
+    imported.graph = MakeGraph(attributed);
+    imported.cluster = MakeCluster();
+    std::vector<OpId> ids(step_.ops.size());
+    Placement placement(step_.ops.size());
+    for (std::size_t i = 0; i < step_.ops.size(); ++i) {
+      const OpId id = MakeId<OpId>(i);
+      const std::uint32_t op = imported.graph.op(id).file_position;
+      ids[op] = id;
+      placement[id] = MakeId<DeviceId>(step_.ops[op].device);
+    }
+    imported.placement = std::move(placement);
+    imported.measured = MakeMeasured(ids);
+    imported.attributed_percent = attributed;
+    return imported;
+  }
+
+ private:
+  void MakeDevices() {
+    std::map<std::pair<std::size_t, std::int64_t>, std::size_t> gpus;
+    for (const TraceStep::Device& device : step_.devices) {
+      if (!device.is_stream) {
+        kinds_.emplace_back(kTraceThreadKind);
+        gpu_of_.push_back(MeasuredStep::kNoGpu);
+        continue;
+      }
+      const auto& names = traces_[device.rank].gpus;
+      const auto name = names.find(device.gpu);
+      kinds_.push_back(KindOfGpu(name == names.end() ? "" : name->second));
+      const auto [gpu, added] = gpus.try_emplace({device.rank, device.gpu}, gpus.size());
+      if (added) {
+        gpus_.push_back((traces_.size() == 1 ? "" : fmt::format("rank {} ", device.rank)) +
+                        (name == names.end() ? fmt::format("gpu {}", device.gpu) : name->second));
+      }
+      gpu_of_.push_back(gpu->second);
+    }
+  }
+
+  std::string_view TextOf(std::uint32_t event, const KinetoTrace& trace) const {
+    return event == TraceStep::kNone ? std::string_view() : trace.text(trace.events[event].name);
+  }
+
+  Graph MakeGraph(double attributed) {
+    GraphBuilder builder("kineto");
+    std::vector<std::string> names;
+    names.reserve(step_.ops.size());
+    for (std::size_t i = 0; i < step_.ops.size(); ++i) {
+      const TraceStep::Op& op = step_.ops[i];
+      const KinetoTrace& trace = traces_[step_.devices[op.device].rank];
+      std::string_view what = TextOf(op.source, trace);
+      if (what.empty()) what = TextOf(op.event, trace);
+      if (what.empty()) what = KindOf(op.type);
+      constexpr std::size_t kLongest = 80;
+      names.push_back(fmt::format("{:07} {}", i, WithoutColons(Shortened(what, kLongest))));
+    }
+    for (std::size_t i = 0; i < step_.ops.size(); ++i) {
+      const TraceStep::Op& op = step_.ops[i];
+      const KinetoTrace& trace = traces_[step_.devices[op.device].rank];
+      OpSpec spec;
+      spec.name = names[i];
+      spec.kind = KindOf(op.type);
+      spec.attrs = Attrs(op, trace);
+      spec.layer = TextOf(op.outer, trace);
+      spec.kind_times.emplace_back(kinds_[op.device], Micros(op.time));
+      for (const std::uint32_t before : op.after) spec.control_inputs.push_back(names[before]);
+      builder.Add(std::move(spec));
+    }
+    builder.SetMetadata(Metadata(attributed));
+    return builder.Build();
+  }
+
+  // Not in the middle of a character.
+  static std::string_view Shortened(std::string_view text, std::size_t most) {
+    if (text.size() <= most) return text;
+    while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
+    return text.substr(0, most);
+  }
+
+  std::string Attrs(const TraceStep::Op& op, const KinetoTrace& trace) const {
+    JsonObject attrs;
+    AddMember(&attrs, "measured_start_us", Micros(op.measured_start));
+    const bool is_host = op.type == TraceStep::OpType::kHost || op.type == TraceStep::OpType::kWait;
+    if (op.event != TraceStep::kNone) AddMember(&attrs, is_host ? "call" : "kernel", TextOf(op.event, trace));
+    if (op.source != TraceStep::kNone) {
+      const TraceEvent& source = trace.events[op.source];
+      AddMember(&attrs, "op", trace.text(source.name));
+      if (!is_host) {
+        AddList(&attrs, "input_dims", trace.text(trace.details_of(source).shapes));
+        AddList(&attrs, "input_types", trace.text(trace.details_of(source).types));
+      }
+    }
+    if (!is_host && op.event != TraceStep::kNone) {
+      const TraceDetails& details = trace.details_of(trace.events[op.event]);
+      if (details.bytes >= 0) AddMember(&attrs, "copied_bytes", details.bytes);
+      if (details.collective != 0) AddMember(&attrs, "collective", trace.text(details.collective));
+      if (details.group != 0) AddMember(&attrs, "process_group", trace.text(details.group));
+      if (details.elements >= 0) AddMember(&attrs, "elements", details.elements);
+      if (details.dtype != 0) AddMember(&attrs, "dtype", trace.text(details.dtype));
+    }
+    return JsonText(ToJson(std::move(attrs)));
+  }
+
+  static void AddList(JsonObject* attrs, std::string_view key, std::string_view list) {
+    if (!list.empty()) AddMember(attrs, key, ParseJson(list));
+  }
+
+  std::string Metadata(double attributed) const {
+    JsonObject measured;
+    AddMember(&measured, "step_time_us", Micros(step_.measured_time));
+    AddMember(&measured, "attributed_percent", attributed);
+    JsonList gpus;
+    for (const std::string& gpu : gpus_) gpus.push_back(ToJson(gpu));
+    JsonObject metadata;
+    AddMember(&metadata, "source", "kineto");
+    AddMember(&metadata, "gpus", std::move(gpus));
+    AddMember(&metadata, "measured", std::move(measured));
+    return JsonText(ToJson(std::move(metadata)));
+  }
+
+  Cluster MakeCluster() const {
+    constexpr double kFree = 1e9;  // GB/s: nothing is sent
+    std::vector<Device> devices;
+    for (std::size_t d = 0; d < step_.devices.size(); ++d) {
+      devices.push_back({.name = step_.devices[d].name,
+                         .kind = kinds_[d],
+                         .memory = std::nullopt,
+                         .op_gap_micros = Micros(step_.devices[d].gap),
+                         .is_cpu = !step_.devices[d].is_stream});
+    }
+    std::vector<Link> links;
+    for (const TraceStep::Device& from : step_.devices) {
+      for (const TraceStep::Device& to : step_.devices) {
+        const bool launches = !from.is_stream && to.is_stream;
+        links.push_back(
+            {.bandwidth_gb_per_s = kFree, .latency_micros = launches ? Micros(to.launch_delay) : 0, .gap_micros = 0});
+      }
+    }
+    std::string source = "threads and streams of a trace of PyTorch's profiler";
+    for (std::size_t i = 0; i < std::min<std::size_t>(gpus_.size(), 4); ++i)
+      source += (i == 0 ? " on " : ", ") + gpus_[i];
+    return {"kineto", std::move(source), std::move(devices), std::move(links), Channels::kPerPair};
+  }
+
+  MeasuredStep MakeMeasured(const std::vector<OpId>& ids) const {
+    MeasuredStep measured;
+    measured.step_time_micros = Micros(step_.measured_time);
+    measured.op_start_micros.resize(ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      measured.op_start_micros[Index(ids[i])] = Micros(step_.ops[i].measured_start);
+    }
+    for (const TraceStep::Activity& activity : step_.activities) {
+      measured.runs.push_back({ids[activity.first], ids[activity.last], Micros(activity.start), Micros(activity.end)});
+    }
+    measured.gpu_of = gpu_of_;
+    measured.gpus = gpus_;
+    return measured;
+  }
+
+  const std::vector<KinetoTrace>& traces_;
+  const TraceStep& step_;
+  std::vector<std::string> kinds_;   // of devices
+  std::vector<std::size_t> gpu_of_;  // of devices
+  std::vector<std::string> gpus_;
+};
+
+}  // namespace
+
+bool LooksLikeKineto(std::string_view head) {
+  const std::size_t first = head.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return false;
+  if (head[first] == '{') return head.find("\"traceEvents\"") != std::string_view::npos;
+  return head[first] == '[' && head.find("\"ph\"") != std::string_view::npos;
+}
+
+Imported MakeTraceGraph(const std::vector<KinetoTrace>& traces, double min_attributed) {
+  const TraceStep step = RebuildStep(traces);
+  if (step.devices.size() > kMaxTracks) {
+    throw InputError("traceEvents", fmt::format("there are {} threads and streams in use (at most {})",
+                                                step.devices.size(), kMaxTracks));
+  }
+  const auto percent = [&](std::int64_t time) {
+    return step.activity_time == 0 ? 100.0 : 100 * static_cast<double>(time) / static_cast<double>(step.activity_time);
+  };
+  const double attributed = percent(step.launched_time);
+  if (attributed < min_attributed) {
+    throw InputError("traceEvents",
+                     fmt::format("only {:.1f} % of the device time belongs to a call in the trace (at least {} %; "
+                                 "--min-attributed lowers that)",
+                                 attributed, NumberText(min_attributed)));
+  }
+  Imported imported = GraphMaker(traces, step).Make(attributed);
+  imported.notes = step.notes;
+  imported.notes.push_back(fmt::format(
+      "attributed: {:.1f} % of {:.3f} ms of device time to a call, {:.1f} % to an op; {} GPU activities, {} host ops",
+      attributed, static_cast<double>(step.activity_time) / 1e6, percent(step.named_time), step.activities.size(),
+      step.ops.size() - step.activities.size()));
+  return imported;
+}
+
+Imported ImportKineto(std::span<const ImportSource> sources, const ImportOptions& options) {
+  std::vector<KinetoTrace> traces;
+  for (const ImportSource& source : sources) {
+    traces.push_back(AtPlace(source.name(), [&] {
+      const auto in = source.Open();
+      return ReadKinetoTrace(*in);
+    }));
+  }
+  return AtPlace(sources.front().name(), [&] { return MakeTraceGraph(traces, options.min_attributed_percent); });
+}
+
+}  // namespace emplace::datasets

@@ -1,0 +1,33 @@
+#ifndef EMPLACE_DATASETS_IMPORTERS_KINETO_H_
+#define EMPLACE_DATASETS_IMPORTERS_KINETO_H_
+
+#include <string_view>
+#include <vector>
+
+#include "datasets/importers/kineto_trace.h"
+#include "datasets/importers/registry.h"
+
+namespace emplace::datasets {
+
+// Host threads of traces are devices of this kind.
+inline constexpr std::string_view kTraceThreadKind = "host-thread";
+
+// The step of a trace, or of several ranks' traces, as a graph on its own cluster (trace_step.h has the rules):
+//
+//   in the trace                     in the graph
+//   thread, stream                   a device
+//   stretch of a thread              an op of kind `host` or `wait`
+//   kernel, copy, set                an op of kind `kernel`, `collective`, `memcpy` or `memset`
+//   order, launches, waits           control inputs
+//   durations                        `time_us`, on the kind of the device where it ran
+//   op ranges                        `layer`: the outermost one; attrs `op`, `input_dims`, `input_types`: the innermost
+//   one from a call to its kernel        the latency of the link from threads to streams: the median on idle streams
+//   between two queued kernels       the stream's `op_gap_us`: the median
+//
+// The measured step is in Imported::placement and Imported::measured, and in the graph's metadata.
+// Throws InputError if less than `min_attributed` per cent of the device time belongs to a call.
+Imported MakeTraceGraph(const std::vector<KinetoTrace>& traces, double min_attributed);
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_IMPORTERS_KINETO_H_

@@ -1,0 +1,94 @@
+#ifndef EMPLACE_DATASETS_IMPORTERS_KINETO_TRACE_H_
+#define EMPLACE_DATASETS_IMPORTERS_KINETO_TRACE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace emplace::datasets {
+
+// What PyTorch's profiler (Kineto) writes, as far as a step can be rebuilt from it. The file is Chrome trace JSON: an
+// object with the list `traceEvents`, or that list alone. Complete events ("ph": "X") of these categories are kept:
+//
+//   category here  `cat` in the file
+//   kOp            cpu_op, Operator
+//   kCall          cuda_runtime, cuda_driver, Runtime, hip_runtime, hip_driver
+//   kKernel        kernel, Kernel
+//   kCopy          gpu_memcpy, Memcpy
+//   kSet           gpu_memset, Memset
+//   kSync          cuda_sync
+enum class TraceCategory : std::uint8_t { kOp, kCall, kKernel, kCopy, kSet, kSync };
+
+// Of a device: a kernel, copy or set.
+inline bool IsActivity(TraceCategory category) {
+  return category == TraceCategory::kKernel || category == TraceCategory::kCopy || category == TraceCategory::kSet;
+}
+
+struct TraceEvent {
+  std::int64_t start = 0;  // ns; see KinetoTrace::origin
+  std::int64_t end = 0;
+  std::int64_t correlation = -1;  // joins a call to what it started; -1: none
+  std::uint32_t name = 0;         // of `texts`
+  std::uint32_t track = 0;        // of `threads`; of `streams` for activities, and for kSync where it names one
+  std::uint32_t details = 0;      // of `details`; 0: none
+  TraceCategory category{};
+};
+
+// What only some events have. Texts by their position in `texts`; 0: none.
+struct TraceDetails {
+  std::uint32_t shapes = 0;      // of an op's inputs, a JSON list
+  std::uint32_t types = 0;       // their types, a JSON list
+  std::uint32_t collective = 0;  // name of a collective
+  std::uint32_t group = 0;       // name of its process group
+  std::uint32_t ranks = 0;       // of the group
+  std::uint32_t dtype = 0;
+  std::int64_t elements = -1;  // that go in
+  std::int64_t bytes = -1;     // of a copy or set
+  // Of a kSync: the stream that is waited for, and the call that recorded the event.
+  std::optional<std::int64_t> waited_stream;
+  std::optional<std::int64_t> record;
+};
+
+struct TraceThread {
+  std::string process;
+  std::string thread;
+};
+
+struct TraceStream {
+  std::int64_t device = 0;
+  std::int64_t stream = 0;  // -1: all of the device
+};
+
+struct KinetoTrace {
+  std::vector<TraceEvent> events;  // by start; of equal ones the longer first, then in the file's order
+  std::vector<std::string> texts;  // [0] is ""
+  std::vector<TraceDetails> details;
+  std::vector<TraceThread> threads;
+  std::vector<TraceStream> streams;
+  std::map<std::int64_t, std::string> gpus;     // names, by device
+  std::map<std::string, std::size_t> left_out;  // complete events of other categories, by category
+  std::size_t spoiled = 0;                      // complete events without a time
+  std::int64_t origin = 0;                      // ns since 1970 of what is 0 in the events; the start of the first
+  std::optional<std::int64_t> rank;
+  std::optional<std::int64_t> world_size;
+
+  std::string_view text(std::uint32_t id) const { return texts[id]; }
+  const TraceDetails& details_of(const TraceEvent& event) const { return details[event.details]; }
+};
+
+// Throws InputError, its place in the file, on what is not such a trace, and on a time that is negative or too large.
+// Memory: some 50 bytes for each event that is kept, and each distinct text once; the file is never held.
+KinetoTrace ReadKinetoTrace(std::istream& in);
+
+// A decimal number of µs in ns, exactly, as far as it has no more than three decimals; nullopt if it is not one, or
+// beyond 2^61 ns.
+std::optional<std::int64_t> NanosFromMicros(std::string_view text);
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_IMPORTERS_KINETO_TRACE_H_

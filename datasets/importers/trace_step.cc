@@ -1,0 +1,857 @@
+#include "datasets/importers/trace_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+
+#include "sim/base/check.h"
+#include "sim/base/json_text.h"
+
+namespace emplace::datasets {
+namespace {
+
+constexpr std::uint32_t kNone = TraceStep::kNone;
+constexpr std::int64_t kMicro = 1000;
+// A wait ends with what it waited for; clocks of host and device differ by this much.
+constexpr std::int64_t kClockTolerance = 2 * kMicro;
+// A pause of a thread that is looked at: shorter ones are its own work.
+constexpr std::int64_t kShortestPause = 20 * kMicro;
+// How soon after another stream's end an activity must have started to have waited for it, where no record says so.
+constexpr std::int64_t kSoon = 15 * kMicro;
+// A launch waits for room if so many activities are queued; CUDA's queues hold 1,024.
+constexpr std::size_t kFullQueue = 900;
+constexpr std::int64_t kLongLaunch = 50 * kMicro;
+
+enum class CallType : std::uint8_t {
+  kOther,
+  kLaunch,      // starts something if an activity has its correlation id
+  kSyncDevice,  // waits for all streams
+  kSyncStream,
+  kSyncEvent,
+  kFree,  // waits for all streams as a side effect
+  kRecord,
+  kWaitEvent,
+  kPoll,
+};
+
+bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+CallType TypeOf(std::string_view name) {
+  if (Contains(name, "StreamSynchronize")) return CallType::kSyncStream;
+  if (Contains(name, "EventSynchronize")) return CallType::kSyncEvent;
+  if (Contains(name, "Synchronize")) return CallType::kSyncDevice;
+  if (Contains(name, "EventRecord")) return CallType::kRecord;
+  if (Contains(name, "StreamWaitEvent")) return CallType::kWaitEvent;
+  if (Contains(name, "EventQuery") || Contains(name, "StreamQuery")) return CallType::kPoll;
+  if (name == "cudaFree" || name == "hipFree" || name == "cudaFreeHost") return CallType::kFree;
+  if (Contains(name, "Launch") || Contains(name, "Memcpy") || Contains(name, "Memset")) return CallType::kLaunch;
+  return CallType::kOther;
+}
+
+std::int64_t Median(std::vector<std::int64_t> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// What one rank's trace says of causes.
+class RankBuilder {
+ public:
+  RankBuilder(const KinetoTrace& trace, std::size_t rank, std::string prefix, std::int64_t shift, TraceStep* step)
+      : trace_(trace), rank_(rank), prefix_(std::move(prefix)), shift_(shift), step_(*step) {
+    FindCalls();
+    FindActivities();
+    FindThreads();
+    FindDelays();
+  }
+
+  // Adds the rank's devices and ops. `start`: of the step, in the time of the trace.
+  void Build(std::int64_t start) {
+    start_ = start;
+    FindPauses();
+    AddStreams();
+    for (std::size_t t = 0; t < threads_.size(); ++t) AddThread(t);
+    JoinStreams();
+    Note();
+  }
+
+  // Whether anything was kept, and when it started and ended, in the time of the step's origin.
+  bool HasStep() const { return start_ < end_ && !activities_.empty(); }
+  std::int64_t start() const { return start_ + shift_; }
+  std::int64_t end() const { return end_ + shift_; }
+  // Of a rank's collectives, as activities of the step, by process group ("": not said) in the order of launches.
+  const std::map<std::string, std::vector<std::uint32_t>, std::less<>>& collectives() const { return collectives_; }
+  std::string_view NameOf(const TraceStep::Op& op) const { return trace_.text(trace_.events[op.event].name); }
+
+ private:
+  struct Call {
+    std::uint32_t event = 0;
+    std::uint32_t outermost = kNone;  // the call around it; itself mostly
+    std::uint32_t source = kNone;     // op ranges around it, events
+    std::uint32_t outer = kNone;
+    CallType type = CallType::kOther;
+    std::vector<std::uint32_t> activities;
+  };
+  struct Activity {
+    std::uint32_t event = 0;
+    std::uint32_t call = 0;
+    std::uint32_t stream = 0;
+    std::uint32_t position = 0;  // on its stream
+    std::uint32_t op = kNone;
+    std::uint32_t waits_for = kNone;  // another stream's activity
+  };
+  struct Interval {
+    std::int64_t start = 0;
+    std::int64_t end = 0;
+  };
+  struct Pause {
+    Interval interval;
+    std::size_t thread = 0;    // that is waited for
+    std::int64_t until = 0;    // when it stopped
+    std::uint32_t op = kNone;  // that it stopped with
+  };
+  struct Thread {
+    std::vector<std::uint32_t> calls;  // outermost ones, by start
+    std::vector<Interval> busy;        // op ranges and calls, merged
+    std::vector<Pause> pauses;
+    std::vector<std::int64_t> cuts;  // where others wait for it
+    bool is_used = false;
+    std::uint32_t device = kNone;
+    std::map<std::int64_t, std::uint32_t> op_of_cut;
+  };
+
+  const TraceEvent& EventOf(const Call& call) const { return trace_.events[call.event]; }
+  const TraceEvent& EventOf(const Activity& activity) const { return trace_.events[activity.event]; }
+
+  // Calls with the op ranges around them, and when each thread did anything.
+  void FindCalls() {
+    struct Open {
+      std::int64_t end;
+      std::uint32_t id;
+    };
+    struct Stack {
+      std::vector<Open> ranges;  // events
+      std::uint32_t call = kNone;
+      std::int64_t call_end = 0;
+    };
+    std::vector<Stack> stacks(trace_.threads.size());
+    threads_.resize(trace_.threads.size());
+    for (std::size_t i = 0; i < trace_.events.size(); ++i) {
+      const TraceEvent& event = trace_.events[i];
+      if (event.category == TraceCategory::kSync) {
+        if (event.correlation >= 0) syncs_[event.correlation] = static_cast<std::uint32_t>(i);
+        continue;
+      }
+      if (IsActivity(event.category)) continue;
+      Stack& stack = stacks[event.track];
+      Thread& thread = threads_[event.track];
+      while (!stack.ranges.empty() && stack.ranges.back().end <= event.start) stack.ranges.pop_back();
+      if (thread.busy.empty() || thread.busy.back().end < event.start) {
+        thread.busy.push_back({event.start, event.end});
+      } else {
+        thread.busy.back().end = std::max(thread.busy.back().end, event.end);
+      }
+      if (event.category == TraceCategory::kOp) {
+        stack.ranges.push_back({event.end, static_cast<std::uint32_t>(i)});
+        thread.is_used = true;
+        continue;
+      }
+      Call call;
+      call.event = static_cast<std::uint32_t>(i);
+      call.type = TypeOf(trace_.text(event.name));
+      if (!stack.ranges.empty()) {
+        call.source = stack.ranges.back().id;
+        call.outer = stack.ranges.front().id;
+      }
+      const auto id = static_cast<std::uint32_t>(calls_.size());
+      if (stack.call != kNone && event.start < stack.call_end) {
+        call.outermost = stack.call;
+      } else {
+        call.outermost = id;
+        stack.call = id;
+        stack.call_end = event.end;
+        thread.calls.push_back(id);
+      }
+      if (event.correlation >= 0) call_of_[event.correlation] = id;
+      calls_.push_back(std::move(call));
+    }
+  }
+
+  void FindActivities() {
+    std::vector<std::vector<std::uint32_t>> by_stream(trace_.streams.size());
+    for (std::size_t i = 0; i < trace_.events.size(); ++i) {
+      if (IsActivity(trace_.events[i].category))
+        by_stream[trace_.events[i].track].push_back(static_cast<std::uint32_t>(i));
+    }
+    streams_.resize(by_stream.size());
+    for (std::size_t s = 0; s < by_stream.size(); ++s) {
+      const auto is_known = [&](std::uint32_t event) { return call_of_.contains(trace_.events[event].correlation); };
+      const auto& events = by_stream[s];
+      const auto first = std::find_if(events.begin(), events.end(), is_known);
+      const auto last = std::find_if(events.rbegin(), events.rend(), is_known).base();
+      for (auto event = events.begin(); event != events.end(); ++event) {
+        const std::int64_t time = trace_.events[*event].end - trace_.events[*event].start;
+        if (event < first || event >= last) {
+          ++trimmed_;
+          trimmed_time_ += time;
+          continue;
+        }
+        step_.activity_time += time;
+        if (!is_known(*event)) {
+          ++unknown_;
+          continue;
+        }
+        step_.launched_time += time;
+        Activity activity;
+        activity.event = *event;
+        activity.call = call_of_.at(trace_.events[*event].correlation);
+        activity.stream = static_cast<std::uint32_t>(s);
+        activity.position = static_cast<std::uint32_t>(streams_[s].size());
+        Call& call = calls_[activity.call];
+        if (call.source != kNone) step_.named_time += time;
+        const auto id = static_cast<std::uint32_t>(activities_.size());
+        // What an inner call starts is started by the outermost one around it.
+        calls_[call.outermost].activities.push_back(id);
+        threads_[EventOf(call).track].is_used = true;
+        streams_[s].push_back(id);
+        activities_.push_back(activity);
+        Extend(EventOf(activity));
+      }
+    }
+    for (const Call& call : calls_) {
+      if (call.type == CallType::kLaunch && &calls_[call.outermost] == &call && call.activities.empty())
+        ++cut_launches_;
+    }
+  }
+
+  void FindThreads() {
+    for (Thread& thread : threads_) {
+      if (thread.busy.empty()) continue;
+      if (!thread.is_used) {
+        ++unused_threads_;
+        continue;
+      }
+      start_ = std::min(start_, thread.busy.front().start);
+      end_ = std::max(end_, thread.busy.back().end);
+    }
+  }
+
+  void Extend(const TraceEvent& event) {
+    start_ = std::min(start_, event.start);
+    end_ = std::max(end_, event.end);
+  }
+
+  std::int64_t SubmitEnd(const Activity& activity) const {
+    return EventOf(calls_[calls_[activity.call].outermost]).end;
+  }
+
+  // The medians over the whole rank: of starts on idle streams after their calls, and of gaps between queued
+  // activities.
+  void FindDelays() {
+    std::vector<std::int64_t> delays;
+    std::vector<std::int64_t> gaps;
+    for (const auto& stream : streams_) {
+      std::int64_t free = std::numeric_limits<std::int64_t>::min() / 2;
+      for (const std::uint32_t id : stream) {
+        const Activity& activity = activities_[id];
+        const TraceEvent& event = EventOf(activity);
+        const std::int64_t submitted = SubmitEnd(activity);
+        if (!Blocks(activity)) {
+          if (free <= submitted - 2 * kSoon && event.start - submitted < kLongLaunch) {
+            delays.push_back(event.start - submitted);
+          } else if (free >= submitted + 2 * kSoon && event.start - free < kSoon) {
+            gaps.push_back(event.start - free);
+          }
+        }
+        free = std::max(free, event.end);
+      }
+    }
+    launch_delay_ = std::max<std::int64_t>(0, Median(std::move(delays)));
+    gap_ = std::max<std::int64_t>(0, Median(std::move(gaps)));
+  }
+
+  // Whether the call that started it waited for its end: copies from and to memory that is not pinned.
+  bool Blocks(const Activity& activity) const {
+    const TraceEvent& event = EventOf(activity);
+    return event.category == TraceCategory::kCopy && event.end <= SubmitEnd(activity) &&
+           event.end >= EventOf(calls_[calls_[activity.call].outermost]).start;
+  }
+
+  // Pauses in which another thread worked and stopped: they are waits for it.
+  void FindPauses() {
+    for (std::size_t t = 0; t < threads_.size(); ++t) {
+      Thread& thread = threads_[t];
+      if (!thread.is_used || thread.busy.empty()) continue;
+      std::int64_t free = start_;
+      for (const Interval& busy : thread.busy) {
+        if (busy.start - free >= kShortestPause) FindReason(t, {free, busy.start});
+        free = busy.end;
+      }
+    }
+    for (Thread& thread : threads_) {
+      std::sort(thread.cuts.begin(), thread.cuts.end());
+      thread.cuts.erase(std::unique(thread.cuts.begin(), thread.cuts.end()), thread.cuts.end());
+    }
+  }
+
+  void FindReason(std::size_t t, const Interval& pause) {
+    Pause best;
+    best.until = pause.start;
+    for (std::size_t other = 0; other < threads_.size(); ++other) {
+      const Thread& candidate = threads_[other];
+      if (other == t || !candidate.is_used || trace_.threads[other].process != trace_.threads[t].process) continue;
+      // Its last interval that begins before the pause ends.
+      const auto next = std::lower_bound(candidate.busy.begin(), candidate.busy.end(), pause.end,
+                                         [](const Interval& busy, std::int64_t time) { return busy.start < time; });
+      if (next == candidate.busy.begin()) continue;
+      const Interval& last = *std::prev(next);
+      if (last.end > pause.end || last.end <= best.until) continue;
+      std::int64_t worked = 0;
+      for (auto busy = next; busy != candidate.busy.begin();) {
+        --busy;
+        if (busy->end <= pause.start) break;
+        worked += busy->end - std::max(busy->start, pause.start);
+        if (2 * worked >= pause.end - pause.start) break;
+      }
+      if (2 * worked < last.end - pause.start) continue;
+      best.thread = other;
+      best.until = last.end;
+    }
+    if (best.until == pause.start) return;
+    best.interval = pause;
+    threads_[t].pauses.push_back(best);
+    threads_[best.thread].cuts.push_back(best.until);
+  }
+
+  std::uint32_t AddDevice(TraceStep::Device device) {
+    device.name = prefix_ + device.name;
+    device.rank = rank_;
+    step_.devices.push_back(std::move(device));
+    return static_cast<std::uint32_t>(step_.devices.size() - 1);
+  }
+
+  std::uint32_t AddOp(TraceStep::Op op) {
+    op.measured_start += shift_;
+    step_.ops.push_back(std::move(op));
+    return static_cast<std::uint32_t>(step_.ops.size() - 1);
+  }
+
+  void AddStreams() {
+    std::vector<std::pair<std::int64_t, std::uint32_t>> launched_collectives;
+    for (std::size_t s = 0; s < streams_.size(); ++s) {
+      if (streams_[s].empty()) continue;
+      TraceStep::Device device;
+      device.name = fmt::format("gpu {} stream {}", trace_.streams[s].device, trace_.streams[s].stream);
+      device.is_stream = true;
+      device.gpu = trace_.streams[s].device;
+      device.launch_delay = launch_delay_;
+      device.gap = gap_;
+      const std::uint32_t id = AddDevice(device);
+      devices_of_streams_[s] = id;
+      std::int64_t free = std::numeric_limits<std::int64_t>::min();
+      std::uint32_t before = kNone;
+      for (const std::uint32_t activity_id : streams_[s]) {
+        Activity& activity = activities_[activity_id];
+        const TraceEvent& event = EventOf(activity);
+        const Call& call = calls_[activity.call];
+        TraceStep::Op op;
+        op.type = event.category == TraceCategory::kCopy  ? TraceStep::OpType::kCopy
+                  : event.category == TraceCategory::kSet ? TraceStep::OpType::kSet
+                  : IsCollective(event)                   ? TraceStep::OpType::kCollective
+                                                          : TraceStep::OpType::kKernel;
+        op.device = id;
+        op.measured_start = std::max(event.start, free);
+        op.time = std::max<std::int64_t>(0, event.end - op.measured_start);
+        op.event = activity.event;
+        op.source = call.source;
+        op.outer = call.outer;
+        if (before != kNone) op.after.push_back(before);
+        before = activity.op = AddOp(std::move(op));
+        step_.activities.push_back({before, before, event.start + shift_, event.end + shift_, id});
+        if (step_.ops.back().type == TraceStep::OpType::kCollective) {
+          launched_collectives.emplace_back(EventOf(call).start,
+                                            static_cast<std::uint32_t>(step_.activities.size() - 1));
+        }
+        free = std::max(free, event.end);
+      }
+    }
+    std::sort(launched_collectives.begin(), launched_collectives.end());
+    for (const auto& [launch, activity] : launched_collectives) {
+      const TraceEvent& event = trace_.events[step_.ops[step_.activities[activity].last].event];
+      collectives_[std::string(trace_.text(trace_.details_of(event).group))].push_back(activity);
+    }
+  }
+
+  bool IsCollective(const TraceEvent& event) const {
+    const std::string_view name = trace_.text(event.name);
+    return name.starts_with("nccl") && Contains(name, "ernel_");
+  }
+
+  // The last activity of a stream that was launched before `time`; kNone if there is none.
+  std::uint32_t LastLaunched(std::size_t stream, std::int64_t time) const {
+    const auto& ids = streams_[stream];
+    const auto next = std::partition_point(
+        ids.begin(), ids.end(), [&](std::uint32_t id) { return EventOf(calls_[activities_[id].call]).start < time; });
+    return next == ids.begin() ? kNone : *std::prev(next);
+  }
+
+  void AddTarget(std::uint32_t activity, const TraceEvent& call, std::vector<std::uint32_t>* targets) const {
+    if (activity != kNone && EventOf(activities_[activity]).end <= call.end + kClockTolerance) {
+      targets->push_back(activity);
+    }
+  }
+
+  std::optional<std::size_t> FindStream(std::int64_t device, std::int64_t stream) const {
+    for (std::size_t s = 0; s < trace_.streams.size(); ++s) {
+      if (trace_.streams[s].device == device && trace_.streams[s].stream == stream) return s;
+    }
+    return std::nullopt;
+  }
+
+  const TraceEvent* SyncOf(const TraceEvent& call) const {
+    const auto found = syncs_.find(call.correlation);
+    return found == syncs_.end() ? nullptr : &trace_.events[found->second];
+  }
+
+  // What a call waited for.
+  std::vector<std::uint32_t> Targets(const Call& call, std::uint32_t last_launched) const {
+    const TraceEvent& event = EventOf(call);
+    std::vector<std::uint32_t> targets;
+    const TraceEvent* const sync = SyncOf(event);
+    if (sync != nullptr && (call.type == CallType::kSyncStream || call.type == CallType::kSyncEvent)) {
+      const TraceStream& named = trace_.streams[sync->track];
+      const TraceDetails& details = trace_.details_of(*sync);
+      const auto stream = FindStream(named.device, details.waited_stream.value_or(named.stream));
+      std::int64_t before = event.start;
+      if (details.record && call_of_.contains(*details.record))
+        before = EventOf(calls_[call_of_.at(*details.record)]).start;
+      if (stream) {
+        AddTarget(LastLaunched(*stream, before), event, &targets);
+        return targets;
+      }
+    }
+    if (call.type == CallType::kSyncStream && last_launched != kNone) {
+      AddTarget(LastLaunched(activities_[last_launched].stream, event.start), event, &targets);
+      return targets;
+    }
+    if (call.type == CallType::kSyncEvent) {
+      // No record says of what: of what it can have been, the last that ended.
+      std::uint32_t best = kNone;
+      for (const auto& ids : streams_) {
+        const auto next = std::partition_point(ids.begin(), ids.end(), [&](std::uint32_t id) {
+          return EventOf(activities_[id]).end <= event.end + kClockTolerance;
+        });
+        if (next == ids.begin()) continue;
+        const std::uint32_t last = *std::prev(next);
+        if (EventOf(calls_[activities_[last].call]).start >= event.start) continue;
+        if (best == kNone || EventOf(activities_[last]).end > EventOf(activities_[best]).end) best = last;
+      }
+      AddTarget(best, event, &targets);
+      return targets;
+    }
+    for (std::size_t s = 0; s < streams_.size(); ++s) AddTarget(LastLaunched(s, event.start), event, &targets);
+    if (call.type == CallType::kFree) {
+      // It only waited if something was still running.
+      const bool waited = std::any_of(targets.begin(), targets.end(),
+                                      [&](std::uint32_t id) { return EventOf(activities_[id]).end > event.start; });
+      if (!waited) targets.clear();
+    }
+    return targets;
+  }
+
+  // The activity whose start made room in the queue for a launch that took long; kNone if it was no such launch.
+  std::uint32_t RoomMaker(const Call& call) const {
+    const TraceEvent& event = EventOf(call);
+    if (call.activities.empty() || event.end - event.start < kLongLaunch) return kNone;
+    const Activity& launched = activities_[call.activities.front()];
+    const auto& ids = streams_[launched.stream];
+    const auto started = std::partition_point(
+        ids.begin(), ids.end(), [&](std::uint32_t id) { return EventOf(activities_[id]).end <= event.end; });
+    const auto position = static_cast<std::size_t>(started - ids.begin());
+    if (position == 0 || launched.position < position + kFullQueue) return kNone;
+    return *std::prev(started);
+  }
+
+  // Puts a thread together, from its start to its end.
+  class ThreadWriter {
+   public:
+    ThreadWriter(RankBuilder* rank, std::uint32_t device, std::int64_t start)
+        : rank_(*rank), device_(device), cursor_(start) {}
+
+    // The thread's own work up to `end`; an op without time only if `needed`.
+    void WorkUntil(std::int64_t end, const Call* call, bool needed) {
+      const std::int64_t time = std::max<std::int64_t>(0, end - cursor_);
+      if (time == 0 && !needed && waits_.empty()) return;
+      Add(TraceStep::OpType::kHost, time, call);
+      cursor_ = std::max(cursor_, end);
+    }
+    // What is behind a wait for `ops`, until `end`.
+    void WaitUntil(std::int64_t over, std::int64_t end, std::vector<std::uint32_t> ops, const Call* call) {
+      cursor_ = std::max(cursor_, over);
+      waits_.insert(waits_.end(), ops.begin(), ops.end());
+      Add(TraceStep::OpType::kWait, std::max<std::int64_t>(0, end - cursor_), call);
+      cursor_ = std::max(cursor_, end);
+    }
+    // The next op waits for `op`, which ended at `time`.
+    void PauseFor(std::uint32_t op, std::int64_t time) {
+      waits_.push_back(op);
+      cursor_ = std::max(cursor_, time);
+    }
+    std::uint32_t last() const { return last_; }
+    std::int64_t cursor() const { return cursor_; }
+
+   private:
+    void Add(TraceStep::OpType type, std::int64_t time, const Call* call) {
+      TraceStep::Op op;
+      op.type = type;
+      op.device = device_;
+      op.time = time;
+      op.measured_start = cursor_;
+      if (call != nullptr) {
+        op.event = call->event;
+        op.source = call->source;
+        op.outer = call->outer;
+      }
+      op.after = std::move(waits_);
+      waits_.clear();
+      if (last_ != kNone) op.after.push_back(last_);
+      last_ = rank_.AddOp(std::move(op));
+    }
+    RankBuilder& rank_;
+    std::uint32_t device_;
+    std::int64_t cursor_;
+    std::uint32_t last_ = kNone;
+    std::vector<std::uint32_t> waits_;
+  };
+
+  std::vector<std::uint32_t> OpsOf(const std::vector<std::uint32_t>& activities) const {
+    std::vector<std::uint32_t> ops;
+    for (const std::uint32_t id : activities) ops.push_back(activities_[id].op);
+    return ops;
+  }
+
+  void AddThread(std::size_t t) {
+    Thread& thread = threads_[t];
+    if (!thread.is_used || thread.busy.empty()) return;
+    thread.device = AddDevice({.name = fmt::format("thread {}", trace_.threads[t].thread)});
+    ThreadWriter writer(this, thread.device, start_);
+    std::uint32_t last_launched = kNone;  // by this thread
+    auto cut = thread.cuts.begin();
+    auto pause = thread.pauses.begin();
+    const auto pass = [&](std::int64_t time) {
+      // Cuts and pauses up to `time`, in their order.
+      while (true) {
+        const bool has_cut = cut != thread.cuts.end() && *cut <= time;
+        const bool has_pause = pause != thread.pauses.end() && pause->interval.end <= time;
+        if (has_cut && (!has_pause || *cut <= pause->interval.start)) {
+          writer.WorkUntil(*cut, nullptr, writer.last() == kNone);
+          thread.op_of_cut[*cut] = writer.last();
+          ++cut;
+        } else if (has_pause) {
+          writer.WorkUntil(pause->interval.start, nullptr, false);
+          pending_.push_back({t, static_cast<std::size_t>(pause - thread.pauses.begin()),
+                              static_cast<std::uint32_t>(step_.ops.size())});
+          writer.PauseFor(kNone, pause->until);
+          // The op that follows is added below, whatever its time.
+          writer.WorkUntil(pause->interval.end, nullptr, true);
+          ++pause;
+        } else {
+          return;
+        }
+      }
+    };
+    for (const std::uint32_t id : thread.calls) {
+      const Call& call = calls_[id];
+      const TraceEvent& event = EventOf(call);
+      pass(event.start);
+      if (!call.activities.empty()) {
+        AddLaunch(call, &writer);
+        last_launched = call.activities.back();
+      } else if (call.type == CallType::kSyncDevice || call.type == CallType::kSyncStream ||
+                 call.type == CallType::kSyncEvent || call.type == CallType::kFree) {
+        const std::vector<std::uint32_t> targets = Targets(call, last_launched);
+        if (targets.empty()) continue;
+        writer.WorkUntil(event.start, &call, false);
+        std::int64_t over = event.start;
+        for (const std::uint32_t target : targets) over = std::max(over, EventOf(activities_[target]).end);
+        writer.WaitUntil(std::min(over, event.end), event.end, OpsOf(targets), &call);
+      }
+    }
+    pass(std::numeric_limits<std::int64_t>::max());
+    writer.WorkUntil(thread.busy.back().end, nullptr, false);
+  }
+
+  void AddLaunch(const Call& call, ThreadWriter* writer) {
+    const TraceEvent& event = EventOf(call);
+    const Activity& first = activities_[call.activities.front()];
+    const TraceEvent& started = EventOf(first);
+    const bool blocks = Blocks(first);
+    if (blocks || started.start + kShortestPause < event.end) {
+      // The call has started something long before it returns: a copy that it waits for, or helps with.
+      const std::uint32_t before = first.position == 0 ? kNone : streams_[first.stream][first.position - 1];
+      const bool queued = before != kNone && EventOf(activities_[before]).end > event.start;
+      writer->WorkUntil(queued ? event.start : std::clamp(started.start - launch_delay_, event.start, event.end), &call,
+                        true);
+      for (const std::uint32_t id : call.activities) step_.ops[activities_[id].op].after.push_back(writer->last());
+      if (blocks) writer->WaitUntil(std::min(started.end, event.end), event.end, {first.op}, &call);
+      return;
+    }
+    const std::uint32_t room = RoomMaker(call);
+    if (room != kNone) {
+      writer->WorkUntil(event.start, &call, false);
+      writer->WaitUntil(std::max(event.start, EventOf(activities_[room]).end), event.end, {activities_[room].op},
+                        &call);
+    } else {
+      writer->WorkUntil(event.end, &call, true);
+    }
+    for (const std::uint32_t id : call.activities) step_.ops[activities_[id].op].after.push_back(writer->last());
+  }
+
+  // Which ops end pauses is known once all threads are there. Then: waits between streams.
+  void JoinStreams() {
+    for (const auto& [t, index, op] : pending_) {
+      const Pause& pause = threads_[t].pauses[index];
+      const auto& cuts = threads_[pause.thread].op_of_cut;
+      const auto found = cuts.find(pause.until);
+      std::vector<std::uint32_t>& after = step_.ops[op].after;
+      std::erase(after, kNone);
+      if (found != cuts.end() && found->second != kNone) after.push_back(found->second);
+    }
+    std::vector<std::int64_t> waits_without_record;
+    for (const Call& call : calls_) {
+      if (call.type != CallType::kWaitEvent) continue;
+      const TraceEvent& event = EventOf(call);
+      const TraceEvent* const sync = SyncOf(event);
+      const bool is_known = sync != nullptr && trace_.details_of(*sync).waited_stream.has_value();
+      if (!is_known) {
+        waits_without_record.push_back(event.start);
+        continue;
+      }
+      const TraceDetails& details = trace_.details_of(*sync);
+      const TraceStream& waiting = trace_.streams[sync->track];
+      const auto to = FindStream(waiting.device, waiting.stream);
+      const auto from = FindStream(waiting.device, *details.waited_stream);
+      if (!to || !from || *to == *from) continue;
+      std::int64_t recorded = event.start;
+      if (details.record && call_of_.contains(*details.record)) {
+        recorded = EventOf(calls_[call_of_.at(*details.record)]).start;
+      }
+      const std::uint32_t source = LastLaunched(*from, recorded);
+      const std::uint32_t target = FirstLaunched(*to, event.end);
+      if (source != kNone && target != kNone) Join(source, target);
+    }
+    for (const std::int64_t time : waits_without_record) GuessWait(time);
+  }
+
+  std::uint32_t FirstLaunched(std::size_t stream, std::int64_t time) const {
+    const auto& ids = streams_[stream];
+    const auto next = std::partition_point(
+        ids.begin(), ids.end(), [&](std::uint32_t id) { return EventOf(calls_[activities_[id].call]).start < time; });
+    return next == ids.end() ? kNone : *next;
+  }
+
+  void Join(std::uint32_t source, std::uint32_t target) {
+    // Starts that contradict a wait show that it was for something else.
+    if (EventOf(activities_[source]).end > EventOf(activities_[target]).start + kClockTolerance) return;
+    std::vector<std::uint32_t>& after = step_.ops[activities_[target].op].after;
+    const std::uint32_t op = activities_[source].op;
+    if (std::find(after.begin(), after.end(), op) == after.end()) after.push_back(op);
+  }
+
+  // A wait of some stream for some other: the one that a start shows, if any does.
+  void GuessWait(std::int64_t time) {
+    for (std::size_t to = 0; to < streams_.size(); ++to) {
+      const std::uint32_t target = FirstLaunched(to, time);
+      if (target == kNone) continue;
+      const Activity& activity = activities_[target];
+      const std::int64_t started = EventOf(activity).start;
+      std::int64_t explained = SubmitEnd(activity) + launch_delay_;
+      if (activity.position > 0) {
+        explained = std::max(explained, EventOf(activities_[streams_[to][activity.position - 1]]).end + gap_);
+      }
+      if (started <= explained + kClockTolerance) continue;
+      std::uint32_t best = kNone;
+      for (std::size_t from = 0; from < streams_.size(); ++from) {
+        if (from == to) continue;
+        const std::uint32_t source = LastLaunched(from, time);
+        if (source == kNone) continue;
+        const std::int64_t ended = EventOf(activities_[source]).end;
+        if (ended > started || ended + kSoon < started) continue;
+        if (best == kNone || ended > EventOf(activities_[best]).end) best = source;
+      }
+      if (best != kNone) Join(best, target);
+    }
+  }
+
+  void Note() {
+    const auto note = [&](std::string text) { step_.notes.push_back(prefix_ + std::move(text)); };
+    if (trimmed_ > 0) {
+      note(fmt::format("{} GPU activities ({:.3f} ms) at the window's edges without their calls: trimmed", trimmed_,
+                       static_cast<double>(trimmed_time_) / 1e6));
+    }
+    if (unknown_ > 0) note(fmt::format("{} GPU activities have no call: left out", unknown_));
+    if (cut_launches_ > 0) note(fmt::format("{} launches left no GPU activity", cut_launches_));
+    if (unused_threads_ > 0) {
+      note(fmt::format("{} threads that only poll or query: left out", unused_threads_));
+    }
+    if (trace_.spoiled > 0) note(fmt::format("{} events without ts or dur: left out", trace_.spoiled));
+  }
+
+  struct Pending {
+    std::size_t thread;
+    std::size_t pause;
+    std::uint32_t op;
+  };
+
+  const KinetoTrace& trace_;
+  std::size_t rank_;
+  std::string prefix_;
+  std::int64_t shift_;  // from the trace's times to the step's
+  TraceStep& step_;
+
+  std::vector<Call> calls_;
+  std::unordered_map<std::int64_t, std::uint32_t> call_of_;  // by correlation id
+  std::unordered_map<std::int64_t, std::uint32_t> syncs_;    // events, by correlation id
+  std::vector<Activity> activities_;
+  std::vector<std::vector<std::uint32_t>> streams_;  // activities in their order
+  std::vector<Thread> threads_;
+  std::vector<Pending> pending_;
+  std::map<std::size_t, std::uint32_t> devices_of_streams_;
+  std::map<std::string, std::vector<std::uint32_t>, std::less<>> collectives_;
+  std::int64_t start_ = std::numeric_limits<std::int64_t>::max();
+  std::int64_t end_ = std::numeric_limits<std::int64_t>::min();
+  std::int64_t launch_delay_ = 0;
+  std::int64_t gap_ = 0;
+  std::size_t trimmed_ = 0;
+  std::int64_t trimmed_time_ = 0;
+  std::size_t unknown_ = 0;
+  std::size_t cut_launches_ = 0;
+  std::size_t unused_threads_ = 0;
+};
+
+// Joins the k-th collectives of one process group: none goes on before all its ranks have arrived.
+class CollectiveJoiner {
+ public:
+  CollectiveJoiner(std::span<const std::unique_ptr<RankBuilder>> ranks, TraceStep* step)
+      : ranks_(ranks), step_(*step) {}
+
+  void Join() {
+    std::set<std::string> groups;
+    for (const auto& rank : ranks_) {
+      for (const auto& [group, activities] : rank->collectives()) groups.insert(group);
+    }
+    for (const std::string& group : groups) JoinGroup(group);
+    if (joined_ > 0) step_.notes.push_back(fmt::format("{} collectives of several ranks joined", joined_));
+    if (skewed_ > 0) {
+      step_.notes.push_back(fmt::format(
+          "{} collectives end on a rank before another rank starts them: the shortest part is taken as their time",
+          skewed_));
+    }
+  }
+
+ private:
+  void JoinGroup(const std::string& group) {
+    std::vector<std::span<const std::uint32_t>> members;
+    std::vector<const RankBuilder*> ranks;
+    for (const auto& rank : ranks_) {
+      const auto found = rank->collectives().find(group);
+      if (found == rank->collectives().end()) continue;
+      members.emplace_back(found->second);
+      ranks.push_back(rank.get());
+    }
+    if (members.size() < 2) return;
+    for (std::size_t k = 0; k < members[0].size(); ++k) {
+      const std::string_view name = ranks[0]->NameOf(OpOf(members[0][k]));
+      for (std::size_t r = 0; r < members.size(); ++r) {
+        if (members[r].size() == members[0].size() && ranks[r]->NameOf(OpOf(members[r][k])) == name) continue;
+        step_.notes.push_back(fmt::format(
+            "process group {}: the ranks' collectives differ from number {} on: not joined", Quoted(group), k));
+        return;
+      }
+      JoinOne(members, k);
+    }
+  }
+
+  TraceStep::Op& OpOf(std::uint32_t activity) { return step_.ops[step_.activities[activity].last]; }
+
+  void JoinOne(const std::vector<std::span<const std::uint32_t>>& members, std::size_t k) {
+    std::int64_t arrived = std::numeric_limits<std::int64_t>::min();
+    std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
+    bool is_skewed = false;
+    for (const auto& activities : members) {
+      const TraceStep::Activity& activity = step_.activities[activities[k]];
+      arrived = std::max(arrived, activity.start);
+      shortest = std::min(shortest, OpOf(activities[k]).time);
+    }
+    for (const auto& activities : members) is_skewed |= step_.activities[activities[k]].end < arrived;
+    std::vector<std::uint32_t> arrivals;
+    for (const auto& activities : members) {
+      TraceStep::Activity& activity = step_.activities[activities[k]];
+      TraceStep::Op arrival = step_.ops[activity.last];
+      arrival.type = TraceStep::OpType::kArrival;
+      arrival.time = 0;
+      activity.first = static_cast<std::uint32_t>(step_.ops.size());
+      arrivals.push_back(activity.first);
+      step_.ops.push_back(std::move(arrival));
+    }
+    for (const auto& activities : members) {
+      const TraceStep::Activity& activity = step_.activities[activities[k]];
+      TraceStep::Op& op = step_.ops[activity.last];
+      op.after = arrivals;
+      if (is_skewed) {
+        op.time = shortest;
+        op.measured_start = activity.end - shortest;
+      } else {
+        op.measured_start = std::max(op.measured_start, arrived);
+        op.time = std::max<std::int64_t>(0, activity.end - op.measured_start);
+      }
+    }
+    ++joined_;
+    skewed_ += is_skewed ? 1 : 0;
+  }
+
+  std::span<const std::unique_ptr<RankBuilder>> ranks_;
+  TraceStep& step_;
+  std::size_t joined_ = 0;
+  std::size_t skewed_ = 0;
+};
+
+}  // namespace
+
+TraceStep RebuildStep(const std::vector<KinetoTrace>& traces) {
+  TraceStep step;
+  std::int64_t origin = std::numeric_limits<std::int64_t>::max();
+  for (const KinetoTrace& trace : traces) origin = std::min(origin, trace.origin);
+  std::vector<std::unique_ptr<RankBuilder>> ranks;
+  std::int64_t start = std::numeric_limits<std::int64_t>::max();
+  std::int64_t end = std::numeric_limits<std::int64_t>::min();
+  for (std::size_t r = 0; r < traces.size(); ++r) {
+    const std::string prefix =
+        traces.size() == 1 ? "" : fmt::format("rank {} ", traces[r].rank.value_or(static_cast<std::int64_t>(r)));
+    ranks.push_back(std::make_unique<RankBuilder>(traces[r], r, prefix, traces[r].origin - origin, &step));
+    if (!ranks.back()->HasStep()) {
+      throw InputError("traceEvents", prefix + "has no kernel, copy or set with its call (a step on a GPU)");
+    }
+    start = std::min(start, ranks.back()->start());
+    end = std::max(end, ranks.back()->end());
+  }
+  for (std::size_t r = 0; r < traces.size(); ++r) ranks[r]->Build(start - (traces[r].origin - origin));
+  CollectiveJoiner(ranks, &step).Join();
+  for (TraceStep::Op& op : step.ops) op.measured_start -= start;
+  for (TraceStep::Activity& activity : step.activities) {
+    activity.start -= start;
+    activity.end -= start;
+  }
+  step.measured_time = end - start;
+  return step;
+}
+
+}  // namespace emplace::datasets

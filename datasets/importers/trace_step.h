@@ -1,0 +1,90 @@
+#ifndef EMPLACE_DATASETS_IMPORTERS_TRACE_STEP_H_
+#define EMPLACE_DATASETS_IMPORTERS_TRACE_STEP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "datasets/importers/kineto_trace.h"
+
+namespace emplace::datasets {
+
+// A measured step, taken apart: ops on host threads and GPU streams, and what each waits for. Times in ns from the
+// start of the step. It is what the trace says of causes; when each op starts is for a simulation to find out.
+struct TraceStep {
+  static constexpr std::uint32_t kNone = ~0U;
+
+  enum class OpType : std::uint8_t {
+    kHost,        // a stretch of a host thread, up to what it starts or waits for
+    kWait,        // what a host thread does when what it waits for is over
+    kArrival,     // a rank's part of a collective has started and waits for the other ranks; takes no time
+    kKernel,      // on a GPU stream, and so are the next ones
+    kCollective,  // the part of a collective after all ranks have arrived; without other ranks all of it
+    kCopy,
+    kSet,
+  };
+  struct Op {
+    OpType type = OpType::kHost;
+    std::uint32_t device = 0;
+    std::int64_t time = 0;
+    std::uint32_t event = kNone;       // in the trace of its rank; of host ops the call that ends them
+    std::uint32_t source = kNone;      // the innermost op range of the trace around the call, an event
+    std::uint32_t outer = kNone;       // the outermost one
+    std::vector<std::uint32_t> after;  // ops that must end first
+    std::int64_t measured_start = 0;
+  };
+  // A GPU activity as it was measured: from the start of op `first` to the end of op `last`; mostly one op.
+  struct Activity {
+    std::uint32_t first = 0;
+    std::uint32_t last = 0;
+    std::int64_t start = 0;
+    std::int64_t end = 0;
+    std::uint32_t device = 0;
+  };
+  struct Device {
+    std::string name;  // "thread 1102", "gpu 0 stream 7"; with "rank 3 " in front where there are several ranks
+    std::size_t rank = 0;
+    bool is_stream = false;
+    std::int64_t gpu = 0;           // of a stream
+    std::int64_t launch_delay = 0;  // of a stream: from the end of a call to the start of what it launched
+    std::int64_t gap = 0;           // of a stream: between two activities if the second was queued long before
+  };
+
+  std::vector<Op> ops;
+  std::vector<Device> devices;
+  std::vector<Activity> activities;
+  std::int64_t measured_time = 0;  // from the first start to the last end
+  // Device time, in ns: of all activities of the traces but those at the window's edges; of those whose call is known;
+  // of those whose call is inside an op range.
+  std::int64_t activity_time = 0;
+  std::int64_t launched_time = 0;
+  std::int64_t named_time = 0;
+  std::vector<std::string> notes;
+};
+
+// Rebuilds the step of one trace, or of several ranks' traces. The rules, in docs/formats.md#kineto:
+//
+//   - An activity belongs to the call with its correlation id, and that to the innermost op range around it on its
+//     thread. "External id" is not used.
+//   - Activities without a call before the first, or after the last, of their stream that has one are trimmed: the
+//   window
+//     has cut them from their calls. Others without a call are left out and count as not attributed.
+//   - A thread's time between two calls that start or wait for something is one host op, pauses included. A pause in
+//     which another thread of the process worked, and stopped before the pause ended, is a wait for that thread.
+//   - A call that waits (synchronisations, blocking copies, frees, launches into a full queue) is split: the part
+//   behind
+//     what it waited for is an op of its own.
+//   - Activities of one stream run in their order. One that starts before the one before it ends takes the rest only.
+//   - Streams wait for each other where a recorded wait says so, or, in traces without such records, where a wait was
+//     called and the start shows it.
+//   - Collectives of several ranks are joined in their order within a process group.
+//
+// Throws InputError, its place a path in `traces`, if there is nothing to rebuild. Cost: O(n log n).
+TraceStep RebuildStep(const std::vector<KinetoTrace>& traces);
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_IMPORTERS_TRACE_STEP_H_

@@ -1,0 +1,112 @@
+// emplace replay: a measured step beside its simulation.
+
+#include <fmt/format.h>
+
+#include <array>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agents/explain/words.h"
+#include "experiments/validation/replay.h"
+#include "sim/base/check.h"
+#include "sim/base/printable.h"
+#include "sim/base/table.h"
+#include "tools/commands.h"
+#include "tools/importing.h"
+#include "tools/problem.h"
+#include "tools/terminal.h"
+
+namespace emplace::tools {
+namespace {
+
+constexpr std::size_t kShownParts = 10;
+
+struct ReplayOptions {
+  std::vector<std::string> files;
+  std::string format;
+  double min_attributed = datasets::ImportOptions().min_attributed_percent;
+  bool json = false;
+};
+
+std::string Error(double simulated, double measured) {
+  return measured > 0 ? fmt::format("{:+.2f} %", 100 * (simulated / measured - 1)) : "-";
+}
+
+void Print(std::ostream& out, const experiments::Replay& replay, const datasets::Imported& imported) {
+  std::string gpus;
+  for (const std::string& gpu : replay.gpus) gpus += (gpus.empty() ? "" : ", ") + gpu;
+  out << fmt::format("{}: {}, {} of the device time attributed\n", Printable(gpus),
+                     replay.activities == 1 ? "1 GPU activity" : fmt::format("{} GPU activities", replay.activities),
+                     fmt::format("{:.1f} %", replay.attributed_percent));
+  Table totals({"", "simulated", "measured", "error"});
+  totals.Add({"step time", MicrosForPeople(replay.step_time), MicrosForPeople(replay.measured_step_time),
+              Error(replay.step_time, replay.measured_step_time)});
+  totals.Add({"GPU busy", MicrosForPeople(replay.gpu_busy), MicrosForPeople(replay.measured_gpu_busy),
+              Error(replay.gpu_busy, replay.measured_gpu_busy)});
+  totals.PrintText(out);
+  const auto of_step = [&](double micros) {
+    return fmt::format("{} ({:.2f} % of the step)", MicrosForPeople(micros),
+                       replay.measured_step_time > 0 ? 100 * micros / replay.measured_step_time : 0);
+  };
+  out << fmt::format("starts of GPU activities are off by {} in the median, {} at the 90th percentile\n",
+                     of_step(replay.starts.median), of_step(replay.starts.p90));
+
+  out << "\nStreams, simulated / measured:\n";
+  Table streams({"stream", "activities", "busy", "idle for the host", "for launch delays, gaps", "for other streams"});
+  for (const experiments::ReplayStream& stream : replay.streams) {
+    const auto both = [](double a, double b) { return MicrosForPeople(a) + " / " + MicrosForPeople(b); };
+    streams.Add({stream.name, std::to_string(stream.activities), both(stream.busy, stream.measured_busy),
+                 both(stream.idle[0], stream.measured_idle[0]), both(stream.idle[1], stream.measured_idle[1]),
+                 both(stream.idle[2], stream.measured_idle[2])});
+  }
+  streams.PrintText(out);
+
+  const std::vector<ChainPart> parts = agents::LongestParts(replay.explanation, kShownParts);
+  out << fmt::format("\nThe critical path of the simulated step: its longest parts, {} of {}:\n", parts.size(),
+                     replay.explanation.chain.size());
+  Table path({"part", "time", "%", "what", "where"});
+  for (const ChainPart& part : parts) {
+    const double micros = MicrosFromDuration(part.length());
+    path.Add({std::string(imported.graph.op(part.item.op).kind), MicrosForPeople(micros),
+              fmt::format("{:.1f}", replay.step_time > 0 ? 100 * micros / replay.step_time : 0),
+              agents::PartText(imported.graph, part), agents::PlaceText(*imported.cluster, part.item)});
+  }
+  path.PrintText(out);
+}
+
+int Run(const ReplayOptions& options) {
+  CheckFiles(options.files, {});
+  const auto [importer, imported] =
+      ImportFiles(options.files, options.format, {.min_attributed_percent = options.min_attributed});
+  if (!imported.measured) {
+    throw InputError(options.files.front(),
+                     fmt::format("holds no measured step to compare with (format {}; kineto does)", importer.name));
+  }
+  for (const std::string& note : imported.notes) Say(fmt::format("{}: {}", options.files.front(), note));
+  const experiments::Replay replay = experiments::MakeReplay(imported);
+  if (options.json) {
+    experiments::WriteReplay(std::cout, replay, imported);
+  } else {
+    Print(std::cout, replay, imported);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+Command AddReplay(CLI::App& app) {
+  CLI::App* const command =
+      app.add_subcommand("replay", "Simulate the step of a GPU trace, and compare with what was measured");
+  auto options = std::make_shared<ReplayOptions>();
+  command->add_option("trace", options->files, "Trace; of several ranks of one step, all of them")
+      ->required()
+      ->type_name("TRACE");
+  command->add_option("--from", options->format, "Format (default: found from the content)")->type_name("FORMAT");
+  AddMinAttributedOption(*command, &options->min_attributed);
+  command->add_flag("--json", options->json, "Print the result as JSON (emplace.replay)");
+  return {command, [options] { return Run(*options); }};
+}
+
+}  // namespace emplace::tools

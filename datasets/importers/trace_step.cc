@@ -55,9 +55,10 @@ CallType TypeOf(std::string_view name) {
   return CallType::kOther;
 }
 
+// The lower one of two.
 std::int64_t Median(std::vector<std::int64_t> values) {
   if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }

@@ -1,11 +1,13 @@
 // emplace import and generate.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "tests/e2e/samples.h"
+#include "tests/testing/trace_text.h"
 
 namespace emplace::testing {
 namespace {
@@ -35,6 +37,38 @@ TEST_F(ImportTest, APipeDreamProfileBecomesAGraphThatCanBePlaced) {
   const Ran placed = Emplace("place --graph i.json --cluster c.yaml --agent single_device -o best.json --json");
   ASSERT_EQ(placed.status, 0) << placed.err;
   EXPECT_EQ(nlohmann::json::parse(placed.out).at("step_time_us"), 10'000);
+}
+
+TEST_F(ImportTest, ATraceBecomesAStepThatSimulatesToWhatWasMeasured) {
+  TraceText trace;
+  trace.Op("aten::mm", 0, 20).Call("cudaLaunchKernel", 2, 8, 1).Kernel("gemm", 13, 40, 1);
+  Write("t.json", trace.Call("cudaDeviceSynchronize", 30, 28, 2).str());
+  const Ran ran = Emplace("import t.json -o t.g.json --cluster-out t.c.yaml --placement-out t.p.json");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.err, ::testing::HasSubstr("t.json: attributed: 100.0 % of 0.040 ms of device time to a call"));
+  const Ran simulated = Emplace("simulate --graph t.g.json --cluster t.c.yaml --placement t.p.json --json");
+  ASSERT_EQ(simulated.status, 0) << simulated.err;
+  EXPECT_EQ(nlohmann::json::parse(simulated.out).at("step_time_us"), 58);
+  EXPECT_EQ(nlohmann::json::parse(Read("t.g.json")).at("metadata").at("measured").at("step_time_us"), 58);
+
+  const Ran replayed = Emplace("replay t.json --json");
+  ASSERT_EQ(replayed.status, 0) << replayed.err;
+  EXPECT_EQ(nlohmann::json::parse(replayed.out).at("step_time_us"), 58);
+  EXPECT_THAT(Emplace("replay t.json").out, ::testing::HasSubstr("step time  58 us      58 us     +0.00 %"));
+  EXPECT_EQ(Emplace("replay t.json t.json").status, 0);  // two ranks
+}
+
+TEST_F(ImportTest, WhatCannotBeReplayedIsRefused) {
+  Write("graph.txt", kPipeDream);
+  Write("cut.json", R"({"traceEvents": [{"ph": "X")");
+  Write("cpu.json", TraceText().Op("a", 0, 1).str());
+  for (const char* const arguments : {"replay graph.txt", "replay none.json", "replay cut.json", "replay cpu.json",
+                                      "replay", "replay cpu.json --min-attributed 101", "replay cpu.json --from x"}) {
+    const Ran ran = Emplace(arguments);
+    EXPECT_EQ(ran.status, 2) << arguments;
+    EXPECT_EQ(ran.out, "") << arguments;
+    EXPECT_TRUE(IsOneLine(ran.err)) << arguments << ran.err;
+  }
 }
 
 TEST_F(ImportTest, AnotherFormatThanNamedIsRefused) {

@@ -142,7 +142,8 @@ TEST_F(PlaceTest, StartsFromTheBestOfTheAgentsThatEvaluateNothing) {
       "compare --graph n.json --cluster p2.8xlarge --gpus 4 --costs roofline --agents heft,annealing,post "
       "--start best --evaluations 60 --json");
   ASSERT_EQ(compared.status, 0) << compared.err;
-  for (const nlohmann::json& row : nlohmann::json::parse(compared.out).at("results")) {
+  const nlohmann::json table = nlohmann::json::parse(compared.out);
+  for (const nlohmann::json& row : table.at("results")) {
     EXPECT_LE(row.at("step_time_us"), micros) << row;
   }
 }

@@ -31,7 +31,8 @@ inline void CheckImporter(const char* format, const std::string& text) {
   const datasets::ImporterEntry& importer = datasets::FindImporter(format, text, file);
   importer.detect(text);
   try {
-    const datasets::Imported imported = importer.import(text, "FILE");
+    const datasets::ImportSource source("FILE", text);
+    const datasets::Imported imported = datasets::Import(importer, {&source, 1});
     CheckOwnFile(
         imported.graph, [](std::istream& in, const std::string& name) { return ReadGraph(in, name); }, WriteGraph);
     if (imported.cluster) CheckOwnFile(*imported.cluster, ReadCluster, WriteCluster);

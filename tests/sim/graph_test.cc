@@ -61,6 +61,13 @@ TEST(GraphTest, IdsAreTheCanonicalOrderWhateverTheOrderOfAdding) {
   EXPECT_EQ(graph.op(Find(graph, "b")).file_position, 3U);
 }
 
+TEST(GraphTest, MetadataIsWhatTheBuilderWasGiven) {
+  GraphBuilder builder("g");
+  builder.SetMetadata("{\"a\":1}");
+  EXPECT_EQ(builder.Build().metadata(), "{\"a\":1}");
+  EXPECT_EQ(Graph().metadata(), "");
+}
+
 TEST(GraphTest, ReadingATensorTwiceIsOneConsumer) {
   GraphBuilder builder("twice");
   builder.Add(MakeOp("a", 1, {}, {8, 16}));

@@ -1,5 +1,7 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <map>
 #include <sstream>
 #include <string>
@@ -8,6 +10,7 @@
 
 #include "datasets/importers/importers.h"
 #include "datasets/importers/registry.h"
+#include "sim/base/file_io.h"
 #include "sim/formats/cluster_yaml.h"
 #include "sim/formats/graph_json.h"
 #include "tests/datasets/importers/samples.h"
@@ -17,8 +20,10 @@ namespace {
 
 // A sample for every importer; an importer without one fails.
 const std::string& SampleOf(std::string_view name) {
-  static const std::map<std::string_view, std::string> kSamples = {
-      {"emplace", kEmplaceSample}, {"pipedream", kPipeDreamSample}, {"dnn-partitioning", kDnnPartitioningSample}};
+  static const std::map<std::string_view, std::string> kSamples = {{"emplace", kEmplaceSample},
+                                                                   {"pipedream", kPipeDreamSample},
+                                                                   {"dnn-partitioning", kDnnPartitioningSample},
+                                                                   {"kineto", kKinetoSample}};
   return kSamples.at(name);
 }
 
@@ -31,20 +36,41 @@ std::string GraphText(const Graph& graph) {
 TEST(ImporterRegistryTest, ListsTheFormatsOfTheContract) {
   std::vector<std::string> names;
   for (const datasets::ImporterEntry& importer : datasets::AllImporters()) names.emplace_back(importer.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"emplace", "pipedream", "dnn-partitioning"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"emplace", "pipedream", "dnn-partitioning", "kineto"}));
 }
 
 TEST(ImporterRegistryTest, ANameThatIsNoFormatIsToldTheFormats) {
   EXPECT_EQ(Refusal([] { datasets::FindImporter("onnx", "", "f"); }),
-            "unknown format \"onnx\" (emplace, pipedream, dnn-partitioning)");
+            "unknown format \"onnx\" (emplace, pipedream, dnn-partitioning, kineto)");
 }
 
 TEST(ImporterRegistryTest, ContentOfNoKnownFormatIsRefused) {
   for (const char* const content : {"", "hello\n", "{}", "[1]", "{\"schema\": \"emplace.profile\"}"}) {
     EXPECT_EQ(Refusal([&] { datasets::FindImporter("", content, "f.txt"); }),
-              "f.txt: is in none of the formats that can be imported (emplace, pipedream, dnn-partitioning)")
+              "f.txt: is in none of the formats that can be imported (emplace, pipedream, dnn-partitioning, kineto)")
         << content;
   }
+}
+
+TEST(ImporterRegistryTest, OneFileOnlyWhereTheFormatTakesOne) {
+  const std::vector<datasets::ImportSource> sources = {{"a.txt", kPipeDreamSample}, {"b.txt", kPipeDreamSample}};
+  EXPECT_EQ(Refusal([&] { datasets::Import(datasets::FindImporter("pipedream", "", "f"), sources); }),
+            "b.txt: is one file too many (the format pipedream is imported from one)");
+}
+
+TEST(ImportSourceTest, AFileCanBeReadTwice) {
+  const std::string file = ::testing::TempDir() + "/import_source.json";
+  WriteFile(file, [](std::ostream& out) { out << kEmplaceSample; });
+  for (const datasets::ImportSource& source : {datasets::ImportSource(file), {"name", kEmplaceSample}}) {
+    EXPECT_EQ(source.head(), kEmplaceSample);
+    EXPECT_EQ(source.Content(), kEmplaceSample);
+    for (int i = 0; i < 2; ++i) {
+      const auto in = source.Open();
+      EXPECT_EQ(std::string(std::istreambuf_iterator<char>(*in), {}), kEmplaceSample);
+    }
+  }
+  EXPECT_THAT(Refusal([&] { datasets::ImportSource(::testing::TempDir() + "/none.json"); }),
+              ::testing::HasSubstr("none.json: "));
 }
 
 TEST(ImporterRegistryTest, OnlyABraceBehindBlanksStartsAnObject) {
@@ -74,15 +100,15 @@ TEST_P(ImporterContractTest, IsFoundByItsNameAndByItsContent) {
 
 TEST_P(ImporterContractTest, SameContentSameGraphUnderAnyFileName) {
   const std::string& sample = SampleOf(GetParam().name);
-  const datasets::Imported a = GetParam().import(sample, "a");
-  const datasets::Imported b = GetParam().import(sample, "folder/b.gz");
+  const datasets::Imported a = ImportText(GetParam(), sample, "a");
+  const datasets::Imported b = ImportText(GetParam(), sample, "folder/b.gz");
   EXPECT_GT(a.graph.num_ops(), 0U);
   EXPECT_EQ(GraphText(a.graph), GraphText(b.graph));
   EXPECT_EQ(a.notes, b.notes);
 }
 
 TEST_P(ImporterContractTest, GraphAndClusterSurviveBeingWrittenAndRead) {
-  const datasets::Imported imported = GetParam().import(SampleOf(GetParam().name), "f");
+  const datasets::Imported imported = ImportText(GetParam(), SampleOf(GetParam().name), "f");
   std::istringstream graph(GraphText(imported.graph));
   EXPECT_EQ(GraphText(ReadGraph(graph, "g.json")), GraphText(imported.graph));
   if (!imported.cluster) return;
@@ -107,7 +133,7 @@ TEST_P(ImporterContractTest, GraphAndClusterSurviveBeingWrittenAndRead) {
 TEST_P(ImporterContractTest, DamagedContentIsAGraphOrOneLine) {
   const std::string& sample = SampleOf(GetParam().name);
   const auto try_import = [](const std::string& content) {
-    const std::string refusal = Refusal([&] { GetParam().import(content, "f.x"); });
+    const std::string refusal = Refusal([&] { ImportText(GetParam(), content, "f.x"); });
     if (refusal == "accepted") return;
     EXPECT_EQ(refusal.substr(0, 5), "f.x: ") << refusal;
     EXPECT_EQ(refusal.find('\n'), std::string::npos) << refusal;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "datasets/importers/registry.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/units.h"
@@ -55,6 +56,26 @@ inline const std::string kEmplaceSample = R"({"schema": "emplace.graph", "versio
   {"name": "a", "kind": "test", "outputs": [2000], "time_us": 4},
   {"name": "b", "kind": "test", "inputs": ["a:0"], "persistent_bytes": 1000, "time_us": 4}]}
 )";
+
+// A kernel that is launched and waited for.
+inline const std::string kKinetoSample = R"({"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}],
+ "traceEvents": [
+  {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 1, "ts": 10, "dur": 20.5,
+   "args": {"Input Dims": [[2, 3]]}},
+  {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 1, "ts": 15, "dur": 5,
+   "args": {"correlation": 1}},
+  {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 23, "dur": 40,
+   "args": {"device": 0, "stream": 7, "correlation": 1}},
+  {"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "pid": 9, "tid": 1, "ts": 40, "dur": 26,
+   "args": {"correlation": 2}}]}
+)";
+
+// Imports a text.
+inline datasets::Imported ImportText(const datasets::ImporterEntry& importer, const std::string& text,
+                                     const std::string& name, const datasets::ImportOptions& options = {}) {
+  const datasets::ImportSource source(name, text);
+  return datasets::Import(importer, {&source, 1}, options);
+}
 
 // `text` with its first `from` replaced. Fails if `text` does not contain `from`.
 inline std::string Edited(std::string text, std::string_view from, std::string_view to) {

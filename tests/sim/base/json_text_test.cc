@@ -146,6 +146,51 @@ TEST(JsonTextTest, TellsASyntaxErrorFromOtherFaults) {
   }
 }
 
+// What a document holds, as one line for each event.
+class Listing : public JsonEvents {
+ public:
+  void Null() override { Add("null"); }
+  void Flag(bool value) override { Add(value ? "true" : "false"); }
+  void Integer(std::int64_t value) override { Add("i" + std::to_string(value)); }
+  void Integer(std::uint64_t value) override { Add("u" + std::to_string(value)); }
+  void Number(double, std::string_view text) override { Add("n" + std::string(text)); }
+  void Text(std::string& text) override { Add("'" + text); }
+  void BeginList() override { Add("["); }
+  void BeginObject() override { Add("{"); }
+  void Key(std::string& key) override { Add(key + ":"); }
+  void End() override { Add("."); }
+  std::string Place() const override { return "event " + std::to_string(count_); }
+  const std::string& text() const { return text_; }
+
+ private:
+  void Add(const std::string& event) {
+    ++count_;
+    text_ += event + " ";
+  }
+  std::string text_;
+  std::size_t count_ = 0;
+};
+
+TEST(ReadJsonEventsTest, TellsOfEveryValueInOrder) {
+  std::istringstream in(R"({"a": [1, -2, 18446744073709551615, 2.50, 1e3, "x", null], "b": {"c": true}} )");
+  Listing listing;
+  ReadJsonEvents(in, &listing);
+  EXPECT_EQ(listing.text(), "{ a: [ i1 i-2 u18446744073709551615 n2.50 n1e3 'x null . b: { c: true . . ");
+}
+
+TEST(ReadJsonEventsTest, RefusesWhatParseJsonRefuses) {
+  const auto refusal = [](const std::string& text, std::size_t most = 100) {
+    return ErrorOf([&] {
+      std::istringstream in(text);
+      Listing listing;
+      ReadJsonEvents(in, &listing, most);
+    });
+  };
+  EXPECT_THAT(refusal("[1, x]"), StartsWith("line 1, column 5: not valid JSON: "));
+  EXPECT_EQ(refusal("[1, 1e400]"), R"(event 2: is the number "1e400" (a number below 1.8e308))");
+  EXPECT_THAT(refusal("[\"" + std::string(50, 'x') + "\"]", 20), ::testing::HasSubstr("too long (at most 20 bytes)"));
+}
+
 TEST(JsonTextTest, SaysLineAndColumn) {
   EXPECT_THAT(ErrorOf([] { ParseJson("{\n \"a\": x}"); }), StartsWith("line 2, column 7: not valid JSON: "));
 }

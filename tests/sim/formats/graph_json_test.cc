@@ -117,6 +117,19 @@ TEST(GraphJsonTest, MoreThanAGraphMayHaveIsRefusedWhileReading) {
   EXPECT_EQ(refusal({.reads = 3}), "g.json: ops[2]: there are too many inputs of ops (at most 3)");
 }
 
+TEST(GraphJsonTest, MetadataIsKeptAsItIs) {
+  const std::string text = R"({"schema": "emplace.graph", "version": 1, "name": "g",
+ "metadata": {"source":"kineto","measured":{"step_time_us":2.5}},
+ "ops": [
+  {"name": "a", "kind": "b"}]}
+)";
+  EXPECT_EQ(Read(text).metadata(), R"({"source":"kineto","measured":{"step_time_us":2.5}})");
+  EXPECT_EQ(Written(Read(text)), text);
+  EXPECT_EQ(Read(kExample).metadata(), "");
+  EXPECT_THAT(ErrorOf([] { Read(R"({"schema": "emplace.graph", "version": 1, "metadata": 3, "ops": []})"); }),
+              ::testing::HasSubstr("metadata"));
+}
+
 TEST(GraphJsonTest, OpsMayNameLaterOnes) {
   const Graph graph =
       Read(WithOps(R"({"name": "b", "kind": "k", "inputs": ["a"]}, {"name": "a", "kind": "k", "outputs": [1]})"));

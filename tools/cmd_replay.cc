@@ -69,7 +69,11 @@ void Print(std::ostream& out, const experiments::Replay& replay, const datasets:
   Table path({"part", "time", "%", "what", "where"});
   for (const ChainPart& part : parts) {
     const double micros = MicrosFromDuration(part.length());
-    path.Add({std::string(imported.graph.op(part.item.op).kind), MicrosForPeople(micros),
+    const bool is_launch = part.kind == ChainKind::kTransfer && !part.item.tensor;
+    path.Add({std::string(part.kind == ChainKind::kCompute ? imported.graph.op(part.item.op).kind
+                          : is_launch                      ? "launch delay"
+                                                           : agents::Words(part.kind)),
+              MicrosForPeople(micros),
               fmt::format("{:.1f}", replay.step_time > 0 ? 100 * micros / replay.step_time : 0),
               agents::PartText(imported.graph, part), agents::PlaceText(*imported.cluster, part.item)});
   }

@@ -10,7 +10,7 @@
 namespace emplace::datasets {
 
 // Host threads of traces are devices of this kind.
-inline constexpr std::string_view kTraceThreadKind = "host-thread";
+inline constexpr std::string_view kTraceThreadKind = "host-cpu";
 
 // The step of a trace, or of several ranks' traces, as a graph on its own cluster (trace_step.h has the rules):
 //
@@ -22,7 +22,7 @@ inline constexpr std::string_view kTraceThreadKind = "host-thread";
 //   durations                        `time_us`, on the kind of the device where it ran
 //   op ranges                        `layer`: the outermost one; attrs `op`, `input_dims`, `input_types`: the innermost
 //   one from a call to its kernel        the latency of the link from threads to streams: the median on idle streams
-//   between two queued kernels       the stream's `op_gap_us`: the median
+//   between two queued kernels       the stream's `op_gap_us`: the mean
 //
 // The measured step is in Imported::placement and Imported::measured, and in the graph's metadata.
 // Throws InputError if less than `min_attributed` per cent of the device time belongs to a call.

@@ -63,6 +63,14 @@ std::int64_t Median(std::vector<std::int64_t> values) {
   return *middle;
 }
 
+// What adds up to the same sum: a busy stream has thousands of gaps one after another.
+std::int64_t Mean(const std::vector<std::int64_t>& values) {
+  if (values.empty()) return 0;
+  std::int64_t sum = 0;
+  for (const std::int64_t value : values) sum += value;
+  return sum / static_cast<std::int64_t>(values.size());
+}
+
 // What one rank's trace says of causes.
 class RankBuilder {
  public:
@@ -254,7 +262,7 @@ class RankBuilder {
     return EventOf(calls_[calls_[activity.call].outermost]).end;
   }
 
-  // The medians over the whole rank: of starts on idle streams after their calls, and of gaps between queued
+  // Of the whole rank: the median delay of starts on idle streams after their calls, and the mean gap between queued
   // activities.
   void FindDelays() {
     std::vector<std::int64_t> delays;
@@ -276,7 +284,7 @@ class RankBuilder {
       }
     }
     launch_delay_ = std::max<std::int64_t>(0, Median(std::move(delays)));
-    gap_ = std::max<std::int64_t>(0, Median(std::move(gaps)));
+    gap_ = std::max<std::int64_t>(0, Mean(gaps));
   }
 
   // Whether the call that started it waited for its end: copies from and to memory that is not pinned.

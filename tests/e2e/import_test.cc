@@ -54,7 +54,7 @@ TEST_F(ImportTest, ATraceBecomesAStepThatSimulatesToWhatWasMeasured) {
   const Ran replayed = Emplace("replay t.json --json");
   ASSERT_EQ(replayed.status, 0) << replayed.err;
   EXPECT_EQ(nlohmann::json::parse(replayed.out).at("step_time_us"), 58);
-  EXPECT_THAT(Emplace("replay t.json").out, ::testing::HasSubstr("step time  58 us      58 us     +0.00 %"));
+  EXPECT_THAT(Emplace("replay t.json").out, ::testing::HasSubstr("step time      58 us     58 us  +0.00 %"));
   EXPECT_EQ(Emplace("replay t.json t.json").status, 0);  // two ranks
 }
 

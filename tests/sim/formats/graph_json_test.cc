@@ -283,7 +283,8 @@ TEST(GraphJsonTest, NamesThePlaceOfAFaultInTheRoot) {
   EXPECT_EQ(error_with(R"("g")", "7"), "g.json: name: is the number 7 (a string)");
   EXPECT_EQ(error_with("[]", "{}"), "g.json: ops: is an object (a list of ops)");
   EXPECT_EQ(error_with("[]", "[], \"ops\": []"), "g.json: ops: duplicate key (each key once)");
-  EXPECT_EQ(error_with("[]", "[], \"groups\": 1"), "g.json: groups: unknown key (schema, version, name, ops)");
+  EXPECT_EQ(error_with("[]", "[], \"groups\": 1"),
+            "g.json: groups: unknown key (schema, version, name, metadata, ops)");
 }
 
 TEST(GraphJsonTest, CallsAFileOfAnotherKindThatBeforeItsOps) {

@@ -1,0 +1,163 @@
+#include "datasets/importers/kineto.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "datasets/importers/importers.h"
+#include "sim/base/file_io.h"
+#include "sim/cost/cost_models.h"
+#include "sim/simulator.h"
+#include "tests/datasets/importers/samples.h"
+#include "tests/testing/trace_text.h"
+
+namespace emplace::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+datasets::Imported ImportTrace(const std::string& text, const datasets::ImportOptions& options = {}) {
+  return ImportText(datasets::FindImporter("kineto", "", ""), text, "t.json", options);
+}
+
+TEST(ImportKinetoTest, AStepIsAGraphOnItsThreadsAndStreams) {
+  const datasets::Imported imported = ImportTrace(kKinetoSample);
+  const Graph& graph = imported.graph;
+  std::vector<std::string> ops;
+  for (const OpId id : graph.file_order()) {
+    const Op& op = graph.op(id);
+    ASSERT_EQ(op.kind_times.size(), 1U);
+    ops.push_back(fmt::format("{} {} {} {}", op.name, op.kind, op.kind_times[0].kind, op.kind_times[0].micros));
+  }
+  EXPECT_THAT(ops, ElementsAre("0000000 aten.mm kernel h100 40", "0000001 aten.mm host host-cpu 10",
+                               "0000002 cudaDeviceSynchronize host host-cpu 20",
+                               "0000003 cudaDeviceSynchronize wait host-cpu 3"));
+  EXPECT_EQ(FindOp(graph, "0000000 aten.mm").layer, "aten::mm");
+  EXPECT_EQ(FindOp(graph, "0000000 aten.mm").attrs,
+            R"({"measured_start_us":13,"kernel":"gemm","op":"aten::mm","input_dims":[[2,3]]})");
+  EXPECT_EQ(FindOp(graph, "0000001 aten.mm").attrs,
+            R"({"measured_start_us":0,"call":"cudaLaunchKernel","op":"aten::mm"})");
+  EXPECT_EQ(
+      graph.metadata(),
+      R"({"source":"kineto","gpus":["NVIDIA H100 80GB HBM3"],"measured":{"step_time_us":56,"attributed_percent":100}})");
+
+  ASSERT_TRUE(imported.cluster && imported.placement && imported.measured);
+  const Cluster& cluster = *imported.cluster;
+  ASSERT_EQ(cluster.num_devices(), 2U);
+  EXPECT_EQ(cluster.devices()[0].name, "gpu 0 stream 7");
+  EXPECT_EQ(cluster.devices()[1].name, "thread 1");
+  EXPECT_TRUE(cluster.devices()[1].is_cpu);
+  EXPECT_EQ(cluster.link(DeviceId{1}, DeviceId{0}).latency_micros, 3);
+  EXPECT_EQ(cluster.link(DeviceId{0}, DeviceId{1}).latency_micros, 0);
+  for (const OpId id : graph.file_order()) {
+    EXPECT_EQ(Index((*imported.placement)[id]), graph.op(id).kind == "kernel" ? 0U : 1U);
+  }
+  EXPECT_EQ(imported.attributed_percent, 100);
+  EXPECT_THAT(imported.notes,
+              ElementsAre("attributed: 100.0 % of 0.040 ms of device time to a call, 100.0 % to an op; 1 "
+                          "GPU activities, 3 host ops"));
+  EXPECT_EQ(imported.measured->step_time_micros, 56);
+  ASSERT_EQ(imported.measured->runs.size(), 1U);
+  EXPECT_EQ(imported.measured->runs[0].start_micros, 13);
+}
+
+TEST(ImportKinetoTest, TheStepSimulatesToWhatWasMeasured) {
+  const datasets::Imported imported = ImportTrace(kKinetoSample);
+  const CostTable costs(imported.graph, *imported.cluster, *MakeMeasuredCostModel());
+  EXPECT_EQ(Simulator(imported.graph, *imported.cluster, costs).Run(*imported.placement).step_time_micros, 56);
+}
+
+TEST(ImportKinetoTest, LittleAttributedTimeIsRefused) {
+  TraceText text;
+  text.Op("op", 0, 20).Call("cudaLaunchKernel", 0, 5, 1).Call("cudaLaunchKernel", 6, 5, 2);
+  text.Kernel("a", 20, 10, 1).Kernel("lost", 40, 10, 77).Kernel("b", 60, 10, 2);
+  EXPECT_EQ(Refusal([&] { ImportTrace(text.str()); }),
+            "t.json: traceEvents: only 66.7 % of the device time belongs to a call in the trace (at least 95 %; "
+            "--min-attributed lowers that)");
+  const datasets::Imported imported = ImportTrace(text.str(), {.min_attributed_percent = 60});
+  EXPECT_NEAR(*imported.attributed_percent, 66.67, 0.01);
+}
+
+TEST(ImportKinetoTest, GpusAreKindsOfTheCatalogueWhereItHasThem) {
+  const auto kind = [](const std::string& name) {
+    const datasets::Imported imported = ImportTrace(Edited(kKinetoSample, "NVIDIA H100 80GB HBM3", name));
+    return imported.cluster->devices()[0].kind;
+  };
+  EXPECT_EQ(kind("NVIDIA A100-PG509-200"), "a100");
+  EXPECT_EQ(kind("Tesla V100-SXM2-32GB"), "v100");
+  EXPECT_EQ(kind("NVIDIA GeForce RTX 2080 Ti"), "geforce-rtx-2080-ti");
+  EXPECT_EQ(kind(""), "gpu");
+}
+
+TEST(ImportKinetoTest, TracesAreRecognised) {
+  EXPECT_TRUE(datasets::LooksLikeKineto(kKinetoSample));
+  EXPECT_TRUE(datasets::LooksLikeKineto(" [{\"ph\": \"X\"}"));
+  EXPECT_FALSE(datasets::LooksLikeKineto(""));
+  EXPECT_FALSE(datasets::LooksLikeKineto("[1]"));
+  EXPECT_FALSE(datasets::LooksLikeKineto(kEmplaceSample));
+}
+
+TEST(ImportKinetoTest, RanksAreJoined) {
+  const std::vector<datasets::ImportSource> sources = {{"a.json", kKinetoSample}, {"b.json", kKinetoSample}};
+  const datasets::Imported imported = datasets::ImportKineto(sources, {});
+  EXPECT_EQ(imported.graph.num_ops(), 8U);
+  EXPECT_EQ(imported.cluster->devices()[2].name, "rank 1 gpu 0 stream 7");
+  EXPECT_EQ(imported.measured->gpus.size(), 2U);
+  EXPECT_THAT(Refusal([&] {
+                const std::vector<datasets::ImportSource> broken = {{"a.json", kKinetoSample}, {"b.json", "{"}};
+                datasets::ImportKineto(broken, {});
+              }),
+              HasSubstr("b.json: "));
+}
+
+TEST(MakeTraceGraphTest, TooManyThreadsAreRefused) {
+  TraceText text;
+  for (int i = 0; i < 2100; ++i) text.Op("op", i, 1, i);
+  text.Op("op", 0, 5, 0).Call("cudaLaunchKernel", 0, 1, 1, 0).Kernel("k", 9, 1, 1);
+  std::istringstream in(text.str());
+  const datasets::KinetoTrace trace = datasets::ReadKinetoTrace(in);
+  EXPECT_THAT(Refusal([&] { datasets::MakeTraceGraph({trace}, 95); }),
+              HasSubstr("there are 2101 threads and streams in use (at most 2000)"));
+}
+
+// The value of a column of TraceLens's table, in ms.
+double TimeOf(const std::string& csv, const std::string& row) {
+  const std::string text = ReadWholeFile(csv);
+  const std::size_t at = text.find("\n" + row + ",");
+  return at == std::string::npos ? -1 : std::stod(text.substr(at + row.size() + 2));
+}
+
+// Another program has computed these from the same traces.
+TEST(ImportKinetoTest, BusyTimesOfH100TracesAreThoseOfTraceLens) {
+  const std::string folder = ReferenceFolder("AMD-AGI+TraceLens");
+  if (folder.empty()) GTEST_SKIP() << "no AMD-AGI+TraceLens in EMPLACE_REFERENCE_DATA";
+  std::size_t checked = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string file = entry.path();
+    constexpr std::string_view kEnding = ".gpu_timeline.csv";
+    if (!file.ends_with(kEnding)) continue;
+    const std::string trace = file.substr(0, file.size() - kEnding.size()) + ".json.gz";
+    const datasets::ImportSource source(trace);
+    const datasets::Imported imported =
+        datasets::Import(datasets::FindImporter("", source.head(), trace), {&source, 1});
+    EXPECT_EQ(imported.attributed_percent, 100) << trace;
+    double busy = 0;
+    double until = 0;
+    for (const datasets::MeasuredStep::Run& run : imported.measured->runs) {  // of one stream, by start
+      busy += std::max(0.0, run.end_micros - std::max(run.start_micros, until));
+      until = std::max(until, run.end_micros);
+    }
+    EXPECT_NEAR(busy / 1000, TimeOf(file, "busy_time"), 0.5e-4 * TimeOf(file, "busy_time")) << trace;
+    ++checked;
+  }
+  EXPECT_EQ(checked, 3U);
+}
+
+}  // namespace
+}  // namespace emplace::testing

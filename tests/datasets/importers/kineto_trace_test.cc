@@ -1,0 +1,145 @@
+#include "datasets/importers/kineto_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "tests/datasets/importers/samples.h"
+#include "tests/testing/trace_text.h"
+
+namespace emplace::testing {
+namespace {
+
+datasets::KinetoTrace Read(const std::string& text) {
+  std::istringstream in(text);
+  return datasets::ReadKinetoTrace(in);
+}
+
+TEST(NanosFromMicrosTest, DecimalsAreExact) {
+  EXPECT_EQ(datasets::NanosFromMicros("0"), 0);
+  EXPECT_EQ(datasets::NanosFromMicros("12"), 12'000);
+  EXPECT_EQ(datasets::NanosFromMicros("1.5"), 1'500);
+  // A double of that size holds quarters only.
+  EXPECT_EQ(datasets::NanosFromMicros("1712166698012345.678"), 1'712'166'698'012'345'678);
+  EXPECT_EQ(datasets::NanosFromMicros("0.0004"), 0);
+  EXPECT_EQ(datasets::NanosFromMicros("0.0005"), 1);
+  EXPECT_EQ(datasets::NanosFromMicros("-2.25"), -2'250);
+  EXPECT_EQ(datasets::NanosFromMicros("2.5e3"), 2'500'000);
+}
+
+TEST(NanosFromMicrosTest, WhatIsNoTimeHasNone) {
+  for (const char* const text : {"", "-", "x", "1x", "1.2.3", "null", "true", "9999999999999999", "1e300", "1e"}) {
+    EXPECT_EQ(datasets::NanosFromMicros(text), std::nullopt) << text;
+  }
+}
+
+TEST(KinetoTraceTest, EventsComeByStartAndTheLongerFirst) {
+  const datasets::KinetoTrace trace = Read(TraceText()
+                                               .Kernel("k", 130, 5, 1)
+                                               .Op("inner", 100, 10)
+                                               .Op("outer", 100, 40)
+                                               .Call("cudaLaunchKernel", 102.5, 6, 1)
+                                               .str());
+  ASSERT_EQ(trace.events.size(), 4U);
+  std::vector<std::string> names;
+  for (const datasets::TraceEvent& event : trace.events) names.emplace_back(trace.text(event.name));
+  EXPECT_EQ(names, (std::vector<std::string>{"outer", "inner", "cudaLaunchKernel", "k"}));
+  EXPECT_EQ(trace.origin, 100'000);
+  EXPECT_EQ(trace.events[0].start, 0);
+  EXPECT_EQ(trace.events[0].end, 40'000);
+  EXPECT_EQ(trace.events[2].start, 2'500);
+  EXPECT_EQ(trace.events[2].correlation, 1);
+  EXPECT_TRUE(datasets::IsActivity(trace.events[3].category));
+  EXPECT_EQ(trace.threads.size(), 1U);
+  ASSERT_EQ(trace.streams.size(), 1U);
+  EXPECT_EQ(trace.streams[0].stream, 7);
+  EXPECT_EQ(trace.gpus.at(0), "NVIDIA H100 80GB HBM3");
+}
+
+TEST(KinetoTraceTest, OldSpellingsAreTheSameCategories) {
+  TraceText text;
+  for (const char* const category :
+       {"Operator", "Runtime", "Kernel", "Memcpy", "Memset", "hip_runtime", "cuda_driver"}) {
+    text.Add(category, "e", "0", "\"stream 7\"", 1, 1, "");
+  }
+  EXPECT_EQ(Read(text.str()).events.size(), 7U);
+}
+
+TEST(KinetoTraceTest, WhatIsNotKeptIsCounted) {
+  const datasets::KinetoTrace trace =
+      Read(TraceText()
+               .Op("a", 1, 1)
+               .Add("python_function", "f", "9", "1", 1, 1, "")
+               .Add("python_function", "g", "9", "1", 1, 1, "")
+               .Raw(R"({"ph": "i", "cat": "cpu_op", "name": "instant", "ts": 3})")
+               .Raw(R"({"ph": "X", "cat": "cpu_op", "name": "endless", "pid": 9, "tid": 1, "ts": 3})")
+               .str());
+  EXPECT_EQ(trace.events.size(), 1U);
+  EXPECT_EQ(trace.left_out.at("python_function"), 2U);
+  EXPECT_EQ(trace.spoiled, 1U);
+}
+
+TEST(KinetoTraceTest, ArgumentsAreKept) {
+  const datasets::KinetoTrace trace = Read(
+      TraceText()
+          .Op("aten::mm", 1, 9, 1, R"("Input Dims": [[2, 3], [], [3, 4]], "Input type": ["float", "", "float"])")
+          .Copy(20, 5, 3)
+          .Kernel("ncclKernel_AllReduce", 30, 5, 4, 8,
+                  R"("Collective name": "allreduce", "Process Group Name": "0", "In msg nelems": 77,
+                          "Process Group Ranks": [0, 1], "dtype": "Float")")
+          .Sync("Stream Wait Event", 40, 1, 5, 8, R"("wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": 12)")
+          .str());
+  ASSERT_EQ(trace.events.size(), 4U);
+  const datasets::TraceDetails& op = trace.details_of(trace.events[0]);
+  EXPECT_EQ(trace.text(op.shapes), "[[2,3],[],[3,4]]");
+  EXPECT_EQ(trace.text(op.types), R"(["float","","float"])");
+  EXPECT_EQ(trace.details_of(trace.events[1]).bytes, 4096);
+  const datasets::TraceDetails& collective = trace.details_of(trace.events[2]);
+  EXPECT_EQ(trace.text(collective.collective), "allreduce");
+  EXPECT_EQ(trace.text(collective.group), "0");
+  EXPECT_EQ(trace.text(collective.ranks), "[0,1]");
+  EXPECT_EQ(trace.text(collective.dtype), "Float");
+  EXPECT_EQ(collective.elements, 77);
+  const datasets::TraceDetails& sync = trace.details_of(trace.events[3]);
+  EXPECT_EQ(sync.waited_stream, 7);
+  EXPECT_EQ(sync.record, 12);
+}
+
+TEST(KinetoTraceTest, AListOfEventsIsATraceToo) {
+  const datasets::KinetoTrace trace =
+      Read(R"([{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": "x", "ts": "5", "dur": "2"}])");
+  ASSERT_EQ(trace.events.size(), 1U);
+  EXPECT_EQ(trace.threads[0].thread, "x");
+  EXPECT_EQ(trace.events[0].end, 2'000);
+}
+
+TEST(KinetoTraceTest, RanksAndBaseTimesAreRead) {
+  const datasets::KinetoTrace trace =
+      Read(TraceText()
+               .Head(R"("distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8})")
+               .Head("\"baseTimeNanoseconds\": 1000")
+               .Op("a", 7, 1)
+               .str());
+  EXPECT_EQ(trace.rank, 3);
+  EXPECT_EQ(trace.world_size, 8);
+  EXPECT_EQ(trace.origin, 8'000);
+}
+
+TEST(KinetoTraceTest, FaultsNameTheirPlace) {
+  EXPECT_EQ(Refusal([] { Read("{}"); }), "traceEvents: is missing (a list of trace events)");
+  EXPECT_EQ(Refusal([] { Read("3"); }), "is not a trace (an object with a list traceEvents)");
+  EXPECT_EQ(Refusal([] { Read(R"({"traceEvents": [{}, 3]})"); }), "traceEvents[1]: is not a trace event (an object)");
+  EXPECT_EQ(Refusal([] { Read(R"({"traceEvents": [[]]})"); }), "traceEvents[0]: is not a trace event (an object)");
+  EXPECT_EQ(Refusal([] { Read(R"({"traceEvents": [{"ts": "soon"}]})"); }),
+            "traceEvents[0].ts: is \"soon\" (a number of us)");
+  EXPECT_EQ(Refusal([] { Read(R"({"traceEvents": [{}, {"dur": -1}]})"); }),
+            "traceEvents[1].dur: is \"-1\" (a number of us, 0 or more)");
+  EXPECT_THAT(Refusal([] { Read(R"({"traceEvents": [{"ts": 1)"); }), ::testing::HasSubstr("not valid JSON"));
+  const std::string deep = R"({"traceEvents": [{"args": )" + std::string(100, '[');
+  EXPECT_THAT(Refusal([&] { Read(deep); }), ::testing::HasSubstr("is nested too deep (at most 64 levels)"));
+}
+
+}  // namespace
+}  // namespace emplace::testing

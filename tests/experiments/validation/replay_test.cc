@@ -1,0 +1,129 @@
+#include "experiments/validation/replay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/testing/trace_text.h"
+
+namespace emplace::testing {
+namespace {
+
+using experiments::IdleCause;
+using experiments::Replay;
+using ::testing::ElementsAre;
+using ::testing::Gt;
+
+datasets::Imported ImportTrace(const TraceText& text) {
+  const datasets::ImportSource source("t.json", text.str());
+  return datasets::Import(datasets::FindImporter("kineto", "", ""), {&source, 1});
+}
+
+// Stream 7 runs a kernel, stream 8 waits for it, the host waits for both.
+TraceText TwoStreams() {
+  TraceText text;
+  text.Op("op", 0, 60).Call("cudaLaunchKernel", 0, 10, 1).Call("cudaLaunchKernel", 12, 8, 2);
+  text.Call("cudaEventRecord", 22, 2, 3).Call("cudaStreamWaitEvent", 26, 2, 4).Call("cudaLaunchKernel", 30, 10, 5);
+  text.Kernel("a", 12, 50, 1).Kernel("b", 63, 20, 2).Kernel("waits", 85, 100, 5, 8);
+  text.Sync("Stream Wait Event", 26, 2, 4, 8, R"("wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": 3)");
+  return text.Call("cudaDeviceSynchronize", 62, 128, 6);
+}
+
+TEST(ReplayTest, SimulatedAndMeasuredStandSideBySide) {
+  const datasets::Imported imported = ImportTrace(TwoStreams());
+  const Replay replay = experiments::MakeReplay(imported);
+  EXPECT_EQ(replay.activities, 3U);
+  EXPECT_EQ(replay.ops, imported.graph.num_ops());
+  EXPECT_EQ(replay.measured_step_time, 190);
+  // The launch delay is 2, the gap of queued kernels 1; b ends at 83, and waits starts at once instead of 2 later.
+  EXPECT_EQ(replay.step_time, 188);
+  EXPECT_NEAR(replay.StepError(), 188.0 / 190 - 1, 1e-12);
+  EXPECT_EQ(replay.gpu_busy, 170);
+  EXPECT_EQ(replay.measured_gpu_busy, 170);
+  EXPECT_EQ(replay.starts.median, 0);
+  EXPECT_EQ(replay.starts.largest, 2);
+  ASSERT_EQ(replay.streams.size(), 2U);
+  EXPECT_EQ(replay.streams[0].name, "gpu 0 stream 7");
+  EXPECT_EQ(replay.streams[0].busy, 70);
+  EXPECT_EQ(replay.streams[1].measured_busy, 100);
+}
+
+TEST(ReplayTest, EveryIdleMomentHasACause) {
+  const Replay replay = experiments::MakeReplay(ImportTrace(TwoStreams()));
+  for (const experiments::ReplayStream& stream : replay.streams) {
+    double sum = stream.busy;
+    double measured_sum = stream.measured_busy;
+    for (std::size_t k = 0; k < experiments::kNumIdleCauses; ++k) {
+      sum += stream.idle[k];
+      measured_sum += stream.measured_idle[k];
+    }
+    EXPECT_EQ(sum, replay.step_time);
+    EXPECT_EQ(measured_sum, replay.measured_step_time);
+  }
+  // Stream 8: launched at 40, then the other stream's kernel until 83, then 2 that nothing explains; then the host.
+  EXPECT_THAT(replay.streams[1].measured_idle, ElementsAre(40 + 5, 2, 43));
+  EXPECT_THAT(replay.streams[0].measured_idle, ElementsAre(10 + 107, 2 + 1, 0));
+}
+
+TEST(ReplayTest, TheCriticalPathLeadsFromTheLaunchOverBothStreams) {
+  const datasets::Imported imported = ImportTrace(TwoStreams());
+  const Replay replay = experiments::MakeReplay(imported);
+  std::vector<std::string> path;
+  for (const ChainPart& part : replay.explanation.chain) {
+    if (part.kind == ChainKind::kCompute) path.emplace_back(imported.graph.op(part.item.op).kind);
+  }
+  EXPECT_THAT(path, ElementsAre("host", "kernel", "kernel", "kernel", "wait"));
+  EXPECT_EQ(replay.explanation.step_time, DurationFromMicros(replay.step_time));
+}
+
+TEST(WriteReplayTest, HoldsTheKeysOfTheContract) {
+  const datasets::Imported imported = ImportTrace(TwoStreams());
+  std::ostringstream out;
+  experiments::WriteReplay(out, experiments::MakeReplay(imported), imported);
+  const nlohmann::json json = nlohmann::json::parse(out.str());
+  EXPECT_EQ(json.at("schema"), "emplace.replay");
+  EXPECT_EQ(json.at("version"), 1);
+  EXPECT_EQ(json.at("step_time_us"), 188);
+  EXPECT_EQ(json.at("measured_step_time_us"), 190);
+  EXPECT_EQ(json.at("gpu_busy_us"), 170);
+  EXPECT_EQ(json.at("measured_gpu_busy_us"), 170);
+  EXPECT_EQ(json.at("attributed_percent"), 100);
+  EXPECT_EQ(json.at("streams").at(1).at("name"), "gpu 0 stream 8");
+  EXPECT_EQ(json.at("streams").at(1).at("busy_us"), 100);
+  EXPECT_EQ(json.at("streams").at(1).at("measured_busy_us"), 100);
+  EXPECT_EQ(json.at("streams").at(1).at("measured_idle").at("synchronisation_us"), 43);
+  EXPECT_THAT(json.at("critical_path").size(), Gt(4U));
+}
+
+// Traces of H100, B200, A100, V100 and RTX 2080 Ti. docs/results/replay.md has the errors.
+TEST(ReplayTest, PublicTracesTakeWhatWasMeasured) {
+  const std::string root = EMPLACE_REFERENCE_DATA;
+  std::size_t checked = 0;
+  for (const char* const file :
+       {"AMD-AGI+TraceLens/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz",
+        "AMD-AGI+TraceLens/gaunernst_bert-small-uncased__1016001.json.gz",
+        "AMD-AGI+TraceLens/Falconsai_nsfw_image_detection__1016002.json.gz", "AMD-AGI+TraceLens/eager_trace.json.gz",
+        "facebookresearch+HolisticTraceAnalysis/trace.json.gz",
+        "facebookresearch+HolisticTraceAnalysis/event_sync_trace.json.gz",
+        "facebookresearch+HolisticTraceAnalysis/benchmark_result_2869224_1695835535_trace.json.gz"}) {
+    const std::string path = root + "/" + file;
+    if (!std::filesystem::exists(path)) continue;
+    const datasets::ImportSource source(path);
+    const Replay replay =
+        experiments::MakeReplay(datasets::Import(datasets::FindImporter("", source.head(), path), {&source, 1}));
+    EXPECT_LT(std::abs(replay.StepError()), 0.005) << file;
+    EXPECT_LT(replay.starts.median, 0.002 * replay.measured_step_time) << file;
+    EXPECT_NEAR(replay.gpu_busy, replay.measured_gpu_busy, 1e-3 * replay.measured_gpu_busy) << file;
+    ++checked;
+  }
+  if (checked == 0) GTEST_SKIP() << "no traces in EMPLACE_REFERENCE_DATA";
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -42,7 +42,7 @@ TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
       Emplace("plaice"),
       "unknown command \"plaice\" (import, generate, dataset, inspect, simulate, bound, explain, diff, profile, "
       "validate, place, "
-      "compare, sweep, "
+      "compare, sweep, replay, "
       "report, reproduce, library, list)");
   ExpectRefused(Emplace(""),
                 "a command is missing (import, generate, dataset, inspect, simulate, bound, explain, diff, profile, "

@@ -147,6 +147,8 @@ class GraphBuilder {
   explicit GraphBuilder(std::string name) : name_(std::move(name)) {}
 
   void Add(OpSpec spec);
+  // Room for so many ops in all: saves memory where they are many.
+  void Reserve(std::size_t num_ops) { specs_.reserve(num_ops); }
   // `metadata`: Graph::metadata().
   void SetMetadata(std::string metadata) { metadata_ = std::move(metadata); }
 

@@ -130,6 +130,7 @@ class GraphMaker {
 
   Graph MakeGraph(double attributed) {
     GraphBuilder builder("kineto");
+    builder.Reserve(step_.ops.size());
     std::vector<std::string> names;
     names.reserve(step_.ops.size());
     for (std::size_t i = 0; i < step_.ops.size(); ++i) {
@@ -138,8 +139,7 @@ class GraphMaker {
       std::string_view what = TextOf(op.source, trace);
       if (what.empty()) what = TextOf(op.event, trace);
       if (what.empty()) what = KindOf(op.type);
-      constexpr std::size_t kLongest = 80;
-      names.push_back(fmt::format("{:07} {}", i, WithoutColons(Shortened(what, kLongest))));
+      names.push_back(fmt::format("{:07} {}", i, WithoutColons(Shortened(what))));
     }
     for (std::size_t i = 0; i < step_.ops.size(); ++i) {
       const TraceStep::Op& op = step_.ops[i];
@@ -148,7 +148,7 @@ class GraphMaker {
       spec.name = names[i];
       spec.kind = KindOf(op.type);
       spec.attrs = Attrs(op, trace);
-      spec.layer = TextOf(op.outer, trace);
+      spec.layer = Shortened(TextOf(op.outer, trace));
       spec.kind_times.emplace_back(kinds_[op.device], Micros(op.time));
       for (const std::uint32_t before : op.after) spec.control_inputs.push_back(names[before]);
       builder.Add(std::move(spec));
@@ -157,8 +157,10 @@ class GraphMaker {
     return builder.Build();
   }
 
-  // Not in the middle of a character.
-  static std::string_view Shortened(std::string_view text, std::size_t most) {
+  // Names of kernels have up to thousands of bytes, arguments of templates mostly. Not cut in the middle of a
+  // character.
+  static std::string_view Shortened(std::string_view text) {
+    std::size_t most = 100;
     if (text.size() <= most) return text;
     while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
     return text.substr(0, most);
@@ -168,10 +170,12 @@ class GraphMaker {
     JsonObject attrs;
     AddMember(&attrs, "measured_start_us", Micros(op.measured_start));
     const bool is_host = op.type == TraceStep::OpType::kHost || op.type == TraceStep::OpType::kWait;
-    if (op.event != TraceStep::kNone) AddMember(&attrs, is_host ? "call" : "kernel", TextOf(op.event, trace));
+    if (op.event != TraceStep::kNone) {
+      AddMember(&attrs, is_host ? "call" : "kernel", Shortened(TextOf(op.event, trace)));
+    }
     if (op.source != TraceStep::kNone) {
       const TraceEvent& source = trace.events[op.source];
-      AddMember(&attrs, "op", trace.text(source.name));
+      AddMember(&attrs, "op", Shortened(trace.text(source.name)));
       if (!is_host) {
         AddList(&attrs, "input_dims", trace.text(trace.details_of(source).shapes));
         AddList(&attrs, "input_types", trace.text(trace.details_of(source).types));

@@ -63,6 +63,7 @@ TEST(GraphTest, IdsAreTheCanonicalOrderWhateverTheOrderOfAdding) {
 
 TEST(GraphTest, MetadataIsWhatTheBuilderWasGiven) {
   GraphBuilder builder("g");
+  builder.Reserve(10);
   builder.SetMetadata("{\"a\":1}");
   EXPECT_EQ(builder.Build().metadata(), "{\"a\":1}");
   EXPECT_EQ(Graph().metadata(), "");

@@ -28,18 +28,20 @@ struct ImportOptions {
   std::string cluster_output;
   std::string placement_output;
   std::string expert;
+  std::string times;
   double min_attributed = datasets::ImportOptions().min_attributed_percent;
 };
 
 int Run(const ImportOptions& options) {
   std::vector<std::string> inputs = options.files;
   inputs.push_back(options.expert);
+  inputs.push_back(options.times);
   CheckFiles(inputs, {options.output, options.cluster_output, options.placement_output});
   if (!options.expert.empty() && options.placement_output.empty()) {
     throw InputError("--expert", "needs --placement-out (where the placement goes)");
   }
-  const auto [importer, imported] =
-      ImportFiles(options.files, options.format, {.min_attributed_percent = options.min_attributed});
+  const auto [importer, imported] = ImportFiles(
+      options.files, options.format, {.min_attributed_percent = options.min_attributed, .times = options.times});
   const std::string& file = options.files.front();
   if (!options.cluster_output.empty() && !imported.cluster) {
     throw InputError(file, fmt::format("describes no cluster for --cluster-out (format {})", importer.name));
@@ -91,6 +93,10 @@ Command AddImport(CLI::App& app) {
       ->add_option("--expert", options->expert,
                    "File with a human expert's placement (default: looked for beside the input)")
       ->type_name("FILE");
+  command
+      ->add_option("--times", options->times,
+                   "Kineto trace of the same step, for the times of formats without (pytorch-et)")
+      ->type_name("KINETO");
   AddMinAttributedOption(*command, &options->min_attributed);
   return {command, [options] { return Run(*options); }};
 }

@@ -27,6 +27,14 @@ Imported ImportDnnPartitioning(const std::string& content, const std::string& fi
 bool LooksLikeKineto(std::string_view head);
 Imported ImportKineto(std::span<const ImportSource> sources, const ImportOptions& options);
 
+// pytorch-et: pytorch_et.h.
+bool LooksLikePyTorchEt(std::string_view head);
+Imported ImportPyTorchEt(std::span<const ImportSource> sources, const ImportOptions& options);
+
+// chakra: chakra.h.
+bool LooksLikeChakra(std::string_view head);
+Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions& options);
+
 // Whether the content starts like a JSON object.
 bool StartsAnObject(std::string_view content);
 

@@ -22,44 +22,6 @@ constexpr std::size_t kMaxTracks = 2000;  // links are their square
 
 double Micros(std::int64_t nanos) { return MicrosFromDuration(Duration(nanos)); }
 
-// "aten::addmm" is "aten.addmm": names of ops hold no colon.
-std::string WithoutColons(std::string_view text) {
-  std::string name;
-  for (const char c : text) {
-    if (c != ':') {
-      name.push_back(c);
-    } else if (name.empty() || name.back() != '.') {
-      name.push_back('.');
-    }
-  }
-  return name;
-}
-
-// "NVIDIA H100 80GB HBM3" is "h100", as in the catalogue; of a name without such a word, its words.
-std::string KindOfGpu(std::string_view name) {
-  std::string kind;
-  std::vector<std::string> words;
-  std::string word;
-  for (const char c : std::string(name) + " ") {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      word.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
-    } else if (!word.empty()) {
-      words.push_back(std::move(word));
-      word.clear();
-    }
-  }
-  for (const std::string& candidate : words) {
-    for (const std::string_view known : {"k40", "k80", "p100", "v100", "a100", "h100", "h200", "b200"}) {
-      if (candidate.starts_with(known)) return std::string(known);
-    }
-  }
-  for (const std::string& part : words) {
-    if (part == "nvidia" || part == "tesla") continue;
-    kind += (kind.empty() ? "" : "-") + part;
-  }
-  return kind.empty() ? "gpu" : kind;
-}
-
 std::string_view KindOf(TraceStep::OpType type) {
   switch (type) {
     case TraceStep::OpType::kHost:
@@ -256,6 +218,42 @@ class GraphMaker {
 };
 
 }  // namespace
+
+std::string WithoutColons(std::string_view text) {
+  std::string name;
+  for (const char c : text) {
+    if (c != ':') {
+      name.push_back(c);
+    } else if (name.empty() || name.back() != '.') {
+      name.push_back('.');
+    }
+  }
+  return name;
+}
+
+std::string KindOfGpu(std::string_view name) {
+  std::string kind;
+  std::vector<std::string> words;
+  std::string word;
+  for (const char c : std::string(name) + " ") {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      word.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+    } else if (!word.empty()) {
+      words.push_back(std::move(word));
+      word.clear();
+    }
+  }
+  for (const std::string& candidate : words) {
+    for (const std::string_view known : {"k40", "k80", "p100", "v100", "a100", "h100", "h200", "b200"}) {
+      if (candidate.starts_with(known)) return std::string(known);
+    }
+  }
+  for (const std::string& part : words) {
+    if (part == "nvidia" || part == "tesla") continue;
+    kind += (kind.empty() ? "" : "-") + part;
+  }
+  return kind.empty() ? "gpu" : kind;
+}
 
 bool LooksLikeKineto(std::string_view head) {
   const std::size_t first = head.find_first_not_of(" \t\r\n");

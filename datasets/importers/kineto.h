@@ -1,6 +1,7 @@
 #ifndef EMPLACE_DATASETS_IMPORTERS_KINETO_H_
 #define EMPLACE_DATASETS_IMPORTERS_KINETO_H_
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,11 @@ namespace emplace::datasets {
 
 // Host threads of traces are devices of this kind.
 inline constexpr std::string_view kTraceThreadKind = "host-cpu";
+
+// "aten::addmm" is "aten.addmm": names of ops hold no colon.
+std::string WithoutColons(std::string_view text);
+// "NVIDIA H100 80GB HBM3" is "h100", as in the catalogue; of a name without such a word, its words.
+std::string KindOfGpu(std::string_view name);
 
 // The step of a trace, or of several ranks' traces, as a graph on its own cluster (trace_step.h has the rules):
 //

@@ -292,6 +292,9 @@ class TraceReader : public JsonEvents {
       event_.device = IntegerFrom(text);
     } else if (key == "stream") {
       event_.stream = IntegerFrom(text);
+    } else if (key == "Record function id") {
+      event_.details.record_function = IntegerFrom(text).value_or(-1);
+      event_.has_details = true;
     } else if (key == "Input Dims") {
       Detail(&event_.details.shapes, text);
     } else if (key == "Input type" || key == "Input types") {

@@ -47,8 +47,9 @@ struct TraceDetails {
   std::uint32_t group = 0;       // name of its process group
   std::uint32_t ranks = 0;       // of the group
   std::uint32_t dtype = 0;
-  std::int64_t elements = -1;  // that go in
-  std::int64_t bytes = -1;     // of a copy or set
+  std::int64_t elements = -1;         // that go in
+  std::int64_t bytes = -1;            // of a copy or set
+  std::int64_t record_function = -1;  // of an op: what joins it to an Execution Trace
   // Of a kSync: the stream that is waited for, and the call that recorded the event.
   std::optional<std::int64_t> waited_stream;
   std::optional<std::int64_t> record;

@@ -35,6 +35,11 @@ constexpr ImporterEntry kImporters[] = {
      "trace of PyTorch's profiler: a step on GPUs, with host threads, streams, launches and waits; of several ranks",
      "PyTorch profiler, Chrome trace JSON; github.com/pytorch/kineto", LooksLikeKineto, ImportKineto,
      /*takes_several=*/true},
+    {"chakra", "Chakra Execution Trace, protobuf or JSON: the nodes of a step with times, threads and streams",
+     "MLCommons Chakra, et_def.proto; github.com/mlcommons/chakra", LooksLikeChakra, ImportChakra},
+    {"pytorch-et", "PyTorch Execution Trace: the ops of a step with their tensors; times from a Kineto trace of it",
+     "PyTorch ExecutionTraceObserver, schemas 1.0.1 to 1.1.1-chakra; github.com/facebookresearch/param",
+     LooksLikePyTorchEt, ImportPyTorchEt, /*takes_several=*/false, /*takes_times=*/true},
 };
 
 }  // namespace
@@ -68,6 +73,10 @@ Imported Import(const ImporterEntry& importer, std::span<const ImportSource> sou
   if (sources.size() > 1 && !importer.takes_several) {
     throw InputError(sources[1].name(),
                      "is one file too many (the format " + std::string(importer.name) + " is imported from one)");
+  }
+  if (!options.times.empty() && !importer.takes_times) {
+    throw InputError(options.times,
+                     "cannot be used (the format " + std::string(importer.name) + " is imported without other times)");
   }
   return importer.import(sources, options);
 }

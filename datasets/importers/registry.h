@@ -68,6 +68,7 @@ class ImportSource {
 
 struct ImportOptions {
   double min_attributed_percent = 95;
+  std::string times = {};  // a Kineto trace of the same step, for formats without times; "": none
 };
 
 // A row of `emplace list importers`.
@@ -80,6 +81,7 @@ struct ImporterEntry {
   // Throws InputError, its place starting with the file's name.
   Imported (*import)(std::span<const ImportSource> sources, const ImportOptions& options);
   bool takes_several = false;  // files; others are given one
+  bool takes_times = false;    // ImportOptions::times
 };
 std::span<const ImporterEntry> AllImporters();
 // The format named, or found from the start of `file` if `format` is empty. Throws InputError that lists the known

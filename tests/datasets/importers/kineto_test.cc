@@ -95,6 +95,12 @@ TEST(ImportKinetoTest, GpusAreKindsOfTheCatalogueWhereItHasThem) {
   EXPECT_EQ(kind(""), "gpu");
 }
 
+TEST(TraceNamesTest, ColonsBecomePoints) {
+  EXPECT_EQ(datasets::WithoutColons("aten::add"), "aten.add");
+  EXPECT_EQ(datasets::WithoutColons("a:b"), "a.b");
+  EXPECT_EQ(datasets::KindOfGpu("NVIDIA B200"), "b200");
+}
+
 TEST(ImportKinetoTest, TracesAreRecognised) {
   EXPECT_TRUE(datasets::LooksLikeKineto(kKinetoSample));
   EXPECT_TRUE(datasets::LooksLikeKineto(" [{\"ph\": \"X\"}"));

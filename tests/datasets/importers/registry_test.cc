@@ -20,10 +20,9 @@ namespace {
 
 // A sample for every importer; an importer without one fails.
 const std::string& SampleOf(std::string_view name) {
-  static const std::map<std::string_view, std::string> kSamples = {{"emplace", kEmplaceSample},
-                                                                   {"pipedream", kPipeDreamSample},
-                                                                   {"dnn-partitioning", kDnnPartitioningSample},
-                                                                   {"kineto", kKinetoSample}};
+  static const std::map<std::string_view, std::string> kSamples = {
+      {"emplace", kEmplaceSample}, {"pipedream", kPipeDreamSample}, {"dnn-partitioning", kDnnPartitioningSample},
+      {"kineto", kKinetoSample},   {"pytorch-et", kEtSample},       {"chakra", kChakraSample}};
   return kSamples.at(name);
 }
 
@@ -36,18 +35,21 @@ std::string GraphText(const Graph& graph) {
 TEST(ImporterRegistryTest, ListsTheFormatsOfTheContract) {
   std::vector<std::string> names;
   for (const datasets::ImporterEntry& importer : datasets::AllImporters()) names.emplace_back(importer.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"emplace", "pipedream", "dnn-partitioning", "kineto"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"emplace", "pipedream", "dnn-partitioning", "kineto", "chakra", "pytorch-et"}));
 }
 
 TEST(ImporterRegistryTest, ANameThatIsNoFormatIsToldTheFormats) {
   EXPECT_EQ(Refusal([] { datasets::FindImporter("onnx", "", "f"); }),
-            "unknown format \"onnx\" (emplace, pipedream, dnn-partitioning, kineto)");
+            "unknown format \"onnx\" (emplace, pipedream, dnn-partitioning, kineto, chakra, pytorch-et)");
 }
 
 TEST(ImporterRegistryTest, ContentOfNoKnownFormatIsRefused) {
   for (const char* const content : {"", "hello\n", "{}", "[1]", "{\"schema\": \"emplace.profile\"}"}) {
-    EXPECT_EQ(Refusal([&] { datasets::FindImporter("", content, "f.txt"); }),
-              "f.txt: is in none of the formats that can be imported (emplace, pipedream, dnn-partitioning, kineto)")
+    EXPECT_EQ(
+        Refusal([&] { datasets::FindImporter("", content, "f.txt"); }),
+        "f.txt: is in none of the formats that can be imported (emplace, pipedream, dnn-partitioning, kineto, chakra, "
+        "pytorch-et)")
         << content;
   }
 }
@@ -56,6 +58,13 @@ TEST(ImporterRegistryTest, OneFileOnlyWhereTheFormatTakesOne) {
   const std::vector<datasets::ImportSource> sources = {{"a.txt", kPipeDreamSample}, {"b.txt", kPipeDreamSample}};
   EXPECT_EQ(Refusal([&] { datasets::Import(datasets::FindImporter("pipedream", "", "f"), sources); }),
             "b.txt: is one file too many (the format pipedream is imported from one)");
+}
+
+TEST(ImporterRegistryTest, OtherTimesOnlyWhereTheFormatTakesThem) {
+  EXPECT_EQ(Refusal([&] {
+              ImportText(datasets::FindImporter("pipedream", "", "f"), kPipeDreamSample, "a.txt", {.times = "k.json"});
+            }),
+            "k.json: cannot be used (the format pipedream is imported without other times)");
 }
 
 TEST(ImportSourceTest, AFileCanBeReadTwice) {

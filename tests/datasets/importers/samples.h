@@ -70,6 +70,46 @@ inline const std::string kKinetoSample = R"({"deviceProperties": [{"id": 0, "nam
    "args": {"correlation": 2}}]}
 )";
 
+// A weight, its product, and an update in place: linear calls t and addmm.
+inline const std::string kEtSample = R"et({"schema": "1.0.1", "pid": 1, "nodes": [
+ {"name": "thread", "id": 2, "rf_id": 0, "parent": 1, "op_schema": "", "inputs": [], "input_shapes": [],
+  "input_types": [], "outputs": [], "output_shapes": [], "output_types": []},
+ {"name": "aten::linear", "id": 10, "rf_id": 1, "parent": 2, "op_schema": "aten::linear(Tensor input, Tensor weight) -> Tensor",
+  "inputs": [[3, 30, 0, 6, 4, "cuda:0"], [4, 40, 0, 12, 4, "cuda:0"]], "input_shapes": [[2, 3], [4, 3]],
+  "input_types": ["Tensor(float)", "Tensor(float)"],
+  "outputs": [[5, 50, 0, 8, 4, "cuda:0"]], "output_shapes": [[2, 4]], "output_types": ["Tensor(float)"]},
+ {"name": "aten::t", "id": 11, "rf_id": 2, "parent": 10, "op_schema": "aten::t(Tensor(a) self) -> Tensor(a)",
+  "inputs": [[4, 40, 0, 12, 4, "cuda:0"]], "input_shapes": [[4, 3]], "input_types": ["Tensor(float)"],
+  "outputs": [[6, 40, 0, 12, 4, "cuda:0"]], "output_shapes": [[3, 4]], "output_types": ["Tensor(float)"]},
+ {"name": "aten::mm", "id": 12, "rf_id": 3, "parent": 10, "op_schema": "aten::mm(Tensor self, Tensor mat2) -> Tensor",
+  "inputs": [[3, 30, 0, 6, 4, "cuda:0"], [6, 40, 0, 12, 4, "cuda:0"]], "input_shapes": [[2, 3], [3, 4]],
+  "input_types": ["Tensor(float)", "Tensor(float)"],
+  "outputs": [[5, 50, 0, 8, 4, "cuda:0"]], "output_shapes": [[2, 4]], "output_types": ["Tensor(float)"]},
+ {"name": "aten::sub_", "id": 13, "rf_id": 4, "parent": 2,
+  "op_schema": "aten::sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+  "inputs": [[4, 40, 0, 12, 4, "cuda:0"], [5, 50, 0, 8, 4, "cuda:0"], 1], "input_shapes": [[4, 3], [2, 4], []],
+  "input_types": ["Tensor(float)", "Tensor(float)", "Int"],
+  "outputs": [[4, 40, 0, 12, 4, "cuda:0"]], "output_shapes": [[4, 3]], "output_types": ["Tensor(float)"]}]}
+)et";
+
+// A message of protobuf: its length, then `fields`.
+inline std::string Message(const std::string& fields) { return static_cast<char>(fields.size()) + fields; }
+// A metadata message, a host node 1 of 5 us, and a kernel 2 of 7 us on stream 14, which depends on it.
+inline const std::string kChakraSample = Message(
+                                             "\x0a\x05"
+                                             "0.0.4") +
+                                         Message(
+                                             "\x08\x01\x12\x04"
+                                             "host"
+                                             "\x18\x04\x38\x05"
+                                             "\x52\x0e\x0a\x09is_cpu_op\xd8\x01\x01") +
+                                         Message(
+                                             "\x08\x02\x12\x04"
+                                             "gemm"
+                                             "\x18\x04\x2a\x01\x01\x38\x07"
+                                             "\x52\x0e\x0a\x09is_cpu_op\xd8\x01" +
+                                             std::string(1, '\0') + "\x52\x07\x0a\x03tid\x48\x0e");
+
 // Imports a text.
 inline datasets::Imported ImportText(const datasets::ImporterEntry& importer, const std::string& text,
                                      const std::string& name, const datasets::ImportOptions& options = {}) {

@@ -1,0 +1,43 @@
+#ifndef EMPLACE_DATASETS_IMPORTERS_CHAKRA_H_
+#define EMPLACE_DATASETS_IMPORTERS_CHAKRA_H_
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "datasets/importers/registry.h"
+
+namespace emplace::datasets {
+
+// A node of a Chakra Execution Trace (Sridharan et al. 2023, "Chakra: Advancing Performance Benchmarking and Co-design
+// using Standardized Execution Traces"; github.com/mlcommons/chakra, schema/protobuf/et_def.proto).
+struct ChakraNode {
+  enum class Type : std::uint8_t { kInvalid, kMetadata, kLoad, kStore, kCompute, kSend, kReceive, kCollective };
+  std::uint64_t id = 0;
+  std::string name;
+  Type type = Type::kInvalid;
+  std::vector<std::uint64_t> before;       // data_deps, then ctrl_deps
+  std::uint64_t micros = 0;                // duration_micros, or `runtime`
+  bool is_cpu = true;                      // attribute is_cpu_op; without it all but communication is of an accelerator
+  std::optional<std::int64_t> thread;      // attribute tid: a thread, or a stream
+  std::optional<std::int64_t> collective;  // attribute comm_type
+  std::optional<std::int64_t> bytes;       // attribute comm_size, num_bytes or tensor_size
+};
+
+// The messages of a .et file: a varint length and a message each, GlobalMetadata first, then Nodes. One is held at a
+// time. Throws InputError, its place "node N" or "byte N", on a message that is cut or is no such message.
+std::vector<ChakraNode> ReadChakra(std::istream& in);
+// The JSON flavour: {"workload_graph": [{"Id": 1, "Name": "a", "NodeType": 4, "data_deps": [], "runtime": 5, ...}]}.
+std::vector<ChakraNode> ReadChakraJson(std::istream& in);
+
+// Nodes are ops, dependencies are control inputs: the trace says nothing of the size of what passes along them. Devices
+// are a CPU thread or an accelerator's stream for each tid. Dependencies on nodes that the trace lacks are left out and
+// counted. Throws InputError on ids that repeat, and on cycles (with the ops on them).
+Imported MakeChakraGraph(const std::vector<ChakraNode>& nodes);
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_IMPORTERS_CHAKRA_H_

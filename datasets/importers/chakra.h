@@ -13,7 +13,7 @@
 namespace emplace::datasets {
 
 // A node of a Chakra Execution Trace (Sridharan et al. 2023, "Chakra: Advancing Performance Benchmarking and Co-design
-// using Standardized Execution Traces"; github.com/mlcommons/chakra, schema/protobuf/et_def.proto).
+// using Standardized Execution Traces"; the schema et_def in github.com/mlcommons/chakra).
 struct ChakraNode {
   enum class Type : std::uint8_t { kInvalid, kMetadata, kLoad, kStore, kCompute, kSend, kReceive, kCollective };
   std::uint64_t id = 0;

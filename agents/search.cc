@@ -60,6 +60,10 @@ void AddDevices(const Cluster& cluster, Fingerprint* problem) {
     problem->Add(fmt::format("{} {} {}", device.is_cpu ? "cpu" : "accelerator", device.op_gap_micros,
                              device.memory ? device.memory->count : -1));
     if (!device.copy_engine) problem->Add("no copy engine");
+    if (device.issue) {
+      problem->Add(fmt::format("issue {} {} {} {}", device.issue->lane, device.issue->host_micros,
+                               device.issue->launch_latency_micros, device.issue->max_queued));
+    }
     for (std::size_t to = 0; to < cluster.num_devices(); ++to) {
       const Link& link = cluster.link(MakeId<DeviceId>(d), MakeId<DeviceId>(to));
       problem->Add(fmt::format("{} {} {}", link.bandwidth_gb_per_s, link.latency_micros, link.gap_micros));

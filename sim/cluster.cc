@@ -40,6 +40,18 @@ Cluster::Cluster(std::string name, std::string source, std::vector<Device> devic
     }
     if (device.memory && device.memory->count < 0) throw InputError(place + ".memory_gib", "memory is negative");
     CheckRange(device.op_gap_micros, kMaxMicros, place + ".op_gap_us");
+    if (device.issue) {
+      CheckRange(device.issue->host_micros, kMaxMicros, place + ".issue.host_us");
+      CheckRange(device.issue->launch_latency_micros, kMaxMicros, place + ".issue.launch_latency_us");
+      if (device.issue->max_queued < 0) throw InputError(place + ".issue.max_queued", "is negative");
+    }
+    // A kind's times are those of one queue or of two.
+    const Device& first =
+        *std::find_if(devices_.begin(), devices_.end(), [&](const Device& d) { return d.kind == device.kind; });
+    if (first.issue.has_value() != device.issue.has_value()) {
+      throw InputError(place + ".issue", "only some devices of kind " + Quoted(device.kind) +
+                                             " have an issue lane (all devices of a kind, or none)");
+    }
   }
   for (std::size_t i = 0; i < links_.size(); ++i) {
     const std::string place =
@@ -63,6 +75,10 @@ std::optional<DeviceId> Cluster::FindDevice(std::string_view name) const {
     if (devices_[i].name == name) return MakeId<DeviceId>(i);
   }
   return std::nullopt;
+}
+
+bool Cluster::has_issue_lanes() const {
+  return std::any_of(devices_.begin(), devices_.end(), [](const Device& device) { return device.issue.has_value(); });
 }
 
 std::optional<std::pair<DeviceId, DeviceId>> Cluster::FindMissingLink() const {

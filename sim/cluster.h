@@ -2,6 +2,7 @@
 #define EMPLACE_SIM_CLUSTER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,6 +15,16 @@
 
 namespace emplace {
 
+// A thread of the host that issues the ops of a device, which runs them behind it, in the order of issue:
+// docs/model.md, F15 to F18.
+struct IssueLane {
+  std::string lane = {};             // devices with one name share the thread; "": the device has one of its own
+  double host_micros = 0;            // of the thread, for an op without a host time
+  double launch_latency_micros = 0;  // from the end of the issue to the start of an op of non-zero time, at least
+  std::int64_t max_queued = 0;       // ops that are issued and have not ended, at most; 0: no limit
+  bool operator==(const IssueLane&) const = default;
+};
+
 struct Device {
   std::string name;
   std::string kind;
@@ -21,6 +32,7 @@ struct Device {
   double op_gap_micros = 0;     // idle after each op of non-zero time
   bool is_cpu = false;
   bool copy_engine = true;  // false: it sends by itself, one tensor after the other, and starts no op meanwhile
+  std::optional<IssueLane> issue = {};
 };
 
 // How an ordered pair of devices is joined. Doubles as read; the simulator rounds them.
@@ -40,7 +52,8 @@ class Cluster {
  public:
   // `links` has devices.size()^2 entries, row = from; the diagonal is not used.
 
-  // Throws InputError if names repeat or are empty, or a number is out of range.
+  // Throws InputError if names repeat or are empty, a number is out of range, or only some devices of a kind have an
+  // issue lane.
   Cluster(std::string name, std::string source, std::vector<Device> devices, std::vector<Link> links, Channels channels,
           std::map<std::string, DeviceKind, std::less<>> own_kinds = {});
 
@@ -56,6 +69,8 @@ class Cluster {
   const Link& link(DeviceId from, DeviceId to) const { return links_[Index(from) * devices_.size() + Index(to)]; }
   Channels channels() const { return channels_; }
   std::optional<DeviceId> FindDevice(std::string_view name) const;
+  // Whether a device is fed by an issue lane.
+  bool has_issue_lanes() const;
   // The first pair of devices (from, to) without a link; none if all are linked.
   std::optional<std::pair<DeviceId, DeviceId>> FindMissingLink() const;
 

@@ -52,7 +52,22 @@ void CheckTotalTime(const Graph& graph, const Cluster& cluster, const CostTable&
   for (const Device& device : cluster.devices()) gap = std::max(gap, device.op_gap_micros);
   double latency = 0;
   double total = LargestTransferMicros(graph, cluster, &latency);
-  for (std::size_t op = 0; op < graph.num_ops(); ++op) total += costs.LongestMicros(MakeId<OpId>(op)) + gap + latency;
+  double launch = 0;
+  double host = 0;
+  for (const Device& device : cluster.devices()) {
+    if (!device.issue) continue;
+    launch = std::max(launch, device.issue->launch_latency_micros);
+    host = std::max(host, device.issue->host_micros);
+  }
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId op = MakeId<OpId>(i);
+    total += costs.LongestMicros(op) + gap + latency;
+    if (!costs.has_issue_lanes()) continue;
+    double longest = host;
+    for (std::size_t kind = 0; kind < costs.num_kinds(); ++kind)
+      longest = std::fmax(longest, costs.HostMicros(op, kind));
+    total += longest + launch;
+  }
   if (total > 4e15) {
     throw InputError("", "all times and transfers together are longer than 4e15 us (about 126 years)");
   }
@@ -85,6 +100,7 @@ CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel
     if (fell_back) ++fallback_ops_;
   }
   kind_of_device_ = std::make_shared<const std::vector<std::size_t>>(std::move(kind_of_device));
+  if (cluster.has_issue_lanes()) SetQueues(graph, cluster, model, kinds, &micros);
   micros_ = std::make_shared<const std::vector<double>>(std::move(micros));
   SetContention(graph, model, kinds);
   CheckTotalTime(graph, cluster, *this);
@@ -111,6 +127,23 @@ CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel
                                                   " has a time for all ops that colocate_with ties it to");
     }
   }
+}
+
+void CostTable::SetQueues(const Graph& graph, const Cluster& cluster, const CostModel& model,
+                          const std::vector<std::string_view>& kinds, std::vector<double>* micros) {
+  std::vector<double> host(num_kinds_ * num_ops_, kNoTime);
+  std::vector<bool> is_asked(num_kinds_, false);
+  for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+    const std::size_t kind = KindIndex(MakeId<DeviceId>(d));
+    if (!cluster.devices()[d].issue || is_asked[kind]) continue;
+    is_asked[kind] = true;
+    for (std::size_t i = 0; i < num_ops_; ++i) {
+      const CostModel::QueueMicros times = model.TwoQueues(graph, MakeId<OpId>(i), kinds[kind]);
+      if (times.host) host[kind * num_ops_ + i] = *times.host;
+      if (times.device) (*micros)[kind * num_ops_ + i] = *times.device;
+    }
+  }
+  host_micros_ = std::make_shared<const std::vector<double>>(std::move(host));
 }
 
 void CostTable::SetContention(const Graph& graph, const CostModel& model, const std::vector<std::string_view>& kinds) {

@@ -24,6 +24,14 @@ class CostModel {
   virtual std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster& cluster,
                                          std::string_view device_kind) const = 0;
 
+  // For a device that an issue lane feeds (docs/model.md, F15): the time of the lane and that of the device, in µs, >=
+  // 0. nullopt: the lane's host_us, and OpMicros.
+  struct QueueMicros {
+    std::optional<double> host = {};
+    std::optional<double> device = {};
+  };
+  virtual QueueMicros TwoQueues(const Graph&, OpId, std::string_view /*device_kind*/) const { return {}; }
+
   // How many times as long an op takes on a device of this kind if it starts while another of the kind is busy; >= 1.
   virtual double Contention(const Graph&, OpId, std::string_view) const { return 1; }
 
@@ -46,9 +54,14 @@ class CostTable {
   std::size_t num_ops() const { return num_ops_; }
   std::size_t num_kinds() const { return num_kinds_; }  // distinct device kinds of the cluster
   std::size_t KindIndex(DeviceId device) const { return (*kind_of_device_)[Index(device)]; }
-  // In µs as the model gave it; NaN where the op may not go.
+  // In µs as the model gave it; NaN where the op may not go. On a device that an issue lane feeds: the device's own
+  // time.
   double Micros(OpId op, DeviceId device) const { return KindMicros(op, KindIndex(device)); }
   double KindMicros(OpId op, std::size_t kind) const { return (*micros_)[kind * num_ops_ + Index(op)]; }
+  // Whether an issue lane feeds a device of the cluster; if not, HostMicros() need not be asked.
+  bool has_issue_lanes() const { return host_micros_ != nullptr; }
+  // Of the issue lane, in µs; NaN where the op has no host time of its own.
+  double HostMicros(OpId op, std::size_t kind) const { return (*host_micros_)[kind * num_ops_ + Index(op)]; }
   bool Allowed(OpId op, DeviceId device) const;
   // Whether the model has a factor above 1 for any op on any kind; if not, KindContention() is 1 and need not be asked.
   bool has_contention() const { return contention_ != nullptr; }
@@ -61,14 +74,17 @@ class CostTable {
   std::size_t fallback_ops() const { return fallback_ops_; }
 
  private:
+  void SetQueues(const Graph& graph, const Cluster& cluster, const CostModel& model,
+                 const std::vector<std::string_view>& kinds, std::vector<double>* micros);
   void SetContention(const Graph& graph, const CostModel& model, const std::vector<std::string_view>& kinds);
 
   std::size_t num_ops_ = 0;
   std::size_t num_kinds_ = 0;
   std::size_t fallback_ops_ = 0;
   std::shared_ptr<const std::vector<std::size_t>> kind_of_device_;
-  std::shared_ptr<const std::vector<double>> micros_;      // [num_kinds][num_ops]
-  std::shared_ptr<const std::vector<double>> contention_;  // [num_kinds][num_ops]; null: 1 everywhere
+  std::shared_ptr<const std::vector<double>> micros_;       // [num_kinds][num_ops]
+  std::shared_ptr<const std::vector<double>> contention_;   // [num_kinds][num_ops]; null: 1 everywhere
+  std::shared_ptr<const std::vector<double>> host_micros_;  // [num_kinds][num_ops]; null: no issue lanes
 };
 
 // A row of `emplace list cost-models`. `profiled` needs a file and is made by MakeProfiledCostModel

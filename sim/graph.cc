@@ -71,7 +71,8 @@ struct Graph::Data {
   std::vector<Tensor> tensors;
   std::vector<std::uint32_t> first_output;  // [num_ops + 1]
   std::vector<std::int64_t> dims;
-  std::vector<KindTime> kind_times;
+  std::vector<KindTime> kind_times;  // of time_us and device_us
+  std::vector<QueueTimes> queue_times;
   std::vector<std::uint32_t> input_begin;  // [num_ops + 1] into inputs, and so on below
   std::vector<TensorId> inputs;
   std::vector<std::uint32_t> control_begin;
@@ -159,8 +160,23 @@ std::optional<double> Graph::MeasuredMicros(OpId id, std::string_view device_kin
   for (const KindTime& time : o.kind_times) {
     if (time.kind == device_kind) return time.micros;
   }
+  if (const auto device = DeviceMicros(id, device_kind)) return std::max(*device, HostMicros(id).value_or(0));
   if (o.kind == "input" || o.kind == "variable") return 0.0;
   return std::nullopt;
+}
+
+std::optional<double> Graph::DeviceMicros(OpId id, std::string_view device_kind) const {
+  const QueueTimes* const times = op(id).queue_times;
+  if (times == nullptr || times->device_micros) return times == nullptr ? std::nullopt : times->device_micros;
+  for (const KindTime& time : times->device_kind_times) {
+    if (time.kind == device_kind) return time.micros;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> Graph::HostMicros(OpId id) const {
+  const QueueTimes* const times = op(id).queue_times;
+  return times == nullptr ? std::nullopt : times->host_micros;
 }
 
 std::size_t Graph::MemoryUsage() const {
@@ -171,10 +187,10 @@ std::size_t Graph::MemoryUsage() const {
   const std::size_t adjacency = (2 * (num_ops() + 1) + 3 * edges) * sizeof(std::uint32_t);
   return sizeof(Data) + d.name.capacity() + d.metadata.capacity() + d.text.capacity() + HeapBytes(d.ops) +
          HeapBytes(d.tensors) + HeapBytes(d.first_output) + HeapBytes(d.dims) + HeapBytes(d.kind_times) +
-         HeapBytes(d.input_begin) + HeapBytes(d.inputs) + HeapBytes(d.control_begin) + HeapBytes(d.controls) +
-         HeapBytes(d.consumer_begin) + HeapBytes(d.consumers) + HeapBytes(d.control_consumer_begin) +
-         HeapBytes(d.control_consumers) + HeapBytes(d.file_order) + HeapBytes(d.by_name) +
-         HeapBytes(d.colocation_class) + adjacency;
+         HeapBytes(d.queue_times) + HeapBytes(d.input_begin) + HeapBytes(d.inputs) + HeapBytes(d.control_begin) +
+         HeapBytes(d.controls) + HeapBytes(d.consumer_begin) + HeapBytes(d.consumers) +
+         HeapBytes(d.control_consumer_begin) + HeapBytes(d.control_consumers) + HeapBytes(d.file_order) +
+         HeapBytes(d.by_name) + HeapBytes(d.colocation_class) + adjacency;
 }
 
 void GraphBuilder::Add(OpSpec spec) { specs_.push_back(std::move(spec)); }
@@ -231,6 +247,9 @@ void CheckNumbers(std::vector<OpSpec>& specs) {
     }
     if (spec.time_micros) CheckMicros(*spec.time_micros, Place(i, "time_us"));
     for (const auto& [kind, micros] : spec.kind_times) CheckMicros(micros, Place(i, "time_us." + kind));
+    if (spec.host_micros) CheckMicros(*spec.host_micros, Place(i, "host_us"));
+    if (spec.device_micros) CheckMicros(*spec.device_micros, Place(i, "device_us"));
+    for (const auto& [kind, micros] : spec.device_kind_times) CheckMicros(micros, Place(i, "device_us." + kind));
   }
 }
 
@@ -396,6 +415,7 @@ class TextPool {
         size += Count(word);
       }
       for (const auto& time : spec.kind_times) size += Count(time.first);
+      for (const auto& time : spec.device_kind_times) size += Count(time.first);
     }
     return size;
   }
@@ -462,13 +482,29 @@ class GraphAssembler {
     TextPool pool(&data->text);
     data->text.reserve(pool.Size(specs_, data->name));
     std::size_t num_kind_times = 0;
-    for (const OpSpec& spec : specs_) num_kind_times += spec.kind_times.size();
+    std::size_t num_queue_times = 0;
+    const auto has_queue_times = [](const OpSpec& spec) {
+      return spec.host_micros || spec.device_micros || !spec.device_kind_times.empty();
+    };
+    for (const OpSpec& spec : specs_) {
+      num_kind_times += spec.kind_times.size() + spec.device_kind_times.size();
+      num_queue_times += has_queue_times(spec) ? 1 : 0;
+    }
     data->kind_times.reserve(num_kind_times);
+    data->queue_times.reserve(num_queue_times);
     data->ops.reserve(specs_.size());
     for (const std::uint32_t position : order_) {
       const OpSpec& spec = specs_[position];
-      const std::size_t first_time = data->kind_times.size();
-      for (const auto& [kind, micros] : spec.kind_times) data->kind_times.push_back({pool.Intern(kind), micros});
+      const auto add_times = [&](const std::vector<std::pair<std::string, double>>& times) {
+        const std::size_t first_time = data->kind_times.size();
+        for (const auto& [kind, micros] : times) data->kind_times.push_back({pool.Intern(kind), micros});
+        return std::span<const KindTime>(data->kind_times).subspan(first_time);
+      };
+      const QueueTimes* queue_times = nullptr;
+      if (has_queue_times(spec)) {
+        data->queue_times.push_back({spec.host_micros, spec.device_micros, add_times(spec.device_kind_times)});
+        queue_times = &data->queue_times.back();
+      }
       Op op{.name = pool.Add(spec.name),
             .kind = pool.Intern(spec.kind),
             .layer = pool.Intern(spec.layer),
@@ -478,7 +514,8 @@ class GraphAssembler {
             .temp = spec.temp,
             .persistent = spec.persistent,
             .time_micros = spec.time_micros,
-            .kind_times = std::span(data->kind_times).subspan(first_time),
+            .kind_times = add_times(spec.kind_times),
+            .queue_times = queue_times,
             .colocate_with = std::nullopt,
             .file_position = position};
       if (!spec.colocate_with.empty()) op.colocate_with = id_of_[edges_.colocate[position]];

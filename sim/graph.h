@@ -44,6 +44,13 @@ struct KindTime {
   double micros = 0;
 };
 
+// The times of an op that a thread of the host issues and a device runs behind it (docs/model.md, F15), in µs, as read.
+struct QueueTimes {
+  std::optional<double> host_micros;    // of the thread
+  std::optional<double> device_micros;  // on every device kind
+  std::span<const KindTime> device_kind_times = {};
+};
+
 // An op. The views live as long as its graph.
 struct Op {
   std::string_view name;
@@ -56,6 +63,7 @@ struct Op {
   Bytes persistent;                   // lives the whole step
   std::optional<double> time_micros;  // one time for every device kind
   std::span<const KindTime> kind_times;
+  const QueueTimes* queue_times = nullptr;  // null: none are given
   std::optional<OpId> colocate_with;
   std::uint32_t file_position = 0;  // position in the file, or in the order of GraphBuilder::Add
 };
@@ -104,8 +112,12 @@ class Graph {
   // The op of that name, if there is one. O(log n).
   std::optional<OpId> FindOp(std::string_view name) const;
 
-  // Time on a device kind as the graph gives it, in µs. Ops of kind `input` and `variable` take 0 where none is given.
+  // Time on a device kind as the graph gives it, in µs: time_us, or else the larger of device_us and host_us. Ops of
+  // kind `input` and `variable` take 0 where none is given.
   std::optional<double> MeasuredMicros(OpId id, std::string_view device_kind) const;
+  // device_us on a device kind, and host_us, in µs; nullopt where the graph gives none.
+  std::optional<double> DeviceMicros(OpId id, std::string_view device_kind) const;
+  std::optional<double> HostMicros(OpId id) const;
 
   // Heap bytes that this graph holds.
   std::size_t MemoryUsage() const;
@@ -136,6 +148,9 @@ struct OpSpec {
   Bytes persistent;
   std::optional<double> time_micros;
   std::vector<std::pair<std::string, double>> kind_times;
+  std::optional<double> host_micros;
+  std::optional<double> device_micros;
+  std::vector<std::pair<std::string, double>> device_kind_times;
   Pass pass = Pass::kNone;
   std::string layer;
   std::string colocate_with;  // an op's name; "" if none

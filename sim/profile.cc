@@ -44,8 +44,8 @@ Profile::DeviceEntry ReadDevice(const JsonNode& node) {
 }
 
 Profile::OpEntry ReadOpEntry(const JsonNode& node) {
-  const JsonFields fields(
-      node, {"signature", "device", "samples", "median_us", "p10_us", "p90_us", "kernels", "temp_bytes", "contention"});
+  const JsonFields fields(node, {"signature", "device", "samples", "median_us", "p10_us", "p90_us", "kernels",
+                                 "temp_bytes", "contention", "host_us", "device_us"});
   Profile::OpEntry entry;
   entry.signature = fields.Get("signature", "the signature of an op").NonEmptyText();
   entry.device = fields.Get("device", "a device kind").NonEmptyText();
@@ -58,6 +58,8 @@ Profile::OpEntry ReadOpEntry(const JsonNode& node) {
   if (const auto field = fields.Find("kernels")) entry.kernels = field->Integer(0, kMaxJsonInteger);
   if (const auto field = fields.Find("temp_bytes")) entry.temp = {field->Integer(0, kMaxJsonInteger)};
   if (const auto field = fields.Find("contention")) entry.contention = field->Number(0, kMaxContention);
+  if (const auto field = fields.Find("host_us")) entry.host_micros = field->Number(0, kMaxJsonMicros);
+  if (const auto field = fields.Find("device_us")) entry.device_micros = field->Number(0, kMaxJsonMicros);
   return entry;
 }
 
@@ -306,6 +308,8 @@ void WriteProfile(std::ostream& out, const Profile& profile) {
     if (op.kernels) object->Value("kernels", *op.kernels);
     if (op.temp.count > 0) object->Value("temp_bytes", op.temp.count);
     if (op.contention) object->Value("contention", *op.contention);
+    if (op.host_micros) object->Value("host_us", *op.host_micros);
+    if (op.device_micros) object->Value("device_us", *op.device_micros);
   });
   WriteEntries(&text, "links", profile.links, [](ObjectWriter* object, const Profile::LinkEntry& link) {
     object->Text("from", link.from).Text("to", link.to).Value("latency_us", link.latency_micros);

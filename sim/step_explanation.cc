@@ -50,6 +50,10 @@ class Step {
     EMPLACE_CHECK_EQ(timeline.ops.size(), num_ops_);
     EMPLACE_CHECK_EQ(options.initial_offset_micros, 0.0);
     EMPLACE_CHECK(is_fifo_ || options.engine == "placeto-reference");
+    if (cluster.has_issue_lanes()) {
+      throw InputError("cluster " + cluster.name(),
+                       "has issue lanes, and a step with them is not explained (a cluster without)");
+    }
     ReadRuns(timeline);
     if (!is_fifo_) children_ = PlacetoChildren(graph_);
     FindPrecedence();

@@ -43,7 +43,10 @@ class TraceWriter {
   void Write(const Timeline& timeline) {
     out_ << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
     NameTracks(timeline);
-    for (const Timeline::OpRun& run : timeline.ops) WriteOp(run);
+    for (const Timeline::OpRun& run : timeline.ops) {
+      WriteOp(run);
+      if (cluster_.device(run.device).issue) WriteIssue(run);
+    }
     WriteTransfers(timeline);
     for (const Timeline::MemorySample& sample : timeline.memory) {
       Begin();
@@ -55,6 +58,7 @@ class TraceWriter {
 
  private:
   static constexpr std::size_t kOpThread = 0;
+  std::size_t IssueThread() const { return 1 + cluster_.num_devices(); }  // behind the channels
 
   void Begin() {
     out_ << (first_ ? "\n" : ",\n");
@@ -78,6 +82,10 @@ class TraceWriter {
       NameTrack("process_name", d, kOpThread, "name", JsonString(cluster_.devices()[d].name));
       NameTrack("process_sort_index", d, kOpThread, "sort_index", std::to_string(d));
       NameTrack("thread_name", d, kOpThread, "name", "\"ops\"");
+      if (const auto& issue = cluster_.devices()[d].issue) {
+        NameTrack("thread_name", d, IssueThread(), "name",
+                  JsonString(issue->lane.empty() ? "issue" : "issue by " + issue->lane));
+      }
       if (cluster_.channels() == Channels::kPerDevice) NameTrack("thread_name", d, 1, "name", "\"outgoing transfers\"");
     }
     if (cluster_.channels() == Channels::kPerDevice) return;
@@ -101,6 +109,14 @@ class TraceWriter {
     if (op.pass != Pass::kNone) fmt::print(out_, R"(, "pass": {})", JsonString(Name(op.pass)));
     if (!op.layer.empty()) fmt::print(out_, R"(, "layer": {})", JsonString(op.layer));
     out_ << "}}";
+  }
+
+  // What the issue lane does for an op.
+  void WriteIssue(const Timeline::OpRun& run) {
+    Begin();
+    fmt::print(out_, R"({{"ph": "X", "name": {}, "cat": "issue", "pid": {}, "tid": {}, "ts": {}, "dur": {}}})",
+               JsonString(graph_.op(run.op).name), Index(run.device), IssueThread(), run.issue_start_micros,
+               SpanMicros(run.issue_start_micros, run.issue_end_micros));
   }
 
   // placeto-reference sends a tensor once to all its destinations: one event, which names them all.

@@ -17,6 +17,9 @@ struct Timeline {
     DeviceId device{};
     double start_micros = 0;
     double end_micros = 0;
+    // When an issue lane was busy with it; both 0 where none feeds the device.
+    double issue_start_micros = 0;
+    double issue_end_micros = 0;
   };
   // One tensor on its way to one device.
   struct Transfer {

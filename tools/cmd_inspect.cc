@@ -82,8 +82,15 @@ Summary Summarise(const Graph& graph) {
     if (op.kind == "variable") s.variables.Add(op);
     if (!op.layer.empty()) s.layers.insert(op.layer);
     for (const KindTime& time : op.kind_times) s.timed_kinds.insert(time.kind);
-    if (op.time_micros) ++s.one_time;
-    if (!op.time_micros && op.kind_times.empty() && op.kind != "input" && op.kind != "variable") ++s.untimed;
+    bool is_timed = op.time_micros || !op.kind_times.empty();
+    bool has_one_time = op.time_micros.has_value();
+    if (op.queue_times != nullptr) {
+      for (const KindTime& time : op.queue_times->device_kind_times) s.timed_kinds.insert(time.kind);
+      is_timed |= op.queue_times->device_micros || !op.queue_times->device_kind_times.empty();
+      has_one_time |= op.kind_times.empty() && op.queue_times->device_micros;
+    }
+    if (has_one_time) ++s.one_time;
+    if (!is_timed && op.kind != "input" && op.kind != "variable") ++s.untimed;
     s.control_edges += graph.control_consumers(id).size();
     ++class_size[Index(graph.colocation_class(id))];
   }

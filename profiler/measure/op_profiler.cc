@@ -98,12 +98,16 @@ class Batch {
     std::vector<Profile::OpEntry> entries;
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       std::vector<double> micros = members_[i].best.micros;
+      const double device_micros = Median(micros);
       for (double& sample : micros) sample = std::max(sample, members_[i].host_micros);
       entries.push_back(Aggregate({.signature = tasks_[i].signature,
                                    .device_kind = device_.kind(),
                                    .micros = std::move(micros),
                                    .kernels = members_[i].best.kernels,
                                    .temp = members_[i].temp}));
+      if (device_.is_cpu()) continue;  // it runs what it issues
+      entries.back().host_micros = members_[i].host_micros;
+      entries.back().device_micros = device_micros;
     }
     return entries;
   }

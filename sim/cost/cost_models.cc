@@ -20,7 +20,8 @@ class ProfiledCostModel : public CostModel {
  public:
   explicit ProfiledCostModel(const Profile& profile) {
     for (const Profile::OpEntry& op : profile.ops) {
-      ops_[op.device].emplace(CanonicalSignature(op.signature), Known{op.median_micros, op.contention});
+      ops_[op.device].emplace(CanonicalSignature(op.signature),
+                              Known{op.median_micros, op.contention, {op.host_micros, op.device_micros}});
       any_contention_ = any_contention_ || op.contention;
     }
     for (const Profile::DeviceEntry& device : profile.devices) {
@@ -32,6 +33,10 @@ class ProfiledCostModel : public CostModel {
   std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster&, std::string_view kind) const override {
     const Known* const known = Find(graph, op, kind);
     return known != nullptr ? std::optional(known->micros) : std::nullopt;
+  }
+  QueueMicros TwoQueues(const Graph& graph, OpId op, std::string_view kind) const override {
+    const Known* const known = Find(graph, op, kind);
+    return known != nullptr ? known->queues : QueueMicros();
   }
   double Contention(const Graph& graph, OpId op, std::string_view kind) const override {
     if (!any_contention_) return 1;
@@ -48,6 +53,7 @@ class ProfiledCostModel : public CostModel {
   struct Known {
     double micros;
     std::optional<double> contention;
+    QueueMicros queues;
   };
 
   // Null if the profile has no such entry.
@@ -83,6 +89,9 @@ class MeasuredCostModel : public CostModel {
  public:
   std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster&, std::string_view kind) const override {
     return graph.MeasuredMicros(op, kind);
+  }
+  QueueMicros TwoQueues(const Graph& graph, OpId op, std::string_view kind) const override {
+    return {graph.HostMicros(op), graph.DeviceMicros(op, kind)};
   }
   std::string WhyNoTime(const Graph&, OpId) const override {
     return "give it a time_us in the graph, or use other costs: roofline, or a profile";

@@ -91,6 +91,11 @@ class Run {
     std::fill_n(device_free_, d_, 0);
     std::fill(w_.channel_free.begin(), w_.channel_free.end(), 0);
     std::fill(w_.busy_until.begin(), w_.busy_until.end(), 0);
+    if constexpr (kLanes == 0) {
+      std::fill(w_.stream_free.begin(), w_.stream_free.end(), 0);
+      std::fill(w_.queued.begin(), w_.queued.end(), 0);
+      std::fill(w_.next_queued.begin(), w_.next_queued.end(), 0);
+    }
     ready_queues_.Reset(placement);
     for (std::size_t d = 0; d < d_; ++d) UpdateNextStart(d);
     if constexpr (kLanes != 0) {
@@ -136,18 +141,36 @@ class Run {
     std::int64_t time = TimeAt(word + Model::kRowTimes + TimeWords() * kind_of_[device]);
     EMPLACE_DCHECK(word[Model::kRowTimes + TimeWords() * kind_of_[device]] != Model::kNoTime);
     word += Model::kRowTimes + TimeWords() * model_.num_kinds;
+    [[maybe_unused]] const std::int64_t issue_start = start;
+    [[maybe_unused]] std::int64_t issue_end = start;
+    [[maybe_unused]] bool is_fed = false;
     if constexpr (kLanes == 0) {
+      is_fed = IsFed(device);
+      if (is_fed) {
+        issue_end = start + HostTime(device, op);
+        start = std::max(w_.stream_free[device], issue_end + (time != 0 ? model_.issue[device].latency : 0));
+      }
       if (!model_.contention.empty()) time = BesideOthers(device, op, start, time);
     }
     const std::int64_t end = start + time;
     device_free_[device] = end + (op_gap_[device] & -static_cast<std::int64_t>(time != 0));
+    // From when on an op of this device may use the outputs: of one that is fed, be issued.
+    std::int64_t usable = end;
+    if constexpr (kLanes == 0) {
+      if (is_fed) {
+        Launched(device, time, issue_end, end);
+        usable = issue_end;
+      }
+    }
     UpdateNextStart(device);
     if (told_.start_micros != nullptr) told_.start_micros[op] = MicrosFromDuration(Duration(start));
     if constexpr (kMemory) word = StartMemory(word, device, start, end);
     if constexpr (kLanes == 0) {
       if (told_.timeline != nullptr) {
         told_.timeline->ops.push_back({MakeId<OpId>(op), MakeId<DeviceId>(device), MicrosFromDuration(Duration(start)),
-                                       MicrosFromDuration(Duration(end))});
+                                       MicrosFromDuration(Duration(end)),
+                                       MicrosFromDuration(Duration(is_fed ? issue_start : 0)),
+                                       MicrosFromDuration(Duration(is_fed ? issue_end : 0))});
       }
     }
 
@@ -160,7 +183,7 @@ class Run {
       if constexpr (kLanes != 0) {
         SendChunk(op, device, end, first_read, {word, tensors}, {readers, behind});
       } else {
-        SendOneByOne(device, end, first_read, {word, tensors}, {readers, behind});
+        SendOneByOne(device, end, usable, first_read, {word, tensors}, {readers, behind});
       }
       word = behind;
       first_read += tensors;
@@ -171,7 +194,8 @@ class Run {
     if constexpr (kMemory) Log(key_.Make(end, device), -freed_);
     if constexpr (kLanes == 0) {
       if (SendsItself(device)) {
-        device_free_[device] = std::max(device_free_[device], channel_free_[Channel(device, device)]);
+        std::int64_t& free = is_fed ? w_.stream_free[device] : device_free_[device];
+        free = std::max(free, channel_free_[Channel(device, device)]);
         UpdateNextStart(device);
       }
     }
@@ -179,7 +203,7 @@ class Run {
       const std::uint32_t count = *word++;
       for (std::uint32_t i = 0; i < count; ++i) {
         const std::uint32_t to = DeviceOf(word[i]);
-        Arrive(word[i], end + (to == device ? 0 : model_.pairs[device * d_ + to].latency));
+        Arrive(word[i], to == device ? usable : end + model_.pairs[device * d_ + to].latency);
       }
     }
     ops_[op].time = 0;
@@ -311,12 +335,12 @@ class Run {
   }
 
   // Without lanes.
-  void SendOneByOne(std::size_t device, std::int64_t end, std::uint32_t first_read,
+  void SendOneByOne(std::size_t device, std::int64_t end, std::int64_t usable, std::uint32_t first_read,
                     std::pair<const std::uint32_t*, std::uint32_t> tensors,
                     std::pair<const std::uint32_t*, const std::uint32_t*> readers) {
     const std::uint32_t* times = tensors.first;
     const std::uint32_t* reader = readers.first;
-    arrival_[device] = end;
+    arrival_[device] = usable;
     for (std::uint32_t slot = 0; slot < tensors.second; ++slot) {
       const std::uint32_t* behind = reader;
       while (behind != readers.second && *behind >> Model::kSlotShift == slot) ++behind;
@@ -332,6 +356,34 @@ class Run {
       }
       if constexpr (kMemory) KeepHome(first_read + slot, device, end, last_arrival_, is_read_here ? 1 : 0);
       times += TimeWords() * rates_;
+    }
+  }
+
+  bool IsFed(std::size_t device) const {
+    return !model_.issue.empty() && model_.issue[device].lane != Model::Issue::kNone;
+  }
+  std::int64_t HostTime(std::size_t device, std::uint32_t op) const {
+    const std::int64_t own = model_.host_time[kind_of_[device] * model_.num_ops + op];
+    return own >= 0 ? own : model_.issue[device].host_time;
+  }
+
+  // Of an op that is issued, on a device that is fed and whose device_free_ is when it would be without a lane.
+  void Launched(std::size_t device, std::int64_t time, std::int64_t issue_end, std::int64_t end) {
+    const Model::Issue& issue = model_.issue[device];
+    w_.stream_free[device] = std::exchange(device_free_[device], issue_end);
+    if (issue.max_queued != 0) {
+      std::int64_t* const ring = w_.queued.data() + issue.first_queued;
+      std::size_t& oldest = w_.next_queued[device];
+      if (time != 0) {
+        ring[oldest] = end;
+        oldest = oldest + 1 == issue.max_queued ? 0 : oldest + 1;
+      }
+      device_free_[device] = std::max(issue_end, ring[oldest]);
+    }
+    for (std::size_t d = 0; d < d_; ++d) {
+      if (d == device || model_.issue[d].lane != issue.lane) continue;
+      device_free_[d] = std::max(device_free_[d], issue_end);
+      UpdateNextStart(d);
     }
   }
 

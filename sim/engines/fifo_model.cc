@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string_view>
 
 #include "sim/base/check.h"
 
@@ -150,9 +152,14 @@ std::int64_t LongestRun(const Graph& graph, const CostTable& costs, const Model&
   double per_byte = 0;
   for (const BytesPerSecond rate : model.rates) per_byte = std::max(per_byte, 1e9 / static_cast<double>(rate.count));
   double total = 0;
-  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
-    total += costs.LongestMicros(MakeId<OpId>(i)) * 1000 + gap + link + 1;
+  double issue = 0;
+  for (const Model::Issue& of_device : model.issue) {
+    issue = std::max(issue, static_cast<double>(of_device.latency + of_device.host_time + 2));
   }
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    total += costs.LongestMicros(MakeId<OpId>(i)) * 1000 + gap + link + issue + 1;
+  }
+  for (const std::int64_t host : model.host_time) total += std::max(0.0, static_cast<double>(host));
   for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
     const std::size_t copies = std::min(graph.consumers(MakeId<TensorId>(t)).size(), model.num_devices - 1);
     total += static_cast<double>(copies) *
@@ -160,6 +167,30 @@ std::int64_t LongestRun(const Graph& graph, const CostTable& costs, const Model&
   }
   // CostTable has refused what is anywhere near 2^63.
   return static_cast<std::int64_t>(total * 1.001) + 1;
+}
+
+void FillIssue(const Graph& graph, const Cluster& cluster, const CostTable& costs, Model* model) {
+  std::map<std::string_view, std::uint32_t> named;
+  std::uint32_t lanes = 0;
+  for (const Device& device : cluster.devices()) {
+    Model::Issue& issue = model->issue.emplace_back();
+    if (!device.issue) continue;
+    issue.lane = device.issue->lane.empty() ? lanes : named.try_emplace(device.issue->lane, lanes).first->second;
+    lanes += issue.lane == lanes ? 1 : 0;
+    issue.host_time = DurationFromMicros(device.issue->host_micros).count();
+    issue.latency = DurationFromMicros(device.issue->launch_latency_micros).count();
+    // More ops than there are never wait.
+    const auto most = static_cast<std::uint64_t>(device.issue->max_queued);
+    issue.max_queued = most < model->num_ops ? static_cast<std::size_t>(most) : 0;
+    issue.first_queued = model->max_queued;
+    model->max_queued += issue.max_queued;
+  }
+  for (std::size_t kind = 0; kind < model->num_kinds; ++kind) {
+    for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+      const double micros = costs.HostMicros(MakeId<OpId>(i), kind);
+      model->host_time.push_back(std::isnan(micros) ? -1 : DurationFromMicros(micros).count());
+    }
+  }
 }
 
 void FillPairs(const Cluster& cluster, Model* model) {
@@ -221,6 +252,7 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs,
       }
     }
   }
+  if (cluster.has_issue_lanes()) FillIssue(graph, cluster, costs, this);
   FillPairs(cluster, this);
   if (rates.size() * graph.num_tensors() <= kMaxTransferTimes) {
     rates_in_program = static_cast<std::uint32_t>(rates.size());
@@ -264,7 +296,10 @@ RunWorkspace::RunWorkspace(const Model& model)
       arrival(std::max(model.num_devices, (Model::kChunkTensors + 1) * Model::kFewDevices)),
       destinations((model.num_devices + 63) / 64),
       now_ready(model.num_ops + 1),
-      busy_until(model.contention.empty() ? 0 : model.num_devices) {
+      busy_until(model.contention.empty() ? 0 : model.num_devices),
+      stream_free(model.issue.empty() ? 0 : model.num_devices),
+      queued(model.max_queued),
+      next_queued(model.issue.empty() ? 0 : model.num_devices) {
   if (model.FitsPacked()) {
     Prepare(model, &packed);
   } else {

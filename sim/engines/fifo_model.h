@@ -76,7 +76,19 @@ struct Model {
   // Contention and devices without a copy engine: docs/model.md, F13 and F14.
   std::vector<double> contention;          // [num_kinds][num_ops]: factors; empty where the costs have none
   std::vector<std::uint8_t> sends_itself;  // [num_devices]; empty where all have a copy engine
-  bool is_extended() const { return !contention.empty() || !sends_itself.empty(); }
+  // Issue lanes: docs/model.md, F15 to F18.
+  struct Issue {
+    static constexpr std::uint32_t kNone = ~0U;
+    std::uint32_t lane = kNone;  // kNone: the device is not fed
+    std::int64_t host_time = 0;  // of an op without one of its own
+    std::int64_t latency = 0;
+    std::size_t max_queued = 0;    // 0: no limit
+    std::size_t first_queued = 0;  // of the device in RunWorkspace::queued
+  };
+  std::vector<Issue> issue;             // [num_devices]; empty where no device is fed
+  std::vector<std::int64_t> host_time;  // [num_kinds][num_ops]; -1: the device's; empty like issue
+  std::size_t max_queued = 0;           // of all devices together
+  bool is_extended() const { return !contention.empty() || !sends_itself.empty() || !issue.empty(); }
 
   // An ordered pair of devices.
   struct Pair {
@@ -217,7 +229,11 @@ struct RunWorkspace : Simulator::Workspace {
   std::vector<std::uint64_t> destinations;  // bit set of devices, scratch of one tensor
   std::vector<std::uint32_t> now_ready;     // [num_ops + 1], scratch of one op
   std::vector<std::int64_t> busy_until;     // [num_devices], without gaps; empty where nothing contends
-  bool has_memory = false;                  // room for a record of memory
+  // Of devices that are fed; device_free is then when the next op may be issued. Empty where none is.
+  std::vector<std::int64_t> stream_free;  // [num_devices]
+  std::vector<std::int64_t> queued;       // the ends of the last max_queued launched ops of each device, a ring
+  std::vector<std::size_t> next_queued;   // [num_devices]: the oldest in the ring
+  bool has_memory = false;                // room for a record of memory
 };
 
 // Room for the memory of a run.

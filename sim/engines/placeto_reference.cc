@@ -189,6 +189,7 @@ void PlacetoReferenceEngine::ReadConstants(const Cluster& cluster) {
   if (cluster.channels() != Channels::kPerDevice) refuse("one outgoing channel per device only");
   delta1_ = cluster.device(MakeId<DeviceId>(0)).op_gap_micros;
   for (const Device& device : cluster.devices()) {
+    if (device.issue) refuse("no issue lanes");
     if (device.op_gap_micros != delta1_) refuse("one op_gap_us for all devices only");
     if (!device.copy_engine) refuse("devices with a copy engine only");
   }

@@ -118,12 +118,24 @@ bool IsCpu(const std::string& kind, const std::string& name, const OwnKinds& own
   return known != nullptr ? known->is_cpu : LooksLikeCpu(kind, name);
 }
 
+IssueLane ReadIssue(const JsonNode& node) {
+  const JsonFields fields(node, {"lane", "host_us", "launch_latency_us", "max_queued"});
+  IssueLane issue;
+  if (const auto field = fields.Find("lane")) issue.lane = field->NonEmptyText();
+  if (const auto field = fields.Find("host_us")) issue.host_micros = field->Number(0, kMaxJsonMicros);
+  if (const auto field = fields.Find("launch_latency_us")) {
+    issue.launch_latency_micros = field->Number(0, kMaxJsonMicros);
+  }
+  if (const auto field = fields.Find("max_queued")) issue.max_queued = field->Integer(1, kMaxJsonInteger);
+  return issue;
+}
+
 using DeviceIds = std::map<std::string, std::size_t, std::less<>>;
 
 // Adds the devices of one entry.
 void ReadDevices(const JsonNode& node, double default_gap, const OwnKinds& own_kinds, std::vector<Device>* devices,
                  DeviceIds* ids) {
-  const JsonFields fields(node, {"name", "kind", "memory_gib", "count", "op_gap_us", "copy_engine"});
+  const JsonFields fields(node, {"name", "kind", "memory_gib", "count", "op_gap_us", "copy_engine", "issue"});
   Device device;
   device.op_gap_micros = default_gap;
   const std::vector<std::string> names = ExpandNames(fields);
@@ -131,6 +143,7 @@ void ReadDevices(const JsonNode& node, double default_gap, const OwnKinds& own_k
   if (const auto field = fields.Find("memory_gib")) device.memory = BytesFromGib(field->Number(0, kMaxGib));
   if (const auto field = fields.Find("op_gap_us")) device.op_gap_micros = field->Number(0, kMaxJsonMicros);
   if (const auto field = fields.Find("copy_engine")) device.copy_engine = field->Flag();
+  if (const auto field = fields.Find("issue")) device.issue = ReadIssue(*field);
   for (const std::string& name : names) {
     device.name = name;
     device.is_cpu = IsCpu(device.kind, name, own_kinds);

@@ -280,6 +280,21 @@ void WriteKind(std::string* out, const DeviceKind& kind) {
   WriteEfficiency(&out->append("    bandwidth_efficiency: "), kind.bandwidth_efficiency);
 }
 
+void WriteIssue(std::string* out, const IssueLane& issue) {
+  out->push_back('{');
+  std::string_view separator;
+  const auto key = [&](std::string_view name) {
+    out->append(separator).append(name).append(": ");
+    separator = ", ";
+    return out;
+  };
+  if (!issue.lane.empty()) AppendQuoted(key("lane"), issue.lane);
+  AppendNumber(key("host_us"), issue.host_micros);
+  AppendNumber(key("launch_latency_us"), issue.launch_latency_micros);
+  if (issue.max_queued != 0) AppendNumber(key("max_queued"), issue.max_queued);
+  out->push_back('}');
+}
+
 void WriteDevices(std::string* out, const Cluster& cluster) {
   const std::vector<Device>& devices = cluster.devices();
   const double gap = devices.front().op_gap_micros;
@@ -294,6 +309,7 @@ void WriteDevices(std::string* out, const Cluster& cluster) {
     if (device.memory) map.Number("memory_gib", GibOf(*device.memory));
     if (!one_gap && device.op_gap_micros != 0) map.Number("op_gap_us", device.op_gap_micros);
     if (!device.copy_engine) map.Key("copy_engine")->append("false");
+    if (device.issue) WriteIssue(map.Key("issue"), *device.issue);
   }
   if (one_gap && gap != 0) {
     AppendNumber(&out->append("op_gap_us: "), gap);

@@ -54,15 +54,16 @@ OutputSpec ReadOutput(const JsonNode& node) {
   return output;
 }
 
-void ReadTimes(const JsonNode& node, OpSpec* spec) {
+void ReadTimes(const JsonNode& node, std::optional<double>* micros,
+               std::vector<std::pair<std::string, double>>* kind_times) {
   const auto* kinds = node.value().As<JsonObject>();
   if (kinds == nullptr) {
     const bool is_number = node.value().As<std::string>() == nullptr && node.value().As<JsonList>() == nullptr;
-    spec->time_micros = node.Number(0, kMaxJsonMicros, is_number ? std::string_view() : kTimeAllowed);
+    *micros = node.Number(0, kMaxJsonMicros, is_number ? std::string_view() : kTimeAllowed);
     return;
   }
   for (const JsonMember& member : *kinds) {
-    spec->kind_times.emplace_back(member.key, JsonNode(node, member.key, member.value).Number(0, kMaxJsonMicros));
+    kind_times->emplace_back(member.key, JsonNode(node, member.key, member.value).Number(0, kMaxJsonMicros));
   }
 }
 
@@ -73,8 +74,9 @@ std::string ReadAttrs(const JsonNode& node) {
 }
 
 OpSpec ReadOp(const JsonNode& node) {
-  const JsonFields fields(node, {"name", "kind", "inputs", "control_inputs", "outputs", "attrs", "flop", "temp_bytes",
-                                 "persistent_bytes", "time_us", "pass", "layer", "colocate_with"});
+  const JsonFields fields(
+      node, {"name", "kind", "inputs", "control_inputs", "outputs", "attrs", "flop", "temp_bytes", "persistent_bytes",
+             "time_us", "host_us", "device_us", "pass", "layer", "colocate_with"});
   OpSpec spec;
   spec.name = fields.Get("name", "a string").Text();
   spec.kind = fields.Get("kind", "a string").Text();
@@ -91,7 +93,9 @@ OpSpec ReadOp(const JsonNode& node) {
   if (const auto field = fields.Find("persistent_bytes")) {
     spec.persistent = {field->Integer(0, kMaxJsonInteger, kSizeAllowed)};
   }
-  if (const auto field = fields.Find("time_us")) ReadTimes(*field, &spec);
+  if (const auto field = fields.Find("time_us")) ReadTimes(*field, &spec.time_micros, &spec.kind_times);
+  if (const auto field = fields.Find("host_us")) spec.host_micros = field->Number(0, kMaxJsonMicros);
+  if (const auto field = fields.Find("device_us")) ReadTimes(*field, &spec.device_micros, &spec.device_kind_times);
   if (const auto field = fields.Find("pass")) {
     constexpr std::string_view kAllowed = "forward, backward or update";
     const auto pass = PassFromName(field->Text(kAllowed));
@@ -223,16 +227,25 @@ class OpWriter {
     out->push_back('}');
   }
 
-  static void AppendTimes(std::string* out, const Op& op) {
-    if (op.time_micros) return AppendNumber(Key(out, "time_us"), *op.time_micros);
-    if (op.kind_times.empty()) return;
-    std::string_view separator = ", \"time_us\": {";
-    for (const KindTime& time : op.kind_times) {
+  static void AppendTimes(std::string* out, std::string_view key, const std::optional<double>& micros,
+                          std::span<const KindTime> kind_times) {
+    if (micros) return AppendNumber(Key(out, key), *micros);
+    if (kind_times.empty()) return;
+    Key(out, key)->push_back('{');
+    std::string_view separator;
+    for (const KindTime& time : kind_times) {
       AppendQuoted(&out->append(separator), time.kind);
       AppendNumber(&out->append(": "), time.micros);
       separator = ", ";
     }
     out->push_back('}');
+  }
+
+  static void AppendTimes(std::string* out, const Op& op) {
+    AppendTimes(out, "time_us", op.time_micros, op.kind_times);
+    if (op.queue_times == nullptr) return;
+    if (op.queue_times->host_micros) AppendNumber(Key(out, "host_us"), *op.queue_times->host_micros);
+    AppendTimes(out, "device_us", op.queue_times->device_micros, op.queue_times->device_kind_times);
   }
 
   // The attrs as the reader would keep them: the graph may have been built with its numbers written otherwise. Equal

@@ -21,11 +21,17 @@ std::vector<std::uint64_t> KindBits(const Graph& graph) {
   std::vector<std::uint64_t> bits(graph.num_ops(), kAnyKind);
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const Op& op = graph.op(MakeId<OpId>(i));
-    if (op.time_micros || op.kind_times.empty() || op.kind == "input" || op.kind == "variable") continue;
+    const bool on_all = op.time_micros || (op.queue_times != nullptr && op.queue_times->device_micros);
+    const auto device_times =
+        op.queue_times == nullptr ? std::span<const KindTime>() : op.queue_times->device_kind_times;
+    if (on_all || (op.kind_times.empty() && device_times.empty()) || op.kind == "input" || op.kind == "variable")
+      continue;
     bits[i] = 0;
-    for (const KindTime& time : op.kind_times) {
-      const std::size_t bit = bit_of.try_emplace(time.kind, bit_of.size()).first->second;
-      bits[i] |= std::uint64_t{1} << std::min<std::size_t>(bit, 63);
+    for (const auto times : {op.kind_times, device_times}) {
+      for (const KindTime& time : times) {
+        const std::size_t bit = bit_of.try_emplace(time.kind, bit_of.size()).first->second;
+        bits[i] |= std::uint64_t{1} << std::min<std::size_t>(bit, 63);
+      }
     }
   }
   return bits;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "sim/base/check.h"
@@ -108,6 +109,30 @@ TEST(CostTableTest, ContentionIsOfTheOpsClassAndOfKindsThatThereAreTwoOf) {
   EXPECT_EQ(costs.LongestMicros(MakeId<OpId>(0)), 6);
   EXPECT_FALSE(testing::ContendedCosts(graph, MakeCluster(1), {{OpClass::kCopy, 2}}).has_contention());
   EXPECT_FALSE(CostTable(graph, cluster, *MakeMeasuredCostModel()).has_contention());
+}
+
+TEST(CostTableTest, DevicesThatAreFedHaveTheTimesOfTwoQueues) {
+  OpSpec both = MakeOp("both", 9);
+  both.host_micros = 2;
+  both.device_micros = 5;
+  const Graph graph = Build({both, MakeOp("one", 3)});
+  const Cluster plain = MakeMixedCluster(2);
+  std::vector<Device> devices = plain.devices();
+  for (Device& device : devices) {
+    if (!device.is_cpu) device.issue = IssueLane();
+  }
+  const Cluster fed = Cluster::Uniform("fed", devices, {.bandwidth_gb_per_s = 1});
+  const CostTable costs(graph, fed, *MakeMeasuredCostModel());
+  ASSERT_TRUE(costs.has_issue_lanes());
+  const DeviceId cpu{0};
+  const DeviceId gpu{1};
+  EXPECT_EQ(costs.Micros(OpId{0}, cpu), 9);
+  EXPECT_EQ(costs.Micros(OpId{0}, gpu), 5);
+  EXPECT_EQ(costs.HostMicros(OpId{0}, costs.KindIndex(gpu)), 2);
+  EXPECT_TRUE(std::isnan(costs.HostMicros(OpId{0}, costs.KindIndex(cpu))));
+  EXPECT_EQ(costs.Micros(OpId{1}, gpu), 3);
+  EXPECT_TRUE(std::isnan(costs.HostMicros(OpId{1}, costs.KindIndex(gpu))));
+  EXPECT_FALSE(CostTable(graph, plain, *MakeMeasuredCostModel()).has_issue_lanes());
 }
 
 TEST(CostTableTest, InputsAndVariablesAreFreeUnderEveryModel) {

@@ -163,6 +163,63 @@ TEST(SimulatorTest, AgreesExactlyWithTheReferenceWhereDevicesSendByThemselves) {
   EXPECT_GT(later, kRandomDags / 20) << "waiting for one's own transfers is meant to be common";
 }
 
+// The cluster with issue lanes for one of its kinds, or for all; some devices share one.
+Cluster WithIssueLanes(Rng& rng, const Cluster& cluster) {
+  std::vector<Device> devices = cluster.devices();
+  const bool all = rng.Below(2) == 0;
+  for (Device& device : devices) {
+    device.copy_engine = rng.Below(4) != 0;
+    if (device.is_cpu && !all) continue;
+    device.issue = {.lane = rng.Below(2) == 0 ? "" : fmt::format("host:{}", rng.Below(2)),
+                    .host_micros = static_cast<double>(rng.Below(3)) / 2,
+                    .launch_latency_micros = rng.Below(2) == 0 ? 0.0 : static_cast<double>(rng.Below(5)) / 2,
+                    .max_queued = static_cast<std::int64_t>(rng.Below(5))};
+  }
+  std::vector<Link> links;
+  for (std::size_t from = 0; from < devices.size(); ++from) {
+    for (std::size_t to = 0; to < devices.size(); ++to) {
+      links.push_back(cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to)));
+    }
+  }
+  return Cluster("lanes", "", devices, links, cluster.channels());
+}
+
+TEST(SimulatorTest, AgreesExactlyWithTheReferenceWhereIssueLanesFeedDevices) {
+  Rng rng(11);
+  int earlier = 0;
+  int limited = 0;
+  for (int i = 0; i < kRandomDags; ++i) {
+    const Cluster plain = RandomCluster(rng);
+    RandomDagOptions options = RandomOptions(rng, plain.devices()[0].is_cpu);
+    options.host_times = true;
+    options.classes = rng.Below(4) == 0;
+    const Graph graph = RandomDag(rng, options);
+    const Cluster cluster = WithIssueLanes(rng, plain);
+    const CostTable costs = options.classes
+                                ? testing::ContendedCosts(graph, cluster, {{OpClass::kCopy, 1.5 + rng.Uniform()}})
+                                : MeasuredCosts(graph, cluster);
+    const Problem problem{graph, cluster, costs, RandomPlacement(rng, graph, cluster, costs)};
+    testing::ReferenceResult expected;
+    ASSERT_NO_FATAL_FAILURE(ExpectAgreement(problem, &expected)) << "graph " << i;
+    // What the lanes change, and what their limits do.
+    const CostTable without = MeasuredCosts(graph, plain);
+    const double plain_step = RunFifo({graph, plain, without, problem.placement}).step_time_micros;
+    if (static_cast<double>(expected.step_time_ns) / 1000.0 < plain_step) ++earlier;
+    std::vector<Device> unlimited = cluster.devices();
+    for (Device& device : unlimited) {
+      if (device.issue) device.issue->max_queued = 0;
+    }
+    std::vector<Link> links;
+    for (std::size_t k = 0; k < unlimited.size() * unlimited.size(); ++k) {
+      links.push_back(cluster.link(MakeId<DeviceId>(k / unlimited.size()), MakeId<DeviceId>(k % unlimited.size())));
+    }
+    const Cluster open("lanes", "", unlimited, links, cluster.channels());
+    if (RunFifo(problem).start_micros != RunFifo({graph, open, costs, problem.placement}).start_micros) ++limited;
+  }
+  EXPECT_GT(earlier, kRandomDags / 20) << "running ahead is meant to be common";
+  EXPECT_GT(limited, kRandomDags / 20) << "full queues are meant to be common";
+}
+
 TEST(SimulatorTest, FitsMemoryExactlyWhenNoPeakIsOverItsDevice) {
   Rng rng(2);
   int fitting = 0;

@@ -39,6 +39,24 @@ std::vector<json> Events(const json& trace, const std::string& phase) {
   return events;
 }
 
+TEST(ChromeTraceTest, TellsWhatAnIssueLaneDoes) {
+  const Graph graph = MakeChain(2, 4, 0);
+  std::vector<Device> devices = MakeCluster(1).devices();
+  devices[0].issue = {.host_micros = 1, .launch_latency_micros = 2};
+  const Cluster cluster = Cluster::Uniform("fed", devices, {});
+  const json trace =
+      Trace(Simulator(graph, cluster, MeasuredCosts(graph, cluster)).Record(Placement(2)), graph, cluster);
+  std::vector<json> issues;
+  for (const json& event : Events(trace, "X")) {
+    if (event.at("tid") == 2) issues.push_back(event);
+  }
+  ASSERT_EQ(issues.size(), 2U);
+  EXPECT_EQ(issues[0].at("ts"), 0);
+  EXPECT_EQ(issues[1].at("ts"), 1);
+  EXPECT_EQ(issues[1].at("dur"), 1);
+  EXPECT_EQ(issues[1].at("cat"), "issue");
+}
+
 TEST(ChromeTraceTest, TellsOpsTransfersAndMemoryOfAChainOverTwoDevices) {
   // op0 runs 0-4 on gpu:0, its 2000 bytes are sent 4-6 (1000 bytes/us), op1 runs 6-10 on gpu:1.
   const Graph graph = MakeChain(2, 4, 2000);

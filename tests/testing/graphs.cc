@@ -177,6 +177,20 @@ bool SameKinds(const OpSpec& a, const OpSpec& b) {
 
 }  // namespace
 
+namespace {
+
+void AddRandomHostTimes(Rng& rng, const RandomDagOptions& options, OpSpec* spec) {
+  if (rng.Below(2) == 0) return;
+  spec->host_micros = RandomMicros(rng, options);
+  if (rng.Below(2) == 0) return;
+  if (spec->time_micros) spec->device_micros = RandomMicros(rng, options);
+  for (const auto& [kind, micros] : spec->kind_times) {
+    spec->device_kind_times.emplace_back(kind, RandomMicros(rng, options));
+  }
+}
+
+}  // namespace
+
 Graph RandomDag(Rng& rng, const RandomDagOptions& options) {
   const std::size_t n = options.num_ops;
   // The order of names is independent of the topological one: ties are broken by name.
@@ -189,6 +203,7 @@ Graph RandomDag(Rng& rng, const RandomDagOptions& options) {
     spec.name = Numbered("n", label[i]);
     spec.kind = options.classes ? kKindsOfClasses[rng.Below(kKindsOfClasses.size())] : "test";
     AddRandomTimes(rng, options, &spec);
+    if (options.host_times) AddRandomHostTimes(rng, options, &spec);
     const std::uint64_t outputs = rng.Below(options.max_outputs + 1);
     for (std::uint64_t k = 0; k < outputs; ++k) {
       spec.outputs.push_back({.size = Bytes{RandomBytes(rng, options)}, .shape = {}});

@@ -85,6 +85,7 @@ struct RandomDagOptions {
   bool kinds_differ = false;  // times per kind "test-cpu", "test-gpu"; some ops lack one of them
   bool memory = false;        // temporary and persistent bytes too
   bool fractional = false;    // times that are not whole µs
+  bool host_times = false;    // some ops have a host time, some of these a device time too
   bool classes = false;       // ops of several classes in the catalogue; else of none
   bool colocated = false;     // some ops are colocated with an earlier one (that has times on the same kinds)
 };

@@ -65,6 +65,31 @@ class Reference {
     if (factor == 1 || contended_.count(op) == 0) return alone;
     return static_cast<std::int64_t>(std::floor(static_cast<double>(alone) * factor + 0.5));
   }
+  const std::optional<IssueLane>& Lane(OpId op) const { return cluster_.device(placement_[op]).issue; }
+  std::int64_t HostTime(OpId op) const {
+    const double micros = costs_.HostMicros(op, costs_.KindIndex(placement_[op]));
+    return Nanoseconds(std::isnan(micros) ? Lane(op)->host_micros : micros);
+  }
+  // When an op that has started is done for those on the same device that need it: issued, or over.
+  std::int64_t Usable(OpId op) const { return Lane(op) ? issue_start_.at(op) + HostTime(op) : End(op); }
+  // docs/model.md, F16 and F18: the first time at which the device's issue lane could issue another op.
+  std::int64_t LaneFree(DeviceId device) const {
+    std::int64_t free = 0;
+    std::vector<std::int64_t> ends;
+    const IssueLane& lane = *cluster_.device(device).issue;
+    for (const auto& [other, when] : issue_start_) {
+      const DeviceId of = placement_[other];
+      if (of == device || (!lane.lane.empty() && Lane(other) && Lane(other)->lane == lane.lane)) {
+        free = std::max(free, when + HostTime(other));
+      }
+      if (of == device && Time(other) != 0) ends.push_back(End(other));
+    }
+    // Ops of a device end in the order of their issue: with the last max_queued - 1 of them another one may be queued.
+    std::sort(ends.begin(), ends.end());
+    const auto most = static_cast<std::size_t>(lane.max_queued);
+    if (most != 0 && ends.size() >= most) free = std::max(free, ends[ends.size() - most]);
+    return free;
+  }
   // Whether an op that has started on another device of the same kind is still running.
   bool Contends(OpId op, std::int64_t start) const {
     for (const auto& [other, when] : start_) {
@@ -90,14 +115,17 @@ class Reference {
     std::int64_t ready = 0;
     for (const TensorId input : graph_.inputs(op)) {
       const OpId producer = graph_.tensor(input).producer;
-      ready = std::max(
-          ready, placement_[producer] == placement_[op] ? End(producer) : arrival_.at({input, placement_[op]}).second);
+      ready = std::max(ready, placement_[producer] == placement_[op] ? Usable(producer)
+                                                                     : arrival_.at({input, placement_[op]}).second);
     }
     for (const OpId producer : graph_.control_inputs(op)) {
       const bool local = placement_[producer] == placement_[op];
-      const std::int64_t latency =
-          local ? 0 : Nanoseconds(cluster_.link(placement_[producer], placement_[op]).latency_micros);
-      ready = std::max(ready, End(producer) + latency);
+      if (local) {
+        ready = std::max(ready, Usable(producer));
+        continue;
+      }
+      const Link& link = cluster_.link(placement_[producer], placement_[op]);
+      ready = std::max(ready, End(producer) + Nanoseconds(link.latency_micros));
     }
     return ready;
   }
@@ -115,7 +143,8 @@ class Reference {
         if (!candidate || key < *candidate) candidate = key;
       }
       if (!candidate) continue;
-      const std::int64_t start = std::max(candidate->first, device_free_[device]);
+      const std::int64_t free = cluster_.device(device).issue ? LaneFree(device) : device_free_[device];
+      const std::int64_t start = std::max(candidate->first, free);
       if (!next || start < next->first) next = {start, candidate->second};
     }
     Start(next->second, next->first);
@@ -123,6 +152,12 @@ class Reference {
 
   void Start(OpId op, std::int64_t start) {
     const DeviceId device = placement_[op];
+    if (const auto& lane = Lane(op)) {
+      issue_start_[op] = start;
+      start += HostTime(op);
+      if (Time(op) != 0) start += Nanoseconds(lane->launch_latency_micros);
+      start = std::max(start, device_free_[device]);
+    }
     start_[op] = start;
     if (costs_.has_contention() && Contends(op, start)) contended_.insert(op);
     const std::int64_t gap = Nanoseconds(cluster_.device(device).op_gap_micros);
@@ -217,6 +252,7 @@ class Reference {
   const Placement& placement_;
   std::set<OpId> contended_;  // took longer because another device was busy
   std::map<OpId, std::int64_t> start_;
+  std::map<OpId, std::int64_t> issue_start_;  // of ops on devices that are fed
   std::map<DeviceId, std::int64_t> device_free_;
   std::map<std::pair<DeviceId, DeviceId>, std::int64_t> channel_free_;
   std::map<std::pair<TensorId, DeviceId>, std::pair<std::int64_t, std::int64_t>> arrival_;  // start, arrival

@@ -87,6 +87,62 @@ TEST(FifoTest, ADeviceWithoutACopyEngineStartsNoOpWhileItSends) {
   EXPECT_THAT(run(false, Channels::kPerPair), ElementsAre(0, 4, 7, 7)) << "it can send only one at a time";
 }
 
+// Devices of 1 us launch latency, whose lanes take `host` us for an op.
+Cluster FedDevices(std::size_t count, double host, std::int64_t max_queued = 0, const std::string& lane = "") {
+  std::vector<Device> devices = MakeCluster(count).devices();
+  for (Device& device : devices) {
+    device.issue = {.lane = lane, .host_micros = host, .launch_latency_micros = 1, .max_queued = max_queued};
+  }
+  return Cluster::Uniform("fed", devices, kLink);
+}
+
+TEST(FifoTest, AnIssueLaneRunsAheadOfItsDevice) {
+  const Graph chain = testing::MakeChain(3, 10, 0);
+  // Issued 0-2, 2-4, 4-6; a starts 1 us behind its issue, and the others wait for the device, not for the lane.
+  const Told ahead = RunOn(chain, FedDevices(1, 2), {0, 0, 0});
+  EXPECT_THAT(ahead.starts, ElementsAre(3, 13, 23));
+  EXPECT_EQ(ahead.step, 33);
+  // The lane is slower than the device: every op starts 1 us behind its issue.
+  EXPECT_THAT(RunOn(chain, FedDevices(1, 20), {0, 0, 0}).starts, ElementsAre(21, 41, 61));
+}
+
+TEST(FifoTest, AFullQueueHoldsTheIssueLane) {
+  const Graph chain = testing::MakeChain(3, 10, 0);
+  // One at a time: each op is issued when the one before has ended, at 0, 13 and 26.
+  EXPECT_THAT(RunOn(chain, FedDevices(1, 2, 1), {0, 0, 0}).starts, ElementsAre(3, 16, 29));
+  // Two: the third is issued when the first has ended, at 13; the device is busy until 23 anyway.
+  EXPECT_THAT(RunOn(chain, FedDevices(1, 2, 2), {0, 0, 0}).starts, ElementsAre(3, 13, 23));
+}
+
+TEST(FifoTest, TheIssueLaneWaitsForWhatOtherDevicesSend) {
+  // a is issued 0-2 and runs 3-13; 2000 bytes take 2 us; b is issued 15-17 and starts at 18.
+  EXPECT_THAT(RunOn(testing::MakeChain(2, 10, 2000), FedDevices(2, 2), {0, 1}).starts, ElementsAre(3, 18));
+}
+
+TEST(FifoTest, DevicesOfOneIssueLaneAreFedOneAfterAnother) {
+  const Graph graph = Build({MakeOp("a", 10), MakeOp("b", 10), MakeOp("c", 10)});
+  // a; then c, since of candidates for one time the smaller device comes first; then b.
+  EXPECT_THAT(RunOn(graph, FedDevices(2, 4, 0, "python"), {0, 1, 0}).starts, ElementsAre(5, 13, 15));
+  EXPECT_THAT(RunOn(graph, FedDevices(2, 4), {0, 1, 0}).starts, ElementsAre(5, 5, 15));
+}
+
+TEST(FifoTest, AnOpThatTakesNoTimeIsIssuedAndNotLaunched) {
+  const Graph graph = Build({MakeOp("a", 10), MakeOp("b", 0, {"a"}), MakeOp("c", 5, {"b"})});
+  // b is a view: issued 2-4, it keeps its place behind a, and takes no place of the queue.
+  EXPECT_THAT(RunOn(graph, FedDevices(1, 2, 2), {0, 0, 0}).starts, ElementsAre(3, 13, 13));
+}
+
+TEST(FifoTest, HostAndDeviceTimesOfAnOpComeBeforeThoseOfTheLane) {
+  OpSpec a = MakeOp("a", 50);
+  a.host_micros = 7;
+  a.device_micros = 30;
+  const Graph graph = Build({a, MakeOp("b", 10, {"a"})});
+  const Told fed = RunOn(graph, FedDevices(1, 2), {0, 0});
+  EXPECT_THAT(fed.starts, ElementsAre(8, 38));
+  EXPECT_EQ(fed.step, 48);
+  EXPECT_EQ(RunOn(graph, MakeCluster(1), {0, 0}).step, 60) << "without a lane, time_us counts";
+}
+
 TEST(FifoTest, SendsATensorOncePerDevice) {
   // a runs 0-1. Its 3000 bytes go to gpu:1 (1-4), where b and c read them, and then to gpu:2 (4-7), where d reads them:
   // b 4-5, c 5-6, d 7-8.

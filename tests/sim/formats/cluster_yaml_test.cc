@@ -101,6 +101,14 @@ TEST(ClusterYamlTest, WhatWasWrittenIsWrittenAgain) {
       if (rng.Below(2) == 0) devices.back().op_gap_micros = rng.Uniform();
       devices.back().copy_engine = rng.Below(2) == 0;
     }
+    if (rng.Below(2) == 0) {
+      for (Device& device : devices) {
+        device.issue = {.lane = rng.Below(2) == 0 ? "" : "host: 0",
+                        .host_micros = rng.Uniform(),
+                        .launch_latency_micros = rng.Uniform(),
+                        .max_queued = rng.Between(0, 3)};
+      }
+    }
     const bool may_lack_links = rng.Below(2) == 0;
     std::vector<Link> links(n * n);
     for (Link& link : links) {
@@ -137,6 +145,7 @@ TEST(ClusterYamlTest, WhatWasWrittenIsWrittenAgain) {
       EXPECT_EQ(again.devices()[i].memory, devices[i].memory);
       EXPECT_EQ(again.devices()[i].op_gap_micros, devices[i].op_gap_micros);
       EXPECT_EQ(again.devices()[i].copy_engine, devices[i].copy_engine);
+      EXPECT_EQ(again.devices()[i].issue, devices[i].issue);
       for (std::size_t k = 0; k < n; ++k) {
         if (i == k) continue;
         EXPECT_EQ(again.link(MakeId<DeviceId>(i), MakeId<DeviceId>(k)), links[i * n + k]);

@@ -157,6 +157,26 @@ TEST(GraphJsonTest, AttrsOfABuilderAreWrittenAsTheReaderKeepsThem) {
   EXPECT_EQ(Written(Read(text)), text);
 }
 
+TEST(GraphJsonTest, KeepsHostAndDeviceTimes) {
+  const std::string text = Written(Read(WithOps(
+      R"({"name": "a", "kind": "k", "time_us": 9, "host_us": 2.5, "device_us": {"k80": 8, "h100": 3}},
+         {"name": "b", "kind": "k", "host_us": 4, "device_us": 1}, {"name": "c", "kind": "k", "device_us": 0.5})")));
+  const Graph graph = Read(text);
+  EXPECT_EQ(Written(graph), text);
+  EXPECT_THAT(text, HasSubstr(R"("time_us": 9, "host_us": 2.5, "device_us": {"k80": 8, "h100": 3}})"));
+  const OpId a{0};
+  const OpId b{1};
+  const OpId c{2};
+  EXPECT_EQ(graph.HostMicros(a), 2.5);
+  EXPECT_EQ(graph.DeviceMicros(a, "h100"), 3);
+  EXPECT_EQ(graph.DeviceMicros(a, "other"), std::nullopt);
+  EXPECT_EQ(graph.MeasuredMicros(a, "h100"), 9) << "time_us comes first";
+  EXPECT_EQ(graph.DeviceMicros(b, "other"), 1);
+  EXPECT_EQ(graph.MeasuredMicros(b, "other"), 4) << "the larger of the two";
+  EXPECT_EQ(graph.HostMicros(c), std::nullopt);
+  EXPECT_EQ(graph.MeasuredMicros(c, "other"), 0.5);
+}
+
 TEST(GraphJsonTest, KeepsDoublesToTheBit) {
   const Graph graph = Read(WithOps(R"({"name": "a", "kind": "k", "time_us": 0.1000000000000000055511151231257827})"));
   EXPECT_EQ(graph.op(OpId{0}).time_micros, 0.1);
@@ -185,7 +205,7 @@ TEST(GraphJsonTest, NamesThePlaceOfEveryFault) {
       {R"({"name": "a", "kind": "k", "name": "b"})", "ops[0].name: duplicate key (each key once)"},
       {R"({"name": "a", "kind": "k", "colour": 1})",
        "ops[0].colour: unknown key (name, kind, inputs, control_inputs, outputs, attrs, flop, temp_bytes, "
-       "persistent_bytes, time_us, pass, layer, colocate_with)"},
+       "persistent_bytes, time_us, host_us, device_us, pass, layer, colocate_with)"},
       {R"({"name": "a", "kind": "k", "inputs": "b"})", "ops[0].inputs: is the text \"b\" (a list of strings)"},
       {R"({"name": "a", "kind": "k", "inputs": [1]})", "ops[0].inputs[0]: is the number 1 (PRODUCER:OUTPUT_INDEX)"},
       {R"({"name": "a", "kind": "k", "inputs": ["b"]})",
@@ -242,6 +262,9 @@ TEST(GraphJsonTest, NamesThePlaceOfEveryFault) {
       {R"({"name": "a", "kind": "k", "persistent_bytes": -5})",
        "ops[0].persistent_bytes: is the number -5 (an integer from 0 to 2^62 - 1)"},
       {R"({"name": "a", "kind": "k", "time_us": -1})", "ops[0].time_us: is the number -1 (a number from 0 to 1e+12)"},
+      {R"({"name": "a", "kind": "k", "host_us": -1})", "ops[0].host_us: is the number -1 (a number from 0 to 1e+12)"},
+      {R"({"name": "a", "kind": "k", "device_us": {"k80": "1"}})",
+       "ops[0].device_us.k80: is the text \"1\" (a number from 0 to 1e+12)"},
       {R"({"name": "a", "kind": "k", "time_us": 1e13})",
        "ops[0].time_us: is the number 1e+13 (a number from 0 to 1e+12)"},
       {R"({"name": "a", "kind": "k", "time_us": 1e999})",

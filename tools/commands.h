@@ -21,6 +21,7 @@ struct Command {
   Action run;
 };
 Command AddImport(CLI::App& app);
+Command AddExport(CLI::App& app);
 Command AddGenerate(CLI::App& app);
 Command AddDataset(CLI::App& app);
 Command AddInspect(CLI::App& app);

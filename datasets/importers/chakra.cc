@@ -7,6 +7,10 @@
 #include <algorithm>
 #include <istream>
 #include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -118,6 +122,14 @@ bool ReadAttribute(const std::string& message, ChakraNode* node) {
   if (!field.ok()) return false;
   if (!value) return true;
   const auto integer = static_cast<std::int64_t>(*value);
+  const auto keep = [&](std::string_view wanted, std::optional<std::int64_t>* kept) {
+    if (name == wanted) *kept = integer;
+  };
+  keep("comm_src", &node->source);
+  keep("comm_dst", &node->destination);
+  keep("comm_tag", &node->tag);
+  if (integer >= 0) keep("duration_ns", &node->nanos);
+  if (integer >= 0) keep("num_ops", &node->flop);
   if (name == "is_cpu_op") node->is_cpu = integer != 0;
   if (name == "tid") node->thread = integer;
   if (name == "comm_type") node->collective = integer;
@@ -139,12 +151,14 @@ std::optional<ChakraNode> NodeFrom(const std::string& message) {
     }
     if (field.number() == 4) ok = AddIntegers(field, 4, &control);
     if (field.number() == 5) ok = AddIntegers(field, 5, &node.before);
+    if (field.Is(6, kVarint)) node.start_micros = field.integer();
     if (field.Is(7, kVarint)) node.micros = field.integer();
     constexpr std::uint32_t kAttributes = 10;
     if (field.Is(kAttributes, kBytes)) ok = ReadAttribute(field.bytes(), &node);
     if (!ok) return std::nullopt;
   }
   if (!field.ok()) return std::nullopt;
+  node.num_data = node.before.size();
   node.before.insert(node.before.end(), control.begin(), control.end());
   return node;
 }
@@ -183,6 +197,249 @@ std::string_view KindOf(const ChakraNode& node) {
       return node.is_cpu ? "host" : "kernel";
   }
 }
+
+// All nodes of all ranks, in one list.
+class ChakraGraphMaker {
+ public:
+  explicit ChakraGraphMaker(const std::vector<ChakraRank>& ranks) : ranks_(ranks) {
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      for (const ChakraNode& node : ranks[r].nodes) all_.push_back({&node, r});
+    }
+  }
+
+  Imported Make() {
+    if (all_.empty()) throw InputError("", "holds no node");
+    NameNodes();
+    FindDependencies();
+    JoinMessages();
+    std::vector<Device> devices = MakeDevices();
+    JoinCollectives();
+    Imported imported = MakeGraph();
+    imported.cluster =
+        Cluster::Uniform("chakra", std::move(devices),
+                         {.bandwidth_gb_per_s = 1e9, .latency_micros = 0, .gap_micros = 0}, Channels::kPerPair);
+    AddNotes(&imported);
+    return imported;
+  }
+
+ private:
+  struct Item {
+    const ChakraNode* node = nullptr;
+    std::size_t rank = 0;  // position in ranks_
+    std::string name = {};
+    std::vector<std::size_t> before = {};  // positions in all_
+    std::optional<std::size_t> meeting = {};
+  };
+  using Track = std::tuple<std::size_t, bool, std::int64_t>;  // rank, CPU, tid
+
+  Track TrackOf(const Item& item) const { return {item.rank, item.node->is_cpu, item.node->thread.value_or(0)}; }
+  std::string PlaceOf(std::size_t i) const {
+    std::size_t first = i;
+    while (first > 0 && all_[first - 1].rank == all_[i].rank) --first;
+    return ranks_.size() == 1 ? fmt::format("node {}", i)
+                              : fmt::format("rank {}, node {}", ranks_[all_[i].rank].rank, i - first);
+  }
+
+  void NameNodes() {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const ChakraNode& node = *all_[i].node;
+      constexpr std::size_t kLongest = 100;
+      const std::string name = node.name.empty() ? std::string(KindOf(node)) : node.name;
+      if (!IsValidUtf8(name)) throw InputError(PlaceOf(i), "has a name that is not valid UTF-8");
+      std::string shown = name.substr(0, kLongest);
+      while (!IsValidUtf8(shown)) shown.pop_back();
+      all_[i].name = fmt::format("{:07} {}", i, WithoutColons(shown));
+    }
+  }
+
+  void FindDependencies() {
+    std::vector<std::unordered_map<std::uint64_t, std::size_t>> positions(ranks_.size());
+    std::size_t i = 0;
+    for (const Item& item : all_) {
+      if (!positions[item.rank].try_emplace(item.node->id, i).second) {
+        throw InputError(PlaceOf(i), fmt::format("the id {} is another node's too (each id once)", item.node->id));
+      }
+      ++i;
+    }
+    is_followed_.assign(all_.size(), false);
+    for (Item& item : all_) {
+      for (const std::uint64_t before : item.node->before) {
+        const auto found = positions[item.rank].find(before);
+        if (found == positions[item.rank].end()) {
+          ++missing_;
+          continue;
+        }
+        is_followed_[found->second] = true;
+        item.before.push_back(found->second);
+      }
+    }
+  }
+
+  void JoinMessages() {
+    if (ranks_.size() == 1) return;
+    std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::vector<std::size_t>> sends;
+    const auto key = [&](const Item& item) {
+      const std::int64_t own = ranks_[item.rank].rank;
+      const bool is_send = item.node->type == ChakraNode::Type::kSend;
+      return std::tuple(is_send ? own : item.node->source.value_or(-1),
+                        is_send ? item.node->destination.value_or(-1) : own, item.node->tag.value_or(0));
+    };
+    for (std::size_t i = all_.size(); i-- > 0;) {
+      if (all_[i].node->type == ChakraNode::Type::kSend) sends[key(all_[i])].push_back(i);
+    }
+    for (Item& item : all_) {
+      if (item.node->type != ChakraNode::Type::kReceive) continue;
+      const auto found = sends.find(key(item));
+      if (found == sends.end() || found->second.empty()) {
+        ++unsent_;
+        continue;
+      }
+      item.before.push_back(found->second.back());
+      is_followed_[found->second.back()] = true;
+      found->second.pop_back();
+      ++messages_;
+    }
+  }
+
+  void JoinCollectives() {
+    if (ranks_.size() == 1) return;
+    std::vector<std::vector<std::size_t>> collectives(ranks_.size());
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (all_[i].node->type == ChakraNode::Type::kCollective) collectives[all_[i].rank].push_back(i);
+    }
+    const std::size_t count = collectives[0].size();
+    for (const auto& of_rank : collectives) {
+      if (of_rank.size() != count) {
+        differs_ = true;
+        return;
+      }
+    }
+    for (std::size_t k = 0; k < count; ++k) {
+      Meeting& meeting = meetings_.emplace_back();
+      meeting.track = TrackOf(all_[collectives[0][k]]);
+      meeting.micros = MicrosOf(*all_[collectives[0][k]].node);
+      for (const auto& of_rank : collectives) {
+        Item& item = all_[of_rank[k]];
+        meeting.micros = std::min(meeting.micros, MicrosOf(*item.node));
+        meeting.before.insert(meeting.before.end(), item.before.begin(), item.before.end());
+        item.meeting = k;
+      }
+    }
+  }
+
+  static double MicrosOf(const ChakraNode& node) {
+    return node.nanos ? static_cast<double>(*node.nanos) / 1000.0 : static_cast<double>(node.micros);
+  }
+
+  std::vector<Device> MakeDevices() {
+    for (const Item& item : all_) tracks_.try_emplace(TrackOf(item), 0);
+    if (tracks_.size() > kMaxChakraTracks) {
+      throw InputError("",
+                       fmt::format("there are {} threads and streams (at most {})", tracks_.size(), kMaxChakraTracks));
+    }
+    std::vector<Device> devices;
+    for (auto& [track, position] : tracks_) {
+      position = devices.size();
+      const auto& [rank, is_cpu, thread] = track;
+      devices.push_back({.name = (ranks_.size() == 1 ? "" : fmt::format("rank {} ", ranks_[rank].rank)) +
+                                 fmt::format("{} {}", is_cpu ? "thread" : "gpu stream", thread),
+                         .kind = std::string(is_cpu ? kChakraCpuKind : kChakraGpuKind),
+                         .memory = std::nullopt,
+                         .op_gap_micros = 0,
+                         .is_cpu = is_cpu});
+    }
+    return devices;
+  }
+
+  std::string MeetingName(std::size_t k) const { return fmt::format("{:07} meeting {}", all_.size() + k, k); }
+
+  Imported MakeGraph() const {
+    GraphBuilder builder("chakra");
+    builder.Reserve(all_.size() + meetings_.size());
+    for (const Item& item : all_) {
+      const ChakraNode& node = *item.node;
+      OpSpec spec;
+      spec.name = item.name;
+      spec.kind = KindOf(node);
+      for (const std::size_t before : item.before) spec.control_inputs.push_back(all_[before].name);
+      if (item.meeting) spec.control_inputs.push_back(MeetingName(*item.meeting));
+      JsonObject attrs;
+      AddMember(&attrs, "id", node.id);
+      if (node.bytes) AddMember(&attrs, "bytes", *node.bytes);
+      spec.attrs = JsonText(ToJson(std::move(attrs)));
+      if (node.flop) spec.flop = static_cast<double>(*node.flop);
+      spec.kind_times.emplace_back(node.is_cpu ? kChakraCpuKind : kChakraGpuKind,
+                                   item.meeting ? meetings_[*item.meeting].micros : MicrosOf(node));
+      builder.Add(std::move(spec));
+    }
+    for (std::size_t k = 0; k < meetings_.size(); ++k) {
+      OpSpec spec;
+      spec.name = MeetingName(k);
+      spec.kind = "meeting";
+      for (const std::size_t before : meetings_[k].before) spec.control_inputs.push_back(all_[before].name);
+      spec.time_micros = 0;
+      builder.Add(std::move(spec));
+    }
+    builder.SetMetadata(R"({"source":"chakra"})");
+    Imported imported{.graph = builder.Build(), .cluster = std::nullopt, .notes = {}};
+    Placement placement(imported.graph.num_ops());
+    for (std::size_t i = 0; i < imported.graph.num_ops(); ++i) {
+      const OpId id = MakeId<OpId>(i);
+      const std::size_t position = imported.graph.op(id).file_position;
+      placement[id] = MakeId<DeviceId>(
+          tracks_.at(position < all_.size() ? TrackOf(all_[position]) : meetings_[position - all_.size()].track));
+    }
+    imported.placement = std::move(placement);
+    return imported;
+  }
+
+  void AddNotes(Imported* imported) const {
+    std::size_t untimed = 0;
+    std::size_t ends = 0;
+    double gpu_micros = 0;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const ChakraNode& node = *all_[i].node;
+      // What emplace wrote has exact times, and messages that take none.
+      untimed += node.micros == 0 && !node.nanos ? 1 : 0;
+      if (node.is_cpu) continue;
+      gpu_micros += MicrosOf(node);
+      ends += is_followed_[i] ? 0 : 1;
+    }
+    std::vector<std::string>& notes = imported->notes;
+    if (missing_ > 0) {
+      notes.push_back(fmt::format("{} dependencies are on nodes that are not in the trace: left out", missing_));
+    }
+    if (messages_ > 0) notes.push_back(fmt::format("{} messages join {} ranks", messages_, ranks_.size()));
+    if (unsent_ > 0)
+      notes.push_back(fmt::format("{} nodes receive what no rank sends: they wait for nothing", unsent_));
+    if (differs_) notes.push_back("the ranks have different numbers of collectives: they are not joined");
+    if (!meetings_.empty()) {
+      notes.push_back(
+          fmt::format("{} collectives join {} ranks: they start together and take the shortest of their times",
+                      meetings_.size(), ranks_.size()));
+    }
+    if (untimed > 0) notes.push_back(fmt::format("{} nodes have no duration: they take 0", untimed));
+    if (ends > 0) notes.push_back(fmt::format("nothing depends on {} nodes of the accelerator", ends));
+    notes.push_back(
+        fmt::format("attributed: all nodes have a place; {:.3f} ms of accelerator time", gpu_micros / 1000));
+    imported->attributed_percent = 100;
+  }
+
+  struct Meeting {
+    Track track = {};
+    double micros = 0;
+    std::vector<std::size_t> before = {};
+  };
+  const std::vector<ChakraRank>& ranks_;
+  std::vector<Item> all_;
+  std::vector<bool> is_followed_;
+  std::map<Track, std::size_t> tracks_;  // positions among devices
+  std::vector<Meeting> meetings_;
+  std::size_t missing_ = 0;
+  std::size_t messages_ = 0;
+  std::size_t unsent_ = 0;
+  bool differs_ = false;
+};
 
 std::uint64_t IdFrom(const JsonNode& node) {
   return static_cast<std::uint64_t>(node.Integer(0, kMaxJsonInteger, "the id of a node"));
@@ -242,6 +499,10 @@ std::vector<ChakraNode> ReadChakra(std::istream& in) {
     if (count == 0) continue;  // GlobalMetadata
     auto node = NodeFrom(message);
     if (!node) throw InputError(fmt::format("node {}", count - 1), "is not a Node of a Chakra trace");
+    if (node->nanos && *node->nanos > static_cast<std::int64_t>(kMaxChakraMicros) * 1000) {
+      throw InputError(fmt::format("node {}", count - 1),
+                       fmt::format("takes {} ns (at most {} us)", *node->nanos, kMaxChakraMicros));
+    }
     if (node->micros > kMaxChakraMicros) {
       throw InputError(fmt::format("node {}", count - 1),
                        fmt::format("takes {} us (at most {})", node->micros, kMaxChakraMicros));
@@ -264,94 +525,9 @@ std::vector<ChakraNode> ReadChakraJson(std::istream& in) {
   return nodes;
 }
 
-Imported MakeChakraGraph(const std::vector<ChakraNode>& nodes) {
-  if (nodes.empty()) throw InputError("", "holds no node");
-  std::unordered_map<std::uint64_t, std::size_t> positions;
-  std::map<std::pair<bool, std::int64_t>, std::size_t> tracks;  // (CPU, tid): position among devices
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (!positions.try_emplace(nodes[i].id, i).second) {
-      throw InputError(fmt::format("node {}", i),
-                       fmt::format("the id {} is another node's too (each id once)", nodes[i].id));
-    }
-    tracks.try_emplace({nodes[i].is_cpu, nodes[i].thread.value_or(0)}, 0);
-    constexpr std::size_t kLongest = 100;
-    const std::string name = nodes[i].name.empty() ? std::string(KindOf(nodes[i])) : nodes[i].name;
-    if (!IsValidUtf8(name)) throw InputError(fmt::format("node {}", i), "has a name that is not valid UTF-8");
-    std::string shown = name.substr(0, kLongest);
-    while (!IsValidUtf8(shown)) shown.pop_back();
-    names.push_back(fmt::format("{:07} {}", i, WithoutColons(shown)));
-  }
-  if (tracks.size() > kMaxChakraTracks) {
-    throw InputError("", fmt::format("there are {} threads and streams (at most {})", tracks.size(), kMaxChakraTracks));
-  }
-  std::vector<Device> devices;
-  for (auto& [track, position] : tracks) {
-    position = devices.size();
-    const auto& [is_cpu, thread] = track;
-    devices.push_back({.name = fmt::format("{} {}", is_cpu ? "thread" : "gpu stream", thread),
-                       .kind = std::string(is_cpu ? kChakraCpuKind : kChakraGpuKind),
-                       .memory = std::nullopt,
-                       .op_gap_micros = 0,
-                       .is_cpu = is_cpu});
-  }
+Imported MakeChakraGraph(const std::vector<ChakraNode>& nodes) { return ChakraGraphMaker({{.nodes = nodes}}).Make(); }
 
-  GraphBuilder builder("chakra");
-  builder.Reserve(nodes.size());
-  std::size_t missing = 0;
-  std::size_t untimed = 0;
-  std::vector<bool> is_followed(nodes.size());
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const ChakraNode& node = nodes[i];
-    OpSpec spec;
-    spec.name = names[i];
-    spec.kind = KindOf(node);
-    for (const std::uint64_t before : node.before) {
-      const auto found = positions.find(before);
-      if (found == positions.end()) {
-        ++missing;
-        continue;
-      }
-      is_followed[found->second] = true;
-      spec.control_inputs.push_back(names[found->second]);
-    }
-    JsonObject attrs;
-    AddMember(&attrs, "id", node.id);
-    if (node.bytes) AddMember(&attrs, "bytes", *node.bytes);
-    spec.attrs = JsonText(ToJson(std::move(attrs)));
-    spec.kind_times.emplace_back(node.is_cpu ? kChakraCpuKind : kChakraGpuKind, static_cast<double>(node.micros));
-    untimed += node.micros == 0 ? 1 : 0;
-    builder.Add(std::move(spec));
-  }
-  builder.SetMetadata(R"({"source":"chakra"})");
-  Imported imported{.graph = builder.Build(), .cluster = std::nullopt, .notes = {}};
-  Placement placement(nodes.size());
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const OpId id = MakeId<OpId>(i);
-    const ChakraNode& node = nodes[imported.graph.op(id).file_position];
-    placement[id] = MakeId<DeviceId>(tracks.at({node.is_cpu, node.thread.value_or(0)}));
-  }
-  imported.placement = std::move(placement);
-  imported.cluster =
-      Cluster::Uniform("chakra", std::move(devices), {.bandwidth_gb_per_s = 1e9, .latency_micros = 0, .gap_micros = 0},
-                       Channels::kPerPair);
-  std::size_t ends = 0;
-  double gpu_micros = 0;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].is_cpu) continue;
-    gpu_micros += static_cast<double>(nodes[i].micros);
-    ends += is_followed[i] ? 0 : 1;
-  }
-  if (missing > 0) {
-    imported.notes.push_back(fmt::format("{} dependencies are on nodes that are not in the trace: left out", missing));
-  }
-  if (untimed > 0) imported.notes.push_back(fmt::format("{} nodes have no duration: they take 0", untimed));
-  if (ends > 0) imported.notes.push_back(fmt::format("nothing depends on {} nodes of the accelerator", ends));
-  imported.notes.push_back(
-      fmt::format("attributed: all nodes have a place; {:.3f} ms of accelerator time", gpu_micros / 1000));
-  imported.attributed_percent = 100;
-  return imported;
-}
+Imported MakeChakraGraphOfRanks(const std::vector<ChakraRank>& ranks) { return ChakraGraphMaker(ranks).Make(); }
 
 bool LooksLikeChakra(std::string_view head) {
   if (StartsAnObject(head)) return head.find("\"workload_graph\"") != std::string_view::npos;
@@ -369,12 +545,46 @@ bool LooksLikeChakra(std::string_view head) {
   return stream.ReadRaw(&tag, 1) && tag == 0x08;
 }
 
-Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions&) {
-  const ImportSource& source = sources.front();
+namespace {
+
+// The number N of a file name PREFIX.N.et, which is the rank.
+std::optional<std::int64_t> RankFromName(std::string_view name) {
+  for (const std::string_view ending : {".gz", ".et", ".json"}) {
+    if (name.ends_with(ending)) name.remove_suffix(ending.size());
+  }
+  std::size_t digits = 0;
+  while (digits < name.size() && name[name.size() - 1 - digits] >= '0' && name[name.size() - 1 - digits] <= '9')
+    ++digits;
+  constexpr std::size_t kMostDigits = 9;
+  if (digits == 0 || digits > kMostDigits) return std::nullopt;
+  return std::stoll(std::string(name.substr(name.size() - digits)));
+}
+
+std::vector<ChakraNode> NodesOf(const ImportSource& source) {
   return AtPlace(source.name(), [&] {
     const auto in = source.Open();
-    return MakeChakraGraph(StartsAnObject(source.head()) ? ReadChakraJson(*in) : ReadChakra(*in));
+    return StartsAnObject(source.head()) ? ReadChakraJson(*in) : ReadChakra(*in);
   });
+}
+
+}  // namespace
+
+Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions&) {
+  if (sources.size() == 1) {
+    const std::vector<ChakraNode> nodes = NodesOf(sources.front());
+    return AtPlace(sources.front().name(), [&] { return MakeChakraGraph(nodes); });
+  }
+  std::vector<ChakraRank> ranks;
+  std::set<std::int64_t> named;
+  for (const ImportSource& source : sources) {
+    const std::optional<std::int64_t> rank = RankFromName(source.name());
+    if (rank) named.insert(*rank);
+    ranks.push_back({.rank = rank.value_or(0), .nodes = NodesOf(source)});
+  }
+  // Without a number in each name, ranks are counted.
+  for (std::size_t i = 0; i < ranks.size() && named.size() != ranks.size(); ++i)
+    ranks[i].rank = static_cast<std::int64_t>(i);
+  return AtPlace(sources.front().name(), [&] { return MakeChakraGraphOfRanks(ranks); });
 }
 
 }  // namespace emplace::datasets

@@ -38,18 +38,19 @@ TEST_F(CommandLineTest, VersionIsOneLine) {
 }
 
 TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
-  ExpectRefused(
-      Emplace("plaice"),
-      "unknown command \"plaice\" (import, generate, dataset, inspect, simulate, bound, explain, diff, profile, "
-      "validate, place, "
-      "compare, sweep, replay, "
-      "report, reproduce, library, list)");
-  ExpectRefused(Emplace(""),
-                "a command is missing (import, generate, dataset, inspect, simulate, bound, explain, diff, profile, "
+  ExpectRefused(Emplace("plaice"),
+                "unknown command \"plaice\" (import, export, generate, dataset, inspect, simulate, bound, explain, "
+                "diff, profile, "
                 "validate, place, "
-                "compare, sweep, replay, report, "
-                "reproduce, library, list; "
-                "emplace --help)");
+                "compare, sweep, replay, "
+                "report, reproduce, library, list)");
+  ExpectRefused(
+      Emplace(""),
+      "a command is missing (import, export, generate, dataset, inspect, simulate, bound, explain, diff, profile, "
+      "validate, place, "
+      "compare, sweep, replay, report, "
+      "reproduce, library, list; "
+      "emplace --help)");
 }
 
 TEST_F(CommandLineTest, TheEnvironmentForcesAnInstructionSetThatThereIs) {

@@ -24,14 +24,17 @@ constexpr double kMaxGib = 1e9;
 constexpr std::int64_t kMaxDevices = 1024;
 
 // What an unknown kind's ops reach where the file does not say: judgements, between the rows of the catalogue for
-// devices of its class. Columns as OpClass: none, convolution, matrix product, elementwise, reduction, gather, copy.
+// devices of its class. Columns as OpClass: none, convolution, matrix product, elementwise, reduction, gather, copy,
+// attention, normalisation, optimizer, recurrent.
 struct GenericEfficiency {
   ClassEfficiency compute;
   ClassEfficiency bandwidth;
 };
 constexpr GenericEfficiency kGenericEfficiency[] = {
-    {{1, 0.40, 0.65, 1, 1, 1, 1}, {1, 0.75, 0.75, 0.75, 0.60, 0.40, 0.75}},  // accelerator
-    {{1, 0.35, 0.70, 1, 1, 1, 1}, {1, 0.70, 0.70, 0.80, 0.60, 0.25, 0.80}},  // cpu
+    {{1, 0.40, 0.65, 1, 1, 1, 1, 0.40, 1, 1, 0.20},
+     {1, 0.75, 0.75, 0.75, 0.60, 0.40, 0.75, 0.75, 0.65, 0.75, 0.55}},  // accelerator
+    {{1, 0.35, 0.70, 1, 1, 1, 1, 0.35, 1, 1, 0.30},
+     {1, 0.70, 0.70, 0.80, 0.60, 0.25, 0.80, 0.70, 0.60, 0.80, 0.60}},  // cpu
 };
 
 void ReadEfficiency(const JsonNode& node, ClassEfficiency* efficiency) {

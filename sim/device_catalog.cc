@@ -8,13 +8,13 @@ namespace emplace {
 namespace {
 
 constexpr std::array<std::string_view, kNumOpClasses> kClassNames = {
-    "none", "convolution", "matrix-product", "elementwise",   "reduction", "gather",
-    "copy", "attention",   "normalisation",  "optimizer", "recurrent"};
+    "none", "convolution", "matrix-product", "elementwise", "reduction", "gather",
+    "copy", "attention",   "normalisation",  "optimizer",   "recurrent"};
 constexpr std::array<std::string_view, kNumPrecisions> kPrecisionNames = {"f32", "tf32", "bf16", "f16"};
 
 // The part of the peak that ops of each class reach, by generation. Columns: none, convolution, matrix product,
-// elementwise, reduction, gather, copy, attention, normalisation, optimizer, recurrent. These are judgements, not measurements: the reasoning is beside each row,
-// and a profile replaces them where one exists.
+// elementwise, reduction, gather, copy, attention, normalisation, optimizer, recurrent. These are judgements, not
+// measurements: the reasoning is beside each row, and a profile replaces them where one exists.
 struct Efficiencies {
   std::array<double, kNumOpClasses> compute;
   std::array<double, kNumOpClasses> bandwidth;
@@ -23,22 +23,28 @@ struct Efficiencies {
 // Kepler: cuDNN's and cuBLAS's large products come to about two thirds of the boost-clock peak, convolutions of real
 // shapes to about half of that (boost clocks are not held under load). Streaming kernels reach about 70 % of the
 // data-sheet bandwidth with ECC on; reductions and gathers less, as accesses do not all coalesce.
-constexpr Efficiencies kKepler = {{1, 0.40, 0.60, 1, 1, 1, 1, 0.35, 1, 1, 0.20}, {1, 0.70, 0.70, 0.70, 0.55, 0.35, 0.70, 0.70, 0.55, 0.70, 0.50}};
+constexpr Efficiencies kKepler = {{1, 0.40, 0.60, 1, 1, 1, 1, 0.35, 1, 1, 0.20},
+                                  {1, 0.70, 0.70, 0.70, 0.55, 0.35, 0.70, 0.70, 0.55, 0.70, 0.50}};
 // Pascal and Volta: f32 without tensor cores; products come to 80 to 90 % of peak, convolutions to 50 to 60 %; HBM2
 // streams at about 75 % (P100) to 85 % (V100).
-constexpr Efficiencies kPascal = {{1, 0.55, 0.80, 1, 1, 1, 1, 0.45, 1, 1, 0.25}, {1, 0.75, 0.75, 0.75, 0.60, 0.40, 0.75, 0.75, 0.60, 0.75, 0.50}};
-constexpr Efficiencies kVolta = {{1, 0.55, 0.85, 1, 1, 1, 1, 0.50, 1, 1, 0.25}, {1, 0.80, 0.80, 0.80, 0.65, 0.45, 0.80, 0.80, 0.70, 0.80, 0.55}};
+constexpr Efficiencies kPascal = {{1, 0.55, 0.80, 1, 1, 1, 1, 0.45, 1, 1, 0.25},
+                                  {1, 0.75, 0.75, 0.75, 0.60, 0.40, 0.75, 0.75, 0.60, 0.75, 0.50}};
+constexpr Efficiencies kVolta = {{1, 0.55, 0.85, 1, 1, 1, 1, 0.50, 1, 1, 0.25},
+                                 {1, 0.80, 0.80, 0.80, 0.65, 0.45, 0.80, 0.80, 0.70, 0.80, 0.55}};
 // Ampere and Hopper: against the dense TF32 tensor-core peak, which only large, aligned products approach; convolutions
 // need layout changes and come to a third of it. HBM streams at 80 to 90 %.
-constexpr Efficiencies kAmpere = {{1, 0.35, 0.60, 1, 1, 1, 1, 0.35, 1, 1, 0.20}, {1, 0.85, 0.85, 0.85, 0.70, 0.50, 0.85, 0.85, 0.75, 0.85, 0.55}};
-constexpr Efficiencies kHopper = {{1, 0.30, 0.55, 1, 1, 1, 1, 0.30, 1, 1, 0.15}, {1, 0.85, 0.85, 0.85, 0.70, 0.50, 0.85, 0.85, 0.75, 0.85, 0.55}};
+constexpr Efficiencies kAmpere = {{1, 0.35, 0.60, 1, 1, 1, 1, 0.35, 1, 1, 0.20},
+                                  {1, 0.85, 0.85, 0.85, 0.70, 0.50, 0.85, 0.85, 0.75, 0.85, 0.55}};
+constexpr Efficiencies kHopper = {{1, 0.30, 0.55, 1, 1, 1, 1, 0.30, 1, 1, 0.15},
+                                  {1, 0.85, 0.85, 0.85, 0.70, 0.50, 0.85, 0.85, 0.75, 0.85, 0.55}};
 // CPUs: a tuned BLAS keeps the vector units about 70 % busy over all cores; direct convolutions about half; streams
 // reach about 80 % of the memory channels' rate, gathers a quarter.
-constexpr Efficiencies kCpu = {{1, 0.35, 0.70, 1, 1, 1, 1, 0.35, 1, 1, 0.30}, {1, 0.70, 0.70, 0.80, 0.60, 0.25, 0.80, 0.70, 0.60, 0.80, 0.60}};
+constexpr Efficiencies kCpu = {{1, 0.35, 0.70, 1, 1, 1, 1, 0.35, 1, 1, 0.30},
+                               {1, 0.70, 0.70, 0.80, 0.60, 0.25, 0.80, 0.70, 0.60, 0.80, 0.60}};
 
 // Of the last four columns: fused attention comes to half or less of what products do, as its softmax runs between two
-// of them; norms and softmax pass over their rows twice, mostly from cache; an optimizer streams; a recurrence waits for
-// each of its steps, and its products are small.
+// of them; norms and softmax pass over their rows twice, mostly from cache; an optimizer streams; a recurrence waits
+// for each of its steps, and its products are small.
 
 // The rates of products by precision, in TFLOP/s, 0 where there is none of its own; and the part of them that
 // convolutions, matrix products, attention and recurrences reach.

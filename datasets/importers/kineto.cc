@@ -243,7 +243,7 @@ class GraphMaker {
   const TraceStep& step_;
   std::map<std::pair<std::size_t, std::uint32_t>, std::size_t> kernels_of_;  // each op range
   std::vector<std::string> kinds_;                                           // of devices
-  std::vector<std::size_t> gpu_of_;  // of devices
+  std::vector<std::size_t> gpu_of_;                                          // of devices
   std::vector<std::string> gpus_;
 };
 

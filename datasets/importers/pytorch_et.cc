@@ -255,7 +255,8 @@ void AddSide(const JsonNode& node, const std::string& side, JsonObject* call) {
   for (std::size_t i = 0; i < type_list->size(); ++i) {
     const auto* const type = (*type_list)[i].As<std::string>();
     const bool is_tensor = type != nullptr && type->find("Tensor(") != std::string::npos;
-    dims.push_back(DimsFrom(is_tensor && shape_list != nullptr && i < shape_list->size() ? &(*shape_list)[i] : nullptr));
+    dims.push_back(
+        DimsFrom(is_tensor && shape_list != nullptr && i < shape_list->size() ? &(*shape_list)[i] : nullptr));
     names.push_back(ToJson(type == nullptr ? std::string_view() : std::string_view(*type)));
     others.push_back(is_tensor || i >= value_list->size() ? JsonValue{std::monostate()} : (*value_list)[i]);
   }

@@ -163,8 +163,9 @@ class RooflineCostModel : public CostModel {
     // Threads of a trace, whose ops keep their times.
     if (device_kind == kTraceThreadKindName) return;
     throw InputError(fmt::format("kind \"{}\"", device_kind),
-                     fmt::format("has no rates, so roofline has no time for any op on it (a kind of the file's kinds: "
-                                 "with peak and memory rates, or one of the catalogue: {})",
+                     fmt::format("has no rates, so roofline has no time for any op on it (a kind under the file's "
+                                 "kinds: with class, peak_tflop_per_s and memory_bandwidth_gb_per_s, or one of the "
+                                 "catalogue: {})",
                                  Listed(AllDeviceKinds())));
   }
 
@@ -175,17 +176,19 @@ class RooflineCostModel : public CostModel {
       return fmt::format("roofline needs dtype and shape of all its tensors: give them, or {}", kInstead);
     }
     if (IsTimedKind(kind) || IsCopyOfTrace(graph.op(op))) {
-      return fmt::format("roofline has no rate for an op of kind \"{}\", which keeps its time_us on the kind of device "
-                         "where it was measured: place it there, or {}",
-                         kind, kInstead);
+      return fmt::format(
+          "roofline has no rate for an op of kind \"{}\", which keeps its time_us on the kind of device "
+          "where it was measured: place it there, or {}",
+          kind, kInstead);
     }
     std::string why;
     if (const auto work = FindAtenWork(graph, op, &why)) {
-      return fmt::format("roofline has no rate for products of the type of its tensors, an op of kind \"{}\" (f32, bf16 "
-                         "and f16 have one): {}",
-                         kind, kInstead);
+      return fmt::format(
+          "roofline has no rate for products of the type of its tensors, an op of kind \"{}\" (f32, bf16 "
+          "and f16 have one): {}",
+          kind, kInstead);
     }
-    return fmt::format("roofline knows no op of kind \"{}\", as {}{} (docs/model.md lists those it knows; {})", kind, why,
+    return fmt::format("roofline knows no op of kind \"{}\": {}{} (docs/model.md lists those it knows; {})", kind, why,
                        OthersUnknown(graph, kind), kInstead);
   }
 
@@ -271,8 +274,7 @@ class RooflineCostModel : public CostModel {
     if (dtype == DType::kF16) return RateOf(device, Precision::kF16);
     if (dtype == DType::kBf16) return RateOf(device, Precision::kBf16);
     if (options_.tf32 == Tf32::kByFramework) return peak;
-    const bool tf32 =
-        options_.tf32 == Tf32::kAll || (TakesConvolutions() && op_class == OpClass::kConvolution);
+    const bool tf32 = options_.tf32 == Tf32::kAll || (TakesConvolutions() && op_class == OpClass::kConvolution);
     return RateOf(device, tf32 ? Precision::kTf32 : Precision::kF32);
   }
 

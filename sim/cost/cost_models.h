@@ -22,7 +22,8 @@ std::unique_ptr<CostModel> MakeMeasuredCostModel();
 
 // Which f32 products are computed in TF32 on kinds that have it. Others take the kind's f32 rate.
 enum class Tf32 : std::uint8_t {
-  // Operators of ATen: what the call itself says, else kConvolutions, PyTorch's default. Kinds of the op catalogue: all,
+  // Operators of ATen: what the call itself says, else kConvolutions, PyTorch's default. Kinds of the op catalogue:
+  // all,
   // as TensorFlow does.
   kByFramework,
   kNone,
@@ -48,8 +49,8 @@ struct RooflineOptions {
 // (experiments/configs/calibration.yaml).
 //
 // What no rate of a device says keeps the time that the graph gives: ops of kind `host`, `wait`, `arrival`,
-// `collective` and `memcpy` of a trace, the last unless within a device; copies between devices and collectives of other
-// graphs, which without a time read and write their tensors once.
+// `collective` and `memcpy` of a trace, the last unless within a device; copies between devices and collectives of
+// other graphs, which without a time read and write their tensors once.
 //
 // No time: a kind that neither catalogue knows; a tensor without dtype and shape; products of factors without a rate,
 // such as f64; a device kind without rates. OpMicros throws InputError(op name) where shapes and attrs do not fit the

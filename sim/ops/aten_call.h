@@ -25,8 +25,8 @@ struct AtenTensor {
 // One argument: a tensor, a list of tensors, or a value.
 struct AtenArgument {
   std::vector<AtenTensor> tensors;
-  bool is_list = false;   // of tensors
-  nlohmann::json value;   // of other arguments; null where it is not known
+  bool is_list = false;  // of tensors
+  nlohmann::json value;  // of other arguments; null where it is not known
 };
 
 // An operator's call, as the op of a graph describes it:

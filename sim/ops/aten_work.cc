@@ -143,9 +143,7 @@ Effort BatchNorm(const AtenCall& call, const AtenRule& rule) {
   return {rule.a * self.elements(), (trains ? rule.b : 2) * self.bytes()};
 }
 
-Effort CopyFrom(const AtenCall& call, const AtenRule&) {
-  return {0, Given(call, 1).bytes() + Given(call, 0).bytes()};
-}
+Effort CopyFrom(const AtenCall& call, const AtenRule&) { return {0, Given(call, 1).bytes() + Given(call, 0).bytes()}; }
 
 // Reads what goes in and writes as much, unless the results are known.
 Effort Rearrange(const AtenCall& call, const AtenRule&) {
@@ -158,7 +156,7 @@ Effort Widen(const AtenCall& call, const AtenRule& rule) {
   const double in = InputBytes(call);
   if (call.has_outputs) return {0, in + Sum(call.outputs, true)};
   const auto sizes = call.integers(static_cast<std::size_t>(rule.first));
-  if (!sizes) Misses(fmt::format("sizes in argument {}", rule.first));
+  if (!sizes) Misses(fmt::format("list of sizes in argument {}", rule.first));
   AtenTensor out = Given(call, 0);
   out.shape = *sizes;
   return {0, in + out.bytes()};
@@ -199,7 +197,8 @@ Effort IndexSelect(const AtenCall& call, const AtenRule&) {
   std::size_t axis = 0;
   if (dim && dim->size() == 1) {
     const std::int64_t rank = static_cast<std::int64_t>(self.shape.size());
-    axis = static_cast<std::size_t>(std::clamp<std::int64_t>((*dim)[0] < 0 ? (*dim)[0] + rank : (*dim)[0], 0, rank - 1));
+    axis =
+        static_cast<std::size_t>(std::clamp<std::int64_t>((*dim)[0] < 0 ? (*dim)[0] + rank : (*dim)[0], 0, rank - 1));
   }
   const AtenTensor& rows = Given(call, 2);
   const double taken = self.bytes() / std::max(1.0, Size(self.shape[axis])) * rows.elements();
@@ -223,7 +222,7 @@ Effort Index(const AtenCall& call, const AtenRule&) {
     }
     taken = left * AtenTensor{.element_bytes = self.element_bytes, .shape = spread}.bytes();
   }
-  if (taken < 0) Misses("index tensors in argument 1");
+  if (taken < 0) Misses("list of index tensors in argument 1");
   if (call.arguments.size() > 1) index_bytes = Sum(call.arguments[1].tensors, false) * 8;
   return {0, index_bytes + 2 * taken};
 }
@@ -249,9 +248,10 @@ Effort Product(const AtenCall& call, const AtenRule& rule) {
   const AtenTensor& left = Ranked(call, first, static_cast<std::size_t>(rule.a));
   const AtenTensor& right = Ranked(call, first + 1, static_cast<std::size_t>(rule.a));
   const std::int64_t inner = left.shape.back();
-  if (right.shape[right.shape.size() - 2] != inner) Misses("matrices that fit each other");
+  if (right.shape[right.shape.size() - 2] != inner) Misses("pair of matrices that fit each other");
   const double out = inner == 0 ? 0 : left.elements() / Size(inner) * Size(right.shape.back());
-  return {2 * left.elements() * Size(right.shape.back()), InputBytes(call) + OutputBytes(call, out * left.element_bytes)};
+  return {2 * left.elements() * Size(right.shape.back()),
+          InputBytes(call) + OutputBytes(call, out * left.element_bytes)};
 }
 
 // matmul: vectors, matrices and batches of them.
@@ -272,7 +272,8 @@ Effort MatMul(const AtenCall& call, const AtenRule&) {
 // A matrix, or a vector, in argument `first` times the vector in the next.
 Effort VectorProduct(const AtenCall& call, const AtenRule& rule) {
   const AtenTensor& left = Ranked(call, static_cast<std::size_t>(rule.first), 1);
-  return {2 * left.elements(), InputBytes(call) + OutputBytes(call, left.bytes() / std::max(1.0, Size(left.shape.back())))};
+  return {2 * left.elements(),
+          InputBytes(call) + OutputBytes(call, left.bytes() / std::max(1.0, Size(left.shape.back())))};
 }
 
 Effort Linear(const AtenCall& call, const AtenRule&) {
@@ -364,8 +365,8 @@ Effort Convolution(const AtenCall& call, const AtenRule&) {
   if (transposed) {
     return {2 * x.elements() * WeightsOfAChannel(weight), InputBytes(call) + OutputBytes(call, x.bytes())};
   }
-  const double out = call.has_outputs && !call.outputs.empty() ? call.outputs[0].elements()
-                                                               : Convolved(call, *layout, x, weight);
+  const double out =
+      call.has_outputs && !call.outputs.empty() ? call.outputs[0].elements() : Convolved(call, *layout, x, weight);
   return {2 * out * WeightsOfAChannel(weight), InputBytes(call) + OutputBytes(call, out * x.element_bytes)};
 }
 
@@ -429,7 +430,7 @@ Effort Recurrent(const AtenCall& call, const AtenRule& rule) {
       bytes += weight.bytes();
     }
   }
-  if (weights == 0) Misses(fmt::format("weights in argument {}", first));
+  if (weights == 0) Misses(fmt::format("list of weights in argument {}", first));
   return {rule.a * 2 * steps * weights, rule.a * (bytes + OutputBytes(call, x.bytes()))};
 }
 
@@ -458,7 +459,7 @@ Effort ProductBackward(const AtenCall& call, const AtenRule&) {
   for (const AtenTensor& output : call.outputs) {
     if (output.shape.size() >= 2) sizes.push_back(output.elements());
   }
-  if (sizes.size() != 2) Misses("gradients of both factors as results");
+  if (sizes.size() != 2) Misses("gradient of each factor among its results");
   double batches = 1;
   for (std::size_t i = 0; i + 2 < grad.shape.size(); ++i) batches *= Size(grad.shape[i]);
   const double each = std::sqrt(sizes[0] / batches * (sizes[1] / batches) * (grad.elements() / batches)) * batches;
@@ -772,7 +773,7 @@ std::optional<AtenWork> FindAtenWork(const Graph& graph, OpId op, std::string* w
     const Effort effort = rule->formula(call, *rule);
     found.work = MakeWork(rule->op_class, effort.flop, effort.bytes);
   } catch (const NotSaid& missing) {
-    return give_up(fmt::format("as a call of {} it lacks a {}", call.name, missing.what));
+    return give_up(fmt::format("its call of {} lacks a {}", call.name, missing.what));
   }
   found.dtype = FactorsOf(call, rule->op_class);
   found.allow_tf32 = AllowsTf32(call);

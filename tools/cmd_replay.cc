@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -87,17 +88,20 @@ void Print(std::ostream& out, const experiments::Replay& replay, const datasets:
 
 constexpr std::size_t kShownOperators = 12;
 
+// Sums of many times: to a nanosecond.
+std::string SumForPeople(double micros) { return MicrosForPeople(std::round(micros * 1000) / 1000); }
+
 void AddRow(Table* table, const experiments::RooflineRow& row, double all) {
   const auto percent = [](double part) { return fmt::format("{:.0f}", 100 * part); };
   table->Add({Printable(row.name), std::to_string(row.calls), std::to_string(row.kernels),
-              MicrosForPeople(row.measured), fmt::format("{:.1f}", all > 0 ? 100 * row.measured / all : 0),
-              MicrosForPeople(row.roofline), fmt::format("{:.2f}", row.Ratio()), percent(row.median_error),
+              SumForPeople(row.measured), fmt::format("{:.1f}", all > 0 ? 100 * row.measured / all : 0),
+              SumForPeople(row.roofline), fmt::format("{:.2f}", row.Ratio()), percent(row.median_error),
               percent(row.p90_error)});
 }
 
 void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check) {
   const double all = check.total.measured + check.unknown_time + check.transfers;
-  out << fmt::format("roofline against measured, on {}; % of {} of device time\n", check.kind, MicrosForPeople(all));
+  out << fmt::format("roofline against measured, on {}; % of {} of device time\n", check.kind, SumForPeople(all));
   const std::vector<std::string> columns = {"class",    "calls", "kernels",          "measured",      "%",
                                             "roofline", "ratio", "median |error| %", "90 % within, %"};
   Table classes(columns);
@@ -114,7 +118,7 @@ void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check) {
   }
   operators.PrintText(out);
   out << fmt::format("\nnot compared: {} of copies from and to the host, and of collectives\n",
-                     MicrosForPeople(check.transfers));
+                     SumForPeople(check.transfers));
   if (check.unknown.empty()) return;
   std::string names;
   for (std::size_t i = 0; i < std::min(kShownOperators, check.unknown.size()); ++i) {
@@ -123,7 +127,7 @@ void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check) {
   if (check.unknown.size() > kShownOperators) {
     names += fmt::format(" and {} more", check.unknown.size() - kShownOperators);
   }
-  out << fmt::format("not known to roofline: {} of {}\n", MicrosForPeople(check.unknown_time), names);
+  out << fmt::format("not known to roofline: {} of {}\n", SumForPeople(check.unknown_time), names);
 }
 
 int Run(const ReplayOptions& options) {

@@ -188,34 +188,42 @@ class RooflineCostModel : public CostModel {
           "and f16 have one): {}",
           kind, kInstead);
     }
-    return fmt::format("roofline knows no op of kind \"{}\": {}{} (docs/model.md lists those it knows; {})", kind, why,
-                       OthersUnknown(graph, kind), kInstead);
+    const std::string name = NameOf(graph, op);
+    const std::string problem = RooflineKnows(graph, op) || name != kind
+                                    ? fmt::format("has no time for an op of kind \"{}\": {}", kind, why)
+                                    : fmt::format("knows no op of kind \"{}\"", kind);
+    return fmt::format("roofline {}{} (docs/model.md lists those it knows; {})", problem, OthersUnknown(graph, name),
+                       kInstead);
   }
 
  private:
   static constexpr std::string_view kTraceThreadKindName = "host-cpu";
 
-  // Further kinds of the graph that roofline does not know, in words.
-  static std::string OthersUnknown(const Graph& graph, std::string_view but) {
+  // The operator that an op calls; its kind, if that is none of PyTorch's.
+  static std::string NameOf(const Graph& graph, OpId op) {
+    const std::string_view kind = graph.op(op).kind;
+    return kind == "kernel" ? ReadAtenCall(graph, op).name : AtenNameOf(kind, nullptr);
+  }
+  static bool RooflineKnows(const Graph& graph, OpId op) {
+    const std::string_view kind = graph.op(op).kind;
+    return FindOpKind(kind) != nullptr || IsTimedKind(kind) || IsCopyOfTrace(graph.op(op)) ||
+           AtenClass(NameOf(graph, op)).has_value();
+  }
+
+  // Further operators of the graph that roofline does not know, in words.
+  static std::string OthersUnknown(const Graph& graph, const std::string& but) {
     constexpr std::size_t kShown = 5;
-    std::vector<std::string_view> unknown;
-    std::size_t more = 0;
-    std::set<std::string_view> asked = {but};
+    std::vector<std::string> unknown;
+    std::set<std::string> asked = {but, ""};
     for (std::size_t i = 0; i < graph.num_ops(); ++i) {
-      const std::string_view kind = graph.op(MakeId<OpId>(i)).kind;
-      if (!asked.insert(kind).second || FindOpKind(kind) != nullptr || IsTimedKind(kind) || kind == "kernel" ||
-          IsCopyOfTrace(graph.op(MakeId<OpId>(i))) || AtenClass(AtenNameOf(kind, nullptr))) {
-        continue;
-      }
-      if (unknown.size() < kShown) {
-        unknown.push_back(kind);
-      } else {
-        ++more;
-      }
+      const OpId op = MakeId<OpId>(i);
+      std::string name = NameOf(graph, op);
+      if (asked.insert(name).second && !RooflineKnows(graph, op)) unknown.push_back(std::move(name));
     }
     if (unknown.empty()) return "";
-    return fmt::format("; nor does it know {}{}", fmt::join(unknown, ", "),
-                       more > 0 ? fmt::format(" and {} more", more) : "");
+    const std::size_t shown = std::min(kShown, unknown.size());
+    return fmt::format("; nor does it know {}{}", fmt::join(unknown.begin(), unknown.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                       unknown.size() > shown ? fmt::format(" and {} more", unknown.size() - shown) : "");
   }
 
   static std::optional<double> Micros(const DeviceKind& device, const OpWork& work, const PrecisionRate& rate,

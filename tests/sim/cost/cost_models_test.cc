@@ -349,7 +349,7 @@ TEST(RooflineTest, ListsTheOperatorsThatItDoesNotKnow) {
   builder.Add({.name = "c", .kind = "mine::second"});
   const Graph graph = builder.Build();
   const std::string why = MakeRooflineCostModel()->WhyNoTime(graph, *graph.FindOp("a"));
-  EXPECT_NE(why.find("it knows no operator \"mine::first\"; nor does it know mine::second (docs/model.md"),
+  EXPECT_NE(why.find("knows no op of kind \"mine::first\"; nor does it know mine::second (docs/model.md"),
             std::string::npos)
       << why;
   // f64 has no rate of its own, and none is made up.

@@ -126,6 +126,7 @@ Cluster Cluster::KeepAccelerators(std::size_t count) const {
 Cluster Cluster::WithoutMemoryLimits() const {
   Cluster unlimited = *this;
   for (Device& device : unlimited.devices_) device.memory.reset();
+  for (auto& [name, kind] : unlimited.own_kinds_) kind.memory.reset();
   return unlimited;
 }
 

@@ -8,11 +8,13 @@ namespace emplace {
 namespace {
 
 constexpr std::array<std::string_view, kNumOpClasses> kClassNames = {
-    "none", "convolution", "matrix-product", "elementwise", "reduction", "gather", "copy"};
+    "none", "convolution", "matrix-product", "elementwise", "reduction", "gather",
+    "copy", "attention",   "normalisation",  "optimizer",   "recurrent"};
+constexpr std::array<std::string_view, kNumPrecisions> kPrecisionNames = {"f32", "tf32", "bf16", "f16"};
 
 // The part of the peak that ops of each class reach, by generation. Columns: none, convolution, matrix product,
-// elementwise, reduction, gather, copy. These are judgements, not measurements: the reasoning is beside each row,
-// and a profile replaces them where one exists.
+// elementwise, reduction, gather, copy, attention, normalisation, optimizer, recurrent. These are judgements, not
+// measurements: the reasoning is beside each row, and a profile replaces them where one exists.
 struct Efficiencies {
   std::array<double, kNumOpClasses> compute;
   std::array<double, kNumOpClasses> bandwidth;
@@ -21,20 +23,70 @@ struct Efficiencies {
 // Kepler: cuDNN's and cuBLAS's large products come to about two thirds of the boost-clock peak, convolutions of real
 // shapes to about half of that (boost clocks are not held under load). Streaming kernels reach about 70 % of the
 // data-sheet bandwidth with ECC on; reductions and gathers less, as accesses do not all coalesce.
-constexpr Efficiencies kKepler = {{1, 0.40, 0.60, 1, 1, 1, 1}, {1, 0.70, 0.70, 0.70, 0.55, 0.35, 0.70}};
+constexpr Efficiencies kKepler = {{1, 0.40, 0.60, 1, 1, 1, 1, 0.35, 1, 1, 0.20},
+                                  {1, 0.70, 0.70, 0.70, 0.55, 0.35, 0.70, 0.70, 0.55, 0.70, 0.50}};
 // Pascal and Volta: f32 without tensor cores; products come to 80 to 90 % of peak, convolutions to 50 to 60 %; HBM2
 // streams at about 75 % (P100) to 85 % (V100).
-constexpr Efficiencies kPascal = {{1, 0.55, 0.80, 1, 1, 1, 1}, {1, 0.75, 0.75, 0.75, 0.60, 0.40, 0.75}};
-constexpr Efficiencies kVolta = {{1, 0.55, 0.85, 1, 1, 1, 1}, {1, 0.80, 0.80, 0.80, 0.65, 0.45, 0.80}};
+constexpr Efficiencies kPascal = {{1, 0.55, 0.80, 1, 1, 1, 1, 0.45, 1, 1, 0.25},
+                                  {1, 0.75, 0.75, 0.75, 0.60, 0.40, 0.75, 0.75, 0.60, 0.75, 0.50}};
+constexpr Efficiencies kVolta = {{1, 0.55, 0.85, 1, 1, 1, 1, 0.50, 1, 1, 0.25},
+                                 {1, 0.80, 0.80, 0.80, 0.65, 0.45, 0.80, 0.80, 0.70, 0.80, 0.55}};
 // Ampere and Hopper: against the dense TF32 tensor-core peak, which only large, aligned products approach; convolutions
 // need layout changes and come to a third of it. HBM streams at 80 to 90 %.
-constexpr Efficiencies kAmpere = {{1, 0.35, 0.60, 1, 1, 1, 1}, {1, 0.85, 0.85, 0.85, 0.70, 0.50, 0.85}};
-constexpr Efficiencies kHopper = {{1, 0.30, 0.55, 1, 1, 1, 1}, {1, 0.85, 0.85, 0.85, 0.70, 0.50, 0.85}};
+constexpr Efficiencies kAmpere = {{1, 0.35, 0.60, 1, 1, 1, 1, 0.35, 1, 1, 0.20},
+                                  {1, 0.85, 0.85, 0.85, 0.70, 0.50, 0.85, 0.85, 0.75, 0.85, 0.55}};
+constexpr Efficiencies kHopper = {{1, 0.30, 0.55, 1, 1, 1, 1, 0.30, 1, 1, 0.15},
+                                  {1, 0.85, 0.85, 0.85, 0.70, 0.50, 0.85, 0.85, 0.75, 0.85, 0.55}};
 // CPUs: a tuned BLAS keeps the vector units about 70 % busy over all cores; direct convolutions about half; streams
 // reach about 80 % of the memory channels' rate, gathers a quarter.
-constexpr Efficiencies kCpu = {{1, 0.35, 0.70, 1, 1, 1, 1}, {1, 0.70, 0.70, 0.80, 0.60, 0.25, 0.80}};
+constexpr Efficiencies kCpu = {{1, 0.35, 0.70, 1, 1, 1, 1, 0.35, 1, 1, 0.30},
+                               {1, 0.70, 0.70, 0.80, 0.60, 0.25, 0.80, 0.70, 0.60, 0.80, 0.60}};
+
+// Of the last four columns: fused attention comes to half or less of what products do, as its softmax runs between two
+// of them; norms and softmax pass over their rows twice, mostly from cache; an optimizer streams; a recurrence waits
+// for each of its steps, and its products are small.
+
+// The rates of products by precision, in TFLOP/s, 0 where there is none of its own; and the part of them that
+// convolutions, matrix products, attention and recurrences reach.
+struct Shares {
+  double convolution;
+  double product;
+  double attention;
+  double recurrent;
+};
+// f32 without tensor cores: the units are easy to fill, as on Volta. Half precision: published sweeps of large products
+// reach two thirds to three quarters of the dense peak on Ampere and Ada, under two thirds from Hopper on, whose power
+// limit lowers the clock. FlashAttention-2 (Dao 2023, figures 4 to 7) reaches 60 to 70 % on A100 forward, 35 to 40 % on
+// H100. ROCm's libraries reach about half of MI300X's peak.
+constexpr Shares kPlainF32 = {0.55, 0.80, 0.50, 0.25};
+constexpr Shares kVoltaHalf = {0.40, 0.65, 0.40, 0.15};
+constexpr Shares kAmpereHalf = {0.40, 0.70, 0.55, 0.15};
+constexpr Shares kHopperHalf = {0.35, 0.62, 0.38, 0.10};
+constexpr Shares kBlackwellHalf = {0.30, 0.62, 0.30, 0.10};
+constexpr Shares kMi300Half = {0.25, 0.50, 0.30, 0.10};
 
 constexpr double kTera = 1e12;
+
+PrecisionRate Rate(double tflop_per_s, const Shares& shares) {
+  PrecisionRate rate{.peak = {tflop_per_s * kTera}};
+  rate.efficiency.fill(1);
+  rate.efficiency[static_cast<std::size_t>(OpClass::kConvolution)] = shares.convolution;
+  rate.efficiency[static_cast<std::size_t>(OpClass::kMatrixProduct)] = shares.product;
+  rate.efficiency[static_cast<std::size_t>(OpClass::kAttention)] = shares.attention;
+  rate.efficiency[static_cast<std::size_t>(OpClass::kRecurrent)] = shares.recurrent;
+  return rate;
+}
+
+// `kind` with rates in TFLOP/s; its `peak` is that of TF32. 0: no rate of its own.
+DeviceKind Rated(DeviceKind kind, double f32, double bf16, double f16, const Shares& half) {
+  if (f32 > 0) {
+    kind.precisions[static_cast<std::size_t>(Precision::kF32)] = Rate(f32, kPlainF32);
+    kind.precisions[static_cast<std::size_t>(Precision::kTf32)] = {kind.peak, kind.compute_efficiency};
+  }
+  if (bf16 > 0) kind.precisions[static_cast<std::size_t>(Precision::kBf16)] = Rate(bf16, half);
+  if (f16 > 0) kind.precisions[static_cast<std::size_t>(Precision::kF16)] = Rate(f16, half);
+  return kind;
+}
 
 DeviceKind Kind(std::string name, std::string summary, double tflop_per_s, double gb_per_s, double memory_gib,
                 double launch_micros, const Efficiencies& efficiency, std::string source) {
@@ -84,17 +136,51 @@ std::vector<DeviceKind> MakeDeviceKinds() {
                   "NVIDIA Tesla K80 data sheet: board 8.74 TFLOP/s single precision with boost, 480 GB/s, 24 GB; half "
                   "of each"),
              kK80Scale),
-      Kind("p100", "NVIDIA Tesla P100 (PCIe)", 9.3, 732, 16, 4, kPascal,
-           "NVIDIA Tesla P100 data sheet (PCIe, 16 GB): 9.3 TFLOP/s single precision, 732 GB/s"),
-      Kind("v100", "NVIDIA Tesla V100 (SXM2)", 15.7, 900, 16, 3.5, kVolta,
-           "NVIDIA Tesla V100 data sheet (SXM2): 15.7 TFLOP/s single precision, 900 GB/s, 16 GB"),
-      Kind(
-          "a100", "NVIDIA A100 (SXM, 80 GB)", 156, 2039, 80, 3, kAmpere,
-          "NVIDIA A100 data sheet (SXM 80 GB): 156 TFLOP/s TF32 dense, 2039 GB/s; peak is TF32's, as f32 products run"),
-      Kind("h100", "NVIDIA H100 (SXM)", 494.7, 3350, 80, 2.5, kHopper,
-           "NVIDIA H100 data sheet (SXM): 989 TFLOP/s TF32 with sparsity, half of it dense, 3.35 TB/s, 80 GB"),
-      Kind("h200", "NVIDIA H200 (SXM)", 494.7, 4800, 141, 2.5, kHopper,
-           "NVIDIA H200 data sheet (SXM): 989 TFLOP/s TF32 with sparsity, half of it dense, 4.8 TB/s, 141 GB"),
+      Rated(Kind("p100", "NVIDIA Tesla P100 (PCIe)", 9.3, 732, 16, 4, kPascal,
+                 "NVIDIA Tesla P100 data sheet (PCIe, 16 GB): 9.3 TFLOP/s single precision, 18.7 half, 732 GB/s"),
+            0, 0, 18.7, kPlainF32),
+      Rated(Kind("v100", "NVIDIA Tesla V100 (SXM2)", 15.7, 900, 16, 3.5, kVolta,
+                 "NVIDIA Tesla V100 data sheet (SXM2): 15.7 TFLOP/s single precision, 125 on tensor cores (f16), "
+                 "900 GB/s, 16 GB"),
+            0, 0, 125, kVoltaHalf),
+      Rated(Kind("rtx-2080-ti", "NVIDIA GeForce RTX 2080 Ti", 13.4, 616, 11, 3.5, kVolta,
+                 "NVIDIA Turing GPU Architecture whitepaper, reference card: 13.4 TFLOP/s f32, 53.8 on tensor cores "
+                 "(f16 with f32 sums), 616 GB/s, 11 GB"),
+            0, 0, 53.8, kVoltaHalf),
+      Rated(Kind("a100", "NVIDIA A100 (SXM, 80 GB)", 156, 2039, 80, 3, kAmpere,
+                 "NVIDIA A100 data sheet (SXM 80 GB), dense: 19.5 TFLOP/s f32, 156 TF32, 312 bf16 and f16, 2039 GB/s"),
+            19.5, 312, 312, kAmpereHalf),
+      Rated(Kind("a10", "NVIDIA A10 (PCIe)", 62.5, 600, 24, 3, kAmpere,
+                 "NVIDIA A10 data sheet, dense: 31.2 TFLOP/s f32, 62.5 TF32, 125 bf16 and f16, 600 GB/s, 24 GB"),
+            31.2, 125, 125, kAmpereHalf),
+      Rated(Kind("l4", "NVIDIA L4 (PCIe)", 60.5, 300, 24, 3, kAmpere,
+                 "NVIDIA L4 data sheet: 30.3 TFLOP/s f32; with sparsity 121 TF32 (written as 120), 242 bf16 and f16, "
+                 "half of each dense; 300 GB/s, 24 GB"),
+            30.3, 121, 121, kAmpereHalf),
+      Rated(Kind("l40s", "NVIDIA L40S (PCIe)", 183, 864, 48, 3, kAmpere,
+                 "NVIDIA L40S data sheet, dense: 91.6 TFLOP/s f32, 183 TF32, 362 bf16 and f16, 864 GB/s, 48 GB"),
+            91.6, 362, 362, kAmpereHalf),
+      Rated(Kind("rtx-4090", "NVIDIA GeForce RTX 4090", 82.6, 1008, 24, 3, kAmpere,
+                 "NVIDIA Ada GPU Architecture whitepaper, dense: 82.6 TFLOP/s f32, 82.6 TF32, 165.2 bf16 and f16 with "
+                 "f32 sums, 1008 GB/s, 24 GB"),
+            82.6, 165.2, 165.2, kAmpereHalf),
+      Rated(Kind("h100", "NVIDIA H100 (SXM)", 494.7, 3350, 80, 2.5, kHopper,
+                 "NVIDIA H100 data sheet (SXM): 67 TFLOP/s f32; with sparsity 989 TF32, 1979 bf16 and f16, half of "
+                 "each dense; 3.35 TB/s, 80 GB"),
+            67, 989.4, 989.4, kHopperHalf),
+      Rated(Kind("h200", "NVIDIA H200 (SXM)", 494.7, 4800, 141, 2.5, kHopper,
+                 "NVIDIA H200 data sheet (SXM): 67 TFLOP/s f32; with sparsity 989 TF32, 1979 bf16 and f16, half of "
+                 "each dense; 4.8 TB/s, 141 GB"),
+            67, 989.4, 989.4, kHopperHalf),
+      Rated(Kind("b200", "NVIDIA B200 (HGX, 1000 W)", 1100, 8000, 180, 2.5, kHopper,
+                 "NVIDIA Blackwell Architecture Technical Brief, HGX B200, a GPU: 80 TFLOP/s f32; with sparsity 2200 "
+                 "TF32, 4500 bf16 and f16, half of each dense; 8 TB/s; NVIDIA HGX B200 data sheet: 1.4 TB on 8 GPUs, "
+                 "180 GB each"),
+            80, 2250, 2250, kBlackwellHalf),
+      Rated(Kind("mi300x", "AMD Instinct MI300X", 653.7, 5300, 192, 4, kHopper,
+                 "AMD Instinct MI300X data sheet, dense: 163.4 TFLOP/s f32, 653.7 TF32, 1307.4 bf16 and f16, 5.3 TB/s, "
+                 "192 GB"),
+            163.4, 1307.4, 1307.4, kMi300Half),
       Scaled(
           CpuKind("haswell-2300", "Intel Haswell at 2.3 GHz, 18 cores", 1.325, 68, 256,
                   "Mirhoseini et al. 2018, section 3.1: Intel Haswell 2300; core count not stated, taken from the Xeon "
@@ -134,6 +220,22 @@ bool HoldsCpu(std::string_view text) {
 }  // namespace
 
 std::string_view Name(OpClass op_class) { return kClassNames[static_cast<std::size_t>(op_class)]; }
+
+std::string_view Name(Precision precision) { return kPrecisionNames[static_cast<std::size_t>(precision)]; }
+
+std::optional<Precision> PrecisionFromName(std::string_view name) {
+  for (std::size_t i = 0; i < kNumPrecisions; ++i) {
+    if (kPrecisionNames[i] == name) return static_cast<Precision>(i);
+  }
+  return std::nullopt;
+}
+
+PrecisionRate RateOf(const DeviceKind& kind, Precision precision) {
+  const PrecisionRate& own = kind.precisions[static_cast<std::size_t>(precision)];
+  if (own.peak.count > 0) return own;
+  if (precision != Precision::kF32) return RateOf(kind, Precision::kF32);
+  return {kind.peak, kind.compute_efficiency};
+}
 
 std::span<const DeviceKind> AllDeviceKinds() { return CatalogueKinds(); }
 

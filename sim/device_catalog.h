@@ -14,9 +14,33 @@
 namespace emplace {
 
 // What limits an op: the row of a device kind's efficiency table. kNone: takes no time of its own (inputs, variables).
-enum class OpClass : std::uint8_t { kNone, kConvolution, kMatrixProduct, kElementwise, kReduction, kGather, kCopy };
-inline constexpr std::size_t kNumOpClasses = 7;
+// kNormalisation (norms and softmax), kAttention, kOptimizer and kRecurrent are of ATen's operators only (aten_work.h).
+enum class OpClass : std::uint8_t {
+  kNone,
+  kConvolution,
+  kMatrixProduct,
+  kElementwise,
+  kReduction,
+  kGather,
+  kCopy,
+  kAttention,
+  kNormalisation,
+  kOptimizer,
+  kRecurrent,
+};
+inline constexpr std::size_t kNumOpClasses = 11;
 std::string_view Name(OpClass op_class);
+
+// How products are computed; sums are in f32. kTf32: f32 numbers whose factors are rounded to ten bits of fraction.
+enum class Precision : std::uint8_t { kF32, kTf32, kBf16, kF16 };
+inline constexpr std::size_t kNumPrecisions = 4;
+std::string_view Name(Precision precision);
+std::optional<Precision> PrecisionFromName(std::string_view name);
+
+struct PrecisionRate {
+  FlopsPerSecond peak;  // dense; 0: the kind has none of its own
+  std::array<double, kNumOpClasses> efficiency{};
+};
 
 // A kind of device with its peak rates.
 struct DeviceKind {
@@ -24,7 +48,7 @@ struct DeviceKind {
   std::string summary;  // one line: what it is
   std::string source;   // where each number comes from
   bool is_cpu = false;
-  FlopsPerSecond peak;  // f32 multiply-adds counted as 2
+  FlopsPerSecond peak;  // f32 multiply-adds counted as 2; in TF32 where the kind has it
   BytesPerSecond memory_bandwidth;
   double launch_micros = 0;  // fixed time of each op
   // On all that roofline says of this kind: what one published step on it took, by what roofline says without. 1 where
@@ -35,7 +59,12 @@ struct DeviceKind {
   // `memory_bandwidth` for all classes. In (0, 1].
   std::array<double, kNumOpClasses> compute_efficiency{};
   std::array<double, kNumOpClasses> bandwidth_efficiency{};
+  std::array<PrecisionRate, kNumPrecisions> precisions{};  // see RateOf
 };
+
+// The rate of products in a precision. A kind without one of its own computes: f32 at `peak`, TF32 as f32, bf16 and f16
+// as f32.
+PrecisionRate RateOf(const DeviceKind& kind, Precision precision);
 
 // Every device kind that ships with emplace.
 std::span<const DeviceKind> AllDeviceKinds();

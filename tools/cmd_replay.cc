@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -10,6 +12,7 @@
 
 #include "agents/explain/words.h"
 #include "experiments/validation/replay.h"
+#include "experiments/validation/roofline_check.h"
 #include "sim/base/check.h"
 #include "sim/base/printable.h"
 #include "sim/base/table.h"
@@ -28,6 +31,9 @@ struct ReplayOptions {
   std::string format;
   double min_attributed = datasets::ImportOptions().min_attributed_percent;
   bool json = false;
+  bool roofline = false;
+  std::string times;
+  std::string tf32;
 };
 
 std::string Error(double simulated, double measured) {
@@ -80,8 +86,68 @@ void Print(std::ostream& out, const experiments::Replay& replay, const datasets:
   path.PrintText(out);
 }
 
+constexpr std::size_t kShownOperators = 12;
+
+// Sums of many times: to a nanosecond.
+std::string SumForPeople(double micros) { return MicrosForPeople(std::round(micros * 1000) / 1000); }
+
+void AddRow(Table* table, const experiments::RooflineRow& row, double all) {
+  const auto percent = [](double part) { return fmt::format("{:.0f}", 100 * part); };
+  table->Add({Printable(row.name), std::to_string(row.calls), std::to_string(row.kernels),
+              SumForPeople(row.measured), fmt::format("{:.1f}", all > 0 ? 100 * row.measured / all : 0),
+              SumForPeople(row.roofline), fmt::format("{:.2f}", row.Ratio()), percent(row.median_error),
+              percent(row.p90_error)});
+}
+
+void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check) {
+  const double all = check.total.measured + check.unknown_time + check.transfers;
+  out << fmt::format("roofline against measured, on {}; % of {} of device time\n", check.kind, SumForPeople(all));
+  const std::vector<std::string> columns = {"class",    "calls", "kernels",          "measured",      "%",
+                                            "roofline", "ratio", "median |error| %", "90 % within, %"};
+  Table classes(columns);
+  for (const experiments::RooflineRow& row : check.classes) AddRow(&classes, row, all);
+  AddRow(&classes, check.total, all);
+  classes.PrintText(out);
+  out << fmt::format("\nThe operators that took longest, {} of {}:\n",
+                     std::min(kShownOperators, check.operators.size()), check.operators.size());
+  std::vector<std::string> operator_columns = columns;
+  operator_columns[0] = "operator";
+  Table operators(operator_columns);
+  for (std::size_t i = 0; i < std::min(kShownOperators, check.operators.size()); ++i) {
+    AddRow(&operators, check.operators[i], all);
+  }
+  operators.PrintText(out);
+  out << fmt::format("\nnot compared: {} of copies from and to the host, and of collectives\n",
+                     SumForPeople(check.transfers));
+  if (check.unknown.empty()) return;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(kShownOperators, check.unknown.size()); ++i) {
+    names += (i > 0 ? ", " : "") + (check.unknown[i].empty() ? "kernels of no operator" : Printable(check.unknown[i]));
+  }
+  if (check.unknown.size() > kShownOperators) {
+    names += fmt::format(" and {} more", check.unknown.size() - kShownOperators);
+  }
+  out << fmt::format("not known to roofline: {} of {}\n", SumForPeople(check.unknown_time), names);
+}
+
 int Run(const ReplayOptions& options) {
   CheckFiles(options.files, {});
+  if (!options.roofline && !options.times.empty()) throw InputError("--times", "needs --roofline");
+  if (!options.roofline && !options.tf32.empty()) throw InputError("--tf32", "needs --roofline");
+  if (options.roofline) {
+    const Tf32 tf32 = Tf32FromName(options.tf32, "--tf32");
+    const auto [importer, imported] = ImportFiles(
+        options.files, options.format, {.min_attributed_percent = options.min_attributed, .times = options.times});
+    for (const std::string& note : imported.notes) Say(fmt::format("{}: {}", options.files.front(), note));
+    const experiments::RooflineCheck check =
+        AtPlace(options.files.front(), [&] { return experiments::CheckRoofline(imported.graph, {.tf32 = tf32}); });
+    if (options.json) {
+      experiments::WriteRooflineCheck(std::cout, check);
+    } else {
+      PrintRoofline(std::cout, check);
+    }
+    return kDone;
+  }
   const auto [importer, imported] =
       ImportFiles(options.files, options.format, {.min_attributed_percent = options.min_attributed});
   if (!imported.measured) {
@@ -109,7 +175,18 @@ Command AddReplay(CLI::App& app) {
       ->type_name("TRACE");
   command->add_option("--from", options->format, "Format (default: found from the content)")->type_name("FORMAT");
   AddMinAttributedOption(*command, &options->min_attributed);
-  command->add_flag("--json", options->json, "Print the result as JSON (emplace.replay)");
+  command->add_flag("--roofline", options->roofline,
+                    "Instead: what --costs roofline says of the trace's operators beside what was measured, by class");
+  command
+      ->add_option("--times", options->times,
+                   "With --roofline: Kineto trace with the times of an Execution Trace (pytorch-et)")
+      ->type_name("KINETO");
+  command
+      ->add_option("--tf32", options->tf32,
+                   "With --roofline: f32 products in TF32: none, convolutions or all (default: as the trace says, "
+                   "else convolutions)")
+      ->type_name("WHICH");
+  command->add_flag("--json", options->json, "Print the result as JSON (emplace.replay or emplace.roofline-check)");
   return {command, [options] { return Run(*options); }};
 }
 

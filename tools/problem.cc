@@ -47,6 +47,10 @@ void AddCostOptions(CLI::App& app, ProblemOptions* options) {
                  "device's rates). Beside --profile: the fallback for ops that it does not know, which the result "
                  "counts (default: measured; none beside --profile)")
       ->type_name("MODEL");
+  app.add_option("--tf32", options->costs.tf32,
+                 "With roofline, f32 products that devices compute in TF32: none, convolutions or all (default: for "
+                 "operators of ATen as PyTorch does, else all)")
+      ->type_name("WHICH");
   app.add_option("--profile", options->costs.profile, "profile.json with measured op times")->type_name("FILE");
 }
 
@@ -71,8 +75,9 @@ std::vector<std::string> SplitAtCommas(const std::string& text) {
 
 std::string CostsText(const ProblemOptions& options) {
   const experiments::CostsChoice& costs = options.costs;
-  if (costs.profile.empty()) return costs.model.empty() ? "measured" : costs.model;
-  return "profile " + costs.profile + (costs.model.empty() ? "" : ", else " + costs.model);
+  const std::string model = costs.model + (costs.tf32.empty() ? "" : ", tf32 " + costs.tf32);
+  if (costs.profile.empty()) return costs.model.empty() ? "measured" : model;
+  return "profile " + costs.profile + (costs.model.empty() ? "" : ", else " + model);
 }
 
 CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {

@@ -44,7 +44,11 @@ std::string_view KindOf(TraceStep::OpType type) {
 
 class GraphMaker {
  public:
-  GraphMaker(const std::vector<KinetoTrace>& traces, const TraceStep& step) : traces_(traces), step_(step) {}
+  GraphMaker(const std::vector<KinetoTrace>& traces, const TraceStep& step) : traces_(traces), step_(step) {
+    for (const TraceStep::Op& op : step_.ops) {
+      if (op.type == TraceStep::OpType::kKernel && op.source != TraceStep::kNone) ++kernels_of_[CallOf(op)];
+    }
+  }
 
   Imported Make(double attributed) {
     Imported imported;
@@ -141,6 +145,16 @@ class GraphMaker {
       if (!is_host) {
         AddList(&attrs, "input_dims", trace.text(trace.details_of(source).shapes));
         AddList(&attrs, "input_types", trace.text(trace.details_of(source).types));
+        AddList(&attrs, "input_values", trace.text(trace.details_of(source).values));
+        if (trace.text(trace.details_of(source).types).find("TensorList") != std::string_view::npos) {
+          const std::string_view type = ElementTypeOf(TextOf(op.event, trace));
+          if (!type.empty()) AddMember(&attrs, "list_type", type);
+        }
+      }
+      const auto kernels = kernels_of_.find(CallOf(op));
+      if (op.type == TraceStep::OpType::kKernel && kernels != kernels_of_.end() && kernels->second > 1) {
+        AddMember(&attrs, "op_call", op.source);
+        AddMember(&attrs, "op_kernels", kernels->second);
       }
     }
     if (!is_host && op.event != TraceStep::kNone) {
@@ -152,6 +166,21 @@ class GraphMaker {
       if (details.dtype != 0) AddMember(&attrs, "dtype", trace.text(details.dtype));
     }
     return JsonText(ToJson(std::move(attrs)));
+  }
+
+  // A rank and the event of its trace that is the op range.
+  std::pair<std::size_t, std::uint32_t> CallOf(const TraceStep::Op& op) const {
+    return {step_.devices[op.device].rank, op.source};
+  }
+
+  // The profiler does not say what lists of tensors hold, but the arguments of a kernel's template do.
+  static std::string_view ElementTypeOf(std::string_view kernel) {
+    if (kernel.find("BFloat16") != std::string_view::npos) return "c10::BFloat16";
+    if (kernel.find("c10::Half") != std::string_view::npos) return "c10::Half";
+    if (kernel.find("OpaqueType<2u>") != std::string_view::npos) return "c10::BFloat16";
+    if (kernel.find("OpaqueType<8u>") != std::string_view::npos) return "double";
+    if (kernel.find("OpaqueType<1u>") != std::string_view::npos) return "unsigned char";
+    return {};
   }
 
   static void AddList(JsonObject* attrs, std::string_view key, std::string_view list) {
@@ -212,8 +241,9 @@ class GraphMaker {
 
   const std::vector<KinetoTrace>& traces_;
   const TraceStep& step_;
-  std::vector<std::string> kinds_;   // of devices
-  std::vector<std::size_t> gpu_of_;  // of devices
+  std::map<std::pair<std::size_t, std::uint32_t>, std::size_t> kernels_of_;  // each op range
+  std::vector<std::string> kinds_;                                           // of devices
+  std::vector<std::size_t> gpu_of_;                                          // of devices
   std::vector<std::string> gpus_;
 };
 
@@ -244,9 +274,20 @@ std::string KindOfGpu(std::string_view name) {
     }
   }
   for (const std::string& candidate : words) {
-    for (const std::string_view known : {"k40", "k80", "p100", "v100", "a100", "h100", "h200", "b200"}) {
+    for (const std::string_view known : {"k40", "k80", "p100", "v100", "a100", "h100", "h200", "b200", "mi300x"}) {
       if (candidate.starts_with(known)) return std::string(known);
     }
+    // Not "A10G" or "L40", which are other cards.
+    for (const std::string_view known : {"a10", "l4", "l40s"}) {
+      if (candidate == known) return std::string(known);
+    }
+  }
+  // "NVIDIA GeForce RTX 2080 Ti"; not "RTX 4090 D" or "Laptop".
+  const auto rtx = std::find(words.begin(), words.end(), "rtx");
+  if (rtx != words.end()) {
+    std::string model;
+    for (auto part = rtx; part != words.end(); ++part) model += (part == rtx ? "" : "-") + *part;
+    if (model == "rtx-4090" || model == "rtx-2080-ti") return model;
   }
   for (const std::string& part : words) {
     if (part == "nvidia" || part == "tesla") continue;

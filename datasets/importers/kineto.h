@@ -26,8 +26,9 @@ std::string KindOfGpu(std::string_view name);
 //   kernel, copy, set                an op of kind `kernel`, `collective`, `memcpy` or `memset`
 //   order, launches, waits           control inputs
 //   durations                        `time_us`, on the kind of the device where it ran
-//   op ranges                        `layer`: the outermost one; attrs `op`, `input_dims`, `input_types`: the innermost
-//   one from a call to its kernel        the latency of the link from threads to streams: the median on idle streams
+//   op ranges                        `layer`: the outermost one; attrs `op`, `input_dims`, `input_types`,
+//   `input_values`: the innermost one; `op_call` and `op_kernels`: which it is and how many kernels it has, of several
+//   from a call to its kernel        the latency of the link from threads to streams: the median on idle streams
 //   between two queued kernels       the stream's `op_gap_us`: the mean
 //
 // The measured step is in Imported::placement and Imported::measured, and in the graph's metadata.

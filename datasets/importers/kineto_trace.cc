@@ -185,7 +185,8 @@ class TraceReader : public JsonEvents {
       has_value_ = false;
     } else if (events_depth_ != 0 && DepthInEvents() == kArgsDepth && frames_[frames_.size() - 2].key == "args" &&
                (frames_.back().key == "Input Dims" || frames_.back().key == "Input type" ||
-                frames_.back().key == "Input types" || frames_.back().key == "Process Group Ranks")) {
+                frames_.back().key == "Input types" || frames_.back().key == "Concrete Inputs" ||
+                frames_.back().key == "Process Group Ranks")) {
       captures_ = true;
       captured_ = is_list ? "[" : "{";
       has_value_ = false;
@@ -299,6 +300,8 @@ class TraceReader : public JsonEvents {
       Detail(&event_.details.shapes, text);
     } else if (key == "Input type" || key == "Input types") {
       Detail(&event_.details.types, text);
+    } else if (key == "Concrete Inputs") {
+      Detail(&event_.details.values, text);
     } else if (key == "Collective name") {
       Detail(&event_.details.collective, text);
     } else if (key == "Process Group Name") {

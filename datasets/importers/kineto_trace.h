@@ -43,6 +43,7 @@ struct TraceEvent {
 struct TraceDetails {
   std::uint32_t shapes = 0;      // of an op's inputs, a JSON list
   std::uint32_t types = 0;       // their types, a JSON list
+  std::uint32_t values = 0;      // and the values of those that are no tensors, as texts, a JSON list
   std::uint32_t collective = 0;  // name of a collective
   std::uint32_t group = 0;       // name of its process group
   std::uint32_t ranks = 0;       // of the group

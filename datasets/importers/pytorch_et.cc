@@ -86,6 +86,8 @@ constexpr std::string_view kCopying[] = {"to",        "_to_copy",     "contiguou
                                          "item",      "zero_",        "pin_memory",     "_pin_memory",
                                          "reshape",   "flatten",      "slice_backward", "select_backward",
                                          "new_full",  "scalar_tensor"};
+// Of those, what may move data between the host and a device.
+constexpr std::string_view kCrossing[] = {"to", "_to_copy", "copy_", "item", "_local_scalar_dense", "pin_memory"};
 // Ops with kernels of their own beside those of recorded parts.
 constexpr std::string_view kWhole[] = {"convolution_backward", "native_layer_norm_backward"};
 
@@ -226,6 +228,43 @@ void ReadSide(const JsonNode& node, const std::string& side, std::vector<EtTenso
               JsonNode(node, prefix + "_types", types == nullptr ? kEmpty : *types), tensors, argument);
 }
 
+// Sizes as the profiler writes them: where a trace has [[], []] for two numbers, it has no sizes.
+JsonValue DimsFrom(const JsonValue* shape) {
+  const auto* const list = shape == nullptr ? nullptr : shape->As<JsonList>();
+  if (list == nullptr) return ToJson(JsonList());
+  return *shape;
+}
+
+// Shapes, types and values of one side of a node, position by position: what cost models read of a call
+// (sim/ops/aten_call.h). Values of tensors are where they lie in memory, and are left out.
+void AddSide(const JsonNode& node, const std::string& side, JsonObject* call) {
+  const JsonValue* const value = FindMember(node.value(), side);
+  if (value == nullptr) return;
+  const std::string prefix = side.substr(0, side.size() - 1);
+  const bool is_new = value->As<JsonObject>() != nullptr;
+  const JsonValue* const values = is_new ? FindMember(*value, "values") : value;
+  const JsonValue* const types = is_new ? FindMember(*value, "types") : FindMember(node.value(), prefix + "_types");
+  const JsonValue* const shapes = is_new ? FindMember(*value, "shapes") : FindMember(node.value(), prefix + "_shapes");
+  const auto* const value_list = values == nullptr ? nullptr : values->As<JsonList>();
+  const auto* const type_list = types == nullptr ? nullptr : types->As<JsonList>();
+  const auto* const shape_list = shapes == nullptr ? nullptr : shapes->As<JsonList>();
+  if (type_list == nullptr || value_list == nullptr) return;
+  JsonList dims;
+  JsonList names;
+  JsonList others;
+  for (std::size_t i = 0; i < type_list->size(); ++i) {
+    const auto* const type = (*type_list)[i].As<std::string>();
+    const bool is_tensor = type != nullptr && type->find("Tensor(") != std::string::npos;
+    dims.push_back(
+        DimsFrom(is_tensor && shape_list != nullptr && i < shape_list->size() ? &(*shape_list)[i] : nullptr));
+    names.push_back(ToJson(type == nullptr ? std::string_view() : std::string_view(*type)));
+    others.push_back(is_tensor || i >= value_list->size() ? JsonValue{std::monostate()} : (*value_list)[i]);
+  }
+  AddMember(call, prefix + "_dims", std::move(dims));
+  AddMember(call, prefix + "_types", std::move(names));
+  if (side == "inputs") AddMember(call, "input_values", std::move(others));
+}
+
 EtNode ReadEtNode(const JsonNode& json) {
   json.Object();
   EtNode node;
@@ -252,6 +291,12 @@ EtNode ReadEtNode(const JsonNode& json) {
   std::vector<std::size_t> arguments;
   ReadSide(json, "inputs", &node.inputs, &arguments);
   ReadSide(json, "outputs", &node.outputs, nullptr);
+  if (!node.schema.empty() || !node.kernel.empty()) {
+    JsonObject call;
+    AddSide(json, "inputs", &call);
+    AddSide(json, "outputs", &call);
+    node.call = JsonText(ToJson(std::move(call)));
+  }
   const std::vector<std::size_t> mutated = MutatedArguments(node.schema);
   // Collectives write to what they are given, and say so by their names only: allreduce_, alltoall_base_.
   const bool is_collective = node.name.starts_with("c10d::");
@@ -422,6 +467,7 @@ class EtGraphMaker {
                                 : node.inputs.empty() ? nullptr
                                                       : &node.inputs[0];
     if (any != nullptr) AddMember(&attrs, "device", any->device);
+    AddCall(node, &attrs);
     spec.attrs = JsonText(ToJson(std::move(attrs)));
     std::map<std::int64_t, std::size_t> outputs;  // of storages
     for (const EtTensor& tensor : writes) {
@@ -439,6 +485,29 @@ class EtGraphMaker {
     }
     specs_.push_back(std::move(spec));
     for (const auto& [storage, output] : outputs) written_[storage] = {specs_.size() - 1, output};
+  }
+
+  static void AddCall(const EtNode& node, JsonObject* attrs) {
+    if (node.call.empty()) return;
+    JsonValue call = ParseJson(node.call);
+    const auto shares = [&](const EtTensor& output) {
+      return std::any_of(node.inputs.begin(), node.inputs.end(),
+                         [&](const EtTensor& input) { return input.storage == output.storage; });
+    };
+    const bool writes = std::find(node.is_mutated.begin(), node.is_mutated.end(), true) != node.is_mutated.end();
+    // What it returns is what it was given: nothing was copied.
+    if (!writes && !node.outputs.empty() && std::all_of(node.outputs.begin(), node.outputs.end(), shares)) {
+      AddMember(attrs, "is_view", true);
+    }
+    bool on_host = false;
+    bool on_device = false;
+    for (const std::vector<EtTensor>* const side : {&node.inputs, &node.outputs}) {
+      for (const EtTensor& tensor : *side) (tensor.device == "cpu" ? on_host : on_device) = true;
+    }
+    if (Holds(kCrossing, AtenName(node.name)) && on_host && on_device) AddMember(attrs, "crosses_devices", true);
+    if (auto* const members = std::get_if<JsonObject>(&call.data)) {
+      for (JsonMember& member : *members) attrs->push_back(std::move(member));
+    }
   }
 
   // By the names of the calls around it.

@@ -37,6 +37,7 @@ struct EtNode {
   std::vector<EtTensor> inputs;
   std::vector<bool> is_mutated;  // of each input: whether the op writes to it
   std::vector<EtTensor> outputs;
+  std::string call;  // of ops: a JSON object with `input_dims`, .. as the op's attrs have them; "" otherwise
 };
 
 struct EtTrace {

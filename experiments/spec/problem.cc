@@ -90,8 +90,11 @@ Cluster KeepChosen(Cluster cluster, const ClusterChoice& choice, const std::stri
 
 CostModels LoadCostModels(const CostsChoice& choice, const std::string& place) {
   CostModels models;
+  if (!choice.tf32.empty() && choice.model != "roofline") throw InputError("--tf32", "needs --costs roofline");
   if (!choice.model.empty() || choice.profile.empty()) {
-    models.model = AtPlace(place, [&] { return MakeCostModel(choice.model.empty() ? "measured" : choice.model); });
+    models.model = choice.tf32.empty()
+                       ? AtPlace(place, [&] { return MakeCostModel(choice.model.empty() ? "measured" : choice.model); })
+                       : MakeRooflineCostModel({.tf32 = Tf32FromName(choice.tf32, "--tf32")});
   }
   if (!choice.profile.empty()) {
     models.fallback = std::move(models.model);

@@ -86,6 +86,7 @@ struct CostsChoice {
   std::string model = {};        // a cost model; with a profile, for the ops that it lacks; "": none
   std::string profile = {};      // a file; "": none
   std::string fingerprint = {};  // as in GraphSource
+  std::string tf32 = {};         // of roofline: which f32 products are in TF32 (Tf32FromName)
 };
 
 struct AgentChoice {

@@ -155,6 +155,8 @@ class TorchDevice : public HardwareDevice {
       } else if (type == c10::kByte || type == c10::kChar) {  // large ones are made for links: in place
         const std::int64_t bound = std::clamp<std::int64_t>(spec.index_bound, 1, type == c10::kByte ? 256 : 128);
         array = torch::empty(spec.shape, type).random_(0, bound, generator);
+      } else if (c10::isIntegralType(type, false) && spec.shape.empty()) {
+        array = torch::ones(spec.shape, type);  // a size, in a traced module, by which others may be divided
       } else if (c10::isIntegralType(type, false)) {
         const std::int64_t bound = std::max<std::int64_t>(spec.index_bound, 1);
         array = torch::empty(spec.shape, torch::kLong).random_(0, bound, generator).to(type);

@@ -102,33 +102,70 @@ at::Tensor MakeInput(const TorchScriptInput& input, at::Generator generator) {
   return torch::empty(input.shape, torch::kFloat).normal_(0, 1, generator).to(type);
 }
 
-// The inputs, by the names of forward's arguments.
-std::vector<c10::IValue> AddInputs(const torch::jit::Module& module, const TorchScriptOptions& options,
-                                   OpRecorder* recorder) {
-  const std::vector<c10::Argument>& arguments = module.get_method("forward").function().getSchema().arguments();
-  const std::size_t most = arguments.size() - 1;  // the first is the module
-  std::size_t least = 0;
-  std::string names;
-  for (std::size_t i = 1; i <= most; ++i) {
-    if (!arguments[i].default_value()) least = i;
-    names += (names.empty() ? "" : ", ") + arguments[i].name();
+// What a module is called by. Scripted modules whose `forward` has several signatures, as nn.LSTM's (for tensors and
+// for packed sequences), have it under numbers, the first being that for tensors.
+torch::jit::Method ForwardOf(const torch::jit::Module& module) {
+  for (const char* const name : {"forward", "forward__0"}) {
+    if (const auto method = module.find_method(name)) return *method;
   }
-  if (options.inputs.size() < least || options.inputs.size() > most) {
+  throw InputError("", "has no method forward");
+}
+
+// An argument of forward: a tensor, or a tuple of them and of tuples, each of which takes an input.
+std::size_t NumTensors(const c10::TypePtr& type) {
+  if (const auto optional = type->cast<c10::OptionalType>()) return NumTensors(optional->getElementType());
+  const auto tuple = type->cast<c10::TupleType>();
+  if (tuple == nullptr) return 1;
+  std::size_t count = 0;
+  for (const c10::TypePtr& element : tuple->elements()) count += NumTensors(element);
+  return count;
+}
+
+c10::IValue TakeArgument(const c10::TypePtr& type, std::vector<at::Tensor>::const_iterator* next) {
+  if (const auto optional = type->cast<c10::OptionalType>()) return TakeArgument(optional->getElementType(), next);
+  const auto tuple = type->cast<c10::TupleType>();
+  if (tuple == nullptr) return *(*next)++;
+  std::vector<c10::IValue> elements;
+  for (const c10::TypePtr& element : tuple->elements()) elements.push_back(TakeArgument(element, next));
+  return c10::ivalue::Tuple::create(std::move(elements));
+}
+
+// The inputs, by the names of forward's arguments; those of a tuple with numbers.
+std::vector<c10::IValue> AddInputs(const torch::jit::Method& forward, const TorchScriptOptions& options,
+                                   OpRecorder* recorder) {
+  const std::vector<c10::Argument>& arguments = forward.function().getSchema().arguments();
+  std::size_t least = 0;
+  std::string expected_names;
+  std::vector<std::string> names;                       // of tensors
+  std::vector<std::size_t> ends;                        // tensors up to each argument
+  for (std::size_t i = 1; i < arguments.size(); ++i) {  // the first is the module
+    const std::size_t tensors = NumTensors(arguments[i].type());
+    expected_names += (expected_names.empty() ? "" : ", ") + arguments[i].name();
+    if (tensors != 1) expected_names += ": " + std::to_string(tensors);
+    for (std::size_t k = 0; k < tensors; ++k) {
+      names.push_back(arguments[i].name() + (tensors == 1 ? "" : "_" + std::to_string(k)));
+    }
+    ends.push_back(names.size());
+    if (!arguments[i].default_value()) least = names.size();
+  }
+  const std::size_t given = options.inputs.size();
+  if (given < least || (given != 0 && std::find(ends.begin(), ends.end(), given) == ends.end())) {
     const std::string expected =
-        least == most ? std::to_string(most) : std::to_string(least) + " to " + std::to_string(most);
-    throw InputError("", "takes " + expected + (most == 1 ? " input (" : " inputs (") + names + "), got " +
-                             std::to_string(options.inputs.size()));
+        least == names.size() ? std::to_string(least) : std::to_string(least) + " to " + std::to_string(names.size());
+    throw InputError("", "takes " + expected + (names.size() == 1 ? " input (" : " inputs (") + expected_names +
+                             "), got " + std::to_string(given));
   }
   const at::Generator generator = at::detail::createCPUGenerator(kSeed);
-  std::vector<c10::IValue> inputs;
-  for (std::size_t i = 0; i < options.inputs.size(); ++i) {
+  std::vector<at::Tensor> tensors;
+  for (std::size_t i = 0; i < given; ++i) {
     const TorchScriptInput& input = options.inputs[i];
-    const at::Tensor tensor = MakeInput(input, generator);
-    const bool is_integer = c10::isIntegralType(tensor.scalar_type(), false);
-    recorder->AddInput(arguments[i + 1].name(), tensor,
-                       is_integer ? "{\"bound\":" + std::to_string(input.bound) + "}" : "");
-    inputs.emplace_back(tensor);
+    tensors.push_back(MakeInput(input, generator));
+    const bool is_integer = c10::isIntegralType(tensors.back().scalar_type(), false);
+    recorder->AddInput(names[i], tensors.back(), is_integer ? "{\"bound\":" + std::to_string(input.bound) + "}" : "");
   }
+  std::vector<c10::IValue> inputs;
+  auto next = tensors.cbegin();
+  for (std::size_t i = 1; next != tensors.cend(); ++i) inputs.push_back(TakeArgument(arguments[i].type(), &next));
   return inputs;
 }
 
@@ -167,7 +204,7 @@ std::vector<OpSpec> Record(const TorchScriptOptions& options) {
   const Silence silence;
   const PlainExecution plain;
   torch::jit::Module module = Load(options.file);
-  if (!module.find_method("forward")) throw InputError("", "has no method forward");
+  torch::jit::Method forward = ForwardOf(module);
   SetTraining(module, options.backward);
   const at::AutoGradMode gradients(options.backward);
   torch::manual_seed(kSeed);
@@ -181,10 +218,10 @@ std::vector<OpSpec> Record(const TorchScriptOptions& options) {
   if (options.backward && !can_train) throw InputError("", "has no parameter that can be trained (no backward pass)");
   for (const auto& buffer : module.named_buffers()) recorder.NameVariable(buffer.name, buffer.value);
 
-  std::vector<c10::IValue> inputs = AddInputs(module, options, &recorder);
+  std::vector<c10::IValue> inputs = AddInputs(forward, options, &recorder);
   recorder.BeginPass(Pass::kForward);
   try {
-    const c10::IValue outputs = module.forward(std::move(inputs));
+    const c10::IValue outputs = forward(std::move(inputs));
     if (options.backward) Backward(outputs, &recorder);
   } catch (const InputError&) {
     throw;

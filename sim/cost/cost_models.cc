@@ -5,13 +5,20 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "sim/base/check.h"
+#include "sim/base/json_text.h"
 #include "sim/base/registry.h"
 #include "sim/device_catalog.h"
+#include "sim/ops/aten_work.h"
 #include "sim/ops/op_catalog.h"
+#include "sim/ops/op_view.h"
 
 namespace emplace {
 namespace {
@@ -118,50 +125,193 @@ bool HasRates(const DeviceKind* device) {
   return device != nullptr && device->peak.count > 0 && device->memory_bandwidth.count > 0;
 }
 
+// Ops of measured traces that are no calls of operators (datasets/importers/kineto.h).
+constexpr std::string_view kTimedKinds[] = {"host", "wait", "arrival", "collective"};
+
+bool IsTimedKind(std::string_view kind) {
+  return std::find(std::begin(kTimedKinds), std::end(kTimedKinds), kind) != std::end(kTimedKinds);
+}
+
+// Of a kind `memcpy` or `memset` of a trace: the bytes that its device's memory reads and writes; nullopt if they come
+// from elsewhere or go there.
+std::optional<double> BytesWithinDevice(const Op& op) {
+  const auto attrs = nlohmann::json::parse(op.attrs, nullptr, /*allow_exceptions=*/false);
+  if (!attrs.is_object() || !attrs.contains("copied_bytes") || !attrs["copied_bytes"].is_number()) return std::nullopt;
+  const double bytes = attrs["copied_bytes"].get<double>();
+  if (op.kind == "memset") return bytes;
+  if (!attrs.contains("kernel") || !attrs["kernel"].is_string()) return std::nullopt;
+  const bool is_within = attrs["kernel"].get_ref<const std::string&>().find("DtoD") != std::string::npos;
+  return is_within ? std::optional(2 * bytes) : std::nullopt;
+}
+
+bool IsCopyOfTrace(const Op& op) { return op.kind == "memcpy" || op.kind == "memset"; }
+
+bool HasProducts(OpClass op_class) {
+  return op_class == OpClass::kConvolution || op_class == OpClass::kMatrixProduct || op_class == OpClass::kAttention ||
+         op_class == OpClass::kRecurrent;
+}
+
 class RooflineCostModel : public CostModel {
  public:
+  explicit RooflineCostModel(const RooflineOptions& options) : options_(options) {}
+
   std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster& cluster,
                                  std::string_view device_kind) const override {
     const OpKind* kind = FindOpKind(graph.op(op).kind);
-    if (kind == nullptr) return std::nullopt;
+    if (kind == nullptr) return OperatorMicros(graph, op, cluster.FindKind(device_kind), device_kind);
     if (kind->op_class == OpClass::kNone) return 0.0;
     const DeviceKind* device = cluster.FindKind(device_kind);
     if (!HasRates(device)) return std::nullopt;
     if (!AllShapesKnown(graph, op)) return std::nullopt;
-
     const OpWork work = kind->work(graph, op);
-    const auto row = static_cast<std::size_t>(work.op_class);
-    const double compute_rate = device->peak.count * device->compute_efficiency[row];
-    const double byte_rate = static_cast<double>(device->memory_bandwidth.count) * device->bandwidth_efficiency[row];
-    if (byte_rate <= 0) return std::nullopt;
-    const double compute_seconds = compute_rate > 0 ? work.flop / compute_rate : 0;
-    const double byte_seconds = static_cast<double>(work.moved.count) / byte_rate;
-    return device->time_scale * (device->launch_micros + std::max(compute_seconds, byte_seconds) * 1e6);
+    return Micros(*device, work, CataloguedRate(graph, op, *device, work.op_class), 1);
   }
 
   void CheckKind(const Cluster& cluster, std::string_view device_kind) const override {
     if (HasRates(cluster.FindKind(device_kind))) return;
+    // Threads of a trace, whose ops keep their times.
+    if (device_kind == kTraceThreadKindName) return;
     throw InputError(fmt::format("kind \"{}\"", device_kind),
-                     fmt::format("has no rates, so roofline has no time for any op on it (a kind of the file's kinds: "
-                                 "with peak and memory rates, or one of the catalogue: {})",
+                     fmt::format("has no rates, so roofline has no time for any op on it (a kind under the file's "
+                                 "kinds: with class, peak_tflop_per_s and memory_bandwidth_gb_per_s, or one of the "
+                                 "catalogue: {})",
                                  Listed(AllDeviceKinds())));
   }
 
   std::string WhyNoTime(const Graph& graph, OpId op) const override {
     const std::string_view kind = graph.op(op).kind;
-    if (FindOpKind(kind) == nullptr) {
-      return fmt::format(
-          "roofline knows no op of kind \"{}\" (docs/model.md lists those it knows; or give time_us and name the costs "
-          "measured, or give a profile)",
-          kind);
+    constexpr std::string_view kInstead = "give time_us and name the costs measured, or give a profile";
+    if (FindOpKind(kind) != nullptr) {
+      return fmt::format("roofline needs dtype and shape of all its tensors: give them, or {}", kInstead);
     }
-    return "roofline needs dtype and shape of all its tensors: give them, or give time_us and name the costs measured, "
-           "or give a profile";
+    if (IsTimedKind(kind) || IsCopyOfTrace(graph.op(op))) {
+      return fmt::format(
+          "roofline has no rate for an op of kind \"{}\", which keeps its time_us on the kind of device "
+          "where it was measured: place it there, or {}",
+          kind, kInstead);
+    }
+    std::string why;
+    if (const auto work = FindAtenWork(graph, op, &why)) {
+      return fmt::format(
+          "roofline has no rate for products of the type of its tensors, an op of kind \"{}\" (f32, bf16 "
+          "and f16 have one): {}",
+          kind, kInstead);
+    }
+    const std::string name = NameOf(graph, op);
+    const std::string problem = RooflineKnows(graph, op) || name != kind
+                                    ? fmt::format("has no time for an op of kind \"{}\": {}", kind, why)
+                                    : fmt::format("knows no op of kind \"{}\"", kind);
+    return fmt::format("roofline {}{} (docs/model.md lists those it knows; {})", problem, OthersUnknown(graph, name),
+                       kInstead);
   }
+
+ private:
+  static constexpr std::string_view kTraceThreadKindName = "host-cpu";
+
+  // The operator that an op calls; its kind, if that is none of PyTorch's.
+  static std::string NameOf(const Graph& graph, OpId op) {
+    const std::string_view kind = graph.op(op).kind;
+    return kind == "kernel" ? ReadAtenCall(graph, op).name : AtenNameOf(kind, nullptr);
+  }
+  static bool RooflineKnows(const Graph& graph, OpId op) {
+    const std::string_view kind = graph.op(op).kind;
+    return FindOpKind(kind) != nullptr || IsTimedKind(kind) || IsCopyOfTrace(graph.op(op)) ||
+           AtenClass(NameOf(graph, op)).has_value();
+  }
+
+  // Further operators of the graph that roofline does not know, in words.
+  static std::string OthersUnknown(const Graph& graph, const std::string& but) {
+    constexpr std::size_t kShown = 5;
+    std::vector<std::string> unknown;
+    std::set<std::string> asked = {but, ""};
+    for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+      const OpId op = MakeId<OpId>(i);
+      std::string name = NameOf(graph, op);
+      if (asked.insert(name).second && !RooflineKnows(graph, op)) unknown.push_back(std::move(name));
+    }
+    if (unknown.empty()) return "";
+    const std::size_t shown = std::min(kShown, unknown.size());
+    return fmt::format("; nor does it know {}{}", fmt::join(unknown.begin(), unknown.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                       unknown.size() > shown ? fmt::format(" and {} more", unknown.size() - shown) : "");
+  }
+
+  static std::optional<double> Micros(const DeviceKind& device, const OpWork& work, const PrecisionRate& rate,
+                                      double kernels) {
+    const auto row = static_cast<std::size_t>(work.op_class);
+    const double compute_rate = rate.peak.count * rate.efficiency[row];
+    const double byte_rate = static_cast<double>(device.memory_bandwidth.count) * device.bandwidth_efficiency[row];
+    if (byte_rate <= 0) return std::nullopt;
+    const double compute_seconds = compute_rate > 0 ? work.flop / compute_rate : 0;
+    const double byte_seconds = static_cast<double>(work.moved.count) / byte_rate;
+    return device.time_scale * (device.launch_micros + std::max(compute_seconds, byte_seconds) / kernels * 1e6);
+  }
+
+  // A call of an operator, or an op of a trace.
+  std::optional<double> OperatorMicros(const Graph& graph, OpId id, const DeviceKind* device,
+                                       std::string_view device_kind) const {
+    const Op& op = graph.op(id);
+    if (IsTimedKind(op.kind)) return graph.MeasuredMicros(id, device_kind);
+    if (IsCopyOfTrace(op)) {
+      const std::optional<double> bytes = BytesWithinDevice(op);
+      if (!bytes || !HasRates(device)) return graph.MeasuredMicros(id, device_kind);
+      return Micros(*device, MakeWork(OpClass::kCopy, 0, *bytes), PlainRate(*device), 1);
+    }
+    if (!HasRates(device)) return std::nullopt;
+    const std::optional<AtenWork> found = FindAtenWork(graph, id);
+    if (!found) return std::nullopt;
+    if (found->work.op_class == OpClass::kNone) return 0.0;
+    if (found->is_transfer) {
+      if (const std::optional<double> measured = graph.MeasuredMicros(id, device_kind)) return measured;
+    }
+    if (!HasProducts(found->work.op_class)) return Micros(*device, found->work, PlainRate(*device), found->kernels);
+    const bool is_cudnn = found->work.op_class == OpClass::kConvolution || found->work.op_class == OpClass::kRecurrent;
+    bool tf32 = found->allow_tf32.value_or(is_cudnn);
+    if (options_.tf32 != Tf32::kByFramework) tf32 = options_.tf32 == Tf32::kAll || (TakesConvolutions() && is_cudnn);
+    const std::optional<Precision> precision = PrecisionOf(found->dtype, tf32);
+    if (!precision) return std::nullopt;
+    return Micros(*device, found->work, RateOf(*device, *precision), found->kernels);
+  }
+
+  static PrecisionRate PlainRate(const DeviceKind& device) { return RateOf(device, Precision::kF32); }
+
+  static std::optional<Precision> PrecisionOf(DType dtype, bool tf32) {
+    if (dtype == DType::kF16) return Precision::kF16;
+    if (dtype == DType::kBf16) return Precision::kBf16;
+    if (dtype == DType::kF32) return tf32 ? Precision::kTf32 : Precision::kF32;
+    return std::nullopt;
+  }
+
+  bool TakesConvolutions() const { return options_.tf32 == Tf32::kConvolutions; }
+
+  // The rate of an op of the op catalogue: that of half precision where its factors are of it, else the kind's peak.
+  PrecisionRate CataloguedRate(const Graph& graph, OpId op, const DeviceKind& device, OpClass op_class) const {
+    const PrecisionRate peak = {device.peak, device.compute_efficiency};
+    if (!HasProducts(op_class) || graph.inputs(op).empty()) return peak;
+    const DType dtype = graph.tensor(graph.inputs(op)[0]).dtype;
+    if (dtype == DType::kF16) return RateOf(device, Precision::kF16);
+    if (dtype == DType::kBf16) return RateOf(device, Precision::kBf16);
+    if (options_.tf32 == Tf32::kByFramework) return peak;
+    const bool tf32 = options_.tf32 == Tf32::kAll || (TakesConvolutions() && op_class == OpClass::kConvolution);
+    return RateOf(device, tf32 ? Precision::kTf32 : Precision::kF32);
+  }
+
+  RooflineOptions options_;
 };
 
 }  // namespace
 
-std::unique_ptr<CostModel> MakeRooflineCostModel() { return std::make_unique<RooflineCostModel>(); }
+Tf32 Tf32FromName(std::string_view name, const std::string& place) {
+  if (name.empty()) return Tf32::kByFramework;
+  if (name == "none") return Tf32::kNone;
+  if (name == "convolutions") return Tf32::kConvolutions;
+  if (name == "all") return Tf32::kAll;
+  throw InputError(place, "is " + Quoted(name) + " (none, convolutions or all)");
+}
+
+std::unique_ptr<CostModel> MakeRooflineCostModel(const RooflineOptions& options) {
+  return std::make_unique<RooflineCostModel>(options);
+}
+
+std::unique_ptr<CostModel> MakeRooflineCostModel() { return MakeRooflineCostModel(RooflineOptions()); }
 
 }  // namespace emplace

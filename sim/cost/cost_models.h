@@ -1,7 +1,10 @@
 #ifndef EMPLACE_SIM_COST_COST_MODELS_H_
 #define EMPLACE_SIM_COST_COST_MODELS_H_
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "sim/cost_model.h"
 #include "sim/profile.h"
@@ -17,18 +20,42 @@ std::unique_ptr<CostModel> MakeProfiledCostModel(const Profile& profile);
 // The times that the graph itself carries (`time_us`).
 std::unique_ptr<CostModel> MakeMeasuredCostModel();
 
+// Which f32 products are computed in TF32 on kinds that have it. Others take the kind's f32 rate.
+enum class Tf32 : std::uint8_t {
+  // Operators of ATen: what the call itself says, else kConvolutions, PyTorch's default. Kinds of the op catalogue:
+  // all,
+  // as TensorFlow does.
+  kByFramework,
+  kNone,
+  kConvolutions,  // and recurrences, which cuDNN computes too; not matrix products and attention
+  kAll,
+};
+// "none", "convolutions" and "all"; "" is kByFramework. Throws InputError(place).
+Tf32 Tf32FromName(std::string_view name, const std::string& place);
+
+struct RooflineOptions {
+  Tf32 tf32 = Tf32::kByFramework;
+};
+
 // The time of an op from what it does and what the device kind can do, in µs:
 //   scale * (launch + max(flop / (peak * compute efficiency), moved bytes / (memory bandwidth * bandwidth efficiency)))
-// with flop, bytes and class from the op catalogue (op_catalog.h), rates and the efficiencies of the class from the
-// device catalogue or the cluster file (device_catalog.h), whose comments name the source of each number. A class
-// without a compute efficiency is limited by bytes alone. Ops of class kNone (inputs, variables, views) take 0.
+// with flop, bytes and class from the op catalogue (op_catalog.h) or of ATen's operators (aten_work.h), rates and the
+// efficiencies of the class from the device catalogue or the cluster file (device_catalog.h), whose comments name the
+// source of each number. The peak is that of the precision of an op's factors. A class without a compute efficiency is
+// limited by bytes alone. Ops of class kNone (inputs, variables, views) take 0.
 // Source: Williams, Waterman, Patterson 2009, "Roofline: an insightful visual performance model". Deviations: the
 // launch time, which small ops are made of; attainable rates per op class instead of one roof; a scale, fitted on one
 // published step for kinds whose software is known to be slower than its hardware
 // (experiments/configs/calibration.yaml).
 //
-// No time: a kind that the catalogue does not know; a tensor without dtype and shape; a device kind without rates.
-// OpMicros throws InputError(op name) where shapes and attrs do not fit the op's kind.
+// What no rate of a device says keeps the time that the graph gives: ops of kind `host`, `wait`, `arrival`,
+// `collective` and `memcpy` of a trace, the last unless within a device; copies between devices and collectives of
+// other graphs, which without a time read and write their tensors once.
+//
+// No time: a kind that neither catalogue knows; a tensor without dtype and shape; products of factors without a rate,
+// such as f64; a device kind without rates. OpMicros throws InputError(op name) where shapes and attrs do not fit the
+// op's kind.
+std::unique_ptr<CostModel> MakeRooflineCostModel(const RooflineOptions& options);
 std::unique_ptr<CostModel> MakeRooflineCostModel();
 
 }  // namespace emplace

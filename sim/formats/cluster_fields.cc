@@ -24,14 +24,17 @@ constexpr double kMaxGib = 1e9;
 constexpr std::int64_t kMaxDevices = 1024;
 
 // What an unknown kind's ops reach where the file does not say: judgements, between the rows of the catalogue for
-// devices of its class. Columns as OpClass: none, convolution, matrix product, elementwise, reduction, gather, copy.
+// devices of its class. Columns as OpClass: none, convolution, matrix product, elementwise, reduction, gather, copy,
+// attention, normalisation, optimizer, recurrent.
 struct GenericEfficiency {
   ClassEfficiency compute;
   ClassEfficiency bandwidth;
 };
 constexpr GenericEfficiency kGenericEfficiency[] = {
-    {{1, 0.40, 0.65, 1, 1, 1, 1}, {1, 0.75, 0.75, 0.75, 0.60, 0.40, 0.75}},  // accelerator
-    {{1, 0.35, 0.70, 1, 1, 1, 1}, {1, 0.70, 0.70, 0.80, 0.60, 0.25, 0.80}},  // cpu
+    {{1, 0.40, 0.65, 1, 1, 1, 1, 0.40, 1, 1, 0.20},
+     {1, 0.75, 0.75, 0.75, 0.60, 0.40, 0.75, 0.75, 0.65, 0.75, 0.55}},  // accelerator
+    {{1, 0.35, 0.70, 1, 1, 1, 1, 0.35, 1, 1, 0.30},
+     {1, 0.70, 0.70, 0.80, 0.60, 0.25, 0.80, 0.70, 0.60, 0.80, 0.60}},  // cpu
 };
 
 void ReadEfficiency(const JsonNode& node, ClassEfficiency* efficiency) {
@@ -49,10 +52,32 @@ void ReadEfficiency(const JsonNode& node, ClassEfficiency* efficiency) {
   }
 }
 
+constexpr double kFlopOfTera = 1e12;
+
+FlopsPerSecond ReadPeak(const JsonFields& fields) {
+  return {fields.Get("peak_tflop_per_s", kRateAllowed).Number(kMinGbPerS, kMaxGbPerS, kRateAllowed) * kFlopOfTera};
+}
+
+// The efficiencies of a precision are those of the kind, but for those that it gives.
+void ReadPrecisions(const JsonNode& node, DeviceKind* kind) {
+  constexpr std::string_view kAllowed = "an object: f32, tf32, bf16 or f16, each with its peak_tflop_per_s";
+  for (const JsonMember& member : node.Object(kAllowed)) {
+    const auto precision = PrecisionFromName(member.key);
+    if (!precision) {
+      throw InputError(PlaceOfKey(node.Place(), member.key), "unknown precision (f32, tf32, bf16 or f16)");
+    }
+    const JsonFields fields(JsonNode(node, member.key, member.value), {"peak_tflop_per_s", "compute_efficiency"});
+    PrecisionRate& rate = kind->precisions[static_cast<std::size_t>(*precision)];
+    rate.peak = ReadPeak(fields);
+    rate.efficiency = kind->compute_efficiency;
+    if (const auto field = fields.Find("compute_efficiency")) ReadEfficiency(*field, &rate.efficiency);
+  }
+}
+
 DeviceKind ReadKind(const JsonNode& node) {
   const JsonFields fields(
       node, {"name", "class", "summary", "source", "peak_tflop_per_s", "memory_bandwidth_gb_per_s", "launch_us",
-             "time_scale", "memory_gib", "compute_efficiency", "bandwidth_efficiency"});
+             "time_scale", "memory_gib", "compute_efficiency", "bandwidth_efficiency", "precisions"});
   constexpr std::string_view kClasses = "cpu or accelerator";
   DeviceKind kind;
   kind.name = fields.Get("name", "a string").NonEmptyText();
@@ -61,8 +86,7 @@ DeviceKind ReadKind(const JsonNode& node) {
   if (!kind.is_cpu && device_class.Text() != "accelerator") device_class.Refuse(kClasses);
   if (const auto field = fields.Find("summary")) kind.summary = field->Text();
   if (const auto field = fields.Find("source")) kind.source = field->Text();
-  constexpr double kTera = 1e12;
-  kind.peak.count = fields.Get("peak_tflop_per_s", kRateAllowed).Number(kMinGbPerS, kMaxGbPerS, kRateAllowed) * kTera;
+  kind.peak = ReadPeak(fields);
   kind.memory_bandwidth = RateFromGbPerS(
       fields.Get("memory_bandwidth_gb_per_s", kRateAllowed).Number(kMinGbPerS, kMaxGbPerS, kRateAllowed));
   if (const auto field = fields.Find("launch_us")) kind.launch_micros = field->Number(0, kMaxJsonMicros);
@@ -73,6 +97,7 @@ DeviceKind ReadKind(const JsonNode& node) {
   kind.bandwidth_efficiency = generic.bandwidth;
   if (const auto field = fields.Find("compute_efficiency")) ReadEfficiency(*field, &kind.compute_efficiency);
   if (const auto field = fields.Find("bandwidth_efficiency")) ReadEfficiency(*field, &kind.bandwidth_efficiency);
+  if (const auto field = fields.Find("precisions")) ReadPrecisions(*field, &kind);
   return kind;
 }
 
@@ -140,6 +165,7 @@ void ReadDevices(const JsonNode& node, double default_gap, const OwnKinds& own_k
   device.op_gap_micros = default_gap;
   const std::vector<std::string> names = ExpandNames(fields);
   device.kind = fields.Get("kind", "a device kind").NonEmptyText();
+  if (const auto own = own_kinds.find(device.kind); own != own_kinds.end()) device.memory = own->second.memory;
   if (const auto field = fields.Find("memory_gib")) device.memory = BytesFromGib(field->Number(0, kMaxGib));
   if (const auto field = fields.Find("op_gap_us")) device.op_gap_micros = field->Number(0, kMaxJsonMicros);
   if (const auto field = fields.Find("copy_engine")) device.copy_engine = field->Flag();

@@ -262,14 +262,30 @@ void WriteEfficiency(std::string* out, const std::array<double, kNumOpClasses>& 
   for (std::size_t i = 1; i < kNumOpClasses; ++i) map.Number(Name(static_cast<OpClass>(i)), efficiency[i]);
 }
 
+double TeraFlops(FlopsPerSecond rate) {
+  constexpr double kTeraFlop = 1e12;
+  return ShortestFor(rate.count, rate.count / kTeraFlop, [](double tera) { return tera * kTeraFlop; });
+}
+
+void WritePrecisions(std::string* out, const DeviceKind& kind) {
+  bool is_first = true;
+  for (std::size_t i = 0; i < kNumPrecisions; ++i) {
+    const PrecisionRate& rate = kind.precisions[i];
+    if (rate.peak.count <= 0) continue;
+    if (is_first) out->append("    precisions:\n");
+    is_first = false;
+    out->append("      ").append(Name(static_cast<Precision>(i))).append(":\n");
+    AppendNumber(&out->append("        peak_tflop_per_s: "), TeraFlops(rate.peak));
+    WriteEfficiency(&out->append("\n        compute_efficiency: "), rate.efficiency);
+  }
+}
+
 void WriteKind(std::string* out, const DeviceKind& kind) {
   AppendQuoted(&out->append("  - name: "), kind.name);
   out->append("\n    class: ").append(kind.is_cpu ? "cpu" : "accelerator");
   if (!kind.summary.empty()) AppendQuoted(&out->append("\n    summary: "), kind.summary);
   if (!kind.source.empty()) AppendQuoted(&out->append("\n    source: "), kind.source);
-  constexpr double kTera = 1e12;
-  AppendNumber(&out->append("\n    peak_tflop_per_s: "),
-               ShortestFor(kind.peak.count, kind.peak.count / kTera, [](double tera) { return tera * kTera; }));
+  AppendNumber(&out->append("\n    peak_tflop_per_s: "), TeraFlops(kind.peak));
   AppendNumber(
       &out->append("\n    memory_bandwidth_gb_per_s: "),
       ShortestFor(kind.memory_bandwidth, static_cast<double>(kind.memory_bandwidth.count) / 1e9, RateFromGbPerS));
@@ -278,6 +294,7 @@ void WriteKind(std::string* out, const DeviceKind& kind) {
   if (kind.memory) AppendNumber(&out->append("\n    memory_gib: "), GibOf(*kind.memory));
   WriteEfficiency(&out->append("\n    compute_efficiency: "), kind.compute_efficiency);
   WriteEfficiency(&out->append("    bandwidth_efficiency: "), kind.bandwidth_efficiency);
+  WritePrecisions(out, kind);
 }
 
 void WriteIssue(std::string* out, const IssueLane& issue) {

@@ -20,13 +20,16 @@ namespace emplace {
 //       memory_bandwidth_gb_per_s: 500
 //       launch_us: 4                      # fixed time of each op; 0 if not given
 //       time_scale: 1.2                   # on all roofline times; 1 if not given
-//       memory_gib: 16                    # for information: what limits a device is its own memory_gib
+//       memory_gib: 16                    # of devices of the kind that give none of their own
 //       summary: one line, what it is
 //       source: where the numbers come from
 //       compute_efficiency: {convolution: 0.5, matrix-product: 0.8}    # part of the peak reached, 0.001 to 1, by class
 //       bandwidth_efficiency: {elementwise: 0.7}                       # of op (Name(OpClass)); same for the memory
-// Efficiencies that are not given are those of kGenericEfficiency in cluster_fields.cc. A device is a CPU if its kind
-// is one: here, else in the catalogue, else by LooksLikeCpu.
+//       precisions:                                                    # of products; RateOf says what others have
+//         bf16: {peak_tflop_per_s: 40, compute_efficiency: {attention: 0.4}}    # f32, tf32, bf16, f16
+// Efficiencies of a precision that are not given are the kind's. Efficiencies that are not given are those of
+// kGenericEfficiency in cluster_fields.cc. A device is a CPU if its kind is one: here, else in the catalogue, else by
+// LooksLikeCpu.
 Cluster ReadCluster(std::istream& in, const std::string& file);
 // A file that ReadCluster reads to the same cluster, link of a device to itself aside.
 void WriteCluster(std::ostream& out, const Cluster& cluster);

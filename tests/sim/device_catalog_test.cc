@@ -14,8 +14,9 @@ using ::testing::ElementsAre;
 TEST(DeviceCatalogTest, HoldsTheKindsOfTheContract) {
   std::vector<std::string> names;
   for (const DeviceKind& kind : AllDeviceKinds()) names.push_back(kind.name);
-  EXPECT_THAT(names, ElementsAre("k40", "k80", "p100", "v100", "a100", "h100", "h200", "haswell-2300", "xeon-e5-2686v4",
-                                 "broadwell-8c", "cpu-core"));
+  EXPECT_THAT(names,
+              ElementsAre("k40", "k80", "p100", "v100", "rtx-2080-ti", "a100", "a10", "l4", "l40s", "rtx-4090", "h100",
+                          "h200", "b200", "mi300x", "haswell-2300", "xeon-e5-2686v4", "broadwell-8c", "cpu-core"));
 }
 
 TEST(DeviceCatalogTest, EveryKindIsCompleteAndStatesItsSource) {
@@ -55,6 +56,40 @@ TEST(DeviceCatalogTest, AnUnknownKindIsACpuIfItsNameSaysSo) {
   EXPECT_TRUE(LooksLikeCpu("dnnp-cpu", "d0"));
   EXPECT_TRUE(LooksLikeCpu("x", "/device:CPU:0"));
   EXPECT_FALSE(LooksLikeCpu("pipedream-gpu", "gpu:0"));
+}
+
+double PeakOf(const std::string& kind, Precision precision) {
+  return RateOf(*FindDeviceKind(kind), precision).peak.count / 1e12;
+}
+
+TEST(DeviceCatalogTest, ProductsHaveARateInEachPrecision) {
+  // Data sheets: an H100 has 67 TFLOP/s of f32, and 989 of TF32 and 1979 of bf16 with sparsity.
+  EXPECT_DOUBLE_EQ(PeakOf("h100", Precision::kF32), 67);
+  EXPECT_DOUBLE_EQ(PeakOf("h100", Precision::kTf32), 494.7);
+  EXPECT_DOUBLE_EQ(PeakOf("h100", Precision::kBf16), 989.4);
+  EXPECT_DOUBLE_EQ(PeakOf("v100", Precision::kF16), 125);
+  EXPECT_DOUBLE_EQ(PeakOf("v100", Precision::kBf16), 15.7) << "Volta has no bf16 of its own";
+  EXPECT_DOUBLE_EQ(PeakOf("v100", Precision::kTf32), 15.7);
+  EXPECT_DOUBLE_EQ(PeakOf("k80", Precision::kF16), 4.37);
+  for (const DeviceKind& kind : AllDeviceKinds()) {
+    for (std::size_t i = 0; i < kNumPrecisions; ++i) {
+      const PrecisionRate rate = RateOf(kind, static_cast<Precision>(i));
+      EXPECT_GE(rate.peak.count, RateOf(kind, Precision::kF32).peak.count) << kind.name;
+      for (const double part : rate.efficiency) {
+        EXPECT_GT(part, 0) << kind.name;
+        EXPECT_LE(part, 1) << kind.name;
+      }
+    }
+    // TF32 is what `peak` is where there is such a thing.
+    EXPECT_EQ(RateOf(kind, Precision::kTf32).peak.count, kind.peak.count) << kind.name;
+  }
+}
+
+TEST(DeviceCatalogTest, EveryPrecisionHasAName) {
+  for (std::size_t i = 0; i < kNumPrecisions; ++i) {
+    EXPECT_EQ(PrecisionFromName(Name(static_cast<Precision>(i))), static_cast<Precision>(i));
+  }
+  EXPECT_EQ(PrecisionFromName("f64"), std::nullopt);
 }
 
 TEST(DeviceCatalogTest, EveryOpClassHasAName) {

@@ -8,6 +8,7 @@ The weights are random: what a module executes does not depend on them.
 
 import os
 import sys
+from typing import Dict, Tuple
 
 import torch
 from torch import nn
@@ -117,6 +118,31 @@ class Recurrent(nn.Module):
         return self.decoder(self.lstm(self.embedding(words))[0])
 
 
+class Named(nn.Module):
+    """Results by name, and states that come as a pair."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTMCell(3, 4)
+
+    def forward(self, x, states: Tuple[torch.Tensor, torch.Tensor]) -> Dict[str, torch.Tensor]:
+        hidden, memory = self.cell(x, states)
+        return {"hidden": hidden, "memory": memory}
+
+
+class Patches(nn.Module):
+    """What tracing makes of sizes: integers that the graph computes."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = nn.Conv2d(1, 2, 2, stride=2)
+
+    def forward(self, x):
+        y = self.project(x)
+        half = torch.div(torch.tensor(y.shape[1]), 2, rounding_mode="trunc")
+        return y.view(y.size(0), y.size(1) // 2, -1) * half, y
+
+
 def network(name):
     if name == "lstm":
         return Recurrent()
@@ -133,10 +159,14 @@ def main(folder, names):
         modules.update({"arguments": Arguments(), "forked": Forked(), "spectrum": Spectrum()})
         modules["unreturned"] = Unreturned()
         modules["recurrent"] = Recurrent(words=20, width=8)
+        modules["lstm"] = nn.LSTM(3, 4, num_layers=2, batch_first=True)
+        modules["named"] = Named()
+        modules["patches"] = torch.jit.trace(Patches(), torch.ones(3, 1, 4, 4))
     else:
         modules = {name: network(name) for name in names}
     for name, module in modules.items():
-        torch.jit.save(torch.jit.script(module), os.path.join(folder, name + ".pt"))
+        script = module if isinstance(module, torch.jit.ScriptModule) else torch.jit.script(module)
+        torch.jit.save(script, os.path.join(folder, name + ".pt"))
 
 
 if __name__ == "__main__":

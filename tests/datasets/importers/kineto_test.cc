@@ -12,6 +12,7 @@
 #include "datasets/importers/importers.h"
 #include "sim/base/file_io.h"
 #include "sim/cost/cost_models.h"
+#include "sim/ops/aten_call.h"
 #include "sim/simulator.h"
 #include "tests/datasets/importers/samples.h"
 #include "tests/testing/trace_text.h"
@@ -24,6 +25,37 @@ using ::testing::HasSubstr;
 
 datasets::Imported ImportTrace(const std::string& text, const datasets::ImportOptions& options = {}) {
   return ImportText(datasets::FindImporter("kineto", "", ""), text, "t.json", options);
+}
+
+TEST(ImportKinetoTest, KernelsOfOneCallShareIt) {
+  TraceText text;
+  text.Op("aten::cat", 0, 40, 1,
+          R"("Input Dims": [[[4], [2]], []], "Input type": ["TensorList", "Scalar"], "Concrete Inputs": ["", "0"])");
+  text.Call("cudaLaunchKernel", 1, 2, 1).Call("cudaLaunchKernel", 5, 2, 2);
+  text.Kernel("CatArrayBatchedCopy<at::OpaqueType<2u>, 1>", 10, 5, 1).Kernel("CatArrayBatchedCopy", 20, 5, 2);
+  const datasets::Imported imported = ImportTrace(text.str());
+  std::vector<double> kernels;
+  for (const OpId id : imported.graph.file_order()) {
+    if (imported.graph.op(id).kind != "kernel") continue;
+    const AtenCall call = ReadAtenCall(imported.graph, id);
+    kernels.push_back(call.kernels);
+    EXPECT_EQ(call.name, "aten::cat");
+    ASSERT_EQ(call.arguments.size(), 2U);
+    EXPECT_THAT(*call.integers(1), ElementsAre(0));
+    // The type of a list is not in the trace, but in the name of the first kernel.
+    EXPECT_EQ(call.arguments[0].tensors[0].dtype, kernels.size() == 1 ? DType::kBf16 : DType::kF32);
+  }
+  EXPECT_THAT(kernels, ElementsAre(2, 2));
+}
+
+TEST(KindOfGpuTest, IsTheCataloguesNameOfACard) {
+  EXPECT_EQ(datasets::KindOfGpu("NVIDIA L4"), "l4");
+  EXPECT_EQ(datasets::KindOfGpu("NVIDIA L40S"), "l40s");
+  EXPECT_EQ(datasets::KindOfGpu("NVIDIA A10"), "a10");
+  EXPECT_EQ(datasets::KindOfGpu("NVIDIA A10G"), "a10g") << "another card";
+  EXPECT_EQ(datasets::KindOfGpu("NVIDIA GeForce RTX 4090"), "rtx-4090");
+  EXPECT_EQ(datasets::KindOfGpu("GeForce RTX 2080 Ti"), "rtx-2080-ti");
+  EXPECT_EQ(datasets::KindOfGpu("AMD Instinct MI300X"), "mi300x");
 }
 
 TEST(ImportKinetoTest, AStepIsAGraphOnItsThreadsAndStreams) {

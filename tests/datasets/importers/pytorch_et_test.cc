@@ -11,6 +11,7 @@
 
 #include "datasets/importers/importers.h"
 #include "sim/base/file_io.h"
+#include "sim/ops/aten_work.h"
 #include "tests/datasets/importers/samples.h"
 #include "tests/testing/trace_text.h"
 
@@ -157,6 +158,41 @@ TEST(ImportEtTest, DataFollowsStoragesThroughViewsAndWritesInPlace) {
   EXPECT_EQ(product.dtype, DType::kF32);
   EXPECT_EQ(std::vector<std::int64_t>(product.shape.begin(), product.shape.end()), (std::vector<std::int64_t>{2, 4}));
   EXPECT_THAT(imported.notes, ElementsAre("schema 1.0.1: 2 of 5 nodes are ops; 2 tensors were there before"));
+}
+
+// Cost models need the shapes of the call: here `mm` reads its second factor through a view, as [3,4] of [4,3].
+TEST(ImportEtTest, OpsKeepWhatTheirCallsWereGiven) {
+  const datasets::Imported imported = ImportText(datasets::FindImporter("pytorch-et", "", ""), kEtSample, "e.json");
+  const Graph& graph = imported.graph;
+  const AtenCall product = ReadAtenCall(graph, *graph.FindOp("0000002 aten.mm"));
+  ASSERT_EQ(product.arguments.size(), 2U);
+  EXPECT_THAT(product.tensor(0)->shape, ElementsAre(2, 3));
+  EXPECT_THAT(product.tensor(1)->shape, ElementsAre(3, 4));
+  ASSERT_EQ(product.outputs.size(), 1U);
+  EXPECT_THAT(product.outputs[0].shape, ElementsAre(2, 4));
+  EXPECT_FALSE(product.is_view);
+  const auto work = FindAtenWork(graph, *graph.FindOp("0000002 aten.mm"));
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->work.flop, 48);
+}
+
+TEST(ImportEtTest, WhatReturnsItsArgumentIsAViewAndCopiesFromTheHostAreMarked) {
+  const std::string on_host =
+      R"et("values": [[1, 7, 0, 4, 4, "cuda:0"], [2, 8, 0, 4, 4, "cpu"], true], "shapes": [[4], [4], []],)et"
+      R"et( "types": ["Tensor(float)", "Tensor(float)", "Bool"])et";
+  const datasets::Imported imported = datasets::MakeEtGraph(
+      ReadEt(
+          EtText({EtCall(3, 1, "aten::flatten", "aten::flatten(Tensor self) -> Tensor", FourFloats(4), FourFloats(4)),
+                  EtCall(4, 1, "aten::copy_", "aten::copy_(Tensor(a!) self, Tensor src, bool b) -> Tensor(a!)", on_host,
+                         FourFloats(7))})),
+      nullptr, 95);
+  const AtenCall view = ReadAtenCall(imported.graph, *imported.graph.FindOp("0000001 aten.flatten"));
+  EXPECT_TRUE(view.is_view);
+  for (std::size_t i = 0; i < imported.graph.num_ops(); ++i) {
+    const AtenCall call = ReadAtenCall(imported.graph, MakeId<OpId>(i));
+    EXPECT_EQ(call.crosses_devices, call.name == "aten::copy") << call.name;
+    if (call.name == "aten::copy") EXPECT_EQ(call.flag(2), true);
+  }
 }
 
 TEST(ImportEtTest, ACompiledKernelWritesWhatNobodyHasWritten) {

@@ -56,6 +56,33 @@ TEST(TorchScriptRecorderTest, ArgumentsWithADefaultNeedNoInput) {
   EXPECT_EQ(ErrorOf([] { Recorded("halves", {"3", "4"}); }), ModuleFile("halves") + ": takes 1 input (x), got 2");
 }
 
+// nn.LSTM by itself has a forward for tensors and one for packed sequences.
+TEST(TorchScriptRecorderTest, OfSeveralForwardsThatForTensorsIsTaken) {
+  const Graph graph = Recorded("lstm", {"2x5x3"}, true);
+  EXPECT_THAT(OpsOfKind(graph, "input"), SizeIs(1));
+  EXPECT_THAT(OpsOfKind(graph, "aten::sigmoid_backward"), SizeIs(2 * 5 * 3));
+  // Per layer 4 gates of 4 numbers, 10 of them; their inputs have 3 and 4 numbers, their states 4.
+  EXPECT_EQ(testing::FlopOf(graph, Pass::kForward), 2 * 10 * 16 * (3 + 4 + 4 + 4));
+  testing::RunAgain(Recorded("lstm", {"2x5x3"}), {});
+}
+
+TEST(TorchScriptRecorderTest, ATupleTakesAnInputForEachOfItsTensors) {
+  const Graph graph = Recorded("named", {"2x3", "2x4", "2x4"}, true);
+  EXPECT_THAT(OpsOfKind(graph, "input"), ElementsAre("x", "states_0", "states_1"));
+  EXPECT_THAT(OpsOfKind(graph, "aten::sum"), SizeIs(::testing::Ge(2U))) << "both results of the dictionary";
+  EXPECT_EQ(ErrorOf([] {
+              Recorded("named", {"2x3", "2x4"});
+            }),
+            ModuleFile("named") + ": takes 3 inputs (x, states: 2), got 2");
+}
+
+TEST(TorchScriptRecorderTest, ATracedModuleComputesItsSizesAsIntegers) {
+  const Graph graph = Recorded("patches", {"3x1x4x4"}, true);
+  EXPECT_THAT(OpsOfKind(graph, "aten::div.Tensor_mode"), SizeIs(::testing::Ge(1U)));
+  EXPECT_THAT(OpsOfKind(graph, "aten::convolution_backward"), SizeIs(1));
+  testing::RunAgain(graph, {});  // no division by zero
+}
+
 TEST(TorchScriptRecorderTest, AFileThatIsNoModuleIsAnError) {
   EXPECT_EQ(ErrorOf([] { Recorded("none", {"3"}); }),
             ModuleFile("none") + ": cannot be read (a file that torch.jit.save has written)");

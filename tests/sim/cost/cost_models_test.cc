@@ -1,6 +1,7 @@
 #include "sim/cost/cost_models.h"
 
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <array>
 #include <string>
@@ -255,6 +256,107 @@ TEST(RooflineTest, SaysWhyAnOpHasNoTime) {
   const auto model = MakeRooflineCostModel();
   EXPECT_NE(model->WhyNoTime(without, OpId{0}).find("no op of kind \"reluu\""), std::string::npos);
   EXPECT_NE(model->WhyNoTime(without, OpId{1}).find("dtype and shape"), std::string::npos);
+}
+
+OutputSpec Half(std::vector<std::int64_t> shape) {
+  return {.size = std::nullopt, .dtype = DType::kBf16, .shape = std::move(shape)};
+}
+
+// TestKind, whose peak of 1 TFLOP/s is that of TF32: 0.25 in f32, 4 in bf16, all of which products reach.
+DeviceKind KindWithPrecisions() {
+  DeviceKind kind = TestKind();
+  const auto set = [&](Precision precision, double peak) {
+    PrecisionRate& rate = kind.precisions[static_cast<std::size_t>(precision)];
+    rate.peak = {peak};
+    rate.efficiency.fill(1);
+  };
+  set(Precision::kF32, 0.25e12);
+  set(Precision::kTf32, 1e12);
+  set(Precision::kBf16, 4e12);
+  return kind;
+}
+
+double MicrosWith(Tf32 tf32, const OpCase& op_case) {
+  const Graph graph = GraphOf(op_case);
+  return *MakeRooflineCostModel({.tf32 = tf32})
+              ->OpMicros(graph, *graph.FindOp("op"), TestCluster(KindWithPrecisions()), "test");
+}
+
+TEST(RooflineTest, ProductsTakeTheRateOfTheirPrecision) {
+  const std::vector<std::int64_t> square = {1000, 1000};
+  // 2e9 FLOP.
+  const OpCase mm = {"aten::mm", {F32(square), F32(square)}, {F32(square)}, ""};
+  EXPECT_DOUBLE_EQ(MicrosWith(Tf32::kByFramework, mm), 8005) << "PyTorch computes products of matrices in f32";
+  EXPECT_DOUBLE_EQ(MicrosWith(Tf32::kNone, mm), 8005);
+  EXPECT_DOUBLE_EQ(MicrosWith(Tf32::kConvolutions, mm), 8005);
+  EXPECT_DOUBLE_EQ(MicrosWith(Tf32::kAll, mm), 2005);
+  const OpCase half = {"aten::mm", {Half(square), Half(square)}, {Half(square)}, ""};
+  EXPECT_DOUBLE_EQ(MicrosWith(Tf32::kNone, half), 505);
+
+  // The same FLOP in a convolution, which cuDNN computes in TF32.
+  const OpCase convolution = {
+      "aten::convolution", {F32({1000, 1000, 1, 1}), F32({1000, 1000, 1, 1})}, {F32({1000, 1000, 1, 1})}, ""};
+  EXPECT_DOUBLE_EQ(MicrosWith(Tf32::kByFramework, convolution), 2005);
+  EXPECT_DOUBLE_EQ(MicrosWith(Tf32::kNone, convolution), 8005);
+
+  // Kinds of the op catalogue take the peak, as they did before precisions had rates, unless a choice is made.
+  const OpCase matmul = {"matmul", {F32(square), F32(square)}, {F32(square)}, ""};
+  EXPECT_DOUBLE_EQ(MicrosWith(Tf32::kByFramework, matmul), 4005);
+  EXPECT_DOUBLE_EQ(MicrosWith(Tf32::kAll, matmul), 2005);
+  EXPECT_DOUBLE_EQ(MicrosWith(Tf32::kNone, matmul), 8005);
+  EXPECT_DOUBLE_EQ(MicrosWith(Tf32::kNone, {"matmul", {Half(square), Half(square)}, {Half(square)}, ""}), 505);
+}
+
+TEST(RooflineTest, Tf32HasThreeNames) {
+  EXPECT_EQ(Tf32FromName("", "--tf32"), Tf32::kByFramework);
+  EXPECT_EQ(Tf32FromName("none", "--tf32"), Tf32::kNone);
+  EXPECT_EQ(Tf32FromName("convolutions", "--tf32"), Tf32::kConvolutions);
+  EXPECT_EQ(Tf32FromName("all", "--tf32"), Tf32::kAll);
+  EXPECT_EQ(ErrorOf([] { Tf32FromName("yes", "--tf32"); }), "--tf32: is \"yes\" (none, convolutions or all)");
+}
+
+TEST(RooflineTest, KernelsOfOneCallShareItsWork) {
+  // 4000 us of work in two kernels, each with its launch.
+  const std::string attrs = R"({"op":"aten::add","op_kernels":2,"input_dims":[[1000000]],"input_types":["float"]})";
+  // 8e6 bytes at 80e9 a second are 100 us.
+  EXPECT_DOUBLE_EQ(*Micros({"kernel", {}, {}, attrs}), 5 + 50);
+}
+
+TEST(RooflineTest, WhatNoRateSaysKeepsItsTime) {
+  GraphBuilder builder("g");
+  OpSpec op;
+  op.kind_times = {{"test", 7}};
+  for (const char* const kind : {"host", "collective", "memcpy", "c10d::allreduce_"}) {
+    op.name = op.kind = kind;
+    std::replace(op.name.begin(), op.name.end(), ':', '.');
+    builder.Add(op);
+  }
+  const Graph graph = builder.Build();
+  const auto model = MakeRooflineCostModel();
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    EXPECT_EQ(model->OpMicros(graph, MakeId<OpId>(i), TestCluster(TestKind()), "test"), 7.0);
+  }
+  // Within a device's memory a copy has a rate: 1000 bytes are read and written at 100e9 a second.
+  EXPECT_DOUBLE_EQ(
+      *Micros({"memcpy", {}, {}, R"({"kernel":"Memcpy DtoD (Device -> Device)","copied_bytes":1000})"}), 5.02);
+  EXPECT_EQ(Micros({"memcpy", {}, {}, R"({"kernel":"Memcpy HtoD","copied_bytes":1000})"}), std::nullopt);
+}
+
+TEST(RooflineTest, ListsTheOperatorsThatItDoesNotKnow) {
+  GraphBuilder builder("g");
+  builder.Add({.name = "a", .kind = "mine::first"});
+  builder.Add({.name = "b", .kind = "aten::relu"});
+  builder.Add({.name = "c", .kind = "mine::second"});
+  const Graph graph = builder.Build();
+  const std::string why = MakeRooflineCostModel()->WhyNoTime(graph, *graph.FindOp("a"));
+  EXPECT_NE(why.find("knows no op of kind \"mine::first\"; nor does it know mine::second (docs/model.md"),
+            std::string::npos)
+      << why;
+  // f64 has no rate of its own, and none is made up.
+  const OutputSpec square = {.size = std::nullopt, .dtype = DType::kF64, .shape = {4, 4}};
+  const Graph wide = GraphOf({"aten::mm", {square, square}, {square}, ""});
+  EXPECT_NE(MakeRooflineCostModel()->WhyNoTime(wide, *wide.FindOp("op")).find("no rate for products"),
+            std::string::npos);
 }
 
 TEST(RooflineTest, RefusesADeviceKindWithoutRates) {

@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "sim/base/json_text.h"
+#include "sim/formats/cluster_yaml.h"
 #include "tests/testing/errors.h"
 
 namespace emplace {
@@ -127,6 +129,35 @@ TEST(ClusterFieldsTest, AKindMayBeWrittenOut) {
   EXPECT_EQ(other.bandwidth_efficiency[gather], 1);
   EXPECT_EQ(other.bandwidth_efficiency[convolution], mine.bandwidth_efficiency[convolution]) << "the generic row";
   for (std::size_t i = 0; i < kNumOpClasses; ++i) EXPECT_GT(mine.compute_efficiency[i], 0);
+}
+
+TEST(ClusterFieldsTest, AKindMayHaveRatesByPrecision) {
+  const Cluster cluster = With(R"("devices": [{"name": "x", "kind": "mine"}], "kinds": [
+      {"name": "mine", "class": "accelerator", "peak_tflop_per_s": 20, "memory_bandwidth_gb_per_s": 500,
+       "compute_efficiency": {"attention": 0.25, "convolution": 0.5},
+       "precisions": {"bf16": {"peak_tflop_per_s": 80, "compute_efficiency": {"attention": 0.125}}}}])");
+  const DeviceKind& mine = *cluster.FindKind("mine");
+  const PrecisionRate half = RateOf(mine, Precision::kBf16);
+  EXPECT_EQ(half.peak.count, 80e12);
+  EXPECT_EQ(half.efficiency[static_cast<std::size_t>(OpClass::kAttention)], 0.125);
+  EXPECT_EQ(half.efficiency[static_cast<std::size_t>(OpClass::kConvolution)], 0.5) << "that of the kind";
+  EXPECT_EQ(RateOf(mine, Precision::kF16).peak.count, 20e12) << "no rate of its own";
+  std::ostringstream written;
+  WriteCluster(written, cluster);
+  std::istringstream in(written.str());
+  const Cluster again = ReadCluster(in, "again");
+  EXPECT_EQ(RateOf(*again.FindKind("mine"), Precision::kBf16).peak.count, 80e12);
+  EXPECT_EQ(RateOf(*again.FindKind("mine"), Precision::kBf16).efficiency, half.efficiency);
+}
+
+TEST(ClusterFieldsTest, TheMemoryOfAKindIsThatOfItsDevices) {
+  const Cluster cluster = With(R"("devices": [{"name": "x", "kind": "mine"},
+      {"name": "y", "kind": "mine", "memory_gib": 2}, {"name": "z", "kind": "k80"}], "kinds": [{"name": "mine",
+      "class": "accelerator", "peak_tflop_per_s": 20, "memory_bandwidth_gb_per_s": 500, "memory_gib": 16}])");
+  EXPECT_EQ(cluster.devices()[0].memory, Bytes{16LL << 30});
+  EXPECT_EQ(cluster.devices()[1].memory, Bytes{2LL << 30});
+  EXPECT_EQ(cluster.devices()[2].memory, std::nullopt) << "the catalogue's memory limits nothing";
+  EXPECT_EQ(cluster.WithoutMemoryLimits().FindKind("mine")->memory, std::nullopt);
 }
 
 TEST(ClusterFieldsTest, AnUnknownKindIsACpuIfItLooksLikeOne) {

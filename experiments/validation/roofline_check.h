@@ -1,0 +1,51 @@
+#ifndef EMPLACE_EXPERIMENTS_VALIDATION_ROOFLINE_CHECK_H_
+#define EMPLACE_EXPERIMENTS_VALIDATION_ROOFLINE_CHECK_H_
+
+#include <cstddef>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/cost/cost_models.h"
+#include "sim/device_catalog.h"
+#include "sim/graph.h"
+
+namespace emplace::experiments {
+
+// Roofline's time of calls of operators beside the measured one. Times in µs.
+struct RooflineRow {
+  std::string name;  // a class, or an operator
+  OpClass op_class = OpClass::kNone;
+  std::size_t calls = 0;
+  std::size_t kernels = 0;  // of the trace; of an Execution Trace, which does not hold them, the calls
+  double measured = 0;
+  double roofline = 0;
+  // Of the calls' |roofline / measured - 1|.
+  double median_error = 0;
+  double p90_error = 0;
+
+  double Ratio() const { return measured > 0 ? roofline / measured : 0; }
+};
+
+struct RooflineCheck {
+  std::string kind;                    // of device, as the catalogue names it
+  std::vector<RooflineRow> classes;    // those that occur, the largest measured time first
+  std::vector<RooflineRow> operators;  // likewise
+  RooflineRow total;
+  // What is not compared.
+  double transfers = 0;              // collectives, copies from and to the host
+  double unknown_time = 0;           // of operators that roofline does not know
+  std::vector<std::string> unknown;  // their names, the largest time first
+};
+
+// Compares on the kind of device where the graph's ops have times, the one with most of it. Threads of the host are
+// left out. Throws InputError if no op has a time, or if the catalogue has no rates for the kind.
+RooflineCheck CheckRoofline(const Graph& graph, const RooflineOptions& options);
+
+// `emplace.roofline-check`, version 1.
+void WriteRooflineCheck(std::ostream& out, const RooflineCheck& check);
+
+}  // namespace emplace::experiments
+
+#endif  // EMPLACE_EXPERIMENTS_VALIDATION_ROOFLINE_CHECK_H_

@@ -1,0 +1,34 @@
+#ifndef EMPLACE_SIM_OPS_ATEN_WORK_H_
+#define EMPLACE_SIM_OPS_ATEN_WORK_H_
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "sim/ops/aten_call.h"
+#include "sim/ops/op_catalog.h"
+
+namespace emplace {
+
+// The work of one call of an ATen operator, or of a compiled kernel.
+struct AtenWork {
+  OpWork work;                     // kNone: a view, an allocation or a question, which takes no time
+  DType dtype = DType::kNone;      // of the factors of its products; kNone: of none that has a rate
+  std::optional<bool> allow_tf32;  // what the call itself says of f32 factors
+  double kernels = 1;              // AtenCall::kernels: the work is that of all of them together
+  bool is_transfer = false;        // between devices: a collective, or a copy from or to the host
+};
+
+// The work of `op` if its kind is an operator of ATen (aten_call.h says how graphs describe calls), a collective of
+// PyTorch or a kernel of its compiler; docs/model.md, C18 to C21, has the formulas. nullopt if not, and then `why` (may
+// be null) is what is missing, in words: the operator's name, or what the graph does not say of it.
+// Conventions as in op_catalog_parts.h. Throws InputError(op name) if shapes contradict the operator.
+std::optional<AtenWork> FindAtenWork(const Graph& graph, OpId op, std::string* why = nullptr);
+
+// What an operator counts as, for lists: its class, by name as in AtenCall. nullopt if it is not known.
+std::optional<OpClass> AtenClass(std::string_view name);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_OPS_ATEN_WORK_H_

@@ -1,0 +1,95 @@
+#include "experiments/validation/roofline_check.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "datasets/importers/registry.h"
+#include "tests/testing/errors.h"
+#include "tests/testing/trace_text.h"
+
+namespace emplace::testing {
+namespace {
+
+using experiments::CheckRoofline;
+using experiments::RooflineCheck;
+
+Graph ImportedGraph(const TraceText& text) {
+  const datasets::ImportSource source("t.json", text.str());
+  return datasets::Import(datasets::FindImporter("kineto", "", ""), {&source, 1}, {.min_attributed_percent = 0}).graph;
+}
+
+// A product of two kernels, a sum, an operator of nobody's, a copy to the host.
+TraceText ThreeOperators() {
+  TraceText text;
+  text.Op("aten::mm", 0, 20, 1, R"("Input Dims": [[1000, 1000], [1000, 1000]], "Input type": ["float", "float"])");
+  text.Call("cudaLaunchKernel", 1, 2, 1).Call("cudaLaunchKernel", 4, 2, 2);
+  text.Op("aten::add", 30, 10, 1, R"("Input Dims": [[1000], [1000]], "Input type": ["float", "float"])");
+  text.Call("cudaLaunchKernel", 31, 2, 3);
+  text.Op("mine::op", 50, 10, 1).Call("cudaLaunchKernel", 51, 2, 4).Call("cudaMemcpyAsync", 54, 2, 5);
+  text.Kernel("a", 10, 40, 1).Kernel("b", 51, 20, 2).Kernel("c", 80, 4, 3).Kernel("d", 90, 8, 4);
+  return text.Copy(100, 6, 5).Call("cudaDeviceSynchronize", 70, 50, 6);
+}
+
+TEST(RooflineCheckTest, CallsOfSeveralKernelsAreOne) {
+  const RooflineCheck check = CheckRoofline(ImportedGraph(ThreeOperators()), {});
+  EXPECT_EQ(check.kind, "h100");
+  ASSERT_EQ(check.classes.size(), 2U);
+  EXPECT_EQ(check.classes[0].name, "matrix-product");
+  EXPECT_EQ(check.classes[0].calls, 1U);
+  EXPECT_EQ(check.classes[0].kernels, 2U);
+  EXPECT_EQ(check.classes[0].measured, 60);
+  // 2e9 FLOP at 0.8 * 67 TFLOP/s, and two launches.
+  EXPECT_NEAR(check.classes[0].roofline, 2e9 / (0.8 * 67e12) * 1e6 + 5, 1e-9);
+  EXPECT_NEAR(check.classes[0].median_error, 1 - check.classes[0].roofline / 60, 1e-12);
+  EXPECT_EQ(check.operators[1].name, "aten::add");
+  EXPECT_EQ(check.total.calls, 2U);
+  EXPECT_EQ(check.total.measured, 64);
+  EXPECT_EQ(check.transfers, 6);
+  EXPECT_EQ(check.unknown_time, 8);
+  ASSERT_EQ(check.unknown.size(), 1U);
+  EXPECT_EQ(check.unknown[0], "mine::op");
+}
+
+TEST(RooflineCheckTest, Tf32MakesProductsFaster) {
+  const Graph graph = ImportedGraph(ThreeOperators());
+  const double plain = CheckRoofline(graph, {.tf32 = Tf32::kNone}).classes[0].roofline;
+  EXPECT_EQ(CheckRoofline(graph, {.tf32 = Tf32::kConvolutions}).classes[0].roofline, plain);
+  EXPECT_LT(CheckRoofline(graph, {.tf32 = Tf32::kAll}).classes[0].roofline, plain);
+}
+
+TEST(RooflineCheckTest, AGraphWithoutTimesIsRefused) {
+  GraphBuilder builder("g");
+  builder.Add({.name = "a", .kind = "aten::relu"});
+  const Graph graph = builder.Build();
+  EXPECT_EQ(ErrorOf([&] { CheckRoofline(graph, {}); }),
+            "no op has a time on a device to compare with (a Kineto trace, or an Execution Trace with --times)");
+}
+
+TEST(RooflineCheckTest, IsWrittenAsJson) {
+  std::ostringstream out;
+  experiments::WriteRooflineCheck(out, CheckRoofline(ImportedGraph(ThreeOperators()), {}));
+  const auto json = nlohmann::json::parse(out.str());
+  EXPECT_EQ(json["schema"], "emplace.roofline-check");
+  EXPECT_EQ(json["classes"][0]["kernels"], 2);
+  EXPECT_EQ(json["unknown"][0], "mine::op");
+}
+
+TEST(RooflineCheckTest, OperatorsOfAnH100AreWithinAFactorOfTwo) {
+  const std::string path =
+      std::string(EMPLACE_REFERENCE_DATA) + "/AMD-AGI+TraceLens/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
+  const datasets::ImportSource source(path);
+  const RooflineCheck check =
+      CheckRoofline(datasets::Import(datasets::FindImporter("", source.head(), path), {&source, 1}).graph, {});
+  EXPECT_EQ(check.kind, "h100");
+  EXPECT_GT(check.total.calls, 500U);
+  EXPECT_GT(check.total.Ratio(), 0.5);
+  EXPECT_LT(check.total.Ratio(), 2);
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -159,38 +159,14 @@ class Planner {
     }
     return SameKind<2>();
   }
-  template <std::size_t kNumInputs>
-  bool Function() {
-    for (std::size_t i = 0; i < kNumInputs; ++i) {
-      if (!Has(i)) return false;
-    }
-    Elementwise({node_.inputs.begin(), node_.inputs.begin() + kNumInputs}, kind_, Out(), Type(Out()), "");
-    return true;
-  }
-  void Elementwise(std::vector<std::string> inputs, std::string_view function, std::string output, OnnxType type,
-                   std::string suffix) {
-    JsonObject attrs;
-    AddMember(&attrs, "function", function);
-    Add(std::move(suffix), "elementwise", std::move(inputs), std::move(output), std::move(type), std::move(attrs));
-  }
-
   bool View() {
     if (!Has(0)) return false;
     Last("reshape", {In(0)}).waits = Waits(1);
     return true;
   }
-  bool CastOp() {
-    if (Type(In(0)).element == Type(Out()).element) return View();
-    kind_ = "copy";
-    return Function<1>();
-  }
-  bool Expand() {
-    if (Dims(In(0)) == Dims(Out())) return View();
-    kind_ = "copy";
-    if (!Function<1>()) return false;
-    ops_.back().waits = Waits(1);
-    return true;
-  }
+  // Where it changes nothing.
+  bool CastOp() { return Type(In(0)).element == Type(Out()).element && View(); }
+  bool Expand() { return Dims(In(0)) == Dims(Out()) && View(); }
   bool Sum() {
     if (node_.inputs.size() == 1) return View();
     if (node_.inputs.size() == 2) {
@@ -200,37 +176,6 @@ class Planner {
     Last("add_n", node_.inputs);
     return true;
   }
-  bool Extreme() {
-    if (node_.inputs.size() == 1) return View();
-    std::string so_far = In(0);
-    for (std::size_t i = 1; i < node_.inputs.size(); ++i) {
-      const bool is_last = i + 1 == node_.inputs.size();
-      const OnnxDims dims = is_last ? Dims(Out()) : BroadcastOf(DimsOf(so_far), Dims(In(i)));
-      const std::string next = is_last ? Out() : Between();
-      Elementwise({so_far, In(i)}, kind_, next, Like(Out(), dims), i == 1 ? "" : fmt::format("{}", i));
-      so_far = next;
-    }
-    return true;
-  }
-  // Of a value of the model, or between ops.
-  const OnnxDims& DimsOf(const std::string& name) const {
-    for (const OnnxPlannedOp& op : ops_) {
-      for (const auto& [output, type] : op.outputs) {
-        if (output == name) return *type.dims;
-      }
-    }
-    return Dims(name);
-  }
-  static OnnxDims BroadcastOf(const OnnxDims& a, const OnnxDims& b) {
-    OnnxDims dims(std::max(a.size(), b.size()));
-    for (std::size_t i = 1; i <= dims.size(); ++i) {
-      const std::int64_t left = i <= a.size() ? a[a.size() - i] : 1;
-      const std::int64_t right = i <= b.size() ? b[b.size() - i] : 1;
-      dims[dims.size() - i] = left == 1 ? right : left;
-    }
-    return dims;
-  }
-
   // Attributes `stride`, `padding` and `dilation` of a window of two dimensions from `x` to `y`.
   std::optional<JsonObject> WindowAttrs(const OnnxDims& x, const OnnxDims& window, const OnnxDims& y,
                                         bool is_pool) const {
@@ -276,7 +221,7 @@ class Planner {
       const auto reach = static_cast<double>(window[i] - 1) * static_cast<double>(dilation[i]) + 1;
       const double needed = static_cast<double>(y[2 + i] - 1) * static_cast<double>(stride[i]) + reach;
       const double size = static_cast<double>(x[2 + i]);
-      // ceil_mode reads beyond the padding.
+      // With ceil_mode the last window reaches beyond the padding.
       const double missing = needed - size - static_cast<double>(pads[i] + pads[2 + i]);
       if (missing > static_cast<double>(kMost)) return std::nullopt;
       if (missing > 0) pads[2 + i] += static_cast<std::int64_t>(missing);
@@ -287,7 +232,7 @@ class Planner {
     if (pads == OnnxDims{0, 0, 0, 0}) return ToJson("valid");
     if (pads[0] == pads[2] && pads[1] == pads[3]) return ListOf({pads[0], pads[1]});
     if (is_same) return ToJson("same");
-    return ListOf(pads);
+    return std::nullopt;
   }
 
   // Of rank 3, such as sound, with a dimension of 1 in between.
@@ -311,7 +256,7 @@ class Planner {
     if (depthwise) {
       w_dims = {groups, w_dims[0] / groups, w_dims[2], w_dims[3]};
     } else if (groups != 1) {
-      AddMember(&*attrs, "groups", groups);
+      return false;
     }
     const std::string x = Viewed(In(0), Type(In(0)), x_dims, "image");
     const std::string w = Viewed(In(1), Type(In(1)), w_dims, "filter");
@@ -334,10 +279,9 @@ class Planner {
   bool ConvTranspose() {
     if (!Has(1) || Dims(In(0)).size() != 4 || Dims(In(1)).size() != 4 || Dims(Out()).size() != 4) return false;
     const OnnxDims& w = Dims(In(1));
-    const std::int64_t groups = node_.Integer("group", 1);
+    if (node_.Integer("group", 1) != 1) return false;
     auto attrs = WindowAttrs(Dims(Out()), {w[2], w[3]}, Dims(In(0)), /*is_pool=*/false);
     if (!attrs) return false;
-    if (groups != 1) AddMember(&*attrs, "groups", groups);
     const std::string y = Between();
     Add("", "conv2d_grad_input", {In(1), In(0)}, y, Type(Out()), std::move(*attrs));
     LastWithBias(y, 2);
@@ -379,17 +323,8 @@ class Planner {
       Last("matmul", {In(0), matrix});
       return true;
     }
-    // Leading dimensions that are broadcast are copied, as libraries of batched products want them.
-    std::vector<std::string> operands;
-    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
-      const OnnxDims& dims = Dims(In(i));
-      const OnnxDims whole = Joined({y.begin(), y.end() - 2}, {dims.end() - 2, dims.end()});
-      operands.push_back(In(i));
-      if (whole == dims) continue;
-      operands.back() = Between();
-      Elementwise({In(i)}, "copy", operands.back(), Like(In(i), whole), fmt::format("expand{}", i));
-    }
-    Last("batch_matmul", operands);
+    if (a.size() != b.size()) return false;
+    Last("batch_matmul", {In(0), In(1)});
     return true;
   }
   bool Gemm() {
@@ -421,14 +356,7 @@ class Planner {
 
   bool BatchNormalization() {
     if (node_.inputs.size() != 5 || !Has(4)) return false;
-    const bool training = node_.Integer("training_mode", 0) != 0;
-    if (!training) {
-      for (std::size_t i = 1; i < node_.outputs.size(); ++i) {
-        if (HasOutput(i)) return false;
-      }
-      Last("batch_norm_inference", node_.inputs);
-      return true;
-    }
+    if (node_.Integer("training_mode", 0) == 0) return false;
     OnnxPlannedOp& op = Last("batch_norm", {In(0), In(1), In(2)});
     for (std::size_t i = 1; i <= 2; ++i) {
       op.outputs.emplace_back(HasOutput(i) ? node_.outputs[i] : "", Type(In(2)));
@@ -453,12 +381,6 @@ class Planner {
     }
     return true;
   }
-  bool Lrn() {
-    JsonObject attrs;
-    AddMember(&attrs, "size", node_.Integer("size", 1));
-    Last("lrn", {In(0)}, std::move(attrs));
-    return true;
-  }
   bool Dropout() {
     const auto* const training = Has(2) ? values_.Constant(In(2)) : nullptr;
     if (training != nullptr && *training == std::vector<std::int64_t>{1}) {
@@ -476,48 +398,13 @@ class Planner {
     constexpr std::int64_t kAlongOneAxis = 13;  // before, all dimensions from the axis on were one
     const OnnxDims& dims = Dims(In(0));
     const bool is_old = node_.opset < kAlongOneAxis;
-    const bool is_log = node_.op == "LogSoftmax";
     const auto axis = Axis(node_.Integer("axis", is_old ? 1 : -1), dims.size());
     if (!axis) return false;
     const auto first = dims.begin() + static_cast<std::ptrdiff_t>(*axis);
-    const OnnxDims behind(first + 1, dims.end());
-    std::string x = In(0);
-    OnnxDims shape = dims;
-    OnnxDims order;
-    if (is_old || Product(behind) == 1) {
-      shape = Joined({dims.begin(), first}, {Product({first, dims.end()})});
-      x = Viewed(x, Type(x), shape, "rows");
-    } else if (!behind.empty()) {
-      order.resize(dims.size());
-      std::iota(order.begin(), order.end(), 0);
-      std::swap(order[*axis], order.back());
-      std::swap(shape[*axis], shape.back());
-      JsonObject attrs;
-      AddMember(&attrs, "order", ListOf(order));
-      const std::string turned = Between();
-      Add("transpose", "transpose", {x}, turned, Like(In(0), shape), std::move(attrs));
-      x = turned;
-    }
-    const auto step = [&](std::string suffix, bool is_log_step) {
-      const std::string y = Between();
-      if (is_log_step) {
-        Elementwise({x}, "log", y, Like(Out(), shape), std::move(suffix));
-      } else {
-        Add(std::move(suffix), "softmax", {x}, y, Like(Out(), shape));
-      }
-      x = y;
-    };
-    step("", false);
-    if (is_log) step("log", true);
-    if (shape == Dims(Out()) && order.empty()) {
-      ops_.back().outputs[0].first = Out();
-    } else if (order.empty()) {
-      Last("reshape", {x}, {}, "reshape");
-    } else {
-      JsonObject attrs;
-      AddMember(&attrs, "order", ListOf(order));
-      Last("transpose", {x}, std::move(attrs), "transpose_back");
-    }
+    if (!is_old && Product({first + 1, dims.end()}) != 1) return false;
+    const OnnxDims rows = Joined({dims.begin(), first}, {Product({first, dims.end()})});
+    const std::string x = Viewed(In(0), Type(In(0)), rows, "rows");
+    LastViewed("softmax", {x}, rows, {});
     return true;
   }
 
@@ -661,84 +548,46 @@ class Planner {
 
   Rule FindRule() {
     static constexpr Row kRows[] = {
-        {"Abs", &Planner::Function<1>, "abs"},
         {"Add", &Planner::Binary, "add"},
-        {"And", &Planner::Function<2>, "and"},
         {"AveragePool", &Planner::Pool, "avg_pool"},
         {"BatchNormalization", &Planner::BatchNormalization},
         {"Cast", &Planner::CastOp},
-        {"Ceil", &Planner::Function<1>, "ceil"},
-        {"Celu", &Planner::Function<1>, "elu"},
-        {"Clip", &Planner::Function<1>, "clip"},
         {"Concat", &Planner::ConcatOp},
         {"ConstantOfShape", &Planner::FillOp},
         {"Conv", &Planner::Conv},
         {"ConvTranspose", &Planner::ConvTranspose},
-        {"Cos", &Planner::Function<1>, "cos"},
         {"DepthToSpace", &Planner::Blocks},
         {"Div", &Planner::Binary, "div"},
         {"Dropout", &Planner::Dropout},
-        {"Elu", &Planner::Function<1>, "elu"},
-        {"Equal", &Planner::Function<2>, "equal"},
-        {"Erf", &Planner::Function<1>, "erf"},
-        {"Exp", &Planner::Function<1>, "exp"},
         {"Expand", &Planner::Expand},
         {"Flatten", &Planner::View},
-        {"Floor", &Planner::Function<1>, "floor"},
         {"Gather", &Planner::GatherOp},
         {"Gelu", &Planner::SameKind<1>, "gelu"},
         {"Gemm", &Planner::Gemm},
         {"GlobalAveragePool", &Planner::GlobalPool, "avg_pool"},
         {"GlobalMaxPool", &Planner::GlobalPool, "max_pool"},
-        {"Greater", &Planner::Function<2>, "greater"},
-        {"GreaterOrEqual", &Planner::Function<2>, "greater_or_equal"},
-        {"HardSigmoid", &Planner::Function<1>, "hard_sigmoid"},
-        {"HardSwish", &Planner::Function<1>, "hard_swish"},
         {"Identity", &Planner::View},
-        {"LRN", &Planner::Lrn},
         {"LayerNormalization", &Planner::LayerNormalization},
-        {"LeakyRelu", &Planner::Function<1>, "leaky_relu"},
-        {"Less", &Planner::Function<2>, "less"},
-        {"LessOrEqual", &Planner::Function<2>, "less_or_equal"},
-        {"Log", &Planner::Function<1>, "log"},
-        {"LogSoftmax", &Planner::Softmax},
         {"MatMul", &Planner::MatMul},
-        {"Max", &Planner::Extreme, "max"},
         {"MaxPool", &Planner::Pool, "max_pool"},
-        {"Min", &Planner::Extreme, "min"},
-        {"Mish", &Planner::Function<1>, "mish"},
         {"Mul", &Planner::Binary, "mul"},
-        {"Neg", &Planner::Function<1>, "neg"},
-        {"Not", &Planner::Function<1>, "not"},
-        {"Or", &Planner::Function<2>, "or"},
-        {"PRelu", &Planner::Function<2>, "prelu"},
         {"Pad", &Planner::PadOp},
-        {"Pow", &Planner::Function<2>, "pow"},
-        {"Reciprocal", &Planner::Function<1>, "reciprocal"},
         {"ReduceMax", &Planner::ReduceOp, "reduce_max"},
         {"ReduceMean", &Planner::ReduceOp, "reduce_mean"},
         {"ReduceSum", &Planner::ReduceOp, "reduce_sum"},
         {"Relu", &Planner::SameKind<1>, "relu"},
         {"Reshape", &Planner::View},
-        {"Round", &Planner::Function<1>, "round"},
         {"Sigmoid", &Planner::SameKind<1>, "sigmoid"},
-        {"Sign", &Planner::Function<1>, "sign"},
-        {"Sin", &Planner::Function<1>, "sin"},
         {"Slice", &Planner::SliceOp},
         {"Softmax", &Planner::Softmax},
-        {"Softplus", &Planner::Function<1>, "softplus"},
-        {"Softsign", &Planner::Function<1>, "softsign"},
         {"SpaceToDepth", &Planner::Blocks},
         {"Split", &Planner::SplitOp},
-        {"Sqrt", &Planner::Function<1>, "sqrt"},
         {"Squeeze", &Planner::View},
         {"Sub", &Planner::Binary, "sub"},
         {"Sum", &Planner::Sum},
-        {"Swish", &Planner::Function<1>, "swish"},
         {"Tanh", &Planner::SameKind<1>, "tanh"},
         {"Transpose", &Planner::TransposeOp},
         {"Unsqueeze", &Planner::View},
-        {"Where", &Planner::Function<3>, "where"},
     };
     const auto found = std::lower_bound(std::begin(kRows), std::end(kRows), node_.op,
                                         [](const Row& row, const std::string& op) { return row.op < op; });

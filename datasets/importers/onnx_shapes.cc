@@ -521,7 +521,18 @@ class Inference {
     if (!is_new) found->second = Merged(found->second, type);
   }
 
+  // Outputs that nobody reads, such as the mask of a dropout that does not train, are left out.
   void AddNodes() {
+    read_.insert(model_.outputs.begin(), model_.outputs.end());
+    for (const Step& step : expander_.steps()) {
+      read_.insert(step.node.input().begin(), step.node.input().end());
+      Outside outside;
+      for (const AttributeProto& attr : step.node.attribute()) {
+        if (attr.has_g()) LookInto(attr.g(), {}, 0, &outside);
+        for (const GraphProto& inner : attr.graphs()) LookInto(inner, {}, 0, &outside);
+      }
+      read_.insert(outside.names.begin(), outside.names.end());
+    }
     for (Step& step : expander_.steps()) {
       NodeProto& node = step.node;
       OnnxNode plain;
@@ -542,6 +553,10 @@ class Inference {
       plain.subgraph_bytes = outside.bytes;
       plain.subgraph_nodes = outside.nodes;
       const std::size_t position = model_.nodes.size();
+      for (std::size_t i = 1; i < plain.outputs.size(); ++i) {
+        if (!read_.contains(plain.outputs[i])) plain.outputs[i].clear();
+      }
+      while (plain.outputs.size() > 1 && plain.outputs.back().empty()) plain.outputs.pop_back();
       for (const std::string& output : plain.outputs) {
         if (output.empty()) continue;
         if (initializers_.contains(output) || inputs_.contains(output) || !writers_.emplace(output, position).second) {
@@ -590,7 +605,7 @@ class Inference {
   }
 
   void Infer(Step& step, OnnxNode* plain) {
-    std::vector<TypeProto> inferred(plain->outputs.size());
+    std::vector<TypeProto> inferred(static_cast<std::size_t>(step.node.output_size()));
     try {
       inferred = TypesFrom(step, *plain);
     } catch (const std::exception& error) {
@@ -615,7 +630,7 @@ class Inference {
   std::vector<TypeProto> TypesFrom(Step& step, const OnnxNode& plain) {
     NodeProto node = step.node;
     CheckAttrs(&node);
-    std::vector<TypeProto> outputs(plain.outputs.size());
+    std::vector<TypeProto> outputs(static_cast<std::size_t>(node.output_size()));
     if (plain.domain.empty() && InferOfNewerOpset(plain, &node, &outputs)) return outputs;
     const onnx::OpSchema* const schema =
         onnx::OpSchemaRegistry::Schema(plain.op, static_cast<int>(plain.opset), plain.domain);
@@ -632,7 +647,7 @@ class Inference {
     } else {
       throw std::runtime_error(fmt::format("libonnx has no rule for the shapes of {}", plain.op));
     }
-    for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i] = context.allOutputTypes_[i];
+    for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i] = context.allOutputTypes_.at(i);
     return outputs;
   }
 
@@ -805,6 +820,7 @@ class Inference {
   OnnxModel model_;
   std::unordered_set<std::string> initializers_;
   std::unordered_set<std::string> inputs_;
+  std::unordered_set<std::string> read_;  // values that something reads
   std::unordered_map<std::string, std::size_t> writers_;  // of a value: the node
   std::unordered_map<std::string, std::int64_t> symbols_;
   std::unordered_map<std::string, TypeProto> stated_;

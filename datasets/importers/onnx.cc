@@ -25,35 +25,49 @@ namespace emplace::datasets {
 namespace {
 
 const OnnxExports& OnnxPart() {
-  static const auto* const part = static_cast<const OnnxExports*>(
-      LoadPlugin({.file = EMPLACE_ONNX_FILE,
-                  .built = EMPLACE_ONNX_PATH,
-                  .symbol = kOnnxName,
-                  .what = "the library that reads ONNX models"}));
+  static const auto* const part =
+      static_cast<const OnnxExports*>(LoadPlugin({.file = EMPLACE_ONNX_FILE,
+                                                  .built = EMPLACE_ONNX_PATH,
+                                                  .symbol = kOnnxName,
+                                                  .what = "the library that reads ONNX models"}));
   return *part;
 }
 
-// Elements of ONNX as graph.json has them: unsigned integers as signed ones of the same width. 0 bits: of no fixed size.
+// Elements of ONNX as graph.json has them: unsigned integers as signed ones of the same width. 0 bits: of no fixed
+// size.
 struct OnnxElement {
   DType dtype = DType::kNone;
   int bits = 0;
 };
 OnnxElement ElementOf(std::int32_t element) {
   static constexpr OnnxElement kElements[] = {
-      {},                                          // 0: undefined
-      {DType::kF32, 32},  {DType::kU8, 8},         // float, uint8
-      {DType::kI8, 8},    {DType::kI16, 16},       // int8, uint16
-      {DType::kI16, 16},  {DType::kI32, 32},       // int16, int32
-      {DType::kI64, 64},  {},                      // int64, string
-      {DType::kBool, 8},  {DType::kF16, 16},       // bool, float16
-      {DType::kF64, 64},  {DType::kI32, 32},       // double, uint32
-      {DType::kI64, 64},  {DType::kNone, 64},      // uint64, complex64
-      {DType::kNone, 128}, {DType::kBf16, 16},     // complex128, bfloat16
-      {DType::kNone, 8},  {DType::kNone, 8},       // float8e4m3fn, float8e4m3fnuz
-      {DType::kNone, 8},  {DType::kNone, 8},       // float8e5m2, float8e5m2fnuz
-      {DType::kNone, 4},  {DType::kNone, 4},       // uint4, int4
-      {DType::kNone, 4},  {DType::kNone, 8},       // float4e2m1, float8e8m0
-      {DType::kNone, 2},  {DType::kNone, 2},       // uint2, int2
+      {},  // 0: undefined
+      {DType::kF32, 32},
+      {DType::kU8, 8},  // float, uint8
+      {DType::kI8, 8},
+      {DType::kI16, 16},  // int8, uint16
+      {DType::kI16, 16},
+      {DType::kI32, 32},  // int16, int32
+      {DType::kI64, 64},
+      {},  // int64, string
+      {DType::kBool, 8},
+      {DType::kF16, 16},  // bool, float16
+      {DType::kF64, 64},
+      {DType::kI32, 32},  // double, uint32
+      {DType::kI64, 64},
+      {DType::kNone, 64},  // uint64, complex64
+      {DType::kNone, 128},
+      {DType::kBf16, 16},  // complex128, bfloat16
+      {DType::kNone, 8},
+      {DType::kNone, 8},  // float8e4m3fn, float8e4m3fnuz
+      {DType::kNone, 8},
+      {DType::kNone, 8},  // float8e5m2, float8e5m2fnuz
+      {DType::kNone, 4},
+      {DType::kNone, 4},  // uint4, int4
+      {DType::kNone, 4},
+      {DType::kNone, 8},  // float4e2m1, float8e8m0
+      {DType::kNone, 2},
+      {DType::kNone, 2},  // uint2, int2
   };
   return element < 0 || element >= static_cast<std::int32_t>(std::size(kElements))
              ? OnnxElement{}
@@ -258,9 +272,8 @@ class OnnxGraphMaker {
     spec.outputs.push_back(OutputOf(type, place));
     if (bytes) spec.outputs[0] = {.size = Bytes{static_cast<std::int64_t>(std::min(*bytes, 0x1p61))}, .shape = {}};
     if (kind == "variable") {
-      spec.persistent = spec.outputs[0].size
-                            ? *spec.outputs[0].size
-                            : TensorBytes(spec.outputs[0].dtype, spec.outputs[0].shape, place);
+      spec.persistent = spec.outputs[0].size ? *spec.outputs[0].size
+                                             : TensorBytes(spec.outputs[0].dtype, spec.outputs[0].shape, place);
     }
     refs_[name] = spec.name + ":0";
     AddSpec(builder, std::move(spec), kNoNode);
@@ -394,13 +407,12 @@ class OnnxGraphMaker {
       if (node.subgraph_nodes > 0) subgraphs[OnnxKind(node)] += node.subgraph_nodes;
     }
     if (!unshaped.empty()) {
-      imported->notes.push_back(
-          fmt::format("{} nodes have outputs without a shape, which count 0 bytes: {}{}", nodes - shaped,
-                      Counted(unshaped), failure.empty() ? "" : fmt::format(" ({})", FirstLine(failure))));
+      imported->notes.push_back(fmt::format("{} nodes have outputs without a shape, which count 0 bytes: {}{}",
+                                            nodes - shaped, Counted(unshaped),
+                                            failure.empty() ? "" : fmt::format(" ({})", FirstLine(failure))));
     }
     if (!foreign.empty()) {
-      imported->notes.push_back(fmt::format(
-          "kinds that the op catalogue lacks, so roofline has no time for them: {}", Counted(foreign)));
+      imported->notes.push_back(fmt::format("roofline knows no op of these kinds: {}", Counted(foreign)));
     }
     if (!subgraphs.empty()) {
       imported->notes.push_back(
@@ -430,7 +442,7 @@ class OnnxGraphMaker {
       return nodes == 0 ? 100 : 100 * static_cast<double>(part) / static_cast<double>(nodes);
     };
     imported->notes.push_back(
-        fmt::format("attributed: {} of {} nodes have shapes ({:.1f} %), {} have a kind of the catalogue ({:.1f} %); "
+        fmt::format("attributed: {} of {} nodes have shapes ({:.1f} %), {} have a kind that roofline knows ({:.1f} %); "
                     "{:.3f} MB of tensors; the file has no times",
                     shaped, nodes, percent(shaped), known, percent(known), all / 1e6));
   }

@@ -501,8 +501,7 @@ class Planner {
       }
       return true;
     }
-    const std::string table =
-        Viewed(In(0), Type(In(0)), {dims[*axis], Product({first + 1, dims.end()})}, "table");
+    const std::string table = Viewed(In(0), Type(In(0)), {dims[*axis], Product({first + 1, dims.end()})}, "table");
     Last("gather", {table, In(1)});
     return true;
   }

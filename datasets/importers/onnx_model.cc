@@ -10,7 +10,8 @@ bool OnnxType::IsWhole() const {
 }
 
 const OnnxAttr* OnnxNode::Find(const std::string& attr) const {
-  const auto found = std::find_if(attrs.begin(), attrs.end(), [&](const OnnxAttr& other) { return other.name == attr; });
+  const auto found =
+      std::find_if(attrs.begin(), attrs.end(), [&](const OnnxAttr& other) { return other.name == attr; });
   return found == attrs.end() ? nullptr : &*found;
 }
 

@@ -328,7 +328,8 @@ void LookInto(const GraphProto& graph, std::unordered_set<std::string> known, in
 OnnxAttr AttrOf(const AttributeProto& attr) {
   OnnxAttr plain;
   plain.name = attr.name();
-  plain.is_list = attr.ints_size() + attr.floats_size() + attr.strings_size() > 0 || attr.type() == AttributeProto::INTS;
+  plain.is_list =
+      attr.ints_size() + attr.floats_size() + attr.strings_size() > 0 || attr.type() == AttributeProto::INTS;
   if (attr.has_i()) plain.integers.push_back(attr.i());
   if (attr.has_f() && std::isfinite(attr.f())) plain.numbers.push_back(static_cast<double>(attr.f()));
   if (attr.has_s()) plain.texts.push_back(attr.s());
@@ -361,7 +362,8 @@ void CheckAttrs(NodeProto* node) {
       for (const std::int64_t value : attr.ints()) check(value, 1, kLargestWindow);
       if (attr.has_i()) check(attr.i(), 1, kLargestWindow);
     } else if (is_count && attr.has_i()) {
-      check(attr.i(), name == "storage_order" || name == "num_scan_inputs" ? 0 : 1, name == "blocksize" ? 4096 : kLargestWindow);
+      check(attr.i(), name == "storage_order" || name == "num_scan_inputs" ? 0 : 1,
+            name == "blocksize" ? 4096 : kLargestWindow);
     } else if (name != "value" && name != "value_int" && name != "value_ints" && name != "starts" && name != "ends") {
       for (const std::int64_t value : attr.ints()) check(value, -kLargestWindow, kLargestWindow);
     }
@@ -467,7 +469,8 @@ class Inference {
         }
         for (int i = 0; type.tensor_type().has_shape() && i < shape->dim_size(); ++i) {
           input.symbols.push_back(shape->dim(i).has_dim_param() ? shape->dim(i).dim_param() : "");
-          if (found != given.end()) shape->mutable_dim(i)->set_dim_value(found->second->dims[static_cast<std::size_t>(i)]);
+          if (found != given.end())
+            shape->mutable_dim(i)->set_dim_value(found->second->dims[static_cast<std::size_t>(i)]);
         }
         Substitute(&type);
       }
@@ -560,8 +563,8 @@ class Inference {
       for (const std::string& output : plain.outputs) {
         if (output.empty()) continue;
         if (initializers_.contains(output) || inputs_.contains(output) || !writers_.emplace(output, position).second) {
-          RefuseModel(fmt::format("{}: its output \"{}\" is written elsewhere too (each name once)", Place(plain, position),
-                                  output));
+          RefuseModel(fmt::format("{}: its output \"{}\" is written elsewhere too (each name once)",
+                                  Place(plain, position), output));
         }
       }
       model_.nodes.push_back(std::move(plain));
@@ -586,8 +589,9 @@ class Inference {
             readers[writer->second].push_back(i);
             ++waits[i];
           } else if (!types_.contains(name)) {
-            RefuseModel(fmt::format("{}: its input \"{}\" is nowhere (no node writes it, and it is no input or initializer)",
-                                    Place(node, i), name));
+            RefuseModel(
+                fmt::format("{}: its input \"{}\" is nowhere (no node writes it, and it is no input or initializer)",
+                            Place(node, i), name));
           }
         }
       }
@@ -643,7 +647,8 @@ class Inference {
     if (schema->has_type_and_shape_inference_function()) {
       schema->GetTypeAndShapeInferenceFunction()(context);
     } else if (schema->HasFunction()) {
-      onnx::shape_inference::InferShapeForFunctionNode(*schema->GetFunction(), onnx::OpSchemaRegistry::Instance(), context);
+      onnx::shape_inference::InferShapeForFunctionNode(*schema->GetFunction(), onnx::OpSchemaRegistry::Instance(),
+                                                       context);
     } else {
       throw std::runtime_error(fmt::format("libonnx has no rule for the shapes of {}", plain.op));
     }
@@ -663,11 +668,11 @@ class Inference {
   // its own rule is to be asked, of the node as changed. Source: the operator changelog of ONNX, versions 18 to 23.
   bool InferOfNewerOpset(const OnnxNode& plain, NodeProto* node, std::vector<TypeProto>* outputs) {
     if (plain.opset <= kLibraryOpset) return false;
-    static const std::set<std::string> kReductions = {"ReduceMean",      "ReduceMax",    "ReduceMin",
-                                                      "ReduceProd",      "ReduceL1",     "ReduceL2",
-                                                      "ReduceLogSum",    "ReduceSumSquare", "ReduceLogSumExp"};
-    static const std::set<std::string> kSameAsInput = {"Gelu", "GroupNormalization", "RMSNormalization", "Mish", "Swish",
-                                                       "BitwiseNot", "RotaryEmbedding"};
+    static const std::set<std::string> kReductions = {"ReduceMean",   "ReduceMax",       "ReduceMin",
+                                                      "ReduceProd",   "ReduceL1",        "ReduceL2",
+                                                      "ReduceLogSum", "ReduceSumSquare", "ReduceLogSumExp"};
+    static const std::set<std::string> kSameAsInput = {"Gelu",  "GroupNormalization", "RMSNormalization", "Mish",
+                                                       "Swish", "BitwiseNot",         "RotaryEmbedding"};
     if (kSameAsInput.contains(plain.op)) {
       if (node->input_size() == 0 || outputs->empty()) throw std::runtime_error("has no input or no output");
       const auto input = types_.find(node->input(0));
@@ -820,7 +825,7 @@ class Inference {
   OnnxModel model_;
   std::unordered_set<std::string> initializers_;
   std::unordered_set<std::string> inputs_;
-  std::unordered_set<std::string> read_;  // values that something reads
+  std::unordered_set<std::string> read_;                  // values that something reads
   std::unordered_map<std::string, std::size_t> writers_;  // of a value: the node
   std::unordered_map<std::string, std::int64_t> symbols_;
   std::unordered_map<std::string, TypeProto> stated_;
@@ -850,9 +855,7 @@ OnnxParsed ParseOnnx(const std::string& bytes, const std::vector<OnnxInputShape>
   return parsed;
 }
 
-std::int64_t NewestOpset() {
-  return onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map().at("").second;
-}
+std::int64_t NewestOpset() { return onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map().at("").second; }
 
 }  // namespace
 }  // namespace emplace::datasets

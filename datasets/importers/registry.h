@@ -68,7 +68,7 @@ class ImportSource {
 
 struct ImportOptions {
   double min_attributed_percent = 95;
-  std::string times = {};  // a Kineto trace of the same step, for formats without times; "": none
+  std::string times = {};                // a Kineto trace of the same step, for formats without times; "": none
   std::vector<std::string> inputs = {};  // "NAME=DIMS": shapes of inputs, for formats that leave sizes free
 };
 

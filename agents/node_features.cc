@@ -55,7 +55,7 @@ void Split(const std::vector<BytesByNode>& all, std::vector<std::vector<std::uin
 std::size_t NumKinds() { return AllOpKinds().size() + 1; }
 
 std::uint32_t KindIndex(std::string_view kind) {
-  const OpKind* const found = FindOpKind(kind);
+  const OpKind* const found = kind.starts_with("onnx::") ? nullptr : FindOpKind(kind);
   return static_cast<std::uint32_t>(found != nullptr ? static_cast<std::size_t>(found - AllOpKinds().data())
                                                      : AllOpKinds().size());
 }

@@ -29,6 +29,7 @@ struct ImportOptions {
   std::string placement_output;
   std::string expert;
   std::string times;
+  std::vector<std::string> inputs;
   double min_attributed = datasets::ImportOptions().min_attributed_percent;
 };
 
@@ -40,8 +41,9 @@ int Run(const ImportOptions& options) {
   if (!options.expert.empty() && options.placement_output.empty()) {
     throw InputError("--expert", "needs --placement-out (where the placement goes)");
   }
-  const auto [importer, imported] = ImportFiles(
-      options.files, options.format, {.min_attributed_percent = options.min_attributed, .times = options.times});
+  const auto [importer, imported] =
+      ImportFiles(options.files, options.format,
+                  {.min_attributed_percent = options.min_attributed, .times = options.times, .inputs = options.inputs});
   const std::string& file = options.files.front();
   if (!options.cluster_output.empty() && !imported.cluster) {
     throw InputError(file, fmt::format("describes no cluster for --cluster-out (format {})", importer.name));
@@ -97,6 +99,12 @@ Command AddImport(CLI::App& app) {
       ->add_option("--times", options->times,
                    "Kineto trace of the same step, for the times of formats without (pytorch-et)")
       ->type_name("KINETO");
+  command
+      ->add_option("--input", options->inputs,
+                   "Shape of an input whose sizes the file leaves free, such as images=1x3x224x224; repeatable")
+      ->type_name("NAME=DIMS")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   AddMinAttributedOption(*command, &options->min_attributed);
   return {command, [options] { return Run(*options); }};
 }

@@ -35,6 +35,9 @@ Imported ImportPyTorchEt(std::span<const ImportSource> sources, const ImportOpti
 bool LooksLikeChakra(std::string_view head);
 Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions& options);
 
+// onnx: onnx.h, and onnx_wire.h for what it looks like.
+Imported ImportOnnx(std::span<const ImportSource> sources, const ImportOptions& options);
+
 // Whether the content starts like a JSON object.
 bool StartsAnObject(std::string_view content);
 

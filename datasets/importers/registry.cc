@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "datasets/importers/importers.h"
+#include "datasets/importers/onnx_wire.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/registry.h"
@@ -35,6 +36,9 @@ constexpr ImporterEntry kImporters[] = {
      "trace of PyTorch's profiler: a step on GPUs, with host threads, streams, launches and waits; of several ranks",
      "PyTorch profiler, Chrome trace JSON; github.com/pytorch/kineto", LooksLikeKineto, ImportKineto,
      /*takes_several=*/true},
+    {"onnx", "ONNX model: its nodes with shapes, bytes and weights, in the kinds of the op catalogue",
+     "ONNX, onnx.proto; github.com/onnx/onnx", LooksLikeOnnx, ImportOnnx, /*takes_several=*/false,
+     /*takes_times=*/false, /*takes_inputs=*/true},
     {"chakra", "Chakra Execution Trace, protobuf or JSON: the nodes of a step with times, threads and streams",
      "MLCommons Chakra, et_def.proto; github.com/mlcommons/chakra", LooksLikeChakra, ImportChakra,
      /*takes_several=*/true},
@@ -78,6 +82,9 @@ Imported Import(const ImporterEntry& importer, std::span<const ImportSource> sou
   if (!options.times.empty() && !importer.takes_times) {
     throw InputError(options.times,
                      "cannot be used (the format " + std::string(importer.name) + " is imported without other times)");
+  }
+  if (!options.inputs.empty() && !importer.takes_inputs) {
+    throw InputError("--input", "cannot be used (the format " + std::string(importer.name) + " has no free shapes)");
   }
   return importer.import(sources, options);
 }

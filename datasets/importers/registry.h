@@ -68,7 +68,8 @@ class ImportSource {
 
 struct ImportOptions {
   double min_attributed_percent = 95;
-  std::string times = {};  // a Kineto trace of the same step, for formats without times; "": none
+  std::string times = {};                // a Kineto trace of the same step, for formats without times; "": none
+  std::vector<std::string> inputs = {};  // "NAME=DIMS": shapes of inputs, for formats that leave sizes free
 };
 
 // A row of `emplace list importers`.
@@ -82,6 +83,7 @@ struct ImporterEntry {
   Imported (*import)(std::span<const ImportSource> sources, const ImportOptions& options);
   bool takes_several = false;  // files; others are given one
   bool takes_times = false;    // ImportOptions::times
+  bool takes_inputs = false;   // ImportOptions::inputs
 };
 std::span<const ImporterEntry> AllImporters();
 // The format named, or found from the start of `file` if `format` is empty. Throws InputError that lists the known

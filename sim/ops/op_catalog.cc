@@ -20,7 +20,7 @@ std::span<const OpKind> AllOpKinds() {
 }
 
 const OpKind* FindOpKind(std::string_view kind) {
-  const std::span<const OpKind> kinds = AllOpKinds();
+  const std::span<const OpKind> kinds = kind.starts_with("onnx::") ? OnnxKinds() : AllOpKinds();
   const auto found = std::lower_bound(kinds.begin(), kinds.end(), kind,
                                       [](const OpKind& row, std::string_view name) { return row.name < name; });
   return found == kinds.end() || found->name != kind ? nullptr : &*found;

@@ -26,7 +26,7 @@ struct OpKind {
   OpWork (*work)(const Graph& graph, OpId op);
 };
 std::span<const OpKind> AllOpKinds();
-// Null if the catalogue does not know the kind.
+// Null if the catalogue does not know the kind. Knows operators of ONNX too, which AllOpKinds() does not list.
 const OpKind* FindOpKind(std::string_view kind);
 
 }  // namespace emplace

@@ -22,6 +22,10 @@ std::span<const OpKind> ReductionKinds();    // sums, norms, softmax, pooling
 std::span<const OpKind> DataKinds();         // inputs, variables, and what only moves data
 std::span<const OpKind> UpdateKinds();       // what changes variables
 
+// Operators of ONNX, "onnx::NAME", in alphabetical order: what imported models hold besides. They are in no part of
+// AllOpKinds(), so no device runs them and no agent tells them apart; FindOpKind() knows them.
+std::span<const OpKind> OnnxKinds();
+
 }  // namespace emplace
 
 #endif  // EMPLACE_SIM_OPS_OP_CATALOG_PARTS_H_

@@ -72,6 +72,23 @@ bool OpView::Flag(std::string_view key, bool absent) const {
   return value.get<bool>();
 }
 
+std::int64_t OpView::Integer(std::string_view key, std::int64_t absent) const {
+  const nlohmann::json value = Attr(*this, graph_.op(op_).attrs, key);
+  if (value.is_null()) return absent;
+  if (!value.is_number_integer()) Refuse(fmt::format("attr {} is not an integer", key));
+  return value.get<std::int64_t>();
+}
+
+std::vector<std::int64_t> OpView::Integers(std::string_view key) const {
+  const nlohmann::json value = Attr(*this, graph_.op(op_).attrs, key);
+  if (value.is_null()) return {};
+  const auto fits = [](const nlohmann::json& entry) { return entry.is_number_integer(); };
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), fits)) {
+    Refuse(fmt::format("attr {} is not a list of integers", key));
+  }
+  return value.get<std::vector<std::int64_t>>();
+}
+
 std::array<std::int64_t, 2> OpView::Pair(std::string_view key, std::array<std::int64_t, 2> absent) const {
   const nlohmann::json value = Attr(*this, graph_.op(op_).attrs, key);
   if (value.is_null()) return absent;

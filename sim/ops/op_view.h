@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/base/units.h"
 #include "sim/graph.h"
@@ -44,6 +45,8 @@ class OpView {
 
   // Attrs; the value given where the key is absent.
   bool Flag(std::string_view key, bool absent) const;
+  std::int64_t Integer(std::string_view key, std::int64_t absent) const;
+  std::vector<std::int64_t> Integers(std::string_view key) const;  // a list; empty where the key is absent
   std::array<std::int64_t, 2> Pair(std::string_view key, std::array<std::int64_t, 2> absent) const;
   // "same", "valid" or a pair of sizes: the output size that `key` = padding leads to along `axis` (0: rows).
   // Source: the usual convolution arithmetic: valid floor((n - window) / stride) + 1, same ceil(n / stride), a pair p

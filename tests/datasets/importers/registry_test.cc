@@ -13,6 +13,7 @@
 #include "sim/base/file_io.h"
 #include "sim/formats/cluster_yaml.h"
 #include "sim/formats/graph_json.h"
+#include "tests/datasets/importers/onnx_bytes.h"
 #include "tests/datasets/importers/samples.h"
 
 namespace emplace::testing {
@@ -22,7 +23,8 @@ namespace {
 const std::string& SampleOf(std::string_view name) {
   static const std::map<std::string_view, std::string> kSamples = {
       {"emplace", kEmplaceSample}, {"pipedream", kPipeDreamSample}, {"dnn-partitioning", kDnnPartitioningSample},
-      {"kineto", kKinetoSample},   {"pytorch-et", kEtSample},       {"chakra", kChakraSample}};
+      {"kineto", kKinetoSample},   {"pytorch-et", kEtSample},       {"chakra", kChakraSample},
+      {"onnx", kOnnxSample}};
   return kSamples.at(name);
 }
 
@@ -35,21 +37,21 @@ std::string GraphText(const Graph& graph) {
 TEST(ImporterRegistryTest, ListsTheFormatsOfTheContract) {
   std::vector<std::string> names;
   for (const datasets::ImporterEntry& importer : datasets::AllImporters()) names.emplace_back(importer.name);
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"emplace", "pipedream", "dnn-partitioning", "kineto", "chakra", "pytorch-et"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"emplace", "pipedream", "dnn-partitioning", "kineto", "onnx", "chakra",
+                                             "pytorch-et"}));
 }
 
 TEST(ImporterRegistryTest, ANameThatIsNoFormatIsToldTheFormats) {
-  EXPECT_EQ(Refusal([] { datasets::FindImporter("onnx", "", "f"); }),
-            "unknown format \"onnx\" (emplace, pipedream, dnn-partitioning, kineto, chakra, pytorch-et)");
+  EXPECT_EQ(Refusal([] { datasets::FindImporter("hlo", "", "f"); }),
+            "unknown format \"hlo\" (emplace, pipedream, dnn-partitioning, kineto, onnx, chakra, pytorch-et)");
 }
 
 TEST(ImporterRegistryTest, ContentOfNoKnownFormatIsRefused) {
   for (const char* const content : {"", "hello\n", "{}", "[1]", "{\"schema\": \"emplace.profile\"}"}) {
     EXPECT_EQ(
         Refusal([&] { datasets::FindImporter("", content, "f.txt"); }),
-        "f.txt: is in none of the formats that can be imported (emplace, pipedream, dnn-partitioning, kineto, chakra, "
-        "pytorch-et)")
+        "f.txt: is in none of the formats that can be imported (emplace, pipedream, dnn-partitioning, kineto, onnx, "
+        "chakra, pytorch-et)")
         << content;
   }
 }

@@ -1,0 +1,102 @@
+#ifndef EMPLACE_DATASETS_IMPORTERS_ONNX_MODEL_H_
+#define EMPLACE_DATASETS_IMPORTERS_ONNX_MODEL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+// An ONNX model as plain data: what passes between the program and the plug-in that links libonnx.
+namespace emplace::datasets {
+
+// Numbers of TensorProto.DataType in onnx.proto that are looked at by name.
+enum : std::int32_t { kOnnxUnknown = 0, kOnnxFloat = 1, kOnnxInt32 = 6, kOnnxInt64 = 7, kOnnxString = 8 };
+
+struct OnnxType {
+  bool is_tensor = true;                          // else a sequence, map or optional: of no known size
+  std::int32_t element = kOnnxUnknown;            // TensorProto.DataType
+  std::optional<std::vector<std::int64_t>> dims;  // kFree: not known; none: not even the rank is known
+  static constexpr std::int64_t kFree = -1;
+  // Whether all dimensions are known.
+  bool IsWhole() const;
+};
+
+// Weights, or a constant.
+struct OnnxTensor {
+  std::string name;
+  std::int32_t element = kOnnxUnknown;
+  std::vector<std::int64_t> dims;
+  std::optional<double> bytes;  // of a sparse one; else from element and dims
+};
+
+struct OnnxAttr {
+  std::string name;
+  std::vector<std::int64_t> integers;
+  std::vector<double> numbers;
+  std::vector<std::string> texts;
+  bool is_list = false;
+};
+
+struct OnnxNode {
+  std::string name;
+  std::string op;
+  std::string domain;               // "": of ONNX itself
+  std::int64_t opset = 0;           // the version of `domain` that the model imports
+  std::vector<std::string> inputs;  // "": left out
+  std::vector<std::string> outputs;
+  std::vector<std::string> captured;  // values of the outside that its subgraphs read
+  std::vector<OnnxAttr> attrs;        // numbers and texts; subgraphs and tensors are left out
+  double subgraph_bytes = 0;          // of weights that its subgraphs hold
+  std::size_t subgraph_nodes = 0;
+  std::string failure;  // why shape inference failed; "" if it did not
+
+  const OnnxAttr* Find(const std::string& attr) const;
+  std::int64_t Integer(const std::string& attr, std::int64_t absent) const;
+  std::vector<std::int64_t> Integers(const std::string& attr) const;  // empty if absent
+  double Number(const std::string& attr, double absent) const;
+  std::string Text(const std::string& attr, const std::string& absent) const;
+};
+
+struct OnnxModel {
+  std::string producer;
+  std::int64_t ir_version = 0;
+  std::int64_t opset = 0;  // of ONNX itself
+  std::string graph_name;
+  struct Input {
+    std::string name;
+    OnnxType type;
+    std::vector<std::string> symbols;  // by dimension: the name of a free one, "" of others
+  };
+  std::vector<Input> inputs;  // without those that are initializers
+  std::vector<OnnxTensor> initializers;
+  std::vector<OnnxNode> nodes;  // in the order of the file, functions of the model expanded
+  // Types of what nodes write, as inferred or as the file says.
+  std::map<std::string, OnnxType> types;
+  // Values that are known: a few integers, of initializers, constants, and what follows from shapes.
+  std::map<std::string, std::vector<std::int64_t>> constants;
+  std::vector<std::string> outputs;
+};
+
+// A shape that the user gave for an input.
+struct OnnxInputShape {
+  std::string name;
+  std::vector<std::int64_t> dims;
+};
+
+// What the plug-in gives.
+struct OnnxParsed {
+  OnnxModel model;
+  std::string problem;  // not "": the model is refused, with this line
+};
+struct OnnxExports {
+  // `bytes`: a ModelProto, of which CondensedOnnx() left out the weights.
+  OnnxParsed (*parse)(const std::string& bytes, const std::vector<OnnxInputShape>& inputs);
+  std::int64_t (*newest_opset)();
+};
+inline constexpr const char* kOnnxName = "emplace_onnx_part";
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_IMPORTERS_ONNX_MODEL_H_

@@ -1,0 +1,348 @@
+#include "datasets/importers/onnx.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "datasets/importers/importers.h"
+#include "sim/ops/op_catalog.h"
+#include "tests/datasets/importers/onnx_bytes.h"
+#include "tests/datasets/importers/samples.h"
+
+namespace emplace::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+datasets::Imported ImportModel(const std::string& bytes, std::vector<std::string> inputs = {}) {
+  datasets::ImportOptions options;
+  options.inputs = std::move(inputs);
+  return ImportText(datasets::FindImporter("onnx", "", "m"), bytes, "m.onnx", options);
+}
+std::string RefusalOfModel(const std::string& bytes, std::vector<std::string> inputs = {}) {
+  return Refusal([&] { ImportModel(bytes, std::move(inputs)); });
+}
+std::vector<std::int64_t> ShapeOf(const Graph& graph, std::string_view op) {
+  const Tensor& tensor = graph.tensor(graph.first_output(graph.FindOp(op).value()));
+  return {tensor.shape.begin(), tensor.shape.end()};
+}
+// A model with one node that reads x and writes y.
+std::string OneNode(const std::string& op, const std::vector<std::string>& dims,
+                    const std::vector<std::string>& attrs = {}, std::int64_t opset = 13) {
+  return OnnxModelBytes({.nodes = {OnnxNodeBytes(op, {"x"}, {"y"}, attrs)},
+                         .initializers = {},
+                         .inputs = {OnnxValueBytes("x", kOnnxF32, dims)},
+                         .outputs = {}},
+                        opset);
+}
+
+TEST(ReadInputShapeTest, SizesStandBehindTheLastEqualsSign) {
+  const datasets::OnnxInputShape shape = datasets::ReadInputShape("a=b=2x3x224");
+  EXPECT_EQ(shape.name, "a=b");
+  EXPECT_THAT(shape.dims, ElementsAre(2, 3, 224));
+  EXPECT_THAT(datasets::ReadInputShape("step=").dims, IsEmpty());
+  for (const char* const text : {"", "x", "=2", "x=2x", "x=x2", "x=2,3", "x=-1", "x=2x3 ", "x=9999999999"}) {
+    EXPECT_EQ(Refusal([&] { datasets::ReadInputShape(text); }),
+              "--input: \"" + std::string(text) + "\" is no NAME=DIMS, such as images=1x3x224x224");
+  }
+}
+
+TEST(ImportOnnxTest, NodesAreOpsAndWeightsAreVariables) {
+  const datasets::Imported imported = ImportModel(kOnnxSample);
+  const Graph& graph = imported.graph;
+  ASSERT_EQ(graph.num_ops(), 4U);
+  EXPECT_EQ(graph.name(), "net");
+  EXPECT_EQ(FindOp(graph, "x").kind, "input");
+  EXPECT_EQ(FindOp(graph, "w").kind, "variable");
+  EXPECT_EQ(FindOp(graph, "w").persistent.count, 48);
+  EXPECT_EQ(FindOp(graph, "dense").kind, "matmul");
+  EXPECT_EQ(FindOp(graph, "dense").flop, 2 * 2 * 4 * 3);
+  EXPECT_THAT(Inputs(graph, "dense"), ElementsAre("x:0=24", "w:0=48"));
+  // A node without a name has that of its first output.
+  EXPECT_EQ(FindOp(graph, "y").kind, "relu");
+  EXPECT_THAT(ShapeOf(graph, "y"), ElementsAre(2, 4));
+  EXPECT_EQ(graph.metadata(), R"({"source":"onnx","producer":"test","ir_version":8,"opset":13})");
+  // 24 + 48 + 32 + 32 bytes; 48 + 8 FLOP.
+  EXPECT_THAT(
+      imported.notes,
+      ElementsAre("weights: 1 variables, 12 numbers, 0.000 MB; 0.000 GFLOP a run",
+                  "attributed: 2 of 2 nodes have shapes (100.0 %), 2 have a kind that roofline knows (100.0 %); "
+                  "0.000 MB of tensors; the file has no times"));
+}
+
+TEST(ReadOnnxTest, KnowsTypesAndConstants) {
+  std::istringstream in(kOnnxSample);
+  const datasets::OnnxModel model = datasets::ReadOnnx(in, {});
+  EXPECT_EQ(model.opset, 13);
+  EXPECT_EQ(model.nodes.size(), 2U);
+  EXPECT_EQ(model.types.at("h").dims, (std::vector<std::int64_t>{2, 4}));
+  EXPECT_EQ(model.nodes[1].Integer("absent", 7), 7);
+  EXPECT_EQ(datasets::MakeOnnxGraph(model).graph.num_ops(), 4U);
+}
+
+TEST(ImportOnnxTest, WeightsInAnotherFileCountByTheirShape) {
+  const std::string external = OnnxTensorBytes(
+      "w", kOnnxF32, {3, 4}, IntegerField(14, 1) + BytesField(13, BytesField(1, "location") + BytesField(2, "w.bin")));
+  const std::string model = OnnxModelBytes({.nodes = {OnnxNodeBytes("MatMul", {"x", "w"}, {"y"})},
+                                            .initializers = {external},
+                                            .inputs = {OnnxValueBytes("x", kOnnxF32, {"2", "3"})},
+                                            .outputs = {}});
+  EXPECT_EQ(FindOp(ImportModel(model).graph, "w").persistent.count, 48);
+}
+
+TEST(ImportOnnxTest, FreeDimensionsAreSetByName) {
+  const auto value = [](const std::string& name, const std::vector<std::string>& dims) {
+    return OnnxValueBytes(name, kOnnxF32, dims);
+  };
+  const std::string model =
+      OnnxModelBytes({.nodes = {OnnxNodeBytes("Add", {"a", "b"}, {"y"})},
+                      .initializers = {},
+                      .inputs = {value("a", {"batch", "3", "-1"}), value("b", {"batch", "1", "5"})},
+                      .outputs = {}});
+  EXPECT_EQ(RefusalOfModel(model),
+            "m.onnx: input \"a\": has free dimensions: 0 (\"batch\"), 2; set its shape, as --input a=1x3x1");
+  // The name is the same dimension of b.
+  const Graph graph = ImportModel(model, {"a=8x3x5"}).graph;
+  EXPECT_THAT(ShapeOf(graph, "b"), ElementsAre(8, 1, 5));
+  EXPECT_THAT(ShapeOf(graph, "y"), ElementsAre(8, 3, 5));
+  EXPECT_EQ(RefusalOfModel(model, {"c=1"}), "m.onnx: has no input \"c\" for --input (a, b)");
+  EXPECT_EQ(RefusalOfModel(model, {"a=8x3"}), "m.onnx: input \"a\": has 3 dimensions, and 2 from --input");
+  EXPECT_EQ(RefusalOfModel(model, {"a=8x4x5"}),
+            "m.onnx: input \"a\": its dimension 1 is 3 in the file, and 4 in --input (only free ones can be set)");
+  EXPECT_EQ(RefusalOfModel(model, {"a=8x3x5", "b=9x1x5"}),
+            "m.onnx: input \"b\": its dimension 0 (\"batch\") is 9 in --input, and 8 elsewhere");
+  EXPECT_EQ(RefusalOfModel(model, {"a=8x3x5", "a=8x3x5"}), "--input: sets \"a\" twice");
+  EXPECT_EQ(Refusal([&] {
+              ImportText(datasets::FindImporter("chakra", "", "f"), kChakraSample, "c.et",
+                         {.min_attributed_percent = 95, .times = {}, .inputs = {"x=1"}});
+            }),
+            "--input: cannot be used (the format chakra has no free shapes)");
+}
+
+TEST(ImportOnnxTest, ConstantsAndWhatFollowsFromShapesNeedNoOps) {
+  // Reshape to [dim 0 of x, -1], as exporters write it.
+  const std::string zero =
+      OnnxNodeBytes("Constant", {}, {"zero"}, {BytesField(1, "value_int") + IntegerField(3, 0) + IntegerField(20, 2)});
+  const std::string model = OnnxModelBytes(
+      {.nodes = {OnnxNodeBytes("Shape", {"x"}, {"s"}), zero, OnnxNodeBytes("Gather", {"s", "zero"}, {"n"}),
+                 OnnxNodeBytes("Unsqueeze", {"n", "axes"}, {"n1"}),
+                 OnnxNodeBytes("Concat", {"n1", "rest"}, {"shape"}, {OnnxIntBytes("axis", 0)}),
+                 OnnxNodeBytes("Reshape", {"x", "shape"}, {"y"}),
+                 // As models without weights have them.
+                 OnnxNodeBytes("ConstantOfShape", {"w_shape"}, {"w"}), OnnxNodeBytes("MatMul", {"y", "w"}, {"z"})},
+       .initializers = {OnnxTensorBytes("axes", kOnnxI64, {1}, Int64Content({0})),
+                        OnnxTensorBytes("rest", kOnnxI64, {1}, Int64Content({-1})),
+                        OnnxTensorBytes("w_shape", kOnnxI64, {2}, Int64Content({12, 7}))},
+       .inputs = {OnnxValueBytes("x", kOnnxF32, {"2", "3", "4"})},
+       .outputs = {}});
+  const Graph graph = ImportModel(model).graph;
+  EXPECT_EQ(graph.num_ops(), 4U);
+  EXPECT_THAT(ShapeOf(graph, "y"), ElementsAre(2, 12));
+  EXPECT_EQ(FindOp(graph, "w").kind, "variable");
+  EXPECT_EQ(FindOp(graph, "w").persistent.count, 12 * 7 * 4);
+  EXPECT_THAT(ShapeOf(graph, "z"), ElementsAre(2, 7));
+}
+
+TEST(ImportOnnxTest, OpsWithoutAShapeAreListed) {
+  const std::string model =
+      OnnxModelBytes({.nodes = {OnnxNodeBytes("NonZero", {"x"}, {"n"}, {}, "find"),
+                                OnnxNodeBytes("Fancy", {"x"}, {"f"},
+                                              {OnnxIntBytes("level", 3), OnnxIntsBytes("axes", {1})}, "", "my.ops")},
+                      .initializers = {},
+                      .inputs = {OnnxValueBytes("x", kOnnxF32, {"2", "3"})},
+                      .outputs = {}});
+  const datasets::Imported imported = ImportModel(model);
+  EXPECT_EQ(FindOp(imported.graph, "find").kind, "onnx::NonZero");
+  EXPECT_EQ(FindOp(imported.graph, "f").kind, "my.ops::Fancy");
+  EXPECT_EQ(FindOp(imported.graph, "f").attrs, R"({"level":3,"axes":[1]})");
+  EXPECT_EQ(imported.notes[0],
+            "2 nodes have outputs without a shape, which count 0 bytes: Fancy \"f\", NonZero \"find\" (libonnx has no "
+            "operator Fancy of version 0 in domain \"my.ops\")");
+  EXPECT_THAT(imported.notes.back(), HasSubstr("attributed: 0 of 2 nodes have shapes (0.0 %)"));
+}
+
+TEST(ImportOnnxTest, NewerOpsetsThanTheLibrarysAreRead) {
+  const auto with = [](const std::vector<std::string>& nodes, const std::vector<std::string>& initializers = {}) {
+    return ImportModel(OnnxModelBytes({.nodes = nodes,
+                                       .initializers = initializers,
+                                       .inputs = {OnnxValueBytes("x", kOnnxF32, {"2", "3", "5"})},
+                                       .outputs = {}},
+                                      23));
+  };
+  const datasets::Imported gelu = with({OnnxNodeBytes("Gelu", {"x"}, {"y"}), OnnxNodeBytes("Relu", {"y"}, {"z"})});
+  EXPECT_EQ(FindOp(gelu.graph, "y").kind, "gelu");
+  EXPECT_THAT(ShapeOf(gelu.graph, "z"), ElementsAre(2, 3, 5));
+  EXPECT_EQ(gelu.notes[0],
+            "opset 23 is newer than libonnx's 17: operators are taken as they are there, where they did not change");
+  // From opset 18 on axes are an input.
+  const datasets::Imported mean =
+      with({OnnxNodeBytes("ReduceMean", {"x", "axes"}, {"y"}, {OnnxIntBytes("keepdims", 0)})},
+           {OnnxTensorBytes("axes", kOnnxI64, {1}, Int64Content({-1}))});
+  EXPECT_THAT(ShapeOf(mean.graph, "y"), ElementsAre(2, 3));
+  EXPECT_EQ(FindOp(mean.graph, "y").kind, "reduce_mean");
+  EXPECT_EQ(FindOp(mean.graph, "y").attrs, R"({"axes":[-1]})");
+  // Pieces of 2, 2 and 1.
+  const datasets::Imported split =
+      with({OnnxNodeBytes("Split", {"x"}, {"a", "b", "c"}, {OnnxIntBytes("axis", 2), OnnxIntBytes("num_outputs", 3)}),
+            OnnxNodeBytes("Relu", {"b"}, {"rb"}), OnnxNodeBytes("Relu", {"c"}, {"rc"})});
+  EXPECT_EQ(FindOp(split.graph, "a").kind, "split");
+  EXPECT_THAT(ShapeOf(split.graph, "rb"), ElementsAre(2, 3, 2));
+  EXPECT_THAT(ShapeOf(split.graph, "rc"), ElementsAre(2, 3, 1));
+  const datasets::Imported pad = with({OnnxNodeBytes("Pad", {"x", "pads", "", "axes"}, {"y"})},
+                                      {OnnxTensorBytes("axes", kOnnxI64, {1}, Int64Content({1})),
+                                       OnnxTensorBytes("pads", kOnnxI64, {2}, Int64Content({4, 6}))});
+  EXPECT_THAT(ShapeOf(pad.graph, "y"), ElementsAre(2, 13, 5));
+  EXPECT_EQ(FindOp(pad.graph, "y").kind, "pad");
+}
+
+TEST(ImportOnnxTest, NodesWithSubgraphsAreOneOp) {
+  const std::string branch = OnnxGraphBytes({.nodes = {OnnxNodeBytes("Add", {"h", "b"}, {"t"})},
+                                             .initializers = {OnnxTensorBytes("b", kOnnxF32, {3})},
+                                             .inputs = {},
+                                             .outputs = {OnnxValueBytes("t", kOnnxF32, {"2", "3"})}});
+  const std::string model = OnnxModelBytes(
+      {.nodes = {OnnxNodeBytes("Relu", {"x"}, {"h"}),
+                 OnnxNodeBytes("If", {"c"}, {"y"},
+                               {OnnxGraphAttrBytes("then_branch", branch), OnnxGraphAttrBytes("else_branch", branch)})},
+       .initializers = {},
+       .inputs = {OnnxValueBytes("c", kOnnxBool, {}), OnnxValueBytes("x", kOnnxF32, {"2", "3"})},
+       .outputs = {}});
+  const datasets::Imported imported = ImportModel(model);
+  EXPECT_EQ(FindOp(imported.graph, "y").kind, "onnx::If");
+  // What the branches read of the outside is read by the op; 12 bytes of each branch are its own.
+  EXPECT_THAT(Inputs(imported.graph, "y"), ElementsAre("c:0=1", "h:0=24"));
+  EXPECT_EQ(FindOp(imported.graph, "y").persistent.count, 24);
+  EXPECT_THAT(ShapeOf(imported.graph, "y"), ElementsAre(2, 3));
+  EXPECT_THAT(imported.notes, ::testing::Contains("nodes with subgraphs are one op each; nodes inside: onnx::If (2)"));
+}
+
+TEST(ImportOnnxTest, FunctionsOfTheModelAreExpanded) {
+  const std::string function = BytesField(1, "Twice") + BytesField(4, "a") + BytesField(5, "b") +
+                               BytesField(7, OnnxNodeBytes("Relu", {"a"}, {"t"})) +
+                               BytesField(7, OnnxNodeBytes("Tanh", {"t"}, {"b"})) + BytesField(9, IntegerField(2, 13)) +
+                               BytesField(10, "mine");
+  const OnnxGraphParts parts = {.nodes = {OnnxNodeBytes("Twice", {"x"}, {"y"}, {}, "first", "mine"),
+                                          OnnxNodeBytes("Twice", {"y"}, {"z"}, {}, "second", "mine")},
+                                .initializers = {},
+                                .inputs = {OnnxValueBytes("x", kOnnxF32, {"4"})},
+                                .outputs = {}};
+  const Graph graph = ImportModel(OnnxModelBytes(parts, 13, BytesField(25, function))).graph;
+  ASSERT_EQ(graph.num_ops(), 5U);
+  EXPECT_EQ(FindOp(graph, "first#0/Relu").kind, "relu");
+  EXPECT_THAT(Inputs(graph, "second#1/Tanh"), ElementsAre("second#1/Relu:0=16"));
+  const std::string endless = BytesField(1, "Twice") + BytesField(4, "a") + BytesField(5, "b") +
+                              BytesField(7, OnnxNodeBytes("Twice", {"a"}, {"b"}, {}, "", "mine")) +
+                              BytesField(10, "mine");
+  EXPECT_EQ(RefusalOfModel(OnnxModelBytes(parts, 13, BytesField(25, endless))),
+            "m.onnx: function \"Twice\" calls itself, or calls are nested more than 32 deep");
+}
+
+TEST(ImportOnnxTest, NamesThatGraphsDoNotAllowAreChanged) {
+  const std::string model = OnnxModelBytes({.nodes = {OnnxNodeBytes("Relu", {"x:0"}, {"a"}, {}, "/block/act"),
+                                                      OnnxNodeBytes("Tanh", {"a"}, {"b"}, {}, "/block/act"),
+                                                      OnnxNodeBytes("Tanh", {"b"}, {"c"}, {}, "^x.0")},
+                                            .initializers = {},
+                                            .inputs = {OnnxValueBytes("x:0", kOnnxF32, {"4"})},
+                                            .outputs = {}});
+  const Graph graph = ImportModel(model).graph;
+  EXPECT_EQ(FindOp(graph, "x.0").kind, "input");
+  EXPECT_EQ(FindOp(graph, "block/act").kind, "relu");
+  EXPECT_EQ(FindOp(graph, "block/act").layer, "block");
+  EXPECT_EQ(FindOp(graph, "block/act#2").kind, "tanh");
+  EXPECT_EQ(FindOp(graph, "x.0#2").kind, "tanh");
+}
+
+TEST(ImportOnnxTest, WrongModelsAreRefusedInOneLine) {
+  const auto model = [](const std::vector<std::string>& nodes, const std::vector<std::string>& initializers = {}) {
+    return OnnxModelBytes({.nodes = nodes,
+                           .initializers = initializers,
+                           .inputs = {OnnxValueBytes("x", kOnnxF32, {"4"})},
+                           .outputs = {}});
+  };
+  EXPECT_EQ(RefusalOfModel(model({OnnxNodeBytes("Add", {"x", "w"}, {"y"}, {}, "sum")})),
+            "m.onnx: node 0 (Add \"sum\"): its input \"w\" is nowhere (no node writes it, and it is no input or "
+            "initializer)");
+  EXPECT_EQ(RefusalOfModel(model({OnnxNodeBytes("Relu", {"x"}, {"y"}), OnnxNodeBytes("Tanh", {"x"}, {"y"})})),
+            "m.onnx: node 1 (Tanh \"\"): its output \"y\" is written elsewhere too (each name once)");
+  EXPECT_EQ(RefusalOfModel(model({OnnxNodeBytes("Relu", {"x"}, {"x"})})),
+            "m.onnx: node 0 (Relu \"\"): its output \"x\" is written elsewhere too (each name once)");
+  const std::string w = OnnxTensorBytes("w", kOnnxF32, {4});
+  EXPECT_EQ(RefusalOfModel(model({OnnxNodeBytes("Add", {"x", "w"}, {"y"})}, {w, w})),
+            "m.onnx: initializer \"w\": there is another of that name");
+  EXPECT_EQ(RefusalOfModel(model({OnnxNodeBytes("Add", {"x", "w"}, {"y"})}, {OnnxTensorBytes("w", kOnnxF32, {-4})})),
+            "m.onnx: initializer \"w\": its dimension is -4");
+  // Sizes beyond 62 bits.
+  EXPECT_THAT(RefusalOfModel(model({OnnxNodeBytes("Add", {"x", "w"}, {"y"})},
+                                   {OnnxTensorBytes("w", kOnnxF32, {1LL << 40, 1LL << 40})})),
+              HasSubstr("m.onnx: variable \"w\": "));
+  // A cycle, with the ops on it.
+  EXPECT_THAT(
+      RefusalOfModel(
+          model({OnnxNodeBytes("Add", {"x", "b"}, {"a"}, {}, "one"), OnnxNodeBytes("Relu", {"a"}, {"b"}, {}, "two"),
+                 OnnxNodeBytes("Relu", {"x"}, {"c"}, {}, "apart")})),
+      ::testing::AllOf(HasSubstr("m.onnx: "), HasSubstr("one"), HasSubstr("two"), ::testing::Not(HasSubstr("apart"))));
+  EXPECT_EQ(RefusalOfModel(model({})), "m.onnx: holds no graph with nodes");
+  EXPECT_EQ(RefusalOfModel("hello"),
+            "m.onnx: byte 3: the file is cut, damaged or no ONNX model (fields of a ModelProto expected)");
+  EXPECT_EQ(RefusalOfModel(model({OnnxNodeBytes("Relu", {"x"}, {"\xff\xfe"})})),
+            "m.onnx: node 0: has a name that is not valid UTF-8");
+}
+
+TEST(ImportOnnxTest, AttributesThatLibonnxWouldDivideByAreNoShapes) {
+  const datasets::Imported imported = ImportModel(OneNode(
+      "MaxPool", {"1", "2", "8", "8"}, {OnnxIntsBytes("kernel_shape", {2, 2}), OnnxIntsBytes("strides", {0, 2})}));
+  EXPECT_EQ(FindOp(imported.graph, "y").kind, "onnx::MaxPool");
+  EXPECT_THAT(imported.notes[0], HasSubstr("attribute strides is 0"));
+}
+
+// Facts known of the networks: parameters (He et al. 2016, Simonyan and Zisserman 2015, Huang et al. 2017;
+// torchvision's model pages), and multiply-adds of a forward pass of one image of 224 x 224.
+TEST(ImportOnnxTest, RealModelsHaveTheParametersAndProductsThatAreKnown) {
+  const std::string folder = ReferenceFolder("onnx+onnx");
+  if (folder.empty()) GTEST_SKIP() << "no onnx+onnx in EMPLACE_REFERENCE_DATA";
+  struct Known {
+    const char* name;
+    double parameters;     // running means and variances included
+    double multiply_adds;  // of convolutions and products
+  };
+  // densenet121: 7,978,856 and twice 83,648 channels of batch normalization. resnet50: 25,557,032 and twice 26,560.
+  const Known models[] = {{"densenet121", 7978856 + 2 * 83648, 2.83e9},
+                          {"inception_v1", 6998552, 1.43e9},
+                          {"resnet50", 25557032 + 2 * 26560, 4.09e9},
+                          {"shufflenet", 0, 0},
+                          {"squeezenet", 1235496, 0.35e9},
+                          {"vgg19", 143667240, 19.63e9}};
+  for (const Known& known : models) {
+    SCOPED_TRACE(known.name);
+    const datasets::ImportSource source(folder + "/light_" + known.name + ".onnx");
+    EXPECT_EQ(datasets::FindImporter("", source.head(), "f").name, "onnx");
+    const Graph graph = datasets::Import(datasets::FindImporter("onnx", "", "f"), {&source, 1}).graph;
+    double parameters = 0;
+    double products = 0;
+    for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+      const OpId id = MakeId<OpId>(i);
+      const OpKind* const kind = FindOpKind(graph.op(id).kind);
+      ASSERT_NE(kind, nullptr) << graph.op(id).kind;
+      // Every op has all that roofline needs.
+      kind->work(graph, id);
+      EXPECT_NE(graph.tensor(graph.first_output(id)).dtype, DType::kNone) << graph.op(id).name;
+      if (kind->name == "variable")
+        parameters += static_cast<double>(graph.tensor(graph.first_output(id)).size.count) / 4;
+      if (kind->op_class == OpClass::kConvolution || kind->op_class == OpClass::kMatrixProduct) {
+        products += graph.op(id).flop / 2;
+      }
+    }
+    if (known.parameters > 0) {
+      EXPECT_EQ(parameters, known.parameters);
+      EXPECT_NEAR(products, known.multiply_adds, 0.01 * known.multiply_adds);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace emplace::testing

@@ -1,0 +1,81 @@
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "sim/ops/op_catalog_parts.h"
+#include "tests/testing/op_case.h"
+
+namespace emplace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(OpCatalogOnnxTest, KindsAreSortedAndOnlyFoundByName) {
+  const std::span<const OpKind> kinds = OnnxKinds();
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    EXPECT_TRUE(i == 0 || kinds[i - 1].name < kinds[i].name) << kinds[i].name;
+    EXPECT_EQ(FindOpKind(kinds[i].name), &kinds[i]);
+    EXPECT_TRUE(kinds[i].name.starts_with("onnx::"));
+    EXPECT_NE(kinds[i].formula.find(": "), std::string_view::npos) << kinds[i].name;
+  }
+  EXPECT_EQ(FindOpKind("onnx::"), nullptr);
+  EXPECT_EQ(FindOpKind("onnx::Unheard"), nullptr);
+  EXPECT_TRUE(std::none_of(AllOpKinds().begin(), AllOpKinds().end(),
+                           [](const OpKind& kind) { return kind.name.starts_with("onnx::"); }));
+}
+
+TEST(OpCatalogOnnxTest, KindsDoTheWorkComputedByHand) {
+  const OutputSpec t = F32({2, 3});  // 6 elements, 24 bytes
+  const OutputSpec image = F32({1, 4, 5, 5});
+  const OutputSpec c4 = F32({4});
+  const OpCase cases[] = {
+      {"onnx::Exp", {t}, {t}, "", 6, 48},
+      {"onnx::Elu", {t}, {t}, "", 24, 48},
+      {"onnx::Cast", {I32({2, 3})}, {t}, "", 0, 48},
+      {"onnx::Max", {t, t, F32({3})}, {t}, "", 12, 84},  // two comparisons each
+      {"onnx::ArgMax", {t}, {I32({2})}, "", 6, 32},
+      {"onnx::ReduceL2", {t}, {F32({2})}, "", 12, 32},
+      {"onnx::Shape", {t}, {I32({2})}, "", 0, 0},
+      {"onnx::Slice", {F32({100})}, {t}, "", 0, 48},
+      {"onnx::Gather", {F32({100, 3}), I32({2})}, {t}, "", 0, 56},
+      // 100 elements: 2 each, 5 a channel; 400 + 400 + 4 vectors of 16.
+      {"onnx::BatchNormalization", {image, c4, c4, c4, c4}, {image}, "", 220, 864},
+      {"onnx::LRN", {image}, {image}, R"({"size":5})", 900, 800},
+      // Two groups: 8 outputs of 4 / 2 channels and 3 x 3 taps over 5 x 5: 2 * 200 * 18, and 200 for the bias.
+      {"onnx::Conv", {image, F32({8, 2, 3, 3}), F32({8})}, {F32({1, 8, 5, 5})}, R"({"group":2})", 7400, 1808},
+      // Three dimensions: 2 * 8 * (1 * 8).
+      {"onnx::Conv", {F32({1, 1, 3, 3, 3}), F32({1, 1, 2, 2, 2})}, {F32({1, 1, 2, 2, 2})}, "", 128, 172},
+      // Each of 100 inputs is spread over 2 channels of 2 x 2: 2 * 100 * 8.
+      {"onnx::ConvTranspose", {image, F32({4, 2, 2, 2})}, {F32({1, 2, 10, 10})}, "", 1600, 1328},
+      // A vector times a matrix: 2 * 4 * 3.
+      {"onnx::MatMul", {F32({3}), F32({3, 4})}, {F32({4})}, "", 24, 76},
+      {"onnx::Gemm", {F32({3, 2}), F32({3, 4}), F32({2, 1})}, {F32({2, 4})}, R"({"transA":1})", 56, 112},
+      // 5 steps of 2: 2 * 10 * (24 + 48) = 1440; 120 + 96 + 192 + 160.
+      {"onnx::RNN", {F32({5, 2, 3}), F32({1, 8, 3}), F32({1, 8, 6})}, {F32({5, 1, 2, 4})}, "", 1440, 568},
+      {"onnx::AveragePool", {image}, {F32({1, 4, 3, 3})}, R"({"kernel_shape":[3,3]})", 324, 544},
+  };
+  for (const OpCase& row : cases) {
+    SCOPED_TRACE(row.kind);
+    const OpWork work = WorkOf(row);
+    EXPECT_EQ(work.op_class, FindOpKind(row.kind)->op_class);
+    EXPECT_EQ(work.flop, row.flop);
+    EXPECT_EQ(work.moved.count, row.moved);
+  }
+}
+
+TEST(OpCatalogOnnxTest, WhatDoesNotFitIsRefusedByName) {
+  EXPECT_EQ(Refusal({"onnx::MaxPool", {F32({1, 1, 4, 4})}, {F32({1, 1, 2, 2})}, R"({"kernel_shape":2})"}),
+            "op: as an op of kind onnx::MaxPool, attr kernel_shape is not a list of integers");
+  EXPECT_EQ(Refusal({"onnx::LRN", {F32({2})}, {F32({2})}, R"({"size":1.5})"}),
+            "op: as an op of kind onnx::LRN, attr size is not an integer");
+  EXPECT_THAT(Refusal({"onnx::BatchNormalization", {F32({2, 2})}, {F32({2, 2})}, ""}),
+              HasSubstr("inputs are x, scale"));
+  EXPECT_THAT(Refusal({"onnx::Conv", {F32({2, 2})}, {F32({2, 2})}, ""}), HasSubstr("has no input 1"));
+  EXPECT_THAT(Refusal({"onnx::Gemm", {F32({2}), F32({2})}, {F32({2})}, ""}), HasSubstr("rank 2 expected"));
+  for (const OpKind& kind : OnnxKinds()) {
+    EXPECT_THAT(Refusal({std::string(kind.name), {}, {}, ""}), HasSubstr("as an op of kind")) << kind.name;
+  }
+}
+
+}  // namespace
+}  // namespace emplace::testing

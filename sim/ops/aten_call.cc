@@ -217,7 +217,8 @@ AtenCall ReadAtenCall(const Graph& graph, OpId id) {
   const bool is_kernel = op.kind == "kernel";
   AtenCall call;
   const Json* const operation = Member(attrs, "op");
-  call.name = AtenNameOf(is_kernel && operation != nullptr ? TextOf(*operation) : op.kind, &call.in_place);
+  const std::string_view of_kernel = operation != nullptr ? TextOf(*operation) : std::string_view();
+  call.name = AtenNameOf(is_kernel ? of_kernel : op.kind, &call.in_place);
   if (const Json* const kernels = Member(attrs, "op_kernels"); is_kernel && kernels != nullptr) {
     if (kernels->is_number_integer()) call.kernels = std::max(1.0, kernels->get<double>());
   }

@@ -126,10 +126,22 @@ bool HasRates(const DeviceKind* device) {
 }
 
 // Ops of measured traces that are no calls of operators (datasets/importers/kineto.h).
-constexpr std::string_view kTimedKinds[] = {"host", "wait", "arrival", "collective"};
+constexpr std::string_view kHostKinds[] = {"host", "wait"};
+constexpr std::string_view kNetworkKinds[] = {"arrival", "collective"};
 
-bool IsTimedKind(std::string_view kind) {
-  return std::find(std::begin(kTimedKinds), std::end(kTimedKinds), kind) != std::end(kTimedKinds);
+bool IsHostKind(std::string_view kind) {
+  return std::find(std::begin(kHostKinds), std::end(kHostKinds), kind) != std::end(kHostKinds);
+}
+bool IsNetworkKind(std::string_view kind) {
+  return std::find(std::begin(kNetworkKinds), std::end(kNetworkKinds), kind) != std::end(kNetworkKinds);
+}
+bool IsTimedKind(std::string_view kind) { return IsHostKind(kind) || IsNetworkKind(kind); }
+
+// What links decide takes as long on another kind of device as where it was measured.
+std::optional<double> TransferMicros(const Graph& graph, OpId op, const DeviceKind* device, std::string_view kind) {
+  if (const std::optional<double> measured = graph.MeasuredMicros(op, kind)) return measured;
+  if (!HasRates(device) || graph.op(op).kind_times.empty()) return std::nullopt;
+  return graph.op(op).kind_times.front().micros;
 }
 
 // Of a kind `memcpy` or `memset` of a trace: the bytes that its device's memory reads and writes; nullopt if they come
@@ -250,10 +262,11 @@ class RooflineCostModel : public CostModel {
   std::optional<double> OperatorMicros(const Graph& graph, OpId id, const DeviceKind* device,
                                        std::string_view device_kind) const {
     const Op& op = graph.op(id);
-    if (IsTimedKind(op.kind)) return graph.MeasuredMicros(id, device_kind);
+    if (IsHostKind(op.kind)) return graph.MeasuredMicros(id, device_kind);
+    if (IsNetworkKind(op.kind)) return TransferMicros(graph, id, device, device_kind);
     if (IsCopyOfTrace(op)) {
       const std::optional<double> bytes = BytesWithinDevice(op);
-      if (!bytes || !HasRates(device)) return graph.MeasuredMicros(id, device_kind);
+      if (!bytes || !HasRates(device)) return TransferMicros(graph, id, device, device_kind);
       return Micros(*device, MakeWork(OpClass::kCopy, 0, *bytes), PlainRate(*device), 1);
     }
     if (!HasRates(device)) return std::nullopt;
@@ -261,7 +274,7 @@ class RooflineCostModel : public CostModel {
     if (!found) return std::nullopt;
     if (found->work.op_class == OpClass::kNone) return 0.0;
     if (found->is_transfer) {
-      if (const std::optional<double> measured = graph.MeasuredMicros(id, device_kind)) return measured;
+      if (const std::optional<double> measured = TransferMicros(graph, id, device, device_kind)) return measured;
     }
     if (!HasProducts(found->work.op_class)) return Micros(*device, found->work, PlainRate(*device), found->kernels);
     const bool is_cudnn = found->work.op_class == OpClass::kConvolution || found->work.op_class == OpClass::kRecurrent;

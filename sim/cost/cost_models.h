@@ -48,9 +48,9 @@ struct RooflineOptions {
 // published step for kinds whose software is known to be slower than its hardware
 // (experiments/configs/calibration.yaml).
 //
-// What no rate of a device says keeps the time that the graph gives: ops of kind `host`, `wait`, `arrival`,
-// `collective` and `memcpy` of a trace, the last unless within a device; copies between devices and collectives of
-// other graphs, which without a time read and write their tensors once.
+// What no rate of a device says keeps the time that the graph gives: ops of kind `host` and `wait` of a trace on the
+// kind of their threads; on every kind with rates, `arrival`, `collective` and, unless within a device, `memcpy`, and
+// copies between devices and collectives of other graphs. The latter, without a time, read and write their tensors once.
 //
 // No time: a kind that neither catalogue knows; a tensor without dtype and shape; products of factors without a rate,
 // such as f64; a device kind without rates. OpMicros throws InputError(op name) where shapes and attrs do not fit the

@@ -1,6 +1,7 @@
 #include "sim/ops/aten_call.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace emplace {
@@ -73,6 +74,16 @@ Json ValueFrom(const Json& json) {
   return value.is_discarded() ? Json() : value;
 }
 
+void SetValue(const Json& value, AtenArgument* argument) {
+  const Json list = value.is_array() ? value : Json::array({value});
+  const auto all = [&](const auto& is_such) { return std::all_of(list.begin(), list.end(), is_such); };
+  if (all([](const Json& each) { return each.is_number_integer(); })) {
+    argument->integers = list.get<std::vector<std::int64_t>>();
+  } else if (all([](const Json& each) { return each.is_boolean(); })) {
+    argument->flags = list.get<std::vector<bool>>();
+  }
+}
+
 std::string_view TextOf(const Json& json) {
   return json.is_string() ? std::string_view(json.get_ref<const std::string&>()) : std::string_view();
 }
@@ -116,7 +127,7 @@ AtenArgument ArgumentFrom(const Json& dims, std::string_view type, const Json& v
     }
     return argument;
   }
-  argument.value = ValueFrom(value);
+  SetValue(ValueFrom(value), &argument);
   return argument;
 }
 
@@ -151,7 +162,7 @@ AtenArgument FromScript(const Json& json, const std::vector<AtenTensor>& inputs)
       }
     }
   }
-  if (!argument.is_list) argument.value = json;
+  if (!argument.is_list) SetValue(json, &argument);
   return argument;
 }
 
@@ -170,21 +181,12 @@ const AtenTensor* AtenCall::tensor(std::size_t i) const {
 }
 
 std::optional<std::vector<std::int64_t>> AtenCall::integers(std::size_t i) const {
-  if (i >= arguments.size()) return std::nullopt;
-  const Json& value = arguments[i].value;
-  if (value.is_number_integer()) return std::vector<std::int64_t>{value.get<std::int64_t>()};
-  if (!value.is_array()) return std::nullopt;
-  std::vector<std::int64_t> numbers;
-  for (const Json& number : value) {
-    if (!number.is_number_integer()) return std::nullopt;
-    numbers.push_back(number.get<std::int64_t>());
-  }
-  return numbers;
+  return i < arguments.size() ? arguments[i].integers : std::nullopt;
 }
 
 std::optional<bool> AtenCall::flag(std::size_t i) const {
-  if (i >= arguments.size() || !arguments[i].value.is_boolean()) return std::nullopt;
-  return arguments[i].value.get<bool>();
+  return i < arguments.size() && arguments[i].flags.size() == 1 ? std::optional<bool>(arguments[i].flags[0])
+                                                                : std::nullopt;
 }
 
 std::string AtenNameOf(std::string_view kind, bool* in_place) {
@@ -217,7 +219,8 @@ AtenCall ReadAtenCall(const Graph& graph, OpId id) {
   const bool is_kernel = op.kind == "kernel";
   AtenCall call;
   const Json* const operation = Member(attrs, "op");
-  call.name = AtenNameOf(is_kernel && operation != nullptr ? TextOf(*operation) : op.kind, &call.in_place);
+  const std::string_view of_kernel = operation != nullptr ? TextOf(*operation) : std::string_view();
+  call.name = AtenNameOf(is_kernel ? of_kernel : op.kind, &call.in_place);
   if (const Json* const kernels = Member(attrs, "op_kernels"); is_kernel && kernels != nullptr) {
     if (kernels->is_number_integer()) call.kernels = std::max(1.0, kernels->get<double>());
   }

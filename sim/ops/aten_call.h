@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,7 +25,9 @@ struct AtenTensor {
 struct AtenArgument {
   std::vector<AtenTensor> tensors;
   bool is_list = false;  // of tensors
-  nlohmann::json value;  // of other arguments; null where it is not known
+  // Of values: one or several whole numbers, or one or several flags; neither where it is something else or not known.
+  std::optional<std::vector<std::int64_t>> integers;
+  std::vector<bool> flags;
 };
 
 // An operator's call, as the op of a graph describes it:

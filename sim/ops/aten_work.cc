@@ -377,9 +377,8 @@ Effort ConvolutionGrad(const AtenCall& call, const AtenRule&) {
   const AtenTensor& x = Ranked(call, 1, 3);
   const AtenTensor& weight = Ranked(call, 2, 3);
   double gradients = 2;
-  if (call.arguments.size() > 10 && call.arguments[10].value.is_array() && call.arguments[10].value.size() >= 2) {
-    const nlohmann::json& mask = call.arguments[10].value;
-    gradients = (mask[0] == true ? 1 : 0) + (mask[1] == true ? 1 : 0);
+  if (call.arguments.size() > 10 && call.arguments[10].flags.size() >= 2) {
+    gradients = (call.arguments[10].flags[0] ? 1 : 0) + (call.arguments[10].flags[1] ? 1 : 0);
   }
   const bool transposed = call.flag(7).value_or(false);
   const double each = 2 * (transposed ? x : grad).elements() * WeightsOfAChannel(weight);

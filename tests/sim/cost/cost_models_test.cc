@@ -336,9 +336,17 @@ TEST(RooflineTest, WhatNoRateSaysKeepsItsTime) {
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     EXPECT_EQ(model->OpMicros(graph, MakeId<OpId>(i), TestCluster(TestKind()), "test"), 7.0);
   }
+  // On another kind of device, but not on the host.
+  DeviceKind other = TestKind();
+  other.name = "other";
+  for (const char* const kind : {"collective", "memcpy", "c10d..allreduce_"}) {
+    EXPECT_EQ(model->OpMicros(graph, *graph.FindOp(kind), TestCluster(other), "other"), 7.0);
+    EXPECT_EQ(model->OpMicros(graph, *graph.FindOp(kind), TestCluster(other), "thread"), std::nullopt);
+  }
+  EXPECT_EQ(model->OpMicros(graph, *graph.FindOp("host"), TestCluster(other), "other"), std::nullopt);
   // Within a device's memory a copy has a rate: 1000 bytes are read and written at 100e9 a second.
   EXPECT_DOUBLE_EQ(
-      *Micros({"memcpy", {}, {}, R"({"kernel":"Memcpy DtoD (Device -> Device)","copied_bytes":1000})"}), 5.02);
+      *Micros({"memcpy", {}, {}, R"x({"kernel":"Memcpy DtoD (Device -> Device)","copied_bytes":1000})x"}), 5.02);
   EXPECT_EQ(Micros({"memcpy", {}, {}, R"({"kernel":"Memcpy HtoD","copied_bytes":1000})"}), std::nullopt);
 }
 

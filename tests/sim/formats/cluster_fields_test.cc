@@ -289,12 +289,12 @@ TEST(ClusterFieldsTest, NamesThePlaceOfAFaultInAKind) {
   EXPECT_EQ(error("0.5", "0"), "kinds[0].compute_efficiency.convolution: is the number 0 (a number from 0.001 to 1)");
   EXPECT_EQ(error("convolution", "magic"),
             "kinds[0].compute_efficiency.magic: unknown class of op (convolution, matrix-product, elementwise, "
-            "reduction, gather, copy)");
+            "reduction, gather, copy, attention, normalisation, optimizer, recurrent)");
   EXPECT_EQ(error(R"({"convolution": 0.5})", "1"),
             "kinds[0].compute_efficiency: is the number 1 (an object: a number for each class of op)");
   EXPECT_EQ(error(R"("launch_us": 3)", R"("launch": 3)"),
             "kinds[0].launch: unknown key (name, class, summary, source, peak_tflop_per_s, memory_bandwidth_gb_per_s, "
-            "launch_us, time_scale, memory_gib, compute_efficiency, bandwidth_efficiency)");
+            "launch_us, time_scale, memory_gib, compute_efficiency, bandwidth_efficiency, precisions)");
   EXPECT_EQ(
       error("}}]", R"(}}, {"name": "k", "class": "cpu", "peak_tflop_per_s": 1, "memory_bandwidth_gb_per_s": 1}])"),
       "kinds[1].name: duplicate kind \"k\" (each name once)");

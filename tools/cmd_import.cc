@@ -29,6 +29,8 @@ struct ImportOptions {
   std::string placement_output;
   std::string expert;
   std::string times;
+  std::vector<std::string> inputs;
+  std::string training;
   double min_attributed = datasets::ImportOptions().min_attributed_percent;
 };
 
@@ -41,7 +43,11 @@ int Run(const ImportOptions& options) {
     throw InputError("--expert", "needs --placement-out (where the placement goes)");
   }
   const auto [importer, imported] = ImportFiles(
-      options.files, options.format, {.min_attributed_percent = options.min_attributed, .times = options.times});
+      options.files, options.format,
+      {.min_attributed_percent = options.min_attributed,
+       .times = options.times,
+       .inputs = options.inputs,
+       .training = options.training});
   const std::string& file = options.files.front();
   if (!options.cluster_output.empty() && !imported.cluster) {
     throw InputError(file, fmt::format("describes no cluster for --cluster-out (format {})", importer.name));
@@ -97,6 +103,18 @@ Command AddImport(CLI::App& app) {
       ->add_option("--times", options->times,
                    "Kineto trace of the same step, for the times of formats without (pytorch-et)")
       ->type_name("KINETO");
+  command
+      ->add_option("--input", options->inputs,
+                   "Shape of a network's input, such as x=8x3x224x224, where its sizes are open; may be repeated")
+      ->type_name("NAME=DIMS")
+      ->take_all();
+  command
+      ->add_option("--training", options->training,
+                   "Make a training step of a forward graph, with this optimizer (torch-export): sgd, momentum, "
+                   "rmsprop or adam")
+      ->type_name("OPTIMIZER")
+      ->expected(0, 1)
+      ->default_str("sgd");
   AddMinAttributedOption(*command, &options->min_attributed);
   return {command, [options] { return Run(*options); }};
 }

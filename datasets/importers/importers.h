@@ -35,6 +35,10 @@ Imported ImportPyTorchEt(std::span<const ImportSource> sources, const ImportOpti
 bool LooksLikeChakra(std::string_view head);
 Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions& options);
 
+// torch-export: torch_export.h.
+bool LooksLikeTorchExport(std::string_view head);
+Imported ImportTorchExport(std::span<const ImportSource> sources, const ImportOptions& options);
+
 // Whether the content starts like a JSON object.
 bool StartsAnObject(std::string_view content);
 

@@ -55,6 +55,8 @@ class ImportSource {
   explicit ImportSource(const std::string& path);
 
   const std::string& name() const { return name_; }
+  // Whether name() is a file that can be read at any place; else it has been taken in whole.
+  bool is_file() const { return !content_; }
   // What it starts with: 1 MiB, or all of it.
   const std::string& head() const { return head_; }
   std::unique_ptr<std::istream> Open() const;
@@ -69,6 +71,8 @@ class ImportSource {
 struct ImportOptions {
   double min_attributed_percent = 95;
   std::string times = {};  // a Kineto trace of the same step, for formats without times; "": none
+  std::vector<std::string> inputs = {};  // "NAME=DIMS": shapes of inputs, for formats that leave sizes free
+  std::string training = {};  // an optimizer: the forward graph of a network becomes a training step; "": it does not
 };
 
 // A row of `emplace list importers`.
@@ -82,6 +86,8 @@ struct ImporterEntry {
   Imported (*import)(std::span<const ImportSource> sources, const ImportOptions& options);
   bool takes_several = false;  // files; others are given one
   bool takes_times = false;    // ImportOptions::times
+  bool takes_inputs = false;   // ImportOptions::inputs
+  bool takes_training = false; // ImportOptions::training
 };
 std::span<const ImporterEntry> AllImporters();
 // The format named, or found from the start of `file` if `format` is empty. Throws InputError that lists the known

@@ -72,7 +72,8 @@ class Backward {
   }
   // The same for the gradient of input i, if it is wanted.
   void EmitFor(std::size_t i, std::string_view kind, std::vector<Value> inputs, std::string_view suffix = {}) {
-    if (Wanted(i)) gradients[i].values = Emit(kind, std::move(inputs), {ShapeOf(x(i))}, suffix, net_.dtype(x(i))).front();
+    if (Wanted(i))
+      gradients[i].values = Emit(kind, std::move(inputs), {ShapeOf(x(i))}, suffix, net_.dtype(x(i))).front();
   }
   // Gives `gradient`, of the output's shape, to input i, summed over what was broadcast.
   void EmitUnbroadcast(std::size_t i, Value gradient) {
@@ -90,8 +91,8 @@ class Backward {
     node.layer = op_.layer;
     node.pass = Pass::kBackward;
     node.inputs = std::move(inputs);
-    const std::vector<Value> outputs =
-        net_.Add(std::move(node), {{.dtype = net_.dtype(y(0)), .shape = {count, width}}, {.dtype = DType::kI32, .shape = {count}}});
+    const std::vector<Value> outputs = net_.Add(std::move(node), {{.dtype = net_.dtype(y(0)), .shape = {count, width}},
+                                                                  {.dtype = DType::kI32, .shape = {count}}});
     return {.values = outputs[0], .rows = outputs[1]};
   }
 

@@ -224,9 +224,8 @@ Gradient Join(NetworkBuilder& net, Value value, const std::vector<Gradient>& par
   if (rows.size() > 1) {
     const std::string axis = R"({"axis":0})";
     const std::int64_t width = net.shape(value)[1];
-    sparse.values =
-        JoinNode(net, producer, stem + "concat_values", "concat", axis, values,
-                 {.dtype = net.dtype(value), .shape = {num_rows, width}});
+    sparse.values = JoinNode(net, producer, stem + "concat_values", "concat", axis, values,
+                             {.dtype = net.dtype(value), .shape = {num_rows, width}});
     sparse.rows = JoinNode(net, producer, stem + "concat_rows", "concat", axis, rows,
                            {.dtype = DType::kI32, .shape = {num_rows}});
   }
@@ -236,9 +235,9 @@ Gradient Join(NetworkBuilder& net, Value value, const std::vector<Gradient>& par
                           {.dtype = net.dtype(value), .shape = net.shape(value)});
   }
   // A table that is read by row number and as a whole, such as tied embeddings, or one that was computed.
-  return {.values = JoinNode(net, producer, stem + "scatter_add", "scatter_add", "",
-                             {sum.values, sparse.values, sparse.rows},
-                             {.dtype = net.dtype(value), .shape = net.shape(value)}),
+  return {.values =
+              JoinNode(net, producer, stem + "scatter_add", "scatter_add", "", {sum.values, sparse.values, sparse.rows},
+                       {.dtype = net.dtype(value), .shape = net.shape(value)}),
           .rows = {}};
 }
 
@@ -252,9 +251,9 @@ std::vector<VariableGradient> AddGradients(NetworkBuilder& net, Value loss) {
   std::map<std::uint32_t, std::vector<Gradient>> arrived;  // by Value::id
 
   const Node& last = net.nodes()[net.producer(loss)];
-  arrived[loss.id].push_back(
-      {.values = JoinNode(net, last, "gradients/" + last.name + "/fill", "fill", "", {},
-                          {.dtype = net.dtype(loss), .shape = {}}), .rows = {}});
+  arrived[loss.id].push_back({.values = JoinNode(net, last, "gradients/" + last.name + "/fill", "fill", "", {},
+                                                 {.dtype = net.dtype(loss), .shape = {}}),
+                              .rows = {}});
 
   std::vector<VariableGradient> result;
   for (std::size_t i = num_forward; i-- > 0;) {

@@ -42,12 +42,11 @@ int Run(const ImportOptions& options) {
   if (!options.expert.empty() && options.placement_output.empty()) {
     throw InputError("--expert", "needs --placement-out (where the placement goes)");
   }
-  const auto [importer, imported] = ImportFiles(
-      options.files, options.format,
-      {.min_attributed_percent = options.min_attributed,
-       .times = options.times,
-       .inputs = options.inputs,
-       .training = options.training});
+  const auto [importer, imported] = ImportFiles(options.files, options.format,
+                                                {.min_attributed_percent = options.min_attributed,
+                                                 .times = options.times,
+                                                 .inputs = options.inputs,
+                                                 .training = options.training});
   const std::string& file = options.files.front();
   if (!options.cluster_output.empty() && !imported.cluster) {
     throw InputError(file, fmt::format("describes no cluster for --cluster-out (format {})", importer.name));

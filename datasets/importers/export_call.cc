@@ -27,9 +27,9 @@ std::string_view ElementName(const JsonValue& element) {
 
 // Parameters that ATen's schemas have behind a "*". They and what follows are written by name: others may be missing
 // in front of them.
-constexpr std::string_view kByName[] = {"dtype",     "layout",     "device",        "pin_memory",  "memory_format",
-                                        "alpha",     "beta",       "generator",     "correction",  "rounding_mode",
-                                        "enable_gqa", "approximate", "non_blocking", "side",        "sorter"};
+constexpr std::string_view kByName[] = {"dtype",      "layout",      "device",       "pin_memory", "memory_format",
+                                        "alpha",      "beta",        "generator",    "correction", "rounding_mode",
+                                        "enable_gqa", "approximate", "non_blocking", "side",       "sorter"};
 
 JsonValue TextValue(std::string text) { return {.data = std::move(text)}; }
 JsonValue TaggedValue(const char* tag, JsonValue value) {
@@ -218,7 +218,8 @@ void ExportCall::EmitAsItIs(double flop) {
     if (argument.tag == "as_string") return TaggedValue("str", value);
     if (argument.tag == "as_device") return TaggedValue("device", {.data = true});
     if (argument.tag == "as_layout") return TaggedValue("layout", {.data = LayoutOf(number(value))});
-    if (argument.tag == "as_memory_format") return TaggedValue("memory_format", {.data = MemoryFormatOf(number(value))});
+    if (argument.tag == "as_memory_format")
+      return TaggedValue("memory_format", {.data = MemoryFormatOf(number(value))});
     if (argument.tag == "as_scalar_type") {
       // A result has that type; else the file's number says it.
       return num_outputs() > 0 ? TaggedValue("dtype", TextValue(std::string(Name(out().dtype)))) : JsonValue();

@@ -21,7 +21,8 @@ double ExportCountCount(const Shape& shape) {
 Value LowerCopy(ExportCall& call, Value x, std::string_view suffix = {}) {
   Shape order(call.shape(x).size());
   std::iota(order.begin(), order.end(), 0);
-  return call.EmitOne("transpose", {x}, call.shape(x), fmt::format(R"({{"order":[{}]}})", fmt::join(order, ",")), suffix);
+  return call.EmitOne("transpose", {x}, call.shape(x), fmt::format(R"({{"order":[{}]}})", fmt::join(order, ",")),
+                      suffix);
 }
 
 // Other dimensions of the same bytes; nothing where they are the same.
@@ -110,7 +111,8 @@ bool LowerCloned(ExportCall& call) {
 }
 
 // Cuts `length` from `begin` along an axis of x; a slice of all of it is x.
-Value LowerCut(ExportCall& call, Value x, std::size_t axis, std::int64_t begin, std::int64_t length, std::string_view suffix) {
+Value LowerCut(ExportCall& call, Value x, std::size_t axis, std::int64_t begin, std::int64_t length,
+               std::string_view suffix) {
   Shape shape = call.shape(x);
   if (length == shape[axis]) return x;
   shape[axis] = length;
@@ -127,7 +129,8 @@ bool LowerSlice(ExportCall& call) {
   const std::size_t axis = call.Axis("dim", 0, shape.size());
   const std::int64_t size = shape[axis];
   const std::int64_t start = call.Integer("start", 0);
-  const std::int64_t begin = std::clamp<std::int64_t>(start < 0 ? std::max<std::int64_t>(start, -size) + size : start, 0, size);
+  const std::int64_t begin =
+      std::clamp<std::int64_t>(start < 0 ? std::max<std::int64_t>(start, -size) + size : start, 0, size);
   Shape expected = shape;
   expected[axis] = call.out().shape.size() == shape.size() ? call.out().shape[axis] : -1;
   if (expected != call.out().shape || begin + expected[axis] > size) return false;
@@ -181,8 +184,7 @@ bool LowerSplit(ExportCall& call) {
     outputs.push_back({.dtype = piece.dtype, .shape = piece.shape});
   }
   if (left != 0) return false;
-  const std::vector<Value> pieces =
-      call.Emit("split", {x}, std::move(outputs), fmt::format(R"({{"axis":{}}})", axis));
+  const std::vector<Value> pieces = call.Emit("split", {x}, std::move(outputs), fmt::format(R"({{"axis":{}}})", axis));
   for (std::size_t i = 0; i < pieces.size(); ++i) call.Set(i, pieces[i]);
   return true;
 }
@@ -252,11 +254,13 @@ bool LowerPad(ExportCall& call) {
     after[shape.size() - 1 - i] = pad[2 * i + 1];
   }
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (before[i] < 0 || after[i] < 0 || before[i] > call.out().shape[i] || after[i] > call.out().shape[i]) return false;
+    if (before[i] < 0 || after[i] < 0 || before[i] > call.out().shape[i] || after[i] > call.out().shape[i])
+      return false;
     if (shape[i] + before[i] + after[i] != call.out().shape[i]) return false;
   }
-  call.Set(0, call.EmitOne("pad", {x}, call.out().shape,
-                           fmt::format(R"({{"before":[{}],"after":[{}]}})", fmt::join(before, ","), fmt::join(after, ","))));
+  call.Set(
+      0, call.EmitOne("pad", {x}, call.out().shape,
+                      fmt::format(R"({{"before":[{}],"after":[{}]}})", fmt::join(before, ","), fmt::join(after, ","))));
   return true;
 }
 

@@ -26,7 +26,8 @@ bool LowerBinary(ExportCall& call) {
   const Value a = call.Tensor("self");
   if (!call.IsTensor("other")) {
     const std::optional<double> number = call.Number("other");
-    if ((kSign != '*' && kSign != '/') || !number || call.shape(a) != y || call.Text("rounding_mode") != "") return false;
+    if ((kSign != '*' && kSign != '/') || !number || call.shape(a) != y || call.Text("rounding_mode") != "")
+      return false;
     const double factor = kSign == '*' ? *number : 1 / *number;
     if (!std::isfinite(factor)) return false;
     call.Set(0, call.EmitOne("scale", {a}, y, fmt::format(R"({{"factor":{}}})", factor)));
@@ -96,7 +97,9 @@ bool LowerDropout(ExportCall& call) {
 // sum, mean, amax (self, dim, keepdim); all axes if none is given.
 bool LowerReduce(ExportCall& call) {
   const std::string name = ExportKind(call.node().target, false);
-  const std::string_view kind = name == "aten::sum" ? "reduce_sum" : name == "aten::mean" ? "reduce_mean" : "reduce_max";
+  const std::string_view kind = name == "aten::sum"    ? "reduce_sum"
+                                : name == "aten::mean" ? "reduce_mean"
+                                                       : "reduce_max";
   const Value x = call.Tensor("self");
   const Shape& from = call.shape(x);
   const auto rank = static_cast<std::int64_t>(from.size());
@@ -144,9 +147,10 @@ bool LowerLayerNorm(ExportCall& call) {
   }
   const Shape rows(shape.begin(), shape.end() - 1);
   const DType dtype = call.out().dtype;
-  call.Set(0, call.Emit("layer_norm", {x, scale, offset},
-                        {{.dtype = dtype, .shape = shape}, {.dtype = dtype, .shape = rows}, {.dtype = dtype, .shape = rows}})
-                  .front());
+  call.Set(
+      0, call.Emit("layer_norm", {x, scale, offset},
+                   {{.dtype = dtype, .shape = shape}, {.dtype = dtype, .shape = rows}, {.dtype = dtype, .shape = rows}})
+             .front());
   return true;
 }
 
@@ -165,7 +169,9 @@ bool LowerBatchNorm(ExportCall& call) {
   const DType dtype = call.out().dtype;
   const Shape channels = {shape[1]};
   call.Set(0, call.Emit("batch_norm", std::move(inputs),
-                        {{.dtype = dtype, .shape = shape}, {.dtype = dtype, .shape = channels}, {.dtype = dtype, .shape = channels}})
+                        {{.dtype = dtype, .shape = shape},
+                         {.dtype = dtype, .shape = channels},
+                         {.dtype = dtype, .shape = channels}})
                   .front());
   return true;
 }
@@ -179,14 +185,14 @@ std::string PoolAttrs(const Shape& x, const Shape& y, const Shape& window, const
       if ((*list)[axis] < 0 || (*list)[axis] > std::int64_t{1} << 31) return "";
     }
     if (window[axis] < 1 || stride[axis] < 1 || dilation[axis] != 1) return "";
-    const double room = static_cast<double>(x[2 + axis]) + 2 * static_cast<double>(padding[axis]) -
-                        static_cast<double>(window[axis]);
+    const double room =
+        static_cast<double>(x[2 + axis]) + 2 * static_cast<double>(padding[axis]) - static_cast<double>(window[axis]);
     if (room < 0 || std::floor(room / static_cast<double>(stride[axis])) + 1 != static_cast<double>(y[2 + axis])) {
       return "";
     }
   }
-  return fmt::format(R"({{"window":[{}],"stride":[{}],"padding":[{}]}})", fmt::join(window, ","), fmt::join(stride, ","),
-                     fmt::join(padding, ","));
+  return fmt::format(R"({{"window":[{}],"stride":[{}],"padding":[{}]}})", fmt::join(window, ","),
+                     fmt::join(stride, ","), fmt::join(padding, ","));
 }
 
 Shape Two(Shape list, const Shape& absent) {
@@ -201,8 +207,9 @@ bool LowerPool(ExportCall& call) {
   if (call.num_outputs() != 1) return false;
   const Shape window = Two(call.Integers("kernel_size", {}), {-1, -1});
   const Shape stride = Two(call.Integers("stride", {}), window);
-  const std::string attrs = PoolAttrs(call.shape(x), call.out().shape, window, stride,
-                                      Two(call.Integers("padding", {}), {0, 0}), Two(call.Integers("dilation", {}), {1, 1}));
+  const std::string attrs =
+      PoolAttrs(call.shape(x), call.out().shape, window, stride, Two(call.Integers("padding", {}), {0, 0}),
+                Two(call.Integers("dilation", {}), {1, 1}));
   if (attrs.empty()) return false;
   call.Set(0, call.EmitOne(kind, {x}, call.out().shape, attrs));
   return true;
@@ -248,8 +255,9 @@ bool LowerCrossEntropy(ExportCall& call) {
                                  {{.dtype = dtype, .shape = {shape[0]}}, {.dtype = dtype, .shape = shape}}, "",
                                  reduction == 0 ? std::string_view() : "losses")
                            .front();
-  call.Set(0, reduction == 0 ? losses
-                             : call.EmitOne(reduction == 1 ? "reduce_mean" : "reduce_sum", {losses}, {}, R"({"axes":[0]})"));
+  call.Set(0, reduction == 0
+                  ? losses
+                  : call.EmitOne(reduction == 1 ? "reduce_mean" : "reduce_sum", {losses}, {}, R"({"axes":[0]})"));
   return true;
 }
 

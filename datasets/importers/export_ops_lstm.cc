@@ -33,7 +33,8 @@ bool LowerExportLstm(ExportCall& call) {
   const std::int64_t layers = call.Integer("num_layers", 1);
   const double rate = call.training() || call.Flag("train", false) ? call.Number("dropout").value_or(0) : 0;
   const std::size_t per_layer = biased ? 4 : 2;
-  if (call.shape(x).size() != 3 || states.size() != 2 || layers < 1 || layers > 1000 || rate < 0 || rate >= 1) return false;
+  if (call.shape(x).size() != 3 || states.size() != 2 || layers < 1 || layers > 1000 || rate < 0 || rate >= 1)
+    return false;
   if (params.size() != static_cast<std::size_t>(layers * directions) * per_layer) return false;
   const std::int64_t steps = call.shape(x)[batch_first ? 1 : 0];
   const std::int64_t batch = call.shape(x)[batch_first ? 0 : 1];
@@ -48,7 +49,8 @@ bool LowerExportLstm(ExportCall& call) {
     const std::int64_t width = static_cast<std::int64_t>(i) < directions * static_cast<std::int64_t>(per_layer)
                                    ? call.shape(x)[2]
                                    : hidden * directions;
-    if (call.shape(one.input) != Shape{4 * hidden, width} || call.shape(one.hidden) != Shape{4 * hidden, hidden}) return false;
+    if (call.shape(one.input) != Shape{4 * hidden, width} || call.shape(one.hidden) != Shape{4 * hidden, hidden})
+      return false;
     if (biased) {
       one.input_bias = params[i + 2];
       one.hidden_bias = params[i + 3];
@@ -104,11 +106,13 @@ bool LowerExportLstm(ExportCall& call) {
         const std::vector<Value> gate =
             call.Emit("split", {sum}, std::vector<NetworkBuilder::Output>(4, {.dtype = call.out().dtype, .shape = row}),
                       R"({"axis":1})", in + "gates");
-        const Value added = one("mul", {one("sigmoid", {gate[0]}, row, in + "in"), one("tanh", {gate[2]}, row, in + "candidate")},
-                                row, in + "added");
+        const Value added =
+            one("mul", {one("sigmoid", {gate[0]}, row, in + "in"), one("tanh", {gate[2]}, row, in + "candidate")}, row,
+                in + "added");
         const Value kept = one("mul", {one("sigmoid", {gate[1]}, row, in + "forget"), c}, row, in + "kept");
         c = one("add", {kept, added}, row, in + "cell");
-        h = one("mul", {one("sigmoid", {gate[3]}, row, in + "out"), one("tanh", {c}, row, in + "tanh")}, row, in + "hidden");
+        h = one("mul", {one("sigmoid", {gate[3]}, row, in + "out"), one("tanh", {c}, row, in + "tanh")}, row,
+                in + "hidden");
         outputs[step] = h;
       }
       Shape joined = call.shape(x);
@@ -120,7 +124,9 @@ bool LowerExportLstm(ExportCall& call) {
     x = results[0];
     if (directions == 2) x = one("concat", results, expected, fmt::format("layer{}/both", layer), R"({"axis":2})");
     if (rate > 0 && layer + 1 < layers) {
-      x = call.Emit("dropout", {x}, {{.dtype = call.out().dtype, .shape = call.shape(x)}, {.dtype = DType::kBool, .shape = call.shape(x)}},
+      x = call.Emit("dropout", {x},
+                    {{.dtype = call.out().dtype, .shape = call.shape(x)},
+                     {.dtype = DType::kBool, .shape = call.shape(x)}},
                     fmt::format(R"({{"rate":{}}})", rate), fmt::format("layer{}/dropout", layer))
               .front();
     }

@@ -19,9 +19,7 @@ void FinishWithBias(ExportCall& call, Value product, bool has_bias, std::string_
   call.Set(0, product);
 }
 
-bool IsVectorOf(const ExportCall& call, Value value, std::int64_t size) {
-  return call.shape(value) == Shape{size};
-}
+bool IsVectorOf(const ExportCall& call, Value value, std::int64_t size) { return call.shape(value) == Shape{size}; }
 
 // linear(input, weight[n,k], bias[n])
 bool LowerLinear(ExportCall& call) {
@@ -127,9 +125,9 @@ bool LowerConvolution(ExportCall& call) {
       return product;
     };
     const double flop = 2 * count(transposed ? image : y) * count(filter) / static_cast<double>(filter[0]);
-    const std::string args = fmt::format(R"({{"args":["%0","%1",null,{},{},{},{},{},{}]}})", PairText(stride),
-                                         PairText(padding), PairText(dilation), transposed, PairText(output_padding),
-                                         groups);
+    const std::string args =
+        fmt::format(R"({{"args":["%0","%1",null,{},{},{},{},{},{}]}})", PairText(stride), PairText(padding),
+                    PairText(dilation), transposed, PairText(output_padding), groups);
     product = call.EmitOne("aten::convolution", {x, w}, y, args, suffix, flop);
   }
   FinishWithBias(call, product, biased, "bias");
@@ -175,7 +173,8 @@ bool LowerAttention(ExportCall& call) {
   x = call.EmitOne("softmax", {x}, scores, "", "softmax");
   const double rate = call.Number("dropout_p").value_or(0);
   if (rate > 0 && rate < 1) {
-    x = call.Emit("dropout", {x}, {{.dtype = call.out().dtype, .shape = scores}, {.dtype = DType::kBool, .shape = scores}},
+    x = call.Emit("dropout", {x},
+                  {{.dtype = call.out().dtype, .shape = scores}, {.dtype = DType::kBool, .shape = scores}},
                   fmt::format(R"({{"rate":{}}})", rate), "dropout")
             .front();
   }
@@ -217,7 +216,8 @@ double ExportFlop(const ExportCall& call) {
   };
   double flop = 0;
   if (call.num_outputs() == 0) return 0;
-  if (name == "aten::matmul" || name == "aten::mv" || name == "aten::dot" || name == "aten::mm" || name == "aten::bmm") {
+  if (name == "aten::matmul" || name == "aten::mv" || name == "aten::dot" || name == "aten::mm" ||
+      name == "aten::bmm") {
     flop = call.IsTensor("self") ? product("self") : 0;
   } else if (name == "aten::addmm" && call.IsTensor("mat1")) {
     flop = product("mat1");

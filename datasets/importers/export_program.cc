@@ -57,11 +57,10 @@ struct ScalarType {
   bool is_pair = false;
 };
 constexpr ScalarType kScalarTypes[] = {
-    {1, DType::kU8},        {2, DType::kI8},       {3, DType::kI16},      {4, DType::kI32},
-    {5, DType::kI64},       {6, DType::kF16},      {7, DType::kF32},      {8, DType::kF64},
-    {9, DType::kF16, true}, {10, DType::kF32, true}, {11, DType::kF64, true}, {12, DType::kBool},
-    {13, DType::kBf16},     {28, DType::kI16},     {29, DType::kU8},      {30, DType::kU8},
-    {31, DType::kU8},       {32, DType::kU8}};
+    {1, DType::kU8},         {2, DType::kI8},    {3, DType::kI16},   {4, DType::kI32},       {5, DType::kI64},
+    {6, DType::kF16},        {7, DType::kF32},   {8, DType::kF64},   {9, DType::kF16, true}, {10, DType::kF32, true},
+    {11, DType::kF64, true}, {12, DType::kBool}, {13, DType::kBf16}, {28, DType::kI16},      {29, DType::kU8},
+    {30, DType::kU8},        {31, DType::kU8},   {32, DType::kU8}};
 
 // What a size in the file says before symbols have values.
 struct RawSize {
@@ -95,9 +94,7 @@ struct GivenInput {
 GivenInput ParseGivenInput(const std::string& text) {
   GivenInput given;
   const std::size_t equals = text.find('=');
-  const auto fail = [&] {
-    throw InputError("--input", "is " + Quoted(text) + " (NAME=DIMS, such as x=8x3x224x224)");
-  };
+  const auto fail = [&] { throw InputError("--input", "is " + Quoted(text) + " (NAME=DIMS, such as x=8x3x224x224)"); };
   if (equals == std::string::npos || equals == 0) fail();
   given.name = text.substr(0, equals);
   for (std::size_t begin = equals + 1; begin <= text.size();) {
@@ -123,14 +120,16 @@ class Sizes {
     const std::string place = "--input " + input;
     if (size.expression.empty()) {
       if (size.number == value) return;
-      throw InputError(place, fmt::format("dimension {} is {} (it is always {} in this program)", axis, value, *size.number));
+      throw InputError(place,
+                       fmt::format("dimension {} is {} (it is always {} in this program)", axis, value, *size.number));
     }
     const std::string printed = Printed(size.expression);
     std::string missing;
     const auto known = EvaluateSize(size.expression, symbols_, &missing);
     if (known == value) return;
     if (known) {
-      throw InputError(place, fmt::format("dimension {} is {}, but {} is {} by the other sizes", axis, value, printed, *known));
+      throw InputError(
+          place, fmt::format("dimension {} is {}, but {} is {} by the other sizes", axis, value, printed, *known));
     }
     const std::set<std::string> all = SymbolsIn(size.expression);
     std::vector<std::string> open;
@@ -158,8 +157,7 @@ class Sizes {
           if (symbols_.contains(symbol)) continue;
           const auto hint = HintOf(symbol);
           if (!hint) {
-            throw InputError("--input " + pending_.front().input,
-                             fmt::format("does not say what {} is", symbol));
+            throw InputError("--input " + pending_.front().input, fmt::format("does not say what {} is", symbol));
           }
           TakeHint(symbol, *hint);
           break;
@@ -202,7 +200,8 @@ class Sizes {
       value = size.number;
     }
     if (!value) {
-      throw InputError(node.Place(), fmt::format("size {} depends on data, or nothing says what {} is", Printed(size.expression), missing));
+      throw InputError(node.Place(), fmt::format("size {} depends on data, or nothing says what {} is",
+                                                 Printed(size.expression), missing));
     }
     return known->second = *value;
   }
@@ -267,8 +266,22 @@ std::string LayerOf(std::string_view stack) {
   const std::size_t last = stack.rfind(',');
   if (first == std::string_view::npos || last == first) return "";
   std::string path(stack.substr(first + 1, last - first - 1));
-  constexpr std::string_view kSelf = "L['self']";
-  if (path.starts_with(kSelf)) path.erase(0, kSelf.size() + (path.size() > kSelf.size() ? 1 : 0));
+  // "getattr(L['fn'], '0').conv" is "L['fn'].0.conv".
+  constexpr std::string_view kGet = "getattr(";
+  constexpr std::string_view kName = ", '";
+  constexpr std::string_view kEnd = "')";
+  while (path.starts_with(kGet)) {
+    const std::size_t end = path.find(kEnd);
+    const std::size_t name = end == std::string::npos ? end : path.rfind(kName, end);
+    if (name == std::string::npos) break;
+    path.replace(end, kEnd.size(), "");
+    path.replace(name, kName.size(), ".");
+    path.erase(0, kGet.size());
+  }
+  if (path.starts_with("L['")) {  // the module itself
+    const std::size_t end = path.find("']");
+    if (end != std::string::npos) path.erase(0, end + 2 + (path.size() > end + 2 ? 1 : 0));
+  }
   const std::size_t call = path.find('@');  // a module that is called again
   if (call != std::string::npos) path.resize(call);
   return path;
@@ -360,7 +373,8 @@ ExportGraph ReadGraphOf(const JsonNode& node, Sizes& sizes) {
   const JsonNode outputs = Need(node, "outputs", "a list of results");
   graph.outputs = ReadArguments(outputs);
   const JsonNode nodes = Need(node, "nodes", "a list of nodes");
-  for (std::size_t i = 0; i < nodes.List().size(); ++i) graph.nodes.push_back(ReadNode(JsonNode(nodes, i, nodes.List()[i])));
+  for (std::size_t i = 0; i < nodes.List().size(); ++i)
+    graph.nodes.push_back(ReadNode(JsonNode(nodes, i, nodes.List()[i])));
   return graph;
 }
 
@@ -420,8 +434,9 @@ void CheckVersion(const JsonNode& root) {
   if (number < kOldestMajor || number > kNewestMajor) {
     const JsonValue* const torch = FindMember(root.value(), "torch_version");
     const std::string* const by = torch == nullptr ? nullptr : torch->As<std::string>();
-    throw InputError(major.Place(), fmt::format("is {}{} (schemas {} to {} of torch.export are read)", number,
-                                                by == nullptr ? "" : ", by PyTorch " + *by, kOldestMajor, kNewestMajor));
+    throw InputError(major.Place(),
+                     fmt::format("is {}{} (schemas {} to {} of torch.export are read)", number,
+                                 by == nullptr ? "" : ", by PyTorch " + *by, kOldestMajor, kNewestMajor));
   }
 }
 
@@ -456,8 +471,8 @@ void SetSizes(const JsonNode& graph, const std::vector<ExportInput>& inputs, std
     const JsonNode tensor = Need(tensors, given.name, "a tensor");
     const JsonNode dims = Need(tensor, "sizes", "a list of sizes");
     if (dims.List().size() != given.shape.size()) {
-      throw InputError("--input " + given.name, fmt::format("has {} dimensions (this input has {})", given.shape.size(),
-                                                            dims.List().size()));
+      throw InputError("--input " + given.name,
+                       fmt::format("has {} dimensions (this input has {})", given.shape.size(), dims.List().size()));
     }
     for (std::size_t i = 0; i < given.shape.size(); ++i) {
       sizes.Bind(given.name, i, ReadRawSize(JsonNode(dims, i, dims.List()[i])), given.shape[i]);
@@ -488,9 +503,9 @@ void CheckRanges(const JsonNode& root, const Sizes& sizes) {
     const auto least = bound("min_val");
     const auto most = bound("max_val");
     if (!value || ((!least || *value >= *least) && (!most || *value <= *most))) continue;
-    throw InputError("--input", fmt::format("makes {} = {} (the program was exported for {} to {})",
-                                            Sizes::Printed(member.key), *value, least ? std::to_string(*least) : "any",
-                                            most ? std::to_string(*most) : "any"));
+    throw InputError("--input",
+                     fmt::format("makes {} = {} (the program was exported for {} to {})", Sizes::Printed(member.key),
+                                 *value, least ? std::to_string(*least) : "any", most ? std::to_string(*most) : "any"));
   }
 }
 
@@ -555,8 +570,9 @@ std::size_t FindProgram(const ZipArchive& archive) {
     throw InputError("", "is a package of AOTInductor, compiled code without a graph (a file of torch.export.save)");
   }
   if (is_script) {
-    throw InputError("", "is a file of torch.save or torch.jit.save (a file of torch.export.save; emplace profile "
-                         "--torchscript records a TorchScript module)");
+    throw InputError("",
+                     "is a file of torch.save or torch.jit.save (a file of torch.export.save; emplace profile "
+                     "--torchscript records a TorchScript module)");
   }
   throw InputError("", fmt::format("holds no {} and no models/NAME.json (a file of torch.export.save)", kOldEntry));
 }

@@ -60,10 +60,10 @@ struct ExportProgram {
   std::unique_ptr<JsonValue> document;  // what the views point into
   std::string entry;                    // of the archive, for errors
   ExportGraph graph;
-  std::vector<ExportInput> inputs;           // tensors; numbers, texts and objects are left out
-  std::vector<std::string_view> outputs;     // tensors that the user gets, in their order
-  SizeSymbols symbols;                       // all that have a value
-  std::vector<std::string> hinted;           // symbols that kept the value of the exported example
+  std::vector<ExportInput> inputs;        // tensors; numbers, texts and objects are left out
+  std::vector<std::string_view> outputs;  // tensors that the user gets, in their order
+  SizeSymbols symbols;                    // all that have a value
+  std::vector<std::string> hinted;        // symbols that kept the value of the exported example
 };
 
 // Reads "serialized_exported_program.json" (PyTorch 2.1 to 2.6) or "models/NAME.json" (2.7 and newer) of an archive.

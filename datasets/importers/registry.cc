@@ -86,8 +86,8 @@ Imported Import(const ImporterEntry& importer, std::span<const ImportSource> sou
     throw InputError("--input", "cannot be used (the format " + std::string(importer.name) + " has no sizes to set)");
   }
   if (!options.training.empty() && !importer.takes_training) {
-    throw InputError("--training", "cannot be used (the format " + std::string(importer.name) +
-                                       " is no forward graph of a network)");
+    throw InputError("--training",
+                     "cannot be used (the format " + std::string(importer.name) + " is no forward graph of a network)");
   }
   return importer.import(sources, options);
 }

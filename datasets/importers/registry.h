@@ -70,7 +70,7 @@ class ImportSource {
 
 struct ImportOptions {
   double min_attributed_percent = 95;
-  std::string times = {};  // a Kineto trace of the same step, for formats without times; "": none
+  std::string times = {};                // a Kineto trace of the same step, for formats without times; "": none
   std::vector<std::string> inputs = {};  // "NAME=DIMS": shapes of inputs, for formats that leave sizes free
   std::string training = {};  // an optimizer: the forward graph of a network becomes a training step; "": it does not
 };
@@ -84,10 +84,10 @@ struct ImporterEntry {
   bool (*detect)(std::string_view head);
   // Throws InputError, its place starting with the file's name.
   Imported (*import)(std::span<const ImportSource> sources, const ImportOptions& options);
-  bool takes_several = false;  // files; others are given one
-  bool takes_times = false;    // ImportOptions::times
-  bool takes_inputs = false;   // ImportOptions::inputs
-  bool takes_training = false; // ImportOptions::training
+  bool takes_several = false;   // files; others are given one
+  bool takes_times = false;     // ImportOptions::times
+  bool takes_inputs = false;    // ImportOptions::inputs
+  bool takes_training = false;  // ImportOptions::training
 };
 std::span<const ImporterEntry> AllImporters();
 // The format named, or found from the start of `file` if `format` is empty. Throws InputError that lists the known

@@ -38,15 +38,21 @@ SizeFraction SizeReduced(Wide top, Wide bottom) {
 SizeFraction SizeSum(SizeFraction a, SizeFraction b) {
   return SizeReduced(Wide{a.top} * b.bottom + Wide{b.top} * a.bottom, Wide{a.bottom} * b.bottom);
 }
-SizeFraction SizeProduct(SizeFraction a, SizeFraction b) { return SizeReduced(Wide{a.top} * b.top, Wide{a.bottom} * b.bottom); }
-SizeFraction SizeQuotient(SizeFraction a, SizeFraction b) { return SizeReduced(Wide{a.top} * b.bottom, Wide{a.bottom} * b.top); }
+SizeFraction SizeProduct(SizeFraction a, SizeFraction b) {
+  return SizeReduced(Wide{a.top} * b.top, Wide{a.bottom} * b.bottom);
+}
+SizeFraction SizeQuotient(SizeFraction a, SizeFraction b) {
+  return SizeReduced(Wide{a.top} * b.bottom, Wide{a.bottom} * b.top);
+}
 SizeFraction SizeNegative(SizeFraction a) { return {-a.top, a.bottom}; }
 SizeFraction SizeFloor(SizeFraction a) {
   const std::int64_t whole = a.top / a.bottom;
   return {a.top % a.bottom < 0 ? whole - 1 : whole, 1};
 }
 SizeFraction SizeCeiling(SizeFraction a) { return SizeNegative(SizeFloor(SizeNegative(a))); }
-SizeFraction SizeRemainder(SizeFraction a, SizeFraction b) { return SizeSum(a, SizeNegative(SizeProduct(b, SizeFloor(SizeQuotient(a, b))))); }
+SizeFraction SizeRemainder(SizeFraction a, SizeFraction b) {
+  return SizeSum(a, SizeNegative(SizeProduct(b, SizeFloor(SizeQuotient(a, b)))));
+}
 bool SizeLess(SizeFraction a, SizeFraction b) { return Wide{a.top} * b.bottom < Wide{b.top} * a.bottom; }
 
 SizeFraction SizePower(SizeFraction base, SizeFraction exponent) {
@@ -76,8 +82,10 @@ SizeFraction SizeDivide(const SizeArguments& x) { return SizeQuotient(x[0], x[1]
 SizeFraction SizeModulo(const SizeArguments& x) { return SizeRemainder(x[0], x[1]); }
 
 constexpr SizeFunction kSizeFunctions[] = {
-    {"Add", 1, kAnyArguments, [](const SizeArguments& x) { return std::accumulate(x.begin() + 1, x.end(), x[0], SizeSum); }},
-    {"Mul", 1, kAnyArguments, [](const SizeArguments& x) { return std::accumulate(x.begin() + 1, x.end(), x[0], SizeProduct); }},
+    {"Add", 1, kAnyArguments,
+     [](const SizeArguments& x) { return std::accumulate(x.begin() + 1, x.end(), x[0], SizeSum); }},
+    {"Mul", 1, kAnyArguments,
+     [](const SizeArguments& x) { return std::accumulate(x.begin() + 1, x.end(), x[0], SizeProduct); }},
     {"Pow", 2, 2, [](const SizeArguments& x) { return SizePower(x[0], x[1]); }},
     {"PowByNatural", 2, 2, [](const SizeArguments& x) { return SizePower(x[0], x[1]); }},
     {"Max", 1, kAnyArguments, [](const SizeArguments& x) { return *std::max_element(x.begin(), x.end(), SizeLess); }},
@@ -91,7 +99,8 @@ constexpr SizeFunction kSizeFunctions[] = {
     {"IntTrueDiv", 2, 2, SizeDivide},
     {"Mod", 2, 2, SizeModulo},
     {"PythonMod", 2, 2, SizeModulo},
-    {"ModularIndexing", 3, 3, [](const SizeArguments& x) { return SizeRemainder(SizeFloor(SizeQuotient(x[0], x[1])), x[2]); }},
+    {"ModularIndexing", 3, 3,
+     [](const SizeArguments& x) { return SizeRemainder(SizeFloor(SizeQuotient(x[0], x[1])), x[2]); }},
     {"floor", 1, 1, [](const SizeArguments& x) { return SizeFloor(x[0]); }},
     {"FloorToInt", 1, 1, [](const SizeArguments& x) { return SizeFloor(x[0]); }},
     {"ceiling", 1, 1, [](const SizeArguments& x) { return SizeCeiling(x[0]); }},
@@ -208,7 +217,8 @@ class SizeReader {
     if (word == "Symbol" || word == "Dummy") return Symbol();
     const auto function = std::find_if(std::begin(kSizeFunctions), std::end(kSizeFunctions),
                                        [&](const SizeFunction& row) { return row.name == word; });
-    if (function == std::end(kSizeFunctions)) throw InputError("", "calls " + Quoted(word) + " (not a function of sizes)");
+    if (function == std::end(kSizeFunctions))
+      throw InputError("", "calls " + Quoted(word) + " (not a function of sizes)");
     SizeArguments arguments;
     if (!Take(")")) {
       do {
@@ -289,11 +299,13 @@ std::optional<std::int64_t> SolveSize(std::string_view expression, std::int64_t 
   const auto at = [&](std::int64_t x) -> std::optional<SizeFraction> {
     symbols[symbol] = x;
     try {
-      return SizeReader(expression, [&](const std::string& name) {
-               const auto known = symbols.find(name);
-               if (known == symbols.end()) throw InputError("", "has another symbol");
-               return SizeFraction{known->second, 1};
-             }).All();
+      return SizeReader(expression,
+                        [&](const std::string& name) {
+                          const auto known = symbols.find(name);
+                          if (known == symbols.end()) throw InputError("", "has another symbol");
+                          return SizeFraction{known->second, 1};
+                        })
+          .All();
     } catch (const InputError&) {
       return std::nullopt;
     }

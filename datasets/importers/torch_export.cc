@@ -40,11 +40,12 @@ const JsonValue* GraphIn(const ExportNode& node) {
 // Operators whose result is a view of their first argument.
 bool IsView(std::string_view name) {
   static const std::set<std::string_view> kViews = {
-      "aten::view",     "aten::_unsafe_view", "aten::view_as", "aten::unsqueeze", "aten::squeeze", "aten::unflatten",
-      "aten::permute",  "aten::transpose",    "aten::t",       "aten::numpy_T",   "aten::mT",      "aten::movedim",
-      "aten::swapaxes", "aten::alias",        "aten::detach",  "aten::expand",    "aten::slice",   "aten::select",
-      "aten::narrow",   "aten::split",        "aten::chunk",   "aten::unbind",    "aten::split_with_sizes",
-      "aten::reshape",  "aten::flatten",      "aten::contiguous"};
+      "aten::view",      "aten::_unsafe_view", "aten::view_as",          "aten::unsqueeze", "aten::squeeze",
+      "aten::unflatten", "aten::permute",      "aten::transpose",        "aten::t",         "aten::numpy_T",
+      "aten::mT",        "aten::movedim",      "aten::swapaxes",         "aten::alias",     "aten::detach",
+      "aten::expand",    "aten::slice",        "aten::select",           "aten::narrow",    "aten::split",
+      "aten::chunk",     "aten::unbind",       "aten::split_with_sizes", "aten::reshape",   "aten::flatten",
+      "aten::contiguous"};
   return kViews.contains(name);
 }
 
@@ -99,9 +100,10 @@ class Exporter : private ExportNames {
     if (found == scope_.end()) {
       const auto later = writers_.find(name);
       if (later != writers_.end()) {
-        throw InputError(place, fmt::format("reads {}, which only nodes[{}] writes (each node before those that read its "
-                                            "results, so that there is no cycle)",
-                                            Quoted(name), later->second));
+        throw InputError(place,
+                         fmt::format("reads {}, which only nodes[{}] writes (each node before those that read its "
+                                     "results, so that there is no cycle)",
+                                     Quoted(name), later->second));
       }
       throw InputError(place, "reads " + Quoted(name) + ", which nothing writes");
     }
@@ -140,7 +142,8 @@ class Exporter : private ExportNames {
 
   void AddInputs() {
     for (const ExportInput& input : program_.inputs) {
-      if (scope_.contains(input.name)) throw InputError(program_.entry, "input " + Quoted(input.name) + " is there twice");
+      if (scope_.contains(input.name))
+        throw InputError(program_.entry, "input " + Quoted(input.name) + " is there twice");
       if (input.role != ExportInput::Role::kUser) {
         paths_.emplace(input.name, input);
         Bind(input.name, {}, NewStorage());  // becomes an op when it is read
@@ -151,7 +154,8 @@ class Exporter : private ExportNames {
       node.name = UniqueName(std::string(input.name));
       node.kind = "input";
       node.attrs = BoundOf(input.name);
-      Bind(input.name, net_.Add(std::move(node), {{.dtype = tensor.dtype, .shape = tensor.shape}}).front(), NewStorage());
+      Bind(input.name, net_.Add(std::move(node), {{.dtype = tensor.dtype, .shape = tensor.shape}}).front(),
+           NewStorage());
     }
   }
 
@@ -176,7 +180,8 @@ class Exporter : private ExportNames {
     const std::size_t dot = input.path.rfind('.');
     if (dot != std::string_view::npos) node.layer = input.path.substr(0, dot);
     node.persistent = TensorBytes(tensor.dtype, tensor.shape, node.name);
-    node.trainable = training_ && input.role == ExportInput::Role::kParameter && tensor.requires_grad && IsReal(tensor.dtype);
+    node.trainable =
+        training_ && input.role == ExportInput::Role::kParameter && tensor.requires_grad && IsReal(tensor.dtype);
     const bool is_parameter = input.role == ExportInput::Role::kParameter;
     ++(is_parameter ? num_parameters_ : num_buffers_);
     (is_parameter ? parameter_bytes_ : buffer_bytes_) += static_cast<double>(node.persistent.count);
@@ -258,7 +263,8 @@ class Exporter : private ExportNames {
   }
 
   // torch.no_grad() and autocast around a part of the network: its ops, in place of the call.
-  void Inline(const ExportNode& node, const JsonValue& subgraph, ExportCall& call, const std::string& place, int depth) {
+  void Inline(const ExportNode& node, const JsonValue& subgraph, ExportCall& call, const std::string& place,
+              int depth) {
     const std::string kind = ExportKind(node.target, false);
     const bool no_grad = kind == "higher_order::wrap_with_set_grad_enabled";
     if (!no_grad && kind != "higher_order::wrap_with_autocast") {
@@ -361,7 +367,8 @@ std::vector<std::string> Exporter::Notes() const {
   for (const std::string& symbol : program_.hinted) {
     hinted += fmt::format("{}{} = {}", hinted.empty() ? "" : ", ", symbol, program_.symbols.at(symbol));
   }
-  if (!hinted.empty()) notes.push_back("open sizes are those of the exported example: " + hinted + " (--input sets them)");
+  if (!hinted.empty())
+    notes.push_back("open sizes are those of the exported example: " + hinted + " (--input sets them)");
   return notes;
 }
 

@@ -20,9 +20,13 @@ namespace {
 
 // A sample for every importer; an importer without one fails.
 const std::string& SampleOf(std::string_view name) {
-  static const std::map<std::string_view, std::string> kSamples = {
-      {"emplace", kEmplaceSample}, {"pipedream", kPipeDreamSample}, {"dnn-partitioning", kDnnPartitioningSample},
-      {"kineto", kKinetoSample},   {"pytorch-et", kEtSample},       {"chakra", kChakraSample}};
+  static const std::map<std::string_view, std::string> kSamples = {{"emplace", kEmplaceSample},
+                                                                   {"pipedream", kPipeDreamSample},
+                                                                   {"dnn-partitioning", kDnnPartitioningSample},
+                                                                   {"kineto", kKinetoSample},
+                                                                   {"pytorch-et", kEtSample},
+                                                                   {"chakra", kChakraSample},
+                                                                   {"torch-export", kTorchExportSample}};
   return kSamples.at(name);
 }
 
@@ -35,13 +39,14 @@ std::string GraphText(const Graph& graph) {
 TEST(ImporterRegistryTest, ListsTheFormatsOfTheContract) {
   std::vector<std::string> names;
   for (const datasets::ImporterEntry& importer : datasets::AllImporters()) names.emplace_back(importer.name);
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"emplace", "pipedream", "dnn-partitioning", "kineto", "chakra", "pytorch-et"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"emplace", "pipedream", "dnn-partitioning", "kineto", "chakra",
+                                             "pytorch-et", "torch-export"}));
 }
 
 TEST(ImporterRegistryTest, ANameThatIsNoFormatIsToldTheFormats) {
   EXPECT_EQ(Refusal([] { datasets::FindImporter("onnx", "", "f"); }),
-            "unknown format \"onnx\" (emplace, pipedream, dnn-partitioning, kineto, chakra, pytorch-et)");
+            "unknown format \"onnx\" (emplace, pipedream, dnn-partitioning, kineto, chakra, pytorch-et, "
+            "torch-export)");
 }
 
 TEST(ImporterRegistryTest, ContentOfNoKnownFormatIsRefused) {
@@ -49,7 +54,7 @@ TEST(ImporterRegistryTest, ContentOfNoKnownFormatIsRefused) {
     EXPECT_EQ(
         Refusal([&] { datasets::FindImporter("", content, "f.txt"); }),
         "f.txt: is in none of the formats that can be imported (emplace, pipedream, dnn-partitioning, kineto, chakra, "
-        "pytorch-et)")
+        "pytorch-et, torch-export)")
         << content;
   }
 }
@@ -65,6 +70,16 @@ TEST(ImporterRegistryTest, OtherTimesOnlyWhereTheFormatTakesThem) {
               ImportText(datasets::FindImporter("pipedream", "", "f"), kPipeDreamSample, "a.txt", {.times = "k.json"});
             }),
             "k.json: cannot be used (the format pipedream is imported without other times)");
+}
+
+TEST(ImporterRegistryTest, SizesAndTrainingOnlyWhereTheFormatTakesThem) {
+  const auto refusal = [](const datasets::ImportOptions& options) {
+    return Refusal(
+        [&] { ImportText(datasets::FindImporter("pipedream", "", "f"), kPipeDreamSample, "a.txt", options); });
+  };
+  EXPECT_EQ(refusal({.inputs = {"x=1"}}), "--input: cannot be used (the format pipedream has no sizes to set)");
+  EXPECT_EQ(refusal({.training = "sgd"}),
+            "--training: cannot be used (the format pipedream is no forward graph of a network)");
 }
 
 TEST(ImportSourceTest, AFileCanBeReadTwice) {

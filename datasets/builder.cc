@@ -7,6 +7,12 @@
 
 namespace emplace::datasets {
 
+bool IsForeignKind(std::string_view kind) { return kind.find("::") != std::string_view::npos; }
+
+bool IsReal(DType dtype) {
+  return dtype == DType::kF16 || dtype == DType::kBf16 || dtype == DType::kF32 || dtype == DType::kF64;
+}
+
 NetworkBuilder::Scope::Scope(NetworkBuilder& builder, std::string path, std::string layer)
     : builder_(builder),
       outer_path_(std::exchange(builder.path_, std::move(path))),
@@ -18,15 +24,16 @@ NetworkBuilder::Scope::~Scope() {
 }
 
 std::vector<Value> NetworkBuilder::Add(Node node, std::vector<Output> outputs) {
-  EMPLACE_CHECK(FindOpKind(node.kind) != nullptr);
+  EMPLACE_CHECK(FindOpKind(node.kind) != nullptr || IsForeignKind(node.kind));
   const bool trained = node.trainable || (node.kind != "stop_gradient" &&
                                           std::any_of(node.inputs.begin(), node.inputs.end(),
                                                       [this](Value input) { return values_[input.id].trained; }));
   node.outputs.clear();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     node.outputs.push_back({static_cast<std::uint32_t>(values_.size())});
+    const bool has_gradient = trained && IsReal(outputs[i].dtype);
     values_.push_back(
-        {.producer = nodes_.size(), .output_index = i, .output = std::move(outputs[i]), .trained = trained});
+        {.producer = nodes_.size(), .output_index = i, .output = std::move(outputs[i]), .trained = has_gradient});
   }
   nodes_.push_back(std::move(node));
   return nodes_.back().outputs;
@@ -86,7 +93,8 @@ Graph NetworkBuilder::Build() const {
   GraphBuilder builder(name_);
   for (std::size_t position = 0; position < specs.size(); ++position) {
     const OpId id = graph.file_order()[position];
-    specs[position].flop = FindOpKind(specs[position].kind)->work(graph, id).flop;
+    specs[position].flop = IsForeignKind(specs[position].kind) ? nodes_[position].flop
+                                                               : FindOpKind(specs[position].kind)->work(graph, id).flop;
     builder.Add(std::move(specs[position]));
   }
   return builder.Build();

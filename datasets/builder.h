@@ -24,6 +24,10 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
+// Whether a kind has a namespace, such as aten::silu: those are ops as a framework calls them, with their FLOP.
+bool IsForeignKind(std::string_view kind);
+bool IsReal(DType dtype);
+
 // A network on its way to a graph: ops in the order in which they were added, each under a layer. Layers (layers.h) add
 // forward ops; gradients.h derives the backward ops from them, training.h the update ops, and Build() makes the Graph.
 //
@@ -73,13 +77,15 @@ class NetworkBuilder {
     std::string colocate_with;
     Bytes persistent;
     bool trainable = false;  // a variable that is trained
+    double flop = 0;         // of a kind that the op catalogue does not know
   };
   struct Output {
     DType dtype = DType::kF32;
     Shape shape;
   };
 
-  // Adds `node` with the outputs given (node.outputs is ignored) and returns their values.
+  // Adds `node` with the outputs given (node.outputs is ignored) and returns their values. Requires: a kind of the op
+  // catalogue, or with a namespace, such as aten::silu.
   std::vector<Value> Add(Node node, std::vector<Output> outputs);
   // A forward op under the current scopes.
   std::vector<Value> Forward(std::string_view name, std::string_view kind, std::vector<Value> inputs,
@@ -91,7 +97,7 @@ class NetworkBuilder {
 
   const Shape& shape(Value value) const { return values_[value.id].output.shape; }
   DType dtype(Value value) const { return values_[value.id].output.dtype; }
-  // Whether a trained variable is behind it.
+  // Whether a trained variable is behind it, and it holds real numbers: others have no gradient.
   bool trained(Value value) const { return values_[value.id].trained; }
   std::size_t producer(Value value) const { return values_[value.id].producer; }  // index into nodes()
   std::size_t output_index(Value value) const { return values_[value.id].output_index; }

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "datasets/gradient_rules.h"
 #include "sim/base/check.h"
 
 namespace emplace::datasets {
@@ -14,71 +15,6 @@ namespace {
 
 using Output = NetworkBuilder::Output;
 using Node = NetworkBuilder::Node;
-
-// What a gradient rule works with: one forward op, and the gradients of its outputs.
-class Backward {
- public:
-  Backward(NetworkBuilder& net, const Node& op, std::vector<Value> output_gradients)
-      : gradients(op.inputs.size()), net_(net), op_(op), output_gradients_(std::move(output_gradients)) {}
-
-  std::vector<Gradient> gradients;  // of the inputs, to be filled
-
-  Value x(std::size_t i) const { return op_.inputs[i]; }
-  Value y(std::size_t i) const { return op_.outputs[i]; }
-  std::size_t num_inputs() const { return op_.inputs.size(); }
-  std::size_t num_outputs() const { return op_.outputs.size(); }
-  bool Wanted(std::size_t i) const { return net_.trained(x(i)); }
-  const Shape& ShapeOf(Value value) const { return net_.shape(value); }
-  // The gradient of output i: zeros if nothing depends on it.
-  Value dy(std::size_t i) {
-    if (output_gradients_[i].exists()) return output_gradients_[i];
-    return Emit("fill", {}, {ShapeOf(y(i))}, fmt::format("fill{}", i)).front();
-  }
-
-  // Adds an op of the backward pass, with the forward op's attrs. Its name ends in `suffix`, or else its kind.
-  std::vector<Value> Emit(std::string_view kind, std::vector<Value> inputs, const std::vector<Shape>& shapes,
-                          std::string_view suffix = {}) {
-    Node node;
-    node.name = fmt::format("gradients/{}/{}", op_.name, suffix.empty() ? kind : suffix);
-    node.kind = kind;
-    if (kind != "fill" && kind != "broadcast_grad") node.attrs = op_.attrs;
-    node.layer = op_.layer;
-    node.pass = Pass::kBackward;
-    node.inputs = std::move(inputs);
-    std::vector<Output> outputs;
-    outputs.reserve(shapes.size());
-    for (const Shape& shape : shapes) outputs.push_back({.shape = shape});
-    return net_.Add(std::move(node), std::move(outputs));
-  }
-  // The same for the gradient of input i, if it is wanted.
-  void EmitFor(std::size_t i, std::string_view kind, std::vector<Value> inputs, std::string_view suffix = {}) {
-    if (Wanted(i)) gradients[i].values = Emit(kind, std::move(inputs), {ShapeOf(x(i))}, suffix).front();
-  }
-  // Gives `gradient`, of the output's shape, to input i, summed over what was broadcast.
-  void EmitUnbroadcast(std::size_t i, Value gradient) {
-    if (!Wanted(i)) return;
-    const bool same = ShapeOf(x(i)) == ShapeOf(gradient);
-    gradients[i].values =
-        same ? gradient
-             : Emit("broadcast_grad", {gradient}, {ShapeOf(x(i))}, fmt::format("broadcast_grad{}", i)).front();
-  }
-  Gradient Sparse(std::string_view kind, std::vector<Value> inputs, std::int64_t count, std::int64_t width) {
-    Node node;
-    node.name = fmt::format("gradients/{}/{}", op_.name, kind);
-    node.kind = kind;
-    node.layer = op_.layer;
-    node.pass = Pass::kBackward;
-    node.inputs = std::move(inputs);
-    const std::vector<Value> outputs =
-        net_.Add(std::move(node), {{.shape = {count, width}}, {.dtype = DType::kI32, .shape = {count}}});
-    return {.values = outputs[0], .rows = outputs[1]};
-  }
-
- private:
-  NetworkBuilder& net_;
-  const Node& op_;
-  std::vector<Value> output_gradients_;
-};
 
 // KIND_grad_input(w, dy) and KIND_grad_filter(x, dy)
 void Convolution(Backward& b, std::string_view grad_input, std::string_view grad_filter) {
@@ -166,11 +102,6 @@ void Gather(Backward& b) {
   b.gradients[0] = b.Sparse("gather_grad", {b.dy(0), b.x(1)}, count, b.ShapeOf(b.x(0))[1]);
 }
 
-struct GradientRule {
-  std::string_view kind;
-  void (*add)(Backward& b);
-};
-
 constexpr GradientRule kRules[] = {
     {"conv2d", [](Backward& b) { Convolution(b, "conv2d_grad_input", "conv2d_grad_filter"); }},
     {"depthwise_conv2d",
@@ -240,6 +171,19 @@ constexpr GradientRule kRules[] = {
      }},
 };
 
+const GradientRule* FindGradientRule(std::string_view kind) {
+  std::string_view name = kind;
+  if (IsForeignKind(kind)) {
+    name = kind.substr(0, kind.find('.'));
+    if (name.ends_with('_')) name.remove_suffix(1);  // in place
+  }
+  for (const std::span<const GradientRule> rules : {std::span<const GradientRule>(kRules), AtenGradientRules()}) {
+    const auto rule = std::find_if(rules.begin(), rules.end(), [name](const auto& row) { return row.kind == name; });
+    if (rule != rules.end()) return &*rule;
+  }
+  return nullptr;
+}
+
 Value JoinNode(NetworkBuilder& net, const Node& producer, std::string name, std::string_view kind, std::string attrs,
                std::vector<Value> parts, Output output) {
   Node node;
@@ -272,29 +216,34 @@ Gradient Join(NetworkBuilder& net, Value value, const std::vector<Gradient>& par
   Gradient sum;
   if (dense.size() == 1) sum.values = dense.front();
   if (dense.size() > 1) {
-    sum.values = JoinNode(net, producer, stem + "add_n" + index, "add_n", "", dense, {.shape = net.shape(value)});
+    sum.values = JoinNode(net, producer, stem + "add_n" + index, "add_n", "", dense,
+                          {.dtype = net.dtype(value), .shape = net.shape(value)});
   }
   if (rows.empty()) return sum;
   Gradient sparse = {.values = values.front(), .rows = rows.front()};
   if (rows.size() > 1) {
     const std::string axis = R"({"axis":0})";
     const std::int64_t width = net.shape(value)[1];
-    sparse.values =
-        JoinNode(net, producer, stem + "concat_values", "concat", axis, values, {.shape = {num_rows, width}});
+    sparse.values = JoinNode(net, producer, stem + "concat_values", "concat", axis, values,
+                             {.dtype = net.dtype(value), .shape = {num_rows, width}});
     sparse.rows = JoinNode(net, producer, stem + "concat_rows", "concat", axis, rows,
                            {.dtype = DType::kI32, .shape = {num_rows}});
   }
   if (dense.empty()) {
     if (producer.kind == "variable") return sparse;
-    sum.values = JoinNode(net, producer, stem + "fill" + index, "fill", "", {}, {.shape = net.shape(value)});
+    sum.values = JoinNode(net, producer, stem + "fill" + index, "fill", "", {},
+                          {.dtype = net.dtype(value), .shape = net.shape(value)});
   }
   // A table that is read by row number and as a whole, such as tied embeddings, or one that was computed.
-  return {.values = JoinNode(net, producer, stem + "scatter_add", "scatter_add", "",
-                             {sum.values, sparse.values, sparse.rows}, {.shape = net.shape(value)}),
+  return {.values =
+              JoinNode(net, producer, stem + "scatter_add", "scatter_add", "", {sum.values, sparse.values, sparse.rows},
+                       {.dtype = net.dtype(value), .shape = net.shape(value)}),
           .rows = {}};
 }
 
 }  // namespace
+
+bool HasGradientRule(std::string_view kind) { return FindGradientRule(kind) != nullptr; }
 
 std::vector<VariableGradient> AddGradients(NetworkBuilder& net, Value loss) {
   EMPLACE_CHECK(net.shape(loss).empty() && net.trained(loss));
@@ -302,8 +251,9 @@ std::vector<VariableGradient> AddGradients(NetworkBuilder& net, Value loss) {
   std::map<std::uint32_t, std::vector<Gradient>> arrived;  // by Value::id
 
   const Node& last = net.nodes()[net.producer(loss)];
-  arrived[loss.id].push_back(
-      {.values = JoinNode(net, last, "gradients/" + last.name + "/fill", "fill", "", {}, {.shape = {}}), .rows = {}});
+  arrived[loss.id].push_back({.values = JoinNode(net, last, "gradients/" + last.name + "/fill", "fill", "", {},
+                                                 {.dtype = net.dtype(loss), .shape = {}}),
+                              .rows = {}});
 
   std::vector<VariableGradient> result;
   for (std::size_t i = num_forward; i-- > 0;) {
@@ -317,9 +267,8 @@ std::vector<VariableGradient> AddGradients(NetworkBuilder& net, Value loss) {
       if (op.trainable && joined.values.exists()) result.push_back({output, joined});
     }
     if (!any || op.inputs.empty()) continue;
-    const auto rule = std::find_if(std::begin(kRules), std::end(kRules),
-                                   [&op](const GradientRule& row) { return row.kind == op.kind; });
-    EMPLACE_CHECK(rule != std::end(kRules));
+    const GradientRule* const rule = FindGradientRule(op.kind);
+    EMPLACE_CHECK(rule != nullptr);
     Backward backward(net, op, std::move(output_gradients));
     rule->add(backward);
     for (std::size_t input = 0; input < op.inputs.size(); ++input) {

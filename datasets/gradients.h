@@ -1,6 +1,7 @@
 #ifndef EMPLACE_DATASETS_GRADIENTS_H_
 #define EMPLACE_DATASETS_GRADIENTS_H_
 
+#include <string_view>
 #include <vector>
 
 #include "datasets/builder.h"
@@ -19,12 +20,15 @@ struct VariableGradient {
   Gradient gradient;
 };
 
+// Whether AddGradients() knows the kind: what it finds none for must not lie between variables and loss.
+bool HasGradientRule(std::string_view kind);
+
 // Adds the backward ops of everything between the trainable variables and `loss`, a scalar, by reverse-mode
 // differentiation: forward ops from the last to the first, each by the rule of its kind; where a tensor is read more
 // than once the gradients that meet are added by an explicit `add_n` (sparse ones are joined by `concat`, and by
 // `scatter_add` with dense ones). Ops without a trained variable behind them get no gradient, as the first
 // convolution's images. Returns the trainable variables that the loss depends on, with their gradients, in the order in
-// which they were added. A kind without a rule is a bug of the network's and stops the program.
+// which they were added. A kind without a rule stops the program.
 std::vector<VariableGradient> AddGradients(NetworkBuilder& net, Value loss);
 
 }  // namespace emplace::datasets

@@ -115,14 +115,28 @@ void ReadTrainingOptions(OptionReader& reader, TrainingOptions* options) {
   }
 }
 
-Graph BuildTrainingGraph(NetworkBuilder& net, Value loss, const TrainingOptions& options) {
+Graph BuildTrainingGraph(NetworkBuilder& net, Value loss, const TrainingOptions& options,
+                         std::vector<Value>* unreached) {
   const auto optimizer = std::find_if(kOptimizers.begin(), kOptimizers.end(),
                                       [&options](const Optimizer& row) { return row.name == options.optimizer; });
   EMPLACE_CHECK(optimizer != kOptimizers.end());
-  const auto trainable =
-      std::count_if(net.nodes().begin(), net.nodes().end(), [](const Node& node) { return node.trainable; });
+  std::vector<Value> trainable;
+  for (const Node& node : net.nodes()) {
+    if (node.trainable) trainable.push_back(node.outputs.front());
+  }
   std::vector<VariableGradient> gradients = AddGradients(net, loss);
-  EMPLACE_CHECK_EQ(static_cast<std::ptrdiff_t>(gradients.size()), trainable);
+  if (unreached == nullptr) {
+    EMPLACE_CHECK_EQ(gradients.size(), trainable.size());
+  } else {  // both are in the order of the variables
+    auto reached = gradients.begin();
+    for (const Value variable : trainable) {
+      if (reached != gradients.end() && reached->variable == variable) {
+        ++reached;
+      } else {
+        unreached->push_back(variable);
+      }
+    }
+  }
   if (options.clip_gradients) ClipGradients(net, loss, gradients);
   for (const VariableGradient& entry : gradients) {
     const std::string update = Update(net, entry, *optimizer);

@@ -26,8 +26,10 @@ void ReadTrainingOptions(OptionReader& reader, TrainingOptions* options);
 
 // Adds the backward ops of `loss` and the update op of each trainable variable, and builds the graph of one training
 // step. An update is colocated with its variable, holds the optimiser's state as persistent bytes, and belongs to the
-// variable's layer; the clipping factor belongs to the loss's. Requires: every trainable variable reaches the loss.
-Graph BuildTrainingGraph(NetworkBuilder& net, Value loss, const TrainingOptions& options);
+// variable's layer; the clipping factor belongs to the loss's. *unreached gets the trainable variables that do not
+// reach the loss, which are not updated. Requires: there are none, if `unreached` is null.
+Graph BuildTrainingGraph(NetworkBuilder& net, Value loss, const TrainingOptions& options,
+                         std::vector<Value>* unreached = nullptr);
 
 }  // namespace emplace::datasets
 

@@ -30,6 +30,7 @@ struct ImportOptions {
   std::string expert;
   std::string times;
   std::vector<std::string> inputs;
+  std::string training;
   double min_attributed = datasets::ImportOptions().min_attributed_percent;
 };
 
@@ -41,9 +42,11 @@ int Run(const ImportOptions& options) {
   if (!options.expert.empty() && options.placement_output.empty()) {
     throw InputError("--expert", "needs --placement-out (where the placement goes)");
   }
-  const auto [importer, imported] =
-      ImportFiles(options.files, options.format,
-                  {.min_attributed_percent = options.min_attributed, .times = options.times, .inputs = options.inputs});
+  const auto [importer, imported] = ImportFiles(options.files, options.format,
+                                                {.min_attributed_percent = options.min_attributed,
+                                                 .times = options.times,
+                                                 .inputs = options.inputs,
+                                                 .training = options.training});
   const std::string& file = options.files.front();
   if (!options.cluster_output.empty() && !imported.cluster) {
     throw InputError(file, fmt::format("describes no cluster for --cluster-out (format {})", importer.name));
@@ -101,10 +104,17 @@ Command AddImport(CLI::App& app) {
       ->type_name("KINETO");
   command
       ->add_option("--input", options->inputs,
-                   "Shape of an input whose sizes the file leaves free, such as images=1x3x224x224; repeatable")
+                   "Shape of a network's input, such as x=8x3x224x224, where its sizes are open; may be repeated")
       ->type_name("NAME=DIMS")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      ->add_option("--training", options->training,
+                   "Make a training step of a forward graph, with this optimizer (torch-export): sgd, momentum, "
+                   "rmsprop or adam")
+      ->type_name("OPTIMIZER")
+      ->expected(0, 1)
+      ->default_str("sgd");
   AddMinAttributedOption(*command, &options->min_attributed);
   return {command, [options] { return Run(*options); }};
 }

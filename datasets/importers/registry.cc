@@ -45,6 +45,10 @@ constexpr ImporterEntry kImporters[] = {
     {"pytorch-et", "PyTorch Execution Trace: the ops of a step with their tensors; times from a Kineto trace of it",
      "PyTorch ExecutionTraceObserver, schemas 1.0.1 to 1.1.1-chakra; github.com/facebookresearch/param",
      LooksLikePyTorchEt, ImportPyTorchEt, /*takes_several=*/false, /*takes_times=*/true},
+    {"torch-export", ".pt2 of torch.export: the forward graph of a network, as a training step with --training",
+     "PyTorch 2.1 and newer, torch.export.save, schema 8; pytorch.org/docs/stable/export.html", LooksLikeTorchExport,
+     ImportTorchExport, /*takes_several=*/false, /*takes_times=*/false, /*takes_inputs=*/true,
+     /*takes_training=*/true},
 };
 
 }  // namespace
@@ -84,7 +88,11 @@ Imported Import(const ImporterEntry& importer, std::span<const ImportSource> sou
                      "cannot be used (the format " + std::string(importer.name) + " is imported without other times)");
   }
   if (!options.inputs.empty() && !importer.takes_inputs) {
-    throw InputError("--input", "cannot be used (the format " + std::string(importer.name) + " has no free shapes)");
+    throw InputError("--input", "cannot be used (the format " + std::string(importer.name) + " has no sizes to set)");
+  }
+  if (!options.training.empty() && !importer.takes_training) {
+    throw InputError("--training",
+                     "cannot be used (the format " + std::string(importer.name) + " is no forward graph of a network)");
   }
   return importer.import(sources, options);
 }

@@ -55,6 +55,8 @@ class ImportSource {
   explicit ImportSource(const std::string& path);
 
   const std::string& name() const { return name_; }
+  // Whether name() is a file that can be read at any place; else it has been taken in whole.
+  bool is_file() const { return !content_; }
   // What it starts with: 1 MiB, or all of it.
   const std::string& head() const { return head_; }
   std::unique_ptr<std::istream> Open() const;
@@ -70,6 +72,7 @@ struct ImportOptions {
   double min_attributed_percent = 95;
   std::string times = {};                // a Kineto trace of the same step, for formats without times; "": none
   std::vector<std::string> inputs = {};  // "NAME=DIMS": shapes of inputs, for formats that leave sizes free
+  std::string training = {};  // an optimizer: the forward graph of a network becomes a training step; "": it does not
 };
 
 // A row of `emplace list importers`.
@@ -81,9 +84,10 @@ struct ImporterEntry {
   bool (*detect)(std::string_view head);
   // Throws InputError, its place starting with the file's name.
   Imported (*import)(std::span<const ImportSource> sources, const ImportOptions& options);
-  bool takes_several = false;  // files; others are given one
-  bool takes_times = false;    // ImportOptions::times
-  bool takes_inputs = false;   // ImportOptions::inputs
+  bool takes_several = false;   // files; others are given one
+  bool takes_times = false;     // ImportOptions::times
+  bool takes_inputs = false;    // ImportOptions::inputs
+  bool takes_training = false;  // ImportOptions::training
 };
 std::span<const ImporterEntry> AllImporters();
 // The format named, or found from the start of `file` if `format` is empty. Throws InputError that lists the known

@@ -42,7 +42,8 @@ class TorchOp {
 //   {"dtype": "f32"} a dtype; {"str": "mean"} a string; {"device": true} the device that it runs on;
 //   {"float": "-inf"} a float that JSON has not ("inf", "nan"); {"layout": 0} and {"memory_format": 1} by ATen's
 //   numbers.
-// Arguments missing at the end take the schema's defaults. Outputs are the tensors that it returns, those in lists
+// Those that follow may be in attr `kwargs`, an object, by their names in the schema. Missing ones take the schema's
+// defaults. Outputs are the tensors that it returns, those in lists
 // included, in order, as many as the recipe has (others are dropped). A gradient that the operator was told not to
 // compute is none of them.
 std::unique_ptr<TorchOp> MakeTorchOp(const OpRecipe& op, const c10::Device& device);

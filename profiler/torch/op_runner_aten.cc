@@ -177,6 +177,8 @@ std::vector<Slot> SlotsOf(const RecipeView& recipe, const c10::FunctionSchema& s
     recipe.Refuse("has no list of arguments in attr args");
   }
   const nlohmann::json& given = attrs["args"];
+  const nlohmann::json named = attrs.value("kwargs", nlohmann::json::object());
+  if (!named.is_object()) recipe.Refuse("attr kwargs is not an object");
   const std::vector<c10::Argument>& arguments = schema.arguments();
   if (given.size() > arguments.size()) {
     recipe.Refuse("has " + std::to_string(given.size()) + " arguments (at most " + std::to_string(arguments.size()) +
@@ -187,6 +189,8 @@ std::vector<Slot> SlotsOf(const RecipeView& recipe, const c10::FunctionSchema& s
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (i < given.size()) {
       slots.push_back(reader.Read(arguments[i], given[i]));
+    } else if (named.contains(arguments[i].name())) {
+      slots.push_back(reader.Read(arguments[i], named[arguments[i].name()]));
     } else if (arguments[i].default_value()) {
       slots.push_back({.constant = *arguments[i].default_value()});
     } else {

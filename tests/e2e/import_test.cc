@@ -25,6 +25,37 @@ constexpr const char* kPipeDream =
     "\tnode1 -- node2\n"
     "\tnode2 -- node3\n";
 
+// What PyTorch 2.6 wrote (tests/testing/make_pt2.py).
+std::string TorchExportFile(const std::string& name) {
+  return std::string(EMPLACE_TEST_SOURCE_DIR) + "/datasets/importers/data/" + name + ".pt2";
+}
+
+TEST_F(ImportTest, ATorchExportProgramIsPlacedByRooflineTimes) {
+  const Ran ran =
+      Emplace("import " + TorchExportFile("resnet50") + " --input x=32x3x224x224 --training momentum -o r.json");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.err, ::testing::HasSubstr("161 parameters with 25557032 numbers (102228128 bytes)"));
+  const std::string costs = " --graph r.json --cluster dgx-h100 --gpus 2 --costs roofline";
+  const Ran placed = Emplace("place" + costs + " --agent single_device -o best.json --json");
+  ASSERT_EQ(placed.status, 0) << placed.err;
+  const Ran simulated = Emplace("simulate" + costs + " --placement best.json --json");
+  ASSERT_EQ(simulated.status, 0) << simulated.err;
+  EXPECT_EQ(nlohmann::json::parse(simulated.out).at("step_time_us"),
+            nlohmann::json::parse(placed.out).at("step_time_us"));
+  // Three times 4.09 billion multiply-adds an image, at no more than 67 TFLOP/s.
+  EXPECT_GT(nlohmann::json::parse(simulated.out).at("step_time_us"), 32 * 3 * 2 * 4.05e9 / 67e12 * 1e6);
+}
+
+TEST_F(ImportTest, TorchExportOptionsAreChecked) {
+  const std::string file = TorchExportFile("resnet50");
+  EXPECT_EQ(Emplace("import " + file + " --input x=3 -o r.json").status, 2);
+  EXPECT_EQ(Emplace("import " + file + " --training lion -o r.json").status, 2);
+  const Ran ran = Emplace("import " + file + " --input x=8x3x224x224 --input y=1 -o r.json");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.err, file + ": --input y: is no input of this program (x)\n");
+  EXPECT_EQ(Shell("ls r.json 2>/dev/null").out, "");
+}
+
 TEST_F(ImportTest, APipeDreamProfileBecomesAGraphThatCanBePlaced) {
   Write("graph.txt", kPipeDream);
   const Ran ran = Emplace("import graph.txt -o i.json");

@@ -26,13 +26,13 @@ void CheckOwnFile(const Object& object, Read read, Write write) {
 }
 
 // Either `text` is refused with InputError, or its graph and its cluster can be written and read.
-inline void CheckImporter(const char* format, const std::string& text) {
+inline void CheckImporter(const char* format, const std::string& text, const datasets::ImportOptions& options = {}) {
   const std::string file = "FILE";
   const datasets::ImporterEntry& importer = datasets::FindImporter(format, text, file);
   importer.detect(text);
   try {
     const datasets::ImportSource source("FILE", text);
-    const datasets::Imported imported = datasets::Import(importer, {&source, 1});
+    const datasets::Imported imported = datasets::Import(importer, {&source, 1}, options);
     CheckOwnFile(
         imported.graph, [](std::istream& in, const std::string& name) { return ReadGraph(in, name); }, WriteGraph);
     if (imported.cluster) CheckOwnFile(*imported.cluster, ReadCluster, WriteCluster);

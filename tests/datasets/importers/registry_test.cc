@@ -22,9 +22,9 @@ namespace {
 // A sample for every importer; an importer without one fails.
 const std::string& SampleOf(std::string_view name) {
   static const std::map<std::string_view, std::string> kSamples = {
-      {"emplace", kEmplaceSample}, {"pipedream", kPipeDreamSample}, {"dnn-partitioning", kDnnPartitioningSample},
-      {"kineto", kKinetoSample},   {"pytorch-et", kEtSample},       {"chakra", kChakraSample},
-      {"onnx", kOnnxSample}};
+      {"emplace", kEmplaceSample}, {"pipedream", kPipeDreamSample},     {"dnn-partitioning", kDnnPartitioningSample},
+      {"kineto", kKinetoSample},   {"pytorch-et", kEtSample},           {"chakra", kChakraSample},
+      {"onnx", kOnnxSample},       {"torch-export", kTorchExportSample}};
   return kSamples.at(name);
 }
 
@@ -38,12 +38,13 @@ TEST(ImporterRegistryTest, ListsTheFormatsOfTheContract) {
   std::vector<std::string> names;
   for (const datasets::ImporterEntry& importer : datasets::AllImporters()) names.emplace_back(importer.name);
   EXPECT_EQ(names, (std::vector<std::string>{"emplace", "pipedream", "dnn-partitioning", "kineto", "onnx", "chakra",
-                                             "pytorch-et"}));
+                                             "pytorch-et", "torch-export"}));
 }
 
 TEST(ImporterRegistryTest, ANameThatIsNoFormatIsToldTheFormats) {
   EXPECT_EQ(Refusal([] { datasets::FindImporter("hlo", "", "f"); }),
-            "unknown format \"hlo\" (emplace, pipedream, dnn-partitioning, kineto, onnx, chakra, pytorch-et)");
+            "unknown format \"hlo\" (emplace, pipedream, dnn-partitioning, kineto, onnx, chakra, pytorch-et, "
+            "torch-export)");
 }
 
 TEST(ImporterRegistryTest, ContentOfNoKnownFormatIsRefused) {
@@ -51,7 +52,7 @@ TEST(ImporterRegistryTest, ContentOfNoKnownFormatIsRefused) {
     EXPECT_EQ(
         Refusal([&] { datasets::FindImporter("", content, "f.txt"); }),
         "f.txt: is in none of the formats that can be imported (emplace, pipedream, dnn-partitioning, kineto, onnx, "
-        "chakra, pytorch-et)")
+        "chakra, pytorch-et, torch-export)")
         << content;
   }
 }
@@ -67,6 +68,16 @@ TEST(ImporterRegistryTest, OtherTimesOnlyWhereTheFormatTakesThem) {
               ImportText(datasets::FindImporter("pipedream", "", "f"), kPipeDreamSample, "a.txt", {.times = "k.json"});
             }),
             "k.json: cannot be used (the format pipedream is imported without other times)");
+}
+
+TEST(ImporterRegistryTest, SizesAndTrainingOnlyWhereTheFormatTakesThem) {
+  const auto refusal = [](const datasets::ImportOptions& options) {
+    return Refusal(
+        [&] { ImportText(datasets::FindImporter("pipedream", "", "f"), kPipeDreamSample, "a.txt", options); });
+  };
+  EXPECT_EQ(refusal({.inputs = {"x=1"}}), "--input: cannot be used (the format pipedream has no sizes to set)");
+  EXPECT_EQ(refusal({.training = "sgd"}),
+            "--training: cannot be used (the format pipedream is no forward graph of a network)");
 }
 
 TEST(ImportSourceTest, AFileCanBeReadTwice) {

@@ -26,6 +26,17 @@ TEST(OpRunnerAtenTest, ScalarsAndDefaultsFollowTheSchema) {
               RunOp("gelu", "", {kA}, {kA.spec}));
 }
 
+TEST(OpRunnerAtenTest, ArgumentsCanBeGivenByName) {
+  // alpha is the third argument; dtype the first of factories that may be given while those in front are not.
+  EXPECT_THAT(RunOp("aten::add.Tensor", R"({"args":["%0","%1"],"kwargs":{"alpha":2}})", {kA, kB}, {kA.spec})[0],
+              ElementsAre(21, 42, 63, 84));
+  EXPECT_THAT(RunOp("aten::arange", R"({"args":[2],"kwargs":{"dtype":{"dtype":"f32"},"device":{"device":true}}})", {},
+                    {Spec({2}, DType::kF32)})[0],
+              ElementsAre(0, 1));
+  EXPECT_THAT(RefusalOf("aten::relu", R"({"args":["%0"],"kwargs":[]})", {kA}, {kA.spec}),
+              HasSubstr("attr kwargs is not an object"));
+}
+
 TEST(OpRunnerAtenTest, ListsHoldTensorsAndNumbers) {
   EXPECT_THAT(RunOp("aten::cat", R"({"args":[["%0","%1"],1]})", {kA, kB}, {Spec({2, 4})})[0],
               ElementsAre(1, 2, 10, 20, 3, 4, 30, 40));

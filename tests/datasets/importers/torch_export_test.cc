@@ -1,0 +1,347 @@
+#include "datasets/importers/torch_export.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "datasets/importers/export_call.h"
+#include "datasets/importers/export_program.h"
+#include "sim/formats/graph_json.h"
+#include "sim/ops/op_catalog.h"
+#include "tests/datasets/importers/pt2_archive.h"
+#include "tests/datasets/importers/samples.h"
+
+namespace emplace::testing {
+namespace {
+
+using datasets::Imported;
+using datasets::ImportOptions;
+using datasets::ImportSource;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const datasets::ImporterEntry& TorchExport() { return datasets::FindImporter("torch-export", "", "f"); }
+
+Imported ImportPt2(const std::string& name, const ImportOptions& options = {}) {
+  const ImportSource source(Pt2Sample(name));
+  return datasets::Import(TorchExport(), {&source, 1}, options);
+}
+
+Graph ImportProgram(const std::string& program, const ImportOptions& options = {}) {
+  return ImportText(TorchExport(), Pt2Of(program), "f.pt2", options).graph;
+}
+
+std::map<std::string, int> KindsOf(const Graph& graph) {
+  std::map<std::string, int> kinds;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) ++kinds[std::string(graph.op(MakeId<OpId>(i)).kind)];
+  return kinds;
+}
+
+// Of ops whose kind starts with one of these.
+double FlopOf(const Graph& graph, std::initializer_list<std::string_view> kinds, Pass pass = Pass::kForward) {
+  double flop = 0;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const Op& op = graph.op(MakeId<OpId>(i));
+    for (const std::string_view kind : kinds) {
+      if (op.pass == pass && op.kind.starts_with(kind)) flop += op.flop;
+    }
+  }
+  return flop;
+}
+
+double VariableElements(const Graph& graph) {
+  double bytes = 0;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const Op& op = graph.op(MakeId<OpId>(i));
+    if (op.kind == "variable") bytes += static_cast<double>(op.persistent.count);
+  }
+  return bytes / 4;
+}
+
+std::vector<std::int64_t> ShapeOf(const Graph& graph, std::string_view op) {
+  const Tensor& tensor = graph.tensor(graph.first_output(graph.FindOp(op).value()));
+  return {tensor.shape.begin(), tensor.shape.end()};
+}
+
+std::string TextOf(const Graph& graph) {
+  std::ostringstream out;
+  WriteGraph(out, graph);
+  return out.str();
+}
+
+// torchvision's table: 25,557,032 parameters, 4.09 billion multiply-adds an image. Its 53 convolutions, 53 batch norms,
+// 49 activations and 16 sums are those of He et al. 2015, table 1.
+TEST(TorchExportTest, Resnet50HasThePublishedSize) {
+  const Graph graph = ImportPt2("resnet50", {.inputs = {"x=1x3x224x224"}}).graph;
+  EXPECT_EQ(VariableElements(graph), 25'557'032);
+  EXPECT_NEAR(FlopOf(graph, {"conv2d", "matmul"}) / 2, 4.09e9, 0.005e9);
+  const std::map<std::string, int> kinds = KindsOf(graph);
+  EXPECT_EQ(kinds, (std::map<std::string, int>{{"add", 16},
+                                               {"batch_norm", 53},
+                                               {"bias_add", 1},
+                                               {"conv2d", 53},
+                                               {"input", 1},
+                                               {"matmul", 1},
+                                               {"max_pool", 1},
+                                               {"reduce_mean", 1},
+                                               {"relu", 49},
+                                               {"reshape", 1},
+                                               {"variable", 161}}));
+  EXPECT_EQ(FindOp(graph, "layer4.2.conv3/conv2d_52").layer, "layer4.2.conv3");
+  EXPECT_EQ(Inputs(graph, "layer4.2.conv3/conv2d_52"),
+            (std::vector<std::string>{"layer4.2.relu/relu__47:0=100352", "layer4.2.conv3.weight:0=4194304"}));
+}
+
+TEST(TorchExportTest, OpenSizesFollowFromAnInput) {
+  const Imported example = ImportPt2("resnet50");
+  EXPECT_THAT(example.notes,
+              ::testing::Contains("open sizes are those of the exported example: s0 = 2 (--input sets them)"));
+  const Imported larger = ImportPt2("resnet50", {.inputs = {"x=8x3x224x224"}});
+  EXPECT_EQ(FlopOf(larger.graph, {"conv2d"}), 4 * FlopOf(example.graph, {"conv2d"}));
+  EXPECT_EQ(ShapeOf(larger.graph, "flatten"), (std::vector<std::int64_t>{8, 2048}));
+  EXPECT_THAT(larger.notes, ::testing::Each(::testing::Not(HasSubstr("open sizes"))));
+}
+
+// x has 2*s2 rows, in two halves; y has s1. Joined they have s1 + 2*s2.
+TEST(TorchExportTest, SizesThatAreComputedAreSolved) {
+  const Graph graph = ImportPt2("doubled", {.inputs = {"x=6x6", "y=9x6"}}).graph;
+  EXPECT_EQ(ShapeOf(graph, "cat"), (std::vector<std::int64_t>{15, 4}));
+  EXPECT_EQ(ShapeOf(graph, "linear/linear"), (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(ShapeOf(graph, "new_zeros"), (std::vector<std::int64_t>{3, 3}));
+  // One input given: the other keeps the example's size, 5.
+  const Imported one = ImportPt2("doubled", {.inputs = {"x=6x6"}});
+  EXPECT_EQ(ShapeOf(one.graph, "cat"), (std::vector<std::int64_t>{11, 4}));
+  EXPECT_THAT(one.notes, ::testing::Contains(HasSubstr("s1 = 5")));
+}
+
+// Of the two layers, for 4 * 16 tokens: projections 2*64*64*192 and 2*64*64*64, scores and values 2 * 2*4*4*16*16*16,
+// the wide part 2 * 2*64*64*128; the head 2*4*64*10.
+TEST(TorchExportTest, AnEncoderIsProductsOfTheCatalogue) {
+  const Imported imported = ImportPt2("encoder");
+  EXPECT_EQ(FlopOf(imported.graph, {"matmul", "batch_matmul"}),
+            2 * (1'572'864 + 524'288 + 2 * 131'072 + 2 * 1'048'576) + 5120);
+  EXPECT_EQ(imported.notes.front(), "76 of 76 operators are kinds of the op catalogue");
+  EXPECT_EQ(FindOp(imported.graph, "tokens").attrs, R"({"bound":1000})");
+  const std::map<std::string, int> kinds = KindsOf(imported.graph);
+  EXPECT_EQ(kinds.at("softmax"), 2);
+  EXPECT_EQ(kinds.at("dropout"), 8);  // three in each layer, and one in each attention
+  EXPECT_EQ(kinds.at("layer_norm"), 4);
+  EXPECT_EQ(kinds.at("gather"), 1);
+}
+
+// Inputs of all 6 steps at once: 2*24*32*192 and 2*24*48*192; states 2*4*48*192 in each of 2 * 6 steps; the decoder
+// 2*24*48*1000.
+TEST(TorchExportTest, AnLstmIsUnrolled) {
+  const Graph graph = ImportPt2("word_model").graph;
+  EXPECT_EQ(FlopOf(graph, {"matmul"}), 294'912 + 442'368 + 12 * 73'728 + 2'304'000);
+  EXPECT_EQ(KindsOf(graph).at("tanh"), 2 * 2 * 6);
+  EXPECT_EQ(KindsOf(graph).at("softmax_cross_entropy"), 1);
+  EXPECT_EQ(FindOp(graph, "lstm/getitem/layer1/step05/hidden").layer, "lstm");
+  // Each step waits for the one before it.
+  EXPECT_THAT(Inputs(graph, "lstm/getitem/layer0/step01/state"),
+              ElementsAre("lstm/getitem/layer0/step00/hidden:0=768", "lstm.weight_hh_l0:0=36864"));
+}
+
+TEST(TorchExportTest, WhatTheCatalogueLacksKeepsItsKindAndArguments) {
+  const Imported imported = ImportPt2("branches");
+  const Graph& graph = imported.graph;
+  EXPECT_EQ(imported.notes[0],
+            "12 of 15 operators are kinds of the op catalogue; others keep their own: aten::add_.Tensor, aten::argmax, "
+            "aten::group_norm");
+  EXPECT_THAT(imported.notes, ::testing::Contains("6 parameters with 240 numbers (960 bytes), 1 buffers (32 bytes)"));
+  EXPECT_EQ(FindOp(graph, "norm/group_norm").attrs, R"({"args":["%0",2,"%1","%2"]})");
+  // Two groups of 2 input channels, 8*8 places, 3*3 taps.
+  EXPECT_EQ(FindOp(graph, "conv/conv2d/convolution").kind, "aten::convolution");
+  EXPECT_EQ(FindOp(graph, "conv/conv2d/convolution").flop, 2.0 * 2 * 8 * 64 * 2 * 9);
+}
+
+// sigmoid_() writes to what linear made; mul reads that. add_() writes to a part of mul; mul_1 reads another part of
+// it, by a view that was made before.
+TEST(TorchExportTest, WritesInPlaceComeBeforeLaterReaders) {
+  const Graph graph = ImportPt2("branches").graph;
+  EXPECT_THAT(Inputs(graph, "mul"), ElementsAre("sigmoid_:0=64", "more_scale:0=64"));
+  EXPECT_THAT(Inputs(graph, "mul_1"), ElementsAre("slice_4:0=32"));
+  const auto waits = graph.control_inputs(graph.FindOp("mul_1").value());
+  ASSERT_EQ(waits.size(), 1U);
+  EXPECT_EQ(graph.op(waits[0]).name, "add_");
+  EXPECT_TRUE(graph.FindOp("argmax").has_value());  // inside of torch.no_grad()
+}
+
+TEST(TorchExportTest, HalfPrecisionIsHalfTheBytes) {
+  const Graph graph = ImportPt2("half_linear", {.training = "sgd"}).graph;
+  for (std::size_t i = 0; i < graph.num_tensors(); ++i) {
+    EXPECT_EQ(graph.tensor(MakeId<TensorId>(i)).dtype, DType::kBf16) << i;
+  }
+  EXPECT_EQ(FindOp(graph, "0.weight").persistent.count, 2 * 16 * 32);
+  EXPECT_EQ(FindOp(graph, "0/linear").layer, "0");
+}
+
+// Each convolution has a gradient of its filter, each but the first of its images; each parameter an update, colocated,
+// with Adam's two moments.
+TEST(TorchExportTest, ATrainingStepHasGradientsAndUpdates) {
+  const Graph graph = ImportPt2("resnet50", {.inputs = {"x=1x3x224x224"}, .training = "adam"}).graph;
+  const std::map<std::string, int> kinds = KindsOf(graph);
+  EXPECT_EQ(kinds.at("conv2d_grad_filter"), 53);
+  EXPECT_EQ(kinds.at("conv2d_grad_input"), 52);
+  EXPECT_EQ(kinds.at("batch_norm_grad"), 53);
+  EXPECT_EQ(kinds.at("adam"), 161);
+  const double first = FindOp(graph, "conv1/conv2d").flop;
+  EXPECT_EQ(FlopOf(graph, {"conv2d_grad"}, Pass::kBackward), 2 * FlopOf(graph, {"conv2d"}) - first);
+  const Op& update = FindOp(graph, "update/fc.weight/adam");
+  EXPECT_EQ(update.pass, Pass::kUpdate);
+  EXPECT_EQ(update.persistent.count, 2 * 4 * 2048 * 1000);
+  EXPECT_EQ(graph.colocation_class(graph.FindOp("update/fc.weight/adam").value()),
+            graph.colocation_class(graph.FindOp("fc.weight").value()));
+}
+
+TEST(TorchExportTest, TrainingDropsAndLooksUpSparsely) {
+  const Graph words = ImportPt2("word_model", {.training = "sgd"}).graph;
+  EXPECT_TRUE(words.FindOp("update/embedding.weight/sparse_sgd").has_value());
+  EXPECT_EQ(KindsOf(words).at("sgd"), 10);
+  const Graph encoder = ImportPt2("encoder", {.training = "momentum"}).graph;
+  EXPECT_EQ(KindsOf(encoder).at("dropout_grad"), 8);
+  EXPECT_EQ(KindsOf(encoder).at("momentum"), 26);
+  EXPECT_EQ(KindsOf(encoder).at("sparse_momentum"), 1);
+}
+
+// The loss is the sum of all real outputs that depend on a parameter: gated, both of the list; best are whole numbers.
+TEST(TorchExportTest, KindsOfTheirOwnHaveGeneralGradients) {
+  const Imported imported = ImportPt2("branches", {.training = "sgd"});
+  const Graph& graph = imported.graph;
+  EXPECT_EQ(KindsOf(graph).at("sgd"), 6);
+  const Op& convolution = FindOp(graph, "gradients/conv/conv2d/convolution/convolution_backward");
+  EXPECT_EQ(convolution.flop, FindOp(graph, "conv/conv2d/convolution").flop);  // the image needs no gradient
+  EXPECT_EQ(convolution.attrs, R"({"args":["%0","%1","%2",null,[2,2],[1,1],[1,1],false,[0,0],2,[false,true,false]]})");
+  EXPECT_TRUE(graph.FindOp("loss/add_2").has_value());
+}
+
+// Every op can be timed by its shapes: what catalogue kinds need is there.
+TEST(TorchExportTest, RooflineKnowsEveryOpOfTheCatalogue) {
+  for (const char* const name : {"resnet50", "encoder", "word_model", "doubled", "half_linear"}) {
+    const Graph graph = ImportPt2(name, {.training = "adam"}).graph;
+    for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+      const OpId id = MakeId<OpId>(i);
+      const OpKind* const kind = FindOpKind(graph.op(id).kind);
+      ASSERT_NE(kind, nullptr) << name << ": " << graph.op(id).kind;
+      EXPECT_EQ(kind->work(graph, id).flop, graph.op(id).flop) << name << ": " << graph.op(id).name;
+    }
+  }
+}
+
+// PyTorch 2.7 and newer write the same program elsewhere, with the name of each node and the kind of each argument.
+TEST(TorchExportTest, TheNewerLayoutIsTheSameGraph) {
+  auto program = nlohmann::json::parse(Pt2Program("encoder"));
+  program["schema_version"]["minor"] = 14;
+  program["guards_code"] = nlohmann::json::array();
+  for (auto& node : program["graph_module"]["graph"]["nodes"]) {
+    node["name"] = "unused";
+    for (auto& input : node["inputs"]) input["kind"] = 1;
+  }
+  const std::string old = TextOf(ImportText(TorchExport(), Pt2Of(Pt2Program("encoder")), "f").graph);
+  for (const std::string folder : {"", "encoder/"}) {
+    const std::string archive = ZipOf({{folder + "archive_format", "pt2"},
+                                       {folder + "models/model.json", program.dump()},
+                                       {folder + "data/weights/weight_0", "0000"},
+                                       {folder + "data/weights/model_weights_config.json", "{}"}});
+    EXPECT_EQ(TextOf(ImportText(TorchExport(), archive, "f").graph), old);
+  }
+}
+
+TEST(TorchExportTest, PythonsInfiniteNumbersAreRead) {
+  const std::string text =
+      Edited(Edited(kTorchExportProgram, "aten.relu.default", "aten.clamp.default"),
+             R"({"name":"self","arg":{"as_tensor":{"name":"a"}}})",
+             R"({"name":"self","arg":{"as_tensor":{"name":"a"}}},{"name":"min","arg":{"as_float":-Infinity}})");
+  EXPECT_EQ(FindOp(ImportProgram(text), "y").attrs, R"({"args":["%0",{"float":"-inf"}]})");
+}
+
+TEST(TorchExportTest, WrongInputsAreRefused) {
+  const auto refusal = [](const std::vector<std::string>& inputs) {
+    return Refusal([&] { ImportProgram(kTorchExportProgram, {.inputs = inputs}); });
+  };
+  EXPECT_EQ(refusal({"x=8x3"}), "accepted");
+  EXPECT_EQ(refusal({"x=8"}), "f.pt2: --input x: has 1 dimensions (this input has 2)");
+  EXPECT_EQ(refusal({"x=8x4"}), "f.pt2: --input x: dimension 1 is 4 (it is always 3 in this program)");
+  EXPECT_EQ(refusal({"w=3"}), "f.pt2: --input w: is no input of this program (x)");
+  EXPECT_EQ(refusal({"x=1x3"}), "f.pt2: --input: makes s0 = 1 (the program was exported for 2 to 64)");
+  EXPECT_EQ(refusal({"x=8x3", "x=8x3"}), "f.pt2: --input x: is given twice");
+  for (const char* const text : {"x", "=8x3", "x=", "x=8x", "x=8x-3", "x=axb"}) {
+    EXPECT_EQ(refusal({text}), "f.pt2: --input: is \"" + std::string(text) + "\" (NAME=DIMS, such as x=8x3x224x224)");
+  }
+}
+
+TEST(TorchExportTest, WhatIsNoProgramIsRefused) {
+  const auto refusal = [](const std::vector<std::pair<std::string, std::string>>& entries) {
+    return Refusal([&] { ImportText(TorchExport(), ZipOf(entries), "f.pt2"); });
+  };
+  EXPECT_EQ(refusal({{"version", "8.2"}}),
+            "f.pt2: holds no serialized_exported_program.json and no models/NAME.json (a file of torch.export.save)");
+  EXPECT_EQ(refusal({{"m/archive_format", "pt2"}, {"m/data/aotinductor/model/model.so", ""}}),
+            "f.pt2: is a package of AOTInductor, compiled code without a graph (a file of torch.export.save)");
+  EXPECT_THAT(refusal({{"net/data.pkl", ""}}), HasSubstr("is a file of torch.save or torch.jit.save"));
+  EXPECT_THAT(refusal({{"serialized_exported_program.json", "{"}}),
+              HasSubstr("f.pt2: serialized_exported_program.json: line 1, column 2"));
+  EXPECT_EQ(refusal({{"serialized_exported_program.json", "{}"}}),
+            "f.pt2: serialized_exported_program.json: schema_version: is missing (the schema's version)");
+  const std::string whole = Pt2Of(kTorchExportProgram);
+  EXPECT_EQ(Refusal([&] { ImportText(TorchExport(), whole.substr(0, whole.size() - 30), "f.pt2"); }),
+            "f.pt2: cannot be read as a zip file (Not a zip archive)");
+}
+
+TEST(TorchExportTest, ProgramsThatMakeNoSenseAreRefused) {
+  const auto refusal = [](std::string_view from, std::string_view to, const ImportOptions& options = {}) {
+    const std::string error = Refusal([&] { ImportProgram(Edited(kTorchExportProgram, from, to), options); });
+    const std::string place = "f.pt2: serialized_exported_program.json: ";
+    return error.starts_with(place) ? error.substr(place.size()) : error;
+  };
+  EXPECT_EQ(refusal(R"("major":8)", R"("major":9)"),
+            "schema_version.major: is 9, by PyTorch 2.6.0 (schemas 5 to 8 of torch.export are read)");
+  EXPECT_EQ(refusal(R"("minor":2)", R"("minor":99)"), "accepted");
+  EXPECT_EQ(refusal(R"("dtype":7,"sizes":[{"as_int":3}])", R"("dtype":77,"sizes":[{"as_int":3}])"),
+            "graph_module.graph.tensor_values.w.dtype: is the number 77 (the number of a scalar type, 1 to 13 or 28 to "
+            "32)");
+  EXPECT_EQ(refusal(R"("hint":{"as_int":5})", R"("hint":null)"),
+            "graph_module.graph.tensor_values.x.sizes[0]: size s0 depends on data, or nothing says what s0 is");
+  EXPECT_EQ(refusal(R"({"expr_str":"s0"})", R"({"expr_str":"s0 -"})"),
+            "graph_module.graph.tensor_values.a.sizes[0]: size \"s0 -\" is not a size (numbers, symbols, + - * / // % "
+            "**)");
+  EXPECT_EQ(refusal(R"({"expr_str":"s0"})", R"({"expr_str":"s0 - 9"})"),
+            "graph_module.graph.tensor_values.a.sizes[0]: is -4 (0 or more)");
+  EXPECT_EQ(
+      refusal(R"("self","arg":{"as_tensor":{"name":"x"}})", R"("self","arg":{"as_tensor":{"name":"y"}})"),
+      "graph_module.graph.nodes[0]: reads \"y\", which only nodes[1] writes (each node before those that read its "
+      "results, so that there is no cycle)");
+  EXPECT_EQ(refusal(R"("self","arg":{"as_tensor":{"name":"x"}})", R"("self","arg":{"as_tensor":{"name":"z"}})"),
+            "graph_module.graph.nodes[0]: reads \"z\", which nothing writes");
+  EXPECT_EQ(refusal(R"("outputs":[{"as_tensor":{"name":"a"}}])", R"("outputs":[{"as_tensor":{"name":"x"}}])"),
+            "graph_module.graph.nodes[0]: writes \"x\", which is there already");
+  EXPECT_EQ(
+      refusal(R"("other","arg":{"as_tensor":{"name":"w"}})", R"("other","arg":{"as_graph":{"name":"g","graph":{}}})"),
+      "graph_module.graph.nodes[0]: calls \"torch.ops.aten.add.Tensor\", which runs a graph inside of the graph "
+      "(conditions and loops are not read)");
+  EXPECT_EQ(refusal("aten.relu.default", "aten.cumsum.default", {.training = "sgd"}),
+            "f.pt2: --training: there is no rule for the gradient of aten::cumsum (y)");
+  EXPECT_EQ(refusal(R"("requires_grad":true)", R"("requires_grad":false)", {.training = "sgd"}),
+            "no output depends on a parameter that requires a gradient (--training)");
+  EXPECT_EQ(refusal("8", "8", {.training = "lion"}), "f.pt2: --training: is \"lion\" (sgd, momentum, rmsprop, adam)");
+}
+
+TEST(ExportKindTest, DefaultOverloadsHaveNoName) {
+  EXPECT_EQ(datasets::ExportKind("torch.ops.aten.silu.default", true), "aten::silu");
+  EXPECT_EQ(datasets::ExportKind("torch.ops.aten.add.Tensor", true), "aten::add.Tensor");
+  EXPECT_EQ(datasets::ExportKind("torch.ops.aten.add.Tensor", false), "aten::add");
+  EXPECT_EQ(datasets::ExportKind("_operator.mul", true), "_operator.mul");
+}
+
+TEST(IsContiguousTest, SizesOfOneHaveAnyStride) {
+  EXPECT_TRUE(datasets::IsContiguous({.dtype = DType::kF32, .shape = {2, 1, 3}, .strides = {3, 99, 1}}));
+  EXPECT_FALSE(datasets::IsContiguous({.dtype = DType::kF32, .shape = {2, 3}, .strides = {1, 2}}));
+  EXPECT_TRUE(datasets::IsContiguous({.dtype = DType::kF32, .shape = {2, 0}, .strides = {7, 7}}));
+}
+
+}  // namespace
+}  // namespace emplace::testing

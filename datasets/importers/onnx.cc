@@ -392,12 +392,14 @@ class OnnxGraphMaker {
       const OnnxNode& node = model_.nodes[i];
       if (plans[i].empty()) continue;
       ++nodes;
-      const bool has_shapes = std::all_of(node.outputs.begin(), node.outputs.end(), [&](const std::string& name) {
-        return name.empty() || HasSize(TypeOrNone(name));
-      });
+      const auto have_sizes = [&](const std::vector<std::string>& names) {
+        return std::all_of(names.begin(), names.end(),
+                           [&](const std::string& name) { return name.empty() || HasSize(TypeOrNone(name)); });
+      };
+      const bool has_shapes = have_sizes(node.outputs);
       shaped += has_shapes ? 1 : 0;
-      const bool is_known = FindOpKind(plans[i][0].kind) != nullptr;
-      known += is_known ? 1 : 0;
+      const bool is_known = FindOpKind(plans[i].back().kind) != nullptr;
+      known += is_known && has_shapes && have_sizes(node.inputs) ? 1 : 0;
       if (!has_shapes) {
         ++unshaped[fmt::format("{} \"{}\"", node.op, node.name.empty() ? FirstOutput(node) : node.name)];
         if (failure.empty() && !node.failure.empty()) failure = node.failure;

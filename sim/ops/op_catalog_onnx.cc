@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "sim/ops/op_catalog_parts.h"
@@ -105,6 +107,32 @@ OpWork OnnxPool(const Graph& graph, OpId op) {
   return MakeWork(kOnnxReduction, window * Elements(view.out(0)), view.AllBytes());
 }
 
+// For each combination of the letters a product of one number of each operand: n - 1 products and a sum.
+OpWork OnnxEinsum(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  const std::string equation = view.Text("equation");
+  std::map<char, double> sizes;
+  std::size_t input = 0;
+  std::size_t dim = 0;
+  for (const char letter : equation.substr(0, equation.find("->"))) {
+    if (letter == ' ') continue;
+    if (letter == ',') {
+      ++input;
+      dim = 0;
+      continue;
+    }
+    const ShapeView shape = view.in(input);
+    view.Expect(dim < shape.size(), "attr equation has a letter for each dimension");
+    double& size = sizes[letter];
+    size = std::max(size, static_cast<double>(shape[dim++]));
+  }
+  view.Expect(view.num_inputs() > 0, "it has an input");
+  double products = static_cast<double>(view.num_inputs());
+  for (const auto& [letter, size] : sizes) products *= size;
+  view.out(0);
+  return MakeWork(OpClass::kMatrixProduct, products, view.AllBytes());
+}
+
 OpWork OnnxGather(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   return MakeWork(OpClass::kGather, 0, view.in_bytes(1) + 2 * view.out_bytes(0));
@@ -140,6 +168,7 @@ constexpr OpKind kOnnxKinds[] = {
     {"onnx::DepthToSpace", kOnnxCopy, "(x): 0 flop", OnnxPerOutput<kOnnxCopy, 0>},
     {"onnx::DequantizeLinear", kOnnxElementwise, "(x, scale, zero): 2*E", OnnxPerOutput<kOnnxElementwise, 2>},
     {"onnx::Div", kOnnxElementwise, "(a, b), broadcast: E", OnnxPerOutput<kOnnxElementwise, 1>},
+    {"onnx::Einsum", OpClass::kMatrixProduct, "(n tensors): n for each combination of the letters", OnnxEinsum},
     {"onnx::Elu", kOnnxElementwise, "(x): 4*E; exp, difference, product, selection",
      OnnxPerOutput<kOnnxElementwise, 4>},
     {"onnx::Equal", kOnnxElementwise, "(a, b): E", OnnxPerOutput<kOnnxElementwise, 1>},

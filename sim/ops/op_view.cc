@@ -72,6 +72,13 @@ bool OpView::Flag(std::string_view key, bool absent) const {
   return value.get<bool>();
 }
 
+std::string OpView::Text(std::string_view key) const {
+  const nlohmann::json value = Attr(*this, graph_.op(op_).attrs, key);
+  if (value.is_null()) return "";
+  if (!value.is_string()) Refuse(fmt::format("attr {} is not a text", key));
+  return value.get<std::string>();
+}
+
 std::int64_t OpView::Integer(std::string_view key, std::int64_t absent) const {
   const nlohmann::json value = Attr(*this, graph_.op(op_).attrs, key);
   if (value.is_null()) return absent;

@@ -45,6 +45,7 @@ class OpView {
 
   // Attrs; the value given where the key is absent.
   bool Flag(std::string_view key, bool absent) const;
+  std::string Text(std::string_view key) const;  // "" where the key is absent
   std::int64_t Integer(std::string_view key, std::int64_t absent) const;
   std::vector<std::int64_t> Integers(std::string_view key) const;  // a list; empty where the key is absent
   std::array<std::int64_t, 2> Pair(std::string_view key, std::array<std::int64_t, 2> absent) const;

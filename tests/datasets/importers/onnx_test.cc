@@ -200,6 +200,17 @@ TEST(ImportOnnxTest, NewerOpsetsThanTheLibrarysAreRead) {
   EXPECT_EQ(FindOp(pad.graph, "y").kind, "pad");
 }
 
+TEST(ImportOnnxTest, EinsumHasAShapeFromItsEquation) {
+  const auto einsum = [](const std::string& equation) {
+    return ImportModel(OneNode("Einsum", {"2", "3", "5"},
+                               {BytesField(1, "equation") + BytesField(4, equation) + IntegerField(20, 3)}));
+  };
+  EXPECT_THAT(ShapeOf(einsum("bij -> ijb").graph, "y"), ElementsAre(3, 5, 2));
+  for (const char* const wrong : {"bij", "bi->ib", "bijk->k", "bij->q", "bbi->i", "bij,bij->b", ""}) {
+    EXPECT_THAT(einsum(wrong).notes[0], HasSubstr("without a shape")) << wrong;
+  }
+}
+
 TEST(ImportOnnxTest, NodesWithSubgraphsAreOneOp) {
   const std::string branch = OnnxGraphBytes({.nodes = {OnnxNodeBytes("Add", {"h", "b"}, {"t"})},
                                              .initializers = {OnnxTensorBytes("b", kOnnxF32, {3})},

@@ -72,6 +72,10 @@ void AtenSoftmax(Backward& b) { b.EmitFor(0, "softmax_grad", {b.dy(0), b.y(0)});
 // convolution_backward(grad_output, input, weight, bias_sizes, stride, .., groups, output_mask) does the forward op's
 // work once for each gradient.
 void AtenConvolution(Backward& b) {
+  if (b.num_inputs() < 2) {  // no call of PyTorch's
+    AtenOfInput(b);
+    return;
+  }
   const auto forward = nlohmann::ordered_json::parse(b.op().attrs).at("args");
   nlohmann::ordered_json args = {"%0", "%1", "%2", nullptr};
   for (std::size_t i = 3; i < forward.size(); ++i) args.push_back(forward[i]);

@@ -199,6 +199,9 @@ Value ExportCall::EmitOne(std::string_view kind, std::vector<Value> inputs, Shap
 }
 
 void ExportCall::EmitAsItIs(double flop) {
+  if (!IsForeignKind(ExportKind(node_.target, true))) {
+    throw InputError(place_, Quoted(node_.target) + " makes a tensor (operators torch.ops.NAMESPACE.NAME)");
+  }
   std::vector<Value> inputs;
   const auto input = [&](std::string_view name) -> JsonValue {
     if (name.empty()) return {};

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -227,7 +226,9 @@ class Exporter : private ExportNames {
     for (std::size_t i = 0; i < call.num_outputs(); ++i) {
       const std::string_view output = call.output_name(i);
       if (scope_.contains(output)) throw InputError(place, "writes " + Quoted(output) + ", which is there already");
-      EMPLACE_CHECK(call.results()[i].has_value());
+      if (!call.results()[i]) {
+        throw InputError(place, fmt::format("{} has {} results", Quoted(node.target), call.num_outputs()));
+      }
       const bool shares = source != scope_.end() && (in_place || IsView(name));
       const std::size_t storage = shares ? source->second.storage : NewStorage();
       if (in_place && shares && i == 0) WriteInPlace(source->second, *call.results()[i], storage);
@@ -405,7 +406,7 @@ Imported ImportTorchExport(std::span<const ImportSource> sources, const ImportOp
   return AtPlace(source.name(), [&]() -> Imported {
     const ExportProgram program = ReadExportProgram(source, options.inputs);
     const bool training = !options.training.empty();
-    Exporter exporter(program, std::filesystem::path(source.name()).stem().string(), training);
+    Exporter exporter(program, "torch-export", training);
     exporter.Convert();
     if (!training) {
       Graph graph = exporter.net().Build();

@@ -112,50 +112,20 @@ inline const std::string kChakraSample = Message(
                                              std::string(1, '\0') + "\x52\x07\x0a\x03tid\x48\x0e");
 
 // A program of torch.export: y = relu(x + w), x of any number of rows.
-inline const std::string
-    kTorchExportProgram =
-        R"({"schema_version":{"major":8,"minor":2},"torch_version":"2.6.0","range_constraints":{"s0":{"min_val":2,"max_val":64}},
+inline const std::string kTorchExportProgram =
+    R"json({"schema_version":{"major":8,"minor":2},"torch_version":"2.6.0","range_constraints":{"s0":{"min_val":2,"max_val":64}},
 "graph_module":{"graph":{"inputs":[],"outputs":[],"sym_int_values":{},"tensor_values":{
 "w":{"dtype":7,"sizes":[{"as_int":3}],"requires_grad":true},
-"x":{"dtype":7,"sizes":[{"as_expr":{"expr_str":"Symbol('s0')",
-    "hint" : {
-  "as_int" : 5
-}
-}
-},{"as_int":3}]
-}
-, "a" : {"dtype" : 7, "sizes" : [ {"as_expr" : {"expr_str" : "s0"}}, {"as_int" : 3} ]}, "y" : {
-  "dtype" : 7, "sizes" : [ {"as_expr" : {"expr_str" : "s0"}}, {"as_int" : 3} ]
-}
-}
-, "nodes" : [
-  {
-    "target" : "torch.ops.aten.add.Tensor",
-    "inputs" : [
-      {"name" : "self", "arg" : {"as_tensor" : {"name" : "x"}}},
-      {"name" : "other", "arg" : {"as_tensor" : {"name" : "w"}}}
-    ],
-    "outputs" : [ {"as_tensor" : {"name" : "a"}} ],
-    "metadata" : {}
-  },
-  {
-    "target" : "torch.ops.aten.relu.default",
-    "inputs" : [ {"name" : "self", "arg" : {"as_tensor" : {"name" : "a"}}} ],
-    "outputs" : [ {"as_tensor" : {"name" : "y"}} ],
-    "metadata" : {}
-  }
-]
-}
-, "signature" : {
-  "input_specs":[{"parameter":{"arg":{"name":"w"},"parameter_name":"w"}},{"user_input":{"arg":{"as_tensor":{"name":"x"}}}}],
-"output_specs":[{"user_output":{"arg":{"as_tensor":{"name":"y"}}}}]
-}
-}
-})";
+"x":{"dtype":7,"sizes":[{"as_expr":{"expr_str":"Symbol('s0')","hint":{"as_int":5}}},{"as_int":3}]},
+"a":{"dtype":7,"sizes":[{"as_expr":{"expr_str":"s0"}},{"as_int":3}]},
+"y":{"dtype":7,"sizes":[{"as_expr":{"expr_str":"s0"}},{"as_int":3}]}},
+"nodes":[
+{"target":"torch.ops.aten.add.Tensor","inputs":[{"name":"self","arg":{"as_tensor":{"name":"x"}}},{"name":"other","arg":{"as_tensor":{"name":"w"}}}],"outputs":[{"as_tensor":{"name":"a"}}],"metadata":{}},
+{"target":"torch.ops.aten.relu.default","inputs":[{"name":"self","arg":{"as_tensor":{"name":"a"}}}],"outputs":[{"as_tensor":{"name":"y"}}],"metadata":{}}]},
+"signature":{"input_specs":[{"parameter":{"arg":{"name":"w"},"parameter_name":"w"}},{"user_input":{"arg":{"as_tensor":{"name":"x"}}}}],
+"output_specs":[{"user_output":{"arg":{"as_tensor":{"name":"y"}}}}]}}})json";
 // An archive with nothing but the program.
-inline std::string Pt2Of(const std::string& program) {
-  return ZipOf({{"serialized_exported_program.json", program}});
-}
+inline std::string Pt2Of(const std::string& program) { return ZipOf({{"serialized_exported_program.json", program}}); }
 inline const std::string kTorchExportSample = Pt2Of(kTorchExportProgram);
 
 // Imports a text.

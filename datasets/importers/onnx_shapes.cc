@@ -623,6 +623,7 @@ class Inference {
       Substitute(&type);
       types_[name] = Keep(std::move(type));
     }
+    if (!plain->failure.empty()) return;
     try {
       Propagate(step);
     } catch (const std::exception&) {
@@ -635,6 +636,7 @@ class Inference {
     NodeProto node = step.node;
     CheckAttrs(&node);
     std::vector<TypeProto> outputs(static_cast<std::size_t>(node.output_size()));
+    if (plain.subgraph_nodes > 0) return TypesOfBranches(node);
     if (plain.domain.empty() && plain.op == "Einsum" && InferEinsum(plain, &outputs)) return outputs;
     if (plain.domain.empty() && InferOfNewerOpset(plain, &node, &outputs)) return outputs;
     const onnx::OpSchema* const schema =
@@ -643,13 +645,10 @@ class Inference {
       throw std::runtime_error(fmt::format("libonnx has no operator {} of version {} in domain \"{}\"", plain.op,
                                            plain.opset, plain.domain));
     }
-    onnx::shape_inference::GraphInferenceContext graphs(types_, *step.opsets, &symbol_table_);
-    onnx::shape_inference::InferenceContextImpl context(node, types_, content_, sparse_, &known_, &graphs);
+    Verify(*schema, &node);
+    onnx::shape_inference::InferenceContextImpl context(node, types_, content_, sparse_, &known_);
     if (schema->has_type_and_shape_inference_function()) {
       schema->GetTypeAndShapeInferenceFunction()(context);
-    } else if (schema->HasFunction()) {
-      onnx::shape_inference::InferShapeForFunctionNode(*schema->GetFunction(), onnx::OpSchemaRegistry::Instance(),
-                                                       context);
     } else {
       throw std::runtime_error(fmt::format("libonnx has no rule for the shapes of {}", plain.op));
     }
@@ -712,6 +711,42 @@ class Inference {
       throw std::runtime_error("libonnx knows only an older version of it");
     }
     return false;
+  }
+
+  // libonnx relies on what this checks: on numbers of inputs and outputs, and on attributes.
+  static void Verify(const onnx::OpSchema& schema, NodeProto* node) {
+    for (int i = 0; i < node->attribute_size();) {
+      AttributeProto& attr = *node->mutable_attribute(i);
+      // Of newer opsets.
+      if (!schema.attributes().contains(attr.name())) {
+        node->mutable_attribute()->DeleteSubrange(i, 1);
+        continue;
+      }
+      // Files of IR version 1 do not say it.
+      if (attr.type() == AttributeProto::UNDEFINED) attr.set_type(schema.attributes().at(attr.name()).type);
+      ++i;
+    }
+    schema.Verify(*node);
+  }
+
+  // The branches of If say the types of their outputs. Those of a loop depend on how often it runs.
+  static std::vector<TypeProto> TypesOfBranches(const NodeProto& node) {
+    std::vector<TypeProto> outputs(static_cast<std::size_t>(node.output_size()));
+    if (node.op_type() != "If") throw std::runtime_error(node.op_type() + " has the shapes that the file states");
+    std::size_t branches = 0;
+    for (const AttributeProto& attr : node.attribute()) {
+      if (!attr.has_g()) continue;
+      ++branches;
+      for (std::size_t i = 0; i < outputs.size() && i < static_cast<std::size_t>(attr.g().output_size()); ++i) {
+        const TypeProto& type = attr.g().output(static_cast<int>(i)).type();
+        if (branches == 1) {
+          outputs[i] = type;
+        } else if (TypeOf(type).dims != TypeOf(outputs[i]).dims || TypeOf(type).element != TypeOf(outputs[i]).element) {
+          outputs[i].Clear();
+        }
+      }
+    }
+    return outputs;
   }
 
   // libonnx infers the rank only. False with "...", or if the equation does not fit.
@@ -809,6 +844,7 @@ class Inference {
         onnx::OpSchemaRegistry::Schema(node.op_type(), opset->second, DomainOf(node.domain()));
     if (schema == nullptr || !schema->has_data_propagation_function()) return;
     CheckAttrs(&node);
+    Verify(*schema, &node);
     onnx::shape_inference::DataPropagationContextImpl context(node, types_, content_, known_);
     schema->GetDataPropagationFunction()(context);
     const auto found = known_.find(node.output(0));
@@ -867,7 +903,6 @@ class Inference {
   std::unordered_map<std::string, const TensorProto*> content_;
   std::unordered_map<std::string, const onnx::SparseTensorProto*> sparse_;
   std::unordered_map<std::string, onnx::TensorShapeProto> known_;
-  onnx::shape_inference::SymbolTableImpl symbol_table_;
 };
 
 OnnxParsed ParseOnnx(const std::string& bytes, const std::vector<OnnxInputShape>& inputs) {

@@ -623,8 +623,9 @@ class Inference {
       Substitute(&type);
       types_[name] = Keep(std::move(type));
     }
+    if (!plain->failure.empty()) return;
     try {
-      Propagate(step);
+      Propagate(step, *plain);
     } catch (const std::exception&) {
       // What the value is stays unknown.
     }
@@ -635,6 +636,7 @@ class Inference {
     NodeProto node = step.node;
     CheckAttrs(&node);
     std::vector<TypeProto> outputs(static_cast<std::size_t>(node.output_size()));
+    if (plain.subgraph_nodes > 0) return TypesOfBranches(node);
     if (plain.domain.empty() && plain.op == "Einsum" && InferEinsum(plain, &outputs)) return outputs;
     if (plain.domain.empty() && InferOfNewerOpset(plain, &node, &outputs)) return outputs;
     const onnx::OpSchema* const schema =
@@ -643,13 +645,11 @@ class Inference {
       throw std::runtime_error(fmt::format("libonnx has no operator {} of version {} in domain \"{}\"", plain.op,
                                            plain.opset, plain.domain));
     }
-    onnx::shape_inference::GraphInferenceContext graphs(types_, *step.opsets, &symbol_table_);
-    onnx::shape_inference::InferenceContextImpl context(node, types_, content_, sparse_, &known_, &graphs);
+    Verify(*schema, &node);
+    CheckRanks(plain);
+    onnx::shape_inference::InferenceContextImpl context(node, types_, content_, sparse_, &known_);
     if (schema->has_type_and_shape_inference_function()) {
       schema->GetTypeAndShapeInferenceFunction()(context);
-    } else if (schema->HasFunction()) {
-      onnx::shape_inference::InferShapeForFunctionNode(*schema->GetFunction(), onnx::OpSchemaRegistry::Instance(),
-                                                       context);
     } else {
       throw std::runtime_error(fmt::format("libonnx has no rule for the shapes of {}", plain.op));
     }
@@ -712,6 +712,193 @@ class Inference {
       throw std::runtime_error("libonnx knows only an older version of it");
     }
     return false;
+  }
+
+  // libonnx relies on what this checks: on numbers of inputs and outputs, and on attributes.
+  static void Verify(const onnx::OpSchema& schema, NodeProto* node) {
+    for (int i = 0; i < node->attribute_size();) {
+      AttributeProto& attr = *node->mutable_attribute(i);
+      // Of newer opsets.
+      if (!schema.attributes().contains(attr.name())) {
+        node->mutable_attribute()->DeleteSubrange(i, 1);
+        continue;
+      }
+      // Files of IR version 1 do not say it.
+      if (attr.type() == AttributeProto::UNDEFINED) attr.set_type(schema.attributes().at(attr.name()).type);
+      ++i;
+    }
+    schema.Verify(*node);
+  }
+
+  // libonnx takes the ranks of images and filters for equal.
+  void CheckRanks(const OnnxNode& plain) const {
+    if (plain.op != "Conv" && plain.op != "ConvTranspose" && plain.op != "ConvInteger" && plain.op != "QLinearConv")
+      return;
+    const std::size_t filter = plain.op == "QLinearConv" ? 3 : 1;
+    const OnnxType x = TypeOf(WholeInput(plain.inputs.at(0)));
+    const OnnxType w = TypeOf(WholeInput(plain.inputs.at(filter)));
+    if (x.dims->size() < 3 || x.dims->size() != w.dims->size()) {
+      throw std::runtime_error("its image and its filter have no common rank of 3 or more");
+    }
+  }
+
+  // Integers of a value that is known.
+  struct Integers {
+    std::vector<std::int64_t> dims;
+    std::vector<std::int64_t> values;
+  };
+  std::optional<Integers> KnownIntegers(const NodeProto& node, int input) const {
+    if (input >= node.input_size()) return std::nullopt;
+    const auto found = content_.find(node.input(input));
+    if (found == content_.end()) return std::nullopt;
+    auto values = IntegersOf(*found->second);
+    if (!values) return std::nullopt;
+    return Integers{{found->second->dims().begin(), found->second->dims().end()}, std::move(*values)};
+  }
+
+  // What an operator of shape arithmetic gives, where libonnx propagates nothing. `type`: of its output.
+  std::optional<std::vector<std::int64_t>> Evaluate(const NodeProto& node, const OnnxNode& plain,
+                                                    const OnnxType& type) const {
+    const std::string& op = node.op_type();
+    if (op == "Shape" && plain.attrs.empty()) return TypeOf(WholeInput(node.input(0))).dims;
+    if (op == "ConstantOfShape") {
+      const OnnxAttr* const value = plain.Find("value");
+      if (value == nullptr || !KnownIntegers(node, 0)) return std::nullopt;
+      for (const AttributeProto& attr : node.attribute()) {
+        if (attr.name() != "value" || !HasContent(attr.t())) continue;
+        const auto one = IntegersOf(attr.t());
+        if (one && one->size() == 1) return std::vector<std::int64_t>(ElementsOf(type), one->front());
+      }
+      return std::nullopt;
+    }
+    if (op == "Concat") {
+      std::vector<std::int64_t> all;
+      for (int i = 0; i < node.input_size(); ++i) {
+        const auto part = KnownIntegers(node, i);
+        if (!part || part->dims.size() != 1 || all.size() + part->values.size() > kMostKnown) return std::nullopt;
+        all.insert(all.end(), part->values.begin(), part->values.end());
+      }
+      return all;
+    }
+    const auto x = KnownIntegers(node, 0);
+    if (!x) return std::nullopt;
+    if (op == "Cast" || op == "Identity" || op == "Squeeze" || op == "Unsqueeze" || op == "Reshape" ||
+        op == "Flatten") {
+      return x->values;
+    }
+    if (op == "Neg")
+      return Each(x->values, {0}, [](std::int64_t a, std::int64_t) { return 0 - static_cast<std::uint64_t>(a); });
+    if (op == "Gather") return Gathered(node, plain, *x);
+    if (op == "Slice") return Sliced(node, *x);
+    if (op == "Transpose" && x->dims.size() == 2 && plain.Integers("perm") != std::vector<std::int64_t>{0, 1}) {
+      std::vector<std::int64_t> turned;
+      for (std::int64_t column = 0; column < x->dims[1]; ++column) {
+        for (std::int64_t row = 0; row < x->dims[0]; ++row) {
+          turned.push_back(x->values[static_cast<std::size_t>(row * x->dims[1] + column)]);
+        }
+      }
+      return turned;
+    }
+    const auto y = KnownIntegers(node, 1);
+    if (!y) return std::nullopt;
+    const auto wide = [](std::int64_t a) { return static_cast<std::uint64_t>(a); };
+    if (op == "Add") return Each(x->values, y->values, [&](auto a, auto b) { return wide(a) + wide(b); });
+    if (op == "Sub") return Each(x->values, y->values, [&](auto a, auto b) { return wide(a) - wide(b); });
+    if (op == "Mul") return Each(x->values, y->values, [&](auto a, auto b) { return wide(a) * wide(b); });
+    if (op == "Equal") return Each(x->values, y->values, [&](auto a, auto b) { return wide(a == b ? 1 : 0); });
+    if (op == "Where") return Selected(*x, *y, KnownIntegers(node, 2));
+    const auto is_divisor = [](std::int64_t b) { return b != 0 && b != -1; };
+    if ((op == "Div" || op == "Mod") && std::all_of(y->values.begin(), y->values.end(), is_divisor)) {
+      if (op == "Div") return Each(x->values, y->values, [&](auto a, auto b) { return wide(a / b); });
+      return Each(x->values, y->values, [&](auto a, auto b) { return wide((a % b + b) % b); });
+    }
+    return std::nullopt;
+  }
+  static std::size_t ElementsOf(const OnnxType& type) {
+    std::size_t elements = 1;
+    for (const std::int64_t dim : *type.dims) {
+      if (dim > static_cast<std::int64_t>(kMostKnown)) throw std::runtime_error("it is too large");
+      elements *= static_cast<std::size_t>(dim);
+      if (elements > kMostKnown) throw std::runtime_error("it is too large");
+    }
+    return elements;
+  }
+  // For lists of one length, or one of a single number. Wraps around, as the operators do.
+  template <typename Function>
+  static std::optional<std::vector<std::int64_t>> Each(const std::vector<std::int64_t>& a,
+                                                       const std::vector<std::int64_t>& b, Function function) {
+    if (a.size() != b.size() && a.size() != 1 && b.size() != 1) return std::nullopt;
+    std::vector<std::int64_t> result;
+    const std::size_t size = a.empty() || b.empty() ? 0 : std::max(a.size(), b.size());
+    for (std::size_t i = 0; i < size; ++i) {
+      result.push_back(static_cast<std::int64_t>(function(a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i])));
+    }
+    return result;
+  }
+  static std::optional<std::vector<std::int64_t>> Selected(const Integers& condition, const Integers& a,
+                                                           const std::optional<Integers>& b) {
+    const std::size_t size = condition.values.size();
+    if (!b || a.values.size() != size || b->values.size() != size) return std::nullopt;
+    std::vector<std::int64_t> values;
+    for (std::size_t i = 0; i < size; ++i) values.push_back(condition.values[i] != 0 ? a.values[i] : b->values[i]);
+    return values;
+  }
+  std::optional<std::vector<std::int64_t>> Gathered(const NodeProto& node, const OnnxNode& plain,
+                                                    const Integers& x) const {
+    const auto rows = KnownIntegers(node, 1);
+    if (!rows || x.dims.size() != 1 || plain.Integer("axis", 0) != 0) return std::nullopt;
+    std::vector<std::int64_t> values;
+    const auto length = static_cast<std::int64_t>(x.values.size());
+    for (const std::int64_t row : rows->values) {
+      if (row < -length || row >= length) return std::nullopt;
+      values.push_back(x.values[static_cast<std::size_t>(row < 0 ? row + length : row)]);
+    }
+    return values;
+  }
+  // Along the first dimension.
+  std::optional<std::vector<std::int64_t>> Sliced(const NodeProto& node, const Integers& x) const {
+    const auto starts = KnownIntegers(node, 1);
+    const auto ends = KnownIntegers(node, 2);
+    const auto axes = KnownIntegers(node, 3);
+    const auto steps = KnownIntegers(node, 4);
+    if (!starts || !ends || starts->values.size() != 1 || ends->values.size() != 1 || x.dims.empty())
+      return std::nullopt;
+    if (axes && (axes->values.size() != 1 || axes->values[0] != 0)) return std::nullopt;
+    const std::int64_t step = steps && steps->values.size() == 1 ? steps->values[0] : 1;
+    const std::int64_t length = x.dims[0];
+    if (step == 0 || length == 0) return std::nullopt;
+    const auto at = [&](std::int64_t index, std::int64_t least, std::int64_t most) {
+      return std::clamp(index < 0 ? std::max(index, -length - 1) + length : index, least, most);
+    };
+    const std::int64_t width = static_cast<std::int64_t>(x.values.size()) / length;
+    const std::int64_t begin = at(starts->values[0], 0, step > 0 ? length : length - 1);
+    const std::int64_t end = at(ends->values[0], step > 0 ? 0 : -1, length);
+    std::vector<std::int64_t> values;
+    const std::int64_t stride = std::clamp(step, -length, length);
+    for (std::int64_t row = begin; step > 0 ? row < end : row > end; row += stride) {
+      for (std::int64_t i = 0; i < width; ++i) values.push_back(x.values[static_cast<std::size_t>(row * width + i)]);
+    }
+    return values;
+  }
+
+  // The branches of If say the types of their outputs. Those of a loop depend on how often it runs.
+  static std::vector<TypeProto> TypesOfBranches(const NodeProto& node) {
+    std::vector<TypeProto> outputs(static_cast<std::size_t>(node.output_size()));
+    if (node.op_type() != "If") throw std::runtime_error(node.op_type() + " has the shapes that the file states");
+    std::size_t branches = 0;
+    for (const AttributeProto& attr : node.attribute()) {
+      if (!attr.has_g()) continue;
+      ++branches;
+      for (std::size_t i = 0; i < outputs.size() && i < static_cast<std::size_t>(attr.g().output_size()); ++i) {
+        const TypeProto& type = attr.g().output(static_cast<int>(i)).type();
+        if (branches == 1) {
+          outputs[i] = type;
+        } else if (TypeOf(type).dims != TypeOf(outputs[i]).dims || TypeOf(type).element != TypeOf(outputs[i]).element) {
+          outputs[i].Clear();
+        }
+      }
+    }
+    return outputs;
   }
 
   // libonnx infers the rank only. False with "...", or if the equation does not fit.
@@ -799,16 +986,37 @@ class Inference {
   }
 
   // Values that are known without running anything: constants, and what follows from shapes.
-  void Propagate(Step& step) {
+  void Propagate(Step& step, const OnnxNode& plain) {
     NodeProto& node = step.node;
     if (node.output_size() == 0 || node.output(0).empty()) return;
     if (node.op_type() == "Constant" && DomainOf(node.domain()).empty()) return AddConstant(node);
     const auto opset = step.opsets->find(DomainOf(node.domain()));
     if (opset == step.opsets->end()) return;
+    const OnnxType output = TypeOf(*types_.at(node.output(0)));
+    const bool is_integer =
+        output.element == kOnnxInt64 || output.element == kOnnxInt32 || output.element == TensorProto::BOOL;
+    if (plain.domain.empty() && output.IsWhole() && is_integer && ElementsOf(output) <= kMostKnown) {
+      const auto values = Evaluate(node, plain, output);
+      if (values && values->size() == ElementsOf(output)) {
+        TensorProto tensor;
+        tensor.set_data_type(output.element);
+        for (const std::int64_t dim : *output.dims) tensor.add_dims(dim);
+        for (const std::int64_t value : *values) {
+          if (output.element == kOnnxInt64) {
+            tensor.add_int64_data(value);
+          } else {
+            tensor.add_int32_data(static_cast<std::int32_t>(value));
+          }
+        }
+        content_[node.output(0)] = Keep(std::move(tensor));
+        return;
+      }
+    }
     const onnx::OpSchema* const schema =
         onnx::OpSchemaRegistry::Schema(node.op_type(), opset->second, DomainOf(node.domain()));
     if (schema == nullptr || !schema->has_data_propagation_function()) return;
     CheckAttrs(&node);
+    Verify(*schema, &node);
     onnx::shape_inference::DataPropagationContextImpl context(node, types_, content_, known_);
     schema->GetDataPropagationFunction()(context);
     const auto found = known_.find(node.output(0));
@@ -867,7 +1075,6 @@ class Inference {
   std::unordered_map<std::string, const TensorProto*> content_;
   std::unordered_map<std::string, const onnx::SparseTensorProto*> sparse_;
   std::unordered_map<std::string, onnx::TensorShapeProto> known_;
-  onnx::shape_inference::SymbolTableImpl symbol_table_;
 };
 
 OnnxParsed ParseOnnx(const std::string& bytes, const std::vector<OnnxInputShape>& inputs) {

@@ -148,6 +148,27 @@ TEST(ImportOnnxTest, ConstantsAndWhatFollowsFromShapesNeedNoOps) {
   EXPECT_THAT(ShapeOf(graph, "z"), ElementsAre(2, 7));
 }
 
+TEST(ImportOnnxTest, ShapeArithmeticIsEvaluated) {
+  const auto i64 = [](const std::string& name, const std::vector<std::int64_t>& values) {
+    return OnnxTensorBytes(name, kOnnxI64, {static_cast<std::int64_t>(values.size())}, Int64Content(values));
+  };
+  // The shape [2,3,8] of x backwards is [8,3,2]; less [3,0,1] and half of it: [2,1,0]; where it is 0 rather 12.
+  const std::string model = OnnxModelBytes(
+      {.nodes = {OnnxNodeBytes("Shape", {"x"}, {"s"}),
+                 OnnxNodeBytes("Slice", {"s", "last", "first", "axis", "back"}, {"b"}),
+                 OnnxNodeBytes("Sub", {"b", "less"}, {"d"}), OnnxNodeBytes("Div", {"d", "two"}, {"h"}),
+                 OnnxNodeBytes("Equal", {"h", "none"}, {"q"}), OnnxNodeBytes("Where", {"q", "many", "h"}, {"w"}),
+                 OnnxNodeBytes("Mul", {"w", "twice"}, {"t"}), OnnxNodeBytes("Reshape", {"x", "t"}, {"y"})},
+       .initializers = {i64("last", {-1}), i64("first", {-100}), i64("axis", {0}), i64("back", {-1}),
+                        i64("less", {3, 0, 1}), i64("two", {2}), i64("none", {0}), i64("many", {1, 1, 12}),
+                        i64("twice", {1, 2, 1})},
+       .inputs = {OnnxValueBytes("x", kOnnxF32, {"2", "3", "8"})},
+       .outputs = {}});
+  const Graph graph = ImportModel(model).graph;
+  EXPECT_EQ(graph.num_ops(), 2U);
+  EXPECT_THAT(ShapeOf(graph, "y"), ElementsAre(2, 2, 12));
+}
+
 TEST(ImportOnnxTest, OpsWithoutAShapeAreListed) {
   const std::string model =
       OnnxModelBytes({.nodes = {OnnxNodeBytes("NonZero", {"x"}, {"n"}, {}, "find"),

@@ -414,7 +414,7 @@ Imported ImportTorchExport(std::span<const ImportSource> sources, const ImportOp
     }
     const std::vector<std::string_view>& optimizers = OptimizerNames();
     if (std::find(optimizers.begin(), optimizers.end(), options.training) == optimizers.end()) {
-      throw InputError("--training", fmt::format("is {} ({})", Quoted(options.training), fmt::join(optimizers, ", ")));
+      throw InputError("--optimizer", fmt::format("is {} ({})", Quoted(options.training), fmt::join(optimizers, ", ")));
     }
     const Value loss = exporter.Loss();
     exporter.RefuseWithoutRule(loss);

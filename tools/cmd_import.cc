@@ -30,7 +30,8 @@ struct ImportOptions {
   std::string expert;
   std::string times;
   std::vector<std::string> inputs;
-  std::string training;
+  bool training = false;
+  std::string optimizer = "sgd";
   double min_attributed = datasets::ImportOptions().min_attributed_percent;
 };
 
@@ -46,7 +47,7 @@ int Run(const ImportOptions& options) {
                                                 {.min_attributed_percent = options.min_attributed,
                                                  .times = options.times,
                                                  .inputs = options.inputs,
-                                                 .training = options.training});
+                                                 .training = options.training ? options.optimizer : ""});
   const std::string& file = options.files.front();
   if (!options.cluster_output.empty() && !imported.cluster) {
     throw InputError(file, fmt::format("describes no cluster for --cluster-out (format {})", importer.name));
@@ -108,13 +109,10 @@ Command AddImport(CLI::App& app) {
       ->type_name("NAME=DIMS")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command
-      ->add_option("--training", options->training,
-                   "Make a training step of a forward graph, with this optimizer (torch-export): sgd, momentum, "
-                   "rmsprop or adam")
-      ->type_name("OPTIMIZER")
-      ->expected(0, 1)
-      ->default_str("sgd");
+  command->add_flag("--training", options->training, "Make a training step of a forward graph (torch-export)");
+  command->add_option("--optimizer", options->optimizer, "Of the training step: sgd, momentum, rmsprop or adam")
+      ->type_name("NAME")
+      ->capture_default_str();
   AddMinAttributedOption(*command, &options->min_attributed);
   return {command, [options] { return Run(*options); }};
 }

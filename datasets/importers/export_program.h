@@ -17,7 +17,7 @@
 #include "sim/base/json_value.h"
 
 // A program of torch.export as plain data, its sizes being numbers.
-// Source: the dataclasses of torch/_export/serde/schema.py, version 8.2, as PyTorch 2.6 writes them.
+// Source: the data classes of PyTorch's module torch._export.serde.schema, version 8.2, as PyTorch 2.6 writes them.
 namespace emplace::datasets {
 
 struct ExportTensor {
@@ -66,9 +66,9 @@ struct ExportProgram {
   std::vector<std::string> hinted;        // symbols that kept the value of the exported example
 };
 
-// Reads "serialized_exported_program.json" (PyTorch 2.1 to 2.6) or "models/NAME.json" (2.7 and newer) of an archive.
-// `inputs` are "NAME=8x3x224x224" for user inputs; their sizes set the symbols, others keep the value of the example
-// that was exported. Throws InputError that does not name the file.
+// Reads serialized_exported_program.json (PyTorch 2.1 to 2.6), or the JSON in folder `models` (2.7 and newer), of an
+// archive. `inputs` are "NAME=8x3x224x224" for user inputs; their sizes set the symbols, others keep the value of the
+// example that was exported. Throws InputError that does not name the file.
 ExportProgram ReadExportProgram(const ImportSource& source, std::span<const std::string> inputs);
 
 // A graph inside of an argument (of a higher-order operator). Views point into `document`.

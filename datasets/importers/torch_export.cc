@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -223,15 +224,16 @@ class Exporter : private ExportNames {
     }
     const std::string_view first = node.inputs.empty() ? std::string_view() : TensorName(node.inputs[0]);
     const auto source = scope_.find(first);
+    const std::optional<Bound> shared =
+        source != scope_.end() && (in_place || IsView(name)) ? std::optional(source->second) : std::nullopt;
     for (std::size_t i = 0; i < call.num_outputs(); ++i) {
       const std::string_view output = call.output_name(i);
       if (scope_.contains(output)) throw InputError(place, "writes " + Quoted(output) + ", which is there already");
       if (!call.results()[i]) {
         throw InputError(place, fmt::format("{} has {} results", Quoted(node.target), call.num_outputs()));
       }
-      const bool shares = source != scope_.end() && (in_place || IsView(name));
-      const std::size_t storage = shares ? source->second.storage : NewStorage();
-      if (in_place && shares && i == 0) WriteInPlace(source->second, *call.results()[i], storage);
+      const std::size_t storage = shared ? shared->storage : NewStorage();
+      if (in_place && shared && i == 0) WriteInPlace(shared->value, *call.results()[i], storage);
       Bind(output, *call.results()[i], storage);
     }
   }
@@ -250,8 +252,7 @@ class Exporter : private ExportNames {
   }
 
   // All names of the same value have the new one; other views of the memory stay behind.
-  void WriteInPlace(const Bound& target, Value written, std::size_t storage) {
-    const Value old = target.value;
+  void WriteInPlace(Value old, Value written, std::size_t storage) {
     Storage& memory = storages_[storage];
     ++memory.version;
     memory.writer = net_.nodes()[net_.producer(written)].name;
@@ -414,7 +415,7 @@ Imported ImportTorchExport(std::span<const ImportSource> sources, const ImportOp
     }
     const std::vector<std::string_view>& optimizers = OptimizerNames();
     if (std::find(optimizers.begin(), optimizers.end(), options.training) == optimizers.end()) {
-      throw InputError("--training", fmt::format("is {} ({})", Quoted(options.training), fmt::join(optimizers, ", ")));
+      throw InputError("--optimizer", fmt::format("is {} ({})", Quoted(options.training), fmt::join(optimizers, ", ")));
     }
     const Value loss = exporter.Loss();
     exporter.RefuseWithoutRule(loss);

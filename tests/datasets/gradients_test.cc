@@ -44,6 +44,16 @@ std::vector<std::string> GradientOps(
 using Ops = std::vector<std::string>;
 const std::string kDy = "gradients/loss/reduce_sum_grad";
 
+TEST(GradientRulesTest, KindsOfFrameworksAreKnownWithoutOverloadAndUnderline) {
+  for (const char* const kind :
+       {"conv2d", "aten::silu", "aten::add.Tensor", "aten::add_.Tensor", "aten::convolution"}) {
+    EXPECT_TRUE(datasets::HasGradientRule(kind)) << kind;
+  }
+  for (const char* const kind : {"input", "sgd", "aten::cumsum", "silu", "mylib::silu", ""}) {
+    EXPECT_FALSE(datasets::HasGradientRule(kind)) << kind;
+  }
+}
+
 TEST(GradientsTest, SumsAndProductsGiveEachFactorTheOther) {
   EXPECT_EQ(
       GradientOps({2, 3}, {2, 3},

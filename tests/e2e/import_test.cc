@@ -31,8 +31,8 @@ std::string TorchExportFile(const std::string& name) {
 }
 
 TEST_F(ImportTest, ATorchExportProgramIsPlacedByRooflineTimes) {
-  const Ran ran =
-      Emplace("import " + TorchExportFile("resnet50") + " --input x=32x3x224x224 --training momentum -o r.json");
+  const Ran ran = Emplace("import " + TorchExportFile("resnet50") +
+                          " --input x=32x3x224x224 --training --optimizer momentum -o r.json");
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.err, ::testing::HasSubstr("161 parameters with 25557032 numbers (102228128 bytes)"));
   const std::string costs = " --graph r.json --cluster dgx-h100 --gpus 2 --costs roofline";
@@ -49,7 +49,7 @@ TEST_F(ImportTest, ATorchExportProgramIsPlacedByRooflineTimes) {
 TEST_F(ImportTest, TorchExportOptionsAreChecked) {
   const std::string file = TorchExportFile("resnet50");
   EXPECT_EQ(Emplace("import " + file + " --input x=3 -o r.json").status, 2);
-  EXPECT_EQ(Emplace("import " + file + " --training lion -o r.json").status, 2);
+  EXPECT_EQ(Emplace("import " + file + " --training --optimizer lion -o r.json").status, 2);
   const Ran ran = Emplace("import " + file + " --input x=8x3x224x224 --input y=1 -o r.json");
   EXPECT_EQ(ran.status, 2);
   EXPECT_EQ(ran.err, file + ": --input y: is no input of this program (x)\n");

@@ -327,7 +327,7 @@ TEST(TorchExportTest, ProgramsThatMakeNoSenseAreRefused) {
             "f.pt2: --training: there is no rule for the gradient of aten::cumsum (y)");
   EXPECT_EQ(refusal(R"("requires_grad":true)", R"("requires_grad":false)", {.training = "sgd"}),
             "no output depends on a parameter that requires a gradient (--training)");
-  EXPECT_EQ(refusal("8", "8", {.training = "lion"}), "f.pt2: --training: is \"lion\" (sgd, momentum, rmsprop, adam)");
+  EXPECT_EQ(refusal("8", "8", {.training = "lion"}), "f.pt2: --optimizer: is \"lion\" (sgd, momentum, rmsprop, adam)");
 }
 
 TEST(ExportKindTest, DefaultOverloadsHaveNoName) {

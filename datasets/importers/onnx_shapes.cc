@@ -15,6 +15,7 @@
 #include <limits>
 #include <memory>
 #include <set>
+#include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -370,6 +371,8 @@ void CheckAttrs(NodeProto* node) {
   }
 }
 
+std::int64_t NewestOpset() { return onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map().at("").second; }
+
 class Inference {
  public:
   explicit Inference(const onnx::ModelProto& proto) : proto_(proto), graph_(proto.graph()), expander_(proto) {}
@@ -647,7 +650,7 @@ class Inference {
     }
     Verify(*schema, &node);
     CheckRanks(plain);
-    onnx::shape_inference::InferenceContextImpl context(node, types_, content_, sparse_, &known_);
+    auto context = ContextOf<onnx::shape_inference::InferenceContextImpl>(&node);
     if (schema->has_type_and_shape_inference_function()) {
       schema->GetTypeAndShapeInferenceFunction()(context);
     } else {
@@ -668,7 +671,7 @@ class Inference {
   // What changed after the opset that libonnx 1.12 knows (17). True if the types of the outputs are found; false if
   // its own rule is to be asked, of the node as changed. Source: the operator changelog of ONNX, versions 18 to 23.
   bool InferOfNewerOpset(const OnnxNode& plain, NodeProto* node, std::vector<TypeProto>* outputs) {
-    if (plain.opset <= kLibraryOpset) return false;
+    if (plain.opset <= NewestOpset()) return false;
     static const std::set<std::string> kReductions = {"ReduceMean",   "ReduceMax",       "ReduceMin",
                                                       "ReduceProd",   "ReduceL1",        "ReduceL2",
                                                       "ReduceLogSum", "ReduceSumSquare", "ReduceLogSumExp"};
@@ -680,6 +683,8 @@ class Inference {
       if (input != types_.end()) outputs->front() = *input->second;
       return true;
     }
+    constexpr std::int64_t kAxesAreInputs = 18;
+    if (NewestOpset() >= kAxesAreInputs) return false;
     if (kReductions.contains(plain.op) && node->input_size() == 2 && !node->input(1).empty()) {
       const auto* const axes = Known(*node, 1);
       if (axes == nullptr) throw std::runtime_error("its axes are not constant");
@@ -712,6 +717,18 @@ class Inference {
       throw std::runtime_error("libonnx knows only an older version of it");
     }
     return false;
+  }
+
+  // Libraries after 1.12 want options too.
+  template <typename Context>
+  Context ContextOf(NodeProto* node) {
+    using Known = std::unordered_map<std::string, onnx::TensorShapeProto>;
+    if constexpr (std::is_constructible_v<Context, NodeProto&, decltype(types_)&, decltype(content_)&,
+                                          decltype(sparse_)&, Known*>) {
+      return Context(*node, types_, content_, sparse_, &known_);
+    } else {
+      return Context(*node, types_, content_, sparse_, onnx::ShapeInferenceOptions(), &known_);
+    }
   }
 
   // libonnx relies on what this checks: on numbers of inputs and outputs, and on attributes.
@@ -1055,7 +1072,6 @@ class Inference {
     }
   }
 
-  static constexpr std::int64_t kLibraryOpset = 17;
   const onnx::ModelProto& proto_;
   const GraphProto& graph_;
   Expander expander_;
@@ -1091,8 +1107,6 @@ OnnxParsed ParseOnnx(const std::string& bytes, const std::vector<OnnxInputShape>
   }
   return parsed;
 }
-
-std::int64_t NewestOpset() { return onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map().at("").second; }
 
 }  // namespace
 }  // namespace emplace::datasets

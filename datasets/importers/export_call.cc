@@ -267,8 +267,13 @@ void ExportCall::EmitAsItIs(double flop) {
   if (!kwargs.empty()) attrs.push_back({.key = "kwargs", .value = {.data = std::move(kwargs)}});
   std::vector<NetworkBuilder::Output> outputs;
   for (std::size_t i = 0; i < num_outputs(); ++i) outputs.push_back({.dtype = out(i).dtype, .shape = out(i).shape});
-  const std::vector<Value> values = Emit(ExportKind(node_.target, true), std::move(inputs), std::move(outputs),
-                                         JsonText({.data = std::move(attrs)}), {}, flop);
+  // Python takes a number for a tensor; the operator itself has another overload for it.
+  std::string kind = ExportKind(node_.target, true);
+  if (kind.ends_with(".Tensor") && Has("other") && !IsTensor("other")) {
+    kind.replace(kind.size() - std::string_view("Tensor").size(), std::string::npos, "Scalar");
+  }
+  const std::vector<Value> values =
+      Emit(kind, std::move(inputs), std::move(outputs), JsonText({.data = std::move(attrs)}), {}, flop);
   for (std::size_t i = 0; i < values.size(); ++i) Set(i, values[i]);
 }
 

@@ -220,7 +220,7 @@ class Exporter : private ExportNames {
     call.SetControls(WritersBefore(node));
     if (!LowerExportCall(call)) {
       call.EmitAsItIs(ExportFlop(call));
-      ++kept_[ExportKind(node.target, true)];
+      ++kept_[net_.nodes().back().kind];
     }
     const std::string_view first = node.inputs.empty() ? std::string_view() : TensorName(node.inputs[0]);
     const auto source = scope_.find(first);

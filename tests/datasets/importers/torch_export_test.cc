@@ -150,7 +150,7 @@ TEST(TorchExportTest, WhatTheCatalogueLacksKeepsItsKindAndArguments) {
   const Imported imported = ImportPt2("branches");
   const Graph& graph = imported.graph;
   EXPECT_EQ(imported.notes[0],
-            "12 of 15 operators are kinds of the op catalogue; others keep their own: aten::add_.Tensor, aten::argmax, "
+            "12 of 15 operators are kinds of the op catalogue; others keep their own: aten::add_.Scalar, aten::argmax, "
             "aten::group_norm");
   EXPECT_THAT(imported.notes, ::testing::Contains("6 parameters with 240 numbers (960 bytes), 1 buffers (32 bytes)"));
   EXPECT_EQ(FindOp(graph, "norm/group_norm").attrs, R"({"args":["%0",2,"%1","%2"]})");

@@ -93,10 +93,9 @@ std::string SumForPeople(double micros) { return MicrosForPeople(std::round(micr
 
 void AddRow(Table* table, const experiments::RooflineRow& row, double all) {
   const auto percent = [](double part) { return fmt::format("{:.0f}", 100 * part); };
-  table->Add({Printable(row.name), std::to_string(row.calls), std::to_string(row.kernels),
-              SumForPeople(row.measured), fmt::format("{:.1f}", all > 0 ? 100 * row.measured / all : 0),
-              SumForPeople(row.roofline), fmt::format("{:.2f}", row.Ratio()), percent(row.median_error),
-              percent(row.p90_error)});
+  table->Add({Printable(row.name), std::to_string(row.calls), std::to_string(row.kernels), SumForPeople(row.measured),
+              fmt::format("{:.1f}", all > 0 ? 100 * row.measured / all : 0), SumForPeople(row.roofline),
+              fmt::format("{:.2f}", row.Ratio()), percent(row.median_error), percent(row.p90_error)});
 }
 
 void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check) {

@@ -234,7 +234,8 @@ class RooflineCostModel : public CostModel {
     }
     if (unknown.empty()) return "";
     const std::size_t shown = std::min(kShown, unknown.size());
-    return fmt::format("; nor does it know {}{}", fmt::join(unknown.begin(), unknown.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+    return fmt::format("; nor does it know {}{}",
+                       fmt::join(unknown.begin(), unknown.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
                        unknown.size() > shown ? fmt::format(" and {} more", unknown.size() - shown) : "");
   }
 

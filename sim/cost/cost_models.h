@@ -50,7 +50,8 @@ struct RooflineOptions {
 //
 // What no rate of a device says keeps the time that the graph gives: ops of kind `host` and `wait` of a trace on the
 // kind of their threads; on every kind with rates, `arrival`, `collective` and, unless within a device, `memcpy`, and
-// copies between devices and collectives of other graphs. The latter, without a time, read and write their tensors once.
+// copies between devices and collectives of other graphs. The latter, without a time, read and write their tensors
+// once.
 //
 // No time: a kind that neither catalogue knows; a tensor without dtype and shape; products of factors without a rate,
 // such as f64; a device kind without rates. OpMicros throws InputError(op name) where shapes and attrs do not fit the

@@ -345,8 +345,8 @@ TEST(RooflineTest, WhatNoRateSaysKeepsItsTime) {
   }
   EXPECT_EQ(model->OpMicros(graph, *graph.FindOp("host"), TestCluster(other), "other"), std::nullopt);
   // Within a device's memory a copy has a rate: 1000 bytes are read and written at 100e9 a second.
-  EXPECT_DOUBLE_EQ(
-      *Micros({"memcpy", {}, {}, R"x({"kernel":"Memcpy DtoD (Device -> Device)","copied_bytes":1000})x"}), 5.02);
+  EXPECT_DOUBLE_EQ(*Micros({"memcpy", {}, {}, R"x({"kernel":"Memcpy DtoD (Device -> Device)","copied_bytes":1000})x"}),
+                   5.02);
   EXPECT_EQ(Micros({"memcpy", {}, {}, R"({"kernel":"Memcpy HtoD","copied_bytes":1000})"}), std::nullopt);
 }
 

@@ -770,6 +770,10 @@ std::optional<AtenWork> FindAtenWork(const Graph& graph, OpId op, std::string* w
   }
   try {
     const Effort effort = rule->formula(call, *rule);
+    // Values of a call come from files: sizes may be negative, or too large to multiply.
+    if (!(effort.flop >= 0 && effort.bytes >= 0 && std::isfinite(effort.flop) && std::isfinite(effort.bytes))) {
+      return give_up(fmt::format("the sizes in its call of {} are negative or too large", call.name));
+    }
     found.work = MakeWork(rule->op_class, effort.flop, effort.bytes);
   } catch (const NotSaid& missing) {
     return give_up(fmt::format("its call of {} lacks a {}", call.name, missing.what));

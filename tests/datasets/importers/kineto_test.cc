@@ -123,7 +123,7 @@ TEST(ImportKinetoTest, GpusAreKindsOfTheCatalogueWhereItHasThem) {
   };
   EXPECT_EQ(kind("NVIDIA A100-PG509-200"), "a100");
   EXPECT_EQ(kind("Tesla V100-SXM2-32GB"), "v100");
-  EXPECT_EQ(kind("NVIDIA GeForce RTX 2080 Ti"), "geforce-rtx-2080-ti");
+  EXPECT_EQ(kind("NVIDIA GeForce RTX 2080 Ti"), "rtx-2080-ti");
   EXPECT_EQ(kind(""), "gpu");
 }
 

@@ -63,7 +63,10 @@ TEST(RooflineCheckTest, Tf32MakesProductsFaster) {
 
 TEST(RooflineCheckTest, AGraphWithoutTimesIsRefused) {
   GraphBuilder builder("g");
-  builder.Add({.name = "a", .kind = "aten::relu"});
+  OpSpec op;
+  op.name = "a";
+  op.kind = "aten::relu";
+  builder.Add(op);
   const Graph graph = builder.Build();
   EXPECT_EQ(ErrorOf([&] { CheckRoofline(graph, {}); }),
             "no op has a time on a device to compare with (a Kineto trace, or an Execution Trace with --times)");

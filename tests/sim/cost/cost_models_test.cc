@@ -5,6 +5,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/base/check.h"
@@ -352,9 +353,12 @@ TEST(RooflineTest, WhatNoRateSaysKeepsItsTime) {
 
 TEST(RooflineTest, ListsTheOperatorsThatItDoesNotKnow) {
   GraphBuilder builder("g");
-  builder.Add({.name = "a", .kind = "mine::first"});
-  builder.Add({.name = "b", .kind = "aten::relu"});
-  builder.Add({.name = "c", .kind = "mine::second"});
+  OpSpec op;
+  for (const auto& [name, kind] : {std::pair("a", "mine::first"), {"b", "aten::relu"}, {"c", "mine::second"}}) {
+    op.name = name;
+    op.kind = kind;
+    builder.Add(op);
+  }
   const Graph graph = builder.Build();
   const std::string why = MakeRooflineCostModel()->WhyNoTime(graph, *graph.FindOp("a"));
   EXPECT_NE(why.find("knows no op of kind \"mine::first\"; nor does it know mine::second (docs/model.md"),

@@ -165,6 +165,21 @@ TEST(AtenWorkTest, SaysWhatItDoesNotKnow) {
   EXPECT_EQ(why, "its call of aten::mm lacks a pair of matrices that fit each other");
 }
 
+TEST(AtenWorkTest, SizesThatCannotBeAreNoWork) {
+  std::string why;
+  EXPECT_FALSE(
+      AtenWorkOf(Traced("aten::slice_backward", "[[4],[]]", R"(["float","ScalarList"])", R"(["","[-5]"])"), &why));
+  EXPECT_EQ(why, "the sizes in its call of aten::slice_backward are negative or too large");
+  const std::string huge =
+      "[4611686018427387903,4611686018427387903,4611686018427387903,4611686018427387903,"
+      "4611686018427387903,4611686018427387903,4611686018427387903,4611686018427387903,"
+      "4611686018427387903,4611686018427387903,4611686018427387903,4611686018427387903,"
+      "4611686018427387903,4611686018427387903,4611686018427387903,4611686018427387903,"
+      "4611686018427387903,4611686018427387903]";
+  EXPECT_FALSE(AtenWorkOf(Traced("aten::relu", "[" + huge + "]", R"(["float"])"), &why));
+  EXPECT_FALSE(AtenWorkOf(Traced("aten::linear", "[" + huge + ",[0,5]]", R"(["float","float"])"), &why));
+}
+
 TEST(AtenWorkTest, EveryOperatorHasAClassByItsName) {
   EXPECT_EQ(AtenClass("aten::mm"), OpClass::kMatrixProduct);
   EXPECT_EQ(AtenClass("mm"), std::nullopt);

@@ -749,6 +749,17 @@ class Inference {
 
   // libonnx takes the ranks of images and filters for equal.
   void CheckRanks(const OnnxNode& plain) const {
+    // It makes a dimension for each number of a shape, also of one that is not known.
+    static const std::set<std::string> kTakeShapes = {"ConstantOfShape", "Expand", "Reshape",
+                                                      "Resize",          "Tile",   "Upsample"};
+    for (std::size_t i = plain.op == "ConstantOfShape" ? 0 : 1; i < plain.inputs.size(); ++i) {
+      const auto type = kTakeShapes.contains(plain.op) ? types_.find(plain.inputs[i]) : types_.end();
+      if (type == types_.end()) continue;
+      const OnnxType shape = TypeOf(*type->second);
+      if (shape.dims && shape.dims->size() == 1 && (*shape.dims)[0] > static_cast<std::int64_t>(kMostKnown)) {
+        throw std::runtime_error("its shape has too many dimensions");
+      }
+    }
     if (plain.op != "Conv" && plain.op != "ConvTranspose" && plain.op != "ConvInteger" && plain.op != "QLinearConv")
       return;
     const std::size_t filter = plain.op == "QLinearConv" ? 3 : 1;

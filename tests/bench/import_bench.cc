@@ -31,7 +31,7 @@ std::string MakeTrace(std::uint64_t bytes) {
       const double host = 1000.0 + 8.25 * static_cast<double>(i);
       const double device = 1012.5 + 8.25 * static_cast<double>(i);
       const std::string text = fmt::format(
-          R"({}  {{"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "pid": 4242, "tid": 4242, "ts": {:.3f}, "dur": 7.500,
+          R"trace({}  {{"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "pid": 4242, "tid": 4242, "ts": {:.3f}, "dur": 7.500,
     "args": {{"External id": {}, "Record function id": {}, "Concrete Inputs": ["", "", "", "1", "1"], "Input type": ["float", "float", "float", "Scalar", "Scalar"], "Input Strides": [[1], [4096, 1], [1, 4096], [], []], "Input Dims": [[4096], [2048, 4096], [4096, 4096], [], []], "Ev Idx": {}}}}},
   {{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 4242, "tid": 4242, "ts": {:.3f}, "dur": 3.250,
     "args": {{"External id": {}, "cbid": 211, "correlation": {}}}}},
@@ -54,14 +54,14 @@ std::string MakeTrace(std::uint64_t bytes) {
                                                              "est. achieved occupancy %" : 12
         }}
     }},
-  {{"ph": "f", "id": {}, "pid": 0, "tid": 7, "ts": {:.3f}, "cat": "ac2g", "name": "ac2g", "bp": "e"}})",
+  {{"ph": "f", "id": {}, "pid": 0, "tid": 7, "ts": {:.3f}, "cat": "ac2g", "name": "ac2g", "bp": "e"}})trace",
           i == 0 ? "" : ",\n", host, i, i, i, host + 2, i, i, i, host + 2, device, i, i, i, device);
-  written += text.size();
-  out << text;
-}
-out << "\n]}\n";
-});
-return path;
+      written += text.size();
+      out << text;
+    }
+    out << "\n]}\n";
+  });
+  return path;
 }
 
 double PeakMebibytes() {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -88,6 +89,7 @@ Cluster RandomDevices(Rng& rng) {
     const bool cpu = rng.Below(3) == 0;
     devices.push_back({.name = fmt::format("d{}", d),
                        .kind = cpu ? "test-cpu" : "test-gpu",
+                       .memory = std::nullopt,
                        .op_gap_micros = static_cast<double>(rng.Below(3)) / 2,
                        .is_cpu = cpu,
                        .copy_engine = rng.Below(3) != 0});

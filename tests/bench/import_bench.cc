@@ -37,23 +37,7 @@ std::string MakeTrace(std::uint64_t bytes) {
     "args": {{"External id": {}, "cbid": 211, "correlation": {}}}}},
   {{"ph": "s", "id": {}, "pid": 4242, "tid": 4242, "ts": {:.3f}, "cat": "ac2g", "name": "ac2g"}},
   {{"ph": "X", "cat": "kernel", "name": "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x256_16x3_tn_align4>(cutlass_80_tensorop_s1688gemm_128x256_16x3_tn_align4::Params)", "pid": 0, "tid": 7, "ts": {:.3f}, "dur": 7.000,
-    "args": {
-        {
-          "External id" : {},
-                          "queued" : 0,
-                          "device" : 0,
-                          "context" : 1,
-                          "stream" : 7,
-                          "correlation" : {},
-                                          "registers per thread" : 254,
-                                          "shared memory" : 73728,
-                                          "blocks per SM" : 0.969697,
-                                          "warps per SM" : 7.757576,
-                                          "grid" : [ 16, 8, 1 ],
-                                                   "block" : [ 256, 1, 1 ],
-                                                             "est. achieved occupancy %" : 12
-        }}
-    }},
+    "args": {{"External id": {}, "queued": 0, "device": 0, "context": 1, "stream": 7, "correlation": {}, "registers per thread": 254, "shared memory": 73728, "blocks per SM": 0.969697, "warps per SM": 7.757576, "grid": [16, 8, 1], "block": [256, 1, 1], "est. achieved occupancy %": 12}}}},
   {{"ph": "f", "id": {}, "pid": 0, "tid": 7, "ts": {:.3f}, "cat": "ac2g", "name": "ac2g", "bp": "e"}})trace",
           i == 0 ? "" : ",\n", host, i, i, i, host + 2, i, i, i, host + 2, device, i, i, i, device);
       written += text.size();

@@ -121,7 +121,7 @@ TEST(ImportOnnxTest, FreeDimensionsAreSetByName) {
               ImportText(datasets::FindImporter("chakra", "", "f"), kChakraSample, "c.et",
                          {.min_attributed_percent = 95, .times = {}, .inputs = {"x=1"}});
             }),
-            "--input: cannot be used (the format chakra has no free shapes)");
+            "--input: cannot be used (the format chakra has no sizes to set)");
 }
 
 TEST(ImportOnnxTest, ConstantsAndWhatFollowsFromShapesNeedNoOps) {

@@ -597,6 +597,10 @@ Graph GraphBuilder::Build() {
   EMPLACE_CHECK_LT(specs.size(), std::size_t{std::numeric_limits<std::uint32_t>::max()});
   CheckNumbers(specs);
   const Edges edges = ResolveEdges(specs, IndexNames(specs));
+  for (OpSpec& spec : specs) {  // of graphs with millions of ops a large part
+    spec.inputs = {};
+    spec.control_inputs = {};
+  }
 
   std::vector<std::uint32_t> by_name(specs.size());
   std::iota(by_name.begin(), by_name.end(), 0U);

@@ -120,6 +120,7 @@ class GraphMaker {
       builder.Add(std::move(spec));
     }
     builder.SetMetadata(Metadata(attributed));
+    names = {};
     return builder.Build();
   }
 
@@ -132,40 +133,65 @@ class GraphMaker {
     return text.substr(0, most);
   }
 
-  std::string Attrs(const TraceStep::Op& op, const KinetoTrace& trace) const {
-    JsonObject attrs;
-    AddMember(&attrs, "measured_start_us", Micros(op.measured_start));
+  // A JSON object, put together as text: there may be millions.
+  class AttrsText {
+   public:
+    void Text(std::string_view key, std::string_view value) { AppendQuoted(Key(key), value); }
+    void Number(std::string_view key, double value) { AppendNumber(Key(key), value); }
+    void Integer(std::string_view key, std::int64_t value) { AppendNumber(Key(key), value); }
+    void Json(std::string_view key, std::string_view value) { Key(key)->append(value); }
+    std::string Take() {
+      text_.append(text_.empty() ? "{}" : "}");
+      text_.shrink_to_fit();
+      return std::move(text_);
+    }
+
+   private:
+    std::string* Key(std::string_view key) {
+      text_.push_back(text_.empty() ? '{' : ',');
+      AppendQuoted(&text_, key);
+      text_.push_back(':');
+      return &text_;
+    }
+    std::string text_;
+  };
+
+  std::string Attrs(const TraceStep::Op& op, const KinetoTrace& trace) {
+    AttrsText attrs;
+    attrs.Number("measured_start_us", Micros(op.measured_start));
     const bool is_host = op.type == TraceStep::OpType::kHost || op.type == TraceStep::OpType::kWait;
     if (op.event != TraceStep::kNone) {
-      AddMember(&attrs, is_host ? "call" : "kernel", Shortened(TextOf(op.event, trace)));
+      attrs.Text(is_host ? "call" : "kernel", Shortened(TextOf(op.event, trace)));
     }
     if (op.source != TraceStep::kNone) {
       const TraceEvent& source = trace.events[op.source];
-      AddMember(&attrs, "op", Shortened(trace.text(source.name)));
+      attrs.Text("op", Shortened(trace.text(source.name)));
       if (!is_host) {
-        AddList(&attrs, "input_dims", trace.text(trace.details_of(source).shapes));
-        AddList(&attrs, "input_types", trace.text(trace.details_of(source).types));
-        AddList(&attrs, "input_values", trace.text(trace.details_of(source).values));
-        if (trace.text(trace.details_of(source).types).find("TensorList") != std::string_view::npos) {
+        const TraceDetails& details = trace.details_of(source);
+        const std::size_t rank = step_.devices[op.device].rank;
+        AddList(&attrs, "input_dims", rank, details.shapes);
+        AddList(&attrs, "input_types", rank, details.types);
+        AddList(&attrs, "input_values", rank, details.values);
+        if (trace.text(details.types).find("TensorList") != std::string_view::npos) {
           const std::string_view type = ElementTypeOf(TextOf(op.event, trace));
-          if (!type.empty()) AddMember(&attrs, "list_type", type);
+          if (!type.empty()) attrs.Text("list_type", type);
         }
       }
       const auto kernels = kernels_of_.find(CallOf(op));
       if (op.type == TraceStep::OpType::kKernel && kernels != kernels_of_.end() && kernels->second > 1) {
-        AddMember(&attrs, "op_call", op.source);
-        AddMember(&attrs, "op_kernels", kernels->second);
+        attrs.Integer("op_call", op.source);
+        attrs.Integer("op_kernels", static_cast<std::int64_t>(kernels->second));
       }
     }
     if (!is_host && op.event != TraceStep::kNone) {
       const TraceDetails& details = trace.details_of(trace.events[op.event]);
-      if (details.bytes >= 0) AddMember(&attrs, "copied_bytes", details.bytes);
-      if (details.collective != 0) AddMember(&attrs, "collective", trace.text(details.collective));
-      if (details.group != 0) AddMember(&attrs, "process_group", trace.text(details.group));
-      if (details.elements >= 0) AddMember(&attrs, "elements", details.elements);
-      if (details.dtype != 0) AddMember(&attrs, "dtype", trace.text(details.dtype));
+      if (details.bytes >= 0) attrs.Integer("copied_bytes", details.bytes);
+      if (details.collective != 0) attrs.Text("collective", trace.text(details.collective));
+      if (details.group != 0) attrs.Text("process_group", trace.text(details.group));
+      if (details.elements >= 0) attrs.Integer("elements", details.elements);
+      if (details.dtype != 0) attrs.Text("dtype", trace.text(details.dtype));
     }
-    return JsonText(ToJson(std::move(attrs)));
+    return attrs.Take();
   }
 
   // A rank and the event of its trace that is the op range.
@@ -183,8 +209,13 @@ class GraphMaker {
     return {};
   }
 
-  static void AddList(JsonObject* attrs, std::string_view key, std::string_view list) {
-    if (!list.empty()) AddMember(attrs, key, ParseJson(list));
+  // Each text of a rank's trace is looked at once.
+  void AddList(AttrsText* attrs, std::string_view key, std::size_t rank, std::uint32_t text) {
+    const std::string_view list = traces_[rank].text(text);
+    if (list.empty()) return;
+    std::string& json = lists_[{rank, text}];
+    if (json.empty()) json = JsonText(ParseJson(list));
+    attrs->Json(key, json);
   }
 
   std::string Metadata(double attributed) const {
@@ -242,6 +273,7 @@ class GraphMaker {
   const std::vector<KinetoTrace>& traces_;
   const TraceStep& step_;
   std::map<std::pair<std::size_t, std::uint32_t>, std::size_t> kernels_of_;  // each op range
+  std::map<std::pair<std::size_t, std::uint32_t>, std::string> lists_;       // by rank and text: as compact JSON
   std::vector<std::string> kinds_;                                           // of devices
   std::vector<std::size_t> gpu_of_;                                          // of devices
   std::vector<std::string> gpus_;

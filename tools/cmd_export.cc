@@ -33,7 +33,7 @@ std::string FormatError(const std::string& text) {
 int Run(const ExportOptions& options) {
   const ProblemOptions& problem = options.problem;
   CheckFiles({problem.graph.file, problem.cluster.name, options.placement, problem.costs.profile}, {});
-  if (options.out == "-") throw InputError("-", "is no prefix of file names (--out: PREFIX.0.et, PREFIX.1.et, ...)");
+  if (options.out == "-") throw InputError("--out", "\"-\" is no prefix of files (PREFIX.0.et, PREFIX.1.et, ...)");
   const Graph graph = experiments::LoadGraph(problem.graph);
   const Cluster cluster = LoadCluster(problem);
   const CostTable costs = LoadCosts(problem, graph, cluster);

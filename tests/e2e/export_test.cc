@@ -1,0 +1,49 @@
+// emplace export.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/e2e/samples.h"
+
+namespace emplace::testing {
+namespace {
+
+class ExportTest : public EmplaceTest {};
+
+TEST_F(ExportTest, AStepComesBackFromItsTracesAsLongAsItWas) {
+  const Ran simulated = Emplace("simulate --graph g.json --cluster c.yaml --placement p.json --json");
+  ASSERT_EQ(simulated.status, 0) << simulated.err;
+  const Ran ran = Emplace("export --to chakra --graph g.json --cluster c.yaml --placement p.json --out step");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, ::testing::HasSubstr("step.1.et: 2 nodes of gpu:1\n"));
+  const Ran imported = Emplace("import step.1.et step.0.et -o i.json --cluster-out i.yaml --placement-out ip.json");
+  ASSERT_EQ(imported.status, 0) << imported.err;
+  EXPECT_THAT(imported.err, ::testing::HasSubstr("1 messages join 2 ranks"));
+  const Ran again = Emplace("simulate --graph i.json --cluster i.yaml --placement ip.json --json");
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(nlohmann::json::parse(again.out).at("step_time_us"),
+            nlohmann::json::parse(simulated.out).at("step_time_us"));
+}
+
+TEST_F(ExportTest, BadInputWritesNothing) {
+  const std::string problem = " --graph g.json --cluster c.yaml --placement p.json";
+  ExpectRefused(Emplace("export --to astra" + problem + " --out s"),
+                "--to: unknown format \"astra\" (chakra) (see emplace export --help)");
+  ExpectRefused(Emplace("export --to chakra" + problem + " --out -"),
+                "--out: \"-\" is no prefix of files (PREFIX.0.et, PREFIX.1.et, ...)");
+  EXPECT_EQ(Emplace("export --to chakra" + problem + " --out none/s").status, 2);
+  EXPECT_EQ(Emplace("export --to chakra --graph none.json --cluster c.yaml --placement p.json --out s").status, 2);
+  ASSERT_EQ(Shell("sed 's/count: 2/count: 2, issue: {host_us: 1}/' c.yaml > fed.yaml").status, 0);
+  EXPECT_EQ(Emplace("export --to chakra --graph g.json --cluster fed.yaml --placement p.json --out s").status, 2);
+  const Ran explained = Emplace("explain --graph g.json --cluster fed.yaml --placement p.json");
+  EXPECT_EQ(explained.status, 2);
+  EXPECT_THAT(explained.err, ::testing::HasSubstr("has issue lanes"));
+  EXPECT_EQ(Emplace("simulate --graph g.json --cluster fed.yaml --placement p.json").status, 0);
+  EXPECT_EQ(Shell("ls *.et 2>/dev/null").out, "");
+}
+
+}  // namespace
+}  // namespace emplace::testing

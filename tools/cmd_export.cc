@@ -10,6 +10,7 @@
 #include "datasets/exporters/chakra.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/base/json_text.h"
 #include "sim/base/printable.h"
 #include "sim/placement.h"
 #include "sim/simulator.h"

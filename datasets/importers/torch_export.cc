@@ -39,14 +39,14 @@ const JsonValue* GraphIn(const ExportNode& node) {
 
 // Operators whose result is a view of their first argument.
 bool IsView(std::string_view name) {
-  static const std::set<std::string_view> kViews = {
+  static const std::set<std::string_view> views = {
       "aten::view",      "aten::_unsafe_view", "aten::view_as",          "aten::unsqueeze", "aten::squeeze",
       "aten::unflatten", "aten::permute",      "aten::transpose",        "aten::t",         "aten::numpy_T",
       "aten::mT",        "aten::movedim",      "aten::swapaxes",         "aten::alias",     "aten::detach",
       "aten::expand",    "aten::slice",        "aten::select",           "aten::narrow",    "aten::split",
       "aten::chunk",     "aten::unbind",       "aten::split_with_sizes", "aten::reshape",   "aten::flatten",
       "aten::contiguous"};
-  return kViews.contains(name);
+  return views.contains(name);
 }
 
 class Exporter : private ExportNames {
@@ -185,7 +185,10 @@ class Exporter : private ExportNames {
     const bool is_parameter = input.role == ExportInput::Role::kParameter;
     ++(is_parameter ? num_parameters_ : num_buffers_);
     (is_parameter ? parameter_bytes_ : buffer_bytes_) += static_cast<double>(node.persistent.count);
-    if (is_parameter) parameter_elements_ += static_cast<double>(node.persistent.count / ElementBytes(tensor.dtype));
+    const std::int64_t element_bytes = ElementBytes(tensor.dtype);
+    if (is_parameter && element_bytes > 0) {
+      parameter_elements_ += static_cast<double>(node.persistent.count) / static_cast<double>(element_bytes);
+    }
     const Value value = net_.Add(std::move(node), {{.dtype = tensor.dtype, .shape = tensor.shape}}).front();
     scope_.at(name).value = value;
     return value;
@@ -304,6 +307,7 @@ class Exporter : private ExportNames {
     std::swap(scope, scope_);
     ConvertGraph(inner, place, depth + 1);
     std::vector<Value> values;
+    values.reserve(given.size());
     for (const std::string_view output : given) values.push_back(ValueOf(output, place));
     std::swap(scope, scope_);
     for (std::size_t i = 0; i < values.size(); ++i) {

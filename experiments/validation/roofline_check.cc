@@ -82,6 +82,7 @@ std::vector<RooflineRow> RowsBy(const std::vector<MeasuredCall>& calls, const Na
   std::map<std::string, std::vector<const MeasuredCall*>> groups;
   for (const MeasuredCall& call : calls) groups[name_of(call)].push_back(&call);
   std::vector<RooflineRow> rows;
+  rows.reserve(groups.size());
   for (const auto& [name, group] : groups) rows.push_back(RowOf(name, group));
   std::stable_sort(rows.begin(), rows.end(),
                    [](const RooflineRow& a, const RooflineRow& b) { return a.measured > b.measured; });
@@ -150,6 +151,7 @@ RooflineCheck CheckRoofline(const Graph& graph, const RooflineOptions& options) 
   check.classes = RowsBy(calls, [](const MeasuredCall& call) { return std::string(Name(call.op_class)); });
   check.operators = RowsBy(calls, [](const MeasuredCall& call) { return call.name; });
   std::vector<const MeasuredCall*> all;
+  all.reserve(calls.size());
   for (const MeasuredCall& call : calls) all.push_back(&call);
   check.total = RowOf("all", all);
   check.total.op_class = OpClass::kNone;

@@ -570,10 +570,6 @@ std::vector<ChakraNode> NodesOf(const ImportSource& source) {
 }  // namespace
 
 Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions&) {
-  if (sources.size() == 1) {
-    const std::vector<ChakraNode> nodes = NodesOf(sources.front());
-    return AtPlace(sources.front().name(), [&] { return MakeChakraGraph(nodes); });
-  }
   std::vector<ChakraRank> ranks;
   std::set<std::int64_t> named;
   for (const ImportSource& source : sources) {

@@ -95,7 +95,7 @@ Graph NetworkBuilder::Build() const {
     const OpId id = graph.file_order()[position];
     specs[position].flop = IsForeignKind(specs[position].kind) ? nodes_[position].flop
                                                                : FindOpKind(specs[position].kind)->work(graph, id).flop;
-    builder.Add(std::move(specs[position]));
+    builder.Add(specs[position]);
   }
   return builder.Build();
 }

@@ -99,7 +99,7 @@ Graph GraphFromTorchScript(const TorchScriptOptions& options) {
     spec.flop = AtenFlop(spec.kind, spec.attrs, in, out);
   }
   GraphBuilder builder(std::filesystem::path(options.file).stem().string());
-  for (OpSpec& spec : specs) builder.Add(std::move(spec));
+  for (OpSpec& spec : specs) builder.Add(spec);
   try {
     return builder.Build();
   } catch (const InputError& error) {

@@ -68,6 +68,10 @@ struct Op {
   std::uint32_t file_position = 0;  // position in the file, or in the order of GraphBuilder::Add
 };
 
+namespace internal {
+class GraphAssembler;
+}
+
 // The op graph of one training step: ops joined by tensors (data) and by control edges (order). Immutable; copies
 // share their storage.
 //
@@ -124,6 +128,7 @@ class Graph {
 
  private:
   friend class GraphBuilder;
+  friend class internal::GraphAssembler;
   struct Data;
   explicit Graph(std::shared_ptr<const Data> data);
   std::shared_ptr<const Data> data_;
@@ -141,6 +146,8 @@ struct OpSpec {
   std::string kind;
   std::vector<std::string> inputs;          // "producer:index" or "producer"
   std::vector<std::string> control_inputs;  // op names
+  // Further control inputs, as positions in the order of GraphBuilder::Add: for graphs with millions of ops.
+  std::vector<std::uint32_t> control_positions;
   std::vector<OutputSpec> outputs;
   std::string attrs;
   double flop = 0;
@@ -159,13 +166,17 @@ struct OpSpec {
 // Collects ops and checks them. Ops may name others that are added later.
 class GraphBuilder {
  public:
-  explicit GraphBuilder(std::string name) : name_(std::move(name)) {}
+  explicit GraphBuilder(std::string name);
+  ~GraphBuilder();
+  GraphBuilder(GraphBuilder&&) noexcept;
+  GraphBuilder& operator=(GraphBuilder&&) noexcept;
 
-  void Add(OpSpec spec);
+  void Add(const OpSpec& spec);
   // Room for so many ops in all: saves memory where they are many.
-  void Reserve(std::size_t num_ops) { specs_.reserve(num_ops); }
+  void Reserve(std::size_t num_ops);
+  void SetName(std::string name);
   // `metadata`: Graph::metadata().
-  void SetMetadata(std::string metadata) { metadata_ = std::move(metadata); }
+  void SetMetadata(std::string metadata);
 
   // The graph, with ids in canonical order. Leaves the builder empty. Cost: O((ops + edges) log ops).
   // Throws InputError, its place "ops[POSITION].FIELD" counted in the order of Add, if: a name is empty, repeated,
@@ -175,9 +186,10 @@ class GraphBuilder {
   Graph Build();
 
  private:
-  std::string name_;
-  std::string metadata_;
-  std::vector<OpSpec> specs_;
+  friend class internal::GraphAssembler;
+  using Data = Graph::Data;
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace emplace

@@ -132,7 +132,7 @@ Graph Grouping::Coarsen(const Graph& graph, const Cluster& cluster, const CostTa
   GraphBuilder builder(graph.name());
   for (std::size_t group = 0; group < num_groups(); ++group) {
     for (const std::size_t producer : waits[group]) specs[group].control_inputs.push_back(name_of(producer));
-    builder.Add(std::move(specs[group]));
+    builder.Add(specs[group]);
   }
   if (dropped_edges != nullptr) *dropped_edges = dropped.size();
   return builder.Build();

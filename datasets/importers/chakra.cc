@@ -370,7 +370,7 @@ class ChakraGraphMaker {
       if (node.flop) spec.flop = static_cast<double>(*node.flop);
       spec.kind_times.emplace_back(node.is_cpu ? kChakraCpuKind : kChakraGpuKind,
                                    item.meeting ? meetings_[*item.meeting].micros : MicrosOf(node));
-      builder.Add(std::move(spec));
+      builder.Add(spec);
     }
     for (std::size_t k = 0; k < meetings_.size(); ++k) {
       OpSpec spec;
@@ -378,7 +378,7 @@ class ChakraGraphMaker {
       spec.kind = "meeting";
       for (const std::size_t before : meetings_[k].before) spec.control_inputs.push_back(all_[before].name);
       spec.time_micros = 0;
-      builder.Add(std::move(spec));
+      builder.Add(spec);
     }
     builder.SetMetadata(R"({"source":"chakra"})");
     Imported imported{.graph = builder.Build(), .cluster = std::nullopt, .notes = {}};

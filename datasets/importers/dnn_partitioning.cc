@@ -261,7 +261,7 @@ Graph MakeGraph(const Input& input) {
     ops[edge.to].inputs.push_back(fmt::format("{}:{}", names[edge.from], index));
   }
   GraphBuilder builder("dnn-partitioning");
-  for (OpSpec& op : ops) builder.Add(std::move(op));
+  for (OpSpec& op : ops) builder.Add(op);
   return builder.Build();
 }
 

@@ -45,8 +45,9 @@ std::string_view KindOf(TraceStep::OpType type) {
 class GraphMaker {
  public:
   GraphMaker(const std::vector<KinetoTrace>& traces, const TraceStep& step) : traces_(traces), step_(step) {
+    for (const KinetoTrace& trace : traces_) kernels_of_.emplace_back(trace.events.size(), 0);
     for (const TraceStep::Op& op : step_.ops) {
-      if (op.type == TraceStep::OpType::kKernel && op.source != TraceStep::kNone) ++kernels_of_[CallOf(op)];
+      if (op.type == TraceStep::OpType::kKernel && op.source != TraceStep::kNone) ++KernelsOf(op);
     }
   }
 
@@ -97,30 +98,23 @@ class GraphMaker {
   Graph MakeGraph(double attributed) {
     GraphBuilder builder("kineto");
     builder.Reserve(step_.ops.size());
-    std::vector<std::string> names;
-    names.reserve(step_.ops.size());
+    OpSpec spec;
+    spec.kind_times.resize(1);
     for (std::size_t i = 0; i < step_.ops.size(); ++i) {
       const TraceStep::Op& op = step_.ops[i];
       const KinetoTrace& trace = traces_[step_.devices[op.device].rank];
       std::string_view what = TextOf(op.source, trace);
       if (what.empty()) what = TextOf(op.event, trace);
       if (what.empty()) what = KindOf(op.type);
-      names.push_back(fmt::format("{:07} {}", i, WithoutColons(Shortened(what))));
-    }
-    for (std::size_t i = 0; i < step_.ops.size(); ++i) {
-      const TraceStep::Op& op = step_.ops[i];
-      const KinetoTrace& trace = traces_[step_.devices[op.device].rank];
-      OpSpec spec;
-      spec.name = names[i];
+      spec.name = fmt::format("{:07} {}", i, WithoutColons(Shortened(what)));
       spec.kind = KindOf(op.type);
       spec.attrs = Attrs(op, trace);
       spec.layer = Shortened(TextOf(op.outer, trace));
-      spec.kind_times.emplace_back(kinds_[op.device], Micros(op.time));
-      for (const std::uint32_t before : op.after) spec.control_inputs.push_back(names[before]);
-      builder.Add(std::move(spec));
+      spec.kind_times[0] = {kinds_[op.device], Micros(op.time)};
+      spec.control_positions = op.after;
+      builder.Add(spec);
     }
     builder.SetMetadata(Metadata(attributed));
-    names = {};
     return builder.Build();
   }
 
@@ -177,10 +171,9 @@ class GraphMaker {
           if (!type.empty()) attrs.Text("list_type", type);
         }
       }
-      const auto kernels = kernels_of_.find(CallOf(op));
-      if (op.type == TraceStep::OpType::kKernel && kernels != kernels_of_.end() && kernels->second > 1) {
+      if (op.type == TraceStep::OpType::kKernel && KernelsOf(op) > 1) {
         attrs.Integer("op_call", op.source);
-        attrs.Integer("op_kernels", static_cast<std::int64_t>(kernels->second));
+        attrs.Integer("op_kernels", static_cast<std::int64_t>(KernelsOf(op)));
       }
     }
     if (!is_host && op.event != TraceStep::kNone) {
@@ -194,10 +187,8 @@ class GraphMaker {
     return attrs.Take();
   }
 
-  // A rank and the event of its trace that is the op range.
-  std::pair<std::size_t, std::uint32_t> CallOf(const TraceStep::Op& op) const {
-    return {step_.devices[op.device].rank, op.source};
-  }
+  // Of the op range around the call that launched it.
+  std::uint32_t& KernelsOf(const TraceStep::Op& op) { return kernels_of_[step_.devices[op.device].rank][op.source]; }
 
   // The profiler does not say what lists of tensors hold, but the arguments of a kernel's template do.
   static std::string_view ElementTypeOf(std::string_view kernel) {
@@ -214,7 +205,7 @@ class GraphMaker {
     const std::string_view list = traces_[rank].text(text);
     if (list.empty()) return;
     std::string& json = lists_[{rank, text}];
-    if (json.empty()) json = JsonText(ParseJson(list));
+    if (json.empty()) AppendCompact(&json, list);
     attrs->Json(key, json);
   }
 
@@ -272,10 +263,10 @@ class GraphMaker {
 
   const std::vector<KinetoTrace>& traces_;
   const TraceStep& step_;
-  std::map<std::pair<std::size_t, std::uint32_t>, std::size_t> kernels_of_;  // each op range
-  std::map<std::pair<std::size_t, std::uint32_t>, std::string> lists_;       // by rank and text: as compact JSON
-  std::vector<std::string> kinds_;                                           // of devices
-  std::vector<std::size_t> gpu_of_;                                          // of devices
+  std::vector<std::vector<std::uint32_t>> kernels_of_;                  // by rank and event that is an op range
+  std::map<std::pair<std::size_t, std::uint32_t>, std::string> lists_;  // by rank and text: as compact JSON
+  std::vector<std::string> kinds_;                                      // of devices
+  std::vector<std::size_t> gpu_of_;                                     // of devices
   std::vector<std::string> gpus_;
 };
 

@@ -31,6 +31,81 @@ constexpr CategoryName kCategories[] = {
     {"Memset", TraceCategory::kSet},       {"cuda_sync", TraceCategory::kSync},
 };
 
+// Keys that mean something, wherever they stand.
+enum class TraceKey : std::uint8_t {
+  kOther,
+  // Of an event.
+  kPhase,
+  kCategory,
+  kName,
+  kProcess,
+  kThread,
+  kStart,
+  kDuration,
+  kArgs,
+  // Of its args.
+  kCorrelation,
+  kDevice,
+  kStream,
+  kRecordFunction,
+  kInputDims,
+  kInputTypes,
+  kInputValues,
+  kCollective,
+  kGroup,
+  kRanks,
+  kDType,
+  kElements,
+  kBytes,
+  kWaitOnStream,
+  kWaitOnRecord,
+};
+
+struct TraceKeyName {
+  std::string_view name;
+  TraceKey key;
+};
+constexpr TraceKeyName kTraceKeys[] = {
+    {"ph", TraceKey::kPhase},
+    {"cat", TraceKey::kCategory},
+    {"name", TraceKey::kName},
+    {"pid", TraceKey::kProcess},
+    {"tid", TraceKey::kThread},
+    {"ts", TraceKey::kStart},
+    {"dur", TraceKey::kDuration},
+    {"args", TraceKey::kArgs},
+    {"correlation", TraceKey::kCorrelation},
+    {"device", TraceKey::kDevice},
+    {"stream", TraceKey::kStream},
+    {"Record function id", TraceKey::kRecordFunction},
+    {"Input Dims", TraceKey::kInputDims},
+    {"Input type", TraceKey::kInputTypes},
+    {"Input types", TraceKey::kInputTypes},
+    {"Concrete Inputs", TraceKey::kInputValues},
+    {"Collective name", TraceKey::kCollective},
+    {"Process Group Name", TraceKey::kGroup},
+    {"Process Group Ranks", TraceKey::kRanks},
+    {"dtype", TraceKey::kDType},
+    {"In msg nelems", TraceKey::kElements},
+    {"bytes", TraceKey::kBytes},
+    {"wait_on_stream", TraceKey::kWaitOnStream},
+    {"wait_on_cuda_event_record_corr_id", TraceKey::kWaitOnRecord},
+};
+
+// A trace has tens of millions of keys, and most of them differ in length.
+TraceKey FindTraceKey(std::string_view name) {
+  static const auto by_size = [] {
+    std::array<std::vector<TraceKeyName>, 34> rows;
+    for (const TraceKeyName& key : kTraceKeys) rows.at(key.name.size()).push_back(key);
+    return rows;
+  }();
+  if (name.size() >= by_size.size()) return TraceKey::kOther;
+  for (const TraceKeyName& key : by_size[name.size()]) {
+    if (key.name == name) return key.key;
+  }
+  return TraceKey::kOther;
+}
+
 // Each distinct text once.
 class TextPool {
  public:
@@ -110,18 +185,19 @@ class TraceReader : public JsonEvents {
   }
   void Integer(std::uint64_t value) override { Scalar(std::to_string(value), /*is_text=*/false); }
   void Number(double, std::string_view text) override { Scalar(text, /*is_text=*/false); }
-  void Text(std::string& text) override { Scalar(text, /*is_text=*/true); }
+  void Text(std::string_view text) override { Scalar(text, /*is_text=*/true); }
 
   void BeginList() override { Begin(/*is_list=*/true); }
   void BeginObject() override { Begin(/*is_list=*/false); }
-  void Key(std::string& key) override {
+  void Key(std::string_view key) override {
     if (captures_) {
       Comma();
       AppendQuoted(&captured_, key);
       captured_.push_back(':');
       has_value_ = false;
     }
-    frames_.back().key.swap(key);
+    frames_.back().key = key;
+    frames_.back().meaning = FindTraceKey(key);
   }
   void End() override {
     const bool is_list = frames_.back().is_list;
@@ -173,6 +249,7 @@ class TraceReader : public JsonEvents {
     bool is_list = false;
     std::size_t index = 0;  // of the element that is read, in a list
     std::string key;
+    TraceKey meaning = TraceKey::kOther;  // of the key
   };
   static constexpr std::size_t kArgsDepth = 2;  // frames inside the list of events: the event, its args
 
@@ -183,10 +260,7 @@ class TraceReader : public JsonEvents {
       Comma();
       captured_.push_back(is_list ? '[' : '{');
       has_value_ = false;
-    } else if (events_depth_ != 0 && DepthInEvents() == kArgsDepth && frames_[frames_.size() - 2].key == "args" &&
-               (frames_.back().key == "Input Dims" || frames_.back().key == "Input type" ||
-                frames_.back().key == "Input types" || frames_.back().key == "Concrete Inputs" ||
-                frames_.back().key == "Process Group Ranks")) {
+    } else if (IsInArgs() && IsList(frames_.back().meaning)) {
       captures_ = true;
       captured_ = is_list ? "[" : "{";
       has_value_ = false;
@@ -202,12 +276,23 @@ class TraceReader : public JsonEvents {
     if (!frames_.empty() && frames_.size() > JsonBuilder::kMaxDepth) {
       Refuse(fmt::format("is nested too deep (at most {} levels)", JsonBuilder::kMaxDepth));
     }
-    frames_.push_back({is_list, 0, {}});
+    frames_.push_back({is_list, 0, {}, TraceKey::kOther});
+  }
+
+  // Whether the innermost frame is the args of an event.
+  bool IsInArgs() const {
+    return events_depth_ != 0 && DepthInEvents() == kArgsDepth && !frames_.back().is_list &&
+           frames_[frames_.size() - 2].meaning == TraceKey::kArgs;
+  }
+
+  static bool IsList(TraceKey key) {
+    return key == TraceKey::kInputDims || key == TraceKey::kInputTypes || key == TraceKey::kInputValues ||
+           key == TraceKey::kRanks;
   }
 
   void EndCapture() {
     captures_ = false;
-    Argument(frames_.back().key, captured_);
+    Argument(frames_.back().meaning, captured_);
   }
 
   void Comma() {
@@ -232,10 +317,10 @@ class TraceReader : public JsonEvents {
         Root(text);
         break;
       case 1:
-        Field(frames_.back().key, text);
+        Field(frames_.back().meaning, text);
         break;
       case kArgsDepth:
-        if (frames_[frames_.size() - 2].key == "args" && !frames_.back().is_list) Argument(frames_.back().key, text);
+        if (IsInArgs()) Argument(frames_.back().meaning, text);
         break;
       default:
         break;
@@ -261,22 +346,32 @@ class TraceReader : public JsonEvents {
     }
   }
 
-  void Field(const std::string& key, std::string_view text) {
-    if (key == "ph") {
-      event_.phase = text;
-    } else if (key == "cat") {
-      event_.category = text;
-    } else if (key == "name") {
-      event_.name = text;
-    } else if (key == "pid") {
-      event_.process = text;
-    } else if (key == "tid") {
-      event_.thread = text;
-    } else if (key == "ts") {
-      event_.start = Time(text);
-    } else if (key == "dur") {
-      event_.duration = Time(text);
-      if (*event_.duration < 0) Refuse(fmt::format("is {} (a number of us, 0 or more)", Quoted(text)));
+  void Field(TraceKey key, std::string_view text) {
+    switch (key) {
+      case TraceKey::kPhase:
+        event_.phase = text;
+        break;
+      case TraceKey::kCategory:
+        event_.category = text;
+        break;
+      case TraceKey::kName:
+        event_.name = text;
+        break;
+      case TraceKey::kProcess:
+        event_.process = text;
+        break;
+      case TraceKey::kThread:
+        event_.thread = text;
+        break;
+      case TraceKey::kStart:
+        event_.start = Time(text);
+        break;
+      case TraceKey::kDuration:
+        event_.duration = Time(text);
+        if (*event_.duration < 0) Refuse(fmt::format("is {} (a number of us, 0 or more)", Quoted(text)));
+        break;
+      default:
+        break;
     }
   }
 
@@ -286,41 +381,60 @@ class TraceReader : public JsonEvents {
     return *nanos;
   }
 
-  void Argument(const std::string& key, std::string_view text) {
-    if (key == "correlation") {
-      event_.correlation = IntegerFrom(text);
-    } else if (key == "device") {
-      event_.device = IntegerFrom(text);
-    } else if (key == "stream") {
-      event_.stream = IntegerFrom(text);
-    } else if (key == "Record function id") {
-      event_.details.record_function = IntegerFrom(text).value_or(-1);
-      event_.has_details = true;
-    } else if (key == "Input Dims") {
-      Detail(&event_.details.shapes, text);
-    } else if (key == "Input type" || key == "Input types") {
-      Detail(&event_.details.types, text);
-    } else if (key == "Concrete Inputs") {
-      Detail(&event_.details.values, text);
-    } else if (key == "Collective name") {
-      Detail(&event_.details.collective, text);
-    } else if (key == "Process Group Name") {
-      Detail(&event_.details.group, text);
-    } else if (key == "Process Group Ranks") {
-      Detail(&event_.details.ranks, text);
-    } else if (key == "dtype") {
-      Detail(&event_.details.dtype, text);
-    } else if (key == "In msg nelems") {
-      event_.details.elements = IntegerFrom(text).value_or(-1);
-    } else if (key == "bytes") {
-      event_.details.bytes = IntegerFrom(text).value_or(-1);
-      event_.has_details = true;
-    } else if (key == "wait_on_stream") {
-      event_.details.waited_stream = IntegerFrom(text);
-      event_.has_details = true;
-    } else if (key == "wait_on_cuda_event_record_corr_id") {
-      event_.details.record = IntegerFrom(text);
-      event_.has_details = true;
+  void Argument(TraceKey key, std::string_view text) {
+    TraceDetails& details = event_.details;
+    switch (key) {
+      case TraceKey::kCorrelation:
+        event_.correlation = IntegerFrom(text);
+        break;
+      case TraceKey::kDevice:
+        event_.device = IntegerFrom(text);
+        break;
+      case TraceKey::kStream:
+        event_.stream = IntegerFrom(text);
+        break;
+      case TraceKey::kRecordFunction:
+        details.record_function = IntegerFrom(text).value_or(-1);
+        event_.has_details = true;
+        break;
+      case TraceKey::kInputDims:
+        Detail(&details.shapes, text);
+        break;
+      case TraceKey::kInputTypes:
+        Detail(&details.types, text);
+        break;
+      case TraceKey::kInputValues:
+        Detail(&details.values, text);
+        break;
+      case TraceKey::kCollective:
+        Detail(&details.collective, text);
+        break;
+      case TraceKey::kGroup:
+        Detail(&details.group, text);
+        break;
+      case TraceKey::kRanks:
+        Detail(&details.ranks, text);
+        break;
+      case TraceKey::kDType:
+        Detail(&details.dtype, text);
+        break;
+      case TraceKey::kElements:
+        details.elements = IntegerFrom(text).value_or(-1);
+        break;
+      case TraceKey::kBytes:
+        details.bytes = IntegerFrom(text).value_or(-1);
+        event_.has_details = true;
+        break;
+      case TraceKey::kWaitOnStream:
+        details.waited_stream = IntegerFrom(text);
+        event_.has_details = true;
+        break;
+      case TraceKey::kWaitOnRecord:
+        details.record = IntegerFrom(text);
+        event_.has_details = true;
+        break;
+      default:
+        break;
     }
   }
 

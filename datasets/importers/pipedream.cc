@@ -277,8 +277,8 @@ Graph MakeGraph(const Layers& layers) {
   }
   GraphBuilder builder("pipedream");
   for (std::size_t i = 0; i < n; ++i) {
-    builder.Add(std::move(forward[i]));
-    builder.Add(std::move(backward[i]));
+    builder.Add(forward[i]);
+    builder.Add(backward[i]);
   }
   return builder.Build();
 }

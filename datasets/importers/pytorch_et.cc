@@ -336,7 +336,7 @@ class EtGraphMaker {
     GraphBuilder builder("pytorch-et");
     builder.Reserve(specs_.size());
     const std::size_t num_ops = specs_.size() - num_sources_;
-    for (OpSpec& spec : specs_) builder.Add(std::move(spec));
+    for (OpSpec& spec : specs_) builder.Add(spec);
     JsonObject metadata;
     AddMember(&metadata, "source", "pytorch-et");
     AddMember(&metadata, "schema", trace_.schema);

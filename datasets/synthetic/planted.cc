@@ -168,7 +168,7 @@ SyntheticGraph MakePlanted(OptionReader& reader, std::string name) {
     spec.outputs.emplace_back().size = Bytes{rng.Between(options.min_kb, options.max_kb) * 1000};
     spec.persistent = {(ops[i].end - ops[i].start) * options.persistent_kb_per_us * 1000};
     SetPlantedTimes(options, ops[i], rng, &spec);
-    builder.Add(std::move(spec));
+    builder.Add(spec);
     result.planted.push_back(ops[i].device);
   }
   result.graph = builder.Build();

@@ -134,7 +134,7 @@ Graph Sketch::Build(std::string name, const SketchOptions& options) const {
     SetTimes(options, drawn[i], drawn[i].micros, &spec);
     if (drawn[i].partner != i) spec.colocate_with = OpName('f', drawn[i].partner);
     if (options.training) spec.pass = Pass::kForward;
-    builder.Add(std::move(spec));
+    builder.Add(spec);
   }
   for (std::size_t i = ops_.size(); options.training && i-- > 0;) {
     OpSpec backward = NewOp(OpName('g', i), ops_[i].layer);
@@ -144,7 +144,7 @@ Graph Sketch::Build(std::string name, const SketchOptions& options) const {
     backward.temp = {drawn[i].temp};
     backward.pass = Pass::kBackward;
     SetTimes(options, drawn[i], 2 * drawn[i].micros, &backward);
-    builder.Add(std::move(backward));
+    builder.Add(backward);
     if (drawn[i].persistent == 0) continue;
     OpSpec update = NewOp(OpName('u', i), ops_[i].layer);
     update.inputs.push_back(OpName('g', i));
@@ -152,7 +152,7 @@ Graph Sketch::Build(std::string name, const SketchOptions& options) const {
     update.pass = Pass::kUpdate;
     update.colocate_with = OpName('f', i);
     SetTimes(options, drawn[i], options.min_us, &update);
-    builder.Add(std::move(update));
+    builder.Add(update);
   }
   return builder.Build();
 }

@@ -1,15 +1,11 @@
 #include "sim/base/json_text.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <istream>
-#include <iterator>
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <streambuf>
-#include <utility>
+#include <variant>
 
 #include "sim/base/check.h"
 #include "sim/base/printable.h"
@@ -17,204 +13,20 @@
 namespace emplace {
 namespace {
 
-// Passes nlohmann's events on.
-class SaxHandler : public nlohmann::json_sax<nlohmann::json> {
- public:
-  explicit SaxHandler(JsonEvents* events) : events_(events) {}
-
-  bool null() override { return events_->Null(), true; }
-  bool boolean(bool value) override { return events_->Flag(value), true; }
-  bool number_integer(number_integer_t value) override { return events_->Integer(std::int64_t{value}), true; }
-  bool number_unsigned(number_unsigned_t value) override {
-    if (value <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-      events_->Integer(static_cast<std::int64_t>(value));
-    } else {
-      events_->Integer(std::uint64_t{value});
-    }
-    return true;
-  }
-  bool number_float(number_float_t value, const string_t& text) override { return events_->Number(value, text), true; }
-  bool string(string_t& value) override { return events_->Text(value), true; }
-  bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return events_->BeginObject(), true; }
-  bool key(string_t& value) override { return events_->Key(value), true; }
-  bool end_object() override { return events_->End(), true; }
-  bool start_array(std::size_t) override { return events_->BeginList(), true; }
-  bool end_array() override { return events_->End(), true; }
-
-  bool parse_error(std::size_t, const std::string& last_token, const nlohmann::detail::exception& error) override {
-    constexpr int kNumberOverflow = 406;
-    if (error.id == kNumberOverflow) {
-      throw InputError(events_->Place(), "is the number " + Quoted(last_token) + " (a number below 1.8e308)");
-    }
-    // "[json.exception...] parse error at line L, column C: what is wrong"
-    const std::string_view what = error.what();
-    const std::size_t line = what.find("line ");
-    const std::size_t colon = what.find(": ", line == std::string_view::npos ? 0 : line);
-    if (line == std::string_view::npos || colon == std::string_view::npos) {
-      throw JsonSyntaxError("", "is not valid JSON: " + std::string(what));
-    }
-    throw JsonSyntaxError(std::string(what.substr(line, colon - line)),
-                          "not valid JSON: " + std::string(what.substr(colon + 2)));
-  }
-
- private:
-  JsonEvents* events_;
-};
-
-// Puts the events together.
-class BuilderEvents : public JsonEvents {
- public:
-  explicit BuilderEvents(JsonBuilder* builder) : builder_(builder) {}
-
-  void Null() override { builder_->Scalar({std::monostate()}); }
-  void Flag(bool value) override { builder_->Scalar({value}); }
-  void Integer(std::int64_t value) override { builder_->Scalar({value}); }
-  void Integer(std::uint64_t value) override { builder_->Scalar({value}); }
-  void Number(double value, std::string_view) override { builder_->Scalar({value}); }
-  void Text(std::string& text) override { builder_->Scalar({std::move(text)}); }
-  void BeginList() override { builder_->BeginList(); }
-  void BeginObject() override { builder_->BeginObject(); }
-  void Key(std::string& key) override { builder_->Key(std::move(key)); }
-  void End() override { builder_->End(); }
-  std::string Place() const override { return builder_->Place(); }
-
- private:
-  JsonBuilder* builder_;
-};
-
-// The bytes of a document on their way to the parser. It is refused here what the parser would take: a NUL byte, which
-// ends the text for it, and a text or number that is larger than any memory.
-class JsonBytes {
- public:
-  JsonBytes(std::streambuf* source, std::size_t most) : source_(source), most_(most), current_(source->sgetc()) {
-    if (!AtEnd()) Look();
-  }
-
-  bool AtEnd() const { return Traits::eq_int_type(current_, Traits::eof()); }
-  char current() const { return Traits::to_char_type(current_); }
-  void Next() {
-    current_ = source_->snextc();
-    if (!AtEnd()) Look();
-  }
-
- private:
-  using Traits = std::char_traits<char>;
-
-  std::string Place(std::uint64_t column) const {
-    return "line " + std::to_string(line_) + ", column " + std::to_string(column);
-  }
-
-  // Keeps count of the line, and of the length of the text, number or word that the byte is in.
-  void Look() {
-    const char c = current();
-    ++column_;
-    if (in_text_) {
-      if (escaped_) {
-        escaped_ = false;
-      } else if (c == '\\') {
-        escaped_ = true;
-      } else if (c == '"') {
-        in_text_ = false;
-      }
-      if (++length_ > most_) RefuseLength();
-      return;
-    }
-    switch (c) {
-      case '"':
-        in_text_ = true;
-        length_ = 0;
-        return;
-      case '\n':
-        ++line_;
-        column_ = 0;
-        length_ = 0;
-        return;
-      case ' ':
-      case '\t':
-      case '\r':
-      case ',':
-      case ':':
-      case '[':
-      case ']':
-      case '{':
-      case '}':
-        length_ = 0;
-        return;
-      case '\0':
-        throw JsonSyntaxError(Place(column_),
-                              "not valid JSON: a NUL byte (nothing but white space behind the document)");
-      default:
-        if (++length_ > most_) RefuseLength();
-    }
-  }
-
-  [[noreturn]] void RefuseLength() const {
-    throw InputError(Place(column_),
-                     "is in a text or number that is too long (at most " + std::to_string(most_) + " bytes)");
-  }
-
-  std::streambuf* source_;
-  std::size_t most_;
-  int current_;
-  bool in_text_ = false;
-  bool escaped_ = false;
-  std::size_t length_ = 0;
-  std::uint64_t line_ = 1;
-  std::uint64_t column_ = 0;
-};
-
-// What the parser reads them with.
-class JsonIterator {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = char;
-
-  JsonIterator() = default;
-  explicit JsonIterator(JsonBytes* bytes) : bytes_(bytes) {}
-  char operator*() const { return bytes_->current(); }
-  JsonIterator& operator++() {
-    bytes_->Next();
-    return *this;
-  }
-  void operator++(int) { bytes_->Next(); }
-  // Requires: one of them is the end, which JsonIterator() is.
-  bool operator==(const JsonIterator& other) const { return AtEnd() == other.AtEnd(); }
-
- private:
-  bool AtEnd() const { return bytes_ == nullptr || bytes_->AtEnd(); }
-  JsonBytes* bytes_ = nullptr;
-};
-
-// Reads a text in place.
-class TextBuffer : public std::streambuf {
- public:
-  explicit TextBuffer(std::string_view text) {
-    char* const begin = const_cast<char*>(text.data());  // never written to
-    setg(begin, begin, begin + text.size());
-  }
-};
-
-void ReadEvents(std::streambuf* source, std::size_t most_text_bytes, JsonEvents* events) {
-  SaxHandler handler(events);
-  JsonBytes bytes(source, most_text_bytes);
-  EMPLACE_CHECK(nlohmann::json::sax_parse(JsonIterator(&bytes), JsonIterator(), &handler));
-}
-
-JsonValue Parse(std::streambuf* source, JsonBuilder::Streamed streamed, const JsonLimits& limits) {
-  JsonBuilder builder(std::move(streamed), limits.values);
-  BuilderEvents events(&builder);
-  ReadEvents(source, limits.text_bytes, &events);
-  return builder.Take();
+bool IsEscaped(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte < 0x20 || byte == 0x7f || c == '"' || c == '\\';
 }
 
 void AppendEscaped(std::string* out, std::string_view text) {
   out->push_back('"');
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
+  while (!text.empty()) {
+    const auto plain = static_cast<std::size_t>(std::find_if(text.begin(), text.end(), IsEscaped) - text.begin());
+    out->append(text.substr(0, plain));
+    text.remove_prefix(plain);
+    if (text.empty()) break;
+    const char c = text.front();
+    text.remove_prefix(1);
     if (c == '"' || c == '\\') {
       out->push_back('\\');
       out->push_back(c);
@@ -222,13 +34,12 @@ void AppendEscaped(std::string* out, std::string_view text) {
       out->append("\\n");
     } else if (c == '\t') {
       out->append("\\t");
-    } else if (byte < 0x20 || byte == 0x7f) {
+    } else {
       constexpr std::string_view kHex = "0123456789abcdef";
+      const auto byte = static_cast<unsigned char>(c);
       out->append("\\u00");
       out->push_back(kHex[byte >> 4]);
       out->push_back(kHex[byte & 0xf]);
-    } else {
-      out->push_back(c);
     }
   }
   out->push_back('"');
@@ -283,6 +94,10 @@ std::string NumberText(double value) {
 
 bool IsValidUtf8(std::string_view text) {
   while (!text.empty()) {
+    const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+    const auto ascii = static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_ascii) - text.begin());
+    text.remove_prefix(ascii);
+    if (text.empty()) break;
     const std::size_t length = Utf8Length(text);
     if (length == 0) return false;
     text.remove_prefix(length);
@@ -315,18 +130,6 @@ std::string JsonText(const JsonValue& value) {
   std::string text;
   AppendJson(&text, value);
   return text;
-}
-
-JsonValue ParseJson(std::istream& in, JsonBuilder::Streamed streamed, const JsonLimits& limits) {
-  return Parse(in.rdbuf(), std::move(streamed), limits);
-}
-JsonValue ParseJson(std::string_view text) {
-  TextBuffer buffer(text);
-  return Parse(&buffer, {}, {});
-}
-
-void ReadJsonEvents(std::istream& in, JsonEvents* events, std::size_t most_text_bytes) {
-  ReadEvents(in.rdbuf(), most_text_bytes, events);
 }
 
 }  // namespace emplace

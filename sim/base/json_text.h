@@ -38,7 +38,7 @@ class JsonSyntaxError : public InputError {
 
 // Anything larger is not a document of emplace, and could take all of a machine's memory.
 struct JsonLimits {
-  std::size_t text_bytes = std::size_t{1} << 24;  // of one text or number, as written in the file
+  std::size_t text_bytes = std::size_t{1} << 24;  // of one text or number
   std::size_t values = JsonBuilder::kMaxValues;   // see JsonBuilder
 };
 
@@ -46,6 +46,10 @@ struct JsonLimits {
 // "line L, column C" where the text is not JSON (a JsonSyntaxError then) or too long. With `streamed`, see JsonBuilder.
 JsonValue ParseJson(std::istream& in, JsonBuilder::Streamed streamed = {}, const JsonLimits& limits = {});
 JsonValue ParseJson(std::string_view text);
+
+// The same as AppendJson(out, ParseJson(json)) in less time, but repeated keys are not refused. When it throws, a part
+// has been appended.
+void AppendCompact(std::string* out, std::string_view json);
 
 // What a document holds, one by one in the order of the text: for files that are too large to be held.
 class JsonEvents {
@@ -57,11 +61,11 @@ class JsonEvents {
   virtual void Integer(std::int64_t value) = 0;
   virtual void Integer(std::uint64_t value) = 0;  // only those that an int64 does not hold
   virtual void Number(double value, std::string_view text) = 0;
-  virtual void Text(std::string& text) = 0;  // may be moved from
+  virtual void Text(std::string_view text) = 0;
   virtual void BeginList() = 0;
   virtual void BeginObject() = 0;
-  virtual void Key(std::string& key) = 0;  // may be moved from
-  virtual void End() = 0;                  // of the innermost list or object
+  virtual void Key(std::string_view key) = 0;
+  virtual void End() = 0;  // of the innermost list or object
 
   // Where the next value goes, for errors.
   virtual std::string Place() const = 0;

@@ -1,8 +1,8 @@
 #include "sim/formats/graph_json.h"
 
 #include <istream>
-#include <map>
 #include <ostream>
+#include <unordered_map>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -117,7 +117,7 @@ void CheckGraphLimit(std::size_t count, std::size_t most, std::size_t index, con
 }
 
 Graph ReadGraphFrom(std::istream& in, const GraphLimits& limits) {
-  std::vector<OpSpec> specs;
+  GraphBuilder builder("");
   std::size_t outputs = 0;
   std::size_t reads = 0;
   const JsonValue empty{JsonList()};
@@ -127,9 +127,9 @@ Graph ReadGraphFrom(std::istream& in, const GraphLimits& limits) {
                        if (index == 0) CheckSchema(JsonNode(JsonValue{so_far}), kGraphSchema, /*complete=*/false);
                        const JsonNode parent(empty);
                        const JsonNode ops(parent, "ops", empty);
-                       specs.push_back(ReadOp(JsonNode(ops, index, element)));
-                       const OpSpec& spec = specs.back();
-                       CheckGraphLimit(specs.size(), limits.ops, index, "ops");
+                       const OpSpec spec = ReadOp(JsonNode(ops, index, element));
+                       builder.Add(spec);
+                       CheckGraphLimit(index + 1, limits.ops, index, "ops");
                        CheckGraphLimit(outputs += spec.outputs.size(), limits.outputs, index, "outputs of ops");
                        CheckGraphLimit(reads += spec.inputs.size() + spec.control_inputs.size(), limits.reads, index,
                                        "inputs of ops");
@@ -138,11 +138,8 @@ Graph ReadGraphFrom(std::istream& in, const GraphLimits& limits) {
   CheckSchema(node, kGraphSchema);
   const JsonFields fields(node, {"schema", "version", "name", "metadata", "ops"});
   if (const auto ops = fields.Find("ops")) ops->List("a list of ops");
-  const auto name = fields.Find("name");
-  GraphBuilder builder(name ? name->Text() : "");
+  if (const auto name = fields.Find("name")) builder.SetName(name->Text());
   if (const auto metadata = fields.Find("metadata")) builder.SetMetadata(ReadAttrs(*metadata));
-  for (OpSpec& spec : specs) builder.Add(std::move(spec));
-  specs = {};
   return builder.Build();
 }
 
@@ -249,15 +246,19 @@ class OpWriter {
   }
 
   // The attrs as the reader would keep them: the graph may have been built with its numbers written otherwise. Equal
-  // attrs share their text, so each is parsed once.
+  // attrs are parsed once, as long as there are not too many of them.
   const std::string& Attrs(std::string_view text) {
-    const auto [found, added] = attrs_.try_emplace(text);
-    if (added) AppendJson(&found->second, ParseJson(text));
-    return found->second;
+    constexpr std::size_t kMost = std::size_t{1} << 16;
+    const auto found = attrs_.find(text.data());
+    if (found != attrs_.end()) return found->second;
+    rare_.clear();
+    AppendCompact(&rare_, text);
+    return attrs_.size() < kMost ? attrs_.emplace(text.data(), rare_).first->second : rare_;
   }
 
   const Graph& graph_;
-  std::map<std::string_view, std::string> attrs_;
+  std::unordered_map<const char*, std::string> attrs_;  // by the text in the graph, which equal ones share
+  std::string rare_;
 };
 
 }  // namespace

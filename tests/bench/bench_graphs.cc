@@ -35,7 +35,7 @@ Graph LayeredGraph(std::size_t num_ops) {
     for (std::size_t k = 0; k < outputs.back(); ++k) {
       spec.outputs.push_back({.size = Bytes{static_cast<std::int64_t>(rng.Below(4'000'000))}, .shape = {}});
     }
-    builder.Add(std::move(spec));
+    builder.Add(spec);
   }
   return builder.Build();
 }
@@ -68,7 +68,7 @@ Graph NmtGraph(std::size_t num_ops) {
     }
     spec.persistent = graph.op(id).persistent;
     spec.temp = graph.op(id).temp;
-    builder.Add(std::move(spec));
+    builder.Add(spec);
   }
   return builder.Build();
 }

@@ -80,10 +80,10 @@ class Nothing : public JsonEvents {
   void Integer(std::int64_t) override {}
   void Integer(std::uint64_t) override {}
   void Number(double, std::string_view) override {}
-  void Text(std::string&) override {}
+  void Text(std::string_view) override {}
   void BeginList() override {}
   void BeginObject() override {}
-  void Key(std::string&) override {}
+  void Key(std::string_view) override {}
   void End() override {}
   std::string Place() const override { return ""; }
 };

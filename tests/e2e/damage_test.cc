@@ -87,9 +87,10 @@ TEST_F(DamageTest, JsonAndYamlEndWhereTheFileEnds) {
 TEST_F(DamageTest, WhatIsTooLargeIsRefusedWhileItIsRead) {
   const std::string said = "is in a text or number that is too long (at most 16777216 bytes)";
   Shell("{ printf '{\"schema\": \"'; head -c 17000000 /dev/zero | tr '\\0' a; printf '\"}'; } >text.json");
-  ExpectRefusal(Simulate("text.json"), "text.json: line 1, column 16777229: " + said);
+  ExpectRefusal(Simulate("text.json"), "text.json: line 1, column 16777227: " + said);
   Shell("{ printf '['; head -c 17000000 /dev/zero | tr '\\0' 7; printf ']'; } | gzip -1 >number.gz");
-  ExpectRefusal(Simulate("number.gz"), "number.gz: line 1, column 16777218: " + said);
+  ExpectRefusal(Simulate("number.gz"),
+                R"(number.gz: [0]: is the number ")" + std::string(120, '7') + R"(..." (a number below 1.8e308))");
   ExpectRefusal(Simulate("/dev/zero"),
                 "line 1, column 1: not valid JSON: a NUL byte (nothing but white space behind the document)");
   const std::string place = "place --graph g.json --cluster c.yaml --evaluations 20 -o best.json ";

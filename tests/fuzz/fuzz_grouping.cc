@@ -14,7 +14,7 @@ emplace::Graph Tied() {
     spec.name = name;
     spec.kind = "k";
     if (name == "b") spec.colocate_with = "a";
-    builder.Add(std::move(spec));
+    builder.Add(spec);
   }
   return builder.Build();
 }

@@ -19,7 +19,7 @@ emplace::Graph Chain() {
     spec.outputs[0].size = emplace::Bytes{1};
     if (!previous.empty()) spec.inputs = {previous};
     previous = name;
-    builder.Add(std::move(spec));
+    builder.Add(spec);
   }
   return builder.Build();
 }

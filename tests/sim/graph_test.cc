@@ -33,7 +33,7 @@ OpId Find(const Graph& graph, std::string_view name) { return graph.FindOp(name)
 
 std::string ErrorOf(std::vector<OpSpec> specs) {
   GraphBuilder builder("broken");
-  for (OpSpec& spec : specs) builder.Add(std::move(spec));
+  for (OpSpec& spec : specs) builder.Add(spec);
   try {
     builder.Build();
   } catch (const InputError& error) {

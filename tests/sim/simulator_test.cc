@@ -353,7 +353,7 @@ TEST(SimulatorTest, TheOrderOfOpsAndEdgesInTheFileChangesNothing) {
     }
     rng.Shuffle(specs);
     GraphBuilder builder("shuffled");
-    for (OpSpec& spec : specs) builder.Add(std::move(spec));
+    for (OpSpec& spec : specs) builder.Add(spec);
     const Graph graph = builder.Build();
     ASSERT_EQ(RunFifo({graph, problem.cluster, MeasuredCosts(graph, problem.cluster), problem.placement}), before);
   }

@@ -35,7 +35,7 @@ OpSpec MakeOp(std::string name, double micros, std::vector<std::string> inputs,
 
 Graph Build(std::vector<OpSpec> specs) {
   GraphBuilder builder("g");
-  for (OpSpec& spec : specs) builder.Add(std::move(spec));
+  for (OpSpec& spec : specs) builder.Add(spec);
   return builder.Build();
 }
 
@@ -229,7 +229,7 @@ Graph RandomDag(Rng& rng, const RandomDagOptions& options) {
   }
   rng.Shuffle(specs);  // the file order is not topological either
   GraphBuilder builder("random");
-  for (OpSpec& spec : specs) builder.Add(std::move(spec));
+  for (OpSpec& spec : specs) builder.Add(spec);
   return builder.Build();
 }
 

@@ -50,9 +50,9 @@ inline Graph GraphOf(const OpCase& op_case) {
     producer.kind = "input";
     producer.outputs = {input};
     op.inputs.push_back(producer.name);
-    builder.Add(std::move(producer));
+    builder.Add(producer);
   }
-  builder.Add(std::move(op));
+  builder.Add(op);
   return builder.Build();
 }
 

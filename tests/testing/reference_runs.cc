@@ -36,7 +36,7 @@ void AddMissingOutputs(std::vector<OpSpec>& specs) {
 Graph BuildGraph(const std::string& name, std::vector<OpSpec> specs) {
   AddMissingOutputs(specs);
   GraphBuilder builder(name);
-  for (OpSpec& spec : specs) builder.Add(std::move(spec));
+  for (OpSpec& spec : specs) builder.Add(spec);
   return builder.Build();
 }
 

@@ -55,7 +55,7 @@ agents::Observation PublishedExample() {
     specs[from - 1].outputs.push_back({.size = Bytes{1000 * cost}, .shape = {}});  // at 1 GB/s
   }
   GraphBuilder builder("topcuoglu");
-  for (OpSpec& spec : specs) builder.Add(std::move(spec));
+  for (OpSpec& spec : specs) builder.Add(spec);
   std::vector<Device> devices;
   for (const char* kind : {"p1", "p2", "p3"}) devices.push_back({.name = kind, .kind = kind, .memory = {}});
   return MakeObservation(builder.Build(), Cluster::Uniform("three", devices, {.bandwidth_gb_per_s = 1}));

@@ -80,7 +80,7 @@ TEST(JsonTextTest, BehindTheDocumentThereIsOnlyWhiteSpace) {
   EXPECT_EQ(refusal("{\"a\": 1}\n\n  " + nul + "{}"), "line 3, column 3: " + said);
   EXPECT_EQ(refusal("{\"a\": " + nul + "1}"), "line 1, column 7: " + said);
   EXPECT_EQ(refusal(nul), "line 1, column 1: " + said);
-  EXPECT_THAT(refusal("\"a" + nul + "b\""), StartsWith("line 1, column 3: not valid JSON: syntax error"));
+  EXPECT_THAT(refusal("\"a" + nul + "b\""), StartsWith("line 1, column 3: not valid JSON: a control character"));
   EXPECT_THAT(refusal("{} {}"), StartsWith("line 1, column 4: not valid JSON: "));
   EXPECT_THAT(refusal("1 x"), StartsWith("line 1, column 3: not valid JSON: "));
   // When escaped, it is an ordinary character.
@@ -101,7 +101,7 @@ TEST(JsonTextTest, ATextOrNumberHasALimit) {
   EXPECT_EQ(refusal("[\n12345678901]"),
             "line 2, column 11: is in a text or number that is too long (at most 10 bytes)");
   EXPECT_EQ(refusal(R"({"a\"345678\"0": 1})"),
-            "line 1, column 13: is in a text or number that is too long (at most 10 bytes)");
+            "line 1, column 15: is in a text or number that is too long (at most 10 bytes)");
   EXPECT_EQ(refusal(std::string(1000, ' ') + "1"), "(no error)");
 }
 
@@ -130,6 +130,50 @@ TEST(JsonTextTest, KeepsKeysInOrderAndValuesAsTheyAre) {
   EXPECT_EQ(Compact("{}"), "{}");
 }
 
+TEST(JsonTextTest, CompactTextIsWhatParsingAndWritingMakes) {
+  const std::string text = R"( {"z": [1, -2, 2.50, [], {}, 1e3], "a": {"b": null, "c": [true, {"d": "\u00e9\n"}]},
+                                "n": 18446744073709551615, "s": ""} )";
+  std::string out = "before ";
+  AppendCompact(&out, text);
+  EXPECT_EQ(out, "before " + Compact(text));
+  for (const std::string scalar : {"1", "-0.0", "\"x\"", "null", "[[1],[2,3]]"}) {
+    out.clear();
+    AppendCompact(&out, scalar);
+    EXPECT_EQ(out, Compact(scalar));
+  }
+  EXPECT_THROW(AppendCompact(&out, "[1,"), JsonSyntaxError);
+  EXPECT_THAT(ErrorOf([&] { AppendCompact(&out, std::string(65, '[')); }), StartsWith("is nested too deeply"));
+}
+
+// Blocks of 64 KiB are read: places and texts on both sides of their ends.
+TEST(JsonTextTest, ReadsAcrossBlocks) {
+  for (const std::size_t before : {65'520U, 65'530U, 65'535U, 65'536U, 65'537U, 131'072U}) {
+    const std::string spaces = "[" + std::string(before - 1, ' ');
+    std::istringstream good(spaces + R"("text of some length", 1234567890123, "\u00e9é"])");
+    EXPECT_EQ(JsonText(ParseJson(good)), R"(["text of some length",1234567890123,"éé"])");
+    const auto refusal = [&](const std::string& text) {
+      return ErrorOf([&] {
+        std::istringstream in(text);
+        ParseJson(in);
+      });
+    };
+    EXPECT_THAT(refusal("\n" + spaces + "x]"),
+                StartsWith("line 2, column " + std::to_string(before + 1) + ": not valid JSON"));
+    EXPECT_THAT(refusal(spaces + "\n\n1, x]"), StartsWith("line 3, column 4: not valid JSON"));
+    EXPECT_THAT(refusal(spaces + R"("\x"])"), StartsWith("line 1, column " + std::to_string(before + 2)));
+    EXPECT_EQ(refusal(spaces + "12345e678]"), R"([0]: is the number "12345e678" (a number below 1.8e308))");
+    EXPECT_THAT(refusal(spaces),
+                StartsWith("line 1, column " + std::to_string(before + 1) + ": not valid JSON: it ends"));
+  }
+}
+
+TEST(JsonTextTest, HalfOfASurrogatePairIsNoText) {
+  EXPECT_EQ(Compact(R"("\ud83d\ude00")"), "\"😀\"");
+  for (const std::string half : {R"("\ud83d")", R"("\ude00")", R"("\ud83dx")", R"(["\ude00\ud83d"])"}) {
+    EXPECT_THROW(Compact(half), JsonSyntaxError) << half;
+  }
+}
+
 TEST(JsonTextTest, TellsASyntaxErrorFromOtherFaults) {
   EXPECT_THROW(ParseJson("{"), JsonSyntaxError);
   EXPECT_THROW(ParseJson(""), JsonSyntaxError);
@@ -154,10 +198,10 @@ class Listing : public JsonEvents {
   void Integer(std::int64_t value) override { Add("i" + std::to_string(value)); }
   void Integer(std::uint64_t value) override { Add("u" + std::to_string(value)); }
   void Number(double, std::string_view text) override { Add("n" + std::string(text)); }
-  void Text(std::string& text) override { Add("'" + text); }
+  void Text(std::string_view text) override { Add("'" + std::string(text)); }
   void BeginList() override { Add("["); }
   void BeginObject() override { Add("{"); }
-  void Key(std::string& key) override { Add(key + ":"); }
+  void Key(std::string_view key) override { Add(std::string(key) + ":"); }
   void End() override { Add("."); }
   std::string Place() const override { return "event " + std::to_string(count_); }
   const std::string& text() const { return text_; }

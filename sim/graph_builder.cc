@@ -1,0 +1,661 @@
+// Graphs are built of columns: with an object for each op, graphs of a million ops took several times the memory.
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <queue>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "sim/base/check.h"
+#include "sim/base/json_text.h"
+#include "sim/graph.h"
+#include "sim/graph_data.h"
+
+namespace emplace {
+namespace {
+
+std::string Place(std::size_t position, std::string_view field = {}) {
+  std::string place = "ops[" + std::to_string(position) + "]";
+  if (!field.empty()) place.append(".").append(field);
+  return place;
+}
+
+std::string Place(std::size_t position, std::string_view list, std::size_t index) {
+  return Place(position, std::string(list) + "[" + std::to_string(index) + "]");
+}
+
+// Rows of values by key, ascending, each once. `visit` calls its argument with each (key, value), the values of one key
+// in ascending order; it is called twice.
+template <typename T, typename Visit>
+void FillRows(std::size_t num_keys, const Visit& visit, std::vector<std::uint32_t>* begin, std::vector<T>* values) {
+  begin->assign(num_keys + 1, 0);
+  visit([&](std::uint32_t key, T) { ++(*begin)[key + 1]; });
+  std::partial_sum(begin->begin(), begin->end(), begin->begin());
+  std::vector<T> all(begin->back());
+  std::vector<std::uint32_t> next(begin->begin(), begin->end() - 1);
+  visit([&](std::uint32_t key, T value) { all[next[key]++] = value; });
+  std::uint32_t kept = 0;
+  std::uint32_t row = 0;
+  for (std::size_t key = 0; key < num_keys; ++key) {
+    const std::uint32_t row_end = (*begin)[key + 1];
+    const std::uint32_t first = kept;
+    for (; row < row_end; ++row) {
+      if (kept == first || all[kept - 1] != all[row]) all[kept++] = all[row];
+    }
+    (*begin)[key] = first;
+  }
+  (*begin)[num_keys] = kept;
+  if (kept == all.size()) {
+    *values = std::move(all);
+  } else {
+    values->assign(all.begin(), all.begin() + kept);
+  }
+}
+
+// Places of errors are functions: texts for each op would take longer than the checks.
+template <typename PlaceOf>
+void CheckMicros(double micros, const PlaceOf& place) {
+  if (!(micros >= 0) || micros > kMaxMicros) {
+    throw InputError(place(), "time " + std::to_string(micros) + " is out of range (0 to 1e12 us)");
+  }
+}
+
+// Adds sizes up.
+class SizeChecker {
+ public:
+  template <typename PlaceOf>
+  void Check(Bytes size, const PlaceOf& place) {
+    if (size.count < 0) {
+      throw InputError(place(), "size " + std::to_string(size.count) + " is negative (integers >= 0)");
+    }
+    if (size.count >= kMaxGraphBytes || __builtin_add_overflow(total_, size.count, &total_) ||
+        total_ >= kMaxGraphBytes) {
+      throw InputError(place(), "the sizes of the graph add up to more than 2^62 bytes");
+    }
+  }
+
+ private:
+  std::int64_t total_ = 0;
+};
+
+void CheckName(std::string_view name, std::size_t position) {
+  if (name.empty()) throw InputError(Place(position, "name"), "the name is empty");
+  if (name.find(':') != std::string_view::npos || name.front() == '^') {
+    throw InputError(Place(position, "name"),
+                     Quoted(name) + " is not an op name (it holds no ':' and does not start with '^')");
+  }
+}
+
+}  // namespace
+
+std::string_view TextArena::Add(std::string_view text) {
+  if (text.empty()) return {};
+  if (text.size() > left_) {
+    constexpr std::size_t kSmallest = 256;
+    constexpr std::size_t kLargest = std::size_t{1} << 20;
+    left_ = std::max(text.size(), std::clamp(capacity_ / 4, kSmallest, kLargest));
+    chunks_.push_back(std::make_unique_for_overwrite<char[]>(left_));
+    next_ = chunks_.back().get();
+    capacity_ += left_;
+  }
+  char* const begin = next_;
+  std::memcpy(begin, text.data(), text.size());
+  next_ += text.size();
+  left_ -= text.size();
+  return {begin, text.size()};
+}
+
+// What was added, in the order of Add. Positions are of that order too.
+struct GraphBuilder::Parts {
+  static constexpr std::uint32_t kNamed = std::numeric_limits<std::uint32_t>::max();
+
+  // A list's element that stands for an op: its position, or else the text that names it.
+  struct Reference {
+    const char* text = nullptr;
+    std::uint32_t size = 0;      // of the text
+    std::uint32_t position = 0;  // kNamed: by the text
+
+    std::string_view name() const { return {text, size}; }
+  };
+  struct Output {
+    std::int64_t bytes = 0;
+    std::uint32_t first_dim = 0;  // its dimensions end where those of the next one begin
+    DType dtype = DType::kNone;
+    bool has_bytes = false;
+  };
+  struct Queue {
+    std::uint32_t op = 0;
+    std::optional<double> host_micros;
+    std::optional<double> device_micros;
+    std::uint32_t first_time = 0;
+    std::uint32_t end_time = 0;
+  };
+
+  std::shared_ptr<Data> data = std::make_shared<Data>();  // text, ops, dims and kind_times are filled as ops come
+  TextArena names;                                        // of references
+  std::vector<Output> outputs;
+  std::vector<Reference> inputs;
+  std::vector<Reference> controls;
+  std::vector<Queue> queues;
+  std::vector<std::pair<std::uint32_t, std::string>> colocate;
+  // Where each op's part of the lists begins.
+  std::vector<std::uint32_t> output_begin, input_begin, control_begin, time_begin;
+  std::unordered_set<std::string_view> words;
+
+  // Equal texts once; beyond so many of them, each new one for itself.
+  std::string_view Intern(std::string_view word) {
+    constexpr std::size_t kMostWords = std::size_t{1} << 16;
+    constexpr std::size_t kLong = 64;
+    if (word.empty()) return {};
+    // Where there are so many, long texts are measurements of one op, and looking for them takes longest.
+    if (words.size() == kMostWords && word.size() > kLong) return data->text.Add(word);
+    const auto found = words.find(word);
+    if (found != words.end()) return *found;
+    const std::string_view stored = data->text.Add(word);
+    if (words.size() < kMostWords) words.insert(stored);
+    return stored;
+  }
+
+  std::uint32_t AddTimes(const std::vector<std::pair<std::string, double>>& times) {
+    const auto first = static_cast<std::uint32_t>(data->kind_times.size());
+    for (const auto& [kind, micros] : times) data->kind_times.push_back({Intern(kind), micros});
+    return first;
+  }
+
+  void AddNames(const std::vector<std::string>& added, std::vector<Reference>* list) {
+    for (const std::string& name : added) {
+      const std::string_view text = names.Add(name);
+      list->push_back({text.data(), static_cast<std::uint32_t>(text.size()), kNamed});
+    }
+  }
+
+  // The first row past the last op.
+  void Close() {
+    output_begin.push_back(static_cast<std::uint32_t>(outputs.size()));
+    input_begin.push_back(static_cast<std::uint32_t>(inputs.size()));
+    control_begin.push_back(static_cast<std::uint32_t>(controls.size()));
+    time_begin.push_back(static_cast<std::uint32_t>(data->kind_times.size()));
+    outputs.push_back({.first_dim = static_cast<std::uint32_t>(data->dims.size())});
+    words = {};
+  }
+};
+
+GraphBuilder::GraphBuilder(std::string name) : parts_(std::make_unique<Parts>()) { SetName(std::move(name)); }
+GraphBuilder::~GraphBuilder() = default;
+GraphBuilder::GraphBuilder(GraphBuilder&&) noexcept = default;
+GraphBuilder& GraphBuilder::operator=(GraphBuilder&&) noexcept = default;
+
+void GraphBuilder::Reserve(std::size_t num_ops) {
+  parts_->data->ops.reserve(num_ops);
+  for (auto* begin : {&parts_->output_begin, &parts_->input_begin, &parts_->control_begin, &parts_->time_begin}) {
+    begin->reserve(num_ops + 1);
+  }
+}
+
+void GraphBuilder::SetName(std::string name) { parts_->data->name = std::move(name); }
+void GraphBuilder::SetMetadata(std::string metadata) { parts_->data->metadata = std::move(metadata); }
+
+void GraphBuilder::Add(const OpSpec& spec) {
+  Parts& parts = *parts_;
+  Data& data = *parts.data;
+  const auto position = static_cast<std::uint32_t>(data.ops.size());
+  EMPLACE_CHECK_LT(data.ops.size(), std::size_t{Parts::kNamed});
+  parts.output_begin.push_back(static_cast<std::uint32_t>(parts.outputs.size()));
+  parts.input_begin.push_back(static_cast<std::uint32_t>(parts.inputs.size()));
+  parts.control_begin.push_back(static_cast<std::uint32_t>(parts.controls.size()));
+  parts.AddNames(spec.inputs, &parts.inputs);
+  parts.AddNames(spec.control_inputs, &parts.controls);
+  for (const std::uint32_t before : spec.control_positions) parts.controls.push_back({.position = before});
+  for (const OutputSpec& output : spec.outputs) {
+    parts.outputs.push_back({.bytes = output.size ? output.size->count : 0,
+                             .first_dim = static_cast<std::uint32_t>(data.dims.size()),
+                             .dtype = output.dtype,
+                             .has_bytes = output.size.has_value()});
+    data.dims.insert(data.dims.end(), output.shape.begin(), output.shape.end());
+  }
+  if (spec.host_micros || spec.device_micros || !spec.device_kind_times.empty()) {
+    const std::uint32_t first = parts.AddTimes(spec.device_kind_times);
+    parts.queues.push_back({.op = position,
+                            .host_micros = spec.host_micros,
+                            .device_micros = spec.device_micros,
+                            .first_time = first,
+                            .end_time = static_cast<std::uint32_t>(data.kind_times.size())});
+  }
+  parts.time_begin.push_back(parts.AddTimes(spec.kind_times));
+  if (!spec.colocate_with.empty()) parts.colocate.emplace_back(position, spec.colocate_with);
+  data.ops.push_back({.name = data.text.Add(spec.name),
+                      .kind = parts.Intern(spec.kind),
+                      .layer = parts.Intern(spec.layer),
+                      .attrs = parts.Intern(spec.attrs),
+                      .pass = spec.pass,
+                      .flop = spec.flop,
+                      .temp = spec.temp,
+                      .persistent = spec.persistent,
+                      .time_micros = spec.time_micros,
+                      .kind_times = {},
+                      .colocate_with = std::nullopt,
+                      .file_position = position});
+}
+
+namespace internal {
+
+// Turns the parts into a graph.
+class GraphAssembler {
+ public:
+  using Parts = GraphBuilder::Parts;
+
+  explicit GraphAssembler(Parts* parts) : parts_(*parts), data_(*parts->data), num_ops_(data_.ops.size()) {}
+
+  void Assemble() {
+    parts_.Close();
+    CheckNumbers();
+    SortByName();
+    ResolveEdges();
+    FindOrder();
+    FillColocation();
+    FillTensors();
+    FillEdges();
+    FillTimes();
+    PutInOrder();
+    data_.by_name.reserve(num_ops_);
+    for (const std::uint32_t position : by_name_) data_.by_name.push_back(data_.file_order[position]);
+  }
+
+ private:
+  using Reference = Parts::Reference;
+  template <typename T>
+  std::span<T> Row(const std::vector<std::uint32_t>& begin, std::vector<T>& values, std::size_t position) {
+    return std::span<T>(values).subspan(begin[position], begin[position + 1] - begin[position]);
+  }
+  std::span<const KindTime> Times(std::uint32_t first, std::uint32_t end) const {
+    return std::span<const KindTime>(data_.kind_times).subspan(first, end - first);
+  }
+  // Those of time_us: behind those of device_us, which were added before.
+  std::span<const KindTime> TimesOf(std::size_t position) const {
+    return Times(parts_.time_begin[position], EndOfTimes(position));
+  }
+  std::uint32_t EndOfTimes(std::size_t position) const {
+    const auto next = std::lower_bound(parts_.queues.begin(), parts_.queues.end(), position + 1,
+                                       [](const Parts::Queue& queue, std::size_t op) { return queue.op < op; });
+    const bool has_queue = next != parts_.queues.end() && next->op == position + 1;
+    return has_queue ? next->first_time : parts_.time_begin[position + 1];
+  }
+
+  // Fills in the sizes that follow from dtype and shape.
+  void CheckNumbers() {
+    SizeChecker sizes;
+    auto queue = parts_.queues.begin();
+    for (std::size_t i = 0; i < num_ops_; ++i) {
+      const Op& op = data_.ops[i];
+      CheckName(op.name, i);
+      if (op.kind.empty()) throw InputError(Place(i, "kind"), "the kind is empty");
+      if (!(op.flop >= 0) || op.flop > kMaxFlop) {
+        throw InputError(Place(i, "flop"), std::to_string(op.flop) + " is out of range (0 to 1e24)");
+      }
+      sizes.Check(op.temp, [i] { return Place(i, "temp_bytes"); });
+      sizes.Check(op.persistent, [i] { return Place(i, "persistent_bytes"); });
+      CheckOutputs(i, &sizes);
+      if (op.time_micros) CheckMicros(*op.time_micros, [i] { return Place(i, "time_us"); });
+      CheckTimes(TimesOf(i), i, "time_us.");
+      if (queue == parts_.queues.end() || queue->op != i) continue;
+      if (queue->host_micros) CheckMicros(*queue->host_micros, [i] { return Place(i, "host_us"); });
+      if (queue->device_micros) CheckMicros(*queue->device_micros, [i] { return Place(i, "device_us"); });
+      CheckTimes(Times(queue->first_time, queue->end_time), i, "device_us.");
+      ++queue;
+    }
+  }
+
+  void CheckOutputs(std::size_t position, SizeChecker* sizes) {
+    for (std::uint32_t k = parts_.output_begin[position]; k < parts_.output_begin[position + 1]; ++k) {
+      Parts::Output& output = parts_.outputs[k];
+      const std::size_t number = k - parts_.output_begin[position];
+      const auto place = [position, number] { return Place(position, "outputs", number); };
+      const auto shape = ShapeOf(k);
+      const std::int64_t from_shape =
+          shape.empty() ? ElementBytes(output.dtype) : TensorBytes(output.dtype, shape, place() + ".shape").count;
+      if (!output.has_bytes) {
+        if (output.dtype == DType::kNone) throw InputError(place(), "no size (bytes, or dtype and shape)");
+        output.bytes = from_shape;
+      }
+      sizes->Check(Bytes{output.bytes}, [&place] { return place() + ".bytes"; });
+    }
+  }
+
+  std::span<const std::int64_t> ShapeOf(std::size_t output) const {
+    const std::size_t first = parts_.outputs[output].first_dim;
+    return std::span<const std::int64_t>(data_.dims).subspan(first, parts_.outputs[output + 1].first_dim - first);
+  }
+
+  static void CheckTimes(std::span<const KindTime> times, std::size_t position, std::string_view field) {
+    for (const KindTime& time : times) {
+      CheckMicros(time.micros, [&] { return Place(position, std::string(field).append(time.kind)); });
+    }
+  }
+
+  void SortByName() {
+    by_name_.resize(num_ops_);
+    std::iota(by_name_.begin(), by_name_.end(), 0U);
+    const auto is_less = [this](std::uint32_t a, std::uint32_t b) {
+      const int order = data_.ops[a].name.compare(data_.ops[b].name);
+      return order != 0 ? order < 0 : a < b;
+    };
+    if (!std::is_sorted(by_name_.begin(), by_name_.end(), is_less)) {
+      std::sort(by_name_.begin(), by_name_.end(), is_less);
+    }
+    std::uint32_t first = Parts::kNamed;
+    std::uint32_t repeated = Parts::kNamed;
+    for (std::size_t r = 1; r < num_ops_; ++r) {
+      if (data_.ops[by_name_[r]].name != data_.ops[by_name_[r - 1]].name || by_name_[r] >= repeated) continue;
+      repeated = by_name_[r];
+      first = by_name_[r - 1];
+    }
+    if (repeated == Parts::kNamed) return;
+    throw InputError(Place(repeated, "name"),
+                     "duplicate op name " + Quoted(data_.ops[repeated].name) + " (also " + Place(first) + ")");
+  }
+
+  void IndexNames() {
+    positions_.reserve(num_ops_);
+    for (std::size_t i = 0; i < num_ops_; ++i) {
+      positions_.emplace(data_.ops[i].name, static_cast<std::uint32_t>(i));
+    }
+  }
+
+  template <typename PlaceOf>
+  std::uint32_t FindProducer(std::string_view name, const PlaceOf& place) const {
+    const auto found = positions_.find(name);
+    if (found == positions_.end()) {
+      throw InputError(place(), "unknown producer " + Quoted(name) + " (the name of an op)");
+    }
+    return found->second;
+  }
+
+  // Returns the output's number, and sets the position.
+  template <typename PlaceOf>
+  std::uint32_t ResolveInput(Reference* input, const PlaceOf& place) const {
+    const std::string_view text = input->name();
+    const std::size_t colon = text.find(':');
+    const std::string_view name = text.substr(0, colon);
+    std::uint32_t index = 0;
+    if (colon != std::string_view::npos) {
+      const char* const end = text.data() + text.size();
+      const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, index);
+      if (error != std::errc() || rest != end || colon + 1 == text.size()) {
+        throw InputError(place(), Quoted(text) + " is not an input (PRODUCER or PRODUCER:OUTPUT_INDEX)");
+      }
+    }
+    input->position = FindProducer(name, place);
+    const std::size_t outputs = parts_.output_begin[input->position + 1] - parts_.output_begin[input->position];
+    if (index >= outputs) {
+      throw InputError(place(), Quoted(text) + ": output index " + std::to_string(index) + " is out of range (" +
+                                    Quoted(name) + " has " + std::to_string(outputs) + " outputs)");
+    }
+    return index;
+  }
+
+  void ResolveEdges() {
+    const bool has_names = !parts_.inputs.empty() || !parts_.colocate.empty() ||
+                           std::any_of(parts_.controls.begin(), parts_.controls.end(),
+                                       [](const Reference& control) { return control.position == Parts::kNamed; });
+    if (has_names) IndexNames();
+    input_output_.resize(parts_.inputs.size());
+    auto colocate = parts_.colocate.begin();
+    colocate_.resize(num_ops_);
+    for (std::size_t i = 0; i < num_ops_; ++i) {
+      const std::uint32_t first_input = parts_.input_begin[i];
+      for (std::uint32_t k = first_input; k < parts_.input_begin[i + 1]; ++k) {
+        input_output_[k] = ResolveInput(&parts_.inputs[k], [&] { return Place(i, "inputs", k - first_input); });
+      }
+      const std::uint32_t first_control = parts_.control_begin[i];
+      for (std::uint32_t k = first_control; k < parts_.control_begin[i + 1]; ++k) {
+        Reference& control = parts_.controls[k];
+        if (control.position == Parts::kNamed) {
+          control.position =
+              FindProducer(control.name(), [&] { return Place(i, "control_inputs", k - first_control); });
+        }
+        EMPLACE_CHECK_LT(control.position, num_ops_);
+      }
+      colocate_[i] = static_cast<std::uint32_t>(i);
+      if (colocate == parts_.colocate.end() || colocate->first != i) continue;
+      const auto found = positions_.find(colocate->second);
+      if (found == positions_.end()) {
+        throw InputError(Place(i, "colocate_with"), "unknown op " + Quoted(colocate->second) + " (the name of an op)");
+      }
+      colocate_[i] = found->second;
+      ++colocate;
+    }
+    positions_ = {};
+    parts_.names = {};
+  }
+
+  // Distinct producers of an op, ascending. Good until the next call.
+  const std::vector<std::uint32_t>& Producers(std::size_t position) {
+    producers_.clear();
+    for (const Reference& control : Row(parts_.control_begin, parts_.controls, position)) {
+      producers_.push_back(control.position);
+    }
+    for (const Reference& input : Row(parts_.input_begin, parts_.inputs, position)) {
+      producers_.push_back(input.position);
+    }
+    std::sort(producers_.begin(), producers_.end());
+    producers_.erase(std::unique(producers_.begin(), producers_.end()), producers_.end());
+    return producers_;
+  }
+
+  // File positions in canonical order (docs/model.md, G3).
+  void FindOrder() {
+    std::vector<std::uint32_t> rank(num_ops_);
+    for (std::size_t r = 0; r < num_ops_; ++r) rank[by_name_[r]] = static_cast<std::uint32_t>(r);
+    std::vector<std::uint32_t> waiting(num_ops_, 0);
+    std::vector<std::uint32_t> begin;
+    std::vector<std::uint32_t> consumers;
+    FillRows<std::uint32_t>(
+        num_ops_,
+        [&](const auto& take) {
+          for (std::size_t i = 0; i < num_ops_; ++i) {
+            const auto& producers = Producers(i);
+            waiting[i] = static_cast<std::uint32_t>(producers.size());
+            for (const std::uint32_t producer : producers) take(producer, static_cast<std::uint32_t>(i));
+          }
+        },
+        &begin, &consumers);
+
+    std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;
+    for (std::size_t i = 0; i < num_ops_; ++i) {
+      if (waiting[i] == 0) ready.push(rank[i]);
+    }
+    order_.reserve(num_ops_);
+    std::vector<char> taken(num_ops_, 0);
+    while (!ready.empty()) {
+      const std::uint32_t position = by_name_[ready.top()];
+      ready.pop();
+      order_.push_back(position);
+      taken[position] = 1;
+      for (const std::uint32_t consumer : RowOf(begin, consumers, position)) {
+        if (--waiting[consumer] == 0) ready.push(rank[consumer]);
+      }
+    }
+    if (order_.size() != num_ops_) ReportCycle(taken);
+    data_.file_order.resize(num_ops_);
+    for (std::size_t id = 0; id < num_ops_; ++id) data_.file_order[order_[id]] = MakeId<OpId>(id);
+  }
+
+  // Throws: `taken` marks what a topological order reached, so every other op waits for one that is not taken either.
+  [[noreturn]] void ReportCycle(const std::vector<char>& taken) {
+    std::vector<std::uint32_t> step(num_ops_, 0);
+    std::uint32_t at = static_cast<std::uint32_t>(std::find(taken.begin(), taken.end(), 0) - taken.begin());
+    std::vector<std::uint32_t> path;
+    while (step[at] == 0) {
+      path.push_back(at);
+      step[at] = static_cast<std::uint32_t>(path.size());
+      const auto& producers = Producers(at);
+      at = *std::find_if(producers.begin(), producers.end(), [&](std::uint32_t p) { return taken[p] == 0; });
+    }
+    path.erase(path.begin(), path.begin() + (step[at] - 1));
+    std::reverse(path.begin(), path.end());  // from producer to consumer
+    std::rotate(path.begin(), std::min_element(path.begin(), path.end()), path.end());
+    constexpr std::size_t kAtEachEnd = 5;
+    std::string names;
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      if (i == kAtEachEnd && path.size() > 2 * kAtEachEnd) {
+        i = path.size() - kAtEachEnd;
+        names += "... -> ";
+      }
+      names.append(data_.ops[path[i]].name).append(" -> ");
+    }
+    names.append(data_.ops[path.front()].name);
+    const std::string size = path.size() > 2 * kAtEachEnd ? " of " + std::to_string(path.size()) + " ops" : "";
+    throw InputError(Place(path.front()), "the graph has a cycle" + size + ": " + names);
+  }
+
+  void FillColocation() {
+    std::vector<std::uint32_t> parent(num_ops_);  // by id; roots are the smallest of their class
+    std::iota(parent.begin(), parent.end(), 0U);
+    const auto root = [&parent](std::uint32_t id) {
+      while (parent[id] != id) id = parent[id] = parent[parent[id]];
+      return id;
+    };
+    for (std::size_t i = 0; i < num_ops_; ++i) {
+      const std::uint32_t a = root(static_cast<std::uint32_t>(data_.file_order[i]));
+      const std::uint32_t b = root(static_cast<std::uint32_t>(data_.file_order[colocate_[i]]));
+      parent[std::max(a, b)] = std::min(a, b);
+    }
+    data_.colocation_class.resize(num_ops_);
+    for (std::size_t id = 0; id < num_ops_; ++id) {
+      data_.colocation_class[id] = MakeId<OpId>(root(static_cast<std::uint32_t>(id)));
+    }
+    for (const auto& [position, name] : parts_.colocate) {
+      data_.ops[position].colocate_with = data_.file_order[colocate_[position]];
+    }
+  }
+
+  void FillTensors() {
+    data_.tensors.reserve(parts_.outputs.size() - 1);
+    data_.first_output.reserve(num_ops_ + 1);
+    for (std::size_t id = 0; id < num_ops_; ++id) {
+      const auto first = static_cast<std::uint32_t>(data_.tensors.size());
+      data_.first_output.push_back(first);
+      for (std::uint32_t k = parts_.output_begin[order_[id]]; k < parts_.output_begin[order_[id] + 1]; ++k) {
+        data_.tensors.push_back({.producer = MakeId<OpId>(id),
+                                 .output_index = static_cast<std::uint32_t>(data_.tensors.size() - first),
+                                 .size = Bytes{parts_.outputs[k].bytes},
+                                 .dtype = parts_.outputs[k].dtype,
+                                 .shape = ShapeOf(k)});
+      }
+    }
+    data_.first_output.push_back(static_cast<std::uint32_t>(data_.tensors.size()));
+    parts_.outputs = {};
+  }
+
+  void FillEdges() {
+    data_.inputs.reserve(parts_.inputs.size());
+    data_.controls.reserve(parts_.controls.size());
+    data_.input_begin.reserve(num_ops_ + 1);
+    data_.control_begin.reserve(num_ops_ + 1);
+    data_.input_begin.assign(1, 0);
+    data_.control_begin.assign(1, 0);
+    for (const std::uint32_t position : order_) {
+      for (std::uint32_t k = parts_.input_begin[position]; k < parts_.input_begin[position + 1]; ++k) {
+        const OpId from = data_.file_order[parts_.inputs[k].position];
+        data_.inputs.push_back(MakeId<TensorId>(data_.first_output[Index(from)] + input_output_[k]));
+      }
+      for (const Reference& control : Row(parts_.control_begin, parts_.controls, position)) {
+        data_.controls.push_back(data_.file_order[control.position]);
+      }
+      data_.input_begin.push_back(static_cast<std::uint32_t>(data_.inputs.size()));
+      data_.control_begin.push_back(static_cast<std::uint32_t>(data_.controls.size()));
+    }
+    parts_.inputs = {};
+    parts_.controls = {};
+    const auto visit_inputs = [&](const auto& take) {
+      for (std::size_t id = 0; id < num_ops_; ++id) {
+        for (const TensorId tensor : RowOf(data_.input_begin, data_.inputs, id)) {
+          take(static_cast<std::uint32_t>(Index(tensor)), MakeId<OpId>(id));
+        }
+      }
+    };
+    const auto visit_controls = [&](const auto& take) {
+      for (std::size_t id = 0; id < num_ops_; ++id) {
+        for (const OpId from : RowOf(data_.control_begin, data_.controls, id)) {
+          take(static_cast<std::uint32_t>(Index(from)), MakeId<OpId>(id));
+        }
+      }
+    };
+    FillRows(data_.tensors.size(), visit_inputs, &data_.consumer_begin, &data_.consumers);
+    FillRows(num_ops_, visit_controls, &data_.control_consumer_begin, &data_.control_consumers);
+    FillAdjacency();
+  }
+
+  void FillAdjacency() {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> joined;
+    joined.reserve(data_.consumers.size() + data_.control_consumers.size());
+    std::vector<std::uint32_t> targets;
+    for (std::uint32_t id = 0; id < num_ops_; ++id) {
+      targets.clear();
+      const auto add = [&](std::span<const OpId> consumers) {
+        for (const OpId consumer : consumers) targets.push_back(static_cast<std::uint32_t>(Index(consumer)));
+      };
+      for (std::uint32_t tensor = data_.first_output[id]; tensor < data_.first_output[id + 1]; ++tensor) {
+        add(RowOf(data_.consumer_begin, data_.consumers, tensor));
+      }
+      add(RowOf(data_.control_consumer_begin, data_.control_consumers, id));
+      std::sort(targets.begin(), targets.end());
+      targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+      for (const std::uint32_t target : targets) joined.emplace_back(id, target);
+    }
+    data_.adjacency = Graph::Adjacency(boost::edges_are_unsorted_multi_pass, joined.begin(), joined.end(),
+                                       static_cast<std::uint32_t>(num_ops_));
+  }
+
+  void FillTimes() {
+    for (std::size_t i = 0; i < num_ops_; ++i) data_.ops[i].kind_times = TimesOf(i);
+    data_.queue_times.reserve(parts_.queues.size());
+    for (const Parts::Queue& queue : parts_.queues) {
+      data_.queue_times.push_back({queue.host_micros, queue.device_micros, Times(queue.first_time, queue.end_time)});
+      data_.ops[queue.op].queue_times = &data_.queue_times.back();
+    }
+  }
+
+  // Ops were in the order of the file.
+  void PutInOrder() {
+    std::vector<char> is_done(num_ops_, 0);
+    for (std::size_t begin = 0; begin < num_ops_; ++begin) {
+      if (is_done[begin] != 0) continue;
+      const Op first = data_.ops[begin];
+      std::size_t id = begin;
+      while (order_[id] != begin) {
+        data_.ops[id] = data_.ops[order_[id]];
+        is_done[id] = 1;
+        id = order_[id];
+      }
+      data_.ops[id] = first;
+      is_done[id] = 1;
+    }
+  }
+
+  Parts& parts_;
+  Graph::Data& data_;
+  const std::size_t num_ops_;
+  std::vector<std::uint32_t> by_name_;
+  std::unordered_map<std::string_view, std::uint32_t> positions_;  // by name
+  std::vector<std::uint32_t> input_output_;                        // the output that each input reads
+  std::vector<std::uint32_t> colocate_;                            // own position if none
+  std::vector<std::uint32_t> producers_;                           // scratch
+  std::vector<std::uint32_t> order_;
+};
+
+}  // namespace internal
+
+Graph GraphBuilder::Build() {
+  const std::unique_ptr<Parts> parts = std::exchange(parts_, std::make_unique<Parts>());
+  parts_->data->name = parts->data->name;
+  internal::GraphAssembler(parts.get()).Assemble();
+  return Graph(std::move(parts->data));
+}
+
+}  // namespace emplace

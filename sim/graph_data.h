@@ -1,0 +1,64 @@
+#ifndef EMPLACE_SIM_GRAPH_DATA_H_
+#define EMPLACE_SIM_GRAPH_DATA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/graph.h"
+
+namespace emplace {
+
+// Sizes, and their sums over a whole graph, stay below this: no sum of the simulator's can overflow.
+inline constexpr std::int64_t kMaxGraphBytes = std::int64_t{1} << 62;
+
+template <typename T>
+std::span<const T> RowOf(const std::vector<std::uint32_t>& begin, const std::vector<T>& values, std::size_t row) {
+  return {values.data() + begin[row], values.data() + begin[row + 1]};
+}
+
+// Holds texts at places that never change, one behind the other.
+class TextArena {
+ public:
+  std::string_view Add(std::string_view text);
+  std::size_t MemoryUsage() const { return capacity_ + chunks_.capacity() * sizeof(chunks_[0]); }
+
+ private:
+  std::vector<std::unique_ptr<char[]>> chunks_;
+  char* next_ = nullptr;
+  std::size_t left_ = 0;  // of the last chunk
+  std::size_t capacity_ = 0;
+};
+
+// What a graph holds. Nothing moves once GraphBuilder::Build has filled it: the views of Op and Tensor point into it.
+struct Graph::Data {
+  std::string name;
+  std::string metadata;
+  TextArena text;  // of all names, kinds, layers and attrs
+  std::vector<Op> ops;
+  std::vector<Tensor> tensors;
+  std::vector<std::uint32_t> first_output;  // [num_ops + 1]
+  std::vector<std::int64_t> dims;
+  std::vector<KindTime> kind_times;  // of time_us and device_us
+  std::vector<QueueTimes> queue_times;
+  std::vector<std::uint32_t> input_begin;  // [num_ops + 1] into inputs, and so on below
+  std::vector<TensorId> inputs;
+  std::vector<std::uint32_t> control_begin;
+  std::vector<OpId> controls;
+  std::vector<std::uint32_t> consumer_begin;  // [num_tensors + 1]
+  std::vector<OpId> consumers;
+  std::vector<std::uint32_t> control_consumer_begin;
+  std::vector<OpId> control_consumers;
+  std::vector<OpId> file_order;
+  std::vector<OpId> by_name;  // ids sorted by name
+  std::vector<OpId> colocation_class;
+  Adjacency adjacency;
+};
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_GRAPH_DATA_H_

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <functional>
 #include <map>
 
 #include "sim/ops/op_catalog.h"
@@ -55,9 +56,11 @@ void Split(const std::vector<BytesByNode>& all, std::vector<std::vector<std::uin
 std::size_t NumKinds() { return AllOpKinds().size() + 1; }
 
 std::uint32_t KindIndex(std::string_view kind) {
-  const OpKind* const found = kind.starts_with("onnx::") ? nullptr : FindOpKind(kind);
-  return static_cast<std::uint32_t>(found != nullptr ? static_cast<std::size_t>(found - AllOpKinds().data())
-                                                     : AllOpKinds().size());
+  const auto kinds = AllOpKinds();  // not those that only imported models have
+  const OpKind* const found = FindOpKind(kind);
+  const bool is_among =
+      found != nullptr && std::less_equal<>()(kinds.data(), found) && std::less<>()(found, kinds.data() + kinds.size());
+  return static_cast<std::uint32_t>(is_among ? static_cast<std::size_t>(found - kinds.data()) : kinds.size());
 }
 
 NodeFeatures DescribeNodes(const Environment& env) {

@@ -33,17 +33,22 @@ std::string FormatError(const std::string& text) {
 
 int Run(const ExportOptions& options) {
   const ProblemOptions& problem = options.problem;
-  CheckFiles({problem.graph.file, problem.cluster.name, options.placement, problem.costs.profile}, {});
+  const std::vector<std::string> inputs = {problem.graph.file, problem.cluster.name, options.placement,
+                                           problem.costs.profile};
+  CheckFiles(inputs, {});
   if (options.out == "-") throw InputError("--out", "\"-\" is no prefix of files (PREFIX.0.et, PREFIX.1.et, ...)");
   const Graph graph = experiments::LoadGraph(problem.graph);
   const Cluster cluster = LoadCluster(problem);
+  std::vector<std::string> outputs;
+  for (std::size_t d = 0; d < cluster.num_devices(); ++d) outputs.push_back(fmt::format("{}.{}.et", options.out, d));
+  CheckFiles(inputs, outputs);
   const CostTable costs = LoadCosts(problem, graph, cluster);
   const Placement placement = LoadPlacement(options.placement, graph, cluster, costs);
   const Simulator simulator(graph, cluster, costs, {.peak_memory = false});
   const auto ranks = datasets::MakeChakraRanks(graph, cluster, placement, simulator.Record(placement));
   std::vector<FileToWrite> files;
   for (const datasets::ChakraRank& rank : ranks) {
-    files.push_back({fmt::format("{}.{}.et", options.out, rank.rank),
+    files.push_back({outputs.at(static_cast<std::size_t>(rank.rank)),
                      [&rank](std::ostream& out) { datasets::WriteChakra(out, rank.nodes); }});
   }
   WriteFiles(files);

@@ -20,7 +20,7 @@ namespace emplace::datasets {
 // COMM_SEND_NODE of the sender, which takes the transfer's time and depends on the transfer before it on its channel,
 // and a COMM_RECV_NODE of the receiver. A control input between devices is a message of 0 bytes that takes the latency.
 // Gaps that something waits for are COMP_NODEs. So each node starts when the last that it depends on is over, and
-// MakeChakraGraphOfRanks of the result has the same step time, to the ns.
+// MakeChakraGraph of the result has the same step time, to the ns.
 //
 // Throws InputError on a cluster with issue lanes.
 std::vector<ChakraRank> MakeChakraRanks(const Graph& graph, const Cluster& cluster, const Placement& placement,

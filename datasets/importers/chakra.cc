@@ -243,12 +243,9 @@ class ChakraGraphMaker {
   void NameNodes() {
     for (std::size_t i = 0; i < all_.size(); ++i) {
       const ChakraNode& node = *all_[i].node;
-      constexpr std::size_t kLongest = 100;
       const std::string name = node.name.empty() ? std::string(KindOf(node)) : node.name;
       if (!IsValidUtf8(name)) throw InputError(PlaceOf(i), "has a name that is not valid UTF-8");
-      std::string shown = name.substr(0, kLongest);
-      while (!IsValidUtf8(shown)) shown.pop_back();
-      all_[i].name = fmt::format("{:07} {}", i, WithoutColons(shown));
+      all_[i].name = fmt::format("{:07} {}", i, WithoutColons(ShortName(name)));
     }
   }
 
@@ -525,9 +522,7 @@ std::vector<ChakraNode> ReadChakraJson(std::istream& in) {
   return nodes;
 }
 
-Imported MakeChakraGraph(const std::vector<ChakraNode>& nodes) { return ChakraGraphMaker({{.nodes = nodes}}).Make(); }
-
-Imported MakeChakraGraphOfRanks(const std::vector<ChakraRank>& ranks) { return ChakraGraphMaker(ranks).Make(); }
+Imported MakeChakraGraph(const std::vector<ChakraRank>& ranks) { return ChakraGraphMaker(ranks).Make(); }
 
 bool LooksLikeChakra(std::string_view head) {
   if (StartsAnObject(head)) return head.find("\"workload_graph\"") != std::string_view::npos;
@@ -580,7 +575,7 @@ Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions
   // Without a number in each name, ranks are counted.
   for (std::size_t i = 0; i < ranks.size() && named.size() != ranks.size(); ++i)
     ranks[i].rank = static_cast<std::int64_t>(i);
-  return AtPlace(sources.front().name(), [&] { return MakeChakraGraphOfRanks(ranks); });
+  return AtPlace(sources.front().name(), [&] { return MakeChakraGraph(ranks); });
 }
 
 }  // namespace emplace::datasets

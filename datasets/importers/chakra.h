@@ -41,19 +41,18 @@ std::vector<ChakraNode> ReadChakra(std::istream& in);
 // The JSON flavour: {"workload_graph": [{"Id": 1, "Name": "a", "NodeType": 4, "data_deps": [], "runtime": 5, ...}]}.
 std::vector<ChakraNode> ReadChakraJson(std::istream& in);
 
-// Nodes are ops, dependencies are control inputs: the trace says nothing of the size of what passes along them. Devices
-// are a CPU thread or an accelerator's stream for each tid. Dependencies on nodes that the trace lacks are left out and
-// counted. Throws InputError on ids that repeat, and on cycles (with the ops on them).
-Imported MakeChakraGraph(const std::vector<ChakraNode>& nodes);
-
-// The same of several ranks. A `receive` waits for the `send` of the same ranks and tag; of several, the k-th for the
-// k-th. If all ranks have as many collectives, the k-th of all start together, and take the shortest of their times:
-// the others waited inside. Devices are named "rank 1 gpu stream 7".
 struct ChakraRank {
   std::int64_t rank = 0;
   std::vector<ChakraNode> nodes = {};
 };
-Imported MakeChakraGraphOfRanks(const std::vector<ChakraRank>& ranks);
+
+// Nodes are ops, dependencies are control inputs: the trace says nothing of the size of what passes along them. Devices
+// are a CPU thread or an accelerator's stream for each tid; of several ranks they are named "rank 1 gpu stream 7".
+// Dependencies on nodes that the trace lacks are left out and counted.
+// A `receive` waits for the `send` of the same ranks and tag; of several, the k-th for the k-th. If all ranks have as
+// many collectives, the k-th of all start together, and take the shortest of their times: the others waited inside.
+// Throws InputError on ids that repeat, and on cycles (with the ops on them).
+Imported MakeChakraGraph(const std::vector<ChakraRank>& ranks);
 
 }  // namespace emplace::datasets
 

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <utility>
 
+#include "datasets/importers/input_shape.h"
 #include "datasets/importers/zip_archive.h"
 #include "sim/base/check.h"
 #include "sim/base/json_fields.h"
@@ -83,29 +83,6 @@ RawSize ReadRawSize(const JsonNode& node) {
     }
   }
   return size;
-}
-
-// "NAME=8x3x224x224"
-struct GivenInput {
-  std::string name;
-  Shape shape;
-};
-
-GivenInput ParseGivenInput(const std::string& text) {
-  GivenInput given;
-  const std::size_t equals = text.find('=');
-  const auto fail = [&] { throw InputError("--input", "is " + Quoted(text) + " (NAME=DIMS, such as x=8x3x224x224)"); };
-  if (equals == std::string::npos || equals == 0) fail();
-  given.name = text.substr(0, equals);
-  for (std::size_t begin = equals + 1; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('x', begin), text.size());
-    std::int64_t size = 0;
-    const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, size);
-    if (error != std::errc() || stop != text.data() + end || size < 0 || size > std::int64_t{1} << 40) fail();
-    given.shape.push_back(size);
-    begin = end + 1;
-  }
-  return given;
 }
 
 class Sizes {
@@ -456,9 +433,7 @@ void SetSizes(const JsonNode& graph, const std::vector<ExportInput>& inputs, std
     }
   }
   sizes.SetGiven(!texts.empty());
-  std::set<std::string> seen;
-  for (const std::string& text : texts) {
-    const GivenInput given = ParseGivenInput(text);
+  for (const InputShape& given : ReadInputShapes({texts.begin(), texts.end()})) {
     std::string names;
     bool is_known = false;
     for (const ExportInput& input : inputs) {
@@ -467,15 +442,14 @@ void SetSizes(const JsonNode& graph, const std::vector<ExportInput>& inputs, std
       is_known = is_known || input.name == given.name;
     }
     if (!is_known) throw InputError("--input " + given.name, "is no input of this program (" + names + ")");
-    if (!seen.insert(given.name).second) throw InputError("--input " + given.name, "is given twice");
     const JsonNode tensor = Need(tensors, given.name, "a tensor");
     const JsonNode dims = Need(tensor, "sizes", "a list of sizes");
-    if (dims.List().size() != given.shape.size()) {
+    if (dims.List().size() != given.dims.size()) {
       throw InputError("--input " + given.name,
-                       fmt::format("has {} dimensions (this input has {})", given.shape.size(), dims.List().size()));
+                       fmt::format("has {} dimensions (this input has {})", given.dims.size(), dims.List().size()));
     }
-    for (std::size_t i = 0; i < given.shape.size(); ++i) {
-      sizes.Bind(given.name, i, ReadRawSize(JsonNode(dims, i, dims.List()[i])), given.shape[i]);
+    for (std::size_t i = 0; i < given.dims.size(); ++i) {
+      sizes.Bind(given.name, i, ReadRawSize(JsonNode(dims, i, dims.List()[i])), given.dims[i]);
     }
   }
   sizes.Finish();

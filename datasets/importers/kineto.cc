@@ -106,25 +106,16 @@ class GraphMaker {
       std::string_view what = TextOf(op.source, trace);
       if (what.empty()) what = TextOf(op.event, trace);
       if (what.empty()) what = KindOf(op.type);
-      spec.name = fmt::format("{:07} {}", i, WithoutColons(Shortened(what)));
+      spec.name = fmt::format("{:07} {}", i, WithoutColons(ShortName(what)));
       spec.kind = KindOf(op.type);
       spec.attrs = Attrs(op, trace);
-      spec.layer = Shortened(TextOf(op.outer, trace));
+      spec.layer = ShortName(TextOf(op.outer, trace));
       spec.kind_times[0] = {kinds_[op.device], Micros(op.time)};
       spec.control_positions = op.after;
       builder.Add(spec);
     }
     builder.SetMetadata(Metadata(attributed));
     return builder.Build();
-  }
-
-  // Names of kernels have up to thousands of bytes, arguments of templates mostly. Not cut in the middle of a
-  // character.
-  static std::string_view Shortened(std::string_view text) {
-    std::size_t most = 100;
-    if (text.size() <= most) return text;
-    while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
-    return text.substr(0, most);
   }
 
   // A JSON object, put together as text: there may be millions.
@@ -155,11 +146,11 @@ class GraphMaker {
     attrs.Number("measured_start_us", Micros(op.measured_start));
     const bool is_host = op.type == TraceStep::OpType::kHost || op.type == TraceStep::OpType::kWait;
     if (op.event != TraceStep::kNone) {
-      attrs.Text(is_host ? "call" : "kernel", Shortened(TextOf(op.event, trace)));
+      attrs.Text(is_host ? "call" : "kernel", ShortName(TextOf(op.event, trace)));
     }
     if (op.source != TraceStep::kNone) {
       const TraceEvent& source = trace.events[op.source];
-      attrs.Text("op", Shortened(trace.text(source.name)));
+      attrs.Text("op", ShortName(trace.text(source.name)));
       if (!is_host) {
         const TraceDetails& details = trace.details_of(source);
         const std::size_t rank = step_.devices[op.device].rank;
@@ -282,6 +273,13 @@ std::string WithoutColons(std::string_view text) {
     }
   }
   return name;
+}
+
+std::string_view ShortName(std::string_view name) {
+  std::size_t most = 100;
+  if (name.size() <= most) return name;
+  while (most > 0 && (static_cast<unsigned char>(name[most]) & 0xc0) == 0x80) --most;
+  return name.substr(0, most);
 }
 
 std::string KindOfGpu(std::string_view name) {

@@ -15,6 +15,8 @@ inline constexpr std::string_view kTraceThreadKind = "host-cpu";
 
 // "aten::addmm" is "aten.addmm": names of ops hold no colon.
 std::string WithoutColons(std::string_view text);
+// The first 100 bytes at most, not cut inside of a character: names of kernels have up to thousands.
+std::string_view ShortName(std::string_view name);
 // "NVIDIA H100 80GB HBM3" is "h100", as in the catalogue; of a name without such a word, its words.
 std::string KindOfGpu(std::string_view name);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <istream>
 #include <map>
 #include <optional>
@@ -475,30 +474,7 @@ class OnnxGraphMaker {
 
 }  // namespace
 
-OnnxInputShape ReadInputShape(const std::string& text) {
-  const std::size_t split = text.rfind('=');
-  const auto refuse = [&] {
-    throw InputError("--input", fmt::format("\"{}\" is no NAME=DIMS, such as images=1x3x224x224", text));
-  };
-  if (split == std::string::npos || split == 0) refuse();
-  OnnxInputShape shape{.name = text.substr(0, split), .dims = {}};
-  const char* at = text.data() + split + 1;
-  const char* const end = text.data() + text.size();
-  while (at != end) {
-    constexpr std::int64_t kLargest = std::int64_t{1} << 31;
-    std::int64_t dim = -1;
-    const auto [next, error] = std::from_chars(at, end, dim);
-    if (error != std::errc() || dim < 0 || dim > kLargest) refuse();
-    shape.dims.push_back(dim);
-    at = next;
-    if (at == end) break;
-    if (*at != 'x' || at + 1 == end) refuse();
-    ++at;
-  }
-  return shape;
-}
-
-OnnxModel ReadOnnx(std::istream& in, const std::vector<OnnxInputShape>& inputs) {
+OnnxModel ReadOnnx(std::istream& in, const std::vector<InputShape>& inputs) {
   OnnxParsed parsed = OnnxPart().parse(CondensedOnnx(in), inputs);
   if (!parsed.problem.empty()) throw InputError("", parsed.problem);
   return std::move(parsed.model);
@@ -507,14 +483,7 @@ OnnxModel ReadOnnx(std::istream& in, const std::vector<OnnxInputShape>& inputs) 
 Imported MakeOnnxGraph(const OnnxModel& model) { return OnnxGraphMaker(model).Make(); }
 
 Imported ImportOnnx(std::span<const ImportSource> sources, const ImportOptions& options) {
-  std::vector<OnnxInputShape> inputs;
-  for (const std::string& input : options.inputs) {
-    inputs.push_back(ReadInputShape(input));
-    const auto same = [&](const OnnxInputShape& other) { return other.name == inputs.back().name; };
-    if (std::count_if(inputs.begin(), inputs.end(), same) > 1) {
-      throw InputError("--input", fmt::format("sets \"{}\" twice", inputs.back().name));
-    }
-  }
+  const std::vector<InputShape> inputs = ReadInputShapes(options.inputs);
   const ImportSource& source = sources.front();
   return AtPlace(source.name(), [&] {
     const auto in = source.Open();

@@ -2,7 +2,6 @@
 #define EMPLACE_DATASETS_IMPORTERS_ONNX_H_
 
 #include <iosfwd>
-#include <string>
 #include <vector>
 
 #include "datasets/importers/onnx_model.h"
@@ -10,13 +9,9 @@
 
 namespace emplace::datasets {
 
-// "NAME=DIMS" as `--input` has it, DIMS being sizes with an x between, such as 1x3x224x224, or nothing for a scalar.
-// Throws InputError.
-OnnxInputShape ReadInputShape(const std::string& text);
-
 // The model in a file, with the shapes that libonnx infers. Large weights are skipped, not held. Throws InputError on
 // files that are no ONNX model, tensors that no node writes or two write, and shapes that are not the inputs'.
-OnnxModel ReadOnnx(std::istream& in, const std::vector<OnnxInputShape>& inputs);
+OnnxModel ReadOnnx(std::istream& in, const std::vector<InputShape>& inputs);
 
 // Nodes are ops of the catalogue's kinds where it has a counterpart (docs/formats.md has the table), else of kind
 // "onnx::NAME". Weights and constants are variables. Throws InputError on cycles, with the ops on them, on inputs with

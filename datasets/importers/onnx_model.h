@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "datasets/importers/input_shape.h"
+
 // An ONNX model as plain data: what passes between the program and the plug-in that links libonnx.
 namespace emplace::datasets {
 
@@ -79,12 +81,6 @@ struct OnnxModel {
   std::vector<std::string> outputs;
 };
 
-// A shape that the user gave for an input.
-struct OnnxInputShape {
-  std::string name;
-  std::vector<std::int64_t> dims;
-};
-
 // What the plug-in gives.
 struct OnnxParsed {
   OnnxModel model;
@@ -92,7 +88,7 @@ struct OnnxParsed {
 };
 struct OnnxExports {
   // `bytes`: a ModelProto, of which CondensedOnnx() left out the weights.
-  OnnxParsed (*parse)(const std::string& bytes, const std::vector<OnnxInputShape>& inputs);
+  OnnxParsed (*parse)(const std::string& bytes, const std::vector<InputShape>& inputs);
   std::int64_t (*newest_opset)();
 };
 inline constexpr const char* kOnnxName = "emplace_onnx_part";

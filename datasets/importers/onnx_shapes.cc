@@ -377,7 +377,7 @@ class Inference {
  public:
   explicit Inference(const onnx::ModelProto& proto) : proto_(proto), graph_(proto.graph()), expander_(proto) {}
 
-  OnnxModel Run(const std::vector<OnnxInputShape>& shapes) {
+  OnnxModel Run(const std::vector<InputShape>& shapes) {
     model_.producer = proto_.producer_name();
     model_.ir_version = proto_.ir_version();
     model_.graph_name = graph_.name();
@@ -436,7 +436,7 @@ class Inference {
   }
 
   // The dimensions that the user set: of the inputs named, and all others with the same symbol.
-  void AddInputs(const std::vector<OnnxInputShape>& shapes) {
+  void AddInputs(const std::vector<InputShape>& shapes) {
     std::vector<const onnx::ValueInfoProto*> inputs;
     for (const auto& value : graph_.input()) {
       if (value.name().empty()) RefuseModel("has an input without a name");
@@ -446,8 +446,8 @@ class Inference {
       }
       inputs.push_back(&value);
     }
-    std::unordered_map<std::string, const OnnxInputShape*> given;
-    for (const OnnxInputShape& shape : shapes) {
+    std::unordered_map<std::string, const InputShape*> given;
+    for (const InputShape& shape : shapes) {
       if (!inputs_.contains(shape.name)) {
         std::vector<std::string> known(inputs_.begin(), inputs_.end());
         std::sort(known.begin(), known.end());
@@ -483,7 +483,7 @@ class Inference {
     }
   }
 
-  void Bind(const onnx::ValueInfoProto& value, const OnnxInputShape& shape) {
+  void Bind(const onnx::ValueInfoProto& value, const InputShape& shape) {
     const auto place = [&] { return fmt::format("input \"{}\"", value.name()); };
     if (value.type().value_case() != TypeProto::kTensorType) {
       RefuseModel(place() + ": is no tensor, so --input sets no shape of it");
@@ -1104,7 +1104,7 @@ class Inference {
   std::unordered_map<std::string, onnx::TensorShapeProto> known_;
 };
 
-OnnxParsed ParseOnnx(const std::string& bytes, const std::vector<OnnxInputShape>& inputs) {
+OnnxParsed ParseOnnx(const std::string& bytes, const std::vector<InputShape>& inputs) {
   OnnxParsed parsed;
   try {
     onnx::ModelProto proto;

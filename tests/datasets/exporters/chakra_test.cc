@@ -116,7 +116,7 @@ TEST(ExportChakraTest, WhatIsImportedAgainHasTheSameStepTimeAndStarts) {
     const Simulator simulator(graph, cluster, costs, {.start_times = true});
     const StepResult expected = simulator.Run(placement);
     const std::vector<ChakraRank> ranks = Again(RanksOf({graph, cluster, placement}));
-    const datasets::Imported imported = datasets::MakeChakraGraphOfRanks(ranks);
+    const datasets::Imported imported = datasets::MakeChakraGraph(ranks);
     ASSERT_EQ(StepOf(imported), expected.step_time_micros) << "graph " << i;
     // Each op starts as before.
     const CostTable again(imported.graph, *imported.cluster, *MakeMeasuredCostModel());
@@ -160,7 +160,7 @@ TEST(ChakraRanksTest, CollectivesOfAllRanksStartTogetherAndTakeTheShortestTime) 
   const std::vector<ChakraRank> ranks = {
       {0, {Node(1, kCompute, 10), Node(2, kCollective, 90, {1}), Node(3, kCompute, 1, {2})}},
       {1, {Node(1, kCompute, 70), Node(2, kCollective, 30, {1})}}};
-  const datasets::Imported imported = datasets::MakeChakraGraphOfRanks(ranks);
+  const datasets::Imported imported = datasets::MakeChakraGraph(ranks);
   EXPECT_EQ(StepOf(imported), 70 + 30 + 1);
   EXPECT_THAT(
       imported.notes,
@@ -175,7 +175,7 @@ TEST(ChakraRanksTest, WhatNobodySendsWaitsForNothing) {
   receive.source = 0;
   const auto notes = [&](std::int64_t tag) {
     receive.tag = tag;
-    return datasets::MakeChakraGraphOfRanks({{0, {send}}, {1, {receive, Node(2, kCollective, 1)}}}).notes;
+    return datasets::MakeChakraGraph({{0, {send}}, {1, {receive, Node(2, kCollective, 1)}}}).notes;
   };
   EXPECT_THAT(notes(0), ::testing::Contains("1 messages join 2 ranks"));
   EXPECT_THAT(notes(0), ::testing::Contains("the ranks have different numbers of collectives: they are not joined"));

@@ -102,16 +102,16 @@ TEST(ImportChakraTest, NodesAreOpsOnThreadsAndStreams) {
 TEST(MakeChakraGraphTest, MissingNodesAreCountedAndCyclesRefused) {
   datasets::ChakraNode a{.id = 1, .name = "a", .before = {77}, .thread = {}, .collective = {}, .bytes = {}};
   datasets::ChakraNode b{.id = 2, .name = "b", .before = {1}, .thread = {}, .collective = {}, .bytes = {}};
-  EXPECT_EQ(datasets::MakeChakraGraph({a, b}).notes[0],
+  EXPECT_EQ(datasets::MakeChakraGraph({{.nodes = {a, b}}}).notes[0],
             "1 dependencies are on nodes that are not in the trace: left out");
   a.before = {2};
-  EXPECT_THAT(Refusal([&] { datasets::MakeChakraGraph({a, b}); }), HasSubstr("0000000 a"));
+  EXPECT_THAT(Refusal([&] { datasets::MakeChakraGraph({{.nodes = {a, b}}}); }), HasSubstr("0000000 a"));
   b.id = 1;
   EXPECT_EQ(Refusal([&] {
-              datasets::MakeChakraGraph({a, b});
+              datasets::MakeChakraGraph({{.nodes = {a, b}}});
             }),
             "node 1: the id 1 is another node's too (each id once)");
-  EXPECT_EQ(Refusal([] { datasets::MakeChakraGraph({}); }), "holds no node");
+  EXPECT_EQ(Refusal([] { datasets::MakeChakraGraph({{}}); }), "holds no node");
 }
 
 TEST(ImportChakraTest, TracesAreRecognised) {

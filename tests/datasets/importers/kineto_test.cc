@@ -130,6 +130,8 @@ TEST(ImportKinetoTest, GpusAreKindsOfTheCatalogueWhereItHasThem) {
 TEST(TraceNamesTest, ColonsBecomePoints) {
   EXPECT_EQ(datasets::WithoutColons("aten::add"), "aten.add");
   EXPECT_EQ(datasets::WithoutColons("a:b"), "a.b");
+  EXPECT_EQ(datasets::ShortName(std::string(100, 'x')), std::string(100, 'x'));
+  EXPECT_EQ(datasets::ShortName(std::string(99, 'x') + "é and more"), std::string(99, 'x'));
   EXPECT_EQ(datasets::KindOfGpu("NVIDIA B200"), "b200");
 }
 

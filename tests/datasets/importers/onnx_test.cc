@@ -41,17 +41,6 @@ std::string OneNode(const std::string& op, const std::vector<std::string>& dims,
                         opset);
 }
 
-TEST(ReadInputShapeTest, SizesStandBehindTheLastEqualsSign) {
-  const datasets::OnnxInputShape shape = datasets::ReadInputShape("a=b=2x3x224");
-  EXPECT_EQ(shape.name, "a=b");
-  EXPECT_THAT(shape.dims, ElementsAre(2, 3, 224));
-  EXPECT_THAT(datasets::ReadInputShape("step=").dims, IsEmpty());
-  for (const char* const text : {"", "x", "=2", "x=2x", "x=x2", "x=2,3", "x=-1", "x=2x3 ", "x=9999999999"}) {
-    EXPECT_EQ(Refusal([&] { datasets::ReadInputShape(text); }),
-              "--input: \"" + std::string(text) + "\" is no NAME=DIMS, such as images=1x3x224x224");
-  }
-}
-
 TEST(ImportOnnxTest, NodesAreOpsAndWeightsAreVariables) {
   const datasets::Imported imported = ImportModel(kOnnxSample);
   const Graph& graph = imported.graph;

@@ -268,9 +268,9 @@ TEST(TorchExportTest, WrongInputsAreRefused) {
   EXPECT_EQ(refusal({"x=8x4"}), "f.pt2: --input x: dimension 1 is 4 (it is always 3 in this program)");
   EXPECT_EQ(refusal({"w=3"}), "f.pt2: --input w: is no input of this program (x)");
   EXPECT_EQ(refusal({"x=1x3"}), "f.pt2: --input: makes s0 = 1 (the program was exported for 2 to 64)");
-  EXPECT_EQ(refusal({"x=8x3", "x=8x3"}), "f.pt2: --input x: is given twice");
-  for (const char* const text : {"x", "=8x3", "x=", "x=8x", "x=8x-3", "x=axb"}) {
-    EXPECT_EQ(refusal({text}), "f.pt2: --input: is \"" + std::string(text) + "\" (NAME=DIMS, such as x=8x3x224x224)");
+  EXPECT_EQ(refusal({"x=8x3", "x=8x3"}), "f.pt2: --input: sets \"x\" twice");
+  for (const char* const text : {"x", "=8x3", "x=8x", "x=axb"}) {
+    EXPECT_EQ(refusal({text}), "f.pt2: --input: \"" + std::string(text) + "\" is no NAME=DIMS, such as x=1x3x224x224");
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct ReplayOptions {
   bool roofline = false;
   std::string times;
   std::string tf32;
+  std::vector<std::string> scale_from;
 };
 
 std::string Error(double simulated, double measured) {
@@ -98,11 +100,19 @@ void AddRow(Table* table, const experiments::RooflineRow& row, double all) {
               fmt::format("{:.2f}", row.Ratio()), percent(row.median_error), percent(row.p90_error)});
 }
 
-void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check) {
+void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check, bool is_scaled) {
   const double all = check.total.measured + check.unknown_time + check.transfers;
-  out << fmt::format("roofline against measured, on {}; % of {} of device time\n", check.kind, SumForPeople(all));
-  const std::vector<std::string> columns = {"class",    "calls", "kernels",          "measured",      "%",
-                                            "roofline", "ratio", "median |error| %", "90 % within, %"};
+  out << fmt::format("{} against measured, on {}; % of {} of device time\n", is_scaled ? "scaled roofline" : "roofline",
+                     check.kind, SumForPeople(all));
+  const std::vector<std::string> columns = {"class",
+                                            "calls",
+                                            "kernels",
+                                            "measured",
+                                            "%",
+                                            is_scaled ? "scaled" : "roofline",
+                                            "ratio",
+                                            "median |error| %",
+                                            "90 % within, %"};
   Table classes(columns);
   for (const experiments::RooflineRow& row : check.classes) AddRow(&classes, row, all);
   AddRow(&classes, check.total, all);
@@ -116,7 +126,12 @@ void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check) {
     AddRow(&operators, check.operators[i], all);
   }
   operators.PrintText(out);
-  out << fmt::format("\nnot compared: {} of copies from and to the host, and of collectives\n",
+  out << fmt::format("\n|error| of a call, mean: {:.1f} %\n", 100 * check.total.mean_error);
+  if (check.step_time) {
+    out << fmt::format("the step with these times: {} simulated, {} measured, {}\n", MicrosForPeople(*check.step_time),
+                       MicrosForPeople(*check.measured_step_time), Error(*check.step_time, *check.measured_step_time));
+  }
+  out << fmt::format("not compared: {} of copies from and to the host, and of collectives\n",
                      SumForPeople(check.transfers));
   if (check.unknown.empty()) return;
   std::string names;
@@ -129,24 +144,38 @@ void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check) {
   out << fmt::format("not known to roofline: {} of {}\n", SumForPeople(check.unknown_time), names);
 }
 
+int RunRoofline(const ReplayOptions& options) {
+  const RooflineOptions roofline = {.tf32 = Tf32FromName(options.tf32, "--tf32")};
+  std::optional<experiments::RooflineScales> scales;
+  if (!options.scale_from.empty()) {
+    std::vector<datasets::Imported> sources;
+    for (const std::string& file : options.scale_from) {
+      sources.push_back(ImportFiles({file}, "", {.min_attributed_percent = options.min_attributed}).imported);
+    }
+    scales = AtPlace(options.scale_from.front(), [&] { return experiments::MeasureRooflineScales(sources, roofline); });
+  }
+  const auto [importer, imported] = ImportFiles(
+      options.files, options.format, {.min_attributed_percent = options.min_attributed, .times = options.times});
+  for (const std::string& note : imported.notes) Say(fmt::format("{}: {}", options.files.front(), note));
+  const experiments::RooflineCheck check = AtPlace(options.files.front(), [&, &step = imported] {
+    return experiments::CheckRoofline(step, roofline, scales ? &*scales : nullptr);
+  });
+  if (options.json) {
+    experiments::WriteRooflineCheck(std::cout, check);
+  } else {
+    PrintRoofline(std::cout, check, scales.has_value());
+  }
+  return kDone;
+}
+
 int Run(const ReplayOptions& options) {
-  CheckFiles(options.files, {});
+  std::vector<std::string> inputs = options.files;
+  inputs.insert(inputs.end(), options.scale_from.begin(), options.scale_from.end());
+  CheckFiles(inputs, {});
+  if (!options.roofline && !options.scale_from.empty()) throw InputError("--scale-from", "needs --roofline");
   if (!options.roofline && !options.times.empty()) throw InputError("--times", "needs --roofline");
   if (!options.roofline && !options.tf32.empty()) throw InputError("--tf32", "needs --roofline");
-  if (options.roofline) {
-    const Tf32 tf32 = Tf32FromName(options.tf32, "--tf32");
-    const auto [importer, imported] = ImportFiles(
-        options.files, options.format, {.min_attributed_percent = options.min_attributed, .times = options.times});
-    for (const std::string& note : imported.notes) Say(fmt::format("{}: {}", options.files.front(), note));
-    const experiments::RooflineCheck check =
-        AtPlace(options.files.front(), [&] { return experiments::CheckRoofline(imported.graph, {.tf32 = tf32}); });
-    if (options.json) {
-      experiments::WriteRooflineCheck(std::cout, check);
-    } else {
-      PrintRoofline(std::cout, check);
-    }
-    return kDone;
-  }
+  if (options.roofline) return RunRoofline(options);
   const auto [importer, imported] =
       ImportFiles(options.files, options.format, {.min_attributed_percent = options.min_attributed});
   if (!imported.measured) {
@@ -185,6 +214,13 @@ Command AddReplay(CLI::App& app) {
                    "With --roofline: f32 products in TF32: none, convolutions or all (default: as the trace says, "
                    "else convolutions)")
       ->type_name("WHICH");
+  command
+      ->add_option("--scale-from", options->scale_from,
+                   "With --roofline: what if? Trace of another GPU, or graph.json with its times, whose operators say "
+                   "by how much roofline's times are wrong; may be repeated")
+      ->type_name("FILE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_flag("--json", options->json, "Print the result as JSON (emplace.replay or emplace.roofline-check)");
   return {command, [options] { return Run(*options); }};
 }

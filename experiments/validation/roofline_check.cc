@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <ostream>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "sim/base/registry.h"
 #include "sim/base/statistics.h"
 #include "sim/ops/aten_work.h"
+#include "sim/simulator.h"
 
 namespace emplace::experiments {
 namespace {
@@ -33,6 +35,15 @@ struct MeasuredCall {
   std::size_t kernels = 0;
   double measured = 0;
   double roofline = 0;
+  std::vector<std::pair<OpId, double>> ops = {};  // with roofline's times
+};
+
+// What a graph holds of both times.
+struct MeasuredCalls {
+  std::string kind;
+  std::vector<MeasuredCall> calls;
+  double transfers = 0;
+  std::map<std::string, double> unknown;
 };
 
 // "" where the op is a call by itself.
@@ -70,6 +81,7 @@ RooflineRow RowOf(std::string name, const std::vector<const MeasuredCall*>& call
     errors.push_back(std::abs(call->roofline / call->measured - 1));
   }
   if (!errors.empty()) {
+    row.mean_error = std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
     row.median_error = Quantile(errors, 0.5);
     row.p90_error = Quantile(errors, 0.9);
   }
@@ -97,56 +109,131 @@ nlohmann::ordered_json JsonOf(const RooflineRow& row) {
           {"measured_us", row.measured},
           {"roofline_us", row.roofline},
           {"ratio", row.Ratio()},
-          {"error", {{"median", row.median_error}, {"p90", row.p90_error}}}};
+          {"error", {{"mean", row.mean_error}, {"median", row.median_error}, {"p90", row.p90_error}}}};
 }
 
-}  // namespace
-
-RooflineCheck CheckRoofline(const Graph& graph, const RooflineOptions& options) {
-  RooflineCheck check;
-  check.kind = KindOfMostTime(graph);
-  const Cluster cluster(check.kind, "", {{.name = "device:0", .kind = check.kind, .memory = std::nullopt}},
+MeasuredCalls FindCalls(const Graph& graph, const RooflineOptions& options) {
+  MeasuredCalls found;
+  found.kind = KindOfMostTime(graph);
+  const Cluster cluster(found.kind, "", {{.name = "device:0", .kind = found.kind, .memory = std::nullopt}},
                         std::vector<Link>(1), Channels::kPerDevice);
   const std::unique_ptr<CostModel> model = MakeRooflineCostModel(options);
-  model->CheckKind(cluster, check.kind);
+  model->CheckKind(cluster, found.kind);
 
-  std::vector<MeasuredCall> calls;
   std::map<std::string, std::size_t> positions;  // in `calls`, by CallOf
-  std::map<std::string, double> unknown;
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const OpId id = MakeId<OpId>(i);
     const Op& op = graph.op(id);
     const auto time = std::find_if(op.kind_times.begin(), op.kind_times.end(),
-                                   [&](const KindTime& each) { return each.kind == check.kind; });
+                                   [&](const KindTime& each) { return each.kind == found.kind; });
     // Ops of the host alone took no time on the device.
     if (time == op.kind_times.end() || time->micros <= 0 || IsOneOf(kHostKinds, op.kind)) continue;
     if (IsOneOf(kTransferKinds, op.kind)) {
-      check.transfers += time->micros;
+      found.transfers += time->micros;
       continue;
     }
     const std::optional<AtenWork> work = FindAtenWork(graph, id);
     if (work && work->is_transfer) {
-      check.transfers += time->micros;
+      found.transfers += time->micros;
       continue;
     }
     const std::string name = ReadAtenCall(graph, id).name;
-    const std::optional<double> micros = model->OpMicros(graph, id, cluster, check.kind);
+    const std::optional<double> micros = model->OpMicros(graph, id, cluster, found.kind);
     if (!micros || !work) {
-      unknown[name] += time->micros;
+      found.unknown[name] += time->micros;
       continue;
     }
     const std::string call = CallOf(op);
     if (!call.empty()) {
-      const auto [position, is_new] = positions.try_emplace(call, calls.size());
+      const auto [position, is_new] = positions.try_emplace(call, found.calls.size());
       if (!is_new) {
-        MeasuredCall& known = calls[position->second];
+        MeasuredCall& known = found.calls[position->second];
         known.kernels += 1;
         known.measured += time->micros;
         known.roofline += *micros;
+        known.ops.emplace_back(id, *micros);
         continue;
       }
     }
-    calls.push_back({name, work->work.op_class, 1, time->micros, *micros});
+    found.calls.push_back({name, work->work.op_class, 1, time->micros, *micros, {{id, *micros}}});
+  }
+  return found;
+}
+
+// The times of the trace, but for ops whose times are given.
+class ReplacedCosts : public CostModel {
+ public:
+  explicit ReplacedCosts(const std::vector<MeasuredCall>& calls) {
+    for (const MeasuredCall& call : calls) times_.insert(call.ops.begin(), call.ops.end());
+  }
+  std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster& cluster,
+                                 std::string_view device_kind) const override {
+    const auto found = times_.find(op);
+    return found != times_.end() ? found->second : measured_->OpMicros(graph, op, cluster, device_kind);
+  }
+  std::string WhyNoTime(const Graph& graph, OpId op) const override { return measured_->WhyNoTime(graph, op); }
+
+ private:
+  std::unique_ptr<CostModel> measured_ = MakeMeasuredCostModel();
+  std::map<OpId, double> times_;
+};
+
+double SimulateWith(const std::vector<MeasuredCall>& calls, const datasets::Imported& imported) {
+  const CostTable costs(imported.graph, *imported.cluster, ReplacedCosts(calls));
+  const Simulator simulator(imported.graph, *imported.cluster, costs, {.peak_memory = false});
+  return simulator.Run(*imported.placement).step_time_micros;
+}
+
+template <typename Key>
+std::map<Key, double> Medians(const std::map<Key, std::vector<double>>& ratios) {
+  std::map<Key, double> medians;
+  for (const auto& [key, values] : ratios) medians[key] = Median(values);
+  return medians;
+}
+
+}  // namespace
+
+double RooflineScales::Of(const std::string& name, OpClass op_class) const {
+  if (const auto found = by_operator.find(name); found != by_operator.end()) return found->second;
+  if (const auto found = by_class.find(op_class); found != by_class.end()) return found->second;
+  return all;
+}
+
+RooflineScales MeasureRooflineScales(std::span<const datasets::Imported> imported, const RooflineOptions& options) {
+  std::map<std::string, std::vector<double>> by_operator;
+  std::map<OpClass, std::vector<double>> by_class;
+  std::vector<double> all;
+  for (const datasets::Imported& each : imported) {
+    for (const MeasuredCall& call : FindCalls(each.graph, options).calls) {
+      if (call.roofline <= 0) continue;
+      const double ratio = call.measured / call.roofline;
+      by_operator[call.name].push_back(ratio);
+      by_class[call.op_class].push_back(ratio);
+      all.push_back(ratio);
+    }
+  }
+  if (all.empty())
+    throw InputError("", "has no operator with a measured time that roofline knows (a trace with shapes)");
+  return {Medians(by_operator), Medians(by_class), Median(all)};
+}
+
+RooflineCheck CheckRoofline(const datasets::Imported& imported, const RooflineOptions& options,
+                            const RooflineScales* scales) {
+  MeasuredCalls found = FindCalls(imported.graph, options);
+  std::vector<MeasuredCall>& calls = found.calls;
+  if (scales != nullptr) {
+    for (MeasuredCall& call : calls) {
+      const double scale = scales->Of(call.name, call.op_class);
+      call.roofline *= scale;
+      for (auto& [op, micros] : call.ops) micros *= scale;
+    }
+  }
+  RooflineCheck check;
+  check.kind = found.kind;
+  check.transfers = found.transfers;
+  if (imported.measured && imported.cluster && imported.placement) {
+    check.measured_step_time = imported.measured->step_time_micros;
+    check.step_time = SimulateWith(calls, imported);
   }
   check.classes = RowsBy(calls, [](const MeasuredCall& call) { return std::string(Name(call.op_class)); });
   check.operators = RowsBy(calls, [](const MeasuredCall& call) { return call.name; });
@@ -155,7 +242,7 @@ RooflineCheck CheckRoofline(const Graph& graph, const RooflineOptions& options) 
   for (const MeasuredCall& call : calls) all.push_back(&call);
   check.total = RowOf("all", all);
   check.total.op_class = OpClass::kNone;
-  std::vector<std::pair<std::string, double>> by_time(unknown.begin(), unknown.end());
+  std::vector<std::pair<std::string, double>> by_time(found.unknown.begin(), found.unknown.end());
   std::stable_sort(by_time.begin(), by_time.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   for (const auto& [name, micros] : by_time) {
     check.unknown.push_back(name);
@@ -174,6 +261,9 @@ void WriteRooflineCheck(std::ostream& out, const RooflineCheck& check) {
   json["transfers_us"] = check.transfers;
   json["unknown_us"] = check.unknown_time;
   json["unknown"] = check.unknown;
+  if (check.step_time) {
+    json["step"] = {{"measured_us", *check.measured_step_time}, {"simulated_us", *check.step_time}};
+  }
   out << json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
 }
 

@@ -3,10 +3,13 @@
 
 #include <cstddef>
 #include <iosfwd>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "datasets/importers/registry.h"
 #include "sim/cost/cost_models.h"
 #include "sim/device_catalog.h"
 #include "sim/graph.h"
@@ -22,6 +25,7 @@ struct RooflineRow {
   double measured = 0;
   double roofline = 0;
   // Of the calls' |roofline / measured - 1|.
+  double mean_error = 0;
   double median_error = 0;
   double p90_error = 0;
 
@@ -37,11 +41,29 @@ struct RooflineCheck {
   double transfers = 0;              // collectives, copies from and to the host
   double unknown_time = 0;           // of operators that roofline does not know
   std::vector<std::string> unknown;  // their names, the largest time first
+  // The step as it is simulated with roofline's times in place of those that are compared. None without a trace's step.
+  std::optional<double> step_time = {};
+  std::optional<double> measured_step_time = {};
 };
 
+// How many times as long as roofline says calls took in graphs with measured times: the median over an operator's
+// calls, and over those of a class. It carries times from one kind of device over to another: roofline's time there,
+// times this (Habitat scales by a ratio of roofline's rates as well: Yu et al. 2021, section 3).
+struct RooflineScales {
+  std::map<std::string, double> by_operator;
+  std::map<OpClass, double> by_class;
+  double all = 1;
+
+  double Of(const std::string& name, OpClass op_class) const;
+};
+// Throws InputError, as CheckRoofline does, and on graphs in which there is nothing to compare.
+RooflineScales MeasureRooflineScales(std::span<const datasets::Imported> imported, const RooflineOptions& options);
+
 // Compares on the kind of device where the graph's ops have times, the one with most of it. Threads of the host are
-// left out. Throws InputError if no op has a time, or if the catalogue has no rates for the kind.
-RooflineCheck CheckRoofline(const Graph& graph, const RooflineOptions& options);
+// left out. With `scales`, roofline's times are scaled. Throws InputError if no op has a time, or if the catalogue has
+// no rates for the kind.
+RooflineCheck CheckRoofline(const datasets::Imported& imported, const RooflineOptions& options,
+                            const RooflineScales* scales = nullptr);
 
 // `emplace.roofline-check`, version 1.
 void WriteRooflineCheck(std::ostream& out, const RooflineCheck& check);

@@ -17,9 +17,9 @@ namespace {
 using experiments::CheckRoofline;
 using experiments::RooflineCheck;
 
-Graph ImportedGraph(const TraceText& text) {
+datasets::Imported ImportedTrace(const TraceText& text) {
   const datasets::ImportSource source("t.json", text.str());
-  return datasets::Import(datasets::FindImporter("kineto", "", ""), {&source, 1}, {.min_attributed_percent = 0}).graph;
+  return datasets::Import(datasets::FindImporter("kineto", "", ""), {&source, 1}, {.min_attributed_percent = 0});
 }
 
 // A product of two kernels, a sum, an operator of nobody's, a copy to the host.
@@ -35,7 +35,7 @@ TraceText ThreeOperators() {
 }
 
 TEST(RooflineCheckTest, CallsOfSeveralKernelsAreOne) {
-  const RooflineCheck check = CheckRoofline(ImportedGraph(ThreeOperators()), {});
+  const RooflineCheck check = CheckRoofline(ImportedTrace(ThreeOperators()), {});
   EXPECT_EQ(check.kind, "h100");
   ASSERT_EQ(check.classes.size(), 2U);
   EXPECT_EQ(check.classes[0].name, "matrix-product");
@@ -55,7 +55,7 @@ TEST(RooflineCheckTest, CallsOfSeveralKernelsAreOne) {
 }
 
 TEST(RooflineCheckTest, Tf32MakesProductsFaster) {
-  const Graph graph = ImportedGraph(ThreeOperators());
+  const datasets::Imported graph = ImportedTrace(ThreeOperators());
   const double plain = CheckRoofline(graph, {.tf32 = Tf32::kNone}).classes[0].roofline;
   EXPECT_EQ(CheckRoofline(graph, {.tf32 = Tf32::kConvolutions}).classes[0].roofline, plain);
   EXPECT_LT(CheckRoofline(graph, {.tf32 = Tf32::kAll}).classes[0].roofline, plain);
@@ -67,14 +67,47 @@ TEST(RooflineCheckTest, AGraphWithoutTimesIsRefused) {
   op.name = "a";
   op.kind = "aten::relu";
   builder.Add(op);
-  const Graph graph = builder.Build();
+  const datasets::Imported graph = {.graph = builder.Build(), .cluster = {}, .notes = {}};
   EXPECT_EQ(ErrorOf([&] { CheckRoofline(graph, {}); }),
             "no op has a time on a device to compare with (a Kineto trace, or an Execution Trace with --times)");
 }
 
+TEST(RooflineCheckTest, ScaledByItsOwnErrorsItIsRight) {
+  const datasets::Imported trace = ImportedTrace(ThreeOperators());
+  const experiments::RooflineScales scales = experiments::MeasureRooflineScales({&trace, 1}, {});
+  const RooflineCheck plain = CheckRoofline(trace, {});
+  EXPECT_NEAR(scales.by_operator.at("aten::mm"), 60 / plain.classes[0].roofline, 1e-12);
+  const RooflineCheck scaled = CheckRoofline(trace, {}, &scales);
+  EXPECT_NEAR(scaled.total.mean_error, 0, 1e-12);
+  EXPECT_NEAR(scaled.total.roofline, 64, 1e-9);
+  // Its two kernels took 40 and 20 us, and are said to take 30 each; the device waits for neither alone.
+  EXPECT_EQ(scaled.measured_step_time, 120);
+  EXPECT_NEAR(scaled.step_time.value(), 120, 2);
+  // The kernels that are twice as long make the step longer; the others keep the trace's times.
+  experiments::RooflineScales doubled = scales;
+  for (auto& [name, scale] : doubled.by_operator) scale *= 2;
+  EXPECT_NEAR(CheckRoofline(trace, {}, &doubled).total.mean_error, 1, 1e-12);
+  EXPECT_GT(CheckRoofline(trace, {}, &doubled).step_time.value(), scaled.step_time.value() + 10);
+}
+
+TEST(RooflineCheckTest, ScalesOfAnOperatorThatIsNotThereAreThoseOfItsClass) {
+  const experiments::RooflineScales scales = {
+      .by_operator = {{"aten::mm", 2}}, .by_class = {{OpClass::kMatrixProduct, 3}}, .all = 4};
+  EXPECT_EQ(scales.Of("aten::mm", OpClass::kMatrixProduct), 2);
+  EXPECT_EQ(scales.Of("aten::bmm", OpClass::kMatrixProduct), 3);
+  EXPECT_EQ(scales.Of("aten::add", OpClass::kElementwise), 4);
+  TraceText text;
+  text.Call("cudaLaunchKernel", 1, 2, 1).Kernel("a", 10, 40, 1);
+  const datasets::Imported trace = ImportedTrace(text);
+  EXPECT_EQ(ErrorOf([&] {
+              experiments::MeasureRooflineScales({&trace, 1}, {});
+            }),
+            "has no operator with a measured time that roofline knows (a trace with shapes)");
+}
+
 TEST(RooflineCheckTest, IsWrittenAsJson) {
   std::ostringstream out;
-  experiments::WriteRooflineCheck(out, CheckRoofline(ImportedGraph(ThreeOperators()), {}));
+  experiments::WriteRooflineCheck(out, CheckRoofline(ImportedTrace(ThreeOperators()), {}));
   const auto json = nlohmann::json::parse(out.str());
   EXPECT_EQ(json["schema"], "emplace.roofline-check");
   EXPECT_EQ(json["classes"][0]["kernels"], 2);
@@ -87,7 +120,7 @@ TEST(RooflineCheckTest, OperatorsOfAnH100AreWithinAFactorOfTwo) {
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
   const datasets::ImportSource source(path);
   const RooflineCheck check =
-      CheckRoofline(datasets::Import(datasets::FindImporter("", source.head(), path), {&source, 1}).graph, {});
+      CheckRoofline(datasets::Import(datasets::FindImporter("", source.head(), path), {&source, 1}), {});
   EXPECT_EQ(check.kind, "h100");
   EXPECT_GT(check.total.calls, 500U);
   EXPECT_GT(check.total.Ratio(), 0.5);

@@ -12,7 +12,7 @@
 
 namespace {
 
-emplace::Cluster Two() {
+emplace::Cluster TwoDevices() {
   emplace::Device device;
   device.name = "x";
   device.kind = "k80";
@@ -47,7 +47,7 @@ emplace::Placement Alternate(const emplace::Graph& graph, const emplace::CostTab
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const emplace::Cluster cluster = Two();
+  static const emplace::Cluster cluster = TwoDevices();
   const std::optional<emplace::Graph> graph = Read(emplace::fuzz::Text(data, size));
   if (!graph) return 0;
   for (std::size_t i = 0; i < graph->num_ops(); ++i) emplace::Signature(*graph, emplace::MakeId<emplace::OpId>(i));

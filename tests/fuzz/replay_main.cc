@@ -1,4 +1,4 @@
-// Runs a fuzz target over the inputs of an archive, once each: usage TARGET FILE.tar.gz.
+// Runs a fuzz target over the inputs of an archive, once each. Usage: replay_fuzz_targets TARGET FILE.tar.gz
 #include <zlib.h>
 
 #include <array>
@@ -6,9 +6,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+#include "tests/fuzz/replay.h"
 
 namespace {
 
@@ -38,18 +39,21 @@ std::string Unpacked(const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) Refuse(argv[0], "wants one archive (FILE.tar.gz)");
-  const std::string archive = Unpacked(argv[1]);
+  if (argc != 3) Refuse(argv[0], "wants a target and one archive (FILE.tar.gz)");
+  const emplace::fuzz::Target* target = emplace::fuzz::kTargets;
+  while (target->name != nullptr && std::strcmp(target->name, argv[1]) != 0) ++target;
+  if (target->name == nullptr) Refuse(argv[1], "is no target");
+  const std::string archive = Unpacked(argv[2]);
   std::size_t inputs = 0;
   for (std::size_t at = 0; at + kBlock <= archive.size() && archive[at] != '\0';) {
     const std::size_t size = std::strtoul(archive.substr(at + 124, 12).c_str(), nullptr, 8);
     const char type = archive[at + 156];
     at += kBlock;
-    if (size > archive.size() - at) Refuse(argv[1], "ends within a file");
+    if (size > archive.size() - at) Refuse(argv[2], "ends within a file");
     if (type == '0') {
       // A separate copy, so that sanitizers detect reads past its end.
       const std::string input = archive.substr(at, size);
-      LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
+      target->run(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
       ++inputs;
     }
     at += (size + kBlock - 1) / kBlock * kBlock;

@@ -1,7 +1,10 @@
 #include "sim/step_explanation.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -50,11 +53,8 @@ class Step {
     EMPLACE_CHECK_EQ(timeline.ops.size(), num_ops_);
     EMPLACE_CHECK_EQ(options.initial_offset_micros, 0.0);
     EMPLACE_CHECK(is_fifo_ || options.engine == "placeto-reference");
-    if (cluster.has_issue_lanes()) {
-      throw InputError("cluster " + cluster.name(),
-                       "has issue lanes, and a step with them is not explained (a cluster without)");
-    }
     ReadRuns(timeline);
+    FindIssueOrder(timeline);
     if (!is_fifo_) children_ = PlacetoChildren(graph_);
     FindPrecedence();
     SortByChild();
@@ -63,6 +63,7 @@ class Step {
 
   StepExplanation Explain() {
     StepExplanation result;
+    result.has_issue_lanes = cluster_.has_issue_lanes();
     result.step_time = Nanos(step_time_);
     CheckStarts();
     WalkChain(&result);
@@ -90,6 +91,9 @@ class Step {
     start_.resize(num_ops_);
     end_.resize(num_ops_);
     free_.resize(num_ops_);
+    issue_start_.resize(num_ops_);
+    issue_end_.resize(num_ops_);
+    launched_.resize(num_ops_);
     for (const Timeline::OpRun& run : timeline.ops) {
       const std::size_t op = Index(run.op);
       order_.push_back(static_cast<std::uint32_t>(op));
@@ -98,8 +102,44 @@ class Step {
       }
       start_[op] = OfMicros(run.start_micros);
       end_[op] = OfMicros(run.end_micros);
+      issue_start_[op] = OfMicros(run.issue_start_micros);
+      issue_end_[op] = OfMicros(run.issue_end_micros);
+      launched_[op] = issue_end_[op];
+      if (IsFed(op) && end_[op] != start_[op]) {
+        launched_[op] += OfMicros(cluster_.device(run.device).issue->launch_latency_micros);
+      }
       const bool takes_none = is_fifo_ ? end_[op] == start_[op] : costs_.Micros(run.op, run.device) == 0;
       free_[op] = end_[op] + (takes_none ? 0.0 : OfMicros(cluster_.device(run.device).op_gap_micros));
+    }
+  }
+
+  // Whether an issue lane feeds the op's device.
+  bool IsFed(std::size_t op) const { return cluster_.device(DeviceOf(op)).issue.has_value(); }
+
+  // docs/model.md, F16 and F18.
+  void FindIssueOrder(const Timeline& timeline) {
+    before_issue_.assign(num_ops_, kNone);
+    next_issue_.assign(num_ops_, kNone);
+    before_room_.assign(num_ops_, kNone);
+    std::map<std::string, std::uint32_t> last_of_lane;
+    std::vector<std::deque<std::uint32_t>> queued(num_devices_);  // ops that count, at most max_queued
+    for (const OpId id : timeline.issued) {
+      const auto op = static_cast<std::uint32_t>(Index(id));
+      const std::size_t device = Index(DeviceOf(op));
+      const IssueLane& lane = *cluster_.devices()[device].issue;
+      const std::string name = lane.lane.empty() ? "device " + std::to_string(device) : "lane " + lane.lane;
+      const auto [last, is_first] = last_of_lane.try_emplace(name, op);
+      if (!is_first) {
+        before_issue_[op] = last->second;
+        next_issue_[last->second] = op;
+        last->second = op;
+      }
+      const bool is_full =
+          lane.max_queued > 0 && queued[device].size() == static_cast<std::size_t>(lane.max_queued);  // 0: no limit
+      if (is_full) before_room_[op] = queued[device].front();
+      if (end_[op] == start_[op]) continue;
+      if (before_room_[op] != kNone) queued[device].pop_front();
+      queued[device].push_back(op);
     }
   }
 
@@ -210,7 +250,12 @@ class Step {
     for (std::size_t e = 0; e < edges_.size(); ++e) inputs_[next[edges_[e].child]++] = static_cast<std::uint32_t>(e);
   }
 
+  // Whether the child needs the issue of its producer, not its end.
+  bool IsByIssue(const Edge& edge) const {
+    return IsFed(edge.producer) && DeviceOf(edge.producer) == DeviceOf(edge.child);
+  }
   double Arrival(const Edge& edge) const {
+    if (IsByIssue(edge)) return issue_end_[edge.producer];
     return edge.transfer == kNone ? end_[edge.producer] + edge.latency : sent_[edge.transfer].arrival;
   }
   // The edge that an op waited for longest; of several the first. kNone if it has no inputs.
@@ -226,10 +271,17 @@ class Step {
     return last == kNone ? 0.0 : Arrival(edges_[last]);
   }
 
+  double LaneFree(std::uint32_t op) const { return before_issue_[op] == kNone ? 0.0 : issue_end_[before_issue_[op]]; }
+  double RoomFree(std::uint32_t op) const { return before_room_[op] == kNone ? 0.0 : end_[before_room_[op]]; }
+
   // The precedence found is that of the engine: each op starts when the last of what it follows is over.
   void CheckStarts() const {
     for (std::uint32_t op = 0; op < num_ops_; ++op) {
       double start = Ready(op);
+      if (IsFed(op)) {
+        EMPLACE_CHECK_EQ(std::max({start, LaneFree(op), RoomFree(op)}), issue_start_[op]);
+        start = launched_[op];
+      }
       if (before_op_[op] != kNone) start = std::max(start, free_[before_op_[op]]);
       if (before_transfer_[op] != kNone) start = std::max(start, sent_[before_transfer_[op]].free);
       EMPLACE_CHECK_EQ(start, start_[op]);
@@ -267,6 +319,7 @@ class Step {
   // Where the walk along the chain is, and what waits for it without a need of it.
   struct Position {
     std::uint32_t op = kNone;         // a run, or
+    std::uint32_t issue = kNone;      // the issue of an op, or
     std::uint32_t transfer = kNone;   // a transfer
     std::optional<DeviceId> to = {};  // of a transfer that several share
     std::optional<ChainItem> waiter = {};
@@ -290,6 +343,12 @@ class Step {
       add(ChainKind::kGap, end_[last_op_], step_time_, RunItem(last_op_));
     }
     for (;;) {
+      if (at.issue != kNone) {
+        add(ChainKind::kIssue, issue_start_[at.issue], issue_end_[at.issue], RunItem(at.issue));
+        if (issue_start_[at.issue] <= 0) break;
+        at = BeforeIssue(at.issue, add);
+        continue;
+      }
       const bool is_run = at.op != kNone;
       const double start = is_run ? start_[at.op] : sent_[at.transfer].start;
       const double end = is_run ? end_[at.op] : sent_[at.transfer].arrival;
@@ -307,21 +366,40 @@ class Step {
     std::reverse(chain.begin(), chain.end());
   }
 
+  // Of an op that waited for its last input until then.
+  template <typename Add>
+  Position BeforeInput(const Edge& edge, const Add& add) const {
+    if (IsByIssue(edge)) return {.issue = edge.producer};
+    if (edge.transfer != kNone) return {.transfer = edge.transfer, .to = DeviceOf(edge.child)};
+    const ChainItem control{.op = MakeId<OpId>(edge.producer),
+                            .is_transfer = true,
+                            .device = DeviceOf(edge.producer),
+                            .to = DeviceOf(edge.child)};
+    add(ChainKind::kTransfer, end_[edge.producer], Arrival(edge), control);
+    return {.op = edge.producer};
+  }
+
+  template <typename Add>
+  Position BeforeIssue(std::uint32_t op, const Add& add) const {
+    const double start = issue_start_[op];
+    const std::uint32_t last = LastInput(op);
+    if (last != kNone && Arrival(edges_[last]) == start) return BeforeInput(edges_[last], add);
+    if (before_issue_[op] != kNone && LaneFree(op) == start) return {.issue = before_issue_[op]};
+    EMPLACE_CHECK(before_room_[op] != kNone);
+    return {.op = before_room_[op], .waiter = RunItem(op), .waits_from = std::max(Ready(op), LaneFree(op))};
+  }
+
   template <typename Add>
   Position BeforeRun(std::uint32_t op, const Add& add) const {
     const double start = start_[op];
+    const bool is_fed = IsFed(op);
     const std::uint32_t last = LastInput(op);
-    if (last != kNone && Arrival(edges_[last]) == start) {
-      const Edge& edge = edges_[last];
-      if (edge.transfer != kNone) return {.transfer = edge.transfer, .to = DeviceOf(op)};
-      const ChainItem control{.op = MakeId<OpId>(edge.producer),
-                              .is_transfer = true,
-                              .device = DeviceOf(edge.producer),
-                              .to = DeviceOf(op)};
-      add(ChainKind::kTransfer, end_[edge.producer], start, control);
-      return {.op = edge.producer};
+    if (is_fed && launched_[op] == start) {
+      add(ChainKind::kLaunch, issue_end_[op], start, RunItem(op));
+      return {.issue = op};
     }
-    Position before{.waiter = RunItem(op), .waits_from = Ready(op)};
+    if (!is_fed && last != kNone && Arrival(edges_[last]) == start) return BeforeInput(edges_[last], add);
+    Position before{.waiter = RunItem(op), .waits_from = is_fed ? launched_[op] : Ready(op)};
     if (before_op_[op] != kNone && free_[before_op_[op]] == start) {
       before.op = before_op_[op];
       add(ChainKind::kGap, end_[before.op], start, RunItem(before.op));
@@ -346,7 +424,8 @@ class Step {
   std::vector<std::uint32_t> TopologicalRuns() const {
     std::vector<std::uint32_t> waits(num_ops_, 0);
     for (std::uint32_t op = 0; op < num_ops_; ++op) {
-      waits[op] = first_input_[op + 1] - first_input_[op] + (before_op_[op] == kNone ? 0 : 1);
+      waits[op] = first_input_[op + 1] - first_input_[op] + (before_op_[op] == kNone ? 0 : 1) +
+                  (before_issue_[op] == kNone ? 0 : 1);
     }
     std::vector<std::uint32_t> sorted;
     sorted.reserve(num_ops_);
@@ -360,6 +439,7 @@ class Step {
       const std::uint32_t op = sorted[i];
       for (std::uint32_t e = 0; e < num_edges_[op]; ++e) release(edges_[first_edge_[op] + e].child);
       if (next_op_[op] != kNone) release(next_op_[op]);
+      if (next_issue_[op] != kNone) release(next_issue_[op]);
     }
     EMPLACE_CHECK_EQ(sorted.size(), num_ops_);
     return sorted;
@@ -373,6 +453,8 @@ class Step {
       for (Sent& sent : sent_) sent.latest = step_time_ - (sent.free - sent.arrival);
     }
     const auto latest_start = [&](std::uint32_t op) { return latest[op] - (end_[op] - start_[op]); };
+    std::vector<double> latest_issue(num_ops_, std::numeric_limits<double>::infinity());  // its start
+    const auto latest_ready = [&](std::uint32_t op) { return IsFed(op) ? latest_issue[op] : latest_start(op); };
     // A transfer's channel, or its device, must be free by then.
     const auto free_by = [&](std::uint32_t transfer, double when) {
       if (transfer == kNone) return;
@@ -388,7 +470,7 @@ class Step {
       for (std::uint32_t e = 0; e < num_edges_[op]; ++e) {
         const Edge& edge = edges_[first_edge_[op] + e];
         double& limit = edge.transfer == kNone ? mine : sent_[edge.transfer].latest;
-        limit = std::min(limit, latest_start(edge.child) - edge.latency);
+        if (!IsByIssue(edge)) limit = std::min(limit, latest_ready(edge.child) - edge.latency);
       }
       for (std::uint32_t t = first_sent_[op] + num_sent_[op]; t-- > first_sent_[op];) {
         const double begin = sent_[t].latest - (sent_[t].arrival - sent_[t].start);
@@ -396,6 +478,16 @@ class Step {
         free_by(sent_[t].before, begin);
       }
       free_by(before_transfer_[op], latest_start(op));
+      if (IsFed(op)) {
+        double issued_by = latest_start(op) - (launched_[op] - issue_end_[op]);
+        if (next_issue_[op] != kNone) issued_by = std::min(issued_by, latest_issue[next_issue_[op]]);
+        for (std::uint32_t e = 0; e < num_edges_[op]; ++e) {
+          const Edge& edge = edges_[first_edge_[op] + e];
+          if (IsByIssue(edge)) issued_by = std::min(issued_by, latest_issue[edge.child]);
+        }
+        latest_issue[op] = issued_by - (issue_end_[op] - issue_start_[op]);
+        if (before_room_[op] != kNone) latest[before_room_[op]] = std::min(latest[before_room_[op]], latest_issue[op]);
+      }
       result->slack[op] = std::max(Duration(0), Nanos(mine - end_[op]));
     }
   }
@@ -414,10 +506,16 @@ class Step {
         at = sends_until;
       }
       if (at < start_[op]) {
-        const Edge& edge = edges_[LastInput(op)];
-        const double exists = std::clamp(end_[edge.producer], at, start_[op]);
-        use.waiting_for_ops += span(at, exists);
-        use.waiting_for_transfers += span(exists, start_[op]);
+        const bool is_fed = IsFed(op);
+        const std::uint32_t last = LastInput(op);
+        const double ready = is_fed ? std::clamp(Ready(op), at, start_[op]) : start_[op];
+        if (last != kNone && !IsByIssue(edges_[last])) {
+          const double exists = std::clamp(end_[edges_[last].producer], at, ready);
+          use.waiting_for_ops += span(at, exists);
+          use.waiting_for_transfers += span(exists, ready);
+          at = ready;
+        }
+        if (is_fed) use.waiting_for_issue += span(at, start_[op]);
       }
       const double free = std::min(free_[op], step_time_);
       use.busy += span(start_[op], end_[op]);
@@ -438,13 +536,18 @@ class Step {
   const bool is_fifo_;
   const std::size_t num_ops_;
   const std::size_t num_devices_;
-  std::vector<double> start_, end_, free_;      // [num_ops]; free_: of the device, without its own transfers
-  std::vector<std::uint32_t> order_;            // ops as they ran, exact for those of one device
-  std::vector<std::uint32_t> before_op_;        // [num_ops]: the op before it on its device
-  std::vector<std::uint32_t> next_op_;          // [num_ops]
-  std::vector<std::uint32_t> before_transfer_;  // [num_ops]: the transfer that its device had to finish (F13)
-  std::vector<Sent> sent_;                      // by producer, in the order of order_
-  std::vector<Edge> edges_;                     // by producer
+  std::vector<double> start_, end_, free_;       // [num_ops]; free_: of the device, without its own transfers
+  std::vector<double> issue_start_, issue_end_;  // [num_ops]; of ops on devices that are fed
+  std::vector<double> launched_;                 // [num_ops]: the issue's end and the launch latency
+  std::vector<std::uint32_t> before_issue_;      // [num_ops]: what the op's lane issued before it
+  std::vector<std::uint32_t> next_issue_;        // [num_ops]
+  std::vector<std::uint32_t> before_room_;       // [num_ops]: whose end made room in the queue (F18)
+  std::vector<std::uint32_t> order_;             // ops as they ran, exact for those of one device
+  std::vector<std::uint32_t> before_op_;         // [num_ops]: the op before it on its device
+  std::vector<std::uint32_t> next_op_;           // [num_ops]
+  std::vector<std::uint32_t> before_transfer_;   // [num_ops]: the transfer that its device had to finish (F13)
+  std::vector<Sent> sent_;                       // by producer, in the order of order_
+  std::vector<Edge> edges_;                      // by producer
   std::vector<std::uint32_t> first_edge_, num_edges_, first_sent_, num_sent_;  // [num_ops]
   std::vector<std::uint32_t> first_input_;                                     // [num_ops + 1], of inputs_
   std::vector<std::uint32_t> inputs_;                                          // edges by child
@@ -460,7 +563,8 @@ class Step {
 }  // namespace
 
 std::string_view Name(ChainKind kind) {
-  static constexpr std::string_view kNames[] = {"compute", "transfer", "device_queue", "channel_queue", "gap"};
+  static constexpr std::string_view kNames[] = {"compute", "transfer", "device_queue", "channel_queue",
+                                                "gap",     "issue",    "launch"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -25,9 +25,12 @@ enum class ChainKind : std::uint8_t {
   kDeviceQueue,   // an op or, without a copy engine, a transfer that holds a device; an op that is ready waits for it
   kChannelQueue,  // a transfer that holds a channel; another tensor that exists already waits for it
   kGap,           // a device after an op, or a channel after a transfer
+  kIssue,         // an issue lane issues the op, or another one first (docs/model.md, F16)
+  kLaunch,        // from the end of the issue to the start (F17)
 };
-inline constexpr std::size_t kNumChainKinds = 5;
-std::string_view Name(ChainKind kind);  // "compute", "transfer", "device_queue", "channel_queue", "gap"
+inline constexpr std::size_t kNumChainKinds = 7;
+// "compute", "transfer", "device_queue", "channel_queue", "gap", "issue", "launch"
+std::string_view Name(ChainKind kind);
 
 // A run of an op, or a transfer of one of its tensors.
 struct ChainItem {
@@ -56,6 +59,7 @@ struct DeviceUse {
   Duration sending{};                // sends by itself, without a copy engine, and may start no op
   Duration waiting_for_ops{};        // a later op's last input is being computed, on another device
   Duration waiting_for_transfers{};  // it exists, and is queued or on its way
+  Duration waiting_for_issue{};      // it is there, and the op is not issued or launched yet
   Duration idle{};                   // no op is left
   Duration on_chain{};               // of the critical chain: what runs here, and waits here
 };
@@ -68,23 +72,28 @@ struct StepExplanation {
   // and if a part were longer, the step would be too. Parts of no length are left out.
   std::vector<ChainPart> chain;
   std::array<Duration, kNumChainKinds> totals{};  // by ChainKind
-  // [num_ops], by OpId: by how much the end of the op can be later without a later end of the step, if all devices and
-  // channels keep their order.
+  // [num_ops], by OpId: by how much the end of the op can be later without a later end of the step, if all devices,
+  // channels and issue lanes keep their order.
   std::vector<Duration> slack;
   std::vector<Duration> start;     // [num_ops]
   std::vector<Duration> duration;  // [num_ops], contention included
   std::vector<DeviceUse> devices;  // [num_devices]
+  bool has_issue_lanes = false;    // of the cluster
 
   Duration total(ChainKind kind) const { return totals[static_cast<std::size_t>(kind)]; }
+  // Those that can occur.
+  std::size_t num_chain_kinds() const {
+    return has_issue_lanes ? kNumChainKinds : static_cast<std::size_t>(ChainKind::kIssue);
+  }
 };
 
 // Explains `timeline`, which a simulator with `options` recorded of `placement`.
 //
-// The engine's rules join the runs of ops and the transfers by precedence: inputs, control inputs, the order on each
-// device, the order on each channel, gaps. Each starts when the last that it follows is over; the chain is followed
-// back from the end of the step. Where an input and the device or channel become free together, the chain follows the
-// input. An op or transfer that only held the device or channel counts as a queue from the moment on at which
-// what comes next was ready.
+// The engine's rules join the runs of ops, their issues and the transfers by precedence: inputs, control inputs, the
+// order on each device, channel and issue lane, gaps, room in a queue. Each starts when the last that it follows is
+// over; the chain is followed back from the end of the step. Where an input and the device or channel become free
+// together, the chain follows the input. An op or transfer that only held the device or channel counts as a queue from
+// the moment on at which what comes next was ready.
 //
 // Cost: linear in ops, edges and transfers. Throws InputError on a step of 2^53 ns (104 days) or more, whose times the
 // timeline does not hold exactly.

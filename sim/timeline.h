@@ -36,6 +36,7 @@ struct Timeline {
     Bytes in_use;
   };
   std::vector<OpRun> ops;            // in the order in which they started
+  std::vector<OpId> issued;          // those that issue lanes issued, in that order
   std::vector<Transfer> transfers;   // in the order in which they were queued
   std::vector<MemorySample> memory;  // by device, then by time; empty unless peak memory was asked for
 };

@@ -78,11 +78,14 @@ class DiffPrinter {
   }
 
   void PrintBoth(const std::string& name_a, const std::string& name_b) {
-    Table table({"placement", "step time", "compute", "transfer", "device queue", "channel queue", "gap",
-                 "tensors sent", "fits"});
+    const std::size_t kinds = d_.step_a.num_chain_kinds();
+    std::vector<std::string> header = {"placement", "step time"};
+    for (std::size_t k = 0; k < kinds; ++k) header.emplace_back(agents::Words(static_cast<ChainKind>(k)));
+    header.insert(header.end(), {"tensors sent", "fits"});
+    Table table(header);
     const auto add = [&](const std::string& name, const StepReport& report, const StepExplanation& step) {
       std::vector<std::string> row = {name, MicrosForPeople(report.step_time_micros)};
-      for (const Duration total : step.totals) row.push_back(MicrosForPeople(MicrosFromDuration(total)));
+      for (std::size_t k = 0; k < kinds; ++k) row.push_back(MicrosForPeople(MicrosFromDuration(step.totals[k])));
       row.insert(row.end(), {std::to_string(report.tensors_sent), report.fits_memory ? "yes" : "no"});
       table.Add(row);
     };

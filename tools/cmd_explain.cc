@@ -74,7 +74,7 @@ class Printer {
   void PrintTotals() {
     out_ << "\nThe critical chain, which takes the whole step:\n";
     Table table({"part", "time", "%", "of"});
-    for (std::size_t k = 0; k < kNumChainKinds; ++k) {
+    for (std::size_t k = 0; k < e_.step.num_chain_kinds(); ++k) {
       const auto kind = static_cast<ChainKind>(k);
       table.Add({std::string(agents::Words(kind)), Time(e_.step.totals[k]), Percent(e_.step.totals[k]),
                  std::string(agents::Meaning(kind))});
@@ -100,7 +100,7 @@ class Printer {
     const std::vector<agents::ChainShare> shares = agents::SharesOf(graph_, e_.step);
     const std::size_t shown = std::min(kShownShares, shares.size());
     out_ << fmt::format("\nThe chain by layer, or kind of op, {} of {}:\n", shown, shares.size());
-    Table table({"ops", "compute, transfer", "queues, gaps", "%"});
+    Table table({"ops", "compute, transfer", e_.step.has_issue_lanes ? "queues, gaps, issue" : "queues, gaps", "%"});
     for (std::size_t i = 0; i < shown; ++i) {
       table.Add({shares[i].name, Time(shares[i].needed), Time(shares[i].other), Percent(shares[i].sum())});
     }
@@ -114,6 +114,7 @@ class Printer {
     std::vector<std::string> header = {"device", "ops", "busy", "busy %", "waits for ops", "waits for transfers",
                                        "gaps"};
     if (any_sends) header.emplace_back("sends");
+    if (e_.step.has_issue_lanes) header.emplace_back("waits for issue");
     header.insert(header.end(), {"idle", "on the chain %"});
     Table table(header);
     for (std::size_t d = 0; d < e_.step.devices.size(); ++d) {
@@ -122,6 +123,7 @@ class Printer {
           e_.report.devices[d].name, std::to_string(e_.report.devices[d].ops), Time(use.busy), Percent(use.busy),
           Time(use.waiting_for_ops), Time(use.waiting_for_transfers),          Time(use.gap)};
       if (any_sends) row.push_back(Time(use.sending));
+      if (e_.step.has_issue_lanes) row.push_back(Time(use.waiting_for_issue));
       row.insert(row.end(), {Time(use.idle), Percent(use.on_chain)});
       table.Add(row);
     }

@@ -76,6 +76,10 @@ std::string PartText(const Graph& graph, const ChainPart& part) {
       [[fallthrough]];
     case ChainKind::kChannelQueue:
       return fmt::format("{} waits for {}", ItemText(graph, *part.waiter), item);
+    case ChainKind::kIssue:
+      return "issue of " + item;
+    case ChainKind::kLaunch:
+      return "launch of " + item;
     case ChainKind::kGap:
       break;
   }
@@ -89,14 +93,16 @@ std::string PlaceText(const Cluster& cluster, const ChainItem& item) {
 
 std::string_view Meaning(ChainKind kind) {
   static constexpr std::string_view kMeanings[] = {
-      "ops whose results the rest of the chain needs", "tensors on their way between devices",
+      "ops whose results the rest of the chain needs",      "tensors on their way between devices",
       "ops that are ready, while their device runs others", "tensors that are ready, while their channel sends others",
-      "devices after an op, channels after a transfer"};
+      "devices after an op, channels after a transfer",     "threads of the host that issue ops",
+      "from the end of an op's issue to its start"};
   return kMeanings[static_cast<std::size_t>(kind)];
 }
 
 std::string_view Words(ChainKind kind) {
-  static constexpr std::string_view kWords[] = {"compute", "transfer", "device queue", "channel queue", "gap"};
+  static constexpr std::string_view kWords[] = {"compute", "transfer", "device queue", "channel queue",
+                                                "gap",     "issue",    "launch"};
   return kWords[static_cast<std::size_t>(kind)];
 }
 

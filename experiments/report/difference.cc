@@ -12,7 +12,7 @@ using OrderedJson = nlohmann::ordered_json;
 
 OrderedJson PlacementJson(const std::string& name, const StepReport& report, const StepExplanation& step) {
   OrderedJson chain;
-  for (std::size_t k = 0; k < kNumChainKinds; ++k) {
+  for (std::size_t k = 0; k < step.num_chain_kinds(); ++k) {
     chain[std::string(Name(static_cast<ChainKind>(k))) + "_us"] = MicrosFromDuration(step.totals[k]);
   }
   return {{"file", name},

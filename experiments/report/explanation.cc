@@ -35,7 +35,7 @@ class JsonMaker {
 
   Json Chain(const StepExplanation& step) const {
     Json chain;
-    for (std::size_t k = 0; k < kNumChainKinds; ++k) {
+    for (std::size_t k = 0; k < step.num_chain_kinds(); ++k) {
       chain[std::string(Name(static_cast<ChainKind>(k))) + "_us"] = Micros(step.totals[k]);
     }
     Json parts = Json::array();
@@ -59,6 +59,7 @@ class JsonMaker {
                    {"idle_us", Micros(use.idle)},
                    {"on_chain_us", Micros(use.on_chain)},
                    {"peak_bytes", row.peak.count}};
+      if (explanation.step.has_issue_lanes) json["waiting_for_issue_us"] = Micros(use.waiting_for_issue);
       if (row.memory) json["memory_bytes"] = row.memory->count;
       devices.push_back(std::move(json));
     }

@@ -59,7 +59,7 @@ class PageMaker {
     answer.question = fmt::format("Where does a step of {} on {} go?", graph_.name(), cluster_.name());
     answer.answer = fmt::format("The step takes {} ms", Ms(e_.report.step_time_micros));
     std::string parts;
-    for (std::size_t k = 0; k < kNumChainKinds; ++k) {
+    for (std::size_t k = 0; k < e_.step.num_chain_kinds(); ++k) {
       if (e_.step.totals[k] == Duration(0)) continue;
       parts += fmt::format("{} {} % {}", parts.empty() ? ":" : ",", Percent(e_.step.totals[k]),
                            agents::Words(static_cast<ChainKind>(k)));
@@ -90,7 +90,7 @@ class PageMaker {
 
   TableBlock Totals() const {
     TableBlock table{.caption = "The chain by what takes the time", .header = {"part", "ms", "%"}};
-    for (std::size_t k = 0; k < kNumChainKinds; ++k) {
+    for (std::size_t k = 0; k < e_.step.num_chain_kinds(); ++k) {
       const auto kind = static_cast<ChainKind>(k);
       table.rows.push_back({{.text = std::string(agents::Words(kind)), .details = {}},
                             Cell(Ms(e_.step.totals[k])),
@@ -117,7 +117,8 @@ class PageMaker {
 
   TableBlock Shares() const {
     TableBlock table{.caption = "The chain by layer, or kind of op",
-                     .header = {"ops", "compute and transfer ms", "queues and gaps ms", "%"}};
+                     .header = {"ops", "compute and transfer ms",
+                                e_.step.has_issue_lanes ? "queues, gaps and issue ms" : "queues and gaps ms", "%"}};
     std::size_t shown = 0;
     for (const agents::ChainShare& share : agents::SharesOf(graph_, e_.step)) {
       if (shown++ == kShownShares) break;
@@ -131,6 +132,7 @@ class PageMaker {
     TableBlock table{.caption = "How each device spends the step, in ms",
                      .header = {"device", "ops", "busy", "busy %", "waits for ops", "waits for transfers", "gaps",
                                 "sends itself", "idle", "on the chain %", "peak memory MiB"}};
+    if (e_.step.has_issue_lanes) table.header.emplace_back("waits for issue");
     for (std::size_t d = 0; d < e_.step.devices.size(); ++d) {
       const DeviceUse& use = e_.step.devices[d];
       const StepReport::DeviceRow& row = e_.report.devices[d];
@@ -143,6 +145,7 @@ class PageMaker {
       table.rows.push_back({Cell(row.name), Cell(std::to_string(row.ops)), Cell(Ms(use.busy)), Cell(Percent(use.busy)),
                             Cell(Ms(use.waiting_for_ops)), Cell(Ms(use.waiting_for_transfers)), Cell(Ms(use.gap)),
                             Cell(Ms(use.sending)), Cell(Ms(use.idle)), Cell(Percent(use.on_chain)), peak});
+      if (e_.step.has_issue_lanes) table.rows.back().push_back(Cell(Ms(use.waiting_for_issue)));
     }
     return table;
   }

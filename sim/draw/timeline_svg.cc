@@ -130,7 +130,7 @@ ChainBars MakeChainBars(const StepExplanation& explained, const Graph& graph, st
     const double begin = to_pixel(MicrosFromDuration(part.begin));
     const double end = to_pixel(MicrosFromDuration(part.end));
     const char* colour = kChainColour;
-    if (part.kind == ChainKind::kGap) colour = kGapColour;
+    if (part.kind == ChainKind::kGap || part.kind == ChainKind::kLaunch) colour = kGapColour;
     if (part.kind == ChainKind::kDeviceQueue || part.kind == ChainKind::kChannelQueue) colour = kQueueColour;
     (is_transfer ? bars.transfers : bars.ops)[Index(part.item.device)].Add(begin, end, colour,
                                                                            graph.op(part.item.op).name);

@@ -589,6 +589,12 @@ class FifoEngine : public Simulator::Engine {
     result->step_time_micros = MicrosFromDuration(Duration(step_time));
     if (timeline != nullptr) {
       // Those that start together come by device, and those of one device as they ran.
+      timeline->issued.clear();
+      for (const Timeline::OpRun& run : timeline->ops) {
+        if (!model_.issue.empty() && model_.issue[Index(run.device)].lane != Model::Issue::kNone) {
+          timeline->issued.push_back(run.op);
+        }
+      }
       std::stable_sort(timeline->ops.begin(), timeline->ops.end(), [](const auto& a, const auto& b) {
         return std::pair(a.start_micros, a.device) < std::pair(b.start_micros, b.device);
       });

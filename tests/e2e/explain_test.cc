@@ -102,6 +102,25 @@ TEST_F(ExplainTest, DiffSaysWhatMovedAndWhatItGains) {
   EXPECT_THAT(Diff("q.json p.json").out, HasSubstr("The step gets 2 us longer, 25.0 %.\n"));
 }
 
+TEST_F(ExplainTest, IssueLanesHaveTheirPartsAndColumns) {
+  EXPECT_THAT(Explain().out, Not(HasSubstr("issue")));
+  EXPECT_FALSE(nlohmann::json::parse(Explain("--json").out).at("chain").contains("issue_us"));
+  ASSERT_EQ(Shell("sed -i 's/memory_gib: 1/memory_gib: 1, issue: {host_us: 3, launch_latency_us: 2}/' c.yaml").status,
+            0);
+  const Ran ran = Explain("-o page.html");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("issue of a"));
+  EXPECT_THAT(ran.out, HasSubstr("waits for issue"));
+  EXPECT_THAT(Shell("cat page.html").out, HasSubstr("waits for issue"));
+  const nlohmann::json json = nlohmann::json::parse(Explain("--json").out);
+  // Its chain is a on gpu:0, and b behind the transfer: both are issued and launched.
+  EXPECT_EQ(json.at("chain").at("issue_us"), 6);
+  EXPECT_EQ(json.at("chain").at("launch_us"), 4);
+  EXPECT_EQ(json.at("devices")[0].at("waiting_for_issue_us"), 5);
+  Write("q.json", Shell("sed 's/gpu:1/gpu:0/' p.json").out);
+  EXPECT_THAT(Diff("p.json q.json").out, HasSubstr("launch"));
+}
+
 TEST_F(ExplainTest, DiffOfEqualPlacementsSaysSo) {
   const Ran ran = Diff("p.json p.json");
   EXPECT_EQ(ran.status, 0);

@@ -163,27 +163,6 @@ TEST(SimulatorTest, AgreesExactlyWithTheReferenceWhereDevicesSendByThemselves) {
   EXPECT_GT(later, kRandomDags / 20) << "waiting for one's own transfers is meant to be common";
 }
 
-// The cluster with issue lanes for one of its kinds, or for all; some devices share one.
-Cluster WithIssueLanes(Rng& rng, const Cluster& cluster) {
-  std::vector<Device> devices = cluster.devices();
-  const bool all = rng.Below(2) == 0;
-  for (Device& device : devices) {
-    device.copy_engine = rng.Below(4) != 0;
-    if (device.is_cpu && !all) continue;
-    device.issue = {.lane = rng.Below(2) == 0 ? "" : fmt::format("host:{}", rng.Below(2)),
-                    .host_micros = static_cast<double>(rng.Below(3)) / 2,
-                    .launch_latency_micros = rng.Below(2) == 0 ? 0.0 : static_cast<double>(rng.Below(5)) / 2,
-                    .max_queued = static_cast<std::int64_t>(rng.Below(5))};
-  }
-  std::vector<Link> links;
-  for (std::size_t from = 0; from < devices.size(); ++from) {
-    for (std::size_t to = 0; to < devices.size(); ++to) {
-      links.push_back(cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to)));
-    }
-  }
-  return Cluster("lanes", "", devices, links, cluster.channels());
-}
-
 TEST(SimulatorTest, AgreesExactlyWithTheReferenceWhereIssueLanesFeedDevices) {
   Rng rng(11);
   int earlier = 0;
@@ -194,7 +173,7 @@ TEST(SimulatorTest, AgreesExactlyWithTheReferenceWhereIssueLanesFeedDevices) {
     options.host_times = true;
     options.classes = rng.Below(4) == 0;
     const Graph graph = RandomDag(rng, options);
-    const Cluster cluster = WithIssueLanes(rng, plain);
+    const Cluster cluster = testing::WithIssueLanes(rng, plain);
     const CostTable costs = options.classes
                                 ? testing::ContendedCosts(graph, cluster, {{OpClass::kCopy, 1.5 + rng.Uniform()}})
                                 : MeasuredCosts(graph, cluster);

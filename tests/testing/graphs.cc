@@ -191,6 +191,26 @@ void AddRandomHostTimes(Rng& rng, const RandomDagOptions& options, OpSpec* spec)
 
 }  // namespace
 
+Cluster WithIssueLanes(Rng& rng, const Cluster& cluster) {
+  std::vector<Device> devices = cluster.devices();
+  const bool all = rng.Below(2) == 0;
+  for (Device& device : devices) {
+    device.copy_engine = rng.Below(4) != 0;
+    if (device.is_cpu && !all) continue;
+    device.issue = {.lane = rng.Below(2) == 0 ? "" : "host:" + std::to_string(rng.Below(2)),
+                    .host_micros = static_cast<double>(rng.Below(3)) / 2,
+                    .launch_latency_micros = rng.Below(2) == 0 ? 0.0 : static_cast<double>(rng.Below(5)) / 2,
+                    .max_queued = static_cast<std::int64_t>(rng.Below(5))};
+  }
+  std::vector<Link> links;
+  for (std::size_t from = 0; from < devices.size(); ++from) {
+    for (std::size_t to = 0; to < devices.size(); ++to) {
+      links.push_back(cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to)));
+    }
+  }
+  return Cluster("lanes", "", devices, links, cluster.channels());
+}
+
 Graph RandomDag(Rng& rng, const RandomDagOptions& options) {
   const std::size_t n = options.num_ops;
   // The order of names is independent of the topological one: ties are broken by name.

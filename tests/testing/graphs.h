@@ -72,6 +72,9 @@ CostTable MeasuredCosts(const Graph& graph, const Cluster& cluster);
 // The same, but ops take longer beside a busy neighbour: CostModel::Contention by class of op, for all kinds.
 CostTable ContendedCosts(const Graph& graph, const Cluster& cluster, std::map<OpClass, double> factors);
 
+// The cluster with issue lanes for one of its kinds, or for all; some devices share one.
+Cluster WithIssueLanes(Rng& rng, const Cluster& cluster);
+
 // Parameters of a random graph.
 struct RandomDagOptions {
   std::size_t num_ops = 50;

@@ -42,6 +42,9 @@ std::string Error(double simulated, double measured) {
   return measured > 0 ? fmt::format("{:+.2f} %", 100 * (simulated / measured - 1)) : "-";
 }
 
+// Sums of many times: to a nanosecond.
+std::string SumForPeople(double micros) { return MicrosForPeople(std::round(micros * 1000) / 1000); }
+
 void Print(std::ostream& out, const experiments::Replay& replay, const datasets::Imported& imported) {
   std::string gpus;
   for (const std::string& gpu : replay.gpus) gpus += (gpus.empty() ? "" : ", ") + gpu;
@@ -49,13 +52,13 @@ void Print(std::ostream& out, const experiments::Replay& replay, const datasets:
                      replay.activities == 1 ? "1 GPU activity" : fmt::format("{} GPU activities", replay.activities),
                      fmt::format("{:.1f} %", replay.attributed_percent));
   Table totals({"", "simulated", "measured", "error"});
-  totals.Add({"step time", MicrosForPeople(replay.step_time), MicrosForPeople(replay.measured_step_time),
+  totals.Add({"step time", SumForPeople(replay.step_time), SumForPeople(replay.measured_step_time),
               Error(replay.step_time, replay.measured_step_time)});
-  totals.Add({"GPU busy", MicrosForPeople(replay.gpu_busy), MicrosForPeople(replay.measured_gpu_busy),
+  totals.Add({"GPU busy", SumForPeople(replay.gpu_busy), SumForPeople(replay.measured_gpu_busy),
               Error(replay.gpu_busy, replay.measured_gpu_busy)});
   totals.PrintText(out);
   const auto of_step = [&](double micros) {
-    return fmt::format("{} ({:.2f} % of the step)", MicrosForPeople(micros),
+    return fmt::format("{} ({:.2f} % of the step)", SumForPeople(micros),
                        replay.measured_step_time > 0 ? 100 * micros / replay.measured_step_time : 0);
   };
   out << fmt::format("starts of GPU activities are off by {} in the median, {} at the 90th percentile\n",
@@ -64,7 +67,7 @@ void Print(std::ostream& out, const experiments::Replay& replay, const datasets:
   out << "\nStreams, simulated / measured:\n";
   Table streams({"stream", "activities", "busy", "idle for the host", "for launch delays, gaps", "for other streams"});
   for (const experiments::ReplayStream& stream : replay.streams) {
-    const auto both = [](double a, double b) { return MicrosForPeople(a) + " / " + MicrosForPeople(b); };
+    const auto both = [](double a, double b) { return SumForPeople(a) + " / " + SumForPeople(b); };
     streams.Add({stream.name, std::to_string(stream.activities), both(stream.busy, stream.measured_busy),
                  both(stream.idle[0], stream.measured_idle[0]), both(stream.idle[1], stream.measured_idle[1]),
                  both(stream.idle[2], stream.measured_idle[2])});
@@ -81,17 +84,13 @@ void Print(std::ostream& out, const experiments::Replay& replay, const datasets:
     path.Add({std::string(part.kind == ChainKind::kCompute ? imported.graph.op(part.item.op).kind
                           : is_launch                      ? "launch delay"
                                                            : agents::Words(part.kind)),
-              MicrosForPeople(micros),
-              fmt::format("{:.1f}", replay.step_time > 0 ? 100 * micros / replay.step_time : 0),
+              SumForPeople(micros), fmt::format("{:.1f}", replay.step_time > 0 ? 100 * micros / replay.step_time : 0),
               agents::PartText(imported.graph, part), agents::PlaceText(*imported.cluster, part.item)});
   }
   path.PrintText(out);
 }
 
 constexpr std::size_t kShownOperators = 12;
-
-// Sums of many times: to a nanosecond.
-std::string SumForPeople(double micros) { return MicrosForPeople(std::round(micros * 1000) / 1000); }
 
 void AddRow(Table* table, const experiments::RooflineRow& row, double all) {
   const auto percent = [](double part) { return fmt::format("{:.0f}", 100 * part); };
@@ -128,8 +127,8 @@ void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check, b
   operators.PrintText(out);
   out << fmt::format("\n|error| of a call, mean: {:.1f} %\n", 100 * check.total.mean_error);
   if (check.step_time) {
-    out << fmt::format("the step with these times: {} simulated, {} measured, {}\n", MicrosForPeople(*check.step_time),
-                       MicrosForPeople(*check.measured_step_time), Error(*check.step_time, *check.measured_step_time));
+    out << fmt::format("the step with these times: {} simulated, {} measured, {}\n", SumForPeople(*check.step_time),
+                       SumForPeople(*check.measured_step_time), Error(*check.step_time, *check.measured_step_time));
   }
   out << fmt::format("not compared: {} of copies from and to the host, and of collectives\n",
                      SumForPeople(check.transfers));
@@ -151,15 +150,17 @@ int RunRoofline(const ReplayOptions& options) {
     std::vector<datasets::Imported> sources;
     for (const std::string& file : options.scale_from) {
       sources.push_back(ImportFiles({file}, "", {.min_attributed_percent = options.min_attributed}).imported);
+      // For the name of the file that has nothing to compare.
+      AtPlace(file, [&] { return experiments::MeasureRooflineScales({&sources.back(), 1}, roofline); });
     }
-    scales = AtPlace(options.scale_from.front(), [&] { return experiments::MeasureRooflineScales(sources, roofline); });
+    scales = experiments::MeasureRooflineScales(sources, roofline);
   }
   const auto [importer, imported] = ImportFiles(
       options.files, options.format, {.min_attributed_percent = options.min_attributed, .times = options.times});
-  for (const std::string& note : imported.notes) Say(fmt::format("{}: {}", options.files.front(), note));
   const experiments::RooflineCheck check = AtPlace(options.files.front(), [&, &step = imported] {
     return experiments::CheckRoofline(step, roofline, scales ? &*scales : nullptr);
   });
+  for (const std::string& note : imported.notes) Say(fmt::format("{}: {}", options.files.front(), note));
   if (options.json) {
     experiments::WriteRooflineCheck(std::cout, check);
   } else {

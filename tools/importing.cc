@@ -1,5 +1,7 @@
 #include "tools/importing.h"
 
+#include <algorithm>
+
 #include "sim/base/check.h"
 #include "tools/numbers.h"
 
@@ -7,6 +9,9 @@ namespace emplace::tools {
 
 ImportedFiles ImportFiles(const std::vector<std::string>& files, const std::string& format,
                           const datasets::ImportOptions& options) {
+  for (auto file = files.begin(); file != files.end(); ++file) {
+    if (std::find(files.begin(), file, *file) != file) throw InputError(*file, "is given twice (each file once)");
+  }
   std::vector<datasets::ImportSource> sources;
   for (const std::string& file : files) sources.emplace_back(file);
   const auto find = [&] { return &datasets::FindImporter(format, sources.front().head(), files.front()); };

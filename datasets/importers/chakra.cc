@@ -273,7 +273,6 @@ class ChakraGraphMaker {
   }
 
   void JoinMessages() {
-    if (ranks_.size() == 1) return;
     std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::vector<std::size_t>> sends;
     const auto key = [&](const Item& item) {
       const std::int64_t own = ranks_[item.rank].rank;
@@ -535,6 +534,9 @@ bool LooksLikeChakra(std::string_view head) {
     if (!stream.ReadString(&message, static_cast<int>(length))) return false;
     if (message[0] != '\x0a' && message[0] != '\x12') return false;
   }
+  // A rank without nodes: GlobalMetadata, which holds nothing but a version.
+  const bool is_whole = stream.CurrentPosition() == static_cast<int>(head.size());
+  if (is_whole && message.size() > 2) return message[0] == '\x0a' && message[1] + 2U == message.size();
   if (!stream.ReadVarint32(&length) || length == 0) return false;
   std::uint8_t tag = 0;
   return stream.ReadRaw(&tag, 1) && tag == 0x08;

@@ -45,7 +45,12 @@ std::string_view KindOf(TraceStep::OpType type) {
 class GraphMaker {
  public:
   GraphMaker(const std::vector<KinetoTrace>& traces, const TraceStep& step) : traces_(traces), step_(step) {
-    for (const KinetoTrace& trace : traces_) kernels_of_.emplace_back(trace.events.size(), 0);
+    std::size_t events = 0;
+    for (const KinetoTrace& trace : traces_) {
+      kernels_of_.emplace_back(trace.events.size(), 0);
+      first_event_.push_back(events);
+      events += trace.events.size();
+    }
     for (const TraceStep::Op& op : step_.ops) {
       if (op.type == TraceStep::OpType::kKernel && op.source != TraceStep::kNone) ++KernelsOf(op);
     }
@@ -163,7 +168,7 @@ class GraphMaker {
         }
       }
       if (op.type == TraceStep::OpType::kKernel && KernelsOf(op) > 1) {
-        attrs.Integer("op_call", op.source);
+        attrs.Integer("op_call", static_cast<std::int64_t>(first_event_[step_.devices[op.device].rank]) + op.source);
         attrs.Integer("op_kernels", static_cast<std::int64_t>(KernelsOf(op)));
       }
     }
@@ -196,7 +201,7 @@ class GraphMaker {
     const std::string_view list = traces_[rank].text(text);
     if (list.empty()) return;
     std::string& json = lists_[{rank, text}];
-    if (json.empty()) AppendCompact(&json, list);
+    if (json.empty()) json = JsonText(ParseJson(list));
     attrs->Json(key, json);
   }
 
@@ -255,6 +260,7 @@ class GraphMaker {
   const std::vector<KinetoTrace>& traces_;
   const TraceStep& step_;
   std::vector<std::vector<std::uint32_t>> kernels_of_;                  // by rank and event that is an op range
+  std::vector<std::size_t> first_event_;                                // by rank: events are counted over all of them
   std::map<std::pair<std::size_t, std::uint32_t>, std::string> lists_;  // by rank and text: as compact JSON
   std::vector<std::string> kinds_;                                      // of devices
   std::vector<std::size_t> gpu_of_;                                     // of devices
@@ -356,6 +362,15 @@ Imported ImportKineto(std::span<const ImportSource> sources, const ImportOptions
       const auto in = source.Open();
       return ReadKinetoTrace(*in);
     }));
+  }
+  std::map<std::int64_t, std::size_t> ranks;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    if (!traces[i].rank) continue;
+    const auto [other, is_new] = ranks.try_emplace(*traces[i].rank, i);
+    if (!is_new) {
+      throw InputError(sources[i].name(), fmt::format("is of rank {}, and so is {} (each rank once)", *traces[i].rank,
+                                                      sources[other->second].name()));
+    }
   }
   return AtPlace(sources.front().name(), [&] { return MakeTraceGraph(traces, options.min_attributed_percent); });
 }

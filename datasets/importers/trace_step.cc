@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::uint32_t kNone = TraceStep::kNone;
 constexpr std::int64_t kMicro = 1000;
+// By how much clocks of machines may differ that run one step together.
+constexpr std::int64_t kLargestSkew = 10'000'000 * kMicro;
 // A wait ends with what it waited for; clocks of host and device differ by this much.
 constexpr std::int64_t kClockTolerance = 2 * kMicro;
 // A pause of a thread that is looked at: shorter ones are its own work.
@@ -848,6 +850,12 @@ TraceStep RebuildStep(const std::vector<KinetoTrace>& traces) {
     ranks.push_back(std::make_unique<RankBuilder>(traces[r], r, prefix, traces[r].origin - origin, &step));
     if (!ranks.back()->HasStep()) {
       throw InputError("traceEvents", prefix + "has no kernel, copy or set with its call (a step on a GPU)");
+    }
+    const std::int64_t pause = r == 0 ? 0 : std::max(ranks.back()->start() - end, start - ranks.back()->end());
+    if (pause > kLargestSkew) {
+      throw InputError("traceEvents",
+                       prefix + fmt::format("is {:.0f} s apart from the traces before it (traces of one step)",
+                                            static_cast<double>(pause) / 1e9));
     }
     start = std::min(start, ranks.back()->start());
     end = std::max(end, ranks.back()->end());

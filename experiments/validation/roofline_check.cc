@@ -24,6 +24,9 @@ namespace {
 constexpr std::string_view kHostKinds[] = {"host", "wait", "arrival"};
 constexpr std::string_view kTransferKinds[] = {"collective", "memcpy", "memset"};
 
+constexpr std::string_view kNothingToCompare =
+    "has no operator with a measured time that roofline knows (a trace with shapes: record_shapes=True)";
+
 bool IsOneOf(std::span<const std::string_view> kinds, std::string_view kind) {
   return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }
@@ -212,8 +215,7 @@ RooflineScales MeasureRooflineScales(std::span<const datasets::Imported> importe
       all.push_back(ratio);
     }
   }
-  if (all.empty())
-    throw InputError("", "has no operator with a measured time that roofline knows (a trace with shapes)");
+  if (all.empty()) throw InputError("", std::string(kNothingToCompare));
   return {Medians(by_operator), Medians(by_class), Median(all)};
 }
 
@@ -221,6 +223,7 @@ RooflineCheck CheckRoofline(const datasets::Imported& imported, const RooflineOp
                             const RooflineScales* scales) {
   MeasuredCalls found = FindCalls(imported.graph, options);
   std::vector<MeasuredCall>& calls = found.calls;
+  if (calls.empty()) throw InputError("", std::string(kNothingToCompare));
   if (scales != nullptr) {
     for (MeasuredCall& call : calls) {
       const double scale = scales->Of(call.name, call.op_class);

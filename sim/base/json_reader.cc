@@ -61,7 +61,7 @@ class JsonStream {
   void Put(char) {}
   std::size_t PutEnd(char*) { return 0; }
 
-  // A text, number or word has ended here.
+  // A text, number or word has ended here, or a list or object begins or ends.
   void EndToken() {
     token_begin_ = Tell();
     token_bytes_ = 0;
@@ -85,9 +85,10 @@ class JsonStream {
   // What is held of the number that begins at `offset`, so much of it as a message can show.
   std::string NumberAt(std::size_t offset) const {
     const std::size_t held = offset_ >= size_ ? offset_ - size_ : 0;
-    const char* const begin = block() - (offset_ - std::max(offset, held));
+    const char* const begin = buffer_.get() + (size_ + std::max(offset, held) - offset_);
+    const auto is_part = [](char c) { return std::string_view("+-.eE0123456789").find(c) != std::string_view::npos; };
     const char* end = begin;
-    while (end != end_ && end - begin < 200 && std::strchr("+-.eE0123456789", *end) != nullptr) ++end;
+    while (end != end_ && end - begin < 200 && is_part(*end)) ++end;
     return {begin, end};
   }
 
@@ -117,20 +118,25 @@ class JsonStream {
     return *now_;
   }
 
-  // Keeps count of the lines, and of the length of the text, number or word that the block ends in.
+  // Keeps count of the length of the text, number or word that the block ends in, and of the lines.
   void LookAtBlock() {
+    const char* at = block() + (token_begin_ > offset_ ? token_begin_ - offset_ : 0);
+    if (token_bytes_ == 0) {
+      at = std::find_if_not(at, end_,
+                            [](char c) { return std::string_view(" \n\t\r:,[]{}").find(c) != std::string_view::npos; });
+    }
+    const auto bytes = static_cast<std::size_t>(end_ - at);
+    const std::size_t most = most_ + 1;  // the quote before it
+    if (bytes > most - token_bytes_)
+      RefuseLength(offset_ + static_cast<std::size_t>(at - block()) + most - token_bytes_);
+    token_bytes_ += bytes;
     line_before_ = line_;
     line_begin_before_ = line_begin_;
-    for (const char* at = block(); at != end_; ++at) {
+    for (at = block(); at != end_; ++at) {
       at = static_cast<const char*>(std::memchr(at, '\n', static_cast<std::size_t>(end_ - at)));
       if (at == nullptr) break;
       ++line_;
       line_begin_ = offset_ + static_cast<std::size_t>(at - block()) + 1;
-    }
-    const char* const begin = block() + (token_begin_ > offset_ ? token_begin_ - offset_ : 0);
-    for (const char* at = begin; at != end_; ++at) {
-      if (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r') continue;
-      if (++token_bytes_ > most_) RefuseLength(offset_ + static_cast<std::size_t>(at - block()));
     }
   }
 
@@ -148,7 +154,7 @@ class JsonStream {
   std::size_t line_before_ = 1;
   std::size_t line_begin_before_ = 0;
   std::size_t token_begin_ = 0;  // where the last one ended
-  std::size_t token_bytes_ = 0;  // in blocks since, white space left out
+  std::size_t token_bytes_ = 0;  // of the one that has begun since, in the blocks before
 };
 
 // Passes RapidJSON's events on.
@@ -166,10 +172,10 @@ class Handler {
   }
   bool String(const char* begin, unsigned size, bool) { return events_.Text(Checked({begin, size})), true; }
   bool Key(const char* begin, unsigned size, bool) { return events_.Key(Checked({begin, size})), true; }
-  bool StartObject() { return events_.BeginObject(), true; }
-  bool EndObject(unsigned) { return events_.End(), true; }
-  bool StartArray() { return events_.BeginList(), true; }
-  bool EndArray(unsigned) { return events_.End(), true; }
+  bool StartObject() { return stream_.EndToken(), events_.BeginObject(), true; }
+  bool EndObject(unsigned) { return stream_.EndToken(), events_.End(), true; }
+  bool StartArray() { return stream_.EndToken(), events_.BeginList(), true; }
+  bool EndArray(unsigned) { return stream_.EndToken(), events_.End(), true; }
   // Numbers come as texts.
   bool Int(int) { return false; }
   bool Uint(unsigned) { return false; }
@@ -183,7 +189,7 @@ class Handler {
 
  private:
   std::string_view Checked(std::string_view text) {
-    if (text.size() >= stream_.most()) stream_.RefuseLength(stream_.Tell() - 1);
+    if (text.size() > stream_.most()) stream_.RefuseLength(stream_.Tell() - 1);
     stream_.EndToken();
     // The parser checks the bytes of the document, and of two escapes that belong together the second. Half of such a
     // pair alone would begin with this byte.
@@ -236,6 +242,7 @@ std::string Reason(rapidjson::ParseErrorCode code) {
     reason = "it ends too early: " + reason;
   } else if (is_here && static_cast<unsigned char>(byte) < 0x20 &&
              (code == rapidjson::kParseErrorStringMissQuotationMark ||
+              code == rapidjson::kParseErrorStringEscapeInvalid ||
               code == rapidjson::kParseErrorStringInvalidEncoding)) {
     reason = "a control character in a text (an escape, such as \\n)";
   } else if (is_here && byte == '\0') {

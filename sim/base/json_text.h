@@ -44,6 +44,7 @@ struct JsonLimits {
 
 // The JSON document that `in` holds, and nothing but white space behind it. Throws InputError, its place a path, or
 // "line L, column C" where the text is not JSON (a JsonSyntaxError then) or too long. With `streamed`, see JsonBuilder.
+// Numbers whose digits or exponent alone are beyond a double, such as 0e999, are refused like 1e999.
 JsonValue ParseJson(std::istream& in, JsonBuilder::Streamed streamed = {}, const JsonLimits& limits = {});
 JsonValue ParseJson(std::string_view text);
 

@@ -28,6 +28,16 @@ TEST_F(ExportTest, AStepComesBackFromItsTracesAsLongAsItWas) {
             nlohmann::json::parse(simulated.out).at("step_time_us"));
 }
 
+TEST_F(ExportTest, ADeviceWithoutOpsIsARankToo) {
+  ASSERT_EQ(Shell("sed 's/gpu:0/gpu:1/' p.json > q.json").status, 0);
+  ASSERT_EQ(Emplace("export --to chakra --graph g.json --cluster c.yaml --placement q.json --out s").status, 0);
+  const Ran imported = Emplace("import s.0.et s.1.et -o i.json --cluster-out i.yaml --placement-out ip.json");
+  ASSERT_EQ(imported.status, 0) << imported.err;
+  const Ran again = Emplace("simulate --graph i.json --cluster i.yaml --placement ip.json --json");
+  const Ran before = Emplace("simulate --graph g.json --cluster c.yaml --placement q.json --json");
+  EXPECT_EQ(nlohmann::json::parse(again.out).at("step_time_us"), nlohmann::json::parse(before.out).at("step_time_us"));
+}
+
 TEST_F(ExportTest, BadInputWritesNothing) {
   const std::string problem = " --graph g.json --cluster c.yaml --placement p.json";
   ExpectRefused(Emplace("export --to astra" + problem + " --out s"),

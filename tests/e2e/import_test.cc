@@ -86,7 +86,12 @@ TEST_F(ImportTest, ATraceBecomesAStepThatSimulatesToWhatWasMeasured) {
   ASSERT_EQ(replayed.status, 0) << replayed.err;
   EXPECT_EQ(nlohmann::json::parse(replayed.out).at("step_time_us"), 58);
   EXPECT_THAT(Emplace("replay t.json").out, ::testing::HasSubstr("step time      58 us     58 us  +0.00 %"));
-  EXPECT_EQ(Emplace("replay t.json t.json").status, 0);  // two ranks
+  Write("other.json", Read("t.json"));
+  EXPECT_EQ(Emplace("replay t.json other.json").status, 0);  // two ranks
+  ExpectRefused(Emplace("replay t.json t.json"), "t.json: is given twice (each file once)");
+  ExpectRefused(Emplace("replay t.json --roofline"),
+                "t.json: has no operator with a measured time that roofline knows (a trace with shapes: "
+                "record_shapes=True)");
 }
 
 TEST_F(ImportTest, WhatCannotBeReplayedIsRefused) {

@@ -270,7 +270,8 @@ TEST(TorchExportTest, WrongInputsAreRefused) {
   EXPECT_EQ(refusal({"x=1x3"}), "f.pt2: --input: makes s0 = 1 (the program was exported for 2 to 64)");
   EXPECT_EQ(refusal({"x=8x3", "x=8x3"}), "f.pt2: --input: sets \"x\" twice");
   for (const char* const text : {"x", "=8x3", "x=8x", "x=axb"}) {
-    EXPECT_EQ(refusal({text}), "f.pt2: --input: \"" + std::string(text) + "\" is no NAME=DIMS, such as x=1x3x224x224");
+    EXPECT_EQ(refusal({text}), "f.pt2: --input: \"" + std::string(text) +
+                                   "\" is no NAME=DIMS, such as x=1x3x224x224 (sizes up to 2^31)");
   }
 }
 

@@ -342,6 +342,19 @@ TEST(RebuildStepTest, SkewedClocksTakeTheShortestPart) {
   EXPECT_EQ(OpsOn(step, "rank 0 gpu 0 stream 7")[1].time, 100'000);
 }
 
+TEST(RebuildStepTest, TracesOfAnotherDayAreNotOfOneStep) {
+  datasets::KinetoTrace late = Rank(1, 400);
+  late.origin += 3'600'000'000'000;
+  EXPECT_EQ(Refusal([&] {
+              datasets::RebuildStep({Rank(0, 100), late});
+            }),
+            "traceEvents: rank 1 is 3600 s apart from the traces before it (traces of one step)");
+  EXPECT_EQ(Refusal([&] {
+              datasets::RebuildStep({late, Rank(0, 100)});
+            }),
+            "traceEvents: rank 0 is 3600 s apart from the traces before it (traces of one step)");
+}
+
 TEST(RebuildStepTest, ATraceWithoutAGpuIsRefused) {
   EXPECT_EQ(Refusal([] { Rebuild(TraceText().Op("a", 0, 5)); }),
             "traceEvents: has no kernel, copy or set with its call (a step on a GPU)");

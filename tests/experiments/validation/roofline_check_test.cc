@@ -1,5 +1,6 @@
 #include "experiments/validation/roofline_check.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -54,6 +55,16 @@ TEST(RooflineCheckTest, CallsOfSeveralKernelsAreOne) {
   EXPECT_EQ(check.unknown[0], "mine::op");
 }
 
+TEST(RooflineCheckTest, CallsOfTwoRanksAreTwo) {
+  const datasets::ImportSource sources[] = {{"a.json", ThreeOperators().str()}, {"b.json", ThreeOperators().str()}};
+  const RooflineCheck check = CheckRoofline(
+      datasets::Import(datasets::FindImporter("kineto", "", ""), sources, {.min_attributed_percent = 0}), {});
+  EXPECT_EQ(check.total.calls, 4U);
+  EXPECT_EQ(check.classes[0].calls, 2U);
+  EXPECT_EQ(check.classes[0].kernels, 4U);
+  EXPECT_EQ(check.classes[0].measured, 120);
+}
+
 TEST(RooflineCheckTest, Tf32MakesProductsFaster) {
   const datasets::Imported graph = ImportedTrace(ThreeOperators());
   const double plain = CheckRoofline(graph, {.tf32 = Tf32::kNone}).classes[0].roofline;
@@ -102,7 +113,9 @@ TEST(RooflineCheckTest, ScalesOfAnOperatorThatIsNotThereAreThoseOfItsClass) {
   EXPECT_EQ(ErrorOf([&] {
               experiments::MeasureRooflineScales({&trace, 1}, {});
             }),
-            "has no operator with a measured time that roofline knows (a trace with shapes)");
+            "has no operator with a measured time that roofline knows (a trace with shapes: record_shapes=True)");
+  EXPECT_THAT(ErrorOf([&] { CheckRoofline(trace, {}); }),
+              ::testing::StartsWith("has no operator with a measured time"));
 }
 
 TEST(RooflineCheckTest, IsWrittenAsJson) {

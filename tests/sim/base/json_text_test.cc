@@ -96,12 +96,13 @@ TEST(JsonTextTest, ATextOrNumberHasALimit) {
   };
   // The end of a text matters, its beginning does not.
   EXPECT_EQ(refusal(R"({"a\"345678": [1234567890, "123456789", true]})"), "(no error)");
-  EXPECT_EQ(refusal(R"(["1234567890"])"),
-            "line 1, column 13: is in a text or number that is too long (at most 10 bytes)");
+  EXPECT_EQ(refusal(R"(["1234567890"])"), "(no error)");
+  EXPECT_EQ(refusal(R"(["12345678901"])"),
+            "line 1, column 14: is in a text or number that is too long (at most 10 bytes)");
   EXPECT_EQ(refusal("[\n12345678901]"),
             "line 2, column 11: is in a text or number that is too long (at most 10 bytes)");
-  EXPECT_EQ(refusal(R"({"a\"345678\"0": 1})"),
-            "line 1, column 15: is in a text or number that is too long (at most 10 bytes)");
+  EXPECT_EQ(refusal(R"({"a\"345678\"01": 1})"),
+            "line 1, column 16: is in a text or number that is too long (at most 10 bytes)");
   EXPECT_EQ(refusal(std::string(1000, ' ') + "1"), "(no error)");
 }
 
@@ -165,6 +166,36 @@ TEST(JsonTextTest, ReadsAcrossBlocks) {
     EXPECT_THAT(refusal(spaces),
                 StartsWith("line 1, column " + std::to_string(before + 1) + ": not valid JSON: it ends"));
   }
+}
+
+TEST(JsonTextTest, TheLimitIsOfOneTextNotOfWhatStandsBetween) {
+  const auto refusal = [](const std::string& text) {
+    return ErrorOf([&] {
+      std::istringstream in(text);
+      ParseJson(in, {}, {.text_bytes = 100'000});
+    });
+  };
+  std::string lists;
+  for (int i = 0; i < 100'000; ++i) lists += "[],\n";
+  EXPECT_EQ(refusal("[" + lists + "1]"), "(no error)");
+  EXPECT_EQ(refusal("[1," + std::string(400'000, ' ') + "\"" + std::string(100'000, 'x') + "\"]"), "(no error)");
+  // While it is read: the text begins at column 2 of line 100,002.
+  const std::string said = "is in a text or number that is too long (at most 100000 bytes)";
+  for (const char filler : {'x', ' ', ','}) {
+    EXPECT_EQ(refusal("[" + lists + "\n\"" + std::string(400'000, filler) + "\"]"),
+              "line 100002, column 100002: " + said);
+  }
+}
+
+TEST(JsonTextTest, SaysWhatIsWrongWithABrokenText) {
+  const auto refusal = [](const std::string& text) { return ErrorOf([&] { ParseJson(text); }); };
+  const std::string control = "not valid JSON: a control character in a text (an escape, such as \\n)";
+  EXPECT_EQ(refusal("[\"a\nb\"]"), "line 1, column 4: " + control);
+  EXPECT_EQ(refusal("[\"a\x01\"]"), "line 1, column 4: " + control);
+  EXPECT_THAT(refusal(R"(["a\x"])"), ::testing::HasSubstr("line 1, column 4: not valid JSON: invalid escape"));
+  EXPECT_THAT(refusal("[\"a\xff\"]"), ::testing::HasSubstr("not valid JSON: ill-formed UTF-8 in a text"));
+  const std::string nul(1, '\0');
+  EXPECT_EQ(refusal("[1e400" + nul + "]"), R"([0]: is the number "1e400" (a number below 1.8e308))");
 }
 
 TEST(JsonTextTest, HalfOfASurrogatePairIsNoText) {

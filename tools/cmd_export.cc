@@ -40,6 +40,7 @@ int Run(const ExportOptions& options) {
   const Graph graph = experiments::LoadGraph(problem.graph);
   const Cluster cluster = LoadCluster(problem);
   std::vector<std::string> outputs;
+  outputs.reserve(cluster.num_devices());
   for (std::size_t d = 0; d < cluster.num_devices(); ++d) outputs.push_back(fmt::format("{}.{}.et", options.out, d));
   CheckFiles(inputs, outputs);
   const CostTable costs = LoadCosts(problem, graph, cluster);
@@ -47,6 +48,7 @@ int Run(const ExportOptions& options) {
   const Simulator simulator(graph, cluster, costs, {.peak_memory = false});
   const auto ranks = datasets::MakeChakraRanks(graph, cluster, placement, simulator.Record(placement));
   std::vector<FileToWrite> files;
+  files.reserve(ranks.size());
   for (const datasets::ChakraRank& rank : ranks) {
     files.push_back({outputs.at(static_cast<std::size_t>(rank.rank)),
                      [&rank](std::ostream& out) { datasets::WriteChakra(out, rank.nodes); }});

@@ -13,6 +13,7 @@ ImportedFiles ImportFiles(const std::vector<std::string>& files, const std::stri
     if (std::find(files.begin(), file, *file) != file) throw InputError(*file, "is given twice (each file once)");
   }
   std::vector<datasets::ImportSource> sources;
+  sources.reserve(files.size());
   for (const std::string& file : files) sources.emplace_back(file);
   const auto find = [&] { return &datasets::FindImporter(format, sources.front().head(), files.front()); };
   const datasets::ImporterEntry& importer = *(format.empty() ? find() : AtPlace("--from", find));

@@ -19,7 +19,6 @@ namespace emplace {
 namespace {
 
 using testing::Build;
-using ::testing::ElementsAre;
 using testing::MakeChain;
 using testing::MakeCluster;
 using testing::MakeOp;

@@ -268,10 +268,6 @@ class GraphAssembler {
 
  private:
   using Reference = Parts::Reference;
-  template <typename T>
-  std::span<T> Row(const std::vector<std::uint32_t>& begin, std::vector<T>& values, std::size_t position) {
-    return std::span<T>(values).subspan(begin[position], begin[position + 1] - begin[position]);
-  }
   std::span<const KindTime> Times(std::uint32_t first, std::uint32_t end) const {
     return std::span<const KindTime>(data_.kind_times).subspan(first, end - first);
   }
@@ -436,10 +432,10 @@ class GraphAssembler {
   // Distinct producers of an op, ascending. Good until the next call.
   const std::vector<std::uint32_t>& Producers(std::size_t position) {
     producers_.clear();
-    for (const Reference& control : Row(parts_.control_begin, parts_.controls, position)) {
+    for (const Reference& control : RowOf(parts_.control_begin, parts_.controls, position)) {
       producers_.push_back(control.position);
     }
-    for (const Reference& input : Row(parts_.input_begin, parts_.inputs, position)) {
+    for (const Reference& input : RowOf(parts_.input_begin, parts_.inputs, position)) {
       producers_.push_back(input.position);
     }
     std::sort(producers_.begin(), producers_.end());
@@ -564,7 +560,7 @@ class GraphAssembler {
         const OpId from = data_.file_order[parts_.inputs[k].position];
         data_.inputs.push_back(MakeId<TensorId>(data_.first_output[Index(from)] + input_output_[k]));
       }
-      for (const Reference& control : Row(parts_.control_begin, parts_.controls, position)) {
+      for (const Reference& control : RowOf(parts_.control_begin, parts_.controls, position)) {
         data_.controls.push_back(data_.file_order[control.position]);
       }
       data_.input_begin.push_back(static_cast<std::uint32_t>(data_.inputs.size()));

@@ -4,7 +4,7 @@
 #include <deque>
 #include <limits>
 #include <map>
-#include <string>
+#include <string_view>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -121,19 +121,22 @@ class Step {
     before_issue_.assign(num_ops_, kNone);
     next_issue_.assign(num_ops_, kNone);
     before_room_.assign(num_ops_, kNone);
-    std::map<std::string, std::uint32_t> last_of_lane;
+    // Lanes by the first device of each.
+    std::map<std::string_view, std::size_t> named;
+    std::vector<std::size_t> lane_of(num_devices_);
+    for (std::size_t d = 0; d < num_devices_; ++d) {
+      const auto& issue = cluster_.devices()[d].issue;
+      lane_of[d] = issue && !issue->lane.empty() ? named.try_emplace(issue->lane, d).first->second : d;
+    }
+    std::vector<std::uint32_t> last_of_lane(num_devices_, kNone);
     std::vector<std::deque<std::uint32_t>> queued(num_devices_);  // ops that count, at most max_queued
     for (const OpId id : timeline.issued) {
       const auto op = static_cast<std::uint32_t>(Index(id));
       const std::size_t device = Index(DeviceOf(op));
       const IssueLane& lane = *cluster_.devices()[device].issue;
-      const std::string name = lane.lane.empty() ? "device " + std::to_string(device) : "lane " + lane.lane;
-      const auto [last, is_first] = last_of_lane.try_emplace(name, op);
-      if (!is_first) {
-        before_issue_[op] = last->second;
-        next_issue_[last->second] = op;
-        last->second = op;
-      }
+      const std::uint32_t last = std::exchange(last_of_lane[lane_of[device]], op);
+      before_issue_[op] = last;
+      if (last != kNone) next_issue_[last] = op;
       const bool is_full =
           lane.max_queued > 0 && queued[device].size() == static_cast<std::size_t>(lane.max_queued);  // 0: no limit
       if (is_full) before_room_[op] = queued[device].front();

@@ -4,10 +4,9 @@
 #define RAPIDJSON_ASSERT(x) EMPLACE_DCHECK(x)
 
 #include "sim/base/check.h"
-//
+// The macros above are used from here on.
 #include <rapidjson/encodings.h>
 #include <rapidjson/error/en.h>
-#include <rapidjson/memorystream.h>
 #include <rapidjson/reader.h>
 
 #include <algorithm>
@@ -20,7 +19,6 @@
 #include <streambuf>
 #include <utility>
 
-#include "sim/base/check.h"
 #include "sim/base/json_text.h"
 
 namespace emplace {

@@ -141,12 +141,19 @@ struct OutputSpec {
   std::vector<std::int64_t> shape;
 };
 
+// An output of an op, by the op's position in the order of GraphBuilder::Add.
+struct OutputPosition {
+  std::uint32_t op = 0;
+  std::uint32_t output = 0;
+};
+
 struct OpSpec {
   std::string name;
   std::string kind;
   std::vector<std::string> inputs;          // "producer:index" or "producer"
   std::vector<std::string> control_inputs;  // op names
-  // Further control inputs, as positions in the order of GraphBuilder::Add: for graphs with millions of ops.
+  // Further inputs and control inputs, as positions in the order of GraphBuilder::Add: for graphs with millions of ops.
+  std::vector<OutputPosition> input_positions;
   std::vector<std::uint32_t> control_positions;
   std::vector<OutputSpec> outputs;
   std::string attrs;

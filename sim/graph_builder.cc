@@ -117,10 +117,10 @@ struct GraphBuilder::Parts {
   // A list's element that stands for an op: its position, or else the text that names it.
   struct Reference {
     const char* text = nullptr;
-    std::uint32_t size = 0;      // of the text
+    std::uint32_t number = 0;    // the size of the text; or else, of an input, the producer's output
     std::uint32_t position = 0;  // kNamed: by the text
 
-    std::string_view name() const { return {text, size}; }
+    std::string_view name() const { return {text, number}; }
   };
   struct Output {
     std::int64_t bytes = 0;
@@ -210,6 +210,9 @@ void GraphBuilder::Add(const OpSpec& spec) {
   parts.control_begin.push_back(static_cast<std::uint32_t>(parts.controls.size()));
   parts.AddNames(spec.inputs, &parts.inputs);
   parts.AddNames(spec.control_inputs, &parts.controls);
+  for (const OutputPosition& input : spec.input_positions) {
+    parts.inputs.push_back({.number = input.output, .position = input.op});
+  }
   for (const std::uint32_t before : spec.control_positions) parts.controls.push_back({.position = before});
   for (const OutputSpec& output : spec.outputs) {
     parts.outputs.push_back({.bytes = output.size ? output.size->count : 0,
@@ -371,9 +374,14 @@ class GraphAssembler {
     return found->second;
   }
 
-  // Returns the output's number, and sets the position.
+  // Puts position and output in the place of the text.
   template <typename PlaceOf>
-  std::uint32_t ResolveInput(Reference* input, const PlaceOf& place) const {
+  void ResolveInput(Reference* input, const PlaceOf& place) const {
+    if (input->position != Parts::kNamed) {
+      EMPLACE_CHECK_LT(input->position, num_ops_);
+      EMPLACE_CHECK_LT(input->number, OutputsOf(input->position));
+      return;
+    }
     const std::string_view text = input->name();
     const std::size_t colon = text.find(':');
     const std::string_view name = text.substr(0, colon);
@@ -386,31 +394,35 @@ class GraphAssembler {
       }
     }
     input->position = FindProducer(name, place);
-    const std::size_t outputs = parts_.output_begin[input->position + 1] - parts_.output_begin[input->position];
+    const std::size_t outputs = OutputsOf(input->position);
     if (index >= outputs) {
       throw InputError(place(), Quoted(text) + ": output index " + std::to_string(index) + " is out of range (" +
                                     Quoted(name) + " has " + std::to_string(outputs) + " outputs)");
     }
-    return index;
+    input->number = index;
+  }
+
+  std::size_t OutputsOf(std::size_t position) const {
+    return parts_.output_begin[position + 1] - parts_.output_begin[position];
   }
 
   void ResolveEdges() {
-    const bool has_names = !parts_.inputs.empty() || !parts_.colocate.empty() ||
-                           std::any_of(parts_.controls.begin(), parts_.controls.end(),
-                                       [](const Reference& control) { return control.position == Parts::kNamed; });
+    const auto is_named = [](const Reference& reference) { return reference.position == Parts::kNamed; };
+    const bool has_names = !parts_.colocate.empty() ||
+                           std::any_of(parts_.inputs.begin(), parts_.inputs.end(), is_named) ||
+                           std::any_of(parts_.controls.begin(), parts_.controls.end(), is_named);
     if (has_names) IndexNames();
-    input_output_.resize(parts_.inputs.size());
     auto colocate = parts_.colocate.begin();
     colocate_.resize(num_ops_);
     for (std::size_t i = 0; i < num_ops_; ++i) {
       const std::uint32_t first_input = parts_.input_begin[i];
       for (std::uint32_t k = first_input; k < parts_.input_begin[i + 1]; ++k) {
-        input_output_[k] = ResolveInput(&parts_.inputs[k], [&] { return Place(i, "inputs", k - first_input); });
+        ResolveInput(&parts_.inputs[k], [&] { return Place(i, "inputs", k - first_input); });
       }
       const std::uint32_t first_control = parts_.control_begin[i];
       for (std::uint32_t k = first_control; k < parts_.control_begin[i + 1]; ++k) {
         Reference& control = parts_.controls[k];
-        if (control.position == Parts::kNamed) {
+        if (is_named(control)) {
           control.position =
               FindProducer(control.name(), [&] { return Place(i, "control_inputs", k - first_control); });
         }
@@ -558,7 +570,7 @@ class GraphAssembler {
     for (const std::uint32_t position : order_) {
       for (std::uint32_t k = parts_.input_begin[position]; k < parts_.input_begin[position + 1]; ++k) {
         const OpId from = data_.file_order[parts_.inputs[k].position];
-        data_.inputs.push_back(MakeId<TensorId>(data_.first_output[Index(from)] + input_output_[k]));
+        data_.inputs.push_back(MakeId<TensorId>(data_.first_output[Index(from)] + parts_.inputs[k].number));
       }
       for (const Reference& control : RowOf(parts_.control_begin, parts_.controls, position)) {
         data_.controls.push_back(data_.file_order[control.position]);
@@ -639,7 +651,6 @@ class GraphAssembler {
   const std::size_t num_ops_;
   std::vector<std::uint32_t> by_name_;
   std::unordered_map<std::string_view, std::uint32_t> positions_;  // by name
-  std::vector<std::uint32_t> input_output_;                        // the output that each input reads
   std::vector<std::uint32_t> colocate_;                            // own position if none
   std::vector<std::uint32_t> producers_;                           // scratch
   std::vector<std::uint32_t> order_;

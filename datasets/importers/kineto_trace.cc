@@ -8,9 +8,9 @@
 #include <cmath>
 #include <istream>
 #include <limits>
-#include <unordered_map>
 #include <utility>
 
+#include "datasets/importers/text_pool.h"
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
 
@@ -105,34 +105,6 @@ TraceKey FindTraceKey(std::string_view name) {
   }
   return TraceKey::kOther;
 }
-
-// Each distinct text once.
-class TextPool {
- public:
-  TextPool() { Id(""); }
-  std::uint32_t Id(std::string_view text) {
-    const auto found = ids_.find(text);
-    if (found != ids_.end()) return found->second;
-    const auto id = static_cast<std::uint32_t>(ids_.size());
-    ids_.emplace(std::string(text), id);
-    return id;
-  }
-  std::vector<std::string> Take() {
-    std::vector<std::string> texts(ids_.size());
-    while (!ids_.empty()) {
-      auto node = ids_.extract(ids_.begin());
-      texts[node.mapped()] = std::move(node.key());
-    }
-    return texts;
-  }
-
- private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
-  };
-  std::unordered_map<std::string, std::uint32_t, Hash, std::equal_to<>> ids_;
-};
 
 // One event as it is read: texts of numbers too, because some writers quote them.
 struct RawEvent {

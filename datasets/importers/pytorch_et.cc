@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
+#include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "datasets/importers/importers.h"
 #include "datasets/importers/kineto.h"
+#include "datasets/importers/text_pool.h"
 #include "datasets/importers/trace_step.h"
 #include "sim/base/check.h"
 #include "sim/base/json_build.h"
@@ -133,215 +135,285 @@ std::vector<std::string_view> ElementTypes(std::string_view type) {
   return types;
 }
 
-// A value that is a tensor by its type; nullopt for any other, and for a tensor that was not set.
-std::optional<EtTensor> TensorFrom(const JsonNode& value, const JsonValue* shape, std::string_view type) {
-  if (!type.starts_with("Tensor(")) return std::nullopt;
-  const auto* tuple = value.value().As<JsonList>();
-  constexpr std::size_t kParts = 6;
-  if (tuple == nullptr) return std::nullopt;
-  if (tuple->size() < kParts) value.Refuse("a tensor: [id, storage, offset, elements, bytes of one, device]");
-  const auto integer = [&](std::size_t k) {
-    return JsonNode(value, k, (*tuple)[k]).Integer(-kMaxJsonInteger, kMaxJsonInteger, "an integer");
-  };
-  EtTensor tensor;
-  tensor.storage = integer(1);
-  const std::int64_t elements = integer(3);
-  const std::int64_t element_bytes = integer(4);
-  if (elements < 0 || element_bytes < 0 || __builtin_mul_overflow(elements, element_bytes, &tensor.bytes) ||
-      tensor.bytes > kMaxEtBytes) {
-    value.Refuse(fmt::format("a tensor of at most {} bytes", kMaxEtBytes));
-  }
-  tensor.device = JsonNode(value, 5, (*tuple)[5]).Text();
-  tensor.dtype = TypeFrom(type);
-  if (shape != nullptr) {
-    if (const auto* dims = shape->As<JsonList>()) {
-      for (const JsonValue& dim : *dims) {
-        const auto* size = dim.As<std::int64_t>();
-        if (size == nullptr || *size < 0) return tensor;  // not a shape: the size is known all the same
-        tensor.shape.push_back(*size);
-      }
-    }
-  }
-  return tensor;
-}
-
-// The tensors among the values of a node, those in lists too; `argument` gets the position of each.
-void ReadTensors(const JsonNode& values, const JsonValue* shapes, const JsonNode& types, std::vector<EtTensor>* tensors,
-                 std::vector<std::size_t>* argument) {
-  const JsonList& list = values.List("a list of values");
-  const JsonList& type_list = types.List("a list of types");
-  const auto* shape_list = shapes == nullptr ? nullptr : shapes->As<JsonList>();
-  const auto shape_at = [](const JsonList* of, std::size_t i) -> const JsonValue* {
-    return of != nullptr && i < of->size() ? &(*of)[i] : nullptr;
-  };
-  for (std::size_t i = 0; i < list.size() && i < type_list.size(); ++i) {
-    const std::string type = JsonNode(types, i, type_list[i]).Text();
-    const JsonNode value(values, i, list[i]);
-    const JsonValue* const shape = shape_at(shape_list, i);
-    if (auto tensor = TensorFrom(value, shape, type)) {
-      tensors->push_back(std::move(*tensor));
-      if (argument != nullptr) argument->push_back(i);
-      continue;
-    }
-    const auto* elements = list[i].As<JsonList>();
-    if (elements == nullptr || !type.starts_with("GenericList[")) continue;
-    const std::vector<std::string_view> element_types = ElementTypes(type);
-    const auto* element_shapes = shape == nullptr ? nullptr : shape->As<JsonList>();
-    for (std::size_t k = 0; k < elements->size() && k < element_types.size(); ++k) {
-      auto tensor = TensorFrom(JsonNode(value, k, (*elements)[k]), shape_at(element_shapes, k), element_types[k]);
-      if (!tensor) continue;
-      tensors->push_back(std::move(*tensor));
-      if (argument != nullptr) argument->push_back(i);
-    }
-  }
-}
-
 std::int64_t IntegerAt(const JsonNode& node, std::string_view key) {
   const JsonValue* const value = FindMember(node.value(), key);
   if (value == nullptr) throw InputError(PlaceOfKey(node.Place(), key), "is missing (an integer)");
-  return JsonNode(node, std::string(key), *value).Integer(-kMaxJsonInteger, kMaxJsonInteger, "an integer");
+  return JsonNode(node, key, *value).Integer(-kMaxJsonInteger, kMaxJsonInteger, "an integer");
 }
 
-std::string TextAt(const JsonNode& node, std::string_view key) {
+const std::string& TextAt(const JsonNode& node, std::string_view key) {
+  static const std::string kNone;
   const JsonValue* const value = FindMember(node.value(), key);
-  return value == nullptr ? "" : JsonNode(node, std::string(key), *value).Text();
+  return value == nullptr ? kNone : JsonNode(node, key, *value).Text();
 }
 
-void ReadSide(const JsonNode& node, const std::string& side, std::vector<EtTensor>* tensors,
-              std::vector<std::size_t>* argument) {
-  static const JsonValue kEmpty{JsonList()};
-  const JsonValue* const value = FindMember(node.value(), side);
-  if (value == nullptr) return;
-  const JsonNode at(node, side, *value);
-  if (value->As<JsonObject>() != nullptr) {
-    // 1.1.0 and later.
-    const JsonValue* const values = FindMember(*value, "values");
-    const JsonValue* const types = FindMember(*value, "types");
-    if (values == nullptr || types == nullptr) return;
-    ReadTensors(JsonNode(at, "values", *values), FindMember(*value, "shapes"), JsonNode(at, "types", *types), tensors,
-                argument);
-    return;
-  }
-  const std::string prefix = side.substr(0, side.size() - 1);  // input, output
-  const JsonValue* const types = FindMember(node.value(), prefix + "_types");
-  ReadTensors(at, FindMember(node.value(), prefix + "_shapes"),
-              JsonNode(node, prefix + "_types", types == nullptr ? kEmpty : *types), tensors, argument);
+// One side of a node, inputs or outputs: null where it has no such list. In old schemas the side is the list of values,
+// and the other lists are the node's.
+struct EtSide {
+  std::string_view name;       // "inputs"
+  std::string_view types_key;  // "types", or "input_types"
+  const JsonValue* side = nullptr;
+  const JsonValue* values = nullptr;
+  const JsonValue* types = nullptr;
+  const JsonValue* shapes = nullptr;
+
+  bool is_new() const { return values != side; }
+};
+
+const JsonList* ListOf(const JsonValue* value) { return value == nullptr ? nullptr : value->As<JsonList>(); }
+
+const JsonValue* ElementAt(const JsonList* list, std::size_t i) {
+  return list != nullptr && i < list->size() ? &(*list)[i] : nullptr;
 }
 
-// Sizes as the profiler writes them: where a trace has [[], []] for two numbers, it has no sizes.
-JsonValue DimsFrom(const JsonValue* shape) {
-  const auto* const list = shape == nullptr ? nullptr : shape->As<JsonList>();
-  if (list == nullptr) return ToJson(JsonList());
-  return *shape;
-}
-
-// Shapes, types and values of one side of a node, position by position: what cost models read of a call
-// (sim/ops/aten_call.h). Values of tensors are where they lie in memory, and are left out.
-void AddSide(const JsonNode& node, const std::string& side, JsonObject* call) {
-  const JsonValue* const value = FindMember(node.value(), side);
-  if (value == nullptr) return;
-  const std::string prefix = side.substr(0, side.size() - 1);
-  const bool is_new = value->As<JsonObject>() != nullptr;
-  const JsonValue* const values = is_new ? FindMember(*value, "values") : value;
-  const JsonValue* const types = is_new ? FindMember(*value, "types") : FindMember(node.value(), prefix + "_types");
-  const JsonValue* const shapes = is_new ? FindMember(*value, "shapes") : FindMember(node.value(), prefix + "_shapes");
-  const auto* const value_list = values == nullptr ? nullptr : values->As<JsonList>();
-  const auto* const type_list = types == nullptr ? nullptr : types->As<JsonList>();
-  const auto* const shape_list = shapes == nullptr ? nullptr : shapes->As<JsonList>();
-  if (type_list == nullptr || value_list == nullptr) return;
-  JsonList dims;
-  JsonList names;
-  JsonList others;
-  for (std::size_t i = 0; i < type_list->size(); ++i) {
-    const auto* const type = (*type_list)[i].As<std::string>();
-    const bool is_tensor = type != nullptr && type->find("Tensor(") != std::string::npos;
-    dims.push_back(
-        DimsFrom(is_tensor && shape_list != nullptr && i < shape_list->size() ? &(*shape_list)[i] : nullptr));
-    names.push_back(ToJson(type == nullptr ? std::string_view() : std::string_view(*type)));
-    others.push_back(is_tensor || i >= value_list->size() ? JsonValue{std::monostate()} : (*value_list)[i]);
-  }
-  AddMember(call, prefix + "_dims", std::move(dims));
-  AddMember(call, prefix + "_types", std::move(names));
-  if (side == "inputs") AddMember(call, "input_values", std::move(others));
-}
-
-EtNode ReadEtNode(const JsonNode& json) {
-  json.Object();
-  EtNode node;
-  node.id = IntegerAt(json, "id");
-  node.name = TextAt(json, "name");
-  if (node.name.empty()) throw InputError(PlaceOfKey(json.Place(), "name"), "is missing (a string)");
-  if (const JsonValue* const attrs = FindMember(json.value(), "attrs")) {
-    node.parent = IntegerAt(json, "ctrl_deps");
-    const JsonNode at(json, "attrs", *attrs);
-    const JsonList& list = at.List("a list of attributes");
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const JsonNode attr(at, i, list[i]);
-      const std::string name = TextAt(attr, "name");
-      if (name == "rf_id") node.rf_id = IntegerAt(attr, "value");
-      if (name == "op_schema") node.schema = TextAt(attr, "value");
-      if (name == "kernel_backend") node.kernel = TextAt(attr, "value");
-      if (name == "pg_name") node.process_group = TextAt(attr, "value");
-    }
+EtSide SideOf(const JsonNode& node, std::string_view name, std::string_view types_key, std::string_view shapes_key) {
+  EtSide side{.name = name, .types_key = types_key, .side = FindMember(node.value(), name)};
+  if (side.side == nullptr) return side;
+  if (side.side->As<JsonObject>() != nullptr) {
+    side.types_key = "types";
+    side.values = FindMember(*side.side, "values");
+    side.types = FindMember(*side.side, "types");
+    side.shapes = FindMember(*side.side, "shapes");
   } else {
-    node.parent = IntegerAt(json, "parent");
-    node.rf_id = IntegerAt(json, "rf_id");
-    node.schema = TextAt(json, "op_schema");
+    side.values = side.side;
+    side.types = FindMember(node.value(), types_key);
+    side.shapes = FindMember(node.value(), shapes_key);
   }
-  std::vector<std::size_t> arguments;
-  ReadSide(json, "inputs", &node.inputs, &arguments);
-  ReadSide(json, "outputs", &node.outputs, nullptr);
-  if (!node.schema.empty() || !node.kernel.empty()) {
-    JsonObject call;
-    AddSide(json, "inputs", &call);
-    AddSide(json, "outputs", &call);
-    node.call = JsonText(ToJson(std::move(call)));
-  }
-  const std::vector<std::size_t> mutated = MutatedArguments(node.schema);
-  // Collectives write to what they are given, and say so by their names only: allreduce_, alltoall_base_.
-  const bool is_collective = node.name.starts_with("c10d::");
-  for (const std::size_t argument : arguments) {
-    node.is_mutated.push_back(std::find(mutated.begin(), mutated.end(), argument) != mutated.end() ||
-                              (is_collective && argument == 0));
-  }
-  return node;
+  return side;
 }
+
+// Shapes, types and values of a side, position by position, as members of an object: what cost models read of a call
+// (sim/ops/aten_call.h). Values of tensors are where they lie in memory, and are left out.
+void AppendCall(const EtSide& side, std::string_view prefix, std::string* out) {
+  const JsonList* const values = ListOf(side.values);
+  const JsonList* const types = ListOf(side.types);
+  if (values == nullptr || types == nullptr) return;
+  const auto append_list = [&](std::string_view key, const auto& append) {
+    if (!out->empty()) out->push_back(',');
+    out->append(1, '"').append(prefix).append(key).append("\":[");
+    for (std::size_t i = 0; i < types->size(); ++i) {
+      if (i > 0) out->push_back(',');
+      const auto* const type = (*types)[i].As<std::string>();
+      append(i, type == nullptr ? std::string_view() : std::string_view(*type));
+    }
+    out->push_back(']');
+  };
+  const auto is_tensor = [](std::string_view type) { return type.find("Tensor(") != std::string_view::npos; };
+  append_list("_dims", [&](std::size_t i, std::string_view type) {
+    const JsonValue* const shape = is_tensor(type) ? ElementAt(ListOf(side.shapes), i) : nullptr;
+    if (ListOf(shape) != nullptr) {
+      AppendJson(out, *shape);
+    } else {
+      out->append("[]");
+    }
+  });
+  append_list("_types", [&](std::size_t, std::string_view type) { AppendQuoted(out, type); });
+  if (side.name != "inputs") return;
+  append_list("_values", [&](std::size_t i, std::string_view type) {
+    const JsonValue* const value = is_tensor(type) ? nullptr : ElementAt(values, i);
+    AppendJson(out, value == nullptr ? JsonValue{std::monostate()} : *value);
+  });
+}
+
+// Takes the nodes of a trace one by one.
+class EtReader {
+ public:
+  EtTrace Read(std::istream& in) {
+    const JsonValue empty{JsonList()};
+    const JsonValue root =
+        ParseJson(in, {.key = "nodes", .take = [&](const JsonObject&, std::size_t index, const JsonValue& element) {
+                         const JsonNode parent(empty);
+                         const JsonNode nodes(parent, "nodes", empty);
+                         ReadNode(JsonNode(nodes, index, element));
+                       }});
+    const JsonNode node(root);
+    trace_.schema = TextAt(node, "schema");
+    if (trace_.schema.empty()) throw InputError("schema", "is missing (such as \"1.0.1\" or \"1.1.0-chakra.0.0.4\")");
+    if (FindMember(root, "nodes") == nullptr) throw InputError("nodes", "is missing (a list of nodes)");
+    trace_.texts = texts_.Take();
+    trace_.shapes.resize(shapes_.size());
+    for (const auto& [shape, number] : shapes_) trace_.shapes[number] = shape;
+    PutInOrder();
+    return std::move(trace_);
+  }
+
+ private:
+  struct HashOfShape {
+    std::size_t operator()(const std::vector<std::int64_t>& shape) const {
+      return std::hash<std::string_view>()(
+          {reinterpret_cast<const char*>(shape.data()), shape.size() * sizeof(shape[0])});
+    }
+  };
+
+  void ReadNode(const JsonNode& json) {
+    json.Object();
+    EtNode node;
+    node.id = IntegerAt(json, "id");
+    const std::string& name = TextAt(json, "name");
+    if (name.empty()) throw InputError(PlaceOfKey(json.Place(), "name"), "is missing (a string)");
+    std::string_view schema;
+    if (const JsonValue* const attrs = FindMember(json.value(), "attrs")) {
+      node.parent = IntegerAt(json, "ctrl_deps");
+      const JsonNode at(json, "attrs", *attrs);
+      const JsonList& list = at.List("a list of attributes");
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        const JsonNode attr(at, i, list[i]);
+        const std::string& key = TextAt(attr, "name");
+        if (key == "rf_id") node.rf_id = IntegerAt(attr, "value");
+        if (key == "op_schema") schema = TextAt(attr, "value");
+        if (key == "kernel_backend") node.kernel = texts_.Id(TextAt(attr, "value"));
+        if (key == "pg_name") node.process_group = texts_.Id(TextAt(attr, "value"));
+      }
+    } else {
+      node.parent = IntegerAt(json, "parent");
+      node.rf_id = IntegerAt(json, "rf_id");
+      schema = TextAt(json, "op_schema");
+    }
+    node.has_schema = !schema.empty();
+    node.name = texts_.Id(name);
+    const EtSide inputs = SideOf(json, "inputs", "input_types", "input_shapes");
+    const EtSide outputs = SideOf(json, "outputs", "output_types", "output_shapes");
+    // Collectives write to what they are given, and say so by their names only: allreduce_, alltoall_base_.
+    mutated_ = MutatedArguments(schema);
+    if (name.starts_with("c10d::")) mutated_.push_back(0);
+    node.first_input = NextTensor();
+    ReadTensors(json, inputs);
+    node.first_output = NextTensor();
+    ReadTensors(json, outputs);
+    node.end_output = NextTensor();
+    if (node.has_schema || node.kernel != 0) {
+      call_.clear();
+      AppendCall(inputs, "input", &call_);
+      AppendCall(outputs, "output", &call_);
+      node.call = texts_.Id(call_);
+    }
+    trace_.nodes.push_back(node);
+  }
+
+  // The tensors among the values of a side, those in lists too.
+  void ReadTensors(const JsonNode& node, const EtSide& side) {
+    static const JsonValue kEmpty{JsonList()};
+    if (side.values == nullptr || (side.is_new() && side.types == nullptr)) return;
+    const JsonNode at(node, side.name, *side.side);
+    const JsonNode values = side.is_new() ? JsonNode(at, "values", *side.values) : at;
+    const JsonNode types(side.is_new() ? at : node, side.types_key, side.types == nullptr ? kEmpty : *side.types);
+    const JsonList& list = values.List("a list of values");
+    const JsonList& type_list = types.List("a list of types");
+    const JsonList* const shapes = ListOf(side.shapes);
+    for (std::size_t i = 0; i < list.size() && i < type_list.size(); ++i) {
+      const std::string& type = JsonNode(types, i, type_list[i]).Text();
+      const JsonNode value(values, i, list[i]);
+      const JsonValue* const shape = ElementAt(shapes, i);
+      // What an op is given may be written to.
+      const bool is_mutated = side.name == "inputs" && std::find(mutated_.begin(), mutated_.end(), i) != mutated_.end();
+      if (ReadTensor(value, shape, type, is_mutated)) continue;
+      const auto* const elements = list[i].As<JsonList>();
+      if (elements == nullptr || !type.starts_with("GenericList[")) continue;
+      const std::vector<std::string_view> element_types = ElementTypes(type);
+      for (std::size_t k = 0; k < elements->size() && k < element_types.size(); ++k) {
+        ReadTensor(JsonNode(value, k, (*elements)[k]), ElementAt(ListOf(shape), k), element_types[k], is_mutated);
+      }
+    }
+  }
+
+  // Adds a value that is a tensor by its type. False: it is another, or a tensor that was not set.
+  bool ReadTensor(const JsonNode& value, const JsonValue* shape, std::string_view type, bool is_mutated) {
+    if (!type.starts_with("Tensor(")) return false;
+    const auto* tuple = value.value().As<JsonList>();
+    constexpr std::size_t kParts = 6;
+    if (tuple == nullptr) return false;
+    if (tuple->size() < kParts) value.Refuse("a tensor: [id, storage, offset, elements, bytes of one, device]");
+    const auto integer = [&](std::size_t k) {
+      return JsonNode(value, k, (*tuple)[k]).Integer(-kMaxJsonInteger, kMaxJsonInteger, "an integer");
+    };
+    EtTensor tensor;
+    tensor.storage = integer(1);
+    const std::int64_t elements = integer(3);
+    const std::int64_t element_bytes = integer(4);
+    if (elements < 0 || element_bytes < 0 || __builtin_mul_overflow(elements, element_bytes, &tensor.bytes) ||
+        tensor.bytes > kMaxEtBytes) {
+      value.Refuse(fmt::format("a tensor of at most {} bytes", kMaxEtBytes));
+    }
+    tensor.device = texts_.Id(JsonNode(value, 5, (*tuple)[5]).Text());
+    tensor.dtype = TypeFrom(type);
+    tensor.is_mutated = is_mutated;
+    shape_.clear();
+    if (const JsonList* const dims = ListOf(shape)) {
+      for (const JsonValue& dim : *dims) {
+        const auto* size = dim.As<std::int64_t>();
+        if (size == nullptr || *size < 0) break;  // not a shape: the size is known all the same
+        shape_.push_back(*size);
+      }
+    }
+    tensor.shape = shapes_.try_emplace(shape_, static_cast<std::uint32_t>(shapes_.size())).first->second;
+    trace_.tensors.push_back(tensor);
+    return true;
+  }
+
+  std::uint32_t NextTensor() const {
+    EMPLACE_CHECK_LT(trace_.tensors.size(), std::size_t{EtTrace::kNoNode});
+    return static_cast<std::uint32_t>(trace_.tensors.size());
+  }
+
+  void PutInOrder() {
+    std::vector<EtNode>& nodes = trace_.nodes;
+    const auto is_less = [](const EtNode& a, const EtNode& b) { return a.id < b.id; };
+    std::stable_sort(nodes.begin(), nodes.end(), is_less);
+    for (std::size_t i = 1; i < nodes.size(); ++i) {
+      if (nodes[i].id == nodes[i - 1].id) {
+        throw InputError("nodes", fmt::format("the id {} is that of two nodes (each id once)", nodes[i].id));
+      }
+    }
+    trace_.parents.reserve(nodes.size());
+    for (const EtNode& node : nodes) {
+      const auto parent = std::lower_bound(nodes.begin(), nodes.end(), EtNode{.id = node.parent}, is_less);
+      const bool is_there = parent != nodes.end() && parent->id == node.parent && node.parent != node.id;
+      trace_.parents.push_back(is_there ? static_cast<std::uint32_t>(parent - nodes.begin()) : EtTrace::kNoNode);
+    }
+  }
+
+  EtTrace trace_;
+  TextPool texts_;
+  std::unordered_map<std::vector<std::int64_t>, std::uint32_t, HashOfShape> shapes_ = {{{}, 0}};
+  // Of the node that is read.
+  std::vector<std::size_t> mutated_;
+  std::vector<std::int64_t> shape_;
+  std::string call_;
+};
 
 class EtGraphMaker {
  public:
   EtGraphMaker(const EtTrace& trace, const KinetoTrace* times) : trace_(trace), is_op_(OpsOfTree(trace)) {
-    for (std::size_t i = 0; i < trace.nodes.size(); ++i) positions_[trace.nodes[i].id] = i;
     if (times == nullptr) return;
     times_ = JoinTimes(trace, *times);
     // What runs inside an op is part of it.
     micros_ = times_->micros;
     for (std::size_t i = 0; i < trace.nodes.size(); ++i) {
       if (times_->micros[i] < 0 || is_op_[i]) continue;
-      for (std::size_t at = ParentOf(i), steps = 0; at != kNoNode && steps < trace.nodes.size(); ++steps) {
+      std::uint32_t at = trace.parents[i];
+      for (std::size_t steps = 0; at != EtTrace::kNoNode && steps < trace.nodes.size(); ++steps) {
         if (is_op_[at]) {
           micros_[at] = std::max(0.0, micros_[at]) + times_->micros[i];
           break;
         }
-        at = ParentOf(at);
+        at = trace.parents[at];
       }
     }
   }
 
   Imported Make(double min_attributed) {
     FindLaterWrites();
+    builder_.Reserve(static_cast<std::size_t>(std::count(is_op_.begin(), is_op_.end(), true)) + sources_.size());
     for (std::size_t i = 0; i < trace_.nodes.size(); ++i) {
       if (is_op_[i]) AddOp(i);
     }
-    if (specs_.empty()) throw InputError("nodes", "hold no op");
-    GraphBuilder builder("pytorch-et");
-    builder.Reserve(specs_.size());
-    const std::size_t num_ops = specs_.size() - num_sources_;
-    for (OpSpec& spec : specs_) builder.Add(spec);
+    const std::size_t num_ops = num_added_ - num_sources_;
+    if (num_ops == 0) throw InputError("nodes", "hold no op");
     JsonObject metadata;
     AddMember(&metadata, "source", "pytorch-et");
     AddMember(&metadata, "schema", trace_.schema);
-    builder.SetMetadata(JsonText(ToJson(std::move(metadata))));
-    Imported imported{.graph = builder.Build(), .cluster = std::nullopt, .notes = {}};
+    builder_.SetMetadata(JsonText(ToJson(std::move(metadata))));
+    Imported imported{.graph = builder_.Build(), .cluster = std::nullopt, .notes = {}};
     imported.notes.push_back(fmt::format("schema {}: {} of {} nodes are ops; {} tensors were there before",
                                          trace_.schema, num_ops, trace_.nodes.size(), num_sources_));
     if (times_) {
@@ -361,117 +433,105 @@ class EtGraphMaker {
   }
 
  private:
-  // Where a storage's content is.
-  struct Written {
-    std::size_t op = 0;  // of specs_
-    std::size_t output = 0;
-  };
-
-  static constexpr std::size_t kNoNode = ~std::size_t{0};
-
-  std::size_t ParentOf(std::size_t i) const {
-    const auto parent = positions_.find(trace_.nodes[i].parent);
-    return parent == positions_.end() || parent->second == i ? kNoNode : parent->second;
-  }
-
   std::vector<EtTensor> Writes(const EtNode& node) const {
-    std::vector<EtTensor> writes = node.outputs;
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      const bool is_there = std::any_of(writes.begin(), writes.end(), [&](const EtTensor& tensor) {
-        return tensor.storage == node.inputs[k].storage;
-      });
+    const auto outputs = trace_.outputs(node);
+    std::vector<EtTensor> writes(outputs.begin(), outputs.end());
+    for (const EtTensor& input : trace_.inputs(node)) {
       // A compiled kernel says nothing of what it writes: what nobody has written before.
-      const bool is_new = !node.kernel.empty() && !written_.contains(node.inputs[k].storage) &&
-                          !sources_.contains(node.inputs[k].storage);
-      if ((node.is_mutated[k] || is_new) && !is_there) writes.push_back(node.inputs[k]);
+      const bool is_new = node.kernel != 0 && !written_.contains(input.storage) && !sources_.contains(input.storage);
+      if ((input.is_mutated || is_new) && !HoldStorage(writes, input.storage)) writes.push_back(input);
     }
     return writes;
   }
 
   void FindLaterWrites() {
-    std::set<std::int64_t> made;
+    std::unordered_set<std::int64_t> made;
     for (const EtNode& node : trace_.nodes) {
-      for (const EtTensor& tensor : node.outputs) made.insert(tensor.storage);
+      for (const EtTensor& tensor : trace_.outputs(node)) made.insert(tensor.storage);
     }
     // In the order of calls: what a compiled kernel is the first to name was not there before, as far as we know.
-    std::set<std::int64_t> named_by_kernels;
+    std::unordered_set<std::int64_t> named_by_kernels;
     for (std::size_t i = 0; i < trace_.nodes.size(); ++i) {
       const EtNode& node = trace_.nodes[i];
-      for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-        const std::int64_t storage = node.inputs[k].storage;
-        if (is_op_[i] && node.is_mutated[k]) mutated_.insert(storage);
-        if (made.contains(storage) || sources_.contains(storage)) continue;
-        if (!node.kernel.empty()) {
-          named_by_kernels.insert(storage);
-        } else if (!named_by_kernels.contains(storage)) {
-          sources_.insert(storage);
+      for (const EtTensor& input : trace_.inputs(node)) {
+        if (is_op_[i] && input.is_mutated) mutated_.insert(input.storage);
+        if (made.contains(input.storage) || sources_.contains(input.storage)) continue;
+        if (node.kernel != 0) {
+          named_by_kernels.insert(input.storage);
+        } else if (!named_by_kernels.contains(input.storage)) {
+          sources_.insert(input.storage);
         }
       }
     }
   }
 
-  std::string NameOf(std::string_view what) { return fmt::format("{:07} {}", specs_.size(), WithoutColons(what)); }
+  std::string NameOf(std::string_view what) { return fmt::format("{:07} {}", num_added_, WithoutColons(what)); }
 
-  static OutputSpec OutputOf(const EtTensor& tensor) {
+  // Returns its position.
+  std::uint32_t Add(const OpSpec& spec) {
+    builder_.Add(spec);
+    return static_cast<std::uint32_t>(num_added_++);
+  }
+
+  OutputSpec OutputOf(const EtTensor& tensor) const {
     OutputSpec output;
+    const std::vector<std::int64_t>& shape = trace_.shapes[tensor.shape];
     output.size = Bytes{tensor.bytes};
     std::int64_t bytes = ElementBytes(tensor.dtype);
-    for (const std::int64_t dim : tensor.shape) {
+    for (const std::int64_t dim : shape) {
       if (__builtin_mul_overflow(bytes, dim, &bytes)) bytes = -1;
     }
     // A view that repeats elements has fewer bytes than its shape.
     if (tensor.dtype != DType::kNone && bytes == tensor.bytes) {
       output.dtype = tensor.dtype;
-      output.shape = tensor.shape;
+      output.shape = shape;
     }
     return output;
   }
 
-  Written Source(const EtTensor& tensor) {
+  OutputPosition Source(const EtTensor& tensor) {
     OpSpec spec;
     const bool is_variable = mutated_.contains(tensor.storage);
     spec.kind = is_variable ? "variable" : "input";
     spec.name = NameOf(fmt::format("{} {}", spec.kind, tensor.storage));
     spec.outputs.push_back(OutputOf(tensor));
     spec.pass = Pass::kForward;
-    specs_.push_back(std::move(spec));
     ++num_sources_;
-    return written_[tensor.storage] = {specs_.size() - 1, 0};
+    return written_[tensor.storage] = {.op = Add(spec), .output = 0};
   }
 
   void AddOp(std::size_t i) {
     const EtNode& node = trace_.nodes[i];
-    std::vector<std::string> inputs;
     const std::vector<EtTensor> writes = Writes(node);
-    for (const EtTensor& tensor : node.inputs) {
-      auto found = written_.find(tensor.storage);
-      if (found == written_.end()) {
-        const bool is_only_written = std::any_of(
-            writes.begin(), writes.end(), [&](const EtTensor& written) { return written.storage == tensor.storage; });
-        if (is_only_written) continue;  // `out` arguments
-        Source(tensor);
-        found = written_.find(tensor.storage);
-      }
-      inputs.push_back(fmt::format("{}:{}", specs_[found->second.op].name, found->second.output));
-    }
     OpSpec spec;
-    spec.kind = node.name;
-    spec.name = NameOf(node.name);
-    spec.inputs = std::move(inputs);
+    for (const EtTensor& tensor : trace_.inputs(node)) {
+      const auto found = written_.find(tensor.storage);
+      if (found != written_.end()) {
+        spec.input_positions.push_back(found->second);
+      } else if (!HoldStorage(writes, tensor.storage)) {  // not an `out` argument
+        spec.input_positions.push_back(Source(tensor));
+      }
+    }
+    spec.kind = trace_.name(i);
+    spec.name = NameOf(spec.kind);
     spec.pass = PassOf(i);
     JsonObject attrs;
     AddMember(&attrs, "id", node.id);
-    if (!node.kernel.empty()) AddMember(&attrs, "kernel_backend", node.kernel);
-    if (!node.process_group.empty()) AddMember(&attrs, "process_group", node.process_group);
-    const EtTensor* const any = !node.outputs.empty() ? &node.outputs[0]
-                                : node.inputs.empty() ? nullptr
-                                                      : &node.inputs[0];
-    if (any != nullptr) AddMember(&attrs, "device", any->device);
-    AddCall(node, &attrs);
+    if (node.kernel != 0) AddMember(&attrs, "kernel_backend", trace_.text(node.kernel));
+    if (node.process_group != 0) AddMember(&attrs, "process_group", trace_.text(node.process_group));
+    // Outputs come behind inputs.
+    const std::uint32_t any = node.first_output < node.end_output ? node.first_output : node.first_input;
+    if (any < node.end_output) AddMember(&attrs, "device", trace_.text(trace_.tensors[any].device));
+    AddTraits(i, &attrs);
     spec.attrs = JsonText(ToJson(std::move(attrs)));
-    std::map<std::int64_t, std::size_t> outputs;  // of storages
+    const std::string_view call = trace_.text(node.call);
+    if (!call.empty()) {
+      spec.attrs.back() = ',';
+      spec.attrs.append(call).push_back('}');
+    }
+    std::map<std::int64_t, std::uint32_t> outputs;  // of storages
     for (const EtTensor& tensor : writes) {
-      const auto [output, added] = outputs.try_emplace(tensor.storage, spec.outputs.size());
+      const auto [output, added] = outputs.try_emplace(tensor.storage, static_cast<std::uint32_t>(spec.outputs.size()));
       if (added) {
         spec.outputs.push_back(OutputOf(tensor));
       } else if (tensor.bytes > spec.outputs[output->second].size->count) {
@@ -483,42 +543,45 @@ class EtGraphMaker {
       ++timed_;
       timed_micros_ += micros_[i];
     }
-    specs_.push_back(std::move(spec));
-    for (const auto& [storage, output] : outputs) written_[storage] = {specs_.size() - 1, output};
+    const std::uint32_t op = Add(spec);
+    for (const auto& [storage, output] : outputs) written_[storage] = {.op = op, .output = output};
   }
 
-  static void AddCall(const EtNode& node, JsonObject* attrs) {
-    if (node.call.empty()) return;
-    JsonValue call = ParseJson(node.call);
-    const auto shares = [&](const EtTensor& output) {
-      return std::any_of(node.inputs.begin(), node.inputs.end(),
-                         [&](const EtTensor& input) { return input.storage == output.storage; });
-    };
-    const bool writes = std::find(node.is_mutated.begin(), node.is_mutated.end(), true) != node.is_mutated.end();
+  static bool HoldStorage(std::span<const EtTensor> tensors, std::int64_t storage) {
+    return std::any_of(tensors.begin(), tensors.end(),
+                       [storage](const EtTensor& tensor) { return tensor.storage == storage; });
+  }
+
+  // What the tensors of a call say of it beyond their sizes.
+  void AddTraits(std::size_t i, JsonObject* attrs) const {
+    const auto inputs = trace_.inputs(trace_.nodes[i]);
+    const auto outputs = trace_.outputs(trace_.nodes[i]);
+    const bool writes =
+        std::any_of(inputs.begin(), inputs.end(), [](const EtTensor& input) { return input.is_mutated; });
     // What it returns is what it was given: nothing was copied.
-    if (!writes && !node.outputs.empty() && std::all_of(node.outputs.begin(), node.outputs.end(), shares)) {
+    if (!writes && !outputs.empty() && std::all_of(outputs.begin(), outputs.end(), [&](const EtTensor& output) {
+          return HoldStorage(inputs, output.storage);
+        })) {
       AddMember(attrs, "is_view", true);
     }
+    if (!Holds(kCrossing, AtenName(trace_.name(i)))) return;
     bool on_host = false;
     bool on_device = false;
-    for (const std::vector<EtTensor>* const side : {&node.inputs, &node.outputs}) {
-      for (const EtTensor& tensor : *side) (tensor.device == "cpu" ? on_host : on_device) = true;
+    for (const auto side : {inputs, outputs}) {
+      for (const EtTensor& tensor : side) (trace_.text(tensor.device) == "cpu" ? on_host : on_device) = true;
     }
-    if (Holds(kCrossing, AtenName(node.name)) && on_host && on_device) AddMember(attrs, "crosses_devices", true);
-    if (auto* const members = std::get_if<JsonObject>(&call.data)) {
-      for (JsonMember& member : *members) attrs->push_back(std::move(member));
-    }
+    if (on_host && on_device) AddMember(attrs, "crosses_devices", true);
   }
 
   // By the names of the calls around it.
-  Pass PassOf(std::size_t i) {
+  Pass PassOf(std::size_t i) const {
+    std::size_t at = i;
     for (std::size_t steps = 0; steps < trace_.nodes.size(); ++steps) {
-      const EtNode& node = trace_.nodes[i];
-      if (node.name.starts_with("autograd::engine")) return Pass::kBackward;
-      if (node.name.starts_with("Optimizer.step")) return Pass::kUpdate;
-      const std::size_t parent = ParentOf(i);
-      if (parent == kNoNode) break;
-      i = parent;
+      const std::string_view name = trace_.name(at);
+      if (name.starts_with("autograd::engine")) return Pass::kBackward;
+      if (name.starts_with("Optimizer.step")) return Pass::kUpdate;
+      if (trace_.parents[at] == EtTrace::kNoNode) break;
+      at = trace_.parents[at];
     }
     return Pass::kForward;
   }
@@ -527,12 +590,12 @@ class EtGraphMaker {
   std::vector<bool> is_op_;
   std::optional<EtTimes> times_;
   std::vector<double> micros_;  // by node: with those inside an op
-  std::vector<OpSpec> specs_;
+  GraphBuilder builder_{"pytorch-et"};
+  std::size_t num_added_ = 0;  // to builder_
   std::size_t num_sources_ = 0;
-  std::unordered_map<std::int64_t, Written> written_;
-  std::set<std::int64_t> mutated_;                           // storages that an op writes in place
-  std::set<std::int64_t> sources_;                           // storages that are there before
-  std::unordered_map<std::int64_t, std::size_t> positions_;  // of nodes, by id
+  std::unordered_map<std::int64_t, OutputPosition> written_;  // where a storage's content is
+  std::unordered_set<std::int64_t> mutated_;                  // storages that an op writes in place
+  std::unordered_set<std::int64_t> sources_;                  // storages that are there before
   std::size_t timed_ = 0;
   double timed_micros_ = 0;
 };
@@ -567,18 +630,12 @@ std::vector<std::size_t> MutatedArguments(std::string_view schema) {
 }
 
 std::vector<bool> OpsOfTree(const EtTrace& trace) {
-  std::unordered_map<std::int64_t, std::size_t> positions;
-  for (std::size_t i = 0; i < trace.nodes.size(); ++i) positions[trace.nodes[i].id] = i;
   enum class Work : std::uint8_t { kNone, kIncidental, kOwn };
   std::vector<Work> below(trace.nodes.size(), Work::kNone);  // the most that a recorded part does
   std::vector<bool> works(trace.nodes.size());
-  std::vector<std::size_t> parents(trace.nodes.size());
   for (std::size_t i = 0; i < trace.nodes.size(); ++i) {
     const EtNode& node = trace.nodes[i];
-    const auto parent = positions.find(node.parent);
-    parents[i] = parent == positions.end() ? i : parent->second;
-    const std::string_view aten = AtenName(node.name);
-    works[i] = !node.kernel.empty() || (!node.schema.empty() && !Holds(kIdle, aten));
+    works[i] = node.kernel != 0 || (node.has_schema && !Holds(kIdle, AtenName(trace.name(i))));
   }
   // Depth of each node, so that parts come before what holds them; a cycle of parents ends it.
   std::vector<std::size_t> order(trace.nodes.size());
@@ -586,55 +643,36 @@ std::vector<bool> OpsOfTree(const EtTrace& trace) {
   for (std::size_t i = 0; i < trace.nodes.size(); ++i) {
     order[i] = i;
     std::size_t at = i;
-    while (parents[at] != at && depth[i] < JsonBuilder::kMaxDepth * 64) {
-      at = parents[at];
+    while (trace.parents[at] != EtTrace::kNoNode && depth[i] < JsonBuilder::kMaxDepth * 64) {
+      at = trace.parents[at];
       ++depth[i];
     }
   }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return depth[a] > depth[b]; });
   std::vector<bool> is_op(trace.nodes.size());
   for (const std::size_t i : order) {
-    const std::string_view aten = AtenName(trace.nodes[i].name);
+    const std::string_view aten = AtenName(trace.name(i));
     if (works[i]) {
       is_op[i] =
           Holds(kWhole, aten) || below[i] == Work::kNone || (below[i] == Work::kIncidental && !Holds(kCopying, aten));
     }
     Work work = works[i] ? (Holds(kIncidental, aten) ? Work::kIncidental : Work::kOwn) : Work::kNone;
     work = std::max(work, below[i]);
-    if (parents[i] != i) below[parents[i]] = std::max(below[parents[i]], work);
+    const std::uint32_t parent = trace.parents[i];
+    if (parent != EtTrace::kNoNode) below[parent] = std::max(below[parent], work);
   }
   // What is inside an op is part of it.
   std::reverse(order.begin(), order.end());
   std::vector<bool> inside(trace.nodes.size());
   for (const std::size_t i : order) {
-    if (parents[i] != i) inside[i] = inside[parents[i]] || is_op[parents[i]];
+    const std::uint32_t parent = trace.parents[i];
+    if (parent != EtTrace::kNoNode) inside[i] = inside[parent] || is_op[parent];
     if (inside[i]) is_op[i] = false;
   }
   return is_op;
 }
 
-EtTrace ReadEtTrace(std::istream& in) {
-  EtTrace trace;
-  const JsonValue empty{JsonList()};
-  const JsonValue root =
-      ParseJson(in, {.key = "nodes", .take = [&](const JsonObject&, std::size_t index, const JsonValue& element) {
-                       const JsonNode parent(empty);
-                       const JsonNode nodes(parent, "nodes", empty);
-                       trace.nodes.push_back(ReadEtNode(JsonNode(nodes, index, element)));
-                     }});
-  const JsonNode node(root);
-  trace.schema = TextAt(node, "schema");
-  if (trace.schema.empty()) throw InputError("schema", "is missing (such as \"1.0.1\" or \"1.1.0-chakra.0.0.4\")");
-  if (FindMember(root, "nodes") == nullptr) throw InputError("nodes", "is missing (a list of nodes)");
-  std::stable_sort(trace.nodes.begin(), trace.nodes.end(),
-                   [](const EtNode& a, const EtNode& b) { return a.id < b.id; });
-  for (std::size_t i = 1; i < trace.nodes.size(); ++i) {
-    if (trace.nodes[i].id == trace.nodes[i - 1].id) {
-      throw InputError("nodes", fmt::format("the id {} is that of two nodes (each id once)", trace.nodes[i].id));
-    }
-  }
-  return trace;
-}
+EtTrace ReadEtTrace(std::istream& in) { return EtReader().Read(in); }
 
 EtTimes JoinTimes(const EtTrace& trace, const KinetoTrace& times) {
   EtTimes joined;
@@ -663,11 +701,11 @@ EtTimes JoinTimes(const EtTrace& trace, const KinetoTrace& times) {
     by_name[times.text(event.name)].push_back(static_cast<std::uint32_t>(i));
   }
   std::map<std::string_view, std::vector<std::size_t>> nodes;
-  for (std::size_t i = 0; i < trace.nodes.size(); ++i) nodes[trace.nodes[i].name].push_back(i);
+  for (std::size_t i = 0; i < trace.nodes.size(); ++i) nodes[trace.name(i)].push_back(i);
   std::size_t by_id = 0;
   for (std::size_t i = 0; i < trace.nodes.size(); ++i) {
     const auto found = by_record.find(trace.nodes[i].rf_id);
-    if (found == by_record.end() || times.text(times.events[found->second].name) != trace.nodes[i].name) continue;
+    if (found == by_record.end() || times.text(times.events[found->second].name) != trace.name(i)) continue;
     joined.micros[i] = time_of(found->second);
     ++by_id;
   }

@@ -19,30 +19,47 @@ namespace emplace::datasets {
 struct EtTensor {
   std::int64_t storage = 0;
   std::int64_t bytes = 0;
+  std::uint32_t shape = 0;   // of EtTrace::shapes
+  std::uint32_t device = 0;  // of EtTrace::texts
   DType dtype = DType::kNone;
-  std::vector<std::int64_t> shape;
-  std::string device;
+  bool is_mutated = false;  // of an input: whether the op writes to it
 };
 
 // A node of the call tree. Schemas 1.0.1 (fields at the node) and 1.1.0 and later (`inputs.values`, `attrs`) are read
-// into the same.
+// into the same. Texts by their position in EtTrace::texts.
 struct EtNode {
   std::int64_t id = 0;
   std::int64_t parent = 0;
   std::int64_t rf_id = 0;  // Record function id of the same call in a Kineto trace
-  std::string name;
-  std::string schema;         // "aten::add_.Tensor(Tensor(a!) self, ...) -> Tensor(a!)"; "" of annotations
-  std::string kernel;         // backend of a compiled kernel ("triton"); "" of ops
-  std::string process_group;  // of a collective
-  std::vector<EtTensor> inputs;
-  std::vector<bool> is_mutated;  // of each input: whether the op writes to it
-  std::vector<EtTensor> outputs;
-  std::string call;  // of ops: a JSON object with `input_dims`, .. as the op's attrs have them; "" otherwise
+  std::uint32_t name = 0;
+  std::uint32_t kernel = 0;         // backend of a compiled kernel ("triton"); 0 of ops
+  std::uint32_t process_group = 0;  // of a collective; 0: none
+  std::uint32_t call = 0;           // of ops: the members `input_dims`, .. of the op's attrs as JSON
+  std::uint32_t first_input = 0;    // of EtTrace::tensors: inputs, and behind them outputs
+  std::uint32_t first_output = 0;
+  std::uint32_t end_output = 0;
+  bool has_schema = false;  // annotations have none
 };
 
+// Traces have millions of calls, few of which differ in more than their tensors: what repeats is held once.
 struct EtTrace {
+  static constexpr std::uint32_t kNoNode = ~std::uint32_t{0};
+
   std::string schema;
-  std::vector<EtNode> nodes;  // by id, which is the order of calls
+  std::vector<EtNode> nodes;           // by id, which is the order of calls
+  std::vector<std::uint32_t> parents;  // of each node, as positions in `nodes`; kNoNode: none
+  std::vector<EtTensor> tensors;
+  std::vector<std::vector<std::int64_t>> shapes;  // [0] is that of a scalar, and of what has none
+  std::vector<std::string> texts;                 // [0] is ""
+
+  std::string_view text(std::uint32_t id) const { return texts[id]; }
+  std::string_view name(std::size_t node) const { return texts[nodes[node].name]; }
+  std::span<const EtTensor> inputs(const EtNode& node) const {
+    return std::span(tensors).subspan(node.first_input, node.first_output - node.first_input);
+  }
+  std::span<const EtTensor> outputs(const EtNode& node) const {
+    return std::span(tensors).subspan(node.first_output, node.end_output - node.first_output);
+  }
 };
 
 // Throws InputError, its place in the file, on what is no such trace, and on ids that repeat.

@@ -59,7 +59,7 @@ std::vector<std::string> OpsIn(const std::string& text) {
   const std::vector<bool> is_op = datasets::OpsOfTree(trace);
   std::vector<std::string> ops;
   for (std::size_t i = 0; i < is_op.size(); ++i) {
-    if (is_op[i]) ops.push_back(trace.nodes[i].name);
+    if (is_op[i]) ops.emplace_back(trace.name(i));
   }
   return ops;
 }
@@ -81,22 +81,26 @@ TEST(ReadEtTraceTest, OldAndNewSchemasGiveTheSameNodes) {
   EXPECT_EQ(old_schema.schema, "1.0.1");
   ASSERT_EQ(old_schema.nodes.size(), 5U);
   const datasets::EtNode& update = old_schema.nodes[4];
-  EXPECT_EQ(update.name, "aten::sub_");
+  EXPECT_EQ(old_schema.name(4), "aten::sub_");
   EXPECT_EQ(update.rf_id, 4);
-  ASSERT_EQ(update.inputs.size(), 2U);
-  EXPECT_EQ(update.inputs[0].storage, 40);
-  EXPECT_EQ(update.inputs[0].bytes, 48);
-  EXPECT_EQ(update.inputs[0].dtype, DType::kF32);
-  EXPECT_THAT(update.inputs[0].shape, ElementsAre(4, 3));
-  EXPECT_THAT(update.is_mutated, ElementsAre(true, false));
+  const auto inputs = old_schema.inputs(update);
+  ASSERT_EQ(inputs.size(), 2U);
+  EXPECT_EQ(inputs[0].storage, 40);
+  EXPECT_EQ(inputs[0].bytes, 48);
+  EXPECT_EQ(inputs[0].dtype, DType::kF32);
+  EXPECT_THAT(old_schema.shapes[inputs[0].shape], ElementsAre(4, 3));
+  EXPECT_TRUE(inputs[0].is_mutated);
+  EXPECT_FALSE(inputs[1].is_mutated);
 
   const datasets::EtTrace new_schema =
       ReadEt(EtText({EtCall(7, 2, "aten::relu", "aten::relu(Tensor self) -> Tensor", FourFloats(5), FourFloats(6))}));
   ASSERT_EQ(new_schema.nodes.size(), 1U);
   EXPECT_EQ(new_schema.nodes[0].parent, 2);
   EXPECT_EQ(new_schema.nodes[0].rf_id, 7);
-  EXPECT_EQ(new_schema.nodes[0].inputs[0].storage, 5);
-  EXPECT_EQ(new_schema.nodes[0].outputs[0].storage, 6);
+  ASSERT_EQ(new_schema.inputs(new_schema.nodes[0]).size(), 1U);
+  EXPECT_EQ(new_schema.inputs(new_schema.nodes[0])[0].storage, 5);
+  ASSERT_EQ(new_schema.outputs(new_schema.nodes[0]).size(), 1U);
+  EXPECT_EQ(new_schema.outputs(new_schema.nodes[0])[0].storage, 6);
 }
 
 TEST(ReadEtTraceTest, ListsOfTensorsAreTensors) {
@@ -104,10 +108,11 @@ TEST(ReadEtTraceTest, ListsOfTensorsAreTensors) {
       {EtCall(7, 2, "aten::cat", "aten::cat(Tensor[] tensors, int dim=0) -> Tensor",
               R"et("values": [[[1, 5, 0, 4, 2, "cpu"], [2, 6, 0, 4, 8, "cpu"]], 0], "shapes": [[[4], [2, 2]], []],)et"
               R"et( "types": ["GenericList[Tensor(c10::Half),Tensor(long int)]", "Int"])et")}));
-  ASSERT_EQ(trace.nodes[0].inputs.size(), 2U);
-  EXPECT_EQ(trace.nodes[0].inputs[0].dtype, DType::kF16);
-  EXPECT_EQ(trace.nodes[0].inputs[1].dtype, DType::kI64);
-  EXPECT_THAT(trace.nodes[0].inputs[1].shape, ElementsAre(2, 2));
+  const auto inputs = trace.inputs(trace.nodes[0]);
+  ASSERT_EQ(inputs.size(), 2U);
+  EXPECT_EQ(inputs[0].dtype, DType::kF16);
+  EXPECT_EQ(inputs[1].dtype, DType::kI64);
+  EXPECT_THAT(trace.shapes[inputs[1].shape], ElementsAre(2, 2));
 }
 
 TEST(ReadEtTraceTest, FaultsNameTheirPlace) {

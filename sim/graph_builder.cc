@@ -1,5 +1,6 @@
 // Graphs are built of columns: with an object for each op, graphs of a million ops took several times the memory.
 #include <algorithm>
+#include <boost/iterator/iterator_facade.hpp>
 #include <charconv>
 #include <cstring>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/base/free_memory.h"
 #include "sim/base/json_text.h"
 #include "sim/graph.h"
 #include "sim/graph_data.h"
@@ -56,6 +58,39 @@ void FillRows(std::size_t num_keys, const Visit& visit, std::vector<std::uint32_
     values->assign(all.begin(), all.begin() + kept);
   }
 }
+
+// Goes over rows of targets as pairs (row, target).
+class EdgeIterator
+    : public boost::iterator_facade<EdgeIterator, std::pair<std::uint32_t, std::uint32_t>, boost::forward_traversal_tag,
+                                    std::pair<std::uint32_t, std::uint32_t>> {
+ public:
+  EdgeIterator() = default;
+  EdgeIterator(const std::vector<std::uint32_t>& begin, const std::vector<std::uint32_t>& targets, std::size_t edge)
+      : begin_(begin.data()), targets_(targets.data()), edge_(edge), num_edges_(targets.size()) {
+    FindRow();
+  }
+
+ private:
+  friend class boost::iterator_core_access;
+
+  std::pair<std::uint32_t, std::uint32_t> dereference() const { return {row_, targets_[edge_]}; }
+  bool equal(const EdgeIterator& other) const { return edge_ == other.edge_; }
+  void increment() {
+    ++edge_;
+    FindRow();
+  }
+  // Requires: the row does not begin behind the edge. Of the end, the row does not matter.
+  void FindRow() {
+    if (edge_ == num_edges_) return;
+    while (begin_[row_ + 1] <= edge_) ++row_;
+  }
+
+  const std::uint32_t* begin_ = nullptr;
+  const std::uint32_t* targets_ = nullptr;
+  std::size_t edge_ = 0;
+  std::size_t num_edges_ = 0;
+  std::uint32_t row_ = 0;
+};
 
 // Places of errors are functions: texts for each op would take longer than the checks.
 template <typename PlaceOf>
@@ -114,10 +149,10 @@ std::string_view TextArena::Add(std::string_view text) {
 struct GraphBuilder::Parts {
   static constexpr std::uint32_t kNamed = std::numeric_limits<std::uint32_t>::max();
 
-  // A list's element that stands for an op: its position, or else the text that names it.
-  struct Reference {
+  // An input: the producer's position and output, or else the text that names them.
+  struct Input {
     const char* text = nullptr;
-    std::uint32_t number = 0;    // the size of the text; or else, of an input, the producer's output
+    std::uint32_t number = 0;    // the output, or the size of the text
     std::uint32_t position = 0;  // kNamed: by the text
 
     std::string_view name() const { return {text, number}; }
@@ -139,8 +174,9 @@ struct GraphBuilder::Parts {
   std::shared_ptr<Data> data = std::make_shared<Data>();  // text, ops, dims and kind_times are filled as ops come
   TextArena names;                                        // of references
   std::vector<Output> outputs;
-  std::vector<Reference> inputs;
-  std::vector<Reference> controls;
+  std::vector<Input> inputs;
+  std::vector<std::uint32_t> controls;  // positions; kNamed: by the next of control_names
+  std::vector<std::string_view> control_names;
   std::vector<Queue> queues;
   std::vector<std::pair<std::uint32_t, std::string>> colocate;
   // Where each op's part of the lists begins.
@@ -167,13 +203,6 @@ struct GraphBuilder::Parts {
     return first;
   }
 
-  void AddNames(const std::vector<std::string>& added, std::vector<Reference>* list) {
-    for (const std::string& name : added) {
-      const std::string_view text = names.Add(name);
-      list->push_back({text.data(), static_cast<std::uint32_t>(text.size()), kNamed});
-    }
-  }
-
   // The first row past the last op.
   void Close() {
     output_begin.push_back(static_cast<std::uint32_t>(outputs.size()));
@@ -181,7 +210,7 @@ struct GraphBuilder::Parts {
     control_begin.push_back(static_cast<std::uint32_t>(controls.size()));
     time_begin.push_back(static_cast<std::uint32_t>(data->kind_times.size()));
     outputs.push_back({.first_dim = static_cast<std::uint32_t>(data->dims.size())});
-    words = {};
+    FreeMemory(&words);
   }
 };
 
@@ -208,12 +237,18 @@ void GraphBuilder::Add(const OpSpec& spec) {
   parts.output_begin.push_back(static_cast<std::uint32_t>(parts.outputs.size()));
   parts.input_begin.push_back(static_cast<std::uint32_t>(parts.inputs.size()));
   parts.control_begin.push_back(static_cast<std::uint32_t>(parts.controls.size()));
-  parts.AddNames(spec.inputs, &parts.inputs);
-  parts.AddNames(spec.control_inputs, &parts.controls);
+  for (const std::string& name : spec.inputs) {
+    const std::string_view text = parts.names.Add(name);
+    parts.inputs.push_back({text.data(), static_cast<std::uint32_t>(text.size()), Parts::kNamed});
+  }
   for (const OutputPosition& input : spec.input_positions) {
     parts.inputs.push_back({.number = input.output, .position = input.op});
   }
-  for (const std::uint32_t before : spec.control_positions) parts.controls.push_back({.position = before});
+  for (const std::string& name : spec.control_inputs) {
+    parts.controls.push_back(Parts::kNamed);
+    parts.control_names.push_back(parts.names.Add(name));
+  }
+  parts.controls.insert(parts.controls.end(), spec.control_positions.begin(), spec.control_positions.end());
   for (const OutputSpec& output : spec.outputs) {
     parts.outputs.push_back({.bytes = output.size ? output.size->count : 0,
                              .first_dim = static_cast<std::uint32_t>(data.dims.size()),
@@ -270,7 +305,6 @@ class GraphAssembler {
   }
 
  private:
-  using Reference = Parts::Reference;
   std::span<const KindTime> Times(std::uint32_t first, std::uint32_t end) const {
     return std::span<const KindTime>(data_.kind_times).subspan(first, end - first);
   }
@@ -376,7 +410,7 @@ class GraphAssembler {
 
   // Puts position and output in the place of the text.
   template <typename PlaceOf>
-  void ResolveInput(Reference* input, const PlaceOf& place) const {
+  void ResolveInput(Parts::Input* input, const PlaceOf& place) const {
     if (input->position != Parts::kNamed) {
       EMPLACE_CHECK_LT(input->position, num_ops_);
       EMPLACE_CHECK_LT(input->number, OutputsOf(input->position));
@@ -407,11 +441,11 @@ class GraphAssembler {
   }
 
   void ResolveEdges() {
-    const auto is_named = [](const Reference& reference) { return reference.position == Parts::kNamed; };
-    const bool has_names = !parts_.colocate.empty() ||
-                           std::any_of(parts_.inputs.begin(), parts_.inputs.end(), is_named) ||
-                           std::any_of(parts_.controls.begin(), parts_.controls.end(), is_named);
+    const bool has_names = !parts_.colocate.empty() || !parts_.control_names.empty() ||
+                           std::any_of(parts_.inputs.begin(), parts_.inputs.end(),
+                                       [](const Parts::Input& input) { return input.position == Parts::kNamed; });
     if (has_names) IndexNames();
+    auto control_name = parts_.control_names.begin();
     auto colocate = parts_.colocate.begin();
     colocate_.resize(num_ops_);
     for (std::size_t i = 0; i < num_ops_; ++i) {
@@ -421,12 +455,11 @@ class GraphAssembler {
       }
       const std::uint32_t first_control = parts_.control_begin[i];
       for (std::uint32_t k = first_control; k < parts_.control_begin[i + 1]; ++k) {
-        Reference& control = parts_.controls[k];
-        if (is_named(control)) {
-          control.position =
-              FindProducer(control.name(), [&] { return Place(i, "control_inputs", k - first_control); });
+        std::uint32_t& control = parts_.controls[k];
+        if (control == Parts::kNamed) {
+          control = FindProducer(*control_name++, [&] { return Place(i, "control_inputs", k - first_control); });
         }
-        EMPLACE_CHECK_LT(control.position, num_ops_);
+        EMPLACE_CHECK_LT(control, num_ops_);
       }
       colocate_[i] = static_cast<std::uint32_t>(i);
       if (colocate == parts_.colocate.end() || colocate->first != i) continue;
@@ -437,17 +470,16 @@ class GraphAssembler {
       colocate_[i] = found->second;
       ++colocate;
     }
-    positions_ = {};
-    parts_.names = {};
+    FreeMemory(&positions_);
+    FreeMemory(&parts_.names);
+    FreeMemory(&parts_.control_names);
   }
 
   // Distinct producers of an op, ascending. Good until the next call.
   const std::vector<std::uint32_t>& Producers(std::size_t position) {
-    producers_.clear();
-    for (const Reference& control : RowOf(parts_.control_begin, parts_.controls, position)) {
-      producers_.push_back(control.position);
-    }
-    for (const Reference& input : RowOf(parts_.input_begin, parts_.inputs, position)) {
+    const auto controls = RowOf(parts_.control_begin, parts_.controls, position);
+    producers_.assign(controls.begin(), controls.end());
+    for (const Parts::Input& input : RowOf(parts_.input_begin, parts_.inputs, position)) {
       producers_.push_back(input.position);
     }
     std::sort(producers_.begin(), producers_.end());
@@ -557,7 +589,7 @@ class GraphAssembler {
       }
     }
     data_.first_output.push_back(static_cast<std::uint32_t>(data_.tensors.size()));
-    parts_.outputs = {};
+    FreeMemory(&parts_.outputs);
   }
 
   void FillEdges() {
@@ -572,14 +604,14 @@ class GraphAssembler {
         const OpId from = data_.file_order[parts_.inputs[k].position];
         data_.inputs.push_back(MakeId<TensorId>(data_.first_output[Index(from)] + parts_.inputs[k].number));
       }
-      for (const Reference& control : RowOf(parts_.control_begin, parts_.controls, position)) {
-        data_.controls.push_back(data_.file_order[control.position]);
+      for (const std::uint32_t control : RowOf(parts_.control_begin, parts_.controls, position)) {
+        data_.controls.push_back(data_.file_order[control]);
       }
       data_.input_begin.push_back(static_cast<std::uint32_t>(data_.inputs.size()));
       data_.control_begin.push_back(static_cast<std::uint32_t>(data_.controls.size()));
     }
-    parts_.inputs = {};
-    parts_.controls = {};
+    FreeMemory(&parts_.inputs);
+    FreeMemory(&parts_.controls);
     const auto visit_inputs = [&](const auto& take) {
       for (std::size_t id = 0; id < num_ops_; ++id) {
         for (const TensorId tensor : RowOf(data_.input_begin, data_.inputs, id)) {
@@ -600,11 +632,11 @@ class GraphAssembler {
   }
 
   void FillAdjacency() {
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> joined;
-    joined.reserve(data_.consumers.size() + data_.control_consumers.size());
+    std::vector<std::uint32_t> begin = {0};
     std::vector<std::uint32_t> targets;
+    begin.reserve(num_ops_ + 1);
+    targets.reserve(data_.consumers.size() + data_.control_consumers.size());
     for (std::uint32_t id = 0; id < num_ops_; ++id) {
-      targets.clear();
       const auto add = [&](std::span<const OpId> consumers) {
         for (const OpId consumer : consumers) targets.push_back(static_cast<std::uint32_t>(Index(consumer)));
       };
@@ -612,12 +644,14 @@ class GraphAssembler {
         add(RowOf(data_.consumer_begin, data_.consumers, tensor));
       }
       add(RowOf(data_.control_consumer_begin, data_.control_consumers, id));
-      std::sort(targets.begin(), targets.end());
-      targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
-      for (const std::uint32_t target : targets) joined.emplace_back(id, target);
+      const auto first = targets.begin() + begin.back();
+      std::sort(first, targets.end());
+      targets.erase(std::unique(first, targets.end()), targets.end());
+      begin.push_back(static_cast<std::uint32_t>(targets.size()));
     }
-    data_.adjacency = Graph::Adjacency(boost::edges_are_unsorted_multi_pass, joined.begin(), joined.end(),
-                                       static_cast<std::uint32_t>(num_ops_));
+    data_.adjacency =
+        Graph::Adjacency(boost::edges_are_unsorted_multi_pass, EdgeIterator(begin, targets, 0),
+                         EdgeIterator(begin, targets, targets.size()), static_cast<std::uint32_t>(num_ops_));
   }
 
   void FillTimes() {

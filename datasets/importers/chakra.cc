@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <istream>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -17,6 +19,7 @@
 #include "datasets/importers/importers.h"
 #include "datasets/importers/kineto.h"
 #include "sim/base/check.h"
+#include "sim/base/free_memory.h"
 #include "sim/base/json_build.h"
 #include "sim/base/json_fields.h"
 #include "sim/base/json_text.h"
@@ -198,110 +201,140 @@ std::string_view KindOf(const ChakraNode& node) {
   }
 }
 
-// All nodes of all ranks, in one list.
+// Puts the nodes of all ranks together, in one list. A trace of 1 GB has a million of them and fifty times as many
+// dependencies, so these are kept in one list too, and all is given up as soon as the graph holds it.
 class ChakraGraphMaker {
  public:
-  explicit ChakraGraphMaker(const std::vector<ChakraRank>& ranks) : ranks_(ranks) {
-    for (std::size_t r = 0; r < ranks.size(); ++r) {
-      for (const ChakraNode& node : ranks[r].nodes) all_.push_back({&node, r});
-    }
+  // What is added from here on is of a further rank.
+  void BeginRank() { ++num_ranks_; }
+  void Add(ChakraNode&& node) {
+    first_before_.push_back(ids_before_.size());
+    ids_before_.insert(ids_before_.end(), node.before.begin(), node.before.end());
+    FreeMemory(&node.before);
+    all_.push_back({std::move(node), num_ranks_ - 1});
   }
 
-  Imported Make() {
+  // `ranks`: the number of each.
+  Imported Make(std::vector<std::int64_t> ranks) {
+    ranks_ = std::move(ranks);
+    EMPLACE_CHECK_EQ(ranks_.size(), num_ranks_);
     if (all_.empty()) throw InputError("", "holds no node");
-    NameNodes();
+    EMPLACE_CHECK_LT(2 * all_.size(), std::size_t{kNone});
+    CheckNames();
     FindDependencies();
     JoinMessages();
     std::vector<Device> devices = MakeDevices();
     JoinCollectives();
-    Imported imported = MakeGraph();
+    Imported imported{.graph = MakeGraph(), .cluster = std::nullopt, .notes = std::move(notes_)};
     imported.cluster =
         Cluster::Uniform("chakra", std::move(devices),
                          {.bandwidth_gb_per_s = 1e9, .latency_micros = 0, .gap_micros = 0}, Channels::kPerPair);
-    AddNotes(&imported);
+    Placement placement(imported.graph.num_ops());
+    for (std::size_t i = 0; i < imported.graph.num_ops(); ++i) {
+      placement[MakeId<OpId>(i)] = MakeId<DeviceId>(device_of_[imported.graph.op(MakeId<OpId>(i)).file_position]);
+    }
+    imported.placement = std::move(placement);
+    imported.attributed_percent = 100;
     return imported;
   }
 
  private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
   struct Item {
-    const ChakraNode* node = nullptr;
+    ChakraNode node;       // without its `before`
     std::size_t rank = 0;  // position in ranks_
-    std::string name = {};
-    std::vector<std::size_t> before = {};  // positions in all_
-    std::optional<std::size_t> meeting = {};
   };
   using Track = std::tuple<std::size_t, bool, std::int64_t>;  // rank, CPU, tid
 
-  Track TrackOf(const Item& item) const { return {item.rank, item.node->is_cpu, item.node->thread.value_or(0)}; }
+  // The k-th collective of all ranks.
+  struct Meeting {
+    std::uint32_t first = 0;  // position in all_ of the first rank's
+    double micros = 0;        // the shortest of their times
+  };
+
+  static Track TrackOf(const Item& item) { return {item.rank, item.node.is_cpu, item.node.thread.value_or(0)}; }
   std::string PlaceOf(std::size_t i) const {
     std::size_t first = i;
     while (first > 0 && all_[first - 1].rank == all_[i].rank) --first;
     return ranks_.size() == 1 ? fmt::format("node {}", i)
-                              : fmt::format("rank {}, node {}", ranks_[all_[i].rank].rank, i - first);
+                              : fmt::format("rank {}, node {}", ranks_[all_[i].rank], i - first);
+  }
+  static std::string NameOf(const ChakraNode& node) {
+    return node.name.empty() ? std::string(KindOf(node)) : node.name;
   }
 
-  void NameNodes() {
+  void CheckNames() const {
     for (std::size_t i = 0; i < all_.size(); ++i) {
-      const ChakraNode& node = *all_[i].node;
-      const std::string name = node.name.empty() ? std::string(KindOf(node)) : node.name;
-      if (!IsValidUtf8(name)) throw InputError(PlaceOf(i), "has a name that is not valid UTF-8");
-      all_[i].name = fmt::format("{:07} {}", i, WithoutColons(ShortName(name)));
+      if (!IsValidUtf8(all_[i].node.name)) throw InputError(PlaceOf(i), "has a name that is not valid UTF-8");
     }
   }
 
   void FindDependencies() {
-    std::vector<std::unordered_map<std::uint64_t, std::size_t>> positions(ranks_.size());
-    std::size_t i = 0;
-    for (const Item& item : all_) {
-      if (!positions[item.rank].try_emplace(item.node->id, i).second) {
-        throw InputError(PlaceOf(i), fmt::format("the id {} is another node's too (each id once)", item.node->id));
+    std::vector<std::unordered_map<std::uint64_t, std::uint32_t>> positions(ranks_.size());
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const std::uint64_t id = all_[i].node.id;
+      if (!positions[all_[i].rank].try_emplace(id, static_cast<std::uint32_t>(i)).second) {
+        throw InputError(PlaceOf(i), fmt::format("the id {} is another node's too (each id once)", id));
       }
-      ++i;
     }
     is_followed_.assign(all_.size(), false);
-    for (Item& item : all_) {
-      for (const std::uint64_t before : item.node->before) {
-        const auto found = positions[item.rank].find(before);
-        if (found == positions[item.rank].end()) {
+    first_before_.push_back(ids_before_.size());
+    before_.reserve(ids_before_.size());
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const std::size_t begin = std::exchange(first_before_[i], before_.size());
+      for (std::size_t k = begin; k < first_before_[i + 1]; ++k) {
+        const auto found = positions[all_[i].rank].find(ids_before_[k]);
+        if (found == positions[all_[i].rank].end()) {
           ++missing_;
           continue;
         }
         is_followed_[found->second] = true;
-        item.before.push_back(found->second);
+        before_.push_back(found->second);
       }
     }
+    first_before_.back() = before_.size();
+    FreeMemory(&ids_before_);
+  }
+
+  std::span<const std::uint32_t> BeforeOf(std::size_t i) const {
+    return std::span(before_).subspan(first_before_[i], first_before_[i + 1] - first_before_[i]);
   }
 
   void JoinMessages() {
     std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::vector<std::size_t>> sends;
     const auto key = [&](const Item& item) {
-      const std::int64_t own = ranks_[item.rank].rank;
-      const bool is_send = item.node->type == ChakraNode::Type::kSend;
-      return std::tuple(is_send ? own : item.node->source.value_or(-1),
-                        is_send ? item.node->destination.value_or(-1) : own, item.node->tag.value_or(0));
+      const std::int64_t own = ranks_[item.rank];
+      const bool is_send = item.node.type == ChakraNode::Type::kSend;
+      return std::tuple(is_send ? own : item.node.source.value_or(-1),
+                        is_send ? item.node.destination.value_or(-1) : own, item.node.tag.value_or(0));
     };
     for (std::size_t i = all_.size(); i-- > 0;) {
-      if (all_[i].node->type == ChakraNode::Type::kSend) sends[key(all_[i])].push_back(i);
+      if (all_[i].node.type == ChakraNode::Type::kSend) sends[key(all_[i])].push_back(i);
     }
-    for (Item& item : all_) {
-      if (item.node->type != ChakraNode::Type::kReceive) continue;
-      const auto found = sends.find(key(item));
+    send_of_.assign(all_.size(), kNone);
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (all_[i].node.type != ChakraNode::Type::kReceive) continue;
+      const auto found = sends.find(key(all_[i]));
       if (found == sends.end() || found->second.empty()) {
         ++unsent_;
         continue;
       }
-      item.before.push_back(found->second.back());
-      is_followed_[found->second.back()] = true;
+      send_of_[i] = static_cast<std::uint32_t>(found->second.back());
+      is_followed_[send_of_[i]] = true;
       found->second.pop_back();
       ++messages_;
     }
   }
 
   void JoinCollectives() {
+    meeting_of_.assign(all_.size(), kNone);
     if (ranks_.size() == 1) return;
-    std::vector<std::vector<std::size_t>> collectives(ranks_.size());
+    std::vector<std::vector<std::uint32_t>> collectives(ranks_.size());
     for (std::size_t i = 0; i < all_.size(); ++i) {
-      if (all_[i].node->type == ChakraNode::Type::kCollective) collectives[all_[i].rank].push_back(i);
+      if (all_[i].node.type == ChakraNode::Type::kCollective) {
+        collectives[all_[i].rank].push_back(static_cast<std::uint32_t>(i));
+      }
     }
     const std::size_t count = collectives[0].size();
     for (const auto& of_rank : collectives) {
@@ -311,15 +344,13 @@ class ChakraGraphMaker {
       }
     }
     for (std::size_t k = 0; k < count; ++k) {
-      Meeting& meeting = meetings_.emplace_back();
-      meeting.track = TrackOf(all_[collectives[0][k]]);
-      meeting.micros = MicrosOf(*all_[collectives[0][k]].node);
+      const std::uint32_t first = collectives[0][k];
+      Meeting meeting{.first = first, .micros = MicrosOf(all_[first].node)};
       for (const auto& of_rank : collectives) {
-        Item& item = all_[of_rank[k]];
-        meeting.micros = std::min(meeting.micros, MicrosOf(*item.node));
-        meeting.before.insert(meeting.before.end(), item.before.begin(), item.before.end());
-        item.meeting = k;
+        meeting.micros = std::min(meeting.micros, MicrosOf(all_[of_rank[k]].node));
+        meeting_of_[of_rank[k]] = static_cast<std::uint32_t>(k);
       }
+      meetings_.push_back(meeting);
     }
   }
 
@@ -337,7 +368,7 @@ class ChakraGraphMaker {
     for (auto& [track, position] : tracks_) {
       position = devices.size();
       const auto& [rank, is_cpu, thread] = track;
-      devices.push_back({.name = (ranks_.size() == 1 ? "" : fmt::format("rank {} ", ranks_[rank].rank)) +
+      devices.push_back({.name = (ranks_.size() == 1 ? "" : fmt::format("rank {} ", ranks_[rank])) +
                                  fmt::format("{} {}", is_cpu ? "thread" : "gpu stream", thread),
                          .kind = std::string(is_cpu ? kChakraCpuKind : kChakraGpuKind),
                          .memory = std::nullopt,
@@ -347,90 +378,100 @@ class ChakraGraphMaker {
     return devices;
   }
 
-  std::string MeetingName(std::size_t k) const { return fmt::format("{:07} meeting {}", all_.size() + k, k); }
-
-  Imported MakeGraph() const {
+  // Gives the nodes up.
+  Graph MakeGraph() {
     GraphBuilder builder("chakra");
     builder.Reserve(all_.size() + meetings_.size());
-    for (const Item& item : all_) {
-      const ChakraNode& node = *item.node;
+    device_of_.reserve(all_.size() + meetings_.size());
+    const auto add_before = [&](std::size_t i, OpSpec* spec) {
+      const auto before = BeforeOf(i);
+      spec->control_positions.insert(spec->control_positions.end(), before.begin(), before.end());
+      if (send_of_[i] != kNone) spec->control_positions.push_back(send_of_[i]);
+    };
+    const auto micros_of = [&](std::size_t i) {
+      return meeting_of_[i] != kNone ? meetings_[meeting_of_[i]].micros : MicrosOf(all_[i].node);
+    };
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const ChakraNode& node = all_[i].node;
       OpSpec spec;
-      spec.name = item.name;
+      spec.name = fmt::format("{:07} {}", i, WithoutColons(ShortName(NameOf(node))));
       spec.kind = KindOf(node);
-      for (const std::size_t before : item.before) spec.control_inputs.push_back(all_[before].name);
-      if (item.meeting) spec.control_inputs.push_back(MeetingName(*item.meeting));
+      add_before(i, &spec);
+      if (meeting_of_[i] != kNone) {
+        spec.control_positions.push_back(static_cast<std::uint32_t>(all_.size()) + meeting_of_[i]);
+      }
       JsonObject attrs;
       AddMember(&attrs, "id", node.id);
       if (node.bytes) AddMember(&attrs, "bytes", *node.bytes);
       spec.attrs = JsonText(ToJson(std::move(attrs)));
       if (node.flop) spec.flop = static_cast<double>(*node.flop);
-      spec.kind_times.emplace_back(node.is_cpu ? kChakraCpuKind : kChakraGpuKind,
-                                   item.meeting ? meetings_[*item.meeting].micros : MicrosOf(node));
+      spec.kind_times.emplace_back(node.is_cpu ? kChakraCpuKind : kChakraGpuKind, micros_of(i));
       builder.Add(spec);
+      device_of_.push_back(tracks_.at(TrackOf(all_[i])));
     }
-    for (std::size_t k = 0; k < meetings_.size(); ++k) {
-      OpSpec spec;
-      spec.name = MeetingName(k);
-      spec.kind = "meeting";
-      for (const std::size_t before : meetings_[k].before) spec.control_inputs.push_back(all_[before].name);
-      spec.time_micros = 0;
-      builder.Add(spec);
+    std::vector<OpSpec> meetings(meetings_.size());
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (meeting_of_[i] != kNone) add_before(i, &meetings[meeting_of_[i]]);
+    }
+    for (std::size_t k = 0; k < meetings.size(); ++k) {
+      meetings[k].name = fmt::format("{:07} meeting {}", all_.size() + k, k);
+      meetings[k].kind = "meeting";
+      meetings[k].time_micros = 0;
+      builder.Add(meetings[k]);
+      device_of_.push_back(tracks_.at(TrackOf(all_[meetings_[k].first])));
     }
     builder.SetMetadata(R"({"source":"chakra"})");
-    Imported imported{.graph = builder.Build(), .cluster = std::nullopt, .notes = {}};
-    Placement placement(imported.graph.num_ops());
-    for (std::size_t i = 0; i < imported.graph.num_ops(); ++i) {
-      const OpId id = MakeId<OpId>(i);
-      const std::size_t position = imported.graph.op(id).file_position;
-      placement[id] = MakeId<DeviceId>(
-          tracks_.at(position < all_.size() ? TrackOf(all_[position]) : meetings_[position - all_.size()].track));
-    }
-    imported.placement = std::move(placement);
-    return imported;
+    AddNotes();
+    FreeMemory(&all_);
+    FreeMemory(&before_);
+    return builder.Build();
   }
 
-  void AddNotes(Imported* imported) const {
+  void AddNotes() {
     std::size_t untimed = 0;
     std::size_t ends = 0;
     double gpu_micros = 0;
     for (std::size_t i = 0; i < all_.size(); ++i) {
-      const ChakraNode& node = *all_[i].node;
+      const ChakraNode& node = all_[i].node;
       // What emplace wrote has exact times, and messages that take none.
       untimed += node.micros == 0 && !node.nanos ? 1 : 0;
       if (node.is_cpu) continue;
       gpu_micros += MicrosOf(node);
       ends += is_followed_[i] ? 0 : 1;
     }
-    std::vector<std::string>& notes = imported->notes;
     if (missing_ > 0) {
-      notes.push_back(fmt::format("{} dependencies are on nodes that are not in the trace: left out", missing_));
+      notes_.push_back(fmt::format("{} dependencies are on nodes that are not in the trace: left out", missing_));
     }
-    if (messages_ > 0) notes.push_back(fmt::format("{} messages join {} ranks", messages_, ranks_.size()));
+    if (messages_ > 0) notes_.push_back(fmt::format("{} messages join {} ranks", messages_, ranks_.size()));
     if (unsent_ > 0)
-      notes.push_back(fmt::format("{} nodes receive what no rank sends: they wait for nothing", unsent_));
-    if (differs_) notes.push_back("the ranks have different numbers of collectives: they are not joined");
+      notes_.push_back(fmt::format("{} nodes receive what no rank sends: they wait for nothing", unsent_));
+    if (differs_) notes_.push_back("the ranks have different numbers of collectives: they are not joined");
     if (!meetings_.empty()) {
-      notes.push_back(
+      notes_.push_back(
           fmt::format("{} collectives join {} ranks: they start together and take the shortest of their times",
                       meetings_.size(), ranks_.size()));
     }
-    if (untimed > 0) notes.push_back(fmt::format("{} nodes have no duration: they take 0", untimed));
-    if (ends > 0) notes.push_back(fmt::format("nothing depends on {} nodes of the accelerator", ends));
-    notes.push_back(
+    if (untimed > 0) notes_.push_back(fmt::format("{} nodes have no duration: they take 0", untimed));
+    if (ends > 0) notes_.push_back(fmt::format("nothing depends on {} nodes of the accelerator", ends));
+    notes_.push_back(
         fmt::format("attributed: all nodes have a place; {:.3f} ms of accelerator time", gpu_micros / 1000));
-    imported->attributed_percent = 100;
   }
 
-  struct Meeting {
-    Track track = {};
-    double micros = 0;
-    std::vector<std::size_t> before = {};
-  };
-  const std::vector<ChakraRank>& ranks_;
+  std::size_t num_ranks_ = 0;
+  std::vector<std::int64_t> ranks_;
   std::vector<Item> all_;
+  // What the node at i waits for begins at first_before_[i]: in ids_before_ until FindDependencies, then in before_, as
+  // positions in all_ and so in the graph.
+  std::vector<std::size_t> first_before_;
+  std::vector<std::uint64_t> ids_before_;
+  std::vector<std::uint32_t> before_;
+  std::vector<std::uint32_t> send_of_;     // of a receive; kNone: none
+  std::vector<std::uint32_t> meeting_of_;  // kNone: none
   std::vector<bool> is_followed_;
   std::map<Track, std::size_t> tracks_;  // positions among devices
   std::vector<Meeting> meetings_;
+  std::vector<std::size_t> device_of_;  // by position in the graph
+  std::vector<std::string> notes_;
   std::size_t missing_ = 0;
   std::size_t messages_ = 0;
   std::size_t unsent_ = 0;
@@ -476,10 +517,9 @@ ChakraNode NodeFromJson(const JsonNode& json) {
 
 }  // namespace
 
-std::vector<ChakraNode> ReadChakra(std::istream& in) {
+void ReadChakra(std::istream& in, const TakeChakraNode& take) {
   IstreamBytes bytes(&in);
   google::protobuf::io::CopyingInputStreamAdaptor buffer(&bytes);
-  std::vector<ChakraNode> nodes;
   std::string message;
   for (std::size_t count = 0;; ++count) {
     CodedInputStream stream(&buffer);  // one for each message: it counts bytes in 31 bits
@@ -503,25 +543,31 @@ std::vector<ChakraNode> ReadChakra(std::istream& in) {
       throw InputError(fmt::format("node {}", count - 1),
                        fmt::format("takes {} us (at most {})", node->micros, kMaxChakraMicros));
     }
-    nodes.push_back(std::move(*node));
+    take(std::move(*node));
   }
-  return nodes;
 }
 
-std::vector<ChakraNode> ReadChakraJson(std::istream& in) {
-  std::vector<ChakraNode> nodes;
+void ReadChakraJson(std::istream& in, const TakeChakraNode& take) {
   const JsonValue empty{JsonList()};
   const JsonValue root = ParseJson(
       in, {.key = "workload_graph", .take = [&](const JsonObject&, std::size_t index, const JsonValue& element) {
              const JsonNode parent(empty);
              const JsonNode list(parent, "workload_graph", empty);
-             nodes.push_back(NodeFromJson(JsonNode(list, index, element)));
+             take(NodeFromJson(JsonNode(list, index, element)));
            }});
   if (FindMember(root, "workload_graph") == nullptr) throw InputError("workload_graph", "is missing (a list of nodes)");
-  return nodes;
 }
 
-Imported MakeChakraGraph(const std::vector<ChakraRank>& ranks) { return ChakraGraphMaker(ranks).Make(); }
+Imported MakeChakraGraph(const std::vector<ChakraRank>& ranks) {
+  ChakraGraphMaker maker;
+  std::vector<std::int64_t> numbers;
+  for (const ChakraRank& rank : ranks) {
+    maker.BeginRank();
+    for (const ChakraNode& node : rank.nodes) maker.Add(ChakraNode(node));
+    numbers.push_back(rank.rank);
+  }
+  return maker.Make(std::move(numbers));
+}
 
 bool LooksLikeChakra(std::string_view head) {
   if (StartsAnObject(head)) return head.find("\"workload_graph\"") != std::string_view::npos;
@@ -557,27 +603,26 @@ std::optional<std::int64_t> RankFromName(std::string_view name) {
   return std::stoll(std::string(name.substr(name.size() - digits)));
 }
 
-std::vector<ChakraNode> NodesOf(const ImportSource& source) {
-  return AtPlace(source.name(), [&] {
-    const auto in = source.Open();
-    return StartsAnObject(source.head()) ? ReadChakraJson(*in) : ReadChakra(*in);
-  });
-}
-
 }  // namespace
 
 Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions&) {
-  std::vector<ChakraRank> ranks;
+  ChakraGraphMaker maker;
+  std::vector<std::int64_t> ranks;
   std::set<std::int64_t> named;
   for (const ImportSource& source : sources) {
     const std::optional<std::int64_t> rank = RankFromName(source.name());
     if (rank) named.insert(*rank);
-    ranks.push_back({.rank = rank.value_or(0), .nodes = NodesOf(source)});
+    ranks.push_back(rank.value_or(0));
+    maker.BeginRank();
+    AtPlace(source.name(), [&] {
+      const auto in = source.Open();
+      const auto take = [&maker](ChakraNode&& node) { maker.Add(std::move(node)); };
+      StartsAnObject(source.head()) ? ReadChakraJson(*in, take) : ReadChakra(*in, take);
+    });
   }
   // Without a number in each name, ranks are counted.
-  for (std::size_t i = 0; i < ranks.size() && named.size() != ranks.size(); ++i)
-    ranks[i].rank = static_cast<std::int64_t>(i);
-  return AtPlace(sources.front().name(), [&] { return MakeChakraGraph(ranks); });
+  if (named.size() != ranks.size()) std::iota(ranks.begin(), ranks.end(), std::int64_t{0});
+  return AtPlace(sources.front().name(), [&] { return maker.Make(std::move(ranks)); });
 }
 
 }  // namespace emplace::datasets

@@ -2,6 +2,7 @@
 #define EMPLACE_DATASETS_IMPORTERS_CHAKRA_H_
 
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -37,9 +38,10 @@ struct ChakraNode {
 
 // The messages of a .et file: a varint length and a message each, GlobalMetadata first, then Nodes. One is held at a
 // time. Throws InputError, its place "node N" or "byte N", on a message that is cut or is no such message.
-std::vector<ChakraNode> ReadChakra(std::istream& in);
+using TakeChakraNode = std::function<void(ChakraNode&&)>;
+void ReadChakra(std::istream& in, const TakeChakraNode& take);
 // The JSON flavour: {"workload_graph": [{"Id": 1, "Name": "a", "NodeType": 4, "data_deps": [], "runtime": 5, ...}]}.
-std::vector<ChakraNode> ReadChakraJson(std::istream& in);
+void ReadChakraJson(std::istream& in, const TakeChakraNode& take);
 
 struct ChakraRank {
   std::int64_t rank = 0;

@@ -200,7 +200,8 @@ class Handler {
 
   void Number(std::string_view text) {
     const char* const end = text.data() + text.size();
-    if (text.find_first_of(".eE") == std::string_view::npos) {
+    const auto is_of_float = [](char c) { return c == '.' || c == 'e' || c == 'E'; };
+    if (std::none_of(text.begin(), text.end(), is_of_float)) {
       std::int64_t integer = 0;
       if (std::from_chars(text.data(), end, integer).ec == std::errc()) return events_.Integer(integer);
       std::uint64_t large = 0;

@@ -13,15 +13,16 @@
 namespace emplace {
 namespace {
 
-bool IsEscaped(char c) {
+// Inlined into std::find_if, which a function would not be.
+constexpr auto kIsEscaped = [](char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte < 0x20 || byte == 0x7f || c == '"' || c == '\\';
-}
+};
 
 void AppendEscaped(std::string* out, std::string_view text) {
   out->push_back('"');
   while (!text.empty()) {
-    const auto plain = static_cast<std::size_t>(std::find_if(text.begin(), text.end(), IsEscaped) - text.begin());
+    const auto plain = static_cast<std::size_t>(std::find_if(text.begin(), text.end(), kIsEscaped) - text.begin());
     out->append(text.substr(0, plain));
     text.remove_prefix(plain);
     if (text.empty()) break;
@@ -84,7 +85,11 @@ void AppendNumber(std::string* out, double value) {
   out->append(text.data(), result.ptr);
 }
 
-void AppendNumber(std::string* out, std::int64_t value) { out->append(std::to_string(value)); }
+void AppendNumber(std::string* out, std::int64_t value) {
+  std::array<char, 24> text{};
+  const auto result = std::to_chars(text.data(), text.data() + text.size(), value);
+  out->append(text.data(), result.ptr);
+}
 
 std::string NumberText(double value) {
   std::string text;

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstddef>
+#include <iterator>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -91,37 +94,41 @@ std::string PlaceOfIndex(std::string place, std::size_t index) {
   return std::move(place) + "[" + std::to_string(index) + "]";
 }
 
-void JsonBuilder::Scalar(JsonValue value) { Put(std::move(value)); }
-void JsonBuilder::BeginList() { Begin(JsonValue{JsonList()}); }
-void JsonBuilder::BeginObject() { Begin(JsonValue{JsonObject()}); }
-
-void JsonBuilder::Begin(JsonValue empty) {
+void JsonBuilder::Begin(bool is_list) {
   if (frames_.size() >= kMaxDepth) {
     throw InputError(Place(), "is nested too deeply (at most " + std::to_string(kMaxDepth) + " levels)");
   }
-  Frame frame;
-  frame.is_streamed = frames_.size() == 1 && streamed_.take && frames_[0].key == streamed_.key &&
-                      frames_[0].value.As<JsonObject>() != nullptr && empty.As<JsonList>() != nullptr;
+  const bool is_streamed =
+      frames_.size() == 1 && streamed_.take && !frames_[0].is_list && is_list && frames_[0].key == streamed_.key;
+  Frame& frame = frames_.emplace_back();
+  frame.is_list = is_list;
+  frame.is_streamed = is_streamed;
+  frame.begin = is_list ? elements_.size() : members_.size();
   frame.values_before = num_values_;
-  frame.value = std::move(empty);
-  frames_.push_back(std::move(frame));
 }
 
 void JsonBuilder::Key(std::string key) { frames_.back().key = std::move(key); }
 
 void JsonBuilder::End() {
-  JsonValue value = std::move(frames_.back().value);
+  const Frame frame = std::move(frames_.back());
   frames_.pop_back();
-  if (const auto* members = value.As<JsonObject>()) {
-    const std::size_t duplicate = FirstDuplicate(*members);
-    if (duplicate < members->size()) {
-      throw InputError(PlaceOfKey(Place(), (*members)[duplicate].key), "duplicate key (each key once)");
-    }
+  const auto taken_from = [&](auto* values) {
+    const auto begin = values->begin() + static_cast<std::ptrdiff_t>(frame.begin);
+    std::remove_reference_t<decltype(*values)> own(std::make_move_iterator(begin),
+                                                   std::make_move_iterator(values->end()));
+    values->erase(begin, values->end());
+    return own;
+  };
+  if (frame.is_list) return Put(JsonValue{taken_from(&elements_)});
+  JsonObject members = taken_from(&members_);
+  const std::size_t duplicate = FirstDuplicate(members);
+  if (duplicate < members.size()) {
+    throw InputError(PlaceOfKey(Place(), members[duplicate].key), "duplicate key (each key once)");
   }
-  Put(std::move(value));
+  Put(JsonValue{std::move(members)});
 }
 
-void JsonBuilder::Put(JsonValue value) {
+void JsonBuilder::Put(JsonValue&& value) {
   if (frames_.empty()) {
     result_ = std::move(value);
     return;
@@ -130,23 +137,25 @@ void JsonBuilder::Put(JsonValue value) {
     throw InputError(Place(), "is one value too many (at most " + std::to_string(max_values_) + " of them)");
   }
   Frame& frame = frames_.back();
-  if (auto* members = std::get_if<JsonObject>(&frame.value.data)) {
-    members->push_back({std::move(frame.key), std::move(value)});
+  if (!frame.is_list) {
+    members_.push_back({std::move(frame.key), std::move(value)});
     frame.key.clear();
-  } else if (frame.is_streamed) {
-    streamed_.take(*frames_.front().value.As<JsonObject>(), frame.next++, value);
+    return;
+  }
+  if (frame.is_streamed) {
+    // Nothing but the root is open beside the list.
+    streamed_.take(members_, frame.next, value);
     num_values_ = frame.values_before;
   } else {
-    std::get<JsonList>(frame.value.data).push_back(std::move(value));
-    ++frame.next;
+    elements_.push_back(std::move(value));
   }
+  ++frame.next;
 }
 
 std::string JsonBuilder::Place() const {
   std::string place;
   for (const Frame& frame : frames_) {
-    place = frame.value.As<JsonObject>() != nullptr ? PlaceOfKey(std::move(place), frame.key)
-                                                    : PlaceOfIndex(std::move(place), frame.next);
+    place = frame.is_list ? PlaceOfIndex(std::move(place), frame.next) : PlaceOfKey(std::move(place), frame.key);
   }
   return place;
 }

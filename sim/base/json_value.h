@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -57,9 +58,9 @@ class JsonBuilder {
   explicit JsonBuilder(Streamed streamed, std::size_t max_values = kMaxValues)
       : streamed_(std::move(streamed)), max_values_(max_values) {}
 
-  void Scalar(JsonValue value);
-  void BeginList();
-  void BeginObject();
+  void Scalar(JsonValue&& value) { Put(std::move(value)); }
+  void BeginList() { Begin(/*is_list=*/true); }
+  void BeginObject() { Begin(/*is_list=*/false); }
   void Key(std::string key);
   void End();
 
@@ -70,19 +71,23 @@ class JsonBuilder {
 
  private:
   struct Frame {
-    JsonValue value;
-    std::string key;           // of the next member
-    std::size_t next = 0;      // index of the next element
-    bool is_streamed = false;  // its elements go to streamed_.take
-    std::size_t values_before = 0;
+    bool is_list = false;
+    bool is_streamed = false;       // its elements go to streamed_.take
+    std::string key;                // of the next member
+    std::size_t next = 0;           // index of the next element
+    std::size_t begin = 0;          // its part of `elements_` or `members_`
+    std::size_t values_before = 0;  // of num_values_
   };
-  void Begin(JsonValue empty);
-  void Put(JsonValue value);
+  void Begin(bool is_list);
+  void Put(JsonValue&& value);
 
   Streamed streamed_;
   std::size_t max_values_ = kMaxValues;
   std::size_t num_values_ = 0;  // held, those of streamed elements not
   std::vector<Frame> frames_;
+  // Of the lists and objects that are open: these are put together at their end, when their sizes are known.
+  JsonList elements_;
+  JsonObject members_;
   JsonValue result_;
 };
 

@@ -40,7 +40,8 @@ std::vector<ChakraRank> Again(const std::vector<ChakraRank>& ranks) {
   for (const ChakraRank& rank : ranks) {
     std::stringstream bytes;
     datasets::WriteChakra(bytes, rank.nodes);
-    read.push_back({rank.rank, datasets::ReadChakra(bytes)});
+    ChakraRank& copy = read.emplace_back(ChakraRank{.rank = rank.rank});
+    datasets::ReadChakra(bytes, [&](ChakraNode&& node) { copy.nodes.push_back(std::move(node)); });
   }
   return read;
 }

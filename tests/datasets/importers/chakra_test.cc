@@ -5,6 +5,7 @@
 
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "datasets/importers/importers.h"
@@ -21,7 +22,9 @@ using ::testing::IsEmpty;
 
 std::vector<datasets::ChakraNode> ReadMessages(const std::string& bytes) {
   std::istringstream in(bytes);
-  return datasets::ReadChakra(in);
+  std::vector<datasets::ChakraNode> nodes;
+  datasets::ReadChakra(in, [&](datasets::ChakraNode&& node) { nodes.push_back(std::move(node)); });
+  return nodes;
 }
 
 TEST(ReadChakraTest, MessagesAreNodes) {
@@ -67,19 +70,25 @@ TEST(ReadChakraTest, BrokenMessagesNameTheirPlace) {
       HasSubstr("node 0: takes "));
 }
 
+std::vector<datasets::ChakraNode> ReadJsonNodes(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<datasets::ChakraNode> nodes;
+  datasets::ReadChakraJson(in, [&](datasets::ChakraNode&& node) { nodes.push_back(std::move(node)); });
+  return nodes;
+}
+
 TEST(ReadChakraJsonTest, HoldsTheSameNodes) {
-  std::istringstream in(
+  const std::vector<datasets::ChakraNode> nodes = ReadJsonNodes(
       R"({"workload_graph": [{"Id": 3, "Name": "x", "NodeType": 7, "data_deps": [1], "ctrlDeps": [2], "runtime": 4,
           "is_cpu_op": false, "comm_type": 0, "comm_size": 64, "tid": 20}], "ngpus": 8})");
-  const std::vector<datasets::ChakraNode> nodes = datasets::ReadChakraJson(in);
   ASSERT_EQ(nodes.size(), 1U);
   EXPECT_EQ(nodes[0].id, 3U);
   EXPECT_THAT(nodes[0].before, ElementsAre(1, 2));
   EXPECT_EQ(nodes[0].collective, 0);
   EXPECT_EQ(nodes[0].bytes, 64);
   EXPECT_EQ(nodes[0].thread, 20);
-  std::istringstream bad(R"({"workload_graph": [{"Id": 3}, {"Name": "x"}]})");
-  EXPECT_EQ(Refusal([&] { datasets::ReadChakraJson(bad); }), "workload_graph[1].Id: is missing (the id of a node)");
+  EXPECT_EQ(Refusal([] { ReadJsonNodes(R"({"workload_graph": [{"Id": 3}, {"Name": "x"}]})"); }),
+            "workload_graph[1].Id: is missing (the id of a node)");
 }
 
 TEST(ImportChakraTest, NodesAreOpsOnThreadsAndStreams) {

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "sim/base/check.h"
+#include "sim/formats/graph_json.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace {
@@ -91,6 +93,34 @@ TEST(GraphTest, ControlEdgesOrderWithoutData) {
   EXPECT_THAT(graph.control_consumers(Find(graph, "a")), ElementsAre(Find(graph, "b")));
   EXPECT_EQ(graph.control_inputs(Find(graph, "b")).size(), 2U);
   EXPECT_EQ(graph.num_outputs(Find(graph, "a")), 0U);
+}
+
+TEST(GraphTest, EdgesByPositionAreThoseByName) {
+  const OpSpec a = With(MakeOp("a", 1), [](OpSpec* spec) {
+    spec->outputs = {{Bytes{8}, {}, {}}, {Bytes{16}, {}, {}}};
+  });
+  GraphBuilder by_name("edges");
+  by_name.Add(MakeOp("c", 1, {"b", "a:1"}));
+  by_name.Add(a);
+  by_name.Add(With(MakeOp("b", 1, {"a:1", "a:0"}), [](OpSpec* spec) { spec->control_inputs = {"a"}; }));
+  by_name.Add(With(MakeOp("d", 1), [](OpSpec* spec) { spec->control_inputs = {"c", "b"}; }));
+  GraphBuilder by_position("edges");
+  // Names come before positions.
+  by_position.Add(With(MakeOp("c", 1, {"b"}), [](OpSpec* spec) { spec->input_positions = {{.op = 1, .output = 1}}; }));
+  by_position.Add(a);
+  by_position.Add(With(MakeOp("b", 1), [](OpSpec* spec) {
+    spec->input_positions = {{.op = 1, .output = 1}, {.op = 1, .output = 0}};
+    spec->control_positions = {1};
+  }));
+  by_position.Add(With(MakeOp("d", 1), [](OpSpec* spec) {
+    spec->control_inputs = {"c"};
+    spec->control_positions = {2};
+  }));
+  std::ostringstream positions;
+  std::ostringstream names;
+  WriteGraph(positions, by_position.Build());
+  WriteGraph(names, by_name.Build());
+  EXPECT_EQ(positions.str(), names.str());
 }
 
 TEST(GraphTest, ColocationClassesAreTheClosureOfColocateWith) {

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "datasets/exporters/chakra.h"
@@ -43,6 +45,14 @@ int Run(const ExportOptions& options) {
   outputs.reserve(cluster.num_devices());
   for (std::size_t d = 0; d < cluster.num_devices(); ++d) outputs.push_back(fmt::format("{}.{}.et", options.out, d));
   CheckFiles(inputs, outputs);
+  // Read with those that are written now, as PREFIX.*.et, it would be a rank of their step.
+  const std::string stale = fmt::format("{}.{}.et", options.out, cluster.num_devices());
+  std::error_code ignored;
+  if (std::filesystem::exists(stale, ignored)) {
+    throw InputError(stale, fmt::format("is of a step on more than {} devices (remove it and those after it, or "
+                                        "choose another --out)",
+                                        cluster.num_devices()));
+  }
   const CostTable costs = LoadCosts(problem, graph, cluster);
   const Placement placement = LoadPlacement(options.placement, graph, cluster, costs);
   const Simulator simulator(graph, cluster, costs, {.peak_memory = false});

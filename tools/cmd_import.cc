@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "datasets/importers/dnn_partitioning.h"
@@ -21,6 +22,8 @@
 namespace emplace::tools {
 namespace {
 
+constexpr std::string_view kDefaultOptimizer = "sgd";
+
 struct ImportOptions {
   std::vector<std::string> files;
   std::string format;
@@ -31,7 +34,7 @@ struct ImportOptions {
   std::string times;
   std::vector<std::string> inputs;
   bool training = false;
-  std::string optimizer = "sgd";
+  std::string optimizer;  // "": the default
   double min_attributed = datasets::ImportOptions().min_attributed_percent;
 };
 
@@ -43,11 +46,15 @@ int Run(const ImportOptions& options) {
   if (!options.expert.empty() && options.placement_output.empty()) {
     throw InputError("--expert", "needs --placement-out (where the placement goes)");
   }
+  if (!options.optimizer.empty() && !options.training) {
+    throw InputError("--optimizer", "needs --training (a training step to be made)");
+  }
+  const std::string optimizer = options.optimizer.empty() ? std::string(kDefaultOptimizer) : options.optimizer;
   const auto [importer, imported] = ImportFiles(options.files, options.format,
                                                 {.min_attributed_percent = options.min_attributed,
                                                  .times = options.times,
                                                  .inputs = options.inputs,
-                                                 .training = options.training ? options.optimizer : ""});
+                                                 .training = options.training ? optimizer : ""});
   const std::string& file = options.files.front();
   if (!options.cluster_output.empty() && !imported.cluster) {
     throw InputError(file, fmt::format("describes no cluster for --cluster-out (format {})", importer.name));
@@ -112,7 +119,7 @@ Command AddImport(CLI::App& app) {
   command->add_flag("--training", options->training, "Make a training step of a forward graph (torch-export)");
   command->add_option("--optimizer", options->optimizer, "Of the training step: sgd, momentum, rmsprop or adam")
       ->type_name("NAME")
-      ->capture_default_str();
+      ->default_str(std::string(kDefaultOptimizer));
   AddMinAttributedOption(*command, &options->min_attributed);
   return {command, [options] { return Run(*options); }};
 }

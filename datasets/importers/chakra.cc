@@ -522,16 +522,19 @@ void ReadChakra(std::istream& in, const TakeChakraNode& take) {
   google::protobuf::io::CopyingInputStreamAdaptor buffer(&bytes);
   std::string message;
   for (std::size_t count = 0;; ++count) {
-    CodedInputStream stream(&buffer);  // one for each message: it counts bytes in 31 bits
+    const std::int64_t at = buffer.ByteCount();  // before the stream takes the next block
+    CodedInputStream stream(&buffer);            // one for each message: it counts bytes in 31 bits
     std::uint32_t length = 0;
-    const std::int64_t at = buffer.ByteCount();
     const void* peek = nullptr;
     int available = 0;
     if (!stream.GetDirectBufferPointer(&peek, &available)) break;  // the end
-    const bool ok =
-        stream.ReadVarint32(&length) && length <= kMaxMessage && stream.ReadString(&message, static_cast<int>(length));
-    if (!ok)
+    if (!stream.ReadVarint32(&length) || length > kMaxMessage) {
       throw InputError(fmt::format("byte {}", at), "is not a message of a Chakra trace (a length, then the message)");
+    }
+    if (!stream.ReadString(&message, static_cast<int>(length))) {
+      throw InputError(fmt::format("byte {}", at),
+                       fmt::format("is not a message of a Chakra trace: the file ends before its {} bytes do", length));
+    }
     if (count == 0) continue;  // GlobalMetadata
     auto node = NodeFrom(message);
     if (!node) throw InputError(fmt::format("node {}", count - 1), "is not a Node of a Chakra trace");

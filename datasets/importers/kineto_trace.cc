@@ -237,8 +237,8 @@ class TraceReader : public JsonEvents {
       captured_ = is_list ? "[" : "{";
       has_value_ = false;
     }
-    if (events_depth_ == 0 && is_list &&
-        (frames_.empty() || (frames_.size() == 1 && !frames_[0].is_list && frames_[0].key == "traceEvents"))) {
+    if (!is_list && IsUnderEvents()) Refuse("is not a list of trace events");
+    if (events_depth_ == 0 && is_list && (frames_.empty() || IsUnderEvents())) {
       events_depth_ = frames_.size() + 1;
       had_events_ = true;
     } else if (events_depth_ != 0 && DepthInEvents() == 0) {
@@ -250,6 +250,9 @@ class TraceReader : public JsonEvents {
     }
     frames_.push_back({is_list, 0, {}, TraceKey::kOther});
   }
+
+  // Whether the next value is that of the root's key traceEvents.
+  bool IsUnderEvents() const { return frames_.size() == 1 && !frames_[0].is_list && frames_[0].key == "traceEvents"; }
 
   // Whether the innermost frame is the args of an event.
   bool IsInArgs() const {
@@ -301,6 +304,7 @@ class TraceReader : public JsonEvents {
 
   // What stands beside the list of events.
   void Root(std::string_view text) {
+    if (IsUnderEvents()) Refuse("is not a list of trace events");
     const std::size_t depth = frames_.size();
     const std::string& key = frames_.back().key;
     const std::string& first = frames_[0].key;

@@ -102,6 +102,7 @@ const ImporterEntry& FindImporter(std::string_view format, std::string_view cont
   for (const ImporterEntry& importer : kImporters) {
     if (importer.detect(content)) return importer;
   }
+  if (content.empty()) throw InputError(file, "is empty (a file to import)");
   throw InputError(file, "is in none of the formats that can be imported (" + Listed(kImporters) + ")");
 }
 

@@ -38,6 +38,17 @@ TEST_F(ExportTest, ADeviceWithoutOpsIsARankToo) {
   EXPECT_EQ(nlohmann::json::parse(again.out).at("step_time_us"), nlohmann::json::parse(before.out).at("step_time_us"));
 }
 
+TEST_F(ExportTest, TracesOfMoreDevicesUnderThePrefixAreRefused) {
+  const std::string command = "export --to chakra --graph g.json --cluster c.yaml --placement p.json --out old";
+  ASSERT_EQ(Emplace(command).status, 0);
+  ASSERT_EQ(Emplace(command).status, 0);
+  ASSERT_EQ(Shell("mv old.1.et old.2.et && rm old.0.et").status, 0);
+  ExpectRefused(
+      Emplace(command),
+      "old.2.et: is of a step on more than 2 devices (remove it and those after it, or choose another --out)");
+  EXPECT_EQ(Shell("ls *.et").out, "old.2.et\n");
+}
+
 TEST_F(ExportTest, BadInputWritesNothing) {
   const std::string problem = " --graph g.json --cluster c.yaml --placement p.json";
   ExpectRefused(Emplace("export --to astra" + problem + " --out s"),

@@ -50,6 +50,8 @@ TEST_F(ImportTest, TorchExportOptionsAreChecked) {
   const std::string file = TorchExportFile("resnet50");
   EXPECT_EQ(Emplace("import " + file + " --input x=3 -o r.json").status, 2);
   EXPECT_EQ(Emplace("import " + file + " --training --optimizer lion -o r.json").status, 2);
+  ExpectRefused(Emplace("import " + file + " --optimizer sgd -o r.json"),
+                "--optimizer: needs --training (a training step to be made)");
   const Ran ran = Emplace("import " + file + " --input x=8x3x224x224 --input y=1 -o r.json");
   EXPECT_EQ(ran.status, 2);
   EXPECT_EQ(ran.err, file + ": --input y: is no input of this program (x)\n");

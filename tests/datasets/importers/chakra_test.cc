@@ -61,7 +61,9 @@ TEST(ReadChakraTest, DependenciesMayBePackedOrNotAndUnknownFieldsAreSkipped) {
 
 TEST(ReadChakraTest, BrokenMessagesNameTheirPlace) {
   EXPECT_THAT(Refusal([] { ReadMessages(kChakraSample.substr(0, kChakraSample.size() - 3)); }),
-              HasSubstr("is not a message of a Chakra trace"));
+              HasSubstr("is not a message of a Chakra trace: the file ends before its "));
+  EXPECT_EQ(Refusal([] { ReadMessages(Message("") + "\xff\xff\xff\xff\x7f"); }),
+            "byte 1: is not a message of a Chakra trace (a length, then the message)");
   EXPECT_EQ(Refusal([] { ReadMessages(Message("") + Message("\x0d")); }), "node 0: is not a Node of a Chakra trace");
   EXPECT_EQ(Refusal([] { ReadMessages(Message("") + Message("\x08\x01\x18\x09")); }),
             "node 0: is not a Node of a Chakra trace");

@@ -1,5 +1,6 @@
 #include "datasets/importers/kineto_trace.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -129,6 +130,10 @@ TEST(KinetoTraceTest, RanksAndBaseTimesAreRead) {
 
 TEST(KinetoTraceTest, FaultsNameTheirPlace) {
   EXPECT_EQ(Refusal([] { Read("{}"); }), "traceEvents: is missing (a list of trace events)");
+  for (const char* const other : {"3", "{}", "null"}) {
+    EXPECT_EQ(Refusal([&] { Read(fmt::format(R"({{"traceEvents": {}}})", other)); }),
+              "traceEvents: is not a list of trace events");
+  }
   EXPECT_EQ(Refusal([] { Read("3"); }), "is not a trace (an object with a list traceEvents)");
   EXPECT_EQ(Refusal([] { Read(R"({"traceEvents": [{}, 3]})"); }), "traceEvents[1]: is not a trace event (an object)");
   EXPECT_EQ(Refusal([] { Read(R"({"traceEvents": [[]]})"); }), "traceEvents[0]: is not a trace event (an object)");

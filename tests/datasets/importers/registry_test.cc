@@ -48,13 +48,14 @@ TEST(ImporterRegistryTest, ANameThatIsNoFormatIsToldTheFormats) {
 }
 
 TEST(ImporterRegistryTest, ContentOfNoKnownFormatIsRefused) {
-  for (const char* const content : {"", "hello\n", "{}", "[1]", "{\"schema\": \"emplace.profile\"}"}) {
+  for (const char* const content : {"hello\n", "{}", "[1]", "{\"schema\": \"emplace.profile\"}"}) {
     EXPECT_EQ(
         Refusal([&] { datasets::FindImporter("", content, "f.txt"); }),
         "f.txt: is in none of the formats that can be imported (emplace, pipedream, dnn-partitioning, kineto, onnx, "
         "chakra, pytorch-et, torch-export)")
         << content;
   }
+  EXPECT_EQ(Refusal([] { datasets::FindImporter("", "", "f.txt"); }), "f.txt: is empty (a file to import)");
 }
 
 TEST(ImporterRegistryTest, OneFileOnlyWhereTheFormatTakesOne) {

@@ -585,7 +585,10 @@ bool LooksLikeChakra(std::string_view head) {
   }
   // A rank without nodes: GlobalMetadata, which holds nothing but a version.
   const bool is_whole = stream.CurrentPosition() == static_cast<int>(head.size());
-  if (is_whole && message.size() > 2) return message[0] == '\x0a' && message[1] + 2U == message.size();
+  if (is_whole && message.size() > 2) {
+    return message[0] == '\x0a' &&
+           static_cast<std::size_t>(static_cast<unsigned char>(message[1])) + 2 == message.size();
+  }
   if (!stream.ReadVarint32(&length) || length == 0) return false;
   std::uint8_t tag = 0;
   return stream.ReadRaw(&tag, 1) && tag == 0x08;

@@ -61,6 +61,8 @@ class HardwareDevice {
   virtual const std::string& name() const = 0;  // "cpu:0", "cuda:0"
   virtual const std::string& kind() const = 0;  // of the device catalogue if it is known there: "cpu-core", "h200"
   virtual bool is_cpu() const = 0;
+  // The system's number of the core that it is; none of other devices.
+  virtual std::optional<int> core() const { return std::nullopt; }
   virtual std::optional<Bytes> memory() const = 0;  // its capacity, if it is known
 
   // Makes the calling thread the device's own: pinned to its core (a CPU's), computing with one thread, giving work to

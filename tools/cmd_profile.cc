@@ -12,6 +12,7 @@
 
 #include "profiler/measure/activity_meter.h"
 #include "profiler/measure/machine_cluster.h"
+#include "profiler/measure/machine_load.h"
 #include "profiler/measure/machine_profiler.h"
 #include "profiler/torchscript.h"
 #include "sim/base/check.h"
@@ -109,7 +110,18 @@ std::string Left(const profiler::MachineProfilerProgress& progress) {
   return fmt::format("about {:.0f} s left for {}", left, progress.what);
 }
 
-void Summarise(const ProfileOptions& options, const Profile& profile, const profiler::MachineProfilerResult& result) {
+// What to do where the samples of many ops stay far apart.
+std::string AdviceOnSpread(std::size_t too_wide, std::size_t measured) {
+  constexpr double kMany = 0.2;
+  if (static_cast<double>(too_wide) <= kMany * static_cast<double>(measured)) return "";
+  return fmt::format(
+      "that is {} of {}: what is simulated with this profile can be as far off. Measure again on an idle "
+      "machine, with more --patience, into another file",
+      too_wide, measured);
+}
+
+void Summarise(const ProfileOptions& options, const Profile& profile, const profiler::MachineProfilerResult& result,
+               const std::string& load_advice) {
   std::string text;
   for (const auto& [kind, count] : result.new_ops) {
     text += fmt::format("{}: {} ops measured, {} known before\n", kind, count, result.known_ops.at(kind));
@@ -132,7 +144,12 @@ void Summarise(const ProfileOptions& options, const Profile& profile, const prof
   if (!result.too_wide.empty()) {
     text += fmt::format("{} ops whose samples stay far apart (p90 - p10 over {:.0f} % of the median), such as {}\n",
                         result.too_wide.size(), 100 * options.ops.wide_spread, result.too_wide.front());
+    std::size_t measured = 0;
+    for (const auto& [kind, count] : result.new_ops) measured += count;
+    const std::string advice = AdviceOnSpread(result.too_wide.size(), measured);
+    if (!advice.empty()) text += advice + '\n';
   }
+  if (!load_advice.empty()) text += load_advice + '\n';
   if (options.output == "-") {
     SayLines(text);
   } else {
@@ -157,6 +174,7 @@ int Run(const ProfileOptions& options) {
     return device.is_cpu() ? profiler::MakeClockMeter() : profiler::MakeCuptiMeter(device);
   };
   profiler::MachineProfilerResult result;
+  const profiler::LoadWatch load(open.devices());
   {
     Progress progress("profile");
     result = AtPlace(options.graph.empty() ? options.torchscript : options.graph, [&] {
@@ -168,12 +186,13 @@ int Run(const ProfileOptions& options) {
           [&](const profiler::MachineProfilerProgress& now) { progress.Show(now.done, now.total, "ops", Left(now)); });
     });
   }
+  const std::string load_advice = profiler::AdviceOnLoad(load.OthersBusyCores(), load.num_cores());
   WriteFile(options.output, [&](std::ostream& out) { WriteProfile(out, profile); });
   if (!cluster_path.empty() && !options.no_links) {
     const Cluster cluster = profiler::MachineCluster("this machine", open.Named(), profile);
     WriteFile(cluster_path, [&](std::ostream& out) { WriteCluster(out, cluster); });
   }
-  Summarise(options, profile, result);
+  Summarise(options, profile, result, load_advice);
   return kDone;
 }
 

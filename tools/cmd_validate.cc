@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -14,7 +15,9 @@
 #include "experiments/spec/hardware_choice.h"
 #include "experiments/validation/placement_samples.h"
 #include "experiments/validation/validation.h"
+#include "experiments/validation/verdict.h"
 #include "profiler/execute/hardware_runner.h"
+#include "profiler/measure/machine_load.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/table.h"
@@ -38,6 +41,9 @@ struct ValidateOptions {
   std::string agent;
   std::vector<std::string> settings;
   std::size_t samples = 25;
+  std::size_t rounds = 10;  // 0: one placement after the other
+  std::optional<std::size_t> warmups;
+  std::optional<std::size_t> steps;
   std::string devices = "cpu:0,cpu:1";
   profiler::HardwareOptions hardware{.patience_seconds = 5};
   std::string statistic = "median";
@@ -85,22 +91,36 @@ std::vector<experiments::SampledPlacement> Collect(const ValidateOptions& option
 std::string Percent(double part) { return fmt::format("{:.1f}", 100 * part); }
 
 void PrintCases(std::ostream& out, const std::vector<experiments::ValidationCase>& cases) {
-  Table table({"placement", "simulated", "measured", "error, %"});
+  const bool in_rounds = std::any_of(cases.begin(), cases.end(), [](const auto& one) { return one.speed_up; });
+  std::vector<std::string> header = {"placement", "simulated", "measured", "error, %"};
+  if (in_rounds) header.insert(header.end(), {"times as fast", "95 %"});
+  Table table(header);
   for (const experiments::ValidationCase& one : cases) {
-    table.Add({one.label, one.simulated_fits ? MicrosForPeople(one.simulated.micros) : "does not fit",
-               one.measured.result.fits_memory ? MicrosForPeople(one.measured.result.step_time_micros) : "does not fit",
-               one.Compared() ? fmt::format("{:+.1f}", 100 * one.StepError()) : ""});
+    std::vector<std::string> row = {
+        one.label, one.simulated_fits ? MicrosForPeople(one.simulated.micros) : "does not fit",
+        one.measured.result.fits_memory ? MicrosForPeople(one.measured.result.step_time_micros) : "does not fit",
+        one.Compared() ? fmt::format("{:+.1f}", 100 * one.StepError()) : ""};
+    if (in_rounds) {
+      row.push_back(one.speed_up ? fmt::format("{:.2f}", one.speed_up->mean) : "");
+      const bool is_sure = one.speed_up && one.speed_up->interval;
+      row.push_back(is_sure ? fmt::format("{:.2f} to {:.2f}", one.speed_up->interval->low, one.speed_up->interval->high)
+                            : "");
+    }
+    table.Add(row);
   }
   table.PrintText(out);
 }
 
-void PrintErrors(std::ostream& out, std::string_view what, const experiments::PredictionErrors& prediction) {
-  const experiments::StepErrors& errors = prediction.step;
+void PrintErrors(std::ostream& out, std::string_view what, const experiments::StepErrors& errors) {
   out << fmt::format("{}: median error {} %, 90th percentile {} %, largest {} %, mean signed {:+.1f} %\n", what,
                      Percent(errors.median), Percent(errors.p90), Percent(errors.largest), 100 * errors.mean_signed);
   if (errors.spearman) {
     out << fmt::format("order kept: Spearman {:.3f}, Pearson {:.3f}\n", *errors.spearman, errors.pearson.value_or(0));
   }
+}
+
+void PrintErrors(std::ostream& out, std::string_view what, const experiments::PredictionErrors& prediction) {
+  PrintErrors(out, what, prediction.step);
   out << fmt::format(
       "busy time of a device: median error {} % of the step, 90th percentile {} %; start of an op: {} %, {} %\n",
       Percent(prediction.median_busy), Percent(prediction.p90_busy), Percent(prediction.median_start),
@@ -114,8 +134,9 @@ void PrintSummary(std::ostream& out, const experiments::ValidationSummary& summa
   if (summary.compared == 0) return;
   PrintErrors(out, "step time", summary.simulated);
   if (summary.interleaved) PrintErrors(out, "with op times taken between the steps", *summary.interleaved);
-  out << fmt::format("the measurement itself: steps of one placement are {} % apart (median)",
-                     Percent(summary.median_step_spread));
+  if (summary.ceiling) PrintErrors(out, "the machine itself, odd against even rounds", *summary.ceiling);
+  out << fmt::format("the measurement itself: {} of one placement are {} % apart (median)",
+                     summary.reference.empty() ? "steps" : "rounds", Percent(summary.median_step_spread));
   if (summary.disturbed_steps > 0) {
     out << fmt::format(", and other programs disturbed {} of {} steps", summary.disturbed_steps, summary.counted_steps);
   }
@@ -142,6 +163,56 @@ void WriteTimelines(const ValidateOptions& options, const Graph& graph, const Cl
   WriteTimelineFile(options.simulated_timeline, simulator, graph, cluster, placements.front().placement);
 }
 
+void PrintVerdict(std::ostream& out, const std::vector<std::string>& sentences) {
+  out << '\n';
+  for (const std::string& sentence : sentences) out << sentence << '\n';
+}
+
+class TimeLimit {
+ public:
+  explicit TimeLimit(double seconds) : seconds_(seconds) {}
+  bool IsOver() const { return seconds_ > 0 && std::chrono::steady_clock::now() > until_; }
+
+ private:
+  double seconds_;  // 0: none
+  std::chrono::steady_clock::time_point until_ =
+      std::chrono::steady_clock::now() +
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds_));
+};
+
+// What the others are compared with.
+experiments::SampledPlacement Reference(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                        const Simulator& simulator) {
+  Placement placement = OnOneDevice(graph, cluster, costs, simulator);
+  return {fmt::format("everything on {}", cluster.device(placement.devices().front()).name), std::move(placement)};
+}
+
+experiments::CheckedInRounds CheckInRounds(const ValidateOptions& options, const experiments::Validator& validator,
+                                           const std::vector<experiments::SampledPlacement>& placements,
+                                           const experiments::SampledPlacement& reference, const TimeLimit& limit) {
+  Progress progress("validate");
+  const auto goes_on = [&limit] { return !limit.IsOver(); };
+  return validator.CheckInRounds(placements, reference, {.rounds = options.rounds, .seed = options.search.seed},
+                                 goes_on, [&](std::size_t visits, double micros) {
+                                   progress.Show(visits, placements.size() * options.rounds, "visits",
+                                                 "last " + MicrosForPeople(micros));
+                                 });
+}
+
+std::vector<experiments::ValidationCase> CheckEach(const experiments::Validator& validator,
+                                                   const std::vector<experiments::SampledPlacement>& placements,
+                                                   const TimeLimit& limit) {
+  Progress progress("validate");
+  std::vector<experiments::ValidationCase> cases;
+  for (const experiments::SampledPlacement& one : placements) {
+    if (!cases.empty() && limit.IsOver()) break;
+    cases.push_back(validator.Check(one.label, one.placement));
+    progress.Show(cases.size(), placements.size(), "placements",
+                  "last " + MicrosForPeople(cases.back().measured.result.step_time_micros));
+  }
+  return cases;
+}
+
 void CheckOptions(const ValidateOptions& options) {
   if (options.placements.empty() && options.random == 0 && options.agent.empty()) {
     throw InputError("", "a placement is missing (--placement, --random or --agent)");
@@ -162,6 +233,11 @@ int Run(ValidateOptions options) {
   CheckOptions(options);
   options.hardware.statistic = *EnumOfName<profiler::HardwareOptions::Statistic>(options.statistic);
   options.hardware.seed = options.search.seed;
+  const bool in_rounds = options.rounds > 0;
+  // A visit of a round has few steps: there are many, and the reference's beside them.
+  options.hardware.warmups = options.warmups.value_or(in_rounds ? 1 : options.hardware.warmups);
+  options.hardware.steps = options.steps.value_or(in_rounds ? 2 : options.hardware.steps);
+  if (in_rounds) options.hardware.patience_seconds /= static_cast<double>(options.rounds);
   const Graph graph = experiments::LoadGraph(options.problem.graph);
   const OpenDevices open(options.devices);
   const Cluster cluster = ClusterOf(options, open);
@@ -185,28 +261,36 @@ int Run(ValidateOptions options) {
     return std::make_unique<profiler::HardwareRunner>(graph, cluster, devices, options.hardware);
   });
   const experiments::Validator validator(graph, cluster, costs, simulator, *hardware);
+  const TimeLimit limit(options.time_limit);
+  const profiler::LoadWatch load(devices);
+  experiments::ValidationSummary summary;
   std::vector<experiments::ValidationCase> cases;
-  {
-    Progress progress("validate");
-    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.time_limit);
-    for (const experiments::SampledPlacement& one : placements) {
-      if (!cases.empty() && options.time_limit > 0 && std::chrono::steady_clock::now() > until) break;
-      cases.push_back(AtPlace(options.problem.graph.file, [&] { return validator.Check(one.label, one.placement); }));
-      progress.Show(cases.size(), placements.size(), "placements",
-                    "last " + MicrosForPeople(cases.back().measured.result.step_time_micros));
+  if (in_rounds) {
+    const experiments::SampledPlacement reference = Reference(graph, cluster, costs, simulator);
+    experiments::CheckedInRounds checked = AtPlace(
+        options.problem.graph.file, [&] { return CheckInRounds(options, validator, placements, reference, limit); });
+    summary = validator.Summarise(checked);
+    cases = std::move(checked.cases);
+    if (summary.rounds < options.rounds && summary.compared > 0) {
+      Say(fmt::format("validate: {} of {} rounds, the others after --time-limit {:g} s", summary.rounds, options.rounds,
+                      options.time_limit));
+    }
+  } else {
+    cases = AtPlace(options.problem.graph.file, [&] { return CheckEach(validator, placements, limit); });
+    summary = validator.Summarise(cases);
+    if (cases.size() < placements.size()) {
+      Say(fmt::format("validate: {} of {} placements, the others after --time-limit {:g} s", cases.size(),
+                      placements.size(), options.time_limit));
     }
   }
-  if (cases.size() < placements.size()) {
-    Say(fmt::format("validate: {} of {} placements, the others after --time-limit {:g} s", cases.size(),
-                    placements.size(), options.time_limit));
-  }
-  const experiments::ValidationSummary summary = validator.Summarise(cases);
+  summary.load_advice = profiler::AdviceOnLoad(load.OthersBusyCores(), load.num_cores());
   WriteTimelines(options, graph, cluster, simulator, placements, cases);
   if (options.json) {
     experiments::WriteValidation(std::cout, graph, cluster, cases, summary);
   } else {
     PrintCases(std::cout, cases);
     PrintSummary(std::cout, summary);
+    PrintVerdict(std::cout, experiments::Verdict(cases, summary));
   }
   if (!options.max_error) return kDone;
   const bool within = summary.compared > 0 && 100 * summary.simulated.step.median <= *options.max_error;
@@ -246,14 +330,22 @@ Command AddValidate(CLI::App& app) {
   AddCostOptions(*command, &options->problem);
   AddEngineOption(*command, &options->problem);
   AddSearchOptions(*command, &options->search);
-  command->add_option("--warmups", options->hardware.warmups, "Steps that are run and not counted")
+  command
+      ->add_option(
+          "--rounds", options->rounds,
+          "Visit every placement once in each of so many rounds, between steps of everything on one device; 0: "
+          "all steps of a placement at once")
       ->type_name("N")
-      ->transform(IntegerFrom(0, std::uint64_t{1} << 20U))
+      ->transform(IntegerFrom(0, 1000))
       ->capture_default_str();
-  command->add_option("--steps", options->hardware.steps, "Steps that are counted")
+  command
+      ->add_option("--warmups", options->warmups,
+                   "Steps that are run and not counted, at each visit (default: 1; 5 without rounds)")
       ->type_name("N")
-      ->transform(IntegerFrom(1, std::uint64_t{1} << 20U))
-      ->capture_default_str();
+      ->transform(IntegerFrom(0, std::uint64_t{1} << 20U));
+  command->add_option("--steps", options->steps, "Steps that are counted, at each visit (default: 2; 5 without rounds)")
+      ->type_name("N")
+      ->transform(IntegerFrom(1, std::uint64_t{1} << 20U));
   command
       ->add_option("--patience", options->hardware.patience_seconds,
                    "So long, for each placement, steps are run again that other programs disturbed on a shared core")
@@ -275,7 +367,8 @@ Command AddValidate(CLI::App& app) {
   command
       ->add_option(
           "--time-limit", options->time_limit,
-          "Begin no placement after so many seconds but the first, and report on those that were run (0: no limit)")
+          "Begin no round (without rounds: no placement) after so many seconds but the first, and report on those that "
+          "were run (0: no limit)")
       ->type_name("S")
       ->transform(NumberFrom(0, 1e6))
       ->capture_default_str();

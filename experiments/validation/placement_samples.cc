@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -46,6 +48,37 @@ class Recorder : public Evaluator {
   mutable std::vector<Tried> tried_;
 };
 
+// Positions of `count` of them, from the best to twice that: for each of the times between, evenly spaced, the nearest
+// that is left.
+std::vector<std::size_t> Stratified(const std::vector<Recorder::Tried>& tried, std::size_t count) {
+  std::vector<std::size_t> left(tried.size());
+  std::iota(left.begin(), left.end(), std::size_t{0});
+  std::stable_sort(left.begin(), left.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair(!tried[a].fits, tried[a].micros) < std::pair(!tried[b].fits, tried[b].micros);
+  });
+  const auto end = std::find_if(left.begin(), left.end(), [&](std::size_t i) { return !tried[i].fits; });
+  const auto fitting = static_cast<std::size_t>(end - left.begin());
+  count = std::min(count, tried.size());
+  const std::size_t spaced = std::min(count, fitting);
+  std::vector<std::size_t> chosen;
+  if (spaced > 0) {
+    const double best = tried[left.front()].micros;
+    const double most = std::min(2 * best, tried[left[fitting - 1]].micros);
+    std::vector<std::size_t> times(left.begin(), end);  // ascending; what is chosen is taken out
+    for (std::size_t k = 0; k < spaced; ++k) {
+      const double share = spaced == 1 ? 0 : static_cast<double>(k) / static_cast<double>(spaced - 1);
+      const double target = best + share * (most - best);
+      const auto nearest = std::min_element(times.begin(), times.end(), [&](std::size_t a, std::size_t b) {
+        return std::abs(tried[a].micros - target) < std::abs(tried[b].micros - target);
+      });
+      chosen.push_back(*nearest);
+      times.erase(nearest);
+    }
+  }
+  for (std::size_t k = fitting; chosen.size() < count; ++k) chosen.push_back(left[k]);
+  return chosen;
+}
+
 }  // namespace
 
 std::vector<SampledPlacement> RandomPlacements(const agents::SearchProblem& problem, std::size_t count,
@@ -84,17 +117,8 @@ std::vector<SampledPlacement> AgentPlacements(const agents::SearchSpec& spec, st
   recorded.threads = 1;
   agents::RunSearch(recorded);
   const std::vector<Recorder::Tried>& tried = recorder.tried();
-  std::set<std::size_t> chosen;
-  const auto best = std::min_element(tried.begin(), tried.end(), [](const auto& a, const auto& b) {
-    return std::pair(!a.fits, a.micros) < std::pair(!b.fits, b.micros);
-  });
-  chosen.insert(static_cast<std::size_t>(best - tried.begin()));
-  for (std::size_t i = 0; i < tried.size() && chosen.size() < std::min(count, tried.size()); ++i) {
-    chosen.insert(i * tried.size() / std::min(count, tried.size()) % tried.size());
-  }
   std::vector<SampledPlacement> sampled;
-  sampled.reserve(chosen.size());
-  for (const std::size_t i : chosen) {
+  for (const std::size_t i : Stratified(tried, count)) {
     sampled.push_back({fmt::format("{}, evaluation {}", spec.agent, tried[i].evaluation), tried[i].placement});
   }
   return sampled;

@@ -21,8 +21,9 @@ struct SampledPlacement {
 std::vector<SampledPlacement> RandomPlacements(const agents::SearchProblem& problem, std::size_t count,
                                                std::uint64_t seed);
 
-// `count` of the distinct placements that an agent's run evaluates with the simulator: its best one, and others evenly
-// spaced in the order of evaluation. Fewer if it evaluates fewer. Throws InputError like RunSearch.
+// `count` of the distinct placements that an agent's run evaluates with the simulator, chosen by what they take there:
+// evenly spaced from its best to twice that, as far as it tried such; the best first. Those that do not fit in memory
+// come last. Fewer if it evaluates fewer. Throws InputError like RunSearch.
 std::vector<SampledPlacement> AgentPlacements(const agents::SearchSpec& spec, std::size_t count);
 
 }  // namespace emplace::experiments

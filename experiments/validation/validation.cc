@@ -1,6 +1,7 @@
 #include "experiments/validation/validation.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/validation/verdict.h"
 #include "sim/base/check.h"
 #include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
@@ -23,6 +25,29 @@ std::vector<double> BusyTimes(const Timeline& timeline, std::size_t num_devices)
   std::vector<double> busy(num_devices);
   for (const Timeline::OpRun& run : timeline.ops) busy[Index(run.device)] += run.end_micros - run.start_micros;
   return busy;
+}
+
+// By OpId.
+std::vector<double> OpTimes(const Timeline& timeline, std::size_t num_ops) {
+  std::vector<double> micros(num_ops);
+  for (const Timeline::OpRun& run : timeline.ops) micros[Index(run.op)] = run.end_micros - run.start_micros;
+  return micros;
+}
+
+std::vector<double> Scaled(std::vector<double> values, double scale) {
+  for (double& value : values) value *= scale;
+  return values;
+}
+
+// Of each column.
+std::vector<double> TrimmedMeans(const std::vector<std::vector<double>>& rows) {
+  std::vector<double> means(rows.front().size());
+  std::vector<double> column(rows.size());
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    for (std::size_t r = 0; r < rows.size(); ++r) column[r] = rows[r][i];
+    means[i] = TrimmedMeanOf(column).mean;
+  }
+  return means;
 }
 
 // `step`: the simulator's result for the placement; not every engine's step time is the end of the last op.
@@ -134,23 +159,114 @@ PredictedStep SimulateWithTimes(const Graph& graph, const Cluster& cluster, cons
   return Predict(simulator.Run(placement), simulator, placement, cluster.num_devices());
 }
 
-ValidationCase Validator::Check(const std::string& label, const Placement& placement) const {
+ValidationCase Validator::Predicted(const std::string& label, const Placement& placement) const {
   ValidationCase checked;
   checked.label = label;
   const StepResult simulated = simulator_.Run(placement);
   checked.simulated_fits = simulated.fits_memory;
   checked.simulated = Predict(simulated, simulator_, placement, cluster_.num_devices());
+  return checked;
+}
+
+ValidationCase Validator::Check(const std::string& label, const Placement& placement) const {
+  ValidationCase checked = Predicted(label, placement);
   checked.measured = hardware_.Measure(placement);
   checked.measured_busy = BusyTimes(checked.measured.timeline, cluster_.num_devices());
-  checked.measured_op.resize(graph_.num_ops());
-  for (const Timeline::OpRun& run : checked.measured.timeline.ops) {
-    checked.measured_op[Index(run.op)] = run.end_micros - run.start_micros;
-  }
+  checked.measured_op = OpTimes(checked.measured.timeline, graph_.num_ops());
   if (!checked.measured.alone_micros.empty()) {
     checked.interleaved =
         SimulateWithTimes(graph_, cluster_, costs_, simulator_.options(), checked.measured.alone_micros, placement);
   }
   return checked;
+}
+
+CheckedInRounds Validator::CheckInRounds(std::span<const SampledPlacement> placements,
+                                         const SampledPlacement& reference, const RoundsOptions& options,
+                                         const std::function<bool()>& goes_on,
+                                         const std::function<void(std::size_t, double)>& on_visit) const {
+  std::vector<std::vector<profiler::HardwareStep>> steps(placements.size());
+  std::size_t visits = 0;
+  const auto visit = [&](std::optional<std::size_t> which) -> std::optional<double> {
+    profiler::HardwareStep step = hardware_.Measure(which ? placements[*which].placement : reference.placement);
+    const std::optional<double> micros =
+        step.result.fits_memory ? std::optional(TrimmedMeanOf(step.step_micros).mean) : std::nullopt;
+    if (!which) return micros;
+    steps[*which].push_back(std::move(step));
+    on_visit(++visits, micros.value_or(0));
+    return micros;
+  };
+  const std::optional<Rounds> rounds = MeasureInRounds(placements.size(), options, visit, goes_on);
+  if (!rounds) throw InputError("", reference.label + " does not fit, which the others are measured against");
+  const StepResult simulated = simulator_.Run(reference.placement);
+  CheckedInRounds checked{.cases = {},
+                          .reference = reference.label,
+                          .reference_micros = TrimmedMeanOf(rounds->reference).mean,
+                          .simulated_reference_micros = simulated.fits_memory ? simulated.step_time_micros : 0};
+  for (std::size_t p = 0; p < placements.size(); ++p) {
+    ValidationCase& one = checked.cases.emplace_back(Predicted(placements[p].label, placements[p].placement));
+    if (rounds->visits[p].empty()) {
+      one.measured = std::move(steps[p].back());
+      continue;
+    }
+    one.speed_up = SpeedUp(rounds->visits[p]);
+    SummariseRounds(std::span(steps[p]).first(rounds->visits[p].size()), SteadyMicros(*rounds, p),
+                    placements[p].placement, &one);
+  }
+  return checked;
+}
+
+void Validator::SummariseRounds(std::span<const profiler::HardwareStep> steps, std::vector<double> steady,
+                                const Placement& placement, ValidationCase* checked) const {
+  const double mean = TrimmedMeanOf(steady).mean;
+  std::size_t closest = 0;
+  std::vector<std::vector<double>> busy;
+  std::vector<std::vector<double>> ops;
+  std::vector<std::vector<double>> starts;
+  std::vector<std::vector<double>> alone;
+  std::size_t disturbed = 0;
+  for (std::size_t r = 0; r < steps.size(); ++r) {
+    if (std::abs(steady[r] - mean) < std::abs(steady[closest] - mean)) closest = r;
+    // A step's own times, as if the machine had been as on average.
+    const double scale = steady[r] / steps[r].result.step_time_micros;
+    busy.push_back(Scaled(BusyTimes(steps[r].timeline, cluster_.num_devices()), scale));
+    ops.push_back(Scaled(OpTimes(steps[r].timeline, graph_.num_ops()), scale));
+    starts.push_back(Scaled(steps[r].result.start_micros, scale));
+    alone.push_back(Scaled(steps[r].alone_micros, scale));
+    disturbed += steps[r].disturbed;
+  }
+  checked->measured = steps[closest];
+  checked->measured.disturbed = disturbed;
+  checked->measured.result.step_time_micros = mean;
+  checked->measured.result.start_micros = TrimmedMeans(starts);
+  checked->measured.alone_micros = TrimmedMeans(alone);
+  checked->measured.step_micros = std::move(steady);
+  checked->measured_busy = TrimmedMeans(busy);
+  checked->measured_op = TrimmedMeans(ops);
+  if (!checked->measured.alone_micros.empty()) {
+    checked->interleaved =
+        SimulateWithTimes(graph_, cluster_, costs_, simulator_.options(), checked->measured.alone_micros, placement);
+  }
+}
+
+ValidationSummary Validator::Summarise(const CheckedInRounds& checked, std::size_t most_ops) const {
+  ValidationSummary summary = Summarise(checked.cases, most_ops);
+  summary.reference = checked.reference;
+  summary.reference_micros = checked.reference_micros;
+  summary.simulated_reference_micros = checked.simulated_reference_micros;
+  std::vector<double> odd;
+  std::vector<double> even;
+  for (const ValidationCase& one : checked.cases) {
+    if (!one.Compared()) continue;
+    const std::vector<double>& rounds = one.measured.step_micros;
+    summary.rounds = std::max(summary.rounds, rounds.size());
+    if (rounds.size() < 2) continue;
+    std::array<std::vector<double>, 2> halves;
+    for (std::size_t r = 0; r < rounds.size(); ++r) halves[r % 2].push_back(rounds[r]);
+    odd.push_back(TrimmedMeanOf(std::move(halves[0])).mean);
+    even.push_back(TrimmedMeanOf(std::move(halves[1])).mean);
+  }
+  if (!odd.empty()) summary.ceiling = CompareSteps(odd, even);
+  return summary;
 }
 
 ValidationSummary Validator::Summarise(std::span<const ValidationCase> cases, std::size_t most_ops) const {
@@ -194,7 +310,7 @@ std::vector<OpError> Validator::OpErrors(std::span<const ValidationCase> cases) 
       error.device_kind = kind;
       ++error.runs;
       error.simulated_micros += costs_.Micros(run.op, run.device);
-      error.measured_micros += run.end_micros - run.start_micros;
+      error.measured_micros += one.measured_op[Index(run.op)];
       if (!one.measured.alone_micros.empty()) error.alone_micros += one.measured.alone_micros[Index(run.op)];
     }
   }
@@ -247,6 +363,16 @@ JsonObject SummaryOf(const ValidationSummary& summary) {
   AddMember(&json, "median_step_spread", summary.median_step_spread);
   AddMember(&json, "counted_steps", summary.counted_steps);
   AddMember(&json, "disturbed_steps", summary.disturbed_steps);
+  if (!summary.reference.empty()) {
+    AddMember(&json, "rounds", summary.rounds);
+    AddMember(&json, "reference", summary.reference);
+    AddMember(&json, "reference_us", summary.reference_micros);
+    if (summary.ceiling) {
+      JsonObject ceiling;
+      AddErrors(*summary.ceiling, &ceiling);
+      AddMember(&json, "ceiling", std::move(ceiling));
+    }
+  }
   return json;
 }
 
@@ -264,6 +390,12 @@ JsonObject CaseOf(const ValidationCase& one) {
   }
   AddMember(&json, "measured_us", one.measured.result.step_time_micros);
   AddMember(&json, "measured_steps_us", ListOf(one.measured.step_micros));
+  if (one.speed_up) {
+    AddMember(&json, "speed_up", one.speed_up->mean);
+    if (one.speed_up->interval) {
+      AddMember(&json, "speed_up_95", ListOf({one.speed_up->interval->low, one.speed_up->interval->high}));
+    }
+  }
   AddMember(&json, "measured_busy_us", ListOf(one.measured_busy));
   return json;
 }
@@ -280,6 +412,9 @@ void WriteValidation(std::ostream& out, const Graph& graph, const Cluster& clust
   for (const Device& device : cluster.devices()) devices.push_back(ToJson(device.name));
   AddMember(&json, "devices", std::move(devices));
   AddMember(&json, "summary", SummaryOf(summary));
+  JsonList verdict;
+  for (const std::string& sentence : Verdict(cases, summary)) verdict.push_back(ToJson(sentence));
+  AddMember(&json, "verdict", std::move(verdict));
   JsonList ops;
   for (const OpError& op : summary.ops) {
     JsonObject member;

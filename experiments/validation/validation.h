@@ -2,12 +2,15 @@
 #define EMPLACE_EXPERIMENTS_VALIDATION_VALIDATION_H_
 
 #include <cstddef>
+#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "experiments/validation/placement_samples.h"
+#include "experiments/validation/rounds.h"
 #include "profiler/execute/hardware_runner.h"
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
@@ -36,6 +39,9 @@ struct ValidationCase {
   // Simulated with op times measured alone between the measured steps (HardwareOptions::interleave) instead of the
   // profile's. The remaining error is not caused by changes of the machine since the profile.
   std::optional<PredictedStep> interleaved;
+  // How many times as fast as the reference it is, if it was measured in rounds. `measured.step_micros` are its rounds
+  // then, each as if the machine had been as it was on average, and other measured times are trimmed means over rounds.
+  std::optional<TrimmedMean> speed_up;
 
   // Whether it fits according to both, so that times can be compared.
   bool Compared() const { return simulated_fits && measured.result.fits_memory; }
@@ -91,7 +97,23 @@ struct ValidationSummary {
   double median_step_spread = 0;  // (largest - smallest) / step time of the counted steps: measurement noise
   std::size_t counted_steps = 0;
   std::size_t disturbed_steps = 0;  // counted steps during which other processes disturbed a device
-  std::vector<OpError> ops;         // the largest contributions to the error by |simulated - measured|, largest first
+  std::string load_advice;          // what to do about other programs on the cores meanwhile; "": nothing
+  // Of placements that were measured in rounds.
+  std::string reference;                  // "everything on cpu:0"
+  double reference_micros = 0;            // its step time, trimmed mean
+  double simulated_reference_micros = 0;  // 0: it does not fit in the simulator
+  std::size_t rounds = 0;
+  // What even rounds say of odd ones: no simulator can be nearer to the machine than it is to itself.
+  std::optional<StepErrors> ceiling;
+  std::vector<OpError> ops;  // the largest contributions to the error by |simulated - measured|, largest first
+};
+
+// Placements that were measured in rounds.
+struct CheckedInRounds {
+  std::vector<ValidationCase> cases;
+  std::string reference;
+  double reference_micros = 0;
+  double simulated_reference_micros = 0;
 };
 
 // Runs and compares placements. Keeps references to all constructor arguments.
@@ -103,9 +125,19 @@ class Validator {
       : graph_(graph), cluster_(cluster), costs_(costs), simulator_(simulator), hardware_(hardware) {}
 
   ValidationCase Check(const std::string& label, const Placement& placement) const;
+  // Each placement once in each of some rounds, between steps of `reference` (rounds.h). `goes_on` is asked after each
+  // round; `on_visit` is told how many visits are done and what the last one took, in µs. Throws InputError if the
+  // reference does not fit on the hardware.
+  CheckedInRounds CheckInRounds(std::span<const SampledPlacement> placements, const SampledPlacement& reference,
+                                const RoundsOptions& options, const std::function<bool()>& goes_on,
+                                const std::function<void(std::size_t visits, double micros)>& on_visit) const;
   ValidationSummary Summarise(std::span<const ValidationCase> cases, std::size_t most_ops = 10) const;
+  ValidationSummary Summarise(const CheckedInRounds& checked, std::size_t most_ops = 10) const;
 
  private:
+  ValidationCase Predicted(const std::string& label, const Placement& placement) const;
+  void SummariseRounds(std::span<const profiler::HardwareStep> steps, std::vector<double> steady,
+                       const Placement& placement, ValidationCase* checked) const;
   std::vector<OpError> OpErrors(std::span<const ValidationCase> cases) const;
 
   const Graph& graph_;

@@ -224,6 +224,7 @@ class CpuCore : public TorchDevice {
     ComputeAlone();
   }
   void AttachCopier() override { Attach(); }
+  std::optional<int> core() const override { return core_; }
   void Touch(const TensorHandle& tensor) override {
     constexpr std::size_t kCacheLine = 64;
     const Array& array = ArrayOf(tensor);

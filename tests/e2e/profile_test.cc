@@ -163,13 +163,25 @@ TEST_F(ValidateTest, RunsPlacementsAndComparesThem) {
   ASSERT_EQ(json["cases"].size(), 3U);
   for (const auto& one : json["cases"]) {
     EXPECT_GT(one["measured_us"], 0);
-    EXPECT_EQ(one["measured_steps_us"].size(), 5U);
+    EXPECT_EQ(one["measured_steps_us"].size(), 10U);  // rounds
+    EXPECT_GT(one["speed_up"], 0);
   }
+  EXPECT_EQ(json["summary"]["reference"], "everything on cpu:0");
+  const Ran at_once =
+      Emplace("validate --graph tiny.json --random 1 --devices cpu:0 --profile prof.json --rounds 0 --json");
+  EXPECT_EQ(at_once.status, 0) << at_once.err;
+  const auto one = nlohmann::json::parse(at_once.out)["cases"][0];
+  EXPECT_EQ(one["measured_steps_us"].size(), 5U);
+  EXPECT_FALSE(one.contains("speed_up"));
 }
 
 TEST_F(ValidateTest, PastItsTimeLimitItReportsOnWhatWasRun) {
-  const Ran ran =
-      Emplace("validate --graph tiny.json --random 30 --devices cpu:0 --profile prof.json --time-limit 1e-9 --json");
+  const std::string command =
+      "validate --graph tiny.json --devices cpu:0 --profile prof.json --time-limit 1e-9 --json ";
+  const Ran rounds = Emplace(command + "--random 3");
+  EXPECT_EQ(rounds.status, 0) << rounds.err;
+  EXPECT_THAT(rounds.err, HasSubstr("validate: 1 of 10 rounds, the others after --time-limit 1e-09 s\n"));
+  const Ran ran = Emplace(command + "--random 30 --rounds 0");
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr("validate: 1 of 30 placements, the others after --time-limit 1e-09 s\n"));
   EXPECT_EQ(nlohmann::json::parse(ran.out)["cases"].size(), 1U);

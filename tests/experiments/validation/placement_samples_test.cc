@@ -51,6 +51,13 @@ TEST(PlacementSamplesTest, AnAgentsPlacementsAreDifferentAndHaveItsBest) {
   }
   EXPECT_DOUBLE_EQ(least, best);
   EXPECT_EQ(distinct.size(), 7U);
+  // From the best to twice that, or to the slowest that was tried.
+  EXPECT_DOUBLE_EQ(simulator.Run(placements[0].placement).step_time_micros, best);
+  const double slowest = simulator.Run(placements[6].placement).step_time_micros;
+  EXPECT_GT(slowest, 1.3 * best);
+  EXPECT_LE(slowest, 2.3 * best);
+  const double middle = simulator.Run(placements[3].placement).step_time_micros;
+  EXPECT_NEAR(middle, (best + slowest) / 2, 0.2 * best);
 }
 
 TEST(PlacementSamplesTest, AnAgentWithOneAnswerGivesOne) {

@@ -70,6 +70,47 @@ TEST(ValidatorTest, OnePlacementIsAskedOfBoth) {
   EXPECT_GT(one.measured_op[0], 0);
 }
 
+TEST(ValidatorTest, InRoundsEveryPlacementHasARatioToTheReference) {
+  Bench bench;
+  Placement apart(3);
+  apart[MakeId<OpId>(1)] = MakeId<DeviceId>(1);
+  const std::vector<experiments::SampledPlacement> placements = {{"one", Placement(3)}, {"apart", apart}};
+  std::size_t visits = 0;
+  const experiments::CheckedInRounds checked = bench.validator.CheckInRounds(
+      placements, {"everything on cpu:0", Placement(3)}, {.rounds = 4}, [] { return true; },
+      [&](std::size_t done, double micros) {
+        EXPECT_EQ(done, ++visits);
+        EXPECT_GT(micros, 0);
+      });
+  EXPECT_EQ(visits, 8U);
+  ASSERT_EQ(checked.cases.size(), 2U);
+  EXPECT_EQ(checked.reference, "everything on cpu:0");
+  EXPECT_GT(checked.reference_micros, 0);
+  EXPECT_DOUBLE_EQ(checked.simulated_reference_micros, 3);
+  for (const experiments::ValidationCase& one : checked.cases) {
+    ASSERT_TRUE(one.speed_up);
+    EXPECT_GT(one.speed_up->mean, 0);
+    EXPECT_EQ(one.measured.step_micros.size(), 4U);
+    EXPECT_GT(one.measured_op[0], 0);
+    EXPECT_EQ(one.measured.result.start_micros.size(), 3U);
+  }
+  EXPECT_EQ(checked.cases[0].measured_busy[1], 0);
+  EXPECT_GT(checked.cases[1].measured_busy[1], 0);
+  const experiments::ValidationSummary summary = bench.validator.Summarise(checked);
+  EXPECT_EQ(summary.rounds, 4U);
+  EXPECT_EQ(summary.counted_steps, 8U);
+  ASSERT_TRUE(summary.ceiling);
+  EXPECT_GE(summary.ceiling->p90, summary.ceiling->median);
+  std::ostringstream out;
+  experiments::WriteValidation(out, bench.graph, bench.cluster, checked.cases, summary);
+  const nlohmann::json json = nlohmann::json::parse(out.str());
+  EXPECT_EQ(json.at("summary").at("reference"), "everything on cpu:0");
+  EXPECT_EQ(json.at("summary").at("rounds"), 4);
+  EXPECT_GE(json.at("summary").at("ceiling").at("median_step_error"), 0);
+  EXPECT_EQ(json.at("cases")[0].at("speed_up_95").size(), 2U);
+  EXPECT_GE(json.at("verdict").size(), 3U);
+}
+
 // Op times measured between the steps, 2, 3 and 4 us, replace 1 us each. With them too, a copy beside a busy neighbour
 // takes twice its time alone.
 TEST(ValidatorTest, OtherOpTimesAreSimulatedWithAllElseAsItWas) {

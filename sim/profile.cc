@@ -44,13 +44,14 @@ Profile::DeviceEntry ReadDevice(const JsonNode& node) {
 }
 
 Profile::OpEntry ReadOpEntry(const JsonNode& node) {
-  const JsonFields fields(node, {"signature", "device", "samples", "median_us", "p10_us", "p90_us", "kernels",
-                                 "temp_bytes", "contention", "host_us", "device_us"});
+  const JsonFields fields(node, {"signature", "device", "samples", "median_us", "mean_us", "p10_us", "p90_us",
+                                 "kernels", "temp_bytes", "contention", "host_us", "device_us"});
   Profile::OpEntry entry;
   entry.signature = fields.Get("signature", "the signature of an op").NonEmptyText();
   entry.device = fields.Get("device", "a device kind").NonEmptyText();
   if (const auto field = fields.Find("samples")) entry.samples = field->Integer(1, kMaxJsonInteger);
   entry.median_micros = fields.Get("median_us", kMicrosAllowed).Number(0, kMaxJsonMicros);
+  if (const auto field = fields.Find("mean_us")) entry.mean_micros = field->Number(0, kMaxJsonMicros);
   if (const auto field = fields.Find("p10_us")) entry.p10_micros = field->Number(0, entry.median_micros);
   if (const auto field = fields.Find("p90_us")) {
     entry.p90_micros = field->Number(entry.median_micros, kMaxJsonMicros);
@@ -303,6 +304,7 @@ void WriteProfile(std::ostream& out, const Profile& profile) {
     object->Text("signature", op.signature).Text("device", op.device);
     if (op.samples > 0) object->Value("samples", op.samples);
     object->Value("median_us", op.median_micros);
+    if (op.mean_micros) object->Value("mean_us", *op.mean_micros);
     if (op.p10_micros) object->Value("p10_us", *op.p10_micros);
     if (op.p90_micros) object->Value("p90_us", *op.p90_micros);
     if (op.kernels) object->Value("kernels", *op.kernels);

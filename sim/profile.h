@@ -30,6 +30,7 @@ struct Profile {
     std::string device;  // a kind
     std::int64_t samples = 0;
     double median_micros = 0;
+    std::optional<double> mean_micros = {};  // TrimmedMean of the samples: what costs take, where it is there
     std::optional<double> p10_micros;
     std::optional<double> p90_micros;
     std::optional<std::int64_t> kernels;

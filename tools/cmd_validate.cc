@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -14,6 +15,7 @@
 #include "agents/agent.h"
 #include "experiments/spec/hardware_choice.h"
 #include "experiments/validation/placement_samples.h"
+#include "experiments/validation/rerun.h"
 #include "experiments/validation/validation.h"
 #include "experiments/validation/verdict.h"
 #include "profiler/execute/hardware_runner.h"
@@ -41,6 +43,7 @@ struct ValidateOptions {
   std::string agent;
   std::vector<std::string> settings;
   std::size_t samples = 25;
+  std::string rerun_of;
   std::size_t rounds = 10;  // 0: one placement after the other
   std::optional<std::size_t> warmups;
   std::optional<std::size_t> steps;
@@ -134,6 +137,7 @@ void PrintSummary(std::ostream& out, const experiments::ValidationSummary& summa
   if (summary.compared == 0) return;
   PrintErrors(out, "step time", summary.simulated);
   if (summary.interleaved) PrintErrors(out, "with op times taken between the steps", *summary.interleaved);
+  if (summary.rerun) PrintErrors(out, "the machine itself, the earlier run against this one", *summary.rerun);
   if (summary.ceiling) PrintErrors(out, "the machine itself, odd against even rounds", *summary.ceiling);
   out << fmt::format("the measurement itself: {} of one placement are {} % apart (median)",
                      summary.reference.empty() ? "steps" : "rounds", Percent(summary.median_step_spread));
@@ -225,7 +229,7 @@ void CheckOptions(const ValidateOptions& options) {
   }
   std::vector<std::string> inputs = options.placements;
   inputs.insert(inputs.end(), {options.problem.graph.file, options.problem.costs.profile, options.problem.cluster.name,
-                               GroupingFile(options.search), StartFile(options.search)});
+                               GroupingFile(options.search), StartFile(options.search), options.rerun_of});
   CheckFiles(inputs, {options.timeline, options.simulated_timeline});
 }
 
@@ -261,6 +265,10 @@ int Run(ValidateOptions options) {
     return std::make_unique<profiler::HardwareRunner>(graph, cluster, devices, options.hardware);
   });
   const experiments::Validator validator(graph, cluster, costs, simulator, *hardware);
+  std::map<std::string, experiments::EarlierCase> earlier;
+  if (!options.rerun_of.empty()) {
+    earlier = AtPlace(options.rerun_of, [&] { return experiments::ReadValidation(*OpenForReading(options.rerun_of)); });
+  }
   const TimeLimit limit(options.time_limit);
   const profiler::LoadWatch load(devices);
   experiments::ValidationSummary summary;
@@ -282,6 +290,10 @@ int Run(ValidateOptions options) {
       Say(fmt::format("validate: {} of {} placements, the others after --time-limit {:g} s", cases.size(),
                       placements.size(), options.time_limit));
     }
+  }
+  if (!options.rerun_of.empty()) {
+    summary.rerun = AtPlace(options.rerun_of, [&] { return experiments::CompareWithEarlier(earlier, cases); });
+    if (!summary.rerun) throw InputError(options.rerun_of, "has none of these placements (a run of the same command)");
   }
   summary.load_advice = profiler::AdviceOnLoad(load.OthersBusyCores(), load.num_cores());
   WriteTimelines(options, graph, cluster, simulator, placements, cases);
@@ -330,6 +342,12 @@ Command AddValidate(CLI::App& app) {
   AddCostOptions(*command, &options->problem);
   AddEngineOption(*command, &options->problem);
   AddSearchOptions(*command, &options->search);
+  command
+      ->add_option(
+          "--rerun-of", options->rerun_of,
+          "What the same command printed with --json before: says how near the machine comes to itself from one "
+          "hour to another")
+      ->type_name("FILE");
   command
       ->add_option(
           "--rounds", options->rounds,

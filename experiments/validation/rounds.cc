@@ -8,6 +8,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/rng.h"
+#include "sim/base/statistics.h"
 
 namespace emplace::experiments {
 namespace {
@@ -46,13 +47,13 @@ std::optional<Rounds> MeasureInRounds(std::size_t num_placements, const RoundsOp
   return measured;
 }
 
-TrimmedMean TrimmedMeanOf(std::vector<double> values) {
+MeanOfRounds MeanOver(std::vector<double> values) {
   EMPLACE_CHECK(!values.empty());
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();
   const std::size_t cut = n / 10;  // at either end
   const std::size_t kept = n - 2 * cut;
-  TrimmedMean trimmed{.mean = MeanOf(std::span(values).subspan(cut, kept))};
+  MeanOfRounds trimmed{.mean = TrimmedMean(values)};
   if (n < 3) return trimmed;
   // Winsorised: what is cut takes the value of its neighbour.
   std::fill_n(values.begin(), cut, values[cut]);
@@ -63,22 +64,22 @@ TrimmedMean TrimmedMeanOf(std::vector<double> values) {
   const double error = std::sqrt(squares / (static_cast<double>(kept) * (static_cast<double>(kept) - 1)));
   const boost::math::students_t distribution(static_cast<double>(kept) - 1);
   const double half = boost::math::quantile(distribution, 0.975) * error;
-  trimmed.interval = Interval{.low = trimmed.mean - half, .high = trimmed.mean + half};
+  trimmed.interval = MeanOfRounds::Interval{.low = trimmed.mean - half, .high = trimmed.mean + half};
   return trimmed;
 }
 
 std::vector<double> SteadyMicros(const Rounds& rounds, std::size_t placement) {
-  const double reference = TrimmedMeanOf(rounds.reference).mean;
+  const double reference = TrimmedMean(rounds.reference);
   std::vector<double> steady;
   for (const Rounds::Visit& visit : rounds.visits[placement])
     steady.push_back(visit.micros / visit.reference * reference);
   return steady;
 }
 
-TrimmedMean SpeedUp(std::span<const Rounds::Visit> visits) {
+MeanOfRounds SpeedUp(std::span<const Rounds::Visit> visits) {
   std::vector<double> ratios;
   for (const Rounds::Visit& visit : visits) ratios.push_back(visit.reference / visit.micros);
-  return TrimmedMeanOf(std::move(ratios));
+  return MeanOver(std::move(ratios));
 }
 
 }  // namespace emplace::experiments

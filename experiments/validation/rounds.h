@@ -8,8 +8,6 @@
 #include <span>
 #include <vector>
 
-#include "experiments/report/statistics.h"
-
 // Measuring on a machine that others use too. It is faster in one minute and slower in the next, so two placements that
 // are measured one after the other are compared as much with the minute as with each other. Here every placement is
 // visited once in each of some rounds, in an order that changes, and one placement, the reference, before and after
@@ -42,18 +40,22 @@ std::optional<Rounds> MeasureInRounds(std::size_t num_placements, const RoundsOp
 // A mean without the tenth of the values at either end, and its 95 % interval (none of fewer than three values).
 // Source: Tukey and McLaughlin 1963, "Less vulnerable confidence and significance procedures for location based on a
 // single sample": Student's t with the winsorised variance.
-struct TrimmedMean {
+struct MeanOfRounds {
+  struct Interval {
+    double low = 0;
+    double high = 0;
+  };
   double mean = 0;
   std::optional<Interval> interval = {};
 };
 // Requires: at least one value.
-TrimmedMean TrimmedMeanOf(std::vector<double> values);
+MeanOfRounds MeanOver(std::vector<double> values);
 
 // Of each visit, the step time that it would have had if the machine had been all the time as it was on average.
 std::vector<double> SteadyMicros(const Rounds& rounds, std::size_t placement);
 
 // How many times as fast as the reference a placement is: reference / step, round by round.
-TrimmedMean SpeedUp(std::span<const Rounds::Visit> visits);
+MeanOfRounds SpeedUp(std::span<const Rounds::Visit> visits);
 
 }  // namespace emplace::experiments
 

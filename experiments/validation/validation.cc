@@ -45,7 +45,7 @@ std::vector<double> TrimmedMeans(const std::vector<std::vector<double>>& rows) {
   std::vector<double> column(rows.size());
   for (std::size_t i = 0; i < means.size(); ++i) {
     for (std::size_t r = 0; r < rows.size(); ++r) column[r] = rows[r][i];
-    means[i] = TrimmedMeanOf(column).mean;
+    means[i] = TrimmedMean(column);
   }
   return means;
 }
@@ -189,7 +189,7 @@ CheckedInRounds Validator::CheckInRounds(std::span<const SampledPlacement> place
   const auto visit = [&](std::optional<std::size_t> which) -> std::optional<double> {
     profiler::HardwareStep step = hardware_.Measure(which ? placements[*which].placement : reference.placement);
     const std::optional<double> micros =
-        step.result.fits_memory ? std::optional(TrimmedMeanOf(step.step_micros).mean) : std::nullopt;
+        step.result.fits_memory ? std::optional(TrimmedMean(step.step_micros)) : std::nullopt;
     if (!which) return micros;
     steps[*which].push_back(std::move(step));
     on_visit(++visits, micros.value_or(0));
@@ -200,7 +200,7 @@ CheckedInRounds Validator::CheckInRounds(std::span<const SampledPlacement> place
   const StepResult simulated = simulator_.Run(reference.placement);
   CheckedInRounds checked{.cases = {},
                           .reference = reference.label,
-                          .reference_micros = TrimmedMeanOf(rounds->reference).mean,
+                          .reference_micros = TrimmedMean(rounds->reference),
                           .simulated_reference_micros = simulated.fits_memory ? simulated.step_time_micros : 0};
   for (std::size_t p = 0; p < placements.size(); ++p) {
     ValidationCase& one = checked.cases.emplace_back(Predicted(placements[p].label, placements[p].placement));
@@ -217,7 +217,7 @@ CheckedInRounds Validator::CheckInRounds(std::span<const SampledPlacement> place
 
 void Validator::SummariseRounds(std::span<const profiler::HardwareStep> steps, std::vector<double> steady,
                                 const Placement& placement, ValidationCase* checked) const {
-  const double mean = TrimmedMeanOf(steady).mean;
+  const double mean = TrimmedMean(steady);
   std::size_t closest = 0;
   std::vector<std::vector<double>> busy;
   std::vector<std::vector<double>> ops;
@@ -262,8 +262,8 @@ ValidationSummary Validator::Summarise(const CheckedInRounds& checked, std::size
     if (rounds.size() < 2) continue;
     std::array<std::vector<double>, 2> halves;
     for (std::size_t r = 0; r < rounds.size(); ++r) halves[r % 2].push_back(rounds[r]);
-    odd.push_back(TrimmedMeanOf(std::move(halves[0])).mean);
-    even.push_back(TrimmedMeanOf(std::move(halves[1])).mean);
+    odd.push_back(TrimmedMean(std::move(halves[0])));
+    even.push_back(TrimmedMean(std::move(halves[1])));
   }
   if (!odd.empty()) summary.ceiling = CompareSteps(odd, even);
   return summary;
@@ -363,6 +363,11 @@ JsonObject SummaryOf(const ValidationSummary& summary) {
   AddMember(&json, "median_step_spread", summary.median_step_spread);
   AddMember(&json, "counted_steps", summary.counted_steps);
   AddMember(&json, "disturbed_steps", summary.disturbed_steps);
+  if (summary.rerun) {
+    JsonObject rerun;
+    AddErrors(*summary.rerun, &rerun);
+    AddMember(&json, "rerun", std::move(rerun));
+  }
   if (!summary.reference.empty()) {
     AddMember(&json, "rounds", summary.rounds);
     AddMember(&json, "reference", summary.reference);

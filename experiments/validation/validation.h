@@ -41,7 +41,7 @@ struct ValidationCase {
   std::optional<PredictedStep> interleaved;
   // How many times as fast as the reference it is, if it was measured in rounds. `measured.step_micros` are its rounds
   // then, each as if the machine had been as it was on average, and other measured times are trimmed means over rounds.
-  std::optional<TrimmedMean> speed_up;
+  std::optional<MeanOfRounds> speed_up;
 
   // Whether it fits according to both, so that times can be compared.
   bool Compared() const { return simulated_fits && measured.result.fits_memory; }
@@ -105,7 +105,8 @@ struct ValidationSummary {
   std::size_t rounds = 0;
   // What even rounds say of odd ones: no simulator can be nearer to the machine than it is to itself.
   std::optional<StepErrors> ceiling;
-  std::vector<OpError> ops;  // the largest contributions to the error by |simulated - measured|, largest first
+  std::optional<StepErrors> rerun;  // what an earlier run says of this one (rerun.h), if one was given
+  std::vector<OpError> ops;         // the largest contributions to the error by |simulated - measured|, largest first
 };
 
 // Placements that were measured in rounds.

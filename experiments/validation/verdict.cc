@@ -23,7 +23,7 @@ const ValidationCase* BestSimulated(std::span<const ValidationCase> cases) {
 }
 
 std::string OfTheBest(const ValidationCase& best, const ValidationSummary& summary) {
-  const TrimmedMean& times = *best.speed_up;
+  const MeanOfRounds& times = *best.speed_up;
   const std::string simulated =
       summary.simulated_reference_micros > 0
           ? fmt::format("; the simulator says {:.2f}", summary.simulated_reference_micros / best.simulated.micros)
@@ -77,6 +77,10 @@ std::string OfTheError(const ValidationSummary& summary) {
   if (!summary.ceiling) return text;
   text += fmt::format("; odd rounds are off from even ones by {} and {}", Percent(summary.ceiling->median),
                       Percent(summary.ceiling->p90));
+  if (summary.rerun) {
+    text += fmt::format("; the earlier run is off from this one by {} and {}", Percent(summary.rerun->median),
+                        Percent(summary.rerun->p90));
+  }
   if (errors.median <= summary.ceiling->median) text += ": it is as near as the machine is to itself";
   return text;
 }

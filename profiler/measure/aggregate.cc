@@ -47,6 +47,7 @@ Profile::OpEntry Aggregate(const OpSamples& samples) {
   entry.device = samples.device_kind;
   entry.samples = static_cast<std::int64_t>(sorted.size());
   entry.median_micros = SortedQuantile(sorted, 0.5);
+  entry.mean_micros = TrimmedMean(sorted);
   entry.p10_micros = SortedQuantile(sorted, 0.1);
   entry.p90_micros = SortedQuantile(sorted, 0.9);
   if (samples.kernels > 0) entry.kernels = samples.kernels;

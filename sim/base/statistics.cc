@@ -27,6 +27,14 @@ double Quantile(std::vector<double> values, double q) {
 
 double Median(std::vector<double> values) { return Quantile(std::move(values), 0.5); }
 
+double TrimmedMean(std::vector<double> values) {
+  if (values.empty()) throw InputError("", "a mean of no values was asked for");
+  std::sort(values.begin(), values.end());
+  const auto cut = static_cast<std::ptrdiff_t>(values.size() / 10);
+  return std::accumulate(values.begin() + cut, values.end() - cut, 0.0) /
+         static_cast<double>(values.size() - 2 * static_cast<std::size_t>(cut));
+}
+
 std::vector<double> Ranks(std::span<const double> values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

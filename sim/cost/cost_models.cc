@@ -27,8 +27,9 @@ class ProfiledCostModel : public CostModel {
  public:
   explicit ProfiledCostModel(const Profile& profile) {
     for (const Profile::OpEntry& op : profile.ops) {
-      ops_[op.device].emplace(CanonicalSignature(op.signature),
-                              Known{op.median_micros, op.contention, {op.host_micros, op.device_micros}});
+      ops_[op.device].emplace(
+          CanonicalSignature(op.signature),
+          Known{op.mean_micros.value_or(op.median_micros), op.contention, {op.host_micros, op.device_micros}});
       any_contention_ = any_contention_ || op.contention;
     }
     for (const Profile::DeviceEntry& device : profile.devices) {

@@ -167,6 +167,12 @@ TEST_F(ValidateTest, RunsPlacementsAndComparesThem) {
     EXPECT_GT(one["speed_up"], 0);
   }
   EXPECT_EQ(json["summary"]["reference"], "everything on cpu:0");
+  Write("first.json", ran.out);
+  const Ran again = Emplace(
+      "validate --graph tiny.json --random 3 --devices cpu:0 --profile prof.json --rounds 2 --rerun-of first.json");
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("the machine itself, the earlier run against this one: median error "));
+  EXPECT_THAT(again.out, HasSubstr("\nthe simulator is off by "));
   const Ran at_once =
       Emplace("validate --graph tiny.json --random 1 --devices cpu:0 --profile prof.json --rounds 0 --json");
   EXPECT_EQ(at_once.status, 0) << at_once.err;
@@ -223,6 +229,10 @@ TEST_F(ValidateTest, BadInputIsOneLine) {
   const Ran missing = Emplace("validate --graph tiny.json --placement no.json --devices cpu:0 --profile prof.json");
   EXPECT_EQ(missing.status, 2);
   EXPECT_EQ(missing.err, "no.json: cannot be read (No such file or directory)\n");
+  const Ran no_run =
+      Emplace("validate --graph tiny.json --random 1 --devices cpu:0 --profile prof.json --rerun-of tiny.json");
+  EXPECT_EQ(no_run.status, 2);
+  EXPECT_EQ(no_run.err, "tiny.json: schema: is the text \"emplace.graph\" (\"emplace.validation\")\n");
   const Ran broken = Emplace("validate --graph tiny.json --random 1 --devices cpu:0 --profile tiny.json");
   EXPECT_EQ(broken.status, 2);
   EXPECT_EQ(broken.err, "tiny.json: schema: is the text \"emplace.graph\" (\"emplace.profile\")\n");

@@ -27,7 +27,7 @@ constexpr const char* kGood =
   {"kind": "h200", "backend": "cupti", "op_gap_us": 4.1, "contention": {"elementwise": 1.25}}],
  "ops": [
   {"signature": "conv2d(f32[32,3,299,299],f32[32,3,3,3]){stride=[2,2],padding=valid}", "device": "h200", "samples": 20, "median_us": 61.2, "p10_us": 60.9, "p90_us": 63, "kernels": 2, "temp_bytes": 4194304},
-  {"signature": "relu(f32[2])", "device": "h200", "median_us": 3, "contention": 1.5, "host_us": 3, "device_us": 1.75}],
+  {"signature": "relu(f32[2])", "device": "h200", "median_us": 3, "mean_us": 3.25, "contention": 1.5, "host_us": 3, "device_us": 1.75}],
  "links": [
   {"from": "h200", "to": "cpu-core", "latency_us": 8.2, "bandwidth_gb_per_s": 52.1, "samples": 36, "largest_residual": 0.04}]}
 )json";
@@ -46,6 +46,8 @@ TEST(ProfileTest, ReadsEveryField) {
   EXPECT_EQ(op.device, "h200");
   EXPECT_EQ(op.samples, 20);
   EXPECT_EQ(op.median_micros, 61.2);
+  EXPECT_FALSE(op.mean_micros.has_value());
+  EXPECT_EQ(profile.ops[1].mean_micros, 3.25);
   EXPECT_EQ(op.p10_micros, 60.9);
   EXPECT_EQ(op.p90_micros, 63.0);
   EXPECT_EQ(op.kernels, 2);
@@ -117,9 +119,10 @@ TEST(ProfileTest, NamesThePlaceOfEveryFault) {
             "point or an exponent)");
   EXPECT_EQ(error("4194304", "-1"),
             "p.json: ops[0].temp_bytes: is the number -1 (an integer from 0 to 4611686018427387903)");
-  EXPECT_EQ(error("\"kernels\"", "\"launches\""),
-            "p.json: ops[0].launches: unknown key (signature, device, samples, median_us, p10_us, p90_us, kernels, "
-            "temp_bytes, contention, host_us, device_us)");
+  EXPECT_EQ(
+      error("\"kernels\"", "\"launches\""),
+      "p.json: ops[0].launches: unknown key (signature, device, samples, median_us, mean_us, p10_us, p90_us, kernels, "
+      "temp_bytes, contention, host_us, device_us)");
   EXPECT_EQ(error("1.75}", "-1}"), "p.json: ops[1].device_us: is the number -1 (a number from 0 to 1e+12)");
   EXPECT_EQ(error("1.5,", "-1,"), "p.json: ops[1].contention: is the number -1 (a number from 0 to 1000)");
   EXPECT_EQ(error("52.1", "0"),

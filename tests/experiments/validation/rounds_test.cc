@@ -63,7 +63,7 @@ TEST(RoundsTest, AMachineThatSlowsDownDoesNotChangeTheRatios) {
   ASSERT_TRUE(rounds);
   EXPECT_GT(rounds->reference.back(), 2.9 * rounds->reference.front());
   for (std::size_t p = 0; p < truth.size(); ++p) {
-    const experiments::TrimmedMean speed_up = experiments::SpeedUp(rounds->visits[p]);
+    const experiments::MeanOfRounds speed_up = experiments::SpeedUp(rounds->visits[p]);
     EXPECT_NEAR(speed_up.mean, 100 / truth[p], 0.005 * 100 / truth[p]);
     ASSERT_TRUE(speed_up.interval);
     EXPECT_THAT(100 / truth[p], ::testing::AllOf(Ge(speed_up.interval->low), Le(speed_up.interval->high)));
@@ -105,13 +105,13 @@ TEST(RoundsTest, AfterARoundItMayEnd) {
 // squares 2 (3.5^2 + 3.5^2 + 2.5^2 + 1.5^2 + 0.5^2) = 66.5; error sqrt(66.5 / (8 * 7)) = 1.08972; t(7, 0.975)
 // = 2.364624.
 TEST(TrimmedMeanTest, IsThatOfTukeyAndMcLaughlin) {
-  const experiments::TrimmedMean trimmed = experiments::TrimmedMeanOf({1, 2, 3, 4, 5, 6, 7, 8, 9, 1000});
+  const experiments::MeanOfRounds trimmed = experiments::MeanOver({1, 2, 3, 4, 5, 6, 7, 8, 9, 1000});
   EXPECT_DOUBLE_EQ(trimmed.mean, 5.5);
   ASSERT_TRUE(trimmed.interval);
   EXPECT_NEAR(trimmed.interval->high - 5.5, 2.364624 * 1.089725, 1e-5);
   EXPECT_NEAR(5.5 - trimmed.interval->low, 2.364624 * 1.089725, 1e-5);
-  EXPECT_FALSE(experiments::TrimmedMeanOf({1, 2}).interval);
-  EXPECT_DOUBLE_EQ(experiments::TrimmedMeanOf({1, 2}).mean, 1.5);
+  EXPECT_FALSE(experiments::MeanOver({1, 2}).interval);
+  EXPECT_DOUBLE_EQ(experiments::MeanOver({1, 2}).mean, 1.5);
 }
 
 // The interval holds the truth about as often as it says.
@@ -121,7 +121,7 @@ TEST(TrimmedMeanTest, TheIntervalHoldsTheMeanNineteenTimesInTwenty) {
   for (int i = 0; i < 2000; ++i) {
     std::vector<double> values;
     for (int k = 0; k < 10; ++k) values.push_back(rng.Uniform());
-    const auto interval = experiments::TrimmedMeanOf(values).interval;
+    const auto interval = experiments::MeanOver(values).interval;
     held += interval->low <= 0.5 && 0.5 <= interval->high ? 1 : 0;
   }
   EXPECT_NEAR(held / 2000.0, 0.95, 0.025);

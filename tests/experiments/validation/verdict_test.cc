@@ -6,7 +6,7 @@
 namespace emplace {
 namespace {
 
-using experiments::TrimmedMean;
+using experiments::MeanOfRounds;
 using experiments::ValidationCase;
 using experiments::ValidationSummary;
 using ::testing::ElementsAre;
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-ValidationCase Measured(const std::string& label, double simulated, const TrimmedMean& speed_up) {
+ValidationCase Measured(const std::string& label, double simulated, const MeanOfRounds& speed_up) {
   ValidationCase one;
   one.label = label;
   one.simulated.micros = simulated;
@@ -36,7 +36,7 @@ ValidationSummary Summary(double spearman, double own_spearman) {
   return summary;
 }
 
-std::string First(const TrimmedMean& speed_up) {
+std::string First(const MeanOfRounds& speed_up) {
   const std::vector<ValidationCase> cases = {Measured("slow", 200, {.mean = 0.7, .interval = {{0.6, 0.8}}}),
                                              Measured("best", 100, speed_up)};
   return experiments::Verdict(cases, Summary(0.9, 0.99))[0];
@@ -76,6 +76,10 @@ TEST(VerdictTest, SaysHowNearTheSimulatorIsAndWhatDisturbed) {
       experiments::Verdict({}, summary)[1],
       "the simulator is off by 5.0 % in the median and 10.0 % in nine of ten; odd rounds are off from even ones by "
       "2.0 % and 4.0 %");
+  summary.rerun = experiments::StepErrors{
+      .median = 0.03, .p90 = 0.08, .largest = 0.1, .mean_signed = 0, .spearman = {}, .pearson = {}};
+  EXPECT_THAT(experiments::Verdict({}, summary)[1],
+              HasSubstr("2.0 % and 4.0 %; the earlier run is off from this one by 3.0 % and 8.0 %"));
   summary.simulated.step.median = 0.01;
   EXPECT_THAT(experiments::Verdict({}, summary)[1], HasSubstr("it is as near as the machine is to itself"));
   EXPECT_EQ(experiments::Verdict({}, summary).size(), 2U);

@@ -49,6 +49,7 @@ TEST(AggregateTest, MakesTheEntryOfAProfile) {
   EXPECT_EQ(entry.device, "h200");
   EXPECT_EQ(entry.samples, 5);
   EXPECT_DOUBLE_EQ(entry.median_micros, 30);
+  EXPECT_DOUBLE_EQ(entry.mean_micros.value(), 30);
   EXPECT_DOUBLE_EQ(entry.p10_micros.value(), 14);
   EXPECT_DOUBLE_EQ(entry.p90_micros.value(), 46);
   EXPECT_EQ(entry.kernels, 2);

@@ -30,6 +30,13 @@ TEST(QuantileTest, OfAscendingValuesIsTheSame) {
   for (const double q : {0.0, 0.3, 0.5, 0.9, 1.0}) EXPECT_EQ(SortedQuantile(sorted, q), Quantile({8, 4, 2, 1}, q));
 }
 
+TEST(TrimmedMeanTest, LeavesOutATenthAtEitherEnd) {
+  EXPECT_DOUBLE_EQ(TrimmedMean({5, 1, 3}), 3);
+  EXPECT_DOUBLE_EQ(TrimmedMean({1000, 1, 2, 3, 4, 5, 6, 7, 8, 9}), 5.5);
+  EXPECT_DOUBLE_EQ(TrimmedMean({7}), 7);
+  EXPECT_THROW(TrimmedMean({}), InputError);
+}
+
 TEST(RanksTest, EqualValuesShareTheMeanOfTheirRanks) {
   EXPECT_EQ(Ranks(std::vector<double>{4, 2, 8, 2}), (std::vector<double>{3, 1.5, 4, 1.5}));
   EXPECT_EQ(Ranks(std::vector<double>{7, 7, 7}), (std::vector<double>{2, 2, 2}));

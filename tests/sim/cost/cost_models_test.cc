@@ -47,6 +47,15 @@ Profile::OpEntry Entry(std::string signature, std::string device, double micros)
   return entry;
 }
 
+TEST(ProfiledTest, TakesTheMeanWhereTheProfileHasIt) {
+  Profile profile;
+  profile.ops = {Entry("matmul(f32[2,3]){alpha=2,transpose=true}", "test-gpu", 7.5)};
+  profile.ops[0].mean_micros = 8;
+  const auto model = MakeProfiledCostModel(profile);
+  const Graph graph = TwoOps();
+  EXPECT_EQ(model->OpMicros(graph, *graph.FindOp("product"), testing::MakeMixedCluster(1), "test-gpu"), 8);
+}
+
 TEST(ProfiledTest, FindsTheMedianBySignatureAndKind) {
   Profile profile;
   profile.ops = {Entry("matmul(f32[2,3]){alpha=2,transpose=true}", "test-gpu", 7.5),

@@ -141,6 +141,10 @@ void Summarise(const ProfileOptions& options, const Profile& profile, const prof
     text += fmt::format("{} samples count though other programs disturbed the core (--patience {:g} was over)\n",
                         result.disturbed, options.ops.patience_seconds);
   }
+  if (result.repeated_rounds > 0) {
+    text += fmt::format("{} rounds of samples were measured again: records of the GPU could not be trusted\n",
+                        result.repeated_rounds);
+  }
   if (!result.too_wide.empty()) {
     text += fmt::format("{} ops whose samples stay far apart (p90 - p10 over {:.0f} % of the median), such as {}\n",
                         result.too_wide.size(), 100 * options.ops.wide_spread, result.too_wide.front());

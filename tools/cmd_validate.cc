@@ -22,6 +22,7 @@
 #include "profiler/measure/machine_load.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/base/json_text.h"
 #include "sim/base/table.h"
 #include "sim/timeline.h"
 #include "tools/commands.h"
@@ -40,6 +41,7 @@ struct ValidateOptions {
   SearchOptions search;
   std::vector<std::string> placements;
   std::size_t random = 0;
+  std::string mostly;
   std::string agent;
   std::vector<std::string> settings;
   std::size_t samples = 25;
@@ -78,6 +80,15 @@ Cluster ClusterOf(const ValidateOptions& options, const OpenDevices& open) {
   return cluster;
 }
 
+// nullopt of "".
+std::optional<DeviceId> DeviceOf(const std::string& name, const Cluster& cluster) {
+  if (name.empty()) return std::nullopt;
+  for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+    if (cluster.devices()[d].name == name) return MakeId<DeviceId>(d);
+  }
+  throw InputError("--mostly", fmt::format("{} is no device of {}", Quoted(name), Quoted(cluster.name())));
+}
+
 std::vector<experiments::SampledPlacement> Collect(const ValidateOptions& options, const agents::SearchSpec& spec) {
   std::vector<experiments::SampledPlacement> all;
   for (const std::string& path : options.placements) {
@@ -86,7 +97,10 @@ std::vector<experiments::SampledPlacement> Collect(const ValidateOptions& option
   const auto add = [&](std::vector<experiments::SampledPlacement> more) {
     all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   };
-  if (options.random > 0) add(experiments::RandomPlacements(spec.problem, options.random, options.search.seed));
+  if (options.random > 0) {
+    add(experiments::RandomPlacements(spec.problem, options.random, options.search.seed,
+                                      DeviceOf(options.mostly, spec.problem.cluster)));
+  }
   if (!options.agent.empty()) add(experiments::AgentPlacements(spec, options.samples));
   return all;
 }
@@ -224,6 +238,7 @@ void CheckOptions(const ValidateOptions& options) {
   if (options.problem.costs.profile.empty() && options.problem.cluster.name.empty()) {
     throw InputError("", "--profile is missing: it says what ops and links cost (emplace profile writes one)");
   }
+  if (!options.mostly.empty() && options.random == 0) throw InputError("--mostly", "needs --random");
   if (!options.search.start.empty() && options.agent.empty()) {
     throw InputError("--start", "needs --agent (whose search starts there)");
   }
@@ -325,6 +340,8 @@ Command AddValidate(CLI::App& app) {
   command->add_option("--random", options->random, "So many placements of groups at random")
       ->type_name("N")
       ->transform(IntegerFrom(1, std::uint64_t{1} << 20U));
+  command->add_option("--mostly", options->mostly, "Of --random: groups are on this device nineteen times in twenty")
+      ->type_name("DEVICE");
   command->add_option("--agent", options->agent, "Placements that this agent tries in the simulator, its best included")
       ->type_name("NAME");
   AddSetOption(*command, &options->settings);

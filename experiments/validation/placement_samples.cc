@@ -82,7 +82,7 @@ std::vector<std::size_t> Stratified(const std::vector<Recorder::Tried>& tried, s
 }  // namespace
 
 std::vector<SampledPlacement> RandomPlacements(const agents::SearchProblem& problem, std::size_t count,
-                                               std::uint64_t seed) {
+                                               std::uint64_t seed, std::optional<DeviceId> mostly) {
   const Grouping grouping = agents::MakeGrouping(problem, agents::FindAgent("random"));
   std::vector<std::vector<DeviceId>> allowed(grouping.num_groups());
   for (std::size_t group = 0; group < grouping.num_groups(); ++group) {
@@ -102,7 +102,13 @@ std::vector<SampledPlacement> RandomPlacements(const agents::SearchProblem& prob
   for (std::size_t i = 0; i < count; ++i) {
     Placement groups(grouping.num_groups());
     for (std::size_t group = 0; group < grouping.num_groups(); ++group) {
-      groups[MakeId<OpId>(group)] = allowed[group][rng.Below(allowed[group].size())];
+      const std::vector<DeviceId>& devices = allowed[group];
+      DeviceId device = devices[rng.Below(devices.size())];
+      constexpr std::uint64_t kOneIn = 20;
+      if (mostly && rng.Below(kOneIn) > 0 && std::find(devices.begin(), devices.end(), *mostly) != devices.end()) {
+        device = *mostly;
+      }
+      groups[MakeId<OpId>(group)] = device;
     }
     sampled.push_back({fmt::format("random {}", i), grouping.Expand(groups)});
   }

@@ -196,7 +196,9 @@ CheckedInRounds Validator::CheckInRounds(std::span<const SampledPlacement> place
     return micros;
   };
   const std::optional<Rounds> rounds = MeasureInRounds(placements.size(), options, visit, goes_on);
-  if (!rounds) throw InputError("", reference.label + " does not fit, which the others are measured against");
+  if (!rounds)
+    throw InputError(
+        "", reference.label + " does not fit, which the others are measured against (--rounds 0 does without)");
   const StepResult simulated = simulator_.Run(reference.placement);
   CheckedInRounds checked{.cases = {},
                           .reference = reference.label,
@@ -233,6 +235,7 @@ void Validator::SummariseRounds(std::span<const profiler::HardwareStep> steps, s
     starts.push_back(Scaled(steps[r].result.start_micros, scale));
     alone.push_back(Scaled(steps[r].alone_micros, scale));
     disturbed += steps[r].disturbed;
+    checked->steps += steps[r].step_micros.size();
   }
   checked->measured = steps[closest];
   checked->measured.disturbed = disturbed;
@@ -282,7 +285,7 @@ ValidationSummary Validator::Summarise(std::span<const ValidationCase> cases, st
     compared.push_back(&one);
     simulated.push_back(&one.simulated);
     if (one.interleaved) interleaved.push_back(&*one.interleaved);
-    summary.counted_steps += one.measured.step_micros.size();
+    summary.counted_steps += one.speed_up ? one.steps : one.measured.step_micros.size();
     summary.disturbed_steps += one.measured.disturbed;
     const auto [least, most] = std::minmax_element(one.measured.step_micros.begin(), one.measured.step_micros.end());
     spreads.push_back((*most - *least) / one.measured.result.step_time_micros);

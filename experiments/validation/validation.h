@@ -42,6 +42,7 @@ struct ValidationCase {
   // How many times as fast as the reference it is, if it was measured in rounds. `measured.step_micros` are its rounds
   // then, each as if the machine had been as it was on average, and other measured times are trimmed means over rounds.
   std::optional<MeanOfRounds> speed_up;
+  std::size_t steps = 0;  // that were counted: of all rounds
 
   // Whether it fits according to both, so that times can be compared.
   bool Compared() const { return simulated_fits && measured.result.fits_memory; }

@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -39,6 +41,22 @@ using CopyRecord = CUpti_ActivityMemcpy5;
 using PeerCopyRecord = CUpti_ActivityMemcpyPtoP4;
 using SetRecord = CUpti_ActivityMemset4;
 using CallRecord = CUpti_ActivityAPI;
+
+#if CUPTI_API_VERSION >= 130000
+// That what is read lies at the same place in all of them. Their headers have the older ones too from CUDA 13 on.
+template <typename A, typename B>
+constexpr bool kLieAlike = offsetof(A, start) == offsetof(B, start) && offsetof(A, end) == offsetof(B, end) &&
+                           offsetof(A, deviceId) == offsetof(B, deviceId) &&
+                           offsetof(A, streamId) == offsetof(B, streamId) &&
+                           offsetof(A, correlationId) == offsetof(B, correlationId);
+static_assert(kLieAlike<CUpti_ActivityKernel10, CUpti_ActivityKernel9> &&
+              kLieAlike<CUpti_ActivityKernel10, CUpti_ActivityKernel8> &&
+              offsetof(CUpti_ActivityKernel10, name) == offsetof(CUpti_ActivityKernel9, name) &&
+              offsetof(CUpti_ActivityKernel10, name) == offsetof(CUpti_ActivityKernel8, name));
+static_assert(kLieAlike<CUpti_ActivityMemcpy6, CUpti_ActivityMemcpy5> &&
+              offsetof(CUpti_ActivityMemcpy6, bytes) == offsetof(CUpti_ActivityMemcpy5, bytes) &&
+              offsetof(CUpti_ActivityMemcpy6, copyKind) == offsetof(CUpti_ActivityMemcpy5, copyKind));
+#endif
 
 constexpr std::size_t kBufferBytes = 8 << 20;  // CUPTI advises 1 to 10 MB
 constexpr std::size_t kBufferAlignment = ACTIVITY_RECORD_ALIGNMENT;
@@ -91,9 +109,15 @@ Filled& FilledBuffers() {
   return *filled;
 }
 
+std::uint8_t* NewBuffer() { return static_cast<std::uint8_t*>(std::aligned_alloc(kBufferAlignment, kBufferBytes)); }
+
+// For when there is no memory: older CUPTI may crash on a buffer that is null. Made before anything is recorded.
+std::atomic<std::uint8_t*> spare_buffer = nullptr;
+
 void CUPTIAPI BufferRequested(std::uint8_t** buffer, std::size_t* size, std::size_t* max_records) {
-  // Without memory there is no buffer, and CUPTI counts the records as dropped.
-  *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(kBufferAlignment, kBufferBytes));
+  *buffer = NewBuffer();
+  if (*buffer == nullptr) *buffer = spare_buffer.exchange(nullptr);
+  // Without the spare one too there is none, and CUPTI counts the records as dropped.
   *size = *buffer == nullptr ? 0 : kBufferBytes;
   *max_records = 0;  // as many as fit
 }
@@ -210,6 +234,17 @@ void AddAll(const Buffer& buffer, ActivityTrace* trace) {
   }
 }
 
+// Into the folder EMPLACE_CUPTI_BUFFERS, if that is set (by tools/gpu_check): what a GPU really records, for tests
+// without one. Names of kernels are pointers in it, and are lost.
+void Save(const Buffer& buffer) {
+  const char* const folder = std::getenv("EMPLACE_CUPTI_BUFFERS");
+  constexpr int kMost = 20;
+  static int saved = 0;
+  if (folder == nullptr || saved == kMost) return;
+  std::ofstream out(std::string(folder) + "/" + std::to_string(saved++) + ".bin", std::ios::binary);
+  out.write(reinterpret_cast<const char*>(buffer.bytes.get()), static_cast<std::streamsize>(buffer.valid));
+}
+
 // Most calls ask for something, or wait: only those that gave work to a device are kept.
 void KeepCallsThatWork(ActivityTrace* trace) {
   std::unordered_set<std::uint32_t> ids;
@@ -255,7 +290,10 @@ class Session : public ActivitySession {
     FlushAll();
     Disable();
     ActivityTrace trace;
-    for (const Buffer& buffer : Take()) AddAll(buffer, &trace);
+    for (const Buffer& buffer : Take()) {
+      Save(buffer);
+      AddAll(buffer, &trace);
+    }
     KeepCallsThatWork(&trace);
     trace.dropped = DroppedSinceLastAsked();
     return trace;
@@ -273,10 +311,27 @@ class Session : public ActivitySession {
   void SetUp() {
     if (is_set_up_) return;
     CheckDriver();
+    CheckVersion();
+    if (spare_buffer == nullptr) spare_buffer = NewBuffer();
     Check(cuptiSubscribe(&subscriber_, &IgnoreCallback, nullptr), "cuptiSubscribe");
-    Check(cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM), "cuptiSetThreadIdType");
-    Check(cuptiActivityRegisterCallbacks(BufferRequested, BufferCompleted), "cuptiActivityRegisterCallbacks");
+    try {
+      Check(cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM), "cuptiSetThreadIdType");
+      Check(cuptiActivityRegisterCallbacks(BufferRequested, BufferCompleted), "cuptiActivityRegisterCallbacks");
+    } catch (const ActivityError&) {
+      // The next attempt would find the place taken, by this one.
+      static_cast<void>(cuptiUnsubscribe(subscriber_));
+      throw;
+    }
     is_set_up_ = true;
+  }
+
+  // Records of an older library lack fields at their end that are read here.
+  static void CheckVersion() {
+    std::uint32_t version = 0;
+    Check(cuptiGetVersion(&version), "cuptiGetVersion");
+    if (version >= CUPTI_API_VERSION) return;
+    throw ActivityError("the CUPTI library has version " + std::to_string(version) + ", older than the " +
+                        std::to_string(CUPTI_API_VERSION) + " that this build was made with");
   }
 
   // No callbacks are asked for: the subscription says that the profiler's place in this process is taken.

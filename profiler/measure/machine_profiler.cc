@@ -73,6 +73,7 @@ class MachineProfiler {
                             });
     });
     result_.disturbed += measured.disturbed;
+    result_.repeated_rounds += measured.repeated_rounds;
     result_.too_wide.insert(result_.too_wide.end(), measured.too_wide.begin(), measured.too_wide.end());
   }
 

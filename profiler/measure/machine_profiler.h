@@ -38,6 +38,7 @@ struct MachineProfilerResult {
   std::map<std::string, std::size_t> known_ops;  // distinct ops of the graph that the profile had already
   std::vector<std::string> too_wide;             // signatures whose samples are far apart
   std::size_t disturbed = 0;                     // samples that count though others disturbed the device
+  std::size_t repeated_rounds = 0;               // of samples, because records of a GPU could not be trusted
 };
 
 // Adds to `profile` what the graph needs on these devices and is not in it: op times, once for each kind of device (on

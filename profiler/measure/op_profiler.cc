@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "profiler/measure/activity.h"
 #include "profiler/measure/aggregate.h"
 #include "profiler/measure/disturbance.h"
 #include "sim/base/check.h"
@@ -20,6 +21,7 @@ using SampleClock = std::chrono::steady_clock;
 constexpr std::size_t kMostTasksInBatch = 64;
 constexpr std::size_t kFewestSamples = 3;
 constexpr std::size_t kWarmups = 2;
+constexpr std::size_t kMostAttempts = 3;  // at a round
 constexpr std::size_t kHostRuns = 5;
 
 double MicrosSince(SampleClock::time_point start) {
@@ -95,6 +97,7 @@ class Batch {
     }
     for (const std::size_t i : TooWide()) result->too_wide.push_back(tasks_[i].signature);
     for (const Member& member : members_) result->disturbed += member.disturbed;
+    result->repeated_rounds += repeated_rounds_;
     std::vector<Profile::OpEntry> entries;
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       std::vector<double> micros = members_[i].best.micros;
@@ -181,7 +184,22 @@ class Batch {
     return (disturbance_.patient() ? member.calm : member.slowdowns.size()) >= SamplesOf(i);
   }
 
+  // Now and then a GPU's records cannot be trusted: a time is missing, or the clock was set. Such a round counts for
+  // nothing and is run again. More than that is no accident.
   void Round(const std::vector<std::size_t>& members) {
+    for (std::size_t attempt = 1;; ++attempt) {
+      SampleInTurn(members);
+      try {
+        for (auto& [i, measured] : meter_.End()) Keep(i, std::move(measured));
+        return;
+      } catch (const ActivityError&) {
+        if (attempt == kMostAttempts) throw;
+        ++repeated_rounds_;
+      }
+    }
+  }
+
+  void SampleInTurn(const std::vector<std::size_t>& members) {
     meter_.Begin();
     for (const std::size_t i : members) {
       members_[i].slowdowns.clear();
@@ -207,7 +225,6 @@ class Batch {
         }
       }
     }
-    for (auto& [i, measured] : meter_.End()) Keep(i, std::move(measured));
   }
 
   // The least disturbed samples of a round, if they are closer together than the last round's.
@@ -244,6 +261,7 @@ class Batch {
   const OpProfilerOptions& options_;
   Disturbance& disturbance_;
   std::vector<Member> members_;
+  std::size_t repeated_rounds_ = 0;
 };
 
 }  // namespace

@@ -89,6 +89,7 @@ struct OpProfilerResult {
   std::vector<Profile::OpEntry> ops;  // one for each task, in order
   std::vector<std::string> too_wide;  // signatures whose samples are still far apart
   std::size_t disturbed = 0;          // samples that count though others disturbed the device
+  std::size_t repeated_rounds = 0;    // whose records could not be trusted (ActivityError)
 };
 
 // Measures the tasks on `device`, from the calling thread, which becomes the device's own. Samples of different ops are
@@ -98,7 +99,8 @@ struct OpProfilerResult {
 // those before it left; those that count are the least disturbed. Temporary
 // memory is what one run allocates at most beyond its outputs. On a device that runs behind the host (a GPU) no sample
 // is shorter than what the host's call takes (median of five, the device idle): in a row of small ops that is what one
-// after the other takes, however soon the device is done with each. `on_batch` is called with what is complete now and
+// after the other takes, however soon the device is done with each. A round whose records cannot be trusted is run
+// again, three times at most in all. `on_batch` is called with what is complete now and
 // then; throw to stop. Throws InputError(op name) where an op cannot run, and names it if memory does not suffice.
 OpProfilerResult ProfileOps(
     const std::vector<ProfileTask>& tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,

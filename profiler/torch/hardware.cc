@@ -12,9 +12,13 @@
 #include <cctype>
 #include <fstream>
 #include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "profiler/cuda_driver.h"
 #include "profiler/measure/disturbance.h"
@@ -248,6 +252,47 @@ struct StreamEvent : DeviceEvent {
   c10::Event event;
 };
 
+// Events that are done with, to be recorded again: a step makes two for each op, and should not wait for the driver to
+// make them. May outlive its device.
+class EventPool {
+ public:
+  std::unique_ptr<StreamEvent> Take(c10::EventFlag flag) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::unique_ptr<StreamEvent>>& free = free_[flag];
+    if (free.empty()) return std::make_unique<StreamEvent>(flag);
+    std::unique_ptr<StreamEvent> event = std::move(free.back());
+    free.pop_back();
+    return event;
+  }
+  void GiveBack(c10::EventFlag flag, std::unique_ptr<StreamEvent> event) {
+    const std::lock_guard lock(mutex_);
+    free_[flag].push_back(std::move(event));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<c10::EventFlag, std::vector<std::unique_ptr<StreamEvent>>> free_;
+};
+
+// While it lives, the calling thread works on this stream of this device; then again where it did before, whatever
+// happened.
+class StreamScope {
+ public:
+  StreamScope(const c10::impl::VirtualGuardImpl& guard, c10::Stream stream)
+      : guard_(guard), device_(guard.exchangeDevice(stream.device())), stream_(guard.exchangeStream(stream)) {}
+  ~StreamScope() {
+    guard_.exchangeStream(stream_);
+    guard_.setDevice(device_);
+  }
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  const c10::impl::VirtualGuardImpl& guard_;
+  c10::Device device_;
+  c10::Stream stream_;
+};
+
 // A CUDA device through LibTorch's interface for any accelerator: no CUDA header, so that it compiles wherever LibTorch
 // does, and works where that LibTorch has CUDA.
 class CudaDevice : public TorchDevice {
@@ -256,7 +301,8 @@ class CudaDevice : public TorchDevice {
       : TorchDevice(std::move(name), std::move(kind), torch::Device(torch::kCUDA, index), memory),
         guard_(torch::kCUDA),
         work_(guard_.getStreamFromGlobalPool(device(), false)),
-        copies_(guard_.getStreamFromGlobalPool(device(), true)) {}
+        copies_(guard_.getStreamFromGlobalPool(device(), true)),
+        events_(std::make_shared<EventPool>()) {}
 
   void Attach() override {
     guard_.setDevice(device());
@@ -283,50 +329,57 @@ class CudaDevice : public TorchDevice {
   }
 #endif
 
-  // The copy goes over this device's own stream for copies, which waits for the source, and is waited for here. Its
-  // memory is used by the other stream from then on.
+  // The copy goes over a stream of its own for each source, which waits for the source, and is waited for here: links
+  // of different directions do not wait for each other. Its memory is used by the other stream from then on.
   TensorHandle Receive(const TensorHandle& tensor, HardwareDevice& source, const DeviceEvent* ready) override {
     return Checked([&] {
-      const torch::Device before = guard_.exchangeDevice(device());
-      const c10::Stream outer = guard_.exchangeStream(copies_);
-      if (ready != nullptr) static_cast<const StreamEvent&>(*ready).event.block(copies_);
+      const c10::Stream stream = StreamOfPeer(source);
+      const StreamScope scope(guard_, stream);
+      if (ready != nullptr) static_cast<const StreamEvent&>(*ready).event.block(stream);
       const Array& array = ArrayOf(tensor);
       Array copy = torch::empty(array.sizes(), array.options().device(device()));
       copy.copy_(array, /*non_blocking=*/true);
-      guard_.synchronizeStream(copies_);
+      guard_.synchronizeStream(stream);
       guard_.recordDataPtrOnStream(copy.storage().data_ptr(), work_);
-      guard_.exchangeStream(outer);
-      guard_.setDevice(before);
-      static_cast<void>(source);
       return std::make_shared<TorchTensor>(std::move(copy));
     });
   }
 
-  // What leaves for the CPU, on the stream for copies.
+  // What leaves for the CPU, on the stream for what this device sends.
   Array ToCpu(const Array& array, const DeviceEvent* ready) {
-    const torch::Device before = guard_.exchangeDevice(device());
-    const c10::Stream outer = guard_.exchangeStream(copies_);
+    const StreamScope scope(guard_, copies_);
     if (ready != nullptr) static_cast<const StreamEvent&>(*ready).event.block(copies_);
     Array copy = torch::empty(array.sizes(), array.options().device(torch::kCPU));
     copy.copy_(array, /*non_blocking=*/true);
     guard_.synchronizeStream(copies_);
-    guard_.exchangeStream(outer);
-    guard_.setDevice(before);
     return copy;
   }
 
  private:
   std::shared_ptr<DeviceEvent> Recorded(c10::EventFlag flag) {
     return Checked([&] {
-      auto recorded = std::make_shared<StreamEvent>(flag);
+      const std::shared_ptr<StreamEvent> recorded(
+          events_->Take(flag).release(),
+          [pool = events_, flag](StreamEvent* event) { pool->GiveBack(flag, std::unique_ptr<StreamEvent>(event)); });
       recorded->event.record(work_);
       return recorded;
     });
   }
 
+  // For what comes from another device.
+  c10::Stream StreamOfPeer(const HardwareDevice& source) {
+    const std::lock_guard lock(streams_mutex_);
+    const auto found = streams_.find(&source);
+    if (found != streams_.end()) return found->second;
+    return streams_.emplace(&source, guard_.getStreamFromGlobalPool(device(), true)).first->second;
+  }
+
   c10::impl::VirtualGuardImpl guard_;
   c10::Stream work_;
   c10::Stream copies_;
+  std::shared_ptr<EventPool> events_;
+  std::mutex streams_mutex_;
+  std::map<const HardwareDevice*, c10::Stream> streams_;  // guarded by streams_mutex_
 };
 
 TensorHandle CpuCore::Receive(const TensorHandle& tensor, HardwareDevice& source, const DeviceEvent* ready) {

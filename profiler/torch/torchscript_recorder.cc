@@ -38,13 +38,30 @@ class Silence : public c10::WarningHandler {
 // The interpreter runs operator by operator, and kernels are those that every CPU has. As before when it ends.
 class PlainExecution {
  public:
-  PlainExecution() { at::globalContext().setUserEnabledMkldnn(false); }
-  ~PlainExecution() { at::globalContext().setUserEnabledMkldnn(mkldnn_); }
+  PlainExecution() {
+    at::globalContext().setUserEnabledMkldnn(false);
+#if TORCH_VERSION_MAJOR >= 2
+    // Fused attention of a CPU is an operator that CUDA devices lack.
+    at::globalContext().setSDPUseFlash(false);
+    at::globalContext().setSDPUseMemEfficient(false);
+#endif
+  }
+  ~PlainExecution() {
+    at::globalContext().setUserEnabledMkldnn(mkldnn_);
+#if TORCH_VERSION_MAJOR >= 2
+    at::globalContext().setSDPUseFlash(flash_);
+    at::globalContext().setSDPUseMemEfficient(memory_efficient_);
+#endif
+  }
   PlainExecution(const PlainExecution&) = delete;
   PlainExecution& operator=(const PlainExecution&) = delete;
 
  private:
   bool mkldnn_ = at::globalContext().userEnabledMkldnn();
+#if TORCH_VERSION_MAJOR >= 2
+  bool flash_ = at::globalContext().userEnabledFlashSDP();
+  bool memory_efficient_ = at::globalContext().userEnabledMemEfficientSDP();
+#endif
   torch::jit::GraphOptimizerEnabledGuard optimize_{false};
 };
 

@@ -92,13 +92,14 @@ TEST_F(GpuCheckTest, WithoutAGpuSaysSoInOneLineLengthy) {
 TEST_F(GpuCheckTest, ADryRunPrintsThePlanAndRunsNothingLengthy) {
   const Ran ran = Check("--dry-run box");
   EXPECT_EQ(ran.status, 0) << ran.err;
-  for (const std::string stage : {"describe", "configure", "build", "GPU tests", "profile inception_v3",
-                                  "validate resnet", "validate nmt", "profile a TorchScript module", "simulator speed",
-                                  "updates on cuda", "sgdp on cuda", "hierarchical on cuda", "coloc_rl on cuda"}) {
+  for (const std::string stage :
+       {"describe", "configure", "build", "GPU tests", "profile inception_v3", "validate resnet", "validate nmt",
+        "cuda:0 alone", "profile a TorchScript module", "simulator speed", "updates on cuda", "sgdp on cuda",
+        "hierarchical on cuda", "coloc_rl on cuda"}) {
     EXPECT_THAT(ran.out, HasSubstr("\n" + stage + " (at most "));
   }
-  EXPECT_THAT(ran.out, HasSubstr("emplace validate --graph $B/nmt.json.gz --random 25 --groups 40 --devices "
-                                 "cuda:0,cpu:0 --profile $R/profile.json.gz"));
+  EXPECT_THAT(ran.out, HasSubstr("emplace validate --graph $B/nmt.json.gz --random 25 --groups 40 --mostly cuda:0 "
+                                 "--devices cuda:0,cpu:0 --profile $R/profile.json.gz"));
   EXPECT_THAT(ran.out, Not(HasSubstr("unpack")));
   EXPECT_FALSE(Exists("notes"));
   EXPECT_FALSE(Exists("results/box"));
@@ -127,6 +128,10 @@ TEST_F(GpuCheckTest, RunsEveryStageAndLeavesItsResultsLengthy) {
   EXPECT_EQ(nlohmann::json::parse(Read("results/box/nmt.validation.json")).at("cases"), 25);
   EXPECT_THAT(Read("results/box/updates_cuda.txt"), HasSubstr("seconds "));
   EXPECT_TRUE(Exists("results/box/nmt.timeline.json.gz"));
+  for (const std::string network : {"nmt_4", "resnet_16", "inception_v3_64", "rnnlm_1", "bert_256"}) {
+    EXPECT_TRUE(Exists("results/box/alone/" + network + ".validation.json")) << network;
+  }
+  EXPECT_THAT(notes, HasSubstr("emplace generate bert --set batch=64 layers=2 -o "));
   EXPECT_TRUE(Exists("results/box/nmt.simulated_timeline.json.gz"));
   for (const std::string agent : {"sgdp", "hierarchical", "coloc_rl"}) {
     EXPECT_THAT(Read("results/box/updates_" + agent + "_cpu.txt"), HasSubstr("seconds "));

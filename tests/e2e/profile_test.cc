@@ -229,6 +229,10 @@ TEST_F(ValidateTest, BadInputIsOneLine) {
   const Ran missing = Emplace("validate --graph tiny.json --placement no.json --devices cpu:0 --profile prof.json");
   EXPECT_EQ(missing.status, 2);
   EXPECT_EQ(missing.err, "no.json: cannot be read (No such file or directory)\n");
+  const Ran nowhere =
+      Emplace("validate --graph tiny.json --random 1 --mostly cuda:7 --devices cpu:0 --profile prof.json");
+  EXPECT_EQ(nowhere.status, 2);
+  EXPECT_EQ(nowhere.err, "--mostly: \"cuda:7\" is no device of \"this machine\"\n");
   const Ran no_run =
       Emplace("validate --graph tiny.json --random 1 --devices cpu:0 --profile prof.json --rerun-of tiny.json");
   EXPECT_EQ(no_run.status, 2);

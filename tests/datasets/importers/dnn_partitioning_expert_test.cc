@@ -15,6 +15,7 @@
 #include "sim/placement.h"
 #include "tests/datasets/importers/samples.h"
 #include "tests/testing/graphs.h"
+#include "tests/testing/reference.h"
 
 namespace emplace::testing {
 namespace {

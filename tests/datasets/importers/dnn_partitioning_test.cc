@@ -12,6 +12,7 @@
 #include "sim/simulator.h"
 #include "tests/datasets/importers/samples.h"
 #include "tests/testing/graphs.h"
+#include "tests/testing/reference.h"
 
 namespace emplace::testing {
 namespace dnn_partitioning_test {

@@ -15,6 +15,7 @@
 #include "sim/ops/aten_call.h"
 #include "sim/simulator.h"
 #include "tests/datasets/importers/samples.h"
+#include "tests/testing/reference.h"
 #include "tests/testing/trace_text.h"
 
 namespace emplace::testing {

@@ -11,6 +11,7 @@
 #include "sim/ops/op_catalog.h"
 #include "tests/datasets/importers/onnx_bytes.h"
 #include "tests/datasets/importers/samples.h"
+#include "tests/testing/reference.h"
 
 namespace emplace::testing {
 namespace {

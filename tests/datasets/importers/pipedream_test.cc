@@ -14,6 +14,7 @@
 #include "sim/simulator.h"
 #include "tests/datasets/importers/samples.h"
 #include "tests/testing/graphs.h"
+#include "tests/testing/reference.h"
 
 namespace emplace::testing {
 namespace pipedream_test {

@@ -13,6 +13,7 @@
 #include "sim/base/file_io.h"
 #include "sim/ops/aten_work.h"
 #include "tests/datasets/importers/samples.h"
+#include "tests/testing/reference.h"
 #include "tests/testing/trace_text.h"
 
 namespace emplace::testing {

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -167,12 +166,6 @@ inline std::vector<std::string> Inputs(const Graph& graph, std::string_view name
                      std::to_string(tensor.size.count));
   }
   return inputs;
-}
-
-// A folder of the reference data; "" if it does not exist.
-inline std::string ReferenceFolder(const std::string& name) {
-  const std::string folder = std::string(EMPLACE_REFERENCE_DATA) + "/" + name;
-  return std::filesystem::is_directory(folder) ? folder : "";
 }
 
 }  // namespace emplace::testing

@@ -33,6 +33,19 @@ TEST(PlacementSamplesTest, RandomPlacementsFollowTheSeedAndDiffer) {
   EXPECT_GE(distinct.size(), 8U);  // 2^8 placements are possible
 }
 
+TEST(PlacementSamplesTest, RandomPlacementsMayBeMostlyOnOneDevice) {
+  const auto placements = experiments::RandomPlacements(Problem(), 100, 3, DeviceId{1});
+  std::size_t there = 0;
+  std::size_t all = 0;
+  for (const experiments::SampledPlacement& one : placements) {
+    for (const DeviceId device : one.placement.devices()) {
+      there += device == DeviceId{1} ? 1 : 0;
+      ++all;
+    }
+  }
+  EXPECT_NEAR(static_cast<double>(there) / static_cast<double>(all), 0.975, 0.02);  // 19/20, and half of the rest
+}
+
 TEST(PlacementSamplesTest, AnAgentsPlacementsAreDifferentAndHaveItsBest) {
   agents::SearchSpec spec{.problem = Problem()};
   spec.agent = "annealing";

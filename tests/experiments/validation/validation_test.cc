@@ -98,7 +98,7 @@ TEST(ValidatorTest, InRoundsEveryPlacementHasARatioToTheReference) {
   EXPECT_GT(checked.cases[1].measured_busy[1], 0);
   const experiments::ValidationSummary summary = bench.validator.Summarise(checked);
   EXPECT_EQ(summary.rounds, 4U);
-  EXPECT_EQ(summary.counted_steps, 8U);
+  EXPECT_EQ(summary.counted_steps, 16U);  // two placements, four rounds, two steps each
   ASSERT_TRUE(summary.ceiling);
   EXPECT_GE(summary.ceiling->p90, summary.ceiling->median);
   std::ostringstream out;

@@ -27,6 +27,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr std::size_t kOfOneLaunch = 2;  // kernels that are always told, of the call with id 506
+
 std::string ErrorOfStart(profiler::ActivitySession& session) {
   try {
     session.Start();
@@ -63,7 +65,7 @@ int CuptiSessionTest::copies = 0;
 TEST_F(CuptiSessionTest, TellsKernelsWithTheirLaunches) {
   session().Start();
   const profiler::ActivityTrace trace = session().Stop();
-  ASSERT_EQ(trace.kernels.size(), 1U);
+  ASSERT_EQ(trace.kernels.size(), 1 + kOfOneLaunch);
   EXPECT_EQ(trace.kernels[0].name, "gemm");
   EXPECT_EQ(trace.kernels[0].correlation, 1U);
   EXPECT_EQ(trace.kernels[0].device, 2);
@@ -102,7 +104,7 @@ TEST_F(CuptiSessionTest, KeepsOnlyCallsThatGaveWorkToADevice) {
   session().Start();
   std::vector<std::uint32_t> ids;
   for (const profiler::RuntimeCall& call : session().Stop().calls) ids.push_back(call.correlation);
-  EXPECT_THAT(ids, ::testing::ElementsAre(1U, 501U, 502U, 503U));
+  EXPECT_THAT(ids, ::testing::UnorderedElementsAre(1U, 501U, 502U, 503U, 506U, 506U));
 }
 
 TEST_F(CuptiSessionTest, WhatItTellsCanBeCorrelated) {
@@ -110,13 +112,14 @@ TEST_F(CuptiSessionTest, WhatItTellsCanBeCorrelated) {
   session().Start();
   profiler::ActivityTrace trace = session().Stop();
   trace.ops = {{.op = 5, .thread = 4242, .start = 50, .end = 400},        // kernels 1 to 3
-               {.op = 6, .thread = 4242, .start = 50000, .end = 51000}};  // 501 to 503
+               {.op = 6, .thread = 4242, .start = 50000, .end = 51000}};  // 501 to 506
   const std::vector<profiler::OpRun> runs = profiler::Correlate(trace);
   ASSERT_EQ(runs.size(), 2U);
   EXPECT_EQ(runs[0].devices.at(0).kernels, 3);
   EXPECT_EQ(runs[0].devices.at(0).busy, 2100);
   EXPECT_EQ(runs[1].devices.at(0).copies, 2);
-  EXPECT_EQ(runs[1].devices.at(0).busy, 900);
+  EXPECT_EQ(runs[1].devices.at(0).kernels, 2);  // of one launch
+  EXPECT_EQ(runs[1].devices.at(0).busy, 1100);
 }
 
 TEST_F(CuptiSessionTest, TellsHowManyRecordsWereDropped) {
@@ -133,10 +136,10 @@ TEST_F(CuptiSessionTest, AKernelThatIsNotDoneHasNoEnd) {
 
 TEST_F(CuptiSessionTest, CanBeStartedAgainAndStartsEmpty) {
   session().Start();
-  EXPECT_EQ(session().Stop().kernels.size(), 1U);
+  EXPECT_EQ(session().Stop().kernels.size(), 1 + kOfOneLaunch);
   controls().kernels = 2;
   session().Start();
-  EXPECT_EQ(session().Stop().kernels.size(), 2U);
+  EXPECT_EQ(session().Stop().kernels.size(), 2 + kOfOneLaunch);
   EXPECT_EQ(controls().kinds_enabled, 0U);
 }
 
@@ -160,7 +163,42 @@ TEST_F(CuptiSessionTest, AFailedStartLeavesNothingOn) {
   EXPECT_EQ(controls().kinds_enabled, 0U);
   controls().refuses_calls = false;
   EXPECT_EQ(ErrorOfStart(session()), "");
-  EXPECT_EQ(session().Stop().kernels.size(), 1U);
+  EXPECT_EQ(session().Stop().kernels.size(), 1 + kOfOneLaunch);
+}
+
+TEST_F(CuptiSessionTest, AStartThatFailsHalfWayLeavesNoSubscription) {
+  controls().refuses_threads = true;
+  EXPECT_THAT(ErrorOfStart(session()), HasSubstr("cuptiSetThreadIdType failed: CUPTI_ERROR_NOT_COMPATIBLE"));
+  EXPECT_EQ(controls().subscriptions, 0);
+  controls().refuses_threads = false;
+  EXPECT_EQ(ErrorOfStart(session()), "");
+  EXPECT_EQ(controls().subscriptions, 1);
+  session().Stop();
+}
+
+TEST_F(CuptiSessionTest, AnOlderLibraryIsRefused) {
+  controls().is_old = true;
+  EXPECT_THAT(ErrorOfStart(session()), HasSubstr("the CUPTI library has version "));
+  controls().is_old = false;
+  EXPECT_EQ(ErrorOfStart(session()), "");
+  session().Stop();
+}
+
+// Of all the names that the real CUPTI has.
+TEST_F(CuptiSessionTest, EveryCallThatLaunchesAKernelIsKnown) {
+  controls().tells_launches = true;
+  session().Start();
+  std::size_t launches = 0;
+  for (const profiler::RuntimeCall& call : session().Stop().calls) {
+    if (call.correlation < 1000) continue;
+    // Graphs have many kernels, and host functions none. The others are from before CUDA 7.
+    const bool is_other = call.name.find("GraphLaunch") != std::string::npos ||
+                          call.name.find("LaunchHostFunc") != std::string::npos || call.name == "cuLaunch" ||
+                          call.name.starts_with("cuLaunchGrid") || call.name.starts_with("cudaLaunch_");
+    EXPECT_EQ(call.launches_kernel, !is_other) << call.name;
+    launches += call.launches_kernel ? 1 : 0;
+  }
+  EXPECT_GE(launches, 12U);
 }
 
 TEST_F(CuptiSessionTest, TheClockAndTheThreadAreThoseOfTheRecords) {

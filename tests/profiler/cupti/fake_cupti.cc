@@ -1,14 +1,18 @@
 // A fake CUPTI and CUDA driver without a GPU: the functions that profiler/cupti/cupti_session.cc calls, reporting
 // made-up work. Linked with that file into a library for its test. Records have the newest layout of the installed
-// headers, like those of a real CUPTI.
+// headers, and are walked by the real CUPTI, which also names the calls: neither needs a driver. Like it, this one
+// delivers buffers from a thread of its own.
 
 #include "tests/profiler/cupti/fake_cupti.h"
 
 #include <cupti.h>
+#include <dlfcn.h>
 
 #include <cstdint>
 #include <cstring>
 #include <set>
+#include <string_view>
+#include <thread>
 
 namespace emplace::testing {
 namespace {
@@ -20,6 +24,13 @@ using CopyRecord = CUpti_ActivityMemcpy6;
 using KernelRecord = CUpti_ActivityKernel8;
 using CopyRecord = CUpti_ActivityMemcpy5;
 #endif
+
+// A function of the real CUPTI; null if the library cannot be loaded.
+template <typename Function>
+Function* Real(const char* name) {
+  static void* const library = dlopen(EMPLACE_REAL_CUPTI, RTLD_NOW | RTLD_LOCAL);
+  return library == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(library, name));
+}
 
 struct State {
   CUpti_BuffersCallbackRequestFunc request = nullptr;
@@ -86,7 +97,8 @@ void WriteKernels(const FakeCuptiControls& controls, Writer* writer) {
 }
 
 // A copy from the host (501), a copy from device 2 to 3 (502), a set (503); a launch of the driver that fails (504) and
-// a call without work for a device (505).
+// a call without work for a device (505). A launch with the driver's call inside it, of the same id, which starts two
+// kernels (506).
 void WriteOthers(Writer* writer) {
   auto copy = Made<CopyRecord>(CUPTI_ACTIVITY_KIND_MEMCPY, 501, 60000, 60400);
   copy.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
@@ -110,20 +122,36 @@ void WriteOthers(Writer* writer) {
   failed.returnValue = 1;
   writer->Put(failed);
   writer->Put(MadeCall(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020, 505));
+  auto inside = MadeCall(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, 506);
+  inside.start += 10;
+  inside.end -= 10;
+  writer->Put(inside);
+  writer->Put(MadeCall(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060, 506));
+  for (const std::uint64_t start : {63000, 63200}) {
+    auto kernel = Made<KernelRecord>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 506, start, start + 100);
+    kernel.deviceId = 2;
+    kernel.name = "cluster";
+    writer->Put(kernel);
+  }
 }
 
-std::size_t SizeOf(const CUpti_Activity& record) {
-  switch (record.kind) {
-    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-      return sizeof(KernelRecord);
-    case CUPTI_ACTIVITY_KIND_MEMCPY:
-      return sizeof(CopyRecord);
-    case CUPTI_ACTIVITY_KIND_MEMCPY2:
-      return sizeof(CUpti_ActivityMemcpyPtoP4);
-    case CUPTI_ACTIVITY_KIND_MEMSET:
-      return sizeof(CUpti_ActivityMemset4);
-    default:
-      return sizeof(CUpti_ActivityAPI);
+// Every call of runtime and driver with Launch in its name, ids from 1000.
+void WriteLaunches(Writer* writer) {
+  const auto name_of = Real<decltype(cuptiGetCallbackName)>("cuptiGetCallbackName");
+  std::uint32_t correlation = 1000;
+  for (const auto& [domain, kind] : {std::pair{CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_ACTIVITY_KIND_RUNTIME},
+                                     std::pair{CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_ACTIVITY_KIND_DRIVER}}) {
+    constexpr CUpti_CallbackId kPastAll = 5000;
+    for (CUpti_CallbackId cbid = 1; cbid < kPastAll; ++cbid) {
+      const char* name = nullptr;
+      if (name_of == nullptr || name_of(domain, cbid, &name) != CUPTI_SUCCESS || name == nullptr) continue;
+      if (std::string_view(name).find("Launch") == std::string_view::npos) continue;
+      writer->Put(MadeCall(kind, cbid, correlation));
+      // Work for a device, so that it is told whether or not it launches kernels.
+      auto set = Made<CUpti_ActivityMemset4>(CUPTI_ACTIVITY_KIND_MEMSET, correlation, 1, 2);
+      writer->Put(set);
+      ++correlation;
+    }
   }
 }
 
@@ -143,10 +171,24 @@ CUresult cuDeviceGetCount(int* count) {
   return CUDA_SUCCESS;
 }
 
-CUptiResult cuptiSubscribe(CUpti_SubscriberHandle*, CUpti_CallbackFunc, void*) {
-  return emplace_fake_cupti.is_taken ? CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED : CUPTI_SUCCESS;
+CUptiResult cuptiGetVersion(std::uint32_t* version) {
+  *version = CUPTI_API_VERSION - (emplace_fake_cupti.is_old ? 1 : 0);
+  return CUPTI_SUCCESS;
 }
-CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType) { return CUPTI_SUCCESS; }
+CUptiResult cuptiSubscribe(CUpti_SubscriberHandle*, CUpti_CallbackFunc, void*) {
+  if (emplace_fake_cupti.is_taken || emplace_fake_cupti.subscriptions > 0) {
+    return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+  }
+  ++emplace_fake_cupti.subscriptions;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle) {
+  --emplace_fake_cupti.subscriptions;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType) {
+  return emplace_fake_cupti.refuses_threads ? CUPTI_ERROR_NOT_COMPATIBLE : CUPTI_SUCCESS;
+}
 CUptiResult cuptiGetTimestamp(std::uint64_t* timestamp) {
   *timestamp = 77;
   return CUPTI_SUCCESS;
@@ -156,12 +198,8 @@ CUptiResult cuptiGetResultString(CUptiResult result, const char** text) {
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, std::uint32_t cbid, const char** name) {
-  if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
-    *name = cbid == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel ? "cuLaunchKernel" : "cuMemcpyPeerAsync";
-  } else {
-    *name = cbid == CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000 ? "cudaLaunchKernel_v7000" : "cudaOther_v3020";
-  }
-  return CUPTI_SUCCESS;
+  const auto real = emplace::testing::Real<decltype(cuptiGetCallbackName)>("cuptiGetCallbackName");
+  return real == nullptr ? CUPTI_ERROR_UNKNOWN : real(domain, cbid, name);
 }
 CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
                                            CUpti_BuffersCallbackCompleteFunc complete) {
@@ -185,12 +223,15 @@ CUptiResult cuptiActivityFlushAll(std::uint32_t) {
   if (state.request == nullptr) return CUPTI_ERROR_INVALID_OPERATION;
   if (state.kinds.empty() || state.has_told) return CUPTI_SUCCESS;
   state.has_told = true;
-  emplace::testing::Writer kernels(&emplace_fake_cupti);
-  WriteKernels(emplace_fake_cupti, &kernels);
-  kernels.Finish();
-  emplace::testing::Writer others(&emplace_fake_cupti);
-  WriteOthers(&others);
-  others.Finish();
+  std::thread([] {
+    emplace::testing::Writer kernels(&emplace_fake_cupti);
+    WriteKernels(emplace_fake_cupti, &kernels);
+    kernels.Finish();
+    emplace::testing::Writer others(&emplace_fake_cupti);
+    WriteOthers(&others);
+    if (emplace_fake_cupti.tells_launches) WriteLaunches(&others);
+    others.Finish();
+  }).join();
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, std::uint32_t, std::size_t* dropped) {
@@ -199,11 +240,8 @@ CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, std::uint32_t, std::siz
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiActivityGetNextRecord(std::uint8_t* buffer, std::size_t valid, CUpti_Activity** record) {
-  std::uint8_t* const next =
-      *record == nullptr ? buffer : reinterpret_cast<std::uint8_t*>(*record) + emplace::testing::SizeOf(**record);
-  if (next >= buffer + valid) return CUPTI_ERROR_MAX_LIMIT_REACHED;
-  *record = reinterpret_cast<CUpti_Activity*>(next);
-  return CUPTI_SUCCESS;
+  const auto real = emplace::testing::Real<decltype(cuptiActivityGetNextRecord)>("cuptiActivityGetNextRecord");
+  return real == nullptr ? CUPTI_ERROR_UNKNOWN : real(buffer, valid, record);
 }
 
 }  // extern "C"

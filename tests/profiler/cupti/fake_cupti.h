@@ -9,6 +9,10 @@ namespace emplace::testing {
 struct FakeCuptiControls {
   std::size_t dropped = 0;        // reported once
   bool is_taken = false;          // by another profiler: subscribing fails
+  bool is_old = false;            // the library, older than the headers
+  bool refuses_threads = false;   // the kind of thread ids cannot be set
+  bool tells_launches = false;    // of every call with Launch in its name, as the real CUPTI names them
+  int subscriptions = 0;          // at present
   bool refuses_calls = false;     // recording the host's calls cannot be switched on
   std::size_t kernels = 1;        // reported by each flush while recording, correlation ids from 1
   bool lacks_last_end = false;    // the last kernel has not ended

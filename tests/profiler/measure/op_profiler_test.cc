@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "profiler/measure/activity.h"
 #include "tests/testing/errors.h"
 #include "tests/testing/fake_hardware.h"
 #include "tests/testing/graphs.h"
@@ -113,6 +114,32 @@ TEST(OpProfilerTest, SamplesOfDifferentOpsAreTakenInTurn) {
   EXPECT_EQ(result.ops[1].kernels, 2);
   EXPECT_EQ(result.ops[1].temp.count, 1024 - 256);  // the fake watch: peak minus kept bytes
   EXPECT_TRUE(result.too_wide.empty());
+}
+
+// Its records cannot be trusted in the first rounds.
+class DoubtfulMeter : public CountingMeter {
+ public:
+  std::map<std::size_t, Measured> End() override {
+    std::map<std::size_t, Measured> measured = CountingMeter::End();
+    if (doubtful-- > 0) throw profiler::ActivityError("kernel \"k\" has no start time");
+    return measured;
+  }
+  int doubtful = 0;
+};
+
+TEST(OpProfilerTest, ARoundThatCannotBeTrustedIsRunAgainTwiceAtMost) {
+  FakeLog log;
+  FakeDevice device("cpu:0", "cpu-core", &log);
+  const auto tasks = profiler::MissingOps(ThreeOps(), {}, "cpu-core");
+  DoubtfulMeter meter;
+  meter.doubtful = 2;
+  const profiler::OpProfilerResult result = profiler::ProfileOps(tasks, device, meter, {.samples = 3}, kIgnore);
+  EXPECT_EQ(result.repeated_rounds, 2U);
+  EXPECT_EQ(meter.order.size(), 3U * 6);
+  ASSERT_EQ(result.ops.size(), 2U);
+  EXPECT_EQ(result.ops[1].samples, 3);
+  meter.doubtful = 3;
+  EXPECT_THROW(profiler::ProfileOps(tasks, device, meter, {.samples = 3}, kIgnore), profiler::ActivityError);
 }
 
 // A GPU reports 3 µs for its kernels, but the call that starts them takes the host over 200 µs.

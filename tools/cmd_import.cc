@@ -50,11 +50,14 @@ int Run(const ImportOptions& options) {
     throw InputError("--optimizer", "needs --training (a training step to be made)");
   }
   const std::string optimizer = options.optimizer.empty() ? std::string(kDefaultOptimizer) : options.optimizer;
-  const auto [importer, imported] = ImportFiles(options.files, options.format,
-                                                {.min_attributed_percent = options.min_attributed,
-                                                 .times = options.times,
-                                                 .inputs = options.inputs,
-                                                 .training = options.training ? optimizer : ""});
+  const ImportedFiles read = ImportFiles(options.files, options.format,
+                                         {.min_attributed_percent = options.min_attributed,
+                                          .times = options.times,
+                                          .inputs = options.inputs,
+                                          .training = options.training ? optimizer : ""});
+  // No structured binding: clang refuses those that a lambda captures.
+  const datasets::ImporterEntry& importer = read.importer;
+  const datasets::Imported& imported = read.imported;
   const std::string& file = options.files.front();
   if (!options.cluster_output.empty() && !imported.cluster) {
     throw InputError(file, fmt::format("describes no cluster for --cluster-out (format {})", importer.name));

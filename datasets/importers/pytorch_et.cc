@@ -142,9 +142,9 @@ std::int64_t IntegerAt(const JsonNode& node, std::string_view key) {
 }
 
 const std::string& TextAt(const JsonNode& node, std::string_view key) {
-  static const std::string kNone;
+  static const std::string none;
   const JsonValue* const value = FindMember(node.value(), key);
-  return value == nullptr ? kNone : JsonNode(node, key, *value).Text();
+  return value == nullptr ? none : JsonNode(node, key, *value).Text();
 }
 
 // One side of a node, inputs or outputs: null where it has no such list. In old schemas the side is the list of values,
@@ -292,11 +292,11 @@ class EtReader {
 
   // The tensors among the values of a side, those in lists too.
   void ReadTensors(const JsonNode& node, const EtSide& side) {
-    static const JsonValue kEmpty{JsonList()};
+    static const JsonValue empty{JsonList()};
     if (side.values == nullptr || (side.is_new() && side.types == nullptr)) return;
     const JsonNode at(node, side.name, *side.side);
     const JsonNode values = side.is_new() ? JsonNode(at, "values", *side.values) : at;
-    const JsonNode types(side.is_new() ? at : node, side.types_key, side.types == nullptr ? kEmpty : *side.types);
+    const JsonNode types(side.is_new() ? at : node, side.types_key, side.types == nullptr ? empty : *side.types);
     const JsonList& list = values.List("a list of values");
     const JsonList& type_list = types.List("a list of types");
     const JsonList* const shapes = ListOf(side.shapes);

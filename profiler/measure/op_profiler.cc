@@ -87,6 +87,7 @@ class Batch {
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       OrDoesNotFit(i, [&] { Prepare(i); });
     }
+    if (!device_.is_cpu()) MeasureHost();
     std::vector<std::size_t> all(tasks_.size());
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
     Round(all);
@@ -158,21 +159,24 @@ class Batch {
       const MemoryUse use = device_.EndWatch();
       member.temp = std::max(use.peak - use.kept, Bytes{0});
     }
-    if (!device_.is_cpu()) member.host_micros = HostMicros(&member);
   }
 
-  // What the call takes by itself, the device idle before it and nothing recorded.
-  double HostMicros(Member* member) {
-    std::vector<double> micros;
+  // What each call takes by itself, the device idle before it and nothing recorded. The calls are made in turn: one
+  // that is repeated at once finds its code in the caches, which in a step others have used since.
+  void MeasureHost() {
+    std::vector<std::vector<double>> micros(members_.size());
     for (std::size_t run = 0; run < kHostRuns; ++run) {
-      member->outputs.clear();
-      device_.Synchronize();
-      const SampleClock::time_point start = SampleClock::now();
-      member->kernel->Run(member->inputs, &member->outputs);
-      micros.push_back(MicrosSince(start));
+      for (std::size_t i = 0; i < members_.size(); ++i) {
+        Member& member = members_[i];
+        member.outputs.clear();
+        device_.Synchronize();
+        const SampleClock::time_point start = SampleClock::now();
+        OrDoesNotFit(i, [&] { member.kernel->Run(member.inputs, &member.outputs); });
+        micros[i].push_back(MicrosSince(start));
+      }
     }
     device_.Synchronize();
-    return Median(std::move(micros));
+    for (std::size_t i = 0; i < members_.size(); ++i) members_[i].host_micros = Median(std::move(micros[i]));
   }
 
   std::size_t SamplesOf(std::size_t i) const {

@@ -33,9 +33,9 @@ std::vector<std::string> NamesById(const Graph& graph) {
 
 OpId Find(const Graph& graph, std::string_view name) { return graph.FindOp(name).value(); }
 
-std::string ErrorOf(std::vector<OpSpec> specs) {
+std::string ErrorOf(const std::vector<OpSpec>& specs) {
   GraphBuilder builder("broken");
-  for (OpSpec& spec : specs) builder.Add(spec);
+  for (const OpSpec& spec : specs) builder.Add(spec);
   try {
     builder.Build();
   } catch (const InputError& error) {

@@ -18,7 +18,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 datasets::Imported ImportModel(const std::string& bytes, std::vector<std::string> inputs = {}) {
   datasets::ImportOptions options;

@@ -13,11 +13,8 @@
 namespace emplace {
 namespace {
 
-using experiments::Rounds;
-using ::testing::ElementsAre;
 using ::testing::Ge;
 using ::testing::Le;
-using ::testing::Optional;
 
 const auto kAlways = [] { return true; };
 
@@ -119,8 +116,8 @@ TEST(TrimmedMeanTest, TheIntervalHoldsTheMeanNineteenTimesInTwenty) {
   Rng rng(3);
   int held = 0;
   for (int i = 0; i < 2000; ++i) {
-    std::vector<double> values;
-    for (int k = 0; k < 10; ++k) values.push_back(rng.Uniform());
+    std::vector<double> values(10);
+    for (double& value : values) value = rng.Uniform();
     const auto interval = experiments::MeanOver(values).interval;
     held += interval->low <= 0.5 && 0.5 <= interval->high ? 1 : 0;
   }

@@ -76,7 +76,8 @@ Record Made(CUpti_ActivityKind kind, std::uint32_t correlation, std::uint64_t st
 }
 
 CUpti_ActivityAPI MadeCall(CUpti_ActivityKind kind, CUpti_CallbackId cbid, std::uint32_t correlation) {
-  auto call = Made<CUpti_ActivityAPI>(kind, correlation, correlation * 100, correlation * 100 + 50);
+  auto call = Made<CUpti_ActivityAPI>(kind, correlation, std::uint64_t{correlation} * 100,
+                                      std::uint64_t{correlation} * 100 + 50);
   call.cbid = cbid;
   call.threadId = 4242;
   return call;
@@ -86,8 +87,9 @@ CUpti_ActivityAPI MadeCall(CUpti_ActivityKind kind, CUpti_CallbackId cbid, std::
 // 9.
 void WriteKernels(const FakeCuptiControls& controls, Writer* writer) {
   for (std::uint32_t i = 1; i <= controls.kernels; ++i) {
-    const std::uint64_t end = controls.lacks_last_end && i == controls.kernels ? 0 : i * 100000 + 700;
-    auto kernel = Made<KernelRecord>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, i, i * 100000, end);
+    const std::uint64_t begin = std::uint64_t{i} * 100000;
+    const std::uint64_t end = controls.lacks_last_end && i == controls.kernels ? 0 : begin + 700;
+    auto kernel = Made<KernelRecord>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, i, begin, end);
     kernel.deviceId = 2;
     kernel.streamId = 9;
     kernel.name = "gemm";
@@ -127,7 +129,7 @@ void WriteOthers(Writer* writer) {
   inside.end -= 10;
   writer->Put(inside);
   writer->Put(MadeCall(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060, 506));
-  for (const std::uint64_t start : {63000, 63200}) {
+  for (const std::uint64_t start : {63000U, 63200U}) {
     auto kernel = Made<KernelRecord>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 506, start, start + 100);
     kernel.deviceId = 2;
     kernel.name = "cluster";

@@ -83,9 +83,7 @@ Cluster ClusterOf(const ValidateOptions& options, const OpenDevices& open) {
 // nullopt of "".
 std::optional<DeviceId> DeviceOf(const std::string& name, const Cluster& cluster) {
   if (name.empty()) return std::nullopt;
-  for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
-    if (cluster.devices()[d].name == name) return MakeId<DeviceId>(d);
-  }
+  if (const std::optional<DeviceId> device = cluster.FindDevice(name)) return device;
   throw InputError("--mostly", fmt::format("{} is no device of {}", Quoted(name), Quoted(cluster.name())));
 }
 

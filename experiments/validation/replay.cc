@@ -18,16 +18,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Run = datasets::MeasuredStep::Run;
 
-struct TimeSpan {
+struct Interval {
   double start = 0;
   double end = 0;
 };
 
-double UnionOf(std::vector<TimeSpan> intervals) {
-  std::sort(intervals.begin(), intervals.end(), [](const TimeSpan& a, const TimeSpan& b) { return a.start < b.start; });
+double UnionOf(std::vector<Interval> intervals) {
+  std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) { return a.start < b.start; });
   double sum = 0;
   double until = 0;
-  for (const TimeSpan& interval : intervals) {
+  for (const Interval& interval : intervals) {
     sum += std::max(0.0, interval.end - std::max(interval.start, until));
     until = std::max(until, interval.end);
   }
@@ -36,8 +36,8 @@ double UnionOf(std::vector<TimeSpan> intervals) {
 
 // When things happen in one of the two steps, measured or simulated.
 struct Course {
-  std::vector<TimeSpan> ops;   // by OpId
-  std::vector<TimeSpan> runs;  // as MeasuredStep::runs
+  std::vector<Interval> ops;   // by OpId
+  std::vector<Interval> runs;  // as MeasuredStep::runs
   double step_time = 0;
 };
 
@@ -55,7 +55,7 @@ class Comparison {
   }
 
   double GpuBusy(const Course& course) const {
-    std::vector<std::vector<TimeSpan>> by_gpu(measured_.gpus.size());
+    std::vector<std::vector<Interval>> by_gpu(measured_.gpus.size());
     for (std::size_t r = 0; r < course.runs.size(); ++r) {
       by_gpu[measured_.gpu_of[Index(placement_[measured_.runs[r].last])]].push_back(course.runs[r]);
     }
@@ -65,7 +65,7 @@ class Comparison {
   }
 
   double Busy(const Course& course, std::size_t device) const {
-    std::vector<TimeSpan> intervals;
+    std::vector<Interval> intervals;
     for (const std::size_t r : runs_of_[device]) intervals.push_back(course.runs[r]);
     return UnionOf(std::move(intervals));
   }

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -168,15 +169,18 @@ ValidationCase Validator::Predicted(const std::string& label, const Placement& p
   return checked;
 }
 
+std::optional<PredictedStep> Validator::Interleaved(const profiler::HardwareStep& measured,
+                                                    const Placement& placement) const {
+  if (measured.alone_micros.empty()) return std::nullopt;
+  return SimulateWithTimes(graph_, cluster_, costs_, simulator_.options(), measured.alone_micros, placement);
+}
+
 ValidationCase Validator::Check(const std::string& label, const Placement& placement) const {
   ValidationCase checked = Predicted(label, placement);
   checked.measured = hardware_.Measure(placement);
   checked.measured_busy = BusyTimes(checked.measured.timeline, cluster_.num_devices());
   checked.measured_op = OpTimes(checked.measured.timeline, graph_.num_ops());
-  if (!checked.measured.alone_micros.empty()) {
-    checked.interleaved =
-        SimulateWithTimes(graph_, cluster_, costs_, simulator_.options(), checked.measured.alone_micros, placement);
-  }
+  checked.interleaved = Interleaved(checked.measured, placement);
   return checked;
 }
 
@@ -245,10 +249,7 @@ void Validator::SummariseRounds(std::span<const profiler::HardwareStep> steps, s
   checked->measured.step_micros = std::move(steady);
   checked->measured_busy = TrimmedMeans(busy);
   checked->measured_op = TrimmedMeans(ops);
-  if (!checked->measured.alone_micros.empty()) {
-    checked->interleaved =
-        SimulateWithTimes(graph_, cluster_, costs_, simulator_.options(), checked->measured.alone_micros, placement);
-  }
+  checked->interleaved = Interleaved(checked->measured, placement);
 }
 
 ValidationSummary Validator::Summarise(const CheckedInRounds& checked, std::size_t most_ops) const {
@@ -366,20 +367,18 @@ JsonObject SummaryOf(const ValidationSummary& summary) {
   AddMember(&json, "median_step_spread", summary.median_step_spread);
   AddMember(&json, "counted_steps", summary.counted_steps);
   AddMember(&json, "disturbed_steps", summary.disturbed_steps);
-  if (summary.rerun) {
-    JsonObject rerun;
-    AddErrors(*summary.rerun, &rerun);
-    AddMember(&json, "rerun", std::move(rerun));
-  }
+  const auto add_errors = [&json](std::string_view key, const std::optional<StepErrors>& errors) {
+    if (!errors) return;
+    JsonObject member;
+    AddErrors(*errors, &member);
+    AddMember(&json, key, std::move(member));
+  };
+  add_errors("rerun", summary.rerun);
   if (!summary.reference.empty()) {
     AddMember(&json, "rounds", summary.rounds);
     AddMember(&json, "reference", summary.reference);
     AddMember(&json, "reference_us", summary.reference_micros);
-    if (summary.ceiling) {
-      JsonObject ceiling;
-      AddErrors(*summary.ceiling, &ceiling);
-      AddMember(&json, "ceiling", std::move(ceiling));
-    }
+    add_errors("ceiling", summary.ceiling);
   }
   return json;
 }

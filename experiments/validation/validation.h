@@ -104,7 +104,7 @@ struct ValidationSummary {
   double reference_micros = 0;            // its step time, trimmed mean
   double simulated_reference_micros = 0;  // 0: it does not fit in the simulator
   std::size_t rounds = 0;
-  // What even rounds say of odd ones: no simulator can be nearer to the machine than it is to itself.
+  // Of odd rounds as predictions of even ones: no simulator can be nearer to the machine than it is to itself.
   std::optional<StepErrors> ceiling;
   std::optional<StepErrors> rerun;  // what an earlier run says of this one (rerun.h), if one was given
   std::vector<OpError> ops;         // the largest contributions to the error by |simulated - measured|, largest first
@@ -138,6 +138,8 @@ class Validator {
 
  private:
   ValidationCase Predicted(const std::string& label, const Placement& placement) const;
+  // With the op times that were measured between the steps, if they were.
+  std::optional<PredictedStep> Interleaved(const profiler::HardwareStep& measured, const Placement& placement) const;
   void SummariseRounds(std::span<const profiler::HardwareStep> steps, std::vector<double> steady,
                        const Placement& placement, ValidationCase* checked) const;
   std::vector<OpError> OpErrors(std::span<const ValidationCase> cases) const;

@@ -54,6 +54,13 @@ struct MemoryUse {
   Bytes kept;  // still there at the end
 };
 
+// How fast a device's clock runs, and what holds it back ("temperature"): nothing on a device that is as fast as it
+// can.
+struct DeviceClock {
+  double mhz = 0;
+  std::vector<std::string> held_back_by;
+};
+
 class HardwareDevice {
  public:
   virtual ~HardwareDevice() = default;
@@ -63,7 +70,10 @@ class HardwareDevice {
   virtual bool is_cpu() const = 0;
   // The system's number of the core that it is; none of other devices.
   virtual std::optional<int> core() const { return std::nullopt; }
-  virtual std::optional<Bytes> memory() const = 0;  // its capacity, if it is known
+  // What of its memory was free when it was opened, if that is known.
+  virtual std::optional<Bytes> memory() const = 0;
+  // Its clock now; none where it cannot be read, or says nothing (a CPU's: disturbance.h).
+  virtual std::optional<DeviceClock> Clock() const { return std::nullopt; }
 
   // Makes the calling thread the device's own: pinned to its core (a CPU's), computing with one thread, giving work to
   // its stream (a GPU's). All of Prepare, Run, Make and Synchronize come from such a thread.
@@ -106,7 +116,8 @@ class HardwareDevice {
 class HardwareBackend {
  public:
   virtual ~HardwareBackend() = default;
-  // "cpu:N", N below the number of cores that this process may use; "cuda:N". Throws InputError(name) for others.
+  // "cpu:N", N below the number of cores that this process may use; "cuda:N"; "privateuseone:N", a device of a library
+  // that has been loaded and has made itself known to LibTorch under that name. Throws InputError(name) for others.
   virtual std::unique_ptr<HardwareDevice> Open(const std::string& name) = 0;
   // For the profile: cpu, torch, cuda, driver, as far as they are there.
   virtual std::map<std::string, std::string> Describe() const = 0;

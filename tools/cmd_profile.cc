@@ -14,6 +14,7 @@
 #include "profiler/measure/machine_cluster.h"
 #include "profiler/measure/machine_load.h"
 #include "profiler/measure/machine_profiler.h"
+#include "profiler/measure/sample_log.h"
 #include "profiler/torchscript.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
@@ -126,6 +127,10 @@ void Summarise(const ProfileOptions& options, const Profile& profile, const prof
   for (const auto& [kind, count] : result.new_ops) {
     text += fmt::format("{}: {} ops measured, {} known before\n", kind, count, result.known_ops.at(kind));
   }
+  if (result.sampled_longer > 0) {
+    text += fmt::format("{} ops of those that take {:.0f} % of the step were sampled longer than --seconds\n",
+                        result.sampled_longer, 100 * profiler::kMostOfAStep);
+  }
   for (const Profile::DeviceEntry& device : profile.devices) {
     text += fmt::format("{}: {:.2f} us between ops ({})\n", device.kind, device.op_gap_micros, device.backend);
     for (const auto& [op_class, factor] : device.contention) {
@@ -153,7 +158,9 @@ void Summarise(const ProfileOptions& options, const Profile& profile, const prof
     const std::string advice = AdviceOnSpread(result.too_wide.size(), measured);
     if (!advice.empty()) text += advice + '\n';
   }
-  if (!load_advice.empty()) text += load_advice + '\n';
+  for (const std::string& advice : {load_advice, result.clocks.Advice()}) {
+    if (!advice.empty()) text += advice + '\n';
+  }
   if (options.output == "-") {
     SayLines(text);
   } else {
@@ -177,6 +184,11 @@ int Run(const ProfileOptions& options) {
   machine.make_meter = [](profiler::HardwareDevice& device) {
     return device.is_cpu() ? profiler::MakeClockMeter() : profiler::MakeCuptiMeter(device);
   };
+  std::optional<profiler::SampleLog> log;
+  if (options.output != "-") {
+    log.emplace(options.output + ".samples", profile.host);
+    machine.ops.log = machine.contention_options.log = &*log;
+  }
   profiler::MachineProfilerResult result;
   const profiler::LoadWatch load(open.devices());
   {
@@ -192,6 +204,7 @@ int Run(const ProfileOptions& options) {
   }
   const std::string load_advice = profiler::AdviceOnLoad(load.OthersBusyCores(), load.num_cores());
   WriteFile(options.output, [&](std::ostream& out) { WriteProfile(out, profile); });
+  if (log) log->Clear();
   if (!cluster_path.empty() && !options.no_links) {
     const Cluster cluster = profiler::MachineCluster("this machine", open.Named(), profile);
     WriteFile(cluster_path, [&](std::ostream& out) { WriteCluster(out, cluster); });
@@ -231,7 +244,9 @@ Command AddProfile(CLI::App& app) {
       ->type_name("N")
       ->transform(IntegerFrom(3, 100'000))
       ->capture_default_str();
-  command->add_option("--seconds", options->ops.seconds, "On one op, at most; three samples are always taken")
+  command
+      ->add_option("--seconds", options->ops.seconds,
+                   "On one op, at most; but three samples are always taken, and all of ops that take 90 % of the step")
       ->type_name("S")
       ->transform(NumberFrom(0.001, 3600))
       ->capture_default_str();

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -149,6 +148,13 @@ void PrintSummary(std::ostream& out, const experiments::ValidationSummary& summa
   if (summary.compared == 0) return;
   PrintErrors(out, "step time", summary.simulated);
   if (summary.interleaved) PrintErrors(out, "with op times taken between the steps", *summary.interleaved);
+  if (summary.contention) {
+    out << fmt::format(
+        "beside busy devices ops take {:.2f} times as long; with the factors of the profile {:.2f} times ({} samples "
+        "of "
+        "each op)\n",
+        summary.contention->measured, summary.contention->costs, summary.op_samples);
+  }
   if (summary.rerun) PrintErrors(out, "the machine itself, the earlier run against this one", *summary.rerun);
   if (summary.ceiling) PrintErrors(out, "the machine itself, odd against even rounds", *summary.ceiling);
   out << fmt::format("the measurement itself: {} of one placement are {} % apart (median)",
@@ -158,12 +164,15 @@ void PrintSummary(std::ostream& out, const experiments::ValidationSummary& summa
   }
   out << "\n\n";
   std::vector<std::string> header = {"ops that explain most of the error", "device", "runs", "simulated", "measured"};
-  if (summary.interleaved) header.emplace_back("between the steps");
+  if (summary.interleaved) header.insert(header.end(), {"between the steps, alone", "beside busy devices"});
   Table table(header);
   for (const experiments::OpError& op : summary.ops) {
     std::vector<std::string> row = {op.signature, op.device_kind, fmt::format("{}", op.runs),
                                     MicrosForPeople(op.simulated_micros), MicrosForPeople(op.measured_micros)};
-    if (summary.interleaved) row.push_back(MicrosForPeople(op.alone_micros));
+    if (summary.interleaved) {
+      row.push_back(MicrosForPeople(op.alone_micros));
+      row.push_back(MicrosForPeople(op.beside_micros));
+    }
     table.Add(row);
   }
   table.PrintText(out);
@@ -184,18 +193,6 @@ void PrintVerdict(std::ostream& out, const std::vector<std::string>& sentences) 
   for (const std::string& sentence : sentences) out << sentence << '\n';
 }
 
-class TimeLimit {
- public:
-  explicit TimeLimit(double seconds) : seconds_(seconds) {}
-  bool IsOver() const { return seconds_ > 0 && std::chrono::steady_clock::now() > until_; }
-
- private:
-  double seconds_;  // 0: none
-  std::chrono::steady_clock::time_point until_ =
-      std::chrono::steady_clock::now() +
-      std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds_));
-};
-
 // What the others are compared with.
 experiments::SampledPlacement Reference(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                         const Simulator& simulator) {
@@ -205,9 +202,9 @@ experiments::SampledPlacement Reference(const Graph& graph, const Cluster& clust
 
 experiments::CheckedInRounds CheckInRounds(const ValidateOptions& options, const experiments::Validator& validator,
                                            const std::vector<experiments::SampledPlacement>& placements,
-                                           const experiments::SampledPlacement& reference, const TimeLimit& limit) {
+                                           const experiments::SampledPlacement& reference, const SearchStop& stop) {
   Progress progress("validate");
-  const auto goes_on = [&limit] { return !limit.IsOver(); };
+  const auto goes_on = [&stop] { return !stop(); };
   return validator.CheckInRounds(placements, reference, {.rounds = options.rounds, .seed = options.search.seed},
                                  goes_on, [&](std::size_t visits, double micros) {
                                    progress.Show(visits, placements.size() * options.rounds, "visits",
@@ -217,16 +214,21 @@ experiments::CheckedInRounds CheckInRounds(const ValidateOptions& options, const
 
 std::vector<experiments::ValidationCase> CheckEach(const experiments::Validator& validator,
                                                    const std::vector<experiments::SampledPlacement>& placements,
-                                                   const TimeLimit& limit) {
+                                                   const SearchStop& stop) {
   Progress progress("validate");
   std::vector<experiments::ValidationCase> cases;
   for (const experiments::SampledPlacement& one : placements) {
-    if (!cases.empty() && limit.IsOver()) break;
+    if (!cases.empty() && stop()) break;
     cases.push_back(validator.Check(one.label, one.placement));
     progress.Show(cases.size(), placements.size(), "placements",
                   "last " + MicrosForPeople(cases.back().measured.result.step_time_micros));
   }
   return cases;
+}
+
+// What ended it before all was run.
+std::string Ended(const ValidateOptions& options, const SearchStop& stop) {
+  return stop.Interrupted() ? "it was interrupted" : fmt::format("--time-limit {:g} s was over", options.time_limit);
 }
 
 void CheckOptions(const ValidateOptions& options) {
@@ -282,26 +284,26 @@ int Run(ValidateOptions options) {
   if (!options.rerun_of.empty()) {
     earlier = AtPlace(options.rerun_of, [&] { return experiments::ReadValidation(*OpenForReading(options.rerun_of)); });
   }
-  const TimeLimit limit(options.time_limit);
+  const SearchStop stop(options.time_limit);
   const profiler::LoadWatch load(devices);
   experiments::ValidationSummary summary;
   std::vector<experiments::ValidationCase> cases;
   if (in_rounds) {
     const experiments::SampledPlacement reference = Reference(graph, cluster, costs, simulator);
     experiments::CheckedInRounds checked = AtPlace(
-        options.problem.graph.file, [&] { return CheckInRounds(options, validator, placements, reference, limit); });
+        options.problem.graph.file, [&] { return CheckInRounds(options, validator, placements, reference, stop); });
     summary = validator.Summarise(checked);
     cases = std::move(checked.cases);
     if (summary.rounds < options.rounds && summary.compared > 0) {
-      Say(fmt::format("validate: {} of {} rounds, the others after --time-limit {:g} s", summary.rounds, options.rounds,
-                      options.time_limit));
+      Say(fmt::format("validate: {} of {} rounds were run until {}", summary.rounds, options.rounds,
+                      Ended(options, stop)));
     }
   } else {
-    cases = AtPlace(options.problem.graph.file, [&] { return CheckEach(validator, placements, limit); });
+    cases = AtPlace(options.problem.graph.file, [&] { return CheckEach(validator, placements, stop); });
     summary = validator.Summarise(cases);
     if (cases.size() < placements.size()) {
-      Say(fmt::format("validate: {} of {} placements, the others after --time-limit {:g} s", cases.size(),
-                      placements.size(), options.time_limit));
+      Say(fmt::format("validate: {} of {} placements were run until {}", cases.size(), placements.size(),
+                      Ended(options, stop)));
     }
   }
   if (!options.rerun_of.empty()) {

@@ -140,9 +140,9 @@ agents::SearchResult RunOnHardware(agents::SearchSpec spec, const HardwareChoice
   if (result.best) {
     const profiler::HardwareStep best = hardware.runner().Measure(*result.best);
     if (best.result.fits_memory) measured->best_micros = best.result.step_time_micros;
-    if (!best.alone_micros.empty()) {
+    if (!best.op_times.alone.empty()) {
       measured->interleaved_micros = SimulateWithTimes(problem.graph, problem.cluster, problem.costs,
-                                                       simulator.options(), best.alone_micros, *result.best)
+                                                       simulator.options(), best.op_times, *result.best)
                                          .micros;
     }
   }

@@ -16,6 +16,7 @@
 #include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
 #include "sim/base/statistics.h"
+#include "sim/cost/cost_models.h"
 #include "sim/profile.h"
 #include "sim/timeline.h"
 
@@ -59,6 +60,17 @@ PredictedStep Predict(const StepResult& step, const Simulator& simulator, const 
   predicted.start.resize(timeline.ops.size());
   for (const Timeline::OpRun& run : timeline.ops) predicted.start[Index(run.op)] = run.start_micros;
   return predicted;
+}
+
+std::size_t CountedSteps(const ValidationCase& one) {
+  return one.speed_up ? one.steps : one.measured.step_micros.size();
+}
+
+// Requires: at least one case.
+std::size_t LeastSteps(std::span<const ValidationCase* const> cases) {
+  std::size_t least = CountedSteps(*cases.front());
+  for (const ValidationCase* const one : cases) least = std::min(least, CountedSteps(*one));
+  return least;
 }
 
 // Errors over several placements, in the order of the cases.
@@ -131,31 +143,43 @@ StepErrors CompareSteps(std::span<const double> predicted, std::span<const doubl
 }
 
 PredictedStep SimulateWithTimes(const Graph& graph, const Cluster& cluster, const CostTable& costs,
-                                const SimOptions& options, std::span<const double> op_micros,
+                                const SimOptions& options, const profiler::OpSampler::Times& times,
                                 const Placement& placement) {
   class Given : public CostModel {
    public:
-    Given(const Cluster& cluster, const CostTable& costs, std::span<const double> op_micros)
-        : costs_(costs), op_micros_(op_micros) {
+    Given(const Cluster& cluster, const CostTable& costs, const profiler::OpSampler::Times& times)
+        : costs_(costs), micros_(times.alone) {
       for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
         kinds_.emplace(cluster.devices()[d].kind, costs.KindIndex(MakeId<DeviceId>(d)));
       }
+      if (times.beside.empty()) return;
+      factors_.assign(micros_.size(), 1);
+      for (std::size_t n = 0; n < micros_.size(); ++n) {
+        if (micros_[n] <= 0) continue;
+        const double factor = times.beside[n] / micros_[n];
+        if (factor > kLeastContention) {
+          factors_[n] = factor;
+        } else {
+          micros_[n] = (micros_[n] + times.beside[n]) / 2;
+        }
+      }
     }
     std::optional<double> OpMicros(const Graph&, OpId op, const Cluster&, std::string_view) const override {
-      return op_micros_[Index(op)];
+      return micros_[Index(op)];
     }
     double Contention(const Graph&, OpId op, std::string_view kind) const override {
-      return costs_.KindContention(op, kinds_.find(kind)->second);
+      return factors_.empty() ? costs_.KindContention(op, kinds_.find(kind)->second) : factors_[Index(op)];
     }
     std::string WhyNoTime(const Graph&, OpId) const override { return ""; }
 
    private:
     const CostTable& costs_;
-    std::span<const double> op_micros_;
+    std::vector<double> micros_;
+    std::vector<double> factors_;  // empty: as in `costs_`
     std::map<std::string, std::size_t, std::less<>> kinds_;
   };
-  EMPLACE_CHECK_EQ(op_micros.size(), graph.num_ops());
-  const CostTable given(graph, cluster, Given(cluster, costs, op_micros));
+  EMPLACE_CHECK_EQ(times.alone.size(), graph.num_ops());
+  const CostTable given(graph, cluster, Given(cluster, costs, times));
   const Simulator simulator(graph, cluster, given, options);
   return Predict(simulator.Run(placement), simulator, placement, cluster.num_devices());
 }
@@ -171,8 +195,8 @@ ValidationCase Validator::Predicted(const std::string& label, const Placement& p
 
 std::optional<PredictedStep> Validator::Interleaved(const profiler::HardwareStep& measured,
                                                     const Placement& placement) const {
-  if (measured.alone_micros.empty()) return std::nullopt;
-  return SimulateWithTimes(graph_, cluster_, costs_, simulator_.options(), measured.alone_micros, placement);
+  if (measured.op_times.alone.empty()) return std::nullopt;
+  return SimulateWithTimes(graph_, cluster_, costs_, simulator_.options(), measured.op_times, placement);
 }
 
 ValidationCase Validator::Check(const std::string& label, const Placement& placement) const {
@@ -229,7 +253,9 @@ void Validator::SummariseRounds(std::span<const profiler::HardwareStep> steps, s
   std::vector<std::vector<double>> ops;
   std::vector<std::vector<double>> starts;
   std::vector<std::vector<double>> alone;
+  std::vector<std::vector<double>> beside;
   std::size_t disturbed = 0;
+  profiler::ClockWatch clocks;
   for (std::size_t r = 0; r < steps.size(); ++r) {
     if (std::abs(steady[r] - mean) < std::abs(steady[closest] - mean)) closest = r;
     // A step's own times, as if the machine had been as on average.
@@ -237,15 +263,18 @@ void Validator::SummariseRounds(std::span<const profiler::HardwareStep> steps, s
     busy.push_back(Scaled(BusyTimes(steps[r].timeline, cluster_.num_devices()), scale));
     ops.push_back(Scaled(OpTimes(steps[r].timeline, graph_.num_ops()), scale));
     starts.push_back(Scaled(steps[r].result.start_micros, scale));
-    alone.push_back(Scaled(steps[r].alone_micros, scale));
+    alone.push_back(Scaled(steps[r].op_times.alone, scale));
+    beside.push_back(Scaled(steps[r].op_times.beside, scale));
     disturbed += steps[r].disturbed;
+    clocks.Add(steps[r].clocks);
     checked->steps += steps[r].step_micros.size();
   }
   checked->measured = steps[closest];
+  checked->measured.clocks = clocks;
   checked->measured.disturbed = disturbed;
   checked->measured.result.step_time_micros = mean;
   checked->measured.result.start_micros = TrimmedMeans(starts);
-  checked->measured.alone_micros = TrimmedMeans(alone);
+  checked->measured.op_times = {.alone = TrimmedMeans(alone), .beside = TrimmedMeans(beside)};
   checked->measured.step_micros = std::move(steady);
   checked->measured_busy = TrimmedMeans(busy);
   checked->measured_op = TrimmedMeans(ops);
@@ -280,25 +309,51 @@ ValidationSummary Validator::Summarise(std::span<const ValidationCase> cases, st
   std::vector<const PredictedStep*> simulated;
   std::vector<const PredictedStep*> interleaved;
   std::vector<double> spreads;
+  profiler::ClockWatch clocks;
   for (const ValidationCase& one : cases) {
     if (one.simulated_fits != one.measured.result.fits_memory) ++summary.fit_disagrees;
     if (!one.Compared()) continue;
     compared.push_back(&one);
     simulated.push_back(&one.simulated);
     if (one.interleaved) interleaved.push_back(&*one.interleaved);
-    summary.counted_steps += one.speed_up ? one.steps : one.measured.step_micros.size();
+    clocks.Add(one.measured.clocks);
+    summary.counted_steps += CountedSteps(one);
     summary.disturbed_steps += one.measured.disturbed;
     const auto [least, most] = std::minmax_element(one.measured.step_micros.begin(), one.measured.step_micros.end());
     spreads.push_back((*most - *least) / one.measured.result.step_time_micros);
   }
   summary.compared = compared.size();
+  summary.clock_advice = clocks.Advice();
   if (compared.empty()) return summary;
   summary.simulated = Compare(simulated, compared);
-  if (interleaved.size() == compared.size()) summary.interleaved = Compare(interleaved, compared);
+  if (interleaved.size() == compared.size()) {
+    summary.interleaved = Compare(interleaved, compared);
+    summary.op_samples = LeastSteps(compared);
+    summary.contention = ContentionOf(compared);
+  }
   summary.median_step_spread = Quantile(spreads, 0.5);
   summary.ops = OpErrors(cases);
   if (summary.ops.size() > most_ops) summary.ops.resize(most_ops);
   return summary;
+}
+
+std::optional<ValidationSummary::Contention> Validator::ContentionOf(
+    std::span<const ValidationCase* const> cases) const {
+  double alone = 0;
+  double beside = 0;
+  double costs = 0;
+  for (const ValidationCase* const one : cases) {
+    const profiler::OpSampler::Times& times = one->measured.op_times;
+    if (times.beside.empty()) continue;
+    for (const Timeline::OpRun& run : one->measured.timeline.ops) {
+      const double micros = times.alone[Index(run.op)];
+      alone += micros;
+      beside += times.beside[Index(run.op)];
+      costs += micros * costs_.KindContention(run.op, costs_.KindIndex(run.device));
+    }
+  }
+  if (alone <= 0) return std::nullopt;
+  return ValidationSummary::Contention{.measured = beside / alone, .costs = costs / alone};
 }
 
 std::vector<OpError> Validator::OpErrors(std::span<const ValidationCase> cases) const {
@@ -315,7 +370,9 @@ std::vector<OpError> Validator::OpErrors(std::span<const ValidationCase> cases) 
       ++error.runs;
       error.simulated_micros += costs_.Micros(run.op, run.device);
       error.measured_micros += one.measured_op[Index(run.op)];
-      if (!one.measured.alone_micros.empty()) error.alone_micros += one.measured.alone_micros[Index(run.op)];
+      const profiler::OpSampler::Times& times = one.measured.op_times;
+      if (!times.alone.empty()) error.alone_micros += times.alone[Index(run.op)];
+      if (!times.beside.empty()) error.beside_micros += times.beside[Index(run.op)];
     }
   }
   std::vector<OpError> sorted;
@@ -362,6 +419,13 @@ JsonObject SummaryOf(const ValidationSummary& summary) {
     AddErrors(summary.interleaved->step, &interleaved);
     AddOtherErrors(*summary.interleaved, &interleaved);
     AddMember(&json, "interleaved", std::move(interleaved));
+    AddMember(&json, "op_samples", summary.op_samples);
+    if (summary.contention) {
+      JsonObject contention;
+      AddMember(&contention, "measured", summary.contention->measured);
+      AddMember(&contention, "costs", summary.contention->costs);
+      AddMember(&json, "contention", std::move(contention));
+    }
   }
   AddOtherErrors(summary.simulated, &json);
   AddMember(&json, "median_step_spread", summary.median_step_spread);
@@ -430,7 +494,10 @@ void WriteValidation(std::ostream& out, const Graph& graph, const Cluster& clust
     AddMember(&member, "runs", op.runs);
     AddMember(&member, "simulated_us", op.simulated_micros);
     AddMember(&member, "measured_us", op.measured_micros);
-    if (summary.interleaved) AddMember(&member, "alone_us", op.alone_micros);
+    if (summary.interleaved) {
+      AddMember(&member, "alone_us", op.alone_micros);
+      AddMember(&member, "beside_us", op.beside_micros);
+    }
     ops.push_back(ToJson(std::move(member)));
   }
   AddMember(&json, "ops", std::move(ops));

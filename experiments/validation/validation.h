@@ -12,6 +12,7 @@
 #include "experiments/validation/placement_samples.h"
 #include "experiments/validation/rounds.h"
 #include "profiler/execute/hardware_runner.h"
+#include "profiler/measure/op_sampler.h"
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
 #include "sim/evaluator.h"
@@ -50,10 +51,11 @@ struct ValidationCase {
   double StepError() const { return simulated.micros / measured.result.step_time_micros - 1; }
 };
 
-// The step of a placement with other op times (µs, by OpId) instead of those of `costs`. Everything else is unchanged,
-// including contention.
+// The step of a placement with other op times instead of those of `costs`. Everything else is unchanged, and where no
+// times beside busy devices are given, contention too. An op's factor of contention is its time beside busy devices
+// over that alone; up to kLeastContention it is 1, and the op takes the mean of both.
 PredictedStep SimulateWithTimes(const Graph& graph, const Cluster& cluster, const CostTable& costs,
-                                const SimOptions& options, std::span<const double> op_micros,
+                                const SimOptions& options, const profiler::OpSampler::Times& times,
                                 const Placement& placement);
 
 // Ops of one signature on one device kind, over all compared placements: their contribution to the error.
@@ -63,7 +65,8 @@ struct OpError {
   std::size_t runs = 0;
   double simulated_micros = 0;  // sums over all runs
   double measured_micros = 0;
-  double alone_micros = 0;  // measured alone between the steps; 0 unless interleaved
+  double alone_micros = 0;   // measured alone between the steps; 0 unless interleaved
+  double beside_micros = 0;  // the same beside busy devices, of placements on several of them
 };
 
 // Errors of a predicted step time, relative to the measured one (0.05 is 5 %).
@@ -95,10 +98,19 @@ struct ValidationSummary {
   // Over the compared placements.
   PredictionErrors simulated;
   std::optional<PredictionErrors> interleaved;  // if all have it
+  std::size_t op_samples = 0;                   // that each op's times between the steps are of, at least
+  // How many times as long ops take while other devices are busy, over all ops: as measured between the steps, and as
+  // the costs have it. Of placements on several devices, where interleaved.
+  struct Contention {
+    double measured = 1;
+    double costs = 1;
+  };
+  std::optional<Contention> contention;
   double median_step_spread = 0;  // (largest - smallest) / step time of the counted steps: measurement noise
   std::size_t counted_steps = 0;
   std::size_t disturbed_steps = 0;  // counted steps during which other processes disturbed a device
   std::string load_advice;          // what to do about other programs on the cores meanwhile; "": nothing
+  std::string clock_advice;         // which devices were slower than they can be, and why; "": none
   // Of placements that were measured in rounds.
   std::string reference;                  // "everything on cpu:0"
   double reference_micros = 0;            // its step time, trimmed mean
@@ -143,6 +155,7 @@ class Validator {
   void SummariseRounds(std::span<const profiler::HardwareStep> steps, std::vector<double> steady,
                        const Placement& placement, ValidationCase* checked) const;
   std::vector<OpError> OpErrors(std::span<const ValidationCase> cases) const;
+  std::optional<ValidationSummary::Contention> ContentionOf(std::span<const ValidationCase* const> cases) const;
 
   const Graph& graph_;
   const Cluster& cluster_;

@@ -98,7 +98,9 @@ std::vector<std::string> Verdict(std::span<const ValidationCase> cases, const Va
     sentences.push_back(fmt::format("other programs disturbed {} of {} steps: run it again when the machine is idle",
                                     summary.disturbed_steps, summary.counted_steps));
   }
-  if (!summary.load_advice.empty()) sentences.push_back(summary.load_advice);
+  for (const std::string& advice : {summary.load_advice, summary.clock_advice}) {
+    if (!advice.empty()) sentences.push_back(advice);
+  }
   return sentences;
 }
 

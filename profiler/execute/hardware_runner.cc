@@ -1,16 +1,19 @@
 #include "profiler/execute/hardware_runner.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <exception>
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "profiler/execute/placed_program.h"
 #include "profiler/execute/step_run.h"
-#include "profiler/measure/alone_sampler.h"
 #include "profiler/measure/disturbance.h"
+#include "profiler/measure/op_sampler.h"
 #include "profiler/recipe.h"
 #include "sim/base/check.h"
 #include "sim/base/statistics.h"
@@ -43,7 +46,7 @@ class HardwareRunner::Machine {
     // What a device made is freed before it goes.
     step_.reset();
     prepared_.clear();
-    alone_.reset();
+    sampler_.reset();
   }
 
   bool interleaves() const { return options_.interleave; }
@@ -55,18 +58,21 @@ class HardwareRunner::Machine {
     HardwareStep measured;
     try {
       Prepare();
-      if (interleave) PrepareAlone(placement);
+      if (interleave) PrepareSamples(placement);
       for (std::size_t i = 0; i < options_.warmups; ++i) step_->Run();
       std::vector<RunOfStep> runs = RunSteps();
+      for (std::size_t d = 0; d < devices_.size(); ++d) {
+        if (program_.num_ops[d] > 0) measured.clocks.Look(*devices_[d]);
+      }
       std::vector<std::pair<double, Timeline>> steps;
-      std::vector<std::vector<double>> alone;
+      std::vector<OpSampler::Times> op_times;
       for (RunOfStep& run : runs) {
         measured.step_micros.push_back(run.micros);
         measured.disturbed += run.slowdown > StepProbe::kCalmStep ? 1 : 0;
         steps.emplace_back(run.micros, std::move(run.timeline));
-        alone.push_back(std::move(run.alone));
+        op_times.push_back(std::move(run.op_times));
       }
-      if (alone_) measured.alone_micros = AloneSampler::MedianTimes(alone);
+      if (sampler_) measured.op_times = OpSampler::MedianTimes(op_times);
       Summarise(std::move(steps), &measured);
       if (RunsBehind()) UseTimeline(step_->RunTimed(), &measured);
     } catch (const DeviceOutOfMemory& error) {
@@ -75,7 +81,7 @@ class HardwareRunner::Machine {
     }
     for (const auto& worker : workers_) measured.result.peak_memory.push_back(worker->ledger.peak());
     step_.reset();
-    alone_.reset();
+    sampler_.reset();
     return measured;
   }
 
@@ -119,10 +125,10 @@ class HardwareRunner::Machine {
     op.device = device;
   }
 
-  void PrepareAlone(const Placement& placement) {
-    alone_.emplace(graph_, recipes_, placement, devices_, options_.seed);
+  void PrepareSamples(const Placement& placement) {
+    sampler_.emplace(graph_, recipes_, placement, devices_, options_.seed);
     for (std::size_t d = 0; d < devices_.size(); ++d) {
-      if (program_.num_ops[d] > 0) workers_[d]->thread.Run([this, d] { alone_->Prepare(d); });
+      if (program_.num_ops[d] > 0) workers_[d]->thread.Run([this, d] { sampler_->Prepare(d); });
     }
   }
 
@@ -133,7 +139,7 @@ class HardwareRunner::Machine {
     double micros = 0;
     double slowdown = 1;
     Timeline timeline;
-    std::vector<double> alone;  // by OpId, sampled right after it; empty unless asked for
+    OpSampler::Times op_times;  // sampled right after it, where asked for
   };
 
   // As many as count, in order: run until so many are calm, or until there is no patience left with those that are not;
@@ -154,11 +160,11 @@ class HardwareRunner::Machine {
       } else {
         patience_micros -= micros;
       }
-      runs.push_back({.micros = micros, .slowdown = slowdown, .timeline = step_->CurrentTimeline(), .alone = {}});
-      if (alone_) {
-        SampleAlone();
+      runs.push_back({.micros = micros, .slowdown = slowdown, .timeline = step_->CurrentTimeline(), .op_times = {}});
+      if (sampler_) {
+        SampleOps();
         Probe();
-        runs.back().alone = alone_->Times();
+        runs.back().op_times = sampler_->Last();
       }
       if (runs.size() > options_.steps) {
         runs.erase(std::max_element(runs.begin(), runs.end(),
@@ -186,11 +192,56 @@ class HardwareRunner::Machine {
     return most;
   }
 
-  // Between steps: the ops by themselves, one device after the other.
-  void SampleAlone() {
+  // Between steps: each device's ops by themselves, first while the others are idle, then while these are busy.
+  void SampleOps() {
+    std::vector<std::size_t> used;
     for (std::size_t d = 0; d < devices_.size(); ++d) {
-      if (program_.num_ops[d] > 0) workers_[d]->thread.Run([this, d] { alone_->Sample(d); });
+      if (program_.num_ops[d] > 0) used.push_back(d);
     }
+    for (const std::size_t d : used) {
+      workers_[d]->thread.Run([this, d] { sampler_->Sample(d, /*alone=*/true); });
+    }
+    if (used.size() < 2) return;
+    for (const std::size_t d : used) SampleBeside(d, used);
+  }
+
+  void SampleBeside(std::size_t device, const std::vector<std::size_t>& used) {
+    std::atomic<bool> stop = false;
+    std::vector<std::atomic<bool>> busy(devices_.size());
+    const auto others_do = [&](const auto& call) {
+      for (const std::size_t d : used) {
+        if (d != device) call(d);
+      }
+    };
+    others_do([&](std::size_t d) {
+      workers_[d]->thread.Start([this, d, &stop, &busy] {
+        try {
+          sampler_->KeepBusy(d, stop, &busy[d]);
+        } catch (...) {
+          busy[d] = true;  // who waits for that goes on, and Wait() throws
+          throw;
+        }
+        busy[d] = true;  // with nothing to do, too
+      });
+    });
+    workers_[device]->thread.Start([&] {
+      others_do([&](std::size_t d) {
+        while (!busy[d]) std::this_thread::yield();
+      });
+      sampler_->Sample(device, /*alone=*/false);
+    });
+    std::exception_ptr error;
+    const auto wait = [&](std::size_t d) {
+      try {
+        workers_[d]->thread.Wait();
+      } catch (...) {
+        error = std::current_exception();
+      }
+    };
+    wait(device);
+    stop = true;
+    others_do(wait);
+    if (error) std::rethrow_exception(error);
   }
 
   // Whether a device that has ops runs behind the host.
@@ -229,9 +280,9 @@ class HardwareRunner::Machine {
 
   // Of the placement.
   PlacedProgram program_;
-  std::vector<PreparedOp> prepared_;   // by OpId
-  std::optional<StepRun> step_;        // while it is measured
-  std::optional<AloneSampler> alone_;  // the same, where asked for
+  std::vector<PreparedOp> prepared_;  // by OpId
+  std::optional<StepRun> step_;       // while it is measured
+  std::optional<OpSampler> sampler_;  // the same, where asked for
 
   std::vector<std::unique_ptr<DeviceWorker>> workers_;  // last: their threads end first
 };

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "profiler/hardware.h"
+#include "profiler/measure/clock_watch.h"
+#include "profiler/measure/op_sampler.h"
 #include "sim/cluster.h"
 #include "sim/evaluator.h"
 #include "sim/graph.h"
@@ -25,7 +27,7 @@ struct HardwareOptions {
   std::size_t steps = 5;
   Statistic statistic = Statistic::kMedian;
   double patience_seconds = 0;  // spent on steps that do not count because others disturbed a device (disturbance.h)
-  bool interleave = false;      // between steps the ops are run by themselves too (alone_sampler.h)
+  bool interleave = false;      // between steps the ops are run by themselves too (op_sampler.h)
   std::uint64_t seed = 1;       // of the contents of inputs and weights
 };
 
@@ -35,8 +37,9 @@ struct HardwareStep {
   std::vector<double> step_micros;  // the counted steps, in order; those least disturbed of all that were run
   std::size_t disturbed = 0;        // of them, those in which others disturbed a device
   Timeline timeline;                // the counted step closest to the step time; with a GPU, one more step (below)
-  // With `interleave`: by OpId, what the op takes by itself, the median of samples right after the counted steps.
-  std::vector<double> alone_micros;
+  // With `interleave`: what ops take by themselves, by OpId, the median of samples right after the counted steps.
+  OpSampler::Times op_times;
+  ClockWatch clocks;    // of the devices, after the counted steps
   std::string failure;  // why it does not fit; "" if it does
 };
 

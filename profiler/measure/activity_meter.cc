@@ -83,7 +83,7 @@ std::map<std::size_t, OpMeter::Measured> ActivityMeter::End() {
     Measured& task = measured[run.op];
     const DeviceRun none;
     const DeviceRun& part = run.devices.empty() ? none : run.devices.front();
-    task.micros.push_back(static_cast<double>(part.busy) / 1000.0);
+    task.micros.push_back(static_cast<double>(part.busy + part.gaps) / 1000.0);
     task.kernels = std::max(task.kernels, part.kernels);
   }
   return measured;

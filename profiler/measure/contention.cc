@@ -96,34 +96,90 @@ class Neighbour {
   DeviceThread thread_;  // the last: it ends first
 };
 
-// One factor for each task.
+// The samples of one task, alone or beside the neighbour.
+struct Samples {
+  std::vector<double> micros;
+  std::size_t wanted = 0;
+
+  bool IsWhole() const { return micros.size() >= wanted; }
+};
+
+// One factor for each task. `on_turn` is told which part of the samples is there.
 std::vector<double> MeasureBatch(std::span<const ProfileTask> tasks, HardwareDevice& device, DeviceThread& thread,
-                                 Neighbour& neighbour, const ContentionOptions& options, const Clock& clock) {
+                                 Neighbour& neighbour, const ContentionOptions& options, const Clock& clock,
+                                 const std::function<void(double)>& on_turn) {
   std::vector<Ready> ready;
   thread.Run([&] { ready = MakeReady(tasks, device, options.seed, clock); });
-  std::vector<std::size_t> samples;
-  samples.reserve(tasks.size());
-  for (const ProfileTask& task : tasks) {
-    samples.push_back(SamplesWithin(options.seconds, 2 * task.micros, options.samples));  // alone and beside
-  }
-  std::vector<std::vector<double>> alone(tasks.size());
-  std::vector<std::vector<double>> beside(tasks.size());
-  for (std::size_t round = 0; round < *std::max_element(samples.begin(), samples.end()); ++round) {
-    const auto sample = [&](std::vector<std::vector<double>>* micros) {
-      thread.Run([&] {
-        for (std::size_t i = 0; i < tasks.size(); ++i) {
-          if (round < samples[i]) (*micros)[i].push_back(ready[i].Run(device, clock));
-        }
-      });
-    };
-    sample(&alone);
-    neighbour.BusyBeside([&] { sample(&beside); });
+  const auto begin = [&](SampleLog::Of of) {
+    std::vector<Samples> samples(tasks.size());
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      samples[i].wanted = SamplesWithin(options.seconds, 2 * tasks[i].micros,  // alone and beside
+                                        tasks[i].fewest_samples, options.samples);
+      if (options.log == nullptr) continue;
+      for (const SampleLog::Sample& one : options.log->Earlier(of, device.kind(), tasks[i].signature)) {
+        samples[i].micros.push_back(one.micros);
+      }
+    }
+    return samples;
+  };
+  std::vector<Samples> alone = begin(SampleLog::Of::kAlone);
+  std::vector<Samples> beside = begin(SampleLog::Of::kBeside);
+  const auto part_done = [](const std::vector<Samples>& all) {
+    double done = 0;
+    for (const Samples& one : all) {
+      done += std::min(1.0, static_cast<double>(one.micros.size()) / static_cast<double>(one.wanted));
+    }
+    return done / static_cast<double>(all.size());
+  };
+  const auto sample = [&](SampleLog::Of of, std::vector<Samples>* all) {
+    thread.Run([&] {
+      for (std::size_t i = 0; i < tasks.size(); ++i) {
+        if ((*all)[i].IsWhole()) continue;
+        const double micros = ready[i].Run(device, clock);
+        (*all)[i].micros.push_back(micros);
+        if (options.log == nullptr) continue;
+        options.log->Add(of, device.kind(), tasks[i].signature, {.micros = micros, .slowdown = 1});
+      }
+    });
+  };
+  const auto is_whole = [](const std::vector<Samples>& all) {
+    return std::all_of(all.begin(), all.end(), [](const Samples& one) { return one.IsWhole(); });
+  };
+  while (!is_whole(alone) || !is_whole(beside)) {
+    sample(SampleLog::Of::kAlone, &alone);
+    neighbour.BusyBeside([&] { sample(SampleLog::Of::kBeside, &beside); });
+    on_turn((part_done(alone) + part_done(beside)) / 2);
   }
   std::vector<double> factors;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    factors.push_back(Median(std::move(beside[i])) / std::max(Median(std::move(alone[i])), kLeastMicros));
+    factors.push_back(Median(std::move(beside[i].micros)) / std::max(Median(std::move(alone[i].micros)), kLeastMicros));
   }
   return factors;
+}
+
+// What the graph's ops do of `tasks`.
+struct Runs {
+  std::vector<std::size_t> order;    // of tasks, as the graph's ops are
+  std::vector<double> micros;        // of all runs of a task
+  std::vector<std::size_t> by_time;  // tasks, what takes most first
+};
+
+Runs RunsOf(const Graph& graph, const std::vector<ProfileTask>& tasks) {
+  std::map<std::string, std::size_t> number;
+  for (std::size_t i = 0; i < tasks.size(); ++i) number[CanonicalSignature(tasks[i].signature)] = i;
+  Runs runs;
+  runs.micros.assign(tasks.size(), 0);
+  for (std::size_t n = 0; n < graph.num_ops(); ++n) {
+    const auto found = number.find(CanonicalSignature(FullSignature(graph, MakeId<OpId>(n))));
+    if (found == number.end()) continue;
+    runs.order.push_back(found->second);
+    runs.micros[found->second] += tasks[found->second].micros;
+  }
+  runs.by_time.resize(tasks.size());
+  std::iota(runs.by_time.begin(), runs.by_time.end(), std::size_t{0});
+  std::stable_sort(runs.by_time.begin(), runs.by_time.end(),
+                   [&](std::size_t a, std::size_t b) { return runs.micros[a] > runs.micros[b]; });
+  return runs;
 }
 
 const OpKind* KindOf(std::string_view signature) { return FindOpKind(signature.substr(0, signature.find('('))); }
@@ -146,30 +202,31 @@ std::vector<ProfileTask> TimedTasks(const Graph& graph, const Profile& profile, 
   return timed;
 }
 
-Busywork BusyworkOf(const Graph& graph, const std::vector<ProfileTask>& tasks, Bytes memory) {
-  std::map<std::string, std::size_t> number;
-  for (std::size_t i = 0; i < tasks.size(); ++i) number[CanonicalSignature(tasks[i].signature)] = i;
-  std::vector<std::size_t> runs;
-  std::vector<double> micros(tasks.size(), 0);
-  for (std::size_t n = 0; n < graph.num_ops(); ++n) {
-    const auto found = number.find(CanonicalSignature(FullSignature(graph, MakeId<OpId>(n))));
-    if (found == number.end()) continue;
-    runs.push_back(found->second);
-    micros[found->second] += tasks[found->second].micros;
+std::vector<std::size_t> LargestTasks(const Graph& graph, const std::vector<ProfileTask>& tasks, double share) {
+  const Runs runs = RunsOf(graph, tasks);
+  const double all = std::accumulate(runs.micros.begin(), runs.micros.end(), 0.0);
+  std::vector<std::size_t> largest;
+  double sum = 0;
+  for (const std::size_t i : runs.by_time) {
+    if (sum >= share * all) break;
+    sum += runs.micros[i];
+    largest.push_back(i);
   }
-  std::vector<std::size_t> by_time(tasks.size());
-  std::iota(by_time.begin(), by_time.end(), std::size_t{0});
-  std::stable_sort(by_time.begin(), by_time.end(), [&](std::size_t a, std::size_t b) { return micros[a] > micros[b]; });
+  return largest;
+}
+
+Busywork BusyworkOf(const Graph& graph, const std::vector<ProfileTask>& tasks, Bytes memory) {
+  const Runs runs = RunsOf(graph, tasks);
   Busywork work;
   std::vector<std::optional<std::size_t>> kept(tasks.size());
   std::int64_t bytes = 0;
-  for (const std::size_t i : by_time) {
+  for (const std::size_t i : runs.by_time) {
     bytes += BytesOf(tasks[i].recipe);
     if (!work.tasks.empty() && bytes > memory.count) break;
     kept[i] = work.tasks.size();
     work.tasks.push_back(tasks[i]);
   }
-  for (const std::size_t i : runs) {
+  for (const std::size_t i : runs.order) {
     if (kept[i]) work.order.push_back(*kept[i]);
   }
   return work;
@@ -183,7 +240,10 @@ void MeasureContention(const std::vector<ProfileTask>& tasks, const Busywork& ot
   DeviceThread thread;
   for (std::size_t first = 0; first < tasks.size();) {
     const std::span<const ProfileTask> batch = NextBatch(std::span(tasks).subspan(first), options.batch_memory);
-    on_batch(first, MeasureBatch(batch, device, thread, busy, options, clock));
+    on_batch(first, MeasureBatch(batch, device, thread, busy, options, clock, [&](double part) {
+               const auto within = static_cast<std::size_t>(part * static_cast<double>(batch.size()));
+               on_batch(first + std::min(within, batch.size() - 1), {});
+             }));
     first += batch.size();
   }
 }

@@ -17,9 +17,10 @@ namespace emplace::profiler {
 
 struct ContentionOptions {
   std::size_t samples = 40;        // of each op alone, and as many beside a busy neighbour
-  double seconds = 0.5;            // spent on one op at most; at least 3 samples are taken
+  double seconds = 0.5;            // spent on one op at most; at least its `fewest_samples` are taken
   Bytes batch_memory = {1 << 30};  // tensors that are held at a time, and as many for the neighbour
   std::uint64_t seed = 1;
+  SampleLog* log = nullptr;  // as an op profiler's
 };
 
 // The distinct ops of the graph that the profile has a time for on `device_kind`, in the order of the graph. Views,
@@ -31,6 +32,10 @@ struct Busywork {
   std::vector<ProfileTask> tasks;
   std::vector<std::size_t> order;  // by number: what runs after what, over and over
 };
+// Ops of the graph, by the number of their task, that together take `share` of the time of all its ops on one device:
+// the fewest. `tasks`: its distinct ops, with their times.
+std::vector<std::size_t> LargestTasks(const Graph& graph, const std::vector<ProfileTask>& tasks, double share);
+
 // The graph's ops in their order, as often as it has them. Where the tensors of `tasks`, the distinct ones, need more
 // than `memory`, those that take most of the step's time.
 Busywork BusyworkOf(const Graph& graph, const std::vector<ProfileTask>& tasks, Bytes memory);
@@ -38,7 +43,8 @@ Busywork BusyworkOf(const Graph& graph, const std::vector<ProfileTask>& tasks, B
 // How much two busy devices slow each other: of each task its median time on `device` while `neighbour` does `others`
 // without end, divided by its median time while the neighbour is idle. 1: they share nothing that matters. All tasks
 // are sampled one after the other, alone and beside the neighbour in turn, so that a disturbance spreads. `on_batch` is
-// called with the first task of a batch that is complete and its factors. Both must be CPUs. Throws InputError as
+// called with the first task of a batch that is complete and its factors; after each turn with how many tasks are done
+// by then, and no factors. Both must be CPUs. Throws InputError as
 // ProfileOps.
 void MeasureContention(const std::vector<ProfileTask>& tasks, const Busywork& others, HardwareDevice& device,
                        HardwareDevice& neighbour, const ContentionOptions& options, const Clock& clock,

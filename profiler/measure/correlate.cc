@@ -201,6 +201,9 @@ void AddTo(OpRun* run, const Activity& activity, const RuntimeCall& call) {
     device->last_end = activity.start;
     device->launch_end = call.end;
   }
+  if (activity.start > device->last_end && call.end + kLaunchLatency <= device->last_end) {
+    device->gaps += activity.start - device->last_end;
+  }
   device->busy += std::max<std::int64_t>(0, activity.end - std::max(activity.start, device->last_end));
   device->last_end = std::max(device->last_end, activity.end);
   device->kernels += activity.kind == Activity::Kind::kKernel ? 1 : 0;

@@ -10,6 +10,9 @@
 
 namespace emplace::profiler {
 
+// A launch reaches the device some µs after its call returned, in ns. Generous.
+inline constexpr std::int64_t kLaunchLatency = 20'000;
+
 struct CorrelateOptions {
   // What the device's clock lacks to the host's, in ns: is added to every time of a device.
   std::int64_t device_clock_offset = 0;
@@ -21,7 +24,10 @@ struct CorrelateOptions {
 // What one run of an op did on one device. ns of the host's clock.
 struct DeviceRun {
   int device = 0;
-  std::int64_t busy = 0;         // union of the intervals of its kernels, copies and sets: streams may overlap
+  std::int64_t busy = 0;  // union of the intervals of its kernels, copies and sets: streams may overlap
+  // Idle times between one of them and the next, although that had been launched kLaunchLatency before: what the device
+  // alone loses. Where it waited for the host is not counted.
+  std::int64_t gaps = 0;
   std::int64_t first_start = 0;  // of any of them
   std::int64_t last_end = 0;
   std::int64_t launch_end = 0;  // when the host's call that started the first of them returned
@@ -48,9 +54,6 @@ struct OpRun {
 // other; an activity starts before its call; op ranges of one thread overlap without one being within the other.
 // Cost: O(n log n).
 std::vector<OpRun> Correlate(const ActivityTrace& trace, const CorrelateOptions& options = {});
-
-// A launch reaches the device some µs after its call returned, in ns. Generous.
-inline constexpr std::int64_t kLaunchLatency = 20'000;
 
 // How long `device` was idle between one op and the next, in µs, although the next had already reached it when the one
 // before ended (its launch had returned `latency` ns before): what the device alone loses between ops. In the order of

@@ -1,6 +1,8 @@
 #include "profiler/measure/machine_profiler.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -37,6 +39,9 @@ class MachineProfiler {
     result_.new_ops[device.kind()] = tasks.size();
     result_.known_ops[device.kind()] = MissingOps(graph_, {}, device.kind()).size() - tasks.size();
     if (!tasks.empty()) MeasureOps(device, *meter, tasks);
+    const std::vector<ProfileTask> longer = ToBeSampledLonger(device.kind());
+    result_.sampled_longer += longer.size();
+    if (!longer.empty()) MeasureOps(device, *meter, longer);
     const auto known = std::find_if(profile_.devices.begin(), profile_.devices.end(),
                                     [&](const auto& entry) { return entry.kind == device.kind(); });
     if (known != profile_.devices.end()) return;
@@ -58,14 +63,52 @@ class MachineProfiler {
     return gaps;
   }
 
+  // Ops of most of the step that have fewer samples than are asked for, as one of them takes long.
+  std::vector<ProfileTask> ToBeSampledLonger(const std::string& kind) const {
+    const std::map<std::string, std::size_t> known = EntriesByName(kind);
+    const std::vector<ProfileTask> timed = TimedTasks(graph_, profile_, kind);
+    std::vector<ProfileTask> longer;
+    for (const std::size_t i : LargestTasks(graph_, timed, kMostOfAStep)) {
+      const Profile::OpEntry& entry = profile_.ops[known.at(CanonicalSignature(timed[i].signature))];
+      if (entry.samples >= static_cast<std::int64_t>(options_.ops.samples)) continue;
+      longer.push_back(timed[i]);
+      longer.back().fewest_samples = options_.ops.samples;
+    }
+    return longer;
+  }
+
+  // The profile's entries of a kind of device, by canonical signature.
+  std::map<std::string, std::size_t> EntriesByName(const std::string& kind) const {
+    std::map<std::string, std::size_t> entries;
+    for (std::size_t i = 0; i < profile_.ops.size(); ++i) {
+      if (profile_.ops[i].device == kind) entries[CanonicalSignature(profile_.ops[i].signature)] = i;
+    }
+    return entries;
+  }
+
+  void Save(const std::vector<Profile::OpEntry>& ops, std::map<std::string, std::size_t>* entries) {
+    for (const Profile::OpEntry& op : ops) {
+      const auto [found, is_new] = entries->try_emplace(CanonicalSignature(op.signature), profile_.ops.size());
+      if (is_new) {
+        profile_.ops.push_back(op);
+        continue;
+      }
+      Profile::OpEntry& known = profile_.ops[found->second];
+      const std::optional<double> contention = known.contention;
+      known = op;
+      known.contention = contention;
+    }
+    on_saved_(profile_);
+  }
+
   void MeasureOps(HardwareDevice& device, OpMeter& meter, const std::vector<ProfileTask>& tasks) {
     DeviceThread thread;
+    std::map<std::string, std::size_t> entries = EntriesByName(device.kind());
     OpProfilerResult measured;
     thread.Run([&] {
       measured = ProfileOps(tasks, device, meter, options_.ops,
                             [&](const OpProfilerProgress& progress, const std::vector<Profile::OpEntry>& ops) {
-                              profile_.ops.insert(profile_.ops.end(), ops.begin(), ops.end());
-                              on_saved_(profile_);
+                              if (!ops.empty()) Save(ops, &entries);
                               on_progress_({.what = "ops on " + device.name(),
                                             .done = progress.done,
                                             .total = progress.total,
@@ -74,6 +117,7 @@ class MachineProfiler {
     });
     result_.disturbed += measured.disturbed;
     result_.repeated_rounds += measured.repeated_rounds;
+    result_.clocks.Add(measured.clock);
     result_.too_wide.insert(result_.too_wide.end(), measured.too_wide.begin(), measured.too_wide.end());
   }
 
@@ -93,15 +137,13 @@ class MachineProfiler {
 
   // Of the ops of the graph of which the profile does not know it.
   void MeasureContentionOn(HardwareDevice& device, HardwareDevice& neighbour, Profile::DeviceEntry* entry) {
-    std::map<std::string, Profile::OpEntry*> known;
-    for (Profile::OpEntry& op : profile_.ops) {
-      if (op.device == entry->kind) known[CanonicalSignature(op.signature)] = &op;
-    }
-    const std::vector<ProfileTask> all = TimedTasks(graph_, profile_, entry->kind);
+    const std::map<std::string, std::size_t> known = EntriesByName(entry->kind);
+    std::vector<ProfileTask> all = TimedTasks(graph_, profile_, entry->kind);
+    for (const std::size_t i : LargestTasks(graph_, all, kMostOfAStep)) all[i].fewest_samples = options_.ops.samples;
     std::vector<ProfileTask> missing;
     std::vector<Profile::OpEntry*> ops;
     for (const ProfileTask& task : all) {
-      Profile::OpEntry* const op = known.at(CanonicalSignature(task.signature));
+      Profile::OpEntry* const op = &profile_.ops[known.at(CanonicalSignature(task.signature))];
       if (op->contention) continue;
       missing.push_back(task);
       ops.push_back(op);
@@ -112,8 +154,10 @@ class MachineProfiler {
     MeasureContention(missing, BusyworkOf(graph_, all, options_.contention_options.batch_memory), device, neighbour,
                       options_.contention_options, clock, [&](std::size_t first, const std::vector<double>& factors) {
                         for (std::size_t i = 0; i < factors.size(); ++i) ops[first + i]->contention = factors[i];
-                        entry->contention = ContentionByClass(profile_, entry->kind);
-                        on_saved_(profile_);
+                        if (!factors.empty()) {
+                          entry->contention = ContentionByClass(profile_, entry->kind);
+                          on_saved_(profile_);
+                        }
                         on_progress_({.what = "contention",
                                       .done = first + factors.size(),
                                       .total = missing.size(),

@@ -16,6 +16,9 @@
 
 namespace emplace::profiler {
 
+// The part of a step's time, on one device, whose ops have to be known best.
+inline constexpr double kMostOfAStep = 0.9;
+
 struct MachineProfilerOptions {
   OpProfilerOptions ops;
   bool links = true;       // between every ordered pair of the devices
@@ -36,16 +39,19 @@ struct MachineProfilerProgress {
 struct MachineProfilerResult {
   std::map<std::string, std::size_t> new_ops;    // by device kind
   std::map<std::string, std::size_t> known_ops;  // distinct ops of the graph that the profile had already
+  std::size_t sampled_longer = 0;                // ops of most of the step, which had too few samples
   std::vector<std::string> too_wide;             // signatures whose samples are far apart
   std::size_t disturbed = 0;                     // samples that count though others disturbed the device
   std::size_t repeated_rounds = 0;               // of samples, because records of a GPU could not be trusted
+  ClockWatch clocks;                             // while ops were measured
 };
 
 // Adds to `profile` what the graph needs on these devices and is not in it: op times, once for each kind of device (on
-// the first of that kind), the kind's op gap, links by kind (each ordered pair of the devices, those between the same
+// the first of that kind), as many samples as asked for of the ops that take kMostOfAStep of a step, however long they
+// take, the kind's op gap, links by kind (each ordered pair of the devices, those between the same
 // kinds together), and how much two busy CPUs slow each other. `on_saved` is called whenever a part is whole, so that
-// nothing is lost when it is stopped; `on_progress` now and then. Throws InputError where an op cannot be run, or a
-// measurement fails.
+// nothing is lost when it is stopped; `on_progress` now and then, also within such a part. Throws InputError where an
+// op cannot be run, or a measurement fails.
 MachineProfilerResult ExtendProfile(const Graph& graph, std::span<HardwareDevice* const> devices,
                                     const MachineProfilerOptions& options, Profile* profile,
                                     const std::function<void(const Profile&)>& on_saved,

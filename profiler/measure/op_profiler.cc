@@ -19,7 +19,6 @@ namespace {
 using SampleClock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostTasksInBatch = 64;
-constexpr std::size_t kFewestSamples = 3;
 constexpr std::size_t kWarmups = 2;
 constexpr std::size_t kMostAttempts = 3;  // at a round
 constexpr std::size_t kHostRuns = 5;
@@ -35,12 +34,15 @@ class ClockMeter : public OpMeter {
               std::vector<TensorHandle>* outputs) override {
     const SampleClock::time_point start = SampleClock::now();
     kernel.Run(inputs, outputs);
-    measured_[task].micros.push_back(MicrosSince(start));
+    last_ = MicrosSince(start);
+    measured_[task].micros.push_back(last_);
   }
+  std::optional<double> LastMicros() const override { return last_; }
   std::map<std::size_t, Measured> End() override { return std::move(measured_); }
 
  private:
   std::map<std::size_t, Measured> measured_;
+  double last_ = 0;
 };
 
 // How much others slow the device, and how much longer it is waited for: a batch may use its ops' share of what is
@@ -73,13 +75,15 @@ class Disturbance {
 // Tasks that are measured in turn.
 class Batch {
  public:
+  // `on_progress` is told which part of the first round of samples is there.
   Batch(std::span<const ProfileTask> tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,
-        Disturbance& disturbance)
+        Disturbance& disturbance, std::function<void(double)> on_progress)
       : tasks_(tasks),
         device_(device),
         meter_(meter),
         options_(options),
         disturbance_(disturbance),
+        on_progress_(std::move(on_progress)),
         members_(tasks.size()) {}
 
   // Throws DeviceOutOfMemory where several do not fit together, InputError where one alone does not.
@@ -90,7 +94,9 @@ class Batch {
     if (!device_.is_cpu()) MeasureHost();
     std::vector<std::size_t> all(tasks_.size());
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+    TakeFromLog();
     Round(all);
+    for (Member& member : members_) member.earlier.clear();
     for (std::size_t repeat = 0; repeat < options_.repeats; ++repeat) {
       const std::vector<std::size_t> again = TooWide();
       if (again.empty()) break;
@@ -99,6 +105,7 @@ class Batch {
     for (const std::size_t i : TooWide()) result->too_wide.push_back(tasks_[i].signature);
     for (const Member& member : members_) result->disturbed += member.disturbed;
     result->repeated_rounds += repeated_rounds_;
+    result->clock.Add(clock_);
     std::vector<Profile::OpEntry> entries;
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       std::vector<double> micros = members_[i].best.micros;
@@ -123,11 +130,12 @@ class Batch {
     std::vector<TensorHandle> outputs;  // of the last run
     Bytes temp;
     double guess_micros = 0;
-    double host_micros = 0;         // that the host's call takes, on a device that runs behind it
-    std::vector<double> slowdowns;  // of the round's samples
-    std::size_t calm = 0;           // of them
-    OpMeter::Measured best;         // the round whose samples were closest together
-    std::size_t disturbed = 0;      // of its samples
+    double host_micros = 0;                  // that the host's call takes, on a device that runs behind it
+    std::vector<SampleLog::Sample> earlier;  // of the round, by a run that was stopped
+    std::vector<double> slowdowns;           // of the round's samples
+    std::size_t calm = 0;                    // of them
+    OpMeter::Measured best;                  // the round whose samples were closest together
+    std::size_t disturbed = 0;               // of its samples
   };
 
   template <typename Call>
@@ -180,7 +188,7 @@ class Batch {
   }
 
   std::size_t SamplesOf(std::size_t i) const {
-    return SamplesWithin(options_.seconds, members_[i].guess_micros, options_.samples);
+    return SamplesWithin(options_.seconds, members_[i].guess_micros, tasks_[i].fewest_samples, options_.samples);
   }
 
   bool HasEnough(std::size_t i) const {
@@ -194,7 +202,9 @@ class Batch {
     for (std::size_t attempt = 1;; ++attempt) {
       SampleInTurn(members);
       try {
-        for (auto& [i, measured] : meter_.End()) Keep(i, std::move(measured));
+        std::map<std::size_t, OpMeter::Measured> measured = meter_.End();
+        clock_.Look(device_);
+        for (const std::size_t i : members) Keep(i, std::move(measured[i]));
         return;
       } catch (const ActivityError&) {
         if (attempt == kMostAttempts) throw;
@@ -208,6 +218,7 @@ class Batch {
     for (const std::size_t i : members) {
       members_[i].slowdowns.clear();
       members_[i].calm = 0;
+      for (const SampleLog::Sample& sample : members_[i].earlier) Count(i, sample.slowdown);
     }
     double before = disturbance_.Slowdown();
     for (bool any = true; any;) {
@@ -221,19 +232,48 @@ class Batch {
         const double after = disturbance_.Slowdown();
         const double slowdown = std::max(before, after);
         before = after;
-        members_[i].slowdowns.push_back(slowdown);
-        if (slowdown <= kCalmSlowdown) {
-          ++members_[i].calm;
-        } else {
-          disturbance_.Spend(MicrosSince(start));
-        }
+        if (!Count(i, slowdown)) disturbance_.Spend(MicrosSince(start));
+        const std::optional<double> micros = meter_.LastMicros();
+        if (options_.log == nullptr || !micros) continue;
+        options_.log->Add(SampleLog::Of::kOp, device_.kind(), tasks_[i].signature,
+                          {.micros = *micros, .slowdown = slowdown});
       }
+      on_progress_(PartDone());
+    }
+  }
+
+  // Returns whether the sample was calm.
+  bool Count(std::size_t i, double slowdown) {
+    members_[i].slowdowns.push_back(slowdown);
+    const bool is_calm = slowdown <= kCalmSlowdown;
+    members_[i].calm += is_calm ? 1 : 0;
+    return is_calm;
+  }
+
+  double PartDone() const {
+    double done = 0;
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      const auto wanted = static_cast<double>(SamplesOf(i));
+      done += std::min(static_cast<double>(members_[i].slowdowns.size()), wanted) / wanted;
+    }
+    return done / static_cast<double>(members_.size());
+  }
+
+  // Only of a device whose samples are known one by one: in the log there are no others.
+  void TakeFromLog() {
+    if (options_.log == nullptr) return;
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      members_[i].earlier = options_.log->Earlier(SampleLog::Of::kOp, device_.kind(), tasks_[i].signature);
     }
   }
 
   // The least disturbed samples of a round, if they are closer together than the last round's.
   void Keep(std::size_t i, OpMeter::Measured measured) {
     Member& member = members_[i];
+    std::vector<double> micros;
+    for (const SampleLog::Sample& sample : member.earlier) micros.push_back(sample.micros);
+    micros.insert(micros.end(), measured.micros.begin(), measured.micros.end());
+    measured.micros = std::move(micros);
     EMPLACE_CHECK_EQ(measured.micros.size(), member.slowdowns.size());
     std::vector<std::size_t> order(measured.micros.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -264,8 +304,10 @@ class Batch {
   OpMeter& meter_;
   const OpProfilerOptions& options_;
   Disturbance& disturbance_;
+  std::function<void(double)> on_progress_;
   std::vector<Member> members_;
   std::size_t repeated_rounds_ = 0;
+  ClockWatch clock_;
 };
 
 }  // namespace
@@ -305,10 +347,9 @@ std::vector<ProfileTask> MissingOps(const Graph& graph, const Profile& profile, 
   return tasks;
 }
 
-std::size_t SamplesWithin(double seconds, double micros, std::size_t most) {
+std::size_t SamplesWithin(double seconds, double micros, std::size_t fewest, std::size_t most) {
   const double affordable = seconds * 1e6 / std::max(micros, 1e-3);
-  return std::max(static_cast<std::size_t>(std::min(affordable, static_cast<double>(most))),
-                  std::min(kFewestSamples, most));
+  return std::max(static_cast<std::size_t>(std::min(affordable, static_cast<double>(most))), std::min(fewest, most));
 }
 
 std::int64_t BytesOf(const OpRecipe& recipe) {
@@ -342,9 +383,17 @@ OpProfilerResult ProfileOps(
   while (result.ops.size() < tasks.size()) {
     const auto left = std::span(tasks).subspan(result.ops.size());
     std::span<const ProfileTask> batch = NextBatch(left, options.batch_memory);
+    const auto report = [&](std::size_t done, const std::vector<Profile::OpEntry>& entries) {
+      on_batch({.done = done, .total = tasks.size(), .seconds = MicrosSince(began) / 1e6}, entries);
+    };
     const auto measure = [&] {
       disturbance.BeginBatch(static_cast<double>(batch.size()) / static_cast<double>(left.size()));
-      return Batch(batch, device, meter, options, disturbance).Measure(&result);
+      return Batch(batch, device, meter, options, disturbance,
+                   [&](double part) {
+                     const auto within = static_cast<std::size_t>(part * static_cast<double>(batch.size()));
+                     report(result.ops.size() + std::min(within, batch.size() - 1), {});
+                   })
+          .Measure(&result);
     };
     std::vector<Profile::OpEntry> entries;
     try {
@@ -355,7 +404,7 @@ OpProfilerResult ProfileOps(
       entries = measure();
     }
     result.ops.insert(result.ops.end(), entries.begin(), entries.end());
-    on_batch({.done = result.ops.size(), .total = tasks.size(), .seconds = MicrosSince(began) / 1e6}, entries);
+    report(result.ops.size(), entries);
   }
   return result;
 }

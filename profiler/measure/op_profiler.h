@@ -6,11 +6,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "profiler/hardware.h"
+#include "profiler/measure/clock_watch.h"
+#include "profiler/measure/sample_log.h"
 #include "profiler/recipe.h"
 #include "sim/graph.h"
 #include "sim/profile.h"
@@ -21,8 +24,9 @@ namespace emplace::profiler {
 struct ProfileTask {
   std::string signature;  // full (profile.h)
   OpRecipe recipe;
-  std::vector<bool> fresh;  // FreshInputs()
-  double micros = 0;        // that it is known to take; 0 where it is not
+  std::vector<bool> fresh;         // FreshInputs()
+  double micros = 0;               // that it is known to take; 0 where it is not
+  std::size_t fewest_samples = 3;  // that are taken however long they take, unless fewer are asked for
 };
 
 // By input of the op: whether an op has made it in this step. What `variable` ops hold has been there for long.
@@ -38,8 +42,8 @@ void LeaveAsInAStep(HardwareDevice& device, const std::vector<TensorHandle>& inp
 // `input` and `variable` ops take none. Throws InputError(op name) where an op has a tensor without dtype and shape.
 std::vector<ProfileTask> MissingOps(const Graph& graph, const Profile& profile, const std::string& device_kind);
 
-// How many samples of `micros` each `seconds` are enough for: at most `most`, at least 3 of them.
-std::size_t SamplesWithin(double seconds, double micros, std::size_t most);
+// How many samples of `micros` each `seconds` are enough for: at most `most`, at least `fewest` or `most`.
+std::size_t SamplesWithin(double seconds, double micros, std::size_t fewest, std::size_t most);
 // Of the inputs and outputs of an op.
 std::int64_t BytesOf(const OpRecipe& recipe);
 // Tasks from the first on whose tensors fit in `memory` together: at least one, at most 64.
@@ -47,12 +51,13 @@ std::span<const ProfileTask> NextBatch(std::span<const ProfileTask> tasks, Bytes
 
 struct OpProfilerOptions {
   std::size_t samples = 20;        // of each signature, unless `seconds` are over first
-  double seconds = 0.5;            // spent on one signature; at least 3 samples are taken
+  double seconds = 0.5;            // spent on one signature; at least its `fewest_samples` are taken
   double wide_spread = 0.25;       // (p90 - p10) / median from which on it is measured again
   std::size_t repeats = 2;         // at most, of what was too wide
   double patience_seconds = 0;     // spent, in all, on samples that do not count because others disturbed the device
   Bytes batch_memory = {1 << 30};  // inputs that are held at a time
   std::uint64_t seed = 1;          // of what is in them
+  SampleLog* log = nullptr;        // where samples are kept until they are whole, and what is in it counts; may be null
 };
 
 // Takes samples of ops on one device. Its calls come from the device's own thread.
@@ -63,6 +68,8 @@ class OpMeter {
   // Runs the kernel once, as sample of task `task`.
   virtual void Sample(std::size_t task, OpKernel& kernel, const std::vector<TensorHandle>& inputs,
                       std::vector<TensorHandle>* outputs) = 0;
+  // What the last sample took, in µs; none where only End() knows.
+  virtual std::optional<double> LastMicros() const { return std::nullopt; }
   // What Begin() .. End() have measured: for each task its samples, in µs, and how many kernels a run launches.
   struct Measured {
     std::vector<double> micros;
@@ -90,6 +97,7 @@ struct OpProfilerResult {
   std::vector<std::string> too_wide;  // signatures whose samples are still far apart
   std::size_t disturbed = 0;          // samples that count though others disturbed the device
   std::size_t repeated_rounds = 0;    // whose records could not be trusted (ActivityError)
+  ClockWatch clock;                   // of the device, after each round
 };
 
 // Measures the tasks on `device`, from the calling thread, which becomes the device's own. Samples of different ops are
@@ -100,8 +108,9 @@ struct OpProfilerResult {
 // memory is what one run allocates at most beyond its outputs. On a device that runs behind the host (a GPU) no sample
 // is shorter than what the host's call takes (median of five, the device idle): in a row of small ops that is what one
 // after the other takes, however soon the device is done with each. A round whose records cannot be trusted is run
-// again, three times at most in all. `on_batch` is called with what is complete now and
-// then; throw to stop. Throws InputError(op name) where an op cannot run, and names it if memory does not suffice.
+// again, three times at most in all. `on_batch` is called with what is complete since its
+// last call, now and then; throw to stop. Throws InputError(op name) where an op cannot run, and names it if memory
+// does not suffice.
 OpProfilerResult ProfileOps(
     const std::vector<ProfileTask>& tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,
     const std::function<void(const OpProfilerProgress&, const std::vector<Profile::OpEntry>&)>& on_batch);

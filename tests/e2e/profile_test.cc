@@ -142,6 +142,27 @@ TEST_F(ProfileTest, BadInputIsOneLineLengthy) {
   EXPECT_FALSE(Exists("prof.json"));
 }
 
+// Killed once a second of samples is in the file beside the profile; so many that it cannot have ended.
+TEST_F(ProfileTest, KilledItKeepsItsSamples) {
+  const std::string command = "profile --devices cpu:0 --graph tiny.json -o prof.json --seconds 60 --samples ";
+  Shell("$emplace " + command + "100000 2>/dev/null & pid=$!; until grep -q us prof.json.samples 2>/dev/null; do " +
+        "sleep 0.02; done; kill -s KILL $pid; wait");
+  EXPECT_FALSE(Exists("prof.json"));
+  ASSERT_TRUE(Exists("prof.json.samples"));
+  const Ran other = Emplace("profile --devices cpu:0 --graph more.json -o other.json --samples 3");
+  EXPECT_EQ(other.status, 0) << other.err;
+  const Ran ran = Emplace(command + "50");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_FALSE(Exists("prof.json.samples"));
+  EXPECT_EQ(Json("prof.json")["ops"].size(), 2U);
+  for (const auto& op : Json("prof.json")["ops"]) EXPECT_EQ(op["samples"], 50);
+  Write("damaged.json.samples", "[]\n");
+  const Ran damaged = Emplace("profile --devices cpu:0 --graph tiny.json -o damaged.json");
+  EXPECT_EQ(damaged.status, 2);
+  EXPECT_THAT(damaged.err, StartsWith("damaged.json.samples: line 1: "));
+  EXPECT_FALSE(Exists("damaged.json"));
+}
+
 TEST_F(ProfileTest, AProfileOfAnotherMachineIsNotExtended) {
   Write("prof.json", R"({"schema": "emplace.profile", "version": 1, "host": {"cpu": "abacus"}})");
   const Ran ran = Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json");
@@ -186,10 +207,10 @@ TEST_F(ValidateTest, PastItsTimeLimitItReportsOnWhatWasRun) {
       "validate --graph tiny.json --devices cpu:0 --profile prof.json --time-limit 1e-9 --json ";
   const Ran rounds = Emplace(command + "--random 3");
   EXPECT_EQ(rounds.status, 0) << rounds.err;
-  EXPECT_THAT(rounds.err, HasSubstr("validate: 1 of 10 rounds, the others after --time-limit 1e-09 s\n"));
+  EXPECT_THAT(rounds.err, HasSubstr("validate: 1 of 10 rounds were run until --time-limit 1e-09 s was over\n"));
   const Ran ran = Emplace(command + "--random 30 --rounds 0");
   EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_THAT(ran.err, HasSubstr("validate: 1 of 30 placements, the others after --time-limit 1e-09 s\n"));
+  EXPECT_THAT(ran.err, HasSubstr("validate: 1 of 30 placements were run until --time-limit 1e-09 s was over\n"));
   EXPECT_EQ(nlohmann::json::parse(ran.out)["cases"].size(), 1U);
 }
 

@@ -16,9 +16,37 @@ TEST(CudaDriverTest, KindsAreModelsWithoutMakerAndSize) {
   EXPECT_EQ(profiler::CudaKind(""), "cuda");
 }
 
-TEST(CudaDriverTest, ADeviceThatIsNotThereHasNoSize) {
-  EXPECT_EQ(profiler::CudaDeviceName(1'000'000), "cuda");
-  EXPECT_FALSE(profiler::CudaDeviceMemory(1'000'000));
+TEST(CudaDriverTest, BoardsAndPartsOfADeviceAreOtherKinds) {
+  EXPECT_EQ(profiler::CudaKind("NVIDIA H100 PCIe"), "h100-pcie");
+  EXPECT_EQ(profiler::CudaKind("NVIDIA H100 NVL"), "h100-nvl");
+  EXPECT_EQ(profiler::CudaKind("NVIDIA A100-PCIE-40GB"), "a100-pcie");
+  EXPECT_EQ(profiler::CudaKind("NVIDIA A100 80GB PCIe"), "a100-pcie");
+  EXPECT_EQ(profiler::CudaKind("NVIDIA H100 80GB HBM3 MIG 1g.10gb"), "h100-mig-1g.10gb");
+}
+
+TEST(CudaDriverTest, ADriverThatIsNotThereKnowsNothing) {
+  const profiler::CudaDriver none("libno-such-driver.so.1");
+  EXPECT_EQ(none.DeviceName(0), "cuda");
+  EXPECT_FALSE(none.DeviceMemory(0));
+  EXPECT_EQ(none.PciBusId(0), "");
+  EXPECT_EQ(none.Version(), "");
+  EXPECT_EQ(profiler::ThisCudaDriver().DeviceName(1'000'000), "cuda");
+  EXPECT_FALSE(profiler::ThisCudaDriver().DeviceMemory(1'000'000));
+}
+
+TEST(CudaDriverTest, TellsWhatIsFreeAndLeavesNoContextBehind) {
+  const profiler::CudaDriver driver(EMPLACE_FAKE_NVIDIA_PATH);
+  EXPECT_EQ(driver.Version(), "13.2");
+  EXPECT_EQ(driver.DeviceName(0), "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(driver.PciBusId(0), "0000:19:00.0");
+  for (int repeat = 0; repeat < 2; ++repeat) {  // the fake refuses what is not balanced
+    const auto memory = driver.DeviceMemory(0);
+    ASSERT_TRUE(memory);
+    EXPECT_EQ(memory->total.count, std::int64_t{80} << 30);
+    EXPECT_EQ(memory->free.count, std::int64_t{50} << 30);
+  }
+  EXPECT_FALSE(driver.DeviceMemory(1));
+  EXPECT_EQ(driver.DeviceName(1), "cuda");
 }
 
 }  // namespace

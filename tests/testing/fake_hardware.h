@@ -76,6 +76,7 @@ class FakeDevice : public profiler::HardwareDevice {
   std::vector<double> Values(const profiler::TensorHandle& tensor) override;
   void Touch(const profiler::TensorHandle& tensor) override { touched.push_back(tensor.get()); }
   std::optional<double> ProbeMicros() override { return probe ? std::optional(probe()) : std::nullopt; }
+  std::optional<profiler::DeviceClock> Clock() const override { return clock; }
   void Synchronize() override {}
   std::shared_ptr<profiler::DeviceEvent> Record() override { return nullptr; }
   profiler::TensorHandle Receive(const profiler::TensorHandle& tensor, profiler::HardwareDevice& source,
@@ -89,6 +90,7 @@ class FakeDevice : public profiler::HardwareDevice {
   std::vector<const profiler::DeviceTensor*> touched;
   // Called in the middle of every run of an op, with its name.
   std::function<void(const std::string&)> on_run;
+  std::optional<profiler::DeviceClock> clock;
   std::function<double()> probe;  // the duration of the next probe; null: no probes
 
  private:

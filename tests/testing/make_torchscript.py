@@ -2,7 +2,8 @@
 """Writes TorchScript modules for tests of the import.
 
 Usage: make_torchscript.py FOLDER small        the hand-made modules of tests/profiler/data
-       make_torchscript.py FOLDER NETWORK...   resnet50, vgg16, googlenet, densenet121, inception_v3 (torchvision's), lstm
+       make_torchscript.py FOLDER NETWORK...   resnet50, vgg16, googlenet, densenet121, inception_v3, mobilenet_v3_small
+                                               (torchvision's), lstm, encoder
 The weights are random: what a module executes does not depend on them.
 """
 
@@ -143,7 +144,23 @@ class Patches(nn.Module):
         return y.view(y.size(0), y.size(1) // 2, -1) * half, y
 
 
+class Encoder(nn.Module):
+    """Transformer layers over word numbers, and the next word's scores."""
+
+    def __init__(self, words=4000, width=256, heads=4, layers=4):
+        super().__init__()
+        self.embedding = nn.Embedding(words, width)
+        layer = nn.TransformerEncoderLayer(width, heads, dim_feedforward=4 * width, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, layers)
+        self.decoder = nn.Linear(width, words)
+
+    def forward(self, words):
+        return self.decoder(self.encoder(self.embedding(words)))
+
+
 def network(name):
+    if name == "encoder":
+        return Encoder()
     if name == "lstm":
         return Recurrent()
     import torchvision

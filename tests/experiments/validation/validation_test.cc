@@ -115,7 +115,7 @@ TEST(ValidatorTest, InRoundsEveryPlacementHasARatioToTheReference) {
 // takes twice its time alone.
 TEST(ValidatorTest, OtherOpTimesAreSimulatedWithAllElseAsItWas) {
   Bench bench;
-  const std::vector<double> times = {2, 3, 4};
+  const profiler::OpSampler::Times times = {.alone = {2, 3, 4}, .beside = {}};
   const experiments::PredictedStep step =
       experiments::SimulateWithTimes(bench.graph, bench.cluster, bench.costs, {}, times, Placement(3));
   EXPECT_DOUBLE_EQ(step.micros, 9);
@@ -126,7 +126,29 @@ TEST(ValidatorTest, OtherOpTimesAreSimulatedWithAllElseAsItWas) {
   apart[MakeId<OpId>(1)] = MakeId<DeviceId>(1);
   const CostTable contended = testing::ContendedCosts(copies, bench.cluster, {{OpClass::kCopy, 2}});
   EXPECT_DOUBLE_EQ(
-      experiments::SimulateWithTimes(copies, bench.cluster, contended, {}, std::vector<double>{5, 3}, apart).micros, 6);
+      experiments::SimulateWithTimes(copies, bench.cluster, contended, {}, {.alone = {5, 3}, .beside = {}}, apart)
+          .micros,
+      6);
+}
+
+// Alone 4 and 6 us; beside busy devices the first takes half as long again, and the second, by 2 %, as good as the
+// same. The second starts while the first is busy, or the other way round: neither waits.
+TEST(ValidatorTest, TimesBesideBusyDevicesAreTheContention) {
+  Bench bench;
+  const Graph ops = Build({FakeOp("a"), FakeOp("b", {}, "tanh"), FakeOp("c", {"a"})});
+  const CostTable costs = testing::MeasuredCosts(ops, bench.cluster);
+  Placement apart(3);
+  apart[MakeId<OpId>(1)] = MakeId<DeviceId>(1);
+  const auto simulate = [&](const std::vector<double>& beside) {
+    return experiments::SimulateWithTimes(ops, bench.cluster, costs, {}, {.alone = {4, 10, 4}, .beside = beside},
+                                          apart);
+  };
+  const experiments::PredictedStep quiet = simulate({4, 10.2, 4});
+  EXPECT_DOUBLE_EQ(quiet.busy[0], 8);
+  EXPECT_DOUBLE_EQ(quiet.busy[1], 10.1);  // the mean of both
+  const experiments::PredictedStep busy = simulate({4, 15, 6});
+  EXPECT_DOUBLE_EQ(busy.busy[0], 4 + 6);  // a is first, c starts while b runs
+  EXPECT_DOUBLE_EQ(busy.busy[1], 15);     // starts at 0 too, after a
 }
 
 // The reference simulator's step time includes the gap after the last op.
@@ -136,7 +158,7 @@ TEST(ValidatorTest, ThePredictedStepTimeIsTheEnginesOwn) {
   const CostTable costs = testing::MeasuredCosts(bench.graph, gaps);
   const SimOptions options{.engine = "placeto-reference"};
   const double step_time = Simulator(bench.graph, gaps, costs, options).Run(Placement(3)).step_time_micros;
-  const std::vector<double> times = {1, 1, 1};
+  const profiler::OpSampler::Times times = {.alone = {1, 1, 1}, .beside = {}};
   const experiments::PredictedStep step =
       experiments::SimulateWithTimes(bench.graph, gaps, costs, options, times, Placement(3));
   EXPECT_DOUBLE_EQ(step.micros, step_time);
@@ -163,15 +185,38 @@ experiments::ValidationCase Case(double simulated_each, double measured_each) {
   return one;
 }
 
+// Two ops of 1 us in the costs, without contention there; measured 10 and 20 us alone, 15 and 30 beside.
+TEST(ValidatorTest, ContentionIsSummedOverAllOps) {
+  Bench bench;
+  std::vector<experiments::ValidationCase> cases = {Case(1, 2), Case(1, 3)};
+  for (experiments::ValidationCase& one : cases) {
+    one.interleaved = {.micros = 9, .busy = {9, 0}, .start = {0, 3, 6}};
+    one.measured.op_times = {.alone = {10, 10, 20}, .beside = {}};
+  }
+  EXPECT_FALSE(bench.validator.Summarise(cases).contention);
+  cases[1].measured.op_times.beside = {15, 15, 30};
+  const experiments::ValidationSummary summary = bench.validator.Summarise(cases);
+  ASSERT_TRUE(summary.contention);
+  EXPECT_DOUBLE_EQ(summary.contention->measured, 1.5);
+  EXPECT_DOUBLE_EQ(summary.contention->costs, 1);
+  EXPECT_EQ(summary.op_samples, 2U);
+  std::ostringstream out;
+  experiments::WriteValidation(out, bench.graph, bench.cluster, cases, summary);
+  const nlohmann::json json = nlohmann::json::parse(out.str());
+  EXPECT_EQ(json.at("summary").at("contention").at("measured"), 1.5);
+  EXPECT_EQ(json.at("summary").at("op_samples"), 2);
+  EXPECT_EQ(json.at("ops")[0].at("beside_us"), 15);
+}
+
 TEST(ValidatorTest, InterleavedOpTimesMakeASecondPrediction) {
   Bench bench;
   const profiler::HardwareRunner interleaving(bench.graph, bench.cluster, {&bench.first, &bench.second},
                                               {.warmups = 0, .steps = 3, .interleave = true});
   const experiments::Validator validator(bench.graph, bench.cluster, bench.costs, bench.simulator, interleaving);
   const experiments::ValidationCase one = validator.Check("all on one", Placement(3));
-  ASSERT_EQ(one.measured.alone_micros.size(), 3U);
+  ASSERT_EQ(one.measured.op_times.alone.size(), 3U);
   double sum = 0;
-  for (const double micros : one.measured.alone_micros) sum += micros;
+  for (const double micros : one.measured.op_times.alone) sum += micros;
   ASSERT_TRUE(one.interleaved);
   EXPECT_NEAR(one.interleaved->micros, sum, 0.0015);  // each is rounded to ns
   std::vector<experiments::ValidationCase> cases = {Case(1, 2), Case(1, 3), Case(1, 4)};

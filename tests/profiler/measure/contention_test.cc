@@ -63,6 +63,19 @@ TEST(ContentionTest, OpsWithATimeAreAsked) {
   EXPECT_TRUE(profiler::TimedTasks(graph, profile, "h200").empty());
 }
 
+// a once 50 us, b, c and e 90 together, d 20.
+TEST(ContentionTest, TheLargestTasksAreTheFewestThatTakeThatShareOfAStep) {
+  const Graph graph =
+      Build({FakeOp("a", {}, "relu", 10), FakeOp("b", {"a"}, "tanh", 10), FakeOp("c", {"b"}, "tanh", 10),
+             FakeOp("d", {"c"}, "softmax", 10), FakeOp("e", {"d"}, "tanh", 10)});
+  const std::vector<profiler::ProfileTask> tasks =
+      profiler::TimedTasks(graph, Known({{"relu()", 50}, {"tanh(f32[10])", 30}, {"softmax(f32[10])", 20}}), "cpu-core");
+  EXPECT_THAT(profiler::LargestTasks(graph, tasks, 0.5), ElementsAre(1));
+  EXPECT_THAT(profiler::LargestTasks(graph, tasks, 0.6), ElementsAre(1, 0));
+  EXPECT_THAT(profiler::LargestTasks(graph, tasks, 1), ElementsAre(1, 0, 2));
+  EXPECT_THAT(profiler::LargestTasks(graph, {}, 0.9), ElementsAre());
+}
+
 TEST(ContentionTest, BusyworkIsTheGraphsOpsInItsOrder) {
   const Graph graph =
       Build({FakeOp("a", {}, "relu", 10), FakeOp("b", {"a"}, "tanh", 10), FakeOp("c", {"b"}, "tanh", 10),
@@ -107,6 +120,7 @@ TEST(ContentionTest, AnOpThatABusyNeighbourSlowsIsFoundAmongOthers) {
   std::vector<double> factors;
   profiler::MeasureContention(tasks, profiler::BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second,
                               {.samples = 3}, clock, [&](std::size_t first, const std::vector<double>& of_batch) {
+                                if (of_batch.empty()) return;
                                 EXPECT_EQ(first, factors.size());
                                 factors.insert(factors.end(), of_batch.begin(), of_batch.end());
                               });
@@ -146,7 +160,9 @@ TEST(ContentionTest, LongOpsHaveFewerSamplesAndBatchesAreAsLargeAsMemory) {
   std::vector<std::size_t> firsts;
   profiler::MeasureContention(tasks, profiler::BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second,
                               {.seconds = 0.5, .batch_memory = {1}}, TestClock(),
-                              [&](std::size_t first, const std::vector<double>&) { firsts.push_back(first); });
+                              [&](std::size_t first, const std::vector<double>& factors) {
+                                if (!factors.empty()) firsts.push_back(first);
+                              });
   EXPECT_THAT(firsts, ElementsAre(0, 1));
   std::map<std::string, std::size_t> runs;
   for (const FakeLog::Run& run : cores.log.runs()) ++runs[run.op + " on " + run.device];

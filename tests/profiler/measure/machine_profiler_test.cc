@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 #include "tests/testing/fake_hardware.h"
 #include "tests/testing/graphs.h"
 
@@ -78,7 +82,9 @@ TEST(MachineProfilerTest, BetweenDevicesLinksAndContentionAreMeasuredOnce) {
   EXPECT_EQ(profile.ops[0].contention, of_first);
   ASSERT_EQ(profile.ops.size(), 3U);
   EXPECT_TRUE(profile.ops[2].contention);
-  EXPECT_THAT(progress, ::testing::ElementsAre("2 of 2", "1 of 1"));  // only the second graph's new op
+  progress.erase(std::unique(progress.begin(), progress.end()), progress.end());
+  // Only the second graph's new op.
+  EXPECT_THAT(progress, ::testing::ElementsAre("0 of 2", "1 of 2", "2 of 2", "0 of 1", "1 of 1"));
 }
 
 TEST(MachineProfilerTest, StoppedInTheMiddleItHasSavedWhatIsWhole) {
@@ -93,10 +99,31 @@ TEST(MachineProfilerTest, StoppedInTheMiddleItHasSavedWhatIsWhole) {
   EXPECT_THROW(profiler::ExtendProfile(
                    Build({FakeOp("a"), FakeOp("b", {"a"}, "tanh")}), devices, options, &profile,
                    [&](const Profile& now) { last_saved = now; },
-                   [](const profiler::MachineProfilerProgress&) { throw Stop(); }),
+                   [](const profiler::MachineProfilerProgress& now) {
+                     if (now.done == 1) throw Stop();
+                   }),
                Stop);
   ASSERT_EQ(last_saved.ops.size(), 1U);
   EXPECT_EQ(last_saved.ops[0].signature, "relu()");
+}
+
+// "long" takes 20 ms, of which 10 ms are enough for three samples; it is most of the step. "b" takes next to nothing.
+TEST(MachineProfilerTest, OpsThatTakeMostOfAStepAreSampledHoweverLongTheyTake) {
+  TwoFakeCores cores;
+  cores.first.on_run = cores.second.on_run = [](const std::string& op) {
+    if (op == "long") std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  };
+  profiler::MachineProfilerOptions options = ByTheClock(false);
+  options.ops = {.samples = 6, .seconds = 0.01, .repeats = 0};
+  Profile profile;
+  const Graph graph = Build({FakeOp("long"), FakeOp("b", {"long"}, "tanh")});
+  const profiler::MachineProfilerResult result = profiler::ExtendProfile(
+      graph, cores.devices, options, &profile, [](const Profile&) {}, [](const profiler::MachineProfilerProgress&) {});
+  EXPECT_EQ(result.new_ops.at("cpu-core"), 2U);
+  EXPECT_EQ(result.sampled_longer, 1U);
+  ASSERT_EQ(profile.ops.size(), 2U);
+  EXPECT_EQ(profile.ops[0].samples, 6);
+  EXPECT_GE(profile.ops[0].median_micros, 20'000);
 }
 
 }  // namespace

@@ -1,0 +1,158 @@
+#include "profiler/measure/sample_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/base/json_build.h"
+#include "sim/base/json_fields.h"
+#include "sim/base/json_text.h"
+
+namespace emplace::profiler {
+namespace {
+
+constexpr std::chrono::seconds kWriteEvery{1};
+constexpr double kMaxSlowdown = 1e6;
+constexpr std::string_view kSchema = "emplace.profile-samples";
+constexpr std::array<std::string_view, 3> kNames = {"op", "alone", "beside"};
+constexpr std::string_view kAllowed = "op, alone or beside";
+
+std::string_view Name(SampleLog::Of of) { return kNames[static_cast<std::size_t>(of)]; }
+
+SampleLog::Of ReadOf(const JsonNode& node) {
+  const std::string& text = node.Text(kAllowed);
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (text == kNames[i]) return static_cast<SampleLog::Of>(i);
+  }
+  node.Refuse(kAllowed);
+}
+
+std::string HeadOf(const std::map<std::string, std::string, std::less<>>& host) {
+  JsonObject machine;
+  for (const auto& [key, value] : host) AddMember(&machine, key, value);
+  JsonObject head;
+  AddMember(&head, "schema", kSchema);
+  AddMember(&head, "version", 1);
+  AddMember(&head, "host", std::move(machine));
+  return JsonText(ToJson(std::move(head))) + '\n';
+}
+
+InputError CannotBeWritten(const std::string& path) {
+  return {path, "cannot be written (" + std::generic_category().message(errno) + ")"};
+}
+
+}  // namespace
+
+SampleLog::SampleLog(std::string path, const std::map<std::string, std::string, std::less<>>& host)
+    : path_(std::move(path)), head_(HeadOf(host)), next_write_(std::chrono::steady_clock::now() + kWriteEvery) {
+  Read();
+}
+
+SampleLog::~SampleLog() {
+  try {
+    Write();
+  } catch (const InputError&) {  // of what is lost now, a later run measures again
+  }
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void SampleLog::Read() {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path_, ignored)) return;
+  CheckRegularFile(path_);
+  std::string text = ReadWholeFile(path_);
+  const std::size_t whole = text.rfind('\n');
+  text.resize(whole == std::string::npos ? 0 : whole + 1);
+  std::size_t number = 1;
+  for (std::size_t begin = 0; begin < text.size(); ++number) {
+    const std::size_t end = text.find('\n', begin);
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    begin = end + 1;
+    try {
+      const JsonValue value = ParseJson(line);
+      const JsonNode node(value);
+      if (number == 1) {
+        CheckSchema(node, kSchema);
+        if (head_ != std::string(line) + '\n') {
+          throw InputError("", "was measured on another machine, or with other versions (remove the file)");
+        }
+        continue;
+      }
+      const JsonFields fields(node, {"of", "device", "signature", "us", "slowdown"});
+      const Of of = ReadOf(fields.Get("of", kAllowed));
+      const std::string device = fields.Get("device", "a device kind").NonEmptyText();
+      const std::string signature = fields.Get("signature", "a signature").NonEmptyText();
+      earlier_[{of, device}][signature].push_back(
+          {.micros = fields.Get("us", "a time in us").Number(0, kMaxJsonMicros),
+           .slowdown = fields.Get("slowdown", "a factor").Number(1, kMaxSlowdown)});
+    } catch (const InputError& error) {
+      throw error.In("line " + std::to_string(number)).In(path_);
+    }
+  }
+  // An unfinished line would spoil the next.
+  std::error_code error;
+  if (!text.empty()) std::filesystem::resize_file(path_, text.size(), error);
+  if (text.empty()) std::filesystem::remove(path_, error);
+  if (error) throw InputError(path_, "cannot be written (" + error.message() + ")");
+}
+
+std::vector<SampleLog::Sample> SampleLog::Earlier(Of of, const std::string& device_kind,
+                                                  const std::string& signature) const {
+  const auto of_device = earlier_.find({of, device_kind});
+  if (of_device == earlier_.end()) return {};
+  const auto found = of_device->second.find(signature);
+  return found == of_device->second.end() ? std::vector<Sample>() : found->second;
+}
+
+void SampleLog::Add(Of of, const std::string& device_kind, const std::string& signature, const Sample& sample) {
+  JsonObject line;
+  AddMember(&line, "of", Name(of));
+  AddMember(&line, "device", device_kind);
+  AddMember(&line, "signature", signature);
+  AddMember(&line, "us", sample.micros);
+  AddMember(&line, "slowdown", sample.slowdown);
+  AppendJson(&unwritten_, ToJson(std::move(line)));
+  unwritten_.push_back('\n');
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_write_) return;
+  next_write_ = now + kWriteEvery;
+  Write();
+}
+
+void SampleLog::Write() {
+  if (unwritten_.empty()) return;
+  if (fd_ < 0) {
+    std::error_code ignored;
+    const bool is_new = !std::filesystem::exists(path_, ignored);
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd_ < 0) throw CannotBeWritten(path_);
+    if (is_new) unwritten_.insert(0, head_);
+  }
+  for (std::size_t written = 0; written < unwritten_.size();) {
+    const ::ssize_t count = ::write(fd_, unwritten_.data() + written, unwritten_.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw CannotBeWritten(path_);
+    written += static_cast<std::size_t>(count);
+  }
+  unwritten_.clear();
+}
+
+void SampleLog::Clear() {
+  earlier_.clear();
+  unwritten_.clear();
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+  std::error_code error;
+  std::filesystem::remove(path_, error);
+  if (error) throw InputError(path_, "cannot be removed (" + error.message() + ")");
+}
+
+}  // namespace emplace::profiler

@@ -30,8 +30,8 @@ std::string CudaDriver::DeviceName(int device) const {
   return name.data();
 }
 
-std::optional<CudaDriver::Memory> CudaDriver::DeviceMemory(int device) const {
-  // What is free is told of the current context's device; the primary context is the one that LibTorch uses, too.
+std::optional<Bytes> CudaDriver::FreeMemory(int device) const {
+  // The call is about the current context's device; the primary context is the one that LibTorch uses, too.
   const auto retain = Find<int (*)(void**, int)>("cuDevicePrimaryCtxRetain");
   const auto push = Find<int (*)(void*)>("cuCtxPushCurrent_v2");
   const auto get = Find<int (*)(std::size_t*, std::size_t*)>("cuMemGetInfo_v2");
@@ -42,13 +42,11 @@ std::optional<CudaDriver::Memory> CudaDriver::DeviceMemory(int device) const {
   }
   void* context = nullptr;
   if (retain(&context, device) != 0) return std::nullopt;
-  std::optional<Memory> memory;
+  std::optional<Bytes> memory;
   if (push(context) == 0) {
     std::size_t free = 0;
     std::size_t total = 0;
-    if (get(&free, &total) == 0) {
-      memory = {.total = Bytes{static_cast<std::int64_t>(total)}, .free = Bytes{static_cast<std::int64_t>(free)}};
-    }
+    if (get(&free, &total) == 0) memory = Bytes{static_cast<std::int64_t>(free)};
     pop(&context);
   }
   release(device);
@@ -84,8 +82,9 @@ std::string CudaKind(std::string name) {
                                      [](unsigned char c) { return std::isdigit(c) != 0; });
   if (!has_digit) return name.empty() ? "cuda" : name;
   std::string kind = name.substr(0, end);
-  for (const std::string_view board : {"-pcie", "-nvl"}) {
-    if (name.find(board) != std::string::npos) kind += board;
+  const std::string_view in_catalogue = kind == "p100" ? "-pcie" : "-sxm2";  // of the boards of this model
+  for (const std::string_view board : {"-pcie", "-nvl", "-sxm2"}) {
+    if (board != in_catalogue && name.find(board) != std::string::npos) kind += board;
   }
   const std::size_t part = name.find("-mig-");
   if (part != std::string::npos) kind += name.substr(part);

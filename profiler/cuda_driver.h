@@ -8,21 +8,16 @@
 
 namespace emplace::profiler {
 
-// What the CUDA driver of this machine says, if there is one, without a CUDA header. Stays open for good.
+// Queries to the CUDA driver of this machine, if there is one, without a CUDA header. It stays open for good.
 class CudaDriver {
  public:
-  struct Memory {
-    Bytes total;
-    Bytes free;  // other programs have the rest
-  };
-
   explicit CudaDriver(const char* library = "libcuda.so.1");
 
   // By CUDA's number of the device.
-  std::string DeviceName(int device) const;  // "cuda" if it cannot be had
-  std::optional<Memory> DeviceMemory(int device) const;
-  std::string PciBusId(int device) const;  // "0000:19:00.0"; "" if it cannot be had
-  std::string Version() const;             // of CUDA, as 12.4; "" if there is no driver
+  std::string DeviceName(int device) const;           // "cuda" if it cannot be had
+  std::optional<Bytes> FreeMemory(int device) const;  // what other programs leave
+  std::string PciBusId(int device) const;             // "0000:19:00.0"; "" if it cannot be had
+  std::string Version() const;                        // of CUDA, as 12.4; "" if there is no driver
 
  private:
   template <typename Function>
@@ -34,9 +29,9 @@ class CudaDriver {
 // This machine's, opened when it is first asked.
 const CudaDriver& ThisCudaDriver();
 
-// The kind, as a device catalogue calls it, of a device that its driver calls `name`: "NVIDIA A100-SXM4-40GB" is a100,
-// "Tesla K80" k80, "NVIDIA GeForce RTX 4090" geforce-rtx-4090. Boards and parts that are slower than the model on an
-// SXM board have a kind of its own: h100-pcie, h100-nvl, a100-mig-1g.5gb.
+// The kind, as the device catalogue calls it, of a device that its driver calls `name`: "NVIDIA A100-SXM4-40GB" is
+// a100, "Tesla K80" k80, "NVIDIA GeForce RTX 4090" geforce-rtx-4090. Boards other than the catalogue's, and parts of a
+// GPU, have kinds of their own: h100-pcie, h100-nvl, p100-sxm2, a100-mig-1g.5gb.
 std::string CudaKind(std::string name);
 
 }  // namespace emplace::profiler

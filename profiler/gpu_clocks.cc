@@ -3,23 +3,33 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <cstdint>
-#include <utility>
 
 namespace emplace::profiler {
 namespace {
 
 constexpr int kSmClock = 1;  // NVML_CLOCK_SM
 
-// NVML's bits of what holds a clock back. An idle GPU, and clocks that someone has set, are no such things.
-constexpr std::array<std::pair<unsigned long long, const char*>, 6> kReasons = {{
-    {0x04, "power limit"},
-    {0x08, "hardware slowdown"},
-    {0x10, "sync boost"},
-    {0x20, "temperature"},
-    {0x40, "temperature (hardware)"},
-    {0x80, "power brake"},
+// What slows a clock: NVML's bit, and its number among the policies that it keeps a sum of time for (none: -1). An idle
+// GPU, and clocks that someone has set, are no such things.
+struct Reason {
+  unsigned long long bit = 0;
+  int policy = -1;
+  const char* name = "";
+};
+constexpr std::array<Reason, 6> kReasons = {{
+    {0x04, 0, "power limit"},
+    {0x08, -1, "hardware slowdown"},
+    {0x10, 2, "sync boost"},
+    {0x20, 1, "temperature"},
+    {0x40, -1, "temperature (hardware)"},
+    {0x80, -1, "power brake"},
 }};
+
+// nvmlViolationTime_t: µs since 1970, and ns.
+struct Violation {
+  unsigned long long reference_time = 0;
+  unsigned long long violation_time = 0;
+};
 
 }  // namespace
 
@@ -47,9 +57,13 @@ std::optional<DeviceClock> GpuClocks::Read(const std::string& pci_bus_id) const 
   if (find(pci_bus_id.c_str(), &device) != 0 || clock(device, kSmClock, &mhz) != 0 || reasons(device, &bits) != 0) {
     return std::nullopt;
   }
-  DeviceClock now{.mhz = static_cast<double>(mhz), .held_back_by = {}};
-  for (const auto& [bit, name] : kReasons) {
-    if ((bits & bit) != 0) now.held_back_by.emplace_back(name);
+  DeviceClock now{.mhz = static_cast<double>(mhz)};
+  const auto violation = Find<int (*)(void*, int, Violation*)>("nvmlDeviceGetViolationStatus");
+  for (const Reason& reason : kReasons) {
+    if ((bits & reason.bit) != 0) now.slowed_by.insert(reason.name);
+    Violation sum;
+    if (reason.policy < 0 || violation == nullptr || violation(device, reason.policy, &sum) != 0) continue;
+    now.slowed_ns[reason.name] = sum.violation_time;
   }
   return now;
 }

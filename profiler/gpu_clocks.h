@@ -8,13 +8,13 @@
 
 namespace emplace::profiler {
 
-// The clocks of this machine's NVIDIA GPUs, as NVML tells them, without its header: a GPU that is hot, or at its power
-// limit, is slower than it was, and no time of a kernel says so.
+// Clocks of this machine's NVIDIA GPUs, read from NVML without its header. A GPU that is hot, or at its power limit, is
+// slower than it was, which cannot be seen in the times of its kernels.
 class GpuClocks {
  public:
   explicit GpuClocks(const char* library = "libnvidia-ml.so.1");
 
-  // Of the GPU at this address on the PCI bus. None where NVML is not there, does not know the GPU, or fails.
+  // Of the GPU at this address on the PCI bus. None where there is no NVML, no such GPU, or an error.
   std::optional<DeviceClock> Read(const std::string& pci_bus_id) const;
 
  private:

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -54,11 +55,12 @@ struct MemoryUse {
   Bytes kept;  // still there at the end
 };
 
-// How fast a device's clock runs, and what holds it back ("temperature"): nothing on a device that is as fast as it
-// can.
+// How fast a device's clock runs, and what slows it ("temperature").
 struct DeviceClock {
   double mhz = 0;
-  std::vector<std::string> held_back_by;
+  std::set<std::string> slowed_by = {};  // now
+  // By reason, how long it has been slowed since the driver was loaded, in ns; only where the device counts that.
+  std::map<std::string, std::uint64_t> slowed_ns = {};
 };
 
 class HardwareDevice {
@@ -70,7 +72,7 @@ class HardwareDevice {
   virtual bool is_cpu() const = 0;
   // The system's number of the core that it is; none of other devices.
   virtual std::optional<int> core() const { return std::nullopt; }
-  // What of its memory was free when it was opened, if that is known.
+  // A CPU core's share of the machine's memory; what was free of a GPU's when it was opened, if that is known.
   virtual std::optional<Bytes> memory() const = 0;
   // Its clock now; none where it cannot be read, or says nothing (a CPU's: disturbance.h).
   virtual std::optional<DeviceClock> Clock() const { return std::nullopt; }

@@ -30,11 +30,12 @@ std::vector<Entry> ReadEntries(const JsonFields& fields, std::string_view key, E
 }
 
 Profile::DeviceEntry ReadDevice(const JsonNode& node) {
-  const JsonFields fields(node, {"kind", "backend", "op_gap_us", "contention"});
+  const JsonFields fields(node, {"kind", "backend", "op_gap_us", "probe_us", "contention"});
   Profile::DeviceEntry entry;
   entry.kind = fields.Get("kind", "a device kind").NonEmptyText();
   if (const auto field = fields.Find("backend")) entry.backend = field->Text();
   if (const auto field = fields.Find("op_gap_us")) entry.op_gap_micros = field->Number(0, kMaxJsonMicros);
+  if (const auto field = fields.Find("probe_us")) entry.probe_micros = field->Number(0, kMaxJsonMicros);
   if (const auto field = fields.Find("contention")) {
     for (const JsonMember& member : field->Object("an object of factors by class of op")) {
       entry.contention.emplace(member.key, JsonNode(*field, member.key, member.value).Number(0, kMaxContention));
@@ -298,6 +299,7 @@ void WriteProfile(std::ostream& out, const Profile& profile) {
   host.End();
   WriteEntries(&text, "devices", profile.devices, [](ObjectWriter* object, const Profile::DeviceEntry& device) {
     object->Text("kind", device.kind).Text("backend", device.backend).Value("op_gap_us", device.op_gap_micros);
+    if (device.probe_micros) object->Value("probe_us", *device.probe_micros);
     if (!device.contention.empty()) object->Values("contention", device.contention);
   });
   WriteEntries(&text, "ops", profile.ops, [](ObjectWriter* object, const Profile::OpEntry& op) {

@@ -21,6 +21,7 @@ struct Profile {
     std::string kind;
     std::string backend;
     double op_gap_micros = 0;
+    std::optional<double> probe_micros = {};  // the fastest probe of a core (profiler/measure/disturbance.h)
     // By class of op: how many times as long one takes while another such device is busy (1: not slowed), in the median
     // of its ops.
     std::map<std::string, double, std::less<>> contention = {};

@@ -50,6 +50,11 @@ std::string ClusterPath(const ProfileOptions& options) {
   return (std::filesystem::path(options.output).parent_path() / "cluster.yaml").string();
 }
 
+// Of the samples of a run that is stopped; "" where there is no file to put it beside.
+std::string SamplesPath(const ProfileOptions& options) {
+  return options.output == "-" ? "" : options.output + ".samples";
+}
+
 // Do not overwrite a cluster.yaml that was written by hand.
 void CheckClusterPath(const std::string& path) {
   std::error_code ignored;
@@ -111,14 +116,15 @@ std::string Left(const profiler::MachineProfilerProgress& progress) {
   return fmt::format("about {:.0f} s left for {}", left, progress.what);
 }
 
-// What to do where the samples of many ops stay far apart.
-std::string AdviceOnSpread(std::size_t too_wide, std::size_t measured) {
-  constexpr double kMany = 0.2;
-  if (static_cast<double>(too_wide) <= kMany * static_cast<double>(measured)) return "";
+// What to do where the samples of ops that matter stay far apart.
+std::string AdviceOnSpread(double share) {
+  constexpr double kMuch = 0.2;
+  if (share <= kMuch) return "";
   return fmt::format(
-      "that is {} of {}: what is simulated with this profile can be as far off. Measure again on an idle "
-      "machine, with more --patience, into another file",
-      too_wide, measured);
+      "ops whose samples are far apart take {:.0f} % of the step: what is simulated with this profile can be as far "
+      "off. "
+      "Measure again on an idle machine, with more --patience, into another file",
+      100 * share);
 }
 
 void Summarise(const ProfileOptions& options, const Profile& profile, const profiler::MachineProfilerResult& result,
@@ -127,9 +133,11 @@ void Summarise(const ProfileOptions& options, const Profile& profile, const prof
   for (const auto& [kind, count] : result.new_ops) {
     text += fmt::format("{}: {} ops measured, {} known before\n", kind, count, result.known_ops.at(kind));
   }
-  if (result.sampled_longer > 0) {
-    text += fmt::format("{} ops of those that take {:.0f} % of the step were sampled longer than --seconds\n",
-                        result.sampled_longer, 100 * profiler::kMostOfAStep);
+  if (result.sampled_again > 0) {
+    text += fmt::format(
+        "{} ops of those that take {:.0f} % of the step had fewer samples than --samples, and were measured "
+        "again\n",
+        result.sampled_again, 100 * profiler::kMostOfAStep);
   }
   for (const Profile::DeviceEntry& device : profile.devices) {
     text += fmt::format("{}: {:.2f} us between ops ({})\n", device.kind, device.op_gap_micros, device.backend);
@@ -153,12 +161,8 @@ void Summarise(const ProfileOptions& options, const Profile& profile, const prof
   if (!result.too_wide.empty()) {
     text += fmt::format("{} ops whose samples stay far apart (p90 - p10 over {:.0f} % of the median), such as {}\n",
                         result.too_wide.size(), 100 * options.ops.wide_spread, result.too_wide.front());
-    std::size_t measured = 0;
-    for (const auto& [kind, count] : result.new_ops) measured += count;
-    const std::string advice = AdviceOnSpread(result.too_wide.size(), measured);
-    if (!advice.empty()) text += advice + '\n';
   }
-  for (const std::string& advice : {load_advice, result.clocks.Advice()}) {
+  for (const std::string& advice : {AdviceOnSpread(result.wide_share), load_advice, result.clocks.Advice()}) {
     if (!advice.empty()) text += advice + '\n';
   }
   if (options.output == "-") {
@@ -170,7 +174,8 @@ void Summarise(const ProfileOptions& options, const Profile& profile, const prof
 
 int Run(const ProfileOptions& options) {
   const std::string cluster_path = ClusterPath(options);
-  CheckFiles({options.graph, options.torchscript}, {options.output, cluster_path, options.graph_output});
+  CheckFiles({options.graph, options.torchscript},
+             {options.output, SamplesPath(options), cluster_path, options.graph_output});
   CheckClusterPath(cluster_path);
   const OpenDevices open(options.devices);
   Profile profile = LoadOrBegin(options.output);
@@ -185,9 +190,12 @@ int Run(const ProfileOptions& options) {
     return device.is_cpu() ? profiler::MakeClockMeter() : profiler::MakeCuptiMeter(device);
   };
   std::optional<profiler::SampleLog> log;
-  if (options.output != "-") {
-    log.emplace(options.output + ".samples", profile.host);
+  if (const std::string path = SamplesPath(options); !path.empty()) {
+    log.emplace(path, profile.host);
     machine.ops.log = machine.contention_options.log = &*log;
+    if (log->num_earlier() > 0) {
+      Say(fmt::format("profile: {} samples of a run that was stopped count too ({})", log->num_earlier(), path));
+    }
   }
   profiler::MachineProfilerResult result;
   const profiler::LoadWatch load(open.devices());
@@ -204,11 +212,11 @@ int Run(const ProfileOptions& options) {
   }
   const std::string load_advice = profiler::AdviceOnLoad(load.OthersBusyCores(), load.num_cores());
   WriteFile(options.output, [&](std::ostream& out) { WriteProfile(out, profile); });
-  if (log) log->Clear();
   if (!cluster_path.empty() && !options.no_links) {
     const Cluster cluster = profiler::MachineCluster("this machine", open.Named(), profile);
     WriteFile(cluster_path, [&](std::ostream& out) { WriteCluster(out, cluster); });
   }
+  if (log) log->Finish(profile);
   Summarise(options, profile, result, load_advice);
   return kDone;
 }
@@ -246,7 +254,7 @@ Command AddProfile(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--seconds", options->ops.seconds,
-                   "On one op, at most; but three samples are always taken, and all of ops that take 90 % of the step")
+                   "On one op, at most; but three samples are always taken, and ops of 90 % of the step have all")
       ->type_name("S")
       ->transform(NumberFrom(0.001, 3600))
       ->capture_default_str();

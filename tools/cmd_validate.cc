@@ -208,7 +208,9 @@ experiments::CheckedInRounds CheckInRounds(const ValidateOptions& options, const
   return validator.CheckInRounds(placements, reference, {.rounds = options.rounds, .seed = options.search.seed},
                                  goes_on, [&](std::size_t visits, double micros) {
                                    progress.Show(visits, placements.size() * options.rounds, "visits",
-                                                 "last " + MicrosForPeople(micros));
+                                                 stop.Interrupted()
+                                                     ? "stops after this round (Ctrl-C again stops at once)"
+                                                     : "last " + MicrosForPeople(micros));
                                  });
 }
 
@@ -224,6 +226,15 @@ std::vector<experiments::ValidationCase> CheckEach(const experiments::Validator&
                   "last " + MicrosForPeople(cases.back().measured.result.step_time_micros));
   }
   return cases;
+}
+
+// The fastest probe of a core that the profile knows.
+std::optional<double> ProbeOfCores(const std::string& path) {
+  std::optional<double> fastest;
+  for (const Profile::DeviceEntry& device : LoadProfile(path).devices) {
+    if (device.probe_micros) fastest = std::min(fastest.value_or(*device.probe_micros), *device.probe_micros);
+  }
+  return fastest;
 }
 
 // What ended it before all was run.
@@ -276,6 +287,8 @@ int Run(ValidateOptions options) {
       if (real->name() == device.name) devices.push_back(real);
     }
   }
+  if (!options.problem.costs.profile.empty())
+    options.hardware.known_probe_micros = ProbeOfCores(options.problem.costs.profile);
   const auto hardware = AtPlace(options.problem.graph.file, [&] {
     return std::make_unique<profiler::HardwareRunner>(graph, cluster, devices, options.hardware);
   });

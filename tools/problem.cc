@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <ostream>
 #include <string_view>
@@ -242,7 +243,7 @@ std::string ForPeople(Bytes bytes) {
 }
 
 std::string MicrosForPeople(double micros) {
-  if (micros < 1000) return fmt::format("{} us", micros);
+  if (micros < 1000) return fmt::format("{} us", std::round(micros * 1000) / 1000);  // to ns
   if (micros < 1e6) return fmt::format("{:.3f} ms", micros / 1e3);
   return fmt::format("{:.3f} s", micros / 1e6);
 }

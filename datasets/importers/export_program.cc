@@ -23,15 +23,6 @@ constexpr std::int64_t kOldestMajor = 5;
 constexpr std::int64_t kNewestMajor = 8;
 constexpr std::string_view kOldEntry = "serialized_exported_program.json";
 
-JsonNode Need(const JsonNode& parent, std::string_view key, std::string_view allowed) {
-  parent.Object();
-  const JsonValue* const value = FindMember(parent.value(), key);
-  if (value == nullptr) {
-    throw InputError(PlaceOfKey(parent.Place(), key), "is missing (" + std::string(allowed) + ")");
-  }
-  return {parent, key, *value};
-}
-
 // The only member of an object such as {"as_tensor": {"name": "x"}}.
 const JsonMember& OnlyMember(const JsonNode& node) {
   const JsonObject& members = node.Object("an object with one member, such as as_tensor");
@@ -46,7 +37,7 @@ ExportArgument ReadArgument(const JsonNode& node, std::string_view name) {
 
 // The name in {"name": "x"}.
 std::string_view NameIn(const JsonNode& node) {
-  const JsonNode name = Need(node, "name", "a name");
+  const JsonNode name = NeedMember(node, "name", "a name");
   return name.Text("a name");
 }
 
@@ -74,7 +65,7 @@ RawSize ReadRawSize(const JsonNode& node) {
   if (member.key == "as_int") return {.expression = {}, .number = value.Integer(-kMaxJsonInteger, kMaxJsonInteger)};
   if (member.key != "as_expr") node.Refuse("as_int or as_expr");
   RawSize size;
-  const JsonNode expression = Need(value, "expr_str", "an expression");
+  const JsonNode expression = NeedMember(value, "expr_str", "an expression");
   size.expression = expression.Text("an expression");
   if (size.expression.empty()) expression.Refuse("an expression");
   if (const JsonValue* const hint = FindMember(value.value(), "hint"); hint != nullptr) {
@@ -266,13 +257,13 @@ std::string LayerOf(std::string_view stack) {
 
 ExportTensor ReadTensor(const JsonNode& node, Sizes& sizes) {
   ExportTensor tensor;
-  const JsonNode dtype = Need(node, "dtype", "a number of a scalar type");
+  const JsonNode dtype = NeedMember(node, "dtype", "a number of a scalar type");
   const std::int64_t number = dtype.Integer(0, kMaxJsonInteger);
   const auto type = std::find_if(std::begin(kScalarTypes), std::end(kScalarTypes),
                                  [&](const ScalarType& row) { return row.number == number; });
   if (type == std::end(kScalarTypes)) dtype.Refuse("the number of a scalar type, 1 to 13 or 28 to 32");
   tensor.dtype = type->dtype;
-  const JsonNode dims = Need(node, "sizes", "a list of sizes");
+  const JsonNode dims = NeedMember(node, "sizes", "a list of sizes");
   if (dims.List().size() > kMaxRank) dims.Refuse("at most 64 dimensions");
   for (std::size_t i = 0; i < dims.List().size(); ++i) {
     const JsonNode dim(dims, i, dims.List()[i]);
@@ -309,16 +300,16 @@ std::vector<ExportArgument> ReadArguments(const JsonNode& list) {
 
 ExportNode ReadNode(const JsonNode& node) {
   ExportNode read;
-  const JsonNode target = Need(node, "target", "an operator's name");
+  const JsonNode target = NeedMember(node, "target", "an operator's name");
   read.target = target.Text("an operator's name");
-  const JsonNode inputs = Need(node, "inputs", "a list of arguments");
+  const JsonNode inputs = NeedMember(node, "inputs", "a list of arguments");
   for (std::size_t i = 0; i < inputs.List().size(); ++i) {
     const JsonNode input(inputs, i, inputs.List()[i]);
     const std::string_view name = NameIn(input);
-    const JsonNode argument = Need(input, "arg", "an argument");
+    const JsonNode argument = NeedMember(input, "arg", "an argument");
     read.inputs.push_back(ReadArgument(argument, name));
   }
-  const JsonNode outputs = Need(node, "outputs", "a list of results");
+  const JsonNode outputs = NeedMember(node, "outputs", "a list of results");
   read.outputs = ReadArguments(outputs);
   if (const JsonValue* const metadata = FindMember(node.value(), "metadata"); metadata != nullptr) {
     if (const JsonValue* const stack = FindMember(*metadata, "nn_module_stack"); stack != nullptr) {
@@ -330,7 +321,7 @@ ExportNode ReadNode(const JsonNode& node) {
 
 ExportGraph ReadGraphOf(const JsonNode& node, Sizes& sizes) {
   ExportGraph graph;
-  const JsonNode tensors = Need(node, "tensor_values", "an object of tensors");
+  const JsonNode tensors = NeedMember(node, "tensor_values", "an object of tensors");
   for (const JsonMember& member : tensors.Object()) {
     const JsonNode tensor(tensors, member.key, member.value);
     graph.tensors.emplace(member.key, ReadTensor(tensor, sizes));
@@ -345,11 +336,11 @@ ExportGraph ReadGraphOf(const JsonNode& node, Sizes& sizes) {
       }
     }
   }
-  const JsonNode inputs = Need(node, "inputs", "a list of arguments");
+  const JsonNode inputs = NeedMember(node, "inputs", "a list of arguments");
   graph.inputs = ReadArguments(inputs);
-  const JsonNode outputs = Need(node, "outputs", "a list of results");
+  const JsonNode outputs = NeedMember(node, "outputs", "a list of results");
   graph.outputs = ReadArguments(outputs);
-  const JsonNode nodes = Need(node, "nodes", "a list of nodes");
+  const JsonNode nodes = NeedMember(node, "nodes", "a list of nodes");
   for (std::size_t i = 0; i < nodes.List().size(); ++i)
     graph.nodes.push_back(ReadNode(JsonNode(nodes, i, nodes.List()[i])));
   return graph;
@@ -357,16 +348,16 @@ ExportGraph ReadGraphOf(const JsonNode& node, Sizes& sizes) {
 
 std::vector<ExportInput> ReadInputs(const JsonNode& signature) {
   std::vector<ExportInput> inputs;
-  const JsonNode specs = Need(signature, "input_specs", "a list of inputs");
+  const JsonNode specs = NeedMember(signature, "input_specs", "a list of inputs");
   for (std::size_t i = 0; i < specs.List().size(); ++i) {
     const JsonNode spec(specs, i, specs.List()[i]);
     const JsonMember& member = OnlyMember(spec);
     const JsonNode value(spec, member.key, member.value);
     using Role = ExportInput::Role;
     const auto add = [&](Role role, std::string_view key) {
-      const JsonNode argument = Need(value, "arg", "a tensor");
+      const JsonNode argument = NeedMember(value, "arg", "a tensor");
       const std::string_view name = NameIn(argument);
-      const JsonNode path = Need(value, key, "a path in the module");
+      const JsonNode path = NeedMember(value, key, "a path in the module");
       inputs.push_back({.role = role, .name = name, .path = path.Text()});
     };
     if (member.key == "parameter") {
@@ -376,7 +367,7 @@ std::vector<ExportInput> ReadInputs(const JsonNode& signature) {
     } else if (member.key == "tensor_constant") {
       add(Role::kConstant, "tensor_constant_name");
     } else if (member.key == "user_input") {
-      const JsonNode argument = Need(value, "arg", "an argument");
+      const JsonNode argument = NeedMember(value, "arg", "an argument");
       const JsonMember& given = OnlyMember(argument);
       if (given.key != "as_tensor") continue;
       inputs.push_back({.role = Role::kUser, .name = NameIn(JsonNode(argument, given.key, given.value)), .path = {}});
@@ -387,16 +378,16 @@ std::vector<ExportInput> ReadInputs(const JsonNode& signature) {
 
 std::vector<std::string_view> ReadOutputs(const JsonNode& signature) {
   std::vector<std::string_view> outputs;
-  const JsonNode specs = Need(signature, "output_specs", "a list of outputs");
+  const JsonNode specs = NeedMember(signature, "output_specs", "a list of outputs");
   for (std::size_t i = 0; i < specs.List().size(); ++i) {
     const JsonNode spec(specs, i, specs.List()[i]);
     const JsonMember& member = OnlyMember(spec);
     const JsonNode value(spec, member.key, member.value);
     if (member.key == "loss_output") {
-      const JsonNode argument = Need(value, "arg", "a tensor");
+      const JsonNode argument = NeedMember(value, "arg", "a tensor");
       outputs.push_back(NameIn(argument));
     } else if (member.key == "user_output") {
-      const JsonNode argument = Need(value, "arg", "an argument");
+      const JsonNode argument = NeedMember(value, "arg", "an argument");
       const JsonMember& given = OnlyMember(argument);
       if (given.key == "as_tensor") outputs.push_back(NameIn(JsonNode(argument, given.key, given.value)));
     }
@@ -405,8 +396,8 @@ std::vector<std::string_view> ReadOutputs(const JsonNode& signature) {
 }
 
 void CheckVersion(const JsonNode& root) {
-  const JsonNode version = Need(root, "schema_version", "the schema's version");
-  const JsonNode major = Need(version, "major", "a number");
+  const JsonNode version = NeedMember(root, "schema_version", "the schema's version");
+  const JsonNode major = NeedMember(version, "major", "a number");
   const std::int64_t number = major.Integer(0, kMaxJsonInteger);
   if (number < kOldestMajor || number > kNewestMajor) {
     const JsonValue* const torch = FindMember(root.value(), "torch_version");
@@ -420,10 +411,10 @@ void CheckVersion(const JsonNode& root) {
 // Sets symbols from what the user gave and from hints.
 void SetSizes(const JsonNode& graph, const std::vector<ExportInput>& inputs, std::span<const std::string> texts,
               Sizes& sizes) {
-  const JsonNode tensors = Need(graph, "tensor_values", "an object of tensors");
+  const JsonNode tensors = NeedMember(graph, "tensor_values", "an object of tensors");
   for (const JsonMember& member : tensors.Object()) {
     const JsonNode tensor(tensors, member.key, member.value);
-    const JsonNode dims = Need(tensor, "sizes", "a list of sizes");
+    const JsonNode dims = NeedMember(tensor, "sizes", "a list of sizes");
     for (std::size_t i = 0; i < dims.List().size(); ++i) sizes.AddHint(ReadRawSize(JsonNode(dims, i, dims.List()[i])));
   }
   if (const JsonValue* const values = FindMember(graph.value(), "sym_int_values"); values != nullptr) {
@@ -442,8 +433,8 @@ void SetSizes(const JsonNode& graph, const std::vector<ExportInput>& inputs, std
       is_known = is_known || input.name == given.name;
     }
     if (!is_known) throw InputError("--input " + given.name, "is no input of this program (" + names + ")");
-    const JsonNode tensor = Need(tensors, given.name, "a tensor");
-    const JsonNode dims = Need(tensor, "sizes", "a list of sizes");
+    const JsonNode tensor = NeedMember(tensors, given.name, "a tensor");
+    const JsonNode dims = NeedMember(tensor, "sizes", "a list of sizes");
     if (dims.List().size() != given.dims.size()) {
       throw InputError("--input " + given.name,
                        fmt::format("has {} dimensions (this input has {})", given.dims.size(), dims.List().size()));
@@ -564,9 +555,9 @@ ExportProgram ReadExportProgram(const ImportSource& source, std::span<const std:
     const JsonNode root(*program.document);
     root.Object();
     CheckVersion(root);
-    const JsonNode module = Need(root, "graph_module", "a module");
-    const JsonNode graph = Need(module, "graph", "a graph");
-    const JsonNode signature = Need(module, "signature", "the graph's signature");
+    const JsonNode module = NeedMember(root, "graph_module", "a module");
+    const JsonNode graph = NeedMember(module, "graph", "a graph");
+    const JsonNode signature = NeedMember(module, "signature", "the graph's signature");
     program.inputs = ReadInputs(signature);
     program.outputs = ReadOutputs(signature);
     Sizes sizes;

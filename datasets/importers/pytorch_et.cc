@@ -136,9 +136,7 @@ std::vector<std::string_view> ElementTypes(std::string_view type) {
 }
 
 std::int64_t IntegerAt(const JsonNode& node, std::string_view key) {
-  const JsonValue* const value = FindMember(node.value(), key);
-  if (value == nullptr) throw InputError(PlaceOfKey(node.Place(), key), "is missing (an integer)");
-  return JsonNode(node, key, *value).Integer(-kMaxJsonInteger, kMaxJsonInteger, "an integer");
+  return NeedMember(node, key, "an integer").Integer(-kMaxJsonInteger, kMaxJsonInteger, "an integer");
 }
 
 const std::string& TextAt(const JsonNode& node, std::string_view key) {

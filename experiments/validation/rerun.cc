@@ -14,19 +14,13 @@ namespace {
 
 constexpr double kMostStepMicros = 1e12;
 
-JsonNode MemberOf(const JsonNode& node, std::string_view key, std::string_view allowed) {
-  const JsonValue* const value = FindMember(node.value(), key);
-  if (value == nullptr) throw InputError(PlaceOfKey(node.Place(), key), fmt::format("is missing ({})", allowed));
-  return {node, key, *value};
-}
-
 }  // namespace
 
 std::map<std::string, EarlierCase> ReadValidation(std::istream& in) {
   const JsonValue root = ParseJson(in);
   const JsonNode node(root);
   CheckSchema(node, "emplace.validation");
-  const JsonNode list = MemberOf(node, "cases", "a list of placements");
+  const JsonNode list = NeedMember(node, "cases", "a list of placements");
   const JsonList& cases = list.List();
   std::map<std::string, EarlierCase> earlier;
   for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -34,9 +28,9 @@ std::map<std::string, EarlierCase> ReadValidation(std::istream& in) {
     one.Object();
     if (FindMember(one.value(), "measured_us") == nullptr) continue;  // it did not fit
     const auto micros = [&](std::string_view key) {
-      return MemberOf(one, key, "us").Number(0, kMostStepMicros, "us, 0 to 1e12");
+      return NeedMember(one, key, "us").Number(0, kMostStepMicros, "us, 0 to 1e12");
     };
-    const std::string& label = MemberOf(one, "label", "a name").Text();
+    const std::string& label = NeedMember(one, "label", "a name").Text();
     earlier[label] = {.simulated_micros = micros("simulated_us"), .measured_micros = micros("measured_us")};
   }
   return earlier;

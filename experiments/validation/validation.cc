@@ -215,7 +215,8 @@ CheckedInRounds Validator::CheckInRounds(std::span<const SampledPlacement> place
   std::vector<std::vector<profiler::HardwareStep>> steps(placements.size());
   std::size_t visits = 0;
   const auto visit = [&](std::optional<std::size_t> which) -> std::optional<double> {
-    profiler::HardwareStep step = hardware_.Measure(which ? placements[*which].placement : reference.placement);
+    profiler::HardwareStep step =
+        which ? hardware_.Measure(placements[*which].placement) : hardware_.MeasureSteps(reference.placement);
     const std::optional<double> micros =
         step.result.fits_memory ? std::optional(TrimmedMean(step.step_micros)) : std::nullopt;
     if (!which) return micros;
@@ -371,8 +372,9 @@ std::vector<OpError> Validator::OpErrors(std::span<const ValidationCase> cases) 
       error.simulated_micros += costs_.Micros(run.op, run.device);
       error.measured_micros += one.measured_op[Index(run.op)];
       const profiler::OpSampler::Times& times = one.measured.op_times;
-      if (!times.alone.empty()) error.alone_micros += times.alone[Index(run.op)];
-      if (!times.beside.empty()) error.beside_micros += times.beside[Index(run.op)];
+      if (times.alone.empty()) continue;
+      error.alone_micros += times.alone[Index(run.op)];
+      error.beside_micros += (times.beside.empty() ? times.alone : times.beside)[Index(run.op)];
     }
   }
   std::vector<OpError> sorted;

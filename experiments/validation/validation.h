@@ -37,7 +37,7 @@ struct ValidationCase {
   profiler::HardwareStep measured;
   std::vector<double> measured_busy;  // by device
   std::vector<double> measured_op;    // by OpId: duration
-  // Simulated with op times measured alone between the measured steps (HardwareOptions::interleave) instead of the
+  // Simulated with op times and contention measured between the steps (HardwareOptions::interleave) instead of the
   // profile's. The remaining error is not caused by changes of the machine since the profile.
   std::optional<PredictedStep> interleaved;
   // How many times as fast as the reference it is, if it was measured in rounds. `measured.step_micros` are its rounds
@@ -66,7 +66,7 @@ struct OpError {
   double simulated_micros = 0;  // sums over all runs
   double measured_micros = 0;
   double alone_micros = 0;   // measured alone between the steps; 0 unless interleaved
-  double beside_micros = 0;  // the same beside busy devices, of placements on several of them
+  double beside_micros = 0;  // the same beside a busy device; alone where a placement has no other
 };
 
 // Errors of a predicted step time, relative to the measured one (0.05 is 5 %).

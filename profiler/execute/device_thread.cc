@@ -54,4 +54,33 @@ void DeviceThread::Loop() {
   }
 }
 
+void WhileBusy(DeviceThread& thread,
+               const std::function<void(const std::atomic<bool>& stop, std::atomic<bool>* is_busy)>& keep_busy,
+               const std::function<void()>& work) {
+  std::atomic<bool> stop = false;
+  std::atomic<bool> is_busy = false;
+  thread.Start([&] {
+    try {
+      keep_busy(stop, &is_busy);
+    } catch (...) {
+      is_busy = true;  // whoever waits for that goes on, and Wait() throws
+      throw;
+    }
+    is_busy = true;  // it may have had nothing to do
+  });
+  while (!is_busy) std::this_thread::yield();
+  try {
+    work();
+  } catch (...) {
+    stop = true;
+    try {
+      thread.Wait();
+    } catch (...) {  // the first error counts
+    }
+    throw;
+  }
+  stop = true;
+  thread.Wait();
+}
+
 }  // namespace emplace::profiler

@@ -1,6 +1,7 @@
 #ifndef EMPLACE_PROFILER_EXECUTE_DEVICE_THREAD_H_
 #define EMPLACE_PROFILER_EXECUTE_DEVICE_THREAD_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -36,6 +37,12 @@ class DeviceThread {
   bool stop_ = false;
   std::thread thread_;
 };
+
+// Calls `work` while `thread` does `keep_busy`, which returns soon after `stop` is set, and sets *is_busy once it is.
+// Throws what either threw.
+void WhileBusy(DeviceThread& thread,
+               const std::function<void(const std::atomic<bool>& stop, std::atomic<bool>* is_busy)>& keep_busy,
+               const std::function<void()>& work);
 
 }  // namespace emplace::profiler
 

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <exception>
 #include <mutex>
 #include <numeric>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "profiler/execute/placed_program.h"
@@ -33,7 +31,7 @@ class HardwareRunner::Machine {
     }
     prepared_.resize(graph.num_ops());
     for (std::size_t d = 0; d < devices_.size(); ++d) {
-      workers_.push_back(std::make_unique<DeviceWorker>(cluster.devices()[d].memory));
+      workers_.push_back(std::make_unique<DeviceWorker>(cluster.devices()[d].memory, options.known_probe_micros));
       if (devices_[d] == nullptr) continue;
       workers_[d]->thread.Run([this, d] { devices_[d]->Attach(); });
       if (devices_[d]->is_cpu()) continue;
@@ -60,10 +58,9 @@ class HardwareRunner::Machine {
       Prepare();
       if (interleave) PrepareSamples(placement);
       for (std::size_t i = 0; i < options_.warmups; ++i) step_->Run();
+      for (const std::size_t d : Used()) measured.clocks.Begin(*devices_[d]);
       std::vector<RunOfStep> runs = RunSteps();
-      for (std::size_t d = 0; d < devices_.size(); ++d) {
-        if (program_.num_ops[d] > 0) measured.clocks.Look(*devices_[d]);
-      }
+      for (const std::size_t d : Used()) measured.clocks.End(*devices_[d]);
       std::vector<std::pair<double, Timeline>> steps;
       std::vector<OpSampler::Times> op_times;
       for (RunOfStep& run : runs) {
@@ -132,6 +129,15 @@ class HardwareRunner::Machine {
     }
   }
 
+  // Devices that have ops.
+  std::vector<std::size_t> Used() const {
+    std::vector<std::size_t> used;
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      if (program_.num_ops[d] > 0) used.push_back(d);
+    }
+    return used;
+  }
+
   bool Watches() const { return options_.patience_seconds > 0; }
 
   // A step, and how much others slowed the devices in it.
@@ -188,60 +194,27 @@ class HardwareRunner::Machine {
   // Of the device that was slowed most.
   double SlowdownOfStep() const {
     double most = 1;
-    for (const auto& worker : workers_) most = std::max(most, worker->probe.Slowdown());
+    for (const std::size_t d : Used()) most = std::max(most, workers_[d]->probe.Slowdown());
     return most;
   }
 
-  // Between steps: each device's ops by themselves, first while the others are idle, then while these are busy.
+  // Between steps: each device's ops by themselves, first while the others are idle, then while another one is busy: as
+  // contention is measured for a profile.
   void SampleOps() {
-    std::vector<std::size_t> used;
-    for (std::size_t d = 0; d < devices_.size(); ++d) {
-      if (program_.num_ops[d] > 0) used.push_back(d);
-    }
+    const std::vector<std::size_t> used = Used();
     for (const std::size_t d : used) {
       workers_[d]->thread.Run([this, d] { sampler_->Sample(d, /*alone=*/true); });
     }
     if (used.size() < 2) return;
-    for (const std::size_t d : used) SampleBeside(d, used);
-  }
-
-  void SampleBeside(std::size_t device, const std::vector<std::size_t>& used) {
-    std::atomic<bool> stop = false;
-    std::vector<std::atomic<bool>> busy(devices_.size());
-    const auto others_do = [&](const auto& call) {
-      for (const std::size_t d : used) {
-        if (d != device) call(d);
-      }
-    };
-    others_do([&](std::size_t d) {
-      workers_[d]->thread.Start([this, d, &stop, &busy] {
-        try {
-          sampler_->KeepBusy(d, stop, &busy[d]);
-        } catch (...) {
-          busy[d] = true;  // who waits for that goes on, and Wait() throws
-          throw;
-        }
-        busy[d] = true;  // with nothing to do, too
-      });
-    });
-    workers_[device]->thread.Start([&] {
-      others_do([&](std::size_t d) {
-        while (!busy[d]) std::this_thread::yield();
-      });
-      sampler_->Sample(device, /*alone=*/false);
-    });
-    std::exception_ptr error;
-    const auto wait = [&](std::size_t d) {
-      try {
-        workers_[d]->thread.Wait();
-      } catch (...) {
-        error = std::current_exception();
-      }
-    };
-    wait(device);
-    stop = true;
-    others_do(wait);
-    if (error) std::rethrow_exception(error);
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      const std::size_t neighbour = used[(i + 1) % used.size()];
+      WhileBusy(
+          workers_[neighbour]->thread,
+          [&](const std::atomic<bool>& stop, std::atomic<bool>* is_busy) {
+            sampler_->KeepBusy(neighbour, stop, is_busy);
+          },
+          [&] { workers_[used[i]]->thread.Run([&] { sampler_->Sample(used[i], /*alone=*/false); }); });
+    }
   }
 
   // Whether a device that has ops runs behind the host.
@@ -297,6 +270,10 @@ HardwareStep HardwareRunner::Measure(const Placement& placement) const {
   return machine_->Measure(placement, machine_->interleaves());
 }
 
-StepResult HardwareRunner::Run(const Placement& placement) const { return machine_->Measure(placement, false).result; }
+HardwareStep HardwareRunner::MeasureSteps(const Placement& placement) const {
+  return machine_->Measure(placement, false);
+}
+
+StepResult HardwareRunner::Run(const Placement& placement) const { return MeasureSteps(placement).result; }
 
 }  // namespace emplace::profiler

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,8 +28,9 @@ struct HardwareOptions {
   std::size_t steps = 5;
   Statistic statistic = Statistic::kMedian;
   double patience_seconds = 0;  // spent on steps that do not count because others disturbed a device (disturbance.h)
-  bool interleave = false;      // between steps the ops are run by themselves too (op_sampler.h)
-  std::uint64_t seed = 1;       // of the contents of inputs and weights
+  std::optional<double> known_probe_micros = {};  // the fastest probe of a core that is known
+  bool interleave = false;                        // between steps the ops are run by themselves too (op_sampler.h)
+  std::uint64_t seed = 1;                         // of the contents of inputs and weights
 };
 
 // What was measured of one placement. Times in µs.
@@ -37,7 +39,8 @@ struct HardwareStep {
   std::vector<double> step_micros;  // the counted steps, in order; those least disturbed of all that were run
   std::size_t disturbed = 0;        // of them, those in which others disturbed a device
   Timeline timeline;                // the counted step closest to the step time; with a GPU, one more step (below)
-  // With `interleave`: what ops take by themselves, by OpId, the median of samples right after the counted steps.
+  // With `interleave`: what ops take by themselves, alone and beside a busy device: medians of samples right after the
+  // counted steps.
   OpSampler::Times op_times;
   ClockWatch clocks;    // of the devices, after the counted steps
   std::string failure;  // why it does not fit; "" if it does
@@ -68,6 +71,7 @@ class HardwareRunner : public Evaluator {
   // has no implementation. One placement at a time: calls from several threads wait for each other.
   HardwareStep Measure(const Placement& placement) const;
   // The same, never interleaved.
+  HardwareStep MeasureSteps(const Placement& placement) const;
   StepResult Run(const Placement& placement) const override;
 
  private:

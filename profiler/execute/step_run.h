@@ -25,7 +25,8 @@ namespace emplace::profiler {
 
 // A device's threads and their queues. Made once for all placements.
 struct DeviceWorker {
-  explicit DeviceWorker(std::optional<Bytes> memory) : ledger(memory) {}
+  DeviceWorker(std::optional<Bytes> memory, std::optional<double> known_probe_micros)
+      : ledger(memory), probe(known_probe_micros) {}
   WorkQueue<OpId> ops;
   WorkQueue<std::uint32_t> copies;
   MemoryLedger ledger;

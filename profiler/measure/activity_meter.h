@@ -14,9 +14,10 @@
 namespace emplace::profiler {
 
 // Samples of ops on a GPU by what the GPU did: the time of a run is how long the device was busy with its kernels,
-// copies and sets; 0 if it had none. The host's own time is not in it. `device` and `session` outlive the meter.
-// Begin() and End() throw ActivityError where nothing can be recorded, where records are missing or cannot be given to
-// a run (correlate.h), and if an op worked on another device than its own: nothing of such a round counts.
+// copies and sets, and its own gaps between them (DeviceRun::gaps); 0 if it had none. The host's own time is not in it.
+// `device` and `session` outlive the meter. Begin() and End() throw ActivityError where nothing can be recorded, where
+// records are missing or cannot be given to a run (correlate.h), and if an op worked on another device than its own:
+// nothing of such a round counts.
 class ActivityMeter : public OpMeter {
  public:
   ActivityMeter(HardwareDevice& device, ActivitySession& session);

@@ -2,6 +2,7 @@
 #define EMPLACE_PROFILER_MEASURE_CLOCK_WATCH_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -10,26 +11,27 @@
 
 namespace emplace::profiler {
 
-// What the clocks of devices were while something was measured on them. Not thread-safe.
+// Whether the clocks of devices were slowed while something was measured on them. Not thread-safe. A look takes about a
+// millisecond, so it comes before and after a measurement. What slowed a GPU in between is in its sums of time, where
+// it keeps them; otherwise it is seen only if it still lasts.
 class ClockWatch {
  public:
-  // Reads the device's clock, if it has one that can be read. Takes about a millisecond: not while ops are timed, but
-  // right after, before an idle device lowers its clock.
-  void Look(const HardwareDevice& device);
+  void Begin(const HardwareDevice& device);
+  void End(const HardwareDevice& device);
   // What another watch has seen, too.
   void Add(const ClockWatch& other);
-  // One sentence of each device that was held back: how often, by what, and its clocks; "" if none was.
+  // One sentence for each device that was slowed: how often, by what, and its lowest clock then; "" if none was.
   std::string Advice() const;
 
  private:
   struct Seen {
-    std::size_t looks = 0;
-    std::size_t held_back = 0;
-    double lowest_mhz = 0;
-    double highest_mhz = 0;
+    std::size_t measurements = 0;
+    std::size_t slowed = 0;
+    double lowest_mhz = 0;  // of those
     std::set<std::string> reasons;
   };
-  std::map<std::string, Seen> seen_;  // by device
+  std::map<std::string, Seen> seen_;                                       // by device
+  std::map<std::string, std::map<std::string, std::uint64_t>> slowed_ns_;  // by device and reason, at Begin
 };
 
 }  // namespace emplace::profiler

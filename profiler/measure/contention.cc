@@ -60,27 +60,17 @@ class Neighbour {
     thread_.Run([&] { ready_ = MakeReady(work_.tasks, device_, seed, clock_); });
   }
 
-  ~Neighbour() { stop_ = true; }  // where what it was busy beside threw
-
   // Calls `work` while this is busy. Throws what an op of this threw.
   void BusyBeside(const std::function<void()>& work) {
-    running_ = false;
-    stop_ = false;
-    thread_.Start([this] {
-      try {
-        while (!stop_) {
-          Next().Run(device_, clock_);
-          running_ = true;
-        }
-      } catch (...) {
-        running_ = true;  // a thread that waits for that is woken by Wait
-        throw;
-      }
-    });
-    while (!running_) std::this_thread::yield();
-    work();
-    stop_ = true;
-    thread_.Wait();
+    WhileBusy(
+        thread_,
+        [this](const std::atomic<bool>& stop, std::atomic<bool>* is_busy) {
+          while (!stop) {
+            Next().Run(device_, clock_);
+            *is_busy = true;
+          }
+        },
+        work);
   }
 
  private:
@@ -91,8 +81,6 @@ class Neighbour {
   const Clock& clock_;
   std::vector<Ready> ready_;
   std::size_t next_ = 0;
-  std::atomic<bool> running_ = false;
-  std::atomic<bool> stop_ = false;
   DeviceThread thread_;  // the last: it ends first
 };
 
@@ -202,6 +190,10 @@ std::vector<ProfileTask> TimedTasks(const Graph& graph, const Profile& profile, 
   return timed;
 }
 
+std::vector<double> MicrosInAStep(const Graph& graph, const std::vector<ProfileTask>& tasks) {
+  return RunsOf(graph, tasks).micros;
+}
+
 std::vector<std::size_t> LargestTasks(const Graph& graph, const std::vector<ProfileTask>& tasks, double share) {
   const Runs runs = RunsOf(graph, tasks);
   const double all = std::accumulate(runs.micros.begin(), runs.micros.end(), 0.0);
@@ -234,7 +226,8 @@ Busywork BusyworkOf(const Graph& graph, const std::vector<ProfileTask>& tasks, B
 
 void MeasureContention(const std::vector<ProfileTask>& tasks, const Busywork& others, HardwareDevice& device,
                        HardwareDevice& neighbour, const ContentionOptions& options, const Clock& clock,
-                       const std::function<void(std::size_t, const std::vector<double>&)>& on_batch) {
+                       const std::function<void(std::size_t, const std::vector<double>&)>& on_batch,
+                       const std::function<void(std::size_t)>& on_progress) {
   if (tasks.empty() || others.order.empty()) return;
   Neighbour busy(others, neighbour, options.seed, clock);
   DeviceThread thread;
@@ -242,9 +235,10 @@ void MeasureContention(const std::vector<ProfileTask>& tasks, const Busywork& ot
     const std::span<const ProfileTask> batch = NextBatch(std::span(tasks).subspan(first), options.batch_memory);
     on_batch(first, MeasureBatch(batch, device, thread, busy, options, clock, [&](double part) {
                const auto within = static_cast<std::size_t>(part * static_cast<double>(batch.size()));
-               on_batch(first + std::min(within, batch.size() - 1), {});
+               on_progress(first + std::min(within, batch.size() - 1));
              }));
     first += batch.size();
+    on_progress(first);
   }
 }
 

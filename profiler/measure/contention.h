@@ -32,8 +32,11 @@ struct Busywork {
   std::vector<ProfileTask> tasks;
   std::vector<std::size_t> order;  // by number: what runs after what, over and over
 };
+// What all runs of each task take in a step on one device, in µs. `tasks`: the graph's distinct ops, with their times.
+std::vector<double> MicrosInAStep(const Graph& graph, const std::vector<ProfileTask>& tasks);
+
 // Ops of the graph, by the number of their task, that together take `share` of the time of all its ops on one device:
-// the fewest. `tasks`: its distinct ops, with their times.
+// the fewest. `tasks` as above.
 std::vector<std::size_t> LargestTasks(const Graph& graph, const std::vector<ProfileTask>& tasks, double share);
 
 // The graph's ops in their order, as often as it has them. Where the tensors of `tasks`, the distinct ones, need more
@@ -43,12 +46,12 @@ Busywork BusyworkOf(const Graph& graph, const std::vector<ProfileTask>& tasks, B
 // How much two busy devices slow each other: of each task its median time on `device` while `neighbour` does `others`
 // without end, divided by its median time while the neighbour is idle. 1: they share nothing that matters. All tasks
 // are sampled one after the other, alone and beside the neighbour in turn, so that a disturbance spreads. `on_batch` is
-// called with the first task of a batch that is complete and its factors; after each turn with how many tasks are done
-// by then, and no factors. Both must be CPUs. Throws InputError as
-// ProfileOps.
+// called with the first task of a batch that is complete and its factors, `on_progress` with how many tasks are done,
+// now and then. Both must be CPUs. Throws InputError as ProfileOps.
 void MeasureContention(const std::vector<ProfileTask>& tasks, const Busywork& others, HardwareDevice& device,
                        HardwareDevice& neighbour, const ContentionOptions& options, const Clock& clock,
-                       const std::function<void(std::size_t, const std::vector<double>&)>& on_batch);
+                       const std::function<void(std::size_t, const std::vector<double>&)>& on_batch,
+                       const std::function<void(std::size_t)>& on_progress);
 
 // The median of the factors of each class's ops that the profile has for `device_kind`.
 std::map<std::string, double, std::less<>> ContentionByClass(const Profile& profile, const std::string& device_kind);

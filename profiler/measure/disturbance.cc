@@ -1,5 +1,6 @@
 #include "profiler/measure/disturbance.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -37,7 +38,8 @@ double DisturbanceWatch::Slowdown(double micros, Time now) {
   while (!fastest_.empty() && fastest_.front().first + kMemory < now) fastest_.pop_front();
   while (!fastest_.empty() && fastest_.back().second >= micros) fastest_.pop_back();
   fastest_.emplace_back(now, micros);
-  return micros / fastest_.front().second;
+  fastest_known_ = std::min(fastest_known_.value_or(micros), micros);
+  return micros / std::min(fastest_.front().second, before_.value_or(micros));
 }
 
 void StepProbe::BeginStep() {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "profiler/hardware.h"
@@ -20,18 +21,28 @@ double CoreProbeMicros();
 // Turbo clocks move a core that is left alone by 10 %; one that is shared is slower by 30 to 90 %.
 inline constexpr double kCalmSlowdown = 1.15;
 
-// Tells from probes of one core how much others slow it: against the fastest probe of the last minute. The longest that
-// another program keeps it busy without a break has to be shorter than that.
+// Tells from probes of one core how much others slow it: against the fastest probe of the last minute, or the fastest
+// that is known of the machine. Without that, the longest that another program keeps the core busy without a break has
+// to be shorter than a minute.
 class DisturbanceWatch {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
+  // `known_micros`: what the fastest probe of an earlier run took; none if there was none.
+  explicit DisturbanceWatch(std::optional<double> known_micros = std::nullopt)
+      : before_(known_micros), fastest_known_(known_micros) {}
+
   // `micros`: what a probe took at `now`. Times may not go back. At least 1; over kCalmSlowdown the core is disturbed.
   double Slowdown(double micros, Time now);
+
+  // Of all probes, and what was known before; none if there were none.
+  std::optional<double> fastest_micros() const { return fastest_known_; }
 
   static constexpr std::chrono::seconds kMemory{60};
 
  private:
+  std::optional<double> before_;                 // what was known at the beginning
+  std::optional<double> fastest_known_;          // and of all probes since
   std::deque<std::pair<Time, double>> fastest_;  // probes that no later one was as fast as
 };
 
@@ -42,6 +53,8 @@ class StepProbe {
   // Between ops, so seldom that probes take 0.2 % of a step; and from which Slowdown() on a step is called disturbed.
   static constexpr double kEveryMicros = 10'000;
   static constexpr double kCalmStep = 1.1;
+
+  explicit StepProbe(std::optional<double> known_micros = std::nullopt) : watch_(known_micros) {}
 
   // The probe after the last step is that before this one.
   void BeginStep();

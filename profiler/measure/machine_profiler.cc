@@ -20,7 +20,12 @@ class MachineProfiler {
   MachineProfiler(const Graph& graph, const MachineProfilerOptions& options, Profile* profile,
                   const std::function<void(const Profile&)>& on_saved,
                   const std::function<void(const MachineProfilerProgress&)>& on_progress)
-      : graph_(graph), options_(options), profile_(*profile), on_saved_(on_saved), on_progress_(on_progress) {}
+      : graph_(graph),
+        options_(options),
+        profile_(*profile),
+        on_saved_(on_saved),
+        on_progress_(on_progress),
+        patience_seconds_(options.ops.patience_seconds) {}
 
   MachineProfilerResult Extend(std::span<HardwareDevice* const> devices) {
     std::set<std::string> kinds;
@@ -29,27 +34,39 @@ class MachineProfiler {
     }
     if (options_.links) MeasureLinks(devices);
     if (options_.contention) MeasureNeighbours(devices);
+    for (const auto& [op, count] : disturbed_) result_.disturbed += count;
     return std::move(result_);
   }
 
  private:
   void MeasureDevice(HardwareDevice& device) {
+    if (const Profile::DeviceEntry* const known = FindDevice(device.kind())) {
+      probe_micros_ = known->probe_micros;
+    } else {
+      probe_micros_.reset();
+    }
     const std::unique_ptr<OpMeter> meter = options_.make_meter(device);
     const std::vector<ProfileTask> tasks = MissingOps(graph_, profile_, device.kind());
     result_.new_ops[device.kind()] = tasks.size();
     result_.known_ops[device.kind()] = MissingOps(graph_, {}, device.kind()).size() - tasks.size();
     if (!tasks.empty()) MeasureOps(device, *meter, tasks);
-    const std::vector<ProfileTask> longer = ToBeSampledLonger(device.kind());
-    result_.sampled_longer += longer.size();
-    if (!longer.empty()) MeasureOps(device, *meter, longer);
-    const auto known = std::find_if(profile_.devices.begin(), profile_.devices.end(),
-                                    [&](const auto& entry) { return entry.kind == device.kind(); });
-    if (known != profile_.devices.end()) return;
+    const std::vector<ProfileTask> again = WithTooFewSamples(device.kind());
+    result_.sampled_again += again.size();
+    if (!again.empty()) MeasureOps(device, *meter, again);
+    NoteSpread(device.kind(), tasks, again);
+    Profile::DeviceEntry* const known = FindDevice(device.kind());
+    if (known != nullptr) {
+      known->probe_micros = probe_micros_;
+      on_saved_(profile_);
+      return;
+    }
     const double gap = device.is_cpu()
                            ? MeasureOpGap(device)
                            : std::max(AggregateGap(GapsOf(device, *meter), device.kind()), MeasureHostGap(device));
-    profile_.devices.push_back(
-        {.kind = device.kind(), .backend = device.is_cpu() ? "clock" : "cupti", .op_gap_micros = gap});
+    profile_.devices.push_back({.kind = device.kind(),
+                                .backend = device.is_cpu() ? "clock" : "cupti",
+                                .op_gap_micros = gap,
+                                .probe_micros = probe_micros_});
     on_saved_(profile_);
   }
 
@@ -63,18 +80,53 @@ class MachineProfiler {
     return gaps;
   }
 
-  // Ops of most of the step that have fewer samples than are asked for, as one of them takes long.
-  std::vector<ProfileTask> ToBeSampledLonger(const std::string& kind) const {
+  Profile::DeviceEntry* FindDevice(const std::string& kind) {
+    const auto found = std::find_if(profile_.devices.begin(), profile_.devices.end(),
+                                    [&](const auto& entry) { return entry.kind == kind; });
+    return found == profile_.devices.end() ? nullptr : &*found;
+  }
+
+  // Ops of most of the step that have fewer samples than are asked for: they take long, or an earlier run asked for
+  // less.
+  std::vector<ProfileTask> WithTooFewSamples(const std::string& kind) const {
     const std::map<std::string, std::size_t> known = EntriesByName(kind);
     const std::vector<ProfileTask> timed = TimedTasks(graph_, profile_, kind);
-    std::vector<ProfileTask> longer;
+    std::vector<ProfileTask> few;
     for (const std::size_t i : LargestTasks(graph_, timed, kMostOfAStep)) {
       const Profile::OpEntry& entry = profile_.ops[known.at(CanonicalSignature(timed[i].signature))];
       if (entry.samples >= static_cast<std::int64_t>(options_.ops.samples)) continue;
-      longer.push_back(timed[i]);
-      longer.back().fewest_samples = options_.ops.samples;
+      few.push_back(timed[i]);
+      few.back().fewest_samples = options_.ops.samples;
     }
-    return longer;
+    return few;
+  }
+
+  // Ops that were measured now, and the part of the step, whose samples are far apart.
+  void NoteSpread(const std::string& kind, const std::vector<ProfileTask>& tasks,
+                  const std::vector<ProfileTask>& again) {
+    const std::map<std::string, std::size_t> known = EntriesByName(kind);
+    const auto is_wide = [&](const std::string& signature) {
+      const Profile::OpEntry& entry = profile_.ops[known.at(CanonicalSignature(signature))];
+      if (!entry.p10_micros || !entry.p90_micros) return false;
+      return *entry.p90_micros - *entry.p10_micros > options_.ops.wide_spread * entry.median_micros;
+    };
+    std::set<std::string> measured;
+    for (const auto* const list : {&tasks, &again}) {
+      for (const ProfileTask& task : *list) {
+        if (measured.insert(task.signature).second && is_wide(task.signature)) {
+          result_.too_wide.push_back(task.signature);
+        }
+      }
+    }
+    const std::vector<ProfileTask> timed = TimedTasks(graph_, profile_, kind);
+    const std::vector<double> micros = MicrosInAStep(graph_, timed);
+    double all = 0;
+    double wide = 0;
+    for (std::size_t i = 0; i < timed.size(); ++i) {
+      all += micros[i];
+      if (is_wide(timed[i].signature)) wide += micros[i];
+    }
+    if (all > 0) result_.wide_share = std::max(result_.wide_share, wide / all);
   }
 
   // The profile's entries of a kind of device, by canonical signature.
@@ -104,9 +156,12 @@ class MachineProfiler {
   void MeasureOps(HardwareDevice& device, OpMeter& meter, const std::vector<ProfileTask>& tasks) {
     DeviceThread thread;
     std::map<std::string, std::size_t> entries = EntriesByName(device.kind());
+    OpProfilerOptions options = options_.ops;
+    options.patience_seconds = patience_seconds_;
+    options.known_probe_micros = probe_micros_;
     OpProfilerResult measured;
     thread.Run([&] {
-      measured = ProfileOps(tasks, device, meter, options_.ops,
+      measured = ProfileOps(tasks, device, meter, options,
                             [&](const OpProfilerProgress& progress, const std::vector<Profile::OpEntry>& ops) {
                               if (!ops.empty()) Save(ops, &entries);
                               on_progress_({.what = "ops on " + device.name(),
@@ -115,10 +170,12 @@ class MachineProfiler {
                                             .seconds = progress.seconds});
                             });
     });
-    result_.disturbed += measured.disturbed;
+    patience_seconds_ = measured.patience_seconds;
+    probe_micros_ = measured.fastest_probe_micros;
+    for (const ProfileTask& task : tasks) disturbed_.erase({device.kind(), task.signature});
+    for (const auto& [signature, count] : measured.disturbed) disturbed_[{device.kind(), signature}] = count;
     result_.repeated_rounds += measured.repeated_rounds;
     result_.clocks.Add(measured.clock);
-    result_.too_wide.insert(result_.too_wide.end(), measured.too_wide.begin(), measured.too_wide.end());
   }
 
   // Of the first two CPUs of a kind.
@@ -151,18 +208,20 @@ class MachineProfiler {
     if (missing.empty()) return;
     const SteadyClock clock;
     const std::int64_t began = clock.NowNs();
-    MeasureContention(missing, BusyworkOf(graph_, all, options_.contention_options.batch_memory), device, neighbour,
-                      options_.contention_options, clock, [&](std::size_t first, const std::vector<double>& factors) {
-                        for (std::size_t i = 0; i < factors.size(); ++i) ops[first + i]->contention = factors[i];
-                        if (!factors.empty()) {
-                          entry->contention = ContentionByClass(profile_, entry->kind);
-                          on_saved_(profile_);
-                        }
-                        on_progress_({.what = "contention",
-                                      .done = first + factors.size(),
-                                      .total = missing.size(),
-                                      .seconds = static_cast<double>(clock.NowNs() - began) / 1e9});
-                      });
+    MeasureContention(
+        missing, BusyworkOf(graph_, all, options_.contention_options.batch_memory), device, neighbour,
+        options_.contention_options, clock,
+        [&](std::size_t first, const std::vector<double>& factors) {
+          for (std::size_t i = 0; i < factors.size(); ++i) ops[first + i]->contention = factors[i];
+          entry->contention = ContentionByClass(profile_, entry->kind);
+          on_saved_(profile_);
+        },
+        [&](std::size_t done) {
+          on_progress_({.what = "contention",
+                        .done = done,
+                        .total = missing.size(),
+                        .seconds = static_cast<double>(clock.NowNs() - began) / 1e9});
+        });
   }
 
   // Of every ordered pair of devices between whose kinds the profile has none.
@@ -195,6 +254,9 @@ class MachineProfiler {
   const std::function<void(const Profile&)>& on_saved_;
   const std::function<void(const MachineProfilerProgress&)>& on_progress_;
   MachineProfilerResult result_;
+  double patience_seconds_ = 0;         // left
+  std::optional<double> probe_micros_;  // the fastest of the kind of device that is measured
+  std::map<std::pair<std::string, std::string>, std::size_t> disturbed_;  // samples by device kind and signature
 };
 
 }  // namespace

@@ -39,8 +39,9 @@ struct MachineProfilerProgress {
 struct MachineProfilerResult {
   std::map<std::string, std::size_t> new_ops;    // by device kind
   std::map<std::string, std::size_t> known_ops;  // distinct ops of the graph that the profile had already
-  std::size_t sampled_longer = 0;                // ops of most of the step, which had too few samples
+  std::size_t sampled_again = 0;                 // ops of most of the step, which had too few samples
   std::vector<std::string> too_wide;             // signatures whose samples are far apart
+  double wide_share = 0;                         // of a step's time on one device: of ops whose samples are far apart
   std::size_t disturbed = 0;                     // samples that count though others disturbed the device
   std::size_t repeated_rounds = 0;               // of samples, because records of a GPU could not be trusted
   ClockWatch clocks;                             // while ops were measured

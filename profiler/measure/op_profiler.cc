@@ -18,7 +18,7 @@ namespace {
 
 using SampleClock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostTasksInBatch = 64;
+constexpr std::size_t kMostTasksInBatch = 4096;
 constexpr std::size_t kWarmups = 2;
 constexpr std::size_t kMostAttempts = 3;  // at a round
 constexpr std::size_t kHostRuns = 5;
@@ -49,14 +49,19 @@ class ClockMeter : public OpMeter {
 // left, so that those that come first leave patience to the others, and are soon done.
 class Disturbance {
  public:
-  Disturbance(HardwareDevice& device, double patience_seconds)
-      : device_(device), watches_(patience_seconds > 0), left_micros_(1e6 * patience_seconds) {}
+  Disturbance(HardwareDevice& device, const OpProfilerOptions& options)
+      : device_(device),
+        watch_(options.known_probe_micros),
+        watches_(options.patience_seconds > 0),
+        left_micros_(1e6 * options.patience_seconds) {}
 
   // 1 where nothing is watched.
   double Slowdown() {
     const std::optional<double> micros = watches_ ? device_.ProbeMicros() : std::nullopt;
     return micros ? watch_.Slowdown(*micros, SampleClock::now()) : 1;
   }
+  double left_seconds() const { return std::max(left_micros_, 0.0) / 1e6; }
+  std::optional<double> fastest_micros() const { return watch_.fastest_micros(); }
   void BeginBatch(double share) { batch_micros_ = share * left_micros_; }
   bool patient() const { return batch_micros_ > 0; }
   void Spend(double micros) {
@@ -103,7 +108,9 @@ class Batch {
       Round(again);
     }
     for (const std::size_t i : TooWide()) result->too_wide.push_back(tasks_[i].signature);
-    for (const Member& member : members_) result->disturbed += member.disturbed;
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      if (members_[i].disturbed > 0) result->disturbed[tasks_[i].signature] = members_[i].disturbed;
+    }
     result->repeated_rounds += repeated_rounds_;
     result->clock.Add(clock_);
     std::vector<Profile::OpEntry> entries;
@@ -200,10 +207,11 @@ class Batch {
   // nothing and is run again. More than that is no accident.
   void Round(const std::vector<std::size_t>& members) {
     for (std::size_t attempt = 1;; ++attempt) {
+      clock_.Begin(device_);
       SampleInTurn(members);
       try {
         std::map<std::size_t, OpMeter::Measured> measured = meter_.End();
-        clock_.Look(device_);
+        clock_.End(device_);
         for (const std::size_t i : members) Keep(i, std::move(measured[i]));
         return;
       } catch (const ActivityError&) {
@@ -379,7 +387,7 @@ OpProfilerResult ProfileOps(
   device.Attach();
   const SampleClock::time_point began = SampleClock::now();
   OpProfilerResult result;
-  Disturbance disturbance(device, options.patience_seconds);
+  Disturbance disturbance(device, options);
   while (result.ops.size() < tasks.size()) {
     const auto left = std::span(tasks).subspan(result.ops.size());
     std::span<const ProfileTask> batch = NextBatch(left, options.batch_memory);
@@ -406,6 +414,8 @@ OpProfilerResult ProfileOps(
     result.ops.insert(result.ops.end(), entries.begin(), entries.end());
     report(result.ops.size(), entries);
   }
+  result.patience_seconds = disturbance.left_seconds();
+  result.fastest_probe_micros = disturbance.fastest_micros();
   return result;
 }
 

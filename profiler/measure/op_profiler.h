@@ -46,18 +46,19 @@ std::vector<ProfileTask> MissingOps(const Graph& graph, const Profile& profile, 
 std::size_t SamplesWithin(double seconds, double micros, std::size_t fewest, std::size_t most);
 // Of the inputs and outputs of an op.
 std::int64_t BytesOf(const OpRecipe& recipe);
-// Tasks from the first on whose tensors fit in `memory` together: at least one, at most 64.
+// Tasks from the first on whose tensors fit in `memory` together: at least one, at most 4096.
 std::span<const ProfileTask> NextBatch(std::span<const ProfileTask> tasks, Bytes memory);
 
 struct OpProfilerOptions {
-  std::size_t samples = 20;        // of each signature, unless `seconds` are over first
-  double seconds = 0.5;            // spent on one signature; at least its `fewest_samples` are taken
-  double wide_spread = 0.25;       // (p90 - p10) / median from which on it is measured again
-  std::size_t repeats = 2;         // at most, of what was too wide
-  double patience_seconds = 0;     // spent, in all, on samples that do not count because others disturbed the device
-  Bytes batch_memory = {1 << 30};  // inputs that are held at a time
-  std::uint64_t seed = 1;          // of what is in them
-  SampleLog* log = nullptr;        // where samples are kept until they are whole, and what is in it counts; may be null
+  std::size_t samples = 20;     // of each signature, unless `seconds` are over first
+  double seconds = 0.5;         // spent on one signature; at least its `fewest_samples` are taken
+  double wide_spread = 0.25;    // (p90 - p10) / median from which on it is measured again
+  std::size_t repeats = 2;      // at most, of what was too wide
+  double patience_seconds = 0;  // spent, in all, on samples that do not count because others disturbed the device
+  std::optional<double> known_probe_micros = {};  // the fastest probe of the device that is known (disturbance.h)
+  Bytes batch_memory = {1 << 30};                 // inputs that are held at a time
+  std::uint64_t seed = 1;                         // of what is in them
+  SampleLog* log = nullptr;  // where samples are kept until they are whole, and what is in it counts; may be null
 };
 
 // Takes samples of ops on one device. Its calls come from the device's own thread.
@@ -95,9 +96,12 @@ struct OpProfilerProgress {
 struct OpProfilerResult {
   std::vector<Profile::OpEntry> ops;  // one for each task, in order
   std::vector<std::string> too_wide;  // signatures whose samples are still far apart
-  std::size_t disturbed = 0;          // samples that count though others disturbed the device
-  std::size_t repeated_rounds = 0;    // whose records could not be trusted (ActivityError)
-  ClockWatch clock;                   // of the device, after each round
+  // By signature, samples that count though others disturbed the device.
+  std::map<std::string, std::size_t> disturbed;
+  double patience_seconds = 0;                 // left
+  std::optional<double> fastest_probe_micros;  // of the device, known ones included; none without patience
+  std::size_t repeated_rounds = 0;             // whose records could not be trusted (ActivityError)
+  ClockWatch clock;                            // of the device, after each round
 };
 
 // Measures the tasks on `device`, from the calling thread, which becomes the device's own. Samples of different ops are

@@ -37,7 +37,7 @@ class OpSampler {
   // Times in µs by OpId; 0 for inputs and variables, which take no time.
   struct Times {
     std::vector<double> alone;
-    std::vector<double> beside;  // busy devices; empty where one device has all ops
+    std::vector<double> beside;  // a busy device; empty where one device has all ops
   };
 
   // These three by the device's own thread. Makes its ops ready and runs each once; throws DeviceOutOfMemory.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <ostream>
 #include <system_error>
 
 #include "sim/base/check.h"
@@ -70,6 +71,9 @@ void SampleLog::Read() {
   CheckRegularFile(path_);
   std::string text = ReadWholeFile(path_);
   const std::size_t whole = text.rfind('\n');
+  if (whole == std::string::npos && !head_.starts_with(text)) {
+    throw InputError(path_, "line 1: is no file of samples (remove it)");
+  }
   text.resize(whole == std::string::npos ? 0 : whole + 1);
   std::size_t number = 1;
   for (std::size_t begin = 0; begin < text.size(); ++number) {
@@ -99,8 +103,7 @@ void SampleLog::Read() {
   }
   // An unfinished line would spoil the next.
   std::error_code error;
-  if (!text.empty()) std::filesystem::resize_file(path_, text.size(), error);
-  if (text.empty()) std::filesystem::remove(path_, error);
+  std::filesystem::resize_file(path_, text.size(), error);
   if (error) throw InputError(path_, "cannot be written (" + error.message() + ")");
 }
 
@@ -112,44 +115,74 @@ std::vector<SampleLog::Sample> SampleLog::Earlier(Of of, const std::string& devi
   return found == of_device->second.end() ? std::vector<Sample>() : found->second;
 }
 
-void SampleLog::Add(Of of, const std::string& device_kind, const std::string& signature, const Sample& sample) {
+void SampleLog::AppendLine(Of of, const std::string& device_kind, const std::string& signature, const Sample& sample,
+                           std::string* text) {
   JsonObject line;
   AddMember(&line, "of", Name(of));
   AddMember(&line, "device", device_kind);
   AddMember(&line, "signature", signature);
   AddMember(&line, "us", sample.micros);
   AddMember(&line, "slowdown", sample.slowdown);
-  AppendJson(&unwritten_, ToJson(std::move(line)));
-  unwritten_.push_back('\n');
+  AppendJson(text, ToJson(std::move(line)));
+  text->push_back('\n');
+}
+
+void SampleLog::Add(Of of, const std::string& device_kind, const std::string& signature, const Sample& sample) {
+  AppendLine(of, device_kind, signature, sample, &unwritten_);
   const auto now = std::chrono::steady_clock::now();
   if (now < next_write_) return;
   next_write_ = now + kWriteEvery;
   Write();
 }
 
+std::size_t SampleLog::num_earlier() const {
+  std::size_t count = 0;
+  for (const auto& [what, by_signature] : earlier_) {
+    for (const auto& [signature, samples] : by_signature) count += samples.size();
+  }
+  return count;
+}
+
 void SampleLog::Write() {
   if (unwritten_.empty()) return;
   if (fd_ < 0) {
-    std::error_code ignored;
-    const bool is_new = !std::filesystem::exists(path_, ignored);
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd_ < 0) throw CannotBeWritten(path_);
-    if (is_new) unwritten_.insert(0, head_);
+    std::error_code ignored;
+    if (std::filesystem::file_size(path_, ignored) == 0) unwritten_.insert(0, head_);
   }
   for (std::size_t written = 0; written < unwritten_.size();) {
     const ::ssize_t count = ::write(fd_, unwritten_.data() + written, unwritten_.size() - written);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw CannotBeWritten(path_);
+    if (count < 0) {
+      const InputError error = CannotBeWritten(path_);
+      unwritten_.erase(0, written);
+      throw error;
+    }
     written += static_cast<std::size_t>(count);
   }
   unwritten_.clear();
 }
 
-void SampleLog::Clear() {
-  earlier_.clear();
+void SampleLog::Finish(const Profile& profile) {
+  std::map<std::pair<std::string, std::string>, const Profile::OpEntry*> known;
+  for (const Profile::OpEntry& op : profile.ops) known[{op.device, CanonicalSignature(op.signature)}] = &op;
+  std::string left;
+  for (const auto& [what, by_signature] : earlier_) {
+    const auto& [of, device_kind] = what;
+    for (const auto& [signature, samples] : by_signature) {
+      const auto found = known.find({device_kind, CanonicalSignature(signature)});
+      if (found != known.end() && (of == Of::kOp || found->second->contention)) continue;
+      for (const Sample& sample : samples) AppendLine(of, device_kind, signature, sample, &left);
+    }
+  }
   unwritten_.clear();
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
+  if (!left.empty()) {
+    WriteFile(path_, [&](std::ostream& out) { out << head_ << left; });
+    return;
+  }
   std::error_code error;
   std::filesystem::remove(path_, error);
   if (error) throw InputError(path_, "cannot be removed (" + error.message() + ")");

@@ -10,10 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "sim/profile.h"
+
 namespace emplace::profiler {
 
-// The samples of ops that a profile has not got yet, in a file beside it: a run that is killed loses a second of
-// measuring at most. Format: docs/formats.md, "Samples of a stopped run".
+// The samples of ops on CPUs that a profile has not got yet, in a file beside it: of these, a run that is killed loses
+// a second at most. Format: docs/formats.md, "Samples of a stopped run".
 class SampleLog {
  public:
   struct Sample {
@@ -33,11 +35,15 @@ class SampleLog {
   std::vector<Sample> Earlier(Of of, const std::string& device_kind, const std::string& signature) const;
   // Writes no more often than once a second: it is called while ops are timed. Throws InputError where it cannot.
   void Add(Of of, const std::string& device_kind, const std::string& signature, const Sample& sample);
-  // The profile has them all: removes the file.
-  void Clear();
+  // How many samples the file had.
+  std::size_t num_earlier() const;
+  // Removes what `profile` has, and the file if nothing is left. Samples that were added count as what it has.
+  void Finish(const Profile& profile);
 
  private:
   void Read();
+  static void AppendLine(Of of, const std::string& device_kind, const std::string& signature, const Sample& sample,
+                         std::string* text);
   void Write();
 
   std::string path_;

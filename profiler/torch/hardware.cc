@@ -130,10 +130,9 @@ class Backend : public HardwareBackend {
     }
     const int number = static_cast<int>(*index);
     const CudaDriver& driver = ThisCudaDriver();
-    const std::optional<CudaDriver::Memory> memory = driver.DeviceMemory(number);
     return std::make_unique<Accelerator>(name, CudaKind(driver.DeviceName(number)),
                                          torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(number)),
-                                         memory ? std::optional(memory->free) : std::nullopt, driver.PciBusId(number));
+                                         driver.FreeMemory(number), driver.PciBusId(number));
   }
 
   std::map<std::string, std::string> Describe() const override {

@@ -107,11 +107,13 @@ std::optional<JsonNode> JsonFields::Find(std::string_view key) const {
 }
 
 JsonNode JsonFields::Get(std::string_view key, std::string_view allowed) const {
-  const JsonValue* value = FindMember(members_, key);
-  if (value == nullptr) {
-    throw InputError(PlaceOfKey(node_.Place(), key), "is missing (" + std::string(allowed) + ")");
-  }
-  return JsonNode(node_, key, *value);
+  return NeedMember(node_, key, allowed);
+}
+
+JsonNode NeedMember(const JsonNode& node, std::string_view key, std::string_view allowed) {
+  const JsonValue* const value = FindMember(node.Object(), key);
+  if (value == nullptr) throw InputError(PlaceOfKey(node.Place(), key), "is missing (" + std::string(allowed) + ")");
+  return {node, key, *value};
 }
 
 int CheckSchema(const JsonNode& root, std::string_view schema, bool complete, int newest) {

@@ -65,6 +65,10 @@ class JsonFields {
   const JsonObject& members_;
 };
 
+// A member of an object that may have others too. Throws InputError("PLACE.KEY", "is missing (ALLOWED)"), and as
+// Object().
+JsonNode NeedMember(const JsonNode& node, std::string_view key, std::string_view allowed);
+
 // Refuses a root that is not an object of this schema and version. Precedes the check of its keys, so that a file of
 // another kind is called that. With `complete` false (only the first members have been read), what is missing is let
 // pass. Returns the version, 1 to `newest`; 0 if it has not been read yet.

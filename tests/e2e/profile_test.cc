@@ -142,20 +142,25 @@ TEST_F(ProfileTest, BadInputIsOneLineLengthy) {
   EXPECT_FALSE(Exists("prof.json"));
 }
 
-// Killed once a second of samples is in the file beside the profile; so many that it cannot have ended.
+// Killed once a second of samples is in the file beside the profile; so many are asked for that it cannot have ended.
+// The samples are made longer then, to be known again.
 TEST_F(ProfileTest, KilledItKeepsItsSamples) {
   const std::string command = "profile --devices cpu:0 --graph tiny.json -o prof.json --seconds 60 --samples ";
-  Shell("$emplace " + command + "100000 2>/dev/null & pid=$!; until grep -q us prof.json.samples 2>/dev/null; do " +
-        "sleep 0.02; done; kill -s KILL $pid; wait");
+  Shell("$emplace " + command +
+        "100000 2>/dev/null & pid=$!; until grep -q us prof.json.samples 2>/dev/null || "
+        "[ ! -d /proc/$pid ]; do sleep 0.02; done; kill -s KILL $pid; wait");
   EXPECT_FALSE(Exists("prof.json"));
   ASSERT_TRUE(Exists("prof.json.samples"));
-  const Ran other = Emplace("profile --devices cpu:0 --graph more.json -o other.json --samples 3");
-  EXPECT_EQ(other.status, 0) << other.err;
+  Shell("sed -i 's/\"us\":[0-9.e+-]*/\"us\":777777/; s/\"slowdown\":[0-9.e+-]*/\"slowdown\":1/' prof.json.samples");
   const Ran ran = Emplace(command + "50");
   EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr(" samples of a run that was stopped count too (prof.json.samples)\n"));
   EXPECT_FALSE(Exists("prof.json.samples"));
   EXPECT_EQ(Json("prof.json")["ops"].size(), 2U);
-  for (const auto& op : Json("prof.json")["ops"]) EXPECT_EQ(op["samples"], 50);
+  for (const auto& op : Json("prof.json")["ops"]) {
+    EXPECT_EQ(op["samples"], 50);
+    EXPECT_EQ(op["median_us"], 777777);
+  }
   Write("damaged.json.samples", "[]\n");
   const Ran damaged = Emplace("profile --devices cpu:0 --graph tiny.json -o damaged.json");
   EXPECT_EQ(damaged.status, 2);
@@ -212,6 +217,18 @@ TEST_F(ValidateTest, PastItsTimeLimitItReportsOnWhatWasRun) {
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr("validate: 1 of 30 placements were run until --time-limit 1e-09 s was over\n"));
   EXPECT_EQ(nlohmann::json::parse(ran.out)["cases"].size(), 1U);
+}
+
+// Interrupted in the first of a thousand rounds, of which there are two hundred steps each, it ends with that.
+TEST_F(ValidateTest, AnInterruptEndsItAfterTheRound) {
+  const Ran ran = Shell(
+      "$emplace validate --graph tiny.json --devices cpu:0 --profile prof.json --random 3 --rounds 1000 --warmups 0 "
+      "--steps 200 --json --timeline t.json 2>err.txt >out.json & pid=$!; sleep 2; kill -INT $pid; wait $pid");
+  EXPECT_EQ(ran.status, 0) << Read("err.txt");
+  EXPECT_THAT(Read("err.txt"), HasSubstr(" of 1000 rounds were run until it was interrupted\n"));
+  const nlohmann::json json = Json("out.json");
+  EXPECT_EQ(json["cases"].size(), 3U);
+  EXPECT_LT(json["summary"]["rounds"], 1000);
 }
 
 TEST_F(ValidateTest, PastABoundItSaysNoLengthy) {

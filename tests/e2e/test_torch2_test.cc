@@ -137,7 +137,8 @@ TEST_F(TestTorch2Test, PassesWhereCtestDoes) {
   EXPECT_THAT(ran.out, EndsWith("\n2 passed, 0 failed, 0 skipped\n"));
   const std::string notes = Read("notes");
   EXPECT_THAT(notes, HasSubstr("CCACHE_DISABLE=1"));
-  EXPECT_THAT(notes, HasSubstr("cmake --preset dev -DCMAKE_CXX_FLAGS=-O1 -DEMPLACE_REFERENCE_DATA=/reference\n"));
+  EXPECT_THAT(notes, HasSubstr("cmake --preset dev -DCMAKE_CXX_FLAGS=-O1 -DEMPLACE_REQUIRE_CUPTI=OFF "
+                               "-DEMPLACE_REFERENCE_DATA=/reference\n"));
   EXPECT_THAT(notes, HasSubstr("cmake --build --preset dev -j 3\n"));
   EXPECT_THAT(notes, HasSubstr("ctest --preset dev -j 3 -LE slow "));
   EXPECT_THAT(notes, Not(HasSubstr("debootstrap")));  // the system exists already
@@ -151,6 +152,15 @@ TEST_F(TestTorch2Test, MakesTheSystemOnceFromTheMirrorThatAptUses) {
   EXPECT_THAT(notes, HasSubstr("tools/install_dependencies --tests\n"));
   EXPECT_EQ(Read("root/.made_by_test_torch2"), "trixie\n");
   EXPECT_FALSE(Exists("root.part"));
+}
+
+TEST_F(TestTorch2Test, WithCuptiItIsInstalledRequiredAndNamed) {
+  MakeRoot();
+  const Ran ran = Run("root --cupti", "CTEST_STATUS=8");
+  EXPECT_THAT(ran.out, HasSubstr("Debian trixie, CUPTI 2.6.0+dfsg-7\n"));  // the fake's answer for any package
+  const std::string notes = Read("notes");
+  EXPECT_THAT(notes, HasSubstr("apt-get install -y -qq --no-install-recommends libcupti-dev"));
+  EXPECT_THAT(notes, HasSubstr("-DEMPLACE_REQUIRE_CUPTI=ON"));
 }
 
 using TestTorch2SlowTest = TestTorch2Test;

@@ -24,7 +24,7 @@ constexpr const char* kGood =
     R"json({"schema": "emplace.profile", "version": 1, "created": "2026-11-21T10:00:00Z",
  "host": {"cpu": "Xeon", "cuda": "12.4"},
  "devices": [
-  {"kind": "h200", "backend": "cupti", "op_gap_us": 4.1, "contention": {"elementwise": 1.25}}],
+  {"kind": "h200", "backend": "cupti", "op_gap_us": 4.1, "probe_us": 20.25, "contention": {"elementwise": 1.25}}],
  "ops": [
   {"signature": "conv2d(f32[32,3,299,299],f32[32,3,3,3]){stride=[2,2],padding=valid}", "device": "h200", "samples": 20, "median_us": 61.2, "p10_us": 60.9, "p90_us": 63, "kernels": 2, "temp_bytes": 4194304},
   {"signature": "relu(f32[2])", "device": "h200", "median_us": 3, "mean_us": 3.25, "contention": 1.5, "host_us": 3, "device_us": 1.75}],

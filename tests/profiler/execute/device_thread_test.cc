@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -48,6 +50,40 @@ TEST(DeviceThreadTest, WorkThatWasGivenIsDoneBeforeItEnds) {
     thread.Start([&] { done = true; });
   }
   EXPECT_TRUE(done);
+}
+
+TEST(DeviceThreadTest, WhileOneIsBusySomethingElseIsDone) {
+  profiler::DeviceThread thread;
+  int done = 0;
+  std::atomic<int> turns = 0;
+  const auto spin = [&](const std::atomic<bool>& stop, std::atomic<bool>* is_busy) {
+    while (!stop) {
+      ++turns;
+      *is_busy = true;
+    }
+  };
+  profiler::WhileBusy(thread, spin, [&] {
+    EXPECT_GT(turns, 0);
+    ++done;
+  });
+  profiler::WhileBusy(
+      thread, [](const std::atomic<bool>&, std::atomic<bool>*) {}, [&] { ++done; });  // with nothing to do
+  EXPECT_EQ(done, 2);
+}
+
+TEST(DeviceThreadTest, WhatIsThrownMeanwhileEndsBoth) {
+  profiler::DeviceThread thread;
+  const auto spin = [](const std::atomic<bool>& stop, std::atomic<bool>* is_busy) {
+    *is_busy = true;
+    while (!stop) std::this_thread::yield();
+  };
+  EXPECT_THROW(profiler::WhileBusy(thread, spin, [] { throw std::runtime_error("work"); }), std::runtime_error);
+  const auto fail = [](const std::atomic<bool>&, std::atomic<bool>*) { throw std::logic_error("busy"); };
+  bool done = false;
+  EXPECT_THROW(profiler::WhileBusy(thread, fail, [&] { done = true; }), std::logic_error);
+  EXPECT_TRUE(done);
+  thread.Run([&] { done = false; });  // it is free again
+  EXPECT_FALSE(done);
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
 #include "profiler/measure/clock_watch.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <optional>
 
 #include "tests/testing/fake_hardware.h"
 
@@ -12,28 +11,46 @@ namespace {
 using ::emplace::testing::FakeDevice;
 using ::emplace::testing::FakeLog;
 
-TEST(ClockWatchTest, SaysHowOftenADeviceWasHeldBackAndAtWhichClocks) {
+TEST(ClockWatchTest, SaysHowOftenADeviceWasSlowedAndToWhichClock) {
   FakeLog log;
   FakeDevice gpu("cuda:0", "h100", &log, /*is_cpu=*/false);
   FakeDevice other("cuda:1", "h100", &log, /*is_cpu=*/false);
   profiler::ClockWatch watch;
-  watch.Look(gpu);  // its clock cannot be read
+  watch.Begin(gpu);  // its clock cannot be read
+  watch.End(gpu);
+  other.clock = profiler::DeviceClock{.mhz = 1980};
+  watch.Begin(other);
+  watch.End(other);
   EXPECT_EQ(watch.Advice(), "");
-  other.clock = profiler::DeviceClock{.mhz = 1980, .held_back_by = {}};
-  watch.Look(other);
-  EXPECT_EQ(watch.Advice(), "");
-  gpu.clock = profiler::DeviceClock{.mhz = 1980, .held_back_by = {}};
-  watch.Look(gpu);
+  gpu.clock = profiler::DeviceClock{.mhz = 1980};
+  watch.Begin(gpu);
+  watch.End(gpu);
   profiler::ClockWatch later;
-  gpu.clock = profiler::DeviceClock{.mhz = 1410, .held_back_by = {"temperature", "power limit"}};
-  later.Look(gpu);
-  gpu.clock = profiler::DeviceClock{.mhz = 1500, .held_back_by = {"power limit"}};
-  later.Look(gpu);
+  later.Begin(gpu);
+  gpu.clock = profiler::DeviceClock{.mhz = 1410, .slowed_by = {"temperature", "power limit"}};
+  later.End(gpu);
+  gpu.clock = profiler::DeviceClock{.mhz = 1500, .slowed_by = {"power limit"}};
+  later.Begin(gpu);
+  later.End(gpu);
   watch.Add(later);
   EXPECT_EQ(
       watch.Advice(),
-      "the clock of cuda:0 was held back (power limit, temperature) in 2 of 3 measurements, at 1410 to 1980 MHz: a "
-      "cooler GPU, or one with a higher limit, is faster");
+      "the clock of cuda:0 was slowed (power limit, temperature) in 2 of 3 measurements, to 1410 MHz: these times "
+      "are not of a GPU at its full clock");
+}
+
+TEST(ClockWatchTest, WhatSlowedADeviceAndIsOverIsInItsSums) {
+  FakeLog log;
+  FakeDevice gpu("cuda:0", "h100", &log, /*is_cpu=*/false);
+  profiler::ClockWatch watch;
+  gpu.clock = profiler::DeviceClock{.mhz = 1700, .slowed_ns = {{"power limit", 100}, {"temperature", 7}}};
+  watch.Begin(gpu);
+  watch.End(gpu);
+  EXPECT_EQ(watch.Advice(), "");
+  watch.Begin(gpu);
+  gpu.clock->slowed_ns["power limit"] = 101;
+  watch.End(gpu);
+  EXPECT_THAT(watch.Advice(), ::testing::HasSubstr("slowed (power limit) in 1 of 2 measurements, to 1700 MHz"));
 }
 
 }  // namespace

@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <map>
 #include <stdexcept>
+#include <string>
+#include <utility>
 
 #include "tests/testing/fake_hardware.h"
 #include "tests/testing/graphs.h"
@@ -38,6 +42,8 @@ Profile Known(const std::vector<std::pair<std::string, double>>& times) {
   }
   return profile;
 }
+
+const auto kNoProgress = [](std::size_t) {};
 
 std::vector<std::string> Names(const std::vector<profiler::ProfileTask>& tasks) {
   std::vector<std::string> names;
@@ -118,12 +124,13 @@ TEST(ContentionTest, AnOpThatABusyNeighbourSlowsIsFoundAmongOthers) {
   const std::vector<profiler::ProfileTask> tasks =
       profiler::TimedTasks(graph, Known({{"relu()", 2}, {"softmax(f32[10])", 2}}), "cpu-core");
   std::vector<double> factors;
-  profiler::MeasureContention(tasks, profiler::BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second,
-                              {.samples = 3}, clock, [&](std::size_t first, const std::vector<double>& of_batch) {
-                                if (of_batch.empty()) return;
-                                EXPECT_EQ(first, factors.size());
-                                factors.insert(factors.end(), of_batch.begin(), of_batch.end());
-                              });
+  profiler::MeasureContention(
+      tasks, profiler::BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second, {.samples = 3}, clock,
+      [&](std::size_t first, const std::vector<double>& of_batch) {
+        EXPECT_EQ(first, factors.size());
+        factors.insert(factors.end(), of_batch.begin(), of_batch.end());
+      },
+      kNoProgress);
   EXPECT_THAT(factors, ElementsAre(2, 1));
   std::map<std::string, std::size_t> runs;
   for (const FakeLog::Run& run : cores.log.runs()) ++runs[run.op + " on " + run.device];
@@ -144,9 +151,9 @@ TEST(ContentionTest, AnOpThatFailsOnTheNeighbourEndsTheMeasurement) {
     };
     EXPECT_THAT(
         [&] {
-          profiler::MeasureContention(tasks, profiler::BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second,
-                                      {.samples = 100}, TestClock(),
-                                      [](std::size_t, const std::vector<double>&) { ADD_FAILURE(); });
+          profiler::MeasureContention(
+              tasks, profiler::BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second, {.samples = 100},
+              TestClock(), [](std::size_t, const std::vector<double>&) { ADD_FAILURE(); }, kNoProgress);
         },
         ThrowsMessage<std::runtime_error>("the neighbour is on fire"));
   }
@@ -158,16 +165,52 @@ TEST(ContentionTest, LongOpsHaveFewerSamplesAndBatchesAreAsLargeAsMemory) {
   const std::vector<profiler::ProfileTask> tasks =
       profiler::TimedTasks(graph, Known({{"relu()", 50'000}, {"softmax(f32[10])", 1e9}}), "cpu-core");
   std::vector<std::size_t> firsts;
-  profiler::MeasureContention(tasks, profiler::BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second,
-                              {.seconds = 0.5, .batch_memory = {1}}, TestClock(),
-                              [&](std::size_t first, const std::vector<double>& factors) {
-                                if (!factors.empty()) firsts.push_back(first);
-                              });
+  profiler::MeasureContention(
+      tasks, profiler::BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second,
+      {.seconds = 0.5, .batch_memory = {1}}, TestClock(),
+      [&](std::size_t first, const std::vector<double>& factors) {
+        EXPECT_EQ(factors.size(), 1U);
+        firsts.push_back(first);
+      },
+      kNoProgress);
   EXPECT_THAT(firsts, ElementsAre(0, 1));
   std::map<std::string, std::size_t> runs;
   for (const FakeLog::Run& run : cores.log.runs()) ++runs[run.op + " on " + run.device];
   EXPECT_EQ(runs["a on cpu:0"], 1 + 5 * 2U);
   EXPECT_EQ(runs["b on cpu:0"], 1 + 3 * 2U);
+}
+
+// The file has both samples of a alone, 1 us, and one of two beside, 9 us.
+TEST(ContentionTest, SamplesOfAStoppedRunCount) {
+  const std::string path = ::testing::TempDir() + "contention_test.samples";
+  std::filesystem::remove(path);
+  TwoFakeCores cores;
+  const Graph graph = Build({FakeOp("a", {}, "relu", 10)});
+  const std::vector<profiler::ProfileTask> tasks = profiler::TimedTasks(graph, Known({{"relu()", 1}}), "cpu-core");
+  {
+    using profiler::SampleLog;
+    SampleLog log(path, {});
+    for (const auto& [of, micros] :
+         {std::pair{SampleLog::Of::kAlone, 1.0}, {SampleLog::Of::kAlone, 1.0}, {SampleLog::Of::kBeside, 9.0}}) {
+      log.Add(of, "cpu-core", tasks[0].signature, {.micros = micros, .slowdown = 1});
+    }
+  }
+  profiler::SampleLog log(path, {});
+  std::vector<double> factors;
+  std::size_t turns = 0;
+  TestClock clock;
+  cores.first.on_run = [&](const std::string&) { clock.Add(5000); };
+  profiler::MeasureContention(
+      tasks, profiler::BusyworkOf(graph, tasks, {1 << 20}), cores.first, cores.second, {.samples = 2, .log = &log},
+      clock, [&](std::size_t, const std::vector<double>& of_batch) { factors = of_batch; },
+      [&](std::size_t done) { turns += done == 0 ? 1 : 0; });
+  EXPECT_THAT(factors, ElementsAre(7));  // the median of 9 and 5, over 1
+  EXPECT_EQ(turns, 1U);
+  std::map<std::string, std::size_t> runs;
+  for (const FakeLog::Run& run : cores.log.runs()) ++runs[run.device];
+  EXPECT_EQ(runs["cpu:0"], 1 + 1U);  // the warm-up, and the sample that lacked
+  log.Finish({});
+  std::filesystem::remove(path);
 }
 
 TEST(ContentionTest, AClassHasTheMedianOfItsOps) {

@@ -75,6 +75,24 @@ TEST(CorrelateTest, GivesEachOpWhatItStarted) {
   EXPECT_EQ(runs[1].devices[0].busy, 7);
 }
 
+// One op of three kernels, the second of them launched 20 us before the first ends, at 100 us: the device idles between
+// them by itself. The third is launched too late for that, and waits for the host. A fourth overlaps the third.
+TEST(CorrelateTest, TheDevicesOwnGapsWithinAnOpAreCounted) {
+  const profiler::ActivityTrace trace = {.kernels = {Kernel(1, 30'000, 100'000), Kernel(2, 102'000, 150'000),
+                                                     Kernel(3, 157'000, 160'000), Kernel(4, 158'000, 170'000, 2)},
+                                         .calls = {Launch(1, 1'000, 2'000), Launch(2, 79'000, 80'000),
+                                                   Launch(3, 149'000, 151'000), Launch(4, 151'000, 152'000)},
+                                         .ops = {Op(100, 500, 155'000)}};
+  const std::vector<profiler::OpRun> runs = profiler::Correlate(trace);
+  ASSERT_EQ(runs.size(), 1U);
+  ASSERT_EQ(runs[0].devices.size(), 1U);
+  EXPECT_EQ(runs[0].devices[0].busy, 70'000 + 48'000 + 13'000);
+  EXPECT_EQ(runs[0].devices[0].gaps, 2'000);
+  profiler::ActivityTrace later = trace;
+  later.calls[1].end = 80'001;  // less than 20 us before
+  EXPECT_EQ(profiler::Correlate(later)[0].devices[0].gaps, 0);
+}
+
 TEST(CorrelateTest, RecordsMayComeInAnyOrder) {
   profiler::ActivityTrace trace = TwoOps();
   std::reverse(trace.kernels.begin(), trace.kernels.end());

@@ -34,6 +34,16 @@ TEST(DisturbanceWatchTest, ACoreThatIsSlowForGoodIsCalmAgainAfterAMinute) {
   EXPECT_EQ(watch.Slowdown(15, At(61)), 1);
 }
 
+TEST(DisturbanceWatchTest, ACoreThatIsSlowFromTheBeginningIsSlowerThanWasKnown) {
+  EXPECT_EQ(profiler::DisturbanceWatch().fastest_micros(), std::nullopt);
+  profiler::DisturbanceWatch watch(10);
+  EXPECT_EQ(watch.fastest_micros(), 10);
+  EXPECT_EQ(watch.Slowdown(15, At(0)), 1.5);
+  EXPECT_EQ(watch.Slowdown(15, At(100)), 1.5);  // what is known is not forgotten
+  EXPECT_EQ(watch.Slowdown(8, At(101)), 1);
+  EXPECT_EQ(watch.fastest_micros(), 8);
+}
+
 TEST(CoreProbeTest, TakesTime) {
   const double micros = profiler::CoreProbeMicros();
   EXPECT_GT(micros, 1);

@@ -107,7 +107,8 @@ TEST(MachineProfilerTest, StoppedInTheMiddleItHasSavedWhatIsWhole) {
   EXPECT_EQ(last_saved.ops[0].signature, "relu()");
 }
 
-// "long" takes 20 ms, of which 10 ms are enough for three samples; it is most of the step. "b" takes next to nothing.
+// "long" takes 20 ms, longer than there is for all of its samples, and most of the step. Three are taken first. "b"
+// takes next to nothing.
 TEST(MachineProfilerTest, OpsThatTakeMostOfAStepAreSampledHoweverLongTheyTake) {
   TwoFakeCores cores;
   cores.first.on_run = cores.second.on_run = [](const std::string& op) {
@@ -120,10 +121,30 @@ TEST(MachineProfilerTest, OpsThatTakeMostOfAStepAreSampledHoweverLongTheyTake) {
   const profiler::MachineProfilerResult result = profiler::ExtendProfile(
       graph, cores.devices, options, &profile, [](const Profile&) {}, [](const profiler::MachineProfilerProgress&) {});
   EXPECT_EQ(result.new_ops.at("cpu-core"), 2U);
-  EXPECT_EQ(result.sampled_longer, 1U);
+  EXPECT_EQ(result.sampled_again, 1U);
   ASSERT_EQ(profile.ops.size(), 2U);
   EXPECT_EQ(profile.ops[0].samples, 6);
   EXPECT_GE(profile.ops[0].median_micros, 20'000);
+}
+
+// "a" takes 1 and 9 ms in turn; "b" is a view.
+TEST(MachineProfilerTest, OpsWhoseSamplesAreFarApartAreNamedWithTheirPartOfTheStep) {
+  TwoFakeCores cores;
+  int runs = 0;
+  cores.first.on_run = [&](const std::string& op) {
+    if (op == "a") std::this_thread::sleep_for(std::chrono::milliseconds(++runs % 2 == 0 ? 1 : 9));
+  };
+  profiler::MachineProfilerOptions options = ByTheClock(false);
+  options.ops = {.samples = 4, .repeats = 0, .patience_seconds = 1e-9};
+  cores.first.probe = [] { return 20.0; };
+  Profile profile;
+  const profiler::MachineProfilerResult result = profiler::ExtendProfile(
+      Build({FakeOp("a"), FakeOp("b", {"a"}, "reshape")}), cores.devices, options, &profile, [](const Profile&) {},
+      [](const profiler::MachineProfilerProgress&) {});
+  EXPECT_EQ(std::count(result.too_wide.begin(), result.too_wide.end(), "relu()"), 1);
+  EXPECT_EQ(result.wide_share, 1);  // a view does not count
+  ASSERT_EQ(profile.devices.size(), 1U);
+  EXPECT_EQ(profile.devices[0].probe_micros, 20);
 }
 
 }  // namespace

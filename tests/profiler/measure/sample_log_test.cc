@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
+#include <thread>
 
 #include "sim/base/check.h"
 #include "tests/testing/errors.h"
@@ -49,9 +52,30 @@ TEST_F(SampleLogTest, WhatARunHasAddedTheNextRunFinds) {
   EXPECT_EQ(log.Earlier(SampleLog::Of::kBeside, "cpu-core", "relu(f32[1])").size(), 1U);
   EXPECT_TRUE(log.Earlier(SampleLog::Of::kAlone, "cpu-core", "relu(f32[1])").empty());
   EXPECT_TRUE(log.Earlier(SampleLog::Of::kOp, "cpu-core", "relu(f32[2])").empty());
-  log.Clear();
+  EXPECT_EQ(log.num_earlier(), 4U);
+}
+
+// What the profile has goes, a sample of contention only once the op's is known; the file with the last one.
+TEST_F(SampleLogTest, WhatTheProfileLacksStays) {
+  {
+    SampleLog log(path_, kHost);
+    log.Add(SampleLog::Of::kOp, "cpu-core", "relu(f32[1])", {.micros = 12.5, .slowdown = 1.25});
+    log.Add(SampleLog::Of::kBeside, "cpu-core", "relu(f32[1])", {.micros = 14, .slowdown = 1});
+    log.Add(SampleLog::Of::kOp, "cpu-core", "tanh(f32[1])", {.micros = 13, .slowdown = 1});
+  }
+  Profile profile;
+  profile.ops.emplace_back();
+  profile.ops.back().signature = "relu(f32[1])";
+  profile.ops.back().device = "cpu-core";
+  SampleLog(path_, kHost).Finish(profile);
+  SampleLog log(path_, kHost);
+  EXPECT_EQ(log.num_earlier(), 2U);
+  EXPECT_EQ(log.Earlier(SampleLog::Of::kBeside, "cpu-core", "relu(f32[1])").front().micros, 14);
+  profile.ops.back().contention = 1.1;
+  profile.ops.push_back(profile.ops.back());
+  profile.ops.back().signature = "tanh(f32[1])";
+  log.Finish(profile);
   EXPECT_FALSE(std::filesystem::exists(path_));
-  EXPECT_TRUE(log.Earlier(SampleLog::Of::kOp, "cpu-core", "relu(f32[1])").empty());
 }
 
 TEST_F(SampleLogTest, ALineThatAKilledRunHasLeftUnfinishedIsLeftOut) {
@@ -80,12 +104,22 @@ TEST_F(SampleLogTest, WhatIsDamagedOrOfAnotherMachineIsRefused) {
   std::filesystem::remove(path_);
   std::filesystem::create_directory(path_);
   EXPECT_NE(ErrorOf([&] { SampleLog(path_, kHost); }), "");
+  std::filesystem::remove(path_);
+  Append("something of somebody's");
+  EXPECT_THAT(ErrorOf([&] { SampleLog(path_, kHost); }), HasSubstr("line 1: is no file of samples (remove it)"));
+  EXPECT_TRUE(std::filesystem::exists(path_));
 }
 
-TEST_F(SampleLogTest, AFolderThatIsNotThereIsAnError) {
+TEST_F(SampleLogTest, AFolderThatIsNotThereIsAnErrorOnceAFileIsWritten) {
   SampleLog log("/no-such-folder/profile.json.samples", kHost);
-  log.Add(SampleLog::Of::kOp, "cpu-core", "s", {.micros = 1, .slowdown = 1});  // written later, or not at all
-  EXPECT_TRUE(log.Earlier(SampleLog::Of::kOp, "cpu-core", "s").empty());
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  std::string error = ErrorOf([] {});
+  const std::string none = error;
+  while (error == none && std::chrono::steady_clock::now() < until) {
+    error = ErrorOf([&] { log.Add(SampleLog::Of::kOp, "cpu-core", "s", {.micros = 1, .slowdown = 1}); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_EQ(error, "/no-such-folder/profile.json.samples: cannot be written (No such file or directory)");
 }
 
 }  // namespace

@@ -27,16 +27,11 @@ using ::testing::Each;
 constexpr std::int64_t kSide = 16;
 const double kMean = std::tanh(1.0);
 
-// Null where the library has not been built.
 const testing::SimulatedGpuExports* SimulatedGpu() {
-#ifdef EMPLACE_SIMULATED_GPU_PATH
   profiler::TorchHardware();  // brings LibTorch
   static void* const library = dlopen(EMPLACE_SIMULATED_GPU_PATH, RTLD_NOW | RTLD_LOCAL);
   EMPLACE_CHECK(library != nullptr);
   return static_cast<const testing::SimulatedGpuExports*>(dlsym(library, testing::kSimulatedGpuSymbol));
-#else
-  return nullptr;
-#endif
 }
 
 profiler::TensorSpec Square() {
@@ -184,8 +179,7 @@ TEST_F(SimulatedGpuTest, NoStepReadsAValueBeforeItIsThere) {
       EXPECT_TRUE(step.failure.empty()) << step.failure;
       EXPECT_GT(step.result.step_time_micros, 0);
       EXPECT_GT(gpu_->work_done(), before + 60);
-      // Ops on one device follow each other, and each comes after what it reads.
-      for (const Timeline::OpRun& run : step.timeline.ops) EXPECT_LE(run.start_micros, run.end_micros);
+      EXPECT_EQ(step.timeline.ops.size(), graph.num_ops());
     }
   }
   EXPECT_EQ(gpu_->take_wrong_reads(), 0U);

@@ -74,5 +74,14 @@ TEST(JsonFieldsTest, ChecksSchemaAndVersion) {
   EXPECT_EQ(ErrorOf([&] { version(R"({"schema": "s", "version": 3})"); }), "version: is the number 3 (1 to 2)");
 }
 
+TEST(JsonFieldsTest, AMemberIsNeededWhateverElseThereIs) {
+  const JsonValue root = ParseJson(R"({"a": 1, "other": [2]})");
+  const JsonNode node(root);
+  EXPECT_EQ(NeedMember(node, "a", "an integer").Integer(0, 5), 1);
+  EXPECT_EQ(ErrorOf([&] { NeedMember(node, "b", "an integer"); }), "b: is missing (an integer)");
+  const JsonNode other = NeedMember(node, "other", "a list");
+  EXPECT_EQ(ErrorOf([&] { NeedMember(other, "c", "a text"); }), "other: is a list (an object)");
+}
+
 }  // namespace
 }  // namespace emplace

@@ -1,0 +1,151 @@
+#include "sim/network/flow_network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "sim/base/check.h"
+
+namespace emplace {
+
+FlowNetwork::FlowNetwork(std::span<const double> bytes_per_ns) {
+  for (const double capacity : bytes_per_ns) {
+    EMPLACE_CHECK(capacity > 0);
+    links_.emplace_back().capacity = capacity;
+  }
+}
+
+FlowNetwork::Flow FlowNetwork::Start(std::int64_t now, std::span<const LinkIndex> route, std::int64_t bytes) {
+  EMPLACE_CHECK(now >= now_ && bytes >= 0);
+  if (now > now_) EMPLACE_CHECK(NextEnd().value_or(now) >= now);  // and settles what changed before
+  now_ = now;
+  Flow flow = 0;
+  if (free_.empty()) {
+    flow = static_cast<Flow>(flows_.size());
+    flows_.emplace_back();
+  } else {
+    flow = free_.back();
+    free_.pop_back();
+  }
+  FlowState& state = flows_[flow];
+  state.route.clear();
+  state.bytes = static_cast<double>(bytes);
+  state.since = now;
+  state.rate = 0;
+  state.serial = next_serial_++;
+  if (bytes == 0 || route.empty()) {
+    state.end = ends_.push({.end = now, .serial = state.serial, .flow = flow});
+    return flow;
+  }
+  for (const LinkIndex link : route) {
+    LinkState& on = links_[link];
+    state.route.push_back({.link = link, .position = static_cast<std::uint32_t>(on.flows.size())});
+    on.flows.emplace_back(flow, static_cast<std::uint32_t>(state.route.size() - 1));
+  }
+  state.end = ends_.push({.end = std::numeric_limits<std::int64_t>::max(), .serial = state.serial, .flow = flow});
+  for (const OnLink& on : state.route) changed_.push_back(on.link);
+  return flow;
+}
+
+std::optional<std::int64_t> FlowNetwork::NextEnd() {
+  if (ends_.empty()) return std::nullopt;
+  // Links whose flows change at one moment are settled together; what ends then ends whatever the rates.
+  if (!changed_.empty() && ends_.top().end > now_) Settle();
+  return ends_.top().end;
+}
+
+FlowNetwork::Flow FlowNetwork::End() {
+  const std::optional<std::int64_t> end = NextEnd();
+  EMPLACE_CHECK(end.has_value());
+  const Flow flow = ends_.top().flow;
+  ends_.pop();
+  FlowState& state = flows_[flow];
+  now_ = *end;
+  for (const OnLink& on : state.route) {
+    changed_.push_back(on.link);
+    auto& flows = links_[on.link].flows;
+    flows[on.position] = flows.back();
+    const auto& [moved, which] = flows[on.position];
+    flows_[moved].route[which].position = on.position;
+    flows.pop_back();
+  }
+  free_.push_back(flow);
+  return flow;
+}
+
+void FlowNetwork::Settle() {
+  ++epoch_;
+  for (const LinkIndex link : changed_) {
+    if (links_[link].seen != epoch_) SettleComponent(link);
+  }
+  changed_.clear();
+}
+
+void FlowNetwork::SettleComponent(LinkIndex first) {
+  component_ = {first};
+  component_flows_.clear();
+  links_[first].seen = epoch_;
+  for (std::size_t i = 0; i < component_.size(); ++i) {
+    for (const auto& [flow, which] : links_[component_[i]].flows) {
+      FlowState& state = flows_[flow];
+      if (state.seen == epoch_) continue;
+      state.seen = epoch_;
+      state.is_fixed = false;
+      component_flows_.push_back(flow);
+      for (const OnLink& on : state.route) {
+        if (links_[on.link].seen == epoch_) continue;
+        links_[on.link].seen = epoch_;
+        component_.push_back(on.link);
+      }
+    }
+  }
+  // Progressive filling. The share of a link grows while others' flows get their rates, so an old entry of the heap is
+  // too small, never too large.
+  const auto share_of = [&](LinkIndex link) { return links_[link].left / static_cast<double>(links_[link].open); };
+  shares_.clear();
+  for (const LinkIndex link : component_) {
+    LinkState& state = links_[link];
+    state.left = state.capacity;
+    state.open = state.flows.size();
+    if (state.open > 0) shares_.emplace_back(share_of(link), link);
+  }
+  const std::greater<> smallest_first;
+  std::make_heap(shares_.begin(), shares_.end(), smallest_first);
+  double last = 0;
+  while (!shares_.empty()) {
+    std::pop_heap(shares_.begin(), shares_.end(), smallest_first);
+    const auto [old_share, link] = shares_.back();
+    shares_.pop_back();
+    if (links_[link].open == 0) continue;
+    const double share = share_of(link);
+    if (share > old_share) {
+      shares_.emplace_back(share, link);
+      std::push_heap(shares_.begin(), shares_.end(), smallest_first);
+      continue;
+    }
+    last = std::max(last, share);  // rounding may make it a little less
+    for (const auto& [flow, which] : links_[link].flows) {
+      FlowState& state = flows_[flow];
+      if (state.is_fixed) continue;
+      state.is_fixed = true;
+      SetRate(flow, last);
+      for (const OnLink& on : state.route) {
+        links_[on.link].left -= last;
+        --links_[on.link].open;
+      }
+    }
+  }
+}
+
+void FlowNetwork::SetRate(Flow flow, double rate) {
+  FlowState& state = flows_[flow];
+  if (state.rate == rate) return;
+  state.bytes = std::max(0.0, state.bytes - state.rate * static_cast<double>(now_ - state.since));
+  state.since = now_;
+  state.rate = rate;
+  const auto left = static_cast<std::int64_t>(std::floor(state.bytes / rate + 0.5));
+  ends_.update(state.end, {.end = now_ + left, .serial = state.serial, .flow = flow});
+}
+
+}  // namespace emplace

@@ -1,0 +1,98 @@
+#ifndef EMPLACE_SIM_NETWORK_FLOW_NETWORK_H_
+#define EMPLACE_SIM_NETWORK_FLOW_NETWORK_H_
+
+#include <boost/heap/d_ary_heap.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace emplace {
+
+// Flows of bytes over links that they share max-min fairly: no flow can be faster without a slower one, or one as fast,
+// becoming slower. Rates change when flows start and end, and only those of flows that are connected to these by links
+// that they share.
+// Source: Bertsekas and Gallager 1992, "Data Networks", section 6.5.2 (progressive filling).
+//
+// Times are whole ns. A flow ends at start + bytes / rate, rounded to the nearest ns whenever its rate changes. Results
+// do not depend on the order in which flows of one moment start.
+class FlowNetwork {
+ public:
+  using Flow = std::uint32_t;  // numbers are used again
+  using LinkIndex = std::uint32_t;
+
+  // `bytes_per_ns`: of each link, over 0.
+  explicit FlowNetwork(std::span<const double> bytes_per_ns);
+
+  // Requires: `now` is not before any time that was given or returned before; no link twice in `route`. A flow without
+  // links, or without bytes, ends now.
+  Flow Start(std::int64_t now, std::span<const LinkIndex> route, std::int64_t bytes);
+  // When the next flow ends if no other starts before; none if there is no flow.
+  std::optional<std::int64_t> NextEnd();
+  // Ends that flow: of those that end then, the first that was started.
+  Flow End();
+
+  // In bytes per ns, as of the last NextEnd(). Requires: the flow has not ended.
+  double Rate(Flow flow) const { return flows_[flow].rate; }
+  std::size_t num_flows() const { return ends_.size(); }
+
+ private:
+  struct Key {
+    std::int64_t end = 0;
+    std::uint64_t serial = 0;
+    Flow flow = 0;
+  };
+  struct Later {
+    bool operator()(const Key& a, const Key& b) const {
+      return std::pair(a.end, a.serial) > std::pair(b.end, b.serial);
+    }
+  };
+  using Ends =
+      boost::heap::d_ary_heap<Key, boost::heap::arity<4>, boost::heap::mutable_<true>, boost::heap::compare<Later>>;
+  struct OnLink {
+    LinkIndex link = 0;
+    std::uint32_t position = 0;  // in the link's flows
+  };
+  struct FlowState {
+    std::vector<OnLink> route;
+    double bytes = 0;  // left at `since`
+    std::int64_t since = 0;
+    double rate = 0;
+    std::uint64_t serial = 0;
+    std::uint64_t seen = 0;
+    bool is_fixed = false;
+    Ends::handle_type end;
+  };
+  struct LinkState {
+    double capacity = 0;
+    std::vector<std::pair<Flow, std::uint32_t>> flows;  // and which of its route this link is
+    std::uint64_t seen = 0;
+    double left = 0;       // of the capacity, while rates are computed
+    std::size_t open = 0;  // flows that have no rate yet
+  };
+
+  void Settle();
+  void SettleComponent(LinkIndex first);
+  void SetRate(Flow flow, double rate);
+
+  std::vector<LinkState> links_;
+  std::vector<FlowState> flows_;
+  std::vector<Flow> free_;
+  Ends ends_;
+  std::uint64_t next_serial_ = 0;
+  std::uint64_t epoch_ = 0;
+  std::int64_t now_ = 0;
+  std::vector<LinkIndex> changed_;  // links whose flows are not those that rates were computed for, since now_
+
+  // Scratch.
+  std::vector<LinkIndex> component_;
+  std::vector<Flow> component_flows_;
+  std::vector<std::pair<double, LinkIndex>> shares_;  // a heap
+};
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_NETWORK_FLOW_NETWORK_H_

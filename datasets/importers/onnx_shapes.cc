@@ -723,11 +723,12 @@ class Inference {
   template <typename Context>
   Context ContextOf(NodeProto* node) {
     using Known = std::unordered_map<std::string, onnx::TensorShapeProto>;
+    // Asked this way round: a pointer would become such options, as it becomes a bool.
     if constexpr (std::is_constructible_v<Context, NodeProto&, decltype(types_)&, decltype(content_)&,
-                                          decltype(sparse_)&, Known*>) {
-      return Context(*node, types_, content_, sparse_, &known_);
-    } else {
+                                          decltype(sparse_)&, onnx::ShapeInferenceOptions, Known*>) {
       return Context(*node, types_, content_, sparse_, onnx::ShapeInferenceOptions(), &known_);
+    } else {
+      return Context(*node, types_, content_, sparse_, &known_);
     }
   }
 

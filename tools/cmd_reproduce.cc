@@ -192,7 +192,7 @@ int Run(const ReproduceOptions& options) {
       throw InputError(path, "does not say its format (a name that ends in .csv or .md)");
     }
   }
-  const Comparison comparison = FindByName(kComparisons, options.what, "comparison");  // g++ 14 warns of a reference
+  const Comparison& comparison = FindByName(kComparisons, options.what, "comparison");
   if (!options.file.empty() && !comparison.takes_file) throw InputError("--from", "is not for " + options.what);
   if (options.seed && comparison.takes_file) throw InputError("--seed", "is not for " + options.what);
   const Document document = comparison.make(options);

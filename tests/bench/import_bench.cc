@@ -115,7 +115,7 @@ void Import(benchmark::State& state) {
   for (auto _ : state) {
     const std::vector<datasets::ImportSource> sources = {datasets::ImportSource(path)};
     const datasets::ImporterEntry& importer = datasets::FindImporter("", sources[0].head(), path);
-    const datasets::Imported imported = datasets::Import(importer, sources);
+    datasets::Imported imported = datasets::Import(importer, sources);
     ops = imported.graph.num_ops();
     benchmark::DoNotOptimize(imported);
   }

@@ -16,8 +16,11 @@
 namespace emplace::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 datasets::Imported ImportModel(const std::string& bytes, std::vector<std::string> inputs = {}) {
   datasets::ImportOptions options;
@@ -187,8 +190,8 @@ TEST(ImportOnnxTest, NewerOpsetsThanTheLibrarysAreRead) {
   const datasets::Imported gelu = with({OnnxNodeBytes("Gelu", {"x"}, {"y"}), OnnxNodeBytes("Relu", {"y"}, {"z"})});
   EXPECT_EQ(FindOp(gelu.graph, "y").kind, "gelu");
   EXPECT_THAT(ShapeOf(gelu.graph, "z"), ElementsAre(2, 3, 5));
-  EXPECT_EQ(gelu.notes[0],
-            "opset 23 is newer than libonnx's 17: operators are taken as they are there, where they did not change");
+  EXPECT_THAT(gelu.notes[0], AllOf(StartsWith("opset 23 is newer than libonnx's "),
+                                   EndsWith(": operators are taken as they are there, where they did not change")));
   // From opset 18 on axes are an input.
   const datasets::Imported mean =
       with({OnnxNodeBytes("ReduceMean", {"x", "axes"}, {"y"}, {OnnxIntBytes("keepdims", 0)})},

@@ -289,8 +289,8 @@ TEST(TorchExportTest, WhatIsNoProgramIsRefused) {
   EXPECT_EQ(refusal({{"serialized_exported_program.json", "{}"}}),
             "f.pt2: serialized_exported_program.json: schema_version: is missing (the schema's version)");
   const std::string whole = Pt2Of(kTorchExportProgram);
-  EXPECT_EQ(Refusal([&] { ImportText(TorchExport(), whole.substr(0, whole.size() - 30), "f.pt2"); }),
-            "f.pt2: cannot be read as a zip file (Not a zip archive)");
+  EXPECT_THAT(Refusal([&] { ImportText(TorchExport(), whole.substr(0, whole.size() - 30), "f.pt2"); }),
+              ::testing::StartsWith("f.pt2: cannot be read as a zip file ("));  // the reason is libzip's
 }
 
 TEST(TorchExportTest, ProgramsThatMakeNoSenseAreRefused) {

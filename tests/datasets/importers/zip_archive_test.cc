@@ -1,5 +1,6 @@
 #include "datasets/importers/zip_archive.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -40,7 +41,8 @@ TEST(ZipArchiveTest, MoreThanIsAskedForIsRefused) {
 TEST(ZipArchiveTest, WhatIsNoZipOrIsCutOffIsRefused) {
   for (const std::string& text : {std::string("no zip"), SmallZip().substr(0, SmallZip().size() / 2)}) {
     const ImportSource source("TEXT", text);
-    EXPECT_EQ(ErrorOf([&] { const ZipArchive archive(source); }), "cannot be read as a zip file (Not a zip archive)");
+    EXPECT_THAT(ErrorOf([&] { const ZipArchive archive(source); }),
+                ::testing::StartsWith("cannot be read as a zip file ("));  // the reason is libzip's
   }
 }
 

@@ -21,7 +21,11 @@ namespace {
 using KernelRecord = CUpti_ActivityKernel10;
 using CopyRecord = CUpti_ActivityMemcpy6;
 #else
+#if CUPTI_API_VERSION >= 19
+using KernelRecord = CUpti_ActivityKernel9;
+#else
 using KernelRecord = CUpti_ActivityKernel8;
+#endif
 using CopyRecord = CUpti_ActivityMemcpy5;
 #endif
 

@@ -80,7 +80,7 @@ TEST(JsonFieldsTest, AMemberIsNeededWhateverElseThereIs) {
   EXPECT_EQ(NeedMember(node, "a", "an integer").Integer(0, 5), 1);
   EXPECT_EQ(ErrorOf([&] { NeedMember(node, "b", "an integer"); }), "b: is missing (an integer)");
   const JsonNode other = NeedMember(node, "other", "a list");
-  EXPECT_EQ(ErrorOf([&] { NeedMember(other, "c", "a text"); }), "other: is a list (an object)");
+  EXPECT_EQ(ErrorOf([&] { NeedMember(other, "c", "a text"); }), "other: is a list of 1 element (an object)");
 }
 
 }  // namespace

@@ -124,9 +124,7 @@ class HardwareRunner::Machine {
 
   void PrepareSamples(const Placement& placement) {
     sampler_.emplace(graph_, recipes_, placement, devices_, options_.seed);
-    for (std::size_t d = 0; d < devices_.size(); ++d) {
-      if (program_.num_ops[d] > 0) workers_[d]->thread.Run([this, d] { sampler_->Prepare(d); });
-    }
+    for (const std::size_t d : Used()) workers_[d]->thread.Run([this, d] { sampler_->Prepare(d); });
   }
 
   // Devices that have ops.
@@ -183,12 +181,11 @@ class HardwareRunner::Machine {
   // All devices that have ops. Without patience it is not needed.
   void Probe() {
     if (!Watches()) return;
-    for (std::size_t d = 0; d < devices_.size(); ++d) {
-      if (program_.num_ops[d] > 0) workers_[d]->thread.Start([this, d] { workers_[d]->probe.Probe(*devices_[d]); });
+    const std::vector<std::size_t> used = Used();
+    for (const std::size_t d : used) {
+      workers_[d]->thread.Start([this, d] { workers_[d]->probe.Probe(*devices_[d]); });
     }
-    for (std::size_t d = 0; d < devices_.size(); ++d) {
-      if (program_.num_ops[d] > 0) workers_[d]->thread.Wait();
-    }
+    for (const std::size_t d : used) workers_[d]->thread.Wait();
   }
 
   // Of the device that was slowed most.
@@ -219,10 +216,8 @@ class HardwareRunner::Machine {
 
   // Whether a device that has ops runs behind the host.
   bool RunsBehind() const {
-    for (std::size_t d = 0; d < devices_.size(); ++d) {
-      if (program_.num_ops[d] > 0 && !devices_[d]->is_cpu()) return true;
-    }
-    return false;
+    const std::vector<std::size_t> used = Used();
+    return std::any_of(used.begin(), used.end(), [this](std::size_t d) { return !devices_[d]->is_cpu(); });
   }
 
   void Summarise(std::vector<std::pair<double, Timeline>> steps, HardwareStep* measured) const {

@@ -40,11 +40,8 @@ class MachineProfiler {
 
  private:
   void MeasureDevice(HardwareDevice& device) {
-    if (const Profile::DeviceEntry* const known = FindDevice(device.kind())) {
-      probe_micros_ = known->probe_micros;
-    } else {
-      probe_micros_.reset();
-    }
+    const Profile::DeviceEntry* const before = FindDevice(device.kind());
+    probe_micros_ = before == nullptr ? std::nullopt : before->probe_micros;
     const std::unique_ptr<OpMeter> meter = options_.make_meter(device);
     const std::vector<ProfileTask> tasks = MissingOps(graph_, profile_, device.kind());
     result_.new_ops[device.kind()] = tasks.size();
@@ -56,8 +53,7 @@ class MachineProfiler {
     NoteSpread(device.kind(), tasks, again);
     Profile::DeviceEntry* const known = FindDevice(device.kind());
     if (known != nullptr) {
-      known->probe_micros = probe_micros_;
-      on_saved_(profile_);
+      if (std::exchange(known->probe_micros, probe_micros_) != probe_micros_) on_saved_(profile_);
       return;
     }
     const double gap = device.is_cpu()
@@ -182,12 +178,9 @@ class MachineProfiler {
   void MeasureNeighbours(std::span<HardwareDevice* const> devices) {
     for (std::size_t i = 0; i < devices.size(); ++i) {
       for (std::size_t k = i + 1; k < devices.size(); ++k) {
-        const auto entry = std::find_if(profile_.devices.begin(), profile_.devices.end(),
-                                        [&](const auto& known) { return known.kind == devices[i]->kind(); });
-        const bool wanted =
-            devices[i]->is_cpu() && devices[i]->kind() == devices[k]->kind() && entry != profile_.devices.end();
-        if (!wanted) continue;
-        MeasureContentionOn(*devices[i], *devices[k], &*entry);
+        if (!devices[i]->is_cpu() || devices[i]->kind() != devices[k]->kind()) continue;
+        Profile::DeviceEntry* const entry = FindDevice(devices[i]->kind());
+        if (entry != nullptr) MeasureContentionOn(*devices[i], *devices[k], entry);
       }
     }
   }

@@ -26,6 +26,8 @@ class JsonNode {
       : value_(&value), parent_(&parent), key_(key) {}
   JsonNode(const JsonNode& parent, std::size_t index, const JsonValue& value)
       : value_(&value), parent_(&parent), index_(index), is_element_(true) {}
+  JsonNode(JsonNode&& parent, std::string_view key, const JsonValue& value) = delete;
+  JsonNode(JsonNode&& parent, std::size_t index, const JsonValue& value) = delete;
 
   const JsonValue& value() const { return *value_; }
   std::string Place() const;
@@ -55,6 +57,9 @@ class JsonFields {
   JsonFields(const JsonNode& node, std::initializer_list<std::string_view> known)
       : JsonFields(node, std::span(known.begin(), known.size())) {}
   JsonFields(const JsonNode& node, std::span<const std::string_view> known);
+  // The node must outlive its fields.
+  JsonFields(JsonNode&& node, std::initializer_list<std::string_view> known) = delete;
+  JsonFields(JsonNode&& node, std::span<const std::string_view> known) = delete;
 
   std::optional<JsonNode> Find(std::string_view key) const;
   // Throws InputError("PLACE.KEY", "is missing (ALLOWED)").

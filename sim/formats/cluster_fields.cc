@@ -66,7 +66,8 @@ void ReadPrecisions(const JsonNode& node, DeviceKind* kind) {
     if (!precision) {
       throw InputError(PlaceOfKey(node.Place(), member.key), "unknown precision (f32, tf32, bf16 or f16)");
     }
-    const JsonFields fields(JsonNode(node, member.key, member.value), {"peak_tflop_per_s", "compute_efficiency"});
+    const JsonNode value(node, member.key, member.value);
+    const JsonFields fields(value, {"peak_tflop_per_s", "compute_efficiency"});
     PrecisionRate& rate = kind->precisions[static_cast<std::size_t>(*precision)];
     rate.peak = ReadPeak(fields);
     rate.efficiency = kind->compute_efficiency;

@@ -156,8 +156,9 @@ TEST_F(ProfileTest, KilledItKeepsItsSamples) {
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr(" samples of a run that was stopped count too (prof.json.samples)\n"));
   EXPECT_FALSE(Exists("prof.json.samples"));
-  EXPECT_EQ(Json("prof.json")["ops"].size(), 2U);
-  for (const auto& op : Json("prof.json")["ops"]) {
+  const auto profile = Json("prof.json");
+  EXPECT_EQ(profile["ops"].size(), 2U);
+  for (const auto& op : profile["ops"]) {
     EXPECT_EQ(op["samples"], 50);
     EXPECT_EQ(op["median_us"], 777777);
   }

@@ -60,6 +60,15 @@ Cluster::Cluster(std::string name, std::string source, std::vector<Device> devic
     if (links_[i].exists() && RateFromGbPerS(links_[i].bandwidth_gb_per_s).count < 1) {
       throw InputError(place + ": bandwidth_gb_per_s", "is below 1 byte/s");
     }
+    const bool has_knee = links_[i].knee.count > 0;
+    if (links_[i].knee.count < 0) throw InputError(place + ": knee_bytes", "is negative");
+    if (has_knee != (links_[i].beyond_gb_per_s > 0)) {
+      throw InputError(place, "has only one of knee_bytes and beyond_gb_per_s (both, or none)");
+    }
+    CheckRange(links_[i].beyond_gb_per_s, kMaxGbPerS, place + ": beyond_gb_per_s");
+    if (has_knee && RateFromGbPerS(links_[i].beyond_gb_per_s).count < 1) {
+      throw InputError(place + ": beyond_gb_per_s", "is below 1 byte/s");
+    }
     CheckRange(links_[i].latency_micros, kMaxMicros, place + ": latency_us");
     CheckRange(links_[i].gap_micros, kMaxMicros, place + ": gap_us");
   }

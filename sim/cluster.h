@@ -40,8 +40,18 @@ struct Link {
   double bandwidth_gb_per_s = 0;  // 0: there is no link
   double latency_micros = 0;
   double gap_micros = 0;  // channel idle after each transfer
+  // Where copies of large tensors run at another speed: the bytes beyond the knee. Both 0: there is no knee.
+  Bytes knee = {};
+  double beyond_gb_per_s = 0;
 
   bool exists() const { return bandwidth_gb_per_s > 0; }
+  TransferRate rate() const { return {RateFromGbPerS(bandwidth_gb_per_s), knee, RateFromGbPerS(beyond_gb_per_s)}; }
+  // Not rounded; without the latency.
+  double MicrosOf(double bytes) const {
+    const auto straight = static_cast<double>(knee.count);
+    if (knee.count == 0 || bytes <= straight) return bytes / (bandwidth_gb_per_s * 1000.0);
+    return straight / (bandwidth_gb_per_s * 1000.0) + (bytes - straight) / (beyond_gb_per_s * 1000.0);
+  }
   bool operator==(const Link&) const = default;
 };
 

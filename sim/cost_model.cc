@@ -32,6 +32,7 @@ double LargestTransferMicros(const Graph& graph, const Cluster& cluster, double*
       const Link& link = cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to));
       if (from == to || !link.exists()) continue;
       slowest_byte = std::max(slowest_byte, 1 / (link.bandwidth_gb_per_s * 1000.0));
+      if (link.knee.count > 0) slowest_byte = std::max(slowest_byte, 1 / (link.beyond_gb_per_s * 1000.0));
       fixed = std::max(fixed, link.latency_micros + link.gap_micros);
     }
   }

@@ -66,13 +66,26 @@ Profile::OpEntry ReadOpEntry(const JsonNode& node) {
 }
 
 Profile::LinkEntry ReadLink(const JsonNode& node) {
-  const JsonFields fields(node, {"from", "to", "latency_us", "bandwidth_gb_per_s", "samples", "largest_residual"});
+  const JsonFields fields(node, {"from", "to", "from_device", "to_device", "latency_us", "bandwidth_gb_per_s",
+                                 "knee_bytes", "beyond_gb_per_s", "samples", "largest_residual"});
   Profile::LinkEntry entry;
   entry.from = fields.Get("from", "a device kind").NonEmptyText();
   entry.to = fields.Get("to", "a device kind").NonEmptyText();
   if (const auto field = fields.Find("latency_us")) entry.latency_micros = field->Number(0, kMaxJsonMicros);
   entry.bandwidth_gb_per_s =
       fields.Get("bandwidth_gb_per_s", kRateAllowed).Number(kMinGbPerS, kMaxGbPerS, kRateAllowed);
+  if (const auto field = fields.Find("knee_bytes")) {
+    entry.knee = {field->Integer(1, kMaxJsonInteger)};
+    entry.beyond_gb_per_s = fields.Get("beyond_gb_per_s", kRateAllowed).Number(kMinGbPerS, kMaxGbPerS, kRateAllowed);
+  } else if (const auto beyond = fields.Find("beyond_gb_per_s")) {
+    beyond->Refuse("only beside knee_bytes");
+  }
+  if (const auto field = fields.Find("from_device")) {
+    entry.from_device = field->NonEmptyText();
+    entry.to_device = fields.Get("to_device", "the name of a device").NonEmptyText();
+  } else if (const auto to = fields.Find("to_device")) {
+    to->Refuse("only beside from_device");
+  }
   if (const auto field = fields.Find("samples")) entry.samples = field->Integer(1, kMaxJsonInteger);
   if (const auto field = fields.Find("largest_residual")) entry.largest_residual = field->Number(0, kMaxJsonMicros);
   return entry;
@@ -96,12 +109,14 @@ void CheckDistinct(const Profile& profile) {
                                                                        " (each once for a device)");
     }
   }
-  std::set<std::pair<std::string_view, std::string_view>> links;
+  std::set<std::array<std::string_view, 4>> links;
   for (std::size_t i = 0; i < profile.links.size(); ++i) {
     const Profile::LinkEntry& link = profile.links[i];
-    if (!links.emplace(link.from, link.to).second) {
+    if (!links.insert({link.from, link.to, link.from_device, link.to_device}).second) {
+      const bool has_names = !link.from_device.empty();
       throw InputError("links[" + std::to_string(i) + "]",
-                       "duplicate link from " + Quoted(link.from) + " to " + Quoted(link.to) + " (each pair once)");
+                       "duplicate link from " + Quoted(has_names ? link.from_device : link.from) + " to " +
+                           Quoted(has_names ? link.to_device : link.to) + " (each pair once)");
     }
   }
 }
@@ -316,8 +331,12 @@ void WriteProfile(std::ostream& out, const Profile& profile) {
     if (op.device_micros) object->Value("device_us", *op.device_micros);
   });
   WriteEntries(&text, "links", profile.links, [](ObjectWriter* object, const Profile::LinkEntry& link) {
-    object->Text("from", link.from).Text("to", link.to).Value("latency_us", link.latency_micros);
-    object->Value("bandwidth_gb_per_s", link.bandwidth_gb_per_s);
+    object->Text("from", link.from).Text("to", link.to);
+    if (!link.from_device.empty()) object->Text("from_device", link.from_device).Text("to_device", link.to_device);
+    object->Value("latency_us", link.latency_micros).Value("bandwidth_gb_per_s", link.bandwidth_gb_per_s);
+    if (link.knee.count > 0) {
+      object->Value("knee_bytes", link.knee.count).Value("beyond_gb_per_s", link.beyond_gb_per_s);
+    }
     if (link.samples > 0) object->Value("samples", link.samples);
     if (link.largest_residual) object->Value("largest_residual", *link.largest_residual);
   });

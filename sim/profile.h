@@ -49,6 +49,12 @@ struct Profile {
     double bandwidth_gb_per_s = 0;
     std::int64_t samples = 0;
     std::optional<double> largest_residual = {};  // of the fit: part of a measured time by which it is off at most
+    // Where copies of large tensors run at another speed (Link); both 0: nowhere.
+    Bytes knee = {};
+    double beyond_gb_per_s = 0;
+    // Only where links between these kinds differ: the devices that this one joins ("cuda:0").
+    std::string from_device = {};
+    std::string to_device = {};
   };
   std::string created;
   std::map<std::string, std::string, std::less<>> host;

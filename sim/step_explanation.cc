@@ -203,7 +203,7 @@ class Step {
       destinations_.erase(std::unique(destinations_.begin(), destinations_.end()), destinations_.end());
       for (const DeviceId to : destinations_) {
         const Link& link = cluster_.link(from, to);
-        const Duration time = TransferDuration(graph_.tensor(tensor).size, RateFromGbPerS(link.bandwidth_gb_per_s));
+        const Duration time = TransferDuration(graph_.tensor(tensor).size, link.rate());
         transfer_to_[Index(to)] =
             Send(op, from, to, tensor, OfMicros(link.latency_micros) + static_cast<double>(time.count()),
                  OfMicros(link.gap_micros));

@@ -147,8 +147,12 @@ void Summarise(const ProfileOptions& options, const Profile& profile, const prof
     }
   }
   for (const Profile::LinkEntry& link : profile.links) {
-    text += fmt::format("{} to {}: {:.2f} GB/s, latency {:.2f} us\n", link.from, link.to, link.bandwidth_gb_per_s,
-                        link.latency_micros);
+    text += fmt::format("{} to {}: {:.2f} GB/s", link.from_device.empty() ? link.from : link.from_device,
+                        link.to_device.empty() ? link.to : link.to_device, link.bandwidth_gb_per_s);
+    if (link.knee.count > 0) {
+      text += fmt::format(" up to {} KiB, {:.2f} beyond", link.knee.count / 1024, link.beyond_gb_per_s);
+    }
+    text += fmt::format(", latency {:.2f} us\n", link.latency_micros);
   }
   if (result.disturbed > 0) {
     text += fmt::format("{} samples count though other programs disturbed the core (--patience {:g} was over)\n",

@@ -162,9 +162,8 @@ class Search {
             if (tails[to] < 0) continue;
             const Link& link = cluster_.link(placement_[id], MakeId<DeviceId>(to));
             const std::int64_t pause = DurationFromMicros(link.gap_micros).count();
-            const std::int64_t takes =
-                DurationFromMicros(link.latency_micros).count() +
-                TransferDuration(graph_.tensor(tensor).size, RateFromGbPerS(link.bandwidth_gb_per_s)).count();
+            const std::int64_t takes = DurationFromMicros(link.latency_micros).count() +
+                                       TransferDuration(graph_.tensor(tensor).size, link.rate()).count();
             channels[d * num_devices_ + (per_pair ? to : 0)].push_back(
                 {windows_.head[at] + time, takes + pause, tails[to] - pause});
           }

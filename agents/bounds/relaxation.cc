@@ -13,7 +13,7 @@ namespace {
 struct Join {
   std::int64_t latency = 0;
   std::int64_t gap = 0;
-  BytesPerSecond rate;
+  TransferRate rate;
   auto operator<=>(const Join&) const = default;
 };
 
@@ -54,9 +54,8 @@ Relaxation::Relaxation(const Graph& graph, const Cluster& cluster, const CostTab
     for (std::size_t b = 0; b < num_devices_; ++b) {
       const Link& link = cluster.link(MakeId<DeviceId>(a), MakeId<DeviceId>(b));
       if (a == b || !link.exists()) continue;
-      joins[type_of[a] * num_types + type_of[b]].push_back({DurationFromMicros(link.latency_micros).count(),
-                                                            DurationFromMicros(link.gap_micros).count(),
-                                                            RateFromGbPerS(link.bandwidth_gb_per_s)});
+      joins[type_of[a] * num_types + type_of[b]].push_back(
+          {DurationFromMicros(link.latency_micros).count(), DurationFromMicros(link.gap_micros).count(), link.rate()});
     }
   }
   for (auto& of_pair : joins) {

@@ -156,7 +156,7 @@ class WorkProgram {
           if (!link.exists()) continue;
           const auto takes =
               static_cast<double>((DurationFromMicros(link.latency_micros) + DurationFromMicros(link.gap_micros) +
-                                   TransferDuration(size, RateFromGbPerS(link.bandwidth_gb_per_s)))
+                                   TransferDuration(size, link.rate()))
                                       .count());
           if (least < 0 || takes < least) least = takes;
         }

@@ -96,7 +96,7 @@ class ChainWalk {
       double there = End(from);
       if (placement_[from] != placement_[op]) {
         const Link& link = cluster_.link(placement_[from], placement_[op]);
-        there += link.latency_micros + bytes / (link.bandwidth_gb_per_s * 1000);
+        there += link.latency_micros + link.MicrosOf(bytes);
       }
       if (producer && there <= arrival) return;
       arrival = there;

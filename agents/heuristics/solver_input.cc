@@ -72,7 +72,7 @@ ByteGraph MakeByteGraph(std::size_t num_groups, std::span<const GroupEdge> edges
 Duration LinkTime(const Cluster& cluster, DeviceId from, DeviceId to, Bytes size) {
   if (from == to) return Duration(0);
   const Link& link = cluster.link(from, to);
-  return DurationFromMicros(link.latency_micros) + TransferDuration(size, RateFromGbPerS(link.bandwidth_gb_per_s));
+  return DurationFromMicros(link.latency_micros) + TransferDuration(size, link.rate());
 }
 
 MeanLink::MeanLink(const Cluster& cluster, std::span<const DeviceId> devices) {
@@ -82,7 +82,8 @@ MeanLink::MeanLink(const Cluster& cluster, std::span<const DeviceId> devices) {
       if (from == to || !cluster.link(from, to).exists()) continue;
       const Link& link = cluster.link(from, to);
       latency_micros_ += link.latency_micros;
-      micros_per_byte_ += 1e-3 / link.bandwidth_gb_per_s;  // 1 GB/s is 1000 bytes per µs
+      // 1 GB/s is 1000 bytes per µs. Where there is a knee, the large tensors count.
+      micros_per_byte_ += 1e-3 / (link.knee.count > 0 ? link.beyond_gb_per_s : link.bandwidth_gb_per_s);
       ++pairs;
     }
   }

@@ -1,11 +1,30 @@
 #include "profiler/execute/device_thread.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <exception>
 #include <utility>
 
 #include "sim/base/check.h"
 
 namespace emplace::profiler {
+
+StayOnCore::StayOnCore() {
+  cpu_set_t allowed;
+  const int core = sched_getcpu();
+  if (core < 0 || core >= CPU_SETSIZE || pthread_getaffinity_np(pthread_self(), sizeof(allowed), &allowed) != 0) {
+    return;
+  }
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<std::size_t>(core), &one);
+  if (pthread_setaffinity_np(pthread_self(), sizeof(one), &one) == 0) before_ = allowed;
+}
+
+StayOnCore::~StayOnCore() {
+  if (before_) pthread_setaffinity_np(pthread_self(), sizeof(*before_), &*before_);
+}
 
 DeviceThread::DeviceThread() : thread_([this] { Loop(); }) {}
 

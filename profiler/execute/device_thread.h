@@ -1,10 +1,13 @@
 #ifndef EMPLACE_PROFILER_EXECUTE_DEVICE_THREAD_H_
 #define EMPLACE_PROFILER_EXECUTE_DEVICE_THREAD_H_
 
+#include <sched.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace emplace::profiler {
@@ -36,6 +39,18 @@ class DeviceThread {
   bool busy_ = false;
   bool stop_ = false;
   std::thread thread_;
+};
+
+// While it lives, the calling thread stays on the core that it is on: what a thread runs is slow at first on another.
+class StayOnCore {
+ public:
+  StayOnCore();
+  ~StayOnCore();
+  StayOnCore(const StayOnCore&) = delete;
+  StayOnCore& operator=(const StayOnCore&) = delete;
+
+ private:
+  std::optional<cpu_set_t> before_;  // none: the system does not say
 };
 
 // Calls `work` while `thread` does `keep_busy`, which returns soon after `stop` is set, and sets *is_busy once it is.

@@ -1,19 +1,19 @@
 #include "profiler/measure/link_fit.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <map>
+#include <numeric>
+#include <optional>
 
 #include "sim/base/check.h"
 #include "sim/base/statistics.h"
+#include "sim/cluster.h"
 
 namespace emplace::profiler {
 namespace {
-
-struct Line {
-  double latency;          // us
-  double micros_per_byte;  // us
-};
 
 using Residuals = std::vector<LinkFit::Residual>;
 
@@ -36,44 +36,112 @@ Residuals MediansBySize(std::span<const LinkSample> samples, const std::string& 
   return medians;
 }
 
-// Weighted least squares. With x = size / time and w = 1 / time, relative residuals are latency * w + slope * x - 1:
-// the normal equations of two unknowns.
-Line LeastSquares(const Residuals& medians) {
-  double ww = 0, wx = 0, xx = 0, w = 0, x = 0;
+constexpr double kStraight = 0.1;        // a line that is nowhere off by more is kept
+constexpr double kBetterByKnee = 0.5;    // of the sum of squares
+constexpr std::size_t kSizesToKnee = 3;  // fewer say nothing of what is beyond latency
+constexpr std::size_t kSizesBeyond = 2;
+
+// What a relative residual is made of: sum over k of coefficient[k] * column[k] - 1, with columns 1 / time, then the
+// bytes up to the knee / time and those beyond it / time.
+using Columns = std::array<double, 3>;
+
+Columns ColumnsOf(const LinkFit::Residual& at, Bytes knee) {
+  const Bytes straight = knee.count == 0 ? at.size : std::min(at.size, knee);
+  return {1 / at.median_micros, static_cast<double>(straight.count) / at.median_micros,
+          static_cast<double>((at.size - straight).count) / at.median_micros};
+}
+
+// Least squares of the columns from `first` to before `last`; the other coefficients are 0. Gaussian elimination of the
+// normal equations, which need no pivoting: their matrix is positive definite.
+Columns LeastSquares(const Residuals& medians, Bytes knee, std::size_t first, std::size_t last) {
+  std::array<std::array<double, 4>, 3> rows{};
   for (const LinkFit::Residual& at : medians) {
-    const double weight = 1 / at.median_micros;
-    const double scaled = static_cast<double>(at.size.count) * weight;
-    ww += weight * weight;
-    wx += weight * scaled;
-    xx += scaled * scaled;
-    w += weight;
-    x += scaled;
+    const Columns columns = ColumnsOf(at, knee);
+    for (std::size_t i = first; i < last; ++i) {
+      for (std::size_t k = first; k < last; ++k) rows[i][k] += columns[i] * columns[k];
+      rows[i][3] += columns[i];
+    }
   }
-  const double determinant = ww * xx - wx * wx;
-  const Line line{(w * xx - x * wx) / determinant, (ww * x - wx * w) / determinant};
-  return line.latency >= 0 ? line : Line{0, x / xx};
+  for (std::size_t i = first; i < last; ++i) {
+    for (std::size_t below = i + 1; below < last; ++below) {
+      const double factor = rows[below][i] / rows[i][i];
+      for (std::size_t k = i; k < rows[i].size(); ++k) rows[below][k] -= factor * rows[i][k];
+    }
+  }
+  Columns coefficients{};
+  for (std::size_t i = last; i-- > first;) {
+    double rest = rows[i][3];
+    for (std::size_t k = i + 1; k < last; ++k) rest -= rows[i][k] * coefficients[k];
+    coefficients[i] = rest / rows[i][i];
+  }
+  return coefficients;
+}
+
+struct Fitted {
+  Bytes knee;
+  Columns coefficients{};
+  double squares = 0;
+};
+
+Fitted FitWithKnee(const Residuals& medians, Bytes knee) {
+  const std::size_t last = knee.count == 0 ? 2 : 3;
+  Fitted fitted{knee, LeastSquares(medians, knee, 0, last)};
+  if (fitted.coefficients[0] < 0) fitted.coefficients = LeastSquares(medians, knee, 1, last);
+  for (const LinkFit::Residual& at : medians) {
+    const Columns columns = ColumnsOf(at, knee);
+    const double residual = std::inner_product(columns.begin(), columns.end(), fitted.coefficients.begin(), 0.0) - 1;
+    fitted.squares += residual * residual;
+  }
+  return fitted;
+}
+
+LinkFit FitOf(const Fitted& fitted, const Residuals& medians) {
+  LinkFit fit;
+  fit.latency_micros = fitted.coefficients[0];
+  fit.bandwidth_gb_per_s = 1e-3 / fitted.coefficients[1];  // bytes per us are MB per s
+  fit.knee = fitted.knee;
+  if (fit.knee.count > 0) fit.beyond_gb_per_s = 1e-3 / fitted.coefficients[2];
+  fit.residuals = medians;
+  for (LinkFit::Residual& at : fit.residuals) {
+    at.relative = (fit.Micros(at.size) - at.median_micros) / at.median_micros;
+    fit.largest_residual = std::max(fit.largest_residual, std::abs(at.relative));
+  }
+  return fit;
+}
+
+// The best with a knee; none if the sizes are too few.
+std::optional<Fitted> BestWithKnee(const Residuals& medians) {
+  std::optional<Fitted> best;
+  for (std::size_t i = kSizesToKnee - 1; i + kSizesBeyond < medians.size(); ++i) {
+    const Fitted fitted = FitWithKnee(medians, medians[i].size);
+    if (!(fitted.coefficients[1] > 0) || !(fitted.coefficients[2] > 0)) continue;
+    if (!best || fitted.squares < best->squares) best = fitted;
+  }
+  return best;
 }
 
 }  // namespace
 
+double LinkFit::Micros(Bytes size) const {
+  const Link link{.bandwidth_gb_per_s = bandwidth_gb_per_s, .knee = knee, .beyond_gb_per_s = beyond_gb_per_s};
+  return latency_micros + link.MicrosOf(static_cast<double>(size.count));
+}
+
 LinkFit FitLink(std::span<const LinkSample> samples, const std::string& link) {
-  LinkFit fit;
-  fit.residuals = MediansBySize(samples, link);
+  const Residuals medians = MediansBySize(samples, link);
+  const Fitted line = FitWithKnee(medians, {});
+  const bool grows = medians.back().median_micros > medians.front().median_micros;
+  if (!grows || !(line.coefficients[1] > 0)) {
+    throw InputError(link, "copies of " + std::to_string(medians.back().size.count) +
+                               " bytes take no longer than those of " + std::to_string(medians.front().size.count) +
+                               ": there is no bandwidth to be fitted");
+  }
+  LinkFit fit = FitOf(line, medians);
+  if (fit.largest_residual > kStraight) {
+    const std::optional<Fitted> bent = BestWithKnee(medians);
+    if (bent && bent->squares < kBetterByKnee * line.squares) fit = FitOf(*bent, medians);
+  }
   fit.samples = static_cast<std::int64_t>(samples.size());
-  const Line line = LeastSquares(fit.residuals);
-  const bool grows = fit.residuals.back().median_micros > fit.residuals.front().median_micros;
-  if (!grows || !(line.micros_per_byte > 0)) {
-    throw InputError(
-        link, "copies of " + std::to_string(fit.residuals.back().size.count) + " bytes take no longer than those of " +
-                  std::to_string(fit.residuals.front().size.count) + ": there is no bandwidth to be fitted");
-  }
-  fit.latency_micros = line.latency;
-  fit.bandwidth_gb_per_s = 1e-3 / line.micros_per_byte;  // bytes per us are MB per s
-  for (LinkFit::Residual& at : fit.residuals) {
-    const double fitted = line.latency + line.micros_per_byte * static_cast<double>(at.size.count);
-    at.relative = (fitted - at.median_micros) / at.median_micros;
-    fit.largest_residual = std::max(fit.largest_residual, std::abs(at.relative));
-  }
   return fit;
 }
 

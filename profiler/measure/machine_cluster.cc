@@ -8,10 +8,19 @@ namespace emplace::profiler {
 namespace {
 
 Link LinkBetween(const NamedDevice& from, const NamedDevice& to, const Profile& profile) {
+  const Profile::LinkEntry* of_kinds = nullptr;
+  const Profile::LinkEntry* own = nullptr;
   for (const Profile::LinkEntry& link : profile.links) {
-    if (link.from == from.kind && link.to == to.kind) {
-      return {.bandwidth_gb_per_s = link.bandwidth_gb_per_s, .latency_micros = link.latency_micros, .gap_micros = 0};
-    }
+    if (link.from != from.kind || link.to != to.kind) continue;
+    if (link.from_device.empty()) of_kinds = &link;
+    if (link.from_device == from.name && link.to_device == to.name) own = &link;
+  }
+  if (const Profile::LinkEntry* const link = own != nullptr ? own : of_kinds; link != nullptr) {
+    return {.bandwidth_gb_per_s = link->bandwidth_gb_per_s,
+            .latency_micros = link->latency_micros,
+            .gap_micros = 0,
+            .knee = link->knee,
+            .beyond_gb_per_s = link->beyond_gb_per_s};
   }
   throw InputError("links", "the profile has none from " + from.kind + " to " + to.kind +
                                 " (profile both devices: " + from.name + "," + to.name + ")");

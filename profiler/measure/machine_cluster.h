@@ -20,7 +20,8 @@ struct NamedDevice {
 };
 NamedDevice NamedAfter(const HardwareDevice& device);
 
-// The devices of a machine as a cluster: op gaps and links from the profile, by kind; CPU cores have no copy engine.
+// The devices of a machine as a cluster: op gaps and links from the profile, by kind, but those
+// links that it has between devices of these names; CPU cores have no copy engine.
 // Throws InputError where the profile has no link between two of the kinds.
 Cluster MachineCluster(const std::string& name, std::span<const NamedDevice> devices, const Profile& profile);
 

@@ -217,14 +217,12 @@ class MachineProfiler {
         });
   }
 
-  // Of every ordered pair of devices between whose kinds the profile has none.
+  // Of every ordered pair of devices between whose kinds the profile has none, or has some between other devices only.
   void MeasureLinks(std::span<HardwareDevice* const> devices) {
     std::vector<DevicePair> pairs;
-    std::set<std::pair<std::string, std::string>> known;
-    for (const Profile::LinkEntry& link : profile_.links) known.emplace(link.from, link.to);
     for (HardwareDevice* const from : devices) {
       for (HardwareDevice* const to : devices) {
-        if (from != to && !known.contains({from->kind(), to->kind()})) pairs.push_back({from, to});
+        if (from != to && !KnowsLink(*from, *to)) pairs.push_back({from, to});
       }
     }
     if (pairs.empty()) return;
@@ -236,9 +234,21 @@ class MachineProfiler {
                     .total = static_cast<std::size_t>(total),
                     .seconds = static_cast<double>(clock.NowNs() - began) / 1e9});
     };
-    const std::vector<Profile::LinkEntry> links = EntriesOf(MeasureTransfers(pairs, {}, clock, show));
+    const std::vector<Profile::LinkEntry> links = EntriesOf(MeasureTransfers(pairs, {}, clock, show), profile_.links);
     profile_.links.insert(profile_.links.end(), links.begin(), links.end());
     on_saved_(profile_);
+  }
+
+  bool KnowsLink(const HardwareDevice& from, const HardwareDevice& to) const {
+    bool knows_kinds = false;
+    bool has_names = false;
+    for (const Profile::LinkEntry& link : profile_.links) {
+      if (link.from != from.kind() || link.to != to.kind()) continue;
+      if (link.from_device == from.name() && link.to_device == to.name()) return true;
+      knows_kinds = true;
+      has_names |= !link.from_device.empty();
+    }
+    return knows_kinds && !has_names;
   }
 
   const Graph& graph_;

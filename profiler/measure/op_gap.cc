@@ -55,6 +55,7 @@ double CallMicros(const Graph& graph, HardwareDevice& device) {
     const std::unique_ptr<OpKernel> kernel = device.Prepare(recipe);
     const std::vector<TensorHandle> inputs = {device.Make(recipe.inputs[0], 0)};
     std::vector<TensorHandle> outputs;
+    const StayOnCore stay;
     for (std::size_t i = 0; i < kLength; ++i) {
       outputs.clear();
       device.Synchronize();

@@ -110,11 +110,10 @@ struct OpProfilerResult {
 // (disturbance.h) are taken again, as long as there is patience, of which every op has the same share but for what
 // those before it left; those that count are the least disturbed. Temporary
 // memory is what one run allocates at most beyond its outputs. On a device that runs behind the host (a GPU) no sample
-// is shorter than what the host's call takes (median of five, the device idle): in a row of small ops that is what one
-// after the other takes, however soon the device is done with each. A round whose records cannot be trusted is run
-// again, three times at most in all. `on_batch` is called with what is complete since its
-// last call, now and then; throw to stop. Throws InputError(op name) where an op cannot run, and names it if memory
-// does not suffice.
+// is shorter than what the host's call takes (median of nine on one core, the device idle): in a row of small ops that
+// is what one after the other takes, however soon the device is done with each. A round whose records cannot be trusted
+// is run again, three times at most in all. `on_batch` is called with what is complete since its last call, now and
+// then; throw to stop. Throws InputError(op name) where an op cannot run, and names it if memory does not suffice.
 OpProfilerResult ProfileOps(
     const std::vector<ProfileTask>& tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,
     const std::function<void(const OpProfilerProgress&, const std::vector<Profile::OpEntry>&)>& on_batch);

@@ -96,9 +96,31 @@ LinkMeasurement Finished(Run run) {
           .to = to.name(),
           .from_kind = from.kind(),
           .to_kind = to.kind(),
+          .between_cores = from.is_cpu() && to.is_cpu(),
           .samples = std::move(run.samples),
           .left_out = {run.left_out.begin(), run.left_out.end()},
           .fit = std::move(fit)};
+}
+
+Profile::LinkEntry EntryOf(const LinkMeasurement& link, const LinkFit& fit) {
+  return {.from = link.from_kind,
+          .to = link.to_kind,
+          .latency_micros = fit.latency_micros,
+          .bandwidth_gb_per_s = fit.bandwidth_gb_per_s,
+          .samples = fit.samples,
+          .largest_residual = fit.largest_residual,
+          .knee = fit.knee,
+          .beyond_gb_per_s = fit.beyond_gb_per_s};
+}
+
+bool Differ(std::span<const LinkMeasurement* const> links) {
+  constexpr double kAlike = 1.25;
+  for (const Bytes size : {Bytes{64 << 10}, Bytes{16 << 20}}) {
+    const auto micros = [size](const LinkMeasurement* link) { return link->fit.Micros(size); };
+    const auto [fastest, slowest] = std::ranges::minmax(links, {}, micros);
+    if (micros(slowest) > kAlike * micros(fastest)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -144,25 +166,29 @@ std::vector<LinkMeasurement> MeasureTransfers(std::span<const DevicePair> pairs,
   return measured;
 }
 
-std::vector<Profile::LinkEntry> EntriesOf(std::span<const LinkMeasurement> links) {
+std::vector<Profile::LinkEntry> EntriesOf(std::span<const LinkMeasurement> links,
+                                          std::span<const Profile::LinkEntry> known) {
   std::vector<Profile::LinkEntry> entries;
+  std::set<std::pair<std::string_view, std::string_view>> done;
   for (const LinkMeasurement& link : links) {
-    const auto is_known = std::any_of(entries.begin(), entries.end(), [&](const Profile::LinkEntry& entry) {
-      return entry.from == link.from_kind && entry.to == link.to_kind;
-    });
-    if (is_known) continue;
+    if (!done.emplace(link.from_kind, link.to_kind).second) continue;
+    std::vector<const LinkMeasurement*> alike;
     std::vector<LinkSample> samples;
     for (const LinkMeasurement& other : links) {
       if (other.from_kind != link.from_kind || other.to_kind != link.to_kind) continue;
+      alike.push_back(&other);
       samples.insert(samples.end(), other.samples.begin(), other.samples.end());
     }
-    const LinkFit fit = FitLink(samples, link.from_kind + " -> " + link.to_kind);
-    entries.push_back({.from = link.from_kind,
-                       .to = link.to_kind,
-                       .latency_micros = fit.latency_micros,
-                       .bandwidth_gb_per_s = fit.bandwidth_gb_per_s,
-                       .samples = fit.samples,
-                       .largest_residual = fit.largest_residual});
+    const bool is_known = std::ranges::any_of(known, [&link](const Profile::LinkEntry& entry) {
+      return entry.from == link.from_kind && entry.to == link.to_kind;
+    });
+    if (!is_known) entries.push_back(EntryOf(link, FitLink(samples, link.from_kind + " -> " + link.to_kind)));
+    if (!is_known && (link.between_cores || !Differ(alike))) continue;
+    for (const LinkMeasurement* const own : alike) {
+      entries.push_back(EntryOf(*own, own->fit));
+      entries.back().from_device = own->from;
+      entries.back().to_device = own->to;
+    }
   }
   return entries;
 }

@@ -116,7 +116,10 @@ TensorHandle Accelerator::Receive(const TensorHandle& tensor, HardwareDevice& so
 torch::Tensor Accelerator::ToCpu(const torch::Tensor& array, const DeviceEvent* ready) {
   const StreamScope scope(guard_, copies_);
   if (ready != nullptr) EventOf(*ready).block(copies_);
-  torch::Tensor copy = torch::empty(array.sizes(), array.options().device(torch::kCPU));
+  // CUDA copies to memory that is not pinned through a buffer of its own, at half the speed. LibTorch keeps what it has
+  // pinned for the next copy.
+  torch::Tensor copy =
+      torch::empty(array.sizes(), array.options().device(torch::kCPU).pinned_memory(device().is_cuda()));
   copy.copy_(array, /*non_blocking=*/true);
   guard_.synchronizeStream(copies_);
   return copy;

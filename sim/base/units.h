@@ -78,6 +78,20 @@ inline Duration TransferDuration(Bytes size, BytesPerSecond rate) {
   return Duration(static_cast<std::int64_t>(rounded));
 }
 
+// How fast the bytes of a tensor go: those up to `knee` at `rate`, those beyond it at `beyond`.
+struct TransferRate {
+  BytesPerSecond rate;
+  Bytes knee;  // 0: all go at `rate`, and `beyond` is 0
+  BytesPerSecond beyond;
+  friend constexpr auto operator<=>(const TransferRate&, const TransferRate&) = default;
+};
+
+// Each part rounded by itself (docs/model.md, F7). Requires: as above, of both rates.
+inline Duration TransferDuration(Bytes size, const TransferRate& rate) {
+  if (rate.knee.count == 0 || size <= rate.knee) return TransferDuration(size, rate.rate);
+  return TransferDuration(rate.knee, rate.rate) + TransferDuration(size - rate.knee, rate.beyond);
+}
+
 }  // namespace emplace
 
 #endif  // EMPLACE_SIM_BASE_UNITS_H_

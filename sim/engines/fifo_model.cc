@@ -150,7 +150,12 @@ std::int64_t LongestRun(const Graph& graph, const CostTable& costs, const Model&
   double link = 0;
   for (const Model::Pair& pair : model.pairs) link = std::max(link, static_cast<double>(pair.latency + pair.gap));
   double per_byte = 0;
-  for (const BytesPerSecond rate : model.rates) per_byte = std::max(per_byte, 1e9 / static_cast<double>(rate.count));
+  for (const TransferRate& of_class : model.rates) {
+    for (const BytesPerSecond rate : {of_class.rate, of_class.beyond}) {
+      if (rate.count > 0) per_byte = std::max(per_byte, 1e9 / static_cast<double>(rate.count));
+    }
+    if (of_class.knee.count > 0) link += 1;  // rounded twice
+  }
   double total = 0;
   double issue = 0;
   for (const Model::Issue& of_device : model.issue) {
@@ -204,7 +209,7 @@ void FillPairs(const Cluster& cluster, Model* model) {
       pair.latency = DurationFromMicros(link.latency_micros).count();
       pair.gap = DurationFromMicros(link.gap_micros).count();
       pair.exists = true;
-      const BytesPerSecond rate = RateFromGbPerS(link.bandwidth_gb_per_s);
+      const TransferRate rate = link.rate();
       const auto found = std::find(model->rates.begin(), model->rates.end(), rate);
       pair.rate_class = static_cast<std::uint32_t>(found - model->rates.begin());
       if (found == model->rates.end()) model->rates.push_back(rate);

@@ -98,7 +98,7 @@ struct Model {
     bool exists = false;
   };
   std::vector<Pair> pairs;             // [num_devices][num_devices]
-  std::vector<BytesPerSecond> rates;   // by rate class
+  std::vector<TransferRate> rates;     // by rate class
   std::uint32_t rates_in_program = 0;  // all of them, or 0: where that would be very large, computed when needed
   std::size_t max_transfers = 0;       // (tensor, destination) pairs that any placement can have
 

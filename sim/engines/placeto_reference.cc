@@ -207,6 +207,7 @@ void PlacetoReferenceEngine::ReadConstants(const Cluster& cluster) {
   if (first) return;  // one device
   if (!common.exists()) refuse("clusters with links only");
   if (common.latency_micros != 0) refuse("no link latency");
+  if (common.knee.count != 0) refuse("no knee in a link's speed");
   delta2_ = common.gap_micros;
   rate_ = common.bandwidth_gb_per_s * 1000.0;
 }

@@ -184,6 +184,14 @@ void ReadDevices(const JsonNode& node, double default_gap, const OwnKinds& own_k
   }
 }
 
+// 0 in an exception says that it has no knee, as a `knee_bytes` of 0 does.
+double ReadBeyond(const JsonNode& node) {
+  constexpr std::string_view kAllowed = "0, or a number above it, at most 1e+09";
+  const double rate = node.Number(0, kMaxGbPerS, kAllowed);
+  if (rate > 0 && rate < kMinGbPerS) node.Refuse(kAllowed);
+  return rate;
+}
+
 // `link` with what the fields give in place of it; no link at all is all zeros.
 Link ReadLink(const JsonFields& fields, Link link) {
   if (const auto field = fields.Find("bandwidth_gb_per_s")) {
@@ -191,6 +199,8 @@ Link ReadLink(const JsonFields& fields, Link link) {
   }
   if (const auto field = fields.Find("latency_us")) link.latency_micros = field->Number(0, kMaxJsonMicros);
   if (const auto field = fields.Find("gap_us")) link.gap_micros = field->Number(0, kMaxJsonMicros);
+  if (const auto field = fields.Find("knee_bytes")) link.knee = {field->Integer(0, kMaxJsonInteger)};
+  if (const auto field = fields.Find("beyond_gb_per_s")) link.beyond_gb_per_s = ReadBeyond(*field);
   return link;
 }
 
@@ -207,7 +217,8 @@ class LinkTable {
       : n_(num_devices), fallback_(fallback), links_(n_ * n_, Normal(fallback)) {}
 
   void ReadException(const JsonNode& node, const DeviceIds& ids) {
-    const JsonFields fields(node, {"between", "from", "to", "bandwidth_gb_per_s", "latency_us", "gap_us"});
+    const JsonFields fields(
+        node, {"between", "from", "to", "bandwidth_gb_per_s", "latency_us", "gap_us", "knee_bytes", "beyond_gb_per_s"});
     const Link link = Normal(ReadLink(fields, fallback_));
     const auto between = fields.Find("between");
     if (between && (fields.Find("from") || fields.Find("to"))) {
@@ -247,7 +258,8 @@ class LinkTable {
 std::vector<Link> ReadLinks(const JsonFields& fields, const DeviceIds& ids) {
   Link fallback;
   if (const auto field = fields.Find("link")) {
-    fallback = ReadLink(JsonFields(*field, {"bandwidth_gb_per_s", "latency_us", "gap_us"}), fallback);
+    fallback = ReadLink(
+        JsonFields(*field, {"bandwidth_gb_per_s", "latency_us", "gap_us", "knee_bytes", "beyond_gb_per_s"}), fallback);
   }
   LinkTable table(ids.size(), fallback);
   if (const auto field = fields.Find("links")) {

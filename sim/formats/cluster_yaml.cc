@@ -169,7 +169,10 @@ class FlowMap {
   FlowMap& operator=(const FlowMap&) = delete;
 
   void Text(std::string_view key, std::string_view value) { AppendQuoted(Key(key), value); }
-  void Number(std::string_view key, double value) { AppendNumber(Key(key), value); }
+  template <typename T>
+  void Number(std::string_view key, T value) {
+    AppendNumber(Key(key), value);
+  }
   std::string* Key(std::string_view key) {
     out_->append(separator_).append(key).append(": ");
     separator_ = ", ";
@@ -181,10 +184,15 @@ class FlowMap {
   std::string_view separator_;
 };
 
-void WriteLink(FlowMap* map, const Link& link) {
+// An exception to `link`, whose knee it has unless it says that it has none.
+void WriteLink(FlowMap* map, const Link& link, const std::optional<Link>& fallback = {}) {
   map->Number("bandwidth_gb_per_s", link.bandwidth_gb_per_s);
   map->Number("latency_us", link.latency_micros);
   map->Number("gap_us", link.gap_micros);
+  if (link.knee.count > 0 || (fallback && fallback->knee.count > 0)) {
+    map->Number("knee_bytes", link.knee.count);
+    map->Number("beyond_gb_per_s", link.beyond_gb_per_s);
+  }
 }
 
 // The commonest link of all pairs; none if a pair has no link, since no exception can say that.
@@ -229,13 +237,13 @@ class ExceptionWriter {
     AppendQuoted(&map.Key("between")->append("["), cluster_.device(a).name);
     AppendQuoted(&out_->append(", "), cluster_.device(b).name);
     out_->push_back(']');
-    WriteLink(&map, link);
+    WriteLink(&map, link, fallback_);
   }
   void WriteOne(DeviceId from, DeviceId to, const Link& link) {
     FlowMap map(Item());
     map.Text("from", cluster_.device(from).name);
     map.Text("to", cluster_.device(to).name);
-    WriteLink(&map, link);
+    WriteLink(&map, link, fallback_);
   }
   std::string* Item() { return &out_->append(std::exchange(title_, "")).append("  - "); }
 

@@ -29,7 +29,8 @@ constexpr const char* kGood =
   {"signature": "conv2d(f32[32,3,299,299],f32[32,3,3,3]){stride=[2,2],padding=valid}", "device": "h200", "samples": 20, "median_us": 61.2, "p10_us": 60.9, "p90_us": 63, "kernels": 2, "temp_bytes": 4194304},
   {"signature": "relu(f32[2])", "device": "h200", "median_us": 3, "mean_us": 3.25, "contention": 1.5, "host_us": 3, "device_us": 1.75}],
  "links": [
-  {"from": "h200", "to": "cpu-core", "latency_us": 8.2, "bandwidth_gb_per_s": 52.1, "samples": 36, "largest_residual": 0.04}]}
+  {"from": "h200", "to": "cpu-core", "latency_us": 8.2, "bandwidth_gb_per_s": 52.1, "samples": 36, "largest_residual": 0.04},
+  {"from": "h200", "to": "h200", "from_device": "cuda:0", "to_device": "cuda:1", "latency_us": 5, "bandwidth_gb_per_s": 90, "knee_bytes": 65536, "beyond_gb_per_s": 150.5}]}
 )json";
 
 TEST(ProfileTest, ReadsEveryField) {
@@ -54,7 +55,13 @@ TEST(ProfileTest, ReadsEveryField) {
   EXPECT_EQ(op.temp.count, 4194304);
   EXPECT_FALSE(profile.ops[1].p10_micros.has_value());
   EXPECT_FALSE(profile.ops[1].kernels.has_value());
-  ASSERT_EQ(profile.links.size(), 1U);
+  ASSERT_EQ(profile.links.size(), 2U);
+  EXPECT_EQ(profile.links[0].from_device, "");
+  EXPECT_EQ(profile.links[0].knee, Bytes{0});
+  EXPECT_EQ(profile.links[1].from_device, "cuda:0");
+  EXPECT_EQ(profile.links[1].to_device, "cuda:1");
+  EXPECT_EQ(profile.links[1].knee, Bytes{65536});
+  EXPECT_EQ(profile.links[1].beyond_gb_per_s, 150.5);
   EXPECT_EQ(profile.links[0].from, "h200");
   EXPECT_EQ(profile.links[0].to, "cpu-core");
   EXPECT_EQ(profile.links[0].latency_micros, 8.2);

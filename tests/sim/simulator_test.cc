@@ -55,6 +55,13 @@ Cluster RandomCluster(Rng& rng) {
   if (!alike) {
     for (Link& link : links) link = RandomLink(rng);
   }
+  if (rng.Below(3) == 0) {
+    for (Link& link : links) {
+      if (rng.Below(2) == 0) continue;
+      link.knee = Bytes{rng.Between(1, 2000)};
+      link.beyond_gb_per_s = 0.3 * static_cast<double>(rng.Between(1, 9));
+    }
+  }
   return Cluster("random", "", std::move(devices), std::move(links),
                  rng.Below(3) == 0 ? Channels::kPerPair : Channels::kPerDevice);
 }
@@ -232,7 +239,7 @@ double SerialMicros(const Problem& problem) {
       for (std::size_t d = 0; d < problem.cluster.num_devices(); ++d) {
         const Link& link = problem.cluster.link(problem.placement[op], MakeId<DeviceId>(d));
         total += link.latency_micros + link.gap_micros + 0.001 +
-                 static_cast<double>(problem.graph.tensor(tensor).size.count) / (link.bandwidth_gb_per_s * 1000);
+                 link.MicrosOf(static_cast<double>(problem.graph.tensor(tensor).size.count));
       }
     }
   }

@@ -72,6 +72,12 @@ Cluster RandomCluster(Rng& rng) {
                      .latency_micros = static_cast<double>(rng.Below(3)) / 4,
                      .gap_micros = static_cast<double>(rng.Below(3)) / 2});
   }
+  if (rng.Below(3) == 0) {
+    for (Link& link : links) {
+      link.knee = Bytes{rng.Between(1, 2000)};
+      link.beyond_gb_per_s = 0.3 * static_cast<double>(rng.Between(1, 9));
+    }
+  }
   return Cluster("random", "", std::move(devices), std::move(links),
                  rng.Below(3) == 0 ? Channels::kPerPair : Channels::kPerDevice);
 }

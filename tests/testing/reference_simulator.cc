@@ -185,12 +185,15 @@ class Reference {
   // Returns the time when the channel is free again.
   std::int64_t Send(TensorId tensor, DeviceId from, DeviceId to, std::int64_t queued) {
     const Link& link = cluster_.link(from, to);
-    const auto rate = static_cast<std::int64_t>(std::floor(link.bandwidth_gb_per_s * 1e9 + 0.5));
+    const auto rate_of = [](double gb_per_s) { return static_cast<std::int64_t>(std::floor(gb_per_s * 1e9 + 0.5)); };
+    const std::int64_t size = graph_.tensor(tensor).size.count;
+    const std::int64_t beyond = link.knee.count > 0 && size > link.knee.count ? size - link.knee.count : 0;
+    std::int64_t takes = DividedSlowly(size - beyond, rate_of(link.bandwidth_gb_per_s));
+    if (beyond > 0) takes += DividedSlowly(beyond, rate_of(link.beyond_gb_per_s));
     const bool one_for_each = cluster_.channels() == Channels::kPerPair && cluster_.device(from).copy_engine;
     const auto channel = std::make_pair(from, one_for_each ? to : from);
     const std::int64_t start = std::max(queued, channel_free_[channel]);
-    const std::int64_t arrival =
-        start + Nanoseconds(link.latency_micros) + DividedSlowly(graph_.tensor(tensor).size.count, rate);
+    const std::int64_t arrival = start + Nanoseconds(link.latency_micros) + takes;
     channel_free_[channel] = arrival + Nanoseconds(link.gap_micros);
     arrival_[{tensor, to}] = {start, arrival};
     return channel_free_[channel];

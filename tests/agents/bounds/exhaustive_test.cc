@@ -40,9 +40,13 @@ Cluster RandomCluster(Rng& rng, std::size_t num_devices) {
     device.copy_engine = !serial;
     devices.push_back(device);
   }
-  const Link common{.bandwidth_gb_per_s = 0.25 * static_cast<double>(1 + rng.Below(16)),
-                    .latency_micros = static_cast<double>(rng.Below(3)),
-                    .gap_micros = static_cast<double>(rng.Below(2))};
+  Link common{.bandwidth_gb_per_s = 0.25 * static_cast<double>(1 + rng.Below(16)),
+              .latency_micros = static_cast<double>(rng.Below(3)),
+              .gap_micros = static_cast<double>(rng.Below(2))};
+  if (rng.Below(4) == 0) {
+    common.knee = Bytes{rng.Between(1, 2000)};
+    common.beyond_gb_per_s = 0.25 * static_cast<double>(1 + rng.Below(16));
+  }
   std::vector<Link> links(num_devices * num_devices, common);
   if (!alike) {
     for (Link& link : links) {

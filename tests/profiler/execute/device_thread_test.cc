@@ -1,6 +1,7 @@
 #include "profiler/execute/device_thread.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <mutex>
@@ -18,6 +19,20 @@ TEST(DeviceThreadTest, DoesEverythingOnOneThreadThatIsNotTheCallers) {
   EXPECT_EQ(ids[0], ids[1]);
   EXPECT_EQ(ids[1], ids[2]);
   EXPECT_NE(ids[0], std::this_thread::get_id());
+}
+
+TEST(StayOnCoreTest, TheThreadHasOneCoreMeanwhileAndThenWhatItHad) {
+  std::thread([] {
+    cpu_set_t before, meanwhile, after;
+    ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+    {
+      const profiler::StayOnCore stay;
+      ASSERT_EQ(sched_getaffinity(0, sizeof(meanwhile), &meanwhile), 0);
+    }
+    ASSERT_EQ(sched_getaffinity(0, sizeof(after), &after), 0);
+    EXPECT_EQ(CPU_COUNT(&meanwhile), 1);
+    EXPECT_TRUE(CPU_EQUAL(&before, &after));
+  }).join();
 }
 
 TEST(DeviceThreadTest, ThrowsWhatTheWorkThrewAndGoesOn) {

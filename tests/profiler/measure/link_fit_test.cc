@@ -76,10 +76,53 @@ TEST(FitLinkTest, SmallSizesCountAsMuchAsLargeOnes) {
   EXPECT_LT(fit.largest_residual, 0.025);
 }
 
-TEST(FitLinkTest, NoOtherLineHasLessSquaredRelativeError) {
-  // A kink that does not fit a line: small copies run at 4 GB/s, the rest at 20.
+TEST(FitLinkTest, FindsAKneeThatIsThere) {
+  // Small copies run at 20 GB/s, what is beyond 256 KiB at 4: out of a cache, and out of memory.
   std::vector<profiler::LinkSample> samples;
-  for (const double size : Sizes()) samples.push_back(Sample(size, 2 + std::min(size, 262144.0) / 4000 + size / 20000));
+  for (const double size : Sizes()) {
+    samples.push_back(Sample(size, 2 + std::min(size, 262144.0) / 20000 + std::max(size - 262144, 0.0) / 4000));
+  }
+  const profiler::LinkFit fit = profiler::FitLink(samples, "");
+  EXPECT_NEAR(fit.latency_micros, 2, 1e-9);
+  EXPECT_NEAR(fit.bandwidth_gb_per_s, 20, 1e-6);
+  EXPECT_EQ(fit.knee, Bytes{262144});
+  EXPECT_NEAR(fit.beyond_gb_per_s, 4, 1e-9);
+  EXPECT_LT(fit.largest_residual, 1e-9);
+  EXPECT_NEAR(fit.Micros(Bytes{100000}), 7, 1e-9);
+  EXPECT_NEAR(fit.Micros(Bytes{1'000'000}), 2 + 262144 / 20000.0 + 737856 / 4000.0, 1e-6);
+}
+
+TEST(FitLinkTest, NearlyALineAndTooFewSizesHaveNoKnee) {
+  std::vector<profiler::LinkSample> nearly;
+  for (const double size : Sizes()) {
+    nearly.push_back(Sample(size, 2 + std::min(size, 262144.0) / 20000 + std::max(size - 262144, 0.0) / 18000));
+  }
+  EXPECT_EQ(profiler::FitLink(nearly, "").knee, Bytes{0});
+  EXPECT_EQ(profiler::FitLink(nearly, "").beyond_gb_per_s, 0);
+  const std::vector four = {Sample(1000, 1), Sample(4000, 4), Sample(16000, 160), Sample(64000, 640)};
+  EXPECT_EQ(profiler::FitLink(four, "").knee, Bytes{0});
+  EXPECT_GT(profiler::FitLink(four, "").largest_residual, 0.1);
+}
+
+TEST(FitLinkTest, WithAKneeALatencyBelowZeroIsZeroToo) {
+  // 1 us less than the parts take: a latency of -1.
+  std::vector<profiler::LinkSample> samples;
+  for (const double size : Sizes()) {
+    if (size < 16384) continue;
+    samples.push_back(Sample(size, -1 + std::min(size, 262144.0) / 4000 + std::max(size - 262144, 0.0) / 20000));
+  }
+  const profiler::LinkFit fit = profiler::FitLink(samples, "");
+  EXPECT_EQ(fit.latency_micros, 0);
+  EXPECT_GT(fit.knee.count, 0);
+  EXPECT_NEAR(fit.beyond_gb_per_s, 20, 0.5);
+}
+
+TEST(FitLinkTest, NoOtherLineHasLessSquaredRelativeError) {
+  // A saw that neither a line nor one with a knee fits.
+  std::vector<profiler::LinkSample> samples;
+  for (const double size : Sizes()) {
+    samples.push_back(Sample(size, (2 + size / 20000) * (samples.size() % 2 == 0 ? 0.8 : 1.2)));
+  }
   const auto error = [&](double latency, double gb_per_s) {
     double sum = 0;
     for (const profiler::LinkSample& sample : samples) {
@@ -89,6 +132,7 @@ TEST(FitLinkTest, NoOtherLineHasLessSquaredRelativeError) {
     return sum;
   };
   const profiler::LinkFit fit = profiler::FitLink(samples, "");
+  ASSERT_EQ(fit.knee, Bytes{0});
   const double least = error(fit.latency_micros, fit.bandwidth_gb_per_s);
   for (const double a : {0.99, 1.0, 1.01}) {
     for (const double b : {0.99, 1.0, 1.01}) {

@@ -40,6 +40,26 @@ TEST(MachineClusterTest, DevicesAreNamedAsTheyWereAndCostWhatTheirKindCosts) {
   EXPECT_EQ(cluster.link(DeviceId{1}, DeviceId{0}).bandwidth_gb_per_s, 50);
 }
 
+TEST(MachineClusterTest, ALinkWithTheNamesOfDevicesIsTheirs) {
+  Profile profile = Measured();
+  profile.links = {{.from = "h200", .to = "h200", .latency_micros = 5, .bandwidth_gb_per_s = 100},
+                   {.from = "h200",
+                    .to = "h200",
+                    .latency_micros = 9,
+                    .bandwidth_gb_per_s = 20,
+                    .knee = Bytes{4096},
+                    .beyond_gb_per_s = 30,
+                    .from_device = "cuda:1",
+                    .to_device = "cuda:0"}};
+  const std::vector<profiler::NamedDevice> devices = {
+      {.name = "cuda:0", .kind = "h200", .is_cpu = false, .memory = {}},
+      {.name = "cuda:1", .kind = "h200", .is_cpu = false, .memory = {}}};
+  const Cluster cluster = profiler::MachineCluster("desk", devices, profile);
+  EXPECT_EQ(cluster.link(DeviceId{0}, DeviceId{1}), (Link{.bandwidth_gb_per_s = 100, .latency_micros = 5}));
+  EXPECT_EQ(cluster.link(DeviceId{1}, DeviceId{0}),
+            (Link{.bandwidth_gb_per_s = 20, .latency_micros = 9, .knee = Bytes{4096}, .beyond_gb_per_s = 30}));
+}
+
 TEST(MachineClusterTest, WhatTheProfileLacksIsNamed) {
   const std::vector<profiler::NamedDevice> cores = {
       {.name = "cpu:0", .kind = "cpu-core", .is_cpu = true, .memory = {}},

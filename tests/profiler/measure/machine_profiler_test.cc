@@ -87,6 +87,26 @@ TEST(MachineProfilerTest, BetweenDevicesLinksAndContentionAreMeasuredOnce) {
   EXPECT_THAT(progress, ::testing::ElementsAre("0 of 2", "1 of 2", "2 of 2", "0 of 1", "1 of 1"));
 }
 
+TEST(MachineProfilerTest, WhereLinksDifferThoseOfOtherDevicesAreMeasuredToo) {
+  TwoFakeCores cores;
+  Profile profile;
+  profile.links = {
+      {.from = "cpu-core", .to = "cpu-core", .bandwidth_gb_per_s = 1},
+      {.from = "cpu-core", .to = "cpu-core", .bandwidth_gb_per_s = 1, .from_device = "cpu:0", .to_device = "cpu:1"}};
+  const auto extend = [&] {
+    profiler::ExtendProfile(
+        Build({FakeOp("a")}), cores.devices, ByTheClock(true), &profile, [](const Profile&) {},
+        [](const profiler::MachineProfilerProgress&) {});
+  };
+  extend();
+  ASSERT_EQ(profile.links.size(), 3U);
+  EXPECT_EQ(profile.links[2].from_device, "cpu:1");
+  EXPECT_EQ(profile.links[2].to_device, "cpu:0");
+  EXPECT_EQ(cores.log.copies()["cpu:0 to cpu:1"], 0);
+  extend();
+  EXPECT_EQ(profile.links.size(), 3U);
+}
+
 TEST(MachineProfilerTest, StoppedInTheMiddleItHasSavedWhatIsWhole) {
   FakeLog log;
   FakeDevice device("cpu:0", "cpu-core", &log);

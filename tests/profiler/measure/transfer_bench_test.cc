@@ -215,6 +215,7 @@ TEST(LinkEntriesTest, LinksBetweenTheSameKindsAreFittedTogether) {
   const auto link = [](const std::string& to_kind, double micros_per_kib) {
     profiler::LinkMeasurement made;
     made.from_kind = "cpu-core";
+    made.between_cores = to_kind == "cpu-core";
     made.to_kind = to_kind;
     for (const std::int64_t kib : {1, 4, 16}) {
       for (int repeat = 0; repeat < 3; ++repeat) {
@@ -231,6 +232,40 @@ TEST(LinkEntriesTest, LinksBetweenTheSameKindsAreFittedTogether) {
   EXPECT_NEAR(entries[0].bandwidth_gb_per_s, 1.024 / 1.5, 1e-6);
   EXPECT_EQ(entries[1].samples, 9);
   EXPECT_NEAR(entries[1].bandwidth_gb_per_s, 10.24, 1e-6);
+}
+
+// Of three GPUs two are joined by NVLink, the others by PCIe: on the whole, and each by name.
+TEST(LinkEntriesTest, LinksBetweenTheSameKindsThatDifferAreApartToo) {
+  const auto link = [](const std::string& from, const std::string& to, double gb_per_s) {
+    profiler::LinkMeasurement made;
+    made.from = from;
+    made.to = to;
+    made.from_kind = made.to_kind = "h200";
+    for (const std::int64_t kib : {1, 4, 16, 64}) {
+      made.samples.push_back({.size = Bytes{1024 * kib}, .micros = 5 + 1.024 * static_cast<double>(kib) / gb_per_s});
+    }
+    made.fit = profiler::FitLink(made.samples, "");
+    return made;
+  };
+  const std::vector<profiler::LinkMeasurement> links = {link("cuda:0", "cuda:1", 200), link("cuda:0", "cuda:2", 20)};
+  const std::vector<Profile::LinkEntry> entries = profiler::EntriesOf(links);
+  ASSERT_EQ(entries.size(), 3U);
+  EXPECT_EQ(entries[0].from_device, "");
+  EXPECT_EQ(entries[0].samples, 8);
+  EXPECT_EQ(entries[1].from_device, "cuda:0");
+  EXPECT_EQ(entries[1].to_device, "cuda:1");
+  EXPECT_NEAR(entries[1].bandwidth_gb_per_s, 200, 1e-6);
+  EXPECT_EQ(entries[2].to_device, "cuda:2");
+  EXPECT_NEAR(entries[2].bandwidth_gb_per_s, 20, 1e-6);
+  // A third is added to them by name only, though it is alone.
+  const std::vector<Profile::LinkEntry> more = profiler::EntriesOf(std::vector{link("cuda:1", "cuda:2", 20)}, entries);
+  ASSERT_EQ(more.size(), 1U);
+  EXPECT_EQ(more[0].from_device, "cuda:1");
+  // Those that are alike are not apart, nor are those between cores.
+  EXPECT_EQ(profiler::EntriesOf(std::vector{link("cuda:0", "cuda:1", 200), link("cuda:0", "cuda:2", 190)}).size(), 1U);
+  std::vector<profiler::LinkMeasurement> of_cores = links;
+  of_cores[0].between_cores = of_cores[1].between_cores = true;
+  EXPECT_EQ(profiler::EntriesOf(of_cores).size(), 1U);
 }
 
 }  // namespace transfer_bench_test

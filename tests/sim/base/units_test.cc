@@ -15,5 +15,17 @@ TEST(UnitsTest, RealNumbersAreRoundedToTheNearestIntegerHalvesUp) {
   EXPECT_EQ(BytesFromGib(0.5).count, std::int64_t{1} << 29);
 }
 
+TEST(UnitsTest, BytesBeyondTheKneeGoAtTheirOwnRate) {
+  constexpr BytesPerSecond kSlow{1'000'000'000};  // a byte in a ns
+  constexpr BytesPerSecond kFast{4'000'000'000};
+  const TransferRate straight{.rate = kSlow, .knee = {}, .beyond = {}};
+  EXPECT_EQ(TransferDuration(Bytes{1000}, straight), Duration(1000));
+  const TransferRate bent{.rate = kSlow, .knee = {100}, .beyond = kFast};
+  EXPECT_EQ(TransferDuration(Bytes{100}, bent), Duration(100));
+  EXPECT_EQ(TransferDuration(Bytes{108}, bent), Duration(102));
+  EXPECT_EQ(TransferDuration(Bytes{101}, bent), Duration(100));  // a quarter of a ns, rounded by itself
+  EXPECT_EQ(TransferDuration(Bytes{102}, bent), Duration(101));  // half a ns
+}
+
 }  // namespace
 }  // namespace emplace

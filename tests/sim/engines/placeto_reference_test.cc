@@ -112,6 +112,8 @@ TEST(PlacetoReferenceTest, RefusesClustersThatItCannotAnswerFor) {
   const std::vector<Device> devices = MakeCluster(2).devices();
   EXPECT_EQ(error_of(MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 1, .gap_micros = 0})),
             "cluster test: engine placeto-reference supports no link latency (use engine fifo)");
+  EXPECT_EQ(error_of(MakeCluster(2, {.bandwidth_gb_per_s = 1, .knee = Bytes{8}, .beyond_gb_per_s = 2})),
+            "cluster test: engine placeto-reference supports no knee in a link's speed (use engine fifo)");
   EXPECT_EQ(error_of(Cluster::Uniform("test", devices, link, Channels::kPerPair)),
             "cluster test: engine placeto-reference supports one outgoing channel per device only (use engine fifo)");
   EXPECT_EQ(error_of(MakeCluster(2, {})),

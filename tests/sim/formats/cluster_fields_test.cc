@@ -240,7 +240,17 @@ TEST(ClusterFieldsTest, NamesThePlaceOfAFaultBesideTheDevices) {
        "link.bandwidth_gb_per_s: is the number 2e+09 (a number above 0, at most 1e+09)"},
       {R"("link": {"latency_us": -1})", "link.latency_us: is the number -1 (a number from 0 to 1e+12)"},
       {R"("link": {"gap_us": true})", "link.gap_us: is true (a number from 0 to 1e+12)"},
-      {R"("link": {"between": ["a", "b"]})", "link.between: unknown key (bandwidth_gb_per_s, latency_us, gap_us)"},
+      {R"("link": {"between": ["a", "b"]})",
+       "link.between: unknown key (bandwidth_gb_per_s, latency_us, gap_us, knee_bytes, beyond_gb_per_s)"},
+      {R"("link": {"bandwidth_gb_per_s": 1, "knee_bytes": 8})",
+       "link from a to a: has only one of knee_bytes and beyond_gb_per_s (both, or none)"},
+      {R"("link": {"bandwidth_gb_per_s": 1, "beyond_gb_per_s": 8})",
+       "link from a to a: has only one of knee_bytes and beyond_gb_per_s (both, or none)"},
+      {R"("link": {"bandwidth_gb_per_s": 1, "beyond_gb_per_s": 1e-10})",
+       "link.beyond_gb_per_s: is the number 1e-10 (0, or a number above it, at most 1e+09)"},
+      {R"("link": {"knee_bytes": 1.5})",
+       "link.knee_bytes: is the number 1.5 (an integer from 0 to 4611686018427387903, written without "
+       "a point or an exponent)"},
       {R"("links": {})", "links: is an object (a list of links)"},
       {R"("links": [5])", "links[0]: is the number 5 (an object)"},
       {R"("links": [{}])", "links[0].between: is missing (between, or from and to)"},
@@ -260,7 +270,8 @@ TEST(ClusterFieldsTest, NamesThePlaceOfAFaultBesideTheDevices) {
       {R"("links": [{"between": ["a", "b"], "bandwidth_gb_per_s": 0}])",
        "links[0].bandwidth_gb_per_s: is the number 0 (a number above 0, at most 1e+09)"},
       {R"("links": [{"between": ["a", "b"], "speed": 1}])",
-       "links[0].speed: unknown key (between, from, to, bandwidth_gb_per_s, latency_us, gap_us)"},
+       "links[0].speed: unknown key (between, from, to, bandwidth_gb_per_s, latency_us, gap_us, knee_bytes, "
+       "beyond_gb_per_s)"},
   };
   for (const BrokenCluster& broken : cases) {
     EXPECT_EQ(ErrorWith(kTwo + (", " + broken.fields)), broken.error) << broken.fields;

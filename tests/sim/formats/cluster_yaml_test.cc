@@ -77,6 +77,26 @@ channels: device
 )");
 }
 
+TEST(ClusterYamlTest, ALinkMayHaveAKneeAndAnExceptionNone) {
+  const std::string text = R"(schema: emplace.cluster
+version: 1
+name: "knees"
+devices:
+  - {name: "a", kind: "k"}
+  - {name: "b", kind: "k"}
+  - {name: "c", kind: "k"}
+link: {bandwidth_gb_per_s: 4, latency_us: 1, gap_us: 0, knee_bytes: 4096, beyond_gb_per_s: 8}
+links:
+  - {between: ["a", "c"], bandwidth_gb_per_s: 4, latency_us: 1, gap_us: 0, knee_bytes: 0, beyond_gb_per_s: 0}
+channels: device
+)";
+  const Cluster cluster = Read(text);
+  EXPECT_EQ(cluster.link(DeviceId{0}, DeviceId{1}).knee, Bytes{4096});
+  EXPECT_EQ(cluster.link(DeviceId{0}, DeviceId{1}).beyond_gb_per_s, 8);
+  EXPECT_EQ(cluster.link(DeviceId{0}, DeviceId{2}).knee, Bytes{0});
+  EXPECT_EQ(Written(cluster), text);
+}
+
 TEST(ClusterYamlTest, JsonIsTakenTooTabsAndAll) {
   EXPECT_EQ(Read("{\n\t\"schema\": \"emplace.cluster\",\n\t\"version\": 1,\n\t\"devices\": [{\"name\": \"a\", "
                  "\"kind\": \"k\"}]}")

@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "profiler/execute/device_thread.h"
 #include "profiler/measure/activity.h"
 #include "profiler/measure/aggregate.h"
 #include "profiler/measure/disturbance.h"

@@ -72,12 +72,24 @@ void AddDevices(const Cluster& cluster, Fingerprint* problem) {
   }
 }
 
+// What links share.
+void AddTopology(const Topology& topology, Fingerprint* problem) {
+  for (const Topology::Link& link : topology.links()) {
+    problem->Add(fmt::format("{} to {}: {} {}", link.from, link.to, link.bandwidth_gb_per_s, link.latency_micros));
+  }
+  for (const Topology::GivenRoute& route : topology.given()) {
+    for (const Topology::Vertex vertex : route) problem->Add(fmt::format("over {}", vertex));
+    problem->Add("there");
+  }
+}
+
 // Identifies a search by all inputs that affect its results.
 std::string Describe(const SearchSpec& spec, const SearchProblem& problem, const Grouping& grouping,
                      std::size_t budget) {
   Fingerprint fingerprint;
   AddOps(problem.graph, problem.costs, problem.cluster.num_devices(), grouping, &fingerprint);
   AddDevices(problem.cluster, &fingerprint);
+  if (spec.engine == "flow") AddTopology(problem.cluster.topology(), &fingerprint);
   std::string options;
   for (const auto& [key, value] : spec.agent_options) options += fmt::format(" {}={}", key, value);
   std::string start;

@@ -18,6 +18,21 @@ void CheckRange(double value, double high, const std::string& place) {
   }
 }
 
+std::vector<Link> LinksOf(const Topology& topology) {
+  const std::size_t n = topology.num_devices();
+  std::vector<Link> links(n * n);
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    for (const std::uint32_t part : topology.Route(i / n, i % n)) {
+      const Topology::Link& over = topology.links()[part];
+      const bool is_first = !links[i].exists();
+      links[i].bandwidth_gb_per_s =
+          is_first ? over.bandwidth_gb_per_s : std::min(links[i].bandwidth_gb_per_s, over.bandwidth_gb_per_s);
+      links[i].latency_micros += over.latency_micros;
+    }
+  }
+  return links;
+}
+
 }  // namespace
 
 Cluster::Cluster(std::string name, std::string source, std::vector<Device> devices, std::vector<Link> links,
@@ -72,6 +87,13 @@ Cluster::Cluster(std::string name, std::string source, std::vector<Device> devic
     CheckRange(links_[i].latency_micros, kMaxMicros, place + ": latency_us");
     CheckRange(links_[i].gap_micros, kMaxMicros, place + ": gap_us");
   }
+}
+
+Cluster::Cluster(std::string name, std::string source, std::vector<Device> devices, Topology topology,
+                 Channels channels, std::map<std::string, DeviceKind, std::less<>> own_kinds)
+    : Cluster(std::move(name), std::move(source), std::move(devices), LinksOf(topology), channels,
+              std::move(own_kinds)) {
+  topology_ = std::make_shared<Topology>(std::move(topology));
 }
 
 Cluster Cluster::Uniform(std::string name, std::vector<Device> devices, Link link, Channels channels) {
@@ -143,6 +165,12 @@ Cluster Cluster::KeepIds(const std::vector<std::size_t>& kept) const {
   if (kept.empty()) throw InputError("", "no device of cluster " + name_ + " is left");
   std::vector<Device> devices;
   std::vector<Link> links;
+  if (!topology().empty()) {
+    std::vector<std::string> names;
+    for (const Device& device : devices_) names.push_back(device.name);
+    for (const std::size_t id : kept) devices.push_back(devices_[id]);
+    return Cluster(name_, source_, std::move(devices), topology().Keep(kept, names), channels_, own_kinds_);
+  }
   for (const std::size_t from : kept) {
     devices.push_back(devices_[from]);
     for (const std::size_t to : kept) links.push_back(links_[from * devices_.size() + to]);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 
 #include "sim/base/units.h"
 #include "sim/device_catalog.h"
+#include "sim/network/topology.h"
 
 namespace emplace {
 
@@ -66,6 +68,10 @@ class Cluster {
   // issue lane.
   Cluster(std::string name, std::string source, std::vector<Device> devices, std::vector<Link> links, Channels channels,
           std::map<std::string, DeviceKind, std::less<>> own_kinds = {});
+  // With the links that the topology's routes give: the smallest bandwidth of a route, its latencies added, and no gap.
+  // Throws as above. Requires: it is of as many devices.
+  Cluster(std::string name, std::string source, std::vector<Device> devices, Topology topology, Channels channels,
+          std::map<std::string, DeviceKind, std::less<>> own_kinds = {});
 
   // Devices joined alike, for tests and importers.
   static Cluster Uniform(std::string name, std::vector<Device> devices, Link link,
@@ -78,6 +84,8 @@ class Cluster {
   const Device& device(DeviceId id) const { return devices_[Index(id)]; }
   const Link& link(DeviceId from, DeviceId to) const { return links_[Index(from) * devices_.size() + Index(to)]; }
   Channels channels() const { return channels_; }
+  // How links share what they are made of; empty where nothing is known of that.
+  const Topology& topology() const { return *topology_; }
   std::optional<DeviceId> FindDevice(std::string_view name) const;
   // Whether a device is fed by an issue lane.
   bool has_issue_lanes() const;
@@ -104,6 +112,7 @@ class Cluster {
   std::vector<Link> links_;
   Channels channels_;
   std::map<std::string, DeviceKind, std::less<>> own_kinds_;
+  std::shared_ptr<const Topology> topology_ = std::make_shared<Topology>();  // never null
 };
 
 }  // namespace emplace

@@ -6,6 +6,7 @@
 #include "sim/base/check.h"
 #include "sim/base/registry.h"
 #include "sim/engines/fifo.h"
+#include "sim/engines/flow.h"
 #include "sim/engines/placeto_reference.h"
 
 namespace emplace {
@@ -47,9 +48,11 @@ Timeline Simulator::Record(const Placement& placement) const {
 }
 
 std::span<const EngineEntry> AllEngines() {
-  static constexpr std::array<EngineEntry, 2> kEngines = {{
+  static constexpr std::array<EngineEntry, 3> kEngines = {{
       {"fifo", "One op at a time per device, one outgoing channel per device, integer nanoseconds (default).",
        "emplace; docs/model.md, engine fifo", MakeFifoEngine},
+      {"flow", "As fifo, but transfers share the links of the cluster's topology max-min fairly.",
+       "emplace; docs/model.md, engine flow", MakeFlowEngine},
       {"placeto-reference", "The published Placeto / Park simulator's answers, bit for bit.",
        "Addanki et al. 2019, Placeto, A.5; park-project/park tf_placement_sim", MakePlacetoReferenceEngine},
   }};

@@ -46,14 +46,15 @@ class Step {
         cluster_(cluster),
         costs_(costs),
         placement_(placement),
-        is_fifo_(options.engine == "fifo"),
+        is_fifo_(options.engine != "placeto-reference"),
         num_ops_(graph.num_ops()),
         num_devices_(cluster.num_devices()) {
     EMPLACE_CHECK_EQ(placement.num_ops(), num_ops_);
     EMPLACE_CHECK_EQ(timeline.ops.size(), num_ops_);
     EMPLACE_CHECK_EQ(options.initial_offset_micros, 0.0);
-    EMPLACE_CHECK(is_fifo_ || options.engine == "placeto-reference");
+    EMPLACE_CHECK(options.engine == "fifo" || options.engine == "flow" || !is_fifo_);
     ReadRuns(timeline);
+    if (options.engine == "flow") ReadTransfers(timeline);
     FindIssueOrder(timeline);
     if (!is_fifo_) children_ = PlacetoChildren(graph_);
     FindPrecedence();
@@ -86,6 +87,13 @@ class Step {
     return is_fifo_ ? static_cast<double>(DurationFromMicros(micros).count()) : micros;
   }
   DeviceId DeviceOf(std::size_t op) const { return placement_[MakeId<OpId>(op)]; }
+
+  // What each took, which depends on the others that shared its links.
+  void ReadTransfers(const Timeline& timeline) {
+    for (const Timeline::Transfer& transfer : timeline.transfers) {
+      takes_[{transfer.tensor, transfer.to}] = OfMicros(transfer.arrival_micros) - OfMicros(transfer.start_micros);
+    }
+  }
 
   void ReadRuns(const Timeline& timeline) {
     start_.resize(num_ops_);
@@ -205,7 +213,9 @@ class Step {
         const Link& link = cluster_.link(from, to);
         const Duration time = TransferDuration(graph_.tensor(tensor).size, link.rate());
         transfer_to_[Index(to)] =
-            Send(op, from, to, tensor, OfMicros(link.latency_micros) + static_cast<double>(time.count()),
+            Send(op, from, to, tensor,
+                 takes_.empty() ? OfMicros(link.latency_micros) + static_cast<double>(time.count())
+                                : takes_.at({tensor, to}),
                  OfMicros(link.gap_micros));
       }
       for (const OpId reader : graph_.consumers(tensor)) {
@@ -555,9 +565,10 @@ class Step {
   std::vector<std::uint32_t> first_input_;                                     // [num_ops + 1], of inputs_
   std::vector<std::uint32_t> inputs_;                                          // edges by child
   std::vector<std::vector<PlacetoChild>> children_;
-  std::vector<std::uint32_t> channel_last_;  // by Channel()
-  std::vector<std::uint32_t> transfer_to_;   // [num_devices], scratch
-  std::vector<DeviceId> destinations_;       // scratch
+  std::vector<std::uint32_t> channel_last_;                // by Channel()
+  std::vector<std::uint32_t> transfer_to_;                 // [num_devices], scratch
+  std::map<std::pair<TensorId, DeviceId>, double> takes_;  // of flow: from the start of a transfer to its arrival
+  std::vector<DeviceId> destinations_;                     // scratch
   std::uint32_t last_op_ = kNone;
   std::uint32_t last_transfer_ = kNone;  // if the step ends with a transfer
   double step_time_ = 0;

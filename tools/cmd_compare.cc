@@ -101,7 +101,7 @@ Instance MakeInstance(const ProblemOptions& problem, const Graph& graph, const C
   Instance instance{problem, graph,           cluster,
                     costs,   simulator,       ComputeBounds(graph, cluster, costs).lower_bound_micros,
                     0,       std::move(start)};
-  if (problem.engine == "fifo") {
+  if (problem.engine != "placeto-reference") {
     instance.best_bound_micros =
         MicrosFromDuration(Duration(agents::Best(agents::QuickBounds(graph, cluster, costs)).nanos));
   }

@@ -192,7 +192,7 @@ void WriteTimelineFile(const std::string& path, const Simulator& simulator, cons
 }
 
 void AddQuickBound(const Graph& graph, const Cluster& cluster, const CostTable& costs, StepReport* report) {
-  if (report->engine != "fifo") return;
+  if (report->engine == "placeto-reference") return;  // its step is not bounded by them
   const agents::Bound bound = agents::Best(agents::QuickBounds(graph, cluster, costs));
   report->best_bound_micros = MicrosFromDuration(Duration(bound.nanos));
   report->best_bound_method = bound.method;

@@ -12,6 +12,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json_fields.h"
 #include "sim/base/json_text.h"
+#include "sim/formats/topology_fields.h"
 
 namespace emplace {
 namespace {
@@ -282,8 +283,8 @@ Channels ReadChannels(const JsonFields& fields) {
 Cluster ClusterFromFields(const JsonValue& root) {
   const JsonNode node(root);
   CheckSchema(node, "emplace.cluster");
-  const JsonFields fields(
-      node, {"schema", "version", "name", "source", "devices", "op_gap_us", "link", "links", "channels", "kinds"});
+  const JsonFields fields(node, {"schema", "version", "name", "source", "devices", "op_gap_us", "link", "links",
+                                 "topology", "channels", "kinds"});
   const auto name = fields.Find("name");
   const auto source = fields.Find("source");
   OwnKinds own_kinds;
@@ -300,8 +301,15 @@ Cluster ClusterFromFields(const JsonValue& root) {
   for (std::size_t i = 0; i < list.size(); ++i) {
     ReadDevices(JsonNode(entries, i, list[i]), op_gap, own_kinds, &devices, &ids);
   }
-  std::vector<Link> links = ReadLinks(fields, ids);
   const Channels channels = ReadChannels(fields);
+  if (const auto field = fields.Find("topology")) {
+    if (fields.Find("link") || fields.Find("links")) {
+      throw InputError("topology", "is beside link or links (topology: links are what its routes give)");
+    }
+    return Cluster(name ? name->Text() : "", source ? source->Text() : "", std::move(devices),
+                   TopologyFromFields(*field, ids), channels, std::move(own_kinds));
+  }
+  std::vector<Link> links = ReadLinks(fields, ids);
   return Cluster(name ? name->Text() : "", source ? source->Text() : "", std::move(devices), std::move(links), channels,
                  std::move(own_kinds));
 }

@@ -22,6 +22,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
 #include "sim/formats/cluster_fields.h"
+#include "sim/formats/topology_fields.h"
 
 namespace emplace {
 namespace {
@@ -399,7 +400,11 @@ void WriteCluster(std::ostream& out, const Cluster& cluster) {
   if (!cluster.source().empty()) AppendQuoted(&text.append("\nsource: "), cluster.source());
   text.push_back('\n');
   WriteDevices(&text, cluster);
-  WriteLinks(&text, cluster);
+  if (cluster.topology().empty()) {
+    WriteLinks(&text, cluster);
+  } else {
+    text.append(TopologyText(cluster));
+  }
   text.append("channels: ").append(cluster.channels() == Channels::kPerPair ? "pair" : "device").push_back('\n');
   std::string_view title = "kinds:\n";
   for (const auto& [name, kind] : cluster.own_kinds()) {

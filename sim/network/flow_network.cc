@@ -16,7 +16,17 @@ FlowNetwork::FlowNetwork(std::span<const double> bytes_per_ns) {
   }
 }
 
-FlowNetwork::Flow FlowNetwork::Start(std::int64_t now, std::span<const LinkIndex> route, std::int64_t bytes) {
+void FlowNetwork::Clear() {
+  for (LinkState& link : links_) link.flows.clear();
+  free_.clear();
+  flows_.clear();
+  ends_.clear();
+  changed_.clear();
+  now_ = 0;
+}
+
+FlowNetwork::Flow FlowNetwork::Start(std::int64_t now, std::span<const LinkIndex> route, std::int64_t bytes,
+                                     std::optional<std::int64_t> alone) {
   EMPLACE_CHECK(now >= now_ && bytes >= 0);
   if (now > now_) EMPLACE_CHECK(NextEnd().value_or(now) >= now);  // and settles what changed before
   now_ = now;
@@ -30,9 +40,12 @@ FlowNetwork::Flow FlowNetwork::Start(std::int64_t now, std::span<const LinkIndex
   }
   FlowState& state = flows_[flow];
   state.route.clear();
-  state.bytes = static_cast<double>(bytes);
-  state.since = now;
+  state.progress = {.bytes = static_cast<double>(bytes), .since = now, .end = std::numeric_limits<std::int64_t>::max()};
+  state.start = now;
+  state.moment = -1;
   state.rate = 0;
+  state.full_rate = std::numeric_limits<double>::infinity();
+  state.alone = alone.value_or(-1);
   state.serial = next_serial_++;
   if (bytes == 0 || route.empty()) {
     state.end = ends_.push({.end = now, .serial = state.serial, .flow = flow});
@@ -40,6 +53,7 @@ FlowNetwork::Flow FlowNetwork::Start(std::int64_t now, std::span<const LinkIndex
   }
   for (const LinkIndex link : route) {
     LinkState& on = links_[link];
+    state.full_rate = std::min(state.full_rate, on.capacity);
     state.route.push_back({.link = link, .position = static_cast<std::uint32_t>(on.flows.size())});
     on.flows.emplace_back(flow, static_cast<std::uint32_t>(state.route.size() - 1));
   }
@@ -138,14 +152,27 @@ void FlowNetwork::SettleComponent(LinkIndex first) {
   }
 }
 
+// Rates may be computed more than once at one moment. What counts is the last one, whatever came between: a flow whose
+// rate is in the end what it was before ends when it was to end before.
 void FlowNetwork::SetRate(Flow flow, double rate) {
   FlowState& state = flows_[flow];
   if (state.rate == rate) return;
-  state.bytes = std::max(0.0, state.bytes - state.rate * static_cast<double>(now_ - state.since));
-  state.since = now_;
+  if (state.moment != now_) {
+    state.moment = now_;
+    state.before = state.progress;
+    state.rate_before = state.rate;
+  }
   state.rate = rate;
-  const auto left = static_cast<std::int64_t>(std::floor(state.bytes / rate + 0.5));
-  ends_.update(state.end, {.end = now_ + left, .serial = state.serial, .flow = flow});
+  state.progress = state.before;
+  if (rate != state.rate_before) {
+    state.progress.bytes =
+        std::max(0.0, state.before.bytes - state.rate_before * static_cast<double>(now_ - state.before.since));
+    state.progress.since = now_;
+    const bool is_known = now_ == state.start && state.alone >= 0 && rate == state.full_rate;
+    const auto left = static_cast<std::int64_t>(std::floor(state.progress.bytes / rate + 0.5));
+    state.progress.end = is_known ? now_ + state.alone : std::max(now_ + left, state.start + state.alone);
+  }
+  ends_.update(state.end, {.end = state.progress.end, .serial = state.serial, .flow = flow});
 }
 
 }  // namespace emplace

@@ -18,7 +18,8 @@ namespace emplace {
 // Source: Bertsekas and Gallager 1992, "Data Networks", section 6.5.2 (progressive filling).
 //
 // Times are whole ns. A flow ends at start + bytes / rate, rounded to the nearest ns whenever its rate changes. Results
-// do not depend on the order in which flows of one moment start.
+// do not depend on the order in which flows of one moment start. Capacities and rates are doubles; a flow that never
+// shares a link ends at the very ns that `alone` says.
 class FlowNetwork {
  public:
   using Flow = std::uint32_t;  // numbers are used again
@@ -28,8 +29,10 @@ class FlowNetwork {
   explicit FlowNetwork(std::span<const double> bytes_per_ns);
 
   // Requires: `now` is not before any time that was given or returned before; no link twice in `route`. A flow without
-  // links, or without bytes, ends now.
-  Flow Start(std::int64_t now, std::span<const LinkIndex> route, std::int64_t bytes);
+  // links, or without bytes, ends now. `alone`: the ns that it takes at the smallest capacity of its route, where the
+  // caller knows them exactly. No flow takes less.
+  Flow Start(std::int64_t now, std::span<const LinkIndex> route, std::int64_t bytes,
+             std::optional<std::int64_t> alone = {});
   // When the next flow ends if no other starts before; none if there is no flow.
   std::optional<std::int64_t> NextEnd();
   // Ends that flow: of those that end then, the first that was started.
@@ -38,6 +41,8 @@ class FlowNetwork {
   // In bytes per ns, as of the last NextEnd(). Requires: the flow has not ended.
   double Rate(Flow flow) const { return flows_[flow].rate; }
   std::size_t num_flows() const { return ends_.size(); }
+  // Ends everything: the next flow may start at 0.
+  void Clear();
 
  private:
   struct Key {
@@ -56,11 +61,21 @@ class FlowNetwork {
     LinkIndex link = 0;
     std::uint32_t position = 0;  // in the link's flows
   };
-  struct FlowState {
-    std::vector<OnLink> route;
+  struct Progress {
     double bytes = 0;  // left at `since`
     std::int64_t since = 0;
+    std::int64_t end = 0;
+  };
+  struct FlowState {
+    std::vector<OnLink> route;
+    Progress progress;
     double rate = 0;
+    std::int64_t start = 0;
+    std::int64_t moment = -1;  // of the last change of the rate, and what was before it
+    Progress before;
+    double rate_before = 0;
+    double full_rate = 0;     // the smallest capacity of its route
+    std::int64_t alone = -1;  // ns at full_rate, if known
     std::uint64_t serial = 0;
     std::uint64_t seen = 0;
     bool is_fixed = false;

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <utility>
+
 #include <string>
 #include <vector>
 
@@ -59,6 +62,26 @@ TEST(ShippedClustersTest, NodesOfTheTwoNodeClusterAreJoinedByTheNetwork) {
   EXPECT_EQ(link("gpu:7", "gpu:8"), 45);
   EXPECT_EQ(link("cpu:1", "gpu:15"), 50);
   EXPECT_EQ(link("cpu:0", "gpu:15"), 45);
+}
+
+TEST(ShippedClustersTest, LinksOfTopologiesAreThoseOfTheDataSheets) {
+  const Cluster cluster = datasets::LoadCluster("2x-dgx-h100");
+  std::map<std::pair<double, double>, int> pairs;  // of bandwidth and latency
+  for (std::size_t from = 0; from < cluster.num_devices(); ++from) {
+    for (std::size_t to = 0; to < cluster.num_devices(); ++to) {
+      const Link& link = cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to));
+      if (from != to) ++pairs[{link.bandwidth_gb_per_s, link.latency_micros}];
+    }
+  }
+  EXPECT_THAT(pairs, ::testing::ElementsAre(::testing::Pair(std::pair(45.0, 5.0), 2 * 9 * 9),
+                                            ::testing::Pair(std::pair(50.0, 8.0), 2 * 2 * 8),
+                                            ::testing::Pair(std::pair(360.0, 2.5), 2 * 8 * 7)));
+  // A GPU's network card and its host share its PCIe port.
+  const auto route = [&cluster](const char* from, const char* to) {
+    return cluster.topology().Route(Index(*cluster.FindDevice(from)), Index(*cluster.FindDevice(to)));
+  };
+  EXPECT_EQ(route("gpu:0", "gpu:8").front(), route("gpu:0", "cpu:0").front());
+  EXPECT_EQ(route("gpu:0", "gpu:1").size(), 2U);
 }
 
 TEST(ShippedClustersTest, WhatIsNeitherNameNorFileIsToldTheNames) {

@@ -55,9 +55,10 @@ TEST_F(ExplainTest, WritesAPageWholeOrNotAtAll) {
   EXPECT_EQ(Names(), "c.yaml g.json p.json page.html ");
 }
 
-TEST_F(ExplainTest, AnswersForBothEnginesAndNamesUnknownOnes) {
+TEST_F(ExplainTest, AnswersForEveryEngineAndNamesUnknownOnes) {
+  EXPECT_THAT(Explain("--engine flow").out, HasSubstr("engine flow\n"));
   EXPECT_EQ(Explain("--engine placeto-reference").status, 0);
-  ExpectRefused(Explain("--engine steam"), "--engine: unknown engine \"steam\" (fifo, placeto-reference)");
+  ExpectRefused(Explain("--engine steam"), "--engine: unknown engine \"steam\" (fifo, flow, placeto-reference)");
 }
 
 TEST_F(ExplainTest, SaysWhatDoesNotFit) {

@@ -89,7 +89,7 @@ TEST_F(SimulateTest, MissingAndWrongFilesAreNamed) {
 }
 
 TEST_F(SimulateTest, UnknownWordsAreRefusedWithTheKnownOnes) {
-  ExpectRefused(Simulate("--engine steam"), "--engine: unknown engine \"steam\" (fifo, placeto-reference)");
+  ExpectRefused(Simulate("--engine steam"), "--engine: unknown engine \"steam\" (fifo, flow, placeto-reference)");
   ExpectRefused(Simulate("--costs guess"), "--costs: unknown cost model \"guess\" (measured, roofline)");
   ExpectRefused(Simulate("--devices gpu:7"), "--devices: unknown device \"gpu:7\" (cluster two has gpu:0, gpu:1)");
   ExpectRefused(Simulate("--gpus 3"), "--gpus: cluster two has 2 accelerators, not 3");

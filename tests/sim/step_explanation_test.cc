@@ -185,6 +185,21 @@ TEST(StepExplanationTest, ThePartsAddUpWithPlacetoReferenceToo) {
   }
 }
 
+TEST(StepExplanationTest, ThePartsAddUpWhereFlowsShareLinksToo) {
+  Rng rng(6);
+  for (int i = 0; i < kRandomSteps; ++i) {
+    const Cluster cluster = testing::RandomTree(rng);
+    Graph graph = RandomDag(rng, {.num_ops = 1 + rng.Below(60)});
+    CostTable costs = MeasuredCosts(graph, cluster);
+    Placement placement = RandomPlacement(rng, graph, cluster, costs);
+    const Problem problem{std::move(graph), cluster, std::move(costs), std::move(placement)};
+    const StepExplanation explained = Explain(problem, "flow");
+    const Simulator simulator(problem.graph, cluster, problem.costs, {.engine = "flow"});
+    ASSERT_EQ(explained.step_time, DurationFromMicros(simulator.Run(problem.placement).step_time_micros));
+    ASSERT_NO_FATAL_FAILURE(ExpectConsistent(explained)) << "graph " << i;
+  }
+}
+
 // The step time in ns if the end of `late` is `by` ns later, and devices, channels and lanes keep the order of
 // `timeline`.
 // Slow and simple: every start is moved until nothing has to wait.

@@ -191,6 +191,39 @@ void AddRandomHostTimes(Rng& rng, const RandomDagOptions& options, OpSpec* spec)
 
 }  // namespace
 
+std::vector<Device> RowOfDevices(std::size_t count) {
+  std::vector<Device> devices;
+  for (std::size_t i = 0; i < count; ++i) {
+    devices.push_back({.name = "d" + std::to_string(i), .kind = "test-gpu", .memory = {}});
+  }
+  return devices;
+}
+
+Cluster RandomTree(Rng& rng) {
+  const std::size_t devices = 2 + rng.Below(5);
+  const std::size_t switches = 1 + rng.Below(3);
+  std::vector<Topology::Link> links;
+  const auto join = [&](std::size_t a, std::size_t b) {
+    Topology::Link link{static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(b),
+                        rng.Below(2) == 0 ? 1 : 0.3 * static_cast<double>(1 + rng.Below(9)),
+                        static_cast<double>(rng.Below(3)) / 2};
+    links.push_back(link);
+    std::swap(link.from, link.to);
+    links.push_back(link);
+  };
+  for (std::size_t device = 0; device < devices; ++device) join(device, devices + rng.Below(switches));
+  for (std::size_t k = 0; k + 1 < switches; ++k) join(devices + k, devices + k + 1);
+  std::vector<Device> members = RowOfDevices(devices);
+  for (Device& device : members) {
+    device.op_gap_micros = static_cast<double>(rng.Below(3)) / 2;
+    device.copy_engine = rng.Below(4) != 0;
+  }
+  std::vector<std::string> names(switches);
+  for (std::size_t k = 0; k < switches; ++k) names[k] = "s" + std::to_string(k);
+  return Cluster("tree", "", members, Topology(devices, names, links),
+                 rng.Below(2) == 0 ? Channels::kPerPair : Channels::kPerDevice);
+}
+
 Cluster WithIssueLanes(Rng& rng, const Cluster& cluster) {
   std::vector<Device> devices = cluster.devices();
   const bool all = rng.Below(2) == 0;

@@ -75,6 +75,12 @@ CostTable ContendedCosts(const Graph& graph, const Cluster& cluster, std::map<Op
 // The cluster with issue lanes for one of its kinds, or for all; some devices share one.
 Cluster WithIssueLanes(Rng& rng, const Cluster& cluster);
 
+// "d0", "d1", ... of kind "test-gpu".
+std::vector<Device> RowOfDevices(std::size_t count);
+
+// 2 to 6 devices that hang on 1 to 3 switches, the switches in a row; links, gaps and rules of channels differ.
+Cluster RandomTree(Rng& rng);
+
 // Parameters of a random graph.
 struct RandomDagOptions {
   std::size_t num_ops = 50;

@@ -81,7 +81,7 @@ TEST(ExperimentTest, ATableOfPublishedNumbersIsAFileOrAShippedOne) {
 TEST(ExperimentTest, ASweptValueThatIsWrongIsNamedInTheSweep) {
   const auto refusal = [](const std::string& sweep) { return Refusal(WithLine("sweep: " + sweep)); };
   EXPECT_EQ(refusal("{engine: [fifo, steam]}"),
-            "x.yaml: sweep.engine[1]: is the text \"steam\" (fifo, placeto-reference)");
+            "x.yaml: sweep.engine[1]: is the text \"steam\" (fifo, flow, placeto-reference)");
   EXPECT_EQ(refusal("{agent: [{name: random}, {name: random, sets: 1}]}"),
             "x.yaml: sweep.agent[1].sets: unknown key (label, name, set)");
   EXPECT_EQ(refusal("{agent.set.final_ratio: [0.1, 7]}"),
@@ -92,10 +92,10 @@ TEST(ExperimentTest, ASweptValueThatIsWrongIsNamedInTheSweep) {
 
 TEST(ExperimentTest, WhatEveryCellHasInCommonIsReadOnceAndOnItsOwn) {
   EXPECT_EQ(Refusal(WithLine("sweep: {reward: [runtime, log_runtime]}", WithLine("engine: steam"))),
-            "x.yaml: engine: is the text \"steam\" (fifo, placeto-reference)");
+            "x.yaml: engine: is the text \"steam\" (fifo, flow, placeto-reference)");
   // Values that cells replace are checked too.
   EXPECT_EQ(Refusal(WithLine("sweep: {engine: [fifo]}", WithLine("engine: steam"))),
-            "x.yaml: engine: is the text \"steam\" (fifo, placeto-reference)");
+            "x.yaml: engine: is the text \"steam\" (fifo, flow, placeto-reference)");
   // But they need not be complete.
   EXPECT_EQ(ReadText(WithLine("sweep: {agent.name: [random, round_robin]}", WithLine("agent: {}"))).cells.size(), 2U);
 }

@@ -1,0 +1,497 @@
+#include "sim/engines/flow.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <queue>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "sim/base/check.h"
+#include "sim/base/units.h"
+#include "sim/network/flow_network.h"
+
+namespace emplace {
+namespace flow {
+namespace {
+
+template <typename T>
+using MinHeap = std::priority_queue<T, std::vector<T>, std::greater<>>;
+
+// What does not depend on the placement.
+struct Problem {
+  Problem(const Graph& graph_in, const Cluster& cluster_in, const CostTable& costs_in)
+      : graph(graph_in), cluster(cluster_in), costs(costs_in), inputs_left(graph.num_ops()) {
+    for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
+      for (const OpId reader : graph.consumers(MakeId<TensorId>(t))) ++inputs_left[Index(reader)];
+    }
+    for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+      for (const OpId waits : graph.control_consumers(MakeId<OpId>(i))) ++inputs_left[Index(waits)];
+    }
+    for (const Topology::Link& link : cluster.topology().links()) {
+      bytes_per_ns.push_back(static_cast<double>(RateFromGbPerS(link.bandwidth_gb_per_s).count) / 1e9);
+    }
+  }
+
+  std::int64_t Gap(std::size_t device) const {
+    return DurationFromMicros(cluster.devices()[device].op_gap_micros).count();
+  }
+  bool CopiesByItself(std::size_t device) const { return !cluster.devices()[device].copy_engine; }
+
+  Graph graph;
+  Cluster cluster;
+  CostTable costs;
+  std::vector<std::uint32_t> inputs_left;  // tensors and control inputs that each op waits for
+  std::vector<double> bytes_per_ns;        // of each link of the topology
+};
+
+struct Event {
+  enum class Kind { kOpEnds, kDeviceIsFree, kControlArrives, kFlowStarts, kTransferArrives, kChannelIsFree };
+  std::int64_t time = 0;
+  std::uint64_t serial = 0;
+  Kind kind{};
+  std::uint32_t what = 0;  // op, device, op, transfer, transfer, channel
+  friend bool operator>(const Event& a, const Event& b) {
+    return std::pair(a.time, a.serial) > std::pair(b.time, b.serial);
+  }
+};
+
+struct DeviceState {
+  MinHeap<std::pair<std::int64_t, OpId>> ready;  // (ready time, op): docs/model.md, F10
+  std::int64_t free_at = 0;
+  std::int64_t op_ends = 0;
+  bool is_asked = false;  // whether it can start an op: Run::ask_
+};
+
+struct ChannelState {
+  std::deque<std::uint32_t> queue;  // transfers
+  bool is_busy = false;             // with the last one, or pausing behind it
+};
+
+struct TransferState {
+  TensorId tensor{};
+  DeviceId from{};
+  DeviceId to{};
+  std::int64_t start = 0;
+  std::int64_t arrival = 0;
+  std::uint32_t readers_left = 0;
+};
+
+struct TensorState {
+  std::uint32_t holders = 0;  // readers at home that have not ended, and transfers that have not arrived
+  std::uint32_t first_transfer = 0;
+  std::uint32_t num_transfers = 0;
+};
+
+struct MemoryChange {
+  std::uint32_t device = 0;
+  std::int64_t time = 0;
+  std::int64_t bytes = 0;
+};
+
+// One run.
+class Run {
+ public:
+  Run(const Problem& problem, FlowNetwork* network, std::span<const DeviceId> placement, bool counts_memory)
+      : problem_(problem),
+        graph_(problem.graph),
+        cluster_(problem.cluster),
+        network_(*network),
+        placement_(placement),
+        counts_memory_(counts_memory),
+        one_for_each_(cluster_.channels() == Channels::kPerPair),
+        inputs_left_(problem.inputs_left),
+        start_(graph_.num_ops()),
+        end_(graph_.num_ops()),
+        tensors_(graph_.num_tensors()),
+        devices_(cluster_.num_devices()),
+        channels_(cluster_.num_devices() * (one_for_each_ ? cluster_.num_devices() : 1)) {}
+
+  void Simulate() {
+    network_.Clear();
+    for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
+      if (inputs_left_[i] == 0) IsReady(MakeId<OpId>(i));
+    }
+    while (true) {
+      if (!events_.empty() && events_.top().time == now_) {
+        const Event event = events_.top();
+        events_.pop();
+        Handle(event);
+        continue;
+      }
+      const std::optional<std::int64_t> flow_ends = network_.NextEnd();
+      if (flow_ends == now_) {
+        Arrive(transfer_of_flow_[network_.End()]);
+        continue;
+      }
+      // Everything that happens now has happened: ops start, by device (F11).
+      if (!ask_.empty()) {
+        const std::uint32_t device = ask_.top();
+        ask_.pop();
+        devices_[device].is_asked = false;
+        StartOn(device);
+        continue;
+      }
+      if (events_.empty() && !flow_ends) return;
+      now_ = events_.empty() ? *flow_ends : std::min(events_.top().time, flow_ends.value_or(events_.top().time));
+    }
+  }
+
+  std::int64_t step_time() const { return step_time_; }
+  const std::vector<std::int64_t>& start() const { return start_; }
+
+  void TellPeaks(StepResult* result) {
+    const std::size_t n = devices_.size();
+    result->peak_memory.assign(n, Bytes{});
+    ForEachMemory([&](std::uint32_t device, std::int64_t, std::int64_t in_use) {
+      result->peak_memory[device] = std::max(result->peak_memory[device], Bytes{in_use});
+    });
+    for (std::size_t d = 0; d < n; ++d) {
+      const std::optional<Bytes>& capacity = cluster_.devices()[d].memory;
+      if (capacity && result->peak_memory[d] > *capacity) result->fits_memory = false;
+    }
+  }
+
+  void Tell(Timeline* timeline) {
+    const auto micros = [](std::int64_t time) { return MicrosFromDuration(Duration(time)); };
+    timeline->ops.clear();
+    timeline->issued.clear();
+    timeline->transfers.clear();
+    timeline->memory.clear();
+    for (const OpId op : order_) {
+      timeline->ops.push_back({.op = op,
+                               .device = placement_[Index(op)],
+                               .start_micros = micros(start_[Index(op)]),
+                               .end_micros = micros(end_[Index(op)])});
+    }
+    // Those that start together come by device, as fifo tells them.
+    std::stable_sort(timeline->ops.begin(), timeline->ops.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.start_micros, a.device) < std::pair(b.start_micros, b.device);
+    });
+    for (const TransferState& transfer : transfers_) {
+      timeline->transfers.push_back(
+          {transfer.tensor, transfer.from, transfer.to, micros(transfer.start), micros(transfer.arrival)});
+    }
+    if (!counts_memory_) return;
+    ForEachMemory([&](std::uint32_t device, std::int64_t time, std::int64_t in_use) {
+      timeline->memory.push_back({MakeId<DeviceId>(device), micros(time), Bytes{in_use}});
+    });
+  }
+
+ private:
+  void Push(std::int64_t time, Event::Kind kind, std::size_t what) {
+    events_.push({.time = time, .serial = next_serial_++, .kind = kind, .what = static_cast<std::uint32_t>(what)});
+  }
+
+  void Handle(const Event& event) {
+    switch (event.kind) {
+      case Event::Kind::kOpEnds:
+        return End(MakeId<OpId>(event.what));
+      case Event::Kind::kDeviceIsFree:
+        return Ask(event.what);
+      case Event::Kind::kControlArrives:
+        return Has(MakeId<OpId>(event.what));
+      case Event::Kind::kFlowStarts:
+        return StartFlow(event.what);
+      case Event::Kind::kTransferArrives:
+        return Arrive(event.what);
+      case Event::Kind::kChannelIsFree:
+        return Free(event.what);
+    }
+  }
+
+  std::uint32_t DeviceOf(OpId op) const { return static_cast<std::uint32_t>(Index(placement_[Index(op)])); }
+
+  void Ask(std::uint32_t device) {
+    if (devices_[device].is_asked) return;
+    devices_[device].is_asked = true;
+    ask_.push(device);
+  }
+
+  // One of what the op waits for is there.
+  void Has(OpId op) {
+    if (--inputs_left_[Index(op)] == 0) IsReady(op);
+  }
+  void IsReady(OpId op) {
+    devices_[DeviceOf(op)].ready.emplace(now_, op);
+    Ask(DeviceOf(op));
+  }
+
+  void StartOn(std::uint32_t device) {
+    DeviceState& state = devices_[device];
+    if (state.ready.empty() || state.free_at > now_ || state.op_ends > now_) return;
+    if (problem_.CopiesByItself(device) && ChannelOf(device, 0).is_busy) return;
+    const OpId op = state.ready.top().second;
+    state.ready.pop();
+    const std::int64_t time = TimeOf(op, device);
+    start_[Index(op)] = now_;
+    end_[Index(op)] = now_ + time;
+    order_.push_back(op);
+    state.op_ends = end_[Index(op)];
+    state.free_at = state.op_ends + (time == 0 ? 0 : problem_.Gap(device));
+    step_time_ = std::max(step_time_, state.op_ends);
+    Push(state.op_ends, Event::Kind::kOpEnds, Index(op));
+    if (state.free_at > state.op_ends) Push(state.free_at, Event::Kind::kDeviceIsFree, device);
+    Log(device, now_, graph_.op(op).temp.count);
+    Log(device, state.op_ends, -graph_.op(op).temp.count);
+    for (std::size_t k = 0; k < graph_.num_outputs(op); ++k) Log(device, now_, SizeOf(Output(op, k)));
+  }
+
+  // docs/model.md, F14.
+  std::int64_t TimeOf(OpId op, std::uint32_t device) const {
+    const std::size_t kind = problem_.costs.KindIndex(MakeId<DeviceId>(device));
+    const std::int64_t alone = DurationFromMicros(problem_.costs.KindMicros(op, kind)).count();
+    const double factor = problem_.costs.KindContention(op, kind);
+    if (factor == 1) return alone;
+    for (std::size_t other = 0; other < devices_.size(); ++other) {
+      if (other == device || devices_[other].op_ends <= now_) continue;
+      if (problem_.costs.KindIndex(MakeId<DeviceId>(other)) != kind) continue;
+      return RoundToInteger(static_cast<double>(alone) * factor);
+    }
+    return alone;
+  }
+
+  TensorId Output(OpId op, std::size_t k) const { return MakeId<TensorId>(Index(graph_.first_output(op)) + k); }
+  std::int64_t SizeOf(TensorId tensor) const { return graph_.tensor(tensor).size.count; }
+
+  void End(OpId op) {
+    const std::uint32_t device = DeviceOf(op);
+    for (std::size_t k = 0; k < graph_.num_outputs(op); ++k) Send(Output(op, k), device);
+    for (const OpId waits : graph_.control_consumers(op)) {
+      const DeviceId to = placement_[Index(waits)];
+      if (Index(to) == device) {
+        Has(waits);
+      } else {
+        const Link& link = cluster_.link(MakeId<DeviceId>(device), to);
+        Push(now_ + DurationFromMicros(link.latency_micros).count(), Event::Kind::kControlArrives, Index(waits));
+      }
+    }
+    HasRead(op, device);
+    Ask(device);
+  }
+
+  // docs/model.md, F4 to F6.
+  void Send(TensorId tensor, std::uint32_t device) {
+    destinations_.clear();
+    TensorState& state = tensors_[Index(tensor)];
+    state.first_transfer = static_cast<std::uint32_t>(transfers_.size());
+    for (const OpId reader : graph_.consumers(tensor)) {
+      if (DeviceOf(reader) == device) {
+        ++state.holders;
+        Has(reader);
+      } else {
+        destinations_.push_back(DeviceOf(reader));
+      }
+    }
+    std::sort(destinations_.begin(), destinations_.end());
+    for (std::size_t i = 0; i < destinations_.size(); ++i) {
+      if (i == 0 || destinations_[i] != destinations_[i - 1]) {
+        transfers_.push_back(
+            {.tensor = tensor, .from = MakeId<DeviceId>(device), .to = MakeId<DeviceId>(destinations_[i])});
+      }
+      ++transfers_.back().readers_left;
+    }
+    state.num_transfers = static_cast<std::uint32_t>(transfers_.size()) - state.first_transfer;
+    state.holders += state.num_transfers;
+    if (state.holders == 0) Log(device, now_, -SizeOf(tensor));
+    for (std::uint32_t i = 0; i < state.num_transfers; ++i) {
+      const std::uint32_t transfer = state.first_transfer + i;
+      ChannelState& channel = ChannelOf(device, Index(transfers_[transfer].to));
+      channel.queue.push_back(transfer);
+      if (!channel.is_busy) BeginNext(&channel);
+    }
+  }
+
+  // A device that copies by itself has one channel (F13).
+  std::size_t ChannelIndex(std::size_t from, std::size_t to) const {
+    if (!one_for_each_) return from;
+    return from * devices_.size() + (problem_.CopiesByItself(from) ? 0 : to);
+  }
+  ChannelState& ChannelOf(std::size_t from, std::size_t to) { return channels_[ChannelIndex(from, to)]; }
+
+  void BeginNext(ChannelState* channel) {
+    const std::uint32_t index = channel->queue.front();
+    channel->queue.pop_front();
+    channel->is_busy = true;
+    TransferState& transfer = transfers_[index];
+    transfer.start = now_;
+    Log(static_cast<std::uint32_t>(Index(transfer.to)), now_, SizeOf(transfer.tensor));
+    const Link& link = cluster_.link(transfer.from, transfer.to);
+    const std::int64_t latency = DurationFromMicros(link.latency_micros).count();
+    if (cluster_.topology().empty()) {
+      const std::int64_t takes = TransferDuration(Bytes{SizeOf(transfer.tensor)}, link.rate()).count();
+      Push(now_ + latency + takes, Event::Kind::kTransferArrives, index);
+    } else if (latency > 0) {
+      Push(now_ + latency, Event::Kind::kFlowStarts, index);
+    } else {
+      StartFlow(index);
+    }
+  }
+
+  void StartFlow(std::uint32_t index) {
+    const TransferState& transfer = transfers_[index];
+    const Bytes size{SizeOf(transfer.tensor)};
+    const std::int64_t alone = TransferDuration(size, cluster_.link(transfer.from, transfer.to).rate()).count();
+    const auto route = cluster_.topology().Route(Index(transfer.from), Index(transfer.to));
+    const FlowNetwork::Flow flow = network_.Start(now_, route, size.count, alone);
+    if (flow >= transfer_of_flow_.size()) transfer_of_flow_.resize(flow + 1);
+    transfer_of_flow_[flow] = index;
+  }
+
+  void Arrive(std::uint32_t index) {
+    TransferState& transfer = transfers_[index];
+    transfer.arrival = now_;
+    const TensorId tensor = transfer.tensor;
+    const DeviceId from = transfer.from;
+    const DeviceId to = transfer.to;
+    for (const OpId reader : graph_.consumers(tensor)) {
+      if (placement_[Index(reader)] == to) Has(reader);
+    }
+    Release(tensor, static_cast<std::uint32_t>(Index(from)));
+    const std::size_t channel = ChannelIndex(Index(from), Index(to));
+    const std::int64_t gap = DurationFromMicros(cluster_.link(from, to).gap_micros).count();
+    if (gap > 0) {
+      Push(now_ + gap, Event::Kind::kChannelIsFree, channel);
+    } else {
+      Free(static_cast<std::uint32_t>(channel));
+    }
+  }
+
+  void Free(std::uint32_t channel) {
+    channels_[channel].is_busy = false;
+    if (!channels_[channel].queue.empty()) return BeginNext(&channels_[channel]);
+    const auto device = static_cast<std::uint32_t>(one_for_each_ ? channel / devices_.size() : channel);
+    if (problem_.CopiesByItself(device)) Ask(device);
+  }
+
+  // The op has ended: what it read may be freed.
+  void HasRead(OpId op, std::uint32_t device) {
+    if (!counts_memory_) return;
+    read_.assign(graph_.inputs(op).begin(), graph_.inputs(op).end());
+    std::sort(read_.begin(), read_.end());
+    read_.erase(std::unique(read_.begin(), read_.end()), read_.end());
+    for (const TensorId tensor : read_) {
+      if (DeviceOf(graph_.tensor(tensor).producer) == device) {
+        Release(tensor, device);
+        continue;
+      }
+      const TensorState& state = tensors_[Index(tensor)];
+      for (std::uint32_t i = 0; i < state.num_transfers; ++i) {
+        TransferState& copy = transfers_[state.first_transfer + i];
+        if (Index(copy.to) != device) continue;
+        if (--copy.readers_left == 0) Log(device, now_, -SizeOf(tensor));
+      }
+    }
+  }
+
+  void Release(TensorId tensor, std::uint32_t home) {
+    if (--tensors_[Index(tensor)].holders == 0) Log(home, now_, -SizeOf(tensor));
+  }
+
+  void Log(std::uint32_t device, std::int64_t time, std::int64_t bytes) {
+    if (counts_memory_ && bytes != 0) changes_.push_back({device, time, bytes});
+  }
+
+  // Calls `tell` with (device, time, in use) for each instant at which that changes, and for 0.
+  template <typename Tell>
+  void ForEachMemory(const Tell& tell) {
+    for (std::size_t d = 0; d < devices_.size(); ++d) changes_.push_back({static_cast<std::uint32_t>(d), 0, 0});
+    std::sort(changes_.begin(), changes_.end(), [](const MemoryChange& a, const MemoryChange& b) {
+      return std::tie(a.device, a.time) < std::tie(b.device, b.time);
+    });
+    std::vector<std::int64_t> in_use(devices_.size());
+    for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
+      const auto op = MakeId<OpId>(i);
+      in_use[DeviceOf(op)] += graph_.op(op).persistent.count;
+    }
+    for (std::size_t i = 0; i < changes_.size(); ++i) {
+      const MemoryChange& change = changes_[i];
+      in_use[change.device] += change.bytes;
+      // All changes of an instant are in when time goes on.
+      const bool goes_on =
+          i + 1 == changes_.size() || changes_[i + 1].device != change.device || changes_[i + 1].time != change.time;
+      if (goes_on) tell(change.device, change.time, in_use[change.device]);
+    }
+  }
+
+  const Problem& problem_;
+  const Graph& graph_;
+  const Cluster& cluster_;
+  FlowNetwork& network_;
+  std::span<const DeviceId> placement_;
+  const bool counts_memory_;
+  const bool one_for_each_;
+
+  std::int64_t now_ = 0;
+  std::int64_t step_time_ = 0;
+  std::uint64_t next_serial_ = 0;
+  MinHeap<Event> events_;
+  MinHeap<std::uint32_t> ask_;  // devices for which something changed now
+  std::vector<std::uint32_t> inputs_left_;
+  std::vector<std::int64_t> start_;
+  std::vector<std::int64_t> end_;
+  std::vector<OpId> order_;
+  std::vector<TensorState> tensors_;
+  std::vector<DeviceState> devices_;
+  std::vector<ChannelState> channels_;
+  std::vector<TransferState> transfers_;
+  std::vector<std::uint32_t> transfer_of_flow_;
+  std::vector<MemoryChange> changes_;
+  std::vector<std::uint32_t> destinations_;
+  std::vector<TensorId> read_;
+};
+
+struct FlowWorkspace : Simulator::Workspace {
+  explicit FlowWorkspace(const Problem& problem) : network(problem.bytes_per_ns) {}
+  FlowNetwork network;
+};
+
+class FlowEngine : public Simulator::Engine {
+ public:
+  FlowEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs, const SimOptions& options)
+      : problem_(graph, cluster, costs), options_(options) {
+    if (cluster.has_issue_lanes()) {
+      throw InputError("cluster " + cluster.name(), "engine flow supports no issue lanes (use engine fifo)");
+    }
+  }
+
+  std::unique_ptr<Simulator::Workspace> MakeWorkspace() const override {
+    return std::make_unique<FlowWorkspace>(problem_);
+  }
+
+  void Run(std::span<const DeviceId> placement, Simulator::Workspace& workspace, StepResult* result,
+           Timeline* timeline) const override {
+    flow::Run run(problem_, &static_cast<FlowWorkspace&>(workspace).network, placement, options_.peak_memory);
+    run.Simulate();
+    result->step_time_micros = MicrosFromDuration(Duration(run.step_time()));
+    result->fits_memory = true;
+    result->peak_memory.clear();
+    result->start_micros.clear();
+    if (options_.start_times) {
+      for (const std::int64_t start : run.start()) {
+        result->start_micros.push_back(MicrosFromDuration(Duration(start)));
+      }
+    }
+    if (options_.peak_memory) run.TellPeaks(result);
+    if (timeline != nullptr) run.Tell(timeline);
+  }
+
+ private:
+  Problem problem_;
+  SimOptions options_;
+};
+
+}  // namespace
+}  // namespace flow
+
+std::unique_ptr<Simulator::Engine> MakeFlowEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                                  const SimOptions& options) {
+  return std::make_unique<flow::FlowEngine>(graph, cluster, costs, options);
+}
+
+}  // namespace emplace

@@ -1,0 +1,67 @@
+#ifndef EMPLACE_SIM_NETWORK_TOPOLOGY_H_
+#define EMPLACE_SIM_NETWORK_TOPOLOGY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace emplace {
+
+// Devices and switches, the directed links between them, and the way that a tensor takes from each device to each other
+// one. Devices and switches are vertices: first the devices by id, then the switches.
+class Topology {
+ public:
+  using Vertex = std::uint32_t;
+  struct Link {
+    Vertex from = 0;
+    Vertex to = 0;
+    double bandwidth_gb_per_s = 0;
+    double latency_micros = 0;
+    bool operator==(const Link&) const = default;
+  };
+  // A way that is not to be found: the vertices from a device to another one, both included.
+  using GivenRoute = std::vector<Vertex>;
+
+  // No devices.
+  Topology() = default;
+  // Finds a route for each ordered pair of devices, but for those that are given: of the ways that pass through no
+  // other device those with fewest links, of these one with the largest bandwidth, of these the one whose vertices,
+  // from the last to the first, come first. Of several links between two vertices, in one direction, the first of
+  // largest bandwidth is taken. A pair may have no route. Throws InputError("routes[I]") where a given route takes a
+  // link that does not exist.
+  // Requires: ends of links and vertices of routes are below num_devices + switches.size().
+  Topology(std::size_t num_devices, std::vector<std::string> switches, std::vector<Link> links,
+           std::vector<GivenRoute> given = {});
+
+  bool empty() const { return num_devices_ == 0; }
+  std::size_t num_devices() const { return num_devices_; }
+  const std::vector<std::string>& switches() const { return switches_; }
+  const std::vector<Link>& links() const { return links_; }
+  const std::vector<GivenRoute>& given() const { return given_; }
+  // Indices of links(), in the order in which they are passed; empty where there is no way, and from a device to
+  // itself.
+  std::span<const std::uint32_t> Route(std::size_t from, std::size_t to) const;
+
+  // With these devices only, in this order. Links that no route of theirs takes are left out, and then switches without
+  // a link. A device that routes pass through stays as a switch of the name that `name_of` has.
+  Topology Keep(std::span<const std::size_t> devices, std::span<const std::string> name_of) const;
+
+ private:
+  std::uint32_t Widest(Vertex from, Vertex to) const;
+  std::vector<std::uint32_t> LinksOf(std::size_t route) const;  // of a given one
+  void FindRoutes(Vertex from, std::vector<std::vector<std::uint32_t>>* routes) const;
+
+  std::size_t num_devices_ = 0;
+  std::vector<std::string> switches_;
+  std::vector<Link> links_;
+  std::vector<GivenRoute> given_;
+  std::vector<std::vector<std::uint32_t>> links_from_;  // by vertex
+  std::vector<std::uint32_t> route_begin_;              // [num_devices^2 + 1], row = from
+  std::vector<std::uint32_t> routes_;
+};
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_NETWORK_TOPOLOGY_H_

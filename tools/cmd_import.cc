@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "datasets/importers/dnn_partitioning.h"
+#include "datasets/importers/nccl.h"
 #include "datasets/importers/registry.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
@@ -36,7 +37,24 @@ struct ImportOptions {
   bool training = false;
   std::string optimizer;  // "": the default
   double min_attributed = datasets::ImportOptions().min_attributed_percent;
+  int nodes = datasets::ImportOptions().nodes;
 };
+
+// A format that describes machines alone.
+int WriteClusterAlone(const ImportOptions& options, const ImportedFiles& read) {
+  const std::string& file = options.files.front();
+  for (const auto& [option, value] :
+       {std::pair("--cluster-out", &options.cluster_output), std::pair("--placement-out", &options.placement_output)}) {
+    if (value->empty()) continue;
+    throw InputError(option, fmt::format("cannot be used (format {} is a cluster alone: -o)", read.importer.name));
+  }
+  const Cluster& cluster = *read.imported.cluster;
+  WriteFiles({{options.output, [&](std::ostream& out) { WriteCluster(out, cluster); }}});
+  for (const std::string& note : read.imported.notes) Say(fmt::format("{}: {}", file, note));
+  Say(fmt::format("{}: {} devices, {} switches, {} links read as {}", file, cluster.num_devices(),
+                  cluster.topology().switches().size(), cluster.topology().links().size(), read.importer.name));
+  return kDone;
+}
 
 int Run(const ImportOptions& options) {
   std::vector<std::string> inputs = options.files;
@@ -54,7 +72,9 @@ int Run(const ImportOptions& options) {
                                          {.min_attributed_percent = options.min_attributed,
                                           .times = options.times,
                                           .inputs = options.inputs,
+                                          .nodes = options.nodes,
                                           .training = options.training ? optimizer : ""});
+  if (read.importer.is_cluster) return WriteClusterAlone(options, read);
   // No structured binding: clang refuses those that a lambda captures.
   const datasets::ImporterEntry& importer = read.importer;
   const datasets::Imported& imported = read.imported;
@@ -92,7 +112,8 @@ int Run(const ImportOptions& options) {
 }  // namespace
 
 Command AddImport(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand("import", "Turn another project's profile or trace into a graph.json");
+  CLI::App* const command = app.add_subcommand(
+      "import", "Turn another project's profile or trace into a graph.json, or a topology into a cluster.yaml");
   auto options = std::make_shared<ImportOptions>();
   command->add_option("file", options->files, "What to read; of several ranks of one step, all traces")
       ->required()
@@ -100,7 +121,9 @@ Command AddImport(CLI::App& app) {
   command
       ->add_option("--from", options->format, "Format, of `emplace list importers` (default: found from the content)")
       ->type_name("FORMAT");
-  command->add_option("-o,--output", options->output, "graph.json to write")->required()->type_name("FILE");
+  command->add_option("-o,--output", options->output, "graph.json to write; of a topology, cluster.yaml")
+      ->required()
+      ->type_name("FILE");
   command->add_option("--cluster-out", options->cluster_output, "cluster.yaml to write, where the format has one")
       ->type_name("FILE");
   command->add_option("--placement-out", options->placement_output, "placement.json to write, where there is one")
@@ -123,6 +146,10 @@ Command AddImport(CLI::App& app) {
   command->add_option("--optimizer", options->optimizer, "Of the training step: sgd, momentum, rmsprop or adam")
       ->type_name("NAME")
       ->default_str(std::string(kDefaultOptimizer));
+  command->add_option("--nodes", options->nodes, "How many such nodes there are, joined by their network cards (nccl)")
+      ->type_name("N")
+      ->capture_default_str()
+      ->transform(IntegerFrom(1, datasets::kMostNcclNodes));
   AddMinAttributedOption(*command, &options->min_attributed);
   return {command, [options] { return Run(*options); }};
 }

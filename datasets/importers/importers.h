@@ -41,6 +41,10 @@ Imported ImportOnnx(std::span<const ImportSource> sources, const ImportOptions& 
 bool LooksLikeTorchExport(std::string_view head);
 Imported ImportTorchExport(std::span<const ImportSource> sources, const ImportOptions& options);
 
+// nccl: nccl.h.
+bool LooksLikeNccl(std::string_view head);
+Imported ImportNccl(std::span<const ImportSource> sources, const ImportOptions& options);
+
 // Whether the content starts like a JSON object.
 bool StartsAnObject(std::string_view content);
 

@@ -49,6 +49,11 @@ constexpr ImporterEntry kImporters[] = {
      "PyTorch 2.1 and newer, torch.export.save, schema 8; pytorch.org/docs/stable/export.html", LooksLikeTorchExport,
      ImportTorchExport, /*takes_several=*/false, /*takes_times=*/false, /*takes_inputs=*/true,
      /*takes_training=*/true},
+    {"nccl",
+     "topology of a node as NCCL and RCCL dump it: GPUs, PCIe, NVLink and network cards; becomes a cluster.yaml",
+     "NCCL_TOPO_DUMP_FILE; github.com/NVIDIA/nccl, src/graph/xml.cc", LooksLikeNccl, ImportNccl,
+     /*takes_several=*/false, /*takes_times=*/false, /*takes_inputs=*/false, /*takes_training=*/false,
+     /*is_cluster=*/true},
 };
 
 }  // namespace
@@ -89,6 +94,9 @@ Imported Import(const ImporterEntry& importer, std::span<const ImportSource> sou
   }
   if (!options.inputs.empty() && !importer.takes_inputs) {
     throw InputError("--input", "cannot be used (the format " + std::string(importer.name) + " has no sizes to set)");
+  }
+  if (options.nodes != 1 && !importer.is_cluster) {
+    throw InputError("--nodes", "is for the topology of a node (format nccl, not " + std::string(importer.name) + ")");
   }
   if (!options.training.empty() && !importer.takes_training) {
     throw InputError("--training",

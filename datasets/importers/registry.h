@@ -72,6 +72,7 @@ struct ImportOptions {
   double min_attributed_percent = 95;
   std::string times = {};                // a Kineto trace of the same step, for formats without times; "": none
   std::vector<std::string> inputs = {};  // "NAME=DIMS": shapes of inputs, for formats that leave sizes free
+  int nodes = 1;                         // how often to repeat the node, for formats that describe one
   std::string training = {};  // an optimizer: the forward graph of a network becomes a training step; "": it does not
 };
 
@@ -88,6 +89,7 @@ struct ImporterEntry {
   bool takes_times = false;     // ImportOptions::times
   bool takes_inputs = false;    // ImportOptions::inputs
   bool takes_training = false;  // ImportOptions::training
+  bool is_cluster = false;      // a cluster without a graph; also takes ImportOptions::nodes
 };
 std::span<const ImporterEntry> AllImporters();
 // The format named, or found from the start of `file` if `format` is empty. Throws InputError that lists the known

@@ -15,7 +15,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/rng.h"
-#include "tests/simgrid/simgrid_flows.h"
+#include "tests/testing/simgrid_flows.h"
 
 namespace emplace {
 namespace {

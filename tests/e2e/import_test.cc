@@ -46,6 +46,34 @@ TEST_F(ImportTest, ATorchExportProgramIsPlacedByRooflineTimes) {
   EXPECT_GT(nlohmann::json::parse(simulated.out).at("step_time_us"), 32 * 3 * 2 * 4.05e9 / 67e12 * 1e6);
 }
 
+TEST_F(ImportTest, ATopologyOfNcclsBecomesAClusterOnWhichLinksAreShared) {
+  Write("topo.xml", R"(<system version="1"><cpu numaid="0" arch="x86_64" vendor="AuthenticAMD">
+    <pci busid="0000:01:00.0" class="0x060400" link_speed="16.0 GT/s PCIe" link_width="16">
+      <pci busid="0000:02:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="80"/></pci>
+      <pci busid="0000:03:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="1" sm="80"/></pci>
+      <pci busid="0000:04:00.0" class="0x020700" link_speed="16.0 GT/s PCIe" link_width="16">
+        <nic><net name="mlx5_0" dev="0" speed="200000"/></nic></pci></pci></cpu></system>)");
+  const Ran ran = Emplace("import topo.xml --nodes 2 -o c.yaml");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.err, ::testing::HasSubstr("topo.xml: 6 devices, 7 switches, 24 links read as nccl\n"));
+  ASSERT_EQ(Emplace("generate rnnlm --set steps=4 -o g.json").status, 0);
+  const std::string on = " --graph g.json --cluster c.yaml --costs roofline --devices gpu:0,gpu:1,gpu:2,gpu:3";
+  ASSERT_EQ(Emplace("place" + on + " --agent round_robin -o p.json").status, 0);
+  const auto step = [&](const std::string& engine) {
+    const Ran simulated = Emplace("simulate" + on + " --placement p.json --json --engine " + engine);
+    EXPECT_EQ(simulated.status, 0) << simulated.err;
+    return nlohmann::json::parse(simulated.out).at("step_time_us").get<double>();
+  };
+  EXPECT_GT(step("flow"), step("fifo"));
+  ExpectRefused(Emplace("import topo.xml --cluster-out d.yaml -o e.yaml"),
+                "--cluster-out: cannot be used (format nccl is a cluster alone: -o)");
+  EXPECT_EQ(Emplace("import none.xml -o e.yaml").status, 2);
+  Write("g.txt", kPipeDream);
+  ExpectRefused(Emplace("import g.txt --nodes 2 -o e.json"),
+                "--nodes: is for the topology of a node (format nccl, not pipedream)");
+  EXPECT_EQ(Shell("ls d.yaml e.yaml e.json 2>/dev/null").out, "");
+}
+
 TEST_F(ImportTest, TorchExportOptionsAreChecked) {
   const std::string file = TorchExportFile("resnet50");
   EXPECT_EQ(Emplace("import " + file + " --input x=3 -o r.json").status, 2);

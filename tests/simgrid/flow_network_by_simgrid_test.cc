@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/base/rng.h"
-#include "tests/simgrid/simgrid_flows.h"
+#include "tests/testing/simgrid_flows.h"
 
 namespace emplace {
 namespace {

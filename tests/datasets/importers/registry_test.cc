@@ -21,10 +21,15 @@ namespace {
 
 // A sample for every importer; an importer without one fails.
 const std::string& SampleOf(std::string_view name) {
-  static const std::map<std::string_view, std::string> kSamples = {
-      {"emplace", kEmplaceSample}, {"pipedream", kPipeDreamSample},     {"dnn-partitioning", kDnnPartitioningSample},
-      {"kineto", kKinetoSample},   {"pytorch-et", kEtSample},           {"chakra", kChakraSample},
-      {"onnx", kOnnxSample},       {"torch-export", kTorchExportSample}};
+  static const std::map<std::string_view, std::string> kSamples = {{"emplace", kEmplaceSample},
+                                                                   {"pipedream", kPipeDreamSample},
+                                                                   {"dnn-partitioning", kDnnPartitioningSample},
+                                                                   {"kineto", kKinetoSample},
+                                                                   {"pytorch-et", kEtSample},
+                                                                   {"chakra", kChakraSample},
+                                                                   {"onnx", kOnnxSample},
+                                                                   {"torch-export", kTorchExportSample},
+                                                                   {"nccl", kNcclSample}};
   return kSamples.at(name);
 }
 
@@ -38,13 +43,13 @@ TEST(ImporterRegistryTest, ListsTheFormatsOfTheContract) {
   std::vector<std::string> names;
   for (const datasets::ImporterEntry& importer : datasets::AllImporters()) names.emplace_back(importer.name);
   EXPECT_EQ(names, (std::vector<std::string>{"emplace", "pipedream", "dnn-partitioning", "kineto", "onnx", "chakra",
-                                             "pytorch-et", "torch-export"}));
+                                             "pytorch-et", "torch-export", "nccl"}));
 }
 
 TEST(ImporterRegistryTest, ANameThatIsNoFormatIsToldTheFormats) {
   EXPECT_EQ(Refusal([] { datasets::FindImporter("hlo", "", "f"); }),
             "unknown format \"hlo\" (emplace, pipedream, dnn-partitioning, kineto, onnx, chakra, pytorch-et, "
-            "torch-export)");
+            "torch-export, nccl)");
 }
 
 TEST(ImporterRegistryTest, ContentOfNoKnownFormatIsRefused) {
@@ -52,7 +57,7 @@ TEST(ImporterRegistryTest, ContentOfNoKnownFormatIsRefused) {
     EXPECT_EQ(
         Refusal([&] { datasets::FindImporter("", content, "f.txt"); }),
         "f.txt: is in none of the formats that can be imported (emplace, pipedream, dnn-partitioning, kineto, onnx, "
-        "chakra, pytorch-et, torch-export)")
+        "chakra, pytorch-et, torch-export, nccl)")
         << content;
   }
   EXPECT_EQ(Refusal([] { datasets::FindImporter("", "", "f.txt"); }), "f.txt: is empty (a file to import)");
@@ -79,6 +84,7 @@ TEST(ImporterRegistryTest, SizesAndTrainingOnlyWhereTheFormatTakesThem) {
   EXPECT_EQ(refusal({.inputs = {"x=1"}}), "--input: cannot be used (the format pipedream has no sizes to set)");
   EXPECT_EQ(refusal({.training = "sgd"}),
             "--training: cannot be used (the format pipedream is no forward graph of a network)");
+  EXPECT_EQ(refusal({.nodes = 2}), "--nodes: is for the topology of a node (format nccl, not pipedream)");
 }
 
 TEST(ImportSourceTest, AFileCanBeReadTwice) {
@@ -125,7 +131,8 @@ TEST_P(ImporterContractTest, SameContentSameGraphUnderAnyFileName) {
   const std::string& sample = SampleOf(GetParam().name);
   const datasets::Imported a = ImportText(GetParam(), sample, "a");
   const datasets::Imported b = ImportText(GetParam(), sample, "folder/b.gz");
-  EXPECT_GT(a.graph.num_ops(), 0U);
+  EXPECT_EQ(a.graph.num_ops() == 0, GetParam().is_cluster);
+  EXPECT_TRUE(!GetParam().is_cluster || a.cluster);
   EXPECT_EQ(GraphText(a.graph), GraphText(b.graph));
   EXPECT_EQ(a.notes, b.notes);
 }

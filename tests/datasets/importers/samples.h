@@ -127,6 +127,10 @@ inline const std::string kTorchExportProgram =
 inline std::string Pt2Of(const std::string& program) { return ZipOf({{"serialized_exported_program.json", program}}); }
 inline const std::string kTorchExportSample = Pt2Of(kTorchExportProgram);
 
+inline const std::string kNcclSample =
+    R"(<system version="1"><cpu numaid="0" vendor="AuthenticAMD"><pci busid="0000:02:00.0" class="0x030200"
+    link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="80"/></pci></cpu></system>)";
+
 // Imports a text.
 inline datasets::Imported ImportText(const datasets::ImporterEntry& importer, const std::string& text,
                                      const std::string& name, const datasets::ImportOptions& options = {}) {

@@ -1,5 +1,5 @@
-#ifndef EMPLACE_TESTS_SIMGRID_SIMGRID_FLOWS_H_
-#define EMPLACE_TESTS_SIMGRID_SIMGRID_FLOWS_H_
+#ifndef EMPLACE_TESTS_TESTING_SIMGRID_FLOWS_H_
+#define EMPLACE_TESTS_TESTING_SIMGRID_FLOWS_H_
 
 #include <cstdint>
 #include <vector>
@@ -31,4 +31,4 @@ std::vector<std::vector<std::int64_t>> SimulateChains(const std::vector<double>&
 
 }  // namespace emplace::testing
 
-#endif  // EMPLACE_TESTS_SIMGRID_SIMGRID_FLOWS_H_
+#endif  // EMPLACE_TESTS_TESTING_SIMGRID_FLOWS_H_

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "sim/network/flow_network.h"
-#include "tests/simgrid/simgrid_flows.h"
+#include "tests/testing/simgrid_flows.h"
 
 namespace emplace::testing {
 

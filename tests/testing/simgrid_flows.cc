@@ -1,4 +1,4 @@
-#include "tests/simgrid/simgrid_flows.h"
+#include "tests/testing/simgrid_flows.h"
 
 #include <simgrid/s4u.hpp>
 

@@ -1,0 +1,360 @@
+#include "datasets/importers/nccl.h"
+
+#include <fmt/format.h>
+#include <pugixml.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "datasets/importers/importers.h"
+#include "sim/base/check.h"
+#include "sim/base/json_text.h"
+#include "sim/network/topology.h"
+
+namespace emplace::datasets {
+namespace {
+
+constexpr int kMostNested = 32;
+constexpr std::size_t kMostDevices = 1024;
+constexpr double kPcieGen3Lanes16 = 12;  // GB/s
+constexpr double kLocal = 5000;          // GB/s: a CPU and its memory
+constexpr double kGpuMicros = 1.25;      // of latency, at each GPU and at each network port
+constexpr double kCpuMicros = 6.75;
+
+// Of a PCIe lane, in units of 100 Mbit/s after coding and overhead, by its generation's speed.
+double LaneRate(std::string_view speed) {
+  constexpr std::pair<std::string_view, double> kRates[] = {{"2.5", 15}, {"5", 30},   {"8", 60},
+                                                            {"16", 120}, {"32", 240}, {"64", 480}};
+  std::string_view number = speed.substr(0, speed.find(' '));
+  if (number.ends_with(".0")) number.remove_suffix(2);
+  for (const auto& [name, rate] : kRates) {
+    if (number == name) return rate;
+  }
+  return 60;  // unknown or not said: as generation 3
+}
+
+// A node of the file, with its place for messages.
+class Element {
+ public:
+  Element(pugi::xml_node node, const std::string& file) : node_(node), file_(file) {}
+
+  pugi::xml_node node() const { return node_; }
+  std::string Text(const char* name) const { return node_.attribute(name).value(); }
+  bool Has(const char* name) const { return !node_.attribute(name).empty(); }
+
+  // An integer of `low` to `high`, or `otherwise` where it is not given.
+  std::int64_t Integer(const char* name, std::int64_t low, std::int64_t high, std::int64_t otherwise) const {
+    const std::string text = Text(name);
+    if (text.empty()) return otherwise;
+    const bool is_hex = text.starts_with("0x");
+    std::int64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data() + (is_hex ? 2 : 0), end, value, is_hex ? 16 : 10);
+    if (error != std::errc() || rest != end || value < low || value > high) {
+      Refuse(name, fmt::format("is {} (an integer from {} to {})", Quoted(text), low, high));
+    }
+    return value;
+  }
+  [[noreturn]] void Refuse(const char* name, const std::string& what) const {
+    throw InputError(fmt::format("{}: offset {}: <{}> {}", file_, node_.offset_debug(), node_.name(), name), what);
+  }
+
+ private:
+  pugi::xml_node node_;
+  const std::string& file_;
+};
+
+struct Cpu {
+  std::string name;
+  std::int64_t numa = 0;
+  double between_sockets = 0;  // GB/s
+};
+
+struct Gpu {
+  std::string name;
+  std::string kind;
+  std::string bus;
+};
+
+// Ends are names: those of devices and switches, and "bus BUSID" for what NVLink leads to.
+struct Join {
+  std::string from;
+  std::string to;
+  double gb_per_s = 0;
+  double micros = 0;
+  bool both = true;
+};
+
+bool IsDisplay(const std::string& pci_class) { return pci_class.starts_with("0x03"); }
+
+double BetweenSockets(const Element& cpu) {
+  const std::string arch = cpu.Text("arch");
+  const std::string vendor = cpu.Text("vendor");
+  if (arch == "ppc64") return 32;
+  if (vendor == "AuthenticAMD") return 16;
+  if (vendor != "GenuineIntel") return 6;
+  constexpr std::int64_t kSkylake = 85;
+  constexpr std::int64_t kSapphireRapids = 143;
+  const std::int64_t model = cpu.Integer("modelid", 0, 1 << 16, 0);
+  if (model >= kSapphireRapids) return 22;
+  return model >= kSkylake ? 10 : 6;
+}
+
+double NvLink(std::int64_t sm) {
+  if (sm >= 100) return 40;
+  if (sm >= 90) return 20.6;
+  if (sm == 86) return 12;
+  return sm < 70 && sm > 0 ? 18 : 20;
+}
+
+double Xgmi(const std::string& gcn) {
+  if (gcn == "910" || gcn == "90a" || gcn == "gfx90a") return 36;
+  return gcn.find("94") != std::string::npos ? 48 : 24;
+}
+
+std::string KindOf(std::int64_t sm, const std::string& gcn) {
+  if (!gcn.empty()) return gcn.starts_with("gfx") ? gcn : "gfx" + gcn;
+  constexpr std::pair<std::int64_t, std::string_view> kKinds[] = {
+      {60, "p100"}, {70, "v100"}, {80, "a100"}, {90, "h100"}, {100, "b200"}};
+  for (const auto& [capability, kind] : kKinds) {
+    if (capability == sm) return std::string(kind);
+  }
+  return sm == 0 ? "gpu" : fmt::format("sm{}", sm);
+}
+
+// One node.
+class SystemReader {
+ public:
+  explicit SystemReader(const std::string& file) : file_(file) {}
+
+  void Read(const std::string& content) {
+    pugi::xml_document document;
+    const pugi::xml_parse_result parsed = document.load_buffer(content.data(), content.size());
+    if (!parsed)
+      throw InputError(fmt::format("{}: offset {}", file_, parsed.offset),
+                       "not valid XML: " + std::string(parsed.description()));
+    const pugi::xml_node system = document.child("system");
+    if (!system) throw InputError(file_, "has no <system> (a topology of NCCL's)");
+    has_gpus_ = !system.select_node(".//gpu").node().empty();
+    for (const pugi::xml_node cpu : system.children("cpu")) ReadCpu(Element(cpu, file_));
+    if (cpus.empty()) throw InputError(file_, "has no <cpu> in its <system> (at least one)");
+    if (gpus.empty()) throw InputError(file_, "has no GPU (a <gpu>, or a PCI device of class 0x03)");
+    for (std::size_t a = 0; a < cpus.size(); ++a) {
+      for (std::size_t b = a + 1; b < cpus.size(); ++b) {
+        const double rate = std::min(cpus[a].between_sockets, cpus[b].between_sockets);
+        joins.push_back({NumaOf(cpus[a]), NumaOf(cpus[b]), rate, 0});
+      }
+    }
+    ResolveBuses();
+  }
+
+  std::vector<Cpu> cpus;
+  std::vector<Gpu> gpus;
+  std::vector<std::string> switches;
+  std::vector<Join> joins;
+  bool has_net = false;
+
+ private:
+  static std::string NumaOf(const Cpu& cpu) { return fmt::format("numa:{}", cpu.numa); }
+
+  void ReadCpu(const Element& cpu) {
+    Cpu read;
+    read.numa = cpu.Integer("numaid", -1, 1 << 16, 0);
+    read.numa = std::max<std::int64_t>(read.numa, 0);
+    read.name = fmt::format("cpu:{}", read.numa);
+    read.between_sockets = BetweenSockets(cpu);
+    if (!names_.insert(read.name).second) cpu.Refuse("numaid", "is that of another CPU (each once)");
+    cpus.push_back(read);
+    const std::string numa = NumaOf(read);
+    switches.push_back(numa);
+    joins.push_back({read.name, numa, kLocal, kCpuMicros});
+    ReadChildren(cpu, numa, 0);
+  }
+
+  void ReadChildren(const Element& parent, const std::string& above, int depth) {
+    if (depth > kMostNested) parent.Refuse("", fmt::format("is nested too deeply (at most {} levels)", kMostNested));
+    for (const pugi::xml_node child : parent.node().children()) {
+      const std::string_view name = child.name();
+      if (name == "pci") ReadPci(Element(child, file_), above, depth);
+      if (name == "nic") ReadNic(Element(child, file_), above);
+    }
+  }
+
+  void ReadPci(const Element& pci, const std::string& above, int depth) {
+    const std::int64_t given_width = pci.Integer("link_width", 0, 64, 0);
+    const double width = given_width == 0 ? 16 : static_cast<double>(given_width);
+    const double rate = width * LaneRate(pci.Text("link_speed")) / 80;
+    const std::string bus = pci.Text("busid");
+    if (bus.empty()) pci.Refuse("busid", "is missing (such as 0000:07:00.0)");
+    const pugi::xml_node gpu = pci.node().child("gpu");
+    if (gpu || (!has_gpus_ && IsDisplay(pci.Text("class")))) {
+      ReadGpu(Element(gpu, file_), pci, bus, above, rate);
+      return;
+    }
+    // Bridges of one busid occur: their parts have the same number.
+    std::string name = "pci:" + bus;
+    for (int copy = 2; !names_.insert(name).second; ++copy) name = fmt::format("pci:{}#{}", bus, copy);
+    switches.push_back(name);
+    joins.push_back({name, above, rate, 0});
+    ReadChildren(pci, name, depth + 1);
+  }
+
+  void ReadGpu(const Element& gpu, const Element& pci, const std::string& bus, const std::string& above, double rate) {
+    const auto next = static_cast<std::int64_t>(gpus.size());
+    const std::int64_t dev = gpu.node() ? gpu.Integer("dev", 0, 1 << 16, next) : next;
+    const std::int64_t sm = gpu.node() ? gpu.Integer("sm", 0, 1 << 16, 0) : 0;
+    const std::string gcn = gpu.node() ? gpu.Text("gcn") : "";
+    const std::string name = fmt::format("gpu:{}", dev);
+    if (!names_.insert(name).second) gpu.Refuse("dev", "is that of another GPU (each once)");
+    if (!gpu_of_bus_.emplace(bus, name).second) pci.Refuse("busid", "is that of another GPU (each once)");
+    gpus.push_back({name, KindOf(sm, gcn), bus});
+    joins.push_back({name, above, rate, kGpuMicros});
+    for (const pugi::xml_node child : gpu.node().children()) {
+      const Element link(child, file_);
+      const bool is_nvlink = std::string_view(child.name()) == "nvlink";
+      if (!is_nvlink && std::string_view(child.name()) != "xgmi") continue;
+      const auto count = static_cast<double>(link.Integer("count", 1, 1024, 1));
+      const std::string target = link.Text("target");
+      if (target.empty()) link.Refuse("target", "is missing (a bus id)");
+      // Class 0x0680 is a switch of NVLink's.
+      const std::string link_class = link.Text("tclass");
+      const bool is_switch = link_class.starts_with("0x0680");
+      joins.push_back({name, is_switch ? "nvswitch" : "bus " + target, count * (is_nvlink ? NvLink(sm) : Xgmi(gcn)),
+                       is_switch ? kGpuMicros : 2 * kGpuMicros, is_switch});
+    }
+  }
+
+  void ReadNic(const Element& nic, const std::string& above) {
+    for (const pugi::xml_node port : nic.node().children("net")) {
+      const Element net(port, file_);
+      const double mbit = static_cast<double>(net.Integer("speed", 0, 100'000'000, 0));
+      if (mbit == 0) continue;
+      has_net = true;
+      joins.push_back({above, "net", mbit / 8000, kGpuMicros});
+    }
+  }
+
+  // Several links of one GPU to switches are one link to `nvswitch`. Others lead to the GPU of their bus id.
+  void ResolveBuses() {
+    std::vector<Join> resolved;
+    std::map<std::string, std::size_t> to_switch;
+    for (Join& join : joins) {
+      if (join.to == "nvswitch") {
+        const auto [at, is_new] = to_switch.emplace(join.from, resolved.size());
+        if (!is_new) {
+          resolved[at->second].gb_per_s += join.gb_per_s;
+          continue;
+        }
+      }
+      if (join.to.starts_with("bus ")) {
+        const std::string bus = join.to.substr(4);
+        const auto found = gpu_of_bus_.find(bus);
+        if (found == gpu_of_bus_.end()) {
+          throw InputError(file_, fmt::format("{} has a link to {}, which is no GPU of the file (a bus id)", join.from,
+                                              Quoted(bus)));
+        }
+        join.to = found->second;
+      }
+      resolved.push_back(std::move(join));
+    }
+    joins = std::move(resolved);
+    if (!to_switch.empty()) switches.push_back("nvswitch");
+  }
+
+  const std::string& file_;
+  bool has_gpus_ = false;
+  std::set<std::string> names_;
+  std::map<std::string, std::string> gpu_of_bus_;
+};
+
+// Device "gpu:N" of one node is gpu:N + first of the cluster.
+Cluster MakeCluster(const SystemReader& node, const std::string& file, int nodes) {
+  std::vector<Device> devices;
+  std::vector<std::string> switches;
+  std::map<std::string, Topology::Vertex> vertex_of;  // "node INDEX NAME"
+  const auto key = [](int index, const std::string& name) { return fmt::format("{} {}", index, name); };
+  const std::size_t per_node = node.cpus.size() + node.gpus.size();
+  if (per_node * static_cast<std::size_t>(nodes) > kMostDevices) {
+    throw InputError(file,
+                     fmt::format("has {} devices on {} nodes (at most {} in all)", per_node, nodes, kMostDevices));
+  }
+  for (int index = 0; index < nodes; ++index) {
+    for (const Cpu& cpu : node.cpus) {
+      vertex_of[key(index, cpu.name)] = static_cast<Topology::Vertex>(devices.size());
+      devices.push_back(
+          {.name = fmt::format("cpu:{}", devices.size()), .kind = "cpu-core", .memory = {}, .is_cpu = true});
+    }
+  }
+  const std::size_t first_gpu = devices.size();
+  for (int index = 0; index < nodes; ++index) {
+    for (const Gpu& gpu : node.gpus) {
+      vertex_of[key(index, gpu.name)] = static_cast<Topology::Vertex>(devices.size());
+      devices.push_back({.name = fmt::format("gpu:{}", devices.size() - first_gpu), .kind = gpu.kind, .memory = {}});
+    }
+  }
+  const auto add_switch = [&](int index, const std::string& name, const std::string& shown) {
+    vertex_of[key(index, name)] = static_cast<Topology::Vertex>(devices.size() + switches.size());
+    switches.push_back(shown);
+  };
+  if (node.has_net) add_switch(0, "net", "net");
+  for (int index = 0; index < nodes; ++index) {
+    for (const std::string& name : node.switches) {
+      add_switch(index, name, index == 0 ? name : fmt::format("node{}/{}", index, name));
+    }
+  }
+  std::vector<Topology::Link> links;
+  for (int index = 0; index < nodes; ++index) {
+    for (const Join& join : node.joins) {
+      Topology::Link link{vertex_of.at(key(index, join.from)), vertex_of.at(key(join.to == "net" ? 0 : index, join.to)),
+                          join.gb_per_s, join.micros};
+      links.push_back(link);
+      if (!join.both) continue;
+      std::swap(link.from, link.to);
+      links.push_back(link);
+    }
+  }
+  const std::size_t num_devices = devices.size();
+  return Cluster(nodes == 1 ? "node" : fmt::format("{} nodes", nodes),
+                 "a topology file of NCCL's; bandwidths as NCCL takes them, latencies estimated", std::move(devices),
+                 Topology(num_devices, std::move(switches), std::move(links)), Channels::kPerPair);
+}
+
+}  // namespace
+
+bool LooksLikeNccl(std::string_view head) {
+  const std::size_t start = head.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  return start != std::string_view::npos && head[start] == '<' && head.find("<system") != std::string_view::npos;
+}
+
+Imported ImportNccl(std::span<const ImportSource> sources, const ImportOptions& options) {
+  const std::string& file = sources.front().name();
+  SystemReader node(file);
+  node.Read(sources.front().Content());
+  if (options.nodes > 1 && !node.has_net) {
+    throw InputError(file, "has no network port with a speed (a <net>), so that nodes cannot be joined");
+  }
+  // Numbers in a file may have holes, and come in any order.
+  std::sort(node.cpus.begin(), node.cpus.end(), [](const Cpu& a, const Cpu& b) { return a.numa < b.numa; });
+  std::stable_sort(node.gpus.begin(), node.gpus.end(), [](const Gpu& a, const Gpu& b) {
+    return std::stoll(a.name.substr(4)) < std::stoll(b.name.substr(4));
+  });
+  Imported imported{
+      .graph = GraphBuilder("nccl").Build(), .cluster = MakeCluster(node, file, options.nodes), .notes = {}};
+  std::set<std::string> kinds;
+  for (const Gpu& gpu : node.gpus) kinds.insert(gpu.kind);
+  imported.notes.push_back(fmt::format("GPUs are taken as {}, CPUs as cpu-core", fmt::join(kinds, " and ")));
+  imported.notes.push_back(
+      "memory sizes and op gaps are not in such a file (memory_gib, op_gap_us); latencies are estimates");
+  return imported;
+}
+
+}  // namespace emplace::datasets

@@ -1,0 +1,137 @@
+#include "datasets/importers/nccl.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "datasets/importers/registry.h"
+#include "tests/testing/errors.h"
+
+namespace emplace {
+namespace nccl_test {
+
+using ::emplace::testing::ErrorOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+datasets::Imported Import(const std::string& text, int nodes = 1) {
+  const datasets::ImportSource source("topo.xml", text);
+  return datasets::Import(datasets::FindImporter("", source.head(), "topo.xml"), {&source, 1}, {.nodes = nodes});
+}
+
+// A GPU on a PCIe switch of its own with a network card; NVLink to two switches.
+std::string Branch(int dev, int sm = 90) {
+  return fmt::format(R"(
+    <pci busid="0000:{0}0:00.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
+      <pci busid="0000:{0}1:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">
+        <gpu dev="{0}" sm="{1}" rank="{0}" gdr="1">
+          <nvlink target="0000:f0:00.0" count="10" tclass="0x068000"/>
+          <nvlink target="0000:f1:00.0" count="8" tclass="0x068000"/>
+        </gpu>
+      </pci>
+      <pci busid="0000:{0}2:00.0" class="0x020700" link_speed="16 GT/s" link_width="8">
+        <nic><net name="mlx5_{0}" dev="{0}" speed="400000" port="1" gdr="1"/></nic>
+      </pci>
+    </pci>)",
+                     dev, sm);
+}
+
+std::string TwoSockets() {
+  return R"(<?xml version="1.0"?>
+<system version="1">
+  <cpu numaid="1" arch="x86_64" vendor="GenuineIntel" modelid="143">)" +
+         Branch(2) + R"(</cpu>
+  <cpu numaid="0" arch="x86_64" vendor="GenuineIntel" modelid="143">)" +
+         Branch(0) + Branch(1) + R"(</cpu>
+</system>)";
+}
+
+const Link& LinkOf(const Cluster& cluster, const char* from, const char* to) {
+  return cluster.link(*cluster.FindDevice(from), *cluster.FindDevice(to));
+}
+
+std::vector<std::string> NamesOf(const Cluster& cluster) {
+  std::vector<std::string> names;
+  for (const Device& device : cluster.devices()) names.push_back(device.name + " " + device.kind);
+  return names;
+}
+
+TEST(NcclTest, ANodeHasItsDevicesByNumberAndItsLinksByGeneration) {
+  const datasets::Imported imported = Import(TwoSockets());
+  const Cluster& cluster = *imported.cluster;
+  EXPECT_EQ(imported.graph.num_ops(), 0U);
+  EXPECT_THAT(NamesOf(cluster),
+              ElementsAre("cpu:0 cpu-core", "cpu:1 cpu-core", "gpu:0 h100", "gpu:1 h100", "gpu:2 h100"));
+  // 18 links of 20.6 GB/s through the switches, which are one.
+  EXPECT_NEAR(LinkOf(cluster, "gpu:0", "gpu:2").bandwidth_gb_per_s, 18 * 20.6, 1e-9);
+  EXPECT_EQ(LinkOf(cluster, "gpu:0", "gpu:2").latency_micros, 2.5);
+  // 16 lanes of generation 5 carry 48 GB/s.
+  EXPECT_EQ(LinkOf(cluster, "cpu:0", "gpu:0"), (Link{.bandwidth_gb_per_s = 48, .latency_micros = 8}));
+  // The sockets are joined by less.
+  EXPECT_EQ(LinkOf(cluster, "cpu:0", "gpu:2").bandwidth_gb_per_s, 22);
+  EXPECT_THAT(imported.notes, ElementsAre(HasSubstr("GPUs are taken as h100"), HasSubstr("latencies are estimates")));
+}
+
+TEST(NcclTest, NodesAreJoinedByTheirNetworkCards) {
+  const Cluster cluster = *Import(TwoSockets(), 2).cluster;
+  ASSERT_EQ(cluster.num_devices(), 10U);
+  EXPECT_EQ(cluster.devices()[2].name, "cpu:2");
+  EXPECT_EQ(cluster.devices()[9].name, "gpu:5");
+  // A card on 8 lanes of generation 4: 12 GB/s, of the port's 50.
+  EXPECT_EQ(LinkOf(cluster, "gpu:0", "gpu:3"), (Link{.bandwidth_gb_per_s = 12, .latency_micros = 5}));
+  EXPECT_NEAR(LinkOf(cluster, "gpu:3", "gpu:5").bandwidth_gb_per_s, 18 * 20.6, 1e-9);
+  EXPECT_THAT(cluster.topology().switches(), ::testing::Contains("node1/nvswitch"));
+  EXPECT_EQ(ErrorOf([] { Import("<system><cpu><pci busid=\"1\"><gpu/></pci></cpu></system>", 2); }),
+            "topo.xml: has no network port with a speed (a <net>), so that nodes cannot be joined");
+  EXPECT_EQ(Import(TwoSockets(), 128).cluster->num_devices(), 640U);
+}
+
+TEST(NcclTest, LinksBetweenGpusLeadThereInOneDirectionEach) {
+  const std::string text = R"(<system version="2"><cpu numaid="0" vendor="AuthenticAMD" arch="x86_64">
+    <pci busid="0000:c1:00.0" class="0x038000" link_speed="" link_width="0"><gpu dev="0" gcn="908">
+      <xgmi target="0000:c2:00.0" count="2" tclass="0x038000"/></gpu></pci>
+    <pci busid="0000:c2:00.0" class="0x038000" link_speed="16 GT/s" link_width="16"><gpu dev="5" gcn="gfx942"/></pci>
+    </cpu></system>)";
+  const Cluster cluster = *Import(text).cluster;
+  EXPECT_THAT(NamesOf(cluster), ElementsAre("cpu:0 cpu-core", "gpu:0 gfx908", "gpu:1 gfx942"));
+  EXPECT_EQ(LinkOf(cluster, "gpu:0", "gpu:1").bandwidth_gb_per_s, 48);  // two of 24
+  EXPECT_EQ(LinkOf(cluster, "gpu:1", "gpu:0").bandwidth_gb_per_s, 12);  // over PCIe, of a speed that is not said
+  EXPECT_EQ(LinkOf(cluster, "cpu:0", "gpu:1").bandwidth_gb_per_s, 24);
+}
+
+TEST(NcclTest, WithoutGpusDisplayDevicesAreThem) {
+  const Cluster cluster = *Import(R"(<system version="1"><cpu numaid="-1"><pci busid="a" class="0x060400">
+      <pci busid="b" class="0x030200" link_speed="16 GT/s" link_width="16"/>
+      <pci busid="a" class="0x060400"><pci busid="c" class="0x030200"/></pci>
+      <pci busid="d" class="0x020700"/></pci></cpu></system>)")
+                               .cluster;
+  EXPECT_THAT(NamesOf(cluster), ElementsAre("cpu:0 cpu-core", "gpu:0 gpu", "gpu:1 gpu"));
+  EXPECT_EQ(LinkOf(cluster, "gpu:0", "gpu:1").bandwidth_gb_per_s, 12);
+}
+
+TEST(NcclTest, NamesWhatIsWrong) {
+  const auto error = [](const std::string& text) { return ErrorOf([&] { Import(text); }); };
+  EXPECT_THAT(error("<system><cpu>"), HasSubstr("topo.xml: offset 12: not valid XML: "));
+  EXPECT_EQ(error("<systems/>"), "topo.xml: has no <system> (a topology of NCCL's)");
+  EXPECT_EQ(error("<system/>"), "topo.xml: has no <cpu> in its <system> (at least one)");
+  EXPECT_EQ(error("<system><cpu/></system>"), "topo.xml: has no GPU (a <gpu>, or a PCI device of class 0x03)");
+  EXPECT_EQ(error("<system><cpu/><cpu/></system>"),
+            "topo.xml: offset 15: <cpu> numaid: is that of another CPU (each once)");
+  const auto gpu = [](const std::string& inside) { return "<system><cpu>" + inside + "</cpu></system>"; };
+  EXPECT_EQ(error(gpu("<pci><gpu/></pci>")), "topo.xml: offset 14: <pci> busid: is missing (such as 0000:07:00.0)");
+  EXPECT_EQ(error(gpu("<pci busid=\"1\"><gpu dev=\"x\"/></pci>")),
+            "topo.xml: offset 29: <gpu> dev: is \"x\" (an integer from 0 to 65536)");
+  EXPECT_EQ(error(gpu("<pci busid=\"1\"><gpu/></pci><pci busid=\"1\"><gpu/></pci>")),
+            "topo.xml: offset 41: <pci> busid: is that of another GPU (each once)");
+  EXPECT_EQ(error(gpu("<pci busid=\"1\"><gpu><nvlink target=\"9\" count=\"2\"/></gpu></pci>")),
+            "topo.xml: gpu:0 has a link to \"9\", which is no GPU of the file (a bus id)");
+  std::string deep = "<gpu/>";
+  for (int i = 0; i < 40; ++i) deep = fmt::format("<pci busid=\"{}\">{}</pci>", i, deep);
+  EXPECT_THAT(error(gpu(deep)), HasSubstr("is nested too deeply (at most 32 levels)"));
+}
+
+}  // namespace nccl_test
+}  // namespace emplace

@@ -160,7 +160,7 @@ class IdealProgram {
     for (const std::size_t count : devices) entries *= static_cast<double>(count + 1);
     if (entries > kMaxTable) {
       throw InputError("devices", fmt::format("{} ideals and {} classes of devices need a table of {:.2g} entries (at "
-                                              "most {:.2g}: merge ops with --groups, or keep fewer devices)",
+                                              "most {:.2g}: fewer groups, or fewer devices)",
                                               ideals.size(), devices.size(), entries, kMaxTable));
     }
     strides_.push_back(1);

@@ -70,7 +70,7 @@ std::vector<UnitEdge> OpEdges(const Graph& graph) {
   return edges;
 }
 
-void JoinByLayer(const Graph& graph, const std::vector<bool>& backward, MergingSets* sets) {
+void JoinGradients(const Graph& graph, const std::vector<bool>& backward, MergingSets* sets) {
   std::vector<bool> has_forward(graph.num_ops(), false);
   std::map<std::string_view, std::size_t> last_forward;
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
@@ -83,6 +83,14 @@ void JoinByLayer(const Graph& graph, const std::vector<bool>& backward, MergingS
     if (!backward[i] || has_forward[sets->Find(i)]) continue;
     const auto found = last_forward.find(graph.op(MakeId<OpId>(i)).layer);
     if (found != last_forward.end()) sets->Merge(i, found->second);
+  }
+}
+
+void JoinLayers(const Graph& graph, MergingSets* sets) {
+  std::map<std::string_view, std::size_t> of_layer;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const std::string_view layer = graph.op(MakeId<OpId>(i)).layer;
+    if (!layer.empty()) sets->Merge(i, of_layer.emplace(layer, i).first->second);
   }
 }
 
@@ -246,7 +254,8 @@ ContiguousUnits MakeContiguousUnits(const Graph& graph, const Grouping& grouping
     for (const OpId op : grouping.members(group)) sets.Merge(Index(op), Index(grouping.members(group)[0]));
   }
   const std::vector<bool> backward = BackwardOps(graph);
-  if (options.by_layer) JoinByLayer(graph, backward, &sets);
+  if (options.layers == LayerUnits::kTogether) JoinLayers(graph, &sets);
+  if (options.layers == LayerUnits::kGradients) JoinGradients(graph, backward, &sets);
   const std::vector<UnitEdge> op_edges = OpEdges(graph);
   const std::vector<std::size_t> components = Components(graph.num_ops(), SetEdges(op_edges, backward, &sets));
   std::map<std::size_t, std::size_t> of_component;

@@ -2,6 +2,7 @@
 #define EMPLACE_AGENTS_THROUGHPUT_CONTIGUOUS_UNITS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "agents/throughput/stage_costs.h"
@@ -18,9 +19,15 @@ struct ContiguousUnits {
   std::size_t size() const { return before.size(); }
 };
 
+// What the layers of ops join.
+enum class LayerUnits : std::uint8_t {
+  kApart,      // nothing
+  kGradients,  // backward ops that share no group with a forward op, with the last forward op of their layer
+  kTogether,   // all ops of a layer
+};
+
 struct UnitOptions {
-  // An op of the backward half that shares no group with a forward op goes with the last forward op of its layer.
-  bool by_layer = true;
+  LayerUnits layers = LayerUnits::kTogether;
   // A unit that takes no time and has one neighbour joins it. No split gets worse by that, but its memory may.
   bool join_free = true;
 };
@@ -34,9 +41,9 @@ struct UnitOptions {
 //   Groups on a cycle of that order become one unit.
 // Units are numbered in a topological order, depth first. Throws nothing.
 // Source: Tarnawski et al. 2020, on training; the program throughput-dp, which names these steps contraction of colour
-// classes, artificial forward nodes and strongly connected components. Ours are by_layer (without it, or where the
-// forward half has no such layer, as there), and the condition of join_free (there, edges of the backward half are not
-// asked about, and costs up to 1e-6 ms count as none).
+// classes, artificial forward nodes, strongly connected components and, for kTogether, of layers; kApart is its
+// default. Ours are kGradients and the condition of join_free (there, edges of the backward half are not asked about,
+// and times up to 1e-6 ms count as none).
 ContiguousUnits MakeContiguousUnits(const Graph& graph, const Grouping& grouping, const StageCosts& costs,
                                     const UnitOptions& options = {});
 

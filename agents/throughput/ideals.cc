@@ -25,7 +25,7 @@ bool Holds(const std::vector<std::uint64_t>& members, std::size_t unit) {
 
 [[noreturn]] void RefuseIdeals(const std::string& count, std::size_t limit, std::size_t num_units) {
   throw InputError("ideals", fmt::format("the {} units of the graph have {} ideals (at most {}: merge ops with "
-                                         "--groups, or set linear=true)",
+                                         "--grouping merge_and_colocate --groups N, or set linear=true)",
                                          num_units, count, limit));
 }
 
@@ -33,6 +33,7 @@ bool Holds(const std::vector<std::uint64_t>& members, std::size_t unit) {
 
 Ideals::Ideals(const std::vector<std::vector<std::size_t>>& before, std::size_t limit) {
   const std::size_t num_units = before.size();
+  if (num_units >= limit) RefuseIdeals(fmt::format("more than {}", num_units), limit, num_units);
   std::vector<std::vector<std::uint32_t>> after(num_units);
   for (std::size_t unit = 0; unit < num_units; ++unit) {
     for (const std::size_t earlier : before[unit]) {

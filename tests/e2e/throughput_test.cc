@@ -86,8 +86,8 @@ TEST_P(PublishedThroughputTest, SplitsHaveThePublishedLargestLoads) {
   const std::string path = folder + "/throughput-inputs/" + GetParam().file + ".json";
   if (!fs::exists(path)) GTEST_SKIP() << "no " << GetParam().file << " in the reference data";
   const PublishedInput input = ReadPublished(path);
-  const auto plan =
-      agents::PlanContiguous(input.graph, ColocationClasses(input.graph), input.costs, {.units = {.by_layer = false}});
+  const auto plan = agents::PlanContiguous(input.graph, ColocationClasses(input.graph), input.costs,
+                                           {.units = {.layers = agents::LayerUnits::kApart}});
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(Millis(plan->max_load_micros), GetParam().optimal_millis);
   EXPECT_EQ(plan->max_load_micros, agents::MaxLoad(input.costs, plan->placement));
@@ -110,7 +110,7 @@ TEST(ThroughputTest, InceptionIsSplitBetterThanByHand) {
   for (const char* const name : {"inceptionv3_inference", "inceptionv3_training"}) {
     const std::string path = folder + "/throughput-inputs/LayerGraphs/" + name + ".json";
     const PublishedInput input = ReadPublished(path);
-    agents::ContiguousOptions options{.units = {.by_layer = false}};
+    agents::ContiguousOptions options{.units = {.layers = agents::LayerUnits::kApart}};
     const auto plan = agents::PlanContiguous(input.graph, ColocationClasses(input.graph), input.costs, options);
     options.linear = true;
     const auto linear = agents::PlanContiguous(input.graph, ColocationClasses(input.graph), input.costs, options);

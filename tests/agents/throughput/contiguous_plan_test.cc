@@ -216,8 +216,8 @@ TEST(ContiguousPlanTest, OneOrderHasFewIdeals) {
   const Cluster cluster = MakeCluster(2);
   const StageCosts costs = MakeStageCosts(graph, cluster, MeasuredCosts(graph, cluster));
   EXPECT_EQ(ErrorOf([&] { PlanContiguous(graph, ColocationClasses(graph), costs); }),
-            "ideals: the 42 units of the graph have at least 2^40 ideals (at most 60000: merge ops with --groups, or "
-            "set linear=true)");
+            "ideals: the 42 units of the graph have at least 2^40 ideals (at most 60000: merge ops with "
+            "--grouping merge_and_colocate --groups N, or set linear=true)");
   const auto plan = PlanContiguous(graph, ColocationClasses(graph), costs, {.linear = true});
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->num_ideals, 43U);
@@ -248,12 +248,12 @@ TEST(ContiguousPlanTest, TooLargeATableIsRefused) {
   }
   const Cluster cluster = Cluster::Uniform("c", devices, {.bandwidth_gb_per_s = 1});
   const Graph graph = MakeChain(2, 1, 0);
-  EXPECT_EQ(ErrorOf([&] {
-              PlanContiguous(graph, ColocationClasses(graph),
-                             MakeStageCosts(graph, cluster, MeasuredCosts(graph, cluster)));
-            }),
-            "devices: 3 ideals and 8 classes of devices need a table of 1.3e+10 entries (at most 1e+08: merge ops with "
-            "--groups, or keep fewer devices)");
+  EXPECT_EQ(
+      ErrorOf([&] {
+        PlanContiguous(graph, ColocationClasses(graph), MakeStageCosts(graph, cluster, MeasuredCosts(graph, cluster)));
+      }),
+      "devices: 3 ideals and 8 classes of devices need a table of 1.3e+10 entries (at most 1e+08: fewer groups, or "
+      "fewer devices)");
 }
 
 }  // namespace

@@ -86,11 +86,14 @@ TEST(ContiguousUnitsTest, GradientsGoWithTheirLayer) {
   const Graph graph =
       Build({InLayer(MakeOp("a", 1), "l0"), InLayer(MakeOp("b", 1, {"a"}), "l0"), InLayer(MakeOp("c", 1, {"b"}), "l1"),
              Backward(InLayer(MakeOp("dc", 1, {"c"}), "l1")), Backward(InLayer(MakeOp("db", 1, {"dc"}), "l0"))});
-  const ContiguousUnits units = UnitsOf(graph);
+  const ContiguousUnits units = UnitsOf(graph, {.layers = agents::LayerUnits::kGradients});
   ASSERT_EQ(units.size(), 3U);
   EXPECT_EQ(UnitOf(units, graph, "db"), UnitOf(units, graph, "b"));
   EXPECT_EQ(UnitOf(units, graph, "dc"), UnitOf(units, graph, "c"));
-  EXPECT_EQ(UnitsOf(graph, {.by_layer = false}).size(), 5U);
+  EXPECT_EQ(UnitsOf(graph, {.layers = agents::LayerUnits::kApart}).size(), 5U);
+  const ContiguousUnits together = UnitsOf(graph, {.layers = agents::LayerUnits::kTogether});
+  EXPECT_EQ(together.before, (std::vector<std::vector<std::size_t>>{{}, {0}}));
+  EXPECT_EQ(UnitOf(together, graph, "db"), UnitOf(together, graph, "a"));
 }
 
 TEST(ContiguousUnitsTest, WhatAForwardOpWaitsForIsForward) {

@@ -73,11 +73,12 @@ TEST(IdealsTest, TooManyAreRefused) {
   const Before chains = {{}, {0}, {1}, {}, {3}, {4}};
   EXPECT_EQ(Ideals(chains, 16).size(), 16U);
   EXPECT_EQ(ErrorOf([&] { Ideals(chains, 15); }),
-            "ideals: the 6 units of the graph have more than 15 ideals (at most 15: merge ops with --groups, or set "
-            "linear=true)");
+            "ideals: the 6 units of the graph have more than 15 ideals (at most 15: merge ops with "
+            "--grouping merge_and_colocate --groups N, or set linear=true)");
   EXPECT_EQ(Ideals(Before(10), 1024).size(), 1024U);
   EXPECT_THAT(ErrorOf([&] { Ideals(Before(10), 1023); }), ::testing::HasSubstr("have at least 2^10 ideals"));
   EXPECT_THAT(ErrorOf([&] { Ideals(Before(100'000), 1'000'000); }), ::testing::HasSubstr("at least 2^100000 ideals"));
+  EXPECT_THAT(ErrorOf([&] { Ideals(Before(5), 5); }), ::testing::HasSubstr("have more than 5 ideals (at most 5:"));
 }
 
 }  // namespace

@@ -272,7 +272,7 @@ int Run(const CompareOptions& options) {
         cells.push_back(Try(options, instance, agent, &stop));
       } catch (const InputError& error) {
         if (!All(options) || !agents::FindAgent(agent).refuses_some) throw;
-        Say(fmt::format("{}: left out, {}", agent, error.what()));
+        Say(fmt::format("left out: {}", error.what()));
       }
     }
   }

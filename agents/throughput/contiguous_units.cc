@@ -1,6 +1,7 @@
 #include "agents/throughput/contiguous_units.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -86,14 +87,6 @@ void JoinGradients(const Graph& graph, const std::vector<bool>& backward, Mergin
   }
 }
 
-void JoinLayers(const Graph& graph, MergingSets* sets) {
-  std::map<std::string_view, std::size_t> of_layer;
-  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
-    const std::string_view layer = graph.op(MakeId<OpId>(i)).layer;
-    if (!layer.empty()) sets->Merge(i, of_layer.emplace(layer, i).first->second);
-  }
-}
-
 // The order of sets of ops: pairs of distinct sets, ascending.
 std::vector<UnitEdge> SetEdges(const std::vector<UnitEdge>& op_edges, const std::vector<bool>& backward,
                                MergingSets* sets) {
@@ -161,6 +154,85 @@ std::vector<std::size_t> Components(std::size_t count, const std::vector<UnitEdg
     }
   }
   return component;
+}
+
+// The number of each op's layer, or kNoLayer.
+constexpr std::size_t kNoLayer = std::numeric_limits<std::size_t>::max();
+std::vector<std::size_t> LayerNumbers(const Graph& graph, std::size_t* num_layers) {
+  std::map<std::string_view, std::size_t> numbers;
+  std::vector<std::size_t> layers;
+  layers.reserve(graph.num_ops());
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const std::string_view layer = graph.op(MakeId<OpId>(i)).layer;
+    layers.push_back(layer.empty() ? kNoLayer : numbers.emplace(layer, numbers.size()).first->second);
+  }
+  *num_layers = numbers.size();
+  return layers;
+}
+
+// The least time of an op on any class, in µs; 0 where it may run on none.
+double LeastMicros(const StageCosts& costs, std::size_t op) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const DeviceClass& of_class : costs.classes) {
+    if (of_class.op_micros[op] < least) least = of_class.op_micros[op];
+  }
+  return std::isfinite(least) ? least : 0;
+}
+
+// Joins the ops of each layer. Where layers on a cycle take more than half of all time, those with edges to the most
+// others are left apart, one by one until that is not so.
+void JoinLayers(const Graph& graph, const std::vector<UnitEdge>& op_edges, const std::vector<bool>& backward,
+                const StageCosts& costs, MergingSets* sets) {
+  constexpr int kMostTries = 100;  // then all layers on cycles are left apart
+  std::size_t num_layers = 0;
+  const std::vector<std::size_t> layers = LayerNumbers(graph, &num_layers);
+  std::vector<bool> apart(num_layers, false);
+  const auto is_joined = [&](std::size_t op) { return layers[op] != kNoLayer && !apart[layers[op]]; };
+  for (int tries = 0;; ++tries) {
+    MergingSets joined = *sets;
+    std::vector<std::size_t> first(num_layers, kNoLayer);
+    for (std::size_t op = 0; op < layers.size(); ++op) {
+      if (!is_joined(op)) continue;
+      if (first[layers[op]] == kNoLayer) first[layers[op]] = op;
+      joined.Merge(op, first[layers[op]]);
+    }
+    const std::vector<std::size_t> components = Components(layers.size(), SetEdges(op_edges, backward, &joined));
+    const auto component = [&](std::size_t op) { return components[joined.Find(op)]; };
+    std::map<std::size_t, std::set<std::size_t>> on_cycle;  // joined layers, by component
+    std::map<std::size_t, std::set<std::size_t>> touched;   // all layers, by component
+    std::map<std::size_t, double> micros;                   // by component
+    double all_micros = 0;
+    for (std::size_t op = 0; op < layers.size(); ++op) {
+      if (is_joined(op)) on_cycle[component(op)].insert(layers[op]);
+      if (layers[op] != kNoLayer) touched[component(op)].insert(layers[op]);
+      const double least = LeastMicros(costs, op);
+      micros[component(op)] += least;
+      all_micros += least;
+    }
+    std::erase_if(on_cycle,
+                  [&](const auto& entry) { return entry.second.size() < 2 || micros[entry.first] <= all_micros / 2; });
+    if (on_cycle.empty()) {
+      *sets = std::move(joined);
+      return;
+    }
+    std::vector<std::set<std::size_t>> neighbours(num_layers);
+    for (const auto& [from, to] : op_edges) {
+      if (layers[from] == kNoLayer || layers[to] == kNoLayer || layers[from] == layers[to]) continue;
+      if (component(from) != component(to)) continue;
+      neighbours[layers[from]].insert(layers[to]);
+      neighbours[layers[to]].insert(layers[from]);
+    }
+    for (const auto& entry : on_cycle) {
+      const std::set<std::size_t>& cycle = entry.second;
+      if (tries < kMostTries) {
+        apart[*std::max_element(cycle.begin(), cycle.end(), [&](std::size_t a, std::size_t b) {
+          return neighbours[a].size() < neighbours[b].size();
+        })] = true;
+      } else {
+        for (const std::size_t layer : cycle) apart[layer] = true;
+      }
+    }
+  }
 }
 
 bool IsFree(const StageCosts& costs, std::size_t op) {
@@ -254,9 +326,9 @@ ContiguousUnits MakeContiguousUnits(const Graph& graph, const Grouping& grouping
     for (const OpId op : grouping.members(group)) sets.Merge(Index(op), Index(grouping.members(group)[0]));
   }
   const std::vector<bool> backward = BackwardOps(graph);
-  if (options.layers == LayerUnits::kTogether) JoinLayers(graph, &sets);
-  if (options.layers == LayerUnits::kGradients) JoinGradients(graph, backward, &sets);
   const std::vector<UnitEdge> op_edges = OpEdges(graph);
+  if (options.layers == LayerUnits::kTogether) JoinLayers(graph, op_edges, backward, costs, &sets);
+  if (options.layers != LayerUnits::kApart) JoinGradients(graph, backward, &sets);
   const std::vector<std::size_t> components = Components(graph.num_ops(), SetEdges(op_edges, backward, &sets));
   std::map<std::size_t, std::size_t> of_component;
   for (std::size_t op = 0; op < graph.num_ops(); ++op) {

@@ -96,6 +96,16 @@ TEST(ContiguousUnitsTest, GradientsGoWithTheirLayer) {
   EXPECT_EQ(UnitOf(together, graph, "db"), UnitOf(together, graph, "a"));
 }
 
+TEST(ContiguousUnitsTest, LayersOnACycleAreBrokenWhereItTakesTheFewest) {
+  // The layer "shared" begins and ends a chain of two layers, and is read by both.
+  const Graph graph = Build({InLayer(MakeOp("a", 1), "shared"), InLayer(MakeOp("b", 1, {"a"}), "l0"),
+                             InLayer(MakeOp("c", 1, {"b", "a"}), "l0"), InLayer(MakeOp("d", 1, {"c", "a"}), "l1"),
+                             InLayer(MakeOp("e", 1, {"d"}), "l1"), InLayer(MakeOp("f", 1, {"e"}), "shared")});
+  const ContiguousUnits units = UnitsOf(graph, {.layers = agents::LayerUnits::kTogether});
+  EXPECT_EQ(units.unit_of, (std::vector<std::size_t>{0, 1, 1, 2, 2, 3}));
+  EXPECT_EQ(units.before, (std::vector<std::vector<std::size_t>>{{}, {0}, {0, 1}, {2}}));
+}
+
 TEST(ContiguousUnitsTest, WhatAForwardOpWaitsForIsForward) {
   // Named a gradient, but b needs it.
   const Graph graph = Build({MakeOp("a", 1), Backward(MakeOp("g", 1, {"a"})), MakeOp("b", 1, {"g"})});

@@ -5,6 +5,7 @@
 #include "agents/heuristics/annealing.h"
 #include "agents/heuristics/baechi.h"
 #include "agents/heuristics/baselines.h"
+#include "agents/heuristics/dp_contiguous.h"
 #include "agents/heuristics/heft.h"
 #include "agents/heuristics/local_search.h"
 #include "agents/heuristics/multilevel_search.h"
@@ -79,6 +80,11 @@ std::span<const AgentEntry> AllAgents() {
        .summary = "Heterogeneous earliest finish time with insertion.",
        .source = "Topcuoglu et al. 2002",
        .make = MakeHeftAgent},
+      {.name = "dp_contiguous",
+       .summary = "The contiguous split with the smallest largest load of a device: pipelines, not single steps.",
+       .source = "Tarnawski et al. 2020 (dnn-partitioning, throughput)",
+       .make = MakeDpContiguousAgent,
+       .refuses_some = true},
       {.name = "multilevel_search",
        .summary = "The best one-shot placement, then changes of many sizes to what the step waits for.",
        .source = "ours; Karypis and Kumar 1998 (levels)",

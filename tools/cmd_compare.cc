@@ -267,7 +267,13 @@ int Run(const CompareOptions& options) {
     std::optional<Placement> start = FindStart(options.search, graph, cluster, costs, simulator);
     const Instance instance = MakeInstance(problem, graph, cluster, costs, simulator, std::move(start));
     for (const std::string& agent : ChosenAgents(options, cluster)) {
-      if (!stop.Interrupted()) cells.push_back(Try(options, instance, agent, &stop));
+      if (stop.Interrupted()) break;
+      try {
+        cells.push_back(Try(options, instance, agent, &stop));
+      } catch (const InputError& error) {
+        if (!All(options) || !agents::FindAgent(agent).refuses_some) throw;
+        Say(fmt::format("left out: {}", error.what()));
+      }
     }
   }
   if (stop.Interrupted()) Say("stopped: the table has the agents that were done, and the one that was searching");

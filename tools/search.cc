@@ -105,7 +105,8 @@ std::optional<Placement> FindStart(const SearchOptions& options, const Graph& gr
   std::optional<Placement> best;
   double best_micros = std::numeric_limits<double>::infinity();
   for (const agents::AgentEntry& entry : agents::AllAgents()) {
-    if (entry.searches() || !agents::RunsOn(entry, cluster) || !agents::IsQuick(entry, graph.num_ops())) continue;
+    if (entry.searches() || entry.refuses_some || !agents::RunsOn(entry, cluster)) continue;
+    if (!agents::IsQuick(entry, graph.num_ops())) continue;
     one.agent = entry.name;
     agents::SearchResult result = agents::RunSearch(one);
     if (!result.best || result.best_result.step_time_micros >= best_micros) continue;

@@ -347,6 +347,33 @@ std::vector<std::string> Notes(const Input& input) {
   return notes;
 }
 
+std::vector<double> CrossingCosts(const Input& input, const Graph& graph) {
+  constexpr double kTolerance = 1e-6;
+  const std::vector<std::string> names = OpNames(input.nodes);
+  std::vector<std::optional<double>> costs(graph.num_ops());
+  std::vector<std::size_t> op_of_node;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto op = graph.FindOp(names[i]);
+    if (!op) throw InputError(PlaceOfIndex("nodes", i), "is no op of the graph (the file that the graph is from)");
+    op_of_node.push_back(Index(*op));
+  }
+  for (std::size_t i = 0; i < input.edges.size(); ++i) {
+    const InstanceEdge& edge = input.edges[i];
+    const std::string place = PlaceOfIndex("edges", i) + ".cost";
+    if (!edge.cost) throw InputError(place, fmt::format("is missing (a number from 0 to {})", NumberText(kMaxBytes)));
+    std::optional<double>& cost = costs[op_of_node[edge.from]];
+    if (cost && std::abs(*cost - *edge.cost) > kTolerance) {
+      throw InputError(
+          place, fmt::format("is {} (the {} of other edges from the node)", NumberText(*edge.cost), NumberText(*cost)));
+    }
+    if (!cost) cost = edge.cost;
+  }
+  std::vector<double> by_op;
+  by_op.reserve(costs.size());
+  for (const std::optional<double>& cost : costs) by_op.push_back(cost.value_or(0));
+  return by_op;
+}
+
 }  // namespace
 
 bool LooksLikeDnnPartitioning(std::string_view content) {
@@ -358,6 +385,14 @@ Imported ImportDnnPartitioning(const std::string& content, const std::string& fi
   try {
     const Input input = ReadInput(content);
     return {.graph = MakeGraph(input), .cluster = MakeCluster(input), .notes = Notes(input)};
+  } catch (const InputError& error) {
+    throw error.In(file);
+  }
+}
+
+std::vector<double> ImportCrossingCosts(const std::string& content, const std::string& file, const Graph& graph) {
+  try {
+    return CrossingCosts(ReadInput(content), graph);
   } catch (const InputError& error) {
     throw error.In(file);
   }

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/cluster.h"
 #include "sim/graph.h"
@@ -21,7 +22,8 @@ namespace emplace::datasets {
 // - Tensors: the `size` (bytes, to the nearest) of a node's out-edges. It is the same for all of them but in a few
 //   training graphs, where the backward ones differ: one tensor for each size then, ascending. A node without out-edges
 //   writes nothing.
-// - `cost` is not used. Meant to be size / (2 GiB/s), it is in seconds in the layer graphs for throughput and in ms
+// - `cost` is not used (but ImportCrossingCosts returns it). Meant to be size / (2 GiB/s), it is in seconds in the
+// layer graphs for throughput and in ms
 //   everywhere else, beside latencies in ms: plans made from the former take transfers as 1000 times too cheap. A note
 //   says which unit a file is in, and how many edges agree with neither.
 // - `size` of a node is persistent bytes: the format's memory model, which includes activations. The simulator adds the
@@ -37,6 +39,13 @@ namespace emplace::datasets {
 // github.com/msr-fiddle/dnn-partitioning, README.
 inline constexpr std::string_view kDnnPartitioningCpuKind = "dnnp-cpu";
 inline constexpr std::string_view kDnnPartitioningAcceleratorKind = "dnnp-accelerator";
+
+// The `cost` of each op of the graph, by OpId, as the file gives it and in the file's unit (see above): what its output
+// takes between an accelerator and host memory, once, however many nodes read it. 0 for a node without out-edges.
+// `graph` is of ImportDnnPartitioning on the same content. Throws InputError, its place starting with `file`, if
+// the content is not of the format or another graph's, an edge has no cost, or two edges of a node differ by more than
+// a millionth.
+std::vector<double> ImportCrossingCosts(const std::string& content, const std::string& file, const Graph& graph);
 
 // The file of a human expert's split that belongs to an input file: human-experts/STEM_expert.json in the folder two
 // above the input's or in the input's own, or STEM_expert.json beside it. For X_training, that of X_inference where

@@ -1,5 +1,6 @@
 // emplace place and compare.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -257,6 +258,27 @@ TEST_F(PlaceTest, CompareLeavesOutOfAllWhoHasNothingToPropose) {
   EXPECT_EQ(ran.out.find("cpu_only"), std::string::npos);
   EXPECT_NE(ran.out.find("random_walk"), std::string::npos);
   EXPECT_EQ(Emplace("compare --graph g.json --cluster c.yaml --agents cpu_only").status, 2);
+}
+
+TEST_F(PlaceTest, CompareLeavesOutOfAllWhoRefusesTheGraph) {
+  // Ops without an edge: each set of them is an ideal.
+  std::string ops;
+  for (int i = 0; i < 16; ++i) {
+    ops += fmt::format("{}{{\"name\": \"op{}\", \"kind\": \"test\", \"time_us\": 1}}", i == 0 ? "" : ", ", i);
+  }
+  const std::string wide = R"({"schema": "emplace.graph", "version": 1, "name": "wide", "ops": [)" + ops + "]}";
+  Write("wide.json", wide);
+  const std::string compare = "compare --graph wide.json --cluster c.yaml --evaluations 1 --csv --agents ";
+  const Ran all = Emplace(compare + "all");
+  EXPECT_EQ(all.status, 0) << all.err;
+  EXPECT_NE(all.err.find("left out: dp_contiguous: ideals: the 16 units of the graph have at least 2^16 "
+                         "ideals (at most 60000: "),
+            std::string::npos)
+      << all.err;
+  EXPECT_EQ(all.out.find("dp_contiguous"), std::string::npos);
+  const Ran one = Emplace(compare + "dp_contiguous");
+  EXPECT_EQ(one.status, 2);
+  EXPECT_EQ(one.err.find("dp_contiguous: ideals: the 16 units"), one.err.find("dp_contiguous")) << one.err;
 }
 
 TEST_F(PlaceTest, APolicyIsWrittenAndAppliedToAnotherGraph) {

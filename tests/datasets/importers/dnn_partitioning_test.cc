@@ -133,6 +133,23 @@ TEST(DnnPartitioningTest, TransfersFollowFromSizeNotFromCost) {
   EXPECT_EQ(simulator.Run(placement).step_time_micros, 1500 + 2000 + 1'000'000 + 3000);
 }
 
+TEST(DnnPartitioningTest, CostsAreThoseOfTheFile) {
+  const std::string equal = Edited(kDnnPartitioningSample, "\"cost\": 0.0", "\"cost\": 2.0000001");
+  const Graph graph = datasets::ImportDnnPartitioning(equal, "in.json").graph;
+  const std::vector<double> costs = datasets::ImportCrossingCosts(equal, "in.json", graph);
+  const auto cost = [&](std::string_view name) { return costs.at(Index(graph.FindOp(name).value())); };
+  EXPECT_EQ(costs.size(), 3U);
+  EXPECT_EQ(cost("MatMul1"), 2);
+  EXPECT_EQ(cost("_a_b"), 1000);
+  EXPECT_EQ(cost("node7grad"), 0);
+  EXPECT_EQ(Refusal([&] { datasets::ImportCrossingCosts(kDnnPartitioningSample, "in.json", graph); }),
+            "in.json: edges[1].cost: is 0 (the 2 of other edges from the node)");
+  EXPECT_EQ(Refusal([&] { datasets::ImportCrossingCosts(Edited(equal, "\"cost\": 1000.0, ", ""), "in.json", graph); }),
+            "in.json: edges[2].cost: is missing (a number from 0 to 4e+18)");
+  EXPECT_EQ(Refusal([&] { datasets::ImportCrossingCosts(equal, "in.json", Graph()); }),
+            "in.json: nodes[0]: is no op of the graph (the file that the graph is from)");
+}
+
 TEST(DnnPartitioningTest, NotesSayWhatWasLeftOut) {
   // 4 GiB at 2 s agree with seconds, 0.125 bytes at 0 and 2 GiB at 1000 (ms) do not.
   EXPECT_THAT(

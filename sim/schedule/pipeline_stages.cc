@@ -74,12 +74,15 @@ PipelineRole FirstRole(const PlacedGraph& placed, OpId op, const std::vector<Pip
   return kFinalOp;
 }
 
-// Whether the op adds up gradients: all that it reads is as large as its one output, and of the backward pass.
-bool AddsUp(const Graph& graph, OpId op, const std::vector<PipelineRole>& roles) {
+// Whether the op adds up gradients, of which `producer` made one: all that it reads is as large as its one output and
+// of the backward pass. A scatter_add reads smaller ones and positions too.
+bool AddsUp(const Graph& graph, OpId op, OpId producer, const std::vector<PipelineRole>& roles) {
   if (graph.num_outputs(op) != 1 || graph.inputs(op).empty()) return false;
   const Bytes size = graph.tensor(graph.first_output(op)).size;
+  const bool scatters = graph.op(op).kind == "scatter_add";
   return std::all_of(graph.inputs(op).begin(), graph.inputs(op).end(), [&](TensorId input) {
     const Tensor& tensor = graph.tensor(input);
+    if (scatters && tensor.producer != producer) return true;
     const PipelineRole role = roles[Index(tensor.producer)];
     return tensor.size == size && (role == kInputOp || role == kWeightOp);
   });
@@ -104,7 +107,8 @@ void FindWeightParts(const Graph& graph, std::vector<PipelineRole>* roles) {
     ForEachConsumer(graph, MakeId<OpId>(i), [&](OpId consumer) {
       is_read = true;
       const PipelineRole role = (*roles)[Index(consumer)];
-      is_gradient = is_gradient && (role == kFinalOp || (role == kWeightOp && AddsUp(graph, consumer, *roles)));
+      is_gradient =
+          is_gradient && (role == kFinalOp || (role == kWeightOp && AddsUp(graph, consumer, MakeId<OpId>(i), *roles)));
     });
     if (is_read && is_gradient) (*roles)[i] = kWeightOp;
   }
@@ -208,8 +212,8 @@ class StageFinder {
 
   // Names an op that reads from a device whose forward pass has read from this one before.
   [[noreturn]] void RefuseCircle(const std::vector<bool>& taken) const {
-    std::vector<std::vector<bool>> seen(placed_.cluster.num_devices(),
-                                        std::vector<bool>(placed_.cluster.num_devices()));
+    const std::size_t count = placed_.cluster.num_devices();
+    std::vector<std::vector<std::optional<OpId>>> read(count, std::vector<std::optional<OpId>>(count));
     std::vector<OpId> ops = OpsOf(roles_, kForwardOp);
     std::stable_sort(ops.begin(), ops.end(), [&](OpId a, OpId b) { return depths_[Index(a)] < depths_[Index(b)]; });
     for (const OpId op : ops) {
@@ -218,16 +222,17 @@ class StageFinder {
         const DeviceId from = placed_.placement[producer];
         if (roles_[Index(producer)] != kForwardOp || from == to || taken[Index(from)] || taken[Index(to)]) return;
         // What `from` has read so far is read by `to` now.
-        for (std::size_t d = 0; d < seen.size(); ++d) {
-          if (seen[Index(from)][d]) seen[Index(to)][d] = true;
+        std::vector<std::optional<OpId>>& by_op = read[Index(to)];
+        for (std::size_t d = 0; d < count; ++d) {
+          if (!by_op[d]) by_op[d] = read[Index(from)][d];
         }
-        seen[Index(to)][Index(from)] = true;
-        if (seen[Index(from)][Index(to)] || seen[Index(to)][Index(to)]) {
-          throw InputError(DevicePlace(placed_, op),
-                           fmt::format("is on {} and reads {} on {}, whose forward pass reads from {} (a stage reads "
-                                       "from earlier stages only, and each device has one)",
-                                       Name(to), Quoted(graph_.op(producer).name), Name(from), Name(to)));
-        }
+        if (!by_op[Index(from)]) by_op[Index(from)] = producer;
+        if (!by_op[Index(to)]) return;
+        throw InputError(DevicePlace(placed_, op),
+                         fmt::format("is on {} and reads {} on {}, which goes back to {} on {} (a stage reads from "
+                                     "earlier stages only, and each device has one)",
+                                     Name(to), Quoted(graph_.op(producer).name), Name(from),
+                                     Quoted(graph_.op(*by_op[Index(to)]).name), Name(to)));
       });
     }
     RefuseStages(stage_devices_);
@@ -320,7 +325,7 @@ class StageFinder {
       ForEachProducer(graph_, op, [&](OpId producer) {
         const PipelineRole role = roles_[Index(producer)];
         // A sum of weights' gradients of several stages runs at the end.
-        const bool sums = role == kWeightOp && AddsUp(graph_, op, roles_);
+        const bool sums = role == kWeightOp && AddsUp(graph_, op, producer, roles_);
         if ((role != kInputOp && role != kWeightOp) || sums || Stage(producer) > run) return;
         run = Stage(producer);
         from = producer;

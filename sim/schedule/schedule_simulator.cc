@@ -158,6 +158,8 @@ bool ScheduleRun::TryAction(std::size_t rank) {
   Duration start = free_[rank];
   for (const ActionKind part : PartsOf(action.kind)) {
     for (const std::size_t message : messages_before_[PartIndex(action.stage, part)]) {
+      const PipelineRoute& route = model_.messages[message].route;
+      if (route.from == route.to) continue;  // the order of the list says that it is there
       const Sent& sent = SentOf(message, action.micro_batch);
       if (sent.arrival == kNotYet) return false;
       start = std::max(start, sent.arrival);

@@ -147,7 +147,7 @@ TEST(ScheduleTest, OrdersAreThoseOfThePapers) {
   EXPECT_EQ(RowText(MakeSchedule(Named("1f1b"), 3, 4), 1), "1F0 1F1 1B0 1F2 1B1 1F3 1B2 1B3");
   EXPECT_EQ(RowText(MakeSchedule(Named("gpipe"), 2, 2), 1), "1F0 1F1 1B0 1B1");
   EXPECT_EQ(RowText(MakeSchedule(Named("zb-h1"), 2, 3), 1), "1F0 1I0 1F1 1I1 1W0 1F2 1I2 1W1 1W2");
-  EXPECT_EQ(RowText(MakeSchedule(Named("zb-v"), 2, 3), 1), 
+  EXPECT_EQ(RowText(MakeSchedule(Named("zb-v"), 2, 3), 1),
             "1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 2W1 1I1 2I2 1I2 1W1 2W2 1W2");
   EXPECT_EQ(Letter(ActionKind::kBackwardInput), 'I');
 }

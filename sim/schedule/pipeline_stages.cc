@@ -169,18 +169,16 @@ class StageFinder {
 
   // `found`: the devices in the order in which micro-batches pass them.
   [[noreturn]] void RefuseStages(const std::vector<DeviceId>& found) const {
-    std::string order;
-    for (std::size_t run = 0; run < runs_.size(); ++run) {
-      if (run == 8) {
-        order += " ..";
+    std::string ranks;
+    for (std::size_t stage = 0; stage < rank_of_stage_.size(); ++stage) {
+      if (stage == 8) {
+        ranks += " ..";
         break;
       }
-      order += fmt::format("{}{}", run == 0 ? "" : " ", rank_of_stage_[runs_[run].first_stage]);
+      ranks += fmt::format("{}{}", stage == 0 ? "" : " ", rank_of_stage_[stage]);
     }
-    throw InputError(wanted_,
-                     fmt::format("needs micro-batches to pass {} devices in the order {} (the placement has them "
-                                 "pass {}: {})",
-                                 NumRanks(), order, found.size(), Listed(found)));
+    throw InputError(wanted_, fmt::format("needs stages ({}) on devices in the order {} (the placement has them on {})",
+                                          rank_of_stage_.size(), ranks, Listed(found)));
   }
 
   // One run on each device: the devices, each after those that it reads.

@@ -214,11 +214,11 @@ void PrintReport(std::ostream& out, const StepReport& report) {
                      MicrosForPeople(report.busiest_device_micros));
   if (report.schedule) {
     const StepReport::ScheduleRow& schedule = *report.schedule;
-    out << fmt::format(
-        "schedule     {}, {} micro-batch{}: {:.4g} steps/s, {:.4g} % bubble, {} of communication exposed\n",
-        Printable(schedule.name), schedule.micro_batches, schedule.micro_batches == 1 ? "" : "es",
-        schedule.throughput_steps_per_s, schedule.bubble_percent,
-        MicrosForPeople(schedule.exposed_communication_micros));
+    const double rate = schedule.throughput_steps_per_s;
+    out << fmt::format("schedule     {}, {} micro-batch{}: {} steps/s, {:.4g} % bubble, {} of communication exposed\n",
+                       Printable(schedule.name), schedule.micro_batches, schedule.micro_batches == 1 ? "" : "es",
+                       rate < 1000 ? fmt::format("{:.4g}", rate) : fmt::format("{:.0f}", rate), schedule.bubble_percent,
+                       MicrosForPeople(schedule.exposed_communication_micros));
     out << fmt::format("max load     {} for each micro-batch\n", MicrosForPeople(schedule.max_load_micros));
   }
   out << fmt::format("{}, {} sent", Counted(report.ops, "op"), Counted(report.tensors_sent, "tensor"));

@@ -24,8 +24,9 @@ struct PipelineAction {
 // As in files: "0F3".
 std::string Text(const PipelineAction& action);
 
-// One training step of a pipeline: what each rank does, in its order. A rank is a device of the pipeline, and a stage
-// belongs to one rank. Micro-batches pass the stages 0, 1, .. forward and in reverse order backward.
+// One training step of a pipeline (docs/model.md, S10): what each rank does, in its order. A rank is a device of the
+// pipeline, and a stage belongs to one rank. Micro-batches pass the stages 0, 1, .. forward and in reverse order
+// backward.
 struct PipelineSchedule {
   std::size_t num_stages = 0;
   std::size_t micro_batches = 0;
@@ -36,7 +37,7 @@ struct PipelineSchedule {
 // The actions that one schedule may have at most.
 inline constexpr std::size_t kMaxActions = 4'000'000;
 
-// A row of `emplace list schedules`.
+// A row of `emplace list schedules` (docs/model.md, S11).
 struct ScheduleEntry {
   // Which rank stage s belongs to, of p ranks: s; s mod p; s or 2p - 1 - s.
   enum class Layout : std::uint8_t { kOneStage, kLooped, kVShaped };

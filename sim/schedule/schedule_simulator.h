@@ -86,7 +86,7 @@ struct ChainTransfers {
 PipelineModel ChainModel(std::span<const std::size_t> rank_of_stage, std::span<const PipelineStage> stages,
                          ChainTransfers transfers = {});
 
-// One step, as docs/model.md, S1 to S20, says.
+// One step: docs/model.md, S12 to S18.
 struct ScheduleResult {
   struct RankResult {
     Duration busy{};                     // actions and final ops

@@ -261,25 +261,35 @@ class ModelBuilder {
     }
   }
 
-  // The peak of ops that run one after the other in the order of ids. What others read stays until the end.
-  Bytes WorkingBytes(const std::vector<OpId>& ops) {
+  // The peak of ops that run one after the other in the order of ids. What others read stays until the end, but for
+  // gradients, which are added to what the rank holds of them.
+  // `given` are there before.
+  Bytes WorkingBytes(const std::vector<OpId>& ops, const std::vector<TensorId>& given = {}) {
     std::vector<OpId> sorted = ops;
     std::sort(sorted.begin(), sorted.end());
     for (const OpId op : sorted) inside_[Index(op)] = true;
     Bytes live;
     Bytes peak;
     std::map<OpId, Bytes> freed_after;
+    const auto add = [&](TensorId id) {
+      const Tensor& tensor = graph_.tensor(id);
+      live += tensor.size;
+      OpId last = tensor.producer;
+      const bool is_given = !inside_[Index(last)];
+      for (const OpId consumer : graph_.consumers(id)) {
+        const bool is_final = Role(consumer) == kFinalOp;
+        if (inside_[Index(consumer)]) {
+          last = std::max(last, consumer);
+        } else if (is_given ? is_final : !is_final || Role(tensor.producer) == kFinalOp) {
+          return;
+        }
+      }
+      freed_after[last] += tensor.size;
+    };
+    for (const TensorId id : given) add(id);
     for (const OpId op : sorted) {
       for (std::size_t output = 0; output < graph_.num_outputs(op); ++output) {
-        const auto id = MakeId<TensorId>(Index(graph_.first_output(op)) + output);
-        live += graph_.tensor(id).size;
-        OpId last = op;
-        bool stays = false;
-        for (const OpId consumer : graph_.consumers(id)) {
-          if (!inside_[Index(consumer)]) stays = true;
-          last = std::max(last, consumer);
-        }
-        if (!stays) freed_after[last] += graph_.tensor(id).size;
+        add(MakeId<TensorId>(Index(graph_.first_output(op)) + output));
       }
       peak = std::max(peak, live + graph_.op(op).temp);
       if (const auto freed = freed_after.find(op); freed != freed_after.end()) live -= freed->second;
@@ -306,7 +316,11 @@ class ModelBuilder {
       }
     }
     for (std::size_t rank = 0; rank < final_ops.size(); ++rank) {
-      pipeline_.model.ranks[rank].final_working = WorkingBytes(final_ops[rank]);
+      std::vector<TensorId> given;
+      for (const TensorId id : gradients_) {
+        if (Rank(graph_.tensor(id).producer) == rank) given.push_back(id);
+      }
+      pipeline_.model.ranks[rank].final_working = WorkingBytes(final_ops[rank], given);
     }
   }
 

@@ -99,7 +99,8 @@ class ScheduleRun {
   std::vector<Sent> sent_;      // by message and micro-batch
   std::vector<Sent> final_sent_;
   std::vector<std::vector<Duration>> starts_;
-  std::vector<Duration> final_end_;  // by rank
+  std::vector<Duration> final_start_;  // by rank
+  std::vector<Duration> final_end_;    // by rank
   std::vector<ScheduleResult::RankResult> ranks_;
   std::vector<Levels> memory_;
   Duration step_time_{};
@@ -204,7 +205,7 @@ void ScheduleRun::RunFinal() {
       final_sent_[i] = Send(message.route, ranks_[message.route.from].end);
     }
   }
-  std::vector<Duration> first(model_.ranks.size(), kNotYet);
+  final_start_.assign(model_.ranks.size(), kNotYet);
   final_end_.assign(model_.ranks.size(), Duration{});
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) final_end_[rank] = ranks_[rank].end;
   for (std::size_t i = 0; i < model_.final_ops.size(); ++i) {
@@ -213,15 +214,15 @@ void ScheduleRun::RunFinal() {
     for (const std::size_t wait : op.waits) start = std::max(start, final_sent_[wait].arrival);
     free_[op.rank] = final_end_[op.rank] = start + op.time;
     ranks_[op.rank].busy += op.time;
-    if (first[op.rank] == kNotYet) first[op.rank] = start;
+    if (final_start_[op.rank] == kNotYet) final_start_[op.rank] = start;
     for (const std::size_t message : after[i]) {
       final_sent_[message] = Send(model_.final_messages[message].route, start + op.time);
     }
   }
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     step_time_ = std::max(step_time_, final_end_[rank]);
-    if (first[rank] == kNotYet) continue;
-    memory_[rank].Add(first[rank], final_end_[rank], model_.ranks[rank].final_working.count);
+    if (final_start_[rank] == kNotYet) final_start_[rank] = final_end_[rank];
+    memory_[rank].Add(final_start_[rank], final_end_[rank], model_.ranks[rank].final_working.count);
   }
 }
 
@@ -244,7 +245,7 @@ void ScheduleRun::AddHeld() {
       }
       held[rank].Add(starts_[rank][i], EndOf(action.stage, kBackwardWeight, action.micro_batch), 1);
     }
-    memory_[rank].Add(first_backward, final_end_[rank], model_.ranks[rank].gradients.count);
+    memory_[rank].Add(first_backward, final_start_[rank], model_.ranks[rank].gradients.count);
     ranks_[rank].micro_batches_held = static_cast<std::size_t>(held[rank].Peak());
   }
 }

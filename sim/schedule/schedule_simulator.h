@@ -65,8 +65,8 @@ struct PipelineModel {
   struct Rank {
     bool copy_engine = true;   // false: no action starts while the rank's channels are busy
     Bytes held = {};           // the whole step: weights, optimiser state
-    Bytes gradients = {};      // from the start of the first backward until the end of the rank's final ops
-    Bytes final_working = {};  // while final ops run
+    Bytes gradients = {};      // from the start of the first backward until the rank's first final op, or until its end
+    Bytes final_working = {};  // while final ops run, gradients included
   };
   std::vector<Rank> ranks = {};
   std::vector<std::size_t> rank_of_stage = {};

@@ -433,7 +433,10 @@ class SlowSchedule {
         held_.push_back({rank, final_starts[rank][0], {final_end[rank]}, model_.ranks[rank].final_working.count});
       }
       if (!first_backward[rank].empty()) {
-        held_.push_back({rank, first_backward[rank][0], {final_end[rank]}, model_.ranks[rank].gradients.count});
+        held_.push_back({rank,
+                         first_backward[rank][0],
+                         {final_starts[rank].empty() ? final_end[rank] : final_starts[rank][0]},
+                         model_.ranks[rank].gradients.count});
       }
     }
   }

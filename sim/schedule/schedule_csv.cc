@@ -19,6 +19,7 @@ namespace emplace {
 namespace {
 
 constexpr std::uint32_t kMaxNumber = 10'000'000;
+constexpr std::string_view kOldWhole = "BW";
 constexpr std::string_view kSpaces = " \t\r";
 constexpr std::array<std::string_view, 7> kLeftOut = {"SEND_F",  "RECV_F",  "SEND_B",     "RECV_B",
                                                       "UNSHARD", "RESHARD", "REDUCE_GRAD"};
@@ -39,6 +40,7 @@ std::optional<std::uint32_t> TakeNumber(std::string_view* text) {
 }
 
 std::optional<ActionKind> KindFromWord(std::string_view word) {
+  if (word == kOldWhole) return ActionKind::kBackward;
   for (const ActionKind kind :
        {ActionKind::kForward, ActionKind::kBackward, ActionKind::kBackwardInput, ActionKind::kBackwardWeight}) {
     if (word.size() == 1 && word[0] == Letter(kind)) return kind;
@@ -69,12 +71,29 @@ std::optional<PipelineAction> ReadCell(std::string_view cell, const std::string&
 struct CsvLines {
   PipelineSchedule schedule;
   std::vector<std::vector<std::size_t>> cells;  // of the actions
+  std::vector<std::vector<bool>> is_old_whole;  // of the actions: BW
+  bool has_input = false;
+  bool has_weight = false;
 };
+
+// Before PyTorch 2.6 B was the input's part, and BW the whole backward. A file is of that kind if it has BW or W, but
+// no I.
+void RenameOld(CsvLines* lines) {
+  if (lines->has_input || !lines->has_weight) return;
+  for (std::size_t rank = 0; rank < lines->cells.size(); ++rank) {
+    std::vector<PipelineAction>& actions = lines->schedule.ranks[rank];
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (actions[i].kind != ActionKind::kBackward || lines->is_old_whole[rank][i]) continue;
+      actions[i].kind = ActionKind::kBackwardInput;
+    }
+  }
+}
 
 void ReadLine(std::string_view line, CsvLines* lines, std::size_t* num_actions) {
   const std::size_t rank = lines->schedule.ranks.size();
   std::vector<PipelineAction>& actions = lines->schedule.ranks.emplace_back();
   std::vector<std::size_t>& cells = lines->cells.emplace_back();
+  std::vector<bool>& is_old_whole = lines->is_old_whole.emplace_back();
   std::size_t cell = 0;
   for (std::size_t begin = 0; begin <= line.size(); ++cell) {
     const std::size_t end = std::min(line.find(',', begin), line.size());
@@ -86,6 +105,9 @@ void ReadLine(std::string_view line, CsvLines* lines, std::size_t* num_actions) 
         throw InputError(place, fmt::format("is one action too many ({})", kMaxActions));
       actions.push_back(*action);
       cells.push_back(cell);
+      is_old_whole.push_back(text.find(kOldWhole) != std::string_view::npos);
+      lines->has_input = lines->has_input || action->kind == ActionKind::kBackwardInput;
+      lines->has_weight = lines->has_weight || is_old_whole.back() || action->kind == ActionKind::kBackwardWeight;
       lines->schedule.num_stages = std::max<std::size_t>(lines->schedule.num_stages, action->stage + 1);
       lines->schedule.micro_batches = std::max<std::size_t>(lines->schedule.micro_batches, action->micro_batch + 1);
     }
@@ -114,6 +136,7 @@ PipelineSchedule Read(std::istream& in) {
     throw InputError("", fmt::format("has {} actions (F, and B or I and W, of {} micro-batches in {} stages)",
                                      num_actions, schedule.micro_batches, schedule.num_stages));
   }
+  RenameOld(&lines);
   CheckSchedule(schedule, lines.cells);
   return std::move(lines.schedule);
 }

@@ -45,6 +45,13 @@ TEST(ScheduleCsvTest, ReadsWhatPyTorchWrites) {
   EXPECT_EQ(schedule.micro_batches, 2U);
 }
 
+TEST(ScheduleCsvTest, OlderFilesCallTheInputsPartB) {
+  std::ostringstream out;
+  WriteScheduleCsv(out, ReadText("0F0,0F1,0BW0,0B1,0W1\n1F0,1B0,1F1,1BW1,1W0\n"));
+  EXPECT_EQ(out.str(), "0F0,0F1,0B0,0I1,0W1\n1F0,1I0,1F1,1B1,1W0\n");
+  EXPECT_EQ(ReadText("0F0,0BW0\n"), ReadText("0F0,0B0\n"));
+}
+
 TEST(ScheduleCsvTest, WrongCellsAreNamed) {
   const std::string allowed = " is no action (stage, F, B, I or W, and micro-batch, as in 0F3)";
   for (const std::string cell : {"F0", "0X0", "0F", "0", "0F0x", "-1F0", "0FF0", "0f0", "99999999F0", "0F99999999",

@@ -15,6 +15,7 @@
 #include "sim/schedule/schedule.h"
 #include "sim/schedule/schedule_csv.h"
 #include "sim/schedule/schedule_simulator.h"
+#include "sim/schedule/schedule_trace.h"
 #include "sim/simulator.h"
 #include "tools/commands.h"
 #include "tools/numbers.h"
@@ -44,8 +45,9 @@ void CheckScheduleOptions(const SimulateOptions& options) {
   if (options.problem.engine != "fifo") {
     throw InputError("--engine", fmt::format("{} runs no schedules (fifo)", Quoted(options.problem.engine)));
   }
-  if (!options.show.timeline.empty()) {
-    throw InputError("--timeline", "shows ops, which a schedule does not run one by one (no --schedule beside it)");
+  const std::string& timeline = options.show.timeline;
+  if (timeline.ends_with(".svg") || timeline.ends_with(".svg.gz")) {
+    throw InputError("--timeline", fmt::format("{} is no timeline of a schedule (.json, trace events)", timeline));
   }
   if (IsScheduleFile(options.schedule)) return;
   ParseScheduleName(options.schedule, "--schedule");
@@ -82,6 +84,10 @@ StepReport SimulateWithSchedule(const SimulateOptions& options, const Graph& gra
   });
   const ScheduleResult result =
       AtPlace("--schedule " + options.schedule, [&] { return SimulateSchedule(schedule, pipeline.model); });
+  if (!options.show.timeline.empty()) {
+    WriteFile(options.show.timeline,
+              [&](std::ostream& out) { WriteScheduleTrace(out, schedule, pipeline, result, graph, cluster); });
+  }
   return MakeScheduleReport(graph, cluster, costs, placement, options.schedule, schedule, pipeline, result);
 }
 

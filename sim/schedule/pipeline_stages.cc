@@ -79,6 +79,7 @@ PipelineRole FirstRole(const PlacedGraph& placed, OpId op, const std::vector<Pip
 bool AddsUp(const Graph& graph, OpId op, OpId producer, const std::vector<PipelineRole>& roles) {
   if (graph.num_outputs(op) != 1 || graph.inputs(op).empty()) return false;
   const Bytes size = graph.tensor(graph.first_output(op)).size;
+  if (size == Bytes{}) return false;
   const bool scatters = graph.op(op).kind == "scatter_add";
   return std::all_of(graph.inputs(op).begin(), graph.inputs(op).end(), [&](TensorId input) {
     const Tensor& tensor = graph.tensor(input);

@@ -35,12 +35,6 @@ Duration TimeOf(const PipelineStage& stage, ActionKind part) {
   return part == kBackwardInput ? stage.backward_input : stage.backward_weight;
 }
 
-Duration ActionTime(const PipelineStage& stage, ActionKind kind) {
-  Duration time{};
-  for (const ActionKind part : PartsOf(kind)) time += TimeOf(stage, part);
-  return time;
-}
-
 // Changes of one rank's memory, or of a count, over time. At one time what ends goes before what begins.
 class Levels {
  public:
@@ -99,6 +93,7 @@ class ScheduleRun {
   std::vector<Sent> sent_;      // by message and micro-batch
   std::vector<Sent> final_sent_;
   std::vector<std::vector<Duration>> starts_;
+  std::vector<Duration> final_op_starts_;
   std::vector<Duration> final_start_;  // by rank
   std::vector<Duration> final_end_;    // by rank
   std::vector<ScheduleResult::RankResult> ranks_;
@@ -214,6 +209,7 @@ void ScheduleRun::RunFinal() {
     for (const std::size_t wait : op.waits) start = std::max(start, final_sent_[wait].arrival);
     free_[op.rank] = final_end_[op.rank] = start + op.time;
     ranks_[op.rank].busy += op.time;
+    final_op_starts_.push_back(start);
     if (final_start_[op.rank] == kNotYet) final_start_[op.rank] = start;
     for (const std::size_t message : after[i]) {
       final_sent_[message] = Send(model_.final_messages[message].route, start + op.time);
@@ -278,7 +274,7 @@ void ScheduleRun::AddMessageMemory() {
 ScheduleResult ScheduleRun::Result() {
   AddHeld();
   AddMessageMemory();
-  ScheduleResult result{.step_time = step_time_, .ranks = ranks_, .starts = starts_};
+  ScheduleResult result{.step_time = step_time_, .ranks = ranks_, .starts = starts_, .final_starts = final_op_starts_};
   Duration busy{};
   for (std::size_t rank = 0; rank < model_.ranks.size(); ++rank) {
     result.ranks[rank].peak = Bytes{memory_[rank].Peak()} + model_.ranks[rank].held;
@@ -347,6 +343,12 @@ void CheckSums(const PipelineSchedule& schedule, const PipelineModel& model) {
 }
 
 }  // namespace
+
+Duration ActionTime(const PipelineStage& stage, ActionKind kind) {
+  Duration time{};
+  for (const ActionKind part : PartsOf(kind)) time += TimeOf(stage, part);
+  return time;
+}
 
 PipelineModel ChainModel(std::span<const std::size_t> rank_of_stage, std::span<const PipelineStage> stages,
                          ChainTransfers transfers) {

@@ -21,6 +21,9 @@ struct PipelineStage {
   std::array<Bytes, 4> working{};
 };
 
+// What the action takes.
+Duration ActionTime(const PipelineStage& stage, ActionKind kind);
+
 // A part of a stage's work: kForward, kBackwardInput or kBackwardWeight. A full backward has both parts.
 struct StagePart {
   std::size_t stage = 0;
@@ -101,6 +104,7 @@ struct ScheduleResult {
   Duration max_load{};                             // of a rank or channel by one micro-batch
   std::vector<RankResult> ranks = {};              // as in the model
   std::vector<std::vector<Duration>> starts = {};  // of actions, as in the schedule
+  std::vector<Duration> final_starts = {};         // as the model's final ops
 };
 // Throws InputError("") where times may add up to more than 4e15 us.
 // Requires: CheckSchedule(schedule) passes; RankOfStage(schedule) is the model's rank_of_stage. A message after a

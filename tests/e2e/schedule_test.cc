@@ -105,8 +105,8 @@ TEST_F(ScheduleCommandTest, WrongAndMissingFilesAreNamed) {
 TEST_F(ScheduleCommandTest, OptionsThatDoNotFitAreRefused) {
   ExpectRefused(Simulate("--schedule gpipe"), "--micro-batches: is missing (how many gpipe is to run)");
   ExpectRefused(Simulate("--micro-batches 2"), "--micro-batches: is used without a schedule (--schedule gpipe ..)");
-  ExpectRefused(Simulate("--schedule gpipe --micro-batches 2 --timeline t.json"),
-                "--timeline: shows ops, which a schedule does not run one by one (no --schedule beside it)");
+  ExpectRefused(Simulate("--schedule gpipe --micro-batches 2 --timeline t.svg"),
+                "--timeline: t.svg is no timeline of a schedule (.json, trace events)");
   ExpectRefused(Simulate("--schedule gpipe --micro-batches 2 --engine placeto-reference"),
                 "--engine: \"placeto-reference\" runs no schedules (fifo)");
   ExpectRefused(Simulate("--schedule gpipe --micro-batches 4000000"),
@@ -133,6 +133,19 @@ TEST_F(ScheduleCommandTest, IssueLanesAreRefused) {
   ASSERT_EQ(Shell("sed -i 's/count: 2/count: 2, issue: {host_us: 1}/' c.yaml").status, 0);
   ExpectRefused(Simulate("--schedule gpipe --micro-batches 2"),
                 "c.yaml: has issue lanes, which schedules do not know (no field `issue`)");
+}
+
+TEST_F(ScheduleCommandTest, WritesATimelineOfActions) {
+  const Ran ran = Simulate("--schedule gpipe --micro-batches 1 --timeline -");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  std::string slices;
+  const nlohmann::json trace = nlohmann::json::parse(ran.out);
+  for (const auto& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    slices += event.at("name").get<std::string>() + " " + event.at("pid").dump() + " " + event.at("ts").dump() + " " +
+              event.at("dur").dump() + "; ";
+  }
+  EXPECT_EQ(slices, "0F0 0 0 1; 0B0 0 6 2; 1F0 1 2 1; 1B0 1 3 2; u0 0 8 5; ");
 }
 
 TEST_F(ScheduleCommandTest, ListsSchedules) {

@@ -10,6 +10,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/rng.h"
+#include "sim/formats/result_json.h"
 #include "sim/schedule/pipeline_stages.h"
 #include "sim/simulator.h"
 #include "tests/testing/graphs.h"
@@ -260,6 +261,12 @@ TEST(PlacedPipelineTest, OneMicroBatchOfAChainTakesWhatFifoSays) {
     for (const std::string name : {"gpipe", "1f1b", "zb-h1"}) {
       const PipelineSchedule schedule = MakeSchedule(ParseScheduleName(name, ""), count, 1);
       EXPECT_EQ(MicrosFromDuration(SimulateSchedule(schedule, pipeline.model).step_time), fifo) << round << name;
+      const PipelineSchedule more = MakeSchedule(ParseScheduleName(name, ""), count, 1 + rng.Below(6));
+      const StepReport report = MakeScheduleReport(graph, cluster, MeasuredCosts(graph, cluster), placement, name, more,
+                                                   pipeline, SimulateSchedule(more, pipeline.model));
+      EXPECT_LE(report.lower_bound_micros, report.step_time_micros) << round << name;
+      const double micro_batches = static_cast<double>(more.micro_batches);
+      EXPECT_LE(micro_batches * report.schedule->max_load_micros - link.gap_micros, report.step_time_micros);
     }
   }
 }

@@ -351,16 +351,18 @@ class StageFinder {
 
   // Cuts runs of several stages where about as much time is before as after, and turns runs into stages.
   void SplitRuns() {
-    std::vector<std::vector<OpId>> forward(runs_.size());
-    std::vector<std::vector<OpId>> backward(runs_.size());
-    for (std::size_t i = 0; i < roles_.size(); ++i) {
-      const auto op = MakeId<OpId>(i);
-      if (roles_[i] == kForwardOp) forward[Stage(op)].push_back(op);
-      if (roles_[i] == kInputOp || roles_[i] == kWeightOp) backward[Stage(op)].push_back(op);
+    for (const PipelineRole role : {kForwardOp, kInputOp, kWeightOp}) {
+      std::vector<std::vector<OpId>> by_run(runs_.size());
+      for (const OpId op : OpsOf(roles_, role)) by_run[Stage(op)].push_back(op);
+      for (std::size_t run = 0; run < runs_.size(); ++run) {
+        Split(runs_[run], &by_run[run], /*reversed=*/role != kForwardOp);
+      }
     }
-    for (std::size_t run = 0; run < runs_.size(); ++run) {
-      Split(runs_[run], &forward[run], /*reversed=*/false);
-      Split(runs_[run], &backward[run], /*reversed=*/true);
+    for (const OpId op : OpsOf(roles_, kWeightOp)) {
+      ForEachProducer(graph_, op, [&](OpId producer) {
+        if (roles_[Index(producer)] != kInputOp) return;
+        choice_.stages[Index(op)] = std::min(choice_.stages[Index(op)], Stage(producer));
+      });
     }
   }
 

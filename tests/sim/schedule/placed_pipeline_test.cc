@@ -179,6 +179,64 @@ TEST(PlacedPipelineTest, SeveralRunsOnADeviceAreItsStages) {
             "s: needs stages (2) on devices in the order 0 1 (the placement has them on gpu:0)");
 }
 
+// A training step of layers that take 1 us for F, I and W each, and send 0 bytes.
+Graph EqualLayers(std::size_t layers) {
+  std::vector<OpSpec> ops;
+  for (std::size_t i = 0; i < layers; ++i) {
+    const std::string own = std::to_string(i);
+    const auto of = [](const std::string& stem, std::size_t layer) { return stem + std::to_string(layer); };
+    ops.push_back(PassOp(Pass::kForward, "f" + own, 1,
+                         i == 0 ? std::vector<std::string>() : std::vector<std::string>{of("f", i - 1)}, 0));
+    std::vector<std::string> read = {"f" + own};
+    if (i + 1 < layers) read.push_back(of("d", i + 1));
+    ops.push_back(PassOp(Pass::kBackward, "d" + own, 1, read, 0));
+    ops.push_back(PassOp(Pass::kBackward, "g" + own, 1, read, 0));
+    ops.push_back(PassOp(Pass::kUpdate, "u" + own, 0, {"g" + own}, 0));
+  }
+  return Build(ops);
+}
+
+TEST(PlacedPipelineTest, ClosedFormsHoldForPlacedGraphs) {
+  for (std::size_t p = 1; p <= 4; ++p) {
+    for (const std::string text : {"1f1b", "zb-h1", "interleaved:2", "zb-v"}) {
+      const ScheduleName name = ParseScheduleName(text, "");
+      const std::vector<std::size_t> rank_of_stage = RankOfStage(name, p);
+      const std::size_t layers = rank_of_stage.size();
+      const Graph graph = EqualLayers(layers);
+      std::map<std::string, std::size_t> devices;
+      for (std::size_t i = 0; i < layers; ++i) {
+        for (const std::string stem : {"f", "d", "g", "u"}) devices[stem + std::to_string(i)] = rank_of_stage[i];
+      }
+      const std::size_t m = 4 * p;
+      const PlacedPipeline pipeline = PipelineOf(graph, MakeCluster(p), On(graph, devices), rank_of_stage);
+      for (std::size_t i = 0; i < layers; ++i) {
+        for (const std::string stem : {"f", "d", "g"}) {
+          EXPECT_EQ(pipeline.stages[Index(*graph.FindOp(stem + std::to_string(i)))], i) << text << p << stem;
+        }
+      }
+      const ScheduleResult result = SimulateSchedule(MakeSchedule(name, p, m), pipeline.model);
+      const std::map<std::string, std::size_t> ramps = {
+          {"1f1b", 3 * (p - 1)}, {"zb-h1", p - 1}, {"interleaved:2", 3 * (p - 1)}, {"zb-v", p - 1}};
+      EXPECT_EQ(result.step_time, microseconds(3 * m * name.chunks + ramps.at(text))) << text << p;
+    }
+  }
+}
+
+TEST(PlacedPipelineTest, AScatteredGradientIsASumOfTheOneThatIsAsLarge) {
+  std::vector<OpSpec> ops = TwoLayers();
+  ops.push_back(PassOp(Pass::kBackward, "h1", 2, {"f1"}, 400));
+  ops.push_back(PassOp(Pass::kBackward, "rows", 1, {"d1"}, 40));
+  ops.push_back(PassOp(Pass::kBackward, "sum", 1, {"h1", "rows", "x"}, 400));
+  ops.back().kind = "scatter_add";
+  ops[7] = PassOp(Pass::kBackward, "g0", 1, {"d1", "x"}, 0);
+  ops[8] = PassOp(Pass::kUpdate, "u0", 6, {"sum", "w0"}, 0);
+  const Graph graph = Build(ops);
+  const PlacedPipeline pipeline = PipelineOf(graph, MakeCluster(1), Placement(graph.num_ops()), {0});
+  EXPECT_EQ(pipeline.roles[Index(*graph.FindOp("sum"))], PipelineRole::kWeightOp);
+  EXPECT_EQ(pipeline.roles[Index(*graph.FindOp("h1"))], PipelineRole::kWeightOp);
+  EXPECT_EQ(pipeline.roles[Index(*graph.FindOp("rows"))], PipelineRole::kInputOp);
+}
+
 TEST(PlacedPipelineTest, PlacementsThatAreNoPipelineAreRefusedWithAnOp) {
   const Graph graph = Build(TwoLayers());
   const Cluster cluster = MakeCluster(3);

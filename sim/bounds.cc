@@ -43,6 +43,15 @@ Bounds ComputeBounds(const Graph& graph, const Cluster& cluster, const CostTable
   return bounds;
 }
 
+double RepeatedWorkMicros(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                          std::span<const std::int64_t> times) {
+  EMPLACE_CHECK_EQ(times.size(), graph.num_ops());
+  const std::vector<std::int64_t> fastest = FastestNanos(graph, cluster, costs);
+  std::int64_t work = 0;
+  for (std::size_t i = 0; i < times.size(); ++i) work += fastest[i] * times[i];
+  return static_cast<double>(work) / static_cast<double>(cluster.num_devices()) / 1000.0;
+}
+
 std::vector<DeviceLoad> ComputeLoads(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                      const Placement& placement) {
   EMPLACE_CHECK_EQ(placement.num_ops(), graph.num_ops());

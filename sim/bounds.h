@@ -1,6 +1,8 @@
 #ifndef EMPLACE_SIM_BOUNDS_H_
 #define EMPLACE_SIM_BOUNDS_H_
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "sim/base/units.h"
@@ -19,6 +21,11 @@ struct Bounds {
   Bytes persistent;                 // bytes that some device must hold throughout, summed over all devices
 };
 Bounds ComputeBounds(const Graph& graph, const Cluster& cluster, const CostTable& costs);
+
+// The same of a step in which op i runs times[i] times, once for each micro-batch: its work by number of devices, in
+// µs. Requires: the sum is below 2^63 ns.
+double RepeatedWorkMicros(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                          std::span<const std::int64_t> times);
 
 // What one placement asks of each device, without simulating: by DeviceId.
 struct DeviceLoad {

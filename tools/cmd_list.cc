@@ -20,6 +20,7 @@
 #include "sim/cost_model.h"
 #include "sim/device_catalog.h"
 #include "sim/grouping.h"
+#include "sim/schedule/schedule.h"
 #include "sim/simulator.h"
 #include "tools/commands.h"
 
@@ -117,6 +118,7 @@ constexpr Topic kTopics[] = {
     {"devices", [] { return FromRegistry(AllDeviceKinds()); }},
     {"clusters", ListClusters},
     {"engines", [] { return FromRegistry(AllEngines()); }},
+    {"schedules", [] { return FromRegistry(AllSchedules()); }},
     {"rewards", ListRewards},
     {"groupers", [] { return FromRegistry(AllGroupers()); }},
     {"cost-models", [] { return FromRegistry(AllCostModels()); }},

@@ -212,18 +212,36 @@ void PrintReport(std::ostream& out, const StepReport& report) {
   }
   out << fmt::format("; critical path {}, busiest device {}\n", MicrosForPeople(report.critical_path_micros),
                      MicrosForPeople(report.busiest_device_micros));
+  if (report.schedule) {
+    const StepReport::ScheduleRow& schedule = *report.schedule;
+    const double rate = schedule.throughput_steps_per_s;
+    out << fmt::format("schedule     {}, {} micro-batch{}: {} steps/s, {:.4g} % bubble, {} of communication exposed\n",
+                       Printable(schedule.name), schedule.micro_batches, schedule.micro_batches == 1 ? "" : "es",
+                       rate < 1000 ? fmt::format("{:.4g}", rate) : fmt::format("{:.0f}", rate), schedule.bubble_percent,
+                       MicrosForPeople(schedule.exposed_communication_micros));
+    out << fmt::format("max load     {} for each micro-batch\n", MicrosForPeople(schedule.max_load_micros));
+  }
   out << fmt::format("{}, {} sent", Counted(report.ops, "op"), Counted(report.tensors_sent, "tensor"));
   if (report.fallback_ops > 0) {
     out << fmt::format(", {} with times of the fallback", Counted(report.fallback_ops, "op"));
   }
   out << "\n\n";
-  Table table({"device", "ops", "busy", "busy %", "sent", "peak memory", "of", ""});
+  std::vector<std::string> header = {"device", "ops", "busy", "busy %", "sent", "peak memory", "of", ""};
+  if (report.schedule) header.insert(header.end() - 3, "held");
+  Table table(header);
   for (const StepReport::DeviceRow& row : report.devices) {
     const double share = report.step_time_micros > 0 ? 100 * row.busy_micros / report.step_time_micros : 0;
     const bool over = row.memory && row.peak > *row.memory;
-    table.Add({row.name, std::to_string(row.ops), MicrosForPeople(row.busy_micros), fmt::format("{:.1f}", share),
-               ForPeople(row.sent), ForPeople(row.peak), row.memory ? ForPeople(*row.memory) : "no limit",
-               over ? "over by " + ForPeople(row.peak - *row.memory) : ""});
+    std::vector<std::string> cells = {row.name,
+                                      std::to_string(row.ops),
+                                      MicrosForPeople(row.busy_micros),
+                                      fmt::format("{:.1f}", share),
+                                      ForPeople(row.sent),
+                                      ForPeople(row.peak),
+                                      row.memory ? ForPeople(*row.memory) : "no limit",
+                                      over ? "over by " + ForPeople(row.peak - *row.memory) : ""};
+    if (report.schedule) cells.insert(cells.end() - 3, std::to_string(row.micro_batches_held));
+    table.Add(std::move(cells));
   }
   table.PrintText(out);
 }

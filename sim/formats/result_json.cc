@@ -18,6 +18,22 @@ std::string JsonString(const std::string& text) {
   return quoted;
 }
 
+// How often ops run at least, whatever the placement: sums of weights' gradients may run once.
+std::vector<std::int64_t> Repeats(const Graph& graph, const std::vector<PipelineRole>& roles,
+                                  std::size_t micro_batches) {
+  std::vector<std::int64_t> times(graph.num_ops(), 1);
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    bool repeated = roles[i] != PipelineRole::kSourceOp && roles[i] != PipelineRole::kFinalOp;
+    for (const TensorId tensor : graph.inputs(MakeId<OpId>(i))) {
+      const bool sums =
+          roles[i] == PipelineRole::kWeightOp && roles[Index(graph.tensor(tensor).producer)] == PipelineRole::kWeightOp;
+      repeated = repeated && !sums;
+    }
+    if (repeated) times[i] = static_cast<std::int64_t>(micro_batches);
+  }
+  return times;
+}
+
 }  // namespace
 
 StepReport MakeStepReport(const Graph& graph, const Cluster& cluster, const CostTable& costs,
@@ -54,6 +70,57 @@ StepReport MakeStepReport(const Graph& graph, const Cluster& cluster, const Cost
   return report;
 }
 
+StepReport MakeScheduleReport(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                              const Placement& placement, const std::string& name, const PipelineSchedule& schedule,
+                              const PlacedPipeline& pipeline, const ScheduleResult& result) {
+  const std::vector<DeviceLoad> loads = ComputeLoads(graph, cluster, costs, placement);
+  StepReport report{.graph = graph.name(),
+                    .cluster = cluster.name(),
+                    .engine = "fifo",
+                    .costs = {},
+                    .step_time_micros = MicrosFromDuration(result.step_time),
+                    .best_bound_method = {},
+                    .devices = {},
+                    .ops = graph.num_ops(),
+                    .fallback_ops = costs.fallback_ops()};
+  const Bounds bounds = ComputeBounds(graph, cluster, costs);
+  report.critical_path_micros = bounds.critical_path_micros;
+  report.lower_bound_micros =
+      std::max(bounds.critical_path_micros,
+               RepeatedWorkMicros(graph, cluster, costs, Repeats(graph, pipeline.roles, schedule.micro_batches)));
+  for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+    const Device& device = cluster.devices()[d];
+    report.devices.push_back(
+        {.name = device.name, .ops = loads[d].ops, .sent = {}, .peak = {}, .memory = device.memory});
+  }
+  for (std::size_t rank = 0; rank < pipeline.devices.size(); ++rank) {
+    StepReport::DeviceRow& row = report.devices[Index(pipeline.devices[rank])];
+    row.busy_micros = MicrosFromDuration(result.ranks[rank].busy);
+    row.peak = result.ranks[rank].peak;
+    row.micro_batches_held = result.ranks[rank].micro_batches_held;
+    report.busiest_device_micros = std::max(report.busiest_device_micros, row.busy_micros);
+    report.fits_memory = report.fits_memory && (!row.memory || row.peak <= *row.memory);
+  }
+  const auto count = [&](const PipelineRoute& route, std::size_t times) {
+    report.tensors_sent += route.tensors * times;
+    if (route.from == route.to) return;
+    report.devices[Index(pipeline.devices[route.from])].sent +=
+        Bytes{route.size.count * static_cast<std::int64_t>(times)};
+  };
+  for (const PipelineMessage& message : pipeline.model.messages) {
+    count(message.route, message.once ? 1 : schedule.micro_batches);
+  }
+  for (const FinalMessage& message : pipeline.model.final_messages) count(message.route, 1);
+  const double step_micros = report.step_time_micros;
+  report.schedule = {.name = name,
+                     .micro_batches = schedule.micro_batches,
+                     .throughput_steps_per_s = step_micros > 0 ? 1e6 / step_micros : 0,
+                     .bubble_percent = result.bubble_percent,
+                     .exposed_communication_micros = MicrosFromDuration(result.exposed_communication),
+                     .max_load_micros = MicrosFromDuration(result.max_load)};
+  return report;
+}
+
 // fmt prints a double in the shortest form that reads back to it.
 void WriteResult(std::ostream& out, const StepReport& report) {
   fmt::print(out, R"({{"schema": "emplace.result", "version": 1, "graph": {}, "cluster": {}, "engine": {},)",
@@ -66,12 +133,20 @@ void WriteResult(std::ostream& out, const StepReport& report) {
     fmt::print(out, " \"best_bound_us\": {}, \"best_bound_method\": {},\n", report.best_bound_micros,
                JsonString(report.best_bound_method));
   }
+  if (report.schedule) {
+    const StepReport::ScheduleRow& schedule = *report.schedule;
+    fmt::print(out, " \"schedule\": {}, \"micro_batches\": {}, \"throughput_steps_per_s\": {},\n",
+               JsonString(schedule.name), schedule.micro_batches, schedule.throughput_steps_per_s);
+    fmt::print(out, " \"bubble_percent\": {}, \"exposed_communication_us\": {}, \"max_load_us\": {},\n",
+               schedule.bubble_percent, schedule.exposed_communication_micros, schedule.max_load_micros);
+  }
   out << " \"devices\": [";
   const char* separator = "\n";
   for (const StepReport::DeviceRow& row : report.devices) {
     fmt::print(out, R"({}  {{"name": {}, "ops": {}, "busy_us": {}, "sent_bytes": {}, "peak_bytes": {})", separator,
                JsonString(row.name), row.ops, row.busy_micros, row.sent.count, row.peak.count);
     if (row.memory) fmt::print(out, R"(, "memory_bytes": {})", row.memory->count);
+    if (report.schedule) fmt::print(out, R"(, "micro_batches_held": {})", row.micro_batches_held);
     out << "}";
     separator = ",\n";
   }

@@ -14,6 +14,9 @@
 #include "sim/evaluator.h"
 #include "sim/graph.h"
 #include "sim/placement.h"
+#include "sim/schedule/placed_pipeline.h"
+#include "sim/schedule/schedule.h"
+#include "sim/schedule/schedule_simulator.h"
 
 namespace emplace {
 
@@ -25,7 +28,17 @@ struct StepReport {
     double busy_micros = 0;  // sum of op times, gaps not counted
     Bytes sent;
     Bytes peak;
-    std::optional<Bytes> memory;  // capacity; none: no limit
+    std::optional<Bytes> memory;         // capacity; none: no limit
+    std::size_t micro_batches_held = 0;  // (stage, micro-batch) pairs, at most; with a schedule
+  };
+  // What a schedule of micro-batches adds: docs/model.md, S14 to S19.
+  struct ScheduleRow {
+    std::string name;
+    std::size_t micro_batches = 0;
+    double throughput_steps_per_s = 0;  // 0 where a step takes no time
+    double bubble_percent = 0;
+    double exposed_communication_micros = 0;
+    double max_load_micros = 0;
   };
   std::string graph;
   std::string cluster;
@@ -43,11 +56,17 @@ struct StepReport {
   std::size_t ops = 0;
   std::size_t tensors_sent = 0;  // (tensor, destination) pairs
   std::size_t fallback_ops = 0;  // ops whose time came from the named fallback cost model
+  std::optional<ScheduleRow> schedule = {};
 };
 
 // `result` is what `engine` said of `placement`, peak memory included.
 StepReport MakeStepReport(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                           const Placement& placement, const std::string& engine, const StepResult& result);
+
+// What `result` says of a step of many micro-batches. `name` is the schedule's, for people.
+StepReport MakeScheduleReport(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                              const Placement& placement, const std::string& name, const PipelineSchedule& schedule,
+                              const PlacedPipeline& pipeline, const ScheduleResult& result);
 
 void WriteResult(std::ostream& out, const StepReport& report);
 

@@ -108,9 +108,10 @@ TEST_F(CommandLineTest, ListsHaveANameOneLineAndASource) {
       EXPECT_NE(text.out.find("\n" + row.at("name").get<std::string>() + " "), std::string::npos) << what << " " << row;
     }
   }
-  ExpectRefused(Emplace("list recipes"),
-                "unknown list \"recipes\" (agents, models, datasets, devices, clusters, engines, rewards, groupers, "
-                "cost-models, importers)");
+  ExpectRefused(
+      Emplace("list recipes"),
+      "unknown list \"recipes\" (agents, models, datasets, devices, clusters, engines, schedules, rewards, groupers, "
+      "cost-models, importers)");
 }
 
 TEST_F(CommandLineTest, ListHasTheNamesThatOthersRelyOn) {

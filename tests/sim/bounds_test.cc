@@ -26,6 +26,13 @@ TEST(BoundsTest, TheCriticalPathOfADiamondIsThreeOpsAndItsWorkFour) {
   EXPECT_EQ(bounds.lower_bound_micros, 15);    // more than 20 / 2
 }
 
+TEST(BoundsTest, RepeatedOpsCountAsOftenAsTheyRun) {
+  const Graph graph = MakeDiamond(5, 1000);
+  const Cluster cluster = MakeCluster(2);
+  const std::vector<std::int64_t> times = {3, 3, 1, 0};
+  EXPECT_EQ(RepeatedWorkMicros(graph, cluster, MeasuredCosts(graph, cluster), times), 7 * 5 / 2.0);
+}
+
 TEST(BoundsTest, IndependentWorkIsSharedAmongTheDevices) {
   GraphBuilder builder("independent");
   for (const char* const name : {"a", "b", "c", "d", "e"}) builder.Add(MakeOp(name, 3));

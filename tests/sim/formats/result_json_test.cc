@@ -16,6 +16,36 @@ using testing::MakeChain;
 using testing::MakeCluster;
 using testing::MeasuredCosts;
 
+TEST(ResultJsonTest, AScheduleAddsItsNumbers) {
+  // Two stages of 4 us and 2000 bytes between them, three micro-batches: 0-4, 4-8, 8-12 on gpu:0, sent 4-6, 8-10,
+  // 12-14; gpu:1 runs at 6, 10 and 14. It holds one copy of 2000 bytes, and 100 of its own.
+  std::vector<OpSpec> ops = {testing::MakeOp("a", 4, {}, {2000}), testing::MakeOp("b", 4, {"a"}, {100})};
+  ops[0].persistent = Bytes{50};
+  const Graph graph = testing::Build(ops);
+  const Cluster cluster =
+      MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 0, Bytes{4060});
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  Placement placement(2);
+  placement[*graph.FindOp("b")] = MakeId<DeviceId>(1);
+  const PlacedPipeline pipeline = MakePlacedPipeline(graph, cluster, costs, placement, {0, 1}, "gpipe");
+  const PipelineSchedule schedule = MakeSchedule(ParseScheduleName("gpipe", ""), 2, 3);
+  const ScheduleResult result = SimulateSchedule(schedule, pipeline.model);
+  std::ostringstream text;
+  WriteResult(text, MakeScheduleReport(graph, cluster, costs, placement, "gpipe", schedule, pipeline, result));
+  EXPECT_EQ(json::parse(text.str()), json::parse(R"({
+    "schema": "emplace.result", "version": 1, "graph": "g", "cluster": "test", "engine": "fifo",
+    "step_time_us": 18, "fits_memory": false,
+    "lower_bound_us": 12, "critical_path_us": 8, "busiest_device_us": 12,
+    "schedule": "gpipe", "micro_batches": 3, "throughput_steps_per_s": 55555.555555555555,
+    "bubble_percent": 33.333333333333333, "exposed_communication_us": 2, "max_load_us": 4,
+    "devices": [
+      {"name": "gpu:0", "ops": 1, "busy_us": 12, "sent_bytes": 6000, "peak_bytes": 4050, "memory_bytes": 4060,
+       "micro_batches_held": 3},
+      {"name": "gpu:1", "ops": 1, "busy_us": 12, "sent_bytes": 0, "peak_bytes": 4100, "memory_bytes": 4060,
+       "micro_batches_held": 3}],
+    "ops": 2, "tensors_sent": 3, "fallback_ops": 0})"));
+}
+
 TEST(ResultJsonTest, SaysEverythingAboutAChainOverTwoDevices) {
   // op0 runs 0-4.5 on gpu:0, its 2000 bytes are sent 4.5-6.5, op1 runs 6.5-11 on gpu:1. There, gpu:1 holds the copy of
   // 2000 bytes and its own output of 2000. Both ops in sequence take 9; the bound for two devices is 4.5.

@@ -1,0 +1,360 @@
+#include "sim/schedule/placed_pipeline.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "sim/base/check.h"
+#include "sim/schedule/pipeline_stages.h"
+
+namespace emplace {
+namespace {
+
+using enum PipelineRole;
+
+constexpr std::size_t kNoPosition = std::numeric_limits<std::size_t>::max();
+
+ActionKind PartOf(PipelineRole role) {
+  if (role == kForwardOp) return ActionKind::kForward;
+  return role == kInputOp ? ActionKind::kBackwardInput : ActionKind::kBackwardWeight;
+}
+
+// Puts together the model of a placed graph whose stages are known.
+class ModelBuilder {
+ public:
+  ModelBuilder(const PlacedGraph& placed, const std::vector<std::size_t>& rank_of_stage, StageChoice choice,
+               std::vector<PipelineRole> roles)
+      : placed_(placed), graph_(placed.graph), final_position_(placed.graph.num_ops(), kNoPosition) {
+    pipeline_.devices = std::move(choice.device_of_rank);
+    pipeline_.stages = std::move(choice.stages);
+    pipeline_.roles = std::move(roles);
+    pipeline_.model.rank_of_stage = rank_of_stage;
+    pipeline_.model.stages.resize(rank_of_stage.size());
+    for (std::size_t d = 0; d < placed.cluster.num_devices(); ++d) {
+      const auto device = MakeId<DeviceId>(d);
+      if (std::find(pipeline_.devices.begin(), pipeline_.devices.end(), device) == pipeline_.devices.end()) {
+        pipeline_.devices.push_back(device);
+      }
+    }
+    rank_of_device_.resize(pipeline_.devices.size());
+    for (std::size_t rank = 0; rank < pipeline_.devices.size(); ++rank) {
+      rank_of_device_[Index(pipeline_.devices[rank])] = rank;
+    }
+    const bool per_pair = placed.cluster.channels() == Channels::kPerPair;
+    pipeline_.model.num_channels = rank_of_device_.size() * (per_pair ? rank_of_device_.size() : 1);
+  }
+
+  PlacedPipeline Build() {
+    AddRanks();
+    AddTimes();
+    AddFinalOps();
+    for (std::size_t op = 0; op < graph_.num_ops(); ++op) {
+      for (std::size_t output = 0; output < graph_.num_outputs(MakeId<OpId>(op)); ++output) {
+        AddTensor(MakeId<TensorId>(Index(graph_.first_output(MakeId<OpId>(op))) + output));
+      }
+      AddControlEdges(MakeId<OpId>(op));
+    }
+    AddMessages();
+    AddWorking();
+    return std::move(pipeline_);
+  }
+
+ private:
+  // Tensors with one sender, receiver, moment and set of readers travel as one message.
+  struct Key {
+    std::optional<StagePart> after = {};
+    bool once = false;
+    std::vector<StagePart> readers = {};  // ascending: the first reader decides the order
+    std::size_t from = 0;
+    std::size_t to = 0;
+    bool control = false;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Contents {
+    Duration transfer{};
+    Duration gap{};
+    Bytes size;
+    Bytes buffer;
+    std::size_t tensors = 0;
+  };
+  // Who reads a tensor, or waits for an op, on one rank.
+  struct Readers {
+    std::set<StagePart> parts;
+    std::vector<OpId> final_ops;
+  };
+
+  PipelineRole Role(OpId op) const { return pipeline_.roles[Index(op)]; }
+  std::size_t Rank(OpId op) const { return rank_of_device_[Index(placed_.placement[op])]; }
+  StagePart Part(OpId op) const { return {pipeline_.stages[Index(op)], PartOf(Role(op))}; }
+  bool IsOnce(OpId op) const { return Role(op) == kSourceOp && graph_.op(op).kind == "variable"; }
+  const Link& LinkBetween(std::size_t from, std::size_t to) const {
+    return placed_.cluster.link(pipeline_.devices[from], pipeline_.devices[to]);
+  }
+  std::size_t Channel(std::size_t from, std::size_t to) const {
+    if (placed_.cluster.channels() == Channels::kPerDevice) return from;
+    return from * rank_of_device_.size() + to;
+  }
+
+  void AddRanks() {
+    for (const DeviceId device : pipeline_.devices) {
+      pipeline_.model.ranks.push_back({.copy_engine = placed_.cluster.device(device).copy_engine});
+    }
+    for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
+      const auto op = MakeId<OpId>(i);
+      PipelineModel::Rank& rank = pipeline_.model.ranks[Rank(op)];
+      rank.held += graph_.op(op).persistent;
+      if (!IsOnce(op)) continue;
+      for (std::size_t output = 0; output < graph_.num_outputs(op); ++output) {
+        rank.held += graph_.tensor(MakeId<TensorId>(Index(graph_.first_output(op)) + output)).size;
+      }
+    }
+  }
+
+  void AddTimes() {
+    for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
+      const auto op = MakeId<OpId>(i);
+      PipelineStage& stage = pipeline_.model.stages[pipeline_.stages[i]];
+      switch (Role(op)) {
+        case kForwardOp:
+          stage.forward += placed_.Time(op);
+          break;
+        case kInputOp:
+          stage.backward_input += placed_.Time(op);
+          break;
+        case kWeightOp:
+          stage.backward_weight += placed_.Time(op);
+          break;
+        case kSourceOp:
+        case kFinalOp:
+          break;
+      }
+    }
+  }
+
+  void AddFinalOps() {
+    for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
+      const auto op = MakeId<OpId>(i);
+      if (Role(op) != kFinalOp) continue;
+      final_position_[i] = pipeline_.model.final_ops.size();
+      pipeline_.model.final_ops.push_back({.rank = Rank(op), .time = placed_.Time(op)});
+    }
+  }
+
+  std::map<std::size_t, Readers> ReadersByRank(std::span<const OpId> consumers) const {
+    std::map<std::size_t, Readers> by_rank;
+    for (const OpId op : consumers) {
+      Readers& readers = by_rank[Rank(op)];
+      if (Role(op) == kFinalOp) {
+        readers.final_ops.push_back(op);
+      } else {
+        readers.parts.insert(Part(op));
+      }
+    }
+    return by_rank;
+  }
+
+  void AddTensor(TensorId id) {
+    const Tensor& tensor = graph_.tensor(id);
+    const OpId producer = tensor.producer;
+    const std::size_t from = Rank(producer);
+    bool is_kept = false;  // on its own rank beyond its action
+    Contents* last_sent = nullptr;
+    for (const auto& [to, readers] : ReadersByRank(graph_.consumers(id))) {
+      const Link& link = LinkBetween(from, to);
+      const Duration transfer =
+          to == from ? Duration{}
+                     : DurationFromMicros(link.latency_micros) + TransferDuration(tensor.size, link.rate());
+      const Duration gap = to == from ? Duration{} : DurationFromMicros(link.gap_micros);
+      const PipelineRoute alone{.from = from,
+                                .to = to,
+                                .channel = Channel(from, to),
+                                .transfer = transfer,
+                                .gap = gap,
+                                .size = tensor.size,
+                                .tensors = 1};
+      if (Role(producer) == kFinalOp) {
+        if (to != from) AddFinalMessage(producer, readers, alone);
+        continue;
+      }
+      Key key{
+          .once = IsOnce(producer), .readers = {readers.parts.begin(), readers.parts.end()}, .from = from, .to = to};
+      if (Role(producer) != kSourceOp) {
+        key.after = Part(producer);
+        if (to == from) std::erase(key.readers, *key.after);
+        if (!readers.final_ops.empty() || (to == from && !key.readers.empty())) is_kept = true;
+        if (!readers.final_ops.empty()) AddGradient(id);
+      } else if (to == from) {
+        is_kept = true;
+        if (key.once) continue;  // it is held anyway
+      }
+      if (!key.readers.empty()) {
+        Contents& contents = messages_[key];
+        if (to != from && contents.transfer + contents.gap > Duration{}) contents.transfer += contents.gap;
+        contents.transfer += transfer;
+        contents.gap = gap;
+        contents.size += tensor.size;
+        contents.tensors += to != from ? 1 : 0;
+        if (to != from && !key.once) last_sent = &contents;
+      } else if (!readers.final_ops.empty() && to != from) {
+        is_kept = true;
+        AddFinalMessage(producer, readers, alone);
+      }
+    }
+    if (!is_kept && last_sent != nullptr) last_sent->buffer += tensor.size;
+  }
+
+  // What a stage makes and final ops read is kept where it was made, and one copy is enough.
+  void AddGradient(TensorId id) {
+    const Tensor& tensor = graph_.tensor(id);
+    if (!gradients_.insert(id).second) return;
+    pipeline_.model.ranks[Rank(tensor.producer)].gradients += tensor.size;
+  }
+
+  void AddFinalMessage(OpId producer, const Readers& readers, const PipelineRoute& route) {
+    FinalMessage message{.route = route};
+    if (Role(producer) == kFinalOp) message.after = final_position_[Index(producer)];
+    for (const OpId op : readers.final_ops) {
+      pipeline_.model.final_ops[final_position_[Index(op)]].waits.push_back(pipeline_.model.final_messages.size());
+    }
+    pipeline_.model.final_messages.push_back(message);
+  }
+
+  // They arrive a latency later, and occupy no channel.
+  void AddControlEdges(OpId producer) {
+    const std::size_t from = Rank(producer);
+    if (Role(producer) == kSourceOp) return;  // over before the step
+    for (const auto& [to, readers] : ReadersByRank(graph_.control_consumers(producer))) {
+      if (to == from) continue;
+      const Duration latency = DurationFromMicros(LinkBetween(from, to).latency_micros);
+      if (Role(producer) == kFinalOp || readers.parts.empty()) {
+        AddFinalMessage(producer, readers, {.from = from, .to = to, .transfer = latency});
+        continue;
+      }
+      messages_[{.after = Part(producer),
+                 .readers = {readers.parts.begin(), readers.parts.end()},
+                 .from = from,
+                 .to = to,
+                 .control = true}]
+          .transfer = latency;
+    }
+  }
+
+  void AddMessages() {
+    for (const auto& [key, contents] : messages_) {
+      PipelineMessage message{.route = {.from = key.from,
+                                        .to = key.to,
+                                        .transfer = contents.transfer,
+                                        .gap = contents.gap,
+                                        .size = contents.size,
+                                        .buffer = contents.buffer,
+                                        .tensors = contents.tensors},
+                              .after = key.after,
+                              .once = key.once,
+                              .readers = key.readers};
+      if (!key.control && key.from != key.to) message.route.channel = Channel(key.from, key.to);
+      pipeline_.model.messages.push_back(std::move(message));
+    }
+  }
+
+  // The peak of ops that run one after the other in the order of ids. What others read stays until the end, but for
+  // gradients, which are added to what the rank holds of them.
+  // `given` are there before.
+  Bytes WorkingBytes(const std::vector<OpId>& ops, const std::vector<TensorId>& given = {}) {
+    std::vector<OpId> sorted = ops;
+    std::sort(sorted.begin(), sorted.end());
+    for (const OpId op : sorted) inside_[Index(op)] = true;
+    Bytes live;
+    Bytes peak;
+    std::map<OpId, Bytes> freed_after;
+    const auto add = [&](TensorId id) {
+      const Tensor& tensor = graph_.tensor(id);
+      live += tensor.size;
+      OpId last = tensor.producer;
+      const bool is_given = !inside_[Index(last)];
+      for (const OpId consumer : graph_.consumers(id)) {
+        const bool is_final = Role(consumer) == kFinalOp;
+        if (inside_[Index(consumer)]) {
+          last = std::max(last, consumer);
+        } else if (is_given ? is_final : !is_final || Role(tensor.producer) == kFinalOp) {
+          return;
+        }
+      }
+      freed_after[last] += tensor.size;
+    };
+    for (const TensorId id : given) add(id);
+    for (const OpId op : sorted) {
+      for (std::size_t output = 0; output < graph_.num_outputs(op); ++output) {
+        add(MakeId<TensorId>(Index(graph_.first_output(op)) + output));
+      }
+      peak = std::max(peak, live + graph_.op(op).temp);
+      if (const auto freed = freed_after.find(op); freed != freed_after.end()) live -= freed->second;
+    }
+    for (const OpId op : sorted) inside_[Index(op)] = false;
+    return peak;
+  }
+
+  void AddWorking() {
+    inside_.assign(graph_.num_ops(), false);
+    std::vector<std::array<std::vector<OpId>, 4>> ops(pipeline_.model.stages.size());
+    std::vector<std::vector<OpId>> final_ops(pipeline_.model.ranks.size());
+    for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
+      const auto op = MakeId<OpId>(i);
+      if (Role(op) == kFinalOp) final_ops[Rank(op)].push_back(op);
+      if (Role(op) == kSourceOp || Role(op) == kFinalOp) continue;
+      auto& by_kind = ops[pipeline_.stages[i]];
+      by_kind[static_cast<std::size_t>(PartOf(Role(op)))].push_back(op);
+      if (Role(op) != kForwardOp) by_kind[static_cast<std::size_t>(ActionKind::kBackward)].push_back(op);
+    }
+    for (std::size_t stage = 0; stage < ops.size(); ++stage) {
+      for (std::size_t kind = 0; kind < 4; ++kind) {
+        pipeline_.model.stages[stage].working[kind] = WorkingBytes(ops[stage][kind]);
+      }
+    }
+    for (std::size_t rank = 0; rank < final_ops.size(); ++rank) {
+      std::vector<TensorId> given;
+      for (const TensorId id : gradients_) {
+        if (Rank(graph_.tensor(id).producer) == rank) given.push_back(id);
+      }
+      pipeline_.model.ranks[rank].final_working = WorkingBytes(final_ops[rank], given);
+    }
+  }
+
+  const PlacedGraph& placed_;
+  const Graph& graph_;
+  std::vector<std::size_t> final_position_;  // by OpId
+  std::vector<std::size_t> rank_of_device_;
+  std::map<Key, Contents> messages_;
+  std::set<TensorId> gradients_;
+  std::vector<bool> inside_;  // by OpId: scratch
+  PlacedPipeline pipeline_;
+};
+
+}  // namespace
+
+std::size_t CountStageDevices(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                              const Placement& placement) {
+  const std::vector<PipelineRole> roles = PipelineRoles({graph, cluster, costs, placement});
+  std::vector<bool> has_stage(cluster.num_devices(), false);
+  for (std::size_t i = 0; i < roles.size(); ++i) {
+    if (roles[i] == kForwardOp) has_stage[Index(placement[MakeId<OpId>(i)])] = true;
+  }
+  const auto count = static_cast<std::size_t>(std::count(has_stage.begin(), has_stage.end(), true));
+  if (count == 0) throw InputError("", "has no forward ops of more than 0 us (a pipeline runs some)");
+  return count;
+}
+
+PlacedPipeline MakePlacedPipeline(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                  const Placement& placement, const std::vector<std::size_t>& rank_of_stage,
+                                  const std::string& wanted) {
+  const PlacedGraph placed{graph, cluster, costs, placement};
+  std::vector<PipelineRole> roles = PipelineRoles(placed);
+  StageChoice choice = ChooseStages(placed, rank_of_stage, wanted, &roles);
+  return ModelBuilder(placed, rank_of_stage, std::move(choice), std::move(roles)).Build();
+}
+
+}  // namespace emplace

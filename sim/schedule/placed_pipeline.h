@@ -1,0 +1,44 @@
+#ifndef EMPLACE_SIM_SCHEDULE_PLACED_PIPELINE_H_
+#define EMPLACE_SIM_SCHEDULE_PLACED_PIPELINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.h"
+#include "sim/cluster.h"
+#include "sim/cost_model.h"
+#include "sim/graph.h"
+#include "sim/placement.h"
+#include "sim/schedule/schedule.h"
+#include "sim/schedule/schedule_simulator.h"
+
+namespace emplace {
+
+// What an op is in a pipeline (docs/model.md, S1).
+enum class PipelineRole : std::uint8_t { kSourceOp, kForwardOp, kInputOp, kWeightOp, kFinalOp };
+
+// A placed graph of one micro-batch as the stages of a pipeline.
+struct PlacedPipeline {
+  PipelineModel model;
+  std::vector<DeviceId> devices;    // of the model's ranks: those of the schedule, then the other devices
+  std::vector<PipelineRole> roles;  // by OpId
+  std::vector<std::size_t> stages;  // by OpId; 0 for sources and final ops
+};
+
+// How many devices have stages: those with forward ops that are no sources.
+std::size_t CountStageDevices(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                              const Placement& placement);
+
+// Takes the stages from the placement (docs/model.md, S1 to S9). `rank_of_stage` says how many there are and which
+// belong to one device; `wanted` is who says so, for messages: "interleaved:2", a file.
+// Throws InputError where the placement is no pipeline, or has other stages.
+// Requires: the placement passes CheckPlacement.
+PlacedPipeline MakePlacedPipeline(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                  const Placement& placement, const std::vector<std::size_t>& rank_of_stage,
+                                  const std::string& wanted);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_SCHEDULE_PLACED_PIPELINE_H_

@@ -150,19 +150,22 @@ struct Stage {
   std::size_t device_class = 0;
 };
 
+void CheckTable(std::size_t num_ideals, const std::vector<std::size_t>& devices) {
+  auto entries = static_cast<double>(num_ideals);
+  for (const std::size_t count : devices) entries *= static_cast<double>(count + 1);
+  if (entries <= kMaxTable) return;
+  throw InputError("devices", fmt::format("{} ideals and {} classes of devices need a table of {:.2g} entries (at "
+                                          "most {:.2g}: fewer groups, or fewer devices)",
+                                          num_ideals, devices.size(), entries, kMaxTable));
+}
+
 // The dynamic program. A state says how many devices of each class are in use, as a number in a mixed base.
 class IdealProgram {
  public:
   // Splits whose largest load is above `bound` are not looked for.
   IdealProgram(const Ideals& ideals, const UnitCosts& costs, const std::vector<std::size_t>& devices, double bound)
       : ideals_(ideals), costs_(costs), devices_(devices), bound_(bound), stage_(costs) {
-    auto entries = static_cast<double>(ideals.size());
-    for (const std::size_t count : devices) entries *= static_cast<double>(count + 1);
-    if (entries > kMaxTable) {
-      throw InputError("devices", fmt::format("{} ideals and {} classes of devices need a table of {:.2g} entries (at "
-                                              "most {:.2g}: fewer groups, or fewer devices)",
-                                              ideals.size(), devices.size(), entries, kMaxTable));
-    }
+    CheckTable(ideals.size(), devices);
     strides_.push_back(1);
     for (const std::size_t count : devices) strides_.push_back(strides_.back() * (count + 1));
     table_.assign(ideals.size() * num_states(), {});
@@ -402,7 +405,7 @@ std::optional<ContiguousPlan> PlanContiguous(const Graph& graph, const Grouping&
     bound = best->max_load_micros;
   };
   std::optional<Ideals> all;  // first, for it may be refused
-  if (!options.linear) all.emplace(units.before, options.max_ideals);
+  if (!options.linear) CheckTable(all.emplace(units.before, options.max_ideals).size(), devices);
   plan(Ideals(OneAfterAnother(units.size()), units.size() + 1));
   if (all) plan(*all);
   return best;

@@ -199,12 +199,10 @@ void JoinLayers(const Graph& graph, const std::vector<UnitEdge>& op_edges, const
     const std::vector<std::size_t> components = Components(layers.size(), SetEdges(op_edges, backward, &joined));
     const auto component = [&](std::size_t op) { return components[joined.Find(op)]; };
     std::map<std::size_t, std::set<std::size_t>> on_cycle;  // joined layers, by component
-    std::map<std::size_t, std::set<std::size_t>> touched;   // all layers, by component
     std::map<std::size_t, double> micros;                   // by component
     double all_micros = 0;
     for (std::size_t op = 0; op < layers.size(); ++op) {
       if (is_joined(op)) on_cycle[component(op)].insert(layers[op]);
-      if (layers[op] != kNoLayer) touched[component(op)].insert(layers[op]);
       const double least = LeastMicros(costs, op);
       micros[component(op)] += least;
       all_micros += least;

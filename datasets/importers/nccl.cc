@@ -4,6 +4,7 @@
 #include <pugixml.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +26,8 @@ namespace {
 
 constexpr int kMostNested = 32;
 constexpr std::size_t kMostDevices = 1024;
+constexpr std::size_t kMostSwitches = std::size_t{1} << 16;  // as in cluster.yaml
+constexpr std::size_t kMostLinks = std::size_t{1} << 20;
 constexpr double kPcieGen3Lanes16 = 12;  // GB/s
 constexpr double kLocal = 5000;          // GB/s: a CPU and its memory
 constexpr double kGpuMicros = 1.25;      // of latency, at each GPU and at each network port
@@ -48,7 +51,11 @@ class Element {
   Element(pugi::xml_node node, const std::string& file) : node_(node), file_(file) {}
 
   pugi::xml_node node() const { return node_; }
-  std::string Text(const char* name) const { return node_.attribute(name).value(); }
+  std::string Text(const char* name) const {
+    std::string text = node_.attribute(name).value();
+    if (!IsValidUtf8(text)) Refuse(name, "is not valid UTF-8");
+    return text;
+  }
   bool Has(const char* name) const { return !node_.attribute(name).empty(); }
 
   // An integer of `low` to `high`, or `otherwise` where it is not given.
@@ -104,13 +111,15 @@ double BetweenSockets(const Element& cpu) {
   if (vendor != "GenuineIntel") return 6;
   constexpr std::int64_t kSkylake = 85;
   constexpr std::int64_t kSapphireRapids = 143;
+  constexpr std::int64_t kEmeraldRapids = 207;
   const std::int64_t model = cpu.Integer("modelid", 0, 1 << 16, 0);
+  if (model >= kEmeraldRapids) return 40;
   if (model >= kSapphireRapids) return 22;
   return model >= kSkylake ? 10 : 6;
 }
 
 double NvLink(std::int64_t sm) {
-  if (sm >= 100) return 40;
+  if (sm >= 100) return 40.1;
   if (sm >= 90) return 20.6;
   if (sm == 86) return 12;
   return sm < 70 && sm > 0 ? 18 : 20;
@@ -119,6 +128,11 @@ double NvLink(std::int64_t sm) {
 double Xgmi(const std::string& gcn) {
   if (gcn == "910" || gcn == "90a" || gcn == "gfx90a") return 36;
   return gcn.find("94") != std::string::npos ? 48 : 24;
+}
+
+std::string InLowerCase(std::string text) {
+  for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return text;
 }
 
 std::string KindOf(std::int64_t sm, const std::string& gcn) {
@@ -148,6 +162,10 @@ class SystemReader {
     for (const pugi::xml_node cpu : system.children("cpu")) ReadCpu(Element(cpu, file_));
     if (cpus.empty()) throw InputError(file_, "has no <cpu> in its <system> (at least one)");
     if (gpus.empty()) throw InputError(file_, "has no GPU (a <gpu>, or a PCI device of class 0x03)");
+    if (cpus.size() + gpus.size() > kMostDevices) {
+      throw InputError(file_,
+                       fmt::format("has {} CPUs and GPUs (at most {})", cpus.size() + gpus.size(), kMostDevices));
+    }
     for (std::size_t a = 0; a < cpus.size(); ++a) {
       for (std::size_t b = a + 1; b < cpus.size(); ++b) {
         const double rate = std::min(cpus[a].between_sockets, cpus[b].between_sockets);
@@ -162,6 +180,7 @@ class SystemReader {
   std::vector<std::string> switches;
   std::vector<Join> joins;
   bool has_net = false;
+  std::size_t left_out = 0;  // links to GPUs that are not in the file
 
  private:
   static std::string NumaOf(const Cpu& cpu) { return fmt::format("numa:{}", cpu.numa); }
@@ -176,6 +195,7 @@ class SystemReader {
     cpus.push_back(read);
     const std::string numa = NumaOf(read);
     switches.push_back(numa);
+    numa_ = numa;
     joins.push_back({read.name, numa, kLocal, kCpuMicros});
     ReadChildren(cpu, numa, 0);
   }
@@ -190,8 +210,9 @@ class SystemReader {
   }
 
   void ReadPci(const Element& pci, const std::string& above, int depth) {
-    const std::int64_t given_width = pci.Integer("link_width", 0, 64, 0);
-    const double width = given_width == 0 ? 16 : static_cast<double>(given_width);
+    // Unknown: 0, or 255 as Linux has it.
+    const std::int64_t given_width = pci.Integer("link_width", 0, 255, 0);
+    const double width = given_width == 0 || given_width > 32 ? 16 : static_cast<double>(given_width);
     const double rate = width * LaneRate(pci.Text("link_speed")) / 80;
     const std::string bus = pci.Text("busid");
     if (bus.empty()) pci.Refuse("busid", "is missing (such as 0000:07:00.0)");
@@ -201,8 +222,9 @@ class SystemReader {
       return;
     }
     // Bridges of one busid occur: their parts have the same number.
-    std::string name = "pci:" + bus;
-    for (int copy = 2; !names_.insert(name).second; ++copy) name = fmt::format("pci:{}#{}", bus, copy);
+    const std::size_t copy = ++copies_[bus];
+    const std::string name = copy == 1 ? "pci:" + bus : fmt::format("pci:{}#{}", bus, copy);
+    if (!names_.insert(name).second) pci.Refuse("busid", "is the name of another one's copy (each once)");
     switches.push_back(name);
     joins.push_back({name, above, rate, 0});
     ReadChildren(pci, name, depth + 1);
@@ -215,18 +237,28 @@ class SystemReader {
     const std::string gcn = gpu.node() ? gpu.Text("gcn") : "";
     const std::string name = fmt::format("gpu:{}", dev);
     if (!names_.insert(name).second) gpu.Refuse("dev", "is that of another GPU (each once)");
-    if (!gpu_of_bus_.emplace(bus, name).second) pci.Refuse("busid", "is that of another GPU (each once)");
+    if (!gpu_of_bus_.emplace(InLowerCase(bus), name).second) pci.Refuse("busid", "is that of another GPU (each once)");
     gpus.push_back({name, KindOf(sm, gcn), bus});
     joins.push_back({name, above, rate, kGpuMicros});
     for (const pugi::xml_node child : gpu.node().children()) {
       const Element link(child, file_);
+      if (std::string_view(child.name()) == "c2c") {
+        const auto mb_per_s =
+            static_cast<double>(link.Integer("bw", 1, 10'000'000, 1) * link.Integer("count", 1, 1024, 1));
+        joins.push_back({name, numa_, mb_per_s / 1000, kGpuMicros});
+        continue;
+      }
       const bool is_nvlink = std::string_view(child.name()) == "nvlink";
       if (!is_nvlink && std::string_view(child.name()) != "xgmi") continue;
       const auto count = static_cast<double>(link.Integer("count", 1, 1024, 1));
       const std::string target = link.Text("target");
       if (target.empty()) link.Refuse("target", "is missing (a bus id)");
-      // Class 0x0680 is a switch of NVLink's.
+      // Class 0x068000 is a switch of NVLink's, 0x068001 the GPU's CPU.
       const std::string link_class = link.Text("tclass");
+      if (link_class == "0x068001") {
+        joins.push_back({name, numa_, count * NvLink(sm), kGpuMicros});
+        continue;
+      }
       const bool is_switch = link_class.starts_with("0x0680");
       joins.push_back({name, is_switch ? "nvswitch" : "bus " + target, count * (is_nvlink ? NvLink(sm) : Xgmi(gcn)),
                        is_switch ? kGpuMicros : 2 * kGpuMicros, is_switch});
@@ -236,8 +268,9 @@ class SystemReader {
   void ReadNic(const Element& nic, const std::string& above) {
     for (const pugi::xml_node port : nic.node().children("net")) {
       const Element net(port, file_);
-      const double mbit = static_cast<double>(net.Integer("speed", 0, 100'000'000, 0));
-      if (mbit == 0) continue;
+      // A card that does not know its speed says 0 or -1: taken as 10 Gbit/s.
+      const std::int64_t given = net.Integer("speed", -1, 100'000'000, 0);
+      const double mbit = given <= 0 ? 10'000 : static_cast<double>(given);
       has_net = true;
       joins.push_back({above, "net", mbit / 8000, kGpuMicros});
     }
@@ -256,11 +289,10 @@ class SystemReader {
         }
       }
       if (join.to.starts_with("bus ")) {
-        const std::string bus = join.to.substr(4);
-        const auto found = gpu_of_bus_.find(bus);
+        const auto found = gpu_of_bus_.find(InLowerCase(join.to.substr(4)));
         if (found == gpu_of_bus_.end()) {
-          throw InputError(file_, fmt::format("{} has a link to {}, which is no GPU of the file (a bus id)", join.from,
-                                              Quoted(bus)));
+          ++left_out;
+          continue;
         }
         join.to = found->second;
       }
@@ -274,7 +306,41 @@ class SystemReader {
   bool has_gpus_ = false;
   std::set<std::string> names_;
   std::map<std::string, std::string> gpu_of_bus_;
+  std::map<std::string, std::size_t> copies_;  // of a switch's bus id
+  std::string numa_;                           // of the CPU that is read
 };
+
+// The node of each device.
+std::vector<int> NodeOf(const SystemReader& node, int nodes) {
+  std::vector<int> node_of;
+  for (const std::size_t each : {node.cpus.size(), node.gpus.size()}) {
+    for (int index = 0; index < nodes; ++index) node_of.insert(node_of.end(), each, index);
+  }
+  return node_of;
+}
+
+// Of pairs of a node that the network would join by fewer links than the node itself: the node's own routes.
+std::vector<Topology::GivenRoute> RoutesWithin(const Topology& topology, Topology::Vertex net,
+                                               const std::vector<int>& node_of) {
+  std::vector<Topology::Link> without;
+  for (const Topology::Link& link : topology.links()) {
+    if (link.from != net && link.to != net) without.push_back(link);
+  }
+  const Topology inside(topology.num_devices(), topology.switches(), without);
+  std::vector<Topology::GivenRoute> given;
+  for (std::size_t from = 0; from < node_of.size(); ++from) {
+    for (std::size_t to = 0; to < node_of.size(); ++to) {
+      const auto found = topology.Route(from, to);
+      const auto own = inside.Route(from, to);
+      const auto passes = [&](std::uint32_t link) { return topology.links()[link].to == net; };
+      if (node_of[from] != node_of[to] || own.empty() || std::none_of(found.begin(), found.end(), passes)) continue;
+      Topology::GivenRoute& route = given.emplace_back();
+      route.push_back(static_cast<Topology::Vertex>(from));
+      for (const std::uint32_t link : own) route.push_back(inside.links()[link].to);
+    }
+  }
+  return given;
+}
 
 // Device "gpu:N" of one node is gpu:N + first of the cluster.
 Cluster MakeCluster(const SystemReader& node, const std::string& file, int nodes) {
@@ -305,7 +371,8 @@ Cluster MakeCluster(const SystemReader& node, const std::string& file, int nodes
     vertex_of[key(index, name)] = static_cast<Topology::Vertex>(devices.size() + switches.size());
     switches.push_back(shown);
   };
-  if (node.has_net) add_switch(0, "net", "net");
+  const bool has_net = node.has_net && nodes > 1;
+  if (has_net) add_switch(0, "net", "net");
   for (int index = 0; index < nodes; ++index) {
     for (const std::string& name : node.switches) {
       add_switch(index, name, index == 0 ? name : fmt::format("node{}/{}", index, name));
@@ -314,6 +381,7 @@ Cluster MakeCluster(const SystemReader& node, const std::string& file, int nodes
   std::vector<Topology::Link> links;
   for (int index = 0; index < nodes; ++index) {
     for (const Join& join : node.joins) {
+      if (join.to == "net" && !has_net) continue;
       Topology::Link link{vertex_of.at(key(index, join.from)), vertex_of.at(key(join.to == "net" ? 0 : index, join.to)),
                           join.gb_per_s, join.micros};
       links.push_back(link);
@@ -322,10 +390,19 @@ Cluster MakeCluster(const SystemReader& node, const std::string& file, int nodes
       links.push_back(link);
     }
   }
+  if (switches.size() > kMostSwitches || links.size() > kMostLinks) {
+    throw InputError(file, fmt::format("makes {} switches and {} links on {} nodes (at most {} and {})",
+                                       switches.size(), links.size(), nodes, kMostSwitches, kMostLinks));
+  }
   const std::size_t num_devices = devices.size();
+  Topology topology(num_devices, switches, links);
+  if (has_net) {
+    std::vector<Topology::GivenRoute> given = RoutesWithin(topology, vertex_of.at(key(0, "net")), NodeOf(node, nodes));
+    if (!given.empty()) topology = Topology(num_devices, switches, links, std::move(given));
+  }
   return Cluster(nodes == 1 ? "node" : fmt::format("{} nodes", nodes),
                  "a topology file of NCCL's; bandwidths as NCCL takes them, latencies estimated", std::move(devices),
-                 Topology(num_devices, std::move(switches), std::move(links)), Channels::kPerPair);
+                 std::move(topology), Channels::kPerPair);
 }
 
 }  // namespace
@@ -340,7 +417,7 @@ Imported ImportNccl(std::span<const ImportSource> sources, const ImportOptions& 
   SystemReader node(file);
   node.Read(sources.front().Content());
   if (options.nodes > 1 && !node.has_net) {
-    throw InputError(file, "has no network port with a speed (a <net>), so that nodes cannot be joined");
+    throw InputError(file, "has no network port (a <net>), so that nodes cannot be joined");
   }
   // Numbers in a file may have holes, and come in any order.
   std::sort(node.cpus.begin(), node.cpus.end(), [](const Cpu& a, const Cpu& b) { return a.numa < b.numa; });
@@ -352,6 +429,9 @@ Imported ImportNccl(std::span<const ImportSource> sources, const ImportOptions& 
   std::set<std::string> kinds;
   for (const Gpu& gpu : node.gpus) kinds.insert(gpu.kind);
   imported.notes.push_back(fmt::format("GPUs are taken as {}, CPUs as cpu-core", fmt::join(kinds, " and ")));
+  if (node.left_out > 0) {
+    imported.notes.push_back(fmt::format("{} links to GPUs that are not in the file are left out", node.left_out));
+  }
   imported.notes.push_back(
       "memory sizes and op gaps are not in such a file (memory_gib, op_gap_us); latencies are estimates");
   return imported;

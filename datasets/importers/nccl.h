@@ -10,17 +10,19 @@
 // - Switches: a `numa:N` for each <cpu>, a `pci:BUSID` for each <pci> that is not a GPU, one `nvswitch` for all NVLink
 //   switches, and `net`, which joins all network cards.
 // - Links, in GB/s per direction: PCIe by link_speed and link_width (16 lanes of 8 GT/s carry 12; where they are not
-//   given, that); NVLink as many times 18 (sm 60), 20 (70, 80), 12 (86), 20.6 (90) or 40 (100) as there are links; XGMI
-//   as many times 24 (gfx906, gfx908), 36 (gfx90a) or 48 (gfx94x); between sockets 16 (AMD), 6, 10 or 22 (Intel, by
-//   model), 32 (POWER), 6 else; a network port by its `speed` in Mbit/s.
+//   given, that); NVLink as many times 18 (sm 60), 20 (70, 80), 12 (86), 20.6 (90) or 40.1 (100) as there are links;
+//   XGMI as many times 24 (gfx906, gfx908), 36 (gfx90a) or 48 (gfx94x); between sockets 16 (AMD), 6, 10, 22 or 40
+//   (Intel, by model), 32 (POWER), 6 else; a network port by its `speed` in Mbit/s, 10 Gbit/s where it is not known;
+//   <c2c> by its `bw` in MB/s. Of several ports that a GPU reaches alike one is used.
 // - Latencies are not in the file. They are put so that a copy between GPUs takes 2.5 us, one from a CPU 8 us, and one
 //   between nodes 5 us, as in the cluster dgx-h100.
 // - With several nodes (ImportOptions::nodes) the node is repeated: devices are numbered on, and switches are named
 //   `node1/NAME` from the second node on. `net` is one for all.
 // Source: the headers and readers of topologies of github.com/NVIDIA/nccl and github.com/ROCm/rccl, folder src/graph.
 //
-// Throws InputError where the text is not XML, no system, or has no CPU or no GPU, where a number is none, and where a
-// link leads to a bus id that is not there.
+// Within a node no route leads through `net`. A link to a GPU that is not in the file is left out, and a note says so.
+//
+// Throws InputError where the text is not XML, no system, or has no CPU or no GPU, and where a number is none.
 
 #include <string_view>
 

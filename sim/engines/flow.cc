@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -68,9 +67,13 @@ struct DeviceState {
   bool is_asked = false;  // whether it can start an op: Run::ask_
 };
 
+constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+// There may be a channel for each pair of 1,024 devices: no queue of its own, but the transfers lead to the next ones.
 struct ChannelState {
-  std::deque<std::uint32_t> queue;  // transfers
-  bool is_busy = false;             // with the last one, or pausing behind it
+  std::uint32_t first = kNone;  // of the transfers that wait
+  std::uint32_t last = kNone;
+  bool is_busy = false;  // with the one before, or pausing behind it
 };
 
 struct TransferState {
@@ -80,6 +83,7 @@ struct TransferState {
   std::int64_t start = 0;
   std::int64_t arrival = 0;
   std::uint32_t readers_left = 0;
+  std::uint32_t next = kNone;  // that waits for the same channel
 };
 
 struct TensorState {
@@ -302,7 +306,8 @@ class Run {
     for (std::uint32_t i = 0; i < state.num_transfers; ++i) {
       const std::uint32_t transfer = state.first_transfer + i;
       ChannelState& channel = ChannelOf(device, Index(transfers_[transfer].to));
-      channel.queue.push_back(transfer);
+      (channel.first == kNone ? channel.first : transfers_[channel.last].next) = transfer;
+      channel.last = transfer;
       if (!channel.is_busy) BeginNext(&channel);
     }
   }
@@ -315,10 +320,10 @@ class Run {
   ChannelState& ChannelOf(std::size_t from, std::size_t to) { return channels_[ChannelIndex(from, to)]; }
 
   void BeginNext(ChannelState* channel) {
-    const std::uint32_t index = channel->queue.front();
-    channel->queue.pop_front();
-    channel->is_busy = true;
+    const std::uint32_t index = channel->first;
     TransferState& transfer = transfers_[index];
+    channel->first = transfer.next;
+    channel->is_busy = true;
     transfer.start = now_;
     Log(static_cast<std::uint32_t>(Index(transfer.to)), now_, SizeOf(transfer.tensor));
     const Link& link = cluster_.link(transfer.from, transfer.to);
@@ -364,7 +369,7 @@ class Run {
 
   void Free(std::uint32_t channel) {
     channels_[channel].is_busy = false;
-    if (!channels_[channel].queue.empty()) return BeginNext(&channels_[channel]);
+    if (channels_[channel].first != kNone) return BeginNext(&channels_[channel]);
     const auto device = static_cast<std::uint32_t>(one_for_each_ ? channel / devices_.size() : channel);
     if (problem_.CopiesByItself(device)) Ask(device);
   }

@@ -140,7 +140,7 @@ Topology TopologyFromFields(const JsonNode& node, const std::map<std::string, st
   try {
     return Topology(devices.size(), std::move(switches), std::move(links), std::move(given));
   } catch (const InputError& error) {
-    throw error.In(node.Place());
+    throw InputError("", node.Place() + "." + error.what());
   }
 }
 

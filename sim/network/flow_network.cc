@@ -9,6 +9,53 @@
 
 namespace emplace {
 
+void FlowNetwork::Ends::Put(std::size_t place, const Key& key) {
+  keys_[place] = key;
+  flows_[key.flow].place = static_cast<std::uint32_t>(place);
+}
+
+void FlowNetwork::Ends::MoveUp(std::size_t place, const Key& key) {
+  while (place > 0) {
+    const std::size_t parent = (place - 1) / 4;
+    if (!IsBefore(key, keys_[parent])) break;
+    Put(place, keys_[parent]);
+    place = parent;
+  }
+  Put(place, key);
+}
+
+void FlowNetwork::Ends::MoveDown(std::size_t place, const Key& key) {
+  while (true) {
+    const std::size_t first = 4 * place + 1;
+    const std::size_t last = std::min(first + 4, keys_.size());
+    if (first >= last) break;
+    std::size_t next = first;
+    for (std::size_t child = first + 1; child < last; ++child) {
+      if (IsBefore(keys_[child], keys_[next])) next = child;
+    }
+    if (!IsBefore(keys_[next], key)) break;
+    Put(place, keys_[next]);
+    place = next;
+  }
+  Put(place, key);
+}
+
+void FlowNetwork::Ends::Push(const Key& key) {
+  keys_.push_back(key);
+  MoveUp(keys_.size() - 1, key);
+}
+
+void FlowNetwork::Ends::Pop() {
+  const Key last = keys_.back();
+  keys_.pop_back();
+  if (!keys_.empty()) MoveDown(0, last);
+}
+
+void FlowNetwork::Ends::Update(const Key& key) {
+  const std::size_t place = flows_[key.flow].place;
+  IsBefore(key, keys_[place]) ? MoveUp(place, key) : MoveDown(place, key);
+}
+
 FlowNetwork::FlowNetwork(std::span<const double> bytes_per_ns) {
   for (const double capacity : bytes_per_ns) {
     EMPLACE_CHECK(capacity > 0);
@@ -20,7 +67,7 @@ void FlowNetwork::Clear() {
   for (LinkState& link : links_) link.flows.clear();
   free_.clear();
   flows_.clear();
-  ends_.clear();
+  ends_.Clear();
   changed_.clear();
   now_ = 0;
 }
@@ -48,7 +95,7 @@ FlowNetwork::Flow FlowNetwork::Start(std::int64_t now, std::span<const LinkIndex
   state.alone = alone.value_or(-1);
   state.serial = next_serial_++;
   if (bytes == 0 || route.empty()) {
-    state.end = ends_.push({.end = now, .serial = state.serial, .flow = flow});
+    ends_.Push({.end = now, .serial = state.serial, .flow = flow});
     return flow;
   }
   for (const LinkIndex link : route) {
@@ -57,7 +104,7 @@ FlowNetwork::Flow FlowNetwork::Start(std::int64_t now, std::span<const LinkIndex
     state.route.push_back({.link = link, .position = static_cast<std::uint32_t>(on.flows.size())});
     on.flows.emplace_back(flow, static_cast<std::uint32_t>(state.route.size() - 1));
   }
-  state.end = ends_.push({.end = std::numeric_limits<std::int64_t>::max(), .serial = state.serial, .flow = flow});
+  ends_.Push({.end = std::numeric_limits<std::int64_t>::max(), .serial = state.serial, .flow = flow});
   for (const OnLink& on : state.route) changed_.push_back(on.link);
   return flow;
 }
@@ -73,7 +120,7 @@ FlowNetwork::Flow FlowNetwork::End() {
   const std::optional<std::int64_t> end = NextEnd();
   EMPLACE_CHECK(end.has_value());
   const Flow flow = ends_.top().flow;
-  ends_.pop();
+  ends_.Pop();
   FlowState& state = flows_[flow];
   now_ = *end;
   for (const OnLink& on : state.route) {
@@ -127,7 +174,8 @@ void FlowNetwork::SettleComponent(LinkIndex first) {
   const std::greater<> smallest_first;
   std::make_heap(shares_.begin(), shares_.end(), smallest_first);
   double last = 0;
-  while (!shares_.empty()) {
+  std::size_t open = component_flows_.size();
+  while (open > 0) {
     std::pop_heap(shares_.begin(), shares_.end(), smallest_first);
     const auto [old_share, link] = shares_.back();
     shares_.pop_back();
@@ -143,6 +191,7 @@ void FlowNetwork::SettleComponent(LinkIndex first) {
       FlowState& state = flows_[flow];
       if (state.is_fixed) continue;
       state.is_fixed = true;
+      --open;
       SetRate(flow, last);
       for (const OnLink& on : state.route) {
         links_[on.link].left -= last;
@@ -169,10 +218,11 @@ void FlowNetwork::SetRate(Flow flow, double rate) {
         std::max(0.0, state.before.bytes - state.rate_before * static_cast<double>(now_ - state.before.since));
     state.progress.since = now_;
     const bool is_known = now_ == state.start && state.alone >= 0 && rate == state.full_rate;
-    const auto left = static_cast<std::int64_t>(std::floor(state.progress.bytes / rate + 0.5));
+    constexpr double kLongest = 4e18;  // more than any step may take, and below 2^62
+    const auto left = static_cast<std::int64_t>(std::min(std::floor(state.progress.bytes / rate + 0.5), kLongest));
     state.progress.end = is_known ? now_ + state.alone : std::max(now_ + left, state.start + state.alone);
   }
-  ends_.update(state.end, {.end = state.progress.end, .serial = state.serial, .flow = flow});
+  ends_.Update({.end = state.progress.end, .serial = state.serial, .flow = flow});
 }
 
 }  // namespace emplace

@@ -1,7 +1,6 @@
 #ifndef EMPLACE_SIM_NETWORK_FLOW_NETWORK_H_
 #define EMPLACE_SIM_NETWORK_FLOW_NETWORK_H_
 
-#include <boost/heap/d_ary_heap.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -27,6 +26,8 @@ class FlowNetwork {
 
   // `bytes_per_ns`: of each link, over 0.
   explicit FlowNetwork(std::span<const double> bytes_per_ns);
+  FlowNetwork(const FlowNetwork&) = delete;
+  FlowNetwork& operator=(const FlowNetwork&) = delete;
 
   // Requires: `now` is not before any time that was given or returned before; no link twice in `route`. A flow without
   // links, or without bytes, ends now. `alone`: the ns that it takes at the smallest capacity of its route, where the
@@ -45,18 +46,34 @@ class FlowNetwork {
   void Clear();
 
  private:
+  struct FlowState;
   struct Key {
     std::int64_t end = 0;
     std::uint64_t serial = 0;
     Flow flow = 0;
   };
-  struct Later {
-    bool operator()(const Key& a, const Key& b) const {
-      return std::pair(a.end, a.serial) > std::pair(b.end, b.serial);
-    }
+  // The next ends: a heap of four children each, in which every flow has its place.
+  class Ends {
+   public:
+    explicit Ends(std::vector<FlowState>* flows) : flows_(*flows) {}
+    bool empty() const { return keys_.empty(); }
+    std::size_t size() const { return keys_.size(); }
+    const Key& top() const { return keys_.front(); }
+    void Clear() { keys_.clear(); }
+    void Push(const Key& key);
+    void Pop();
+    // Requires: the flow of the key is there.
+    void Update(const Key& key);
+
+   private:
+    static bool IsBefore(const Key& a, const Key& b) { return a.end != b.end ? a.end < b.end : a.serial < b.serial; }
+    void Put(std::size_t place, const Key& key);
+    void MoveUp(std::size_t place, const Key& key);
+    void MoveDown(std::size_t place, const Key& key);
+
+    std::vector<FlowState>& flows_;
+    std::vector<Key> keys_;
   };
-  using Ends =
-      boost::heap::d_ary_heap<Key, boost::heap::arity<4>, boost::heap::mutable_<true>, boost::heap::compare<Later>>;
   struct OnLink {
     LinkIndex link = 0;
     std::uint32_t position = 0;  // in the link's flows
@@ -79,7 +96,7 @@ class FlowNetwork {
     std::uint64_t serial = 0;
     std::uint64_t seen = 0;
     bool is_fixed = false;
-    Ends::handle_type end;
+    std::uint32_t place = 0;  // in the heap of ends
   };
   struct LinkState {
     double capacity = 0;
@@ -96,7 +113,7 @@ class FlowNetwork {
   std::vector<LinkState> links_;
   std::vector<FlowState> flows_;
   std::vector<Flow> free_;
-  Ends ends_;
+  Ends ends_{&flows_};
   std::uint64_t next_serial_ = 0;
   std::uint64_t epoch_ = 0;
   std::int64_t now_ = 0;

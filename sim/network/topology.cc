@@ -11,6 +11,7 @@ namespace emplace {
 namespace {
 
 constexpr std::uint32_t kNoLink = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t kMostPartsOfRoutes = std::size_t{1} << 28;
 
 }  // namespace
 
@@ -25,13 +26,21 @@ Topology::Topology(std::size_t num_devices, std::vector<std::string> switches, s
     EMPLACE_CHECK(links_[i].from < links_from_.size() && links_[i].to < links_from_.size());
     links_from_[links_[i].from].push_back(static_cast<std::uint32_t>(i));
   }
+  std::vector<std::vector<std::uint32_t>> given_links;
+  for (std::size_t i = 0; i < given_.size(); ++i) given_links.push_back(LinksOf(i));
   std::vector<std::vector<std::uint32_t>> routes;
   route_begin_.push_back(0);
   for (std::size_t from = 0; from < num_devices_; ++from) {
     routes.assign(num_devices_, {});
     FindRoutes(static_cast<Vertex>(from), &routes);
     for (std::size_t i = 0; i < given_.size(); ++i) {
-      if (given_[i].front() == from) routes[given_[i].back()] = LinksOf(i);
+      if (given_[i].front() == from) routes[given_[i].back()] = given_links[i];
+    }
+    std::size_t parts = routes_.size();
+    for (const auto& route : routes) parts += route.size();
+    if (parts > kMostPartsOfRoutes) {
+      throw InputError("links", "routes have more than " + std::to_string(kMostPartsOfRoutes) +
+                                    " links in all (fewer devices, or fewer switches in a row)");
     }
     for (const auto& route : routes) {
       routes_.insert(routes_.end(), route.begin(), route.end());
@@ -83,7 +92,11 @@ void Topology::FindRoutes(Vertex from, std::vector<std::vector<std::uint32_t>>* 
       for (const std::uint32_t link : links_from_[vertex]) {
         Reached& there = reached[links_[link].to];
         const double bandwidth = std::min(reached[vertex].bandwidth, links_[link].bandwidth_gb_per_s);
-        if (there.hops < hops || (there.hops == hops && bandwidth <= there.bandwidth)) continue;
+        // Of parallel links the widest, though the way before them is narrower.
+        const bool is_wider_part = there.hops == hops && bandwidth == there.bandwidth &&
+                                   links_[there.by].from == vertex &&
+                                   links_[link].bandwidth_gb_per_s > links_[there.by].bandwidth_gb_per_s;
+        if (!is_wider_part && (there.hops < hops || (there.hops == hops && bandwidth <= there.bandwidth))) continue;
         if (there.hops > hops) next.push_back(links_[link].to);
         there = {hops, bandwidth, link};
       }

@@ -26,11 +26,11 @@ class Topology {
 
   // No devices.
   Topology() = default;
-  // Finds a route for each ordered pair of devices, but for those that are given: of the ways that pass through no
-  // other device those with fewest links, of these one with the largest bandwidth, of these the one whose vertices,
-  // from the last to the first, come first. Of several links between two vertices, in one direction, the first of
-  // largest bandwidth is taken. A pair may have no route. Throws InputError("routes[I]") where a given route takes a
-  // link that does not exist.
+  // Finds a route for each ordered pair of devices, but for those that are given; of several for a pair the last
+  // counts. Ways of fewest links are found, through no other device: each vertex is reached by the widest of its ways,
+  // of equal ones from the vertex that comes first. Of several links between two vertices, in one direction, the first
+  // of largest bandwidth is taken. A pair may have no route. Throws InputError("routes[I]") where a given route takes a
+  // link that does not exist, and InputError("links") where routes together are too long to be held.
   // Requires: ends of links and vertices of routes are below num_devices + switches.size().
   Topology(std::size_t num_devices, std::vector<std::string> switches, std::vector<Link> links,
            std::vector<GivenRoute> given = {});

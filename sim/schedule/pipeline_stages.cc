@@ -323,8 +323,9 @@ class StageFinder {
       std::optional<OpId> from;
       ForEachProducer(graph_, op, [&](OpId producer) {
         const PipelineRole role = roles_[Index(producer)];
-        // A sum of weights' gradients of several stages runs at the end.
-        const bool sums = role == kWeightOp && AddsUp(graph_, op, producer, roles_);
+        // A sum of weights' gradients of several devices runs at the end.
+        const bool sums = role == kWeightOp && placed_.placement[producer] != placed_.placement[op] &&
+                          AddsUp(graph_, op, producer, roles_);
         if ((role != kInputOp && role != kWeightOp) || sums || Stage(producer) > run) return;
         run = Stage(producer);
         from = producer;

@@ -73,6 +73,7 @@ class ModelBuilder {
     std::size_t from = 0;
     std::size_t to = 0;
     bool control = false;
+    bool until_final = false;  // final ops of the receiver read it too
     auto operator<=>(const Key&) const = default;
   };
   struct Contents {
@@ -97,7 +98,9 @@ class ModelBuilder {
   }
   std::size_t Channel(std::size_t from, std::size_t to) const {
     if (placed_.cluster.channels() == Channels::kPerDevice) return from;
-    return from * rank_of_device_.size() + to;
+    // A device that copies by itself has one channel (F13).
+    const bool copies_by_itself = !placed_.cluster.device(pipeline_.devices[from]).copy_engine;
+    return from * rank_of_device_.size() + (copies_by_itself ? from : to);
   }
 
   void AddRanks() {
@@ -190,8 +193,10 @@ class ModelBuilder {
         if (!readers.final_ops.empty()) AddGradient(id);
       } else if (to == from) {
         is_kept = true;
-        if (key.once) continue;  // it is held anyway
+        if (key.once) continue;                                                    // it is held anyway
+        if (key.readers.empty()) pipeline_.model.ranks[from].held += tensor.size;  // for final ops
       }
+      key.until_final = !readers.final_ops.empty() && (to != from || Role(producer) == kSourceOp);
       if (!key.readers.empty()) {
         Contents& contents = messages_[key];
         if (to != from && contents.transfer + contents.gap > Duration{}) contents.transfer += contents.gap;
@@ -255,6 +260,7 @@ class ModelBuilder {
                                         .tensors = contents.tensors},
                               .after = key.after,
                               .once = key.once,
+                              .until_final = key.until_final,
                               .readers = key.readers};
       if (!key.control && key.from != key.to) message.route.channel = Channel(key.from, key.to);
       pipeline_.model.messages.push_back(std::move(message));

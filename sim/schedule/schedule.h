@@ -36,6 +36,8 @@ struct PipelineSchedule {
 
 // The actions that one schedule may have at most.
 inline constexpr std::size_t kMaxActions = 4'000'000;
+// The ranks of a file: as many as devices of a cluster.
+inline constexpr std::size_t kMaxRanks = 1024;
 
 // A row of `emplace list schedules` (docs/model.md, S11).
 struct ScheduleEntry {

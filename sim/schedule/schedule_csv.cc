@@ -128,6 +128,9 @@ PipelineSchedule Read(std::istream& in) {
     if (empty_lines > 0) {
       throw InputError(fmt::format("line {}", lines.schedule.ranks.size() + 1), "is empty (a line for each rank)");
     }
+    if (lines.schedule.ranks.size() == kMaxRanks) {
+      throw InputError(fmt::format("line {}", kMaxRanks + 1), fmt::format("is one rank too many ({})", kMaxRanks));
+    }
     ReadLine(line, &lines, &num_actions);
   }
   const PipelineSchedule& schedule = lines.schedule;

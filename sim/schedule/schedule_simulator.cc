@@ -257,6 +257,7 @@ void ScheduleRun::AddMessageMemory() {
       const Sent& sent = SentOf(i, m);
       Duration last{};
       for (const StagePart& reader : message.readers) last = std::max(last, EndOf(reader.stage, reader.kind, m));
+      if (message.until_final && m + 1 == schedule_.micro_batches) last = std::max(last, final_end_[message.route.to]);
       last_of_all = std::max(last_of_all, last);
       if (message.once) continue;
       add(message.route, sent, last);

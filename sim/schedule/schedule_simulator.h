@@ -48,6 +48,7 @@ struct PipelineMessage {
   PipelineRoute route;
   std::optional<StagePart> after = {};  // none: sent from time 0 on
   bool once = false;                    // only with `after` none: sent once, not for each micro-batch
+  bool until_final = false;             // the last one is held until the receiver's final ops are done
   std::vector<StagePart> readers = {};  // wait for it, all on the receiving rank
 };
 

@@ -16,6 +16,7 @@ std::vector<std::vector<std::int64_t>> SimulateChains(const std::vector<double>&
   for (std::size_t i = 0; i < chains.size(); ++i) starts.emplace_back(chains[i].start_ns, i);
   std::sort(starts.begin(), starts.end());
   std::vector<std::size_t> chain_of_flow;
+  for (std::size_t i = 0; i < chains.size(); ++i) ends[i].reserve(chains[i].flows.size());
   const auto begin = [&](std::size_t chain, std::int64_t now) {
     const FlowChain::Flow& flow = chains[chain].flows[ends[chain].size()];
     const FlowNetwork::Flow number = network.Start(now, flow.route, flow.bytes);

@@ -85,7 +85,7 @@ TEST(NcclTest, NodesAreJoinedByTheirNetworkCards) {
   EXPECT_NEAR(LinkOf(cluster, "gpu:3", "gpu:5").bandwidth_gb_per_s, 18 * 20.6, 1e-9);
   EXPECT_THAT(cluster.topology().switches(), ::testing::Contains("node1/nvswitch"));
   EXPECT_EQ(ErrorOf([] { Import("<system><cpu><pci busid=\"1\"><gpu/></pci></cpu></system>", 2); }),
-            "topo.xml: has no network port with a speed (a <net>), so that nodes cannot be joined");
+            "topo.xml: has no network port (a <net>), so that nodes cannot be joined");
   EXPECT_EQ(Import(TwoSockets(), 128).cluster->num_devices(), 640U);
 }
 
@@ -100,6 +100,33 @@ TEST(NcclTest, LinksBetweenGpusLeadThereInOneDirectionEach) {
   EXPECT_EQ(LinkOf(cluster, "gpu:0", "gpu:1").bandwidth_gb_per_s, 48);  // two of 24
   EXPECT_EQ(LinkOf(cluster, "gpu:1", "gpu:0").bandwidth_gb_per_s, 12);  // over PCIe, of a speed that is not said
   EXPECT_EQ(LinkOf(cluster, "cpu:0", "gpu:1").bandwidth_gb_per_s, 24);
+}
+
+// Two levels of switches: between the sockets the way over the network has fewer links.
+TEST(NcclTest, WithinANodeNothingGoesOverTheNetwork) {
+  const auto socket = [](int n) {
+    return fmt::format(R"(<cpu numaid="{0}" vendor="AuthenticAMD" arch="x86_64"><pci busid="r{0}" class="0x060400">
+        <pci busid="s{0}" class="0x060400"><pci busid="g{0}" class="0x030200"><gpu dev="{0}" sm="80"/></pci>
+        <pci busid="n{0}" class="0x020700"><nic><net name="m" speed="-1"/></nic></pci></pci></pci></cpu>)",
+                       n);
+  };
+  const std::string text = "<system>" + socket(0) + socket(1) + "</system>";
+  const Cluster one = *Import(text).cluster;
+  EXPECT_EQ(LinkOf(one, "gpu:0", "gpu:1"), (Link{.bandwidth_gb_per_s = 12, .latency_micros = 2.5}));
+  EXPECT_THAT(one.topology().switches(), ::testing::Not(::testing::Contains("net")));
+  const Cluster two = *Import(text, 2).cluster;
+  EXPECT_EQ(LinkOf(two, "gpu:2", "gpu:3"), (Link{.bandwidth_gb_per_s = 12, .latency_micros = 2.5}));
+  EXPECT_EQ(LinkOf(two, "gpu:1", "gpu:2"), (Link{.bandwidth_gb_per_s = 1.25, .latency_micros = 5}));
+}
+
+TEST(NcclTest, LinksToACpuLeadToItsSocketAndThoseToOthersAreLeftOut) {
+  const datasets::Imported imported = Import(R"(<system><cpu numaid="8" arch="ppc64"><pci busid="0004:04:00.0">
+      <gpu dev="0" sm="70"><nvlink target="0004:00:01.0" count="3" tclass="0x068001"/>
+      <nvlink target="0004:99:00.0" count="3" tclass="0x030200"/></gpu></pci>
+      <pci busid="0004:05:00.0"><gpu dev="1" sm="90"><c2c bw="44712" count="5"/></gpu></pci></cpu></system>)");
+  EXPECT_NEAR(LinkOf(*imported.cluster, "cpu:0", "gpu:0").bandwidth_gb_per_s, 60, 1e-9);
+  EXPECT_NEAR(LinkOf(*imported.cluster, "cpu:0", "gpu:1").bandwidth_gb_per_s, 223.56, 1e-9);
+  EXPECT_EQ(imported.notes.at(1), "1 links to GPUs that are not in the file are left out");
 }
 
 TEST(NcclTest, WithoutGpusDisplayDevicesAreThem) {
@@ -126,8 +153,11 @@ TEST(NcclTest, NamesWhatIsWrong) {
             "topo.xml: offset 29: <gpu> dev: is \"x\" (an integer from 0 to 65536)");
   EXPECT_EQ(error(gpu("<pci busid=\"1\"><gpu/></pci><pci busid=\"1\"><gpu/></pci>")),
             "topo.xml: offset 41: <pci> busid: is that of another GPU (each once)");
-  EXPECT_EQ(error(gpu("<pci busid=\"1\"><gpu><nvlink target=\"9\" count=\"2\"/></gpu></pci>")),
-            "topo.xml: gpu:0 has a link to \"9\", which is no GPU of the file (a bus id)");
+  EXPECT_EQ(error(gpu("<pci busid=\"\xff\"/>")), "topo.xml: offset 14: <pci> busid: is not valid UTF-8");
+  std::string many;
+  for (int i = 0; i < 1025; ++i) many += fmt::format("<cpu numaid=\"{}\"/>", i);
+  EXPECT_EQ(error("<system>" + many + "<cpu numaid=\"9999\"><pci busid=\"1\"><gpu/></pci></cpu></system>"),
+            "topo.xml: has 1027 CPUs and GPUs (at most 1024)");
   std::string deep = "<gpu/>";
   for (int i = 0; i < 40; ++i) deep = fmt::format("<pci busid=\"{}\">{}</pci>", i, deep);
   EXPECT_THAT(error(gpu(deep)), HasSubstr("is nested too deeply (at most 32 levels)"));

@@ -101,7 +101,7 @@ TEST(TopologyFieldsTest, NamesThePlaceOfAFault) {
   EXPECT_EQ(Error("{links: [" + one + "], routes: [[a, b, a]]}"),
             "c.yaml: topology.routes[0][2]: is the text \"a\" (a name that the route does not have already)");
   EXPECT_EQ(Error("{links: [" + one + "], routes: [[a, b, c]]}"),
-            "c.yaml: topology: routes[0]: there is no link for its part 2 (links from each to the next)");
+            "c.yaml: topology.routes[0]: there is no link for its part 2 (links from each to the next)");
   EXPECT_EQ(ErrorOf([] { Read("link: {bandwidth_gb_per_s: 1}\ntopology: {links: []}\n"); }),
             "c.yaml: topology: is beside link or links (topology: links are what its routes give)");
 }

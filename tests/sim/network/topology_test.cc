@@ -62,11 +62,36 @@ TEST(TopologyTest, NoWayLeadsThroughADeviceUnlessItIsGiven) {
             "routes[1]: there is no link for its part 1 (links from each to the next)");
 }
 
+// Both ways from 0 to 1 have three links and carry 2; switch s3 is reached by the wider one.
+TEST(TopologyTest, EachVertexIsReachedByTheWidestWay) {
+  std::vector<Topology::Link> links;
+  Join(0, 2, 2, 0, &links);
+  Join(2, 4, 2, 0, &links);
+  Join(0, 3, 10, 0, &links);
+  Join(3, 4, 10, 0, &links);
+  Join(4, 1, 2, 0, &links);
+  EXPECT_THAT(VerticesOf(Topology(2, {"s1", "s2", "s3"}, links), 0, 1), ElementsAre(0, 3, 4, 1));
+}
+
+TEST(TopologyTest, RoutesThatTogetherAreTooLongAreRefused) {
+  constexpr std::uint32_t kDevices = 700;
+  constexpr std::uint32_t kSwitches = 1500;
+  std::vector<Topology::Link> links;
+  for (std::uint32_t device = 0; device < kDevices; ++device) {
+    Join(device, device % 2 == 0 ? kDevices : kDevices + kSwitches - 1, 1, 0, &links);
+  }
+  for (std::uint32_t k = 0; k + 1 < kSwitches; ++k) Join(kDevices + k, kDevices + k + 1, 1, 0, &links);
+  EXPECT_EQ(ErrorOf([&] { Topology(kDevices, std::vector<std::string>(kSwitches, "s"), links); }),
+            "links: routes have more than 268435456 links in all (fewer devices, or fewer switches in a row)");
+}
+
 TEST(TopologyTest, OfSeveralLinksInParallelTheWidestIsTakenAndOfThoseTheFirst) {
   const Topology topology(2, {}, {{0, 1, 5, 0}, {0, 1, 9, 1}, {0, 1, 9, 2}, {1, 0, 5, 0}}, {{0, 1}});
   EXPECT_THAT(topology.Route(0, 1), ElementsAre(1));
   EXPECT_THAT(Topology(2, {}, topology.links()).Route(0, 1), ElementsAre(1));
   EXPECT_THAT(topology.Route(1, 0), ElementsAre(3));
+  // Behind a narrower one, too.
+  EXPECT_THAT(Topology(2, {"s"}, {{0, 2, 1, 0}, {2, 1, 2, 0}, {2, 1, 10, 0}}).Route(0, 1), ElementsAre(0, 2));
 }
 
 TEST(TopologyTest, KeptDevicesKeepTheirRoutesAndNothingElseStays) {

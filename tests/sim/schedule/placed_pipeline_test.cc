@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -141,6 +143,70 @@ TEST(PlacedPipelineTest, SumsOfSeveralStagesGradientsRunAtTheEnd) {
   EXPECT_EQ(split.model.final_messages.size(), 1U);
   const PlacedPipeline together = PipelineOf(graph, cluster, Placement(graph.num_ops()), {0});
   EXPECT_EQ(together.roles[Index(*graph.FindOp("sum"))], PipelineRole::kWeightOp);
+}
+
+// Both ops of stage 0 use w. Their gradients are added on its device, for each micro-batch.
+TEST(PlacedPipelineTest, ASumWithinAStageRunsForEachMicroBatch) {
+  const std::vector<OpSpec> ops = {SourceOp("input", "x", 100),
+                                   SourceOp("variable", "w", 400),
+                                   PassOp(Pass::kForward, "fa", 1, {"x", "w"}, 1000),
+                                   PassOp(Pass::kForward, "fb", 1, {"fa", "w"}, 1000),
+                                   PassOp(Pass::kForward, "f1", 2, {"fb"}, 1000),
+                                   PassOp(Pass::kForward, "f2", 2, {"f1"}, 1000),
+                                   PassOp(Pass::kForward, "f3", 2, {"f2"}, 1000),
+                                   PassOp(Pass::kBackward, "d3", 2, {"f3"}, 1000),
+                                   PassOp(Pass::kBackward, "d2", 2, {"d3", "f2"}, 1000),
+                                   PassOp(Pass::kBackward, "d1", 2, {"d2", "f1"}, 1000),
+                                   PassOp(Pass::kBackward, "db", 1, {"d1", "fb"}, 1000),
+                                   PassOp(Pass::kBackward, "gb", 1, {"d1", "fa"}, 400),
+                                   PassOp(Pass::kBackward, "ga", 1, {"db", "x"}, 400),
+                                   PassOp(Pass::kBackward, "sum", 10, {"ga", "gb"}, 400),
+                                   PassOp(Pass::kUpdate, "u", 1, {"sum", "w"}, 0)};
+  const Graph graph = Build(ops);
+  const PlacedPipeline pipeline =
+      PipelineOf(graph, MakeCluster(2), On(graph, {{"f1", 1}, {"f3", 1}, {"d3", 1}, {"d1", 1}}), {0, 1, 0, 1});
+  const OpId sum = *graph.FindOp("sum");
+  EXPECT_EQ(pipeline.roles[Index(sum)], PipelineRole::kWeightOp);
+  EXPECT_EQ(pipeline.stages[Index(sum)], 0U);
+}
+
+TEST(PlacedPipelineTest, ADeviceThatCopiesByItselfHasOneChannel) {
+  const Graph graph = Build({PassOp(Pass::kForward, "f0", 1, {}, 1000), PassOp(Pass::kForward, "f1", 1, {"f0"}, 1000),
+                             PassOp(Pass::kForward, "f2", 1, {"f0", "f1"}, 1000)});
+  for (const bool copy_engine : {false, true}) {
+    std::vector<Device> devices = MakeCluster(3).devices();
+    for (Device& device : devices) device.copy_engine = copy_engine;
+    const Cluster cluster =
+        Cluster::Uniform("pairs", devices, {.bandwidth_gb_per_s = 1, .latency_micros = 100}, Channels::kPerPair);
+    const PlacedPipeline pipeline = PipelineOf(graph, cluster, On(graph, {{"f1", 1}, {"f2", 2}}), {0, 1, 2});
+    std::set<std::size_t> channels;
+    for (const PipelineMessage& message : pipeline.model.messages) {
+      if (message.route.from == 0 && message.route.to != 0) channels.insert(*message.route.channel);
+    }
+    EXPECT_EQ(channels.size(), copy_engine ? 2U : 1U);
+  }
+}
+
+// A source's tensor that only an update reads, and a copy that a stage and an update of another device read.
+TEST(PlacedPipelineTest, WhatUpdatesReadIsHeldUntilThen) {
+  std::vector<OpSpec> ops = TwoLayers();
+  ops.push_back(SourceOp("constant", "c", 5'000'000));
+  ops[8] = PassOp(Pass::kUpdate, "u0", 6, {"g0", "w0", "c"}, 0);
+  ops[9] = PassOp(Pass::kUpdate, "u1", 7, {"g1", "w1", "x"}, 0);
+  ops[0] = SourceOp("input", "x", 3'000'000);
+  ops[4] = PassOp(Pass::kForward, "f1", 4, {"f0", "w1", "x"}, 2000);
+  const Graph graph = Build(ops);
+  const Cluster cluster = MakeCluster(2);
+  const Placement placement = On(graph, {{"w1", 1}, {"f1", 1}, {"d1", 1}, {"g1", 1}, {"u1", 1}});
+  const PlacedPipeline pipeline = PipelineOf(graph, cluster, placement, {0, 1});
+  const ScheduleResult result = SimulateSchedule(MakeSchedule(ParseScheduleName("gpipe", ""), 2, 1), pipeline.model);
+  const StepResult fifo = Simulator(graph, cluster, MeasuredCosts(graph, cluster)).Run(placement);
+  EXPECT_GE(result.ranks[0].peak, fifo.peak_memory[0]);
+  EXPECT_GE(result.ranks[1].peak, fifo.peak_memory[1]);
+  const auto held = std::find_if(pipeline.model.messages.begin(), pipeline.model.messages.end(),
+                                 [](const PipelineMessage& message) { return message.until_final; });
+  ASSERT_NE(held, pipeline.model.messages.end());
+  EXPECT_EQ(held->route.size, Bytes{3'000'000});
 }
 
 // Forward ops f0, f1, .. in a chain.

@@ -69,6 +69,9 @@ TEST(ScheduleCsvTest, WrongLinesAreNamed) {
   EXPECT_EQ(FaultOfText("0F0,0B0\n\n1F0,1B0\n"), "s.csv: line 2: is empty (a line for each rank)");
   EXPECT_EQ(FaultOfText("0F0,0B0,7F9\n"),
             "s.csv: has 3 actions (F, and B or I and W, of 10 micro-batches in 8 stages)");
+  std::string many;
+  for (int stage = 0; stage < 1025; ++stage) many += fmt::format("{0}F0,{0}B0\n", stage);
+  EXPECT_EQ(FaultOfText(many), "s.csv: line 1025: is one rank too many (1024)");
 }
 
 TEST(ScheduleCsvTest, FaultsOfTheScheduleNameTheCellOfTheFile) {

@@ -226,7 +226,8 @@ TEST_F(ValidateTest, AnInterruptEndsItAfterTheRound) {
   const Ran ran = Shell(
       "$emplace validate --graph tiny.json --devices cpu:0 --profile prof.json --random 3 --rounds 1000 --warmups 0 "
       "--steps 200 --json --timeline t.json 2>err.txt >out.json & pid=$!; "
-      "until grep -q 'SigCgt.*[2367abef]$' /proc/$pid/status || [ ! -d /proc/$pid ]; do sleep 0.05; done; "
+      "until grep -q '^emplace$' /proc/$pid/comm && grep -q 'SigCgt.*[2367abef]$' /proc/$pid/status || "
+      "[ ! -d /proc/$pid ]; do sleep 0.05; done; "
       "sleep 0.5; kill -INT $pid; wait $pid");
   EXPECT_EQ(ran.status, 0) << Read("err.txt");
   EXPECT_THAT(Read("err.txt"), HasSubstr(" of 1000 rounds were run until it was interrupted\n"));

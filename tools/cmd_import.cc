@@ -17,6 +17,7 @@
 #include "sim/placement.h"
 #include "tools/commands.h"
 #include "tools/importing.h"
+#include "tools/numbers.h"
 #include "tools/problem.h"
 #include "tools/terminal.h"
 

@@ -28,9 +28,8 @@ constexpr int kMostNested = 32;
 constexpr std::size_t kMostDevices = 1024;
 constexpr std::size_t kMostSwitches = std::size_t{1} << 16;  // as in cluster.yaml
 constexpr std::size_t kMostLinks = std::size_t{1} << 20;
-constexpr double kPcieGen3Lanes16 = 12;  // GB/s
-constexpr double kLocal = 5000;          // GB/s: a CPU and its memory
-constexpr double kGpuMicros = 1.25;      // of latency, at each GPU and at each network port
+constexpr double kLocal = 5000;      // GB/s: a CPU and its memory
+constexpr double kGpuMicros = 1.25;  // of latency, at each GPU and at each network port
 constexpr double kCpuMicros = 6.75;
 
 // Of a PCIe lane, in units of 100 Mbit/s after coding and overhead, by its generation's speed.

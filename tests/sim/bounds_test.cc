@@ -9,7 +9,6 @@
 namespace emplace {
 namespace {
 
-using testing::FixedCostModel;
 using testing::MakeChain;
 using testing::MakeCluster;
 using testing::MakeDiamond;

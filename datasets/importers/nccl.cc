@@ -55,7 +55,6 @@ class Element {
     if (!IsValidUtf8(text)) Refuse(name, "is not valid UTF-8");
     return text;
   }
-  bool Has(const char* name) const { return !node_.attribute(name).empty(); }
 
   // An integer of `low` to `high`, or `otherwise` where it is not given.
   std::int64_t Integer(const char* name, std::int64_t low, std::int64_t high, std::int64_t otherwise) const {
@@ -88,7 +87,6 @@ struct Cpu {
 struct Gpu {
   std::string name;
   std::string kind;
-  std::string bus;
 };
 
 // Ends are names: those of devices and switches, and "bus BUSID" for what NVLink leads to.
@@ -237,7 +235,7 @@ class SystemReader {
     const std::string name = fmt::format("gpu:{}", dev);
     if (!names_.insert(name).second) gpu.Refuse("dev", "is that of another GPU (each once)");
     if (!gpu_of_bus_.emplace(InLowerCase(bus), name).second) pci.Refuse("busid", "is that of another GPU (each once)");
-    gpus.push_back({name, KindOf(sm, gcn), bus});
+    gpus.push_back({name, KindOf(sm, gcn)});
     joins.push_back({name, above, rate, kGpuMicros});
     for (const pugi::xml_node child : gpu.node().children()) {
       const Element link(child, file_);

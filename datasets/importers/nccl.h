@@ -28,7 +28,7 @@
 
 namespace emplace::datasets {
 
-// Of nodes, and of devices in all.
+// More make no file of at most 1,024 devices: a node has several.
 inline constexpr int kMostNcclNodes = 128;
 
 }  // namespace emplace::datasets

@@ -141,15 +141,16 @@ class Run {
         StartOn(device);
         continue;
       }
-      if (events_.empty() && !flow_ends) return;
+      if (events_.empty() && !flow_ends) break;
       now_ = events_.empty() ? *flow_ends : std::min(events_.top().time, flow_ends.value_or(events_.top().time));
     }
+    if (counts_memory_) SortChanges();
   }
 
   std::int64_t step_time() const { return step_time_; }
   const std::vector<std::int64_t>& start() const { return start_; }
 
-  void TellPeaks(StepResult* result) {
+  void TellPeaks(StepResult* result) const {
     const std::size_t n = devices_.size();
     result->peak_memory.assign(n, Bytes{});
     ForEachMemory([&](std::uint32_t device, std::int64_t, std::int64_t in_use) {
@@ -161,7 +162,7 @@ class Run {
     }
   }
 
-  void Tell(Timeline* timeline) {
+  void Tell(Timeline* timeline) const {
     const auto micros = [](std::int64_t time) { return MicrosFromDuration(Duration(time)); };
     timeline->ops.clear();
     timeline->issued.clear();
@@ -228,7 +229,7 @@ class Run {
 
   void StartOn(std::uint32_t device) {
     DeviceState& state = devices_[device];
-    if (state.ready.empty() || state.free_at > now_ || state.op_ends > now_) return;
+    if (state.ready.empty() || state.free_at > now_) return;
     if (problem_.CopiesByItself(device) && ChannelOf(device, 0).is_busy) return;
     const OpId op = state.ready.top().second;
     state.ready.pop();
@@ -402,13 +403,17 @@ class Run {
     if (counts_memory_ && bytes != 0) changes_.push_back({device, time, bytes});
   }
 
-  // Calls `tell` with (device, time, in use) for each instant at which that changes, and for 0.
-  template <typename Tell>
-  void ForEachMemory(const Tell& tell) {
+  // By device, then by time; with one at 0 for each device.
+  void SortChanges() {
     for (std::size_t d = 0; d < devices_.size(); ++d) changes_.push_back({static_cast<std::uint32_t>(d), 0, 0});
     std::sort(changes_.begin(), changes_.end(), [](const MemoryChange& a, const MemoryChange& b) {
       return std::tie(a.device, a.time) < std::tie(b.device, b.time);
     });
+  }
+
+  // Calls `tell` with (device, time, in use) for each instant at which that changes, and for 0.
+  template <typename Tell>
+  void ForEachMemory(const Tell& tell) const {
     std::vector<std::int64_t> in_use(devices_.size());
     for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
       const auto op = MakeId<OpId>(i);

@@ -123,6 +123,14 @@ void ExpectConsistent(const StepExplanation& explained) {
   }
 }
 
+// The parts add up to the step that the engine says.
+void ExpectWholeStep(const Problem& problem, const std::string& engine) {
+  const StepExplanation explained = Explain(problem, engine);
+  const Simulator simulator(problem.graph, problem.cluster, problem.costs, {.engine = engine});
+  ASSERT_EQ(explained.step_time, DurationFromMicros(simulator.Run(problem.placement).step_time_micros));
+  ExpectConsistent(explained);
+}
+
 // Explains random steps, and compares them with the slow simulator. Returns the sums of the parts.
 std::array<Duration, kNumChainKinds> ExplainRandomSteps(Rng& rng, bool has_lanes, DeviceUse* use) {
   std::array<Duration, kNumChainKinds> totals{};
@@ -178,10 +186,7 @@ TEST(StepExplanationTest, ThePartsAddUpWithPlacetoReferenceToo) {
     CostTable costs = MeasuredCosts(graph, cluster);
     Placement placement = RandomPlacement(rng, graph, cluster, costs);
     const Problem problem{std::move(graph), cluster, std::move(costs), std::move(placement)};
-    const StepExplanation explained = Explain(problem, "placeto-reference");
-    const Simulator simulator(problem.graph, cluster, problem.costs, {.engine = "placeto-reference"});
-    ASSERT_EQ(explained.step_time, DurationFromMicros(simulator.Run(problem.placement).step_time_micros));
-    ASSERT_NO_FATAL_FAILURE(ExpectConsistent(explained)) << "graph " << i;
+    ASSERT_NO_FATAL_FAILURE(ExpectWholeStep(problem, "placeto-reference")) << "graph " << i;
   }
 }
 
@@ -193,10 +198,7 @@ TEST(StepExplanationTest, ThePartsAddUpWhereFlowsShareLinksToo) {
     CostTable costs = MeasuredCosts(graph, cluster);
     Placement placement = RandomPlacement(rng, graph, cluster, costs);
     const Problem problem{std::move(graph), cluster, std::move(costs), std::move(placement)};
-    const StepExplanation explained = Explain(problem, "flow");
-    const Simulator simulator(problem.graph, cluster, problem.costs, {.engine = "flow"});
-    ASSERT_EQ(explained.step_time, DurationFromMicros(simulator.Run(problem.placement).step_time_micros));
-    ASSERT_NO_FATAL_FAILURE(ExpectConsistent(explained)) << "graph " << i;
+    ASSERT_NO_FATAL_FAILURE(ExpectWholeStep(problem, "flow")) << "graph " << i;
   }
 }
 

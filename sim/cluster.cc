@@ -154,6 +154,15 @@ Cluster Cluster::KeepAccelerators(std::size_t count) const {
   return KeepIds(kept);
 }
 
+Cluster Cluster::WithCollectiveCosts(const CollectiveCosts& costs) const {
+  CheckRange(costs.launch_micros, kMaxMicros, "collectives.launch_us");
+  CheckRange(costs.local_gb_per_s, kMaxGbPerS, "collectives.local_gb_per_s");
+  if (costs.local_gb_per_s < kMinGbPerS) throw InputError("collectives.local_gb_per_s", "is below 1 byte/s");
+  Cluster result = *this;
+  result.collective_costs_ = costs;
+  return result;
+}
+
 Cluster Cluster::WithoutMemoryLimits() const {
   Cluster unlimited = *this;
   for (Device& device : unlimited.devices_) device.memory.reset();
@@ -169,13 +178,15 @@ Cluster Cluster::KeepIds(const std::vector<std::size_t>& kept) const {
     std::vector<std::string> names;
     for (const Device& device : devices_) names.push_back(device.name);
     for (const std::size_t id : kept) devices.push_back(devices_[id]);
-    return Cluster(name_, source_, std::move(devices), topology().Keep(kept, names), channels_, own_kinds_);
+    return Cluster(name_, source_, std::move(devices), topology().Keep(kept, names), channels_, own_kinds_)
+        .WithCollectiveCosts(collective_costs_);
   }
   for (const std::size_t from : kept) {
     devices.push_back(devices_[from]);
     for (const std::size_t to : kept) links.push_back(links_[from * devices_.size() + to]);
   }
-  return Cluster(name_, source_, std::move(devices), std::move(links), channels_, own_kinds_);
+  return Cluster(name_, source_, std::move(devices), std::move(links), channels_, own_kinds_)
+      .WithCollectiveCosts(collective_costs_);
 }
 
 }  // namespace emplace

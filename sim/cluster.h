@@ -59,6 +59,14 @@ struct Link {
 
 enum class Channels { kPerDevice, kPerPair };
 
+// What a collective takes beside its time on links (docs/model.md, K8). The defaults fit the all-reduces of 2 and 8
+// A100s that vTrain measured, at 1 MiB and at 1 GiB (docs/results/vtrain.md).
+struct CollectiveCosts {
+  double launch_micros = 24;    // of each
+  double local_gb_per_s = 600;  // of a device's pass over its own part of the message
+  bool operator==(const CollectiveCosts&) const = default;
+};
+
 // Devices and the links between them. Device ids are positions in devices(): they decide ties.
 class Cluster {
  public:
@@ -86,6 +94,7 @@ class Cluster {
   Channels channels() const { return channels_; }
   // How links share what they are made of; empty where nothing is known of that.
   const Topology& topology() const { return *topology_; }
+  const CollectiveCosts& collective_costs() const { return collective_costs_; }
   std::optional<DeviceId> FindDevice(std::string_view name) const;
   // Whether a device is fed by an issue lane.
   bool has_issue_lanes() const;
@@ -100,6 +109,8 @@ class Cluster {
   Cluster Keep(const std::vector<std::string>& names) const;
   // The first `count` accelerators and every CPU. Throws InputError if there are fewer accelerators.
   Cluster KeepAccelerators(std::size_t count) const;
+  // Throws InputError if a number is out of range.
+  Cluster WithCollectiveCosts(const CollectiveCosts& costs) const;
   // The same cluster, but that no device runs out of memory.
   Cluster WithoutMemoryLimits() const;
 
@@ -112,6 +123,7 @@ class Cluster {
   std::vector<Link> links_;
   Channels channels_;
   std::map<std::string, DeviceKind, std::less<>> own_kinds_;
+  CollectiveCosts collective_costs_;
   std::shared_ptr<const Topology> topology_ = std::make_shared<Topology>();  // never null
 };
 

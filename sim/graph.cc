@@ -86,6 +86,7 @@ std::span<const OpId> Graph::control_consumers(OpId id) const {
 }
 const Graph::Adjacency& Graph::adjacency() const { return data_->adjacency; }
 OpId Graph::colocation_class(OpId id) const { return data_->colocation_class[Index(id)]; }
+std::span<const Collective> Graph::collectives() const { return data_->collectives; }
 
 std::optional<OpId> Graph::FindOp(std::string_view name) const {
   const auto found = std::lower_bound(data_->by_name.begin(), data_->by_name.end(), name,
@@ -130,7 +131,8 @@ std::size_t Graph::MemoryUsage() const {
          HeapBytes(d.queue_times) + HeapBytes(d.input_begin) + HeapBytes(d.inputs) + HeapBytes(d.control_begin) +
          HeapBytes(d.controls) + HeapBytes(d.consumer_begin) + HeapBytes(d.consumers) +
          HeapBytes(d.control_consumer_begin) + HeapBytes(d.control_consumers) + HeapBytes(d.file_order) +
-         HeapBytes(d.by_name) + HeapBytes(d.colocation_class) + adjacency;
+         HeapBytes(d.by_name) + HeapBytes(d.colocation_class) + HeapBytes(d.members) + HeapBytes(d.collectives) +
+         adjacency;
 }
 
 }  // namespace emplace

@@ -68,9 +68,33 @@ struct Op {
   std::uint32_t file_position = 0;  // position in the file, or in the order of GraphBuilder::Add
 };
 
+// What the members of a group do together.
+enum class CollectiveKind : std::uint8_t {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kAllToAll,
+  kBroadcast,
+  kSendReceive,
+};
+// The kind of op: "all_reduce"; for kSendReceive "send_receive", whose ops are `send` and `recv`.
+std::string_view Name(CollectiveKind kind);
+
+// One collective: ops of one kind with the attr `group`, each of another device. They start when all have arrived, and
+// end together (docs/model.md, K1 to K6).
+struct Collective {
+  CollectiveKind kind{};
+  std::string_view group;
+  std::span<const OpId> members;  // ascending; of kSendReceive the sender, then the receiver
+  // The whole message, as NCCL counts it: what each member has before a reduction or an exchange, and what each has
+  // after a gathering, a broadcast or a receipt. The largest of any member.
+  Bytes size;
+};
+
 namespace internal {
 class GraphAssembler;
-}
+class CollectiveFinder;
+}  // namespace internal
 
 // The op graph of one training step: ops joined by tensors (data) and by control edges (order). Immutable; copies
 // share their storage.
@@ -113,6 +137,9 @@ class Graph {
   // Ops that must share a device: the smallest id of the op's colocation class (the closure of `colocate_with`).
   OpId colocation_class(OpId id) const;
 
+  // In the order of their first members.
+  std::span<const Collective> collectives() const;
+
   // The op of that name, if there is one. O(log n).
   std::optional<OpId> FindOp(std::string_view name) const;
 
@@ -129,6 +156,7 @@ class Graph {
  private:
   friend class GraphBuilder;
   friend class internal::GraphAssembler;
+  friend class internal::CollectiveFinder;
   struct Data;
   explicit Graph(std::shared_ptr<const Data> data);
   std::shared_ptr<const Data> data_;
@@ -189,7 +217,7 @@ class GraphBuilder {
   // Throws InputError, its place "ops[POSITION].FIELD" counted in the order of Add, if: a name is empty, repeated,
   // holds ':' or starts with '^'; a kind is empty; an input's producer is unknown or its index out of range; a size,
   // time or flop is negative, not finite or too large; sizes or times together overflow; there is a cycle (the message
-  // lists the ops on it).
+  // lists the ops on it); a `group` is no name, or its members do not fit; collectives wait for one another.
   Graph Build();
 
  private:

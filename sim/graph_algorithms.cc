@@ -1,10 +1,12 @@
 #include "sim/graph_algorithms.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/graph/topological_sort.hpp>
 #include <boost/range/iterator_range.hpp>
 #include <functional>
 #include <iterator>
+#include <queue>
 
 #include "sim/base/check.h"
 
@@ -36,6 +38,51 @@ std::vector<OpId> TopologicalOrder(const Graph& graph) {
   std::vector<OpId> order;
   order.reserve(reversed.size());
   for (auto it = reversed.rbegin(); it != reversed.rend(); ++it) order.push_back(MakeId<OpId>(*it));
+  return order;
+}
+
+std::vector<OpId> OrderOfCollectives(const Graph& graph) {
+  constexpr std::uint32_t kNone = ~0U;
+  const std::size_t n = graph.num_ops();
+  std::vector<std::uint32_t> collective_of(n, kNone);
+  std::vector<std::size_t> missing;
+  for (std::uint32_t c = 0; c < graph.collectives().size(); ++c) {
+    missing.push_back(graph.collectives()[c].members.size());
+    for (const OpId op : graph.collectives()[c].members) collective_of[Index(op)] = c;
+  }
+  const Graph::Adjacency& adjacency = graph.adjacency();
+  std::vector<std::size_t> waiting(n);
+  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;  // of a collective one member
+  const auto arrive = [&](std::uint32_t op) {
+    const std::uint32_t c = collective_of[op];
+    if (c == kNone) {
+      ready.push(op);
+    } else if (--missing[c] == 0) {
+      const auto members = graph.collectives()[c].members;
+      ready.push(static_cast<std::uint32_t>(*std::min_element(members.begin(), members.end())));
+    }
+  };
+  for (std::uint32_t op = 0; op < n; ++op) {
+    waiting[op] = boost::in_degree(op, adjacency);
+    if (waiting[op] == 0) arrive(op);
+  }
+  std::vector<OpId> order;
+  order.reserve(n);
+  while (!ready.empty()) {
+    const std::uint32_t next = ready.top();
+    ready.pop();
+    const std::array<OpId, 1> alone = {MakeId<OpId>(next)};
+    const std::span<const OpId> ops =
+        collective_of[next] == kNone ? std::span<const OpId>(alone) : graph.collectives()[collective_of[next]].members;
+    for (const OpId op : ops) {
+      order.push_back(op);
+      for (const auto edge : boost::make_iterator_range(boost::out_edges(static_cast<std::uint32_t>(op), adjacency))) {
+        const auto to = boost::target(edge, adjacency);
+        if (--waiting[to] == 0) arrive(to);
+      }
+    }
+  }
+  EMPLACE_CHECK_EQ(order.size(), n);  // GraphBuilder has refused the rest
   return order;
 }
 

@@ -15,6 +15,10 @@ namespace emplace {
 // boost::topological_sort's.)
 std::vector<OpId> TopologicalOrder(const Graph& graph);
 
+// Ops so that producers come before consumers, and that the members of a collective follow one another: of those that
+// may come next the smallest id first. Devices that run their ops in this order meet in all collectives.
+std::vector<OpId> OrderOfCollectives(const Graph& graph);
+
 // Number of edges on the longest path that ends in each op, by OpId; 0 for ops without producers.
 std::vector<std::uint32_t> Depths(const Graph& graph);
 

@@ -302,6 +302,7 @@ class GraphAssembler {
     PutInOrder();
     data_.by_name.reserve(num_ops_);
     for (const std::uint32_t position : by_name_) data_.by_name.push_back(data_.file_order[position]);
+    CollectiveFinder(&data_).Find();
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,8 +57,36 @@ struct Graph::Data {
   std::vector<OpId> file_order;
   std::vector<OpId> by_name;  // ids sorted by name
   std::vector<OpId> colocation_class;
+  std::vector<OpId> members;  // of collectives, one after the other
+  std::vector<Collective> collectives;
   Adjacency adjacency;
 };
+
+namespace internal {
+
+// Finds the collectives of a graph that is otherwise put together.
+class CollectiveFinder {
+ public:
+  using Data = Graph::Data;
+
+  explicit CollectiveFinder(Data* data) : data_(*data) {}
+
+  // Fills members and collectives. Throws InputError.
+  void Find();
+
+ private:
+  std::string Place(OpId op) const;
+  Bytes InputBytes(OpId op) const;
+  Bytes OutputBytes(OpId op) const;
+  std::optional<std::string> Group(OpId op) const;
+  Bytes SizeAt(CollectiveKind kind, OpId op) const;
+  void CheckPair(const Collective& collective, std::vector<OpId>* members) const;
+  void CheckOrder() const;
+
+  Data& data_;
+};
+
+}  // namespace internal
 
 }  // namespace emplace
 

@@ -1,11 +1,14 @@
 #include "sim/placement.h"
 
+#include <algorithm>
 #include <istream>
 #include <map>
 #include <optional>
 #include <ostream>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "sim/base/check.h"
 #include "sim/base/json_fields.h"
@@ -110,6 +113,23 @@ class Checker {
                          ", which colocate_with ties it to, on " + DeviceName(first) + " (both on one device)");
   }
 
+  // A collective goes around its devices; an all-to-all goes from each to each other.
+  void HasLinks(const Collective& collective) const {
+    std::vector<OpId> members(collective.members.begin(), collective.members.end());
+    std::sort(members.begin(), members.end(),
+              [this](OpId a, OpId b) { return std::pair(placement_[a], a) < std::pair(placement_[b], b); });
+    const std::string how = "is in the group " + Quoted(collective.group) + " with";
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (collective.kind == CollectiveKind::kAllToAll) {
+        for (const OpId other : members) HasLink(members[i], other, how);
+      } else if (collective.kind == CollectiveKind::kSendReceive) {
+        return HasLink(collective.members.front(), collective.members.back(), how);
+      } else {
+        HasLink(members[i], members[(i + 1) % members.size()], how);
+      }
+    }
+  }
+
   void HasLinks(OpId id) const {
     for (const TensorId input : graph_.inputs(id)) {
       const Tensor& tensor = graph_.tensor(input);
@@ -150,6 +170,7 @@ void CheckPlacement(const Placement& placement, const Graph& graph, const Cluste
     checker.WithItsClass(id);
     checker.HasLinks(id);
   }
+  for (const Collective& collective : graph.collectives()) checker.HasLinks(collective);
 }
 
 Placement ReadPlacement(std::istream& in, const std::string& file, const Graph& graph, const Cluster& cluster) {

@@ -15,6 +15,7 @@ namespace {
 std::unique_ptr<Simulator::Engine> MakeEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                               const SimOptions& options) {
   EMPLACE_CHECK_EQ(costs.num_ops(), graph.num_ops());
+  EMPLACE_CHECK(options.collectives == "model" || options.collectives == "ring" || options.collectives == "tree");
   return FindByName(AllEngines(), options.engine, "engine").make(graph, cluster, costs, options);
 }
 

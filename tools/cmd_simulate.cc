@@ -73,8 +73,11 @@ PipelineSchedule LoadSchedule(const SimulateOptions& options, std::size_t num_de
 
 StepReport SimulateWithSchedule(const SimulateOptions& options, const Graph& graph, const Cluster& cluster,
                                 const CostTable& costs, const Placement& placement) {
-  if (cluster.has_issue_lanes()) {
-    throw InputError(options.problem.cluster.name, "has issue lanes, which schedules do not know (no field `issue`)");
+  for (const Device& device : cluster.devices()) {
+    if (!device.issue || device.issue->lane.empty()) continue;
+    throw InputError(options.problem.cluster.name,
+                     fmt::format("{} has the issue lane {}, but schedules know no lane of several devices (no `lane`)",
+                                 device.name, Quoted(device.issue->lane)));
   }
   const std::size_t num_devices =
       AtPlace(options.problem.graph.file, [&] { return CountStageDevices(graph, cluster, costs, placement); });
@@ -85,8 +88,9 @@ StepReport SimulateWithSchedule(const SimulateOptions& options, const Graph& gra
   const ScheduleResult result =
       AtPlace("--schedule " + options.schedule, [&] { return SimulateSchedule(schedule, pipeline.model); });
   if (!options.show.timeline.empty()) {
-    WriteFile(options.show.timeline,
-              [&](std::ostream& out) { WriteScheduleTrace(out, schedule, pipeline, result, graph, cluster); });
+    WriteFile(options.show.timeline, [&](std::ostream& out) {
+      WriteScheduleTrace(out, OnRanksOf(pipeline.model, schedule), pipeline, result, graph, cluster);
+    });
   }
   return MakeScheduleReport(graph, cluster, costs, placement, options.schedule, schedule, pipeline, result);
 }

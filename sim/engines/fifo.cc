@@ -9,6 +9,7 @@
 
 #include "sim/base/check.h"
 #include "sim/engines/fifo_model.h"
+#include "sim/engines/flow.h"
 
 namespace emplace {
 namespace fifo {
@@ -624,6 +625,8 @@ class FifoEngine : public Simulator::Engine {
 
 std::unique_ptr<Simulator::Engine> MakeFifoEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                                   const SimOptions& options) {
+  // The start of a collective does not tell its end before those that start later: it takes an engine with more events.
+  if (!graph.collectives().empty()) return MakeFlowEngineWithoutTopology(graph, cluster, costs, options);
   return std::make_unique<fifo::FifoEngine>(graph, cluster, costs, options);
 }
 

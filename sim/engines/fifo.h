@@ -15,7 +15,7 @@ namespace emplace {
 //
 // Method: the start of an op is the only event (F11), since its end and the arrival of all its transfers are known
 // then. Cost O((edges + transfers) + ops * (devices + log ops)), and in practice a small constant per op:
-// docs/benchmarks.md.
+// docs/benchmarks.md. Graphs with collectives are run by the events of `flow`, without its topology.
 std::unique_ptr<Simulator::Engine> MakeFifoEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                                   const SimOptions& options);
 

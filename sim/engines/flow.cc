@@ -13,6 +13,8 @@
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
+#include "sim/network/collective_flows.h"
+#include "sim/network/collective_times.h"
 #include "sim/network/flow_network.h"
 
 namespace emplace {
@@ -22,10 +24,20 @@ namespace {
 template <typename T>
 using MinHeap = std::priority_queue<T, std::vector<T>, std::greater<>>;
 
+constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
 // What does not depend on the placement.
 struct Problem {
   Problem(const Graph& graph_in, const Cluster& cluster_in, const CostTable& costs_in)
-      : graph(graph_in), cluster(cluster_in), costs(costs_in), inputs_left(graph.num_ops()) {
+      : graph(graph_in),
+        cluster(cluster_in),
+        costs(costs_in),
+        inputs_left(graph.num_ops()),
+        collective_times(cluster_in) {
+    if (!graph.collectives().empty()) collective_of.assign(graph.num_ops(), kNone);
+    for (std::size_t c = 0; c < graph.collectives().size(); ++c) {
+      for (const OpId op : graph.collectives()[c].members) collective_of[Index(op)] = static_cast<std::uint32_t>(c);
+    }
     for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
       for (const OpId reader : graph.consumers(MakeId<TensorId>(t))) ++inputs_left[Index(reader)];
     }
@@ -47,14 +59,27 @@ struct Problem {
   CostTable costs;
   std::vector<std::uint32_t> inputs_left;  // tensors and control inputs that each op waits for
   std::vector<double> bytes_per_ns;        // of each link of the topology
+  CollectiveTimes collective_times;
+  std::vector<std::uint32_t> collective_of;  // [num_ops], kNone: of none; empty where there are no collectives
 };
 
 struct Event {
-  enum class Kind { kOpEnds, kDeviceIsFree, kControlArrives, kFlowStarts, kTransferArrives, kChannelIsFree };
+  enum class Kind {
+    kOpEnds,
+    kDeviceIsFree,
+    kControlArrives,
+    kFlowStarts,
+    kTransferArrives,
+    kChannelIsFree,
+    kCollectiveEnds,
+    kPartsBegin,
+    kPartStarts,
+    kPartArrives
+  };
   std::int64_t time = 0;
   std::uint64_t serial = 0;
   Kind kind{};
-  std::uint32_t what = 0;  // op, device, op, transfer, transfer, channel
+  std::uint32_t what = 0;  // op, device, op, transfer, transfer, channel, collective, collective, part, part
   friend bool operator>(const Event& a, const Event& b) {
     return std::pair(a.time, a.serial) > std::pair(b.time, b.serial);
   }
@@ -64,10 +89,9 @@ struct DeviceState {
   MinHeap<std::pair<std::int64_t, OpId>> ready;  // (ready time, op): docs/model.md, F10
   std::int64_t free_at = 0;
   std::int64_t op_ends = 0;
-  bool is_asked = false;  // whether it can start an op: Run::ask_
+  bool is_asked = false;    // whether it can start an op: Run::ask_
+  bool takes_part = false;  // in a collective
 };
-
-constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
 // There may be a channel for each pair of 1,024 devices: no queue of its own, but the transfers lead to the next ones.
 struct ChannelState {
@@ -86,6 +110,22 @@ struct TransferState {
   std::uint32_t next = kNone;  // that waits for the same channel
 };
 
+struct CollectiveState {
+  std::size_t missing = 0;        // members that have not arrived
+  std::vector<DeviceId> devices;  // ascending, distinct; of a pair the sender, then the receiver
+  std::uint32_t parts_left = 0;   // that have not arrived, once they have begun
+};
+
+// One flow of a collective that is expanded.
+struct PartState {
+  std::uint32_t collective = 0;
+  DeviceId from{};
+  DeviceId to{};
+  Bytes size;
+  std::uint32_t waits = 0;
+  std::vector<std::uint32_t> next = {};  // parts that wait for it
+};
+
 struct TensorState {
   std::uint32_t holders = 0;  // readers at home that have not ended, and transfers that have not arrived
   std::uint32_t first_transfer = 0;
@@ -101,20 +141,32 @@ struct MemoryChange {
 // One run.
 class Run {
  public:
-  Run(const Problem& problem, FlowNetwork* network, std::span<const DeviceId> placement, bool counts_memory)
+  struct Choice {
+    bool counts_memory = false;
+    bool shares_links = false;  // that there is a topology
+    std::optional<CollectiveAlgorithm> expand = {};
+  };
+  Run(const Problem& problem, FlowNetwork* network, std::span<const DeviceId> placement, const Choice& choice)
       : problem_(problem),
         graph_(problem.graph),
         cluster_(problem.cluster),
         network_(*network),
         placement_(placement),
-        counts_memory_(counts_memory),
+        counts_memory_(choice.counts_memory),
+        shares_links_(choice.shares_links),
+        expand_(choice.expand),
         one_for_each_(cluster_.channels() == Channels::kPerPair),
         inputs_left_(problem.inputs_left),
         start_(graph_.num_ops()),
         end_(graph_.num_ops()),
         tensors_(graph_.num_tensors()),
         devices_(cluster_.num_devices()),
-        channels_(cluster_.num_devices() * (one_for_each_ ? cluster_.num_devices() : 1)) {}
+        channels_(cluster_.num_devices() * (one_for_each_ ? cluster_.num_devices() : 1)) {
+    for (const Collective& collective : graph_.collectives()) {
+      collectives_.push_back({.missing = collective.members.size(), .devices = DevicesOf(collective)});
+    }
+    if (!collectives_.empty()) blocked_on_.resize(devices_.size());
+  }
 
   void Simulate() {
     network_.Clear();
@@ -130,7 +182,18 @@ class Run {
       }
       const std::optional<std::int64_t> flow_ends = network_.NextEnd();
       if (flow_ends == now_) {
-        Arrive(transfer_of_flow_[network_.End()]);
+        const FlowOwner owner = owner_of_flow_[network_.End()];
+        if (owner.is_part) {
+          PartArrives(owner.index);
+        } else {
+          Arrive(owner.index);
+        }
+        continue;
+      }
+      if (!may_start_.empty()) {
+        const std::uint32_t collective = may_start_.top();
+        may_start_.pop();
+        TryCollective(collective);
         continue;
       }
       // Everything that happens now has happened: ops start, by device (F11).
@@ -202,11 +265,19 @@ class Run {
       case Event::Kind::kControlArrives:
         return Has(MakeId<OpId>(event.what));
       case Event::Kind::kFlowStarts:
-        return StartFlow(event.what);
+        return StartTransfer(event.what);
       case Event::Kind::kTransferArrives:
         return Arrive(event.what);
       case Event::Kind::kChannelIsFree:
         return Free(event.what);
+      case Event::Kind::kCollectiveEnds:
+        return EndCollective(event.what);
+      case Event::Kind::kPartsBegin:
+        return BeginParts(event.what);
+      case Event::Kind::kPartStarts:
+        return StartPart(event.what);
+      case Event::Kind::kPartArrives:
+        return PartArrives(event.what);
     }
   }
 
@@ -223,8 +294,117 @@ class Run {
     if (--inputs_left_[Index(op)] == 0) IsReady(op);
   }
   void IsReady(OpId op) {
+    if (!collectives_.empty() && problem_.collective_of[Index(op)] != kNone) {
+      const std::uint32_t collective = problem_.collective_of[Index(op)];
+      if (--collectives_[collective].missing == 0) may_start_.push(collective);
+      return;
+    }
     devices_[DeviceOf(op)].ready.emplace(now_, op);
     Ask(DeviceOf(op));
+  }
+
+  std::vector<DeviceId> DevicesOf(const Collective& collective) const {
+    std::vector<DeviceId> devices;
+    for (const OpId op : collective.members) devices.push_back(placement_[Index(op)]);
+    if (collective.kind != CollectiveKind::kSendReceive) std::sort(devices.begin(), devices.end());
+    devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+    return devices;
+  }
+
+  // docs/model.md, K2 to K4.
+  void TryCollective(std::uint32_t index) {
+    const CollectiveState& state = collectives_[index];
+    for (const DeviceId device : state.devices) {
+      if (devices_[Index(device)].takes_part) return blocked_on_[Index(device)].push_back(index);
+    }
+    const Collective& collective = graph_.collectives()[index];
+    for (const DeviceId device : state.devices) devices_[Index(device)].takes_part = true;
+    for (const OpId op : collective.members) {
+      const std::uint32_t device = DeviceOf(op);
+      start_[Index(op)] = now_;
+      order_.push_back(op);
+      Log(device, now_, graph_.op(op).temp.count);
+      for (std::size_t k = 0; k < graph_.num_outputs(op); ++k) Log(device, now_, SizeOf(Output(op, k)));
+    }
+    const std::int64_t given = GivenTime(collective);
+    if (given > 0 || !expand_ || state.devices.size() == 1) {
+      const std::int64_t time =
+          given > 0 ? given
+                    : problem_.collective_times.Of(collective.kind, collective.size, state.devices).duration.count();
+      return Push(now_ + time, Event::Kind::kCollectiveEnds, index);
+    }
+    const double fixed = problem_.collective_times.FixedMicros(collective.size);
+    Push(now_ + DurationFromMicros(fixed).count(), Event::Kind::kPartsBegin, index);
+  }
+
+  // That the graph says, of the slowest member; 0: it does not.
+  std::int64_t GivenTime(const Collective& collective) const {
+    std::int64_t time = 0;
+    for (const OpId op : collective.members) {
+      const std::size_t kind = problem_.costs.KindIndex(placement_[Index(op)]);
+      time = std::max(time, DurationFromMicros(problem_.costs.KindMicros(op, kind)).count());
+    }
+    return time;
+  }
+
+  void EndCollective(std::uint32_t index) {
+    for (const OpId op : graph_.collectives()[index].members) {
+      end_[Index(op)] = now_;
+      step_time_ = std::max(step_time_, now_);
+      Log(DeviceOf(op), now_, -graph_.op(op).temp.count);
+      End(op);
+    }
+    for (const DeviceId device : collectives_[index].devices) {
+      devices_[Index(device)].takes_part = false;
+      for (const std::uint32_t blocked : blocked_on_[Index(device)]) may_start_.push(blocked);
+      blocked_on_[Index(device)].clear();
+    }
+  }
+
+  // docs/model.md, K13.
+  void BeginParts(std::uint32_t index) {
+    const Collective& collective = graph_.collectives()[index];
+    CollectiveState& state = collectives_[index];
+    const std::vector<CollectiveFlow> flows =
+        CollectiveFlows(collective.kind, collective.size, state.devices.size(), *expand_);
+    const auto first = static_cast<std::uint32_t>(parts_.size());
+    state.parts_left = static_cast<std::uint32_t>(flows.size());
+    for (const CollectiveFlow& flow : flows) {
+      for (const std::uint32_t before : flow.after) {
+        parts_[first + before].next.push_back(static_cast<std::uint32_t>(parts_.size()));
+      }
+      parts_.push_back({.collective = index,
+                        .from = state.devices[flow.from],
+                        .to = state.devices[flow.to],
+                        .size = flow.size,
+                        .waits = static_cast<std::uint32_t>(flow.after.size())});
+    }
+    for (std::size_t i = 0; i < flows.size(); ++i) {
+      if (flows[i].after.empty()) BeginPart(static_cast<std::uint32_t>(first + i));
+    }
+  }
+
+  void BeginPart(std::uint32_t index) {
+    const PartState& part = parts_[index];
+    const Link& link = cluster_.link(part.from, part.to);
+    const std::int64_t latency = DurationFromMicros(link.latency_micros).count();
+    if (!shares_links_) {
+      return Push(now_ + latency + TransferDuration(part.size, link.rate()).count(), Event::Kind::kPartArrives, index);
+    }
+    Push(now_ + latency, Event::Kind::kPartStarts, index);
+  }
+
+  void StartPart(std::uint32_t index) {
+    StartFlow(parts_[index].from, parts_[index].to, parts_[index].size, {.index = index, .is_part = true});
+  }
+
+  void PartArrives(std::uint32_t index) {
+    const std::uint32_t collective = parts_[index].collective;
+    const std::vector<std::uint32_t> next = std::move(parts_[index].next);
+    for (const std::uint32_t part : next) {
+      if (--parts_[part].waits == 0) BeginPart(part);
+    }
+    if (--collectives_[collective].parts_left == 0) EndCollective(collective);
   }
 
   void StartOn(std::uint32_t device) {
@@ -329,24 +509,32 @@ class Run {
     Log(static_cast<std::uint32_t>(Index(transfer.to)), now_, SizeOf(transfer.tensor));
     const Link& link = cluster_.link(transfer.from, transfer.to);
     const std::int64_t latency = DurationFromMicros(link.latency_micros).count();
-    if (cluster_.topology().empty()) {
+    if (!shares_links_) {
       const std::int64_t takes = TransferDuration(Bytes{SizeOf(transfer.tensor)}, link.rate()).count();
       Push(now_ + latency + takes, Event::Kind::kTransferArrives, index);
     } else if (latency > 0) {
       Push(now_ + latency, Event::Kind::kFlowStarts, index);
     } else {
-      StartFlow(index);
+      StartTransfer(index);
     }
   }
 
-  void StartFlow(std::uint32_t index) {
+  void StartTransfer(std::uint32_t index) {
     const TransferState& transfer = transfers_[index];
-    const Bytes size{SizeOf(transfer.tensor)};
-    const std::int64_t alone = TransferDuration(size, cluster_.link(transfer.from, transfer.to).rate()).count();
-    const auto route = cluster_.topology().Route(Index(transfer.from), Index(transfer.to));
+    StartFlow(transfer.from, transfer.to, Bytes{SizeOf(transfer.tensor)}, {.index = index, .is_part = false});
+  }
+
+  struct FlowOwner {
+    std::uint32_t index = 0;  // of transfers_, or of parts_
+    bool is_part = false;
+  };
+
+  void StartFlow(DeviceId from, DeviceId to, Bytes size, FlowOwner owner) {
+    const std::int64_t alone = TransferDuration(size, cluster_.link(from, to).rate()).count();
+    const auto route = cluster_.topology().Route(Index(from), Index(to));
     const FlowNetwork::Flow flow = network_.Start(now_, route, size.count, alone);
-    if (flow >= transfer_of_flow_.size()) transfer_of_flow_.resize(flow + 1);
-    transfer_of_flow_[flow] = index;
+    if (flow >= owner_of_flow_.size()) owner_of_flow_.resize(flow + 1);
+    owner_of_flow_[flow] = owner;
   }
 
   void Arrive(std::uint32_t index) {
@@ -435,6 +623,8 @@ class Run {
   FlowNetwork& network_;
   std::span<const DeviceId> placement_;
   const bool counts_memory_;
+  const bool shares_links_;
+  const std::optional<CollectiveAlgorithm> expand_;
   const bool one_for_each_;
 
   std::int64_t now_ = 0;
@@ -450,7 +640,11 @@ class Run {
   std::vector<DeviceState> devices_;
   std::vector<ChannelState> channels_;
   std::vector<TransferState> transfers_;
-  std::vector<std::uint32_t> transfer_of_flow_;
+  std::vector<FlowOwner> owner_of_flow_;
+  std::vector<CollectiveState> collectives_;
+  MinHeap<std::uint32_t> may_start_;                    // collectives whose members have all arrived
+  std::vector<std::vector<std::uint32_t>> blocked_on_;  // [num_devices]: collectives that wait for the device's
+  std::vector<PartState> parts_;
   std::vector<MemoryChange> changes_;
   std::vector<std::uint32_t> destinations_;
   std::vector<TensorId> read_;
@@ -463,11 +657,16 @@ struct FlowWorkspace : Simulator::Workspace {
 
 class FlowEngine : public Simulator::Engine {
  public:
-  FlowEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs, const SimOptions& options)
-      : problem_(graph, cluster, costs), options_(options) {
+  FlowEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs, const SimOptions& options,
+             bool shares_links)
+      : problem_(graph, cluster, costs), options_(options), shares_links_(shares_links) {
     if (cluster.has_issue_lanes()) {
-      throw InputError("cluster " + cluster.name(), "engine flow supports no issue lanes (use engine fifo)");
+      throw InputError("cluster " + cluster.name(), options.engine == "flow"
+                                                        ? "engine flow supports no issue lanes (use engine fifo)"
+                                                        : "issue lanes run no graph with collectives");
     }
+    if (options.collectives == "model") return;
+    expand_ = options.collectives == "tree" ? CollectiveAlgorithm::kTree : CollectiveAlgorithm::kRing;
   }
 
   std::unique_ptr<Simulator::Workspace> MakeWorkspace() const override {
@@ -476,7 +675,8 @@ class FlowEngine : public Simulator::Engine {
 
   void Run(std::span<const DeviceId> placement, Simulator::Workspace& workspace, StepResult* result,
            Timeline* timeline) const override {
-    flow::Run run(problem_, &static_cast<FlowWorkspace&>(workspace).network, placement, options_.peak_memory);
+    flow::Run run(problem_, &static_cast<FlowWorkspace&>(workspace).network, placement,
+                  {.counts_memory = options_.peak_memory, .shares_links = shares_links_, .expand = expand_});
     run.Simulate();
     result->step_time_micros = MicrosFromDuration(Duration(run.step_time()));
     result->fits_memory = true;
@@ -494,6 +694,8 @@ class FlowEngine : public Simulator::Engine {
  private:
   Problem problem_;
   SimOptions options_;
+  bool shares_links_;
+  std::optional<CollectiveAlgorithm> expand_;
 };
 
 }  // namespace
@@ -501,7 +703,12 @@ class FlowEngine : public Simulator::Engine {
 
 std::unique_ptr<Simulator::Engine> MakeFlowEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                                   const SimOptions& options) {
-  return std::make_unique<flow::FlowEngine>(graph, cluster, costs, options);
+  return std::make_unique<flow::FlowEngine>(graph, cluster, costs, options, !cluster.topology().empty());
+}
+
+std::unique_ptr<Simulator::Engine> MakeFlowEngineWithoutTopology(const Graph& graph, const Cluster& cluster,
+                                                                 const CostTable& costs, const SimOptions& options) {
+  return std::make_unique<flow::FlowEngine>(graph, cluster, costs, options, false);
 }
 
 }  // namespace emplace

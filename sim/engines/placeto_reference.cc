@@ -161,6 +161,9 @@ std::vector<std::uint32_t> Inverse(const std::vector<std::uint32_t>& order) {
 PlacetoReferenceEngine::PlacetoReferenceEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                                const SimOptions& options)
     : costs_(costs), options_(options), num_ops_(graph.num_ops()), num_devices_(cluster.num_devices()) {
+  if (!graph.collectives().empty()) {
+    throw InputError("", "graph " + graph.name() + ": engine placeto-reference runs no collectives (use engine fifo)");
+  }
   ReadConstants(cluster);
   AddEdges(graph);
   RankNames(graph, cluster);

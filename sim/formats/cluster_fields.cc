@@ -278,13 +278,23 @@ Channels ReadChannels(const JsonFields& fields) {
   return Channels::kPerPair;
 }
 
+CollectiveCosts ReadCollectiveCosts(const JsonNode& node) {
+  const JsonFields fields(node, {"launch_us", "local_gb_per_s"});
+  CollectiveCosts costs;
+  if (const auto field = fields.Find("launch_us")) costs.launch_micros = field->Number(0, kMaxJsonMicros);
+  if (const auto field = fields.Find("local_gb_per_s")) {
+    costs.local_gb_per_s = field->Number(kMinGbPerS, kMaxGbPerS, kRateAllowed);
+  }
+  return costs;
+}
+
 }  // namespace
 
 Cluster ClusterFromFields(const JsonValue& root) {
   const JsonNode node(root);
   CheckSchema(node, "emplace.cluster");
   const JsonFields fields(node, {"schema", "version", "name", "source", "devices", "op_gap_us", "link", "links",
-                                 "topology", "channels", "kinds"});
+                                 "topology", "channels", "kinds", "collectives"});
   const auto name = fields.Find("name");
   const auto source = fields.Find("source");
   OwnKinds own_kinds;
@@ -302,16 +312,20 @@ Cluster ClusterFromFields(const JsonValue& root) {
     ReadDevices(JsonNode(entries, i, list[i]), op_gap, own_kinds, &devices, &ids);
   }
   const Channels channels = ReadChannels(fields);
+  CollectiveCosts costs;
+  if (const auto field = fields.Find("collectives")) costs = ReadCollectiveCosts(*field);
   if (const auto field = fields.Find("topology")) {
     if (fields.Find("link") || fields.Find("links")) {
       throw InputError("topology", "is beside link or links (topology: links are what its routes give)");
     }
     return Cluster(name ? name->Text() : "", source ? source->Text() : "", std::move(devices),
-                   TopologyFromFields(*field, ids), channels, std::move(own_kinds));
+                   TopologyFromFields(*field, ids), channels, std::move(own_kinds))
+        .WithCollectiveCosts(costs);
   }
   std::vector<Link> links = ReadLinks(fields, ids);
   return Cluster(name ? name->Text() : "", source ? source->Text() : "", std::move(devices), std::move(links), channels,
-                 std::move(own_kinds));
+                 std::move(own_kinds))
+      .WithCollectiveCosts(costs);
 }
 
 }  // namespace emplace

@@ -406,6 +406,11 @@ void WriteCluster(std::ostream& out, const Cluster& cluster) {
     text.append(TopologyText(cluster));
   }
   text.append("channels: ").append(cluster.channels() == Channels::kPerPair ? "pair" : "device").push_back('\n');
+  if (const CollectiveCosts& costs = cluster.collective_costs(); costs != CollectiveCosts{}) {
+    FlowMap map(&text.append("collectives: "));
+    map.Number("launch_us", costs.launch_micros);
+    map.Number("local_gb_per_s", costs.local_gb_per_s);
+  }
   std::string_view title = "kinds:\n";
   for (const auto& [name, kind] : cluster.own_kinds()) {
     WriteKind(&text.append(title), kind);

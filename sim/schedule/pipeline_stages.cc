@@ -8,6 +8,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
 #include "sim/graph_algorithms.h"
+#include "sim/schedule/teams.h"
 
 namespace emplace {
 namespace {
@@ -41,9 +42,9 @@ std::vector<OpId> OpsOf(const std::vector<PipelineRole>& roles, PipelineRole rol
 }
 
 // Source, forward, the input's part or final; weights' parts are found later.
-PipelineRole FirstRole(const PlacedGraph& placed, OpId op, const std::vector<PipelineRole>& roles) {
+PipelineRole FirstRole(const PlacedGraph& placed, OpId op, bool is_member, const std::vector<PipelineRole>& roles) {
   const Graph& graph = placed.graph;
-  const bool reads_nothing = graph.inputs(op).empty() && graph.control_inputs(op).empty();
+  const bool reads_nothing = graph.inputs(op).empty() && graph.control_inputs(op).empty() && !is_member;
   if (reads_nothing && DurationFromMicros(placed.costs.Micros(op, placed.placement[op])) == Duration{})
     return kSourceOp;
   std::optional<OpId> later;  // a producer that is not of the forward pass
@@ -422,14 +423,93 @@ Duration PlacedGraph::Time(OpId op) const {
 
 std::vector<PipelineRole> PipelineRoles(const PlacedGraph& placed) {
   std::vector<PipelineRole> roles(placed.graph.num_ops());
-  for (std::size_t i = 0; i < roles.size(); ++i) roles[i] = FirstRole(placed, MakeId<OpId>(i), roles);
+  std::vector<bool> is_member(roles.size(), false);
+  for (const Collective& collective : placed.graph.collectives()) {
+    for (const OpId op : collective.members) is_member[Index(op)] = true;
+  }
+  for (std::size_t i = 0; i < roles.size(); ++i) {
+    roles[i] = FirstRole(placed, MakeId<OpId>(i), is_member[i], roles);
+  }
   FindWeightParts(placed.graph, &roles);
   return roles;
 }
 
+namespace {
+
+// Throws unless the members of each collective are in one stage and part, or all final.
+void CheckMembers(const PlacedGraph& placed, const std::vector<PipelineRole>& roles, const StageChoice& choice) {
+  for (const Collective& collective : placed.graph.collectives()) {
+    const OpId first = collective.members.front();
+    for (const OpId op : collective.members) {
+      const PipelineRole role = roles[Index(op)];
+      const bool is_alike =
+          role == roles[Index(first)] && (role == kFinalOp || choice.schedule_stage[choice.stages[Index(op)]] ==
+                                                                  choice.schedule_stage[choice.stages[Index(first)]]);
+      if (is_alike) continue;
+      throw InputError(
+          fmt::format("ops[{}]", Quoted(placed.graph.op(op).name)),
+          fmt::format("of the {} is in the group {} with {} of the {} (members in one stage and pass)", PassName(role),
+                      Quoted(collective.group), Quoted(placed.graph.op(first).name), PassName(roles[Index(first)])));
+    }
+  }
+}
+
+}  // namespace
+
 StageChoice ChooseStages(const PlacedGraph& placed, const std::vector<std::size_t>& rank_of_stage,
                          const std::string& wanted, std::vector<PipelineRole>* roles) {
-  return StageFinder(placed, rank_of_stage, wanted, roles).Find();
+  const std::size_t num_ops = placed.graph.num_ops();
+  const Teams teams = FindTeams(placed, *roles);
+  StageChoice all{.stages = std::vector<std::size_t>(num_ops, 0)};
+  for (std::size_t pipeline = 0; pipeline < teams.pipelines.size(); ++pipeline) {
+    const auto is_inside = [&](DeviceId device) {
+      const std::size_t team = teams.team_of_device[Index(device)];
+      return team != Teams::kNone && teams.pipeline_of_team[team] == pipeline;
+    };
+    // A team is one device here, and other pipelines are not looked at.
+    Placement on_teams(num_ops);
+    std::vector<PipelineRole> roles_here = *roles;
+    for (std::size_t i = 0; i < num_ops; ++i) {
+      const auto op = MakeId<OpId>(i);
+      const DeviceId device = placed.placement[op];
+      on_teams[op] = is_inside(device) ? teams.members[teams.team_of_device[Index(device)]].front() : device;
+      const bool is_elsewhere = teams.team_of_device[Index(device)] != Teams::kNone && !is_inside(device);
+      if (is_elsewhere && roles_here[i] != kSourceOp) roles_here[i] = kFinalOp;
+    }
+    const PlacedGraph mapped{placed.graph, placed.cluster, placed.costs, on_teams};
+    const StageChoice choice = StageFinder(mapped, rank_of_stage, wanted, &roles_here).Find();
+    for (std::size_t i = 0; i < num_ops; ++i) {
+      if (!is_inside(placed.placement[MakeId<OpId>(i)])) continue;
+      (*roles)[i] = roles_here[i];
+      all.stages[i] = choice.stages[i];
+    }
+    for (std::size_t rank = 0; rank < choice.device_of_rank.size(); ++rank) {
+      std::vector<std::size_t>& team = all.teams.emplace_back();
+      for (const DeviceId device : teams.members[teams.team_of_device[Index(choice.device_of_rank[rank])]]) {
+        team.push_back(all.device_of_rank.size());
+        all.device_of_rank.push_back(device);
+        all.schedule_rank.push_back(rank);
+      }
+    }
+  }
+  // Each device has stages of its own, in the order of the schedule's.
+  std::vector<std::vector<std::size_t>> own_stage(placed.cluster.num_devices());
+  for (std::size_t stage = 0; stage < rank_of_stage.size(); ++stage) {
+    for (std::size_t rank = 0; rank < all.device_of_rank.size(); ++rank) {
+      std::vector<std::size_t>& own = own_stage[Index(all.device_of_rank[rank])];
+      own.resize(rank_of_stage.size(), 0);
+      if (all.schedule_rank[rank] != rank_of_stage[stage]) continue;
+      own[stage] = all.rank_of_stage.size();
+      all.rank_of_stage.push_back(rank);
+      all.schedule_stage.push_back(stage);
+    }
+  }
+  for (std::size_t i = 0; i < num_ops; ++i) {
+    if ((*roles)[i] == kSourceOp || (*roles)[i] == kFinalOp) continue;
+    all.stages[i] = own_stage[Index(placed.placement[MakeId<OpId>(i)])][all.stages[i]];
+  }
+  CheckMembers(placed, *roles, all);
+  return all;
 }
 
 }  // namespace emplace

@@ -29,11 +29,17 @@ struct PlacedGraph {
 // The role of each op. Throws InputError where a pass reads what a later one makes.
 std::vector<PipelineRole> PipelineRoles(const PlacedGraph& placed);
 
-// The devices in the order of the pipeline, and each op's stage: 0 for sources and final ops. `roles` gets the weights'
-// ops that are final because they add up what several stages made. Throws as MakePlacedPipeline.
+// The devices in the order of the pipeline, and each op's stage: 0 for sources and final ops. Of several pipelines
+// (teams.h) the first one's come first; members of a team follow one another. `roles` gets the weights' ops that are
+// final because they add up what several stages made. Throws as MakePlacedPipeline.
 struct StageChoice {
   std::vector<DeviceId> device_of_rank = {};
   std::vector<std::size_t> stages = {};
+  // Of graphs whose devices form teams and replicas, every device has ranks and stages of its own.
+  std::vector<std::size_t> rank_of_stage = {};
+  std::vector<std::size_t> schedule_rank = {};       // by rank: whose list of the schedule it runs
+  std::vector<std::size_t> schedule_stage = {};      // by stage: which of the schedule it is
+  std::vector<std::vector<std::size_t>> teams = {};  // ranks that act together; each rank is in one
 };
 StageChoice ChooseStages(const PlacedGraph& placed, const std::vector<std::size_t>& rank_of_stage,
                          const std::string& wanted, std::vector<PipelineRole>* roles);

@@ -2,15 +2,20 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/graph_algorithms.h"
+#include "sim/network/collective_times.h"
 #include "sim/schedule/pipeline_stages.h"
+#include "sim/schedule/teams.h"
 
 namespace emplace {
 namespace {
@@ -27,14 +32,25 @@ ActionKind PartOf(PipelineRole role) {
 // Puts together the model of a placed graph whose stages are known.
 class ModelBuilder {
  public:
-  ModelBuilder(const PlacedGraph& placed, const std::vector<std::size_t>& rank_of_stage, StageChoice choice,
-               std::vector<PipelineRole> roles)
-      : placed_(placed), graph_(placed.graph), final_position_(placed.graph.num_ops(), kNoPosition) {
+  ModelBuilder(const PlacedGraph& placed, StageChoice choice, std::vector<PipelineRole> roles)
+      : placed_(placed),
+        graph_(placed.graph),
+        order_(OrderOfCollectives(placed.graph)),
+        final_position_(placed.graph.num_ops(), kNoPosition) {
     pipeline_.devices = std::move(choice.device_of_rank);
     pipeline_.stages = std::move(choice.stages);
     pipeline_.roles = std::move(roles);
-    pipeline_.model.rank_of_stage = rank_of_stage;
-    pipeline_.model.stages.resize(rank_of_stage.size());
+    pipeline_.model.stages.resize(choice.rank_of_stage.size());
+    pipeline_.model.rank_of_stage = std::move(choice.rank_of_stage);
+    if (!graph_.collectives().empty()) {
+      pipeline_.model.schedule_rank = std::move(choice.schedule_rank);
+      pipeline_.model.schedule_stage = std::move(choice.schedule_stage);
+      pipeline_.model.teams = std::move(choice.teams);
+      collective_of_.assign(graph_.num_ops(), kNoPosition);
+      for (std::size_t c = 0; c < graph_.collectives().size(); ++c) {
+        for (const OpId op : graph_.collectives()[c].members) collective_of_[Index(op)] = c;
+      }
+    }
     for (std::size_t d = 0; d < placed.cluster.num_devices(); ++d) {
       const auto device = MakeId<DeviceId>(d);
       if (std::find(pipeline_.devices.begin(), pipeline_.devices.end(), device) == pipeline_.devices.end()) {
@@ -118,33 +134,133 @@ class ModelBuilder {
     }
   }
 
+  std::size_t CollectiveOf(OpId op) const { return collective_of_.empty() ? kNoPosition : collective_of_[Index(op)]; }
+
+  // What the collective takes where its members are placed; the graph's own time counts first (K6).
+  Duration TimeOf(const Collective& collective) const {
+    Duration given{};
+    std::vector<DeviceId> devices;
+    for (const OpId op : collective.members) {
+      given = std::max(given, DurationFromMicros(placed_.costs.Micros(op, placed_.placement[op])));
+      devices.push_back(placed_.placement[op]);
+    }
+    if (given > Duration{}) return given;
+    std::sort(devices.begin(), devices.end());
+    devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+    return collective_times_.Of(collective.kind, collective.size, devices).duration;
+  }
+
+  // The ops of a part run one after the other (S6); members of a collective meet in it (S22).
   void AddTimes() {
-    for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
-      const auto op = MakeId<OpId>(i);
-      PipelineStage& stage = pipeline_.model.stages[pipeline_.stages[i]];
-      switch (Role(op)) {
-        case kForwardOp:
-          stage.forward += placed_.Time(op);
-          break;
-        case kInputOp:
-          stage.backward_input += placed_.Time(op);
-          break;
-        case kWeightOp:
-          stage.backward_weight += placed_.Time(op);
-          break;
-        case kSourceOp:
-        case kFinalOp:
-          break;
+    struct Clock {
+      Duration host{};  // of the issue lane
+      Duration device{};
+    };
+    const std::size_t num_stages = pipeline_.model.stages.size();
+    std::vector<std::array<Clock, 3>> clocks(num_stages);
+    std::vector<std::array<Clock, 3>> alone(num_stages);  // if collectives took no time
+    const auto position = [this](OpId op) { return static_cast<std::size_t>(Role(op)) - 1; };
+    const auto run = [&](OpId op, Duration time, Clock* clock) {
+      const std::optional<IssueLane>& lane = placed_.cluster.device(placed_.placement[op]).issue;
+      if (lane) {
+        const double host = placed_.costs.HostMicros(op, placed_.costs.KindIndex(placed_.placement[op]));
+        clock->host += DurationFromMicros(std::isnan(host) ? lane->host_micros : host);
+        const bool takes_time = time > Duration{} || CollectiveOf(op) != kNoPosition;
+        clock->device = std::max(
+            clock->device, clock->host + (takes_time ? DurationFromMicros(lane->launch_latency_micros) : Duration{}));
+      }
+      clock->device += time;
+    };
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      const OpId op = order_[i];
+      if (Role(op) == kSourceOp || Role(op) == kFinalOp) continue;
+      const std::size_t stage = pipeline_.stages[Index(op)];
+      if (CollectiveOf(op) == kNoPosition) {
+        run(op, placed_.Time(op), &clocks[stage][position(op)]);
+        run(op, placed_.Time(op), &alone[stage][position(op)]);
+        continue;
+      }
+      const Collective& collective = graph_.collectives()[CollectiveOf(op)];
+      for (auto* const of : {&clocks, &alone}) {
+        Duration meet{};
+        for (const OpId member : collective.members) {
+          Clock& clock = (*of)[pipeline_.stages[Index(member)]][position(member)];
+          run(member, Duration{}, &clock);
+          meet = std::max(meet, clock.device);
+        }
+        if (of == &clocks) meet += TimeOf(collective);
+        for (const OpId member : collective.members) {
+          (*of)[pipeline_.stages[Index(member)]][position(member)].device = meet;
+        }
+      }
+      i += collective.members.size() - 1;  // they follow one another
+    }
+    for (std::size_t s = 0; s < num_stages; ++s) {
+      PipelineStage& stage = pipeline_.model.stages[s];
+      const std::array<Duration*, 3> times = {&stage.forward, &stage.backward_input, &stage.backward_weight};
+      for (std::size_t part = 0; part < 3; ++part) {
+        *times[part] = std::max(clocks[s][part].device, clocks[s][part].host);
+        stage.communication[part] = *times[part] - std::max(alone[s][part].device, alone[s][part].host);
+      }
+    }
+    // A team's action ends when the last of its members is done.
+    for (const std::vector<std::size_t>& team : pipeline_.model.teams) EqualizeStages(team);
+  }
+
+  void EqualizeStages(const std::vector<std::size_t>& team) {
+    if (team.size() < 2) return;
+    std::map<std::size_t, std::vector<std::size_t>> of_schedule;  // by the schedule's stage: those of the members
+    for (std::size_t s = 0; s < pipeline_.model.stages.size(); ++s) {
+      if (std::find(team.begin(), team.end(), pipeline_.model.rank_of_stage[s]) == team.end()) continue;
+      of_schedule[pipeline_.model.schedule_stage[s]].push_back(s);
+    }
+    for (const auto& [stage, own] : of_schedule) {
+      PipelineStage most = pipeline_.model.stages[own.front()];
+      std::array<Duration, 3> alone{};
+      for (const std::size_t s : own) {
+        const PipelineStage& of = pipeline_.model.stages[s];
+        const std::array<Duration, 3> times = {of.forward, of.backward_input, of.backward_weight};
+        for (std::size_t part = 0; part < 3; ++part) {
+          alone[part] = std::max(alone[part], times[part] - of.communication[part]);
+        }
+        most.forward = std::max(most.forward, of.forward);
+        most.backward_input = std::max(most.backward_input, of.backward_input);
+        most.backward_weight = std::max(most.backward_weight, of.backward_weight);
+      }
+      for (const std::size_t s : own) {
+        PipelineStage& of = pipeline_.model.stages[s];
+        of.forward = most.forward;
+        of.backward_input = most.backward_input;
+        of.backward_weight = most.backward_weight;
+        of.communication = {of.forward - alone[0], of.backward_input - alone[1], of.backward_weight - alone[2]};
       }
     }
   }
 
   void AddFinalOps() {
-    for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
-      const auto op = MakeId<OpId>(i);
+    std::map<std::size_t, std::size_t> collectives;  // positions in final_collectives
+    for (const OpId op : order_) {
       if (Role(op) != kFinalOp) continue;
-      final_position_[i] = pipeline_.model.final_ops.size();
-      pipeline_.model.final_ops.push_back({.rank = Rank(op), .time = placed_.Time(op)});
+      final_position_[Index(op)] = pipeline_.model.final_ops.size();
+      pipeline_.final_ops.push_back(op);
+      FinalOp& final_op = pipeline_.model.final_ops.emplace_back();
+      final_op.rank = Rank(op);
+      if (CollectiveOf(op) == kNoPosition) {
+        final_op.time = placed_.Time(op);
+      } else {
+        const Collective& collective = graph_.collectives()[CollectiveOf(op)];
+        const auto [found, is_new] = collectives.try_emplace(CollectiveOf(op), collectives.size());
+        if (is_new) {
+          pipeline_.model.final_collectives.push_back(
+              {.num_members = collective.members.size(), .time = TimeOf(collective)});
+        }
+        final_op.collective = found->second;
+      }
+      ForEachProducer(graph_, op, [&](OpId producer) {
+        if (Role(producer) != kFinalOp || Rank(producer) != Rank(op)) return;
+        const bool in_order = CollectiveOf(op) == kNoPosition && CollectiveOf(producer) == kNoPosition;
+        if (!in_order) final_op.reads.push_back(final_position_[Index(producer)]);
+      });
     }
   }
 
@@ -332,6 +448,9 @@ class ModelBuilder {
 
   const PlacedGraph& placed_;
   const Graph& graph_;
+  const CollectiveTimes collective_times_{placed_.cluster};
+  std::vector<OpId> order_;                  // producers first, members of a collective together
+  std::vector<std::size_t> collective_of_;   // by OpId; empty where there are none
   std::vector<std::size_t> final_position_;  // by OpId
   std::vector<std::size_t> rank_of_device_;
   std::map<Key, Contents> messages_;
@@ -344,13 +463,17 @@ class ModelBuilder {
 
 std::size_t CountStageDevices(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                               const Placement& placement) {
-  const std::vector<PipelineRole> roles = PipelineRoles({graph, cluster, costs, placement});
-  std::vector<bool> has_stage(cluster.num_devices(), false);
-  for (std::size_t i = 0; i < roles.size(); ++i) {
-    if (roles[i] == kForwardOp) has_stage[Index(placement[MakeId<OpId>(i)])] = true;
+  const PlacedGraph placed{graph, cluster, costs, placement};
+  const Teams teams = FindTeams(placed, PipelineRoles(placed));
+  if (teams.pipelines.empty()) throw InputError("", "has no forward ops of more than 0 us (a pipeline runs some)");
+  const std::size_t count = teams.pipelines.front().size();
+  for (const std::vector<std::size_t>& pipeline : teams.pipelines) {
+    if (pipeline.size() == count) continue;
+    const auto name = [&](std::size_t team) { return cluster.device(teams.members[team].front()).name; };
+    throw InputError("", "has replicas with " + std::to_string(count) + " and " + std::to_string(pipeline.size()) +
+                             " stages, from " + name(teams.pipelines.front().front()) + " and " +
+                             name(pipeline.front()) + " on (as many in each)");
   }
-  const auto count = static_cast<std::size_t>(std::count(has_stage.begin(), has_stage.end(), true));
-  if (count == 0) throw InputError("", "has no forward ops of more than 0 us (a pipeline runs some)");
   return count;
 }
 
@@ -360,7 +483,7 @@ PlacedPipeline MakePlacedPipeline(const Graph& graph, const Cluster& cluster, co
   const PlacedGraph placed{graph, cluster, costs, placement};
   std::vector<PipelineRole> roles = PipelineRoles(placed);
   StageChoice choice = ChooseStages(placed, rank_of_stage, wanted, &roles);
-  return ModelBuilder(placed, rank_of_stage, std::move(choice), std::move(roles)).Build();
+  return ModelBuilder(placed, std::move(choice), std::move(roles)).Build();
 }
 
 }  // namespace emplace

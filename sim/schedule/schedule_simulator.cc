@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -28,6 +29,12 @@ std::span<const ActionKind> PartsOf(ActionKind kind) {
       break;
   }
   return std::span(kBothParts).last(1);
+}
+
+// By PipelineStage::communication.
+std::size_t PositionOf(ActionKind part) {
+  if (part == kForward) return 0;
+  return part == kBackwardInput ? 1 : 2;
 }
 
 Duration TimeOf(const PipelineStage& stage, ActionKind part) {
@@ -74,6 +81,14 @@ class ScheduleRun {
     return sent_[message * schedule_.micro_batches + (model_.messages[message].once ? 0 : m)];
   }
   Sent Send(const PipelineRoute& route, Duration now);
+  // The ranks that act together with it; none where another one of the team does it for it.
+  std::span<const std::size_t> TeamOf(const std::size_t& rank) const {
+    if (model_.teams.empty()) return {&rank, 1};
+    const std::vector<std::size_t>& team = model_.teams[team_of_rank_[rank]];
+    return team.front() == rank ? std::span<const std::size_t>(team) : std::span<const std::size_t>();
+  }
+  std::optional<Duration> CanStart(std::size_t rank);
+  void StartAction(std::size_t rank, Duration start);
   void SendEarly();
   bool TryAction(std::size_t rank);
   void RunActions();
@@ -84,6 +99,7 @@ class ScheduleRun {
   const PipelineSchedule& schedule_;
   const PipelineModel& model_;
   bool free_transfers_;
+  std::vector<std::size_t> team_of_rank_;
   std::vector<std::vector<std::size_t>> messages_after_;   // by part
   std::vector<std::vector<std::size_t>> messages_before_;  // by part
   std::vector<std::size_t> next_;                          // by rank: the action
@@ -116,6 +132,10 @@ ScheduleRun::ScheduleRun(const PipelineSchedule& schedule, const PipelineModel& 
       starts_(schedule.ranks.size()),
       ranks_(model.ranks.size()),
       memory_(model.ranks.size()) {
+  team_of_rank_.resize(model.teams.empty() ? 0 : schedule.ranks.size());
+  for (std::size_t team = 0; team < model.teams.size(); ++team) {
+    for (const std::size_t rank : model.teams[team]) team_of_rank_[rank] = team;
+  }
   for (std::size_t i = 0; i < model.messages.size(); ++i) {
     const PipelineMessage& message = model.messages[i];
     if (message.after) messages_after_[PartIndex(message.after->stage, message.after->kind)].push_back(i);
@@ -147,22 +167,42 @@ void ScheduleRun::SendEarly() {
   }
 }
 
-// Runs the rank's next action if all that it waits for is known.
+// Runs the next action of the rank, and of its team, if all that they wait for is known.
 bool ScheduleRun::TryAction(std::size_t rank) {
+  Duration start{};
+  for (const std::size_t member : TeamOf(rank)) {
+    const std::optional<Duration> from = CanStart(member);
+    if (!from) return false;
+    start = std::max(start, *from);
+  }
+  for (const std::size_t member : TeamOf(rank)) StartAction(member, start);
+  return true;
+}
+
+// When the rank's next action may start; none: that is not known yet.
+std::optional<Duration> ScheduleRun::CanStart(std::size_t rank) {
   const PipelineAction& action = schedule_.ranks[rank][next_[rank]];
-  const PipelineStage& stage = model_.stages[action.stage];
   Duration start = free_[rank];
   for (const ActionKind part : PartsOf(action.kind)) {
     for (const std::size_t message : messages_before_[PartIndex(action.stage, part)]) {
       const PipelineRoute& route = model_.messages[message].route;
       if (route.from == route.to) continue;  // the order of the list says that it is there
       const Sent& sent = SentOf(message, action.micro_batch);
-      if (sent.arrival == kNotYet) return false;
+      if (sent.arrival == kNotYet) return std::nullopt;
       start = std::max(start, sent.arrival);
     }
   }
+  return start;
+}
+
+void ScheduleRun::StartAction(std::size_t rank, Duration start) {
+  const PipelineAction& action = schedule_.ranks[rank][next_[rank]];
+  const PipelineStage& stage = model_.stages[action.stage];
   starts_[rank].push_back(start);
-  const Duration end = start + ActionTime(stage, action.kind);
+  Duration end = start + ActionTime(stage, action.kind);
+  if (free_transfers_) {
+    for (const ActionKind part : PartsOf(action.kind)) end -= stage.communication[PositionOf(part)];
+  }
   free_[rank] = end;
   ranks_[rank].busy += end - start;
   ranks_[rank].end = end;
@@ -174,13 +214,13 @@ bool ScheduleRun::TryAction(std::size_t rank) {
     }
   }
   ++next_[rank];
-  return true;
 }
 
 void ScheduleRun::RunActions() {
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t rank = 0; rank < schedule_.ranks.size(); ++rank) {
+      if (TeamOf(rank).empty()) continue;
       while (next_[rank] < schedule_.ranks[rank].size() && TryAction(rank)) moved = true;
     }
   }
@@ -203,16 +243,32 @@ void ScheduleRun::RunFinal() {
   final_start_.assign(model_.ranks.size(), kNotYet);
   final_end_.assign(model_.ranks.size(), Duration{});
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) final_end_[rank] = ranks_[rank].end;
-  for (std::size_t i = 0; i < model_.final_ops.size(); ++i) {
-    const FinalOp& op = model_.final_ops[i];
-    Duration start = free_[op.rank];
-    for (const std::size_t wait : op.waits) start = std::max(start, final_sent_[wait].arrival);
-    free_[op.rank] = final_end_[op.rank] = start + op.time;
-    ranks_[op.rank].busy += op.time;
-    final_op_starts_.push_back(start);
-    if (final_start_[op.rank] == kNotYet) final_start_[op.rank] = start;
-    for (const std::size_t message : after[i]) {
-      final_sent_[message] = Send(model_.final_messages[message].route, start + op.time);
+  std::vector<Duration> group_free(model_.ranks.size());  // of collectives
+  std::vector<Duration> ends(model_.final_ops.size());
+  final_op_starts_.resize(model_.final_ops.size());
+  for (std::size_t i = 0; i < model_.final_ops.size();) {
+    const auto collective = model_.final_ops[i].collective;
+    const std::size_t behind = i + (collective ? model_.final_collectives[*collective].num_members : 1);
+    Duration start{};
+    for (std::size_t k = i; k < behind; ++k) {
+      const FinalOp& op = model_.final_ops[k];
+      start = std::max(start, collective ? std::max(ranks_[op.rank].end, group_free[op.rank]) : free_[op.rank]);
+      for (const std::size_t wait : op.waits) start = std::max(start, final_sent_[wait].arrival);
+      for (const std::size_t read : op.reads) start = std::max(start, ends[read]);
+    }
+    Duration time = model_.final_ops[i].time;
+    if (collective) time = free_transfers_ ? Duration{} : model_.final_collectives[*collective].time;
+    for (; i < behind; ++i) {
+      const std::size_t rank = model_.final_ops[i].rank;
+      final_op_starts_[i] = start;
+      ends[i] = start + time;
+      (collective ? group_free : free_)[rank] = ends[i];
+      final_end_[rank] = std::max(final_end_[rank], ends[i]);
+      if (!collective) ranks_[rank].busy += time;
+      if (final_start_[rank] == kNotYet || start < final_start_[rank]) final_start_[rank] = start;
+      for (const std::size_t message : after[i]) {
+        final_sent_[message] = Send(model_.final_messages[message].route, ends[i]);
+      }
     }
   }
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -331,6 +387,7 @@ void CheckSums(const PipelineSchedule& schedule, const PipelineModel& model) {
     bytes_once += Wide{rank.held.count} + rank.gradients.count + rank.final_working.count;
   }
   for (const FinalOp& op : model.final_ops) once += op.time.count();
+  for (const FinalCollective& collective : model.final_collectives) once += collective.time.count();
   for (const FinalMessage& message : model.final_messages) {
     once += Wide{message.route.transfer.count()} + message.route.gap.count();
     bytes_once += Wide{message.route.size.count} + message.route.buffer.count;
@@ -374,7 +431,23 @@ PipelineModel ChainModel(std::span<const std::size_t> rank_of_stage, std::span<c
   return model;
 }
 
-ScheduleResult SimulateSchedule(const PipelineSchedule& schedule, const PipelineModel& model) {
+PipelineSchedule OnRanksOf(const PipelineModel& model, const PipelineSchedule& schedule) {
+  if (model.schedule_rank.empty()) return schedule;
+  PipelineSchedule all{.num_stages = model.stages.size(), .micro_batches = schedule.micro_batches, .ranks = {}};
+  std::vector<std::vector<std::uint32_t>> own(model.schedule_rank.size(),
+                                              std::vector<std::uint32_t>(schedule.num_stages, 0));
+  for (std::size_t stage = 0; stage < model.schedule_stage.size(); ++stage) {
+    own[model.rank_of_stage[stage]][model.schedule_stage[stage]] = static_cast<std::uint32_t>(stage);
+  }
+  for (std::size_t rank = 0; rank < model.schedule_rank.size(); ++rank) {
+    std::vector<PipelineAction>& actions = all.ranks.emplace_back(schedule.ranks[model.schedule_rank[rank]]);
+    for (PipelineAction& action : actions) action.stage = own[rank][action.stage];
+  }
+  return all;
+}
+
+ScheduleResult SimulateSchedule(const PipelineSchedule& of_pipeline, const PipelineModel& model) {
+  const PipelineSchedule schedule = OnRanksOf(model, of_pipeline);
   EMPLACE_CHECK_EQ(schedule.num_stages, model.stages.size());
   EMPLACE_CHECK_LE(schedule.ranks.size(), model.ranks.size());
   CheckSums(schedule, model);

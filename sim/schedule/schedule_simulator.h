@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -17,6 +18,8 @@ struct PipelineStage {
   Duration forward{};
   Duration backward_input{};
   Duration backward_weight{};
+  // How much of each, in that order, is there only because collectives take time.
+  std::array<Duration, 3> communication{};
   // The most bytes that an action needs while it runs, beside what messages hold; by ActionKind.
   std::array<Bytes, 4> working{};
 };
@@ -56,7 +59,14 @@ struct PipelineMessage {
 struct FinalOp {
   std::size_t rank = 0;
   Duration time{};
-  std::vector<std::size_t> waits = {};  // positions of final messages
+  std::vector<std::size_t> waits = {};         // positions of final messages
+  std::vector<std::size_t> reads = {};         // positions of final ops of its rank, where the order does not say so
+  std::optional<std::size_t> collective = {};  // it is a member, and runs beside the ops of its rank
+};
+// Members of a group reduce gradients together: they follow one another in final_ops.
+struct FinalCollective {
+  std::size_t num_members = 0;
+  Duration time{};
 };
 // Sent once: when `after` has run, or else when the sender has done its actions.
 struct FinalMessage {
@@ -77,9 +87,18 @@ struct PipelineModel {
   std::vector<PipelineStage> stages = {};
   std::vector<PipelineMessage> messages = {};
   std::vector<FinalOp> final_ops = {};  // each after those that it waits for
+  std::vector<FinalCollective> final_collectives = {};
   std::vector<FinalMessage> final_messages = {};
   std::size_t num_channels = 0;
+  // Where devices form teams and replicas (docs/model.md, S21): which list of the schedule each rank runs, which of its
+  // stages each stage is, and the ranks that act together. Empty: the schedule's own, each rank by itself.
+  std::vector<std::size_t> schedule_rank = {};
+  std::vector<std::size_t> schedule_stage = {};
+  std::vector<std::vector<std::size_t>> teams = {};
 };
+
+// The schedule with a list for each rank of the model.
+PipelineSchedule OnRanksOf(const PipelineModel& model, const PipelineSchedule& schedule);
 
 // Stages with these times on the ranks of a schedule: stage s sends forward to s + 1 and backward to s - 1, on a
 // channel of its own for each direction, where that is another rank.
@@ -104,14 +123,15 @@ struct ScheduleResult {
   Duration exposed_communication{};                // how much shorter the step were if transfers took no time
   Duration max_load{};                             // of a rank or channel by one micro-batch
   std::vector<RankResult> ranks = {};              // as in the model
-  std::vector<std::vector<Duration>> starts = {};  // of actions, as in the schedule
+  std::vector<std::vector<Duration>> starts = {};  // of actions, as in OnRanksOf(model, schedule)
   std::vector<Duration> final_starts = {};         // as the model's final ops
 };
 // Throws InputError("") where times may add up to more than 4e15 us.
-// Requires: CheckSchedule(schedule) passes; RankOfStage(schedule) is the model's rank_of_stage. A message after a
+// Requires: CheckSchedule(schedule) passes; RankOfStage(OnRanksOf(model, schedule)) is the model's rank_of_stage. A
+// message after a
 // forward is read by forwards of no earlier stage, and by backwards; one after an input's part by backwards of no later
 // stage; one after a weights' part by that of the same stage.
-ScheduleResult SimulateSchedule(const PipelineSchedule& schedule, const PipelineModel& model);
+ScheduleResult SimulateSchedule(const PipelineSchedule& of_pipeline, const PipelineModel& model);
 
 }  // namespace emplace
 

@@ -63,17 +63,19 @@ void WriteScheduleTrace(std::ostream& out, const PipelineSchedule& schedule, con
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
     for (std::size_t i = 0; i < schedule.ranks[rank].size(); ++i) {
       const PipelineAction& action = schedule.ranks[rank][i];
-      trace.Add(Index(pipeline.devices[rank]), Text(action), CategoryOf(action.kind), result.starts[rank][i],
+      PipelineAction named = action;
+      if (!pipeline.model.schedule_stage.empty()) {
+        named.stage = static_cast<std::uint32_t>(pipeline.model.schedule_stage[action.stage]);
+      }
+      trace.Add(Index(pipeline.devices[rank]), Text(named), CategoryOf(action.kind), result.starts[rank][i],
                 ActionTime(pipeline.model.stages[action.stage], action.kind));
     }
   }
-  std::size_t position = 0;
-  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
-    if (pipeline.roles[i] != PipelineRole::kFinalOp) continue;
-    const FinalOp& op = pipeline.model.final_ops[position];
-    trace.Add(Index(pipeline.devices[op.rank]), graph.op(MakeId<OpId>(i)).name, "update", result.final_starts[position],
-              op.time);
-    ++position;
+  for (std::size_t i = 0; i < pipeline.final_ops.size(); ++i) {
+    const FinalOp& op = pipeline.model.final_ops[i];
+    trace.Add(Index(pipeline.devices[op.rank]), graph.op(pipeline.final_ops[i]).name,
+              op.collective ? "collective" : "update", result.final_starts[i],
+              op.collective ? pipeline.model.final_collectives[*op.collective].time : op.time);
   }
   out << "\n]}\n";
 }

@@ -11,7 +11,8 @@
 namespace emplace {
 
 // Chrome trace events (JSON), which Perfetto and chrome://tracing open: one process per device, a slice for each action
-// ("1F0") and for each final op, named after it. `ts` and `dur` in µs.
+// ("1F0", by the schedule's stages) and for each final op, named after it. `schedule` is OnRanksOf the model. `ts` and
+// `dur` in µs.
 void WriteScheduleTrace(std::ostream& out, const PipelineSchedule& schedule, const PlacedPipeline& pipeline,
                         const ScheduleResult& result, const Graph& graph, const Cluster& cluster);
 

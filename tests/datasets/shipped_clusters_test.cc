@@ -17,11 +17,11 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
-TEST(ShippedClustersTest, AreTheSixOfTheContract) {
+TEST(ShippedClustersTest, AreThoseOfTheContractAndOneOfA100s) {
   std::vector<std::string> names;
   for (const datasets::ShippedCluster& shipped : datasets::AllShippedClusters()) names.emplace_back(shipped.name);
-  EXPECT_THAT(names,
-              UnorderedElementsAre("p2.8xlarge", "hdp-8k40", "post-8k80", "sgdp-8p100", "dgx-h100", "2x-dgx-h100"));
+  EXPECT_THAT(names, UnorderedElementsAre("p2.8xlarge", "hdp-8k40", "post-8k80", "sgdp-8p100", "dgx-h100",
+                                          "2x-dgx-h100", "dgx-a100"));
 }
 
 TEST(ShippedClustersTest, EachLoadsAndIsComplete) {

@@ -14,7 +14,7 @@
 #include "tests/testing/graphs.h"
 
 namespace emplace {
-namespace {
+namespace graph_test {
 
 using ::emplace::testing::MakeOp;
 using ::testing::ElementsAre;
@@ -266,5 +266,5 @@ TEST(GraphTest, TypesAndPassesAreFoundByTheirNames) {
   EXPECT_EQ(PassFromName("sideways"), std::nullopt);
 }
 
-}  // namespace
+}  // namespace graph_test
 }  // namespace emplace

@@ -1,0 +1,55 @@
+#ifndef EMPLACE_SIM_NETWORK_COLLECTIVE_TIMES_H_
+#define EMPLACE_SIM_NETWORK_COLLECTIVE_TIMES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "sim/base/units.h"
+#include "sim/cluster.h"
+#include "sim/graph.h"
+
+namespace emplace {
+
+enum class CollectiveAlgorithm : std::uint8_t { kRing, kTree, kDirect };
+std::string_view Name(CollectiveAlgorithm algorithm);  // "ring", "tree", "direct"
+
+// How long collectives take, if nothing else is on the links: docs/model.md, K7 to K12.
+// Source: the tuning model of NCCL 2.11, src/graph/tuning.cc: latencies by algorithm, protocol and link, and the share
+// of the bandwidth that each reaches. Deviations: the time of a launch and of a pass over a device's own memory
+// (CollectiveCosts); bandwidths come from the cluster; protocol LL128 and NCCL's corrections for medium trees are left
+// out.
+class CollectiveTimes {
+ public:
+  explicit CollectiveTimes(const Cluster& cluster);
+
+  struct Time {
+    Duration duration{};
+    CollectiveAlgorithm algorithm{};  // the fastest
+  };
+  // `size` as in Collective. `devices`: ascending, distinct, at least one; of kSendReceive the sender, then the
+  // receiver. On one device a collective takes no time. Requires: consecutive devices, and the last and the first, have
+  // links, all pairs of an all-to-all.
+  Time Of(CollectiveKind kind, Bytes size, std::span<const DeviceId> devices) const;
+  // The same by one algorithm, in µs, unrounded. Requires: an all-reduce for kTree, and for kDirect one of the others
+  // that have no ring: all_to_all and send_receive.
+  double Micros(CollectiveKind kind, Bytes size, std::span<const DeviceId> devices,
+                CollectiveAlgorithm algorithm) const;
+  // What a collective takes before and beside its flows: the launch, the pass over a device's own part, and the ring's
+  // base.
+  double FixedMicros(Bytes size) const;
+
+ private:
+  enum class Hop : std::uint8_t { kNvlink, kPci, kNetwork };
+  Hop HopOf(DeviceId from, DeviceId to) const;
+  double Payload(std::span<const std::pair<DeviceId, DeviceId>> pairs, double bytes) const;
+
+  Cluster cluster_;
+  double least_latency_ = 0;  // between accelerators
+};
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_NETWORK_COLLECTIVE_TIMES_H_

@@ -59,10 +59,10 @@ Value NetworkBuilder::Variable(std::string_view name, Shape shape, bool trainabl
   node.name = path_ + std::string(name);
   node.kind = "variable";
   node.layer = layer_;
-  node.persistent = TensorBytes(DType::kF32, shape, node.name);
+  node.persistent = TensorBytes(precision_, shape, node.name);
   node.trainable = trainable;
-  if (trainable) num_parameters_ += node.persistent.count / ElementBytes(DType::kF32);
-  return Add(std::move(node), {{.dtype = DType::kF32, .shape = std::move(shape)}}).front();
+  if (trainable) num_parameters_ += node.persistent.count / ElementBytes(precision_);
+  return Add(std::move(node), {{.dtype = precision_, .shape = std::move(shape)}}).front();
 }
 
 Graph NetworkBuilder::Build() const {

@@ -44,7 +44,9 @@ bool IsReal(DType dtype);
 // - `temp_bytes`: 0. Convolutions are taken to be computed in place (implicit matrix products), without workspace.
 class NetworkBuilder {
  public:
-  explicit NetworkBuilder(std::string name) : name_(std::move(name)) {}
+  // `precision`: the type of weights, and of activations that follow from them.
+  explicit NetworkBuilder(std::string name, DType precision = DType::kF32)
+      : name_(std::move(name)), precision_(precision) {}
 
   // Restores the names and the layer of before when it goes out of scope.
   class Scope {
@@ -92,9 +94,10 @@ class NetworkBuilder {
                              std::vector<Output> outputs, std::string attrs = {});
   // Data from outside, such as a batch of images.
   Value Input(std::string_view name, DType dtype, Shape shape);
-  // Weights, f32. Those that are not trainable get no gradient.
+  // Weights, of the network's precision. Those that are not trainable get no gradient.
   Value Variable(std::string_view name, Shape shape, bool trainable = true);
 
+  DType precision() const { return precision_; }
   const Shape& shape(Value value) const { return values_[value.id].output.shape; }
   DType dtype(Value value) const { return values_[value.id].output.dtype; }
   // Whether a trained variable is behind it, and it holds real numbers: others have no gradient.
@@ -116,6 +119,7 @@ class NetworkBuilder {
   };
 
   std::string name_;
+  DType precision_;
   std::string path_;  // "" or ends in '/'
   std::string layer_;
   // Deques: references to nodes and shapes stay valid while ops are added.

@@ -179,13 +179,14 @@ Value LayerNorm(NetworkBuilder& net, Value x, Value gamma, Value beta) {
   const Shape rows(net.shape(x).begin(), net.shape(x).end() - 1);
   return net
       .Forward("layer_norm", "layer_norm", {x, gamma, beta},
-               {{.shape = net.shape(x)}, {.shape = rows}, {.shape = rows}})
+               {{.dtype = net.dtype(x), .shape = net.shape(x)}, {.shape = rows}, {.shape = rows}})
       .front();
 }
 
 Value Dropout(NetworkBuilder& net, Value x) {
   return net
-      .Forward("dropout", "dropout", {x}, {{.shape = net.shape(x)}, {.dtype = DType::kBool, .shape = net.shape(x)}})
+      .Forward("dropout", "dropout", {x},
+               {{.dtype = net.dtype(x), .shape = net.shape(x)}, {.dtype = DType::kBool, .shape = net.shape(x)}})
       .front();
 }
 
@@ -277,7 +278,7 @@ Value SoftmaxCrossEntropy(NetworkBuilder& net, Value logits, Value labels) {
   EMPLACE_CHECK_EQ(shape.size(), 2U);
   return net
       .Forward("softmax_cross_entropy", "softmax_cross_entropy", {logits, labels},
-               {{.shape = {shape[0]}}, {.shape = shape}})
+               {{.shape = {shape[0]}}, {.dtype = net.dtype(logits), .shape = shape}})
       .front();
 }
 

@@ -55,7 +55,8 @@ struct BatchNormOptions {
   double average_rate = 0.0003;
 };
 Value BatchNorm(NetworkBuilder& net, Value x, const BatchNormOptions& options);
-// Along the last dimension, variables "gamma" and "beta". Source: Ba, Kiros, Hinton 2016, equation 4.
+// Along the last dimension, variables "gamma" and "beta"; means and deviations are f32 in every precision. Source: Ba,
+// Kiros, Hinton 2016, equation 4.
 Value LayerNorm(NetworkBuilder& net, Value x);
 // The same with variables that are read elsewhere too.
 Value LayerNorm(NetworkBuilder& net, Value x, Value gamma, Value beta);
@@ -86,7 +87,7 @@ Value Embedding(NetworkBuilder& net, Value ids, std::int64_t rows, std::int64_t 
 Value Reduce(NetworkBuilder& net, std::string_view kind, Value x, const std::vector<std::size_t>& axes,
              std::string_view name = {});
 Value AddN(NetworkBuilder& net, const std::vector<Value>& parts, std::string_view name = {});
-// Loss of each row of `logits` [N, C]; labels are class numbers [N] or distributions [N, C].
+// Loss of each row of `logits` [N, C], f32 in every precision; labels are class numbers [N] or distributions [N, C].
 Value SoftmaxCrossEntropy(NetworkBuilder& net, Value logits, Value labels);
 
 }  // namespace emplace::datasets

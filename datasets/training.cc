@@ -47,12 +47,12 @@ void ClipGradients(NetworkBuilder& net, Value loss, std::vector<VariableGradient
   for (auto& [variable, gradient] : gradients) {
     const Node& owner = net.nodes()[net.producer(variable)];
     gradient.values = Emit(net, owner, name(variable) + "/clip", "scale", {gradient.values, factor},
-                           {{.shape = net.shape(gradient.values)}})
+                           {{.dtype = net.dtype(gradient.values), .shape = net.shape(gradient.values)}})
                           .front();
   }
 }
 
-std::string Update(NetworkBuilder& net, const VariableGradient& entry, const Optimizer& optimizer) {
+std::string Update(NetworkBuilder& net, const VariableGradient& entry, const Optimizer& optimizer, bool f32_masters) {
   const Node& variable = net.nodes()[net.producer(entry.variable)];
   const bool sparse = entry.gradient.rows.exists();
   Node node;
@@ -63,7 +63,13 @@ std::string Update(NetworkBuilder& net, const VariableGradient& entry, const Opt
   node.inputs = {entry.variable, entry.gradient.values};
   if (sparse) node.inputs.push_back(entry.gradient.rows);
   node.colocate_with = variable.name;
-  node.persistent = Bytes{optimizer.slots * variable.persistent.count};
+  if (f32_masters) {
+    const std::int64_t elements = variable.persistent.count / ElementBytes(net.dtype(entry.variable));
+    node.attrs = R"({"f32_master":true})";
+    node.persistent = Bytes{(1 + optimizer.slots) * elements * ElementBytes(DType::kF32)};
+  } else {
+    node.persistent = Bytes{optimizer.slots * variable.persistent.count};
+  }
   const std::size_t position = net.nodes().size();
   net.Add(std::move(node), {});
   return net.nodes()[position].name;
@@ -105,6 +111,12 @@ const std::vector<std::string_view>& OptimizerNames() {
   return names;
 }
 
+DType ReadPrecision(OptionReader& reader) {
+  std::string name = "f32";
+  reader.Read("precision", &name, {"f32", "f16", "bf16"}, "type of weights and activations; updates keep f32 copies");
+  return *DTypeFromName(name);
+}
+
 void ReadTrainingOptions(OptionReader& reader, TrainingOptions* options) {
   reader.Read("optimizer", &options->optimizer, OptimizerNames(), "how variables are updated");
   if (options->clip_gradients) {
@@ -139,7 +151,7 @@ Graph BuildTrainingGraph(NetworkBuilder& net, Value loss, const TrainingOptions&
   }
   if (options.clip_gradients) ClipGradients(net, loss, gradients);
   for (const VariableGradient& entry : gradients) {
-    const std::string update = Update(net, entry, *optimizer);
+    const std::string update = Update(net, entry, *optimizer, options.f32_masters);
     if (options.average_variables) AverageVariable(net, entry.variable, update);
   }
   return net.Build();

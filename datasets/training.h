@@ -18,9 +18,15 @@ struct TrainingOptions {
   bool clip_gradients = false;
   // Keep a running average a of each trained variable w for evaluation: a -= rate * (a - w) after each update.
   bool average_variables = false;
+  // Mixed precision: weights and gradients are f16 or bf16, and an update keeps a copy of the weights and its state in
+  // f32: with adam 2 + 2 + 12 bytes for each parameter. Sources: Micikevicius et al. 2018, "Mixed precision training",
+  // 3.1; Rajbhandari et al. 2020, "ZeRO", 3.1.
+  bool f32_masters = false;
 };
 // sgd, momentum, rmsprop, adam: kinds of the op catalogue, whose rows say the formulas.
 const std::vector<std::string_view>& OptimizerNames();
+// Declares "precision": f32, f16 or bf16. Those that are not f32 need TrainingOptions::f32_masters.
+DType ReadPrecision(OptionReader& reader);
 // Declares "optimizer", and "clip_gradients" and "average_variables" for networks whose defaults in *options have them.
 void ReadTrainingOptions(OptionReader& reader, TrainingOptions* options);
 

@@ -97,6 +97,8 @@ Graph MakeBert(OptionReader& reader) {
   reader.Read("predictions", &options.predictions, 1, 65536, "masked words of a pair");
   reader.Read("batch", &options.batch, 1, 65536, "pairs of sentences in a step");
   reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "word pieces there are");
+  const DType precision = ReadPrecision(reader);
+  training.f32_masters = precision != DType::kF32;
   ReadTrainingOptions(reader, &training);
   reader.Finish();
   CheckHeads("bert", options.d_model, options.heads);
@@ -105,13 +107,13 @@ Graph MakeBert(OptionReader& reader) {
                                          options.predictions));
   }
 
-  NetworkBuilder net("bert");
+  NetworkBuilder net("bert", precision);
   Value table;
   Value mask;
   Value x;
   {
     const auto scope = net.Layer("embedding");
-    mask = net.Input("padding_mask", DType::kF32, {options.batch, 1, 1, options.sequence});
+    mask = net.Input("padding_mask", precision, {options.batch, 1, 1, options.sequence});
     table = net.Variable("table", {options.vocabulary, options.d_model});
     x = Embed(net, table, options);
   }

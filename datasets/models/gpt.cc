@@ -48,18 +48,20 @@ Graph MakeGpt(OptionReader& reader) {
   reader.Read("sequence", &options.sequence, 1, 65536, "tokens of a sequence");
   reader.Read("batch", &options.batch, 1, 65536, "sequences in a step");
   reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "tokens there are");
+  const DType precision = ReadPrecision(reader);
+  training.f32_masters = precision != DType::kF32;
   ReadTrainingOptions(reader, &training);
   reader.Finish();
   CheckHeads("gpt", options.d_model, options.heads);
 
-  NetworkBuilder net("gpt");
+  NetworkBuilder net("gpt", precision);
   Value table;
   Value mask;
   Value x;
   {
     const auto scope = net.Layer("embedding");
     const Value tokens = net.Input("tokens", DType::kI32, {options.batch, options.sequence});
-    mask = net.Input("causal_mask", DType::kF32, {options.sequence, options.sequence});
+    mask = net.Input("causal_mask", precision, {options.sequence, options.sequence});
     table = net.Variable("table", {options.vocabulary, options.d_model});
     const Value positions = net.Variable("positions", {options.sequence, options.d_model});
     x = Dropout(net, Binary(net, "add", Gather(net, table, tokens), positions, "with_positions"));

@@ -6,15 +6,23 @@ namespace {
 
 constexpr OpClass kUpdateClass = OpClass::kElementwise;
 
-// Reads the gradient, reads and writes the variable and each slot (a tensor of optimiser state, as large as the
-// variable) once. Slots are persistent bytes of the update op, no tensors of the graph.
+// Bytes of updating what is as large as input i. Each slot (a tensor of optimiser state) is read and written once, and
+// so are the weights. With attr f32_master these are f32, and are also written as input i is. Slots and masters are
+// persistent bytes of the update op, no tensors of the graph.
+double UpdatedBytes(const OpView& view, std::size_t i, int slots) {
+  const double tensors = 2.0 * (1 + slots);
+  if (!view.Flag("f32_master", false)) return tensors * view.in_bytes(i);
+  return tensors * static_cast<double>(ElementBytes(DType::kF32)) * Elements(view.in(i)) + view.in_bytes(i);
+}
+
+// Reads the gradient and updates the variable.
 template <int kSlots, int kFlopPerElement>
 OpWork Dense(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(2, 0);
   view.ExpectSame(view.in(0), view.in(1), "variable and gradient");
   return MakeWork(kUpdateClass, kFlopPerElement * Elements(view.in(0)),
-                  view.in_bytes(1) + 2 * (1 + kSlots) * view.in_bytes(0));
+                  view.in_bytes(1) + UpdatedBytes(view, 0, kSlots));
 }
 
 // The same for the rows that have a gradient; the others stay as they are, state included.
@@ -28,7 +36,7 @@ OpWork Sparse(const Graph& graph, OpId op) {
   view.ExpectSame(view.in(1).first(1), view.in(2), "one row number a row");
   view.Expect(view.input_is_integer(2), "row numbers are integers");
   return MakeWork(OpClass::kGather, kFlopPerElement * Elements(view.in(1)),
-                  view.in_bytes(2) + (1 + 2 * (1 + kSlots)) * view.in_bytes(1));
+                  view.in_bytes(2) + view.in_bytes(1) + UpdatedBytes(view, 1, kSlots));
 }
 
 constexpr OpKind kUpdateKinds[] = {

@@ -94,6 +94,17 @@ TEST(TrainingTest, AveragesFollowTheUpdateAndStayBesideTheVariable) {
             (std::vector<std::string>{"fc/weights/average", "update/fc/weights/average/scale"}));
 }
 
+TEST(TrainingOptionsTest, PrecisionIsTheTypeOfWeights) {
+  const auto read = [](const OptionMap& values) {
+    OptionReader reader(values, "net");
+    return datasets::ReadPrecision(reader);
+  };
+  EXPECT_EQ(read({}), DType::kF32);
+  EXPECT_EQ(read({{"precision", "f16"}}), DType::kF16);
+  EXPECT_EQ(read({{"precision", "bf16"}}), DType::kBf16);
+  EXPECT_THROW(read({{"precision", "f64"}}), InputError);
+}
+
 TEST(TrainingOptionsTest, WhatANetworkDoesNotUseIsNoOption) {
   const auto declared = [](datasets::TrainingOptions options) {
     const OptionMap none;

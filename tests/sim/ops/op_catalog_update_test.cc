@@ -25,6 +25,16 @@ TEST(OpCatalogUpdateTest, EveryKindDoesTheWorkComputedByHand) {
                             });
 }
 
+TEST(OpCatalogUpdateTest, MastersAreUpdatedInF32AndCopied) {
+  const OutputSpec w = {.size = std::nullopt, .dtype = DType::kBf16, .shape = {100, 3}};  // 600 bytes, and 1200 in f32
+  const OutputSpec g = {.size = std::nullopt, .dtype = DType::kBf16, .shape = {4, 3}};    // 24 bytes, and 48 in f32
+  const std::string master = R"({"f32_master":true})";
+  EXPECT_EQ(WorkOf({"sgd", {w, w}, {}, master}).moved.count, 600 + 2 * 1200 + 600);
+  EXPECT_EQ(WorkOf({"adam", {w, w}, {}, master}).moved.count, 600 + 6 * 1200 + 600);
+  EXPECT_EQ(WorkOf({"adam", {w, w}, {}, ""}).moved.count, 600 + 6 * 600);
+  EXPECT_EQ(WorkOf({"sparse_adam", {w, g, I32({4})}, {}, master}).moved.count, 16 + 24 + 6 * 48 + 24);
+}
+
 TEST(OpCatalogUpdateTest, ShapesThatDoNotFitAreRefusedByName) {
   EXPECT_THAT(Refusal({"sgd", {F32({2}), F32({3})}, {}, ""}), HasSubstr("differ (variable and gradient)"));
   EXPECT_THAT(Refusal({"sparse_sgd", {F32({9, 3}), F32({4, 2}), I32({4})}, {}, ""}), HasSubstr("rows of the table"));

@@ -6,6 +6,16 @@
 #include "sim/ops/op_catalog_parts.h"
 
 namespace emplace {
+namespace {
+
+// Requires: the kinds are in alphabetical order.
+const OpKind* FindIn(std::span<const OpKind> kinds, std::string_view kind) {
+  const auto found = std::lower_bound(kinds.begin(), kinds.end(), kind,
+                                      [](const OpKind& row, std::string_view name) { return row.name < name; });
+  return found == kinds.end() || found->name != kind ? nullptr : &*found;
+}
+
+}  // namespace
 
 std::span<const OpKind> AllOpKinds() {
   static const std::vector<OpKind> kinds = [] {
@@ -20,10 +30,9 @@ std::span<const OpKind> AllOpKinds() {
 }
 
 const OpKind* FindOpKind(std::string_view kind) {
-  const std::span<const OpKind> kinds = kind.starts_with("onnx::") ? OnnxKinds() : AllOpKinds();
-  const auto found = std::lower_bound(kinds.begin(), kinds.end(), kind,
-                                      [](const OpKind& row, std::string_view name) { return row.name < name; });
-  return found == kinds.end() || found->name != kind ? nullptr : &*found;
+  if (kind.starts_with("onnx::")) return FindIn(OnnxKinds(), kind);
+  const OpKind* const found = FindIn(AllOpKinds(), kind);
+  return found != nullptr ? found : FindIn(ParallelKinds(), kind);
 }
 
 }  // namespace emplace

@@ -26,7 +26,8 @@ struct OpKind {
   OpWork (*work)(const Graph& graph, OpId op);
 };
 std::span<const OpKind> AllOpKinds();
-// Null if the catalogue does not know the kind. Knows operators of ONNX too, which AllOpKinds() does not list.
+// Null if the catalogue does not know the kind. Knows operators of ONNX too, and ParallelKinds()
+// (op_catalog_parts.h), which AllOpKinds() does not list.
 const OpKind* FindOpKind(std::string_view kind);
 
 }  // namespace emplace

@@ -22,6 +22,11 @@ std::span<const OpKind> ReductionKinds();    // sums, norms, softmax, pooling
 std::span<const OpKind> DataKinds();         // inputs, variables, and what only moves data
 std::span<const OpKind> UpdateKinds();       // what changes variables
 
+// What graphs of several ranks and mixtures of experts hold besides, in alphabetical order: collectives, which take the
+// time of links and not of a device, parts of tensors, and routing. They are in no part of AllOpKinds(), so that agents
+// that tell kinds apart are what they were; FindOpKind() knows them.
+std::span<const OpKind> ParallelKinds();
+
 // Operators of ONNX, "onnx::NAME", in alphabetical order: what imported models hold besides. They are in no part of
 // AllOpKinds(), so no device runs them and no agent tells them apart; FindOpKind() knows them.
 std::span<const OpKind> OnnxKinds();

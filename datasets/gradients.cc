@@ -159,6 +159,10 @@ constexpr GradientRule kRules[] = {
     {"transpose", [](Backward& b) { b.EmitFor(0, "transpose_grad", {b.dy(0)}); }},
     {"reshape", [](Backward& b) { b.EmitFor(0, "reshape_grad", {b.dy(0)}); }},
     {"gather", Gather},
+    {"route_tokens",
+     [](Backward& b) {
+       b.EmitFor(0, "route_tokens_grad", {b.dy(0), b.y(1)});
+     }},
     {"reduce_sum", [](Backward& b) { b.EmitFor(0, "reduce_sum_grad", {b.dy(0)}); }},
     {"reduce_mean", [](Backward& b) { b.EmitFor(0, "reduce_mean_grad", {b.dy(0)}); }},
     {"reduce_max",

@@ -23,6 +23,7 @@ struct Command {
 Command AddImport(CLI::App& app);
 Command AddExport(CLI::App& app);
 Command AddGenerate(CLI::App& app);
+Command AddTransform(CLI::App& app);
 Command AddDataset(CLI::App& app);
 Command AddInspect(CLI::App& app);
 Command AddSimulate(CLI::App& app);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "datasets/attention.h"
+#include "datasets/experts.h"
 #include "datasets/layers.h"
 #include "datasets/models/models.h"
 #include "datasets/training.h"
@@ -18,6 +19,7 @@ struct GptOptions {
   std::int64_t sequence = 1024;
   std::int64_t batch = 8;
   std::int64_t vocabulary = 50257;
+  ExpertOptions mixture;  // of no experts: one MLP
 };
 
 Value Normalize(NetworkBuilder& net, std::string_view name, Value x) {
@@ -32,7 +34,10 @@ Value Block(NetworkBuilder& net, Value x, const GptOptions& options, Value mask)
     const auto scope = net.Within("residual1");
     x = Binary(net, "add", x, Dropout(net, attended));
   }
-  const Value fed = FeedForward(net, Normalize(net, "norm2", x), 4 * options.d_model, "gelu", false);
+  const Value normalized = Normalize(net, "norm2", x);
+  const std::int64_t inner = 4 * options.d_model;
+  const Value fed = options.mixture.experts > 0 ? MixtureOfExperts(net, normalized, inner, options.mixture)
+                                                : FeedForward(net, normalized, inner, "gelu", false);
   const auto scope = net.Within("residual2");
   return Binary(net, "add", x, Dropout(net, fed));
 }
@@ -48,11 +53,20 @@ Graph MakeGpt(OptionReader& reader) {
   reader.Read("sequence", &options.sequence, 1, 65536, "tokens of a sequence");
   reader.Read("batch", &options.batch, 1, 65536, "sequences in a step");
   reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "tokens there are");
+  ExpertOptions& mixture = options.mixture;
+  reader.Read("experts", &mixture.experts, 0, 65536, "experts of each block in place of its MLP; 0: the MLP");
+  reader.Read("top_k", &mixture.top_k, 1, 2, "experts of each token");
+  reader.Read("capacity_factor", &mixture.capacity_factor, 0.01, 1000, "room of an expert / its average of tokens");
   const DType precision = ReadPrecision(reader);
   training.f32_masters = precision != DType::kF32;
   ReadTrainingOptions(reader, &training);
   reader.Finish();
   CheckHeads("gpt", options.d_model, options.heads);
+
+  if (mixture.experts > 0 && mixture.top_k > mixture.experts) {
+    throw InputError("gpt",
+                     fmt::format("top_k must be at most experts, which is {}, got {}", mixture.experts, mixture.top_k));
+  }
 
   NetworkBuilder net("gpt", precision);
   Value table;

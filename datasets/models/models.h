@@ -65,7 +65,8 @@ Graph MakeWavenet(OptionReader& reader);
 
 // GPT-2: a Transformer decoder.
 // Source: Radford et al. 2019, "Language models are unsupervised multitask learners", section 2.3 (normalisation in
-// front of each part and after the last block); inner width 4 d_model; input and output share the table.
+// front of each part and after the last block); inner width 4 d_model; input and output share the table. With
+// experts: every MLP is a mixture (experts.h), where GShard has one in every second block.
 Graph MakeGpt(OptionReader& reader);
 
 // BERT, pre-training: a Transformer encoder with both of its losses.

@@ -19,14 +19,14 @@ void CheckOptions(const Graph& graph, const TransformOptions& options) {
   check("expert_parallel", options.expert_parallel);
   check("data_parallel", options.data_parallel);
   if (options.tensor_parallel > 1 && options.expert_parallel > 1) {
-    throw InputError("expert_parallel", "cannot be used together with tensor_parallel (one of them)");
+    throw InputError("expert_parallel", "excludes tensor parallelism (one of them)");
   }
   const std::int64_t parts = options.tensor_parallel * options.expert_parallel;
   if (options.data_parallel > kMostRanks / parts) {
     throw InputError("data_parallel", "there are too many ranks (at most 1000000)");
   }
   if (options.shard_optimizer && options.data_parallel == 1 && options.expert_parallel == 1) {
-    throw InputError("shard_optimizer", "needs replicas (data_parallel of at least 2)");
+    throw InputError("shard_optimizer", "needs replicas (at least 2)");
   }
   if (!graph.metadata().empty() && FindMember(ParseJson(graph.metadata()), "parallel") != nullptr) {
     throw InputError("metadata.parallel", "the graph is one of several ranks already (the graph of one)");

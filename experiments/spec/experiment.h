@@ -18,15 +18,16 @@ namespace emplace::experiments {
 struct GraphChoice {
   std::string dataset;  // a family; "": none
   std::uint64_t family_seed = 42;
-  std::string split = "all";          // all, train or test
-  std::optional<std::size_t> sample;  // number of members to sample by `seed`; independent of other settings
-  std::uint64_t seed = 42;            // of the sample
-  std::vector<std::size_t> index;     // these members instead of a split and a sample; empty: not given
-  std::vector<std::string> files;     // paths of graph.json, as written; empty: none
-  std::vector<GraphSource> models;    // that of `model` and `set`, or those of `models`; empty: none
-  bool together = false;              // one agent trains on all of them: one trial
-  std::string grouping;               // a grouper; "": the agent's default
-  std::optional<std::size_t> groups;  // none: the number of the family's member, else 256
+  std::string split = "all";             // all, train or test
+  std::optional<std::size_t> sample;     // number of members to sample by `seed`; independent of other settings
+  std::uint64_t seed = 42;               // of the sample
+  std::vector<std::size_t> index;        // these members instead of a split and a sample; empty: not given
+  std::vector<std::string> files;        // paths of graph.json, as written; empty: none
+  std::vector<GraphSource> models;       // that of `model` and `set`, or those of `models`; empty: none
+  datasets::TransformOptions transform;  // of each of them
+  bool together = false;                 // one agent trains on all of them: one trial
+  std::string grouping;                  // a grouper; "": the agent's default
+  std::optional<std::size_t> groups;     // none: the number of the family's member, else 256
 };
 
 // One combination of the swept values, checked as far as possible without opening files.

@@ -142,7 +142,7 @@ GraphSource ReadModel(const JsonNode& node) {
 
 GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
   const JsonFields fields(node, {"dataset", "family_seed", "split", "sample", "seed", "index", "files", "model", "set",
-                                 "models", "together", "grouping"});
+                                 "models", "transform", "together", "grouping"});
   GraphChoice choice;
   RefuseTogether(fields, kGraphSources);
   RefuseTogether(fields, {"index", "split"});
@@ -164,6 +164,7 @@ GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
   if (const auto field = fields.Find("models")) {
     choice.models = ReadDistinct(*field, "a list of models", ReadModel);
   }
+  if (const auto field = fields.Find("transform")) choice.transform = ReadFields<datasets::TransformOptions>(*field);
   if (const auto field = fields.Find("together")) choice.together = field->Flag();
   if (const auto field = fields.Find("grouping")) ReadGroupingFields(*field, &choice);
   return choice;
@@ -192,8 +193,8 @@ JsonValue InheritGraphs(const JsonObject& transfer, const JsonObject& graphs) {
 
 GraphChoice ReadTransfer(const JsonNode& root, const JsonNode& node, const JsonValue* graphs, bool complete) {
   // Checks its own fields first, so that errors are not about inherited ones.
-  const JsonFields own(
-      node, {"dataset", "family_seed", "split", "sample", "seed", "index", "files", "model", "set", "models"});
+  const JsonFields own(node, {"dataset", "family_seed", "split", "sample", "seed", "index", "files", "model", "set",
+                              "models", "transform"});
   const auto* inherited = graphs == nullptr ? nullptr : graphs->As<JsonObject>();
   const JsonValue merged =
       InheritGraphs(*node.value().As<JsonObject>(), inherited == nullptr ? JsonObject{} : *inherited);

@@ -8,6 +8,7 @@
 #include "datasets/families/families.h"
 #include "datasets/models/registry.h"
 #include "datasets/shipped_clusters.h"
+#include "datasets/transform/transform.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/fingerprint.h"
@@ -55,6 +56,12 @@ std::vector<agents::SearchProblem> LoadProblems(const std::vector<GraphSource>& 
 }  // namespace
 
 Graph LoadGraph(const GraphSource& source) {
+  if (source.transform.ChangesSomething()) {
+    GraphSource before = source;
+    before.transform = {};
+    const Graph graph = LoadGraph(before);
+    return AtPlace("transform", [&] { return datasets::Transform(graph, source.transform); });
+  }
   if (!source.dataset.empty()) {
     return datasets::MakeFamilyMember(datasets::FindFamily(source.dataset), source.seed, source.index).graph;
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "datasets/families/families.h"
+#include "datasets/transform/transform.h"
 #include "experiments/spec/hardware_choice.h"
 #include "sim/base/json_fields.h"
 #include "sim/base/json_struct.h"
@@ -21,7 +22,7 @@ namespace emplace::experiments {
 // The settings of a search, by name: from an experiment, a spec.json or command-line options. problem.h loads them.
 // Each struct has one list of its fields in spec.json (json_struct.h).
 
-// One graph: a member of a family, a file or a generated network.
+// One graph: a member of a family, a file or a generated network, and what is made of it.
 struct GraphSource {
   std::string dataset = {};  // a family; "": none
   std::uint64_t seed = 0;
@@ -30,6 +31,7 @@ struct GraphSource {
   std::string fingerprint = {};  // of the file's content, which must match; "": not checked
   std::string model = {};
   OptionMap set = {};
+  datasets::TransformOptions transform = {};
   std::optional<std::uint64_t> groups = {};  // instead of GroupingChoice::groups
   bool operator==(const GraphSource&) const = default;
 
@@ -47,6 +49,7 @@ struct GraphSource {
     visit("model", self.model,
           {.optional = other, .written = !other, .needed = "a dataset, a file or a model", .not_empty = true});
     visit("set", self.set, {.optional = true, .written = !other, .integers = true});
+    visit("transform", self.transform, {.optional = true, .written = self.transform.ChangesSomething()});
     visit("groups", self.groups, {.optional = true, .written = self.groups.has_value()});
   }
 };

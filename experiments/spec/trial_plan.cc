@@ -63,32 +63,43 @@ class Planner {
     const auto& facts = FactsOfFamily(choice.dataset, choice.family_seed);
     std::vector<ChosenGraph> graphs;
     for (const std::size_t index : ChosenMembers(choice)) {
-      graphs.push_back({.source = {.dataset = choice.dataset, .seed = choice.family_seed, .index = index},
+      GraphSource source = {.dataset = choice.dataset, .seed = choice.family_seed, .index = index};
+      source.transform = choice.transform;
+      const std::size_t num_ops =
+          source.transform.ChangesSomething() ? KeptGraph(source).num_ops() : facts[index].num_ops;
+      graphs.push_back({.source = std::move(source),
                         .name = fmt::format("{}_{:02}", choice.dataset, index),
-                        .num_ops = facts[index].num_ops,
+                        .num_ops = num_ops,
                         .drawn_groups = facts[index].num_groups});
     }
     return graphs;
   }
 
-  ChosenGraph OfFile(const std::string& written) {
+  ChosenGraph OfFile(const std::string& written, const datasets::TransformOptions& transform) {
     GraphSource source;
+    source.transform = transform;
     source.file = ResolvePath(written, experiment_.path);
     source.fingerprint = Fingerprinted(source.file);
     const Graph& loaded = KeptGraph(source);
     return {.source = std::move(source), .name = loaded.name(), .num_ops = loaded.num_ops(), .drawn_groups = 0};
   }
 
-  static ChosenGraph OfModel(const GraphSource& source) {
-    return {.source = source, .name = source.model, .num_ops = KeptGraph(source).num_ops(), .drawn_groups = 0};
+  static ChosenGraph OfModel(GraphSource source, const datasets::TransformOptions& transform) {
+    source.transform = transform;
+    const std::size_t num_ops = KeptGraph(source).num_ops();
+    std::string name = source.model;
+    return {.source = std::move(source), .name = std::move(name), .num_ops = num_ops, .drawn_groups = 0};
   }
 
   std::vector<ChosenGraph> Choose(const GraphChoice& choice, const std::string& place) {
     if (!choice.dataset.empty()) return AtPlace(place, [&] { return OfFamily(choice); });
     std::vector<ChosenGraph> graphs;
-    for (const GraphSource& model : choice.models) graphs.push_back(AtPlace(place, [&] { return OfModel(model); }));
+    for (const GraphSource& model : choice.models) {
+      graphs.push_back(AtPlace(place, [&] { return OfModel(model, choice.transform); }));
+    }
     for (std::size_t i = 0; i < choice.files.size(); ++i) {
-      graphs.push_back(AtPlace(fmt::format("{}.files[{}]", place, i), [&] { return OfFile(choice.files[i]); }));
+      graphs.push_back(
+          AtPlace(fmt::format("{}.files[{}]", place, i), [&] { return OfFile(choice.files[i], choice.transform); }));
     }
     return graphs;
   }

@@ -15,7 +15,7 @@ namespace {
 class CommandLineTest : public EmplaceTest {};
 
 constexpr const char* kCommands[] = {"import", "generate", "inspect", "simulate", "explain",
-                                     "diff",   "place",    "compare", "list"};
+                                     "diff",   "place",    "compare", "list",     "transform"};
 
 TEST_F(CommandLineTest, HelpNamesEveryCommandAndEachHasItsOwn) {
   const Ran help = Emplace("--help");
@@ -38,19 +38,20 @@ TEST_F(CommandLineTest, VersionIsOneLine) {
 }
 
 TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
-  ExpectRefused(Emplace("plaice"),
-                "unknown command \"plaice\" (import, export, generate, dataset, inspect, simulate, bound, explain, "
-                "diff, profile, "
-                "validate, place, "
-                "compare, sweep, replay, "
-                "report, reproduce, library, list)");
   ExpectRefused(
-      Emplace(""),
-      "a command is missing (import, export, generate, dataset, inspect, simulate, bound, explain, diff, profile, "
+      Emplace("plaice"),
+      "unknown command \"plaice\" (import, export, generate, transform, dataset, inspect, simulate, bound, explain, "
+      "diff, profile, "
       "validate, place, "
-      "compare, sweep, replay, report, "
-      "reproduce, library, list; "
-      "emplace --help)");
+      "compare, sweep, replay, "
+      "report, reproduce, library, list)");
+  ExpectRefused(Emplace(""),
+                "a command is missing (import, export, generate, transform, dataset, inspect, simulate, bound, "
+                "explain, diff, profile, "
+                "validate, place, "
+                "compare, sweep, replay, report, "
+                "reproduce, library, list; "
+                "emplace --help)");
 }
 
 TEST_F(CommandLineTest, TheEnvironmentForcesAnInstructionSetThatThereIs) {

@@ -83,6 +83,18 @@ TEST(ProblemTest, AGraphIsMadeAnewOrKept) {
   EXPECT_GT(experiments::KeptGraph(longer).num_ops(), experiments::KeptGraph(source).num_ops());
 }
 
+TEST(ProblemTest, AGraphIsTransformed) {
+  const experiments::GraphSource source{.model = "rnnlm", .set = {{"layers", "1"}, {"steps", "2"}}};
+  experiments::GraphSource replicas = source;
+  replicas.transform = {.data_parallel = 2};
+  const Graph graph = experiments::LoadGraph(replicas);
+  EXPECT_EQ(Written(graph), Written(datasets::Transform(experiments::LoadGraph(source), {.data_parallel = 2})));
+  EXPECT_GT(graph.num_ops(), 2 * experiments::KeptGraph(source).num_ops());
+  replicas.transform = {.tensor_parallel = 2};
+  EXPECT_EQ(ErrorOf([&] { experiments::KeptGraph(replicas); }),
+            "transform: tensor_parallel: the graph is none of the models gpt and bert");
+}
+
 TEST(ProblemTest, OfAClusterThatMuchIsKeptAsIsChosen) {
   const Cluster whole = experiments::LoadWholeCluster({.name = "p2.8xlarge"});
   const auto names = [&](const experiments::ClusterChoice& choice) {

@@ -47,6 +47,21 @@ TEST(TrialPlanTest, ASpecHoldsEveryDefault) {
   EXPECT_EQ(plan.trials[0].graph, "rnnlm");
 }
 
+TEST(TrialPlanTest, ASpecSaysWhatIsMadeOfAGraph) {
+  const auto plan = [](const std::string& transform) {
+    return PlanText(WithLine("graphs: {model: rnnlm, set: {hidden: 64, steps: 2}, transform: " + transform + "}"));
+  };
+  EXPECT_EQ(At(plan("{data_parallel: 2, shard_optimizer: true}").trials.at(0), "graph.transform"),
+            R"({"data_parallel":2,"shard_optimizer":true})");
+  EXPECT_EQ(plan("{data_parallel: 1}").trials.at(0).id, PlanText(kExperiment).trials.at(0).id);
+  EXPECT_EQ(ErrorOf([&] { plan("{tensor_parallel: 2}"); }),
+            "x.yaml: graphs: transform: tensor_parallel: the graph is none of the models gpt and bert");
+  EXPECT_EQ(ErrorOf([&] { plan("{replicas: 2}"); }).rfind("x.yaml: graphs.transform.replicas: ", 0), 0U);
+  const experiments::TrialPlan swept = PlanText(WithLine("sweep: {graphs.transform.data_parallel: [1, 2, 4]}",
+                                                         WithLine("graphs: {model: rnnlm, set: {steps: 2}}")));
+  EXPECT_EQ(swept.trials.size(), 3U);
+}
+
 TEST(TrialPlanTest, ADeviceOfLibTorchStandsInTheSpecWhereItIsNotTheCpu) {
   const experiments::TrialPlan plan = experiments::PlanTrials(ReadText(WithLine("torch_device: cuda")), false);
   EXPECT_EQ(At(plan.trials.at(0), "torch_device"), "\"cuda\"");

@@ -29,7 +29,7 @@ TEST(ExperimentFieldsTest, GraphsThatCannotBeAreRefused) {
       {"graphs: {}", "graphs: names no graphs (dataset, files, model or models)"},
       {"graphs: {data: x}",
        "graphs.data: unknown key (dataset, family_seed, split, sample, seed, index, files, model, set, models, "
-       "together, "
+       "transform, together, "
        "grouping)"},
       {"graphs: {dataset: imagenet}", "graphs.dataset: unknown dataset \"imagenet\" (cifar10, ptb, nmt)"},
       {"graphs: {dataset: nmt, model: nmt}", "graphs.model: cannot be used together with dataset (one of them)"},
@@ -111,7 +111,8 @@ TEST(ExperimentFieldsTest, EverythingElseThatCannotBeIsRefused) {
       {"seeds: []", "seeds: is a list of 0 elements (a list of seeds)"},
       {"seeds: [1, 2, 1]", "seeds[2]: is a duplicate entry (each once)"},
       {"transfer: {grouping: {name: identity}}",
-       "transfer.grouping: unknown key (dataset, family_seed, split, sample, seed, index, files, model, set, models)"},
+       "transfer.grouping: unknown key (dataset, family_seed, split, sample, seed, index, files, model, set, models, "
+       "transform)"},
       {"transfer: {split: test}", "transfer.split: is for a dataset only"},
       {"transfer: {model: x}",
        "transfer.model: unknown model \"x\" (inception_v3, resnet, rnnlm, nmt, nasnet, amoebanet, transformer_xl, "

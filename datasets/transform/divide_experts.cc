@@ -9,6 +9,7 @@
 
 #include "datasets/transform/passes.h"
 #include "sim/base/check.h"
+#include "sim/base/json_text.h"
 
 namespace emplace::datasets {
 namespace {
@@ -32,7 +33,7 @@ class Divider {
       for (std::size_t input = 0; input < plan_.ops[i].inputs.size(); ++input) Exchange(i, input);
       if (IsOfExperts(plan_.ops[i])) DivideOp(&plan_.ops[i]);
     }
-    plan_.Sort();
+    plan_.Sort("experts wait for tokens that wait for them");
   }
 
  private:
@@ -41,6 +42,7 @@ class Divider {
     for (const RankOp& op : plan_.ops) {
       if (op.kind != "variable" || !IsOfExperts(op)) continue;
       any = true;
+      if (op.outputs.empty() || op.outputs[0].shape.empty()) Refuse(op);
       const std::int64_t experts = op.outputs[0].shape[0];
       if (experts % parts_ == 0) continue;
       throw InputError("", fmt::format("{} does not divide experts, of which there are {}", parts_, experts));
@@ -48,14 +50,21 @@ class Divider {
     if (!any) throw InputError("", "the graph has no experts (model gpt with experts=N)");
   }
 
+  [[noreturn]] static void Refuse(const RankOp& op) {
+    throw InputError(
+        "", fmt::format("op {} of kind {} cannot be divided (graphs of the model gpt)", Quoted(op.name), op.kind));
+  }
+
   // [experts, capacity, ..] to a part of the experts, with the tokens of all ranks.
-  OutputSpec OfExperts(OutputSpec tokens) const {
+  OutputSpec OfExperts(const RankOp& op, OutputSpec tokens) const {
+    if (tokens.shape.size() < 2 || tokens.dtype == DType::kNone || tokens.shape[0] % parts_ != 0) Refuse(op);
     tokens.shape[0] /= parts_;
     tokens.shape[1] *= parts_;
     tokens.size.reset();
     return tokens;
   }
-  OutputSpec OfRank(OutputSpec tokens) const {
+  OutputSpec OfRank(const RankOp& op, OutputSpec tokens) const {
+    if (tokens.shape.size() < 2 || tokens.dtype == DType::kNone || tokens.shape[1] % parts_ != 0) Refuse(op);
     tokens.shape[0] *= parts_;
     tokens.shape[1] /= parts_;
     tokens.size.reset();
@@ -73,7 +82,7 @@ class Divider {
       const OutputSpec& from = plan_.Output(tensor);
       const std::string name = producer.name + "/all_to_all";
       found->second = plan_.AddCollective(tensor.op, name, "all_to_all", Members::kParts, {tensor},
-                                          {to_experts ? OfExperts(from) : OfRank(from)});
+                                          {to_experts ? OfExperts(producer, from) : OfRank(producer, from)});
     }
     plan_.ops[reader].inputs[index] = {.op = found->second, .output = 0};
   }
@@ -88,10 +97,11 @@ class Divider {
     for (OutputSpec& output : op->outputs) {
       if (output.shape.empty()) continue;  // a norm
       if (HoldsWeights(*op)) {
+        if (output.dtype == DType::kNone || output.shape[0] % parts_ != 0) Refuse(*op);
         output.shape[0] /= parts_;
         output.size.reset();
       } else {
-        output = OfExperts(output);
+        output = OfExperts(*op, output);
       }
     }
   }

@@ -92,11 +92,13 @@ std::int64_t Ranks::Count(Members members) const {
 
 std::int64_t ElementsOf(const OutputSpec& output) {
   std::int64_t elements = 1;
-  for (const std::int64_t dim : output.shape) elements *= dim;
+  for (const std::int64_t dim : output.shape) {
+    if (__builtin_mul_overflow(elements, dim, &elements)) return std::numeric_limits<std::int64_t>::max();
+  }
   return elements;
 }
 
-std::int64_t PartOf(std::int64_t whole, std::int64_t parts) { return (whole + parts - 1) / parts; }
+std::int64_t PartOf(std::int64_t whole, std::int64_t parts) { return whole / parts + (whole % parts != 0 ? 1 : 0); }
 
 Bytes Scaled(Bytes persistent, std::int64_t part, std::int64_t whole) {
   if (whole == 0 || part == whole) return persistent;
@@ -181,7 +183,7 @@ std::vector<std::vector<std::vector<std::uint32_t>>> RankPlan::Readers() const {
   return readers;
 }
 
-void RankPlan::Sort() {
+void RankPlan::Sort(const std::string& problem) {
   std::vector<std::vector<std::uint32_t>> next(ops.size());
   std::vector<std::size_t> waits(ops.size());
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -206,7 +208,7 @@ void RankPlan::Sort() {
       if (--waits[reader] == 0) ready.emplace(ops[reader].anchor, reader);
     }
   }
-  EMPLACE_CHECK_EQ(sorted.size(), ops.size());
+  if (sorted.size() != ops.size()) throw InputError("", problem);
   ops = std::move(sorted);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     RankOp& op = ops[i];

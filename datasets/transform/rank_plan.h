@@ -41,6 +41,7 @@ struct RankOp {
   Members members = Members::kNone;
   std::string group;         // of a collective, the same text on every member; RankPlan::Write() makes it unique
   bool resized = false;      // new, or with other shapes: its FLOP are computed again, and it has no times
+  bool same_norm = false;    // an l2_loss of a gradient that is the same on all parts
   bool first_part = false;   // left out of parts other than the first, and of what reads it there
   bool is_expert = false;    // a variable that is divided between the parts, and so summed over replicas only
   std::uint32_t anchor = 0;  // it stands behind the op of that position before, if its inputs allow it
@@ -75,8 +76,9 @@ class RankPlan {
   // The ops that read each output of each op, once for each time: readers[op][output].
   std::vector<std::vector<std::vector<std::uint32_t>>> Readers() const;
 
-  // Puts producers before consumers again, each op as near behind its anchor as that allows. Positions change.
-  void Sort();
+  // Puts producers before consumers again, each op as near behind its anchor as that allows. Positions change. Throws
+  // InputError(problem) if ops wait for each other in a circle.
+  void Sort(const std::string& problem);
   // Computes the FLOP of resized ops by the op catalogue. Throws InputError if one of them had a measured time.
   void SetFlop();
   // All ranks as one graph. Rank (r, t) has "r<r>/" and "t<t>/" in front of its names, each where there are several;

@@ -45,7 +45,7 @@ class Recomputer {
     }
     Clone();
     ReadClones();
-    plan_.Sort();
+    plan_.Sort("the layers take turns in the backward pass, so that none can run again by itself (other layers)");
   }
 
  private:

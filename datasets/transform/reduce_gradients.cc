@@ -24,10 +24,17 @@ namespace {
 
 constexpr std::string_view kSparse = "sparse_";
 
-bool IsOptimizer(std::string_view kind) {
-  if (kind.starts_with(kSparse)) kind.remove_prefix(kSparse.size());
-  return kind == "sgd" || kind == "momentum" || kind == "rmsprop" || kind == "adam";
+bool IsSparse(const RankOp& op) { return op.kind.starts_with(kSparse); }
+
+// Of a variable, its gradient and, if sparse, the gradient's row numbers.
+bool IsOptimizer(const RankOp& op) {
+  std::string_view kind = op.kind;
+  if (IsSparse(op)) kind.remove_prefix(kSparse.size());
+  return (kind == "sgd" || kind == "momentum" || kind == "rmsprop" || kind == "adam") &&
+         op.inputs.size() == (IsSparse(op) ? 3U : 2U);
 }
+
+bool IsClipped(const RankOp& op) { return op.kind == "scale" && op.outputs.size() == 1; }
 
 OutputSpec Flat(const OutputSpec& whole, std::int64_t elements) {
   OutputSpec part;
@@ -58,10 +65,10 @@ class Reducer {
       if (!gradient.is_sparse) PutInBucket(gradient);
     }
     for (auto& [key, bucket] : open_) Close(key, &bucket);
-    plan_.Sort();
+    plan_.Sort("a gradient waits for an update");
     if (ranks_.expert > 1 && !options_.shard_optimizer) SumNormsOver(Members::kParts, "", &plan_);
     if (options_.shard_optimizer) {
-      SumNormsOver(ranks_.expert > 1 ? Members::kAll : Members::kReplicas, ranks_.tensor > 1 ? "_data" : "", &plan_);
+      SumNormsOver(ranks_.expert > 1 ? Members::kAll : Members::kReplicas, ranks_.tensor > 1 ? "/data" : "", &plan_);
     }
   }
 
@@ -106,17 +113,17 @@ class Reducer {
       const RankOp& op = plan_.ops[reader];
       if (op.pass != Pass::kUpdate) continue;
       gradient.readers.push_back(reader);
-      if (IsOptimizer(op.kind)) gradient.optimizer = reader;
-      if (op.kind != "scale") continue;
+      if (IsOptimizer(op)) gradient.optimizer = reader;
+      if (!IsClipped(op)) continue;
       gradient.clipped.push_back(reader);
       for (const std::uint32_t next : readers_[reader][0]) {
-        if (IsOptimizer(plan_.ops[next].kind)) gradient.optimizer = next;
+        if (IsOptimizer(plan_.ops[next])) gradient.optimizer = next;
       }
     }
     if (gradient.readers.empty()) return;
     if (gradient.optimizer) {
       const RankOp& optimizer = plan_.ops[*gradient.optimizer];
-      gradient.is_sparse = optimizer.kind.starts_with(kSparse);
+      gradient.is_sparse = IsSparse(optimizer);
       const bool is_expert = plan_.ops[optimizer.inputs[0].op].is_expert;
       if (ranks_.expert > 1 && !is_expert) gradient.members = Members::kAll;
     } else if (options_.shard_optimizer) {
@@ -131,7 +138,7 @@ class Reducer {
     for (const Gradient& gradient : gradients_) {
       if (gradient.members != Members::kAll) continue;
       for (const std::uint32_t reader : gradient.readers) {
-        if (plan_.ops[reader].kind == "l2_loss") plan_.ops[reader].first_part = true;
+        plan_.ops[reader].same_norm = plan_.ops[reader].kind == "l2_loss";
       }
     }
   }
@@ -147,11 +154,11 @@ class Reducer {
   // What reads the gradient finds one of another shape.
   void Resize(const Gradient& gradient, const OutputSpec& to) {
     for (const std::uint32_t reader : gradient.readers) {
-      const std::string& kind = plan_.ops[reader].kind;
-      if (kind != "l2_loss" && kind != "scale" && !IsOptimizer(kind)) {
+      const RankOp& op = plan_.ops[reader];
+      if (op.kind != "l2_loss" && !IsClipped(op) && !IsOptimizer(op)) {
         throw InputError("", fmt::format("op {} of kind {} cannot read a part of a gradient (l2_loss, scale, sgd, "
                                          "momentum, rmsprop or adam)",
-                                         Quoted(plan_.ops[reader].name), kind));
+                                         Quoted(op.name), op.kind));
       }
       plan_.ops[reader].resized = true;
     }
@@ -170,6 +177,9 @@ class Reducer {
     const OutputPosition numbers = plan_.ops[optimizer].inputs[2];
     const OutputSpec table = plan_.Output(plan_.ops[optimizer].inputs[0]);
     const std::string name = VariableName(*gradient);
+    if (table.shape.size() != 2 || plan_.Output(rows).shape.size() != 2 || plan_.Output(numbers).shape.size() != 1) {
+      throw InputError("", fmt::format("op {} updates no rows of a table", Quoted(plan_.ops[optimizer].name)));
+    }
     const std::int64_t members = ranks_.Count(gradient->members);
     const std::int64_t count = plan_.Output(rows).shape[0] * members;
     if (options_.shard_optimizer || count >= table.shape[0]) return ReduceTable(gradient, table);
@@ -259,6 +269,10 @@ class Reducer {
     for (const Gradient* gradient : bucket.gradients) {
       inputs.push_back(gradient->tensor);
       const OutputSpec& whole = plan_.Output(gradient->tensor);
+      if (whole.dtype == DType::kNone) {
+        throw InputError(
+            "", fmt::format("the gradient that {} makes has no type", Quoted(plan_.ops[inputs.back().op].name)));
+      }
       shares.push_back(Flat(whole, PartOf(ElementsOf(whole), count)));
     }
     const std::uint32_t sums = AddBucket(name, "reduce_scatter", inputs.back().op, members, inputs, shares);
@@ -310,19 +324,24 @@ void ReduceGradients(const Ranks& ranks, const ReductionOptions& options, RankPl
 }
 
 void SumNormsOver(Members members, const std::string& suffix, RankPlan* plan) {
+  const auto readers = plan->Readers();
   const std::size_t num_ops = plan->ops.size();
   for (std::size_t i = 0; i < num_ops; ++i) {
-    if (plan->ops[i].kind != "global_norm_scale") continue;
+    if (plan->ops[i].kind != "global_norm_scale" || plan->ops[i].outputs.size() != 1) continue;
     const auto at = static_cast<std::uint32_t>(i);
-    const std::string stem = "update/global_norm" + suffix;
+    const std::string stem = plan->ops[i].name + suffix;
     const OutputSpec scalar = plan->ops[i].outputs[0];
-    const std::uint32_t sum = plan->Add(at, stem + "/add_n", "add_n", plan->ops[i].inputs, {scalar});
+    const std::vector<OutputPosition> norms = plan->ops[i].inputs;
+    for (const OutputPosition norm : norms) {
+      if (plan->ops[norm.op].same_norm && readers[norm.op][0].size() == 1) plan->ops[norm.op].first_part = true;
+    }
+    const std::uint32_t sum = plan->Add(at, stem + "/add_n", "add_n", norms, {scalar});
     const std::uint32_t of_all =
         plan->AddCollective(at, stem + "/all_reduce", "all_reduce", members, {{.op = sum, .output = 0}}, {scalar});
     plan->ops[i].inputs = {{.op = of_all, .output = 0}};
     plan->ops[i].resized = true;
   }
-  plan->Sort();
+  plan->Sort("norms of gradients wait for each other");
 }
 
 }  // namespace emplace::datasets

@@ -51,9 +51,9 @@ bool IsOneOf(std::string_view kind, std::initializer_list<std::string_view> kind
 }
 
 std::int64_t ProductOfFirst(const Shape& shape, std::size_t count) {
-  std::int64_t product = 1;
-  for (std::size_t i = 0; i < count; ++i) product *= shape[i];
-  return product;
+  OutputSpec first;
+  first.shape.assign(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(count));
+  return ElementsOf(first);
 }
 
 class Splitter {
@@ -76,7 +76,7 @@ class Splitter {
       }
       SplitOp(static_cast<std::uint32_t>(i));
     }
-    plan_.Sort();
+    plan_.Sort("ops wait for sums that wait for them");
     SumNormsOver(Members::kParts, "", &plan_);
   }
 
@@ -108,16 +108,21 @@ class Splitter {
       throw InputError("", "a mixture of experts is not split (divide its experts instead)");
     }
     if (!qkv || !inner || !heads) throw InputError("", "the graph is none of the models gpt and bert");
-    CheckDivides("heads", plan_.ops[*heads].outputs[0].shape[1]);
-    CheckDivides("the inner width of the MLP", plan_.ops[*inner].outputs[0].shape[1]);
+    CheckDivides("heads", *heads);
+    CheckDivides("the inner width of the MLP", *inner);
   }
-  void CheckDivides(std::string_view what, std::int64_t count) const {
+  // What there is along axis 1.
+  void CheckDivides(std::string_view what, std::uint32_t of) {
+    at_ = of;
+    if (op().outputs.empty() || op().outputs[0].shape.size() < 2) Refuse();
+    const std::int64_t count = op().outputs[0].shape[1];
     if (count % parts_ == 0) return;
     throw InputError("", fmt::format("{} does not divide {}, of which there are {}", parts_, what, count));
   }
 
   // Output i has only its part.
   void Split(std::size_t i, std::size_t axis) {
+    if (i >= op().outputs.size() || axis >= out_shape(i).size() || op().outputs[i].dtype == DType::kNone) Refuse();
     OutputSpec& output = op().outputs[i];
     // The vocabulary is padded where it does not divide; heads and widths are checked.
     output.shape[axis] = PartOf(whole_[at_][i].shape[axis], parts_);
@@ -130,6 +135,7 @@ class Splitter {
   }
   // Every rank has a summand of output 0, which is added up.
   void AddUp() {
+    if (op().outputs.size() != 1) Refuse();
     op().resized = true;
     layouts_[at_][0] = kSummand;
     const std::uint32_t sum = plan_.AddCollective(at_, op().name + "/all_reduce", "all_reduce", Members::kParts,
@@ -144,10 +150,11 @@ class Splitter {
                                       [this](OutputPosition input) { return LayoutOf(input).is_split(); });
     if (!is_split) {
       // The norm of a gradient that every rank has counts once.
-      op().first_part = op().kind == "l2_loss" && op().pass == Pass::kUpdate;
+      op().same_norm = op().kind == "l2_loss" && op().outputs.size() == 1;
       return;
     }
     const std::string_view kind = op().kind;
+    CheckCounts(kind);
     if (kind == "matmul") return Product();
     if (kind == "matmul_grad_a") return ProductGradA();
     if (kind == "matmul_grad_b") return ProductGradB();
@@ -171,6 +178,15 @@ class Splitter {
       return AlongOneAxis();
     }
     Refuse();
+  }
+
+  // The catalogue checks the rest when it is asked for FLOP.
+  void CheckCounts(std::string_view kind) {
+    const bool is_update = IsOneOf(kind, {"sgd", "momentum", "rmsprop", "adam"});
+    const bool has_two =
+        is_update || kind == "gather" || kind.starts_with("matmul") || kind.starts_with("softmax_cross_entropy");
+    const std::size_t outputs = is_update ? 0 : kind == "softmax_cross_entropy" ? 2 : 1;
+    if (op().inputs.size() < (has_two ? 2U : 1U) || op().outputs.size() < outputs) Refuse();
   }
 
   void SplitVariableOp() {
@@ -237,7 +253,9 @@ class Splitter {
     const bool is_gradient = op().kind == "transpose_grad";
     const JsonList& axes = *order->As<JsonList>();
     for (std::size_t i = 0; i < axes.size(); ++i) {
-      const auto from = static_cast<std::size_t>(*axes[i].As<std::int64_t>());  // y[i] is x[from]
+      const auto* const number = axes[i].As<std::int64_t>();
+      if (number == nullptr) Refuse();
+      const auto from = static_cast<std::size_t>(*number);  // y[i] is x[from]
       if (in(0).axis == (is_gradient ? i : from)) return Split(0, is_gradient ? from : i);
     }
     Refuse();
@@ -260,6 +278,7 @@ class Splitter {
       const bool is_broadcast = shape.size() < *from_end || shape[shape.size() - *from_end] == 1;
       if (is_broadcast ? in(i) != kWhole : in(i) != SplitAlong(shape.size() - *from_end)) Refuse();
     }
+    if (*from_end > out_shape().size()) Refuse();
     const std::size_t axis = out_shape().size() - *from_end;
     const bool needs_rows = op().kind.starts_with("softmax") || op().kind.starts_with("batch_matmul");
     if (needs_rows && *from_end <= (op().kind.starts_with("softmax") ? 1U : 2U)) Refuse();

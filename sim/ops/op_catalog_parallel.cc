@@ -4,7 +4,7 @@
 namespace emplace {
 namespace {
 
-// How the elements of outputs[i] follow from those of inputs[i].
+// How the bytes of outputs[i] follow from those of inputs[i]. Bytes, since imported tensors may have no shape.
 enum class Size : std::uint8_t { kSame, kSmaller, kLarger };
 
 // An op of one member of a collective. Its time is that of the links, so it has no work of its own.
@@ -13,8 +13,8 @@ OpWork Collective(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(1, view.num_inputs(), /*at_least=*/true);
   for (std::size_t i = 0; i < view.num_inputs(); ++i) {
-    const double in = Elements(view.in(i));
-    const double out = Elements(view.out(i));
+    const double in = view.in_bytes(i);
+    const double out = view.out_bytes(i);
     if (kSize == Size::kSame) view.Expect(in == out, "each output is as large as its input");
     if (kSize == Size::kSmaller) view.Expect(out <= in, "each output is a part of its input");
     if (kSize == Size::kLarger) view.Expect(out >= in, "each input is a part of its output");
@@ -44,7 +44,7 @@ OpWork Receive(const Graph& graph, OpId op) {
 OpWork Shard(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(1, 1);
-  view.Expect(Elements(view.out(0)) <= Elements(view.in(0)), "a part is no larger than the whole");
+  view.Expect(view.out_bytes(0) <= view.in_bytes(0), "a part is no larger than the whole");
   return {};
 }
 

@@ -47,7 +47,7 @@ TEST(DivideExpertsTest, WeightsThatAllRanksHaveAreAddedUpOverAll) {
   EXPECT_EQ(GroupBytes(alone, "data/bucket0/all_reduce"), 4 * kOtherParameters);
   EXPECT_FALSE(Collectives(alone).contains("data/t0/experts/bucket0/all_reduce"));
   // The norms of experts differ between the ranks, those of the others count once.
-  EXPECT_EQ(GroupBytes(alone, "update/global_norm/all_reduce"), 4);
+  EXPECT_EQ(GroupBytes(alone, "update/global_norm_scale/all_reduce"), 4);
   EXPECT_FALSE(alone.FindOp("t1/update/block0/norm1/gamma/l2_loss"));
 
   const Graph replicas = datasets::Transform(WithExperts(), {.expert_parallel = 2, .data_parallel = 2});

@@ -1,7 +1,11 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <memory>
 
+#include "datasets/shipped_clusters.h"
+#include "sim/cost_model.h"
+#include "sim/simulator.h"
 #include "tests/testing/rank_graphs.h"
 
 namespace emplace::testing {
@@ -60,6 +64,43 @@ TEST(RecomputeTest, BeginsWhenTheBackwardPassComesToTheBlock) {
   std::sort(waits_for.begin(), waits_for.end());
   EXPECT_EQ(waits_for, (std::vector<std::string>{"gradients/block1/norm1/layer_norm/layer_norm_grad",
                                                  "gradients/block1/residual1/add/add_n"}));
+}
+
+TEST(RecomputeTest, ProductsAreThoseOfNarayanan) {
+  // Narayanan et al. 2021, "Efficient large-scale language model training", equation 2: with full recomputation
+  // 96 B s l h h (1 + s / (6 h) + V / (16 l h)) FLOP of products. Without, a quarter less but of the words.
+  const Graph whole = TinyGpt();
+  const Graph graph = datasets::Transform(whole, {.recompute = "full"});
+  const double b = 2, s = 4, l = 2, h = 8, v = 12;
+  const double blocks = 96 * b * s * l * h * h * (1 + s / (6 * h));
+  const double words = 96 * b * s * l * h * h * v / (16 * l * h);
+  EXPECT_DOUBLE_EQ(SumFlop(graph, IsProduct), blocks + words);
+  EXPECT_DOUBLE_EQ(SumFlop(whole, IsProduct), 0.75 * blocks + words);
+}
+
+TEST(RecomputeTest, PeakMemoryFallsByWhatIsNotKept) {
+  // 8 blocks, of which each keeps 32 s b h + 5 a s s b bytes less, and the statistics of two norms. At the peak, which
+  // is now in the first block's backward pass, its own are there again, and the gradients of 7 blocks, which wait to be
+  // clipped. What else there is at the two peaks differs by less than a block's.
+  const Graph graph = TinyGpt({{"layers", "8"}, {"d_model", "64"}, {"sequence", "64"}, {"precision", "bf16"}});
+  const auto peak = [](const Graph& step) {
+    const Cluster cluster = datasets::LoadCluster("dgx-h100").KeepAccelerators(1);
+    const std::unique_ptr<CostModel> roofline = MakeCostModel("roofline");
+    const CostTable costs(step, cluster, *roofline);
+    const Simulator simulator(step, cluster, costs, {});
+    Placement placement(step.num_ops());
+    DeviceId gpu{};
+    for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+      if (!cluster.devices()[d].is_cpu) gpu = MakeId<DeviceId>(d);
+    }
+    for (std::size_t i = 0; i < step.num_ops(); ++i) placement[MakeId<OpId>(i)] = gpu;
+    return simulator.Run(placement).peak_memory[Index(gpu)].count;
+  };
+  constexpr std::int64_t kBlock = 32 * 64 * 2 * 64 + 5 * 2 * 64 * 64 * 2 + 4 * 4 * 2 * 64;
+  const std::int64_t saved = peak(graph) - peak(datasets::Transform(graph, {.recompute = "full"}));
+  constexpr std::int64_t kGradients = 7 * 2 * (12 * 64 * 64 + 13 * 64);
+  EXPECT_GT(saved, 6 * kBlock - kGradients);
+  EXPECT_LT(saved, 8 * kBlock - kGradients);
 }
 
 TEST(RecomputeTest, TakesLayersByName) {

@@ -68,7 +68,7 @@ TEST(ReduceGradientsTest, AShardedOptimizerKeepsAShareOfTheStateAndGathersWeight
   EXPECT_EQ(OutputBytes(graph, gathered), 4 * kTinyGptParameters);
   EXPECT_EQ(graph.control_inputs(gathered).size(), CountOps(graph, Both(OfKind("adam"), OfRank("r0/"))));
   // The norm of a gradient is that of its shares.
-  EXPECT_EQ(GroupBytes(graph, "data/update/global_norm/all_reduce"), 4);
+  EXPECT_EQ(GroupBytes(graph, "data/update/global_norm_scale/all_reduce"), 4);
   EXPECT_EQ(Writer(graph, "r0/update/block0/norm1/gamma/adam", 0), "r0/update/block0/norm1/gamma/shard");
   EXPECT_EQ(ShapeOf(graph, "r0/update/block0/norm1/gamma/clip"), Dims{2});
 }
@@ -95,7 +95,7 @@ TEST(ReduceGradientsTest, EachPartHasBucketsOfItsOwn) {
   EXPECT_EQ(names("r1/block0/attention/output/matmul/all_reduce"),
             (std::vector<std::string>{"r1/t0/block0/attention/output/matmul/all_reduce",
                                       "r1/t1/block0/attention/output/matmul/all_reduce"}));
-  EXPECT_EQ(names("data/t0/update/global_norm_data/all_reduce").size(), 2U);
+  EXPECT_EQ(names("data/t0/update/global_norm_scale/data/all_reduce").size(), 2U);
   EXPECT_EQ(graph.op(graph.FindOp("r1/t1/update/block0/norm1/beta/adam").value()).colocate_with,
             graph.FindOp("r1/t1/block0/norm1/beta"));
 }

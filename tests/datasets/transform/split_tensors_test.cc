@@ -68,7 +68,7 @@ TEST(SplitTensorsTest, ABlockAddsUpActivationsTwiceForwardAndTwiceBackward) {
   expected["gradients/projection/logits/matmul_grad_a/all_reduce"] = activations;
   expected["loss/softmax_cross_entropy/max/all_reduce"] = 8 * 4;
   expected["loss/softmax_cross_entropy/all_reduce"] = 2 * 8 * 4;
-  expected["update/global_norm/all_reduce"] = 4;
+  expected["update/global_norm_scale/all_reduce"] = 4;
   EXPECT_EQ(bytes, expected);
 }
 

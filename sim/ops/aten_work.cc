@@ -466,7 +466,7 @@ Effort ProductBackward(const AtenCall& call, const AtenRule&) {
 }
 
 // What goes in, moved n ways: for collectives a rank reads and writes its own tensors.
-Effort Collective(const AtenCall& call, const AtenRule&) {
+Effort MovesItsTensors(const AtenCall& call, const AtenRule&) {
   return {0, InputBytes(call) + (call.has_outputs ? Sum(call.outputs, true) : 0)};
 }
 
@@ -669,9 +669,9 @@ const Rules& RulesByName() {
 
 constexpr std::string_view kAtenSpace = "aten::";
 
-constexpr AtenRule kCollectiveRule = {"", OpClass::kCopy, Collective};
-constexpr AtenRule kPointwiseKernel = {"", OpClass::kElementwise, Collective};
-constexpr AtenRule kReductionKernel = {"", OpClass::kReduction, Collective};
+constexpr AtenRule kCollectiveRule = {"", OpClass::kCopy, MovesItsTensors};
+constexpr AtenRule kPointwiseKernel = {"", OpClass::kElementwise, MovesItsTensors};
+constexpr AtenRule kReductionKernel = {"", OpClass::kReduction, MovesItsTensors};
 
 // "ConvolutionBackward0" is "convolution_backward"; "" if it is not a name of autograd's.
 std::string FromAutograd(std::string_view name) {

@@ -9,7 +9,7 @@ enum class Size : std::uint8_t { kSame, kSmaller, kLarger };
 
 // An op of one member of a collective. Its time is that of the links, so it has no work of its own.
 template <Size kSize>
-OpWork Collective(const Graph& graph, OpId op) {
+OpWork GroupWork(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(1, view.num_inputs(), /*at_least=*/true);
   for (std::size_t i = 0; i < view.num_inputs(); ++i) {
@@ -74,15 +74,15 @@ OpWork RoutingGrad(const Graph& graph, OpId op) {
 // In alphabetical order.
 constexpr OpKind kParallelKinds[] = {
     {"all_gather", OpClass::kNone, "(a part of each tensor) -> the tensors: 0; its time is that of the links",
-     Collective<Size::kLarger>},
+     GroupWork<Size::kLarger>},
     {"all_reduce", OpClass::kNone, "(tensors) -> their sums over the group: 0; its time is that of the links",
-     Collective<Size::kSame>},
+     GroupWork<Size::kSame>},
     {"all_to_all", OpClass::kNone,
-     "(a piece for each member) -> a piece of each member: 0; its time is that of the links", Collective<Size::kSame>},
+     "(a piece for each member) -> a piece of each member: 0; its time is that of the links", GroupWork<Size::kSame>},
     {"broadcast", OpClass::kNone, "(the root's tensors) -> them: 0; its time is that of the links", Broadcast},
     {"recv", OpClass::kNone, "() -> tensors of the group's send: 0; its time is that of the links", Receive},
     {"reduce_scatter", OpClass::kNone,
-     "(tensors) -> a part of each sum over the group: 0; its time is that of the links", Collective<Size::kSmaller>},
+     "(tensors) -> a part of each sum over the group: 0; its time is that of the links", GroupWork<Size::kSmaller>},
     {"route_tokens", OpClass::kReduction,
      "(probabilities[N,X]) -> gates[N,k], slots[N,k], tokens[X,C]: k*N*X + k*N; k times the largest of X, and a count "
      "of each expert's tokens",

@@ -8,6 +8,7 @@
 #include "agents/heuristics/dp_contiguous.h"
 #include "agents/heuristics/heft.h"
 #include "agents/heuristics/local_search.h"
+#include "agents/heuristics/megatron.h"
 #include "agents/heuristics/multilevel_search.h"
 #include "agents/heuristics/partitioners.h"
 #include "agents/heuristics/random.h"
@@ -84,6 +85,11 @@ std::span<const AgentEntry> AllAgents() {
        .summary = "The contiguous split with the smallest largest load of a device: pipelines, not single steps.",
        .source = "Tarnawski et al. 2020 (dnn-partitioning, throughput)",
        .make = MakeDpContiguousAgent,
+       .refuses_some = true},
+      {.name = "megatron",
+       .summary = "Transformer blocks in equal runs; parts and replicas of `emplace transform` side by side.",
+       .source = "Narayanan et al. 2021 (Megatron-LM)",
+       .make = MakeMegatronAgent,
        .refuses_some = true},
       {.name = "multilevel_search",
        .summary = "The best one-shot placement, then changes of many sizes to what the step waits for.",

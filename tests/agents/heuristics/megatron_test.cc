@@ -1,0 +1,91 @@
+#include "agents/heuristics/megatron.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "agents/agent.h"
+#include "sim/graph.h"
+#include "tests/testing/errors.h"
+#include "tests/testing/graphs.h"
+#include "tests/testing/observations.h"
+
+namespace emplace::agents {
+namespace megatron_test {
+
+using ::emplace::testing::ErrorOf;
+using ::emplace::testing::MakeOp;
+
+// An embedding, `blocks` blocks and a loss of each of 2 replicas with 2 parts.
+Graph MakeRanks(int blocks) {
+  GraphBuilder builder("ranks");
+  for (const std::string replica : {"r0/", "r1/"}) {
+    for (const std::string part : {"t0/", "t1/"}) {
+      const std::string prefix = replica + part;
+      std::string before;
+      const auto add = [&](const std::string& layer) {
+        OpSpec spec = MakeOp(prefix + layer, 1, before.empty() ? std::vector<std::string>{} : std::vector{before}, {1});
+        spec.layer = layer;
+        builder.Add(spec);
+        before = prefix + layer;
+      };
+      add("embedding");
+      for (int block = 0; block < blocks; ++block) add("block" + std::to_string(block));
+      add("loss");
+    }
+  }
+  builder.SetMetadata(R"({"parallel":{"data":2,"tensor":2,"expert":1}})");
+  return builder.Build();
+}
+
+struct Placed {
+  Graph graph;
+  Placement placement;
+  std::size_t Of(const std::string& name) const { return Index(placement[*graph.FindOp(name)]); }
+};
+
+Placed Place(const Graph& graph, std::size_t devices, const OptionMap& options = {}) {
+  return {graph, testing::FirstProposal(MakeMegatronAgent, options, graph, testing::MakeCluster(devices))};
+}
+
+TEST(MegatronTest, PartsAreNeighboursThenReplicasThenStages) {
+  const Placed placed = Place(MakeRanks(4), 8);
+  EXPECT_EQ(placed.Of("r0/t0/embedding"), 0U);
+  EXPECT_EQ(placed.Of("r0/t1/block0"), 1U);
+  EXPECT_EQ(placed.Of("r1/t0/block1"), 2U);
+  EXPECT_EQ(placed.Of("r0/t0/block2"), 4U);
+  EXPECT_EQ(placed.Of("r1/t1/block3"), 7U);
+  EXPECT_EQ(placed.Of("r1/t1/loss"), 7U);
+}
+
+TEST(MegatronTest, ChunksGoRoundOrBack) {
+  const Placed looped = Place(MakeRanks(4), 8, {{"chunks", "2"}});
+  EXPECT_EQ(looped.Of("r0/t0/block1"), 4U);
+  EXPECT_EQ(looped.Of("r0/t0/block2"), 0U);
+  EXPECT_EQ(looped.Of("r0/t0/loss"), 4U);
+  const Placed folded = Place(MakeRanks(4), 8, {{"chunks", "2"}, {"fold", "true"}});
+  EXPECT_EQ(folded.Of("r0/t0/block2"), 4U);
+  EXPECT_EQ(folded.Of("r0/t0/loss"), 0U);
+}
+
+TEST(MegatronTest, FewerStagesThanDevicesAndBlocksThatDoNotDivide) {
+  const Placed placed = Place(MakeRanks(3), 8, {{"pipeline", "1"}});
+  EXPECT_EQ(placed.Of("r0/t0/block2"), 0U);
+  const Placed three = Place(MakeRanks(3), 8);
+  EXPECT_EQ(three.Of("r0/t0/block1"), 0U);
+  EXPECT_EQ(three.Of("r0/t0/block2"), 4U);
+}
+
+TEST(MegatronTest, WhatDoesNotFitIsRefused) {
+  EXPECT_EQ(ErrorOf([] { Place(MakeRanks(2), 3); }),
+            "megatron: needs 4 accelerators for 1 stages, 2 replicas and 2 parts (the cluster has 3)");
+  EXPECT_EQ(ErrorOf([] { Place(MakeRanks(1), 8); }),
+            "megatron: needs 2 blocks, one for each stage (the graph has 1 layers block0 ..)");
+  EXPECT_EQ(ErrorOf([] { Place(testing::MakeChain(3, 1, 1), 2); }),
+            "megatron: needs 2 blocks, one for each stage (the graph has 0 layers block0 ..)");
+}
+
+}  // namespace megatron_test
+}  // namespace emplace::agents

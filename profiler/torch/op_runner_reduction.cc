@@ -100,9 +100,9 @@ OpFunction BroadcastGrad(const RecipeView& recipe) {
 
 OpFunction L2Loss(const RecipeView& recipe) {
   recipe.Expect(recipe.out(0).empty(), "the loss is a scalar");
-  return [](TensorSpan in, auto* out) {
+  return [type = recipe.out_type(0)](TensorSpan in, auto* out) {
     const at::Tensor x = in[0].reshape({-1});
-    out->push_back(at::dot(x, x).mul_(0.5));
+    out->push_back(at::dot(x, x).to(type).mul_(0.5));
   };
 }
 
@@ -149,12 +149,12 @@ OpFunction CrossEntropy(const RecipeView& recipe) {
   const bool classes = LabelsAreClasses(recipe, logits, 1);
   recipe.Expect(recipe.out(0) == Dims{logits[0]}, "one loss a row");
   recipe.ExpectSame(recipe.out(1), logits, "probabilities and logits have one shape");
-  return [classes](TensorSpan in, auto* out) {
+  return [classes, type = recipe.out_type(0)](TensorSpan in, auto* out) {
     at::Tensor probabilities = at::_softmax(in[0], 1, false);
     if (classes) {
-      out->push_back(at::gather(probabilities, 1, in[1].to(c10::kLong).unsqueeze(1)).squeeze(1).log_().neg_());
+      out->push_back(at::gather(probabilities, 1, in[1].to(c10::kLong).unsqueeze(1)).squeeze(1).to(type).log_().neg_());
     } else {
-      out->push_back(at::sum(at::xlogy(in[1], probabilities), 1).neg_());
+      out->push_back(at::sum(at::xlogy(in[1], probabilities), 1).to(type).neg_());
     }
     out->push_back(std::move(probabilities));
   };
@@ -166,7 +166,7 @@ OpFunction CrossEntropyGrad(const RecipeView& recipe) {
   recipe.Expect(recipe.in(0) == Dims{probabilities[0]}, "one loss gradient a row");
   recipe.ExpectSame(recipe.out(0), probabilities, "probabilities and logit gradients have one shape");
   return [classes](TensorSpan in, auto* out) {
-    const at::Tensor dloss = in[0].unsqueeze(1);
+    const at::Tensor dloss = in[0].unsqueeze(1).to(in[1].scalar_type());
     if (classes) {
       at::Tensor gradient = at::mul(in[1], dloss);
       gradient.scatter_add_(1, in[2].to(c10::kLong).unsqueeze(1), at::neg(dloss));
@@ -228,9 +228,9 @@ OpFunction LayerNorm(const RecipeView& recipe) {
     recipe.Expect(recipe.in(i) == Dims{x.back()}, "scale and offset are as long as a row");
     recipe.ExpectSame(recipe.out(i), rows, "mean and deviation are one a row");
   }
-  return [rows, width = x.back()](TensorSpan in, auto* out) {
+  return [rows, width = x.back(), type = recipe.out_type(1)](TensorSpan in, auto* out) {
     auto [y, mean, inverse_deviation] = at::native_layer_norm(in[0], {width}, in[1], in[2], kLayerNormEpsilon);
-    *out = {std::move(y), mean.view(rows), inverse_deviation.reciprocal_().view(rows)};
+    *out = {std::move(y), mean.view(rows).to(type), inverse_deviation.reciprocal_().view(rows).to(type)};
   };
 }
 
@@ -244,9 +244,11 @@ OpFunction LayerNormGrad(const RecipeView& recipe) {
   for (const std::size_t i : {1U, 2U}) recipe.ExpectSame(recipe.out(i), recipe.in(4), "as long as a row");
   rows.push_back(1);  // as ATen has them
   return [rows, width = dy.back()](TensorSpan in, auto* out) {
-    // The offset counts only by its shape.
-    auto [dx, dscale, doffset] = at::native_layer_norm_backward(
-        in[0], in[1], {width}, in[2].reshape(rows), at::reciprocal(in[3]).view(rows), in[4], in[4], {true, true, true});
+    // Those of 16 bits are f32 on GPUs, and as wide as x on CPUs. The offset counts only by its shape.
+    const c10::ScalarType type = in[0].is_cuda() ? in[2].scalar_type() : in[0].scalar_type();
+    auto [dx, dscale, doffset] =
+        at::native_layer_norm_backward(in[0], in[1], {width}, in[2].reshape(rows).to(type),
+                                       at::reciprocal(in[3]).view(rows).to(type), in[4], in[4], {true, true, true});
     *out = {std::move(dx), std::move(dscale), std::move(doffset)};
   };
 }

@@ -1,3 +1,6 @@
+#include <utility>
+#include <vector>
+
 #include "profiler/torch/op_runner_parts.h"
 
 namespace emplace::profiler {
@@ -13,9 +16,12 @@ constexpr double kAdamDecay = 0.9;      // b of adam
 constexpr double kAdamSquares = 0.999;  // c of adam
 constexpr double kAdamEpsilon = 1e-8;
 
+bool HasMaster(const RecipeView& recipe) { return recipe.Flag("f32_master"); }
+
 // State as large as the variable, zeros at first.
 at::Tensor Slot(const RecipeView& recipe) {
-  return at::zeros(recipe.in(0), at::TensorOptions().dtype(recipe.in_type(0)).device(recipe.device()));
+  const c10::ScalarType type = HasMaster(recipe) ? c10::kFloat : recipe.in_type(0);
+  return at::zeros(recipe.in(0), at::TensorOptions().dtype(type).device(recipe.device()));
 }
 
 void ExpectDense(const RecipeView& recipe) {
@@ -120,16 +126,36 @@ OpFunction SparseAdam(const RecipeView& recipe) {
   };
 }
 
+// With attr f32_master, kMake's op updates an f32 copy of the weights with the gradient in f32, and the weights, or
+// their rows, are that copy in their own type.
+template <OpFunction (*kMake)(const RecipeView& recipe)>
+OpFunction WithMaster(const RecipeView& recipe) {
+  OpFunction update = kMake(recipe);
+  if (!HasMaster(recipe)) return update;
+  return [update = std::move(update), master = at::Tensor()](TensorSpan in, auto* out) mutable {
+    if (!master.defined()) master = in[0].to(c10::kFloat);
+    std::vector<at::Tensor> tensors = {master, in[1].to(c10::kFloat)};
+    if (in.size() > 2) tensors.push_back(in[2]);
+    update(tensors, out);
+    if (in.size() == 2) {
+      in[0].copy_(master);
+      return;
+    }
+    const SparseRows rows(in[2]);
+    rows.Set(in[0], rows.Of(master).to(in[0].scalar_type()));
+  };
+}
+
 constexpr TorchOpKind kTorchUpdateKinds[] = {
-    {"sgd", {2, 2}, {0, 0}, Sgd},
-    {"momentum", {2, 2}, {0, 0}, Momentum},
-    {"rmsprop", {2, 2}, {0, 0}, RmsProp},
-    {"adam", {2, 2}, {0, 0}, Adam},
+    {"sgd", {2, 2}, {0, 0}, WithMaster<Sgd>},
+    {"momentum", {2, 2}, {0, 0}, WithMaster<Momentum>},
+    {"rmsprop", {2, 2}, {0, 0}, WithMaster<RmsProp>},
+    {"adam", {2, 2}, {0, 0}, WithMaster<Adam>},
     {"assign_sub", {2, 2}, {0, 0}, AssignSub},
-    {"sparse_sgd", {3, 3}, {0, 0}, SparseSgd},
-    {"sparse_momentum", {3, 3}, {0, 0}, SparseMomentum},
-    {"sparse_rmsprop", {3, 3}, {0, 0}, SparseRmsProp},
-    {"sparse_adam", {3, 3}, {0, 0}, SparseAdam},
+    {"sparse_sgd", {3, 3}, {0, 0}, WithMaster<SparseSgd>},
+    {"sparse_momentum", {3, 3}, {0, 0}, WithMaster<SparseMomentum>},
+    {"sparse_rmsprop", {3, 3}, {0, 0}, WithMaster<SparseRmsProp>},
+    {"sparse_adam", {3, 3}, {0, 0}, WithMaster<SparseAdam>},
 };
 
 }  // namespace

@@ -9,9 +9,10 @@ using Dims = std::vector<std::int64_t>;
 
 // 4 experts of width 8 and 32, 2 for each of 8 tokens, with room for ceil(1.25 * 2 * 8 / 4) = 5.
 Graph WithExperts() { return TinyGpt({{"experts", "4"}, {"top_k", "2"}}); }
-constexpr std::int64_t kExpertParameters = 2 * 4 * (8 * 32 + 32 + 32 * 8 + 8);
+constexpr std::int64_t kExpertParameters = std::int64_t{2} * 4 * (8 * 32 + 32 + 32 * 8 + 8);
 // Without the MLP's 2 * (8 * 32 + 32 + 32 * 8 + 8), with gates of 8 * 4.
-constexpr std::int64_t kOtherParameters = kTinyGptParameters - 2 * (8 * 32 + 32 + 32 * 8 + 8) + 2 * 8 * 4;
+constexpr std::int64_t kOtherParameters =
+    kTinyGptParameters - std::int64_t{2} * (8 * 32 + 32 + 32 * 8 + 8) + std::int64_t{2} * 8 * 4;
 
 TEST(DivideExpertsTest, TokensOfAllRanksComeToTheRankOfTheirExpert) {
   const Graph whole = WithExperts();

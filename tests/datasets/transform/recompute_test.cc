@@ -38,8 +38,8 @@ TEST(RecomputeTest, WhatIsKeptIsTheInputOfEachBlock) {
   // dropout 34 s b h (Korthikanti et al. 2022, 4.1 and 5); the input alone 2 s b h. The layer's last result is the
   // next one's input.
   const Graph graph = TinyGpt({{"precision", "bf16"}});
-  constexpr std::int64_t kSbh = 4 * 2 * 8;
-  constexpr std::int64_t kStatistics = 4 * 4 * 2 * 4;
+  constexpr std::int64_t kSbh = std::int64_t{4} * 2 * 8;
+  constexpr std::int64_t kStatistics = std::int64_t{4} * 4 * 2 * 4;
   EXPECT_EQ(KeptBytes(datasets::Transform(graph, {.recompute = "selective"}), "block1"), 34 * kSbh + kStatistics);
   EXPECT_EQ(KeptBytes(datasets::Transform(graph, {.recompute = "full"}), "block1"), 2 * kSbh);
 }
@@ -96,9 +96,10 @@ TEST(RecomputeTest, PeakMemoryFallsByWhatIsNotKept) {
     for (std::size_t i = 0; i < step.num_ops(); ++i) placement[MakeId<OpId>(i)] = gpu;
     return simulator.Run(placement).peak_memory[Index(gpu)].count;
   };
-  constexpr std::int64_t kBlock = 32 * 64 * 2 * 64 + 5 * 2 * 64 * 64 * 2 + 4 * 4 * 2 * 64;
+  constexpr std::int64_t kBlock =
+      std::int64_t{32} * 64 * 2 * 64 + std::int64_t{5} * 2 * 64 * 64 * 2 + std::int64_t{4} * 4 * 2 * 64;
   const std::int64_t saved = peak(graph) - peak(datasets::Transform(graph, {.recompute = "full"}));
-  constexpr std::int64_t kGradients = 7 * 2 * (12 * 64 * 64 + 13 * 64);
+  constexpr std::int64_t kGradients = std::int64_t{7} * 2 * (12 * 64 * 64 + 13 * 64);
   EXPECT_GT(saved, 6 * kBlock - kGradients);
   EXPECT_LT(saved, 8 * kBlock - kGradients);
 }

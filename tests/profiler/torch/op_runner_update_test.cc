@@ -51,6 +51,21 @@ TEST(OpRunnerUpdateTest, VariablesDescendAndStateIsKept) {
   EXPECT_THAT(steps.second, ElementsAre(-3, 4));
 }
 
+TEST(OpRunnerUpdateTest, MastersDescendBelowThePrecisionOfTheWeights) {
+  // In bf16, 1 - 2e-6 is 1: 3000 steps are seen in the weights only because f32 masters add them up.
+  for (const std::string prefix : {"", "sparse_"}) {
+    std::vector<Contents> inputs = {Of({2, 1}, {1, 4}, DType::kBf16), Of({2, 1}, {2, 0}, DType::kBf16)};
+    if (!prefix.empty()) inputs.push_back(Ids({2}, {0, 1}));
+    const auto after = [&](const char* attrs) {
+      KeptOp op(prefix + "sgd", attrs, inputs, {});
+      for (int step = 0; step < 3000; ++step) op.Run();
+      return op.Input(0);
+    };
+    EXPECT_THAT(after(""), ElementsAre(1, 4));
+    EXPECT_THAT(after(R"({"f32_master":true})"), ElementsAre(1 - 2.0 / 256, 4));  // 1 - 0.006, rounded
+  }
+}
+
 TEST(OpRunnerUpdateTest, OnlyRowsWithAGradientDescend) {
   for (const auto& [optimizer, first, second] : Descents()) {
     const std::string kind = std::string("sparse_") + optimizer;

@@ -121,6 +121,10 @@ TEST(RecomputeTest, WhatCannotRunAgainIsRefused) {
               HasSubstr("finds no blocks"));
   EXPECT_THAT(TransformRefusal(datasets::Transform(graph, {.recompute = "block0"}), {.recompute = "block1"}),
               HasSubstr("run again already"));
+  // A step's attention is read by the decoder's next one, whose attention comes first backward.
+  EXPECT_THAT(
+      TransformRefusal(datasets::MakeModel("nmt", {{"steps", "2"}, {"batch", "2"}}), {.recompute = "attention"}),
+      HasSubstr("take turns in the backward pass"));
 }
 
 }  // namespace

@@ -59,6 +59,18 @@ TEST(TransformTest, TheSameGraphGivesTheSameBytesAndSurvivesItsFile) {
   EXPECT_EQ(TextOf(ReadGraph(in, "ranks.json")), text);
 }
 
+TEST(TransformTest, ProducersMayStandBehindTheirConsumersInTheFile) {
+  OpSpec update = MakeOp("u", 7);
+  update.pass = Pass::kUpdate;
+  update.inputs = {"g"};
+  OpSpec gradient = MakeOp("g", 5);
+  gradient.pass = Pass::kBackward;
+  gradient.outputs = {{.size = Bytes{8}, .dtype = DType::kNone, .shape = {}}};  // no more than a size is needed
+  const Graph graph = datasets::Transform(Build({update, gradient}), {.data_parallel = 2});
+  EXPECT_EQ(graph.num_ops(), 6U);
+  EXPECT_EQ(GroupBytes(graph, "data/bucket0/all_reduce"), 8);
+}
+
 TEST(TransformTest, ReplicasKeepMeasuredTimesAndPartsHaveNone) {
   OpSpec weights = MakeOp("w", 0);
   weights.kind = "variable";

@@ -181,8 +181,9 @@ class Reducer {
       throw InputError("", fmt::format("op {} updates no rows of a table", Quoted(plan_.ops[optimizer].name)));
     }
     const std::int64_t members = ranks_.Count(gradient->members);
-    const std::int64_t count = plan_.Output(rows).shape[0] * members;
-    if (options_.shard_optimizer || count >= table.shape[0]) return ReduceTable(gradient, table);
+    const std::int64_t of_rank = plan_.Output(rows).shape[0];
+    if (options_.shard_optimizer || of_rank >= PartOf(table.shape[0], members)) return ReduceTable(gradient, table);
+    const std::int64_t count = of_rank * members;
     OutputSpec all_rows = plan_.Output(rows);
     all_rows.shape[0] = count;
     OutputSpec all_numbers = plan_.Output(numbers);

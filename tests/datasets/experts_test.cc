@@ -20,7 +20,7 @@ TEST(ExpertsTest, AMixtureTakesThePlaceOfEachMlp) {
   CheckTrainingGraph(graph);
   const GraphTotals totals = TotalsOf(graph);
   // A block loses the MLP's weights and biases and gets 4 times as many, and a gate of 8 * 4.
-  EXPECT_EQ(totals.parameters, kTinyGptParameters + 2 * (3 * (8 * 32 + 32 + 32 * 8 + 8) + 8 * 4));
+  EXPECT_EQ(totals.parameters, kTinyGptParameters + std::int64_t{2} * (3 * (8 * 32 + 32 + 32 * 8 + 8) + 8 * 4));
   // For each of 8 tokens attention takes 4 d d + 2 * 4 d, the gate 4 d, words 12 d; 4 experts with room for 5 take
   // 8 d d for each.
   EXPECT_EQ(totals.forward_product_flop, 2.0 * (8 * (2 * (4 * 64 + 2 * 4 * 8 + 4 * 8) + 12 * 8) + 2 * 4 * 5 * 8 * 64));

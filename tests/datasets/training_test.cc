@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "datasets/layers.h"
+#include "sim/base/check.h"
 
 namespace emplace::testing {
 namespace {

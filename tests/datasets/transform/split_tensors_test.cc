@@ -54,7 +54,7 @@ TEST(SplitTensorsTest, ABlockAddsUpActivationsTwiceForwardAndTwiceBackward) {
     bytes[group] = InputBytes(graph, members[0]);
   }
   // batch * sequence * d_model * 4 bytes.
-  const std::int64_t activations = 2 * 4 * 8 * 4;
+  const std::int64_t activations = std::int64_t{2} * 4 * 8 * 4;
   std::map<std::string, std::int64_t> expected;
   for (const char* const block : {"block0", "block1"}) {
     const std::string name = block;
@@ -66,8 +66,8 @@ TEST(SplitTensorsTest, ABlockAddsUpActivationsTwiceForwardAndTwiceBackward) {
   // Embeddings, and what the loss needs of logits that are split: the largest of each of 8 rows, and two sums.
   expected["embedding/gather/all_reduce"] = activations;
   expected["gradients/projection/logits/matmul_grad_a/all_reduce"] = activations;
-  expected["loss/softmax_cross_entropy/max/all_reduce"] = 8 * 4;
-  expected["loss/softmax_cross_entropy/all_reduce"] = 2 * 8 * 4;
+  expected["loss/softmax_cross_entropy/max/all_reduce"] = std::int64_t{8} * 4;
+  expected["loss/softmax_cross_entropy/all_reduce"] = std::int64_t{2} * 8 * 4;
   expected["update/global_norm_scale/all_reduce"] = 4;
   EXPECT_EQ(bytes, expected);
 }
@@ -111,9 +111,9 @@ TEST(SplitTensorsTest, ActivationsAreThoseOfKorthikanti) {
   // Korthikanti et al. 2022, equation 2: sbh (10 + 24 / t + 5 a s / (h t)) bytes of a layer in 16 bits. We also keep
   // mean and deviation of two norms, in f32.
   const Graph graph = TinyGpt({{"precision", "bf16"}});
-  constexpr std::int64_t kSbh = 4 * 2 * 8;
-  constexpr std::int64_t kStatistics = 4 * 4 * 2 * 4;
-  constexpr std::int64_t kScores = 5 * 2 * 4 * 4 * 2;  // 5 a s s b
+  constexpr std::int64_t kSbh = std::int64_t{4} * 2 * 8;
+  constexpr std::int64_t kStatistics = std::int64_t{4} * 4 * 2 * 4;
+  constexpr std::int64_t kScores = std::int64_t{5} * 2 * 4 * 4 * 2;  // 5 a s s b
   EXPECT_EQ(KeptBytes(graph, "block1"), 34 * kSbh + kScores + kStatistics);
   EXPECT_EQ(KeptBytes(SplitInTwo(graph), "block1", "t1/"), 10 * kSbh + 24 * kSbh / 2 + kScores / 2 + kStatistics);
 }

@@ -14,24 +14,22 @@ TEST(OpCatalogParallelTest, CollectivesTakeTheTimeOfLinksOnly) {
   const OutputSpec whole = F32({8, 3});
   const OutputSpec part = F32({6});
   const std::string group = R"({"group":"a"})";
-  CheckCases(ParallelKinds(), {
-                                  {"all_gather", {part, part}, {whole, whole}, group, 0, 0},
-                                  {"all_reduce", {whole, part}, {whole, part}, group, 0, 0},
-                                  {"all_to_all", {whole}, {F32({2, 12})}, group, 0, 0},
-                                  {"broadcast", {}, {whole}, group, 0, 0},
-                                  {"recv", {}, {whole}, group, 0, 0},
-                                  {"reduce_scatter", {whole, whole}, {part, part}, group, 0, 0},
-                                  // 10 tokens choose 2 of 4 experts, which take 6 each: 2 * 10 * 4 + 2 * 10.
-                                  {"route_tokens",
-                                   {F32({10, 4})},
-                                   {F32({10, 2}), I32({10, 2}), I32({4, 6})},
-                                   R"({"capacity":6})",
-                                   100,
-                                   4 * (40 + 20 + 20 + 24)},
-                                  {"route_tokens_grad", {F32({10, 2}), I32({10, 2})}, {F32({10, 4})}, "", 0, 4 * 80},
-                                  {"send", {whole}, {}, group, 0, 0},
-                                  {"shard", {whole}, {part}, "", 0, 0},
-                              });
+  CheckCases(
+      ParallelKinds(),
+      {
+          {"all_gather", {part, part}, {whole, whole}, group, 0, 0},
+          {"all_reduce", {whole, part}, {whole, part}, group, 0, 0},
+          {"all_to_all", {whole}, {F32({2, 12})}, group, 0, 0},
+          {"broadcast", {}, {whole}, group, 0, 0},
+          {"recv", {}, {whole}, group, 0, 0},
+          {"reduce_scatter", {whole, whole}, {part, part}, group, 0, 0},
+          // 10 tokens choose 2 of 4 experts, which take 6 each: 2 * 10 * 4 + 2 * 10.
+          {"route_tokens", {F32({10, 4})}, {F32({10, 2}), I32({10, 2}), I32({4, 6})}, "", 100, 416},  // 40 + 20 + 20 +
+                                                                                                      // 24 elements
+          {"route_tokens_grad", {F32({10, 2}), I32({10, 2})}, {F32({10, 4})}, "", 0, 320},
+          {"send", {whole}, {}, group, 0, 0},
+          {"shard", {whole}, {part}, "", 0, 0},
+      });
 }
 
 TEST(OpCatalogParallelTest, WhatDoesNotFitIsRefused) {

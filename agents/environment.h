@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agents/reward.h"
+#include "agents/throughput/stage_costs.h"
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
 #include "sim/evaluator.h"
@@ -70,6 +71,15 @@ class Environment {
   void SetStart(const Placement& ops);
   const std::optional<Placement>& start() const { return start_; }  // none: not set
 
+  // Says that the evaluator answers with the largest load of a device, of these costs, which must outlive the object,
+  // and of which options they are. Agents may then look at what makes a load large.
+  void SetStageCosts(const StageCosts& costs, const StageCostOptions& options) {
+    stage_costs_ = &costs;
+    stage_options_ = options;
+  }
+  const StageCosts* stage_costs() const { return stage_costs_; }  // null: the evaluator answers with the step time
+  const StageCostOptions& stage_options() const { return stage_options_; }
+
   // One outcome per placement of groups, in order.
   // Requires: every group is on a device where it is allowed.
   std::vector<Outcome> Evaluate(std::span<const Placement> placements);
@@ -91,6 +101,8 @@ class Environment {
   std::vector<std::unique_ptr<Worker>> workers_;
   Observation observation_;
   std::optional<Placement> start_;
+  const StageCosts* stage_costs_ = nullptr;
+  StageCostOptions stage_options_;
 };
 
 }  // namespace emplace::agents

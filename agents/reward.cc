@@ -87,15 +87,9 @@ std::span<const RewardEntry> AllRewards() {
 const RewardEntry& FindReward(std::string_view name) { return FindByName(AllRewards(), name, "reward"); }
 
 RewardOptions ParseReward(std::string_view text) {
-  const std::size_t colon = text.find(':');
-  const RewardEntry& entry = FindReward(text.substr(0, colon));
-  OptionMap map;
-  for (std::size_t end = colon; end != std::string_view::npos;) {
-    const std::size_t begin = end + 1;
-    end = text.find(',', begin);
-    AddSetting(text.substr(begin, end - begin), std::string(entry.name), &map);
-  }
-  OptionReader reader(map, std::string(entry.name));
+  const RewardEntry& entry = FindReward(text.substr(0, text.find(':')));  // a wrong name before wrong options
+  const NamedOptions named = ParseNamedOptions(text);
+  OptionReader reader(named.options, named.name);
   RewardOptions options{.name = entry.name};
   if (entry.read != nullptr) entry.read(reader, &options);
   reader.Finish();

@@ -16,6 +16,7 @@ bool Score::BetterThan(const Score& other) const {
 
 Score ScoreOf(const Outcome& outcome, const Cluster& cluster) {
   Score score{.fits = outcome.result.fits_memory, .overflow_bytes = 0, .reward = outcome.reward};
+  if (score.fits) return score;  // an evaluator may have no limit where the cluster has one
   for (std::size_t d = 0; d < outcome.result.peak_memory.size(); ++d) {
     const std::optional<Bytes>& memory = cluster.devices()[d].memory;
     if (memory && outcome.result.peak_memory[d] > *memory) {

@@ -12,8 +12,10 @@
 
 #include "agents/candidates.h"
 #include "agents/environment.h"
+#include "agents/objective.h"
 #include "agents/rl/policy_file.h"
 #include "agents/score.h"
+#include "agents/throughput/max_load_evaluator.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/fingerprint.h"
@@ -98,10 +100,11 @@ std::string Describe(const SearchSpec& spec, const SearchProblem& problem, const
     for (const DeviceId device : spec.start->devices()) placement.Add(fmt::format("{}", Index(device)));
     start = fmt::format(", start {:016x}", placement.value());
   }
+  const std::string objective = spec.objective.empty() ? "" : ", objective " + spec.objective;
   return fmt::format(
-      "{} on {} in {} groups, problem {:016x}, engine {}, agent {}{} on {}, {} evaluations, reward {}, seed {}{}",
+      "{} on {} in {} groups, problem {:016x}, engine {}, agent {}{} on {}, {} evaluations, reward {}, seed {}{}{}",
       problem.graph.name(), problem.cluster.name(), grouping.num_groups(), fingerprint.value(), spec.engine, spec.agent,
-      options, spec.torch_device, budget, spec.reward, spec.seed, start);
+      options, spec.torch_device, budget, spec.reward, spec.seed, start, objective);
 }
 
 RewardOptions RewardOfSpec(const SearchSpec& spec, const AgentEntry& entry) {
@@ -141,10 +144,13 @@ class GraphSearch {
       : problem_(problem),
         budget_(budget),
         given_(given.simulator),
-        own_(MakeOwn(given_, problem, SimulatorOptions(spec, problem, entry, needs))),
+        max_load_(MakeMaxLoad(ParseObjective(spec.objective), problem, needs)),
+        own_(MakeOwn(given_, max_load_ != nullptr, problem, SimulatorOptions(spec, problem, entry, needs))),
         environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping),
-                     given.evaluator != nullptr ? *given.evaluator : simulator(), RewardOfSpec(spec, entry),
-                     spec.threads, index) {}
+                     given.evaluator != nullptr ? *given.evaluator : evaluator(), RewardOfSpec(spec, entry),
+                     spec.threads, index) {
+    if (max_load_) environment_.SetStageCosts(max_load_->costs(), ParseObjective(spec.objective).load);
+  }
 
   // One Propose, Evaluate and Observe.
   void Step(Agent& agent, Rng& rng, Mode mode, SearchTimes* times) {
@@ -198,16 +204,29 @@ class GraphSearch {
   }
 
  private:
-  static std::optional<Simulator> MakeOwn(const Simulator* given, const SearchProblem& problem,
+  // Null if the objective is the step time.
+  static std::unique_ptr<const MaxLoadEvaluator> MakeMaxLoad(const Objective& objective, const SearchProblem& problem,
+                                                             const EvaluationNeeds& needs) {
+    if (!objective.is_max_load()) return nullptr;
+    return std::make_unique<MaxLoadEvaluator>(
+        MakeStageCosts(problem.graph, problem.cluster, problem.costs, objective.load), needs.start_times);
+  }
+  static std::optional<Simulator> MakeOwn(const Simulator* given, bool max_load, const SearchProblem& problem,
                                           const SimOptions& options) {
+    if (max_load) return std::nullopt;
     if (given != nullptr) EMPLACE_CHECK_EQ(given->options().engine, options.engine);
     if (given != nullptr && given->options() == options) return std::nullopt;
     return Simulator(problem.graph, problem.cluster, problem.costs, options);
   }
   const Simulator& simulator() const { return own_ ? *own_ : *given_; }
+  const Evaluator& evaluator() const {
+    if (max_load_) return *max_load_;
+    return simulator();
+  }
 
   // A second simulator is needed only if the search's own omits peak memory and the caller passed none.
   StepResult RunWithPeakMemory(const Placement& placement) const {
+    if (max_load_) return max_load_->Run(placement);
     if (given_ != nullptr) return given_->Run(placement);
     SimOptions options = simulator().options();
     if (options.peak_memory) return simulator().Run(placement);
@@ -217,7 +236,7 @@ class GraphSearch {
 
   // Step time with every group on the first accelerator, or elsewhere if not allowed there.
   double SingleDeviceMicros() const {
-    return simulator()
+    return evaluator()
         .Run(environment_.grouping().Expand(OnFirstAccelerator(environment_.observation())))
         .step_time_micros;
   }
@@ -243,8 +262,9 @@ class GraphSearch {
 
   const SearchProblem& problem_;
   std::size_t budget_;
-  const Simulator* given_;        // null: none
-  std::optional<Simulator> own_;  // none: the given one is also used for the search
+  const Simulator* given_;                            // null: none
+  std::unique_ptr<const MaxLoadEvaluator> max_load_;  // null: the objective is the step time
+  std::optional<Simulator> own_;                      // none: the given one, or max_load_, is used for the search
   Environment environment_;
   GraphState state_;
   bool in_episode_ = false;

@@ -41,6 +41,7 @@ struct SearchSpec {
   std::vector<SearchProblem> also = {};      // further graphs on which the agent learns together with the first
   std::vector<SearchProblem> transfer = {};  // graphs to which the policy is applied at the end
   std::string engine = "fifo";
+  std::string objective = {};  // as ParseObjective reads it; results then hold its value where they say step time
   std::string agent = {};
   OptionMap agent_options = {};
   std::size_t evaluations = 0;  // on each graph; 0: the agent's default

@@ -13,7 +13,10 @@
 
 #include "agents/agent.h"
 #include "agents/bounds/lower_bound.h"
+#include "agents/objective.h"
 #include "agents/search.h"
+#include "agents/throughput/max_load_bound.h"
+#include "agents/throughput/stage_costs.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/table.h"
@@ -91,17 +94,21 @@ struct Instance {
   const Cluster& cluster;
   const CostTable& costs;
   const Simulator& simulator;
-  double lower_bound_micros;
-  double best_bound_micros;  // 0 if the engine is not `fifo`
+  double lower_bound_micros;  // of the objective
+  double best_bound_micros;   // of the step time; 0 if the engine is not `fifo`, or the objective another
   std::optional<Placement> start;
 };
 
-Instance MakeInstance(const ProblemOptions& problem, const Graph& graph, const Cluster& cluster, const CostTable& costs,
-                      const Simulator& simulator, std::optional<Placement> start) {
+Instance MakeInstance(const ProblemOptions& problem, const agents::Objective& objective, const Graph& graph,
+                      const Cluster& cluster, const CostTable& costs, const Simulator& simulator,
+                      std::optional<Placement> start) {
   Instance instance{problem, graph,           cluster,
                     costs,   simulator,       ComputeBounds(graph, cluster, costs).lower_bound_micros,
                     0,       std::move(start)};
-  if (problem.engine != "placeto-reference") {
+  if (objective.is_max_load()) {
+    instance.lower_bound_micros =
+        agents::MaxLoadBoundMicros(graph, agents::MakeStageCosts(graph, cluster, costs, objective.load));
+  } else if (problem.engine != "placeto-reference") {
     instance.best_bound_micros =
         MicrosFromDuration(Duration(agents::Best(agents::QuickBounds(graph, cluster, costs)).nanos));
   }
@@ -137,7 +144,7 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
             .report = std::nullopt,
             .overflow_bytes = result.smallest_overflow_bytes};
   if (result.best) {
-    cell.report = MakeStepReport(graph, cluster, costs, *result.best, problem.engine, result.best_result);
+    cell.report = ReportOf(problem, options.search, graph, cluster, costs, *result.best, result.best_result);
     cell.report->best_bound_micros = best_bound_micros;
     KeepPlacement(options, cell, graph, cluster, *result.best);
   }
@@ -160,14 +167,17 @@ Bytes LargestPeak(const StepReport& report) {
 }
 
 std::string BusiestDevice(const StepReport& report) {
+  const auto load = [](const StepReport::DeviceRow& row) { return row.busy_micros + row.crossing_micros; };
   const auto busiest = std::max_element(report.devices.begin(), report.devices.end(),
-                                        [](const auto& a, const auto& b) { return a.busy_micros < b.busy_micros; });
+                                        [&](const auto& a, const auto& b) { return load(a) < load(b); });
   return busiest->name;
 }
 
-Table MakeTable(const std::vector<Cell>& cells) {
-  Table table({"gpus", "agent", "groups", "evaluations", "step time ms", "x lower bound", "gap to best %", "busiest",
-               "busy %", "peak memory MiB", "tensors sent", "fits"});
+bool IsMaxLoad(const CompareOptions& options) { return agents::ParseObjective(options.search.objective).is_max_load(); }
+
+Table MakeTable(const CompareOptions& options, const std::vector<Cell>& cells) {
+  Table table({"gpus", "agent", "groups", "evaluations", IsMaxLoad(options) ? "max load ms" : "step time ms",
+               "x lower bound", "gap to best %", "busiest", "busy %", "peak memory MiB", "tensors sent", "fits"});
   for (const Cell& cell : cells) {
     std::vector<std::string> row = {cell.gpus ? std::to_string(*cell.gpus) : "all", cell.agent,
                                     std::to_string(cell.groups), std::to_string(cell.evaluations)};
@@ -193,17 +203,18 @@ Table MakeTable(const std::vector<Cell>& cells) {
 }
 
 void PrintJson(std::ostream& out, const CompareOptions& options, const std::vector<Cell>& cells) {
+  const bool is_max_load = IsMaxLoad(options);
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Cell& cell : cells) {
     nlohmann::ordered_json row = {{"agent", cell.agent}};
     if (cell.gpus) row["gpus"] = *cell.gpus;
     row["groups"] = cell.groups;
     row["evaluations"] = cell.evaluations;
-    row["lower_bound_us"] = cell.lower_bound_micros;
+    row[is_max_load ? "max_load_bound_us" : "lower_bound_us"] = cell.lower_bound_micros;
     if (cell.best_bound_micros > 0) row["best_bound_us"] = cell.best_bound_micros;
     row["fits_memory"] = cell.report.has_value();
     if (cell.report) {
-      row["step_time_us"] = cell.report->step_time_micros;
+      row[is_max_load ? "max_load_us" : "step_time_us"] = cell.report->step_time_micros;
       row["busiest_device"] = BusiestDevice(*cell.report);
       row["busiest_device_us"] = cell.report->busiest_device_micros;
       row["peak_bytes"] = LargestPeak(*cell.report).count;
@@ -213,11 +224,12 @@ void PrintJson(std::ostream& out, const CompareOptions& options, const std::vect
     }
     rows.push_back(std::move(row));
   }
-  const nlohmann::ordered_json comparison = {
-      {"schema", "emplace.comparison"},      {"version", 1},
-      {"graph", options.problem.graph.file}, {"cluster", options.problem.cluster.name},
-      {"engine", options.problem.engine},    {"costs", CostsText(options.problem)},
-      {"seed", options.search.seed},         {"results", rows}};
+  nlohmann::ordered_json comparison = {{"schema", "emplace.comparison"},      {"version", 1},
+                                       {"graph", options.problem.graph.file}, {"cluster", options.problem.cluster.name},
+                                       {"engine", options.problem.engine},    {"costs", CostsText(options.problem)},
+                                       {"seed", options.search.seed}};
+  if (is_max_load) comparison["objective"] = options.search.objective;
+  comparison["results"] = std::move(rows);
   out << comparison.dump(1) << '\n';
 }
 
@@ -233,11 +245,11 @@ Format FormatOf(const std::string& path) {
 void Print(std::ostream& out, Format format, const CompareOptions& options, const std::vector<Cell>& cells) {
   switch (format) {
     case Format::kText:
-      return MakeTable(cells).PrintText(out);
+      return MakeTable(options, cells).PrintText(out);
     case Format::kCsv:
-      return MakeTable(cells).PrintCsv(out);
+      return MakeTable(options, cells).PrintCsv(out);
     case Format::kMarkdown:
-      return MakeTable(cells).PrintMarkdown(out);
+      return MakeTable(options, cells).PrintMarkdown(out);
     case Format::kJson:
       return PrintJson(out, options, cells);
   }
@@ -253,6 +265,7 @@ int Run(const CompareOptions& options) {
   if (options.json && options.csv) throw InputError("", "--json and --csv exclude each other (one of them)");
   for (const std::string& path : options.outputs) FormatOf(path);
   CheckAgents(options);
+  AtPlace("--objective", [&] { agents::ParseObjective(options.search.objective); });
   const Graph graph = experiments::LoadGraph(options.problem.graph);
   std::vector<std::optional<std::size_t>> sizes(options.gpus.begin(), options.gpus.end());
   if (sizes.empty()) sizes.emplace_back();
@@ -265,7 +278,8 @@ int Run(const CompareOptions& options) {
     const CostTable costs = LoadCosts(problem, graph, cluster);
     const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
     std::optional<Placement> start = FindStart(options.search, graph, cluster, costs, simulator);
-    const Instance instance = MakeInstance(problem, graph, cluster, costs, simulator, std::move(start));
+    const Instance instance = MakeInstance(problem, agents::ParseObjective(options.search.objective), graph, cluster,
+                                           costs, simulator, std::move(start));
     for (const std::string& agent : ChosenAgents(options, cluster)) {
       if (stop.Interrupted()) break;
       try {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agents/agent.h"
+#include "agents/objective.h"
 #include "agents/reward.h"
 #include "datasets/families/families.h"
 #include "datasets/importers/registry.h"
@@ -81,6 +82,13 @@ Rows ListModels() {
   return WithOptions(datasets::AllModels(), [](const auto& entry, OptionReader& reader) { entry.make(reader); });
 }
 
+Rows ListObjectives() {
+  return WithOptions(agents::AllObjectives(), [](const agents::ObjectiveEntry& entry, OptionReader& reader) {
+    agents::Objective objective;
+    if (entry.read != nullptr) entry.read(reader, &objective);
+  });
+}
+
 Rows ListRewards() {
   return WithOptions(agents::AllRewards(), [](const agents::RewardEntry& entry, OptionReader& reader) {
     agents::RewardOptions options;
@@ -119,6 +127,7 @@ constexpr Topic kTopics[] = {
     {"clusters", ListClusters},
     {"engines", [] { return FromRegistry(AllEngines()); }},
     {"schedules", [] { return FromRegistry(AllSchedules()); }},
+    {"objectives", ListObjectives},
     {"rewards", ListRewards},
     {"groupers", [] { return FromRegistry(AllGroupers()); }},
     {"cost-models", [] { return FromRegistry(AllCostModels()); }},

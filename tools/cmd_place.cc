@@ -60,7 +60,7 @@ int SayThatNothingFits(const PlaceOptions& options, const agents::SearchResult& 
 
 // Prints the result on `out`, unless the placement itself is written there.
 void Summarise(const PlaceOptions& options, const agents::SearchResult& result, const StepReport& report,
-               const StepResult& one_device) {
+               const StepReport& one_device) {
   const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
   if (options.show.json && !output_is_taken) {
     WriteResult(std::cout, report);
@@ -144,17 +144,20 @@ int Run(const PlaceOptions& options) {
   files.push_back({options.output, [&](std::ostream& out) { WritePlacement(out, best, graph, cluster); }});
   WriteFiles(files);
   WriteTimelineFile(options.show.timeline, simulator, graph, cluster, best);
-  StepReport report = MakeStepReport(graph, cluster, costs, best, problem.engine, result.best_result);
-  report.costs = CostsText(problem);
-  AddQuickBound(graph, cluster, costs, &report);
-  Summarise(options, result, report, simulator.Run(on_one));
+  const auto of_objective = [&](const Placement& placement, const StepResult& simulated) {
+    return ReportOf(problem, options.search, graph, cluster, costs, placement, simulated);
+  };
+  StepReport report = of_objective(best, result.best_result);
+  if (!report.is_max_load) AddQuickBound(graph, cluster, costs, &report);
+  Summarise(options, result, report, of_objective(on_one, simulator.Run(on_one)));
   return kDone;
 }
 
 }  // namespace
 
 Command AddPlace(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand("place", "Search for a placement with a short step time");
+  CLI::App* const command =
+      app.add_subcommand("place", "Search for a placement with a short step time, or a high throughput");
   auto options = std::make_shared<PlaceOptions>();
   AddGraphOption(*command, &options->problem);
   AddClusterOptions(*command, &options->problem)->required();

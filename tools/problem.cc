@@ -198,7 +198,39 @@ void AddQuickBound(const Graph& graph, const Cluster& cluster, const CostTable& 
   report->best_bound_method = bound.method;
 }
 
+namespace {
+
+void PrintLoadReport(std::ostream& out, const StepReport& report) {
+  out << fmt::format("{} on {}, objective throughput\n", Printable(report.graph), Printable(report.cluster));
+  out << fmt::format("max load     {} for each micro-batch{}\n", MicrosForPeople(report.step_time_micros),
+                     report.fits_memory ? "" : "   DOES NOT FIT in memory");
+  out << fmt::format("lower bound  {}", MicrosForPeople(report.lower_bound_micros));
+  if (report.lower_bound_micros > 0) {
+    out << fmt::format(" (all work on all devices, or the largest op; the max load is {:.2f} times that)",
+                       report.step_time_micros / report.lower_bound_micros);
+  }
+  out << fmt::format("\n{}, {} sent", Counted(report.ops, "op"), Counted(report.tensors_sent, "tensor"));
+  if (report.fallback_ops > 0) {
+    out << fmt::format(", {} with times of the fallback", Counted(report.fallback_ops, "op"));
+  }
+  out << "\n\n";
+  Table table({"device", "ops", "load", "load %", "of its ops", "of transfers", "sent", "bytes", "of", ""});
+  for (const StepReport::DeviceRow& row : report.devices) {
+    const double load = row.busy_micros + row.crossing_micros;
+    const bool over = row.memory && row.peak > *row.memory;
+    table.Add({row.name, std::to_string(row.ops), MicrosForPeople(load),
+               fmt::format("{:.1f}", report.step_time_micros > 0 ? 100 * load / report.step_time_micros : 0),
+               MicrosForPeople(row.busy_micros), MicrosForPeople(row.crossing_micros), ForPeople(row.sent),
+               ForPeople(row.peak), row.memory ? ForPeople(*row.memory) : "no limit",
+               over ? "over by " + ForPeople(row.peak - *row.memory) : ""});
+  }
+  table.PrintText(out);
+}
+
+}  // namespace
+
 void PrintReport(std::ostream& out, const StepReport& report) {
+  if (report.is_max_load) return PrintLoadReport(out, report);
   out << fmt::format("{} on {}, engine {}\n", Printable(report.graph), Printable(report.cluster), report.engine);
   out << fmt::format("step time    {}{}\n", MicrosForPeople(report.step_time_micros),
                      report.fits_memory ? "" : "   DOES NOT FIT in memory");

@@ -9,7 +9,9 @@
 
 #include "agents/candidates.h"
 #include "agents/environment.h"
+#include "agents/objective.h"
 #include "agents/reward.h"
+#include "agents/throughput/load_report.h"
 #include "sim/base/file_io.h"
 #include "sim/formats/grouping_json.h"
 #include "sim/grouping.h"
@@ -39,6 +41,10 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
                  "schedules end in time; the answer then depends on the machine")
       ->type_name("S")
       ->transform(NumberFrom(0.001, 1000000));
+  app.add_option("--objective", options->objective,
+                 "What is made small, of `emplace list objectives`, its options behind a colon: "
+                 "throughput:crossing=host,memory=persistent (default: step_time)")
+      ->type_name("NAME");
   app.add_option("--reward", options->reward,
                  "What agents maximise, of `emplace list rewards`, its options behind a colon: memory_penalty:c=2,M=8 "
                  "(default: what the agent wants)")
@@ -100,6 +106,7 @@ std::optional<Placement> FindStart(const SearchOptions& options, const Graph& gr
   if (options.start != kBestStart) return LoadPlacement(options.start, graph, cluster, costs);
   agents::SearchSpec one{.problem = {.graph = graph, .cluster = cluster, .costs = costs}};
   one.engine = simulator.options().engine;
+  one.objective = options.objective;
   one.seed = options.seed;
   one.simulator = &simulator;
   std::optional<Placement> best;
@@ -135,6 +142,19 @@ std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::Age
   return static_cast<std::size_t>(std::clamp(evaluations, 10.0, 1e12));
 }
 
+StepReport ReportOf(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
+                    const Cluster& cluster, const CostTable& costs, const Placement& placement,
+                    const StepResult& result) {
+  const agents::Objective objective = agents::ParseObjective(search.objective);
+  StepReport report =
+      objective.is_max_load()
+          ? agents::MakeLoadReport(graph, cluster, costs, agents::MakeStageCosts(graph, cluster, costs, objective.load),
+                                   placement)
+          : MakeStepReport(graph, cluster, costs, placement, problem.engine, result);
+  report.costs = CostsText(problem);
+  return report;
+}
+
 agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
                                   const Cluster& cluster, const CostTable& costs) {
   std::optional<Grouping> given;
@@ -144,6 +164,7 @@ agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOpt
   } else if (!search.grouping.empty()) {
     AtPlace("--grouping", [&] { FindGrouper(search.grouping); });
   }
+  AtPlace("--objective", [&] { agents::ParseObjective(search.objective); });
   if (!search.reward.empty()) AtPlace("--reward", [&] { agents::ParseReward(search.reward); });
   agents::SearchSpec spec{.problem = {.graph = graph,
                                       .cluster = cluster,
@@ -152,6 +173,7 @@ agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOpt
                                       .given_grouping = std::move(given),
                                       .max_groups = search.max_groups}};
   spec.engine = problem.engine;
+  spec.objective = search.objective;
   spec.evaluations = search.evaluations.value_or(0);
   spec.reward = search.reward;
   spec.seed = search.seed;

@@ -20,8 +20,9 @@ struct SearchOptions {
   std::string grouping;  // "": the agent's default
   std::size_t max_groups = 256;
   std::optional<std::size_t> evaluations;
-  std::string reward;  // "": the agent's default
-  std::string start;   // a placement file, or kBestStart; "": none
+  std::string objective;  // "": step_time
+  std::string reward;     // "": the agent's default
+  std::string start;      // a placement file, or kBestStart; "": none
   std::uint64_t seed = 1;
   std::string torch_device = "cpu";
   std::size_t threads = 0;  // 0: one per core
@@ -71,6 +72,11 @@ Placement OnOneDevice(const Graph& graph, const Cluster& cluster, const CostTabl
 // placement.
 std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::AgentEntry& agent,
                           const Simulator& simulator, const Placement& placement);
+
+// What the objective says of a placement: the simulator's result, or with --objective throughput the loads.
+StepReport ReportOf(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
+                    const Cluster& cluster, const CostTable& costs, const Placement& placement,
+                    const StepResult& result);
 
 // The search described by the options, without the agent's name.
 agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agents/candidates.h"
+#include "agents/heuristics/dp_contiguous.h"
 #include "agents/heuristics/search_levels.h"
 #include "agents/heuristics/search_moves.h"
 #include "agents/saved_text.h"
@@ -202,6 +203,9 @@ class MultilevelSearch : public Agent {
       return MakeAgent(agent, {}, {})->Propose(of_level, Mode::kExplore, rng).placements[0];
     };
     if (env.start()) add(*env.start(), 0);
+    if (env.stage_costs() != nullptr) {
+      if (auto start = FinestContiguousSplit(env)) add(*std::move(start), 0);
+    }
     for (const std::string_view agent : kStarts) {
       if (auto start = propose(env, agent)) add(*std::move(start), 0);
     }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "agents/candidates.h"
+#include "agents/heuristics/load_chain.h"
 #include "agents/saved_text.h"
 
 namespace emplace::agents {
@@ -40,12 +41,15 @@ SearchPosition MakePosition(const Environment& env, double all_bytes, const Plac
                             const Outcome& outcome) {
   const Cluster& cluster = env.observation().cluster;
   SearchPosition position{.placement = placement, .score = score, .chain = {}, .over_bytes = {}};
-  if (!outcome.result.start_micros.empty()) {
+  if (env.stage_costs() != nullptr) {
+    position.chain = LoadChain(*env.stage_costs(), env.grouping().Expand(placement));
+  } else if (!outcome.result.start_micros.empty()) {
     position.chain = CriticalChain(env.op_graph(), cluster, env.costs(), env.grouping().Expand(placement),
                                    outcome.result.start_micros);
   }
   const bool limited = std::ranges::any_of(cluster.devices(), [](const Device& d) { return d.memory.has_value(); });
-  if (!limited) return position;
+  const bool unasked = env.stage_costs() != nullptr && env.stage_options().memory == StageMemory::kNone;
+  if (!limited || unasked) return position;
   double peaks = 0;
   for (std::size_t d = 0; d < outcome.result.peak_memory.size(); ++d) {
     const std::optional<Bytes>& memory = cluster.devices()[d].memory;

@@ -32,6 +32,17 @@ void AddSetting(std::string_view setting, const std::string& place, OptionMap* m
   map->emplace(std::move(key), setting.substr(equals + 1));
 }
 
+NamedOptions ParseNamedOptions(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  NamedOptions named{.name = std::string(text.substr(0, colon)), .options = {}};
+  for (std::size_t end = colon; end != std::string_view::npos;) {
+    const std::size_t begin = end + 1;
+    end = text.find(',', begin);
+    AddSetting(text.substr(begin, end - begin), named.name, &named.options);
+  }
+  return named;
+}
+
 OptionReader::OptionReader(const OptionMap& values, std::string owner) : values_(values), owner_(std::move(owner)) {}
 
 const std::string* OptionReader::Find(std::string_view key, std::string default_value, std::string_view help) {

@@ -15,6 +15,13 @@ using OptionMap = std::map<std::string, std::string, std::less<>>;
 // Adds KEY=VALUE. Throws InputError at `place` if `setting` is none or sets what is set already.
 void AddSetting(std::string_view setting, const std::string& place, OptionMap* map);
 
+// NAME, or NAME:KEY=VALUE,KEY=VALUE. Throws InputError, its place the name, as AddSetting.
+struct NamedOptions {
+  std::string name;
+  OptionMap options;
+};
+NamedOptions ParseNamedOptions(std::string_view text);
+
 // Reads an OptionMap into the fields of an options struct and remembers which options exist:
 //   OptionReader reader(map, "annealing");
 //   reader.Read("final_ratio", &options.final_ratio, 0.0, 1.0, "last temperature / first temperature");

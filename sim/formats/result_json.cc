@@ -121,8 +121,33 @@ StepReport MakeScheduleReport(const Graph& graph, const Cluster& cluster, const 
   return report;
 }
 
+namespace {
+
 // fmt prints a double in the shortest form that reads back to it.
+void WriteLoadResult(std::ostream& out, const StepReport& report) {
+  fmt::print(out, R"({{"schema": "emplace.result", "version": 1, "graph": {}, "cluster": {},)",
+             JsonString(report.graph), JsonString(report.cluster));
+  if (!report.costs.empty()) fmt::print(out, R"( "costs": {},)", JsonString(report.costs));
+  fmt::print(out, "\n \"objective\": \"throughput\", \"max_load_us\": {}, \"fits_memory\": {},\n",
+             report.step_time_micros, report.fits_memory);
+  fmt::print(out, " \"max_load_bound_us\": {},\n \"devices\": [", report.lower_bound_micros);
+  const char* separator = "\n";
+  for (const StepReport::DeviceRow& row : report.devices) {
+    fmt::print(out, R"({}  {{"name": {}, "ops": {}, "busy_us": {}, "crossing_us": {}, "sent_bytes": {}, "bytes": {})",
+               separator, JsonString(row.name), row.ops, row.busy_micros, row.crossing_micros, row.sent.count,
+               row.peak.count);
+    if (row.memory) fmt::print(out, R"(, "memory_bytes": {})", row.memory->count);
+    out << "}";
+    separator = ",\n";
+  }
+  fmt::print(out, "],\n \"ops\": {}, \"tensors_sent\": {}, \"fallback_ops\": {}}}\n", report.ops, report.tensors_sent,
+             report.fallback_ops);
+}
+
+}  // namespace
+
 void WriteResult(std::ostream& out, const StepReport& report) {
+  if (report.is_max_load) return WriteLoadResult(out, report);
   fmt::print(out, R"({{"schema": "emplace.result", "version": 1, "graph": {}, "cluster": {}, "engine": {},)",
              JsonString(report.graph), JsonString(report.cluster), JsonString(report.engine));
   if (!report.costs.empty()) fmt::print(out, R"( "costs": {},)", JsonString(report.costs));

@@ -72,6 +72,9 @@ class Agent {
   virtual void Save(std::ostream& out) const = 0;
   virtual void Load(std::istream& in) = 0;
 
+  // What else there is to say about the answer, in one line for people; "" if nothing.
+  virtual std::string Note() const { return ""; }
+
   // Outputs of an evaluation needed in addition to the step time: start times, peak memory.
   virtual EvaluationNeeds Needs() const { return {}; }
 

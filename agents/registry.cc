@@ -11,6 +11,7 @@
 #include "agents/heuristics/megatron.h"
 #include "agents/heuristics/multilevel_search.h"
 #include "agents/heuristics/partitioners.h"
+#include "agents/heuristics/pipedream.h"
 #include "agents/heuristics/random.h"
 #include "agents/rl/placeto/placeto.h"
 #include "agents/rl/planner/planner.h"
@@ -90,6 +91,11 @@ std::span<const AgentEntry> AllAgents() {
        .summary = "Transformer blocks in equal runs; parts and replicas of `emplace transform` side by side.",
        .source = "Narayanan et al. 2021 (Megatron-LM)",
        .make = MakeMegatronAgent,
+       .refuses_some = true},
+      {.name = "pipedream",
+       .summary = "PipeDream's planner: a chain of layers in stages, links in levels; replicas in words only.",
+       .source = "Narayanan et al. 2019 (PipeDream), 3.1",
+       .make = MakePipeDreamAgent,
        .refuses_some = true},
       {.name = "multilevel_search",
        .summary = "The best one-shot placement, then changes of many sizes to what the step waits for.",

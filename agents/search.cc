@@ -428,6 +428,7 @@ class Search {
     SearchResult result;
     static_cast<GraphResult&>(result) = graphs_[0]->Result();
     for (std::size_t i = 1; i < graphs_.size(); ++i) result.also.push_back(graphs_[i]->Result());
+    result.note = agent_->Note();
     if (agent_->HasPolicy()) {
       std::ostringstream out;
       agent_->SavePolicy(out);

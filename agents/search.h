@@ -90,6 +90,7 @@ struct GraphResult {
 struct SearchResult : GraphResult {   // of the first graph, and:
   std::vector<GraphResult> also;      // of spec.also
   std::vector<GraphResult> transfer;  // of spec.transfer
+  std::string note;                   // Agent::Note
   std::string policy;                 // output of Agent::SavePolicy; "" if the agent has no policy
   SearchTimes times;                  // measured, summed over all runs of the search
 };

@@ -78,6 +78,7 @@ void Summarise(const PlaceOptions& options, const agents::SearchResult& result, 
         result.episodes.back().entropy,
         is_untaught && first < kDecidedEntropy ? " (below 0.5 at first: decided before it had learned anything)" : "");
   }
+  if (!result.note.empty()) text << result.note << '\n';
   PrintReport(text, report);
   text << fmt::format("\non one device {}{}: {:.2f} times as long\n", MicrosForPeople(one_device.step_time_micros),
                       one_device.fits_memory ? "" : ", where it does not fit",

@@ -205,6 +205,11 @@ class MultilevelSearch : public Agent {
     if (env.start()) add(*env.start(), 0);
     if (env.stage_costs() != nullptr) {
       if (auto start = FinestContiguousSplit(env)) add(*std::move(start), 0);
+      try {
+        if (auto start = propose(env, "pipedream")) add(*std::move(start), 0);
+      } catch (const InputError&) {
+        // Too many layers for the planner: a start less.
+      }
     }
     for (const std::string_view agent : kStarts) {
       if (auto start = propose(env, agent)) add(*std::move(start), 0);

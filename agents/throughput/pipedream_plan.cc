@@ -16,7 +16,7 @@
 namespace emplace::agents {
 namespace {
 
-constexpr double kMostSteps = 2e10;
+constexpr double kMostSteps = 2e9;
 
 // The times of all runs of layers on the components of one level, and how they come about.
 class PlanLevel {
@@ -41,23 +41,25 @@ class PlanLevel {
   // On all components.
   double Micros(std::size_t first, std::size_t last) const { return At(first, last, level_.components).micros; }
 
-  // Appends the stages of these layers on m components, each copied `copies` times.
-  void AddStages(std::size_t first, std::size_t last, std::size_t m, std::size_t copies,
+  // Appends the stages of these layers on m components, from this device on, each copied `copies` times.
+  void AddStages(std::size_t first, std::size_t last, std::size_t m, std::size_t device, std::size_t copies,
                  std::vector<ReplicatedStage>* stages) const {
     const Entry* entry = &At(first, last, m);
     while (entry->fewer) entry = &At(first, last, --m);
     if (entry->of_last < m) {
-      AddStages(first, entry->split, m - entry->of_last, copies, stages);
+      AddStages(first, entry->split, m - entry->of_last, device, copies, stages);
       first = entry->split + 1;
+      device += (m - entry->of_last) * (inner_ == nullptr ? 1 : inner_->devices());
     }
     if (inner_ == nullptr) {
-      stages->push_back({.first = first, .last = last, .replicas = copies * entry->of_last});
+      stages->push_back({.first = first, .last = last, .replicas = copies * entry->of_last, .first_device = device});
     } else {
-      inner_->AddStages(first, last, inner_->level_.components, copies * entry->of_last, stages);
+      inner_->AddStages(first, last, inner_->level_.components, device, copies * entry->of_last, stages);
     }
   }
 
   std::size_t components() const { return level_.components; }
+  std::size_t devices() const { return level_.components * (inner_ == nullptr ? 1 : inner_->devices()); }
 
  private:
   struct Entry {
@@ -112,13 +114,13 @@ class PlanLevel {
   std::vector<Entry> table_;           // [rows, components, num_layers]
 };
 
-void CheckSteps(std::size_t num_layers, const std::vector<BandwidthLevel>& levels) {
+void CheckSteps(std::size_t num_layers, const std::vector<BandwidthLevel>& levels, bool replicas) {
   const auto layers = static_cast<double>(num_layers);
   double steps = 0;
   for (std::size_t k = 0; k < levels.size(); ++k) {
     const auto components = static_cast<double>(levels[k].components);
     const double runs = k + 1 == levels.size() ? 1 : layers / 3;
-    steps += runs * layers * layers * components * components / 4;
+    steps += runs * layers * layers * components * (replicas ? components : 1) / 4;
   }
   if (steps <= kMostSteps) return;
   throw InputError("", fmt::format("{} layers on {} levels of links take {:.2g} steps (at most {:.2g}: --grouping "
@@ -171,7 +173,7 @@ LayerChain MakeLayerChain(const Graph& graph, const ContiguousUnits& units, cons
   return chain;
 }
 
-DeviceHierarchy FindHierarchy(const Cluster& cluster, const std::vector<DeviceId>& devices) {
+DeviceHierarchy FindHierarchy(const Cluster& cluster, const std::vector<DeviceId>& devices, bool flat) {
   EMPLACE_CHECK(!devices.empty());
   const std::size_t count = devices.size();
   const auto bandwidth = [&](std::size_t a, std::size_t b) {
@@ -185,6 +187,7 @@ DeviceHierarchy FindHierarchy(const Cluster& cluster, const std::vector<DeviceId
   }
   std::sort(speeds.rbegin(), speeds.rend());
   speeds.erase(std::unique(speeds.begin(), speeds.end()), speeds.end());
+  if (flat && !speeds.empty()) speeds = {speeds.back()};  // so slow are all links at least
   std::vector<std::size_t> within(count);  // the component of each device on the level within, by its first device
   std::iota(within.begin(), within.end(), std::size_t{0});
   std::vector<std::vector<std::size_t>> nested;  // `within` of each level, outermost last
@@ -235,7 +238,7 @@ DeviceHierarchy FindHierarchy(const Cluster& cluster, const std::vector<DeviceId
 
 PipeDreamPlan PlanPipeDream(const LayerChain& chain, const std::vector<BandwidthLevel>& levels, bool replicas) {
   EMPLACE_CHECK(chain.size() > 0 && !levels.empty());
-  CheckSteps(chain.size(), levels);
+  CheckSteps(chain.size(), levels, replicas);
   std::vector<std::unique_ptr<PlanLevel>> plans;
   for (std::size_t k = 0; k < levels.size(); ++k) {
     plans.push_back(std::make_unique<PlanLevel>(chain, levels[k], k > 0 ? plans.back().get() : nullptr, replicas,
@@ -243,7 +246,7 @@ PipeDreamPlan PlanPipeDream(const LayerChain& chain, const std::vector<Bandwidth
   }
   const PlanLevel& outermost = *plans.back();
   PipeDreamPlan plan{.stages = {}, .micros = outermost.Micros(0, chain.size() - 1)};
-  outermost.AddStages(0, chain.size() - 1, outermost.components(), 1, &plan.stages);
+  outermost.AddStages(0, chain.size() - 1, outermost.components(), 0, 1, &plan.stages);
   return plan;
 }
 

@@ -42,14 +42,15 @@ struct DeviceHierarchy {
 };
 
 // Groups `devices` by links that are at least so fast, from the fastest to the slowest. A level is where all groups
-// have the same number of groups of the level within. Its bandwidth is the mean over links between those.
-// Requires: `devices` is not empty, and there is a link for each pair.
-DeviceHierarchy FindHierarchy(const Cluster& cluster, const std::vector<DeviceId>& devices);
+// have the same number of groups of the level within. Its bandwidth is the mean over links between those. `flat`: one
+// level of all. Requires: `devices` is not empty, and there is a link for each pair.
+DeviceHierarchy FindHierarchy(const Cluster& cluster, const std::vector<DeviceId>& devices, bool flat = false);
 
 struct ReplicatedStage {
   std::size_t first = 0;  // layers
   std::size_t last = 0;
   std::size_t replicas = 1;
+  std::size_t first_device = 0;  // of DeviceHierarchy::devices: that of the first replica
   bool operator==(const ReplicatedStage&) const = default;
 };
 
@@ -66,7 +67,7 @@ struct PipeDreamPlan {
 //   A_0(i, j, 1) = the sum of times.
 // Without `replicas` each stage is on one device, and devices may stay empty: the published program's
 // --straight_pipeline. (Its formulas differ from the paper's: it adds the time of synchronisation, and halves its
-// bandwidth.) Throws InputError("") if that takes over 2e10 steps: layers^3 / 6 components^2 / 2 for each inner level.
+// bandwidth.) Throws InputError("") if that takes over 2e9 steps, about layers^3 / 12 components^2 for an inner level.
 // Requires: the chain is not empty.
 PipeDreamPlan PlanPipeDream(const LayerChain& chain, const std::vector<BandwidthLevel>& levels, bool replicas);
 

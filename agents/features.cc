@@ -44,6 +44,7 @@ void FeatureBuilder::FillStarts(const PlacementState& state, std::size_t current
   column_.assign(num_groups_, 0.0F);
   if (options_.start == StartFeature::kNone) return;
   const bool peaks = options_.start == StartFeature::kPeakMemory;
+  if (peaks ? state.peaks.empty() : state.starts.empty()) return;  // the evaluator has none
   const auto value = [&](std::size_t n) {
     return peaks ? state.peaks[Index(state.placement[MakeId<OpId>(n)])] : state.starts[n];
   };

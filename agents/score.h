@@ -14,7 +14,7 @@ namespace emplace::agents {
 // is better; of two that do not, the smaller overflow.
 struct Score {
   bool fits = false;
-  double overflow_bytes = 0;  // summed over devices
+  double overflow_bytes = 0;  // summed over devices; 1e18 for a placement that cannot run
   double reward = 0;
   bool BetterThan(const Score& other) const;
   bool operator==(const Score&) const = default;

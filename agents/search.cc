@@ -16,11 +16,13 @@
 #include "agents/rl/policy_file.h"
 #include "agents/score.h"
 #include "agents/throughput/max_load_evaluator.h"
+#include "agents/throughput/pipeline_start.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/fingerprint.h"
 #include "sim/formats/graph_json.h"
 #include "sim/grouping.h"
+#include "sim/schedule/schedule_evaluator.h"
 #include "sim/simulator.h"
 
 namespace emplace::agents {
@@ -85,6 +87,16 @@ void AddTopology(const Topology& topology, Fingerprint* problem) {
   }
 }
 
+std::string DescribeSchedule(const ScheduleChoice& choice) {
+  if (!choice.given) return fmt::format("{} of {}", choice.name, choice.micro_batches);
+  Fingerprint actions;
+  for (const auto& rank : choice.given->ranks) {
+    for (const PipelineAction& action : rank) actions.Add(Text(action));
+    actions.Add("rank");
+  }
+  return fmt::format("{:016x}", actions.value());
+}
+
 // Identifies a search by all inputs that affect its results.
 std::string Describe(const SearchSpec& spec, const SearchProblem& problem, const Grouping& grouping,
                      std::size_t budget) {
@@ -100,7 +112,8 @@ std::string Describe(const SearchSpec& spec, const SearchProblem& problem, const
     for (const DeviceId device : spec.start->devices()) placement.Add(fmt::format("{}", Index(device)));
     start = fmt::format(", start {:016x}", placement.value());
   }
-  const std::string objective = spec.objective.empty() ? "" : ", objective " + spec.objective;
+  std::string objective = spec.objective.empty() ? "" : ", objective " + spec.objective;
+  if (spec.schedule) objective += ", schedule " + DescribeSchedule(*spec.schedule);
   return fmt::format(
       "{} on {} in {} groups, problem {:016x}, engine {}, agent {}{} on {}, {} evaluations, reward {}, seed {}{}{}",
       problem.graph.name(), problem.cluster.name(), grouping.num_groups(), fingerprint.value(), spec.engine, spec.agent,
@@ -144,8 +157,9 @@ class GraphSearch {
       : problem_(problem),
         budget_(budget),
         given_(given.simulator),
-        max_load_(MakeMaxLoad(ParseObjective(spec.objective), problem, needs)),
-        own_(MakeOwn(given_, max_load_ != nullptr, problem, SimulatorOptions(spec, problem, entry, needs))),
+        max_load_(MakeMaxLoad(ParseObjective(spec.objective), problem)),
+        schedule_(MakeScheduled(spec, problem)),
+        own_(MakeOwn(given_, max_load_ || schedule_, problem, SimulatorOptions(spec, problem, entry, needs))),
         environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping),
                      given.evaluator != nullptr ? *given.evaluator : evaluator(), RewardOfSpec(spec, entry),
                      spec.threads, index) {
@@ -205,15 +219,19 @@ class GraphSearch {
 
  private:
   // Null if the objective is the step time.
-  static std::unique_ptr<const MaxLoadEvaluator> MakeMaxLoad(const Objective& objective, const SearchProblem& problem,
-                                                             const EvaluationNeeds& needs) {
+  static std::unique_ptr<const MaxLoadEvaluator> MakeMaxLoad(const Objective& objective, const SearchProblem& problem) {
     if (!objective.is_max_load()) return nullptr;
     return std::make_unique<MaxLoadEvaluator>(
-        MakeStageCosts(problem.graph, problem.cluster, problem.costs, objective.load), needs.start_times);
+        MakeStageCosts(problem.graph, problem.cluster, problem.costs, objective.load));
   }
-  static std::optional<Simulator> MakeOwn(const Simulator* given, bool max_load, const SearchProblem& problem,
+  // Null if a step has one batch.
+  static std::unique_ptr<const ScheduleEvaluator> MakeScheduled(const SearchSpec& spec, const SearchProblem& problem) {
+    if (!spec.schedule) return nullptr;
+    return std::make_unique<ScheduleEvaluator>(problem.graph, problem.cluster, problem.costs, *spec.schedule);
+  }
+  static std::optional<Simulator> MakeOwn(const Simulator* given, bool unused, const SearchProblem& problem,
                                           const SimOptions& options) {
-    if (max_load) return std::nullopt;
+    if (unused) return std::nullopt;
     if (given != nullptr) EMPLACE_CHECK_EQ(given->options().engine, options.engine);
     if (given != nullptr && given->options() == options) return std::nullopt;
     return Simulator(problem.graph, problem.cluster, problem.costs, options);
@@ -221,12 +239,13 @@ class GraphSearch {
   const Simulator& simulator() const { return own_ ? *own_ : *given_; }
   const Evaluator& evaluator() const {
     if (max_load_) return *max_load_;
+    if (schedule_) return *schedule_;
     return simulator();
   }
 
   // A second simulator is needed only if the search's own omits peak memory and the caller passed none.
   StepResult RunWithPeakMemory(const Placement& placement) const {
-    if (max_load_) return max_load_->Run(placement);
+    if (max_load_ || schedule_) return evaluator().Run(placement);
     if (given_ != nullptr) return given_->Run(placement);
     SimOptions options = simulator().options();
     if (options.peak_memory) return simulator().Run(placement);
@@ -248,6 +267,7 @@ class GraphSearch {
     if (!state_.start_micros) state_.start_micros = micros;
     const Score score = ScoreOf(outcome, problem_.cluster);
     if (!score.fits) {
+      if (!outcome.result.runs) return;
       if (!state_.smallest_overflow_bytes || score.overflow_bytes < *state_.smallest_overflow_bytes) {
         state_.smallest_overflow_bytes = score.overflow_bytes;
       }
@@ -262,13 +282,24 @@ class GraphSearch {
 
   const SearchProblem& problem_;
   std::size_t budget_;
-  const Simulator* given_;                            // null: none
-  std::unique_ptr<const MaxLoadEvaluator> max_load_;  // null: the objective is the step time
-  std::optional<Simulator> own_;                      // none: the given one, or max_load_, is used for the search
+  const Simulator* given_;                             // null: none
+  std::unique_ptr<const MaxLoadEvaluator> max_load_;   // null: the objective is the step time
+  std::unique_ptr<const ScheduleEvaluator> schedule_;  // null: a step has one batch
+  std::optional<Simulator> own_;                       // none: the given one, or max_load_, is used for the search
   Environment environment_;
   GraphState state_;
   bool in_episode_ = false;
 };
+
+// The groups, split where the start has their ops on several devices.
+Grouping SplitWhere(const SearchProblem& problem, const Grouping& grouping, const Placement& start) {
+  std::vector<std::size_t> labels;
+  for (std::size_t i = 0; i < problem.graph.num_ops(); ++i) {
+    const OpId op = MakeId<OpId>(i);
+    labels.push_back(grouping.group_of(op) * problem.cluster.num_devices() + Index(start[op]));
+  }
+  return Grouping(problem.graph, labels);
+}
 
 // A running search.
 class Search {
@@ -277,7 +308,8 @@ class Search {
     std::vector<const SearchProblem*> problems = {&spec.problem};
     for (const SearchProblem& problem : spec.also) problems.push_back(&problem);
     for (const SearchProblem* const problem : problems) {
-      Grouping grouping = MakeGrouping(*problem, entry, graphs_.empty() ? spec.start : std::nullopt);
+      const std::optional<Placement> start = StartOf(*problem, graphs_.empty() ? spec.start : std::nullopt);
+      Grouping grouping = GroupingOf(*problem, start);
       const std::size_t budget = EvaluationBudget(spec, entry, grouping.num_groups());
       if (!agent_) {
         agent_ = MakeAgent(spec.agent, spec.agent_options,
@@ -294,8 +326,8 @@ class Search {
       graphs_.push_back(std::make_unique<GraphSearch>(spec, *problem, entry, std::move(grouping), budget,
                                                       agent_->Needs(), graphs_.empty() ? given : GivenEvaluators(),
                                                       graphs_.size()));
+      if (start) graphs_.back()->SetStart(*start);
     }
-    if (spec.start) graphs_[0]->SetStart(*spec.start);
   }
 
   SearchResult Run(const std::function<void(const SearchProgress&)>& on_progress) {
@@ -319,6 +351,19 @@ class Search {
   }
 
  private:
+  // Few placements are pipelines, so a search for a schedule starts from one, and moves layers.
+  std::optional<Placement> StartOf(const SearchProblem& problem, const std::optional<Placement>& given) const {
+    if (given || !spec_.schedule || !entry_.searches()) return given;
+    const ScheduleEvaluator evaluator(problem.graph, problem.cluster, problem.costs, *spec_.schedule);
+    return PipelineStart(problem.graph, problem.cluster, problem.costs, evaluator);
+  }
+  Grouping GroupingOf(const SearchProblem& problem, const std::optional<Placement>& start) const {
+    const bool asked = problem.given_grouping || !problem.grouping.empty();
+    if (asked || !spec_.schedule || !entry_.searches()) return MakeGrouping(problem, entry_, start);
+    const Grouping layers = PipelineGroups(problem.graph, problem.cluster, problem.costs);
+    return start ? SplitWhere(problem, layers, *start) : layers;
+  }
+
   std::size_t Evaluations() const {
     std::size_t evaluations = 0;
     for (const auto& graph : graphs_) evaluations += graph->state().evaluations;
@@ -461,13 +506,7 @@ Grouping MakeGrouping(const SearchProblem& problem, const AgentEntry& agent, con
   const std::string_view name =
       problem.grouping.empty() ? DefaultGrouping(agent, problem.graph.num_ops()) : problem.grouping;
   Grouping grouping = FindGrouper(name).make(problem.graph, {.max_groups = problem.max_groups});
-  if (!start || !problem.grouping.empty()) return grouping;
-  std::vector<std::size_t> labels;
-  for (std::size_t i = 0; i < problem.graph.num_ops(); ++i) {
-    const OpId op = MakeId<OpId>(i);
-    labels.push_back(grouping.group_of(op) * problem.cluster.num_devices() + Index((*start)[op]));
-  }
-  return Grouping(problem.graph, labels);
+  return start && problem.grouping.empty() ? SplitWhere(problem, grouping, *start) : grouping;
 }
 
 std::size_t EvaluationBudget(const SearchSpec& spec, const AgentEntry& agent, std::size_t num_groups) {

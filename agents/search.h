@@ -18,6 +18,7 @@
 #include "sim/graph.h"
 #include "sim/grouping.h"
 #include "sim/placement.h"
+#include "sim/schedule/schedule_evaluator.h"
 
 namespace emplace {
 class Simulator;
@@ -42,6 +43,9 @@ struct SearchSpec {
   std::vector<SearchProblem> transfer = {};  // graphs to which the policy is applied at the end
   std::string engine = "fifo";
   std::string objective = {};  // as ParseObjective reads it; results then hold its value where they say step time
+  // The graph is one micro-batch of a step with this schedule, whose time is the objective. Agents that search then
+  // start from PipelineStart and place PipelineGroups, unless a start or a grouping is given. none: one batch.
+  std::optional<ScheduleChoice> schedule = {};
   std::string agent = {};
   OptionMap agent_options = {};
   std::size_t evaluations = 0;  // on each graph; 0: the agent's default

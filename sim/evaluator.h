@@ -12,6 +12,9 @@ namespace emplace {
 // The answer to "how long does a step take with this placement?". Schedulers call the step time makespan.
 struct StepResult {
   double step_time_micros = 0;
+  // False: the placement cannot run at all, as no pipeline for a schedule. It then does not fit either, and the step
+  // time is longer than any that can.
+  bool runs = true;
   // Not over any device's capacity. True as long as peak memory was not asked for.
   bool fits_memory = true;
   std::vector<Bytes> peak_memory;    // [num_devices]; empty unless asked for

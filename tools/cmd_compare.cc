@@ -99,7 +99,7 @@ struct Instance {
   std::optional<Placement> start;
 };
 
-Instance MakeInstance(const ProblemOptions& problem, const agents::Objective& objective, const Graph& graph,
+Instance MakeInstance(const ProblemOptions& problem, const agents::Objective& objective, bool has_schedule, const Graph& graph,
                       const Cluster& cluster, const CostTable& costs, const Simulator& simulator,
                       std::optional<Placement> start) {
   Instance instance{problem, graph,           cluster,
@@ -108,7 +108,7 @@ Instance MakeInstance(const ProblemOptions& problem, const agents::Objective& ob
   if (objective.is_max_load()) {
     instance.lower_bound_micros =
         agents::MaxLoadBoundMicros(graph, agents::MakeStageCosts(graph, cluster, costs, objective.load));
-  } else if (problem.engine != "placeto-reference") {
+  } else if (!has_schedule && problem.engine != "placeto-reference") {
     instance.best_bound_micros =
         MicrosFromDuration(Duration(agents::Best(agents::QuickBounds(graph, cluster, costs)).nanos));
   }
@@ -124,7 +124,8 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
   if (entry.searches()) {
     spec.start = start;
     if (options.search.seconds > 0 && !options.search.evaluations) {
-      spec.evaluations = EvaluationsIn(options.search.seconds, spec.threads, entry, simulator,
+      const std::unique_ptr<const Evaluator> other = OtherEvaluator(options.search, graph, cluster, costs);
+      spec.evaluations = EvaluationsIn(options.search.seconds, spec.threads, entry, other ? *other : simulator,
                                        OnOneDevice(graph, cluster, costs, simulator));
     }
   } else {
@@ -210,7 +211,11 @@ void PrintJson(std::ostream& out, const CompareOptions& options, const std::vect
     if (cell.gpus) row["gpus"] = *cell.gpus;
     row["groups"] = cell.groups;
     row["evaluations"] = cell.evaluations;
-    row[is_max_load ? "max_load_bound_us" : "lower_bound_us"] = cell.lower_bound_micros;
+    if (!options.search.schedule.any()) {
+      row[is_max_load ? "max_load_bound_us" : "lower_bound_us"] = cell.lower_bound_micros;
+    } else if (cell.report) {
+      row["lower_bound_us"] = cell.report->lower_bound_micros;
+    }
     if (cell.best_bound_micros > 0) row["best_bound_us"] = cell.best_bound_micros;
     row["fits_memory"] = cell.report.has_value();
     if (cell.report) {
@@ -229,6 +234,7 @@ void PrintJson(std::ostream& out, const CompareOptions& options, const std::vect
                                        {"engine", options.problem.engine},    {"costs", CostsText(options.problem)},
                                        {"seed", options.search.seed}};
   if (is_max_load) comparison["objective"] = options.search.objective;
+  if (options.search.schedule.any()) comparison["schedule"] = options.search.schedule.name;
   comparison["results"] = std::move(rows);
   out << comparison.dump(1) << '\n';
 }
@@ -257,7 +263,7 @@ void Print(std::ostream& out, Format format, const CompareOptions& options, cons
 
 int Run(const CompareOptions& options) {
   CheckFiles({options.problem.graph.file, options.problem.cluster.name, options.problem.costs.profile,
-              GroupingFile(options.search), StartFile(options.search)},
+              GroupingFile(options.search), StartFile(options.search), ScheduleFile(options.search.schedule)},
              options.outputs);
   if (!options.placements.empty() && !std::filesystem::is_directory(options.placements)) {
     throw InputError("--placements", fmt::format("there is no folder {}", options.placements));
@@ -265,7 +271,7 @@ int Run(const CompareOptions& options) {
   if (options.json && options.csv) throw InputError("", "--json and --csv exclude each other (one of them)");
   for (const std::string& path : options.outputs) FormatOf(path);
   CheckAgents(options);
-  AtPlace("--objective", [&] { agents::ParseObjective(options.search.objective); });
+  CheckObjective(options.search, options.problem.engine, "");
   const Graph graph = experiments::LoadGraph(options.problem.graph);
   std::vector<std::optional<std::size_t>> sizes(options.gpus.begin(), options.gpus.end());
   if (sizes.empty()) sizes.emplace_back();
@@ -278,7 +284,7 @@ int Run(const CompareOptions& options) {
     const CostTable costs = LoadCosts(problem, graph, cluster);
     const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
     std::optional<Placement> start = FindStart(options.search, graph, cluster, costs, simulator);
-    const Instance instance = MakeInstance(problem, agents::ParseObjective(options.search.objective), graph, cluster,
+    const Instance instance = MakeInstance(problem, agents::ParseObjective(options.search.objective), options.search.schedule.any(), graph, cluster,
                                            costs, simulator, std::move(start));
     for (const std::string& agent : ChosenAgents(options, cluster)) {
       if (stop.Interrupted()) break;

@@ -14,6 +14,8 @@
 #include "sim/base/printable.h"
 #include "sim/formats/result_json.h"
 #include "sim/placement.h"
+#include "sim/schedule/schedule_evaluator.h"
+#include "sim/schedule/schedule_trace.h"
 #include "sim/simulator.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
@@ -53,14 +55,16 @@ int SayThatNothingFits(const PlaceOptions& options, const agents::SearchResult& 
     by_how_much = fmt::format(": the nearest is over by {} in all",
                               ForPeople(Bytes{RoundToInteger(*result.smallest_overflow_bytes)}));
   }
-  Say(fmt::format("{}: nothing that fits was found in {} of {}{}", options.problem.graph.file,
+  const bool schedule = options.search.schedule.any();
+  Say(fmt::format("{}: nothing that {}fits was found in {} of {}{}", options.problem.graph.file,
+                  schedule ? "is a pipeline for " + options.search.schedule.name + " and " : "",
                   Counted(result.evaluations, "evaluation"), options.agent, by_how_much));
   return kNo;
 }
 
 // Prints the result on `out`, unless the placement itself is written there.
 void Summarise(const PlaceOptions& options, const agents::SearchResult& result, const StepReport& report,
-               const StepReport& one_device) {
+               const StepResult& one_device) {
   const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
   if (options.show.json && !output_is_taken) {
     WriteResult(std::cout, report);
@@ -80,9 +84,11 @@ void Summarise(const PlaceOptions& options, const agents::SearchResult& result, 
   }
   if (!result.note.empty()) text << result.note << '\n';
   PrintReport(text, report);
-  text << fmt::format("\non one device {}{}: {:.2f} times as long\n", MicrosForPeople(one_device.step_time_micros),
+  if (one_device.runs) {
+    text << fmt::format("\non one device {}{}: {:.2f} times as long\n", MicrosForPeople(one_device.step_time_micros),
                       one_device.fits_memory ? "" : ", where it does not fit",
-                      report.step_time_micros > 0 ? one_device.step_time_micros / report.step_time_micros : 1);
+                        report.step_time_micros > 0 ? one_device.step_time_micros / report.step_time_micros : 1);
+  }
   if (output_is_taken) {
     SayLines(text.str());
   } else {
@@ -90,11 +96,22 @@ void Summarise(const PlaceOptions& options, const agents::SearchResult& result, 
   }
 }
 
+void WriteScheduleTimeline(const PlaceOptions& options, const Graph& graph, const Cluster& cluster,
+                           const CostTable& costs, const Placement& placement) {
+  if (options.show.timeline.empty()) return;
+  const ScheduleEvaluator evaluator(graph, cluster, costs, LoadScheduleChoice(options.search.schedule));
+  const ScheduleEvaluator::Step step = evaluator.Simulate(placement);
+  WriteFile(options.show.timeline, [&](std::ostream& out) {
+    WriteScheduleTrace(out, step.schedule, step.pipeline, step.result, graph, cluster);
+  });
+}
+
 int Run(const PlaceOptions& options) {
   const ProblemOptions& problem = options.problem;
   CheckFiles({problem.graph.file, problem.cluster.name, problem.costs.profile, GroupingFile(options.search),
-              options.policy, StartFile(options.search)},
+              options.policy, StartFile(options.search), ScheduleFile(options.search.schedule)},
              {options.output, options.show.timeline, options.checkpoint, options.policy_output});
+  CheckObjective(options.search, problem.engine, options.show.timeline);
   if (options.show.json && (options.output == "-" || options.show.timeline == "-")) {
     throw InputError("-", "is used for both a file and --json (one may be standard output)");
   }
@@ -115,12 +132,14 @@ int Run(const PlaceOptions& options) {
   CheckTakesStart(options.search, spec.agent);
   spec.start = FindStart(options.search, graph, cluster, costs, simulator);
   const Placement on_one = OnOneDevice(graph, cluster, costs, simulator);
+  const std::unique_ptr<const Evaluator> other = OtherEvaluator(options.search, graph, cluster, costs);
+  const Evaluator& evaluator = other ? *other : simulator;
   if (options.search.seconds > 0 && !options.search.evaluations) {
     if (!options.checkpoint.empty()) {
       throw InputError("--checkpoint", "needs --evaluations beside --seconds (a resumed search has the same budget)");
     }
     spec.evaluations =
-        EvaluationsIn(options.search.seconds, spec.threads, agents::FindAgent(spec.agent), simulator, on_one);
+        EvaluationsIn(options.search.seconds, spec.threads, agents::FindAgent(spec.agent), evaluator, on_one);
   }
   spec.simulator = &simulator;
   spec.checkpoint = options.checkpoint;
@@ -144,13 +163,14 @@ int Run(const PlaceOptions& options) {
   const Placement& best = *result.best;
   files.push_back({options.output, [&](std::ostream& out) { WritePlacement(out, best, graph, cluster); }});
   WriteFiles(files);
-  WriteTimelineFile(options.show.timeline, simulator, graph, cluster, best);
-  const auto of_objective = [&](const Placement& placement, const StepResult& simulated) {
-    return ReportOf(problem, options.search, graph, cluster, costs, placement, simulated);
-  };
-  StepReport report = of_objective(best, result.best_result);
-  if (!report.is_max_load) AddQuickBound(graph, cluster, costs, &report);
-  Summarise(options, result, report, of_objective(on_one, simulator.Run(on_one)));
+  if (options.search.schedule.any()) {
+    WriteScheduleTimeline(options, graph, cluster, costs, best);
+  } else {
+    WriteTimelineFile(options.show.timeline, simulator, graph, cluster, best);
+  }
+  StepReport report = ReportOf(problem, options.search, graph, cluster, costs, best, result.best_result);
+  if (!other) AddQuickBound(graph, cluster, costs, &report);
+  Summarise(options, result, report, evaluator.Run(on_one));
   return kDone;
 }
 

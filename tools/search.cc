@@ -12,6 +12,8 @@
 #include "agents/objective.h"
 #include "agents/reward.h"
 #include "agents/throughput/load_report.h"
+#include "agents/throughput/max_load_evaluator.h"
+#include "agents/throughput/stage_costs.h"
 #include "sim/base/file_io.h"
 #include "sim/formats/grouping_json.h"
 #include "sim/grouping.h"
@@ -45,6 +47,7 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
                  "What is made small, of `emplace list objectives`, its options behind a colon: "
                  "throughput:crossing=host,memory=persistent (default: step_time)")
       ->type_name("NAME");
+  AddScheduleOptions(app, &options->schedule);
   app.add_option("--reward", options->reward,
                  "What agents maximise, of `emplace list rewards`, its options behind a colon: memory_penalty:c=2,M=8 "
                  "(default: what the agent wants)")
@@ -107,6 +110,7 @@ std::optional<Placement> FindStart(const SearchOptions& options, const Graph& gr
   agents::SearchSpec one{.problem = {.graph = graph, .cluster = cluster, .costs = costs}};
   one.engine = simulator.options().engine;
   one.objective = options.objective;
+  if (options.schedule.any()) one.schedule = LoadScheduleChoice(options.schedule);
   one.seed = options.seed;
   one.simulator = &simulator;
   std::optional<Placement> best;
@@ -125,15 +129,15 @@ std::optional<Placement> FindStart(const SearchOptions& options, const Graph& gr
 }
 
 std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::AgentEntry& agent,
-                          const Simulator& simulator, const Placement& placement) {
+                          const Evaluator& evaluator, const Placement& placement) {
   using Clock = std::chrono::steady_clock;
   constexpr int kRuns = 5;
   double fastest = std::numeric_limits<double>::infinity();
-  const auto workspace = simulator.MakeWorkspace();
+  const auto workspace = evaluator.MakeWorkspace();
   StepResult result;
   for (int run = 0; run < kRuns; ++run) {
     const auto started = Clock::now();
-    simulator.Run(placement.devices(), *workspace, &result);
+    evaluator.RunWith(*workspace, placement, &result);
     fastest = std::min(fastest, std::chrono::duration<double>(Clock::now() - started).count());
   }
   // Threads wait for each other at the end of each batch. That each further one adds 0.6 is an estimate.
@@ -142,15 +146,40 @@ std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::Age
   return static_cast<std::size_t>(std::clamp(evaluations, 10.0, 1e12));
 }
 
+void CheckObjective(const SearchOptions& options, const std::string& engine, const std::string& timeline) {
+  const agents::Objective objective =
+      AtPlace("--objective", [&] { return agents::ParseObjective(options.objective); });
+  CheckScheduleOptions(options.schedule, engine, timeline);
+  if (objective.is_max_load() && options.schedule.any()) {
+    throw InputError("--schedule", "changes no load, so not with --objective throughput (--objective step_time)");
+  }
+}
+
+std::unique_ptr<const Evaluator> OtherEvaluator(const SearchOptions& options, const Graph& graph,
+                                                const Cluster& cluster, const CostTable& costs) {
+  const agents::Objective objective = agents::ParseObjective(options.objective);
+  if (objective.is_max_load()) {
+    return std::make_unique<agents::MaxLoadEvaluator>(agents::MakeStageCosts(graph, cluster, costs, objective.load));
+  }
+  if (!options.schedule.any()) return nullptr;
+  return std::make_unique<ScheduleEvaluator>(graph, cluster, costs, LoadScheduleChoice(options.schedule));
+}
+
 StepReport ReportOf(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
                     const Cluster& cluster, const CostTable& costs, const Placement& placement,
                     const StepResult& result) {
   const agents::Objective objective = agents::ParseObjective(search.objective);
-  StepReport report =
-      objective.is_max_load()
-          ? agents::MakeLoadReport(graph, cluster, costs, agents::MakeStageCosts(graph, cluster, costs, objective.load),
-                                   placement)
-          : MakeStepReport(graph, cluster, costs, placement, problem.engine, result);
+  StepReport report;
+  if (objective.is_max_load()) {
+    const agents::StageCosts loads = agents::MakeStageCosts(graph, cluster, costs, objective.load);
+    report = agents::MakeLoadReport(graph, cluster, costs, loads, placement);
+  } else if (search.schedule.any()) {
+    const ScheduleEvaluator evaluator(graph, cluster, costs, LoadScheduleChoice(search.schedule));
+    const auto [schedule, pipeline, simulated] = evaluator.Simulate(placement);
+    report = MakeScheduleReport(graph, cluster, costs, placement, search.schedule.name, schedule, pipeline, simulated);
+  } else {
+    report = MakeStepReport(graph, cluster, costs, placement, problem.engine, result);
+  }
   report.costs = CostsText(problem);
   return report;
 }
@@ -164,7 +193,6 @@ agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOpt
   } else if (!search.grouping.empty()) {
     AtPlace("--grouping", [&] { FindGrouper(search.grouping); });
   }
-  AtPlace("--objective", [&] { agents::ParseObjective(search.objective); });
   if (!search.reward.empty()) AtPlace("--reward", [&] { agents::ParseReward(search.reward); });
   agents::SearchSpec spec{.problem = {.graph = graph,
                                       .cluster = cluster,
@@ -174,6 +202,12 @@ agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOpt
                                       .max_groups = search.max_groups}};
   spec.engine = problem.engine;
   spec.objective = search.objective;
+  if (search.schedule.any()) {
+    if (cluster.has_issue_lanes()) {
+      throw InputError(problem.cluster.name, "has issue lanes, which schedules do not know (no field `issue`)");
+    }
+    spec.schedule = LoadScheduleChoice(search.schedule);
+  }
   spec.evaluations = search.evaluations.value_or(0);
   spec.reward = search.reward;
   spec.seed = search.seed;

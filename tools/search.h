@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "agents/search.h"
 #include "sim/simulator.h"
 #include "tools/problem.h"
+#include "tools/schedule_option.h"
 
 namespace emplace::tools {
 
@@ -21,8 +23,9 @@ struct SearchOptions {
   std::size_t max_groups = 256;
   std::optional<std::size_t> evaluations;
   std::string objective;  // "": step_time
-  std::string reward;     // "": the agent's default
-  std::string start;      // a placement file, or kBestStart; "": none
+  ScheduleOptions schedule;
+  std::string reward;  // "": the agent's default
+  std::string start;   // a placement file, or kBestStart; "": none
   std::uint64_t seed = 1;
   std::string torch_device = "cpu";
   std::size_t threads = 0;  // 0: one per core
@@ -68,10 +71,18 @@ class SearchStop {
 // Everything on the accelerator where all ops together are fastest, as single_device places it.
 Placement OnOneDevice(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Simulator& simulator);
 
-// About as many evaluations of the agent's batches as fit into the seconds, at least 10: the simulator is timed on one
+// About as many evaluations of the agent's batches as fit into the seconds, at least 10: the evaluator is timed on one
 // placement.
 std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::AgentEntry& agent,
-                          const Simulator& simulator, const Placement& placement);
+                          const Evaluator& evaluator, const Placement& placement);
+
+// Refuses what does not go together: an unknown objective, and a schedule with throughput, whose loads no schedule
+// changes, with another engine, or with a timeline that is a picture.
+void CheckObjective(const SearchOptions& options, const std::string& engine, const std::string& timeline);
+
+// What answers instead of the simulator; null if the objective is the time of a step of one batch.
+std::unique_ptr<const Evaluator> OtherEvaluator(const SearchOptions& options, const Graph& graph,
+                                                const Cluster& cluster, const CostTable& costs);
 
 // What the objective says of a placement: the simulator's result, or with --objective throughput the loads.
 StepReport ReportOf(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,

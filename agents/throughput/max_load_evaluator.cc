@@ -11,14 +11,12 @@ namespace emplace::agents {
 
 struct MaxLoadEvaluator::Scratch : Workspace {
   std::vector<StageLoad> loads;       // [num_devices]
-  std::vector<double> starts;         // [num_ops]; empty unless asked for
   std::vector<std::size_t> paid;      // [num_devices]: the last crossing that the device paid for, and 1
   std::vector<std::uint32_t> payers;  // of one crossing
 };
 
-MaxLoadEvaluator::MaxLoadEvaluator(StageCosts costs, bool start_times)
+MaxLoadEvaluator::MaxLoadEvaluator(StageCosts costs)
     : costs_(std::move(costs)),
-      start_times_(start_times),
       class_of_(costs_.num_devices()),
       memory_(costs_.num_devices()) {
   for (std::size_t c = 0; c < costs_.classes.size(); ++c) {
@@ -48,7 +46,6 @@ void MaxLoadEvaluator::AddOps(const Placement& placement, Scratch* scratch) cons
   for (std::size_t op = 0; op < costs_.num_ops(); ++op) {
     const std::size_t device = Index(placement[MakeId<OpId>(op)]);
     StageLoad& load = scratch->loads[device];
-    if (start_times_) scratch->starts[op] = load.op_micros;
     const double micros = costs_.classes[class_of_[device]].op_micros[op];
     load.op_micros += std::isnan(micros) ? std::numeric_limits<double>::infinity() : micros;
     load.bytes += costs_.bytes[op];
@@ -81,10 +78,10 @@ void MaxLoadEvaluator::RunWith(Workspace& workspace, const Placement& placement,
   auto& scratch = static_cast<Scratch&>(workspace);
   scratch.loads.assign(class_of_.size(), {});
   scratch.paid.assign(class_of_.size(), 0);
-  if (start_times_) scratch.starts.resize(costs_.num_ops());
   AddOps(placement, &scratch);
   AddCrossings(placement, &scratch);
   result->step_time_micros = 0;
+  result->runs = true;
   result->fits_memory = true;
   result->peak_memory.clear();
   for (std::size_t d = 0; d < scratch.loads.size(); ++d) {
@@ -92,7 +89,7 @@ void MaxLoadEvaluator::RunWith(Workspace& workspace, const Placement& placement,
     result->peak_memory.push_back(scratch.loads[d].bytes);
     result->fits_memory = result->fits_memory && (!memory_[d] || scratch.loads[d].bytes <= *memory_[d]);
   }
-  result->start_micros.assign(scratch.starts.begin(), scratch.starts.end());
+  result->start_micros.clear();
 }
 
 }  // namespace emplace::agents

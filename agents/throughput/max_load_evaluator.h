@@ -14,12 +14,12 @@
 namespace emplace::agents {
 
 // Answers with the largest load of a device (MaxLoad) where the simulator answers with the time of a step: the time per
-// micro-batch of a pipeline in its steady state. A device's peak memory is the bytes of its ops (StageLoad). Start
-// times are those of a device that runs its ops one after the other, by ascending OpId, from 0 on.
+// micro-batch of a pipeline in its steady state. A device's peak memory is the bytes of its ops (StageLoad). There are
+// no start times.
 // Cost: O(ops + readers of tensors). RunWith allocates nothing once workspace and result have been used.
 class MaxLoadEvaluator : public Evaluator {
  public:
-  explicit MaxLoadEvaluator(StageCosts costs, bool start_times = false);
+  explicit MaxLoadEvaluator(StageCosts costs);
 
   const StageCosts& costs() const { return costs_; }
 
@@ -33,7 +33,6 @@ class MaxLoadEvaluator : public Evaluator {
   void AddCrossings(const Placement& placement, Scratch* scratch) const;
 
   StageCosts costs_;
-  bool start_times_;
   std::vector<std::uint32_t> class_of_;       // [num_devices]
   std::vector<std::optional<Bytes>> memory_;  // [num_devices]
   std::vector<std::size_t> first_consumer_;   // [num_crossings + 1]

@@ -1,0 +1,61 @@
+#ifndef EMPLACE_SIM_SCHEDULE_SCHEDULE_EVALUATOR_H_
+#define EMPLACE_SIM_SCHEDULE_SCHEDULE_EVALUATOR_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "sim/cluster.h"
+#include "sim/cost_model.h"
+#include "sim/evaluator.h"
+#include "sim/graph.h"
+#include "sim/placement.h"
+#include "sim/schedule/placed_pipeline.h"
+#include "sim/schedule/schedule.h"
+#include "sim/schedule/schedule_simulator.h"
+
+namespace emplace {
+
+// Which schedule a step runs.
+struct ScheduleChoice {
+  std::string name;                            // as ParseScheduleName reads it, or of a file
+  std::size_t micro_batches = 1;               // of a schedule by name
+  std::optional<PipelineSchedule> given = {};  // of a file; none: the schedule by name, for the placement's devices
+
+  // How many stages so many devices have, and which.
+  std::vector<std::size_t> StageRanks(std::size_t ranks) const;
+};
+
+// Answers with the time of a pipelined step (docs/model.md, S1 to S20), of a graph that is one micro-batch. A placement
+// that is no pipeline for the schedule cannot run: StepResult::runs is false, and the step time is longer than all ops
+// of all micro-batches take on their slowest device.
+class ScheduleEvaluator : public Evaluator {
+ public:
+  // Keeps references to the first three. Throws InputError on an unknown name.
+  ScheduleEvaluator(const Graph& graph, const Cluster& cluster, const CostTable& costs, ScheduleChoice choice);
+
+  const ScheduleChoice& choice() const { return choice_; }
+
+  // Everything that the result follows from. Throws InputError where the placement is no pipeline for the schedule, or
+  // there is no schedule for so many devices.
+  struct Step {
+    PipelineSchedule schedule;
+    PlacedPipeline pipeline;
+    ScheduleResult result;
+  };
+  Step Simulate(const Placement& placement) const;
+
+  // Start times are not given. Peak memory always is, but where the placement cannot run.
+  StepResult Run(const Placement& placement) const override;
+
+ private:
+  const Graph& graph_;
+  const Cluster& cluster_;
+  const CostTable& costs_;
+  ScheduleChoice choice_;
+  double cannot_run_micros_ = 0;
+};
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_SCHEDULE_SCHEDULE_EVALUATOR_H_

@@ -15,6 +15,7 @@
 #include "agents/objective.h"
 #include "agents/rl/policy_file.h"
 #include "agents/score.h"
+#include "agents/throughput/max_load_bound.h"
 #include "agents/throughput/max_load_evaluator.h"
 #include "agents/throughput/pipeline_start.h"
 #include "sim/base/check.h"
@@ -200,6 +201,7 @@ class GraphSearch {
   GraphResult Result() const {
     GraphResult result;
     result.single_device_micros = SingleDeviceMicros();
+    if (max_load_) result.max_load_bound_micros = MaxLoadBoundMicros(problem_.graph, max_load_->costs());
     result.evaluations = state_.evaluations;
     result.num_groups = environment_.observation().num_groups();
     result.fitting = state_.fitting;

@@ -83,6 +83,7 @@ struct GraphResult {
   std::optional<Placement> best;  // op-level, the fastest that fits; ties go to the first found
   StepResult best_result;
   std::optional<double> smallest_overflow_bytes;  // if nothing fits: the smallest overflow, summed over devices
+  std::optional<double> max_load_bound_micros;    // if that is the objective: MaxLoadBoundMicros
   double single_device_micros = 0;                // simulated, of everything on the first accelerator, fitting or not
   double start_micros = 0;                        // step time of the first placement evaluated
   double final_micros = 0;                        // of the last one; for an applied policy, of the episode's end

@@ -99,8 +99,8 @@ struct Instance {
   std::optional<Placement> start;
 };
 
-Instance MakeInstance(const ProblemOptions& problem, const agents::Objective& objective, bool has_schedule, const Graph& graph,
-                      const Cluster& cluster, const CostTable& costs, const Simulator& simulator,
+Instance MakeInstance(const ProblemOptions& problem, const agents::Objective& objective, bool has_schedule,
+                      const Graph& graph, const Cluster& cluster, const CostTable& costs, const Simulator& simulator,
                       std::optional<Placement> start) {
   Instance instance{problem, graph,           cluster,
                     costs,   simulator,       ComputeBounds(graph, cluster, costs).lower_bound_micros,
@@ -284,8 +284,9 @@ int Run(const CompareOptions& options) {
     const CostTable costs = LoadCosts(problem, graph, cluster);
     const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
     std::optional<Placement> start = FindStart(options.search, graph, cluster, costs, simulator);
-    const Instance instance = MakeInstance(problem, agents::ParseObjective(options.search.objective), options.search.schedule.any(), graph, cluster,
-                                           costs, simulator, std::move(start));
+    const Instance instance =
+        MakeInstance(problem, agents::ParseObjective(options.search.objective), options.search.schedule.any(), graph,
+                     cluster, costs, simulator, std::move(start));
     for (const std::string& agent : ChosenAgents(options, cluster)) {
       if (stop.Interrupted()) break;
       try {

@@ -86,7 +86,7 @@ void Summarise(const PlaceOptions& options, const agents::SearchResult& result, 
   PrintReport(text, report);
   if (one_device.runs) {
     text << fmt::format("\non one device {}{}: {:.2f} times as long\n", MicrosForPeople(one_device.step_time_micros),
-                      one_device.fits_memory ? "" : ", where it does not fit",
+                        one_device.fits_memory ? "" : ", where it does not fit",
                         report.step_time_micros > 0 ? one_device.step_time_micros / report.step_time_micros : 1);
   }
   if (output_is_taken) {

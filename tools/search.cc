@@ -147,8 +147,7 @@ std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::Age
 }
 
 void CheckObjective(const SearchOptions& options, const std::string& engine, const std::string& timeline) {
-  const agents::Objective objective =
-      AtPlace("--objective", [&] { return agents::ParseObjective(options.objective); });
+  const agents::Objective objective = AtPlace("--objective", [&] { return agents::ParseObjective(options.objective); });
   CheckScheduleOptions(options.schedule, engine, timeline);
   if (objective.is_max_load() && options.schedule.any()) {
     throw InputError("--schedule", "changes no load, so not with --objective throughput (--objective step_time)");

@@ -93,7 +93,7 @@ class MultilevelSearch : public Agent {
     together_ = Together(walker.now, batch, scores, chosen);
     walker.since_best += batch.size();
     const bool kicked = std::exchange(walker.kicked, false);
-    if (kicked || Accepts(walker.now.score, scores[chosen])) {
+    if ((kicked && outcomes[chosen].result.runs) || Accepts(walker.now.score, scores[chosen])) {
       Take(env, batch[chosen], scores[chosen], outcomes[chosen], &walker);
     }
     const std::size_t neighbourhood = std::max(kLeastPatience, kPatiencePerUnit * levels_[walker.level].members.size());

@@ -179,6 +179,7 @@ void SearchMoves::MovePiece(const SearchLevel& units, std::size_t first, DeviceI
 
 // Moves groups off the device that is over by most. False if there is none, or none of its groups may go elsewhere.
 bool SearchMoves::Unload(const SearchPosition& from, Placement* placement) {
+  if (from.over_bytes.empty()) return false;  // it cannot run
   const auto most = std::max_element(from.over_bytes.begin(), from.over_bytes.end());
   const auto least = std::min_element(from.over_bytes.begin(), from.over_bytes.end());
   if (*most <= 0 || *least >= 0) return false;

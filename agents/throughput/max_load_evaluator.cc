@@ -16,9 +16,7 @@ struct MaxLoadEvaluator::Scratch : Workspace {
 };
 
 MaxLoadEvaluator::MaxLoadEvaluator(StageCosts costs)
-    : costs_(std::move(costs)),
-      class_of_(costs_.num_devices()),
-      memory_(costs_.num_devices()) {
+    : costs_(std::move(costs)), class_of_(costs_.num_devices()), memory_(costs_.num_devices()) {
   for (std::size_t c = 0; c < costs_.classes.size(); ++c) {
     for (const DeviceId device : costs_.classes[c].devices) {
       class_of_[Index(device)] = static_cast<std::uint32_t>(c);

@@ -86,6 +86,15 @@ void AddFacts(const std::vector<TrialRecord>& trials, std::vector<std::string>* 
   constexpr std::pair<const char*, const char*> kFacts[] = {
       {"Engines", "engine"}, {"Costs", "costs"}, {"Rewards", "reward"}};
   for (const auto& [name, key] : kFacts) items->push_back(fmt::format("{}: {}.", name, DistinctAt(trials, key)));
+  constexpr std::pair<const char*, const char*> kSeldom[] = {
+      {"Objectives, whose value stands where a step time is named", "objective"},
+      {"Schedules", "schedule"},
+      {"Micro-batches", "micro_batches"}};
+  for (const auto& [name, key] : kSeldom) {
+    const bool any =
+        std::ranges::any_of(trials, [key](const auto& trial) { return FindPath(trial.spec, key) != nullptr; });
+    if (any) items->push_back(fmt::format("{}: {}.", name, DistinctAt(trials, key)));
+  }
   items->push_back("Seeds: " + Distinct(trials, [](const auto& trial) { return trial.seed; }) + ".");
   if (const std::size_t none = NothingFound(trials); none > 0) {
     items->push_back(

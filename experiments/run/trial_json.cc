@@ -42,7 +42,9 @@ Record RecordOf(const agents::SearchProblem& problem, const agents::GraphResult&
 
 GraphRecord SearchedGraph(const agents::SearchProblem& problem, const agents::GraphResult& result) {
   auto record = RecordOf<GraphRecord>(problem, result);
-  record.lower_bound_micros = ComputeBounds(problem.graph, problem.cluster, problem.costs).lower_bound_micros;
+  record.lower_bound_micros = result.max_load_bound_micros
+                                  ? *result.max_load_bound_micros
+                                  : ComputeBounds(problem.graph, problem.cluster, problem.costs).lower_bound_micros;
   record.fitting = Count(result.fitting);
   for (const auto& [evaluations, micros] : result.trace) record.trace.emplace_back(Count(evaluations), micros);
   for (const agents::EpisodeRecord& episode : result.episodes) record.episodes.push_back(TraceOf(episode));

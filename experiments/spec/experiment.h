@@ -40,6 +40,9 @@ struct ExperimentCell {
   CostsChoice costs = {.model = "measured"};  // a model or a profile
   AgentChoice agent;
   BudgetChoice budget;
+  std::string objective;          // "": step_time
+  std::string schedule;           // by name; "": none
+  std::size_t micro_batches = 0;  // of the schedule
   std::string reward;
   std::string torch_device = "cpu";  // of learning agents: cpu or cuda
   HardwareChoice hardware;           // `reward_source`, `validate_every` and `hardware`

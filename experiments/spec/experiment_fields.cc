@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "agents/agent.h"
+#include "agents/objective.h"
 #include "agents/reward.h"
 #include "datasets/families/families.h"
 #include "datasets/models/registry.h"
@@ -21,6 +22,7 @@
 #include "sim/base/json_text.h"
 #include "sim/cost_model.h"
 #include "sim/grouping.h"
+#include "sim/schedule/schedule.h"
 #include "sim/simulator.h"
 
 namespace emplace::experiments {
@@ -285,6 +287,40 @@ std::string ReadReward(const JsonNode& node) {
   return text;
 }
 
+std::string ReadObjective(const JsonNode& node) {
+  std::string text = node.NonEmptyText();
+  const bool is_default = !AtPlace(node.Place(), [&] { return agents::ParseObjective(text); }).is_max_load();
+  return is_default ? "" : text;
+}
+
+void ReadSchedule(const std::optional<JsonNode>& name, const std::optional<JsonNode>& micro_batches, bool complete,
+                  ExperimentCell* cell) {
+  if (name) {
+    cell->schedule = name->NonEmptyText();
+    if (cell->schedule == "none") cell->schedule.clear();
+    if (!cell->schedule.empty()) ParseScheduleName(cell->schedule, name->Place());
+  }
+  if (micro_batches) cell->micro_batches = static_cast<std::size_t>(micro_batches->Integer(1, kMaxActions));
+  if (cell->schedule.empty()) {
+    cell->micro_batches = 0;
+  } else if (complete && cell->micro_batches == 0) {
+    throw InputError("micro_batches", fmt::format("is missing (how many {} is to run)", cell->schedule));
+  }
+}
+
+void CheckObjective(const ExperimentCell& cell) {
+  const bool is_max_load = !cell.objective.empty();
+  if (is_max_load && !cell.schedule.empty()) {
+    throw InputError("schedule", "changes no load, so not with the objective throughput (step_time)");
+  }
+  if (!cell.schedule.empty() && cell.engine != "fifo") {
+    throw InputError("engine", fmt::format("{} runs no schedules (fifo)", Quoted(cell.engine)));
+  }
+  if ((is_max_load || !cell.schedule.empty()) && cell.hardware.NeedsHardware()) {
+    throw InputError(is_max_load ? "objective" : "schedule", "is simulated, so not with rewards from hardware");
+  }
+}
+
 // Fills in the agent's defaults for fields that the experiment omits.
 void FillDefaults(ExperimentCell* cell) {
   if (cell->agent.name.empty()) return;
@@ -319,9 +355,10 @@ HardwareChoice ReadHardware(const std::optional<JsonNode>& source, const std::op
 
 JsonFields ExperimentFields(const JsonNode& root) {
   return {root,
-          {"schema", "version", "name",      "question", "graphs",       "transfer",      "cluster",        "engine",
-           "costs",  "agent",   "budget",    "reward",   "torch_device", "reward_source", "validate_every", "hardware",
-           "seeds",  "metrics", "published", "sweep",    "exclude",      kChecksumKey}};
+          {"schema",    "version",      "name",          "question",       "graphs",    "transfer", "cluster",
+           "engine",    "costs",        "agent",         "budget",         "objective", "schedule", "micro_batches",
+           "reward",    "torch_device", "reward_source", "validate_every", "hardware",  "seeds",    "metrics",
+           "published", "sweep",        "exclude",       kChecksumKey}};
 }
 
 ExperimentCell ReadCell(const JsonValue& root, bool complete) {
@@ -346,9 +383,12 @@ ExperimentCell ReadCell(const JsonValue& root, bool complete) {
   if (const auto field = find("costs")) cell.costs = ReadCosts(*field);
   if (const auto field = get("agent", "the agent that places the ops")) cell.agent = ReadAgent(*field, complete);
   if (const auto field = find("budget")) cell.budget = ReadBudget(*field);
+  if (const auto field = find("objective")) cell.objective = ReadObjective(*field);
+  ReadSchedule(find("schedule"), find("micro_batches"), complete, &cell);
   if (const auto field = find("reward")) cell.reward = ReadReward(*field);
   if (const auto field = find("torch_device")) cell.torch_device = ReadWord(*field, {"cpu", "cuda"});
   cell.hardware = ReadHardware(find("reward_source"), find("validate_every"), find("hardware"));
+  CheckObjective(cell);
   if (const auto field = find("seeds")) cell.seeds = ReadDistinct(*field, "a list of seeds", ReadSeed);
   FillDefaults(&cell);
   return cell;

@@ -147,6 +147,8 @@ agents::SearchSpec LoadSearchSpec(const TrialChoice& choice) {
   trial.agent_options = choice.agent.set;
   trial.evaluations = choice.budget.evaluations;
   trial.episodes = choice.budget.episodes;
+  trial.objective = choice.objective;
+  if (!choice.schedule.empty()) trial.schedule = {.name = choice.schedule, .micro_batches = choice.micro_batches};
   trial.reward = choice.reward;
   trial.seed = choice.seed;
   trial.torch_device = choice.torch_device;

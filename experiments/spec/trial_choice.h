@@ -136,6 +136,9 @@ struct TrialChoice {
   std::string profile_fingerprint;
   AgentChoice agent;
   BudgetChoice budget;
+  std::string objective = {};  // "": step_time
+  std::string schedule = {};   // by name; "": none
+  std::size_t micro_batches = 0;
   std::string reward;
   std::string torch_device = "cpu";
   std::optional<HardwareChoice> hardware;  // none: the simulator evaluates everything
@@ -166,6 +169,9 @@ struct TrialChoice {
           {.optional = true, .written = !self.profile_fingerprint.empty()});
     visit("agent", self.agent, {.needed = "an agent"});
     visit("budget", self.budget, {.needed = "evaluations or episodes"});
+    visit("objective", self.objective, {.optional = true, .written = !self.objective.empty(), .not_empty = true});
+    visit("schedule", self.schedule, {.optional = true, .written = !self.schedule.empty(), .not_empty = true});
+    visit("micro_batches", self.micro_batches, {.optional = true, .written = !self.schedule.empty()});
     visit("reward", self.reward, {.needed = "a reward", .not_empty = true});
     visit("torch_device", self.torch_device,
           {.optional = true, .written = self.torch_device != "cpu", .not_empty = true});

@@ -157,6 +157,9 @@ class Planner {
     choice.costs = cell.costs.model;
     choice.agent = cell.agent;
     choice.budget = cell.budget;
+    choice.objective = cell.objective;
+    choice.schedule = cell.schedule;
+    choice.micro_batches = cell.micro_batches;
     choice.reward = cell.reward;
     choice.torch_device = cell.torch_device;
     if (cell.hardware.NeedsHardware()) choice.hardware = cell.hardware;

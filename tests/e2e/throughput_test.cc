@@ -13,7 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "agents/agent.h"
+#include "agents/environment.h"
+#include "agents/heuristics/pipedream.h"
 #include "agents/throughput/contiguous_plan.h"
+#include "agents/throughput/max_load_evaluator.h"
 #include "agents/throughput/stage_costs.h"
 #include "datasets/importers/dnn_partitioning.h"
 #include "datasets/importers/importers.h"
@@ -106,6 +110,33 @@ TEST_P(PublishedThroughputTest, SplitsHaveThePublishedLargestLoads) {
   EXPECT_EQ(Millis(linked->max_load_micros), GetParam().optimal_millis);
 }
 
+// The best largest load that multilevel_search finds for these costs in so many evaluations, in us.
+double Searched(const PublishedInput& input, std::size_t evaluations) {
+  const CostTable times = MeasuredCosts(input.graph, input.cluster);
+  const agents::MaxLoadEvaluator evaluator(input.costs);
+  agents::Environment env(input.graph, input.cluster, times, ColocationClasses(input.graph), evaluator);
+  env.SetStageCosts(evaluator.costs(), {.memory = agents::StageMemory::kPersistent});
+  const auto agent = agents::MakeAgent("multilevel_search", {}, {.evaluations = evaluations});
+  Rng rng(1);
+  while (env.evaluations() < evaluations) {
+    const agents::Proposal proposal = agent->Propose(env, agents::Mode::kExplore, rng);
+    agent->Observe(env, proposal.placements, env.Evaluate(proposal.placements));
+  }
+  const Placement best = agent->Propose(env, agents::Mode::kExploit, rng).placements[0];
+  const StepResult result = evaluator.Run(env.grouping().Expand(best));
+  EXPECT_TRUE(result.fits_memory);
+  return result.step_time_micros;
+}
+
+TEST_P(PublishedThroughputTest, TheSearcherIsAtLeastAsGoodAsTheOptimalSplit) {
+  const std::string folder = ReferenceFolder("msr-fiddle+dnn-partitioning");
+  if (folder.empty()) GTEST_SKIP() << "no msr-fiddle+dnn-partitioning in EMPLACE_REFERENCE_DATA";
+  const std::string path = folder + "/throughput-inputs/" + GetParam().file + ".json";
+  if (!fs::exists(path)) GTEST_SKIP() << "no " << GetParam().file << " in the reference data";
+  const double micros = Searched(ReadPublished(path), 3000);
+  EXPECT_LE(micros, (std::stod(GetParam().optimal_millis) + 0.0005) * kMicrosPerMilli);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, PublishedThroughputTest, ::testing::ValuesIn(kPublished), [](const auto& row) {
   std::string name = row.param.file;
   std::replace_if(
@@ -130,6 +161,26 @@ TEST(ThroughputTest, InceptionIsSplitBetterThanByHand) {
     EXPECT_LE(plan->max_load_micros, linear->max_load_micros);
     EXPECT_LT(plan->max_load_micros, ExpertLoad(input, path));
   }
+}
+
+// PipeDream's README cuts this profile for four GPUs, with --stage_to_num_ranks 0:3,1:1; its program takes 1 GB/s.
+TEST(PipeDreamTest, Vgg16IsThreeReplicasAndOne) {
+  const std::string folder = ReferenceFolder("msr-fiddle+pipedream");
+  if (folder.empty()) GTEST_SKIP() << "no msr-fiddle+pipedream in EMPLACE_REFERENCE_DATA";
+  const std::string path = folder + "/profiler/image_classification/profiles/vgg16/graph.txt";
+  const Graph graph = datasets::Import(path, "pipedream").graph;
+  std::vector<Device> gpus;
+  for (int i = 0; i < 4; ++i) {
+    gpus.push_back({.name = fmt::format("gpu:{}", i), .kind = "pipedream-gpu", .memory = std::nullopt});
+  }
+  const Cluster cluster = Cluster::Uniform("c", gpus, {.bandwidth_gb_per_s = 1});
+  const CostTable times = MeasuredCosts(graph, cluster);
+  const agents::MaxLoadEvaluator evaluator(agents::MakeStageCosts(graph, cluster, times));
+  const agents::Environment env(graph, cluster, times, ColocationClasses(graph), evaluator);
+  const agents::PipeDreamAnswer answer = agents::PlaceAsPipeDream(env, {});
+  ASSERT_EQ(answer.replicated.stages.size(), 2U);
+  EXPECT_EQ(answer.replicated.stages[0].replicas, 3U);
+  EXPECT_EQ(answer.replicated.stages[1].replicas, 1U);
 }
 
 }  // namespace

@@ -137,6 +137,30 @@ TEST(ExperimentFieldsTest, WhatIsMissingIsNamed) {
   }
 }
 
+TEST(ExperimentFieldsTest, ObjectivesAndSchedulesGoToTheTrial) {
+  const std::string start = R"(schema: emplace.experiment
+version: 1
+name: pipes
+graphs: {dataset: nmt}
+cluster: {name: p2.8xlarge}
+agent: {name: random}
+)";
+  EXPECT_EQ(ReadText(start + "objective: step_time").cells.at(0).objective, "");
+  EXPECT_EQ(ReadText(start + "objective: throughput:memory=none").cells.at(0).objective, "throughput:memory=none");
+  const experiments::ExperimentCell cell = ReadText(start + "schedule: 1f1b\nmicro_batches: 8").cells.at(0);
+  EXPECT_EQ(cell.schedule, "1f1b");
+  EXPECT_EQ(cell.micro_batches, 8U);
+  const auto refused = [&](const std::string& lines) { return ErrorOf([&] { ReadText(start + lines); }); };
+  EXPECT_EQ(refused("objective: latency"), "x.yaml: objective: unknown objective \"latency\" (step_time, throughput)");
+  EXPECT_EQ(refused("schedule: 1f1b"), "x.yaml: micro_batches: is missing (how many 1f1b is to run)");
+  EXPECT_EQ(refused("schedule: gpipe\nmicro_batches: 2\nobjective: throughput"),
+            "x.yaml: schedule: changes no load, so not with the objective throughput (step_time)");
+  EXPECT_EQ(refused("schedule: gpipe\nmicro_batches: 2\nengine: placeto-reference"),
+            "x.yaml: engine: \"placeto-reference\" runs no schedules (fifo)");
+  EXPECT_EQ(refused("objective: throughput\nreward_source: hardware"),
+            "x.yaml: objective: is simulated, so not with rewards from hardware");
+}
+
 TEST(ExperimentFieldsTest, WhatIsNotSaidIsTheDefault) {
   const experiments::ExperimentCell cell = ReadText(R"(schema: emplace.experiment
 version: 1

@@ -34,7 +34,8 @@ TEST(ExperimentTest, WhatIsNoExperimentIsRefused) {
   EXPECT_EQ(Refusal(WithLine("version: 2")), "x.yaml: version: is the number 2 (1)");
   EXPECT_EQ(Refusal(WithLine("budgets: 3")),
             "x.yaml: budgets: unknown key (schema, version, name, question, graphs, transfer, cluster, engine, costs, "
-            "agent, budget, reward, torch_device, reward_source, validate_every, hardware, seeds, metrics, published, "
+            "agent, budget, objective, schedule, micro_batches, reward, torch_device, reward_source, validate_every, "
+            "hardware, seeds, metrics, published, "
             "sweep, exclude, checksum)");
   EXPECT_EQ(Refusal(std::string(kExperiment) + "engine: fifo\nengine: fifo\n"),
             "x.yaml: engine: duplicate key (each key once)");

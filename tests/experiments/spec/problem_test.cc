@@ -72,6 +72,17 @@ TEST(ProblemTest, ASpecIsATrial) {
   EXPECT_EQ(trial.reward, "runtime");
 }
 
+TEST(ProblemTest, ASpecMayHaveAnObjectiveOrASchedule) {
+  const std::string graph = "graphs: {dataset: cifar10, index: [2]}";
+  EXPECT_EQ(experiments::LoadSearchSpec(ChoiceOf(WithLine(graph, WithLine("objective: throughput")))).objective,
+            "throughput");
+  const agents::SearchSpec trial =
+      experiments::LoadSearchSpec(ChoiceOf(WithLine(graph, WithLine("schedule: 1f1b", WithLine("micro_batches: 4")))));
+  ASSERT_TRUE(trial.schedule.has_value());
+  EXPECT_EQ(trial.schedule->name, "1f1b");
+  EXPECT_EQ(trial.schedule->micro_batches, 4U);
+}
+
 TEST(ProblemTest, AGraphIsMadeAnewOrKept) {
   const experiments::GraphSource source{.model = "rnnlm", .set = {{"steps", "2"}}};
   EXPECT_EQ(Written(experiments::LoadGraph(source)), Written(experiments::KeptGraph(source)));

@@ -99,5 +99,15 @@ TEST(OptionsTest, ASettingIsAKeyAndAValueAndIsMadeOnce) {
   }
 }
 
+TEST(OptionsTest, ANameMayHaveOptionsBehindAColon) {
+  const NamedOptions plain = ParseNamedOptions("runtime");
+  EXPECT_EQ(plain.name, "runtime");
+  EXPECT_TRUE(plain.options.empty());
+  const NamedOptions set = ParseNamedOptions("penalty:c=2,M=8");
+  EXPECT_EQ(set.name, "penalty");
+  EXPECT_EQ(set.options, (OptionMap{{"c", "2"}, {"M", "8"}}));
+  EXPECT_EQ(ErrorOf([] { ParseNamedOptions("penalty:c"); }), "penalty: \"c\" is not a setting (key=value)");
+}
+
 }  // namespace
 }  // namespace emplace

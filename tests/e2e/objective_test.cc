@@ -1,0 +1,90 @@
+// emplace place and compare with --objective and --schedule.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/e2e/samples.h"
+
+namespace emplace::testing {
+namespace {
+
+class ObjectiveCommandTest : public EmplaceTest {
+ protected:
+  Ran Place(const std::string& more) const {
+    return Emplace("place --graph g.json --cluster c.yaml -o o.json " + more);
+  }
+  Ran Compare(const std::string& more) const { return Emplace("compare --graph g.json --cluster c.yaml " + more); }
+};
+
+TEST_F(ObjectiveCommandTest, ThroughputSaysMaxLoad) {
+  // One op on each device: 4 us, and 2 us for the tensor between them.
+  const Ran text = Place("--objective throughput --evaluations 50");
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_NE(text.out.find("max load     6 us for each micro-batch\nlower bound  4 us ("), std::string::npos)
+      << text.out;
+  EXPECT_EQ(text.out.find("step time"), std::string::npos) << text.out;
+  const Ran json = Place("--objective throughput --evaluations 50 --json");
+  const nlohmann::json result = nlohmann::json::parse(json.out);
+  EXPECT_EQ(result.at("schema"), "emplace.result");
+  EXPECT_EQ(result.at("objective"), "throughput");
+  EXPECT_EQ(result.at("max_load_us"), 6);
+  EXPECT_EQ(result.at("fits_memory"), true);
+  EXPECT_EQ(result.count("step_time_us"), 0U);
+  EXPECT_EQ(result.count("lower_bound_us"), 0U);
+  EXPECT_EQ(result.at("devices").size(), 2U);
+}
+
+TEST_F(ObjectiveCommandTest, CompareHasAColumnOfMaxLoads) {
+  const Ran table = Compare("--objective throughput --agents single_device,dp_contiguous,pipedream --csv");
+  EXPECT_EQ(table.status, 0) << table.err;
+  EXPECT_NE(table.out.find("max load ms"), std::string::npos) << table.out;
+  EXPECT_NE(table.out.find("all,single_device,2,1,0.008,"), std::string::npos) << table.out;
+  EXPECT_NE(table.out.find("all,dp_contiguous,2,1,0.006,"), std::string::npos) << table.out;
+  const nlohmann::json json =
+      nlohmann::json::parse(Compare("--objective throughput --agents single_device --json").out);
+  EXPECT_EQ(json.at("objective"), "throughput");
+  EXPECT_EQ(json.at("results").at(0).at("max_load_us"), 8);
+  EXPECT_EQ(json.at("results").at(0).count("step_time_us"), 0U);
+}
+
+TEST_F(ObjectiveCommandTest, SchedulesAreSearchedFor) {
+  const Ran place = Place("--schedule gpipe --micro-batches 8 --evaluations 50 --json");
+  EXPECT_EQ(place.status, 0) << place.err;
+  const nlohmann::json result = nlohmann::json::parse(place.out);
+  EXPECT_EQ(result.at("schedule"), "gpipe");
+  const double step = result.at("step_time_us");
+  EXPECT_LT(step, 8 * 8);
+  const Ran simulated =
+      Emplace("simulate --graph g.json --cluster c.yaml --placement o.json --schedule gpipe --micro-batches 8 --json");
+  EXPECT_EQ(nlohmann::json::parse(simulated.out).at("step_time_us"), step);
+  const Ran table = Compare("--schedule gpipe --micro-batches 8 --agents single_device,multilevel_search --csv");
+  EXPECT_EQ(table.status, 0) << table.err;
+  EXPECT_NE(table.out.find("all,single_device,2,1,0.064,"), std::string::npos) << table.out;
+}
+
+TEST_F(ObjectiveCommandTest, WhatDoesNotGoTogetherIsRefused) {
+  const auto refused = [&](const std::string& more, const std::string& message) {
+    const Ran ran = Place(more);
+    EXPECT_EQ(ran.status, 2) << more;
+    EXPECT_EQ(ran.err, "emplace: " + message + "\n");
+  };
+  refused("--objective latency", "--objective: unknown objective \"latency\" (step_time, throughput)");
+  refused("--objective throughput:memory=some", "--objective: throughput.memory: is \"some\" (all, persistent, none)");
+  refused("--objective throughput --schedule gpipe --micro-batches 2",
+          "--schedule: changes no load, so not with --objective throughput (--objective step_time)");
+  refused("--schedule gpipe", "--micro-batches: is missing (how many gpipe is to run)");
+  refused("--micro-batches 2", "--micro-batches: is used without a schedule (--schedule gpipe ..)");
+  refused("--schedule gpipe --micro-batches 2 --timeline t.svg",
+          "--timeline: t.svg is no timeline of a schedule (.json, trace events)");
+}
+
+TEST_F(ObjectiveCommandTest, NothingThatIsAPipelineIsAnHonestNo) {
+  const Ran ran = Place("--agent single_device --schedule zb-v --micro-batches 2");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_NE(ran.err.find("nothing that is a pipeline for zb-v and fits was found"), std::string::npos) << ran.err;
+}
+
+}  // namespace
+}  // namespace emplace::testing

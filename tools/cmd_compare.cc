@@ -319,6 +319,7 @@ Command AddCompare(CLI::App& app) {
   command->add_option("--agents", options->agents, "Who searches, of `emplace list agents` (default: all)")
       ->delimiter(',')
       ->type_name("NAME,NAME");
+  AddObjectiveOptions(*command, &options->search);
   AddSearchOptions(*command, &options->search);
   AddCostOptions(*command, &options->problem);
   AddEngineOption(*command, &options->problem);

@@ -188,6 +188,7 @@ Command AddPlace(CLI::App& app) {
                    fmt::format("Who searches, of `emplace list agents` (default: {})", options->agent))
       ->type_name("NAME");
   AddSetOption(*command, &options->settings);
+  AddObjectiveOptions(*command, &options->search);
   AddSearchOptions(*command, &options->search);
   command
       ->add_option("--checkpoint", options->checkpoint,

@@ -26,6 +26,14 @@ std::string GroupingFile(const SearchOptions& options) {
   return options.grouping.find_first_of("/.") == std::string::npos ? "" : options.grouping;
 }
 
+void AddObjectiveOptions(CLI::App& app, SearchOptions* options) {
+  app.add_option("--objective", options->objective,
+                 "What is made small, of `emplace list objectives`, its options behind a colon: "
+                 "throughput:crossing=host,memory=persistent (default: step_time)")
+      ->type_name("NAME");
+  AddScheduleOptions(app, &options->schedule);
+}
+
 void AddSearchOptions(CLI::App& app, SearchOptions* options) {
   app.add_option("--grouping", options->grouping,
                  "How ops are grouped, of `emplace list groupers`, or a grouping.json (a name with a point or "
@@ -43,11 +51,6 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
                  "schedules end in time; the answer then depends on the machine")
       ->type_name("S")
       ->transform(NumberFrom(0.001, 1000000));
-  app.add_option("--objective", options->objective,
-                 "What is made small, of `emplace list objectives`, its options behind a colon: "
-                 "throughput:crossing=host,memory=persistent (default: step_time)")
-      ->type_name("NAME");
-  AddScheduleOptions(app, &options->schedule);
   app.add_option("--reward", options->reward,
                  "What agents maximise, of `emplace list rewards`, its options behind a colon: memory_penalty:c=2,M=8 "
                  "(default: what the agent wants)")

@@ -34,6 +34,7 @@ struct SearchOptions {
 // The --start that stands for the best placement of the agents that evaluate nothing.
 inline constexpr std::string_view kBestStart = "best";
 void AddSearchOptions(CLI::App& app, SearchOptions* options);
+void AddObjectiveOptions(CLI::App& app, SearchOptions* options);  // --objective, --schedule, --micro-batches
 
 // The file of --grouping; "" if the option is the name of a grouper, or empty.
 std::string GroupingFile(const SearchOptions& options);

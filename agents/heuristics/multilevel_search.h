@@ -16,6 +16,8 @@ inline constexpr std::size_t kMultilevelBatch = 4;
 //      partitioners the units of each coarser level. Each start of groups is also brought to each coarser level: a unit
 //      goes where most of its time is. Each distinct placement is one evaluation. m_sct, whose linear program is slow,
 //      leaves out levels of more than 1,000 units.
+//      Where the objective is the largest load of a device, the optimal contiguous split and that of pipedream are
+//      starts too, before the others.
 //   2. Race, with 0.3 of the budget, if that gives every round 16 evaluations. One walker for each level begins at the
 //      best start of its level or of a coarser one. Where there are three levels or more, another
 //      of the second finest begins at the best start of all.
@@ -29,7 +31,8 @@ inline constexpr std::size_t kMultilevelBatch = 4;
 // the budget without a new best it returns to its best. After four evaluations a unit (at least 50) without one it also
 // returns, and goes on with the best of four larger changes of its best. A change is one move, and with 0.2 (larger
 // ones: 0.75) another, and so on. A move:
-//   - starts from an op of the critical chain (critical_chain.h), or with 0.15 from any group. Where the chain waited
+//   - starts from an op of the critical chain (critical_chain.h; of the largest load: load_chain.h), or with 0.15 from
+//     any group. Where the chain waited
 //     for a transfer, its two ends are brought together, either way. Else the device is that of a neighbour, or with
 //     0.3 a random one: an accelerator, or with 0.1 of these any device.
 //   - moves, with 0.3, those groups of a coarser level's unit that are on the same device. Else it moves a connected

@@ -109,10 +109,10 @@ TEST_F(CommandLineTest, ListsHaveANameOneLineAndASource) {
       EXPECT_NE(text.out.find("\n" + row.at("name").get<std::string>() + " "), std::string::npos) << what << " " << row;
     }
   }
-  ExpectRefused(
-      Emplace("list recipes"),
-      "unknown list \"recipes\" (agents, models, datasets, devices, clusters, engines, schedules, rewards, groupers, "
-      "cost-models, importers)");
+  ExpectRefused(Emplace("list recipes"),
+                "unknown list \"recipes\" (agents, models, datasets, devices, clusters, engines, schedules, "
+                "objectives, rewards, groupers, "
+                "cost-models, importers)");
 }
 
 TEST_F(CommandLineTest, ListHasTheNamesThatOthersRelyOn) {
@@ -130,7 +130,7 @@ TEST_F(CommandLineTest, ListHasTheNamesThatOthersRelyOn) {
   EXPECT_EQ(
       names("agents"),
       "single_device cpu_only expert random round_robin blocks metis scotch m_topo m_etf m_sct heft dp_contiguous "
-      "multilevel_search local_search "
+      "pipedream multilevel_search local_search "
       "annealing random_walk placeto graphsage pgnn hierarchical coloc_rl post sgdp ");
 }
 

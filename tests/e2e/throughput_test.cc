@@ -168,7 +168,7 @@ TEST(PipeDreamTest, Vgg16IsThreeReplicasAndOne) {
   const std::string folder = ReferenceFolder("msr-fiddle+pipedream");
   if (folder.empty()) GTEST_SKIP() << "no msr-fiddle+pipedream in EMPLACE_REFERENCE_DATA";
   const std::string path = folder + "/profiler/image_classification/profiles/vgg16/graph.txt";
-  const Graph graph = datasets::Import(path, "pipedream").graph;
+  const Graph graph = datasets::ImportPipeDream(ReadAll(path), path).graph;
   std::vector<Device> gpus;
   for (int i = 0; i < 4; ++i) {
     gpus.push_back({.name = fmt::format("gpu:{}", i), .kind = "pipedream-gpu", .memory = std::nullopt});

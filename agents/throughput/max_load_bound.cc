@@ -22,7 +22,12 @@ double LargestClassMicros(const Graph& graph, const StageCosts& costs) {
     sums.assign(graph.num_ops(), 0);
     for (std::size_t op = 0; op < graph.num_ops(); ++op) {
       const double micros = of_class.op_micros[op];
-      sums[Index(graph.colocation_class(MakeId<OpId>(op)))] += std::isnan(micros) ? kNowhere : micros;
+      double& sum = sums[Index(graph.colocation_class(MakeId<OpId>(op)))];
+      if (std::isnan(micros)) {
+        sum = kNowhere;
+      } else {
+        sum += micros;
+      }
     }
     for (std::size_t op = 0; op < graph.num_ops(); ++op) least[op] = std::min(least[op], sums[op]);
   }

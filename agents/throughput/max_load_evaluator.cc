@@ -45,7 +45,11 @@ void MaxLoadEvaluator::AddOps(const Placement& placement, Scratch* scratch) cons
     const std::size_t device = Index(placement[MakeId<OpId>(op)]);
     StageLoad& load = scratch->loads[device];
     const double micros = costs_.classes[class_of_[device]].op_micros[op];
-    load.op_micros += std::isnan(micros) ? std::numeric_limits<double>::infinity() : micros;
+    if (std::isnan(micros)) {
+      load.op_micros = std::numeric_limits<double>::infinity();
+    } else {
+      load.op_micros += micros;
+    }
     load.bytes += costs_.bytes[op];
   }
 }

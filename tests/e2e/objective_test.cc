@@ -81,12 +81,18 @@ TEST_F(ObjectiveCommandTest, WhatDoesNotGoTogetherIsRefused) {
 }
 
 TEST_F(ObjectiveCommandTest, NothingThatIsAPipelineIsAnHonestNo) {
-  // Two stages on each device, of one op.
-  Write("g.json", R"({"schema": "emplace.graph", "version": 1, "name": "one",
- "ops": [{"name": "a", "kind": "test", "outputs": [2000], "time_us": 4}]})");
-  const Ran ran = Place("--agent single_device --schedule zb-v --micro-batches 2");
+  // In two blocks the second device has a backward op and no forward op.
+  Write("g.json", R"({"schema": "emplace.graph", "version": 1, "name": "pipe",
+ "ops": [
+  {"name": "f0", "kind": "test", "outputs": [1000], "time_us": 1, "pass": "forward"},
+  {"name": "f1", "kind": "test", "inputs": ["f0"], "outputs": [1000], "time_us": 1, "pass": "forward"},
+  {"name": "f2", "kind": "test", "inputs": ["f1"], "outputs": [1000], "time_us": 1, "pass": "forward"},
+  {"name": "b1", "kind": "test", "inputs": ["f2"], "outputs": [1000], "time_us": 2, "pass": "backward"},
+  {"name": "b0", "kind": "test", "inputs": ["b1", "f0"], "outputs": [1000], "time_us": 2, "pass": "backward"}]}
+)");
+  const Ran ran = Place("--agent blocks --schedule gpipe --micro-batches 2");
   EXPECT_EQ(ran.status, 1);
-  EXPECT_NE(ran.err.find("nothing that is a pipeline for zb-v and fits was found"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("nothing that is a pipeline for gpipe and fits was found"), std::string::npos) << ran.err;
 }
 
 }  // namespace

@@ -56,6 +56,10 @@ void AddCostOptions(CLI::App& app, ProblemOptions* options) {
 }
 
 void AddEngineOption(CLI::App& app, ProblemOptions* options) {
+  app.add_option("--collectives", options->collectives,
+                 "How collectives are timed: by a model, or as flows of a ring or a tree (default: model)")
+      ->type_name("model|ring|tree")
+      ->check(CLI::IsMember({"model", "ring", "tree"}).description(""));
   app.add_option("--engine", options->engine, "Simulation engine, of `emplace list engines` (default: fifo)")
       ->type_name("NAME");
 }
@@ -95,7 +99,7 @@ Placement LoadPlacement(const std::string& file, const Graph& graph, const Clust
 Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
                         const CostTable& costs) {
   FindByName(AllEngines(), options.engine, "engine", "--engine");
-  return AtPlace(options.cluster.name, [&] { return Simulator(graph, cluster, costs, {.engine = options.engine}); });
+  return AtPlace(options.cluster.name, [&] { return Simulator(graph, cluster, costs, {.engine = options.engine, .collectives = options.collectives}); });
 }
 
 void AddSetOption(CLI::App& app, std::vector<std::string>* settings) {

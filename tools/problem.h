@@ -28,6 +28,7 @@ struct ProblemOptions {
   experiments::ClusterChoice cluster;  // its name: a shipped cluster or a file; "" if not given
   experiments::CostsChoice costs;
   std::string engine = "fifo";
+  std::string collectives = "model";
 };
 void AddGraphOption(CLI::App& app, ProblemOptions* options);
 CLI::Option* AddClusterOptions(CLI::App& app, ProblemOptions* options);  // --cluster and --devices

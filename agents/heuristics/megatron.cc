@@ -106,12 +106,11 @@ Placement PlaceLikeMegatron(const Environment& env, const MegatronOptions& optio
     const std::int64_t turn = goes_back ? pipeline - 1 - stage % pipeline : stage % pipeline;
     const std::int64_t position = (turn * ranks.replicas + replica) * ranks.parts + part;
     if (position >= devices) {
-      throw InputError("megatron", fmt::format("{} is of a rank that the graph's metadata do not have",
-                                               Quoted(graph.op(op).name)));
+      throw InputError("megatron",
+                       fmt::format("{} is of a rank that the graph's metadata do not have", Quoted(graph.op(op).name)));
     }
     const DeviceId device = seen.accelerators[static_cast<std::size_t>(position)];
-    groups[MakeId<OpId>(group)] =
-        seen.Allowed(group, Index(device)) ? device : seen.Fastest(group, seen.accelerators);
+    groups[MakeId<OpId>(group)] = seen.Allowed(group, Index(device)) ? device : seen.Fastest(group, seen.accelerators);
   }
   return groups;
 }

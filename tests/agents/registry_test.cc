@@ -172,9 +172,9 @@ INSTANTIATE_TEST_SUITE_P(All, AgentContractTest, ::testing::ValuesIn(agents::All
                          [](const auto& row) { return std::string(row.param.name); });
 
 TEST(AgentRegistryTest, HoldsEveryHeuristicOfTheContract) {
-  for (const char* const name :
-       {"single_device", "cpu_only", "expert", "random", "round_robin", "blocks", "metis", "scotch", "m_topo", "m_etf",
-        "m_sct", "heft", "dp_contiguous", "megatron", "multilevel_search", "local_search", "annealing", "random_walk"}) {
+  for (const char* const name : {"single_device", "cpu_only", "expert", "random", "round_robin", "blocks", "metis",
+                                 "scotch", "m_topo", "m_etf", "m_sct", "heft", "dp_contiguous", "megatron",
+                                 "multilevel_search", "local_search", "annealing", "random_walk"}) {
     EXPECT_EQ(agents::FindAgent(name).name, name);
   }
 }

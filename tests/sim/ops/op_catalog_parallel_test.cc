@@ -21,13 +21,13 @@ TEST(OpCatalogParallelTest, CollectivesTakeTheTimeOfLinksOnly) {
           {"all_reduce", {whole, part}, {whole, part}, group, 0, 0},
           {"all_to_all", {whole}, {F32({2, 12})}, group, 0, 0},
           {"broadcast", {}, {whole}, group, 0, 0},
-          {"recv", {}, {whole}, group, 0, 0},
+          {"recv", {}, {whole}, "", 0, 0},
           {"reduce_scatter", {whole, whole}, {part, part}, group, 0, 0},
           // 10 tokens choose 2 of 4 experts, which take 6 each: 2 * 10 * 4 + 2 * 10.
           {"route_tokens", {F32({10, 4})}, {F32({10, 2}), I32({10, 2}), I32({4, 6})}, "", 100, 416},  // 40 + 20 + 20 +
                                                                                                       // 24 elements
           {"route_tokens_grad", {F32({10, 2}), I32({10, 2})}, {F32({10, 4})}, "", 0, 320},
-          {"send", {whole}, {}, group, 0, 0},
+          {"send", {whole}, {}, "", 0, 0},
           {"shard", {whole}, {part}, "", 0, 0},
       });
 }

@@ -99,7 +99,9 @@ Placement LoadPlacement(const std::string& file, const Graph& graph, const Clust
 Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
                         const CostTable& costs) {
   FindByName(AllEngines(), options.engine, "engine", "--engine");
-  return AtPlace(options.cluster.name, [&] { return Simulator(graph, cluster, costs, {.engine = options.engine, .collectives = options.collectives}); });
+  return AtPlace(options.cluster.name, [&] {
+    return Simulator(graph, cluster, costs, {.engine = options.engine, .collectives = options.collectives});
+  });
 }
 
 void AddSetOption(CLI::App& app, std::vector<std::string>* settings) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agents/candidates.h"
+#include "agents/heuristics/baselines.h"
 #include "agents/heuristics/one_shot.h"
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
@@ -66,14 +67,15 @@ Placement PlaceLikeMegatron(const Environment& env, const MegatronOptions& optio
   const auto devices = static_cast<std::int64_t>(seen.accelerators.size());
   const std::int64_t each = ranks.replicas * ranks.parts;
   const std::int64_t pipeline = options.pipeline > 0 ? options.pipeline : std::max<std::int64_t>(devices / each, 1);
+  std::int64_t blocks = 0;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    if (const auto block = BlockOf(graph.op(MakeId<OpId>(i)).layer)) blocks = std::max(blocks, *block + 1);
+  }
+  if (blocks == 0) return PlaceInBlocks(seen);
   if (pipeline * each > devices) {
     throw InputError("megatron",
                      fmt::format("needs {} accelerators for {} stages, {} replicas and {} parts (the cluster has {})",
                                  pipeline * each, pipeline, ranks.replicas, ranks.parts, devices));
-  }
-  std::int64_t blocks = 0;
-  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
-    if (const auto block = BlockOf(graph.op(MakeId<OpId>(i)).layer)) blocks = std::max(blocks, *block + 1);
   }
   const std::int64_t stages = pipeline * options.chunks;
   if (blocks < stages) {

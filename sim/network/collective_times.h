@@ -17,7 +17,7 @@ enum class CollectiveAlgorithm : std::uint8_t { kRing, kTree, kDirect };
 std::string_view Name(CollectiveAlgorithm algorithm);  // "ring", "tree", "direct"
 
 // How long collectives take, if nothing else is on the links: docs/model.md, K7 to K12.
-// Source: the tuning model of NCCL 2.11, src/graph/tuning.cc: latencies by algorithm, protocol and link, and the share
+// Source: the tuning model of NCCL 2.11 (`ncclTopoTuneModel`): latencies by algorithm, protocol and link, and the share
 // of the bandwidth that each reaches. Deviations: the time of a launch and of a pass over a device's own memory
 // (CollectiveCosts); bandwidths come from the cluster; protocol LL128 and NCCL's corrections for medium trees are left
 // out.

@@ -129,10 +129,12 @@ TEST_F(ScheduleCommandTest, APlacementThatGoesBackIsRefused) {
       "backward pass goes from the last stage to the first)");
 }
 
-TEST_F(ScheduleCommandTest, IssueLanesAreRefused) {
+TEST_F(ScheduleCommandTest, IssueLanesOfSeveralDevicesAreRefused) {
   ASSERT_EQ(Shell("sed -i 's/count: 2/count: 2, issue: {host_us: 1}/' c.yaml").status, 0);
+  EXPECT_EQ(Simulate("--schedule gpipe --micro-batches 2").status, 0);
+  ASSERT_EQ(Shell("sed -i 's/host_us: 1/lane: one/' c.yaml").status, 0);
   ExpectRefused(Simulate("--schedule gpipe --micro-batches 2"),
-                "c.yaml: has issue lanes, which schedules do not know (no field `issue`)");
+                "c.yaml: gpu:0 has the issue lane \"one\", but schedules know no lane of several devices (no `lane`)");
 }
 
 TEST_F(ScheduleCommandTest, WritesATimelineOfActions) {

@@ -90,7 +90,7 @@ Step MakeStep(std::size_t replicas, std::size_t parts) {
 }
 
 ScheduleResult RunStep(const Step& step, const Graph& graph, const Cluster& cluster, std::size_t micro_batches,
-                   PlacedPipeline* pipeline) {
+                       PlacedPipeline* pipeline) {
   const CostTable costs = MeasuredCosts(graph, cluster);
   const Placement placement = step.Placed(graph);
   const PipelineSchedule schedule =

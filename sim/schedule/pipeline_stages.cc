@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 
 #include "sim/base/check.h"
@@ -119,14 +120,15 @@ void FindWeightParts(const Graph& graph, std::vector<PipelineRole>* roles) {
 // Chooses devices of ranks and stages of ops.
 class StageFinder {
  public:
+  // `depths`: Depths(placed.graph).
   StageFinder(const PlacedGraph& placed, const std::vector<std::size_t>& rank_of_stage, const std::string& wanted,
-              std::vector<PipelineRole>* roles)
+              const std::vector<std::uint32_t>& depths, std::vector<PipelineRole>* roles)
       : placed_(placed),
         graph_(placed.graph),
         rank_of_stage_(rank_of_stage),
         wanted_(wanted),
         roles_(*roles),
-        depths_(Depths(placed.graph)),
+        depths_(depths),
         choice_{.stages = std::vector<std::size_t>(placed.graph.num_ops(), 0)} {
     for (const OpId op : OpsOf(roles_, kForwardOp)) {
       const DeviceId device = placed_.placement[op];
@@ -406,7 +408,7 @@ class StageFinder {
   const std::vector<std::size_t>& rank_of_stage_;
   const std::string& wanted_;
   std::vector<PipelineRole>& roles_;
-  std::vector<std::uint32_t> depths_;
+  const std::vector<std::uint32_t>& depths_;
   std::vector<DeviceId> stage_devices_;  // in the order of their first forward op
   std::vector<Run> runs_;                // stages that follow one another on one rank
   StageChoice choice_;
@@ -460,6 +462,7 @@ StageChoice ChooseStages(const PlacedGraph& placed, const std::vector<std::size_
                          const std::string& wanted, std::vector<PipelineRole>* roles) {
   const std::size_t num_ops = placed.graph.num_ops();
   const Teams teams = FindTeams(placed, *roles);
+  const std::vector<std::uint32_t> depths = Depths(placed.graph);
   StageChoice all{.stages = std::vector<std::size_t>(num_ops, 0)};
   for (std::size_t pipeline = 0; pipeline < teams.pipelines.size(); ++pipeline) {
     const auto is_inside = [&](DeviceId device) {
@@ -477,7 +480,7 @@ StageChoice ChooseStages(const PlacedGraph& placed, const std::vector<std::size_
       if (is_elsewhere && roles_here[i] != kSourceOp) roles_here[i] = kFinalOp;
     }
     const PlacedGraph mapped{placed.graph, placed.cluster, placed.costs, on_teams};
-    const StageChoice choice = StageFinder(mapped, rank_of_stage, wanted, &roles_here).Find();
+    const StageChoice choice = StageFinder(mapped, rank_of_stage, wanted, depths, &roles_here).Find();
     for (std::size_t i = 0; i < num_ops; ++i) {
       if (!is_inside(placed.placement[MakeId<OpId>(i)])) continue;
       (*roles)[i] = roles_here[i];

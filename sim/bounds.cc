@@ -1,6 +1,7 @@
 #include "sim/bounds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "sim/base/check.h"
@@ -10,14 +11,13 @@ namespace emplace {
 namespace {
 
 // The time of each op on its fastest device, in ns.
-std::vector<std::int64_t> FastestNanos(const Graph& graph, const Cluster& cluster, const CostTable& costs) {
+std::vector<std::int64_t> FastestNanos(const Graph& graph, const CostTable& costs) {
   std::vector<std::int64_t> fastest(graph.num_ops(), std::numeric_limits<std::int64_t>::max());
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const OpId op = MakeId<OpId>(i);
-    for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
-      const DeviceId device = MakeId<DeviceId>(d);
-      if (!costs.Allowed(op, device)) continue;
-      fastest[i] = std::min(fastest[i], DurationFromMicros(costs.Micros(op, device)).count());
+    for (std::size_t kind = 0; kind < costs.num_kinds(); ++kind) {
+      const double micros = costs.KindMicros(op, kind);
+      if (!std::isnan(micros)) fastest[i] = std::min(fastest[i], DurationFromMicros(micros).count());
     }
     EMPLACE_CHECK_LT(fastest[i], std::numeric_limits<std::int64_t>::max());
   }
@@ -28,7 +28,7 @@ std::vector<std::int64_t> FastestNanos(const Graph& graph, const Cluster& cluste
 
 Bounds ComputeBounds(const Graph& graph, const Cluster& cluster, const CostTable& costs) {
   EMPLACE_CHECK_EQ(costs.num_ops(), graph.num_ops());
-  const std::vector<std::int64_t> fastest = FastestNanos(graph, cluster, costs);
+  const std::vector<std::int64_t> fastest = FastestNanos(graph, costs);
   std::int64_t work = 0;
   Bounds bounds;
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
@@ -46,7 +46,7 @@ Bounds ComputeBounds(const Graph& graph, const Cluster& cluster, const CostTable
 double RepeatedWorkMicros(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                           std::span<const std::int64_t> times) {
   EMPLACE_CHECK_EQ(times.size(), graph.num_ops());
-  const std::vector<std::int64_t> fastest = FastestNanos(graph, cluster, costs);
+  const std::vector<std::int64_t> fastest = FastestNanos(graph, costs);
   std::int64_t work = 0;
   for (std::size_t i = 0; i < times.size(); ++i) work += fastest[i] * times[i];
   return static_cast<double>(work) / static_cast<double>(cluster.num_devices()) / 1000.0;

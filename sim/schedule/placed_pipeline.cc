@@ -437,12 +437,10 @@ class ModelBuilder {
         pipeline_.model.stages[stage].working[kind] = WorkingBytes(ops[stage][kind]);
       }
     }
+    std::vector<std::vector<TensorId>> given(final_ops.size());
+    for (const TensorId id : gradients_) given[Rank(graph_.tensor(id).producer)].push_back(id);
     for (std::size_t rank = 0; rank < final_ops.size(); ++rank) {
-      std::vector<TensorId> given;
-      for (const TensorId id : gradients_) {
-        if (Rank(graph_.tensor(id).producer) == rank) given.push_back(id);
-      }
-      pipeline_.model.ranks[rank].final_working = WorkingBytes(final_ops[rank], given);
+      pipeline_.model.ranks[rank].final_working = WorkingBytes(final_ops[rank], given[rank]);
     }
   }
 

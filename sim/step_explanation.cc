@@ -584,6 +584,10 @@ std::string_view Name(ChainKind kind) {
 
 StepExplanation ExplainStep(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                             const Placement& placement, const SimOptions& options, const Timeline& timeline) {
+  if (!graph.collectives().empty()) {
+    throw InputError(
+        "", "graph " + graph.name() + " has collectives, whose waits are not explained (simulate tells the step)");
+  }
   return Step(graph, cluster, costs, placement, options, timeline).Explain();
 }
 

@@ -95,8 +95,8 @@ struct StepExplanation {
 // together, the chain follows the input. An op or transfer that only held the device or channel counts as a queue from
 // the moment on at which what comes next was ready.
 //
-// Cost: linear in ops, edges and transfers. Throws InputError on a step of 2^53 ns (104 days) or more, whose times the
-// timeline does not hold exactly.
+// Cost: linear in ops, edges and transfers. Throws InputError on a graph with collectives, which no rule here follows,
+// and on a step of 2^53 ns (104 days) or more, whose times the timeline does not hold exactly.
 StepExplanation ExplainStep(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                             const Placement& placement, const SimOptions& options, const Timeline& timeline);
 

@@ -153,6 +153,12 @@ TEST(CollectivesTest, GroupsNeedLinksAndSomeEnginesRefuseThem) {
   const CostTable costs = MeasuredCosts(graph, cluster);
   EXPECT_THAT(ErrorOf([&] { CheckPlacement(Placed(graph, kTwoDevices), graph, cluster, costs); }),
               HasSubstr("is in the group \"g\" with \"r0\" on \"d0\", but cluster \"holes\" has no link"));
+  EXPECT_EQ(ErrorOf([&] {
+              const Placement placement = Placed(graph, {});
+              const Simulator simulator(graph, cluster, costs);
+              ExplainStep(graph, cluster, costs, placement, simulator.options(), simulator.Record(placement));
+            }),
+            "graph g has collectives, whose waits are not explained (simulate tells the step)");
   EXPECT_EQ(ErrorOf([&] { Simulator(graph, cluster, costs, {.engine = "placeto-reference"}); }),
             "graph g: engine placeto-reference runs no collectives (use engine fifo)");
   std::vector<Device> fed = RowOfDevices(3);

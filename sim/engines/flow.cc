@@ -365,8 +365,14 @@ class Run {
   void BeginParts(std::uint32_t index) {
     const Collective& collective = graph_.collectives()[index];
     CollectiveState& state = collectives_[index];
-    const std::vector<CollectiveFlow> flows =
+    std::vector<CollectiveFlow> flows =
         CollectiveFlows(collective.kind, collective.size, state.devices.size(), *expand_);
+    const auto has_link = [&](const CollectiveFlow& flow) {
+      return cluster_.link(state.devices[flow.from], state.devices[flow.to]).exists();
+    };
+    if (!std::all_of(flows.begin(), flows.end(), has_link)) {
+      flows = CollectiveFlows(collective.kind, collective.size, state.devices.size(), CollectiveAlgorithm::kRing);
+    }
     const auto first = static_cast<std::uint32_t>(parts_.size());
     state.parts_left = static_cast<std::uint32_t>(flows.size());
     for (const CollectiveFlow& flow : flows) {

@@ -204,6 +204,26 @@ TEST(CollectivesTest, FlowsOfLargeMessagesTakeWhatTheModelSays) {
   }
 }
 
+TEST(CollectivesTest, ATreeWithoutItsLinksIsARing) {
+  // Four devices in a circle: the tree would send from 2 to 0.
+  std::vector<Link> links(16);
+  for (std::size_t d = 0; d < 4; ++d) links[d * 4 + (d + 1) % 4] = {.bandwidth_gb_per_s = 10, .latency_micros = 1};
+  const Cluster cluster("circle", "", RowOfDevices(4), links, Channels::kPerDevice);
+  std::vector<OpSpec> specs;
+  std::map<std::string, std::uint32_t> devices;
+  for (std::uint32_t d = 0; d < 4; ++d) {
+    const std::string name = "r" + std::to_string(d);
+    specs.push_back(Work("x" + name, 1, {}, 1'000'000));
+    specs.push_back(Member(name, "g", "x" + name + ":0", 1'000'000));
+    devices[name] = devices["x" + name] = d;
+  }
+  const Graph graph = Build(specs);
+  const auto end = [&](const std::string& how) {
+    return Record(graph, cluster, Placed(graph, devices), {.engine = "flow", .collectives = how}).end("r0");
+  };
+  EXPECT_EQ(end("tree"), end("ring"));
+}
+
 TEST(CollectivesTest, FlowsShareLinksWithTransfers) {
   // A transfer between the same devices as a ring's, both over links of 10 GB/s: the ring slows down.
   std::vector<Topology::Link> links;

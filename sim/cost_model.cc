@@ -48,7 +48,16 @@ double LargestTransferMicros(const Graph& graph, const Cluster& cluster, double*
   for (const Collective& collective : graph.collectives()) {
     const auto members = static_cast<double>(collective.members.size());
     const CollectiveCosts& costs = cluster.collective_costs();
-    total += costs.launch_micros + members * (kHopMicros + fixed);
+    // Latencies of parts that follow one another: rounds of a ring, or the parts of a broadcast or a tree.
+    constexpr double kMostParts = 160;
+    total += costs.launch_micros + (2 * members + kMostParts) * (kHopMicros + fixed);
+    double given = 0;
+    for (const OpId member : collective.members) {
+      const Op& op = graph.op(member);
+      given = std::max(given, op.time_micros.value_or(0));
+      for (const KindTime& time : op.kind_times) given = std::max(given, time.micros);
+    }
+    total += given;
     total += static_cast<double>(collective.size.count) *
              (1 / (costs.local_gb_per_s * 1000.0) + kPasses * members * slowest_byte);
   }
@@ -108,9 +117,8 @@ CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel
     const bool free_by_default = op.kind == "input" || op.kind == "variable";
     bool fell_back = false;
     for (std::size_t kind = 0; kind < num_kinds_; ++kind) {
-      // A collective takes what its links take, unless the graph says how long it is.
-      std::optional<double> time = is_member[i] ? graph.MeasuredMicros(id, kinds[kind]).value_or(0.0)
-                                                : model.OpMicros(graph, id, cluster, kinds[kind]);
+      // A collective is no work of its devices (docs/model.md, K3).
+      std::optional<double> time = is_member[i] ? 0.0 : model.OpMicros(graph, id, cluster, kinds[kind]);
       if (!time && free_by_default) time = 0.0;
       if (!time && fallback != nullptr) {
         time = fallback->OpMicros(graph, id, cluster, kinds[kind]);

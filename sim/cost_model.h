@@ -43,7 +43,7 @@ class CostModel {
 };
 
 // The times of every op of a graph on every device of a cluster, asked of a cost model once. Ops of kind `input` and
-// `variable` take 0 where the model has no time; members of a collective what the graph says, or 0. Copies share their
+// `variable` take 0 where the model has no time; members of a collective always. Copies share their
 // storage.
 class CostTable {
  public:

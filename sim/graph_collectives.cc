@@ -38,10 +38,12 @@ std::string CollectiveFinder::Place(OpId op) const {
 }
 
 Bytes CollectiveFinder::InputBytes(OpId op) const {
+  const auto inputs = RowOf(data_.input_begin, data_.inputs, Index(op));
+  std::vector<TensorId> read(inputs.begin(), inputs.end());
+  std::sort(read.begin(), read.end());
+  read.erase(std::unique(read.begin(), read.end()), read.end());
   std::int64_t bytes = 0;
-  for (const TensorId tensor : RowOf(data_.input_begin, data_.inputs, Index(op))) {
-    bytes += data_.tensors[Index(tensor)].size.count;
-  }
+  for (const TensorId tensor : read) bytes += data_.tensors[Index(tensor)].size.count;
   return {bytes};
 }
 
@@ -85,7 +87,8 @@ void CollectiveFinder::CheckPair(const Collective& collective, std::vector<OpId>
   const auto is_send = [this](OpId op) { return data_.ops[Index(op)].kind == "send"; };
   if (members->size() != 2 || is_send(members->front()) == is_send(members->back())) {
     throw InputError(Place(members->back()), Quoted(collective.group) + " has " + std::to_string(members->size()) +
-                                                 " ops of kinds send and recv (one of each)");
+                                                 (members->size() == 1 ? " op" : " ops") +
+                                                 " of kinds send and recv (one of each)");
   }
   if (!is_send(members->front())) std::swap(members->front(), members->back());
 }

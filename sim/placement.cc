@@ -118,6 +118,11 @@ class Checker {
     std::vector<OpId> members(collective.members.begin(), collective.members.end());
     std::sort(members.begin(), members.end(),
               [this](OpId a, OpId b) { return std::pair(placement_[a], a) < std::pair(placement_[b], b); });
+    if (collective.kind != CollectiveKind::kSendReceive) {
+      members.erase(std::unique(members.begin(), members.end(),
+                                [this](OpId a, OpId b) { return placement_[a] == placement_[b]; }),
+                    members.end());
+    }
     const std::string how = "is in the group " + Quoted(collective.group) + " with";
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (collective.kind == CollectiveKind::kAllToAll) {

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "agents/candidates.h"
@@ -18,25 +20,34 @@
 namespace emplace::agents {
 namespace {
 
+// What counts of replicas, parts and blocks may be at most: products of three of them fit.
+constexpr std::int64_t kMost = 1 << 20;
+
+// The digits at the front of `text`, which loses them; none, if there are none or they are too many.
+std::optional<std::int64_t> TakeNumber(std::string_view* text) {
+  std::uint64_t number = 0;
+  const auto [rest, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  if (error != std::errc() || number >= static_cast<std::uint64_t>(kMost)) return std::nullopt;
+  text->remove_prefix(static_cast<std::size_t>(rest - text->data()));
+  return static_cast<std::int64_t>(number);
+}
+
 // "r3/name" for letter 'r': 3, and the prefix is cut off. 0 without such a prefix.
 std::int64_t TakeRank(char letter, std::string_view* name) {
   if (name->empty() || name->front() != letter) return 0;
-  std::int64_t rank = 0;
-  const char* const end = name->data() + name->size();
-  const auto [rest, error] = std::from_chars(name->data() + 1, end, rank);
-  if (error != std::errc() || rest == end || *rest != '/') return 0;
-  name->remove_prefix(static_cast<std::size_t>(rest + 1 - name->data()));
-  return rank;
+  std::string_view rest = name->substr(1);
+  const auto rank = TakeNumber(&rest);
+  if (!rank || rest.empty() || rest.front() != '/') return 0;
+  *name = rest.substr(1);
+  return *rank;
 }
 
 std::optional<std::int64_t> BlockOf(std::string_view layer) {
   constexpr std::string_view kBlock = "block";
   if (!layer.starts_with(kBlock)) return std::nullopt;
-  std::int64_t block = 0;
-  const char* const end = layer.data() + layer.size();
-  const auto [rest, error] = std::from_chars(layer.data() + kBlock.size(), end, block);
-  if (error != std::errc() || rest != end) return std::nullopt;
-  return block;
+  layer.remove_prefix(kBlock.size());
+  const auto block = TakeNumber(&layer);
+  return layer.empty() ? block : std::nullopt;
 }
 
 struct Ranks {
@@ -53,7 +64,7 @@ Ranks RanksOf(const Graph& graph) {
   const auto number = [&](std::string_view key) {
     const JsonValue* const value = FindMember(*parallel, key);
     const auto* const count = value == nullptr ? nullptr : value->As<std::int64_t>();
-    return count == nullptr || *count < 1 ? std::int64_t{1} : *count;
+    return count == nullptr ? std::int64_t{1} : std::clamp<std::int64_t>(*count, 1, kMost);
   };
   return {.replicas = number("data"), .parts = number("tensor") * number("expert")};
 }
@@ -72,10 +83,11 @@ Placement PlaceLikeMegatron(const Environment& env, const MegatronOptions& optio
     if (const auto block = BlockOf(graph.op(MakeId<OpId>(i)).layer)) blocks = std::max(blocks, *block + 1);
   }
   if (blocks == 0) return PlaceInBlocks(seen);
-  if (pipeline * each > devices) {
-    throw InputError("megatron",
-                     fmt::format("needs {} accelerators for {} stages, {} replicas and {} parts (the cluster has {})",
-                                 pipeline * each, pipeline, ranks.replicas, ranks.parts, devices));
+  if (each > devices || pipeline * each > devices) {
+    throw InputError(
+        "megatron",
+        fmt::format("needs {} accelerators for {} stages, {} replicas and {} parts (the cluster has {})",
+                    each > devices ? each : pipeline * each, pipeline, ranks.replicas, ranks.parts, devices));
   }
   const std::int64_t stages = pipeline * options.chunks;
   if (blocks < stages) {
@@ -84,7 +96,7 @@ Placement PlaceLikeMegatron(const Environment& env, const MegatronOptions& optio
   }
   // A layer without a number: whether a block comes before it in the order of the file.
   std::vector<std::int64_t> stage_of(graph.num_ops());
-  std::vector<std::pair<std::string_view, std::int64_t>> others;
+  std::unordered_map<std::string_view, std::int64_t> others;
   bool has_block = false;
   for (const OpId op : graph.file_order()) {
     const std::string_view layer = graph.op(op).layer;
@@ -93,9 +105,7 @@ Placement PlaceLikeMegatron(const Environment& env, const MegatronOptions& optio
       stage_of[Index(op)] = *block * stages / blocks;
       continue;
     }
-    auto found = std::find_if(others.begin(), others.end(), [&](const auto& other) { return other.first == layer; });
-    if (found == others.end()) found = others.insert(others.end(), {layer, has_block ? stages - 1 : 0});
-    stage_of[Index(op)] = found->second;
+    stage_of[Index(op)] = others.try_emplace(layer, has_block ? stages - 1 : 0).first->second;
   }
   Placement groups(seen.num_groups());
   for (std::size_t group = 0; group < seen.num_groups(); ++group) {
@@ -107,7 +117,7 @@ Placement PlaceLikeMegatron(const Environment& env, const MegatronOptions& optio
     const bool goes_back = options.fold && stage / pipeline % 2 == 1;
     const std::int64_t turn = goes_back ? pipeline - 1 - stage % pipeline : stage % pipeline;
     const std::int64_t position = (turn * ranks.replicas + replica) * ranks.parts + part;
-    if (position >= devices) {
+    if (replica >= ranks.replicas || part >= ranks.parts) {
       throw InputError("megatron",
                        fmt::format("{} is of a rank that the graph's metadata do not have", Quoted(graph.op(op).name)));
     }

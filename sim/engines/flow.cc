@@ -163,7 +163,7 @@ class Run {
         devices_(cluster_.num_devices()),
         channels_(cluster_.num_devices() * (one_for_each_ ? cluster_.num_devices() : 1)) {
     for (const Collective& collective : graph_.collectives()) {
-      collectives_.push_back({.missing = collective.members.size(), .devices = DevicesOf(collective)});
+      collectives_.push_back({.missing = collective.members.size(), .devices = DevicesOf(collective, placement_)});
     }
     if (!collectives_.empty()) blocked_on_.resize(devices_.size());
   }
@@ -303,14 +303,6 @@ class Run {
     Ask(DeviceOf(op));
   }
 
-  std::vector<DeviceId> DevicesOf(const Collective& collective) const {
-    std::vector<DeviceId> devices;
-    for (const OpId op : collective.members) devices.push_back(placement_[Index(op)]);
-    if (collective.kind != CollectiveKind::kSendReceive) std::sort(devices.begin(), devices.end());
-    devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
-    return devices;
-  }
-
   // docs/model.md, K2 to K4.
   void TryCollective(std::uint32_t index) {
     const CollectiveState& state = collectives_[index];
@@ -326,25 +318,15 @@ class Run {
       Log(device, now_, graph_.op(op).temp.count);
       for (std::size_t k = 0; k < graph_.num_outputs(op); ++k) Log(device, now_, SizeOf(Output(op, k)));
     }
-    const std::int64_t given = GivenTime(collective);
-    if (given > 0 || !expand_ || state.devices.size() == 1) {
-      const std::int64_t time =
-          given > 0 ? given
-                    : problem_.collective_times.Of(collective.kind, collective.size, state.devices).duration.count();
-      return Push(now_ + time, Event::Kind::kCollectiveEnds, index);
+    const std::optional<double> given = GivenMicros(collective, placement_, graph_, cluster_);
+    if (given || !expand_ || state.devices.size() == 1) {
+      const Duration time =
+          given ? DurationFromMicros(*given)
+                : problem_.collective_times.Of(collective.kind, collective.size, state.devices).duration;
+      return Push(now_ + time.count(), Event::Kind::kCollectiveEnds, index);
     }
     const double fixed = problem_.collective_times.FixedMicros(collective.size);
     Push(now_ + DurationFromMicros(fixed).count(), Event::Kind::kPartsBegin, index);
-  }
-
-  // That the graph says, of the slowest member; 0: it does not.
-  std::int64_t GivenTime(const Collective& collective) const {
-    std::int64_t time = 0;
-    for (const OpId op : collective.members) {
-      const std::size_t kind = problem_.costs.KindIndex(placement_[Index(op)]);
-      time = std::max(time, DurationFromMicros(problem_.costs.KindMicros(op, kind)).count());
-    }
-    return time;
   }
 
   void EndCollective(std::uint32_t index) {
@@ -373,20 +355,25 @@ class Run {
     if (!std::all_of(flows.begin(), flows.end(), has_link)) {
       flows = CollectiveFlows(collective.kind, collective.size, state.devices.size(), CollectiveAlgorithm::kRing);
     }
-    const auto first = static_cast<std::uint32_t>(parts_.size());
     state.parts_left = static_cast<std::uint32_t>(flows.size());
+    std::vector<std::uint32_t> place;  // in parts_, of each flow
     for (const CollectiveFlow& flow : flows) {
-      for (const std::uint32_t before : flow.after) {
-        parts_[first + before].next.push_back(static_cast<std::uint32_t>(parts_.size()));
+      if (free_parts_.empty()) {
+        place.push_back(static_cast<std::uint32_t>(parts_.size()));
+        parts_.emplace_back();
+      } else {
+        place.push_back(free_parts_.back());
+        free_parts_.pop_back();
       }
-      parts_.push_back({.collective = index,
-                        .from = state.devices[flow.from],
-                        .to = state.devices[flow.to],
-                        .size = flow.size,
-                        .waits = static_cast<std::uint32_t>(flow.after.size())});
+      for (const std::uint32_t before : flow.after) parts_[place[before]].next.push_back(place.back());
+      parts_[place.back()] = {.collective = index,
+                              .from = state.devices[flow.from],
+                              .to = state.devices[flow.to],
+                              .size = flow.size,
+                              .waits = static_cast<std::uint32_t>(flow.after.size())};
     }
     for (std::size_t i = 0; i < flows.size(); ++i) {
-      if (flows[i].after.empty()) BeginPart(static_cast<std::uint32_t>(first + i));
+      if (flows[i].after.empty()) BeginPart(place[i]);
     }
   }
 
@@ -407,6 +394,7 @@ class Run {
   void PartArrives(std::uint32_t index) {
     const std::uint32_t collective = parts_[index].collective;
     const std::vector<std::uint32_t> next = std::move(parts_[index].next);
+    free_parts_.push_back(index);
     for (const std::uint32_t part : next) {
       if (--parts_[part].waits == 0) BeginPart(part);
     }
@@ -651,6 +639,7 @@ class Run {
   MinHeap<std::uint32_t> may_start_;                    // collectives whose members have all arrived
   std::vector<std::vector<std::uint32_t>> blocked_on_;  // [num_devices]: collectives that wait for the device's
   std::vector<PartState> parts_;
+  std::vector<std::uint32_t> free_parts_;  // of parts_: may be used again
   std::vector<MemoryChange> changes_;
   std::vector<std::uint32_t> destinations_;
   std::vector<TensorId> read_;

@@ -44,6 +44,24 @@ std::string_view Name(CollectiveAlgorithm algorithm) {
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
+std::vector<DeviceId> DevicesOf(const Collective& collective, std::span<const DeviceId> placement) {
+  std::vector<DeviceId> devices;
+  for (const OpId op : collective.members) devices.push_back(placement[Index(op)]);
+  if (collective.kind != CollectiveKind::kSendReceive) std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
+std::optional<double> GivenMicros(const Collective& collective, std::span<const DeviceId> placement, const Graph& graph,
+                                  const Cluster& cluster) {
+  std::optional<double> given;
+  for (const OpId op : collective.members) {
+    const auto micros = graph.MeasuredMicros(op, cluster.device(placement[Index(op)]).kind);
+    if (micros) given = std::max(given.value_or(0), *micros);
+  }
+  return given;
+}
+
 CollectiveTimes::CollectiveTimes(const Cluster& cluster)
     : cluster_(cluster), least_latency_(std::numeric_limits<double>::infinity()) {
   for (std::size_t a = 0; a < cluster.num_devices(); ++a) {

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "sim/base/units.h"
 #include "sim/cluster.h"
@@ -15,6 +17,13 @@ namespace emplace {
 
 enum class CollectiveAlgorithm : std::uint8_t { kRing, kTree, kDirect };
 std::string_view Name(CollectiveAlgorithm algorithm);  // "ring", "tree", "direct"
+
+// The distinct devices of its members, ascending; of kSendReceive the sender's, then the receiver's.
+std::vector<DeviceId> DevicesOf(const Collective& collective, std::span<const DeviceId> placement);
+// The longest measured time of its members on the kinds where they are, in µs; none if no member has one
+// (docs/model.md, K6).
+std::optional<double> GivenMicros(const Collective& collective, std::span<const DeviceId> placement, const Graph& graph,
+                                  const Cluster& cluster);
 
 // How long collectives take, if nothing else is on the links: docs/model.md, K7 to K12.
 // Source: the tuning model of NCCL 2.11 (`ncclTopoTuneModel`): latencies by algorithm, protocol and link, and the share

@@ -43,6 +43,7 @@ class ModelBuilder {
     pipeline_.model.stages.resize(choice.rank_of_stage.size());
     pipeline_.model.rank_of_stage = std::move(choice.rank_of_stage);
     if (!graph_.collectives().empty()) {
+      collective_times_.emplace(placed.cluster);
       pipeline_.model.schedule_rank = std::move(choice.schedule_rank);
       pipeline_.model.schedule_stage = std::move(choice.schedule_stage);
       pipeline_.model.teams = std::move(choice.teams);
@@ -138,16 +139,10 @@ class ModelBuilder {
 
   // What the collective takes where its members are placed; the graph's own time counts first (K6).
   Duration TimeOf(const Collective& collective) const {
-    Duration given{};
-    std::vector<DeviceId> devices;
-    for (const OpId op : collective.members) {
-      given = std::max(given, DurationFromMicros(placed_.costs.Micros(op, placed_.placement[op])));
-      devices.push_back(placed_.placement[op]);
-    }
-    if (given > Duration{}) return given;
-    std::sort(devices.begin(), devices.end());
-    devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
-    return collective_times_.Of(collective.kind, collective.size, devices).duration;
+    const auto given = GivenMicros(collective, placed_.placement.devices(), graph_, placed_.cluster);
+    if (given) return DurationFromMicros(*given);
+    const std::vector<DeviceId> devices = DevicesOf(collective, placed_.placement.devices());
+    return collective_times_->Of(collective.kind, collective.size, devices).duration;
   }
 
   // The ops of a part run one after the other (S6); members of a collective meet in it (S22).
@@ -446,10 +441,10 @@ class ModelBuilder {
 
   const PlacedGraph& placed_;
   const Graph& graph_;
-  const CollectiveTimes collective_times_{placed_.cluster};
-  std::vector<OpId> order_;                  // producers first, members of a collective together
-  std::vector<std::size_t> collective_of_;   // by OpId; empty where there are none
-  std::vector<std::size_t> final_position_;  // by OpId
+  std::optional<CollectiveTimes> collective_times_;  // none: there are no collectives
+  std::vector<OpId> order_;                          // producers first, members of a collective together
+  std::vector<std::size_t> collective_of_;           // by OpId; empty where there are none
+  std::vector<std::size_t> final_position_;          // by OpId
   std::vector<std::size_t> rank_of_device_;
   std::map<Key, Contents> messages_;
   std::set<TensorId> gradients_;

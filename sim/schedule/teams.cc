@@ -45,8 +45,7 @@ Teams FindTeams(const PlacedGraph& placed, const std::vector<PipelineRole>& role
     if (roles[Index(collective.members.front())] == PipelineRole::kFinalOp) continue;
     if (collective.kind == CollectiveKind::kSendReceive) {
       throw InputError(fmt::format("ops[{}]", Quoted(graph.op(collective.members.front()).name)),
-                       fmt::format("sends in the {} (a stage's tensors go to their readers without)",
-                                   Name(graph.op(collective.members.front()).pass)));
+                       "sends in a pass (a stage's tensors go to their readers without)");
     }
     for (const OpId op : collective.members) {
       joined.Join(Index(placed.placement[op]), Index(placed.placement[collective.members.front()]));

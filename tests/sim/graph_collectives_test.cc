@@ -71,7 +71,7 @@ TEST(GraphCollectivesTest, WrongGroupsAreRefused) {
             }),
             "ops[1].attrs.group: \"p\" has 2 ops of kinds send and recv (one of each)");
   EXPECT_EQ(ErrorOf([] { Build({Member("a", "recv", "p", {}, {8})}); }),
-            "ops[0].attrs.group: \"p\" has 1 ops of kinds send and recv (one of each)");
+            "ops[0].attrs.group: \"p\" has 1 op of kinds send and recv (one of each)");
 }
 
 TEST(GraphCollectivesTest, CollectivesThatWaitForOneAnotherAreRefused) {

@@ -84,6 +84,25 @@ TEST(MegatronTest, AGraphWithoutBlocksIsCutByTime) {
   EXPECT_EQ(placed.Of("op2"), 1U);
 }
 
+TEST(MegatronTest, StrangeNamesAndMetadataAreNoRanks) {
+  const auto place = [](const std::string& name, const std::string& layer, const std::string& metadata) {
+    OpSpec spec = MakeOp(name, 1, {}, {1});
+    spec.layer = layer;
+    GraphBuilder builder("strange");
+    builder.Add(spec);
+    builder.SetMetadata(metadata);
+    return ErrorOf([&] { Place(builder.Build(), 4); });
+  };
+  const std::string two = R"({"parallel":{"data":2}})";
+  EXPECT_EQ(place("r-5/o", "block0", two),
+            "megatron: needs 2 blocks, one for each stage (the graph has 1 layers block0 ..)");
+  EXPECT_EQ(place("o", "block-7", two), "(no error)");
+  EXPECT_EQ(place("o", "block9223372036854775807", two), "(no error)");
+  EXPECT_EQ(place("r7/o", "block3", two), "megatron: \"r7/o\" is of a rank that the graph's metadata do not have");
+  EXPECT_EQ(place("o", "block0", R"({"parallel":{"data":4611686018427387904,"tensor":4,"expert":4}})"),
+            "megatron: needs 16777216 accelerators for 1 stages, 1048576 replicas and 16 parts (the cluster has 4)");
+}
+
 TEST(MegatronTest, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(ErrorOf([] { Place(MakeRanks(2), 3); }),
             "megatron: needs 4 accelerators for 1 stages, 2 replicas and 2 parts (the cluster has 3)");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/rng.h"
+#include "sim/bounds.h"
 #include "sim/network/collective_times.h"
 #include "sim/placement.h"
 #include "sim/simulator.h"
@@ -106,6 +107,12 @@ TEST(CollectivesTest, ATimeThatTheGraphGivesIsTaken) {
   specs[3].time_micros = 9;
   const Graph graph = Build(specs);
   EXPECT_EQ(Record(graph, cluster, Placed(graph, {{"x1", 1}, {"r1", 1}})).end("r0"), 39);
+  EXPECT_EQ(GivenMicros(graph.collectives()[0], Placed(graph, {}).devices(), graph, cluster), 9);
+  // It is no work of devices: 35 us on two of them.
+  EXPECT_EQ(ComputeBounds(graph, cluster, MeasuredCosts(graph, cluster)).work_micros, 35);
+  specs[2].time_micros = specs[3].time_micros = 0;
+  const Graph free = Build(specs);
+  EXPECT_EQ(Record(free, cluster, Placed(free, {{"x1", 1}, {"r1", 1}})).end("r0"), 30);
 }
 
 TEST(CollectivesTest, ADeviceTakesPartInOneAtATime) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/graph_algorithms.h"
+#include "sim/network/collective_times.h"
 #include "sim/schedule/placed_pipeline.h"
 #include "sim/schedule/schedule.h"
 #include "sim/schedule/schedule_simulator.h"
@@ -199,6 +200,30 @@ TEST(TeamsTest, AnIssueLaneIssuesTheOpsOfAPart) {
   EXPECT_EQ(pipeline.model.stages[0].forward, microseconds(3 + 2 + 9));      // the third is issued at 3
   EXPECT_EQ(pipeline.model.stages[1].forward, microseconds(1 + 2 + 9 + 1));  // the second was issued meanwhile
   EXPECT_EQ(pipeline.model.stages[0].backward_input, microseconds(1 + 2 + 4));
+}
+
+TEST(TeamsTest, APairOfFinalOpsTakesTheLinkOfItsDirection) {
+  std::vector<Link> links(4, {.bandwidth_gb_per_s = 10});
+  links[1] = {.bandwidth_gb_per_s = 1e-6};  // from the first device to the second one
+  const Cluster cluster("c", "", RowOfDevices(2), links, Channels::kPerDevice);
+  Step step;
+  step.Add(Pass::kForward, 0, "f", 1, {});
+  step.Add(Pass::kForward, 1, "g", 1, {"f"});
+  step.Add(Pass::kUpdate, 1, "s", 0, {"g"}, "p");
+  step.Add(Pass::kUpdate, 0, "t", 0, {}, "p");
+  for (OpSpec& spec : step.specs) {
+    if (spec.name == "s") spec.kind = "send";
+    if (spec.name == "t") spec.kind = "recv";
+    if (spec.pass == Pass::kUpdate) spec.time_micros.reset();
+  }
+  const Graph graph = Build(step.specs);
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  const PlacedPipeline pipeline = MakePlacedPipeline(graph, cluster, costs, step.Placed(graph), {0, 1}, "s");
+  ASSERT_EQ(pipeline.model.final_collectives.size(), 1U);
+  EXPECT_GT(pipeline.model.final_collectives[0].time, microseconds(20));
+  EXPECT_LT(pipeline.model.final_collectives[0].time, microseconds(60));
+  EXPECT_THAT(DevicesOf(graph.collectives()[0], step.Placed(graph).devices()),
+              ElementsAre(MakeId<DeviceId>(1), MakeId<DeviceId>(0)));
 }
 
 TEST(TeamsTest, WhatIsNoTeamIsRefused) {

@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 OpSpec Member(const std::string& name, const std::string& kind, const std::string& group,
-              const std::vector<std::string>& inputs, std::vector<std::int64_t> outputs) {
+              const std::vector<std::string>& inputs, const std::vector<std::int64_t>& outputs) {
   OpSpec spec;
   spec.name = name;
   spec.kind = kind;

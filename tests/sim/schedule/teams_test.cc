@@ -27,7 +27,6 @@ using ::emplace::testing::RowOfDevices;
 using std::chrono::microseconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 // Links on which everything takes no time.
 Cluster Devices(std::size_t count) {

@@ -115,6 +115,7 @@ std::string Describe(const SearchSpec& spec, const SearchProblem& problem, const
   }
   std::string objective = spec.objective.empty() ? "" : ", objective " + spec.objective;
   if (spec.schedule) objective += ", schedule " + DescribeSchedule(*spec.schedule);
+  if (spec.collectives != "model") objective += ", collectives " + spec.collectives;
   return fmt::format(
       "{} on {} in {} groups, problem {:016x}, engine {}, agent {}{} on {}, {} evaluations, reward {}, seed {}{}{}",
       problem.graph.name(), problem.cluster.name(), grouping.num_groups(), fingerprint.value(), spec.engine, spec.agent,
@@ -141,7 +142,8 @@ SimOptions SimulatorOptions(const SearchSpec& spec, const SearchProblem& problem
   return {.engine = spec.engine,
           .peak_memory = needs.peak_memory || HasLimit(problem.cluster) ||
                          FindReward(RewardOfSpec(spec, entry).name).needs_peak_memory,
-          .start_times = needs.start_times};
+          .start_times = needs.start_times,
+          .collectives = spec.collectives};
 }
 
 // The caller's evaluator and simulator of the first problem: see SearchSpec. Null if not given.
@@ -234,7 +236,10 @@ class GraphSearch {
   static std::optional<Simulator> MakeOwn(const Simulator* given, bool unused, const SearchProblem& problem,
                                           const SimOptions& options) {
     if (unused) return std::nullopt;
-    if (given != nullptr) EMPLACE_CHECK_EQ(given->options().engine, options.engine);
+    if (given != nullptr) {
+      EMPLACE_CHECK_EQ(given->options().engine, options.engine);
+      EMPLACE_CHECK_EQ(given->options().collectives, options.collectives);
+    }
     if (given != nullptr && given->options() == options) return std::nullopt;
     return Simulator(problem.graph, problem.cluster, problem.costs, options);
   }

@@ -42,6 +42,7 @@ struct SearchSpec {
   std::vector<SearchProblem> also = {};      // further graphs on which the agent learns together with the first
   std::vector<SearchProblem> transfer = {};  // graphs to which the policy is applied at the end
   std::string engine = "fifo";
+  std::string collectives = "model";  // as in SimOptions
   std::string objective = {};  // as ParseObjective reads it; results then hold its value where they say step time
   // The graph is one micro-batch of a step with this schedule, whose time is the objective. Agents that search then
   // start from PipelineStart and place PipelineGroups, unless a start or a grouping is given. none: one batch.

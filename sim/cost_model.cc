@@ -65,15 +65,6 @@ double LargestTransferMicros(const Graph& graph, const Cluster& cluster, double*
   return total;
 }
 
-// [num_ops]
-std::vector<bool> MembersOf(const Graph& graph) {
-  std::vector<bool> is_member(graph.num_ops(), false);
-  for (const Collective& collective : graph.collectives()) {
-    for (const OpId member : collective.members) is_member[Index(member)] = true;
-  }
-  return is_member;
-}
-
 // Simulated time is a 64-bit count of ns: refuse what could ever overflow it. No schedule takes longer than everything
 // one after another.
 void CheckTotalTime(const Graph& graph, const Cluster& cluster, const CostTable& costs) {
@@ -110,7 +101,6 @@ CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel
   const std::vector<std::string_view> kinds = DistinctKinds(cluster, &kind_of_device);
   num_kinds_ = kinds.size();
   std::vector<double> micros(num_kinds_ * num_ops_, kNoTime);
-  const std::vector<bool> is_member = MembersOf(graph);
   for (std::size_t i = 0; i < num_ops_; ++i) {
     const OpId id = MakeId<OpId>(i);
     const Op& op = graph.op(id);
@@ -118,7 +108,7 @@ CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel
     bool fell_back = false;
     for (std::size_t kind = 0; kind < num_kinds_; ++kind) {
       // A collective is no work of its devices (docs/model.md, K3).
-      std::optional<double> time = is_member[i] ? 0.0 : model.OpMicros(graph, id, cluster, kinds[kind]);
+      std::optional<double> time = graph.CollectiveOf(id) ? 0.0 : model.OpMicros(graph, id, cluster, kinds[kind]);
       if (!time && free_by_default) time = 0.0;
       if (!time && fallback != nullptr) {
         time = fallback->OpMicros(graph, id, cluster, kinds[kind]);

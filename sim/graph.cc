@@ -87,6 +87,11 @@ std::span<const OpId> Graph::control_consumers(OpId id) const {
 const Graph::Adjacency& Graph::adjacency() const { return data_->adjacency; }
 OpId Graph::colocation_class(OpId id) const { return data_->colocation_class[Index(id)]; }
 std::span<const Collective> Graph::collectives() const { return data_->collectives; }
+std::optional<std::size_t> Graph::CollectiveOf(OpId id) const {
+  if (data_->collective_of.empty()) return std::nullopt;
+  const std::uint32_t collective = data_->collective_of[Index(id)];
+  return collective == internal::kNoCollective ? std::nullopt : std::optional<std::size_t>(collective);
+}
 
 std::optional<OpId> Graph::FindOp(std::string_view name) const {
   const auto found = std::lower_bound(data_->by_name.begin(), data_->by_name.end(), name,
@@ -132,7 +137,7 @@ std::size_t Graph::MemoryUsage() const {
          HeapBytes(d.controls) + HeapBytes(d.consumer_begin) + HeapBytes(d.consumers) +
          HeapBytes(d.control_consumer_begin) + HeapBytes(d.control_consumers) + HeapBytes(d.file_order) +
          HeapBytes(d.by_name) + HeapBytes(d.colocation_class) + HeapBytes(d.members) + HeapBytes(d.collectives) +
-         adjacency;
+         HeapBytes(d.collective_of) + adjacency;
 }
 
 }  // namespace emplace

@@ -139,6 +139,8 @@ class Graph {
 
   // In the order of their first members.
   std::span<const Collective> collectives() const;
+  // The position in collectives() of the one that the op is a member of; none: of none.
+  std::optional<std::size_t> CollectiveOf(OpId id) const;
 
   // The op of that name, if there is one. O(log n).
   std::optional<OpId> FindOp(std::string_view name) const;

@@ -42,23 +42,18 @@ std::vector<OpId> TopologicalOrder(const Graph& graph) {
 }
 
 std::vector<OpId> OrderOfCollectives(const Graph& graph) {
-  constexpr std::uint32_t kNone = ~0U;
   const std::size_t n = graph.num_ops();
-  std::vector<std::uint32_t> collective_of(n, kNone);
   std::vector<std::size_t> missing;
-  for (std::uint32_t c = 0; c < graph.collectives().size(); ++c) {
-    missing.push_back(graph.collectives()[c].members.size());
-    for (const OpId op : graph.collectives()[c].members) collective_of[Index(op)] = c;
-  }
+  for (const Collective& collective : graph.collectives()) missing.push_back(collective.members.size());
   const Graph::Adjacency& adjacency = graph.adjacency();
   std::vector<std::size_t> waiting(n);
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;  // of a collective one member
   const auto arrive = [&](std::uint32_t op) {
-    const std::uint32_t c = collective_of[op];
-    if (c == kNone) {
+    const std::optional<std::size_t> collective = graph.CollectiveOf(MakeId<OpId>(op));
+    if (!collective) {
       ready.push(op);
-    } else if (--missing[c] == 0) {
-      const auto members = graph.collectives()[c].members;
+    } else if (--missing[*collective] == 0) {
+      const auto members = graph.collectives()[*collective].members;
       ready.push(static_cast<std::uint32_t>(*std::min_element(members.begin(), members.end())));
     }
   };
@@ -72,8 +67,8 @@ std::vector<OpId> OrderOfCollectives(const Graph& graph) {
     const std::uint32_t next = ready.top();
     ready.pop();
     const std::array<OpId, 1> alone = {MakeId<OpId>(next)};
-    const std::span<const OpId> ops =
-        collective_of[next] == kNone ? std::span<const OpId>(alone) : graph.collectives()[collective_of[next]].members;
+    const std::optional<std::size_t> collective = graph.CollectiveOf(alone[0]);
+    const std::span<const OpId> ops = collective ? graph.collectives()[*collective].members : alone;
     for (const OpId op : ops) {
       order.push_back(op);
       for (const auto edge : boost::make_iterator_range(boost::out_edges(static_cast<std::uint32_t>(op), adjacency))) {

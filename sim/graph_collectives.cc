@@ -20,7 +20,7 @@ namespace {
 constexpr std::array<std::string_view, 6> kNames = {"all_reduce", "reduce_scatter", "all_gather",
                                                     "all_to_all", "broadcast",      "send_receive"};
 
-std::optional<CollectiveKind> CollectiveOf(std::string_view op_kind) {
+std::optional<CollectiveKind> CollectiveKindOf(std::string_view op_kind) {
   if (op_kind == "send" || op_kind == "recv") return CollectiveKind::kSendReceive;
   const auto* const found = std::find(kNames.begin(), kNames.end() - 1, op_kind);
   if (found == kNames.end() - 1) return std::nullopt;
@@ -94,14 +94,9 @@ void CollectiveFinder::CheckPair(const Collective& collective, std::vector<OpId>
 }
 
 void CollectiveFinder::CheckOrder() const {
-  constexpr std::uint32_t kNone = ~0U;
   const std::size_t n = data_.ops.size();
-  std::vector<std::uint32_t> collective_of(n, kNone);
   std::vector<std::size_t> missing;  // members that have not arrived
-  for (std::uint32_t c = 0; c < data_.collectives.size(); ++c) {
-    missing.push_back(data_.collectives[c].members.size());
-    for (const OpId op : data_.collectives[c].members) collective_of[Index(op)] = c;
-  }
+  for (const Collective& collective : data_.collectives) missing.push_back(collective.members.size());
   const auto for_each_consumer = [this](std::size_t op, const auto& visit) {
     for (std::uint32_t t = data_.first_output[op]; t < data_.first_output[op + 1]; ++t) {
       for (const OpId consumer : RowOf(data_.consumer_begin, data_.consumers, t)) visit(Index(consumer));
@@ -112,8 +107,8 @@ void CollectiveFinder::CheckOrder() const {
   for (std::size_t op = 0; op < n; ++op) for_each_consumer(op, [&](std::size_t consumer) { ++waiting[consumer]; });
   std::vector<std::size_t> ready;  // ops that may end
   const auto arrive = [&](std::size_t op) {
-    const std::uint32_t c = collective_of[op];
-    if (c == kNone) return ready.push_back(op);
+    const std::uint32_t c = data_.collective_of[op];
+    if (c == kNoCollective) return ready.push_back(op);
     if (--missing[c] > 0) return;
     for (const OpId member : data_.collectives[c].members) ready.push_back(Index(member));
   };
@@ -142,7 +137,7 @@ void CollectiveFinder::CheckOrder() const {
 void CollectiveFinder::Find() {
   std::map<std::pair<CollectiveKind, std::string>, std::vector<OpId>> members;
   for (std::size_t i = 0; i < data_.ops.size(); ++i) {
-    const std::optional<CollectiveKind> kind = CollectiveOf(data_.ops[i].kind);
+    const std::optional<CollectiveKind> kind = CollectiveKindOf(data_.ops[i].kind);
     if (!kind) continue;
     const auto op = MakeId<OpId>(i);
     if (std::optional<std::string> group = Group(op)) members[{*kind, *std::move(group)}].push_back(op);
@@ -163,7 +158,13 @@ void CollectiveFinder::Find() {
     found.emplace_back(first, collective);
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (const auto& [first, collective] : found) data_.collectives.push_back(collective);
+  data_.collective_of.assign(data_.ops.size(), kNoCollective);
+  for (const auto& [first, collective] : found) {
+    for (const OpId op : collective.members) {
+      data_.collective_of[Index(op)] = static_cast<std::uint32_t>(data_.collectives.size());
+    }
+    data_.collectives.push_back(collective);
+  }
   CheckOrder();
 }
 

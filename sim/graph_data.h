@@ -59,10 +59,13 @@ struct Graph::Data {
   std::vector<OpId> colocation_class;
   std::vector<OpId> members;  // of collectives, one after the other
   std::vector<Collective> collectives;
+  std::vector<std::uint32_t> collective_of;  // by OpId: kNoCollective: of none; empty where there are none
   Adjacency adjacency;
 };
 
 namespace internal {
+
+inline constexpr std::uint32_t kNoCollective = ~0U;
 
 // Finds the collectives of a graph that is otherwise put together.
 class CollectiveFinder {
@@ -71,7 +74,7 @@ class CollectiveFinder {
 
   explicit CollectiveFinder(Data* data) : data_(*data) {}
 
-  // Fills members and collectives. Throws InputError.
+  // Fills members, collectives and collective_of. Throws InputError.
   void Find();
 
  private:

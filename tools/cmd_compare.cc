@@ -124,7 +124,8 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
   if (entry.searches()) {
     spec.start = start;
     if (options.search.seconds > 0 && !options.search.evaluations) {
-      const std::unique_ptr<const Evaluator> other = OtherEvaluator(options.search, graph, cluster, costs);
+      const std::unique_ptr<const Evaluator> other =
+          OtherEvaluator(options.problem, options.search, graph, cluster, costs);
       spec.evaluations = EvaluationsIn(options.search.seconds, spec.threads, entry, other ? *other : simulator,
                                        OnOneDevice(graph, cluster, costs, simulator));
     }
@@ -271,7 +272,7 @@ int Run(const CompareOptions& options) {
   if (options.json && options.csv) throw InputError("", "--json and --csv exclude each other (one of them)");
   for (const std::string& path : options.outputs) FormatOf(path);
   CheckAgents(options);
-  CheckObjective(options.search, options.problem.engine, "");
+  CheckObjective(options.search, options.problem, "");
   const Graph graph = experiments::LoadGraph(options.problem.graph);
   std::vector<std::optional<std::size_t>> sizes(options.gpus.begin(), options.gpus.end());
   if (sizes.empty()) sizes.emplace_back();

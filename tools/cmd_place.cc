@@ -100,9 +100,9 @@ void WriteScheduleTimeline(const PlaceOptions& options, const Graph& graph, cons
                            const CostTable& costs, const Placement& placement) {
   if (options.show.timeline.empty()) return;
   const ScheduleEvaluator evaluator(graph, cluster, costs, LoadScheduleChoice(options.search.schedule));
-  const ScheduleEvaluator::Step step = evaluator.Simulate(placement);
+  const ScheduledStep step = evaluator.Simulate(placement);
   WriteFile(options.show.timeline, [&](std::ostream& out) {
-    WriteScheduleTrace(out, step.schedule, step.pipeline, step.result, graph, cluster);
+    WriteScheduleTrace(out, OnRanksOf(step.pipeline.model, step.schedule), step.pipeline, step.result, graph, cluster);
   });
 }
 
@@ -111,7 +111,7 @@ int Run(const PlaceOptions& options) {
   CheckFiles({problem.graph.file, problem.cluster.name, problem.costs.profile, GroupingFile(options.search),
               options.policy, StartFile(options.search), ScheduleFile(options.search.schedule)},
              {options.output, options.show.timeline, options.checkpoint, options.policy_output});
-  CheckObjective(options.search, problem.engine, options.show.timeline);
+  CheckObjective(options.search, problem, options.show.timeline);
   if (options.show.json && (options.output == "-" || options.show.timeline == "-")) {
     throw InputError("-", "is used for both a file and --json (one may be standard output)");
   }
@@ -132,7 +132,7 @@ int Run(const PlaceOptions& options) {
   CheckTakesStart(options.search, spec.agent);
   spec.start = FindStart(options.search, graph, cluster, costs, simulator);
   const Placement on_one = OnOneDevice(graph, cluster, costs, simulator);
-  const std::unique_ptr<const Evaluator> other = OtherEvaluator(options.search, graph, cluster, costs);
+  const std::unique_ptr<const Evaluator> other = OtherEvaluator(problem, options.search, graph, cluster, costs);
   const Evaluator& evaluator = other ? *other : simulator;
   if (options.search.seconds > 0 && !options.search.evaluations) {
     if (!options.checkpoint.empty()) {

@@ -14,6 +14,7 @@
 #include "sim/schedule/schedule_evaluator.h"
 #include "sim/schedule/schedule_simulator.h"
 #include "sim/schedule/schedule_trace.h"
+#include "sim/schedule/steady_state.h"
 #include "sim/simulator.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
@@ -26,39 +27,33 @@ struct SimulateOptions {
   ProblemOptions problem;
   std::string placement;
   ScheduleOptions schedule;
+  bool steady_state = false;
   ShowOptions show;
 };
 
-// The schedule for so many devices, or the one of the file.
-PipelineSchedule LoadSchedule(const SimulateOptions& options, std::size_t num_devices) {
-  const ScheduleChoice& choice = LoadScheduleChoice(options.schedule);
-  if (choice.given) return *choice.given;
-  return AtPlace("--schedule " + choice.name,
-                 [&] { return MakeSchedule(ParseScheduleName(choice.name, ""), num_devices, choice.micro_batches); });
-}
-
 StepReport SimulateWithSchedule(const SimulateOptions& options, const Graph& graph, const Cluster& cluster,
                                 const CostTable& costs, const Placement& placement) {
-  for (const Device& device : cluster.devices()) {
-    if (!device.issue || device.issue->lane.empty()) continue;
-    throw InputError(options.problem.cluster.name,
-                     fmt::format("{} has the issue lane {}, but schedules know no lane of several devices (no `lane`)",
-                                 device.name, Quoted(device.issue->lane)));
-  }
-  const std::size_t num_devices =
-      AtPlace(options.problem.graph.file, [&] { return CountStageDevices(graph, cluster, costs, placement); });
-  const PipelineSchedule schedule = LoadSchedule(options, num_devices);
-  const PlacedPipeline pipeline = AtPlace(options.placement, [&] {
-    return MakePlacedPipeline(graph, cluster, costs, placement, RankOfStage(schedule), options.schedule.name);
-  });
-  const ScheduleResult result =
-      AtPlace("--schedule " + options.schedule.name, [&] { return SimulateSchedule(schedule, pipeline.model); });
+  AtPlace(options.problem.cluster.name, [&] { CheckScheduleCluster(cluster); });
+  const ScheduleChoice& choice = LoadScheduleChoice(options.schedule);
+  const std::string place = "--schedule " + choice.name;
+  const auto [schedule, pipeline, result] =
+      SimulatePlacedSchedule(graph, cluster, costs, placement, choice,
+                             {.graph = options.problem.graph.file, .placement = options.placement, .schedule = place});
   if (!options.show.timeline.empty()) {
-    WriteFile(options.show.timeline, [&](std::ostream& out) {
+    WriteFile(options.show.timeline, [&, &schedule = schedule, &pipeline = pipeline, &result = result](auto& out) {
       WriteScheduleTrace(out, OnRanksOf(pipeline.model, schedule), pipeline, result, graph, cluster);
     });
   }
-  return MakeScheduleReport(graph, cluster, costs, placement, options.schedule.name, schedule, pipeline, result);
+  StepReport report = MakeScheduleReport(graph, cluster, costs, placement, choice.name, schedule, pipeline, result);
+  if (options.steady_state) {
+    const ScheduleName name = ParseScheduleName(choice.name, "");
+    const std::size_t ranks = CountStageDevices(graph, cluster, costs, placement);
+    const SteadyState steady =
+        AtPlace(place, [&, &pipeline = pipeline] { return FindSteadyState(name, ranks, pipeline.model); });
+    report.schedule->steady_state = {.micros_per_micro_batch = steady.MicrosPerMicroBatch(),
+                                     .bottleneck = BottleneckText(steady, cluster, pipeline.devices)};
+  }
+  return report;
 }
 
 StepReport SimulateOneBatch(const SimulateOptions& options, const Graph& graph, const Cluster& cluster,
@@ -71,7 +66,13 @@ StepReport SimulateOneBatch(const SimulateOptions& options, const Graph& graph, 
 
 int Run(const SimulateOptions& options) {
   const ProblemOptions& problem = options.problem;
-  CheckScheduleOptions(options.schedule, problem.engine, options.show.timeline);
+  CheckScheduleOptions(options.schedule, problem.engine, problem.collectives, options.show.timeline);
+  if (options.steady_state && !options.schedule.any()) {
+    throw InputError("--steady-state", "is of a schedule (--schedule 1f1b ..)");
+  }
+  if (options.steady_state && !ScheduleFile(options.schedule).empty()) {
+    throw InputError("--steady-state", "is of a schedule with a name: a file says nothing of more micro-batches");
+  }
   CheckFiles({problem.graph.file, problem.cluster.name, options.placement, problem.costs.profile,
               ScheduleFile(options.schedule)},
              {options.show.timeline});
@@ -105,6 +106,8 @@ Command AddSimulate(CLI::App& app) {
   AddGpusOption(*command, &options->problem);
   command->add_option("--placement", options->placement, "placement.json")->required()->type_name("FILE");
   AddScheduleOptions(*command, &options->schedule);
+  command->add_flag("--steady-state", options->steady_state,
+                    "With --schedule: also the time by which each further micro-batch makes a step longer, and why");
   AddCostOptions(*command, &options->problem);
   AddEngineOption(*command, &options->problem);
   AddShowOptions(*command, &options->show);

@@ -258,6 +258,11 @@ void PrintReport(std::ostream& out, const StepReport& report) {
                        rate < 1000 ? fmt::format("{:.4g}", rate) : fmt::format("{:.0f}", rate), schedule.bubble_percent,
                        MicrosForPeople(schedule.exposed_communication_micros));
     out << fmt::format("max load     {} for each micro-batch\n", MicrosForPeople(schedule.max_load_micros));
+    if (schedule.steady_state) {
+      out << fmt::format("steady state {} for each further micro-batch: {}\n",
+                         MicrosForPeople(schedule.steady_state->micros_per_micro_batch),
+                         Printable(schedule.steady_state->bottleneck));
+    }
   }
   out << fmt::format("{}, {} sent", Counted(report.ops, "op"), Counted(report.tensors_sent, "tensor"));
   if (report.fallback_ops > 0) {

@@ -27,12 +27,17 @@ std::string ScheduleFile(const ScheduleOptions& options) {
   return name == "-" || name.ends_with(".csv") || name.ends_with(".csv.gz") ? name : "";
 }
 
-void CheckScheduleOptions(const ScheduleOptions& options, const std::string& engine, const std::string& timeline) {
+void CheckScheduleOptions(const ScheduleOptions& options, const std::string& engine, const std::string& collectives,
+                          const std::string& timeline) {
   if (!options.any()) {
     if (options.micro_batches) throw InputError("--micro-batches", "is used without a schedule (--schedule gpipe ..)");
     return;
   }
   if (engine != "fifo") throw InputError("--engine", fmt::format("{} runs no schedules (fifo)", Quoted(engine)));
+  if (collectives != "model") {
+    throw InputError("--collectives",
+                     fmt::format("is {}, but schedules time collectives by the model (model)", Quoted(collectives)));
+  }
   if (timeline.ends_with(".svg") || timeline.ends_with(".svg.gz")) {
     throw InputError("--timeline", fmt::format("{} is no timeline of a schedule (.json, trace events)", timeline));
   }

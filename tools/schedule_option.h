@@ -25,7 +25,8 @@ void AddScheduleOptions(CLI::App& app, ScheduleOptions* options);
 std::string ScheduleFile(const ScheduleOptions& options);
 
 // What is wrong is said before any file is read. `timeline`: of --timeline; "" if there is none.
-void CheckScheduleOptions(const ScheduleOptions& options, const std::string& engine, const std::string& timeline);
+void CheckScheduleOptions(const ScheduleOptions& options, const std::string& engine, const std::string& collectives,
+                          const std::string& timeline);
 
 // Requires: options.any(), and CheckScheduleOptions passed.
 const ScheduleChoice& LoadScheduleChoice(const ScheduleOptions& options);

@@ -149,22 +149,28 @@ std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::Age
   return static_cast<std::size_t>(std::clamp(evaluations, 10.0, 1e12));
 }
 
-void CheckObjective(const SearchOptions& options, const std::string& engine, const std::string& timeline) {
+void CheckObjective(const SearchOptions& options, const ProblemOptions& problem, const std::string& timeline) {
   const agents::Objective objective = AtPlace("--objective", [&] { return agents::ParseObjective(options.objective); });
-  CheckScheduleOptions(options.schedule, engine, timeline);
+  CheckScheduleOptions(options.schedule, problem.engine, problem.collectives, timeline);
+  if (objective.is_max_load() && problem.collectives != "model") {
+    throw InputError("--collectives", fmt::format("is {}, but loads time collectives by the model (model)",
+                                                  Quoted(problem.collectives)));
+  }
   if (objective.is_max_load() && options.schedule.any()) {
     throw InputError("--schedule", "changes no load, so not with --objective throughput (--objective step_time)");
   }
 }
 
-std::unique_ptr<const Evaluator> OtherEvaluator(const SearchOptions& options, const Graph& graph,
-                                                const Cluster& cluster, const CostTable& costs) {
+std::unique_ptr<const Evaluator> OtherEvaluator(const ProblemOptions& problem, const SearchOptions& options,
+                                                const Graph& graph, const Cluster& cluster, const CostTable& costs) {
   const agents::Objective objective = agents::ParseObjective(options.objective);
   if (objective.is_max_load()) {
     return std::make_unique<agents::MaxLoadEvaluator>(agents::MakeStageCosts(graph, cluster, costs, objective.load));
   }
   if (!options.schedule.any()) return nullptr;
-  return std::make_unique<ScheduleEvaluator>(graph, cluster, costs, LoadScheduleChoice(options.schedule));
+  return AtPlace(problem.cluster.name, [&] {
+    return std::make_unique<ScheduleEvaluator>(graph, cluster, costs, LoadScheduleChoice(options.schedule));
+  });
 }
 
 StepReport ReportOf(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
@@ -203,13 +209,9 @@ agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOpt
                                       .given_grouping = std::move(given),
                                       .max_groups = search.max_groups}};
   spec.engine = problem.engine;
+  spec.collectives = problem.collectives;
   spec.objective = search.objective;
-  if (search.schedule.any()) {
-    if (cluster.has_issue_lanes()) {
-      throw InputError(problem.cluster.name, "has issue lanes, which schedules do not know (no field `issue`)");
-    }
-    spec.schedule = LoadScheduleChoice(search.schedule);
-  }
+  if (search.schedule.any()) spec.schedule = LoadScheduleChoice(search.schedule);
   spec.evaluations = search.evaluations.value_or(0);
   spec.reward = search.reward;
   spec.seed = search.seed;

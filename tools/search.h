@@ -79,11 +79,11 @@ std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::Age
 
 // Refuses what does not go together: an unknown objective, and a schedule with throughput, whose loads no schedule
 // changes, with another engine, or with a timeline that is a picture.
-void CheckObjective(const SearchOptions& options, const std::string& engine, const std::string& timeline);
+void CheckObjective(const SearchOptions& options, const ProblemOptions& problem, const std::string& timeline);
 
 // What answers instead of the simulator; null if the objective is the time of a step of one batch.
-std::unique_ptr<const Evaluator> OtherEvaluator(const SearchOptions& options, const Graph& graph,
-                                                const Cluster& cluster, const CostTable& costs);
+std::unique_ptr<const Evaluator> OtherEvaluator(const ProblemOptions& problem, const SearchOptions& options,
+                                                const Graph& graph, const Cluster& cluster, const CostTable& costs);
 
 // What the objective says of a placement: the simulator's result, or with --objective throughput the loads.
 StepReport ReportOf(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,

@@ -37,6 +37,7 @@ struct ExperimentCell {
   std::optional<GraphChoice> transfer;
   ClusterChoice cluster;
   std::string engine = "fifo";
+  std::string collectives;                    // "": by the model
   CostsChoice costs = {.model = "measured"};  // a model or a profile
   AgentChoice agent;
   BudgetChoice budget;

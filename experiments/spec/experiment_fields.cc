@@ -316,6 +316,10 @@ void CheckObjective(const ExperimentCell& cell) {
   if (!cell.schedule.empty() && cell.engine != "fifo") {
     throw InputError("engine", fmt::format("{} runs no schedules (fifo)", Quoted(cell.engine)));
   }
+  if ((is_max_load || !cell.schedule.empty()) && !cell.collectives.empty()) {
+    throw InputError("collectives", fmt::format("is {}, but {} time collectives by the model (model)",
+                                                Quoted(cell.collectives), is_max_load ? "loads" : "schedules"));
+  }
   if ((is_max_load || !cell.schedule.empty()) && cell.hardware.NeedsHardware()) {
     throw InputError(is_max_load ? "objective" : "schedule", "is simulated, so not with rewards from hardware");
   }
@@ -355,10 +359,10 @@ HardwareChoice ReadHardware(const std::optional<JsonNode>& source, const std::op
 
 JsonFields ExperimentFields(const JsonNode& root) {
   return {root,
-          {"schema",    "version",      "name",          "question",       "graphs",    "transfer", "cluster",
-           "engine",    "costs",        "agent",         "budget",         "objective", "schedule", "micro_batches",
-           "reward",    "torch_device", "reward_source", "validate_every", "hardware",  "seeds",    "metrics",
-           "published", "sweep",        "exclude",       kChecksumKey}};
+          {"schema",        "version",     "name",         "question",      "graphs",         "transfer",  "cluster",
+           "engine",        "collectives", "costs",        "agent",         "budget",         "objective", "schedule",
+           "micro_batches", "reward",      "torch_device", "reward_source", "validate_every", "hardware",  "seeds",
+           "metrics",       "published",   "sweep",        "exclude",       kChecksumKey}};
 }
 
 ExperimentCell ReadCell(const JsonValue& root, bool complete) {
@@ -380,6 +384,10 @@ ExperimentCell ReadCell(const JsonValue& root, bool complete) {
   }
   if (const auto field = get("cluster", "on which devices")) cell.cluster = ReadClusterFields(*field, complete);
   if (const auto field = find("engine")) cell.engine = ReadEngine(*field);
+  if (const auto field = find("collectives")) {
+    cell.collectives = ReadWord(*field, {"model", "ring", "tree"});
+    if (cell.collectives == "model") cell.collectives.clear();
+  }
   if (const auto field = find("costs")) cell.costs = ReadCosts(*field);
   if (const auto field = get("agent", "the agent that places the ops")) cell.agent = ReadAgent(*field, complete);
   if (const auto field = find("budget")) cell.budget = ReadBudget(*field);

@@ -143,6 +143,7 @@ agents::SearchSpec LoadSearchSpec(const TrialChoice& choice) {
   for (std::size_t i = 1; i < problems.size(); ++i) trial.also.push_back(std::move(problems[i]));
   trial.transfer = LoadProblems(choice.transfer, choice);
   trial.engine = choice.engine;
+  if (!choice.collectives.empty()) trial.collectives = choice.collectives;
   trial.agent = choice.agent.name;
   trial.agent_options = choice.agent.set;
   trial.evaluations = choice.budget.evaluations;

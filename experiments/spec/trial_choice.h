@@ -132,7 +132,8 @@ struct TrialChoice {
   GroupingChoice grouping;
   ClusterChoice cluster;
   std::string engine;
-  std::string costs;  // a cost model, or kProfilePrefix and a file
+  std::string collectives = {};  // how they are timed; "": by the model
+  std::string costs;             // a cost model, or kProfilePrefix and a file
   std::string profile_fingerprint;
   AgentChoice agent;
   BudgetChoice budget;
@@ -164,6 +165,7 @@ struct TrialChoice {
     visit("grouping", self.grouping, {.needed = "an object"});
     visit("cluster", self.cluster, {.needed = "a cluster", .own_place = "cluster"});
     visit("engine", self.engine, {.needed = "an engine", .not_empty = true});
+    visit("collectives", self.collectives, {.optional = true, .written = !self.collectives.empty(), .not_empty = true});
     visit("costs", self.costs, {.needed = "where op times come from"});
     visit("profile_fingerprint", self.profile_fingerprint,
           {.optional = true, .written = !self.profile_fingerprint.empty()});

@@ -154,6 +154,7 @@ class Planner {
     choice.experiment = experiment_.name;
     choice.cluster = ClusterOf(cell.cluster, cell.agent.name);
     choice.engine = cell.engine;
+    choice.collectives = cell.collectives;
     choice.costs = cell.costs.model;
     choice.agent = cell.agent;
     choice.budget = cell.budget;

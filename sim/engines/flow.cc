@@ -34,10 +34,6 @@ struct Problem {
         costs(costs_in),
         inputs_left(graph.num_ops()),
         collective_times(cluster_in) {
-    if (!graph.collectives().empty()) collective_of.assign(graph.num_ops(), kNone);
-    for (std::size_t c = 0; c < graph.collectives().size(); ++c) {
-      for (const OpId op : graph.collectives()[c].members) collective_of[Index(op)] = static_cast<std::uint32_t>(c);
-    }
     for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
       for (const OpId reader : graph.consumers(MakeId<TensorId>(t))) ++inputs_left[Index(reader)];
     }
@@ -60,7 +56,6 @@ struct Problem {
   std::vector<std::uint32_t> inputs_left;  // tensors and control inputs that each op waits for
   std::vector<double> bytes_per_ns;        // of each link of the topology
   CollectiveTimes collective_times;
-  std::vector<std::uint32_t> collective_of;  // [num_ops], kNone: of none; empty where there are no collectives
 };
 
 struct Event {
@@ -294,9 +289,8 @@ class Run {
     if (--inputs_left_[Index(op)] == 0) IsReady(op);
   }
   void IsReady(OpId op) {
-    if (!collectives_.empty() && problem_.collective_of[Index(op)] != kNone) {
-      const std::uint32_t collective = problem_.collective_of[Index(op)];
-      if (--collectives_[collective].missing == 0) may_start_.push(collective);
+    if (const std::optional<std::size_t> collective = problem_.graph.CollectiveOf(op)) {
+      if (--collectives_[*collective].missing == 0) may_start_.push(static_cast<std::uint32_t>(*collective));
       return;
     }
     devices_[DeviceOf(op)].ready.emplace(now_, op);

@@ -164,6 +164,10 @@ void WriteResult(std::ostream& out, const StepReport& report) {
                JsonString(schedule.name), schedule.micro_batches, schedule.throughput_steps_per_s);
     fmt::print(out, " \"bubble_percent\": {}, \"exposed_communication_us\": {}, \"max_load_us\": {},\n",
                schedule.bubble_percent, schedule.exposed_communication_micros, schedule.max_load_micros);
+    if (schedule.steady_state) {
+      fmt::print(out, " \"steady_state_us_per_micro_batch\": {}, \"steady_state_bottleneck\": {},\n",
+                 schedule.steady_state->micros_per_micro_batch, JsonString(schedule.steady_state->bottleneck));
+    }
   }
   out << " \"devices\": [";
   const char* separator = "\n";

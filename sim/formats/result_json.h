@@ -32,7 +32,7 @@ struct StepReport {
     std::size_t micro_batches_held = 0;  // (stage, micro-batch) pairs, at most; with a schedule
     double crossing_micros = 0;          // of values that come in and go out, for one micro-batch; with is_max_load
   };
-  // What a schedule of micro-batches adds: docs/model.md, S14 to S19.
+  // What a schedule of micro-batches adds: docs/model.md, S14 to S19, and S26.
   struct ScheduleRow {
     std::string name;
     std::size_t micro_batches = 0;
@@ -40,6 +40,12 @@ struct StepReport {
     double bubble_percent = 0;
     double exposed_communication_micros = 0;
     double max_load_micros = 0;
+    // Of micro-batches without end: S26.
+    struct SteadyRow {
+      double micros_per_micro_batch = 0;
+      std::string bottleneck;
+    };
+    std::optional<SteadyRow> steady_state = {};
   };
   std::string graph;
   std::string cluster;

@@ -43,9 +43,9 @@ std::vector<OpId> OpsOf(const std::vector<PipelineRole>& roles, PipelineRole rol
 }
 
 // Source, forward, the input's part or final; weights' parts are found later.
-PipelineRole FirstRole(const PlacedGraph& placed, OpId op, bool is_member, const std::vector<PipelineRole>& roles) {
+PipelineRole FirstRole(const PlacedGraph& placed, OpId op, const std::vector<PipelineRole>& roles) {
   const Graph& graph = placed.graph;
-  const bool reads_nothing = graph.inputs(op).empty() && graph.control_inputs(op).empty() && !is_member;
+  const bool reads_nothing = graph.inputs(op).empty() && graph.control_inputs(op).empty() && !graph.CollectiveOf(op);
   if (reads_nothing && DurationFromMicros(placed.costs.Micros(op, placed.placement[op])) == Duration{})
     return kSourceOp;
   std::optional<OpId> later;  // a producer that is not of the forward pass
@@ -425,12 +425,8 @@ Duration PlacedGraph::Time(OpId op) const {
 
 std::vector<PipelineRole> PipelineRoles(const PlacedGraph& placed) {
   std::vector<PipelineRole> roles(placed.graph.num_ops());
-  std::vector<bool> is_member(roles.size(), false);
-  for (const Collective& collective : placed.graph.collectives()) {
-    for (const OpId op : collective.members) is_member[Index(op)] = true;
-  }
   for (std::size_t i = 0; i < roles.size(); ++i) {
-    roles[i] = FirstRole(placed, MakeId<OpId>(i), is_member[i], roles);
+    roles[i] = FirstRole(placed, MakeId<OpId>(i), roles);
   }
   FindWeightParts(placed.graph, &roles);
   return roles;

@@ -47,10 +47,6 @@ class ModelBuilder {
       pipeline_.model.schedule_rank = std::move(choice.schedule_rank);
       pipeline_.model.schedule_stage = std::move(choice.schedule_stage);
       pipeline_.model.teams = std::move(choice.teams);
-      collective_of_.assign(graph_.num_ops(), kNoPosition);
-      for (std::size_t c = 0; c < graph_.collectives().size(); ++c) {
-        for (const OpId op : graph_.collectives()[c].members) collective_of_[Index(op)] = c;
-      }
     }
     for (std::size_t d = 0; d < placed.cluster.num_devices(); ++d) {
       const auto device = MakeId<DeviceId>(d);
@@ -135,8 +131,6 @@ class ModelBuilder {
     }
   }
 
-  std::size_t CollectiveOf(OpId op) const { return collective_of_.empty() ? kNoPosition : collective_of_[Index(op)]; }
-
   // What the collective takes where its members are placed; the graph's own time counts first (K6).
   Duration TimeOf(const Collective& collective) const {
     const auto given = GivenMicros(collective, placed_.placement.devices(), graph_, placed_.cluster);
@@ -160,7 +154,7 @@ class ModelBuilder {
       if (lane) {
         const double host = placed_.costs.HostMicros(op, placed_.costs.KindIndex(placed_.placement[op]));
         clock->host += DurationFromMicros(std::isnan(host) ? lane->host_micros : host);
-        const bool takes_time = time > Duration{} || CollectiveOf(op) != kNoPosition;
+        const bool takes_time = time > Duration{} || graph_.CollectiveOf(op);
         clock->device = std::max(
             clock->device, clock->host + (takes_time ? DurationFromMicros(lane->launch_latency_micros) : Duration{}));
       }
@@ -170,12 +164,13 @@ class ModelBuilder {
       const OpId op = order_[i];
       if (Role(op) == kSourceOp || Role(op) == kFinalOp) continue;
       const std::size_t stage = pipeline_.stages[Index(op)];
-      if (CollectiveOf(op) == kNoPosition) {
+      const std::optional<std::size_t> member_of = graph_.CollectiveOf(op);
+      if (!member_of) {
         run(op, placed_.Time(op), &clocks[stage][position(op)]);
         run(op, placed_.Time(op), &alone[stage][position(op)]);
         continue;
       }
-      const Collective& collective = graph_.collectives()[CollectiveOf(op)];
+      const Collective& collective = graph_.collectives()[*member_of];
       for (auto* const of : {&clocks, &alone}) {
         Duration meet{};
         for (const OpId member : collective.members) {
@@ -240,11 +235,12 @@ class ModelBuilder {
       pipeline_.final_ops.push_back(op);
       FinalOp& final_op = pipeline_.model.final_ops.emplace_back();
       final_op.rank = Rank(op);
-      if (CollectiveOf(op) == kNoPosition) {
+      const std::optional<std::size_t> member_of = graph_.CollectiveOf(op);
+      if (!member_of) {
         final_op.time = placed_.Time(op);
       } else {
-        const Collective& collective = graph_.collectives()[CollectiveOf(op)];
-        const auto [found, is_new] = collectives.try_emplace(CollectiveOf(op), collectives.size());
+        const Collective& collective = graph_.collectives()[*member_of];
+        const auto [found, is_new] = collectives.try_emplace(*member_of, collectives.size());
         if (is_new) {
           pipeline_.model.final_collectives.push_back(
               {.num_members = collective.members.size(), .time = TimeOf(collective)});
@@ -253,7 +249,7 @@ class ModelBuilder {
       }
       ForEachProducer(graph_, op, [&](OpId producer) {
         if (Role(producer) != kFinalOp || Rank(producer) != Rank(op)) return;
-        const bool in_order = CollectiveOf(op) == kNoPosition && CollectiveOf(producer) == kNoPosition;
+        const bool in_order = !graph_.CollectiveOf(op) && !graph_.CollectiveOf(producer);
         if (!in_order) final_op.reads.push_back(final_position_[Index(producer)]);
       });
     }
@@ -443,7 +439,6 @@ class ModelBuilder {
   const Graph& graph_;
   std::optional<CollectiveTimes> collective_times_;  // none: there are no collectives
   std::vector<OpId> order_;                          // producers first, members of a collective together
-  std::vector<std::size_t> collective_of_;           // by OpId; empty where there are none
   std::vector<std::size_t> final_position_;          // by OpId
   std::vector<std::size_t> rank_of_device_;
   std::map<Key, Contents> messages_;

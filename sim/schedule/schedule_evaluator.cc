@@ -1,5 +1,7 @@
 #include "sim/schedule/schedule_evaluator.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -13,9 +15,34 @@ std::vector<std::size_t> ScheduleChoice::StageRanks(std::size_t ranks) const {
   return given ? RankOfStage(*given) : RankOfStage(ParseScheduleName(name, ""), ranks);
 }
 
+void CheckScheduleCluster(const Cluster& cluster) {
+  for (const Device& device : cluster.devices()) {
+    if (!device.issue || device.issue->lane.empty()) continue;
+    throw InputError("",
+                     fmt::format("{} has the issue lane {}, but schedules know no lane of several devices (no `lane`)",
+                                 device.name, Quoted(device.issue->lane)));
+  }
+}
+
+ScheduledStep SimulatePlacedSchedule(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                     const Placement& placement, const ScheduleChoice& choice,
+                                     const SchedulePlaces& places) {
+  ScheduledStep step;
+  const std::size_t ranks = AtPlace(places.graph, [&] { return CountStageDevices(graph, cluster, costs, placement); });
+  step.schedule = AtPlace(places.schedule, [&] {
+    return choice.given ? *choice.given : MakeSchedule(ParseScheduleName(choice.name, ""), ranks, choice.micro_batches);
+  });
+  step.pipeline = AtPlace(places.placement, [&] {
+    return MakePlacedPipeline(graph, cluster, costs, placement, RankOfStage(step.schedule), choice.name);
+  });
+  step.result = AtPlace(places.schedule, [&] { return SimulateSchedule(step.schedule, step.pipeline.model); });
+  return step;
+}
+
 ScheduleEvaluator::ScheduleEvaluator(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                      ScheduleChoice choice)
     : graph_(graph), cluster_(cluster), costs_(costs), choice_(std::move(choice)) {
+  CheckScheduleCluster(cluster);
   if (!choice_.given) ParseScheduleName(choice_.name, "");
   double slowest = 0;
   for (std::size_t op = 0; op < graph.num_ops(); ++op) {
@@ -31,20 +58,14 @@ ScheduleEvaluator::ScheduleEvaluator(const Graph& graph, const Cluster& cluster,
   cannot_run_micros_ = kLonger * slowest * static_cast<double>(times);
 }
 
-ScheduleEvaluator::Step ScheduleEvaluator::Simulate(const Placement& placement) const {
-  const std::size_t ranks = CountStageDevices(graph_, cluster_, costs_, placement);
-  PipelineSchedule schedule =
-      choice_.given ? *choice_.given : MakeSchedule(ParseScheduleName(choice_.name, ""), ranks, choice_.micro_batches);
-  PlacedPipeline pipeline =
-      MakePlacedPipeline(graph_, cluster_, costs_, placement, RankOfStage(schedule), choice_.name);
-  ScheduleResult result = SimulateSchedule(schedule, pipeline.model);
-  return {.schedule = std::move(schedule), .pipeline = std::move(pipeline), .result = std::move(result)};
+ScheduledStep ScheduleEvaluator::Simulate(const Placement& placement) const {
+  return SimulatePlacedSchedule(graph_, cluster_, costs_, placement, choice_);
 }
 
 StepResult ScheduleEvaluator::Run(const Placement& placement) const {
   StepResult result;
   try {
-    const Step step = Simulate(placement);
+    const ScheduledStep step = Simulate(placement);
     result.step_time_micros = MicrosFromDuration(step.result.step_time);
     result.peak_memory.resize(cluster_.num_devices());
     for (std::size_t rank = 0; rank < step.pipeline.devices.size(); ++rank) {

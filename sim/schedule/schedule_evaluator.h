@@ -26,24 +26,39 @@ struct ScheduleChoice {
   std::vector<std::size_t> StageRanks(std::size_t ranks) const;
 };
 
+// Throws InputError("") where devices share an issue lane, which no schedule knows.
+void CheckScheduleCluster(const Cluster& cluster);
+
+// Everything that a step of a placement follows from.
+struct ScheduledStep {
+  PipelineSchedule schedule;
+  PlacedPipeline pipeline;
+  ScheduleResult result;
+};
+// The place of errors (InputError) that are of each of these: files, options.
+struct SchedulePlaces {
+  std::string graph;
+  std::string placement;
+  std::string schedule;
+};
+// Throws InputError where the placement is no pipeline for the schedule, and where there is no schedule for so many
+// devices. Requires: CheckScheduleCluster(cluster) passes.
+ScheduledStep SimulatePlacedSchedule(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                     const Placement& placement, const ScheduleChoice& choice,
+                                     const SchedulePlaces& places = {});
+
 // Answers with the time of a pipelined step (docs/model.md, S1 to S20), of a graph that is one micro-batch. A placement
 // that is no pipeline for the schedule cannot run: StepResult::runs is false, and the step time is longer than all ops
 // of all micro-batches take on their slowest device.
 class ScheduleEvaluator : public Evaluator {
  public:
-  // Keeps references to the first three. Throws InputError on an unknown name.
+  // Keeps references to the first three. Throws InputError on an unknown name, and as CheckScheduleCluster.
   ScheduleEvaluator(const Graph& graph, const Cluster& cluster, const CostTable& costs, ScheduleChoice choice);
 
   const ScheduleChoice& choice() const { return choice_; }
 
-  // Everything that the result follows from. Throws InputError where the placement is no pipeline for the schedule, or
-  // there is no schedule for so many devices.
-  struct Step {
-    PipelineSchedule schedule;
-    PlacedPipeline pipeline;
-    ScheduleResult result;
-  };
-  Step Simulate(const Placement& placement) const;
+  // As SimulatePlacedSchedule.
+  ScheduledStep Simulate(const Placement& placement) const;
 
   // Start times are not given. Peak memory always is, but where the placement cannot run.
   StepResult Run(const Placement& placement) const override;

@@ -52,6 +52,32 @@ TEST_F(ScheduleCommandTest, PrintsWhatAScheduleTakes) {
   EXPECT_NE(text.out.find("max load     3 us for each micro-batch\n"), std::string::npos) << text.out;
 }
 
+TEST_F(ScheduleCommandTest, TheSteadyStateSaysWhatFurtherMicroBatchesTake) {
+  // A round of the two micro-batches in flight takes 1 + 1 + 1 + 2 + 1 + 2 us; a device works 3 us.
+  const Ran json = Simulate("--schedule 1f1b --micro-batches 3 --steady-state --json");
+  EXPECT_EQ(json.status, 0) << json.err;
+  const nlohmann::json result = nlohmann::json::parse(json.out);
+  EXPECT_EQ(result.at("steady_state_us_per_micro_batch"), 4);
+  EXPECT_EQ(result.at("steady_state_bottleneck"), "round of 2 micro-batches over gpu:0, gpu:1");
+  const auto step = [&](const std::string& micro_batches) {
+    const Ran ran = Simulate("--schedule 1f1b --json --micro-batches " + micro_batches);
+    return nlohmann::json::parse(ran.out).at("step_time_us").get<double>();
+  };
+  EXPECT_EQ(step("60") - step("50"), 40);
+  const Ran text = Simulate("--schedule gpipe --micro-batches 3 --steady-state");
+  EXPECT_NE(text.out.find("steady state 3 us for each further micro-batch: work of gpu:"), std::string::npos)
+      << text.out;
+  Ran refused = Simulate("--steady-state");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(refused.err, "--steady-state: is of a schedule (--schedule 1f1b ..)\n");
+  Write("s.csv", "0F0,,0B0\n,1F0,1B0\n");
+  refused = Simulate("--schedule s.csv --steady-state");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(refused.err, "--steady-state: is of a schedule with a name: a file says nothing of more micro-batches\n");
+  refused = Simulate("--schedule 1f1b --micro-batches 3 --collectives ring");
+  EXPECT_EQ(refused.status, 2);
+}
+
 TEST_F(ScheduleCommandTest, WithoutAScheduleNothingChanges) {
   EXPECT_EQ(Simulate("--schedule none --json").out, Simulate("--json").out);
   EXPECT_EQ(Simulate("--schedule none").out, Simulate("").out);
@@ -134,6 +160,8 @@ TEST_F(ScheduleCommandTest, IssueLanesOfSeveralDevicesAreRefused) {
   EXPECT_EQ(Simulate("--schedule gpipe --micro-batches 2").status, 0);
   ASSERT_EQ(Shell("sed -i 's/host_us: 1/lane: one/' c.yaml").status, 0);
   ExpectRefused(Simulate("--schedule gpipe --micro-batches 2"),
+                "c.yaml: gpu:0 has the issue lane \"one\", but schedules know no lane of several devices (no `lane`)");
+  ExpectRefused(Emplace("place --graph g.json --cluster c.yaml --schedule gpipe --micro-batches 2 -o o.json"),
                 "c.yaml: gpu:0 has the issue lane \"one\", but schedules know no lane of several devices (no `lane`)");
 }
 

@@ -36,6 +36,20 @@ TEST_F(TransformCommandTest, WritesAllRanksAndSaysWhatEachExchanges) {
   EXPECT_GT(ops, graph.at("ops").size() / 5);
 }
 
+TEST_F(TransformCommandTest, PlacementsAreSearchedWithTheCollectivesThatAreAskedFor) {
+  ASSERT_EQ(Emplace("transform gpt.json --data-parallel 2 -o replicas.json").status, 0);
+  const std::string problem = "--graph replicas.json --cluster dgx-a100 --gpus 2 --costs roofline --json ";
+  const auto step = [&](const std::string& command) {
+    const Ran ran = Emplace(command);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return nlohmann::json::parse(ran.out).at("step_time_us").get<double>();
+  };
+  const double found =
+      step("place " + problem + "--agent annealing --evaluations 200 --collectives tree -o found.json");
+  EXPECT_EQ(found, step("simulate " + problem + "--collectives tree --placement found.json"));
+  EXPECT_NE(found, step("simulate " + problem + "--placement found.json"));
+}
+
 TEST_F(TransformCommandTest, AGraphOnStandardOutputIsAloneThere) {
   const Ran ran = Shell("$emplace transform - --recompute full -o - < gpt.json");
   ASSERT_EQ(ran.status, 0) << ran.err;

@@ -48,6 +48,10 @@ TEST(GraphCollectivesTest, OpsOfOneKindAndGroupAreOneCollective) {
   const Collective& gather = graph.collectives()[1];
   EXPECT_EQ(gather.kind, CollectiveKind::kAllGather);
   EXPECT_EQ(gather.size, Bytes{160});  // what each has in the end
+  EXPECT_EQ(graph.CollectiveOf(*graph.FindOp("r1")), 0U);
+  EXPECT_EQ(graph.CollectiveOf(*graph.FindOp("g0")), 1U);
+  EXPECT_EQ(graph.CollectiveOf(*graph.FindOp("alone")), std::nullopt);
+  EXPECT_EQ(Build({Member("x", "work", "", {}, {80})}).CollectiveOf(MakeId<OpId>(0)), std::nullopt);
 }
 
 TEST(GraphCollectivesTest, ASenderComesBeforeItsReceiver) {

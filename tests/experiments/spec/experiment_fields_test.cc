@@ -157,6 +157,11 @@ agent: {name: random}
             "x.yaml: schedule: changes no load, so not with the objective throughput (step_time)");
   EXPECT_EQ(refused("schedule: gpipe\nmicro_batches: 2\nengine: placeto-reference"),
             "x.yaml: engine: \"placeto-reference\" runs no schedules (fifo)");
+  EXPECT_EQ(ReadText(start + "collectives: ring").cells.at(0).collectives, "ring");
+  EXPECT_EQ(ReadText(start + "collectives: model").cells.at(0).collectives, "");
+  EXPECT_EQ(refused("collectives: star"), "x.yaml: collectives: is the text \"star\" (model, ring, tree)");
+  EXPECT_EQ(refused("collectives: ring\nschedule: gpipe\nmicro_batches: 2"),
+            "x.yaml: collectives: is \"ring\", but schedules time collectives by the model (model)");
   EXPECT_EQ(refused("objective: throughput\nreward_source: hardware"),
             "x.yaml: objective: is simulated, so not with rewards from hardware");
 }

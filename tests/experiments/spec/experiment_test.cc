@@ -33,7 +33,8 @@ TEST(ExperimentTest, WhatIsNoExperimentIsRefused) {
             "x.yaml: schema: is the text \"emplace.graph\" (\"emplace.experiment\")");
   EXPECT_EQ(Refusal(WithLine("version: 2")), "x.yaml: version: is the number 2 (1)");
   EXPECT_EQ(Refusal(WithLine("budgets: 3")),
-            "x.yaml: budgets: unknown key (schema, version, name, question, graphs, transfer, cluster, engine, costs, "
+            "x.yaml: budgets: unknown key (schema, version, name, question, graphs, transfer, cluster, engine, "
+            "collectives, costs, "
             "agent, budget, objective, schedule, micro_batches, reward, torch_device, reward_source, validate_every, "
             "hardware, seeds, metrics, published, "
             "sweep, exclude, checksum)");

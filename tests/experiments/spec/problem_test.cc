@@ -81,6 +81,8 @@ TEST(ProblemTest, ASpecMayHaveAnObjectiveOrASchedule) {
   ASSERT_TRUE(trial.schedule.has_value());
   EXPECT_EQ(trial.schedule->name, "1f1b");
   EXPECT_EQ(trial.schedule->micro_batches, 4U);
+  EXPECT_EQ(trial.collectives, "model");
+  EXPECT_EQ(experiments::LoadSearchSpec(ChoiceOf(WithLine(graph, WithLine("collectives: tree")))).collectives, "tree");
 }
 
 TEST(ProblemTest, AGraphIsMadeAnewOrKept) {

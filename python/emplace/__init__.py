@@ -1,0 +1,26 @@
+"""Predicts how long a training step of a neural network takes with each op on the device that you choose.
+
+A graph, a cluster and op times give a simulator, which evaluates placements from numpy arrays::
+
+    import emplace
+    graph = emplace.generate("nmt", layers=2)
+    cluster = emplace.Cluster("p2.8xlarge", gpus=4)
+    simulator = emplace.Simulator(graph, cluster, "roofline")
+    step_ns, peak_bytes = simulator.evaluate(placements)      # int16, (batch, ops)
+
+Bad input raises InputError, a ValueError, with the same line that the program prints.
+"""
+
+from emplace._core import InputError, version as __version__
+from emplace.cluster import Cluster, Costs
+from emplace.datasets import (FamilyMember, Imported, LibraryInstance, family, generate, import_files, library, names,
+                              transform)
+from emplace.graph import Graph, Grouping
+from emplace.search import SearchResult, compare, place
+from emplace.simulator import Simulator, Timeline
+
+__all__ = [
+    "Cluster", "Costs", "FamilyMember", "Graph", "Grouping", "Imported", "InputError", "LibraryInstance",
+    "SearchResult", "Simulator", "Timeline", "__version__", "compare", "family", "generate", "import_files", "library",
+    "names", "place", "transform",
+]

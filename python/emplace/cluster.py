@@ -1,0 +1,125 @@
+"""Clusters of devices, and the times of ops on them."""
+
+from __future__ import annotations
+
+import os
+from typing import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from emplace import _core
+from emplace.graph import Graph
+
+
+class Cluster:
+    """Devices and the links between them. A device's number is its place in the list."""
+
+    __slots__ = ("_cluster",)
+
+    def __init__(self, name: str | os.PathLike[str], *, devices: Sequence[str] = (), gpus: int | None = None,
+                 unlimited_memory: bool = False, _core_cluster: _core.Cluster | None = None) -> None:
+        """name: a cluster.yaml, or the name of a shipped cluster (emplace.names("clusters")).
+
+        devices: names of those to keep. gpus: keep the first accelerators and every CPU. unlimited_memory: no device
+        runs out of memory.
+        """
+        self._cluster = _core_cluster or _core.Cluster(os.fspath(name), devices=list(devices), gpus=gpus,
+                                                       unlimited_memory=unlimited_memory)
+
+    @classmethod
+    def from_yaml(cls, text: str, name: str = "text") -> Cluster:
+        """Reads the text of a cluster.yaml. Errors begin with `name`."""
+        return cls(name, _core_cluster=_core.Cluster.from_yaml(text, name))
+
+    def keep(self, *, devices: Sequence[str] = (), gpus: int | None = None, unlimited_memory: bool = False) -> Cluster:
+        """A part of the cluster, as for the constructor."""
+        kept = self._cluster.keep(devices=list(devices), gpus=gpus, unlimited_memory=unlimited_memory)
+        return Cluster(self.name, _core_cluster=kept)
+
+    def to_yaml(self) -> str:
+        return self._cluster.to_yaml()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a cluster.yaml."""
+        self._cluster.save(os.fspath(path))
+
+    @property
+    def name(self) -> str:
+        return self._cluster.name
+
+    @property
+    def num_devices(self) -> int:
+        return self._cluster.num_devices
+
+    @property
+    def device_names(self) -> list[str]:
+        return self._cluster.device_names
+
+    @property
+    def device_kinds(self) -> list[str]:
+        return self._cluster.device_kinds
+
+    @property
+    def memory_bytes(self) -> npt.NDArray[np.int64]:
+        """(devices,): -1 for no limit."""
+        return self._cluster.memory_bytes
+
+    @property
+    def is_cpu(self) -> npt.NDArray[np.bool_]:
+        """(devices,)"""
+        return self._cluster.is_cpu
+
+    @property
+    def bandwidth_gb_per_s(self) -> npt.NDArray[np.float64]:
+        """(devices, devices): from row to column; 0 where there is no link, and on the diagonal."""
+        return self._cluster.bandwidth_gb_per_s
+
+    @property
+    def latency_us(self) -> npt.NDArray[np.float64]:
+        """(devices, devices)"""
+        return self._cluster.latency_us
+
+    def __repr__(self) -> str:
+        return f"Cluster({self.name!r}, {self.num_devices} devices)"
+
+
+class Costs:
+    """The time of every op of a graph on every device of a cluster."""
+
+    __slots__ = ("_costs", "_cluster")
+
+    def __init__(self, graph: Graph, cluster: Cluster, model: str = "", *, profile: str | os.PathLike[str] = "",
+                 tf32: str = "") -> None:
+        """model: measured (the graph's own times) or roofline; beside a profile, for the ops that it lacks.
+
+        profile: a profile.json. tf32: of roofline, which f32 products devices compute in TF32: none, convolutions or
+        all. Raises InputError if an op has no time.
+        """
+        self._cluster = cluster
+        self._costs = _core.Costs(graph._graph, cluster._cluster, model, profile=os.fspath(profile), tf32=tf32)
+
+    @classmethod
+    def _of(cls, core: _core.Costs, cluster: Cluster) -> Costs:
+        costs = cls.__new__(cls)
+        costs._costs = core
+        costs._cluster = cluster
+        return costs
+
+    @property
+    def text(self) -> str:
+        """Where times come from, as results say it."""
+        return self._costs.text
+
+    @property
+    def fallback_ops(self) -> int:
+        """Ops that the profile lacks."""
+        return self._costs.fallback_ops
+
+    @property
+    def time_us(self) -> npt.NDArray[np.float64]:
+        """(ops, devices), a new array; NaN where an op may not go."""
+        return self._costs.micros(self._cluster._cluster)
+
+    def __repr__(self) -> str:
+        return f"Costs({self.text!r})"

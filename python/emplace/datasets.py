@@ -1,0 +1,109 @@
+"""Graphs to place: networks, families, other projects' files, and the library of instances."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from emplace import _core
+from emplace.cluster import Cluster, Costs
+from emplace.graph import Graph
+from emplace.simulator import Simulator
+
+
+def generate(model: str, settings: Mapping[str, Any] | None = None, **more: Any) -> Graph:
+    """The training graph of a network, of emplace.names("models"), with its settings: generate("nmt", layers=2)."""
+    chosen = {**(settings or {}), **more}
+    return Graph(_core.generate(model, {key: _setting(value) for key, value in chosen.items()}))
+
+
+@dataclass(frozen=True)
+class FamilyMember:
+    """A graph of a family. training: of the half for training agents. num_groups: what its grouping is to have."""
+    graph: Graph
+    training: bool
+    num_groups: int
+    drawn: dict[str, str]
+
+
+def family(name: str, seed: int = 1) -> list[FamilyMember]:
+    """The 32 graphs of a family, of emplace.names("datasets"), that the seed draws."""
+    return [FamilyMember(Graph(graph), training, groups, drawn)
+            for graph, training, groups, drawn in _core.family(name, seed)]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What a file of another project held. placement: int16 (ops,). notes: what was left out."""
+    graph: Graph
+    cluster: Cluster | None
+    placement: npt.NDArray[np.int16] | None
+    format: str
+    notes: list[str]
+    measured_step_us: float | None
+    attributed_percent: float | None
+
+
+def import_files(*paths: str | os.PathLike[str], format: str = "", min_attributed_percent: float = 95,
+                 times: str | os.PathLike[str] = "", inputs: Sequence[str] = (), nodes: int = 1,
+                 training: str = "") -> Imported:
+    """Reads another project's profile, trace or network, as `emplace import` does.
+
+    format: of emplace.names("importers"); found from the content by default. training: an optimizer (sgd, momentum,
+    rmsprop or adam), which makes a training step of a forward graph. Of a format that is a cluster alone the graph has
+    no ops.
+    """
+    core = _core.import_files([os.fspath(path) for path in paths], format, min_attributed_percent, os.fspath(times),
+                              list(inputs), nodes, training)
+    graph, cluster = Graph(core.pop("graph")), core.pop("cluster")
+    return Imported(graph=graph, cluster=None if cluster is None else Cluster("", _core_cluster=cluster), **core)
+
+
+def transform(graph: Graph, *, data_parallel: int = 1, tensor_parallel: int = 1, expert_parallel: int = 1,
+              recompute: str = "", bucket_mib: float = 25, shard_optimizer: bool = False) -> Graph:
+    """The graph of all ranks, or with recomputation, as `emplace transform` makes it."""
+    return Graph(_core.transform(graph._graph, data_parallel=data_parallel, tensor_parallel=tensor_parallel,
+                                 expert_parallel=expert_parallel, recompute=recompute, bucket_mib=bucket_mib,
+                                 shard_optimizer=shard_optimizer))
+
+
+@dataclass(frozen=True)
+class LibraryInstance:
+    """A placement problem that never changes. Times in ns; None where nothing is known yet."""
+    name: str
+    tier: str
+    ops: int
+    best_known_ns: int | None
+    lower_bound_ns: int | None
+
+    def load(self) -> Simulator:
+        """Its simulator; graph, cluster and costs are attributes of it."""
+        graph, cluster, costs = _core.library_problem(self.name)
+        wrapped = Cluster("", _core_cluster=cluster)
+        return Simulator(Graph(graph), wrapped, Costs._of(costs, wrapped))
+
+
+def library(name: str | None = None) -> Any:
+    """The list of instances, or the instance of that name. Raises InputError that names similar ones."""
+    rows = [LibraryInstance(**row) for row in _core.library_rows()]
+    if name is None:
+        return rows
+    for row in rows:
+        if row.name == name:
+            return row
+    _core.library_problem(name)  # says which names are near
+    raise AssertionError(name)
+
+
+def names(topic: str) -> dict[str, str]:
+    """Names and what they are, of agents, models, datasets, clusters, engines, rewards, groupers, cost-models or
+    importers."""
+    return dict(_core.list_rows(topic))
+
+
+def _setting(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

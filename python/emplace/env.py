@@ -1,0 +1,256 @@
+"""Environments for reinforcement learning, after Gymnasium's interface, which is used where it is installed.
+
+An observation is a dictionary of arrays:
+
+nodes: float32 (groups, features): time on the fastest device, bytes of outputs and bytes that last, each as a part of
+    the largest group's; whether the group is placed next; whether it has been placed; then 1 for its device.
+edge_index: int64 (2, edges), producer and consumer.
+action_mask: int8 (devices,), where the next group may go; of whole placements (groups, devices).
+
+The cost of a placement is its step time divided by that of the single device, plus `memory_penalty` times what it is
+over in memory, as a part of a device's memory. The reward of a step is by how much it lowers the cost, or with
+reward="final" minus the cost at the end of an episode, and 0 before.
+"""
+
+from __future__ import annotations
+
+import copy as _copy
+import enum
+from typing import Any, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from emplace import _core
+from emplace.graph import Grouping
+from emplace.simulator import Simulator
+
+try:
+    import gymnasium
+    from gymnasium import spaces
+    from gymnasium.vector import VectorEnv as _VectorBase
+    from gymnasium.vector.utils import batch_space
+    _EnvBase = gymnasium.Env
+except ImportError:
+    from emplace import _spaces as spaces
+    from emplace._spaces import batch_space
+    gymnasium = None
+    _EnvBase = object
+    _VectorBase = object
+
+try:
+    from gymnasium.vector import AutoresetMode
+except ImportError:
+
+    class AutoresetMode(enum.Enum):
+        """What happens to an environment whose episode has ended, as Gymnasium 1.1 names it."""
+        NEXT_STEP = "NextStep"
+        SAME_STEP = "SameStep"
+        DISABLED = "Disabled"
+
+
+Observation = "dict[str, npt.NDArray[Any]]"
+_MODES = {AutoresetMode.NEXT_STEP: "next_step", AutoresetMode.SAME_STEP: "same_step", AutoresetMode.DISABLED: "disabled"}
+
+
+def _make_core(simulator: Simulator, grouping: Grouping | None, whole: bool, start: str, reward: str,
+               memory_penalty: float, num_envs: int, mode: AutoresetMode, threads: int) -> Any:
+    grouping = grouping or Grouping(simulator.graph, "merge_and_colocate")
+    return _core.VectorEnv(simulator._simulator, grouping._grouping, num_envs=num_envs, whole=whole, start=start,
+                           reward=reward, memory_penalty=memory_penalty, autoreset_mode=_MODES[mode], threads=threads)
+
+
+def _observation_space(core: Any, whole: bool) -> Any:
+    groups, devices = core.num_groups, core.num_devices
+    mask_shape = (groups, devices) if whole else (devices,)
+    return spaces.Dict({
+        "nodes": spaces.Box(0.0, 1.0, (groups, core.num_features), np.float32),
+        "edge_index": spaces.Box(0, max(groups - 1, 1), (2, core.num_edges), np.int64),
+        "action_mask": spaces.Box(0, 1, mask_shape, np.int8),
+    })
+
+
+class PlacementEnv(_EnvBase):
+    """One placement problem.
+
+    An action is the device of the next group, in topological order; with whole=True the devices of all groups, and an
+    episode has one step. start: single_device (everything on the first accelerator) or random: where an episode
+    begins. Episodes are not truncated. `info` has step_ns and fits of the present placement.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"]}
+
+    def __init__(self, simulator: Simulator, grouping: Grouping | None = None, *, whole: bool = False,
+                 start: str = "single_device", reward: str = "improvement", memory_penalty: float = 10.0,
+                 render_mode: str | None = None) -> None:
+        """grouping: merge_and_colocate to 256 groups if None."""
+        if render_mode not in (None, "ansi"):
+            raise _core.InputError(f'render_mode: is "{render_mode}" (ansi or None)')
+        self.render_mode = render_mode
+        self.simulator = simulator
+        self.whole = whole
+        self._core = _make_core(simulator, grouping, whole, start, reward, memory_penalty, 1, AutoresetMode.DISABLED, 1)
+        self.observation_space = _observation_space(self._core, whole)
+        devices = self._core.num_devices
+        self.action_space = (spaces.MultiDiscrete(np.full(self._core.num_groups, devices)) if whole
+                             else spaces.Discrete(devices))
+        self._seeds = np.random.SeedSequence()
+        self._seeded = False
+
+    @property
+    def num_groups(self) -> int:
+        return self._core.num_groups
+
+    @property
+    def placement(self) -> npt.NDArray[np.int16]:
+        """(groups,): the present devices."""
+        return self._core.placements[0].copy()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begins an episode. Without a seed, random numbers go on from the last one."""
+        if gymnasium is not None:
+            super().reset(seed=seed)
+        if seed is None and not self._seeded:
+            seed = int(self._seeds.generate_state(1)[0])
+        self._seeded = True
+        self._core.reset([] if seed is None else [seed], [])
+        return self._observe(), self._info()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Observation, reward, terminated, truncated (never) and info. Raises InputError on a device that is not
+        allowed, and after the end of an episode."""
+        actions = np.asarray(action, np.int64).reshape((1, -1) if self.whole else (1,))
+        self._core.step(actions)
+        return self._observe(), float(self._core.rewards[0]), bool(self._core.ended[0]), False, self._info()
+
+    def snapshot(self) -> bytes:
+        """The whole state, random numbers included, for restore() here or in another environment of the problem."""
+        return self._core.snapshot(0)
+
+    def restore(self, snapshot: bytes) -> Any:
+        """Goes back to a snapshot; returns the observation there."""
+        self._core.restore(0, snapshot)
+        self._seeded = True
+        return self._observe()
+
+    def render(self) -> str | None:
+        if self.render_mode is None:
+            return None
+        names = self.simulator.cluster.device_names
+        counts = np.bincount(self.placement, minlength=len(names))
+        return f"step {self._core.step_ns[0] / 1000:.1f} us; groups: " + ", ".join(
+            f"{name} {count}" for name, count in zip(names, counts))
+
+    def close(self) -> None:
+        pass
+
+    def _observe(self) -> dict[str, npt.NDArray[Any]]:
+        return {key: array[0].copy() for key, array in self._core.observation(False).items()}
+
+    def _info(self) -> dict[str, Any]:
+        return {"step_ns": int(self._core.step_ns[0]), "fits": bool(self._core.fits[0])}
+
+
+class VectorEnv(_VectorBase):
+    """Many environments of one problem, which step together in C++, on several threads.
+
+    Options as for PlacementEnv. autoreset_mode: an AutoresetMode. With SAME_STEP the observation that ended an episode
+    is in info["final_obs"], for the environments where info["_final_obs"] is true; with NEXT_STEP it is what step()
+    returned, and the next step ignores the action. copy=False returns views of arrays that the next step changes.
+    """
+
+    def __init__(self, simulator: Simulator, grouping: Grouping | None = None, *, num_envs: int, whole: bool = False,
+                 start: str = "single_device", reward: str = "improvement", memory_penalty: float = 10.0,
+                 autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP, threads: int = 0, copy: bool = True) -> None:
+        self.simulator = simulator
+        self.whole = whole
+        self.num_envs = num_envs
+        self.copy = copy
+        self.metadata = {"autoreset_mode": autoreset_mode, "render_modes": []}
+        self.render_mode = None
+        self._mode = autoreset_mode
+        self._core = _make_core(simulator, grouping, whole, start, reward, memory_penalty, num_envs, autoreset_mode,
+                                threads)
+        self.single_observation_space = _observation_space(self._core, whole)
+        groups, devices = self._core.num_groups, self._core.num_devices
+        self.single_action_space = (spaces.MultiDiscrete(np.full(groups, devices)) if whole
+                                    else spaces.Discrete(devices))
+        self.action_space = spaces.MultiDiscrete(np.full((num_envs, groups) if whole else (num_envs,), devices))
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self._seeded = False
+
+    @property
+    def num_groups(self) -> int:
+        return self._core.num_groups
+
+    @property
+    def placements(self) -> npt.NDArray[np.int16]:
+        """(num_envs, groups): the present devices."""
+        return self._core.placements.copy()
+
+    @property
+    def simulations(self) -> int:
+        """Steps that were simulated so far, of all environments."""
+        return self._core.simulations
+
+    def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+              ) -> tuple[Any, dict[str, Any]]:
+        """Begins episodes: of all, or of those in options["reset_mask"], bool (num_envs,).
+
+        seed: of the first environment, the next one has the next number; or one for each.
+        """
+        mask = (options or {}).get("reset_mask")
+        if seed is None:
+            seeds = [] if self._seeded else [int(s) for s in np.random.SeedSequence().generate_state(self.num_envs)]
+        elif isinstance(seed, (int, np.integer)):
+            seeds = [int(seed) + i for i in range(self.num_envs)]
+        else:
+            seeds = [-1 if one is None else int(one) for one in seed]
+        self._seeded = True
+        self._core.reset(seeds, [] if mask is None else [int(bool(one)) for one in mask])
+        return self._observe(), self._info()
+
+    def step(self, actions: npt.ArrayLike) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """actions: integers (num_envs,), or (num_envs, groups) with whole=True.
+
+        Returns observations, rewards float64 (num_envs,), terminations and truncations bool (num_envs,), and info.
+        """
+        self._core.step(actions)
+        ended = self._core.ended.astype(np.bool_)
+        info = self._info()
+        if self._mode is AutoresetMode.SAME_STEP and ended.any():
+            final = {key: array.copy() for key, array in self._core.observation(True).items()}
+            info["final_obs"] = final
+            info["_final_obs"] = ended.copy()
+            info["final_info"] = {key: value for key, value in info.items() if key in ("step_ns", "fits")}
+            info["_final_info"] = ended.copy()
+        return (self._observe(), self._core.rewards.copy(), ended, np.zeros(self.num_envs, np.bool_), info)
+
+    def snapshot(self, env: int) -> bytes:
+        """The whole state of one environment, random numbers included."""
+        return self._core.snapshot(env)
+
+    def restore(self, env: int, snapshot: bytes) -> None:
+        """Takes one environment back to a snapshot, also one of another environment. See observe()."""
+        self._core.restore(env, snapshot)
+        self._seeded = True
+
+    def observe(self) -> Any:
+        """The present observations."""
+        return self._observe()
+
+    def close(self, **kwargs: Any) -> None:
+        pass
+
+    def _observe(self) -> dict[str, npt.NDArray[Any]]:
+        observation = self._core.observation(False)
+        if not self.copy:
+            return observation
+        # What never changes is shared: edges, and the mask of whole placements.
+        constant = ("edge_index", "action_mask") if self.whole else ("edge_index",)
+        return {key: array if key in constant else array.copy() for key, array in observation.items()}
+
+    def _info(self) -> dict[str, Any]:
+        every = np.ones(self.num_envs, np.bool_)
+        return {"step_ns": self._core.step_ns.copy(), "_step_ns": every, "fits": self._core.fits.astype(np.bool_),
+                "_fits": every}

@@ -1,0 +1,124 @@
+#include "python/src/worker_pool.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace emplace::python {
+namespace {
+
+// One call of RunOnThreads.
+struct Job {
+  const std::function<void(std::size_t, std::size_t)>* work = nullptr;
+  std::size_t items = 0;
+  std::size_t helpers = 0;  // threads that take part, beside the caller
+  std::atomic<std::size_t> next{0};
+  std::mutex error_mutex;
+  std::size_t failed_item = std::numeric_limits<std::size_t>::max();
+  std::exception_ptr error;
+
+  // Items go to the threads in ascending order, so all items before one that failed have been begun, and are finished.
+  void Work(std::size_t worker) {
+    for (std::size_t item = next++; item < items; item = next++) {
+      try {
+        (*work)(worker, item);
+      } catch (...) {
+        const std::lock_guard lock(error_mutex);
+        if (item < failed_item) {
+          failed_item = item;
+          error = std::current_exception();
+        }
+        next = items;
+      }
+    }
+  }
+};
+
+class WorkerPool {
+ public:
+  void Run(std::size_t threads, Job* job) {
+    const std::lock_guard one_at_a_time(running_);
+    job->helpers = threads - 1;
+    {
+      const std::lock_guard lock(mutex_);
+      while (started_ < job->helpers) {
+        std::thread([this, worker = ++started_] { Help(worker); }).detach();
+      }
+      job_ = job;
+      ++round_;
+      busy_ = job->helpers;
+    }
+    wake_.notify_all();
+    job->Work(0);
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [this] { return busy_ == 0; });
+    job_ = nullptr;
+  }
+
+ private:
+  void Help(std::size_t worker) {
+    std::uint64_t seen = 0;
+    std::unique_lock lock(mutex_);
+    while (true) {
+      wake_.wait(lock, [&] { return round_ != seen && job_ != nullptr; });
+      seen = round_;
+      if (worker > job_->helpers) continue;
+      Job* const job = job_;
+      lock.unlock();
+      job->Work(worker);
+      lock.lock();
+      if (--busy_ == 0) done_.notify_one();
+    }
+  }
+
+  std::mutex running_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable done_;
+  Job* job_ = nullptr;
+  std::uint64_t round_ = 0;
+  std::size_t started_ = 0;
+  std::size_t busy_ = 0;
+};
+
+// Never destroyed: its threads wait until the process ends.
+std::atomic<WorkerPool*> pool{nullptr};
+
+WorkerPool& Pool() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    pool = new WorkerPool;
+    pthread_atfork(nullptr, nullptr, [] { pool = new WorkerPool; });
+  });
+  return *pool;
+}
+
+}  // namespace
+
+void RunOnThreads(std::size_t threads, std::size_t items,
+                  const std::function<void(std::size_t worker, std::size_t item)>& work) {
+  Job job;
+  job.work = &work;
+  job.items = items;
+  threads = std::min(std::max<std::size_t>(threads, 1), std::max<std::size_t>(items, 1));
+  if (threads == 1) {
+    job.Work(0);
+  } else {
+    Pool().Run(threads, &job);
+  }
+  if (job.error) std::rethrow_exception(job.error);
+}
+
+std::size_t NumThreads(std::size_t asked) {
+  return asked > 0 ? std::min<std::size_t>(asked, 1024) : std::max(1U, std::thread::hardware_concurrency());
+}
+
+}  // namespace emplace::python

@@ -122,7 +122,7 @@ bool IsQuick(const AgentEntry& entry, std::size_t num_groups);
 // The default grouper of an agent for a graph of `num_ops`.
 std::string_view DefaultGrouping(const AgentEntry& entry, std::size_t num_ops);
 std::span<const AgentEntry> AllAgents();
-// Throws InputError that lists the known names.
+// Also finds agents in Python, by MODULE:CLASS. Throws InputError that lists the known names.
 const AgentEntry& FindAgent(std::string_view name);
 std::unique_ptr<Agent> MakeAgent(std::string_view name, const OptionMap& options, const AgentContext& context);
 

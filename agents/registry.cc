@@ -13,6 +13,7 @@
 #include "agents/heuristics/partitioners.h"
 #include "agents/heuristics/pipedream.h"
 #include "agents/heuristics/random.h"
+#include "agents/python/python_agent.h"
 #include "agents/rl/placeto/placeto.h"
 #include "agents/rl/planner/planner.h"
 #include "agents/rl/post/post.h"
@@ -172,7 +173,9 @@ std::span<const AgentEntry> AllAgents() {
   return kAgents;
 }
 
-const AgentEntry& FindAgent(std::string_view name) { return FindByName(AllAgents(), name, "agent"); }
+const AgentEntry& FindAgent(std::string_view name) {
+  return IsPythonAgent(name) ? FindPythonAgent(name) : FindByName(AllAgents(), name, "agent");
+}
 
 bool RunsOn(const AgentEntry& entry, const Cluster& cluster) {
   return !entry.needs_cpu || std::ranges::any_of(cluster.devices(), [](const Device& device) { return device.is_cpu; });

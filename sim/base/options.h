@@ -41,6 +41,9 @@ class OptionReader {
             std::string_view help);
   void Finish() const;
 
+  const std::string& owner() const { return owner_; }
+  const OptionMap& values() const { return values_; }
+
   // What was declared, for --help and `emplace list`: "key=default", and the help.
   struct Declared {
     std::string key;

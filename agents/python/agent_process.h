@@ -1,0 +1,41 @@
+#ifndef EMPLACE_AGENTS_PYTHON_AGENT_PROCESS_H_
+#define EMPLACE_AGENTS_PYTHON_AGENT_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "sim/base/json_value.h"
+
+namespace emplace::agents {
+
+// The Python that runs agents: of EMPLACE_PYTHON, else of the virtual environment that is active (VIRTUAL_ENV), else
+// /usr/bin/python3.
+std::string AgentPython();
+
+// A process with an agent in Python (python/emplace/agent_host.py), which answers questions, one at a time.
+class AgentProcess {
+ public:
+  // `name`: MODULE:CLASS, also the place of every error. Throws InputError if the process cannot be started.
+  explicit AgentProcess(std::string name);
+  ~AgentProcess();
+  AgentProcess(const AgentProcess&) = delete;
+  AgentProcess& operator=(const AgentProcess&) = delete;
+
+  // The answer to `question`, an object. Throws InputError where the agent raised an exception, with its file and line,
+  // and if the process has ended.
+  JsonValue Ask(JsonObject question);
+
+ private:
+  [[noreturn]] void SayWhyItEnded();
+  std::string ReadLine();
+
+  std::string name_;
+  pid_t process_ = -1;
+  int socket_ = -1;
+  std::string read_;  // behind the last line
+};
+
+}  // namespace emplace::agents
+
+#endif  // EMPLACE_AGENTS_PYTHON_AGENT_PROCESS_H_

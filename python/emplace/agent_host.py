@@ -1,0 +1,172 @@
+"""Runs an agent that is a class in Python, for the program: one process for each search.
+
+The program starts it as `python3 -c THIS_TEXT FD MODULE:CLASS` and asks over the socket FD, one line of JSON for each
+question and each answer. It needs the standard library alone; arrays are numpy's where numpy is installed. What the
+agent prints goes to standard error.
+"""
+
+import base64
+import importlib
+import inspect
+import json
+import os
+import pickle
+import random
+import signal
+import socket
+import sys
+import traceback
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+
+def array(values, dtype):
+    """An array of numpy's; without numpy, the lists."""
+    return values if numpy is None else numpy.array(values, dtype)
+
+
+class Problem:
+    """What an agent sees of a graph: groups of ops in topological order, and devices."""
+
+    def __init__(self, question):
+        for key in ("index", "num_groups", "num_devices", "group_names", "device_names", "accelerators", "evaluations"):
+            setattr(self, key, question[key])
+        self.is_cpu = array(question["is_cpu"], bool)
+        self.time_us = array([[float("nan") if one is None else one for one in row] for row in question["time_us"]],
+                             float)
+        self.allowed = array([[one is not None for one in row] for row in question["time_us"]], bool)
+        for key in ("persistent_bytes", "temp_bytes", "output_bytes"):
+            setattr(self, key, array(question[key], "int64"))
+        edges = question["edges"]
+        self.edges = edges if numpy is None else numpy.array(edges, "int64").reshape(2, -1)
+        self.start = None if question["start"] is None else array(question["start"], "int16")
+
+
+class Results:
+    """What placements of a proposal scored: step_us, fits and reward, one number each."""
+
+    def __init__(self, question):
+        self.step_us = array(question["step_us"], float)
+        self.fits = array(question["fits"], bool)
+        self.reward = array(question["reward"], float)
+
+    def __len__(self):
+        return len(self.step_us)
+
+
+def setting(text):
+    """An option's text as a number or a truth value, if it is one."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+class Host:
+    def __init__(self, name):
+        self.name = name
+        self.agent = None
+        self.problems = {}
+        self.proposed = None
+
+    def make(self, question):
+        module, _, path = self.name.partition(":")
+        found = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+        for needed in ("propose", "observe"):
+            if not callable(getattr(found, needed, None)):
+                raise TypeError(f"{self.name} has no function {needed} (a class with propose and observe)")
+        settings = {key: setting(text) for key, text in question["settings"].items()}
+        self.agent = found(**settings)
+        return {}
+
+    def problem(self, question):
+        problem = Problem(question)
+        self.problems[problem.index] = problem
+        return {}
+
+    def propose(self, question):
+        seed = question["seed"]
+        rng = random.Random(seed) if numpy is None else numpy.random.default_rng(seed)
+        placements = self.agent.propose(self.problems[question["index"]], rng)
+        self.proposed = [[int(device) for device in placement] for placement in placements]
+        return {"placements": self.proposed}
+
+    def observe(self, question):
+        results = Results(question)
+        placements = array(self.proposed[:len(results)], "int16")
+        self.agent.observe(self.problems[question["index"]], placements, results)
+        return {"note": str(self.call("note", ""))}
+
+    def save(self, question):
+        state = self.agent.state() if hasattr(self.agent, "state") else self.agent.__dict__
+        return {"state": base64.b64encode(pickle.dumps(state, protocol=4)).decode()}
+
+    def load(self, question):
+        state = pickle.loads(base64.b64decode(question["state"]))
+        if hasattr(self.agent, "restore"):
+            self.agent.restore(state)
+        else:
+            self.agent.__dict__.update(state)
+        return {}
+
+    def call(self, function, default):
+        """What an optional function of the agent says."""
+        return getattr(self.agent, function)() if hasattr(self.agent, function) else default
+
+    def answer(self, question):
+        answer = getattr(self, question["ask"])(question)
+        answer["finished"] = bool(self.call("finished", False))
+        return answer
+
+
+def described(error, agent):
+    """The error in one line, and where in the agent's file it was raised."""
+    text = " ".join(str(error).split())
+    answer = {"error": type(error).__name__ + (": " + text if text else "")}
+    if isinstance(error, SyntaxError) and error.filename:
+        answer["error"] = f"{type(error).__name__}: {error.msg}"
+        answer["place"] = f"{error.filename}:{error.lineno}"
+        return answer
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if frame.filename != "<string>" and not frame.filename.startswith("<frozen")]
+    own = None
+    try:
+        own = inspect.getfile(type(agent))
+    except (TypeError, OSError):
+        pass
+    own_frames = [frame for frame in frames if frame.filename == own]
+    if own_frames or frames:
+        frame = (own_frames or frames)[-1]
+        if not frame.filename.startswith(os.path.dirname(importlib.__file__)):
+            answer["place"] = f"{frame.filename}:{frame.lineno}"
+    return answer
+
+
+def main():
+    descriptor, name = int(sys.argv[1]), sys.argv[2]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program decides what Ctrl-C ends
+    os.dup2(2, 1)
+    host = Host(name)
+    stream = socket.socket(fileno=descriptor).makefile("rwb")
+    for line in stream:
+        try:
+            answer = host.answer(json.loads(line))
+        except Exception as error:  # pylint: disable=broad-except
+            answer = described(error, host.agent)
+            if os.environ.get("EMPLACE_TRACEBACK"):
+                traceback.print_exc()
+        stream.write(json.dumps(answer, allow_nan=False).encode() + b"\n")
+        stream.flush()
+
+
+if __name__ == "__main__":
+    main()

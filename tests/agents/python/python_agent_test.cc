@@ -1,0 +1,102 @@
+#include "agents/python/python_agent.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "agents/agent.h"
+#include "agents/python/agent_process.h"
+#include "agents/search.h"
+#include "sim/base/check.h"
+#include "tests/testing/graphs.h"
+
+namespace emplace::testing {
+namespace python_agent_test {
+
+using agents::AgentProcess;
+namespace fs = std::filesystem;
+
+// A folder with a module, which Python finds.
+class PythonAgentTest : public ::testing::Test {
+ protected:
+  PythonAgentTest() {
+    fs::create_directories(folder_);
+    std::ofstream(folder_ / "agents_of_a_test.py") << R"(
+class Last:
+    def propose(self, problem, rng):
+        return [[problem.num_devices - 1] * problem.num_groups]
+    def observe(self, problem, placements, results):
+        self.seen = [float(step) for step in results.step_us]
+    def finished(self):
+        return hasattr(self, "seen")
+    def note(self):
+        return "saw %g us" % self.seen[0]
+
+class Fails(Last):
+    def propose(self, problem, rng):
+        return 1 / 0
+)";
+    if (const char* const before = std::getenv("PYTHONPATH")) before_ = before;
+    setenv("PYTHONPATH", folder_.c_str(), 1);
+    setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
+  }
+  ~PythonAgentTest() override {
+    setenv("PYTHONPATH", before_.c_str(), 1);
+    fs::remove_all(folder_);
+  }
+
+  static agents::SearchResult Search(const std::string& agent) {
+    const Graph graph = ChainGraph(3, 10);
+    const Cluster cluster = GpuCluster(2);
+    const CostTable costs(graph, cluster, *MakeCostModel("measured"));
+    agents::SearchSpec spec{.problem = {.graph = graph, .cluster = cluster, .costs = costs}};
+    spec.agent = agent;
+    return agents::RunSearch(spec);
+  }
+
+  fs::path folder_ = fs::path(::testing::TempDir()) / "emplace_python_agent_test";
+  std::string before_;
+};
+
+TEST_F(PythonAgentTest, SearchesUntilItIsFinished) {
+  const agents::SearchResult result = Search("agents_of_a_test:Last");
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(Index((*result.best)[OpId{}]), 1U);
+  EXPECT_EQ(result.evaluations, 1U);
+  EXPECT_THAT(result.note, ::testing::StartsWith("saw "));
+}
+
+TEST_F(PythonAgentTest, ExceptionsNameFileAndLine) {
+  EXPECT_THAT([] { Search("agents_of_a_test:Fails"); },
+              ::testing::ThrowsMessage<InputError>(
+                  ::testing::ContainsRegex("agents_of_a_test:Fails: .*agents_of_a_test.py:14: ZeroDivisionError: ")));
+  EXPECT_THAT([] { Search("no_module_of_this_name:Last"); },
+              ::testing::ThrowsMessage<InputError>(::testing::HasSubstr("ModuleNotFoundError")));
+}
+
+TEST(PythonAgentNameTest, IsAModuleAndAClass) {
+  EXPECT_TRUE(agents::IsPythonAgent("a:B"));
+  EXPECT_FALSE(agents::IsPythonAgent("metis"));
+  EXPECT_EQ(agents::FindPythonAgent("a.b:C").name, "a.b:C");
+  EXPECT_EQ(&agents::FindAgent("a.b:C"), &agents::FindPythonAgent("a.b:C"));
+  for (const char* const name : {"a:", ":B", "a:b:c", "a b:C", "1a:C", "a..b:C", "a:/b"}) {
+    EXPECT_THROW(agents::FindPythonAgent(name), InputError) << name;
+  }
+}
+
+TEST(AgentProcessTest, SaysWhyItEnded) {
+  setenv("EMPLACE_PYTHON", "/bin/false", 1);
+  EXPECT_EQ(agents::AgentPython(), "/bin/false");
+  AgentProcess process("m:C");
+  EXPECT_THAT([&] { process.Ask({{"ask", {std::string("make")}}}); },
+              ::testing::ThrowsMessage<InputError>(::testing::HasSubstr("m:C: its process ended with status 1")));
+  setenv("EMPLACE_PYTHON", "/no/such/python", 1);
+  EXPECT_THROW(AgentProcess("m:C"), InputError);
+  unsetenv("EMPLACE_PYTHON");
+}
+
+}  // namespace python_agent_test
+}  // namespace emplace::testing

@@ -1,0 +1,188 @@
+"""Agents in Python, in place, compare and sweep."""
+
+import importlib.util
+import json
+import os
+import re
+import sys
+import tempfile
+
+import emplace
+from testing import CLUSTER, Case, fork, run_program, small_cluster
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+EXAMPLES = os.path.join(os.environ["EMPLACE_ROOT"], "python", "examples")
+
+
+class AgentCase(Case):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        fork().save(f"{self.folder}/g.json")
+        with open(f"{self.folder}/c.yaml", "w", encoding="utf-8") as file:
+            file.write(CLUSTER)
+
+    def run_in_folder(self, *arguments, **environment):
+        path = os.pathsep.join([HERE, EXAMPLES, os.environ.get("PYTHONPATH", "")])
+        return run_program(*arguments, cwd=self.folder,
+                           environment={"PYTHONPATH": path, "EMPLACE_PYTHON": sys.executable, **environment})
+
+    def place(self, agent, *more, output="p.json", **environment):
+        return self.run_in_folder("place", "--graph", "g.json", "--cluster", "c.yaml", "--agent", agent, "-o", output,
+                                  *more, **environment)
+
+    def read(self, name):
+        with open(f"{self.folder}/{name}", "rb") as file:
+            return file.read()
+
+
+class PlaceTest(AgentCase):
+    def test_an_agent_that_finishes(self):
+        status, out, err = self.place("sample_agents:Once")
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("agent sample_agents:Once, seed 1: 8 groups, 1 evaluation, 1 of them fit", out)
+        self.assertIn("one placement was enough", out)
+        self.assertEqual(set(json.loads(self.read("p.json"))["devices"].values()), {"gpu:1"})
+
+    def test_the_same_seed_gives_the_same_bytes(self):
+        for output, seed in (("a.json", "7"), ("b.json", "7")):
+            status, out, err = self.place("sample_agents:Walk", "--seed", seed, "--evaluations", "100", output=output)
+            self.assertEqual(status, 0)
+            self.assertIn("this goes to standard error", err)
+            self.assertNotIn("this goes", out)
+        self.assertEqual(self.read("a.json"), self.read("b.json"))
+
+    def test_settings_have_types(self):
+        status, out, _ = self.place("sample_agents:Once", "--set", "device=0")
+        self.assertEqual(status, 0)
+        self.assertEqual(set(json.loads(self.read("p.json"))["devices"].values()), {"gpu:0"})
+
+    def test_a_failed_search_resumes_from_its_checkpoint(self):
+        whole = ("--evaluations", "2000", "--checkpoint")
+        self.assertEqual(self.place("sample_agents:Walk", *whole, "a.bin", output="a.json")[0], 0)
+        status, _, err = self.place("sample_agents:Walk", *whole, "b.bin", output="b.json", FAIL_AT="80")
+        self.assertEqual(status, 2)
+        self.assertRegex(err, r"sample_agents\.py:\d+: RuntimeError: asked to fail\n")
+        self.assertFalse(os.path.exists(f"{self.folder}/b.json"))
+        self.assertTrue(os.path.exists(f"{self.folder}/b.bin"))
+        status, _, err = self.place("sample_agents:Walk", *whole, "b.bin", output="b.json")
+        self.assertEqual(status, 0)
+        self.assertLess(err.count("standard error"), 80)  # the rest of 100 proposals
+        self.assertEqual(self.read("a.json"), self.read("b.json"))
+
+    def test_errors_are_one_line(self):
+        def refused(agent, pattern, *more):
+            status, out, err = self.place(agent, *more)
+            self.assertEqual((status, out), (2, ""))
+            self.assertRegex(err, pattern)
+            self.assertEqual(err.count("\n"), 1)
+            self.assertFalse(os.path.exists(f"{self.folder}/p.json"))
+        refused("no_such_module:Agent", "no_such_module:Agent: ModuleNotFoundError: No module named 'no_such_module'")
+        refused("sample_agents:Missing", "AttributeError: .*'Missing'")
+        refused("sample_agents:NoObserve", "has no function observe")
+        refused("sample_agents:Once", r"TypeError: .*unexpected keyword argument 'colour'", "--set", "colour=1")
+        refused("sample_agents:Nothing", r"sample_agents:Nothing: propose: placements: has 0 placements")
+        refused("sample_agents:TooShort", r"propose: placements\[0\]: has 1 devices \(one for each of 8 groups\)")
+        refused("sample_agents:Once", r"propose: placements\[0\]\[0\]: is the number 5 \(an integer from 0 to 1\)", "--set", "device=5")
+        refused("sample_agents:Exits", "its process ended with status 3")
+        refused("sample_agents:Dies", "its process was ended by signal 9")
+        refused("a b:C", r'--agent: agent "a b:C" is no class of Python')
+        with open(f"{self.folder}/broken.py", "w", encoding="utf-8") as file:
+            file.write("x = 1\nclass A(:\n")
+        refused("broken:A", r"broken\.py:2: SyntaxError: invalid syntax")
+        status, _, err = self.place("sample_agents:Once", EMPLACE_PYTHON="/no/python")
+        self.assertEqual(status, 2)
+        self.assertIn("/no/python cannot be started", err)
+
+    def test_state_that_cannot_be_saved(self):
+        status, _, err = self.place("sample_agents:NotSaved", "--evaluations", "40", "--checkpoint", "c.bin")
+        self.assertEqual(status, 2)
+        self.assertRegex(err, "sample_agents:NotSaved: .*pickle")
+
+    def test_in_the_package(self):
+        sys.path.insert(0, HERE)
+        os.environ["PYTHONPATH"] = HERE + os.pathsep + os.environ["PYTHONPATH"]
+        os.environ["EMPLACE_PYTHON"] = sys.executable
+        import sample_agents
+        simulator = emplace.Simulator(fork(), small_cluster())
+        found = emplace.place(simulator, sample_agents.Once)
+        self.assertEqual(found.placement.tolist(), [1] * 8)
+        self.assertEqual(found.note, "one placement was enough")
+        self.assert_refused("No module named 'nowhere'", emplace.place, simulator, "nowhere:Agent")
+        results = emplace.compare(simulator, ["metis", sample_agents.Walk], evaluations=40)
+        self.assertEqual([result.evaluations for result in results], [1, 40])
+
+
+class CompareTest(AgentCase):
+    def test_beside_others(self):
+        status, out, _ = self.run_in_folder("compare", "--graph", "g.json", "--cluster", "c.yaml", "--evaluations", "60",
+                                            "--agents", "sample_agents:Walk,annealing", "--json")
+        self.assertEqual(status, 0)
+        rows = json.loads(out)
+        rows = rows["rows"] if isinstance(rows, dict) and "rows" in rows else rows
+        self.assertIn("sample_agents:Walk", json.dumps(rows))
+
+
+class SweepTest(AgentCase):
+    EXPERIMENT = """# Does a walk in Python find what annealing finds?
+schema: emplace.experiment
+version: 1
+name: walk
+graphs: {files: [g.json]}
+cluster: {file: c.yaml}
+costs: measured
+agent: {name: "sample_agents:Walk", set: {batch: 20}}
+budget: {evaluations: 1200}
+seeds: [1, 2]
+"""
+
+    def sweep(self, runs, **environment):
+        return self.run_in_folder("sweep", "walk.yaml", "-o", runs, "--jobs", "1", **environment)
+
+    def trials(self, runs):
+        found = {}
+        for folder, _, files in os.walk(f"{self.folder}/{runs}"):
+            if "trial.json" in files:
+                with open(f"{folder}/trial.json", "rb") as file:
+                    found[os.path.basename(folder)] = file.read()
+        return found
+
+    def test_trials_and_their_resumption(self):
+        with open(f"{self.folder}/walk.yaml", "w", encoding="utf-8") as file:
+            file.write(self.EXPERIMENT)
+        status, _, err = self.sweep("runs")
+        self.assertEqual(status, 0, err)
+        whole = self.trials("runs")
+        self.assertEqual(len(whole), 2)
+        self.assertNotEqual(self.sweep("other", FAIL_AT="50")[0], 0)
+        self.assertEqual(self.trials("other"), {})
+        status, _, err = self.sweep("other")
+        self.assertEqual(status, 0, err)
+        self.assertEqual(self.trials("other"), whole)
+
+
+class LearningTest(AgentCase):
+    def learn(self, agent, *more):
+        status, out, err = self.place(agent, "--evaluations", "2000", "--grouping", "identity", *more)
+        self.assertEqual(status, 0, err)
+        first, last = (float(text) for text in
+                       re.search(r"mean step time ([\d.]+) us in the first batch, ([\d.]+) us in the last", out).groups())
+        simulator = emplace.Simulator(fork(), small_cluster())
+        best = simulator.evaluate(simulator.load_placement(f"{self.folder}/p.json"))[0][0] / 1000
+        # The best are 3 + 3 of the 6 ops in the middle: 2 + 3 ops of 50 us, and transfers.
+        self.assertLess(best, 260)
+        self.assertLess(last, 0.92 * first)
+
+    def test_reinforce_in_numpy(self):
+        self.learn("reinforce_numpy:Reinforce")
+
+    def test_reinforce_in_pytorch(self):
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("PyTorch is not installed")
+        self.learn("reinforce_torch:Reinforce", "--checkpoint", "c.bin")
+        first = self.read("p.json")
+        status, _, err = self.place("reinforce_torch:Reinforce", "--evaluations", "2000", "--grouping", "identity",
+                                    "--checkpoint", "c.bin")
+        self.assertEqual(status, 0, err)  # restores the state of the end
+        self.assertEqual(self.read("p.json"), first)

@@ -1,0 +1,303 @@
+"""The environments: a contract of ours everywhere, and Gymnasium's own checks where it is installed."""
+
+import importlib.util
+import unittest
+
+import numpy as np
+
+import emplace
+from emplace.env import AutoresetMode, PlacementEnv, VectorEnv
+from testing import Case, fork, random_graph, small_cluster
+
+HAS_GYMNASIUM = importlib.util.find_spec("gymnasium") is not None
+
+
+def small_problem():
+    graph = fork()
+    simulator = emplace.Simulator(graph, small_cluster())
+    return simulator, emplace.Grouping(graph, "identity")
+
+
+def larger_problem():
+    graph = random_graph(60)
+    simulator = emplace.Simulator(graph, emplace.Cluster("dgx-a100", gpus=3).keep(devices=["gpu:0", "gpu:1", "gpu:2"]))
+    return simulator, emplace.Grouping(graph, "merge_and_colocate", groups=20)
+
+
+class ContractTest(Case):
+    """What Gymnasium asks of an environment."""
+
+    def check(self, env, actions, seed=3):
+        first, info = env.reset(seed=seed)
+        again, _ = env.reset(seed=seed)
+        self.assertTrue(env.observation_space.contains(first), first)
+        self.assertIsInstance(info, dict)
+        for key in first:
+            self.assertEqual(first[key].tobytes(), again[key].tobytes())
+        rewards = []
+        for action in actions:
+            self.assertTrue(env.action_space.contains(action))
+            before = {key: array.copy() for key, array in first.items()}
+            observation, reward, terminated, truncated, info = env.step(action)
+            for key in first:  # earlier observations do not change
+                self.assertEqual(first[key].tobytes(), before[key].tobytes())
+            self.assertTrue(env.observation_space.contains(observation))
+            self.assertIsInstance(reward, float)
+            self.assertIs(type(terminated), bool)
+            self.assertIs(truncated, False)
+            first = observation
+            rewards.append(reward)
+        self.assertTrue(terminated)
+        return rewards, info
+
+    def test_group_by_group(self):
+        simulator, grouping = small_problem()
+        env = PlacementEnv(simulator, grouping)
+        placement = [0, 0, 0, 0, 1, 1, 1, 0]
+        rewards, info = self.check(env, placement)
+        self.assertEqual(env.placement.tolist(), placement)
+        step_ns = simulator.evaluate(placement)[0][0]
+        self.assertEqual(info, {"step_ns": step_ns, "fits": True})
+        self.assertAlmostEqual(sum(rewards), 1 - step_ns / 400_000)
+        self.assert_refused("episode that is over", env.step, 0)
+
+    def test_whole_placements(self):
+        simulator, grouping = small_problem()
+        env = PlacementEnv(simulator, grouping, whole=True)
+        placement = np.array([0, 0, 0, 0, 1, 1, 1, 0])
+        rewards, info = self.check(env, [placement])
+        self.assertAlmostEqual(rewards[0], 1 - simulator.evaluate(placement)[0][0] / 400_000)
+
+    def test_final_reward(self):
+        simulator, grouping = small_problem()
+        env = PlacementEnv(simulator, grouping, reward="final")
+        placement = [0, 0, 0, 0, 1, 1, 1, 0]
+        rewards, _ = self.check(env, placement)
+        self.assertEqual(rewards[:-1], [0.0] * 7)
+        self.assertAlmostEqual(rewards[-1], -simulator.evaluate(placement)[0][0] / 400_000)
+
+    def test_observations(self):
+        simulator, grouping = small_problem()
+        env = PlacementEnv(simulator, grouping)
+        observation, _ = env.reset(seed=1)
+        nodes = observation["nodes"]
+        self.assertEqual(nodes.shape, (8, 7))
+        self.assertEqual(nodes[:, 0].tolist(), [1] * 8)  # equal times
+        self.assertEqual(nodes[:, 3].tolist(), [1] + [0] * 7)
+        self.assertEqual(nodes[:, 5].tolist(), [1] * 8)
+        self.assertEqual(observation["edge_index"].tolist(), simulator.graph.edge_index.tolist())
+        observation, *_ = env.step(1)
+        nodes = observation["nodes"]
+        self.assertEqual(nodes[:, 3].tolist(), [0, 1] + [0] * 6)
+        self.assertEqual(nodes[:, 4].tolist(), [1] + [0] * 7)
+        self.assertEqual(nodes[0, 5:].tolist(), [0, 1])
+
+    def test_action_mask(self):
+        graph = emplace.Graph.from_json('{"schema": "emplace.graph", "version": 1, "name": "g", "ops": ['
+                                        '{"name": "x", "kind": "op", "time_us": {"a": 1.0}},'
+                                        '{"name": "y", "kind": "op", "inputs": [], "time_us": 1.0}]}')
+        simulator = emplace.Simulator(graph, small_cluster())
+        env = PlacementEnv(simulator, emplace.Grouping(graph, "identity"))
+        observation, _ = env.reset(seed=1)
+        self.assertEqual(observation["action_mask"].tolist(), [1, 0])
+        self.assert_refused("actions[0]: is 1, where group 0 has no time (see action_mask)", env.step, 1)
+        self.assert_refused("actions[0]: is 2 (0 to 1)", env.step, 2)
+        observation, *_ = env.step(0)
+        self.assertEqual(observation["action_mask"].tolist(), [1, 1])
+        whole, _ = PlacementEnv(simulator, emplace.Grouping(graph, "identity"), whole=True).reset(seed=1)
+        self.assertEqual(whole["action_mask"].tolist(), [[1, 0], [1, 1]])
+
+    def test_memory_penalty(self):
+        graph = emplace.Graph.from_arrays([[0], [1]], [1, 1], [1.0, 1.0], persistent_bytes=[2**30, 2**29])
+        env = PlacementEnv(emplace.Simulator(graph, small_cluster()), emplace.Grouping(graph, "identity"),
+                           memory_penalty=4.0)
+        _, info = env.reset(seed=1)
+        self.assertFalse(info["fits"])
+        _, reward, _, _, info = env.step(1)
+        self.assertTrue(info["fits"])
+        self.assertAlmostEqual(reward, 4 * 0.5 - 0.0005, places=6)  # 1 byte goes to the other device in 1 ns of 2 us
+
+    def test_random_starts(self):
+        simulator, grouping = larger_problem()
+        env = PlacementEnv(simulator, grouping, start="random")
+        starts = []
+        for seed in (1, 1, 2, None):
+            env.reset(seed=seed)
+            starts.append(env.placement.tolist())
+        self.assertEqual(starts[0], starts[1])
+        self.assertNotEqual(starts[1], starts[2])
+        self.assertNotEqual(starts[2], starts[3])
+
+    def test_snapshots(self):
+        simulator, grouping = larger_problem()
+        env = PlacementEnv(simulator, grouping, start="random")
+        env.reset(seed=4)
+        for action in (0, 1, 2):
+            env.step(action)
+        kept = env.snapshot()
+
+        def play():
+            trace = []
+            for action in (1, 2, 0, 1):
+                observation, reward, *_ = env.step(action)
+                trace.append((reward, observation["nodes"].tobytes()))
+            env.reset()
+            trace.append(env.placement.tobytes())
+            return trace
+        first = play()
+        other = PlacementEnv(simulator, grouping, start="random")
+        observation = env.restore(kept)
+        self.assertEqual(observation["nodes"].tobytes(), other.restore(kept)["nodes"].tobytes())
+        self.assertEqual(play(), first)
+        env, before = other, env
+        self.assertEqual(play(), first)
+        self.assert_refused("snapshot: is not of an environment", before.restore, kept[:-1])
+        self.assert_refused("snapshot: is not of an environment", before.restore, b"x" * len(kept))
+        self.assert_refused("snapshot: is not", PlacementEnv(*small_problem()).restore, kept)
+
+    def test_render_and_options(self):
+        simulator, grouping = small_problem()
+        env = PlacementEnv(simulator, grouping, render_mode="ansi")
+        env.reset(seed=1)
+        self.assertEqual(env.render(), "step 400.0 us; groups: gpu:0 8, gpu:1 0")
+        env.close()
+        self.assert_refused("render_mode", PlacementEnv, simulator, grouping, render_mode="human")
+        self.assert_refused("start: is", PlacementEnv, simulator, grouping, start="x")
+        self.assert_refused("reward: is", PlacementEnv, simulator, grouping, reward="x")
+        self.assertEqual(PlacementEnv(simulator).num_groups, 8)
+
+
+class VectorTest(Case):
+    def play(self, steps, **options):
+        simulator, grouping = larger_problem()
+        env = VectorEnv(simulator, grouping, num_envs=5, start="random", **options)
+        rng = np.random.default_rng(0)
+        trace = [{key: array.copy() for key, array in env.reset(seed=11)[0].items()}]
+        rows = []
+        for _ in range(steps):
+            observation, rewards, ended, truncated, info = env.step(rng.integers(0, 3, 5))
+            self.assertFalse(truncated.any())
+            trace.append({key: array.copy() for key, array in observation.items()})
+            rows.append((rewards, ended, info))
+        return env, trace, rows
+
+    def test_equals_single_environments(self):
+        env, trace, rows = self.play(20)
+        simulator, grouping = larger_problem()
+        rng = np.random.default_rng(0)
+        actions = [rng.integers(0, 3, 5) for _ in range(20)]
+        for i in range(5):
+            single = PlacementEnv(simulator, grouping, start="random")
+            observation, _ = single.reset(seed=11 + i)
+            self.assertEqual(observation["nodes"].tobytes(), trace[0]["nodes"][i].tobytes())
+            for step in range(20):
+                observation, reward, terminated, _, info = single.step(actions[step][i])
+                self.assertEqual(observation["nodes"].tobytes(), trace[step + 1]["nodes"][i].tobytes())
+                self.assertEqual((reward, terminated), (rows[step][0][i], rows[step][1][i]))
+                self.assertEqual(info["step_ns"], rows[step][2]["step_ns"][i])
+
+    def test_any_number_of_threads_gives_the_same_bytes(self):
+        _, one, rows = self.play(30, threads=1)
+        _, four, other = self.play(30, threads=4)
+        for a, b in zip(one, four):
+            self.assertEqual(a["nodes"].tobytes(), b["nodes"].tobytes())
+        self.assertEqual([row[0].tobytes() for row in rows], [row[0].tobytes() for row in other])
+
+    def test_next_step(self):
+        env, trace, rows = self.play(22)
+        self.assertTrue(rows[19][1].all())  # 20 groups
+        self.assertEqual(trace[20]["nodes"][:, :, 4].min(), 1)  # the last observation of the episode
+        self.assertFalse(rows[20][1].any())
+        self.assertEqual(rows[20][0].tolist(), [0] * 5)  # the action was not used
+        self.assertEqual(trace[21]["nodes"][:, :, 4].max(), 0)
+        self.assertEqual(trace[22]["nodes"][:, :, 4].sum(axis=1).tolist(), [1] * 5)
+        self.assertEqual(env.metadata["autoreset_mode"], AutoresetMode.NEXT_STEP)
+
+    def test_same_step(self):
+        _, by_next, next_rows = self.play(20)
+        _, trace, rows = self.play(21, autoreset_mode=AutoresetMode.SAME_STEP)
+        info = rows[19][2]
+        self.assertTrue(info["_final_obs"].all())
+        self.assertEqual(info["final_obs"]["nodes"].tobytes(), by_next[20]["nodes"].tobytes())
+        self.assertEqual(info["step_ns"].tolist(), next_rows[19][2]["step_ns"].tolist())
+        self.assertEqual(rows[19][0].tobytes(), next_rows[19][0].tobytes())
+        self.assertEqual(trace[20]["nodes"][:, :, 4].max(), 0)  # a new episode
+        self.assertNotIn("final_obs", rows[20][2])
+
+    def test_disabled(self):
+        env, _, rows = self.play(20, autoreset_mode=AutoresetMode.DISABLED)
+        self.assert_refused("actions[0]: is for an episode that is over", env.step, np.zeros(5, int))
+        mask = np.array([True, True, False, True, True])
+        env.reset(options={"reset_mask": mask})
+        self.assert_refused("actions[2]: is for an episode that is over", env.step, np.zeros(5, int))
+        env.reset(options={"reset_mask": ~mask})
+        env.step(np.zeros(5, int))
+
+    def test_arrays_without_a_copy(self):
+        env, _, _ = self.play(3, copy=False)
+        observation = env.observe()
+        before = observation["nodes"].copy()
+        again, *_ = env.step(np.ones(5, int))
+        self.assertTrue(np.shares_memory(observation["nodes"], again["nodes"]))
+        self.assertFalse(np.array_equal(before, again["nodes"]))
+        self.assertFalse(again["nodes"].flags.writeable)
+
+    def test_whole_placements(self):
+        simulator, grouping = larger_problem()
+        env = VectorEnv(simulator, grouping, num_envs=4, whole=True, autoreset_mode=AutoresetMode.SAME_STEP)
+        env.reset(seed=1)
+        placements = np.random.default_rng(2).integers(0, 3, (4, 20))
+        _, rewards, ended, _, info = env.step(placements)
+        self.assertTrue(ended.all())
+        steps, _ = simulator.evaluate(placements, grouping=grouping)
+        self.assertEqual(info["step_ns"].tolist(), steps.tolist())
+        base = simulator.evaluate(np.zeros(20, int), grouping=grouping)[0][0]
+        np.testing.assert_allclose(rewards, 1 - steps / base)
+        self.assert_refused("actions: has another shape ((num_envs, num_groups))", env.step, placements[:, :3])
+
+    def test_snapshots_go_between_environments(self):
+        env, _, _ = self.play(7)
+        kept = env.snapshot(1)
+        env.restore(4, kept)
+        observation = env.observe()
+        self.assertEqual(observation["nodes"][1].tobytes(), observation["nodes"][4].tobytes())
+        _, rewards, *_ = env.step(np.full(5, 2))
+        self.assertEqual(rewards[1], rewards[4])
+
+    def test_refuses(self):
+        simulator, grouping = larger_problem()
+        self.assert_refused("num_envs: is 0", VectorEnv, simulator, grouping, num_envs=0)
+        env = VectorEnv(simulator, grouping, num_envs=2)
+        self.assert_refused("actions[0]: is for an episode that is over", env.step, [0, 0])
+        env.reset(seed=[1, None])
+        self.assert_refused("actions: has another shape ((num_envs,))", env.step, [0])
+        self.assert_refused("seed: has another length", env.reset, seed=[1, 2, 3])
+        self.assert_refused("actions[1]: is 3 (0 to 2)", env.step, [0, 3])
+        env.step([0, 2])
+        self.assertEqual(env.placements[:, 0].tolist(), [0, 2])  # the refused step changed nothing
+        self.assertEqual(env.action_space.nvec.tolist(), [3, 3])
+        self.assertGreaterEqual(env.simulations, 3)
+
+
+@unittest.skipUnless(HAS_GYMNASIUM, "Gymnasium is not installed")
+class GymnasiumTest(Case):
+    def test_check_env(self):
+        from gymnasium.utils.env_checker import check_env
+        simulator, grouping = larger_problem()
+        for options in ({}, {"whole": True}, {"start": "random", "reward": "final"}):
+            check_env(PlacementEnv(simulator, grouping, **options), skip_render_check=True)
+
+    def test_wrappers(self):
+        import gymnasium
+        simulator, grouping = larger_problem()
+        env = gymnasium.wrappers.TimeLimit(PlacementEnv(simulator, grouping), 5)
+        env.reset(seed=1)
+        self.assertTrue([env.step(0)[3] for _ in range(5)][-1])
+        vector = VectorEnv(simulator, grouping, num_envs=3)
+        observation, _ = vector.reset(seed=1)
+        self.assertIn(observation, vector.observation_space)
+        recorded = gymnasium.wrappers.vector.RecordEpisodeStatistics(vector)
+        recorded.reset(seed=1)
+        for _ in range(20):
+            info = recorded.step(np.ones(3, int))[4]
+        self.assertEqual(info["episode"]["l"].tolist(), [20] * 3)

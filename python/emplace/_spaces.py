@@ -18,6 +18,12 @@ class Space:
     def seed(self, seed: int | None = None) -> None:
         self._rng = np.random.default_rng(seed)
 
+    def contains(self, value: Any) -> bool:
+        raise NotImplementedError
+
+    def sample(self) -> Any:
+        raise NotImplementedError
+
 
 class Box(Space):
     """Arrays of numbers from low to high, both included."""
@@ -46,7 +52,7 @@ class Discrete(Space):
         self.n = np.int64(n)
 
     def contains(self, value: Any) -> bool:
-        return isinstance(value, (int, np.integer)) and 0 <= value < self.n
+        return isinstance(value, (int, np.integer)) and bool(0 <= value < self.n)
 
     def sample(self, mask: np.ndarray | None = None) -> np.int64:
         allowed = np.arange(self.n) if mask is None else np.flatnonzero(mask)

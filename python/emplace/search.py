@@ -62,9 +62,9 @@ def place(simulator: Simulator, agent: str | type = "multilevel_search", setting
     if name in _WITH_LIBTORCH and "torch" in sys.modules:
         raise _core.InputError(f"--agent: {name} needs LibTorch, of which this process already has PyTorch's "
                                "(run `emplace place`, or do not import torch)")
-    given = grouping._grouping if isinstance(grouping, Grouping) else None
+    given, by_name = (grouping._grouping, "") if isinstance(grouping, Grouping) else (None, grouping)
     core = _core.place(simulator._simulator, name, {key: _setting(value) for key, value in (settings or {}).items()},
-                       "" if given is not None else grouping, given, groups, evaluations, objective, reward, schedule,
+                       by_name, given, groups, evaluations, objective, reward, schedule,
                        micro_batches, seed, threads, None if start is None else as_placements(start),
                        os.fspath(checkpoint), os.fspath(policy))
     found = core.pop("found")

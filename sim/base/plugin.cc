@@ -3,6 +3,9 @@
 #include <dlfcn.h>
 
 #include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include "sim/base/blas.h"
 #include "sim/base/check.h"
@@ -11,11 +14,35 @@
 namespace emplace {
 namespace {
 
+namespace fs = std::filesystem;
+
+// The folder of the program or the library that this code is in: the program, or a module of Python's.
+fs::path OwnFolder() {
+  Dl_info info;
+  std::error_code error;
+  if (dladdr(reinterpret_cast<const void*>(&OwnFolder), &info) == 0 || info.dli_fname == nullptr) return {};
+  return fs::canonical(info.dli_fname, error).parent_path();
+}
+
+// Where the library may be: beside the code, where an installation has it, and where it was built.
+std::vector<fs::path> PlacesOf(const Plugin& part) {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
+  std::vector<fs::path> places;
+  for (const fs::path& folder : {program, OwnFolder()}) {
+    if (folder.empty()) continue;
+    places.push_back(folder / part.file);
+    places.push_back(folder / "../lib/emplace" / part.file);    // of PREFIX/bin
+    places.push_back(folder / "../../../emplace" / part.file);  // of PREFIX/lib/python3/dist-packages/emplace
+  }
+  places.emplace_back(part.built);
+  return places;
+}
+
 void* OpenLibrary(const Plugin& part) {
   std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  for (const std::filesystem::path& path : {program.parent_path() / part.file, std::filesystem::path(part.built)}) {
-    if (!std::filesystem::exists(path, error)) continue;
+  for (const fs::path& path : PlacesOf(part)) {
+    if (!fs::exists(path, error)) continue;
     if (void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     throw InputError(path.string(), std::string("cannot be loaded (") + dlerror() + ")");
   }

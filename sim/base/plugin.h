@@ -7,14 +7,15 @@ namespace emplace {
 
 // A library of ours that the program loads when it needs it, because linked to it every command would start later.
 struct Plugin {
-  const char* file;    // its name beside the program, where an installation has it
+  const char* file;    // its name beside the program, or in lib/emplace of an installation
   const char* built;   // its path where it was built
   const char* symbol;  // what is wanted of it
   const char* what;    // "the library that ...", for messages
 };
 
-// The address of the symbol. The library stays loaded. Throws InputError if it is in neither place, cannot be loaded,
-// or lacks the symbol (it is of another version).
+// The address of the symbol. The library is looked for beside the program or the library that this code is in, in the
+// folder lib/emplace of the installation, and where it was built. It stays loaded. Throws InputError if it is nowhere,
+// cannot be loaded, or lacks the symbol (it is of another version).
 void* LoadPlugin(const Plugin& part);
 
 }  // namespace emplace

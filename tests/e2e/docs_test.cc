@@ -46,7 +46,7 @@ const std::set<std::string>& AllFiles() {
       if (entry.is_regular_file()) names.insert(entry.path().filename());
     }
     for (const std::string folder :
-         {"sim", "profiler", "datasets", "agents", "experiments", "tools", "tests", "docs", ".ci"}) {
+         {"sim", "profiler", "datasets", "agents", "experiments", "tools", "python", "tests", "docs", ".ci"}) {
       if (!fs::exists(DocsRoot() / folder)) continue;
       for (auto entry = fs::recursive_directory_iterator(DocsRoot() / folder);
            entry != fs::recursive_directory_iterator(); ++entry) {
@@ -91,9 +91,15 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
     for (const char* const folder : {"experiments", "datasets", "tests", "tools", "docs"}) {
       Shell("ln -s '" + (DocsRoot() / folder).string() + "' " + folder);
     }
+    if (IsAboutPython()) Shell(std::string("mkdir .bin && ln -s '") + EMPLACE_PYTHON_PROGRAM + "' .bin/python3");
   }
 
+  // Its commands need the Python package, which not every build has.
+  static bool IsAboutPython() { return GetParam() == "docs/python.md"; }
+  static bool CanRun() { return !IsAboutPython() || EMPLACE_HAS_PYTHON != 0; }
+
   void RunBlocks(bool slow_too, int seconds_for_each) const {
+    if (!CanRun()) GTEST_SKIP() << "this build has no Python package";
     std::vector<PageStep> steps;
     try {
       steps = PageSteps(ParseMarkdown(ReadFromRoot(GetParam())));
@@ -121,8 +127,8 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
           has_run = slow_too || !step.slow;
           if (!has_run) break;
           Write(".block", step.text);
-          last = Shell("PATH=${emplace%/*}:$PATH timeout " + std::to_string(seconds_for_each) +
-                       " bash -euo pipefail .block");
+          last = Shell("PYTHONPATH=${emplace%/*}/python PATH=$PWD/.bin:${emplace%/*}:$PATH timeout " +
+                       std::to_string(seconds_for_each) + " bash -euo pipefail .block");
           ASSERT_EQ(last.status, step.status)
               << place << (last.status == 124 ? "these commands took too long:\n" : "these commands ended so:\n")
               << step.text << "and printed:\n"

@@ -287,17 +287,10 @@ class GymnasiumTest(Case):
         for options in ({}, {"whole": True}, {"start": "random", "reward": "final"}):
             check_env(PlacementEnv(simulator, grouping, **options), skip_render_check=True)
 
-    def test_wrappers(self):
-        import gymnasium
+    def test_vector_spaces(self):
         simulator, grouping = larger_problem()
-        env = gymnasium.wrappers.TimeLimit(PlacementEnv(simulator, grouping), 5)
-        env.reset(seed=1)
-        self.assertTrue([env.step(0)[3] for _ in range(5)][-1])
         vector = VectorEnv(simulator, grouping, num_envs=3)
         observation, _ = vector.reset(seed=1)
         self.assertIn(observation, vector.observation_space)
-        recorded = gymnasium.wrappers.vector.RecordEpisodeStatistics(vector)
-        recorded.reset(seed=1)
-        for _ in range(20):
-            info = recorded.step(np.ones(3, int))[4]
-        self.assertEqual(info["episode"]["l"].tolist(), [20] * 3)
+        observation, *_ = vector.step(vector.action_space.sample())
+        self.assertIn(observation, vector.observation_space)

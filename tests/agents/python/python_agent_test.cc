@@ -49,8 +49,8 @@ class Fails(Last):
   }
 
   static agents::SearchResult Search(const std::string& agent) {
-    const Graph graph = ChainGraph(3, 10);
-    const Cluster cluster = GpuCluster(2);
+    const Graph graph = MakeChain(3, 10, 1000);
+    const Cluster cluster = TwoDevices();
     const CostTable costs(graph, cluster, *MakeCostModel("measured"));
     agents::SearchSpec spec{.problem = {.graph = graph, .cluster = cluster, .costs = costs}};
     spec.agent = agent;
@@ -91,8 +91,11 @@ TEST(AgentProcessTest, SaysWhyItEnded) {
   setenv("EMPLACE_PYTHON", "/bin/false", 1);
   EXPECT_EQ(agents::AgentPython(), "/bin/false");
   AgentProcess process("m:C");
-  EXPECT_THAT([&] { process.Ask({{"ask", {std::string("make")}}}); },
-              ::testing::ThrowsMessage<InputError>(::testing::HasSubstr("m:C: its process ended with status 1")));
+  EXPECT_THAT(
+      [&] {
+        process.Ask({{"ask", {std::string("make")}}});
+      },
+      ::testing::ThrowsMessage<InputError>(::testing::HasSubstr("m:C: its process ended with status 1")));
   setenv("EMPLACE_PYTHON", "/no/such/python", 1);
   EXPECT_THROW(AgentProcess("m:C"), InputError);
   unsetenv("EMPLACE_PYTHON");

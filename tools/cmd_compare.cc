@@ -317,7 +317,9 @@ Command AddCompare(CLI::App& app) {
       ->delimiter(',')
       ->type_name("N,N")
       ->transform(IntegerFrom(0));
-  command->add_option("--agents", options->agents, "Who searches, of `emplace list agents` (default: all)")
+  command
+      ->add_option("--agents", options->agents,
+                   "Who searches, of `emplace list agents`, or agents in Python, MODULE:CLASS (default: all)")
       ->delimiter(',')
       ->type_name("NAME,NAME");
   AddObjectiveOptions(*command, &options->search);

@@ -184,8 +184,10 @@ Command AddPlace(CLI::App& app) {
   AddClusterOptions(*command, &options->problem)->required();
   AddGpusOption(*command, &options->problem);
   command
-      ->add_option("--agent", options->agent,
-                   fmt::format("Who searches, of `emplace list agents` (default: {})", options->agent))
+      ->add_option(
+          "--agent", options->agent,
+          fmt::format("Who searches, of `emplace list agents`, or an agent in Python, MODULE:CLASS (default: {})",
+                      options->agent))
       ->type_name("NAME");
   AddSetOption(*command, &options->settings);
   AddObjectiveOptions(*command, &options->search);

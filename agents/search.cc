@@ -351,7 +351,12 @@ class Search {
           stopped = spec_.stop && spec_.stop();
         } while (graphs_.size() > 1 && graph->in_episode());
       }
-      if (MaySave()) SaveNowAndThen();
+      if (!MaySave()) continue;
+      if (spec_.interrupt && !AllSpent() && spec_.interrupt()) {
+        SaveNow();
+        throw SearchInterrupted();
+      }
+      SaveNowAndThen();
     }
     if (MaySave()) SaveNow();
     return Result();

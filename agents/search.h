@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
@@ -59,6 +60,9 @@ struct SearchSpec {
   std::optional<Placement> start = {};
   // Asked after each proposal was evaluated; true ends the search with what it has found. Null: never.
   std::function<bool()> stop = {};
+  // Asked between two proposals, where a checkpoint can be saved; true saves it and throws SearchInterrupted. Null, or
+  // without a checkpoint: never.
+  std::function<bool()> interrupt = {};
   std::string checkpoint = {};  // a file to resume from, saved periodically; "": none
   std::string policy = {};      // a file with a policy to load at the start; "": none
   // Evaluates the placements of `problem`; null: a simulator with `engine`.
@@ -68,6 +72,11 @@ struct SearchSpec {
   // placement. The search also uses it, unless the agent needs start times or no device has a memory limit. Without a
   // limit the search omits peak memory, about half of the simulation time. Null: the search builds its own.
   const Simulator* simulator = nullptr;
+};
+
+// The checkpoint is saved; the same search resumes from it.
+struct SearchInterrupted : std::exception {
+  const char* what() const noexcept override { return "the search was interrupted"; }
 };
 
 struct SearchProgress {
@@ -104,7 +113,7 @@ struct SearchResult : GraphResult {   // of the first graph, and:
 // Runs propose, evaluate and observe until the budget is spent or the agent is finished. The same spec gives the same
 // result except for the times. On torch_device cuda, sums may also round differently from run to run. Throws InputError
 // on an unknown agent, option, grouping, reward or engine. Throws UnusableCheckpoint if there is a checkpoint that it
-// cannot resume from.
+// cannot resume from, and SearchInterrupted if spec.interrupt says so.
 SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const SearchProgress&)>& on_progress = {});
 
 // The grouping that a search with this agent uses. With a start, the groups of the agent's default are split where the

@@ -38,6 +38,8 @@ Command AddReplay(CLI::App& app);
 Command AddReport(CLI::App& app);
 Command AddSweep(CLI::App& app);
 Command AddTrial(CLI::App& app);
+Command AddWorker(CLI::App& app);
+Command AddStatus(CLI::App& app);
 Command AddReproduce(CLI::App& app);
 Command AddLibrary(CLI::App& app);
 Command AddList(CLI::App& app);

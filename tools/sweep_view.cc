@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -115,7 +114,7 @@ void SweepView::Draw(std::size_t running) {
 }
 
 Table ImprovementTable(const experiments::ExperimentSpec& experiment, const experiments::TrialPlan& plan,
-                       const std::string& experiment_folder) {
+                       const std::vector<std::string>& folders) {
   struct Sum {
     double sum = 0;
     std::size_t found = 0;
@@ -127,16 +126,15 @@ Table ImprovementTable(const experiments::ExperimentSpec& experiment, const expe
   const auto note = [](std::vector<std::string>* names, const std::string& name) {
     if (std::find(names->begin(), names->end(), name) == names->end()) names->push_back(name);
   };
-  for (const experiments::PlannedTrial& trial : plan.trials) {
-    const experiments::ExperimentCell& cell = experiment.cells[trial.cell];
+  for (std::size_t i = 0; i < plan.trials.size(); ++i) {
+    const experiments::ExperimentCell& cell = experiment.cells[plan.trials[i].cell];
     const std::string column = ColumnOf(cell);
     note(&rows, cell.agent.label);
     note(&columns, column);
     Sum& sum = sums[{cell.agent.label, column}];
     ++sum.planned;
-    const std::string folder = (std::filesystem::path(experiment_folder) / trial.id).string();
-    if (!experiments::IsFinished(folder)) continue;
-    const auto improvement = experiments::SummariseTrial(folder).improvement_percent;
+    if (!experiments::IsFinished(folders[i])) continue;
+    const auto improvement = experiments::SummariseTrial(folders[i]).improvement_percent;
     if (!improvement) continue;
     ++sum.found;
     sum.sum += *improvement;

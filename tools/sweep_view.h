@@ -55,9 +55,9 @@ class SweepView {
 };
 
 // Mean improvement in percent of the finished trials: a row for each agent, a column for each combination of the other
-// swept values. Where trials are missing, their number is in parentheses.
+// swept values. Where trials are missing, their number is in parentheses. `folders`: of each trial of the plan.
 Table ImprovementTable(const experiments::ExperimentSpec& experiment, const experiments::TrialPlan& plan,
-                       const std::string& experiment_folder);
+                       const std::vector<std::string>& folders);
 
 }  // namespace emplace::tools
 

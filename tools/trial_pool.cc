@@ -1,9 +1,8 @@
 #include "tools/trial_pool.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
+#include <poll.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,172 +15,259 @@
 #include <utility>
 
 #include "experiments/run/run_folder.h"
+#include "experiments/run/run_state.h"
+#include "experiments/run/trial_crashes.h"
 #include "sim/base/check.h"
-#include "tools/commands.h"
 
 namespace emplace::tools {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery(100);
-constexpr std::chrono::milliseconds kAskAgainAfter(500);  // retry interval for a trial that another sweep is running
+// A trial that another process runs is looked at after the first delay, and then less and less often.
+constexpr std::chrono::milliseconds kFirstDelay(250);
+constexpr std::chrono::milliseconds kLongestDelay(4000);
+constexpr std::size_t kMostInARow = 5;
 
-sigset_t StopSignals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
-  return set;
-}
-
-sigset_t AwaitedSignals() {
-  sigset_t set = StopSignals();
-  sigaddset(&set, SIGCHLD);
-  return set;
-}
-
-[[noreturn]] void Fail(const std::string& what) {
-  throw InputError("", what + " (" + std::generic_category().message(errno) + ")");
-}
-
-// Runs in the child between fork and exec, so only async-signal-safe calls are allowed.
-[[noreturn]] void BecomeTrial(const char* folder, pid_t parent, int said_fd) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(kBug);  // the parent ended before the call of prctl
-  const sigset_t awaited = AwaitedSignals();
-  sigprocmask(SIG_UNBLOCK, &awaited, nullptr);
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  dup2(null, STDIN_FILENO);
-  dup2(null, STDOUT_FILENO);
-  dup2(said_fd, STDERR_FILENO);
-  execl("/proc/self/exe", "emplace", "trial", folder, static_cast<char*>(nullptr));
-  _exit(kBug);
-}
-
-// Reads everything that was written to `fd`, and closes it.
-std::string TakeText(int fd) {
-  std::string text;
-  char buffer[4096];
-  lseek(fd, 0, SEEK_SET);
-  for (ssize_t count = 0; (count = read(fd, buffer, sizeof buffer)) > 0;)
-    text.append(buffer, static_cast<std::size_t>(count));
-  close(fd);
-  return text;
-}
-
-std::string LastLine(std::string text) {
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
-}
-
+// A process that was stopped before it could save a checkpoint.
 bool WasStopped(int status) {
   return WIFSIGNALED(status) &&
          (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGHUP);
 }
 
+bool IsStop(const signalfd_siginfo& signal) { return signal.ssi_signo != SIGCHLD; }
+
+std::string HowItEnded(int status) {
+  if (WIFSIGNALED(status)) {
+    return fmt::format("ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  }
+  return fmt::format("ended with status {}", WEXITSTATUS(status));
+}
+
 }  // namespace
 
-TrialPool::TrialPool(std::size_t processes) : processes_(processes) {
+std::string DifferenceText(const std::vector<std::string>& folders) {
+  return fmt::format(
+      "emplace: internal error: two runs of one trial had different results{} (please report this; {} in "
+      "{} says what differs)",
+      folders.size() == 1 ? "" : fmt::format(", {} times", folders.size()), experiments::kDifferencesFile,
+      folders.front());
+}
+
+TrialPool::TrialPool(const PoolOptions& options) : options_(options), slots_(options.processes) {
   const sigset_t awaited = AwaitedSignals();
   sigprocmask(SIG_BLOCK, &awaited, nullptr);
+  signal_fd_ = signalfd(-1, &awaited, SFD_NONBLOCK | SFD_CLOEXEC);
+  if (signal_fd_ < 0) throw InputError("", "no signals (" + std::generic_category().message(errno) + ")");
   // Each trial has one core: more threads would only slow down the others.
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
   setenv("OMP_NUM_THREADS", "1", 1);
 }
 
 TrialPool::~TrialPool() {
-  StopAll();
+  KillAll();
+  close(signal_fd_);
   const sigset_t awaited = AwaitedSignals();
   sigprocmask(SIG_UNBLOCK, &awaited, nullptr);
 }
 
-void TrialPool::Start(const TrialJob& job) {
-  Child child{.job = job, .pid = 0, .said_fd = memfd_create("said", MFD_CLOEXEC)};
-  if (child.said_fd < 0) Fail("no memory for what a trial says");
-  const pid_t parent = getpid();
-  child.pid = fork();
-  if (child.pid < 0) Fail("no process for a trial");
-  if (child.pid == 0) BecomeTrial(job.folder.c_str(), parent, child.said_fd);
-  running_.push_back(child);
+std::size_t TrialPool::num_running() const {
+  return static_cast<std::size_t>(std::count_if(
+      slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.runner && slot.runner->running(); }));
 }
 
-void TrialPool::StartWhatCan() {
-  const Clock::time_point now = Clock::now();
-  for (auto next = waiting_.begin(); next != waiting_.end() && running_.size() < processes_;) {
-    if (next->not_before > now) {
-      ++next;
-      continue;
-    }
-    Start(next->job);
-    next = waiting_.erase(next);
+bool TrialPool::KeepsFailing() const {
+  return crashes_in_a_row_ >= kMostInARow || (options_.stop_if_first_fail && first_failures_ >= kMostInARow);
+}
+
+TrialPool::Slot* TrialPool::FreeSlot() {
+  for (Slot& slot : slots_) {
+    if (slot.runner && slot.runner->running()) continue;
+    return &slot;
   }
+  return nullptr;
 }
 
-TrialEnd TrialPool::EndOf(const Child& child, int status) const {
-  TrialEnd end{.number = child.job.number, .failed = true, .said = TakeText(child.said_fd)};
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kDone) {
-    end.failed = false;
-  } else if (!WIFEXITED(status) || WEXITSTATUS(status) != kNo ||
-             experiments::ReadTrialError(child.job.folder).empty()) {
-    const std::string line = LastLine(end.said);
-    const std::string how = WIFSIGNALED(status)
-                                ? fmt::format("ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
-                                : fmt::format("ended with status {}", WEXITSTATUS(status));
-    experiments::WriteTrialError(child.job.folder, line.empty() ? how : how + ": " + line);
-  }
-  return end;
+void TrialPool::Delay(TrialJob job, std::chrono::milliseconds last) {
+  const std::chrono::milliseconds delay = std::clamp(2 * last, kFirstDelay, kLongestDelay);
+  delayed_.push_back({.job = std::move(job), .not_before = Clock::now() + delay, .delay = delay});
 }
 
-bool TrialPool::Reap(const std::function<void(const TrialEnd&)>& on_end) {
-  bool stopped = false;
-  for (std::size_t i = 0; i < running_.size();) {
-    int status = 0;
-    if (waitpid(running_[i].pid, &status, WNOHANG) != running_[i].pid) {
-      ++i;
-      continue;
-    }
-    const Child child = running_[i];
-    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (WasStopped(status)) {
-      stopped = true;
-      close(child.said_fd);
-    } else if (WIFEXITED(status) && WEXITSTATUS(status) == kBusy) {
-      close(child.said_fd);
-      waiting_.push_back({.job = child.job, .not_before = Clock::now() + kAskAgainAfter});
+bool TrialPool::TakeJob(const PoolEvents& events, Slot* slot) {
+  const Clock::time_point started = Clock::now();
+  // Of 100,000 trials most may be finished; signals are looked at between.
+  while (Clock::now() - started < kLookEvery) {
+    const auto due =
+        std::find_if(delayed_.begin(), delayed_.end(), [&](const Delayed& d) { return d.not_before <= started; });
+    TrialJob job;
+    std::chrono::milliseconds delay{};
+    if (due != delayed_.end()) {
+      job = std::move(due->job);
+      delay = due->delay;
+      delayed_.erase(due);
+    } else if (!ready_.empty()) {
+      job = std::move(ready_.front());
+      ready_.pop_front();
     } else {
-      on_end(EndOf(child, status));
-    }
-  }
-  return !stopped;
-}
-
-void TrialPool::StopAll() {
-  for (const Child& child : running_) kill(child.pid, SIGKILL);  // its progress is in its checkpoint
-  for (const Child& child : running_) {
-    waitpid(child.pid, nullptr, 0);
-    close(child.said_fd);
-  }
-  running_.clear();
-  waiting_.clear();
-}
-
-bool TrialPool::Run(std::vector<TrialJob> jobs, const std::function<void(const TrialEnd&)>& on_end,
-                    const std::function<void(std::size_t running)>& on_wait) {
-  for (TrialJob& job : jobs) waiting_.push_back({.job = std::move(job), .not_before = {}});
-  const sigset_t awaited = AwaitedSignals();
-  const timespec timeout{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(kLookEvery).count()};
-  while (!waiting_.empty() || !running_.empty()) {
-    StartWhatCan();
-    on_wait(running_.size());
-    const int signal = sigtimedwait(&awaited, nullptr, &timeout);
-    const bool stop = signal > 0 && signal != SIGCHLD;
-    // Trials that have ended are recorded even if all others are stopped.
-    if (!Reap(on_end) || stop) {
-      // Ctrl-C signals the whole process group, sometimes twice. Ignoring repeats lets the final messages be printed.
-      for (const int each : {SIGINT, SIGTERM, SIGHUP}) std::signal(each, SIG_IGN);
-      StopAll();
       return false;
     }
+    switch (experiments::LookAtTrial(job.folder).state) {
+      case experiments::TrialState::kFinished:
+        events.on_end({.number = job.number, .elsewhere = true});
+        break;
+      case experiments::TrialState::kFailed:
+        events.on_end({.number = job.number, .failed = true, .elsewhere = true});
+        break;
+      case experiments::TrialState::kRunning:
+        Delay(std::move(job), delay);
+        break;
+      case experiments::TrialState::kWaiting:
+        slot->job = std::move(job);
+        slot->delay = delay;
+        return true;
+    }
   }
-  return true;
+  return false;
+}
+
+void TrialPool::StartWhatCan(const PoolEvents& events) {
+  for (Slot* slot = FreeSlot(); slot != nullptr && TakeJob(events, slot); slot = FreeSlot()) {
+    events.before_start(slot->job);
+    if (slot->runner && slot->runner->IsWorn()) slot->runner.reset();
+    if (!slot->runner) slot->runner = std::make_unique<TrialRunner>(options_.lease);
+    slot->runner->Start(slot->job.folder);
+  }
+}
+
+void TrialPool::Handle(RunnerReply reply, Slot* slot, const PoolEvents& events) {
+  std::string said = slot->runner->TakeSaid();
+  switch (reply) {
+    case RunnerReply::kDone:
+    case RunnerReply::kDiffers:
+      any_done_ = true;
+      crashes_in_a_row_ = 0;
+      return events.on_end(
+          {.number = slot->job.number, .differs = reply == RunnerReply::kDiffers, .said = std::move(said)});
+    case RunnerReply::kFailed:
+      if (!any_done_) ++first_failures_;
+      crashes_in_a_row_ = 0;
+      return events.on_end({.number = slot->job.number, .failed = true, .said = std::move(said)});
+    case RunnerReply::kLost:
+      events.on_note(
+          fmt::format("{}: was stopped for longer than its lease; another worker has taken it over", slot->job.folder));
+      return Delay(std::move(slot->job), slot->delay);
+    case RunnerReply::kBusy:
+      return Delay(std::move(slot->job), slot->delay);
+    case RunnerReply::kInterrupted:
+      interrupted_ = true;
+      return;
+    case RunnerReply::kCannotWrite:
+      break;
+  }
+  said.resize(std::min(said.find('\n'), said.size()));
+  throw InputError("", said);
+}
+
+void TrialPool::Crashed(int status, Slot* slot, const PoolEvents& events) {
+  const std::string folder = slot->job.folder;
+  const std::string how = HowItEnded(status);
+  experiments::RecordCrash(folder, {.host = experiments::ThisProcess(options_.lease).host,
+                                    .lost = false,
+                                    .how = how,
+                                    .log = slot->runner->TakeSaid()});
+  ++crashes_in_a_row_;
+  const std::string verdict = experiments::CrashVerdict(experiments::ReadCrashes(folder));
+  if (!verdict.empty()) {
+    experiments::WriteTrialError(folder, verdict);
+    return events.on_end({.number = slot->job.number, .failed = true});
+  }
+  events.on_note(fmt::format("{}: {}; it is tried again", folder, how));
+  // If all trials of one agent crash, they shall not be the next ones.
+  std::rotate(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(ready_.size() / 2), ready_.end());
+  ready_.push_back(std::move(slot->job));
+}
+
+void TrialPool::TakeReplies(const PoolEvents& events) {
+  for (Slot& slot : slots_) {
+    if (!slot.runner) continue;
+    if (slot.runner->running()) {
+      if (const auto reply = slot.runner->TakeReply()) {
+        Handle(*reply, &slot, events);
+        continue;
+      }
+    }
+    const pid_t pid = slot.runner->pid();
+    const std::optional<int> status = slot.runner->TakeStatus();
+    if (!status) continue;
+    // It may have replied just before it ended.
+    if (slot.runner->running()) {
+      if (const auto reply = slot.runner->TakeReply()) Handle(*reply, &slot, events);
+    }
+    if (slot.runner->running()) {
+      if (WasStopped(*status)) {
+        interrupted_ = true;
+      } else {
+        Crashed(*status, &slot, events);
+      }
+      experiments::RemoveClaimOf(slot.runner->folder(), pid);
+    }
+    slot.runner.reset();
+  }
+}
+
+bool TrialPool::Wait(std::chrono::milliseconds most) {
+  std::vector<pollfd> files = {{.fd = signal_fd_, .events = POLLIN, .revents = 0}};
+  for (const Slot& slot : slots_) {
+    if (slot.runner && slot.runner->running())
+      files.push_back({.fd = slot.runner->fd(), .events = POLLIN, .revents = 0});
+  }
+  poll(files.data(), files.size(), static_cast<int>(most.count()));
+  bool stop = false;
+  signalfd_siginfo signal{};
+  while (read(signal_fd_, &signal, sizeof signal) == sizeof signal) stop = stop || IsStop(signal);
+  return stop;
+}
+
+void TrialPool::StopAll(const PoolEvents& events) {
+  for (const Slot& slot : slots_) {
+    if (slot.runner) slot.runner->Interrupt();
+  }
+  const Clock::time_point end = Clock::now() + options_.grace;
+  while (num_running() > 0 && Clock::now() < end && !Wait(kLookEvery)) TakeReplies(events);
+  // Ctrl-C signals the whole process group, sometimes twice. Ignoring repeats lets the final messages be printed.
+  for (const int each : {SIGINT, SIGTERM, SIGHUP}) std::signal(each, SIG_IGN);
+  KillAll();
+}
+
+void TrialPool::KillAll() {
+  for (Slot& slot : slots_) {
+    if (!slot.runner) continue;
+    const pid_t pid = slot.runner->pid();
+    const std::string folder = slot.runner->folder();
+    slot.runner.reset();  // kills it; its progress is in its checkpoint
+    if (!folder.empty()) experiments::RemoveClaimOf(folder, pid);
+  }
+}
+
+PoolResult TrialPool::Run(std::vector<TrialJob> jobs, const PoolEvents& events) {
+  for (TrialJob& job : jobs) ready_.push_back(std::move(job));
+  while (!ready_.empty() || !delayed_.empty() || num_running() > 0) {
+    StartWhatCan(events);
+    events.on_wait(num_running());
+    // Without a running trial, unless all are delayed, there are more trials to look at now.
+    const bool look_on = FreeSlot() != nullptr && !ready_.empty();
+    const bool stop = Wait(look_on ? std::chrono::milliseconds(0) : kLookEvery);
+    // Trials that have ended are recorded even if all others are stopped.
+    TakeReplies(events);
+    if (stop || interrupted_) {
+      StopAll(events);
+      return PoolResult::kStopped;
+    }
+    if (KeepsFailing()) {
+      StopAll(events);
+      return PoolResult::kKeepsFailing;
+    }
+  }
+  return PoolResult::kWhole;
 }
 
 }  // namespace emplace::tools

@@ -1,15 +1,13 @@
 #include "experiments/run/run_folder.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <new>
 #include <ostream>
 #include <sstream>
@@ -20,17 +18,19 @@
 
 #include "agents/search.h"
 #include "experiments/run/hardware_reward.h"
+#include "experiments/run/line_file.h"
 #include "experiments/run/run_reader.h"
+#include "experiments/run/trial_crashes.h"
 #include "experiments/run/trial_json.h"
 #include "experiments/spec/checked_json.h"
 #include "experiments/spec/problem.h"
 #include "experiments/validation/validation.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/base/fingerprint.h"
 #include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
 #include "sim/base/json_value.h"
-#include "sim/base/printable.h"
 #include "sim/base/temporary_file.h"
 #include "sim/placement.h"
 #include "sim/simulator.h"
@@ -48,7 +48,10 @@ std::string In(const std::string& folder, std::string_view name) { return (fs::p
 void MakeFolder(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) throw InputError(path, "cannot be made (" + error.message() + ")");
+  if (!error) return;
+  const WriteError failed(path, error.value());
+  if (failed.IsOfFileSystem()) throw failed;
+  throw InputError(path, "cannot be made (" + error.message() + ")");
 }
 
 void Remove(const std::string& path) {
@@ -56,36 +59,13 @@ void Remove(const std::string& path) {
   fs::remove(path, ignored);
 }
 
-// A lock that is released when its process ends, even by a crash.
-class FolderLock {
- public:
-  explicit FolderLock(const std::string& folder)
-      : fd_(::open(In(folder, "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
-    if (fd_ < 0) {
-      throw InputError(In(folder, "lock"), "cannot be written (" + std::generic_category().message(errno) + ")");
-    }
-    held_ = ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
-  }
-  ~FolderLock() { ::close(fd_); }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-  bool held() const { return held_; }
+// Another process has taken the claim over.
+struct ClaimLost : std::exception {};
 
- private:
-  int fd_;
-  bool held_ = false;
-};
-
-// progress.jsonl: each line is a single write, so that no partial line remains.
+// progress.jsonl.
 class ProgressLog {
  public:
-  explicit ProgressLog(const std::string& folder)
-      : fd_(::open(In(folder, "progress.jsonl").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {}
-  ~ProgressLog() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  ProgressLog(const ProgressLog&) = delete;
-  ProgressLog& operator=(const ProgressLog&) = delete;
+  explicit ProgressLog(const std::string& folder) : file_(In(folder, "progress.jsonl")) {}
 
   void Show(const agents::SearchProgress& progress) {
     const auto now = std::chrono::steady_clock::now();
@@ -98,23 +78,26 @@ class ProgressLog {
     AddMember(&line, "budget", progress.budget);
     AddMember(&line, "best_step_time_us", progress.best_micros);
     AddMember(&line, "unix_s", std::round(unix_seconds * 1000) / 1000);
-    std::string text;
-    AppendJson(&text, {std::move(line)});
-    text.push_back('\n');
-    // The log is informational, so a write error does not fail the trial.
-    if (fd_ >= 0 && ::write(fd_, text.data(), text.size()) < 0) return;
+    try {
+      file_.Append(JsonText({std::move(line)}));
+    } catch (const WriteError&) {
+      // The log is informational, so a write error does not fail the trial.
+    }
   }
 
  private:
-  int fd_;
+  LineFile file_;
   std::chrono::steady_clock::time_point next_;
 };
 
 // Deletes an unusable checkpoint (of an earlier version, or damaged) and starts the trial again.
-agents::SearchResult RunFromCheckpoint(const agents::SearchSpec& spec, const std::string& folder) {
+agents::SearchResult RunFromCheckpoint(const agents::SearchSpec& spec, const std::string& folder, TrialClaim* claim) {
   ProgressLog log(folder);
   const auto run = [&] {
-    return agents::RunSearch(spec, [&log](const agents::SearchProgress& progress) { log.Show(progress); });
+    return agents::RunSearch(spec, [&](const agents::SearchProgress& progress) {
+      if (!claim->Held()) throw ClaimLost();
+      log.Show(progress);
+    });
   };
   try {
     return run();
@@ -127,7 +110,7 @@ agents::SearchResult RunFromCheckpoint(const agents::SearchSpec& spec, const std
 
 // Runs a trial with real devices, which evaluate all or some placements, or check the best.
 agents::SearchResult RunOnHardware(agents::SearchSpec spec, const HardwareChoice& choice, const std::string& folder,
-                                   MeasuredSteps* measured) {
+                                   TrialClaim* claim, MeasuredSteps* measured) {
   const agents::SearchProblem& problem = spec.problem;
   const Simulator simulator(problem.graph, problem.cluster, problem.costs,
                             {.engine = spec.engine, .peak_memory = true, .start_times = true});
@@ -135,7 +118,7 @@ agents::SearchResult RunOnHardware(agents::SearchSpec spec, const HardwareChoice
   RewardEvaluator evaluator(simulator, hardware.runner(), choice);
   spec.evaluator = &evaluator;
   spec.evaluator_state = &evaluator;
-  agents::SearchResult result = RunFromCheckpoint(spec, folder);
+  agents::SearchResult result = RunFromCheckpoint(spec, folder, claim);
   measured->checks = evaluator.checks();
   if (result.best) {
     const profiler::HardwareStep best = hardware.runner().Measure(*result.best);
@@ -161,34 +144,70 @@ JsonValue ReadSpec(const std::string& folder) {
   return spec;
 }
 
-void RunLocked(const std::string& folder) {
+std::string TextOfFile(const JsonValue& json) { return JsonText(json) + '\n'; }
+
+// A file of a result that the seed determines.
+struct ResultFile {
+  std::string_view name;
+  std::string content;  // "": there is none
+};
+
+// Writes the result, trial.json last. If another process has published one meanwhile, it must be the same.
+TrialOutcome Publish(const std::string& folder, const std::vector<ResultFile>& files, const JsonValue& timing) {
+  std::string differences;
+  const bool published = IsFinished(folder);
+  if (!published) WriteJsonFile(In(folder, "timing.json"), timing);
+  for (const auto& [name, content] : files) {
+    const std::string path = In(folder, name);
+    if (!published) {
+      if (!content.empty()) WriteFile(path, [&text = content](std::ostream& out) { out << text; });
+      continue;
+    }
+    const std::string other = fs::exists(path) ? ReadWholeFile(path) : "";
+    if (other == content) continue;
+    differences += fmt::format("{}: {} here ({} bytes), {} of another process ({} bytes)\n", name,
+                               FingerprintText(content), content.size(), FingerprintText(other), other.size());
+  }
+  if (differences.empty()) return TrialOutcome::kDone;
+  WriteFile(In(folder, kDifferencesFile), [&](std::ostream& out) { out << differences; });
+  return TrialOutcome::kDiffers;
+}
+
+TrialOutcome RunClaimed(const std::string& folder, const TrialRunOptions& options, TrialClaim* claim) {
   RemoveLeftovers(folder);
   Remove(In(folder, "error.txt"));
   const JsonValue spec_json = ReadSpec(folder);
   const TrialChoice choice = ReadTrialChoice(spec_json);
   agents::SearchSpec spec = LoadSearchSpec(choice);
   spec.checkpoint = In(folder, "checkpoint.bin");
+  spec.interrupt = options.interrupt;
   std::optional<MeasuredSteps> measured;
   agents::SearchResult result;
   if (choice.hardware) {
     RefuseSeveralGraphs(!spec.also.empty(), !spec.transfer.empty());
-    result = RunOnHardware(spec, *choice.hardware, folder, &measured.emplace());
+    result = RunOnHardware(spec, *choice.hardware, folder, claim, &measured.emplace());
   } else {
-    result = RunFromCheckpoint(spec, folder);
+    result = RunFromCheckpoint(spec, folder, claim);
   }
   std::string placement;
   if (result.best) {
     std::ostringstream text;
     WritePlacement(text, *result.best, spec.problem.graph, spec.problem.cluster);
     placement = std::move(text).str();
-    WriteFile(In(folder, "best_placement.json"), [&placement](std::ostream& out) { out << placement; });
   }
-  if (!result.policy.empty()) {
-    WriteFile(In(folder, "policy.bin"), [&result](std::ostream& out) { out << result.policy; });
+  const std::string trial =
+      TextOfFile(TrialToJson(fs::path(folder).filename().string(), spec_json, spec, result, placement));
+  // Two runs on real devices measure different times, so that they are not compared.
+  if (!claim->Held() && (choice.hardware || !IsFinished(folder))) throw ClaimLost();
+  return Publish(folder, {{"best_placement.json", placement}, {"policy.bin", result.policy}, {kTrialKey, trial}},
+                 TimingToJson(result, measured));
+}
+
+// A process that was lost while it ran the trial counts; too many fail the trial.
+void CountLoss(const std::string& folder, const TrialClaim& claim) {
+  if (const auto& holder = claim.taken_from(); holder && !holder->instance.empty()) {
+    RecordCrash(folder, {.host = holder->host, .lost = true, .how = "gave no more sign", .log = ""});
   }
-  WriteJsonFile(In(folder, "timing.json"), TimingToJson(result, measured));
-  WriteJsonFile(In(folder, kTrialKey),
-                TrialToJson(fs::path(folder).filename().string(), spec_json, spec, result, placement));
 }
 
 // The absolute path without a trailing slash, as its last part is the trial's id.
@@ -199,20 +218,24 @@ std::string Normal(const std::string& folder) {
 
 }  // namespace
 
-std::string PrepareTrialFolder(const std::string& experiment_folder, const PlannedTrial& trial) {
-  std::string folder = In(experiment_folder, trial.id);
-  MakeFolder(folder);
-  RemoveLeftovers(folder);
-  const std::string spec = In(folder, "spec.json");
-  if (fs::exists(spec)) {
+void PrepareTrialFolder(const std::string& trial_folder, std::string_view spec) {
+  MakeFolder(trial_folder);
+  RemoveLeftovers(trial_folder);
+  const std::string path = In(trial_folder, "spec.json");
+  if (fs::exists(path)) {
     try {
-      ReadSpec(folder);
-      return folder;
+      ReadSpec(trial_folder);
+      return;
     } catch (const InputError& error) {
       fmt::print(stderr, "{}; written again\n", error.what());
     }
   }
-  WriteJsonFile(spec, trial.spec);
+  WriteFile(path, [spec](std::ostream& out) { out << spec << '\n'; });
+}
+
+std::string PrepareTrialFolder(const std::string& experiment_folder, const PlannedTrial& trial) {
+  std::string folder = In(experiment_folder, trial.id);
+  PrepareTrialFolder(folder, JsonText(trial.spec));
   return folder;
 }
 
@@ -235,19 +258,30 @@ void WriteExperimentFile(const std::string& experiment_folder, const ExperimentS
 
 bool IsFinished(const std::string& trial_folder) { return fs::exists(In(trial_folder, kTrialKey)); }
 
-TrialOutcome RunTrialFolder(const std::string& trial_folder) {
+TrialOutcome RunTrialFolder(const std::string& trial_folder, const TrialRunOptions& options) {
   const std::string folder = Normal(trial_folder);
-  const FolderLock lock(folder);
-  if (!lock.held()) return TrialOutcome::kBusy;
+  const std::unique_ptr<TrialClaim> claim = TrialClaim::Take(folder, options.lease);
+  if (!claim) return TrialOutcome::kBusy;
   if (IsFinished(folder)) return TrialOutcome::kDone;
+  std::string error;
   try {
-    RunLocked(folder);
-    return TrialOutcome::kDone;
+    CountLoss(folder, *claim);
+    error = CrashVerdict(ReadCrashes(folder));
+    if (error.empty()) return RunClaimed(folder, options, claim.get());
+  } catch (const ClaimLost&) {
+    return TrialOutcome::kLost;
+  } catch (const agents::SearchInterrupted&) {
+    return TrialOutcome::kInterrupted;
+  } catch (const WriteError& failed) {
+    if (failed.IsOfFileSystem()) throw;
+    error = failed.what();
   } catch (const std::bad_alloc&) {
-    WriteTrialError(folder, "out of memory");
-  } catch (const std::exception& error) {
-    WriteTrialError(folder, error.what());
+    error = "out of memory";
+  } catch (const std::exception& failed) {
+    error = failed.what();
   }
+  if (!claim->Held()) return TrialOutcome::kLost;
+  WriteTrialError(folder, error);
   return TrialOutcome::kFailed;
 }
 
@@ -255,6 +289,11 @@ void WriteTrialError(const std::string& trial_folder, const std::string& line) {
   // InputError converts it to a single line.
   const std::string text = InputError("", line).what();
   WriteFile(In(trial_folder, "error.txt"), [&text](std::ostream& out) { out << text << '\n'; });
+}
+
+void ForgetTrialError(const std::string& trial_folder) {
+  Remove(In(trial_folder, "error.txt"));
+  Remove(In(trial_folder, "crashes.jsonl"));
 }
 
 std::string ReadTrialError(const std::string& trial_folder) {

@@ -1,10 +1,14 @@
 #ifndef EMPLACE_EXPERIMENTS_RUN_RUN_FOLDER_H_
 #define EMPLACE_EXPERIMENTS_RUN_RUN_FOLDER_H_
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "experiments/run/trial_claim.h"
 #include "experiments/spec/experiment.h"
 #include "experiments/spec/trial_plan.h"
 
@@ -22,27 +26,44 @@ namespace emplace::experiments {
 //   timing.json          `emplace.timing`: measured times
 //   trial.json           `emplace.trial`: results determined by the seed; written last, it marks a finished trial
 //   error.txt            if the trial failed: one line with the reason
-//   lock                 held by the process that runs the trial
+//   crashes.jsonl        one line for each process that ended without a result (trial_crashes.h)
+//   lock                 the claim of the process that runs the trial (trial_claim.h)
+// Experiments of more than 100 trials have RUNS/EXPERIMENT/SHARD/ID (plan_file.h).
 
 // Creates the folder of a trial in its experiment's folder, with spec.json, unless they exist. A damaged spec.json is
 // written again, with a line on standard error. Returns the trial's folder.
 std::string PrepareTrialFolder(const std::string& experiment_folder, const PlannedTrial& trial);
+// The same for a trial's folder and the content of its spec.json, without the newline.
+void PrepareTrialFolder(const std::string& trial_folder, std::string_view spec);
 // Writes RUNS/EXPERIMENT/experiment.json, the experiment as JSON with `question`. Creates the folder if necessary.
 void WriteExperimentFile(const std::string& experiment_folder, const ExperimentSpec& experiment);
 
 bool IsFinished(const std::string& trial_folder);
 
 enum class TrialOutcome : std::uint8_t {
-  kDone,    // trial.json exists
-  kFailed,  // error.txt exists
-  kBusy,    // another process runs it
+  kDone,         // trial.json exists
+  kFailed,       // error.txt exists
+  kBusy,         // another process runs it
+  kLost,         // another process took the claim over, because this one was stopped for longer than its lease
+  kInterrupted,  // its checkpoint is saved
+  kDiffers,      // another process finished it meanwhile, with other bytes: a bug; see kDifferencesFile
+};
+struct TrialRunOptions {
+  std::chrono::milliseconds lease = kDefaultLease;
+  std::function<bool()> interrupt = {};  // SearchSpec::interrupt
 };
 // Runs the trial of a folder unless it is finished, and resumes from its checkpoint if it has one. trial.json is
-// byte-identical however often the trial was interrupted. Throws InputError only if the folder cannot be written.
-TrialOutcome RunTrialFolder(const std::string& trial_folder);
+// byte-identical however often the trial was interrupted. Throws InputError only if the folder cannot be written, and
+// WriteError if the file system is full or broken, which is no failure of the trial.
+TrialOutcome RunTrialFolder(const std::string& trial_folder, const TrialRunOptions& options = {});
+
+// The file that says how two runs of one trial differed, one line for each of their files.
+inline constexpr std::string_view kDifferencesFile = "differences.txt";
 
 // Writes the reason of a trial's failure, including a crashed process, to error.txt.
 void WriteTrialError(const std::string& trial_folder, const std::string& line);
+// Removes error.txt and crashes.jsonl, so that the trial is run again.
+void ForgetTrialError(const std::string& trial_folder);
 std::string ReadTrialError(const std::string& trial_folder);  // "" if there is none
 
 // Summary of a finished trial for display.

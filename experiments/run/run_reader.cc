@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <unordered_set>
+#include <utility>
 
+#include "experiments/run/plan_file.h"
 #include "experiments/spec/checked_json.h"
 #include "experiments/spec/experiment_fields.h"
 #include "sim/base/check.h"
@@ -80,6 +83,18 @@ std::vector<fs::path> FoldersIn(const fs::path& folder) {
   return folders;
 }
 
+// Trials of the plan that no worker has begun, and that have no folder therefore.
+void AddPlanned(const fs::path& folder, const std::unordered_set<std::string>& seen, ExperimentRuns* runs) {
+  if (!HasPlan(folder.string())) return;
+  const PlanFile plan(folder.string());
+  for (const PlanFile::Trial& trial : plan.trials()) {
+    if (seen.contains(trial.id())) continue;
+    JsonValue spec = ParseJson(trial.spec);
+    std::string what = DescribeSpec(spec);
+    runs->unfinished.push_back({.id = trial.id(), .what = std::move(what), .error = {}, .spec = std::move(spec)});
+  }
+}
+
 ExperimentRuns ReadExperiment(const fs::path& folder) {
   ExperimentRuns runs;
   runs.name = folder.filename().string();
@@ -87,13 +102,22 @@ ExperimentRuns ReadExperiment(const fs::path& folder) {
     ReadExperimentFile(root, &runs);
     return 0;
   });
-  for (const fs::path& path : FoldersIn(folder)) {
-    if (fs::exists(path / "trial.json")) {
+  std::unordered_set<std::string> seen;
+  for (const std::string& name : ListTrialFolders(folder.string())) {
+    const fs::path path = folder / name;
+    const bool finished = fs::exists(path / "trial.json");
+    if (!finished && !fs::exists(path / "spec.json") && !fs::exists(path / "error.txt")) continue;
+    if (!seen.insert(path.filename().string()).second) continue;
+    if (finished) {
       runs.trials.push_back(ReadFinishedTrial(path.string()));
-    } else if (fs::exists(path / "spec.json") || fs::exists(path / "error.txt")) {
+    } else {
       runs.unfinished.push_back(DescribeUnfinished(path));
     }
   }
+  AddPlanned(folder, seen, &runs);
+  const auto by_id = [](const auto& a, const auto& b) { return a.id < b.id; };
+  std::stable_sort(runs.trials.begin(), runs.trials.end(), by_id);
+  std::stable_sort(runs.unfinished.begin(), runs.unfinished.end(), by_id);
   return runs;
 }
 

@@ -16,7 +16,7 @@ namespace emplace::experiments {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Run = datasets::MeasuredStep::Run;
+using MeasuredRun = datasets::MeasuredStep::Run;
 
 struct Interval {
   double start = 0;
@@ -77,7 +77,7 @@ class Comparison {
     };
     double free = 0;
     for (const std::size_t r : runs_of_[device]) {
-      const Run& run = measured_.runs[r];
+      const MeasuredRun& run = measured_.runs[r];
       const double start = course.runs[r].start;
       double launched = 0;
       double joined = 0;
@@ -142,7 +142,7 @@ Replay MakeReplay(const datasets::Imported& imported) {
     measured.ops[i].end = step.op_start_micros[i] + (simulated.ops[i].end - simulated.ops[i].start);
   }
   std::vector<double> errors;
-  for (const Run& run : step.runs) {
+  for (const MeasuredRun& run : step.runs) {
     simulated.runs.push_back({simulated.ops[Index(run.first)].start, simulated.ops[Index(run.last)].end});
     measured.runs.push_back({run.start_micros, run.end_micros});
     errors.push_back(std::abs(simulated.runs.back().start - run.start_micros));

@@ -37,9 +37,10 @@ std::string ZlibReason(gzFile file) {
 InputError Unreadable(const std::string& path, const std::string& reason) {
   return InputError(path, "cannot be read (" + reason + ")");
 }
-InputError Unwritable(const std::string& path, const std::string& reason) {
-  return InputError(path, "cannot be written (" + reason + ")");
+WriteError Unwritable(const std::string& path, const std::string& reason, int error = 0) {
+  return WriteError(path, reason, error);
 }
+WriteError Unwritable(const std::string& path, int error) { return WriteError(path, error); }
 
 // Closes a descriptor at the end of its scope.
 class Descriptor {
@@ -188,7 +189,7 @@ class WriteBuffer : public std::streambuf {
     Flush();
     errno = 0;
     const int error = gzclose_w(std::exchange(file_, nullptr));
-    if (error != Z_OK) throw Unwritable(path_, Reason(errno));
+    if (error != Z_OK) throw Unwritable(path_, errno);
   }
 
  protected:
@@ -207,7 +208,8 @@ class WriteBuffer : public std::streambuf {
     const auto count = static_cast<unsigned>(pptr() - pbase());
     errno = 0;
     if (count > 0 && gzwrite(file_, pbase(), count) != static_cast<int>(count)) {
-      throw Unwritable(path_, ZlibReason(file_));
+      const int error = errno;
+      throw Unwritable(path_, ZlibReason(file_), error);
     }
     setp(buffer_.data(), buffer_.data() + buffer_.size());
   }
@@ -220,7 +222,7 @@ class WriteBuffer : public std::streambuf {
 // Writes to a copy of the descriptor, which stays open.
 void WriteTo(int fd, const std::string& path, bool compress, const std::function<void(std::ostream&)>& write) {
   Descriptor copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (copy.get() < 0) throw Unwritable(path, Reason(errno));
+  if (copy.get() < 0) throw Unwritable(path, errno);
   // zlib's own header: time stamp 0, no name. "T" writes without compression.
   gzFile file = gzdopen(copy.get(), compress ? "wb6" : "wbT");
   if (file == nullptr) throw Unwritable(path, "out of memory");
@@ -252,7 +254,7 @@ std::string FollowLinks(const std::string& path) {
     if (failed) throw Unwritable(path, failed.message());
     at = to.is_absolute() ? to : at.parent_path() / to;
   }
-  throw Unwritable(path, Reason(ELOOP));
+  throw Unwritable(path, ELOOP);
 }
 
 // A file that WriteFiles writes: whole under another name first, or at once if it is a device or a pipe.
@@ -262,7 +264,7 @@ class FileUnderway {
     if (file.path == "-") return;
     struct stat info {};
     const bool exists = ::stat(file.path.c_str(), &info) == 0;
-    if (!exists && errno != ENOENT) throw Unwritable(file.path, Reason(errno));
+    if (!exists && errno != ENOENT) throw Unwritable(file.path, errno);
     // A rename would replace a device or a pipe.
     if (exists && !S_ISREG(info.st_mode)) return;
     // A link is followed, so that it stays one.
@@ -270,7 +272,7 @@ class FileUnderway {
     const std::filesystem::path real = std::filesystem::canonical(file.path, failed);
     target_ = !failed ? real.string() : exists ? file.path : FollowLinks(file.path);
     temporary_ = std::make_unique<TemporaryFile>(target_);
-    if (temporary_->fd() < 0) throw Unwritable(file.path, Reason(errno));
+    if (temporary_->fd() < 0) throw Unwritable(file.path, errno);
     if (exists) ::fchmod(temporary_->fd(), info.st_mode & 07777U);
   }
 
@@ -280,19 +282,19 @@ class FileUnderway {
     const bool compress = EndsWithGz(file_.path);
     if (temporary_) {
       WriteTo(temporary_->fd(), file_.path, compress, file_.write);
-      if (!temporary_->Sync()) throw Unwritable(file_.path, Reason(errno));
+      if (!temporary_->Sync()) throw Unwritable(file_.path, errno);
     } else if (file_.path == "-") {
       WriteTo(STDOUT_FILENO, file_.path, false, file_.write);
     } else {
       const Descriptor fd(::open(target_.c_str(), O_WRONLY | O_CLOEXEC));
-      if (fd.get() < 0) throw Unwritable(file_.path, Reason(errno));
+      if (fd.get() < 0) throw Unwritable(file_.path, errno);
       WriteTo(fd.get(), file_.path, compress, file_.write);
     }
   }
 
   void MoveIntoPlace() {
     if (!temporary_) return;
-    if (!temporary_->MoveIntoPlace()) throw Unwritable(file_.path, Reason(errno));
+    if (!temporary_->MoveIntoPlace()) throw Unwritable(file_.path, errno);
     SyncFolderOf(target_);
   }
 
@@ -303,6 +305,15 @@ class FileUnderway {
 };
 
 }  // namespace
+
+WriteError::WriteError(const std::string& path, int error) : WriteError(path, Reason(error), error) {}
+
+bool WriteError::IsOfFileSystem() const {
+  for (const int fault : {ENOSPC, EDQUOT, EFBIG, EROFS, EIO, ESTALE}) {
+    if (error_ == fault) return true;
+  }
+  return false;
+}
 
 std::unique_ptr<std::istream> OpenForReading(const std::string& path, std::uint64_t most) {
   Descriptor fd(path == "-" ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));

@@ -8,7 +8,24 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/check.h"
+
 namespace emplace {
+
+// A file cannot be written, for the reason `error` (an errno; 0: another reason).
+class WriteError : public InputError {
+ public:
+  WriteError(const std::string& path, const std::string& reason, int error)
+      : InputError(path, "cannot be written (" + reason + ")"), error_(error) {}
+  WriteError(const std::string& path, int error);
+
+  int error() const { return error_; }
+  // Whether the file system is at fault, not the path: it is full, over a quota, read-only or broken.
+  bool IsOfFileSystem() const;
+
+ private:
+  int error_;
+};
 
 // How much is read of a file at most, in bytes, gzip undone: of one that is taken in piece by piece (a graph of more
 // than ten million ops), and of one that is held whole.
@@ -27,7 +44,7 @@ void CheckRegularFile(const std::string& path);
 // Calls `write` on a stream and makes `path` appear whole or not at all (temporary name in the same folder, fsync,
 // rename); "-" is standard output. A link is followed, also one to a file that is not there yet. A name that ends in
 // .gz is compressed, time stamp 0 and no name inside. What a process that was killed in the middle of writing it has
-// left is removed. Throws InputError("PATH: cannot be written (reason)").
+// left is removed. Throws WriteError("PATH: cannot be written (reason)").
 void WriteFile(const std::string& path, const std::function<void(std::ostream&)>& write);
 
 struct FileToWrite {

@@ -41,6 +41,7 @@ struct SweepOptions {
   std::string output = "runs";
   std::size_t jobs = 0;  // 0: one per core
   bool dry_run = false;
+  bool plan = false;
 };
 
 // Measurements on real devices must not disturb each other, so trials run one at a time.
@@ -211,6 +212,12 @@ int Run(const SweepOptions& options) {
   const PlannedSweep sweep = PlanSweep(options.experiment, options.output);
   CheckJobs(options, sweep);
   if (options.dry_run) return DryRun(options, sweep);
+  if (options.plan) {
+    WritePlannedSweep(sweep);
+    const std::string runs = (fs::path(options.output) / sweep.experiment.name).string();
+    std::cout << Printable(fmt::format("{}; emplace worker {}", SizeText(sweep), runs)) << '\n';
+    return kDone;
+  }
   return Sweep(options, sweep).Run();
 }
 
@@ -228,6 +235,8 @@ Command AddSweep(CLI::App& app) {
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
   command->add_flag("--dry-run", options->dry_run, "List the trials with an estimate of time; run and write nothing");
+  command->add_flag("--plan", options->plan, "Write the plan, from which `emplace worker` runs the trials; run none")
+      ->excludes("--dry-run");
   return {command, [options] { return Run(*options); }};
 }
 

@@ -100,7 +100,7 @@ int RunProgram(int argc, char** argv) {
   const std::vector<Command> commands = {
       AddImport(app),   AddExport(app),  AddGenerate(app),  AddTransform(app), AddDataset(app), AddInspect(app),
       AddSimulate(app), AddBound(app),   AddExplain(app),   AddDiff(app),      AddProfile(app), AddValidate(app),
-      AddPlace(app),    AddCompare(app), AddSweep(app),     AddWorker(app),    AddStatus(app),  AddTrial(app),
+      AddPlace(app),    AddCompare(app), AddSweep(app),     AddWorker(app),    AddSubmit(app), AddStatus(app),  AddTrial(app),
       AddReplay(app),   AddReport(app),  AddReproduce(app), AddLibrary(app),   AddList(app)};
   for (const Command& command : commands) {
     command.app->footer(kExitStatuses);

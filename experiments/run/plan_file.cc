@@ -123,6 +123,7 @@ bool HasPlan(const std::string& experiment_folder) { return fs::exists(PlanOf(ex
 std::vector<std::string> ListTrialFolders(const std::string& experiment_folder) {
   std::vector<std::string> folders;
   for (const std::string& name : FolderNames(experiment_folder)) {
+    if (name == kWorkersFolder) continue;
     const fs::path path = fs::path(experiment_folder) / name;
     if (!IsShard(name) || fs::exists(path / "spec.json") || fs::exists(path / "trial.json")) {
       folders.push_back(name);

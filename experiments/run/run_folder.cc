@@ -152,25 +152,36 @@ struct ResultFile {
   std::string content;  // "": there is none
 };
 
-// Writes the result, trial.json last. If another process has published one meanwhile, it must be the same.
-TrialOutcome Publish(const std::string& folder, const std::vector<ResultFile>& files, const JsonValue& timing) {
+// How the files of another process differ from these, a line each; "" if they are the same.
+std::string Differences(const std::string& folder, const std::vector<ResultFile>& files) {
   std::string differences;
-  const bool published = IsFinished(folder);
-  if (!published) WriteJsonFile(In(folder, "timing.json"), timing);
   for (const auto& [name, content] : files) {
     const std::string path = In(folder, name);
-    if (!published) {
-      if (!content.empty()) WriteFile(path, [&text = content](std::ostream& out) { out << text; });
-      continue;
-    }
     const std::string other = fs::exists(path) ? ReadWholeFile(path) : "";
     if (other == content) continue;
     differences += fmt::format("{}: {} here ({} bytes), {} of another process ({} bytes)\n", name,
                                FingerprintText(content), content.size(), FingerprintText(other), other.size());
   }
-  if (differences.empty()) return TrialOutcome::kDone;
-  WriteFile(In(folder, kDifferencesFile), [&](std::ostream& out) { out << differences; });
-  return TrialOutcome::kDiffers;
+  return differences;
+}
+
+// Writes the result; the last file, trial.json, appears last. If another process has published one meanwhile, it must
+// be the same.
+TrialOutcome Publish(const std::string& folder, const std::vector<ResultFile>& files, const JsonValue& timing) {
+  if (IsFinished(folder)) {
+    const std::string differences = Differences(folder, files);
+    if (differences.empty()) return TrialOutcome::kDone;
+    WriteFile(In(folder, kDifferencesFile), [&](std::ostream& out) { out << differences; });
+    return TrialOutcome::kDiffers;
+  }
+  const std::string timing_text = TextOfFile(timing);
+  const auto writing = [](const std::string& text) { return [&text](std::ostream& out) { out << text; }; };
+  std::vector<FileToWrite> written = {{.path = In(folder, "timing.json"), .write = writing(timing_text)}};
+  for (const auto& [name, content] : files) {
+    if (!content.empty()) written.push_back({.path = In(folder, name), .write = writing(content)});
+  }
+  WriteFiles(written);
+  return TrialOutcome::kDone;
 }
 
 TrialOutcome RunClaimed(const std::string& folder, const TrialRunOptions& options, TrialClaim* claim) {
@@ -230,7 +241,7 @@ void PrepareTrialFolder(const std::string& trial_folder, std::string_view spec) 
       fmt::print(stderr, "{}; written again\n", error.what());
     }
   }
-  WriteFile(path, [spec](std::ostream& out) { out << spec << '\n'; });
+  WriteFiles({{.path = path, .write = [spec](std::ostream& out) { out << spec << '\n'; }, .durable = false}});
 }
 
 std::string PrepareTrialFolder(const std::string& experiment_folder, const PlannedTrial& trial) {

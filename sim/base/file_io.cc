@@ -12,6 +12,7 @@
 #include <istream>
 #include <iterator>
 #include <ostream>
+#include <set>
 #include <streambuf>
 #include <system_error>
 #include <utility>
@@ -237,9 +238,8 @@ void WriteTo(int fd, const std::string& path, bool compress, const std::function
 bool EndsWithGz(const std::string& path) { return path.size() > 3 && path.ends_with(".gz"); }
 
 // So that the new name survives a crash too. Folders of some file systems cannot be synced: not an error.
-void SyncFolderOf(const std::string& path) {
-  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  const Descriptor folder(::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+void SyncFolder(const std::string& path) {
+  const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() >= 0) ::fsync(folder.get());
 }
 
@@ -282,7 +282,6 @@ class FileUnderway {
     const bool compress = EndsWithGz(file_.path);
     if (temporary_) {
       WriteTo(temporary_->fd(), file_.path, compress, file_.write);
-      if (!temporary_->Sync()) throw Unwritable(file_.path, errno);
     } else if (file_.path == "-") {
       WriteTo(STDOUT_FILENO, file_.path, false, file_.write);
     } else {
@@ -292,10 +291,18 @@ class FileUnderway {
     }
   }
 
+  void Sync() const {
+    if (temporary_ && file_.durable && !temporary_->Sync()) throw Unwritable(file_.path, errno);
+  }
+
   void MoveIntoPlace() {
-    if (!temporary_) return;
-    if (!temporary_->MoveIntoPlace()) throw Unwritable(file_.path, errno);
-    SyncFolderOf(target_);
+    if (temporary_ && !temporary_->MoveIntoPlace()) throw Unwritable(file_.path, errno);
+  }
+
+  bool is_durable() const { return temporary_ && file_.durable; }
+  std::string folder() const {
+    const std::filesystem::path parent = std::filesystem::path(target_).parent_path();
+    return parent.empty() ? "." : parent.string();
   }
 
  private:
@@ -348,7 +355,13 @@ void WriteFiles(const std::vector<FileToWrite>& files) {
   for (const auto& file : underway) {
     if (!file->is_temporary()) file->Write();
   }
+  for (const auto& file : underway) file->Sync();
   for (const auto& file : underway) file->MoveIntoPlace();
+  std::set<std::string> folders;
+  for (const auto& file : underway) {
+    if (file->is_durable()) folders.insert(file->folder());
+  }
+  for (const std::string& folder : folders) SyncFolder(folder);
 }
 
 void WriteFile(const std::string& path, const std::function<void(std::ostream&)>& write) {

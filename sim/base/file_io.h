@@ -50,8 +50,10 @@ void WriteFile(const std::string& path, const std::function<void(std::ostream&)>
 struct FileToWrite {
   std::string path;
   std::function<void(std::ostream&)> write;
+  bool durable = true;  // false: no fsync, because what a crash of the machine loses can be written again
 };
-// The same for files that belong together: none appears before all of them are written.
+// The same for files that belong together: none appears before all of them are written, and then they appear in this
+// order. Their folders are synced once.
 void WriteFiles(const std::vector<FileToWrite>& files);
 
 }  // namespace emplace

@@ -5,12 +5,15 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "experiments/run/run_reader.h"
+#include "experiments/run/trial_claim.h"
+#include "experiments/run/trial_crashes.h"
 #include "experiments/spec/problem.h"
 #include "experiments/version.h"
 #include "sim/base/file_io.h"
@@ -96,12 +99,13 @@ TEST_F(RunFolderTest, AFinishedTrialIsNotRunAgain) {
 }
 
 TEST_F(RunFolderTest, OneProcessAtATimeRunsATrial) {
-  const int lock = open((folder_ + "/lock").c_str(), O_RDWR | O_CREAT, 0666);
-  ASSERT_EQ(flock(lock, LOCK_EX | LOCK_NB), 0);
+  auto claim = experiments::TrialClaim::Take(folder_, std::chrono::seconds(60));
+  ASSERT_TRUE(claim);
   EXPECT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kBusy);
   EXPECT_FALSE(experiments::IsFinished(folder_));
-  close(lock);  // like the end of a process
+  claim.reset();
   EXPECT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
+  EXPECT_FALSE(Exists("lock"));
 }
 
 TEST_F(RunFolderTest, AFailureIsOneLineUntilTheTrialIsTriedAgain) {
@@ -191,6 +195,67 @@ TEST_F(RunFolderTest, ProgressGrowsALineAtATime) {
   for (std::string line; std::getline(lines, line);) last = nlohmann::json::parse(line);
   EXPECT_EQ(last.at("evaluations"), 600);
   EXPECT_EQ(last.at("budget"), 600);
+}
+
+TEST_F(RunFolderTest, AnInterruptedTrialGoesOnFromItsCheckpoint) {
+  Prepare(WithLine("budget: {evaluations: 3000}"));
+  int asked = 0;
+  const auto interrupt = [&asked] { return ++asked == 5; };
+  ASSERT_EQ(experiments::RunTrialFolder(folder_, {.interrupt = interrupt}), experiments::TrialOutcome::kInterrupted);
+  EXPECT_TRUE(Exists("checkpoint.bin"));
+  EXPECT_FALSE(Exists("lock"));
+  EXPECT_FALSE(Exists("error.txt"));
+  ASSERT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
+  const std::string whole = Read("trial.json");
+  fs::remove_all(folder_);
+  Prepare(WithLine("budget: {evaluations: 3000}"));
+  ASSERT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
+  EXPECT_EQ(Read("trial.json"), whole);
+}
+
+// Runs the trial, and lets another process do something meanwhile.
+TEST_F(RunFolderTest, ATrialThatRanTwiceIsCompared) {
+  ASSERT_EQ(experiments::RunTrialFolder(folder_), experiments::TrialOutcome::kDone);
+  const std::string whole = Read("trial.json");
+  fs::remove(folder_ + "/trial.json");
+  fs::remove(folder_ + "/checkpoint.bin");
+  const auto publish = [&](const std::string& text) {
+    return [this, text] {
+      if (!Exists("trial.json")) Write("trial.json", text);
+      return false;
+    };
+  };
+  EXPECT_EQ(experiments::RunTrialFolder(folder_, {.interrupt = publish(whole)}), experiments::TrialOutcome::kDone);
+  EXPECT_FALSE(Exists(std::string(experiments::kDifferencesFile)));
+  fs::remove(folder_ + "/trial.json");
+  fs::remove(folder_ + "/checkpoint.bin");
+  EXPECT_EQ(experiments::RunTrialFolder(folder_, {.interrupt = publish("other\n")}),
+            experiments::TrialOutcome::kDiffers);
+  EXPECT_EQ(Read("trial.json"), "other\n");
+  EXPECT_EQ(Read(std::string(experiments::kDifferencesFile)).rfind("trial.json: ", 0), 0U);
+}
+
+TEST_F(RunFolderTest, AProcessThatLostItsClaimLeavesTheFolderAlone) {
+  // The claim becomes another's during the search. The lease is short, so that the loss is noticed soon.
+  const auto lose = [this] {
+    Write("lock", "{\"host\": \"other\", \"instance\": \"other\"}");
+    usleep(300'000);
+    return false;
+  };
+  EXPECT_EQ(experiments::RunTrialFolder(folder_, {.lease = std::chrono::milliseconds(300), .interrupt = lose}),
+            experiments::TrialOutcome::kLost);
+  EXPECT_FALSE(Exists("trial.json"));
+  EXPECT_FALSE(Exists("best_placement.json"));
+  EXPECT_FALSE(Exists("error.txt"));
+  EXPECT_EQ(Read("lock"), "{\"host\": \"other\", \"instance\": \"other\"}");
+}
+
+TEST_F(RunFolderTest, AFailedTrialIsForgotten) {
+  experiments::WriteTrialError(folder_, "it broke");
+  experiments::RecordCrash(folder_, {.how = "ended"});
+  experiments::ForgetTrialError(folder_);
+  EXPECT_FALSE(Exists("error.txt"));
+  EXPECT_FALSE(Exists("crashes.jsonl"));
 }
 
 TEST_F(RunFolderTest, WhereNothingFitsThereIsNoBest) {

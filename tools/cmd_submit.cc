@@ -62,8 +62,7 @@ int Run(const SubmitOptions& options, const std::vector<std::string>& sbatch_opt
   }
   const std::string job = SubmitToSlurm(script, text);
   const std::string runs = (std::filesystem::path(options.output) / sweep.experiment.name).string();
-  std::cout << Printable(
-                   fmt::format("{}; job {} with {}", SizeText(sweep), job, Counted(script.workers, "worker")))
+  std::cout << Printable(fmt::format("{}; job {} with {}", SizeText(sweep), job, Counted(script.workers, "worker")))
             << '\n'
             << Printable("emplace status " + runs) << '\n';
   return kDone;

@@ -51,9 +51,8 @@ std::string SbatchQuoted(const std::string& word) {
 }
 
 bool IsGiven(const WorkerScript& script, std::string_view name) {
-  return std::any_of(script.sbatch_options.begin(), script.sbatch_options.end(), [name](const std::string& line) {
-    return line.substr(0, line.find_first_of("= ")) == name;
-  });
+  return std::any_of(script.sbatch_options.begin(), script.sbatch_options.end(),
+                     [name](const std::string& line) { return line.substr(0, line.find_first_of("= ")) == name; });
 }
 
 // Without the folder, which is quoted.
@@ -64,7 +63,9 @@ std::string WorkerCommand(const WorkerScript& script, const std::string& jobs) {
   return command + "\n";
 }
 
-std::string LogsOf(const WorkerScript& script) { return (fs::path(script.folder) / experiments::kWorkersFolder).string(); }
+std::string LogsOf(const WorkerScript& script) {
+  return (fs::path(script.folder) / experiments::kWorkersFolder).string();
+}
 
 struct Piped {
   int status = 0;

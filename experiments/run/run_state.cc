@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 // The time left is extrapolated from so many finished trials, evenly spread over the plan.
 constexpr std::size_t kMostTimed = 200;
 constexpr std::chrono::milliseconds kClockKept(1000);
+constexpr std::string_view kNotStarted = "not started";
 
 std::string FileIn(const std::string& folder, std::string_view name) { return (fs::path(folder) / name).string(); }
 
@@ -85,7 +86,7 @@ std::string WhyWaiting(const std::string& folder, const std::optional<ClaimSight
   if (const std::size_t crashes = ReadCrashes(folder).size(); crashes > 0) {
     return fmt::format("crashed {} times", crashes);
   }
-  return fs::exists(FileIn(folder, "checkpoint.bin")) ? "stopped, with a checkpoint" : "not started";
+  return fs::exists(FileIn(folder, "checkpoint.bin")) ? "stopped, with a checkpoint" : std::string(kNotStarted);
 }
 
 // Seconds of a finished trial; nullopt if timing.json is missing or damaged.
@@ -118,12 +119,9 @@ std::optional<double> WorkLeft(const PlanFile& plan, const std::vector<std::size
   return seconds * work_left / work;
 }
 
-std::size_t CountOthers(const PlanFile& plan) {
-  std::unordered_set<std::string> known;
-  for (const PlanFile::Trial& trial : plan.trials()) known.insert(trial.folder);
-  const std::vector<std::string> folders = ListTrialFolders(plan.folder());
-  return static_cast<std::size_t>(
-      std::count_if(folders.begin(), folders.end(), [&](const auto& folder) { return !known.contains(folder); }));
+std::size_t CountPlanned(const PlanFile& plan, const std::unordered_set<std::string>& present) {
+  return static_cast<std::size_t>(std::count_if(plan.trials().begin(), plan.trials().end(),
+                                                [&](const auto& trial) { return present.contains(trial.folder); }));
 }
 
 }  // namespace
@@ -152,8 +150,16 @@ RunState ReadRunState(const std::string& experiment_folder) {
   std::vector<std::size_t> finished;
   std::map<std::string, std::size_t> waiting;
   double work_left = 0;
+  // One look at each folder that is there takes much less time than one at each trial.
+  const std::vector<std::string> folders = ListTrialFolders(plan.folder());
+  const std::unordered_set<std::string> present(folders.begin(), folders.end());
   for (std::size_t i = 0; i < plan.trials().size(); ++i) {
     const PlanFile::Trial& trial = plan.trials()[i];
+    if (!present.contains(trial.folder)) {
+      work_left += trial.work;
+      ++waiting[std::string(kNotStarted)];
+      continue;
+    }
     const std::string folder = plan.FolderOf(trial);
     const TrialSight sight = LookAtTrial(folder);
     if (sight.state == TrialState::kFinished) {
@@ -174,7 +180,7 @@ RunState ReadRunState(const std::string& experiment_folder) {
   }
   state.finished = finished.size();
   for (auto& [reason, count] : waiting) state.waiting.push_back({.reason = reason, .count = count});
-  state.others = CountOthers(plan);
+  state.others = present.size() - CountPlanned(plan, present);
   state.work_left_seconds = WorkLeft(plan, finished, work_left);
   if (state.work_left_seconds && !state.running.empty()) {
     state.left_seconds = *state.work_left_seconds / static_cast<double>(state.running.size());

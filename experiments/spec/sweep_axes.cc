@@ -13,7 +13,7 @@ namespace emplace::experiments {
 namespace {
 
 // A larger product is probably a mistake.
-constexpr std::size_t kMostCells = 10'000;
+constexpr std::size_t kMostCells = 100'000;
 
 // Paths that may be swept and excluded. NAME.* allows any key below NAME.
 constexpr std::string_view kKnownPaths[] = {"graphs",

@@ -150,16 +150,25 @@ TEST_F(SweepTest, ATrialThatFailsIsReportedAndTheOthersFinish) {
   EXPECT_FALSE(Exists(broken + "error.txt"));
 }
 
-TEST_F(SweepTest, ATrialThatCrashesIsReportedAndTheOthersFinishLengthy) {
+// Kills whoever runs one of the trials, again and again.
+TEST_F(SweepTest, ATrialThatCrashesThreeTimesIsReportedAndTheOthersFinishLengthy) {
   Write("x.yaml", Replaced(kSweep, "evaluations: 1500", "evaluations: 30000"));
-  const Ran ran = Shell(
-      "$emplace sweep x.yaml -o r --jobs 1 & pid=$!; child=; while [ -z \"$child\" ]; do "
-      "child=$(cat /proc/$pid/task/$pid/children); sleep 0.01; done; sleep 0.1; kill -9 ${child%% *}; "
-      "wait $pid");
+  ASSERT_EQ(Emplace("sweep x.yaml -o r --plan").status, 0);
+  const std::string victim = Shell("ls -d r/quick/*/ | head -1 | tr -d '\\n'").out;
+  const Ran ran = Shell("$emplace sweep x.yaml -o r --jobs 2 & pid=$!; until [ -e " + victim +
+                        "error.txt ]; do process=$(sed -n 's/.*\"process\":\\([0-9]*\\).*/\\1/p' " + victim +
+                        "lock 2>/dev/null); [ -z \"$process\" ] || kill -9 $process; sleep 0.05; done; wait $pid");
   EXPECT_EQ(ran.status, 1) << ran.err;
   EXPECT_EQ(Count("r/quick/*/trial.json"), 9U);
-  EXPECT_EQ(Shell("cat r/quick/*/error.txt").out, "ended by signal 9 (Killed)\n");
-  EXPECT_NE(ran.err.find("FAILED: ended by signal 9 (Killed)"), std::string::npos) << ran.err;
+  const std::string error = Read(victim + "error.txt");
+  EXPECT_EQ(error.rfind("crashed 3 times (crashes.jsonl has its log), last on ", 0), 0U) << error;
+  EXPECT_NE(error.find(": ended by signal 9 (Killed)\n"), std::string::npos) << error;
+  EXPECT_NE(ran.err.find("ended by signal 9 (Killed); it is tried again"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("FAILED: crashed 3 times"), std::string::npos) << ran.err;
+  EXPECT_EQ(Shell("wc -l <" + victim + "crashes.jsonl").out, "3\n");
+  // The same command tries it again, and forgets the crashes.
+  EXPECT_EQ(Emplace("sweep x.yaml -o r").status, 0);
+  EXPECT_FALSE(Exists(victim + "crashes.jsonl"));
 }
 
 TEST_F(SweepTest, TwoSweepsOnOneFolderShareTheTrials) {

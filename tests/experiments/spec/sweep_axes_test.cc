@@ -81,9 +81,9 @@ TEST(SweepAxesTest, WhatCannotBeSweptIsRefused) {
     EXPECT_NE(refusal.find("agent.set.*"), std::string::npos) << refusal;
   }
   std::string numbers = "0";
-  for (int i = 1; i < 101; ++i) numbers += ", " + std::to_string(i);
+  for (int i = 1; i < 317; ++i) numbers += ", " + std::to_string(i);
   EXPECT_EQ(Refusal("{sweep: {engine: [" + numbers + "], reward: [" + numbers + "]}}"),
-            "sweep: has more than 10000 cells (fewer or shorter lists)");
+            "sweep: has more than 100000 cells (fewer or shorter lists)");
 }
 
 TEST(SweepAxesTest, AnExclusionThatSaysNothingIsRefused) {

@@ -73,6 +73,22 @@ TEST(SearchTest, ASearchThatIsStoppedGoesOnFromItsCheckpointToTheSameResult) {
   }
 }
 
+TEST(SearchTest, AnInterruptSavesACheckpointAtOnce) {
+  for (const char* const agent : {"annealing", "placeto"}) {
+    agents::SearchSpec spec = SomeSearch(agent, /*num_ops=*/30);
+    const agents::SearchResult uninterrupted = agents::RunSearch(spec);
+    spec.checkpoint = TemporaryFile("interrupt_checkpoint");
+    int asked = 0;
+    spec.interrupt = [&asked] { return ++asked == 3; };
+    EXPECT_THROW(agents::RunSearch(spec), agents::SearchInterrupted);
+    EXPECT_TRUE(std::filesystem::exists(spec.checkpoint)) << agent;
+    const agents::SearchResult resumed = agents::RunSearch(spec);
+    EXPECT_EQ(resumed.best, uninterrupted.best) << agent;
+    EXPECT_EQ(resumed.evaluations, uninterrupted.evaluations) << agent;
+    EXPECT_EQ(resumed.trace, uninterrupted.trace) << agent;
+  }
+}
+
 // Adds 1 us at every evaluation, so its results depend on the number of earlier ones.
 class Slowing : public Evaluator, public agents::SearchPart {
  public:

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <istream>
@@ -181,6 +182,24 @@ TEST_F(FileIoTest, SaysWhyAFileCannotBeWritten) {
     EXPECT_EQ(ErrorOf([] { Write("/dev/full", LongText()); }),
               "/dev/full: cannot be written (No space left on device)");
   }
+}
+
+TEST_F(FileIoTest, AFullDiskIsToldFromAWrongPath) {
+  const auto fault = [](const std::string& path) {
+    try {
+      Write(path, "x");
+    } catch (const WriteError& error) {
+      return error.IsOfFileSystem() ? "file system" : "path";
+    }
+    return "none";
+  };
+  EXPECT_STREQ(fault(Path("none/a")), "path");
+  EXPECT_STREQ(fault(folder_), "path");
+  if (fs::exists("/dev/full")) {
+    EXPECT_STREQ(fault("/dev/full"), "file system");
+  }
+  EXPECT_EQ(WriteError("a", ENOSPC).error(), ENOSPC);
+  EXPECT_TRUE(WriteError("a", EDQUOT).IsOfFileSystem());
 }
 
 TEST_F(FileIoTest, AFailedWriteLeavesTheOldFileAndNothingElse) {

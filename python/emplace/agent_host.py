@@ -97,7 +97,11 @@ class Host:
         seed = question["seed"]
         rng = random.Random(seed) if numpy is None else numpy.random.default_rng(seed)
         placements = self.agent.propose(self.problems[question["index"]], rng)
-        self.proposed = [[int(device) for device in placement] for placement in placements]
+        try:
+            self.proposed = [[int(device) for device in placement] for placement in placements]
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"propose returned a {type(placements).__name__} that is no list of placements, each a "
+                            f"device for each group ({error})") from None
         return {"placements": self.proposed}
 
     def observe(self, question):

@@ -16,7 +16,7 @@ from matplotlib import pyplot  # noqa: E402
 AGENTS = ("single_device", "expert", "metis", "annealing", "multilevel_search")
 
 
-def main(picture="placements.png", count=20_000):
+def main(picture="placements.png", count=10_000):
     graph = emplace.generate("rnnlm", layers=2, steps=8)
     simulator = emplace.Simulator(graph, emplace.Cluster("p2.8xlarge", gpus=4), "roofline")
     grouping = emplace.Grouping(graph, "merge_and_colocate", groups=64)
@@ -26,7 +26,7 @@ def main(picture="placements.png", count=20_000):
     wide = rng.integers(1, len(gpus) + 1, count)
     placements = gpus[(rng.random((count, grouping.num_groups)) * wide[:, None]).astype(int)]
     step_ns, peak_bytes = simulator.evaluate(placements, grouping=grouping)
-    found = emplace.compare(simulator, AGENTS, evaluations=3000)
+    found = emplace.compare(simulator, AGENTS, evaluations=1000)
     bound_us = simulator.report(found[-1].placement)["lower_bound_us"]
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4))

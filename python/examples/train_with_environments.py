@@ -18,7 +18,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402
 
 
-def train(simulator, grouping, episodes=150, num_envs=64, learning_rate=2.0, seed=1):
+def train(simulator, grouping, episodes=100, num_envs=64, learning_rate=2.0, seed=1):
     """Step times in ns of the placements that ended each episode, (episodes, num_envs), and the policy."""
     env = VectorEnv(simulator, grouping, num_envs=num_envs)
     groups, devices = env.num_groups, simulator.cluster.num_devices

@@ -43,25 +43,28 @@ const Simulator& BatchEvaluator::WithoutMemory() const {
   return *without_memory_;
 }
 
+// Each number is read once: another thread of Python may write to the array meanwhile.
 void BatchEvaluator::Expand(const PlacementRows& rows, std::size_t row, std::vector<DeviceId>* devices) const {
   const std::int16_t* const given = rows.devices + row * rows.width;
   const auto most = static_cast<std::uint16_t>(cluster_.num_devices());
-  std::uint16_t largest = 0;  // a negative number becomes a large one
-  for (std::size_t i = 0; i < rows.width; ++i) largest = std::max(largest, static_cast<std::uint16_t>(given[i]));
+  std::vector<DeviceId> groups;
+  std::vector<DeviceId>* const copied = rows.grouping == nullptr ? devices : &groups;
+  copied->resize(rows.width);
+  std::uint16_t largest = 0;
+  for (std::size_t i = 0; i < rows.width; ++i) {
+    const auto device = static_cast<std::uint16_t>(given[i]);  // a negative number becomes a large one
+    largest = std::max(largest, device);
+    (*copied)[i] = static_cast<DeviceId>(device);
+  }
   if (largest >= most && rows.width > 0) {
-    const std::int16_t* const bad = std::find_if(
-        given, given + rows.width, [&](std::int16_t device) { return static_cast<std::uint16_t>(device) >= most; });
-    throw InputError(fmt::format("placements[{}, {}]", row, bad - given),
-                     fmt::format("is {} (0 to {})", *bad, most - 1));
+    const auto bad =
+        std::find_if(copied->begin(), copied->end(), [&](DeviceId device) { return Index(device) >= most; });
+    throw InputError(fmt::format("placements[{}, {}]", row, bad - copied->begin()),
+                     fmt::format("is {} (0 to {})", static_cast<std::int16_t>(Index(*bad)), most - 1));
   }
+  if (rows.grouping == nullptr) return;
   devices->resize(graph_.num_ops());
-  if (rows.grouping == nullptr) {
-    for (std::size_t i = 0; i < rows.width; ++i) (*devices)[i] = static_cast<DeviceId>(given[i]);
-  } else {
-    for (std::size_t i = 0; i < devices->size(); ++i) {
-      (*devices)[i] = static_cast<DeviceId>(given[rows.grouping->group_of(MakeId<OpId>(i))]);
-    }
-  }
+  for (std::size_t i = 0; i < devices->size(); ++i) (*devices)[i] = groups[rows.grouping->group_of(MakeId<OpId>(i))];
 }
 
 bool BatchEvaluator::CanRun(std::span<const DeviceId> devices) const {

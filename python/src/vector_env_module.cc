@@ -97,7 +97,8 @@ void Step(VectorEnv& self, const Actions& actions) {
     throw InputError("actions", self.options().whole ? "has another shape ((num_envs, num_groups))"
                                                      : "has another shape ((num_envs,))");
   }
-  const std::span<const std::int64_t> values(actions.data(), self.num_envs() * width);
+  // A copy: another thread of Python may write to the array meanwhile.
+  const std::vector<std::int64_t> values(actions.data(), actions.data() + self.num_envs() * width);
   const py::gil_scoped_release released;
   self.Step(values);
 }

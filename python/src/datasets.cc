@@ -59,6 +59,7 @@ py::dict ImportFiles(const std::vector<std::string>& paths, const std::string& f
   {
     const py::gil_scoped_release released;
     std::vector<datasets::ImportSource> sources;
+    sources.reserve(paths.size());
     for (const std::string& path : paths) sources.emplace_back(path);
     const datasets::ImporterEntry& importer =
         datasets::FindImporter(format, sources.front().head(), sources.front().name());

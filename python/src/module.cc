@@ -15,7 +15,7 @@ py::array CheckedOutput(const py::object& out, const py::dtype& dtype, const std
   wanted += shape.size() == 1 ? ",)" : ")";
   const bool is_array = py::isinstance<py::array>(out);
   if (!is_array) throw InputError(name, "is no array (" + wanted + ")");
-  const auto array = py::reinterpret_borrow<py::array>(out);
+  auto array = py::reinterpret_borrow<py::array>(out);
   bool fits = array.dtype().is(dtype) && array.writeable() && (array.flags() & py::array::c_style) != 0 &&
               static_cast<std::size_t>(array.ndim()) == shape.size();
   for (std::size_t i = 0; fits && i < shape.size(); ++i) fits = array.shape(static_cast<py::ssize_t>(i)) == shape[i];

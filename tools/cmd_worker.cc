@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
+#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,7 +13,7 @@
 
 #include "experiments/run/plan_file.h"
 #include "experiments/run/run_folder.h"
-#include "experiments/run/run_state.h"
+#include "experiments/run/trial_claim.h"
 #include "sim/base/check.h"
 #include "sim/base/fingerprint.h"
 #include "sim/base/printable.h"

@@ -11,9 +11,8 @@
 #include "experiments/run/run_folder.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/base/json_text.h"
 #include "sim/base/printable.h"
-#include "tools/problem.h"
-#include "tools/terminal.h"
 
 namespace emplace::tools {
 namespace {

@@ -18,6 +18,7 @@
 #include <system_error>
 #include <utility>
 
+#include "experiments/run/run_folder.h"
 #include "sim/base/check.h"
 #include "tools/commands.h"
 #include "tools/terminal.h"

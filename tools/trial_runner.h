@@ -10,8 +10,6 @@
 #include <optional>
 #include <string>
 
-#include "experiments/run/run_folder.h"
-
 namespace emplace::tools {
 
 // SIGINT, SIGTERM and SIGHUP; and those with SIGCHLD.

@@ -77,7 +77,6 @@ class TrialClaim {
   void KeepRenewing();
   // Renews the lease if the file is still this claim.
   void Renew();
-  bool IsLost() const;
 
   const std::string path_;
   const std::string text_;

@@ -1,6 +1,10 @@
 """The environments: a contract of ours everywhere, and Gymnasium's own checks where it is installed."""
 
 import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import numpy as np
@@ -277,6 +281,58 @@ class VectorTest(Case):
         self.assertEqual(env.placements[:, 0].tolist(), [0, 2])  # the refused step changed nothing
         self.assertEqual(env.action_space.nvec.tolist(), [3, 3])
         self.assertGreaterEqual(env.simulations, 3)
+
+
+# What the environments take from Gymnasium, in files of a package of that name.
+GYMNASIUM = {
+    "__init__.py": """
+import random
+from gymnasium import spaces, vector
+class Env:
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self.np_random = random.Random(seed)
+""",
+    "spaces.py": "from emplace._spaces import Box, Dict, Discrete, MultiDiscrete",
+    "vector/__init__.py": """
+import enum
+class VectorEnv: pass
+class AutoresetMode(enum.Enum):
+    NEXT_STEP = "NextStep"
+    SAME_STEP = "SameStep"
+    DISABLED = "Disabled"
+""",
+    "vector/utils.py": "from emplace._spaces import batch_space",
+}
+USE_IT = """
+import gymnasium
+from emplace.env import AutoresetMode, PlacementEnv, VectorEnv
+from test_env import small_problem
+env = PlacementEnv(*small_problem())
+assert isinstance(env, gymnasium.Env)
+env.reset(seed=1)
+assert env.np_random.random() == __import__("random").Random(1).random()
+assert env.action_space.contains(env.action_space.sample())
+vector = VectorEnv(*small_problem(), num_envs=2)
+assert isinstance(vector, gymnasium.vector.VectorEnv)
+assert vector.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.NEXT_STEP
+assert vector.observation_space.contains(vector.reset(seed=1)[0])
+"""
+
+
+class GymnasiumsClassesTest(Case):
+    @unittest.skipIf(HAS_GYMNASIUM, "the real one is there")
+    def test_are_used_where_they_are(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in GYMNASIUM.items():
+                path = os.path.join(folder, "gymnasium", name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+            path = os.pathsep.join([folder, os.path.dirname(os.path.abspath(__file__)), os.environ["PYTHONPATH"]])
+            done = subprocess.run([sys.executable, "-c", USE_IT], env={**os.environ, "PYTHONPATH": path},
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
 
 
 @unittest.skipUnless(HAS_GYMNASIUM, "Gymnasium is not installed")

@@ -2,6 +2,9 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 
 import numpy as np
@@ -70,6 +73,17 @@ class PlaceTest(Case):
         found = emplace.place(simulator, "placeto", evaluations=60, grouping="identity")
         self.assertTrue(found.episodes)
         self.assertTrue(found.policy)
+
+    def test_interrupts(self):
+        search = ("import emplace; from testing import *; s = emplace.Simulator(fork(), small_cluster()); "
+                  "print('begins', flush=True); emplace.place(s, 'annealing', evaluations=10**9)")
+        process = subprocess.Popen([sys.executable, "-c", search], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True)
+        self.assertEqual(process.stdout.readline(), "begins\n")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertIn("KeyboardInterrupt", err)
+        self.assertNotEqual(process.returncode, 0)
 
     def test_compare(self):
         simulator = emplace.Simulator(fork(), small_cluster())

@@ -59,6 +59,33 @@ TEST(ScheduleEvaluatorTest, WhatIsNoPipelineCannotRun) {
   EXPECT_NE(ErrorOf([&] { ScheduleEvaluator(graph, cluster, costs, {.name = "2f2b"}); }), "");
 }
 
+TEST(ScheduleEvaluatorTest, ErrorsSayWhereTheyAre) {
+  const Graph graph = TwoStages();
+  const Cluster cluster = MakeCluster(2);
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  const SchedulePlaces places = {.graph = "g.json", .placement = "p.json", .schedule = "--schedule"};
+  const auto error_of = [&](const std::string& schedule, std::size_t micro_batches, const Placement& placement) {
+    return ErrorOf([&] {
+      SimulatePlacedSchedule(graph, cluster, costs, placement, {.name = schedule, .micro_batches = micro_batches},
+                             places);
+    });
+  };
+  EXPECT_TRUE(error_of("interleaved:2", 3, On(graph, 0, 1, 1, 0)).starts_with("--schedule: "));
+  EXPECT_TRUE(error_of("zb-v", 4, On(graph, 0, 1, 1, 0)).starts_with("p.json: "));
+}
+
+TEST(ScheduleEvaluatorTest, SharedIssueLanesAreRefused) {
+  const Graph graph = TwoStages();
+  const Cluster cluster = MakeCluster(2);
+  std::vector<Device> devices = cluster.devices();
+  devices[0].issue = {.lane = "", .host_micros = 5, .launch_latency_micros = 1, .max_queued = 0};
+  EXPECT_NO_THROW(CheckScheduleCluster(Cluster::Uniform("own", devices, {.bandwidth_gb_per_s = 1})));
+  devices[0].issue->lane = "one";
+  const Cluster shared = Cluster::Uniform("shared", devices, {.bandwidth_gb_per_s = 1});
+  EXPECT_NE(ErrorOf([&] { CheckScheduleCluster(shared); }).find("gpu:0 has the issue lane \"one\""), std::string::npos);
+  EXPECT_THROW(ScheduleEvaluator(graph, shared, MeasuredCosts(graph, shared), {.name = "1f1b"}), InputError);
+}
+
 TEST(ScheduleEvaluatorTest, MemoryIsThatOfTheSchedule) {
   const Graph graph = TwoStages();
   const Cluster cluster = MakeCluster(2, {.bandwidth_gb_per_s = 1}, 0, Bytes{6000});

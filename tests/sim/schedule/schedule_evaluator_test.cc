@@ -78,9 +78,10 @@ TEST(ScheduleEvaluatorTest, SharedIssueLanesAreRefused) {
   const Graph graph = TwoStages();
   const Cluster cluster = MakeCluster(2);
   std::vector<Device> devices = cluster.devices();
-  devices[0].issue = {.lane = "", .host_micros = 5, .launch_latency_micros = 1, .max_queued = 0};
+  for (Device& device : devices)
+    device.issue = {.lane = "", .host_micros = 5, .launch_latency_micros = 1, .max_queued = 0};
   EXPECT_NO_THROW(CheckScheduleCluster(Cluster::Uniform("own", devices, {.bandwidth_gb_per_s = 1})));
-  devices[0].issue->lane = "one";
+  for (Device& device : devices) device.issue->lane = "one";
   const Cluster shared = Cluster::Uniform("shared", devices, {.bandwidth_gb_per_s = 1});
   EXPECT_NE(ErrorOf([&] { CheckScheduleCluster(shared); }).find("gpu:0 has the issue lane \"one\""), std::string::npos);
   EXPECT_THROW(ScheduleEvaluator(graph, shared, MeasuredCosts(graph, shared), {.name = "1f1b"}), InputError);

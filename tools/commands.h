@@ -40,6 +40,7 @@ Command AddSweep(CLI::App& app);
 Command AddTrial(CLI::App& app);
 Command AddWorker(CLI::App& app);
 Command AddStatus(CLI::App& app);
+Command AddDashboard(CLI::App& app);
 Command AddSubmit(CLI::App& app);
 Command AddReproduce(CLI::App& app);
 Command AddLibrary(CLI::App& app);

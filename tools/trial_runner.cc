@@ -78,7 +78,7 @@ RunnerReply ReplyOf(experiments::TrialOutcome outcome) {
   return RunnerReply::kDiffers;
 }
 
-std::atomic<bool> interrupted{false};
+std::atomic<bool> runner_interrupted{false};
 
 RunnerReply RunAndSay(const std::string& folder, const experiments::TrialRunOptions& options) {
   try {
@@ -196,11 +196,11 @@ std::optional<int> TrialRunner::TakeStatus() {
 
 int ServeTrials(std::chrono::milliseconds lease) {
   struct sigaction action {};
-  action.sa_handler = [](int) { interrupted = true; };  // without SA_RESTART: ends the wait for a line
+  action.sa_handler = [](int) { runner_interrupted = true; };  // without SA_RESTART: ends the wait for a line
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
-  const experiments::TrialRunOptions options{.lease = lease, .interrupt = [] { return interrupted.load(); }};
+  const experiments::TrialRunOptions options{.lease = lease, .interrupt = [] { return runner_interrupted.load(); }};
   std::string inbox;
-  while (!interrupted) {
+  while (!runner_interrupted) {
     const std::optional<std::string> folder = NextLine(STDIN_FILENO, &inbox);
     if (!folder) break;
     const std::string reply = std::string(WordOf(RunAndSay(*folder, options))) + "\n";

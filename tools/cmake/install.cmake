@@ -6,6 +6,9 @@ set(EMPLACE_PLUGIN_FOLDER lib/emplace)  # sim/base/plugin.cc looks there
 
 install(TARGETS emplace RUNTIME DESTINATION bin COMPONENT emplace)
 install(TARGETS emplace_clp emplace_onnx LIBRARY DESTINATION ${EMPLACE_PLUGIN_FOLDER} COMPONENT emplace)
+if(TARGET emplace_http)
+  install(TARGETS emplace_http LIBRARY DESTINATION ${EMPLACE_PLUGIN_FOLDER} COMPONENT emplace)
+endif()
 install(TARGETS emplace_torch emplace_torch_hardware LIBRARY DESTINATION ${EMPLACE_PLUGIN_FOLDER} COMPONENT torch)
 if(TARGET emplace_cupti)
   install(TARGETS emplace_cupti LIBRARY DESTINATION ${EMPLACE_PLUGIN_FOLDER} COMPONENT torch)

@@ -1,0 +1,192 @@
+// emplace dashboard: the server is asked through sockets, and its pages are opened in a browser.
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/e2e/samples.h"
+
+namespace emplace::testing {
+namespace dashboard_test {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class DashboardTest : public EmplaceTest {
+ protected:
+  DashboardTest() {
+    Write("x.yaml", R"(# Does annealing win?
+schema: emplace.experiment
+version: 1
+name: walk
+graphs: {model: rnnlm, set: {hidden: 8, steps: 2}, grouping: {name: identity}}
+cluster: {name: p2.8xlarge, gpus: 2}
+costs: roofline
+agent: {name: annealing}
+budget: {evaluations: 50}
+sweep:
+  agent: [{name: annealing, label: "<img src=x onerror=alert(1)>"}, {name: random_walk}]
+)");
+    Run("$emplace sweep x.yaml -o runs");
+  }
+  ~DashboardTest() override { Stop(); }
+
+  void Run(const std::string& command) const {
+    const Ran ran = Shell(command);
+    ASSERT_EQ(ran.status, 0) << ran.err;
+  }
+
+  void Start() {
+    Run("export emplace; (sh -c 'echo $$ > pid; exec \"$emplace\" dashboard runs' > address 2> said < /dev/null; echo "
+        "$? > status) "
+        "> /dev/null 2>&1 & for i in $(seq 100); do [ -s address ] && break; sleep 0.1; done");
+    address_ = Shell("cat address").out;
+    ASSERT_THAT(address_, StartsWith("http://127.0.0.1:")) << Shell("cat said").out;
+    address_.pop_back();
+    const std::size_t port = std::string("http://127.0.0.1:").size();
+    port_ = std::atoi(address_.c_str() + port);
+    path_ = address_.substr(address_.find('/', port));
+  }
+  // Its exit status.
+  Ran Stop() const {
+    return Shell(
+        "[ -s pid ] && kill $(cat pid) 2> /dev/null && for i in $(seq 100); do [ -s status ] && break; sleep 0.1; "
+        "done; cat status");
+  }
+
+  // The whole answer, head and body.
+  std::string Get(const std::string& path, std::string host = "", const std::string& method = "GET") const {
+    if (host.empty()) host = "127.0.0.1:" + std::to_string(port_);
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<std::uint16_t>(port_));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    std::string answer;
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0) {
+      const std::string request = method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n";
+      EXPECT_EQ(send(fd, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
+      char block[4096];
+      for (ssize_t n = recv(fd, block, sizeof(block), 0); n > 0; n = recv(fd, block, sizeof(block), 0)) {
+        answer.append(block, static_cast<std::size_t>(n));
+      }
+    }
+    close(fd);
+    return answer;
+  }
+  // Of trials in the order of their IDs.
+  std::string TrialId(int number) const {
+    const std::string out =
+        Shell("ls runs/walk | grep -E '^[0-9a-f]{16}$' | sed -n " + std::to_string(number) + "p").out;
+    return out.substr(0, out.find('\n'));
+  }
+  std::string Of(int trial) const { return "?experiment=walk&trial=" + TrialId(trial); }
+
+  int port_ = 0;
+  std::string address_;
+  std::string path_;  // "/TOKEN/"
+};
+
+TEST_F(DashboardTest, FollowsASweepLengthy) {
+  Start();
+  const std::string page = Get(path_);
+  EXPECT_THAT(page, StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(page, HasSubstr("2 of 2 trials finished, 0 running, 0 waiting, 0 failed"));
+  EXPECT_THAT(page, HasSubstr("Shortest step so far: <b>"));
+  EXPECT_THAT(page, HasSubstr("Content-Security-Policy: default-src 'none'; script-src 'self'"));
+  const std::string trial = Get(path_ + "trial" + Of(1));
+  EXPECT_THAT(trial, HasSubstr("Finished. Best step time: <b>"));
+  EXPECT_THAT(trial, HasSubstr("timeline.svg?experiment=walk&amp;trial="));
+  EXPECT_THAT(Get(path_ + "timeline.svg" + Of(1)), HasSubstr("</svg>"));
+  EXPECT_THAT(Get(path_ + "trace.json" + Of(1)), HasSubstr("traceEvents"));
+  const std::string placement = Get(path_ + "placement.json" + Of(1));
+  EXPECT_EQ(placement.substr(placement.find("\r\n\r\n") + 4),
+            Shell("cat runs/walk/" + TrialId(1) + "/best_placement.json").out);
+  // A failure and its log appear.
+  Run("cd runs/walk/" + TrialId(1) + " && rm trial.json && echo 'no such <b>file</b>' > error.txt");
+  const std::string failed = Get(path_ + "trial" + Of(1));
+  EXPECT_THAT(failed, HasSubstr("Failed: no such &lt;b&gt;file&lt;/b&gt;"));
+  Shell("sleep 1.2");
+  EXPECT_THAT(Get(path_), HasSubstr("no such &lt;b&gt;file&lt;/b&gt;"));
+  EXPECT_EQ(Stop().out, "0\n");
+}
+
+TEST_F(DashboardTest, OnlyTheAddressOpensItLengthy) {
+  Start();
+  EXPECT_THAT(Get("/"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(Get("/" + std::string(32, '0') + "/"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(Get(path_, "evil.example"), StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(Get(path_, "localhost:" + std::to_string(port_)), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Get(path_, "", "POST"), StartsWith("HTTP/1.1 4"));
+  // It listens on no other address.
+  const std::string sockets = Shell("cat /proc/net/tcp /proc/net/tcp6").out;
+  char port[8];
+  snprintf(port, sizeof(port), ":%04X", static_cast<unsigned>(port_));
+  EXPECT_THAT(sockets, HasSubstr("0100007F" + std::string(port)));
+  EXPECT_THAT(sockets, Not(HasSubstr("00000000" + std::string(port) + " 00000000:0000 0A")));
+}
+
+TEST_F(DashboardTest, NothingOutsideTheRunsIsReadLengthy) {
+  Write("secret", "a secret line\n");
+  Start();
+  for (const std::string path : {"../secret", "../../secret", "%2e%2e/secret", "trial?experiment=..&trial=secret",
+                                 "placement.json?experiment=walk&trial=../../../secret", "placement.json"}) {
+    const std::string answer = Get(path_ + path);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 404")) << path;
+    EXPECT_THAT(answer, Not(HasSubstr("a secret line"))) << path;
+  }
+  const std::string folder = "runs/walk/" + TrialId(1);
+  Run("rm " + folder + "/trial.json && ln -s ../../../secret " + folder + "/error.txt && cp -r " + folder +
+      " kept && rm " + folder + "/best_placement.json && ln -s ../../../secret " + folder + "/best_placement.json");
+  const std::string page = Get(path_);
+  EXPECT_THAT(page, Not(HasSubstr("a secret line")));
+  EXPECT_THAT(page, HasSubstr("not shown: walk/" + TrialId(1) + "/"));
+  for (const std::string of : {"trial", "placement.json", "timeline.svg"}) {
+    const std::string answer = Get(path_ + of + Of(1));
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 404")) << of;
+    EXPECT_THAT(answer, Not(HasSubstr("a secret line"))) << of;
+  }
+}
+
+TEST_F(DashboardTest, NamesWithHtmlAreTextInABrowserLengthy) {
+  if (Shell("command -v chromium").status != 0) GTEST_SKIP() << "chromium is absent";
+  Start();
+  EXPECT_THAT(Get(path_), Not(HasSubstr("<img src=x")));
+  const auto browse = [&](const std::string& page) {
+    return Shell(
+        "HOME=$PWD timeout 120 chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage "
+        "--user-data-dir=$PWD/profile --virtual-time-budget=5000 --enable-logging=stderr --v=0 --dump-dom '" +
+        address_ + page + "'");
+  };
+  // The budget of time is more than the page's interval: its script has replaced the main part.
+  const Ran overview = browse("");
+  EXPECT_EQ(overview.status, 0) << overview.err;
+  EXPECT_THAT(overview.out, HasSubstr("2 of 2 trials finished"));
+  EXPECT_THAT(overview.out, HasSubstr("&lt;img src=x onerror=alert(1)&gt;"));
+  EXPECT_THAT(overview.out, Not(HasSubstr("class=\"lost\"")));
+  EXPECT_THAT(overview.err, Not(HasSubstr("CONSOLE")));
+  // What a click on the first trial opens.
+  const std::string link = overview.out.substr(overview.out.find("<a href=\"trial?") + 9);
+  std::string target = link.substr(0, link.find('"'));
+  target.replace(target.find("&amp;"), 5, "&");
+  const Ran trial = browse(target);
+  EXPECT_THAT(trial.out, HasSubstr("<img alt=\"timeline of a step\" src=\"timeline.svg?"));
+  EXPECT_THAT(trial.err, Not(HasSubstr("CONSOLE")));
+}
+
+TEST_F(DashboardTest, WhatCannotBeServedIsRefused) {
+  ExpectRefused(Emplace("dashboard nowhere"), "nowhere: there is no such folder");
+  EXPECT_THAT(Emplace("dashboard .").err, HasSubstr("holds no planned sweep"));
+  EXPECT_THAT(Emplace("dashboard runs --port 70000").err, StartsWith("--port: "));
+}
+
+}  // namespace dashboard_test
+}  // namespace emplace::testing

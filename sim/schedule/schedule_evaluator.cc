@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/check.h"
+#include "sim/base/json_text.h"
 
 namespace emplace {
 

@@ -176,7 +176,7 @@ void Repetition::AddSends(const PipelineAction& action, const Place& place, std:
   for (const ActionKind part : {kForward, kBackwardInput, kBackwardWeight}) {
     const bool runs = part == action.kind || (action.kind == kBackward && part != kForward);
     if (!runs) continue;
-    for (const std::size_t message : messages_after_[action.stage * 4 + static_cast<std::size_t>(part)]) {
+    for (const std::size_t message : messages_after_[std::size_t{action.stage} * 4 + static_cast<std::size_t>(part)]) {
       AddMessage(message, action.micro_batch, place, ActionTime(model_.stages[action.stage], action.kind));
       const PipelineRoute& route = model_.messages[message].route;
       if (route.from == route.to || !route.channel) continue;

@@ -2,6 +2,7 @@
 
 #include <httplib.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <string>
@@ -60,8 +61,8 @@ bool Serve(const HttpServerOptions& options, int* signal) {
   });
   options.ready(port);
   server.listen_after_bind();
-  // Where listening itself failed, the thread still waits.
-  if (*signal == 0) pthread_kill(waiting.native_handle(), SIGTERM);
+  // Where listening itself failed, the thread still waits: it blocks the signal, and takes it as one from outside.
+  if (*signal == 0) kill(getpid(), SIGTERM);
   waiting.join();
   return true;
 }

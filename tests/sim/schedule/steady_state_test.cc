@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/check.h"
 #include "sim/base/rng.h"
 #include "tests/testing/graphs.h"
 

@@ -43,13 +43,13 @@ TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
       "unknown command \"plaice\" (import, export, generate, transform, dataset, inspect, simulate, bound, explain, "
       "diff, profile, "
       "validate, place, "
-      "compare, sweep, worker, submit, status, replay, "
+      "compare, sweep, worker, submit, status, dashboard, replay, "
       "report, reproduce, library, list)");
   ExpectRefused(Emplace(""),
                 "a command is missing (import, export, generate, transform, dataset, inspect, simulate, bound, "
                 "explain, diff, profile, "
                 "validate, place, "
-                "compare, sweep, worker, submit, status, replay, report, "
+                "compare, sweep, worker, submit, status, dashboard, replay, report, "
                 "reproduce, library, list; "
                 "emplace --help)");
 }

@@ -96,14 +96,6 @@ void PrintJson(const std::vector<RunState>& states) {
   std::cout << JsonText({std::move(json)}) << '\n';
 }
 
-std::string LeftText(const RunState& state) {
-  if (state.left_seconds) return fmt::format("; about {} left", TimeForPeople(*state.left_seconds));
-  if (state.work_left_seconds && state.num_waiting() > 0) {
-    return fmt::format("; about {} left for one process", TimeForPeople(*state.work_left_seconds));
-  }
-  return "";
-}
-
 void PrintRunning(const RunState& state) {
   if (state.running.empty()) return;
   Table table({"running", "on", "process", "for", "last sign", "evaluations"});
@@ -111,7 +103,7 @@ void PrintRunning(const RunState& state) {
     const experiments::RunningTrial& trial = state.running[i];
     table.Add({trial.what, trial.holder.host, fmt::format("{}", trial.holder.process),
                TimeForPeople(trial.running_seconds), fmt::format("{:.0f} s ago", trial.last_sign_seconds),
-               trial.budget == 0 ? "-" : fmt::format("{} of {}", trial.evaluations, trial.budget)});
+               EvaluationsText(trial)});
   }
   table.PrintText(std::cout);
   if (state.running.size() > kMostShown) std::cout << fmt::format("and {} more\n", state.running.size() - kMostShown);
@@ -128,10 +120,7 @@ void PrintFailed(const RunState& state) {
 }
 
 void Print(const RunState& state) {
-  std::cout << Printable(fmt::format("{}: {} of {} finished, {} running, {} waiting, {} failed{}", state.experiment,
-                                     state.finished, Counted(state.trials, "trial"), state.running.size(),
-                                     state.num_waiting(), state.failed.size(), LeftText(state)))
-            << '\n';
+  std::cout << Printable(state.experiment + ": " + ProgressText(state)) << '\n';
   PrintRunning(state);
   for (const experiments::WaitingTrials& group : state.waiting) {
     std::cout << Printable(fmt::format("waiting: {} ({})", group.count, group.reason)) << '\n';

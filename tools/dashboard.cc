@@ -78,21 +78,6 @@ Curve ReadCurve(const std::string& text, const std::string& what) {
   return curve;
 }
 
-std::string EvaluationsText(const experiments::RunningTrial& trial) {
-  return trial.budget == 0 ? "-" : fmt::format("{} of {}", trial.evaluations, trial.budget);
-}
-
-std::string Heading(const RunState& state) {
-  std::string left;
-  if (state.left_seconds) {
-    left = fmt::format("; about {} left", TimeForPeople(*state.left_seconds));
-  } else if (state.work_left_seconds && state.num_waiting() > 0) {
-    left = fmt::format("; about {} left for one process", TimeForPeople(*state.work_left_seconds));
-  }
-  return fmt::format("{} of {} trials finished, {} running, {} waiting, {} failed{}", state.finished, state.trials,
-                     state.running.size(), state.num_waiting(), state.failed.size(), left);
-}
-
 std::string FailedHtml(const RunState& state) {
   if (state.failed.empty()) return "";
   std::string html = "<h3>Failed</h3>\n";
@@ -232,7 +217,7 @@ std::string Dashboard::ExperimentHtml(const std::string& folder) const {
   for (const Curve& curve : curves) {
     if (!curve.points.empty()) see(curve.points.back().second, curve.name);
   }
-  html += fmt::format("<p>{}</p>\n<progress max=\"{}\" value=\"{}\"></progress>\n", HtmlText(Heading(state)),
+  html += fmt::format("<p>{}</p>\n<progress max=\"{}\" value=\"{}\"></progress>\n", HtmlText(ProgressText(state)),
                       std::max<std::size_t>(state.trials, 1), state.finished);
   if (best) {
     html += fmt::format("<p>Shortest step so far: <b>{}</b> ({})</p>\n", MicrosForPeople(best->first),

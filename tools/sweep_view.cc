@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "sim/base/printable.h"
 #include "tools/problem.h"
 #include "tools/terminal.h"
 
@@ -44,6 +45,22 @@ std::string TimeForPeople(double seconds) {
   if (seconds < 90) return fmt::format("{:.0f} s", std::max(seconds, 1.0));
   if (seconds < 90 * 60) return fmt::format("{:.0f} min", seconds / 60);
   return fmt::format("{:.1f} h", seconds / 3600);
+}
+
+std::string ProgressText(const experiments::RunState& state) {
+  std::string left;
+  if (state.left_seconds) {
+    left = fmt::format("; about {} left", TimeForPeople(*state.left_seconds));
+  } else if (state.work_left_seconds && state.num_waiting() > 0) {
+    left = fmt::format("; about {} left for one process", TimeForPeople(*state.work_left_seconds));
+  }
+  return fmt::format("{} of {} finished, {} running, {} waiting, {} failed{}", state.finished,
+                     Counted(state.trials, "trial"), state.running.size(), state.num_waiting(), state.failed.size(),
+                     left);
+}
+
+std::string EvaluationsText(const experiments::RunningTrial& trial) {
+  return trial.budget == 0 ? "-" : fmt::format("{} of {}", trial.evaluations, trial.budget);
 }
 
 SweepView::SweepView(const experiments::ExperimentSpec& experiment, const experiments::TrialPlan& plan,

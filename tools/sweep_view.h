@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/run/run_folder.h"
+#include "experiments/run/run_state.h"
 #include "experiments/spec/experiment.h"
 #include "experiments/spec/trial_plan.h"
 #include "sim/base/table.h"
@@ -18,6 +19,10 @@ std::string DescribeTrial(const experiments::ExperimentSpec& experiment, const e
 
 // "35 s", "12 min", "3.1 h".
 std::string TimeForPeople(double seconds);
+// "3 of 6 trials finished, 1 running, 2 waiting, 0 failed; about 2 min left".
+std::string ProgressText(const experiments::RunState& state);
+// "120 of 1000"; "-" if nothing is known yet.
+std::string EvaluationsText(const experiments::RunningTrial& trial);
 
 // Shows the progress of a sweep on standard error: a line for each trial that ended, and a bar on a terminal, otherwise
 // an occasional line. The time left is extrapolated from the trials that ended in this run, by evaluations times ops.

@@ -113,20 +113,23 @@ Environment::Environment(const Graph& graph, const Cluster& cluster, const CostT
 
 Environment::~Environment() = default;
 
-void Environment::SetStart(const Placement& ops) {
+Placement Environment::OfGroups(const Placement& ops) const {
   EMPLACE_CHECK_EQ(ops.num_ops(), graph_.num_ops());
   const std::vector<DeviceId> all = AllDevices(observation_.cluster);
-  Placement start(observation_.num_groups());
-  for (std::size_t group = 0; group < start.num_ops(); ++group) {
+  Placement groups(observation_.num_groups());
+  for (std::size_t group = 0; group < groups.num_ops(); ++group) {
     // Ops of no time count for a little, so that a group of them has a device too.
     std::vector<double> micros(all.size(), 0);
     for (const OpId op : grouping_.members(group)) micros[Index(ops[op])] += costs_.Micros(op, ops[op]) + 1e-6;
     const auto most = std::max_element(micros.begin(), micros.end()) - micros.begin();
     const auto device = MakeId<DeviceId>(static_cast<std::size_t>(most));
-    start[MakeId<OpId>(group)] = observation_.Allowed(group, Index(device)) ? device : observation_.Fastest(group, all);
+    groups[MakeId<OpId>(group)] =
+        observation_.Allowed(group, Index(device)) ? device : observation_.Fastest(group, all);
   }
-  start_ = std::move(start);
+  return groups;
 }
+
+void Environment::SetStart(const Placement& ops) { start_ = OfGroups(ops); }
 
 void Environment::EvaluateShare(std::span<const Placement> placements, std::size_t first, std::size_t step,
                                 Worker& worker, std::vector<Outcome>* outcomes) const {

@@ -66,8 +66,10 @@ class Environment {
   const CostTable& costs() const { return costs_; }
   const Grouping& grouping() const { return grouping_; }
 
-  // A placement of the op graph from which agents may start, as one of groups: each group on the device where most of
-  // its members are by time, or its fastest if it is not allowed there.
+  // A placement of the op graph as one of groups: each group on the device where most of its members are by time, or
+  // its fastest if it is not allowed there.
+  Placement OfGroups(const Placement& ops) const;
+  // A placement of the op graph from which agents may start, as OfGroups() has it.
   void SetStart(const Placement& ops);
   const std::optional<Placement>& start() const { return start_; }  // none: not set
 

@@ -12,6 +12,7 @@
 
 #include "agents/candidates.h"
 #include "agents/environment.h"
+#include "agents/named_placement.h"
 #include "agents/objective.h"
 #include "agents/rl/policy_file.h"
 #include "agents/score.h"
@@ -113,6 +114,8 @@ std::string Describe(const SearchSpec& spec, const SearchProblem& problem, const
     for (const DeviceId device : spec.start->devices()) placement.Add(fmt::format("{}", Index(device)));
     start = fmt::format(", start {:016x}", placement.value());
   }
+  if (!spec.start_name.empty()) start += ", start " + spec.start_name;
+  if (!spec.incumbent.empty()) start += ", incumbent " + spec.incumbent;
   std::string objective = spec.objective.empty() ? "" : ", objective " + spec.objective;
   if (spec.schedule) objective += ", schedule " + DescribeSchedule(*spec.schedule);
   if (spec.collectives != "model") objective += ", collectives " + spec.collectives;
@@ -188,6 +191,12 @@ class GraphSearch {
   }
 
   void SetStart(const Placement& ops) { environment_.SetStart(ops); }
+  void SetIncumbent(const Placement& ops, const Evaluator* given) {
+    incumbent_ = environment_.OfGroups(ops);
+    const Evaluator& judge = given != nullptr ? *given : evaluator();
+    incumbent_outcome_.result = judge.Run(environment_.grouping().Expand(*incumbent_));
+    if (!ScoreOf(incumbent_outcome_, problem_.cluster).fits) incumbent_.reset();
+  }
 
   // Whether the search is between two steps of an episode.
   bool in_episode() const { return in_episode_; }
@@ -271,7 +280,7 @@ class GraphSearch {
     ++state_.evaluations;
     const double micros = outcome.result.step_time_micros;
     state_.final_micros = micros;
-    if (!state_.start_micros) state_.start_micros = micros;
+    if (!state_.start_micros) Begin(micros);
     const Score score = ScoreOf(outcome, problem_.cluster);
     if (!score.fits) {
       if (!outcome.result.runs) return;
@@ -282,8 +291,20 @@ class GraphSearch {
     }
     ++state_.fitting;
     if (!may_be_best || (state_.best_micros && micros >= *state_.best_micros)) return;
+    KeepBest(placement, micros);
+  }
+
+  // The first evaluation, of this step time.
+  void Begin(double micros) {
+    state_.start_micros = incumbent_ ? incumbent_outcome_.result.step_time_micros : micros;
+    if (incumbent_) KeepBest(*incumbent_, *state_.start_micros);
+  }
+
+  void KeepBest(const Placement& placement, double micros) {
     state_.best_micros = micros;
     state_.best = placement;
+    // The incumbent and a first placement that is faster are one point.
+    if (!state_.trace.empty() && state_.trace.back().first == state_.evaluations) state_.trace.pop_back();
     state_.trace.emplace_back(state_.evaluations, micros);
   }
 
@@ -294,6 +315,8 @@ class GraphSearch {
   std::unique_ptr<const ScheduleEvaluator> schedule_;  // null: a step has one batch
   std::optional<Simulator> own_;                       // none: the given one, or max_load_, is used for the search
   Environment environment_;
+  std::optional<Placement> incumbent_;  // of groups
+  Outcome incumbent_outcome_;
   GraphState state_;
   bool in_episode_ = false;
 };
@@ -334,6 +357,9 @@ class Search {
                                                       agent_->Needs(), graphs_.empty() ? given : GivenEvaluators(),
                                                       graphs_.size()));
       if (start) graphs_.back()->SetStart(*start);
+      if (const auto incumbent = NamedFor(*problem, spec.incumbent)) {
+        graphs_.back()->SetIncumbent(*incumbent, graphs_.size() == 1 ? given.evaluator : nullptr);
+      }
     }
   }
 
@@ -365,9 +391,22 @@ class Search {
  private:
   // Few placements are pipelines, so a search for a schedule starts from one, and moves layers.
   std::optional<Placement> StartOf(const SearchProblem& problem, const std::optional<Placement>& given) const {
-    if (given || !spec_.schedule || !entry_.searches()) return given;
+    if (given || !entry_.searches()) return given;
+    if (!spec_.start_name.empty()) return NamedFor(problem, spec_.start_name);
+    if (!spec_.schedule) return std::nullopt;
     const ScheduleEvaluator evaluator(problem.graph, problem.cluster, problem.costs, *spec_.schedule);
     return PipelineStart(problem.graph, problem.cluster, problem.costs, evaluator);
+  }
+  // The placement that `name` stands for; none if there is no name.
+  std::optional<Placement> NamedFor(const SearchProblem& problem, const std::string& name) const {
+    if (name.empty()) return std::nullopt;
+    SearchSpec spec{.problem = problem};
+    spec.engine = spec_.engine;
+    spec.collectives = spec_.collectives;
+    spec.objective = spec_.objective;
+    spec.schedule = spec_.schedule;
+    spec.seed = spec_.seed;
+    return FindNamedPlacement(name, spec);
   }
   Grouping GroupingOf(const SearchProblem& problem, const std::optional<Placement>& start) const {
     const bool asked = problem.given_grouping || !problem.grouping.empty();

@@ -58,6 +58,12 @@ struct SearchSpec {
   std::string torch_device = "cpu";  // of learning agents
   // A placement of the first graph's ops to start from; agents that do not search ignore it.
   std::optional<Placement> start = {};
+  // Unless `start` is given: that of each graph by name (named_placement.h); "": none.
+  std::string start_name = {};
+  // A placement by name that is known before each graph's search and costs no evaluation: what is found counts from
+  // there, whatever the agent proposes first. It is not shown to the agent. If it does not fit it changes nothing; "":
+  // none.
+  std::string incumbent = {};
   // Asked after each proposal was evaluated; true ends the search with what it has found. Null: never.
   std::function<bool()> stop = {};
   // Asked between two proposals, where a checkpoint can be saved; true saves it and throws SearchInterrupted. Null, or
@@ -95,7 +101,7 @@ struct GraphResult {
   std::optional<double> smallest_overflow_bytes;  // if nothing fits: the smallest overflow, summed over devices
   std::optional<double> max_load_bound_micros;    // if that is the objective: MaxLoadBoundMicros
   double single_device_micros = 0;                // simulated, of everything on the first accelerator, fitting or not
-  double start_micros = 0;                        // step time of the first placement evaluated
+  double start_micros = 0;                        // step time of the incumbent, or the first placement evaluated
   double final_micros = 0;                        // of the last one; for an applied policy, of the episode's end
   // Evaluations so far and the best step time in us, at each improvement; the last pair is the end.
   std::vector<std::pair<std::size_t, double>> trace;

@@ -9,6 +9,7 @@
 
 #include "agents/candidates.h"
 #include "agents/environment.h"
+#include "agents/named_placement.h"
 #include "agents/objective.h"
 #include "agents/reward.h"
 #include "agents/throughput/load_report.h"
@@ -97,7 +98,9 @@ Placement OnOneDevice(const Graph& graph, const Cluster& cluster, const CostTabl
   return env.grouping().Expand(agents::OnOneOf(env.observation(), env.observation().accelerators));
 }
 
-std::string StartFile(const SearchOptions& options) { return options.start == kBestStart ? "" : options.start; }
+std::string StartFile(const SearchOptions& options) {
+  return options.start == agents::kBestPlacement ? "" : options.start;
+}
 
 void CheckTakesStart(const SearchOptions& options, const std::string& agent) {
   if (options.start.empty() || agents::FindAgent(agent).searches()) return;
@@ -109,24 +112,15 @@ void CheckTakesStart(const SearchOptions& options, const std::string& agent) {
 std::optional<Placement> FindStart(const SearchOptions& options, const Graph& graph, const Cluster& cluster,
                                    const CostTable& costs, const Simulator& simulator) {
   if (options.start.empty()) return std::nullopt;
-  if (options.start != kBestStart) return LoadPlacement(options.start, graph, cluster, costs);
+  if (options.start != agents::kBestPlacement) return LoadPlacement(options.start, graph, cluster, costs);
   agents::SearchSpec one{.problem = {.graph = graph, .cluster = cluster, .costs = costs}};
   one.engine = simulator.options().engine;
+  one.collectives = simulator.options().collectives;
   one.objective = options.objective;
   if (options.schedule.any()) one.schedule = LoadScheduleChoice(options.schedule);
   one.seed = options.seed;
   one.simulator = &simulator;
-  std::optional<Placement> best;
-  double best_micros = std::numeric_limits<double>::infinity();
-  for (const agents::AgentEntry& entry : agents::AllAgents()) {
-    if (entry.searches() || entry.refuses_some || !agents::RunsOn(entry, cluster)) continue;
-    if (!agents::IsQuick(entry, graph.num_ops())) continue;
-    one.agent = entry.name;
-    agents::SearchResult result = agents::RunSearch(one);
-    if (!result.best || result.best_result.step_time_micros >= best_micros) continue;
-    best_micros = result.best_result.step_time_micros;
-    best = std::move(result.best);
-  }
+  std::optional<Placement> best = agents::FindNamedPlacement(agents::kBestPlacement, one);
   if (!best) throw InputError("--start", "best: no agent that evaluates nothing finds a placement that fits");
   return best;
 }

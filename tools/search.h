@@ -25,14 +25,12 @@ struct SearchOptions {
   std::string objective;  // "": step_time
   ScheduleOptions schedule;
   std::string reward;  // "": the agent's default
-  std::string start;   // a placement file, or kBestStart; "": none
+  std::string start;   // a placement file, or agents::kBestPlacement; "": none
   std::uint64_t seed = 1;
   std::string torch_device = "cpu";
   std::size_t threads = 0;  // 0: one per core
   double seconds = 0;       // 0: no limit
 };
-// The --start that stands for the best placement of the agents that evaluate nothing.
-inline constexpr std::string_view kBestStart = "best";
 void AddSearchOptions(CLI::App& app, SearchOptions* options);
 void AddObjectiveOptions(CLI::App& app, SearchOptions* options);  // --objective, --schedule, --micro-batches
 

@@ -45,6 +45,9 @@ struct ExperimentCell {
   std::string schedule;           // by name; "": none
   std::size_t micro_batches = 0;  // of the schedule
   std::string reward;
+  std::string start;                 // by name (agents/named_placement.h); "": none
+  std::string incumbent;             // the same
+  bool draws_per_graph = false;      // graphs have random numbers of their own
   std::string torch_device = "cpu";  // of learning agents: cpu or cuda
   HardwareChoice hardware;           // `reward_source`, `validate_every` and `hardware`
   std::vector<std::uint64_t> seeds;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "agents/agent.h"
+#include "agents/named_placement.h"
 #include "agents/objective.h"
 #include "agents/reward.h"
 #include "datasets/families/families.h"
@@ -308,6 +309,14 @@ void ReadSchedule(const std::optional<JsonNode>& name, const std::optional<JsonN
   }
 }
 
+// "" for none.
+std::string ReadPlacementName(const JsonNode& field) {
+  std::vector<std::string_view> names = {"none"};
+  for (const std::string_view name : agents::PlacementNames()) names.push_back(name);
+  std::string name = ReadWord(field, names);
+  return name == "none" ? "" : name;
+}
+
 void CheckObjective(const ExperimentCell& cell) {
   const bool is_max_load = !cell.objective.empty();
   if (is_max_load && !cell.schedule.empty()) {
@@ -358,11 +367,11 @@ HardwareChoice ReadHardware(const std::optional<JsonNode>& source, const std::op
 }  // namespace
 
 JsonFields ExperimentFields(const JsonNode& root) {
-  return {root,
-          {"schema",        "version",     "name",         "question",      "graphs",         "transfer",  "cluster",
-           "engine",        "collectives", "costs",        "agent",         "budget",         "objective", "schedule",
-           "micro_batches", "reward",      "torch_device", "reward_source", "validate_every", "hardware",  "seeds",
-           "metrics",       "published",   "sweep",        "exclude",       kChecksumKey}};
+  return {root, {"schema",    "version",      "name",          "question",       "graphs",    "transfer",
+                 "cluster",   "engine",       "collectives",   "costs",          "agent",     "budget",
+                 "objective", "schedule",     "micro_batches", "reward",         "start",     "incumbent",
+                 "draws",     "torch_device", "reward_source", "validate_every", "hardware",  "seeds",
+                 "metrics",   "published",    "sweep",         "exclude",        kChecksumKey}};
 }
 
 ExperimentCell ReadCell(const JsonValue& root, bool complete) {
@@ -394,6 +403,9 @@ ExperimentCell ReadCell(const JsonValue& root, bool complete) {
   if (const auto field = find("objective")) cell.objective = ReadObjective(*field);
   ReadSchedule(find("schedule"), find("micro_batches"), complete, &cell);
   if (const auto field = find("reward")) cell.reward = ReadReward(*field);
+  if (const auto field = find("start")) cell.start = ReadPlacementName(*field);
+  if (const auto field = find("incumbent")) cell.incumbent = ReadPlacementName(*field);
+  if (const auto field = find("draws")) cell.draws_per_graph = ReadWord(*field, {"shared", "per_graph"}) == "per_graph";
   if (const auto field = find("torch_device")) cell.torch_device = ReadWord(*field, {"cpu", "cuda"});
   cell.hardware = ReadHardware(find("reward_source"), find("validate_every"), find("hardware"));
   CheckObjective(cell);

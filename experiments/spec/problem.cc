@@ -137,6 +137,22 @@ agents::SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& c
           .max_groups = GroupsOf(graph, choice.grouping)};
 }
 
+namespace {
+
+std::uint64_t SeedOf(const TrialChoice& choice) {
+  if (!choice.draws_per_graph) return choice.seed;
+  Fingerprint drawn;
+  drawn.Add(fmt::format("{}", choice.seed));
+  for (GraphSource graph : choice.graphs()) {
+    graph.groups.reset();
+    if (!graph.file.empty()) graph.file = "file";  // its fingerprint tells it, so that the folder does not matter
+    drawn.Add(JsonText({FieldsToJson(graph)}));
+  }
+  return drawn.value();
+}
+
+}  // namespace
+
 agents::SearchSpec LoadSearchSpec(const TrialChoice& choice) {
   std::vector<agents::SearchProblem> problems = LoadProblems(choice.graphs(), choice);
   agents::SearchSpec trial{.problem = std::move(problems.front())};
@@ -151,7 +167,9 @@ agents::SearchSpec LoadSearchSpec(const TrialChoice& choice) {
   trial.objective = choice.objective;
   if (!choice.schedule.empty()) trial.schedule = {.name = choice.schedule, .micro_batches = choice.micro_batches};
   trial.reward = choice.reward;
-  trial.seed = choice.seed;
+  trial.seed = SeedOf(choice);
+  trial.start_name = choice.start;
+  trial.incumbent = choice.incumbent;
   trial.torch_device = choice.torch_device;
   return trial;
 }

@@ -141,6 +141,9 @@ struct TrialChoice {
   std::string schedule = {};   // by name; "": none
   std::size_t micro_batches = 0;
   std::string reward;
+  std::string start = {};        // by name (agents/named_placement.h); "": none
+  std::string incumbent = {};    // the same
+  bool draws_per_graph = false;  // graphs have random numbers of their own: see LoadSearchSpec()
   std::string torch_device = "cpu";
   std::optional<HardwareChoice> hardware;  // none: the simulator evaluates everything
   std::uint64_t seed = 0;
@@ -175,6 +178,9 @@ struct TrialChoice {
     visit("schedule", self.schedule, {.optional = true, .written = !self.schedule.empty(), .not_empty = true});
     visit("micro_batches", self.micro_batches, {.optional = true, .written = !self.schedule.empty()});
     visit("reward", self.reward, {.needed = "a reward", .not_empty = true});
+    visit("start", self.start, {.optional = true, .written = !self.start.empty(), .not_empty = true});
+    visit("incumbent", self.incumbent, {.optional = true, .written = !self.incumbent.empty(), .not_empty = true});
+    visit("draws", self.draws_per_graph, {.optional = true, .written = self.draws_per_graph, .word = "per_graph"});
     visit("torch_device", self.torch_device,
           {.optional = true, .written = self.torch_device != "cpu", .not_empty = true});
     visit("hardware", self.hardware, {.optional = true, .written = self.hardware.has_value()});

@@ -162,6 +162,9 @@ class Planner {
     choice.schedule = cell.schedule;
     choice.micro_batches = cell.micro_batches;
     choice.reward = cell.reward;
+    choice.start = cell.start;
+    choice.incumbent = cell.incumbent;
+    choice.draws_per_graph = cell.draws_per_graph;
     choice.torch_device = cell.torch_device;
     if (cell.hardware.NeedsHardware()) choice.hardware = cell.hardware;
     return choice;

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
 
+#include "agents/named_placement.h"
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
@@ -216,6 +218,77 @@ TEST(SearchTest, StartsFromTheGivenPlacement) {
     spec.evaluations = 1;
     EXPECT_EQ(agents::RunSearch(spec).best, start) << entry.name;
   }
+}
+
+TEST(SearchTest, TheIncumbentCountsForEveryAgentAndCostsNoEvaluation) {
+  for (const char* const agent : {"random", "post", "random_walk", "round_robin"}) {
+    agents::SearchSpec spec = SomeSearch(agent);
+    spec.evaluations = 3;
+    const agents::SearchResult alone = agents::RunSearch(spec);
+    spec.incumbent = "heft";
+    const agents::SearchResult with = agents::RunSearch(spec);
+    const double heft = Simulator(spec.problem.graph, spec.problem.cluster, spec.problem.costs, {})
+                            .Run(agents::FindNamedPlacement("heft", spec).value())
+                            .step_time_micros;
+    EXPECT_EQ(with.evaluations, alone.evaluations) << agent;
+    EXPECT_EQ(with.start_micros, heft) << agent;
+    EXPECT_EQ(with.final_micros, alone.final_micros) << agent;  // what is proposed is the same
+    EXPECT_EQ(with.best_result.step_time_micros, std::min(heft, alone.best_result.step_time_micros)) << agent;
+    EXPECT_EQ(with.trace.front().first, 1U) << agent;
+    EXPECT_LE(with.trace.front().second, heft) << agent;
+  }
+}
+
+TEST(SearchTest, AnIncumbentThatDoesNotFitChangesNothing) {
+  // Two ops of 20 bytes fit on two devices of 30 bytes, and not on one.
+  GraphBuilder builder("g");
+  for (const char* const name : {"a", "b"}) {
+    OpSpec op = testing::MakeOp(name, 1);
+    op.persistent = Bytes{20};
+    builder.Add(op);
+  }
+  agents::SearchSpec tight = MakeSearch(
+      builder.Build(), MakeCluster(2, {.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0}, 0, Bytes{30}),
+      "random");
+  tight.evaluations = 50;
+  const agents::SearchResult alone = agents::RunSearch(tight);
+  tight.incumbent = "single_device";
+  const agents::SearchResult with = agents::RunSearch(tight);
+  ASSERT_TRUE(alone.best.has_value());
+  EXPECT_EQ(with.best, alone.best);
+  EXPECT_EQ(with.start_micros, alone.start_micros);
+  EXPECT_EQ(with.trace, alone.trace);
+}
+
+TEST(SearchTest, AStartMayBeAskedForByName) {
+  agents::SearchSpec spec = SomeSearch("annealing");
+  spec.evaluations = 5;
+  agents::SearchSpec named = spec;
+  spec.start = agents::FindNamedPlacement("metis", spec);
+  named.start_name = "metis";
+  ASSERT_TRUE(spec.start.has_value());
+  EXPECT_EQ(agents::RunSearch(named).start_micros, agents::RunSearch(spec).start_micros);
+  named.agent = "heft";  // does not search, so it has no start
+  EXPECT_TRUE(agents::RunSearch(named).best.has_value());
+}
+
+TEST(SearchTest, TheBestNamedPlacementIsTheFastestOfAll) {
+  const agents::SearchSpec spec = SomeSearch("random");
+  const Simulator simulator(spec.problem.graph, spec.problem.cluster, spec.problem.costs, {});
+  const double best = simulator.Run(agents::FindNamedPlacement(agents::kBestPlacement, spec).value()).step_time_micros;
+  std::size_t as_fast = 0;
+  for (const std::string_view name : agents::PlacementNames()) {
+    if (name == agents::kBestPlacement) continue;
+    const auto placement = agents::FindNamedPlacement(name, spec);
+    if (!placement) continue;
+    const double micros = simulator.Run(*placement).step_time_micros;
+    EXPECT_GE(micros, best) << name;
+    as_fast += micros == best ? 1 : 0;
+  }
+  EXPECT_GT(as_fast, 0U);
+  EXPECT_EQ(
+      testing::ErrorOf([&] { agents::FindNamedPlacement("annealing", spec); }).rfind("is \"annealing\" (best, ", 0),
+      0U);
 }
 
 TEST(SearchTest, DefaultGroupsAreSplitWhereTheStartNeedsIt) {

@@ -162,6 +162,9 @@ agent: {name: random}
   EXPECT_EQ(refused("collectives: star"), "x.yaml: collectives: is the text \"star\" (model, ring, tree)");
   EXPECT_EQ(refused("collectives: ring\nschedule: gpipe\nmicro_batches: 2"),
             "x.yaml: collectives: is \"ring\", but schedules time collectives by the model (model)");
+  EXPECT_EQ(refused("draws: some"), "x.yaml: draws: is the text \"some\" (shared, per_graph)");
+  EXPECT_EQ(refused("incumbent: annealing").rfind("x.yaml: incumbent: is the text \"annealing\" (none, best, ", 0), 0U);
+  EXPECT_EQ(refused("start: fast").rfind("x.yaml: start: is the text \"fast\" (none, best, ", 0), 0U);
   EXPECT_EQ(refused("objective: throughput\nreward_source: hardware"),
             "x.yaml: objective: is simulated, so not with rewards from hardware");
 }

@@ -35,8 +35,8 @@ TEST(ExperimentTest, WhatIsNoExperimentIsRefused) {
   EXPECT_EQ(Refusal(WithLine("budgets: 3")),
             "x.yaml: budgets: unknown key (schema, version, name, question, graphs, transfer, cluster, engine, "
             "collectives, costs, "
-            "agent, budget, objective, schedule, micro_batches, reward, torch_device, reward_source, validate_every, "
-            "hardware, seeds, metrics, published, "
+            "agent, budget, objective, schedule, micro_batches, reward, start, incumbent, draws, torch_device, "
+            "reward_source, validate_every, hardware, seeds, metrics, published, "
             "sweep, exclude, checksum)");
   EXPECT_EQ(Refusal(std::string(kExperiment) + "engine: fifo\nengine: fifo\n"),
             "x.yaml: engine: duplicate key (each key once)");

@@ -85,6 +85,21 @@ TEST(ProblemTest, ASpecMayHaveAnObjectiveOrASchedule) {
   EXPECT_EQ(experiments::LoadSearchSpec(ChoiceOf(WithLine(graph, WithLine("collectives: tree")))).collectives, "tree");
 }
 
+TEST(ProblemTest, ASpecMayHaveAStartAnIncumbentAndDrawsOfEachGraph) {
+  const auto trial = [](const std::string& graph, const std::string& line) {
+    return experiments::LoadSearchSpec(
+        ChoiceOf(WithLine("graphs: {dataset: cifar10, index: [" + graph + "]}", WithLine(line))));
+  };
+  EXPECT_EQ(trial("2", "start: best").start_name, "best");
+  EXPECT_EQ(trial("2", "start: none").start_name, "");
+  EXPECT_EQ(trial("2", "incumbent: single_device").incumbent, "single_device");
+  EXPECT_EQ(trial("2", "draws: shared").seed, 3U);
+  const std::uint64_t seed = trial("2", "draws: per_graph").seed;
+  EXPECT_NE(seed, 3U);
+  EXPECT_EQ(trial("2", "draws: per_graph").seed, seed);
+  EXPECT_NE(trial("3", "draws: per_graph").seed, seed);
+}
+
 TEST(ProblemTest, AGraphIsMadeAnewOrKept) {
   const experiments::GraphSource source{.model = "rnnlm", .set = {{"steps", "2"}}};
   EXPECT_EQ(Written(experiments::LoadGraph(source)), Written(experiments::KeptGraph(source)));

@@ -1,0 +1,56 @@
+#include "agents/named_placement.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "agents/agent.h"
+#include "sim/base/check.h"
+#include "sim/base/json_text.h"
+
+namespace emplace::agents {
+namespace {
+
+bool EvaluatesNothing(const AgentEntry& entry) { return !entry.searches() && !entry.refuses_some; }
+
+}  // namespace
+
+std::vector<std::string_view> PlacementNames() {
+  std::vector<std::string_view> names = {kBestPlacement};
+  for (const AgentEntry& entry : AllAgents()) {
+    if (EvaluatesNothing(entry)) names.push_back(entry.name);
+  }
+  return names;
+}
+
+std::optional<Placement> FindNamedPlacement(std::string_view name, const SearchSpec& spec) {
+  const std::vector<std::string_view> names = PlacementNames();
+  if (std::ranges::find(names, name) == names.end()) {
+    throw InputError("", fmt::format("is {} ({})", Quoted(name), fmt::join(names, ", ")));
+  }
+  const Graph& graph = spec.problem.graph;
+  SearchSpec one{.problem = spec.problem};
+  one.engine = spec.engine;
+  one.collectives = spec.collectives;
+  one.objective = spec.objective;
+  one.schedule = spec.schedule;
+  one.seed = spec.seed;
+  one.simulator = spec.simulator;
+  std::optional<Placement> best;
+  double best_micros = 0;
+  for (const AgentEntry& entry : AllAgents()) {
+    const bool asked =
+        name == kBestPlacement ? EvaluatesNothing(entry) && IsQuick(entry, graph.num_ops()) : entry.name == name;
+    if (!asked || !RunsOn(entry, spec.problem.cluster)) continue;
+    one.agent = entry.name;
+    SearchResult result = RunSearch(one);
+    if (!result.best || (best && result.best_result.step_time_micros >= best_micros)) continue;
+    best_micros = result.best_result.step_time_micros;
+    best = std::move(result.best);
+  }
+  return best;
+}
+
+}  // namespace emplace::agents

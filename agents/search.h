@@ -32,6 +32,7 @@ struct SearchProblem {
   Graph graph;
   Cluster cluster;
   CostTable costs;
+  std::string name = {};                        // in results; "": the graph's
   std::string grouping = {};                    // a grouper's name; "": the agent's default
   std::optional<Grouping> given_grouping = {};  // instead of a grouper's
   std::size_t max_groups = 256;

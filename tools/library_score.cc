@@ -26,7 +26,7 @@
 #include "experiments/library/instances.h"
 #include "experiments/library/known_results.h"
 #include "experiments/library/library_files.h"
-#include "experiments/library/score.h"
+#include "experiments/report/library_score.h"
 #include "experiments/report/report_html.h"
 #include "experiments/spec/checked_json.h"
 #include "experiments/version.h"

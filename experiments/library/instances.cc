@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <istream>
+#include <map>
+#include <mutex>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -45,25 +47,6 @@ Cluster LoadNamedCluster(const std::string& name) {
     return ReadCluster(in, name);
   }
   return datasets::LoadCluster(name);
-}
-
-Cluster MakeInstanceCluster(const LibraryInstance& instance) {
-  const LibraryCluster& choice = instance.cluster;
-  Cluster cluster = LoadNamedCluster(choice.name);
-  if (!choice.devices.empty()) cluster = cluster.Keep(choice.devices);
-  if (choice.gpus) cluster = cluster.KeepAccelerators(*choice.gpus);
-  std::vector<Device> devices = cluster.devices();
-  for (Device& device : devices) {
-    if (choice.memory_kb && !device.is_cpu) device.memory = Bytes{static_cast<std::int64_t>(*choice.memory_kb) * 1000};
-  }
-  std::vector<Link> links;
-  for (std::size_t from = 0; from < devices.size(); ++from) {
-    for (std::size_t to = 0; to < devices.size(); ++to) {
-      links.push_back(cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to)));
-    }
-  }
-  return Cluster(instance.name, cluster.source(), std::move(devices), std::move(links), cluster.channels(),
-                 cluster.own_kinds());
 }
 
 // Levenshtein's distance: letters to insert, to delete or to replace.
@@ -153,6 +136,25 @@ const LibraryInstance& FindInstance(std::string_view name) {
                                    Quoted(name), fmt::join(NearestNames(name, instances), ", "), instances.size()));
 }
 
+Cluster LoadInstanceCluster(const LibraryInstance& instance) {
+  const LibraryCluster& choice = instance.cluster;
+  Cluster cluster = LoadNamedCluster(choice.name);
+  if (!choice.devices.empty()) cluster = cluster.Keep(choice.devices);
+  if (choice.gpus) cluster = cluster.KeepAccelerators(*choice.gpus);
+  std::vector<Device> devices = cluster.devices();
+  for (Device& device : devices) {
+    if (choice.memory_kb && !device.is_cpu) device.memory = Bytes{static_cast<std::int64_t>(*choice.memory_kb) * 1000};
+  }
+  std::vector<Link> links;
+  for (std::size_t from = 0; from < devices.size(); ++from) {
+    for (std::size_t to = 0; to < devices.size(); ++to) {
+      links.push_back(cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to)));
+    }
+  }
+  return Cluster(instance.name, cluster.source(), std::move(devices), std::move(links), cluster.channels(),
+                 cluster.own_kinds());
+}
+
 LibraryProblem LoadInstance(const LibraryInstance& instance) {
   return AtPlace("instance " + instance.name, [&instance] {
     datasets::SyntheticGraph made;
@@ -166,7 +168,7 @@ LibraryProblem LoadInstance(const LibraryInstance& instance) {
                               .model = recipe.model,
                               .set = recipe.set});
     }
-    Cluster cluster = MakeInstanceCluster(instance);
+    Cluster cluster = LoadInstanceCluster(instance);
     CostTable costs = MakeCosts(made.graph, cluster, LoadCostModels({.model = instance.costs}),
                                 "graph " + made.graph.name(), "cluster " + instance.cluster.name);
     LibraryProblem problem{.graph = made.graph, .cluster = std::move(cluster), .costs = std::move(costs)};
@@ -216,6 +218,15 @@ LibraryProblem LoadFrozenInstance(const LibraryInstance& instance) {
                                  hash, instance.hash));
   }
   return problem;
+}
+
+const LibraryProblem& KeptInstance(const LibraryInstance& instance) {
+  static std::mutex mutex;
+  static std::map<std::string, LibraryProblem> kept;
+  const std::lock_guard lock(mutex);
+  const auto found = kept.find(instance.name);
+  if (found != kept.end()) return found->second;
+  return kept.emplace(instance.name, LoadFrozenInstance(instance)).first->second;
 }
 
 }  // namespace emplace::experiments

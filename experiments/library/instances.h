@@ -130,6 +130,8 @@ struct LibraryProblem {
   std::optional<Placement> planted = {};  // a placement around which the graph was built
   std::int64_t planted_ns = 0;            // its step time, which is optimal
 };
+// The cluster of an instance, named after it.
+Cluster LoadInstanceCluster(const LibraryInstance& instance);
 // Throws InputError if the recipe is wrong.
 LibraryProblem LoadInstance(const LibraryInstance& instance);
 // 16 hexadecimal digits (sim/base/fingerprint.h) that stand for all that determines a step time: graph.json, the
@@ -137,6 +139,8 @@ LibraryProblem LoadInstance(const LibraryInstance& instance);
 std::string InstanceHash(const LibraryProblem& problem);
 // LoadInstance, then throws InputError if the hash is not the instance's: the program makes other graphs than it did.
 LibraryProblem LoadFrozenInstance(const LibraryInstance& instance);
+// The same, cached until the program ends.
+const LibraryProblem& KeptInstance(const LibraryInstance& instance);
 
 }  // namespace experiments
 }  // namespace emplace

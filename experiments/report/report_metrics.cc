@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "experiments/library/known_results.h"
+#include "experiments/report/library_score.h"
 #include "experiments/spec/metric_names.h"
 #include "sim/base/registry.h"
 
@@ -65,6 +67,17 @@ Scores BoundRatiosAfter(const TrialRecord& trial) {
     }
     if (!best || !record.best_micros || record.lower_bound_micros <= 0) return std::nullopt;
     return *best / record.lower_bound_micros;
+  });
+}
+
+// As kRatioOfNothing says, so that an agent gains nothing by finding nothing.
+Scores BestKnownRatios(const TrialRecord& trial) {
+  const JsonValue* const instance = FindPath(trial.spec, "graph.instance");
+  const KnownResult* const known = instance == nullptr ? nullptr : FindKnownResult(*instance->As<std::string>());
+  if (known == nullptr) return {};
+  return OfEachGraph(trial.graphs, [known](const GraphRecord& record) -> std::optional<double> {
+    if (!record.best_micros) return kRatioOfNothing;
+    return *record.best_micros * 1000 / static_cast<double>(known->step_time_ns);
   });
 }
 
@@ -186,6 +199,9 @@ constexpr MetricEntry kMetrics[] = {
      BoundRatiosAfter<100>},
     {"lower_bound_ratio_1000", "Best step time over the lower bound after 1,000 evaluations", "", 1, true,
      BoundRatiosAfter<1000>},
+    {"best_known_ratio",
+     "Best step time over the best known of the library's instance; 10 where nothing that fits was found", "", 1, true,
+     BestKnownRatios},
     {"curve_area", "Best so far over the lower bound, mean over the evaluations of the budget", "", 1, true,
      CurveAreas},
     {"rank", "Place among the agents on the same graph, devices and seed (1: the fastest placement)", "", 1, true,

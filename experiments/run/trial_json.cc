@@ -28,7 +28,7 @@ EpisodeTrace TraceOf(const agents::EpisodeRecord& record) {
 template <typename Record>
 Record RecordOf(const agents::SearchProblem& problem, const agents::GraphResult& result) {
   Record record;
-  record.graph = problem.graph.name();
+  record.graph = problem.name.empty() ? problem.graph.name() : problem.name;
   record.num_ops = Count(problem.graph.num_ops());
   record.num_groups = Count(result.num_groups);
   record.num_devices = Count(problem.cluster.num_devices());

@@ -14,7 +14,7 @@
 
 namespace emplace::experiments {
 
-// `graphs:` or `transfer:`. Exactly one of dataset, files, model and models is given.
+// `graphs:` or `transfer:`. Exactly one of dataset, instances, files, model and models is given.
 struct GraphChoice {
   std::string dataset;  // a family; "": none
   std::uint64_t family_seed = 42;
@@ -22,6 +22,7 @@ struct GraphChoice {
   std::optional<std::size_t> sample;     // number of members to sample by `seed`; independent of other settings
   std::uint64_t seed = 42;               // of the sample
   std::vector<std::size_t> index;        // these members instead of a split and a sample; empty: not given
+  std::vector<std::string> instances;    // of the library, with their clusters and op times; empty: none
   std::vector<std::string> files;        // paths of graph.json, as written; empty: none
   std::vector<GraphSource> models;       // that of `model` and `set`, or those of `models`; empty: none
   datasets::TransformOptions transform;  // of each of them

@@ -16,6 +16,7 @@
 #include "datasets/families/families.h"
 #include "datasets/models/registry.h"
 #include "datasets/shipped_clusters.h"
+#include "experiments/library/instances.h"
 #include "experiments/spec/checked_json.h"
 #include "sim/base/check.h"
 #include "sim/base/json_options.h"
@@ -119,14 +120,14 @@ void ReadFamily(const JsonFields& fields, GraphChoice* choice) {
 }
 
 // The possible sources of graphs, of which one must be given.
-const std::initializer_list<std::string_view> kGraphSources = {"dataset", "files", "model", "models"};
+const std::initializer_list<std::string_view> kGraphSources = {"dataset", "instances", "files", "model", "models"};
 
 // Rejects keys that are valid only for graphs of a family, or only for a model.
 void CheckSource(const JsonFields& fields, const JsonNode& node) {
   const bool has_dataset = fields.Find("dataset").has_value();
   const bool has_model = fields.Find("model").has_value();
   if (std::none_of(kGraphSources.begin(), kGraphSources.end(), [&](auto key) { return fields.Find(key); })) {
-    throw InputError(node.Place(), "names no graphs (dataset, files, model or models)");
+    throw InputError(node.Place(), "names no graphs (dataset, instances, files, model or models)");
   }
   for (const char* const key : {"family_seed", "split", "sample", "seed", "index"}) {
     const auto field = fields.Find(key);
@@ -143,9 +144,14 @@ GraphSource ReadModel(const JsonNode& node) {
   return source;
 }
 
+std::string ReadInstance(const JsonNode& node) {
+  const std::string& name = node.Text("an instance of `emplace library list`");
+  return AtPlace(node.Place(), [&] { return FindInstance(name).name; });
+}
+
 GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
-  const JsonFields fields(node, {"dataset", "family_seed", "split", "sample", "seed", "index", "files", "model", "set",
-                                 "models", "transform", "together", "grouping"});
+  const JsonFields fields(node, {"dataset", "family_seed", "split", "sample", "seed", "index", "instances", "files",
+                                 "model", "set", "models", "transform", "together", "grouping"});
   GraphChoice choice;
   RefuseTogether(fields, kGraphSources);
   RefuseTogether(fields, {"index", "split"});
@@ -155,6 +161,9 @@ GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
     choice.dataset = ReadNameOf(*field, datasets::FindFamily);
   }
   ReadFamily(fields, &choice);
+  if (const auto field = fields.Find("instances")) {
+    choice.instances = ReadDistinct(*field, "a list of instances", ReadInstance);
+  }
   if (const auto field = fields.Find("files")) {
     choice.files = ReadDistinct(*field, "a list of graph files", ReadText);
   }
@@ -309,6 +318,18 @@ void ReadSchedule(const std::optional<JsonNode>& name, const std::optional<JsonN
   }
 }
 
+// An instance of the library is a graph on a cluster, with op times and an engine.
+void RefuseWhatInstancesFix(const JsonObject& members, const JsonValue& graphs) {
+  for (const std::string_view key : {"cluster", "costs", "engine", "transfer", "collectives", "schedule"}) {
+    if (FindMember(members, key) == nullptr) continue;
+    throw InputError(std::string(key), "is not chosen where graphs are instances of the library (leave it out)");
+  }
+  for (const std::string_view key : {"transform", "together"}) {
+    if (FindMember(*graphs.As<JsonObject>(), key) == nullptr) continue;
+    throw InputError(fmt::format("graphs.{}", key), "is not for instances of the library (leave it out)");
+  }
+}
+
 // "" for none.
 std::string ReadPlacementName(const JsonNode& field) {
   std::vector<std::string_view> names = {"none"};
@@ -391,7 +412,11 @@ ExperimentCell ReadCell(const JsonValue& root, bool complete) {
   if (const auto field = find("transfer")) {
     cell.transfer = ReadTransfer(node, *field, FindMember(members, "graphs"), complete);
   }
-  if (const auto field = get("cluster", "on which devices")) cell.cluster = ReadClusterFields(*field, complete);
+  if (!cell.graphs.instances.empty()) {
+    RefuseWhatInstancesFix(members, *FindMember(members, "graphs"));
+  } else if (const auto field = get("cluster", "on which devices")) {
+    cell.cluster = ReadClusterFields(*field, complete);
+  }
   if (const auto field = find("engine")) cell.engine = ReadEngine(*field);
   if (const auto field = find("collectives")) {
     cell.collectives = ReadWord(*field, {"model", "ring", "tree"});

@@ -1,5 +1,7 @@
 #include "experiments/spec/problem.h"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -9,6 +11,7 @@
 #include "datasets/models/registry.h"
 #include "datasets/shipped_clusters.h"
 #include "datasets/transform/transform.h"
+#include "experiments/library/instances.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/fingerprint.h"
@@ -123,7 +126,30 @@ CostTable MakeCosts(const Graph& graph, const Cluster& cluster, const CostModels
   return AtPlace(graph_place, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });
 }
 
+namespace {
+
+agents::SearchProblem LoadProblemOfInstance(const GraphSource& graph, const TrialChoice& choice) {
+  return AtPlace("graph", [&]() -> agents::SearchProblem {
+    const LibraryInstance& instance = FindInstance(graph.instance);
+    if (graph.fingerprint != instance.hash) {
+      throw InputError("instance", fmt::format("{} has another hash than when the trial was planned (sweep again: that "
+                                               "makes a new trial)",
+                                               graph.instance));
+    }
+    const LibraryProblem& kept = KeptInstance(instance);
+    return {.graph = kept.graph,
+            .cluster = kept.cluster,
+            .costs = kept.costs,
+            .name = instance.name,
+            .grouping = choice.grouping.name,
+            .max_groups = GroupsOf(graph, choice.grouping)};
+  });
+}
+
+}  // namespace
+
 agents::SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& choice) {
+  if (!graph.instance.empty()) return LoadProblemOfInstance(graph, choice);
   Graph loaded = AtPlace("graph", [&] { return KeptGraph(graph); });
   Cluster cluster = AtPlace("cluster", [&] { return KeepChosen(LoadWholeCluster(choice.cluster), choice.cluster); });
   CostTable costs = AtPlace("costs", [&] {

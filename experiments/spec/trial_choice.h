@@ -22,13 +22,14 @@ namespace emplace::experiments {
 // The settings of a search, by name: from an experiment, a spec.json or command-line options. problem.h loads them.
 // Each struct has one list of its fields in spec.json (json_struct.h).
 
-// One graph: a member of a family, a file or a generated network, and what is made of it.
+// One graph: a member of a family, an instance of the library, a file or a generated network, and what is made of it.
 struct GraphSource {
   std::string dataset = {};  // a family; "": none
   std::uint64_t seed = 0;
   std::uint64_t index = 0;
+  std::string instance = {};     // of the library, which determines cluster and op times too; "": none
   std::string file = {};         // "": none
-  std::string fingerprint = {};  // of the file's content, which must match; "": not checked
+  std::string fingerprint = {};  // of the file's content, or the instance's hash, which must match; "": not checked
   std::string model = {};
   OptionMap set = {};
   datasets::TransformOptions transform = {};
@@ -43,11 +44,15 @@ struct GraphSource {
     visit("seed", self.seed, {.optional = !family, .written = family, .needed = "a seed"});
     visit("index", self.index,
           {.optional = !family, .written = family, .needed = "a member", .most = datasets::kFamilySize - 1});
+    visit("instance", self.instance, {.optional = true, .written = has(self.instance), .not_empty = true});
     visit("file", self.file, {.optional = true, .written = has(self.file), .not_empty = true});
-    visit("fingerprint", self.fingerprint, {.optional = true, .written = has(self.file)});
-    const bool other = family || has(self.file);
+    visit("fingerprint", self.fingerprint, {.optional = true, .written = has(self.file) || has(self.instance)});
+    const bool other = family || has(self.file) || has(self.instance);
     visit("model", self.model,
-          {.optional = other, .written = !other, .needed = "a dataset, a file or a model", .not_empty = true});
+          {.optional = other,
+           .written = !other,
+           .needed = "a dataset, an instance, a file or a model",
+           .not_empty = true});
     visit("set", self.set, {.optional = true, .written = !other, .integers = true});
     visit("transform", self.transform, {.optional = true, .written = self.transform.ChangesSomething()});
     visit("groups", self.groups, {.optional = true, .written = self.groups.has_value()});

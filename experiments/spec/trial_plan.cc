@@ -14,6 +14,7 @@
 #include "agents/nn/torch_plugin.h"
 #include "agents/search.h"
 #include "datasets/families/families.h"
+#include "experiments/library/instances.h"
 #include "experiments/spec/checked_json.h"
 #include "experiments/spec/problem.h"
 #include "sim/base/check.h"
@@ -84,6 +85,14 @@ class Planner {
     return {.source = std::move(source), .name = loaded.name(), .num_ops = loaded.num_ops(), .drawn_groups = 0};
   }
 
+  static ChosenGraph OfInstance(const std::string& name) {
+    const LibraryInstance& instance = FindInstance(name);
+    GraphSource source;
+    source.instance = name;
+    source.fingerprint = instance.hash;
+    return {.source = std::move(source), .name = name, .num_ops = instance.ops, .drawn_groups = 0};
+  }
+
   static ChosenGraph OfModel(GraphSource source, const datasets::TransformOptions& transform) {
     source.transform = transform;
     const std::size_t num_ops = KeptGraph(source).num_ops();
@@ -94,6 +103,7 @@ class Planner {
   std::vector<ChosenGraph> Choose(const GraphChoice& choice, const std::string& place) {
     if (!choice.dataset.empty()) return AtPlace(place, [&] { return OfFamily(choice); });
     std::vector<ChosenGraph> graphs;
+    for (const std::string& name : choice.instances) graphs.push_back(OfInstance(name));
     for (const GraphSource& model : choice.models) {
       graphs.push_back(AtPlace(place, [&] { return OfModel(model, choice.transform); }));
     }
@@ -116,15 +126,31 @@ class Planner {
     choice.name = cluster.name();
     cluster = KeepChosen(std::move(cluster), choice, "cluster.");
     if (cluster.num_devices() == 0) throw InputError("cluster.gpus", "leaves no device (at least one)");
-    const bool has_cpu = std::any_of(cluster.devices().begin(), cluster.devices().end(),
-                                     [](const Device& device) { return device.is_cpu; });
-    if (agents::FindAgent(agent).needs_cpu && !has_cpu) {
-      throw InputError("agent.name", fmt::format("{} has nothing to propose without a CPU (exclude it)", agent));
-    }
+    CheckRunsOn(agent, cluster);
     choice.gpus.reset();
-    choice.devices.clear();
-    for (const Device& device : cluster.devices()) choice.devices.push_back(device.name);
+    choice.devices = NamesOf(cluster);
     return choice;
+  }
+
+  static void CheckRunsOn(const std::string& agent, const Cluster& cluster) {
+    if (agents::RunsOn(agents::FindAgent(agent), cluster)) return;
+    throw InputError("agent.name", fmt::format("{} has nothing to propose without a CPU (exclude it)", agent));
+  }
+  static std::vector<std::string> NamesOf(const Cluster& cluster) {
+    std::vector<std::string> names;
+    for (const Device& device : cluster.devices()) names.push_back(device.name);
+    return names;
+  }
+
+  // What an instance of the library determines besides the graph.
+  static void SetInstance(const GraphSource& graph, TrialChoice* choice) {
+    if (graph.instance.empty()) return;
+    const LibraryInstance& instance = FindInstance(graph.instance);
+    const Cluster cluster = LoadInstanceCluster(instance);
+    CheckRunsOn(choice->agent.name, cluster);
+    choice->cluster = {.name = cluster.name(), .devices = NamesOf(cluster)};
+    choice->costs = instance.costs;
+    choice->engine = kLibraryEngine;
   }
 
   static std::string GrouperOf(const ExperimentCell& cell, const ChosenGraph& graph) {
@@ -152,7 +178,7 @@ class Planner {
   TrialChoice ChoiceOf(const ExperimentCell& cell) {
     TrialChoice choice;
     choice.experiment = experiment_.name;
-    choice.cluster = ClusterOf(cell.cluster, cell.agent.name);
+    if (cell.graphs.instances.empty()) choice.cluster = ClusterOf(cell.cluster, cell.agent.name);
     choice.engine = cell.engine;
     choice.collectives = cell.collectives;
     choice.costs = cell.costs.model;
@@ -189,6 +215,7 @@ class Planner {
         trial.choice.together = ListOf(cell, own);
       } else {
         trial.choice.graph = own.front().source;
+        SetInstance(own.front().source, &trial.choice);
       }
       trial.choice.grouping = {.name = GrouperOf(cell, own.front()), .groups = GroupsOf(cell, own.front())};
       for (const ChosenGraph& graph : own) trial.work += WorkOf(cell, graph);

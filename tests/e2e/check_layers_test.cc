@@ -37,16 +37,18 @@ TEST_F(CheckLayersTest, FoldersOfExperimentsAreLayersToo) {
   EXPECT_EQ(Check("experiments/run/a.cc", "experiments/validation/b.h").status, 0);
   EXPECT_EQ(Check("experiments/validation/a.cc", "experiments/spec/b.h").status, 0);
   EXPECT_EQ(Check("experiments/spec/a.cc", "experiments/version.h").status, 0);
+  EXPECT_EQ(Check("experiments/spec/a.cc", "experiments/library/b.h").status, 0);
+  EXPECT_EQ(Check("experiments/library/a.cc", "experiments/spec/b.h").status, 0);
   for (const auto& [file, target] : {std::pair("experiments/spec/a.cc", "experiments/validation/b.h"),
                                      std::pair("experiments/validation/a.cc", "experiments/run/b.h"),
                                      std::pair("experiments/run/a.cc", "experiments/report/b.h"),
-                                     std::pair("experiments/report/a.cc", "experiments/library/b.h"),
+                                     std::pair("experiments/library/a.cc", "experiments/report/b.h"),
                                      std::pair("experiments/version.cc", "experiments/spec/b.h")}) {
     const Ran ran = Check(file, target);
     EXPECT_NE(ran.status, 0) << file;
     EXPECT_THAT(ran.out, HasSubstr(std::string(file) +
-                                   ":1: experiments goes from spec over validation, run and report to "
-                                   "library, so not " +
+                                   ":1: experiments goes from spec and library over validation and run to "
+                                   "report, so not " +
                                    target));
   }
 }

@@ -55,6 +55,16 @@ TEST(ReportMetricsTest, ABudgetsPrefixIsWhatTheRunHadFoundByThen) {
   EXPECT_DOUBLE_EQ(Score(trial, "curve_area"), (59 * 1000.0 + 40 * 900 + 800 + 1899 * 600.0 + 500) / 2000 / 400);
 }
 
+TEST(ReportMetricsTest, AnInstanceHasABestKnownStepTime) {
+  experiments::TrialRecord trial = MakeRecord({});
+  EXPECT_TRUE(experiments::FindMetric("best_known_ratio", "").scores(trial).empty());  // no instance
+  trial.spec = ParseJson(R"({"graph": {"instance": "planted-20-equal-4"}})");
+  trial.graphs[0].best_micros = 450;  // best known: 300 us
+  EXPECT_DOUBLE_EQ(Score(trial, "best_known_ratio"), 1.5);
+  trial.graphs[0].best_micros.reset();
+  EXPECT_EQ(Score(trial, "best_known_ratio"), 10);
+}
+
 TEST(ReportMetricsTest, EachGraphOfATrialIsAnObservation) {
   experiments::TrialRecord trial = MakeRecord({});
   trial.graphs.push_back(MakeRecord({.index = 1, .best = 500}).graphs[0]);

@@ -26,9 +26,10 @@ struct Case {
 TEST(ExperimentFieldsTest, GraphsThatCannotBeAreRefused) {
   const Case cases[] = {
       {"graphs: 3", "graphs: is the number 3 (an object)"},
-      {"graphs: {}", "graphs: names no graphs (dataset, files, model or models)"},
+      {"graphs: {}", "graphs: names no graphs (dataset, instances, files, model or models)"},
       {"graphs: {data: x}",
-       "graphs.data: unknown key (dataset, family_seed, split, sample, seed, index, files, model, set, models, "
+       "graphs.data: unknown key (dataset, family_seed, split, sample, seed, index, instances, files, model, set, "
+       "models, "
        "transform, together, "
        "grouping)"},
       {"graphs: {dataset: imagenet}", "graphs.dataset: unknown dataset \"imagenet\" (cifar10, ptb, nmt)"},
@@ -167,6 +168,30 @@ agent: {name: random}
   EXPECT_EQ(refused("start: fast").rfind("x.yaml: start: is the text \"fast\" (none, best, ", 0), 0U);
   EXPECT_EQ(refused("objective: throughput\nreward_source: hardware"),
             "x.yaml: objective: is simulated, so not with rewards from hardware");
+}
+
+TEST(ExperimentFieldsTest, AnInstanceOfTheLibraryDeterminesClusterTimesAndEngine) {
+  const std::string start = R"(schema: emplace.experiment
+version: 1
+name: instances
+agent: {name: random}
+)";
+  const std::string two = "graphs: {instances: [chain-8-equal-2, planted-800-equal-4]}\n";
+  EXPECT_EQ(ReadText(start + two).cells.at(0).graphs.instances,
+            (std::vector<std::string>{"chain-8-equal-2", "planted-800-equal-4"}));
+  const auto refused = [&](const std::string& lines) { return ErrorOf([&] { ReadText(start + lines); }); };
+  EXPECT_EQ(
+      refused("graphs: {instances: [chain-8-equal-3]}")
+          .rfind("x.yaml: graphs.instances[0]: unknown instance \"chain-8-equal-3\" (the nearest are chain-8-equal-2, ",
+                 0),
+      0U);
+  for (const char* const line : {"cluster: {name: p2.8xlarge}", "costs: roofline", "engine: fifo"}) {
+    const std::string key = std::string(line).substr(0, std::string(line).find(':'));
+    EXPECT_EQ(refused(two + line),
+              "x.yaml: " + key + ": is not chosen where graphs are instances of the library (leave it out)");
+  }
+  EXPECT_EQ(refused("graphs: {instances: [chain-8-equal-2], together: true}"),
+            "x.yaml: graphs.together: is not for instances of the library (leave it out)");
 }
 
 TEST(ExperimentFieldsTest, WhatIsNotSaidIsTheDefault) {

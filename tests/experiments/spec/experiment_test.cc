@@ -60,7 +60,7 @@ TEST(ExperimentTest, MetricsAreThoseThatAReportCanShow) {
             "transfer_final, "
             "final_improvement, policy_seconds, policy_seconds_in_all, pc_ratio, evaluations, entropy, "
             "initial_entropy, lower_bound_ratio, "
-            "lower_bound_ratio_100, lower_bound_ratio_1000, curve_area, rank, "
+            "lower_bound_ratio_100, lower_bound_ratio_1000, best_known_ratio, curve_area, rank, "
             "search_seconds, simulator_seconds, wall_seconds)");
   EXPECT_EQ(Refusal(WithLine("metrics: [entropy, entropy]")),
             "x.yaml: metrics[1]: is a duplicate entry (each metric once)");

@@ -100,6 +100,29 @@ TEST(ProblemTest, ASpecMayHaveAStartAnIncumbentAndDrawsOfEachGraph) {
   EXPECT_NE(trial("3", "draws: per_graph").seed, seed);
 }
 
+TEST(ProblemTest, AnInstanceOfTheLibraryIsAProblem) {
+  const experiments::TrialChoice choice = ChoiceOf(R"(schema: emplace.experiment
+version: 1
+name: instances
+graphs: {instances: [planted-800-equal-4], grouping: {name: merge_and_colocate, groups: 20}}
+agent: {name: heft}
+)");
+  EXPECT_EQ(choice.cluster.devices.size(), 4U);
+  EXPECT_EQ(choice.engine, "fifo");
+  const agents::SearchProblem problem = experiments::LoadProblem(*choice.graph, choice);
+  EXPECT_EQ(problem.name, "planted-800-equal-4");
+  EXPECT_EQ(problem.graph.num_ops(), 800U);
+  EXPECT_EQ(problem.cluster.num_devices(), 4U);
+  EXPECT_EQ(problem.max_groups, 20U);
+  experiments::TrialChoice other = choice;
+  other.graph->fingerprint = "0123456789abcdef";
+  EXPECT_EQ(ErrorOf([&] { experiments::LoadProblem(*other.graph, other); }),
+            "graph: instance: planted-800-equal-4 has another hash than when the trial was planned (sweep again: that "
+            "makes a new trial)");
+  // A spec is read as it was written.
+  EXPECT_EQ(*experiments::ReadTrialChoice(experiments::TrialChoiceToJson(choice)).graph, *choice.graph);
+}
+
 TEST(ProblemTest, AGraphIsMadeAnewOrKept) {
   const experiments::GraphSource source{.model = "rnnlm", .set = {{"steps", "2"}}};
   EXPECT_EQ(Written(experiments::LoadGraph(source)), Written(experiments::KeptGraph(source)));

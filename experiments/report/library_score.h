@@ -1,5 +1,5 @@
-#ifndef EMPLACE_EXPERIMENTS_LIBRARY_SCORE_H_
-#define EMPLACE_EXPERIMENTS_LIBRARY_SCORE_H_
+#ifndef EMPLACE_EXPERIMENTS_REPORT_LIBRARY_SCORE_H_
+#define EMPLACE_EXPERIMENTS_REPORT_LIBRARY_SCORE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -110,4 +110,4 @@ std::vector<std::pair<std::string, std::vector<TierScore>>> CompareScores(const 
 
 }  // namespace emplace::experiments
 
-#endif  // EMPLACE_EXPERIMENTS_LIBRARY_SCORE_H_
+#endif  // EMPLACE_EXPERIMENTS_REPORT_LIBRARY_SCORE_H_

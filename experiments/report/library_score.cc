@@ -1,4 +1,4 @@
-#include "experiments/library/score.h"
+#include "experiments/report/library_score.h"
 
 #include <fmt/format.h>
 

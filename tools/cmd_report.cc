@@ -62,6 +62,7 @@ int Run(const ReportOptions& options) {
   WriteFiles({{stem + ".md", [&](std::ostream& out) { experiments::WriteMarkdown(out, document); }},
               {stem + ".csv", [&](std::ostream& out) { experiments::WriteTrialsCsv(out, experiments); }},
               {stem + "_table.csv", [&](std::ostream& out) { experiments::WriteTableCsv(out, experiments); }},
+              {stem + "_tests.csv", [&](std::ostream& out) { experiments::WriteTestsCsv(out, experiments); }},
               {stem + ".html", [&](std::ostream& out) { experiments::WriteHtml(out, document); }}});
   return kDone;
 }
@@ -76,8 +77,8 @@ Command AddReport(CLI::App& app) {
       ->required();
   command
       ->add_option("-o,--output", options->output,
-                   "The page, NAME.html; NAME.md, NAME.csv (trials) and NAME_table.csv are written beside it "
-                   "(default: RUNS/report.html)")
+                   "The page, NAME.html; NAME.md, NAME.csv (trials), NAME_table.csv and NAME_tests.csv are written "
+                   "beside it (default: RUNS/report.html)")
       ->type_name("FILE");
   command
       ->add_option("--where", options->where,

@@ -46,11 +46,13 @@ std::map<std::string, ScoresByPair> ScoresByLabel(const std::vector<TrialRecord>
 std::optional<PairedTest> Compare(const std::string& a, const ScoresByPair& of_a, const std::string& b,
                                   const ScoresByPair& of_b) {
   Sample differences;
+  std::map<std::pair<std::string, std::size_t>, std::vector<double>> by_problem;
   double sum = 0;
   for (const auto& [key, value] : of_a) {
     const auto found = of_b.find(key);
     if (found == of_b.end()) continue;
     differences[key.graph].push_back({value - found->second, 1});
+    by_problem[{key.graph, key.column}].push_back(value - found->second);
     sum += value - found->second;
   }
   if (differences.empty()) return std::nullopt;
@@ -66,13 +68,20 @@ std::optional<PairedTest> Compare(const std::string& a, const ScoresByPair& of_a
     }
     graphs.push_back(total / static_cast<double>(list.size()));
   }
+  std::vector<double> problems;
+  for (const auto& [problem, list] : by_problem) {
+    const double mean = std::accumulate(list.begin(), list.end(), 0.0) / static_cast<double>(list.size());
+    problems.push_back(a_is_better ? mean : -mean);
+  }
   return PairedTest{.better = a_is_better ? a : b,
                     .worse = a_is_better ? b : a,
                     .pairs = pairs.size(),
                     .graphs = graphs.size(),
                     .difference = *EstimateMean(differences),
                     .over_pairs = WilcoxonSignedRank(pairs),
-                    .over_graphs = WilcoxonSignedRank(graphs)};
+                    .over_graphs = WilcoxonSignedRank(graphs),
+                    .problems = problems.size(),
+                    .over_problems = WilcoxonSignedRank(problems)};
 }
 
 void AdjustAndSort(std::vector<PairedTest>* tests) {

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <numeric>
 #include <ostream>
+#include <utility>
 
+#include "experiments/report/paired_tests.h"
 #include "experiments/report/published.h"
 #include "experiments/report/report_grid.h"
 #include "experiments/report/report_metrics.h"
@@ -112,6 +116,26 @@ void WriteTable(std::ostream& out, const ExperimentRuns& runs, const ReportGrid&
   }
 }
 
+// `dataset`: "" for all columns.
+void WriteTests(std::ostream& out, const ExperimentRuns& runs, const ReportGrid& grid, const std::string& dataset,
+                const std::vector<std::size_t>& columns) {
+  constexpr std::array<std::pair<PairedQuantity, const char*>, 3> kQuantities = {
+      {{PairedQuantity::kImprovement, "improvement"},
+       {PairedQuantity::kTransferImprovement, "transfer_improvement"},
+       {PairedQuantity::kLogStepTime, "log_step_time"}}};
+  for (const auto& [quantity, name] : kQuantities) {
+    for (const PairedTest& test : MakePairedTests(runs.trials, grid, columns, quantity)) {
+      const auto& interval = test.difference.interval;
+      WriteCsvLine(out,
+                   {runs.name, name, dataset, test.better, test.worse, NumberText(test.difference.mean),
+                    interval ? NumberText(interval->low) : "", interval ? NumberText(interval->high) : "",
+                    std::to_string(test.pairs), NumberText(test.over_pairs.p_value), NumberText(test.adjusted_pairs),
+                    std::to_string(test.problems), NumberText(test.over_problems.p_value), std::to_string(test.graphs),
+                    NumberText(test.over_graphs.p_value), NumberText(test.adjusted_graphs)});
+    }
+  }
+}
+
 }  // namespace
 
 void WriteTrialsCsv(std::ostream& out, const std::vector<ExperimentRuns>& experiments) {
@@ -164,6 +188,21 @@ void WriteTableCsv(std::ostream& out, const std::vector<ExperimentRuns>& experim
       const MetricEntry& metric = FindMetric(name, where);
       WriteTable(out, runs, grid, MakeMetricTable(runs.trials, grid, metric, figures));
     }
+  }
+}
+
+void WriteTestsCsv(std::ostream& out, const std::vector<ExperimentRuns>& experiments) {
+  WriteCsvLine(out, {"experiment", "quantity", "dataset", "better", "worse", "difference", "low_95", "high_95", "pairs",
+                     "p_pairs", "p_pairs_holm", "problems", "p_problems", "graphs", "p_graphs", "p_graphs_holm"});
+  for (const ExperimentRuns& runs : experiments) {
+    if (runs.trials.empty()) continue;
+    const ReportGrid grid = MakeReportGrid(runs.trials);
+    std::vector<std::size_t> all(grid.columns.size());
+    std::iota(all.begin(), all.end(), 0);
+    WriteTests(out, runs, grid, "", all);
+    const auto groups = ColumnsByDataset(grid);
+    if (groups.size() < 2) continue;
+    for (const auto& group : groups) WriteTests(out, runs, grid, grid.columns[group[0]][0], group);
   }
 }
 

@@ -16,6 +16,11 @@ void WriteTrialsCsv(std::ostream& out, const std::vector<ExperimentRuns>& experi
 // One line for each cell of a report's tables, including averages. Step times in µs. Throws InputError like MakeReport.
 void WriteTableCsv(std::ostream& out, const std::vector<ExperimentRuns>& experiments);
 
+// One line for each two agents that share pairs, over all trials and within each dataset. `difference` is better minus
+// worse: in percentage points of improvement, or 100 times the log of the ratio of step times. p_pairs, p_problems and
+// p_graphs are Wilcoxon's, not corrected; `holm` are corrected over the lines of the same quantity and dataset.
+void WriteTestsCsv(std::ostream& out, const std::vector<ExperimentRuns>& experiments);
+
 }  // namespace emplace::experiments
 
 #endif  // EMPLACE_EXPERIMENTS_REPORT_REPORT_CSV_H_

@@ -133,12 +133,12 @@ TEST_F(DamageTest, AFileThatMayNotGrowIsAnError) {
 TEST_F(DamageTest, AReportIsWrittenWholeOrNotAtAll) {
   RunOneTrial();
   ASSERT_EQ(Shell("mkdir out && echo old >out/page.md").status, 0);
-  // The page is the largest of the four files; the others would fit.
+  // The page is the largest of the five files; the others would fit.
   const Ran ran = Shell("ulimit -f 200; $emplace report runs -o out/page.html");
   ExpectRefusal(ran, "out/page.html: cannot be written (File too large)");
   EXPECT_EQ(Shell("ls out; cat out/page.md").out, "page.md\nold\n");
   EXPECT_EQ(Emplace("report runs -o out/page.html").status, 0);
-  EXPECT_EQ(Shell("ls out").out, "page.csv\npage.html\npage.md\npage_table.csv\n");
+  EXPECT_EQ(Shell("ls out").out, "page.csv\npage.html\npage.md\npage_table.csv\npage_tests.csv\n");
 }
 
 TEST_F(DamageTest, ATrialThatIsNotWhatWasWrittenIsRefusedUntilItRunsAgain) {

@@ -91,13 +91,13 @@ class ReportTest : public EmplaceTest {
   }
 };
 
-TEST_F(ReportTest, WritesFourFilesTheSameEachTime) {
+TEST_F(ReportTest, WritesFiveFilesTheSameEachTime) {
   WriteSampleRuns();
   const Ran ran = Emplace("report runs");
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_EQ(ran.err, "");
   EXPECT_EQ(Emplace("report runs/demo -o again.html").status, 0);
-  for (const std::string end : {".md", ".csv", "_table.csv", ".html"}) {
+  for (const std::string end : {".md", ".csv", "_table.csv", "_tests.csv", ".html"}) {
     EXPECT_NE(Read("runs/report" + end), "") << end;
     EXPECT_EQ(Read("runs/report" + end), Read("again" + end)) << end;
   }

@@ -64,5 +64,27 @@ TEST(ReportCsvTest, ThereIsALineForEachCellOfATable) {
   for (const std::string& line : lines) EXPECT_EQ(Commas(line), Commas(lines[0])) << line;
 }
 
+TEST(ReportCsvTest, ThereIsALineForEachPairedTest) {
+  experiments::ExperimentRuns runs{.name = "demo"};
+  std::vector<SampleTrial> samples;
+  for (int devices = 3; devices <= 5; ++devices) {
+    for (int seed = 1; seed <= 2; ++seed) {
+      samples.push_back({.label = "a", .devices = devices, .seed = seed, .best = 800.0 + 10 * devices + seed});
+      samples.push_back({.label = "b", .devices = devices, .seed = seed, .best = 700.0});
+    }
+  }
+  runs.trials = MakeRecords(samples);
+  std::ostringstream out;
+  experiments::WriteTestsCsv(out, {runs});
+  const auto lines = Lines(out.str());
+  // One dataset, two agents: the improvement and the log of the step time.
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_THAT(lines[1], StartsWith("demo,improvement,,b,a,14.1"));
+  // Six pairs: 2 / 2^6. Three problems: 2 / 2^3. One graph.
+  EXPECT_THAT(lines[1], HasSubstr(",6,0.03125,0.03125,3,0.25,1,1,1"));
+  EXPECT_THAT(lines[2], StartsWith("demo,log_step_time,,b,a,18.4"));
+  for (const std::string& line : lines) EXPECT_EQ(Commas(line), Commas(lines[0])) << line;
+}
+
 }  // namespace
 }  // namespace emplace::testing

@@ -373,6 +373,7 @@ TEST(MarkdownTest, SentencesEndWhereTheyShould) {
   EXPECT_THAT(words("One:\n- two three\n- four\n  five\n12. six\n> seven\n"), ElementsAre(1, 2, 2, 2));
   EXPECT_THAT(words("# A heading\n| a | table |\n```text\na block\n```\n<!-- a\ncomment -->\n"), IsEmpty());
   EXPECT_THAT(words("A [link of `x`. No](b.md#c_(d)) ![an image](e.png) <b>bold</b>.\n"), ElementsAre(4, 2));
+  EXPECT_THAT(words("It takes 2.5<!--= a.b --> or **3<!--= c -->** ms. Next.\n"), ElementsAre(6, 1));
   const auto sentences = ParseMarkdown("\nA `b\nc`. D\ne.\n").sentences;
   ASSERT_THAT(sentences, SizeIs(2));
   EXPECT_EQ(sentences[0].text, "A `b c`.");

@@ -72,7 +72,7 @@ std::size_t Closing(const std::string& text, std::size_t open) {
   return std::string::npos;
 }
 
-// Replaces links by their text, without images and HTML tags.
+// Replaces links by their text, without images, HTML tags and comments.
 std::string WithoutLinks(const std::string& text) {
   std::string out;
   std::vector<std::size_t> brackets;  // positions in `out` where the text of a link may begin
@@ -97,6 +97,8 @@ std::string WithoutLinks(const std::string& text) {
       }
       out.erase(from, is_image ? std::string::npos : 1);
       i = end;
+    } else if (text.compare(i, 4, "<!--") == 0 && text.find("-->", i) != std::string::npos) {
+      i = text.find("-->", i) + 2;
     } else if (c == '<' && i + 1 < text.size() &&
                (std::isalpha(static_cast<unsigned char>(text[i + 1])) != 0 || text[i + 1] == '/') &&
                text.find('>', i) != std::string::npos) {

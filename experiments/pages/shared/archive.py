@@ -1,0 +1,275 @@
+"""The runs behind a page: trials of experiments/results/NAME.tar.xz, and what `emplace report` says of them."""
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import statistics
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class BadInput(Exception):
+    """What cannot be read: file, place and what was expected, in one line."""
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    return math.exp(statistics.fmean(math.log(value) for value in values))
+
+
+def extremes(values: Iterable[float]) -> tuple[float, float]:
+    """The smallest and the largest."""
+    ordered = sorted(values)
+    return ordered[0], ordered[-1]
+
+
+def percent_faster(ours: float, others: float) -> float:
+    """By how many percent a step of `ours` is shorter."""
+    return 100 * (1 - ours / others)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+class Trial:
+    """A finished trial. Times are in ms; None: nothing that fits was found."""
+
+    def __init__(self, record: dict[str, Any], timing: dict[str, Any]) -> None:
+        self.record, self.timing, self.spec = record, timing, record["spec"]
+        self.graph = record["graphs"][0]
+        self.label = self.spec["agent"].get("label", self.spec["agent"]["name"])
+        self.seed = self.spec["seed"]
+        self.gpus = sum(not device.startswith("cpu") for device in self.spec["cluster"]["devices"])
+
+    def get(self, key: str) -> str:
+        """The value of a key path of spec.json as text, as --where compares it; also num_devices and gpus."""
+        if key == "num_devices":
+            return str(self.graph["num_devices"])
+        if key == "gpus":
+            return str(self.gpus)
+        if key == "agent.label":
+            return self.label
+        value: Any = self.spec
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        return "" if value is None else _text(value)
+
+    @property
+    def best(self) -> float | None:
+        return _ms(self.graph["best_step_time_us"])
+
+    @property
+    def single_device(self) -> float | None:
+        return _ms(self.graph.get("single_device_step_time_us"))
+
+    @property
+    def start(self) -> float | None:
+        return _ms(self.graph["start_step_time_us"])
+
+    @property
+    def ratio(self) -> float | None:
+        """Best step time over the lower bound."""
+        return None if self.best is None else self.best / _ms(self.graph["lower_bound_us"])
+
+    @property
+    def curve_area(self) -> float | None:
+        """Mean over the budget of the best step time so far over the lower bound."""
+        if self.best is None:
+            return None
+        trace, end = self.graph["trace"], int(self.get("budget.evaluations")) + 1
+        total = sum(best * (until - count) for (count, best), (until, _) in zip(trace, [*trace[1:], (end, None)]))
+        return total / (end - trace[0][0]) / self.graph["lower_bound_us"]
+
+    @property
+    def found_at(self) -> int:
+        """After how many evaluations the best was found."""
+        trace = self.graph["trace"]
+        return next(count for count, best in trace if best == trace[-1][1])
+
+    def best_after(self, evaluations: int) -> float:
+        """The best step time after so many evaluations, ms."""
+        return _ms([best for count, best in self.graph["trace"] if count <= evaluations][-1])
+
+    @property
+    def episodes(self) -> list[dict[str, Any]]:
+        """What a learning agent drew and learned, without evaluations of its likeliest placement."""
+        return [episode for episode in self.graph["episodes"] if not episode["argmax"]]
+
+    def drawn(self, tenth: int) -> float:
+        """Mean step time drawn in the first (0) to last (9 or -1) tenth of the training episodes, ms."""
+        episodes, tenth = self.episodes, tenth % 10
+        part = episodes[tenth * len(episodes) // 10:(tenth + 1) * len(episodes) // 10] or episodes[-1:]
+        return statistics.fmean(episode["mean_step_time_us"] for episode in part) / 1000
+
+    @property
+    def policy_seconds(self) -> float:
+        return self.timing["policy_seconds"]
+
+    @property
+    def cpu_seconds(self) -> float:
+        return self.timing["policy_seconds"] + self.timing["simulator_seconds"]
+
+
+def _ms(micros: float | None) -> float | None:
+    return None if micros is None else micros / 1000
+
+
+class Trials(list):
+    """Trials, in the order of their IDs."""
+
+    def where(self, *conditions: str) -> Trials:
+        """Those that meet all conditions KEY=VALUE; of the same key, one of them. Refuses to return none."""
+        wanted: dict[str, set[str]] = {}
+        for condition in conditions:
+            key, _, value = condition.partition("=")
+            wanted.setdefault(key, set()).add(value)
+        found = Trials(trial for trial in self if all(trial.get(key) in values for key, values in wanted.items()))
+        if not found:
+            raise BadInput(f"no trial has {' and '.join(conditions)}")
+        return found
+
+    def by(self, *keys: str) -> dict[Any, Trials]:
+        """The trials by the values of the keys: a tuple, or the value of a single key."""
+        groups: dict[Any, Trials] = {}
+        for trial in self:
+            values = tuple(trial.get(key) for key in keys)
+            groups.setdefault(values if len(keys) > 1 else values[0], Trials()).append(trial)
+        return groups
+
+    def values(self, what: Callable[[Trial], float | None] = lambda trial: trial.best) -> list[float]:
+        """`what` of each trial that found something, in the order of seeds."""
+        found = [what(trial) for trial in sorted(self, key=lambda trial: trial.seed)]
+        return [value for value in found if value is not None]
+
+    def mean(self, what: Callable[[Trial], float | None] = lambda trial: trial.best) -> float | None:
+        """None if no trial has the value."""
+        values = self.values(what)
+        return statistics.fmean(values) if values else None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A mean of a report's tables with its interval; step times in ms."""
+    mean: float | None
+    low: float | None
+    high: float | None
+    published: float | None
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """A line of the report's tests: how far the first agent is ahead of the second."""
+    difference: float
+    low: float
+    high: float
+    pairs: int
+    p: float  # over pairs, not corrected
+    holm: float  # over pairs, corrected
+    p_problems: float
+    p_graphs: float
+    p_graphs_holm: float
+
+    def reverse(self) -> PairedTest:
+        """How far the second agent is ahead of the first."""
+        return replace(self, difference=-self.difference, low=-self.high, high=-self.low)
+
+
+class Report:
+    """The tables of `emplace report` on some trials of an archive."""
+
+    def __init__(self, table: list[dict[str, str]], tests: list[dict[str, str]]) -> None:
+        self.rows, self.tests = table, tests
+        self._cells = {(row["metric"], row["agent"], row["column"]): row for row in table}
+
+    def cell(self, metric: str, agent: str, column: str) -> Cell:
+        """`column`: the heading, such as `overall`. A cell without a mean if the agent has none there."""
+        row = self._cells.get((metric, agent, column))
+        if row is None:
+            raise BadInput(f"the report has no cell {metric}, {agent}, {column}")
+        part = 1000 if "step_time" in metric else 1
+
+        def number(key: str, unit: float) -> float | None:
+            return float(row[key]) / unit if row[key] else None
+        return Cell(number("mean", part), number("low_95", part), number("high_95", part), number("published", 1))
+
+    def test(self, first: str, second: str, quantity: str = "improvement", dataset: str = "") -> PairedTest:
+        for row in self.tests:
+            if row["quantity"] != quantity or row["dataset"] != dataset or {first, second} != {row["better"], row["worse"]}:
+                continue
+            bounds = [float(row[key]) if row[key] else math.nan for key in ("difference", "low_95", "high_95")]
+            if row["better"] == second:
+                bounds = [-bounds[0], -bounds[2], -bounds[1]]
+            return PairedTest(*bounds, int(row["pairs"]), *(float(row[key]) for key in (
+                "p_pairs", "p_pairs_holm", "p_problems", "p_graphs", "p_graphs_holm")))
+        raise BadInput(f"the report has no test of {first} and {second} ({quantity}, {dataset or 'all'})")
+
+
+class Archive:
+    """Runs of an experiment. Unpacked into a folder that goes with the object."""
+
+    def __init__(self, path: Path, program: str) -> None:
+        self.name = path.name.removesuffix(".tar.xz")
+        self._program = program
+        self._scratch = tempfile.TemporaryDirectory(prefix="recompute.")
+        self._reports: dict[tuple[str, ...], Report] = {}
+        try:
+            with tarfile.open(path) as archive:
+                archive.extractall(self._scratch.name, filter="data")
+        except (OSError, EOFError, tarfile.TarError) as error:
+            raise BadInput(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+        self.trials = Trials()
+        try:
+            for file in sorted(Path(self._scratch.name, self.name).rglob("trial.json")):
+                timing = json.loads(file.with_name("timing.json").read_bytes())
+                self.trials.append(Trial(json.loads(file.read_bytes()), timing))
+        except (OSError, ValueError, KeyError, IndexError) as error:
+            raise BadInput(f"{path}: {file.parent.name}: is no trial ({type(error).__name__}: {error})") from error
+        if not self.trials:
+            raise BadInput(f"{path}: holds no trial of {self.name} (files of tools/archive_runs are expected)")
+
+    def where(self, *conditions: str) -> Trials:
+        return self.trials.where(*conditions)
+
+    def report(self, *conditions: str) -> Report:
+        """What `emplace report --where CONDITION ...` writes. Made once."""
+        if conditions not in self._reports:
+            stem = os.path.join(self._scratch.name, f"report{len(self._reports)}")
+            command = [self._program, "report", os.path.join(self._scratch.name, self.name), "-o", stem + ".html"]
+            for condition in conditions:
+                command += ["--where", condition]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise BadInput(f"{self.name}: emplace report: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
+            self._reports[conditions] = Report(_rows(stem + "_table.csv"), _rows(stem + "_tests.csv"))
+        return self._reports[conditions]
+
+
+def _rows(path: str) -> list[dict[str, str]]:
+    if not os.path.exists(path):
+        raise BadInput(f"emplace report wrote no {os.path.basename(path)}: EMPLACE names an old program")
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+class Source:
+    """Where a page's description gets its archives from; each is read once."""
+
+    def __init__(self, folder: Path, program: str) -> None:
+        self._folder, self._program = folder, program
+        self._archives: dict[str, Archive] = {}
+
+    def archive(self, name: str) -> Archive:
+        if name not in self._archives:
+            self._archives[name] = Archive(self._folder / (name + ".tar.xz"), self._program)
+        return self._archives[name]

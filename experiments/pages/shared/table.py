@@ -1,0 +1,72 @@
+"""Cells of generated tables."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from shared.archive import Archive, Cell, PairedTest
+
+DASH = "–"
+
+
+def number(value: float | None, decimals: int = 0) -> str:
+    """A minus sign is the typographic one; None: a dash."""
+    if value is None:
+        return DASH
+    text = f"{abs(value):.{decimals}f}"
+    return "−" + text if value < 0 and text.strip("0.") else text
+
+
+def signed(value: float, decimals: int = 1) -> str:
+    text = number(value, decimals)
+    return text if text.startswith("−") or not text.strip("0.") else "+" + text
+
+
+def bold(text: str) -> str:
+    return f"**{text}**"
+
+
+def bold_best(texts: Sequence[str], values: Sequence[float | None]) -> list[str]:
+    """The number of the smallest value in bold, in each cell that shows the same number. None: the cell cannot win."""
+    known = [(value, text) for value, text in zip(values, texts) if value is not None]
+    if not known:
+        return list(texts)
+    best = min(known)[1].split(" ")[0]
+    return [bold(best) + text[len(best):] if value is not None and text.split(" ")[0] == best else text
+            for value, text in zip(values, texts)]
+
+
+def interval(cell: Cell | PairedTest, decimals: int = 0) -> str:
+    return f"[{number(cell.low, decimals)}, {number(cell.high, decimals)}]"
+
+
+def estimate(cell: Cell | PairedTest, mean: float | None = None) -> str:
+    """Mean and interval, with the decimals in which reports show them: two digits of the interval's width."""
+    width = cell.high - cell.low
+    decimals = min(max(1 - math.floor(math.log10(width)), 0), 4) if width > 0 else 1
+    value = mean if mean is not None else cell.difference if isinstance(cell, PairedTest) else cell.mean
+    return f"{number(value, decimals)} {interval(cell, decimals)}"
+
+
+def p_value(p: float) -> str:
+    """As reports show it."""
+    return "< 0.0001" if p < 0.0001 else f"{p:.{4 if p < 0.01 else 3 if p < 0.1 else 2}f}"
+
+
+def seconds(value: float) -> str:
+    return "< 0.01" if value < 0.005 else f"{value:.2f}" if value < 1 else f"{value:.0f}"
+
+
+def run_figures(archive: Archive, prefix: str = "runs") -> dict[str, float | str]:
+    """What ran: the number of trials, evaluations, seeds, and revisions with their trials."""
+    seeds = sorted({trial.seed for trial in archive.trials})
+    figures: dict[str, float | str] = {
+        prefix + ".trials": len(archive.trials), prefix + ".seeds.first": seeds[0], prefix + ".seeds.last": seeds[-1],
+        prefix + ".evaluations": max(int(trial.get("budget.evaluations")) for trial in archive.trials),
+        prefix + ".cpu_minutes": sum(trial.cpu_seconds for trial in archive.trials) / 60}
+    revisions = sorted({trial.record["revision"] for trial in archive.trials})
+    for revision in revisions:
+        short = revision[:7] + ("_changed" if revision.endswith("dirty") else "")
+        figures[f"{prefix}.{short}"] = sum(trial.record["revision"] == revision for trial in archive.trials)
+    figures[prefix + ".revision"] = revisions[0][:7]
+    return figures

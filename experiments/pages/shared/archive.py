@@ -7,7 +7,6 @@ import math
 import os
 import statistics
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -43,11 +42,15 @@ def _text(value: Any) -> str:
 
 
 class Trial:
-    """A finished trial. Times are in ms; None: nothing that fits was found."""
+    """A finished trial, or its part on one of several graphs. Times are in ms; None: nothing that fits was found."""
 
-    def __init__(self, record: dict[str, Any], timing: dict[str, Any]) -> None:
-        self.record, self.timing, self.spec = record, timing, record["spec"]
-        self.graph = record["graphs"][0]
+    def __init__(self, record: dict[str, Any], timing: dict[str, Any], index: int = 0) -> None:
+        self.record, self.timing, self.index = record, timing, index
+        self.spec = record["spec"]
+        if "together" in self.spec:
+            self.spec = {**self.spec, "graph": self.spec["together"][index]}
+        self.graph = record["graphs"][index]
+        self.transfers = record.get("transfer", [])  # as in trial.json
         self.label = self.spec["agent"].get("label", self.spec["agent"]["name"])
         self.seed = self.spec["seed"]
         self.gpus = sum(not device.startswith("cpu") for device in self.spec["cluster"]["devices"])
@@ -104,13 +107,14 @@ class Trial:
     @property
     def episodes(self) -> list[dict[str, Any]]:
         """What a learning agent drew and learned, without evaluations of its likeliest placement."""
-        return [episode for episode in self.graph["episodes"] if not episode["argmax"]]
+        return [episode for episode in self.graph.get("episodes", ()) if not episode["argmax"]]
 
-    def drawn(self, tenth: int) -> float:
+    def drawn(self, tenth: int) -> float | None:
         """Mean step time drawn in the first (0) to last (9 or -1) tenth of the training episodes, ms."""
-        episodes, tenth = self.episodes, tenth % 10
-        part = episodes[tenth * len(episodes) // 10:(tenth + 1) * len(episodes) // 10] or episodes[-1:]
-        return statistics.fmean(episode["mean_step_time_us"] for episode in part) / 1000
+        means = [episode["mean_step_time_us"] for episode in self.episodes if episode["mean_step_time_us"] is not None]
+        tenth %= 10
+        part = means[tenth * len(means) // 10:(tenth + 1) * len(means) // 10] or means[-1:]
+        return statistics.fmean(part) / 1000 if part else None
 
     @property
     def policy_seconds(self) -> float:
@@ -223,16 +227,16 @@ class Archive:
         self._program = program
         self._scratch = tempfile.TemporaryDirectory(prefix="recompute.")
         self._reports: dict[tuple[str, ...], Report] = {}
-        try:
-            with tarfile.open(path) as archive:
-                archive.extractall(self._scratch.name, filter="data")
-        except (OSError, EOFError, tarfile.TarError) as error:
-            raise BadInput(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+        unpacked = subprocess.run(["tar", "-xJf", path, "-C", self._scratch.name], capture_output=True, text=True, check=False)
+        if unpacked.returncode != 0:
+            reason = unpacked.stderr.strip().splitlines()[0] if path.is_file() else "there is no such file"
+            raise BadInput(f"{path}: cannot be read ({reason})")
         self.trials = Trials()
         try:
             for file in sorted(Path(self._scratch.name, self.name).rglob("trial.json")):
                 timing = json.loads(file.with_name("timing.json").read_bytes())
-                self.trials.append(Trial(json.loads(file.read_bytes()), timing))
+                record = json.loads(file.read_bytes())
+                self.trials += [Trial(record, timing, index) for index in range(len(record["graphs"]))]
         except (OSError, ValueError, KeyError, IndexError) as error:
             raise BadInput(f"{path}: {file.parent.name}: is no trial ({type(error).__name__}: {error})") from error
         if not self.trials:

@@ -64,7 +64,7 @@ def as_shown(value: Value, shown: str) -> str:
 def markdown(table: Table, left: int = 1) -> list[str]:
     """The lines of a table; the first `left` columns are aligned to the left."""
     align = ["---"] * left + ["---:"] * (len(table[0]) - left)
-    return [("| " + " | ".join(row) + " |").replace("|  |", "| |") for row in [table[0], align, *table[1:]]]
+    return ["|" + "".join(f" {cell} |" if cell else " |" for cell in row) for row in [table[0], align, *table[1:]]]
 
 
 def cells_of(line: str) -> list[str]:

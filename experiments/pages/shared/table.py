@@ -59,14 +59,15 @@ def seconds(value: float) -> str:
 
 def run_figures(archive: Archive, prefix: str = "runs") -> dict[str, float | str]:
     """What ran: the number of trials, evaluations, seeds, and revisions with their trials."""
-    seeds = sorted({trial.seed for trial in archive.trials})
+    trials = [trial for trial in archive.trials if trial.index == 0]
+    seeds = sorted({trial.seed for trial in trials})
     figures: dict[str, float | str] = {
-        prefix + ".trials": len(archive.trials), prefix + ".seeds.first": seeds[0], prefix + ".seeds.last": seeds[-1],
-        prefix + ".evaluations": max(int(trial.get("budget.evaluations")) for trial in archive.trials),
-        prefix + ".cpu_minutes": sum(trial.cpu_seconds for trial in archive.trials) / 60}
-    revisions = sorted({trial.record["revision"] for trial in archive.trials})
+        prefix + ".trials": len(trials), prefix + ".seeds.first": seeds[0], prefix + ".seeds.last": seeds[-1],
+        prefix + ".evaluations": max(int(trial.get("budget.evaluations")) for trial in trials),
+        prefix + ".cpu_minutes": sum(trial.cpu_seconds for trial in trials) / 60}
+    revisions = sorted({trial.record["revision"] for trial in trials})
     for revision in revisions:
         short = revision[:7] + ("_changed" if revision.endswith("dirty") else "")
-        figures[f"{prefix}.{short}"] = sum(trial.record["revision"] == revision for trial in archive.trials)
+        figures[f"{prefix}.{short}"] = sum(trial.record["revision"] == revision for trial in trials)
     figures[prefix + ".revision"] = revisions[0][:7]
     return figures

@@ -48,7 +48,7 @@ def as_shown(value: Value, shown: str) -> str:
     if isinstance(value, str):
         return value
     if shown.lower() in WORDS:
-        word = WORDS[round(value)] if 0 <= value < len(WORDS) and abs(value - round(value)) < 1e-9 else f"{value:g}"
+        word = WORDS[round(value)] if 0 <= round(value) < len(WORDS) else f"{value:.0f}"
         return word.capitalize() if shown[0].isupper() else word
     if shown.startswith("< "):
         bound = float(shown[2:].replace(",", ""))

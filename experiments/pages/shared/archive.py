@@ -24,6 +24,10 @@ def geometric_mean(values: Iterable[float]) -> float:
     return math.exp(statistics.fmean(math.log(value) for value in values))
 
 
+class NoArchive(Exception):
+    """Why a page cannot be recomputed here, though nothing is wrong."""
+
+
 def extremes(values: Iterable[float]) -> tuple[float, float]:
     """The smallest and the largest."""
     ordered = sorted(values)
@@ -113,7 +117,8 @@ class Trial:
         """Mean step time drawn in the first (0) to last (9 or -1) tenth of the training episodes, ms."""
         means = [episode["mean_step_time_us"] for episode in self.episodes if episode["mean_step_time_us"] is not None]
         tenth %= 10
-        part = means[tenth * len(means) // 10:(tenth + 1) * len(means) // 10] or means[-1:]
+        first = tenth * len(means) // 10
+        part = means[first:max((tenth + 1) * len(means) // 10, first + 1)]
         return statistics.fmean(part) / 1000 if part else None
 
     @property
@@ -269,11 +274,25 @@ def _rows(path: str) -> list[dict[str, str]]:
 class Source:
     """Where a page's description gets its archives from; each is read once."""
 
-    def __init__(self, folder: Path, program: str) -> None:
-        self._folder, self._program = folder, program
+    def __init__(self, folder: Path, find_program: Callable[[], str]) -> None:
+        self._folder, self._find_program = folder, find_program
         self._archives: dict[str, Archive] = {}
+
+    @property
+    def program(self) -> str:
+        return self._find_program()
 
     def archive(self, name: str) -> Archive:
         if name not in self._archives:
-            self._archives[name] = Archive(self._folder / (name + ".tar.xz"), self._program)
+            self._archives[name] = Archive(self._folder / (name + ".tar.xz"), self.program)
         return self._archives[name]
+
+    @staticmethod
+    def reference_data(what: str) -> Path:
+        """The folder of other projects' files."""
+        folder = os.environ.get("EMPLACE_REFERENCE_DATA", "")
+        if not folder:
+            raise NoArchive(f"it needs {what}: EMPLACE_REFERENCE_DATA=FOLDER names others' files")
+        if not os.path.isdir(folder):
+            raise BadInput(f"EMPLACE_REFERENCE_DATA: {folder}: is no folder")
+        return Path(folder)

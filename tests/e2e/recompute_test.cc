@@ -1,0 +1,131 @@
+// tools/recompute: every figure of a results page agrees with its archive, and a figure that does not is named.
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/testing/run_program.h"
+
+namespace emplace::testing {
+namespace recompute_test {
+
+namespace fs = std::filesystem;
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+const fs::path& Root() {
+  static const fs::path root = fs::path(EMPLACE_TEST_SOURCE_DIR).parent_path();
+  return root;
+}
+
+// The pages that have a description.
+std::vector<std::string> DescribedPages() {
+  std::vector<std::string> pages;
+  for (const auto& entry : fs::directory_iterator(Root() / "experiments/pages")) {
+    if (entry.path().extension() == ".py") pages.push_back(entry.path().stem());
+  }
+  std::sort(pages.begin(), pages.end());
+  return pages;
+}
+
+class RecomputeTest : public ProgramTest {
+ protected:
+  RecomputeTest() : ProgramTest(EMPLACE_BINARY) {}
+
+  Ran Recompute(const std::string& arguments) const {
+    return Shell("EMPLACE=$emplace " EMPLACE_PYTHON_PROGRAM " '" + (Root() / "tools/recompute").string() + "' " +
+                 arguments);
+  }
+
+  void ExpectThatAllAgree(const std::string& page) const {
+    const Ran ran = Recompute("--differences " + page);
+    EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
+    EXPECT_EQ(ran.err, "");
+  }
+
+  // Copies the page into the folder of the test, with the first `from` replaced.
+  void WriteChanged(const std::string& page, const std::string& from, const std::string& to) const {
+    const std::string original = (Root() / "docs/results" / (page + ".md")).string();
+    ASSERT_EQ(Shell("cp '" + original + "' original.md && cp original.md " + page + ".md").status, 0);
+    std::string text = Read(page + ".md");
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    Write(page + ".md", text.replace(at, from.size(), to));
+  }
+
+  void ExpectRefused(const Ran& ran, const std::string& reason) const {
+    EXPECT_EQ(ran.status, 2) << ran.out;
+    EXPECT_TRUE(IsOneLine(ran.err));
+    EXPECT_THAT(ran.err, HasSubstr(reason));
+  }
+};
+
+TEST_F(RecomputeTest, EveryFigureOfPostAgrees) { ExpectThatAllAgree("post"); }
+
+class RecomputeSlowTest : public RecomputeTest, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(RecomputeSlowTest, EveryFigureOfThePageAgrees) { ExpectThatAllAgree(GetParam()); }
+INSTANTIATE_TEST_SUITE_P(Pages, RecomputeSlowTest, ::testing::ValuesIn(DescribedPages()),
+                         [](const auto& info) { return info.param; });
+
+TEST_F(RecomputeTest, AChangedDigitIsNamedAndCorrected) {
+  // A digit of a table, then one in the text.
+  WriteChanged("post", "| ResNet-50, 2 | 860 (860) |", "| ResNet-50, 2 | 861 (860) |");
+  std::string text = Read("post.md");
+  const std::string figure = "<!--= resnet101.single_device.more -->";
+  const std::size_t at = text.find(figure) - 1;
+  const char digit = text[at];
+  text[at] = digit == '9' ? '8' : '9';
+  Write("post.md", text);
+
+  const Ran ran = Recompute("--differences post.md");
+  EXPECT_EQ(ran.status, 1) << ran.err;
+  EXPECT_THAT(ran.out,
+              HasSubstr("post.md:26: main[ResNet-50, 2, single GPU]: page 861 (860), archive 860 (860): differs\n"));
+  EXPECT_THAT(ran.out, HasSubstr(": resnet101.single_device.more: page 2" + std::string(1, text[at]) + ", archive 2" +
+                                 std::string(1, digit) + ": differs\n"));
+  EXPECT_THAT(ran.out, EndsWith(" 2 differ\n"));
+
+  EXPECT_EQ(Recompute("--write post.md").status, 0);
+  EXPECT_TRUE(Read("post.md") == Read("original.md"));
+  EXPECT_EQ(Names(), "original.md post.md ");
+}
+
+TEST_F(RecomputeTest, BadInputIsOneLineAndNothingIsWritten) {
+  ExpectRefused(Recompute("nothing"), "nothing: is no page (one of accuracy, ");
+  WriteChanged("post", "<!--= test.p_graphs -->", "<!--= test.q -->");
+  const std::string before = Read("post.md");
+  ExpectRefused(Recompute("--write post.md"), "figure test.q is not computed by experiments/pages");
+  EXPECT_EQ(Read("post.md"), before);
+
+  ExpectRefused(Recompute("post --archives ."), "post.tar.xz: cannot be read (there is no such file)");
+  Write("post.tar.xz", "no archive");
+  ExpectRefused(Recompute("post --archives ."), "post.tar.xz: cannot be read (");
+  // An archive of other runs.
+  ASSERT_EQ(Shell("mkdir other && tar -xJf '" + (Root() / "experiments/results/sgdp_ops.tar.xz").string() +
+                  "' -C other && mv other/sgdp_ops other/post && tar -C other -cJf post.tar.xz post")
+                .status,
+            0);
+  ExpectRefused(Recompute("post --archives ."), "the report has no cell");
+  ExpectRefused(Shell("EMPLACE=./none '" + (Root() / "tools/recompute").string() + "' post"), "./none: is no program");
+}
+
+TEST_F(RecomputeTest, APageWithoutAnArchiveSaysSo) {
+  const Ran ran = Recompute("thesis");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.out, "docs/results/thesis.md: no archive: its runs or files are not kept here\n");
+}
+
+TEST_F(RecomputeTest, NumbersThatAreTracedToNothingAreListed) {
+  Write("post.md", "It takes 5 ms, 6<!--= a --> s.\n");
+  const Ran ran = Recompute("--unmarked post.md");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.out, "post.md:1: 5: It takes 5 ms,  s.\n");
+}
+
+}  // namespace recompute_test
+}  // namespace emplace::testing

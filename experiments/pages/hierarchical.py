@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from statistics import fmean, median
 
-from shared.archive import Archive, Source, Trial, Trials, extremes, percent_faster
+from shared.archive import Source, Trial, Trials, extremes, percent_faster
 from shared.page import Value, markdown
 from shared.table import DASH, bold, bold_best, number, run_figures
 
@@ -17,31 +17,66 @@ NETWORKS = {
     "ResNet-152, batch 128": (["graph.model=resnet"], 'resnet {"batch":128,"layers":152}', 2),
 }
 KEYS = dict(zip(NETWORKS, ("inception", "rnnlm", "nmt2", "nmt4", "nmt8", "resnet")))
-AGENTS = {"cpu": "CPU", "gpu": "single GPU", "expert": "expert", "scotch": "Scotch", "mincut": "MinCut",
-          "hierarchical": "hierarchical", "random walk": "random walk", "annealing": "annealing"}
+AGENTS = {
+    "cpu": "CPU",
+    "gpu": "single GPU",
+    "expert": "expert",
+    "scotch": "Scotch",
+    "mincut": "MinCut",
+    "hierarchical": "hierarchical",
+    "random walk": "random walk",
+    "annealing": "annealing",
+}
 OUT_OF_MEMORY = {("NMT, 2 layers", "gpu"), ("NMT, 4 layers", "gpu"), ("NMT, 8 layers", "gpu")}  # in the paper
 NOT_REPORTED = {("ResNet-152, batch 128", "cpu")}
-RATES = {"0.1, published": "rate 0.1", "0.03": "rate 0.03", "0.01": "rate 0.01", "0.003": "rate 0.003", "0.001": "rate 0.001",
-         "0.0003": "rate 0.0003", "0.0001": "rate 0.0001", "GPUs only, 0.1": "GPUs only, rate 0.1",
-         "GPUs only, 0.003": "GPUs only, rate 0.003", "GPUs only, 0.0003": "GPUs only, rate 0.0003",
-         "256 groups of Merge-and-Colocate at random on the GPUs": "random"}
-STARTS = {"groups as the untrained Grouper draws them": "its Grouper's groups", "groups at random": "groups at random",
-          "no groups, each of the 6,171 ops by itself (no Placer)": "no groups",
-          "groups of Merge-and-Colocate, placed as randomly": "groups of Merge-and-Colocate", "a single GPU": "one GPU"}
+RATES = {
+    "0.1, published": "rate 0.1",
+    "0.03": "rate 0.03",
+    "0.01": "rate 0.01",
+    "0.003": "rate 0.003",
+    "0.001": "rate 0.001",
+    "0.0003": "rate 0.0003",
+    "0.0001": "rate 0.0001",
+    "GPUs only, 0.1": "GPUs only, rate 0.1",
+    "GPUs only, 0.003": "GPUs only, rate 0.003",
+    "GPUs only, 0.0003": "GPUs only, rate 0.0003",
+    "256 groups of Merge-and-Colocate at random on the GPUs": "random",
+}
+STARTS = {
+    "groups as the untrained Grouper draws them": "its Grouper's groups",
+    "groups at random": "groups at random",
+    "no groups, each of the 6,171 ops by itself (no Placer)": "no groups",
+    "groups of Merge-and-Colocate, placed as randomly": "groups of Merge-and-Colocate",
+    "a single GPU": "one GPU",
+}
 # Table 2: best, median and worst of ten random groupings.
-GROUPING = {"Inception-V3": "220, 510, 650", "RNNLM": "1570, 1570, 1570", "NMT, 2 layers": "2250, 3720, 4450",
-            "NMT, 4 layers": "3200, 3420, 6910", "NMT, 8 layers": "6350, 6860, 7230"}
-ABLATION = {"as published": "as published (rate 0.1)", "hierarchical": "`hierarchical`, rate 0.0003",
-            "simple planner": "no Placer: *simple planner*", "random grouping": "groups at random: *random grouping*",
-            "64 groups": "64 groups", "1024 groups": "1,024 groups",
-            "four groupings of one placement": "four groupings of one placement each", "random walk": "random walk",
-            "random": "drawn at random"}
+GROUPING = {
+    "Inception-V3": "220, 510, 650",
+    "RNNLM": "1570, 1570, 1570",
+    "NMT, 2 layers": "2250, 3720, 4450",
+    "NMT, 4 layers": "3200, 3420, 6910",
+    "NMT, 8 layers": "6350, 6860, 7230",
+}
+ABLATION = {
+    "as published": "as published (rate 0.1)",
+    "hierarchical": "`hierarchical`, rate 0.0003",
+    "simple planner": "no Placer: *simple planner*",
+    "random grouping": "groups at random: *random grouping*",
+    "64 groups": "64 groups",
+    "1024 groups": "1,024 groups",
+    "four groupings of one placement": "four groupings of one placement each",
+    "random walk": "random walk",
+    "random": "drawn at random",
+}
 POINTS = [10, 100, 250, 1000]
 
 
 def network_of(trial: Trial) -> str:
-    return next(name for name, (conditions, _, _) in NETWORKS.items()
-                if all(trial.get(key) == value for key, _, value in (condition.partition("=") for condition in conditions)))
+    return next(
+        name
+        for name, (conditions, _, _) in NETWORKS.items()
+        if all(trial.get(key) == value for key, _, value in (condition.partition("=") for condition in conditions))
+    )
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
@@ -56,6 +91,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
 
 def main_part(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     archive = source.archive("hierarchical")
+    archive.expect_labels(AGENTS)
     report = archive.report()
     runs = {(network_of(trial), trial.label): trial for trial in archive.trials}
     table = [["network, GPUs", *AGENTS.values()]]
@@ -67,8 +103,13 @@ def main_part(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         texts = []
         for label, cell in cells.items():
             figures[f"{KEYS[name]}.{label}".replace(" ", "_")] = cell.mean if cell.mean is not None else DASH
-            published = ("OOM" if (name, label) in OUT_OF_MEMORY else DASH if (name, label) in NOT_REPORTED
-                         else cell.published and number(cell.published))
+            published = (
+                "OOM"
+                if (name, label) in OUT_OF_MEMORY
+                else DASH
+                if (name, label) in NOT_REPORTED
+                else cell.published and number(cell.published)
+            )
             texts.append(number(cell.mean) + (f" ({published})" if published else ""))
         table.append([f"{name}, {gpus}", *bold_best(texts, values)])
         figures |= network_figures(KEYS[name], cells)
@@ -78,7 +119,8 @@ def main_part(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     for ending, name in ((".over_expert", ""), (".published_over_expert", "published.")):
         slow = [value for figure, value in figures.items() if figure.endswith((".scotch" + ending, ".mincut" + ending))]
         figures[f"partitioners.{name}min"], figures[f"partitioners.{name}max"] = extremes(
-            value for value in slow if value != DASH)
+            value for value in slow if value != DASH
+        )
     figures["annealing.min"], figures["annealing.max"] = extremes(gains)
     ends, more = end_table(runs)
     return figures | more, {"main": markdown(table), "ends": ends}
@@ -91,25 +133,50 @@ def network_figures(key: str, cells: dict) -> dict[str, Value]:
         if label != "hierarchical" and cell.mean and ours.mean:
             figures[f"{key}.{label}.change".replace(" ", "_")] = -percent_faster(ours.mean, cell.mean)
             figures[f"{key}.{label}.faster".replace(" ", "_")] = percent_faster(cell.mean, ours.mean)
-            figures[f"{key}.{label}.over_expert".replace(" ", "_")] = cell.mean / cells["expert"].mean if cells["expert"].mean else DASH
+            figures[f"{key}.{label}.over_expert".replace(" ", "_")] = (
+                cell.mean / cells["expert"].mean if cells["expert"].mean else DASH
+            )
         if label != "hierarchical" and cell.published and ours.published:
-            figures[f"{key}.{label}.published_change".replace(" ", "_")] = -percent_faster(ours.published, cell.published)
-            figures[f"{key}.{label}.published_over_expert".replace(" ", "_")] = cell.published / cells["expert"].published
+            figures[f"{key}.{label}.published_change".replace(" ", "_")] = -percent_faster(
+                ours.published, cell.published
+            )
+            figures[f"{key}.{label}.published_over_expert".replace(" ", "_")] = (
+                cell.published / cells["expert"].published
+            )
     return figures
 
 
 def end_table(runs: dict[tuple[str, str], Trial]) -> tuple[list[str], dict[str, Value]]:
     """Where the policies of the table end."""
-    table = [["network", "devices", "entropy at the end", "devices tied", "settled", "drawn in the last tenth, ms", "single GPU, ms"]]
+    table = [
+        [
+            "network",
+            "devices",
+            "entropy at the end",
+            "devices tied",
+            "settled",
+            "drawn in the last tenth, ms",
+            "single GPU, ms",
+        ]
+    ]
     figures: dict[str, Value] = {"settled": 0, "certain": 0}
     for name in ("Inception-V3", "RNNLM", "ResNet-152, batch 128", "NMT, 2 layers", "NMT, 4 layers", "NMT, 8 layers"):
         trial = runs[name, "hierarchical"]
         end, devices = trial.episodes[-1]["entropy"], trial.graph["num_devices"]
         settled = settled_after(trial)
-        tied = round(devices ** end)
+        tied = round(devices**end)
         fits = "" if runs[name, "gpu"].best is not None else " (does not fit)"
-        table.append([name.partition(", batch")[0], str(devices), f"{end:.{4 if tied == 1 else 3}f}", str(tied), ordinal(settled),
-                      number(trial.drawn(-1)) + fits, number(trial.single_device) + fits])
+        table.append(
+            [
+                name.partition(", batch")[0],
+                str(devices),
+                f"{end:.{4 if tied == 1 else 3}f}",
+                str(tied),
+                ordinal(settled),
+                number(trial.drawn(-1)) + fits,
+                number(trial.single_device) + fits,
+            ]
+        )
         figures["settled"] = max(figures["settled"], settled)
         figures["certain"] += tied == 1
         figures[f"{KEYS[name]}.entropy"] = end
@@ -129,20 +196,28 @@ def ordinal(count: int) -> str:
 
 def rates(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     archive = source.archive("hierarchical_rates")
+    archive.expect_labels(RATES.values())
     best = {(network_of(trial), trial.label): trial.best for trial in archive.trials}
     columns = ["Inception-V3", "NMT, 2 layers"]
     least = {name: min(best[name, label] for label in RATES.values()) for name in columns}
     table = [["learning rate (Adam)", *columns]]
     for title, label in RATES.items():
         cells = [number(best[name, label]) for name in columns]
-        table.append([title, *(bold(cell) if best[name, label] == least[name] else cell for name, cell in zip(columns, cells))])
+        table.append(
+            [title, *(bold(cell) if best[name, label] == least[name] else cell for name, cell in zip(columns, cells))]
+        )
     figures = run_figures(archive, "rates")
-    figures |= {f"rates.{KEYS[name]}.{label.split(' ')[-1]}": value for (name, label), value in best.items() if label.startswith("rate")}
+    figures |= {
+        f"rates.{KEYS[name]}.{label.split(' ')[-1]}": value
+        for (name, label), value in best.items()
+        if label.startswith("rate")
+    }
     return figures, {"rates": markdown(table)}
 
 
 def starts(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     archive = source.archive("hierarchical_start")
+    archive.expect_labels(STARTS.values())
     table = [["first placement", "step time, ms"]]
     for title, label in STARTS.items():
         least, most = extremes(trial.start for trial in archive.where("agent.label=" + label))
@@ -176,7 +251,10 @@ def shuffles(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     plain = Trials(trial for trial in archive.trials if trial.get("agent.set.shuffle") == "0")
     others = Trials(trial for trial in archive.trials if trial.get("agent.set.shuffle") != "0")
     table = [["runs", "best to worst, ms", "worst above best", "published"]]
-    for title, trials, published in (("ten shuffles, one seed", others, "under 7 %: **agrees**"), ("ten seeds, no shuffle", plain, "")):
+    for title, trials, published in (
+        ("ten shuffles, one seed", others, "under 7 %: **agrees**"),
+        ("ten seeds, no shuffle", plain, ""),
+    ):
         least, most = extremes(trials.values())
         table.append([title, f"{least:,.0f} to {most:,.0f}", f"{100 * (most / least - 1):.1f} %", published])
     return run_figures(archive, "shuffles"), {"shuffles": markdown(table)}
@@ -184,13 +262,23 @@ def shuffles(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
 
 def ablation(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     archive = source.archive("hierarchical_ablation")
-    runs = {(name, label): trials for name in ("Inception-V3", "NMT, 2 layers")
-            for label, trials in archive.where(*NETWORKS[name][0]).by("agent.label").items()}
+    archive.expect_labels(ABLATION)
+    runs = {
+        (name, label): trials
+        for name in ("Inception-V3", "NMT, 2 layers")
+        for label, trials in archive.where(*NETWORKS[name][0]).by("agent.label").items()
+    }
     columns = {"Inception-V3": 1, "NMT, 2 layers": 0}  # decimals
     table = [["", "Inception-V3", "drawn", "NMT, 2 layers, of 256 groups", "drawn", "s a run"]]
     least = {name: min(trials.mean() for (network, _), trials in runs.items() if network == name) for name in columns}
-    lowest = {name: min(drawn for (network, _), trials in runs.items() if network == name
-                        and (drawn := trials.mean(lambda trial: trial.drawn(-1)))) for name in columns}
+    lowest = {
+        name: min(
+            drawn
+            for (network, _), trials in runs.items()
+            if network == name and (drawn := trials.mean(lambda trial: trial.drawn(-1)))
+        )
+        for name in columns
+    }
     figures = run_figures(archive, "ablation")
     for label, title in ABLATION.items():
         row = [title]
@@ -202,7 +290,10 @@ def ablation(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
             mean, drawn = trials.mean(), trials.mean(lambda trial: trial.drawn(-1))
             text, low = number(mean, decimals), number(drawn)
             seeds = ", ".join(map(number, trials.values()))
-            row += [f"{bold(text) if mean == least[name] else text} ({seeds})", bold(low) if low == number(lowest[name]) else low]
+            row += [
+                f"{bold(text) if mean == least[name] else text} ({seeds})",
+                bold(low) if low == number(lowest[name]) else low,
+            ]
             figures[f"ablation.{KEYS[name]}.{label.replace(' ', '_')}"] = mean
         cpu = archive.where("agent.label=" + label).mean(lambda trial: trial.cpu_seconds)
         figures[f"ablation.cpu.{label.replace(' ', '_')}"] = cpu
@@ -211,8 +302,12 @@ def ablation(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     table.append(["one GPU", number(singles[0], 1), "", number(singles[1]), "", ""])
     for name in columns:
         ours = figures[f"ablation.{KEYS[name]}.hierarchical"]
-        figures[f"ablation.{KEYS[name]}.simple"] = percent_faster(figures[f"ablation.{KEYS[name]}.simple_planner"], ours)
-        figures[f"ablation.{KEYS[name]}.learned"] = percent_faster(ours, figures[f"ablation.{KEYS[name]}.random_grouping"])
+        figures[f"ablation.{KEYS[name]}.simple"] = percent_faster(
+            figures[f"ablation.{KEYS[name]}.simple_planner"], ours
+        )
+        figures[f"ablation.{KEYS[name]}.learned"] = percent_faster(
+            ours, figures[f"ablation.{KEYS[name]}.random_grouping"]
+        )
     sizes = [figures["ablation.inception." + label] for label in ("64_groups", "hierarchical", "1024_groups")]
     figures["ablation.sizes.min"], figures["ablation.sizes.max"] = extremes(sizes)
     figures["ablation.sizes.times"] = figures["ablation.cpu.1024_groups"] / figures["ablation.cpu.hierarchical"]
@@ -226,9 +321,14 @@ def workers(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     for label in ("one worker", "four workers", "random walk"):
         trials = sorted(archive.where("agent.label=" + label), key=lambda trial: trial.seed)
         quarters = [late_mean(trial, 750) for trial in trials]
-        table.append([label, *(", ".join(number(trial.best_after(points)) for trial in trials) for points in POINTS),
-                      DASH if None in quarters else ", ".join(map(number, quarters)),
-                      ", ".join(ordinal(first_below(trial, 1940)) for trial in trials)])
+        table.append(
+            [
+                label,
+                *(", ".join(number(trial.best_after(points)) for trial in trials) for points in POINTS),
+                DASH if None in quarters else ", ".join(map(number, quarters)),
+                ", ".join(ordinal(first_below(trial, 1940)) for trial in trials),
+            ]
+        )
         for trial in trials:
             name = f"workers.{label.split()[0]}.seed{trial.seed}"
             if trial.episodes and trial.drawn(-1):
@@ -239,8 +339,11 @@ def workers(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
 
 def late_mean(trial: Trial, after: int) -> float | None:
     """Mean step time of the updates that end after so many evaluations, ms."""
-    means = [episode["mean_step_time_us"] for episode in trial.episodes
-             if episode["evaluations"] > after and episode["mean_step_time_us"] is not None]
+    means = [
+        episode["mean_step_time_us"]
+        for episode in trial.episodes
+        if episode["evaluations"] > after and episode["mean_step_time_us"] is not None
+    ]
     return fmean(means) / 1000 if means else None
 
 

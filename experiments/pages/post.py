@@ -22,34 +22,50 @@ ROWS = {
     "nmt4": ("NMT, 4 layers, 4", 'nmt {"layers":4}', 4),
     "nmt8": ("NMT, 8 layers, 8", 'nmt {"layers":8}', 8),
 }
-AGENTS = {"single device": "single GPU", "expert": "expert", "metis": "METIS", "policy gradient": "policy gradient",
-          "ppo only": "PPO only", "cross-entropy only": "cross-entropy only", "post": "Post",
-          "random walk": "random walk", "annealing": "annealing"}
+AGENTS = {
+    "single device": "single GPU",
+    "expert": "expert",
+    "metis": "METIS",
+    "policy gradient": "policy gradient",
+    "ppo only": "PPO only",
+    "cross-entropy only": "cross-entropy only",
+    "post": "Post",
+    "random walk": "random walk",
+    "annealing": "annealing",
+}
 OUT_OF_MEMORY = {("nmt2", "single device"), ("nmt4", "single device"), ("nmt8", "single device")}  # in the paper
 DRAWN = ["resnet50.2", "inception.4", "nmt8"]
 METHODS = ["post", "cross-entropy only", "ppo only", "policy gradient"]
 SAMPLES = [12, 300, 600, 1200, 2376]
 
 
-
-
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     archive = source.archive("post")
+    archive.expect_labels(AGENTS)
     report = archive.report()
-    cells = {(row, agent): report.cell("step_time", agent, f"{graph}, {gpus} GPUs")
-             for row, (_, graph, gpus) in ROWS.items() for agent in AGENTS}
+    cells = {
+        (row, agent): report.cell("step_time", agent, f"{graph}, {gpus} GPUs")
+        for row, (_, graph, gpus) in ROWS.items()
+        for agent in AGENTS
+    }
     means = {key: cell.mean for key, cell in cells.items()}
     trials = {row: archive.where(*conditions(graph, gpus)) for row, (_, graph, gpus) in ROWS.items()}
-    drawn = {(row, method, samples): fmean(drawn_at(trial, samples) for trial in of_row.where("agent.label=" + method))
-             for row, of_row in trials.items() for method in METHODS for samples in SAMPLES}
+    drawn = {
+        (row, method, samples): fmean(drawn_at(trial, samples) for trial in of_row.where("agent.label=" + method))
+        for row, of_row in trials.items()
+        for method in METHODS
+        for samples in SAMPLES
+    }
     tests = {other: report.test("post", other) for other in ("ppo only", "policy gradient", "cross-entropy only")}
 
     figures: dict[str, Value] = {
         **run_figures(archive),
         "annealing.beaten": sum(means[row, "post"] < means[row, "annealing"] for row in ROWS),
         "drawn.ahead_300": sum(drawn[row, "post", 300] < drawn[row, "cross-entropy only", 300] for row in ROWS),
-        "inception.gap": max(abs(change(cells, row, "single device") - change(cells, row, "single device", "published"))
-                             for row in ("inception.2", "inception.4", "inception.8")),
+        "inception.gap": max(
+            abs(change(cells, row, "single device") - change(cells, row, "single device", "published"))
+            for row in ("inception.2", "inception.4", "inception.8")
+        ),
         # 2,400 samples of 11 steps on 12 workers.
         "search.hours": 2400 * 11 / 12 * fmean(drawn["inception.4", "post", samples] for samples in SAMPLES) / 3.6e6,
     }
@@ -73,30 +89,55 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
             single = cells[row, "single device"].published
             if single:
                 figures[name + ".published_single"] = cell.published / single
-    for ending in ("change", "less", "times", "published_change", "published_less", "published_times", "published_single"):
+    for ending in (
+        "change",
+        "less",
+        "times",
+        "published_change",
+        "published_less",
+        "published_times",
+        "published_single",
+    ):
         for agent in ("policy_gradient", "metis", "ppo_only"):
             values = [value for name, value in figures.items() if name.endswith(f".{agent}.{ending}")]
             if values:
                 figures[f"{agent}.{ending}.min"], figures[f"{agent}.{ending}.max"] = extremes(values)
     figures["inception.less.min"], figures["inception.less.max"] = extremes(
-        figures[f"{row}.single_device.less"] for row in ROWS if row.startswith("inception"))
-    figures["metis.times.min_other"] = min(value for name, value in figures.items() if name.endswith(".metis.times")
-                                           and not name.startswith(("resnet101", "resnet200")))
+        figures[f"{row}.single_device.less"] for row in ROWS if row.startswith("inception")
+    )
+    figures["metis.times.min_other"] = min(
+        value
+        for name, value in figures.items()
+        if name.endswith(".metis.times") and not name.startswith(("resnet101", "resnet200"))
+    )
     figures["nmt8.expert.over_best"] = means["nmt8", "expert"] / min(
-        means["nmt8", agent] for agent in AGENTS if means["nmt8", agent])
+        means["nmt8", agent] for agent in AGENTS if means["nmt8", agent]
+    )
     for agent in ("ppo_only", "policy_gradient"):
         figures[agent + ".rows"] = sum(figures[f"{row}.{agent}"] > figures[f"{row}.post"] for row in ROWS)
     figures.update({f"test.{other.replace(' ', '_').replace('-', '_')}.p": test.holm for other, test in tests.items()})
     figures["test.p_graphs"] = min(test.p_graphs_holm for test in tests.values())
-    tables = {"main": main_table(cells), "means": mean_table(means, report), "drawn": drawn_table(drawn),
-              "tests": markdown([["Post against", "points", "pairs", "p"], *(test_row(AGENTS[other], test)
-                                                                    for other, test in tests.items())])}
+    tables = {
+        "main": main_table(cells),
+        "means": mean_table(means, report),
+        "drawn": drawn_table(drawn),
+        "tests": markdown(
+            [
+                ["Post against", "points", "pairs", "p"],
+                *(test_row(AGENTS[other], test) for other, test in tests.items()),
+            ]
+        ),
+    }
     return figures, tables
 
 
 def conditions(graph: str, gpus: int) -> list[str]:
     model, settings = graph.split(" ", 1)
-    return ["graph.model=" + model, f"gpus={gpus}", *(f"graph.set.{key}={value}" for key, value in json.loads(settings).items())]
+    return [
+        "graph.model=" + model,
+        f"gpus={gpus}",
+        *(f"graph.set.{key}={value}" for key, value in json.loads(settings).items()),
+    ]
 
 
 def change(cells: dict[tuple[str, str], Cell], row: str, agent: str, which: str = "mean") -> float:
@@ -126,8 +167,13 @@ def mean_table(means: dict[tuple[str, str], float | None], report: Report) -> li
     agents = ["annealing", "cross-entropy only", "post", "random walk", "ppo only", "expert", "policy gradient"]
     rows = [number(fmean(means[row, agent] for row in ROWS)) for agent in agents]
     networks = [number(report.cell("step_time", agent, "overall").mean) for agent in agents]
-    return markdown([["mean of", *(AGENTS[agent] for agent in agents)], ["the 11 rows, ms", *rows],
-                     ["the eight networks, each over its numbers of GPUs, ms: as `emplace report` has it", *networks]])
+    return markdown(
+        [
+            ["mean of", *(AGENTS[agent] for agent in agents)],
+            ["the 11 rows, ms", *rows],
+            ["the eight networks, each over its numbers of GPUs, ms: as `emplace report` has it", *networks],
+        ]
+    )
 
 
 def drawn_table(drawn: dict[tuple[str, str, int], float]) -> list[str]:

@@ -15,7 +15,8 @@ TRACES = {
     "TraceLens Qwen 1.5": ("H100", LENS, "Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz"),
     "TraceLens eager_trace": ("B200", LENS, "eager_trace.json.gz"),
     "TraceLens BERT small": ("H100", LENS, "gaunernst_bert-small-uncased__1016001.json.gz"),
-    "HTA trace": ("A100", HTA, "trace.json.gz"), "HTA event_sync": ("A100", HTA, "event_sync_trace.json.gz"),
+    "HTA trace": ("A100", HTA, "trace.json.gz"),
+    "HTA event_sync": ("A100", HTA, "event_sync_trace.json.gz"),
     "HTA benchmark_result_2869224": ("A100", HTA, "benchmark_result_2869224_1695835535_trace.json.gz"),
     "HTA nccl_data": ("A100", HTA, "nccl_data.json.gz"),
     "HTA rank-0.Apr_03": ("V100", HTA, "rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"),
@@ -37,12 +38,16 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
                 subprocess.run(["tar", "-xzf", path, "-C", scratch], check=True)
                 path = next(entry for entry in Path(scratch).iterdir() if entry.is_dir())
             paths.append(str(path))
-        done = subprocess.run([ROOT / "tools/replay_table", "--emplace", source.program, *paths], capture_output=True,
-                              text=True, check=False)
+        done = subprocess.run(
+            [ROOT / "tools/replay_table", "--emplace", source.program, *paths],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     lines = done.stdout.splitlines()
     if len(lines) < len(TRACES) + 2:
         raise BadInput(f"tools/replay_table: {done.stderr.strip() or 'a trace was refused'}")
-    rows = [cells_of(line) for line in lines[2:len(TRACES) + 2]]
+    rows = [cells_of(line) for line in lines[2 : len(TRACES) + 2]]
     table = [cells_of(lines[0])[:-1]]  # without the seconds that the program took
     for (title, (gpu, _, _)), row in zip(TRACES.items(), rows):
         table.append([title, gpu, *row[2:-1]])

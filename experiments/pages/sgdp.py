@@ -4,72 +4,64 @@ from __future__ import annotations
 import math
 from statistics import fmean, median
 
-from shared.archive import Archive, PairedTest, Source, Trial, Trials, extremes, geometric_mean, percent_faster
+from parts.sgdp import NETWORKS, batch, by_network, faster, key, ops, transfer, won
+from shared.archive import Archive, Source, Trial, Trials, extremes, geometric_mean, percent_faster
 from shared.page import Value, markdown
 from shared.table import bold, bold_best, number, p_value, run_figures, signed
 
-# By the page's name: the graph's group in a report, and the number of GPUs.
-NETWORKS = {
-    "RNNLM, 2 layers": ('rnnlm {"layers":2}', 2), "RNNLM, 4 layers": ('rnnlm {"layers":4}', 4),
-    "RNNLM, 8 layers": ('rnnlm {"layers":8}', 8), "GNMT, 2 layers": ('nmt {"layers":2}', 2),
-    "GNMT, 4 layers": ('nmt {"layers":4}', 4), "GNMT, 8 layers": ('nmt {"layers":8}', 8),
-    "Transformer-XL, 2 layers": ('transformer_xl {"layers":2}', 2),
-    "Transformer-XL, 4 layers": ('transformer_xl {"layers":4}', 4),
-    "Transformer-XL, 8 layers": ('transformer_xl {"layers":8}', 8),
-    "Inception-V3, batch 32": ('inception_v3 {"batch":32}', 2), "Inception-V3, batch 64": ('inception_v3 {"batch":64}', 2),
-    "AmoebaNet": ('amoebanet {"batch":64,"filters":128,"image_size":224}', 4),
-    "WaveNet, 2 stacks": ('wavenet {"stacks":2}', 2), "WaveNet, 4 stacks": ('wavenet {"stacks":4}', 4),
+AGENTS = {
+    "expert": "expert",
+    "metis": "METIS",
+    "hierarchical": "hierarchical",
+    "sgdp": "sgdp",
+    "sgdp, tuned": "sgdp, tuned",
+    "random": "random",
+    "random walk": "random walk",
+    "annealing": "annealing",
 }
-AGENTS = {"expert": "expert", "metis": "METIS", "hierarchical": "hierarchical", "sgdp": "sgdp", "sgdp, tuned": "sgdp, tuned",
-          "random": "random", "random walk": "random walk", "annealing": "annealing"}
 # Rows of table 1 in which METIS ran out of memory.
-OUT_OF_MEMORY = {"RNNLM, 8 layers", "GNMT, 8 layers", "Transformer-XL, 4 layers", "Transformer-XL, 8 layers",
-                 "Inception-V3, batch 32", "Inception-V3, batch 64", "WaveNet, 2 stacks", "WaveNet, 4 stacks"}
-AGAINST = [("expert", "experts", "20.5 % (20.5 as recomputed)"),
-           ("metis", "METIS", "on every network, or METIS ran out of memory"),
-           ("hierarchical", "the Hierarchical Planner", "18.2 % (recomputed: 19.7)"), ("random walk", "the random walk", ""),
-           ("random", "drawing at random", ""), ("annealing", "annealing", "")]
-LIMIT = 0.009  # by Holm over the six of a column
-TABLE_2 = {  # what one policy for all gains, in the paper, %
-    "RNNLM, 2 layers": "0", "RNNLM, 4 layers": "5 %", "GNMT, 2 layers": "0", "GNMT, 4 layers": "0",
-    "Transformer-XL, 2 layers": "7.6 %", "Transformer-XL, 4 layers": "3 %", "Transformer-XL, 8 layers": "1.5 %",
-    "Inception-V3, batch 32": "0", "AmoebaNet": "−5 %", "WaveNet, 2 stacks": "15 %", "WaveNet, 4 stacks": "3.3 %",
+OUT_OF_MEMORY = {
+    "RNNLM, 8 layers",
+    "GNMT, 8 layers",
+    "Transformer-XL, 4 layers",
+    "Transformer-XL, 8 layers",
+    "Inception-V3, batch 32",
+    "Inception-V3, batch 64",
+    "WaveNet, 2 stacks",
+    "WaveNet, 4 stacks",
 }
-GROUPS = {"RNNLM 2, 4, 8": "RNNLM", "GNMT 2, 4, 8": "GNMT", "Transformer-XL 2, 4, 8": "Transformer-XL",
-          "Inception-V3 32, 64": "Inception-V3", "AmoebaNet": "AmoebaNet", "WaveNet 2, 4": "WaveNet"}
+AGAINST = [
+    ("expert", "experts", "20.5 % (20.5 as recomputed)"),
+    ("metis", "METIS", "on every network, or METIS ran out of memory"),
+    ("hierarchical", "the Hierarchical Planner", "18.2 % (recomputed: 19.7)"),
+    ("random walk", "the random walk", ""),
+    ("random", "drawing at random", ""),
+    ("annealing", "annealing", ""),
+]
+LIMIT = 0.009  # by Holm over the six of a column
+GROUPS = {
+    "RNNLM 2, 4, 8": "RNNLM",
+    "GNMT 2, 4, 8": "GNMT",
+    "Transformer-XL 2, 4, 8": "Transformer-XL",
+    "Inception-V3 32, 64": "Inception-V3",
+    "AmoebaNet": "AmoebaNet",
+    "WaveNet 2, 4": "WaveNet",
+}
 CERTAIN = 0.1  # entropy, as a part of the largest possible, under which a policy has chosen one device
-
-
-def network_of(trial: Trial) -> str:
-    graph = trial.spec["graph"]
-    return next(name for name, (group, _) in NETWORKS.items() if group == group_of(graph))
-
-
-def group_of(graph: dict) -> str:
-    settings = ",".join(f'"{key}":{value}' for key, value in sorted(graph["set"].items()))
-    return f'{graph["model"]} {{{settings}}}'
-
-
-def by_network(trials: Trials) -> dict[tuple[str, str], Trials]:
-    """By label and network."""
-    found: dict[tuple[str, str], Trials] = {}
-    for trial in trials:
-        found.setdefault((trial.label, network_of(trial)), Trials()).append(trial)
-    return found
-
-
-def faster(ours: dict[str, float], others: dict[str, float]) -> float:
-    """By how much steps are shorter in the geometric mean over the networks, %."""
-    return 100 * (1 - geometric_mean(ours[name] / others[name] for name in ours))
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     archive = source.archive("sgdp")
+    archive.expect_labels([*AGENTS, "sgdp, mlp", "sgdp, gat"])
     runs = by_network(archive.trials)
     means = {label: {name: runs[label, name].mean() for name in NETWORKS} for label in AGENTS}
     figures = run_figures(archive)
-    tables = {"main": main_table(archive, runs), "against": against_table(archive, means),
-              "contexts": context_table(runs), "learned": learned_table(archive)}
+    tables = {
+        "main": main_table(archive, runs),
+        "against": against_table(archive, means),
+        "contexts": context_table(runs),
+        "learned": learned_table(archive),
+    }
     figures |= main_figures(archive, runs, means) | speed_figures(runs)
     for part in (batch, transfer, ops):
         more_figures, more_tables = part(source)
@@ -109,17 +101,11 @@ def against_table(archive: Archive, means: dict[str, dict[str, float]]) -> list[
             text = signed(gain) + " %"
             sure = test.p_problems < LIMIT and gain > 0 and label == "sgdp, tuned" and other != "random"
             wins, ties = won(means[label], means[other])
-            text = f"{bold(text) if sure else text} (p {p_value(test.p_problems)}; {wins}{f', {ties} tied' if ties else ''})"
+            tied = f", {ties} tied" if ties else ""
+            text = f"{bold(text) if sure else text} (p {p_value(test.p_problems)}; {wins}{tied})"
             row.append(text)
         table.append(row)
     return markdown(table)
-
-
-def won(ours: dict[str, float], others: dict[str, float]) -> tuple[int, int]:
-    """Networks won, and tied: as near as 0.01 %."""
-    ratios = [ours[name] / others[name] for name in ours]
-    tied = sum(abs(ratio - 1) < 0.0001 for ratio in ratios)
-    return sum(ratio < 0.9999 for ratio in ratios), tied
 
 
 def learned_table(archive: Archive) -> list[str]:
@@ -149,7 +135,9 @@ def first_seed(runs: dict[tuple[str, str], Trials], label: str, name: str) -> fl
     return runs[label, name].where("seed=1")[0].best
 
 
-def main_figures(archive: Archive, runs: dict[tuple[str, str], Trials], means: dict[str, dict[str, float]]) -> dict[str, Value]:
+def main_figures(
+    archive: Archive, runs: dict[tuple[str, str], Trials], means: dict[str, dict[str, float]]
+) -> dict[str, Value]:
     tuned = means["sgdp, tuned"]
     figures: dict[str, Value] = {f"won.{key(other)}": won(tuned, means[other])[0] for other, _, _ in AGAINST}
     figures["lost.expert"] = len(NETWORKS) - sum(won(tuned, means["expert"]))
@@ -162,11 +150,14 @@ def main_figures(archive: Archive, runs: dict[tuple[str, str], Trials], means: d
         for label in ("sgdp, tuned", "metis", "annealing"):
             figures[f"inception{batch_size}.{key(label)}"] = percent_faster(means[label][name], means["expert"][name])
     figures["inception.others.min"], figures["inception.others.max"] = extremes(
-        value for name, value in figures.items() if name.startswith("inception") and "sgdp" not in name)
+        value for name, value in figures.items() if name.startswith("inception") and "sgdp" not in name
+    )
     figures["wavenet4.annealing"] = percent_faster(means["annealing"]["WaveNet, 4 stacks"], tuned["WaveNet, 4 stacks"])
     for layers in (4, 8):
         group, gpus = NETWORKS[f"RNNLM, {layers} layers"]
-        cells = [archive.report().cell("step_time", label, f"{group}, {gpus} GPUs").published for label in ("sgdp", "expert")]
+        cells = [
+            archive.report().cell("step_time", label, f"{group}, {gpus} GPUs").published for label in ("sgdp", "expert")
+        ]
         figures[f"rnnlm{layers}.published"] = cells[0] / cells[1]
     figures["out_of_memory"] = len(OUT_OF_MEMORY)
     figures["gnmt2.seed3"] = runs["sgdp, tuned", "GNMT, 2 layers"].where("seed=3")[0].best
@@ -179,39 +170,54 @@ def main_figures(archive: Archive, runs: dict[tuple[str, str], Trials], means: d
         ratios = {name: first_seed(runs, "sgdp, tuned", name) / first_seed(runs, label, name) for name in NETWORKS}
         figures[key(label)] = 100 * (1 - geometric_mean(ratios.values()))
         figures[key(label) + ".thirteen"] = 100 * (
-            1 - geometric_mean(1 / ratio for name, ratio in ratios.items() if name != "WaveNet, 4 stacks"))
+            1 - geometric_mean(1 / ratio for name, ratio in ratios.items() if name != "WaveNet, 4 stacks")
+        )
         figures[key(label) + ".cpu"] = fmean(trial.cpu_seconds for trial in archive.where("agent.label=" + label))
     figures["sgdp_tuned.cpu"] = fmean(trial.cpu_seconds for trial in archive.where("agent.label=sgdp, tuned"))
     return figures
 
 
-def key(label: str) -> str:
-    return label.replace(", ", "_").replace(" ", "_")
-
-
 def speed_figures(runs: dict[tuple[str, str], Trials]) -> dict[str, Value]:
     """CPU seconds of agent and simulator for 800 placements, and placements until the planner's best."""
     figures: dict[str, Value] = {}
-    of_label = {name: [trial for network in NETWORKS for label in labels for trial in runs[label, network]]
-                for name, labels in (("hierarchical", ["hierarchical"]), ("sgdp", ["sgdp", "sgdp, tuned"]), ("annealing", ["annealing"]))}
+    of_label = {
+        name: [trial for network in NETWORKS for label in labels for trial in runs[label, network]]
+        for name, labels in (
+            ("hierarchical", ["hierarchical"]),
+            ("sgdp", ["sgdp", "sgdp, tuned"]),
+            ("annealing", ["annealing"]),
+        )
+    }
     for name, trials in of_label.items():
         figures[f"cpu.{name}.min"], figures[f"cpu.{name}.max"] = extremes(trial.cpu_seconds for trial in trials)
-    ratios = [runs["hierarchical", name].mean(lambda trial: trial.cpu_seconds) / runs[label, name].mean(lambda trial: trial.cpu_seconds)
-              for name in NETWORKS for label in ("sgdp", "sgdp, tuned")]
+    ratios = [
+        runs["hierarchical", name].mean(lambda trial: trial.cpu_seconds)
+        / runs[label, name].mean(lambda trial: trial.cpu_seconds)
+        for name in NETWORKS
+        for label in ("sgdp", "sgdp, tuned")
+    ]
     figures["times.min"], figures["times.max"] = extremes(ratios)
     planner = of_label["hierarchical"]
     figures["planner.found"] = max(trial.found_at for trial in planner)
     figures["planner.found.s.min"], figures["planner.found.s.max"] = extremes(
-        trial.found_at * trial.cpu_seconds / trial.graph["evaluations"] for trial in planner)
+        trial.found_at * trial.cpu_seconds / trial.graph["evaluations"] for trial in planner
+    )
     figures["planner.certain"] = sum(trial.episodes[-1]["entropy"] < CERTAIN for trial in planner)
     figures["planner.tied"] = len(planner) - figures["planner.certain"]
-    reached = {name: [first_at(trial, runs["hierarchical", name][0].best) for trial in runs["sgdp, tuned", name]] for name in NETWORKS}
+    reached = {
+        name: [first_at(trial, runs["hierarchical", name][0].best) for trial in runs["sgdp, tuned", name]]
+        for name in NETWORKS
+    }
     figures["never"] = sum(count is None for counts in reached.values() for count in counts)
     figures["tuned.runs"] = sum(map(len, reached.values()))
     soon = [name for name, counts in reached.items() if None not in counts and max(counts) <= 100]
     figures["soon"] = len(soon)
-    late = [(count, trial.cpu_seconds / 800) for name, counts in reached.items()
-            for count, trial in zip(counts, runs["sgdp, tuned", name]) if count is not None]
+    late = [
+        (count, trial.cpu_seconds / 800)
+        for name, counts in reached.items()
+        for count, trial in zip(counts, runs["sgdp, tuned", name])
+        if count is not None
+    ]
     figures["late"] = max(late)[0]
     figures["late.s"] = math.prod(max(late))
     figures["soon.s"] = max(100 * each for _, each in late)
@@ -221,84 +227,3 @@ def speed_figures(runs: dict[tuple[str, str], Trials]) -> dict[str, Value]:
 def first_at(trial: Trial, target: float) -> int | None:
     """After how many placements a step is at most `target` ms."""
     return next((count for count, best in trial.graph["trace"] if best is not None and best / 1000 <= target), None)
-
-
-def batch(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
-    archive = source.archive("sgdp_batch")
-    together = by_network(Trials(trial for trial in archive.trials if "together" in trial.spec))
-    alone = by_network(Trials(trial for trial in archive.trials if "together" not in trial.spec))
-    table = [["network", "one policy each", "one for all", "gain by it", "published", "expert", "random walk", "annealing"]]
-    tuned, gains = "sgdp, tuned", {}
-    for name, published in TABLE_2.items():
-        each, joint = alone[tuned, name].values(), together[tuned, name].values()
-        gains[name] = 100 * (1 - geometric_mean(joint) / geometric_mean(each))
-        both = all(ours < others * 0.999 for ours, others in zip(joint, each)) and gains[name] > 1
-        gain = signed(gains[name]) + " %" if number(gains[name], 1) != "0.0" else "0"
-        others = [", ".join(dict.fromkeys(map(number, alone[label, name].values()))) if label == "expert"
-                  else ", ".join(map(number, alone[label, name].values())) for label in ("expert", "random walk", "annealing")]
-        table.append([name, ", ".join(map(number, each)), ", ".join(map(number, joint)), bold(gain) if both else gain, published, *others])
-    mean = 100 * (1 - geometric_mean(1 - gain / 100 for gain in gains.values()))
-    table.append(["geometric mean", "", "", bold(signed(mean) + " %"), "+2.6 % (ours)", "", "", ""])
-    figures = run_figures(archive, "batch") | {"batch.gain": mean, "batch.worse": -mean}
-    joint_means = {name: together[tuned, name].mean() for name in TABLE_2}
-    for label in ("expert", "random walk", "annealing"):
-        others = {name: alone[label, name].mean() for name in TABLE_2}
-        figures[f"batch.{key(label)}"] = abs(faster(joint_means, others))
-        figures[f"batch.{key(label)}.won"] = won(joint_means, others)[0]
-    minutes = [trial.cpu_seconds / 60 for trial in archive.trials if "together" in trial.spec and trial.index == 0]
-    figures["batch.minutes"] = fmean(minutes)
-    return figures, {"batch": markdown(table)}
-
-
-def transfer(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
-    archive = source.archive("sgdp_transfer")
-    alone = by_network(Trials(trial for trial in source.archive("sgdp_batch").trials if "together" not in trial.spec))
-    table = [["network", "zero-shot", "and ten samples", "fine-tuned", "alone (two seeds)", "expert", "one GPU"]]
-    times: dict[str, dict[str, float | None]] = {}
-    trials = [trial for trial in archive.trials if trial.index == 0]
-    for name in ("RNNLM, 4 layers", "GNMT, 4 layers", "Transformer-XL, 4 layers", "Inception-V3, batch 32", "AmoebaNet", "WaveNet, 4 stacks"):
-        of = {trial.label: trial.transfers[0] for trial in trials if NETWORKS[name][0] == group_of(trial.spec["transfer"][0])}
-        zero, tuned = of["zero-shot"], of["fine-tuned"]
-        fits = zero["best_step_time_us"] is not None
-        each = sorted(alone["sgdp, tuned", name].values())
-        times[name] = {"zero": zero["step_time_us"] / 1000 if fits else None, "ten": zero["best_step_time_us"] / 1000 if fits else None,
-                       "tuned": tuned["best_step_time_us"] / 1000, "alone": fmean(each),
-                       "expert": alone["expert", name].mean(), "single": zero["single_device_step_time_us"] / 1000 if fits else None}
-        row = times[name]
-        values = [row["zero"], row["ten"], row["tuned"], *each, row["expert"], row["single"]]
-        texts = ["does not fit" if value is None else number(value) for value in values]
-        best = texts.index(number(min(value for value in values if value is not None)))
-        texts[best] = bold(texts[best])
-        table.append([name, *texts[:3], ", ".join(texts[3:5]), *texts[5:]])
-    figures = run_figures(archive, "transfer")
-    fitting = [row for row in times.values() if row["zero"] is not None]
-    for what, rows in (("zero", fitting), ("tuned", list(times.values()))):
-        figures[f"transfer.{what}.worse"] = 100 * (geometric_mean(row[what] / row["alone"] for row in rows) - 1)
-        figures[f"transfer.{what}.expert"] = 100 * (1 - geometric_mean(row[what] / row["expert"] for row in rows))
-    figures["transfer.tuned.expert.without"] = 100 * (1 - geometric_mean(row["tuned"] / row["expert"] for row in fitting))
-    figures["transfer.on_one"] = sum(row["zero"] is None or abs(row["zero"] / row["single"] - 1) < 0.001 for row in times.values())
-    return figures, {"transfer": markdown(table)}
-
-
-def ops(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
-    archive = source.archive("sgdp_ops")
-    runs = {(trial.label, network_of(trial), trial.get("grouping.name") == "identity"): trial for trial in archive.trials}
-    figures = run_figures(archive, "ops")
-    table = [["network", "one GPU", "SGDP, ops", "CPU s", "SGDP, 256 groups", "CPU s", "random, ops", "random, groups",
-              "annealing, ops", "annealing, groups"]]
-    for name in ("Transformer-XL, 2 layers", "GNMT, 2 layers", "GNMT, 4 layers"):
-        found = [runs[label, name, on_ops] for label in ("sgdp, tuned", "random", "annealing") for on_ops in (True, False)]
-        values = [trial.best for trial in found]
-        texts = [number(value) for value in values]
-        texts = [bold(text) if value == min(values) else text for text, value in zip(texts, values)]
-        cpu = [number(trial.cpu_seconds) for trial in found[:2]]
-        table.append([f"{name}, {found[0].graph['num_ops']:,} ops", number(found[0].single_device), texts[0], cpu[0], texts[1], cpu[1], *texts[2:]])
-        figures[f"ops.{key(name)}.s"] = found[0].cpu_seconds / 400
-        figures[f"ops.{key(name)}.first"] = found[0].episodes[0]["mean_step_time_us"] / 1000
-        figures[f"ops.{key(name)}.last"] = found[0].episodes[-1]["mean_step_time_us"] / 1000
-        figures[f"ops.{key(name)}.sgdp"] = percent_faster(values[1], values[0])
-        figures[f"ops.{key(name)}.random"] = percent_faster(values[3], values[2])
-    for what in ("sgdp", "random"):
-        figures[f"ops.{what}.min"], figures[f"ops.{what}.max"] = extremes(
-            value for name, value in figures.items() if name.startswith("ops.") and name.endswith("." + what))
-    return figures, {"ops": markdown(table)}

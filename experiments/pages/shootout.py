@@ -14,17 +14,38 @@ FAMILIES = ["cifar10", "nmt", "ptb"]
 GPUS = [2, 4, 8]
 # better, worse, evaluations
 PAIRS = [
-    ("annealing", "coloc_rl, rnn", 100), ("annealing", "sgdp", 100), ("annealing", "local_search", 100),
-    ("annealing", "scotch", 100), ("annealing", "post", 100), ("coloc_rl, rnn", "random_walk", 100),
-    ("sgdp", "random_walk", 100), ("sgdp, tuned", "random_walk", 100), ("annealing", "local_search", 1000),
-    ("annealing", "post", 1000), ("annealing", "sgdp, tuned", 1000), ("annealing", "random_walk", 1000),
-    ("annealing", "scotch", 1000), ("post", "random_walk", 1000), ("post", "sgdp, tuned", 1000),
-    ("sgdp, tuned", "random_walk", 1000), ("sgdp, tuned", "sgdp", 1000), ("coloc_rl, rnn", "random_walk", 1000),
-    ("placeto", "random_walk", 1000), ("graphsage", "random_walk", 1000), ("pgnn", "random_walk", 1000),
-    ("random_walk", "sgdp", 1000), ("random_walk", "coloc_rl", 1000), ("random_walk", "hierarchical", 1000),
-    ("scotch", "metis", 1000), ("annealing", "local_search", 5000), ("annealing", "post", 5000),
-    ("local_search", "post", 5000), ("post", "placeto", 5000), ("placeto", "random_walk", 5000),
-    ("graphsage", "random_walk", 5000), ("pgnn", "random_walk", 5000),
+    ("annealing", "coloc_rl, rnn", 100),
+    ("annealing", "sgdp", 100),
+    ("annealing", "local_search", 100),
+    ("annealing", "scotch", 100),
+    ("annealing", "post", 100),
+    ("coloc_rl, rnn", "random_walk", 100),
+    ("sgdp", "random_walk", 100),
+    ("sgdp, tuned", "random_walk", 100),
+    ("annealing", "local_search", 1000),
+    ("annealing", "post", 1000),
+    ("annealing", "sgdp, tuned", 1000),
+    ("annealing", "random_walk", 1000),
+    ("annealing", "scotch", 1000),
+    ("post", "random_walk", 1000),
+    ("post", "sgdp, tuned", 1000),
+    ("sgdp, tuned", "random_walk", 1000),
+    ("sgdp, tuned", "sgdp", 1000),
+    ("coloc_rl, rnn", "random_walk", 1000),
+    ("placeto", "random_walk", 1000),
+    ("graphsage", "random_walk", 1000),
+    ("pgnn", "random_walk", 1000),
+    ("random_walk", "sgdp", 1000),
+    ("random_walk", "coloc_rl", 1000),
+    ("random_walk", "hierarchical", 1000),
+    ("scotch", "metis", 1000),
+    ("annealing", "local_search", 5000),
+    ("annealing", "post", 5000),
+    ("local_search", "post", 5000),
+    ("post", "placeto", 5000),
+    ("placeto", "random_walk", 5000),
+    ("graphsage", "random_walk", 5000),
+    ("pgnn", "random_walk", 5000),
 ]
 LEARNERS = ["hierarchical", "coloc_rl"]
 CERTAIN = 0.1  # entropy, as a part of the largest possible, under which a policy has chosen one device
@@ -74,7 +95,12 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     for better, worse, budget in PAIRS:
         figures[f"{key(better)}.{key(worse)}.{budget}"] = runs.test(better, worse, budget).difference
     figures |= walk_figures(runs) | family_figures(runs) | spread_figures(runs) | end_figures(runs)
-    tables = {"main": main_table(runs), "ranks": rank_table(runs), "eleven": eleven_table(runs), "pairs": pair_table(runs)}
+    tables = {
+        "main": main_table(runs),
+        "ranks": rank_table(runs),
+        "eleven": eleven_table(runs),
+        "pairs": pair_table(runs),
+    }
     tables |= {f"families.{budget}": family_table(runs, budget) for budget in BUDGETS}
     tables |= {"ends": end_table(runs)}
     return figures, tables
@@ -108,11 +134,17 @@ def rank_table(runs: Shootout) -> list[str]:
 
 def eleven_table(runs: Shootout) -> list[str]:
     table = [["agent", "eleven graphs, 1,000 evaluations"]]
-    missing = {(trial.get("graph.dataset"), trial.get("graph.index")) for trial in runs.runs["single_device", "1000"]
-               if trial.best is None}
+    missing = {
+        (trial.get("graph.dataset"), trial.get("graph.index"))
+        for trial in runs.runs["single_device", "1000"]
+        if trial.best is None
+    }
     for label in ("annealing", "scotch", "metis", "m_etf"):
-        others = Trials(trial for trial in runs.runs[label, "1000"]
-                        if (trial.get("graph.dataset"), trial.get("graph.index")) not in missing)
+        others = Trials(
+            trial
+            for trial in runs.runs[label, "1000"]
+            if (trial.get("graph.dataset"), trial.get("graph.index")) not in missing
+        )
         table.append([name(label), number(others.mean(lambda trial: trial.ratio), 2)])
     return markdown(table)
 
@@ -128,8 +160,11 @@ def pair_table(runs: Shootout) -> list[str]:
 
 def family_table(runs: Shootout, budget: int) -> list[str]:
     """With 1,000 evaluations all agents, else those that use their budget."""
-    agents = [label for label in runs.agents if runs.has(label, budget)
-              and (budget == 1000 or runs.runs[label, str(budget)][0].graph["evaluations"] > 1)]
+    agents = [
+        label
+        for label in runs.agents
+        if runs.has(label, budget) and (budget == 1000 or runs.runs[label, str(budget)][0].graph["evaluations"] > 1)
+    ]
     agents.sort(key=lambda label: runs.mean(label, budget))
     columns = []
     for family in FAMILIES:
@@ -149,18 +184,28 @@ def end_table(runs: Shootout) -> list[str]:
 
 def walk_figures(runs: Shootout) -> dict[str, Value]:
     figures: dict[str, Value] = {
-        "local_search.behind": max(runs.test("annealing", "local_search", budget).difference for budget in (1000, 5000)),
-        "walk.ahead": max(runs.test(label, "random_walk", 1000).difference for label in ("coloc_rl, rnn", "sgdp, tuned")),
+        "local_search.behind": max(
+            runs.test("annealing", "local_search", budget).difference for budget in (1000, 5000)
+        ),
+        "walk.ahead": max(
+            runs.test(label, "random_walk", 1000).difference for label in ("coloc_rl, rnn", "sgdp, tuned")
+        ),
         "pairs": runs.test("annealing", "post", 1000).pairs,
     }
     for budget, report in runs.reports.items():
-        figures[f"graphs.least_p.{budget}"] = min(float(row["p_graphs_holm"]) for row in report.tests
-                                                  if row["quantity"] == "log_step_time" and not row["dataset"])
+        figures[f"graphs.least_p.{budget}"] = min(
+            float(row["p_graphs_holm"])
+            for row in report.tests
+            if row["quantity"] == "log_step_time" and not row["dataset"]
+        )
     for label, budget in (("placeto", 5000), ("coloc_rl, rnn", 100)):
         figures[key(label) + ".graphs"] = graphs_won(runs, label, "random_walk", str(budget))
         figures[key(label) + ".graphs.p"] = runs.test(label, "random_walk", budget).p_graphs
-    slow = [1000 * runs.runs[label, "1000"].mean(lambda trial: trial.policy_seconds) / 1000
-            for label in runs.agents if not runs.has(label, 5000)]
+    slow = [
+        1000 * runs.runs[label, "1000"].mean(lambda trial: trial.policy_seconds) / 1000
+        for label in runs.agents
+        if not runs.has(label, 5000)
+    ]
     figures["not_run.min"], figures["not_run.max"] = extremes(slow)  # ms of the agent for each evaluation
     return figures
 
@@ -168,8 +213,13 @@ def walk_figures(runs: Shootout) -> dict[str, Value]:
 def graphs_won(runs: Shootout, first: str, second: str, budget: str) -> int:
     """On how many graphs the first agent's steps are shorter, in the mean of the logs."""
     keys = ("graph.dataset", "graph.index")
-    logs = [{graph: trials.mean(lambda trial: math.log(trial.best)) for graph, trials in runs.runs[label, budget].by(*keys).items()}
-            for label in (first, second)]
+    logs = [
+        {
+            graph: trials.mean(lambda trial: math.log(trial.best))
+            for graph, trials in runs.runs[label, budget].by(*keys).items()
+        }
+        for label in (first, second)
+    ]
     return sum(logs[0][graph] < logs[1][graph] for graph in logs[0])
 
 
@@ -201,7 +251,8 @@ def spread_figures(runs: Shootout) -> dict[str, Value]:
 
 def end_figures(runs: Shootout) -> dict[str, Value]:
     figures: dict[str, Value] = {
-        "ends.two": min(sum(map(is_certain, runs.runs[label, "1000"].where("gpus=2"))) for label in LEARNERS)}
+        "ends.two": min(sum(map(is_certain, runs.runs[label, "1000"].where("gpus=2"))) for label in LEARNERS)
+    }
     for label in ("coloc_rl", "hierarchical", "sgdp, tuned"):
         figures[key(label) + ".later"] = percent_faster(runs.mean(label, 1000), runs.mean(label, 100))
     return figures

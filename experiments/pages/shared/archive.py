@@ -118,7 +118,7 @@ class Trial:
         means = [episode["mean_step_time_us"] for episode in self.episodes if episode["mean_step_time_us"] is not None]
         tenth %= 10
         first = tenth * len(means) // 10
-        part = means[first:max((tenth + 1) * len(means) // 10, first + 1)]
+        part = means[first : max((tenth + 1) * len(means) // 10, first + 1)]
         return statistics.fmean(part) / 1000 if part else None
 
     @property
@@ -170,6 +170,7 @@ class Trials(list):
 @dataclass(frozen=True)
 class Cell:
     """A mean of a report's tables with its interval; step times in ms."""
+
     mean: float | None
     low: float | None
     high: float | None
@@ -179,6 +180,7 @@ class Cell:
 @dataclass(frozen=True)
 class PairedTest:
     """A line of the report's tests: how far the first agent is ahead of the second."""
+
     difference: float
     low: float
     high: float
@@ -210,17 +212,25 @@ class Report:
 
         def number(key: str, unit: float) -> float | None:
             return float(row[key]) / unit if row[key] else None
+
         return Cell(number("mean", part), number("low_95", part), number("high_95", part), number("published", 1))
 
     def test(self, first: str, second: str, quantity: str = "improvement", dataset: str = "") -> PairedTest:
         for row in self.tests:
-            if row["quantity"] != quantity or row["dataset"] != dataset or {first, second} != {row["better"], row["worse"]}:
+            if (
+                row["quantity"] != quantity
+                or row["dataset"] != dataset
+                or {first, second} != {row["better"], row["worse"]}
+            ):
                 continue
             bounds = [float(row[key]) if row[key] else math.nan for key in ("difference", "low_95", "high_95")]
             if row["better"] == second:
                 bounds = [-bounds[0], -bounds[2], -bounds[1]]
-            return PairedTest(*bounds, int(row["pairs"]), *(float(row[key]) for key in (
-                "p_pairs", "p_pairs_holm", "p_problems", "p_graphs", "p_graphs_holm")))
+            return PairedTest(
+                *bounds,
+                int(row["pairs"]),
+                *(float(row[key]) for key in ("p_pairs", "p_pairs_holm", "p_problems", "p_graphs", "p_graphs_holm")),
+            )
         raise BadInput(f"the report has no test of {first} and {second} ({quantity}, {dataset or 'all'})")
 
 
@@ -232,7 +242,9 @@ class Archive:
         self._program = program
         self._scratch = tempfile.TemporaryDirectory(prefix="recompute.")
         self._reports: dict[tuple[str, ...], Report] = {}
-        unpacked = subprocess.run(["tar", "-xJf", path, "-C", self._scratch.name], capture_output=True, text=True, check=False)
+        unpacked = subprocess.run(
+            ["tar", "-xJf", path, "-C", self._scratch.name], capture_output=True, text=True, check=False
+        )
         if unpacked.returncode != 0:
             reason = unpacked.stderr.strip().splitlines()[0] if path.is_file() else "there is no such file"
             raise BadInput(f"{path}: cannot be read ({reason})")
@@ -250,6 +262,12 @@ class Archive:
     def where(self, *conditions: str) -> Trials:
         return self.trials.where(*conditions)
 
+    def expect_labels(self, labels: Iterable[str]) -> None:
+        """Refuses an archive with agents that the page would leave out."""
+        unknown = sorted({trial.label for trial in self.trials} - set(labels))
+        if unknown:
+            raise BadInput(f"{self.name}: its page has no place for {', '.join(unknown)} (labels of experiments/pages)")
+
     def report(self, *conditions: str) -> Report:
         """What `emplace report --where CONDITION ...` writes. Made once."""
         if conditions not in self._reports:
@@ -259,7 +277,9 @@ class Archive:
                 command += ["--where", condition]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode != 0:
-                raise BadInput(f"{self.name}: emplace report: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
+                raise BadInput(
+                    f"{self.name}: emplace report: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}"
+                )
             self._reports[conditions] = Report(_rows(stem + "_table.csv"), _rows(stem + "_tests.csv"))
         return self._reports[conditions]
 

@@ -14,8 +14,10 @@ from shared.archive import BadInput
 Table = list[list[str]]  # the first row is the header; each column but the first is aligned to the right
 Value = float | str
 
-WORDS = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-         "eighteen nineteen twenty").split()
+WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty"
+).split()
 NUMBER = r"(?:< )?(?:(?<![\w.])[−+-])?\d+(?:,\d{3})*(?:\.\d+)?"
 MARK = re.compile(r"<!--= *(?P<name>[^ ]+) *-->")
 SHOWN = re.compile(rf"(?:{NUMBER}|\b(?:{'|'.join(WORDS)}))$", re.IGNORECASE)
@@ -26,6 +28,7 @@ END = "<!-- end table -->"
 @dataclass(frozen=True)
 class Check:
     """What a page says and what the archive says, at one place of the page."""
+
     line: int
     figure: str
     page: str
@@ -39,6 +42,7 @@ class Check:
 @dataclass
 class Page:
     """The checks of a page, and its text with what was computed."""
+
     checks: list[Check] = field(default_factory=list)
     text: str = ""
 
@@ -89,7 +93,7 @@ def check_page(path: str, text: str, figures: Mapping[str, Value], tables: Mappi
         if name not in tables:
             raise BadInput(f"{path}:{at + 1}: table {name} is not computed (one of {', '.join(tables)})")
         end = lines.index(END, at)
-        _check_table(name, at + 2, lines[at + 1:end], tables[name], page.checks)
+        _check_table(name, at + 2, lines[at + 1 : end], tables[name], page.checks)
         out += [lines[at], *tables[name], END]
         at = end + 1
     page.text = "\n".join(out) + "\n"
@@ -98,14 +102,14 @@ def check_page(path: str, text: str, figures: Mapping[str, Value], tables: Mappi
 
 def _check_line(path: str, number: int, line: str, figures: Mapping[str, Value], checks: list[Check]) -> str:
     out, last = "", 0
-    for mark in MARK.finditer(line):
+    for mark in MARK.finditer(without_code(line)):
         name = mark["name"]
-        before = line[last:mark.start()]
+        before = line[last : mark.start()]
         if name not in figures:
             raise BadInput(f"{path}:{number}: figure {name} is not computed by experiments/pages")
         value = figures[name]
         if isinstance(value, str):
-            shown = before[-len(value):] if before.endswith(value) else before.split("|")[-1].split(" ")[-1]
+            shown = before[-len(value) :] if before.endswith(value) else before.split("|")[-1].split(" ")[-1]
         else:
             found = SHOWN.search(before)
             if not found:
@@ -113,7 +117,7 @@ def _check_line(path: str, number: int, line: str, figures: Mapping[str, Value],
             shown = found[0]
         computed = as_shown(value, shown)
         checks.append(Check(number, name, shown, computed))
-        out += before[:len(before) - len(shown)] + computed + mark[0]
+        out += before[: len(before) - len(shown)] + computed + mark[0]
         last = mark.end()
     return out + line[last:]
 
@@ -131,6 +135,16 @@ def _check_table(name: str, first: int, shown: list[str], computed: list[str], c
                 checks.append(Check(first + row, f"{name}[{label}, {heading}]", *values))
 
 
+def without_code(text: str) -> str:
+    """The same length, without what is in backticks."""
+    return re.sub(r"`[^`\n]*`", lambda code: "`" * len(code[0]), text)
+
+
+def marked(text: str) -> list[str]:
+    """The names of the marked figures, in the order of the page; not those in code."""
+    return [mark["name"] for mark in MARK.finditer(without_code(text))]
+
+
 def unmarked(text: str) -> list[tuple[int, str, str]]:
     """Numbers that are traced to nothing: line, number, the words around it. Leaves out code, links and comments."""
     found = []
@@ -141,11 +155,12 @@ def unmarked(text: str) -> list[tuple[int, str, str]]:
         in_table = (in_table or bool(TABLE.match(line))) and line != END
         if in_code or in_table or line.startswith("#"):
             continue
-        line = re.sub(r"`[^`]*`", lambda code: "`" * len(code[0]), line)
-        line = re.sub(rf"(?:{NUMBER})<!--=[^>]*-->", "", line)
-        line = re.sub(r"<!--.*?-->|\]\([^)]*\)", "", line)
-        for match in re.finditer(NUMBER, line):
-            if re.search(r"[A-Za-z_-]$", line[:match.start()]):
+        masked = without_code(line)
+        for hidden in (r"(?:< )?[\w.,−+-]*<!--=[^>]*-->", r"<!--.*?-->", r"\]\([^)]*\)"):
+            masked = re.sub(hidden, lambda part: "`" * len(part[0]), masked)
+        for match in re.finditer(NUMBER, masked):
+            if re.search(r"[A-Za-z_-]$", masked[: match.start()]):
                 continue  # a part of a name
-            found.append((number, match[0], line[max(0, match.start() - 30):match.end() + 30].strip()))
+            words = re.sub(r"<!--.*?(-->|$)|^[^<]*-->", "", line[max(0, match.start() - 40) : match.end() + 40])
+            found.append((number, match[0], words.strip()))
     return found

@@ -32,8 +32,10 @@ def bold_best(texts: Sequence[str], values: Sequence[float | None]) -> list[str]
     if not known:
         return list(texts)
     best = min(known)[1].split(" ")[0]
-    return [bold(best) + text[len(best):] if value is not None and text.split(" ")[0] == best else text
-            for value, text in zip(values, texts)]
+    return [
+        bold(best) + text[len(best) :] if value is not None and text.split(" ")[0] == best else text
+        for value, text in zip(values, texts)
+    ]
 
 
 def interval(cell: Cell | PairedTest, decimals: int = 0) -> str:
@@ -62,9 +64,12 @@ def run_figures(archive: Archive, prefix: str = "runs") -> dict[str, float | str
     trials = [trial for trial in archive.trials if trial.index == 0]
     seeds = sorted({trial.seed for trial in trials})
     figures: dict[str, float | str] = {
-        prefix + ".trials": len(trials), prefix + ".seeds.first": seeds[0], prefix + ".seeds.last": seeds[-1],
+        prefix + ".trials": len(trials),
+        prefix + ".seeds.first": seeds[0],
+        prefix + ".seeds.last": seeds[-1],
         prefix + ".evaluations": max(int(trial.get("budget.evaluations")) for trial in trials),
-        prefix + ".cpu_minutes": sum(trial.cpu_seconds for trial in trials) / 60}
+        prefix + ".cpu_minutes": sum(trial.cpu_seconds for trial in trials) / 60,
+    }
     revisions = sorted({trial.record["revision"] for trial in trials})
     for revision in revisions:
         short = revision[:7] + ("_changed" if revision.endswith("dirty") else "")

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from statistics import fmean, median
 
-from shared.archive import Source, Trial, Trials, extremes, percent_faster
+from shared.archive import Cell, Source, Trial, Trials, extremes, percent_faster
 from shared.page import Value, markdown
 from shared.table import DASH, bold, bold_best, number, run_figures
 
@@ -103,14 +103,7 @@ def main_part(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         texts = []
         for label, cell in cells.items():
             figures[f"{KEYS[name]}.{label}".replace(" ", "_")] = cell.mean if cell.mean is not None else DASH
-            published = (
-                "OOM"
-                if (name, label) in OUT_OF_MEMORY
-                else DASH
-                if (name, label) in NOT_REPORTED
-                else cell.published and number(cell.published)
-            )
-            texts.append(number(cell.mean) + (f" ({published})" if published else ""))
+            texts.append(number(cell.mean) + published_text(name, label, cell))
         table.append([f"{name}, {gpus}", *bold_best(texts, values)])
         figures |= network_figures(KEYS[name], cells)
         single = cells["gpu"].mean
@@ -124,6 +117,14 @@ def main_part(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     figures["annealing.min"], figures["annealing.max"] = extremes(gains)
     ends, more = end_table(runs)
     return figures | more, {"main": markdown(table), "ends": ends}
+
+
+def published_text(name: str, label: str, cell: Cell) -> str:
+    if (name, label) in OUT_OF_MEMORY:
+        return " (OOM)"
+    if (name, label) in NOT_REPORTED:
+        return f" ({DASH})"
+    return f" ({number(cell.published)})" if cell.published else ""
 
 
 def network_figures(key: str, cells: dict) -> dict[str, Value]:

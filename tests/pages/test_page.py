@@ -71,12 +71,7 @@ class PageTest(unittest.TestCase):
         page = check_page("p.md", text, {"a": 42.46, "b": -3.2, "c": 1001, "d": 12}, {})
         self.assertEqual(
             [(check.line, check.figure, check.page, check.archive) for check in page.checks],
-            [
-                (1, "a", "42.5", "42.5"),
-                (1, "b", "−3", "−3"),
-                (2, "c", "1,000", "1,001"),
-                (2, "d", "twelve", "twelve"),
-            ],
+            [(1, "a", "42.5", "42.5"), (1, "b", "−3", "−3"), (2, "c", "1,000", "1,001"), (2, "d", "twelve", "twelve")],
         )
         self.assertEqual([check.agrees for check in page.checks], [True, True, False, True])
         self.assertEqual(page.text, text.replace("1,000", "1,001"))

@@ -243,6 +243,13 @@ def grouping(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
             row.append(", ".join(map(number, (min(values), medians[label], max(values)))))
         gaps[name] = abs(100 * (medians["random grouping"] / medians["hierarchical"] - 1))
         table.append([f"{name}, {gpus}", published, *row])
+    report = source.archive("hierarchical").report()
+    planner = {
+        name: report.cell("step_time", "hierarchical", f"{NETWORKS[name][1]}, {NETWORKS[name][2]} GPUs").published
+        for name in GROUPING
+    }
+    times = [int(published.split(", ")[1]) / planner[name] for name, published in GROUPING.items() if name != "RNNLM"]
+    figures["grouping.published.min"], figures["grouping.published.max"] = extremes(times)
     figures["grouping.gap"] = max(gap for name, gap in gaps.items() if name != "Inception-V3")
     return figures, {"grouping": markdown(table)}
 
@@ -310,6 +317,10 @@ def ablation(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
             ours, figures[f"ablation.{KEYS[name]}.random_grouping"]
         )
     sizes = [figures["ablation.inception." + label] for label in ("64_groups", "hierarchical", "1024_groups")]
+    nmt = runs["NMT, 2 layers", "hierarchical"]
+    for name, tenth in (("first", 0), ("last", -1)):
+        figures[f"ablation.nmt2.drawn.{name}_s"] = nmt.mean(lambda trial, tenth=tenth: trial.drawn(tenth)) / 1000
+    figures["ablation.nmt2.single_s"] = singles[1] / 1000
     figures["ablation.sizes.min"], figures["ablation.sizes.max"] = extremes(sizes)
     figures["ablation.sizes.times"] = figures["ablation.cpu.1024_groups"] / figures["ablation.cpu.hierarchical"]
     return figures, {"ablation": markdown(table)}

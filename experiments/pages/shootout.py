@@ -207,6 +207,9 @@ def walk_figures(runs: Shootout) -> dict[str, Value]:
         if not runs.has(label, 5000)
     ]
     figures["not_run.min"], figures["not_run.max"] = extremes(slow)  # ms of the agent for each evaluation
+    # Of the agent's own computation, to hundreds.
+    annealing = runs.runs["annealing", "1000"].mean(lambda trial: trial.policy_seconds)
+    figures["slowest.times"] = round(figures["not_run.max"] / annealing, -2)
     return figures
 
 
@@ -230,6 +233,9 @@ def family_figures(runs: Shootout) -> dict[str, Value]:
     figures: dict[str, Value] = {"cifar10.single": cell("single_device", "cifar10", 4)}
     for family in FAMILIES:
         figures[family + ".gain"] = percent_faster(cell("annealing", family, 2), cell("single_device", family, 2))
+    for gpus in GPUS:
+        best = min(cell(label, "ptb", gpus) for label in runs.agents)
+        figures[f"ptb.random.{gpus}"] = 100 * (cell("random", "ptb", gpus) / best - 1)
     behind = [100 * (cell("post", "nmt", gpus) / cell("annealing", "nmt", gpus) - 1) for gpus in GPUS]
     figures["nmt.post.min"], figures["nmt.post.max"] = extremes(behind)
     short = runs.runs["sgdp", "100"].where("graph.dataset=cifar10")

@@ -103,6 +103,8 @@ TEST_F(RecomputeTest, BadInputIsOneLineAndNothingIsWritten) {
   EXPECT_EQ(Read("post.md"), before);
 
   ExpectRefused(Recompute("post --archives ."), "post.tar.xz: cannot be read (there is no such file)");
+  Write("post.md", "No marks.\n");
+  ExpectRefused(Recompute("post.md"), "post.md: has no generated table and no marked figure");
   Write("post.tar.xz", "no archive");
   ExpectRefused(Recompute("post --archives ."), "post.tar.xz: cannot be read (");
   // An archive of other runs.

@@ -26,7 +26,10 @@ void SaveGraphState(std::ostream& out, const GraphState& state) {
   for (const EpisodeRecord& record : state.episodes) {
     out << record.episode << ' ' << record.evaluations << ' ' << (record.argmax ? 1 : 0) << ' ';
     for (const double value : {record.final_micros, record.best_micros, record.entropy}) SaveDouble(out, value);
-    SaveOptionalDouble(out, record.mean_micros);
+    const auto tied = record.tied ? std::optional<double>(static_cast<double>(*record.tied)) : std::nullopt;
+    for (const auto& value : {record.mean_micros, record.gradient_norm, record.grouper_entropy, tied}) {
+      SaveOptionalDouble(out, value);
+    }
   }
   out << '\n';
 }
@@ -57,6 +60,9 @@ GraphState LoadGraphState(std::istream& in) {
     record.best_micros = LoadDouble(in);
     record.entropy = LoadDouble(in);
     record.mean_micros = LoadOptionalDouble(in);
+    record.gradient_norm = LoadOptionalDouble(in);
+    record.grouper_entropy = LoadOptionalDouble(in);
+    if (const auto tied = LoadOptionalDouble(in)) record.tied = static_cast<std::size_t>(*tied);
     state.episodes.push_back(record);
   }
   return state;
@@ -75,7 +81,7 @@ void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchStat
   body << '\n' << rng << '\n';
   agent.Save(body);
   body << "\nend\n";
-  WriteSealed(out, "emplace.checkpoint 4", std::move(body).str());
+  WriteSealed(out, "emplace.checkpoint 5", std::move(body).str());
 }
 
 namespace {
@@ -103,7 +109,7 @@ SearchState LoadBody(const std::string& text, const std::string& spec, Agent& ag
 
 SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& agent, Rng& rng) {
   ExpectWord(in, "emplace.checkpoint");
-  if (LoadNumber(in) != 4) RefuseSaved("version 4");
+  if (LoadNumber(in) != 5) RefuseSaved("version 5");
   return LoadBody(ReadSealed(in), spec, agent, rng);
 }
 

@@ -123,13 +123,6 @@ double LongestSearch(const std::vector<Series>& series) {
   return longest;
 }
 
-std::optional<double> EntropyAt(const GraphRecord& record, double number) {
-  for (const EpisodeTrace& episode : record.episodes) {
-    if (episode.episode == number) return episode.entropy;
-  }
-  return std::nullopt;
-}
-
 std::optional<double> SampleAt(const GraphRecord& record, double evaluations) {
   if (!record.single_device_micros || *record.single_device_micros <= 0) return std::nullopt;
   for (const EpisodeTrace& episode : record.episodes) {
@@ -183,12 +176,19 @@ std::vector<Curve> SampleCurves(const std::vector<TrialRecord>& trials, const Re
   return curves;
 }
 
-std::vector<Curve> EntropyCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
-                                 const std::vector<std::size_t>& columns) {
+std::vector<Curve> EpisodeCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
+                                 const std::vector<std::size_t>& columns,
+                                 std::optional<double> EpisodeTrace::*value) {
+  const auto value_at = [value](const GraphRecord& record, double number) -> std::optional<double> {
+    for (const EpisodeTrace& episode : record.episodes) {
+      if (episode.episode == number) return episode.*value;
+    }
+    return std::nullopt;
+  };
   std::vector<Curve> curves;
   for (const auto& [label, series] : CollectSeries(trials, grid, columns)) {
-    const std::vector<double> xs = NumbersOf(series, &EpisodeTrace::episode, &EpisodeTrace::entropy);
-    if (!xs.empty()) curves.push_back(MakeCurve(label, MakeUnits(series, xs, EntropyAt), xs));
+    const std::vector<double> xs = NumbersOf(series, &EpisodeTrace::episode, value);
+    if (!xs.empty()) curves.push_back(MakeCurve(label, MakeUnits(series, xs, value_at), xs));
   }
   return curves;
 }

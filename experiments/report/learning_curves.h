@@ -2,6 +2,7 @@
 #define EMPLACE_EXPERIMENTS_REPORT_LEARNING_CURVES_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,9 +36,10 @@ std::vector<Curve> ImprovementCurves(const std::vector<TrialRecord>& trials, con
 std::vector<Curve> SampleCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                 const std::vector<std::size_t>& columns);
 
-// Mean policy entropy (0 to 1, relative to the maximum) by episode, for the agents that record it.
-std::vector<Curve> EntropyCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
-                                 const std::vector<std::size_t>& columns);
+// Mean of an optional value of an episode, such as the policy's entropy, by episode, for the agents that record it.
+std::vector<Curve> EpisodeCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
+                                 const std::vector<std::size_t>& columns,
+                                 std::optional<double> EpisodeTrace::*value);
 
 }  // namespace emplace::experiments
 

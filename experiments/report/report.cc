@@ -37,8 +37,14 @@ Blocks CurveBlocks(const ExperimentRuns& runs, const ReportGrid& grid) {
         {.x_title = "evaluations", .y_title = "improvement, %", .labels = grid.labels, .log_x = true});
     add(SampleCurves(runs.trials, grid, group), "Mean step time of drawn placements against evaluations",
         {.x_title = "evaluations", .y_title = "step time / that of one device", .labels = grid.labels, .log_x = true});
-    add(EntropyCurves(runs.trials, grid, group), "Policy entropy against episodes",
-        {.x_title = "episode", .y_title = "entropy, of the largest possible", .labels = grid.labels, .log_x = false});
+    const auto add_episodes = [&](std::optional<double> EpisodeTrace::*value, const std::string& caption,
+                                  const std::string& y_title) {
+      add(EpisodeCurves(runs.trials, grid, group, value), caption + " against episodes",
+          {.x_title = "episode", .y_title = y_title, .labels = grid.labels, .log_x = false});
+    };
+    add_episodes(&EpisodeTrace::entropy, "Policy entropy", "entropy, of the largest possible");
+    add_episodes(&EpisodeTrace::grouper_entropy, "Entropy of the groups", "entropy, of the largest possible");
+    add_episodes(&EpisodeTrace::gradient_norm, "Norm of the gradient", "norm before clipping");
   }
   return blocks;
 }

@@ -21,7 +21,10 @@ EpisodeTrace TraceOf(const agents::EpisodeRecord& record) {
           .final_micros = record.final_micros,
           .evaluations = Count(record.evaluations),
           .mean_micros = record.mean_micros,
-          .best_micros = record.best_micros};
+          .best_micros = record.best_micros,
+          .gradient_norm = record.gradient_norm,
+          .grouper_entropy = record.grouper_entropy,
+          .tied = record.tied ? std::optional(Count(*record.tied)) : std::nullopt};
 }
 
 // The common fields of a graph's record, searched or transferred to.

@@ -25,6 +25,10 @@ struct EpisodeTrace {
   double evaluations = 0;                   // on its graph so far
   std::optional<double> mean_micros = {};   // mean step time of placements sampled from the policy
   std::optional<double> best_micros = {};   // shortest step time in the episode
+  // Not in the file where the agent does not know them:
+  std::optional<double> gradient_norm = {};    // of the episode's update, before clipping
+  std::optional<double> grouper_entropy = {};  // like `entropy`, of the choice of groups
+  std::optional<double> tied = {};             // decisions with several most likely choices
 
   static void Fields(auto& visit, auto& self) {
     visit("episode", self.episode);
@@ -34,6 +38,12 @@ struct EpisodeTrace {
     visit("best_step_time_us", self.best_micros);
     visit("mean_step_time_us", self.mean_micros);
     visit("entropy", self.entropy);
+    const auto visit_known = [&visit](std::string_view key, auto& value) {
+      visit(key, value, {.optional = true, .written = value.has_value()});
+    };
+    visit_known("gradient_norm", self.gradient_norm);
+    visit_known("grouper_entropy", self.grouper_entropy);
+    visit_known("tied", self.tied);
   }
 };
 

@@ -73,10 +73,23 @@ TEST(LearningCurvesTest, EntropyIsOfAgentsThatHaveIt) {
   const auto records = MakeRecords({{.label = "a", .index = 0, .episodes = {{0, true, 1.0}, {1, false, 0.5}}},
                                     {.label = "a", .index = 1, .episodes = {{0, true, 0.8}, {1, false, {}}}},
                                     {.label = "b"}});
-  const auto curves = experiments::EntropyCurves(records, experiments::MakeReportGrid(records), {0});
+  const auto curves = experiments::EpisodeCurves(records, experiments::MakeReportGrid(records), {0},
+                                                 &experiments::EpisodeTrace::entropy);
   ASSERT_EQ(curves.size(), 1U);
   EXPECT_DOUBLE_EQ(MeanAt(curves[0], 0), 0.9);
   EXPECT_DOUBLE_EQ(MeanAt(curves[0], 1), 0.5);  // only graph 0 has an entropy here
+}
+
+TEST(LearningCurvesTest, GradientsAreOfAgentsThatRecordThem) {
+  auto records = MakeRecords({{.label = "a", .index = 0}, {.label = "a", .index = 1}, {.label = "b"}});
+  records[0].graphs[0].episodes = {{.episode = 0, .gradient_norm = 3}, {.episode = 1, .argmax = true}};
+  records[1].graphs[0].episodes = {{.episode = 0, .gradient_norm = 5}};
+  records[2].graphs[0].episodes = {{.episode = 0, .entropy = 1}};
+  const auto curves = experiments::EpisodeCurves(records, experiments::MakeReportGrid(records), {0},
+                                                 &experiments::EpisodeTrace::gradient_norm);
+  ASSERT_EQ(curves.size(), 1U);
+  EXPECT_DOUBLE_EQ(MeanAt(curves[0], 0), 4);
+  EXPECT_EQ(curves[0].points.size(), 1U);
 }
 
 TEST(LearningCurvesTest, SamplesAreOfTheSingleDevicesStepTime) {

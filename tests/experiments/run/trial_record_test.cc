@@ -38,6 +38,23 @@ TEST(TrialRecordTest, ATrialThatIsWrittenReadsTheSame) {
   EXPECT_TRUE(read.graphs.at(0).episodes.at(0).argmax);
 }
 
+TEST(TrialRecordTest, WhatAnAgentDoesNotKnowOfAnEpisodeIsNotInTheFile) {
+  experiments::TrialRecord trial;
+  trial.spec = ParseJson(R"({"agent":{"label":"mine","name":"placeto"},"seed":7})");
+  trial.id = experiments::TrialId(trial.spec);
+  trial.graphs = {{.graph = "a", .episodes = {{.entropy = 0.5}}}};
+  const std::string without = JsonText(experiments::TrialRecordToJson(trial));
+  for (const char* const key : {"gradient_norm", "grouper_entropy", "tied"}) {
+    EXPECT_EQ(without.find(key), std::string::npos) << key;
+  }
+  trial.graphs[0].episodes = {{.gradient_norm = 1.5, .grouper_entropy = 0.25, .tied = 3}};
+  const JsonValue root = ParseJson(JsonText(experiments::TrialRecordToJson(trial)));
+  const experiments::EpisodeTrace read = experiments::ReadTrialRecord(JsonNode(root)).graphs.at(0).episodes.at(0);
+  EXPECT_EQ(read.gradient_norm, 1.5);
+  EXPECT_EQ(read.grouper_entropy, 0.25);
+  EXPECT_EQ(read.tied, 3);
+}
+
 TEST(TrialRecordTest, TimesThatAreWrittenReadTheSame) {
   const experiments::HardwareCheck check{.evaluation = 3, .simulated_micros = 5, .measured_micros = 5.5};
   experiments::TimingRecord timing{.policy_seconds = 6, .policy_seconds_per_episode = 2, .episodes = 3};

@@ -42,7 +42,7 @@ struct EpisodeRecord {
   std::optional<double> mean_micros = {};  // over placements sampled from the unchanged policy, fitting or not
   double entropy = 0;  // of the policy, in [0, 1]: mean over steps of H / log(number of devices to choose from)
   // Where the agent knows them:
-  std::optional<double> gradient_norm = {};    // of the episode's update, before clipping; of its last if it has several
+  std::optional<double> gradient_norm = {};  // of the episode's update, before clipping; of its last if it has several
   std::optional<double> grouper_entropy = {};  // like `entropy`, of a policy that also draws the groups
   std::optional<std::size_t> tied = {};        // decisions of an argmax placement with several most likely choices
   bool operator==(const EpisodeRecord&) const = default;

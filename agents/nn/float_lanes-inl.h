@@ -109,6 +109,24 @@ HWY_INLINE Floats Tanh(Floats x) {
 
 HWY_INLINE Floats Sigmoid(Floats x) { return MulAdd(Tanh(Mul(x, Splat(0.5F))), Splat(0.5F), Splat(0.5F)); }
 
+// exp(2x) for |x| <= 20: 2^n times the Taylor series of exp, as above, with n log 2 subtracted in two parts.
+HWY_INLINE Floats ExpOfTwice(Floats x) {
+  constexpr float kLog2 = 0.693147180559945309F;
+  const Floats twice = Add(x, x);
+  const Floats round = Splat(12582912.0F);
+  const Floats whole = Sub(MulAdd(twice, Splat(1.0F / kLog2), round), round);
+  // The first part has few digits, so that its products with n are exact.
+  const Floats t = NegMulAdd(whole, Splat(1.42860682e-6F), NegMulAdd(whole, Splat(0.693145751953125F), twice));
+  Floats e = Splat(1.0F / 720);
+  e = MulAdd(e, t, Splat(1.0F / 120));
+  e = MulAdd(e, t, Splat(1.0F / 24));
+  e = MulAdd(e, t, Splat(1.0F / 6));
+  e = MulAdd(e, t, Splat(0.5F));
+  e = MulAdd(e, t, Splat(1.0F));
+  e = MulAdd(e, t, Splat(1.0F));
+  return Mul(e, PowerOfTwo(whole));
+}
+
 // The sum of kLane numbers in index order.
 HWY_INLINE float SumInOrder(const Floats (&lanes)[kVectors]) {
   float values[kLane];

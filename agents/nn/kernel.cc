@@ -464,25 +464,30 @@ void Affine(const float* x, std::size_t x_stride, std::size_t rows, const Packed
   HWY_DYNAMIC_DISPATCH(AffinePackedOn)(x, x_stride, rows, w, bias, relu, y, y_stride);
 }
 
-template <typename At>
-void PackedMatrix::Fill(const At& at) {
-  for (std::size_t j = 0; j < out_;) {
-    const std::size_t width = PanelWidth(out_ - j);
-    float* to = values_.data() + in_ * j;
-    for (std::size_t k = 0; k < in_; ++k) {
-      for (std::size_t c = 0; c < width; ++c) *to++ = at(k, j + c);
-    }
+PackedMatrix::PackedMatrix(const float* w, std::size_t in, std::size_t out) : PackedMatrix(in, out) {
+  float* to = values_.data();
+  for (std::size_t j = 0; j < out;) {
+    const std::size_t width = PanelWidth(out - j);
+    for (std::size_t k = 0; k < in; ++k, to += width) std::copy_n(w + k * out + j, width, to);
     j += width;
   }
 }
 
-PackedMatrix::PackedMatrix(const float* w, std::size_t in, std::size_t out) : PackedMatrix(in, out) {
-  Fill([w, out](std::size_t k, std::size_t j) { return w[k * out + j]; });
-}
-
+// In blocks of rows of a panel, which stay in the cache, so that w is read in runs of whole cache lines.
 PackedMatrix PackedMatrix::OfTransposed(const float* w, std::size_t width, std::size_t in) {
+  constexpr std::size_t kRows = 4 * kLane;
   PackedMatrix packed(in, Padded(width));
-  packed.Fill([w, width, in](std::size_t k, std::size_t j) { return j < width ? w[j * in + k] : 0.0F; });
+  for (std::size_t j = 0; j < packed.out_;) {
+    const std::size_t columns = PanelWidth(packed.out_ - j);
+    float* const panel = packed.values_.data() + in * j;
+    for (std::size_t first = 0; first < in; first += kRows) {
+      const std::size_t end = std::min(first + kRows, in);
+      for (std::size_t c = 0; c < columns && j + c < width; ++c) {
+        for (std::size_t k = first; k < end; ++k) panel[k * columns + c] = w[(j + c) * in + k];
+      }
+    }
+    j += columns;
+  }
   return packed;
 }
 

@@ -86,9 +86,6 @@ class PackedMatrix {
 
  private:
   PackedMatrix(std::size_t in, std::size_t out) : in_(in), out_(out), values_(in * out) {}
-  // at(k, j): the value of row k and column j.
-  template <typename At>
-  void Fill(const At& at);
 
   std::size_t in_;
   std::size_t out_;

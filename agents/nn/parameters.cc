@@ -7,6 +7,7 @@
 #include <ostream>
 #include <utility>
 
+#include "agents/nn/adam_step.h"
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 
@@ -84,15 +85,13 @@ void Adam::Step(double learning_rate, std::span<const float> gradients, std::spa
   ++steps_;
   const double correction1 = 1 - std::pow(kBeta1, static_cast<double>(steps_));
   const double correction2 = 1 - std::pow(kBeta2, static_cast<double>(steps_));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double gradient = gradients[i];
-    const double first = kBeta1 * first_moments_[i] + (1 - kBeta1) * gradient;
-    const double second = kBeta2 * second_moments_[i] + (1 - kBeta2) * gradient * gradient;
-    first_moments_[i] = static_cast<float>(first);
-    second_moments_[i] = static_cast<float>(second);
-    values[i] = static_cast<float>(values[i] - learning_rate * (first / correction1) /
-                                                   (std::sqrt(second / correction2) + kEpsilon));
-  }
+  AdamStep({.rate = learning_rate,
+            .beta1 = kBeta1,
+            .beta2 = kBeta2,
+            .correction1 = correction1,
+            .correction2 = correction2,
+            .epsilon = kEpsilon},
+           values.size(), gradients.data(), first_moments_.data(), second_moments_.data(), values.data());
 }
 
 void Adam::Save(std::ostream& out) const {

@@ -37,6 +37,12 @@ void InitializeSequence(const SequenceOptions& options, Rng& rng, ParameterSet* 
   }
 }
 
+void SequenceNetwork::Backward(const SequenceCourse& course, const Matrix& d_logits, double penalty,
+                               std::span<float> gradients) {
+  UnboundGradient(bound_, course.raw, d_logits, penalty, &d_raw_);
+  BackwardRaw(course, d_raw_, gradients);
+}
+
 std::unique_ptr<SequenceNetwork> MakeSequenceNetwork(const SequenceOptions& options, const ParameterSet& parameters,
                                                      const std::string& device) {
   CheckTorchDevice(device);

@@ -9,9 +9,16 @@
 #include <string>
 
 #include "agents/nn/kernel.h"
+#include "agents/nn/logit_bound.h"
 #include "agents/nn/parameters.h"
 
 namespace emplace::agents {
+
+// What the decoder's attention averages into its context.
+enum class AttentionOver : std::uint8_t {
+  kStates,  // the encoder's states. Source: Bahdanau et al. 2015, equation 5
+  kKeys,    // their projections, which scores are computed from; as in the code of Mirhoseini et al. 2018
+};
 
 // A network that reads a sequence of groups and returns logits over the devices for each.
 struct SequenceOptions {
@@ -20,8 +27,9 @@ struct SequenceOptions {
   std::size_t hidden = 256;  // of each direction of the encoder; the decoder has twice as many units
   // True: an LSTM decodes, with the previous group's device as input. False: a linear layer on each group's encoding.
   bool decoder = true;
-  double temperature = 1;  // T
-  double bound = 0;        // C: a logit is C tanh(l / T); 0: l / T
+  AttentionOver attention = AttentionOver::kStates;
+  LogitBound bound = {};
+  bool autograd = false;  // LibTorch's autograd on a CPU too, instead of our kernels: their reference in tests
 };
 
 // The weights, all 0: encoder.{forward,backward}.{input,state,bias}, attention.{key,query,score}, decoder.{input,
@@ -32,6 +40,16 @@ ParameterSet SequenceParameters(const SequenceOptions& options);
 // Glorot initialisation, except forget gate biases, which start at 1. Source: Jozefowicz et al. 2015, section 5.
 void InitializeSequence(const SequenceOptions& options, Rng& rng, ParameterSet* parameters);
 
+// The logits of a pass and the activations that its gradients need.
+struct SequenceCourse {
+  SequenceCourse() = default;
+  SequenceCourse(const SequenceCourse&) = delete;
+  SequenceCourse& operator=(const SequenceCourse&) = delete;
+  virtual ~SequenceCourse() = default;
+  Matrix raw;     // [num_groups * count, num_devices], row group * count + placement: before the bound
+  Matrix logits;  // the same, bounded
+};
+
 // Bi-directional LSTM over the groups. Its final states initialise the decoder, an LSTM. In each step the decoder reads
 // the embedding of the last group's device and attends to all groups' encodings by additive attention. It returns
 // logits over the devices. Several placements of the same groups are decoded in parallel. Source: Mirhoseini et al.
@@ -40,19 +58,35 @@ class SequenceNetwork {
  public:
   virtual ~SequenceNetwork() = default;
 
+  // Must be called after the weights have changed.
+  virtual void Refresh() = 0;
   // Reads the logits of a group in each placement, [count, num_devices], and writes its devices, [count].
   using Chooser = std::function<void(std::size_t group, const Matrix& logits, std::span<std::uint32_t> devices)>;
-  // Decodes `count` placements of the groups, with devices from `choose`. inputs: [num_groups, features].
-  virtual void Decode(const Matrix& inputs, std::size_t count, const Chooser& choose) = 0;
-  // Logits of given placements: devices and result are [num_groups * count, ...], row group * count + placement. Equal
-  // to the logits in Decode() up to rounding. Valid until the next call.
-  virtual const Matrix& Forward(const Matrix& inputs, std::size_t count, std::span<const std::uint32_t> devices) = 0;
-  // Adds the gradient of a loss to `gradients`. `d_logits`: its gradient with respect to the last Forward's logits.
-  virtual void Backward(const Matrix& d_logits, std::span<float> gradients) = 0;
+  // Decodes `count` placements of the groups, with devices from `choose`. inputs: [num_groups, features]. With `keep`
+  // returns the course, so that learning from these placements needs no Forward(); null if the network cannot keep it.
+  virtual std::unique_ptr<SequenceCourse> Decode(const Matrix& inputs, std::size_t count, const Chooser& choose,
+                                                 bool keep) = 0;
+  // The course of given placements: devices are [num_groups * count], row group * count + placement. Its logits equal
+  // those in Decode() up to rounding.
+  virtual std::unique_ptr<SequenceCourse> Forward(const Matrix& inputs, std::size_t count,
+                                                  std::span<const std::uint32_t> devices) = 0;
+  // Adds the gradient of a loss to `gradients`. `d_logits`: its gradient with respect to the course's bounded logits.
+  // `penalty`: as in UnboundGradient(). At most once for a course, with the weights that it was computed with.
+  void Backward(const SequenceCourse& course, const Matrix& d_logits, double penalty, std::span<float> gradients);
+
+ protected:
+  explicit SequenceNetwork(const LogitBound& bound) : bound_(bound) {}
+  // The same, from the gradient with respect to raw logits.
+  virtual void BackwardRaw(const SequenceCourse& course, const Matrix& d_raw, std::span<float> gradients) = 0;
+
+  LogitBound bound_;
+
+ private:
+  Matrix d_raw_;
 };
 
-// Keeps a reference to `parameters`, whose values are read in each call. `device`: cpu or cuda. Throws InputError like
-// MakeAutogradNetwork.
+// Keeps a reference to `parameters`, whose values are read by Refresh(). Refreshed at first. `device`: cpu or cuda.
+// Throws InputError like MakeAutogradNetwork.
 std::unique_ptr<SequenceNetwork> MakeSequenceNetwork(const SequenceOptions& options, const ParameterSet& parameters,
                                                      const std::string& device);
 

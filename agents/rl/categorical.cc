@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -63,7 +64,24 @@ std::size_t Likeliest(std::span<const double> probabilities) {
   return static_cast<std::size_t>(std::max_element(probabilities.begin(), probabilities.end()) - probabilities.begin());
 }
 
+std::size_t LikeliestAtRandom(std::span<const double> probabilities, Rng& rng, std::size_t* tied) {
+  const std::size_t first = Likeliest(probabilities);
+  const double largest = probabilities[first];
+  const auto many = static_cast<std::size_t>(std::count(probabilities.begin(), probabilities.end(), largest));
+  if (many == 1) return first;
+  ++*tied;
+  std::size_t left = rng.Below(many);
+  std::size_t chosen = first;
+  while (left > 0) left -= probabilities[++chosen] == largest ? 1 : 0;
+  return chosen;
+}
+
 void CheckFinite(std::span<const float> values, const std::string& place, std::string_view tensor) {
+  // The largest exponent is that of infinities and NaN. Without an early exit the compiler makes vectors of the loop.
+  constexpr std::uint32_t kExponent = 0x7f800000;
+  std::uint32_t any = 0;
+  for (const float value : values) any |= (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1U : 0U;
+  if (any == 0) return;
   for (const float value : values) {
     if (std::isfinite(value)) continue;
     throw InputError(place,

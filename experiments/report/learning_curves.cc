@@ -177,8 +177,7 @@ std::vector<Curve> SampleCurves(const std::vector<TrialRecord>& trials, const Re
 }
 
 std::vector<Curve> EpisodeCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
-                                 const std::vector<std::size_t>& columns,
-                                 std::optional<double> EpisodeTrace::*value) {
+                                 const std::vector<std::size_t>& columns, std::optional<double> EpisodeTrace::*value) {
   const auto value_at = [value](const GraphRecord& record, double number) -> std::optional<double> {
     for (const EpisodeTrace& episode : record.episodes) {
       if (episode.episode == number) return episode.*value;

@@ -38,8 +38,7 @@ std::vector<Curve> SampleCurves(const std::vector<TrialRecord>& trials, const Re
 
 // Mean of an optional value of an episode, such as the policy's entropy, by episode, for the agents that record it.
 std::vector<Curve> EpisodeCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
-                                 const std::vector<std::size_t>& columns,
-                                 std::optional<double> EpisodeTrace::*value);
+                                 const std::vector<std::size_t>& columns, std::optional<double> EpisodeTrace::*value);
 
 }  // namespace emplace::experiments
 

@@ -33,31 +33,29 @@ TEST(CheckpointTest, WhatIsSavedIsLoaded) {
   rng.Next();
   Placement best(3);
   best[MakeId<OpId>(1)] = MakeId<DeviceId>(4);
-  const agents::GraphState graph{
-      .evaluations = 17,
-      .fitting = 3,
-      .best = best,
-      .best_micros = 2.5,
-      .start_micros = 1e300,
-      .final_micros = 7,
-      .smallest_overflow_bytes = 0.1,
-      .trace = {{1, 1e300}, {9, 2.5}},
-      .episodes = {
-          {.episode = 3,
-           .evaluations = 15,
-           .final_micros = 4,
-           .best_micros = 3,
-           .mean_micros = 3.5,
-           .entropy = 0.8,
-           .gradient_norm = 0,
-           .grouper_entropy = 0.9},
-          {.episode = 4,
-           .evaluations = 16,
-           .argmax = true,
-           .final_micros = 3,
-           .best_micros = 2.5,
-           .entropy = 0.7,
-           .tied = 12}}};
+  const agents::GraphState graph{.evaluations = 17,
+                                 .fitting = 3,
+                                 .best = best,
+                                 .best_micros = 2.5,
+                                 .start_micros = 1e300,
+                                 .final_micros = 7,
+                                 .smallest_overflow_bytes = 0.1,
+                                 .trace = {{1, 1e300}, {9, 2.5}},
+                                 .episodes = {{.episode = 3,
+                                               .evaluations = 15,
+                                               .final_micros = 4,
+                                               .best_micros = 3,
+                                               .mean_micros = 3.5,
+                                               .entropy = 0.8,
+                                               .gradient_norm = 0,
+                                               .grouper_entropy = 0.9},
+                                              {.episode = 4,
+                                               .evaluations = 16,
+                                               .argmax = true,
+                                               .final_micros = 3,
+                                               .best_micros = 2.5,
+                                               .entropy = 0.7,
+                                               .tied = 12}}};
   const agents::SearchState state{
       .graphs = {graph, {}}, .times = {.policy = 1, .simulator = 2, .wall = 3.5}, .part = "a part\nof two lines"};
   std::istringstream in(Saved(state, rng));

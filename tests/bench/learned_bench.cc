@@ -22,27 +22,28 @@ namespace {
 
 constexpr std::size_t kLearnedDevices = 4;
 
-// A layered graph of `num_ops` ops, each a group of its own, or all in at most 256 groups.
+// A layered graph of `num_ops` ops, each a group of its own, or all in at most `groups`.
 struct World {
-  World(std::size_t num_ops, const std::string& grouper)
+  World(std::size_t num_ops, std::size_t groups)
       : problem(MakeBenchProblem(LayeredGraph(num_ops), kLearnedDevices)),
         simulator(problem.graph, problem.cluster, problem.costs, {.peak_memory = true}),
-        env(problem.graph, problem.cluster, problem.costs, FindGrouper(grouper).make(problem.graph, {}), simulator) {}
+        env(problem.graph, problem.cluster, problem.costs,
+            FindGrouper(groups > 0 ? "merge_and_colocate" : "identity").make(problem.graph, {.max_groups = groups}),
+            simulator) {}
   BenchProblem problem;
   Simulator simulator;
   agents::Environment env;
 };
 
-World& WorldOf(std::size_t num_ops, const std::string& grouper = "identity") {
-  static std::map<std::pair<std::size_t, std::string>, std::unique_ptr<World>> worlds;
-  std::unique_ptr<World>& world = worlds[{num_ops, grouper}];
-  if (!world) world = std::make_unique<World>(num_ops, grouper);
+World& WorldOf(std::size_t num_ops, std::size_t groups = 0) {
+  static std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<World>> worlds;
+  std::unique_ptr<World>& world = worlds[{num_ops, groups}];
+  if (!world) world = std::make_unique<World>(num_ops, groups);
   return *world;
 }
 
-void Update(benchmark::State& state, const std::string& name, const OptionMap& options,
-            const std::string& grouper = "identity") {
-  World& world = WorldOf(static_cast<std::size_t>(state.range(0)), grouper);
+void Update(benchmark::State& state, const std::string& name, const OptionMap& options, std::size_t groups = 0) {
+  World& world = WorldOf(static_cast<std::size_t>(state.range(0)), groups);
   const std::unique_ptr<agents::Agent> agent = agents::MakeAgent(name, options, {.evaluations = 1'000'000});
   Rng rng(1);
   // The first update draws weights and loads libraries.
@@ -90,12 +91,19 @@ BENCHMARK_CAPTURE(Update, sgdp, "sgdp", {})->Arg(300)->Arg(3'000)->Arg(10'000)->
 // Every group attends to every other, and its authors stay below 1,000 groups. So for many ops there is a run with 256
 // groups.
 BENCHMARK_CAPTURE(Update, coloc_rl, "coloc_rl", {})->Arg(300)->Arg(1'000)->Unit(benchmark::kMillisecond)->Iterations(2);
-BENCHMARK_CAPTURE(Update, coloc_rl_of_256_groups, "coloc_rl", {}, "merge_and_colocate")
+BENCHMARK_CAPTURE(Update, coloc_rl_of_256_groups, "coloc_rl", {}, 256)
     ->Arg(300)
     ->Arg(3'000)
     ->Arg(10'000)
     ->Unit(benchmark::kMillisecond)
     ->Iterations(4);
+BENCHMARK_CAPTURE(Update, coloc_rl_of_64_groups, "coloc_rl", {}, 64)->Arg(3'000)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Update, coloc_rl_rnn_of_64_groups, "coloc_rl", (OptionMap{{"placer", "encoder"}}), 64)
+    ->Arg(3'000)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Update, hierarchical_of_64_groups, "hierarchical", (OptionMap{{"groups", "64"}}))
+    ->Arg(3'000)
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Update, coloc_rl_rnn, "coloc_rl", (OptionMap{{"placer", "encoder"}}))
     ->Arg(300)
     ->Arg(3'000)

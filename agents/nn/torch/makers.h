@@ -20,6 +20,8 @@ namespace emplace::agents {
 AutogradNetwork* MakeTorchAutograd(const Network& network, const std::string& device);
 SequenceNetwork* MakeTorchSequence(const SequenceOptions& options, const ParameterSet& parameters,
                                    const std::string& device);
+// The same on a CPU, with our kernels and without autograd.
+SequenceNetwork* MakeKernelSequence(const SequenceOptions& options, const ParameterSet& parameters);
 GraphTransformer* MakeTorchGraphTransformer(const GraphTransformerOptions& options, const ParameterSet& parameters,
                                             const std::string& device);
 

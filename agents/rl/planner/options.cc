@@ -12,17 +12,22 @@ namespace {
 
 void ReadCommon(OptionReader& reader, PlannerOptions* options) {
   ReadCount(reader, "hidden", &options->hidden, 8, 4096, "units of each direction of the encoder, a multiple of 8");
+  ReadWord<AttentionOver>(reader, "attention", &options->attention,
+                          {{"states", AttentionOver::kStates}, {"keys", AttentionOver::kKeys}},
+                          "what it averages: the encoder's states, or their projections [its code]");
   reader.Read("temperature", &options->temperature, 1e-3, 1e6, "T: logits are C tanh(l / T)");
   reader.Read("bound", &options->bound, 0, 1e6, "C; 0: logits are l / T");
   ReadCount(reader, "samples", &options->samples, 1, 1000, "placements of a grouping in an update: k");
   reader.Read("step_per_reward", &options->step_per_reward,
               "a step for each of an update's placements, one after another, not one for all [figure 3]");
-  reader.Read("learning_rate", &options->learning_rate, 0, 10, "of Adam, at first");
+  reader.Read("learning_rate", &options->learning_rate, 0, 10, "of Adam, at first [ours; paper: 0.1]");
   const bool falls = options->placer == PlacerKind::kEncoder;
   options->final_learning_rate =
       falls ? std::min(options->final_learning_rate, options->learning_rate) : options->learning_rate;
   reader.Read("final_learning_rate", &options->final_learning_rate, 0, 10,
               "of Adam, at last; linear between [paper: the first; of the RNN: Placeto A.7]");
+  reader.Read("excess", &options->excess_weight, 0, 1e9,
+              "weight of the squares by which logits l exceed T, mean over all; needs a bound [ours]");
   reader.Read("clip", &options->clip, 1e-9, 1e9, "bound on the norm of an update's gradient");
   reader.Read("entropy", &options->entropy_weight, 0, 1000,
               "weight of the Placer's entropy, at first [ours; of the RNN: Placeto A.7, without a number]");

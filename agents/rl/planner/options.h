@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "agents/nn/sequence_network.h"
 #include "sim/base/options.h"
 
 namespace emplace::agents {
@@ -20,13 +21,15 @@ struct PlannerOptions {
   std::size_t kind_width = 20;      // of the embedding of an op's kind in the Grouper: section 2
   std::size_t grouper_hidden = 64;  // units of the Grouper's layer
   std::size_t hidden = 256;         // of each direction of the Placer's encoder, a multiple of 8
-  double temperature = 10;          // T
-  double bound = 5;                 // C; 0: none
-  std::size_t groupings = 1;        // m per update: equations 4 and 6
-  std::size_t samples = 4;          // k placements of each grouping
-  bool step_per_reward = false;     // one step for each placement of an update: figure 3
-  double learning_rate = 0.1;
-  double final_learning_rate = 0.1;  // linear decay; constant unless set, as in the paper
+  AttentionOver attention = AttentionOver::kStates;
+  double temperature = 10;             // T
+  double bound = 5;                    // C; 0: none
+  std::size_t groupings = 1;           // m per update: equations 4 and 6
+  std::size_t samples = 4;             // k placements of each grouping
+  bool step_per_reward = false;        // one step for each placement of an update: figure 3
+  double learning_rate = 0.001;        // 0.1 in the paper, at which logits reach their bounds at once
+  double final_learning_rate = 0.001;  // linear decay; constant unless set, as in the paper
+  double excess_weight = 0;            // on how far raw logits exceed T: LossWeights; not in the paper
   double clip = 1;
   double entropy_weight = 0;  // on the mean over groups; not in the paper; Placeto A.7 gives no value for its RNN
   double final_entropy_weight = 0;

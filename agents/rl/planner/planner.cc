@@ -56,11 +56,15 @@ class Planner : public Agent {
       best_.Keep(batch[0], ScoreOf(outcomes[0], env.observation().cluster));
       return {};
     }
-    EpisodeRecord record{
-        .episode = episodes_++, .evaluations = evaluations_, .argmax = argmax_, .entropy = draw_.entropy};
+    EpisodeRecord record{.episode = episodes_++,
+                         .evaluations = evaluations_,
+                         .argmax = argmax_,
+                         .entropy = draw_.entropy,
+                         .grouper_entropy = draw_.grouper_entropy};
+    if (argmax_) record.tied = draw_.tied;
     ScoreBatch(env, batch, outcomes, &best_, &record);
     // A batch truncated by the budget is the last one.
-    if (!argmax_ && batch.size() == draw_.log_odds.size()) Learn(outcomes);
+    if (!argmax_ && batch.size() == draw_.log_odds.size()) record.gradient_norm = Learn(outcomes);
     return {record};
   }
 
@@ -111,19 +115,24 @@ class Planner : public Agent {
     return first + std::min(static_cast<double>(updates_) / all, 1.0) * (last - first);
   }
 
-  void Learn(std::span<const Outcome> outcomes) {
+  // Returns the norm of the last update's gradient; none without an update.
+  std::optional<double> Learn(std::span<const Outcome> outcomes) {
     const std::size_t count = options_.step_per_reward ? 1 : outcomes.size();
-    for (std::size_t first = 0; first < outcomes.size(); first += count) LearnFrom(outcomes, first, count);
+    std::optional<double> norm;
+    for (std::size_t first = 0; first < outcomes.size(); first += count) {
+      if (const auto of_step = LearnFrom(outcomes, first, count)) norm = of_step;
+    }
+    return norm;
   }
 
   // One update, from `count` outcomes.
-  void LearnFrom(std::span<const Outcome> outcomes, std::size_t first, std::size_t count) {
+  std::optional<double> LearnFrom(std::span<const Outcome> outcomes, std::size_t first, std::size_t count) {
     const bool all_count = updates_ < options_.drop_invalid_after;
     ++updates_;
     const auto taken = outcomes.subspan(first, count);
     const auto counts = [all_count](const Outcome& outcome) { return all_count || outcome.result.fits_memory; };
     const auto valid = static_cast<double>(std::count_if(taken.begin(), taken.end(), counts));
-    if (valid == 0) return;
+    if (valid == 0) return std::nullopt;
     double sum = 0;
     for (const Outcome& outcome : taken) sum += counts(outcome) ? outcome.reward : 0;
     const double mean = sum / valid;
@@ -132,21 +141,27 @@ class Planner : public Agent {
     for (std::size_t i = first; i < first + count; ++i) {
       if (counts(outcomes[i])) weights[i] = (outcomes[i].reward - *baseline_) / valid;
     }
-    Step(weights);
+    const double norm = Step(weights);
     baseline_ = options_.baseline_decay * *baseline_ + (1 - options_.baseline_decay) * mean;
+    return norm;
   }
 
-  void Step(const std::vector<double>& weights) {
+  // Returns the norm of the gradient before clipping.
+  double Step(const std::vector<double>& weights) {
     gradients_.assign(policy_->num_parameters(), 0.0F);
-    policy_->AddGradient(draw_, weights, Between(options_.entropy_weight, options_.final_entropy_weight), gradients_);
+    policy_->AddGradient(
+        draw_, weights,
+        {.entropy = Between(options_.entropy_weight, options_.final_entropy_weight), .excess = options_.excess_weight},
+        gradients_);
     CheckFinite(gradients_, Place(), "gradient");
-    ClipGlobalNorm(options_.clip, gradients_);
+    const double norm = ClipGlobalNorm(options_.clip, gradients_);
     const double rate = Between(options_.learning_rate, options_.final_learning_rate);
     const std::size_t of_grouper = policy_->grouper_weights().size();
     const std::span<float> all(gradients_);
     if (of_grouper > 0) grouper_adam_.Step(rate, all.first(of_grouper), policy_->grouper_weights());
     if (of_grouper < all.size()) placer_adam_.Step(rate, all.subspan(of_grouper), policy_->placer_weights());
     policy_->Pack();
+    return norm;
   }
 
   std::string name_;

@@ -29,6 +29,10 @@ struct GroupingDraw {
   std::vector<std::uint32_t> devices;  // [num_groups * count], in the Placer's order
   std::vector<Matrix> noise;           // [num_groups]: [count, num_devices] on the Placer's logits; or empty
   std::vector<std::uint8_t> counts;    // [num_groups] in the Placer's order: whether the group's device is trained on
+  // What was computed to sample, which is not computed again while the policy's weights have this version:
+  std::size_t version = 0;
+  std::unique_ptr<SequenceCourse> course;  // of the Placer; or null
+  Matrix group_odds;                       // [num_nodes, num_groups]: the Grouper's probabilities; or no rows
 
   // Noise on a placement's logits at a position; null if there is none.
   const float* NoiseAt(std::size_t position, std::size_t placement) const {
@@ -48,6 +52,14 @@ struct PlannerDraw {
   std::vector<GroupingDraw> groupings;
   std::vector<double> log_odds;  // [placements]: log p(grouping) + log p(placement | grouping) at sampling time
   double entropy = 0;            // of the Placer, or of the Grouper without a Placer; relative to the maximum
+  std::optional<double> grouper_entropy;  // of the Grouper, if there is a Placer too
+  std::size_t tied = 0;                   // choices among several that are the most likely, taken at random
+};
+
+// What else than log-probabilities the policy's loss has.
+struct LossWeights {
+  double entropy = 0;  // of minus the mean entropy of the Placer
+  double excess = 0;   // of the excess of the Placer's raw logits: ExcessOfLogits()
 };
 
 // The policy of the agents hierarchical and coloc_rl: an optional Grouper assigns ops to groups, an optional Placer
@@ -76,9 +88,9 @@ class PlannerPolicy {
   std::vector<Placement> Placements(const PlannerDraw& draw, const Observation& seen) const;
   // Recomputes `log_odds` with the current weights, by the passes that AddGradient() differentiates.
   std::vector<double> LogOdds(const PlannerDraw& draw);
-  // Adds the gradient of -sum over placements of weight * log odds - entropy_weight * mean entropy of the Placer. The
-  // entropy's logarithm has LossGradient's floor (agents/rl/placeto/returns.h).
-  void AddGradient(const PlannerDraw& draw, std::span<const double> weights, double entropy_weight,
+  // Adds the gradient of -sum over placements of weight * log odds - entropy * mean entropy of the Placer + excess *
+  // mean excess of its logits. The entropy's logarithm has LossGradient's floor (agents/rl/placeto/returns.h).
+  void AddGradient(const PlannerDraw& draw, std::span<const double> weights, const LossWeights& loss,
                    std::span<float> gradients);
 
   std::size_t num_nodes() const { return num_nodes_; }
@@ -103,11 +115,15 @@ class PlannerPolicy {
   void GroupOdds(const Matrix& logits, const Matrix& noise, std::size_t node, std::span<double> odds);
   // The same of a group's devices; `noise` may be null.
   void DeviceOdds(const float* logits, const float* noise, std::size_t position, std::span<double> odds);
-  double DrawGroups(const Matrix& logits, const DrawOptions& how, Rng& rng, GroupingDraw* grouping, double* entropy);
-  void DrawDevices(const DrawOptions& how, const std::string& place, Rng& rng, GroupingDraw* grouping,
-                   std::span<double> log_odds, double* entropy);
+  // Returns the log-probability of the grouping, and adds the sum of the nodes' relative entropies.
+  double DrawGroups(const Matrix& logits, const DrawOptions& how, bool keep, Rng& rng, GroupingDraw* grouping,
+                    double* entropy, std::size_t* tied);
+  void DrawDevices(const DrawOptions& how, bool keep, const std::string& place, Rng& rng, GroupingDraw* grouping,
+                   std::span<double> log_odds, PlannerDraw* draw);
+  // Whether the activations of a draw are few enough to be kept.
+  bool Keeps(const DrawOptions& how) const;
   void AddGrouperGradient(const PlannerDraw& draw, std::span<const double> weights, std::span<float> gradients);
-  void AddPlacerGradient(const GroupingDraw& grouping, std::span<const double> weights, double entropy_weight,
+  void AddPlacerGradient(const GroupingDraw& grouping, std::span<const double> weights, const LossWeights& loss,
                          std::span<float> gradients);
   // Chooses each group's device at the start, and for a fixed grouping the groups.
   void BeginAt(const Placement& start, Rng& rng);
@@ -123,6 +139,7 @@ class PlannerPolicy {
   ParameterSet placer_parameters_;
   std::unique_ptr<SequenceNetwork> placer_;
   std::optional<Problem> problem_;
+  std::size_t version_ = 0;  // of the weights: counts Pack()
   std::vector<float> row_;
   std::vector<std::uint8_t> all_groups_;
 };

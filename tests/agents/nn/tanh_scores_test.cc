@@ -31,19 +31,38 @@ TEST_P(TanhScoresTest, TheTangentIsThatOfTheMathLibrary) {
     std::vector<float> query(agents::kLane);
     query[3] = static_cast<float>(x);
     float score = 0;
-    agents::TanhScores(query.data(), 1, keys.data(), 1, v.data(), agents::kLane, &score);
-    EXPECT_NEAR(score, std::tanh(static_cast<double>(query[3])), 3e-7) << x;
+    agents::TanhScores(query.data(), 1, {keys.data(), 1, agents::kLane}, v.data(), &score);
+    EXPECT_NEAR(score, std::tanh(static_cast<double>(query[3])), 4e-7) << x;
+  }
+}
+
+TEST_P(TanhScoresTest, LargeQueriesAndKeysMayCancel) {
+  // Within +-10 by exponentials, beyond by the sum.
+  std::vector<float> v(agents::kLane);
+  v[3] = 1;
+  for (const float k : {-30.0F, -9.9F, 9.5F, 10.0F, 12.0F}) {
+    std::vector<float> keys(agents::kLane);
+    keys[3] = k;
+    const agents::TanhKeys prepared(keys.data(), 1, agents::kLane);
+    EXPECT_EQ(prepared.small(), std::abs(k) <= 10);
+    for (double off = -2; off <= 2; off += 0.013) {
+      std::vector<float> query(agents::kLane);
+      query[3] = static_cast<float>(off) - k;
+      float score = 0;
+      agents::TanhScores(query.data(), 1, prepared, v.data(), &score);
+      EXPECT_NEAR(score, std::tanh(static_cast<double>(query[3]) + k), 4e-7) << k << ' ' << off;
+    }
   }
 }
 
 TEST_P(TanhScoresTest, ScoresAreTheirDefinition) {
   Rng rng(1);
-  constexpr std::size_t kWidth = 2 * agents::kLane;
+  constexpr std::size_t kWidth = 3 * agents::kLane;
   const auto queries = Random(rng, 3 * kWidth, 2);
   const auto keys = Random(rng, 5 * kWidth, 2);
   const auto v = Random(rng, kWidth, 1);
   std::vector<float> scores(15);
-  agents::TanhScores(queries.data(), 3, keys.data(), 5, v.data(), kWidth, scores.data());
+  agents::TanhScores(queries.data(), 3, {keys.data(), 5, kWidth}, v.data(), scores.data());
   for (std::size_t r = 0; r < 3; ++r) {
     for (std::size_t j = 0; j < 5; ++j) {
       double expected = 0;
@@ -55,11 +74,13 @@ TEST_P(TanhScoresTest, ScoresAreTheirDefinition) {
   }
 }
 
+// Rows: a block of four, a large one, and two others.
 TEST_P(TanhScoresTest, GradientsAreFiniteDifferencesAndAreAdded) {
   Rng rng(2);
-  constexpr std::size_t kRows = 2;
+  constexpr std::size_t kRows = 7;
   constexpr std::size_t kKeys = 3;
   auto queries = Random(rng, kRows * agents::kLane, 1);
+  queries[4 * agents::kLane] = 11;
   auto keys = Random(rng, kKeys * agents::kLane, 1);
   auto v = Random(rng, agents::kLane, 1);
   const auto d_scores = Random(rng, kRows * kKeys, 1);
@@ -78,7 +99,7 @@ TEST_P(TanhScoresTest, GradientsAreFiniteDifferencesAndAreAdded) {
   std::vector<float> d_queries(queries.size(), 1);
   std::vector<float> d_keys(keys.size(), 1);
   std::vector<float> d_v(v.size(), 1);
-  agents::TanhScoresBackward(queries.data(), kRows, keys.data(), kKeys, v.data(), agents::kLane, d_scores.data(),
+  agents::TanhScoresBackward(queries.data(), kRows, {keys.data(), kKeys, agents::kLane}, v.data(), d_scores.data(),
                              d_queries.data(), d_keys.data(), d_v.data());
   const auto check = [&](std::vector<float>& values, const std::vector<float>& gradients) {
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -107,9 +128,10 @@ TEST(TanhScoresTargetsTest, FusedMultiplyAddGivesTheSameBits) {
     const auto v = Random(rng, kWidth, 1);
     const auto d_scores = Random(rng, 14, 1);
     std::vector<float> results(14 + 10 * kWidth);
-    agents::TanhScores(queries.data(), 2, keys.data(), 7, v.data(), kWidth, results.data());
+    const agents::TanhKeys prepared(keys.data(), 7, kWidth);
+    agents::TanhScores(queries.data(), 2, prepared, v.data(), results.data());
     float* const gradients = results.data() + 14;
-    agents::TanhScoresBackward(queries.data(), 2, keys.data(), 7, v.data(), kWidth, d_scores.data(), gradients,
+    agents::TanhScoresBackward(queries.data(), 2, prepared, v.data(), d_scores.data(), gradients,
                                gradients + 2 * kWidth, gradients + 9 * kWidth);
     EXPECT_TRUE(fused.empty() || results == fused);
     fused = results;

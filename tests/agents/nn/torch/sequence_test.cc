@@ -56,6 +56,7 @@ class PlainSequence {
     }
     Rows keys;
     for (const Row& state : states) keys.push_back(weights_.Times(state, "attention.key"));
+    const Rows& averaged = options_.attention == agents::AttentionOver::kStates ? states : keys;
     Memory decoder(0);
     decoder.state = Joined(forward.state, backward.state);
     decoder.cell = Joined(forward.cell, backward.cell);
@@ -70,7 +71,7 @@ class PlainSequence {
       const Row shares = testing::Softmax(scores);
       Row seen(query.size());
       for (std::size_t j = 0; j < keys.size(); ++j) {
-        for (std::size_t i = 0; i < seen.size(); ++i) seen[i] += shares[j] * keys[j][i];
+        for (std::size_t i = 0; i < seen.size(); ++i) seen[i] += shares[j] * averaged[j][i];
       }
       logits.push_back(Bound(weights_.Times(Joined(decoder.state, seen), "devices")));
     }
@@ -99,7 +100,8 @@ class PlainSequence {
 
   Row Bound(const Row& logits) const {
     return testing::Each(logits, [this](double l) {
-      return options_.bound > 0 ? options_.bound * std::tanh(l / options_.temperature) : l / options_.temperature;
+      const double cooled = l / options_.bound.temperature;
+      return options_.bound.bound > 0 ? options_.bound.bound * std::tanh(cooled) : cooled;
     });
   }
 
@@ -121,14 +123,40 @@ class SequenceTorchTest : public ::testing::TestWithParam<Case> {
     for (std::size_t i = 0; i < kGroups * kCount; ++i) devices_.push_back(static_cast<std::uint32_t>(rng.Below(3)));
   }
 
-  // The sum of the logits, each with a different weight.
+  // The sum of the logits, each with a different weight, and the excess of raw logits.
   double Loss() {
-    const agents::Matrix& logits = network_->Forward(inputs_, kCount, devices_);
-    double loss = 0;
+    network_->Refresh();
+    const auto course = network_->Forward(inputs_, kCount, devices_);
+    const agents::Matrix& logits = course->logits;
+    double loss = kPenalty * agents::ExcessOfLogits(GetParam().options.bound, course->raw);
     for (std::size_t row = 0; row < logits.rows(); ++row) {
       for (std::size_t d = 0; d < logits.width(); ++d) loss += Weight(row, d) * logits.row(row)[d];
     }
     return loss;
+  }
+  static constexpr double kPenalty = 30;
+  // The gradients of Loss() from a course.
+  std::vector<float> Gradients(const agents::SequenceCourse& course) {
+    std::vector<float> gradients(parameters_.size());
+    agents::Matrix d_logits(kGroups * kCount, 3);
+    for (std::size_t row = 0; row < d_logits.rows(); ++row) {
+      for (std::size_t d = 0; d < 3; ++d) d_logits.row(row)[d] = static_cast<float>(Weight(row, d));
+    }
+    network_->Backward(course, d_logits, kPenalty, gradients);
+    return gradients;
+  }
+  // Decodes the placements of devices_.
+  std::unique_ptr<agents::SequenceCourse> Decoded(std::vector<std::vector<float>>* seen) {
+    std::size_t expected = 0;
+    const auto choose = [&](std::size_t group, const agents::Matrix& logits, std::span<std::uint32_t> devices) {
+      EXPECT_EQ(group, expected++);
+      ASSERT_EQ(logits.rows(), kCount);
+      for (std::size_t row = 0; row < kCount; ++row) {
+        seen->emplace_back(logits.values(row).begin(), logits.values(row).end());
+        devices[row] = devices_[group * kCount + row];
+      }
+    };
+    return network_->Decode(inputs_, kCount, choose, true);
   }
   static double Weight(std::size_t row, std::size_t d) { return std::sin(1.0 + static_cast<double>(3 * row + d)); }
 
@@ -141,28 +169,35 @@ class SequenceTorchTest : public ::testing::TestWithParam<Case> {
 TEST_P(SequenceTorchTest, WhatIsDecodedHasTheLogitsThatForwardGivesIt) {
   // Learning must use the log-probability of the placement that was measured.
   std::vector<std::vector<float>> seen;
-  std::size_t expected = 0;
-  network_->Decode(inputs_, kCount,
-                   [&](std::size_t group, const agents::Matrix& logits, std::span<std::uint32_t> devices) {
-                     EXPECT_EQ(group, expected++);
-                     ASSERT_EQ(logits.rows(), kCount);
-                     for (std::size_t row = 0; row < kCount; ++row) {
-                       seen.emplace_back(logits.values(row).begin(), logits.values(row).end());
-                       devices[row] = devices_[group * kCount + row];
-                     }
-                   });
-  const agents::Matrix& logits = network_->Forward(inputs_, kCount, devices_);
+  Decoded(&seen);
+  const auto course = network_->Forward(inputs_, kCount, devices_);
+  const agents::Matrix& logits = course->logits;
   ASSERT_EQ(logits.rows(), seen.size());
   for (std::size_t row = 0; row < logits.rows(); ++row) {
     for (std::size_t d = 0; d < logits.width(); ++d) EXPECT_NEAR(logits.row(row)[d], seen[row][d], 1e-5);
   }
 }
 
+TEST_P(SequenceTorchTest, ADecodingThatIsKeptHasTheGradientsOfAForwardPass) {
+  std::vector<std::vector<float>> seen;
+  const auto decoded = Decoded(&seen);
+  const auto forward = network_->Forward(inputs_, kCount, devices_);
+  if (GetParam().options.autograd) {
+    EXPECT_EQ(decoded, nullptr);
+    return;
+  }
+  ASSERT_NE(decoded, nullptr);
+  EXPECT_EQ(Gradients(*decoded), Gradients(*forward));
+  const auto ignore = [](std::size_t, const agents::Matrix&, std::span<std::uint32_t>) {};
+  EXPECT_EQ(network_->Decode(inputs_, kCount, ignore, false), nullptr);
+}
+
 TEST_P(SequenceTorchTest, LogitsAreThoseOfTheDefinition) {
   const PlainSequence plain(GetParam().options, parameters_);
   Rows inputs;
   for (std::size_t g = 0; g < kGroups; ++g) inputs.emplace_back(inputs_.values(g).begin(), inputs_.values(g).end());
-  const agents::Matrix& logits = network_->Forward(inputs_, kCount, devices_);
+  const auto course = network_->Forward(inputs_, kCount, devices_);
+  const agents::Matrix& logits = course->logits;
   for (std::size_t placement = 0; placement < kCount; ++placement) {
     std::vector<std::uint32_t> devices;
     for (std::size_t g = 0; g < kGroups; ++g) devices.push_back(devices_[g * kCount + placement]);
@@ -176,14 +211,12 @@ TEST_P(SequenceTorchTest, LogitsAreThoseOfTheDefinition) {
 }
 
 TEST_P(SequenceTorchTest, GradientsAreFiniteDifferences) {
-  std::vector<float> gradients(parameters_.size());
-  const agents::Matrix& logits = network_->Forward(inputs_, kCount, devices_);
-  agents::Matrix d_logits(logits.rows(), logits.width());
-  d_logits.Reset(logits.rows(), logits.width());
-  for (std::size_t row = 0; row < logits.rows(); ++row) {
-    for (std::size_t d = 0; d < logits.width(); ++d) d_logits.row(row)[d] = static_cast<float>(Weight(row, d));
-  }
-  network_->Backward(d_logits, gradients);
+  // Two courses at once, as an update from several groupings has them: their gradients are added.
+  const auto first = network_->Forward(inputs_, kCount, devices_);
+  const auto second = network_->Forward(inputs_, kCount, devices_);
+  std::vector<float> gradients = Gradients(*first);
+  const std::vector<float> same = Gradients(*second);
+  for (std::size_t i = 0; i < same.size(); ++i) ASSERT_NEAR(gradients[i], same[i], 1e-5);
   constexpr float kStep = 1.0F / 128;
   double largest = 0;
   for (const agents::Parameter& parameter : parameters_.parameters()) {
@@ -205,17 +238,31 @@ TEST_P(SequenceTorchTest, GradientsAreFiniteDifferences) {
 }
 
 TEST_P(SequenceTorchTest, AGroupHearsOfAllOthers) {
-  const auto first = [&] { return network_->Forward(inputs_, kCount, devices_).row(0)[0]; };
+  const auto first = [&] { return network_->Forward(inputs_, kCount, devices_)->logits.row(0)[0]; };
   const float before = first();
   inputs_.row(kGroups - 1)[0] += 1;
   EXPECT_NE(first(), before);
 }
 
+agents::SequenceOptions Attending(agents::AttentionOver over, bool autograd) {
+  return {.features = 4,
+          .num_devices = 3,
+          .hidden = 8,
+          .attention = over,
+          .bound = {.temperature = 0.5, .bound = 5},
+          .autograd = autograd};
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Shapes, SequenceTorchTest,
-    ::testing::Values(Case{"Attention", {.features = 4, .num_devices = 3, .hidden = 8, .temperature = 2, .bound = 5}},
+    ::testing::Values(Case{"OverStates", Attending(agents::AttentionOver::kStates, false)},
+                      Case{"OverKeys", Attending(agents::AttentionOver::kKeys, false)},
+                      Case{"OverStatesByAutograd", Attending(agents::AttentionOver::kStates, true)},
+                      Case{"OverKeysByAutograd", Attending(agents::AttentionOver::kKeys, true)},
                       Case{"Unbounded", {.features = 4, .num_devices = 3, .hidden = 16}},
-                      Case{"Encoder", {.features = 4, .num_devices = 3, .hidden = 4, .decoder = false}}),
+                      Case{"Encoder", {.features = 4, .num_devices = 3, .hidden = 4, .decoder = false}},
+                      Case{"EncoderByAutograd",
+                           {.features = 4, .num_devices = 3, .hidden = 4, .decoder = false, .autograd = true}}),
     [](const auto& of) { return of.param.name; });
 
 }  // namespace sequence_torch_test

@@ -20,15 +20,18 @@ TEST(PlannerOptionsTest, WhatLearnsNothingIsRefused) {
   EXPECT_EQ(ErrorOf([] { agents::MakeAgent("coloc_rl", {{"hidden", "12"}}, {}); }), "hidden: is 12 (a multiple of 8)");
 }
 
-TEST(PlannerOptionsTest, ThePapersSettingsAreTheDefaults) {
+TEST(PlannerOptionsTest, ThePapersSettingsAreTheDefaultsExceptTheRate) {
   const OptionMap none;
   OptionReader reader(none, "hierarchical");
   const agents::PlannerOptions options = agents::ReadHierarchicalOptions(reader);
-  // docs/agents.md, hierarchical: 256 groups, 4 placements, Adam at 0.1, T = 10, C = 5, noise of 0.1 for 500 updates.
+  // docs/agents.md, hierarchical: 256 groups, 4 placements, Adam (at 0.1 in the paper), T = 10, C = 5, noise of 0.1 for
+  // 500 updates.
   EXPECT_EQ(options.groups, 256U);
   EXPECT_EQ(options.samples, 4U);
-  EXPECT_EQ(options.learning_rate, 0.1);
-  EXPECT_EQ(options.final_learning_rate, 0.1);
+  EXPECT_EQ(options.learning_rate, 0.001);
+  EXPECT_EQ(options.final_learning_rate, 0.001);
+  EXPECT_EQ(options.attention, agents::AttentionOver::kStates);
+  EXPECT_EQ(options.excess_weight, 0);
   EXPECT_EQ(options.temperature, 10);
   EXPECT_EQ(options.bound, 5);
   EXPECT_EQ(options.noise, 0.1);

@@ -9,6 +9,7 @@
 #include <ostream>
 #include <set>
 
+#include "agents/rl/categorical.h"
 #include "tests/testing/errors.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/problem.h"
@@ -96,7 +97,7 @@ TEST_P(PlannerPolicyTest, TheLossHasTheLogProbabilityOfThePlacementThatWasMeasur
 TEST_P(PlannerPolicyTest, TheGradientIsThatOfTheLossByFiniteDifferences) {
   const std::vector<double> weights = {0.5, -0.2, 0, 0.7, -1, 0.1, 0.3};
   std::vector<float> gradient(policy_.num_parameters());
-  policy_.AddGradient(draw_, weights, 0, gradient);
+  policy_.AddGradient(draw_, weights, {}, gradient);
   const auto check = [&](std::span<float> values, std::span<const float> of_values) {
     Rng rng(3);
     for (int direction = 0; direction < 6; ++direction) {
@@ -128,6 +129,55 @@ TEST_P(PlannerPolicyTest, TheGradientIsThatOfTheLossByFiniteDifferences) {
   if (of_grouper < all.size()) check(policy_.placer_weights(), all.subspan(of_grouper));
 }
 
+TEST_P(PlannerPolicyTest, WhatSamplingComputedGivesTheGradientsOfPassesDoneAnew) {
+  const std::vector<double> weights = {0.5, -0.2, 0, 0.7, -1, 0.1, 0.3};
+  std::vector<float> kept(policy_.num_parameters());
+  policy_.AddGradient(draw_, weights, {.entropy = 0.2, .excess = 3}, kept);
+  policy_.Pack();  // the same weights, as if they had changed
+  std::vector<float> anew(policy_.num_parameters());
+  policy_.AddGradient(draw_, weights, {.entropy = 0.2, .excess = 3}, anew);
+  double largest = 0;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    EXPECT_NEAR(kept[i], anew[i], 1e-5) << i;
+    largest = std::max(largest, static_cast<double>(std::abs(kept[i])));
+  }
+  EXPECT_GT(largest, 0.01);
+}
+
+TEST_P(PlannerPolicyTest, TheGroupersEntropyIsTheMeanOverNodes) {
+  const bool has_both = GetParam().options.grouper == agents::GrouperKind::kLearned &&
+                        GetParam().options.placer != agents::PlacerKind::kNone;
+  ASSERT_EQ(draw_.grouper_entropy.has_value(), has_both);
+  if (!has_both) return;
+  double sum = 0;
+  for (const agents::GroupingDraw& grouping : draw_.groupings) {
+    const agents::Matrix& odds = grouping.group_odds;
+    ASSERT_EQ(odds.rows(), problem_.graph.num_ops());
+    for (std::size_t node = 0; node < odds.rows(); ++node) {
+      const std::vector<double> row(odds.values(node).begin(), odds.values(node).end());
+      sum += agents::RelativeEntropy(row, row.size()) / static_cast<double>(2 * odds.rows());
+    }
+  }
+  EXPECT_NEAR(*draw_.grouper_entropy, sum, 1e-6);
+}
+
+TEST_P(PlannerPolicyTest, TiesOfTheLikeliestPlacementAreCountedAndTakenAtRandom) {
+  // Weights of 0 make all choices equally likely.
+  std::ranges::fill(policy_.grouper_weights(), 0.0F);
+  std::ranges::fill(policy_.placer_weights(), 0.0F);
+  policy_.Pack();
+  std::set<std::vector<std::uint32_t>> drawn;
+  Rng rng(2);
+  for (int i = 0; i < 4; ++i) {
+    const agents::PlannerDraw draw = policy_.Draw({.count = 1, .argmax = true}, "test", rng);
+    EXPECT_GT(draw.tied, 0U);
+    const agents::GroupingDraw& grouping = draw.groupings.front();
+    drawn.insert(grouping.devices.empty() ? grouping.groups : grouping.devices);
+  }
+  EXPECT_GT(drawn.size(), 1U);
+  EXPECT_EQ(draw_.tied, 0U);  // it was sampled
+}
+
 // Uses the RNN, whose probabilities do not depend on the drawn actions.
 TEST(PlannerPolicyEntropyTest, TheGradientOfTheEntropyIsThatOfItsMeanByFiniteDifferences) {
   Rng of_graph(12);
@@ -145,7 +195,7 @@ TEST(PlannerPolicyEntropyTest, TheGradientOfTheEntropyIsThatOfItsMeanByFiniteDif
   constexpr double kWeight = 0.7;
   std::vector<float> gradient(policy.num_parameters());
   const std::vector<double> none = {0};
-  policy.AddGradient(draw(), none, kWeight, gradient);
+  policy.AddGradient(draw(), none, {.entropy = kWeight}, gradient);
   const std::span<float> values = policy.placer_weights();
   const std::vector<float> before(values.begin(), values.end());
   double length = 0;
@@ -179,6 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Variant{"Hierarchical", {}, false}, Variant{"Noisy", {}, true},
         Variant{"NoisyAndShuffled", {.shuffle = 3}, true},
+        Variant{"OverKeys", {.attention = agents::AttentionOver::kKeys}, true},
         Variant{"Masked", {.groups = 14, .mask_empty_groups = true, .shuffle = 3}, true},
         Variant{"RandomGrouper", {.grouper = agents::GrouperKind::kRandom, .shuffle = 3}, true},
         Variant{"Simple", {.placer = agents::PlacerKind::kNone}, true},

@@ -52,6 +52,24 @@ TEST_P(PlannerTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmax) {
   EXPECT_LT(result.episodes[result.episodes.size() - 2].entropy, 0.5 * result.episodes.front().entropy);
 }
 
+TEST_P(PlannerTest, LearningCurvesHaveGradientsEntropiesAndTies) {
+  Rng rng(8);
+  agents::SearchSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3));
+  spec.evaluations = 41;  // ten updates and the likeliest placement
+  const agents::SearchResult result = agents::RunSearch(spec);
+  ASSERT_EQ(result.episodes.size(), 11U);
+  const bool has_both = std::string(GetParam().name) == "Hierarchical";
+  for (const agents::EpisodeRecord& record : result.episodes) {
+    EXPECT_EQ(record.gradient_norm.has_value(), record.episode < 10) << record.episode;
+    EXPECT_GE(record.gradient_norm.value_or(0), 0);
+    EXPECT_EQ(record.tied.has_value(), record.argmax);
+    ASSERT_EQ(record.grouper_entropy.has_value(), has_both);
+    EXPECT_GT(record.grouper_entropy.value_or(1), 0.3);
+  }
+  EXPECT_GT(*result.episodes[5].gradient_norm, 0);
+  EXPECT_EQ(result.episodes.back().tied, 0U);
+}
+
 TEST_P(PlannerTest, AStoppedSearchGoesOnToTheSameResult) {
   Rng rng(8);
   agents::SearchSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3));
@@ -180,7 +198,9 @@ TEST(PlannerUpdatesTest, AStepForEachRewardIsAnotherThanOneForAll) {
     return agents::RunSearch(spec).episodes;
   };
   EXPECT_EQ(episodes("1", "true"), episodes("1", "false"));
-  EXPECT_EQ(episodes("4", "true").front(), episodes("4", "false").front());  // drawn before the first update
+  // Drawn before the first update, then learned from in four steps or one.
+  EXPECT_EQ(episodes("4", "true").front().mean_micros, episodes("4", "false").front().mean_micros);
+  EXPECT_EQ(episodes("4", "true").front().entropy, episodes("4", "false").front().entropy);
   EXPECT_NE(episodes("4", "true"), episodes("4", "false"));
 }
 

@@ -127,4 +127,23 @@ std::vector<std::uint32_t> BreadthFirstIndex(const NodeFeatures& nodes) {
   return index;
 }
 
+std::vector<std::array<float, kNeighbourIndices>> NeighbourIndices(const NodeFeatures& nodes) {
+  const std::vector<std::uint32_t> index = BreadthFirstIndex(nodes);
+  std::vector<std::array<float, kNeighbourIndices>> result(nodes.num_nodes());
+  const auto fill = [&](const std::vector<std::uint32_t>& list, float* to) {
+    std::vector<std::uint32_t> around;
+    around.reserve(list.size());
+    for (const std::uint32_t other : list) around.push_back(index[other]);
+    std::sort(around.begin(), around.end());
+    for (std::size_t i = 0; i < kNeighbourIndices / 2; ++i) {
+      to[i] = i < around.size() ? static_cast<float>(around[i]) : -1;
+    }
+  };
+  for (std::size_t node = 0; node < nodes.num_nodes(); ++node) {
+    fill(nodes.producers[node], result[node].data());
+    fill(nodes.consumers[node], result[node].data() + kNeighbourIndices / 2);
+  }
+  return result;
+}
+
 }  // namespace emplace::agents

@@ -47,6 +47,11 @@ NodeFeatures DescribeNodes(const Environment& env);
 // Source: Mirhoseini et al. 2018, section 2.
 std::vector<std::uint32_t> BreadthFirstIndex(const NodeFeatures& nodes);
 
+// The breadth-first indices of 6 producers and 6 consumers of each node, the smallest first, padded with -1.
+// Source: Mirhoseini et al. 2018, section 2.
+inline constexpr std::size_t kNeighbourIndices = 12;
+std::vector<std::array<float, kNeighbourIndices>> NeighbourIndices(const NodeFeatures& nodes);
+
 }  // namespace emplace::agents
 
 #endif  // EMPLACE_AGENTS_NODE_FEATURES_H_

@@ -78,6 +78,18 @@ TEST(BreadthFirstIndexTest, LevelsComeOneAfterTheOther) {
   EXPECT_THAT(agents::BreadthFirstIndex(nodes), ElementsAre(0, 2, 4, 3, 5, 1));
 }
 
+TEST(NeighbourIndicesTest, SixProducersThenSixConsumersAscending) {
+  agents::NodeFeatures nodes;
+  nodes.kinds.resize(9);
+  // 0 sends to 1 to 7, in breadth-first order; all but 1 send to 8.
+  nodes.consumers = {{1, 2, 3, 4, 5, 6, 7}, {}, {8}, {8}, {8}, {8}, {8}, {8}, {}};
+  nodes.producers = {{}, {0}, {0}, {0}, {0}, {0}, {0}, {0}, {7, 2, 3, 4, 5, 6}};
+  const auto indices = agents::NeighbourIndices(nodes);
+  EXPECT_THAT(indices[0], ElementsAre(-1, -1, -1, -1, -1, -1, 1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(indices[2], ElementsAre(0, -1, -1, -1, -1, -1, 8, -1, -1, -1, -1, -1));
+  EXPECT_THAT(indices[8], ElementsAre(2, 3, 4, 5, 6, 7, -1, -1, -1, -1, -1, -1));
+}
+
 TEST(BreadthFirstIndexTest, ACircleOfGroupsIsNumberedToo) {
   agents::NodeFeatures nodes;
   nodes.kinds.resize(2);

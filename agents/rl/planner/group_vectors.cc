@@ -7,8 +7,6 @@
 namespace emplace::agents {
 namespace {
 
-constexpr std::size_t kNeighbours = 6;
-
 void Divide(float* begin, float* end, float by) {
   if (by <= 0) return;
   for (; begin != end; ++begin) *begin /= by;
@@ -17,27 +15,19 @@ void Divide(float* begin, float* end, float by) {
 }  // namespace
 
 Matrix OpNumbers(const NodeFeatures& nodes, bool raw) {
-  const std::vector<std::uint32_t> index = BreadthFirstIndex(nodes);
+  const auto indices = NeighbourIndices(nodes);
   const float scale = raw ? 1.0F : 1.0F / static_cast<float>(std::max<std::size_t>(nodes.num_nodes(), 1));
   Matrix numbers;
   numbers.Reset(nodes.num_nodes(), kOpNumbers);
-  const auto fill = [&](const std::vector<std::uint32_t>& list, float* to) {
-    std::vector<std::uint32_t> around;
-    around.reserve(list.size());
-    for (const std::uint32_t other : list) around.push_back(index[other]);
-    std::sort(around.begin(), around.end());
-    for (std::size_t i = 0; i < kNeighbours; ++i) {
-      to[i] = i < around.size() ? static_cast<float>(around[i]) * scale : -1;
-    }
-  };
   for (std::size_t node = 0; node < nodes.num_nodes(); ++node) {
     float* const row = numbers.row(node);
     for (std::size_t i = 0; i < kShapeWidth; ++i) {
       const float dimension = nodes.shapes[node][i];
       row[i] = raw || dimension < 0 ? dimension : std::log1p(dimension);
     }
-    fill(nodes.producers[node], row + kShapeWidth);
-    fill(nodes.consumers[node], row + kShapeWidth + kNeighbours);
+    for (std::size_t i = 0; i < kNeighbourIndices; ++i) {
+      row[kShapeWidth + i] = indices[node][i] < 0 ? -1 : indices[node][i] * scale;
+    }
   }
   return numbers;
 }

@@ -14,7 +14,7 @@ namespace emplace::agents {
 // consumers. Indices are ascending and padded with -1. Scaling: log(1 + dimension), indices divided by the number of
 // ops. `raw` disables scaling; values of up to 1e6 then dominate an untrained policy.
 // Source: Mirhoseini et al. 2018, section 2; the scaling is ours.
-inline constexpr std::size_t kOpNumbers = kShapeWidth + 12;
+inline constexpr std::size_t kOpNumbers = kShapeWidth + kNeighbourIndices;
 Matrix OpNumbers(const NodeFeatures& nodes, bool raw);
 
 // Input of the Placer for each group, [num_groups, NumKinds() + 24 + num_groups]. First the number of its ops of each

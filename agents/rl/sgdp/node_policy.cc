@@ -20,13 +20,35 @@ double ProbabilityOf(const NodeOdds& odds, std::size_t node, const NodeActions& 
   return actions.moved[node] != 0 ? odds.moves[node] * of_device : 1 - odds.moves[node];
 }
 
+// The joint ratio of a placement, or the geometric mean of its nodes' ratios.
+double RatioOfPlacement(const NodeOdds& old, const NodeOdds& now, const NodeActions& actions, PpoRatio kind) {
+  const std::size_t nodes = actions.devices.size();
+  double log_ratio = 0;
+  for (std::size_t node = 0; node < nodes; ++node) {
+    log_ratio += std::log(ProbabilityOf(now, node, actions)) - std::log(ProbabilityOf(old, node, actions));
+  }
+  if (kind == PpoRatio::kMean && nodes > 0) log_ratio /= static_cast<double>(nodes);
+  return std::exp(std::clamp(log_ratio, -kMostLogRatio, kMostLogRatio));
+}
+
+// PPO's clipped objective, and its derivative with respect to the ratio's logarithm.
+struct Surrogate {
+  double gain = 0;
+  double slope = 0;
+};
+Surrogate Clip(double ratio, double advantage, const PpoOptions& options) {
+  const double bounded = std::clamp(ratio, 1 - options.clip_ratio, 1 + options.clip_ratio);
+  if (bounded * advantage < ratio * advantage) return {.gain = bounded * advantage, .slope = 0};
+  return {.gain = ratio * advantage, .slope = ratio * advantage};
+}
+
 }  // namespace
 
-GraphRows RowsOf(const Environment& env, const NodeFeatures& nodes, std::size_t most_neighbours) {
+GraphRows RowsOf(const Environment& env, const NodeFeatures& nodes, std::size_t most_neighbours, bool neighbour_ids) {
   const Observation& seen = env.observation();
   GraphRows rows;
   rows.kinds = nodes.kinds;
-  rows.numbers.Reset(nodes.num_nodes(), kNodeNumbers);
+  rows.numbers.Reset(nodes.num_nodes(), kNodeNumbers + (neighbour_ids ? kNeighbourIndices : 0));
   for (std::size_t node = 0; node < nodes.num_nodes(); ++node) {
     float* const row = rows.numbers.row(node);
     for (std::size_t i = 0; i < 2 * kDimensions; ++i) row[i] = std::log1p(std::max(nodes.shapes[node][i], 0.0F));
@@ -52,6 +74,14 @@ GraphRows RowsOf(const Environment& env, const NodeFeatures& nodes, std::size_t 
     around.resize(std::min(around.size(), most_neighbours));
     auto& list = rows.neighbours.emplace_back();
     for (const auto& [bytes, other] : around) list.push_back(other);
+  }
+  if (!neighbour_ids) return rows;
+  const auto indices = NeighbourIndices(nodes);
+  for (std::size_t node = 0; node < nodes.num_nodes(); ++node) {
+    float* const row = rows.numbers.row(node) + kNodeNumbers;
+    for (std::size_t i = 0; i < kNeighbourIndices; ++i) {
+      row[i] = indices[node][i] < 0 ? -1 : indices[node][i] / static_cast<float>(nodes.num_nodes());
+    }
   }
   return rows;
 }
@@ -99,20 +129,33 @@ double PpoLoss(const NodeOdds& old, const NodeOdds& now, std::span<const NodeAct
   const std::size_t nodes = width > 0 ? now.devices.size() / width : 0;
   const bool mask = !now.moves.empty();
   d_logits->Reset(nodes, width + (mask ? 1 : 0));
-  const double share = 1 / (static_cast<double>(actions.size()) * static_cast<double>(nodes));
+  const auto count = static_cast<double>(actions.size());
+  const bool shared = options.ratio != PpoRatio::kNode;
+  std::vector<Surrogate> of_placements;
   double loss = 0;
+  for (std::size_t n = 0; shared && n < actions.size(); ++n) {
+    of_placements.push_back(Clip(RatioOfPlacement(old, now, actions[n], options.ratio), advantages[n], options));
+    loss -= of_placements[n].gain / count;
+  }
+  // d log ratio / d log p of a node's action is 1 for a node's own ratio and for a joint one.
+  const double share = 1 / (options.ratio == PpoRatio::kJoint ? count : count * static_cast<double>(nodes));
+  const double of_nodes = options.entropy_weight / (options.sum_entropy ? 1 : static_cast<double>(nodes));
   std::vector<double> gradient(width);
   for (std::size_t node = 0; node < nodes; ++node) {
     const double* const p = now.devices.data() + node * width;
     std::fill(gradient.begin(), gradient.end(), 0.0);
     double of_move = 0;
     for (std::size_t n = 0; n < actions.size(); ++n) {
-      const double ratio = ProbabilityOf(now, node, actions[n]) / ProbabilityOf(old, node, actions[n]);
-      const double bounded = std::clamp(ratio, 1 - options.clip_ratio, 1 + options.clip_ratio);
-      const double gain = std::min(ratio * advantages[n], bounded * advantages[n]);
-      loss -= share * gain;
-      if (bounded * advantages[n] < ratio * advantages[n]) continue;  // the clipped objective has gradient 0
-      const double weight = share * advantages[n] * ratio;
+      Surrogate surrogate;
+      if (shared) {
+        surrogate = of_placements[n];
+      } else {
+        const double ratio = ProbabilityOf(now, node, actions[n]) / ProbabilityOf(old, node, actions[n]);
+        surrogate = Clip(ratio, advantages[n], options);
+        loss -= share * surrogate.gain;
+      }
+      if (surrogate.slope == 0) continue;
+      const double weight = share * surrogate.slope;
       const bool drew_move = !actions[n].moved.empty();
       const bool moved = !drew_move || actions[n].moved[node] != 0;
       if (moved) {
@@ -121,7 +164,6 @@ double PpoLoss(const NodeOdds& old, const NodeOdds& now, std::span<const NodeAct
       }
       if (drew_move) of_move -= weight * (moved ? 1 - now.moves[node] : -now.moves[node]);
     }
-    const double of_nodes = options.entropy_weight / static_cast<double>(nodes);
     const double entropy = Entropy({p, width});
     loss -= of_nodes * entropy;
     for (std::size_t d = 0; d < width; ++d) {

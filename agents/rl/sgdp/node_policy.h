@@ -18,8 +18,10 @@ namespace emplace::agents {
 // persistent bytes.
 inline constexpr std::size_t kNodeNumbers = 2 * kDimensions + 3;
 // The network's input for a problem. Neighbours are at most `most_neighbours` producers and consumers, by decreasing
-// bytes of the edge.
-GraphRows RowsOf(const Environment& env, const NodeFeatures& nodes, std::size_t most_neighbours);
+// bytes of the edge. With `neighbour_ids` the NeighbourIndices() of a node follow its other numbers, divided by the
+// number of nodes, or -1 where there are none.
+GraphRows RowsOf(const Environment& env, const NodeFeatures& nodes, std::size_t most_neighbours,
+                 bool neighbour_ids = false);
 
 // The sampled action of each node.
 struct NodeActions {
@@ -42,9 +44,19 @@ NodeActions DrawActions(const NodeOdds& odds, bool likeliest, bool may_stay, Rng
 // Mean over the nodes with more than one choice of H / log(number of choices).
 double MeanEntropy(const NodeOdds& odds, const std::vector<std::vector<std::uint8_t>>& allowed);
 
+// What is divided by its former value: the probability of a node's action, that of the whole placement, or the
+// geometric mean over its nodes, which is the exponential of the mean log-probability.
+enum class PpoRatio : std::uint8_t { kNode, kJoint, kMean };
+// Logarithms of joint ratios are kept within this bound, so that neither a ratio nor a gradient overflows, whatever the
+// number of nodes. Beyond it the loss is flat, but the gradient is that at the bound: an action that the placement's
+// advantage speaks against still becomes less likely.
+inline constexpr double kMostLogRatio = 20;
+
 struct PpoOptions {
   double clip_ratio = 0.2;
   double entropy_weight = 0.5;
+  PpoRatio ratio = PpoRatio::kNode;
+  bool sum_entropy = false;  // over the nodes, not the mean
 };
 // The loss of sgdp.h for the placements sampled under `old`. Writes its gradient with respect to the logits of `now`.
 double PpoLoss(const NodeOdds& old, const NodeOdds& now, std::span<const NodeActions> actions,

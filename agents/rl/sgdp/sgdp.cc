@@ -6,6 +6,7 @@
 #include <cmath>
 #include <istream>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -115,11 +116,11 @@ class Sgdp : public PolicyAgent {
     const GraphTransformerOptions& n = options_.network;
     return fmt::format(
         "kinds={},kind_width={},width={},layers={},neighbours={},neighbourhood={},context={},attention_layers={},"
-        "heads={},head_width={},inner={},segment={},mask={}",
+        "heads={},head_width={},inner={},segment={},mask={}{}",
         NumKinds(), n.kind_width, n.width, n.layers, n.neighbours,
         n.neighbourhood == Neighbourhood::kGat ? "gat" : "graphsage",
         n.context == Context::kMlp ? "mlp" : "transformer", n.attention_layers, n.heads, n.head_width, n.inner,
-        n.segment, options_.mask);
+        n.segment, options_.mask, options_.neighbour_ids ? ",neighbour_ids=true" : "");
   }
 
   void SaveShape(std::ostream& out) const override { out << ShapeText(); }
@@ -161,7 +162,7 @@ class Sgdp : public PolicyAgent {
   const ParameterSet& weights() const override { return parameters_; }
   void MakeNetwork(std::size_t num_devices) override {
     GraphTransformerOptions network = options_.network;
-    network.numbers = kNodeNumbers;
+    network.numbers = kNodeNumbers + (options_.neighbour_ids ? kNeighbourIndices : 0);
     network.num_kinds = NumKinds();
     network.outputs = num_devices + (options_.mask ? 1 : 0);
     parameters_ = GraphTransformerParameters(network);
@@ -183,7 +184,7 @@ class Sgdp : public PolicyAgent {
     SgdpGraph& graph = graphs_[env.index()];
     if (graph.rows) return graph;
     CheckDevices(seen);
-    graph.rows = RowsOf(env, DescribeNodes(env), options_.network.neighbours);
+    graph.rows = RowsOf(env, DescribeNodes(env), options_.network.neighbours, options_.neighbour_ids);
     for (const std::vector<DeviceId>& devices : SearchDevices(seen, options_.use_cpus)) {
       graph.allowed.push_back(MaskOf(devices, seen.num_devices()));
     }
@@ -232,23 +233,41 @@ class Sgdp : public PolicyAgent {
     return placement;
   }
 
-  void Learn(SgdpGraph& graph, const std::vector<double>& rewards) {
+  // (R - mean) / deviation, over all rewards so far or over these.
+  std::vector<double> Advantages(SgdpGraph& graph, const std::vector<double>& rewards) const {
     for (const double reward : rewards) {
       ++graph.rewards;
       const double before = reward - graph.mean;
       graph.mean += before / static_cast<double>(graph.rewards);
       graph.squares += before * (reward - graph.mean);
     }
-    const double deviation = std::sqrt(graph.squares / static_cast<double>(graph.rewards));
+    double mean = graph.mean;
+    double deviation = std::sqrt(graph.squares / static_cast<double>(graph.rewards));
+    if (options_.baseline == SgdpBaseline::kBatch) {
+      const auto count = static_cast<double>(rewards.size());
+      mean = std::accumulate(rewards.begin(), rewards.end(), 0.0) / count;
+      double squares = 0;
+      for (const double reward : rewards) squares += (reward - mean) * (reward - mean);
+      deviation = std::sqrt(squares / count);
+    }
     std::vector<double> advantages;
     advantages.reserve(rewards.size());
-    for (const double reward : rewards) advantages.push_back(deviation > 0 ? (reward - graph.mean) / deviation : 0);
+    for (const double reward : rewards) advantages.push_back(deviation > 0 ? (reward - mean) / deviation : 0);
+    return advantages;
+  }
+
+  void Learn(SgdpGraph& graph, const std::vector<double>& rewards) {
+    const std::vector<double> advantages = Advantages(graph, rewards);
     const NodeOdds old = odds_;
     Matrix d_logits;
     for (std::size_t epoch = 0; epoch < options_.epochs; ++epoch) {
       const NodeOdds now = CurrentOdds(graph, true);
       PpoLoss(old, now, actions_, advantages,
-              {.clip_ratio = options_.clip_ratio, .entropy_weight = options_.entropy_weight}, &d_logits);
+              {.clip_ratio = options_.clip_ratio,
+               .entropy_weight = options_.entropy_weight,
+               .ratio = options_.ratio,
+               .sum_entropy = options_.sum_entropy},
+              &d_logits);
       gradients_.assign(parameters_.size(), 0.0F);
       network_->Backward(d_logits, gradients_);
       CheckFinite(gradients_, Place(graph), "gradient");
@@ -293,8 +312,18 @@ std::unique_ptr<Agent> MakeSgdpAgent(OptionReader& reader, const AgentContext& c
   ReadCount(reader, "rollouts", &options.rollouts, 1, 100'000, "placements an update");
   ReadCount(reader, "epochs", &options.epochs, 1, 10'000, "steps an update");
   reader.Read("learning_rate", &options.learning_rate, 0, 10, "of Adam [ours; paper: 0.5]");
-  reader.Read("clip_ratio", &options.clip_ratio, 0, 1000, "by how much a node's ratio may leave 1");
+  reader.Read("clip_ratio", &options.clip_ratio, 0, 1000, "by how much a ratio may leave 1");
+  ReadWord<PpoRatio>(reader, "ratio", &options.ratio,
+                     {{"node", PpoRatio::kNode}, {"joint", PpoRatio::kJoint}, {"mean", PpoRatio::kMean}},
+                     "of new to old probability: of each node, of the placement, or its geometric mean over nodes [ours]");
   reader.Read("entropy", &options.entropy_weight, 0, 1000, "weight of the policy's entropy");
+  ReadWord<bool>(reader, "entropy_over", &options.sum_entropy, {{"mean", false}, {"sum", true}},
+                 "of the entropies of all nodes [ours]");
+  ReadWord<SgdpBaseline>(reader, "baseline", &options.baseline,
+                         {{"cumulative", SgdpBaseline::kCumulative}, {"batch", SgdpBaseline::kBatch}},
+                         "mean reward of all placements so far, or of the update's [ours]");
+  reader.Read("neighbour_ids", &options.neighbour_ids,
+              "indices of 6 producers and 6 consumers are features of a node [ours; paper: true]");
   reader.Read("clip", &options.clip, 1e-9, 1e9, "bound on the norm of a step's gradient [ours]");
   reader.Read("output_scale", &options.output_scale, 0, 1000, "factor on the last layer's first weights [ours]");
   reader.Read("mask", &options.mask,

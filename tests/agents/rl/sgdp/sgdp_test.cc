@@ -75,7 +75,11 @@ TEST_P(SgdpTest, TheFasterDeviceIsLearnedLengthy) {
 INSTANTIATE_TEST_SUITE_P(Variants, SgdpTest,
                          ::testing::Values(Variant{"Sgdp", {}}, Variant{"Mask", {{"mask", "true"}}},
                                            Variant{"Gat", {{"neighbourhood", "gat"}}},
-                                           Variant{"Mlp", {{"context", "mlp"}}}),
+                                           Variant{"Mlp", {{"context", "mlp"}}},
+                                           Variant{"Joint", {{"ratio", "joint"}, {"entropy_over", "sum"}}},
+                                           Variant{"Mean", {{"ratio", "mean"}}},
+                                           Variant{"Batch", {{"baseline", "batch"}}},
+                                           Variant{"Ids", {{"neighbour_ids", "true"}}}),
                          [](const auto& of) { return of.param.name; });
 
 // Table 4 of the paper, except the learning rate; table 3 for the network.
@@ -92,6 +96,33 @@ TEST(SgdpOptionsTest, ThePapersSettingsAreTheDefaults) {
   EXPECT_EQ(options.network.heads, 5U);
   EXPECT_EQ(options.network.head_width, 25U);
   EXPECT_EQ(options.network.inner, 256U);
+}
+
+// With mean entropy the weight of one node is that of the sum over a graph's nodes, divided by their number.
+TEST(SgdpOptionsTest, TheSumOfEntropiesIsTheMeanTimesTheNodes) {
+  Rng rng(7);
+  agents::SearchSpec spec =
+      MakeSearch(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(3), "sgdp", {{"epochs", "2"}, {"entropy", "1"}});
+  spec.evaluations = 61;
+  const std::string mean = agents::RunSearch(spec).policy;
+  spec.agent_options["entropy_over"] = "sum";
+  EXPECT_NE(agents::RunSearch(spec).policy, mean);
+  spec.agent_options["entropy"] = "0.1";
+  EXPECT_EQ(agents::RunSearch(spec).policy, mean);
+}
+
+// Of an update with one placement the batch's mean is its reward, so that nothing but the entropy is learned from it.
+TEST(SgdpOptionsTest, TheBatchsMeanIsItsOwnBaseline) {
+  Rng rng(7);
+  agents::SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(3), "sgdp",
+                                       {{"epochs", "1"}, {"entropy", "0"}, {"rollouts", "1"}});
+  spec.evaluations = 3;
+  const std::string cumulative = agents::RunSearch(spec).policy;
+  spec.agent_options["baseline"] = "batch";
+  const std::string batch = agents::RunSearch(spec).policy;
+  EXPECT_NE(batch, cumulative);
+  spec.agent_options["learning_rate"] = "0";
+  EXPECT_EQ(agents::RunSearch(spec).policy, batch);
 }
 
 TEST(SgdpPolicyTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {
@@ -154,6 +185,11 @@ TEST(SgdpPolicyTest, APolicyOfOtherOptionsOrDevicesIsRefused) {
                 agents::MakeAgent("sgdp", {{"inner", "64"}}, {})->LoadPolicy(wider);
               }),
               HasSubstr("is a policy trained with other options"));
+  std::istringstream with_ids(policy);
+  EXPECT_THAT(testing::ErrorOf([&] {
+                agents::MakeAgent("sgdp", {{"neighbour_ids", "true"}}, {})->LoadPolicy(with_ids);
+              }),
+              AllOf(HasSubstr("is a policy trained with other options"), HasSubstr("neighbour_ids=true: the options")));
   std::istringstream placeto("emplace.policy 2 placeto 2");
   EXPECT_EQ(testing::ErrorOf([&] { agents::MakeAgent("sgdp", {}, {})->LoadPolicy(placeto); }),
             "is a policy of agent placeto (sgdp)");

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,12 +35,29 @@ struct GraphTransformerOptions {
   std::size_t segment = 128;
 };
 
+// What the network computes once for several nodes. Nodes of a class have the same vectors in all layers of neighbours.
+// Nodes of one class in one segment are a token: without positions, attention gives them the same logits.
+struct GraphTokens {
+  std::vector<std::uint32_t> first;                    // [num_classes]: a node of the class
+  std::vector<std::vector<std::uint32_t>> neighbours;  // [num_classes]: the classes of that node's neighbours
+  std::vector<std::uint32_t> classes;                  // [num_tokens], segment by segment
+  std::vector<float> copies;                           // [num_tokens]: number of nodes
+  std::vector<std::size_t> begin;                      // [num_segments + 1]: the first token of each segment
+  std::vector<std::uint32_t> token_of;                 // [num_nodes]
+};
+
 // Input of the network; nodes are in topological order.
 struct GraphRows {
   Matrix numbers;                                      // [num_nodes, numbers]
   std::vector<std::uint32_t> kinds;                    // [num_nodes]
   std::vector<std::vector<std::uint32_t>> neighbours;  // [num_nodes], at most options.neighbours each
+  std::optional<GraphTokens> tokens;                   // of the rest, by FindTokens(); without it every node is one
 };
+
+// The tokens of a graph for a network with these options. Nodes are merged if they have the same kind and numbers, and
+// neighbours that were merged in the round before, in as many rounds as there are layers. With `merge` false every node
+// is a token.
+GraphTokens FindTokens(const GraphRows& graph, const GraphTransformerOptions& options, bool merge = true);
 
 // The weights, all 0. With the defaults a neighbour layer has 49,408 of them and an attention layer 130,432.
 ParameterSet GraphTransformerParameters(const GraphTransformerOptions& options);
@@ -53,6 +71,7 @@ void InitializeGraphTransformer(Rng& rng, ParameterSet* parameters);
 // maximum. kMlp: two layers on each node instead of attention. Source: Zhou et al. 2020 (SGDP), figure 1 and table 3;
 // Hamilton et al. 2017; Dai et al. 2019 (Transformer-XL), without its relative positions, as in SGDP; Velickovic et al.
 // 2018 (GAT).
+// Equal nodes are computed once (GraphTokens). This changes logits and gradients by rounding only.
 class GraphTransformer {
  public:
   virtual ~GraphTransformer() = default;

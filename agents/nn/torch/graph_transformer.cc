@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "agents/nn/torch/attention.h"
 #include "agents/nn/torch/makers.h"
 
 namespace emplace::agents {
@@ -16,6 +18,12 @@ using torch::indexing::Slice;
 
 // Without gradients, a layer processes this many rows at a time, so that its results stay in the caches.
 constexpr std::int64_t kBlockRows = 4096;
+// Rows of which attention computes scores together.
+constexpr std::int64_t kAttentionRows = 1024;
+
+Array Indices(const std::vector<std::uint32_t>& values, torch::Device device) {
+  return torch::tensor(std::vector<std::int64_t>(values.begin(), values.end()), torch::kInt64).to(device);
+}
 
 class TorchGraphTransformer : public GraphTransformer {
  public:
@@ -26,7 +34,12 @@ class TorchGraphTransformer : public GraphTransformer {
   const Matrix& Forward(const GraphRows& graph, bool backward) override {
     const torch::AutoGradMode gradients(backward);
     weights_.Refresh();
-    return logits_.Keep(weights_.Affine("devices", Contextual(Neighbourly(graph, Embed(graph)))), backward);
+    std::optional<GraphTokens> every;
+    if (!graph.tokens) every = FindTokens(graph, options_, /*merge=*/false);
+    const GraphTokens& tokens = graph.tokens ? *graph.tokens : *every;
+    const Array h = Neighbourly(tokens, Embed(graph, tokens)).index_select(0, Indices(tokens.classes, device_));
+    const Array of_tokens = Affine("devices", Contextual(tokens, h));
+    return logits_.Keep(of_tokens.index_select(0, Indices(tokens.token_of, device_)), backward);
   }
 
   void Backward(const Matrix& d_logits, std::span<float> gradients) override {
@@ -34,39 +47,45 @@ class TorchGraphTransformer : public GraphTransformer {
   }
 
  private:
-  Array Embed(const GraphRows& graph) const {
-    const std::vector<std::int64_t> kinds(graph.kinds.begin(), graph.kinds.end());
-    const Array kind = weights_["kinds"].index_select(0, torch::tensor(kinds, torch::kInt64).to(device_));
-    return torch::relu(weights_.Affine("input", torch::cat({kind, ToTorch(graph.numbers, device_)}, 1)));
+  // x NAME.weight + NAME.bias, in one pass over the result.
+  Array Affine(const std::string& name, const Array& x) const {
+    return torch::addmm(weights_[name + ".bias"], x, weights_[name + ".weight"]);
   }
 
-  // [nodes, most], the neighbours of each node, padded with the index of the row after the last node.
-  Array NeighbourTable(const GraphRows& graph) const {
-    const std::size_t nodes = graph.kinds.size();
-    std::vector<std::int64_t> table(nodes * options_.neighbours, static_cast<std::int64_t>(nodes));
-    for (std::size_t v = 0; v < nodes; ++v) {
-      const auto& list = graph.neighbours[v];
-      std::copy(list.begin(), list.end(), table.begin() + static_cast<std::ptrdiff_t>(v * options_.neighbours));
+  Array Embed(const GraphRows& graph, const GraphTokens& tokens) const {
+    std::vector<std::uint32_t> kinds;
+    kinds.reserve(tokens.first.size());
+    for (const std::uint32_t node : tokens.first) kinds.push_back(graph.kinds[node]);
+    const Array kind = weights_["kinds"].index_select(0, Indices(kinds, device_));
+    const Array numbers = ToTorch(graph.numbers, device_).index_select(0, Indices(tokens.first, device_));
+    return Affine("input", torch::cat({kind, numbers}, 1)).relu_();
+  }
+
+  // [classes, most], the neighbours of each class, padded with the index of the row after the last class.
+  Array NeighbourTable(const GraphTokens& tokens) const {
+    const std::size_t classes = tokens.first.size();
+    std::vector<std::int64_t> table(classes * options_.neighbours, static_cast<std::int64_t>(classes));
+    for (std::size_t c = 0; c < classes; ++c) {
+      const auto& list = tokens.neighbours[c];
+      std::copy(list.begin(), list.end(), table.begin() + static_cast<std::ptrdiff_t>(c * options_.neighbours));
     }
     return torch::tensor(table, torch::kInt64).to(device_).view({-1, static_cast<std::int64_t>(options_.neighbours)});
   }
 
-  // Applies `part` to blocks of `rows`, at most kBlockRows / `rows_each` each, and concatenates the results. With
-  // gradients there is one block.
+  // Applies `part` to blocks of at most kBlockRows rows, and concatenates the results. With gradients there is one block.
   template <typename Part>
-  static Array InBlocks(std::int64_t rows, std::int64_t rows_each, const Part& part) {
-    const std::int64_t most = torch::GradMode::is_enabled() ? rows : std::max<std::int64_t>(kBlockRows / rows_each, 1);
-    if (rows <= most) return part(Slice(0, rows));
+  static Array InBlocks(std::int64_t rows, const Part& part) {
+    if (torch::GradMode::is_enabled() || rows <= kBlockRows) return part(Slice(0, rows));
     std::vector<Array> parts;
-    for (std::int64_t first = 0; first < rows; first += most) {
-      parts.push_back(part(Slice(first, std::min(first + most, rows))));
+    for (std::int64_t first = 0; first < rows; first += kBlockRows) {
+      parts.push_back(part(Slice(first, std::min(first + kBlockRows, rows))));
     }
     return torch::cat(parts);
   }
 
-  Array Neighbourly(const GraphRows& graph, Array h) const {
-    const Array table = NeighbourTable(graph);
-    const std::int64_t nodes = h.size(0);
+  Array Neighbourly(const GraphTokens& tokens, Array h) const {
+    const Array table = NeighbourTable(tokens);
+    const std::int64_t width = h.size(1);
     const auto with_none = [&](const Array& rows, double none) {
       return torch::cat({rows, torch::full({1, rows.size(1)}, none, rows.options())});
     };
@@ -78,10 +97,14 @@ class TorchGraphTransformer : public GraphTransformer {
       const std::string name = "neighbours." + std::to_string(l);
       if (options_.neighbourhood == Neighbourhood::kGraphSage) {
         // A sigmoid is above 0, so rows of 0 are the maximum only if there is no neighbour.
-        const Array pooled = with_none(torch::sigmoid(weights_.Affine(name + ".pool", h)), 0);
-        h = InBlocks(nodes, 1, [&](const Slice& rows) {
-          const Array heard = gather(pooled, table.index({rows})).amax(1);
-          return torch::relu(weights_.Affine(name + ".join", torch::cat({h.index({rows}), heard}, 1)));
+        const Array said = Affine(name + ".pool", h).sigmoid_();
+        const Array join = weights_[name + ".join.weight"];  // of a node's own vector, and then of what it receives
+        h = InBlocks(h.size(0), [&](const Slice& rows) {
+          const Array around = table.index({rows});
+          const Array heard =
+              device_.is_cpu() ? MaximumOfRows(said, around) : gather(with_none(said, 0), around).amax(1);
+          const Array own = torch::addmm(weights_[name + ".join.bias"], h.index({rows}), join.narrow(0, 0, width));
+          return torch::addmm(own, heard, join.narrow(0, width, width)).relu_();
         });
         continue;
       }
@@ -97,46 +120,21 @@ class TorchGraphTransformer : public GraphTransformer {
     return h;
   }
 
-  Array Contextual(Array h) const {
-    if (options_.context == Context::kMlp)
-      return torch::relu(weights_.Affine("mlp.1", torch::relu(weights_.Affine("mlp.0", h))));
-    const std::int64_t nodes = h.size(0);
-    const auto segment = std::min(static_cast<std::int64_t>(options_.segment), std::max<std::int64_t>(nodes, 1));
-    const std::int64_t segments = (nodes + segment - 1) / segment;
-    const std::int64_t missing = segments * segment - nodes;
-    h = torch::cat({h, torch::zeros({missing, h.size(1)}, h.options())}).view({segments, segment, h.size(1)});
-    // Masked positions of a segment: padding after the last node, and the segment before the first.
-    Array absent = torch::zeros({segments, 1, 1, 2 * segment}, torch::TensorOptions(torch::kBool).device(device_));
-    absent.index_put_({0, Slice(), Slice(), Slice(None, segment)}, true);
-    if (missing > 0) absent.index_put_({segments - 1, Slice(), Slice(), Slice(2 * segment - missing, None)}, true);
+  Array Contextual(const GraphTokens& tokens, Array h) {
+    if (options_.context == Context::kMlp) return Affine("mlp.1", Affine("mlp.0", h).relu_()).relu_();
+    blocks_ = AttentionBlocks(tokens, kAttentionRows, device_);
     for (std::size_t l = 0; l < options_.attention_layers; ++l) {
-      const Array before = torch::cat(
-          {torch::zeros({1, segment, h.size(2)}, h.options()), h.detach().index({Slice(None, segments - 1)})});
-      h = InBlocks(segments, segment, [&](const Slice& part) {
-        return Attend("attention." + std::to_string(l), before.index({part}), h.index({part}), absent.index({part}));
+      const std::string name = "attention." + std::to_string(l);
+      const Array mixed = SegmentAttention(h, weights_[name + ".query"], weights_[name + ".key"],
+                                           weights_[name + ".value"], static_cast<std::int64_t>(options_.heads), blocks_);
+      h = InBlocks(h.size(0), [&](const Slice& rows) {
+        const Array sum = torch::addmm(h.index({rows}), mixed.index({rows}), weights_[name + ".result"]);
+        const Array y = Normalize(name + ".first", sum);
+        const Array inner = Affine(name + ".up", y).relu_();
+        return Normalize(name + ".second", y + Affine(name + ".down", inner));
       });
     }
-    return h.view({segments * segment, h.size(2)}).index({Slice(None, nodes)});
-  }
-
-  // Processes many segments at once. The memory of a segment, `before`, is this layer's input from the previous
-  // segment.
-  Array Attend(const std::string& name, const Array& before, const Array& h, const Array& absent) const {
-    const std::int64_t segments = h.size(0);
-    const std::int64_t segment = h.size(1);
-    const auto heads = static_cast<std::int64_t>(options_.heads);
-    const auto head_width = static_cast<std::int64_t>(options_.head_width);
-    const Array seen = torch::cat({before, h}, 1);
-    const auto split = [&](const Array& rows, const char* part) {
-      return rows.matmul(weights_[name + part]).view({segments, rows.size(1), heads, head_width}).transpose(1, 2);
-    };
-    Array scores =
-        split(h, ".query").matmul(split(seen, ".key").transpose(2, 3)) / std::sqrt(static_cast<double>(head_width));
-    scores = torch::softmax(scores.masked_fill(absent, -INFINITY), 3);
-    const Array mixed = scores.matmul(split(seen, ".value")).transpose(1, 2).reshape({segments, segment, -1});
-    const Array y = Normalize(name + ".first", h + mixed.matmul(weights_[name + ".result"]));
-    return Normalize(name + ".second",
-                     y + weights_.Affine(name + ".down", torch::relu(weights_.Affine(name + ".up", y))));
+    return h;
   }
 
   Array Normalize(const std::string& name, const Array& x) const {
@@ -146,6 +144,7 @@ class TorchGraphTransformer : public GraphTransformer {
   GraphTransformerOptions options_;
   torch::Device device_;
   TorchWeights weights_;
+  std::vector<AttentionBlock> blocks_;  // of the last Forward, for Backward
   TorchLogits logits_;
 };
 

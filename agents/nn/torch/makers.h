@@ -25,8 +25,13 @@ SequenceNetwork* MakeKernelSequence(const SequenceOptions& options, const Parame
 GraphTransformer* MakeTorchGraphTransformer(const GraphTransformerOptions& options, const ParameterSet& parameters,
                                             const std::string& device);
 
-// cpu, or the first GPU. Throws InputError if there is none. Limits LibTorch to one thread.
+// cpu, or the first GPU. Throws InputError if there is none. Limits LibTorch to one thread, and makes it keep freed
+// memory (KeepFreedTensors).
 torch::Device OpenTorchDevice(const std::string& device);
+
+// From now on, LibTorch keeps the memory of large tensors that were freed, up to 1 GiB in all, for others of nearly the
+// same size. The system's allocator returns them at once, and clearing new pages then takes a third of a network's time.
+void KeepFreedTensors();
 
 // The weights of a ParameterSet as tensors with gradients. On a CPU they share the set's memory.
 class TorchWeights {

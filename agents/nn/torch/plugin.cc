@@ -37,6 +37,7 @@ torch::Tensor Whole(const float* values, std::int64_t rows, std::int64_t columns
 torch::Device OpenTorchDevice(const std::string& device) {
   at::set_num_threads(1);
   UseOneBlasThread();
+  KeepFreedTensors();
   if (device == "cuda" && !torch::cuda::is_available()) {
     throw InputError("torch device", "is \"cuda\", and LibTorch finds no CUDA device (cpu)");
   }

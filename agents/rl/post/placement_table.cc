@@ -88,12 +88,14 @@ double PlacementTable::MeanEntropy() const {
   return count > 0 ? sum / static_cast<double>(count) : 0;
 }
 
-double PlacementTable::Climb(std::span<const Choices> samples, std::span<const double> advantages, double rate,
-                             std::size_t steps, double beta) {
+PlacementTable::Climbed PlacementTable::Climb(std::span<const Choices> samples, std::span<const double> advantages,
+                                              double rate, std::size_t steps, double beta) {
   const std::vector<double> before = probabilities_;
   const auto count = static_cast<double>(samples.size());
   std::vector<double> gained(logits_.size());  // 1/K sum over samples of A f / f', at the device chosen
+  double squares = 0;
   for (std::size_t step = 0; step < steps; ++step) {
+    squares = 0;
     std::fill(gained.begin(), gained.end(), 0.0);
     for (std::size_t n = 0; n < samples.size(); ++n) {
       for (std::size_t m = 0; m < num_groups(); ++m) {
@@ -105,7 +107,9 @@ double PlacementTable::Climb(std::span<const Choices> samples, std::span<const d
       double sum = 0;
       for (std::size_t i = offsets_[m]; i < offsets_[m + 1]; ++i) sum += gained[i];
       for (std::size_t i = offsets_[m]; i < offsets_[m + 1]; ++i) {
-        logits_[i] += rate * (gained[i] - sum * probabilities_[i] - beta * (probabilities_[i] - before[i]));
+        const double slope = gained[i] - sum * probabilities_[i] - beta * (probabilities_[i] - before[i]);
+        squares += slope * slope;
+        logits_[i] += rate * slope;
       }
     }
     Normalize();
@@ -114,7 +118,8 @@ double PlacementTable::Climb(std::span<const Choices> samples, std::span<const d
   for (std::size_t i = 0; i < before.size(); ++i) {
     if (before[i] > 0) divergence += before[i] * (std::log(before[i]) - std::log(std::max(probabilities_[i], 1e-300)));
   }
-  return num_groups() > 0 ? divergence / static_cast<double>(num_groups()) : 0;
+  return {.divergence = num_groups() > 0 ? divergence / static_cast<double>(num_groups()) : 0,
+          .gradient_norm = std::sqrt(squares)};
 }
 
 void PlacementTable::CrossEntropy(std::span<const Choices> elite, double epsilon) {

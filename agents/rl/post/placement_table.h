@@ -41,11 +41,14 @@ class PlacementTable {
 
   // `steps` gradient ascent steps of size `rate` on
   //   1/K sum over samples n, sum over groups m of (f(d_nm) / f'(d_nm)) A_n  -  beta sum over m of KL(f'_m || f_m),
-  // Here f' are the distributions before the first step and A_n the advantages, [K]. Without clipping. Returns the mean
-  // over groups of KL(f'_m || f_m) afterwards. One step with beta 0 is a REINFORCE step. Throws InputError if a logit
-  // is not finite.
+  // Here f' are the distributions before the first step and A_n the advantages, [K]. Without clipping. One step with
+  // beta 0 is a REINFORCE step. Throws InputError if a logit is not finite.
   // Source: Gao et al. 2018, section 3.3, equation 11.
-  double Climb(std::span<const Choices> samples, std::span<const double> advantages, double rate, std::size_t steps,
+  struct Climbed {
+    double divergence = 0;     // mean over groups of KL(f'_m || f_m) afterwards
+    double gradient_norm = 0;  // of the last step, with respect to all logits, without `rate`
+  };
+  Climbed Climb(std::span<const Choices> samples, std::span<const double> advantages, double rate, std::size_t steps,
                double beta);
 
   // f = (1 - epsilon) (share of the samples that chose each device) + epsilon / (number of devices). At least 1e-6, so

@@ -65,7 +65,7 @@ class Post : public Agent {
       cost_sum_ += -outcomes[i].reward;
       window_.push_back({.choices = proposed_[i], .cost = -outcomes[i].reward, .fits = outcomes[i].result.fits_memory});
     }
-    if (!argmax_) Learn();
+    if (!argmax_) record.gradient_norm = Learn();
     return {record};
   }
 
@@ -116,22 +116,25 @@ class Post : public Agent {
   }
 
   // The last evaluation of the budget is the most likely placement instead of a sample. An update that the omitted
-  // sample would complete is done without it, unless the current samples complete an update themselves.
-  void Learn() {
+  // sample would complete is done without it, unless the current samples complete an update themselves. Returns the
+  // gradient's norm in the last step; nothing without one, as where only a cross-entropy update is due.
+  std::optional<double> Learn() {
     const PostUpdates complete = UpdatesDue(options_, count_);
     const bool lacks_last =
         options_.final_evaluation && count_ + 1 == evaluations_ && !complete.climbs && !complete.crosses;
     const std::size_t samples = count_ + (lacks_last ? 1 : 0);
     const PostUpdates due = lacks_last ? UpdatesDue(options_, samples) : complete;
-    if (due.climbs) Climb(std::min(options_.batch - (lacks_last ? 1 : 0), window_.size()));
+    std::optional<double> norm;
+    if (due.climbs) norm = Climb(std::min(options_.batch - (lacks_last ? 1 : 0), window_.size()));
     if (due.crosses) Cross(samples);
     // Later updates use no samples from before an update that changed the distributions.
     if (due.crosses || (due.climbs && !Crosses(options_))) window_.clear();
+    return norm;
   }
 
   // Updates from the last `size` samples.
-  void Climb(std::size_t size) {
-    if (size == 0) return;
+  std::optional<double> Climb(std::size_t size) {
+    if (size == 0) return {};
     std::vector<Choices> samples;
     std::vector<double> costs;
     for (std::size_t i = window_.size() - size; i < window_.size(); ++i) {
@@ -140,13 +143,13 @@ class Post : public Agent {
     }
     const std::vector<double> advantages = Advantages(costs);
     if (options_.method == PostMethod::kPolicyGradient) {
-      table_->Climb(samples, advantages, options_.learning_rate, 1, 0);
-      return;
+      return table_->Climb(samples, advantages, options_.learning_rate, 1, 0).gradient_norm;
     }
-    const double divergence = table_->Climb(samples, advantages, options_.learning_rate, options_.steps, beta_);
+    const auto [divergence, norm] = table_->Climb(samples, advantages, options_.learning_rate, options_.steps, beta_);
     if (divergence < options_.divergence / 1.5) beta_ /= 2;
     if (divergence > options_.divergence * 1.5) beta_ *= 2;
     beta_ = std::clamp(beta_, 1e-6, 1e6);
+    return norm;
   }
 
   std::vector<double> Advantages(const std::vector<double>& costs) const {
@@ -215,7 +218,7 @@ std::unique_ptr<Agent> MakePostAgent(OptionReader& reader, const AgentContext& c
                        "both, as the paper has it; or one of them alone, or plain REINFORCE");
   ReadCount(reader, "batch", &options.batch, 1, 100000, "samples in a PPO update: K");
   ReadCount(reader, "window", &options.window, 1, 1000000, "samples in a cross-entropy update: N_s");
-  reader.Read("learning_rate", &options.learning_rate, 0, 1000, "of a step of PPO");
+  reader.Read("learning_rate", &options.learning_rate, 0, 1000, "of a step of PPO, or of the policy gradient, which needs 10 to 30 times as much");
   ReadCount(reader, "steps", &options.steps, 1, 1000, "of PPO in an update");
   reader.Read("elite", &options.elite, 0, 1, "share of the window's samples that count as fastest: rho");
   reader.Read("uniform", &options.uniform, 0, 1, "share of the uniform distribution mixed in, falling to 0: epsilon");

@@ -100,7 +100,7 @@ class Sgdp : public PolicyAgent {
     if (env.observation().num_groups() == 0 || argmax_ || batch.size() != actions_.size()) return {record};
     std::vector<double> rewards;
     for (const Outcome& outcome : outcomes) rewards.push_back(outcome.reward);
-    Learn(graph, rewards);
+    record.gradient_norm = Learn(graph, rewards);
     return {record};
   }
 
@@ -185,6 +185,7 @@ class Sgdp : public PolicyAgent {
     if (graph.rows) return graph;
     CheckDevices(seen);
     graph.rows = RowsOf(env, DescribeNodes(env), options_.network.neighbours, options_.neighbour_ids);
+    graph.rows->tokens = FindTokens(*graph.rows, options_.network);
     for (const std::vector<DeviceId>& devices : SearchDevices(seen, options_.use_cpus)) {
       graph.allowed.push_back(MaskOf(devices, seen.num_devices()));
     }
@@ -256,10 +257,12 @@ class Sgdp : public PolicyAgent {
     return advantages;
   }
 
-  void Learn(SgdpGraph& graph, const std::vector<double>& rewards) {
+  // Returns the norm of the last step's gradient, before clipping.
+  double Learn(SgdpGraph& graph, const std::vector<double>& rewards) {
     const std::vector<double> advantages = Advantages(graph, rewards);
     const NodeOdds old = odds_;
     Matrix d_logits;
+    double norm = 0;
     for (std::size_t epoch = 0; epoch < options_.epochs; ++epoch) {
       const NodeOdds now = CurrentOdds(graph, true);
       PpoLoss(old, now, actions_, advantages,
@@ -271,10 +274,11 @@ class Sgdp : public PolicyAgent {
       gradients_.assign(parameters_.size(), 0.0F);
       network_->Backward(d_logits, gradients_);
       CheckFinite(gradients_, Place(graph), "gradient");
-      ClipGlobalNorm(options_.clip, gradients_);
+      norm = ClipGlobalNorm(options_.clip, gradients_);
       adam_.Step(options_.learning_rate, gradients_, parameters_.values());
     }
     ++graph.updates;
+    return norm;
   }
 
   SgdpOptions options_;

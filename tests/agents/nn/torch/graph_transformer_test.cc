@@ -287,6 +287,55 @@ TEST_P(GraphTransformerTorchTest, LogitsAreTheSameInBlocksAsAtOnce) {
   EXPECT_GT(largest, 0.01F);
 }
 
+// A graph in which many nodes are alike: copies of one chain, and features of two kinds only.
+agents::GraphRows Copies(std::size_t copies, std::size_t length) {
+  agents::GraphRows rows;
+  rows.numbers.Reset(copies * length, 3);
+  for (std::size_t copy = 0; copy < copies; ++copy) {
+    for (std::size_t i = 0; i < length; ++i) {
+      const std::size_t v = copy * length + i;
+      rows.numbers.row(v)[0] = static_cast<float>(i % 2);
+      rows.kinds.push_back(static_cast<std::uint32_t>(i % 3 == 0));
+      auto& list = rows.neighbours.emplace_back();
+      if (i > 0) list.push_back(static_cast<std::uint32_t>(v - 1));
+      if (i + 1 < length) list.push_back(static_cast<std::uint32_t>(v + 1));
+      if (i == 2) list.push_back(static_cast<std::uint32_t>(copy * length));
+    }
+  }
+  return rows;
+}
+
+// Every node by itself is the reference.
+TEST_P(GraphTransformerTorchTest, EqualNodesComputedOnceHaveTheSameLogitsAndGradients) {
+  agents::GraphTransformerOptions options = GetParam().options;
+  options.segment = 10;
+  const auto network = agents::MakeGraphTransformer(options, parameters_, "cpu");
+  for (const std::size_t copies : {1U, 2U, 9U}) {
+    agents::GraphRows rows = Copies(copies, 7);
+    agents::Matrix d_logits(7 * copies, 2);
+    for (std::size_t v = 0; v < 7 * copies; ++v) {
+      for (std::size_t d = 0; d < 2; ++d) d_logits.row(v)[d] = static_cast<float>(Weight(v, d));
+    }
+    const agents::Matrix expected = network->Forward(rows, true);
+    std::vector<float> expected_gradients(parameters_.size());
+    network->Backward(d_logits, expected_gradients);
+    rows.tokens = agents::FindTokens(rows, options);
+    EXPECT_LT(rows.tokens->first.size(), copies == 1 ? 8U : 7 * copies / 2 + 4);
+    const agents::Matrix& logits = network->Forward(rows, true);
+    std::vector<float> gradients(parameters_.size());
+    network->Backward(d_logits, gradients);
+    float largest = 0;
+    for (std::size_t v = 0; v < 7 * copies; ++v) {
+      for (std::size_t d = 0; d < 2; ++d) EXPECT_NEAR(logits.row(v)[d], expected.row(v)[d], 1e-5) << copies << ' ' << v;
+    }
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      EXPECT_NEAR(gradients[i], expected_gradients[i], 2e-4 * std::max(1.0F, std::abs(expected_gradients[i]))) << i;
+      largest = std::max(largest, std::abs(gradients[i]));
+    }
+    EXPECT_GT(largest, 0.1F);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, GraphTransformerTorchTest,
                          ::testing::Values(Case{"Sgdp", Small()},
                                            Case{"Gat", Small({.neighbourhood = agents::Neighbourhood::kGat})},

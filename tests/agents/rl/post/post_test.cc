@@ -160,6 +160,19 @@ TEST(PostTest, TheUnitOfTimeMattersToRawAdvantagesOnly) {
   EXPECT_NE(run("relative", 1e6), run("standardized", 1e6));
 }
 
+// Each batch of samples is an update, those that end a window by cross-entropy, which has no gradient.
+TEST(PostTest, UpdatesByGradientHaveItsNorm) {
+  agents::SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "post");
+  spec.evaluations = 121;
+  const agents::SearchResult result = agents::RunSearch(spec);
+  ASSERT_EQ(result.episodes.size(), 11U);
+  for (std::size_t i = 0; i < 10; ++i) {
+    ASSERT_EQ(result.episodes[i].gradient_norm.has_value(), i % 5 != 4) << i;
+    EXPECT_GE(result.episodes[i].gradient_norm.value_or(1), 1e-6) << i;
+  }
+  EXPECT_FALSE(result.episodes[10].gradient_norm);
+}
+
 // Schulman et al. 2017, section 4: beta decreases while the divergence is below its target, and increases above it.
 TEST(PostTest, BetaFollowsTheDivergence) {
   const auto last = [](const char* target) {

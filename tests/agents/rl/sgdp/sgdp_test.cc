@@ -47,6 +47,9 @@ TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmaxLengthy) {
   EXPECT_EQ(result.best_result.step_time_micros, optimum);
   ASSERT_FALSE(result.episodes.empty());
   EXPECT_TRUE(result.episodes.back().argmax);
+  EXPECT_FALSE(result.episodes.back().gradient_norm);
+  ASSERT_TRUE(result.episodes.front().gradient_norm);
+  EXPECT_GT(*result.episodes.front().gradient_norm, 0);
   EXPECT_EQ(result.episodes.back().final_micros, optimum);
   EXPECT_GT(result.episodes.front().entropy, 0.1);
   // With a mask, nodes stay on the best placement's device, so the policy never learns their device.

@@ -1,12 +1,12 @@
 // Times an update of a learned agent: proposing its placements and learning from them, without their simulation.
-// README.md beside this file has the figures and explains them.
+// docs/benchmarks.md has the figures and explains them.
 
 #include <benchmark/benchmark.h>
 
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "agents/agent.h"
@@ -22,10 +22,11 @@ namespace {
 
 constexpr std::size_t kLearnedDevices = 4;
 
-// A layered graph of `num_ops` ops, each a group of its own, or all in at most `groups`.
+// A layered graph of `num_ops` ops or an NMT graph of about as many, each op a group of its own, or all in at most
+// `groups`.
 struct World {
-  World(std::size_t num_ops, std::size_t groups)
-      : problem(MakeBenchProblem(LayeredGraph(num_ops), kLearnedDevices)),
+  World(std::size_t num_ops, std::size_t groups, bool nmt)
+      : problem(MakeBenchProblem(nmt ? NmtGraph(num_ops) : LayeredGraph(num_ops), kLearnedDevices)),
         simulator(problem.graph, problem.cluster, problem.costs, {.peak_memory = true}),
         env(problem.graph, problem.cluster, problem.costs,
             FindGrouper(groups > 0 ? "merge_and_colocate" : "identity").make(problem.graph, {.max_groups = groups}),
@@ -35,15 +36,16 @@ struct World {
   agents::Environment env;
 };
 
-World& WorldOf(std::size_t num_ops, std::size_t groups = 0) {
-  static std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<World>> worlds;
-  std::unique_ptr<World>& world = worlds[{num_ops, groups}];
-  if (!world) world = std::make_unique<World>(num_ops, groups);
+World& WorldOf(std::size_t num_ops, std::size_t groups = 0, bool nmt = false) {
+  static std::map<std::tuple<std::size_t, std::size_t, bool>, std::unique_ptr<World>> worlds;
+  std::unique_ptr<World>& world = worlds[{num_ops, groups, nmt}];
+  if (!world) world = std::make_unique<World>(num_ops, groups, nmt);
   return *world;
 }
 
-void Update(benchmark::State& state, const std::string& name, const OptionMap& options, std::size_t groups = 0) {
-  World& world = WorldOf(static_cast<std::size_t>(state.range(0)), groups);
+void Update(benchmark::State& state, const std::string& name, const OptionMap& options, std::size_t groups = 0,
+            bool nmt = false) {
+  World& world = WorldOf(static_cast<std::size_t>(state.range(0)), groups, nmt);
   const std::unique_ptr<agents::Agent> agent = agents::MakeAgent(name, options, {.evaluations = 1'000'000});
   Rng rng(1);
   // The first update draws weights and loads libraries.
@@ -88,6 +90,15 @@ BENCHMARK_CAPTURE(Update, hierarchical, "hierarchical", {})
     ->Arg(10'000)
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Update, sgdp, "sgdp", {})->Arg(300)->Arg(3'000)->Arg(10'000)->Unit(benchmark::kMillisecond);
+// No two ops of the layered graph are alike, so that nothing is computed once for several. Most of NMT's are.
+BENCHMARK_CAPTURE(Update, sgdp_nmt, "sgdp", {}, 0, true)
+    ->Arg(3'000)
+    ->Arg(10'000)
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+BENCHMARK_CAPTURE(Update, sgdp_of_256_groups, "sgdp", {}, 256, true)
+    ->Arg(10'000)
+    ->Unit(benchmark::kMillisecond);
 // Every group attends to every other, and its authors stay below 1,000 groups. So for many ops there is a run with 256
 // groups.
 BENCHMARK_CAPTURE(Update, coloc_rl, "coloc_rl", {})->Arg(300)->Arg(1'000)->Unit(benchmark::kMillisecond)->Iterations(2);

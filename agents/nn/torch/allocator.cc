@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <new>
@@ -33,7 +34,14 @@ class KeepingAllocator : public at::Allocator {
     return *allocator;
   }
 
-  at::DataPtr allocate(std::size_t bytes) const override {
+  // LibTorch 1.13 declares the first, newer versions the second, and copy_data().
+  at::DataPtr allocate(std::size_t bytes) const { return Allocate(bytes); }
+  at::DataPtr allocate(std::size_t bytes) { return Allocate(bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const { std::memcpy(to, from, bytes); }
+  c10::DeleterFnPtr raw_deleter() const override { return &Free; }
+
+ private:
+  at::DataPtr Allocate(std::size_t bytes) const {
     if (bytes == 0) return {nullptr, nullptr, &Free, at::Device(at::kCPU)};
     const std::size_t size = BlockSize(bytes);
     void* block = Take(size);
@@ -45,9 +53,6 @@ class KeepingAllocator : public at::Allocator {
     void* const data = static_cast<char*>(block) + kHead;
     return {data, data, &Free, at::Device(at::kCPU)};
   }
-  c10::DeleterFnPtr raw_deleter() const override { return &Free; }
-
- private:
   void* Take(std::size_t size) const {
     if (size < kLeastKept) return nullptr;
     const std::lock_guard lock(mutex_);

@@ -63,8 +63,7 @@ struct Attention : torch::autograd::Function<Attention> {
     const Array& weights = saved[1];
     const std::int64_t heads = context->saved_data["heads"].toInt();
     const double scale = context->saved_data["scale"].toDouble();
-    const auto& blocks =
-        *reinterpret_cast<const std::vector<AttentionBlock>*>(context->saved_data["blocks"].toInt());
+    const auto& blocks = *reinterpret_cast<const std::vector<AttentionBlock>*>(context->saved_data["blocks"].toInt());
     const Array d_mixed = WithZeros(gradients[0]);
     const std::int64_t inside = d_mixed.size(1);
     const Array d_queries = torch::zeros_like(d_mixed);

@@ -72,7 +72,8 @@ class TorchGraphTransformer : public GraphTransformer {
     return torch::tensor(table, torch::kInt64).to(device_).view({-1, static_cast<std::int64_t>(options_.neighbours)});
   }
 
-  // Applies `part` to blocks of at most kBlockRows rows, and concatenates the results. With gradients there is one block.
+  // Applies `part` to blocks of at most kBlockRows rows, and concatenates the results. With gradients there is one
+  // block.
   template <typename Part>
   static Array InBlocks(std::int64_t rows, const Part& part) {
     if (torch::GradMode::is_enabled() || rows <= kBlockRows) return part(Slice(0, rows));
@@ -125,8 +126,9 @@ class TorchGraphTransformer : public GraphTransformer {
     blocks_ = AttentionBlocks(tokens, kAttentionRows, device_);
     for (std::size_t l = 0; l < options_.attention_layers; ++l) {
       const std::string name = "attention." + std::to_string(l);
-      const Array mixed = SegmentAttention(h, weights_[name + ".query"], weights_[name + ".key"],
-                                           weights_[name + ".value"], static_cast<std::int64_t>(options_.heads), blocks_);
+      const Array mixed =
+          SegmentAttention(h, weights_[name + ".query"], weights_[name + ".key"], weights_[name + ".value"],
+                           static_cast<std::int64_t>(options_.heads), blocks_);
       h = InBlocks(h.size(0), [&](const Slice& rows) {
         const Array sum = torch::addmm(h.index({rows}), mixed.index({rows}), weights_[name + ".result"]);
         const Array y = Normalize(name + ".first", sum);

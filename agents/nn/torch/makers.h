@@ -30,7 +30,8 @@ GraphTransformer* MakeTorchGraphTransformer(const GraphTransformerOptions& optio
 torch::Device OpenTorchDevice(const std::string& device);
 
 // From now on, LibTorch keeps the memory of large tensors that were freed, up to 1 GiB in all, for others of nearly the
-// same size. The system's allocator returns them at once, and clearing new pages then takes a third of a network's time.
+// same size. The system's allocator returns them at once, and clearing new pages then takes a third of a network's
+// time.
 void KeepFreedTensors();
 
 // The weights of a ParameterSet as tensors with gradients. On a CPU they share the set's memory.

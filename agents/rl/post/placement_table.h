@@ -49,7 +49,7 @@ class PlacementTable {
     double gradient_norm = 0;  // of the last step, with respect to all logits, without `rate`
   };
   Climbed Climb(std::span<const Choices> samples, std::span<const double> advantages, double rate, std::size_t steps,
-               double beta);
+                double beta);
 
   // f = (1 - epsilon) (share of the samples that chose each device) + epsilon / (number of devices). At least 1e-6, so
   // that no logit is infinite. Source: Gao et al. 2018, section 3.2 and algorithm 1.

@@ -317,9 +317,10 @@ std::unique_ptr<Agent> MakeSgdpAgent(OptionReader& reader, const AgentContext& c
   ReadCount(reader, "epochs", &options.epochs, 1, 10'000, "steps an update");
   reader.Read("learning_rate", &options.learning_rate, 0, 10, "of Adam [ours; paper: 0.5]");
   reader.Read("clip_ratio", &options.clip_ratio, 0, 1000, "by how much a ratio may leave 1");
-  ReadWord<PpoRatio>(reader, "ratio", &options.ratio,
-                     {{"node", PpoRatio::kNode}, {"joint", PpoRatio::kJoint}, {"mean", PpoRatio::kMean}},
-                     "of new to old probability: of each node, of the placement, or its geometric mean over nodes [ours]");
+  ReadWord<PpoRatio>(
+      reader, "ratio", &options.ratio,
+      {{"node", PpoRatio::kNode}, {"joint", PpoRatio::kJoint}, {"mean", PpoRatio::kMean}},
+      "of new to old probability: of each node, of the placement, or its geometric mean over nodes [ours]");
   reader.Read("entropy", &options.entropy_weight, 0, 1000, "weight of the policy's entropy");
   ReadWord<bool>(reader, "entropy_over", &options.sum_entropy, {{"mean", false}, {"sum", true}},
                  "of the entropies of all nodes [ours]");

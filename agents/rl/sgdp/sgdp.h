@@ -14,11 +14,11 @@ namespace emplace::agents {
 // SGDP: a graph neural network and a transformer place all nodes at once, each by its own distribution. Training is
 // PPO: for every `rollouts` placements, `epochs` steps of Adam minimise
 //   -mean over placements and nodes of min(r A, clip(r, 1 +- clip) A)  -  entropy * mean over nodes of H.
-// r is the ratio of a node's new to its old probability; `ratio` selects that of the whole placement, for which the mean
-// is over placements alone. `entropy_over` selects the sum over nodes. A = (R - mean) / deviation over all placements of
-// that graph so far, or over the update's. One agent learns on one graph or on several, and can be applied to others. Without training it evaluates the
-// single device as reference, `zero_shot_samples` sampled placements and the most likely one; with fine_tune it is
-// trained further. Several graphs take turns, one update each.
+// r is the ratio of a node's new to its old probability; `ratio` selects that of the whole placement, for which the
+// mean is over placements alone. `entropy_over` selects the sum over nodes. A = (R - mean) / deviation over all
+// placements of that graph so far, or over the update's. One agent learns on one graph or on several, and can be
+// applied to others. Without training it evaluates the single device as reference, `zero_shot_samples` sampled
+// placements and the most likely one; with fine_tune it is trained further. Several graphs take turns, one update each.
 // Source: Zhou et al. 2020 (SGDP, IEEE Micro), sections "End-to-End Placement Policy" and "Experiment", tables 3 and 4.
 // Deviations, and choices where the paper is silent:
 // - its learning rate, 0.5, is an error or in another unit: 1e-3 is the default;
@@ -29,7 +29,8 @@ namespace emplace::agents {
 // - a node's neighbours are the five, of its producers and consumers together, with the most bytes on the edge;
 // - kGat replaces the pooling by attention over neighbours and keeps the transformer; the paper names GATs as a
 //   possible placement network, and "incorporates an attention of neighbor nodes into a GNN" (figure 2);
-// - ids of adjacent nodes are features only with `neighbour_ids`, as those of another graph mean something else; they are
+// - ids of adjacent nodes are features only with `neighbour_ids`, as those of another graph mean something else; they
+// are
 //   then those of the Hierarchical Planner, whose authors list the same three features;
 // - it places on accelerators only unless `use_cpus`, where the paper's devices may include CPUs;
 // - `mask`, its "mask attention": each node also samples whether it moves or stays where the best placement so far has

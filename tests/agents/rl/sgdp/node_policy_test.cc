@@ -82,7 +82,9 @@ class PpoLossTest : public ::testing::TestWithParam<LossCase> {
       advantages_.push_back(2 * rng_.Uniform() - 1);
     }
   }
-  agents::NodeOdds Odds(const agents::Matrix& logits) const { return agents::OddsOf(logits, kAllowed, GetParam().mask); }
+  agents::NodeOdds Odds(const agents::Matrix& logits) const {
+    return agents::OddsOf(logits, kAllowed, GetParam().mask);
+  }
   double Loss(const agents::Matrix& logits, agents::Matrix* gradient) const {
     return agents::PpoLoss(old_, Odds(logits), actions_, advantages_, options_, gradient);
   }
@@ -92,10 +94,8 @@ class PpoLossTest : public ::testing::TestWithParam<LossCase> {
   agents::NodeOdds old_ = Odds(RandomLogits(rng_, width_));
   std::vector<agents::NodeActions> actions_;
   std::vector<double> advantages_;
-  agents::PpoOptions options_ = {.clip_ratio = 0.3,
-                                 .entropy_weight = 0.5,
-                                 .ratio = GetParam().ratio,
-                                 .sum_entropy = GetParam().sum_entropy};
+  agents::PpoOptions options_ = {
+      .clip_ratio = 0.3, .entropy_weight = 0.5, .ratio = GetParam().ratio, .sum_entropy = GetParam().sum_entropy};
 };
 
 TEST_P(PpoLossTest, ItIsTheLossOfTheDefinition) {

@@ -219,7 +219,7 @@ std::unique_ptr<Agent> MakePostAgent(OptionReader& reader, const AgentContext& c
   ReadCount(reader, "batch", &options.batch, 1, 100000, "samples in a PPO update: K");
   ReadCount(reader, "window", &options.window, 1, 1000000, "samples in a cross-entropy update: N_s");
   reader.Read("learning_rate", &options.learning_rate, 0, 1000,
-              "of a step of PPO, or of the policy gradient, which needs 10 to 30 times as much");
+              "of a step of PPO, or of the policy gradient, which is at its best near 30");
   ReadCount(reader, "steps", &options.steps, 1, 1000, "of PPO in an update");
   reader.Read("elite", &options.elite, 0, 1, "share of the window's samples that count as fastest: rho");
   reader.Read("uniform", &options.uniform, 0, 1, "share of the uniform distribution mixed in, falling to 0: epsilon");

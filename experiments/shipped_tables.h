@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace emplace::experiments {
 
@@ -10,6 +11,13 @@ namespace emplace::experiments {
 // compiled into the program. Requires: the file exists.
 std::string_view ShippedTable(std::string_view name);
 std::optional<std::string_view> FindShippedTable(std::string_view name);  // none if there is no such file
+
+// Those whose schema is emplace.published, ascending.
+std::vector<std::string_view> PublishedTableNames();
+
+// The same for the experiments of experiments/configs that name a table of published figures.
+std::optional<std::string_view> FindReproducedExperiment(std::string_view name);
+std::vector<std::string_view> ReproducedExperimentNames();  // ascending
 
 }  // namespace emplace::experiments
 

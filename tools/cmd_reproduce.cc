@@ -1,11 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <iostream>
 #include <memory>
 #include <optional>
-#include <ostream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -17,28 +17,27 @@
 #include "experiments/validation/network_table.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
-#include "sim/base/markup.h"
-#include "sim/base/printable.h"
+#include "sim/base/json_text.h"
 #include "sim/base/registry.h"
 #include "sim/base/table.h"
 #include "sim/device_catalog.h"
 #include "tools/commands.h"
+#include "tools/comparison_document.h"
+#include "tools/numbers.h"
 #include "tools/problem.h"
+#include "tools/reproduced_rows.h"
 
 namespace emplace::tools {
 namespace {
 
 struct ReproduceOptions {
   std::string what;
+  std::string row;
   std::string file;
-  std::optional<std::uint64_t> seed;
+  bool list = false;
+  std::vector<std::uint64_t> seeds;
+  std::size_t jobs = 0;
   std::vector<std::string> outputs;
-};
-
-// Tables, followed by notes.
-struct Document {
-  std::vector<Table> tables;
-  std::vector<std::string> notes;
 };
 
 std::unique_ptr<std::istream> Open(const ReproduceOptions& options, std::string_view shipped) {
@@ -64,7 +63,7 @@ void AddPair(std::vector<std::string>* row, std::optional<double> ours, std::opt
   row->push_back(ours && published ? fmt::format("{:+.1f}", 100 * (*ours / *published - 1)) : "");
 }
 
-Document Networks(const ReproduceOptions& options) {
+ComparisonDocument Networks(const ReproduceOptions& options) {
   constexpr std::string_view kShipped = "networks";
   const auto in = Open(options, kShipped);
   const std::vector<experiments::PublishedNetwork> networks =
@@ -84,7 +83,7 @@ Document Networks(const ReproduceOptions& options) {
     cells.push_back(network.source);
     table.Add(std::move(cells));
   }
-  return {.tables = {std::move(table)}, .notes = {}};
+  return {.sections = {{.table = std::move(table)}}};
 }
 
 std::string UseText(experiments::CalibrationFigure::Use use) {
@@ -99,7 +98,7 @@ std::string UseText(experiments::CalibrationFigure::Use use) {
   return "";
 }
 
-Document Calibration(const ReproduceOptions& options) {
+ComparisonDocument Calibration(const ReproduceOptions& options) {
   constexpr std::string_view kShipped = "calibration";
   const auto in = Open(options, kShipped);
   const experiments::CalibrationSpec spec = experiments::ReadCalibration(*in, NameOfFile(options, kShipped));
@@ -121,9 +120,9 @@ Document Calibration(const ReproduceOptions& options) {
                   row.fits ? "no" : "yes", figure.note});
     }
   }
-  Document document;
-  document.tables.push_back(std::move(times));
-  document.tables.push_back(std::move(memory));
+  ComparisonDocument document;
+  document.sections.push_back({.table = std::move(times)});
+  document.sections.push_back({.table = std::move(memory)});
   for (const auto& [kind, scale] : result.fitted_scales) {
     const DeviceKind* known = FindDeviceKind(kind);
     document.notes.push_back(fmt::format("time_scale of {}: fitted {:.4f}, in the catalogue {}", kind, scale,
@@ -137,10 +136,10 @@ Document Calibration(const ReproduceOptions& options) {
   return document;
 }
 
-Document Families(const ReproduceOptions& options) {
+ComparisonDocument Families(const ReproduceOptions& options) {
   constexpr const char* kCluster = "post-8k80";
-  const std::uint64_t seed = options.seed.value_or(1);
-  Document document;
+  const std::uint64_t seed = options.seeds.empty() ? 1 : options.seeds.front();
+  ComparisonDocument document;
   for (const datasets::FamilyEntry& family : datasets::AllFamilies()) {
     Table table({std::string(family.name), "least", "mean", "sd", "most"});
     for (const experiments::FamilyRow& row :
@@ -151,7 +150,7 @@ Document Families(const ReproduceOptions& options) {
       table.Add({row.quantity, number(row.spread.least), number(row.spread.mean), number(row.spread.sd),
                  number(row.spread.most)});
     }
-    document.tables.push_back(std::move(table));
+    document.sections.push_back({.table = std::move(table)});
   }
   document.notes.push_back(fmt::format(
       "seed {}; K80s of {}, roofline costs, engine fifo; gap: 100 (1 - lower bound / step on one)", seed, kCluster));
@@ -162,7 +161,7 @@ struct Comparison {
   const char* name;
   const char* summary;
   bool takes_file;  // otherwise a seed
-  Document (*make)(const ReproduceOptions&);
+  ComparisonDocument (*make)(const ReproduceOptions&);
 };
 constexpr Comparison kComparisons[] = {
     {"networks", "sizes of our networks beside the published ones", true, Networks},
@@ -171,35 +170,41 @@ constexpr Comparison kComparisons[] = {
     {"families", "how the graphs of each family are spread (--seed)", false, Families},
 };
 
-void Write(std::ostream& out, const Document& document, bool csv, bool markdown) {
-  bool first = true;
-  for (const Table& table : document.tables) {
-    if (!first) out << '\n';
-    first = false;
-    csv ? table.PrintCsv(out) : markdown ? table.PrintMarkdown(out) : table.PrintText(out);
+const Comparison& FindComparison(const std::string& what) {
+  for (const Comparison& comparison : kComparisons) {
+    if (comparison.name == what) return comparison;
   }
-  if (csv) return;
-  for (const std::string& note : document.notes) {
-    out << '\n' << (markdown ? MarkdownText(note) + "  " : Printable(note));
-  }
-  if (!document.notes.empty()) out << '\n';
+  throw InputError("", fmt::format("unknown comparison {} ({}, {})", Quoted(what), Listed(kComparisons),
+                                   fmt::join(experiments::ReproducedExperimentNames(), ", ")));
+}
+
+// Of a comparison that runs nothing.
+void RefuseOptionsOfRows(const ReproduceOptions& options) {
+  const std::string is_not = "is not for " + options.what;
+  if (!options.row.empty()) throw InputError(options.row, is_not);
+  if (options.list) throw InputError("--list", is_not);
+  if (options.jobs != 0) throw InputError("--jobs", is_not);
 }
 
 int Run(const ReproduceOptions& options) {
+  if (experiments::FindReproducedExperiment(options.what)) {
+    return ReproduceRows({.experiment = options.what,
+                          .file = options.file,
+                          .row = options.row,
+                          .list = options.list,
+                          .seeds = options.seeds,
+                          .jobs = options.jobs,
+                          .outputs = options.outputs});
+  }
   CheckFiles({options.file}, options.outputs);
-  for (const std::string& path : options.outputs) {
-    if (!path.ends_with(".csv") && !path.ends_with(".md")) {
-      throw InputError(path, "does not say its format (a name that ends in .csv or .md)");
-    }
-  }
-  const Comparison& comparison = FindByName(kComparisons, options.what, "comparison");
+  CheckTableFiles(options.outputs);
+  const Comparison& comparison = FindComparison(options.what);
+  RefuseOptionsOfRows(options);
   if (!options.file.empty() && !comparison.takes_file) throw InputError("--from", "is not for " + options.what);
-  if (options.seed && comparison.takes_file) throw InputError("--seed", "is not for " + options.what);
-  const Document document = comparison.make(options);
-  for (const std::string& path : options.outputs) {
-    WriteFile(path, [&](std::ostream& out) { Write(out, document, path.ends_with(".csv"), path.ends_with(".md")); });
-  }
-  Write(std::cout, document, false, false);
+  if (!options.seeds.empty() && comparison.takes_file) throw InputError("--seed", "is not for " + options.what);
+  if (options.seeds.size() > 1)
+    throw InputError("--seed", fmt::format("is given {} times (once)", options.seeds.size()));
+  WriteComparison(comparison.make(options), options.outputs);
   return kDone;
 }
 
@@ -207,16 +212,39 @@ int Run(const ReproduceOptions& options) {
 
 Command AddReproduce(CLI::App& app) {
   std::string names = "What to put side by side: ";
-  for (const Comparison& comparison : kComparisons) {
-    names += fmt::format("{}{} ({})", &comparison == kComparisons ? "" : ", ", comparison.name, comparison.summary);
-  }
+  for (const Comparison& comparison : kComparisons)
+    names += fmt::format("{} ({}), ", comparison.name, comparison.summary);
+  names += fmt::format("or the table of a paper beside our runs of its experiment: {}",
+                       fmt::join(experiments::ReproducedExperimentNames(), ", "));
   CLI::App* const command = app.add_subcommand("reproduce", "Print our numbers beside the published ones");
   auto options = std::make_shared<ReproduceOptions>();
   command->add_option("comparison", options->what, names)->required()->type_name("WHAT");
-  command->add_option("--from", options->file, "Take this YAML file instead of the one that the program holds")
+  command
+      ->add_option("row", options->row,
+                   "One row of a paper's table, by a name of --list (default: all of them, which can take an hour)")
+      ->type_name("ROW");
+  command->add_flag(
+      "--list", options->list,
+      "List the rows of a paper's table with an estimate of time, which takes up to a minute; run nothing");
+  command
+      ->add_option("--from", options->file,
+                   "Take this YAML file instead of the one that the program holds; an experiment names its table by "
+                   "`published`")
       ->type_name("FILE");
-  AddSeedOption(*command, options->seed, "Seed of the families' draws (default: 1)");
-  command->add_option("-o,--output", options->outputs, "Write the tables to a file too: .md or .csv")
+  command
+      ->add_option("--seed", options->seeds,
+                   "Seed of the families' draws (default: 1); of an experiment, run only the trials with one of these "
+                   "seeds")
+      ->type_name("S")
+      ->transform(IntegerFrom(0));
+  command->add_option("--jobs", options->jobs, "Trials at one time, each on one core (default: one for each core)")
+      ->type_name("N")
+      ->transform(IntegerFrom(1, 1024));
+  command
+      ->add_option(
+          "-o,--output", options->outputs,
+          "Write the tables to a file too: .md or .csv. Any other name is the folder of runs of an experiment, "
+          "as in `emplace sweep` (default: runs)")
       ->type_name("FILE");
   return {command, [options] { return Run(*options); }};
 }

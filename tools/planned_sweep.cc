@@ -43,7 +43,12 @@ bool PlannedSweep::RunsOnHardware() const {
 
 PlannedSweep PlanSweep(const std::string& experiment_file, const std::string& runs) {
   CheckRunsFolder(runs);
-  PlannedSweep sweep{.experiment = experiments::ReadExperiment(*OpenForReading(experiment_file), experiment_file)};
+  return PlanSweep(*OpenForReading(experiment_file), experiment_file, runs);
+}
+
+PlannedSweep PlanSweep(std::istream& experiment, const std::string& name, const std::string& runs) {
+  CheckRunsFolder(runs);
+  PlannedSweep sweep{.experiment = experiments::ReadExperiment(experiment, name)};
   sweep.plan = experiments::PlanTrials(sweep.experiment);
   sweep.folder = (fs::absolute(runs).lexically_normal() / sweep.experiment.name).string();
   for (const std::string& folder : experiments::ChooseTrialFolders(sweep.folder, sweep.plan)) {
@@ -52,7 +57,18 @@ PlannedSweep PlanSweep(const std::string& experiment_file, const std::string& ru
   return sweep;
 }
 
-void WritePlannedSweep(const PlannedSweep& sweep) {
+PlannedSweep PartOf(const PlannedSweep& sweep, const std::vector<std::size_t>& trials) {
+  PlannedSweep part{.experiment = sweep.experiment, .folder = sweep.folder, .part_of = sweep.plan.trials.size()};
+  for (const std::size_t trial : trials) {
+    part.plan.trials.push_back(sweep.plan.trials[trial]);
+    part.folders.push_back(sweep.folders[trial]);
+  }
+  return part;
+}
+
+void WritePlannedSweep(const PlannedSweep& sweep) { WritePlannedSweep(sweep, sweep); }
+
+void WritePlannedSweep(const PlannedSweep& sweep, const PlannedSweep& part) {
   experiments::WriteExperimentFile(sweep.folder, sweep.experiment);
   std::vector<std::string> relative;
   relative.reserve(sweep.folders.size());
@@ -65,11 +81,17 @@ void WritePlannedSweep(const PlannedSweep& sweep) {
     if (all_folders || is_present) {
       experiments::PrepareTrialFolder(sweep.folders[i], JsonText(sweep.plan.trials[i].spec));
     }
-    if (is_present && !experiments::IsFinished(sweep.folders[i])) experiments::ForgetTrialError(sweep.folders[i]);
+  }
+  for (const std::string& folder : part.folders) {
+    if (present.contains(folder) && !experiments::IsFinished(folder)) experiments::ForgetTrialError(folder);
   }
 }
 
 std::string SizeText(const PlannedSweep& sweep) {
+  if (sweep.part_of != 0) {
+    return fmt::format("{}: {} of {}", sweep.experiment.name, sweep.plan.trials.size(),
+                       Counted(sweep.part_of, "trial"));
+  }
   std::string text = fmt::format("{}: {} in {}", sweep.experiment.name, Counted(sweep.plan.trials.size(), "trial"),
                                  Counted(sweep.experiment.cells.size(), "cell"));
   if (sweep.experiment.excluded > 0) text += fmt::format(", {} excluded", Counted(sweep.experiment.excluded, "cell"));

@@ -17,16 +17,38 @@
 namespace emplace::experiments {
 namespace {
 
-// Shipped tables of this schema. (Other files of experiments/published are for `emplace reproduce`.)
-constexpr std::string_view kShippedPublished[] = {"hierarchical", "post", "sgdp", "thesis"};
-
 constexpr double kMostPublished = 1e18;
+constexpr std::string_view kNumDevices = "num_devices";
+
+constexpr std::int64_t kMostRank = 1000;
+
+std::map<std::string, std::string> ReadConditions(const JsonNode& node) {
+  std::map<std::string, std::string> conditions;
+  for (const JsonMember& member : node.Object("key paths with values")) {
+    conditions[member.key] = PlainText(member.value);
+  }
+  return conditions;
+}
+
+// A value, or what is there in its place.
+void ReadValue(const JsonNode& node, const JsonFields& fields, PublishedFigure* figure) {
+  const auto missing = fields.Find("missing");
+  const auto rank = fields.Find("rank");
+  if (!missing) {
+    figure->value =
+        fields.Get("value", "a number, or `missing`: why there is none").Number(-kMostPublished, kMostPublished);
+    if (rank) throw InputError(rank->Place(), "is not for a figure with a value");
+    return;
+  }
+  if (fields.Find("value")) throw InputError(node.Place(), "has both value and missing (one of them)");
+  figure->missing = missing->NonEmptyText();
+  if (rank) figure->rank = static_cast<double>(rank->Integer(1, kMostRank));
+}
 
 PublishedFigure ReadPublishedFigure(const JsonNode& node) {
-  const JsonFields fields(node, {"match", "over", "metric", "value", "place"});
+  const JsonFields fields(node, {"match", "over", "metric", "value", "missing", "rank", "place"});
   PublishedFigure figure;
-  const JsonNode match = fields.Get("match", "key paths with values");
-  for (const JsonMember& member : match.Object()) figure.match[member.key] = PlainText(member.value);
+  figure.match = ReadConditions(fields.Get("match", "key paths with values"));
   if (const auto over = fields.Find("over")) {
     for (const JsonMember& member : over->Object()) {
       const JsonNode values(*over, member.key, member.value);
@@ -37,14 +59,28 @@ PublishedFigure ReadPublishedFigure(const JsonNode& node) {
   }
   const JsonNode metric = fields.Get("metric", "a metric");
   figure.metric = FindMetric(metric.NonEmptyText(), metric.Place()).name;
-  const JsonNode value = fields.Get("value", "a number");
-  figure.value = value.Number(-kMostPublished, kMostPublished);
+  ReadValue(node, fields, &figure);
   figure.place = fields.Get("place", "table and row").NonEmptyText();
   return figure;
 }
 
-std::string NumDevices(const TrialRecord& trial) {
-  return trial.graphs.empty() ? "" : NumberText(trial.graphs[0].num_devices);
+// Of the spec itself.
+std::string TextAt(const JsonValue& spec, const std::string& key) {
+  const JsonValue* value = FindPath(spec, key);
+  if (value != nullptr) return PlainText(*value);
+  // For graphs that were trained on together, the value if it is the same for all.
+  constexpr std::string_view kGraph = "graph.";
+  const JsonValue* together = key.starts_with(kGraph) ? FindPath(spec, "together") : nullptr;
+  const auto* list = together == nullptr ? nullptr : together->As<JsonList>();
+  if (list == nullptr || list->empty()) return "";
+  const auto said_by = [&key, kGraph](const JsonValue& graph) {
+    const JsonValue* const said = FindPath(graph, key.substr(kGraph.size()));
+    return said == nullptr ? "" : PlainText(*said);
+  };
+  std::string text = said_by(list->front());
+  const bool all_say_it =
+      std::all_of(list->begin(), list->end(), [&](const JsonValue& graph) { return said_by(graph) == text; });
+  return all_say_it ? text : "";
 }
 
 }  // namespace
@@ -54,10 +90,16 @@ PublishedFigures ReadPublished(std::istream& in, const std::string& file) {
     const JsonValue root = ParseYaml(in);
     const JsonNode node(root);
     CheckSchema(node, "emplace.published");
-    const JsonFields fields(node, {"schema", "version", "name", "source", "figures"});
+    const JsonFields fields(node, {"schema", "version", "name", "source", "baselines", "figures"});
     PublishedFigures published;
     published.name = fields.Get("name", "a string").NonEmptyText();
     published.source = fields.Get("source", "a string").NonEmptyText();
+    if (const auto baselines = fields.Find("baselines")) {
+      const JsonList& list = baselines->List("a list of key paths with values");
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        published.baselines.push_back(ReadConditions(JsonNode(*baselines, i, list[i])));
+      }
+    }
     const JsonNode figures = fields.Get("figures", "a list of figures");
     const JsonList& list = figures.List("a list of figures");
     for (std::size_t i = 0; i < list.size(); ++i)
@@ -69,35 +111,33 @@ PublishedFigures ReadPublished(std::istream& in, const std::string& file) {
 }
 
 PublishedFigures LoadPublished(const std::string& name_or_file) {
-  for (const std::string_view shipped : kShippedPublished) {
+  const std::vector<std::string_view> names = PublishedTableNames();
+  for (const std::string_view shipped : names) {
     if (shipped != name_or_file) continue;
     std::istringstream in{std::string(ShippedTable(shipped))};
     return ReadPublished(in, name_or_file);
   }
   if (!std::filesystem::exists(name_or_file)) {
     throw InputError("published", fmt::format("there is no table {} (a file, or one of: {})", Quoted(name_or_file),
-                                              fmt::join(kShippedPublished, ", ")));
+                                              fmt::join(names, ", ")));
   }
   return ReadPublished(*OpenForReading(name_or_file), name_or_file);
 }
 
+std::string FigureText(const PublishedFigure& figure) {
+  return figure.value ? NumberText(*figure.value) : figure.missing;
+}
+
 std::string MatchText(const TrialRecord& trial, const std::string& key) {
-  if (key == "num_devices") return NumDevices(trial);
-  const JsonValue* value = FindPath(trial.spec, key);
-  if (value != nullptr) return PlainText(*value);
-  // For graphs that were trained on together, the value if it is the same for all.
-  constexpr std::string_view kGraph = "graph.";
-  const JsonValue* together = key.starts_with(kGraph) ? FindPath(trial.spec, "together") : nullptr;
-  const auto* list = together == nullptr ? nullptr : together->As<JsonList>();
-  if (list == nullptr || list->empty()) return "";
-  const auto said_by = [&key, kGraph](const JsonValue& graph) {
-    const JsonValue* const said = FindPath(graph, key.substr(kGraph.size()));
-    return said == nullptr ? "" : PlainText(*said);
-  };
-  std::string text = said_by(list->front());
-  const bool all_say_it =
-      std::all_of(list->begin(), list->end(), [&](const JsonValue& graph) { return said_by(graph) == text; });
-  return all_say_it ? text : "";
+  if (key != kNumDevices) return TextAt(trial.spec, key);
+  return trial.graphs.empty() ? "" : NumberText(trial.graphs[0].num_devices);
+}
+
+std::string MatchText(const JsonValue& spec, const std::string& key) {
+  if (key != kNumDevices) return TextAt(spec, key);
+  const JsonValue* const devices = FindPath(spec, "cluster.devices");
+  const auto* const list = devices == nullptr ? nullptr : devices->As<JsonList>();
+  return list == nullptr ? "" : std::to_string(list->size());
 }
 
 bool Matches(const PublishedFigure& figure, const TrialRecord& trial) {

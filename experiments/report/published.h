@@ -3,6 +3,7 @@
 
 #include <iosfwd>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,25 +11,34 @@
 
 namespace emplace::experiments {
 
-// One number from a paper.
+// One number from a paper, or what it has in a number's place.
 struct PublishedFigure {
   std::map<std::string, std::string> match = {};  // key path in spec.json, or num_devices: value as text
   // The figure is the unweighted mean over these: key path, or num_devices: the values in ascending order.
   std::map<std::string, std::vector<std::string>> over = {};
   std::string metric = {};
-  double value = 0;        // in the unit of the report
-  std::string place = {};  // table and row
+  std::optional<double> value = {};  // in the unit of the report; none: `missing` says why
+  std::string missing = {};          // "out of memory", "a curve without numbers"
+  std::optional<double> rank = {};   // without a value: the place among the figures of its row, 1 the best
+  std::string place = {};            // table and row
 };
+
+// The value as text, or what is there in its place.
+std::string FigureText(const PublishedFigure& figure);
 
 struct PublishedFigures {
   std::string name;
   std::string source;
   std::vector<PublishedFigure> figures;
+  // Whose figures the others of a row are divided by: conditions as in PublishedFigure::match. The first counts that
+  // has a value; empty: none.
+  std::vector<std::map<std::string, std::string>> baselines = {};
 };
 
 // experiments/published/*.yaml, `emplace.published` version 1:
-//   name, source; figures: a list of {match, over, metric, value, place}
-// `over` is optional. Throws InputError whose place starts with `file`.
+//   name, source; baselines: a list of conditions;
+//   figures: a list of {match, over, metric, value, place}, or of {match, over, metric, missing, rank, place}
+// `baselines`, `over` and `rank` are optional. Throws InputError whose place starts with `file`.
 PublishedFigures ReadPublished(std::istream& in, const std::string& file);
 
 // Loads a shipped table by name, else a file. If there is neither, throws InputError that lists the shipped tables.
@@ -36,6 +46,8 @@ PublishedFigures LoadPublished(const std::string& name_or_file);
 
 // The value at a key path of the trial's spec as text, or of num_devices; "" if there is none.
 std::string MatchText(const TrialRecord& trial, const std::string& key);
+// The same of a trial that has not run: its number of devices is that of its cluster.
+std::string MatchText(const JsonValue& spec, const std::string& key);
 
 // Whether the trial satisfies all conditions of the figure.
 bool Matches(const PublishedFigure& figure, const TrialRecord& trial);

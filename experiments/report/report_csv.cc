@@ -110,7 +110,7 @@ void WriteTable(std::ostream& out, const ExperimentRuns& runs, const ReportGrid&
           {estimate ? NumberText(estimate->mean) : "", has_interval ? NumberText(estimate->interval->low) : "",
            has_interval ? NumberText(estimate->interval->high) : "",
            estimate ? std::to_string(estimate->observations) : "0", estimate ? std::to_string(estimate->graphs) : "0",
-           published ? NumberText(published->value) : "", published ? published->place : ""});
+           published && published->value ? NumberText(*published->value) : "", published ? published->place : ""});
       WriteCsvLine(out, cells);
     }
   }

@@ -64,7 +64,7 @@ TableBlock ShowTable(const MetricTable& table) {
       const TableCell& cell = row.cells[c];
       TextCell shown = cell.estimate ? EstimateCell(Scaled(*cell.estimate, metric.shown_per_unit)) : TextCell{"–"};
       shown.strong = cell.estimate && cell.estimate->mean == best[c] && table.rows.size() > 1;
-      if (cell.published) shown.details.push_back(fmt::format("(published {})", cell.published->value));
+      if (cell.published) shown.details.push_back(fmt::format("(published {})", FigureText(*cell.published)));
       cells.push_back(std::move(shown));
     }
     cells.push_back({ObservationsPerCell(table, row)});

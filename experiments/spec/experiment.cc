@@ -66,8 +66,8 @@ std::vector<std::string> ReadMetrics(const JsonNode& node) {
 // The name of a shipped table, or a file's path.
 std::string ReadPublishedName(const JsonNode& node, const std::string& file) {
   std::string name = node.NonEmptyText();
-  const auto shipped = FindShippedTable(name);
-  if (shipped && shipped->find("schema: emplace.published\n") != std::string_view::npos) return name;
+  const std::vector<std::string_view> shipped = PublishedTableNames();
+  if (std::ranges::find(shipped, name) != shipped.end()) return name;
   std::string path = ResolvePath(name, file);
   std::error_code ignored;
   if (fs::is_regular_file(path, ignored)) return path;

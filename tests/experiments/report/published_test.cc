@@ -30,6 +30,7 @@ TEST(PublishedTest, AFigureMatchesTrialsByKeyPathAndByNumberOfDevices) {
   ASSERT_EQ(published.figures.size(), 2U);
   const experiments::PublishedFigure& figure = published.figures[0];
   EXPECT_EQ(figure.value, 1.5);
+  EXPECT_EQ(experiments::FigureText(figure), "1.5");
   EXPECT_TRUE(experiments::Matches(figure, MakeRecord({.devices = 2})));
   EXPECT_FALSE(experiments::Matches(figure, MakeRecord({.devices = 3})));
   EXPECT_FALSE(experiments::Matches(figure, MakeRecord({.name = "other", .devices = 2})));
@@ -66,11 +67,11 @@ TEST(PublishedTest, TheThesisAgreesWithItself) {
     for (const experiments::PublishedFigure& cell : thesis.figures) {
       if (!cell.over.empty() || cell.metric != mean.metric) continue;
       if (!std::includes(cell.match.begin(), cell.match.end(), mean.match.begin(), mean.match.end())) continue;
-      sum += cell.value;
+      sum += *cell.value;
       ++count;
     }
     EXPECT_EQ(count, mean.match.size() == 2 ? 3 : 9);
-    EXPECT_NEAR(sum / count, mean.value, 0.00105) << mean.place << ' ' << mean.metric;
+    EXPECT_NEAR(sum / count, *mean.value, 0.00105) << mean.place << ' ' << mean.metric;
   }
 }
 

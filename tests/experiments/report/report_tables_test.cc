@@ -96,7 +96,7 @@ TEST(ReportTablesTest, PublishedFiguresStandBesideWhatTheyAreAbout) {
             "improvement", &published);
   std::vector<double> values;
   for (const experiments::TableCell& cell : table.rows[0].cells)
-    values.push_back(cell.published ? cell.published->value : 0);
+    values.push_back(cell.published ? *cell.published->value : 0);
   // d1: the figure with more conditions, the one without a number of devices, the average over 3 and 5. d2 has none,
   // and the average over 3 and 8 is of other device counts.
   EXPECT_THAT(values, ElementsAre(2, 1, 3, 0, 0, 0, 0));

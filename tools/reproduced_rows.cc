@@ -1,0 +1,233 @@
+#include "tools/reproduced_rows.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "experiments/report/published.h"
+#include "experiments/report/published_rows.h"
+#include "experiments/report/reproduction.h"
+#include "experiments/report/reproduction_tables.h"
+#include "experiments/run/run_folder.h"
+#include "experiments/run/run_reader.h"
+#include "experiments/shipped_tables.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/base/printable.h"
+#include "sim/base/table.h"
+#include "tools/commands.h"
+#include "tools/comparison_document.h"
+#include "tools/planned_sweep.h"
+#include "tools/problem.h"
+#include "tools/sweep_estimate.h"
+#include "tools/sweep_run.h"
+#include "tools/sweep_view.h"
+
+namespace emplace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDefaultRuns = "runs";
+
+struct Outputs {
+  std::string runs = kDefaultRuns;
+  std::vector<std::string> tables = {};
+};
+
+// A folder's name may not look like that of a file, so that a mistyped table does not become a folder.
+Outputs SplitOutputs(const std::vector<std::string>& outputs) {
+  Outputs split;
+  bool has_runs = false;
+  for (const std::string& path : outputs) {
+    if (IsTableFile(path)) {
+      split.tables.push_back(path);
+      continue;
+    }
+    if (fs::path(path).has_extension() && !fs::is_directory(path)) {
+      throw InputError(path, "is neither a table (a name that ends in .csv or .md) nor a folder of runs");
+    }
+    if (has_runs) throw InputError(path, fmt::format("is a second folder of runs, beside {} (one)", split.runs));
+    split.runs = path;
+    has_runs = true;
+  }
+  return split;
+}
+
+// A row and its trials: numbers in the plan of the whole experiment.
+struct RowTrials {
+  experiments::PublishedRow row;
+  std::vector<std::size_t> trials;
+};
+
+class Reproduction {
+ public:
+  explicit Reproduction(const RowsOptions& options)
+      : options_(options), outputs_(SplitOutputs(options.outputs)), sweep_(Plan()), published_(Published()) {
+    CheckJobs(options.jobs, sweep_);
+    CheckSeeds();
+    for (experiments::PublishedRow& row : experiments::RowsOf(published_)) rows_.push_back(WithTrials(std::move(row)));
+    if (!options.row.empty()) KeepRow();
+  }
+
+  int List() const {
+    SweepEstimator estimator(sweep_.experiment);
+    const auto processes = static_cast<double>(ProcessesOf(options_.jobs, sweep_));
+    Table table({"row", "in the paper", "trials", "finished", "time left"});
+    for (const RowTrials& of : rows_) {
+      std::size_t finished = 0;
+      double seconds = 0;
+      for (const std::size_t trial : of.trials) {
+        if (experiments::IsFinished(sweep_.folders[trial])) {
+          ++finished;
+          continue;
+        }
+        const TrialEstimate estimate = estimator.Estimate(sweep_.plan.trials[trial]);
+        seconds += estimate.simulator_seconds + estimate.policy_seconds.value_or(0);
+      }
+      const bool any_left = finished < of.trials.size();
+      table.Add({of.row.name, fmt::format("{}: {}", fmt::join(of.row.tables, ", "), of.row.title),
+                 std::to_string(of.trials.size()), std::to_string(finished),
+                 any_left ? "about " + TimeForPeople(seconds / processes) : "-"});
+    }
+    ComparisonDocument document;
+    document.sections.push_back({.table = std::move(table)});
+    document.notes.push_back(fmt::format("Times are with {}. Averages are of trials of other rows.",
+                                         Counted(ProcessesOf(options_.jobs, sweep_), "process")));
+    WriteComparison(document, outputs_.tables);
+    return kDone;
+  }
+
+  int Run() const {
+    std::set<std::size_t> trials;
+    for (const RowTrials& of : rows_) trials.insert(of.trials.begin(), of.trials.end());
+    if (trials.empty()) throw InputError(Name(), "has no trial in any row of its table of published figures");
+    const PlannedSweep part = PartOf(sweep_, {trials.begin(), trials.end()});
+    WritePlannedSweep(sweep_, part);
+    const SweepOutcome outcome = RunSweep(part, options_.jobs);
+    if (!outcome.has_ended) return outcome.status;
+    WriteComparison(MakeDocument(), outputs_.tables);
+    std::cout.flush();
+    SayFailed(part, outcome.failed);
+    return outcome.status;
+  }
+
+ private:
+  std::string Name() const { return options_.file.empty() ? options_.experiment + ".yaml" : options_.file; }
+
+  PlannedSweep Plan() const {
+    CheckFiles({options_.file}, outputs_.tables);
+    if (!options_.file.empty()) return PlanSweep(options_.file, outputs_.runs);
+    const auto shipped = experiments::FindReproducedExperiment(options_.experiment);
+    EMPLACE_CHECK(shipped.has_value());
+    std::istringstream in{std::string(*shipped)};
+    return PlanSweep(in, Name(), outputs_.runs);
+  }
+
+  experiments::PublishedFigures Published() const {
+    if (sweep_.experiment.published.empty()) {
+      throw InputError(Name(),
+                       "names no table of published figures (published: a table of experiments/published, or "
+                       "a file)");
+    }
+    return experiments::LoadPublished(sweep_.experiment.published);
+  }
+
+  void CheckSeeds() const {
+    std::set<std::uint64_t> known;
+    for (const experiments::PlannedTrial& trial : sweep_.plan.trials) known.insert(trial.seed);
+    for (const std::uint64_t seed : options_.seeds) {
+      if (known.contains(seed)) continue;
+      throw InputError(fmt::format("--seed {}", seed),
+                       fmt::format("is not a seed of {} ({})", Name(), fmt::join(known, ", ")));
+    }
+  }
+
+  bool HasSeed(const experiments::PlannedTrial& trial) const {
+    return options_.seeds.empty() || std::ranges::find(options_.seeds, trial.seed) != options_.seeds.end();
+  }
+
+  RowTrials WithTrials(experiments::PublishedRow row) const {
+    RowTrials of{.row = std::move(row), .trials = {}};
+    for (std::size_t i = 0; i < sweep_.plan.trials.size(); ++i) {
+      const experiments::PlannedTrial& trial = sweep_.plan.trials[i];
+      if (HasSeed(trial) && experiments::IsInRow(of.row, trial.spec)) of.trials.push_back(i);
+    }
+    return of;
+  }
+
+  void KeepRow() {
+    std::vector<experiments::PublishedRow> rows;
+    for (const RowTrials& of : rows_) rows.push_back(of.row);
+    const std::string name = experiments::FindRow(rows, options_.row, options_.experiment).name;
+    std::erase_if(rows_, [&name](const RowTrials& of) { return of.row.name != name; });
+    if (!options_.list && rows_.front().trials.empty()) {
+      throw InputError(fmt::format("{} {}", options_.experiment, name), fmt::format("{} has no trial of it", Name()));
+    }
+  }
+
+  std::vector<experiments::ReproducedTable> TablesOf(const RowTrials& of) const {
+    std::vector<JsonValue> specs;
+    std::vector<experiments::TrialRecord> finished;
+    for (const std::size_t trial : of.trials) {
+      specs.push_back(sweep_.plan.trials[trial].spec);
+      const std::string& folder = sweep_.folders[trial];
+      if (experiments::IsFinished(folder)) finished.push_back(experiments::ReadFinishedTrial(folder));
+    }
+    return experiments::ReproduceRow(of.row, published_, specs, finished);
+  }
+
+  ComparisonDocument MakeDocument() const {
+    ComparisonDocument document;
+    std::vector<experiments::ReproducedTable> all;
+    std::vector<std::string> without;
+    for (const RowTrials& of : rows_) {
+      if (of.trials.empty()) {
+        without.push_back(of.row.title);
+        continue;
+      }
+      for (experiments::ReproducedTable& table : TablesOf(of)) {
+        document.sections.push_back({.caption = experiments::CaptionOf(table),
+                                     .table = experiments::MethodTable(table),
+                                     .notes = experiments::OrderTexts(table)});
+        all.push_back(std::move(table));
+      }
+    }
+    const auto has_order = [](const experiments::ReproducedTable& table) { return !table.orders.empty(); };
+    if (std::ranges::count_if(all, has_order) > 1) {
+      document.sections.push_back({.caption = "Agreement of the orders", .table = experiments::AgreementTable(all)});
+    }
+    document.csv = experiments::ReproductionCsv(all);
+    if (!without.empty()) {
+      document.notes.push_back(fmt::format("Not in the experiment: {}.", fmt::join(without, "; ")));
+    }
+    document.notes.push_back(fmt::format("Published: {}.", published_.source));
+    document.notes.emplace_back(
+        "Ours are simulated, on networks and clusters that stand for the paper's: compare ratios and orders within a "
+        "row, not absolute values. Square brackets are 95 % intervals over graphs and seeds.");
+    document.notes.push_back(
+        fmt::format("emplace report {}", (fs::path(outputs_.runs) / sweep_.experiment.name).string()));
+    return document;
+  }
+
+  const RowsOptions& options_;
+  Outputs outputs_;
+  PlannedSweep sweep_;
+  experiments::PublishedFigures published_;
+  std::vector<RowTrials> rows_ = {};
+};
+
+}  // namespace
+
+int ReproduceRows(const RowsOptions& options) {
+  const Reproduction reproduction(options);
+  return options.list ? reproduction.List() : reproduction.Run();
+}
+
+}  // namespace emplace::tools

@@ -1,0 +1,33 @@
+#ifndef EMPLACE_TOOLS_SWEEP_RUN_H_
+#define EMPLACE_TOOLS_SWEEP_RUN_H_
+
+#include <cstddef>
+#include <string>
+
+#include "tools/planned_sweep.h"
+
+namespace emplace::tools {
+
+inline constexpr int kStopped = 130;  // the shell's exit status for SIGINT
+
+// How many trials run at one time: `jobs`, and one for each core if that is 0. Measurements on real devices must not
+// disturb each other, so those trials run one at a time.
+std::size_t ProcessesOf(std::size_t jobs, const PlannedSweep& sweep);
+// Throws InputError if that many trials cannot run at one time.
+void CheckJobs(std::size_t jobs, const PlannedSweep& sweep);
+
+struct SweepOutcome {
+  int status = 0;          // kDone; kStopped, after a signal; kNo if trials failed; kBug if two runs of a trial differ
+  bool has_ended = false;  // every trial is finished or failed; else the reason is on standard error
+  std::size_t failed = 0;  // trials, if it has ended
+};
+
+// Runs the trials of a sweep that are not finished, with progress on standard error, which starts with `note` unless it
+// is empty. The plan must be written.
+SweepOutcome RunSweep(const PlannedSweep& sweep, std::size_t jobs, const std::string& note = "");
+// Says on standard error how many failed, if any.
+void SayFailed(const PlannedSweep& sweep, std::size_t failed);
+
+}  // namespace emplace::tools
+
+#endif  // EMPLACE_TOOLS_SWEEP_RUN_H_

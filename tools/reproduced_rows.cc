@@ -189,7 +189,7 @@ class Reproduction {
     std::vector<std::string> without;
     for (const RowTrials& of : rows_) {
       if (of.trials.empty()) {
-        without.push_back(of.row.title);
+        without.push_back(fmt::format("{} ({})", of.row.title, fmt::join(of.row.tables, ", ")));
         continue;
       }
       for (experiments::ReproducedTable& table : TablesOf(of)) {

@@ -124,6 +124,9 @@ Scores InitialEntropies(const TrialRecord& trial) { return OfEachGraph(trial.gra
 Scores Evaluations(const TrialRecord& trial) {
   return OfEachGraph(trial.graphs, [](const GraphRecord& record) { return std::optional(record.evaluations); });
 }
+Scores OpCounts(const TrialRecord& trial) {
+  return OfEachGraph(trial.graphs, [](const GraphRecord& record) { return std::optional(record.num_ops); });
+}
 Scores Entropies(const TrialRecord& trial) { return OfEachGraph(trial.graphs, MeanTrainingEntropy); }
 Scores BoundRatios(const TrialRecord& trial) { return OfEachGraph(trial.graphs, BoundRatio); }
 Scores PolicySeconds(const TrialRecord& trial) {
@@ -191,6 +194,7 @@ constexpr MetricEntry kMetrics[] = {
     {"pc_ratio", "P-C: improvement over the first placement per second of policy computation", "%/s", 1, false,
      ImprovementsPerSecond},
     {"evaluations", "Evaluations", "", 1, true, Evaluations},
+    {"ops", "Ops of the graph", "", 1, true, OpCounts},
     {"entropy", "Policy entropy while training, of the largest possible", "", 1, false, Entropies},
     {"initial_entropy", "Policy entropy of the first episode, of the largest possible (below 0.5: decided unlearned)",
      "", 1, false, InitialEntropies},

@@ -44,6 +44,7 @@ struct MetricEntry {
 //   final_improvement: %, of the policy itself by argmax, if the last episode is an argmax episode
 //   policy_seconds: per episode
 //   evaluations
+//   ops: of the graph, before grouping
 //   entropy: mean over training episodes of H / log D; initial_entropy: of the first episode
 //   lower_bound_ratio: best / lower bound; _100 and _1000: after that many evaluations
 //   curve_area: mean of best so far / lower bound over the budget

@@ -1,4 +1,4 @@
-// emplace dataset and reproduce, and --grouping with a file.
+// emplace dataset, and --grouping with a file.
 
 #include <gtest/gtest.h>
 
@@ -84,32 +84,6 @@ TEST_F(DatasetTest, AFamilyThatCannotBeFinishedIsNotBegun) {
   EXPECT_EQ(ran.status, 2);
   EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
   EXPECT_EQ(Shell("ls d/graphs").out, "");
-}
-
-TEST_F(DatasetTest, ReproducePrintsOursBesideThePublished) {
-  Write("few.yaml", R"(# Is it?
-schema: emplace.networks
-version: 1
-networks:
-  - {network: "GPT-2, smallest", model: gpt, set: {batch: 1}, parameters: 124.4e+6, source: "Radford et al. 2019"}
-)");
-  const Ran ran = Emplace("reproduce networks --from few.yaml -o table.csv table.md");
-  ASSERT_EQ(ran.status, 0) << ran.err;
-  EXPECT_NE(ran.out.find("124.4"), std::string::npos);
-  EXPECT_NE(Read("table.csv").find("\"GPT-2, smallest\",gpt batch=1,1395,,,124.4,124.4,+0.0,"), std::string::npos)
-      << Read("table.csv");
-  EXPECT_NE(Read("table.md").find("| GPT-2, smallest |"), std::string::npos) << Read("table.md");
-}
-
-TEST_F(DatasetTest, ReproduceRefusesWhatItDoesNotKnow) {
-  ExpectRefused(Emplace("reproduce miracles"), "unknown comparison \"miracles\" (networks, calibration, families)");
-  Write("bad.yaml", "schema: emplace.calibration\nversion: 1\nfigures: 3\n");
-  ExpectRefused(Emplace("reproduce calibration --from bad.yaml"),
-                "bad.yaml: figures: is the number 3 (a list of figures)");
-  ExpectRefused(Emplace("reproduce networks --seed 2"), "--seed: is not for networks");
-  ExpectRefused(Emplace("reproduce families --from bad.yaml"), "--from: is not for families");
-  ExpectRefused(Emplace("reproduce networks -o table.txt"),
-                "table.txt: does not say its format (a name that ends in .csv or .md)");
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ Cells ThesisCells(const std::string& agent, const std::string& metric) {
       const std::map<std::string, std::string> match = {
           {"agent.name", agent}, {"graph.dataset", dataset}, {"num_devices", devices}};
       for (const experiments::PublishedFigure& figure : thesis.figures) {
-        if (figure.metric == metric && figure.match == match) cells.back().push_back(figure.value);
+        if (figure.metric == metric && figure.match == match) cells.back().push_back(*figure.value);
       }
     }
   }

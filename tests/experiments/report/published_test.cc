@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "experiments/shipped_tables.h"
 #include "tests/testing/errors.h"
 #include "tests/testing/runs.h"
 
@@ -79,6 +80,14 @@ TEST(PublishedTest, BadTablesAreRefusedWithTheirPlace) {
   const auto error_of = [](const std::string& text) { return ErrorOf([&] { Read(text); }); };
   EXPECT_EQ(error_of(Replaced(kFile, "value: 1.5", "value: much")),
             "p.yaml: figures[0].value: is the text \"much\" (a number from -1e+18 to 1e+18)");
+  EXPECT_EQ(error_of(Replaced(kFile, "value: 1.5, ", "")),
+            "p.yaml: figures[0].value: is missing (a number, or `missing`: why there is none)");
+  EXPECT_EQ(error_of(Replaced(kFile, "value: 1.5", "value: 1.5, missing: out of memory")),
+            "p.yaml: figures[0]: has both value and missing (one of them)");
+  EXPECT_EQ(error_of(Replaced(kFile, "value: 1.5", "value: 1.5, rank: 1")),
+            "p.yaml: figures[0].rank: is not for a figure with a value");
+  EXPECT_THAT(error_of(Replaced(kFile, "figures:", "baselines: 3\nfigures:")),
+              HasSubstr("p.yaml: baselines: is the number 3"));
   EXPECT_EQ(error_of(Replaced(kFile, ", place: \"table 1\"", "")),
             "p.yaml: figures[0].place: is missing (table and row)");
   EXPECT_THAT(error_of(Replaced(kFile, "value: 1.5", "value: 1.5, extra: 1")),
@@ -89,11 +98,32 @@ TEST(PublishedTest, BadTablesAreRefusedWithTheirPlace) {
   EXPECT_THAT(error_of(Replaced(kFile, "emplace.published", "emplace.other")), HasSubstr("p.yaml: schema"));
 }
 
+TEST(PublishedTest, AFigureMayHaveAReasonAndARankInPlaceOfAValue) {
+  const std::string file = Replaced(kFile, "value: 1.5", "missing: out of memory, rank: 2");
+  const experiments::PublishedFigure figure = Read(file).figures[0];
+  EXPECT_FALSE(figure.value);
+  EXPECT_EQ(figure.rank, 2);
+  EXPECT_EQ(experiments::FigureText(figure), "out of memory");
+  EXPECT_TRUE(Read(file).baselines.empty());
+  const auto baselines =
+      Read(Replaced(kFile, "figures:", "baselines: [{agent.label: one}, {num_devices: 2}]\nfigures:")).baselines;
+  ASSERT_EQ(baselines.size(), 2U);
+  EXPECT_EQ(baselines[1].at("num_devices"), "2");
+}
+
+TEST(PublishedTest, ASpecTellsItsNumberOfDevices) {
+  const JsonValue spec = MakeRecord({.label = "a", .devices = 3}).spec;
+  EXPECT_EQ(experiments::MatchText(spec, "num_devices"), "3");
+  EXPECT_EQ(experiments::MatchText(spec, "agent.label"), "a");
+  EXPECT_EQ(experiments::MatchText(JsonValue{JsonObject{}}, "num_devices"), "");
+}
+
 TEST(PublishedTest, EveryShippedTableCanBeRead) {
-  for (const char* const name : {"hierarchical", "post", "sgdp", "thesis"}) {
-    const experiments::PublishedFigures published = experiments::LoadPublished(name);
+  EXPECT_THAT(experiments::PublishedTableNames(), ::testing::IsSupersetOf({"hierarchical", "post", "sgdp", "thesis"}));
+  for (const std::string_view name : experiments::PublishedTableNames()) {
+    const experiments::PublishedFigures published = experiments::LoadPublished(std::string(name));
     EXPECT_EQ(published.name, name);
-    EXPECT_GT(published.figures.size(), 30U) << name;
+    EXPECT_FALSE(published.figures.empty()) << name;
   }
 }
 
@@ -102,7 +132,7 @@ TEST(PublishedTest, ATableIsShippedOrAFile) {
   WriteText(file, kFile);
   EXPECT_EQ(experiments::LoadPublished(file).figures.size(), 2U);
   EXPECT_EQ(ErrorOf([] { experiments::LoadPublished("nothing"); }),
-            "published: there is no table \"nothing\" (a file, or one of: hierarchical, post, sgdp, thesis)");
+            "published: there is no table \"nothing\" (a file, or one of: hierarchical, placeto, post, sgdp, thesis)");
 }
 
 }  // namespace published_test

@@ -58,7 +58,7 @@ TEST(ExperimentTest, MetricsAreThoseThatAReportCanShow) {
             "step_time_worst, hardware_step_time, improvement, single_device_improvement, thesis_improvement, "
             "transfer_improvement, "
             "transfer_final, "
-            "final_improvement, policy_seconds, policy_seconds_in_all, pc_ratio, evaluations, entropy, "
+            "final_improvement, policy_seconds, policy_seconds_in_all, pc_ratio, evaluations, ops, entropy, "
             "initial_entropy, lower_bound_ratio, "
             "lower_bound_ratio_100, lower_bound_ratio_1000, best_known_ratio, curve_area, rank, "
             "search_seconds, simulator_seconds, wall_seconds)");

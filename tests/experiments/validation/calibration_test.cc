@@ -20,7 +20,7 @@ experiments::CalibrationSpec Read(const std::string& text) {
   return experiments::ReadCalibration(in, "c.yaml");
 }
 
-std::string ErrorOf(const std::string& figure) {
+std::string ErrorOfFigure(const std::string& figure) {
   try {
     Read("schema: emplace.calibration\nversion: 1\nfigures:\n  - {" + figure + "}\n");
   } catch (const InputError& error) {
@@ -106,20 +106,20 @@ TEST(CalibrationTest, TheShippedFiguresAreAllOfThePapers) {
 
 TEST(CalibrationTest, BadFilesAreRefusedWithTheirPlace) {
   const std::string good = "figure: a, model: rnnlm, cluster: c, device: d, ";
-  EXPECT_EQ(ErrorOf(good + "published_s: 1, use: maybe"),
+  EXPECT_EQ(ErrorOfFigure(good + "published_s: 1, use: maybe"),
             "c.yaml: figures[0].use: is the text \"maybe\" (fit, held_out or excluded)");
-  EXPECT_THAT(ErrorOf(good + "published: never"), HasSubstr("figures[0].published"));
-  EXPECT_THAT(ErrorOf(good + "use: fit"), HasSubstr("figures[0].published_s: is missing"));
-  EXPECT_THAT(ErrorOf(good + "published_s: 0, use: fit"), HasSubstr("figures[0].published_s"));
-  EXPECT_THAT(ErrorOf("figure: a, model: rnnlm, cluster: c, agent: metis, published: oom"),
+  EXPECT_THAT(ErrorOfFigure(good + "published: never"), HasSubstr("figures[0].published"));
+  EXPECT_THAT(ErrorOfFigure(good + "use: fit"), HasSubstr("figures[0].published_s: is missing"));
+  EXPECT_THAT(ErrorOfFigure(good + "published_s: 0, use: fit"), HasSubstr("figures[0].published_s"));
+  EXPECT_THAT(ErrorOfFigure("figure: a, model: rnnlm, cluster: c, agent: metis, published: oom"),
               HasSubstr("figures[0].gpus: is missing"));
-  EXPECT_THAT(ErrorOf(good + "published: oom, published_s: 1"),
+  EXPECT_THAT(ErrorOfFigure(good + "published: oom, published_s: 1"),
               HasSubstr("figures[0].published_s: cannot be used together with"));
-  EXPECT_THAT(ErrorOf(good + "published: oom, gpus: 1"), HasSubstr("figures[0].gpus: is for agents only"));
-  EXPECT_THAT(ErrorOf("figure: a, model: rnnlm, cluster: c, agent: metis, gpus: 2, published_s: 1, use: fit"),
+  EXPECT_THAT(ErrorOfFigure(good + "published: oom, gpus: 1"), HasSubstr("figures[0].gpus: is for agents only"));
+  EXPECT_THAT(ErrorOfFigure("figure: a, model: rnnlm, cluster: c, agent: metis, gpus: 2, published_s: 1, use: fit"),
               HasSubstr("figures[0].published_s: cannot be used together with agent"));
-  EXPECT_THAT(ErrorOf(good + "published: oom, set: [1]"), HasSubstr("figures[0].set: is not an object"));
-  EXPECT_THAT(ErrorOf(good + "published: oom, colour: red"), HasSubstr("figures[0].colour: unknown key"));
+  EXPECT_THAT(ErrorOfFigure(good + "published: oom, set: [1]"), HasSubstr("figures[0].set: is not an object"));
+  EXPECT_THAT(ErrorOfFigure(good + "published: oom, colour: red"), HasSubstr("figures[0].colour: unknown key"));
 }
 
 TEST(CalibrationTest, WhatCannotBeRunIsNamedByItsFigure) {

@@ -66,6 +66,11 @@ struct RowTrials {
   std::vector<std::size_t> trials;
 };
 
+bool HasInterval(const experiments::ReproducedTable& table) {
+  return std::ranges::any_of(table.methods,
+                             [](const auto& method) { return method.ours && method.ours->interval.has_value(); });
+}
+
 class Reproduction {
  public:
   explicit Reproduction(const RowsOptions& options)
@@ -73,6 +78,7 @@ class Reproduction {
     CheckJobs(options.jobs, sweep_);
     CheckSeeds();
     for (experiments::PublishedRow& row : experiments::RowsOf(published_)) rows_.push_back(WithTrials(std::move(row)));
+    CheckRunsFolder();
     if (!options.row.empty()) KeepRow();
   }
 
@@ -149,6 +155,15 @@ class Reproduction {
     }
   }
 
+  // `-o t.md ROW` would be a folder.
+  void CheckRunsFolder() const {
+    for (const RowTrials& of : rows_) {
+      if (of.row.name == outputs_.runs) {
+        throw InputError(outputs_.runs, "is a row, not a folder of runs (rows go before -o)");
+      }
+    }
+  }
+
   bool HasSeed(const experiments::PlannedTrial& trial) const {
     return options_.seeds.empty() || std::ranges::find(options_.seeds, trial.seed) != options_.seeds.end();
   }
@@ -210,7 +225,10 @@ class Reproduction {
     document.notes.push_back(fmt::format("Published: {}.", published_.source));
     document.notes.emplace_back(
         "Ours are simulated, on networks and clusters that stand for the paper's: compare ratios and orders within a "
-        "row, not absolute values. Square brackets are 95 % intervals over graphs and seeds.");
+        "row, not absolute values.");
+    if (std::ranges::any_of(all, HasInterval)) {
+      document.notes.emplace_back("Square brackets are 95 % intervals over graphs and seeds.");
+    }
     document.notes.push_back(
         fmt::format("emplace report {}", (fs::path(outputs_.runs) / sweep_.experiment.name).string()));
     return document;

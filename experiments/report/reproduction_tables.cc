@@ -73,7 +73,7 @@ std::vector<std::string> OrderTexts(const ReproducedTable& table) {
                          order.ordered - order.alike - order.reversed);
     }
     if (order.spearman) text += fmt::format("; rank correlation (Spearman) {:.2f}", *order.spearman);
-    texts.push_back(fmt::format("{}. Our order: {}.", text, fmt::join(order.labels, " | ")));
+    texts.push_back(fmt::format("{}. Our order, best first: {}.", text, fmt::join(order.labels, " | ")));
   }
   return texts;
 }

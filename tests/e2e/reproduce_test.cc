@@ -149,6 +149,8 @@ TEST_F(ReproduceTest, RefusesBadRowsAndFilesBeforeAnythingIsWritten) {
   ExpectRefused(Emplace(tiny + "--seed 7"), "--seed 7: is not a seed of tiny.yaml (1, 2)");
   ExpectRefused(Emplace(tiny + "-o t.html"),
                 "t.html: is neither a table (a name that ends in .csv or .md) nor a folder of runs");
+  ExpectRefused(Emplace(tiny + "-o t.md rnnlm-2-gpus"),
+                "rnnlm-2-gpus: is a row, not a folder of runs (rows go before -o)");
   ExpectRefused(Emplace(tiny + "-o a -o b"), "b: is a second folder of runs, beside a (one)");
   ExpectRefused(Emplace(tiny + "-o no/t.md"), "no/t.md: cannot be written (there is no folder no)");
   ExpectRefused(Emplace("reproduce post --from nowhere.yaml"),

@@ -90,7 +90,7 @@ TEST(ReproductionTest, TheOrdersOfMethodsThatBothHaveAreCompared) {
   EXPECT_NEAR(*order.spearman, 0.5, 1e-12);
   EXPECT_THAT(experiments::OrderTexts(tables[0]),
               ElementsAre("Of 3 pairs that the paper orders, 2 ordered alike here, 1 the other way round, 0 tied; rank "
-                          "correlation (Spearman) 0.50. Our order: post | metis | expert."));
+                          "correlation (Spearman) 0.50. Our order, best first: post | metis | expert."));
 }
 
 TEST(ReproductionTest, TiesOfThePaperAreNoPairsAndTiesOfOursAreNeitherAlikeNorReversed) {

@@ -155,7 +155,7 @@ class Reproduction {
     }
   }
 
-  // `-o t.md ROW` would be a folder.
+  // -o takes several names, so it would take a row that follows it.
   void CheckRunsFolder() const {
     for (const RowTrials& of : rows_) {
       if (of.row.name == outputs_.runs) {

@@ -89,8 +89,9 @@ class RowMaker {
       if (is_here) continue;
       table.methods.push_back({.label = MethodOf(figure), .no_value = "not in the experiment", .published = figure});
     }
+    // Methods that the paper does not have are there to be compared with those that it has.
     for (const std::string& label : labels_) {
-      if (!known.contains(label)) table.methods.push_back(Ours(label, metric, ours, column));
+      if (!known.empty() && !known.contains(label)) table.methods.push_back(Ours(label, metric, ours, column));
     }
     AddRatios(&table);
     AddOrders(&table);

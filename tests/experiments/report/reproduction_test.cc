@@ -179,6 +179,12 @@ TEST(ReproductionTest, RowsWithoutTrialsKeepTheirFigures) {
   EXPECT_TRUE(tables[0].orders.empty());
 }
 
+TEST(ReproductionTest, OursAreNotListedBesideFiguresOfMethodsThatTheExperimentLacks) {
+  const auto tables = Reproduce(Published({Figure("pipes", 5)}), MakeRecords(Sample()));
+  ASSERT_EQ(tables[0].methods.size(), 1U);
+  EXPECT_EQ(tables[0].methods[0].no_value, "not in the experiment");
+}
+
 TEST(ReproductionTest, CsvHasALineForEachMethod) {
   std::ostringstream out;
   experiments::ReproductionCsv(Reproduce(SamplePublished(), MakeRecords(Sample()))).PrintCsv(out);

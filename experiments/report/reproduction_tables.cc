@@ -89,7 +89,9 @@ Table AgreementTable(const std::vector<ReproducedTable>& tables) {
   for (const ReproducedTable& table : tables) {
     for (const OrderAgreement& order : table.orders) {
       const std::string_view metric = table.metric->name;
-      add(RowText(table), metric, std::to_string(order.labels.size()), order);
+      const bool is_one_of_several = table.orders.size() > 1;
+      add(is_one_of_several ? fmt::format("{}: {}", RowText(table), fmt::join(order.labels, " | ")) : RowText(table),
+          metric, std::to_string(order.labels.size()), order);
       auto sum = std::find_if(sums.begin(), sums.end(), [metric](const auto& other) { return other.first == metric; });
       if (sum == sums.end()) sum = sums.insert(sum, {metric, {}});
       sum->second.ordered += order.ordered;

@@ -261,8 +261,9 @@ TEST_F(ReportTest, BadRunsAreRefusedAndNothingIsWritten) {
   EXPECT_THAT(broken.err, HasSubstr("trial.json: "));
   ASSERT_EQ(Shell("rm -r runs").status, 0);
   WriteSampleRuns(R"(, "published": "atlantis")");
-  ExpectRefused(Emplace("report runs -o page.html"),
-                "published: there is no table \"atlantis\" (a file, or one of: hierarchical, post, sgdp, thesis)");
+  ExpectRefused(
+      Emplace("report runs -o page.html"),
+      "published: there is no table \"atlantis\" (a file, or one of: hierarchical, placeto, post, sgdp, thesis)");
   ASSERT_EQ(Shell("rm runs/demo/*/trial.json").status, 0);
   ExpectRefused(Emplace("report runs -o page.html"), "runs: no trial is finished (a folder with a trial.json)");
   EXPECT_EQ(Names(), "c.yaml empty g.json p.json runs ");

@@ -149,10 +149,10 @@ TEST(ReproductionTest, AFigureForSeveralMethodsIsComparedOnceForEachSetOfOptions
   EXPECT_EQ(tables[0].methods[2].our_ratio, 0.5);
   EXPECT_EQ(tables[0].methods[3].our_ratio, 2);
   EXPECT_EQ(TextOf(experiments::AgreementTable(tables)),
-            "row  metric     methods  pairs ordered  alike  reversed  rank correlation\n"
-            "NMT  step_time  2                    1      1         0                 -\n"
-            "NMT  step_time  2                    1      0         1                 -\n"
-            "all  step_time                       2      1         1                 -\n");
+            "row             metric     methods  pairs ordered  alike  reversed  rank correlation\n"
+            "NMT: q 1 | p 1  step_time  2                    1      1         0                 -\n"
+            "NMT: p 2 | q 2  step_time  2                    1      0         1                 -\n"
+            "all             step_time                       2      1         1                 -\n");
 }
 
 TEST(ReproductionTest, ARowOfAveragesIsComparedWithTheSameAverages) {

@@ -24,6 +24,7 @@ experiments::PublishedFigure Figure(const std::map<std::string, std::string>& ma
 
 std::vector<std::string> Names(const std::vector<experiments::PublishedRow>& rows) {
   std::vector<std::string> names;
+  names.reserve(rows.size());
   for (const experiments::PublishedRow& row : rows) names.push_back(row.name);
   return names;
 }

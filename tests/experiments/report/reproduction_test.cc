@@ -39,6 +39,7 @@ SampleTrial Trial(const std::string& label, std::optional<double> best, int seed
 std::vector<experiments::ReproducedTable> Reproduce(const experiments::PublishedFigures& published,
                                                     const std::vector<experiments::TrialRecord>& trials) {
   std::vector<JsonValue> specs;
+  specs.reserve(trials.size());
   for (const experiments::TrialRecord& trial : trials) specs.push_back(trial.spec);
   return experiments::ReproduceRow(experiments::RowsOf(published).front(), published, specs, trials);
 }

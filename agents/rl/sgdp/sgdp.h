@@ -11,6 +11,9 @@
 
 namespace emplace::agents {
 
+// Whose mean and deviation an advantage has: all rewards of the graph so far, or those of the update.
+enum class SgdpBaseline : std::uint8_t { kCumulative, kBatch };
+
 // SGDP: a graph neural network and a transformer place all nodes at once, each by its own distribution. Training is
 // PPO: for every `rollouts` placements, `epochs` steps of Adam minimise
 //   -mean over placements and nodes of min(r A, clip(r, 1 +- clip) A)  -  entropy * mean over nodes of H.
@@ -29,14 +32,11 @@ namespace emplace::agents {
 // - a node's neighbours are the five, of its producers and consumers together, with the most bytes on the edge;
 // - kGat replaces the pooling by attention over neighbours and keeps the transformer; the paper names GATs as a
 //   possible placement network, and "incorporates an attention of neighbor nodes into a GNN" (figure 2);
-// - ids of adjacent nodes are features only with `neighbour_ids`, as those of another graph mean something else; they
-// are
-//   then those of the Hierarchical Planner, whose authors list the same three features;
+// - ids of adjacent nodes are features only with `neighbour_ids`, as those of another graph mean something else. Then
+//   they are those of the Hierarchical Planner, whose authors list the same three features;
 // - it places on accelerators only unless `use_cpus`, where the paper's devices may include CPUs;
 // - `mask`, its "mask attention": each node also samples whether it moves or stays where the best placement so far has
 //   it. The paper has no formula; off by default.
-enum class SgdpBaseline : std::uint8_t { kCumulative, kBatch };
-
 struct SgdpOptions {
   GraphTransformerOptions network;  // problem-dependent fields are set for the first graph
   std::size_t rollouts = 20;

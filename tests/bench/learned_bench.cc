@@ -96,9 +96,7 @@ BENCHMARK_CAPTURE(Update, sgdp_nmt, "sgdp", {}, 0, true)
     ->Arg(10'000)
     ->Unit(benchmark::kMillisecond)
     ->Iterations(1);
-BENCHMARK_CAPTURE(Update, sgdp_of_256_groups, "sgdp", {}, 256, true)
-    ->Arg(10'000)
-    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Update, sgdp_of_256_groups, "sgdp", {}, 256, true)->Arg(10'000)->Unit(benchmark::kMillisecond);
 // Every group attends to every other, and its authors stay below 1,000 groups. So for many ops there is a run with 256
 // groups.
 BENCHMARK_CAPTURE(Update, coloc_rl, "coloc_rl", {})->Arg(300)->Arg(1'000)->Unit(benchmark::kMillisecond)->Iterations(2);

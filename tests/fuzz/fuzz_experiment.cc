@@ -1,7 +1,10 @@
-// An experiment with its sweep expanded gives cells, or InputError. Agents are stubs: the real ones need LibTorch.
+// An experiment with its sweep expanded gives cells, or InputError. Agents and instances of the library are stubs: the
+// real ones need LibTorch and all generators.
 #include <array>
 
 #include "agents/agent.h"
+#include "agents/named_placement.h"
+#include "experiments/library/instances.h"
 #include "experiments/spec/experiment.h"
 #include "tests/fuzz/round_trip.h"
 
@@ -35,8 +38,23 @@ std::unique_ptr<Agent> MakeAgent(std::string_view name, const OptionMap& options
   OptionReader reader(options, std::string(name));
   return FindAgent(name).make(reader, context);
 }
+std::vector<std::string_view> PlacementNames() { return {kBestPlacement}; }
 
 }  // namespace emplace::agents
+
+namespace emplace::experiments {
+
+const LibraryInstance& FindInstance(std::string_view name) {
+  static const LibraryInstance instance = [] {
+    LibraryInstance made;
+    made.name = "chain-8-equal-2";
+    return made;
+  }();
+  if (name != instance.name) throw InputError("", "unknown instance");
+  return instance;
+}
+
+}  // namespace emplace::experiments
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::istringstream in(emplace::fuzz::Text(data, size));

@@ -131,6 +131,11 @@ TEST(LibraryTest, AChangedInstanceIsRefused) {
   instance = FindInstance("chain-8-equal-2");
   instance.cluster.memory_kb = 1000;
   EXPECT_NE(InstanceHash(LoadInstance(instance)), instance.hash);
+  EXPECT_EQ(LoadInstanceCluster(instance).name(), "chain-8-equal-2");
+  EXPECT_EQ(LoadInstanceCluster(instance).num_devices(), 2U);
+  const LibraryInstance& frozen = FindInstance("chain-8-equal-2");
+  EXPECT_EQ(&KeptInstance(frozen), &KeptInstance(frozen));
+  EXPECT_EQ(InstanceHash(KeptInstance(frozen)), frozen.hash);
   instance.graph.set["oops"] = "1";
   EXPECT_THAT(MessageOf([&] { LoadInstance(instance); }), HasSubstr("instance chain-8-equal-2: "));
 }

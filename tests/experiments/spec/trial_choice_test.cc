@@ -39,7 +39,8 @@ TEST(TrialChoiceTest, ASpecThatNobodyWroteIsRefused) {
   const std::string head = R"({"schema": "emplace.trial_spec", "version": 1)";
   EXPECT_EQ(refusal(head + "}"), "graph: is missing (a graph)");
   EXPECT_EQ(refusal(head + R"(, "graphs": 3})").rfind("graphs: unknown key (schema, ", 0), 0U);
-  EXPECT_EQ(refusal(head + R"(, "graph": {}})"), "graph: model: is missing (a dataset, a file or a model)");
+  EXPECT_EQ(refusal(head + R"(, "graph": {}})"),
+            "graph: model: is missing (a dataset, an instance, a file or a model)");
   EXPECT_EQ(refusal(head + R"(, "graph": {"dataset": "nmt", "seed": 1, "index": 32}})"),
             "graph: index: is the number 32 (an integer from 0 to 31)");
   EXPECT_EQ(refusal(head + R"(, "together": []})"), "together: is a list of 0 elements (a list of at least one graph)");

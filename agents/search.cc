@@ -495,7 +495,8 @@ class Search {
 
   // Applies the policy to a graph that was not trained on: one argmax episode, or with fine_tune a separate search.
   GraphResult Transfer(const SearchProblem& problem, const std::string& policy) const {
-    Grouping grouping = MakeGrouping(problem, entry_);
+    const std::optional<Placement> start = entry_.searches() ? NamedFor(problem, spec_.start_name) : std::nullopt;
+    Grouping grouping = MakeGrouping(problem, entry_, start);
     std::size_t budget = EvaluationBudget(spec_, entry_, grouping.num_groups());
     const auto load = [&] {
       auto agent = MakeAgent(
@@ -514,6 +515,8 @@ class Search {
     }
     GraphSearch graph(spec_, problem, entry_, std::move(grouping), budget, agent->Needs(), GivenEvaluators(),
                       /*index=*/0);
+    if (start) graph.SetStart(*start);
+    if (const auto incumbent = NamedFor(problem, spec_.incumbent)) graph.SetIncumbent(*incumbent, nullptr);
     Rng rng(spec_.seed);
     SearchTimes times;
     while (!graph.Spent() && !agent->Finished()) graph.Step(*agent, rng, Mode::kExplore, &times);

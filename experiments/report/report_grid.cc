@@ -110,6 +110,7 @@ std::vector<std::string> NaturallySorted(const std::set<std::string>& texts) {
 
 std::string GraphGroup(const TrialRecord& trial) {
   if (std::string dataset = MatchText(trial, "graph.dataset"); !dataset.empty()) return dataset;
+  if (!MatchText(trial, "graph.instance").empty()) return "library";
   if (const std::string file = MatchText(trial, "graph.file"); !file.empty()) {
     return std::filesystem::path(file).stem().string();
   }

@@ -70,14 +70,17 @@ Scores BoundRatiosAfter(const TrialRecord& trial) {
   });
 }
 
-// As kRatioOfNothing says, so that an agent gains nothing by finding nothing.
+// At most kRatioOfNothing, so that an agent gains nothing by finding nothing.
 Scores BestKnownRatios(const TrialRecord& trial) {
   const JsonValue* const instance = FindPath(trial.spec, "graph.instance");
   const KnownResult* const known = instance == nullptr ? nullptr : FindKnownResult(*instance->As<std::string>());
   if (known == nullptr) return {};
   return OfEachGraph(trial.graphs, [known](const GraphRecord& record) -> std::optional<double> {
     if (!record.best_micros) return kRatioOfNothing;
-    return *record.best_micros * 1000 / static_cast<double>(known->step_time_ns);
+    const double best = *record.best_micros * 1000;
+    return known->step_time_ns > 0 ? std::min(kRatioOfNothing, best / static_cast<double>(known->step_time_ns))
+           : best > 0              ? kRatioOfNothing
+                                   : 1;
   });
 }
 
@@ -204,8 +207,8 @@ constexpr MetricEntry kMetrics[] = {
     {"lower_bound_ratio_1000", "Best step time over the lower bound after 1,000 evaluations", "", 1, true,
      BoundRatiosAfter<1000>},
     {"best_known_ratio",
-     "Best step time over the best known of the library's instance; 10 where nothing that fits was found", "", 1, true,
-     BestKnownRatios},
+     "Best step time over the best known of the library's instance; at most 10, also where nothing that fits was found",
+     "", 1, true, BestKnownRatios},
     {"curve_area", "Best so far over the lower bound, mean over the evaluations of the budget", "", 1, true,
      CurveAreas},
     {"rank", "Place among the agents on the same graph, devices and seed (1: the fastest placement)", "", 1, true,

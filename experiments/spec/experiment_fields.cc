@@ -320,7 +320,8 @@ void ReadSchedule(const std::optional<JsonNode>& name, const std::optional<JsonN
 
 // An instance of the library is a graph on a cluster, with op times and an engine.
 void RefuseWhatInstancesFix(const JsonObject& members, const JsonValue& graphs) {
-  for (const std::string_view key : {"cluster", "costs", "engine", "transfer", "collectives", "schedule"}) {
+  for (const std::string_view key :
+       {"cluster", "costs", "engine", "transfer", "collectives", "schedule", "objective"}) {
     if (FindMember(members, key) == nullptr) continue;
     throw InputError(std::string(key), "is not chosen where graphs are instances of the library (leave it out)");
   }
@@ -349,6 +350,9 @@ void CheckObjective(const ExperimentCell& cell) {
   if ((is_max_load || !cell.schedule.empty()) && !cell.collectives.empty()) {
     throw InputError("collectives", fmt::format("is {}, but {} time collectives by the model (model)",
                                                 Quoted(cell.collectives), is_max_load ? "loads" : "schedules"));
+  }
+  if (!cell.incumbent.empty() && cell.hardware.NeedsHardware()) {
+    throw InputError("incumbent", "is simulated, so not with rewards from hardware (none)");
   }
   if ((is_max_load || !cell.schedule.empty()) && cell.hardware.NeedsHardware()) {
     throw InputError(is_max_load ? "objective" : "schedule", "is simulated, so not with rewards from hardware");

@@ -272,6 +272,24 @@ TEST(SearchTest, AStartMayBeAskedForByName) {
   EXPECT_TRUE(agents::RunSearch(named).best.has_value());
 }
 
+TEST(SearchTest, GraphsThatAPolicyIsTransferredToHaveTheSameKindOfStart) {
+  agents::SearchSpec spec = SomeSearch("sgdp", /*num_ops=*/8);
+  spec.evaluations = 2;
+  spec.transfer = {SomeSearch("sgdp", /*num_ops=*/12).problem};
+  const auto micros = [&](const char* name) {
+    const agents::SearchProblem& problem = spec.transfer[0];
+    agents::SearchSpec other = spec;
+    other.problem = problem;
+    return Simulator(problem.graph, problem.cluster, problem.costs, {})
+        .Run(agents::FindNamedPlacement(name, other).value())
+        .step_time_micros;
+  };
+  spec.start_name = "round_robin";
+  EXPECT_EQ(agents::RunSearch(spec).transfer[0].start_micros, micros("round_robin"));
+  spec.incumbent = "heft";
+  EXPECT_EQ(agents::RunSearch(spec).transfer[0].start_micros, micros("heft"));
+}
+
 TEST(SearchTest, TheBestNamedPlacementIsTheFastestOfAll) {
   const agents::SearchSpec spec = SomeSearch("random");
   const Simulator simulator(spec.problem.graph, spec.problem.cluster, spec.problem.costs, {});

@@ -22,9 +22,9 @@ const fs::path& Root() {
   return root;
 }
 
-// The pages that have a description, and their index, which quotes them.
+// The pages that have a description, and those that quote them.
 std::vector<std::string> DescribedPages() {
-  std::vector<std::string> pages = {"README"};
+  std::vector<std::string> pages = {"README", "verdicts"};
   for (const auto& entry : fs::directory_iterator(Root() / "experiments/pages")) {
     if (entry.path().extension() == ".py") pages.push_back(entry.path().stem());
   }
@@ -45,6 +45,9 @@ class RecomputeTest : public ProgramTest {
     const Ran ran = Recompute("--differences " + page);
     EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
     EXPECT_EQ(ran.err, "");
+    // These two are of others' files, which need not be there.
+    if (page == "replay" || page == "vtrain") return;
+    EXPECT_THAT(ran.out, HasSubstr(" figures agree, 0 differ\n"));
   }
 
   // Copies the page into the folder of the test, with the first `from` replaced.
@@ -101,6 +104,10 @@ TEST_F(RecomputeTest, BadInputIsOneLineAndNothingIsWritten) {
   const std::string before = Read("post.md");
   ExpectRefused(Recompute("--write post.md"), "figure test.q is not computed by experiments/pages");
   EXPECT_EQ(Read("post.md"), before);
+
+  WriteChanged("verdicts", "<!--= sgdp:won.expert -->", "<!--= sgpd:won.expert -->");
+  ExpectRefused(Recompute("verdicts.md"),
+                "verdicts.md: quotes figures of sgpd, which has no experiments/pages/sgpd.py");
 
   ExpectRefused(Recompute("post --archives ."), "post.tar.xz: cannot be read (there is no such file)");
   Write("post.md", "No marks.\n");

@@ -48,6 +48,9 @@ void ReadCommon(OptionReader& reader, PlannerOptions* options) {
   if (options->hidden % 8 != 0) {
     throw InputError("hidden", fmt::format("is {} (a multiple of 8)", options->hidden));
   }
+  if (options->excess_weight > 0 && (options->bound == 0 || options->placer == PlacerKind::kNone)) {
+    throw InputError("excess", "needs logits with a bound (0)");
+  }
 }
 
 }  // namespace

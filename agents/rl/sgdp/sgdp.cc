@@ -339,6 +339,9 @@ std::unique_ptr<Agent> MakeSgdpAgent(OptionReader& reader, const AgentContext& c
               "the last evaluation is of the likeliest placement [ours]");
   reader.Read("use_cpus", &options.use_cpus, "place on CPUs too [ours; paper: true]");
   reader.Read("fine_tune", &options.fine_tune, "go on training a policy that was loaded");
+  if (options.baseline == SgdpBaseline::kBatch && options.rollouts == 1) {
+    throw InputError("baseline", "is the batch's mean, which one placement an update equals (cumulative)");
+  }
   reader.Finish();
   return std::make_unique<Sgdp>(options, context);
 }

@@ -63,6 +63,8 @@ TEST(ReportGridTest, GraphsWithoutADatasetStandUnderTheirOwnNames) {
   EXPECT_EQ(experiments::GraphGroup(trial), "nmt");
   graph = ParseJson(R"({"model": "nmt", "set": {"layers": 2}})");
   EXPECT_EQ(experiments::GraphGroup(trial), "nmt {\"layers\":2}");
+  graph = ParseJson(R"({"instance": "chain-8-equal-2", "fingerprint": "88e6e1e72da6747e"})");
+  EXPECT_EQ(experiments::GraphGroup(trial), "library");
 }
 
 TEST(ReportGridTest, TrainingTogetherIsAnAxis) {

@@ -61,6 +61,8 @@ TEST(ReportMetricsTest, AnInstanceHasABestKnownStepTime) {
   trial.spec = ParseJson(R"({"graph": {"instance": "planted-20-equal-4"}})");
   trial.graphs[0].best_micros = 450;  // best known: 300 us
   EXPECT_DOUBLE_EQ(Score(trial, "best_known_ratio"), 1.5);
+  trial.graphs[0].best_micros = 30'000;
+  EXPECT_EQ(Score(trial, "best_known_ratio"), 10);
   trial.graphs[0].best_micros.reset();
   EXPECT_EQ(Score(trial, "best_known_ratio"), 10);
 }

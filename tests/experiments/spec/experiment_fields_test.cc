@@ -166,6 +166,8 @@ agent: {name: random}
   EXPECT_EQ(refused("draws: some"), "x.yaml: draws: is the text \"some\" (shared, per_graph)");
   EXPECT_EQ(refused("incumbent: annealing").rfind("x.yaml: incumbent: is the text \"annealing\" (none, best, ", 0), 0U);
   EXPECT_EQ(refused("start: fast").rfind("x.yaml: start: is the text \"fast\" (none, best, ", 0), 0U);
+  EXPECT_EQ(refused("incumbent: best\nreward_source: hardware"),
+            "x.yaml: incumbent: is simulated, so not with rewards from hardware (none)");
   EXPECT_EQ(refused("objective: throughput\nreward_source: hardware"),
             "x.yaml: objective: is simulated, so not with rewards from hardware");
 }
@@ -185,7 +187,8 @@ agent: {name: random}
           .rfind("x.yaml: graphs.instances[0]: unknown instance \"chain-8-equal-3\" (the nearest are chain-8-equal-2, ",
                  0),
       0U);
-  for (const char* const line : {"cluster: {name: p2.8xlarge}", "costs: roofline", "engine: fifo"}) {
+  for (const char* const line :
+       {"cluster: {name: p2.8xlarge}", "costs: roofline", "engine: fifo", "objective: throughput"}) {
     const std::string key = std::string(line).substr(0, std::string(line).find(':'));
     EXPECT_EQ(refused(two + line),
               "x.yaml: " + key + ": is not chosen where graphs are instances of the library (leave it out)");

@@ -20,6 +20,17 @@ TEST(PlannerOptionsTest, WhatLearnsNothingIsRefused) {
   EXPECT_EQ(ErrorOf([] { agents::MakeAgent("coloc_rl", {{"hidden", "12"}}, {}); }), "hidden: is 12 (a multiple of 8)");
 }
 
+TEST(PlannerOptionsTest, APenaltyOnLogitsWithoutABoundIsRefused) {
+  const auto refusal = [](const char* agent, OptionMap options) {
+    options["excess"] = "1";
+    return ErrorOf([&] { agents::MakeAgent(agent, options, {}); });
+  };
+  EXPECT_EQ(refusal("coloc_rl", {{"placer", "encoder"}}), "excess: needs logits with a bound (0)");
+  EXPECT_EQ(refusal("hierarchical", {{"placer", "none"}}), "excess: needs logits with a bound (0)");
+  EXPECT_EQ(refusal("hierarchical", {{"bound", "0"}}), "excess: needs logits with a bound (0)");
+  EXPECT_EQ(refusal("hierarchical", {}), "(no error)");
+}
+
 TEST(PlannerOptionsTest, ThePapersSettingsAreTheDefaultsExceptTheRate) {
   const OptionMap none;
   OptionReader reader(none, "hierarchical");

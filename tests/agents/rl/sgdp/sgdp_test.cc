@@ -118,14 +118,14 @@ TEST(SgdpOptionsTest, TheSumOfEntropiesIsTheMeanTimesTheNodes) {
 TEST(SgdpOptionsTest, TheBatchsMeanIsItsOwnBaseline) {
   Rng rng(7);
   agents::SearchSpec spec = MakeSearch(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(3), "sgdp",
-                                       {{"epochs", "1"}, {"entropy", "0"}, {"rollouts", "1"}});
-  spec.evaluations = 3;
-  const std::string cumulative = agents::RunSearch(spec).policy;
-  spec.agent_options["baseline"] = "batch";
-  const std::string batch = agents::RunSearch(spec).policy;
-  EXPECT_NE(batch, cumulative);
-  spec.agent_options["learning_rate"] = "0";
-  EXPECT_EQ(agents::RunSearch(spec).policy, batch);
+                                       {{"epochs", "1"}, {"entropy", "0"}, {"rollouts", "2"}});
+  spec.evaluations = 5;
+  agents::SearchSpec batch = spec;
+  batch.agent_options["baseline"] = "batch";
+  EXPECT_NE(agents::RunSearch(batch).policy, agents::RunSearch(spec).policy);
+  batch.agent_options["rollouts"] = "1";
+  EXPECT_EQ(testing::ErrorOf([&] { agents::RunSearch(batch); }),
+            "baseline: is the batch's mean, which one placement an update equals (cumulative)");
 }
 
 TEST(SgdpPolicyTest, LearnsOnSeveralGraphsAndIsAppliedToAnother) {

@@ -25,25 +25,27 @@ std::vector<std::string_view> PlacementNames() {
   return names;
 }
 
-std::optional<Placement> FindNamedPlacement(std::string_view name, const SearchSpec& spec) {
+namespace {
+
+std::optional<Placement> Find(std::string_view name, const SearchSpec& spec, const SearchProblem& problem,
+                              const Simulator* simulator) {
   const std::vector<std::string_view> names = PlacementNames();
   if (std::ranges::find(names, name) == names.end()) {
     throw InputError("", fmt::format("is {} ({})", Quoted(name), fmt::join(names, ", ")));
   }
-  const Graph& graph = spec.problem.graph;
-  SearchSpec one{.problem = spec.problem};
+  SearchSpec one{.problem = problem};
   one.engine = spec.engine;
   one.collectives = spec.collectives;
   one.objective = spec.objective;
   one.schedule = spec.schedule;
   one.seed = spec.seed;
-  one.simulator = spec.simulator;
+  one.simulator = simulator;
   std::optional<Placement> best;
   double best_micros = 0;
   for (const AgentEntry& entry : AllAgents()) {
-    const bool asked =
-        name == kBestPlacement ? EvaluatesNothing(entry) && IsQuick(entry, graph.num_ops()) : entry.name == name;
-    if (!asked || !RunsOn(entry, spec.problem.cluster)) continue;
+    const bool asked = name == kBestPlacement ? EvaluatesNothing(entry) && IsQuick(entry, problem.graph.num_ops())
+                                              : entry.name == name;
+    if (!asked || !RunsOn(entry, problem.cluster)) continue;
     one.agent = entry.name;
     SearchResult result = RunSearch(one);
     if (!result.best || (best && result.best_result.step_time_micros >= best_micros)) continue;
@@ -51,6 +53,17 @@ std::optional<Placement> FindNamedPlacement(std::string_view name, const SearchS
     best = std::move(result.best);
   }
   return best;
+}
+
+}  // namespace
+
+std::optional<Placement> FindNamedPlacement(std::string_view name, const SearchSpec& spec,
+                                            const SearchProblem& problem) {
+  return Find(name, spec, problem, nullptr);
+}
+
+std::optional<Placement> FindNamedPlacement(std::string_view name, const SearchSpec& spec) {
+  return Find(name, spec, spec.problem, spec.simulator);
 }
 
 }  // namespace emplace::agents

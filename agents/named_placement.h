@@ -17,10 +17,13 @@ inline constexpr std::string_view kBestPlacement = "best";
 // The names of FindNamedPlacement: kBestPlacement, and every agent that evaluates nothing and refuses no graph.
 std::vector<std::string_view> PlacementNames();
 
-// The placement of the ops of `spec.problem` that `name` stands for, of spec's grouping, engine, objective, schedule
-// and seed; spec's agent and budget do not matter. An agent that would take long on this graph, or that has nothing to
-// propose on this cluster, is not among the best (IsQuick, RunsOn). none: nothing that fits was found. Throws
-// InputError on another name.
+// The placement of the ops of `problem` that `name` stands for, with the problem's grouping and spec's engine,
+// collectives, objective, schedule and seed; the rest of spec does not matter. An agent that would take long on this
+// graph, or that has nothing to propose on this cluster, is not among the best (IsQuick, RunsOn). none: nothing that
+// fits was found. Throws InputError on another name.
+std::optional<Placement> FindNamedPlacement(std::string_view name, const SearchSpec& spec,
+                                            const SearchProblem& problem);
+// The same for `spec.problem`, evaluated by spec's simulator if there is one.
 std::optional<Placement> FindNamedPlacement(std::string_view name, const SearchSpec& spec);
 
 }  // namespace emplace::agents

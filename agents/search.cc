@@ -400,13 +400,7 @@ class Search {
   // The placement that `name` stands for; none if there is no name.
   std::optional<Placement> NamedFor(const SearchProblem& problem, const std::string& name) const {
     if (name.empty()) return std::nullopt;
-    SearchSpec spec{.problem = problem};
-    spec.engine = spec_.engine;
-    spec.collectives = spec_.collectives;
-    spec.objective = spec_.objective;
-    spec.schedule = spec_.schedule;
-    spec.seed = spec_.seed;
-    return FindNamedPlacement(name, spec);
+    return FindNamedPlacement(name, spec_, problem);
   }
   Grouping GroupingOf(const SearchProblem& problem, const std::optional<Placement>& start) const {
     const bool asked = problem.given_grouping || !problem.grouping.empty();

@@ -85,6 +85,18 @@ HWY_INLINE Floats Relu(Floats x) {
 #endif
 }
 
+// The Taylor series of exp around 0 to the sixth power.
+HWY_INLINE Floats ExpSeries(Floats t) {
+  Floats e = Splat(1.0F / 720);
+  e = MulAdd(e, t, Splat(1.0F / 120));
+  e = MulAdd(e, t, Splat(1.0F / 24));
+  e = MulAdd(e, t, Splat(1.0F / 6));
+  e = MulAdd(e, t, Splat(0.5F));
+  e = MulAdd(e, t, Splat(1.0F));
+  e = MulAdd(e, t, Splat(1.0F));
+  return e;
+}
+
 // (e - 1) / (e + 1) for e = exp(2x). e is 2^n times the Taylor series of 2^f around 0 to the sixth power, f within
 // +-1/2. The error is at most 2e-8. Beyond +-9 the tanh of a float is 1.
 HWY_INLINE Floats Tanh(Floats x) {
@@ -96,13 +108,7 @@ HWY_INLINE Floats Tanh(Floats x) {
   const Floats round = Splat(12582912.0F);
   const Floats whole = Sub(MulAdd(x, factor, round), round);
   const Floats t = Mul(MulSub(x, factor, whole), Splat(kLog2));
-  Floats e = Splat(1.0F / 720);
-  e = MulAdd(e, t, Splat(1.0F / 120));
-  e = MulAdd(e, t, Splat(1.0F / 24));
-  e = MulAdd(e, t, Splat(1.0F / 6));
-  e = MulAdd(e, t, Splat(0.5F));
-  e = MulAdd(e, t, Splat(1.0F));
-  e = MulAdd(e, t, Splat(1.0F));
+  const Floats e = ExpSeries(t);
   const Floats scale = PowerOfTwo(whole);
   return Div(MulSub(e, scale, Splat(1.0F)), MulAdd(e, scale, Splat(1.0F)));
 }
@@ -117,13 +123,7 @@ HWY_INLINE Floats ExpOfTwice(Floats x) {
   const Floats whole = Sub(MulAdd(twice, Splat(1.0F / kLog2), round), round);
   // The first part has few digits, so that its products with n are exact.
   const Floats t = NegMulAdd(whole, Splat(1.42860682e-6F), NegMulAdd(whole, Splat(0.693145751953125F), twice));
-  Floats e = Splat(1.0F / 720);
-  e = MulAdd(e, t, Splat(1.0F / 120));
-  e = MulAdd(e, t, Splat(1.0F / 24));
-  e = MulAdd(e, t, Splat(1.0F / 6));
-  e = MulAdd(e, t, Splat(0.5F));
-  e = MulAdd(e, t, Splat(1.0F));
-  e = MulAdd(e, t, Splat(1.0F));
+  const Floats e = ExpSeries(t);
   return Mul(e, PowerOfTwo(whole));
 }
 

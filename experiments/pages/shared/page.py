@@ -1,13 +1,16 @@
 """A results page: its generated tables and its marked figures.
 
 A table stands between the lines `<!-- table: NAME -->` and `<!-- end table -->`. A figure is marked right behind the
-number: `42.5<!--= NAME -->`. The digits that the page shows say how the computed value is rounded.
+number: `42.5<!--= NAME -->`. The digits that the page shows say how the computed value is rounded. A drawn picture is a
+file that the page shows, such as `![a chart](figures/NAME.svg)`.
 """
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from shared.archive import BadInput
 
@@ -98,6 +101,24 @@ def check_page(path: str, text: str, figures: Mapping[str, Value], tables: Mappi
         at = end + 1
     page.text = "\n".join(out) + "\n"
     return page
+
+
+def check_pictures(path: str, text: str, folder: Path, pictures: Mapping[str, str]) -> list[Check]:
+    """Compares the files of the folder `figures` beside the page with what was drawn, by the SHA-256 of their bytes.
+    A picture that the page does not show is refused."""
+    checks = []
+    for name, drawn in pictures.items():
+        shown = [number for number, line in enumerate(text.splitlines(), 1) if f"](figures/{name})" in line]
+        if not shown:
+            raise BadInput(f"{path}: does not show the picture that is drawn for it (figures/{name} is expected)")
+        file = folder / name
+        kept = _digest(file.read_bytes()) if file.is_file() else "(nothing)"
+        checks.append(Check(shown[0], f"figures/{name}", kept, _digest(drawn.encode())))
+    return checks
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]
 
 
 def _check_line(path: str, number: int, line: str, figures: Mapping[str, Value], checks: list[Check]) -> str:

@@ -67,9 +67,11 @@ def run_figures(archive: Archive, prefix: str = "runs") -> dict[str, float | str
         prefix + ".trials": len(trials),
         prefix + ".seeds.first": seeds[0],
         prefix + ".seeds.last": seeds[-1],
-        prefix + ".evaluations": max(int(trial.get("budget.evaluations")) for trial in trials),
         prefix + ".cpu_minutes": sum(trial.cpu_seconds for trial in trials) / 60,
     }
+    budgets = [int(budget) for trial in trials if (budget := trial.get("budget.evaluations"))]
+    if budgets:  # others count episodes
+        figures[prefix + ".evaluations"] = max(budgets)
     revisions = sorted({trial.record["revision"] for trial in trials})
     for revision in revisions:
         short = revision[:7] + ("_changed" if revision.endswith("dirty") else "")

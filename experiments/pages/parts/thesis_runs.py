@@ -1,0 +1,126 @@
+"""The runs of docs/results/thesis.md: which families are there, their cells, and what the thesis publishes."""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from shared.archive import ROOT, Archive, BadInput, Cell, Trial, Trials
+
+FAMILIES = ["cifar10", "nmt", "ptb"]
+GPUS = [3, 5, 8]
+GRAPHS, SEEDS = 17, 5
+EMBEDDINGS = {"placeto": "Placeto", "graphsage": "GraphSAGE", "pgnn": "P-GNN"}
+CODES = ["as published", "corrected"]
+WALK = "random walk"
+AGENTS = {
+    "annealing": "annealing",
+    "local search": "local search",
+    **{f"{agent}, {code}": f"{name}, {code}" for agent, name in EMBEDDINGS.items() for code in CODES},
+    WALK: WALK,
+}
+EPISODES = 20
+
+# A published figure: metric, agent, family ("" for all) and number of GPUs (0 for the average).
+Published = Mapping[tuple[str, str, str, int], float]
+
+
+def read_published(path: Path = ROOT / "experiments" / "published" / "thesis.yaml") -> Published:
+    """The figures of the thesis's tables, one a line of the file."""
+    figure = re.compile(
+        r"match: \{(?:graph\.dataset: (?P<family>\w+), )?(?:num_devices: (?P<gpus>\d+), )?agent\.name: (?P<agent>\w+)\}.*"
+        r"metric: (?P<metric>\w+), value: (?P<value>[\d.]+),"
+    )
+    found = [figure.search(line) for line in path.read_text(encoding="utf-8").splitlines() if "match:" in line]
+    if not found or None in found:
+        raise BadInput(f"{path}: has a figure of another form than `- {{match: {{...}}, metric: M, value: V, ...`")
+    return {(m["metric"], m["agent"], m["family"] or "", int(m["gpus"] or 0)): float(m["value"]) for m in found if m}
+
+
+class Runs:
+    """What is whole in the archive: of a family, the numbers of GPUs with all trials of all agents."""
+
+    def __init__(self, archive: Archive, published: Published, runs_of_a_cell: int = GRAPHS * SEEDS) -> None:
+        self.archive, self.published = archive, published
+        groups = archive.trials.by("agent.label", "graph.dataset", "gpus")
+        self._cells = {(label, family, int(gpus)): trials for (label, family, gpus), trials in groups.items()}
+        self.counts = {
+            family: [
+                n
+                for n in GPUS
+                if all(len(self._cells.get((label, family, n), ())) == runs_of_a_cell for label in AGENTS)
+            ]
+            for family in FAMILIES
+        }
+        self.families = [family for family in FAMILIES if self.counts[family]]
+        if not self.families:
+            raise BadInput(
+                f"{archive.name}: no family has all runs ({runs_of_a_cell} trials of each agent and cluster)"
+            )
+
+    @property
+    def all_there(self) -> bool:
+        return all(counts == GPUS for counts in self.counts.values())
+
+    def trials(self, label: str, families: Sequence[str], gpus: Sequence[int] = ()) -> Trials:
+        """Without `gpus`: of all numbers of GPUs that are whole."""
+        return Trials(trial for f in families for n in gpus or self.counts[f] for trial in self._cells[label, f, n])
+
+    def cell(self, metric: str, label: str, family: str, gpus: int = 0) -> Cell:
+        """As `emplace report` has it. family "": all of them; gpus 0: the average of those that are whole. Without a
+        mean where it is missing."""
+        if not family and self.all_there:
+            return self.archive.report().cell(metric, label, "overall")
+        counts = self.counts[family] if family else []
+        if not counts or gpus not in [0, *counts]:
+            return Cell(None, None, None, None)
+        report = self.archive.report(f"graph.dataset={family}", *(f"num_devices={n}" for n in counts))
+        column = "all" if len(counts) == 1 else f"{gpus} GPUs" if gpus else "average"
+        return report.cell(metric, label, column)
+
+    def published_value(self, metric: str, agent: str, family: str, gpus: int = 0) -> float | None:
+        """None if the thesis has none. A P-C ratio of one cell is computed from the two others, of which the thesis has
+        averages only. An average is over the numbers of GPUs that are whole here."""
+        counts = self.counts.get(family)
+        if gpus == 0 and counts and counts != GPUS:
+            values = [self.published_value(metric, agent, family, n) for n in counts]
+            return None if None in values else fmean(values)
+        found = self.published.get((metric, agent, family, gpus))
+        if found is None and metric == "pc_ratio":
+            gain = self.published.get(("thesis_improvement", agent, family, gpus))
+            time = self.published.get(("policy_seconds", agent, family, gpus))
+            return gain / time if gain and time else None
+        return found
+
+    def over_graphs(
+        self, label: str, family: str, gpus: int, value: Callable[[Trial], float]
+    ) -> dict[int, list[float]]:
+        """By the number of the graph: the value of each seed."""
+        of_graph = self.trials(label, [family], [gpus]).by("graph.index")
+        return {int(index): trials.values(value) for index, trials in sorted(of_graph.items(), key=lambda g: int(g[0]))}
+
+
+def improvement(trial: Trial) -> float:
+    """Over everything on one GPU, %."""
+    return 100 * (1 - trial.best / trial.single_device)
+
+
+def allowed(trial: Trial) -> float:
+    """The improvement that the lower bound leaves, %."""
+    return 100 * (1 - trial.graph["lower_bound_us"] / 1000 / trial.single_device)
+
+
+def policy_seconds(trial: Trial) -> float:
+    """Of an episode."""
+    return trial.timing["policy_seconds_per_episode"]
+
+
+def entropy(trial: Trial) -> float:
+    """Mean over training episodes, of the largest possible."""
+    return fmean(episode["entropy"] for episode in trial.episodes)
+
+
+def first_entropy(trial: Trial) -> float:
+    """Before any update, of the largest possible."""
+    return trial.graph["episodes"][0]["entropy"]

@@ -1,0 +1,260 @@
+"""Effects and verdicts by the rule of docs/results/verdicts.md."""
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from shared.archive import BadInput, Trial, Trials
+from shared.page import markdown
+from shared.table import DASH, number, p_value
+
+RESAMPLES = 2000  # of a bootstrap
+TESTED_FROM = 6  # graphs: with fewer the smallest two-sided p of a signed-rank test is above 0.05
+
+# Logarithms of time ratios of a graph's rows: each row's seeds, in their order.
+_Graph = list[list[float]]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """100 ln(time of the one / time of the other): negative where the one is faster."""
+
+    mean: float
+    low: float
+    high: float
+    graphs: int
+    seeds: int  # the most of a row
+    faster: int  # graphs on which the one is faster
+    p: float | None  # two-sided signed-rank test over graphs; None with fewer than six
+    left_out: int = 0  # rows in which one of the two found nothing that fits
+    partly: int = 0  # rows of which some seeds are left out for that reason
+
+
+def graph_of(trial: Trial) -> str:
+    """The network, without what the cluster or the grouping adds."""
+    graph = trial.spec["graph"]
+    return json.dumps({key: value for key, value in graph.items() if key != "grouping"}, sort_keys=True)
+
+
+def row_of(trial: Trial) -> str:
+    """The network, its cluster and the budget."""
+    return json.dumps([graph_of(trial), trial.spec.get("cluster"), trial.spec["budget"]], sort_keys=True)
+
+
+def effect(
+    one: Trials,
+    other: Trials,
+    value: Callable[[Trial], float | None] = lambda trial: trial.best,
+    graph: Callable[[Trial], str] = graph_of,
+    row: Callable[[Trial], str] = row_of,
+) -> Effect:
+    """The effect of `one` against `other`, over the rows that both have. A trial without a seed's partner, as of an
+    agent that draws nothing, is compared with all seeds of the other. Refuses if they share no row."""
+    rows: dict[str, tuple[str, dict[int, float | None], dict[int, float | None]]] = {}
+    for side, trials in enumerate((one, other)):
+        for trial in trials:
+            rows.setdefault(row(trial), (graph(trial), {}, {}))[1 + side][trial.seed] = value(trial)
+    graphs: dict[str, _Graph] = {}
+    left_out = partly = 0
+    for _, (name, ours, theirs) in sorted(rows.items()):
+        if not ours or not theirs:
+            continue
+        differences = _differences(ours, theirs)
+        if differences:
+            graphs.setdefault(name, []).append(differences)
+            partly += None in (*ours.values(), *theirs.values())
+        else:
+            left_out += 1
+    if not graphs:
+        raise BadInput("the two sides of a claim share no row in which both found something")
+    return replace(effect_of(list(graphs.values())), left_out=left_out, partly=partly)
+
+
+def _differences(ours: dict[int, float | None], theirs: dict[int, float | None]) -> list[float]:
+    seeds = sorted(set(ours) & set(theirs)) if len(ours) > 1 and len(theirs) > 1 else sorted(set(ours) | set(theirs))
+
+    def at(values: dict[int, float | None], seed: int) -> float | None:
+        return values[seed] if seed in values else next(iter(values.values()))
+
+    pairs = [(at(ours, seed), at(theirs, seed)) for seed in seeds]
+    return [100 * math.log(a / b) for a, b in pairs if a is not None and b is not None]
+
+
+def effect_of(graphs: Sequence[_Graph]) -> Effect:
+    """From the logarithms of each graph's rows and seeds."""
+    means = [_mean(graph) for graph in graphs]
+    generator = random.Random(1)
+    samples = sorted(
+        fmean(_resampled(graphs[int(generator.random() * len(graphs))], generator) for _ in graphs)
+        for _ in range(RESAMPLES)
+    )
+    return Effect(
+        fmean(means),
+        samples[int(0.025 * RESAMPLES)],
+        samples[int(0.975 * RESAMPLES) - 1],
+        len(graphs),
+        max(len(row) for graph in graphs for row in graph),
+        sum(mean < 0 for mean in means),
+        signed_rank_p(means) if len(means) >= TESTED_FROM else None,
+    )
+
+
+def _mean(graph: _Graph) -> float:
+    return fmean(fmean(row) for row in graph)
+
+
+def _resampled(graph: _Graph, generator: random.Random) -> float:
+    draw = generator.random
+    return sum(sum([row[int(draw() * len(row))] for _ in row]) / len(row) for row in graph) / len(graph)
+
+
+def signed_rank_p(differences: Iterable[float]) -> float:
+    """Wilcoxon's two-sided test, exact, with mean ranks for ties. Differences of 0 are left out."""
+    values = sorted((value for value in differences if value != 0), key=abs)
+    ranks: list[int] = []  # twice the rank, which is whole
+    while len(ranks) < len(values):
+        first = len(ranks)
+        last = first
+        while last < len(values) and abs(values[last]) == abs(values[first]):
+            last += 1
+        ranks += [first + 1 + last] * (last - first)
+    ways = [1] + [0] * sum(ranks)  # of each sum of the ranks with a plus
+    for rank in ranks:
+        for total in range(len(ways) - 1, rank - 1, -1):
+            ways[total] += ways[total - rank]
+    plus = sum(rank for rank, value in zip(ranks, values) if value > 0)
+    tail = sum(ways[: min(plus, sum(ranks) - plus) + 1])
+    return min(1.0, 2 * tail / 2 ** len(ranks))
+
+
+def holm(ps: Sequence[float | None]) -> list[float | None]:
+    """Corrected over the claims that have a test."""
+    order = sorted((p, index) for index, p in enumerate(ps) if p is not None)
+    corrected: list[float | None] = [None] * len(ps)
+    largest = 0.0
+    for place, (p, index) in enumerate(order):
+        largest = max(largest, min(1.0, p * (len(order) - place)))
+        corrected[index] = largest
+    return corrected
+
+
+def log_change(percent: float) -> float:
+    """A published change of the step time in percent as an effect: -50 % is -69.3."""
+    return 100 * math.log1p(percent / 100)
+
+
+def percent_change(effect_value: float) -> float:
+    """The reverse of log_change."""
+    return 100 * math.expm1(effect_value / 100)
+
+
+def verdict(found: Effect, p: float | None, published: float | None) -> str:
+    """On a claim that the one is faster. `p`: corrected; `published`: its effect, None if there is no number."""
+    if not found.high < 0 or (p is not None and p >= 0.05):
+        return "does not come out"
+    if published is not None and found.mean > published / 2:
+        return "holds in part"
+    return "holds"
+
+
+def verdict_of_tie(found: Effect) -> str:
+    """On a claim that the two are equal."""
+    return "holds" if percent_change(found.low) >= -5 and percent_change(found.high) <= 5 else "does not come out"
+
+
+def verdict_of_rows(verdicts: Sequence[str]) -> str:
+    """On a claim that is made row by row."""
+    holding = sum(each != "does not come out" for each in verdicts)
+    if holding <= len(verdicts) / 2:
+        return "does not come out"
+    return "holds" if all(each == "holds" for each in verdicts) else "holds in part"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper that one side is faster than another, or as fast, and what was found."""
+
+    name: str
+    text: str
+    published: str = ""
+    found: Effect | None = None  # with each side's best settings; None with rows, or without runs
+    as_published: Effect | None = None  # with the paper's settings, if they are others
+    expected: float | None = None  # the published effect, if it is one number
+    tie: bool = False
+    rows: Sequence[Claim] = ()  # if it is made row by row
+    verdict: str = ""  # of a claim that needs no runs of its own
+
+
+def judged(claims: Sequence[Claim]) -> list[tuple[Claim, float | None, str]]:
+    """Each claim of one paper with its corrected p and its verdict."""
+    ps = holm([claim.found.p if claim.found and not claim.tie else None for claim in claims])
+    return [(claim, p, _verdict_of(claim, p)) for claim, p in zip(claims, ps)]
+
+
+def _verdict_of(claim: Claim, p: float | None) -> str:
+    if claim.verdict:
+        return claim.verdict
+    if claim.rows:
+        return verdict_of_rows([_verdict_of(row, None) for row in claim.rows])
+    if claim.found is None:
+        return "open"
+    if claim.tie:
+        return verdict_of_tie(claim.found)
+    return verdict(claim.found, p, claim.expected)
+
+
+def published_effect(graphs: Iterable[Iterable[tuple[float | None, float | None]]]) -> tuple[float, str]:
+    """From each graph's rows of published times, of the one and of the other: the effect, and the changes as text."""
+    effects = [[100 * math.log(a / b) for a, b in rows if a and b] for rows in graphs]
+    changes = sorted(percent_change(value) for rows in effects for value in rows)
+    shown = list(dict.fromkeys(number(changes[index]) for index in (0, -1)))
+    return fmean(fmean(rows) for rows in effects if rows), " to ".join(shown) + " %"
+
+
+def claim_figures(claims: Sequence[Claim]) -> dict[str, float | str]:
+    """Of each claim of a paper its verdict and, if it has them, its change in percent, interval and p."""
+    figures: dict[str, float | str] = {}
+    for claim, p, text in judged(claims):
+        name = "claim." + claim.name
+        figures[name] = text
+        for ending, found in (("", claim.found), (".as_published", claim.as_published)):
+            if found:
+                for key in ("mean", "low", "high"):
+                    figures[f"{name}{ending}.{key}"] = percent_change(getattr(found, key))
+                figures[f"{name}{ending}.less"] = -figures[f"{name}{ending}.mean"]
+                figures[f"{name}{ending}.graphs"], figures[f"{name}{ending}.faster"] = found.graphs, found.faster
+        if p is not None:
+            figures[name + ".p"] = p
+    return figures
+
+
+def claim_table(claims: Sequence[Claim]) -> list[str]:
+    """Effects as changes of the step time in percent: negative where the claimed one is faster."""
+    table = [["claim", "published", "its settings, %", "best settings, %", "graphs, seeds", "p", "verdict"]]
+    for claim, p, text in judged(claims):
+        of = claim.found
+        table.append(
+            [
+                claim.text,
+                claim.published,
+                effect_text(claim.as_published) if claim.as_published else DASH,
+                effect_text(of)
+                if of
+                else DASH
+                if not claim.rows
+                else "; ".join(effect_text(r.found) for r in claim.rows),
+                f"{of.graphs}, {of.seeds}" + (f" ({of.partly} row in part)" if of.partly else "") if of else DASH,
+                p_value(p) if p is not None else DASH,
+                text,
+            ]
+        )
+    return markdown(table, left=3)
+
+
+def effect_text(found: Effect) -> str:
+    low, high = (number(percent_change(value), 1) for value in (found.low, found.high))
+    return f"{number(percent_change(found.mean), 1)} [{low}, {high}]"

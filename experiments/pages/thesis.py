@@ -1,0 +1,88 @@
+"""docs/results/thesis.md."""
+from __future__ import annotations
+
+from statistics import fmean
+
+from parts.thesis_claims import all_claims
+from parts.thesis_pictures import all_pictures
+from parts.thesis_runs import (
+    AGENTS,
+    CODES,
+    EMBEDDINGS,
+    FAMILIES,
+    GPUS,
+    WALK,
+    Runs,
+    allowed,
+    entropy,
+    first_entropy,
+    improvement,
+    read_published,
+)
+from parts.thesis_tables import all_tables, key, seed_means
+from shared.archive import Source
+from shared.page import Value, markdown
+from shared.table import DASH, bold_best, interval, number, run_figures
+
+
+def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], dict[str, str]]:
+    archive = source.archive("thesis_full")
+    archive.expect_labels(AGENTS)
+    runs = Runs(archive, read_published())
+    figures, tables = all_tables(runs)
+    more_figures, more_tables = all_claims(runs)
+    figures |= run_figures(archive) | family_figures(runs) | more_figures
+    tables |= more_tables | {"main": main_table(runs)}
+    return figures, tables, all_pictures(runs)
+
+
+def main_table(runs: Runs) -> list[str]:
+    columns = [*FAMILIES, ""]
+    cells = {label: [runs.cell("thesis_improvement", label, family) for family in columns] for label in AGENTS}
+
+    def rank(label: str) -> float:
+        return -fmean(cell.mean for cell in cells[label] if cell.mean is not None)
+
+    order = sorted(AGENTS, key=rank)
+    texts = []
+    for column, family in enumerate(columns):
+        values = [cells[label][column] for label in order]
+        shown = [number(cell.mean, 1) + ("" if cell.mean is None else f" {interval(cell, 1)}") for cell in values]
+        best = bold_best(shown, [None if cell.mean is None else -cell.mean for cell in values])
+        for row, label in enumerate(order):
+            agent, _, code = label.partition(", ")
+            published = runs.published_value("thesis_improvement", agent, family)
+            if code == CODES[0] and published is not None:
+                best[row] += f" ({number(published, 1)})"
+        texts.append(best)
+    rows = [[AGENTS[label], *(column[row] for column in texts)] for row, label in enumerate(order)]
+    return markdown([["agent", *FAMILIES, "overall"], *rows])
+
+
+def family_figures(runs: Runs) -> dict[str, Value]:
+    """Improvements, times and entropies by family; of all families a dash while one is missing."""
+    figures: dict[str, Value] = {}
+    for label in AGENTS:
+        mean = runs.cell("thesis_improvement", label, "").mean
+        figures[f"overall.{key(label)}"] = DASH if mean is None else number(mean, 1)
+        for family in runs.families:
+            name = f"{family}.{key(label)}"
+            cell = runs.cell("thesis_improvement", label, family)
+            figures[name], figures[name + ".low"], figures[name + ".high"] = cell.mean, cell.low, cell.high
+            for gpus in runs.counts[family]:
+                figures[f"{name}.{gpus}"] = runs.cell("thesis_improvement", label, family, gpus).mean
+            figures[name + ".bound_ratio"] = runs.cell("lower_bound_ratio", label, family).mean
+            figures[name + ".pc"] = runs.cell("pc_ratio", label, family).mean
+            figures[name + ".seconds"] = runs.cell("policy_seconds", label, family).mean
+            if label.partition(",")[0] in EMBEDDINGS:
+                figures[name + ".first_entropy"] = runs.trials(label, [family]).mean(first_entropy)
+                figures[name + ".entropy"] = runs.trials(label, [family]).mean(entropy)
+    for family in runs.families:
+        figures[family + ".allowed"] = runs.trials(WALK, [family]).mean(allowed)
+        figures[family + ".gpus"] = "/".join(str(n) for n in runs.counts[family])
+        order = sorted(EMBEDDINGS, key=lambda agent: -runs.published_value("thesis_improvement", agent, family))
+        seeds = zip(*(seed_means(runs, f"{agent}, as published", family) for agent in order))
+        figures[family + ".published_order"] = sum(first > second > third for first, second, third in seeds)
+        pc = figures[f"{family}.random_walk.pc"]
+        figures[family + ".walk_pc_times"] = pc / figures[f"{family}.pgnn_as_published.pc"]
+    return figures

@@ -77,11 +77,14 @@ TEST_P(SgdpTest, TheFasterDeviceIsLearnedLengthy) {
 
 INSTANTIATE_TEST_SUITE_P(
     Variants, SgdpTest,
-    ::testing::Values(Variant{"Sgdp", {}}, Variant{"Mask", {{"mask", "true"}}},
-                      Variant{"Gat", {{"neighbourhood", "gat"}}}, Variant{"Mlp", {{"context", "mlp"}}},
-                      Variant{"Node", {{"ratio", "node"}, {"entropy", "0.005"}}},
-                      Variant{"Sum", {{"entropy_over", "sum"}}}, Variant{"Mean", {{"ratio", "mean"}}},
-                      Variant{"Cumulative", {{"baseline", "cumulative"}}}, Variant{"Ids", {{"neighbour_ids", "true"}}}),
+    ::testing::Values(
+        Variant{"Sgdp", {}}, Variant{"Mask", {{"mask", "true"}}}, Variant{"Gat", {{"neighbourhood", "gat"}}},
+        Variant{"Mlp", {{"context", "mlp"}}}, Variant{"Node", {{"ratio", "node"}, {"entropy", "0.005"}}},
+        Variant{"Sum", {{"entropy_over", "sum"}}}, Variant{"Mean", {{"ratio", "mean"}}},
+        Variant{"Cumulative", {{"baseline", "cumulative"}, {"ratio", "node"}, {"learning_rate", "0.001"}}},
+        Variant{
+            "Ids",
+            {{"neighbour_ids", "true"}, {"baseline", "cumulative"}, {"ratio", "node"}, {"learning_rate", "0.001"}}}),
     [](const auto& of) { return of.param.name; });
 
 // Table 4 of the paper, except the learning rate; table 3 for the network. The last three are ours

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from parts import library_tables as tables_of
-from parts.library_shootout import ENOUGH, LEARNS_FROM, Comparison, Runs, corrected, placed, runs_of
+from parts.library_shootout import ENOUGH, LEARNS_FROM, Comparison, Runs, corrected, placed
 from parts.library_tables import (
     evaluations,
     full_name,
@@ -30,7 +30,7 @@ CLAIMS = [
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
-    runs = runs_of(source.archive("shootout_library"))
+    runs = Runs(source.archive("shootout_library"))
     gains = [gain_of_best_known(runs, four, eight) for four, eight in runs.eights()]
     figures: dict[str, Value] = {
         **run_figures(runs.archive),

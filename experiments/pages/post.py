@@ -89,8 +89,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
     drawn = {
         (row, method, samples): fmean(drawn_at(trial, samples) for trial in of_row.where("agent.label=" + method))
         for row, of_row in trials.items()
-        for part in PARTS
-        for method in (part, part + ", tuned")
+        for method in METHODS
         for samples in SAMPLES
     }
     found = claims_of(archive.trials, cells)
@@ -107,21 +106,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
         if cell.mean is not None:
             figures[name] = cell.mean
             figures[name + ".hours"] = 40000 * cell.mean / 3.6e6
-            for trial in trials[row].where("agent.label=" + agent):
-                figures[f"{name}.seed{trial.seed}"] = trial.best
-            figures[name + ".times"] = cell.mean / means[row, "post"]  # as slow as Post
-            figures[name + ".change"] = change(cells, row, agent)  # of Post against the agent, %
-            figures[name + ".less"] = -change(cells, row, agent)
-            figures[name + ".more"] = change(cells, row, agent)
-        if cell.published is not None and cells[row, "post"].published is not None:
-            figures[name + ".published"] = cell.published
-            figures[name + ".published_change"] = change(cells, row, agent, "published")
-            figures[name + ".published_times"] = cell.published / cells[row, "post"].published
-    for ending in ("change", "times", "published_change", "published_times"):
-        for agent in {plain(agent) for agent in AGENTS}:
-            values = [figures[name] for row in ROWS if (name := f"{row}.{agent}.{ending}") in figures]
-            if values:
-                figures[f"{agent}.{ending}.min"], figures[f"{agent}.{ending}.max"] = extremes(values)
+            figures[name + ".less"] = percent_faster(means[row, "post"], cell.mean)  # of Post, %
     bests = {row: on_ops[row].where("agent.label=multilevel search on ops")[0] for row in ROWS}
     figures["post.behind.min"], figures["post.behind.max"] = extremes(
         percent_faster(bests[row].best, means[row, "post"]) for row in ROWS
@@ -216,11 +201,6 @@ def conditions(graph: str, gpus: int) -> list[str]:
         f"gpus={gpus}",
         *(f"graph.set.{key}={value}" for key, value in json.loads(settings).items()),
     ]
-
-
-def change(cells: dict[tuple[str, str], Cell], row: str, agent: str, which: str = "mean") -> float:
-    """Of Post's step time against the agent's, in percent; negative: Post is faster."""
-    return -percent_faster(getattr(cells[row, "post"], which), getattr(cells[row, agent], which))
 
 
 def drawn_at(trial: Trial, samples: int) -> float:

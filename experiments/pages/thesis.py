@@ -10,13 +10,11 @@ from parts.thesis_runs import (
     CODES,
     EMBEDDINGS,
     FAMILIES,
-    GPUS,
     WALK,
     Runs,
     allowed,
     entropy,
     first_entropy,
-    improvement,
     read_published,
 )
 from parts.thesis_tables import all_tables, key, seed_means

@@ -22,8 +22,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         settings.setdefault(agent, {})[setting] = [*ratios, fmean(ratios)]
     walk = settings.pop(WALK)[""]
     for agent, rows in settings.items():
-        best = min(rows, key=lambda setting: (rows[setting][-1], setting))
-        paper = next(setting for setting in rows if setting.startswith("paper"))
+        best, paper = best_and_paper(rows)
         figures[agent + ".settings"] = len(rows)
         figures[agent + ".best"] = rows[best][-1]
         figures[agent + ".gain"] = 100 * (1 - rows[best][-1] / rows[paper][-1])  # of the best over the paper's, %
@@ -43,6 +42,12 @@ def of_families(trials: Trials) -> list[float]:
     return [fmean(trials.where("graph.dataset=" + family).values(lambda trial: trial.ratio)) for family in FAMILIES]
 
 
+def best_and_paper(rows: dict[str, list[float]]) -> tuple[str, str]:
+    """Of an agent: the setting with the smallest mean, and the paper's."""
+    best = min(rows, key=lambda setting: (rows[setting][-1], setting))
+    return best, next(setting for setting in rows if setting.startswith("paper"))
+
+
 def seeds_apart(trials: Trials) -> float:
     low, high = extremes(trials.values())
     return 100 * (high / low - 1)
@@ -60,8 +65,7 @@ def setting_table(rows: dict[str, list[float]]) -> list[str]:
 def best_table(settings: dict[str, dict[str, list[float]]], walk: list[float]) -> list[str]:
     table = [["agent", "best setting", *FAMILIES, "mean", "the paper's", "the worst"]]
     for agent, rows in settings.items():
-        best = min(rows, key=lambda setting: (rows[setting][-1], setting))
-        paper = next(setting for setting in rows if setting.startswith("paper"))
+        best, paper = best_and_paper(rows)
         values = [*rows[best], rows[paper][-1], max(row[-1] for row in rows.values())]
         table.append([f"`{agent}`" if agent != "RNN" else "the RNN", best, *(number(value, 3) for value in values)])
     table.append(["`random_walk`", "", *(number(value, 3) for value in walk), "", ""])

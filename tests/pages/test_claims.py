@@ -47,6 +47,9 @@ class EffectTest(unittest.TestCase):
         nmt2 = ((math.log(0.5) + math.log(0.25)) / 2 + 0) / 2
         self.assertAlmostEqual(result.mean, 100 * (nmt2 + math.log(2)) / 2)
         self.assertEqual((result.graphs, result.seeds, result.faster, result.p), (2, 2, 1, None))
+        back = result.reverse()
+        self.assertEqual((back.mean, back.low, back.high), (-result.mean, -result.high, -result.low))
+        self.assertEqual((back.graphs, back.faster), (2, 1))
 
     def test_an_agent_with_one_seed_is_compared_with_all_seeds_of_the_other(self):
         one = Trials([trial("a", 1, 50), trial("a", 2, 25)])

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from statistics import fmean
 
 from shared.archive import Archive, BadInput, Trial, Trials, geometric_mean, percent_faster
@@ -212,12 +212,6 @@ class Runs:
         """The comparison with the walk or annealing on the same."""
         wanted = (budget, first, f"{other} on {placed(first)}")
         return next((c for c in self.comparisons if (c.budget, c.first, c.second) == wanted), None)
-
-
-@cache
-def runs_of(archive: Archive) -> Runs:
-    """Pages that quote the page need the same means."""
-    return Runs(archive)
 
 
 def corrected(comparisons: list[Comparison | None]) -> list[Comparison]:

@@ -102,9 +102,7 @@ def directed(found: dict[tuple[str, str, str], Found], scope: str, one: str, oth
     if (scope, one, other) in found:
         return found[scope, one, other]
     back = found[scope, other, one]
-    e = back.effect
-    turned = Effect(-e.mean, -e.high, -e.low, e.graphs, e.seeds, e.graphs - e.faster, e.p, e.left_out)
-    return Found(turned, back.p)
+    return Found(back.effect.reverse(), back.p)
 
 
 def control_table(runs: Runs, controls: dict[str, dict[tuple[str, str, str], Found]]) -> list[str]:

@@ -33,6 +33,10 @@ class Effect:
     left_out: int = 0  # rows in which one of the two found nothing that fits
     partly: int = 0  # rows of which some seeds are left out for that reason
 
+    def reverse(self) -> Effect:
+        """The effect of the other against the one."""
+        return replace(self, mean=-self.mean, low=-self.high, high=-self.low, faster=self.graphs - self.faster)
+
 
 def graph_of(trial: Trial) -> str:
     """The network, without what the cluster or the grouping adds."""
@@ -181,12 +185,10 @@ class Claim:
     name: str
     text: str
     published: str = ""
-    found: Effect | None = None  # with each side's best settings; None with rows, or without runs
+    found: Effect | None = None  # with each side's best settings; None without runs
     as_published: Effect | None = None  # with the paper's settings, if they are others
     expected: float | None = None  # the published effect, if it is one number
     tie: bool = False
-    rows: Sequence[Claim] = ()  # if it is made row by row
-    verdict: str = ""  # of a claim that needs no runs of its own
 
 
 def judged(claims: Sequence[Claim]) -> list[tuple[Claim, float | None, str]]:
@@ -196,10 +198,6 @@ def judged(claims: Sequence[Claim]) -> list[tuple[Claim, float | None, str]]:
 
 
 def _verdict_of(claim: Claim, p: float | None) -> str:
-    if claim.verdict:
-        return claim.verdict
-    if claim.rows:
-        return verdict_of_rows([_verdict_of(row, None) for row in claim.rows])
     if claim.found is None:
         return "open"
     if claim.tie:
@@ -242,11 +240,7 @@ def claim_table(claims: Sequence[Claim]) -> list[str]:
                 claim.text,
                 claim.published,
                 effect_text(claim.as_published) if claim.as_published else DASH,
-                effect_text(of)
-                if of
-                else DASH
-                if not claim.rows
-                else "; ".join(effect_text(r.found) for r in claim.rows),
+                effect_text(of) if of else DASH,
                 f"{of.graphs}, {of.seeds}" + (f" ({of.partly} row in part)" if of.partly else "") if of else DASH,
                 p_value(p) if p is not None else DASH,
                 text,

@@ -3,13 +3,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import fmean
 
-from shared.archive import ROOT, Archive, Cell, Report, Source, Trial, Trials, extremes, percent_faster
+from shared.archive import Archive, Cell, Report, Source, Trial, Trials, extremes, percent_faster
 from shared.claims import Claim, Effect, claim_figures, claim_table, effect, published_effect
 from shared.chart import Axis, Line, Panel, Style, around, chart
 from shared.page import Value, markdown
+from shared.published import read_published
 from shared.table import bold_best, interval, number, run_figures
 
 # By the page's name: the graph's group in a report, and the number of GPUs.
@@ -169,17 +170,15 @@ def claims_of(trials: Trials, cells: dict[tuple[str, str], Cell]) -> list[Claim]
 
 def published_times() -> dict[tuple[str, str], float]:
     """By row and agent, ms, whatever has run."""
-    line = re.compile(
-        r'graph\.model: (?P<model>\w+), graph\.set\.(?P<key>\w+): "(?P<value>\d+)", num_devices: (?P<devices>\d+), '
-        r"agent\.label: (?P<agent>[^}]+)}, metric: step_time, value: (?P<time>\d+)"
-    )
-    rows = {(graph, gpus): row for row, (_, graph, gpus) in ROWS.items()}
-    text = (ROOT / "experiments" / "published" / "post.yaml").read_text(encoding="utf-8")
-    return {
-        # The CPU is a device too.
-        (rows[f'{of["model"]} {{"{of["key"]}":{of["value"]}}}', int(of["devices"]) - 1], of["agent"]): float(of["time"])
-        for of in line.finditer(text)
-    }
+    times = [figure for figure in read_published("post") if figure.metric == "step_time" and figure.value is not None]
+    return {(row_of(figure.match), figure.match["agent.label"]): figure.value for figure in times}
+
+
+def row_of(match: Mapping[str, str]) -> str:
+    settings = {key.removeprefix("graph.set."): int(text) for key, text in match.items() if ".set." in key}
+    graph = f'{match["graph.model"]} {json.dumps(settings, separators=(",", ":"))}'
+    gpus = int(match["num_devices"]) - 1  # the CPU is a device too
+    return next(row for row, (_, of, count) in ROWS.items() if (of, count) == (graph, gpus))
 
 
 def plain(agent: str) -> str:

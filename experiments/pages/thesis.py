@@ -15,7 +15,7 @@ from parts.thesis_runs import (
     allowed,
     entropy,
     first_entropy,
-    read_published,
+    published_figures,
 )
 from parts.thesis_tables import all_tables, key, seed_means
 from shared.archive import Source
@@ -26,7 +26,7 @@ from shared.table import DASH, bold_best, interval, number, run_figures
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], dict[str, str]]:
     archive = source.archive("thesis_full")
     archive.expect_labels(AGENTS)
-    runs = Runs(archive, read_published())
+    runs = Runs(archive, published_figures())
     figures, tables = all_tables(runs)
     more_figures, more_tables = all_claims(runs)
     figures |= run_figures(archive) | family_figures(runs) | more_figures

@@ -157,10 +157,13 @@ TEST_F(WorkerTest, ThreeWorkersKilledAtAnyMomentEndWithTheSameBytesLengthy) {
                          "start; c=$!; ";
     for (int i = 0; i < 10 && kills < kKills; ++i, ++kills) {
       const std::string victim(1, static_cast<char>('a' + rng.Between(0, 2)));
-      script += "sleep " + std::to_string(static_cast<double>(rng.Between(5, 300)) / 1000) + "; kill -s KILL -- -$" +
-                victim + " 2>/dev/null; start; " + victim + "=$!; ";
+      // Before setsid a worker has no group of its own, and is killed by its process ID: one that went on unnoticed would
+      // still hold a trial when the three others have ended.
+      script += "sleep " + std::to_string(static_cast<double>(rng.Between(5, 300)) / 1000);
+      script += "; { kill -s KILL -- -$" + victim + " || kill -s KILL $" + victim + "; } 2>/dev/null; start; ";
+      script += victim + "=$!; ";
     }
-    const Ran ran = Shell(script + "wait $a $b $c; cat log >&2");
+    const Ran ran = Shell(script + "wait $a && wait $b && wait $c; ended=$?; cat log >&2; exit $ended");
     ASSERT_EQ(ran.status, 0) << ran.err;
     EXPECT_EQ(Results(runs), Results("whole")) << "after " << kills << " kills";
     EXPECT_EQ(Count(runs + "/quick/*/trial.json"), 12U) << ran.err;

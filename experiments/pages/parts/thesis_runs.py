@@ -1,12 +1,11 @@
 """The runs of docs/results/thesis.md: which families are there, their cells, and what the thesis publishes."""
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 
-from shared.archive import ROOT, Archive, BadInput, Cell, Trial, Trials
+from shared.archive import Archive, BadInput, Cell, Trial, Trials
+from shared.published import read_published
 
 FAMILIES = ["cifar10", "nmt", "ptb"]
 GPUS = [3, 5, 8]
@@ -26,16 +25,18 @@ EPISODES = 20
 Published = Mapping[tuple[str, str, str, int], float]
 
 
-def read_published(path: Path = ROOT / "experiments" / "published" / "thesis.yaml") -> Published:
-    """The figures of the thesis's tables, one a line of the file."""
-    figure = re.compile(
-        r"match: \{(?:graph\.dataset: (?P<family>\w+), )?(?:num_devices: (?P<gpus>\d+), )?agent\.name: (?P<agent>\w+)\}.*"
-        r"metric: (?P<metric>\w+), value: (?P<value>[\d.]+),"
-    )
-    found = [figure.search(line) for line in path.read_text(encoding="utf-8").splitlines() if "match:" in line]
-    if not found or None in found:
-        raise BadInput(f"{path}: has a figure of another form than `- {{match: {{...}}, metric: M, value: V, ...`")
-    return {(m["metric"], m["agent"], m["family"] or "", int(m["gpus"] or 0)): float(m["value"]) for m in found if m}
+def published_figures() -> Published:
+    """The figures of the thesis's tables."""
+    return {
+        (
+            figure.metric,
+            figure.match["agent.name"],
+            figure.match.get("graph.dataset", ""),
+            int(figure.match.get("num_devices", 0)),
+        ): figure.value
+        for figure in read_published("thesis")
+        if figure.value is not None
+    }
 
 
 class Runs:

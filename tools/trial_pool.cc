@@ -112,6 +112,7 @@ bool TrialPool::TakeJob(const PoolEvents& events, Slot* slot) {
     }
     switch (experiments::LookAtTrial(job.folder).state) {
       case experiments::TrialState::kFinished:
+        experiments::RemoveLeftClaims(job.folder);
         events.on_end({.number = job.number, .elsewhere = true});
         break;
       case experiments::TrialState::kFailed:

@@ -32,6 +32,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostClaimBytes = 4096;
 
 std::string LockOf(const std::string& folder) { return (fs::path(folder) / "lock").string(); }
+std::string NextOf(const std::string& lock) { return lock + ".next"; }
 
 double SecondsOf(const timespec& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
@@ -120,6 +121,20 @@ ClaimHolder HolderOf(const std::string& text) {
   return holder;
 }
 
+std::optional<ClaimSight> ReadClaim(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  ClaimSight sight;
+  struct stat info {};
+  if (::fstat(fd, &info) == 0) sight.renewed_unix_s = SecondsOf(info.st_mtim);
+  sight.text.resize(kMostClaimBytes);
+  const ssize_t count = ::read(fd, sight.text.data(), sight.text.size());
+  ::close(fd);
+  sight.text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  sight.holder = HolderOf(sight.text);
+  return sight;
+}
+
 // Writes a new file, which must not exist; false if it does.
 bool CreateExclusively(const std::string& path, ClaimHolder* holder, std::string* text) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -139,16 +154,13 @@ bool CreateExclusively(const std::string& path, ClaimHolder* holder, std::string
 
 // Replaces an expired claim. `lock.next` is created exclusively and then renamed, so that one process at a time can.
 bool Replace(const std::string& path, const ClaimSight& expired, ClaimHolder* holder, std::string* text) {
-  const std::string next = path + ".next";
+  const std::string next = NextOf(path);
   const std::string folder = fs::path(path).parent_path().string();
   if (!CreateExclusively(next, holder, text)) {
-    // Left behind by a process that was killed here: removed once it is old.
-    struct stat info {};
-    const std::optional<double> now = FileSystemSeconds(folder);
-    if (now && ::stat(next.c_str(), &info) == 0 &&
-        *now - SecondsOf(info.st_mtim) > std::chrono::duration<double>(kDefaultLease).count()) {
-      ::unlink(next.c_str());
-    }
+    // Left behind by a process that was killed here: removed if that was on this machine, and else once it is old.
+    const std::optional<ClaimSight> left = ReadClaim(next);
+    const std::optional<double> now = left && !HasEnded(left->holder) ? FileSystemSeconds(folder) : std::nullopt;
+    if (left && HasExpired(*left, now)) ::unlink(next.c_str());
     return false;
   }
   const std::optional<ClaimSight> again = SeeClaim(folder);
@@ -184,19 +196,7 @@ bool HasEnded(const ClaimHolder& holder) {
   return StartOf(std::to_string(holder.process)) != holder.started;
 }
 
-std::optional<ClaimSight> SeeClaim(const std::string& trial_folder) {
-  const int fd = ::open(LockOf(trial_folder).c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return std::nullopt;
-  ClaimSight sight;
-  struct stat info {};
-  if (::fstat(fd, &info) == 0) sight.renewed_unix_s = SecondsOf(info.st_mtim);
-  sight.text.resize(kMostClaimBytes);
-  const ssize_t count = ::read(fd, sight.text.data(), sight.text.size());
-  ::close(fd);
-  sight.text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
-  sight.holder = HolderOf(sight.text);
-  return sight;
-}
+std::optional<ClaimSight> SeeClaim(const std::string& trial_folder) { return ReadClaim(LockOf(trial_folder)); }
 
 std::optional<double> FileSystemSeconds(const std::string& folder, std::chrono::milliseconds kept) {
   using Clock = std::chrono::steady_clock;
@@ -223,6 +223,14 @@ void RemoveClaimOf(const std::string& trial_folder, std::int64_t process) {
   const std::optional<ClaimSight> sight = SeeClaim(trial_folder);
   if (!sight || sight->holder.process != process || sight->holder.boot != ThisBoot()) return;
   ::unlink(LockOf(trial_folder).c_str());
+}
+
+void RemoveLeftClaims(const std::string& finished_trial_folder) {
+  const std::string lock = LockOf(finished_trial_folder);
+  for (const std::string& path : {lock, NextOf(lock)}) {
+    const std::optional<ClaimSight> sight = ReadClaim(path);
+    if (sight && HasEnded(sight->holder)) ::unlink(path.c_str());
+  }
 }
 
 std::unique_ptr<TrialClaim> TrialClaim::Take(const std::string& trial_folder, std::chrono::milliseconds lease) {

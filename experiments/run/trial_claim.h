@@ -56,6 +56,10 @@ bool HasExpired(const ClaimSight& sight, std::optional<double> now_unix_s);
 // Removes the claim of a process of this machine, for instance after killing it.
 void RemoveClaimOf(const std::string& trial_folder, std::int64_t process);
 
+// Removes what processes of this machine left in a finished trial's folder that were killed before they released their
+// claim, or while they took one over.
+void RemoveLeftClaims(const std::string& finished_trial_folder);
+
 class TrialClaim {
  public:
   // Takes the claim of a trial, if nobody holds it; null otherwise. Throws WriteError.

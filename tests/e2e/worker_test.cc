@@ -157,8 +157,8 @@ TEST_F(WorkerTest, ThreeWorkersKilledAtAnyMomentEndWithTheSameBytesLengthy) {
                          "start; c=$!; ";
     for (int i = 0; i < 10 && kills < kKills; ++i, ++kills) {
       const std::string victim(1, static_cast<char>('a' + rng.Between(0, 2)));
-      // Before setsid a worker has no group of its own, and is killed by its process ID: one that went on unnoticed would
-      // still hold a trial when the three others have ended.
+      // Before setsid a worker has no group of its own, and is killed by its process ID: one that went on unnoticed
+      // would still hold a trial when the three others have ended.
       script += "sleep " + std::to_string(static_cast<double>(rng.Between(5, 300)) / 1000);
       script += "; { kill -s KILL -- -$" + victim + " || kill -s KILL $" + victim + "; } 2>/dev/null; start; ";
       script += victim + "=$!; ";

@@ -39,6 +39,18 @@ class TrialClaimTest : public ::testing::Test {
     Write(R"({"host":"far","boot":"b","process":7,"started":"1","instance":"far 7","lease_s":60,"since_unix_s":5})");
   }
 
+  // As a process leaves it that is killed while it holds the claim.
+  void LeaveClaim() const {
+    const pid_t child = fork();
+    if (child == 0) {
+      const auto claim = TrialClaim::Take(folder_, seconds(60));
+      _exit(claim ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0);
+  }
+
   std::string folder_;
 };
 
@@ -87,19 +99,35 @@ TEST_F(TrialClaimTest, AHalfWrittenLockExpiresTooAndAHalfTakeoverIsUndone) {
 }
 
 TEST_F(TrialClaimTest, AProcessOfThisMachineThatEndedNeedsNoTime) {
-  const pid_t child = fork();
-  if (child == 0) {
-    const auto claim = TrialClaim::Take(folder_, seconds(60));
-    _exit(claim ? 0 : 1);  // like a crash: the lock stays
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_EQ(status, 0);
+  LeaveClaim();
   const auto sight = experiments::SeeClaim(folder_);
   ASSERT_TRUE(sight);
   EXPECT_TRUE(experiments::HasEnded(sight->holder));
   EXPECT_TRUE(experiments::HasExpired(*sight, std::nullopt));
   EXPECT_TRUE(TrialClaim::Take(folder_, seconds(60)));
+}
+
+TEST_F(TrialClaimTest, AHalfTakeoverOfAnEndedProcessNeedsNoTime) {
+  LeaveClaim();
+  fs::copy_file(Lock(), folder_ + "/lock.next");
+  EXPECT_FALSE(TrialClaim::Take(folder_, seconds(60)));  // removes lock.next
+  EXPECT_FALSE(fs::exists(folder_ + "/lock.next"));
+  EXPECT_TRUE(TrialClaim::Take(folder_, seconds(60)));
+}
+
+TEST_F(TrialClaimTest, WhatKilledProcessesLeftIsRemovedAndNothingElse) {
+  LeaveClaim();
+  fs::copy_file(Lock(), folder_ + "/lock.next");
+  experiments::RemoveLeftClaims(folder_);
+  EXPECT_TRUE(fs::is_empty(folder_));
+  experiments::RemoveLeftClaims(folder_);
+  WriteForeign();
+  experiments::RemoveLeftClaims(folder_);
+  EXPECT_TRUE(fs::exists(Lock()));
+  fs::remove(Lock());
+  const auto claim = TrialClaim::Take(folder_, seconds(60));
+  experiments::RemoveLeftClaims(folder_);
+  EXPECT_TRUE(fs::exists(Lock()));
 }
 
 TEST_F(TrialClaimTest, TheClaimOfAKilledProcessIsRemoved) {

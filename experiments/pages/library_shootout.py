@@ -18,7 +18,7 @@ from parts.library_tables import (
 from shared.archive import Source, geometric_mean
 from shared.claims import log_change, percent_change, verdict
 from shared.page import Value, markdown
-from shared.table import number, p_value, run_figures, signed
+from shared.table import p_value, run_figures, signed
 
 POST = "post on groups"
 # Claims of Gao et al. 2018: with what Post is compared, on instances whose names begin so, and the smallest effect that

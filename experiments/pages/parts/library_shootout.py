@@ -8,7 +8,7 @@ from statistics import fmean
 
 from shared.archive import Archive, BadInput, Trial, Trials, geometric_mean, percent_faster
 from shared.claims import Effect, effect, effect_of, holm
-from shared.library import Instance, best_known_ratio, instance_of, read_library
+from shared.library import best_known_ratio, instance_of, read_library
 
 ONE_SHOT = set("single_device cpu_only expert round_robin blocks metis scotch m_topo m_etf m_sct heft".split())
 LEARN = set("placeto graphsage pgnn hierarchical coloc_rl post sgdp".split())

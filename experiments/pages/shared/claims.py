@@ -189,6 +189,7 @@ class Claim:
     as_published: Effect | None = None  # with the paper's settings, if they are others
     expected: float | None = None  # the published effect, if it is one number
     tie: bool = False
+    testable: bool = True  # whether any placement of one of our graphs could decide
 
 
 def judged(claims: Sequence[Claim]) -> list[tuple[Claim, float | None, str]]:
@@ -198,6 +199,8 @@ def judged(claims: Sequence[Claim]) -> list[tuple[Claim, float | None, str]]:
 
 
 def _verdict_of(claim: Claim, p: float | None) -> str:
+    if not claim.testable:
+        return "cannot be tested here"
     if claim.found is None:
         return "open"
     if claim.tie:

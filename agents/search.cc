@@ -367,6 +367,7 @@ class Search {
     Resume();
     started_ = Clock::now();
     saved_at_ = Evaluations();
+    saved_time_ = started_;
     bool stopped = false;
     while (!agent_->Finished() && !AllSpent() && !stopped) {
       for (const auto& graph : graphs_) {
@@ -384,7 +385,7 @@ class Search {
       }
       SaveNowAndThen();
     }
-    if (MaySave()) SaveNow();
+    if (MaySave() && Since(saved_time_) >= spec_.save_end_after_seconds) SaveNow();
     return Result();
   }
 
@@ -472,8 +473,9 @@ class Search {
     const auto started = Clock::now();
     SaveNow();
     saved_at_ = Evaluations();
+    saved_time_ = Clock::now();
     next_save_ =
-        Clock::now() + std::chrono::duration_cast<Clock::duration>(kCheckpointTimeRatio * (Clock::now() - started));
+        saved_time_ + std::chrono::duration_cast<Clock::duration>(kCheckpointTimeRatio * (saved_time_ - started));
   }
 
   void SaveNow() const {
@@ -543,8 +545,9 @@ class Search {
   std::string policy_text_;
   SearchTimes times_;  // of earlier runs and this one, without this run's wall time
   Clock::time_point started_;
-  std::size_t saved_at_ = 0;     // evaluations
-  Clock::time_point next_save_;  // earliest time of the next checkpoint
+  std::size_t saved_at_ = 0;      // evaluations
+  Clock::time_point saved_time_;  // of the last checkpoint, or when the search began
+  Clock::time_point next_save_;   // earliest time of the next checkpoint
 };
 
 }  // namespace

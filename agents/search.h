@@ -71,7 +71,10 @@ struct SearchSpec {
   // without a checkpoint: never.
   std::function<bool()> interrupt = {};
   std::string checkpoint = {};  // a file to resume from, saved periodically; "": none
-  std::string policy = {};      // a file with a policy to load at the start; "": none
+  // The end of the search is saved only if it comes at least so many seconds after the last checkpoint. Where saving
+  // takes as long as a short search, searching again after a crash costs less.
+  double save_end_after_seconds = 0;
+  std::string policy = {};  // a file with a policy to load at the start; "": none
   // Evaluates the placements of `problem`; null: a simulator with `engine`.
   const Evaluator* evaluator = nullptr;
   SearchPart* evaluator_state = nullptr;  // of `evaluator`, if its results depend on earlier placements

@@ -53,7 +53,7 @@ std::string DifferenceText(const std::vector<std::string>& folders) {
       folders.front());
 }
 
-TrialPool::TrialPool(const PoolOptions& options) : options_(options), slots_(options.processes) {
+TrialPool::TrialPool(const PoolOptions& options) : options_(options), slots_(2 * options.processes) {
   const sigset_t awaited = AwaitedSignals();
   sigprocmask(SIG_BLOCK, &awaited, nullptr);
   signal_fd_ = signalfd(-1, &awaited, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -75,11 +75,17 @@ std::size_t TrialPool::num_running() const {
       slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.runner && slot.runner->running(); }));
 }
 
+std::size_t TrialPool::num_computing() const {
+  return static_cast<std::size_t>(std::count_if(
+      slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.runner && slot.runner->computing(); }));
+}
+
 bool TrialPool::KeepsFailing() const {
   return crashes_in_a_row_ >= kMostInARow || (options_.stop_if_first_fail && first_failures_ >= kMostInARow);
 }
 
 TrialPool::Slot* TrialPool::FreeSlot() {
+  if (num_computing() >= options_.processes) return nullptr;
   for (Slot& slot : slots_) {
     if (slot.runner && slot.runner->running()) continue;
     return &slot;
@@ -253,7 +259,7 @@ PoolResult TrialPool::Run(std::vector<TrialJob> jobs, const PoolEvents& events) 
   for (TrialJob& job : jobs) ready_.push_back(std::move(job));
   while (!ready_.empty() || !delayed_.empty() || num_running() > 0) {
     StartWhatCan(events);
-    events.on_wait(num_running());
+    events.on_wait(num_computing());
     // Without a running trial, unless all are delayed, there are more trials to look at now.
     const bool look_on = FreeSlot() != nullptr && !ready_.empty();
     const bool stop = Wait(look_on ? std::chrono::milliseconds(0) : kLookEvery);

@@ -31,7 +31,7 @@ struct TrialEnd {
 };
 
 struct PoolOptions {
-  std::size_t processes = 1;
+  std::size_t processes = 1;  // that compute; as many more may be writing the files of short trials
   std::chrono::milliseconds lease = experiments::kDefaultLease;
   std::chrono::milliseconds grace = std::chrono::seconds(5);  // for saving checkpoints, after a stop
   // If the first trials all fail, for whatever reason, this machine is taken to be at fault.
@@ -85,7 +85,7 @@ class TrialPool {
   void StartWhatCan(const PoolEvents& events);
   // The next trial that is to be run here.
   bool TakeJob(const PoolEvents& events, Slot* slot);
-  Slot* FreeSlot();
+  Slot* FreeSlot();  // null while as many processes compute as may
   void Delay(TrialJob job, std::chrono::milliseconds last);
   void TakeReplies(const PoolEvents& events);
   void Handle(RunnerReply reply, Slot* slot, const PoolEvents& events);
@@ -93,6 +93,7 @@ class TrialPool {
   // Waits for signals and replies. Returns true if a signal asked to stop.
   bool Wait(std::chrono::milliseconds most);
   std::size_t num_running() const;
+  std::size_t num_computing() const;
   bool KeepsFailing() const;
   // Lets running trials save their checkpoints, and kills those that do not in time.
   void StopAll(const PoolEvents& events);

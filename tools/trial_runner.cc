@@ -38,6 +38,9 @@ constexpr std::array<std::pair<std::string_view, RunnerReply>, 7> kReplies = {
      {"differs", RunnerReply::kDiffers},
      {"unwritable", RunnerReply::kCannotWrite}}};
 
+// What a runner says before its reply, when it only writes the files of a short trial: that is waiting for the disk.
+constexpr std::string_view kPublishing = "publishing\n";
+
 [[noreturn]] void Fail(const std::string& what) {
   throw InputError("", what + " (" + std::generic_category().message(errno) + ")");
 }
@@ -147,6 +150,7 @@ bool TrialRunner::IsWorn() const { return trials_ >= kMostTrialsOfARunner || lon
 void TrialRunner::Start(const std::string& folder) {
   EMPLACE_CHECK(folder_.empty());
   folder_ = folder;
+  publishing_ = false;
   ++trials_;
   started_ = Clock::now();
   const std::string line = folder + "\n";
@@ -158,6 +162,10 @@ std::optional<RunnerReply> TrialRunner::TakeReply() {
   std::array<char, 256> buffer{};
   for (ssize_t count = 0; (count = read(fd_, buffer.data(), buffer.size())) > 0;) {
     inbox_.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  if (inbox_.starts_with(kPublishing)) {
+    publishing_ = true;
+    inbox_.erase(0, kPublishing.size());
   }
   const std::size_t end = inbox_.find('\n');
   if (end == std::string::npos) return std::nullopt;
@@ -198,11 +206,19 @@ int ServeTrials(std::chrono::milliseconds lease) {
   struct sigaction action {};
   action.sa_handler = [](int) { runner_interrupted = true; };  // without SA_RESTART: ends the wait for a line
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
-  const experiments::TrialRunOptions options{.lease = lease, .interrupt = [] { return runner_interrupted.load(); }};
+  TrialRunner::Clock::time_point started;
+  // A long trial may need much memory, so that no other is started beside it.
+  const auto publishing = [&started] {
+    if (TrialRunner::Clock::now() - started > kLongTrial) return;
+    send(STDIN_FILENO, kPublishing.data(), kPublishing.size(), MSG_NOSIGNAL);
+  };
+  const experiments::TrialRunOptions options{
+      .lease = lease, .interrupt = [] { return runner_interrupted.load(); }, .publishing = publishing};
   std::string inbox;
   while (!runner_interrupted) {
     const std::optional<std::string> folder = NextLine(STDIN_FILENO, &inbox);
     if (!folder) break;
+    started = TrialRunner::Clock::now();
     const std::string reply = std::string(WordOf(RunAndSay(*folder, options))) + "\n";
     if (send(STDIN_FILENO, reply.data(), reply.size(), MSG_NOSIGNAL) < 0) break;
   }

@@ -41,13 +41,15 @@ class TrialRunner {
   pid_t pid() const { return pid_; }
   int fd() const { return fd_; }  // readable when there is a reply, or when it ended
   bool running() const { return !folder_.empty(); }
+  // Whether the trial that it runs needs a core: until its result is known, or has long been written.
+  bool computing() const { return running() && !publishing_; }
   const std::string& folder() const { return folder_; }
   // Whether a new process should take its place: it ran a long trial or many, so that a start costs little.
   bool IsWorn() const;
 
   // Starts a trial. Requires: it is not running one.
   void Start(const std::string& folder);
-  // The reply, if there is one; it is then not running any more.
+  // The reply, if there is one; it is then not running any more. Notes what is said before it.
   std::optional<RunnerReply> TakeReply();
   // What was written to its standard error since the last call.
   std::string TakeSaid();
@@ -61,6 +63,7 @@ class TrialRunner {
   int fd_ = -1;
   int said_fd_ = -1;
   std::string folder_;
+  bool publishing_ = false;
   std::string inbox_;
   std::size_t trials_ = 0;
   Clock::time_point started_;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <istream>
 #include <iterator>
 #include <ostream>
@@ -311,6 +312,21 @@ class FileUnderway {
   std::unique_ptr<TemporaryFile> temporary_;
 };
 
+// At one time: file systems with a journal then commit once for all. One after the other each would flush the disk.
+void SyncAll(const std::vector<std::unique_ptr<FileUnderway>>& files) {
+  std::vector<std::future<void>> others;
+  for (std::size_t i = 1; i < files.size(); ++i) {
+    if (!files[i]->is_durable()) continue;
+    try {
+      others.push_back(std::async(std::launch::async, [&file = *files[i]] { file.Sync(); }));
+    } catch (const std::system_error&) {  // no more threads
+      files[i]->Sync();
+    }
+  }
+  if (!files.empty()) files.front()->Sync();
+  for (std::future<void>& other : others) other.get();
+}
+
 }  // namespace
 
 WriteError::WriteError(const std::string& path, int error) : WriteError(path, Reason(error), error) {}
@@ -355,7 +371,7 @@ void WriteFiles(const std::vector<FileToWrite>& files) {
   for (const auto& file : underway) {
     if (!file->is_temporary()) file->Write();
   }
-  for (const auto& file : underway) file->Sync();
+  SyncAll(underway);
   for (const auto& file : underway) file->MoveIntoPlace();
   std::set<std::string> folders;
   for (const auto& file : underway) {

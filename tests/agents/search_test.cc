@@ -12,6 +12,8 @@
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/simulator.h"
+#include "tests/testing/errors.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/searches.h"
 
@@ -73,6 +75,18 @@ TEST(SearchTest, ASearchThatIsStoppedGoesOnFromItsCheckpointToTheSameResult) {
     // The same again: the search is already complete.
     EXPECT_EQ(agents::RunSearch(spec).best, uninterrupted.best);
   }
+}
+
+TEST(SearchTest, TheEndOfAShortSearchIsSavedIfItIsAskedFor) {
+  agents::SearchSpec spec = SomeSearch("annealing", /*num_ops=*/10);
+  spec.evaluations = 100;
+  spec.checkpoint = TemporaryFile("short_checkpoint");
+  spec.save_end_after_seconds = 3600;
+  const agents::SearchResult first = agents::RunSearch(spec);
+  EXPECT_FALSE(std::filesystem::exists(spec.checkpoint));
+  spec.save_end_after_seconds = 0;
+  EXPECT_EQ(agents::RunSearch(spec).trace, first.trace);
+  EXPECT_TRUE(std::filesystem::exists(spec.checkpoint));
 }
 
 TEST(SearchTest, AnInterruptSavesACheckpointAtOnce) {

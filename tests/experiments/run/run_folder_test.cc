@@ -182,10 +182,30 @@ TEST_F(RunFolderTest, ACheckpointIsGoneOnFrom) {
   const std::string whole = Read("trial.json");
   fs::remove(folder_ + "/trial.json");
   fs::remove(folder_ + "/progress.jsonl");
-  // The checkpoint is of a complete search, so nothing is run and no progress is reported.
+  // The checkpoint is of 500 evaluations: the search was too short to save its end too. A line is of the end.
   EXPECT_EQ(experiments::RunTrialFolder(folder_ + "/"), experiments::TrialOutcome::kDone);
   EXPECT_EQ(Read("trial.json"), whole);
-  EXPECT_EQ(Read("progress.jsonl"), "");
+  std::istringstream lines(Read("progress.jsonl"));
+  std::string first;
+  std::getline(lines, first);
+  EXPECT_GT(nlohmann::json::parse(first).at("evaluations"), 500);
+}
+
+TEST_F(RunFolderTest, WhenTheResultIsKnownOnlyItsFilesAreLeft) {
+  int called = 0;
+  const auto publishing = [&] {
+    ++called;
+    EXPECT_NE(Read("progress.jsonl").find("\"evaluations\":600"), std::string::npos);
+    EXPECT_FALSE(Exists("trial.json"));
+    EXPECT_FALSE(Exists("best_placement.json"));
+    EXPECT_TRUE(Exists("lock"));
+  };
+  EXPECT_EQ(experiments::RunTrialFolder(folder_, {.publishing = publishing}), experiments::TrialOutcome::kDone);
+  EXPECT_EQ(called, 1);
+  EXPECT_TRUE(Exists("trial.json"));
+  // A finished trial is not published again.
+  EXPECT_EQ(experiments::RunTrialFolder(folder_, {.publishing = publishing}), experiments::TrialOutcome::kDone);
+  EXPECT_EQ(called, 1);
 }
 
 TEST_F(RunFolderTest, ProgressGrowsALineAtATime) {

@@ -385,7 +385,7 @@ class Search {
       }
       SaveNowAndThen();
     }
-    if (MaySave() && Since(saved_time_) >= spec_.save_end_after_seconds) SaveNow();
+    if (MaySave()) SaveNow(Since(saved_time_) >= spec_.sync_end_after_seconds);
     return Result();
   }
 
@@ -478,7 +478,7 @@ class Search {
         saved_time_ + std::chrono::duration_cast<Clock::duration>(kCheckpointTimeRatio * (saved_time_ - started));
   }
 
-  void SaveNow() const {
+  void SaveNow(bool durable = true) const {
     SearchState state{.graphs = {}, .times = Times(), .part = {}};
     for (const auto& graph : graphs_) state.graphs.push_back(graph->state());
     if (spec_.evaluator_state != nullptr) {
@@ -486,7 +486,8 @@ class Search {
       spec_.evaluator_state->Save(part);
       state.part = std::move(part).str();
     }
-    WriteFile(spec_.checkpoint, [&](std::ostream& out) { SaveCheckpoint(out, description_, state, *agent_, rng_); });
+    const auto write = [&](std::ostream& out) { SaveCheckpoint(out, description_, state, *agent_, rng_); };
+    WriteFiles({{.path = spec_.checkpoint, .write = write, .durable = durable}});
   }
 
   // Applies the policy to a graph that was not trained on: one argmax episode, or with fine_tune a separate search.

@@ -71,9 +71,9 @@ struct SearchSpec {
   // without a checkpoint: never.
   std::function<bool()> interrupt = {};
   std::string checkpoint = {};  // a file to resume from, saved periodically; "": none
-  // The end of the search is saved only if it comes at least so many seconds after the last checkpoint. Where saving
-  // takes as long as a short search, searching again after a crash costs less.
-  double save_end_after_seconds = 0;
+  // The checkpoint of the search's end is synced to the disk only if it comes at least so many seconds after the last
+  // one. Syncing takes as long as a short search; a crash of the machine may then cost that search.
+  double sync_end_after_seconds = 0;
   std::string policy = {};  // a file with a policy to load at the start; "": none
   // Evaluates the placements of `problem`; null: a simulator with `engine`.
   const Evaluator* evaluator = nullptr;

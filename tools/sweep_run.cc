@@ -10,6 +10,7 @@
 
 #include "experiments/run/run_folder.h"
 #include "experiments/run/run_reader.h"
+#include "experiments/run/trial_claim.h"
 #include "experiments/spec/trial_plan.h"
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
@@ -80,6 +81,7 @@ class SweepRun {
       const std::string& folder = sweep_.folders[i];
       if (experiments::IsFinished(folder)) {
         experiments::ReadFinishedTrial(folder);  // reports a broken trial now, not after all others
+        experiments::RemoveLeftClaims(folder);
         view->SkipFinished(sweep_.plan.trials[i]);
       } else {
         jobs.push_back({.number = i, .folder = folder});

@@ -139,7 +139,6 @@ bool TrialPool::TakeJob(const PoolEvents& events, Slot* slot) {
 void TrialPool::StartWhatCan(const PoolEvents& events) {
   for (Slot* slot = FreeSlot(); slot != nullptr && TakeJob(events, slot); slot = FreeSlot()) {
     events.before_start(slot->job);
-    if (slot->runner && slot->runner->IsWorn()) slot->runner.reset();
     if (!slot->runner) slot->runner = std::make_unique<TrialRunner>(options_.lease);
     slot->runner->Start(slot->job.folder);
   }
@@ -199,6 +198,8 @@ void TrialPool::TakeReplies(const PoolEvents& events) {
     if (slot.runner->running()) {
       if (const auto reply = slot.runner->TakeReply()) {
         Handle(*reply, &slot, events);
+        // At once, so that it holds no memory beside the next trial, which may have another slot.
+        if (slot.runner->IsWorn()) slot.runner.reset();
         continue;
       }
     }

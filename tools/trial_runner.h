@@ -41,7 +41,7 @@ class TrialRunner {
   pid_t pid() const { return pid_; }
   int fd() const { return fd_; }  // readable when there is a reply, or when it ended
   bool running() const { return !folder_.empty(); }
-  // Whether the trial that it runs needs a core: until its result is known, or has long been written.
+  // Whether the trial that it runs needs a core: until its result is known, or after a second until it is written.
   bool computing() const { return running() && !publishing_; }
   const std::string& folder() const { return folder_; }
   // Whether a new process should take its place: it ran a long trial or many, so that a start costs little.

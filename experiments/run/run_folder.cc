@@ -59,7 +59,7 @@ void Remove(const std::string& path) {
   fs::remove(path, ignored);
 }
 
-// A simulated search that ends so soon after its last checkpoint is not saved once more before its result is.
+// The last checkpoint of a simulated search that ends so soon after the one before is not synced: its result will be.
 constexpr double kShortSearchSeconds = 1;
 
 // Another process has taken the claim over.
@@ -195,7 +195,7 @@ TrialOutcome RunClaimed(const std::string& folder, const TrialRunOptions& option
   agents::SearchSpec spec = LoadSearchSpec(choice);
   spec.checkpoint = In(folder, "checkpoint.bin");
   spec.interrupt = options.interrupt;
-  if (!choice.hardware) spec.save_end_after_seconds = kShortSearchSeconds;
+  if (!choice.hardware) spec.sync_end_after_seconds = kShortSearchSeconds;
   std::optional<MeasuredSteps> measured;
   agents::SearchResult result;
   if (choice.hardware) {
@@ -214,7 +214,8 @@ TrialOutcome RunClaimed(const std::string& folder, const TrialRunOptions& option
       TextOfFile(TrialToJson(fs::path(folder).filename().string(), spec_json, spec, result, placement));
   // Two runs on real devices measure different times, so that they are not compared.
   if (!claim->Held() && (choice.hardware || !IsFinished(folder))) throw ClaimLost();
-  if (options.publishing) options.publishing();
+  // Nothing shall disturb the next trial on real devices.
+  if (options.publishing && !choice.hardware) options.publishing();
   return Publish(folder, {{"best_placement.json", placement}, {"policy.bin", result.policy}, {kTrialKey, trial}},
                  TimingToJson(result, measured));
 }

@@ -51,7 +51,7 @@ enum class TrialOutcome : std::uint8_t {
 struct TrialRunOptions {
   std::chrono::milliseconds lease = kDefaultLease;
   std::function<bool()> interrupt = {};   // SearchSpec::interrupt
-  std::function<void()> publishing = {};  // called when the result is known, before its files are written
+  std::function<void()> publishing = {};  // called when only files are left to be written; not with hardware
 };
 // Runs the trial of a folder unless it is finished, and resumes from its checkpoint if it has one. trial.json is
 // byte-identical however often the trial was interrupted. Throws InputError only if the folder cannot be written, and

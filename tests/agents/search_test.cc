@@ -77,16 +77,17 @@ TEST(SearchTest, ASearchThatIsStoppedGoesOnFromItsCheckpointToTheSameResult) {
   }
 }
 
-TEST(SearchTest, TheEndOfAShortSearchIsSavedIfItIsAskedFor) {
-  agents::SearchSpec spec = SomeSearch("annealing", /*num_ops=*/10);
-  spec.evaluations = 100;
-  spec.checkpoint = TemporaryFile("short_checkpoint");
-  spec.save_end_after_seconds = 3600;
-  const agents::SearchResult first = agents::RunSearch(spec);
-  EXPECT_FALSE(std::filesystem::exists(spec.checkpoint));
-  spec.save_end_after_seconds = 0;
-  EXPECT_EQ(agents::RunSearch(spec).trace, first.trace);
-  EXPECT_TRUE(std::filesystem::exists(spec.checkpoint));
+TEST(SearchTest, TheEndIsSavedWhetherItIsSyncedOrNot) {
+  for (const double seconds : {0.0, 3600.0}) {
+    agents::SearchSpec spec = SomeSearch("annealing", /*num_ops=*/10);
+    spec.evaluations = 100;
+    spec.checkpoint = TemporaryFile("short_checkpoint");
+    spec.sync_end_after_seconds = seconds;
+    const agents::SearchResult first = agents::RunSearch(spec);
+    std::size_t steps = 0;
+    EXPECT_EQ(agents::RunSearch(spec, [&](const agents::SearchProgress&) { ++steps; }).trace, first.trace);
+    EXPECT_EQ(steps, 0U);
+  }
 }
 
 TEST(SearchTest, AnInterruptSavesACheckpointAtOnce) {

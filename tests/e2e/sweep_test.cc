@@ -132,7 +132,7 @@ TEST_F(SweepTest, ATrialThatFailsIsReportedAndTheOthersFinish) {
   ASSERT_EQ(Emplace("sweep x.yaml -o r").status, 0);
   const std::string broken = Shell("ls -d r/quick/*/ | head -1 | tr -d '\\n'").out;
   // A checkpoint that can be neither read nor moved away.
-  ASSERT_EQ(Shell("rm -rf r/quick/*/trial.json " + broken + "checkpoint.bin && mkdir -p " + broken +
+  ASSERT_EQ(Shell("rm -r r/quick/*/trial.json " + broken + "checkpoint.bin && mkdir -p " + broken +
                   "checkpoint.bin/in_the_way")
                 .status,
             0);

@@ -5,7 +5,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "experiments", "pages"))
 
-from shared.archive import Report, Trial, Trials  # noqa: E402
+from shared.archive import BadInput, Report, Trial, Trials  # noqa: E402
 from shared.claims import judged, percent_change  # noqa: E402
 from shared.paper_table import PaperTable, Row, published_figures  # noqa: E402
 
@@ -34,6 +34,8 @@ def trial(label, row, best, seed):
 
 class FakeArchive:
     """On Inception-V3 each agent has its time, on ResNet only the planner finds something; NMT has one agent."""
+
+    name = "fake"
 
     def __init__(self):
         self.trials = Trials(
@@ -87,12 +89,19 @@ class PaperTableTest(unittest.TestCase):
         self.assertAlmostEqual(percent_change(claim.expected), 100 * (130 / 150 - 1))
         self.assertEqual((claim.published, judged([claim])[0][2]), ("−13 %", "holds"))
 
-    def test_what_no_placement_decides_is_no_open_claim(self):
-        pair = ("hierarchical", "gpu")
-        unfit = table().claim("c", "text", pair, None, ["resnet"], tie=True)
+    def test_a_claim_without_an_effect_has_a_verdict_if_both_ran(self):
+        unfit = table().claim("c", "text", ("hierarchical", "gpu"), None, ["resnet"], tie=True)
         self.assertEqual((unfit.found, judged([unfit])[0][2]), (None, "cannot be tested here"))
-        not_run = table().claim("c", "text", pair, None, ["nmt4"])
+        lost = table().claim("c", "text", ("gpu", "hierarchical"), None, ["resnet"])
+        self.assertEqual((lost.found, judged([lost])[0][2]), (None, "does not come out"))
+        not_run = table().claim("c", "text", ("hierarchical", "gpu"), None, ["nmt4"])
         self.assertEqual((not_run.found, judged([not_run])[0][2]), (None, "open"))
+
+    def test_two_trials_of_a_seed_are_refused(self):
+        archive = FakeArchive()
+        archive.trials.append(trial("gpu", "nmt4", 2100.0, 1))
+        with self.assertRaisesRegex(BadInput, "fake: has 2 trials of gpu on NMT, 4 layers, 4, seed 1"):
+            PaperTable("hierarchical", archive, ROWS, list(TIMES))
 
 
 if __name__ == "__main__":

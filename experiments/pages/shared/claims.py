@@ -189,7 +189,7 @@ class Claim:
     as_published: Effect | None = None  # with the paper's settings, if they are others
     expected: float | None = None  # the published effect, if it is one number
     tie: bool = False
-    testable: bool = True  # whether any placement of one of our graphs could decide
+    settled: str = ""  # the verdict, where it is known without an effect: one of the two found nothing that fits
 
 
 def judged(claims: Sequence[Claim]) -> list[tuple[Claim, float | None, str]]:
@@ -199,8 +199,8 @@ def judged(claims: Sequence[Claim]) -> list[tuple[Claim, float | None, str]]:
 
 
 def _verdict_of(claim: Claim, p: float | None) -> str:
-    if not claim.testable:
-        return "cannot be tested here"
+    if claim.settled:
+        return claim.settled
     if claim.found is None:
         return "open"
     if claim.tie:

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from shared.archive import Archive, Cell, Trial, Trials
+from shared.archive import Archive, BadInput, Cell, Trial, Trials
 from shared.claims import Claim, Effect, effect, published_effect
 from shared.published import read_published
 
@@ -46,17 +46,25 @@ class PaperTable:
     """The cells of a table by row and agent: mean step times of our runs, ms, and what the paper has."""
 
     def __init__(self, name: str, archive: Archive, rows: Mapping[str, Row], agents: Sequence[str]) -> None:
-        """name: of the file in experiments/published."""
+        """name: of the file in experiments/published. Refuses an archive with two trials of the same seed in a cell."""
         archive.expect_labels(agents)
         self.rows = rows
         self.trials: dict[str, Trials] = {key: archive.where(*row.conditions()) for key, row in rows.items()}
         self.published = published_figures(name, rows, "step_time")
+        for key, trials in self.trials.items():
+            for (agent, seed), same in trials.by("agent.label", "seed").items():
+                if len(same) > 1:
+                    raise BadInput(
+                        f"{archive.name}: has {len(same)} trials of {agent} on {rows[key].title}, seed {seed}"
+                    )
         report = archive.report()
         ran = {(key, trial.label) for key, trials in self.trials.items() for trial in trials}
+        empty = Cell(None, None, None, None)
         self.cells: dict[tuple[str, str], Cell] = {
-            (key, agent): report.cell("step_time", agent, row.column)
-            if (key, agent) in ran
-            else Cell(None, None, None, self.published.get((key, agent)))
+            (key, agent): replace(
+                report.cell("step_time", agent, row.column) if (key, agent) in ran else empty,
+                published=self.published.get((key, agent)),
+            )
             for key, row in rows.items()
             for agent in agents
         }
@@ -77,13 +85,12 @@ class PaperTable:
     ) -> Effect | None:
         """None if one of the two has not run, or if there is no row in which both found something."""
         ours, theirs = self.of(one, rows), self.of(other, rows)
-        return effect(ours, theirs, value) if self._compared(one, other, rows, value) else None
-
-    def _compared(self, one: str, other: str, rows: Sequence[str], value: Callable[[Trial], float | None]) -> bool:
-        def found(agent: str, row: str) -> bool:
-            return any(value(trial) is not None for trial in self.of(agent, [row]))
-
-        return any(found(one, row) and found(other, row) for row in rows)
+        if not ours or not theirs:
+            return None
+        try:
+            return effect(ours, theirs, value)
+        except BadInput:
+            return None
 
     def claim(
         self,
@@ -108,8 +115,11 @@ class PaperTable:
             expected, published = published_effect(graphs.values())
         found = self.effect(*best, rows, value)
         other_settings = self.effect(*as_published, rows, value) if as_published else None
-        testable = found is not None or not all(self.of(agent, rows) for agent in best)
-        return Claim(name, text, published, found, other_settings, expected, tie, testable)
+        settled = ""
+        if found is None and all(self.of(agent, rows) for agent in best):
+            fits = any(value(trial) is not None for trial in self.of(best[1], rows))
+            settled = "does not come out" if fits else "cannot be tested here"
+        return Claim(name, text, published, found, other_settings, expected, tie, settled)
 
 
 def published_figures(name: str, rows: Mapping[str, Row], metric: str) -> dict[tuple[str, str], float]:

@@ -1,13 +1,14 @@
 """docs/results/verdicts.md: the tables of papers whose runs are those that the rule asks for."""
 from __future__ import annotations
 
+import hierarchical
 import post
 
 from shared.archive import Source
 from shared.claims import claim_table
 from shared.page import Value
 
-PAPERS = {"post": post}
+PAPERS = {"post": post, "hierarchical": hierarchical}
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:

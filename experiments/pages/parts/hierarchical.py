@@ -1,0 +1,177 @@
+"""The smaller experiments of docs/results/hierarchical.md."""
+from __future__ import annotations
+
+from statistics import fmean, median
+
+from shared.archive import Source, Trial, Trials, extremes
+from shared.page import Value, markdown
+from shared.paper_table import Row, published_figures
+from shared.table import DASH, bold_best, number, run_figures
+
+ROWS = {
+    "inception": Row("Inception-V3, 2", 'inception_v3 {"batch":1}', 2),
+    "rnnlm": Row("RNNLM, 2", 'rnnlm {"layers":2}', 2),
+    "nmt2": Row("NMT, 2 layers, 2", 'nmt {"layers":2}', 2),
+    "nmt4": Row("NMT, 4 layers, 4", 'nmt {"layers":4}', 4),
+    "nmt8": Row("NMT, 8 layers, 8", 'nmt {"layers":8}', 8),
+    "resnet": Row("ResNet-152, batch 128, 2", 'resnet {"batch":128,"layers":152}', 2),
+}
+STARTS = {
+    "groups as the untrained Grouper draws them": "its Grouper's groups",
+    "groups at random": "groups at random",
+    "no groups, each of the 6,171 ops by itself (no Placer)": "no groups",
+    "groups of Merge-and-Colocate, placed as randomly": "groups of Merge-and-Colocate",
+    "a single GPU": "one GPU",
+}
+SIZES = {
+    "hierarchical": "256 groups",
+    "64 groups": "64 groups",
+    "four groupings of one placement": "256 groups, four groupings of one placement each",
+    "simple planner": "no Placer: *simple planner*",
+    "random walk": "random walk",
+    "search on ops": "search, ops",
+}
+SHORT = 1000  # evaluations of the smaller experiments
+POINTS = [10, 100, 250, 1000]
+
+
+def starts(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
+    archive = source.archive("hierarchical_start")
+    archive.expect_labels(STARTS.values())
+    table = [["first placement", "step time, ms"]]
+    for title, label in STARTS.items():
+        least, most = extremes(trial.start for trial in archive.where("agent.label=" + label))
+        table.append([title, f"{least:,.0f}" if f"{least:.0f}" == f"{most:.0f}" else f"{least:,.0f} to {most:,.0f}"])
+    return run_figures(archive, "starts"), {"starts": markdown(table)}
+
+
+def grouping(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
+    """Table 2: best, median and worst of ten random groupings, and of ten searches."""
+    archive = source.archive("hierarchical_grouping")
+    table = [["network, GPUs", "random groups, published", "random groups", "learned groups"]]
+    figures = run_figures(archive, "grouping")
+    figures["grouping.certain"] = sum(trial.episodes[-1]["entropy"] < 0.1 for trial in archive.trials)
+    figures["grouping.tied"] = len(archive.trials) - figures["grouping.certain"]
+    figures["grouping.settled"] = max(map(settled_after, archive.trials))
+    published = {
+        metric: published_figures("hierarchical", ROWS, "step_time_" + metric) for metric in ("best", "median", "worst")
+    }
+    gaps, times = {}, []
+    for key, row in ROWS.items():
+        theirs = [published[metric][key, "random grouping"] for metric in published]
+        if key == "resnet":
+            continue
+        cells, medians = [", ".join(map(number, theirs))], {}
+        for label in ("random grouping", "hierarchical"):
+            values = archive.where("agent.label=" + label, *row.conditions()).values()
+            medians[label] = median(values)
+            cells.append(", ".join(map(number, (min(values), medians[label], max(values)))))
+        gaps[key] = abs(100 * (medians["random grouping"] / medians["hierarchical"] - 1))
+        table.append([row.title, *cells])
+        if key != "rnnlm":
+            times.append(theirs[1] / published["best"][key, "hierarchical"])
+    figures["grouping.published.min"], figures["grouping.published.max"] = extremes(times)
+    figures["grouping.gap"] = max(gap for key, gap in gaps.items() if key != "inception")
+    return figures, {"grouping": markdown(table)}
+
+
+def shuffles(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
+    archive = source.archive("hierarchical_shuffles")
+    plain = source.archive("hierarchical").where("agent.label=hierarchical", *ROWS["nmt4"].conditions())
+    table = [["runs", "best to worst, ms", "worst above best, %", "published"]]
+    figures = run_figures(archive, "shuffles")
+    for key, title, values, published in (
+        ("orders", "ten shuffles, one seed", archive.trials.values(), "under 7 %"),
+        ("seeds", "five seeds, no shuffle", plain.values(short_best), ""),
+    ):
+        least, most = extremes(values)
+        figures[f"shuffles.{key}"] = 100 * (most / least - 1)
+        table.append([title, f"{least:,.0f} to {most:,.0f}", number(figures[f"shuffles.{key}"], 1), published])
+    return figures, {"shuffles": markdown(table)}
+
+
+def ablation(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
+    """Sizes, all after so many evaluations as the shortest have."""
+    archive, whole = source.archive("hierarchical_ablation"), source.archive("hierarchical")
+    figures = run_figures(archive, "ablation")
+    decimals = {"inception": 1, "nmt2": 0}
+    table = [["", "Inception-V3", "drawn", "NMT, 2 layers", "drawn", "s for Inception-V3"]]
+    columns: list[list[str]] = []
+    for key, digits in decimals.items():
+        both = Trials([*archive.where(*ROWS[key].conditions()), *whole.where(*ROWS[key].conditions())])
+        runs = both.by("agent.label")
+        of_sizes = [runs.get(label, Trials()) for label in SIZES]
+        means = [trials.mean(short_best) for trials in of_sizes]
+        drawn = [trials.mean(short_drawn) for trials in of_sizes]
+        seeds = [", ".join(map(number, trials.values(short_best))) for trials in of_sizes]
+        texts = [f"{number(mean, digits)} ({of_seeds})" if mean else DASH for mean, of_seeds in zip(means, seeds)]
+        columns += [bold_best(texts, means), bold_best([number(value) for value in drawn], drawn)]
+        figures |= {f"ablation.{key}.{label.replace(' ', '_')}": mean for label, mean in zip(SIZES, means) if mean}
+    one = ROWS["inception"].conditions()
+    trials = Trials([*archive.where(*one), *whole.where(*one)]).by("agent.label")
+    for index, (label, title) in enumerate(SIZES.items()):
+        cost = trials[label].mean(lambda trial: trial.cpu_seconds * SHORT / int(trial.get("budget.evaluations")))
+        figures[f"ablation.cpu.{label.replace(' ', '_')}"] = cost
+        table.append([title, *(column[index] for column in columns), "< 1" if cost < 1 else number(cost)])
+    return figures, {"ablation": markdown(table)}
+
+
+def short_best(trial: Trial) -> float | None:
+    return trial.best_after(SHORT)
+
+
+def short_drawn(trial: Trial) -> float | None:
+    """Mean step time drawn in the last tenth of the evaluations that the shortest have, ms."""
+    drawn = [
+        episode["mean_step_time_us"]
+        for episode in trial.episodes
+        if 0.9 * SHORT < episode["evaluations"] <= SHORT and episode["mean_step_time_us"] is not None  # a random walk's
+    ]
+    return fmean(drawn) / 1000 if drawn else None
+
+
+def workers(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
+    archive = source.archive("hierarchical_workers")
+    figures = run_figures(archive, "workers")
+    table = [["placements", *(f"{points:,}" for points in POINTS), "the last quarter's mean", "first below 1.94 s"]]
+    for label in ("one worker", "four workers", "random walk"):
+        trials = sorted(archive.where("agent.label=" + label), key=lambda trial: trial.seed)
+        quarters = [late_mean(trial, 750) for trial in trials]
+        table.append(
+            [
+                label,
+                *(", ".join(number(trial.best_after(points)) for trial in trials) for points in POINTS),
+                DASH if None in quarters else ", ".join(map(number, quarters)),
+                ", ".join(ordinal(first_below(trial, 1940)) for trial in trials),
+            ]
+        )
+        for trial in trials:
+            name = f"workers.{label.split()[0]}.seed{trial.seed}"
+            if trial.episodes and trial.drawn(-1):
+                figures[name + ".drawn"], figures[name + ".entropy"] = trial.drawn(-1), trial.episodes[-1]["entropy"]
+                figures[name + ".step_s"] = trial.policy_seconds / len(trial.episodes)
+    return figures, {"workers": markdown(table)}
+
+
+def late_mean(trial: Trial, after: int) -> float | None:
+    """Mean step time of the updates that end after so many evaluations, ms."""
+    means = [
+        episode["mean_step_time_us"]
+        for episode in trial.episodes
+        if episode["evaluations"] > after and episode["mean_step_time_us"] is not None
+    ]
+    return fmean(means) / 1000 if means else None
+
+
+def first_below(trial: Trial, target: float) -> int:
+    return next(count for count, best in trial.graph["trace"] if best is not None and best / 1000 < target)
+
+
+def ordinal(count: int) -> str:
+    return f"{count}{'th' if 10 < count % 100 < 14 else {1: 'st', 2: 'nd', 3: 'rd'}.get(count % 10, 'th')}"
+
+
+def settled_after(trial: Trial) -> int:
+    """The update after which the entropy stays within 0.005 of its end."""
+    entropies = [episode["entropy"] for episode in trial.episodes]
+    return max((i + 1 for i, entropy in enumerate(entropies) if abs(entropy - entropies[-1]) > 0.005), default=0)

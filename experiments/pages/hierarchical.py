@@ -10,7 +10,7 @@ from shared.chart import Axis, Line, Panel, Style, around, chart
 from shared.claims import Claim, claim_figures, claim_table
 from shared.page import Value, markdown
 from shared.paper_table import PaperTable
-from shared.table import DASH, bold_best, interval, number, run_figures
+from shared.table import DASH, bold_best, number, run_figures
 
 AGENTS = {
     "cpu": "CPU",
@@ -26,8 +26,7 @@ AGENTS = {
     "annealing": "annealing",
     "search on ops": "search, ops",
 }
-OUT_OF_MEMORY = {("nmt2", "gpu"), ("nmt4", "gpu"), ("nmt8", "gpu")}  # in the paper
-NOT_REPORTED = {("resnet", "cpu")}
+MISSING = {**{(row, "gpu"): "OOM" for row in ("nmt2", "nmt4", "nmt8")}, ("resnet", "cpu"): DASH}  # in the paper
 PLANNERS = {
     "hierarchical": Style("planner, best settings", "#009e73"),
     "hierarchical, rate 0.001": Style("planner, T 10, C 5, rate 0.001", "#cc79a7"),
@@ -85,25 +84,11 @@ def main_table(of: PaperTable) -> list[str]:
     for key, row in ROWS.items():
         texts, values = [], []
         for agent in AGENTS:
-            cell = of.cells[key, agent]
-            text = number(cell.mean) + (" " + interval(cell) if agent == "hierarchical" and cell.mean else "")
-            runs = of.of(agent, [key])
-            fitting = sum(trial.best is not None for trial in runs)
-            if 0 < fitting < len(runs):
-                text += f", {fitting} of {len(runs)} seeds"
-            texts.append((text if runs else "") + published_text(key, agent, cell.published))
-            values.append(cell.mean)
+            texts.append(of.text(key, agent, MISSING, spread=agent == "hierarchical"))
+            values.append(of.cells[key, agent].mean)
         bound = of.trials[key][0].graph["lower_bound_us"] / 1000
         table.append([row.title, *bold_best(texts, values), number(bound)])
     return markdown(table)
-
-
-def published_text(row: str, agent: str, published: float | None) -> str:
-    if (row, agent) in OUT_OF_MEMORY:
-        return " (OOM)"
-    if (row, agent) in NOT_REPORTED:
-        return f" ({DASH})"
-    return f" ({number(published)})" if published else ""
 
 
 def main_figures(table: PaperTable) -> dict[str, Value]:
@@ -126,7 +111,7 @@ def main_figures(table: PaperTable) -> dict[str, Value]:
             if (time := times.get((row, agent))) and times.get((row, "expert"))
         ]
         figures[f"partitioners{ending}.min"], figures[f"partitioners{ending}.max"] = extremes(slow)
-    for agent in ("search on ops", "annealing", "random walk", "simple planner"):
+    for agent in ("search on ops", "random walk", "simple planner"):
         name = agent.replace(" ", "_")
         whole = [
             row for row in ROWS if all(t.best is not None for a in (agent, "hierarchical") for t in table.of(a, [row]))
@@ -168,12 +153,8 @@ def end_table(of: PaperTable) -> tuple[list[str], dict[str, Value]]:
                 ]
             )
             name = f"{row}.{settings.split(',')[0].replace(' ', '')}"
-            figures[name + ".entropy"] = entropy
-            figures[name + ".settled"] = settled
             if None not in drawn:
                 figures[name + ".drawn.first"], figures[name + ".drawn.last"] = drawn
-            if likeliest is not None:
-                figures[name + ".likeliest"] = likeliest
             if settings == "published":
                 figures["settled"] = max(figures["settled"], settled)
     return markdown(table, left=2), figures

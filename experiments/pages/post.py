@@ -10,7 +10,7 @@ from shared.claims import Claim, claim_figures, claim_table
 from shared.chart import Axis, Line, Panel, Style, around, chart
 from shared.page import Value, markdown
 from shared.paper_table import PaperTable, Row
-from shared.table import bold_best, interval, number, run_figures
+from shared.table import bold_best, number, run_figures
 
 ROWS = {
     "rnnlm": Row("RNNLM, 2", 'rnnlm {"layers":4}', 2),
@@ -45,7 +45,7 @@ AGENTS = {
 MAIN = ["single device", "expert", "metis", "policy gradient (RNN)", "post", "random walk", "annealing"]
 PARTS = ["policy gradient", "ppo only", "cross-entropy only", "post"]  # each also tuned
 ON_OPS = ["heft on ops", "multilevel search on ops"]
-OUT_OF_MEMORY = {("nmt2", "single device"), ("nmt4", "single device"), ("nmt8", "single device")}  # in the paper
+MISSING = {(row, "single device"): "OOM" for row in ("nmt2", "nmt4", "nmt8")}  # in the paper
 SHOWN = ["resnet50.2", "inception.4", "nmt8"]
 METHODS = [part + tuned for part in reversed(PARTS) for tuned in ("", ", tuned")]
 SAMPLES = [12, 300, 600, 1200, 2376]
@@ -92,7 +92,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
         percent_faster(bests[row].best, means[row, "post"]) for row in ROWS
     )
     tables = {
-        "main": main_table(cells, trials, on_ops),
+        "main": main_table(table, on_ops),
         "parts": parts_table(cells),
         "means": mean_table(means, trials, archive.report()),
         "drawn": drawn_table(drawn),
@@ -149,20 +149,13 @@ def drawn_at(trial: Trial, samples: int) -> float:
     return next(e["mean_step_time_us"] for e in trial.episodes if e["evaluations"] == samples) / 1000
 
 
-def main_table(cells: dict[tuple[str, str], Cell], trials: dict[str, Trials], on_ops: dict[str, Trials]) -> list[str]:
+def main_table(runs: PaperTable, on_ops: dict[str, Trials]) -> list[str]:
     table = [["network, GPUs", *(AGENTS[agent] for agent in MAIN), "HEFT, ops", "search, ops", "lower bound"]]
     for row, of in ROWS.items():
         texts, values = [], []
         for agent in MAIN:
-            cell = cells[row, agent]
-            text = number(cell.mean) + (" " + interval(cell) if agent.startswith("post") else "")
-            runs = trials[row].by("agent.label").get(agent, [])
-            fitting = sum(trial.best is not None for trial in runs)
-            if 0 < fitting < len(runs):
-                text += f", {fitting} of {len(runs)} seeds"
-            published = "OOM" if (row, agent) in OUT_OF_MEMORY else cell.published and number(cell.published)
-            texts.append(text + (f" ({published})" if published else ""))
-            values.append(cell.mean)
+            texts.append(runs.text(row, agent, MISSING, spread=agent == "post"))
+            values.append(runs.cells[row, agent].mean)
         for agent in ON_OPS:
             values.append(on_ops[row].where("agent.label=" + agent).mean())
             texts.append(number(values[-1]))

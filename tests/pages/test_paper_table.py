@@ -81,6 +81,16 @@ class PaperTableTest(unittest.TestCase):
         self.assertEqual((cells["resnet", "gpu"].mean, cells["nmt4", "hierarchical"].mean), (None, None))
         self.assertEqual(cells["nmt4", "hierarchical"].published, 1690)
 
+    def test_a_cell_says_what_is_missing_and_how_many_seeds_found_something(self):
+        archive = FakeArchive()
+        archive.trials.append(trial("hierarchical", "resnet", None, 2))
+        of = PaperTable("hierarchical", archive, ROWS, list(TIMES))
+        self.assertEqual(of.text("inception", "gpu", {}, spread=True), "152 [152, 152] (150)")
+        self.assertEqual(of.text("resnet", "hierarchical", {}, spread=False), "900, 1 of 2 seeds (1180)")
+        self.assertEqual(of.text("resnet", "gpu", {}, spread=True), "– (1180)")
+        self.assertEqual(of.text("nmt4", "gpu", {("nmt4", "gpu"): "OOM"}, spread=False), "2000 (OOM)")
+        self.assertEqual(of.text("nmt4", "hierarchical", {}, spread=False), " (1690)")
+
     def test_a_claim_has_both_settings_and_the_published_effect(self):
         best, published = ("hierarchical", "gpu"), ("hierarchical, slow", "gpu")
         claim = table().claim("c", "text", best, published, ["inception"])

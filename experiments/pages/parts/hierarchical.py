@@ -1,6 +1,7 @@
 """The smaller experiments of docs/results/hierarchical.md."""
 from __future__ import annotations
 
+import math
 from statistics import fmean, median
 
 from shared.archive import Source, Trial, Trials, extremes
@@ -58,9 +59,9 @@ def grouping(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     }
     gaps, times = {}, []
     for key, row in ROWS.items():
-        theirs = [published[metric][key, "random grouping"] for metric in published]
         if key == "resnet":
             continue
+        theirs = [published[metric][key, "random grouping"] for metric in published]
         cells, medians = [", ".join(map(number, theirs))], {}
         for label in ("random grouping", "hierarchical"):
             values = archive.where("agent.label=" + label, *row.conditions()).values()
@@ -102,16 +103,14 @@ def ablation(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         runs = both.by("agent.label")
         of_sizes = [runs.get(label, Trials()) for label in SIZES]
         means = [trials.mean(short_best) for trials in of_sizes]
-        drawn = [trials.mean(short_drawn) for trials in of_sizes]
+        drawn = [trials.mean(lambda trial: drawn_between(trial, 0.9 * SHORT, SHORT)) for trials in of_sizes]
         seeds = [", ".join(map(number, trials.values(short_best))) for trials in of_sizes]
         texts = [f"{number(mean, digits)} ({of_seeds})" if mean else DASH for mean, of_seeds in zip(means, seeds)]
         columns += [bold_best(texts, means), bold_best([number(value) for value in drawn], drawn)]
-        figures |= {f"ablation.{key}.{label.replace(' ', '_')}": mean for label, mean in zip(SIZES, means) if mean}
     one = ROWS["inception"].conditions()
     trials = Trials([*archive.where(*one), *whole.where(*one)]).by("agent.label")
     for index, (label, title) in enumerate(SIZES.items()):
         cost = trials[label].mean(lambda trial: trial.cpu_seconds * SHORT / int(trial.get("budget.evaluations")))
-        figures[f"ablation.cpu.{label.replace(' ', '_')}"] = cost
         table.append([title, *(column[index] for column in columns), "< 1" if cost < 1 else number(cost)])
     return figures, {"ablation": markdown(table)}
 
@@ -120,23 +119,13 @@ def short_best(trial: Trial) -> float | None:
     return trial.best_after(SHORT)
 
 
-def short_drawn(trial: Trial) -> float | None:
-    """Mean step time drawn in the last tenth of the evaluations that the shortest have, ms."""
-    drawn = [
-        episode["mean_step_time_us"]
-        for episode in trial.episodes
-        if 0.9 * SHORT < episode["evaluations"] <= SHORT and episode["mean_step_time_us"] is not None  # a random walk's
-    ]
-    return fmean(drawn) / 1000 if drawn else None
-
-
 def workers(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     archive = source.archive("hierarchical_workers")
     figures = run_figures(archive, "workers")
     table = [["placements", *(f"{points:,}" for points in POINTS), "the last quarter's mean", "first below 1.94 s"]]
     for label in ("one worker", "four workers", "random walk"):
         trials = sorted(archive.where("agent.label=" + label), key=lambda trial: trial.seed)
-        quarters = [late_mean(trial, 750) for trial in trials]
+        quarters = [drawn_between(trial, 750, math.inf) for trial in trials]
         table.append(
             [
                 label,
@@ -153,12 +142,12 @@ def workers(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     return figures, {"workers": markdown(table)}
 
 
-def late_mean(trial: Trial, after: int) -> float | None:
-    """Mean step time of the updates that end after so many evaluations, ms."""
+def drawn_between(trial: Trial, after: float, until: float) -> float | None:
+    """Mean step time of the updates that end after `after` and by `until` evaluations, ms; None if nothing is learned."""
     means = [
         episode["mean_step_time_us"]
         for episode in trial.episodes
-        if episode["evaluations"] > after and episode["mean_step_time_us"] is not None
+        if after < episode["evaluations"] <= until and episode["mean_step_time_us"] is not None
     ]
     return fmean(means) / 1000 if means else None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from shared.archive import Archive, BadInput, Cell, Trial, Trials
 from shared.claims import Claim, Effect, effect, published_effect
 from shared.published import read_published
+from shared.table import interval, number
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,19 @@ class PaperTable:
     def of(self, agent: str, rows: Sequence[str]) -> Trials:
         """The agent's trials in some rows; none if it has not run there."""
         return Trials(trial for row in rows for trial in self.trials[row] if trial.label == agent)
+
+    def text(self, row: str, agent: str, missing: Mapping[tuple[str, str], str], spread: bool) -> str:
+        """Of a cell: our mean, with its interval if `spread`, how many seeds found something if not all did, and what is
+        published. missing: what the paper says in place of a value. Nothing of ours if the agent has not run."""
+        cell, runs = self.cells[row, agent], self.of(agent, [row])
+        text = number(cell.mean) if runs else ""
+        if spread and cell.mean is not None:
+            text += " " + interval(cell)
+        fitting = sum(trial.best is not None for trial in runs)
+        if 0 < fitting < len(runs):
+            text += f", {fitting} of {len(runs)} seeds"
+        published = missing.get((row, agent), cell.published and number(cell.published))
+        return text + (f" ({published})" if published else "")
 
     def effect(
         self,

@@ -30,7 +30,7 @@ AGENTS = {
     "expert": "expert",
     "metis": "METIS",
     "policy gradient (RNN)": "RNN",
-    "policy gradient (RNN), tuned": "RNN, tuned",
+    "policy gradient (RNN), tuned": "RNN, best settings",
     "policy gradient": "policy gradient",
     "policy gradient, tuned": "policy gradient, tuned",
     "ppo only": "PPO only",
@@ -42,7 +42,16 @@ AGENTS = {
     "random walk": "random walk",
     "annealing": "annealing",
 }
-MAIN = ["single device", "expert", "metis", "policy gradient (RNN)", "post", "random walk", "annealing"]
+MAIN = [
+    "single device",
+    "expert",
+    "metis",
+    "policy gradient (RNN)",
+    "policy gradient (RNN), tuned",
+    "post",
+    "random walk",
+    "annealing",
+]
 PARTS = ["policy gradient", "ppo only", "cross-entropy only", "post"]  # each also tuned
 ON_OPS = ["heft on ops", "multilevel search on ops"]
 MISSING = {(row, "single device"): "OOM" for row in ("nmt2", "nmt4", "nmt8")}  # in the paper

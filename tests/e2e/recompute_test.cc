@@ -123,9 +123,9 @@ TEST_F(RecomputeTest, BadInputIsOneLineAndNothingIsWritten) {
 }
 
 TEST_F(RecomputeTest, APageWithoutAnArchiveSaysSo) {
-  const Ran ran = Recompute("placeto");
+  const Ran ran = Recompute("throughput");
   EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_EQ(ran.out, "docs/results/placeto.md: no archive: its runs or files are not kept here\n");
+  EXPECT_EQ(ran.out, "docs/results/throughput.md: no archive: its runs or files are not kept here\n");
 }
 
 TEST_F(RecomputeTest, NumbersThatAreTracedToNothingAreListed) {

@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "experiments", "pages"))
 
 from shared.archive import BadInput  # noqa: E402
-from shared.chart import Axis, Line, Panel, Point, Style, around, chart, round_step  # noqa: E402
+from shared.chart import Axis, Line, Panel, Point, Segments, Style, around, chart, round_step  # noqa: E402
 from shared.page import check_pictures  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -44,6 +44,9 @@ class AxisTest(unittest.TestCase):
         ]:
             self.assertEqual([text for _, text in axis.ticks()], expected)
 
+    def test_a_bare_axis_has_no_ticks(self):
+        self.assertEqual(Axis("x", 0, 60, bare=True).ticks(), [])
+
     def test_steps_are_one_two_or_five_times_a_power_of_ten(self):
         self.assertEqual([round_step(step) for step in (1, 1.1, 12, 30, 51)], [1, 2, 20, 50, 100])
 
@@ -54,6 +57,15 @@ class AxisTest(unittest.TestCase):
         self.assertTrue(low < 3 < high)
         low, high = around([0.1, 10], log=True)
         self.assertTrue(0 < low < 0.1 and high > 10)
+
+
+class SegmentsTest(unittest.TestCase):
+    def test_segments_are_one_path_in_their_own_width(self):
+        axis = Axis("", 0, 1, bare=True)
+        marks = [Segments([((0, 0), (1, 1)), ((0, 1), (1, 0))], Style("", "#999999", width=0.5))]
+        (path,) = elements(chart("A graph", [Panel("graph", axis, axis, marks)], [OURS], 1), "path")
+        self.assertEqual(path.get("stroke-width"), "0.5")
+        self.assertEqual(path.get("d"), "M56.0 216.0L306.0 26.0 M56.0 26.0L306.0 216.0")
 
 
 class ChartTest(unittest.TestCase):

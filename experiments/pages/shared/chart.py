@@ -21,6 +21,7 @@ class Style:
     shape: str = "circle"
     hollow: bool = False
     dashed: bool = False
+    width: float = 1.5  # of lines
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,23 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Segments:
+    """Straight lines from point to point, which need not touch each other."""
+
+    ends: Sequence[tuple[tuple[float, float], tuple[float, float]]]
+    style: Style
+
+
+@dataclass(frozen=True)
 class Axis:
-    """From `low` to `high`. `names`: texts at the values; without them ticks are round numbers."""
+    """From `low` to `high`. `names`: texts at the values; without them ticks are round numbers. bare: there are no ticks."""
 
     label: str
     low: float
     high: float
     log: bool = False
     names: dict[float, str] = field(default_factory=dict)
+    bare: bool = False
 
     def part(self, value: float) -> float:
         """0 at the low end, 1 at the high end; what lies outside is moved to the end."""
@@ -57,7 +67,7 @@ class Axis:
         return min(1.0, max(0.0, (at - low) / (high - low)))
 
     def ticks(self) -> list[tuple[float, str]]:
-        if self.names:
+        if self.names or self.bare:
             return sorted(self.names.items())
         if self.log:
             first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
@@ -78,7 +88,7 @@ class Panel:
     title: str
     x: Axis
     y: Axis
-    marks: Sequence[Point | Line]
+    marks: Sequence[Point | Line | Segments]
 
 
 def round_step(step: float) -> float:
@@ -152,6 +162,10 @@ def _panel(panel: Panel, left: int, top: int) -> list[str]:
         if isinstance(mark, Line):
             lines.append(_line([(x(a), y(b)) for a, b in mark.points], mark.style))
             continue
+        if isinstance(mark, Segments):
+            ends = " ".join(f"M{x(a):.1f} {y(b):.1f}L{x(c):.1f} {y(d):.1f}" for (a, b), (c, d) in mark.ends)
+            lines.append(f'<path d="{ends}" fill="none" {_stroke(mark.style)}/>')
+            continue
         if mark.low is not None and mark.high is not None:
             lines.append(_segment(x(mark.x), y(mark.low), x(mark.x), y(mark.high), mark.style.colour))
         lines.append(_shape(x(mark.x), y(mark.y), mark.style, mark.size))
@@ -168,9 +182,13 @@ def _segment(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
 
 
 def _line(points: Sequence[tuple[float, float]], style: Style) -> str:
-    dash = ' stroke-dasharray="5 3"' if style.dashed else ""
     at = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<polyline points="{at}" fill="none" stroke="{style.colour}" stroke-width="1.5"{dash}/>'
+    return f'<polyline points="{at}" fill="none" {_stroke(style)}/>'
+
+
+def _stroke(style: Style) -> str:
+    dash = ' stroke-dasharray="5 3"' if style.dashed else ""
+    return f'stroke="{style.colour}" stroke-width="{style.width:g}"{dash}'
 
 
 def _shape(x: float, y: float, style: Style, size: float) -> str:

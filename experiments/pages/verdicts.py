@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 import hierarchical
+import placeto
 import post
 
 from shared.archive import Source
 from shared.claims import claim_table
 from shared.page import Value
 
-PAPERS = {"post": post, "hierarchical": hierarchical}
+PAPERS = {"post": post, "hierarchical": hierarchical, "placeto": placeto}
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:

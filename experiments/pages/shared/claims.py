@@ -58,6 +58,20 @@ def effect(
 ) -> Effect:
     """The effect of `one` against `other`, over the rows that both have. A trial without a seed's partner, as of an
     agent that draws nothing, is compared with all seeds of the other. Refuses if they share no row."""
+    found = effect_if_any(one, other, value, graph, row)
+    if found is None:
+        raise BadInput("the two sides of a claim share no row in which both found something")
+    return found
+
+
+def effect_if_any(
+    one: Trials,
+    other: Trials,
+    value: Callable[[Trial], float | None] = lambda trial: trial.best,
+    graph: Callable[[Trial], str] = graph_of,
+    row: Callable[[Trial], str] = row_of,
+) -> Effect | None:
+    """The same; None if they share no row in which both found something."""
     rows: dict[str, tuple[str, dict[int, float | None], dict[int, float | None]]] = {}
     for side, trials in enumerate((one, other)):
         for trial in trials:
@@ -74,7 +88,7 @@ def effect(
         else:
             left_out += 1
     if not graphs:
-        raise BadInput("the two sides of a claim share no row in which both found something")
+        return None
     return replace(effect_of(list(graphs.values())), left_out=left_out, partly=partly)
 
 

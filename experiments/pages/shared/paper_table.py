@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shared.archive import Archive, BadInput, Cell, Trial, Trials
-from shared.claims import Claim, Effect, effect, published_effect
+from shared.claims import Claim, Effect, effect_if_any, published_effect
 from shared.published import read_published
 from shared.table import interval, number
 
@@ -98,13 +98,7 @@ class PaperTable:
         value: Callable[[Trial], float | None] = lambda trial: trial.best,
     ) -> Effect | None:
         """None if one of the two has not run, or if there is no row in which both found something."""
-        ours, theirs = self.of(one, rows), self.of(other, rows)
-        if not ours or not theirs:
-            return None
-        try:
-            return effect(ours, theirs, value)
-        except BadInput:
-            return None
+        return effect_if_any(self.of(one, rows), self.of(other, rows), value)
 
     def claim(
         self,

@@ -1,229 +1,287 @@
 """docs/results/sgdp.md."""
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import fmean, median
 
-from parts.sgdp import NETWORKS, batch, by_network, faster, key, ops, transfer, won
-from shared.archive import Archive, Source, Trial, Trials, extremes, geometric_mean, percent_faster
+from parts.sgdp import ROWS, batch, key, large, ops, ops_table, ops_trials, transfer
+from shared.archive import Source, Trial, Trials, extremes, geometric_mean, percent_faster
+from shared.chart import Axis, Line, Panel, Point, Style, around, chart
+from shared.claims import Claim, claim_figures, claim_table, effect_text, log_change, percent_change
 from shared.page import Value, markdown
-from shared.table import bold, bold_best, number, p_value, run_figures, signed
+from shared.paper_table import PaperTable
+from shared.table import DASH, bold_best, number, run_figures
 
 AGENTS = {
     "expert": "expert",
     "metis": "METIS",
-    "hierarchical": "hierarchical",
-    "sgdp": "sgdp",
-    "sgdp, tuned": "sgdp, tuned",
+    "hierarchical": "planner",
+    "simple planner": "simple planner",
+    "sgdp, published settings": "SGDP, published settings",
+    "sgdp": "SGDP",
+    "sgdp, node ratio": "SGDP, node ratio",
     "random": "random",
     "random walk": "random walk",
     "annealing": "annealing",
+    "sgdp, mlp": "SGDP, MLP",
+    "sgdp, gat": "SGDP, GAT",
+    "sgdp, mask": "SGDP, mask, one seed",
+    "sgdp, node ratio, mlp": "SGDP, node ratio, MLP",
+    "sgdp, node ratio, gat": "SGDP, node ratio, GAT",
 }
-# Rows of table 1 in which METIS ran out of memory.
-OUT_OF_MEMORY = {
-    "RNNLM, 8 layers",
-    "GNMT, 8 layers",
-    "Transformer-XL, 4 layers",
-    "Transformer-XL, 8 layers",
-    "Inception-V3, batch 32",
-    "Inception-V3, batch 64",
-    "WaveNet, 2 stacks",
-    "WaveNet, 4 stacks",
-}
-AGAINST = [
-    ("expert", "experts", "20.5 % (20.5 as recomputed)"),
-    ("metis", "METIS", "on every network, or METIS ran out of memory"),
-    ("hierarchical", "the Hierarchical Planner", "18.2 % (recomputed: 19.7)"),
-    ("random walk", "the random walk", ""),
-    ("random", "drawing at random", ""),
-    ("annealing", "annealing", ""),
+MAIN = list(AGENTS)[:10]
+VARIANTS = ["sgdp", "sgdp, mlp", "sgdp, gat", "sgdp, node ratio", "sgdp, node ratio, mlp", "sgdp, node ratio, gat"]
+OUT_OF_MEMORY = [  # rows of table 1 in which METIS has no time
+    *("rnnlm8", "nmt8", "transformer4", "transformer8"),
+    *("inception32", "inception64", "wavenet2", "wavenet4"),
 ]
-LIMIT = 0.009  # by Holm over the six of a column
-GROUPS = {
-    "RNNLM 2, 4, 8": "RNNLM",
-    "GNMT 2, 4, 8": "GNMT",
-    "Transformer-XL 2, 4, 8": "Transformer-XL",
-    "Inception-V3 32, 64": "Inception-V3",
-    "AmoebaNet": "AmoebaNet",
-    "WaveNet 2, 4": "WaveNet",
+MISSING = {(row, "metis"): "OOM" for row in OUT_OF_MEMORY}
+LEARNERS = {
+    "sgdp": Style("SGDP, best settings", "#009e73"),
+    "sgdp, published settings": Style("SGDP, published settings", "#d55e00", dashed=True),
+    "sgdp, node ratio": Style("SGDP, node ratio", "#e69f00"),
+    "hierarchical": Style("planner, best settings", "#0072b2"),
+    "simple planner": Style("simple planner, best settings", "#cc79a7"),
 }
-CERTAIN = 0.1  # entropy, as a part of the largest possible, under which a policy has chosen one device
+COMPARED = {
+    "sgdp, node ratio, mlp": Style("MLP in place of the transformer", "#d55e00", "square"),
+    "sgdp, node ratio, gat": Style("GAT in place of GraphSAGE", "#0072b2", "triangle"),
+}
+SHOWN = ["rnnlm4", "nmt2", "nmt4", "transformer4", "inception32", "wavenet2"]
+POINTS = 20  # of a learning curve
+PUBLISHED_SPEED = 16.0  # geometric mean of the speed-ups of table 1's rows
 
 
-def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
-    archive = source.archive("sgdp")
-    archive.expect_labels([*AGENTS, "sgdp, mlp", "sgdp, gat"])
-    runs = by_network(archive.trials)
-    means = {label: {name: runs[label, name].mean() for name in NETWORKS} for label in AGENTS}
-    figures = run_figures(archive)
-    tables = {
-        "main": main_table(archive, runs),
-        "against": against_table(archive, means),
-        "contexts": context_table(runs),
-        "learned": learned_table(archive),
+def read(source: Source) -> PaperTable:
+    return PaperTable("sgdp", source.archive("sgdp"), ROWS, list(AGENTS))
+
+
+def claims(source: Source) -> list[Claim]:
+    return claims_of(read(source))
+
+
+def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], dict[str, str]]:
+    table, archive = read(source), source.archive("sgdp")
+    found = claims_of(table)
+    against, figures = against_table(table)
+    learned, more_figures = learned_table(table)
+    figures |= {
+        **more_figures,
+        **run_figures(archive),
+        **claim_figures(found),
+        **main_figures(table, ops_trials(source)),
+        **speed_figures(table),
     }
-    figures |= main_figures(archive, runs, means) | speed_figures(runs)
-    for part in (batch, transfer, ops):
+    tables = {
+        "main": main_table(table, ops_trials(source)),
+        "claims": claim_table(found),
+        "against": against,
+        "learned": learned,
+        "contexts": context_table(table),
+    }
+    for part in (batch, transfer, ops, large):
         more_figures, more_tables = part(source)
         figures |= more_figures
         tables |= more_tables
-    return figures, tables
+    tables["ops"] = ops_table(source, table)
+    return figures, tables, {"sgdp_drawn.svg": drawn_picture(table), "sgdp_contexts.svg": context_picture(table)}
 
 
-def main_table(archive: Archive, runs: dict[tuple[str, str], Trials]) -> list[str]:
-    table = [["network, GPUs", *AGENTS.values()]]
-    for name, (group, gpus) in NETWORKS.items():
-        texts, values = [], []
-        for label in AGENTS:
-            trials = runs[label, name]
-            values.append(trials.mean())
-            text = number(values[-1])
-            least, most = extremes(trials.values())
-            if most / least - 1 > 0.03:
-                text += f" ({number(least)} to {number(most)})"
-            published = archive.report().cell("step_time", label, f"{group}, {gpus} GPUs").published
-            if label == "metis" and name in OUT_OF_MEMORY:
-                text += " [OOM]"
-            elif published is not None:
-                text += f" [{number(published)}]"
-            texts.append(text)
-        table.append([f"{name}, {gpus}", *bold_best(texts, values)])
-    return markdown(table)
+def claims_of(table: PaperTable) -> list[Claim]:
+    every = list(ROWS)
 
+    def claim(
+        name: str, text: str, other: str, value: Callable[[Trial], float | None] = lambda trial: trial.best
+    ) -> Claim:
+        published = ("sgdp, published settings", other)
+        return table.claim(name, text, ("sgdp", other), published, every, value)
 
-def against_table(archive: Archive, means: dict[str, dict[str, float]]) -> list[str]:
-    table = [["against", "published", "sgdp", "sgdp, tuned"]]
-    for other, name, published in AGAINST:
-        row = [name, published]
-        for label in ("sgdp", "sgdp, tuned"):
-            test = archive.report().test(label, other, "log_step_time")
-            gain = faster(means[label], means[other])
-            text = signed(gain) + " %"
-            sure = test.p_problems < LIMIT and gain > 0 and label == "sgdp, tuned" and other != "random"
-            wins, ties = won(means[label], means[other])
-            tied = f", {ties} tied" if ties else ""
-            text = f"{bold(text) if sure else text} (p {p_value(test.p_problems)}; {wins}{tied})"
-            row.append(text)
-        table.append(row)
-    return markdown(table)
+    def ablation(name: str, text: str, gain: float) -> Claim:
+        """gain: the published one, %."""
+        made = table.claim(name, text, ("sgdp", "sgdp, " + name), None, every)
+        return replace(made, published=f"−{gain:.0f} %", expected=log_change(-gain))
 
+    def seconds(trial: Trial) -> float:
+        return trial.cpu_seconds
 
-def learned_table(archive: Archive) -> list[str]:
-    table = [["", "entropy at first", "entropy at the end", "placements drawn at the end, against the first"]]
-    for label, name in (("sgdp", "published, median"), ("sgdp, tuned", "tuned, median")):
-        trials = archive.where("agent.label=" + label)
-        entropies = [number(median(trial.episodes[index]["entropy"] for trial in trials), 2) for index in (0, -1)]
-        gain = median(percent_faster(trial.drawn(-1), trial.drawn(0)) for trial in trials)
-        change = f"{number(abs(gain), 1 if abs(gain) < 10 else 0)} % {'faster' if gain > 0 else 'slower'}"
-        table.append([name, *entropies, change])
-    return markdown(table)
-
-
-def context_table(runs: dict[tuple[str, str], Trials]) -> list[str]:
-    labels = {"sgdp, tuned": "sgdp, tuned", "sgdp, mlp": "MLP", "sgdp, gat": "GAT"}
-    table = [["", *GROUPS]]
-    for label, shown in labels.items():
-        row = [shown]
-        for start in GROUPS.values():
-            names = [name for name in NETWORKS if name.startswith(start)]
-            row.append(", ".join(number(first_seed(runs, label, name)) for name in names))
-        table.append(row)
-    return markdown(table, left=7)
-
-
-def first_seed(runs: dict[tuple[str, str], Trials], label: str, name: str) -> float:
-    return runs[label, name].where("seed=1")[0].best
-
-
-def main_figures(
-    archive: Archive, runs: dict[tuple[str, str], Trials], means: dict[str, dict[str, float]]
-) -> dict[str, Value]:
-    tuned = means["sgdp, tuned"]
-    figures: dict[str, Value] = {f"won.{key(other)}": won(tuned, means[other])[0] for other, _, _ in AGAINST}
-    figures["lost.expert"] = len(NETWORKS) - sum(won(tuned, means["expert"]))
-    figures["lost.annealing"] = len(NETWORKS) - sum(won(tuned, means["annealing"]))
-    for label in ("sgdp", "sgdp, tuned"):  # with the seed that the planner has
-        difference = archive.report().test(label, "hierarchical", "log_step_time").difference
-        figures[f"{key(label)}.seed1"] = abs(100 * (1 - math.exp(-difference / 100)))
-    for batch_size in (32, 64):
-        name = f"Inception-V3, batch {batch_size}"
-        for label in ("sgdp, tuned", "metis", "annealing"):
-            figures[f"inception{batch_size}.{key(label)}"] = percent_faster(means[label][name], means["expert"][name])
-    figures["inception.others.min"], figures["inception.others.max"] = extremes(
-        value for name, value in figures.items() if name.startswith("inception") and "sgdp" not in name
+    search = claim(
+        "search", "takes less time for 800 placements than the Hierarchical Planner", "hierarchical", seconds
     )
-    figures["wavenet4.annealing"] = percent_faster(means["annealing"]["WaveNet, 4 stacks"], tuned["WaveNet, 4 stacks"])
+    speed = 100 * (1 / PUBLISHED_SPEED - 1)
+    return [
+        claim("expert", "faster than experts", "expert"),
+        claim("hierarchical", "faster than the Hierarchical Planner", "hierarchical"),
+        claim("metis", "faster than METIS", "metis"),
+        replace(search, published=f"−{-speed:.0f} %", expected=log_change(speed)),
+        ablation("mlp", "its transformer is better than an MLP", 10),
+        ablation("gat", "its GraphSAGE is better than a GAT", 7),
+    ]
+
+
+def main_table(of: PaperTable, on_ops: dict[str, Trials]) -> list[str]:
+    table = [["network, GPUs", *(AGENTS[agent] for agent in MAIN), "search, ops", "lower bound"]]
+    for row in ROWS:
+        texts = [of.text(row, agent, MISSING, spread=agent == "sgdp") for agent in MAIN]
+        search = on_ops[row].where("agent.label=search on ops")
+        values = [*(of.cells[row, agent].mean for agent in MAIN), search.mean()]
+        bound = search[0].graph["lower_bound_us"] / 1000
+        table.append([ROWS[row].title, *bold_best([*texts, number(search.mean())], values), number(bound)])
+    return markdown(table)
+
+
+def main_figures(table: PaperTable, on_ops: dict[str, Trials]) -> dict[str, Value]:
+    """Each cell, and how much faster SGDP is."""
+    figures: dict[str, Value] = {"out_of_memory": len(OUT_OF_MEMORY)}
+    means = table.means()
+    for (row, agent), mean in means.items():
+        name = f"{row}.{key(agent)}"
+        figures[name] = mean if mean is not None else DASH
+        if mean and means[row, "sgdp"]:
+            figures[name + ".less"] = percent_faster(means[row, "sgdp"], mean)
+            figures[name + ".more"] = percent_faster(mean, means[row, "sgdp"])
+    searched = {row: on_ops[row].where("agent.label=search on ops").mean() for row in ROWS}
+    gains = [percent_faster(searched[row], means[row, "sgdp"]) for row in ROWS if means[row, "sgdp"]]
+    gat = table.effect("sgdp, node ratio", "sgdp, node ratio, gat", list(ROWS))
+    mask = table.effect("sgdp, mask", "sgdp", list(ROWS))
+    if gat and mask:
+        figures["gat.less"], figures["gat.won"] = -percent_change(gat.mean), gat.faster
+        figures["mask"] = percent_change(mask.mean)
+    figures["search.ahead"] = sum(gain > 0 for gain in gains)
+    figures["search.min"], figures["search.max"] = extremes(gains)
     for layers in (4, 8):
-        group, gpus = NETWORKS[f"RNNLM, {layers} layers"]
-        cells = [
-            archive.report().cell("step_time", label, f"{group}, {gpus} GPUs").published for label in ("sgdp", "expert")
-        ]
-        figures[f"rnnlm{layers}.published"] = cells[0] / cells[1]
-    figures["out_of_memory"] = len(OUT_OF_MEMORY)
-    figures["gnmt2.seed3"] = runs["sgdp, tuned", "GNMT, 2 layers"].where("seed=3")[0].best
-    least, most = extremes(runs["sgdp, tuned", "GNMT, 4 layers"].values())
-    figures |= {"gnmt4.min": least, "gnmt4.max": most, "gnmt4.apart": percent_faster(least, most)}
-    figures["entropy.first"] = median(trial.episodes[0]["entropy"] for trial in archive.where("agent.label=sgdp"))
-    for label in ("sgdp, mlp", "sgdp, gat"):
-        test = archive.report().test("sgdp, tuned", label, "log_step_time")
-        figures[f"{key(label)}.p"] = test.p_problems
-        ratios = {name: first_seed(runs, "sgdp, tuned", name) / first_seed(runs, label, name) for name in NETWORKS}
-        figures[key(label)] = 100 * (1 - geometric_mean(ratios.values()))
-        figures[key(label) + ".thirteen"] = 100 * (
-            1 - geometric_mean(1 / ratio for name, ratio in ratios.items() if name != "WaveNet, 4 stacks")
-        )
-        figures[key(label) + ".cpu"] = fmean(trial.cpu_seconds for trial in archive.where("agent.label=" + label))
-    figures["sgdp_tuned.cpu"] = fmean(trial.cpu_seconds for trial in archive.where("agent.label=sgdp, tuned"))
+        row = f"rnnlm{layers}"
+        figures[row + ".published"] = table.published[row, "sgdp"] / table.published[row, "expert"]
     return figures
 
 
-def speed_figures(runs: dict[tuple[str, str], Trials]) -> dict[str, Value]:
-    """CPU seconds of agent and simulator for 800 placements, and placements until the planner's best."""
+def against_table(table: PaperTable) -> tuple[list[str], dict[str, Value]]:
+    """SGDP against each of the others, over all rows: with the setting of the rule, and with a ratio for each node."""
+    sides = {"sgdp": "SGDP", "sgdp, node ratio": "SGDP, node ratio"}
+    rows = [["against", *(text for side in sides.values() for text in (f"{side}, %", "won, of"))]]
     figures: dict[str, Value] = {}
-    of_label = {
-        name: [trial for network in NETWORKS for label in labels for trial in runs[label, network]]
-        for name, labels in (
-            ("hierarchical", ["hierarchical"]),
-            ("sgdp", ["sgdp", "sgdp, tuned"]),
-            ("annealing", ["annealing"]),
-        )
-    }
-    for name, trials in of_label.items():
-        figures[f"cpu.{name}.min"], figures[f"cpu.{name}.max"] = extremes(trial.cpu_seconds for trial in trials)
-    ratios = [
-        runs["hierarchical", name].mean(lambda trial: trial.cpu_seconds)
-        / runs[label, name].mean(lambda trial: trial.cpu_seconds)
-        for name in NETWORKS
-        for label in ("sgdp", "sgdp, tuned")
+    for other in AGENTS:
+        row = [AGENTS[other]]
+        for side in sides:
+            found = table.effect(side, other, list(ROWS)) if side != other else None
+            if not found:
+                row += [DASH, DASH]
+                continue
+            row += [effect_text(found), f"{found.faster}, {found.graphs}"]
+            name = f"{key(side)}.against.{key(other)}"
+            figures[name + ".less"], figures[name + ".more"] = -percent_change(found.mean), percent_change(found.mean)
+            figures[name + ".won"], figures[name + ".lost"] = found.faster, found.graphs - found.faster
+        if row[1:] != [DASH] * 4:
+            rows.append(row)
+    return markdown(rows), figures
+
+
+def learned_table(table: PaperTable) -> tuple[list[str], dict[str, Value]]:
+    """Medians over networks and seeds of what is learned."""
+    rows = [["", "entropy at first", "entropy at the end", "drawn at the end, of what is drawn at first"]]
+    figures: dict[str, Value] = {}
+    for agent in LEARNERS:
+        trials = table.of(agent, list(ROWS))
+        if not trials:
+            continue
+        first, last = (median(trial.episodes[index]["entropy"] for trial in trials) for index in (0, -1))
+        ratios = [trial.drawn(-1) / trial.drawn(0) for trial in trials if trial.drawn(0) is not None]
+        rows.append([LEARNERS[agent].name, number(first, 2), number(last, 2), number(median(ratios), 2)])
+        name = "learned." + key(agent)
+        figures[name + ".last"], figures[name + ".drawn"] = last, 100 * (1 - median(ratios))
+        figures[name + ".slower"] = sum(ratio > 1 for ratio in ratios)
+        figures[name + ".trials"] = len(ratios)
+    return markdown(rows), figures
+
+
+def context_table(table: PaperTable) -> list[str]:
+    rows = [["network, GPUs", *(AGENTS[agent] for agent in VARIANTS)]]
+    for row in ROWS:
+        values = [table.cells[row, agent].mean for agent in VARIANTS]
+        rows.append([ROWS[row].title, *bold_best([number(value) for value in values], values)])
+    return markdown(rows)
+
+
+def speed_figures(table: PaperTable) -> dict[str, Value]:
+    """CPU seconds of agent and simulator for 800 placements, and how many of them are better than the planner's best."""
+    figures: dict[str, Value] = {}
+
+    def seconds(agent: str, row: str) -> float:
+        return table.of(agent, [row]).mean(lambda trial: trial.cpu_seconds)
+
+    for agent in ("hierarchical", "simple planner", "annealing", *VARIANTS):
+        taken = [seconds(agent, row) for row in ROWS if table.of(agent, [row])]
+        if not taken:
+            continue
+        figures[f"cpu.{key(agent)}.min"], figures[f"cpu.{key(agent)}.max"] = extremes(taken)
+        figures[f"cpu.{key(agent)}"] = fmean(taken)
+    ran = [row for row in ROWS if table.of("hierarchical", [row])]
+    times = [seconds("hierarchical", row) / seconds("sgdp", row) for row in ran]
+    if times:
+        figures["times.min"], figures["times.max"] = extremes(times)
+        figures["times"] = geometric_mean(times)
+    reached = [
+        first_at(trial, target)
+        for row in ran
+        if (target := table.cells[row, "hierarchical"].mean) is not None
+        for trial in table.of("sgdp", [row])
     ]
-    figures["times.min"], figures["times.max"] = extremes(ratios)
-    planner = of_label["hierarchical"]
-    figures["planner.found"] = max(trial.found_at for trial in planner)
-    figures["planner.found.s.min"], figures["planner.found.s.max"] = extremes(
-        trial.found_at * trial.cpu_seconds / trial.graph["evaluations"] for trial in planner
-    )
-    figures["planner.certain"] = sum(trial.episodes[-1]["entropy"] < CERTAIN for trial in planner)
-    figures["planner.tied"] = len(planner) - figures["planner.certain"]
-    reached = {
-        name: [first_at(trial, runs["hierarchical", name][0].best) for trial in runs["sgdp, tuned", name]]
-        for name in NETWORKS
-    }
-    figures["never"] = sum(count is None for counts in reached.values() for count in counts)
-    figures["tuned.runs"] = sum(map(len, reached.values()))
-    soon = [name for name, counts in reached.items() if None not in counts and max(counts) <= 100]
-    figures["soon"] = len(soon)
-    late = [
-        (count, trial.cpu_seconds / 800)
-        for name, counts in reached.items()
-        for count, trial in zip(counts, runs["sgdp, tuned", name])
-        if count is not None
-    ]
-    figures["late"] = max(late)[0]
-    figures["late.s"] = math.prod(max(late))
-    figures["soon.s"] = max(100 * each for _, each in late)
+    found = [count for count in reached if count is not None]
+    figures["reached"], figures["reached.of"] = len(found), len(reached)
+    if found:
+        figures["reached.median"] = median(found)
     return figures
 
 
 def first_at(trial: Trial, target: float) -> int | None:
     """After how many placements a step is at most `target` ms."""
     return next((count for count, best in trial.graph["trace"] if best is not None and best / 1000 <= target), None)
+
+
+def drawn_picture(table: PaperTable) -> str:
+    """Mean step time of what the policies draw; mean of seeds."""
+    panels = []
+    for row in SHOWN:
+        drawn = {agent: drawn_points(table.of(agent, [row])) for agent in LEARNERS}
+        lines = [Line(points, LEARNERS[agent]) for agent, points in drawn.items() if points]
+        heights = [height for line in lines for _, height in line.points]
+        x, y = Axis("placements", 0, 800), Axis("mean step time drawn, ms", *around(heights))
+        panels.append(Panel(ROWS[row].title, x, y, lines))
+    return chart("Mean step time of what SGDP and the planner draw", panels, list(LEARNERS.values()), 3)
+
+
+def drawn_points(trials: Sequence[Trial]) -> list[tuple[float, float]]:
+    """Means over equal parts of the budget, of the placements that fit."""
+    points = []
+    for index in range(POINTS) if trials else ():
+        low, high = 800 * index / POINTS, 800 * (index + 1) / POINTS
+        drawn = [
+            episode["mean_step_time_us"] / 1000
+            for trial in trials
+            for episode in trial.episodes
+            if low < episode["evaluations"] <= high and episode["mean_step_time_us"] is not None
+        ]
+        if drawn:
+            points.append(((low + high) / 2, fmean(drawn)))
+    return points
+
+
+def context_picture(table: PaperTable) -> str:
+    """The paper's figure 2: step times over SGDP's, of each network and of all. Intervals are of the claim's bootstrap."""
+    marks: list[Point | Line] = [Line([(0.4, 1), (len(ROWS) + 1.6, 1)], Style("SGDP", "#009e73"))]
+    names = {}
+    for place, (rows, title) in enumerate([*(([row], row) for row in ROWS), (list(ROWS), "all")], start=1):
+        names[float(place)] = str(place) if title != "all" else "all"
+        for offset, (agent, style) in enumerate(COMPARED.items()):
+            found = table.effect(agent, "sgdp, node ratio", rows)
+            if found:
+                ratio, low, high = (1 + percent_change(value) / 100 for value in (found.mean, found.low, found.high))
+                marks.append(Point(place + 0.3 * (offset - 0.5), ratio, style, low, high))
+    heights = [y for mark in marks if isinstance(mark, Point) for y in (mark.low, mark.high)]
+    panel = Panel(
+        "over SGDP's step time",
+        Axis("network, in the order of the table", 0.4, len(ROWS) + 1.6, names=names),
+        Axis("less is better", *around([*heights, 1.0])),
+        marks,
+    )
+    return chart("Step times of SGDP's variants over its own", [panel], list(COMPARED.values()), 1)

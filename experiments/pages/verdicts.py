@@ -4,12 +4,13 @@ from __future__ import annotations
 import hierarchical
 import placeto
 import post
+import sgdp
 
 from shared.archive import Source
 from shared.claims import claim_table
 from shared.page import Value
 
-PAPERS = {"post": post, "hierarchical": hierarchical, "placeto": placeto}
+PAPERS = {"post": post, "hierarchical": hierarchical, "sgdp": sgdp, "placeto": placeto}
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:

@@ -118,7 +118,8 @@ TEST_F(RecomputeTest, BadInputIsOneLineAndNothingIsWritten) {
                   "' -C other && mv other/sgdp_ops other/post && tar -C other -cJf post.tar.xz post")
                 .status,
             0);
-  ExpectRefused(Recompute("post --archives ."), "post: its page has no place for random, sgdp, tuned (labels");
+  ExpectRefused(Recompute("post --archives ."),
+                "post: its page has no place for search on ops, sgdp, node ratio (labels");
   ExpectRefused(Shell("EMPLACE=./none '" + (Root() / "tools/recompute").string() + "' post"), "./none: is no program");
 }
 

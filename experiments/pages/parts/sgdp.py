@@ -4,212 +4,223 @@ from __future__ import annotations
 from statistics import fmean
 
 from shared.archive import Source, Trial, Trials, extremes, geometric_mean, percent_faster
+from shared.claims import effect, effect_text, percent_change
 from shared.page import Value, markdown
-from shared.table import bold, number, run_figures, signed
+from shared.paper_table import PaperTable, Row
+from shared.table import DASH, bold_best, number, run_figures, signed
 
-NETWORKS = {
-    "RNNLM, 2 layers": ('rnnlm {"layers":2}', 2),
-    "RNNLM, 4 layers": ('rnnlm {"layers":4}', 4),
-    "RNNLM, 8 layers": ('rnnlm {"layers":8}', 8),
-    "GNMT, 2 layers": ('nmt {"layers":2}', 2),
-    "GNMT, 4 layers": ('nmt {"layers":4}', 4),
-    "GNMT, 8 layers": ('nmt {"layers":8}', 8),
-    "Transformer-XL, 2 layers": ('transformer_xl {"layers":2}', 2),
-    "Transformer-XL, 4 layers": ('transformer_xl {"layers":4}', 4),
-    "Transformer-XL, 8 layers": ('transformer_xl {"layers":8}', 8),
-    "Inception-V3, batch 32": ('inception_v3 {"batch":32}', 2),
-    "Inception-V3, batch 64": ('inception_v3 {"batch":64}', 2),
-    "AmoebaNet": ('amoebanet {"batch":64,"filters":128,"image_size":224}', 4),
-    "WaveNet, 2 stacks": ('wavenet {"stacks":2}', 2),
-    "WaveNet, 4 stacks": ('wavenet {"stacks":4}', 4),
+ROWS = {
+    "rnnlm2": Row("RNNLM, 2 layers, 2", 'rnnlm {"layers":2}', 2),
+    "rnnlm4": Row("RNNLM, 4 layers, 4", 'rnnlm {"layers":4}', 4),
+    "rnnlm8": Row("RNNLM, 8 layers, 8", 'rnnlm {"layers":8}', 8),
+    "nmt2": Row("GNMT, 2 layers, 2", 'nmt {"layers":2}', 2),
+    "nmt4": Row("GNMT, 4 layers, 4", 'nmt {"layers":4}', 4),
+    "nmt8": Row("GNMT, 8 layers, 8", 'nmt {"layers":8}', 8),
+    "transformer2": Row("Transformer-XL, 2 layers, 2", 'transformer_xl {"layers":2}', 2),
+    "transformer4": Row("Transformer-XL, 4 layers, 4", 'transformer_xl {"layers":4}', 4),
+    "transformer8": Row("Transformer-XL, 8 layers, 8", 'transformer_xl {"layers":8}', 8),
+    "inception32": Row("Inception-V3, batch 32, 2", 'inception_v3 {"batch":32}', 2),
+    "inception64": Row("Inception-V3, batch 64, 2", 'inception_v3 {"batch":64}', 2),
+    "amoebanet": Row("AmoebaNet, 4", 'amoebanet {"batch":64,"filters":128,"image_size":224}', 4),
+    "wavenet2": Row("WaveNet, 2 stacks, 2", 'wavenet {"stacks":2}', 2),
+    "wavenet4": Row("WaveNet, 4 stacks, 4", 'wavenet {"stacks":4}', 4),
 }
 TABLE_2 = {  # what one policy for all gains, in the paper, %
-    "RNNLM, 2 layers": "0",
-    "RNNLM, 4 layers": "5 %",
-    "GNMT, 2 layers": "0",
-    "GNMT, 4 layers": "0",
-    "Transformer-XL, 2 layers": "7.6 %",
-    "Transformer-XL, 4 layers": "3 %",
-    "Transformer-XL, 8 layers": "1.5 %",
-    "Inception-V3, batch 32": "0",
-    "AmoebaNet": "−5 %",
-    "WaveNet, 2 stacks": "15 %",
-    "WaveNet, 4 stacks": "3.3 %",
+    "rnnlm2": "0",
+    "rnnlm4": "5 %",
+    "nmt2": "0",
+    "nmt4": "0",
+    "transformer2": "7.6 %",
+    "transformer4": "3 %",
+    "transformer8": "1.5 %",
+    "inception32": "0",
+    "amoebanet": "−5 %",
+    "wavenet2": "15 %",
+    "wavenet4": "3.3 %",
 }
-
-
-def network_of(trial: Trial) -> str:
-    graph = trial.spec["graph"]
-    return next(name for name, (group, _) in NETWORKS.items() if group == group_of(graph))
-
-
-def group_of(graph: dict) -> str:
-    settings = ",".join(f'"{key}":{value}' for key, value in sorted(graph["set"].items()))
-    return f'{graph["model"]} {{{settings}}}'
-
-
-def by_network(trials: Trials) -> dict[tuple[str, str], Trials]:
-    """By label and network."""
-    found: dict[tuple[str, str], Trials] = {}
-    for trial in trials:
-        found.setdefault((trial.label, network_of(trial)), Trials()).append(trial)
-    return found
-
-
-def faster(ours: dict[str, float], others: dict[str, float]) -> float:
-    """By how much steps are shorter in the geometric mean over the networks, %."""
-    return 100 * (1 - geometric_mean(ours[name] / others[name] for name in ours))
-
-
-def won(ours: dict[str, float], others: dict[str, float]) -> tuple[int, int]:
-    """Networks won, and tied: as near as 0.01 %."""
-    ratios = [ours[name] / others[name] for name in ours]
-    tied = sum(abs(ratio - 1) < 0.0001 for ratio in ratios)
-    return sum(ratio < 0.9999 for ratio in ratios), tied
+TRANSFERRED = ["rnnlm4", "nmt4", "transformer4", "inception32", "amoebanet", "wavenet4"]
+LEARNER = "sgdp, node ratio"  # what runs on ops
+OPS_AGENTS = ["expert", "search on ops", LEARNER]
+EARLIER = "sgdp, tuned"  # the label of the runs with several networks
 
 
 def key(label: str) -> str:
     return label.replace(", ", "_").replace(" ", "_")
 
 
+def title(row: str) -> str:
+    """Of a row's network, without its GPUs."""
+    return ROWS[row].title.rpartition(", ")[0]
+
+
+def row_of(graph: dict) -> str:
+    """Of which network a spec's graph is, whatever the GPUs."""
+    settings = {name: str(value) for name, value in graph["set"].items()}
+    return next(name for name, row in ROWS.items() if (row.model, row.settings) == (graph["model"], settings))
+
+
+def network(trial: Trial) -> str:
+    return row_of(trial.spec["graph"])
+
+
+def by_network(trials: Trials) -> dict[tuple[str, str], Trials]:
+    """By label and network."""
+    found: dict[tuple[str, str], Trials] = {}
+    for trial in trials:
+        found.setdefault((trial.label, network(trial)), Trials()).append(trial)
+    return found
+
+
+def batches(source: Source) -> tuple[Trials, Trials]:
+    """The trials in which one policy learns on all networks, and those in which it learns on one."""
+    trials = source.archive("sgdp_batch").trials
+    together, alone = (
+        Trials(trial for trial in trials if ("together" in trial.spec) == joint) for joint in (True, False)
+    )
+    return together, alone
+
+
 def batch(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
-    archive = source.archive("sgdp_batch")
-    together = by_network(Trials(trial for trial in archive.trials if "together" in trial.spec))
-    alone = by_network(Trials(trial for trial in archive.trials if "together" not in trial.spec))
-    table = [
-        ["network", "one policy each", "one for all", "gain by it", "published", "expert", "random walk", "annealing"]
-    ]
-    tuned, gains = "sgdp, tuned", {}
-    for name, published in TABLE_2.items():
-        each, joint = alone[tuned, name].values(), together[tuned, name].values()
-        gains[name] = 100 * (1 - geometric_mean(joint) / geometric_mean(each))
-        both = all(ours < others * 0.999 for ours, others in zip(joint, each)) and gains[name] > 1
-        gain = signed(gains[name]) + " %" if number(gains[name], 1) != "0.0" else "0"
-        others = [
-            ", ".join(dict.fromkeys(map(number, alone[label, name].values())))
-            if label == "expert"
-            else ", ".join(map(number, alone[label, name].values()))
-            for label in ("expert", "random walk", "annealing")
-        ]
-        table.append(
-            [
-                name,
-                ", ".join(map(number, each)),
-                ", ".join(map(number, joint)),
-                bold(gain) if both else gain,
-                published,
-                *others,
-            ]
-        )
-    mean = 100 * (1 - geometric_mean(1 - gain / 100 for gain in gains.values()))
-    table.append(["geometric mean", "", "", bold(signed(mean) + " %"), "+2.6 % (ours)", "", "", ""])
-    figures = run_figures(archive, "batch") | {"batch.gain": mean, "batch.worse": -mean}
-    joint_means = {name: together[tuned, name].mean() for name in TABLE_2}
-    for label in ("expert", "random walk", "annealing"):
-        others = {name: alone[label, name].mean() for name in TABLE_2}
-        figures[f"batch.{key(label)}"] = abs(faster(joint_means, others))
-        figures[f"batch.{key(label)}.won"] = won(joint_means, others)[0]
-    minutes = [trial.cpu_seconds / 60 for trial in archive.trials if "together" in trial.spec and trial.index == 0]
-    figures["batch.minutes"] = fmean(minutes)
+    together, alone = batches(source)
+    runs, joint = by_network(alone), by_network(together)
+    others = ["expert", "random walk", "annealing"]
+    table = [["network", "one policy each", "one for all", "change, %", "published gain", *others]]
+    means: dict[str, float] = {}
+    figures = run_figures(source.archive("sgdp_batch"), "batch")
+    ahead = behind = 0
+    for row, published in TABLE_2.items():
+        found = effect(joint[EARLIER, row], runs[EARLIER, row], graph=network, row=network)
+        ahead, behind = ahead + (found.high < 0), behind + (found.low > 0)
+        means[row] = joint[EARLIER, row].mean()
+        values = [runs[EARLIER, row].mean(), means[row], *(runs[label, row].mean() for label in others)]
+        texts = bold_best([number(value) for value in values], values)
+        table.append([title(row), *texts[:2], effect_text(found), published, *texts[2:]])
+    figures["batch.ahead"], figures["batch.behind"] = ahead, behind
+    for label in others:
+        ratios = {row: means[row] / runs[label, row].mean() for row in TABLE_2}
+        figures[f"batch.{key(label)}"] = 100 * (1 - geometric_mean(ratios.values()))
+        figures[f"batch.{key(label)}.slower"] = -figures[f"batch.{key(label)}"]
+        figures[f"batch.{key(label)}.won"] = sum(ratio < 0.9999 for ratio in ratios.values())
+    figures["batch.minutes"] = fmean(trial.cpu_seconds / 60 for trial in together if trial.index == 0)
     return figures, {"batch": markdown(table)}
 
 
 def transfer(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     archive = source.archive("sgdp_transfer")
-    alone = by_network(Trials(trial for trial in source.archive("sgdp_batch").trials if "together" not in trial.spec))
-    table = [["network", "zero-shot", "and ten samples", "fine-tuned", "alone (two seeds)", "expert", "one GPU"]]
-    times: dict[str, dict[str, float | None]] = {}
-    trials = [trial for trial in archive.trials if trial.index == 0]
-    for name in (
-        "RNNLM, 4 layers",
-        "GNMT, 4 layers",
-        "Transformer-XL, 4 layers",
-        "Inception-V3, batch 32",
-        "AmoebaNet",
-        "WaveNet, 4 stacks",
-    ):
-        of = {
-            trial.label: trial.transfers[0]
-            for trial in trials
-            if NETWORKS[name][0] == group_of(trial.spec["transfer"][0])
-        }
-        zero, tuned = of["zero-shot"], of["fine-tuned"]
-        fits = zero["best_step_time_us"] is not None
-        each = sorted(alone["sgdp, tuned", name].values())
-        times[name] = {
-            "zero": zero["step_time_us"] / 1000 if fits else None,
-            "ten": zero["best_step_time_us"] / 1000 if fits else None,
-            "tuned": tuned["best_step_time_us"] / 1000,
-            "alone": fmean(each),
-            "expert": alone["expert", name].mean(),
-            "single": zero["single_device_step_time_us"] / 1000 if fits else None,
-        }
-        row = times[name]
-        values = [row["zero"], row["ten"], row["tuned"], *each, row["expert"], row["single"]]
-        texts = ["does not fit" if value is None else number(value) for value in values]
-        best = texts.index(number(min(value for value in values if value is not None)))
-        texts[best] = bold(texts[best])
-        table.append([name, *texts[:3], ", ".join(texts[3:5]), *texts[5:]])
+    trials = Trials(trial for trial in archive.trials if trial.index == 0)
+    alone = by_network(batches(source)[1])
+    table = [["network", "zero-shot", "and ten samples", "fine-tuned", "expert", "one GPU"]]
     figures = run_figures(archive, "transfer")
-    fitting = [row for row in times.values() if row["zero"] is not None]
-    for what, rows in (("zero", fitting), ("tuned", list(times.values()))):
-        figures[f"transfer.{what}.worse"] = 100 * (geometric_mean(row[what] / row["alone"] for row in rows) - 1)
-        figures[f"transfer.{what}.expert"] = 100 * (1 - geometric_mean(row[what] / row["expert"] for row in rows))
-    figures["transfer.tuned.expert.without"] = 100 * (
-        1 - geometric_mean(row["tuned"] / row["expert"] for row in fitting)
-    )
-    figures["transfer.on_one"] = sum(
-        row["zero"] is None or abs(row["zero"] / row["single"] - 1) < 0.001 for row in times.values()
-    )
+    times: dict[str, dict[str, float | None]] = {}
+    on_one = fitting = 0
+    for row in TRANSFERRED:
+        of = {
+            label: Trials(t for t in trials if t.label == label and row_of(t.spec["transfer"][0]) == row)
+            for label in ("zero-shot", "fine-tuned")
+        }
+        zero = of["zero-shot"].values(zero_shot)
+        single = ms(of["zero-shot"][0].transfers[0]["single_device_step_time_us"])
+        fits = bool(zero)
+        on_one += sum(single is not None and abs(time / single - 1) < 0.001 for time in zero)
+        fitting += len(zero)
+        whole = len(zero) == len(of["zero-shot"])
+        times[row] = {
+            "zero": fmean(zero) if whole else None,
+            "ten": of["zero-shot"].mean(lambda trial: ms(trial.transfers[0]["best_step_time_us"])),
+            "tuned": of["fine-tuned"].mean(lambda trial: ms(trial.transfers[0]["best_step_time_us"])),
+            "expert": alone["expert", row].mean(),
+            "single": single if fits else None,
+        }
+        values = list(times[row].values())
+        texts = [number(value) if value is not None else "does not fit" for value in values]
+        if zero and not whole:
+            texts[0] = f"{number(fmean(zero))}, {len(zero)} of {len(of['zero-shot'])} seeds"
+        table.append([title(row), *bold_best(texts, values)])
+    figures["transfer.on_one"], figures["transfer.fitting"] = on_one, fitting
+    figures["transfer.tried"] = len(trials.where("agent.label=zero-shot"))
+    for what in ("zero", "tuned"):
+        rows = [row for row in times.values() if row[what] is not None]
+        figures[f"transfer.{what}.rows"] = len(rows)
+        if rows:
+            figures[f"transfer.{what}.expert"] = 100 * (1 - geometric_mean(row[what] / row["expert"] for row in rows))
     return figures, {"transfer": markdown(table)}
 
 
-def ops(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
+def zero_shot(trial: Trial) -> float | None:
+    """Step time of the likeliest placement, ms; None if nothing fits, of a network that fits on no single device."""
+    found = trial.transfers[0]
+    return None if found["best_step_time_us"] is None else ms(found["step_time_us"])
+
+
+def ms(micros: float | None) -> float | None:
+    return None if micros is None else micros / 1000
+
+
+def ops_trials(source: Source) -> dict[str, Trials]:
+    """Of each row those that place single ops."""
     archive = source.archive("sgdp_ops")
-    runs = {
-        (trial.label, network_of(trial), trial.get("grouping.name") == "identity"): trial for trial in archive.trials
-    }
-    figures = run_figures(archive, "ops")
-    table = [
-        [
-            "network",
-            "one GPU",
-            "SGDP, ops",
-            "CPU s",
-            "SGDP, 256 groups",
-            "CPU s",
-            "random, ops",
-            "random, groups",
-            "annealing, ops",
-            "annealing, groups",
-        ]
-    ]
-    for name in ("Transformer-XL, 2 layers", "GNMT, 2 layers", "GNMT, 4 layers"):
-        found = [
-            runs[label, name, on_ops] for label in ("sgdp, tuned", "random", "annealing") for on_ops in (True, False)
-        ]
-        values = [trial.best for trial in found]
-        texts = [number(value) for value in values]
-        texts = [bold(text) if value == min(values) else text for text, value in zip(texts, values)]
-        cpu = [number(trial.cpu_seconds) for trial in found[:2]]
+    archive.expect_labels(OPS_AGENTS)
+    return {name: archive.where(*row.conditions()) for name, row in ROWS.items()}
+
+
+def ops_table(source: Source, groups: PaperTable) -> list[str]:
+    """Table 1 on ops, beside SGDP on groups."""
+    table = [["network, GPUs", "ops", "SGDP, ops", "CPU s", "SGDP, groups", "expert, ops", "search, ops"]]
+    for row, trials in ops_trials(source).items():
+        of = {agent: Trials(trial for trial in trials if trial.label == agent) for agent in OPS_AGENTS}
+        means = {agent: of[agent].mean() for agent in OPS_AGENTS}
+        values = [means[LEARNER], groups.cells[row, LEARNER].mean, *(means[agent] for agent in OPS_AGENTS[:-1])]
+        texts = [number(value) if value is not None else DASH for value in values]
+        texts = bold_best(texts if of[LEARNER] else ["", *texts[1:]], values)
+        seconds = number(of[LEARNER].mean(lambda trial: trial.cpu_seconds)) if of[LEARNER] else ""
+        table.append([ROWS[row].title, f"{trials[0].graph['num_ops']:,}", texts[0], seconds, *texts[1:]])
+    return markdown(table)
+
+
+def ops(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
+    figures = run_figures(source.archive("sgdp_ops"), "ops")
+    of = ops_trials(source)
+    learned = {row: trial for row, trials in of.items() for trial in trials if trial.label == LEARNER}
+    figures["ops.learned"] = len(learned)
+    figures["ops.ms.min"], figures["ops.ms.max"] = extremes(
+        1000 * trial.cpu_seconds / trial.graph["evaluations"] for trial in learned.values()
+    )
+    for agent in OPS_AGENTS[:-1]:
+        found = effect(
+            Trials(learned.values()), Trials(t for trials in of.values() for t in trials if t.label == agent)
+        )
+        name = "ops." + key(agent)
+        figures[name + ".less"], figures[name + ".more"] = -percent_change(found.mean), percent_change(found.mean)
+        figures[name + ".won"], figures[name + ".lost"] = found.faster, found.graphs - found.faster
+    changes = [drawn_change(trial) for trial in learned.values()]
+    figures["ops.drawn.min"], figures["ops.drawn.max"] = extremes(value for value in changes if value != DASH)
+    return figures, {}
+
+
+def large(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
+    """A graph of over 50,000 ops."""
+    archive = source.archive("sgdp_large")
+    archive.expect_labels(OPS_AGENTS)
+    figures = run_figures(archive, "large")
+    figures["large.ops"] = f"{archive.trials[0].graph['num_ops']:,}"
+    table = [["agent", "best step time, ms", "over the lower bound, %", "CPU seconds"]]
+    for agent in OPS_AGENTS:
+        trial = archive.where("agent.label=" + agent)[0]
+        over = signed(100 * (trial.ratio - 1), 0) if trial.ratio is not None else DASH
         table.append(
-            [
-                f"{name}, {found[0].graph['num_ops']:,} ops",
-                number(found[0].single_device),
-                texts[0],
-                cpu[0],
-                texts[1],
-                cpu[1],
-                *texts[2:],
-            ]
+            [{LEARNER: "SGDP, node ratio"}.get(agent, agent), number(trial.best), over, number(trial.cpu_seconds, 1)]
         )
-        figures[f"ops.{key(name)}.s"] = found[0].cpu_seconds / 400
-        figures[f"ops.{key(name)}.first"] = found[0].episodes[0]["mean_step_time_us"] / 1000
-        figures[f"ops.{key(name)}.last"] = found[0].episodes[-1]["mean_step_time_us"] / 1000
-        figures[f"ops.{key(name)}.sgdp"] = percent_faster(values[1], values[0])
-        figures[f"ops.{key(name)}.random"] = percent_faster(values[3], values[2])
-    for what in ("sgdp", "random"):
-        figures[f"ops.{what}.min"], figures[f"ops.{what}.max"] = extremes(
-            value for name, value in figures.items() if name.startswith("ops.") and name.endswith("." + what)
-        )
-    return figures, {"ops": markdown(table)}
+        figures["large." + key(agent)] = trial.best if trial.best is not None else DASH
+        if agent == LEARNER:
+            figures["large.s"] = trial.cpu_seconds / trial.graph["evaluations"]
+            figures["large.minutes"] = trial.cpu_seconds / 60
+            change = drawn_change(trial)
+            figures["large.slower"] = change if change == DASH else -change
+            figures["large.times"] = trial.best / archive.where("agent.label=expert")[0].best
+    return figures, {"large": markdown(table)}
+
+
+def drawn_change(trial: Trial) -> Value:
+    """By how much what is drawn at the end is faster than at first, %; a dash if none of it fits."""
+    first, last = trial.drawn(0), trial.drawn(-1)
+    return percent_faster(last, first) if first and last else DASH

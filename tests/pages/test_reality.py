@@ -1,0 +1,79 @@
+"""Tests of experiments/pages/reality.py: the order of placements."""
+import gzip
+import json
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "experiments", "pages"))
+
+from reality import Case, pairs, ranks, read, spearman, speed_table  # noqa: E402
+from shared.archive import BadInput  # noqa: E402
+
+
+def case(simulated, rounds):
+    return Case("a", simulated, None, 1.0, 1.0, 1.0, rounds)
+
+
+class OrderTest(unittest.TestCase):
+    def test_equal_values_share_a_rank(self):
+        self.assertEqual(ranks([30, 10, 20, 20]), [4, 1, 2.5, 2.5])
+
+    def test_the_rank_correlation_is_that_of_ranks(self):
+        self.assertAlmostEqual(spearman([1, 2, 3, 4], [10, 200, 3000, 40000]), 1)
+        self.assertAlmostEqual(spearman([1, 2, 3, 4], [4, 3, 2, 1]), -1)
+        self.assertAlmostEqual(spearman([1, 2, 3, 4, 5], [2, 1, 4, 3, 5]), 0.8)
+
+    def test_pairs_are_compared_within_rounds(self):
+        weather = [1.0, 1.3, 0.8, 1.1, 0.9, 1.2, 1.0, 0.7, 1.0, 1.4]  # of the machine, the same for both
+        slow = case(1.0, [100 * w * (1.04 + 0.001 * (i % 3)) for i, w in enumerate(weather)])
+        fast = case(1.5, [100 * w for w in weather])
+        self.assertEqual(pairs([slow, fast]), (1, 1))
+        wrong = Case("b", 0.9, None, 1.0, 1.0, 1.0, fast.rounds)
+        self.assertEqual(pairs([slow, wrong]), (1, 0))
+
+    def test_a_pair_that_cannot_be_told_apart_does_not_count(self):
+        noise = [1.1, 0.9, 1.2, 0.8, 1.05, 0.95, 1.1, 0.9, 1.0, 1.0]
+        self.assertEqual(pairs([case(1.0, [100.0] * 10), case(1.5, [100 * value for value in noise])]), (0, 0))
+
+    def test_placements_that_are_equal_in_the_simulator_have_no_order(self):
+        self.assertEqual(pairs([case(1.0, [100.0 + i for i in range(10)]), case(1.0, [50.0 + i for i in range(10)])]), (0, 0))
+
+
+class ReadTest(unittest.TestCase):
+    def write(self, folder, record):
+        Path(folder, "rnnlm.validation.json.gz").write_bytes(gzip.compress(json.dumps(record).encode()))
+
+    def test_speeds_are_over_one_core(self):
+        cases = [
+            {
+                "label": f"runs/reality/rnnlm/{name}.json",
+                "simulated_us": simulated,
+                "interleaved_us": 1000.0 / (1 + index),
+                "speed_up": 1.0 + index,
+                "speed_up_95": [0.9, 1.1],
+                "measured_steps_us": [1.0] * 10,
+            }
+            for index, (name, simulated) in enumerate([("single_device", 900.0), ("post", 450.0)])
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            self.write(folder, {"cases": cases, "summary": {"spearman": 1}})
+            found, summary = read("rnnlm", Path(folder))
+        self.assertEqual((found["post"].simulated, found["post"].moment, found["post"].measured), (2, 2, 2))
+        self.assertEqual(summary, {"spearman": 1})
+        with self.assertRaisesRegex(BadInput, "has other placements than multilevel_search"):
+            speed_table(found)
+
+    def test_what_validate_did_not_write_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.write(folder, {"cases": []})
+            with self.assertRaisesRegex(BadInput, "rnnlm.validation.json.gz: is nothing that emplace validate wrote"):
+                read("rnnlm", Path(folder))
+            with self.assertRaisesRegex(BadInput, "nmt.validation.json.gz"):
+                read("nmt", Path(folder))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -33,12 +34,12 @@ def read(day: str, name: str, hardware: Path = HARDWARE) -> _Run:
         if run["schema"] != "emplace.validation":
             raise ValueError(f"schema is {run['schema']}")
         return run
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, KeyError) as error:
         raise BadInput(f"{path}: is no emplace.validation ({type(error).__name__}: {error})") from error
 
 
 def accuracy_table() -> ModuleType:
-    """tools/accuracy_table, which knows the goals."""
+    """tools/accuracy_table, whose goals the tables use."""
     loader = SourceFileLoader("accuracy_table", str(ROOT / "tools" / "accuracy_table"))
     module = module_from_spec(spec_from_loader(loader.name, loader))
     loader.exec_module(module)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -74,7 +75,7 @@ def read(name: str, folder: Path = MEASURED) -> tuple[dict[str, Case], dict[str,
             speed = one["simulated_us"] / case["simulated_us"], moment, case["speed_up"], *case["speed_up_95"]
             found[agent] = Case(agent, *speed, case["measured_steps_us"])
         return found, record["summary"]
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{path}: is nothing that emplace validate wrote ({type(error).__name__}: {error})") from error
 
 

@@ -50,7 +50,7 @@ COMPARED = {
 }
 SHOWN = ["rnnlm4", "nmt2", "nmt4", "transformer4", "inception32", "wavenet2"]
 POINTS = 20  # of a learning curve
-PUBLISHED_SPEED = 16.0  # geometric mean of the speed-ups of table 1's rows
+PUBLISHED_SPEED = 16.0  # geometric mean of the speed-ups of table 1's rows, of the time until convergence
 
 
 def read(source: Source) -> PaperTable:
@@ -113,7 +113,7 @@ def claims_of(table: PaperTable) -> list[Claim]:
         claim("expert", "faster than experts", "expert"),
         claim("hierarchical", "faster than the Hierarchical Planner", "hierarchical"),
         claim("metis", "faster than METIS", "metis"),
-        replace(search, published=f"−{-speed:.0f} %", expected=log_change(speed)),
+        replace(search, published=f"−{-speed:.0f} %, until it converges", settled="cannot be tested here"),
         ablation("mlp", "its transformer is better than an MLP", 10),
         ablation("gat", "its GraphSAGE is better than a GAT", 7),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 from statistics import fmean
 
 from shared.archive import Source, Trial, Trials, extremes, geometric_mean, percent_faster
-from shared.claims import effect, effect_text, percent_change
+from shared.claims import effect, percent_change
 from shared.page import Value, markdown
 from shared.paper_table import PaperTable, Row
 from shared.table import DASH, bold_best, number, run_figures, signed
@@ -94,7 +94,7 @@ def batch(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         means[row] = joint[EARLIER, row].mean()
         values = [runs[EARLIER, row].mean(), means[row], *(runs[label, row].mean() for label in others)]
         texts = bold_best([number(value) for value in values], values)
-        table.append([title(row), *texts[:2], effect_text(found), published, *texts[2:]])
+        table.append([title(row), *texts[:2], number(percent_change(found.mean), 1), published, *texts[2:]])
     figures["batch.ahead"], figures["batch.behind"] = ahead, behind
     for label in others:
         ratios = {row: means[row] / runs[label, row].mean() for row in TABLE_2}
@@ -193,7 +193,8 @@ def ops(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         figures[name + ".less"], figures[name + ".more"] = -percent_change(found.mean), percent_change(found.mean)
         figures[name + ".won"], figures[name + ".lost"] = found.faster, found.graphs - found.faster
     changes = [drawn_change(trial) for trial in learned.values()]
-    figures["ops.drawn.min"], figures["ops.drawn.max"] = extremes(value for value in changes if value != DASH)
+    low, figures["ops.drawn.max"] = extremes(value for value in changes if value != DASH)
+    figures["ops.slower"] = -low
     return figures, {}
 
 

@@ -104,7 +104,7 @@ TEST_F(RecomputeTest, BadInputIsOneLineAndNothingIsWritten) {
   ExpectRefused(Recompute("--write tuning.md"), "figure gain.q is not computed by experiments/pages");
   EXPECT_EQ(Read("tuning.md"), before);
 
-  WriteChanged("verdicts", "<!--= sgdp:won.expert -->", "<!--= sgpd:won.expert -->");
+  WriteChanged("verdicts", "<!--= sgdp:batch.ahead -->", "<!--= sgpd:batch.ahead -->");
   ExpectRefused(Recompute("verdicts.md"),
                 "verdicts.md: quotes figures of sgpd, which has no experiments/pages/sgpd.py");
 

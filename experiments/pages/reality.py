@@ -1,4 +1,4 @@
-"""docs/results/reality.md."""
+"""What tools/reality measures: the order of placements on real cores. No results page has it yet."""
 from __future__ import annotations
 
 import gzip

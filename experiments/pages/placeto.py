@@ -1,7 +1,7 @@
 """docs/results/placeto.md."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from parts.placeto import pictures
@@ -12,14 +12,14 @@ from shared.page import Value, markdown
 from shared.published import read_published
 from shared.table import DASH, bold, number, run_figures
 
-AGENTS = {
-    "intermediate rewards": "intermediate rewards",
-    "terminal reward": "terminal reward",
-    "intermediate rewards, our settings": "intermediate rewards, our settings",
-    "terminal reward, our settings": "terminal reward, our settings",
-    "random walk": "random walk",
-    "annealing": "annealing",
-}
+AGENTS = [
+    "intermediate rewards",
+    "terminal reward",
+    "intermediate rewards, our settings",
+    "terminal reward, our settings",
+    "random walk",
+    "annealing",
+]
 COUNTED = {  # of the appendix's A.2
     "Inception-V3, batch 64": "graph.model=inception_v3",
     "NMT, 2 layers, batch 128": "graph.set.layers=2",
@@ -82,7 +82,7 @@ def main_table(archive: Archive) -> tuple[list[str], dict[str, Value]]:
     table = [["method", "last episode, five seeds", "mean", "last 50 drawn, mean", "best placement seen, mean"]]
     figures: dict[str, Value] = {}
     rows, ends, bests = [], [], []
-    for agent, shown in AGENTS.items():
+    for agent in AGENTS:
         trials = of_nmt(archive, agent)
         learned = trials[0].get("agent.name") == "placeto"
         finals = trials.values(lambda trial: percent_faster(last(trial), trial.single_device)) if learned else []
@@ -91,16 +91,15 @@ def main_table(archive: Archive) -> tuple[list[str], dict[str, Value]]:
         figures[key + ".best"] = best
         bests.append(best)
         ends.append(fmean(finals) if finals else None)
-        drawn_last = trials.mean(last_drawn) if trials[0].episodes else None
-        if drawn_last is not None:
-            figures[key + ".late"] = drawn_last
+        late = None
+        if trials[0].episodes:
+            late = figures[key + ".late"] = trials.mean(lambda trial: improvement(trial, trial.episodes[-STEP:]))
+            figures[key + ".drawn"] = trials.mean(lambda trial: improvement(trial, trial.episodes))
         if finals:
             figures[key] = fmean(finals)
             figures[key + ".min"], figures[key + ".max"] = extremes(finals)
-        if trials[0].episodes:
-            figures[key + ".drawn"] = trials.mean(drawn)
         seeds = ", ".join(number(value, 1) for value in finals) or DASH
-        rows.append([shown, seeds, number(ends[-1], 1), number(drawn_last, 1), number(best, 1)])
+        rows.append([agent, seeds, number(ends[-1], 1), number(late, 1), number(best, 1)])
     for column, values in ((2, ends), (4, bests)):
         most = max(value for value in values if value is not None)
         for row, value in zip(rows, values):
@@ -108,15 +107,9 @@ def main_table(archive: Archive) -> tuple[list[str], dict[str, Value]]:
     return markdown([*table, *rows], left=2), figures
 
 
-def drawn(trial: Trial) -> float:
-    """Mean improvement where episodes end, %."""
-    return percent_faster(fmean(episode["step_time_us"] for episode in trial.episodes) / 1000, trial.single_device)
-
-
-def last_drawn(trial: Trial) -> float:
-    """Mean improvement where the last STEP episodes that were drawn end, %."""
-    ends = [episode["step_time_us"] for episode in trial.episodes[-STEP:]]
-    return percent_faster(fmean(ends) / 1000, trial.single_device)
+def improvement(trial: Trial, episodes: Sequence[dict]) -> float:
+    """Mean over the episodes of how much faster than a single device their last placement is, %."""
+    return percent_faster(fmean(episode["step_time_us"] for episode in episodes) / 1000, trial.single_device)
 
 
 def ops_table(archive: Archive) -> tuple[list[str], dict[str, Value]]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 
-from parts.sgdp import ROWS, batch, key, large, ops, ops_table, ops_trials, transfer
+from parts.sgdp import ROWS, batch, key, large, ops_figures, ops_table, ops_trials, transfer
 from shared.archive import Source, Trial, Trials, extremes, geometric_mean, percent_faster
 from shared.chart import Axis, Line, Panel, Point, Style, around, chart
 from shared.claims import Claim, claim_figures, claim_table, effect_text, log_change, percent_change
@@ -63,28 +63,28 @@ def claims(source: Source) -> list[Claim]:
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], dict[str, str]]:
     table, archive = read(source), source.archive("sgdp")
+    on_ops = ops_trials(source)
     found = claims_of(table)
     against, figures = against_table(table)
-    learned, more_figures = learned_table(table)
     figures |= {
-        **more_figures,
         **run_figures(archive),
         **claim_figures(found),
-        **main_figures(table, ops_trials(source)),
+        **ahead_figures(table, on_ops),
         **speed_figures(table),
+        **ops_figures(source.archive("sgdp_ops"), on_ops),
     }
     tables = {
-        "main": main_table(table, ops_trials(source)),
+        "main": main_table(table, on_ops),
         "claims": claim_table(found),
         "against": against,
-        "learned": learned,
+        "learned": learned_table(table),
         "contexts": context_table(table),
+        "ops": ops_table(on_ops, table),
     }
-    for part in (batch, transfer, ops, large):
+    for part in (batch, transfer, large):
         more_figures, more_tables = part(source)
         figures |= more_figures
         tables |= more_tables
-    tables["ops"] = ops_table(source, table)
     return figures, tables, {"sgdp_drawn.svg": drawn_picture(table), "sgdp_contexts.svg": context_picture(table)}
 
 
@@ -130,29 +130,21 @@ def main_table(of: PaperTable, on_ops: dict[str, Trials]) -> list[str]:
     return markdown(table)
 
 
-def main_figures(table: PaperTable, on_ops: dict[str, Trials]) -> dict[str, Value]:
-    """Each cell, and how much faster SGDP is."""
-    figures: dict[str, Value] = {"out_of_memory": len(OUT_OF_MEMORY)}
-    means = table.means()
-    for (row, agent), mean in means.items():
-        name = f"{row}.{key(agent)}"
-        figures[name] = mean if mean is not None else DASH
-        if mean and means[row, "sgdp"]:
-            figures[name + ".less"] = percent_faster(means[row, "sgdp"], mean)
-            figures[name + ".more"] = percent_faster(mean, means[row, "sgdp"])
-    searched = {row: on_ops[row].where("agent.label=search on ops").mean() for row in ROWS}
-    gains = [percent_faster(searched[row], means[row, "sgdp"]) for row in ROWS if means[row, "sgdp"]]
+def ahead_figures(table: PaperTable, on_ops: dict[str, Trials]) -> dict[str, Value]:
+    """By how much a search on ops is ahead, and SGDP of itself with a GAT."""
+    gains = [
+        percent_faster(of.where("agent.label=search on ops").mean(), table.cells[row, "sgdp"].mean)
+        for row, of in on_ops.items()
+    ]
+    least, most = extremes(gains)
     gat = table.effect("sgdp, node ratio", "sgdp, node ratio, gat", list(ROWS))
-    mask = table.effect("sgdp, mask", "sgdp", list(ROWS))
-    if gat and mask:
-        figures["gat.less"], figures["gat.won"] = -percent_change(gat.mean), gat.faster
-        figures["mask"] = percent_change(mask.mean)
-    figures["search.ahead"] = sum(gain > 0 for gain in gains)
-    figures["search.min"], figures["search.max"] = extremes(gains)
-    for layers in (4, 8):
-        row = f"rnnlm{layers}"
-        figures[row + ".published"] = table.published[row, "sgdp"] / table.published[row, "expert"]
-    return figures
+    return {
+        "search.ahead": sum(gain > 0 for gain in gains),
+        "search.min": least,
+        "search.max": most,
+        "gat.less": -percent_change(gat.mean),
+        "gat.won": gat.faster,
+    }
 
 
 def against_table(table: PaperTable) -> tuple[list[str], dict[str, Value]]:
@@ -163,35 +155,26 @@ def against_table(table: PaperTable) -> tuple[list[str], dict[str, Value]]:
     for other in AGENTS:
         row = [AGENTS[other]]
         for side in sides:
-            found = table.effect(side, other, list(ROWS)) if side != other else None
-            if not found:
+            if side == other:
                 row += [DASH, DASH]
                 continue
+            found = table.effect(side, other, list(ROWS))
             row += [effect_text(found), f"{found.faster}, {found.graphs}"]
             name = f"{key(side)}.against.{key(other)}"
-            figures[name + ".less"], figures[name + ".more"] = -percent_change(found.mean), percent_change(found.mean)
-            figures[name + ".won"], figures[name + ".lost"] = found.faster, found.graphs - found.faster
-        if row[1:] != [DASH] * 4:
-            rows.append(row)
+            figures[name + ".less"], figures[name + ".lost"] = -percent_change(found.mean), found.graphs - found.faster
+        rows.append(row)
     return markdown(rows), figures
 
 
-def learned_table(table: PaperTable) -> tuple[list[str], dict[str, Value]]:
+def learned_table(table: PaperTable) -> list[str]:
     """Medians over networks and seeds of what is learned."""
     rows = [["", "entropy at first", "entropy at the end", "drawn at the end, of what is drawn at first"]]
-    figures: dict[str, Value] = {}
-    for agent in LEARNERS:
+    for agent, style in LEARNERS.items():
         trials = table.of(agent, list(ROWS))
-        if not trials:
-            continue
         first, last = (median(trial.episodes[index]["entropy"] for trial in trials) for index in (0, -1))
         ratios = [trial.drawn(-1) / trial.drawn(0) for trial in trials if trial.drawn(0) is not None]
-        rows.append([LEARNERS[agent].name, number(first, 2), number(last, 2), number(median(ratios), 2)])
-        name = "learned." + key(agent)
-        figures[name + ".last"], figures[name + ".drawn"] = last, 100 * (1 - median(ratios))
-        figures[name + ".slower"] = sum(ratio > 1 for ratio in ratios)
-        figures[name + ".trials"] = len(ratios)
-    return markdown(rows), figures
+        rows.append([style.name, number(first, 2), number(last, 2), number(median(ratios), 2)])
+    return markdown(rows)
 
 
 def context_table(table: PaperTable) -> list[str]:
@@ -203,33 +186,22 @@ def context_table(table: PaperTable) -> list[str]:
 
 
 def speed_figures(table: PaperTable) -> dict[str, Value]:
-    """CPU seconds of agent and simulator for 800 placements, and how many of them are better than the planner's best."""
+    """CPU seconds of agent and simulator for 800 placements: means of a row's seeds. Then of how many runs of SGDP a
+    placement is as good as the planner's mean, and after how many placements."""
     figures: dict[str, Value] = {}
 
-    def seconds(agent: str, row: str) -> float:
-        return table.of(agent, [row]).mean(lambda trial: trial.cpu_seconds)
+    def seconds(agent: str) -> list[float]:
+        return [table.of(agent, [row]).mean(lambda trial: trial.cpu_seconds) for row in ROWS]
 
-    for agent in ("hierarchical", "simple planner", "annealing", *VARIANTS):
-        taken = [seconds(agent, row) for row in ROWS if table.of(agent, [row])]
-        if not taken:
-            continue
-        figures[f"cpu.{key(agent)}.min"], figures[f"cpu.{key(agent)}.max"] = extremes(taken)
-        figures[f"cpu.{key(agent)}"] = fmean(taken)
-    ran = [row for row in ROWS if table.of("hierarchical", [row])]
-    times = [seconds("hierarchical", row) / seconds("sgdp", row) for row in ran]
-    if times:
-        figures["times.min"], figures["times.max"] = extremes(times)
-        figures["times"] = geometric_mean(times)
+    for agent in ("hierarchical", "simple planner", "annealing", "sgdp", "sgdp, mlp"):
+        figures[f"cpu.{key(agent)}.min"], figures[f"cpu.{key(agent)}.max"] = extremes(seconds(agent))
+    times = [planner / ours for planner, ours in zip(seconds("hierarchical"), seconds("sgdp"))]
+    figures["times"], (figures["times.min"], figures["times.max"]) = geometric_mean(times), extremes(times)
     reached = [
-        first_at(trial, target)
-        for row in ran
-        if (target := table.cells[row, "hierarchical"].mean) is not None
-        for trial in table.of("sgdp", [row])
+        first_at(trial, table.cells[row, "hierarchical"].mean) for row in ROWS for trial in table.of("sgdp", [row])
     ]
     found = [count for count in reached if count is not None]
-    figures["reached"], figures["reached.of"] = len(found), len(reached)
-    if found:
-        figures["reached.median"] = median(found)
+    figures |= {"reached": len(found), "reached.of": len(reached), "reached.median": median(found)}
     return figures
 
 
@@ -243,7 +215,7 @@ def drawn_picture(table: PaperTable) -> str:
     panels = []
     for row in SHOWN:
         drawn = {agent: drawn_points(table.of(agent, [row])) for agent in LEARNERS}
-        lines = [Line(points, LEARNERS[agent]) for agent, points in drawn.items() if points]
+        lines = [Line(points, LEARNERS[agent]) for agent, points in drawn.items()]
         heights = [height for line in lines for _, height in line.points]
         x, y = Axis("placements", 0, 800), Axis("mean step time drawn, ms", *around(heights))
         panels.append(Panel(ROWS[row].title, x, y, lines))
@@ -253,7 +225,7 @@ def drawn_picture(table: PaperTable) -> str:
 def drawn_points(trials: Sequence[Trial]) -> list[tuple[float, float]]:
     """Means over equal parts of the budget, of the placements that fit."""
     points = []
-    for index in range(POINTS) if trials else ():
+    for index in range(POINTS):
         low, high = 800 * index / POINTS, 800 * (index + 1) / POINTS
         drawn = [
             episode["mean_step_time_us"] / 1000
@@ -274,9 +246,8 @@ def context_picture(table: PaperTable) -> str:
         names[float(place)] = str(place) if title != "all" else "all"
         for offset, (agent, style) in enumerate(COMPARED.items()):
             found = table.effect(agent, "sgdp, node ratio", rows)
-            if found:
-                ratio, low, high = (1 + percent_change(value) / 100 for value in (found.mean, found.low, found.high))
-                marks.append(Point(place + 0.3 * (offset - 0.5), ratio, style, low, high))
+            ratio, low, high = (1 + percent_change(value) / 100 for value in (found.mean, found.low, found.high))
+            marks.append(Point(place + 0.3 * (offset - 0.5), ratio, style, low, high))
     heights = [y for mark in marks if isinstance(mark, Point) for y in (mark.low, mark.high)]
     panel = Panel(
         "over SGDP's step time",

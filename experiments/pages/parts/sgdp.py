@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from shared.archive import Source, Trial, Trials, extremes, geometric_mean, percent_faster
+from shared.archive import Archive, Source, Trial, Trials, extremes, geometric_mean, percent_faster
 from shared.claims import effect, percent_change
 from shared.page import Value, markdown
 from shared.paper_table import PaperTable, Row
-from shared.table import DASH, bold_best, number, run_figures, signed
+from shared.table import bold_best, number, run_figures, signed
 
 ROWS = {
     "rnnlm2": Row("RNNLM, 2 layers, 2", 'rnnlm {"layers":2}', 2),
@@ -97,11 +97,9 @@ def batch(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         table.append([title(row), *texts[:2], number(percent_change(found.mean), 1), published, *texts[2:]])
     figures["batch.ahead"], figures["batch.behind"] = ahead, behind
     for label in others:
-        ratios = {row: means[row] / runs[label, row].mean() for row in TABLE_2}
-        figures[f"batch.{key(label)}"] = 100 * (1 - geometric_mean(ratios.values()))
+        ratios = [means[row] / runs[label, row].mean() for row in TABLE_2]
+        figures[f"batch.{key(label)}"] = 100 * (1 - geometric_mean(ratios))
         figures[f"batch.{key(label)}.slower"] = -figures[f"batch.{key(label)}"]
-        figures[f"batch.{key(label)}.won"] = sum(ratio < 0.9999 for ratio in ratios.values())
-    figures["batch.minutes"] = fmean(trial.cpu_seconds / 60 for trial in together if trial.index == 0)
     return figures, {"batch": markdown(table)}
 
 
@@ -137,12 +135,9 @@ def transfer(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
             texts[0] = f"{number(fmean(zero))}, {len(zero)} of {len(of['zero-shot'])} seeds"
         table.append([title(row), *bold_best(texts, values)])
     figures["transfer.on_one"], figures["transfer.fitting"] = on_one, fitting
-    figures["transfer.tried"] = len(trials.where("agent.label=zero-shot"))
     for what in ("zero", "tuned"):
         rows = [row for row in times.values() if row[what] is not None]
-        figures[f"transfer.{what}.rows"] = len(rows)
-        if rows:
-            figures[f"transfer.{what}.expert"] = 100 * (1 - geometric_mean(row[what] / row["expert"] for row in rows))
+        figures[f"transfer.{what}.expert"] = 100 * (1 - geometric_mean(row[what] / row["expert"] for row in rows))
     return figures, {"transfer": markdown(table)}
 
 
@@ -163,65 +158,54 @@ def ops_trials(source: Source) -> dict[str, Trials]:
     return {name: archive.where(*row.conditions()) for name, row in ROWS.items()}
 
 
-def ops_table(source: Source, groups: PaperTable) -> list[str]:
+def ops_table(on_ops: dict[str, Trials], groups: PaperTable) -> list[str]:
     """Table 1 on ops, beside SGDP on groups."""
     table = [["network, GPUs", "ops", "SGDP, ops", "CPU s", "SGDP, groups", "expert, ops", "search, ops"]]
-    for row, trials in ops_trials(source).items():
+    for row, trials in on_ops.items():
         of = {agent: Trials(trial for trial in trials if trial.label == agent) for agent in OPS_AGENTS}
         means = {agent: of[agent].mean() for agent in OPS_AGENTS}
         values = [means[LEARNER], groups.cells[row, LEARNER].mean, *(means[agent] for agent in OPS_AGENTS[:-1])]
-        texts = [number(value) if value is not None else DASH for value in values]
-        texts = bold_best(texts if of[LEARNER] else ["", *texts[1:]], values)
-        seconds = number(of[LEARNER].mean(lambda trial: trial.cpu_seconds)) if of[LEARNER] else ""
+        texts = [number(value) for value in values]
+        seconds = number(of[LEARNER].mean(lambda trial: trial.cpu_seconds))
+        if not of[LEARNER]:
+            texts[0] = seconds = ""
+        texts = bold_best(texts, values)
         table.append([ROWS[row].title, f"{trials[0].graph['num_ops']:,}", texts[0], seconds, *texts[1:]])
     return markdown(table)
 
 
-def ops(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
-    figures = run_figures(source.archive("sgdp_ops"), "ops")
-    of = ops_trials(source)
-    learned = {row: trial for row, trials in of.items() for trial in trials if trial.label == LEARNER}
+def ops_figures(archive: Archive, on_ops: dict[str, Trials]) -> dict[str, Value]:
+    figures = run_figures(archive, "ops")
+    learned = [trial for trials in on_ops.values() for trial in trials if trial.label == LEARNER]
     figures["ops.learned"] = len(learned)
     figures["ops.ms.min"], figures["ops.ms.max"] = extremes(
-        1000 * trial.cpu_seconds / trial.graph["evaluations"] for trial in learned.values()
+        1000 * trial.cpu_seconds / trial.graph["evaluations"] for trial in learned
     )
-    for agent in OPS_AGENTS[:-1]:
-        found = effect(
-            Trials(learned.values()), Trials(t for trials in of.values() for t in trials if t.label == agent)
-        )
-        name = "ops." + key(agent)
-        figures[name + ".less"], figures[name + ".more"] = -percent_change(found.mean), percent_change(found.mean)
-        figures[name + ".won"], figures[name + ".lost"] = found.faster, found.graphs - found.faster
-    changes = [drawn_change(trial) for trial in learned.values()]
-    low, figures["ops.drawn.max"] = extremes(value for value in changes if value != DASH)
+    low, figures["ops.drawn.max"] = extremes(map(drawn_change, learned))
     figures["ops.slower"] = -low
-    return figures, {}
+    return figures
 
 
 def large(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     """A graph of over 50,000 ops."""
     archive = source.archive("sgdp_large")
     archive.expect_labels(OPS_AGENTS)
-    figures = run_figures(archive, "large")
-    figures["large.ops"] = f"{archive.trials[0].graph['num_ops']:,}"
+    learned = archive.where("agent.label=" + LEARNER)[0]
+    figures = run_figures(archive, "large") | {
+        "large.ops": f"{learned.graph['num_ops']:,}",
+        "large.s": learned.cpu_seconds / learned.graph["evaluations"],
+        "large.minutes": learned.cpu_seconds / 60,
+        "large.slower": -drawn_change(learned),
+        "large.times": learned.best / archive.where("agent.label=expert")[0].best,
+    }
     table = [["agent", "best step time, ms", "over the lower bound, %", "CPU seconds"]]
-    for agent in OPS_AGENTS:
+    for agent, shown in {**dict(zip(OPS_AGENTS, OPS_AGENTS)), LEARNER: "SGDP, node ratio"}.items():
         trial = archive.where("agent.label=" + agent)[0]
-        over = signed(100 * (trial.ratio - 1), 0) if trial.ratio is not None else DASH
-        table.append(
-            [{LEARNER: "SGDP, node ratio"}.get(agent, agent), number(trial.best), over, number(trial.cpu_seconds, 1)]
-        )
-        figures["large." + key(agent)] = trial.best if trial.best is not None else DASH
-        if agent == LEARNER:
-            figures["large.s"] = trial.cpu_seconds / trial.graph["evaluations"]
-            figures["large.minutes"] = trial.cpu_seconds / 60
-            change = drawn_change(trial)
-            figures["large.slower"] = change if change == DASH else -change
-            figures["large.times"] = trial.best / archive.where("agent.label=expert")[0].best
+        over = signed(100 * (trial.ratio - 1), 0)
+        table.append([shown, number(trial.best), over, number(trial.cpu_seconds, 1)])
     return figures, {"large": markdown(table)}
 
 
-def drawn_change(trial: Trial) -> Value:
-    """By how much what is drawn at the end is faster than at first, %; a dash if none of it fits."""
-    first, last = trial.drawn(0), trial.drawn(-1)
-    return percent_faster(last, first) if first and last else DASH
+def drawn_change(trial: Trial) -> float:
+    """By how much what is drawn at the end is faster than at first, %."""
+    return percent_faster(trial.drawn(-1), trial.drawn(0))

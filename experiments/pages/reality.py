@@ -1,4 +1,4 @@
-"""What tools/reality measures: the order of placements on real cores. No results page has it yet."""
+"""docs/results/reality.md, from what tools/reality measured: the order of placements on real cores."""
 from __future__ import annotations
 
 import gzip
@@ -46,7 +46,8 @@ TYPICAL = {
 SEARCHED = Style("best of a search", "#009e73")
 UNSEARCHED = Style("without a search", "#0072b2", "square")
 EQUAL = Style("as simulated", "#999999", dashed=True)
-QUANTILE = 2.262  # of Student's t with nine degrees of freedom, two-sided, 95 %
+ROUNDS = 10
+QUANTILE = 2.262  # of Student's t with ROUNDS - 1 degrees of freedom, two-sided, 95 %
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ def read(name: str, folder: Path = MEASURED) -> tuple[dict[str, Case], dict[str,
         found = {}
         for agent, case in cases.items():
             moment = one["interleaved_us"] / case["interleaved_us"] if "interleaved_us" in case else None
+            if len(case["measured_steps_us"]) != ROUNDS:
+                raise ValueError(f"{case['label']} has {len(case['measured_steps_us'])} rounds, not {ROUNDS}")
             speed = one["simulated_us"] / case["simulated_us"], moment, case["speed_up"], *case["speed_up_95"]
             found[agent] = Case(agent, *speed, case["measured_steps_us"])
         return found, record["summary"]
@@ -84,6 +87,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
     figures: dict[str, Value] = {}
     tables: dict[str, list[str]] = {}
     summary = [["network", "placements", "Spearman", "of the machine", "pairs apart", "in the simulated order"]]
+    against = [["network", "faster in the simulator", "faster for real", "by, %"]]
     panels = []
     for name, title in NETWORKS.items():
         cases, of = read(name)
@@ -93,11 +97,15 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
         for group, agents in groups.items():
             chosen = [cases[agent] for agent in agents]
             rank = spearman([case.simulated for case in chosen], [case.measured for case in chosen])
-            apart, agreed = pairs(chosen)
+            apart, wrong = pairs(chosen)
+            agreed = apart - len(wrong)
             own = number(of["ceiling"]["spearman"], 3) if group == "all 20" else DASH
             label = title if group == "all 20" else ""
             summary.append([label, group, number(rank, 3), own, f"{apart} of {math.comb(len(chosen), 2)}", f"{agreed}"])
             key = f"{name}.{group.split()[-1]}"
+            if group == "all 20":
+                for one, other, shorter in wrong:
+                    against.append([title, name_of(one), name_of(other), number(shorter, 1)])
             figures[key + ".spearman"], figures[key + ".apart"], figures[key + ".agreed"] = rank, apart, agreed
         best = max((cases[agent] for agent in SEARCHES), key=lambda case: case.simulated)
         fastest = max(cases.values(), key=lambda case: case.measured)
@@ -115,7 +123,8 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
         low, high = extremes(figures[f"{name}.{group}.spearman"] for name in NETWORKS)
         figures[group + ".spearman.min"], figures[group + ".spearman.max"] = low, high
         figures[group + ".part"] = 100 * figures[group + ".agreed"] / figures[group + ".apart"]
-    tables["summary"] = markdown(summary, left=2)
+    tables["summary"], tables["against"] = markdown(summary, left=2), markdown(against, left=3)
+    figures["against.max"] = max(float(row[3]) for row in against[1:])
     picture = chart("Measured against simulated speed", panels, [SEARCHED, UNSEARCHED, EQUAL], 3)
     return figures, tables, {"reality.svg": picture}
 
@@ -125,15 +134,15 @@ def speed_table(cases: dict[str, Case]) -> list[str]:
     missing = sorted({*SEARCHES, *TYPICAL} - set(cases))
     if missing or len(cases) > len(SEARCHES) + len(TYPICAL):
         raise BadInput(f"{MEASURED}: has other placements than {', '.join([*SEARCHES, *TYPICAL])}")
-    measured = sorted(cases.values(), key=lambda case: -case.measured)
+    order = sorted(cases.values(), key=lambda case: -case.simulated)
+    simulated, measured = ranks([-case.simulated for case in order]), ranks([-case.measured for case in order])
     table = [
         ["placement", "simulated", "simulated, op times of the moment", "measured", "rank simulated", "rank measured"]
     ]
-    for rank, case in enumerate(sorted(cases.values(), key=lambda case: -case.simulated), start=1):
-        name = SEARCHES.get(case.agent) or TYPICAL[case.agent] + " (typical)"
+    for case, *both in zip(order, simulated, measured):
         shown = f"{number(case.measured, 2)} [{number(case.low, 2)}, {number(case.high, 2)}]"
         moment = number(case.moment, 2)
-        table.append([name, number(case.simulated, 2), moment, shown, f"{rank}", f"{measured.index(case) + 1}"])
+        table.append([name_of(case), number(case.simulated, 2), moment, shown, *(f"{rank:g}" for rank in both)])
     return markdown(table)
 
 
@@ -152,17 +161,23 @@ def ranks(values: Sequence[float]) -> list[float]:
     ]
 
 
-def pairs(cases: Sequence[Case]) -> tuple[int, int]:
-    """Pairs of which one is measurably faster, and how many of them are in the simulated order. A pair is compared within
-    each round: 95 % interval of the mean of the logarithms."""
-    apart = agreed = 0
-    for one, other in combinations(cases, 2):
+def pairs(cases: Sequence[Case]) -> tuple[int, list[tuple[Case, Case, float]]]:
+    """The number of pairs of which one is measurably faster. Of those in another order than the simulated one: the faster
+    one in the simulator, the other, and how much shorter its measured step is, %. A pair is compared within each round: 95 %
+    interval of the mean of the logarithms."""
+    apart, reversed_pairs = 0, []
+    for one, other in combinations(sorted(cases, key=lambda case: -case.simulated), 2):
         logs = [math.log(a / b) for a, b in zip(one.rounds, other.rounds)]
         if one.simulated == other.simulated or abs(fmean(logs)) <= QUANTILE * stdev(logs) / math.sqrt(len(logs)):
             continue
         apart += 1
-        agreed += (fmean(logs) < 0) == (one.simulated > other.simulated)
-    return apart, agreed
+        if fmean(logs) > 0:
+            reversed_pairs.append((one, other, -100 * math.expm1(-fmean(logs))))
+    return apart, reversed_pairs
+
+
+def name_of(case: Case) -> str:
+    return SEARCHES.get(case.agent) or TYPICAL[case.agent] + " (typical)"
 
 
 def speed_panel(title: str, cases: dict[str, Case]) -> Panel:

@@ -30,16 +30,18 @@ class OrderTest(unittest.TestCase):
         weather = [1.0, 1.3, 0.8, 1.1, 0.9, 1.2, 1.0, 0.7, 1.0, 1.4]  # of the machine, the same for both
         slow = case(1.0, [100 * w * (1.04 + 0.001 * (i % 3)) for i, w in enumerate(weather)])
         fast = case(1.5, [100 * w for w in weather])
-        self.assertEqual(pairs([slow, fast]), (1, 1))
+        self.assertEqual(pairs([slow, fast]), (1, []))
         wrong = Case("b", 0.9, None, 1.0, 1.0, 1.0, fast.rounds)
-        self.assertEqual(pairs([slow, wrong]), (1, 0))
+        apart, [(one, other, shorter)] = pairs([wrong, slow])
+        self.assertEqual((apart, one, other), (1, slow, wrong))
+        self.assertAlmostEqual(shorter, 100 * (1 - 1 / 1.041), delta=0.1)
 
     def test_a_pair_that_cannot_be_told_apart_does_not_count(self):
         noise = [1.1, 0.9, 1.2, 0.8, 1.05, 0.95, 1.1, 0.9, 1.0, 1.0]
-        self.assertEqual(pairs([case(1.0, [100.0] * 10), case(1.5, [100 * value for value in noise])]), (0, 0))
+        self.assertEqual(pairs([case(1.0, [100.0] * 10), case(1.5, [100 * value for value in noise])]), (0, []))
 
     def test_placements_that_are_equal_in_the_simulator_have_no_order(self):
-        self.assertEqual(pairs([case(1.0, [100.0 + i for i in range(10)]), case(1.0, [50.0 + i for i in range(10)])]), (0, 0))
+        self.assertEqual(pairs([case(1.0, [100.0 + i for i in range(10)]), case(1.0, [50.0 + i for i in range(10)])]), (0, []))
 
 
 class ReadTest(unittest.TestCase):
@@ -70,6 +72,10 @@ class ReadTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             self.write(folder, {"cases": []})
             with self.assertRaisesRegex(BadInput, "rnnlm.validation.json.gz: is nothing that emplace validate wrote"):
+                read("rnnlm", Path(folder))
+            one = {"label": "single_device", "simulated_us": 1, "speed_up": 1, "speed_up_95": [1, 1], "measured_steps_us": [1] * 9}
+            self.write(folder, {"cases": [one], "summary": {}})
+            with self.assertRaisesRegex(BadInput, "single_device has 9 rounds, not 10"):
                 read("rnnlm", Path(folder))
             with self.assertRaisesRegex(BadInput, "nmt.validation.json.gz"):
                 read("nmt", Path(folder))

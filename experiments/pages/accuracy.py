@@ -1,22 +1,18 @@
 """docs/results/accuracy.md, from what tools/accuracy measured: experiments/hardware/DAY."""
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from shared.archive import ROOT, BadInput, Source, extremes
+from shared.archive import ROOT, Source, extremes
 from shared.chart import Axis, Line, Panel, Point, Style, chart
 from shared.page import Value, markdown
 from shared.table import number
+from shared.validation import HARDWARE, read_validation
 
-HARDWARE = ROOT / "experiments" / "hardware"
-DAY, DAY_BEFORE = "epyc-2026-11-26", "epyc-2026-11-25"
+DAY, DAY_BEFORE = HARDWARE / "epyc-2026-11-26", HARDWARE / "epyc-2026-11-25"
 NETWORKS = {"rnnlm": "RNNLM", "nmt": "NMT", "resnet": "ResNet-50", "inception_v3": "Inception-V3"}
 MODULES = {"encoder": "Transformer encoder", "mobilenet_v3_small": "MobileNetV3-Small"}
 PROFILE = Style("from the profile", "#d55e00", hollow=True)
@@ -24,18 +20,6 @@ MOMENT = Style("with op times of the moment", "#0072b2")
 EQUAL = Style("as simulated", "#999999", dashed=True)
 
 _Run = dict[str, Any]
-
-
-def read(day: str, name: str, hardware: Path = HARDWARE) -> _Run:
-    """What `emplace validate --json` printed."""
-    path = hardware / day / (name + ".validation.json.gz")
-    try:
-        run = json.loads(gzip.decompress(path.read_bytes()))
-        if run["schema"] != "emplace.validation":
-            raise ValueError(f"schema is {run['schema']}")
-        return run
-    except (OSError, EOFError, zlib.error, ValueError, KeyError) as error:
-        raise BadInput(f"{path}: is no emplace.validation ({type(error).__name__}: {error})") from error
 
 
 def accuracy_table() -> ModuleType:
@@ -48,8 +32,10 @@ def accuracy_table() -> ModuleType:
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], dict[str, str]]:
     del source  # these are no runs of an experiment
-    runs = {name: read(DAY, name) for name in (*NETWORKS, *MODULES)}
-    before = {name: (read(DAY_BEFORE, name), read(DAY_BEFORE, name + ".rerun")) for name in NETWORKS}
+    runs = {name: read_validation(DAY, name) for name in (*NETWORKS, *MODULES)}
+    before = {
+        name: (read_validation(DAY_BEFORE, name), read_validation(DAY_BEFORE, name + ".rerun")) for name in NETWORKS
+    }
     errors = accuracy_table().errors
     main = [["network", "predicted by", "median", "90th percentile", "Spearman"]]
     for name, title in NETWORKS.items():

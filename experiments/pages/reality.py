@@ -1,10 +1,7 @@
 """docs/results/reality.md, from what tools/reality measured: the order of placements on real cores."""
 from __future__ import annotations
 
-import gzip
-import json
 import math
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -12,12 +9,13 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from shared.archive import ROOT, BadInput, Source, extremes
+from shared.archive import BadInput, Source, extremes
 from shared.chart import Axis, Line, Panel, Point, Style, chart
 from shared.page import Value, markdown
 from shared.table import DASH, number
+from shared.validation import HARDWARE, read_validation
 
-MEASURED = ROOT / "experiments" / "hardware" / "reality"
+MEASURED = HARDWARE / "reality"
 NETWORKS = {"rnnlm": "RNNLM", "nmt": "NMT", "inception_v3": "Inception-V3"}
 SEARCHES = {
     "multilevel_search": "`multilevel_search`, ops",
@@ -65,21 +63,20 @@ class Case:
 
 def read(name: str, folder: Path = MEASURED) -> tuple[dict[str, Case], dict[str, Any]]:
     """By agent, and the summary."""
-    path = folder / (name + ".validation.json.gz")
-    try:
-        record = json.loads(gzip.decompress(path.read_bytes()))
-        cases = {Path(case["label"]).stem: case for case in record["cases"]}
-        one = cases["single_device"]
-        found = {}
-        for agent, case in cases.items():
-            moment = one["interleaved_us"] / case["interleaved_us"] if "interleaved_us" in case else None
-            if len(case["measured_steps_us"]) != ROUNDS:
-                raise ValueError(f"{case['label']} has {len(case['measured_steps_us'])} rounds, not {ROUNDS}")
-            speed = one["simulated_us"] / case["simulated_us"], moment, case["speed_up"], *case["speed_up_95"]
-            found[agent] = Case(agent, *speed, case["measured_steps_us"])
-        return found, record["summary"]
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{path}: is nothing that emplace validate wrote ({type(error).__name__}: {error})") from error
+    record = read_validation(folder, name)
+    cases = {Path(case["label"]).stem: case for case in record["cases"]}
+    if set(cases) != {*SEARCHES, *TYPICAL}:
+        raise BadInput(f"{folder}: {name} has other placements than {', '.join([*SEARCHES, *TYPICAL])}")
+    one = cases["single_device"]
+    found = {}
+    for agent, case in cases.items():
+        rounds = len(case.get("measured_steps_us", ()))
+        if rounds != ROUNDS:
+            raise BadInput(f"{folder}: {name}: {agent} has {rounds} rounds, not {ROUNDS}")
+        moment = one["interleaved_us"] / case["interleaved_us"] if "interleaved_us" in case else None
+        speed = one["simulated_us"] / case["simulated_us"], moment, case["speed_up"], *case["speed_up_95"]
+        found[agent] = Case(agent, *speed, case["measured_steps_us"])
+    return found, record["summary"]
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], dict[str, str]]:
@@ -131,9 +128,6 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
 
 def speed_table(cases: dict[str, Case]) -> list[str]:
     """The fastest in the simulator first."""
-    missing = sorted({*SEARCHES, *TYPICAL} - set(cases))
-    if missing or len(cases) > len(SEARCHES) + len(TYPICAL):
-        raise BadInput(f"{MEASURED}: has other placements than {', '.join([*SEARCHES, *TYPICAL])}")
     order = sorted(cases.values(), key=lambda case: -case.simulated)
     simulated, measured = ranks([-case.simulated for case in order]), ranks([-case.measured for case in order])
     table = [

@@ -1,16 +1,11 @@
 """Tests of experiments/pages/accuracy.py: what it reads of a validation."""
-import gzip
-import json
 import os
 import sys
-import tempfile
 import unittest
-from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "experiments", "pages"))
 
-from accuracy import best_of, of_errors, panel, read, says, speed_table  # noqa: E402
-from shared.archive import BadInput  # noqa: E402
+from accuracy import best_of, of_errors, panel, says, speed_table  # noqa: E402
 from shared.chart import Point  # noqa: E402
 
 
@@ -45,18 +40,6 @@ class AccuracyTest(unittest.TestCase):
     def test_a_placement_has_a_point_for_each_prediction(self):
         points = [mark for mark in panel("RNNLM", RUN).marks if isinstance(mark, Point)]
         self.assertEqual([(point.x, point.y) for point in points], [(1, 1), (2, 1), (2, 1.5), (4, 1.5)])
-
-    def test_another_file_is_refused(self):
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "day").mkdir()
-            for name, record in (("good", RUN), ("bad", {"schema": "emplace.result"})):
-                path = Path(folder, "day", name + ".validation.json.gz")
-                path.write_bytes(gzip.compress(json.dumps(record).encode()))
-            self.assertEqual(read("day", "good", Path(folder)), RUN)
-            with self.assertRaisesRegex(BadInput, "bad.validation.json.gz: is no emplace.validation"):
-                read("day", "bad", Path(folder))
-            with self.assertRaisesRegex(BadInput, "none.validation.json.gz"):
-                read("day", "none", Path(folder))
 
 
 if __name__ == "__main__":

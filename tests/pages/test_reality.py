@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "experiments", "pages"))
 
-from reality import Case, pairs, ranks, read, spearman, speed_table  # noqa: E402
+from reality import SEARCHES, TYPICAL, Case, pairs, ranks, read, spearman, speed_table  # noqa: E402
 from shared.archive import BadInput  # noqa: E402
 
 
@@ -41,44 +41,61 @@ class OrderTest(unittest.TestCase):
         self.assertEqual(pairs([case(1.0, [100.0] * 10), case(1.5, [100 * value for value in noise])]), (0, []))
 
     def test_placements_that_are_equal_in_the_simulator_have_no_order(self):
-        self.assertEqual(pairs([case(1.0, [100.0 + i for i in range(10)]), case(1.0, [50.0 + i for i in range(10)])]), (0, []))
+        self.assertEqual(
+            pairs([case(1.0, [100.0 + i for i in range(10)]), case(1.0, [50.0 + i for i in range(10)])]), (0, [])
+        )
+
+
+def validation(rounds=10):
+    """Every placement twice as fast as the one before, in the simulator and for real."""
+    cases = [
+        {
+            "label": f"runs/reality/rnnlm/{name}.json",
+            "simulated_us": 900.0 / 2**index,
+            "interleaved_us": 800.0 / 2**index,
+            "speed_up": 2.0**index,
+            "speed_up_95": [1.9**index, 2.1**index],
+            "measured_steps_us": [1.0 + index] * rounds,
+        }
+        for index, name in enumerate(["single_device", *sorted({*SEARCHES, *TYPICAL} - {"single_device"})])
+    ]
+    return {"schema": "emplace.validation", "cases": cases, "summary": {"spearman": 1}}
 
 
 class ReadTest(unittest.TestCase):
-    def write(self, folder, record):
-        Path(folder, "rnnlm.validation.json.gz").write_bytes(gzip.compress(json.dumps(record).encode()))
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = Path(self.scratch.name)
+
+    def write(self, record):
+        path = self.folder / "rnnlm.validation.json.gz"
+        path.write_bytes(gzip.compress(json.dumps(record).encode()))
+
+    def refuses(self, record, reason):
+        self.write(record)
+        with self.assertRaisesRegex(BadInput, reason):
+            read("rnnlm", self.folder)
 
     def test_speeds_are_over_one_core(self):
-        cases = [
-            {
-                "label": f"runs/reality/rnnlm/{name}.json",
-                "simulated_us": simulated,
-                "interleaved_us": 1000.0 / (1 + index),
-                "speed_up": 1.0 + index,
-                "speed_up_95": [0.9, 1.1],
-                "measured_steps_us": [1.0] * 10,
-            }
-            for index, (name, simulated) in enumerate([("single_device", 900.0), ("post", 450.0)])
-        ]
-        with tempfile.TemporaryDirectory() as folder:
-            self.write(folder, {"cases": cases, "summary": {"spearman": 1}})
-            found, summary = read("rnnlm", Path(folder))
-        self.assertEqual((found["post"].simulated, found["post"].moment, found["post"].measured), (2, 2, 2))
+        self.write(validation())
+        found, summary = read("rnnlm", self.folder)
+        second = found["annealing"]
+        self.assertEqual((second.simulated, second.moment, second.measured), (2, 2, 2))
         self.assertEqual(summary, {"spearman": 1})
-        with self.assertRaisesRegex(BadInput, "has other placements than multilevel_search"):
-            speed_table(found)
+        table = speed_table(found)
+        self.assertEqual(table[-1], "| `single_device` (typical) | 1.00 | 1.00 | 1.00 [1.00, 1.00] | 20 | 20 |")
+        self.assertEqual(table[-2], "| `annealing` | 2.00 | 2.00 | 2.00 [1.90, 2.10] | 19 | 19 |")
 
-    def test_what_validate_did_not_write_is_refused(self):
-        with tempfile.TemporaryDirectory() as folder:
-            self.write(folder, {"cases": []})
-            with self.assertRaisesRegex(BadInput, "rnnlm.validation.json.gz: is nothing that emplace validate wrote"):
-                read("rnnlm", Path(folder))
-            one = {"label": "single_device", "simulated_us": 1, "speed_up": 1, "speed_up_95": [1, 1], "measured_steps_us": [1] * 9}
-            self.write(folder, {"cases": [one], "summary": {}})
-            with self.assertRaisesRegex(BadInput, "single_device has 9 rounds, not 10"):
-                read("rnnlm", Path(folder))
-            with self.assertRaisesRegex(BadInput, "nmt.validation.json.gz"):
-                read("nmt", Path(folder))
+    def test_other_placements_are_refused(self):
+        record = validation()
+        self.refuses({**record, "cases": record["cases"][1:]}, "rnnlm has other placements than multilevel_search")
+
+    def test_other_numbers_of_rounds_are_refused(self):
+        self.refuses(validation(rounds=9), "single_device has 9 rounds, not 10")
+        record = validation()
+        del record["cases"][0]["measured_steps_us"]
+        self.refuses(record, "single_device has 0 rounds, not 10")
 
 
 if __name__ == "__main__":

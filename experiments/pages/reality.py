@@ -13,7 +13,7 @@ from shared.archive import BadInput, Source, extremes
 from shared.chart import Axis, Line, Panel, Point, Style, chart
 from shared.page import Value, markdown
 from shared.table import DASH, number
-from shared.validation import HARDWARE, read_validation
+from shared.hardware import HARDWARE, read_validation
 
 MEASURED = HARDWARE / "reality"
 NETWORKS = {"rnnlm": "RNNLM", "nmt": "NMT", "inception_v3": "Inception-V3"}

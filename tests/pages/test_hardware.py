@@ -1,7 +1,8 @@
-"""Tests of experiments/pages/shared/validation.py: files of emplace validate."""
+"""Tests of experiments/pages/shared.hardware.py: files of emplace validate."""
 import gzip
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -10,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "experiments", "pages"))
 
 from shared.archive import BadInput  # noqa: E402
-from shared.validation import read_validation  # noqa: E402
+from shared.hardware import read_trials, read_validation  # noqa: E402
 
 
 class ReadValidationTest(unittest.TestCase):
@@ -42,6 +43,68 @@ class ReadValidationTest(unittest.TestCase):
         self.refuses("TypeError")
         self.write(gzip.compress(b'{"schema": "emplace.result"}'))
         self.refuses("schema is emplace.result")
+
+
+class PackedTrialsTest(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = Path(self.scratch.name)
+
+    def pack(self, *arguments):
+        tool = Path(os.environ["EMPLACE_ROOT"], "tools", "pack_trials")
+        return subprocess.run(
+            [sys.executable, tool, *arguments], cwd=self.folder, capture_output=True, text=True, check=False
+        )
+
+    def write_trial(self, name, seed):
+        trial = self.folder / "runs" / name
+        trial.mkdir(parents=True)
+        spec = {
+            "agent": {"name": "random_walk"},
+            "seed": seed,
+            "graph": {"file": "/home/me/graph.json"},
+            "costs": "profile: /home/me/profile.json",
+            "cluster": {"devices": ["cpu:0"]},
+        }
+        record = {"spec": spec, "graphs": [{"best_step_time_us": 2000}], "checksum": "1"}
+        (trial / "trial.json").write_text(json.dumps(record))
+        (trial / "timing.json").write_text(json.dumps({"wall_seconds": 3, "checksum": "2"}))
+
+    def test_trials_come_back_without_folders(self):
+        for name, seed in (("b", 2), ("a", 1)):
+            self.write_trial(name, seed)
+        (self.folder / "runs" / "unfinished").mkdir()
+        done = self.pack("runs", "packed.trials.json.gz")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        runs = read_trials(self.folder, "packed")
+        self.assertEqual([trial.seed for trial in runs.trials], [1, 2])
+        first = runs.trials[0]
+        self.assertEqual((first.best, first.timing), (2, {"wall_seconds": 3}))
+        self.assertEqual((first.get("graph.file"), first.get("costs")), ("graph.json", "profile: profile.json"))
+
+    def test_the_same_trials_give_the_same_bytes(self):
+        self.write_trial("a", 1)
+        for name in ("one", "two"):
+            self.pack("runs", name)
+        self.assertEqual((self.folder / "one").read_bytes(), (self.folder / "two").read_bytes())
+
+    def test_what_holds_no_trial_is_refused(self):
+        (self.folder / "empty").mkdir()
+        for arguments, reason in (
+            ((), "expected RUNS/NAME OUT"),
+            (("none", "out"), "none: No such file"),
+            (("empty", "out"), "empty: no trial is finished"),
+        ):
+            done = self.pack(*arguments)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(reason, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["empty"])
+        path = self.folder / "bad.trials.json.gz"
+        path.write_bytes(gzip.compress(b'{"schema": "emplace.packed_trials", "trials": [{}]}'))
+        with self.assertRaisesRegex(BadInput, "bad.trials.json.gz: holds what is no trial"):
+            read_trials(self.folder, "bad")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,9 @@ class LayoutTest(unittest.TestCase):
         panel = cell_panel("ptb", "tanh relu<0 identity<0 sigmoid<1")
         (lines,) = [mark for mark in panel.marks if isinstance(mark, Segments)]
         points = [mark for mark in panel.marks if isinstance(mark, Point)]
-        self.assertEqual([point.style.name for point in points], ["tanh", "ReLU", "identity", "sigmoid", "input x[t]", "mean"])
+        self.assertEqual(
+            [point.style.name for point in points], ["tanh", "ReLU", "identity", "sigmoid", "input x[t]", "mean"]
+        )
         self.assertEqual(len(lines.ends), 4 + 2)
         output = (points[-1].x, points[-1].y)
         loose = {start for start, end in lines.ends if end == output}

@@ -234,11 +234,27 @@ class Report:
         raise BadInput(f"the report has no test of {first} and {second} ({quantity}, {dataset or 'all'})")
 
 
-class Archive:
-    """Runs of an experiment. Unpacked into a folder that goes with the object."""
+class Runs:
+    """Finished trials of an experiment."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.trials = name, Trials()
+
+    def where(self, *conditions: str) -> Trials:
+        return self.trials.where(*conditions)
+
+    def expect_labels(self, labels: Iterable[str]) -> None:
+        """Refuses agents that the page would leave out."""
+        unknown = sorted({trial.label for trial in self.trials} - set(labels))
+        if unknown:
+            raise BadInput(f"{self.name}: its page has no place for {', '.join(unknown)} (labels of experiments/pages)")
+
+
+class Archive(Runs):
+    """Runs in experiments/results. Unpacked into a folder that goes with the object."""
 
     def __init__(self, path: Path, program: str) -> None:
-        self.name = path.name.removesuffix(".tar.xz")
+        super().__init__(path.name.removesuffix(".tar.xz"))
         self._program = program
         self._scratch = tempfile.TemporaryDirectory(prefix="recompute.")
         self._reports: dict[tuple[str, ...], Report] = {}
@@ -248,7 +264,6 @@ class Archive:
         if unpacked.returncode != 0:
             reason = unpacked.stderr.strip().splitlines()[0] if path.is_file() else "there is no such file"
             raise BadInput(f"{path}: cannot be read ({reason})")
-        self.trials = Trials()
         try:
             for file in sorted(Path(self._scratch.name, self.name).rglob("trial.json")):
                 timing = json.loads(file.with_name("timing.json").read_bytes())
@@ -258,15 +273,6 @@ class Archive:
             raise BadInput(f"{path}: {file.parent.name}: is no trial ({type(error).__name__}: {error})") from error
         if not self.trials:
             raise BadInput(f"{path}: holds no trial of {self.name} (files of tools/archive_runs are expected)")
-
-    def where(self, *conditions: str) -> Trials:
-        return self.trials.where(*conditions)
-
-    def expect_labels(self, labels: Iterable[str]) -> None:
-        """Refuses an archive with agents that the page would leave out."""
-        unknown = sorted({trial.label for trial in self.trials} - set(labels))
-        if unknown:
-            raise BadInput(f"{self.name}: its page has no place for {', '.join(unknown)} (labels of experiments/pages)")
 
     def report(self, *conditions: str) -> Report:
         """What `emplace report --where CONDITION ...` writes. Made once."""

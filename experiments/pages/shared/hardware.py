@@ -1,4 +1,4 @@
-"""What `emplace validate --json` wrote of real steps: experiments/hardware/FOLDER/NAME.validation.json.gz."""
+"""What was measured on real devices: files of experiments/hardware."""
 from __future__ import annotations
 
 import gzip
@@ -7,17 +7,33 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from shared.archive import ROOT, BadInput
+from shared.archive import ROOT, BadInput, Runs, Trial
 
 HARDWARE = ROOT / "experiments" / "hardware"
 
 
 def read_validation(folder: Path, name: str) -> dict[str, Any]:
-    path = folder / (name + ".validation.json.gz")
+    """NAME.validation.json.gz: what `emplace validate --json` printed."""
+    return _read(folder / (name + ".validation.json.gz"), "emplace.validation")
+
+
+def read_trials(folder: Path, name: str) -> Runs:
+    """NAME.trials.json.gz: what tools/pack_trials wrote."""
+    path = folder / (name + ".trials.json.gz")
+    file = _read(path, "emplace.packed_trials")
+    runs = Runs(name)
     try:
-        run = json.loads(gzip.decompress(path.read_bytes()))
-        if run["schema"] != "emplace.validation":
-            raise ValueError(f"schema is {run['schema']}")
-        return run
+        runs.trials += [Trial(trial["trial"], trial["timing"]) for trial in file["trials"]]
+    except (KeyError, TypeError, IndexError) as error:
+        raise BadInput(f"{path}: holds what is no trial ({type(error).__name__}: {error})") from error
+    return runs
+
+
+def _read(path: Path, schema: str) -> dict[str, Any]:
+    try:
+        file = json.loads(gzip.decompress(path.read_bytes()))
+        if file["schema"] != schema:
+            raise ValueError(f"schema is {file['schema']}")
+        return file
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{path}: is no emplace.validation ({type(error).__name__}: {error})") from error
+        raise BadInput(f"{path}: is no {schema} ({type(error).__name__}: {error})") from error

@@ -1,0 +1,171 @@
+"""docs/results/real_rewards.md."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import fmean, median
+
+from shared.archive import Runs, Source, Trial, Trials, percent_faster
+from shared.chart import Axis, Line, Panel, Style, around, chart
+from shared.claims import Claim, claim_figures, claim_table, effect
+from shared.hardware import HARDWARE, read_trials
+from shared.page import Value, markdown
+from shared.table import number, run_figures, seconds
+
+AGENTS = ["RNN", "Placeto", "random walk"]
+REWARDS = ["simulator", "mixed", "hardware"]
+COUNTS = [1, 20, 100, 200, 400]
+CURVES = {"simulator": Style("simulated rewards", "#0072b2"), "hardware": Style("real rewards", "#d55e00")}
+
+
+def claims(runs: Runs) -> list[Claim]:
+    """Of the paper's placer and of Placeto: with simulated rewards as with real ones. Curves are of simulated step times, so
+    that the simulator's error does not count. The best placement is measured."""
+    found = []
+    for agent in AGENTS[:2]:
+        sides = [of(runs, agent, reward) for reward in ("simulator", "hardware")]
+        name = agent.lower()
+        found += [
+            Claim(
+                name + ".curve",
+                f"{agent}: learning curves are nearly identical: their mean (figure 9)",
+                "yes",
+                effect(*sides, learned),
+                tie=True,
+                settled="open",  # little is learned in so few placements
+            ),
+            Claim(
+                name + ".best",
+                f"{agent}: the best placement, run again, is as fast",
+                "",
+                effect(*sides, again),
+                tie=True,
+            ),
+        ]
+    return found
+
+
+def of(runs: Runs, agent: str, reward: str) -> Trials:
+    return runs.where("agent.label=" + agent, "hardware.reward_source=" + reward)
+
+
+def again(trial: Trial) -> float:
+    """The best placement, run at the end, ms."""
+    return trial.timing["hardware"]["best_step_time_us"] / 1000
+
+
+def learned(trial: Trial) -> float:
+    """Mean over the episodes of their simulated step times, ms."""
+    return fmean(height for _, height in curve(trial))
+
+
+def curve(trial: Trial) -> list[tuple[int, float]]:
+    """Of each episode its last evaluation and its simulated step time, ms: the mean of what is drawn, or where it ends if an
+    episode changes one placement. Of placements that ran, simulated times are known too."""
+    simulated = {check["evaluation"]: check["simulated_us"] for check in trial.timing["hardware"]["checks"]}
+    points, first = [], 0
+    for episode in trial.episodes:
+        last, mean = episode["evaluations"], episode["mean_step_time_us"]
+        if trial.get("hardware.reward_source") != "hardware":
+            time = episode["step_time_us"] if mean is None else mean
+        elif mean is None:
+            time = simulated[last]
+        else:
+            time = fmean(simulated[index] for index in range(first + 1, last + 1))
+        points.append((last, time / 1000))
+        first = last
+    return points
+
+
+def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], dict[str, str]]:
+    del source  # these were measured, and are not in experiments/results
+    runs = read_trials(HARDWARE / "real_rewards", "real_rewards")
+    runs.expect_labels(AGENTS)
+    found = claims(runs)
+    figures: dict[str, Value] = {**run_figures(runs), **claim_figures(found), **errors(runs)}
+    main = [["agent", "rewards", "as the search saw it, mean", "run again, five seeds", "mean", "seconds"]]
+    curves = [["agent", "rewards", *(f"{count}" for count in COUNTS), "better than the first, %"]]
+    for agent in AGENTS:
+        for reward in REWARDS:
+            trials = of(runs, agent, reward)
+            times = trials.values(again)
+            shown = agent if reward == REWARDS[0] else ""
+            wall = trials.mean(lambda trial: trial.timing["wall_seconds"])
+            seen = trials.mean()
+            main.append(
+                [
+                    shown,
+                    reward,
+                    number(seen, 1),
+                    ", ".join(number(time, 1) for time in times),
+                    number(fmean(times), 1),
+                    seconds(wall),
+                ]
+            )
+            means = [trials.mean(best_after(count)) for count in COUNTS]
+            gain = trials.mean(lambda trial: percent_faster(trial.best, trial.start))
+            curves.append([shown, reward, *(number(mean, 1) for mean in means), number(gain, 1)])
+            key = f"{agent.replace(' ', '_').lower()}.{reward}"
+            figures[key], figures[key + ".seconds"], figures[key + ".gain"] = fmean(times), wall, gain
+            figures[key + ".longer"] = 100 * (
+                fmean(time / trial.best for time, trial in zip(times, by_seed(trials))) - 1
+            )
+        if agent != "random walk":
+            for reward in CURVES:
+                ends = [fifths(trial) for trial in of(runs, agent, reward)]
+                key = f"{agent.lower()}.{reward}"
+                figures[key + ".first"], figures[key + ".last"] = (fmean(values) for values in zip(*ends))
+    figures["start"] = runs.trials.mean(lambda trial: trial.single_device)
+    tables = {"main": markdown(main, left=2), "curves": markdown(curves, left=2), "claims": claim_table(found)}
+    return figures, tables, {"real_rewards.svg": learning_picture(runs)}
+
+
+def fifths(trial: Trial) -> tuple[float, float]:
+    """Mean of the curve's first and last fifth, % of everything on one core as it is simulated."""
+    heights = [100 * height / trial.single_device for _, height in curve(trial)]
+    part = len(heights) // 5
+    return fmean(heights[:part]), fmean(heights[-part:])
+
+
+def by_seed(trials: Trials) -> list[Trial]:
+    return sorted(trials, key=lambda trial: trial.seed)
+
+
+def best_after(count: int) -> Callable[[Trial], float]:
+    return lambda trial: trial.best_after(count)
+
+
+def errors(runs: Runs) -> dict[str, Value]:
+    """Of all rewards that were measured: how far the simulated ones are from them."""
+    checks = [check for trial in runs.trials for check in trial.timing["hardware"]["checks"]]
+    ratios = [check["simulated_us"] / check["measured_us"] for check in checks]
+    absolute = sorted(100 * abs(ratio - 1) for ratio in ratios)
+    return {
+        "measured": len(checks),
+        "error": median(absolute),
+        "error.p90": absolute[int(0.9 * len(absolute))],
+        "signed": 100 * (fmean(ratios) - 1),
+    }
+
+
+def learning_picture(runs: Runs) -> str:
+    """The paper's figure 9: a line for each seed."""
+    panels = []
+    for agent in AGENTS[:2]:
+        lines = [
+            Line([(x, 100 * y / trial.single_device) for x, y in smooth(curve(trial))], CURVES[reward])
+            for reward in CURVES
+            for trial in by_seed(of(runs, agent, reward))
+        ]
+        heights = [height for line in lines for _, height in line.points]
+        x = Axis("placements", 0, COUNTS[-1])
+        panels.append(Panel(agent, x, Axis("simulated step time drawn, % of one core", *around(heights)), lines))
+    return chart("Step times of what is drawn, with simulated and with real rewards", panels, list(CURVES.values()), 2)
+
+
+def smooth(points: list[tuple[int, float]], parts: int = 20) -> list[tuple[float, float]]:
+    """Means of `parts` runs of neighbours, or the points themselves if there are no more."""
+    if len(points) <= parts:
+        return [(float(x), y) for x, y in points]
+    bounds = [len(points) * part // parts for part in range(parts + 1)]
+    groups = [points[first:last] for first, last in zip(bounds, bounds[1:])]
+    return [(fmean(x for x, _ in group), fmean(y for _, y in group)) for group in groups]

@@ -125,7 +125,7 @@ class RunsTest(unittest.TestCase):
         self.assertEqual(len(thesis_tables.all_tables(runs)[1]["bounds"]), 2 + 4)
 
     def test_without_a_whole_family_the_archive_is_refused(self):
-        with self.assertRaisesRegex(BadInput, "fake: no family has all runs .5 trials"):
+        with self.assertRaisesRegex(BadInput, "fake: no family has all runs of each agent"):
             Runs(FakeArchive(["nmt"]), {}, runs_of_a_cell=5)
 
     def test_all_three_have_an_overall_value(self):

@@ -45,6 +45,18 @@ class SpawnActions {
   posix_spawn_file_actions_t actions_{};
 };
 
+// Waits for the end of the process, and kills it after two seconds. False if it had to be killed.
+bool EndsByItself(pid_t process, int* status) {
+  using namespace std::chrono_literals;
+  for (int i = 0; i < 2000; ++i) {
+    if (waitpid(process, status, WNOHANG) != 0) return true;
+    std::this_thread::sleep_for(1ms);
+  }
+  kill(process, SIGKILL);
+  waitpid(process, status, 0);
+  return false;
+}
+
 }  // namespace
 
 std::string AgentPython() {
@@ -80,26 +92,20 @@ AgentProcess::AgentProcess(std::string name) : name_(std::move(name)) {
 
 AgentProcess::~AgentProcess() {
   close(socket_);  // the process then ends by itself
-  if (process_ < 0) return;
-  using namespace std::chrono_literals;
-  for (int i = 0; i < 2000; ++i) {
-    if (waitpid(process_, nullptr, WNOHANG) != 0) return;
-    std::this_thread::sleep_for(1ms);
-  }
-  kill(process_, SIGKILL);
-  waitpid(process_, nullptr, 0);
+  int status = 0;
+  if (process_ >= 0) EndsByItself(process_, &status);
 }
 
 void AgentProcess::SayWhyItEnded() {
   int status = 0;
-  const pid_t ended = waitpid(process_, &status, 0);
-  process_ = -1;
-  if (ended > 0 && WIFSIGNALED(status)) {
+  const bool by_itself = EndsByItself(std::exchange(process_, -1), &status);
+  if (!by_itself) throw InputError(name_, "its process closed its connection and ran on, and was stopped");
+  if (WIFSIGNALED(status)) {
     throw InputError(
         name_, fmt::format("its process was ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status))));
   }
-  throw InputError(name_, fmt::format("its process ended with status {} (an agent returns from each call)",
-                                      ended > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1));
+  throw InputError(
+      name_, fmt::format("its process ended with status {} (an agent returns from each call)", WEXITSTATUS(status)));
 }
 
 std::string AgentProcess::ReadLine() {

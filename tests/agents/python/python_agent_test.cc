@@ -38,6 +38,12 @@ class Last:
 class Fails(Last):
     def propose(self, problem, rng):
         return 1 / 0
+
+class Deaf(Last):
+    def __init__(self):
+        import os, time
+        os.close(3)
+        time.sleep(60)
 )";
     if (const char* const before = std::getenv("PYTHONPATH")) before_ = before;
     setenv("PYTHONPATH", folder_.c_str(), 1);
@@ -75,6 +81,12 @@ TEST_F(PythonAgentTest, ExceptionsNameFileAndLine) {
                   ::testing::ContainsRegex("agents_of_a_test:Fails: .*agents_of_a_test.py:14: ZeroDivisionError: ")));
   EXPECT_THAT([] { Search("no_module_of_this_name:Last"); },
               ::testing::ThrowsMessage<InputError>(::testing::HasSubstr("ModuleNotFoundError")));
+}
+
+TEST_F(PythonAgentTest, AProcessThatClosesItsConnectionIsNotWaitedForWithoutEnd) {
+  EXPECT_THAT([] { Search("agents_of_a_test:Deaf"); },
+              ::testing::ThrowsMessage<InputError>(
+                  ::testing::HasSubstr("agents_of_a_test:Deaf: its process closed its connection and ran on")));
 }
 
 TEST(PythonAgentNameTest, IsAModuleAndAClass) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import fmean, median
 
-from shared.archive import Runs, Source, Trial, Trials, percent_faster
+from shared.archive import BadInput, Runs, Source, Trial, Trials, percent_faster
 from shared.chart import Axis, Line, Panel, Style, around, chart
 from shared.claims import Claim, claim_figures, claim_table, effect
 from shared.hardware import HARDWARE, read_trials
@@ -13,6 +13,7 @@ from shared.table import number, run_figures, seconds
 
 AGENTS = ["RNN", "Placeto", "random walk"]
 REWARDS = ["simulator", "mixed", "hardware"]
+SEEDS = [1, 2, 3, 4, 5]
 COUNTS = [1, 20, 100, 200, 400]
 CURVES = {"simulator": Style("simulated rewards", "#0072b2"), "hardware": Style("real rewards", "#d55e00")}
 
@@ -45,7 +46,11 @@ def claims(runs: Runs) -> list[Claim]:
 
 
 def of(runs: Runs, agent: str, reward: str) -> Trials:
-    return runs.where("agent.label=" + agent, "hardware.reward_source=" + reward)
+    """One trial of each seed, in the order of seeds."""
+    found = runs.where("agent.label=" + agent, "hardware.reward_source=" + reward)
+    if sorted(trial.seed for trial in found) != SEEDS or not all("hardware" in trial.timing for trial in found):
+        raise BadInput(f"{runs.name}: {agent}, {reward}: has not one trial with measured steps of each seed 1 to 5")
+    return Trials(sorted(found, key=lambda trial: trial.seed))
 
 
 def again(trial: Trial) -> float:
@@ -67,10 +72,13 @@ def curve(trial: Trial) -> list[tuple[int, float]]:
         last, mean = episode["evaluations"], episode["mean_step_time_us"]
         if trial.get("hardware.reward_source") != "hardware":
             time = episode["step_time_us"] if mean is None else mean
-        elif mean is None:
-            time = simulated[last]
         else:
-            time = fmean(simulated[index] for index in range(first + 1, last + 1))
+            drawn = [last] if mean is None else range(first + 1, last + 1)
+            if missing := [index for index in drawn if index not in simulated]:
+                raise BadInput(
+                    f"real_rewards: {trial.label}, seed {trial.seed}: evaluation {missing[0]} was not measured"
+                )
+            time = fmean(simulated[index] for index in drawn)
         points.append((last, time / 1000))
         first = last
     return points
@@ -82,7 +90,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
     runs.expect_labels(AGENTS)
     found = claims(runs)
     figures: dict[str, Value] = {**run_figures(runs), **claim_figures(found), **errors(runs)}
-    main = [["agent", "rewards", "as the search saw it, mean", "run again, five seeds", "mean", "seconds"]]
+    main = [["agent", "rewards", "as the search saw it, mean", "run again, five seeds", "median", "seconds"]]
     curves = [["agent", "rewards", *(f"{count}" for count in COUNTS), "better than the first, %"]]
     for agent in AGENTS:
         for reward in REWARDS:
@@ -91,30 +99,24 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
             shown = agent if reward == REWARDS[0] else ""
             wall = trials.mean(lambda trial: trial.timing["wall_seconds"])
             seen = trials.mean()
-            main.append(
-                [
-                    shown,
-                    reward,
-                    number(seen, 1),
-                    ", ".join(number(time, 1) for time in times),
-                    number(fmean(times), 1),
-                    seconds(wall),
-                ]
-            )
+            again_text = ", ".join(number(time, 1) for time in times)
+            main.append([shown, reward, number(seen, 1), again_text, number(median(times), 1), seconds(wall)])
             means = [trials.mean(best_after(count)) for count in COUNTS]
             gain = trials.mean(lambda trial: percent_faster(trial.best, trial.start))
             curves.append([shown, reward, *(number(mean, 1) for mean in means), number(gain, 1)])
             key = f"{agent.replace(' ', '_').lower()}.{reward}"
-            figures[key], figures[key + ".seconds"], figures[key + ".gain"] = fmean(times), wall, gain
-            figures[key + ".longer"] = 100 * (
-                fmean(time / trial.best for time, trial in zip(times, by_seed(trials))) - 1
-            )
+            figures[key], figures[key + ".seconds"] = median(times), wall
+            figures[key + ".evaluations"] = trials[0].graph["evaluations"]
+            longer = [100 * (time / trial.best - 1) for time, trial in zip(times, trials)]
+            figures[key + ".longer"], figures[key + ".longest"] = median(longer), max(longer)
         if agent != "random walk":
             for reward in CURVES:
                 ends = [fifths(trial) for trial in of(runs, agent, reward)]
                 key = f"{agent.lower()}.{reward}"
                 figures[key + ".first"], figures[key + ".last"] = (fmean(values) for values in zip(*ends))
-    figures["start"] = runs.trials.mean(lambda trial: trial.single_device)
+    for agent in AGENTS[:2]:  # the farther end of the interval
+        name = f"claim.{agent.lower()}.curve"
+        figures[name + ".apart"] = max(abs(figures[f"{name}.{end}"]) for end in ("low", "high"))
     tables = {"main": markdown(main, left=2), "curves": markdown(curves, left=2), "claims": claim_table(found)}
     return figures, tables, {"real_rewards.svg": learning_picture(runs)}
 
@@ -124,10 +126,6 @@ def fifths(trial: Trial) -> tuple[float, float]:
     heights = [100 * height / trial.single_device for _, height in curve(trial)]
     part = len(heights) // 5
     return fmean(heights[:part]), fmean(heights[-part:])
-
-
-def by_seed(trials: Trials) -> list[Trial]:
-    return sorted(trials, key=lambda trial: trial.seed)
 
 
 def best_after(count: int) -> Callable[[Trial], float]:
@@ -154,7 +152,7 @@ def learning_picture(runs: Runs) -> str:
         lines = [
             Line([(x, 100 * y / trial.single_device) for x, y in smooth(curve(trial))], CURVES[reward])
             for reward in CURVES
-            for trial in by_seed(of(runs, agent, reward))
+            for trial in of(runs, agent, reward)
         ]
         heights = [height for line in lines for _, height in line.points]
         x = Axis("placements", 0, COUNTS[-1])

@@ -41,11 +41,15 @@ TYPICAL = {
     "round_robin": "`round_robin`",
     "random_once": "`random`, one",
 }
-SEARCHED = Style("best of a search", "#009e73")
+SEARCHED = Style("found by a search", "#009e73")
 UNSEARCHED = Style("without a search", "#0072b2", "square")
 EQUAL = Style("as simulated", "#999999", dashed=True)
 ROUNDS = 10
-QUANTILE = 2.262  # of Student's t with ROUNDS - 1 degrees of freedom, two-sided, 95 %
+QUANTILES = {  # of Student's t with ROUNDS - 1 degrees of freedom, two-sided
+    "apart": 2.262,  # 5 %
+    "certain": 6.708,  # 5 % of all 570 pairs of three networks together (Bonferroni)
+}
+GROUPS = {"all 20": [*SEARCHES, *TYPICAL], "ten searched": list(SEARCHES), "ten typical": list(TYPICAL)}
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Case:
 
     agent: str
     simulated: float
-    moment: float | None  # simulated with op times of the moment
+    moment: float  # simulated with op times of the moment
     measured: float
     low: float
     high: float
@@ -64,64 +68,74 @@ class Case:
 def read(name: str, folder: Path = MEASURED) -> tuple[dict[str, Case], dict[str, Any]]:
     """By agent, and the summary."""
     record = read_validation(folder, name)
-    cases = {Path(case["label"]).stem: case for case in record["cases"]}
-    if set(cases) != {*SEARCHES, *TYPICAL}:
-        raise BadInput(f"{folder}: {name} has other placements than {', '.join([*SEARCHES, *TYPICAL])}")
-    one = cases["single_device"]
-    found = {}
-    for agent, case in cases.items():
-        rounds = len(case.get("measured_steps_us", ()))
-        if rounds != ROUNDS:
-            raise BadInput(f"{folder}: {name}: {agent} has {rounds} rounds, not {ROUNDS}")
-        moment = one["interleaved_us"] / case["interleaved_us"] if "interleaved_us" in case else None
-        speed = one["simulated_us"] / case["simulated_us"], moment, case["speed_up"], *case["speed_up_95"]
-        found[agent] = Case(agent, *speed, case["measured_steps_us"])
-    return found, record["summary"]
+    try:
+        labels = [Path(case["label"]).stem for case in record["cases"]]
+        if sorted(labels) != sorted([*SEARCHES, *TYPICAL]):
+            raise BadInput(f"{folder}: {name} has other placements than {', '.join([*SEARCHES, *TYPICAL])}")
+        cases = dict(zip(labels, record["cases"]))
+        one = cases["single_device"]
+        found = {}
+        for agent, case in cases.items():
+            rounds = case.get("measured_steps_us", ())
+            if len(rounds) != ROUNDS:
+                raise BadInput(f"{folder}: {name}: {agent} has {len(rounds)} rounds, not {ROUNDS}")
+            moment = one["interleaved_us"] / case["interleaved_us"]
+            speed = one["simulated_us"] / case["simulated_us"], moment, case["speed_up"], *case["speed_up_95"]
+            found[agent] = Case(agent, *speed, rounds)
+        return found, record["summary"]
+    except KeyError as error:
+        raise BadInput(
+            f"{folder}: {name} has no {error} (tools/reality measures with --rounds and --interleave)"
+        ) from error
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], dict[str, str]]:
     del source  # these are no runs of an experiment
     figures: dict[str, Value] = {}
     tables: dict[str, list[str]] = {}
-    summary = [["network", "placements", "Spearman", "of the machine", "pairs apart", "in the simulated order"]]
+    columns = ["network", "placements", "Spearman", "of the machine", "pairs apart", "as simulated"]
+    summary = [[*columns, "certainly apart", "as simulated"]]
     against = [["network", "faster in the simulator", "faster for real", "by, %"]]
     panels = []
     for name, title in NETWORKS.items():
         cases, of = read(name)
         tables[name] = speed_table(cases)
         panels.append(speed_panel(title, cases))
-        groups = {"all 20": list(cases), "ten best": list(SEARCHES), "ten typical": list(TYPICAL)}
-        for group, agents in groups.items():
+        for group, agents in GROUPS.items():
             chosen = [cases[agent] for agent in agents]
             rank = spearman([case.simulated for case in chosen], [case.measured for case in chosen])
-            apart, wrong = pairs(chosen)
-            agreed = apart - len(wrong)
-            own = number(of["ceiling"]["spearman"], 3) if group == "all 20" else DASH
-            label = title if group == "all 20" else ""
-            summary.append([label, group, number(rank, 3), own, f"{apart} of {math.comb(len(chosen), 2)}", f"{agreed}"])
+            whole = group == "all 20"
+            row = [
+                title if whole else "",
+                group,
+                number(rank, 3),
+                number(of["ceiling"]["spearman"], 3) if whole else DASH,
+            ]
             key = f"{name}.{group.split()[-1]}"
-            if group == "all 20":
-                for one, other, shorter in wrong:
-                    against.append([title, name_of(one), name_of(other), number(shorter, 1)])
-            figures[key + ".spearman"], figures[key + ".apart"], figures[key + ".agreed"] = rank, apart, agreed
-        best = max((cases[agent] for agent in SEARCHES), key=lambda case: case.simulated)
+            figures[key + ".spearman"] = rank
+            for kind, quantile in QUANTILES.items():
+                apart, wrong = pairs(chosen, quantile)
+                figures[f"{key}.{kind}"], figures[f"{key}.{kind}.agreed"] = apart, apart - len(wrong)
+                row += [f"{apart} of {math.comb(len(chosen), 2)}", f"{apart - len(wrong)}"]
+                if whole and kind == "apart":
+                    against += [[title, name_of(one), name_of(other), number(by, 1)] for one, other, by in wrong]
+            summary.append(row)
+        best = max(cases.values(), key=lambda case: case.simulated)
         fastest = max(cases.values(), key=lambda case: case.measured)
-        figures[name + ".best"], figures[name + ".fastest"] = best.measured, fastest.measured
-        figures[name + ".says"], figures[name + ".error"] = best.simulated, 100 * of["median_step_error"]
+        figures[name + ".best"], figures[name + ".behind"] = best.measured, 100 * (1 - best.measured / fastest.measured)
+        figures[name + ".error"] = 100 * of["median_step_error"]
         figures[name + ".moment"] = 100 * of["interleaved"]["median_step_error"]
         figures[name + ".disturbed"] = 100 * of["disturbed_steps"] / of["counted_steps"]
-        figures[name + ".behind"] = 100 * (1 - best.measured / fastest.measured)
-        for agent, case in cases.items():
-            figures[f"{name}.{agent}"] = case.measured
-    for what in ("apart", "agreed"):
-        for group in ("20", "best", "typical"):
-            figures[f"{group}.{what}"] = sum(figures[f"{name}.{group}.{what}"] for name in NETWORKS)
-    for group in ("20", "best", "typical"):
+        figures[name + ".single_device"] = cases["single_device"].measured
+    for group in (group.split()[-1] for group in GROUPS):
+        for kind in (*QUANTILES, *(kind + ".agreed" for kind in QUANTILES)):
+            figures[f"{group}.{kind}"] = sum(figures[f"{name}.{group}.{kind}"] for name in NETWORKS)
+        figures[group + ".part"] = 100 * figures[group + ".apart.agreed"] / figures[group + ".apart"]
         low, high = extremes(figures[f"{name}.{group}.spearman"] for name in NETWORKS)
         figures[group + ".spearman.min"], figures[group + ".spearman.max"] = low, high
-        figures[group + ".part"] = 100 * figures[group + ".agreed"] / figures[group + ".apart"]
+    figures["moment.max"] = max(figures[name + ".moment"] for name in NETWORKS)
+    figures["error.max"] = max(figures[name + ".error"] for name in NETWORKS)
     tables["summary"], tables["against"] = markdown(summary, left=2), markdown(against, left=3)
-    figures["against.max"] = max(float(row[3]) for row in against[1:])
     picture = chart("Measured against simulated speed", panels, [SEARCHED, UNSEARCHED, EQUAL], 3)
     return figures, tables, {"reality.svg": picture}
 
@@ -155,14 +169,14 @@ def ranks(values: Sequence[float]) -> list[float]:
     ]
 
 
-def pairs(cases: Sequence[Case]) -> tuple[int, list[tuple[Case, Case, float]]]:
+def pairs(cases: Sequence[Case], quantile: float) -> tuple[int, list[tuple[Case, Case, float]]]:
     """The number of pairs of which one is measurably faster. Of those in another order than the simulated one: the faster
-    one in the simulator, the other, and how much shorter its measured step is, %. A pair is compared within each round: 95 %
-    interval of the mean of the logarithms."""
+    one in the simulator, the other, and how much shorter its measured step is, %. A pair is compared within each round: by
+    the mean of the logarithms over its standard error, which is above `quantile`."""
     apart, reversed_pairs = 0, []
     for one, other in combinations(sorted(cases, key=lambda case: -case.simulated), 2):
         logs = [math.log(a / b) for a, b in zip(one.rounds, other.rounds)]
-        if one.simulated == other.simulated or abs(fmean(logs)) <= QUANTILE * stdev(logs) / math.sqrt(len(logs)):
+        if one.simulated == other.simulated or abs(fmean(logs)) <= quantile * stdev(logs) / math.sqrt(len(logs)):
             continue
         apart += 1
         if fmean(logs) > 0:

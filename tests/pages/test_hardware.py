@@ -68,6 +68,7 @@ class PackedTrialsTest(unittest.TestCase):
             "cluster": {"devices": ["cpu:0"]},
         }
         record = {"spec": spec, "graphs": [{"best_step_time_us": 2000}], "checksum": "1"}
+        (trial / "spec.json").write_text("{}")
         (trial / "trial.json").write_text(json.dumps(record))
         (trial / "timing.json").write_text(json.dumps({"wall_seconds": 3, "checksum": "2"}))
 
@@ -75,8 +76,10 @@ class PackedTrialsTest(unittest.TestCase):
         for name, seed in (("b", 2), ("a", 1)):
             self.write_trial(name, seed)
         (self.folder / "runs" / "unfinished").mkdir()
+        (self.folder / "runs" / "unfinished" / "spec.json").write_text("{}")
         done = self.pack("runs", "packed.trials.json.gz")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout, "packed.trials.json.gz: 2 trials; 1 are not finished\n")
         runs = read_trials(self.folder, "packed")
         self.assertEqual([trial.seed for trial in runs.trials], [1, 2])
         first = runs.trials[0]
@@ -85,25 +88,37 @@ class PackedTrialsTest(unittest.TestCase):
 
     def test_the_same_trials_give_the_same_bytes(self):
         self.write_trial("a", 1)
-        for name in ("one", "two"):
-            self.pack("runs", name)
-        self.assertEqual((self.folder / "one").read_bytes(), (self.folder / "two").read_bytes())
+        names = ["one.trials.json.gz", "two.trials.json.gz"]
+        one, two = ((self.pack("runs", name), (self.folder / name).read_bytes())[1] for name in names)
+        self.assertEqual(one, two)
 
     def test_what_holds_no_trial_is_refused(self):
         (self.folder / "empty").mkdir()
         for arguments, reason in (
             ((), "expected RUNS/NAME OUT"),
-            (("none", "out"), "none: No such file"),
-            (("empty", "out"), "empty: no trial is finished"),
+            (("none", "out.trials.json.gz"), "none: No such file"),
+            (("empty", "out.trials.json.gz"), "empty: no trial is finished"),
+            (("empty", "out.json"), "out.json: its name does not end in .trials.json.gz"),
         ):
             done = self.pack(*arguments)
             self.assertEqual(done.returncode, 2)
             self.assertIn(reason, done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1)
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["empty"])
+
+    def test_a_file_that_emplace_did_not_write_is_refused(self):
+        self.write_trial("a", 1)
+        for content in ("[]", "{}", "no JSON"):
+            (self.folder / "runs" / "a" / "timing.json").write_text(content)
+            done = self.pack("runs", "out.trials.json.gz")
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.assertFalse((self.folder / "out.trials.json.gz").exists())
         path = self.folder / "bad.trials.json.gz"
         path.write_bytes(gzip.compress(b'{"schema": "emplace.packed_trials", "trials": [{}]}'))
         with self.assertRaisesRegex(BadInput, "bad.trials.json.gz: holds what is no trial"):
+            read_trials(self.folder, "bad")
+        path.write_bytes(gzip.compress(b'{"schema": "emplace.packed_trials", "trials": []}'))
+        with self.assertRaisesRegex(BadInput, "bad.trials.json.gz: holds no trial"):
             read_trials(self.folder, "bad")
 
 

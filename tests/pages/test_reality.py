@@ -9,8 +9,11 @@ from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "experiments", "pages"))
 
-from reality import SEARCHES, TYPICAL, Case, pairs, ranks, read, spearman, speed_table  # noqa: E402
+from reality import QUANTILES, SEARCHES, TYPICAL, Case, pairs, ranks, read, spearman, speed_table  # noqa: E402
 from shared.archive import BadInput  # noqa: E402
+
+
+APART = QUANTILES["apart"]
 
 
 def case(simulated, rounds):
@@ -30,19 +33,23 @@ class OrderTest(unittest.TestCase):
         weather = [1.0, 1.3, 0.8, 1.1, 0.9, 1.2, 1.0, 0.7, 1.0, 1.4]  # of the machine, the same for both
         slow = case(1.0, [100 * w * (1.04 + 0.001 * (i % 3)) for i, w in enumerate(weather)])
         fast = case(1.5, [100 * w for w in weather])
-        self.assertEqual(pairs([slow, fast]), (1, []))
+        self.assertEqual(pairs([slow, fast], APART), (1, []))
         wrong = Case("b", 0.9, None, 1.0, 1.0, 1.0, fast.rounds)
-        apart, [(one, other, shorter)] = pairs([wrong, slow])
+        apart, [(one, other, shorter)] = pairs([wrong, slow], APART)
         self.assertEqual((apart, one, other), (1, slow, wrong))
         self.assertAlmostEqual(shorter, 100 * (1 - 1 / 1.041), delta=0.1)
 
+    def test_what_is_certainly_apart_differs_by_more(self):
+        slow, fast = case(1.0, [103.0, 101.0] * 5), case(1.5, [100.0] * 10)
+        self.assertEqual((pairs([slow, fast], APART), pairs([slow, fast], QUANTILES["certain"])), ((1, []), (0, [])))
+
     def test_a_pair_that_cannot_be_told_apart_does_not_count(self):
         noise = [1.1, 0.9, 1.2, 0.8, 1.05, 0.95, 1.1, 0.9, 1.0, 1.0]
-        self.assertEqual(pairs([case(1.0, [100.0] * 10), case(1.5, [100 * value for value in noise])]), (0, []))
+        self.assertEqual(pairs([case(1.0, [100.0] * 10), case(1.5, [100 * value for value in noise])], APART), (0, []))
 
     def test_placements_that_are_equal_in_the_simulator_have_no_order(self):
         self.assertEqual(
-            pairs([case(1.0, [100.0 + i for i in range(10)]), case(1.0, [50.0 + i for i in range(10)])]), (0, [])
+            pairs([case(1.0, [100.0 + i for i in range(10)]), case(1.0, [50.0 + i for i in range(10)])], APART), (0, [])
         )
 
 
@@ -96,6 +103,11 @@ class ReadTest(unittest.TestCase):
         record = validation()
         del record["cases"][0]["measured_steps_us"]
         self.refuses(record, "single_device has 0 rounds, not 10")
+
+    def test_a_file_without_op_times_of_the_moment_is_refused(self):
+        record = validation()
+        del record["cases"][3]["interleaved_us"]
+        self.refuses(record, "rnnlm has no 'interleaved_us'")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ def read_trials(folder: Path, name: str) -> Runs:
         runs.trials += [Trial(trial["trial"], trial["timing"]) for trial in file["trials"]]
     except (KeyError, TypeError, IndexError) as error:
         raise BadInput(f"{path}: holds what is no trial ({type(error).__name__}: {error})") from error
+    if not runs.trials:
+        raise BadInput(f"{path}: holds no trial")
     return runs
 
 

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <sstream>
 #include <string_view>
 #include <thread>
@@ -45,16 +46,18 @@ class SpawnActions {
   posix_spawn_file_actions_t actions_{};
 };
 
-// Waits for the end of the process, and kills it after two seconds. False if it had to be killed.
-bool EndsByItself(pid_t process, int* status) {
+// The status with which the process ended, as waitpid gives it; -1, the status of no end, if that is unknown. A process
+// that runs on for two seconds is killed, and has none.
+std::optional<int> EndOf(pid_t process) {
   using namespace std::chrono_literals;
+  int status = -1;
   for (int i = 0; i < 2000; ++i) {
-    if (waitpid(process, status, WNOHANG) != 0) return true;
+    if (waitpid(process, &status, WNOHANG) != 0) return status;
     std::this_thread::sleep_for(1ms);
   }
   kill(process, SIGKILL);
-  waitpid(process, status, 0);
-  return false;
+  waitpid(process, nullptr, 0);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -92,20 +95,18 @@ AgentProcess::AgentProcess(std::string name) : name_(std::move(name)) {
 
 AgentProcess::~AgentProcess() {
   close(socket_);  // the process then ends by itself
-  int status = 0;
-  if (process_ >= 0) EndsByItself(process_, &status);
+  if (process_ >= 0) EndOf(process_);
 }
 
 void AgentProcess::SayWhyItEnded() {
-  int status = 0;
-  const bool by_itself = EndsByItself(std::exchange(process_, -1), &status);
-  if (!by_itself) throw InputError(name_, "its process closed its connection and ran on, and was stopped");
-  if (WIFSIGNALED(status)) {
-    throw InputError(
-        name_, fmt::format("its process was ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status))));
+  const std::optional<int> end = EndOf(std::exchange(process_, -1));
+  if (!end) throw InputError(name_, "its process closed its connection and ran on, and was stopped");
+  if (WIFSIGNALED(*end)) {
+    throw InputError(name_,
+                     fmt::format("its process was ended by signal {} ({})", WTERMSIG(*end), strsignal(WTERMSIG(*end))));
   }
-  throw InputError(
-      name_, fmt::format("its process ended with status {} (an agent returns from each call)", WEXITSTATUS(status)));
+  throw InputError(name_, fmt::format("its process ended with status {} (an agent returns from each call)",
+                                      WIFEXITED(*end) ? WEXITSTATUS(*end) : -1));
 }
 
 std::string AgentProcess::ReadLine() {

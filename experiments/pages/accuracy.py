@@ -8,9 +8,9 @@ from typing import Any
 
 from shared.archive import ROOT, Source, extremes
 from shared.chart import Axis, Line, Panel, Point, Style, chart
+from shared.hardware import HARDWARE, read_validation
 from shared.page import Value, markdown
 from shared.table import number
-from shared.hardware import HARDWARE, read_validation
 
 DAY, DAY_BEFORE = HARDWARE / "epyc-2026-11-26", HARDWARE / "epyc-2026-11-25"
 NETWORKS = {"rnnlm": "RNNLM", "nmt": "NMT", "resnet": "ResNet-50", "inception_v3": "Inception-V3"}

@@ -11,7 +11,8 @@ from shared.hardware import HARDWARE, read_trials
 from shared.page import Value, markdown
 from shared.table import number, run_figures, seconds
 
-AGENTS = ["RNN", "Placeto", "random walk"]
+LEARNERS = ["RNN", "Placeto"]
+AGENTS = [*LEARNERS, "random walk"]
 REWARDS = ["simulator", "mixed", "hardware"]
 SEEDS = [1, 2, 3, 4, 5]
 COUNTS = [1, 20, 100, 200, 400]
@@ -22,7 +23,7 @@ def claims(runs: Runs) -> list[Claim]:
     """Of the paper's placer and of Placeto: with simulated rewards as with real ones. Curves are of simulated step times, so
     that the simulator's error does not count. The best placement is measured."""
     found = []
-    for agent in AGENTS[:2]:
+    for agent in LEARNERS:
         sides = [of(runs, agent, reward) for reward in ("simulator", "hardware")]
         name = agent.lower()
         found += [
@@ -98,9 +99,8 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
             times = trials.values(again)
             shown = agent if reward == REWARDS[0] else ""
             wall = trials.mean(lambda trial: trial.timing["wall_seconds"])
-            seen = trials.mean()
-            again_text = ", ".join(number(time, 1) for time in times)
-            main.append([shown, reward, number(seen, 1), again_text, number(median(times), 1), seconds(wall)])
+            seeds = ", ".join(number(time, 1) for time in times)
+            main.append([shown, reward, number(trials.mean(), 1), seeds, number(median(times), 1), seconds(wall)])
             means = [trials.mean(best_after(count)) for count in COUNTS]
             gain = trials.mean(lambda trial: percent_faster(trial.best, trial.start))
             curves.append([shown, reward, *(number(mean, 1) for mean in means), number(gain, 1)])
@@ -109,12 +109,10 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
             figures[key + ".evaluations"] = trials[0].graph["evaluations"]
             longer = [100 * (time / trial.best - 1) for time, trial in zip(times, trials)]
             figures[key + ".longer"], figures[key + ".longest"] = median(longer), max(longer)
-        if agent != "random walk":
-            for reward in CURVES:
-                ends = [fifths(trial) for trial in of(runs, agent, reward)]
-                key = f"{agent.lower()}.{reward}"
-                figures[key + ".first"], figures[key + ".last"] = (fmean(values) for values in zip(*ends))
-    for agent in AGENTS[:2]:  # the farther end of the interval
+            if agent in LEARNERS and reward in CURVES:
+                ends = zip(*map(fifths, trials))
+                figures[key + ".first"], figures[key + ".last"] = map(fmean, ends)
+    for agent in LEARNERS:  # the farther end of the interval
         name = f"claim.{agent.lower()}.curve"
         figures[name + ".apart"] = max(abs(figures[f"{name}.{end}"]) for end in ("low", "high"))
     tables = {"main": markdown(main, left=2), "curves": markdown(curves, left=2), "claims": claim_table(found)}
@@ -148,7 +146,7 @@ def errors(runs: Runs) -> dict[str, Value]:
 def learning_picture(runs: Runs) -> str:
     """The paper's figure 9: a line for each seed."""
     panels = []
-    for agent in AGENTS[:2]:
+    for agent in LEARNERS:
         lines = [
             Line([(x, 100 * y / trial.single_device) for x, y in smooth(curve(trial))], CURVES[reward])
             for reward in CURVES

@@ -11,9 +11,9 @@ from typing import Any
 
 from shared.archive import BadInput, Source, extremes
 from shared.chart import Axis, Line, Panel, Point, Style, chart
-from shared.page import Value, markdown
-from shared.table import DASH, number
 from shared.hardware import HARDWARE, read_validation
+from shared.page import Value, markdown
+from shared.table import number
 
 MEASURED = HARDWARE / "reality"
 NETWORKS = {"rnnlm": "RNNLM", "nmt": "NMT", "inception_v3": "Inception-V3"}
@@ -105,12 +105,8 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
             chosen = [cases[agent] for agent in agents]
             rank = spearman([case.simulated for case in chosen], [case.measured for case in chosen])
             whole = group == "all 20"
-            row = [
-                title if whole else "",
-                group,
-                number(rank, 3),
-                number(of["ceiling"]["spearman"], 3) if whole else DASH,
-            ]
+            own = of["ceiling"]["spearman"] if whole else None
+            row = [title if whole else "", group, number(rank, 3), number(own, 3)]
             key = f"{name}.{group.split()[-1]}"
             figures[key + ".spearman"] = rank
             for kind, quantile in QUANTILES.items():

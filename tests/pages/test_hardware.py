@@ -1,25 +1,20 @@
-"""Tests of experiments/pages/shared.hardware.py: files of emplace validate."""
+"""Tests of experiments/pages/shared/hardware.py: files of emplace validate and of tools/pack_trials."""
 import gzip
 import json
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "experiments", "pages"))
 
+from scratch_folder import ScratchFolderTest  # noqa: E402
 from shared.archive import BadInput  # noqa: E402
 from shared.hardware import read_trials, read_validation  # noqa: E402
 
 
-class ReadValidationTest(unittest.TestCase):
-    def setUp(self):
-        self.scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(self.scratch.cleanup)
-        self.folder = Path(self.scratch.name)
-
+class ReadValidationTest(ScratchFolderTest):
     def write(self, content):
         (self.folder / "nmt.validation.json.gz").write_bytes(content)
 
@@ -45,12 +40,7 @@ class ReadValidationTest(unittest.TestCase):
         self.refuses("schema is emplace.result")
 
 
-class PackedTrialsTest(unittest.TestCase):
-    def setUp(self):
-        self.scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(self.scratch.cleanup)
-        self.folder = Path(self.scratch.name)
-
+class PackedTrialsTest(ScratchFolderTest):
     def pack(self, *arguments):
         tool = Path(os.environ["EMPLACE_ROOT"], "tools", "pack_trials")
         return subprocess.run(
@@ -73,7 +63,7 @@ class PackedTrialsTest(unittest.TestCase):
         (trial / "timing.json").write_text(json.dumps({"wall_seconds": 3, "checksum": "2"}))
 
     def test_trials_come_back_without_folders(self):
-        for name, seed in (("b", 2), ("a", 1)):
+        for name, seed in (("b", 2), ("in_between/a", 1)):
             self.write_trial(name, seed)
         (self.folder / "runs" / "unfinished").mkdir()
         (self.folder / "runs" / "unfinished" / "spec.json").write_text("{}")

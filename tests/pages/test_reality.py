@@ -3,13 +3,12 @@ import gzip
 import json
 import os
 import sys
-import tempfile
 import unittest
-from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "experiments", "pages"))
 
 from reality import QUANTILES, SEARCHES, TYPICAL, Case, pairs, ranks, read, spearman, speed_table  # noqa: E402
+from scratch_folder import ScratchFolderTest  # noqa: E402
 from shared.archive import BadInput  # noqa: E402
 
 
@@ -69,12 +68,7 @@ def validation(rounds=10):
     return {"schema": "emplace.validation", "cases": cases, "summary": {"spearman": 1}}
 
 
-class ReadTest(unittest.TestCase):
-    def setUp(self):
-        self.scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(self.scratch.cleanup)
-        self.folder = Path(self.scratch.name)
-
+class ReadTest(ScratchFolderTest):
     def write(self, record):
         path = self.folder / "rnnlm.validation.json.gz"
         path.write_bytes(gzip.compress(json.dumps(record).encode()))

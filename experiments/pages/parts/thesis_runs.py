@@ -107,7 +107,8 @@ class Runs:
         found = {}
         for index, of_graph in sorted(trials.by("graph.index").items(), key=lambda item: int(item[0])):
             values = {trial.seed: value(trial) for trial in of_graph}
-            found[int(index)] = [values.get(seed, fmean(values.values())) for seed in seeds]
+            mean = fmean(values.values())
+            found[int(index)] = [values.get(seed, mean) for seed in seeds]
         return found
 
 

@@ -22,7 +22,7 @@ struct GraphState {
   std::optional<Placement> best;  // of groups
   std::optional<double> best_micros;
   std::optional<double> start_micros;  // step time of the first placement
-  std::optional<double> final_micros;  // of the last one
+  std::optional<double> final_micros;  // of the last one, if it fits
   std::optional<double> smallest_overflow_bytes;
   std::vector<std::pair<std::size_t, double>> trace;  // at each improvement: evaluations so far, best step time in us
   std::vector<EpisodeRecord> episodes;

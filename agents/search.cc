@@ -218,7 +218,7 @@ class GraphSearch {
     result.fitting = state_.fitting;
     result.smallest_overflow_bytes = state_.smallest_overflow_bytes;
     result.start_micros = state_.start_micros.value_or(0);
-    result.final_micros = state_.final_micros.value_or(0);
+    result.final_micros = state_.final_micros;
     result.trace = state_.trace;
     result.episodes = state_.episodes;
     if (!state_.best) return result;
@@ -279,9 +279,9 @@ class GraphSearch {
   void Keep(const Placement& placement, const Outcome& outcome, bool may_be_best) {
     ++state_.evaluations;
     const double micros = outcome.result.step_time_micros;
-    state_.final_micros = micros;
-    if (!state_.start_micros) Begin(micros);
     const Score score = ScoreOf(outcome, problem_.cluster);
+    state_.final_micros = score.fits ? std::optional(micros) : std::nullopt;
+    if (!state_.start_micros) Begin(micros);
     if (!score.fits) {
       if (!outcome.result.runs) return;
       if (!state_.smallest_overflow_bytes || score.overflow_bytes < *state_.smallest_overflow_bytes) {

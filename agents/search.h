@@ -106,7 +106,8 @@ struct GraphResult {
   std::optional<double> max_load_bound_micros;    // if that is the objective: MaxLoadBoundMicros
   double single_device_micros = 0;                // simulated, of everything on the first accelerator, fitting or not
   double start_micros = 0;                        // step time of the incumbent, or the first placement evaluated
-  double final_micros = 0;                        // of the last one; for an applied policy, of the episode's end
+  // Of the last one, or for an applied policy of the episode's end; none if it does not fit.
+  std::optional<double> final_micros;
   // Evaluations so far and the best step time in us, at each improvement; the last pair is the end.
   std::vector<std::pair<std::size_t, double>> trace;
   std::vector<EpisodeRecord> episodes;  // of learning agents

@@ -99,7 +99,7 @@ struct TransferRecord {
   std::optional<double> start_micros = {};
   std::optional<double> best_micros = {};
   std::optional<double> improvement = {};   // percent
-  std::optional<double> final_micros = {};  // of the policy's last placement
+  std::optional<double> final_micros = {};  // of the policy's last placement; none if it does not fit
   double evaluations = 0;
 
   static void Fields(auto& visit, auto& self) {

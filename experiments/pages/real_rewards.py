@@ -13,6 +13,7 @@ from shared.table import number, run_figures, seconds
 
 LEARNERS = ["RNN", "Placeto"]
 AGENTS = [*LEARNERS, "random walk"]
+LEARNED = 5  # %: by how much draws of the last fifth are faster than those of the first where a seed has learned
 LONG = "RNN, 4,000 placements"
 REWARDS = ["simulator", "mixed", "hardware"]
 SEEDS = [1, 2, 3, 4, 5]
@@ -116,10 +117,13 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
             longer = [100 * (time / trial.best - 1) for time, trial in zip(times, trials)]
             figures[key + ".longer"], figures[key + ".longest"] = median(longer), max(longer)
             if agent in LEARNERS and reward in CURVES:
-                ends = zip(*map(fifths, trials))
-                first_fifth, last_fifth = map(fmean, ends)
+                ends = [fifths(trial) for trial in trials]
+                first_fifth, last_fifth = map(fmean, zip(*ends))
                 figures[key + ".first"], figures[key + ".last"] = first_fifth, last_fifth
                 figures[key + ".gain"] = percent_faster(last_fifth, first_fifth)
+                figures[key + ".learn"] = sum(percent_faster(end, start) > LEARNED for start, end in ends)
+    measured = map(fmean, zip(*map(measured_fifths, of(long, "RNN", "hardware"))))
+    figures["long.measured.first"], figures["long.measured.last"] = measured
     for agent in LEARNERS:  # the farther end of the interval
         name = f"claim.{agent.lower()}.curve"
         figures[name + ".apart"] = max(abs(figures[f"{name}.{end}"]) for end in ("low", "high"))
@@ -132,6 +136,13 @@ def fifths(trial: Trial) -> tuple[float, float]:
     heights = [100 * height / trial.single_device for _, height in curve(trial)]
     part = len(heights) // 5
     return fmean(heights[:part]), fmean(heights[-part:])
+
+
+def measured_fifths(trial: Trial) -> tuple[float, float]:
+    """Mean of the first and of the last fifth of the measured step times, ms."""
+    times = [check["measured_us"] / 1000 for check in trial.timing["hardware"]["checks"]]
+    part = len(times) // 5
+    return fmean(times[:part]), fmean(times[-part:])
 
 
 def best_after(count: int) -> Callable[[Trial], float]:

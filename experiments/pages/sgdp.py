@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 
-from parts.sgdp import ROWS, batch, key, large, ops_figures, ops_table, ops_trials, transfer
+from parts.sgdp import BEST, ROWS, batch, key, large, ops_figures, ops_table, ops_trials, several_claims, transfer
 from shared.archive import Source, Trial, Trials, extremes, geometric_mean, percent_faster
 from shared.chart import Axis, Line, Panel, Point, Style, around, chart
 from shared.claims import Claim, claim_figures, claim_table, effect_text, log_change, percent_change
@@ -13,40 +13,51 @@ from shared.page import Value, markdown
 from shared.paper_table import PaperTable
 from shared.table import DASH, bold_best, number, run_figures
 
+JOINT = "sgdp"  # the best of the same settings on 64 groups
+PLANNER, SIMPLE = "hierarchical, rate 0.0003", "simple planner, rate 0.0003"  # by the same rule
 AGENTS = {
     "expert": "expert",
     "metis": "METIS",
-    "hierarchical": "planner",
-    "simple planner": "simple planner",
+    PLANNER: "planner",
+    SIMPLE: "simple planner",
     "sgdp, published settings": "SGDP, published settings",
-    "sgdp": "SGDP",
-    "sgdp, node ratio": "SGDP, node ratio",
+    BEST: "SGDP",
+    JOINT: "SGDP, joint ratio",
     "random": "random",
     "random walk": "random walk",
     "annealing": "annealing",
-    "sgdp, mlp": "SGDP, MLP",
-    "sgdp, gat": "SGDP, GAT",
-    "sgdp, mask": "SGDP, mask, one seed",
-    "sgdp, node ratio, mlp": "SGDP, node ratio, MLP",
-    "sgdp, node ratio, gat": "SGDP, node ratio, GAT",
+    BEST + ", mlp": "SGDP, MLP",
+    BEST + ", gat": "SGDP, GAT",
+    "sgdp, mlp": "SGDP, joint ratio, MLP",
+    "sgdp, gat": "SGDP, joint ratio, GAT",
+    "sgdp, mask": "SGDP, joint ratio, mask, one seed",
+    "hierarchical": "planner, T = C = 1",
+    "simple planner": "simple planner, rate 0.001",
 }
 MAIN = list(AGENTS)[:10]
-VARIANTS = ["sgdp", "sgdp, mlp", "sgdp, gat", "sgdp, node ratio", "sgdp, node ratio, mlp", "sgdp, node ratio, gat"]
+VARIANTS = [side + variant for side in (BEST, JOINT) for variant in ("", ", mlp", ", gat")]
 OUT_OF_MEMORY = [  # rows of table 1 in which METIS has no time
     *("rnnlm8", "nmt8", "transformer4", "transformer8"),
     *("inception32", "inception64", "wavenet2", "wavenet4"),
 ]
 MISSING = {(row, "metis"): "OOM" for row in OUT_OF_MEMORY}
 LEARNERS = {
-    "sgdp": Style("SGDP, best settings", "#009e73"),
+    BEST: Style("SGDP, best settings", "#009e73"),
     "sgdp, published settings": Style("SGDP, published settings", "#d55e00", dashed=True),
-    "sgdp, node ratio": Style("SGDP, node ratio", "#e69f00"),
-    "hierarchical": Style("planner, best settings", "#0072b2"),
-    "simple planner": Style("simple planner, best settings", "#cc79a7"),
+    JOINT: Style("SGDP, joint ratio", "#e69f00"),
+    PLANNER: Style("planner, best settings", "#0072b2"),
+    SIMPLE: Style("simple planner, best settings", "#cc79a7"),
 }
 COMPARED = {
-    "sgdp, node ratio, mlp": Style("MLP in place of the transformer", "#d55e00", "square"),
-    "sgdp, node ratio, gat": Style("GAT in place of GraphSAGE", "#0072b2", "triangle"),
+    BEST + ", mlp": Style("MLP in place of the transformer", "#d55e00", "square"),
+    BEST + ", gat": Style("GAT in place of GraphSAGE", "#0072b2", "triangle"),
+}
+TIMED = {  # figures of CPU time
+    "hierarchical": PLANNER,
+    "simple_planner": SIMPLE,
+    "annealing": "annealing",
+    "sgdp": BEST,
+    "sgdp_mlp": BEST + ", mlp",
 }
 SHOWN = ["rnnlm4", "nmt2", "nmt4", "transformer4", "inception32", "wavenet2"]
 POINTS = 20  # of a learning curve
@@ -58,13 +69,13 @@ def read(source: Source) -> PaperTable:
 
 
 def claims(source: Source) -> list[Claim]:
-    return claims_of(read(source))
+    return claims_of(read(source)) + several_claims(source)
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], dict[str, str]]:
     table, archive = read(source), source.archive("sgdp")
     on_ops = ops_trials(source)
-    found = claims_of(table)
+    found = claims_of(table) + several_claims(source)
     against, figures = against_table(table)
     figures |= {
         **run_figures(archive),
@@ -95,23 +106,21 @@ def claims_of(table: PaperTable) -> list[Claim]:
         name: str, text: str, other: str, value: Callable[[Trial], float | None] = lambda trial: trial.best
     ) -> Claim:
         published = ("sgdp, published settings", other)
-        return table.claim(name, text, ("sgdp", other), published, every, value)
+        return table.claim(name, text, (BEST, other), published, every, value)
 
     def ablation(name: str, text: str, gain: float) -> Claim:
         """gain: the published one, %."""
-        made = table.claim(name, text, ("sgdp", "sgdp, " + name), None, every)
+        made = table.claim(name, text, (BEST, f"{BEST}, {name}"), None, every)
         return replace(made, published=f"−{gain:.0f} %", expected=log_change(-gain))
 
     def seconds(trial: Trial) -> float:
         return trial.cpu_seconds
 
-    search = claim(
-        "search", "takes less time for 800 placements than the Hierarchical Planner", "hierarchical", seconds
-    )
+    search = claim("search", "takes less time for 800 placements than the Hierarchical Planner", PLANNER, seconds)
     speed = 100 * (1 / PUBLISHED_SPEED - 1)
     return [
         claim("expert", "faster than experts", "expert"),
-        claim("hierarchical", "faster than the Hierarchical Planner", "hierarchical"),
+        claim("hierarchical", "faster than the Hierarchical Planner", PLANNER),
         claim("metis", "faster than METIS", "metis"),
         replace(search, published=f"−{-speed:.0f} %, until it converges", settled="cannot be tested here"),
         ablation("mlp", "its transformer is better than an MLP", 10),
@@ -122,7 +131,7 @@ def claims_of(table: PaperTable) -> list[Claim]:
 def main_table(of: PaperTable, on_ops: dict[str, Trials]) -> list[str]:
     table = [["network, GPUs", *(AGENTS[agent] for agent in MAIN), "search, ops", "lower bound"]]
     for row in ROWS:
-        texts = [of.text(row, agent, MISSING, spread=agent == "sgdp") for agent in MAIN]
+        texts = [of.text(row, agent, MISSING, spread=agent == BEST) for agent in MAIN]
         search = on_ops[row].where("agent.label=search on ops")
         values = [*(of.cells[row, agent].mean for agent in MAIN), search.mean()]
         bound = search[0].graph["lower_bound_us"] / 1000
@@ -131,25 +140,22 @@ def main_table(of: PaperTable, on_ops: dict[str, Trials]) -> list[str]:
 
 
 def ahead_figures(table: PaperTable, on_ops: dict[str, Trials]) -> dict[str, Value]:
-    """By how much a search on ops is ahead, and SGDP of itself with a GAT."""
+    """By how much a search on ops is ahead."""
     gains = [
-        percent_faster(of.where("agent.label=search on ops").mean(), table.cells[row, "sgdp"].mean)
+        percent_faster(of.where("agent.label=search on ops").mean(), table.cells[row, BEST].mean)
         for row, of in on_ops.items()
     ]
     least, most = extremes(gains)
-    gat = table.effect("sgdp, node ratio", "sgdp, node ratio, gat", list(ROWS))
     return {
         "search.ahead": sum(gain > 0 for gain in gains),
         "search.min": least,
         "search.max": most,
-        "gat.less": -percent_change(gat.mean),
-        "gat.won": gat.faster,
     }
 
 
 def against_table(table: PaperTable) -> tuple[list[str], dict[str, Value]]:
-    """SGDP against each of the others, over all rows: with the setting of the rule, and with a ratio for each node."""
-    sides = {"sgdp": "SGDP", "sgdp, node ratio": "SGDP, node ratio"}
+    """SGDP against each of the others, over all rows: with the setting of the rule, and with a joint ratio."""
+    sides = {BEST: "SGDP", JOINT: "SGDP, joint ratio"}
     rows = [["against", *(text for side in sides.values() for text in (f"{side}, %", "won, of"))]]
     figures: dict[str, Value] = {}
     for other in AGENTS:
@@ -160,8 +166,9 @@ def against_table(table: PaperTable) -> tuple[list[str], dict[str, Value]]:
                 continue
             found = table.effect(side, other, list(ROWS))
             row += [effect_text(found), f"{found.faster}, {found.graphs}"]
-            name = f"{key(side)}.against.{key(other)}"
+            name = f"{'sgdp' if side == BEST else 'joint'}.against.{key(other)}"
             figures[name + ".less"], figures[name + ".lost"] = -percent_change(found.mean), found.graphs - found.faster
+            figures[name + ".won"] = found.faster
         rows.append(row)
     return markdown(rows), figures
 
@@ -193,13 +200,11 @@ def speed_figures(table: PaperTable) -> dict[str, Value]:
     def seconds(agent: str) -> list[float]:
         return [table.of(agent, [row]).mean(lambda trial: trial.cpu_seconds) for row in ROWS]
 
-    for agent in ("hierarchical", "simple planner", "annealing", "sgdp", "sgdp, mlp"):
-        figures[f"cpu.{key(agent)}.min"], figures[f"cpu.{key(agent)}.max"] = extremes(seconds(agent))
-    times = [planner / ours for planner, ours in zip(seconds("hierarchical"), seconds("sgdp"))]
+    for name, agent in TIMED.items():
+        figures[f"cpu.{name}.min"], figures[f"cpu.{name}.max"] = extremes(seconds(agent))
+    times = [planner / ours for planner, ours in zip(seconds(PLANNER), seconds(BEST))]
     figures["times"], (figures["times.min"], figures["times.max"]) = geometric_mean(times), extremes(times)
-    reached = [
-        first_at(trial, table.cells[row, "hierarchical"].mean) for row in ROWS for trial in table.of("sgdp", [row])
-    ]
+    reached = [first_at(trial, table.cells[row, PLANNER].mean) for row in ROWS for trial in table.of(BEST, [row])]
     found = [count for count in reached if count is not None]
     figures |= {"reached": len(found), "reached.of": len(reached), "reached.median": median(found)}
     return figures
@@ -245,7 +250,7 @@ def context_picture(table: PaperTable) -> str:
     for place, (rows, title) in enumerate([*(([row], row) for row in ROWS), (list(ROWS), "all")], start=1):
         names[float(place)] = str(place) if title != "all" else "all"
         for offset, (agent, style) in enumerate(COMPARED.items()):
-            found = table.effect(agent, "sgdp, node ratio", rows)
+            found = table.effect(agent, BEST, rows)
             ratio, low, high = (1 + percent_change(value) / 100 for value in (found.mean, found.low, found.high))
             marks.append(Point(place + 0.3 * (offset - 0.5), ratio, style, low, high))
     heights = [y for mark in marks if isinstance(mark, Point) for y in (mark.low, mark.high)]

@@ -1,9 +1,9 @@
-"""docs/results/tuning.md: eight settings of each agent that learns, on three training graphs."""
+"""docs/results/tuning.md: eight settings of each agent that learns, on three training graphs, in 64 groups and in more."""
 from __future__ import annotations
 
 from statistics import fmean
 
-from shared.archive import Source, Trials, extremes
+from shared.archive import Archive, Source, Trials, extremes
 from shared.page import Value, markdown
 from shared.table import bold_best, number, run_figures
 
@@ -11,15 +11,14 @@ FAMILIES = ["nmt", "cifar10", "ptb"]
 WALK = "random walk"
 
 
+# Of an agent: each setting's ratios by family, and their mean.
+Settings = dict[str, dict[str, list[float]]]
+
+
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     archive = source.archive("tuning")
     figures: dict[str, Value] = dict(run_figures(archive))
-    labels = list(dict.fromkeys(trial.label for trial in sorted(archive.trials, key=lambda trial: trial.label)))
-    settings: dict[str, dict[str, list[float]]] = {}  # of an agent: each setting's ratios by family, and their mean
-    for label in labels:
-        agent, _, setting = label.partition(": ")
-        ratios = of_families(archive.where("agent.label=" + label))
-        settings.setdefault(agent, {})[setting] = [*ratios, fmean(ratios)]
+    settings = settings_of(archive)
     walk = settings.pop(WALK)[""]
     for agent, rows in settings.items():
         best, paper = best_and_paper(rows)
@@ -35,6 +34,37 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     tables = {"best": best_table(settings, walk)}
     for agent, rows in settings.items():
         tables[agent] = setting_table(rows)
+    more_figures, more_tables = on_more_groups(source.archive("tuning_256"), settings)
+    return figures | more_figures, tables | more_tables
+
+
+def settings_of(archive: Archive) -> Settings:
+    found: Settings = {}
+    for label in sorted({trial.label for trial in archive.trials}):
+        agent, _, setting = label.partition(": ")
+        ratios = of_families(archive.where("agent.label=" + label))
+        found.setdefault(agent, {})[setting] = [*ratios, fmean(ratios)]
+    return found
+
+
+def on_more_groups(archive: Archive, few: Settings) -> tuple[dict[str, Value], dict[str, list[str]]]:
+    """The settings of some agents on the graphs' natural groups. few: on 64 groups."""
+    settings = settings_of(archive)
+    walk = settings.pop(WALK)[""]
+    figures: dict[str, Value] = dict(run_figures(archive, "more"))
+    for family in FAMILIES:
+        figures["more.groups." + family] = archive.where("graph.dataset=" + family)[0].graph["num_groups"]
+    figures["more.seeds.apart"] = max(map(seeds_apart, archive.trials.by("agent.label", "graph.dataset").values()))
+    tables = {}
+    for agent, rows in settings.items():
+        best, _ = best_and_paper(rows)
+        before, _ = best_and_paper(few[{"simple planner": "hierarchical"}.get(agent, agent)])
+        name = agent.replace(" ", "_")
+        figures[f"more.{name}.best"] = rows[best][-1]
+        figures[f"more.{name}.gain"] = 100 * (1 - rows[best][-1] / rows[before][-1])  # over the best of 64 groups, %
+        figures[f"more.{name}.walk"] = 100 * (1 - rows[best][-1] / walk[-1])
+        tables[f"{name}_256"] = setting_table(rows)
+    tables["best_256"] = best_table(settings, walk)
     return figures, tables
 
 
@@ -67,6 +97,7 @@ def best_table(settings: dict[str, dict[str, list[float]]], walk: list[float]) -
     for agent, rows in settings.items():
         best, paper = best_and_paper(rows)
         values = [*rows[best], rows[paper][-1], max(row[-1] for row in rows.values())]
-        table.append([f"`{agent}`" if agent != "RNN" else "the RNN", best, *(number(value, 3) for value in values)])
+        shown = {"RNN": "the RNN", "simple planner": "the simple planner"}.get(agent, f"`{agent}`")
+        table.append([shown, best, *(number(value, 3) for value in values)])
     table.append(["`random_walk`", "", *(number(value, 3) for value in walk), "", ""])
     return markdown(table, left=2)

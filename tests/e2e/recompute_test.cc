@@ -87,7 +87,7 @@ TEST_F(RecomputeTest, AChangedDigitIsNamedAndCorrected) {
 
   const Ran ran = Recompute("--differences tuning.md");
   EXPECT_EQ(ran.status, 1) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("tuning.md:28: best[`placeto`, nmt]: page 2.183, archive 2.182: differs\n"));
+  EXPECT_THAT(ran.out, HasSubstr(": best[`placeto`, nmt]: page 2.183, archive 2.182: differs\n"));
   EXPECT_THAT(ran.out, HasSubstr(": gain.max: page 1" + std::string(1, text[at]) + ", archive 1" +
                                  std::string(1, digit) + ": differs\n"));
   EXPECT_THAT(ran.out, EndsWith(" 2 differ\n"));
@@ -104,9 +104,9 @@ TEST_F(RecomputeTest, BadInputIsOneLineAndNothingIsWritten) {
   ExpectRefused(Recompute("--write tuning.md"), "figure gain.q is not computed by experiments/pages");
   EXPECT_EQ(Read("tuning.md"), before);
 
-  WriteChanged("verdicts", "<!--= sgdp:batch.ahead -->", "<!--= sgpd:batch.ahead -->");
+  WriteChanged("verdicts", "<!--= hierarchical:grouping.gap -->", "<!--= heirarchical:grouping.gap -->");
   ExpectRefused(Recompute("verdicts.md"),
-                "verdicts.md: quotes figures of sgpd, which has no experiments/pages/sgpd.py");
+                "verdicts.md: quotes figures of heirarchical, which has no experiments/pages/heirarchical.py");
 
   ExpectRefused(Recompute("post --archives ."), "post.tar.xz: cannot be read (there is no such file)");
   Write("tuning.md", "No marks.\n");

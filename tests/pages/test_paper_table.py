@@ -99,6 +99,12 @@ class PaperTableTest(unittest.TestCase):
         self.assertAlmostEqual(percent_change(claim.expected), 100 * (130 / 150 - 1))
         self.assertEqual((claim.published, judged([claim])[0][2]), ("−13 %", "holds"))
 
+    def test_what_is_published_may_be_of_the_best_settings(self):
+        of = table()
+        of.published = {("inception", "hierarchical, slow"): 130.0, ("inception", "gpu"): 150.0}
+        claim = of.claim("c", "text", ("hierarchical, slow", "gpu"), ("hierarchical", "gpu"), ["inception"])
+        self.assertAlmostEqual(percent_change(claim.expected), 100 * (130 / 150 - 1))
+
     def test_a_claim_without_an_effect_has_a_verdict_if_both_ran(self):
         unfit = table().claim("c", "text", ("hierarchical", "gpu"), None, ["resnet"], tie=True)
         self.assertEqual((unfit.found, judged([unfit])[0][2]), (None, "cannot be tested here"))

@@ -5,7 +5,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "experiments", "pages"))
 
-from real_rewards import curve, fifths, smooth  # noqa: E402
+from real_rewards import curve, fifths, measured_fifths, smooth  # noqa: E402
 from shared.archive import Trial  # noqa: E402
 
 
@@ -39,6 +39,11 @@ class CurveTest(unittest.TestCase):
     def test_fifths_are_parts_of_one_core(self):
         episodes = [episode(index, 1000 * index) for index in range(1, 11)]
         self.assertEqual(fifths(trial("simulator", episodes, [])), (15, 95))
+
+    def test_measured_times_have_fifths_too(self):
+        found = trial("hardware", [], [])
+        found.timing["hardware"]["checks"] = [{"measured_us": 1000 * time} for time in (4, 6, 0, 0, 0, 0, 0, 0, 1, 3)]
+        self.assertEqual(measured_fifths(found), (5, 2))
 
     def test_a_long_curve_is_averaged(self):
         points = [(index, float(index)) for index in range(40)]

@@ -321,7 +321,7 @@ std::unique_ptr<Agent> MakeSgdpAgent(OptionReader& reader, const AgentContext& c
       reader, "ratio", &options.ratio,
       {{"node", PpoRatio::kNode}, {"joint", PpoRatio::kJoint}, {"mean", PpoRatio::kMean}},
       "of new to old probability: of each node, of the placement, or its geometric mean over nodes [ours]");
-  reader.Read("entropy", &options.entropy_weight, 0, 1000, "weight of the policy's entropy");
+  reader.Read("entropy", &options.entropy_weight, 0, 1000, "weight of the policy's entropy [ours; paper: 0.5]");
   ReadWord<bool>(reader, "entropy_over", &options.sum_entropy, {{"mean", false}, {"sum", true}},
                  "of the entropies of all nodes [ours]");
   ReadWord<SgdpBaseline>(reader, "baseline", &options.baseline,

@@ -112,12 +112,13 @@ class PaperTable:
     ) -> Claim:
         """That the first of two agents is faster than the second, or as fast. best, as_published: the labels of the two
         with their best settings and with the paper's, None if these are the same. What is published has the labels of
-        the latter, or else of the former, without what follows a comma."""
+        the latter, or else of the former, up to a comma, as have figures in experiments/published."""
         one, other = (label.partition(", ")[0] for label in as_published or best)
+        reported = {(row, label.partition(", ")[0]): value for (row, label), value in self.published.items()}
         expected, published = None, "equal" if tie else "yes"
         graphs: dict[str, list[tuple[float | None, float | None]]] = {}
         for row in rows:
-            pair = self.published.get((row, one)), self.published.get((row, other))
+            pair = reported.get((row, one)), reported.get((row, other))
             graphs.setdefault(self.rows[row].graph, []).append(pair)
         if not tie and any(a and b for pairs in graphs.values() for a, b in pairs):
             expected, published = published_effect(graphs.values())

@@ -46,6 +46,7 @@ def trial(label, graph, best, seed=1, **more):
     }
     spec.update(more.pop("spec", {}))
     result = {"best_step_time_us": None if best is None else 1000 * best, "lower_bound_us": 1000, "num_ops": 50001}
+    result |= {"single_device_step_time_us": 80000, "start_step_time_us": 80000}
     result.update(more.pop("graphs", {}))
     record = {"spec": spec, "graphs": more.pop("parts", [result]), "revision": "0123456789", **more}
     return record, {"policy_seconds": 30.0, "simulator_seconds": 30.0}
@@ -63,9 +64,11 @@ class FakeSource:
 
 
 def alone(times):
-    """Of each network and agent a trial of each of two seeds."""
+    """Of each network and agent a trial of each of two seeds. RNNLM with 4 layers does not fit on a single GPU."""
     return [
-        trial(label, GRAPHS[row], times(label), seed)
+        trial(
+            label, GRAPHS[row], times(label), seed, graphs={"start_step_time_us": 90000 if row == "rnnlm4" else 80000}
+        )
         for row in TABLE_2
         for label in (BEST, "expert", "random walk", "annealing")
         for seed in (1, 2)
@@ -110,7 +113,7 @@ class BatchTest(unittest.TestCase):
 
 class TransferTest(unittest.TestCase):
     def moved(self, label, row, likeliest, best, seed):
-        found = {"step_time_us": likeliest, "best_step_time_us": best, "single_device_step_time_us": 80000}
+        found = {"step_time_us": likeliest if best else None, "best_step_time_us": best}
         return trial(label, GRAPHS["nmt2"], 1, seed, spec={"transfer": [GRAPHS[row]]}, transfer=[found])
 
     def source(self, batch, seeds=2):
@@ -127,8 +130,9 @@ class TransferTest(unittest.TestCase):
 
     def test_a_seed_that_finds_nothing_that_fits_is_told(self):
         figures, tables = transfer(self.source(alone(lambda label: 100)))
-        self.assertEqual((figures["transfer.on_one"], figures["transfer.fitting"]), (6, 11))
+        self.assertEqual((figures["transfer.on_one"], figures["transfer.fitting"]), (5, 11))
         self.assertIn("| GNMT, 4 layers | 75 | 75 | **60** | 100 | 100 | 80 |", tables["transfer"])
+        self.assertIn("| RNNLM, 4 layers | 75 | 75 | **60** | 100 | 100 | does not fit |", tables["transfer"])
         self.assertIn("| WaveNet, 4 stacks | 80, 1 of 2 seeds | 80 | **60** | 100 | 100 | 80 |", tables["transfer"])
 
     def test_claims_are_of_the_likeliest_placement_and_of_the_best_tuned_one(self):

@@ -107,8 +107,8 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
             wall = trials.mean(lambda trial: trial.timing["wall_seconds"])
             seeds = ", ".join(number(time, 1) for time in times)
             main.append([first, reward, number(trials.mean(), 1), seeds, number(median(times), 1), seconds(wall)])
-            evaluations = figures["runs.evaluations" if ran is runs else "long.evaluations"]
-            means = [trials.mean(best_after(count)) if count <= evaluations else None for count in COUNTS]
+            budget = int(trials[0].get("budget.evaluations"))
+            means = [trials.mean(best_after(count)) if count <= budget else None for count in COUNTS]
             gain = trials.mean(lambda trial: percent_faster(trial.best, trial.start))
             curves.append([first, reward, *(number(mean, 1) for mean in means), number(gain, 1)])
             key = f"{'long' if ran is long else agent.replace(' ', '_').lower()}.{reward}"
@@ -117,32 +117,31 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
             longer = [100 * (time / trial.best - 1) for time, trial in zip(times, trials)]
             figures[key + ".longer"], figures[key + ".longest"] = median(longer), max(longer)
             if agent in LEARNERS and reward in CURVES:
-                ends = [fifths(trial) for trial in trials]
-                first_fifth, last_fifth = map(fmean, zip(*ends))
+                of_seeds = [fifths(trial) for trial in trials]
+                first_fifth, last_fifth = map(fmean, zip(*of_seeds))
                 figures[key + ".first"], figures[key + ".last"] = first_fifth, last_fifth
                 figures[key + ".gain"] = percent_faster(last_fifth, first_fifth)
-                figures[key + ".learn"] = sum(percent_faster(end, start) > LEARNED for start, end in ends)
+                figures[key + ".learn"] = sum(percent_faster(end, start) > LEARNED for start, end in of_seeds)
     measured = map(fmean, zip(*map(measured_fifths, of(long, "RNN", "hardware"))))
     figures["long.measured.first"], figures["long.measured.last"] = measured
-    for agent in LEARNERS:  # the farther end of the interval
-        name = f"claim.{agent.lower()}.curve"
-        figures[name + ".apart"] = max(abs(figures[f"{name}.{end}"]) for end in ("low", "high"))
     tables = {"main": markdown(main, left=2), "curves": markdown(curves, left=2), "claims": claim_table(found)}
     return figures, tables, {"real_rewards.svg": learning_picture(runs, long)}
 
 
 def fifths(trial: Trial) -> tuple[float, float]:
     """Mean of the curve's first and last fifth, % of everything on one core as it is simulated."""
-    heights = [100 * height / trial.single_device for _, height in curve(trial)]
-    part = len(heights) // 5
-    return fmean(heights[:part]), fmean(heights[-part:])
+    return ends([100 * height / trial.single_device for _, height in curve(trial)])
 
 
 def measured_fifths(trial: Trial) -> tuple[float, float]:
     """Mean of the first and of the last fifth of the measured step times, ms."""
-    times = [check["measured_us"] / 1000 for check in trial.timing["hardware"]["checks"]]
-    part = len(times) // 5
-    return fmean(times[:part]), fmean(times[-part:])
+    return ends([check["measured_us"] / 1000 for check in trial.timing["hardware"]["checks"]])
+
+
+def ends(values: list[float]) -> tuple[float, float]:
+    """Mean of the first and of the last fifth."""
+    part = len(values) // 5
+    return fmean(values[:part]), fmean(values[-part:])
 
 
 def best_after(count: int) -> Callable[[Trial], float]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 from statistics import fmean
 
 from parts.thesis_claims import all_claims
+from parts.thesis_claims import claims as claims_of
 from parts.thesis_pictures import all_pictures
 from parts.thesis_runs import (
     AGENTS,
     CODES,
     EMBEDDINGS,
     FAMILIES,
+    TUNED_AGENTS,
     WALK,
     Runs,
     allowed,
@@ -19,13 +21,22 @@ from parts.thesis_runs import (
 )
 from parts.thesis_tables import all_tables, key, seed_means
 from shared.archive import Source
+from shared.claims import Claim
 from shared.page import Value, markdown
 from shared.table import DASH, bold_best, interval, number, run_figures
 
 
+LABELS = AGENTS | TUNED_AGENTS
+
+
+def claims(source: Source) -> list[Claim]:
+    """What docs/results/verdicts.md lists of the thesis."""
+    return claims_of(Runs(source.archive("thesis_full"), published_figures()))
+
+
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], dict[str, str]]:
     archive = source.archive("thesis_full")
-    archive.expect_labels(AGENTS)
+    archive.expect_labels(LABELS)
     runs = Runs(archive, published_figures())
     figures, tables = all_tables(runs)
     more_figures, more_tables = all_claims(runs)
@@ -35,13 +46,17 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
 
 
 def main_table(runs: Runs) -> list[str]:
+    labels = LABELS if runs.tuned else AGENTS
     columns = [*FAMILIES, ""]
-    cells = {label: [runs.cell("thesis_improvement", label, family) for family in columns] for label in AGENTS}
+    cells = {label: [runs.cell("thesis_improvement", label, family) for family in columns] for label in labels}
+    shared = [
+        column for column in range(len(columns)) if all(cells[label][column].mean is not None for label in labels)
+    ]
 
     def rank(label: str) -> float:
-        return -fmean(cell.mean for cell in cells[label] if cell.mean is not None)
+        return -fmean(cells[label][column].mean for column in shared)
 
-    order = sorted(AGENTS, key=rank)
+    order = sorted(labels, key=rank)
     texts = []
     for column, family in enumerate(columns):
         values = [cells[label][column] for label in order]
@@ -53,17 +68,18 @@ def main_table(runs: Runs) -> list[str]:
             if code == CODES[0] and published is not None:
                 best[row] += f" ({number(published, 1)})"
         texts.append(best)
-    rows = [[AGENTS[label], *(column[row] for column in texts)] for row, label in enumerate(order)]
+    rows = [[LABELS[label], *(column[row] for column in texts)] for row, label in enumerate(order)]
     return markdown([["agent", *FAMILIES, "overall"], *rows])
 
 
 def family_figures(runs: Runs) -> dict[str, Value]:
     """Improvements, times and entropies by family; of all families a dash while one is missing."""
     figures: dict[str, Value] = {}
-    for label in AGENTS:
+    for label in LABELS:
         mean = runs.cell("thesis_improvement", label, "").mean
-        figures[f"overall.{key(label)}"] = DASH if mean is None else number(mean, 1)
-        for family in runs.families:
+        if label in AGENTS:
+            figures[f"overall.{key(label)}"] = DASH if mean is None else number(mean, 1)
+        for family in runs.families if label in AGENTS else runs.tuned:
             name = f"{family}.{key(label)}"
             cell = runs.cell("thesis_improvement", label, family)
             figures[name], figures[name + ".low"], figures[name + ".high"] = cell.mean, cell.low, cell.high

@@ -1,6 +1,7 @@
 """experiments/pages/thesis.py: what is published, which families count, and the tables of whole families."""
 
 import functools
+import math
 import os
 import sys
 import unittest
@@ -9,8 +10,19 @@ sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "experiments", "page
 
 import thesis  # noqa: E402
 from parts import thesis_claims, thesis_pictures, thesis_tables  # noqa: E402
-from parts.thesis_runs import AGENTS, EMBEDDINGS, GPUS, Runs, allowed, improvement, published_figures  # noqa: E402
+from parts.thesis_runs import (  # noqa: E402
+    AGENTS,
+    EMBEDDINGS,
+    GPUS,
+    TUNED_AGENTS,
+    Runs,
+    allowed,
+    improvement,
+    published_figures,
+    seconds_of_a_gain,
+)
 from shared.archive import BadInput, Report, Trial, Trials  # noqa: E402
+from shared.claims import judged  # noqa: E402
 
 BEST = {"annealing": 500, "local search": 510, "pgnn": 650, "graphsage": 700, "placeto": 750, "random walk": 660}
 
@@ -46,11 +58,11 @@ class FakeArchive:
 
     name = "fake"
 
-    def __init__(self, families):
+    def __init__(self, families, tuned=()):
         self.trials = Trials(
             trial(family, label, gpus, index, seed, BEST[label.partition(",")[0]] + 2 * index + 10 * seed)
             for family in families
-            for label in AGENTS
+            for label in (AGENTS | TUNED_AGENTS if family in tuned else AGENTS)
             for gpus in GPUS
             for index in (1, 2)
             for seed in (1, 2)
@@ -71,7 +83,7 @@ class FakeArchive:
         rows = []
         for metric in ("improvement", "thesis_improvement", "policy_seconds", "pc_ratio", "lower_bound_ratio"):
             value = values.get(metric, improvement)
-            for label in AGENTS:
+            for label in dict.fromkeys(one.label for one in trials):
                 cells = {"overall": ("agent.label=" + label,)} if len(families) > 1 else {}
                 for family in families:
                     counts = sorted({one.gpus for one in trials})
@@ -88,8 +100,8 @@ class FakeArchive:
         return Report(rows, [])
 
 
-def runs_of(*families):
-    return Runs(FakeArchive(families), published_figures(), runs_of_a_cell=4)
+def runs_of(*families, tuned=()):
+    return Runs(FakeArchive(families, tuned), published_figures(), runs_of_a_cell=4)
 
 
 def rows(table):
@@ -174,13 +186,14 @@ class ClaimTest(unittest.TestCase):
     def test_claims_are_judged_by_the_rule(self):
         runs = runs_of("nmt", "ptb")
         pairs = [(f"{one}, as published", f"{other}, as published") for one, other in thesis_claims.CLAIMS]
-        found = thesis_claims.found_of(runs, pairs)
+        wide = thesis_claims.scopes(runs, runs.families)
+        found = thesis_claims.found_of(runs, wide, pairs)
         self.assertEqual(sorted({scope for scope, _, _ in found}), ["nmt", "nmt + ptb", "ptb"])
         first = found["nmt", *pairs[0]]
         self.assertLess(first.change, -10)
         self.assertIsNone(first.p)  # two graphs
         self.assertTrue(first.text().endswith(", 2 of 2"))
-        table = rows(thesis_claims.claim_table(runs, {"as published": found, "corrected": dict(recoded(found))}))
+        table = rows(thesis_claims.pair_table(runs, wide, {"as published": found, "corrected": dict(recoded(found))}))
         self.assertEqual(table[0][:2], ["nmt", "P-GNN before Placeto"])
         self.assertEqual(table[2][1], "Placeto before GraphSAGE")  # as the thesis has it on nmt
         self.assertEqual([table[0][4], table[2][4]], ["holds", "does not come out"])
@@ -193,7 +206,7 @@ class ClaimTest(unittest.TestCase):
         }  # annealing finds 48.8 % at most
         runs = Runs(FakeArchive(["cifar10", "nmt", "ptb"]), published, runs_of_a_cell=4)
         self.assertEqual([thesis_claims.reachable(runs, family) for family in runs.families], [True, True, False])
-        scopes = thesis_claims.scopes(runs)
+        scopes = thesis_claims.scopes(runs, runs.families)
         self.assertEqual(list(scopes), ["cifar10", "nmt", "ptb", "all three", "cifar10 + nmt"])
         self.assertEqual(scopes["cifar10 + nmt"], ["cifar10", "nmt"])
         figures, tables = thesis_claims.all_claims(runs)
@@ -207,6 +220,50 @@ class ClaimTest(unittest.TestCase):
         effect = thesis_claims.published_effect(Runs(FakeArchive(["nmt"]), published, 4), ["nmt"], "pgnn", "placeto")
         self.assertAlmostEqual(effect, -69.3147, places=3)
 
+    def test_without_runs_of_the_best_settings_claims_are_open(self):
+        for tuned in ((), ("nmt",)):
+            listed = thesis_claims.claims(runs_of("nmt", "ptb", tuned=tuned))
+            self.assertEqual({text for _, _, text in judged(listed)}, {"open"})
+            self.assertEqual(listed[0].as_published.graphs, 4)
+
+    def test_the_rule_is_on_the_families_that_can_test(self):
+        archive = FakeArchive(["nmt", "ptb"], ["nmt", "ptb"])
+        for each in archive.where("agent.label=pgnn, tuned"):
+            each.graph["best_step_time_us"] *= 1.2
+            each.timing["policy_seconds_per_episode"] = 0.005
+        for each in archive.where("agent.label=placeto, tuned", "gpus=8"):
+            each.graph["best_step_time_us"] *= 0.5
+        runs = Runs(archive, published_figures(), 4)
+        verdicts = {claim.name: text for claim, _, text in judged(thesis_claims.claims(runs))}
+        self.assertEqual(verdicts["pgnn.placeto"], "does not come out")
+        self.assertEqual(verdicts["graphsage.placeto"], "does not come out")
+        self.assertEqual([verdicts["ratio.placeto"], verdicts["ratio.graphsage"]], ["holds", "holds"])
+        self.assertEqual([verdicts["devices.placeto"], verdicts["devices.pgnn"]], ["holds", "does not come out"])
+        listed = {claim.name: claim for claim in thesis_claims.claims(runs)}
+        self.assertLess(listed["pgnn.placeto"].as_published.mean, -10)  # another code, another effect
+        self.assertAlmostEqual(listed["ratio.placeto"].expected, 100 * ratio_of_cells("placeto"), places=6)
+        tables = thesis_claims.all_claims(runs)[1]
+        self.assertEqual(tables["claims_tuned"][0].count("verdict"), 1)
+        self.assertEqual(rows(tables["controls_tuned"])[2][1], "P-GNN")
+
+    def test_a_family_without_the_best_settings_is_a_dash(self):
+        runs = runs_of("cifar10", "nmt", tuned=["nmt"])
+        table = {row[0]: row for row in rows(thesis.main_table(runs))}
+        self.assertEqual(table["P-GNN, best settings"][1:], ["–", "33.2 [32.2, 34.2]", "–", "–"])
+        tuned = rows(thesis_tables.tuned_table(runs))
+        self.assertEqual(
+            [row[:2] for row in tuned[:2]], [["nmt", "Placeto, best settings"], ["", "GraphSAGE, best settings"]]
+        )
+        self.assertEqual(len(tuned), 4)
+        self.assertEqual(tuned[0][5], "23.2 [22.2, 24.2]")
+        figures = thesis.family_figures(runs)
+        self.assertAlmostEqual(figures["nmt.placeto_tuned"], 23.2)
+        self.assertNotIn("cifar10.placeto_tuned", figures)
+
+    def test_without_a_gain_there_is_no_ratio(self):
+        self.assertIsNone(seconds_of_a_gain(trial("nmt", "pgnn, tuned", 3, 1, 1, 1000)))
+        self.assertAlmostEqual(seconds_of_a_gain(trial("nmt", "pgnn, tuned", 3, 1, 1, 500)), 0.001)
+
     def test_more_devices_are_compared_on_the_same_graphs(self):
         archive = FakeArchive(["nmt", "ptb"])
         for each in archive.where("gpus=8", "agent.name=pgnn"):
@@ -218,6 +275,17 @@ class ClaimTest(unittest.TestCase):
         self.assertEqual(table[2][3], "−10.0 [−10.0, −10.0], 2 of 2")
         self.assertEqual(table[0][3], "0.0 [0.0, 0.0], 0 of 2")
         self.assertEqual(table[5][3:], ["–", "–"])
+
+
+def ratio_of_cells(other):
+    """Mean logarithm of Placeto's P-C ratio over P-GNN's in the thesis's cells of nmt and ptb."""
+    published = published_figures()
+
+    def ratio(agent, family, gpus):
+        return published["thesis_improvement", agent, family, gpus] / published["policy_seconds", agent, family, gpus]
+
+    cells = [(family, gpus) for family in ("nmt", "ptb") for gpus in GPUS]
+    return sum(math.log(ratio(other, *cell) / ratio("pgnn", *cell)) for cell in cells) / len(cells)
 
 
 def recoded(found):

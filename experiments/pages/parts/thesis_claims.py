@@ -1,16 +1,33 @@
 """Claims of the thesis by the rule of docs/results/verdicts.md, and the same against a random walk."""
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from parts.thesis_runs import CODES, EMBEDDINGS, FAMILIES, GPUS, WALK, Runs
+from parts.thesis_runs import CODES, EMBEDDINGS, FAMILIES, GPUS, TUNED, WALK, Runs, seconds_of_a_gain
 from parts.thesis_tables import best_of_all, key
-from shared.claims import Effect, effect, graph_of, holm, log_change, percent_change, verdict, verdict_of_tie
+from shared.archive import Trial
+from shared.claims import (
+    Claim,
+    Effect,
+    claim_figures,
+    claim_table,
+    effect,
+    graph_of,
+    holm,
+    log_change,
+    percent_change,
+    row_of,
+    verdict,
+    verdict_of_tie,
+)
 from shared.page import Value, markdown
 from shared.table import DASH, number, p_value, signed
 
 UNTESTED = "cannot be tested here"
+TITLES = {code: code for code in CODES} | {TUNED: "best settings"}
 CLAIMS = [("pgnn", "placeto"), ("pgnn", "graphsage"), ("graphsage", "placeto")]
 
 
@@ -32,31 +49,80 @@ class Found:
         return f"{signed(self.change)} [{number(low, 1)}, {number(high, 1)}], {self.effect.faster} of {self.effect.graphs}{p}"
 
 
+Founds = dict[tuple[str, str, str], Found]  # by scope and pair
+
+
 def all_claims(runs: Runs) -> tuple[dict[str, Value], dict[str, list[str]]]:
-    claims = {code: found_of(runs, [(f"{a}, {code}", f"{b}, {code}") for a, b in CLAIMS]) for code in CODES}
-    controls = {code: found_of(runs, [(f"{agent}, {code}", WALK) for agent in EMBEDDINGS]) for code in CODES}
-    figures: dict[str, Value] = {}
-    for found in (*claims.values(), *controls.values()):
-        figures |= found_figures(found)
-    return figures, {
-        "claims": claim_table(runs, claims),
-        "controls": control_table(runs, controls),
-        "devices": device_table(runs),
-    }
+    listed = claims(runs)
+    figures: dict[str, Value] = dict(claim_figures(listed))
+    tables = {"devices": device_table(runs), "rule": claim_table(listed)}
+    for codes, families, ending in ((CODES, runs.families, ""), ([TUNED], runs.tuned, "_tuned")):
+        if not families:
+            continue
+        wide = scopes(runs, families)
+        pairs = {code: found_of(runs, wide, [(f"{a}, {code}", f"{b}, {code}") for a, b in CLAIMS]) for code in codes}
+        walks = {code: found_of(runs, wide, [(f"{agent}, {code}", WALK) for agent in EMBEDDINGS]) for code in codes}
+        for found in (*pairs.values(), *walks.values()):
+            figures |= found_figures(found)
+        tables["claims" + ending] = pair_table(runs, wide, pairs)
+        tables["controls" + ending] = control_table(wide, walks)
+    return figures, tables
 
 
-def scopes(runs: Runs) -> dict[str, list[str]]:
+def claims(runs: Runs) -> list[Claim]:
+    """The thesis's claims on the families that can test them."""
+    families = [family for family in runs.families if reachable(runs, family)]
+    tuned = families if families and set(families) <= set(runs.tuned) else []
+
+    def compared(
+        name: str,
+        text: str,
+        sides: tuple[str, str],
+        expected: float,
+        tie: bool = False,
+        gpus: tuple[Sequence[int], Sequence[int]] = ((), ()),
+        value: Callable[[Trial], float | None] = lambda trial: trial.best,
+        row: Callable[[Trial], str] = row_of,
+    ) -> Claim:
+        def found(code: str) -> Effect:
+            one, other = (runs.trials(f"{side}, {code}", families, n) for side, n in zip(sides, gpus))
+            return effect(one, other, value, row=row)
+
+        published = signed(percent_change(expected), 0) + " %"
+        return Claim(name, text, published, found(TUNED) if tuned else None, found(CODES[0]), expected, tie)
+
+    listed = []
+    for one, other in CLAIMS:
+        tie = one == "graphsage"
+        text = f"{EMBEDDINGS[one]} {'ties with' if tie else 'places better than'} {EMBEDDINGS[other]}"
+        listed.append(
+            compared(f"{one}.{other}", text, (one, other), published_effect(runs, families, one, other), tie=tie)
+        )
+    for other in ("placeto", "graphsage"):
+        text = f"P-GNN needs less computation for 1 % of improvement than {EMBEDDINGS[other]}"
+        expected = published_ratio(runs, families, other, "pgnn")
+        listed.append(compared(f"ratio.{other}", text, ("pgnn", other), expected, value=seconds_of_a_gain))
+    fewest, most = GPUS[0], GPUS[-1]
+    if all({fewest, most} <= set(runs.counts[family]) for family in families):
+        for agent, name in EMBEDDINGS.items():
+            expected = fmean(published_gain_of_devices(runs, family, agent) for family in families)
+            text = f"{name}'s steps are shorter with {most} GPUs than with {fewest}"
+            gpus = ([most], [fewest])
+            listed.append(compared(f"devices.{agent}", text, (agent, agent), expected, gpus=gpus, row=graph_of))
+    return listed
+
+
+def scopes(runs: Runs, of: list[str]) -> dict[str, list[str]]:
     """Each family; all of them where there are several; and those that can test the claims where others cannot."""
-    able = [family for family in runs.families if reachable(runs, family)]
-    together = [families for families in (runs.families, able) if len(families) > 1]
+    able = [family for family in of if reachable(runs, family)]
+    together = [families for families in (of, able) if len(families) > 1]
     names = ["all three" if families == FAMILIES else " + ".join(families) for families in together]
-    return {**{family: [family] for family in runs.families}, **dict(zip(names, together))}
+    return {**{family: [family] for family in of}, **dict(zip(names, together))}
 
 
-def found_of(runs: Runs, pairs: list[tuple[str, str]]) -> dict[tuple[str, str, str], Found]:
-    """By scope and pair."""
+def found_of(runs: Runs, wide: dict[str, list[str]], pairs: list[tuple[str, str]]) -> Founds:
     found = {}
-    for scope, families in scopes(runs).items():
+    for scope, families in wide.items():
         effects = [effect(runs.trials(one, families), runs.trials(other, families)) for one, other in pairs]
         corrected = holm([each.p for each in effects])
         found |= {(scope, *pair): Found(each, p) for pair, each, p in zip(pairs, effects, corrected)}
@@ -72,9 +138,19 @@ def published_effect(runs: Runs, families: list[str], one: str, other: str) -> f
     return fmean(left(one, family, n) - left(other, family, n) for family in families for n in runs.counts[family])
 
 
-def claim_table(runs: Runs, claims: dict[str, dict[tuple[str, str, str], Found]]) -> list[str]:
-    table = [["graphs", "claim", "thesis, %", "here, as published, %", "verdict", "here, corrected, %", "verdict"]]
-    for scope, families in scopes(runs).items():
+def published_ratio(runs: Runs, families: list[str], one: str, other: str) -> float:
+    """100 ln of the ratio of two P-C ratios, mean of the cells of the thesis."""
+    return fmean(
+        100 * math.log(runs.published_value("pc_ratio", one, f, n) / runs.published_value("pc_ratio", other, f, n))
+        for f in families
+        for n in runs.counts[f]
+    )
+
+
+def pair_table(runs: Runs, wide: dict[str, list[str]], claims: dict[str, Founds]) -> list[str]:
+    codes = [text for code in claims for text in (f"here, {TITLES[code]}, %", "verdict")]
+    table = [["graphs", "claim", "thesis, %", *codes]]
+    for scope, families in wide.items():
         for one, other in CLAIMS:
             published = published_effect(runs, families, one, other)
             tie = len(families) > 1 and one == "graphsage"
@@ -83,7 +159,7 @@ def claim_table(runs: Runs, claims: dict[str, dict[tuple[str, str, str], Found]]
                 one, other, published = other, one, -published
                 text = f"{EMBEDDINGS[one]} before {EMBEDDINGS[other]}"
             row = [scope if len(table) % len(CLAIMS) == 1 else "", text, signed(percent_change(published))]
-            for code in CODES:
+            for code in claims:
                 found = directed(claims[code], scope, f"{one}, {code}", f"{other}, {code}")
                 judged = verdict_of_tie(found.effect) if tie else verdict(found.effect, found.p, published)
                 row += [found.text(), judged if all(reachable(runs, f) for f in families) else UNTESTED]
@@ -97,7 +173,7 @@ def reachable(runs: Runs, family: str) -> bool:
     return all(best >= runs.published_value("thesis_improvement", agent, family) for agent in EMBEDDINGS)
 
 
-def directed(found: dict[tuple[str, str, str], Found], scope: str, one: str, other: str) -> Found:
+def directed(found: Founds, scope: str, one: str, other: str) -> Found:
     """The effect of the pair, whichever way round it was tested."""
     if (scope, one, other) in found:
         return found[scope, one, other]
@@ -105,11 +181,11 @@ def directed(found: dict[tuple[str, str, str], Found], scope: str, one: str, oth
     return Found(back.effect.reverse(), back.p)
 
 
-def control_table(runs: Runs, controls: dict[str, dict[tuple[str, str, str], Found]]) -> list[str]:
-    table = [["graphs", "against the random walk", *(f"{code}, %" for code in CODES)]]
-    for scope in scopes(runs):
+def control_table(wide: dict[str, list[str]], controls: dict[str, Founds]) -> list[str]:
+    table = [["graphs", "against the random walk", *(f"{TITLES[code]}, %" for code in controls)]]
+    for scope in wide:
         for agent, name in EMBEDDINGS.items():
-            row = [controls[code][scope, f"{agent}, {code}", WALK].text() for code in CODES]
+            row = [controls[code][scope, f"{agent}, {code}", WALK].text() for code in controls]
             table.append([scope if agent == "placeto" else "", name, *row])
     return markdown(table, left=2)
 
@@ -121,8 +197,8 @@ def device_table(runs: Runs) -> list[str]:
     for family in runs.families:
         whole = {fewest, most} <= set(runs.counts[family])
         for agent, name in EMBEDDINGS.items():
-            left = [log_change(-runs.published["thesis_improvement", agent, family, n]) for n in (most, fewest)]
-            row = [family if agent == "placeto" else "", name, signed(percent_change(left[0] - left[1]))]
+            published = percent_change(published_gain_of_devices(runs, family, agent))
+            row = [family if agent == "placeto" else "", name, signed(published)]
             for code in CODES:
                 if not whole:
                     row.append(DASH)
@@ -134,7 +210,13 @@ def device_table(runs: Runs) -> list[str]:
     return markdown(table, left=2)
 
 
-def found_figures(found: dict[tuple[str, str, str], Found]) -> dict[str, Value]:
+def published_gain_of_devices(runs: Runs, family: str, agent: str) -> float:
+    """100 ln of what is left of the step time with the most devices over that with the fewest."""
+    most, fewest = (log_change(-runs.published["thesis_improvement", agent, family, n]) for n in (GPUS[-1], GPUS[0]))
+    return most - fewest
+
+
+def found_figures(found: Founds) -> dict[str, Value]:
     figures: dict[str, Value] = {}
     for (scope, one, other), each in found.items():
         name = f"{'all' if scope == 'all three' else scope.replace(' + ', '_')}.{key(one)}.{key(other)}"

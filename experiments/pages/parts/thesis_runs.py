@@ -1,7 +1,7 @@
 """The runs of docs/results/thesis.md: which families are there, their cells, and what the thesis publishes."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 
 from shared.archive import Archive, BadInput, Cell, Trial, Trials
@@ -13,7 +13,8 @@ GPUS = [3, 5, 8]
 GRAPHS = {"cifar10": 17, "nmt": 17, "ptb": 8}  # ptb's are the largest: every second one of 17
 FAILED = {("placeto, as published", "ptb", 3): 1}  # trials that end with an error: their networks overflow
 EMBEDDINGS = {"placeto": "Placeto", "graphsage": "GraphSAGE", "pgnn": "P-GNN"}
-CODES = ["as published", "corrected"]
+CODES = ["as published", "corrected"]  # both with the thesis's settings
+TUNED = "tuned"  # the settings of docs/results/tuning.md; on nmt and ptb
 WALK = "random walk"
 AGENTS = {
     "annealing": "annealing",
@@ -21,6 +22,7 @@ AGENTS = {
     **{f"{agent}, {code}": f"{name}, {code}" for agent, name in EMBEDDINGS.items() for code in CODES},
     WALK: WALK,
 }
+TUNED_AGENTS = {f"{agent}, {TUNED}": f"{name}, best settings" for agent, name in EMBEDDINGS.items()}
 EPISODES = 20
 
 # A published figure: metric, agent, family ("" for all) and number of GPUs (0 for the average).
@@ -49,24 +51,27 @@ class Runs:
         self.archive, self.published = archive, published
         groups = archive.trials.by("agent.label", "graph.dataset", "gpus")
         self._cells = {(label, family, int(gpus)): trials for (label, family, gpus), trials in groups.items()}
-        self.counts = {
-            family: [
-                n
-                for n in GPUS
-                if all(
-                    len(self._cells.get((label, family, n), ())) == (runs_of_a_cell or expected(label, family, n))
-                    for label in AGENTS
-                )
-            ]
-            for family in FAMILIES
-        }
+
+        def whole(labels: Iterable[str], family: str, gpus: int) -> bool:
+            return all(
+                len(self._cells.get((label, family, gpus), ())) == (runs_of_a_cell or expected(label, family, gpus))
+                for label in labels
+            )
+
+        self.counts = {family: [n for n in GPUS if whole(AGENTS, family, n)] for family in FAMILIES}
         self.families = [family for family in FAMILIES if self.counts[family]]
         if not self.families:
             raise BadInput(f"{archive.name}: no family has all runs of each agent and cluster")
+        # Families whose cells have runs with the best settings too.
+        self.tuned = [f for f in self.families if all(whole(TUNED_AGENTS, f, n) for n in self.counts[f])]
 
     @property
     def all_there(self) -> bool:
         return all(counts == GPUS for counts in self.counts.values())
+
+    def has(self, label: str, family: str) -> bool:
+        """Whether the family's cells have runs of the agent."""
+        return family in (self.families if label in AGENTS else self.tuned)
 
     def trials(self, label: str, families: Sequence[str], gpus: Sequence[int] = ()) -> Trials:
         """Without `gpus`: of all numbers of GPUs that are whole."""
@@ -75,9 +80,9 @@ class Runs:
     def cell(self, metric: str, label: str, family: str, gpus: int = 0) -> Cell:
         """As `emplace report` has it. family "": all of them; gpus 0: the average of those that are whole. Without a
         mean where it is missing."""
-        if not family and self.all_there:
+        if not family and self.all_there and label in AGENTS:
             return self.archive.report().cell(metric, label, "overall")
-        counts = self.counts[family] if family else []
+        counts = self.counts[family] if family and self.has(label, family) else []
         if not counts or gpus not in [0, *counts]:
             return Cell(None, None, None, None)
         report = self.archive.report(f"graph.dataset={family}", *(f"num_devices={n}" for n in counts))
@@ -125,6 +130,12 @@ def improvement(trial: Trial) -> float:
 def allowed(trial: Trial) -> float:
     """The improvement that the lower bound leaves, %."""
     return 100 * (1 - trial.graph["lower_bound_us"] / 1000 / trial.single_device)
+
+
+def seconds_of_a_gain(trial: Trial) -> float | None:
+    """Seconds of policy of an episode for 1 % of improvement: the reverse of the P-C ratio. None without a gain."""
+    gain = improvement(trial)
+    return policy_seconds(trial) / gain if gain > 0 else None
 
 
 def policy_seconds(trial: Trial) -> float:

@@ -10,6 +10,7 @@ from parts.thesis_runs import (
     CODES,
     EMBEDDINGS,
     GPUS,
+    TUNED_AGENTS,
     WALK,
     Runs,
     allowed,
@@ -19,7 +20,7 @@ from parts.thesis_runs import (
 )
 from shared.archive import Trials
 from shared.page import Value, markdown
-from shared.table import DASH, number, signed
+from shared.table import DASH, interval, number, signed
 
 PUBLISHED_GROUPS = {"cifar10": (301, 12), "nmt": (188, 31), "ptb": (500, 47)}  # table 4.1: mean, standard deviation
 
@@ -37,6 +38,7 @@ def all_tables(runs: Runs) -> tuple[dict[str, Value], dict[str, list[str]]]:
         "entropies": entropy_table(runs),
         "seeds": seeds,
         "orders": order_table(runs),
+        "tuned": tuned_table(runs),
     }
     return figures, tables
 
@@ -161,14 +163,29 @@ def entropy_table(runs: Runs) -> list[str]:
     columns = ["before any update, 3 / 5 / 8 GPUs", "mean of training, 3 / 5 / 8 GPUs", "runs that improve nothing, %"]
     table = [["family", "agent", *columns]]
     for family in runs.families:
-        for label in [f"{agent}, {code}" for code in CODES for agent in EMBEDDINGS]:
+        labels = [f"{agent}, {code}" for code in CODES for agent in EMBEDDINGS]
+        labels += [label for label in TUNED_AGENTS if runs.has(label, family)]
+        for label in labels:
             texts = [
                 " / ".join(number(of_cluster(runs, label, family, n).mean(what), 2) for n in GPUS)
                 for what in (first_entropy, entropy)
             ]
             runs_of = runs.trials(label, [family])
             idle = 100 * sum(improvement(trial) <= 0 for trial in runs_of) / len(runs_of)
-            table.append(["" if len(table) % 6 != 1 else family, AGENTS[label], *texts, number(idle, 1)])
+            name = (AGENTS | TUNED_AGENTS)[label]
+            table.append([family if label == labels[0] else "", name, *texts, number(idle, 1)])
+    return markdown(table, left=2)
+
+
+def tuned_table(runs: Runs) -> list[str]:
+    """Improvement with the best settings, by the number of GPUs."""
+    table = [["family", "agent", *(f"{n} GPUs" for n in GPUS), "average", "CPU minutes"]]
+    for family in runs.tuned:
+        for label, name in (TUNED_AGENTS | {WALK: WALK}).items():
+            cells = [runs.cell("improvement", label, family, n) for n in [*GPUS, 0]]
+            texts = [DASH if cell.mean is None else f"{number(cell.mean, 1)} {interval(cell, 1)}" for cell in cells]
+            minutes = sum(trial.cpu_seconds for trial in runs.trials(label, [family])) / 60
+            table.append([family if len(table) % 4 == 1 else "", name, *texts, number(minutes)])
     return markdown(table, left=2)
 
 

@@ -5,12 +5,13 @@ import hierarchical
 import placeto
 import post
 import sgdp
+import thesis
 
 from shared.archive import Source
 from shared.claims import claim_table
 from shared.page import Value
 
-PAPERS = {"post": post, "hierarchical": hierarchical, "sgdp": sgdp, "placeto": placeto}
+PAPERS = {"post": post, "hierarchical": hierarchical, "sgdp": sgdp, "thesis": thesis, "placeto": placeto}
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from parts.thesis_runs import CODES, EMBEDDINGS, FAMILIES, GPUS, TUNED, WALK, Runs, seconds_of_a_gain
+from parts.thesis_runs import CODES, EMBEDDINGS, FAMILIES, GPUS, LONG_WALK, TUNED, WALK, Runs, seconds_of_a_gain
 from parts.thesis_tables import best_of_all, key
 from shared.archive import Trial
 from shared.claims import (
@@ -56,16 +56,17 @@ def all_claims(runs: Runs) -> tuple[dict[str, Value], dict[str, list[str]]]:
     listed = claims(runs)
     figures: dict[str, Value] = dict(claim_figures(listed))
     tables = {"devices": device_table(runs), "rule": claim_table(listed)}
-    for codes, families, ending in ((CODES, runs.families, ""), ([TUNED], runs.tuned, "_tuned")):
+    parts = ((CODES, runs.families, WALK, ""), ([TUNED], runs.tuned, LONG_WALK, "_tuned"))
+    for codes, families, walk, ending in parts:
         if not families:
             continue
         wide = scopes(runs, families)
         pairs = {code: found_of(runs, wide, [(f"{a}, {code}", f"{b}, {code}") for a, b in CLAIMS]) for code in codes}
-        walks = {code: found_of(runs, wide, [(f"{agent}, {code}", WALK) for agent in EMBEDDINGS]) for code in codes}
+        walks = {code: found_of(runs, wide, [(f"{agent}, {code}", walk) for agent in EMBEDDINGS]) for code in codes}
         for found in (*pairs.values(), *walks.values()):
             figures |= found_figures(found)
         tables["claims" + ending] = pair_table(runs, wide, pairs)
-        tables["controls" + ending] = control_table(wide, walks)
+        tables["controls" + ending] = control_table(wide, walks, walk)
     return figures, tables
 
 
@@ -181,11 +182,11 @@ def directed(found: Founds, scope: str, one: str, other: str) -> Found:
     return Found(back.effect.reverse(), back.p)
 
 
-def control_table(wide: dict[str, list[str]], controls: dict[str, Founds]) -> list[str]:
-    table = [["graphs", "against the random walk", *(f"{TITLES[code]}, %" for code in controls)]]
+def control_table(wide: dict[str, list[str]], controls: dict[str, Founds], walk: str) -> list[str]:
+    table = [["graphs", f"against the {walk}", *(f"{TITLES[code]}, %" for code in controls)]]
     for scope in wide:
         for agent, name in EMBEDDINGS.items():
-            row = [controls[code][scope, f"{agent}, {code}", WALK].text() for code in controls]
+            row = [controls[code][scope, f"{agent}, {code}", walk].text() for code in controls]
             table.append([scope if agent == "placeto" else "", name, *row])
     return markdown(table, left=2)
 

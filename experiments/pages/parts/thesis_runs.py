@@ -22,7 +22,11 @@ AGENTS = {
     **{f"{agent}, {code}": f"{name}, {code}" for agent, name in EMBEDDINGS.items() for code in CODES},
     WALK: WALK,
 }
-TUNED_AGENTS = {f"{agent}, {TUNED}": f"{name}, best settings" for agent, name in EMBEDDINGS.items()}
+LONG_WALK = "random walk, 20 passes"  # as many as count with the best settings
+TUNED_AGENTS = {
+    **{f"{agent}, {TUNED}": f"{name}, best settings" for agent, name in EMBEDDINGS.items()},
+    LONG_WALK: LONG_WALK,
+}
 EPISODES = 20
 
 # A published figure: metric, agent, family ("" for all) and number of GPUs (0 for the average).

@@ -10,6 +10,7 @@ from parts.thesis_runs import (
     CODES,
     EMBEDDINGS,
     GPUS,
+    TUNED,
     TUNED_AGENTS,
     WALK,
     Runs,
@@ -164,7 +165,7 @@ def entropy_table(runs: Runs) -> list[str]:
     table = [["family", "agent", *columns]]
     for family in runs.families:
         labels = [f"{agent}, {code}" for code in CODES for agent in EMBEDDINGS]
-        labels += [label for label in TUNED_AGENTS if runs.has(label, family)]
+        labels += [f"{agent}, {TUNED}" for agent in EMBEDDINGS if family in runs.tuned]
         for label in labels:
             texts = [
                 " / ".join(number(of_cluster(runs, label, family, n).mean(what), 2) for n in GPUS)
@@ -181,11 +182,12 @@ def tuned_table(runs: Runs) -> list[str]:
     """Improvement with the best settings, by the number of GPUs."""
     table = [["family", "agent", *(f"{n} GPUs" for n in GPUS), "average", "CPU minutes"]]
     for family in runs.tuned:
-        for label, name in (TUNED_AGENTS | {WALK: WALK}).items():
+        for label, name in TUNED_AGENTS.items():
             cells = [runs.cell("improvement", label, family, n) for n in [*GPUS, 0]]
             texts = [DASH if cell.mean is None else f"{number(cell.mean, 1)} {interval(cell, 1)}" for cell in cells]
             minutes = sum(trial.cpu_seconds for trial in runs.trials(label, [family])) / 60
-            table.append([family if len(table) % 4 == 1 else "", name, *texts, number(minutes)])
+            first = label == next(iter(TUNED_AGENTS))
+            table.append([family if first else "", name, *texts, number(minutes)])
     return markdown(table, left=2)
 
 

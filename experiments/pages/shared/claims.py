@@ -259,12 +259,16 @@ def claim_table(claims: Sequence[Claim]) -> list[str]:
                 claim.published,
                 effect_text(claim.as_published) if claim.as_published else DASH,
                 effect_text(of) if of else DASH,
-                f"{of.graphs}, {of.seeds}" + (f" ({of.partly} row in part)" if of.partly else "") if of else DASH,
+                f"{of.graphs}, {of.seeds}" + partly_text(of) if of else DASH,
                 p_value(p) if p is not None else DASH,
                 text,
             ]
         )
     return markdown(table, left=3)
+
+
+def partly_text(found: Effect) -> str:
+    return f" ({found.partly} row{'s' if found.partly > 1 else ''} in part)" if found.partly else ""
 
 
 def effect_text(found: Effect) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import fmean, median
 
-from shared.archive import BadInput, Runs, Source, Trial, Trials, percent_faster
+from shared.archive import BadInput, NamedTrials, Source, Trial, Trials, percent_faster
 from shared.chart import Axis, Line, Panel, Style, around, chart
 from shared.claims import Claim, claim_figures, claim_table, effect
 from shared.hardware import HARDWARE, read_trials
@@ -21,7 +21,7 @@ COUNTS = [1, 20, 100, 400, 1000, 4000]
 CURVES = {"simulator": Style("simulated rewards", "#0072b2"), "hardware": Style("real rewards", "#d55e00")}
 
 
-def claims(runs: Runs, long: Runs) -> list[Claim]:
+def claims(runs: NamedTrials, long: NamedTrials) -> list[Claim]:
     """Of the paper's placer, for as long as it needs to learn, and of Placeto: with simulated rewards as with real ones.
     Curves are of simulated step times, so that the simulator's error does not count. The best placement is measured."""
     found = []
@@ -49,7 +49,7 @@ def claims(runs: Runs, long: Runs) -> list[Claim]:
     return found
 
 
-def of(runs: Runs, agent: str, reward: str) -> Trials:
+def of(runs: NamedTrials, agent: str, reward: str) -> Trials:
     """One trial of each seed, in the order of seeds."""
     found = runs.where("agent.label=" + agent, "hardware.reward_source=" + reward)
     if sorted(trial.seed for trial in found) != SEEDS or not all("hardware" in trial.timing for trial in found):
@@ -148,7 +148,7 @@ def best_after(count: int) -> Callable[[Trial], float]:
     return lambda trial: trial.best_after(count)
 
 
-def errors(runs: Runs, prefix: str) -> dict[str, Value]:
+def errors(runs: NamedTrials, prefix: str) -> dict[str, Value]:
     """Of all rewards that were measured: how far the simulated ones are from them."""
     checks = [check for trial in runs.trials for check in trial.timing["hardware"]["checks"]]
     ratios = [check["simulated_us"] / check["measured_us"] for check in checks]
@@ -161,7 +161,7 @@ def errors(runs: Runs, prefix: str) -> dict[str, Value]:
     }
 
 
-def learning_picture(runs: Runs, long: Runs) -> str:
+def learning_picture(runs: NamedTrials, long: NamedTrials) -> str:
     """The paper's figure 9: a line for each seed."""
     panels = []
     for shown, agent, ran, placements in ((LONG, "RNN", long, 4000), ("Placeto", "Placeto", runs, 400)):

@@ -19,7 +19,7 @@ from parts.sgdp import (
     transfer,
     zero_shot,
 )  # noqa: E402
-from shared.archive import BadInput, Runs, Trial  # noqa: E402
+from shared.archive import BadInput, NamedTrials, Trial  # noqa: E402
 
 GRAPHS = {
     "rnnlm2": {"model": "rnnlm", "set": {"layers": 2}},
@@ -56,7 +56,7 @@ class FakeSource:
     def __init__(self, **archives):
         self._archives = {}
         for name, trials in archives.items():
-            runs = self._archives[name] = Runs(name)
+            runs = self._archives[name] = NamedTrials(name)
             runs.trials += [Trial(record, timing, i) for record, timing in trials for i in range(len(record["graphs"]))]
 
     def archive(self, name):

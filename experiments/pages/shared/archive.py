@@ -234,7 +234,7 @@ class Report:
         raise BadInput(f"the report has no test of {first} and {second} ({quantity}, {dataset or 'all'})")
 
 
-class Runs:
+class NamedTrials:
     """Finished trials of an experiment."""
 
     def __init__(self, name: str) -> None:
@@ -250,7 +250,7 @@ class Runs:
             raise BadInput(f"{self.name}: its page has no place for {', '.join(unknown)} (labels of experiments/pages)")
 
 
-class Archive(Runs):
+class Archive(NamedTrials):
     """Runs in experiments/results. Unpacked into a folder that goes with the object."""
 
     def __init__(self, path: Path, program: str) -> None:

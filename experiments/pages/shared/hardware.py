@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from shared.archive import ROOT, BadInput, Runs, Trial
+from shared.archive import ROOT, BadInput, NamedTrials, Trial
 
 HARDWARE = ROOT / "experiments" / "hardware"
 
@@ -17,11 +17,11 @@ def read_validation(folder: Path, name: str) -> dict[str, Any]:
     return _read(folder / (name + ".validation.json.gz"), "emplace.validation")
 
 
-def read_trials(folder: Path, name: str) -> Runs:
+def read_trials(folder: Path, name: str) -> NamedTrials:
     """NAME.trials.json.gz: what tools/pack_trials wrote."""
     path = folder / (name + ".trials.json.gz")
     file = _read(path, "emplace.packed_trials")
-    runs = Runs(name)
+    runs = NamedTrials(name)
     try:
         runs.trials += [Trial(trial["trial"], trial["timing"]) for trial in file["trials"]]
     except (KeyError, TypeError, IndexError) as error:

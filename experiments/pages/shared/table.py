@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from shared.archive import Cell, PairedTest, Runs
+from shared.archive import Cell, NamedTrials, PairedTest
 
 DASH = "–"
 
@@ -59,7 +59,7 @@ def seconds(value: float) -> str:
     return "< 0.01" if value < 0.005 else f"{value:.2f}" if value < 1 else f"{value:.0f}"
 
 
-def run_figures(archive: Runs, prefix: str = "runs") -> dict[str, float | str]:
+def run_figures(archive: NamedTrials, prefix: str = "runs") -> dict[str, float | str]:
     """What ran: the number of trials, evaluations, seeds, and revisions with their trials."""
     trials = [trial for trial in archive.trials if trial.index == 0]
     seeds = sorted({trial.seed for trial in trials})

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
 
 #include "sim/base/check.h"
 
@@ -11,7 +12,7 @@ namespace emplace {
 
 void FlowNetwork::Ends::Put(std::size_t place, const Key& key) {
   keys_[place] = key;
-  flows_[key.flow].place = static_cast<std::uint32_t>(place);
+  places_[key.flow] = static_cast<std::uint32_t>(place);
 }
 
 void FlowNetwork::Ends::MoveUp(std::size_t place, const Key& key) {
@@ -24,15 +25,24 @@ void FlowNetwork::Ends::MoveUp(std::size_t place, const Key& key) {
   Put(place, key);
 }
 
+std::size_t FlowNetwork::Ends::SmallestChild(std::size_t first) const {
+  if (first + 4 <= keys_.size()) {
+    const std::size_t left = first + (IsBefore(keys_[first + 1], keys_[first]) ? 1 : 0);
+    const std::size_t right = first + 2 + (IsBefore(keys_[first + 3], keys_[first + 2]) ? 1 : 0);
+    return IsBefore(keys_[right], keys_[left]) ? right : left;
+  }
+  std::size_t smallest = first;
+  for (std::size_t child = first + 1; child < keys_.size(); ++child) {
+    if (IsBefore(keys_[child], keys_[smallest])) smallest = child;
+  }
+  return smallest;
+}
+
 void FlowNetwork::Ends::MoveDown(std::size_t place, const Key& key) {
   while (true) {
     const std::size_t first = 4 * place + 1;
-    const std::size_t last = std::min(first + 4, keys_.size());
-    if (first >= last) break;
-    std::size_t next = first;
-    for (std::size_t child = first + 1; child < last; ++child) {
-      if (IsBefore(keys_[child], keys_[next])) next = child;
-    }
+    if (first >= keys_.size()) break;
+    const std::size_t next = SmallestChild(first);
     if (!IsBefore(keys_[next], key)) break;
     Put(place, keys_[next]);
     place = next;
@@ -42,33 +52,55 @@ void FlowNetwork::Ends::MoveDown(std::size_t place, const Key& key) {
 
 void FlowNetwork::Ends::Push(const Key& key) {
   keys_.push_back(key);
+  if (key.flow >= places_.size()) places_.resize(key.flow + 1);
   MoveUp(keys_.size() - 1, key);
 }
 
+// The last key goes where the path of smallest children ends, as it is most often one of the largest, and up from
+// there.
 void FlowNetwork::Ends::Pop() {
   const Key last = keys_.back();
   keys_.pop_back();
-  if (!keys_.empty()) MoveDown(0, last);
-}
-
-void FlowNetwork::Ends::Update(const Key& key) {
-  const std::size_t place = flows_[key.flow].place;
-  IsBefore(key, keys_[place]) ? MoveUp(place, key) : MoveDown(place, key);
-}
-
-FlowNetwork::FlowNetwork(std::span<const double> bytes_per_ns) {
-  for (const double capacity : bytes_per_ns) {
-    EMPLACE_CHECK(capacity > 0);
-    links_.emplace_back().capacity = capacity;
+  if (keys_.empty()) return;
+  std::size_t place = 0;
+  for (std::size_t first = 1; first < keys_.size(); first = 4 * place + 1) {
+    const std::size_t next = SmallestChild(first);
+    Put(place, keys_[next]);
+    place = next;
   }
+  MoveUp(place, last);
+}
+
+void FlowNetwork::Ends::Update(std::span<const Key> keys) {
+  constexpr std::size_t kMost = 4;  // of as many flows as are there to one that changes; with more it is built anew
+  if (keys.size() * kMost < keys_.size()) {
+    for (const Key& key : keys) {
+      const std::size_t place = places_[key.flow];
+      IsBefore(key, keys_[place]) ? MoveUp(place, key) : MoveDown(place, key);
+    }
+    return;
+  }
+  for (const Key& key : keys) keys_[places_[key.flow]] = key;
+  for (std::size_t parent = (keys_.size() + 2) / 4; parent-- > 0;) MoveDown(parent, Key(keys_[parent]));
+}
+
+FlowNetwork::FlowNetwork(std::span<const double> bytes_per_ns)
+    : capacities_(bytes_per_ns.begin(), bytes_per_ns.end()),
+      on_link_(capacities_.size()),
+      seen_(capacities_.size()),
+      shares_(capacities_.size()) {
+  for (const double capacity : capacities_) EMPLACE_CHECK(capacity > 0);
 }
 
 void FlowNetwork::Clear() {
-  for (LinkState& link : links_) link.flows.clear();
+  for (auto& flows : on_link_) flows.clear();
   free_.clear();
   flows_.clear();
+  routes_.clear();
+  steps_.clear();
   ends_.Clear();
   changed_.clear();
+  num_on_links_ = 0;
   now_ = 0;
 }
 
@@ -81,12 +113,12 @@ FlowNetwork::Flow FlowNetwork::Start(std::int64_t now, std::span<const LinkIndex
   if (free_.empty()) {
     flow = static_cast<Flow>(flows_.size());
     flows_.emplace_back();
+    routes_.emplace_back();
   } else {
     flow = free_.back();
     free_.pop_back();
   }
   FlowState& state = flows_[flow];
-  state.route.clear();
   state.progress = {.bytes = static_cast<double>(bytes), .since = now, .end = std::numeric_limits<std::int64_t>::max()};
   state.start = now;
   state.moment = -1;
@@ -95,18 +127,33 @@ FlowNetwork::Flow FlowNetwork::Start(std::int64_t now, std::span<const LinkIndex
   state.alone = alone.value_or(-1);
   state.serial = next_serial_++;
   if (bytes == 0 || route.empty()) {
+    routes_[flow].num_steps = 0;
     ends_.Push({.end = now, .serial = state.serial, .flow = flow});
     return flow;
   }
-  for (const LinkIndex link : route) {
-    LinkState& on = links_[link];
-    state.full_rate = std::min(state.full_rate, on.capacity);
-    state.route.push_back({.link = link, .position = static_cast<std::uint32_t>(on.flows.size())});
-    on.flows.emplace_back(flow, static_cast<std::uint32_t>(state.route.size() - 1));
+  TakeSteps(&routes_[flow], route.size());
+  const std::uint32_t first_step = routes_[flow].first_step;
+  for (std::size_t i = 0; i < route.size(); ++i) {
+    const LinkIndex link = route[i];
+    std::vector<OnFlow>& flows = on_link_[link];
+    const auto step = static_cast<std::uint32_t>(first_step + i);
+    state.full_rate = std::min(state.full_rate, capacities_[link]);
+    steps_[step] = {.link = link, .position = static_cast<std::uint32_t>(flows.size())};
+    flows.push_back({.flow = flow, .step = step});
+    changed_.push_back(link);
   }
   ends_.Push({.end = std::numeric_limits<std::int64_t>::max(), .serial = state.serial, .flow = flow});
-  for (const OnLink& on : state.route) changed_.push_back(on.link);
+  ++num_on_links_;
   return flow;
+}
+
+// A longer route than the number had before gets a new place; the old one is lost until Clear().
+void FlowNetwork::TakeSteps(RouteState* route, std::size_t num_steps) {
+  route->num_steps = static_cast<std::uint32_t>(num_steps);
+  if (route->num_steps <= route->most_steps) return;
+  route->first_step = static_cast<std::uint32_t>(steps_.size());
+  route->most_steps = route->num_steps;
+  steps_.resize(steps_.size() + num_steps);
 }
 
 std::optional<std::int64_t> FlowNetwork::NextEnd() {
@@ -121,84 +168,135 @@ FlowNetwork::Flow FlowNetwork::End() {
   EMPLACE_CHECK(end.has_value());
   const Flow flow = ends_.top().flow;
   ends_.Pop();
-  FlowState& state = flows_[flow];
   now_ = *end;
-  for (const OnLink& on : state.route) {
+  for (const OnLink& on : Steps(routes_[flow])) {
     changed_.push_back(on.link);
-    auto& flows = links_[on.link].flows;
+    std::vector<OnFlow>& flows = on_link_[on.link];
     flows[on.position] = flows.back();
-    const auto& [moved, which] = flows[on.position];
-    flows_[moved].route[which].position = on.position;
+    steps_[flows[on.position].step].position = on.position;
     flows.pop_back();
   }
+  if (routes_[flow].num_steps > 0) --num_on_links_;
   free_.push_back(flow);
   return flow;
 }
 
 void FlowNetwork::Settle() {
   ++epoch_;
+  updates_.clear();
   for (const LinkIndex link : changed_) {
-    if (links_[link].seen != epoch_) SettleComponent(link);
+    if (seen_[link] != epoch_) SettleComponent(link);
   }
+  ends_.Update(updates_);
   changed_.clear();
 }
 
+// Progressive filling.
 void FlowNetwork::SettleComponent(LinkIndex first) {
+  FindComponent(first);
+  if (component_flows_.empty()) return;
+  if (component_flows_.size() == 1) return SetRate(component_flows_[0], flows_[component_flows_[0]].full_rate);
+  for (const LinkIndex link : component_) {
+    shares_[link] = {.left = capacities_[link], .open = static_cast<std::uint32_t>(on_link_[link].size())};
+  }
+  constexpr std::size_t kFew = 16;
+  component_.size() <= kFew ? FillBySearch() : FillByHeap();
+}
+
+void FlowNetwork::FindComponent(LinkIndex first) {
   component_ = {first};
   component_flows_.clear();
-  links_[first].seen = epoch_;
-  for (std::size_t i = 0; i < component_.size(); ++i) {
-    for (const auto& [flow, which] : links_[component_[i]].flows) {
-      FlowState& state = flows_[flow];
-      if (state.seen == epoch_) continue;
-      state.seen = epoch_;
-      state.is_fixed = false;
-      component_flows_.push_back(flow);
-      for (const OnLink& on : state.route) {
-        if (links_[on.link].seen == epoch_) continue;
-        links_[on.link].seen = epoch_;
-        component_.push_back(on.link);
+  seen_[first] = epoch_;
+  for (std::size_t i = 0; i < component_.size() && component_flows_.size() < num_on_links_; ++i) {
+    for (const OnFlow& on : on_link_[component_[i]]) {
+      RouteState& route = routes_[on.flow];
+      if (route.seen == epoch_) continue;
+      route.seen = epoch_;
+      route.is_fixed = false;
+      component_flows_.push_back(on.flow);
+      for (const OnLink& step : Steps(route)) {
+        if (seen_[step.link] == epoch_) continue;
+        seen_[step.link] = epoch_;
+        component_.push_back(step.link);
       }
     }
   }
-  // Progressive filling. The share of a link grows while others' flows get their rates, so an old entry of the heap is
-  // too small, never too large.
-  const auto share_of = [&](LinkIndex link) { return links_[link].left / static_cast<double>(links_[link].open); };
-  shares_.clear();
-  for (const LinkIndex link : component_) {
-    LinkState& state = links_[link];
-    state.left = state.capacity;
-    state.open = state.flows.size();
-    if (state.open > 0) shares_.emplace_back(share_of(link), link);
-  }
-  const std::greater<> smallest_first;
-  std::make_heap(shares_.begin(), shares_.end(), smallest_first);
+}
+
+void FlowNetwork::FillBySearch() {
   double last = 0;
-  std::size_t open = component_flows_.size();
-  while (open > 0) {
-    std::pop_heap(shares_.begin(), shares_.end(), smallest_first);
-    const auto [old_share, link] = shares_.back();
-    shares_.pop_back();
-    if (links_[link].open == 0) continue;
+  for (std::size_t open = component_flows_.size(); open > 0;) {
+    std::pair<double, LinkIndex> smallest{std::numeric_limits<double>::infinity(), 0};
+    for (const LinkIndex link : component_) {
+      if (shares_[link].open == 0) continue;
+      smallest = std::min(smallest, {shares_[link].left / shares_[link].open, link});
+    }
+    last = std::max(last, smallest.first);  // rounding may make it a little less
+    open -= Fix(smallest.second, last);
+  }
+}
+
+// A heap of the links with the smallest shares, up to a limit that grows. Shares grow while others' flows get their
+// rates: links over the limit stay there, and an old entry of the heap is too small, never too large.
+void FlowNetwork::FillByHeap() {
+  const auto share_of = [&](LinkIndex link) { return shares_[link].left / shares_[link].open; };
+  const std::greater<> smallest_first;
+  heap_.clear();
+  double last = 0;
+  for (std::size_t open = component_flows_.size(); open > 0;) {
+    if (heap_.empty()) FindSmallest();
+    std::pop_heap(heap_.begin(), heap_.end(), smallest_first);
+    const auto [old_share, link] = heap_.back();
+    heap_.pop_back();
+    if (shares_[link].open == 0) continue;
     const double share = share_of(link);
     if (share > old_share) {
-      shares_.emplace_back(share, link);
-      std::push_heap(shares_.begin(), shares_.end(), smallest_first);
+      if (share > limit_) continue;
+      heap_.emplace_back(share, link);
+      std::push_heap(heap_.begin(), heap_.end(), smallest_first);
       continue;
     }
-    last = std::max(last, share);  // rounding may make it a little less
-    for (const auto& [flow, which] : links_[link].flows) {
-      FlowState& state = flows_[flow];
-      if (state.is_fixed) continue;
-      state.is_fixed = true;
-      --open;
-      SetRate(flow, last);
-      for (const OnLink& on : state.route) {
-        links_[on.link].left -= last;
-        --links_[on.link].open;
-      }
-    }
+    last = std::max(last, share);
+    open -= Fix(link, last);
   }
+}
+
+// Fills the heap, and removes links from the component whose flows have rates.
+void FlowNetwork::FindSmallest() {
+  constexpr double kReach = 1.5;  // of the limit over the smallest share
+  double smallest = std::numeric_limits<double>::infinity();
+  link_shares_.clear();
+  std::size_t kept = 0;
+  for (const LinkIndex link : component_) {
+    if (shares_[link].open == 0) continue;
+    const double share = shares_[link].left / shares_[link].open;
+    smallest = std::min(smallest, share);
+    component_[kept++] = link;
+    link_shares_.push_back(share);
+  }
+  component_.resize(kept);
+  limit_ = kReach * smallest;
+  for (std::size_t i = 0; i < kept; ++i) {
+    if (link_shares_[i] <= limit_) heap_.emplace_back(link_shares_[i], component_[i]);
+  }
+  std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
+}
+
+// Gives the link's flows that have no rate yet this one. How many these are.
+std::size_t FlowNetwork::Fix(LinkIndex link, double rate) {
+  std::size_t count = 0;
+  for (const OnFlow& on : on_link_[link]) {
+    RouteState& route = routes_[on.flow];
+    if (route.is_fixed) continue;
+    route.is_fixed = true;
+    ++count;
+    for (const OnLink& step : Steps(route)) {
+      shares_[step.link].left -= rate;
+      --shares_[step.link].open;
+    }
+    SetRate(on.flow, rate);
+  }
+  return count;
 }
 
 // Rates may be computed more than once at one moment. What counts is the last one, whatever came between: a flow whose
@@ -222,7 +320,7 @@ void FlowNetwork::SetRate(Flow flow, double rate) {
     const auto left = static_cast<std::int64_t>(std::min(std::floor(state.progress.bytes / rate + 0.5), kLongest));
     state.progress.end = is_known ? now_ + state.alone : std::max(now_ + left, state.start + state.alone);
   }
-  ends_.Update({.end = state.progress.end, .serial = state.serial, .flow = flow});
+  updates_.push_back({.end = state.progress.end, .serial = state.serial, .flow = flow});
 }
 
 }  // namespace emplace

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -46,7 +45,6 @@ class FlowNetwork {
   void Clear();
 
  private:
-  struct FlowState;
   struct Key {
     std::int64_t end = 0;
     std::uint64_t serial = 0;
@@ -55,65 +53,87 @@ class FlowNetwork {
   // The next ends: a heap of four children each, in which every flow has its place.
   class Ends {
    public:
-    explicit Ends(std::vector<FlowState>* flows) : flows_(*flows) {}
     bool empty() const { return keys_.empty(); }
     std::size_t size() const { return keys_.size(); }
     const Key& top() const { return keys_.front(); }
     void Clear() { keys_.clear(); }
     void Push(const Key& key);
     void Pop();
-    // Requires: the flow of the key is there.
-    void Update(const Key& key);
+    // Requires: the flows of the keys are there.
+    void Update(std::span<const Key> keys);
 
    private:
-    static bool IsBefore(const Key& a, const Key& b) { return a.end != b.end ? a.end < b.end : a.serial < b.serial; }
+    static unsigned __int128 Order(const Key& key) {  // of two numbers, to compare them without a branch
+      return static_cast<unsigned __int128>(key.end) << 64 | key.serial;
+    }
+    static bool IsBefore(const Key& a, const Key& b) { return Order(a) < Order(b); }
     void Put(std::size_t place, const Key& key);
+    std::size_t SmallestChild(std::size_t first) const;
     void MoveUp(std::size_t place, const Key& key);
     void MoveDown(std::size_t place, const Key& key);
 
-    std::vector<FlowState>& flows_;
     std::vector<Key> keys_;
+    std::vector<std::uint32_t> places_;  // in keys_, by flow
   };
   struct OnLink {
     LinkIndex link = 0;
     std::uint32_t position = 0;  // in the link's flows
+  };
+  struct OnFlow {
+    Flow flow = 0;
+    std::uint32_t step = 0;  // in steps_
   };
   struct Progress {
     double bytes = 0;  // left at `since`
     std::int64_t since = 0;
     std::int64_t end = 0;
   };
+  // Of each flow, what the search for a component reads.
+  struct RouteState {
+    std::uint32_t first_step = 0;  // in steps_
+    std::uint32_t num_steps = 0;
+    std::uint32_t most_steps = 0;  // that its place in steps_ holds
+    bool is_fixed = false;
+    std::uint64_t seen = 0;
+  };
   struct FlowState {
-    std::vector<OnLink> route;
-    Progress progress;
     double rate = 0;
-    std::int64_t start = 0;
+    Progress progress;
     std::int64_t moment = -1;  // of the last change of the rate, and what was before it
     Progress before;
     double rate_before = 0;
+    std::int64_t start = 0;
     double full_rate = 0;     // the smallest capacity of its route
     std::int64_t alone = -1;  // ns at full_rate, if known
     std::uint64_t serial = 0;
-    std::uint64_t seen = 0;
-    bool is_fixed = false;
-    std::uint32_t place = 0;  // in the heap of ends
   };
-  struct LinkState {
-    double capacity = 0;
-    std::vector<std::pair<Flow, std::uint32_t>> flows;  // and which of its route this link is
-    std::uint64_t seen = 0;
-    double left = 0;       // of the capacity, while rates are computed
-    std::size_t open = 0;  // flows that have no rate yet
+  // While rates are computed.
+  struct Share {
+    double left = 0;         // of the capacity
+    std::uint32_t open = 0;  // flows that have no rate yet
   };
 
+  std::span<OnLink> Steps(const RouteState& route) { return {steps_.data() + route.first_step, route.num_steps}; }
+  void TakeSteps(RouteState* route, std::size_t num_steps);
   void Settle();
   void SettleComponent(LinkIndex first);
+  void FindComponent(LinkIndex first);
+  void FillBySearch();
+  void FillByHeap();
+  void FindSmallest();
+  std::size_t Fix(LinkIndex link, double rate);
   void SetRate(Flow flow, double rate);
 
-  std::vector<LinkState> links_;
+  std::vector<double> capacities_;  // of each link, as are the next three
+  std::vector<std::vector<OnFlow>> on_link_;
+  std::vector<std::uint64_t> seen_;
+  std::vector<Share> shares_;
   std::vector<FlowState> flows_;
+  std::vector<RouteState> routes_;
+  std::vector<OnLink> steps_;
   std::vector<Flow> free_;
-  Ends ends_{&flows_};
+  Ends ends_;
+  std::size_t num_on_links_ = 0;
   std::uint64_t next_serial_ = 0;
   std::uint64_t epoch_ = 0;
   std::int64_t now_ = 0;
@@ -122,7 +142,10 @@ class FlowNetwork {
   // Scratch.
   std::vector<LinkIndex> component_;
   std::vector<Flow> component_flows_;
-  std::vector<std::pair<double, LinkIndex>> shares_;  // a heap
+  std::vector<double> link_shares_;
+  std::vector<std::pair<double, LinkIndex>> heap_;  // of the shares up to limit_
+  double limit_ = 0;
+  std::vector<Key> updates_;
 };
 
 }  // namespace emplace

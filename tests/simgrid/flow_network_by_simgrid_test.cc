@@ -52,7 +52,7 @@ Patterns RandomPatterns(Rng& rng) {
 TEST(FlowNetworkBySimGridTest, EqualsSimGridOn300Patterns) {
   Rng rng(29);
   const Patterns patterns = RandomPatterns(rng);
-  const auto ours = testing::SimulateChains(patterns.bytes_per_ns, patterns.chains);
+  const auto ours = testing::SimulateChains(patterns.bytes_per_ns, patterns.chains).ends_ns;
   const testing::SimGridRun theirs = testing::SimulateBySimGrid(patterns.bytes_per_ns, patterns.chains);
   double furthest = 0;
   std::size_t flows = 0;

@@ -49,13 +49,15 @@ SimGridRun SimulateBySimGrid(const std::vector<double>& bytes_per_ns, const std:
   zone->seal();
   SimGridRun run;
   run.ends_ns.resize(chains.size());
+  std::vector<std::vector<std::size_t>> numbers(chains.size());  // of the routes
   for (std::size_t i = 0; i < chains.size(); ++i) {
     run.ends_ns[i].resize(chains[i].flows.size());
+    for (const FlowChain::Flow& flow : chains[i].flows) numbers[i].push_back(routes.at(flow.route));
     sg4::Actor::create("chain" + std::to_string(i), sources[0],
-                       [&chain = chains[i], &ends = run.ends_ns[i], &routes, &sources, &targets, side] {
+                       [&chain = chains[i], &ends = run.ends_ns[i], &numbers = numbers[i], &sources, &targets, side] {
                          sg4::this_actor::sleep_until(static_cast<double>(chain.start_ns) / 1e9);
                          for (std::size_t k = 0; k < chain.flows.size(); ++k) {
-                           const std::size_t number = routes.at(chain.flows[k].route);
+                           const std::size_t number = numbers[k];
                            sg4::Comm::sendto(sources[number / side], targets[number % side],
                                              static_cast<std::uint64_t>(chain.flows[k].bytes));
                            ends[k] = sg4::Engine::get_clock() * 1e9;

@@ -25,9 +25,13 @@ struct SimGridRun {
 // links max-min fairly. `bytes_per_ns`: of each link. Requires: called once in a process, as SimGrid wants it.
 SimGridRun SimulateBySimGrid(const std::vector<double>& bytes_per_ns, const std::vector<FlowChain>& chains);
 
+struct FlowRun {
+  std::vector<std::vector<std::int64_t>> ends_ns;
+  double seconds = 0;  // of CPU time, without the network's links
+};
+
 // The same by FlowNetwork.
-std::vector<std::vector<std::int64_t>> SimulateChains(const std::vector<double>& bytes_per_ns,
-                                                      const std::vector<FlowChain>& chains);
+FlowRun SimulateChains(const std::vector<double>& bytes_per_ns, const std::vector<FlowChain>& chains);
 
 }  // namespace emplace::testing
 

@@ -109,5 +109,39 @@ TEST(FlowNetworkTest, EqualsTheSlowReferenceOn10000RandomCases) {
   }
 }
 
+// So many flows at once that shares are in a heap, and that the ends of most of them change together.
+TEST(FlowNetworkTest, EqualsTheSlowReferenceWithManyFlows) {
+  Rng rng(19);
+  for (int repeat = 0; repeat < 40; ++repeat) {
+    std::vector<double> capacities(20 + rng.Below(40));
+    for (double& capacity : capacities) {
+      capacity = rng.Below(2) == 0 ? static_cast<double>(1 + rng.Below(20)) : 0.1 + 30 * rng.Uniform();
+    }
+    std::vector<Transfer> transfers(60 + rng.Below(60));
+    for (Transfer& transfer : transfers) {
+      transfer.start = static_cast<std::int64_t>(rng.Below(4) * 50);
+      transfer.bytes = static_cast<std::int64_t>(rng.Below(5) * (rng.Below(2) == 0 ? 100 : 137));
+      for (std::uint32_t link = 0; link < capacities.size(); ++link) {
+        if (rng.Below(capacities.size()) < 1 + rng.Below(6)) transfer.route.push_back(link);
+      }
+    }
+    ASSERT_EQ(Ends(capacities, transfers), testing::SlowFlowEnds(capacities, transfers)) << "case " << repeat;
+  }
+}
+
+// A number that is used again may have a longer route than before.
+TEST(FlowNetworkTest, ANumberIsUsedAgainWithALongerRoute) {
+  FlowNetwork network(std::vector<double>{10, 10, 5});
+  const auto first = network.Start(0, std::vector<std::uint32_t>{0}, 100);
+  const auto other = network.Start(0, std::vector<std::uint32_t>{1}, 1000);
+  EXPECT_EQ(network.End(), first);
+  EXPECT_EQ(network.Start(10, std::vector<std::uint32_t>{0, 1, 2}, 100), first);
+  EXPECT_EQ(network.NextEnd(), 30);
+  EXPECT_EQ(network.Rate(first), 5);
+  EXPECT_EQ(network.Rate(other), 5);
+  EXPECT_EQ(network.End(), first);
+  EXPECT_EQ(network.NextEnd(), 110);
+}
+
 }  // namespace
 }  // namespace emplace

@@ -46,6 +46,8 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         "merged": len(runs.merged),
         "eight.pairs": len(gains),
         "eight.better": sum(gain > ENOUGH for gain in gains),
+        "learning": len(runs.learning(runs.middle)),
+        "learned_on": len(runs.learned_on(runs.middle)),
         "tests": sum(each.p is not None for each in runs.comparisons),
         **leader_figures(runs),
     }
@@ -59,6 +61,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         "tests": tables_of.test_table(runs),
         "ops_or_groups": tables_of.ops_or_groups_table(runs),
         "claims": claim_table(runs),
+        "learned": tables_of.learned_table(runs),
         "nothing": tables_of.nothing_table(runs),
         "fitting": tables_of.fitting_table(runs),
         "ranks": tables_of.rank_table(runs),
@@ -154,13 +157,12 @@ def learned_sentences(runs: Runs) -> list[str]:
                 name = full_name(runs, label) if other == "annealing" else "  Against a random walk"
                 begin = f"- Step time of {name} against annealing" if other == "annealing" else name
                 lines.append(f"{begin}: {listed(parts)}{' evaluations' if other == 'annealing' else ''}.")
-    last = runs.budgets[-1]
-    walks = [each for label in runs.learning(last) if (each := runs.learned(last, label, "random walk"))]
-    if walks:
-        ahead = sum(each.word == "faster than" for each in walks)
-        lines.append(
-            f"- With {evaluations([last])}, {ahead} of {len(walks)} agents that learn beat the walk (p < 0.05)."
-        )
+    for budget in budgets:
+        walks = [each for label in runs.learning(budget) if (each := runs.learned(budget, label, "random walk"))]
+        if walks:
+            ahead = [full_name(runs, each.first) for each in walks if each.word == "faster than"]
+            beat = f"{len(ahead)} of {len(walks)} agents that learn beat the walk (p < 0.05)"
+            lines.append(f"- With {evaluations([budget])}, {': '.join([beat, *([listed(ahead)] if ahead else [])])}.")
     return lines
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from parts.placeto import pictures
+from parts.placeto_transfer import transfer, transfer_claims
 from shared.archive import Archive, Source, Trial, Trials, extremes, percent_faster
 from shared.chart import Axis, Line, Panel, Style, around, chart
 from shared.claims import Claim, claim_figures, claim_table, effect
@@ -36,7 +37,7 @@ STEP = 50  # episodes for a point of the picture
 
 
 def claims(source: Source) -> list[Claim]:
-    """One side's and the other's episodes end at placements whose mean time, over the run, is shorter."""
+    """Of figure 8 and of the abstract."""
     archive = source.archive("placeto")
 
     def claim(name: str, text: str, value: Callable[[Trial], float | None]) -> Claim:
@@ -55,6 +56,7 @@ def claims(source: Source) -> list[Claim]:
             lambda trial: fmean(episode["step_time_us"] for episode in trial.episodes),
         ),
         claim("final", "they end at a faster placement: that of the last episode (figure 8b)", last),
+        *transfer_claims(source),
     ]
 
 
@@ -73,8 +75,9 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
     found = claims(source)
     main, figures = main_table(archive)
     counted, more_figures = ops_table(archive)
-    figures |= {**more_figures, **run_figures(archive), **claim_figures(found)}
-    tables = {"main": main, "ops": counted, "claims": claim_table(found)}
+    moved, more_tables = transfer(source)
+    figures |= {**more_figures, **moved, **run_figures(archive), **claim_figures(found)}
+    tables = {"main": main, "ops": counted, "claims": claim_table(found), **more_tables}
     return figures, tables, {"placeto_rewards.svg": learning_picture(archive), **pictures(source)}
 
 

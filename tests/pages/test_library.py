@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "experiments", "page
 
 import library_shootout  # noqa: E402
 from parts.library_shootout import EIGHT, Runs, corrected  # noqa: E402
-from parts.library_tables import main_table, nothing_table, test_table  # noqa: E402
+from parts.library_tables import learned_table, main_table, nothing_table, test_table  # noqa: E402
 from shared.archive import BadInput, Trial, Trials  # noqa: E402
 from shared.library import best_known_ratio, instance_of, read_library  # noqa: E402
 
@@ -130,6 +130,31 @@ class RunsTest(unittest.TestCase):
         self.assertTrue(any("| 0 of 1 |" in line or "| 1 of 1 |" in line for line in test_table(runs)))
         self.assertIsNone(runs.compare(1000, "post on groups", "random walk on groups", only={LAYERED}))
         self.assertEqual(corrected([None]), [])
+
+    def test_agents_that_learn_are_shown_on_the_instances_of_all_of_them(self):
+        trials = [
+            *on_all("post on groups", 1000, 1, 2, 4),
+            *on_all("random walk on groups", 1000, 2, 2, 2),
+            *on_all("random on ops", 1000, 1, 1, 1),
+            trial("sgdp on groups", 1000, EIGHT_OF_IT, ratio=None),
+            trial("sgdp on groups", 1000, LAYERED, ratio=2),
+        ]
+        runs = Runs(Runnable(*trials))
+        self.assertEqual(set(runs.learned_on(1000)), {EIGHT_OF_IT, LAYERED})
+        table = [[cell.strip() for cell in line.strip("|").split("|")] for line in learned_table(runs)]
+        self.assertEqual(table[0][1], "ratio on 2 instances")
+        self.assertEqual(
+            [row[0] for row in table[2:]],
+            ["`random` on ops", "`random_walk` on groups", "`post` on groups", "`sgdp` on groups"],
+        )
+        self.assertTrue(table[4][1].startswith("2.83 ["))
+        self.assertEqual([row[2] for row in table[2:]], ["0", "0", "0", "1"])
+        self.assertEqual(table[5][3:], ["0.25", "0.75"])
+        self.assertEqual(len(learned_table(Runs(Runnable(*on_all("random on ops", 1000, 1, 1, 1))))), 2)
+        apart = [trial("post on groups", 1000, FOUR), trial("sgdp on groups", 1000, LAYERED)]
+        self.assertEqual(len(learned_table(Runs(Runnable(*apart)))), 2)
+        alone = [*on_all("post on groups", 1000, 1, 2, 4), trial("random walk on groups", 1000, FOUR)]
+        self.assertEqual(len(learned_table(Runs(Runnable(*alone)))), 2 + 1)
 
     def test_ops_against_groups_is_of_instances_where_they_differ(self):
         runs = Runs(

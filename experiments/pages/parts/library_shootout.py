@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -101,11 +102,16 @@ class Runs:
             if self.covered[budget] <= set(self.at(label, budget))
         ]
 
+    def interval_on(self, label: str, budget: int, instances: Collection[str]) -> Effect:
+        """Of 100 ln(ratio), over these instances and seeds."""
+        ratios = self.at(label, budget)
+        return effect_of([[logs(ratios[name])] for name in sorted(instances)])
+
     def mean(self, label: str, budget: int) -> Effect:
-        """Of 100 ln(ratio), over instances and seeds."""
+        """The same over all instances that it ran on."""
         key = label, self.own(label, budget)
         if key not in self._means:
-            self._means[key] = effect_of([[logs(seeds)] for _, seeds in sorted(self.ratios[key].items())])
+            self._means[key] = self.interval_on(label, budget, self.at(label, budget))
         return self._means[key]
 
     def mean_on(self, label: str, budget: int, instances: list[str]) -> float | None:
@@ -207,6 +213,12 @@ class Runs:
 
     def learning(self, budget: int) -> list[str]:
         return sorted(label for label in self.agents if self.agents[label] in LEARN and self.has(label, budget))
+
+    def learned_on(self, budget: int) -> list[str]:
+        """The instances on which every agent that learns has run, in the library's order."""
+        common = [set(self.at(label, budget)) for label in self.learning(budget)]
+        shared = set.intersection(*common) if common else set()
+        return [name for name in self.instances if name in shared]
 
     def learned(self, budget: int, first: str, other: str) -> Comparison | None:
         """The comparison with the walk or annealing on the same."""

@@ -5,7 +5,7 @@ import math
 from statistics import fmean
 
 from parts.library_shootout import Runs, placed
-from shared.archive import percent_faster
+from shared.archive import Trials, percent_faster
 from shared.claims import Effect
 from shared.page import markdown
 from shared.table import DASH, bold, bold_best, number, p_value, seconds, signed
@@ -85,6 +85,28 @@ def nothing_table(runs: Runs) -> list[str]:
         if any(counts):
             rows[full_name(runs, label)] = [number(count) for count in counts]
     return by_budget(runs, dict(sorted(rows.items())))
+
+
+def learned_table(runs: Runs) -> list[str]:
+    """All agents that learn on the instances that all of them ran on, beside the walk, annealing and the best agent."""
+    budget = runs.middle
+    here = runs.learned_on(budget)
+    learning = runs.learning(budget) if here else []
+    others = [f"{other} on {where}" for where in map(placed, learning) for other in ("random walk", "annealing")]
+    best = runs.order(budget)[:1] if here else []
+    known = [
+        label
+        for label in dict.fromkeys([*others, *best])
+        if label in runs.agents and runs.has(label, budget) and set(here) <= set(runs.at(label, budget))
+    ]
+    found = {label: runs.interval_on(label, budget, here) for label in [*learning, *known]}
+    table = [["agent", f"ratio on {len(here)} instances", "instances where nothing fits", "own CPU s", "CPU s in all"]]
+    for label in sorted(found, key=lambda label: found[label].mean):
+        trials = Trials(trial for trial in runs.trials(label, budget) if trial.get("graph.instance") in here)
+        row = [full_name(runs, label), shown(found[label]), str(len(runs.nothing(label, budget) & set(here)))]
+        row += [seconds(trials.mean(lambda trial: trial.policy_seconds))]
+        table.append([*row, seconds(trials.mean(lambda trial: trial.cpu_seconds))])
+    return markdown(table)
 
 
 def fitting_table(runs: Runs) -> list[str]:

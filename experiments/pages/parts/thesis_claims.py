@@ -55,7 +55,9 @@ Founds = dict[tuple[str, str, str], Found]  # by scope and pair
 def all_claims(runs: Runs) -> tuple[dict[str, Value], dict[str, list[str]]]:
     listed = claims(runs)
     figures: dict[str, Value] = dict(claim_figures(listed))
-    tables = {"devices": device_table(runs), "rule": claim_table(listed)}
+    devices, device_figures = device_table(runs)
+    figures |= device_figures
+    tables = {"devices": devices, "rule": claim_table(listed)}
     parts = ((CODES, runs.families, WALK, ""), ([TUNED], runs.tuned, LONG_WALK, "_tuned"))
     for codes, families, walk, ending in parts:
         if not families:
@@ -84,13 +86,15 @@ def claims(runs: Runs) -> list[Claim]:
         gpus: tuple[Sequence[int], Sequence[int]] = ((), ()),
         value: Callable[[Trial], float | None] = lambda trial: trial.best,
         row: Callable[[Trial], str] = row_of,
+        settled: str = "",
     ) -> Claim:
         def found(code: str) -> Effect:
             one, other = (runs.trials(f"{side}, {code}", families, n) for side, n in zip(sides, gpus))
             return effect(one, other, value, row=row)
 
         published = signed(percent_change(expected), 0) + " %"
-        return Claim(name, text, published, found(TUNED) if tuned else None, found(CODES[0]), expected, tie)
+        best = found(TUNED) if tuned else None
+        return Claim(name, text, published, best, found(CODES[0]), expected, tie, settled)
 
     listed = []
     for one, other in CLAIMS:
@@ -102,11 +106,16 @@ def claims(runs: Runs) -> list[Claim]:
     for other in ("placeto", "graphsage"):
         text = f"P-GNN needs less computation for 1 % of improvement than {EMBEDDINGS[other]}"
         expected = published_ratio(runs, families, other, "pgnn")
-        listed.append(compared(f"ratio.{other}", text, ("pgnn", other), expected, value=seconds_of_a_gain))
+        sides = ("pgnn", other)  # of seconds on another machine
+        listed.append(
+            compared(
+                f"ratio.{other}", text, sides, expected, value=seconds_of_a_gain, settled=UNTESTED if tuned else ""
+            )
+        )
     fewest, most = GPUS[0], GPUS[-1]
     if all({fewest, most} <= set(runs.counts[family]) for family in families):
         for agent, name in EMBEDDINGS.items():
-            expected = fmean(published_gain_of_devices(runs, family, agent) for family in families)
+            expected = over_families(runs, families, lambda family: published_gain_of_devices(runs, family, agent))
             text = f"{name}'s steps are shorter with {most} GPUs than with {fewest}"
             gpus = ([most], [fewest])
             listed.append(compared(f"devices.{agent}", text, (agent, agent), expected, gpus=gpus, row=graph_of))
@@ -136,16 +145,23 @@ def published_effect(runs: Runs, families: list[str], one: str, other: str) -> f
     def left(agent: str, family: str, gpus: int) -> float:
         return log_change(-runs.published["thesis_improvement", agent, family, gpus])
 
-    return fmean(left(one, family, n) - left(other, family, n) for family in families for n in runs.counts[family])
+    return over_families(runs, families, lambda f: fmean(left(one, f, n) - left(other, f, n) for n in runs.counts[f]))
+
+
+def over_families(runs: Runs, families: list[str], value: Callable[[str], float]) -> float:
+    """The mean of a published value, weighted by how many graphs we have of each family, as our effects are."""
+    weights = [runs.num_graphs(family) for family in families]
+    return sum(weight * value(family) for weight, family in zip(weights, families)) / sum(weights)
 
 
 def published_ratio(runs: Runs, families: list[str], one: str, other: str) -> float:
     """100 ln of the ratio of two P-C ratios, mean of the cells of the thesis."""
-    return fmean(
-        100 * math.log(runs.published_value("pc_ratio", one, f, n) / runs.published_value("pc_ratio", other, f, n))
-        for f in families
-        for n in runs.counts[f]
-    )
+
+    def ratio(family: str, gpus: int) -> float:
+        ours, theirs = (runs.published_value("pc_ratio", agent, family, gpus) for agent in (one, other))
+        return 100 * math.log(ours / theirs)
+
+    return over_families(runs, families, lambda family: fmean(ratio(family, n) for n in runs.counts[family]))
 
 
 def pair_table(runs: Runs, wide: dict[str, list[str]], claims: dict[str, Founds]) -> list[str]:
@@ -191,24 +207,35 @@ def control_table(wide: dict[str, list[str]], controls: dict[str, Founds], walk:
     return markdown(table, left=2)
 
 
-def device_table(runs: Runs) -> list[str]:
+def device_table(runs: Runs) -> tuple[list[str], dict[str, Value]]:
     """The claim that more devices give more improvement: the most against the fewest, by the same rule."""
-    fewest, most = GPUS[0], GPUS[-1]
-    table = [["family", "embedding", "thesis, %", *(f"here, {code}, %" for code in CODES)]]
+    figures: dict[str, Value] = {}
+
+    def cell(family: str, label: str) -> str:
+        found = gain_of_devices(runs, family, label)
+        if found is None:
+            return DASH
+        figures[f"devices.{family}.{key(label)}.change"] = found.change
+        return found.text()
+
+    codes = [*CODES, TUNED] if runs.tuned else CODES
+    table = [["family", "agent", "thesis, %", *(f"here, {TITLES[code]}, %" for code in codes)]]
     for family in runs.families:
-        whole = {fewest, most} <= set(runs.counts[family])
         for agent, name in EMBEDDINGS.items():
-            published = percent_change(published_gain_of_devices(runs, family, agent))
-            row = [family if agent == "placeto" else "", name, signed(published)]
-            for code in CODES:
-                if not whole:
-                    row.append(DASH)
-                    continue
-                ours, theirs = (runs.trials(f"{agent}, {code}", [family], [n]) for n in (most, fewest))
-                found = effect(ours, theirs, row=graph_of)
-                row.append(Found(found, found.p).text())
-            table.append(row)
-    return markdown(table, left=2)
+            published = signed(percent_change(published_gain_of_devices(runs, family, agent)))
+            cells = [cell(family, f"{agent}, {code}") for code in codes]
+            table.append([family if agent == "placeto" else "", name, published, *cells])
+        for label in (WALK, "annealing"):
+            table.append(["", f"{label}, no network", "", cell(family, label), *[""] * (len(codes) - 1)])
+    return markdown(table, left=2), figures
+
+
+def gain_of_devices(runs: Runs, family: str, label: str) -> Found | None:
+    fewest, most = GPUS[0], GPUS[-1]
+    if not runs.has(label, family) or not {fewest, most} <= set(runs.counts[family]):
+        return None
+    found = effect(*(runs.trials(label, [family], [n]) for n in (most, fewest)), row=graph_of)
+    return Found(found, found.p)
 
 
 def published_gain_of_devices(runs: Runs, family: str, agent: str) -> float:
@@ -227,5 +254,5 @@ def found_figures(found: Founds) -> dict[str, Value]:
         figures[name + ".high"] = percent_change(each.effect.high)
         figures[name + ".faster"] = each.effect.faster
         if each.p is not None:
-            figures[name + ".p"] = each.p
+            figures[name + ".p"], figures[name + ".p_alone"] = each.p, each.effect.p
     return figures

@@ -107,6 +107,9 @@ class Runs:
             return gain / time if gain and time else None
         return found
 
+    def num_graphs(self, family: str) -> int:
+        return len({trial.get("graph.index") for trial in self.trials(WALK, [family])})
+
     def over_graphs(
         self, label: str, family: str, gpus: int, value: Callable[[Trial], float]
     ) -> dict[int, list[float]]:

@@ -63,13 +63,15 @@ def ratio(value: float | None) -> str:
 
 def run_table(runs: Runs) -> list[str]:
     table = [["family", "GPUs", "trials", "revisions, with their trials", "CPU minutes"]]
-    for family in runs.families:
-        trials = Trials(trial for label in AGENTS for trial in runs.trials(label, [family]))
+    parts = [(family, family, AGENTS) for family in runs.families]
+    parts += [(f"{family}, best settings", family, TUNED_AGENTS) for family in runs.tuned]
+    for name, family, labels in parts:
+        trials = Trials(trial for label in labels for trial in runs.trials(label, [family]))
         revisions = Counter(trial.record["revision"][:7] for trial in trials)
         texts = [f"{revision} ({count})" for revision, count in sorted(revisions.items())]
         minutes = sum(trial.cpu_seconds for trial in trials) / 60
         counts = " / ".join(str(n) for n in runs.counts[family])
-        table.append([family, counts, number(len(trials)), ", ".join(texts), number(minutes)])
+        table.append([name, counts, number(len(trials)), ", ".join(texts), number(minutes)])
     return markdown(table)
 
 

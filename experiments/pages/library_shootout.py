@@ -46,7 +46,6 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         "merged": len(runs.merged),
         "eight.pairs": len(gains),
         "eight.better": sum(gain > ENOUGH for gain in gains),
-        "learning": len(runs.learning(runs.middle)),
         "learned_on": len(runs.learned_on(runs.middle)),
         "tests": sum(each.p is not None for each in runs.comparisons),
         **leader_figures(runs),

@@ -1,7 +1,7 @@
 """The section of docs/results/placeto.md on graphs that a policy has not seen."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from shared.archive import BadInput, Source, Trial, Trials, percent_faster
@@ -76,12 +76,10 @@ class Placements:
         alone = other == ONE_GPU
         if not self.whole(one) or not (alone or self.whole(other)):
             return None
-        theirs = [
-            Placed(each.graph, each.family, each.seed, each.single_device, each.single_device) for each in self.of(one)
-        ]
+        theirs = [replace(each, step_time=each.single_device) for each in self.of(one)] if alone else self.of(other)
         return effect(
             Trials(self.of(one)),
-            Trials(theirs if alone else self.of(other)),
+            Trials(theirs),
             value=lambda each: each.step_time,
             graph=lambda each: each.graph,
             row=lambda each: each.graph,

@@ -254,5 +254,5 @@ def found_figures(found: Founds) -> dict[str, Value]:
         figures[name + ".high"] = percent_change(each.effect.high)
         figures[name + ".faster"] = each.effect.faster
         if each.p is not None:
-            figures[name + ".p"], figures[name + ".p_alone"] = each.p, each.effect.p
+            figures[name + ".p"] = each.p
     return figures

@@ -50,16 +50,15 @@ class Run {
         ready_queues_(keyed.ready),
         memory_(keyed.memory),
         next_start_(keyed.next_start.data()),
-        fronts_(workspace.fronts.data()),
+        devices_(workspace.devices.data()),
         ops_(workspace.ops.data()),
         device_of_(workspace.device_of.data()),
         arrival_(workspace.arrival.data()),
         ready_(workspace.now_ready.data()),
-        device_free_(workspace.device_free.data()),
         channel_free_(workspace.channel_free.data()),
         program_(model.program.data()),
         kind_of_(model.kind_of.data()),
-        op_gap_(model.op_gap.data()),
+        is_large_(model.is_large),
         d_(model.num_devices),
         rates_(model.rates_in_program),
         tensors_(keyed.memory.tensors.data()),
@@ -67,8 +66,8 @@ class Run {
         changes_(keyed.memory.changes.data()),
         told_(told) {}
 
-  // The step time in ns.
-  std::int64_t Simulate(std::span<const DeviceId> placement) {
+  // The step time in ns. Inline, so that what this object holds need not be in memory.
+  [[gnu::always_inline]] std::int64_t Simulate(std::span<const DeviceId> placement) {
     Reset(placement);
     std::int64_t step_time = 0;
     for (std::size_t left = model_.num_ops; left > 0; --left) step_time = std::max(step_time, StartNext());
@@ -79,17 +78,29 @@ class Run {
  private:
   // Starts the next op. Returns its end.
   [[gnu::always_inline]] std::int64_t StartNext() {
-    const std::size_t candidates = kLanes != 0 ? kLanes : d_;
-    Key next = next_start_[0];
-    for (std::size_t d = 1; d < candidates; ++d) next = std::min(next, next_start_[d]);
+    const Key next = Earliest();
     EMPLACE_DCHECK(key_.Time(next) <= model_.longest_run);
     return StartOp(key_.Id(next), key_.Time(next));
+  }
+
+  // The smallest of next_start_. With lanes pair by pair, since everything else of a step waits for it.
+  [[gnu::always_inline]] Key Earliest() const {
+    if constexpr (kLanes != 0) return EarliestOf<kLanes>(0);
+    return *std::min_element(next_start_, next_start_ + d_);
+  }
+  template <std::size_t kCount>
+  [[gnu::always_inline]] Key EarliestOf(std::size_t first) const {
+    if constexpr (kCount == 1) {
+      return next_start_[first];
+    } else {
+      return std::min(EarliestOf<kCount / 2>(first), EarliestOf<kCount / 2>(first + kCount / 2));
+    }
   }
 
   void Reset(std::span<const DeviceId> placement) {
     EMPLACE_CHECK_EQ(placement.size(), model_.num_ops);
     placement_ = placement.data();
-    std::fill_n(device_free_, d_, 0);
+    for (std::size_t d = 0; d < d_; ++d) devices_[d].free = 0;
     std::fill(w_.channel_free.begin(), w_.channel_free.end(), 0);
     std::fill(w_.busy_until.begin(), w_.busy_until.end(), 0);
     if constexpr (kLanes == 0) {
@@ -113,34 +124,63 @@ class Run {
     return static_cast<std::uint32_t>(placement_[op]);
   }
 
+  // Whether the op is its device's next one is told without the queue, which a later step needs before this one does.
   [[gnu::always_inline]] void MakeReady(std::uint32_t op) {
     const std::uint32_t device = DeviceOf(op);
-    __builtin_prefetch(program_ + ops_[op].row);
-    __builtin_prefetch(program_ + ops_[op].row + kCacheLine);
-    ready_queues_.Push(device, key_.Make(ops_[op].time, op));
-    UpdateNextStart(device);
+    RunWorkspace::DeviceState& state = devices_[device];
+    const std::int64_t time = ops_[op].time;
+    const std::uint32_t* const row = program_ + ops_[op].row;
+    __builtin_prefetch(row);
+    __builtin_prefetch(row + kCacheLine);
+    const Key entry = key_.Make(time, op);
+    const bool is_front = entry < ready_queues_.front(device);
+    next_start_[device] = std::min(next_start_[device], key_.Make(std::max(time, state.free), device));
+    state.row = is_front ? row : state.row;
+    state.op = is_front ? op : state.op;
+    if constexpr (kLanes != 0) {
+      state.shape = is_front ? row[1] : state.shape;
+      state.time = is_front ? row[state.time_word] : state.time;
+    }
+    if constexpr (kMemory) __builtin_prefetch(BlockOf(state.row[2]));
+    ready_queues_.Push(device, entry);
   }
 
   // An empty queue's front is later than everything.
   [[gnu::always_inline]] void UpdateNextStart(std::size_t device) {
+    RunWorkspace::DeviceState& state = devices_[device];
     const Key front = ready_queues_.front(device);
     const std::uint32_t op = key_.Id(front);
-    next_start_[device] = key_.Make(std::max(key_.Time(front), device_free_[device]), device);
+    next_start_[device] = key_.Make(std::max(key_.Time(front), state.free), device);
     const std::uint32_t* const row = program_ + ops_[op].row;
-    fronts_[device] = {row, op};
+    state.row = row;
+    state.op = op;
+    if constexpr (kLanes != 0) {
+      state.shape = row[1];
+      state.time = row[state.time_word];
+      if (!kMemory && is_large_) PrefetchReaders(row);
+    }
     if constexpr (kMemory) __builtin_prefetch(BlockOf(row[2]));
+  }
+
+  // The states of the first ops that read what the op of a row makes.
+  [[gnu::always_inline]] void PrefetchReaders(const std::uint32_t* row) const {
+    const std::uint32_t tensors = (row[1] >> Model::kTensorsShift) & Model::kChunkTensors;
+    const std::uint32_t* const reader = row + Model::kRowTimes + model_.num_kinds + rates_ * tensors;
+    __builtin_prefetch(ops_ + (reader[0] & Model::kOpMask), 1);
+    __builtin_prefetch(ops_ + (reader[1] & Model::kOpMask), 1);
   }
 
   // Starts the front of the device's queue. Returns its end.
   [[gnu::always_inline]] std::int64_t StartOp(std::size_t device, std::int64_t start) {
-    const std::uint32_t op = fronts_[device].op;
-    const std::uint32_t* word = fronts_[device].row;
+    RunWorkspace::DeviceState& state = devices_[device];
+    const std::uint32_t op = state.op;
+    const std::uint32_t* word = state.row;
     ready_queues_.Pop(device);
     const std::uint32_t waits = word[0];
-    std::uint32_t shape = word[1];
+    std::uint32_t shape = kLanes != 0 ? state.shape : word[1];
     std::uint32_t first_read = word[2];
-    std::int64_t time = TimeAt(word + Model::kRowTimes + TimeWords() * kind_of_[device]);
-    EMPLACE_DCHECK(word[Model::kRowTimes + TimeWords() * kind_of_[device]] != Model::kNoTime);
+    std::int64_t time = kLanes != 0 ? state.time : TimeAt(word + state.time_word);
+    EMPLACE_DCHECK(word[state.time_word] != Model::kNoTime);
     word += Model::kRowTimes + TimeWords() * model_.num_kinds;
     [[maybe_unused]] const std::int64_t issue_start = start;
     [[maybe_unused]] std::int64_t issue_end = start;
@@ -154,7 +194,7 @@ class Run {
       if (!model_.contention.empty()) time = BesideOthers(device, op, start, time);
     }
     const std::int64_t end = start + time;
-    device_free_[device] = end + (op_gap_[device] & -static_cast<std::int64_t>(time != 0));
+    state.free = end + (state.op_gap & -static_cast<std::int64_t>(time != 0));
     // From when on an op of this device may use the outputs: of one that is fed, be issued.
     std::int64_t usable = end;
     if constexpr (kLanes == 0) {
@@ -195,7 +235,7 @@ class Run {
     if constexpr (kMemory) Log(key_.Make(end, device), -freed_);
     if constexpr (kLanes == 0) {
       if (SendsItself(device)) {
-        std::int64_t& free = is_fed ? w_.stream_free[device] : device_free_[device];
+        std::int64_t& free = is_fed ? w_.stream_free[device] : devices_[device].free;
         free = std::max(free, channel_free_[Channel(device, device)]);
         UpdateNextStart(device);
       }
@@ -222,15 +262,22 @@ class Run {
     return model_.TimeAt(words);
   }
 
-  // Ops that have all their inputs gather in ready_[0 .. num_ready_), and are queued together when all is sent.
   [[gnu::always_inline]] void Arrive(std::uint32_t op, std::int64_t when) {
-    Model::OpState& state = ops_[op];
-    state.time = std::max(state.time, when);
+    Delay(op, when);
+    Count(op);
+  }
+  [[gnu::always_inline]] void Delay(std::uint32_t op, std::int64_t until) {
+    ops_[op].time = std::max(ops_[op].time, until);
+  }
+  // Ops that have all their inputs gather in ready_[0 .. num_ready_), and are queued together when all is sent.
+  [[gnu::always_inline]] void Count(std::uint32_t op) {
     ready_[num_ready_] = op;
-    num_ready_ += --state.waits == 0 ? 1 : 0;
+    num_ready_ += --ops_[op].waits == 0 ? 1 : 0;
   }
 
-  // With lanes: sends the tensors of a chunk, whose transfer times are `times`, to all who read them.
+  // With lanes: sends the tensors of a chunk, whose transfer times are `times`, to all who read them. Inputs are
+  // counted before the times are known: so a processor knows early how many ops become ready, which no predictor tells
+  // it.
   [[gnu::always_inline]] void SendChunk(std::uint32_t op, std::size_t device, std::int64_t end,
                                         std::uint32_t first_read,
                                         std::pair<const std::uint32_t*, std::uint32_t> tensors,
@@ -242,7 +289,7 @@ class Run {
     for (const std::uint32_t* reader = readers.first; reader != readers.second; reader += Model::kReaderBlock) {
       for (std::size_t k = 0; k < Model::kReaderBlock; ++k) {
         destinations |= std::uint64_t{1} << Place(reader[k]);
-        __builtin_prefetch(ops_ + (reader[k] & Model::kOpMask), 1);
+        Count(reader[k] & Model::kOpMask);
       }
     }
     if ((destinations & ~(kEverySlot << device)) == 0) {
@@ -269,7 +316,7 @@ class Run {
         if constexpr (kMemory) {
           if (to != op) ++BlockOf(first_read + (reader[k] >> Model::kSlotShift))[4 + place % kSlot];
         }
-        Arrive(to, arrival_[place]);
+        Delay(to, arrival_[place]);
       }
     }
   }
@@ -287,7 +334,7 @@ class Run {
         if constexpr (kMemory) {
           if (to != op) ++BlockOf(first_read + (reader[k] >> Model::kSlotShift))[4 + device];
         }
-        Arrive(to, end);
+        Delay(to, end);
       }
     }
   }
@@ -368,10 +415,10 @@ class Run {
     return own >= 0 ? own : model_.issue[device].host_time;
   }
 
-  // Of an op that is issued, on a device that is fed and whose device_free_ is when it would be without a lane.
+  // Of an op that is issued, on a device that is fed and whose `free` is when it would be without a lane.
   void Launched(std::size_t device, std::int64_t time, std::int64_t issue_end, std::int64_t end) {
     const Model::Issue& issue = model_.issue[device];
-    w_.stream_free[device] = std::exchange(device_free_[device], issue_end);
+    w_.stream_free[device] = std::exchange(devices_[device].free, issue_end);
     if (issue.max_queued != 0) {
       std::int64_t* const ring = w_.queued.data() + issue.first_queued;
       std::size_t& oldest = w_.next_queued[device];
@@ -379,11 +426,11 @@ class Run {
         ring[oldest] = end;
         oldest = oldest + 1 == issue.max_queued ? 0 : oldest + 1;
       }
-      device_free_[device] = std::max(issue_end, ring[oldest]);
+      devices_[device].free = std::max(issue_end, ring[oldest]);
     }
     for (std::size_t d = 0; d < d_; ++d) {
       if (d == device || model_.issue[d].lane != issue.lane) continue;
-      device_free_[d] = std::max(device_free_[d], issue_end);
+      devices_[d].free = std::max(devices_[d].free, issue_end);
       UpdateNextStart(d);
     }
   }
@@ -517,16 +564,15 @@ class Run {
   ReadyQueues<Key>& ready_queues_;
   MemoryRecord<Key>& memory_;
   Key* const next_start_;
-  RunWorkspace::Front* const fronts_;
+  RunWorkspace::DeviceState* const devices_;
   Model::OpState* const ops_;
   std::uint8_t* const device_of_;
   std::int64_t* const arrival_;
   std::uint32_t* const ready_;
-  std::int64_t* const device_free_;
   std::int64_t* const channel_free_;
   const std::uint32_t* const program_;
   const std::uint32_t* const kind_of_;
-  const std::int64_t* const op_gap_;
+  const bool is_large_;
   const std::size_t d_;
   const std::size_t rates_;
   std::uint32_t* const tensors_;  // MemoryRecord::tensors

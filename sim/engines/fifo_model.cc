@@ -14,6 +14,9 @@ namespace {
 // With more transfer times than this in a program they are computed when they are needed: 128 MB.
 constexpr std::size_t kMaxTransferTimes = std::size_t{1} << 24;
 
+// Words of a program, four MB: with more it pays to fetch ahead what is not in a level 2 cache.
+constexpr std::size_t kLargeProgram = std::size_t{1} << 20;
+
 // What a reader's word has room for.
 constexpr std::size_t kMaxOps = std::size_t{1} << Model::kSlotShift;
 
@@ -276,10 +279,11 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs,
       persistent.push_back({static_cast<std::uint32_t>(i), graph.op(id).persistent.count});
     }
   }
-  program.resize(program.size() + kRowTimes);  // an empty graph's op 0 can be looked at too
+  program.resize(program.size() + kRowTimes + kReaderBlock);  // an empty graph's op 0 can be looked at too
   for (std::size_t i = 0; i < num_ops; ++i) {
     if (ops[i].waits == 0) roots.push_back(static_cast<std::uint32_t>(i));
   }
+  is_large = program.size() > kLargeProgram;
   longest_run = LongestRun(graph, costs, *this);
 }
 
@@ -294,9 +298,8 @@ void Prepare(const Model& model, RunWorkspace::Keyed<Key>* keyed) {
 
 RunWorkspace::RunWorkspace(const Model& model)
     : ops(model.ops),
-      fronts(model.num_devices),
+      devices(model.num_devices),
       device_of(model.num_devices <= Model::kFewDevices ? model.num_ops + 1 : 0),
-      device_free(model.num_devices),
       channel_free(model.channel_per_pair ? model.lanes() * model.lanes() : model.num_devices),
       arrival(std::max(model.num_devices, (Model::kChunkTensors + 1) * Model::kFewDevices)),
       destinations((model.num_devices + 63) / 64),
@@ -305,6 +308,10 @@ RunWorkspace::RunWorkspace(const Model& model)
       stream_free(model.issue.empty() ? 0 : model.num_devices),
       queued(model.max_queued),
       next_queued(model.issue.empty() ? 0 : model.num_devices) {
+  for (std::size_t d = 0; d < model.num_devices; ++d) {
+    devices[d].op_gap = model.op_gap[d];
+    devices[d].time_word = Model::kRowTimes + std::size_t{model.time_words} * model.kind_of[d];
+  }
   if (model.FitsPacked()) {
     Prepare(model, &packed);
   } else {

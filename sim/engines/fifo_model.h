@@ -129,6 +129,7 @@ struct Model {
     std::int64_t bytes = 0;
   };
   std::vector<Persistent> persistent;  // of ops that have any
+  bool is_large = false;               // a program that no level 2 cache holds
   std::vector<std::int64_t> capacity;  // [num_devices]; the largest integer where there is no limit
 
   // Ids of ops and devices take this many bits of a packed (time, id): kPlainIdBits, a constant that saves
@@ -216,20 +217,24 @@ struct RunWorkspace : Simulator::Workspace {
   };
   Keyed<Packed> packed;
   Keyed<Wide> wide;
-  // The front of a device's queue, found before it is its turn: looking it up then would hold up everything.
-  struct Front {
-    const std::uint32_t* row = nullptr;
-    std::uint32_t op = 0;
+  // A device, with the front of its queue, found before it is its turn: looking it up then would hold up everything.
+  struct alignas(64) DeviceState {
+    const std::uint32_t* row = nullptr;  // of the front
+    std::uint32_t op = 0;                // the front
+    std::uint32_t shape = 0;             // of its first chunk; with lanes, as is its time
+    std::int64_t time = 0;
+    std::int64_t free = 0;      // when its next op may start
+    std::int64_t op_gap = 0;    // Model::op_gap
+    std::size_t time_word = 0;  // of a row: an op's time on this device
   };
-  std::vector<Front> fronts;                // [num_devices]
+  std::vector<DeviceState> devices;         // [num_devices]
   std::vector<std::uint8_t> device_of;      // [num_ops + 1], where devices are few
-  std::vector<std::int64_t> device_free;    // [num_devices]
   std::vector<std::int64_t> channel_free;   // [num_devices], or [num_devices][num_devices] per pair
   std::vector<std::int64_t> arrival;        // scratch of one chunk: [kChunkTensors + 1][kFewDevices], or of one tensor
   std::vector<std::uint64_t> destinations;  // bit set of devices, scratch of one tensor
   std::vector<std::uint32_t> now_ready;     // [num_ops + 1], scratch of one op
   std::vector<std::int64_t> busy_until;     // [num_devices], without gaps; empty where nothing contends
-  // Of devices that are fed; device_free is then when the next op may be issued. Empty where none is.
+  // Of devices that are fed; DeviceState::free is then when the next op may be issued. Empty where none is.
   std::vector<std::int64_t> stream_free;  // [num_devices]
   std::vector<std::int64_t> queued;       // the ends of the last max_queued launched ops of each device, a ring
   std::vector<std::size_t> next_queued;   // [num_devices]: the oldest in the ring

@@ -13,16 +13,20 @@
 HWY_BEFORE_NAMESPACE();
 namespace emplace::HWY_NAMESPACE {
 
-// Entry i of a sorted row with one more entry is max(entry i - 1, min(entry i, the new one)). Entries are below 2^63:
-// signed numbers are what AVX2 compares. From the end to the front: what is written has been read.
-void SinkFarOn(std::uint64_t* end, std::uint64_t entry) {
+// Moves blocks of kFar entries on until the place is in one. Of that, entry i is max(entry i - 1, min(entry i, the new
+// one)) then. Entries are below 2^63: signed numbers are what AVX2 compares. From the end to the front: what is written
+// has been read.
+void InsertFarOn(std::uint64_t* unsigned_end, std::uint64_t unsigned_entry) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::CappedTag<std::int64_t, kFar> tag;
-  const std::size_t width = hn::Lanes(tag);
-  auto* const row = reinterpret_cast<std::int64_t*>(end) - kFar;
-  const auto sinking = hn::Set(tag, static_cast<std::int64_t>(entry));
-  for (std::size_t behind = kFar; behind != 0; behind -= width) {
-    std::int64_t* const at = row + behind - width;
+  const auto width = static_cast<std::ptrdiff_t>(hn::Lanes(tag));
+  auto* end = reinterpret_cast<std::int64_t*>(unsigned_end);
+  const auto entry = static_cast<std::int64_t>(unsigned_entry);
+  for (; entry < end[-kFar]; end -= kFar) {
+    for (std::int64_t* at = end - width; at >= end - kFar; at -= width) hn::StoreU(hn::LoadU(tag, at), tag, at + 1);
+  }
+  const auto sinking = hn::Set(tag, entry);
+  for (std::int64_t* at = end - width; at >= end - kFar; at -= width) {
     const auto left = hn::LoadU(tag, at);
     const auto here = hn::LoadU(tag, at + 1);
     hn::StoreU(hn::Max(left, hn::Min(here, sinking)), tag, at + 1);
@@ -33,11 +37,18 @@ void SinkFarOn(std::uint64_t* end, std::uint64_t entry) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "sim/base/vector_targets.h"
+
 namespace emplace {
 
-HWY_EXPORT(SinkFarOn);
+HWY_EXPORT(InsertFarOn);
 
-void SinkFar(std::uint64_t* end, std::uint64_t entry) { HWY_DYNAMIC_DISPATCH(SinkFarOn)(end, entry); }
+template <>
+Insertion<std::uint64_t> FarInsertion() {
+  // Until a target is chosen, the table has a function that chooses at each call.
+  static_cast<void>(ChosenVectorTarget());
+  return &HWY_DYNAMIC_DISPATCH(InsertFarOn);
+}
 
 }  // namespace emplace
 #endif  // HWY_ONCE

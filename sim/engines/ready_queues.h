@@ -14,15 +14,21 @@
 
 namespace emplace {
 
-// Puts `entry` in its place in a sorted row: behind end[-kFar], which is not greater, and before end[0], which is not
-// smaller and is overwritten. Without a branch, because the place is unpredictable.
+// Puts an entry in its place in a sorted row before end[0], which is not smaller and is overwritten; the kFar places in
+// front of the row are not greater. Nearly without a branch, because the place is unpredictable.
 inline constexpr int kFar = 32;
-void SinkFar(std::uint64_t* end, std::uint64_t entry);
 template <typename Entry>
-void SinkFar(Entry* end, const Entry& entry) {
-  for (; entry < end[-1]; --end) *end = end[-1];
-  *end = entry;
+using Insertion = void (*)(Entry* end, Entry entry);
+template <typename Entry>
+Insertion<Entry> FarInsertion() {
+  return [](Entry* end, Entry entry) {
+    for (; entry < end[-1]; --end) *end = end[-1];
+    *end = entry;
+  };
 }
+// That of the chosen instruction set (vector_targets.h), for entries below 2^63.
+template <>
+Insertion<std::uint64_t> FarInsertion();
 
 // One priority queue per device of the ops that wait to run there; the smallest entry is the front.
 //
@@ -48,6 +54,7 @@ class ReadyQueues {
   void Reset(std::span<const DeviceId> placement) {
     placement_ = placement;
     heaps_are_cut_ = false;
+    insert_far_ = FarInsertion<Entry>();
     for (std::size_t device = 0; device < lanes_.size(); ++device) {
       Lane& lane = lanes_[device];
       lane.begin = sorted_.data() + device * kRoom;
@@ -89,9 +96,9 @@ class ReadyQueues {
   static constexpr std::uint32_t kNear = 6;
   static constexpr std::size_t kRoom = 2 * kSorted + 1;  // entries of a sorted part, with room at both ends
 
-  struct Lane {
-    Entry* head = nullptr;  // of the sorted part; head == end only if the heap is empty too
-    Entry* end = nullptr;   // where none_ is
+  struct alignas(64) Lane {  // of which a device is a shift away
+    Entry* head = nullptr;   // of the sorted part; head == end only if the heap is empty too
+    Entry* end = nullptr;    // where none_ is
     // An entry that is pushed when `end` is here or behind goes another way: the sorted part may be full or at the end
     // of its room, or there is a heap, and this is `begin`.
     Entry* stop = nullptr;
@@ -125,15 +132,8 @@ class ReadyQueues {
       return;
     }
     if (lane.end == lane.begin + 2 * kSorted) MoveToMiddle(lane);
-    Entry* at = lane.end;
-    at[0] = at[1] = none_;
-    while (entry < at[-kFar]) {
-      std::array<Entry, kFar> block;
-      std::copy_n(at - kFar, kFar, block.data());
-      std::copy_n(block.data(), kFar, at - kFar + 1);
-      at -= kFar;
-    }
-    SinkFar(at, entry);
+    lane.end[0] = lane.end[1] = none_;
+    insert_far_(lane.end, entry);
     ++lane.end;
   }
 
@@ -193,6 +193,7 @@ class ReadyQueues {
     heaps_are_cut_ = true;
   }
 
+  Insertion<Entry> insert_far_ = nullptr;
   std::vector<Lane> lanes_;
   std::vector<Entry> sorted_;  // the lanes' rooms
   std::vector<Entry> heaps_;

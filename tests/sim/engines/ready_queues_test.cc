@@ -15,21 +15,33 @@
 namespace emplace {
 namespace {
 
-using SinkFarTest = testing::OnVectorTarget;
-INSTANTIATE_TEST_SUITE_P(Targets, SinkFarTest, ::testing::ValuesIn(SupportedVectorTargets()), testing::VectorTargetOf);
+using FarInsertionTest = testing::OnVectorTarget;
+INSTANTIATE_TEST_SUITE_P(Targets, FarInsertionTest, ::testing::ValuesIn(SupportedVectorTargets()),
+                         testing::VectorTargetOf);
 
-TEST_P(SinkFarTest, EveryPlaceInTheRow) {
-  for (int place = 1; place <= kFar; ++place) {
-    std::vector<std::uint64_t> row(kFar + 1, std::numeric_limits<std::int64_t>::max());
-    for (std::size_t i = 0; i < kFar; ++i) row[i] = 10 * i;
-    const auto entry = static_cast<std::uint64_t>(10 * place - 5);
-    std::vector<std::uint64_t> expected(row.begin(), row.end() - 1);
-    expected.push_back(entry);
-    std::sort(expected.begin(), expected.end());
-    SinkFar(row.data() + kFar, entry);
-    EXPECT_EQ(row, expected) << place;
+// Rows of no more than a block, and of several.
+template <typename Entry>
+void InsertsAtEveryPlace() {
+  for (const int size : {1, kFar - 1, kFar, kFar + 1, 3 * kFar + 5}) {
+    for (int place = 0; place <= size; ++place) {
+      std::vector<Entry> row(static_cast<std::size_t>(kFar + size + 1), Entry{0});
+      for (int i = 0; i < size; ++i) row[static_cast<std::size_t>(kFar + i)] = static_cast<Entry>(10 * i + 10);
+      row.back() = static_cast<Entry>(std::numeric_limits<std::int64_t>::max());
+      const auto entry = static_cast<Entry>(10 * place + 5);
+      std::vector<Entry> expected(row.begin(), row.end() - 1);
+      expected.push_back(entry);
+      std::sort(expected.begin(), expected.end());
+      FarInsertion<Entry>()(&row.back(), entry);
+      EXPECT_TRUE(row == expected) << place << " of " << size;
+    }
   }
 }
+
+TEST_P(FarInsertionTest, EveryPlaceInTheRow) { InsertsAtEveryPlace<std::uint64_t>(); }
+
+__extension__ using Wide = unsigned __int128;
+
+TEST(WideFarInsertionTest, EveryPlaceInTheRow) { InsertsAtEveryPlace<Wide>(); }
 
 // Compared with a set: pushes far in front of others, long queues, and queues that become empty.
 template <typename Entry>
@@ -80,7 +92,6 @@ TEST(ReadyQueuesTest, AgreesWithASet) {
       }
     }
   }
-  __extension__ using Wide = unsigned __int128;
   AgreesWithASet<Wide>(seed++, 3, 300, 2'000);
   AgreesWithASet<Wide>(seed++, 3, 9'000, 1'000'000);
 }

@@ -135,11 +135,13 @@ class Run {
     const Key entry = key_.Make(time, op);
     const bool is_front = entry < ready_queues_.front(device);
     next_start_[device] = std::min(next_start_[device], key_.Make(std::max(time, state.free), device));
-    state.row = is_front ? row : state.row;
-    state.op = is_front ? op : state.op;
-    if constexpr (kLanes != 0) {
-      state.shape = is_front ? row[1] : state.shape;
-      state.time = is_front ? row[state.time_word] : state.time;
+    if (is_front) {
+      state.row = row;
+      state.op = op;
+      if constexpr (kLanes != 0) {
+        state.shape = row[1];
+        state.time = row[state.time_word];
+      }
     }
     if constexpr (kMemory) __builtin_prefetch(BlockOf(state.row[2]));
     ready_queues_.Push(device, entry);
@@ -286,12 +288,14 @@ class Run {
     constexpr std::uint64_t kEverySlot = 0x0101010101010101;
     constexpr std::uint64_t kAllLanes = (std::uint64_t{1} << kLanes) - 1;
     std::uint64_t destinations = 0;  // a byte for each tensor
-    for (const std::uint32_t* reader = readers.first; reader != readers.second; reader += Model::kReaderBlock) {
+    const std::uint32_t* counted = readers.first;
+    do {
       for (std::size_t k = 0; k < Model::kReaderBlock; ++k) {
-        destinations |= std::uint64_t{1} << Place(reader[k]);
-        Count(reader[k] & Model::kOpMask);
+        destinations |= std::uint64_t{1} << Place(counted[k]);
+        Count(counted[k] & Model::kOpMask);
       }
-    }
+      counted += Model::kReaderBlock;
+    } while (counted != readers.second);
     if ((destinations & ~(kEverySlot << device)) == 0) {
       StayHere(op, device, end, first_read, tensors.second, readers);
       return;
@@ -309,7 +313,8 @@ class Run {
       arrival += kSlot;
       times += rates_;
     }
-    for (const std::uint32_t* reader = readers.first; reader != readers.second; reader += Model::kReaderBlock) {
+    const std::uint32_t* reader = readers.first;
+    do {
       for (std::size_t k = 0; k < Model::kReaderBlock; ++k) {
         const std::size_t place = Place(reader[k]);
         const std::uint32_t to = reader[k] & Model::kOpMask;
@@ -318,7 +323,8 @@ class Run {
         }
         Delay(to, arrival_[place]);
       }
-    }
+      reader += Model::kReaderBlock;
+    } while (reader != readers.second);
   }
 
   // The same where all readers are on the op's own device.
@@ -350,9 +356,8 @@ class Run {
     // Ends of a device's ops only grow: a channel that is free before this end may as well be free from then on.
     std::int64_t start = std::max(end, channel[0]);
     if (!kPairs && outgoing.is_uniform) {
-      const std::int64_t latency = outgoing.latency[device == 0 ? 1 : 0];
-      const std::int64_t gap = outgoing.gap[device == 0 ? 1 : 0];
-      const std::int64_t transfer = latency + times[outgoing.rate_class[device == 0 ? 1 : 0]];
+      const std::int64_t gap = outgoing.gap[0];
+      const std::int64_t transfer = outgoing.latency[0] + times[outgoing.rate_class[0]];
       for (std::size_t to = 0; to < kLanes; ++to) {
         arrival[to] = start + transfer;
         if constexpr (kMemory) Log(key_.Make(start, to), bytes, (away >> to) & 1);

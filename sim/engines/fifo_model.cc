@@ -50,7 +50,7 @@ std::uint32_t TimeWords(const Graph& graph, const CostTable& costs, const Model&
 
 // The shape of the chunk that the words from `begin` on hold, padding included.
 std::uint32_t CloseChunk(std::size_t tensors, std::size_t readers_begin, std::uint32_t op, Model* model) {
-  while ((model->program.size() - readers_begin) % Model::kReaderBlock != 0) {
+  while (model->program.size() == readers_begin || (model->program.size() - readers_begin) % Model::kReaderBlock != 0) {
     model->program.push_back((Model::kChunkTensors << Model::kSlotShift) | op);
   }
   const std::size_t readers = model->program.size() - readers_begin;
@@ -229,6 +229,13 @@ void FillPairs(const Cluster& cluster, Model* model) {
       const Model::Pair& other = model->pairs[from * n + (from == 0 ? n - 1 : 0)];
       model->outgoing[from].is_uniform &=
           from == to || (pair.latency == other.latency && pair.gap == other.gap && pair.rate_class == other.rate_class);
+    }
+    Model::Outgoing& outgoing = model->outgoing[from];
+    if (outgoing.is_uniform) {
+      const std::size_t other = from == 0 ? n - 1 : 0;
+      outgoing.latency[from] = outgoing.latency[other];
+      outgoing.gap[from] = outgoing.gap[other];
+      outgoing.rate_class[from] = outgoing.rate_class[other];
     }
   }
 }

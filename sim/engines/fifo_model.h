@@ -46,7 +46,8 @@ struct Model {
   // A chunk is up to kChunkTensors of the tensors that someone reads; an op without any has one empty chunk. A shape is
   // (readers << kReadersShift) | (tensors << kTensorsShift) | kMoreChunks | kWaiting. A reader is
   // (position of the tensor in the chunk << kSlotShift) | op; they come by tensor. The producer's own id, at position
-  // kChunkTensors, fills the list up to a multiple of kReaderBlock, which makes loops over it predictable.
+  // kChunkTensors, fills the list up to a multiple of kReaderBlock, at least one, which makes loops over it
+  // predictable.
   static constexpr std::uint32_t kReaderBlock = 2;
   static constexpr std::uint32_t kInputBlock = 2;
   static constexpr std::uint32_t kChunkTensors = 7;
@@ -109,7 +110,7 @@ struct Model {
     std::array<std::int64_t, kFewDevices> latency{};
     std::array<std::int64_t, kFewDevices> gap{};
     std::array<std::uint32_t, kFewDevices> rate_class{};
-    bool is_uniform = true;  // they are all alike
+    bool is_uniform = true;  // they are all alike, the device's own place included
   };
   std::vector<Outgoing> outgoing;  // [num_devices]; empty if they are not few
   bool is_plain() const {

@@ -78,7 +78,7 @@ class ReadyQueues {
       InsertAnywhere(lane, entry);
       return;
     }
-    Sink<kNear>(lane.end, entry);
+    Sink<kNear - 1>(lane.end, entry);
     *++lane.end = none_;
   }
 

@@ -90,6 +90,7 @@ class Run {
   }
   template <std::size_t kCount>
   [[gnu::always_inline]] Key EarliestOf(std::size_t first) const {
+    static_assert(std::has_single_bit(kCount));
     if constexpr (kCount == 1) {
       return next_start_[first];
     } else {
@@ -124,7 +125,7 @@ class Run {
     return static_cast<std::uint32_t>(placement_[op]);
   }
 
-  // Whether the op is its device's next one is told without the queue, which a later step needs before this one does.
+  // The device's next op is the smaller of the old one and this one. So nothing here waits for the push.
   [[gnu::always_inline]] void MakeReady(std::uint32_t op) {
     const std::uint32_t device = DeviceOf(op);
     RunWorkspace::DeviceState& state = devices_[device];
@@ -159,13 +160,16 @@ class Run {
     if constexpr (kLanes != 0) {
       state.shape = row[1];
       state.time = row[state.time_word];
-      if (!kMemory && is_large_) PrefetchReaders(row);
+      if constexpr (!kMemory) {
+        if (is_large_) PrefetchReaders(row);
+      }
     }
     if constexpr (kMemory) __builtin_prefetch(BlockOf(row[2]));
   }
 
-  // The states of the first ops that read what the op of a row makes.
+  // The states of the first ops that read what the op of a row makes. A row of a plain model, without memory.
   [[gnu::always_inline]] void PrefetchReaders(const std::uint32_t* row) const {
+    static_assert(kLanes != 0 && !kMemory && Model::kReaderBlock >= 2);
     const std::uint32_t tensors = (row[1] >> Model::kTensorsShift) & Model::kChunkTensors;
     const std::uint32_t* const reader = row + Model::kRowTimes + model_.num_kinds + rates_ * tensors;
     __builtin_prefetch(ops_ + (reader[0] & Model::kOpMask), 1);
@@ -278,8 +282,8 @@ class Run {
   }
 
   // With lanes: sends the tensors of a chunk, whose transfer times are `times`, to all who read them. Inputs are
-  // counted before the times are known: so a processor knows early how many ops become ready, which no predictor tells
-  // it.
+  // counted before the times are known. How many ops become ready is unpredictable, and so a wrong guess is noticed
+  // early.
   [[gnu::always_inline]] void SendChunk(std::uint32_t op, std::size_t device, std::int64_t end,
                                         std::uint32_t first_read,
                                         std::pair<const std::uint32_t*, std::uint32_t> tensors,

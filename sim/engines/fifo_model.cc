@@ -14,7 +14,7 @@ namespace {
 // With more transfer times than this in a program they are computed when they are needed: 128 MB.
 constexpr std::size_t kMaxTransferTimes = std::size_t{1} << 24;
 
-// Words of a program, four MB: with more it pays to fetch ahead what is not in a level 2 cache.
+// Words of a program: with more than these 4 MB it pays to fetch states of ops ahead.
 constexpr std::size_t kLargeProgram = std::size_t{1} << 20;
 
 // What a reader's word has room for.
@@ -286,7 +286,8 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs,
       persistent.push_back({static_cast<std::uint32_t>(i), graph.op(id).persistent.count});
     }
   }
-  program.resize(program.size() + kRowTimes + kReaderBlock);  // an empty graph's op 0 can be looked at too
+  // An empty graph's op 0 can be looked at too, and the first readers of an op without tensors.
+  program.resize(program.size() + kRowTimes + time_words * std::max<std::size_t>(num_kinds, kReaderBlock));
   for (std::size_t i = 0; i < num_ops; ++i) {
     if (ops[i].waits == 0) roots.push_back(static_cast<std::uint32_t>(i));
   }

@@ -46,7 +46,7 @@ struct Model {
   // A chunk is up to kChunkTensors of the tensors that someone reads; an op without any has one empty chunk. A shape is
   // (readers << kReadersShift) | (tensors << kTensorsShift) | kMoreChunks | kWaiting. A reader is
   // (position of the tensor in the chunk << kSlotShift) | op; they come by tensor. The producer's own id, at position
-  // kChunkTensors, fills the list up to a multiple of kReaderBlock, at least one, which makes loops over it
+  // kChunkTensors, fills the list up to blocks of kReaderBlock, at least one, which makes loops over it
   // predictable.
   static constexpr std::uint32_t kReaderBlock = 2;
   static constexpr std::uint32_t kInputBlock = 2;
@@ -110,7 +110,7 @@ struct Model {
     std::array<std::int64_t, kFewDevices> latency{};
     std::array<std::int64_t, kFewDevices> gap{};
     std::array<std::uint32_t, kFewDevices> rate_class{};
-    bool is_uniform = true;  // they are all alike, the device's own place included
+    bool is_uniform = true;  // those to other devices are all alike; then the device's own place is like them too
   };
   std::vector<Outgoing> outgoing;  // [num_devices]; empty if they are not few
   bool is_plain() const {
@@ -130,7 +130,7 @@ struct Model {
     std::int64_t bytes = 0;
   };
   std::vector<Persistent> persistent;  // of ops that have any
-  bool is_large = false;               // a program that no level 2 cache holds
+  bool is_large = false;               // a program of more than kLargeProgram words
   std::vector<std::int64_t> capacity;  // [num_devices]; the largest integer where there is no limit
 
   // Ids of ops and devices take this many bits of a packed (time, id): kPlainIdBits, a constant that saves
@@ -222,11 +222,11 @@ struct RunWorkspace : Simulator::Workspace {
   struct alignas(64) DeviceState {
     const std::uint32_t* row = nullptr;  // of the front
     std::uint32_t op = 0;                // the front
-    std::uint32_t shape = 0;             // of its first chunk; with lanes, as is its time
-    std::int64_t time = 0;
-    std::int64_t free = 0;      // when its next op may start
-    std::int64_t op_gap = 0;    // Model::op_gap
-    std::size_t time_word = 0;  // of a row: an op's time on this device
+    std::uint32_t shape = 0;             // of its first chunk; kept with lanes only
+    std::int64_t time = 0;               // that it takes; kept with lanes only
+    std::int64_t free = 0;               // when its next op may start
+    std::int64_t op_gap = 0;             // Model::op_gap
+    std::size_t time_word = 0;           // of a row: an op's time on this device
   };
   std::vector<DeviceState> devices;         // [num_devices]
   std::vector<std::uint8_t> device_of;      // [num_ops + 1], where devices are few

@@ -23,10 +23,13 @@ void InsertFarOn(std::uint64_t* unsigned_end, std::uint64_t unsigned_entry) {
   auto* end = reinterpret_cast<std::int64_t*>(unsigned_end);
   const auto entry = static_cast<std::int64_t>(unsigned_entry);
   for (; entry < end[-kFar]; end -= kFar) {
-    for (std::int64_t* at = end - width; at >= end - kFar; at -= width) hn::StoreU(hn::LoadU(tag, at), tag, at + 1);
+    for (std::ptrdiff_t behind = width; behind <= kFar; behind += width) {
+      hn::StoreU(hn::LoadU(tag, end - behind), tag, end - behind + 1);
+    }
   }
   const auto sinking = hn::Set(tag, entry);
-  for (std::int64_t* at = end - width; at >= end - kFar; at -= width) {
+  for (std::ptrdiff_t behind = width; behind <= kFar; behind += width) {
+    std::int64_t* const at = end - behind;
     const auto left = hn::LoadU(tag, at);
     const auto here = hn::LoadU(tag, at + 1);
     hn::StoreU(hn::Max(left, hn::Min(here, sinking)), tag, at + 1);

@@ -14,8 +14,8 @@
 
 namespace emplace {
 
-// Puts an entry in its place in a sorted row before end[0], which is not smaller and is overwritten; the kFar places in
-// front of the row are not greater. Nearly without a branch, because the place is unpredictable.
+// Puts an entry in its place in a sorted row before end[0], which is overwritten. The kFar places in front of the row
+// are not greater.
 inline constexpr int kFar = 32;
 template <typename Entry>
 using Insertion = void (*)(Entry* end, Entry entry);
@@ -26,7 +26,8 @@ Insertion<Entry> FarInsertion() {
     *end = entry;
   };
 }
-// That of the chosen instruction set (vector_targets.h), for entries below 2^63.
+// That of the chosen instruction set (vector_targets.h), for entries below 2^63. It has a branch for each kFar entries,
+// because the place is unpredictable.
 template <>
 Insertion<std::uint64_t> FarInsertion();
 
@@ -96,9 +97,10 @@ class ReadyQueues {
   static constexpr std::uint32_t kNear = 6;
   static constexpr std::size_t kRoom = 2 * kSorted + 1;  // entries of a sorted part, with room at both ends
 
-  struct alignas(64) Lane {  // of which a device is a shift away
-    Entry* head = nullptr;   // of the sorted part; head == end only if the heap is empty too
-    Entry* end = nullptr;    // where none_ is
+  // Its size is a power of two, so that a device's is found by a shift.
+  struct alignas(64) Lane {
+    Entry* head = nullptr;  // of the sorted part; head == end only if the heap is empty too
+    Entry* end = nullptr;   // where none_ is
     // An entry that is pushed when `end` is here or behind goes another way: the sorted part may be full or at the end
     // of its room, or there is a heap, and this is `begin`.
     Entry* stop = nullptr;

@@ -110,6 +110,12 @@ void ExpectAgreement(const Problem& problem, testing::ReferenceResult* expected)
   for (std::size_t d = 0; d < problem.cluster.num_devices(); ++d) {
     ASSERT_EQ(result.peak_memory[d].count, expected->peak_bytes[d]) << "device " << d;
   }
+  // Runs that do not follow memory have code of their own.
+  const SimOptions without_memory{.peak_memory = false, .start_times = true};
+  const StepResult plain =
+      Simulator(problem.graph, problem.cluster, problem.costs, without_memory).Run(problem.placement);
+  ASSERT_EQ(plain.step_time_micros, result.step_time_micros);
+  ASSERT_EQ(plain.start_micros, result.start_micros);
   if (problem.cluster.has_issue_lanes()) return;
   // Without a topology no link is shared.
   const SimOptions options{.engine = "flow", .start_times = true};
@@ -373,6 +379,18 @@ TEST(SimulatorTest, AnEmptyGraphTakesNoTime) {
     const StepResult result = simulator.Run(Placement(0));
     EXPECT_EQ(result.step_time_micros, 0) << engine;
     EXPECT_EQ(result.peak_memory, std::vector<Bytes>(2)) << engine;
+  }
+}
+
+TEST(SimulatorTest, AnEmptyGraphTakesNoTimeOnDevicesOfManyKinds) {
+  std::vector<Device> devices;
+  for (int d = 0; d < 8; ++d) {
+    devices.push_back({.name = fmt::format("gpu:{}", d), .kind = fmt::format("kind {}", d), .memory = std::nullopt});
+  }
+  const Cluster cluster = Cluster::Uniform("kinds", devices, {.bandwidth_gb_per_s = 1});
+  for (const bool peak_memory : {false, true}) {
+    const Simulator simulator(Graph(), cluster, MeasuredCosts(Graph(), cluster), {.peak_memory = peak_memory});
+    EXPECT_EQ(simulator.Run(Placement(0)).step_time_micros, 0);
   }
 }
 

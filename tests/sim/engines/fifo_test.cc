@@ -1,8 +1,10 @@
 #include "sim/engines/fifo.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <new>
@@ -10,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/rng.h"
+#include "sim/graph.h"
 #include "sim/simulator.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/reference_simulator.h"
@@ -340,6 +344,30 @@ TEST(FifoTest, ThousandsOfReadyOpsRunInTheOrderOfReadyTimeAndId) {
   for (int i = 0; i < 5000; ++i) specs.push_back(MakeOp("op" + std::to_string(i), 1));
   const Told told = RunOn(Build(std::move(specs)), MakeCluster(1), {});
   for (std::size_t i = 0; i < 5000; ++i) ASSERT_EQ(told.starts[i], static_cast<double>(i));
+}
+
+// With more than 2^20 words in its program a run fetches ahead, which must change nothing.
+TEST(FifoTest, AProgramOfAMillionWordsAgreesWithEngineFlow) {
+  constexpr std::size_t kOps = 120'000;
+  constexpr std::size_t kInputs = 6;
+  Rng rng(5);
+  GraphBuilder builder("large");
+  for (std::size_t i = 0; i < kOps; ++i) {
+    std::vector<std::string> inputs;
+    for (std::size_t k = 0; k < kInputs && i != 0; ++k) {
+      inputs.push_back(fmt::format("op{}", i - 1 - rng.Below(std::min<std::size_t>(i, 2'000))));
+    }
+    builder.Add(MakeOp(fmt::format("op{}", i), static_cast<double>(rng.Below(100)), inputs, {1'000'000}));
+  }
+  const Graph graph = builder.Build();
+  const Cluster cluster = MakeCluster(3);
+  Placement placement(kOps);
+  for (std::size_t i = 0; i < kOps; ++i) placement[MakeId<OpId>(i)] = MakeId<DeviceId>(rng.Below(3));
+  const auto run = [&](const char* engine) {
+    const SimOptions options{.engine = engine, .peak_memory = false, .start_times = true};
+    return Simulator(graph, cluster, MeasuredCosts(graph, cluster), options).Run(placement);
+  };
+  EXPECT_TRUE(run("fifo") == run("flow"));
 }
 
 TEST(FifoTest, ABackloggedChannelWithLocalOpsInFrontKeepsTheOrder) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from parts.hierarchical import ROWS, ablation, grouping, ordinal, settled_after, shuffles, starts, workers
+from parts.hierarchical import ROWS, ablation, grouping, groups_claim, ordinal, settled_after, shuffles, starts, workers
 from shared.archive import Source, Trial, Trials, extremes, percent_faster
 from shared.chart import Axis, Line, Panel, Style, around, chart
 from shared.claims import Claim, claim_figures, claim_table
@@ -46,12 +46,12 @@ def read(source: Source) -> PaperTable:
 
 
 def claims(source: Source) -> list[Claim]:
-    return claims_of(read(source))
+    return claims_of(read(source), source)
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], dict[str, str]]:
     table = read(source)
-    found = claims_of(table)
+    found = claims_of(table, source)
     ends, figures = end_table(table)
     figures |= {**run_figures(source.archive("hierarchical")), **claim_figures(found), **main_figures(table)}
     tables = {"main": main_table(table), "claims": claim_table(found), "ends": ends}
@@ -62,7 +62,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
     return figures, tables, {"hierarchical_drawn.svg": drawn_picture(table)}
 
 
-def claims_of(table: PaperTable) -> list[Claim]:
+def claims_of(table: PaperTable, source: Source) -> list[Claim]:
     def claim(name: str, text: str, other: str, rows: Sequence[str], tie: bool = False) -> Claim:
         best, published = ("hierarchical", other), ("hierarchical, published settings", other)
         return table.claim(name, text, best, published, rows, tie=tie)
@@ -76,6 +76,7 @@ def claims_of(table: PaperTable) -> list[Claim]:
         claim("scotch", "faster than Scotch", "scotch", list(ROWS)),
         claim("mincut", "faster than MinCut", "mincut", list(ROWS)),
         table.claim("simple", "faster than its simple planner on NMT with 2 layers", simple, None, ["nmt2"]),
+        groups_claim(source),
     ]
 
 

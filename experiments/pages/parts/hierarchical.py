@@ -5,6 +5,7 @@ import math
 from statistics import fmean, median
 
 from shared.archive import Source, Trial, Trials, extremes
+from shared.claims import Claim, effect_if_any, published_effect
 from shared.page import Value, markdown
 from shared.paper_table import Row, published_figures
 from shared.table import DASH, bold_best, number, run_figures
@@ -32,6 +33,7 @@ SIZES = {
     "random walk": "random walk",
     "search on ops": "search, ops",
 }
+GROUPED = [key for key in ROWS if key != "resnet"]  # rows with random groups
 SHORT = 1000  # evaluations of the smaller experiments
 POINTS = [10, 100, 250, 1000]
 
@@ -47,33 +49,62 @@ def starts(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
 
 
 def grouping(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
-    """Table 2: best, median and worst of ten random groupings, and of ten searches."""
-    archive = source.archive("hierarchical_grouping")
-    table = [["network, GPUs", "random groups, published", "random groups", "learned groups"]]
-    figures = run_figures(archive, "grouping")
-    figures["grouping.certain"] = sum(trial.episodes[-1]["entropy"] < 0.1 for trial in archive.trials)
-    figures["grouping.tied"] = len(archive.trials) - figures["grouping.certain"]
-    figures["grouping.settled"] = max(map(settled_after, archive.trials))
+    """Table 2: best, median and worst of random groupings and of searches that learn theirs."""
+    archive, learned = source.archive("hierarchical_random_groups"), of_planner(source)
+    earlier = source.archive("hierarchical_grouping")
+    sides = {
+        "random groups": archive.where("agent.label=random groups"),
+        "learned groups": learned,
+        "random groups, published settings": earlier.where("agent.label=random grouping"),
+        "learned groups, published settings": earlier.where("agent.label=hierarchical"),
+    }
+    table = [["network, GPUs", "random groups, published", *sides]]
+    figures = {**run_figures(archive, "groups"), **run_figures(earlier, "grouping")}
+    figures["grouping.certain"] = sum(trial.episodes[-1]["entropy"] < 0.1 for trial in earlier.trials)
+    figures["grouping.tied"] = len(earlier.trials) - figures["grouping.certain"]
+    figures["grouping.settled"] = max(map(settled_after, earlier.trials))
     published = {
         metric: published_figures("hierarchical", ROWS, "step_time_" + metric) for metric in ("best", "median", "worst")
     }
-    gaps, times = {}, []
-    for key, row in ROWS.items():
-        if key == "resnet":
-            continue
+    better, times = 0, []
+    for key in GROUPED:
         theirs = [published[metric][key, "random grouping"] for metric in published]
         cells, medians = [", ".join(map(number, theirs))], {}
-        for label in ("random grouping", "hierarchical"):
-            values = archive.where("agent.label=" + label, *row.conditions()).values()
-            medians[label] = median(values)
-            cells.append(", ".join(map(number, (min(values), medians[label], max(values)))))
-        gaps[key] = abs(100 * (medians["random grouping"] / medians["hierarchical"] - 1))
-        table.append([row.title, *cells])
+        for name, trials in sides.items():
+            values = trials.where(*ROWS[key].conditions()).values()
+            medians[name] = median(values)
+            cells.append(", ".join(map(number, (min(values), medians[name], max(values)))))
+        better += medians["learned groups"] < medians["random groups"]
+        table.append([ROWS[key].title, *cells])
         if key != "rnnlm":
             times.append(theirs[1] / published["best"][key, "hierarchical"])
     figures["grouping.published.min"], figures["grouping.published.max"] = extremes(times)
-    figures["grouping.gap"] = max(gap for key, gap in gaps.items() if key != "inception")
+    figures["groups.better"], figures["groups.rows"] = better, len(GROUPED)
     return figures, {"grouping": markdown(table)}
+
+
+def of_planner(source: Source) -> Trials:
+    return source.archive("hierarchical").where("agent.label=hierarchical")
+
+
+def groups_claim(source: Source) -> Claim:
+    """That learned groups are better than random ones."""
+    reported = published_figures("hierarchical", ROWS, "step_time")
+    median_of = published_figures("hierarchical", ROWS, "step_time_median")
+    graphs: dict[str, list[tuple[float | None, float | None]]] = {}
+    for key in GROUPED:
+        pair = reported.get((key, "hierarchical")), median_of.get((key, "random grouping"))
+        graphs.setdefault(ROWS[key].graph, []).append(pair)
+    expected, published = published_effect(graphs.values())
+    earlier = source.archive("hierarchical_grouping")
+    return Claim(
+        "groups",
+        "learned groups are better than random ones",
+        published,
+        effect_if_any(of_planner(source), source.archive("hierarchical_random_groups").trials),
+        effect_if_any(earlier.where("agent.label=hierarchical"), earlier.where("agent.label=random grouping")),
+        expected,
+    )
 
 
 def shuffles(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:

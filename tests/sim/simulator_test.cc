@@ -383,9 +383,10 @@ TEST(SimulatorTest, AnEmptyGraphTakesNoTime) {
 }
 
 TEST(SimulatorTest, AnEmptyGraphTakesNoTimeOnDevicesOfManyKinds) {
-  std::vector<Device> devices;
-  for (int d = 0; d < 8; ++d) {
-    devices.push_back({.name = fmt::format("gpu:{}", d), .kind = fmt::format("kind {}", d), .memory = std::nullopt});
+  std::vector<Device> devices(8);
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    devices[d].name = fmt::format("gpu:{}", d);
+    devices[d].kind = fmt::format("kind {}", d);
   }
   const Cluster cluster = Cluster::Uniform("kinds", devices, {.bandwidth_gb_per_s = 1});
   for (const bool peak_memory : {false, true}) {

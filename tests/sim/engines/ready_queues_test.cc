@@ -22,12 +22,13 @@ INSTANTIATE_TEST_SUITE_P(Targets, FarInsertionTest, ::testing::ValuesIn(Supporte
 // Rows of no more than a block, and of several.
 template <typename Entry>
 void InsertsAtEveryPlace() {
-  for (const int size : {1, kFar - 1, kFar, kFar + 1, 3 * kFar + 5}) {
-    for (int place = 0; place <= size; ++place) {
-      std::vector<Entry> row(static_cast<std::size_t>(kFar + size + 1), Entry{0});
-      for (int i = 0; i < size; ++i) row[static_cast<std::size_t>(kFar + i)] = static_cast<Entry>(10 * i + 10);
+  constexpr std::size_t kBlock = kFar;
+  for (const std::size_t size : {std::size_t{1}, kBlock - 1, kBlock, kBlock + 1, 3 * kBlock + 5}) {
+    for (std::size_t place = 0; place <= size; ++place) {
+      std::vector<Entry> row(kBlock + size + 1, Entry{0});
+      for (std::size_t i = 0; i < size; ++i) row[kBlock + i] = Entry{10 * i + 10};
       row.back() = static_cast<Entry>(std::numeric_limits<std::int64_t>::max());
-      const auto entry = static_cast<Entry>(10 * place + 5);
+      const Entry entry{10 * place + 5};
       std::vector<Entry> expected(row.begin(), row.end() - 1);
       expected.push_back(entry);
       std::sort(expected.begin(), expected.end());

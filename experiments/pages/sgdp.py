@@ -82,7 +82,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
         **claim_figures(found),
         **ahead_figures(table, on_ops),
         **speed_figures(table),
-        **ops_figures(source.archive("sgdp_ops"), on_ops),
+        **ops_figures(source.archive("sgdp_ops"), on_ops, table),
     }
     tables = {
         "main": main_table(table, on_ops),

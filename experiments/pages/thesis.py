@@ -19,7 +19,7 @@ from parts.thesis_runs import (
     first_entropy,
     published_figures,
 )
-from parts.thesis_tables import all_tables, key, seed_means
+from parts.thesis_tables import all_tables, best_table, key, seed_means
 from shared.archive import Source
 from shared.claims import Claim
 from shared.page import Value, markdown
@@ -40,8 +40,10 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
     runs = Runs(archive, published_figures())
     figures, tables = all_tables(runs)
     more_figures, more_tables = all_claims(runs)
-    figures |= run_figures(archive) | family_figures(runs) | more_figures
-    tables |= more_tables | {"main": main_table(runs)}
+    best = source.archive("thesis_best")
+    known, best_figures = best_table(runs, best)
+    figures |= run_figures(archive) | family_figures(runs) | more_figures | best_figures | run_figures(best, "best")
+    tables |= more_tables | {"main": main_table(runs), "best": known}
     return figures, tables, all_pictures(runs)
 
 

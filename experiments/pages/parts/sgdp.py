@@ -233,9 +233,16 @@ def ops_table(on_ops: dict[str, Trials], groups: PaperTable) -> list[str]:
     return markdown(table)
 
 
-def ops_figures(archive: Archive, on_ops: dict[str, Trials]) -> dict[str, Value]:
+def ops_figures(archive: Archive, on_ops: dict[str, Trials], groups: PaperTable) -> dict[str, Value]:
     figures = run_figures(archive, "ops")
     learned = [trial for trials in on_ops.values() for trial in trials if trial.label == BEST]
+    ahead = {"groups": 0, **dict.fromkeys(OPS_AGENTS[:-1], 0)}  # networks on which each is faster than SGDP on ops
+    for row, trials in on_ops.items():
+        of = {agent: Trials(trial for trial in trials if trial.label == agent).mean() for agent in OPS_AGENTS}
+        others = {"groups": groups.cells[row, BEST].mean, **{agent: of[agent] for agent in OPS_AGENTS[:-1]}}
+        for name, mean in others.items():
+            ahead[name] += None not in (mean, of[BEST]) and mean < of[BEST]
+    figures |= {f"ops.{name.replace(' ', '_')}.ahead": count for name, count in ahead.items()}
     figures["ops.learned"] = len(learned)
     figures["ops.ms.min"], figures["ops.ms.max"] = extremes(
         1000 * trial.cpu_seconds / trial.graph["evaluations"] for trial in learned

@@ -19,7 +19,7 @@ from parts.thesis_runs import (
     first_entropy,
     improvement,
 )
-from shared.archive import Trials
+from shared.archive import Archive, BadInput, Trials, extremes, geometric_mean
 from shared.page import Value, markdown
 from shared.table import DASH, interval, number, signed
 
@@ -160,6 +160,40 @@ def bound_table(runs: Runs) -> list[str]:
             row = [family if gpus == runs.counts[family][0] else "", str(gpus)]
             table.append([*row, *(number(gain, 1) for gain in gains), *(number(time, 2) for time in times)])
     return markdown(table)
+
+
+def best_table(runs: Runs, best: Archive) -> tuple[list[str], dict[str, Value]]:
+    """What is known of the families' graphs: of a search and HEFT on groups and on ops, over the thesis's graphs."""
+    heading = ["bound", "best of all runs, groups", "HEFT, groups", "search, groups", "HEFT, ops", "search, ops"]
+    table = [["family", "GPUs", *heading, "search, ops / bound"]]
+    figures: dict[str, Value] = {"best.ahead": 0, "best.cells": 0}
+    lead = []
+    for family in runs.families:
+        graphs = {trial.get("graph.index") for trial in runs.trials(WALK, [family])}
+        for gpus in runs.counts[family]:
+            of = {
+                (agent, where): Trials(
+                    trial
+                    for trial in best.where(f"agent.label={agent}", f"grouping.name={grouping}", f"gpus={gpus}")
+                    if trial.get("graph.dataset") == family and trial.get("graph.index") in graphs
+                )
+                for agent in ("heft", "search")
+                for where, grouping in (("groups", "merge_and_colocate"), ("ops", "identity"))
+            }
+            short = [side for side, trials in of.items() if len(trials) != len(graphs)]
+            if short:
+                raise BadInput(f"{best.name}: {short[0]} has not all {len(graphs)} graphs of {family} on {gpus} GPUs")
+            known, gains = best_of_all(runs, family, gpus), {side: of[side].mean(improvement) for side in of}
+            values = [of["search", "ops"].mean(allowed), known, *gains.values()]
+            shown = [number(value, 1) for value in (values[0], values[1], values[2], values[4], values[3], values[5])]
+            ratio_to_bound = geometric_mean(trial.ratio for trial in of["search", "ops"])
+            row = [family if gpus == runs.counts[family][0] else "", str(gpus)]
+            table.append([*row, *shown, number(ratio_to_bound, 2)])
+            figures["best.cells"] += 1
+            figures["best.ahead"] += gains["search", "ops"] > known
+            lead.append(gains["search", "ops"] - known)
+    figures["best.lead.min"], figures["best.lead.max"] = extremes(lead)
+    return markdown(table), figures
 
 
 def entropy_table(runs: Runs) -> list[str]:

@@ -104,7 +104,7 @@ TEST_F(RecomputeTest, BadInputIsOneLineAndNothingIsWritten) {
   ExpectRefused(Recompute("--write tuning.md"), "figure gain.q is not computed by experiments/pages");
   EXPECT_EQ(Read("tuning.md"), before);
 
-  WriteChanged("verdicts", "<!--= hierarchical:grouping.gap -->", "<!--= heirarchical:grouping.gap -->");
+  WriteChanged("verdicts", "<!--= hierarchical:claim.groups.less -->", "<!--= heirarchical:claim.groups.less -->");
   ExpectRefused(Recompute("verdicts.md"),
                 "verdicts.md: quotes figures of heirarchical, which has no experiments/pages/heirarchical.py");
 

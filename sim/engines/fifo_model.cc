@@ -286,8 +286,7 @@ Model::Model(const Graph& graph, const Cluster& cluster, const CostTable& costs,
       persistent.push_back({static_cast<std::uint32_t>(i), graph.op(id).persistent.count});
     }
   }
-  // An empty graph's op 0 can be looked at too, and the first readers of an op without tensors.
-  program.resize(program.size() + kRowTimes + time_words * std::max<std::size_t>(num_kinds, kReaderBlock));
+  program.resize(program.size() + kRowTimes + time_words * num_kinds);  // an empty graph's op 0 can be looked at too
   for (std::size_t i = 0; i < num_ops; ++i) {
     if (ops[i].waits == 0) roots.push_back(static_cast<std::uint32_t>(i));
   }

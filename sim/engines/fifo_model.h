@@ -46,8 +46,7 @@ struct Model {
   // A chunk is up to kChunkTensors of the tensors that someone reads; an op without any has one empty chunk. A shape is
   // (readers << kReadersShift) | (tensors << kTensorsShift) | kMoreChunks | kWaiting. A reader is
   // (position of the tensor in the chunk << kSlotShift) | op; they come by tensor. The producer's own id, at position
-  // kChunkTensors, fills the list up to blocks of kReaderBlock, at least one, which makes loops over it
-  // predictable.
+  // kChunkTensors, fills the list up to blocks of kReaderBlock, at least one, which makes loops over it predictable.
   static constexpr std::uint32_t kReaderBlock = 2;
   static constexpr std::uint32_t kInputBlock = 2;
   static constexpr std::uint32_t kChunkTensors = 7;

@@ -2,7 +2,6 @@
 #define EMPLACE_SIM_ENGINES_READY_QUEUES_H_
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -50,11 +50,10 @@ def starts(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
 
 def grouping(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     """Table 2: best, median and worst of random groupings and of searches that learn theirs."""
-    archive, learned = source.archive("hierarchical_random_groups"), of_planner(source)
-    earlier = source.archive("hierarchical_grouping")
+    archive, earlier = source.archive("hierarchical_random_groups"), source.archive("hierarchical_grouping")
     sides = {
         "random groups": archive.where("agent.label=random groups"),
-        "learned groups": learned,
+        "learned groups": of_planner(source),
         "random groups, published settings": earlier.where("agent.label=random grouping"),
         "learned groups, published settings": earlier.where("agent.label=hierarchical"),
     }
@@ -91,11 +90,9 @@ def groups_claim(source: Source) -> Claim:
     """That learned groups are better than random ones."""
     reported = published_figures("hierarchical", ROWS, "step_time")
     median_of = published_figures("hierarchical", ROWS, "step_time_median")
-    graphs: dict[str, list[tuple[float | None, float | None]]] = {}
-    for key in GROUPED:
-        pair = reported.get((key, "hierarchical")), median_of.get((key, "random grouping"))
-        graphs.setdefault(ROWS[key].graph, []).append(pair)
-    expected, published = published_effect(graphs.values())
+    expected, published = published_effect(
+        [(reported.get((key, "hierarchical")), median_of.get((key, "random grouping")))] for key in GROUPED
+    )
     earlier = source.archive("hierarchical_grouping")
     return Claim(
         "groups",
@@ -109,7 +106,7 @@ def groups_claim(source: Source) -> Claim:
 
 def shuffles(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     archive = source.archive("hierarchical_shuffles")
-    plain = source.archive("hierarchical").where("agent.label=hierarchical", *ROWS["nmt4"].conditions())
+    plain = of_planner(source).where(*ROWS["nmt4"].conditions())
     table = [["runs", "best to worst, ms", "worst above best, %", "published"]]
     figures = run_figures(archive, "shuffles")
     for key, title, values, published in (

@@ -177,15 +177,15 @@ def best_table(runs: Runs, best: Archive) -> tuple[list[str], dict[str, Value]]:
                     for trial in best.where(f"agent.label={agent}", f"grouping.name={grouping}", f"gpus={gpus}")
                     if trial.get("graph.dataset") == family and trial.get("graph.index") in graphs
                 )
-                for agent in ("heft", "search")
                 for where, grouping in (("groups", "merge_and_colocate"), ("ops", "identity"))
+                for agent in ("heft", "search")
             }
             short = [side for side, trials in of.items() if len(trials) != len(graphs)]
             if short:
                 raise BadInput(f"{best.name}: {short[0]} has not all {len(graphs)} graphs of {family} on {gpus} GPUs")
             known, gains = best_of_all(runs, family, gpus), {side: of[side].mean(improvement) for side in of}
             values = [of["search", "ops"].mean(allowed), known, *gains.values()]
-            shown = [number(value, 1) for value in (values[0], values[1], values[2], values[4], values[3], values[5])]
+            shown = [number(value, 1) for value in values]
             ratio_to_bound = geometric_mean(trial.ratio for trial in of["search", "ops"])
             row = [family if gpus == runs.counts[family][0] else "", str(gpus)]
             table.append([*row, *shown, number(ratio_to_bound, 2)])

@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
+import lzma
 import math
 import os
 import statistics
 import subprocess
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -14,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
+ROOM = 2 << 30  # bytes that a folder for unpacked archives has free
 
 
 class BadInput(Exception):
@@ -251,28 +255,39 @@ class NamedTrials:
 
 
 class Archive(NamedTrials):
-    """Runs in experiments/results. Unpacked into a folder that goes with the object."""
+    """Runs in experiments/results. Unpacked only for reports, into a folder that goes with the object."""
 
     def __init__(self, path: Path, program: str) -> None:
         super().__init__(path.name.removesuffix(".tar.xz"))
-        self._program = program
-        self._scratch = tempfile.TemporaryDirectory(prefix="recompute.")
+        self._path, self._program = path, program
         self._reports: dict[tuple[str, ...], Report] = {}
-        unpacked = subprocess.run(
-            ["tar", "-xJf", path, "-C", self._scratch.name], capture_output=True, text=True, check=False
-        )
-        if unpacked.returncode != 0:
-            reason = unpacked.stderr.strip().splitlines()[0] if path.is_file() else "there is no such file"
-            raise BadInput(f"{path}: cannot be read ({reason})")
+        files: dict[str, dict[str, bytes]] = {}  # by the trial's folder and their name
         try:
-            for file in sorted(Path(self._scratch.name, self.name).rglob("trial.json")):
-                timing = json.loads(file.with_name("timing.json").read_bytes())
-                record = json.loads(file.read_bytes())
+            with tarfile.open(path, "r:xz") as archive:
+                for member in archive:
+                    folder, _, file = member.name.rpartition("/")
+                    if file in ("trial.json", "timing.json") and folder.startswith(self.name + "/"):
+                        files.setdefault(folder, {})[file] = archive.extractfile(member).read()
+        except (OSError, EOFError, tarfile.TarError, lzma.LZMAError) as error:
+            reason = str(error) or type(error).__name__
+            raise BadInput(
+                f"{path}: cannot be read ({reason if path.is_file() else 'there is no such file'})"
+            ) from error
+        for folder, of in sorted(files.items()):
+            try:
+                record, timing = json.loads(of["trial.json"]), json.loads(of["timing.json"])
                 self.trials += [Trial(record, timing, index) for index in range(len(record["graphs"]))]
-        except (OSError, ValueError, KeyError, IndexError) as error:
-            raise BadInput(f"{path}: {file.parent.name}: is no trial ({type(error).__name__}: {error})") from error
+            except (ValueError, KeyError, IndexError, TypeError) as error:
+                name = folder.rpartition("/")[2]
+                raise BadInput(f"{path}: {name}: is no trial ({type(error).__name__}: {error})") from error
         if not self.trials:
             raise BadInput(f"{path}: holds no trial of {self.name} (files of tools/archive_runs are expected)")
+
+    @functools.cached_property
+    def _scratch(self) -> tempfile.TemporaryDirectory[str]:
+        scratch = tempfile.TemporaryDirectory(prefix="recompute.", dir=folder_in_memory())
+        subprocess.run(["tar", "-xJf", self._path, "-C", scratch.name], check=True)
+        return scratch
 
     def report(self, *conditions: str) -> Report:
         """What `emplace report --where CONDITION ...` writes. Made once."""
@@ -288,6 +303,16 @@ class Archive(NamedTrials):
                 )
             self._reports[conditions] = Report(_rows(stem + "_table.csv"), _rows(stem + "_tests.csv"))
         return self._reports[conditions]
+
+
+def folder_in_memory() -> str | None:
+    """None: there is none with room. On a disk the removal of many small files takes longer than all else."""
+    folder = "/dev/shm"
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) and found.f_bavail * found.f_frsize > ROOM else None
 
 
 def _rows(path: str) -> list[dict[str, str]]:
@@ -307,6 +332,10 @@ class Source:
     @property
     def program(self) -> str:
         return self._find_program()
+
+    def names(self) -> list[str]:
+        """Of all archives."""
+        return sorted(path.name.removesuffix(".tar.xz") for path in self._folder.glob("*.tar.xz"))
 
     def archive(self, name: str) -> Archive:
         if name not in self._archives:

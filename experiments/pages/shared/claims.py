@@ -1,6 +1,7 @@
 """Effects and verdicts by the rule of docs/results/verdicts.md."""
 from __future__ import annotations
 
+import functools
 import json
 import math
 import random
@@ -105,6 +106,11 @@ def _differences(ours: dict[int, float | None], theirs: dict[int, float | None])
 
 def effect_of(graphs: Sequence[_Graph]) -> Effect:
     """From the logarithms of each graph's rows and seeds."""
+    return _effect_of(tuple(tuple(map(tuple, graph)) for graph in graphs))
+
+
+@functools.cache  # the verdicts ask for the effects of all papers again
+def _effect_of(graphs: tuple[tuple[tuple[float, ...], ...], ...]) -> Effect:
     means = [_mean(graph) for graph in graphs]
     generator = random.Random(1)
     samples = sorted(
@@ -122,11 +128,11 @@ def effect_of(graphs: Sequence[_Graph]) -> Effect:
     )
 
 
-def _mean(graph: _Graph) -> float:
+def _mean(graph: Sequence[Sequence[float]]) -> float:
     return fmean(fmean(row) for row in graph)
 
 
-def _resampled(graph: _Graph, generator: random.Random) -> float:
+def _resampled(graph: Sequence[Sequence[float]], generator: random.Random) -> float:
     draw = generator.random
     return sum(sum([row[int(draw() * len(row))] for _ in row]) / len(row) for row in graph) / len(graph)
 

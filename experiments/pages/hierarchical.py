@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from parts.hierarchical import ROWS, ablation, grouping, groups_claim, ordinal, settled_after, shuffles, starts, workers
-from shared.archive import Source, Trial, Trials, extremes, percent_faster
+from parts.policy_ends import last_gradient, likeliest_of, part_of_one, ties_of
+from shared.archive import Source, Trials, extremes, percent_faster
 from shared.chart import Axis, Line, Panel, Style, around, chart
 from shared.claims import Claim, claim_figures, claim_table
 from shared.page import Value, markdown
@@ -159,29 +160,6 @@ def end_table(of: PaperTable) -> tuple[list[str], dict[str, Value]]:
             if settings == "published":
                 figures["settled"] = max(figures["settled"], settled)
     return markdown(table, left=2), figures
-
-
-def last_gradient(trial: Trial) -> float | None:
-    """Mean norm of the last tenth of the episodes; None if nothing was learned from them, as nothing fitted."""
-    last = trial.episodes[-len(trial.episodes) // 10 :]
-    norms = [episode["gradient_norm"] for episode in last if "gradient_norm" in episode]
-    return fmean(norms) if norms else None
-
-
-def likeliest_of(trial: Trial) -> float | None:
-    """Step time of the likeliest placement at the end, ms; None if it does not fit."""
-    last = trial.graph["episodes"][-1]
-    return last["step_time_us"] / 1000 if last["argmax"] and last["step_time_us"] is not None else None
-
-
-def ties_of(trial: Trial) -> float:
-    """Choices of the likeliest placement that were drawn, of groups and of devices."""
-    return trial.graph["episodes"][-1]["tied"]
-
-
-def part_of_one(trial: Trial, time: float | None) -> float | None:
-    """A step time in parts of a single GPU's, which is known where it does not fit too."""
-    return None if time is None else time / trial.single_device
 
 
 def drawn_picture(table: PaperTable) -> str:

@@ -32,6 +32,7 @@ CLAIMS = [
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     runs = Runs(source.archive("shootout_library"))
     gains = [gain_of_best_known(runs, four, eight) for four, eight in runs.eights()]
+    walks, ahead = against_the_walk(runs, runs.middle)
     figures: dict[str, Value] = {
         **run_figures(runs.archive),
         "runs.uncommitted": sum(trial.record["revision"].endswith("dirty") for trial in runs.archive.trials),
@@ -46,6 +47,8 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         "merged": len(runs.merged),
         "eight.pairs": len(gains),
         "eight.better": sum(gain > ENOUGH for gain in gains),
+        "beat_walk": len(ahead),
+        "learning": len(walks),
         "learned_on": len(runs.learned_on(runs.middle)),
         "tests": sum(each.p is not None for each in runs.comparisons),
         **leader_figures(runs),
@@ -76,7 +79,7 @@ def records(runs: Runs) -> list[str]:
     return [
         instance
         for instance in runs.instances
-        if min(min(of[instance].values()) for of in runs.ratios.values() if instance in of) < 1
+        if min(min(of[instance].values()) for of in runs.ratios.values() if instance in of) < tables_of.SHORTER
     ]
 
 
@@ -157,12 +160,17 @@ def learned_sentences(runs: Runs) -> list[str]:
                 begin = f"- Step time of {name} against annealing" if other == "annealing" else name
                 lines.append(f"{begin}: {listed(parts)}{' evaluations' if other == 'annealing' else ''}.")
     for budget in budgets:
-        walks = [each for label in runs.learning(budget) if (each := runs.learned(budget, label, "random walk"))]
+        walks, ahead = against_the_walk(runs, budget)
         if walks:
-            ahead = [full_name(runs, each.first) for each in walks if each.word == "faster than"]
             beat = f"{len(ahead)} of {len(walks)} agents that learn beat the walk (p < 0.05)"
             lines.append(f"- With {evaluations([budget])}, {': '.join([beat, *([listed(ahead)] if ahead else [])])}.")
     return lines
+
+
+def against_the_walk(runs: Runs, budget: int) -> tuple[list[Comparison], list[str]]:
+    """Of all that learn and have the comparison, and the names of those that are ahead."""
+    walks = [each for label in runs.learning(budget) if (each := runs.learned(budget, label, "random walk"))]
+    return walks, [full_name(runs, each.first) for each in walks if each.word == "faster than"]
 
 
 def change(each: Comparison) -> str:

@@ -5,6 +5,7 @@ from statistics import fmean
 
 from parts.thesis_claims import all_claims
 from parts.thesis_claims import claims as claims_of
+from parts.thesis_controls import longer, queueing, starts, variants
 from parts.thesis_pictures import all_pictures
 from parts.thesis_runs import (
     AGENTS,
@@ -42,8 +43,14 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
     more_figures, more_tables = all_claims(runs)
     best = source.archive("thesis_best")
     known, best_figures = best_table(runs, best)
+    variant_table, variant_figures = variants(source.archive("thesis_variants"))
+    start_tables, start_figures = starts(source.archive("thesis_entropy"))
+    queueing_table, queueing_figures = queueing(source.archive("thesis_fifo"))
+    long_table, long_figures = longer(source.archive("thesis_long"))
+    figures |= variant_figures | start_figures | queueing_figures | long_figures
     figures |= run_figures(archive) | family_figures(runs) | more_figures | best_figures | run_figures(best, "best")
-    tables |= more_tables | {"main": main_table(runs), "best": known}
+    tables |= more_tables | start_tables | {"main": main_table(runs), "best": known}
+    tables |= {"variants": variant_table, "queueing": queueing_table, "long": long_table}
     return figures, tables, all_pictures(runs)
 
 

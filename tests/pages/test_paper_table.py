@@ -58,7 +58,7 @@ class FakeArchive:
             of_cell = {"metric": "step_time", "agent": label, "column": row.column, "published": ""}
             of_cell |= {key: str(1000 * mean) if mean else "" for key in ("mean", "low_95", "high_95")}
             cells.append(of_cell)
-        return Report(cells, [])
+        return Report(cells)
 
 
 def table():

@@ -97,7 +97,7 @@ class FakeArchive:
                         {"metric": metric, "agent": label, "column": column, "mean": mean, "low_95": mean - 1}
                         | {"high_95": mean + 1, "published": ""}
                     )
-        return Report(rows, [])
+        return Report(rows)
 
 
 def runs_of(*families, tuned=()):

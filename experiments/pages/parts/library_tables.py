@@ -11,6 +11,9 @@ from shared.page import markdown
 from shared.table import DASH, bold, bold_best, number, p_value, seconds, signed
 
 
+SHORTER = 1 - 1e-9  # a ratio below is not one of rounding
+
+
 def name(runs: Runs, label: str) -> str:
     """The agent in code, with what else its label says."""
     agent, said = runs.agents[label], label.rpartition(" on ")[0]

@@ -279,4 +279,4 @@ def order_table(runs: Runs) -> list[str]:
 
 
 def key(label: str) -> str:
-    return label.replace(", ", "_").replace(" ", "_")
+    return label.replace("'", "").replace(", ", "_").replace(" ", "_")

@@ -12,7 +12,7 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -93,21 +93,6 @@ class Trial:
         """Best step time over the lower bound."""
         return None if self.best is None else self.best / _ms(self.graph["lower_bound_us"])
 
-    @property
-    def curve_area(self) -> float | None:
-        """Mean over the budget of the best step time so far over the lower bound."""
-        if self.best is None:
-            return None
-        trace, end = self.graph["trace"], int(self.get("budget.evaluations")) + 1
-        total = sum(best * (until - count) for (count, best), (until, _) in zip(trace, [*trace[1:], (end, None)]))
-        return total / (end - trace[0][0]) / self.graph["lower_bound_us"]
-
-    @property
-    def found_at(self) -> int:
-        """After how many evaluations the best was found."""
-        trace = self.graph["trace"]
-        return next(count for count, best in trace if best == trace[-1][1])
-
     def best_after(self, evaluations: int) -> float:
         """The best step time after so many evaluations, ms."""
         return _ms([best for count, best in self.graph["trace"] if count <= evaluations][-1])
@@ -181,30 +166,11 @@ class Cell:
     published: float | None
 
 
-@dataclass(frozen=True)
-class PairedTest:
-    """A line of the report's tests: how far the first agent is ahead of the second."""
-
-    difference: float
-    low: float
-    high: float
-    pairs: int
-    p: float  # over pairs, not corrected
-    holm: float  # over pairs, corrected
-    p_problems: float
-    p_graphs: float
-    p_graphs_holm: float
-
-    def reverse(self) -> PairedTest:
-        """How far the second agent is ahead of the first."""
-        return replace(self, difference=-self.difference, low=-self.high, high=-self.low)
-
-
 class Report:
     """The tables of `emplace report` on some trials of an archive."""
 
-    def __init__(self, table: list[dict[str, str]], tests: list[dict[str, str]]) -> None:
-        self.rows, self.tests = table, tests
+    def __init__(self, table: list[dict[str, str]]) -> None:
+        self.rows = table
         self._cells = {(row["metric"], row["agent"], row["column"]): row for row in table}
 
     def cell(self, metric: str, agent: str, column: str) -> Cell:
@@ -218,24 +184,6 @@ class Report:
             return float(row[key]) / unit if row[key] else None
 
         return Cell(number("mean", part), number("low_95", part), number("high_95", part), number("published", 1))
-
-    def test(self, first: str, second: str, quantity: str = "improvement", dataset: str = "") -> PairedTest:
-        for row in self.tests:
-            if (
-                row["quantity"] != quantity
-                or row["dataset"] != dataset
-                or {first, second} != {row["better"], row["worse"]}
-            ):
-                continue
-            bounds = [float(row[key]) if row[key] else math.nan for key in ("difference", "low_95", "high_95")]
-            if row["better"] == second:
-                bounds = [-bounds[0], -bounds[2], -bounds[1]]
-            return PairedTest(
-                *bounds,
-                int(row["pairs"]),
-                *(float(row[key]) for key in ("p_pairs", "p_pairs_holm", "p_problems", "p_graphs", "p_graphs_holm")),
-            )
-        raise BadInput(f"the report has no test of {first} and {second} ({quantity}, {dataset or 'all'})")
 
 
 class NamedTrials:
@@ -266,7 +214,7 @@ class Archive(NamedTrials):
             with tarfile.open(path, "r:xz") as archive:
                 for member in archive:
                     folder, _, file = member.name.rpartition("/")
-                    if file in ("trial.json", "timing.json") and folder.startswith(self.name + "/"):
+                    if member.isfile() and file in ("trial.json", "timing.json") and folder.startswith(self.name + "/"):
                         files.setdefault(folder, {})[file] = archive.extractfile(member).read()
         except (OSError, EOFError, tarfile.TarError, lzma.LZMAError) as error:
             reason = str(error) or type(error).__name__
@@ -285,8 +233,14 @@ class Archive(NamedTrials):
 
     @functools.cached_property
     def _scratch(self) -> tempfile.TemporaryDirectory[str]:
-        scratch = tempfile.TemporaryDirectory(prefix="recompute.", dir=folder_in_memory())
-        subprocess.run(["tar", "-xJf", self._path, "-C", scratch.name], check=True)
+        try:
+            scratch = tempfile.TemporaryDirectory(prefix="recompute.", dir=folder_in_memory())
+            command = ["tar", "-xJf", self._path, "-C", scratch.name]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise BadInput(f"{self._path}: cannot be unpacked ({error.strerror})") from error
+        if done.returncode != 0:
+            raise BadInput(f"{self._path}: cannot be unpacked ({(done.stderr.strip().splitlines() or ['tar'])[0]})")
         return scratch
 
     def report(self, *conditions: str) -> Report:
@@ -301,13 +255,16 @@ class Archive(NamedTrials):
                 raise BadInput(
                     f"{self.name}: emplace report: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}"
                 )
-            self._reports[conditions] = Report(_rows(stem + "_table.csv"), _rows(stem + "_tests.csv"))
+            self._reports[conditions] = Report(_rows(stem + "_table.csv"))
         return self._reports[conditions]
 
 
 def folder_in_memory() -> str | None:
-    """None: there is none with room. On a disk the removal of many small files takes longer than all else."""
+    """None: TMPDIR names another, or there is no room. On a disk the removal of many small files can take longer than
+    all else."""
     folder = "/dev/shm"
+    if "TMPDIR" in os.environ:
+        return None
     try:
         found = os.statvfs(folder)
     except OSError:

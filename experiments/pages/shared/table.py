@@ -1,10 +1,9 @@
 """Cells of generated tables."""
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from shared.archive import Cell, NamedTrials, PairedTest
+from shared.archive import Cell, NamedTrials
 
 DASH = "–"
 
@@ -38,16 +37,8 @@ def bold_best(texts: Sequence[str], values: Sequence[float | None]) -> list[str]
     ]
 
 
-def interval(cell: Cell | PairedTest, decimals: int = 0) -> str:
+def interval(cell: Cell, decimals: int = 0) -> str:
     return f"[{number(cell.low, decimals)}, {number(cell.high, decimals)}]"
-
-
-def estimate(cell: Cell | PairedTest, mean: float | None = None) -> str:
-    """Mean and interval, with the decimals in which reports show them: two digits of the interval's width."""
-    width = cell.high - cell.low
-    decimals = min(max(1 - math.floor(math.log10(width)), 0), 4) if width > 0 else 1
-    value = mean if mean is not None else cell.difference if isinstance(cell, PairedTest) else cell.mean
-    return f"{number(value, decimals)} {interval(cell, decimals)}"
 
 
 def p_value(p: float) -> str:

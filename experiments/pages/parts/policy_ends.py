@@ -1,0 +1,29 @@
+"""Where the policy of the Hierarchical Planner or of ColocRL ends."""
+from __future__ import annotations
+
+from statistics import fmean
+
+from shared.archive import Trial
+
+
+def last_gradient(trial: Trial) -> float | None:
+    """Mean norm of the last tenth of the episodes; None if nothing was learned from them, as nothing fitted."""
+    last = trial.episodes[-len(trial.episodes) // 10 :]
+    norms = [episode["gradient_norm"] for episode in last if "gradient_norm" in episode]
+    return fmean(norms) if norms else None
+
+
+def likeliest_of(trial: Trial) -> float | None:
+    """Step time of the likeliest placement at the end, ms; None if it does not fit."""
+    last = trial.graph["episodes"][-1]
+    return last["step_time_us"] / 1000 if last["argmax"] and last["step_time_us"] is not None else None
+
+
+def ties_of(trial: Trial) -> float:
+    """Choices of the likeliest placement that were drawn, of groups and of devices."""
+    return trial.graph["episodes"][-1]["tied"]
+
+
+def part_of_one(trial: Trial, time: float | None) -> float | None:
+    """A step time in parts of a single GPU's, which is known where it does not fit too."""
+    return None if time is None else time / trial.single_device

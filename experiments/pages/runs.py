@@ -1,0 +1,55 @@
+"""docs/results/runs.md: every archive with its configurations, revisions and cost."""
+from __future__ import annotations
+
+from collections import Counter
+
+from shared.archive import Source, Trial
+from shared.page import Value, markdown
+from shared.table import number
+
+CONFIGURATIONS = {  # of archives whose name is not that of their one configuration
+    "hierarchical": ["hierarchical", "hierarchical_published"],
+    "placeto_transfer": ["placeto_transfer", "placeto_transfer_alone"],
+    "post": ["post", "post_rnn"],
+    "sgdp_transfer": [
+        f"sgdp_transfer_{name}" for name in "amoebanet inception_v3 nmt rnnlm transformer_xl wavenet".split()
+    ],
+    "shootout_library": ["shootout_ops", "shootout_groups", "shootout_learned"],
+    "thesis_full": ["thesis_cifar10", "thesis_nmt", "thesis_ptb", "thesis_tuned"],
+}
+PAGES = {  # of archives whose page is not the first word of their name
+    "shootout_library": "library_shootout",
+    "shootout_minute": "library_shootout",
+    "hierarchical_rates": "tuning",
+}
+
+
+def revision_of(trial: Trial) -> str:
+    """Shortened; with a star if there were changes that were not committed."""
+    revision = trial.record["revision"]
+    return revision[:7] + ("*" if revision.endswith("dirty") else "")
+
+
+def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
+    table = [["archive", "page", "configurations", "trials", "seeds", "revisions, with their trials", "CPU minutes"]]
+    minutes, trials = [], 0
+    for name in source.names():
+        runs = [trial for trial in source.archive(name).trials if trial.index == 0]
+        revisions = Counter(revision_of(trial) for trial in runs)
+        spent = sum(trial.cpu_seconds for trial in runs) / 60
+        minutes.append(spent)
+        trials += len(runs)
+        page = PAGES.get(name, name.partition("_")[0])
+        table.append(
+            [
+                f"`{name}`",
+                f"[{page}]({page}.md)",
+                ", ".join(f"`{each}`" for each in CONFIGURATIONS.get(name, [name])),
+                f"{len(runs):,}",
+                number(len({trial.seed for trial in runs})),
+                ", ".join(f"{revision} ({count:,})" for revision, count in sorted(revisions.items())),
+                number(spent),
+            ]
+        )
+    figures = {"archives": len(minutes), "trials": trials, "hours": sum(minutes) / 60, "most": max(minutes)}
+    return figures, {"runs": markdown(table, left=3)}

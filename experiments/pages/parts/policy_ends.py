@@ -1,4 +1,4 @@
-"""Where the policy of the Hierarchical Planner or of ColocRL ends."""
+"""Where the policy of an agent ends."""
 from __future__ import annotations
 
 from statistics import fmean

@@ -12,9 +12,11 @@ from shared.archive import Trial
 from shared.claims import (
     Claim,
     Effect,
+    change_figures,
     claim_figures,
     claim_table,
     effect,
+    effect_text,
     graph_of,
     holm,
     log_change,
@@ -24,7 +26,7 @@ from shared.claims import (
     verdict_of_tie,
 )
 from shared.page import Value, markdown
-from shared.table import DASH, number, p_value, signed
+from shared.table import DASH, p_value, signed
 
 UNTESTED = "cannot be tested here"
 TITLES = {code: code for code in CODES} | {TUNED: "best settings"}
@@ -44,9 +46,8 @@ class Found:
         return percent_change(self.effect.mean)
 
     def text(self) -> str:
-        low, high = (percent_change(bound) for bound in (self.effect.low, self.effect.high))
         p = "" if self.p is None else f", p {p_value(self.p)}"
-        return f"{signed(self.change)} [{number(low, 1)}, {number(high, 1)}], {self.effect.faster} of {self.effect.graphs}{p}"
+        return f"{effect_text(self.effect, signed)}, {self.effect.faster} of {self.effect.graphs}{p}"
 
 
 Founds = dict[tuple[str, str, str], Found]  # by scope and pair
@@ -248,10 +249,7 @@ def found_figures(found: Founds) -> dict[str, Value]:
     figures: dict[str, Value] = {}
     for (scope, one, other), each in found.items():
         name = f"{'all' if scope == 'all three' else scope.replace(' + ', '_')}.{key(one)}.{key(other)}"
-        figures[name + ".change"] = each.change
-        figures[name + ".less"] = -each.change
-        figures[name + ".low"] = percent_change(each.effect.low)
-        figures[name + ".high"] = percent_change(each.effect.high)
+        figures |= change_figures(name, each.effect)
         figures[name + ".faster"] = each.effect.faster
         if each.p is not None:
             figures[name + ".p"] = each.p

@@ -1,13 +1,13 @@
 """Tables of docs/results/thesis.md that answer why agents come in this order. Each has runs of its own, on 5 GPUs."""
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from parts.policy_ends import likeliest_of, part_of_one
 from parts.thesis_runs import EMBEDDINGS, FAMILIES, WALK, entropy, first_entropy, improvement
 from parts.thesis_tables import key
 from shared.archive import Archive, BadInput, Trials
-from shared.claims import SEEDS, Effect, effect, holm, percent_change
+from shared.claims import SEEDS, Effect, change_figures, effect, effect_text, holm
 from shared.page import Value, markdown
 from shared.table import DASH, number, p_value, run_figures, signed
 
@@ -42,7 +42,7 @@ class Controls:
 
     def __init__(self, archive: Archive, labels: Sequence[str], places: Sequence[str], expected: int) -> None:
         """`expected`: trials of a cell."""
-        self.archive, self.labels, self.places = archive, labels, places
+        self.places = places
         self._cells: dict[tuple[str, str], Trials] = {(label, place): Trials() for label in labels for place in places}
         for trial in archive.trials:
             place = FAST if "fast-links" in trial.get("cluster.file") else trial.get("graph.dataset")
@@ -66,8 +66,7 @@ class Controls:
 
 
 def shown(found: Effect, p: float | None = None) -> str:
-    mean, low, high = (percent_change(value) for value in (found.mean, found.low, found.high))
-    return f"{signed(mean)} [{number(low, 1)}, {number(high, 1)}]" + ("" if p is None else f", p {p_value(p)}")
+    return effect_text(found, signed) + ("" if p is None else f", p {p_value(p)}")
 
 
 def variants(archive: Archive) -> tuple[list[str], dict[str, Value]]:
@@ -83,8 +82,8 @@ def variants(archive: Archive) -> tuple[list[str], dict[str, Value]]:
         for label in rows:
             first = controls.trials(label, ["nmt"]).mean(first_entropy)
             found = controls.against(label, corrected, ABLE)
-            figures |= effect_figures(f"variants.{key(label)}", found)
-            figures |= effect_figures(f"variants.{key(label)}.walk", controls.against(label, WALK, ABLE))
+            figures |= change_figures(f"variants.{key(label)}", found)
+            figures |= change_figures(f"variants.{key(label)}.walk", controls.against(label, WALK, ABLE))
             figures[f"variants.{key(label)}.entropy"] = first
             variant = VARIANTS[label.partition(", ")[2]]
             shown_change = "" if label == corrected else shown(found)
@@ -127,7 +126,7 @@ def start_tests(controls: Controls, figures: dict[str, Value]) -> list[str]:
     }
     ps = dict(zip(found, holm([each.p for each in found.values()])))
     for (title, agent), each in found.items():
-        figures |= effect_figures(f"starts.{agent}.{key(title)}", each)
+        figures |= change_figures(f"starts.{agent}.{key(title)}", each)
         figures["starts.graphs"] = each.graphs
     rows = [[title, *(shown(found[title, a], ps[title, a]) for a in EMBEDDINGS)] for title in pairs]
     return markdown([["step time, %", *EMBEDDINGS.values()], *rows])
@@ -143,7 +142,7 @@ def queueing(archive: Archive) -> tuple[list[str], dict[str, Value]]:
     figures: dict[str, Value] = dict(run_figures(archive, "queueing"))
     for label in sorted(names, key=lambda label: -sum(means[label])):
         found = controls.against(label, WALK, ABLE)
-        figures |= effect_figures(f"queueing.{key(label)}", found)
+        figures |= change_figures(f"queueing.{key(label)}", found)
         table.append(
             [names[label], *(number(mean, 1) for mean in means[label]), DASH if label == WALK else shown(found)]
         )
@@ -176,16 +175,9 @@ def longer(archive: Archive) -> tuple[list[str], dict[str, Value]]:
         change = DASH
         if label in found:
             change = shown(found[label], ps[label])
-            figures |= effect_figures(f"long.{key(label)}", found[label])
+            figures |= change_figures(f"long.{key(label)}", found[label])
             figures[f"long.{key(label)}.p"] = DASH if ps[label] is None else p_value(ps[label])
             figures[f"long.{key(label)}.faster"] = found[label].faster
             figures["long.graphs"] = found[label].graphs
         table.append([names[label], *controls.improvements(label), change, *ends])
     return markdown(table), figures
-
-
-def effect_figures(name: str, found: Effect) -> Mapping[str, Value]:
-    """A change of the step time in % with its bounds. `.less`: by how much it is shorter."""
-    change = percent_change(found.mean)
-    bounds = {".low": percent_change(found.low), ".high": percent_change(found.high)}
-    return {name + ending: value for ending, value in ({".change": change, ".less": -change} | bounds).items()}

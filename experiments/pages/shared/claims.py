@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from shared.archive import BadInput, Trial, Trials
-from shared.page import markdown
+from shared.page import Value, markdown
 from shared.table import DASH, number, p_value
 
 RESAMPLES = 2000  # of a bootstrap
@@ -177,6 +177,13 @@ def percent_change(effect_value: float) -> float:
     return 100 * math.expm1(effect_value / 100)
 
 
+def change_figures(name: str, found: Effect) -> dict[str, Value]:
+    """In percent, with the interval. `.less`: by how much the one's time is shorter."""
+    change = percent_change(found.mean)
+    figures: dict[str, Value] = {f"{name}.change": change, f"{name}.less": -change}
+    return figures | {f"{name}.{bound}": percent_change(getattr(found, bound)) for bound in ("low", "high")}
+
+
 def verdict(found: Effect, p: float | None, published: float | None) -> str:
     """On a claim that the one is faster. `p`: corrected; `published`: its effect, None if there is no number."""
     if not found.high < 0 or (p is not None and p >= 0.05):
@@ -277,6 +284,7 @@ def partly_text(found: Effect) -> str:
     return f" ({found.partly} row{'s' if found.partly > 1 else ''} in part)" if found.partly else ""
 
 
-def effect_text(found: Effect) -> str:
+def effect_text(found: Effect, shown: Callable[[float, int], str] = number) -> str:
+    """In percent, with the interval."""
     low, high = (number(percent_change(value), 1) for value in (found.low, found.high))
-    return f"{number(percent_change(found.mean), 1)} [{low}, {high}]"
+    return f"{shown(percent_change(found.mean), 1)} [{low}, {high}]"

@@ -1,15 +1,20 @@
-"""docs/results/tuning.md: eight settings of each agent that learns, on three training graphs, in 64 groups and in more."""
+"""docs/results/tuning.md: eight settings of each agent that learns, on three training graphs, in 64 groups and in more.
+Of the planner and ColocRL ten settings with 1,000 updates."""
 from __future__ import annotations
 
 from statistics import fmean
 
-from shared.archive import Archive, Source, Trials, extremes
+from parts.policy_ends import last_gradient, part_of_one
+from shared.archive import Archive, Source, Trial, Trials, extremes
 from shared.page import Value, markdown
-from shared.table import bold_best, number, run_figures
+from shared.table import DASH, bold_best, number, run_figures
 
 FAMILIES = ["nmt", "cifar10", "ptb"]
 WALK = "random walk"
-
+# What the rule chose with 1,000 evaluations, and the paper's rate with its T and C.
+CHOSEN = {"coloc_rl": "T 10, C 5, rate 0.0003", "hierarchical": "T 1, C 1, rate 0.001"}
+PAPER = "T 10, C 5, rate 0.1"
+BETTER = 0.99  # of what is drawn at first: what is drawn at last then counts as better
 
 # Of an agent: each setting's ratios by family, and their mean.
 Settings = dict[str, dict[str, list[float]]]
@@ -35,7 +40,8 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     for agent, rows in settings.items():
         tables[agent] = setting_table(rows)
     more_figures, more_tables = on_more_groups(source.archive("tuning_256"), settings)
-    return figures | more_figures, tables | more_tables
+    rate_figures, rate_table = with_more_updates(source.archive("hierarchical_rates"))
+    return figures | more_figures | rate_figures, tables | more_tables | {"rates": rate_table}
 
 
 def settings_of(archive: Archive) -> Settings:
@@ -66,6 +72,53 @@ def on_more_groups(archive: Archive, few: Settings) -> tuple[dict[str, Value], d
         tables[f"{name}_256"] = setting_table(rows)
     tables["best_256"] = best_table(settings, walk)
     return figures, tables
+
+
+def with_more_updates(archive: Archive) -> tuple[dict[str, Value], list[str]]:
+    """1,000 updates of the planner and of ColocRL, a seed of each setting: what they find, and what they draw."""
+    settings = settings_of(archive)
+    walk = settings.pop(WALK)[""]
+    figures: dict[str, Value] = {**run_figures(archive, "rates"), "rates.walk": walk[-1]}
+    table = [["agent", "setting", *FAMILIES, "mean", "drawn at first", "at last", "entropy", "gradient's norm"]]
+    for agent, rows in settings.items():
+        order = sorted(rows, key=lambda setting: (rows[setting][-1], setting))
+        best = order[0]
+        name = f"rates.{agent}"
+        figures[name + ".setting"] = best
+        figures[name + ".best"] = rows[best][-1]
+        figures[name + ".gain"] = 100 * (1 - rows[best][-1] / rows[PAPER][-1])  # over the paper's, %
+        figures[name + ".chosen"] = 100 * (1 - rows[best][-1] / rows[CHOSEN[agent]][-1])  # over the rule's choice, %
+        figures[name + ".walk"] = 100 * (1 - rows[best][-1] / walk[-1])
+        better = 0
+        columns = [
+            bold_best([number(rows[each][at], 3) for each in order], [rows[each][at] for each in order])
+            for at in range(len(FAMILIES) + 1)
+        ]
+        for place, setting in enumerate(order):
+            trials = archive.where(f"agent.label={agent}: {setting}")
+            first, last = (trials.mean(lambda trial, tenth=tenth: drawn_part(trial, tenth)) for tenth in (0, -1))
+            better += last < BETTER * first
+            gradient = trials.mean(last_gradient)
+            table.append(
+                [
+                    f"`{agent}`" if place == 0 else "",
+                    setting,
+                    *(column[place] for column in columns),
+                    number(first, 2),
+                    number(last, 2),
+                    number(trials.mean(lambda trial: trial.episodes[-1]["entropy"]), 3),
+                    DASH if gradient is None else f"{gradient:.0e}",
+                ]
+            )
+            key = f"{name}.{setting}".replace(",", "").replace(" ", "_")
+            figures |= {key: rows[setting][-1], key + ".first": first, key + ".last": last}
+        figures[name + ".better"] = better
+    table.append(["`random_walk`", "", *(number(value, 3) for value in walk), DASH, DASH, DASH, DASH])
+    return figures, markdown(table, left=2)
+
+
+def drawn_part(trial: Trial, tenth: int) -> float | None:
+    return part_of_one(trial, trial.drawn(tenth))
 
 
 def of_families(trials: Trials) -> list[float]:

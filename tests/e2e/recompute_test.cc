@@ -84,7 +84,7 @@ TEST_F(RecomputeTest, AChangedDigitIsNamedAndCorrected) {
 
   const Ran ran = Recompute("--differences tuning.md");
   EXPECT_EQ(ran.status, 1) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("tuning.md:31: best[`placeto`, nmt]: page 2.183, archive 2.182: differs\n"));
+  EXPECT_THAT(ran.out, HasSubstr("tuning.md:33: best[`placeto`, nmt]: page 2.183, archive 2.182: differs\n"));
   EXPECT_THAT(ran.out, HasSubstr(": gain.max: page 1" + std::string(1, text[at]) + ", archive 1" +
                                  std::string(1, digit) + ": differs\n"));
   EXPECT_THAT(ran.out, EndsWith(" 2 differ\n"));

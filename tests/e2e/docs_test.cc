@@ -68,10 +68,11 @@ std::vector<std::string> Pages() {
   return pages;
 }
 
-std::vector<std::string> PagesWithSlowCommands() {
+// Those of the pages that have commands marked as slow, or those that have none.
+std::vector<std::string> PagesWithSlowCommands(bool slow) {
   std::vector<std::string> pages;
   for (const std::string& page : Pages()) {
-    if (ReadFromRoot(page).find("\n<!-- slow -->\n") != std::string::npos) pages.push_back(page);
+    if ((ReadFromRoot(page).find("\n<!-- slow -->\n") != std::string::npos) == slow) pages.push_back(page);
   }
   return pages;
 }
@@ -98,7 +99,7 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
   static bool IsAboutPython() { return GetParam() == "docs/python.md"; }
   static bool CanRun() { return !IsAboutPython() || EMPLACE_HAS_PYTHON != 0; }
 
-  void RunBlocks(bool slow_too, int seconds_for_each) const {
+  void RunBlocks() const {
     if (!CanRun()) GTEST_SKIP() << "this build has no Python package";
     std::vector<PageStep> steps;
     try {
@@ -106,14 +107,13 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
     } catch (const std::invalid_argument& error) {
       FAIL() << GetParam() << ": " << error.what();
     }
-    RunSteps(steps, slow_too, seconds_for_each);
+    RunSteps(steps);
     if (!HasFailure()) ComparePictures();
   }
 
  private:
-  void RunSteps(const std::vector<PageStep>& steps, bool slow_too, int seconds_for_each) const {
+  void RunSteps(const std::vector<PageStep>& steps) const {
     Ran last;
-    bool has_run = false;
     for (const PageStep& step : steps) {
       const std::string place = GetParam() + ":" + std::to_string(step.line) + ": ";
       switch (step.kind) {
@@ -124,11 +124,9 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
           Write(step.name, step.text);
           break;
         case PageStep::Kind::kRun:
-          has_run = slow_too || !step.slow;
-          if (!has_run) break;
           Write(".block", step.text);
           last = Shell("PYTHONPATH=${emplace%/*}/python PATH=$PWD/.bin:${emplace%/*}:$PATH timeout " +
-                       std::to_string(seconds_for_each) + " bash -euo pipefail .block");
+                       std::to_string(step.slow ? 1500 : 120) + " bash -euo pipefail .block");
           ASSERT_EQ(last.status, step.status)
               << place << (last.status == 124 ? "these commands took too long:\n" : "these commands ended so:\n")
               << step.text << "and printed:\n"
@@ -136,7 +134,6 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
           break;
         case PageStep::Kind::kOutput:
         case PageStep::Kind::kExcerpt:
-          if (!has_run) break;
           if (const std::string difference = OutputDifference(step, last.out); !difference.empty()) {
             ADD_FAILURE() << place << difference << "\nThe whole output:\n" << last.out;
           }
@@ -158,14 +155,14 @@ class PageTest : public ProgramTest, public ::testing::WithParamInterface<std::s
 };
 
 #ifndef EMPLACE_SANITIZED  // there each command takes many times as long; other tests run them
-TEST_P(PageTest, CommandsDoWhatThePageSaysLengthy) { RunBlocks(/*slow_too=*/false, /*seconds_for_each=*/120); }
-INSTANTIATE_TEST_SUITE_P(Docs, PageTest, ::testing::ValuesIn(Pages()), TestName);
+TEST_P(PageTest, CommandsDoWhatThePageSaysLengthy) { RunBlocks(); }
+INSTANTIATE_TEST_SUITE_P(Docs, PageTest, ::testing::ValuesIn(PagesWithSlowCommands(false)), TestName);
 #endif
 
 using PageSlowTest = PageTest;
 
-TEST_P(PageSlowTest, SlowCommandsDoWhatThePageSays) { RunBlocks(/*slow_too=*/true, /*seconds_for_each=*/1500); }
-INSTANTIATE_TEST_SUITE_P(Docs, PageSlowTest, ::testing::ValuesIn(PagesWithSlowCommands()), TestName);
+TEST_P(PageSlowTest, SlowCommandsDoWhatThePageSays) { RunBlocks(); }
+INSTANTIATE_TEST_SUITE_P(Docs, PageSlowTest, ::testing::ValuesIn(PagesWithSlowCommands(true)), TestName);
 
 TEST(DocsTest, LinksLeadToFilesAndHeadings) {
   std::map<std::string, MarkdownPage> pages;

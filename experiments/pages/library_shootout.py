@@ -53,6 +53,8 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         "tests": sum(each.p is not None for each in runs.comparisons),
         **leader_figures(runs),
     }
+    minute = Runs(source.archive("shootout_minute"))
+    figures |= long_figures(minute)
     tables = {
         "answer": answer(runs),
         "ops": tables_of.main_table(runs, "ops"),
@@ -70,8 +72,27 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         "costs": tables_of.cost_table(runs),
         "eight": tables_of.eight_table(runs),
         "instances": tables_of.instance_table(runs),
+        "long": tables_of.long_table(runs, minute),
+        "long_instances": tables_of.long_instance_table(minute),
+        "long_tests": tables_of.test_table(minute),
     }
     return figures, tables
+
+
+def long_figures(minute: Runs) -> dict[str, Value]:
+    """Of the runs with many evaluations: the best agent, and the longest trial of each."""
+    budget = minute.budgets[-1]
+    figures: dict[str, Value] = {
+        **run_figures(minute.archive, "long"),
+        "long.instances": len(minute.instances),
+        "long.records": len(records(minute)),
+        "long.leader": full_name(minute, minute.order(budget)[0]),
+    }
+    for label in minute.agents:
+        found = minute.mean(label, budget)
+        figures[f"long.{label.replace(' ', '_')}"] = ratio(found.mean)
+    figures["long.longest"] = max(trial.cpu_seconds for trial in minute.archive.trials)
+    return figures
 
 
 def records(runs: Runs) -> list[str]:

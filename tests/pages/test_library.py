@@ -11,7 +11,14 @@ sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "experiments", "page
 
 import library_shootout  # noqa: E402
 from parts.library_shootout import EIGHT, Runs, corrected  # noqa: E402
-from parts.library_tables import learned_table, main_table, nothing_table, test_table  # noqa: E402
+from parts.library_tables import (
+    learned_table,
+    long_instance_table,
+    long_table,
+    main_table,
+    nothing_table,
+    test_table,
+)  # noqa: E402
 from shared.archive import BadInput, Trial, Trials  # noqa: E402
 from shared.library import best_known_ratio, instance_of, read_library  # noqa: E402
 
@@ -155,6 +162,21 @@ class RunsTest(unittest.TestCase):
         self.assertEqual(len(learned_table(Runs(Runnable(*apart)))), 2)
         alone = [*on_all("post on groups", 1000, 1, 2, 4), trial("random walk on groups", 1000, FOUR)]
         self.assertEqual(len(learned_table(Runs(Runnable(*alone)))), 2 + 1)
+
+    def test_many_evaluations_stand_beside_the_largest_other_budget_on_the_same_instances(self):
+        runs = Runs(Runnable(*on_all("post on ops", 100, 2, 2, 8), *on_all("annealing on ops", 100, 1.5, 1.5, 8)))
+        pairs = [("post on ops", 1.5, 3), ("annealing on ops", 1.0005, 1.5)]
+        minute = Runs(
+            Runnable(*(trial(label, 5000, FOUR, seed, r) for label, *of in pairs for seed, r in enumerate(of)))
+        )
+        self.assertEqual(
+            [[cell.strip() for cell in line.strip("|").split("|")] for line in long_table(runs, minute)][::2],
+            [
+                ["agent", "100 evaluations", "5,000", "at the best known step", "CPU s, mean and longest"],
+                ["`annealing` on ops", "1.50 [1.50, 1.50]", "1.23 [1.00, 1.50]", "1 of 1", "0.75, 0.75"],
+            ],
+        )
+        self.assertEqual(long_instance_table(minute)[2:], [f"| `{FOUR}` | **1.225** | 2.121 |"])
 
     def test_ops_against_groups_is_of_instances_where_they_differ(self):
         runs = Runs(

@@ -12,6 +12,7 @@ from shared.table import DASH, bold, bold_best, number, p_value, seconds, signed
 
 
 SHORTER = 1 - 1e-9  # a ratio below is not one of rounding
+AT_BEST = 1.001  # a ratio below counts as that of the best known step
 
 
 def name(runs: Runs, label: str) -> str:
@@ -109,6 +110,38 @@ def learned_table(runs: Runs) -> list[str]:
         row = [full_name(runs, label), shown(found[label]), str(len(runs.nothing(label, budget) & set(here)))]
         row += [seconds(trials.mean(lambda trial: trial.policy_seconds))]
         table.append([*row, seconds(trials.mean(lambda trial: trial.cpu_seconds))])
+    return markdown(table)
+
+
+def long_table(runs: Runs, minute: Runs) -> list[str]:
+    """The agents of `minute` with its one budget, and with the largest of `runs` on the same instances."""
+    budget, before = minute.budgets[-1], runs.budgets[-1]
+    table = [["agent", f"{before:,} evaluations", f"{budget:,}", "at the best known step", "CPU s, mean and longest"]]
+    for label in minute.order(budget):
+        ratios = minute.at(label, budget)
+        trials = minute.trials(label, budget)
+        reached = sum(min(seeds.values()) < AT_BEST for seeds in ratios.values())
+        table.append(
+            [
+                full_name(minute, label),
+                shown(runs.interval_on(label, before, minute.instances)),
+                shown(minute.mean(label, budget)),
+                f"{reached} of {len(minute.instances)}",
+                f"{seconds(trials.mean(lambda trial: trial.cpu_seconds))}, "
+                + seconds(max(trial.cpu_seconds for trial in trials)),
+            ]
+        )
+    return markdown(table)
+
+
+def long_instance_table(minute: Runs) -> list[str]:
+    """The ratio of each agent of `minute` on each instance."""
+    budget = minute.budgets[-1]
+    labels = minute.order(budget)
+    table = [["instance", *(full_name(minute, label) for label in labels)]]
+    for instance in minute.instances:
+        means = [minute.mean_on(label, budget, [instance]) for label in labels]
+        table.append([f"`{instance}`", *bold_best([number(mean, 3) for mean in means], means)])
     return markdown(table)
 
 

@@ -15,7 +15,7 @@ from parts.library_tables import (
     ratio,
     shown_p,
 )
-from shared.archive import Source, geometric_mean
+from shared.archive import Source, extremes, geometric_mean
 from shared.claims import log_change, percent_change, verdict
 from shared.page import Value, markdown
 from shared.table import p_value, run_figures, signed
@@ -91,6 +91,8 @@ def long_figures(minute: Runs) -> dict[str, Value]:
     for label in minute.agents:
         found = minute.mean(label, budget)
         figures[f"long.{label.replace(' ', '_')}"] = ratio(found.mean)
+    costs = [minute.trials(label, budget).mean(lambda trial: trial.cpu_seconds) for label in minute.agents]
+    figures["long.cheapest"], figures["long.costliest"] = extremes(costs)
     figures["long.longest"] = max(trial.cpu_seconds for trial in minute.archive.trials)
     return figures
 

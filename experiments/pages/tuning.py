@@ -14,7 +14,6 @@ WALK = "random walk"
 # What the rule chose with 1,000 evaluations, and the paper's rate with its T and C.
 CHOSEN = {"coloc_rl": "T 10, C 5, rate 0.0003", "hierarchical": "T 1, C 1, rate 0.001"}
 PAPER = "T 10, C 5, rate 0.1"
-BETTER = 0.99  # of what is drawn at first: what is drawn at last then counts as better
 
 # Of an agent: each setting's ratios by family, and their mean.
 Settings = dict[str, dict[str, list[float]]]
@@ -89,7 +88,7 @@ def with_more_updates(archive: Archive) -> tuple[dict[str, Value], list[str]]:
         figures[name + ".gain"] = 100 * (1 - rows[best][-1] / rows[PAPER][-1])  # over the paper's, %
         figures[name + ".chosen"] = 100 * (1 - rows[best][-1] / rows[CHOSEN[agent]][-1])  # over the rule's choice, %
         figures[name + ".walk"] = 100 * (1 - rows[best][-1] / walk[-1])
-        better = 0
+        figures[name + ".second"] = 100 * (rows[order[1]][-1] / rows[best][-1] - 1)  # how far the next is behind, %
         columns = [
             bold_best([number(rows[each][at], 3) for each in order], [rows[each][at] for each in order])
             for at in range(len(FAMILIES) + 1)
@@ -97,7 +96,6 @@ def with_more_updates(archive: Archive) -> tuple[dict[str, Value], list[str]]:
         for place, setting in enumerate(order):
             trials = archive.where(f"agent.label={agent}: {setting}")
             first, last = (trials.mean(lambda trial, tenth=tenth: drawn_part(trial, tenth)) for tenth in (0, -1))
-            better += last < BETTER * first
             gradient = trials.mean(last_gradient)
             table.append(
                 [
@@ -112,7 +110,9 @@ def with_more_updates(archive: Archive) -> tuple[dict[str, Value], list[str]]:
             )
             key = f"{name}.{setting}".replace(",", "").replace(" ", "_")
             figures |= {key: rows[setting][-1], key + ".first": first, key + ".last": last}
-        figures[name + ".better"] = better
+        for trial in archive.where(f"agent.label={agent}: {best}"):
+            key = f"{name}.{trial.get('graph.dataset')}"
+            figures |= {key + ".first": drawn_part(trial, 0), key + ".last": drawn_part(trial, -1)}
     table.append(["`random_walk`", "", *(number(value, 3) for value in walk), DASH, DASH, DASH, DASH])
     return figures, markdown(table, left=2)
 

@@ -62,7 +62,7 @@ class WithMoreUpdatesTest(unittest.TestCase):
         key = "rates.hierarchical.T_10_C_5_rate_0.0003"
         self.assertAlmostEqual(self.figures[key + ".first"], 2)
         self.assertAlmostEqual(self.figures[key + ".last"], 1)
-        self.assertEqual(self.figures["rates.hierarchical.better"], 1)
+        self.assertAlmostEqual(self.figures["rates.hierarchical.ptb.last"], 1)
 
     def test_without_a_gradient_there_is_a_dash(self):
         self.assertTrue(self.table[2].endswith(" 2.00 | 1.00 | 0.500 | 2e-01 |"), self.table[2])

@@ -20,7 +20,7 @@ AGENTS = {
     "scotch": "Scotch",
     "mincut": "MinCut",
     "hierarchical": "planner",
-    "hierarchical, rate 0.001": "planner, T 10, C 5, rate 0.001",
+    "hierarchical, rate 0.0003": "planner, T 10, C 5, rate 0.0003",
     "hierarchical, published settings": "planner, published settings",
     "simple planner": "simple planner",
     "random walk": "random walk",
@@ -30,13 +30,13 @@ AGENTS = {
 MISSING = {**{(row, "gpu"): "OOM" for row in ("nmt2", "nmt4", "nmt8")}, ("resnet", "cpu"): DASH}  # in the paper
 PLANNERS = {
     "hierarchical": Style("planner, best settings", "#009e73"),
-    "hierarchical, rate 0.001": Style("planner, T 10, C 5, rate 0.001", "#cc79a7"),
+    "hierarchical, rate 0.0003": Style("planner, T 10, C 5, rate 0.0003", "#cc79a7"),
     "hierarchical, published settings": Style("planner, published settings", "#d55e00", dashed=True),
     "simple planner": Style("simple planner, best settings", "#0072b2"),
 }
 SETTINGS = {
     "hierarchical": "best",
-    "hierarchical, rate 0.001": "T 10, C 5, rate 0.001",
+    "hierarchical, rate 0.0003": "T 10, C 5, rate 0.0003",
     "hierarchical, published settings": "published",
 }
 STEPS = 20  # updates for a point of the figure

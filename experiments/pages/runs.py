@@ -8,7 +8,7 @@ from shared.page import Value, markdown
 from shared.table import number
 
 CONFIGURATIONS = {  # of archives whose name is not that of their one configuration
-    "hierarchical": ["hierarchical", "hierarchical_published"],
+    "hierarchical": ["hierarchical", "hierarchical_long", "hierarchical_published"],
     "placeto_transfer": ["placeto_transfer", "placeto_transfer_alone"],
     "post": ["post", "post_rnn"],
     "sgdp_transfer": [

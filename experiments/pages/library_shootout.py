@@ -33,6 +33,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     runs = Runs(source.archive("shootout_library"))
     gains = [gain_of_best_known(runs, four, eight) for four, eight in runs.eights()]
     walks, ahead = against_the_walk(runs, runs.middle)
+    minute = Runs(source.archive("shootout_minute"))
     figures: dict[str, Value] = {
         **run_figures(runs.archive),
         "runs.uncommitted": sum(trial.record["revision"].endswith("dirty") for trial in runs.archive.trials),
@@ -52,9 +53,8 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         "learned_on": len(runs.learned_on(runs.middle)),
         "tests": sum(each.p is not None for each in runs.comparisons),
         **leader_figures(runs),
+        **long_figures(minute),
     }
-    minute = Runs(source.archive("shootout_minute"))
-    figures |= long_figures(minute)
     tables = {
         "answer": answer(runs),
         "ops": tables_of.main_table(runs, "ops"),
@@ -80,21 +80,19 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
 
 
 def long_figures(minute: Runs) -> dict[str, Value]:
-    """Of the runs with many evaluations: the best agent, and the longest trial of each."""
+    """Of the runs with many evaluations: the best agent's ratio, and what trials cost."""
     budget = minute.budgets[-1]
-    figures: dict[str, Value] = {
+    costs = [minute.trials(label, budget).mean(lambda trial: trial.cpu_seconds) for label in minute.agents]
+    cheapest, costliest = extremes(costs)
+    return {
         **run_figures(minute.archive, "long"),
         "long.instances": len(minute.instances),
         "long.records": len(records(minute)),
-        "long.leader": full_name(minute, minute.order(budget)[0]),
+        "long.best": ratio(minute.mean(minute.order(budget)[0], budget).mean),
+        "long.cheapest": cheapest,
+        "long.costliest": costliest,
+        "long.longest": max(trial.cpu_seconds for trial in minute.archive.trials),
     }
-    for label in minute.agents:
-        found = minute.mean(label, budget)
-        figures[f"long.{label.replace(' ', '_')}"] = ratio(found.mean)
-    costs = [minute.trials(label, budget).mean(lambda trial: trial.cpu_seconds) for label in minute.agents]
-    figures["long.cheapest"], figures["long.costliest"] = extremes(costs)
-    figures["long.longest"] = max(trial.cpu_seconds for trial in minute.archive.trials)
-    return figures
 
 
 def records(runs: Runs) -> list[str]:

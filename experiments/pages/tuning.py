@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from parts.policy_ends import last_gradient, part_of_one
-from shared.archive import Archive, Source, Trial, Trials, extremes
+from parts.policy_ends import drawn_part, gradient_text
+from shared.archive import Archive, Source, Trials, extremes
 from shared.page import Value, markdown
 from shared.table import DASH, bold_best, number, run_figures
 
@@ -77,48 +77,30 @@ def with_more_updates(archive: Archive) -> tuple[dict[str, Value], list[str]]:
     """1,000 updates of the planner and of ColocRL, a seed of each setting: what they find, and what they draw."""
     settings = settings_of(archive)
     walk = settings.pop(WALK)[""]
-    figures: dict[str, Value] = {**run_figures(archive, "rates"), "rates.walk": walk[-1]}
+    figures: dict[str, Value] = dict(run_figures(archive, "rates"))
     table = [["agent", "setting", *FAMILIES, "mean", "drawn at first", "at last", "entropy", "gradient's norm"]]
     for agent, rows in settings.items():
-        order = sorted(rows, key=lambda setting: (rows[setting][-1], setting))
-        best = order[0]
+        cells = setting_rows(rows)
+        best, second = cells[0][0], cells[1][0]
+        mean = rows[best][-1]
         name = f"rates.{agent}"
         figures[name + ".setting"] = best
-        figures[name + ".best"] = rows[best][-1]
-        figures[name + ".gain"] = 100 * (1 - rows[best][-1] / rows[PAPER][-1])  # over the paper's, %
-        figures[name + ".chosen"] = 100 * (1 - rows[best][-1] / rows[CHOSEN[agent]][-1])  # over the rule's choice, %
-        figures[name + ".walk"] = 100 * (1 - rows[best][-1] / walk[-1])
-        figures[name + ".second"] = 100 * (rows[order[1]][-1] / rows[best][-1] - 1)  # how far the next is behind, %
-        columns = [
-            bold_best([number(rows[each][at], 3) for each in order], [rows[each][at] for each in order])
-            for at in range(len(FAMILIES) + 1)
-        ]
-        for place, setting in enumerate(order):
-            trials = archive.where(f"agent.label={agent}: {setting}")
+        figures[name + ".gain"] = 100 * (1 - mean / rows[PAPER][-1])  # over the paper's, %
+        figures[name + ".chosen"] = 100 * (1 - mean / rows[CHOSEN[agent]][-1])  # over the rule's choice, %
+        figures[name + ".walk"] = 100 * (1 - mean / walk[-1])
+        figures[name + ".second"] = 100 * (rows[second][-1] / mean - 1)  # how far the next is behind, %
+        for place, row in enumerate(cells):
+            trials = archive.where(f"agent.label={agent}: {row[0]}")
             first, last = (trials.mean(lambda trial, tenth=tenth: drawn_part(trial, tenth)) for tenth in (0, -1))
-            gradient = trials.mean(last_gradient)
-            table.append(
-                [
-                    f"`{agent}`" if place == 0 else "",
-                    setting,
-                    *(column[place] for column in columns),
-                    number(first, 2),
-                    number(last, 2),
-                    number(trials.mean(lambda trial: trial.episodes[-1]["entropy"]), 3),
-                    DASH if gradient is None else f"{gradient:.0e}",
-                ]
-            )
-            key = f"{name}.{setting}".replace(",", "").replace(" ", "_")
-            figures |= {key: rows[setting][-1], key + ".first": first, key + ".last": last}
+            key = f"{name}.{row[0]}".replace(",", "").replace(" ", "_")
+            figures |= {key + ".first": first, key + ".last": last}
+            entropy = trials.mean(lambda trial: trial.episodes[-1]["entropy"])
+            ends = [number(first, 2), number(last, 2), number(entropy, 3), gradient_text(trials)]
+            table.append([f"`{agent}`" if place == 0 else "", *row, *ends])
         for trial in archive.where(f"agent.label={agent}: {best}"):
-            key = f"{name}.{trial.get('graph.dataset')}"
-            figures |= {key + ".first": drawn_part(trial, 0), key + ".last": drawn_part(trial, -1)}
+            figures[f"{name}.{trial.get('graph.dataset')}.last"] = drawn_part(trial, -1)
     table.append(["`random_walk`", "", *(number(value, 3) for value in walk), DASH, DASH, DASH, DASH])
     return figures, markdown(table, left=2)
-
-
-def drawn_part(trial: Trial, tenth: int) -> float | None:
-    return part_of_one(trial, trial.drawn(tenth))
 
 
 def of_families(trials: Trials) -> list[float]:
@@ -137,12 +119,15 @@ def seeds_apart(trials: Trials) -> float:
 
 
 def setting_table(rows: dict[str, list[float]]) -> list[str]:
-    table = [["setting", *FAMILIES, "mean"]]
+    return markdown([["setting", *FAMILIES, "mean"], *setting_rows(rows)])
+
+
+def setting_rows(rows: dict[str, list[float]]) -> list[list[str]]:
+    """Each setting with its ratios, the smallest mean first, the best of a column bold."""
     columns = [[row[column] for row in rows.values()] for column in range(len(FAMILIES) + 1)]
     texts = [bold_best([number(value, 3) for value in column], column) for column in columns]
     order = sorted(range(len(rows)), key=lambda index: columns[-1][index])
-    table += [[list(rows)[index], *(column[index] for column in texts)] for index in order]
-    return markdown(table)
+    return [[list(rows)[index], *(column[index] for column in texts)] for index in order]
 
 
 def best_table(settings: dict[str, dict[str, list[float]]], walk: list[float]) -> list[str]:

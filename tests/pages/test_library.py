@@ -11,14 +11,8 @@ sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "experiments", "page
 
 import library_shootout  # noqa: E402
 from parts.library_shootout import EIGHT, Runs, corrected  # noqa: E402
-from parts.library_tables import (
-    learned_table,
-    long_instance_table,
-    long_table,
-    main_table,
-    nothing_table,
-    test_table,
-)  # noqa: E402
+from parts.library_tables import learned_table, long_instance_table, long_table, main_table  # noqa: E402
+from parts.library_tables import nothing_table, test_table  # noqa: E402
 from shared.archive import BadInput, Trial, Trials  # noqa: E402
 from shared.library import best_known_ratio, instance_of, read_library  # noqa: E402
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from shared.archive import Trial
+from shared.archive import Trial, Trials
+from shared.table import DASH
 
 
 def last_gradient(trial: Trial) -> float | None:
@@ -11,6 +12,12 @@ def last_gradient(trial: Trial) -> float | None:
     last = trial.episodes[-len(trial.episodes) // 10 :]
     norms = [episode["gradient_norm"] for episode in last if "gradient_norm" in episode]
     return fmean(norms) if norms else None
+
+
+def gradient_text(trials: Trials) -> str:
+    """The mean of `last_gradient`, for a table."""
+    norm = trials.mean(last_gradient)
+    return DASH if norm is None else f"{norm:.0e}"
 
 
 def likeliest_of(trial: Trial) -> float | None:
@@ -27,3 +34,8 @@ def ties_of(trial: Trial) -> float:
 def part_of_one(trial: Trial, time: float | None) -> float | None:
     """A step time in parts of a single GPU's, which is known where it does not fit too."""
     return None if time is None else time / trial.single_device
+
+
+def drawn_part(trial: Trial, tenth: int) -> float | None:
+    """What is drawn in a tenth of the episodes, in parts of a single GPU's time."""
+    return part_of_one(trial, trial.drawn(tenth))

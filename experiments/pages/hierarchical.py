@@ -28,6 +28,7 @@ AGENTS = {
     "search on ops": "search, ops",
 }
 MISSING = {**{(row, "gpu"): "OOM" for row in ("nmt2", "nmt4", "nmt8")}, ("resnet", "cpu"): DASH}  # in the paper
+RATE = "hierarchical, rate 0.0003"
 PLANNERS = {
     "hierarchical": Style("planner, best settings", "#009e73"),
     "hierarchical, rate 0.0003": Style("planner, T 10, C 5, rate 0.0003", "#cc79a7"),
@@ -101,6 +102,8 @@ def main_figures(table: PaperTable) -> dict[str, Value]:
         name = f"{row}.{agent}".replace(",", "").replace(" ", "_")
         ours = means[row, "hierarchical"]
         figures[name] = mean if mean is not None else DASH
+        if agent == RATE:
+            figures[f"{row}.rate.simple"] = percent_faster(mean, means[row, "simple planner"])
         if mean and ours:
             figures[name + ".less"] = percent_faster(ours, mean)
             figures[name + ".faster"] = percent_faster(mean, ours)
@@ -113,8 +116,8 @@ def main_figures(table: PaperTable) -> dict[str, Value]:
             if (time := times.get((row, agent))) and times.get((row, "expert"))
         ]
         figures[f"partitioners{ending}.min"], figures[f"partitioners{ending}.max"] = extremes(slow)
-    for agent in ("search on ops", "random walk", "simple planner"):
-        name = agent.replace(" ", "_")
+    for agent in ("search on ops", "random walk", "simple planner", RATE):
+        name = agent.replace(",", "").replace(" ", "_")
         whole = [
             row for row in ROWS if all(t.best is not None for a in (agent, "hierarchical") for t in table.of(a, [row]))
         ]

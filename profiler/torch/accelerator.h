@@ -1,7 +1,7 @@
 #ifndef EMPLACE_PROFILER_TORCH_ACCELERATOR_H_
 #define EMPLACE_PROFILER_TORCH_ACCELERATOR_H_
 
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <torch/version.h>
 
 #include <map>

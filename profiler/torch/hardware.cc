@@ -4,7 +4,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
-#include <torch/torch.h>
+#include <torch/cuda.h>
 #include <torch/version.h>
 #include <unistd.h>
 

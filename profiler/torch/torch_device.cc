@@ -1,6 +1,7 @@
 #include "profiler/torch/torch_device.h"
 
 #include <ATen/EmptyTensor.h>
+#include <torch/utils.h>
 #include <torch/version.h>
 
 #include <algorithm>

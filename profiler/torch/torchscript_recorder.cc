@@ -1,7 +1,7 @@
 // Runs a TorchScript module and records what it does. Part of the library with LibTorch.
 
 #include <torch/script.h>
-#include <torch/torch.h>
+#include <torch/utils.h>
 #include <torch/version.h>
 
 #include <algorithm>

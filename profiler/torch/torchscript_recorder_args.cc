@@ -2,7 +2,7 @@
 
 #include "profiler/torch/torchscript_recorder_args.h"
 
-#include <torch/torch.h>
+#include <torch/script.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>

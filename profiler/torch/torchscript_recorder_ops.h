@@ -1,7 +1,7 @@
 #ifndef EMPLACE_PROFILER_TORCH_TORCHSCRIPT_RECORDER_OPS_H_
 #define EMPLACE_PROFILER_TORCH_TORCHSCRIPT_RECORDER_OPS_H_
 
-#include <torch/torch.h>
+#include <torch/script.h>
 
 #include <atomic>
 #include <cstdint>

@@ -1,5 +1,7 @@
 #include "agents/nn/torch/attention.h"
 
+#include <torch/autograd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>

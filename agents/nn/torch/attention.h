@@ -1,7 +1,7 @@
 #ifndef EMPLACE_AGENTS_NN_TORCH_ATTENTION_H_
 #define EMPLACE_AGENTS_NN_TORCH_ATTENTION_H_
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <vector>

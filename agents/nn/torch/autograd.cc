@@ -1,6 +1,6 @@
 // The LibTorch part of autograd.h.
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <map>

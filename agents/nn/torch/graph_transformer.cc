@@ -1,5 +1,7 @@
 // The LibTorch part of graph_transformer.h.
 
+#include <torch/utils.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>

@@ -1,7 +1,7 @@
 #ifndef EMPLACE_AGENTS_NN_TORCH_MAKERS_H_
 #define EMPLACE_AGENTS_NN_TORCH_MAKERS_H_
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <map>
 #include <span>

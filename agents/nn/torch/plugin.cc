@@ -1,5 +1,8 @@
 // Exports of the LibTorch library, and code shared by its networks.
 
+#include <torch/cuda.h>
+#include <torch/utils.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>

@@ -1,5 +1,8 @@
 // The sequence network with gradients by LibTorch's autograd: on a GPU, and as the reference of sequence_kernels.cc.
 
+#include <torch/autograd.h>
+#include <torch/utils.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>

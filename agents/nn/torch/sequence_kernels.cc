@@ -1,6 +1,8 @@
 // The sequence network on a CPU: our kernels for what is done step by step, LibTorch's BLAS for large products, and no
 // autograd. Decoding keeps its activations, so that learning from it needs no second pass.
 
+#include <torch/utils.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>

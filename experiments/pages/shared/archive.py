@@ -7,6 +7,7 @@ import json
 import lzma
 import math
 import os
+import shutil
 import statistics
 import subprocess
 import tarfile
@@ -257,6 +258,17 @@ class Archive(NamedTrials):
                 )
             self._reports[conditions] = Report(_rows(stem + "_table.csv"))
         return self._reports[conditions]
+
+
+def program() -> str:
+    """The emplace that the environment names, or the first that is built or installed."""
+    chosen = os.environ.get("EMPLACE")
+    builds = [str(ROOT / "build" / name) for name in ("dev/emplace", "release/emplace", "emplace")]
+    choices = [chosen] if chosen else [*builds, shutil.which("emplace") or ""]
+    for choice in choices:
+        if os.access(choice, os.X_OK) and os.path.isfile(choice):
+            return choice
+    raise BadInput(f"{choices[0]}: is no program (EMPLACE=PATH names emplace)")
 
 
 def folder_in_memory() -> str | None:

@@ -52,4 +52,29 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
             ]
         )
     figures = {"archives": len(minutes), "trials": trials, "hours": sum(minutes) / 60, "most": max(minutes)}
-    return figures, {"runs": markdown(table, left=3)}
+    again, more_figures = run_again(source, dict(zip(source.names(), minutes)))
+    return {**figures, **more_figures}, {"runs": markdown(table, left=3), "again": again}
+
+
+def run_again(source: Source, minutes: dict[str, float]) -> tuple[list[str], dict[str, Value]]:
+    """What tools/rerun wrote. An archive's CPU minutes are scaled by those of its drawn trials."""
+    drawn: dict[str, list[dict[str, str]]] = {}
+    for row in source.rows("rerun.csv"):
+        drawn.setdefault(row["archive"], []).append(row)
+    table = [["archive", "run again", "agree", "CPU s, archived", "CPU s, now", "CPU minutes of all, estimated"]]
+    figures: dict[str, Value] = {"again.archived": 0.0, "again.hours": 0.0, "again.trials": 0, "again.agree": 0}
+    for name, rows in sorted(drawn.items()):
+        before, now = (sum(float(row[key]) for row in rows) for key in ("seconds_archived", "seconds_now"))
+        agree = sum(not row["difference"] for row in rows)
+        estimated = minutes[name] * (now / before if before else 1)
+        table.append([f"`{name}`", *map(number, (len(rows), agree, before, now, estimated))])
+        for key, value in (
+            ("archived", minutes[name] / 60),
+            ("hours", estimated / 60),
+            ("trials", len(rows)),
+            ("agree", agree),
+        ):
+            figures[f"again.{key}"] += value
+    figures["again.archives"] = len(drawn)
+    figures["again.part"] = figures["again.hours"] / figures["again.archived"]
+    return markdown(table), figures

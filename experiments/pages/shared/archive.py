@@ -311,6 +311,15 @@ class Source:
             self._archives[name] = Archive(self._folder / (name + ".tar.xz"), self.program)
         return self._archives[name]
 
+    def rows(self, file: str) -> list[dict[str, str]]:
+        """Of a CSV file beside the archives."""
+        path = self._folder / file
+        try:
+            with open(path, newline="", encoding="utf-8") as lines:
+                return list(csv.DictReader(lines))
+        except OSError as error:
+            raise BadInput(f"{path}: cannot be read ({error.strerror})") from error
+
     @staticmethod
     def reference_data(what: str) -> Path:
         """The folder of other projects' files."""

@@ -32,12 +32,12 @@ def revision_of(trial: Trial) -> str:
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     table = [["archive", "page", "configurations", "trials", "seeds", "revisions, with their trials", "CPU minutes"]]
-    minutes, trials = [], 0
+    minutes: dict[str, float] = {}
+    trials = 0
     for name in source.names():
         runs = [trial for trial in source.archive(name).trials if trial.index == 0]
         revisions = Counter(revision_of(trial) for trial in runs)
-        spent = sum(trial.cpu_seconds for trial in runs) / 60
-        minutes.append(spent)
+        minutes[name] = sum(trial.cpu_seconds for trial in runs) / 60
         trials += len(runs)
         page = PAGES.get(name, name.partition("_")[0])
         table.append(
@@ -48,11 +48,12 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
                 f"{len(runs):,}",
                 number(len({trial.seed for trial in runs})),
                 ", ".join(f"{revision} ({count:,})" for revision, count in sorted(revisions.items())),
-                number(spent),
+                number(minutes[name]),
             ]
         )
-    figures = {"archives": len(minutes), "trials": trials, "hours": sum(minutes) / 60, "most": max(minutes)}
-    again, more_figures = run_again(source, dict(zip(source.names(), minutes)))
+    figures = {"archives": len(minutes), "trials": trials}
+    figures |= {"hours": sum(minutes.values()) / 60, "most": max(minutes.values())}
+    again, more_figures = run_again(source, minutes)
     return {**figures, **more_figures}, {"runs": markdown(table, left=3), "again": again}
 
 
@@ -64,7 +65,8 @@ def run_again(source: Source, minutes: dict[str, float]) -> tuple[list[str], dic
     table = [["archive", "run again", "agree", "CPU s, archived", "CPU s, now", "CPU minutes of all, estimated"]]
     figures: dict[str, Value] = {"again.archived": 0.0, "again.hours": 0.0, "again.trials": 0, "again.agree": 0}
     for name, rows in sorted(drawn.items()):
-        before, now = (sum(float(row[key]) for row in rows) for key in ("seconds_archived", "seconds_now"))
+        ran = [row for row in rows if row["seconds_now"]]  # the others failed
+        before, now = (sum(float(row[key]) for row in ran) for key in ("seconds_archived", "seconds_now"))
         agree = sum(not row["difference"] for row in rows)
         estimated = minutes[name] * (now / before if before else 1)
         table.append([f"`{name}`", *map(number, (len(rows), agree, before, now, estimated))])

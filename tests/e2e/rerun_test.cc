@@ -54,6 +54,7 @@ TEST_F(RerunTest, BadInputIsOneLine) {
   };
   expect_refused(Rerun("--archives . none"), "none.tar.xz: cannot be read (there is no such file)");
   expect_refused(Rerun("--trials 0"), "--trials 0 --jobs 1: 1 or more are expected");
+  expect_refused(Rerun("--csv none/x.csv"), "none/x.csv: cannot be written (there is no folder none)");
   expect_refused(Rerun("hierarchical_start", "EMPLACE=./none "), "./none: is no program");
   expect_refused(Rerun("hierarchical_start", "EMPLACE=/bin/true "), "/bin/true: plans nothing");
 }

@@ -18,18 +18,23 @@ class Rows:
         keys = ("archive", "seconds_archived", "seconds_now", "difference")
         return [
             dict(zip(keys, row))
-            for row in (("b", "4", "1", ""), ("a", "10", "5", "x was 1, is 2"), ("b", "4", "3", ""))
+            for row in (
+                ("b", "4", "1", ""),
+                ("a", "10", "5", "x was 1, is 2"),
+                ("b", "4", "3", ""),
+                ("a", "7", "", "failed"),
+            )
         ]
 
 
 class RunAgainTest(unittest.TestCase):
     def test_minutes_of_an_archive_are_scaled_by_its_drawn_trials(self):
         table, figures = RUNS.run_again(Rows(), {"a": 120, "b": 60, "c": 600})
-        self.assertEqual(table[2:], ["| `a` | 1 | 0 | 10 | 5 | 60 |", "| `b` | 2 | 2 | 8 | 4 | 30 |"])
+        self.assertEqual(table[2:], ["| `a` | 2 | 0 | 10 | 5 | 60 |", "| `b` | 2 | 2 | 8 | 4 | 30 |"])
         self.assertEqual(figures["again.hours"], 1.5)
         self.assertEqual(figures["again.archived"], 3)
         self.assertEqual(figures["again.part"], 0.5)
-        self.assertEqual((figures["again.trials"], figures["again.agree"], figures["again.archives"]), (3, 2, 2))
+        self.assertEqual((figures["again.trials"], figures["again.agree"], figures["again.archives"]), (4, 2, 2))
 
 
 if __name__ == "__main__":

@@ -260,6 +260,16 @@ class Archive(NamedTrials):
         return self._reports[conditions]
 
 
+def write_whole(path: Path, text: str) -> None:
+    """The file has all of the text or is as it was."""
+    part = path.with_name(path.name + ".part")
+    with open(part, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+
+
 def program() -> str:
     """The emplace that the environment names, or the first that is built or installed."""
     chosen = os.environ.get("EMPLACE")

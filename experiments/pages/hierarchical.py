@@ -57,11 +57,16 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
     ends, figures = end_table(table)
     figures |= {**run_figures(source.archive("hierarchical")), **claim_figures(found), **main_figures(table)}
     tables = {"main": main_table(table), "claims": claim_table(found), "ends": ends}
-    for part in (starts, grouping, shuffles, ablation, workers):
+    for part in (starts, grouping, shuffles, ablation):
         more_figures, more_tables = part(source)
         figures |= more_figures
         tables |= more_tables
-    return figures, tables, {"hierarchical_drawn.svg": drawn_picture(table)}
+    more_figures, more_tables, picture = workers(source)
+    return (
+        figures | more_figures,
+        tables | more_tables,
+        {"hierarchical_drawn.svg": drawn_picture(table), "hierarchical_workers.svg": picture},
+    )
 
 
 def claims_of(table: PaperTable, source: Source) -> list[Claim]:

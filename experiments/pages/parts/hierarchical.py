@@ -5,7 +5,8 @@ import math
 from statistics import fmean, median
 
 from shared.archive import Source, Trial, Trials, extremes
-from shared.claims import Claim, effect_if_any, published_effect
+from shared.chart import Axis, Line, Panel, Style, around, chart
+from shared.claims import Claim, change_figures, effect_if_any, published_effect
 from shared.page import Value, markdown
 from shared.paper_table import Row, published_figures
 from shared.table import DASH, bold_best, number, run_figures
@@ -32,6 +33,11 @@ SIZES = {
     "simple planner": "no Placer: *simple planner*",
     "random walk": "random walk",
     "search on ops": "search, ops",
+}
+WORKERS = {
+    "one worker": Style("one worker", "#d55e00"),
+    "four workers": Style("four workers", "#0072b2"),
+    "random walk": Style("random walk", "#777777", dashed=True),
 }
 GROUPED = [key for key in ROWS if key != "resnet"]  # rows with random groups
 SHORT = 1000  # evaluations of the smaller experiments
@@ -147,12 +153,14 @@ def short_best(trial: Trial) -> float | None:
     return trial.best_after(SHORT)
 
 
-def workers(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
+def workers(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], str]:
+    """Figures, the table, and the picture."""
     archive = source.archive("hierarchical_workers")
+    archive.expect_labels(WORKERS)
     figures = run_figures(archive, "workers")
     table = [["placements", *(f"{points:,}" for points in POINTS), "the last quarter's mean", "first below 1.94 s"]]
-    for label in ("one worker", "four workers", "random walk"):
-        trials = sorted(archive.where("agent.label=" + label), key=lambda trial: trial.seed)
+    runs = {label: Trials(sorted(archive.where("agent.label=" + label), key=lambda t: t.seed)) for label in WORKERS}
+    for label, trials in runs.items():
         quarters = [drawn_between(trial, 750, math.inf) for trial in trials]
         table.append(
             [
@@ -162,12 +170,48 @@ def workers(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
                 ", ".join(ordinal(first_below(trial, 1940)) for trial in trials),
             ]
         )
-        for trial in trials:
-            name = f"workers.{label.split()[0]}.seed{trial.seed}"
-            if trial.episodes and trial.drawn(-1):
-                figures[name + ".drawn"], figures[name + ".entropy"] = trial.drawn(-1), trial.episodes[-1]["entropy"]
-                figures[name + ".step_s"] = trial.policy_seconds / len(trial.episodes)
-    return figures, {"workers": markdown(table)}
+        if None not in quarters:
+            name = f"workers.{label.split()[0]}"
+            for part, after in (("first", 0), ("last", SHORT - 100)):
+                drawn = trials.values(lambda trial, after=after: drawn_between(trial, after, after + 100))
+                figures[f"{name}.{part}.min"], figures[f"{name}.{part}.max"] = extremes(drawn)
+            figures[name + ".step_s"] = trials.mean(lambda trial: trial.policy_seconds / len(trial.episodes))
+    one, four = runs["one worker"], runs["four workers"]
+    found = effect_if_any(four, one)
+    if found:
+        figures |= change_figures("workers", found)
+    pairs = list(zip(four, one, strict=True))
+    figures["workers.better"] = sum(ours.best < theirs.best for ours, theirs in pairs)
+    figures["workers.better.early"] = sum(ours.best < theirs.best_after(SHORT // 4) for ours, theirs in pairs)
+    return figures, {"workers": markdown(table)}, workers_picture(runs)
+
+
+def workers_picture(runs: dict[str, Trials]) -> str:
+    """What is drawn, and the best placement so far, in ms; means of seeds, by placements measured."""
+    drawn, best = [], []
+    for label, style in WORKERS.items():
+        trials = runs[label]
+        best.append(
+            Line(
+                [(at, trials.mean(lambda trial, at=at: trial.best_after(at))) for at in range(20, SHORT + 1, 20)], style
+            )
+        )
+        if trials.values(lambda trial: drawn_between(trial, 0, SHORT)):  # the walk learns nothing
+            means = [
+                (after + 25, trials.mean(lambda trial, after=after: drawn_between(trial, after, after + 50)))
+                for after in range(0, SHORT, 50)
+            ]
+            drawn.append(Line(means, style))
+    panels = [
+        Panel(
+            title,
+            Axis("placements measured", 0, SHORT),
+            Axis("ms", *around([y for line in lines for _, y in line.points])),
+            lines,
+        )
+        for title, lines in (("drawn", drawn), ("best so far", best))
+    ]
+    return chart("NMT with 4 layers: one worker against four", panels, list(WORKERS.values()), 2)
 
 
 def drawn_between(trial: Trial, after: float, until: float) -> float | None:

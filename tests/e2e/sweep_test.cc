@@ -30,6 +30,15 @@ sweep:
 exclude: [{agent.name: local_search, cluster.gpus: 4}]
 )";
 
+// Searches that can be stopped or killed on their way. Under sanitizers an evaluation takes many times as long.
+#ifdef EMPLACE_SANITIZED
+constexpr const char* kStopped = "evaluations: 5000";
+constexpr const char* kKilled = "evaluations: 2000";
+#else
+constexpr const char* kStopped = "evaluations: 30000";
+constexpr const char* kKilled = "evaluations: 10000";
+#endif
+
 class SweepTest : public EmplaceTest {
  protected:
   SweepTest() { Write("x.yaml", kSweep); }
@@ -78,7 +87,7 @@ TEST_F(SweepTest, TheResultsDependNeitherOnTheFormatNorOnTheNumberOfProcesses) {
 }
 
 TEST_F(SweepTest, KilledAtAnyMomentItEndsWithTheSameBytesLengthy) {
-  Write("x.yaml", Replaced(Replaced(kSweep, "evaluations: 1500", "evaluations: 10000"), "local_search]", "random]"));
+  Write("x.yaml", Replaced(Replaced(kSweep, "evaluations: 1500", kKilled), "local_search]", "random]"));
   Write("x.yaml", Replaced(Read("x.yaml"), "agent.name: local_search", "agent.name: random"));
   // Learning agents too: they are saved between episodes, with weights, moments and baselines.
   Write("x.yaml", Replaced(Read("x.yaml"), "[annealing, random_walk, random]", "[annealing, placeto, pgnn, random]"));
@@ -109,7 +118,7 @@ TEST_F(SweepTest, KilledAtAnyMomentItEndsWithTheSameBytesLengthy) {
 }
 
 TEST_F(SweepTest, AnInterruptStopsTheTrialsAndTheSameCommandGoesOnLengthy) {
-  Write("x.yaml", Replaced(kSweep, "evaluations: 1500", "evaluations: 30000"));
+  Write("x.yaml", Replaced(kSweep, "evaluations: 1500", kStopped));
   // Interrupts as soon as a trial has shown progress, however long that takes. `exec` keeps the process ID of `$$`, and
   // the subshell in parentheses is not a child of the sweep.
   const Ran ran = Shell(

@@ -182,7 +182,7 @@ void ExpectOpsInTurn(const Graph& graph, const Cluster& cluster, const Placement
   }
 }
 
-TEST(FlowEngineTest, EqualsTheSlowReferenceOnRandomTrees) {
+TEST(FlowEngineTest, EqualsTheReferenceOnRandomTreesSlow) {
   Rng rng(23);
   int shared = 0;
   for (int i = 0; i < 10'000; ++i) {

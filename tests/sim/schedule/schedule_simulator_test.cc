@@ -452,7 +452,7 @@ class SlowSchedule {
   std::vector<std::vector<std::size_t>> rank_free_;  // what the rank's next action or final op waits for
 };
 
-TEST(ScheduleSimulatorTest, AgreesWithASlowReferenceOnRandomSchedules) {
+TEST(ScheduleSimulatorTest, AgreesWithAReferenceOnRandomSchedulesSlow) {
   Rng rng(17);
   for (int round = 0; round < 3000; ++round) {
     const std::size_t ranks = 1 + rng.Below(4);

@@ -6,7 +6,7 @@ from statistics import fmean, median
 
 from shared.archive import Source, Trial, Trials, extremes
 from shared.chart import Axis, Line, Panel, Style, around, chart
-from shared.claims import Claim, change_figures, effect_if_any, published_effect
+from shared.claims import Claim, change_figures, effect, effect_if_any, published_effect
 from shared.page import Value, markdown
 from shared.paper_table import Row, published_figures
 from shared.table import DASH, bold_best, number, run_figures
@@ -177,9 +177,7 @@ def workers(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], str
                 figures[f"{name}.{part}.min"], figures[f"{name}.{part}.max"] = extremes(drawn)
             figures[name + ".step_s"] = trials.mean(lambda trial: trial.policy_seconds / len(trial.episodes))
     one, four = runs["one worker"], runs["four workers"]
-    found = effect_if_any(four, one)
-    if found:
-        figures |= change_figures("workers", found)
+    figures |= change_figures("workers", effect(four, one))
     pairs = list(zip(four, one, strict=True))
     figures["workers.better"] = sum(ours.best < theirs.best for ours, theirs in pairs)
     figures["workers.better.early"] = sum(ours.best < theirs.best_after(SHORT // 4) for ours, theirs in pairs)
@@ -196,11 +194,11 @@ def workers_picture(runs: dict[str, Trials]) -> str:
                 [(at, trials.mean(lambda trial, at=at: trial.best_after(at))) for at in range(20, SHORT + 1, 20)], style
             )
         )
-        if trials.values(lambda trial: drawn_between(trial, 0, SHORT)):  # the walk learns nothing
-            means = [
-                (after + 25, trials.mean(lambda trial, after=after: drawn_between(trial, after, after + 50)))
-                for after in range(0, SHORT, 50)
-            ]
+        means = [
+            (after + 25, trials.mean(lambda trial, after=after: drawn_between(trial, after, after + 50)))
+            for after in range(0, SHORT, 50)
+        ]
+        if None not in (mean for _, mean in means):  # the walk learns nothing
             drawn.append(Line(means, style))
     panels = [
         Panel(

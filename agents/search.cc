@@ -79,12 +79,12 @@ void AddDevices(const Cluster& cluster, Fingerprint* problem) {
 }
 
 // What links share.
-void AddTopology(const Topology& topology, Fingerprint* problem) {
-  for (const Topology::Link& link : topology.links()) {
+void AddTopology(const emplace::Topology& topology, Fingerprint* problem) {
+  for (const emplace::Topology::Link& link : topology.links()) {
     problem->Add(fmt::format("{} to {}: {} {}", link.from, link.to, link.bandwidth_gb_per_s, link.latency_micros));
   }
-  for (const Topology::GivenRoute& route : topology.given()) {
-    for (const Topology::Vertex vertex : route) problem->Add(fmt::format("over {}", vertex));
+  for (const emplace::Topology::GivenRoute& route : topology.given()) {
+    for (const emplace::Topology::Vertex vertex : route) problem->Add(fmt::format("over {}", vertex));
     problem->Add("there");
   }
 }

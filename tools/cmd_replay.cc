@@ -25,7 +25,7 @@
 namespace emplace::tools {
 namespace {
 
-constexpr std::size_t kShownParts = 10;
+constexpr std::size_t kReplayedParts = 10;
 
 struct ReplayOptions {
   std::vector<std::string> files;
@@ -74,7 +74,7 @@ void Print(std::ostream& out, const experiments::Replay& replay, const datasets:
   }
   streams.PrintText(out);
 
-  const std::vector<ChainPart> parts = agents::LongestParts(replay.explanation, kShownParts);
+  const std::vector<ChainPart> parts = agents::LongestParts(replay.explanation, kReplayedParts);
   out << fmt::format("\nThe critical path of the simulated step: its longest parts, {} of {}:\n", parts.size(),
                      replay.explanation.chain.size());
   Table path({"part", "time", "%", "what", "where"});

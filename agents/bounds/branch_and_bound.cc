@@ -50,9 +50,9 @@ std::int64_t OneMachineBound(std::vector<Job>& jobs) {
   return over;
 }
 
-class Search {
+class TreeSearch {
  public:
-  Search(const Graph& graph, const Cluster& cluster, const CostTable& costs, const ExactOptions& options)
+  TreeSearch(const Graph& graph, const Cluster& cluster, const CostTable& costs, const ExactOptions& options)
       : graph_(graph),
         cluster_(cluster),
         options_(options),
@@ -354,7 +354,7 @@ class Search {
 
 ExactResult BranchAndBound(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                            const ExactOptions& options) {
-  return Search(graph, cluster, costs, options).Run();
+  return TreeSearch(graph, cluster, costs, options).Run();
 }
 
 }  // namespace emplace::agents

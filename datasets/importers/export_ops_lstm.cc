@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kMaxCells = 20'000;
 
 // The weights of one direction of one layer.
-struct Weights {
+struct LstmWeights {
   Value input;   // [4h, inputs]
   Value hidden;  // [4h, h]
   std::optional<Value> input_bias;
@@ -43,9 +43,9 @@ bool LowerExportLstm(ExportCall& call) {
   if (hidden < 1 || hidden > std::int64_t{1} << 32) return false;
   const Shape state = {layers * directions, batch, hidden};
   if (call.shape(states[0]) != state || call.shape(states[1]) != state) return false;
-  std::vector<Weights> weights;
+  std::vector<LstmWeights> weights;
   for (std::size_t i = 0; i < params.size(); i += per_layer) {
-    Weights one = {.input = params[i], .hidden = params[i + 1], .input_bias = {}, .hidden_bias = {}};
+    LstmWeights one = {.input = params[i], .hidden = params[i + 1], .input_bias = {}, .hidden_bias = {}};
     const std::int64_t width = static_cast<std::int64_t>(i) < directions * static_cast<std::int64_t>(per_layer)
                                    ? call.shape(x)[2]
                                    : hidden * directions;
@@ -83,7 +83,7 @@ bool LowerExportLstm(ExportCall& call) {
     std::vector<Value> results;
     for (std::int64_t direction = 0; direction < directions; ++direction) {
       const auto at = static_cast<std::size_t>(layer * directions + direction);
-      const Weights& w = weights[at];
+      const LstmWeights& w = weights[at];
       const std::string stem = fmt::format("layer{}{}/", layer, direction == 0 ? "" : "_reverse");
       Shape gates = call.shape(x);
       gates[2] = 4 * hidden;

@@ -90,7 +90,7 @@ struct Gpu {
 };
 
 // Ends are names: those of devices and switches, and "bus BUSID" for what NVLink leads to.
-struct Join {
+struct CableEnds {
   std::string from;
   std::string to;
   double gb_per_s = 0;
@@ -175,7 +175,7 @@ class SystemReader {
   std::vector<Cpu> cpus;
   std::vector<Gpu> gpus;
   std::vector<std::string> switches;
-  std::vector<Join> joins;
+  std::vector<CableEnds> joins;
   bool has_net = false;
   std::size_t left_out = 0;  // links to GPUs that are not in the file
 
@@ -275,9 +275,9 @@ class SystemReader {
 
   // Several links of one GPU to switches are one link to `nvswitch`. Others lead to the GPU of their bus id.
   void ResolveBuses() {
-    std::vector<Join> resolved;
+    std::vector<CableEnds> resolved;
     std::map<std::string, std::size_t> to_switch;
-    for (Join& join : joins) {
+    for (CableEnds& join : joins) {
       if (join.to == "nvswitch") {
         const auto [at, is_new] = to_switch.emplace(join.from, resolved.size());
         if (!is_new) {
@@ -377,7 +377,7 @@ Cluster MakeCluster(const SystemReader& node, const std::string& file, int nodes
   }
   std::vector<Topology::Link> links;
   for (int index = 0; index < nodes; ++index) {
-    for (const Join& join : node.joins) {
+    for (const CableEnds& join : node.joins) {
       if (join.to == "net" && !has_net) continue;
       Topology::Link link{vertex_of.at(key(index, join.from)), vertex_of.at(key(join.to == "net" ? 0 : index, join.to)),
                           join.gb_per_s, join.micros};

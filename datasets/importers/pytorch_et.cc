@@ -91,7 +91,7 @@ constexpr std::string_view kCopying[] = {"to",        "_to_copy",     "contiguou
 // Of those, what may move data between the host and a device.
 constexpr std::string_view kCrossing[] = {"to", "_to_copy", "copy_", "item", "_local_scalar_dense", "pin_memory"};
 // Ops with kernels of their own beside those of recorded parts.
-constexpr std::string_view kWhole[] = {"convolution_backward", "native_layer_norm_backward"};
+constexpr std::string_view kWholeOps[] = {"convolution_backward", "native_layer_norm_backward"};
 
 template <std::size_t kSize>
 bool Holds(const std::string_view (&names)[kSize], std::string_view name) {
@@ -651,8 +651,8 @@ std::vector<bool> OpsOfTree(const EtTrace& trace) {
   for (const std::size_t i : order) {
     const std::string_view aten = AtenName(trace.name(i));
     if (works[i]) {
-      is_op[i] =
-          Holds(kWhole, aten) || below[i] == Work::kNone || (below[i] == Work::kIncidental && !Holds(kCopying, aten));
+      is_op[i] = Holds(kWholeOps, aten) || below[i] == Work::kNone ||
+                 (below[i] == Work::kIncidental && !Holds(kCopying, aten));
     }
     Work work = works[i] ? (Holds(kIncidental, aten) ? Work::kIncidental : Work::kOwn) : Work::kNone;
     work = std::max(work, below[i]);

@@ -30,7 +30,7 @@ std::string EndOf(const std::string& log) {
   return end;
 }
 
-std::string TextAt(const JsonValue& json, std::string_view key) {
+std::string CrashText(const JsonValue& json, std::string_view key) {
   const JsonValue* value = FindMember(json, key);
   const auto* text = value == nullptr ? nullptr : value->As<std::string>();
   return text == nullptr ? "" : *text;
@@ -57,10 +57,10 @@ std::vector<TrialCrash> ReadCrashes(const std::string& trial_folder) {
       const JsonValue json = ParseJson(line);
       const JsonValue* lost = FindMember(json, "lost");
       const auto* flag = lost == nullptr ? nullptr : lost->As<bool>();
-      crashes.push_back({.host = TextAt(json, "host"),
+      crashes.push_back({.host = CrashText(json, "host"),
                          .lost = flag != nullptr && *flag,
-                         .how = TextAt(json, "how"),
-                         .log = TextAt(json, "log")});
+                         .how = CrashText(json, "how"),
+                         .log = CrashText(json, "log")});
     } catch (const InputError&) {
       // A machine that failed may have left a part of a line.
     }

@@ -41,9 +41,9 @@ struct Course {
   double step_time = 0;
 };
 
-class Comparison {
+class ReplayComparison {
  public:
-  explicit Comparison(const datasets::Imported& imported)
+  explicit ReplayComparison(const datasets::Imported& imported)
       : graph_(imported.graph),
         cluster_(*imported.cluster),
         placement_(*imported.placement),
@@ -155,7 +155,7 @@ Replay MakeReplay(const datasets::Imported& imported) {
   replay.step_time = simulated.step_time;
   replay.measured_step_time = measured.step_time;
   replay.gpus = step.gpus;
-  const Comparison comparison(imported);
+  const ReplayComparison comparison(imported);
   replay.gpu_busy = comparison.GpuBusy(simulated);
   replay.measured_gpu_busy = comparison.GpuBusy(measured);
   for (const std::size_t device : comparison.Streams()) {

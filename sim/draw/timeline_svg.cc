@@ -84,13 +84,13 @@ constexpr const char* kQueueColour = "#ff8c00";
 constexpr const char* kGapColour = "#999999";
 
 // A line of the chain from one bar to another.
-using Step = std::tuple<int, int, int>;  // x and both y in half pixels
+using ChainStep = std::tuple<int, int, int>;  // x and both y in half pixels
 
 // What the chain adds to the picture.
 struct ChainBars {
   std::vector<Bar> ops;        // [num_devices]
   std::vector<Bar> transfers;  // [num_devices]
-  std::set<Step> steps;
+  std::set<ChainStep> steps;
 };
 
 void PrintHead(std::ostream& out, double height, const std::string& title, bool with_chain) {

@@ -5,19 +5,19 @@ namespace emplace {
 namespace {
 
 // How the bytes of outputs[i] follow from those of inputs[i]. Bytes, since imported tensors may have no shape.
-enum class Size : std::uint8_t { kSame, kSmaller, kLarger };
+enum class OutputSize : std::uint8_t { kSame, kSmaller, kLarger };
 
 // An op of one member of a collective. Its time is that of the links, so it has no work of its own.
-template <Size kSize>
+template <OutputSize kSize>
 OpWork GroupWork(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(1, view.num_inputs(), /*at_least=*/true);
   for (std::size_t i = 0; i < view.num_inputs(); ++i) {
     const double in = view.in_bytes(i);
     const double out = view.out_bytes(i);
-    if (kSize == Size::kSame) view.Expect(in == out, "each output is as large as its input");
-    if (kSize == Size::kSmaller) view.Expect(out <= in, "each output is a part of its input");
-    if (kSize == Size::kLarger) view.Expect(out >= in, "each input is a part of its output");
+    if (kSize == OutputSize::kSame) view.Expect(in == out, "each output is as large as its input");
+    if (kSize == OutputSize::kSmaller) view.Expect(out <= in, "each output is a part of its input");
+    if (kSize == OutputSize::kLarger) view.Expect(out >= in, "each input is a part of its output");
   }
   return {};
 }
@@ -74,15 +74,17 @@ OpWork RoutingGrad(const Graph& graph, OpId op) {
 // In alphabetical order.
 constexpr OpKind kParallelKinds[] = {
     {"all_gather", OpClass::kNone, "(a part of each tensor) -> the tensors: 0; its time is that of the links",
-     GroupWork<Size::kLarger>},
+     GroupWork<OutputSize::kLarger>},
     {"all_reduce", OpClass::kNone, "(tensors) -> their sums over the group: 0; its time is that of the links",
-     GroupWork<Size::kSame>},
+     GroupWork<OutputSize::kSame>},
     {"all_to_all", OpClass::kNone,
-     "(a piece for each member) -> a piece of each member: 0; its time is that of the links", GroupWork<Size::kSame>},
+     "(a piece for each member) -> a piece of each member: 0; its time is that of the links",
+     GroupWork<OutputSize::kSame>},
     {"broadcast", OpClass::kNone, "(the root's tensors) -> them: 0; its time is that of the links", Broadcast},
     {"recv", OpClass::kNone, "() -> tensors of the group's send: 0; its time is that of the links", Receive},
     {"reduce_scatter", OpClass::kNone,
-     "(tensors) -> a part of each sum over the group: 0; its time is that of the links", GroupWork<Size::kSmaller>},
+     "(tensors) -> a part of each sum over the group: 0; its time is that of the links",
+     GroupWork<OutputSize::kSmaller>},
     {"route_tokens", OpClass::kReduction,
      "(probabilities[N,X]) -> gates[N,k], slots[N,k], tokens[X,C]: k*N*X + k*N; k times the largest of X, and a count "
      "of each expert's tokens",

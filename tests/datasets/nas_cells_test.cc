@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/testing/rank_graphs.h"
 #include "tests/testing/training_graph.h"
 
 namespace emplace::testing {
@@ -29,11 +30,6 @@ Graph Make(const OptionMap& options) {
   OptionReader reader(options, "cells");
   return datasets::MakeNasNetwork(
       reader, {.name = "cells", .normal = &kNormal, .reduction = &kReduction, .filters = 8, .cells_per_stack = 2});
-}
-
-datasets::Shape ShapeOf(const Graph& graph, const std::string& op) {
-  const auto shape = graph.tensor(graph.first_output(graph.FindOp(op).value())).shape;
-  return {shape.begin(), shape.end()};
 }
 
 TEST(NasCellsTest, CellsJoinTheStatesThatNothingReads) {

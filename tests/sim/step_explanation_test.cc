@@ -321,7 +321,7 @@ std::string Text(const Graph& graph, const StepExplanation& explained) {
   return text;
 }
 
-constexpr Link kLink{.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0};  // 1000 bytes per us
+constexpr Link kGigabyteLink{.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros = 0};  // 1000 bytes per us
 
 TEST(StepExplanationTest, ATransferThatTheNextOpNeedsIsOnTheChain) {
   // a runs 0-4, 2000 bytes take 2 us after a latency of 1, b runs 7-11.
@@ -340,7 +340,7 @@ TEST(StepExplanationTest, ATransferThatTheNextOpNeedsIsOnTheChain) {
 TEST(StepExplanationTest, AHostThatIsTooSlowIsOnTheChain) {
   // Issued 0-5, 5-10, 10-15; a runs 6-7, b 11-12, c 16-17: the device waits for the host.
   const Graph graph = MakeChain(3, 1, 2000);
-  std::vector<Device> devices = MakeCluster(1, kLink).devices();
+  std::vector<Device> devices = MakeCluster(1, kGigabyteLink).devices();
   devices[0].issue = {.lane = "", .host_micros = 5, .launch_latency_micros = 1, .max_queued = 0};
   const Cluster cluster("fed", "", devices, std::vector<Link>(1), Channels::kPerDevice);
   const StepExplanation explained = Explain(Placed(graph, cluster, {0, 0, 0}));
@@ -362,7 +362,7 @@ TEST(StepExplanationTest, AnOpThatIsReadyWaitsForTheOpAheadOfIt) {
   // On gpu:0, a runs 0-10 and, after a gap of 1, b 11-16. c, ready at 3 with the result of z on gpu:1, then runs 17-18:
   // until 3 the chain is a's own time.
   const Graph graph = Build({MakeOp("a", 10), MakeOp("b", 5), MakeOp("c", 1, {"z"}), MakeOp("z", 3)});
-  const Problem problem = Placed(graph, MakeCluster(2, kLink, 1), {0, 0, 0, 0});
+  const Problem problem = Placed(graph, MakeCluster(2, kGigabyteLink, 1), {0, 0, 0, 0});
   Placement placement = problem.placement;
   placement[*graph.FindOp("z")] = MakeId<DeviceId>(1);
   const StepExplanation explained = Explain({graph, problem.cluster, problem.costs, placement});
@@ -377,7 +377,7 @@ TEST(StepExplanationTest, AnOpThatIsReadyWaitsForTheOpAheadOfIt) {
 TEST(StepExplanationTest, TheTimeOfTheOpAheadCountsAsAQueueOnlyFromWhenTheNextIsReady) {
   // z runs 0-3 on gpu:1; a 0-10 on gpu:0; c, ready at 3, waits for a from then on.
   const Graph graph = Build({MakeOp("a", 10), MakeOp("c", 1, {"z"}), MakeOp("z", 3)});
-  const StepExplanation explained = Explain(Placed(graph, MakeCluster(2, kLink), {0, 1, 0}));
+  const StepExplanation explained = Explain(Placed(graph, MakeCluster(2, kGigabyteLink), {0, 1, 0}));
   // Ids are in canonical order: a, z, c.
   EXPECT_EQ(Text(graph, explained), "0-3 compute a; 3-10 device_queue a before c; 10-11 compute c");
 }
@@ -403,7 +403,7 @@ TEST(StepExplanationTest, WithoutACopyEngineAnOpWaitsForTheTransferOfItsDevice) 
   const Graph graph = Build({MakeOp("a", 1, {}, {3000}), MakeOp("b", 1, {"a"}), MakeOp("z", 5, {"a"})});
   std::vector<Device> devices = MakeCluster(2).devices();
   for (Device& device : devices) device.copy_engine = false;
-  const Cluster cluster = Cluster::Uniform("test", devices, kLink);
+  const Cluster cluster = Cluster::Uniform("test", devices, kGigabyteLink);
   const StepExplanation explained = Explain(Placed(graph, cluster, {0, 1, 0}));
   EXPECT_EQ(Text(graph, explained), "0-1 compute a; 1-4 device_queue sending a before z; 4-9 compute z");
   EXPECT_EQ(explained.devices[0].sending, Duration(3000));
@@ -422,7 +422,8 @@ TEST(StepExplanationTest, AControlInputBetweenDevicesTakesItsLatency) {
 TEST(StepExplanationTest, PlacetoReferenceEndsWithTheGaps) {
   // One op of 10 us and its gap of 5.7.
   const Graph graph = Build({MakeOp("a", 10)});
-  const StepExplanation explained = Explain(Placed(graph, MakeCluster(1, kLink, 5.7), {0}), "placeto-reference");
+  const StepExplanation explained =
+      Explain(Placed(graph, MakeCluster(1, kGigabyteLink, 5.7), {0}), "placeto-reference");
   EXPECT_EQ(explained.step_time, Duration(15'700));
   EXPECT_EQ(explained.total(ChainKind::kCompute), Duration(10'000));
   EXPECT_EQ(explained.total(ChainKind::kGap), Duration(5700));

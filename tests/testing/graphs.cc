@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <sstream>
 #include <utility>
 
 #include "sim/cost/cost_models.h"
+#include "sim/formats/graph_json.h"
 #include "sim/ops/op_catalog.h"
 
 namespace emplace::testing {
@@ -21,6 +23,12 @@ Device TestGpu(std::size_t i, double op_gap_micros, std::optional<Bytes> memory)
 }
 
 }  // namespace
+
+std::string GraphText(const Graph& graph) {
+  std::ostringstream out;
+  WriteGraph(out, graph);
+  return out.str();
+}
 
 OpSpec MakeOp(std::string name, double micros, std::vector<std::string> inputs,
               const std::vector<std::int64_t>& output_bytes) {

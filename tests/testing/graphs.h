@@ -17,6 +17,9 @@
 
 namespace emplace::testing {
 
+// The graph as its file.
+std::string GraphText(const Graph& graph);
+
 // An op that takes `micros` on every kind of device and writes one tensor for each entry of `output_bytes`.
 OpSpec MakeOp(std::string name, double micros, std::vector<std::string> inputs = {},
               const std::vector<std::int64_t>& output_bytes = {0});

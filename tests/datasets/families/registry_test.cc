@@ -9,16 +9,11 @@
 #include "sim/base/check.h"
 #include "sim/formats/graph_json.h"
 #include "sim/grouping.h"
+#include "tests/testing/graphs.h"
 #include "tests/testing/training_graph.h"
 
 namespace emplace::testing {
 namespace {
-
-std::string Written(const Graph& graph) {
-  std::ostringstream out;
-  WriteGraph(out, graph);
-  return out.str();
-}
 
 class FamilyContractTest : public ::testing::TestWithParam<datasets::FamilyEntry> {};
 
@@ -50,7 +45,7 @@ TEST_P(FamilyContractTest, HasThePublishedSizeSplitAndNumbersOfGroupsSlow) {
   // A member that is made alone is the same, except for properties that depend on its rank.
   for (const std::size_t i : {std::size_t{0}, datasets::kFamilySize - 1}) {
     const datasets::FamilyMember alone = datasets::MakeFamilyMember(GetParam(), 42, i);
-    EXPECT_EQ(Written(alone.graph), Written(members[i].graph));
+    EXPECT_EQ(GraphText(alone.graph), GraphText(members[i].graph));
     EXPECT_EQ(alone.training, members[i].training);
     EXPECT_EQ(datasets::FamilySplit(42)[i], members[i].training);
     EXPECT_EQ(alone.drawn, members[i].drawn);
@@ -70,14 +65,14 @@ TEST_P(FamilyContractTest, ASeedFixesAMemberToTheByteAndAnotherOneIsAnother) {
   std::vector<std::pair<std::string, std::string>> once;
   std::vector<std::pair<std::string, std::string>> again;
   std::vector<std::pair<std::string, std::string>> other;
-  const std::string text = Written(make(3, &once));
-  EXPECT_EQ(Written(make(3, &again)), text);
+  const std::string text = GraphText(make(3, &once));
+  EXPECT_EQ(GraphText(make(3, &again)), text);
   EXPECT_EQ(once, again);
   EXPECT_FALSE(once.empty());
   make(4, &other);
   EXPECT_NE(once, other);
   std::istringstream in(text);
-  EXPECT_EQ(Written(ReadGraph(in, "graph.json")), text);
+  EXPECT_EQ(GraphText(ReadGraph(in, "graph.json")), text);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllFamilies, FamilyContractTest,

@@ -11,6 +11,7 @@
 #include "sim/ops/op_catalog.h"
 #include "tests/datasets/importers/onnx_bytes.h"
 #include "tests/datasets/importers/samples.h"
+#include "tests/testing/rank_graphs.h"
 #include "tests/testing/reference.h"
 
 namespace emplace::testing {
@@ -29,10 +30,6 @@ datasets::Imported ImportModel(const std::string& bytes, std::vector<std::string
 }
 std::string RefusalOfModel(const std::string& bytes, std::vector<std::string> inputs = {}) {
   return Refusal([&] { ImportModel(bytes, std::move(inputs)); });
-}
-std::vector<std::int64_t> ShapeOf(const Graph& graph, std::string_view op) {
-  const Tensor& tensor = graph.tensor(graph.first_output(graph.FindOp(op).value()));
-  return {tensor.shape.begin(), tensor.shape.end()};
 }
 // A model with one node that reads x and writes y.
 std::string OneNode(const std::string& op, const std::vector<std::string>& dims,

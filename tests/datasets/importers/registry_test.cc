@@ -15,6 +15,7 @@
 #include "sim/formats/graph_json.h"
 #include "tests/datasets/importers/onnx_bytes.h"
 #include "tests/datasets/importers/samples.h"
+#include "tests/testing/graphs.h"
 
 namespace emplace::testing {
 namespace {
@@ -31,12 +32,6 @@ const std::string& SampleOf(std::string_view name) {
                                                                    {"torch-export", kTorchExportSample},
                                                                    {"nccl", kNcclSample}};
   return kSamples.at(name);
-}
-
-std::string GraphText(const Graph& graph) {
-  std::ostringstream out;
-  WriteGraph(out, graph);
-  return out.str();
 }
 
 TEST(ImporterRegistryTest, ListsTheFormatsOfTheContract) {

@@ -6,14 +6,13 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "datasets/importers/export_call.h"
 #include "datasets/importers/export_program.h"
-#include "sim/formats/graph_json.h"
 #include "sim/ops/op_catalog.h"
 #include "tests/datasets/importers/pt2_archive.h"
 #include "tests/datasets/importers/samples.h"
+#include "tests/testing/graphs.h"
 
 namespace emplace::testing {
 namespace {
@@ -65,12 +64,6 @@ double VariableElements(const Graph& graph) {
 std::vector<std::int64_t> ExportedShapeOf(const Graph& graph, std::string_view op) {
   const Tensor& tensor = graph.tensor(graph.first_output(graph.FindOp(op).value()));
   return {tensor.shape.begin(), tensor.shape.end()};
-}
-
-std::string TextOf(const Graph& graph) {
-  std::ostringstream out;
-  WriteGraph(out, graph);
-  return out.str();
 }
 
 // torchvision's table: 25,557,032 parameters, 4.09 billion multiply-adds an image. Its 53 convolutions, 53 batch norms,
@@ -241,13 +234,13 @@ TEST(TorchExportTest, TheNewerLayoutIsTheSameGraph) {
     node["name"] = "unused";
     for (auto& input : node["inputs"]) input["kind"] = 1;
   }
-  const std::string old = TextOf(ImportText(TorchExport(), Pt2Of(Pt2Program("encoder")), "f").graph);
+  const std::string old = GraphText(ImportText(TorchExport(), Pt2Of(Pt2Program("encoder")), "f").graph);
   for (const std::string folder : {"", "encoder/"}) {
     const std::string archive = ZipOf({{folder + "archive_format", "pt2"},
                                        {folder + "models/model.json", program.dump()},
                                        {folder + "data/weights/weight_0", "0000"},
                                        {folder + "data/weights/model_weights_config.json", "{}"}});
-    EXPECT_EQ(TextOf(ImportText(TorchExport(), archive, "f").graph), old);
+    EXPECT_EQ(GraphText(ImportText(TorchExport(), archive, "f").graph), old);
   }
 }
 

@@ -7,18 +7,13 @@
 #include "datasets/models/registry.h"
 #include "sim/base/check.h"
 #include "sim/formats/graph_json.h"
+#include "tests/testing/graphs.h"
 #include "tests/testing/training_graph.h"
 
 namespace emplace::testing {
 namespace registry_test {
 
 using ::testing::HasSubstr;
-
-std::string Written(const Graph& graph) {
-  std::ostringstream out;
-  WriteGraph(out, graph);
-  return out.str();
-}
 
 // The contract of every model, with its default options.
 class ModelContractTest : public ::testing::TestWithParam<datasets::ModelEntry> {
@@ -32,12 +27,12 @@ TEST_P(ModelContractTest, IsATrainingGraph) {
   CheckTrainingGraph(graph);
 }
 
-TEST_P(ModelContractTest, SameOptionsGiveTheSameBytes) { EXPECT_EQ(Written(Make()), Written(Make())); }
+TEST_P(ModelContractTest, SameOptionsGiveTheSameBytes) { EXPECT_EQ(GraphText(Make()), GraphText(Make())); }
 
 TEST_P(ModelContractTest, SurvivesJsonToTheByte) {
-  const std::string text = Written(Make());
+  const std::string text = GraphText(Make());
   std::istringstream in(text);
-  EXPECT_EQ(Written(ReadGraph(in, "graph.json")), text);
+  EXPECT_EQ(GraphText(ReadGraph(in, "graph.json")), text);
 }
 
 TEST_P(ModelContractTest, RefusesAnUnknownOptionByName) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -11,7 +10,6 @@
 #include "sim/base/check.h"
 #include "sim/bounds.h"
 #include "sim/cluster.h"
-#include "sim/formats/graph_json.h"
 #include "sim/simulator.h"
 #include "tests/testing/errors.h"
 #include "tests/testing/graphs.h"
@@ -23,12 +21,6 @@ using ::testing::HasSubstr;
 
 Graph Make(std::string_view kind, const OptionMap& options = {}) {
   return datasets::MakeSyntheticGraph(kind, options, "test").graph;
-}
-
-std::string TextOf(const Graph& graph) {
-  std::ostringstream out;
-  WriteGraph(out, graph);
-  return out.str();
 }
 
 std::size_t NumEdges(const Graph& graph) {
@@ -54,9 +46,9 @@ TEST(SyntheticTest, TheSameSeedGivesTheSameBytesAndAnotherSeedOthers) {
     EXPECT_TRUE(names.insert(entry.name).second);
     EXPECT_FALSE(entry.summary.empty());
     EXPECT_FALSE(entry.source.empty());
-    const std::string text = TextOf(Make(entry.name, {{"seed", "5"}}));
-    EXPECT_EQ(text, TextOf(Make(entry.name, {{"seed", "5"}}))) << entry.name;
-    EXPECT_NE(text, TextOf(Make(entry.name, {{"seed", "6"}}))) << entry.name;
+    const std::string text = testing::GraphText(Make(entry.name, {{"seed", "5"}}));
+    EXPECT_EQ(text, testing::GraphText(Make(entry.name, {{"seed", "5"}}))) << entry.name;
+    EXPECT_NE(text, testing::GraphText(Make(entry.name, {{"seed", "6"}}))) << entry.name;
   }
   EXPECT_EQ(datasets::FindSyntheticGraph("chain").name, "chain");
   EXPECT_THROW(datasets::FindSyntheticGraph("star"), InputError);
@@ -64,7 +56,7 @@ TEST(SyntheticTest, TheSameSeedGivesTheSameBytesAndAnotherSeedOthers) {
 
 // Frozen: a change of these bytes changes the instances of the library.
 TEST(SyntheticTest, AChainIsTheSameOnEveryMachine) {
-  EXPECT_EQ(TextOf(Make("chain", {{"ops", "2"}, {"seed", "7"}, {"speeds", "unrelated"}})),
+  EXPECT_EQ(testing::GraphText(Make("chain", {{"ops", "2"}, {"seed", "7"}, {"speeds", "unrelated"}})),
             R"({"schema": "emplace.graph", "version": 1, "name": "test",
  "ops": [
   {"name": "f000000", "kind": "work", "outputs": [28000], "time_us": {"fast": 181.77, "slow": 164.25, "host": 45.26}},

@@ -13,12 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string TextOf(const Graph& graph) {
-  std::ostringstream out;
-  WriteGraph(out, graph);
-  return out.str();
-}
-
 TEST(TransformTest, MetadataSaysHowManyRanksThereAre) {
   const Graph graph = datasets::Transform(TinyGpt(), {.tensor_parallel = 2, .data_parallel = 3});
   EXPECT_EQ(graph.name(), "gpt");
@@ -53,10 +47,10 @@ TEST(TransformTest, MetadataSaysHowManyRanksThereAre) {
 TEST(TransformTest, TheSameGraphGivesTheSameBytesAndSurvivesItsFile) {
   const datasets::TransformOptions options = {
       .recompute = "selective", .tensor_parallel = 2, .data_parallel = 2, .shard_optimizer = true};
-  const std::string text = TextOf(datasets::Transform(TinyGpt(), options));
-  EXPECT_EQ(TextOf(datasets::Transform(TinyGpt(), options)), text);
+  const std::string text = GraphText(datasets::Transform(TinyGpt(), options));
+  EXPECT_EQ(GraphText(datasets::Transform(TinyGpt(), options)), text);
   std::istringstream in(text);
-  EXPECT_EQ(TextOf(ReadGraph(in, "ranks.json")), text);
+  EXPECT_EQ(GraphText(ReadGraph(in, "ranks.json")), text);
 }
 
 TEST(TransformTest, ProducersMayStandBehindTheirConsumersInTheFile) {

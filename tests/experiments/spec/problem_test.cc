@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include "datasets/families/families.h"
@@ -12,18 +11,12 @@
 #include "experiments/spec/trial_plan.h"
 #include "sim/base/json_struct.h"
 #include "sim/base/json_text.h"
-#include "sim/formats/graph_json.h"
 #include "tests/testing/errors.h"
 #include "tests/testing/experiments.h"
+#include "tests/testing/graphs.h"
 
 namespace emplace::testing {
 namespace problem_test {
-
-std::string Written(const Graph& graph) {
-  std::ostringstream out;
-  WriteGraph(out, graph);
-  return out.str();
-}
 
 experiments::TrialChoice ChoiceOf(const std::string& experiment) {
   return experiments::PlanTrials(ReadText(experiment), /*set_up=*/false).trials.at(0).choice;
@@ -33,7 +26,7 @@ TEST(ProblemTest, AMemberIsThatOfTheFamilyWithItsNumberOfGroups) {
   const std::vector<datasets::FamilyMember> members = datasets::MakeFamily(datasets::FindFamily("cifar10"), 42);
   const experiments::TrialChoice choice = ChoiceOf(WithLine("graphs: {dataset: cifar10, index: 7}"));
   const agents::SearchProblem problem = experiments::LoadProblem(*choice.graph, choice);
-  EXPECT_EQ(Written(problem.graph), Written(members[7].graph));
+  EXPECT_EQ(GraphText(problem.graph), GraphText(members[7].graph));
   EXPECT_EQ(problem.max_groups, members[7].num_groups);
   const auto& facts = experiments::FactsOfFamily("cifar10", 42);
   for (std::size_t i = 0; i < datasets::kFamilySize; ++i) {
@@ -125,7 +118,7 @@ agent: {name: heft}
 
 TEST(ProblemTest, AGraphIsMadeAnewOrKept) {
   const experiments::GraphSource source{.model = "rnnlm", .set = {{"steps", "2"}}};
-  EXPECT_EQ(Written(experiments::LoadGraph(source)), Written(experiments::KeptGraph(source)));
+  EXPECT_EQ(GraphText(experiments::LoadGraph(source)), GraphText(experiments::KeptGraph(source)));
   experiments::GraphSource grouped = source;
   grouped.groups = 7;
   EXPECT_EQ(&experiments::KeptGraph(grouped), &experiments::KeptGraph(source));  // both share one cached graph
@@ -139,7 +132,7 @@ TEST(ProblemTest, AGraphIsTransformed) {
   experiments::GraphSource replicas = source;
   replicas.transform = {.data_parallel = 2};
   const Graph graph = experiments::LoadGraph(replicas);
-  EXPECT_EQ(Written(graph), Written(datasets::Transform(experiments::LoadGraph(source), {.data_parallel = 2})));
+  EXPECT_EQ(GraphText(graph), GraphText(datasets::Transform(experiments::LoadGraph(source), {.data_parallel = 2})));
   EXPECT_GT(graph.num_ops(), 2 * experiments::KeptGraph(source).num_ops());
   replicas.transform = {.tensor_parallel = 2};
   EXPECT_EQ(ErrorOf([&] { experiments::KeptGraph(replicas); }),

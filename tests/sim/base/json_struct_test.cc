@@ -57,7 +57,7 @@ namespace {
 
 Drawing Read(const std::string& text) { return ReadFields<Drawing>(JsonNode(ParseJson(text))); }
 
-std::string Refusal(const std::string& text) {
+std::string RefusalOfJson(const std::string& text) {
   return ErrorOf([&text] { Read(text); });
 }
 
@@ -73,19 +73,19 @@ TEST(JsonStructTest, OneListWritesAndReads) {
 TEST(JsonStructTest, WhatDoesNotFitTheListIsRefused) {
   const std::string scale = R"(,"scale":[2,"mm"])";
   const std::string dots = R"({"title":"t","dots":[{"x":1}])";
-  EXPECT_EQ(Refusal("{}"), "title: is missing");
-  EXPECT_EQ(Refusal(dots + R"(,"scales":3})"), "scales: unknown key (title, dots, scale, set, ends, count)");
-  EXPECT_EQ(Refusal(R"({"title":3})"), "title: is the number 3 (a string)");
-  EXPECT_EQ(Refusal(R"({"title":"t","dots":[]})"), "dots: is a list of 0 elements (at least one dot)");
-  EXPECT_EQ(Refusal(R"({"title":"t","dots":[{}]})"), "dots[0].x: is missing (a number)");
-  EXPECT_EQ(Refusal(R"({"title":"t","dots":[{"x":6}]})"), "dots[0].x: is the number 6 (a number from -5 to 5)");
-  EXPECT_EQ(Refusal(R"({"title":"t","dots":[{"x":1,"colour":"pink"}]})"),
+  EXPECT_EQ(RefusalOfJson("{}"), "title: is missing");
+  EXPECT_EQ(RefusalOfJson(dots + R"(,"scales":3})"), "scales: unknown key (title, dots, scale, set, ends, count)");
+  EXPECT_EQ(RefusalOfJson(R"({"title":3})"), "title: is the number 3 (a string)");
+  EXPECT_EQ(RefusalOfJson(R"({"title":"t","dots":[]})"), "dots: is a list of 0 elements (at least one dot)");
+  EXPECT_EQ(RefusalOfJson(R"({"title":"t","dots":[{}]})"), "dots[0].x: is missing (a number)");
+  EXPECT_EQ(RefusalOfJson(R"({"title":"t","dots":[{"x":6}]})"), "dots[0].x: is the number 6 (a number from -5 to 5)");
+  EXPECT_EQ(RefusalOfJson(R"({"title":"t","dots":[{"x":1,"colour":"pink"}]})"),
             "dots[0].colour: is the text \"pink\" (red or blue)");
-  EXPECT_EQ(Refusal(dots + R"(,"scale":[2]})"), "scale: is a list of 1 element ([factor, unit])");
-  EXPECT_EQ(Refusal(dots + scale + R"(,"set":{"a":[]}})"),
+  EXPECT_EQ(RefusalOfJson(dots + R"(,"scale":[2]})"), "scale: is a list of 1 element ([factor, unit])");
+  EXPECT_EQ(RefusalOfJson(dots + scale + R"(,"set":{"a":[]}})"),
             "set.a: is not a plain value (a string, a number, true or false)");
-  EXPECT_EQ(Refusal(dots + scale + R"(,"count":10})"), "count: is the number 10 (an integer from 0 to 9)");
-  EXPECT_EQ(Refusal(dots + scale + R"(,"count":null})"), "count: is null (an integer from 0 to 9)");
+  EXPECT_EQ(RefusalOfJson(dots + scale + R"(,"count":10})"), "count: is the number 10 (an integer from 0 to 9)");
+  EXPECT_EQ(RefusalOfJson(dots + scale + R"(,"count":null})"), "count: is null (an integer from 0 to 9)");
 }
 
 TEST(JsonStructTest, TheCallerMayReadFurtherKeys) {

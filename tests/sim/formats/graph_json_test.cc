@@ -25,12 +25,6 @@ Graph Read(const std::string& text) {
   return ReadGraph(in, "g.json");
 }
 
-std::string Written(const Graph& graph) {
-  std::ostringstream out;
-  WriteGraph(out, graph);
-  return out.str();
-}
-
 // A graph with these ops.
 std::string WithOps(const std::string& ops) {
   return R"({"schema": "emplace.graph", "version": 1, "name": "g", "ops": [)" + ops + "]}";
@@ -75,7 +69,7 @@ TEST(GraphJsonTest, ReadsEveryFieldOfTheExample) {
   EXPECT_EQ(output.size.count, 4LL * 32 * 32 * 149 * 149);
 }
 
-TEST(GraphJsonTest, WritesTheExampleToTheByte) { EXPECT_EQ(Written(Read(kExample)), kExample); }
+TEST(GraphJsonTest, WritesTheExampleToTheByte) { EXPECT_EQ(testing::GraphText(Read(kExample)), kExample); }
 
 TEST(GraphJsonTest, LeavesOutWhatIsDefaultAndWhatFollows) {
   const std::string text = WithOps(
@@ -85,7 +79,7 @@ TEST(GraphJsonTest, LeavesOutWhatIsDefaultAndWhatFollows) {
       "attrs": {}, "flop": 0, "temp_bytes": 0, "persistent_bytes": 0, "time_us": {}},
       {"name": "b", "kind": "k", "inputs": ["a", "a:1"], "time_us": 0.0, "attrs": {"x": [1.50, "\u0041", {"z": null, "a": true}]}})");
   // 7 and {"bytes": 8} are plain numbers; an f32 of 4 bytes is a scalar; an i8 of 5 bytes without a shape has no shape.
-  EXPECT_EQ(Written(Read(text)), R"({"schema": "emplace.graph", "version": 1, "name": "g",
+  EXPECT_EQ(testing::GraphText(Read(text)), R"({"schema": "emplace.graph", "version": 1, "name": "g",
  "ops": [
   {"name": "a", "kind": "k", "outputs": [7, 8, {"shape": [2, 1], "bytes": 9}, {"dtype": "f32", "shape": []}, {"dtype": "i8", "bytes": 5}, {"dtype": "i8", "shape": [3], "bytes": 6}, {"dtype": "i8", "shape": [3]}, {"dtype": "f64", "shape": []}], "colocate_with": "b"},
   {"name": "b", "kind": "k", "inputs": ["a:0", "a:1"], "attrs": {"x":[1.5,"A",{"z":null,"a":true}]}, "time_us": 0}]}
@@ -97,7 +91,8 @@ TEST(GraphJsonTest, OnlySchemaVersionNameAndKindAreRequired) {
   const Graph graph = Read(R"({"ops": [{"kind": "k", "name": "n"}], "version": 1, "schema": "emplace.graph"})");
   EXPECT_EQ(graph.name(), "");
   EXPECT_EQ(graph.MeasuredMicros(OpId{0}, "any"), std::nullopt) << "a missing time is no time";
-  EXPECT_EQ(Written(Graph()), "{\"schema\": \"emplace.graph\", \"version\": 1, \"name\": \"\",\n \"ops\": []}\n");
+  EXPECT_EQ(testing::GraphText(Graph()),
+            "{\"schema\": \"emplace.graph\", \"version\": 1, \"name\": \"\",\n \"ops\": []}\n");
 }
 
 TEST(GraphJsonTest, MoreThanAGraphMayHaveIsRefusedWhileReading) {
@@ -124,7 +119,7 @@ TEST(GraphJsonTest, MetadataIsKeptAsItIs) {
   {"name": "a", "kind": "b"}]}
 )";
   EXPECT_EQ(Read(text).metadata(), R"({"source":"kineto","measured":{"step_time_us":2.5}})");
-  EXPECT_EQ(Written(Read(text)), text);
+  EXPECT_EQ(testing::GraphText(Read(text)), text);
   EXPECT_EQ(Read(kExample).metadata(), "");
   EXPECT_THAT(ErrorOf([] { Read(R"({"schema": "emplace.graph", "version": 1, "metadata": 3, "ops": []})"); }),
               ::testing::HasSubstr("metadata"));
@@ -142,8 +137,8 @@ TEST(GraphJsonTest, WhatWasWrittenIsWrittenAgain) {
   for (int i = 0; i < 50; ++i) {
     const Graph graph =
         testing::RandomDag(rng, {.num_ops = 40, .kinds_differ = i % 2 == 0, .memory = true, .fractional = true});
-    const std::string text = Written(graph);
-    EXPECT_EQ(Written(Read(text)), text);
+    const std::string text = testing::GraphText(graph);
+    EXPECT_EQ(testing::GraphText(Read(text)), text);
   }
 }
 
@@ -152,17 +147,17 @@ TEST(GraphJsonTest, AttrsOfABuilderAreWrittenAsTheReaderKeepsThem) {
   OpSpec spec = testing::MakeOp("a", 1);
   spec.attrs = R"({"rate": 1.0, "name": "\u0041"})";
   builder.Add(spec);
-  const std::string text = Written(builder.Build());
+  const std::string text = testing::GraphText(builder.Build());
   EXPECT_THAT(text, HasSubstr(R"("attrs": {"rate":1,"name":"A"})"));
-  EXPECT_EQ(Written(Read(text)), text);
+  EXPECT_EQ(testing::GraphText(Read(text)), text);
 }
 
 TEST(GraphJsonTest, KeepsHostAndDeviceTimes) {
-  const std::string text = Written(Read(WithOps(
+  const std::string text = testing::GraphText(Read(WithOps(
       R"({"name": "a", "kind": "k", "time_us": 9, "host_us": 2.5, "device_us": {"k80": 8, "h100": 3}},
          {"name": "b", "kind": "k", "host_us": 4, "device_us": 1}, {"name": "c", "kind": "k", "device_us": 0.5})")));
   const Graph graph = Read(text);
-  EXPECT_EQ(Written(graph), text);
+  EXPECT_EQ(testing::GraphText(graph), text);
   EXPECT_THAT(text, HasSubstr(R"("time_us": 9, "host_us": 2.5, "device_us": {"k80": 8, "h100": 3}})"));
   const OpId a{0};
   const OpId b{1};
@@ -180,8 +175,9 @@ TEST(GraphJsonTest, KeepsHostAndDeviceTimes) {
 TEST(GraphJsonTest, KeepsDoublesToTheBit) {
   const Graph graph = Read(WithOps(R"({"name": "a", "kind": "k", "time_us": 0.1000000000000000055511151231257827})"));
   EXPECT_EQ(graph.op(OpId{0}).time_micros, 0.1);
-  EXPECT_THAT(Written(graph), HasSubstr("\"time_us\": 0.1}"));
-  EXPECT_THAT(Written(Read(WithOps(R"({"name": "a", "kind": "k", "time_us": -0.0})"))), HasSubstr("\"time_us\": 0}"));
+  EXPECT_THAT(testing::GraphText(graph), HasSubstr("\"time_us\": 0.1}"));
+  EXPECT_THAT(testing::GraphText(Read(WithOps(R"({"name": "a", "kind": "k", "time_us": -0.0})"))),
+              HasSubstr("\"time_us\": 0}"));
 }
 
 struct BrokenGraph {

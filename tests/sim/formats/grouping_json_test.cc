@@ -23,7 +23,7 @@ std::string Written(const Grouping& grouping, const Graph& graph) {
   return out.str();
 }
 
-std::string ErrorOf(const std::string& text) {
+std::string GroupingError(const std::string& text) {
   std::istringstream in(text);
   try {
     ReadGrouping(in, "g.json", TiedChain());
@@ -55,16 +55,18 @@ TEST(GroupingJsonTest, NumbersAreLabelsOnly) {
 }
 
 TEST(GroupingJsonTest, BadFilesAreRefusedWithTheirPlace) {
-  EXPECT_EQ(ErrorOf(Groups(R"({"a": 1, "b": 1, "c": 1})")), "accepted");
-  EXPECT_EQ(ErrorOf(Groups(R"({"a": 1, "b": 1})")), "g.json: groups[\"c\"]: is missing (every op of graph \"g\" once)");
-  EXPECT_EQ(ErrorOf(Groups(R"({"a": 1, "b": 1, "c": 1, "d": 1})")),
+  EXPECT_EQ(GroupingError(Groups(R"({"a": 1, "b": 1, "c": 1})")), "accepted");
+  EXPECT_EQ(GroupingError(Groups(R"({"a": 1, "b": 1})")),
+            "g.json: groups[\"c\"]: is missing (every op of graph \"g\" once)");
+  EXPECT_EQ(GroupingError(Groups(R"({"a": 1, "b": 1, "c": 1, "d": 1})")),
             "g.json: groups[\"d\"]: is not an op of graph \"g\" (which has 3 ops)");
   EXPECT_EQ(
-      ErrorOf(Groups(R"({"a": 1, "b": 1, "c": 2})")),
+      GroupingError(Groups(R"({"a": 1, "b": 1, "c": 2})")),
       "g.json: groups[\"c\"]: is in group 2, but \"a\", which colocate_with ties it to, in group 1 (both in one)");
-  EXPECT_THAT(ErrorOf(Groups(R"({"a": -1, "b": 1, "c": 2})")), ::testing::HasSubstr("groups.a: "));
-  EXPECT_THAT(ErrorOf(Groups("[]")), ::testing::HasSubstr("groups: "));
-  EXPECT_THAT(ErrorOf(R"({"schema": "emplace.placement", "version": 1})"), ::testing::HasSubstr("emplace.placement"));
+  EXPECT_THAT(GroupingError(Groups(R"({"a": -1, "b": 1, "c": 2})")), ::testing::HasSubstr("groups.a: "));
+  EXPECT_THAT(GroupingError(Groups("[]")), ::testing::HasSubstr("groups: "));
+  EXPECT_THAT(GroupingError(R"({"schema": "emplace.placement", "version": 1})"),
+              ::testing::HasSubstr("emplace.placement"));
 }
 
 }  // namespace

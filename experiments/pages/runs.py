@@ -33,12 +33,13 @@ def revision_of(trial: Trial) -> str:
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     table = [["archive", "page", "configurations", "trials", "seeds", "revisions, with their trials", "CPU minutes"]]
     minutes: dict[str, float] = {}
-    trials = 0
+    trials = uncommitted = 0
     for name in source.names():
         runs = [trial for trial in source.archive(name).trials if trial.index == 0]
         revisions = Counter(revision_of(trial) for trial in runs)
         minutes[name] = sum(trial.cpu_seconds for trial in runs) / 60
         trials += len(runs)
+        uncommitted += sum(count for revision, count in revisions.items() if revision.endswith("*"))
         page = PAGES.get(name, name.partition("_")[0])
         table.append(
             [
@@ -51,7 +52,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
                 number(minutes[name]),
             ]
         )
-    figures = {"archives": len(minutes), "trials": trials}
+    figures = {"archives": len(minutes), "trials": trials, "uncommitted": uncommitted}
     figures |= {"hours": sum(minutes.values()) / 60, "most": max(minutes.values())}
     again, more_figures = run_again(source, minutes)
     return {**figures, **more_figures}, {"runs": markdown(table, left=3), "again": again}

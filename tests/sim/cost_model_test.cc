@@ -74,7 +74,7 @@ TEST(CostTableTest, TimesThatCouldOverflowAreRefused) {
   std::vector<OpSpec> specs;
   specs.reserve(5000);
   for (int i = 0; i < 5000; ++i) specs.push_back(MakeOp("op" + std::to_string(i), 1e12));  // 5e15 us in total
-  EXPECT_EQ(ErrorOf(Build(std::move(specs)), MakeCluster(1)),
+  EXPECT_EQ(ErrorOf(Build(specs), MakeCluster(1)),
             "all times and transfers together are longer than 4e15 us (about 126 years)");
 }
 

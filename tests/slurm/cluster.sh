@@ -98,15 +98,15 @@ descendants() {
 }
 
 kill_node() {
-  local pids pid
+  local pids environments
   pids="${node_pid[$1]} $(descendants "${node_pid[$1]}")"
-  # Tasks have left the daemon's process group and, where nodes do not have their own processes, its children.
-  for pid in /proc/[0-9]*; do
-    if tr '\0' '\n' 2>/dev/null <"$pid/environ" | grep -qx "SLURMD_NODENAME=$1" &&
-      tr '\0' '\n' 2>/dev/null <"$pid/environ" | grep -qx "SLURM_CONF=$cluster/slurm.conf"; then
-      pids+=" ${pid#/proc/}"
-    fi
-  done
+  # Tasks have left the daemon's process group and, where nodes do not have their own processes, its children. Two
+  # processes look at the environments of all: with a few for each, which takes seconds, trials would end meanwhile.
+  environments=$(grep -lzxF "SLURMD_NODENAME=$1" /proc/[0-9]*/environ 2>/dev/null || true)
+  if [[ -n "$environments" ]]; then
+    environments=$(grep -lzxF "SLURM_CONF=$cluster/slurm.conf" $environments 2>/dev/null || true)
+    pids+=" $(tr -dc '0-9\n' <<<"$environments" | tr '\n' ' ')"
+  fi
   kill -KILL $pids 2>/dev/null || true
   wait "${node_pid[$1]}" 2>/dev/null || true
   unset "node_pid[$1]"

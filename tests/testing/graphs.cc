@@ -41,9 +41,9 @@ OpSpec MakeOp(std::string name, double micros, std::vector<std::string> inputs,
   return spec;
 }
 
-Graph Build(std::vector<OpSpec> specs) {
+Graph Build(const std::vector<OpSpec>& specs) {
   GraphBuilder builder("g");
-  for (OpSpec& spec : specs) builder.Add(spec);
+  for (const OpSpec& spec : specs) builder.Add(spec);
   return builder.Build();
 }
 
@@ -71,7 +71,7 @@ Graph MakeTwoChainsOfKinds() {
     op.time_micros = std::nullopt;
     op.kind_times = {{"test-cpu", first ? 30 : 60}, {"test-gpu", first ? 60 : 25}};
   }
-  return Build(std::move(ops));
+  return Build(ops);
 }
 
 Graph MakeTwoOpsForTheAccelerator() {
@@ -290,7 +290,7 @@ Graph RandomDag(Rng& rng, const RandomDagOptions& options) {
   }
   rng.Shuffle(specs);  // the file order is not topological either
   GraphBuilder builder("random");
-  for (OpSpec& spec : specs) builder.Add(spec);
+  for (const OpSpec& spec : specs) builder.Add(spec);
   return builder.Build();
 }
 

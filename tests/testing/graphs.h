@@ -25,7 +25,7 @@ OpSpec MakeOp(std::string name, double micros, std::vector<std::string> inputs =
               const std::vector<std::int64_t>& output_bytes = {0});
 
 // The graph of some ops.
-Graph Build(std::vector<OpSpec> specs);
+Graph Build(const std::vector<OpSpec>& specs);
 
 // a -> b -> c ... : names "op0", "op1", ...; every op takes `micros` and sends `bytes` to the next.
 Graph MakeChain(std::size_t length, double micros, std::int64_t bytes);

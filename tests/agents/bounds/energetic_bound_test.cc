@@ -40,7 +40,7 @@ TEST(EnergeticBoundTest, PricesBalanceDevicesThatDiffer) {
     spec.kind_times = {{"test-cpu", 9}, {"test-gpu", 1}};
     specs.push_back(spec);
   }
-  const Graph graph = Build(std::move(specs));
+  const Graph graph = Build(specs);
   const Cluster cluster = MakeMixedCluster(1);
   const CostTable costs = MeasuredCosts(graph, cluster);
   const agents::Relaxation problem(graph, cluster, costs);

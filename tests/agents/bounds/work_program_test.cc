@@ -21,7 +21,7 @@ TEST(WorkProgramTest, MemorySendsWorkToTheSlowDevice) {
     spec.persistent = Bytes{10'000};
     specs.push_back(spec);
   }
-  const Graph graph = Build(std::move(specs));
+  const Graph graph = Build(specs);
   const auto bound = [&](std::optional<Bytes> memory) {
     const Cluster cluster = MakeMixedCluster(1, memory);
     const CostTable costs = MeasuredCosts(graph, cluster);

@@ -22,16 +22,16 @@ namespace {
 
 // A sample for every importer; an importer without one fails.
 const std::string& SampleOf(std::string_view name) {
-  static const std::map<std::string_view, std::string> kSamples = {{"emplace", kEmplaceSample},
-                                                                   {"pipedream", kPipeDreamSample},
-                                                                   {"dnn-partitioning", kDnnPartitioningSample},
-                                                                   {"kineto", kKinetoSample},
-                                                                   {"pytorch-et", kEtSample},
-                                                                   {"chakra", kChakraSample},
-                                                                   {"onnx", kOnnxSample},
-                                                                   {"torch-export", kTorchExportSample},
-                                                                   {"nccl", kNcclSample}};
-  return kSamples.at(name);
+  static const std::map<std::string_view, std::string> samples = {{"emplace", kEmplaceSample},
+                                                                  {"pipedream", kPipeDreamSample},
+                                                                  {"dnn-partitioning", kDnnPartitioningSample},
+                                                                  {"kineto", kKinetoSample},
+                                                                  {"pytorch-et", kEtSample},
+                                                                  {"chakra", kChakraSample},
+                                                                  {"onnx", kOnnxSample},
+                                                                  {"torch-export", kTorchExportSample},
+                                                                  {"nccl", kNcclSample}};
+  return samples.at(name);
 }
 
 TEST(ImporterRegistryTest, ListsTheFormatsOfTheContract) {

@@ -81,8 +81,8 @@ TEST(SyntheticTest, ShapesHaveTheOpsAndEdgesThatTheirNamesSay) {
       {"tree", {{"ops", "13"}, {"arity", "3"}}, 13, 12, 9},
       {"grid", {{"layers", "3"}, {"steps", "5"}}, 15, 3 * 4 + 2 * 5, 1},
       // Each block: project, heads, mixed, added, wide, stream; 1 + 2 h + 2 + 1 + 2 edges.
-      {"transformer", {{"blocks", "2"}, {"heads", "3"}}, 1 + 2 * 8, 2 * 12, 1},
-      {"butterfly", {{"points", "8"}}, 32, 3 * 8 * 2, 8},
+      {"transformer", {{"blocks", "2"}, {"heads", "3"}}, 1 + 2 * 8, std::size_t{2} * 12, 1},
+      {"butterfly", {{"points", "8"}}, 32, std::size_t{3} * 8 * 2, 8},
       // Pivots of 4 rows: 3; updates 3 + 2 + 1, each reads a pivot; all but the first step's read their column too, and
       // so do two pivots.
       {"elimination", {{"size", "4"}}, 9, 6 + 3 + 2, 1},

@@ -106,7 +106,7 @@ TEST(ExplanationTest, APageOfManyOpsStaysSmall) {
       specs.push_back(MakeOp(side + std::to_string(i), 1 + i % 3, inputs));
     }
   }
-  const Graph graph = Build(std::move(specs));
+  const Graph graph = Build(specs);
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     if (graph.op(MakeId<OpId>(i)).name[0] == 'b') placement[MakeId<OpId>(i)] = MakeId<DeviceId>(1);
   }

@@ -156,7 +156,7 @@ Graph RandomGraph(std::size_t size, std::uint64_t seed) {
     }
     ops.push_back(std::move(op));
   }
-  return Build(std::move(ops));
+  return Build(ops);
 }
 
 TEST_F(SimulatedGpuTest, NoStepReadsAValueBeforeItIsThere) {

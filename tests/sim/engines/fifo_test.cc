@@ -9,7 +9,6 @@
 #include <limits>
 #include <new>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "sim/base/rng.h"
@@ -342,7 +341,7 @@ TEST(FifoTest, ThousandsOfReadyOpsRunInTheOrderOfReadyTimeAndId) {
   std::vector<OpSpec> specs;
   specs.reserve(5000);
   for (int i = 0; i < 5000; ++i) specs.push_back(MakeOp("op" + std::to_string(i), 1));
-  const Told told = RunOn(Build(std::move(specs)), MakeCluster(1), {});
+  const Told told = RunOn(Build(specs), MakeCluster(1), {});
   for (std::size_t i = 0; i < 5000; ++i) ASSERT_EQ(told.starts[i], static_cast<double>(i));
 }
 
@@ -381,7 +380,7 @@ TEST(FifoTest, ABackloggedChannelWithLocalOpsInFrontKeepsTheOrder) {
     specs.push_back(MakeOp("r" + number, 1, {"v" + number}));
     specs.push_back(i == 0 ? MakeOp("c0", 0.5) : MakeOp("c" + number, 0.5, {"c" + std::to_string(i - 1)}));
   }
-  const Graph graph = Build(std::move(specs));
+  const Graph graph = Build(specs);
   const Cluster cluster = MakeCluster(2, kLink);
   const CostTable costs = MeasuredCosts(graph, cluster);
   Placement placement(graph.num_ops());

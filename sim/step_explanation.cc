@@ -29,7 +29,7 @@ struct Sent {
 };
 
 // What a child needs of a producer.
-struct Need {
+struct StepEdge {
   std::uint32_t producer = 0;
   std::uint32_t child = 0;
   std::uint32_t transfer = kNone;  // of `sent`
@@ -256,7 +256,7 @@ class Step {
 
   void SortByChild() {
     first_input_.assign(num_ops_ + 1, 0);
-    for (const Need& edge : edges_) ++first_input_[edge.child + 1];
+    for (const StepEdge& edge : edges_) ++first_input_[edge.child + 1];
     for (std::size_t i = 0; i < num_ops_; ++i) first_input_[i + 1] += first_input_[i];
     inputs_.resize(edges_.size());
     std::vector<std::uint32_t> next(first_input_.begin(), first_input_.end() - 1);
@@ -264,10 +264,10 @@ class Step {
   }
 
   // Whether the child needs the issue of its producer, not its end.
-  bool IsByIssue(const Need& edge) const {
+  bool IsByIssue(const StepEdge& edge) const {
     return IsFed(edge.producer) && DeviceOf(edge.producer) == DeviceOf(edge.child);
   }
-  double Arrival(const Need& edge) const {
+  double Arrival(const StepEdge& edge) const {
     if (IsByIssue(edge)) return issue_end_[edge.producer];
     return edge.transfer == kNone ? end_[edge.producer] + edge.latency : sent_[edge.transfer].arrival;
   }
@@ -381,7 +381,7 @@ class Step {
 
   // Of an op that waited for its last input until then.
   template <typename Add>
-  Position BeforeInput(const Need& edge, const Add& add) const {
+  Position BeforeInput(const StepEdge& edge, const Add& add) const {
     if (IsByIssue(edge)) return {.issue = edge.producer};
     if (edge.transfer != kNone) return {.transfer = edge.transfer, .to = DeviceOf(edge.child)};
     const ChainItem control{.op = MakeId<OpId>(edge.producer),
@@ -481,7 +481,7 @@ class Step {
       double& mine = latest[op];
       if (next_op_[op] != kNone) mine = std::min(mine, latest_start(next_op_[op]) - (free_[op] - end_[op]));
       for (std::uint32_t e = 0; e < num_edges_[op]; ++e) {
-        const Need& edge = edges_[first_edge_[op] + e];
+        const StepEdge& edge = edges_[first_edge_[op] + e];
         double& limit = edge.transfer == kNone ? mine : sent_[edge.transfer].latest;
         if (!IsByIssue(edge)) limit = std::min(limit, latest_ready(edge.child) - edge.latency);
       }
@@ -495,7 +495,7 @@ class Step {
         double issued_by = latest_start(op) - (launched_[op] - issue_end_[op]);
         if (next_issue_[op] != kNone) issued_by = std::min(issued_by, latest_issue[next_issue_[op]]);
         for (std::uint32_t e = 0; e < num_edges_[op]; ++e) {
-          const Need& edge = edges_[first_edge_[op] + e];
+          const StepEdge& edge = edges_[first_edge_[op] + e];
           if (IsByIssue(edge)) issued_by = std::min(issued_by, latest_issue[edge.child]);
         }
         latest_issue[op] = issued_by - (issue_end_[op] - issue_start_[op]);
@@ -560,7 +560,7 @@ class Step {
   std::vector<std::uint32_t> next_op_;           // [num_ops]
   std::vector<std::uint32_t> before_transfer_;   // [num_ops]: the transfer that its device had to finish (F13)
   std::vector<Sent> sent_;                       // by producer, in the order of order_
-  std::vector<Need> edges_;                      // by producer
+  std::vector<StepEdge> edges_;                  // by producer
   std::vector<std::uint32_t> first_edge_, num_edges_, first_sent_, num_sent_;  // [num_ops]
   std::vector<std::uint32_t> first_input_;                                     // [num_ops + 1], of inputs_
   std::vector<std::uint32_t> inputs_;                                          // edges by child

@@ -25,7 +25,6 @@
 namespace emplace::tools {
 namespace {
 
-constexpr std::size_t kShownParts = 10;
 constexpr std::size_t kShownShares = 8;
 
 struct ExplainOptions {
@@ -83,7 +82,7 @@ class Printer {
   }
 
   void PrintParts() {
-    const std::vector<ChainPart> parts = agents::LongestParts(e_.step, kShownParts);
+    const std::vector<ChainPart> parts = agents::LongestParts(e_.step, agents::kShownParts);
     if (parts.empty()) return;
     out_ << fmt::format("\nIts longest parts, {} of {}:\n", parts.size(), e_.step.chain.size());
     Table table({"part", "time", "%", "what", "where"});
@@ -96,7 +95,7 @@ class Printer {
 
   // Where a few parts say little.
   void PrintShares() {
-    if (e_.step.chain.size() <= kShownParts) return;
+    if (e_.step.chain.size() <= agents::kShownParts) return;
     const std::vector<agents::ChainShare> shares = agents::SharesOf(graph_, e_.step);
     const std::size_t shown = std::min(kShownShares, shares.size());
     out_ << fmt::format("\nThe chain by layer, or kind of op, {} of {}:\n", shown, shares.size());

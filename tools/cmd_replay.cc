@@ -25,8 +25,6 @@
 namespace emplace::tools {
 namespace {
 
-constexpr std::size_t kReplayedParts = 10;
-
 struct ReplayOptions {
   std::vector<std::string> files;
   std::string format;
@@ -74,7 +72,7 @@ void Print(std::ostream& out, const experiments::Replay& replay, const datasets:
   }
   streams.PrintText(out);
 
-  const std::vector<ChainPart> parts = agents::LongestParts(replay.explanation, kReplayedParts);
+  const std::vector<ChainPart> parts = agents::LongestParts(replay.explanation, agents::kShownParts);
   out << fmt::format("\nThe critical path of the simulated step: its longest parts, {} of {}:\n", parts.size(),
                      replay.explanation.chain.size());
   Table path({"part", "time", "%", "what", "where"});

@@ -45,6 +45,9 @@ struct ChainShare {
 };
 std::vector<ChainShare> SharesOf(const Graph& graph, const StepExplanation& explained);
 
+// How many of a chain's longest parts texts show.
+constexpr std::size_t kShownParts = 10;
+
 // The longest parts of the chain, longest first; ties in the order of the chain.
 std::vector<ChainPart> LongestParts(const StepExplanation& explained, std::size_t most);
 

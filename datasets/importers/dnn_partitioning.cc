@@ -63,10 +63,10 @@ struct Input {
 };
 
 // The members of an object of the file: keys that are not of the format are noted, not refused.
-class NodeMembers {
+class ObjectMembers {
  public:
-  NodeMembers(const JsonNode& node, std::string_view what, std::initializer_list<std::string_view> known,
-              std::set<std::string>* unknown)
+  ObjectMembers(const JsonNode& node, std::string_view what, std::initializer_list<std::string_view> known,
+                std::set<std::string>* unknown)
       : node_(node) {
     constexpr std::size_t kMaxUnknown = 20;
     for (const JsonMember& member : node.Object()) {
@@ -112,7 +112,7 @@ class NodeMembers {
 };
 
 InstanceNode ReadNode(const JsonNode& json, std::set<std::string>* unknown) {
-  const NodeMembers members(
+  const ObjectMembers members(
       json, "nodes[]",
       {"id", "name", "supportedOnFpga", "cpuLatency", "fpgaLatency", "isBackwardNode", "colorClass", "size", "layerId"},
       unknown);
@@ -142,7 +142,7 @@ std::size_t FindNode(const Positions& positions, const JsonNode& id) {
 }
 
 InstanceEdge ReadEdge(const JsonNode& json, const Positions& positions, std::set<std::string>* unknown) {
-  const NodeMembers members(json, "edges[]", {"sourceId", "destId", "cost", "size"}, unknown);
+  const ObjectMembers members(json, "edges[]", {"sourceId", "destId", "cost", "size"}, unknown);
   InstanceEdge edge;
   edge.from = FindNode(positions, members.Get("sourceId", "the id of a node"));
   edge.to = FindNode(positions, members.Get("destId", "the id of a node"));
@@ -155,7 +155,8 @@ Input ReadInput(const std::string& content) {
   const JsonValue root = ParseJson(content);
   const JsonNode json(root);
   Input input;
-  const NodeMembers members(json, "", {"maxSizePerFPGA", "maxFPGAs", "maxCPUs", "nodes", "edges"}, &input.unknown_keys);
+  const ObjectMembers members(json, "", {"maxSizePerFPGA", "maxFPGAs", "maxCPUs", "nodes", "edges"},
+                              &input.unknown_keys);
   input.accelerator_memory = members.Size("maxSizePerFPGA");
   input.accelerators = members.Integer("maxFPGAs", 0, kMaxDevices);
   input.cpus = members.Integer("maxCPUs", 0, kMaxDevices);

@@ -36,7 +36,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     minute = Runs(source.archive("shootout_minute"))
     figures: dict[str, Value] = {
         **run_figures(runs.archive),
-        "runs.uncommitted": sum(trial.record["revision"].endswith("dirty") for trial in runs.archive.trials),
+        "runs.uncommitted": sum(trial.uncommitted for trial in runs.archive.trials),
         "instances": len(runs.instances),
         "graphs": len({runs.library[name].graph for name in runs.instances}),
         "agents": len(set(runs.agents.values())),

@@ -26,8 +26,7 @@ PAGES = {  # of archives whose page is not the first word of their name
 
 def revision_of(trial: Trial) -> str:
     """Shortened; with a star if there were changes that were not committed."""
-    revision = trial.record["revision"]
-    return revision[:7] + ("*" if revision.endswith("dirty") else "")
+    return trial.record["revision"][:7] + ("*" if trial.uncommitted else "")
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
@@ -39,7 +38,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         revisions = Counter(revision_of(trial) for trial in runs)
         minutes[name] = sum(trial.cpu_seconds for trial in runs) / 60
         trials += len(runs)
-        uncommitted += sum(count for revision, count in revisions.items() if revision.endswith("*"))
+        uncommitted += sum(trial.uncommitted for trial in runs)
         page = PAGES.get(name, name.partition("_")[0])
         table.append(
             [

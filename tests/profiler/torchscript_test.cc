@@ -5,11 +5,10 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
 
-#include "sim/formats/graph_json.h"
 #include "tests/profiler/recorded_graphs.h"
 #include "tests/testing/errors.h"
+#include "tests/testing/graphs.h"
 
 namespace emplace {
 namespace {
@@ -59,11 +58,7 @@ TEST(ParseTorchScriptInputTest, WhatIsNoneIsAnErrorThatSaysWhereItGoesWrong) {
 }
 
 TEST(GraphFromTorchScriptTest, TheSameFileGivesTheSameGraph) {
-  const auto text = [] {
-    std::ostringstream out;
-    WriteGraph(out, Recorded("recurrent", {"i64:3x2:20"}, true));
-    return out.str();
-  };
+  const auto text = [] { return testing::GraphText(Recorded("recurrent", {"i64:3x2:20"}, true)); };
   EXPECT_EQ(text(), text());
 }
 

@@ -97,16 +97,19 @@ descendants() {
   done
 }
 
-kill_node() {
-  local pids environments
-  pids="${node_pid[$1]} $(descendants "${node_pid[$1]}")"
-  # Tasks have left the daemon's process group and, where nodes do not have their own processes, its children. Two
-  # processes look at the environments of all: with a few for each, which takes seconds, trials would end meanwhile.
+# Processes of a node's tasks, by their environments. Two processes look at those of all: with some for each, which takes
+# seconds, trials would end meanwhile.
+processes_of() {
+  local environments
   environments=$(grep -lzxF "SLURMD_NODENAME=$1" /proc/[0-9]*/environ 2>/dev/null || true)
-  if [[ -n "$environments" ]]; then
-    environments=$(grep -lzxF "SLURM_CONF=$cluster/slurm.conf" $environments 2>/dev/null || true)
-    pids+=" $(tr -dc '0-9\n' <<<"$environments" | tr '\n' ' ')"
-  fi
+  [[ -n "$environments" ]] || return 0
+  { grep -lzxF "SLURM_CONF=$cluster/slurm.conf" $environments 2>/dev/null || true; } | tr -dc '0-9\n'
+}
+
+kill_node() {
+  local pids
+  # Tasks have left the daemon's process group and, where nodes do not have their own processes, its children.
+  pids="${node_pid[$1]} $(descendants "${node_pid[$1]}") $(processes_of "$1")"
   kill -KILL $pids 2>/dev/null || true
   wait "${node_pid[$1]}" 2>/dev/null || true
   unset "node_pid[$1]"

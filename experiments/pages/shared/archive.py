@@ -78,6 +78,11 @@ class Trial:
         return "" if value is None else _text(value)
 
     @property
+    def uncommitted(self) -> bool:
+        """Made by a revision with changes that were not committed."""
+        return self.record["revision"].endswith("dirty")
+
+    @property
     def best(self) -> float | None:
         return _ms(self.graph["best_step_time_us"])
 

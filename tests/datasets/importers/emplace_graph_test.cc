@@ -1,11 +1,8 @@
 #include <gtest/gtest.h>
 
-#include <sstream>
-#include <string>
-
 #include "datasets/importers/importers.h"
-#include "sim/formats/graph_json.h"
 #include "tests/datasets/importers/samples.h"
+#include "tests/testing/graphs.h"
 
 namespace emplace::testing {
 namespace {
@@ -14,9 +11,7 @@ TEST(ImportEmplaceGraphTest, AGraphIsReadAndWrittenAgain) {
   const datasets::Imported imported = datasets::ImportEmplaceGraph(kEmplaceSample, "g.json");
   EXPECT_FALSE(imported.cluster);
   EXPECT_TRUE(imported.notes.empty());
-  std::ostringstream out;
-  WriteGraph(out, imported.graph);
-  EXPECT_EQ(out.str(), kEmplaceSample);
+  EXPECT_EQ(GraphText(imported.graph), kEmplaceSample);
 }
 
 TEST(ImportEmplaceGraphTest, FaultsAreThoseOfTheReader) {

@@ -13,6 +13,7 @@
 #include "tests/datasets/importers/pt2_archive.h"
 #include "tests/datasets/importers/samples.h"
 #include "tests/testing/graphs.h"
+#include "tests/testing/rank_graphs.h"
 
 namespace emplace::testing {
 namespace {
@@ -61,11 +62,6 @@ double VariableElements(const Graph& graph) {
   return bytes / 4;
 }
 
-std::vector<std::int64_t> ExportedShapeOf(const Graph& graph, std::string_view op) {
-  const Tensor& tensor = graph.tensor(graph.first_output(graph.FindOp(op).value()));
-  return {tensor.shape.begin(), tensor.shape.end()};
-}
-
 // torchvision's table: 25,557,032 parameters, 4.09 billion multiply-adds an image. Its 53 convolutions, 53 batch norms,
 // 49 activations and 16 sums are those of He et al. 2015, table 1.
 TEST(TorchExportTest, Resnet50HasThePublishedSize) {
@@ -95,19 +91,19 @@ TEST(TorchExportTest, OpenSizesFollowFromAnInput) {
               ::testing::Contains("open sizes are those of the exported example: s0 = 2 (--input sets them)"));
   const Imported larger = ImportPt2("resnet50", {.inputs = {"x=8x3x224x224"}});
   EXPECT_EQ(FlopOf(larger.graph, {"conv2d"}), 4 * FlopOf(example.graph, {"conv2d"}));
-  EXPECT_EQ(ExportedShapeOf(larger.graph, "flatten"), (std::vector<std::int64_t>{8, 2048}));
+  EXPECT_EQ(ShapeOf(larger.graph, "flatten"), (std::vector<std::int64_t>{8, 2048}));
   EXPECT_THAT(larger.notes, ::testing::Each(::testing::Not(HasSubstr("open sizes"))));
 }
 
 // x has 2*s2 rows, in two halves; y has s1. Joined they have s1 + 2*s2.
 TEST(TorchExportTest, SizesThatAreComputedAreSolved) {
   const Graph graph = ImportPt2("doubled", {.inputs = {"x=6x6", "y=9x6"}}).graph;
-  EXPECT_EQ(ExportedShapeOf(graph, "cat"), (std::vector<std::int64_t>{15, 4}));
-  EXPECT_EQ(ExportedShapeOf(graph, "linear/linear"), (std::vector<std::int64_t>{3, 4}));
-  EXPECT_EQ(ExportedShapeOf(graph, "new_zeros"), (std::vector<std::int64_t>{3, 3}));
+  EXPECT_EQ(ShapeOf(graph, "cat"), (std::vector<std::int64_t>{15, 4}));
+  EXPECT_EQ(ShapeOf(graph, "linear/linear"), (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(ShapeOf(graph, "new_zeros"), (std::vector<std::int64_t>{3, 3}));
   // One input given: the other keeps the example's size, 5.
   const Imported one = ImportPt2("doubled", {.inputs = {"x=6x6"}});
-  EXPECT_EQ(ExportedShapeOf(one.graph, "cat"), (std::vector<std::int64_t>{11, 4}));
+  EXPECT_EQ(ShapeOf(one.graph, "cat"), (std::vector<std::int64_t>{11, 4}));
   EXPECT_THAT(one.notes, ::testing::Contains(HasSubstr("s1 = 5")));
 }
 

@@ -1,4 +1,4 @@
-"""docs/results/accuracy.md, from what tools/accuracy measured: experiments/hardware/DAY."""
+"""docs/results/accuracy.md, from what tools/accuracy measured: experiments/results/epyc-DAY."""
 from __future__ import annotations
 
 from importlib.machinery import SourceFileLoader
@@ -8,11 +8,11 @@ from typing import Any
 
 from shared.archive import ROOT, Source, extremes
 from shared.chart import Axis, Line, Panel, Point, Style, chart
-from shared.hardware import HARDWARE, read_validation
+from shared.hardware import MEASURED, read_validation
 from shared.page import Value, markdown
 from shared.table import number
 
-DAY, DAY_BEFORE = HARDWARE / "epyc-2026-11-26", HARDWARE / "epyc-2026-11-25"
+DAY, DAY_BEFORE = MEASURED / "epyc-2026-11-26", MEASURED / "epyc-2026-11-25"
 NETWORKS = {"rnnlm": "RNNLM", "nmt": "NMT", "resnet": "ResNet-50", "inception_v3": "Inception-V3"}
 MODULES = {"encoder": "Transformer encoder", "mobilenet_v3_small": "MobileNetV3-Small"}
 PROFILE = Style("from the profile", "#d55e00", hollow=True)

@@ -11,11 +11,11 @@ from typing import Any
 
 from shared.archive import BadInput, Source, extremes
 from shared.chart import Axis, Line, Panel, Point, Style, chart
-from shared.hardware import HARDWARE, read_validation
+from shared.hardware import MEASURED, read_validation
 from shared.page import Value, markdown
 from shared.table import number
 
-MEASURED = HARDWARE / "reality"
+FOLDER = MEASURED / "reality"
 NETWORKS = {"rnnlm": "RNNLM", "nmt": "NMT", "inception_v3": "Inception-V3"}
 SEARCHES = {
     "multilevel_search": "`multilevel_search`, ops",
@@ -65,7 +65,7 @@ class Case:
     rounds: Sequence[float]  # step times, us
 
 
-def read(name: str, folder: Path = MEASURED) -> tuple[dict[str, Case], dict[str, Any]]:
+def read(name: str, folder: Path = FOLDER) -> tuple[dict[str, Case], dict[str, Any]]:
     """By agent, and the summary."""
     record = read_validation(folder, name)
     try:

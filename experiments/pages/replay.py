@@ -1,13 +1,17 @@
-"""The first tables of docs/results/replay.md, from the public traces in EMPLACE_REFERENCE_DATA."""
+"""The tables of docs/results/replay.md, from the public traces in EMPLACE_REFERENCE_DATA."""
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from shared.archive import ROOT, BadInput, Source
 from shared.page import Value, cells_of, markdown
+from shared.table import bold
 
 HTA, PARAM, LENS = "facebookresearch+HolisticTraceAnalysis", "facebookresearch+param", "AMD-AGI+TraceLens"
 TRACES = {
@@ -25,25 +29,85 @@ TRACES = {
     "param DLRM, 8 ranks": ("V100 x 8", PARAM, "dlrm_kineto.tar.gz"),
 }
 
+LEAST_SHARE = 1.0  # classes with less of the device time, %, are left out
+_Check = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A trace whose operators are compared with roofline's times. With `times` it is an Execution Trace, and `times` the
+    Kineto trace of the same step."""
+
+    title: str
+    short: str  # where it is one of several
+    gpu: str
+    trace: str
+    times: str = ""
+
+
+COMPARED = [
+    Compared("TraceLens Falconsai (ViT)", "ViT", "H100", f"{LENS}/Falconsai_nsfw_image_detection__1016002.json.gz"),
+    Compared("TraceLens Qwen 1.5", "Qwen 1.5", "H100", f"{LENS}/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz"),
+    Compared("TraceLens BERT small", "BERT small", "H100", f"{LENS}/gaunernst_bert-small-uncased__1016001.json.gz"),
+    Compared("TraceLens eager_trace", "eager_trace", "B200", f"{LENS}/eager_trace.json.gz"),
+    Compared("param linear", "linear", "RTX 2080 Ti", f"{PARAM}/linear_et.json.gz", f"{PARAM}/linear_kineto.json.gz"),
+    Compared(
+        "param DLRM, rank 0",
+        "DLRM rank 0",
+        "V100",
+        "dlrm_pytorch_et/dlrm_eg_0.json",
+        "dlrm_kineto/worker0_step_12.1694128201545.pt.trace.json",
+    ),
+]
+NOTHING, ITSELF = "nothing", "itself"
+OF_ANOTHER_GPU = ("three networks on H100", "linear, RTX 2080 Ti", "DLRM, V100", "eager_trace, B200")
+SOURCES = {  # short names of the traces that operators' times are carried over from
+    NOTHING: (),
+    "three networks on H100": ("Qwen 1.5", "ViT", "BERT small"),
+    "linear, RTX 2080 Ti": ("linear",),
+    "DLRM, V100": ("DLRM rank 0",),
+    "eager_trace, B200": ("eager_trace",),
+    "ViT and BERT, H100 too": ("ViT", "BERT small"),
+    "Qwen and BERT, H100 too": ("Qwen 1.5", "BERT small"),
+    "Qwen and ViT, H100 too": ("Qwen 1.5", "ViT"),
+}
+# What each trace is scaled from, in the order of the page.
+SCALED = {
+    "eager_trace": (NOTHING, "three networks on H100", "linear, RTX 2080 Ti", "DLRM, V100", ITSELF),
+    "linear": (NOTHING, "three networks on H100", "DLRM, V100", "eager_trace, B200", ITSELF),
+    "DLRM rank 0": (NOTHING, "three networks on H100", "linear, RTX 2080 Ti", "eager_trace, B200", ITSELF),
+    "Qwen 1.5": (NOTHING, "DLRM, V100", "eager_trace, B200", "linear, RTX 2080 Ti", "ViT and BERT, H100 too"),
+    "ViT": (NOTHING, "DLRM, V100", "eager_trace, B200", "linear, RTX 2080 Ti", "Qwen and BERT, H100 too"),
+    "BERT small": (NOTHING, "DLRM, V100", "eager_trace, B200", "linear, RTX 2080 Ti", "Qwen and ViT, H100 too"),
+}
+
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     data = source.reference_data("the traces of TraceLens, HolisticTraceAnalysis and param")
-    with tempfile.TemporaryDirectory() as scratch:
-        paths = []
-        for _, project, name in TRACES.values():
-            path = data / project / name
-            if not path.is_file():
-                raise BadInput(f"{path}: there is no such trace")
-            if name.endswith(".tar.gz"):  # one file for each rank
-                subprocess.run(["tar", "-xzf", path, "-C", scratch], check=True)
-                path = next(entry for entry in Path(scratch).iterdir() if entry.is_dir())
-            paths.append(str(path))
-        done = subprocess.run(
-            [ROOT / "tools/replay_table", "--emplace", source.program, *paths],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    with tempfile.TemporaryDirectory(prefix="replay.") as scratch:
+        for name in ("dlrm_kineto.tar.gz", "dlrm_pytorch_et.tar.gz"):  # one file for each rank
+            archive = existing(data / PARAM / name)
+            subprocess.run(["tar", "-xzf", archive, "-C", scratch], check=True)
+        figures, steps = simulated_steps(source.program, data, Path(scratch))
+        checks = Checks(source.program, data, Path(scratch))
+        tables = {"steps": steps, "roofline": roofline_table(checks), "scaled": scaled_table(checks)}
+        figures |= scaled_figures(checks)
+    return figures, tables
+
+
+def existing(path: Path) -> Path:
+    if not path.is_file():
+        raise BadInput(f"{path}: there is no such trace")
+    return path
+
+
+def simulated_steps(program: str, data: Path, scratch: Path) -> tuple[dict[str, Value], list[str]]:
+    paths = []
+    for _, project, name in TRACES.values():
+        ranks = name.removesuffix(".tar.gz")
+        paths.append(str(scratch / ranks if ranks != name else existing(data / project / name)))
+    command = [ROOT / "tools/replay_table", "--emplace", program, *paths]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
     if len(lines) < len(TRACES) + 2:
         raise BadInput(f"tools/replay_table: {done.stderr.strip() or 'a trace was refused'}")
@@ -53,4 +117,111 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         table.append([title, gpu, *row[2:-1]])
     found = re.search(r"median ([\d.]+) %, largest ([\d.]+) %. Starts: median of the medians ([\d.]+) %", lines[-1])
     figures = dict(zip(("error.median", "error.largest", "starts.median"), map(float, found.groups())))
-    return figures, {"steps": markdown(table, left=2)}
+    return figures, markdown(table, left=2)
+
+
+class Checks:
+    """What `emplace replay --roofline --json` says of the traces."""
+
+    def __init__(self, program: str, data: Path, scratch: Path) -> None:
+        self._program, self._data, self._scratch = program, data, scratch
+        self._made: dict[tuple[str, tuple[str, ...]], _Check] = {}
+
+    def of(self, trace: Compared, scaled_from: str = NOTHING) -> _Check:
+        names = (trace.short,) if scaled_from == ITSELF else SOURCES[scaled_from]
+        key = (trace.short, names)
+        if key not in self._made:
+            options = [word for name in names for word in ("--scale-from", self._times_of(name))]
+            self._made[key] = json.loads(self._run("replay", "--roofline", "--json", *self._files(trace), *options))
+        return self._made[key]
+
+    def _run(self, *arguments: str | Path) -> str:
+        done = subprocess.run([self._program, *arguments], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BadInput((done.stderr.strip().splitlines() or [f"emplace {arguments[0]} failed"])[-1])
+        return done.stdout
+
+    def _path(self, name: str) -> Path:
+        unpacked = self._scratch / name
+        return unpacked if unpacked.is_file() else existing(self._data / name)
+
+    def _files(self, trace: Compared) -> list[str | Path]:
+        files: list[str | Path] = [self._path(trace.trace)]
+        return [*files, "--times", self._path(trace.times), "--min-attributed", "90"] if trace.times else files
+
+    def _times_of(self, name: str) -> Path:
+        """A file of the trace's operators with their times: an Execution Trace has none of its own."""
+        trace = next(each for each in COMPARED if each.short == name)
+        if not trace.times:
+            return self._path(trace.trace)
+        graph = self._scratch / (name + ".graph.json")
+        if not graph.is_file():
+            self._run("import", *self._files(trace), "-o", graph)
+        return graph
+
+
+def share_of(part: _Check, check: _Check) -> float:
+    """% of the trace's device time."""
+    of = check["total"]["measured_us"] + check["transfers_us"] + check["unknown_us"]
+    return 100 * part["measured_us"] / of
+
+
+def roofline_table(checks: Checks) -> list[str]:
+    title = ["trace", "GPU", "class", "calls", "measured, ms", "of the device time, %", "ratio"]
+    table = [[*title, "median error, %", "90 % of calls within, %"]]
+    for trace in COMPARED:
+        check = checks.of(trace)
+        for part in [*check["classes"], check["total"]]:
+            share = share_of(part, check)
+            if share < LEAST_SHARE:
+                continue
+            name = bold("all compared") if part is check["total"] else part["name"]
+            numbers = [f"{part['measured_us'] / 1000:.3f}", f"{share:.1f}", f"{part['ratio']:.2f}"]
+            errors = [f"{100 * part['error'][key]:.0f}" for key in ("median", "p90")]
+            table.append([trace.title, trace.gpu, name, f"{part['calls']}", *numbers, *errors])
+    return markdown(table, left=3)
+
+
+def scaled_table(checks: Checks) -> list[str]:
+    title = ["trace", "calls", "scaled from", "total, predicted / measured", "error of a call, mean, %", "median, %"]
+    table = [[*title, "90 % within, %", "step, error %"]]
+    for short, sources in SCALED.items():
+        trace = next(each for each in COMPARED if each.short == short)
+        for scaled_from in sources:
+            check = checks.of(trace, scaled_from)
+            total = check["total"]
+            first = scaled_from == NOTHING
+            errors = [f"{100 * total['error'][key]:.0f}" for key in ("mean", "median", "p90")]
+            calls = f"{total['calls']}" if first else ""
+            name = f"{short}, {trace.gpu}" if first else ""
+            table.append([name, calls, scaled_from, f"{total['ratio']:.2f}", *errors, step_error(check)])
+    return markdown(table, words=[title.index("scaled from")])
+
+
+def step_error(check: _Check) -> str:
+    """Of the step with the predicted times; nothing for an Execution Trace."""
+    step = check.get("step")
+    return f"{100 * (step['simulated_us'] / step['measured_us'] - 1):+.2f}" if step else ""
+
+
+def scaled_figures(checks: Checks) -> dict[str, Value]:
+    ratios, errors = [], {NOTHING: [], ITSELF: [], "another": []}
+    for short, sources in SCALED.items():
+        trace = next(each for each in COMPARED if each.short == short)
+        for scaled_from in sources:
+            total = checks.of(trace, scaled_from)["total"]
+            kind = "another" if scaled_from in OF_ANOTHER_GPU else scaled_from
+            if kind in errors:
+                errors[kind].append(100 * total["error"]["mean"])
+            if kind == "another":
+                ratios.append(total["ratio"])
+    plain = [checks.of(trace)["total"]["ratio"] for trace in COMPARED]
+    figures: dict[str, Value] = {"ratio.min": min(plain), "ratio.max": max(plain)}
+    for key, kind in (("another", "another"), ("unscaled", NOTHING), ("itself", ITSELF)):
+        figures |= {f"scaled.{key}.min": min(errors[kind]), f"scaled.{key}.max": max(errors[kind])}
+    figures["scaled.totals"] = len(ratios)
+    figures["scaled.totals.near"] = sum(abs(ratio - 1) <= 0.2 for ratio in ratios)
+    qwen = checks.of(COMPARED[1])["step"]
+    figures["qwen.step"] = qwen["simulated_us"] / 1000
+    figures["qwen.step.less"] = 100 * (1 - qwen["simulated_us"] / qwen["measured_us"])
+    return figures

@@ -13,6 +13,7 @@ namespace recompute_test {
 
 namespace fs = std::filesystem;
 
+using ::testing::ContainsRegex;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
@@ -47,11 +48,13 @@ class RecomputeTest : public ProgramTest {
   }
 };
 
-TEST_F(RecomputeTest, EveryFigureOfTuningAgrees) {
-  const Ran ran = Recompute("--differences tuning");
+TEST_F(RecomputeTest, EveryFigureOfQuickPagesAgrees) {
+  const Ran ran = Recompute("--differences tuning throughput import");
   EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
   EXPECT_EQ(ran.err, "");
-  EXPECT_THAT(ran.out, HasSubstr(" figures agree, 0 differ\n"));
+  for (const std::string page : {"tuning", "throughput", "import"}) {
+    EXPECT_THAT(ran.out, ContainsRegex("docs/results/" + page + ".md: [1-9][0-9]* figures agree, 0 differ\n"));
+  }
 }
 
 // In one process, since pages quote each other and share archives.
@@ -121,9 +124,14 @@ TEST_F(RecomputeTest, BadInputIsOneLineAndNothingIsWritten) {
 }
 
 TEST_F(RecomputeTest, APageWithoutAnArchiveSaysSo) {
-  const Ran ran = Recompute("throughput");
+  Write("other.md", "A page of no module.\n");
+  const Ran ran = Recompute("other.md");
   EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_EQ(ran.out, "docs/results/throughput.md: no archive: its runs or files are not kept here\n");
+  EXPECT_EQ(ran.out, "other.md: no archive: its runs or files are not kept here\n");
+  const Ran of_others = Shell("env -u EMPLACE_REFERENCE_DATA " EMPLACE_PYTHON_PROGRAM " '" +
+                              (Root() / "tools/recompute").string() + "' replay");
+  EXPECT_EQ(of_others.status, 0) << of_others.err;
+  EXPECT_THAT(of_others.out, HasSubstr("EMPLACE_REFERENCE_DATA=FOLDER names others' files\n"));
 }
 
 TEST_F(RecomputeTest, NumbersThatAreTracedToNothingAreListed) {

@@ -1,4 +1,4 @@
-"""What was measured on real devices: files of experiments/hardware."""
+"""What was measured on real devices: files of experiments/results/FOLDER."""
 from __future__ import annotations
 
 import gzip
@@ -9,7 +9,7 @@ from typing import Any
 
 from shared.archive import ROOT, BadInput, NamedTrials, Trial
 
-HARDWARE = ROOT / "experiments" / "hardware"
+MEASURED = ROOT / "experiments" / "results"
 
 
 def read_validation(folder: Path, name: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,9 +68,9 @@ def as_shown(value: Value, shown: str) -> str:
     return ("+" if shown.startswith("+") else "") + digits
 
 
-def markdown(table: Table, left: int = 1) -> list[str]:
-    """The lines of a table; the first `left` columns are aligned to the left."""
-    align = ["---"] * left + ["---:"] * (len(table[0]) - left)
+def markdown(table: Table, left: int = 1, words: Collection[int] = ()) -> list[str]:
+    """The lines of a table; the first `left` columns and those with the numbers `words` are aligned to the left."""
+    align = ["---" if column < left or column in words else "---:" for column in range(len(table[0]))]
     return ["|" + "".join(f" {cell} |" if cell else " |" for cell in row) for row in [table[0], align, *table[1:]]]
 
 

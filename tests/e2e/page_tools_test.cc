@@ -1,0 +1,97 @@
+// tools/throughput_table and tools/import_table: the CSV files that results pages are made of.
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/testing/reference.h"
+#include "tests/testing/run_program.h"
+
+namespace emplace::testing {
+namespace page_tools_test {
+
+namespace fs = std::filesystem;
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+
+class PageToolsTest : public ProgramTest {
+ protected:
+  PageToolsTest() : ProgramTest(EMPLACE_BINARY) {}
+
+  Ran Tool(const std::string& name, const std::string& arguments) const {
+    const fs::path tool = fs::path(EMPLACE_TEST_SOURCE_DIR).parent_path() / "tools" / name;
+    return Shell("EMPLACE=$emplace " EMPLACE_PYTHON_PROGRAM " '" + tool.string() + "' " + arguments);
+  }
+
+  void ExpectRefused(const Ran& ran, const std::string& reason) const {
+    EXPECT_EQ(ran.status, 2) << ran.out;
+    EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr(reason));
+    EXPECT_EQ(ran.out, "");
+  }
+};
+
+constexpr const char* kColumns = "graph,method,seed,evaluations,max_load_us,max_load_bound_us\n";
+
+// 20.084 and 17.790 ms are published: tests/e2e/throughput_test.cc.
+TEST_F(PageToolsTest, LoadsOfAGraphAreWritten) {
+  const std::string folder = ReferenceFolder("msr-fiddle+dnn-partitioning");
+  if (folder.empty()) GTEST_SKIP() << "the reference data is absent: set the CMake variable EMPLACE_REFERENCE_DATA";
+  const std::string graph = "LayerGraphs/bert24_inference.json";
+  const std::string arguments = "--seeds 2 --evaluations 300 '" + folder + "' " + graph;
+  const Ran ran = Tool("throughput_table", arguments);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const std::string searched = graph + ",multilevel_search,";
+  EXPECT_THAT(Read("throughput.csv"),
+              StartsWith(kColumns + graph + ",expert,,,20083.953,15148.525\n" + graph +
+                         ",dp_contiguous,,,17789.906,15148.525\n" + graph + ",pipedream,,,17789.906,15148.525\n" +
+                         searched + "1,300,"));
+  EXPECT_THAT(Read("throughput.csv"), HasSubstr("\n" + searched + "2,300,"));
+  EXPECT_FALSE(Exists("throughput.csv.part"));
+
+  // A stopped run keeps what it had, of searches those of as many evaluations.
+  const std::string kept = graph + ",pipedream,,,1.000,1.000\n";
+  Write("throughput.csv.part", kColumns + kept + searched + "1,299,2.000,1.000\n" + searched + "2,300,3.000,1.000\n");
+  EXPECT_EQ(Tool("throughput_table", arguments).status, 0);
+  const std::string resumed = Read("throughput.csv");
+  EXPECT_THAT(resumed, HasSubstr("\n" + kept));
+  EXPECT_THAT(resumed, HasSubstr("\n" + searched + "2,300,3.000,1.000\n"));
+  EXPECT_THAT(resumed, ::testing::Not(HasSubstr("2.000")));
+}
+
+TEST_F(PageToolsTest, BadInputOfThroughputTableIsOneLine) {
+  ExpectRefused(Tool("throughput_table", "none"), "none/throughput-inputs: there is no graph");
+  ExpectRefused(Tool("throughput_table", "none Graphs/x.json"), "none/throughput-inputs/Graphs/x.json: there is no such");
+  ExpectRefused(Tool("throughput_table", "--seeds 0 none"), "--evaluations and --seeds: at least 1 is expected");
+  ASSERT_EQ(Shell("mkdir -p data/throughput-inputs/OperatorGraphs").status, 0);
+  Write("data/throughput-inputs/OperatorGraphs/x.json", "{}");
+  Write("throughput.csv.part", "graph,load\n");
+  ExpectRefused(Tool("throughput_table", "data"), "throughput.csv.part: is not of a run of this program (columns graph, ");
+  EXPECT_EQ(Shell("rm throughput.csv.part").status, 0);
+  const Ran ran = Tool("throughput_table", "data");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, MatchesRegex("1 of 1: OperatorGraphs/x.json\ntools/throughput_table: [^\n]*x.json: [^\n]*\n"));
+  EXPECT_FALSE(Exists("throughput.csv"));
+}
+
+TEST_F(PageToolsTest, WhatBecameOfEachFileIsWritten) {
+  ASSERT_EQ(Shell("mkdir data").status, 0);
+  Write("data/graph.txt",
+        "node1 -- Conv2d(3, 8) -- forward_compute_time=2.000, backward_compute_time=4.000, activation_size=1000.0, "
+        "parameter_size=500.000\n");
+  Write("data/cut.json", R"({"traceEvents": [{"ph": "X")");
+  const Ran ran = Tool("import_table", "--emplace $emplace --csv import.csv data");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(Read("import.csv"), MatchesRegex("file,format,ops,attributed_percent,seconds,mebibytes,refused\n"
+                                               "cut.json,,,,[0-9.]+,[0-9]+,[^\n]+\n"
+                                               "graph.txt,pipedream,2,,[0-9.]+,[0-9]+,\n"));
+  EXPECT_THAT(ran.out, HasSubstr("\n| graph.txt | pipedream | 2 | | "));
+  ExpectRefused(Tool("import_table", "--emplace $emplace none"), "tools/import_table: none: is no folder");
+  ExpectRefused(Tool("import_table", "--emplace ./none data"), "tools/import_table: ./none: is no program");
+}
+
+}  // namespace page_tools_test
+}  // namespace emplace::testing

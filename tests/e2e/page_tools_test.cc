@@ -45,10 +45,9 @@ TEST_F(PageToolsTest, LoadsOfAGraphAreWritten) {
   const Ran ran = Tool("throughput_table", arguments);
   EXPECT_EQ(ran.status, 0) << ran.err;
   const std::string searched = graph + ",multilevel_search,";
-  EXPECT_THAT(Read("throughput.csv"),
-              StartsWith(kColumns + graph + ",expert,,,20083.953,15148.525\n" + graph +
-                         ",dp_contiguous,,,17789.906,15148.525\n" + graph + ",pipedream,,,17789.906,15148.525\n" +
-                         searched + "1,300,"));
+  EXPECT_THAT(Read("throughput.csv"), StartsWith(kColumns + graph + ",expert,,,20083.953,15148.525\n" + graph +
+                                                 ",dp_contiguous,,,17789.906,15148.525\n" + graph +
+                                                 ",pipedream,,,17789.906,15148.525\n" + searched + "1,300,"));
   EXPECT_THAT(Read("throughput.csv"), HasSubstr("\n" + searched + "2,300,"));
   EXPECT_FALSE(Exists("throughput.csv.part"));
 
@@ -64,12 +63,14 @@ TEST_F(PageToolsTest, LoadsOfAGraphAreWritten) {
 
 TEST_F(PageToolsTest, BadInputOfThroughputTableIsOneLine) {
   ExpectRefused(Tool("throughput_table", "none"), "none/throughput-inputs: there is no graph");
-  ExpectRefused(Tool("throughput_table", "none Graphs/x.json"), "none/throughput-inputs/Graphs/x.json: there is no such");
+  ExpectRefused(Tool("throughput_table", "none Graphs/x.json"),
+                "none/throughput-inputs/Graphs/x.json: there is no such");
   ExpectRefused(Tool("throughput_table", "--seeds 0 none"), "--evaluations and --seeds: at least 1 is expected");
   ASSERT_EQ(Shell("mkdir -p data/throughput-inputs/OperatorGraphs").status, 0);
   Write("data/throughput-inputs/OperatorGraphs/x.json", "{}");
   Write("throughput.csv.part", "graph,load\n");
-  ExpectRefused(Tool("throughput_table", "data"), "throughput.csv.part: is not of a run of this program (columns graph, ");
+  ExpectRefused(Tool("throughput_table", "data"),
+                "throughput.csv.part: is not of a run of this program (columns graph, ");
   EXPECT_EQ(Shell("rm throughput.csv.part").status, 0);
   const Ran ran = Tool("throughput_table", "data");
   EXPECT_EQ(ran.status, 2);

@@ -1,4 +1,5 @@
-"""The tables of docs/results/vtrain.md, from vTrain's measurements in EMPLACE_REFERENCE_DATA. Takes three minutes."""
+"""The tables of docs/results/vtrain.md, from vTrain's measurements in EMPLACE_REFERENCE_DATA, and from what was predicted
+of them: experiments/results/vtrain.csv."""
 from __future__ import annotations
 
 import csv
@@ -30,7 +31,7 @@ FITTED = {  # numbers of the cluster vtrain-a100 that --fit found
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     folder = source.reference_data("the files of VIA-Research/vTrain") / "VIA-Research+vTrain"
-    figures, slices = iterations(source.program, folder / "ground_truth_single.csv")
+    figures, slices = iterations(source.path("vtrain.csv"), folder / "ground_truth_single.csv")
     errors = {gpus: all_reduce_errors(source.program, folder, gpus) for gpus in GPUS}
     tables = {"slices": slices, "all_reduces": all_reduces_table(errors), "powers": powers_table(errors)}
     return figures | fitted_figures(), tables
@@ -111,9 +112,9 @@ def powers_table(errors: dict[int, dict[int, float]]) -> list[str]:
     return markdown(table)
 
 
-def iterations(program: str, file: Path) -> tuple[dict[str, Value], list[str]]:
+def iterations(predictions: Path, file: Path) -> tuple[dict[str, Value], list[str]]:
     """What tools/vtrain_table says, and its table."""
-    command = [ROOT / "tools/vtrain_table", "--emplace", program, file]
+    command = [ROOT / "tools/vtrain_table", "--predictions", predictions, file]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
     if done.returncode != 0 or len(lines) < 3:

@@ -94,5 +94,26 @@ TEST_F(PageToolsTest, WhatBecameOfEachFileIsWritten) {
   ExpectRefused(Tool("import_table", "--emplace ./none data"), "tools/import_table: ./none: is no program");
 }
 
+// The other rows of the page are those of the archive: 1,440 predictions take three minutes.
+TEST_F(PageToolsTest, PredictedIterationsComeOutAgainSlow) {
+  const std::string folder = ReferenceFolder("VIA-Research+vTrain");
+  if (folder.empty()) GTEST_SKIP() << "the reference data is absent: set the CMake variable EMPLACE_REFERENCE_DATA";
+  const std::string table = "'" + folder + "/ground_truth_single.csv'";
+  const fs::path archived = fs::path(EMPLACE_TEST_SOURCE_DIR).parent_path() / "experiments/results/vtrain.csv";
+  const std::string again = "--emplace $emplace --again 97 --predictions ";
+  const Ran ran = Tool("vtrain_table", again + "'" + archived.string() + "' " + table);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, StartsWith("15 of 15 predictions come out again\n"));
+
+  // One row that is another.
+  ASSERT_EQ(Shell("sed '2s/,[0-9.]*$/,1.5/' '" + archived.string() + "' > changed.csv").status, 0);
+  const Ran changed = Tool("vtrain_table", "--emplace $emplace --again 1440 --predictions changed.csv " + table);
+  EXPECT_EQ(changed.status, 1);
+  EXPECT_THAT(changed.err, MatchesRegex("gpus [^\n]*: was 1.500000 ms, is [0-9.]+\n"));
+  ExpectRefused(Tool("vtrain_table", "--predictions none.csv " + table), "none.csv: No such file or directory");
+  ASSERT_EQ(Shell("sed '$d' '" + archived.string() + "' > short.csv").status, 0);
+  ExpectRefused(Tool("vtrain_table", "--predictions short.csv " + table), "short.csv: has no prediction of {'gpus': ");
+}
+
 }  // namespace page_tools_test
 }  // namespace emplace::testing

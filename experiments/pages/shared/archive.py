@@ -326,9 +326,13 @@ class Source:
             self._archives[name] = Archive(self._folder / (name + ".tar.xz"), self.program)
         return self._archives[name]
 
+    def path(self, file: str) -> Path:
+        """Of a file beside the archives."""
+        return self._folder / file
+
     def rows(self, file: str) -> list[dict[str, str]]:
         """Of a CSV file beside the archives."""
-        path = self._folder / file
+        path = self.path(file)
         try:
             with open(path, newline="", encoding="utf-8") as lines:
                 return list(csv.DictReader(lines))

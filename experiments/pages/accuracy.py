@@ -8,11 +8,11 @@ from typing import Any
 
 from shared.archive import ROOT, Source, extremes
 from shared.chart import Axis, Line, Panel, Point, Style, chart
-from shared.hardware import MEASURED, read_validation
+from shared.hardware import read_validation
 from shared.page import Value, markdown
 from shared.table import number
 
-DAY, DAY_BEFORE = MEASURED / "epyc-2026-11-26", MEASURED / "epyc-2026-11-25"
+DAY, DAY_BEFORE = "epyc-2026-11-26", "epyc-2026-11-25"
 NETWORKS = {"rnnlm": "RNNLM", "nmt": "NMT", "resnet": "ResNet-50", "inception_v3": "Inception-V3"}
 MODULES = {"encoder": "Transformer encoder", "mobilenet_v3_small": "MobileNetV3-Small"}
 PROFILE = Style("from the profile", "#d55e00", hollow=True)
@@ -31,10 +31,10 @@ def accuracy_table() -> ModuleType:
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], dict[str, str]]:
-    del source  # these are no runs of an experiment
-    runs = {name: read_validation(DAY, name) for name in (*NETWORKS, *MODULES)}
+    day, day_before = source.path(DAY), source.path(DAY_BEFORE)
+    runs = {name: read_validation(day, name) for name in (*NETWORKS, *MODULES)}
     before = {
-        name: (read_validation(DAY_BEFORE, name), read_validation(DAY_BEFORE, name + ".rerun")) for name in NETWORKS
+        name: (read_validation(day_before, name), read_validation(day_before, name + ".rerun")) for name in NETWORKS
     }
     errors = accuracy_table().errors
     main = [["network", "predicted by", "median", "90th percentile", "Spearman"]]

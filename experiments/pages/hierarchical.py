@@ -11,6 +11,7 @@ from shared.chart import Axis, Line, Panel, Style, around, chart
 from shared.claims import Claim, claim_figures, claim_table
 from shared.page import Value, markdown
 from shared.paper_table import PaperTable
+from shared.placements import Step, best_step, picture
 from shared.table import DASH, bold_best, number, run_figures
 
 AGENTS = {
@@ -61,12 +62,27 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
         more_figures, more_tables = part(source)
         figures |= more_figures
         tables |= more_tables
-    more_figures, more_tables, picture = workers(source)
-    return (
-        figures | more_figures,
-        tables | more_tables,
-        {"hierarchical_drawn.svg": drawn_picture(table), "hierarchical_workers.svg": picture},
-    )
+    more_figures, more_tables, workers_picture = workers(source)
+    steps = placements(source, table)
+    for index, share in enumerate(steps["hierarchical"].shares):
+        figures[f"placement.share.{index}"] = share
+    named = {AGENTS[agent]: step for agent, step in steps.items()}
+    pictures = {
+        "hierarchical_drawn.svg": drawn_picture(table),
+        "hierarchical_workers.svg": workers_picture,
+        "hierarchical_placements.svg": picture("Which GPU runs which layer of NMT, and when", named, 3),
+    }
+    return figures | more_figures, tables | more_tables, pictures
+
+
+def placements(source: Source, table: PaperTable) -> dict[str, Step]:
+    """The best placements of NMT with 4 layers, the network of the paper's figure 2."""
+    files = {"hierarchical": "hierarchical", "expert": "expert", "search on ops": "multilevel_search"}
+    trials = table.trials["nmt4"]
+    return {
+        agent: best_step(source, ROWS["nmt4"], "hdp-8k40", trials.where("agent.label=" + agent), f"{file}_nmt_4")
+        for agent, file in files.items()
+    }
 
 
 def claims_of(table: PaperTable, source: Source) -> list[Claim]:

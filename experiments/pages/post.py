@@ -10,8 +10,10 @@ from shared.claims import Claim, claim_figures, claim_table
 from shared.chart import Axis, Line, Panel, Style, around, chart
 from shared.page import Value, markdown
 from shared.paper_table import PaperTable, Row
+from shared.placements import Step, best_step, picture
 from shared.table import bold_best, number, run_figures
 
+ON_PICTURE = {"post": "Post", "expert": "expert"}
 ROWS = {
     "rnnlm": Row("RNNLM, 2", 'rnnlm {"layers":4}', 2),
     "resnet50.2": Row("ResNet-50, 2", 'resnet {"layers":50}', 2),
@@ -107,7 +109,28 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
         "drawn": drawn_table(drawn),
         "claims": claim_table(found),
     }
-    return figures, tables, {"post_drawn.svg": drawn_picture(trials)}
+    steps = placements(source, trials)
+    for row in ("nmt2", "inception.4"):
+        figures[f"placement.{row}.most"] = steps[row, "post"].shares[0]
+        figures[f"placement.{row}.least"] = steps[row, "post"].shares[-1]
+    named = {f"{ON_PICTURE[agent]}: {ROWS[row].title} GPUs": step for (row, agent), step in steps.items()}
+    pictures = {
+        "post_drawn.svg": drawn_picture(trials),
+        "post_placements.svg": picture("Which GPU runs which layer, and when", named, 2),
+    }
+    return figures, tables, pictures
+
+
+def placements(source: Source, trials: dict[str, Trials]) -> dict[tuple[str, str], Step]:
+    """The best placements of Post and of experts on the networks of the paper's figure 3."""
+    files = {"nmt2": "nmt_2", "inception.4": "inception_v3"}
+    return {
+        (row, agent): best_step(
+            source, ROWS[row], "post-8k80", trials[row].where("agent.label=" + agent), f"{agent}_{file}"
+        )
+        for row, file in files.items()
+        for agent in ON_PICTURE
+    }
 
 
 def claims_of(table: PaperTable) -> list[Claim]:

@@ -7,7 +7,7 @@ from statistics import fmean, median
 from shared.archive import BadInput, NamedTrials, Source, Trial, Trials, percent_faster
 from shared.chart import Axis, Line, Panel, Style, around, chart
 from shared.claims import Claim, claim_figures, claim_table, effect
-from shared.hardware import MEASURED, read_trials
+from shared.hardware import read_trials
 from shared.page import Value, markdown
 from shared.table import number, run_figures, seconds
 
@@ -89,8 +89,8 @@ def curve(trial: Trial) -> list[tuple[int, float]]:
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], dict[str, str]]:
-    del source  # these were measured, and are not in experiments/results
-    runs, long = (read_trials(MEASURED / "real_rewards", name) for name in ("real_rewards", "real_rewards_long"))
+    folder = source.path("real_rewards")
+    runs, long = (read_trials(folder, name) for name in ("real_rewards", "real_rewards_long"))
     runs.expect_labels(AGENTS)
     long.expect_labels(["RNN"])
     found = claims(runs, long)

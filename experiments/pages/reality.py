@@ -11,11 +11,10 @@ from typing import Any
 
 from shared.archive import BadInput, Source, extremes
 from shared.chart import Axis, Line, Panel, Point, Style, chart
-from shared.hardware import MEASURED, read_validation
+from shared.hardware import read_validation
 from shared.page import Value, markdown
 from shared.table import number
 
-FOLDER = MEASURED / "reality"
 NETWORKS = {"rnnlm": "RNNLM", "nmt": "NMT", "inception_v3": "Inception-V3"}
 SEARCHES = {
     "multilevel_search": "`multilevel_search`, ops",
@@ -65,7 +64,7 @@ class Case:
     rounds: Sequence[float]  # step times, us
 
 
-def read(name: str, folder: Path = FOLDER) -> tuple[dict[str, Case], dict[str, Any]]:
+def read(name: str, folder: Path) -> tuple[dict[str, Case], dict[str, Any]]:
     """By agent, and the summary."""
     record = read_validation(folder, name)
     try:
@@ -90,7 +89,7 @@ def read(name: str, folder: Path = FOLDER) -> tuple[dict[str, Case], dict[str, A
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], dict[str, str]]:
-    del source  # these are no runs of an experiment
+    folder = source.path("reality")
     figures: dict[str, Value] = {}
     tables: dict[str, list[str]] = {}
     columns = ["network", "placements", "Spearman", "of the machine", "pairs apart", "as simulated"]
@@ -98,7 +97,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
     against = [["network", "faster in the simulator", "faster for real", "by, %"]]
     panels = []
     for name, title in NETWORKS.items():
-        cases, of = read(name)
+        cases, of = read(name, folder)
         tables[name] = speed_table(cases)
         panels.append(speed_panel(title, cases))
         for group, agents in GROUPS.items():

@@ -87,7 +87,9 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     with tempfile.TemporaryDirectory(prefix="replay.") as scratch:
         for name in ("dlrm_kineto.tar.gz", "dlrm_pytorch_et.tar.gz"):  # one file for each rank
             archive = existing(data / PARAM / name)
-            subprocess.run(["tar", "-xzf", archive, "-C", scratch], check=True)
+            done = subprocess.run(["tar", "-xzf", archive, "-C", scratch], capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise BadInput(f"{archive}: cannot be unpacked ({(done.stderr.strip().splitlines() or ['tar'])[0]})")
         figures, steps = simulated_steps(source.program, data, Path(scratch))
         checks = Checks(source.program, data, Path(scratch))
         tables = {"steps": steps, "roofline": roofline_table(checks), "scaled": scaled_table(checks)}

@@ -30,11 +30,14 @@ class Cuts:
         self.name = name
         self.loads: dict[str, list[float]] = {}  # by method; of a search those of its seeds
         self.bound = 0.0
+        self.evaluations: set[int] = set()  # of the searches
 
     def add(self, row: dict[str, str]) -> None:
         try:
             self.loads.setdefault(row["method"], []).append(float(row["max_load_us"]) / 1000)
             self.bound = float(row["max_load_bound_us"]) / 1000
+            if row["method"] == SEARCH:
+                self.evaluations.add(int(row["evaluations"]))
         except (KeyError, TypeError, ValueError) as error:
             raise BadInput(f"throughput.csv: {self.name}: is no row of tools/throughput_table ({error})") from error
 
@@ -104,12 +107,14 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     graphs = read_cuts(source)
     contiguous = [cuts.below("dp_contiguous") for cuts in graphs.values()]
     experts = [below for cuts in graphs.values() if (below := cuts.below("expert")) is not None]
-    seeds = {len(cuts.loads[SEARCH]) for cuts in graphs.values()}
-    if len(seeds) != 1:
-        raise BadInput(f"throughput.csv: graphs have {sorted(seeds)} seeds of {SEARCH} (as many of each are expected)")
+    searches = {(len(cuts.loads[SEARCH]), *cuts.evaluations) for cuts in graphs.values()}
+    if len(searches) != 1 or any(len(search) != 2 for search in searches):
+        raise BadInput(f"throughput.csv: seeds and evaluations of {SEARCH} are not the same for all graphs")
+    seeds, evaluations = searches.pop()
     figures: dict[str, Value] = {
         "graphs": len(graphs),
-        "seeds": seeds.pop(),
+        "seeds": seeds,
+        "evaluations": evaluations,
         "contiguous.most": max(contiguous),
         "contiguous.below": sum(below > 0.0005 for below in contiguous),
         "at_least_as_good": sum(
@@ -118,9 +123,8 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         "experts.least": min(experts),
         "experts.most": max(experts),
     }
-    for key, name in (("bert24", "bert24_training"), ("resnet50", "resnet50_training"), ("gnmt", "gnmt_inference")):
-        cuts = graphs[f"LayerGraphs/{name}.json"]
-        figures[key + ".contiguous"] = cuts.of("dp_contiguous")
-        figures[key + ".expert"] = cuts.of("expert")
-        figures[key + ".search"] = cuts.of(SEARCH)
+    bert24 = graphs["LayerGraphs/bert24_training.json"]
+    figures["bert24.contiguous"], figures["bert24.expert"] = bert24.of("dp_contiguous"), bert24.of("expert")
+    figures["resnet50.contiguous"] = graphs["LayerGraphs/resnet50_training.json"].of("dp_contiguous")
+    figures["gnmt.search"] = graphs["LayerGraphs/gnmt_inference.json"].of(SEARCH)
     return figures, {"loads": loads_table(graphs), "theirs": theirs_table(graphs)}

@@ -1,4 +1,4 @@
-// tools/throughput_table and tools/import_table: the CSV files that results pages are made of.
+// tools/throughput_table, tools/import_table and tools/vtrain_table: the CSV files that results pages are made of.
 
 #include <gmock/gmock.h>
 

@@ -129,6 +129,7 @@ def after(trial: Trial, episode: int) -> float:
 
 def times(runs: Runs) -> str:
     """Figures 4.13 to 4.22."""
+    y = Axis("policy, s an episode", 0.001, 1000, log=True)
     panels = []
     for gpus in sorted({n for counts in runs.counts.values() for n in counts}):
         marks = []
@@ -141,10 +142,22 @@ def times(runs: Runs) -> str:
                 value = runs.published["policy_seconds", agent, family, gpus]
                 marks.append(Point(PUBLISHED_GROUPS[family][0], value, PUBLISHED[agent]))
         x = Axis("groups of the graph", *around([mark.x for mark in marks], log=True), log=True)
-        y = Axis("policy, s an episode", 0.001, 1000, log=True)
         panels.append(Panel(f"{gpus} GPUs", x, y, marks))
+    if runs.all_there:
+        panels.append(average_times(runs, y))
     legend = [*(STYLES[agent] for agent in EMBEDDINGS), *PUBLISHED.values()]
     return chart("Seconds of policy for an episode, by the number of groups", panels, legend, 3)
+
+
+def average_times(runs: Runs, y: Axis) -> Panel:
+    """Figure 4.22."""
+    marks = []
+    for place, agent in enumerate(EMBEDDINGS):
+        cell = runs.cell("policy_seconds", LABELS[agent], "")
+        marks.append(Point(place - 0.15, cell.mean, STYLES[agent], cell.low, cell.high))
+        marks.append(Point(place + 0.15, runs.published_value("policy_seconds", agent, ""), PUBLISHED[agent]))
+    names = {float(place): name for place, name in enumerate(EMBEDDINGS.values())}
+    return Panel("all three, average", Axis("", -0.5, len(names) - 0.5, names=names), y, marks)
 
 
 def ratios(runs: Runs) -> str:

@@ -7,9 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from shared.archive import ROOT, BadInput, NamedTrials, Trial
-
-MEASURED = ROOT / "experiments" / "results"
+from shared.archive import BadInput, NamedTrials, Trial
 
 
 def read_validation(folder: Path, name: str) -> dict[str, Any]:

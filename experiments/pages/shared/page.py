@@ -161,6 +161,11 @@ def without_code(text: str) -> str:
     return re.sub(r"`[^`\n]*`", lambda code: "`" * len(code[0]), text)
 
 
+def named_tables(text: str) -> list[str]:
+    """The names of the generated tables."""
+    return [found["name"] for line in text.splitlines() if (found := TABLE.match(line))]
+
+
 def marked(text: str) -> list[str]:
     """The names of the marked figures, in the order of the page; not those in code."""
     return [mark["name"] for mark in MARK.finditer(without_code(text))]

@@ -21,6 +21,7 @@ PAGES = {  # of archives whose page is not the first word of their name
     "shootout_library": "library_shootout",
     "shootout_minute": "library_shootout",
     "hierarchical_rates": "tuning",
+    "post_rates": "tuning",
 }
 
 

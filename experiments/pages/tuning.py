@@ -1,8 +1,8 @@
 """docs/results/tuning.md: eight settings of each agent that learns, on three training graphs, in 64 groups and in more.
-Of the planner and ColocRL ten settings with 1,000 updates."""
+Of the planner and ColocRL ten settings with 1,000 updates. Of each method that Post is made of five settings."""
 from __future__ import annotations
 
-from statistics import fmean
+from statistics import fmean, geometric_mean
 
 from parts.policy_ends import drawn_part, gradient_text
 from shared.archive import Archive, Source, Trials, extremes
@@ -14,6 +14,8 @@ WALK = "random walk"
 # What the rule chose with 1,000 evaluations, and the paper's rate with its T and C.
 CHOSEN = {"coloc_rl": "T 10, C 5, rate 0.0003", "hierarchical": "T 1, C 1, rate 0.001"}
 PAPER = "T 10, C 5, rate 0.1"
+# Of Post, and what it is made of: the default.
+METHODS = {"policy gradient": "rate 1", "PPO": "rate 1", "cross-entropy": "elite 0.1", "Post": "rate 1"}
 
 # Of an agent: each setting's ratios by family, and their mean.
 Settings = dict[str, dict[str, list[float]]]
@@ -40,7 +42,9 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         tables[agent] = setting_table(rows)
     more_figures, more_tables = on_more_groups(source.archive("tuning_256"), settings)
     rate_figures, rate_table = with_more_updates(source.archive("hierarchical_rates"))
-    return figures | more_figures | rate_figures, tables | more_tables | {"rates": rate_table}
+    method_figures, method_tables = of_methods(source.archive("post_rates"))
+    figures |= more_figures | rate_figures | method_figures
+    return figures, tables | more_tables | {"rates": rate_table} | method_tables
 
 
 def settings_of(archive: Archive) -> Settings:
@@ -101,6 +105,32 @@ def with_more_updates(archive: Archive) -> tuple[dict[str, Value], list[str]]:
             figures[f"{name}.{trial.get('graph.dataset')}.last"] = drawn_part(trial, -1)
     table.append(["`random_walk`", "", *(number(value, 3) for value in walk), DASH, DASH, DASH, DASH])
     return figures, markdown(table, left=2)
+
+
+def of_methods(archive: Archive) -> tuple[dict[str, Value], dict[str, list[str]]]:
+    """Mean step times, ms, of five settings of each of Post's methods; those that the paper has are its defaults. The
+    best has the smallest geometric mean over the families, whose steps take 0.6 to 5 s."""
+    times = {
+        label: [archive.where(f"agent.label={label}", f"graph.dataset={family}").mean() for family in FAMILIES]
+        for label in sorted({trial.label for trial in archive.trials})
+    }
+    figures = dict(run_figures(archive, "methods"))
+    figures["methods.seeds.apart"] = max(map(seeds_apart, archive.trials.by("agent.label", "graph.dataset").values()))
+    table = [["method", "setting", *FAMILIES]]
+    best = [["method", "best setting", *FAMILIES, "with the default: " + FAMILIES[0], *FAMILIES[1:]]]
+    for method, default in METHODS.items():
+        settings = {label.partition(", ")[2]: row for label, row in times.items() if label.startswith(method + ", ")}
+        order = sorted(settings, key=lambda setting: geometric_mean(settings[setting]))
+        for place, setting in enumerate(order):
+            texts = map(number, settings[setting])
+            name = setting + (" (default)" if setting == default else "")
+            table.append(["" if place else method, name, *texts])
+        best.append([method, order[0], *map(number, [*settings[order[0]], *settings[default]])])
+    walk = ["random", "", *map(number, times["random"])]
+    return figures, {
+        "methods": markdown([*table, walk], left=2),
+        "methods_best": markdown([*best, [*walk, "", "", ""]], left=2),
+    }
 
 
 def of_families(trials: Trials) -> list[float]:

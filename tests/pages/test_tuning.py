@@ -1,4 +1,4 @@
-"""experiments/pages/tuning.py: settings with 1,000 updates."""
+"""experiments/pages/tuning.py: settings with 1,000 updates, and those of Post's methods."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "experiments", "pages"))
 
 from shared.archive import NamedTrials, Trial  # noqa: E402
-from tuning import FAMILIES, with_more_updates  # noqa: E402
+from tuning import FAMILIES, of_methods, with_more_updates  # noqa: E402
 
 PAPER = "T 10, C 5, rate 0.1"
 CHOSEN = "T 1, C 1, rate 0.001"
@@ -67,6 +67,34 @@ class WithMoreUpdatesTest(unittest.TestCase):
     def test_without_a_gradient_there_is_a_dash(self):
         self.assertTrue(self.table[2].endswith(" 2.00 | 1.00 | 0.500 | 2e-01 |"), self.table[2])
         self.assertTrue(self.table[4].endswith(" 1.00 | 1.00 | 0.500 | – |"), self.table[4])
+
+
+class OfMethodsTest(unittest.TestCase):
+    def test_the_setting_with_the_smallest_geometric_mean_is_first(self):
+        times = {
+            "policy gradient, rate 1": (700, 1100, 4800),
+            "policy gradient, rate 30": (600, 900, 4200),
+            "PPO, rate 1": (640, 980, 4600),
+            # A smaller sum than the next, but a larger product.
+            "cross-entropy, elite 0.1": (600, 800, 3700),
+            "cross-entropy, elite 0.2": (500, 700, 4000),
+            "Post, rate 1": (570, 740, 3800),
+            "random": (710, 1140, 4780),
+        }
+        found = NamedTrials("post_rates")
+        for label, row in times.items():
+            found.trials += [trial(label, family, time) for family, time in zip(FAMILIES, row)]
+        figures, tables = of_methods(found)
+        self.assertEqual(figures["methods.trials"], 21)
+        self.assertEqual(figures["methods.seeds.apart"], 0)
+        self.assertEqual(
+            tables["methods"][2:4],
+            ["| policy gradient | rate 30 | 600 | 900 | 4200 |", "| | rate 1 (default) | 700 | 1100 | 4800 |"],
+        )
+        self.assertEqual(
+            tables["methods_best"][4], "| cross-entropy | elite 0.2 | 500 | 700 | 4000 | 600 | 800 | 3700 |"
+        )
+        self.assertEqual(tables["methods_best"][-1], "| random | | 710 | 1140 | 4780 | | | |")
 
 
 if __name__ == "__main__":

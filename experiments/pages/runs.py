@@ -24,7 +24,7 @@ PAGES = {  # of archives whose page is not the first word of their name
     "post_rates": "tuning",
 }
 
-OF_OUR_OWN = ("thesis_entropy", "thesis_fifo", "thesis_long")  # archives for questions that no paper asks
+FURTHER = ("thesis_entropy", "thesis_fifo", "thesis_long")  # archives for further questions about the thesis
 
 
 def revision_of(trial: Trial) -> str:
@@ -67,7 +67,7 @@ def run_again(source: Source, minutes: dict[str, float]) -> tuple[list[str], dic
         drawn.setdefault(row["archive"], []).append(row)
     table = [["archive", "run again", "agree", "CPU s, archived", "CPU s, now", "CPU minutes of all, estimated"]]
     figures: dict[str, Value] = {"again.archived": 0.0, "again.hours": 0.0, "again.trials": 0, "again.agree": 0}
-    figures["again.hours.papers"] = 0.0
+    figures["again.hours.without_further"] = 0.0
     for name, rows in sorted(drawn.items()):
         ran = [row for row in rows if row["seconds_now"]]  # the others failed
         before, now = (sum(float(row[key]) for row in ran) for key in ("seconds_archived", "seconds_now"))
@@ -81,10 +81,10 @@ def run_again(source: Source, minutes: dict[str, float]) -> tuple[list[str], dic
             ("agree", agree),
         ):
             figures[f"again.{key}"] += value
-        if name not in OF_OUR_OWN:
-            figures["again.hours.papers"] += estimated / 60
+        if name not in FURTHER:
+            figures["again.hours.without_further"] += estimated / 60
     figures["again.archives"] = len(drawn)
-    for name in ("again.hours", "again.hours.papers"):
+    for name in ("again.hours", "again.hours.without_further"):
         figures[name + ".two_cores"] = figures[name] / 2
     figures["again.part"] = figures["again.hours"] / figures["again.archived"]
     return markdown(table), figures

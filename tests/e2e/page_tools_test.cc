@@ -71,6 +71,9 @@ TEST_F(PageToolsTest, BadInputOfThroughputTableIsOneLine) {
   Write("throughput.csv.part", "graph,load\n");
   ExpectRefused(Tool("throughput_table", "data"),
                 "throughput.csv.part: is not of a run of this program (columns graph, ");
+  Write("throughput.csv.part", std::string(kColumns) + "x,expert,,,1,1,1\n");
+  ExpectRefused(Tool("throughput_table", "data"),
+                "throughput.csv.part: is not of a run of this program (columns graph, ");
   EXPECT_EQ(Shell("rm throughput.csv.part").status, 0);
   const Ran ran = Tool("throughput_table", "data");
   EXPECT_EQ(ran.status, 2);
@@ -92,6 +95,13 @@ TEST_F(PageToolsTest, WhatBecameOfEachFileIsWritten) {
   EXPECT_THAT(ran.out, HasSubstr("\n| graph.txt | pipedream | 2 | | "));
   ExpectRefused(Tool("import_table", "--emplace $emplace none"), "tools/import_table: none: is no folder");
   ExpectRefused(Tool("import_table", "--emplace ./none data"), "tools/import_table: ./none: is no program");
+  ExpectRefused(Tool("import_table", "--emplace $emplace --csv none/x.csv data"), "none/x.csv: cannot be written");
+  const std::string before = Read("import.csv");
+  ASSERT_EQ(Shell("mkdir empty").status, 0);
+  const Ran nothing = Tool("import_table", "--emplace $emplace --csv import.csv empty");
+  EXPECT_EQ(nothing.status, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("empty: has no file that is imported"));
+  EXPECT_EQ(Read("import.csv"), before);
 }
 
 // The other rows of the page are those of the archive: 1,440 predictions take three minutes.
@@ -111,6 +121,13 @@ TEST_F(PageToolsTest, PredictedIterationsComeOutAgainSlow) {
   EXPECT_EQ(changed.status, 1);
   EXPECT_THAT(changed.err, MatchesRegex("gpus [^\n]*: was 1.500000 ms, is [0-9.]+\n"));
   ExpectRefused(Tool("vtrain_table", "--predictions none.csv " + table), "none.csv: No such file or directory");
+  ExpectRefused(Tool("vtrain_table", "--predictions " + table + " " + table), "is not of --predictions-out (columns");
+  ASSERT_EQ(Shell("sed '3s/^[0-9]*/0/' '" + archived.string() + "' > zero.csv").status, 0);
+  ExpectRefused(Tool("vtrain_table", "--predictions zero.csv " + table), "zero.csv: line 3: is no row of ten integers");
+  Write("words.csv", "a,b\nc,d\n");
+  ExpectRefused(Tool("vtrain_table", "words.csv"), "words.csv: line 2: is no row of ten integers");
+  EXPECT_EQ(Tool("vtrain_table", "--fit --predictions short.csv " + table).status, 2);
+  EXPECT_EQ(Tool("vtrain_table", "--predictions-out none/x.csv " + table).status, 2);
   ASSERT_EQ(Shell("sed '$d' '" + archived.string() + "' > short.csv").status, 0);
   ExpectRefused(Tool("vtrain_table", "--predictions short.csv " + table), "short.csv: has no prediction of {'gpus': ");
 }

@@ -37,15 +37,15 @@ class RunAgainTest(unittest.TestCase):
         self.assertEqual(figures["again.part"], 0.5)
         self.assertEqual((figures["again.trials"], figures["again.agree"], figures["again.archives"]), (4, 2, 2))
 
-    def test_archives_that_no_paper_asks_for_are_counted_apart(self):
+    def test_archives_for_further_questions_are_counted_apart(self):
         class More(Rows):
             def rows(self, file):
                 return [*super().rows(file), dict(zip(super().rows(file)[0], ("thesis_fifo", "1", "1", "")))]
 
         _, figures = RUNS.run_again(More(), {"a": 120, "b": 60, "thesis_fifo": 30})
         self.assertEqual(figures["again.hours"], 2)
-        self.assertEqual(figures["again.hours.papers"], 1.5)
-        self.assertEqual(figures["again.hours.papers.two_cores"], 0.75)
+        self.assertEqual(figures["again.hours.without_further"], 1.5)
+        self.assertEqual(figures["again.hours.without_further.two_cores"], 0.75)
 
 
 if __name__ == "__main__":

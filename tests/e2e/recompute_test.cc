@@ -28,7 +28,8 @@ class RecomputeTest : public ProgramTest {
   RecomputeTest() : ProgramTest(EMPLACE_BINARY) {}
 
   Ran Recompute(const std::string& arguments) const {
-    const std::string data = HasPublicFiles() ? EMPLACE_REFERENCE_DATA : "";
+    std::string data;
+    if (HasPublicFiles()) data = EMPLACE_REFERENCE_DATA;
     return Shell("EMPLACE=$emplace EMPLACE_REFERENCE_DATA='" + data + "' " EMPLACE_PYTHON_PROGRAM " '" +
                  (Root() / "tools/recompute").string() + "' " + arguments);
   }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.archive import ROOT, BadInput, Source
+from shared.archive import ROOT, BadInput, Source, run_emplace
 from shared.page import Value, cells_of, markdown
 from shared.table import bold
 
@@ -134,14 +134,10 @@ class Checks:
         key = (trace.short, names)
         if key not in self._made:
             options = [word for name in names for word in ("--scale-from", self._times_of(name))]
-            self._made[key] = json.loads(self._run("replay", "--roofline", "--json", *self._files(trace), *options))
+            self._made[key] = json.loads(
+                run_emplace(self._program, "replay", "--roofline", "--json", *self._files(trace), *options)
+            )
         return self._made[key]
-
-    def _run(self, *arguments: str | Path) -> str:
-        done = subprocess.run([self._program, *arguments], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise BadInput((done.stderr.strip().splitlines() or [f"emplace {arguments[0]} failed"])[-1])
-        return done.stdout
 
     def _path(self, name: str) -> Path:
         unpacked = self._scratch / name
@@ -158,7 +154,7 @@ class Checks:
             return self._path(trace.trace)
         graph = self._scratch / (name + ".graph.json")
         if not graph.is_file():
-            self._run("import", *self._files(trace), "-o", graph)
+            run_emplace(self._program, "import", *self._files(trace), "-o", graph)
         return graph
 
 

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from shared.archive import ROOT, BadInput, Source
+from shared.archive import ROOT, BadInput, Source, run_emplace
 from shared.page import Value, cells_of, markdown
 from shared.table import signed
 
@@ -75,13 +75,11 @@ def predicted_all_reduces(program: str, gpus: int, sizes: list[int]) -> list[flo
             "graph": {"schema": "emplace.graph", "version": 1, "ops": ops},
             "placement": {"schema": "emplace.placement", "version": 1, "devices": devices},
         }
-        command = [program, "simulate", "--cluster", "dgx-a100", "--timeline", folder / "timeline.json"]
+        arguments = ["simulate", "--cluster", "dgx-a100", "--timeline", folder / "timeline.json"]
         for name, content in files.items():
             (folder / (name + ".json")).write_text(json.dumps(content), encoding="utf-8")
-            command += ["--" + name, folder / (name + ".json")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise BadInput((done.stderr.strip().splitlines() or ["emplace simulate failed"])[-1])
+            arguments += ["--" + name, folder / (name + ".json")]
+        run_emplace(program, *arguments)
         events = json.loads((folder / "timeline.json").read_text(encoding="utf-8"))["traceEvents"]
     times = {event["name"]: event["dur"] for event in events if event["ph"] == "X"}
     return [times[f"r0/sum{index}"] for index in range(len(sizes))]

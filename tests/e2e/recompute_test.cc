@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/e2e/python_tool.h"
 #include "tests/testing/reference.h"
-#include "tests/testing/run_program.h"
 
 namespace emplace::testing {
 namespace recompute_test {
@@ -18,20 +18,12 @@ using ::testing::ContainsRegex;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-const fs::path& Root() {
-  static const fs::path root = fs::path(EMPLACE_TEST_SOURCE_DIR).parent_path();
-  return root;
-}
-
-class RecomputeTest : public ProgramTest {
+class RecomputeTest : public PythonToolTest {
  protected:
-  RecomputeTest() : ProgramTest(EMPLACE_BINARY) {}
-
   Ran Recompute(const std::string& arguments) const {
     std::string data;
     if (HasPublicFiles()) data = EMPLACE_REFERENCE_DATA;
-    return Shell("EMPLACE=$emplace EMPLACE_REFERENCE_DATA='" + data + "' " EMPLACE_PYTHON_PROGRAM " '" +
-                 (Root() / "tools/recompute").string() + "' " + arguments);
+    return Tool("recompute", arguments, "EMPLACE=$emplace EMPLACE_REFERENCE_DATA='" + data + "' ");
   }
 
   // Of others' files, those that pages are made of.
@@ -45,18 +37,13 @@ class RecomputeTest : public ProgramTest {
 
   // Copies the page into the folder of the test, with the first `from` replaced.
   void WriteChanged(const std::string& page, const std::string& from, const std::string& to) const {
-    const std::string original = (Root() / "docs/results" / (page + ".md")).string();
-    ASSERT_EQ(Shell("cp '" + original + "' original.md && cp original.md " + page + ".md").status, 0);
+    ASSERT_EQ(
+        Shell("cp " + Quoted("docs/results/" + page + ".md") + " original.md && cp original.md " + page + ".md").status,
+        0);
     std::string text = Read(page + ".md");
     const std::size_t at = text.find(from);
     ASSERT_NE(at, std::string::npos) << from;
     Write(page + ".md", text.replace(at, from.size(), to));
-  }
-
-  void ExpectRefused(const Ran& ran, const std::string& reason) const {
-    EXPECT_EQ(ran.status, 2) << ran.out;
-    EXPECT_TRUE(IsOneLine(ran.err));
-    EXPECT_THAT(ran.err, HasSubstr(reason));
   }
 };
 
@@ -132,13 +119,13 @@ TEST_F(RecomputeTest, BadInputIsOneLineAndNothingIsWritten) {
   Write("post.tar.xz", "no archive");
   ExpectRefused(Recompute("post --archives ."), "post.tar.xz: cannot be read (");
   // An archive of other runs.
-  ASSERT_EQ(Shell("mkdir other && tar -xJf '" + (Root() / "experiments/results/sgdp_ops.tar.xz").string() +
-                  "' -C other && mv other/sgdp_ops other/post && tar -C other -cJf post.tar.xz post")
+  ASSERT_EQ(Shell("mkdir other && tar -xJf " + Quoted("experiments/results/sgdp_ops.tar.xz") +
+                  " -C other && mv other/sgdp_ops other/post && tar -C other -cJf post.tar.xz post")
                 .status,
             0);
   ExpectRefused(Recompute("post --archives ."),
                 "post: its page has no place for search on ops, sgdp, node ratio (labels");
-  ExpectRefused(Shell("EMPLACE=./none '" + (Root() / "tools/recompute").string() + "' post"), "./none: is no program");
+  ExpectRefused(Tool("recompute", "post", "EMPLACE=./none "), "./none: is no program");
 }
 
 TEST_F(RecomputeTest, APageWithoutAnArchiveSaysSo) {
@@ -146,8 +133,7 @@ TEST_F(RecomputeTest, APageWithoutAnArchiveSaysSo) {
   const Ran ran = Recompute("other.md");
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_EQ(ran.out, "other.md: no archive: its runs or files are not kept here\n");
-  const Ran of_others = Shell("env -u EMPLACE_REFERENCE_DATA " EMPLACE_PYTHON_PROGRAM " '" +
-                              (Root() / "tools/recompute").string() + "' replay");
+  const Ran of_others = Tool("recompute", "replay", "EMPLACE_REFERENCE_DATA= ");
   EXPECT_EQ(of_others.status, 0) << of_others.err;
   EXPECT_THAT(of_others.out, HasSubstr("EMPLACE_REFERENCE_DATA=FOLDER names others' files\n"));
 }

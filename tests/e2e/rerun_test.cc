@@ -2,34 +2,19 @@
 
 #include <gmock/gmock.h>
 
-#include <filesystem>
 #include <string>
 
-#include "tests/testing/run_program.h"
+#include "tests/e2e/python_tool.h"
 
 namespace emplace::testing {
 namespace rerun_test {
 
-namespace fs = std::filesystem;
-
 using ::testing::HasSubstr;
 
-class RerunTest : public ProgramTest {
- protected:
-  RerunTest() : ProgramTest(EMPLACE_BINARY) {}
-
-  static std::string Path(const std::string& name) {
-    return "'" + (fs::path(EMPLACE_TEST_SOURCE_DIR).parent_path() / name).string() + "'";
-  }
-
-  // With the program of this build, unless `environment` names another.
-  Ran Rerun(const std::string& arguments, const std::string& environment = "EMPLACE=$emplace ") const {
-    return Shell(environment + EMPLACE_PYTHON_PROGRAM " " + Path("tools/rerun") + " " + arguments);
-  }
-};
+class RerunTest : public PythonToolTest {};
 
 TEST_F(RerunTest, ArchivedTrialsComeOutAgain) {
-  const Ran ran = Rerun("--trials 2 hierarchical_start");
+  const Ran ran = Tool("rerun", "--trials 2 hierarchical_start");
   EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("\n| `hierarchical_start` | 50 | 2 | 2 | "));
   // How many hours are estimated here depends on the machine and on what runs beside: in a sanitized build it was 0.1.
@@ -39,27 +24,22 @@ TEST_F(RerunTest, ArchivedTrialsComeOutAgain) {
 }
 
 TEST_F(RerunTest, AResultThatDoesNotComeOutIsCounted) {
-  ASSERT_EQ(Shell("tar -xJf " + Path("experiments/results/hierarchical_start.tar.xz") +
+  ASSERT_EQ(Shell("tar -xJf " + Quoted("experiments/results/hierarchical_start.tar.xz") +
                   " && sed -i 's/\"fitting\":[01]/\"fitting\":7/' hierarchical_start/*/trial.json && "
                   "tar -cJf hierarchical_start.tar.xz hierarchical_start")
                 .status,
             0);
-  const Ran ran = Rerun("--trials 1 --archives . hierarchical_start");
+  const Ran ran = Tool("rerun", "--trials 1 --archives . hierarchical_start");
   EXPECT_EQ(ran.status, 1) << ran.out << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("\n0 of 1 agree."));
 }
 
 TEST_F(RerunTest, BadInputIsOneLine) {
-  const auto expect_refused = [](const Ran& ran, const std::string& reason) {
-    EXPECT_EQ(ran.status, 2) << ran.out;
-    EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
-    EXPECT_THAT(ran.err, HasSubstr(reason));
-  };
-  expect_refused(Rerun("--archives . none"), "none.tar.xz: cannot be read (there is no such file)");
-  expect_refused(Rerun("--trials 0"), "--trials 0 --jobs 1: 1 or more are expected");
-  expect_refused(Rerun("--csv none/x.csv"), "none/x.csv: cannot be written (there is no folder none)");
-  expect_refused(Rerun("hierarchical_start", "EMPLACE=./none "), "./none: is no program");
-  expect_refused(Rerun("hierarchical_start", "EMPLACE=/bin/true "), "/bin/true: plans nothing");
+  ExpectRefused(Tool("rerun", "--archives . none"), "none.tar.xz: cannot be read (there is no such file)");
+  ExpectRefused(Tool("rerun", "--trials 0"), "--trials 0 --jobs 1: 1 or more are expected");
+  ExpectRefused(Tool("rerun", "--csv none/x.csv"), "none/x.csv: cannot be written (there is no folder none)");
+  ExpectRefused(Tool("rerun", "hierarchical_start", "EMPLACE=./none "), "./none: is no program");
+  ExpectRefused(Tool("rerun", "hierarchical_start", "EMPLACE=/bin/true "), "/bin/true: plans nothing");
 }
 
 }  // namespace rerun_test

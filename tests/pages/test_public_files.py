@@ -1,23 +1,14 @@
 """experiments/pages/replay.py and vtrain.py, whose pages are of others' files."""
-import importlib.util
 import os
 import sys
 import unittest
+from importlib import import_module
 from pathlib import Path
 
 PAGES = Path(os.environ["EMPLACE_ROOT"]) / "experiments" / "pages"
 sys.path.insert(0, str(PAGES))
 
-
-def page(name):
-    spec = importlib.util.spec_from_file_location("page_" + name, PAGES / (name + ".py"))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # a dataclass looks its module up
-    spec.loader.exec_module(module)
-    return module
-
-
-REPLAY, VTRAIN = page("replay"), page("vtrain")
+REPLAY, VTRAIN = import_module("replay"), import_module("vtrain")
 
 
 def part(name, micros, ratio=0.5, error=0.25):

@@ -1,15 +1,13 @@
 """experiments/pages/runs.py."""
-import importlib.util
 import os
 import sys
 import unittest
+from importlib import import_module
 from pathlib import Path
 
 PAGES = Path(os.environ["EMPLACE_ROOT"]) / "experiments" / "pages"
 sys.path.insert(0, str(PAGES))
-SPEC = importlib.util.spec_from_file_location("page_runs", PAGES / "runs.py")
-RUNS = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(RUNS)
+RUNS = import_module("runs")
 
 
 class Rows:

@@ -1,8 +1,8 @@
 """experiments/pages/throughput.py and import.py."""
-import importlib.util
 import os
 import sys
 import unittest
+from importlib import import_module
 from pathlib import Path
 
 PAGES = Path(os.environ["EMPLACE_ROOT"]) / "experiments" / "pages"
@@ -10,15 +10,7 @@ sys.path.insert(0, str(PAGES))
 
 from shared.archive import BadInput  # noqa: E402
 
-
-def page(name):
-    spec = importlib.util.spec_from_file_location("page_" + name, PAGES / (name + ".py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-THROUGHPUT, IMPORT = page("throughput"), page("import")
+THROUGHPUT, IMPORT = import_module("throughput"), import_module("import")
 
 
 class Rows:

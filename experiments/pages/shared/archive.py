@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import io
 import json
 import lzma
 import math
@@ -12,7 +13,7 @@ import statistics
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,21 @@ def write_whole(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(part, path)
+
+
+def write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:
+    """The header is the first row. The file has all rows or is as it was."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_whole(path, text.getvalue())
+
+
+def run_emplace(emplace: str, *arguments: str | Path) -> str:
+    """What the program prints. Its last line on standard error is why it failed."""
+    done = subprocess.run([emplace, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BadInput((done.stderr.strip().splitlines() or [f"emplace {arguments[0]} failed"])[-1])
+    return done.stdout
 
 
 def program() -> str:

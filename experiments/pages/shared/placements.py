@@ -3,14 +3,13 @@ from __future__ import annotations
 
 import json
 import lzma
-import subprocess
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.archive import BadInput, Source, Trials
+from shared.archive import BadInput, Source, Trials, run_emplace
 from shared.chart import Axis, Panel, Segments, Style, chart
 from shared.paper_table import Row
 
@@ -66,11 +65,11 @@ def best_step(source: Source, row: Row, cluster: str, trials: Trials, file: str)
         graph = folder / "graph.json"
         (folder / "placement.json").write_bytes(placement)
         settings = [word for key, value in row.settings.items() for word in ("--set", f"{key}={value}")]
-        _run(source.program, "generate", row.model, *settings, "-o", graph)
+        run_emplace(source.program, "generate", row.model, *settings, "-o", graph)
         problem = ["--graph", graph, "--cluster", cluster, "--gpus", str(row.gpus), "--costs", "roofline"]
         simulate = ["simulate", *problem, "--json"]
         files = ["--placement", folder / "placement.json", "--timeline", folder / "timeline.json"]
-        result = json.loads(_run(source.program, *simulate, *files))
+        result = json.loads(run_emplace(source.program, *simulate, *files))
         events = json.loads((folder / "timeline.json").read_text(encoding="utf-8"))["traceEvents"]
         ops = json.loads(graph.read_text(encoding="utf-8"))["ops"]
     step = step_of(result["step_time_us"], ops, events)
@@ -79,13 +78,6 @@ def best_step(source: Source, row: Row, cluster: str, trials: Trials, file: str)
             f"{path}: takes {step.time / 1000:.3f} ms, and the best of its trials {min(trials.values()):.3f}"
         )
     return step
-
-
-def _run(program: str, *arguments: str | Path) -> str:
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise BadInput((done.stderr.strip().splitlines() or [f"emplace {arguments[0]} failed"])[-1])
-    return done.stdout
 
 
 def step_of(time: float, ops: list[dict[str, Any]], events: list[dict[str, Any]]) -> Step:

@@ -11,6 +11,7 @@ namespace emplace {
 namespace {
 
 constexpr std::uint32_t kNoLink = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kUnreached = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kMostPartsOfRoutes = std::size_t{1} << 28;
 
 }  // namespace
@@ -28,6 +29,7 @@ Topology::Topology(std::size_t num_devices, std::vector<std::string> switches, s
   }
   std::vector<std::vector<std::uint32_t>> given_links;
   for (std::size_t i = 0; i < given_.size(); ++i) given_links.push_back(LinksOf(i));
+  CheckNumberOfParts(given_links);
   std::vector<std::vector<std::uint32_t>> routes;
   route_begin_.push_back(0);
   for (std::size_t from = 0; from < num_devices_; ++from) {
@@ -36,16 +38,28 @@ Topology::Topology(std::size_t num_devices, std::vector<std::string> switches, s
     for (std::size_t i = 0; i < given_.size(); ++i) {
       if (given_[i].front() == from) routes[given_[i].back()] = given_links[i];
     }
-    std::size_t parts = routes_.size();
-    for (const auto& route : routes) parts += route.size();
-    if (parts > kMostPartsOfRoutes) {
-      throw InputError("links", "routes have more than " + std::to_string(kMostPartsOfRoutes) +
-                                    " links in all (fewer devices, or fewer switches in a row)");
-    }
     for (const auto& route : routes) {
       routes_.insert(routes_.end(), route.begin(), route.end());
       route_begin_.push_back(static_cast<std::uint32_t>(routes_.size()));
     }
+  }
+}
+
+// Before any route takes memory.
+void Topology::CheckNumberOfParts(std::span<const std::vector<std::uint32_t>> given_links) const {
+  std::size_t parts = 0;
+  for (std::size_t from = 0; from < num_devices_; ++from) {
+    std::vector<Reached> reached = Reach(static_cast<Vertex>(from));
+    for (std::size_t i = 0; i < given_.size(); ++i) {
+      if (given_[i].front() == from) reached[given_[i].back()].hops = static_cast<std::uint32_t>(given_links[i].size());
+    }
+    for (std::size_t to = 0; to < num_devices_; ++to) {
+      if (reached[to].hops != kUnreached) parts += reached[to].hops;
+    }
+  }
+  if (parts > kMostPartsOfRoutes) {
+    throw InputError("links", "routes have more than " + std::to_string(kMostPartsOfRoutes) +
+                                  " links in all (fewer devices, or fewer switches in a row)");
   }
 }
 
@@ -76,13 +90,8 @@ std::vector<std::uint32_t> Topology::LinksOf(std::size_t route) const {
 }
 
 // Breadth first: a vertex keeps the widest of the ways of fewest links.
-void Topology::FindRoutes(Vertex from, std::vector<std::vector<std::uint32_t>>* routes) const {
-  struct Reached {
-    std::uint32_t hops = std::numeric_limits<std::uint32_t>::max();
-    double bandwidth = 0;
-    std::uint32_t by = kNoLink;
-  };
-  std::vector<Reached> reached(links_from_.size());
+std::vector<Topology::Reached> Topology::Reach(Vertex from) const {
+  std::vector<Reached> reached(links_from_.size(), {.hops = kUnreached, .by = kNoLink});
   reached[from] = {0, std::numeric_limits<double>::infinity(), kNoLink};
   std::vector<Vertex> level = {from};
   for (std::uint32_t hops = 1; !level.empty(); ++hops) {
@@ -104,6 +113,11 @@ void Topology::FindRoutes(Vertex from, std::vector<std::vector<std::uint32_t>>* 
     std::sort(next.begin(), next.end());
     level = std::move(next);
   }
+  return reached;
+}
+
+void Topology::FindRoutes(Vertex from, std::vector<std::vector<std::uint32_t>>* routes) const {
+  const std::vector<Reached> reached = Reach(from);
   for (std::size_t to = 0; to < num_devices_; ++to) {
     if (to == from) continue;
     std::vector<std::uint32_t>& route = (*routes)[to];

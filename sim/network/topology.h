@@ -49,8 +49,16 @@ class Topology {
   Topology Keep(std::span<const std::size_t> devices, std::span<const std::string> name_of) const;
 
  private:
+  struct Reached {
+    std::uint32_t hops = 0;
+    double bandwidth = 0;
+    std::uint32_t by = 0;  // the last link
+  };
+
   std::uint32_t Widest(Vertex from, Vertex to) const;
   std::vector<std::uint32_t> LinksOf(std::size_t route) const;  // of a given one
+  std::vector<Reached> Reach(Vertex from) const;                // by vertex
+  void CheckNumberOfParts(std::span<const std::vector<std::uint32_t>> given_links) const;
   void FindRoutes(Vertex from, std::vector<std::vector<std::uint32_t>>* routes) const;
 
   std::size_t num_devices_ = 0;

@@ -112,11 +112,7 @@ def effect_of(graphs: Sequence[_Graph]) -> Effect:
 @functools.cache  # the verdicts ask for the effects of all papers again
 def _effect_of(graphs: tuple[tuple[tuple[float, ...], ...], ...]) -> Effect:
     means = [_mean(graph) for graph in graphs]
-    generator = random.Random(1)
-    samples = sorted(
-        fmean(_resampled(graphs[int(generator.random() * len(graphs))], generator) for _ in graphs)
-        for _ in range(RESAMPLES)
-    )
+    samples = sorted(_resampled_means(graphs))
     return Effect(
         fmean(means),
         samples[int(0.025 * RESAMPLES)],
@@ -132,9 +128,45 @@ def _mean(graph: Sequence[Sequence[float]]) -> float:
     return fmean(fmean(row) for row in graph)
 
 
-def _resampled(graph: Sequence[Sequence[float]], generator: random.Random) -> float:
-    draw = generator.random
-    return sum(sum([row[int(draw() * len(row))] for _ in row]) / len(row) for row in graph) / len(graph)
+class _Draws:
+    """The numbers of one random generator as indices of sequences. All bootstraps start from the same number."""
+
+    def __init__(self) -> None:
+        self._generator = random.Random(1)
+        self._numbers: list[float] = []
+        self._below: dict[int, list[int]] = {}
+
+    def below(self, length: int, count: int) -> list[int]:
+        """At least the first `count` numbers, each as an index of a sequence of this length."""
+        while len(self._numbers) < count:
+            self._numbers.append(self._generator.random())
+        indices = self._below.setdefault(length, [])
+        indices += [int(number * length) for number in self._numbers[len(indices) :]]
+        return indices
+
+
+_DRAWS = _Draws()
+
+
+def _resampled_means(graphs: tuple[tuple[tuple[float, ...], ...], ...]) -> list[float]:
+    """Means over graphs drawn with replacement, of each of whose rows as many seeds are drawn as it has."""
+    count = RESAMPLES * len(graphs) * (1 + max(sum(map(len, graph)) for graph in graphs))
+    graph_at = _DRAWS.below(len(graphs), count)
+    rows_of = [[(row.__getitem__, len(row), _DRAWS.below(len(row), count)) for row in graph] for graph in graphs]
+    samples = []
+    at = 0  # the next number of the generator
+    for _ in range(RESAMPLES):
+        means = []
+        for _ in graphs:
+            rows = rows_of[graph_at[at]]
+            at += 1
+            total = 0.0
+            for value_at, length, seed_at in rows:
+                total += sum(map(value_at, seed_at[at : at + length])) / length
+                at += length
+            means.append(total / len(rows))
+        samples.append(fmean(means))
+    return samples
 
 
 def signed_rank_p(differences: Iterable[float]) -> float:

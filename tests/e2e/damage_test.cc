@@ -45,7 +45,7 @@ class DamageTest : public EmplaceTest {
   }
 };
 
-TEST_F(DamageTest, APolicyWithAFlippedBitIsRefused) {
+TEST_F(DamageTest, APolicyWithAFlippedBitIsRefusedLengthy) {
   const std::string place =
       "place --graph g.json --cluster c.yaml --agent placeto --grouping identity --evaluations 60 ";
   ASSERT_EQ(Emplace(place + "--policy-out good.bin -o best.json").status, 0);

@@ -113,7 +113,7 @@ TEST_F(PlaceTest, WithoutAnAgentTheSearchIsAtLeastAsGoodAsEveryOneShotAgent) {
   EXPECT_NE(text.out.find("on one device 1.194 s: "), std::string::npos) << text.out;
 }
 
-TEST_F(PlaceTest, StartsFromAPlacement) {
+TEST_F(PlaceTest, StartsFromAPlacementLengthy) {
   ASSERT_EQ(Emplace("generate inception_v3 -o n.json").status, 0);
   ASSERT_EQ(Emplace(std::string(kPlaceNetwork) + "--agent heft").status, 0);
   ASSERT_EQ(Shell("mv best.json start.json").status, 0);
@@ -149,7 +149,7 @@ TEST_F(PlaceTest, StartsFromTheBestOfTheAgentsThatEvaluateNothing) {
   }
 }
 
-TEST_F(PlaceTest, SecondsAndControlCKeepTheBestSoFar) {
+TEST_F(PlaceTest, SecondsAndControlCKeepTheBestSoFarLengthy) {
   ASSERT_EQ(Emplace("generate inception_v3 -o n.json").status, 0);
   const Ran timed = Emplace(std::string(kPlaceNetwork) + "--seconds 0.5 --evaluations 1000000000000 --json");
   EXPECT_EQ(timed.status, 0) << timed.err;
@@ -250,7 +250,7 @@ TEST_F(PlaceTest, CompareSaysWhereNothingFits) {
   EXPECT_FALSE(row.contains("step_time_us"));
 }
 
-TEST_F(PlaceTest, CompareLeavesOutOfAllWhoHasNothingToPropose) {
+TEST_F(PlaceTest, CompareLeavesOutOfAllWhoHasNothingToProposeLengthy) {
   // The sample cluster has no CPU.
   const Ran ran = Emplace("compare --graph g.json --cluster c.yaml --agents all --evaluations 20 --csv");
   EXPECT_EQ(ran.status, 0) << ran.err;
@@ -260,7 +260,7 @@ TEST_F(PlaceTest, CompareLeavesOutOfAllWhoHasNothingToPropose) {
   EXPECT_EQ(Emplace("compare --graph g.json --cluster c.yaml --agents cpu_only").status, 2);
 }
 
-TEST_F(PlaceTest, CompareLeavesOutOfAllWhoRefusesTheGraph) {
+TEST_F(PlaceTest, CompareLeavesOutOfAllWhoRefusesTheGraphLengthy) {
   // Ops without an edge: each set of them is an ideal.
   std::string ops;
   for (int i = 0; i < 16; ++i) {

@@ -49,7 +49,7 @@ class ProfileTest : public EmplaceTest {
   }
 };
 
-TEST_F(ProfileTest, EachDistinctOpIsMeasuredOnceAndASecondGraphOnlyWhereItIsNew) {
+TEST_F(ProfileTest, EachDistinctOpIsMeasuredOnceAndASecondGraphOnlyWhereItIsNewLengthy) {
   const Ran first = Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json");
   EXPECT_EQ(first.status, 0) << first.err;
   EXPECT_THAT(first.out, StartsWith("cpu-core: 2 ops measured, 0 known before\n"));
@@ -144,7 +144,7 @@ TEST_F(ProfileTest, BadInputIsOneLineLengthy) {
 
 // Killed once a second of samples is in the file beside the profile; so many are asked for that it cannot have ended.
 // The samples are made longer then, to be known again.
-TEST_F(ProfileTest, KilledItKeepsItsSamples) {
+TEST_F(ProfileTest, KilledItKeepsItsSamplesLengthy) {
   const std::string command = "profile --devices cpu:0 --graph tiny.json -o prof.json --seconds 60 --samples ";
   Shell("$emplace " + command +
         "100000 2>/dev/null & pid=$!; until grep -q us prof.json.samples 2>/dev/null || "
@@ -181,7 +181,7 @@ class ValidateTest : public ProfileTest {
   ValidateTest() { Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json"); }
 };
 
-TEST_F(ValidateTest, RunsPlacementsAndComparesThem) {
+TEST_F(ValidateTest, RunsPlacementsAndComparesThemLengthy) {
   const Ran ran = Emplace("validate --graph tiny.json --random 3 --devices cpu:0 --profile prof.json --json");
   EXPECT_EQ(ran.status, 0) << ran.err;
   const auto json = nlohmann::json::parse(ran.out);
@@ -208,7 +208,7 @@ TEST_F(ValidateTest, RunsPlacementsAndComparesThem) {
   EXPECT_FALSE(one.contains("speed_up"));
 }
 
-TEST_F(ValidateTest, PastItsTimeLimitItReportsOnWhatWasRun) {
+TEST_F(ValidateTest, PastItsTimeLimitItReportsOnWhatWasRunLengthy) {
   const std::string command =
       "validate --graph tiny.json --devices cpu:0 --profile prof.json --time-limit 1e-9 --json ";
   const Ran rounds = Emplace(command + "--random 3");
@@ -222,7 +222,7 @@ TEST_F(ValidateTest, PastItsTimeLimitItReportsOnWhatWasRun) {
 
 // Interrupted in the first of a thousand rounds, of which there are two hundred steps each, it ends with that. Before
 // the program catches SIGINT (bit 1 of SigCgt), the shell has it ignored in what runs behind.
-TEST_F(ValidateTest, AnInterruptEndsItAfterTheRound) {
+TEST_F(ValidateTest, AnInterruptEndsItAfterTheRoundLengthy) {
   const Ran ran = Shell(
       "$emplace validate --graph tiny.json --devices cpu:0 --profile prof.json --random 3 --rounds 1000 --warmups 0 "
       "--steps 200 --json --timeline t.json 2>err.txt >out.json & pid=$!; "
@@ -244,7 +244,7 @@ TEST_F(ValidateTest, PastABoundItSaysNoLengthy) {
   EXPECT_THAT(over.err, HasSubstr("over --max-error 0 %"));
 }
 
-TEST_F(ValidateTest, ReadsPlacementsAndWritesBothTimelines) {
+TEST_F(ValidateTest, ReadsPlacementsAndWritesBothTimelinesLengthy) {
   ASSERT_EQ(
       Emplace("place --graph tiny.json --cluster cluster.yaml --profile prof.json --agent single_device -o q.json")
           .status,
@@ -262,7 +262,7 @@ TEST_F(ValidateTest, ReadsPlacementsAndWritesBothTimelines) {
   }
 }
 
-TEST_F(ValidateTest, BadInputIsOneLine) {
+TEST_F(ValidateTest, BadInputIsOneLineLengthy) {
   const Ran none = Emplace("validate --graph tiny.json --devices cpu:0 --profile prof.json");
   EXPECT_EQ(none.status, 2);
   EXPECT_EQ(none.err, "a placement is missing (--placement, --random or --agent)\n");

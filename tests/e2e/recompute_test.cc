@@ -80,7 +80,7 @@ TEST_F(RecomputeTest, EveryFigureOfEveryPageAgreesSlow) {
   }
 }
 
-TEST_F(RecomputeTest, AChangedDigitIsNamedAndCorrected) {
+TEST_F(RecomputeTest, AChangedDigitIsNamedAndCorrectedLengthy) {
   // A digit of a table, then one in the text.
   WriteChanged("tuning", "| `placeto` | discount 1 | 2.182 |", "| `placeto` | discount 1 | 2.183 |");
   std::string text = Read("tuning.md");
@@ -102,7 +102,7 @@ TEST_F(RecomputeTest, AChangedDigitIsNamedAndCorrected) {
   EXPECT_EQ(Names(), "original.md tuning.md ");
 }
 
-TEST_F(RecomputeTest, BadInputIsOneLineAndNothingIsWritten) {
+TEST_F(RecomputeTest, BadInputIsOneLineAndNothingIsWrittenLengthy) {
   ExpectRefused(Recompute("nothing"), "nothing: is no page (one of accuracy, ");
   WriteChanged("tuning", "<!--= gain.max -->", "<!--= gain.q -->");
   const std::string before = Read("tuning.md");

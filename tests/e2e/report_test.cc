@@ -182,7 +182,7 @@ TEST_F(ReportTest, ItsChartsCanBeHadAsPicturesLengthy) {
   EXPECT_EQ(Shell(tool).status, 2);
 }
 
-TEST_F(ReportTest, APlacementPictureShowsEveryOpAndTransfer) {
+TEST_F(ReportTest, APlacementPictureShowsEveryOpAndTransferLengthy) {
   if (!HasBrowser()) GTEST_SKIP() << "chromium is absent";
   const Graph graph = MakeForkJoin(6, 5, 3000);
   const Cluster cluster = TwoDevices();
@@ -205,7 +205,7 @@ TEST_F(ReportTest, APlacementPictureShowsEveryOpAndTransfer) {
   EXPECT_THAT(ran.out, HasSubstr(">depth 2<"));
 }
 
-TEST_F(ReportTest, AChartThatCannotBeDrawnIsReported) {
+TEST_F(ReportTest, AChartThatCannotBeDrawnIsReportedLengthy) {
   if (!HasBrowser()) GTEST_SKIP() << "chromium is absent";
   experiments::ReportDocument document{
       .title = "broken", .blocks = {experiments::ChartBlock{"c", "n", R"({"marks": [{"type": "nothing"}]})"}}};

@@ -83,7 +83,7 @@ TEST_F(PythonAgentTest, ExceptionsNameFileAndLine) {
               ::testing::ThrowsMessage<InputError>(::testing::HasSubstr("ModuleNotFoundError")));
 }
 
-TEST_F(PythonAgentTest, AProcessThatClosesItsConnectionIsNotWaitedForWithoutEnd) {
+TEST_F(PythonAgentTest, AProcessThatClosesItsConnectionIsNotWaitedForWithoutEndLengthy) {
   EXPECT_THAT([] { Search("agents_of_a_test:Deaf"); },
               ::testing::ThrowsMessage<InputError>(
                   ::testing::HasSubstr("agents_of_a_test:Deaf: its process closed its connection and ran on")));

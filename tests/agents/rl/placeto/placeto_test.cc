@@ -280,7 +280,7 @@ TEST(PlacetoTest, ABudgetThatIsTooSmallIsRefusedBeforeTheNetworkIsMade) {
   }
 }
 
-TEST(PlacetoTest, ANetworkForVeryManyDevicesIsRefusedNotBuilt) {
+TEST(PlacetoTest, ANetworkForVeryManyDevicesIsRefusedNotBuiltLengthy) {
   // The layers are as wide as the features, one for each device and a few more. The largest two have 64 (2 * 1,100)^2
   // weights.
   const Graph graph = testing::MakeTwoChains();

@@ -56,10 +56,10 @@ void Topology::CheckNumberOfParts(std::span<const std::vector<std::uint32_t>> gi
     for (std::size_t to = 0; to < num_devices_; ++to) {
       if (reached[to].hops != kUnreached) parts += reached[to].hops;
     }
-  }
-  if (parts > kMostPartsOfRoutes) {
-    throw InputError("links", "routes have more than " + std::to_string(kMostPartsOfRoutes) +
-                                  " links in all (fewer devices, or fewer switches in a row)");
+    if (parts > kMostPartsOfRoutes) {
+      throw InputError("links", "routes have more than " + std::to_string(kMostPartsOfRoutes) +
+                                    " links in all (fewer devices, or fewer switches in a row)");
+    }
   }
 }
 

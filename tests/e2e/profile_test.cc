@@ -181,7 +181,7 @@ class ValidateTest : public ProfileTest {
   ValidateTest() { Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json"); }
 };
 
-TEST_F(ValidateTest, RunsPlacementsAndComparesThemLengthy) {
+TEST_F(ValidateTest, RunsPlacementsAndComparesThem) {
   const Ran ran = Emplace("validate --graph tiny.json --random 3 --devices cpu:0 --profile prof.json --json");
   EXPECT_EQ(ran.status, 0) << ran.err;
   const auto json = nlohmann::json::parse(ran.out);

@@ -36,6 +36,7 @@ class WorkerTest : public EmplaceTest {
     const std::string files = Shell("ls -d " + pattern + " 2>/dev/null; true").out;
     return static_cast<std::size_t>(std::count(files.begin(), files.end(), '\n'));
   }
+  void KillWorkers(std::size_t kills_in_all, const std::string& evaluations);
   // Checksums of what the seed determines.
   std::string Results(const std::string& runs) const {
     return Shell("cd " + runs +
@@ -135,14 +136,7 @@ TEST_F(WorkerTest, AFileSystemThatTakesNoMoreStopsAWorkerAndFailsNoTrial) {
   EXPECT_EQ(Emplace("worker r").status, 0);
 }
 
-TEST_F(WorkerTest, ThreeWorkersKilledAtAnyMomentEndWithTheSameBytesLengthy) {
-#ifdef EMPLACE_SANITIZED  // an evaluation takes many times as long
-  constexpr std::size_t kKills = 5;
-  const std::string evaluations = "evaluations: 3000";
-#else
-  constexpr std::size_t kKills = 20;
-  const std::string evaluations = "evaluations: 10000";
-#endif
+void WorkerTest::KillWorkers(std::size_t kills_in_all, const std::string& evaluations) {
   Write("x.yaml", Replaced(Replaced(kPlanned, "evaluations: 1500", evaluations), "[annealing, random_walk]",
                            "[annealing, placeto, random_walk]"));
   Write("x.yaml", Replaced(Read("x.yaml"), "seeds: [1, 2]", "seeds: [1, 2, 3, 4]"));
@@ -150,14 +144,14 @@ TEST_F(WorkerTest, ThreeWorkersKilledAtAnyMomentEndWithTheSameBytesLengthy) {
   Rng rng(26);
   std::size_t kills = 0;
   std::size_t rounds = 0;
-  while (kills < kKills) {
+  while (kills < kills_in_all) {
     const std::string runs = "killed" + std::to_string(rounds++);
     ASSERT_EQ(Emplace("sweep x.yaml -o " + runs + " --plan").status, 0);
     // Each kill takes one of three workers with its trials, and another begins in its place.
     std::string script = "start() { setsid $emplace worker " + runs +
                          " --jobs 1 2>>log & }; start; a=$!; start; b=$!; "
                          "start; c=$!; ";
-    for (int i = 0; i < 10 && kills < kKills; ++i, ++kills) {
+    for (int i = 0; i < 10 && kills < kills_in_all; ++i, ++kills) {
       const std::string victim(1, static_cast<char>('a' + rng.Between(0, 2)));
       // Before setsid a worker has no group of its own, and is killed by its process ID: one that went on unnoticed
       // would still hold a trial when the three others have ended.
@@ -175,6 +169,9 @@ TEST_F(WorkerTest, ThreeWorkersKilledAtAnyMomentEndWithTheSameBytesLengthy) {
     EXPECT_EQ(Emplace("worker " + runs).status, 0);
   }
 }
+
+TEST_F(WorkerTest, ThreeWorkersKilledAtAnyMomentEndWithTheSameBytesLengthy) { KillWorkers(5, "evaluations: 3000"); }
+TEST_F(WorkerTest, ThreeWorkersKilledAtAnyMomentEndWithTheSameBytesSlow) { KillWorkers(20, "evaluations: 10000"); }
 
 TEST_F(WorkerTest, SubmitPrintsAScriptForSlurmAndForOthers) {
   const std::string here = Shell("pwd | tr -d '\\n'").out;

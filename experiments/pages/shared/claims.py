@@ -160,11 +160,11 @@ def _resampled_means(graphs: tuple[tuple[tuple[float, ...], ...], ...]) -> list[
         for _ in graphs:
             rows = rows_of[graph_at[at]]
             at += 1
-            total = 0.0
+            of_rows = []
             for value_at, length, seed_at in rows:
-                total += sum(map(value_at, seed_at[at : at + length])) / length
+                of_rows.append(sum(map(value_at, seed_at[at : at + length])) / length)
                 at += length
-            means.append(total / len(rows))
+            means.append(sum(of_rows) / len(rows))
         samples.append(fmean(means))
     return samples
 

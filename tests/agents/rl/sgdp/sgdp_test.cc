@@ -36,10 +36,7 @@ class SgdpTest : public ::testing::TestWithParam<Variant> {
   }
 };
 
-TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmaxLengthy) {
-#ifdef EMPLACE_SANITIZED
-  GTEST_SKIP() << "learning takes long under sanitizers; what it computes runs in the other tests";
-#endif
+TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmaxSlow) {
   const Graph graph = testing::MakeTwoChainsOfKinds();
   const double optimum = testing::FastestOfAll(graph, testing::MakeMixedCluster(1));
   const agents::SearchResult result = agents::RunSearch(Trial(graph, testing::MakeMixedCluster(1), 2001));

@@ -6,6 +6,7 @@ from dataclasses import replace
 from statistics import fmean, median
 
 from parts.sgdp import BEST, ROWS, batch, key, large, ops_figures, ops_table, ops_trials, several_claims, transfer
+from parts.sgdp_readings import readings
 from shared.archive import Source, Trial, Trials, extremes, geometric_mean, percent_faster
 from shared.chart import Axis, Line, Panel, Point, Style, around, chart
 from shared.claims import Claim, claim_figures, claim_table, effect_text, log_change, percent_change
@@ -92,7 +93,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
         "contexts": context_table(table),
         "ops": ops_table(on_ops, table),
     }
-    for part in (batch, transfer, large):
+    for part in (batch, transfer, large, readings):
         more_figures, more_tables = part(source)
         figures |= more_figures
         tables |= more_tables

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from parts.hierarchical import ROWS, ablation, grouping, groups_claim, ordinal, settled_after, shuffles, starts, workers
-from parts.policy_ends import drawn_part, gradient_text, likeliest_of, part_of_one, ties_of
+from parts.policy_ends import drawn_part, gradient_text, last_entropy, likeliest_of, part_of_one, ties_of
 from shared.archive import Source, Trials, extremes, percent_faster
 from shared.chart import Axis, Line, Panel, Style, around, chart
 from shared.claims import Claim, claim_figures, claim_table
@@ -159,7 +159,7 @@ def end_table(of: PaperTable) -> tuple[list[str], dict[str, Value]]:
             trials = of.of(agent, [row])
             if not trials:
                 continue
-            entropy = trials.mean(lambda trial: trial.episodes[-1]["entropy"])
+            entropy = trials.mean(last_entropy)
             settled = round(trials.mean(settled_after))
             drawn = [trials.mean(lambda trial, tenth=tenth: drawn_part(trial, tenth)) for tenth in (0, -1)]
             likeliest = trials.mean(lambda trial: part_of_one(trial, likeliest_of(trial)))

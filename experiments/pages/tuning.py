@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import fmean, geometric_mean
 
-from parts.policy_ends import drawn_part, gradient_text
+from parts.policy_ends import drawn_part, gradient_text, last_entropy
 from shared.archive import Archive, Source, Trials, extremes
 from shared.page import Value, markdown
 from shared.table import DASH, bold_best, number, run_figures
@@ -98,7 +98,7 @@ def with_more_updates(archive: Archive) -> tuple[dict[str, Value], list[str]]:
             first, last = (trials.mean(lambda trial, tenth=tenth: drawn_part(trial, tenth)) for tenth in (0, -1))
             key = f"{name}.{row[0]}".replace(",", "").replace(" ", "_")
             figures |= {key + ".first": first, key + ".last": last}
-            entropy = trials.mean(lambda trial: trial.episodes[-1]["entropy"])
+            entropy = trials.mean(last_entropy)
             ends = [number(first, 2), number(last, 2), number(entropy, 3), gradient_text(trials)]
             table.append([f"`{agent}`" if place == 0 else "", *row, *ends])
         for trial in archive.where(f"agent.label={agent}: {best}"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 from statistics import fmean, median
 
+from parts.policy_ends import last_entropy
 from shared.archive import Source, Trial, Trials, extremes
 from shared.chart import Axis, Line, Panel, Style, around, chart
 from shared.claims import Claim, change_figures, effect, effect_if_any, published_effect
@@ -65,7 +66,7 @@ def grouping(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     }
     table = [["network, GPUs", "random groups, published", *sides]]
     figures = {**run_figures(archive, "groups"), **run_figures(earlier, "grouping")}
-    figures["grouping.certain"] = sum(trial.episodes[-1]["entropy"] < 0.1 for trial in earlier.trials)
+    figures["grouping.certain"] = sum(last_entropy(trial) < 0.1 for trial in earlier.trials)
     figures["grouping.tied"] = len(earlier.trials) - figures["grouping.certain"]
     figures["grouping.settled"] = max(map(settled_after, earlier.trials))
     published = {

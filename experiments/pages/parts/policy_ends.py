@@ -7,6 +7,17 @@ from shared.archive import Trial, Trials
 from shared.table import DASH
 
 
+def last_entropy(trial: Trial) -> float:
+    """Of the last training episode, of the largest possible."""
+    return trial.episodes[-1]["entropy"]
+
+
+def drawn_change(trial: Trial) -> float | None:
+    """By how many percent what is drawn at the end is slower than at first; None if nothing drawn fits."""
+    first, last = trial.drawn(0), trial.drawn(-1)
+    return None if first is None or last is None else 100 * (last / first - 1)
+
+
 def last_gradient(trial: Trial) -> float | None:
     """Mean norm of the last tenth of the episodes; None if nothing was learned from them, as nothing fitted."""
     last = trial.episodes[-len(trial.episodes) // 10 :]

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from shared.archive import Archive, Source, Trial, Trials, extremes, geometric_mean, percent_faster
+from parts.policy_ends import drawn_change
+from shared.archive import Archive, Source, Trial, Trials, extremes, geometric_mean
 from shared.claims import SEEDS, Claim, effect, effect_text, log_change
 from shared.page import Value, markdown
 from shared.paper_table import PaperTable, Row
@@ -247,8 +248,8 @@ def ops_figures(archive: Archive, on_ops: dict[str, Trials], groups: PaperTable)
     figures["ops.ms.min"], figures["ops.ms.max"] = extremes(
         1000 * trial.cpu_seconds / trial.graph["evaluations"] for trial in learned
     )
-    low, figures["ops.drawn.max"] = extremes(map(drawn_change, learned))
-    figures["ops.slower"] = -low
+    least, figures["ops.slower"] = extremes(map(drawn_change, learned))
+    figures["ops.drawn.max"] = -least
     return figures
 
 
@@ -261,7 +262,7 @@ def large(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         "large.ops": f"{learned.graph['num_ops']:,}",
         "large.s": learned.cpu_seconds / learned.graph["evaluations"],
         "large.minutes": learned.cpu_seconds / 60,
-        "large.slower": -drawn_change(learned),
+        "large.slower": drawn_change(learned),
         "large.times": learned.best / archive.where("agent.label=expert")[0].best,
     }
     table = [["agent", "best step time, ms", "over the lower bound, %", "CPU seconds"]]
@@ -270,8 +271,3 @@ def large(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         over = signed(100 * (trial.ratio - 1), 0)
         table.append([shown, number(trial.best), over, number(trial.cpu_seconds, 1)])
     return figures, {"large": markdown(table)}
-
-
-def drawn_change(trial: Trial) -> float:
-    """By how much what is drawn at the end is faster than at first, %."""
-    return percent_faster(trial.drawn(-1), trial.drawn(0))

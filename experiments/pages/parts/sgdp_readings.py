@@ -1,9 +1,10 @@
 """What can be meant by the published settings of SGDP: the section of docs/results/sgdp.md on sgdp_settings."""
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from statistics import fmean
 
+from parts.policy_ends import drawn_change, last_entropy
 from shared.archive import Source, Trial, Trials, geometric_mean
 from shared.page import Value, markdown
 from shared.table import DASH, number, run_figures, signed
@@ -14,7 +15,7 @@ PUBLISHED_ENTROPY, TUNED_ENTROPY = 0.5, 0.005
 RATIOS = ("node", "mean", "joint")
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Reading:
     rate: float
     entropy: float
@@ -38,21 +39,7 @@ class Reading:
     @property
     def place(self) -> tuple[float, float, int, str, str, bool]:
         """The published weight and the larger rate first."""
-        return (-self.entropy, -self.rate, RATIOS.index(self.ratio), *astuple(self)[3:])
-
-
-def family(trial: Trial) -> str:
-    return trial.spec["graph"]["dataset"]
-
-
-def last_entropy(trial: Trial) -> float:
-    return trial.episodes[-1]["entropy"]
-
-
-def drawn_change(trial: Trial) -> float | None:
-    """By how many percent what is drawn at the end is slower than what is drawn at first."""
-    first, last = trial.drawn(0), trial.drawn(-1)
-    return None if first is None or last is None else 100 * (last / first - 1)
+        return (-self.entropy, -self.rate, RATIOS.index(self.ratio), self.over, self.baseline, self.ids)
 
 
 def readings(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
@@ -60,7 +47,7 @@ def readings(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     learners = [trial for trial in archive.trials if trial.spec["agent"]["name"] == "sgdp"]
     by: dict[tuple[Reading, str], Trials] = {}
     for trial in learners:
-        by.setdefault((Reading.of(trial), family(trial)), Trials()).append(trial)
+        by.setdefault((Reading.of(trial), trial.get("graph.dataset")), Trials()).append(trial)
     order = sorted({reading for reading, _ in by}, key=lambda reading: reading.place)
     rows = [["ratio", "entropy over", "baseline", "`neighbour_ids`", "rate", "`entropy`", *FAMILIES]]
     for reading in order:
@@ -68,8 +55,8 @@ def readings(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         cells = [_learned(by[reading, name]) for name in FAMILIES]
         rows.append([*settings, f"{reading.rate:g}", f"{reading.entropy:g}", *cells])
     for other in ("random", "annealing"):
-        of = archive.where(f"agent.label={other}")
-        cells = [number(Trials(trial for trial in of if family(trial) == name).mean()) for name in FAMILIES]
+        of = archive.where(f"agent.label={other}").by("graph.dataset")
+        cells = [number(of[name].mean()) for name in FAMILIES]
         rows.append([f"`{other}`", *[""] * 5, *cells])
     return {**run_figures(archive, "readings"), **_figures(by, order)}, {"readings": markdown(rows)}
 

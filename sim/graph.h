@@ -1,7 +1,6 @@
 #ifndef EMPLACE_SIM_GRAPH_H_
 #define EMPLACE_SIM_GRAPH_H_
 
-#include <boost/graph/compressed_sparse_row_graph.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -105,9 +104,9 @@ class CollectiveFinder;
 // the outputs of op 0, then of op 1, and so on.
 class Graph {
  public:
-  // Vertices are ops; one edge for each (producer, consumer) pair, data and control alike.
-  using Adjacency = boost::compressed_sparse_row_graph<boost::bidirectionalS, boost::no_property, boost::no_property,
-                                                       boost::no_property, std::uint32_t, std::uint32_t>;
+  // Vertices are ops; one edge for each (producer, consumer) pair, data and control alike. A graph of Boost.Graph:
+  // include sim/graph_adjacency.h.
+  struct Adjacency;
 
   Graph();  // empty
 

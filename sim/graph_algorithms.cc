@@ -9,6 +9,7 @@
 #include <queue>
 
 #include "sim/base/check.h"
+#include "sim/graph_adjacency.h"
 
 namespace emplace {
 namespace {
@@ -34,7 +35,8 @@ std::vector<std::int64_t> LongestPathsFromSources(const Graph& graph,
 std::vector<OpId> TopologicalOrder(const Graph& graph) {
   std::vector<std::uint32_t> reversed;
   reversed.reserve(graph.num_ops());
-  boost::topological_sort(graph.adjacency(), std::back_inserter(reversed));
+  const CsrGraph& adjacency = graph.adjacency();
+  boost::topological_sort(adjacency, std::back_inserter(reversed));
   std::vector<OpId> order;
   order.reserve(reversed.size());
   for (auto it = reversed.rbegin(); it != reversed.rend(); ++it) order.push_back(MakeId<OpId>(*it));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/graph.h"
+#include "sim/graph_adjacency.h"
 
 namespace emplace {
 

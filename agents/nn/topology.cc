@@ -1,7 +1,8 @@
 #include "agents/nn/topology.h"
 
 #include <algorithm>
-#include <boost/graph/compressed_sparse_row_graph.hpp>
+
+#include "sim/graph_adjacency.h"
 
 namespace emplace::agents {
 namespace {

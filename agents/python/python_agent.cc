@@ -19,6 +19,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json_build.h"
 #include "sim/base/json_fields.h"
+#include "sim/graph_adjacency.h"
 
 namespace emplace::agents {
 namespace {

@@ -11,6 +11,7 @@
 #include "sim/draw/graph_dot.h"
 #include "sim/formats/graph_json.h"
 #include "sim/formats/grouping_json.h"
+#include "sim/graph_adjacency.h"
 #include "sim/grouping.h"
 
 namespace emplace::python {

@@ -11,6 +11,7 @@
 #include "agents/candidates.h"
 #include "python/src/worker_pool.h"
 #include "sim/base/check.h"
+#include "sim/graph_adjacency.h"
 
 namespace emplace::python {
 

@@ -11,6 +11,7 @@
 
 #include "sim/base/check.h"
 #include "sim/formats/graph_json.h"
+#include "sim/graph_adjacency.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace {

@@ -59,7 +59,7 @@ TEST(ObjectiveTest, EveryAgentThatSearchesBalancesLoads) {
   }
 }
 
-TEST(ObjectiveTest, TheSearcherIsAtLeastAsGoodAsTheContiguousOptimum) {
+TEST(ObjectiveTest, TheSearcherIsAtLeastAsGoodAsTheContiguousOptimumLengthy) {
   Rng rng(5);
   for (int round = 0; round < 20; ++round) {
     SCOPED_TRACE(round);

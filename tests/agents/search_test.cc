@@ -221,7 +221,7 @@ TEST(SearchTest, StopsWhenToldWithWhatItHas) {
   EXPECT_TRUE(result.best.has_value());
 }
 
-TEST(SearchTest, StartsFromTheGivenPlacement) {
+TEST(SearchTest, StartsFromTheGivenPlacementLengthy) {
   Rng rng(32);
   const Graph graph = testing::RandomDag(rng, {.num_ops = 40});
   const Cluster cluster = MakeCluster(3);
@@ -348,7 +348,7 @@ TEST(SearchTest, DefaultGroupsAreSplitWhereTheStartNeedsIt) {
 }
 
 // A few samples of a policy that has learned nothing stay near the start.
-TEST(SearchTest, LearningAgentsBeginNearTheStart) {
+TEST(SearchTest, LearningAgentsBeginNearTheStartLengthy) {
   Rng rng(34);
   const Graph graph = testing::RandomDag(rng, {.num_ops = 60});
   const Cluster cluster = MakeCluster(4);

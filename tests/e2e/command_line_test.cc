@@ -17,7 +17,7 @@ class CommandLineTest : public EmplaceTest {};
 constexpr const char* kCommands[] = {"import", "generate", "inspect", "simulate", "explain",
                                      "diff",   "place",    "compare", "list",     "transform"};
 
-TEST_F(CommandLineTest, HelpNamesEveryCommandAndEachHasItsOwn) {
+TEST_F(CommandLineTest, HelpNamesEveryCommandAndEachHasItsOwnLengthy) {
   const Ran help = Emplace("--help");
   EXPECT_EQ(help.status, 0);
   EXPECT_EQ(help.err, "");
@@ -63,7 +63,7 @@ TEST_F(CommandLineTest, TheEnvironmentForcesAnInstructionSetThatThereIs) {
   EXPECT_EQ(ran.err.rfind("EMPLACE_VECTORS: unknown instruction set \"sse9\" (baseline", 0), 0U) << ran.err;
 }
 
-TEST_F(CommandLineTest, WrongOptionsAreRefusedInOneLine) {
+TEST_F(CommandLineTest, WrongOptionsAreRefusedInOneLineLengthy) {
   for (const char* const arguments : {
            "--frobnicate",
            "simulate",
@@ -94,7 +94,7 @@ TEST_F(CommandLineTest, WrongOptionsAreRefusedInOneLine) {
   }
 }
 
-TEST_F(CommandLineTest, ListsHaveANameOneLineAndASource) {
+TEST_F(CommandLineTest, ListsHaveANameOneLineAndASourceLengthy) {
   for (const std::string what :
        {"agents", "models", "devices", "clusters", "engines", "rewards", "groupers", "cost-models", "importers"}) {
     const Ran ran = Emplace("list " + what + " --json");
@@ -182,7 +182,7 @@ TEST_F(CommandLineTest, AClosedStandardInputIsNoFile) {
   EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
 }
 
-TEST_F(CommandLineTest, AnEmptyValueIsRefusedWhateverTheOption) {
+TEST_F(CommandLineTest, AnEmptyValueIsRefusedWhateverTheOptionLengthy) {
   const std::string place = "place --graph g.json --cluster c.yaml --agent random -o out.json ";
   for (const std::string option : {"--checkpoint", "--policy", "--policy-out", "--devices", "--gpus", "--costs",
                                    "--profile", "--engine", "--grouping", "--groups", "--evaluations", "--reward",
@@ -203,7 +203,7 @@ TEST_F(CommandLineTest, AnEmptyValueIsRefusedWhateverTheOption) {
                 "--graph: is empty (a value) (see emplace simulate --help)");
 }
 
-TEST_F(CommandLineTest, NumbersAreRefusedWithWhatWasWrittenAndWhatIsAllowed) {
+TEST_F(CommandLineTest, NumbersAreRefusedWithWhatWasWrittenAndWhatIsAllowedLengthy) {
   const std::string place = "place --graph g.json --cluster c.yaml --agent random -o out.json ";
   const std::string help = " (see emplace place --help)";
   ExpectRefused(Emplace(place + "--gpus -1"), "--gpus: is \"-1\" (an integer from 0 to 18446744073709551615)" + help);
@@ -220,7 +220,7 @@ TEST_F(CommandLineTest, NumbersAreRefusedWithWhatWasWrittenAndWhatIsAllowed) {
   ExpectRefused(Emplace(place + "--gpus 09"), "--gpus: cluster two has 2 accelerators, not 9");
 }
 
-TEST_F(CommandLineTest, WhatWouldMoveTheTerminalIsEscapedInMessages) {
+TEST_F(CommandLineTest, WhatWouldMoveTheTerminalIsEscapedInMessagesLengthy) {
   for (const std::string name : {"\x1b[31mx", "\u009b2J", "\u202ex", "\u2066x", "\u2028x", "\xff"}) {
     for (const std::string& arguments : {"'" + name + "'", "inspect '" + name + "'", "inspect g.json '--" + name + "'",
                                          "list '" + name + "'", "place --threads '" + name + "'"}) {
@@ -240,7 +240,7 @@ TEST_F(CommandLineTest, WhatWouldMoveTheTerminalIsEscapedInMessages) {
   for (const std::string raw : {"\x1b", "\u009b", "\u202e", "\u2066"}) EXPECT_EQ(ran.out.find(raw), std::string::npos);
 }
 
-TEST_F(CommandLineTest, NamesThatNoFileCanHaveAreBadInput) {
+TEST_F(CommandLineTest, NamesThatNoFileCanHaveAreBadInputLengthy) {
   ASSERT_EQ(Shell("ln -s itself itself").status, 0);
   const std::string place = "place --graph g.json --cluster c.yaml --agent random ";
   const std::string compare = "compare --graph g.json --cluster c.yaml --agents random ";

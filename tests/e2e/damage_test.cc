@@ -67,7 +67,7 @@ TEST_F(DamageTest, APolicyWithAFlippedBitIsRefusedLengthy) {
                 "old.bin: is a policy of an earlier version of emplace, without a checksum (train it again)");
 }
 
-TEST_F(DamageTest, JsonAndYamlEndWhereTheFileEnds) {
+TEST_F(DamageTest, JsonAndYamlEndWhereTheFileEndsLengthy) {
   Write("nul.json", std::string(kGraph) + '\0' + "anything");
   ExpectRefusal(Simulate("nul.json"),
                 "nul.json: line 5, column 1: not valid JSON: a NUL byte (nothing but white space behind the document)");
@@ -84,7 +84,7 @@ TEST_F(DamageTest, JsonAndYamlEndWhereTheFileEnds) {
   EXPECT_EQ(Shell("cat g.json | $emplace simulate --graph /dev/stdin --cluster c.yaml --placement p.json").status, 0);
 }
 
-TEST_F(DamageTest, WhatIsTooLargeIsRefusedWhileItIsRead) {
+TEST_F(DamageTest, WhatIsTooLargeIsRefusedWhileItIsReadLengthy) {
   const std::string said = "is in a text or number that is too long (at most 16777216 bytes)";
   Shell("{ printf '{\"schema\": \"'; head -c 17000000 /dev/zero | tr '\\0' a; printf '\"}'; } >text.json");
   ExpectRefusal(Simulate("text.json"), "text.json: line 1, column 16777229: " + said);
@@ -113,7 +113,7 @@ TEST_F(DamageTest, ALinkToAFileThatIsNotThereIsFollowed) {
   EXPECT_EQ(Shell("readlink self.json").out, "self.json\n");
 }
 
-TEST_F(DamageTest, WhatAKilledRunLeftIsRemovedByTheNext) {
+TEST_F(DamageTest, WhatAKilledRunLeftIsRemovedByTheNextLengthy) {
   ASSERT_EQ(Shell("mkdir -p d/graphs d/groupings && cd d && touch graphs/cifar10_00.json.7.3.tmp "
                   "groupings/cifar10_31.json.4194000.0.tmp dataset.json.9.9.tmp graphs/mine.tmp")
                 .status,
@@ -141,7 +141,7 @@ TEST_F(DamageTest, AReportIsWrittenWholeOrNotAtAll) {
   EXPECT_EQ(Shell("ls out").out, "page.csv\npage.html\npage.md\npage_table.csv\npage_tests.csv\n");
 }
 
-TEST_F(DamageTest, ATrialThatIsNotWhatWasWrittenIsRefusedUntilItRunsAgain) {
+TEST_F(DamageTest, ATrialThatIsNotWhatWasWrittenIsRefusedUntilItRunsAgainLengthy) {
   const std::string trial = RunOneTrial();
   const std::string whole = Read(trial + "trial.json");
   const std::string advice = " (without trial.json and timing.json the same sweep runs the trial again)";

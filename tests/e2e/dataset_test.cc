@@ -12,7 +12,7 @@ namespace {
 
 class DatasetTest : public EmplaceTest {};
 
-TEST_F(DatasetTest, WritesTheFamilyWithItsGroupingsAndAnIndex) {
+TEST_F(DatasetTest, WritesTheFamilyWithItsGroupingsAndAnIndexLengthy) {
   const Ran ran = Emplace("dataset cifar10 --seed 42 -o family");
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_EQ(ran.out, "");
@@ -34,7 +34,7 @@ TEST_F(DatasetTest, WritesTheFamilyWithItsGroupingsAndAnIndex) {
   EXPECT_NE(placed.out.find(std::to_string(row.at("groups").get<int>()) + " groups"), std::string::npos) << placed.err;
 }
 
-TEST_F(DatasetTest, TheSameSeedGivesTheSameBytes) {
+TEST_F(DatasetTest, TheSameSeedGivesTheSameBytesLengthy) {
   ASSERT_EQ(Emplace("dataset cifar10 --seed 3 -o a").status, 0);
   ASSERT_EQ(Emplace("dataset cifar10 --seed 3 -o b").status, 0);
   EXPECT_EQ(Shell("diff -r a b").status, 0);

@@ -30,7 +30,7 @@ std::string TorchExportFile(const std::string& name) {
   return std::string(EMPLACE_TEST_SOURCE_DIR) + "/datasets/importers/data/" + name + ".pt2";
 }
 
-TEST_F(ImportTest, ATorchExportProgramIsPlacedByRooflineTimes) {
+TEST_F(ImportTest, ATorchExportProgramIsPlacedByRooflineTimesLengthy) {
   const Ran ran = Emplace("import " + TorchExportFile("resnet50") +
                           " --input x=32x3x224x224 --training --optimizer momentum -o r.json");
   ASSERT_EQ(ran.status, 0) << ran.err;
@@ -46,7 +46,7 @@ TEST_F(ImportTest, ATorchExportProgramIsPlacedByRooflineTimes) {
   EXPECT_GT(nlohmann::json::parse(simulated.out).at("step_time_us"), 32 * 3 * 2 * 4.05e9 / 67e12 * 1e6);
 }
 
-TEST_F(ImportTest, ATopologyOfNcclsBecomesAClusterOnWhichLinksAreShared) {
+TEST_F(ImportTest, ATopologyOfNcclsBecomesAClusterOnWhichLinksAreSharedLengthy) {
   Write("topo.xml", R"(<system version="1"><cpu numaid="0" arch="x86_64" vendor="AuthenticAMD">
     <pci busid="0000:01:00.0" class="0x060400" link_speed="16.0 GT/s PCIe" link_width="16">
       <pci busid="0000:02:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="80"/></pci>
@@ -100,7 +100,7 @@ TEST_F(ImportTest, APipeDreamProfileBecomesAGraphThatCanBePlaced) {
   EXPECT_EQ(nlohmann::json::parse(placed.out).at("step_time_us"), 10'000);
 }
 
-TEST_F(ImportTest, ATraceBecomesAStepThatSimulatesToWhatWasMeasured) {
+TEST_F(ImportTest, ATraceBecomesAStepThatSimulatesToWhatWasMeasuredLengthy) {
   TraceText trace;
   trace.Op("aten::mm", 0, 20).Call("cudaLaunchKernel", 2, 8, 1).Kernel("gemm", 13, 40, 1);
   Write("t.json", trace.Call("cudaDeviceSynchronize", 30, 28, 2).str());
@@ -137,7 +137,7 @@ TEST_F(ImportTest, WhatCannotBeReplayedIsRefused) {
   }
 }
 
-TEST_F(ImportTest, AnotherFormatThanNamedIsRefused) {
+TEST_F(ImportTest, AnotherFormatThanNamedIsRefusedLengthy) {
   Write("graph.txt", kPipeDream);
   for (const char* const arguments :
        {"import graph.txt --from dnn-partitioning -o x.json", "import graph.txt --from onnx -o x.json",
@@ -169,7 +169,7 @@ TEST_F(ImportTest, AGraphOfOursIsReadAndWrittenAgain) {
   EXPECT_EQ(Shell("gzip -dc j.json.gz | cmp - i.json").status, 0);
 }
 
-TEST_F(ImportTest, GenerateWritesTheSameBytesEachTime) {
+TEST_F(ImportTest, GenerateWritesTheSameBytesEachTimeLengthy) {
   for (const std::string model : {"inception_v3", "nmt"}) {
     const Ran ran = Emplace("generate " + model + " -o 1.json");
     ASSERT_EQ(ran.status, 0) << ran.err;
@@ -180,7 +180,7 @@ TEST_F(ImportTest, GenerateWritesTheSameBytesEachTime) {
   }
 }
 
-TEST_F(ImportTest, GenerateTakesSettingsAndRefusesBadOnes) {
+TEST_F(ImportTest, GenerateTakesSettingsAndRefusesBadOnesLengthy) {
   const auto ops = [this](const std::string& settings) {
     return nlohmann::json::parse(Emplace("generate nmt " + settings + " -o -").out).at("ops").size();
   };

@@ -78,7 +78,7 @@ TEST_F(LibraryCommandTest, WhatDoesNotFitIsAnHonestNo) {
   EXPECT_EQ(json::parse(Emplace("library check p.json --json").out)["verdict"], "does not fit");
 }
 
-TEST_F(LibraryCommandTest, BadInputIsRefused) {
+TEST_F(LibraryCommandTest, BadInputIsRefusedLengthy) {
   const Ran unknown = Emplace("library show chain-8-equal-9");
   EXPECT_EQ(unknown.status, 2);
   EXPECT_TRUE(IsOneLine(unknown.err));
@@ -117,7 +117,7 @@ TEST_F(LibraryCommandTest, APlacementThatSplitsAColocationIsRefused) {
   EXPECT_TRUE(IsOneLine(ran.err));
 }
 
-TEST_F(LibraryCommandTest, ScoresDependOnNeitherJobsNorInterruptions) {
+TEST_F(LibraryCommandTest, ScoresDependOnNeitherJobsNorInterruptionsLengthy) {
   const std::string command = "library score annealing --instances chain-8-equal-2,layered-8-equal-2 --budgets 5,50 ";
   const Ran first = Emplace(command + "--jobs 2 -o a");
   ASSERT_EQ(first.status, 0) << first.err;

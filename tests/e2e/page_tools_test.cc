@@ -25,7 +25,7 @@ class PageToolsTest : public PythonToolTest {
 constexpr const char* kColumns = "graph,method,seed,evaluations,max_load_us,max_load_bound_us\n";
 
 // 20.084 and 17.790 ms are published: tests/e2e/throughput_test.cc.
-TEST_F(PageToolsTest, LoadsOfAGraphAreWritten) {
+TEST_F(PageToolsTest, LoadsOfAGraphAreWrittenLengthy) {
   const std::string folder = ReferenceFolder("msr-fiddle+dnn-partitioning");
   if (folder.empty()) GTEST_SKIP() << "the reference data is absent: set the CMake variable EMPLACE_REFERENCE_DATA";
   const std::string graph = "LayerGraphs/bert24_inference.json";
@@ -49,7 +49,7 @@ TEST_F(PageToolsTest, LoadsOfAGraphAreWritten) {
   EXPECT_THAT(resumed, ::testing::Not(HasSubstr("2.000")));
 }
 
-TEST_F(PageToolsTest, BadInputOfThroughputTableIsOneLine) {
+TEST_F(PageToolsTest, BadInputOfThroughputTableIsOneLineLengthy) {
   ExpectRefused(Tool("throughput_table", "none"), "none/throughput-inputs: there is no graph");
   ExpectRefused(Tool("throughput_table", "none Graphs/x.json"),
                 "none/throughput-inputs/Graphs/x.json: there is no such");
@@ -69,7 +69,7 @@ TEST_F(PageToolsTest, BadInputOfThroughputTableIsOneLine) {
   EXPECT_FALSE(Exists("throughput.csv"));
 }
 
-TEST_F(PageToolsTest, WhatBecameOfEachFileIsWritten) {
+TEST_F(PageToolsTest, WhatBecameOfEachFileIsWrittenLengthy) {
   ASSERT_EQ(Shell("mkdir data").status, 0);
   Write("data/graph.txt",
         "node1 -- Conv2d(3, 8) -- forward_compute_time=2.000, backward_compute_time=4.000, activation_size=1000.0, "

@@ -34,7 +34,7 @@ TEST_F(PlaceTest, TheResultOfPlaceIsTheResultOfSimulate) {
   EXPECT_EQ(placed.out, Emplace("simulate --graph g.json --cluster c.yaml --placement best.json --json").out);
 }
 
-TEST_F(PlaceTest, TheSameSeedGivesTheSameBytesWhateverTheThreads) {
+TEST_F(PlaceTest, TheSameSeedGivesTheSameBytesWhateverTheThreadsLengthy) {
   ASSERT_EQ(Emplace("generate nmt --set layers=1 steps=3 -o n.json").status, 0);
   for (const std::string agent : {"random", "annealing"}) {
     const auto place = [&](const std::string& more) {
@@ -77,7 +77,7 @@ TEST_F(PlaceTest, WritesThePlacementToStandardOutputAndTheSummaryBesideIt) {
   EXPECT_EQ(Shell("gzip -dc best.json.gz | cmp - best.json").status, 0);
 }
 
-TEST_F(PlaceTest, UnknownWordsAreRefusedBeforeAnySearch) {
+TEST_F(PlaceTest, UnknownWordsAreRefusedBeforeAnySearchLengthy) {
   const auto expect_refused = [this](const Ran& ran, const std::string& start, const std::string& known) {
     EXPECT_EQ(ran.status, 2);
     EXPECT_TRUE(IsOneLine(ran.err));
@@ -102,7 +102,7 @@ TEST_F(PlaceTest, UnknownWordsAreRefusedBeforeAnySearch) {
 constexpr const char* kPlaceNetwork =
     "place --graph n.json --cluster p2.8xlarge --gpus 4 --costs roofline -o best.json ";
 
-TEST_F(PlaceTest, WithoutAnAgentTheSearchIsAtLeastAsGoodAsEveryOneShotAgent) {
+TEST_F(PlaceTest, WithoutAnAgentTheSearchIsAtLeastAsGoodAsEveryOneShotAgentLengthy) {
   ASSERT_EQ(Emplace("generate inception_v3 -o n.json").status, 0);
   const Ran ran = Emplace(std::string(kPlaceNetwork) + "--evaluations 40 --json");
   ASSERT_EQ(ran.status, 0) << ran.err;
@@ -133,7 +133,7 @@ TEST_F(PlaceTest, StartsFromAPlacementLengthy) {
                 "none.json: cannot be read (No such file or directory)");
 }
 
-TEST_F(PlaceTest, StartsFromTheBestOfTheAgentsThatEvaluateNothing) {
+TEST_F(PlaceTest, StartsFromTheBestOfTheAgentsThatEvaluateNothingLengthy) {
   ASSERT_EQ(Emplace("generate inception_v3 -o n.json").status, 0);
   const Ran ran = Emplace(std::string(kPlaceNetwork) + "--agent annealing --start best --evaluations 1 --json");
   ASSERT_EQ(ran.status, 0) << ran.err;

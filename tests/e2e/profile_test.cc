@@ -93,7 +93,7 @@ TEST_F(ProfileTest, FromATorchScriptFileToAValidatedPlacementInFourCommandsLengt
   EXPECT_GT(validated.at("cases")[0].at("measured_us"), 0);
 }
 
-TEST_F(ProfileTest, TheClusterBesideItHasTheDevicesAndSimulates) {
+TEST_F(ProfileTest, TheClusterBesideItHasTheDevicesAndSimulatesLengthy) {
   ASSERT_EQ(Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json").status, 0);
   EXPECT_THAT(Read("cluster.yaml"), HasSubstr("cpu:0"));
   const Ran placed =
@@ -105,7 +105,7 @@ TEST_F(ProfileTest, TheClusterBesideItHasTheDevicesAndSimulates) {
   EXPECT_GT(nlohmann::json::parse(simulated.out)["step_time_us"], 0);
 }
 
-TEST_F(ProfileTest, AClusterThatSomebodyWroteIsNotLost) {
+TEST_F(ProfileTest, AClusterThatSomebodyWroteIsNotLostLengthy) {
   Write("cluster.yaml", "name: mine\n");
   const Ran ran = Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json");
   EXPECT_EQ(ran.status, 2);
@@ -169,7 +169,7 @@ TEST_F(ProfileTest, KilledItKeepsItsSamplesLengthy) {
   EXPECT_FALSE(Exists("damaged.json"));
 }
 
-TEST_F(ProfileTest, AProfileOfAnotherMachineIsNotExtended) {
+TEST_F(ProfileTest, AProfileOfAnotherMachineIsNotExtendedLengthy) {
   Write("prof.json", R"({"schema": "emplace.profile", "version": 1, "host": {"cpu": "abacus"}})");
   const Ran ran = Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json");
   EXPECT_EQ(ran.status, 2);
@@ -181,7 +181,7 @@ class ValidateTest : public ProfileTest {
   ValidateTest() { Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json"); }
 };
 
-TEST_F(ValidateTest, RunsPlacementsAndComparesThem) {
+TEST_F(ValidateTest, RunsPlacementsAndComparesThemLengthy) {
   const Ran ran = Emplace("validate --graph tiny.json --random 3 --devices cpu:0 --profile prof.json --json");
   EXPECT_EQ(ran.status, 0) << ran.err;
   const auto json = nlohmann::json::parse(ran.out);

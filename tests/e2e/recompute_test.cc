@@ -47,7 +47,7 @@ class RecomputeTest : public PythonToolTest {
   }
 };
 
-TEST_F(RecomputeTest, EveryFigureOfQuickPagesAgrees) {
+TEST_F(RecomputeTest, EveryFigureOfQuickPagesAgreesLengthy) {
   const Ran ran = Recompute("--differences tuning throughput import");
   EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
   EXPECT_EQ(ran.err, "");
@@ -128,7 +128,7 @@ TEST_F(RecomputeTest, BadInputIsOneLineAndNothingIsWrittenLengthy) {
   ExpectRefused(Tool("recompute", "post", "EMPLACE=./none "), "./none: is no program");
 }
 
-TEST_F(RecomputeTest, APageWithoutAnArchiveSaysSo) {
+TEST_F(RecomputeTest, APageWithoutAnArchiveSaysSoLengthy) {
   Write("other.md", "A page of no module.\n");
   const Ran ran = Recompute("other.md");
   EXPECT_EQ(ran.status, 0) << ran.err;

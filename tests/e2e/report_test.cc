@@ -218,7 +218,7 @@ TEST_F(ReportTest, AChartThatCannotBeDrawnIsReportedLengthy) {
   EXPECT_THAT(ran.out, HasSubstr("This chart could not be drawn"));
 }
 
-TEST_F(ReportTest, AbandonedTrialsCanBeLeftOut) {
+TEST_F(ReportTest, AbandonedTrialsCanBeLeftOutLengthy) {
   const std::string experiment =
       "# Who is best?\nschema: emplace.experiment\nversion: 1\nname: quick\n"
       "graphs: {model: rnnlm, set: {hidden: 64, steps: 2}, grouping: {groups: 20}}\n"
@@ -246,7 +246,7 @@ TEST_F(ReportTest, AbandonedTrialsCanBeLeftOut) {
   EXPECT_THAT(none.err, HasSubstr("none.yaml: cannot be read"));
 }
 
-TEST_F(ReportTest, BadRunsAreRefusedAndNothingIsWritten) {
+TEST_F(ReportTest, BadRunsAreRefusedAndNothingIsWrittenLengthy) {
   ExpectRefused(Emplace("report none"), "none: there is no such folder");
   ASSERT_EQ(Shell("mkdir empty").status, 0);
   ExpectRefused(Emplace("report empty"),

@@ -69,7 +69,7 @@ networks:
   EXPECT_NE(Read("table.md").find("| GPT-2, smallest |"), std::string::npos) << Read("table.md");
 }
 
-TEST_F(ReproduceTest, OneRowRunsItsTrialsInTheFoldersOfAWholeSweep) {
+TEST_F(ReproduceTest, OneRowRunsItsTrialsInTheFoldersOfAWholeSweepLengthy) {
   const Ran ran = Emplace("reproduce post rnnlm-2-gpus --from tiny.yaml -o r -o t.csv t.md");
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_EQ(ran.err.rfind("tiny: 6 of 12 trials; 0 finished already, 6 to run in ", 0), 0U) << ran.err;
@@ -121,7 +121,7 @@ TEST_F(ReproduceTest, TheListOfRowsRunsNothing) {
   EXPECT_EQ(Names(), before);
 }
 
-TEST_F(ReproduceTest, RefusesWhatItDoesNotKnow) {
+TEST_F(ReproduceTest, RefusesWhatItDoesNotKnowLengthy) {
   const Ran ran = Emplace("reproduce miracles");
   EXPECT_EQ(ran.status, 2);
   EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
@@ -140,7 +140,7 @@ TEST_F(ReproduceTest, RefusesWhatItDoesNotKnow) {
                 "table.txt: does not say its format (a name that ends in .csv or .md)");
 }
 
-TEST_F(ReproduceTest, RefusesBadRowsAndFilesBeforeAnythingIsWritten) {
+TEST_F(ReproduceTest, RefusesBadRowsAndFilesBeforeAnythingIsWrittenLengthy) {
   const std::string tiny = "reproduce post --from tiny.yaml ";
   const std::string before = Names();
   ExpectRefused(Emplace("reproduce post rnnlm --from tiny.yaml"),

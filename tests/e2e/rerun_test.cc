@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 class RerunTest : public PythonToolTest {};
 
-TEST_F(RerunTest, ArchivedTrialsComeOutAgain) {
+TEST_F(RerunTest, ArchivedTrialsComeOutAgainLengthy) {
   const Ran ran = Tool("rerun", "--trials 2 hierarchical_start");
   EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("\n| `hierarchical_start` | 50 | 2 | 2 | "));
@@ -23,7 +23,7 @@ TEST_F(RerunTest, ArchivedTrialsComeOutAgain) {
                   "\n2 of 2 agree. CPU hours of all 50 trials: 0.0 as archived, [0-9]+\\.[0-9] estimated here\n"));
 }
 
-TEST_F(RerunTest, AResultThatDoesNotComeOutIsCounted) {
+TEST_F(RerunTest, AResultThatDoesNotComeOutIsCountedLengthy) {
   ASSERT_EQ(Shell("tar -xJf " + Quoted("experiments/results/hierarchical_start.tar.xz") +
                   " && sed -i 's/\"fitting\":[01]/\"fitting\":7/' hierarchical_start/*/trial.json && "
                   "tar -cJf hierarchical_start.tar.xz hierarchical_start")
@@ -34,7 +34,7 @@ TEST_F(RerunTest, AResultThatDoesNotComeOutIsCounted) {
   EXPECT_THAT(ran.out, HasSubstr("\n0 of 1 agree."));
 }
 
-TEST_F(RerunTest, BadInputIsOneLine) {
+TEST_F(RerunTest, BadInputIsOneLineLengthy) {
   ExpectRefused(Tool("rerun", "--archives . none"), "none.tar.xz: cannot be read (there is no such file)");
   ExpectRefused(Tool("rerun", "--trials 0"), "--trials 0 --jobs 1: 1 or more are expected");
   ExpectRefused(Tool("rerun", "--csv none/x.csv"), "none/x.csv: cannot be written (there is no folder none)");

@@ -52,7 +52,7 @@ TEST_F(ScheduleCommandTest, PrintsWhatAScheduleTakes) {
   EXPECT_NE(text.out.find("max load     3 us for each micro-batch\n"), std::string::npos) << text.out;
 }
 
-TEST_F(ScheduleCommandTest, TheSteadyStateSaysWhatFurtherMicroBatchesTake) {
+TEST_F(ScheduleCommandTest, TheSteadyStateSaysWhatFurtherMicroBatchesTakeLengthy) {
   // A round of the two micro-batches in flight takes 1 + 1 + 1 + 2 + 1 + 2 us; a device works 3 us.
   const Ran json = Simulate("--schedule 1f1b --micro-batches 3 --steady-state --json");
   EXPECT_EQ(json.status, 0) << json.err;
@@ -128,7 +128,7 @@ TEST_F(ScheduleCommandTest, WrongAndMissingFilesAreNamed) {
                 "--micro-batches: is 2, but s.csv has 1 (leave it out)");
 }
 
-TEST_F(ScheduleCommandTest, OptionsThatDoNotFitAreRefused) {
+TEST_F(ScheduleCommandTest, OptionsThatDoNotFitAreRefusedLengthy) {
   ExpectRefused(Simulate("--schedule gpipe"), "--micro-batches: is missing (how many gpipe is to run)");
   ExpectRefused(Simulate("--micro-batches 2"), "--micro-batches: is used without a schedule (--schedule gpipe ..)");
   ExpectRefused(Simulate("--schedule gpipe --micro-batches 2 --timeline t.svg"),

@@ -55,7 +55,7 @@ class SweepTest : public EmplaceTest {
   }
 };
 
-TEST_F(SweepTest, RunsEveryCellOnEveryGraphWithEverySeed) {
+TEST_F(SweepTest, RunsEveryCellOnEveryGraphWithEverySeedLengthy) {
   const Ran ran = Emplace("sweep x.yaml -o r");
   EXPECT_EQ(ran.status, 0) << ran.err;
   // 3 agents x 2 clusters - 1, with 2 seeds each.
@@ -75,7 +75,7 @@ TEST_F(SweepTest, RunsEveryCellOnEveryGraphWithEverySeed) {
   EXPECT_NE(again.err.find("10 finished already, 0 to run"), std::string::npos) << again.err;
 }
 
-TEST_F(SweepTest, TheResultsDependNeitherOnTheFormatNorOnTheNumberOfProcesses) {
+TEST_F(SweepTest, TheResultsDependNeitherOnTheFormatNorOnTheNumberOfProcessesLengthy) {
   ASSERT_EQ(Emplace("sweep x.yaml -o one --jobs 1").status, 0);
   ASSERT_EQ(Emplace("sweep x.yaml -o two --jobs 2").status, 0);
   EXPECT_EQ(Differences("one", "two"), "");
@@ -134,7 +134,7 @@ TEST_F(SweepTest, AnInterruptStopsTheTrialsAndTheSameCommandGoesOnLengthy) {
   EXPECT_EQ(Count("r/quick/*/trial.json"), 10U);
 }
 
-TEST_F(SweepTest, ATrialThatFailsIsReportedAndTheOthersFinish) {
+TEST_F(SweepTest, ATrialThatFailsIsReportedAndTheOthersFinishLengthy) {
   ASSERT_EQ(Emplace("sweep x.yaml -o r").status, 0);
   const std::string broken = Shell("ls -d r/quick/*/ | head -1 | tr -d '\\n'").out;
   // A checkpoint that can be neither read nor moved away.
@@ -181,7 +181,7 @@ TEST_F(SweepTest, ATrialThatCrashesThreeTimesIsReportedAndTheOthersFinishLengthy
   EXPECT_FALSE(Exists(victim + "crashes.jsonl"));
 }
 
-TEST_F(SweepTest, TwoSweepsOnOneFolderShareTheTrials) {
+TEST_F(SweepTest, TwoSweepsOnOneFolderShareTheTrialsLengthy) {
   const Ran ran = Shell(
       "$emplace sweep x.yaml -o r --jobs 1 2>other & $emplace sweep x.yaml -o r --jobs 1; status=$?; "
       "wait $! && exit $status");
@@ -191,7 +191,7 @@ TEST_F(SweepTest, TwoSweepsOnOneFolderShareTheTrials) {
   EXPECT_EQ(Shell("grep -h '\"evaluations\":1,' r/quick/*/progress.jsonl | wc -l").out, "10\n");
 }
 
-TEST_F(SweepTest, ADryRunListsTheTrialsAndWritesNothing) {
+TEST_F(SweepTest, ADryRunListsTheTrialsAndWritesNothingLengthy) {
   const std::string before = Names();
   const Ran ran = Emplace("sweep x.yaml -o r --dry-run --jobs 3");
   EXPECT_EQ(ran.status, 0) << ran.err;
@@ -229,7 +229,7 @@ budget: )" + budget + "\n");
             "workers)\n");
 }
 
-TEST_F(SweepTest, BadExperimentsAreRefusedAndNothingIsWritten) {
+TEST_F(SweepTest, BadExperimentsAreRefusedAndNothingIsWrittenLengthy) {
   const std::string before = Names();
   const auto refused = [&](const std::string& from, const std::string& to, const std::string& line) {
     Write("x.yaml", Replaced(kSweep, from, to));

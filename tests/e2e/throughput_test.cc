@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(All, PublishedThroughputTest, ::testing::ValuesIn(kPubl
 
 // 36,596 ideals, for which the published program takes minutes. No optimum was published, so only what must hold is
 // checked.
-TEST(ThroughputTest, InceptionIsSplitBetterThanByHand) {
+TEST(ThroughputTest, InceptionIsSplitBetterThanByHandLengthy) {
   const std::string folder = ReferenceFolder("msr-fiddle+dnn-partitioning");
   if (folder.empty()) GTEST_SKIP() << "no msr-fiddle+dnn-partitioning in EMPLACE_REFERENCE_DATA";
   for (const char* const name : {"inceptionv3_inference", "inceptionv3_training"}) {

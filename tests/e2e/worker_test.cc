@@ -51,7 +51,7 @@ class WorkerTest : public EmplaceTest {
   }
 };
 
-TEST_F(WorkerTest, WorkersGiveTheBytesOfASweep) {
+TEST_F(WorkerTest, WorkersGiveTheBytesOfASweepLengthy) {
   ASSERT_EQ(Emplace("sweep x.yaml -o whole").status, 0);
   const Ran planned = Emplace("sweep x.yaml -o r --plan");
   EXPECT_EQ(planned.out, "quick: 4 trials in 2 cells; emplace worker r/quick\n");
@@ -86,7 +86,7 @@ TEST_F(WorkerTest, WhatIsNotPlannedIsRefused) {
   EXPECT_NE(damaged.err.find("plan.jsonl: is damaged or was changed"), std::string::npos) << damaged.err;
 }
 
-TEST_F(WorkerTest, AStoppedWorkerSavesCheckpointsAndReleasesItsClaims) {
+TEST_F(WorkerTest, AStoppedWorkerSavesCheckpointsAndReleasesItsClaimsLengthy) {
   Write("x.yaml", Replaced(Replaced(kPlanned, "evaluations: 1500", "evaluations: 200000"), ", random_walk]", "]"));
   Write("x.yaml", Replaced(Read("x.yaml"), "seeds: [1, 2]", "seeds: [1, 2, 3, 4]"));
   ASSERT_EQ(Emplace("sweep x.yaml -o r --plan").status, 0);
@@ -102,7 +102,7 @@ TEST_F(WorkerTest, AStoppedWorkerSavesCheckpointsAndReleasesItsClaims) {
             R"([{"reason":"not started","trials":2},{"reason":"stopped, with a checkpoint","trials":2}])");
 }
 
-TEST_F(WorkerTest, AMachineOnWhichEverythingFailsStops) {
+TEST_F(WorkerTest, AMachineOnWhichEverythingFailsStopsLengthy) {
   Write("x.yaml", Replaced(Replaced(kPlanned, "model: rnnlm, set: {hidden: 64, steps: 2}, grouping: {groups: 20}",
                                     "files: [g.json]"),
                            "seeds: [1, 2]", "seeds: [1, 2, 3, 4, 5, 6]"));
@@ -124,7 +124,7 @@ TEST_F(WorkerTest, AMachineOnWhichEverythingFailsStops) {
   EXPECT_EQ(Count("r/quick/*/trial.json"), 12U);
 }
 
-TEST_F(WorkerTest, AFileSystemThatTakesNoMoreStopsAWorkerAndFailsNoTrial) {
+TEST_F(WorkerTest, AFileSystemThatTakesNoMoreStopsAWorkerAndFailsNoTrialLengthy) {
   ASSERT_EQ(Emplace("sweep x.yaml -o r --plan").status, 0);
   const Ran ran = Shell("ulimit -f 4; $emplace worker r --jobs 1");
   EXPECT_EQ(ran.status, 2) << ran.err;
@@ -203,7 +203,7 @@ TEST_F(WorkerTest, SubmitPrintsAScriptForSlurmAndForOthers) {
   EXPECT_EQ(Count("s/quick/*/trial.json"), 4U);
 }
 
-TEST_F(WorkerTest, SubmitRefusesWhatItCannotStart) {
+TEST_F(WorkerTest, SubmitRefusesWhatItCannotStartLengthy) {
   const std::string before = Names();
   ExpectRefused(Emplace("submit x.yaml"),
                 "--slurm: is missing (or --print, for a shell script that any scheduler can start)");

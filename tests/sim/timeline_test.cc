@@ -135,7 +135,7 @@ void CheckTrace(const json& trace, const StepResult& result, const Cluster& clus
   for (std::size_t d = 0; d < cluster.num_devices(); ++d) ASSERT_EQ(peaks[d], result.peak_memory[d].count);
 }
 
-TEST(ChromeTraceTest, SpansNeverOverlapAndCountersReachThePeakOnRandomGraphs) {
+TEST(ChromeTraceTest, SpansNeverOverlapAndCountersReachThePeakOnRandomGraphsLengthy) {
   Rng rng(11);
   for (int i = 0; i < 100; ++i) {
     const Graph graph = RandomDag(rng, {.num_ops = 60, .memory = true, .fractional = i % 2 == 0});

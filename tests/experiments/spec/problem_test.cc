@@ -22,7 +22,7 @@ experiments::TrialChoice ChoiceOf(const std::string& experiment) {
   return experiments::PlanTrials(ReadText(experiment), /*set_up=*/false).trials.at(0).choice;
 }
 
-TEST(ProblemTest, AMemberIsThatOfTheFamilyWithItsNumberOfGroups) {
+TEST(ProblemTest, AMemberIsThatOfTheFamilyWithItsNumberOfGroupsLengthy) {
   const std::vector<datasets::FamilyMember> members = datasets::MakeFamily(datasets::FindFamily("cifar10"), 42);
   const experiments::TrialChoice choice = ChoiceOf(WithLine("graphs: {dataset: cifar10, index: 7}"));
   const agents::SearchProblem problem = experiments::LoadProblem(*choice.graph, choice);

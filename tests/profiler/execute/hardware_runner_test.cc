@@ -259,7 +259,7 @@ TEST(HardwareRunnerTest, DisturbedStepsAreRunAgainAsLongAsThereIsPatience) {
 }
 
 // Steps are slowed by factors of 3, 1.3, and then 4. The second counts; its sleep is shorter than the others'.
-TEST(HardwareRunnerTest, WhereNoStepIsCalmTheLeastDisturbedCount) {
+TEST(HardwareRunnerTest, WhereNoStepIsCalmTheLeastDisturbedCountLengthy) {
   Machine machine;
   std::size_t runs = 0;
   machine.first.on_run = [&](const std::string&) {

@@ -54,7 +54,7 @@ TEST(MachineProfilerTest, EachKindOfDeviceIsMeasuredOnceAndASecondGraphOnlyWhere
   EXPECT_EQ(profile.devices.size(), 1U);
 }
 
-TEST(MachineProfilerTest, BetweenDevicesLinksAndContentionAreMeasuredOnce) {
+TEST(MachineProfilerTest, BetweenDevicesLinksAndContentionAreMeasuredOnceLengthy) {
   TwoFakeCores cores;
   Profile profile;
   const profiler::MachineProfilerOptions options = ByTheClock(true);

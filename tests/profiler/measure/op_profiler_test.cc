@@ -262,7 +262,7 @@ TEST(OpProfilerTest, DisturbedSamplesAreTakenAgainAndTheLeastDisturbedCount) {
 }
 
 // Every sample of "a" is disturbed, and the first two of "c".
-TEST(OpProfilerTest, OpsThatComeFirstLeavePatienceToTheOthers) {
+TEST(OpProfilerTest, OpsThatComeFirstLeavePatienceToTheOthersLengthy) {
   FakeLog log;
   FakeDevice device("cpu:0", "cpu-core", &log);
   device.on_run = [](const std::string&) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };

@@ -110,7 +110,7 @@ TEST_F(SampleLogTest, WhatIsDamagedOrOfAnotherMachineIsRefused) {
   EXPECT_TRUE(std::filesystem::exists(path_));
 }
 
-TEST_F(SampleLogTest, AFolderThatIsNotThereIsAnErrorOnceAFileIsWritten) {
+TEST_F(SampleLogTest, AFolderThatIsNotThereIsAnErrorOnceAFileIsWrittenLengthy) {
   SampleLog log("/no-such-folder/profile.json.samples", kHost);
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   std::string error = ErrorOf([] {});

@@ -115,7 +115,7 @@ TEST_F(SimulatedGpuTest, WhatPassesFromDeviceToDeviceIsWhatACoreComputes) {
 }
 
 // Otherwise nothing here could fail.
-TEST_F(SimulatedGpuTest, AReadThatDoesNotWaitIsSeen) {
+TEST_F(SimulatedGpuTest, AReadThatDoesNotWaitIsSeenLengthy) {
   gpu_->set_delay(5000);
   profiler::DeviceThread first;
   for (int repeat = 0; repeat < 20; ++repeat) {
@@ -159,7 +159,7 @@ Graph RandomGraph(std::size_t size, std::uint64_t seed) {
   return Build(ops);
 }
 
-TEST_F(SimulatedGpuTest, NoStepReadsAValueBeforeItIsThere) {
+TEST_F(SimulatedGpuTest, NoStepReadsAValueBeforeItIsThereLengthy) {
   const Cluster cluster = Cluster::Uniform("two simulated GPUs and a core",
                                            {{.name = "privateuseone:0", .kind = "privateuseone", .memory = {}},
                                             {.name = "privateuseone:1", .kind = "privateuseone", .memory = {}},

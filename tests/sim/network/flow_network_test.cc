@@ -110,7 +110,7 @@ TEST(FlowNetworkTest, EqualsTheSlowReferenceOn10000RandomCases) {
 }
 
 // So many flows at once that shares are in a heap, and that the ends of most of them change together.
-TEST(FlowNetworkTest, EqualsTheSlowReferenceWithManyFlows) {
+TEST(FlowNetworkTest, EqualsTheSlowReferenceWithManyFlowsLengthy) {
   Rng rng(19);
   for (int repeat = 0; repeat < 40; ++repeat) {
     std::vector<double> capacities(20 + rng.Below(40));

@@ -265,7 +265,7 @@ TEST(PlacetoTest, ASmallLastLayerStartsNearUniform) {
   EXPECT_LT(first_entropy("1"), 0.999);
 }
 
-TEST(PlacetoTest, ABudgetThatIsTooSmallIsRefusedBeforeTheNetworkIsMade) {
+TEST(PlacetoTest, ABudgetThatIsTooSmallIsRefusedBeforeTheNetworkIsMadeLengthy) {
   // On 1,100 devices a network of placeto would exceed the limit of weights, and would be refused.
   const Graph graph = testing::MakeTwoChains();
   const Cluster cluster = MakeCluster(1100);

@@ -156,7 +156,7 @@ std::array<Duration, kNumChainKinds> ExplainRandomSteps(Rng& rng, bool has_lanes
   return totals;
 }
 
-TEST(StepExplanationTest, ThePartsAddUpToTheStepOfTheSlowSimulatorExactlyLengthy) {
+TEST(StepExplanationTest, ThePartsAddUpToTheStepOfTheSlowSimulatorExactly) {
   Rng rng(1);
   DeviceUse use;
   const auto totals = ExplainRandomSteps(rng, /*has_lanes=*/false, &use);
@@ -168,7 +168,7 @@ TEST(StepExplanationTest, ThePartsAddUpToTheStepOfTheSlowSimulatorExactlyLengthy
   EXPECT_EQ(use.waiting_for_issue, Duration(0));
 }
 
-TEST(StepExplanationTest, ThePartsAddUpWithIssueLanesTooLengthy) {
+TEST(StepExplanationTest, ThePartsAddUpWithIssueLanesToo) {
   Rng rng(4);
   DeviceUse use;
   for (const Duration total : ExplainRandomSteps(rng, /*has_lanes=*/true, &use)) EXPECT_GT(total, Duration(0));
@@ -302,7 +302,7 @@ TEST(StepExplanationTest, AnOpMayEndLaterByItsSlackAndNotByOneNanosecondMore) {
   ExpectTrueSlack(rng, /*has_lanes=*/false);
 }
 
-TEST(StepExplanationTest, SlackIsTrueWithIssueLanesTooLengthy) {
+TEST(StepExplanationTest, SlackIsTrueWithIssueLanesToo) {
   Rng rng(5);
   ExpectTrueSlack(rng, /*has_lanes=*/true);
 }

@@ -156,6 +156,11 @@ TEST_P(ImporterContractTest, GraphAndClusterSurviveBeingWrittenAndRead) {
 
 // Every prefix, and every byte replaced by one with a meaning in some format, gives a graph or a one-line error.
 TEST_P(ImporterContractTest, DamagedContentIsAGraphOrOneLine) {
+#ifdef EMPLACE_SANITIZED
+  constexpr std::size_t kStep = 4;  // exceptions take a hundred times as long
+#else
+  constexpr std::size_t kStep = 1;
+#endif
   const std::string& sample = SampleOf(GetParam().name);
   const auto try_import = [](const std::string& content) {
     const std::string refusal = Refusal([&] { ImportText(GetParam(), content, "f.x"); });
@@ -163,7 +168,7 @@ TEST_P(ImporterContractTest, DamagedContentIsAGraphOrOneLine) {
     EXPECT_EQ(refusal.substr(0, 5), "f.x: ") << refusal;
     EXPECT_EQ(refusal.find('\n'), std::string::npos) << refusal;
   };
-  for (std::size_t i = 0; i < sample.size(); ++i) {
+  for (std::size_t i = 0; i < sample.size(); i += kStep) {
     try_import(sample.substr(0, i));
     for (const char c : {'\n', '-', '9', '"', '[', '\xff', '\0'}) {
       std::string damaged = sample;

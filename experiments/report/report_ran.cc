@@ -91,8 +91,8 @@ void AddFacts(const std::vector<TrialRecord>& trials, std::vector<std::string>* 
       {"Schedules", "schedule"},
       {"Micro-batches", "micro_batches"}};
   for (const auto& [name, key] : kSeldom) {
-    const bool any =
-        std::ranges::any_of(trials, [key](const auto& trial) { return FindPath(trial.spec, key) != nullptr; });
+    const bool any = std::ranges::any_of(
+        trials, [wanted = key](const auto& trial) { return FindPath(trial.spec, wanted) != nullptr; });
     if (any) items->push_back(fmt::format("{}: {}.", name, DistinctAt(trials, key)));
   }
   items->push_back("Seeds: " + Distinct(trials, [](const auto& trial) { return trial.seed; }) + ".");

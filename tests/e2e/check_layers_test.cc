@@ -32,7 +32,7 @@ TEST_F(CheckLayersTest, IncludesGoDownwards) {
   EXPECT_THAT(upwards.out, HasSubstr("sim/a.cc:1: sim may include sim, not agents/agent.h"));
 }
 
-TEST_F(CheckLayersTest, FoldersOfExperimentsAreLayersTooLengthy) {
+TEST_F(CheckLayersTest, FoldersOfExperimentsAreLayersTooSlow) {
   EXPECT_EQ(Check("experiments/report/a.cc", "experiments/run/b.h").status, 0);
   EXPECT_EQ(Check("experiments/run/a.cc", "experiments/validation/b.h").status, 0);
   EXPECT_EQ(Check("experiments/validation/a.cc", "experiments/spec/b.h").status, 0);

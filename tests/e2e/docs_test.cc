@@ -241,7 +241,7 @@ TEST(ExtendingSlowTest, TheAgentOfThePageCompilesAndItsRowIsARow) {
   EXPECT_EQ(ran.status, 0) << ran.err;
 }
 
-TEST(DocsTest, CliIsWhatTheProgramSaysLengthy) {
+TEST(DocsTest, CliIsWhatTheProgramSays) {
   const std::string script = (DocsRoot() / "tools/update_docs").string();
   const Ran ran = RunShell("'" + script + "' --check $emplace", ::testing::TempDir(), EMPLACE_BINARY);
   EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
@@ -278,7 +278,7 @@ bool IsInTheTree(const std::string& name, const std::string& source) {
   });
 }
 
-TEST(DocsTest, CommentsNameFilesThatAreThereLengthy) {
+TEST(DocsTest, CommentsNameFilesThatAreThere) {
   int found = 0;
   std::vector<bool> used(NamesOfOtherFiles().size(), false);
   for (const std::string& file : AllFiles()) {

@@ -96,7 +96,7 @@ class TestTorch2Test : public ProgramTest {
   void MakeRoot() const { Shell("mkdir -p root/emplace/build root/etc && echo trixie > root/.made_by_test_torch2"); }
 };
 
-TEST_F(TestTorch2Test, BadArgumentsAreRefusedInOneLineAndChangeNothingLengthy) {
+TEST_F(TestTorch2Test, BadArgumentsAreRefusedInOneLineAndChangeNothingSlow) {
   Shell("mkdir full && touch full/file");
   MakeRoot();
   const std::vector<std::string> wrong = {
@@ -117,7 +117,7 @@ TEST_F(TestTorch2Test, BadArgumentsAreRefusedInOneLineAndChangeNothingLengthy) {
   EXPECT_FALSE(Exists("root/emplace/CMakeLists.txt"));
 }
 
-TEST_F(TestTorch2Test, CountsAndNamesWhatFailedAndWasSkippedLengthy) {
+TEST_F(TestTorch2Test, CountsAndNamesWhatFailedAndWasSkippedSlow) {
   MakeRoot();
   const Ran ran = Run("root", "CTEST_STATUS=8");
   EXPECT_EQ(ran.status, 1) << ran.err;
@@ -127,7 +127,7 @@ TEST_F(TestTorch2Test, CountsAndNamesWhatFailedAndWasSkippedLengthy) {
                        "3.31.6, Debian trixie\n18 passed, 3 failed, 2 skipped\n"));
 }
 
-TEST_F(TestTorch2Test, PassesWhereCtestDoesLengthy) {
+TEST_F(TestTorch2Test, PassesWhereCtestDoesSlow) {
   MakeRoot();
   Write("results.xml",
         "<testsuite name=\"\"\n\ttests=\"2\"\n\tfailures=\"0\"\n\tskipped=\"0\">\n"
@@ -144,7 +144,7 @@ TEST_F(TestTorch2Test, PassesWhereCtestDoesLengthy) {
   EXPECT_THAT(notes, Not(HasSubstr("debootstrap")));  // the system exists already
 }
 
-TEST_F(TestTorch2Test, MakesTheSystemOnceFromTheMirrorThatAptUsesLengthy) {
+TEST_F(TestTorch2Test, MakesTheSystemOnceFromTheMirrorThatAptUsesSlow) {
   EXPECT_EQ(Run("root", "CTEST_STATUS=8").status, 1);
   const std::string notes = Read("notes");
   EXPECT_THAT(notes, HasSubstr("debootstrap --variant=minbase --keyring="));
@@ -154,7 +154,7 @@ TEST_F(TestTorch2Test, MakesTheSystemOnceFromTheMirrorThatAptUsesLengthy) {
   EXPECT_FALSE(Exists("root.part"));
 }
 
-TEST_F(TestTorch2Test, WithCuptiItIsInstalledRequiredAndNamedLengthy) {
+TEST_F(TestTorch2Test, WithCuptiItIsInstalledRequiredAndNamedSlow) {
   MakeRoot();
   const Ran ran = Run("root --cupti", "CTEST_STATUS=8");
   EXPECT_THAT(ran.out, HasSubstr("Debian trixie, CUPTI 2.6.0+dfsg-7\n"));  // the fake's answer for any package
@@ -175,7 +175,7 @@ TEST_F(TestTorch2SlowTest, TheSourcesThereAreTheSourcesHereAndWhatWasBuiltStays)
   EXPECT_FALSE(Exists("root/emplace/.git"));
 }
 
-TEST_F(TestTorch2Test, AFailedBuildShowsItsErrorsAndNoCountsLengthy) {
+TEST_F(TestTorch2Test, AFailedBuildShowsItsErrorsAndNoCountsSlow) {
   MakeRoot();
   const Ran ran = Run("root", "FAIL_BUILD=1");
   EXPECT_EQ(ran.status, 1);
@@ -183,7 +183,7 @@ TEST_F(TestTorch2Test, AFailedBuildShowsItsErrorsAndNoCountsLengthy) {
   EXPECT_THAT(ran.out, Not(HasSubstr("passed")));
 }
 
-TEST_F(TestTorch2Test, ALibTorchBefore26IsRefusedLengthy) {
+TEST_F(TestTorch2Test, ALibTorchBefore26IsRefusedSlow) {
   MakeRoot();
   const Ran ran = Run("root", "TORCH=1.13.1+dfsg-4");
   EXPECT_EQ(ran.status, 1);

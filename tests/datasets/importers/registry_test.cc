@@ -154,10 +154,11 @@ TEST_P(ImporterContractTest, GraphAndClusterSurviveBeingWrittenAndRead) {
   }
 }
 
-// Every prefix, and every byte replaced by one with a meaning in some format, gives a graph or a one-line error.
+// Every prefix, and every byte replaced by one with a meaning in some format, gives a graph or a one-line error. Under
+// sanitizers each byte is replaced by a quarter of them in turn: exceptions take a hundred times as long there.
 TEST_P(ImporterContractTest, DamagedContentIsAGraphOrOneLine) {
 #ifdef EMPLACE_SANITIZED
-  constexpr std::size_t kStep = 4;  // exceptions take a hundred times as long
+  constexpr std::size_t kStep = 4;
 #else
   constexpr std::size_t kStep = 1;
 #endif
@@ -168,9 +169,11 @@ TEST_P(ImporterContractTest, DamagedContentIsAGraphOrOneLine) {
     EXPECT_EQ(refusal.substr(0, 5), "f.x: ") << refusal;
     EXPECT_EQ(refusal.find('\n'), std::string::npos) << refusal;
   };
-  for (std::size_t i = 0; i < sample.size(); i += kStep) {
+  for (std::size_t i = 0; i < sample.size(); ++i) {
     try_import(sample.substr(0, i));
+    std::size_t turn = i;
     for (const char c : {'\n', '-', '9', '"', '[', '\xff', '\0'}) {
+      if (turn++ % kStep != 0) continue;
       std::string damaged = sample;
       damaged[i] = c;
       try_import(damaged);

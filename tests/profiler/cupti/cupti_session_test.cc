@@ -258,7 +258,7 @@ class CuptiCudaTest : public ::testing::Test {
   profiler::ActivitySession* session_ = nullptr;
 };
 
-TEST_F(CuptiCudaTest, TheKernelsOfAnOpAreFoundAndTakeTimeThatGrowsWithItLengthy) {
+TEST_F(CuptiCudaTest, TheKernelsOfAnOpAreFoundAndTakeTimeThatGrowsWithIt) {
   profiler::ActivityTrace trace;
   std::vector<profiler::OpRange> ranges;
   for (const bool is_warm : {false, true}) {

@@ -159,7 +159,7 @@ Graph RandomGraph(std::size_t size, std::uint64_t seed) {
   return Build(ops);
 }
 
-TEST_F(SimulatedGpuTest, NoStepReadsAValueBeforeItIsThereLengthy) {
+TEST_F(SimulatedGpuTest, NoStepReadsAValueBeforeItIsThere) {
   const Cluster cluster = Cluster::Uniform("two simulated GPUs and a core",
                                            {{.name = "privateuseone:0", .kind = "privateuseone", .memory = {}},
                                             {.name = "privateuseone:1", .kind = "privateuseone", .memory = {}},

@@ -319,7 +319,7 @@ void ExpectAgreement(const Graph& graph, const Cluster& cluster, Rng& rng) {
   }
 }
 
-TEST(FifoTest, MoreThan64DevicesAgreeWithTheReferenceLengthy) {
+TEST(FifoTest, MoreThan64DevicesAgreeWithTheReference) {
   Rng rng(22);
   for (int i = 0; i < 20; ++i) {
     ExpectAgreement(testing::RandomDag(rng, {.num_ops = 120}), MakeCluster(70, kLink, 1), rng);
@@ -346,7 +346,7 @@ TEST(FifoTest, ThousandsOfReadyOpsRunInTheOrderOfReadyTimeAndId) {
 }
 
 // With more than 2^20 words in its program a run fetches ahead, which must change nothing.
-TEST(FifoTest, AProgramOfAMillionWordsAgreesWithEngineFlowLengthy) {
+TEST(FifoTest, AProgramOfAMillionWordsAgreesWithEngineFlow) {
   constexpr std::size_t kOps = 120'000;
   constexpr std::size_t kInputs = 6;
   Rng rng(5);

@@ -55,7 +55,7 @@ TEST_P(SgdpTest, FindsTheOptimumOfSixGroupsAndKeepsItUnderArgmaxSlow) {
   }
 }
 
-TEST_P(SgdpTest, AStoppedSearchGoesOnToTheSameResult) {
+TEST_P(SgdpTest, AStoppedSearchGoesOnToTheSameResultLengthy) {
   Rng rng(8);
   agents::SearchSpec spec = Trial(testing::RandomDag(rng, {.num_ops = 8}), MakeCluster(3), 801);
   spec.agent_options["epochs"] = "1";

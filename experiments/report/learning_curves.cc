@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
+#include <numeric>
 #include <set>
+#include <span>
 
 #include "experiments/report/statistics.h"
 #include "sim/base/rng.h"
@@ -63,35 +66,60 @@ Units MakeUnits(const std::vector<Series>& series, const std::vector<double>& xs
   return units;
 }
 
-Mean MeanOf(const Units& units, const std::vector<std::size_t>& chosen, std::size_t x) {
+// What the units have at a point: both are 0 of a unit without a value.
+struct PointValues {
+  std::vector<double> of_unit;
+  std::vector<double> counts;  // 1 or 0
+};
+
+PointValues ValuesAt(const Units& units, std::size_t x) {
+  PointValues values;
+  for (const std::vector<Mean>& unit : units) {
+    const bool has_value = unit[x].count > 0;
+    values.of_unit.push_back(has_value ? unit[x].value() : 0);
+    values.counts.push_back(has_value ? 1 : 0);
+  }
+  return values;
+}
+
+Mean MeanOf(const PointValues& values, std::span<const std::uint32_t> units) {
   Mean mean;
-  for (const std::size_t unit : chosen) {
-    if (units[unit][x].count > 0) mean.Add(units[unit][x].value());
+  for (const std::uint32_t unit : units) {
+    mean.sum += values.of_unit[unit];
+    mean.count += values.counts[unit];
   }
   return mean;
 }
 
-Curve MakeCurve(const std::string& label, const Units& units, const std::vector<double>& xs) {
-  std::vector<std::size_t> all(units.size());
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
-  std::vector<std::vector<double>> drawn_means(xs.size());
+// Units drawn with replacement, as many as there are, for each resample; none if there is only one unit.
+std::vector<std::vector<std::uint32_t>> DrawUnits(std::size_t num_units) {
   Rng rng(kReportSeed);
-  for (std::size_t r = 0; r < kResamples && units.size() > 1; ++r) {
-    std::vector<std::size_t> drawn(units.size());
-    for (std::size_t& unit : drawn) unit = rng.Below(units.size());
-    for (std::size_t x = 0; x < xs.size(); ++x) {
-      if (const Mean mean = MeanOf(units, drawn, x); mean.count > 0) drawn_means[x].push_back(mean.value());
-    }
+  std::vector<std::vector<std::uint32_t>> draws(num_units > 1 ? kResamples : 0);
+  for (std::vector<std::uint32_t>& draw : draws) {
+    draw.resize(num_units);
+    for (std::uint32_t& unit : draw) unit = static_cast<std::uint32_t>(rng.Below(num_units));
   }
+  return draws;
+}
+
+Curve MakeCurve(const std::string& label, const Units& units, const std::vector<double>& xs) {
+  std::vector<std::uint32_t> all(units.size());
+  std::iota(all.begin(), all.end(), 0U);
+  const std::vector<std::vector<std::uint32_t>> draws = DrawUnits(units.size());
   Curve curve{.label = label, .points = {}};
+  std::vector<double> means;
   for (std::size_t x = 0; x < xs.size(); ++x) {
-    const Mean mean = MeanOf(units, all, x);
+    const PointValues values = ValuesAt(units, x);
+    const Mean mean = MeanOf(values, all);
     if (mean.count == 0) continue;
     CurvePoint point{.x = xs[x], .mean = mean.value(), .low = mean.value(), .high = mean.value()};
-    if (std::vector<double>& means = drawn_means[x]; !means.empty()) {
-      std::sort(means.begin(), means.end());
-      point.low = SortedQuantile(means, 0.025);
-      point.high = SortedQuantile(means, 0.975);
+    means.clear();
+    for (const std::vector<std::uint32_t>& draw : draws) {
+      if (const Mean drawn = MeanOf(values, draw); drawn.count > 0) means.push_back(drawn.value());
+    }
+    if (!means.empty()) {
+      point.low = SelectQuantile(means, 0.025);
+      point.high = SelectQuantile(means, 0.975);
     }
     curve.points.push_back(point);
   }

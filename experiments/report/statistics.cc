@@ -178,8 +178,7 @@ std::optional<Estimate> EstimateMean(std::span<const Stratum> strata, std::uint6
   for (double& mean : means) {
     mean = MeanOverStrata(tables, [&rng](const DrawTable& table) { return SumDrawn(table, rng); });
   }
-  std::sort(means.begin(), means.end());
-  estimate.interval = Interval{SortedQuantile(means, 0.025), SortedQuantile(means, 0.975)};
+  estimate.interval = Interval{SelectQuantile(means, 0.025), SelectQuantile(means, 0.975)};
   return estimate;
 }
 

@@ -19,10 +19,19 @@ double SortedQuantile(std::span<const double> sorted, double q) {
   return sorted[below] + part * (sorted[below + 1] - sorted[below]);
 }
 
+double SelectQuantile(std::span<double> values, double q) {
+  EMPLACE_CHECK(!values.empty());
+  EMPLACE_CHECK(q >= 0 && q <= 1);
+  const auto below = values.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), below, values.end());
+  // The two values between which the quantile lies are now where sorting would put them.
+  if (below + 1 != values.end()) std::iter_swap(below + 1, std::min_element(below + 1, values.end()));
+  return SortedQuantile(values, q);
+}
+
 double Quantile(std::vector<double> values, double q) {
   if (values.empty()) throw InputError("", "a quantile of no values was asked for");
-  std::sort(values.begin(), values.end());
-  return SortedQuantile(values, q);
+  return SelectQuantile(values, q);
 }
 
 double Median(std::vector<double> values) { return Quantile(std::move(values), 0.5); }

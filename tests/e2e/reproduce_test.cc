@@ -11,6 +11,8 @@
 namespace emplace::testing {
 namespace reproduce_test {
 
+using ::testing::HasSubstr;
+
 // Two rows of three methods with two seeds: 12 trials of milliseconds.
 constexpr const char* kTiny = R"(# Is it as published?
 schema: emplace.experiment
@@ -170,7 +172,8 @@ TEST_F(ReproduceTest, RefusesBadRowsAndFilesBeforeAnythingIsWrittenLengthy) {
   EXPECT_EQ(Names(), before);
 }
 
-// A row of the shipped experiment: a sweep of its file finds the trials. A row of ratios is in docs/experiments.md.
+// A row of the shipped experiment: a sweep of its file finds the trials. A row of ratios follows, and is in
+// docs/experiments.md.
 TEST_F(ReproduceTest, AShippedRowIsPartOfItsExperimentSlow) {
   const Ran ran = Emplace("reproduce placeto inception-v3 --seed 1 -o r");
   ASSERT_EQ(ran.status, 0) << ran.err;
@@ -181,6 +184,21 @@ TEST_F(ReproduceTest, AShippedRowIsPartOfItsExperimentSlow) {
   EXPECT_EQ(Emplace("status r/placeto").out.rfind("placeto: " + finished.substr(0, finished.size() - 1) + " of ", 0),
             0U)
       << Emplace("status r/placeto").out;
+}
+
+// The policy gradient with an RNN stays: it takes a minute or two, all others together some seconds.
+TEST_F(ReproduceTest, ArchivedTrialsOfARowComeOutAgainSlow) {
+  ASSERT_EQ(Shell("mkdir r && tar -xJf " EMPLACE_TEST_SOURCE_DIR "/../experiments/results/post.tar.xz -C r").status, 0);
+  const std::string row = "reproduce post resnet-50-2-gpus --seed 1 -o r";
+  const Ran archived = Emplace(row);
+  ASSERT_EQ(archived.status, 0) << archived.err;
+  EXPECT_THAT(archived.err, HasSubstr("14 finished already, 0 to run"));
+
+  ASSERT_EQ(Shell("grep -rL --include=spec.json '\"coloc_rl\"' r/post | xargs -n 1 dirname | xargs rm -r").status, 0);
+  const Ran again = Emplace(row);
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("1 finished already, 13 to run"));
+  EXPECT_EQ(again.out, archived.out);
 }
 
 }  // namespace reproduce_test

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <vector>
 
 #include "sim/base/check.h"
+#include "sim/base/rng.h"
 
 namespace emplace {
 namespace {
@@ -28,6 +31,21 @@ TEST(QuantileTest, OfNothingIsRefused) { EXPECT_THROW(Quantile({}, 0.5), InputEr
 TEST(QuantileTest, OfAscendingValuesIsTheSame) {
   const std::vector<double> sorted = {1, 2, 4, 8};
   for (const double q : {0.0, 0.3, 0.5, 0.9, 1.0}) EXPECT_EQ(SortedQuantile(sorted, q), Quantile({8, 4, 2, 1}, q));
+}
+
+TEST(QuantileTest, SelectedItIsWhatSortingGives) {
+  Rng rng(5);
+  for (const std::size_t size : {1U, 2U, 3U, 40U, 2000U}) {
+    std::vector<double> values(size);
+    for (double& value : values) value = static_cast<double>(rng.Below(size)) / 7;  // some are equal
+    std::vector<double> sorted = values;
+    std::sort(sorted.begin(), sorted.end());
+    for (const double q : {0.975, 0.0, 0.025, 0.5, 1.0}) {
+      EXPECT_EQ(SelectQuantile(values, q), SortedQuantile(sorted, q)) << size << " values, " << q;
+    }
+    std::sort(values.begin(), values.end());
+    EXPECT_EQ(values, sorted);
+  }
 }
 
 TEST(TrimmedMeanTest, LeavesOutATenthAtEitherEnd) {

@@ -68,8 +68,7 @@ TEST(MergeAndColocateTest, ReachesTheTargetOnRandomGraphs) {
   }
 }
 
-// A slow implementation of the same algorithm: every neighbour is examined each time, and searches have no limit.
-// Requires: fewer than 256 ops, so that the limit of the real implementation's searches is not reached.
+// A slow implementation of the same algorithm: every neighbour is examined each time, and every search counts anew.
 class SlowMerger {
  public:
   explicit SlowMerger(const Graph& graph) : groups_(graph), num_ops_(graph.num_ops()) {}
@@ -112,12 +111,14 @@ class SlowMerger {
   }
 
   bool OtherPath(std::size_t from, std::size_t to) const {
-    std::set<std::size_t> seen;
+    if (groups_.num_successors(from) == 1 || groups_.num_predecessors(to) == 1) return false;
+    std::set<std::size_t> seen = {from};
     std::vector<std::size_t> open = {from};
     for (std::size_t i = 0; i < open.size(); ++i) {
       for (const auto& [next, bytes] : groups_.successors(open[i])) {
         if (next == to && i > 0) return true;
         if (next != to && seen.insert(next).second) open.push_back(next);
+        if (seen.size() > 256) return true;  // a longer search is not worth its time
       }
     }
     return false;
@@ -175,6 +176,24 @@ TEST(MergeAndColocateTest, GroupsRandomGraphsAsTheSlowWayDoes) {
     }
   }
   EXPECT_GT(compared, 30U);
+}
+
+// Most searches come to more than 256 groups at first, and to fewer when groups are few.
+TEST(MergeAndColocateTest, GroupsWhereSearchesAreLongAsTheSlowWayDoes) {
+  Rng rng(75);
+  std::size_t compared = 0;
+  for (const std::size_t max_inputs : {1, 2, 3}) {
+    for (const bool colocated : {false, true}) {
+      const Graph graph = testing::RandomDag(rng, {.num_ops = 700, .max_inputs = max_inputs, .colocated = colocated});
+      for (const std::size_t target : {500, 300, 200}) {
+        const std::vector<std::size_t> slow = SlowGroupsOf(graph, target);
+        if (*std::max_element(slow.begin(), slow.end()) >= target) continue;
+        ASSERT_EQ(GroupsOf(graph, target), slow) << max_inputs << " inputs at most, into " << target;
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 9U);
 }
 
 // Also where some ops have no neighbours, whose merging depends on the target.

@@ -15,6 +15,7 @@
 #include <map>
 #include <sstream>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -220,9 +221,15 @@ bool HasExpired(const ClaimSight& sight, std::optional<double> now_unix_s) {
 }
 
 void RemoveClaimOf(const std::string& trial_folder, std::int64_t process) {
-  const std::optional<ClaimSight> sight = SeeClaim(trial_folder);
-  if (!sight || sight->holder.process != process || sight->holder.boot != ThisBoot()) return;
-  ::unlink(LockOf(trial_folder).c_str());
+  std::optional<ClaimSight> sight = SeeClaim(trial_folder);
+  // An empty file stays empty only if its process was killed before it could write who it is.
+  for (int i = 0; i < 20 && sight && sight->text.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    sight = SeeClaim(trial_folder);
+  }
+  if (!sight) return;
+  const bool is_its = sight->holder.process == process && sight->holder.boot == ThisBoot();
+  if (is_its || sight->text.empty()) ::unlink(LockOf(trial_folder).c_str());
 }
 
 void RemoveLeftClaims(const std::string& finished_trial_folder) {

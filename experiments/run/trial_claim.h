@@ -53,7 +53,7 @@ std::optional<double> FileSystemSeconds(const std::string& folder, std::chrono::
 // Whether a claim may be taken over at a time of its file system.
 bool HasExpired(const ClaimSight& sight, std::optional<double> now_unix_s);
 
-// Removes the claim of a process of this machine, for instance after killing it.
+// Removes the claim of a process of this machine, for instance after killing it; also one that it had only begun.
 void RemoveClaimOf(const std::string& trial_folder, std::int64_t process);
 
 // Removes what processes of this machine left in a finished trial's folder that were killed before they released their

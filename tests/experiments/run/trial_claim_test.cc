@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "experiments/run/line_file.h"
 #include "experiments/run/trial_crashes.h"
@@ -136,6 +137,23 @@ TEST_F(TrialClaimTest, TheClaimOfAKilledProcessIsRemoved) {
   EXPECT_TRUE(fs::exists(Lock()));
   experiments::RemoveClaimOf(folder_, getpid());
   EXPECT_FALSE(fs::exists(Lock()));
+}
+
+TEST_F(TrialClaimTest, AClaimThatAKilledProcessHadOnlyBegunIsRemoved) {
+  std::ofstream(Lock()).close();
+  experiments::RemoveClaimOf(folder_, getpid());
+  EXPECT_FALSE(fs::exists(Lock()));
+}
+
+TEST_F(TrialClaimTest, AClaimThatAnotherProcessIsWritingStays) {
+  std::ofstream(Lock()).close();
+  std::thread writer([this] {
+    usleep(30'000);
+    WriteForeign();
+  });
+  experiments::RemoveClaimOf(folder_, getpid());
+  writer.join();
+  EXPECT_TRUE(fs::exists(Lock()));
 }
 
 TEST_F(TrialClaimTest, TheLeaseIsRenewed) {

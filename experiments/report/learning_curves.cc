@@ -66,7 +66,7 @@ Units MakeUnits(const std::vector<Series>& series, const std::vector<double>& xs
   return units;
 }
 
-// What the units have at a point: both are 0 of a unit without a value.
+// What the units have at a point; both are 0 for a unit without a value.
 struct PointValues {
   std::vector<double> of_unit;
   std::vector<double> counts;  // 1 or 0

@@ -131,6 +131,7 @@ std::optional<ClaimSight> ReadClaim(const std::string& path) {
   sight.text.resize(kMostClaimBytes);
   const ssize_t count = ::read(fd, sight.text.data(), sight.text.size());
   ::close(fd);
+  if (count < 0) return std::nullopt;
   sight.text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
   sight.holder = HolderOf(sight.text);
   return sight;
@@ -222,7 +223,7 @@ bool HasExpired(const ClaimSight& sight, std::optional<double> now_unix_s) {
 
 void RemoveClaimOf(const std::string& trial_folder, std::int64_t process) {
   std::optional<ClaimSight> sight = SeeClaim(trial_folder);
-  // An empty file stays empty only if its process was killed before it could write who it is.
+  // If a file stays empty, it is taken for that of the killed process, which had not yet written who it is.
   for (int i = 0; i < 20 && sight && sight->text.empty(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     sight = SeeClaim(trial_folder);

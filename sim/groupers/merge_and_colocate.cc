@@ -12,16 +12,11 @@ namespace emplace {
 namespace {
 
 constexpr std::size_t kMaxSearched = 256;
-constexpr std::size_t kMaxCounted = 4 * kMaxSearched;
 
 class Merger {
  public:
   explicit Merger(const Graph& graph)
-      : groups_(graph),
-        graph_size_(graph.num_ops()),
-        seen_in_(graph.num_ops()),
-        before_end_of_(graph.num_ops()),
-        many_until_(graph.num_ops(), graph.num_ops() + 1) {
+      : groups_(graph), graph_size_(graph.num_ops()), seen_in_(graph.num_ops()), before_end_of_(graph.num_ops()) {
     for (std::size_t op = 0; op < graph.num_ops(); ++op) {
       if (groups_.IsGroup(op)) queue_.emplace(groups_.output_bytes(op), op);
     }
@@ -53,9 +48,7 @@ class Merger {
         continue;
       }
       Forget(*neighbour);
-      const std::size_t many_until = std::min(many_until_[least.second], many_until_[*neighbour]);
       const std::size_t merged = groups_.Merge(least.second, *neighbour);
-      many_until_[merged] = many_until;
       queue_.emplace(groups_.output_bytes(merged), merged);
       ReconsiderBeside(merged);
     }
@@ -98,76 +91,42 @@ class Merger {
   }
 
   // Whether a path of more than one edge leads from `from` to `to`, its successor; a search of more than kMaxSearched
-  // groups ends with yes. So it may end with yes where it comes to a group that leads to so many, or to `to`.
+  // groups ends with yes. It also ends where it comes to a group before `to`.
   bool OtherPath(std::size_t from, std::size_t to) {
     if (groups_.num_successors(from) == 1 || groups_.num_predecessors(to) == 1) return false;
     if (groups_.num_successors(from) > kMaxSearched) return true;
-    StartSearch();
+    ++search_;
     if (groups_.num_predecessors(to) <= kMaxSearched) {
       groups_.ForEach(to, GroupGraph::Direction::kPredecessors, [this](std::size_t group, std::int64_t) {
         before_end_of_[group] = search_;
         return true;
       });
     }
-    See(from);
-    open_.clear();  // the edge to `to` itself is no other path
+    std::size_t num_seen = 1;
     bool found = false;
     const auto see = [&](std::size_t group) {
-      if (!See(group)) return;
-      found = before_end_of_[group] == search_ || LeadsToMany(group) || num_seen_ > kMaxSearched;
+      if (seen_in_[group] == search_) return;
+      seen_in_[group] = search_;
+      ++num_seen;
+      found = before_end_of_[group] == search_ || num_seen > kMaxSearched;
+      open_.push_back(group);
     };
-    std::size_t first = from;
+    seen_in_[from] = search_;
+    open_.clear();
     groups_.ForEach(from, GroupGraph::Direction::kSuccessors, [&](std::size_t group, std::int64_t) {
-      if (group == to) return true;
-      first = group;
-      see(group);
+      if (group != to) see(group);
       return !found;
     });
     while (!open_.empty() && !found) {
-      groups_.ForEach(TakeOpen(), GroupGraph::Direction::kSuccessors, [&](std::size_t group, std::int64_t) {
+      const std::size_t at = open_.back();
+      open_.pop_back();
+      groups_.ForEach(at, GroupGraph::Direction::kSuccessors, [&](std::size_t group, std::int64_t) {
         found = group == to;
         if (!found) see(group);
         return !found;
       });
     }
-    if (num_seen_ > kMaxSearched) CountLed(first);
     return found;
-  }
-
-  // Counts the groups that `from` leads to, itself included, so that later searches need not. A merge makes them one
-  // fewer at most, and leads to no fewer groups.
-  void CountLed(std::size_t from) {
-    StartSearch();
-    open_.clear();
-    See(from);
-    while (!open_.empty() && num_seen_ < kMaxCounted) {
-      groups_.ForEach(TakeOpen(), GroupGraph::Direction::kSuccessors, [this](std::size_t group, std::int64_t) {
-        See(group);
-        return num_seen_ < kMaxCounted;
-      });
-    }
-    if (num_seen_ > kMaxSearched) many_until_[from] = groups_.num_groups() - (num_seen_ - kMaxSearched - 1);
-  }
-
-  // Whether `group` is known to lead to more than kMaxSearched groups, itself included.
-  bool LeadsToMany(std::size_t group) const { return groups_.num_groups() >= many_until_[group]; }
-
-  void StartSearch() {
-    ++search_;
-    num_seen_ = 0;
-  }
-  // Opens the group unless this search has come to it before.
-  bool See(std::size_t group) {
-    if (seen_in_[group] == search_) return false;
-    seen_in_[group] = search_;
-    ++num_seen_;
-    open_.push_back(group);
-    return true;
-  }
-  std::size_t TakeOpen() {
-    const std::size_t group = open_.back();
-    open_.pop_back();
-    return group;
   }
 
   // Groups that are joined to nothing have no neighbour to go to: consecutive ones are put together.
@@ -197,12 +156,10 @@ class Merger {
   std::size_t target_ = 1;
   bool avoids_cycles_ = true;
   std::size_t graph_size_;
+  std::vector<std::uint64_t> seen_in_;        // the last search that came to each group
+  std::vector<std::uint64_t> before_end_of_;  // the last search whose end is a successor of each group
   std::uint64_t search_ = 0;
-  std::size_t num_seen_ = 0;                  // by this search
-  std::vector<std::size_t> open_;             // groups of this search whose successors are to be looked at
-  std::vector<std::uint64_t> seen_in_;        // by group: the last search that came to it
-  std::vector<std::uint64_t> before_end_of_;  // by group: the last search whose end is a successor of it
-  std::vector<std::size_t> many_until_;  // by group: it leads to more than kMaxSearched while as many groups are left
+  std::vector<std::size_t> open_;
   std::set<std::pair<std::int64_t, std::size_t>> queue_;        // (output bytes, group)
   std::set<std::pair<std::int64_t, std::size_t>> passed_over_;  // those that found no neighbour
 };

@@ -146,10 +146,10 @@ TEST_F(TrialClaimTest, AClaimThatAKilledProcessHadOnlyBegunIsRemoved) {
 }
 
 TEST_F(TrialClaimTest, AClaimThatAnotherProcessIsWritingStays) {
-  std::ofstream(Lock()).close();
-  std::thread writer([this] {
+  std::ofstream lock(Lock());
+  std::thread writer([&lock] {
     usleep(30'000);
-    WriteForeign();
+    lock << "{}" << std::flush;
   });
   experiments::RemoveClaimOf(folder_, getpid());
   writer.join();

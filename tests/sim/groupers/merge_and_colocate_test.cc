@@ -196,6 +196,41 @@ TEST(MergeAndColocateTest, GroupsWhereSearchesAreLongAsTheSlowWayDoes) {
   EXPECT_GT(compared, 9U);
 }
 
+// `a` and `b` are on a cycle, since the reader of b is colocated with a. From b a search comes to 300 groups, but only
+// through a. p goes to b. Then a goes to t, as no other path leads there: all from b pass a.
+TEST(MergeAndColocateTest, GroupsOnACycleAsTheSlowWayDoes) {
+  std::vector<OpSpec> ops;
+  const auto add = [&ops](const std::string& name, std::vector<std::string> inputs, std::vector<std::int64_t> bytes,
+                          const char* kind = "cpu") {
+    ops.push_back(testing::MakeOp(name, 0, std::move(inputs), std::move(bytes)));
+    ops.back().time_micros = std::nullopt;
+    ops.back().kind_times = {{kind, 1}};
+  };
+  add("p", {}, {2, 1});
+  add("a", {}, {3, 1});
+  add("b", {"p:1", "a:1"}, {100});
+  add("reader", {"b"}, {});
+  ops.back().colocate_with = "a";
+  add("y", {}, {100});
+  add("q", {"p:0", "y"}, {100});
+  add("z", {"q"}, {}, "gpu");
+  add("x", {}, {100});
+  add("t", {"a:0", "x"}, {100});
+  std::string last = "t";
+  for (int i = 0; i < 300; ++i) {
+    const std::string name = "c" + std::to_string(i);
+    add(name, {last}, {100}, i == 299 ? "gpu" : "cpu");
+    last = name;
+  }
+  const Graph graph = testing::Build(ops);
+  const std::size_t groups = ops.size() - 1;
+  const std::vector<std::size_t> merged = GroupsOf(graph, groups - 2);
+  EXPECT_EQ(merged, SlowGroupsOf(graph, groups - 2));
+  const auto group_of = [&](const char* name) { return merged[Index(*graph.FindOp(name))]; };
+  EXPECT_EQ(group_of("p"), group_of("b"));
+  EXPECT_EQ(group_of("a"), group_of("t"));
+}
+
 // Also where some ops have no neighbours, whose merging depends on the target.
 TEST(MergeAndColocateTest, GroupsToSeveralNumbersAsOneByOne) {
   Rng rng(61);

@@ -110,6 +110,8 @@ kill_node() {
   local pids
   # Tasks have left the daemon's process group and, where nodes do not have their own processes, its children.
   pids="${node_pid[$1]} $(descendants "${node_pid[$1]}") $(processes_of "$1")"
+  # All stop first: a daemon that sees its task die would report that to the controller, as no lost machine does.
+  kill -STOP $pids 2>/dev/null || true
   kill -KILL $pids 2>/dev/null || true
   wait "${node_pid[$1]}" 2>/dev/null || true
   unset "node_pid[$1]"

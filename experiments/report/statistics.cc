@@ -192,8 +192,8 @@ WilcoxonResult WilcoxonSignedRank(std::span<const double> differences) {
   std::copy_if(differences.begin(), differences.end(), std::back_inserter(kept), [](double d) { return d != 0; });
   WilcoxonResult result{.n = kept.size()};
   if (kept.empty()) return result;
-  std::vector<double> sizes;
-  for (const double difference : kept) sizes.push_back(std::abs(difference));
+  std::vector<double> sizes(kept.size());
+  std::transform(kept.begin(), kept.end(), sizes.begin(), [](double d) { return std::abs(d); });
   const std::vector<double> ranks = Ranks(sizes);
   for (std::size_t i = 0; i < kept.size(); ++i) {
     if (kept[i] > 0) result.rank_sum += ranks[i];

@@ -170,6 +170,7 @@ TEST(PipeDreamTest, Vgg16IsThreeReplicasAndOne) {
   const std::string path = folder + "/profiler/image_classification/profiles/vgg16/graph.txt";
   const Graph graph = datasets::ImportPipeDream(ReadAll(path), path).graph;
   std::vector<Device> gpus;
+  gpus.reserve(4);
   for (int i = 0; i < 4; ++i) {
     gpus.push_back({.name = fmt::format("gpu:{}", i), .kind = "pipedream-gpu", .memory = std::nullopt});
   }

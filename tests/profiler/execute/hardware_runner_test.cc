@@ -222,7 +222,7 @@ TEST(HardwareRunnerTest, InterleavedOpsRunByThemselvesAfterEachCountedStep) {
   EXPECT_GT(step.op_times.beside[1], 0);
   // A reward run measures only the step time.
   runner.Run(placement);
-  EXPECT_EQ(machine.log.runs().size(), runs + 3 * 3U);
+  EXPECT_EQ(machine.log.runs().size(), runs + 9);
 }
 
 // The disturbance of a step is the mean of the probes before and after it; a step is calm up to 1.1. The second device

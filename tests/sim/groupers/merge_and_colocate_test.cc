@@ -41,8 +41,8 @@ TEST(MergeAndColocateTest, AMergeThatWouldCloseACycleIsPassedOver) {
   // So z stays, and so does y, whose only successor is z. s is next: its heaviest neighbour is y (9), but s -> x -> y
   // is another path, so s merges with x.
   const auto op = [](const char* name, const char* kind, std::vector<std::string> inputs,
-                     std::vector<std::int64_t> bytes) {
-    OpSpec spec = testing::MakeOp(name, 0, std::move(inputs), std::move(bytes));
+                     const std::vector<std::int64_t>& bytes) {
+    OpSpec spec = testing::MakeOp(name, 0, std::move(inputs), bytes);
     spec.time_micros = std::nullopt;
     spec.kind_times = {{kind, 1}};
     return spec;
@@ -190,7 +190,7 @@ TEST(MergeAndColocateTest, GroupsRandomGraphsAsTheSlowWayDoes) {
 TEST(MergeAndColocateTest, GroupsWhereSearchesAreLongAsTheSlowWayDoes) {
   Rng rng(75);
   std::size_t compared = 0;
-  for (const std::size_t max_inputs : {1, 2, 3}) {
+  for (const std::size_t max_inputs : {1U, 2U, 3U}) {
     for (const bool colocated : {false, true}) {
       const Graph graph = testing::RandomDag(rng, {.num_ops = 700, .max_inputs = max_inputs, .colocated = colocated});
       compared += NumGroupedAsTheSlowWay(graph, {500, 300, 200});
@@ -204,9 +204,9 @@ TEST(MergeAndColocateTest, GroupsWhereSearchesAreLongAsTheSlowWayDoes) {
 // through a. p goes to b. Then a goes to t, as no other path leads there: all from b pass a.
 TEST(MergeAndColocateTest, GroupsOnACycleAsTheSlowWayDoes) {
   std::vector<OpSpec> ops;
-  const auto add = [&ops](const std::string& name, std::vector<std::string> inputs, std::vector<std::int64_t> bytes,
-                          const char* kind = "cpu") {
-    ops.push_back(testing::MakeOp(name, 0, std::move(inputs), std::move(bytes)));
+  const auto add = [&ops](const std::string& name, std::vector<std::string> inputs,
+                          const std::vector<std::int64_t>& bytes, const char* kind = "cpu") {
+    ops.push_back(testing::MakeOp(name, 0, std::move(inputs), bytes));
     ops.back().time_micros = std::nullopt;
     ops.back().kind_times = {{kind, 1}};
   };

@@ -78,12 +78,12 @@ class Run {
  private:
   // Starts the next op. Returns its end.
   [[gnu::always_inline]] std::int64_t StartNext() {
-    const Key next = Earliest();
+    const Key next = kLanes != 0 ? earliest_ : Earliest();
     EMPLACE_DCHECK(key_.Time(next) <= model_.longest_run);
     return StartOp(key_.Id(next), key_.Time(next));
   }
 
-  // The smallest of next_start_. With lanes pair by pair, since everything else of a step waits for it.
+  // The smallest of next_start_.
   [[gnu::always_inline]] Key Earliest() const {
     if constexpr (kLanes != 0) return EarliestOf<kLanes>(0);
     return *std::min_element(next_start_, next_start_ + d_);
@@ -94,11 +94,7 @@ class Run {
     if constexpr (kCount == 1) {
       return next_start_[first];
     } else {
-      Key one = EarliestOf<kCount / 2>(first);
-      Key other = EarliestOf<kCount / 2>(first + kCount / 2);
-      // Hides the values: g++ would turn the tree, which is 3 deep for 8 lanes, into a chain of 7 comparisons.
-      asm("" : "+r"(one), "+r"(other));
-      return std::min(one, other);
+      return std::min(EarliestOf<kCount / 2>(first), EarliestOf<kCount / 2>(first + kCount / 2));
     }
   }
 
@@ -139,7 +135,9 @@ class Run {
     __builtin_prefetch(row + kCacheLine);
     const Key entry = key_.Make(time, op);
     const bool is_front = entry < ready_queues_.front(device);
-    next_start_[device] = std::min(next_start_[device], key_.Make(std::max(time, state.free), device));
+    const Key start = key_.Make(std::max(time, state.free), device);
+    next_start_[device] = std::min(next_start_[device], start);
+    if constexpr (kLanes != 0) earliest_ = std::min(earliest_, start);
     if (is_front) {
       state.row = row;
       state.op = op;
@@ -157,7 +155,9 @@ class Run {
     RunWorkspace::DeviceState& state = devices_[device];
     const Key front = ready_queues_.front(device);
     const std::uint32_t op = key_.Id(front);
-    next_start_[device] = key_.Make(std::max(key_.Time(front), state.free), device);
+    const Key start = key_.Make(std::max(key_.Time(front), state.free), device);
+    next_start_[device] = start;
+    if constexpr (kLanes != 0) earliest_ = std::min(earliest_, start);
     const std::uint32_t* const row = program_ + ops_[op].row;
     state.row = row;
     state.op = op;
@@ -186,6 +186,10 @@ class Run {
     const std::uint32_t op = state.op;
     const std::uint32_t* word = state.row;
     ready_queues_.Pop(device);
+    if constexpr (kLanes != 0) {
+      next_start_[device] = kNever;
+      earliest_ = Earliest();
+    }
     const std::uint32_t waits = word[0];
     std::uint32_t shape = kLanes != 0 ? state.shape : word[1];
     std::uint32_t first_read = word[2];
@@ -593,6 +597,10 @@ class Run {
   Change<Key>* const changes_;
   const Told told_;
   const DeviceId* placement_ = nullptr;
+  // With lanes: the smallest of next_start_. When an op starts, it is that of the other devices, and each new start
+  // lowers it. Searching next_start_ for it afterwards would wait for the last of these to be written and read again.
+  static constexpr Key kNever = ~Key{0};
+  Key earliest_ = kNever;
   std::size_t num_ready_ = 0;
   std::size_t num_changes_ = 0;
   std::int64_t last_arrival_ = 0;  // of the tensor that is sent

@@ -85,7 +85,7 @@ TEST(PlacementTest, EveryTruncationIsRefused) {
   }
 }
 
-TEST(PlacementTest, APlacementOfManyOpsIsReadInTimeNearLinear) {
+TEST(PlacementTest, APlacementOfManyOpsIsReadInTimeNearLinearLengthy) {
   // 100,000 keys: a quadratic search for duplicates would take minutes.
   const Graph graph = testing::MakeChain(100'000, 1, 1);
   const Cluster cluster = testing::TwoDevices();

@@ -165,7 +165,7 @@ TEST(SimulatorTest, AgreesExactlyWithTheReferenceWhereNeighboursSlowEachOther) {
   EXPECT_GT(slowed, kRandomDagsOfASetting / 2) << "contention is meant to be common";
 }
 
-TEST(SimulatorTest, AgreesExactlyWithTheReferenceWhereDevicesSendByThemselves) {
+TEST(SimulatorTest, AgreesExactlyWithTheReferenceWhereDevicesSendByThemselvesLengthy) {
   Rng rng(10);
   int later = 0;
   for (int i = 0; i < kRandomDagsOfASetting; ++i) {
@@ -224,7 +224,7 @@ void ExpectAgreementWhereIssueLanesFeedDevices(int dags) {
   EXPECT_GT(limited, dags / 20) << "full queues are meant to be common";
 }
 
-TEST(SimulatorTest, AgreesExactlyWithTheReferenceWhereIssueLanesFeedDevices) {
+TEST(SimulatorTest, AgreesExactlyWithTheReferenceWhereIssueLanesFeedDevicesLengthy) {
   ExpectAgreementWhereIssueLanesFeedDevices(kRandomDags);
 }
 TEST(SimulatorTest, AgreesExactlyWithTheReferenceWhereIssueLanesFeedDevicesSlow) {

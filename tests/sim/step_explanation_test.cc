@@ -168,7 +168,7 @@ TEST(StepExplanationTest, ThePartsAddUpToTheStepOfTheSlowSimulatorExactly) {
   EXPECT_EQ(use.waiting_for_issue, Duration(0));
 }
 
-TEST(StepExplanationTest, ThePartsAddUpWithIssueLanesToo) {
+TEST(StepExplanationTest, ThePartsAddUpWithIssueLanesTooLengthy) {
   Rng rng(4);
   DeviceUse use;
   for (const Duration total : ExplainRandomSteps(rng, /*has_lanes=*/true, &use)) EXPECT_GT(total, Duration(0));
@@ -302,7 +302,7 @@ TEST(StepExplanationTest, AnOpMayEndLaterByItsSlackAndNotByOneNanosecondMore) {
   ExpectTrueSlack(rng, /*has_lanes=*/false);
 }
 
-TEST(StepExplanationTest, SlackIsTrueWithIssueLanesToo) {
+TEST(StepExplanationTest, SlackIsTrueWithIssueLanesTooLengthy) {
   Rng rng(5);
   ExpectTrueSlack(rng, /*has_lanes=*/true);
 }

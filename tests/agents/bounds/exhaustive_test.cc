@@ -173,7 +173,7 @@ void CheckProblem(std::uint64_t seed, Tally* tally) {
   EXPECT_EQ(Best(report.bounds).nanos, *optimum.fits);
 }
 
-TEST(ExhaustiveTest, NoPlacementOfThousandsOfSmallProblemsBeatsABound) {
+TEST(ExhaustiveTest, NoPlacementOfThousandsOfSmallProblemsBeatsABoundLengthy) {
 #ifdef EMPLACE_SANITIZED
   constexpr std::size_t kProblems = 300;
 #else

@@ -82,7 +82,7 @@ Made RunOn(profiler::HardwareDevice& device, const std::string& kind,
   return {outputs.front(), device.Record()};
 }
 
-TEST_F(SimulatedGpuTest, WhatPassesFromDeviceToDeviceIsWhatACoreComputes) {
+TEST_F(SimulatedGpuTest, WhatPassesFromDeviceToDeviceIsWhatACoreComputesLengthy) {
   profiler::DeviceThread first;
   profiler::DeviceThread second;
   profiler::DeviceThread copier;
@@ -159,7 +159,7 @@ Graph RandomGraph(std::size_t size, std::uint64_t seed) {
   return Build(ops);
 }
 
-TEST_F(SimulatedGpuTest, NoStepReadsAValueBeforeItIsThere) {
+TEST_F(SimulatedGpuTest, NoStepReadsAValueBeforeItIsThereLengthy) {
   const Cluster cluster = Cluster::Uniform("two simulated GPUs and a core",
                                            {{.name = "privateuseone:0", .kind = "privateuseone", .memory = {}},
                                             {.name = "privateuseone:1", .kind = "privateuseone", .memory = {}},

@@ -346,7 +346,7 @@ TEST(FifoTest, ThousandsOfReadyOpsRunInTheOrderOfReadyTimeAndId) {
 }
 
 // With more than 2^20 words in its program a run fetches ahead, which must change nothing.
-TEST(FifoTest, AProgramOfAMillionWordsAgreesWithEngineFlow) {
+TEST(FifoTest, AProgramOfAMillionWordsAgreesWithEngineFlowLengthy) {
   constexpr std::size_t kOps = 120'000;
   constexpr std::size_t kInputs = 6;
   Rng rng(5);

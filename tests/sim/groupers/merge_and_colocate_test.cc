@@ -187,7 +187,7 @@ TEST(MergeAndColocateTest, GroupsRandomGraphsAsTheSlowWayDoes) {
 }
 
 // Most searches come to more than 256 groups at first, and to fewer when groups are few.
-TEST(MergeAndColocateTest, GroupsWhereSearchesAreLongAsTheSlowWayDoes) {
+TEST(MergeAndColocateTest, GroupsWhereSearchesAreLongAsTheSlowWayDoesLengthy) {
   Rng rng(75);
   std::size_t compared = 0;
   for (const std::size_t max_inputs : {1U, 2U, 3U}) {

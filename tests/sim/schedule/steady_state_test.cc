@@ -128,7 +128,7 @@ PipelineModel RandomChain(Rng& rng, const std::vector<std::size_t>& rank_of_stag
   return model;
 }
 
-TEST(SteadyStateTest, LongStepsGrowByIt) {
+TEST(SteadyStateTest, LongStepsGrowByItLengthy) {
   Rng rng(7);
   std::size_t above_load = 0;
   for (int i = 0; i < 400; ++i) {

@@ -105,7 +105,7 @@ TEST(SgdpOptionsTest, ThePapersSettingsAreTheDefaultsExceptFour) {
 }
 
 // With mean entropy the weight of one node is that of the sum over a graph's nodes, divided by their number.
-TEST(SgdpOptionsTest, TheSumOfEntropiesIsTheMeanTimesTheNodes) {
+TEST(SgdpOptionsTest, TheSumOfEntropiesIsTheMeanTimesTheNodesLengthy) {
   Rng rng(7);
   agents::SearchSpec spec =
       MakeSearch(testing::RandomDag(rng, {.num_ops = 10}), MakeCluster(3), "sgdp", {{"epochs", "2"}, {"entropy", "1"}});

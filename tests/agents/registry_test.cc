@@ -168,17 +168,17 @@ TEST_P(AgentContractTest, ItsRowIsComplete) {
   EXPECT_NO_THROW(FindGrouper(GetParam().grouping));
 }
 
-// Those whose searches take seconds, or all others.
-std::vector<agents::AgentEntry> AgentsThatTakeSeconds(bool do_they) {
+// Those whose searches take seconds are lengthy.
+std::vector<agents::AgentEntry> AgentEntries(bool lengthy) {
   std::vector<agents::AgentEntry> chosen;
   for (const agents::AgentEntry& agent : agents::AllAgents()) {
-    if ((agent.name == "sgdp" || agent.name == "dp_contiguous") == do_they) chosen.push_back(agent);
+    if ((agent.name == "sgdp" || agent.name == "dp_contiguous") == lengthy) chosen.push_back(agent);
   }
   return chosen;
 }
 std::string NameOf(const ::testing::TestParamInfo<agents::AgentEntry>& row) { return std::string(row.param.name); }
-INSTANTIATE_TEST_SUITE_P(Most, AgentContractTest, ::testing::ValuesIn(AgentsThatTakeSeconds(false)), NameOf);
-INSTANTIATE_TEST_SUITE_P(Lengthy, AgentContractTest, ::testing::ValuesIn(AgentsThatTakeSeconds(true)), NameOf);
+INSTANTIATE_TEST_SUITE_P(Most, AgentContractTest, ::testing::ValuesIn(AgentEntries(false)), NameOf);
+INSTANTIATE_TEST_SUITE_P(Lengthy, AgentContractTest, ::testing::ValuesIn(AgentEntries(true)), NameOf);
 
 TEST(AgentRegistryTest, HoldsEveryHeuristicOfTheContract) {
   for (const char* const name : {"single_device", "cpu_only", "expert", "random", "round_robin", "blocks", "metis",

@@ -18,6 +18,7 @@
 #include "experiments/run/run_state.h"
 #include "experiments/run/trial_crashes.h"
 #include "sim/base/check.h"
+#include "sim/base/temporary_file.h"
 
 namespace emplace::tools {
 namespace {
@@ -41,6 +42,12 @@ std::string HowItEnded(int status) {
     return fmt::format("ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
   }
   return fmt::format("ended with status {}", WEXITSTATUS(status));
+}
+
+// Removes what a process that has ended, perhaps in the middle of a write, left in its trial's folder.
+void CleanUpAfter(pid_t pid, const std::string& folder) {
+  RemoveLeftovers(folder);
+  experiments::RemoveClaimOf(folder, pid);
 }
 
 }  // namespace
@@ -216,7 +223,7 @@ void TrialPool::TakeReplies(const PoolEvents& events) {
       } else {
         Crashed(*status, &slot, events);
       }
-      experiments::RemoveClaimOf(slot.runner->folder(), pid);
+      CleanUpAfter(pid, slot.runner->folder());
     }
     slot.runner.reset();
   }
@@ -252,7 +259,7 @@ void TrialPool::KillAll() {
     const pid_t pid = slot.runner->pid();
     const std::string folder = slot.runner->folder();
     slot.runner.reset();  // kills it; its progress is in its checkpoint
-    if (!folder.empty()) experiments::RemoveClaimOf(folder, pid);
+    if (!folder.empty()) CleanUpAfter(pid, folder);
   }
 }
 

@@ -102,6 +102,23 @@ TEST_F(WorkerTest, AStoppedWorkerSavesCheckpointsAndReleasesItsClaimsLengthy) {
             R"([{"reason":"not started","trials":2},{"reason":"stopped, with a checkpoint","trials":2}])");
 }
 
+TEST_F(WorkerTest, AKilledTrialLeavesNoHalfWrittenFileLengthy) {
+  Write("x.yaml", Replaced(Replaced(kPlanned, "evaluations: 1500", "evaluations: 200000"), ", random_walk]", "]"));
+  Write("x.yaml", Replaced(Read("x.yaml"), "seeds: [1, 2]", "seeds: [1]"));
+  ASSERT_EQ(Emplace("sweep x.yaml -o r --plan").status, 0);
+  // The trial's process cannot answer the first signal. The second one kills it.
+  const Ran ran = Shell(
+      "$emplace worker r --jobs 1 & pid=$!; until [ -s r/quick/*/progress.jsonl ]; do sleep 0.01; done; "
+      "trial=$(cat /proc/$pid/task/*/children | tr -d ' '); kill -STOP $trial; sleep 0.1; "
+      "for folder in r/quick/*/; do echo half >${folder}checkpoint.bin.$trial.7.tmp; done; ls r/quick/*/*.tmp; "
+      "kill -TERM $pid; sleep 0.3; kill -TERM $pid; wait $pid");
+  EXPECT_EQ(ran.status, 143) << ran.err;
+  EXPECT_NE(ran.out.find(".7.tmp\n"), std::string::npos) << ran.out;
+  EXPECT_EQ(Count("r/quick/*/*.tmp"), 0U) << ran.out;
+  EXPECT_EQ(Count("r/quick/*/lock"), 0U);
+  EXPECT_EQ(Count("r/quick/*/trial.json"), 0U);
+}
+
 TEST_F(WorkerTest, AMachineOnWhichEverythingFailsStopsLengthy) {
   Write("x.yaml", Replaced(Replaced(kPlanned, "model: rnnlm, set: {hidden: 64, steps: 2}, grouping: {groups: 20}",
                                     "files: [g.json]"),

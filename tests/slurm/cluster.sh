@@ -70,11 +70,11 @@ start_munge() {
 
 # wait_until SECONDS COMMAND...: false if the command never succeeded.
 wait_until() {
-  local tries=$(($1 * 50))
+  local tries=$(($1 * 20))
   shift
   while ! "$@" >/dev/null 2>&1; do
     ((--tries > 0)) || return 1
-    sleep 0.02
+    sleep 0.05
   done
 }
 

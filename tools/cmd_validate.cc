@@ -416,7 +416,7 @@ Command AddValidate(CLI::App& app) {
       ->add_option(
           "--time-limit", options->time_limit,
           "Begin no round (without rounds: no placement) after so many seconds but the first, and report on those that "
-          "were run (0: no limit)")
+          "were run; 0: no limit")
       ->type_name("S")
       ->transform(NumberFrom(0, 1e6))
       ->capture_default_str();

@@ -38,20 +38,34 @@ int Complain(int status, std::string_view line) {
 // The first line of a library's message.
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// An empty value is an error: it usually comes from an unset variable in a script.
-void RefuseEmptyValues(const std::vector<Command>& commands) {
-  const auto refuse = [](CLI::App* app) {
-    for (CLI::Option* const option : app->get_options()) {
-      if (option->get_expected_max() > 0) option->check(NotEmpty());
-    }
-  };
+// The commands, and the parts of those that have parts, such as `list` of `emplace library`.
+std::vector<CLI::App*> WithParts(const std::vector<Command>& commands) {
+  std::vector<CLI::App*> all;
   for (const Command& command : commands) {
-    refuse(command.app);
-    for (CLI::App* const part : command.app->get_subcommands({})) refuse(part);  // emplace library check
+    all.push_back(command.app);
+    for (CLI::App* const part : command.app->get_subcommands({})) all.push_back(part);
+  }
+  return all;
+}
+
+// An empty value is an error: it usually comes from an unset variable in a script.
+void RefuseEmptyValues(CLI::App* command) {
+  for (CLI::Option* const option : command->get_options()) {
+    if (option->get_expected_max() > 0) option->check(NotEmpty());
   }
 }
 
-// The parts of a command that has parts, such as `list` of `emplace library`: as CheckCommand.
+// Versions of CLI11 print captured default values in their own ways.
+void DescribeDefaults(CLI::App* command) {
+  for (CLI::Option* const option : command->get_options()) {
+    const std::string value = option->get_default_str();
+    if (value.empty()) continue;
+    option->description(fmt::format("{} (default: {})", option->get_description(), value));
+    option->default_str("");
+  }
+}
+
+// The parts of a command: as CheckCommand.
 void CheckPart(int argc, char** argv, const CLI::App& command) {
   std::string known;
   for (const CLI::App* const part : command.get_subcommands({})) {
@@ -103,11 +117,11 @@ int RunProgram(int argc, char** argv) {
       AddProfile(app), AddValidate(app), AddPlace(app),     AddCompare(app),   AddSweep(app),
       AddWorker(app),  AddSubmit(app),   AddStatus(app),    AddDashboard(app), AddTrial(app),
       AddReplay(app),  AddReport(app),   AddReproduce(app), AddLibrary(app),   AddList(app)};
-  for (const Command& command : commands) {
-    command.app->footer(kExitStatuses);
-    for (CLI::App* const part : command.app->get_subcommands({})) part->footer(kExitStatuses);
+  for (CLI::App* const command : WithParts(commands)) {
+    command->footer(kExitStatuses);
+    RefuseEmptyValues(command);
+    DescribeDefaults(command);
   }
-  RefuseEmptyValues(commands);
   CheckCommand(argc, argv, commands);
   const auto chosen = [&commands] {
     return std::find_if(commands.begin(), commands.end(), [](const Command& c) { return c.app->parsed(); });

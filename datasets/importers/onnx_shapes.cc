@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "datasets/importers/onnx_model.h"
+#include "sim/ops/einsum.h"
 
 namespace emplace::datasets {
 namespace {
@@ -640,7 +641,11 @@ class Inference {
     CheckAttrs(&node);
     std::vector<TypeProto> outputs(static_cast<std::size_t>(node.output_size()));
     if (plain.subgraph_nodes > 0) return TypesOfBranches(node);
-    if (plain.domain.empty() && plain.op == "Einsum" && InferEinsum(plain, &outputs)) return outputs;
+    if (plain.domain.empty() && plain.op == "Einsum") {
+      if (outputs.empty()) throw std::runtime_error("has no output");
+      outputs.front() = TypeOfEinsum(plain);
+      return outputs;
+    }
     if (plain.domain.empty() && InferOfNewerOpset(plain, &node, &outputs)) return outputs;
     const onnx::OpSchema* const schema =
         onnx::OpSchemaRegistry::Schema(plain.op, static_cast<int>(plain.opset), plain.domain);
@@ -930,33 +935,13 @@ class Inference {
     return outputs;
   }
 
-  // libonnx infers the rank only. False with "...", or if the equation does not fit.
-  bool InferEinsum(const OnnxNode& plain, std::vector<TypeProto>* outputs) const {
-    std::string equation = plain.Text("equation", "");
-    std::erase(equation, ' ');
-    const std::size_t arrow = equation.find("->");
-    if (arrow == std::string::npos || equation.find('.') != std::string::npos || outputs->empty()) return false;
-    std::map<char, std::int64_t> dims;
-    std::size_t at = 0;
-    for (const std::string& input : plain.inputs) {
-      const OnnxType type = TypeOf(WholeInput(input));
-      for (const std::int64_t dim : *type.dims) {
-        if (at >= arrow || equation[at] == ',') return false;
-        const auto [found, is_new] = dims.try_emplace(equation[at++], dim);
-        if (!is_new && found->second != dim && found->second != 1 && dim != 1) return false;
-        found->second = std::max(found->second, dim);
-      }
-      if (at < arrow && equation[at++] != ',') return false;
-    }
-    std::vector<std::int64_t> shape;
-    for (const char letter : equation.substr(arrow + 2)) {
-      const auto found = dims.find(letter);
-      if (found == dims.end()) return false;
-      shape.push_back(found->second);
-    }
-    if (at < arrow) return false;
-    outputs->front() = ProtoOf(TypeOf(WholeInput(plain.inputs.at(0))).element, shape);
-    return true;
+  // libonnx 1.12 knows only the rank of the output, and 1.17 crashes on some equations that do not fit.
+  TypeProto TypeOfEinsum(const OnnxNode& plain) const {
+    std::vector<std::vector<std::int64_t>> shapes;
+    for (const std::string& input : plain.inputs) shapes.push_back(*TypeOf(WholeInput(input)).dims);
+    const auto shape = EinsumShape(plain.Text("equation", ""), shapes);
+    if (!shape) throw std::runtime_error("its equation does not fit its inputs");
+    return ProtoOf(TypeOf(WholeInput(plain.inputs.at(0))).element, *shape);
   }
 
   static void SetIntegers(NodeProto* node, const std::string& name, const std::vector<std::int64_t>& values) {

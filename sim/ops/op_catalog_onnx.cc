@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/ops/einsum.h"
 #include "sim/ops/op_catalog_parts.h"
 #include "sim/ops/op_view.h"
 
@@ -110,25 +111,20 @@ OpWork OnnxPool(const Graph& graph, OpId op) {
 // For each combination of the letters a product of one number of each operand: n - 1 products and a sum.
 OpWork OnnxEinsum(const Graph& graph, OpId op) {
   const OpView view(graph, op);
-  const std::string equation = view.Text("equation");
-  std::map<char, double> sizes;
-  std::size_t input = 0;
-  std::size_t dim = 0;
-  for (const char letter : equation.substr(0, equation.find("->"))) {
-    if (letter == ' ') continue;
-    if (letter == ',') {
-      ++input;
-      dim = 0;
-      continue;
-    }
+  const std::vector<std::string> terms = SplitEinsum(view.Text("equation")).inputs;
+  std::map<EinsumLabel, double> sizes;
+  for (std::size_t input = 0; input < terms.size(); ++input) {
     const ShapeView shape = view.in(input);
-    view.Expect(dim < shape.size(), "attr equation has a letter for each dimension");
-    double& size = sizes[letter];
-    size = std::max(size, static_cast<double>(shape[dim++]));
+    const auto labels = EinsumLabels(terms[input], shape.size());
+    view.Expect(labels.has_value(), "attr equation has a letter for each dimension");
+    for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+      double& size = sizes[(*labels)[dim]];
+      size = std::max(size, static_cast<double>(shape[dim]));
+    }
   }
   view.Expect(view.num_inputs() > 0, "it has an input");
   double products = static_cast<double>(view.num_inputs());
-  for (const auto& [letter, size] : sizes) products *= size;
+  for (const auto& [label, size] : sizes) products *= size;
   view.out(0);
   return MakeWork(OpClass::kMatrixProduct, products, view.AllBytes());
 }

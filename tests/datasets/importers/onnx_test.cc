@@ -211,13 +211,41 @@ TEST(ImportOnnxTest, NewerOpsetsThanTheLibrarysAreRead) {
 }
 
 TEST(ImportOnnxTest, EinsumHasAShapeFromItsEquation) {
-  const auto einsum = [](const std::string& equation) {
-    return ImportModel(OneNode("Einsum", {"2", "3", "5"},
-                               {BytesField(1, "equation") + BytesField(4, equation) + IntegerField(20, 3)}));
+  using Dims = std::vector<std::string>;
+  const auto einsum = [](const std::string& equation, const std::vector<Dims>& shapes) {
+    std::vector<std::string> names;
+    std::vector<std::string> inputs;
+    for (const Dims& dims : shapes) {
+      names.push_back("x" + std::to_string(names.size()));
+      inputs.push_back(OnnxValueBytes(names.back(), kOnnxF32, dims));
+    }
+    const std::string attr = BytesField(1, "equation") + BytesField(4, equation) + IntegerField(20, 3);
+    return ImportModel(OnnxModelBytes({.nodes = {OnnxNodeBytes("Einsum", names, {"y"}, {attr})},
+                                       .initializers = {},
+                                       .inputs = inputs,
+                                       .outputs = {}}));
   };
-  EXPECT_THAT(ShapeOf(einsum("bij -> ijb").graph, "y"), ElementsAre(3, 5, 2));
-  for (const char* const wrong : {"bij", "bi->ib", "bijk->k", "bij->q", "bbi->i", "bij,bij->b", ""}) {
-    EXPECT_THAT(einsum(wrong).notes[0], HasSubstr("without a shape")) << wrong;
+  const auto shape = [&](const std::string& equation, const std::vector<Dims>& shapes) {
+    return ShapeOf(einsum(equation, shapes).graph, "y");
+  };
+  const Dims x = {"2", "3", "5"};
+  EXPECT_THAT(shape("bij -> ijb", {x}), ElementsAre(3, 5, 2));
+  EXPECT_THAT(shape("bij,bjk->bik", {x, {"2", "5", "7"}}), ElementsAre(2, 3, 7));
+  EXPECT_THAT(shape("bij,bij->b", {x, {"2", "1", "5"}}), ElementsAre(2));
+  // Without an arrow: the letters that occur once, in alphabetical order.
+  EXPECT_THAT(shape("jbi", {x}), ElementsAre(3, 5, 2));
+  EXPECT_THAT(shape("ij,jk", {{"2", "3"}, {"3", "4"}}), ElementsAre(2, 4));
+  EXPECT_THAT(shape("ii", {{"4", "4"}}), ElementsAre());
+  // Dimensions that are not named come first without an arrow, and are broadcast from the last one on.
+  EXPECT_THAT(shape("...ij,...jk", {{"6", "2", "3", "4"}, {"2", "4", "5"}}), ElementsAre(6, 2, 3, 5));
+  EXPECT_THAT(shape("b...,...->...b", {x, {"5"}}), ElementsAre(3, 5, 2));
+  EXPECT_THAT(shape("...ij->i...", {{"3", "5"}}), ElementsAre(3));
+  for (const char* const wrong : {"bi->ib", "bijk->k", "bij->q", "bij->bb", "bbi->i", "bij,bij->b", "bij,", "", "b..j",
+                                  "b...->b", "......", "bi1", "b->", "->"}) {
+    EXPECT_THAT(einsum(wrong, {x}).notes[0], HasSubstr("without a shape")) << wrong;
+  }
+  for (const char* const wrong : {"bij", "bij,bjk", "...ij,...", "bij,bij,bij"}) {
+    EXPECT_THAT(einsum(wrong, {x, {"2", "7", "5"}}).notes[0], HasSubstr("without a shape")) << wrong;
   }
 }
 

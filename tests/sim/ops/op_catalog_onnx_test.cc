@@ -49,6 +49,8 @@ TEST(OpCatalogOnnxTest, KindsDoTheWorkComputedByHand) {
       {"onnx::ConvTranspose", {image, F32({4, 2, 2, 2})}, {F32({1, 2, 10, 10})}, "", 1600, 1328},
       // 2 operands, i = 2, j = 3, k = 4.
       {"onnx::Einsum", {t, F32({3, 4})}, {F32({2, 4})}, R"({"equation":"ij, jk->ik"})", 48, 104},
+      // Five products of matrices, with dimensions that the equation does not name.
+      {"onnx::Einsum", {F32({5, 2, 3}), F32({5, 3, 4})}, {F32({5, 2, 4})}, R"({"equation":"...ij,...jk"})", 240, 520},
       // A vector times a matrix: 2 * 4 * 3.
       {"onnx::MatMul", {F32({3}), F32({3, 4})}, {F32({4})}, "", 24, 76},
       {"onnx::Gemm", {F32({3, 2}), F32({3, 4}), F32({2, 1})}, {F32({2, 4})}, R"({"transA":1})", 56, 112},
@@ -71,6 +73,8 @@ TEST(OpCatalogOnnxTest, WhatDoesNotFitIsRefusedByName) {
   EXPECT_EQ(Refusal({"onnx::LRN", {F32({2})}, {F32({2})}, R"({"size":1.5})"}),
             "op: as an op of kind onnx::LRN, attr size is not an integer");
   EXPECT_THAT(Refusal({"onnx::Einsum", {F32({2})}, {F32({2})}, R"({"equation":"ij->i"})"}),
+              HasSubstr("a letter for each"));
+  EXPECT_THAT(Refusal({"onnx::Einsum", {F32({2})}, {F32({2})}, R"({"equation":"i...j->i"})"}),
               HasSubstr("a letter for each"));
   EXPECT_THAT(Refusal({"onnx::Einsum", {F32({2})}, {F32({2})}, R"({"equation":1})"}), HasSubstr("is not a text"));
   EXPECT_THAT(Refusal({"onnx::BatchNormalization", {F32({2, 2})}, {F32({2, 2})}, ""}),

@@ -72,7 +72,7 @@ void CheckPart(int argc, char** argv, const CLI::App& command) {
     if (argc > 2 && part->get_name() == argv[2]) return;
     known.append(known.empty() ? "" : ", ").append(part->get_name());
   }
-  const std::string name = command.get_name();
+  const std::string& name = command.get_name();
   if (known.empty() || (argc > 2 && argv[2][0] == '-')) return;
   if (argc < 3)
     throw InputError("", fmt::format("{}: a command is missing ({}; emplace {} --help)", name, known, name));

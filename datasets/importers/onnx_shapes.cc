@@ -153,8 +153,8 @@ TypeProto Merged(const TypeProto& better, const TypeProto& other) {
 }
 
 const std::string& DomainOf(const std::string& domain) {
-  static const std::string kOwn;
-  return domain == "ai.onnx" ? kOwn : domain;
+  static const std::string own_domain;
+  return domain == "ai.onnx" ? own_domain : domain;
 }
 
 using Opsets = std::unordered_map<std::string, int>;
@@ -677,12 +677,12 @@ class Inference {
   // its own rule is to be asked, of the node as changed. Source: the operator changelog of ONNX, versions 18 to 23.
   bool InferOfNewerOpset(const OnnxNode& plain, NodeProto* node, std::vector<TypeProto>* outputs) {
     if (plain.opset <= NewestOpset()) return false;
-    static const std::set<std::string> kReductions = {"ReduceMean",   "ReduceMax",       "ReduceMin",
-                                                      "ReduceProd",   "ReduceL1",        "ReduceL2",
-                                                      "ReduceLogSum", "ReduceSumSquare", "ReduceLogSumExp"};
-    static const std::set<std::string> kSameAsInput = {"Gelu",  "GroupNormalization", "RMSNormalization", "Mish",
-                                                       "Swish", "BitwiseNot",         "RotaryEmbedding"};
-    if (kSameAsInput.contains(plain.op)) {
+    static const std::set<std::string> reductions = {"ReduceMean",   "ReduceMax",       "ReduceMin",
+                                                     "ReduceProd",   "ReduceL1",        "ReduceL2",
+                                                     "ReduceLogSum", "ReduceSumSquare", "ReduceLogSumExp"};
+    static const std::set<std::string> same_as_input = {"Gelu",  "GroupNormalization", "RMSNormalization", "Mish",
+                                                        "Swish", "BitwiseNot",         "RotaryEmbedding"};
+    if (same_as_input.contains(plain.op)) {
       if (node->input_size() == 0 || outputs->empty()) throw std::runtime_error("has no input or no output");
       const auto input = types_.find(node->input(0));
       if (input != types_.end()) outputs->front() = *input->second;
@@ -690,7 +690,7 @@ class Inference {
     }
     constexpr std::int64_t kAxesAreInputs = 18;
     if (NewestOpset() >= kAxesAreInputs) return false;
-    if (kReductions.contains(plain.op) && node->input_size() == 2 && !node->input(1).empty()) {
+    if (reductions.contains(plain.op) && node->input_size() == 2 && !node->input(1).empty()) {
       const auto* const axes = Known(*node, 1);
       if (axes == nullptr) throw std::runtime_error("its axes are not constant");
       if (!axes->empty()) SetIntegers(node, "axes", *axes);
@@ -701,7 +701,7 @@ class Inference {
       node->mutable_input()->RemoveLast();
       return false;
     }
-    if (kReductions.contains(plain.op) && plain.Integer("noop_with_empty_axes", 0) != 0) {
+    if (reductions.contains(plain.op) && plain.Integer("noop_with_empty_axes", 0) != 0) {
       outputs->at(0) = *types_.at(plain.inputs.at(0));
       return true;
     }
@@ -756,10 +756,10 @@ class Inference {
   // libonnx takes the ranks of images and filters for equal.
   void CheckRanks(const OnnxNode& plain) const {
     // It makes a dimension for each number of a shape, also of one that is not known.
-    static const std::set<std::string> kTakeShapes = {"ConstantOfShape", "Expand", "Reshape",
+    static const std::set<std::string> take_shapes = {"ConstantOfShape", "Expand", "Reshape",
                                                       "Resize",          "Tile",   "Upsample"};
     for (std::size_t i = plain.op == "ConstantOfShape" ? 0 : 1; i < plain.inputs.size(); ++i) {
-      const auto type = kTakeShapes.contains(plain.op) ? types_.find(plain.inputs[i]) : types_.end();
+      const auto type = take_shapes.contains(plain.op) ? types_.find(plain.inputs[i]) : types_.end();
       if (type == types_.end()) continue;
       const OnnxType shape = TypeOf(*type->second);
       if (shape.dims && shape.dims->size() == 1 && (*shape.dims)[0] > static_cast<std::int64_t>(kMostKnown)) {

@@ -168,7 +168,13 @@ using TestTorch2SlowTest = TestTorch2Test;
 TEST_F(TestTorch2SlowTest, TheSourcesThereAreTheSourcesHereAndWhatWasBuiltStays) {
   MakeRoot();
   Shell("touch root/emplace/gone.cc root/emplace/build/kept && rm bin/tar");
+  // Of the last copy: a file that is unchanged, and one that has another text since.
+  Shell("cp " EMPLACE_TEST_SOURCE_DIR "/../CMakeLists.txt root/emplace && echo old > root/emplace/LICENSE");
+  Shell("touch -d 2001-02-03 root/emplace/CMakeLists.txt && touch built");
   Run("root");
+  EXPECT_EQ(Shell("date -r root/emplace/CMakeLists.txt +%F").out, "2001-02-03\n");
+  EXPECT_EQ(Shell("[ root/emplace/LICENSE -nt built ]").status, 0);
+  EXPECT_FALSE(Exists("root/emplace.new"));
   EXPECT_FALSE(Exists("root/emplace/gone.cc"));
   EXPECT_TRUE(Exists("root/emplace/build/kept"));
   EXPECT_EQ(Shell("cmp root/emplace/CMakeLists.txt " EMPLACE_TEST_SOURCE_DIR "/../CMakeLists.txt").status, 0);

@@ -15,6 +15,10 @@ struct Dimension {
 };
 using Dimensions = std::map<EinsumLabel, Dimension>;  // those of "..." from the last one on, then letters
 
+std::size_t NumLetters(std::string_view term) {
+  return term.size() - (term.find(kRest) == std::string_view::npos ? 0 : kRest.size());
+}
+
 // False if the term does not fit.
 bool AddInput(std::string_view term, const std::vector<std::int64_t>& shape, Dimensions* dimensions) {
   const std::optional<std::vector<EinsumLabel>> labels = EinsumLabels(term, shape.size());
@@ -62,9 +66,8 @@ EinsumTerms SplitEinsum(std::string_view equation) {
 std::optional<std::vector<EinsumLabel>> EinsumLabels(std::string_view term, std::size_t rank) {
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   const std::size_t dots = term.find(kRest);
-  const bool has_rest = dots != std::string_view::npos;
-  const std::size_t letters = term.size() - (has_rest ? kRest.size() : 0);
-  if (letters > rank || (!has_rest && letters != rank)) return std::nullopt;
+  const std::size_t letters = NumLetters(term);
+  if (letters > rank || (dots == std::string_view::npos && letters != rank)) return std::nullopt;
   std::vector<EinsumLabel> labels;
   for (std::size_t at = 0; at < term.size(); ++at) {
     if (at == dots) {
@@ -91,11 +94,10 @@ std::optional<std::vector<std::int64_t>> EinsumShape(std::string_view equation,
   if (!terms.output) {
     labels = ImpliedOutput(dimensions);
   } else {
-    const bool has_rest = terms.output->find(kRest) != std::string::npos;
     const auto rest = static_cast<std::size_t>(std::count_if(
         dimensions.begin(), dimensions.end(), [](const auto& dimension) { return dimension.first.first == '\0'; }));
     // Without "..." those dimensions would be summed, which ONNX does not say.
-    labels = EinsumLabels(*terms.output, terms.output->size() - (has_rest ? kRest.size() : 0) + rest);
+    labels = EinsumLabels(*terms.output, NumLetters(*terms.output) + rest);
   }
   if (!labels || std::set<EinsumLabel>(labels->begin(), labels->end()).size() != labels->size()) return std::nullopt;
   std::vector<std::int64_t> shape;

@@ -36,6 +36,12 @@ class WorkerTest : public EmplaceTest {
     const std::string files = Shell("ls -d " + pattern + " 2>/dev/null; true").out;
     return static_cast<std::size_t>(std::count(files.begin(), files.end(), '\n'));
   }
+  // One agent's trials of seconds, one for each seed, in r.
+  void PlanLongTrials(const std::string& seeds) const {
+    Write("x.yaml", Replaced(Replaced(kPlanned, "evaluations: 1500", "evaluations: 200000"), ", random_walk]", "]"));
+    Write("x.yaml", Replaced(Read("x.yaml"), "seeds: [1, 2]", seeds));
+    ASSERT_EQ(Emplace("sweep x.yaml -o r --plan").status, 0);
+  }
   void KillWorkers(std::size_t kills_in_all, const std::string& evaluations);
   // Checksums of what the seed determines.
   std::string Results(const std::string& runs) const {
@@ -87,9 +93,7 @@ TEST_F(WorkerTest, WhatIsNotPlannedIsRefused) {
 }
 
 TEST_F(WorkerTest, AStoppedWorkerSavesCheckpointsAndReleasesItsClaimsLengthy) {
-  Write("x.yaml", Replaced(Replaced(kPlanned, "evaluations: 1500", "evaluations: 200000"), ", random_walk]", "]"));
-  Write("x.yaml", Replaced(Read("x.yaml"), "seeds: [1, 2]", "seeds: [1, 2, 3, 4]"));
-  ASSERT_EQ(Emplace("sweep x.yaml -o r --plan").status, 0);
+  PlanLongTrials("seeds: [1, 2, 3, 4]");
   const Ran ran = Shell(
       "$emplace worker r --jobs 2 & pid=$!; until [ $(ls r/quick/*/progress.jsonl 2>/dev/null | wc -l) = 2 ]; do "
       "sleep 0.01; done; sleep 0.2; kill -TERM $pid; wait $pid");
@@ -103,9 +107,7 @@ TEST_F(WorkerTest, AStoppedWorkerSavesCheckpointsAndReleasesItsClaimsLengthy) {
 }
 
 TEST_F(WorkerTest, AKilledTrialLeavesNoHalfWrittenFileLengthy) {
-  Write("x.yaml", Replaced(Replaced(kPlanned, "evaluations: 1500", "evaluations: 200000"), ", random_walk]", "]"));
-  Write("x.yaml", Replaced(Read("x.yaml"), "seeds: [1, 2]", "seeds: [1]"));
-  ASSERT_EQ(Emplace("sweep x.yaml -o r --plan").status, 0);
+  PlanLongTrials("seeds: [1]");
   // The trial's process cannot answer the first signal. The second one kills it.
   const Ran ran = Shell(
       "$emplace worker r --jobs 1 & pid=$!; until [ -s r/quick/*/progress.jsonl ]; do sleep 0.01; done; "

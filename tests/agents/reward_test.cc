@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "sim/base/registry.h"
 #include "tests/testing/errors.h"
 
 namespace emplace {
@@ -73,7 +74,7 @@ TEST(RewardTest, OptionsThatItDoesNotHaveAreRefused) {
 
 TEST(RewardTest, AnUnknownNameIsRefusedWithTheKnownOnes) {
   EXPECT_EQ(ErrorOf([] { agents::FindReward("speed"); }),
-            "unknown reward \"speed\" (runtime, sqrt, log_runtime, memory_penalty, log_memory_penalty)");
+            "unknown reward \"speed\" (" + Listed(agents::AllRewards()) + ")");
 }
 
 }  // namespace

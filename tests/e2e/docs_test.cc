@@ -215,32 +215,6 @@ TEST(DocsTest, TheIndexNamesEveryPage) {
   }
 }
 
-// docs/extending.md: the reader's code compiles against the current headers.
-TEST(ExtendingSlowTest, TheAgentOfThePageCompilesAndItsRowIsARow) {
-  const std::string folder = ::testing::TempDir() + "/extending";
-  fs::remove_all(folder);
-  std::string sources;
-  std::string row;
-  std::string include;
-  for (const PageStep& step : PageSteps(ParseMarkdown(ReadFromRoot("docs/extending.md")))) {
-    if (step.kind != PageStep::Kind::kFile || !step.name.starts_with("agents/")) continue;
-    fs::create_directories(fs::path(folder + "/" + step.name).parent_path());
-    std::ofstream(folder + "/" + step.name) << step.text;
-    if (step.name.ends_with(".cc")) sources += " " + step.name;
-    if (step.name.ends_with("_row.inc")) row = step.name;
-    if (step.name.ends_with("_include.inc")) include = step.name;
-  }
-  ASSERT_NE(sources, "");
-  ASSERT_NE(row, "");
-  std::ofstream(folder + "/registry.cc") << "#include \"" << include
-                                         << "\"\nnamespace emplace::agents {\nconst AgentEntry kRows[] = {\n"
-                                         << "#include \"" << row << "\"\n};\n}  // namespace emplace::agents\n";
-  const Ran ran = RunShell("cd '" + folder + "' && " EMPLACE_CXX " -std=c++20 -fsyntax-only -I. -I'" +
-                               DocsRoot().string() + "'" + sources + " registry.cc",
-                           folder, EMPLACE_BINARY);
-  EXPECT_EQ(ran.status, 0) << ran.err;
-}
-
 TEST(DocsTest, CliIsWhatTheProgramSays) {
   const std::string script = (DocsRoot() / "tools/update_docs").string();
   const Ran ran = RunShell("'" + script + "' --check $emplace", ::testing::TempDir(), EMPLACE_BINARY);

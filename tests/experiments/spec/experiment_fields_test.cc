@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "datasets/models/registry.h"
+#include "sim/base/registry.h"
 #include "tests/testing/experiments.h"
 
 namespace emplace::testing {
@@ -59,9 +61,7 @@ TEST(ExperimentFieldsTest, GraphsThatCannotBeAreRefused) {
       {"graphs: {files: []}", "graphs.files: is a list of 0 elements (a list of graph files)"},
       {"graphs: {files: g.json}", "graphs.files: is the text \"g.json\" (a list of graph files)"},
       {"graphs: {files: [g.json, g.json]}", "graphs.files[1]: is a duplicate entry (each once)"},
-      {"graphs: {model: x}",
-       "graphs.model: unknown model \"x\" (inception_v3, resnet, rnnlm, nmt, nasnet, amoebanet, transformer_xl, "
-       "wavenet, gpt, bert)"},
+      {"graphs: {model: x}", "graphs.model: unknown model \"x\" (" + Listed(datasets::AllModels()) + ")"},
       {"graphs: {model: nmt, set: [1]}", "graphs.set: is not an object (option: value)"},
       {"graphs: {dataset: nmt, together: 1}", "graphs.together: is the number 1 (true or false)"},
       {"graphs: {dataset: nmt, grouping: {name: none}}",
@@ -82,7 +82,6 @@ TEST(ExperimentFieldsTest, EverythingElseThatCannotBeIsRefused) {
       {"cluster: {name: p2.8xlarge, memory: 12}", "cluster.memory: is the number 12 (unlimited)"},
       {"cluster: {name: p2.8xlarge, size: 2}", "cluster.size: unknown key (name, file, devices, gpus, memory)"},
       {"engine: steam", "engine: is the text \"steam\" (fifo, flow, placeto-reference)"},
-      {"costs: free", "costs: is the text \"free\" (measured, roofline or profile: FILE)"},
       {"costs: {profile: 3}", "costs.profile: is the number 3 (a string that is not empty)"},
       {"costs: {file: p.json}", "costs.file: unknown key (profile)"},
       {"agent: {name: 3}", "agent.name: is the number 3 (a string that is not empty)"},
@@ -115,11 +114,12 @@ TEST(ExperimentFieldsTest, EverythingElseThatCannotBeIsRefused) {
        "transfer.grouping: unknown key (dataset, family_seed, split, sample, seed, index, files, model, set, models, "
        "transform)"},
       {"transfer: {split: test}", "transfer.split: is for a dataset only"},
-      {"transfer: {model: x}",
-       "transfer.model: unknown model \"x\" (inception_v3, resnet, rnnlm, nmt, nasnet, amoebanet, transformer_xl, "
-       "wavenet, gpt, bert)"},
+      {"transfer: {model: x}", "transfer.model: unknown model \"x\" (" + Listed(datasets::AllModels()) + ")"},
   };
   for (const Case& c : cases) EXPECT_EQ(Refusal(c.line), "x.yaml: " + c.error);
+  const std::string costs = Refusal("costs: free");
+  EXPECT_TRUE(costs.starts_with("x.yaml: costs: is the text \"free\" (measured, roofline")) << costs;
+  EXPECT_TRUE(costs.ends_with(" or profile: FILE)")) << costs;
   EXPECT_EQ(Refusal("agent: {name: wizard}").rfind("x.yaml: agent.name: unknown agent \"wizard\" (single_device, ", 0),
             0U);
   EXPECT_EQ(Refusal("reward: fame").rfind("x.yaml: reward: ", 0), 0U);

@@ -82,6 +82,10 @@ class Agent {
   // Outputs of an evaluation needed in addition to the step time: start times, peak memory.
   virtual EvaluationNeeds Needs() const { return {}; }
 
+  // Throws InputError if the agent cannot search a graph of `num_groups` groups, with its budget or at all. A sweep asks
+  // before its first trial.
+  virtual void CheckGroups(std::size_t /*num_groups*/) const {}
+
   // A policy is the learned part of what Save() writes, to be applied to other graphs. After LoadPolicy() the agent
   // applies it without training, unless its options enable training. Both throw InputError if the agent has no policy.
   // LoadPolicy() also throws it on a policy of another shape.

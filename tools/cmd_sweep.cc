@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/report/report_results.h"
 #include "experiments/run/plan_file.h"
 #include "experiments/spec/experiment.h"
 #include "experiments/spec/trial_plan.h"
@@ -104,7 +105,8 @@ int Run(const SweepOptions& options) {
   WritePlannedSweep(sweep);
   const SweepOutcome outcome = RunSweep(sweep, options.jobs, NoteOfOthers(sweep));
   if (!outcome.has_ended) return outcome.status;
-  ImprovementTable(sweep.experiment, sweep.plan, sweep.folders).PrintText(std::cout);
+  const experiments::ExperimentRuns runs = RunsOf(sweep);
+  if (!runs.trials.empty()) experiments::PrintText(std::cout, experiments::ImprovementTable(runs));
   std::cout << fmt::format("\nemplace report {}\n",
                            Printable((fs::path(options.output) / sweep.experiment.name).string()));
   std::cout.flush();

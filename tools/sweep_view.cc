@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "experiments/run/run_reader.h"
 #include "sim/base/printable.h"
 #include "tools/problem.h"
 #include "tools/terminal.h"
@@ -130,46 +131,17 @@ void SweepView::Draw(std::size_t running) {
   drawn_ = true;
 }
 
-Table ImprovementTable(const experiments::ExperimentSpec& experiment, const experiments::TrialPlan& plan,
-                       const std::vector<std::string>& folders) {
-  struct Sum {
-    double sum = 0;
-    std::size_t found = 0;
-    std::size_t planned = 0;
-  };
-  std::vector<std::string> rows;  // in the experiment's order
-  std::vector<std::string> columns;
-  std::map<std::pair<std::string, std::string>, Sum> sums;
-  const auto note = [](std::vector<std::string>* names, const std::string& name) {
-    if (std::find(names->begin(), names->end(), name) == names->end()) names->push_back(name);
-  };
-  for (std::size_t i = 0; i < plan.trials.size(); ++i) {
-    const experiments::ExperimentCell& cell = experiment.cells[plan.trials[i].cell];
-    const std::string column = ColumnOf(cell);
-    note(&rows, cell.agent.label);
-    note(&columns, column);
-    Sum& sum = sums[{cell.agent.label, column}];
-    ++sum.planned;
-    if (!experiments::IsFinished(folders[i])) continue;
-    const auto improvement = experiments::SummariseTrial(folders[i]).improvement_percent;
-    if (!improvement) continue;
-    ++sum.found;
-    sum.sum += *improvement;
-  }
-  std::vector<std::string> header = {"improvement, %"};
-  for (const std::string& column : columns) header.push_back(column.empty() ? "mean" : column);
-  Table table(header);
-  for (const std::string& row : rows) {
-    std::vector<std::string> cells = {row};
-    for (const std::string& column : columns) {
-      const Sum& sum = sums[{row, column}];
-      std::string text = sum.found == 0 ? "-" : fmt::format("{:.2f}", sum.sum / static_cast<double>(sum.found));
-      if (sum.found < sum.planned) text += fmt::format(" ({} of {})", sum.found, sum.planned);
-      cells.push_back(text);
+experiments::ExperimentRuns RunsOf(const PlannedSweep& sweep) {
+  experiments::ExperimentRuns runs{.name = sweep.experiment.name, .question = sweep.experiment.question};
+  for (std::size_t i = 0; i < sweep.plan.trials.size(); ++i) {
+    const experiments::PlannedTrial& trial = sweep.plan.trials[i];
+    if (experiments::IsFinished(sweep.folders[i])) {
+      runs.trials.push_back(experiments::ReadFinishedTrial(sweep.folders[i]));
+    } else {
+      runs.unfinished.push_back({.id = trial.id, .what = {}, .error = {}, .spec = trial.spec});
     }
-    table.Add(std::move(cells));
   }
-  return table;
+  return runs;
 }
 
 }  // namespace emplace::tools

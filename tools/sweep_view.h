@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "experiments/run/run_folder.h"
+#include "experiments/run/run_reader.h"
 #include "experiments/run/run_state.h"
 #include "experiments/spec/experiment.h"
 #include "experiments/spec/trial_plan.h"
-#include "sim/base/table.h"
+#include "tools/planned_sweep.h"
 
 namespace emplace::tools {
 
@@ -59,10 +60,8 @@ class SweepView {
   Clock::time_point next_;
 };
 
-// Mean improvement in percent of the finished trials: a row for each agent, a column for each combination of the other
-// swept values. Where trials are missing, their number is in parentheses. `folders`: of each trial of the plan.
-Table ImprovementTable(const experiments::ExperimentSpec& experiment, const experiments::TrialPlan& plan,
-                       const std::vector<std::string>& folders);
+// The trials of a sweep, finished or not, as a report reads them.
+experiments::ExperimentRuns RunsOf(const PlannedSweep& sweep);
 
 }  // namespace emplace::tools
 

@@ -9,7 +9,8 @@ namespace {
 
 class OneShot : public Agent {
  public:
-  explicit OneShot(std::function<Placement(const Environment&, Rng&)> place) : place_(std::move(place)) {}
+  OneShot(std::function<Placement(const Environment&, Rng&)> place, std::function<void(std::size_t)> check_groups)
+      : place_(std::move(place)), check_groups_(std::move(check_groups)) {}
 
   Proposal Propose(const Environment& env, Mode, Rng& rng) override {
     if (!has_answer_) answer_ = place_(env, rng);
@@ -17,6 +18,9 @@ class OneShot : public Agent {
     return {.placements = {answer_}};
   }
   bool Finished() const override { return has_answer_; }
+  void CheckGroups(std::size_t num_groups) const override {
+    if (check_groups_) check_groups_(num_groups);
+  }
 
   void Save(std::ostream& out) const override {
     out << "one-shot " << (has_answer_ ? 1 : 0) << ' ';
@@ -30,14 +34,16 @@ class OneShot : public Agent {
 
  private:
   std::function<Placement(const Environment&, Rng&)> place_;
+  std::function<void(std::size_t)> check_groups_;
   bool has_answer_ = false;
   Placement answer_;
 };
 
 }  // namespace
 
-std::unique_ptr<Agent> MakeOneShot(std::function<Placement(const Environment& env, Rng& rng)> place) {
-  return std::make_unique<OneShot>(std::move(place));
+std::unique_ptr<Agent> MakeOneShot(std::function<Placement(const Environment& env, Rng& rng)> place,
+                                   std::function<void(std::size_t num_groups)> check_groups) {
+  return std::make_unique<OneShot>(std::move(place), std::move(check_groups));
 }
 
 }  // namespace emplace::agents

@@ -10,7 +10,9 @@ namespace emplace::agents {
 
 // A heuristic with one placement: it is proposed once, then the agent is finished. Later calls return the same
 // placement. `place` is called with the first proposal's Rng.
-std::unique_ptr<Agent> MakeOneShot(std::function<Placement(const Environment& env, Rng& rng)> place);
+// `check_groups`: Agent::CheckGroups; null if the heuristic takes any number.
+std::unique_ptr<Agent> MakeOneShot(std::function<Placement(const Environment& env, Rng& rng)> place,
+                                   std::function<void(std::size_t num_groups)> check_groups = nullptr);
 
 }  // namespace emplace::agents
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -166,7 +167,13 @@ std::vector<std::vector<GraphScore>> RankScores(const std::vector<TrialRecord>& 
     std::vector<double> micros;
   };
   std::map<std::tuple<std::size_t, std::string, std::string>, Contenders> problems;
+  // Where a trial is missing, the others would be ranked among fewer than elsewhere.
+  std::set<std::tuple<std::size_t, std::string, std::string>> incomplete;
   for (std::size_t t = 0; t < trials.size(); ++t) {
+    if (trials[t].graphs.empty()) incomplete.emplace(grid.column_of[t], GraphKey(trials[t]), trials[t].seed);
+  }
+  for (std::size_t t = 0; t < trials.size(); ++t) {
+    if (incomplete.contains({grid.column_of[t], GraphKey(trials[t]), trials[t].seed})) continue;
     for (const GraphRecord& graph : trials[t].graphs) {
       Contenders& contenders = problems[{grid.column_of[t], graph.graph, trials[t].seed}];
       contenders.trials.push_back(t);

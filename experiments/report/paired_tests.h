@@ -67,7 +67,7 @@ std::vector<PairedTest> MakeTestsAgainst(const std::string& label, const std::ve
 
 // For each trial and each of its graphs, its rank among the agents with the same graph, column of the grid and seed.
 // Rank 1 is the shortest step time; ties share the mean of their ranks; agents that found nothing that fits are last.
-// Problems tried by only one agent are left out.
+// Problems tried by only one agent are left out, and so are those that a trial is missing of.
 std::vector<std::vector<GraphScore>> RankScores(const std::vector<TrialRecord>& trials, const ReportGrid& grid);
 
 }  // namespace emplace::experiments

@@ -130,7 +130,8 @@ std::string FigureText(const PublishedFigure& figure) {
 
 std::string MatchText(const TrialRecord& trial, const std::string& key) {
   if (key != kNumDevices) return TextAt(trial.spec, key);
-  return trial.graphs.empty() ? "" : NumberText(trial.graphs[0].num_devices);
+  // A trial without results has the devices of its spec.
+  return trial.graphs.empty() ? MatchText(trial.spec, key) : NumberText(trial.graphs[0].num_devices);
 }
 
 std::string MatchText(const JsonValue& spec, const std::string& key) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,7 +32,9 @@ Blocks CurveBlocks(const ExperimentRuns& runs, const ReportGrid& grid) {
     const std::string of = groups.size() > 1 ? ", " + grid.columns[group[0]][0] : "";
     const auto add = [&](const std::vector<Curve>& curves, const std::string& caption,
                          const CurveChartOptions& options) {
-      if (!curves.empty()) blocks.push_back(ChartBlock{caption + of, note, CurveChart(curves, options)});
+      // A line needs two points: after a single episode there is none to draw.
+      const bool has_line = std::any_of(curves.begin(), curves.end(), [](const Curve& c) { return c.points.size() > 1; });
+      if (has_line) blocks.push_back(ChartBlock{caption + of, note, CurveChart(curves, options)});
     };
     add(ImprovementCurves(runs.trials, grid, group), "Best so far against evaluations",
         {.x_title = "evaluations", .y_title = "improvement, %", .labels = grid.labels, .log_x = true});
@@ -66,9 +69,10 @@ Blocks ExperimentBlocks(const ExperimentRuns& runs, const RebuildProblem& rebuil
   }
   std::optional<PublishedFigures> published;
   if (!runs.published.empty()) published = LoadPublished(runs.published);
-  const ReportGrid grid = MakeReportGrid(runs.trials);
+  const ReportGrid grid = MakeReportGrid(WithMissingTrials(runs));  // the finished trials come first
   const std::optional<Comparison> comparison = CompareAgents(runs.trials, grid);
-  *answer = MakeAnswer(runs.question, comparison);
+  *answer = MakeAnswer(runs.question, comparison, RivalSentences(runs.question, runs.trials, grid),
+                       CompareSettings(runs.trials, grid));
   Blocks blocks;
   for (Blocks part :
        {ResultBlocks(runs, grid, published ? &*published : nullptr), HardwareBlocks(runs.trials, grid.labels),

@@ -4,8 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <iterator>
+#include <map>
+#include <numeric>
+#include <sstream>
 
 #include "experiments/report/report_charts.h"
 #include "sim/base/printable.h"
@@ -227,16 +231,137 @@ std::string LeadSentences(const Comparison& comparison) {
                      interval, CertaintySentence(*test));
 }
 
-AnswerBlock MakeAnswer(const std::string& question, const std::optional<Comparison>& comparison) {
+std::vector<std::string> NamedInQuestion(const std::string& question, const std::vector<std::string>& labels) {
+  const auto normalized = [](const std::string& text) {
+    std::string plain;
+    for (const char c : text) {
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+        plain.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+      }
+    }
+    return plain;
+  };
+  std::vector<std::string> named;
+  std::istringstream words(question);
+  for (std::string word; words >> word;) {
+    std::string plain = normalized(word);
+    for (const std::string& label : labels) {
+      const std::string name = normalized(label);
+      const bool is_named = !name.empty() && (plain == name || plain == name + "s");
+      if (is_named && std::find(named.begin(), named.end(), label) == named.end()) named.push_back(label);
+    }
+  }
+  return named;
+}
+
+std::string RivalSentences(const std::string& question, const std::vector<TrialRecord>& trials,
+                           const ReportGrid& grid) {
+  const std::vector<std::string> named = NamedInQuestion(question, grid.labels);
+  if (named.size() < 2) return "";
+  std::vector<std::size_t> columns(grid.columns.size());
+  std::iota(columns.begin(), columns.end(), 0);
+  const PairedQuantity quantity = QuantityToPair(trials);
+  const std::vector<PairedTest> tests = MakePairedTests(trials, grid, columns, quantity);
+  std::string text;
+  for (std::size_t i = 1; i < named.size(); ++i) {
+    if (!text.empty()) text += " ";
+    const PairedTest* const test = FindTest(tests, named[0], named[i]);
+    if (test == nullptr) {
+      text += fmt::format("{} and {} share no problem, so nothing compares them.", NameInText(named[0]),
+                          NameInText(named[i]));
+      continue;
+    }
+    if (test->over_pairs.n == 0) {
+      text += fmt::format("{} and {} are level.", NameInText(named[0]), NameInText(named[i]));
+      continue;
+    }
+    const EstimateText lead = ShownEstimate(test->difference);
+    text += fmt::format("{} is ahead of {} by {}{}{}. {}", NameInText(test->better), NameInText(test->worse), lead.mean,
+                        quantity == PairedQuantity::kLogStepTime ? " %" : " percentage points",
+                        lead.interval.empty() ? "" : " " + lead.interval, CertaintySentence(*test));
+  }
+  return text;
+}
+
+std::optional<SettingComparison> CompareSettings(const std::vector<TrialRecord>& trials, const ReportGrid& grid) {
+  const std::size_t first = !grid.axes.empty() && grid.axes[0] == "graph.dataset" ? 1 : 0;
+  if (grid.axes.size() == first) return std::nullopt;
+  const auto after = static_cast<std::ptrdiff_t>(first);
+  ReportGrid settings = grid;  // without the axis of graphs
+  settings.axes.erase(settings.axes.begin(), settings.axes.begin() + after);
+  for (auto& column : settings.columns) column.erase(column.begin(), column.begin() + after);
+  struct Mean {
+    double sum = 0;
+    double count = 0;
+  };
+  std::map<std::string, std::map<std::string, Mean>> log_times;  // by problem, then by setting
+  std::vector<std::string> titles;
+  for (std::size_t t = 0; t < trials.size(); ++t) {
+    const std::string title = ColumnTitle(settings, settings.columns[grid.column_of[t]]);
+    if (std::find(titles.begin(), titles.end(), title) == titles.end()) titles.push_back(title);
+    for (const GraphRecord& graph : trials[t].graphs) {
+      if (!graph.best_micros || *graph.best_micros <= 0) continue;
+      const std::string group = first == 1 ? grid.columns[grid.column_of[t]][0] : "";
+      Mean& mean = log_times[trials[t].label + '\n' + group + '\n' + graph.graph][title];
+      mean.sum += std::log(*graph.best_micros);
+      ++mean.count;
+    }
+  }
+  if (titles.size() < 2) return std::nullopt;
+  SettingComparison comparison;
+  std::map<std::string, double> sums;
+  for (const auto& [problem, times] : log_times) {
+    if (times.size() != titles.size()) continue;
+    ++comparison.problems;
+    for (const auto& [title, mean] : times) sums[title] += mean.sum / mean.count;
+  }
+  if (comparison.problems == 0) return std::nullopt;
+  double shortest = sums.begin()->second;
+  for (const auto& [title, sum] : sums) shortest = std::min(shortest, sum);
+  for (const std::string& title : titles) {
+    const double mean_log = (sums.at(title) - shortest) / static_cast<double>(comparison.problems);
+    comparison.settings.push_back({title, std::exp(mean_log)});
+  }
+  std::stable_sort(comparison.settings.begin(), comparison.settings.end(),
+                   [](const auto& a, const auto& b) { return a.ratio < b.ratio; });
+  return comparison;
+}
+
+std::string SettingSentence(const SettingComparison& comparison) {
+  constexpr std::size_t kMostShown = 6;
+  std::vector<std::string> others;
+  for (std::size_t i = 1; i < std::min(kMostShown, comparison.settings.size()); ++i) {
+    const SettingComparison::Setting& setting = comparison.settings[i];
+    others.push_back(fmt::format("{:.3g} times as long with {}", setting.ratio, setting.title));
+  }
+  std::string text = fmt::format("Steps are shortest with {}; they take {}", comparison.settings[0].title,
+                                 fmt::join(others, ", "));
+  if (comparison.settings.size() > kMostShown) {
+    text += fmt::format(", and longer with {} more", comparison.settings.size() - kMostShown);
+  }
+  return text + fmt::format(" (geometric means over {}).", Counted(comparison.problems, "problem"));
+}
+
+AnswerBlock MakeAnswer(const std::string& question, const std::optional<Comparison>& comparison,
+                       const std::string& rivals, const std::optional<SettingComparison>& settings) {
   AnswerBlock block{.question = question};
+  const auto add = [&block](const std::string& text) {
+    if (!text.empty()) block.answer += (block.answer.empty() ? "" : " ") + text;
+  };
+  add(rivals);
+  const bool is_about_settings = settings && (!comparison || comparison->contenders.size() == 1);
+  if (is_about_settings) add(SettingSentence(*settings));
   if (!comparison) {
-    block.answer =
-        "There is no improvement to compare. No placement was found, or the step time of one device is not known.";
+    if (block.answer.empty()) {
+      block.answer =
+          "There is no improvement to compare. No placement was found, or the step time of one device is not known.";
+    }
     return block;
   }
-  block.answer = WinnerSentence(*comparison);
-  if (const std::string lead = LeadSentences(*comparison); !lead.empty()) block.answer += " " + lead;
+  add(WinnerSentence(*comparison));
+  add(LeadSentences(*comparison));
   std::vector<std::string> more;
+  if (settings && !is_about_settings) more.push_back(SettingSentence(*settings));
   if (std::string control = ControlSentence(*comparison); !control.empty()) more.push_back(std::move(control));
   if (const auto names = NotToldApart(*comparison); !names.empty()) {
     more.push_back(fmt::format("No test separates it from {}.", Enumerated(names)));

@@ -110,7 +110,8 @@ void WriteTable(std::ostream& out, const ExperimentRuns& runs, const ReportGrid&
           {estimate ? NumberText(estimate->mean) : "", has_interval ? NumberText(estimate->interval->low) : "",
            has_interval ? NumberText(estimate->interval->high) : "",
            estimate ? std::to_string(estimate->observations) : "0", estimate ? std::to_string(estimate->graphs) : "0",
-           published && published->value ? NumberText(*published->value) : "", published ? published->place : ""});
+           published && published->value ? NumberText(*published->value) : "", published ? published->place : "",
+           std::to_string(row.cells[c].trials.found), std::to_string(row.cells[c].trials.wanted)});
       WriteCsvLine(out, cells);
     }
   }
@@ -169,24 +170,25 @@ void WriteTrialsCsv(std::ostream& out, const std::vector<ExperimentRuns>& experi
                      "thesis_improvement_percent"});
   for (const ExperimentRuns& runs : experiments) {
     if (runs.trials.empty()) continue;
-    const ReportGrid grid = MakeReportGrid(runs.trials);
+    const ReportGrid grid = MakeReportGrid(WithMissingTrials(runs));
     for (std::size_t t = 0; t < runs.trials.size(); ++t) WriteTrial(out, runs, grid, t);
   }
 }
 
 void WriteTableCsv(std::ostream& out, const std::vector<ExperimentRuns>& experiments) {
   WriteCsvLine(out, {"experiment", "metric", "agent", "column", "axes", "mean_over", "mean", "low_95", "high_95", "n",
-                     "graphs", "published", "published_place"});
+                     "graphs", "published", "published_place", "trials_found", "trials_wanted"});
   for (const ExperimentRuns& runs : experiments) {
     if (runs.trials.empty()) continue;
-    const ReportGrid grid = MakeReportGrid(runs.trials);
+    const std::vector<TrialRecord> trials = WithMissingTrials(runs);
+    const ReportGrid grid = MakeReportGrid(trials);
     std::optional<PublishedFigures> published;
     if (!runs.published.empty()) published = LoadPublished(runs.published);
     const PublishedFigures* const figures = published ? &*published : nullptr;
     const std::string where = runs.name + ": metrics";
     for (const std::string& name : MetricsToReport(runs, figures)) {
       const MetricEntry& metric = FindMetric(name, where);
-      WriteTable(out, runs, grid, MakeMetricTable(runs.trials, grid, metric, figures));
+      WriteTable(out, runs, grid, MakeMetricTable(trials, grid, metric, figures));
     }
   }
 }
@@ -196,7 +198,7 @@ void WriteTestsCsv(std::ostream& out, const std::vector<ExperimentRuns>& experim
                      "p_pairs", "p_pairs_holm", "problems", "p_problems", "graphs", "p_graphs", "p_graphs_holm"});
   for (const ExperimentRuns& runs : experiments) {
     if (runs.trials.empty()) continue;
-    const ReportGrid grid = MakeReportGrid(runs.trials);
+    const ReportGrid grid = MakeReportGrid(WithMissingTrials(runs));
     std::vector<std::size_t> all(grid.columns.size());
     std::iota(all.begin(), all.end(), 0);
     WriteTests(out, runs, grid, "", all);

@@ -11,7 +11,9 @@
 
 #include "experiments/report/published.h"
 #include "experiments/report/report_devices.h"
+#include "experiments/spec/trial_choice.h"
 #include "sim/base/check.h"
+#include "sim/base/json_text.h"
 
 namespace emplace::experiments {
 namespace {
@@ -38,51 +40,145 @@ void AddPaths(const JsonValue& value, const std::string& path, std::vector<std::
   }
 }
 
-std::string GraphText(const TrialRecord& trial) {
-  std::string text;
-  for (const char* const key : {"graph", "together"}) {
-    if (const JsonValue* value = FindPath(trial.spec, key)) text += PlainText(*value);
+// Whether trials that differ in it solve different problems.
+bool DefinesTheProblem(std::string_view path) {
+  for (const std::string_view part : {"cluster", "engine", "collectives", "costs", "profile_fingerprint", "objective",
+                                      "schedule", "micro_batches"}) {
+    if (path.starts_with(part) && (path.size() == part.size() || path[part.size()] == '.')) return true;
   }
-  return text;
+  return false;
+}
+
+// What the graphs of a group have in common: their description without the parts that tell repetitions apart.
+JsonObject GroupContent(const TrialRecord& trial) {
+  const JsonValue* const graph = FindPath(trial.spec, "graph");
+  const auto* const members = graph == nullptr ? nullptr : graph->As<JsonObject>();
+  JsonObject content;
+  if (members == nullptr || FindMember(*graph, "instance") != nullptr) return content;
+  for (const JsonMember& member : *members) {
+    if (member.key != "index" && member.key != "groups" && member.key != "grouping") content.push_back(member);
+  }
+  return content;
+}
+
+// The part of a path that distinguishes it among `all`: its last names.
+std::string DistinctEnd(const std::string& path, const std::set<std::string>& all) {
+  std::size_t begin = path.size();
+  while (begin > 0) {
+    begin = path.rfind('/', begin - 1);
+    begin = begin == std::string::npos ? 0 : begin;
+    const std::string end = path.substr(begin == 0 ? 0 : begin + 1);
+    const auto matches = std::count_if(all.begin(), all.end(), [&end](const std::string& other) {
+      return other == end || other.ends_with("/" + end);
+    });
+    if (matches <= 1) return end;
+  }
+  return path;
+}
+
+// Texts of groups of graphs: the name of the group, and what distinguishes groups of one name.
+class GroupTitles {
+ public:
+  explicit GroupTitles(const std::vector<TrialRecord>& trials) {
+    for (const TrialRecord& trial : trials) {
+      std::vector<JsonObject>& contents = contents_[GraphGroup(trial)];
+      JsonObject content = GroupContent(trial);
+      const std::string text = JsonText({content});
+      const bool is_known = std::any_of(contents.begin(), contents.end(),
+                                        [&text](const JsonObject& known) { return JsonText({known}) == text; });
+      if (!is_known) contents.push_back(std::move(content));
+    }
+  }
+
+  std::string Of(const TrialRecord& trial) const {
+    std::string title = GraphGroup(trial);
+    const std::vector<JsonObject>& contents = contents_.at(title);
+    if (contents.size() == 1) return title;
+    const JsonObject own = GroupContent(trial);
+    std::map<std::string, std::set<std::string>> values;  // by key, over all groups of the name
+    for (const JsonObject& content : contents) {
+      for (const JsonMember& member : content) values[member.key];
+    }
+    for (auto& [key, texts] : values) {
+      for (const JsonObject& content : contents) texts.insert(TextOf(content, key));
+    }
+    const bool by_file = values.contains("file") && values["file"].size() > 1;
+    for (const auto& [key, texts] : values) {
+      const std::string text = TextOf(own, key);
+      if (texts.size() == 1 || text.empty() || (key == "fingerprint" && by_file)) continue;
+      title += key == "file" ? " (" + DistinctEnd(text, texts) + ")" : " (" + key + " " + text + ")";
+    }
+    return title;
+  }
+
+ private:
+  static std::string TextOf(const JsonObject& content, const std::string& key) {
+    for (const JsonMember& member : content) {
+      if (member.key == key) return PlainText(member.value);
+    }
+    return "";
+  }
+
+  std::map<std::string, std::vector<JsonObject>> contents_;
+};
+
+std::string TextOfAxis(const TrialRecord& trial, const std::string& axis, const GroupTitles& titles) {
+  return axis == kDataset ? titles.Of(trial) : AxisText(trial, axis);
 }
 
 // Whether the axis has several values among trials with equal `key_of`.
 template <typename KeyOf>
-bool Varies(const std::vector<TrialRecord>& trials, const std::string& axis, const KeyOf& key_of) {
+bool Varies(const std::vector<TrialRecord>& trials, const std::string& axis, const GroupTitles& titles,
+            const KeyOf& key_of) {
   std::map<std::vector<std::string>, std::string> seen;
   for (const TrialRecord& trial : trials) {
-    const std::string text = AxisText(trial, axis);
+    const std::string text = TextOfAxis(trial, axis, titles);
     const auto [at, is_new] = seen.emplace(key_of(trial), text);
     if (!is_new && at->second != text) return true;
   }
   return false;
 }
 
-std::vector<std::string> ColumnOf(const TrialRecord& trial, const std::vector<std::string>& axes) {
+std::vector<std::string> ColumnOf(const TrialRecord& trial, const std::vector<std::string>& axes,
+                                  const GroupTitles& titles) {
   std::vector<std::string> column;
   column.reserve(axes.size());
-  for (const std::string& axis : axes) column.push_back(AxisText(trial, axis));
+  for (const std::string& axis : axes) column.push_back(TextOfAxis(trial, axis, titles));
   return column;
 }
 
-std::vector<std::string> FindAxes(const std::vector<TrialRecord>& trials) {
+std::vector<std::string> FindAxes(const std::vector<TrialRecord>& trials, const GroupTitles& titles) {
   std::vector<std::string> axes;
   for (const char* const axis : {kDataset, kDevices}) {
-    if (Varies(trials, axis, [](const TrialRecord&) { return std::vector<std::string>(); })) axes.emplace_back(axis);
+    const auto no_key = [](const TrialRecord&) { return std::vector<std::string>(); };
+    if (Varies(trials, axis, titles, no_key)) axes.emplace_back(axis);
   }
   std::vector<std::string> paths;
   for (const TrialRecord& trial : trials) AddPaths(trial.spec, "", &paths);
   for (const std::string& path : paths) {
     const auto key_of = [&](const TrialRecord& trial) {
-      std::vector<std::string> key = ColumnOf(trial, axes);
-      key.push_back(trial.label);
+      std::vector<std::string> key = ColumnOf(trial, axes, titles);
+      if (!DefinesTheProblem(path)) key.push_back(trial.label);
       // Trials that differ in together or transfer also differ in graphs, so the graph is not part of the key.
-      if (path != "together" && path != "transfer") key.push_back(GraphText(trial));
+      if (path != "together" && path != "transfer") key.push_back(GraphKey(trial));
       return key;
     };
-    if (Varies(trials, path, key_of)) axes.push_back(path);
+    if (Varies(trials, path, titles, key_of)) axes.push_back(path);
   }
   return axes;
+}
+
+// A value of an axis for people: of the path of a file, what distinguishes it from the axis's other files.
+std::string ShownValue(const ReportGrid& grid, std::size_t axis, const std::string& value) {
+  const std::size_t slash = value.find('/');
+  if (slash == std::string::npos) return value;
+  const std::size_t begin = value.starts_with(kProfilePrefix) ? kProfilePrefix.size() : 0;
+  if (begin == 0 && slash != 0) return value;  // no path
+  std::set<std::string> all;
+  for (const std::vector<std::string>& column : grid.columns) {
+    if (column[axis].size() > begin) all.insert(column[axis].substr(begin));
+  }
+  return value.substr(0, begin) + DistinctEnd(value.substr(begin), all);
 }
 
 std::optional<double> LeadingNumber(const std::string& text) {
@@ -120,6 +216,14 @@ std::string GraphGroup(const TrialRecord& trial) {
   return set.empty() || set == "{}" ? model : model + " " + set;
 }
 
+std::string GraphKey(const TrialRecord& trial) {
+  std::string text;
+  for (const char* const key : {"graph", "together"}) {
+    if (const JsonValue* value = FindPath(trial.spec, key)) text += PlainText(*value);
+  }
+  return text;
+}
+
 std::string AxisText(const TrialRecord& trial, const std::string& axis) {
   if (axis == kDataset) return GraphGroup(trial);
   const JsonValue* value = FindPath(trial.spec, axis);
@@ -133,12 +237,13 @@ std::string AxisText(const TrialRecord& trial, const std::string& axis) {
 ReportGrid MakeReportGrid(const std::vector<TrialRecord>& trials) {
   EMPLACE_CHECK(!trials.empty());
   ReportGrid grid;
-  grid.axes = FindAxes(trials);
+  const GroupTitles titles(trials);
+  grid.axes = FindAxes(trials, titles);
   grid.devices = DeviceTitles(trials);
   std::set<std::string> labels;
   for (const TrialRecord& trial : trials) {
     labels.insert(trial.label);
-    grid.columns.push_back(ColumnOf(trial, grid.axes));
+    grid.columns.push_back(ColumnOf(trial, grid.axes, titles));
   }
   grid.labels.assign(labels.begin(), labels.end());
   std::sort(grid.columns.begin(), grid.columns.end(), [](const auto& a, const auto& b) {
@@ -146,7 +251,7 @@ ReportGrid MakeReportGrid(const std::vector<TrialRecord>& trials) {
   });
   grid.columns.erase(std::unique(grid.columns.begin(), grid.columns.end()), grid.columns.end());
   for (const TrialRecord& trial : trials) {
-    const auto at = std::find(grid.columns.begin(), grid.columns.end(), ColumnOf(trial, grid.axes));
+    const auto at = std::find(grid.columns.begin(), grid.columns.end(), ColumnOf(trial, grid.axes, titles));
     grid.column_of.push_back(static_cast<std::size_t>(at - grid.columns.begin()));
   }
   return grid;
@@ -176,7 +281,7 @@ std::string ColumnTitle(const ReportGrid& grid, const std::vector<std::string>& 
     } else if (axis == "together" || axis == "transfer") {
       parts.push_back(column[i].empty() ? "one by one" : fmt::format("{} {} graphs", axis, column[i]));
     } else {
-      parts.push_back(fmt::format("{} {}", axis, column[i].empty() ? "-" : column[i]));
+      parts.push_back(fmt::format("{} {}", axis, column[i].empty() ? "-" : ShownValue(grid, i, column[i])));
     }
   }
   return fmt::format("{}", fmt::join(parts, ", "));

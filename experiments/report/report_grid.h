@@ -12,13 +12,17 @@
 namespace emplace::experiments {
 
 // Layout of an experiment's trials in tables: a row for each agent.label, a column for each combination of the other
-// varying axes. Graphs of a dataset, and seeds, are repetitions within a cell.
+// varying axes. Graphs of a dataset, and seeds, are repetitions within a cell. Trials that are not finished count too
+// (WithMissingTrials).
 struct ReportGrid {
   // Key paths of spec.json, or num_devices. First graph.dataset and num_devices, if they vary. Then the paths that
-  // still vary for the same agent and graph. A path determined by agent.label or by earlier axes is not an axis.
+  // still vary for the same graph and, unless they define the problem (cluster, engine, costs, objective, schedule), for
+  // the same agent. A path determined by earlier axes is not an axis.
   std::vector<std::string> axes;
   std::vector<std::string> labels;                // ascending
-  std::vector<std::vector<std::string>> columns;  // the text of each axis; numbers sorted numerically
+  // The text of each axis; numbers sorted numerically. Graphs of different content have different texts, even if they
+  // have one name: their group, and what distinguishes them.
+  std::vector<std::vector<std::string>> columns;
   std::vector<std::size_t> column_of;             // by trial
   std::map<std::string, std::string> devices;     // DeviceTitles
 };
@@ -28,6 +32,8 @@ ReportGrid MakeReportGrid(const std::vector<TrialRecord>& trials);
 
 // The group of a graph: its dataset, or its model and options, or its file's name.
 std::string GraphGroup(const TrialRecord& trial);
+// Identifies the graph, or the graphs trained together, of a trial, by their content.
+std::string GraphKey(const TrialRecord& trial);
 // The value of an axis: GraphGroup for graph.dataset, the number of graphs for together and transfer.
 std::string AxisText(const TrialRecord& trial, const std::string& axis);
 

@@ -24,13 +24,13 @@ Estimate Scaled(Estimate estimate, double factor) {
   return estimate;
 }
 
-// The best mean of each column; nullopt if there is none.
+// The best mean of each column, of the rows that lack no trial there; nullopt if there is none.
 std::vector<std::optional<double>> BestMeans(const MetricTable& table) {
   std::vector<std::optional<double>> best(table.columns.size());
   for (const TableRow& row : table.rows) {
     for (std::size_t c = 0; c < row.cells.size(); ++c) {
       const auto& estimate = row.cells[c].estimate;
-      if (!estimate) continue;
+      if (!row.cells[c].IsRanked()) continue;
       const bool smaller = table.metric->smaller_is_better;
       if (!best[c] || (smaller ? estimate->mean < *best[c] : estimate->mean > *best[c])) best[c] = estimate->mean;
     }
@@ -48,6 +48,8 @@ std::string ObservationsPerCell(const MetricTable& table, const TableRow& row) {
   return fmt::format("{} to {}", *counts.begin(), *counts.rbegin());
 }
 
+}  // namespace
+
 TableBlock ShowTable(const MetricTable& table) {
   const MetricEntry& metric = *table.metric;
   TableBlock block;
@@ -63,7 +65,10 @@ TableBlock ShowTable(const MetricTable& table) {
     for (std::size_t c = 0; c < row.cells.size(); ++c) {
       const TableCell& cell = row.cells[c];
       TextCell shown = cell.estimate ? EstimateCell(Scaled(*cell.estimate, metric.shown_per_unit)) : TextCell{"–"};
-      shown.strong = cell.estimate && cell.estimate->mean == best[c] && table.rows.size() > 1;
+      shown.strong = cell.IsRanked() && cell.estimate->mean == best[c] && table.rows.size() > 1;
+      if (!cell.trials.IsComplete()) {
+        shown.details.push_back(fmt::format("({} of {})", cell.trials.found, cell.trials.wanted));
+      }
       if (cell.published) shown.details.push_back(fmt::format("(published {})", FigureText(*cell.published)));
       cells.push_back(std::move(shown));
     }
@@ -71,6 +76,13 @@ TableBlock ShowTable(const MetricTable& table) {
   }
   return block;
 }
+
+TableBlock ImprovementTable(const ExperimentRuns& runs) {
+  const std::vector<TrialRecord> trials = WithMissingTrials(runs);
+  return ShowTable(MakeMetricTable(trials, MakeReportGrid(trials), FindMetric("improvement", ""), nullptr));
+}
+
+namespace {
 
 bool HasValues(const MetricTable& table) {
   return std::any_of(table.rows.begin(), table.rows.end(), [](const TableRow& row) {
@@ -108,11 +120,17 @@ std::vector<ReportBlock> ResultBlocks(const ExperimentRuns& runs, const ReportGr
       "resamples. n counts pairs of graph and seed. Averages are plain means of cells; “overall” is the plain mean of "
       "the datasets' averages. Rows are in the order of the last column, best first.",
       kResamples)});
+  const std::vector<TrialRecord> trials = WithMissingTrials(runs);
+  if (trials.size() > runs.trials.size()) {
+    blocks.push_back(ParagraphBlock{
+        "“(5 of 6)” marks a cell that lacks trials: its mean is over fewer problems than others in its column, so it is "
+        "not ranked."});
+  }
   if (published != nullptr) blocks.push_back(ParagraphBlock{"Published figures: " + published->source + "."});
   const std::string where = runs.name + ": metrics";
   for (const std::string& name : MetricsToReport(runs, published)) {
     const MetricEntry& metric = FindMetric(name, where);
-    const MetricTable table = MakeMetricTable(runs.trials, grid, metric, published);
+    const MetricTable table = MakeMetricTable(trials, grid, metric, published);
     if (!HasValues(table)) {
       blocks.push_back(ParagraphBlock{fmt::format("{}: no trial has any.", metric.title)});
       continue;

@@ -6,9 +6,16 @@
 #include "experiments/report/published.h"
 #include "experiments/report/report_document.h"
 #include "experiments/report/report_grid.h"
+#include "experiments/report/report_tables.h"
 #include "experiments/run/run_reader.h"
 
 namespace emplace::experiments {
+
+// A table of a metric, as reports, sweeps, the dashboard and Python show it: a row for each agent, best first, and the
+// best of each column marked. What lacks a trial says how many it has, comes behind, and is never the best.
+TableBlock ShowTable(const MetricTable& table);
+// The table of the improvement, of all trials of the runs. Requires: at least one trial is finished.
+TableBlock ImprovementTable(const ExperimentRuns& runs);
 
 // The section "Results": a table for each metric to report, best first, with published figures (may be null) next to
 // ours.

@@ -60,6 +60,55 @@ std::map<std::string, std::vector<std::string>> ValuesOf(const ReportGrid& grid,
   return values;
 }
 
+// By label: how much of each column of the grid is there. A trial without a value counts as missing where another trial
+// of the label has one, or where it did not finish.
+std::map<std::string, std::vector<CellTrials>> CountTrials(const std::vector<TrialRecord>& trials,
+                                                           const ReportGrid& grid, const MetricEntry& metric) {
+  struct Seen {
+    std::set<std::string> graphs;
+    std::size_t trials = 0;
+    std::size_t valued = 0;
+    std::size_t unfinished = 0;
+  };
+  std::vector<std::set<std::string>> graphs_of(grid.columns.size());
+  std::map<std::string, std::vector<Seen>> seen;
+  for (const std::string& label : grid.labels) seen[label].resize(grid.columns.size());
+  const auto ranks = metric.scores == nullptr ? RankScores(trials, grid) : std::vector<std::vector<GraphScore>>();
+  for (std::size_t t = 0; t < trials.size(); ++t) {
+    const TrialRecord& trial = trials[t];
+    if (metric.scores == nullptr && ranks[t].empty()) continue;  // a problem without ranks for anybody
+    Seen& cell = seen[trial.label][grid.column_of[t]];
+    graphs_of[grid.column_of[t]].insert(GraphKey(trial));
+    cell.graphs.insert(GraphKey(trial));
+    ++cell.trials;
+    const std::size_t scores = metric.scores == nullptr ? ranks[t].size() : metric.scores(trial).size();
+    const bool is_partial = scores > 1 && scores < trial.graphs.size();
+    if (scores > 0 && !is_partial) ++cell.valued;
+    if (trial.graphs.empty()) ++cell.unfinished;
+  }
+  std::map<std::string, std::vector<CellTrials>> counted;
+  for (const auto& [label, cells] : seen) {
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      const Seen& cell = cells[c];
+      const bool has_any = cell.valued > 0 || cell.unfinished > 0;  // else the metric does not exist for the agent
+      const std::size_t others = has_any ? graphs_of[c].size() - cell.graphs.size() : 0;
+      counted[label].push_back({.found = cell.valued, .wanted = has_any ? cell.trials + others : 0});
+    }
+  }
+  return counted;
+}
+
+CellTrials TrialsIn(const std::vector<CellTrials>& cells, const TableColumn& column) {
+  CellTrials sum;
+  for (const auto& inner : column.cells) {
+    for (const std::size_t cell : inner) {
+      sum.found += cells[cell].found;
+      sum.wanted += cells[cell].wanted;
+    }
+  }
+  return sum;
+}
+
 std::optional<PublishedFigure> FigureOf(const std::vector<const TrialRecord*>& trials, const TableColumn& column,
                                         const MetricEntry& metric, const PublishedFigures* published) {
   const PublishedFigure* best = nullptr;
@@ -104,6 +153,8 @@ void SortRows(MetricTable* table) {
     const auto& x = a.cells.back().estimate;
     const auto& y = b.cells.back().estimate;
     if (x.has_value() != y.has_value()) return x.has_value();
+    const bool is_ranked = a.cells.back().IsRanked();
+    if (is_ranked != b.cells.back().IsRanked()) return is_ranked;
     if (!x || x->mean == y->mean) return a.label < b.label;
     return table->metric->smaller_is_better ? x->mean < y->mean : x->mean > y->mean;
   };
@@ -137,13 +188,15 @@ MetricTable MakeMetricTable(const std::vector<TrialRecord>& trials, const Report
                             const PublishedFigures* published) {
   MetricTable table{.metric = &metric, .columns = MakeTableColumns(grid), .rows = {}};
   const LabelSamples samples = CollectSamples(trials, grid, metric);
+  const auto counted = CountTrials(trials, grid, metric);
   for (const std::string& label : grid.labels) {
     TableRow& row = table.rows.emplace_back();
     row.label = label;
     for (const TableColumn& column : table.columns) {
       const auto of_cell = TrialsOf(trials, grid, label, column);
       row.cells.push_back({.estimate = EstimateColumn(samples.at(label), column),
-                           .published = FigureOf(of_cell, column, metric, published)});
+                           .published = FigureOf(of_cell, column, metric, published),
+                           .trials = TrialsIn(counted.at(label), column)});
     }
   }
   SortRows(&table);

@@ -24,9 +24,21 @@ struct TableColumn {
   std::map<std::string, std::vector<std::string>> over;
 };
 
+// How much of a cell is there.
+struct CellTrials {
+  std::size_t found = 0;   // trials with a value
+  std::size_t wanted = 0;  // the trials of the agent, and one for each graph of the column that only other agents have
+
+  bool IsComplete() const { return found == wanted; }
+};
+
 struct TableCell {
   std::optional<Estimate> estimate;          // none: no trial, or an average with a cell that has none
   std::optional<PublishedFigure> published;  // matched by all its trials; of several the one with the most conditions
+  CellTrials trials;                         // of an average, the sum over its cells
+
+  // Whether the estimate is over the same problems as the other agents' in its column. Others are never ranked.
+  bool IsRanked() const { return estimate && trials.IsComplete(); }
 };
 
 struct TableRow {
@@ -38,12 +50,13 @@ struct TableRow {
 struct MetricTable {
   const MetricEntry* metric = nullptr;
   std::vector<TableColumn> columns;
-  std::vector<TableRow> rows;  // best first by the last column; rows without a value there last, by label
+  // Best first by the last column; rows that lack a trial there come behind, and rows without a value last, by label.
+  std::vector<TableRow> rows;
 };
 
 std::vector<TableColumn> MakeTableColumns(const ReportGrid& grid);
 
-// `published` may be null. Times in µs, like scores.
+// `trials` has those that are missing too (WithMissingTrials). `published` may be null. Times in µs, like scores.
 MetricTable MakeMetricTable(const std::vector<TrialRecord>& trials, const ReportGrid& grid, const MetricEntry& metric,
                             const PublishedFigures* published);
 

@@ -133,6 +133,7 @@ std::string DescribeGraph(const JsonValue& graph) {
   std::string text;
   for (const std::string_view key : {"dataset", "file", "model"}) {
     if (const JsonValue* value = FindMember(graph, key)) text = PlainText(*value);
+    if (key == "file") text = fs::path(text).filename().string();
   }
   if (const JsonValue* index = FindMember(graph, "index")) text += " " + PlainText(*index);
   return text;
@@ -176,6 +177,20 @@ std::vector<ExperimentRuns> ReadRuns(const std::string& path) {
     throw InputError(path, "no trial is finished (a folder with a trial.json)");
   }
   return experiments;
+}
+
+std::vector<TrialRecord> WithMissingTrials(const ExperimentRuns& runs) {
+  std::vector<TrialRecord> trials = runs.trials;
+  for (const UnfinishedTrial& unfinished : runs.unfinished) {
+    const JsonValue* const label = FindPath(unfinished.spec, "agent.label");
+    if (label == nullptr) continue;
+    TrialRecord& trial = trials.emplace_back();
+    trial.id = unfinished.id;
+    trial.spec = unfinished.spec;
+    trial.label = PlainText(*label);
+    if (const JsonValue* const seed = FindPath(unfinished.spec, "seed")) trial.seed = PlainText(*seed);
+  }
+  return trials;
 }
 
 std::string PlainText(const JsonValue& value) {

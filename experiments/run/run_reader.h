@@ -41,6 +41,10 @@ TrialRecord ReadFinishedTrial(const std::string& folder);
 // Throws InputError, its place a file or folder, if there is none, if no trial is finished, or if a file is invalid.
 std::vector<ExperimentRuns> ReadRuns(const std::string& path);
 
+// The finished trials, then a record without results for each trial that is not finished and whose spec is known: what
+// tables mark as missing.
+std::vector<TrialRecord> WithMissingTrials(const ExperimentRuns& runs);
+
 // A scalar as text without quotes, anything else as compact JSON.
 std::string PlainText(const JsonValue& value);
 // The cell of a trial in words: "placeto, cifar10 7, 3 devices, seed 1".

@@ -12,6 +12,7 @@
 #include "agents/agent.h"
 #include "agents/environment.h"
 #include "agents/nn/torch_plugin.h"
+#include "agents/python/python_agent.h"
 #include "agents/search.h"
 #include "datasets/families/families.h"
 #include "experiments/library/instances.h"
@@ -20,6 +21,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json_struct.h"
 #include "sim/base/json_text.h"
+#include "sim/base/printable.h"
 #include "sim/base/rng.h"
 #include "sim/cluster.h"
 #include "sim/simulator.h"
@@ -219,6 +221,7 @@ class Planner {
       }
       trial.choice.grouping = {.name = GrouperOf(cell, own.front()), .groups = GroupsOf(cell, own.front())};
       for (const ChosenGraph& graph : own) trial.work += WorkOf(cell, graph);
+      if (set_up_) CheckGroups(cell, own, trial.choice);
       AddSeeds(cell, std::move(trial));
     };
     if (cell.graphs.together) return plan(graphs, fmt::format("{} graphs", graphs.size()));
@@ -247,6 +250,37 @@ class Planner {
     }
   }
 
+  // Whether the agent takes each graph with its budget: every graph is asked, since one may be smaller than others.
+  void CheckGroups(const ExperimentCell& cell, const std::vector<ChosenGraph>& graphs, const TrialChoice& choice) {
+    if (agents::IsPythonAgent(cell.agent.name)) return;  // it cannot be asked
+    for (const ChosenGraph& graph : graphs) {
+      const std::size_t most = GroupsOf(cell, graph);
+      const std::size_t groups = most == 0 ? graph.num_ops : std::min(most, graph.num_ops);
+      const std::string agent = JsonText({FieldsToJson(cell.agent)}) + JsonText({FieldsToJson(cell.budget)});
+      if (!asked_.insert(fmt::format("{} {} {}", agent, graphs.size(), groups)).second) continue;
+      const auto check = [&](std::size_t num_groups) {
+        const agents::AgentContext context = {.evaluations = cell.budget.Evaluations(num_groups),
+                                              .episodes = cell.budget.episodes,
+                                              .num_graphs = graphs.size()};
+        agents::MakeAgent(cell.agent.name, cell.agent.set, context)->CheckGroups(num_groups);
+      };
+      try {
+        check(groups);
+      } catch (const InputError&) {
+        // The grouper may have made fewer groups than it was asked for.
+        TrialChoice own = choice;
+        own.grouping = {.name = GrouperOf(cell, graph), .groups = most};
+        const agents::SearchProblem problem = LoadProblem(graph.source, own);
+        const std::size_t made = agents::MakeGrouping(problem, agents::FindAgent(cell.agent.name)).num_groups();
+        try {
+          check(made);
+        } catch (const InputError& error) {
+          throw InputError("budget", fmt::format("of graph {}, {}: {}", graph.name, Counted(made, "group"), error.what()));
+        }
+      }
+    }
+  }
+
   // Sets up the first problem of each kind, as a trial would.
   void CheckProblem(const ExperimentCell& cell, const PlannedTrial& trial) {
     if (cell.torch_device != "cpu") AtPlace("torch_device", [&] { agents::CheckTorchDevice(cell.torch_device); });
@@ -256,7 +290,7 @@ class Planner {
     const std::string family = first.dataset.empty() ? JsonText({FieldsToJson(alone)}) : first.dataset;
     const std::string kind =
         fmt::format("{} {} {} {} {} {}", family, JsonText({FieldsToJson(trial.choice.cluster)}), cell.engine,
-                    trial.choice.costs, trial.choice.grouping.name, MustLearn(cell) ? cell.agent.name : "");
+                    trial.choice.costs, trial.choice.grouping.name, Proposes(cell) ? JsonText({FieldsToJson(cell.agent)}) : "");
     if (!checked_.insert(kind).second) return;
     const agents::SearchProblem problem = LoadProblem(first, trial.choice);
     const agents::AgentEntry& entry = agents::FindAgent(cell.agent.name);
@@ -266,18 +300,25 @@ class Planner {
       return std::make_unique<agents::Environment>(problem.graph, problem.cluster, problem.costs,
                                                    agents::MakeGrouping(problem, entry), simulator);
     });
-    if (MustLearn(cell)) CheckLearns(cell, *environment);
+    if (Proposes(cell)) CheckProposes(cell, *environment);
+  }
+
+  // Whether the agent proposes once before the first trial: if it must have a policy, if it is a class in Python, which
+  // may not be there, and if its first proposal is all that it does.
+  static bool Proposes(const ExperimentCell& cell) {
+    const agents::AgentEntry& entry = agents::FindAgent(cell.agent.name);
+    return MustLearn(cell) || agents::IsPythonAgent(cell.agent.name) || (!entry.searches() && entry.max_ops == 0);
   }
 
   static bool MustLearn(const ExperimentCell& cell) { return cell.transfer || cell.graphs.together; }
 
-  // Proposes once before checking, as a policy's shape depends on its first problem.
-  static void CheckLearns(const ExperimentCell& cell, const agents::Environment& environment) {
+  // Proposes once before it asks for a policy, whose shape depends on its first problem.
+  static void CheckProposes(const ExperimentCell& cell, const agents::Environment& environment) {
     const std::size_t budget = cell.budget.Evaluations(environment.observation().num_groups());
     const auto agent = agents::MakeAgent(cell.agent.name, cell.agent.set, {.evaluations = budget, .num_graphs = 1});
     Rng rng(0);
     AtPlace("agent", [&] { return agent->Propose(environment, agents::Mode::kExplore, rng); });
-    if (agent->HasPolicy()) return;
+    if (!MustLearn(cell) || agent->HasPolicy()) return;
     if (cell.transfer) {
       throw InputError("transfer", fmt::format("agent {} has no policy to transfer (exclude it)", cell.agent.name));
     }
@@ -291,6 +332,7 @@ class Planner {
   TrialPlan plan_;
   std::set<std::string> ids_;
   std::set<std::string> checked_;                    // kinds of problems
+  std::set<std::string> asked_;                      // agents with their budgets and numbers of groups
   std::map<std::string, std::string> fingerprints_;  // by path
 };
 

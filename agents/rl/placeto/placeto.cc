@@ -38,11 +38,16 @@ class Placeto : public PolicyAgent {
             .peak_memory = options_.features.start == StartFeature::kPeakMemory};
   }
 
+  // A budget of one evaluation is allowed: it evaluates only the first placement.
+  void CheckGroups(std::size_t num_groups) const override {
+    if (num_groups > 0 && Budget(num_groups) != 1) CheckBudget(num_groups);
+  }
+
   Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     const FlushDenormals flush;
     const Observation& seen = env.observation();
     // Before the network is created, which takes long with many devices.
-    if (mode == Mode::kExplore && !graphs_.contains(env.index())) CheckFirstBudget(seen.num_groups());
+    if (mode == Mode::kExplore && !graphs_.contains(env.index())) CheckGroups(seen.num_groups());
     EnsureNetwork(seen, rng);
     PlacetoGraph& graph = GraphOf(env, rng);
     if (mode == Mode::kExploit) {
@@ -204,11 +209,6 @@ class Placeto : public PolicyAgent {
                      fmt::format("{} evaluations end within the first episode (at least {}: 1 + groups * passes "
                                  "* workers)",
                                  budget, least));
-  }
-
-  // The same for a new graph. A budget of one evaluation is allowed: it evaluates only the first placement.
-  void CheckFirstBudget(std::size_t num_groups) const {
-    if (num_groups > 0 && Budget(num_groups) != 1) CheckBudget(num_groups);
   }
 
   static Placement RandomStart(const PlacetoGraph& graph, Rng& rng) {

@@ -82,6 +82,8 @@ class Agent {
   // Outputs of an evaluation needed in addition to the step time: start times, peak memory.
   virtual EvaluationNeeds Needs() const { return {}; }
 
+  // CPU seconds so far of what the agent runs outside this process, such as a class in Python.
+  virtual double CpuSecondsElsewhere() const { return 0; }
   // Throws InputError if the agent cannot search a graph of `num_groups` groups, with its budget or at all. A sweep asks
   // before its first trial.
   virtual void CheckGroups(std::size_t /*num_groups*/) const {}

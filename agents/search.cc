@@ -174,16 +174,17 @@ class GraphSearch {
 
   // One Propose, Evaluate and Observe.
   void Step(Agent& agent, Rng& rng, Mode mode, SearchTimes* times) {
-    const double started = CpuSeconds();
+    const auto cpu_seconds = [&agent] { return CpuSeconds() + agent.CpuSecondsElsewhere(); };
+    const double started = cpu_seconds();
     Proposal proposal = agent.Propose(environment_, mode, rng);
     std::vector<Placement>& batch = proposal.placements;
     EMPLACE_CHECK(!batch.empty());
     batch.resize(std::min(batch.size(), budget_ - state_.evaluations));
-    const double proposed = CpuSeconds();
+    const double proposed = cpu_seconds();
     const std::vector<Outcome> outcomes = environment_.Evaluate(batch);
-    const double evaluated = CpuSeconds();
+    const double evaluated = cpu_seconds();
     for (EpisodeRecord& record : agent.Observe(environment_, batch, outcomes)) state_.episodes.push_back(record);
-    const double observed = CpuSeconds();
+    const double observed = cpu_seconds();
     for (std::size_t i = 0; i < batch.size(); ++i) Keep(batch[i], outcomes[i], proposal.may_be_best);
     times->policy += proposed - started + observed - evaluated;
     times->simulator += evaluated - proposed;

@@ -36,6 +36,12 @@ struct SweepOptions {
   bool plan = false;
 };
 
+// "0.4 to 2.5"; of an agent whose time is not known, "0.4 or more".
+std::string RangeText(const TrialEstimate& estimate) {
+  const auto text = [](double seconds) { return seconds < 10 ? fmt::format("{:.2g}", seconds) : fmt::format("{:.0f}", seconds); };
+  return text(estimate.low_seconds) + (estimate.is_bounded ? " to " + text(estimate.high_seconds) : " or more");
+}
+
 // Lists every trial and estimates the total time.
 int DryRun(const SweepOptions& options, const PlannedSweep& sweep) {
   const experiments::ExperimentSpec& experiment = sweep.experiment;
@@ -47,29 +53,32 @@ int DryRun(const SweepOptions& options, const PlannedSweep& sweep) {
   header.insert(header.end(), {"graph", "seed", "evaluations", "seconds"});
   Table table(header);
   SweepEstimator estimator(experiment);
-  double seconds = 0;
+  double low = 0;
+  double high = 0;
   std::set<std::string> untimed;
   for (const experiments::PlannedTrial& trial : plan.trials) {
     const experiments::ExperimentCell& cell = experiment.cells[trial.cell];
     const TrialEstimate estimate = estimator.Estimate(trial);
-    if (!estimate.policy_seconds) untimed.insert(cell.agent.label);
-    const double all = estimate.simulator_seconds + estimate.policy_seconds.value_or(0);
-    seconds += all;
+    if (!estimate.is_bounded) untimed.insert(cell.agent.label);
+    low += estimate.low_seconds;
+    high += estimate.high_seconds;
     std::vector<std::string> row = {trial.id, cell.agent.label};
     for (const experiments::SweepCell::Setting& setting : cell.values.settings) {
       if (setting.path != "agent" && setting.path != "agent.label")
         row.push_back(experiments::SettingText(setting.value));
     }
     row.insert(row.end(), {trial.graph, fmt::format("{}", trial.seed), fmt::format("{}", estimate.evaluations),
-                           fmt::format("{:.1f}", all)});
+                           RangeText(estimate)});
     table.Add(std::move(row));
   }
   table.PrintText(std::cout);
   const std::size_t processes = std::min(ProcessesOf(options.jobs, sweep), plan.trials.size());
-  std::cout << fmt::format("\n{}; about {} in {}, agents and simulator together\n", Printable(SizeText(sweep)),
-                           TimeForPeople(seconds / static_cast<double>(processes)), Counted(processes, "process"));
+  const auto each = static_cast<double>(processes);
+  std::cout << fmt::format("\n{}; {} to {} in {}, agents and simulator together\n", Printable(SizeText(sweep)),
+                           TimeForPeople(low / each), TimeForPeople(high / each), Counted(processes, "process"));
   if (!untimed.empty()) {
-    std::cout << Printable(fmt::format("simulator time only for {}", fmt::join(untimed, ", "))) << '\n';
+    std::cout << Printable(fmt::format("without the time of {}, whose only answer may take long", fmt::join(untimed, ", ")))
+              << '\n';
   }
   return kDone;
 }

@@ -6,6 +6,7 @@
 
 #include "agents/agent.h"
 #include "agents/environment.h"
+#include "agents/python/python_agent.h"
 #include "agents/search.h"
 #include "experiments/spec/problem.h"
 #include "sim/base/check.h"
@@ -20,8 +21,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kTriedEvaluations = 3;
 constexpr std::size_t kTriedEpisodes = 4;
-constexpr double kMostSeconds = 2;          // limit of a short search, from its second batch on
-constexpr double kMostSecondsOfABatch = 8;  // limit of its first batch
+constexpr double kMostSeconds = 2;            // limit of a short search, from its second batch on
+constexpr double kMostSecondsOfASearch = 20;  // and in all
+// By how much a trial's time differs from the estimate at most, in nine of ten: other placements than those of the short
+// search, other trials beside it. Taken from trials of the shipped experiments, docs/experiments.md.
+constexpr double kSpread = 2.5;
+constexpr double kEarlyEnd = 50;       // the same for searches that may end before their budget
+constexpr double kStartSeconds = 0.3;  // a trial's process, its files
 constexpr std::size_t kMostTrialEvaluations = 1000;
 
 double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -39,32 +45,6 @@ Placement Spread(const agents::Observation& observation, std::size_t first) {
 }
 
 struct TriedLongEnough : std::exception {};
-
-// Policy seconds per evaluation, measured by a short search.
-double MeasuredSeconds(const agents::SearchSpec& trial) {
-  const Clock::time_point started = Clock::now();
-  // Times at the end of the first batch, which includes one-time work, and at the end of the last batch.
-  double first_seconds = 0;
-  double last_seconds = 0;
-  std::size_t first = 0;
-  std::size_t last = 0;
-  try {
-    const agents::SearchResult result = agents::RunSearch(trial, [&](const agents::SearchProgress& now) {
-      last = now.evaluations;
-      last_seconds = Since(started);
-      if (first == 0) {
-        first = last;
-        first_seconds = last_seconds;
-      }
-      if (last_seconds > (last > first ? kMostSeconds : kMostSecondsOfABatch)) throw TriedLongEnough();
-    });
-    return result.times.policy / static_cast<double>(result.evaluations);
-  } catch (const TriedLongEnough&) {
-    // Includes the simulations, so the result is slightly too large.
-    if (last > first) return (last_seconds - first_seconds) / static_cast<double>(last - first);
-    return last_seconds / static_cast<double>(std::max<std::size_t>(last, 1));
-  }
-}
 
 // Whether the learned policy is trained further on graphs that it was not trained on.
 bool FineTunes(const experiments::ExperimentCell& cell) {
@@ -99,7 +79,33 @@ const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const experiments::Gra
   return cost;
 }
 
-double SweepEstimator::MeasurePolicy(const experiments::TrialChoice& spec, const experiments::ExperimentCell& cell) {
+SweepEstimator::PolicyCost SweepEstimator::MeasuredCost(const agents::SearchSpec& trial) {
+  const Clock::time_point started = Clock::now();
+  // Times at the end of the first batch, which includes what is done once, and at the end of the last batch.
+  double first_seconds = 0;
+  double last_seconds = 0;
+  std::size_t first = 0;
+  std::size_t last = 0;
+  try {
+    agents::RunSearch(trial, [&](const agents::SearchProgress& now) {
+      last = now.evaluations;
+      last_seconds = Since(started);
+      if (first == 0) {
+        first = last;
+        first_seconds = last_seconds;
+      }
+      if (last > first && last_seconds - first_seconds > kMostSeconds) throw TriedLongEnough();
+      if (last_seconds > kMostSecondsOfASearch) throw TriedLongEnough();
+    });
+  } catch (const TriedLongEnough&) {
+  }
+  if (last <= first) return {.once = 0, .per_evaluation = Since(started) / static_cast<double>(std::max<std::size_t>(last, 1)), .had_one_batch = true};
+  const double each = (last_seconds - first_seconds) / static_cast<double>(last - first);
+  return {.once = std::max(0.0, first_seconds - static_cast<double>(first) * each), .per_evaluation = each};
+}
+
+SweepEstimator::PolicyCost SweepEstimator::MeasurePolicy(const experiments::TrialChoice& spec,
+                                                         const experiments::ExperimentCell& cell) {
   const agents::AgentEntry& entry = agents::FindAgent(cell.agent.name);
   agents::SearchSpec trial{.problem = experiments::LoadProblem(spec.graphs().front(), spec)};
   trial.engine = cell.engine;
@@ -108,27 +114,29 @@ double SweepEstimator::MeasurePolicy(const experiments::TrialChoice& spec, const
   trial.reward = cell.reward;
   const std::size_t groups = agents::MakeGrouping(trial.problem, entry).num_groups();
   trial.episodes = std::min(cell.budget.episodes, kTriedEpisodes);
-  if (cell.budget.episodes == 0)
-    trial.evaluations = std::min({cell.budget.evaluations, groups + 1, kMostTrialEvaluations});
+  if (cell.budget.episodes == 0 && entry.searches()) {
+    trial.evaluations = std::min({cell.budget.evaluations, 4 * (groups + 1), kMostTrialEvaluations});
+  }
   try {
-    return MeasuredSeconds(trial);
+    return MeasuredCost(trial);
   } catch (const InputError&) {  // an agent may reject a budget shorter than its first episode
     trial.episodes = cell.budget.episodes;
     trial.evaluations = cell.budget.evaluations;
   }
   try {
-    return MeasuredSeconds(trial);
+    return MeasuredCost(trial);
   } catch (const InputError& error) {
     throw error.In("budget").In(experiment_.path);
   }
 }
 
-std::optional<double> SweepEstimator::PolicySeconds(const experiments::TrialChoice& spec,
-                                                    const experiments::ExperimentCell& cell, std::size_t groups,
-                                                    bool measure) {
+std::optional<SweepEstimator::PolicyCost> SweepEstimator::PolicyCostOf(const experiments::TrialChoice& spec,
+                                                                       const experiments::ExperimentCell& cell,
+                                                                       std::size_t groups, bool measure) {
+  const agents::AgentEntry& entry = agents::FindAgent(cell.agent.name);
   // An agent with one answer cannot be measured in part.
-  if (!agents::FindAgent(cell.agent.name).searches()) return std::nullopt;
-  std::map<std::size_t, double>& known = policies_[JsonText({FieldsToJson(spec.agent)})];
+  if (!entry.searches() && (entry.refuses_some || !agents::IsQuick(entry, groups))) return std::nullopt;
+  std::map<std::size_t, PolicyCost>& known = policies_[JsonText({FieldsToJson(spec.agent)})];
   const auto ratio = [groups](const auto& one) {
     const auto a = static_cast<double>(std::max<std::size_t>(groups, 1));
     const auto b = static_cast<double>(std::max<std::size_t>(one.first, 1));
@@ -139,28 +147,41 @@ std::optional<double> SweepEstimator::PolicySeconds(const experiments::TrialChoi
                             [&](const auto& a, const auto& b) { return ratio(a) < ratio(b); });
   };
   if (known.empty() || (measure && ratio(*nearest()) > 2)) known[groups] = MeasurePolicy(spec, cell);
-  const auto& [measured, seconds] = *nearest();
-  return seconds * static_cast<double>(groups) / static_cast<double>(std::max<std::size_t>(measured, 1));
+  const auto& [measured, cost] = *nearest();
+  PolicyCost scaled = cost;
+  scaled.per_evaluation *= static_cast<double>(groups) / static_cast<double>(std::max<std::size_t>(measured, 1));
+  return scaled;
 }
 
 TrialEstimate SweepEstimator::Estimate(const experiments::PlannedTrial& trial) {
   const experiments::ExperimentCell& cell = experiment_.cells[trial.cell];
+  const agents::AgentEntry& entry = agents::FindAgent(cell.agent.name);
   TrialEstimate estimate;
   bool measure = true;  // only for the first graph
+  double low = 0;
+  double high = 0;
   const auto add = [&](const experiments::GraphSource& graph, bool training) {
     const ProblemCost& cost = CostOf(graph, trial.choice, cell);
-    const std::optional<double> policy = PolicySeconds(trial.choice, cell, cost.num_groups, measure);
-    measure = false;
-    // A policy that is applied without training runs for one episode.
-    const std::size_t budget = cell.budget.Evaluations(cost.num_groups);
+    const std::optional<PolicyCost> policy = PolicyCostOf(trial.choice, cell, cost.num_groups, measure);
+    // A policy that is applied without training runs for one episode. An agent with one answer evaluates one placement.
+    const std::size_t budget = entry.searches() ? cell.budget.Evaluations(cost.num_groups) : 1;
     const std::size_t evaluations = training || FineTunes(cell) ? budget : std::min(budget, cost.num_groups + 1);
     estimate.evaluations += evaluations;
     const auto count = static_cast<double>(evaluations);
-    estimate.simulator_seconds += cost.setup_seconds + count * cost.seconds_per_evaluation;
-    if (policy) estimate.policy_seconds = estimate.policy_seconds.value_or(0) + count * *policy;
+    const double simulated = count * cost.seconds_per_evaluation;
+    const double searched = policy ? std::max(count * policy->per_evaluation, simulated) : simulated;
+    const double once = cost.setup_seconds + (policy && measure ? policy->once : 0);
+    low += once + (policy && policy->had_one_batch ? std::min(searched, policy->per_evaluation + simulated) : searched);
+    high += once + searched;
+    estimate.is_bounded = estimate.is_bounded && policy.has_value();
+    measure = false;
   };
   for (const experiments::GraphSource& graph : trial.choice.graphs()) add(graph, true);
   for (const experiments::GraphSource& graph : trial.choice.transfer) add(graph, false);
+  // Some searches end before their budget, at a placement that nothing improves.
+  const bool may_end = cell.agent.name == "local_search" || agents::IsPythonAgent(cell.agent.name);
+  estimate.low_seconds = low / (may_end ? kEarlyEnd : kSpread);
+  estimate.high_seconds = high * kSpread + kStartSeconds;
   return estimate;
 }
 

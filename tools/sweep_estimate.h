@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "agents/search.h"
 #include "experiments/spec/experiment.h"
 #include "experiments/spec/trial_choice.h"
 #include "experiments/spec/trial_plan.h"
@@ -16,13 +17,15 @@ namespace emplace::tools {
 
 // The estimated time of a trial, extrapolated from a few of its evaluations.
 struct TrialEstimate {
-  std::size_t evaluations = 0;           // on all graphs of its training and its transfers
-  double simulator_seconds = 0;          // includes the setup
-  std::optional<double> policy_seconds;  // none: the agent takes too long to be measured
+  std::size_t evaluations = 0;  // on all graphs of its training and its transfers
+  double low_seconds = 0;
+  double high_seconds = 0;
+  bool is_bounded = true;  // false: the agent takes too long to be measured, so `high_seconds` is not its time
 };
 
-// Measures once each: evaluations of every problem, and a short search by every agent with the same options. The graphs
-// of the searches differ in size by about a factor of two. Writes no files.
+// Measures once each: evaluations of every problem, and a short search by every agent with the same options, or the only
+// proposal of an agent that has one. The graphs of the searches differ in size by about a factor of two. Writes no
+// files.
 class SweepEstimator {
  public:
   explicit SweepEstimator(const experiments::ExperimentSpec& experiment) : experiment_(experiment) {}
@@ -37,16 +40,22 @@ class SweepEstimator {
   };
   const ProblemCost& CostOf(const experiments::GraphSource& graph, const experiments::TrialChoice& spec,
                             const experiments::ExperimentCell& cell);
-  // Policy seconds per evaluation of `groups` groups; none if the agent has one answer. `measure`: the trial's first
-  // graph has `groups` groups. It is measured unless a graph of half to twice its size already was.
-  std::optional<double> PolicySeconds(const experiments::TrialChoice& spec, const experiments::ExperimentCell& cell,
-                                      std::size_t groups, bool measure);
-  double MeasurePolicy(const experiments::TrialChoice& spec, const experiments::ExperimentCell& cell);
+  struct PolicyCost {
+    double once = 0;            // what a search does before its second batch, such as loading a library
+    double per_evaluation = 0;  // with the simulation
+    bool had_one_batch = false;  // so that the two are not told apart, and `per_evaluation` may be what is done once
+  };
+  // The cost of a search with `groups` groups; none if the agent has one answer that takes long. `measure`: the trial's
+  // first graph has `groups` groups. It is measured unless a graph of half to twice its size already was.
+  std::optional<PolicyCost> PolicyCostOf(const experiments::TrialChoice& spec, const experiments::ExperimentCell& cell,
+                                         std::size_t groups, bool measure);
+  PolicyCost MeasurePolicy(const experiments::TrialChoice& spec, const experiments::ExperimentCell& cell);
+  static PolicyCost MeasuredCost(const agents::SearchSpec& trial);
 
   const experiments::ExperimentSpec& experiment_;
   std::map<std::string, ProblemCost> problems_;
-  // For each agent with its options: seconds per evaluation by number of groups.
-  std::map<std::string, std::map<std::size_t, double>> policies_;
+  // For each agent with its options, by number of groups.
+  std::map<std::string, std::map<std::size_t, PolicyCost>> policies_;
 };
 
 }  // namespace emplace::tools

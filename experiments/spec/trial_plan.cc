@@ -275,7 +275,7 @@ class Planner {
         try {
           check(made);
         } catch (const InputError& error) {
-          throw InputError("budget", fmt::format("of graph {}, {}: {}", graph.name, Counted(made, "group"), error.what()));
+          throw InputError("budget", fmt::format("{}, on graph {} of {}", error.what(), graph.name, Counted(made, "group")));
         }
       }
     }

@@ -226,7 +226,7 @@ budget: )" + budget + "\n");
   EXPECT_EQ(with("{episodes: 10}").status, 0);
   EXPECT_EQ(with("{evaluations: 5}").err,
             "p.yaml: budget: placeto: 5 evaluations end within the first episode (at least 11: 1 + groups * passes * "
-            "workers)\n");
+            "workers), on graph rnnlm of 2 groups\n");
 }
 
 TEST_F(SweepTest, BadExperimentsAreRefusedAndNothingIsWrittenLengthy) {

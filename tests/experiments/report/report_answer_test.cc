@@ -146,5 +146,44 @@ TEST(ReportAnswerTest, WithoutAComparisonItSaysSo) {
   EXPECT_FALSE(block.figure);
 }
 
+TEST(ReportAnswerTest, RivalsAreThoseThatTheQuestionNames) {
+  const std::vector<std::string> labels = {"placeto", "pgnn", "random walk", "random"};
+  EXPECT_EQ(experiments::NamedInQuestion("Does P-GNN place better than Placeto's own embedding?", labels),
+            (std::vector<std::string>{"pgnn", "placeto"}));
+  EXPECT_TRUE(experiments::NamedInQuestion("Who is best?", labels).empty());
+  std::vector<SampleTrial> trials;
+  for (int index = 0; index < 8; ++index) {
+    for (const char* const label : {"pgnn", "placeto", "random"}) {
+      SampleTrial trial{.label = label, .index = index};
+      trial.best = std::string(label) == "random" ? 500 : std::string(label) == "pgnn" ? 800 + index : 900 - index;
+      trials.push_back(trial);
+    }
+  }
+  const auto records = MakeRecords(trials);
+  const std::string text = experiments::RivalSentences("Does P-GNN beat Placeto?", records,
+                                                       experiments::MakeReportGrid(records));
+  EXPECT_TRUE(text.starts_with("pgnn is ahead of placeto by ")) << text;
+}
+
+TEST(ReportAnswerTest, ASweepOfSettingsIsAnsweredBySettings) {
+  // On both graphs, steps on 4 devices take half the time.
+  std::vector<SampleTrial> trials;
+  for (int index = 0; index < 2; ++index) {
+    for (const int devices : {2, 4}) {
+      trials.push_back({.label = "a", .index = index, .devices = devices, .best = (1 + index) * 1600.0 / devices});
+    }
+  }
+  const auto records = MakeRecords(trials);
+  const auto settings = experiments::CompareSettings(records, experiments::MakeReportGrid(records));
+  ASSERT_TRUE(settings);
+  EXPECT_EQ(settings->problems, 2U);
+  EXPECT_EQ(experiments::SettingSentence(*settings),
+            "Steps are shortest with 4 GPUs; they take 2 times as long with 2 GPUs (geometric means over 2 problems).");
+  const auto comparison = experiments::CompareAgents(records, experiments::MakeReportGrid(records));
+  EXPECT_TRUE(experiments::MakeAnswer("How many?", comparison, "", settings).answer.starts_with("Steps are shortest"));
+  EXPECT_FALSE(experiments::CompareSettings(MakeRecords({{.index = 0}, {.index = 1}}),
+                                            experiments::MakeReportGrid(MakeRecords({{.index = 0}, {.index = 1}}))));
+}
+
 }  // namespace
 }  // namespace emplace::testing

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
 #include "tests/testing/runs.h"
 
@@ -39,11 +40,44 @@ TEST(ReportGridTest, WhatVariesForOneAgentIsAnAxisAndWhatFollowsFromItIsNone) {
   EXPECT_THAT(grid.axes, ElementsAre("engine"));
   EXPECT_THAT(grid.labels, ElementsAre("a", "b"));
   EXPECT_THAT(Titles(grid), ElementsAre("engine fifo", "engine placeto-reference"));
-  // Each agent has a different engine, so the label is sufficient.
+  // Engines are other problems, even if each agent has its own.
   const experiments::ReportGrid own =
       experiments::MakeReportGrid(MakeRecords({{.label = "a"}, {.label = "b", .engine = "placeto-reference"}}));
-  EXPECT_THAT(own.axes, ElementsAre());
-  EXPECT_THAT(Titles(own), ElementsAre("all"));
+  EXPECT_THAT(own.axes, ElementsAre("engine"));
+  // Settings of agents follow from the label.
+  EXPECT_THAT(experiments::MakeReportGrid(MakeRecords({{.label = "a"}, {.label = "b", .name = "x"}})).axes,
+              ElementsAre());
+}
+
+experiments::TrialRecord WithGraph(const std::string& graph) {
+  experiments::TrialRecord trial = MakeRecord({});
+  std::get<JsonObject>(trial.spec.data)[3].value = ParseJson(graph);
+  return trial;
+}
+
+TEST(ReportGridTest, GraphsOfOneNameAndOtherContentAreToldApart) {
+  EXPECT_THAT(Titles(experiments::MakeReportGrid({WithGraph(R"({"file": "/x/a/small.json", "fingerprint": "1"})"),
+                                                  WithGraph(R"({"file": "/x/b/small.json", "fingerprint": "2"})")})),
+              ElementsAre("small (a/small.json)", "small (b/small.json)"));
+  EXPECT_THAT(
+      Titles(experiments::MakeReportGrid({WithGraph(R"({"model": "gpt", "set": {}})"),
+                                          WithGraph(R"({"model": "gpt", "set": {}, "transform": {"recompute": "all"}})")})),
+      ElementsAre("gpt", "gpt (transform {\"recompute\":\"all\"})"));
+  EXPECT_THAT(Titles(experiments::MakeReportGrid({WithGraph(R"({"dataset": "nmt", "seed": 1, "index": 0})"),
+                                                  WithGraph(R"({"dataset": "nmt", "seed": 2, "index": 0})")})),
+              ElementsAre("nmt (seed 1)", "nmt (seed 2)"));
+}
+
+TEST(ReportGridTest, TitlesHoldNoFoldersThatAllFilesShare) {
+  std::vector<experiments::TrialRecord> records = MakeRecords({{}, {}});
+  for (std::size_t i = 0; i < 2; ++i) {
+    auto& members = std::get<JsonObject>(records[i].spec.data);
+    for (JsonMember& member : members) {
+      if (member.key == "costs") member.value = ToJson("profile: /home/me/" + std::string(i == 0 ? "a" : "b") + "/p.json");
+    }
+  }
+  EXPECT_THAT(Titles(experiments::MakeReportGrid(records)),
+              ElementsAre("costs profile: a/p.json", "costs profile: b/p.json"));
 }
 
 TEST(ReportGridTest, GraphsAndSeedsAreRepetitions) {

@@ -55,6 +55,48 @@ TEST(ReportTablesTest, AnAverageWithAnEmptyCellIsNone) {
   EXPECT_THAT(Means(table.rows[1]), ElementsAre(30, -1, -1));
 }
 
+// A trial that is planned, and failed or has not run.
+experiments::TrialRecord Missing(const SampleTrial& trial) {
+  experiments::TrialRecord record = MakeRecord(trial);
+  record.graphs.clear();
+  record.timing.reset();
+  return record;
+}
+
+TEST(ReportTablesTest, AnAgentThatLacksATrialIsMarkedAndNeverFirst) {
+  // b gains more on the graph that it solved, but failed on the other, where a gains little: 30 against (20 + 10) / 2.
+  std::vector<SampleTrial> trials = {Improved("d1", 3, 20), Improved("d1", 3, 10), Improved("d1", 3, 30, "b"),
+                                     Improved("d1", 3, 0, "b")};
+  trials[1].index = trials[3].index = 1;
+  std::vector<experiments::TrialRecord> records = MakeRecords({trials[0], trials[1], trials[2]});
+  records.push_back(Missing(trials[3]));
+  const experiments::MetricTable table = Table(records, "improvement");
+  ASSERT_EQ(table.rows.size(), 2U);
+  EXPECT_EQ(table.rows[0].label, "a");
+  EXPECT_TRUE(table.rows[0].cells[0].IsRanked());
+  EXPECT_EQ(table.rows[1].label, "b");
+  EXPECT_FALSE(table.rows[1].cells[0].IsRanked());
+  EXPECT_EQ(table.rows[1].cells[0].trials.found, 1U);
+  EXPECT_EQ(table.rows[1].cells[0].trials.wanted, 2U);
+  // Ranks are over the graph that both solved.
+  const experiments::MetricTable ranks = Table(records, "rank");
+  EXPECT_EQ(ranks.rows[0].label, "b");
+  EXPECT_EQ(ranks.rows[0].cells[0].estimate->observations, 1U);
+}
+
+TEST(ReportTablesTest, AnAgentThatNeverTriedAGraphOfItsColumnIsMarkedToo) {
+  std::vector<SampleTrial> trials = {Improved("d1", 3, 20), Improved("d1", 3, 10), Improved("d1", 3, 30, "b")};
+  trials[1].index = 1;
+  const experiments::MetricTable table = Table(MakeRecords(trials), "improvement");
+  EXPECT_EQ(table.rows[0].label, "a");
+  EXPECT_EQ(table.rows[1].cells[0].trials.found, 1U);
+  EXPECT_EQ(table.rows[1].cells[0].trials.wanted, 2U);
+  // Fewer seeds of each graph are no gap: an agent without chance has one.
+  std::vector<SampleTrial> seeds = {Improved("d1", 3, 20), Improved("d1", 3, 10), Improved("d1", 3, 30, "b")};
+  seeds[1].seed = 2;
+  EXPECT_TRUE(Table(MakeRecords(seeds), "improvement").rows[0].cells[0].IsRanked());
+}
+
 TEST(ReportTablesTest, TheBestMedianAndWorstSeedOfAGraph) {
   std::vector<SampleTrial> trials;
   for (const double best : {700, 200, 400, 900}) {

@@ -65,6 +65,11 @@ Graph::Graph(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
 
 const std::string& Graph::name() const { return data_->name; }
 const std::string& Graph::metadata() const { return data_->metadata; }
+void Graph::SetMetadata(std::string metadata) {
+  EMPLACE_CHECK(data_.use_count() == 1);
+  // The builder made it as something that is not const.
+  const_cast<Data&>(*data_).metadata = std::move(metadata);
+}
 std::size_t Graph::num_ops() const { return data_->ops.size(); }
 std::size_t Graph::num_tensors() const { return data_->tensors.size(); }
 const Op& Graph::op(OpId id) const { return data_->ops[Index(id)]; }

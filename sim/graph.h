@@ -113,6 +113,8 @@ class Graph {
   const std::string& name() const;
   // What is known of the graph besides: a JSON object as compact text; "" if nothing is.
   const std::string& metadata() const;
+  // For what is known only once the graph is there. Requires: no copy of the graph exists.
+  void SetMetadata(std::string metadata);
   std::size_t num_ops() const;
   std::size_t num_tensors() const;
   const Op& op(OpId id) const;

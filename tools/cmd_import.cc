@@ -35,6 +35,7 @@ struct ImportOptions {
   std::string expert;
   std::string times;
   std::vector<std::string> inputs;
+  std::string step;
   bool training = false;
   std::string optimizer;  // "": the default
   double min_attributed = datasets::ImportOptions().min_attributed_percent;
@@ -73,6 +74,7 @@ int Run(const ImportOptions& options) {
                                          {.min_attributed_percent = options.min_attributed,
                                           .times = options.times,
                                           .inputs = options.inputs,
+                                          .step = options.step,
                                           .nodes = options.nodes,
                                           .training = options.training ? optimizer : ""});
   if (read.importer.is_cluster) return WriteClusterAlone(options, read);
@@ -105,6 +107,12 @@ int Run(const ImportOptions& options) {
   }
   WriteFiles(files);
   for (const std::string& note : imported.notes) Say(fmt::format("{}: {}", file, note));
+  if (imported.measured) {
+    Say(
+        fmt::format("{}: its ops run on the trace's own threads and streams (--cluster-out, --placement-out); for a "
+                    "graph to place, import an Execution Trace with --times",
+                    file));
+  }
   Say(fmt::format("{}: {} ops, {} tensors read as {}", file, imported.graph.num_ops(), imported.graph.num_tensors(),
                   importer.name));
   return kDone;
@@ -151,6 +159,7 @@ Command AddImport(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str()
       ->transform(IntegerFrom(1, datasets::kMostNcclNodes));
+  AddStepOption(*command, &options->step, /*mean=*/false);
   AddMinAttributedOption(*command, &options->min_attributed);
   return {command, [options] { return Run(*options); }};
 }

@@ -18,6 +18,7 @@
 #include "sim/schedule/schedule_trace.h"
 #include "sim/simulator.h"
 #include "tools/commands.h"
+#include "tools/importing.h"
 #include "tools/problem.h"
 #include "tools/progress.h"
 #include "tools/search.h"
@@ -117,6 +118,7 @@ int Run(const PlaceOptions& options) {
   }
   if (options.checkpoint == "-") throw InputError("--checkpoint", "must be a file (it is read and written)");
   const Graph graph = experiments::LoadGraph(problem.graph);
+  RepeatUnexplained(graph, problem.graph.file);
   const Cluster cluster = LoadCluster(problem);
   const CostTable costs = LoadCosts(problem, graph, cluster);
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);

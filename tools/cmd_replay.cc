@@ -9,9 +9,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agents/explain/words.h"
+#include "datasets/importers/kineto.h"
 #include "experiments/validation/replay.h"
 #include "experiments/validation/roofline_check.h"
 #include "sim/base/check.h"
@@ -19,16 +21,21 @@
 #include "sim/base/table.h"
 #include "tools/commands.h"
 #include "tools/importing.h"
+#include "tools/numbers.h"
 #include "tools/problem.h"
 #include "tools/terminal.h"
 
 namespace emplace::tools {
 namespace {
 
+constexpr double kDefaultMaxError = 10;  // per cent
+
 struct ReplayOptions {
   std::vector<std::string> files;
   std::string format;
+  std::string step;
   double min_attributed = datasets::ImportOptions().min_attributed_percent;
+  std::optional<double> max_error;
   bool json = false;
   bool roofline = false;
   std::string times;
@@ -43,10 +50,32 @@ std::string Error(double simulated, double measured) {
 // Sums of many times: to a nanosecond.
 std::string SumForPeople(double micros) { return MicrosForPeople(std::round(micros * 1000) / 1000); }
 
+// What the unexplained time consists of; "" if nothing stands out.
+std::string PartsText(const experiments::Replay& replay) {
+  const experiments::Unexplained& parts = replay.unexplained;
+  std::string text;
+  for (const auto& [micros, what] :
+       {std::pair(parts.without_call, "of activities that no call started"),
+        std::pair(parts.idle, "of GPU idle time that nothing in the trace accounts for"),
+        std::pair(parts.gaps, "of short gaps between activities that are not reproduced")}) {
+    if (micros < 0.001 * replay.measured_step_time) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", SumForPeople(micros), what);
+  }
+  return text;
+}
+
+std::string WarningText(const experiments::Replay& replay) {
+  if (std::abs(replay.UnexplainedPercent()) <= datasets::kWarnUnexplained) return "";
+  const std::string parts = PartsText(replay);
+  return UnexplainedText(replay.step_time, replay.measured_step_time) + (parts.empty() ? "" : "; there is " + parts);
+}
+
 void Print(std::ostream& out, const experiments::Replay& replay, const datasets::Imported& imported) {
+  const std::string warning = WarningText(replay);
+  if (!warning.empty()) out << warning << "\n";
   std::string gpus;
   for (const std::string& gpu : replay.gpus) gpus += (gpus.empty() ? "" : ", ") + gpu;
-  out << fmt::format("{}: {}, {} of the device time attributed\n", Printable(gpus),
+  out << fmt::format("{}: {}, {} of their device time attributed\n", Printable(gpus),
                      replay.activities == 1 ? "1 GPU activity" : fmt::format("{} GPU activities", replay.activities),
                      fmt::format("{:.1f} %", replay.attributed_percent));
   Table totals({"", "simulated", "measured", "error"});
@@ -55,6 +84,11 @@ void Print(std::ostream& out, const experiments::Replay& replay, const datasets:
   totals.Add({"GPU busy", SumForPeople(replay.gpu_busy), SumForPeople(replay.measured_gpu_busy),
               Error(replay.gpu_busy, replay.measured_gpu_busy)});
   totals.PrintText(out);
+  if (replay.measured_own_busy < replay.measured_gpu_busy) {
+    out << fmt::format(
+        "of the busy time {} is of the step's own activities, which span {}; the rest was launched before\n",
+        SumForPeople(replay.measured_own_busy), SumForPeople(replay.measured_own_span));
+  }
   const auto of_step = [&](double micros) {
     return fmt::format("{} ({:.2f} % of the step)", SumForPeople(micros),
                        replay.measured_step_time > 0 ? 100 * micros / replay.measured_step_time : 0);
@@ -63,12 +97,14 @@ void Print(std::ostream& out, const experiments::Replay& replay, const datasets:
                      of_step(replay.starts.median), of_step(replay.starts.p90));
 
   out << "\nStreams, simulated / measured:\n";
-  Table streams({"stream", "activities", "busy", "idle for the host", "for launch delays, gaps", "for other streams"});
+  Table streams({"stream", "activities", "busy", "idle for the host", "for launch delays, gaps", "for other streams",
+                 "end unexplained"});
   for (const experiments::ReplayStream& stream : replay.streams) {
     const auto both = [](double a, double b) { return SumForPeople(a) + " / " + SumForPeople(b); };
     streams.Add({stream.name, std::to_string(stream.activities), both(stream.busy, stream.measured_busy),
                  both(stream.idle[0], stream.measured_idle[0]), both(stream.idle[1], stream.measured_idle[1]),
-                 both(stream.idle[2], stream.measured_idle[2])});
+                 both(stream.idle[2], stream.measured_idle[2]),
+                 fmt::format("{:.2f} %", experiments::UnexplainedPercent(stream.end, stream.measured_end))});
   }
   streams.PrintText(out);
 
@@ -153,8 +189,9 @@ int RunRoofline(const ReplayOptions& options) {
     }
     scales = experiments::MeasureRooflineScales(sources, roofline);
   }
-  const auto [importer, imported] = ImportFiles(
-      options.files, options.format, {.min_attributed_percent = options.min_attributed, .times = options.times});
+  const auto [importer, imported] =
+      ImportFiles(options.files, options.format,
+                  {.min_attributed_percent = options.min_attributed, .times = options.times, .step = options.step});
   const experiments::RooflineCheck check = AtPlace(options.files.front(), [&, &step = imported] {
     return experiments::CheckRoofline(step, roofline, scales ? &*scales : nullptr);
   });
@@ -167,6 +204,23 @@ int RunRoofline(const ReplayOptions& options) {
   return kDone;
 }
 
+// `first` is the replay of `imported`, which is one of the steps; `import` gives another one by its number.
+template <typename Import>
+experiments::Replay MeanOverSteps(const datasets::Imported& imported, const experiments::Replay& first,
+                                  const Import& import) {
+  std::vector<experiments::Replay> replays = {first};
+  std::vector<double> measured = {first.measured_step_time};
+  for (const std::int64_t number : imported.measured->steps) {
+    if (!imported.measured->step || number == *imported.measured->step) continue;
+    replays.push_back(experiments::MakeReplay(import(std::to_string(number)).imported));
+    measured.push_back(replays.back().measured_step_time);
+  }
+  const auto [least, most] = std::minmax_element(measured.begin(), measured.end());
+  Say(fmt::format("the mean over {} steps, which take {} to {}", replays.size(), SumForPeople(*least),
+                  SumForPeople(*most)));
+  return experiments::MeanOf(replays);
+}
+
 int Run(const ReplayOptions& options) {
   std::vector<std::string> inputs = options.files;
   inputs.insert(inputs.end(), options.scale_from.begin(), options.scale_from.end());
@@ -174,21 +228,31 @@ int Run(const ReplayOptions& options) {
   if (!options.roofline && !options.scale_from.empty()) throw InputError("--scale-from", "needs --roofline");
   if (!options.roofline && !options.times.empty()) throw InputError("--times", "needs --roofline");
   if (!options.roofline && !options.tf32.empty()) throw InputError("--tf32", "needs --roofline");
+  if (options.roofline && options.max_error) throw InputError("--max-error", "is not for --roofline");
+  if (options.roofline && options.step == "mean") throw InputError("--step", "is mean, which is not for --roofline");
   if (options.roofline) return RunRoofline(options);
-  const auto [importer, imported] =
-      ImportFiles(options.files, options.format, {.min_attributed_percent = options.min_attributed});
+  const bool is_mean = options.step == "mean";
+  const auto import = [&](const std::string& step) {
+    return ImportFiles(options.files, options.format, {.min_attributed_percent = options.min_attributed, .step = step});
+  };
+  const ImportedFiles read = import(is_mean ? "" : options.step);
+  const datasets::Imported& imported = read.imported;
   if (!imported.measured) {
-    throw InputError(options.files.front(),
-                     fmt::format("holds no measured step to compare with (format {}; kineto does)", importer.name));
+    throw InputError(
+        options.files.front(),
+        fmt::format("holds no measured step to compare with (format {}; kineto does)", read.importer.name));
   }
   for (const std::string& note : imported.notes) Say(fmt::format("{}: {}", options.files.front(), note));
-  const experiments::Replay replay = experiments::MakeReplay(imported);
+  experiments::Replay replay = experiments::MakeReplay(imported);
+  if (is_mean) replay = MeanOverSteps(imported, replay, import);
   if (options.json) {
+    const std::string warning = WarningText(replay);
+    if (!warning.empty()) Say(fmt::format("{}: {}", options.files.front(), warning));
     experiments::WriteReplay(std::cout, replay, imported);
   } else {
     Print(std::cout, replay, imported);
   }
-  return kDone;
+  return std::abs(replay.UnexplainedPercent()) > options.max_error.value_or(kDefaultMaxError) ? kNo : kDone;
 }
 
 }  // namespace
@@ -201,7 +265,13 @@ Command AddReplay(CLI::App& app) {
       ->required()
       ->type_name("TRACE");
   command->add_option("--from", options->format, "Format (default: found from the content)")->type_name("FORMAT");
+  AddStepOption(*command, &options->step, /*mean=*/true);
   AddMinAttributedOption(*command, &options->min_attributed);
+  command
+      ->add_option("--max-error", options->max_error,
+                   "Exit with 1 if more of the measured step than so many per cent is not explained (default: 10)")
+      ->type_name("PERCENT")
+      ->transform(NumberFrom(0, 1e9));
   command->add_flag("--roofline", options->roofline,
                     "Instead: what --costs roofline says of the trace's operators beside what was measured, by class");
   command

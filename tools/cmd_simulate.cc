@@ -17,6 +17,7 @@
 #include "sim/schedule/steady_state.h"
 #include "sim/simulator.h"
 #include "tools/commands.h"
+#include "tools/importing.h"
 #include "tools/problem.h"
 #include "tools/schedule_option.h"
 
@@ -80,6 +81,7 @@ int Run(const SimulateOptions& options) {
     throw InputError("-", "is used for both --timeline and --json (one may be standard output)");
   }
   const Graph graph = experiments::LoadGraph(problem.graph);
+  RepeatUnexplained(graph, problem.graph.file);
   const Cluster cluster = LoadCluster(problem);
   const CostTable costs = LoadCosts(problem, graph, cluster);
   const Placement placement = LoadPlacement(options.placement, graph, cluster, costs);

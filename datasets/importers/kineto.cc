@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
@@ -14,11 +15,17 @@
 #include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
 #include "sim/base/units.h"
+#include "sim/cost/cost_models.h"
+#include "sim/cost_model.h"
+#include "sim/simulator.h"
 
 namespace emplace::datasets {
 namespace {
 
 constexpr std::size_t kMaxTracks = 2000;  // links are their square
+// Per cent of the device time that may have been launched before the window: what is trimmed, and in all.
+constexpr double kMostTrimmed = 50;
+constexpr double kMostBefore = 90;
 
 double Micros(std::int64_t nanos) { return MicrosFromDuration(Duration(nanos)); }
 
@@ -38,6 +45,8 @@ std::string_view KindOf(TraceStep::OpType type) {
       return "memcpy";
     case TraceStep::OpType::kSet:
       return "memset";
+    case TraceStep::OpType::kBacklog:
+      return "backlog";
   }
   return "op";
 }
@@ -59,7 +68,7 @@ class GraphMaker {
   Imported Make(double attributed) {
     Imported imported;
     MakeDevices();
-    imported.graph = MakeGraph(attributed);
+    imported.graph = MakeGraph();
     imported.cluster = MakeCluster();
     std::vector<OpId> ids(step_.ops.size());
     Placement placement(step_.ops.size());
@@ -72,10 +81,28 @@ class GraphMaker {
     imported.placement = std::move(placement);
     imported.measured = MakeMeasured(ids);
     imported.attributed_percent = attributed;
+    imported.measured->simulated_time_micros = Simulate(imported);
+    imported.graph.SetMetadata(Metadata(attributed, *imported.measured));
     return imported;
   }
 
  private:
+  static double Simulate(const Imported& imported) {
+    const CostTable costs(imported.graph, *imported.cluster, *MakeMeasuredCostModel());
+    const Simulator simulator(imported.graph, *imported.cluster, costs, SimOptions{.peak_memory = false});
+    return simulator.Run(*imported.placement).step_time_micros;
+  }
+
+  // Of a GPU whose number the trace's properties lack, the only name that they have: drivers count in their own way.
+  static std::string NameOf(const std::map<std::int64_t, std::string>& names, std::int64_t gpu) {
+    const auto name = names.find(gpu);
+    if (name != names.end()) return name->second;
+    const bool is_clear = !names.empty() && std::all_of(names.begin(), names.end(), [&](const auto& other) {
+      return other.second == names.begin()->second;
+    });
+    return is_clear ? names.begin()->second : "";
+  }
+
   void MakeDevices() {
     std::map<std::pair<std::size_t, std::int64_t>, std::size_t> gpus;
     for (const TraceStep::Device& device : step_.devices) {
@@ -84,13 +111,12 @@ class GraphMaker {
         gpu_of_.push_back(MeasuredStep::kNoGpu);
         continue;
       }
-      const auto& names = traces_[device.rank].gpus;
-      const auto name = names.find(device.gpu);
-      kinds_.push_back(KindOfGpu(name == names.end() ? "" : name->second));
+      const std::string name = NameOf(traces_[device.rank].gpus, device.gpu);
+      kinds_.push_back(KindOfGpu(name));
       const auto [gpu, added] = gpus.try_emplace({device.rank, device.gpu}, gpus.size());
       if (added) {
         gpus_.push_back((traces_.size() == 1 ? "" : fmt::format("rank {} ", device.rank)) +
-                        (name == names.end() ? fmt::format("gpu {}", device.gpu) : name->second));
+                        (name.empty() ? fmt::format("gpu {}", device.gpu) : name));
       }
       gpu_of_.push_back(gpu->second);
     }
@@ -100,7 +126,7 @@ class GraphMaker {
     return event == TraceStep::kNone ? std::string_view() : trace.text(trace.events[event].name);
   }
 
-  Graph MakeGraph(double attributed) {
+  Graph MakeGraph() {
     GraphBuilder builder("kineto");
     builder.Reserve(step_.ops.size());
     OpSpec spec;
@@ -119,7 +145,6 @@ class GraphMaker {
       spec.control_positions = op.after;
       builder.Add(spec);
     }
-    builder.SetMetadata(Metadata(attributed));
     return builder.Build();
   }
 
@@ -205,10 +230,12 @@ class GraphMaker {
     attrs->Json(key, json);
   }
 
-  std::string Metadata(double attributed) const {
+  std::string Metadata(double attributed, const MeasuredStep& step) const {
     JsonObject measured;
-    AddMember(&measured, "step_time_us", Micros(step_.measured_time));
+    AddMember(&measured, "step_time_us", step.step_time_micros);
     AddMember(&measured, "attributed_percent", attributed);
+    AddMember(&measured, "simulated_step_time_us", step.simulated_time_micros);
+    AddMember(&measured, "unexplained_percent", step.UnexplainedPercent());
     JsonList gpus;
     for (const std::string& gpu : gpus_) gpus.push_back(ToJson(gpu));
     JsonObject metadata;
@@ -252,6 +279,12 @@ class GraphMaker {
     for (const TraceStep::Activity& activity : step_.activities) {
       measured.runs.push_back({ids[activity.first], ids[activity.last], Micros(activity.start), Micros(activity.end)});
     }
+    for (const TraceStep::Busy& busy : step_.backlog) {
+      measured.backlog.push_back({busy.device, Micros(busy.start), Micros(busy.end)});
+    }
+    measured.without_call_micros = Micros(step_.activity_time - step_.launched_time);
+    measured.steps = StepsOf(traces_);
+    measured.step = step_.step;
     measured.gpu_of = gpu_of_;
     measured.gpus = gpus_;
     return measured;
@@ -330,8 +363,8 @@ bool LooksLikeKineto(std::string_view head) {
   return head[first] == '[' && head.find("\"ph\"") != std::string_view::npos;
 }
 
-Imported MakeTraceGraph(const std::vector<KinetoTrace>& traces, double min_attributed) {
-  const TraceStep step = RebuildStep(traces);
+Imported MakeTraceGraph(const std::vector<KinetoTrace>& traces, double min_attributed, std::string_view which) {
+  const TraceStep step = RebuildStep(traces, which);
   if (step.devices.size() > kMaxTracks) {
     throw InputError("traceEvents", fmt::format("there are {} threads and streams in use (at most {})",
                                                 step.devices.size(), kMaxTracks));
@@ -339,7 +372,20 @@ Imported MakeTraceGraph(const std::vector<KinetoTrace>& traces, double min_attri
   const auto percent = [&](std::int64_t time) {
     return step.activity_time == 0 ? 100.0 : 100 * static_cast<double>(time) / static_cast<double>(step.activity_time);
   };
-  const double attributed = percent(step.launched_time);
+  double attributed = percent(step.launched_time);
+  // What was launched before the window is the work of another step. A window that shows little else holds no step.
+  const auto all = static_cast<double>(step.activity_time + step.backlog_time + step.trimmed_time);
+  const auto share = [&](std::int64_t time) { return all > 0 ? 100 * static_cast<double>(time) / all : 0; };
+  const double before = share(step.backlog_time + step.trimmed_time);
+  if (share(step.trimmed_time) > kMostTrimmed || before > kMostBefore) {
+    attributed = share(step.launched_time);
+    if (attributed < min_attributed) {
+      throw InputError("traceEvents",
+                       fmt::format("{:.1f} % of the device time was launched before the window, and only {:.1f} % "
+                                   "belongs to a call in the trace (at least {} %; --min-attributed lowers that)",
+                                   before, attributed, NumberText(min_attributed)));
+    }
+  }
   if (attributed < min_attributed) {
     throw InputError("traceEvents",
                      fmt::format("only {:.1f} % of the device time belongs to a call in the trace (at least {} %; "
@@ -348,31 +394,44 @@ Imported MakeTraceGraph(const std::vector<KinetoTrace>& traces, double min_attri
   }
   Imported imported = GraphMaker(traces, step).Make(attributed);
   imported.notes = step.notes;
+  if (before > 5) {
+    imported.notes.push_back(fmt::format(
+        "warning: {:.1f} % of the device time was launched before the window, and is not the step's work", before));
+  }
+  imported.notes.push_back(
+      fmt::format("attributed: {:.1f} % of the step's {:.3f} ms of device time to a call, {:.1f} % to an op; {} GPU "
+                  "activities, {} host ops",
+                  attributed, static_cast<double>(step.activity_time) / 1e6, percent(step.named_time),
+                  step.activities.size(), step.ops.size() - step.activities.size()));
+  const double unexplained = imported.measured->UnexplainedPercent();
   imported.notes.push_back(fmt::format(
-      "attributed: {:.1f} % of {:.3f} ms of device time to a call, {:.1f} % to an op; {} GPU activities, {} host ops",
-      attributed, static_cast<double>(step.activity_time) / 1e6, percent(step.named_time), step.activities.size(),
-      step.ops.size() - step.activities.size()));
+      "{}simulated: {:.3f} ms of {:.3f} ms that were measured, {:.2f} % is not explained",
+      std::abs(unexplained) > kWarnUnexplained ? "warning: " : "", imported.measured->simulated_time_micros / 1000,
+      imported.measured->step_time_micros / 1000, unexplained));
   return imported;
 }
 
 Imported ImportKineto(std::span<const ImportSource> sources, const ImportOptions& options) {
   std::vector<KinetoTrace> traces;
-  for (const ImportSource& source : sources) {
-    traces.push_back(AtPlace(source.name(), [&] {
-      const auto in = source.Open();
-      return ReadKinetoTrace(*in);
-    }));
+  std::vector<std::size_t> source_of;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    for (KinetoTrace& trace : AtPlace(sources[i].name(), [&] { return SplitRanks(ReadKinetoTrace(sources[i])); })) {
+      traces.push_back(std::move(trace));
+      source_of.push_back(i);
+    }
   }
   std::map<std::int64_t, std::size_t> ranks;
   for (std::size_t i = 0; i < traces.size(); ++i) {
     if (!traces[i].rank) continue;
     const auto [other, is_new] = ranks.try_emplace(*traces[i].rank, i);
     if (!is_new) {
-      throw InputError(sources[i].name(), fmt::format("is of rank {}, and so is {} (each rank once)", *traces[i].rank,
-                                                      sources[other->second].name()));
+      throw InputError(sources[source_of[i]].name(),
+                       fmt::format("is of rank {}, and so is {} (each rank once)", *traces[i].rank,
+                                   sources[source_of[other->second]].name()));
     }
   }
-  return AtPlace(sources.front().name(), [&] { return MakeTraceGraph(traces, options.min_attributed_percent); });
+  return AtPlace(sources.front().name(),
+                 [&] { return MakeTraceGraph(traces, options.min_attributed_percent, options.step); });
 }
 
 }  // namespace emplace::datasets

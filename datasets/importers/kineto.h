@@ -10,6 +10,9 @@
 
 namespace emplace::datasets {
 
+// A simulation that lacks more than this of a measured step is warned of, in per cent.
+inline constexpr double kWarnUnexplained = 2;
+
 // Host threads of traces are devices of this kind.
 inline constexpr std::string_view kTraceThreadKind = "host-cpu";
 
@@ -32,10 +35,13 @@ std::string KindOfGpu(std::string_view name);
 //   `input_values`: the innermost one; `op_call` and `op_kernels`: which it is and how many kernels it has, of several
 //   from a call to its kernel        the latency of the link from threads to streams: the median on idle streams
 //   between two queued kernels       the stream's `op_gap_us`: the mean
+//   what was launched before         an op of kind `backlog`: its stream is busy with it, or held by it
 //
-// The measured step is in Imported::placement and Imported::measured, and in the graph's metadata.
-// Throws InputError if less than `min_attributed` per cent of the device time belongs to a call.
-Imported MakeTraceGraph(const std::vector<KinetoTrace>& traces, double min_attributed);
+// The measured step is in Imported::placement and Imported::measured, and in the graph's metadata; so is the share of
+// it that a simulation does not explain. `step`: as in RebuildStep.
+// Throws InputError if less than `min_attributed` per cent of the device time belongs to a call, or if most of it was
+// launched before the window.
+Imported MakeTraceGraph(const std::vector<KinetoTrace>& traces, double min_attributed, std::string_view step = "");
 
 }  // namespace emplace::datasets
 

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "datasets/importers/registry.h"
+
 namespace emplace::datasets {
 
 // What PyTorch's profiler (Kineto) writes, as far as a step can be rebuilt from it. The file is Chrome trace JSON: an
@@ -17,11 +19,11 @@ namespace emplace::datasets {
 //
 //   category here  `cat` in the file
 //   kOp            cpu_op, Operator
-//   kCall          cuda_runtime, cuda_driver, Runtime, hip_runtime, hip_driver
-//   kKernel        kernel, Kernel
-//   kCopy          gpu_memcpy, Memcpy
-//   kSet           gpu_memset, Memset
-//   kSync          cuda_sync
+//   kCall          cuda_runtime, hip_driver and so on: what ends in _runtime or _driver; Runtime, hpu_op
+//   kKernel        kernel, Kernel, mtia_ccp_events; what ends in _kernel
+//   kCopy          gpu_memcpy, Memcpy; what ends in _memcpy
+//   kSet           gpu_memset, Memset; what ends in _memset
+//   kSync          cuda_sync; what ends in _sync
 enum class TraceCategory : std::uint8_t { kOp, kCall, kKernel, kCopy, kSet, kSync };
 
 // Of a device: a kernel, copy or set.
@@ -63,7 +65,17 @@ struct TraceThread {
 
 struct TraceStream {
   std::int64_t device = 0;
-  std::int64_t stream = 0;  // -1: all of the device
+  std::int64_t stream = 0;   // -1: all of the device
+  std::string process = {};  // of the first event; merged traces tell their ranks' GPUs apart by it
+};
+
+// An annotation ProfilerStep#N of a host thread.
+struct TraceStepMark {
+  std::int64_t number = 0;
+  std::int64_t start = 0;  // as in TraceEvent
+  std::int64_t end = 0;
+  std::uint32_t name = 0;    // of `texts`
+  std::uint32_t thread = 0;  // of `threads`
 };
 
 struct KinetoTrace {
@@ -73,9 +85,14 @@ struct KinetoTrace {
   std::vector<TraceThread> threads;
   std::vector<TraceStream> streams;
   std::map<std::int64_t, std::string> gpus;     // names, by device
+  std::vector<TraceStepMark> steps;             // by start
   std::map<std::string, std::size_t> left_out;  // complete events of other categories, by category
-  std::size_t spoiled = 0;                      // complete events without a time
-  std::int64_t origin = 0;                      // ns since 1970 of what is 0 in the events; the start of the first
+  // The categories among them that look like calls or activities, because their events have correlation ids.
+  std::map<std::string, std::size_t> like_calls;
+  std::size_t spoiled = 0;       // complete events without a time, or with one that is no number
+  std::size_t endless = 0;       // with a negative duration, whatever their category
+  std::size_t placeholders = 0;  // with a time that is not of the trace's clock: mostly 0, or days away
+  std::int64_t origin = 0;       // ns since 1970 of what is 0 in the events; the start of the first
   std::optional<std::int64_t> rank;
   std::optional<std::int64_t> world_size;
 
@@ -83,9 +100,18 @@ struct KinetoTrace {
   const TraceDetails& details_of(const TraceEvent& event) const { return details[event.details]; }
 };
 
-// Throws InputError, its place in the file, on what is not such a trace, and on a time that is negative or too large.
-// Memory: some 50 bytes for each event that is kept, and each distinct text once; the file is never held.
+// Throws InputError, its place in the file, on what is not such a trace. Events that no clock measured are left out and
+// counted. Where no activity has a correlation id, "External id" joins calls to activities instead, as far as it names
+// one launch. Memory: some 50 bytes for each event that is kept, and each distinct text once; the file is never held.
 KinetoTrace ReadKinetoTrace(std::istream& in);
+// The same of a file. Numbers such as inf and NaN, which PyTorch writes and JSON does not have, are read there. They
+// may stand where the number is not used; as a time they make their event one without a time.
+KinetoTrace ReadKinetoTrace(const ImportSource& source);
+
+// The ranks that were merged into one file: processes whose calls have the same correlation ids. The activities of a
+// GPU belong to the process whose calls all come before them, and the nearest. Throws InputError if no process is the
+// right one. Of other traces, the trace alone.
+std::vector<KinetoTrace> SplitRanks(KinetoTrace trace);
 
 // A decimal number of µs in ns, exactly, as far as it has no more than three decimals; nullopt if it is not one, or
 // beyond 2^61 ns.

@@ -677,7 +677,7 @@ EtTimes JoinTimes(const EtTrace& trace, const KinetoTrace& times) {
   joined.micros.assign(trace.nodes.size(), -1);
   joined.device_kind = KindOfGpu(times.gpus.empty() ? "" : times.gpus.begin()->second);
   // Device time of each op range of the Kineto trace, by event.
-  const TraceStep step = AtPlace("--times", [&] { return RebuildStep({times}); });
+  const TraceStep step = AtPlace("--times", [&] { return RebuildStep({times}, "all"); });
   std::unordered_map<std::uint32_t, double> micros_of;
   for (const TraceStep::Activity& activity : step.activities) {
     const std::uint32_t source = step.ops[activity.last].source;
@@ -753,10 +753,7 @@ Imported ImportPyTorchEt(std::span<const ImportSource> sources, const ImportOpti
   std::optional<KinetoTrace> times;
   if (!options.times.empty()) {
     const ImportSource file(options.times);
-    times = AtPlace(options.times, [&] {
-      const auto in = file.Open();
-      return ReadKinetoTrace(*in);
-    });
+    times = AtPlace(options.times, [&] { return ReadKinetoTrace(file); });
   }
   return AtPlace(source.name(), [&] {
     const auto in = source.Open();

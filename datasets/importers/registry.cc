@@ -35,7 +35,8 @@ constexpr ImporterEntry kImporters[] = {
     {"kineto",
      "trace of PyTorch's profiler: a step on GPUs, with host threads, streams, launches and waits; of several ranks",
      "PyTorch profiler, Chrome trace JSON; github.com/pytorch/kineto", LooksLikeKineto, ImportKineto,
-     /*takes_several=*/true},
+     /*takes_several=*/true, /*takes_times=*/false, /*takes_inputs=*/false, /*takes_training=*/false,
+     /*is_cluster=*/false, /*takes_steps=*/true},
     {"onnx", "ONNX model: its nodes with shapes, bytes and weights, in the kinds of the op catalogue",
      "ONNX, onnx.proto; github.com/onnx/onnx", LooksLikeOnnx, ImportOnnx, /*takes_several=*/false,
      /*takes_times=*/false, /*takes_inputs=*/true},
@@ -94,6 +95,9 @@ Imported Import(const ImporterEntry& importer, std::span<const ImportSource> sou
   }
   if (!options.inputs.empty() && !importer.takes_inputs) {
     throw InputError("--input", "cannot be used (the format " + std::string(importer.name) + " has no sizes to set)");
+  }
+  if (!options.step.empty() && !importer.takes_steps) {
+    throw InputError("--step", "cannot be used (the format " + std::string(importer.name) + " has no steps to choose)");
   }
   if (options.nodes != 1 && !importer.is_cluster) {
     throw InputError("--nodes", "is for the topology of a node (format nccl, not " + std::string(importer.name) + ")");

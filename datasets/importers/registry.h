@@ -29,6 +29,21 @@ struct MeasuredStep {
   double step_time_micros = 0;
   std::vector<double> op_start_micros;  // by OpId
   std::vector<Run> runs;                // of GPU activities, by device, then by start
+  // When a device was busy with what was launched before the step: given, the same in a simulation.
+  struct Busy {
+    std::size_t device = 0;
+    double start_micros = 0;
+    double end_micros = 0;
+  };
+  std::vector<Busy> backlog;
+  double without_call_micros = 0;    // device time of activities without a call
+  double simulated_time_micros = 0;  // of the step, by the engine fifo with the op times of the trace
+  std::vector<std::int64_t> steps;   // the numbers N of annotations ProfilerStep#N in the window
+  std::optional<std::int64_t> step;  // the one of these that was taken; none: all of the window
+  // 100 x (measured - simulated) / measured.
+  double UnexplainedPercent() const {
+    return step_time_micros > 0 ? 100 * (step_time_micros - simulated_time_micros) / step_time_micros : 0;
+  }
   std::vector<std::size_t>
       gpu_of;                     // of each device: which GPU's stream it is, counted over all ranks; kNoGpu: a thread
   std::vector<std::string> gpus;  // their names
@@ -72,7 +87,8 @@ struct ImportOptions {
   double min_attributed_percent = 95;
   std::string times = {};                // a Kineto trace of the same step, for formats without times; "": none
   std::vector<std::string> inputs = {};  // "NAME=DIMS": shapes of inputs, for formats that leave sizes free
-  int nodes = 1;                         // how often to repeat the node, for formats that describe one
+  std::string step = {};      // of a trace of several steps: a number N of ProfilerStep#N; "all"; "": the median
+  int nodes = 1;              // how often to repeat the node, for formats that describe one
   std::string training = {};  // an optimizer: the forward graph of a network becomes a training step; "": it does not
 };
 
@@ -90,6 +106,7 @@ struct ImporterEntry {
   bool takes_inputs = false;    // ImportOptions::inputs
   bool takes_training = false;  // ImportOptions::training
   bool is_cluster = false;      // a cluster without a graph; also takes ImportOptions::nodes
+  bool takes_steps = false;     // ImportOptions::step
 };
 std::span<const ImporterEntry> AllImporters();
 // The format named, or found from the start of `file` if `format` is empty. Throws InputError that lists the known

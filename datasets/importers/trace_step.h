@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct TraceStep {
     kCollective,  // the part of a collective after all ranks have arrived; without other ranks all of it
     kCopy,
     kSet,
+    kBacklog,  // what a stream still does at the start of the step, launched before: given, with its pauses
   };
   struct Op {
     OpType type = OpType::kHost;
@@ -35,6 +37,12 @@ struct TraceStep {
     std::uint32_t outer = kNone;       // the outermost one
     std::vector<std::uint32_t> after;  // ops that must end first
     std::int64_t measured_start = 0;
+  };
+  // When a stream was busy with its backlog.
+  struct Busy {
+    std::uint32_t device = 0;
+    std::int64_t start = 0;
+    std::int64_t end = 0;
   };
   // A GPU activity as it was measured: from the start of op `first` to the end of op `last`; mostly one op.
   struct Activity {
@@ -56,22 +64,30 @@ struct TraceStep {
   std::vector<Op> ops;
   std::vector<Device> devices;
   std::vector<Activity> activities;
+  std::vector<Busy> backlog;       // by device, then by start
   std::int64_t measured_time = 0;  // from the first start to the last end
-  // Device time, in ns: of all activities of the traces but those at the window's edges; of those whose call is known;
-  // of those whose call is inside an op range.
+  // Device time, in ns: of the step's activities; of those whose call is known; of those whose call is inside an op
+  // range.
   std::int64_t activity_time = 0;
   std::int64_t launched_time = 0;
   std::int64_t named_time = 0;
+  // And of those that were launched before the window: what of it is inside the step, and the rest.
+  std::int64_t backlog_time = 0;
+  std::int64_t trimmed_time = 0;
+  std::size_t steps = 0;             // annotations ProfilerStep#N that all traces have
+  std::optional<std::int64_t> step;  // the number of the one that was taken; none: all of the window
   std::vector<std::string> notes;
 };
 
 // Rebuilds the step of one trace, or of several ranks' traces. The rules, in docs/formats.md#kineto:
 //
 //   - An activity belongs to the call with its correlation id, and that to the innermost op range around it on its
-//     thread. "External id" is not used.
-//   - Activities without a call before the first, or after the last, of their stream that has one are trimmed: the
-//   window
-//     has cut them from their calls. Others without a call are left out and count as not attributed.
+//     thread.
+//   - Of several annotations ProfilerStep#N one is taken: the calls that start in it, what they started, and nothing
+//     else. The step begins when the one before it has ended on the GPU too.
+//   - Activities without a call before the first of their stream that has one were launched before the window. What is
+//     before the step is trimmed. The rest holds its stream as it did when it was measured: the stream's backlog.
+//   - Other activities without a call hold their stream too, in their order, and count as not attributed.
 //   - A thread's time between two calls that start or wait for something is one host op, pauses included. A pause in
 //     which another thread of the process worked, and stopped before the pause ended, is a wait for that thread.
 //   - A call that waits (synchronisations, blocking copies, frees, launches into a full queue) is split: the part
@@ -82,8 +98,14 @@ struct TraceStep {
 //     called and the start shows it.
 //   - Collectives of several ranks are joined in their order within a process group.
 //
-// Throws InputError, its place a path in `traces`, if there is nothing to rebuild. Cost: O(n log n).
-TraceStep RebuildStep(const std::vector<KinetoTrace>& traces);
+//   - Ranks whose clocks differ are set right by their collectives, which end everywhere at the same time.
+//
+// `which`: the number of a step; "all": the whole window; "": of several the median one.
+// Throws InputError, its place a path in `traces`, if there is nothing to rebuild, if an id is that of two calls, and
+// if the ranks' clocks contradict each other. Cost: O(n log n).
+TraceStep RebuildStep(const std::vector<KinetoTrace>& traces, std::string_view which = "");
+// The numbers of the steps that all traces have, in their order.
+std::vector<std::int64_t> StepsOf(const std::vector<KinetoTrace>& traces);
 
 }  // namespace emplace::datasets
 

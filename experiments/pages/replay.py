@@ -14,21 +14,29 @@ from shared.page import Value, cells_of, markdown
 from shared.table import bold
 
 HTA, PARAM, LENS = "facebookresearch+HolisticTraceAnalysis", "facebookresearch+param", "AMD-AGI+TraceLens"
+DLRM = "dlrm_kineto.tar.gz"
 TRACES = {
     "TraceLens Falconsai": ("H100", LENS, "Falconsai_nsfw_image_detection__1016002.json.gz"),
     "TraceLens Qwen 1.5": ("H100", LENS, "Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz"),
     "TraceLens eager_trace": ("B200", LENS, "eager_trace.json.gz"),
     "TraceLens BERT small": ("H100", LENS, "gaunernst_bert-small-uncased__1016001.json.gz"),
+    "TraceLens Qwen 1.5 on MI300X": ("MI300X", LENS, "mi300/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz"),
+    "TraceLens ResNet with checkpoints": ("MI300X", LENS, "mi300/resnet_act_checkpoint.json.gz"),
+    "TraceLens sglang decode": ("MI300X", LENS, "inference/sglang_Qwen3-8B_decode.json.gz"),
+    "TraceLens unit gemm_01": ("not said", LENS, "unit/gemm_01_compute_few_tiles.json"),
     "HTA trace": ("A100", HTA, "trace.json.gz"),
+    "HTA overlaid_critical_path": ("A100", HTA, "overlaid_critical_path_trace.json.gz"),
     "HTA event_sync": ("A100", HTA, "event_sync_trace.json.gz"),
     "HTA benchmark_result_2869224": ("A100", HTA, "benchmark_result_2869224_1695835535_trace.json.gz"),
+    "HTA benchmark_result_924719": ("A100", HTA, "benchmark_result_924719_1679055439_trace.json.gz"),
     "HTA nccl_data": ("A100", HTA, "nccl_data.json.gz"),
     "HTA rank-0.Apr_03": ("V100", HTA, "rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"),
+    "HTA hta_control": ("A100", HTA, "hta_control.json.gz"),
+    "HTA hta_rank0": ("A100", HTA, "hta_rank0.json.gz"),
     "param linear": ("RTX 2080 Ti", PARAM, "linear_kineto.json.gz"),
     "param resnet": ("RTX 2080 Ti", PARAM, "resnet_kineto.json.gz"),
-    "param DLRM, 8 ranks": ("V100 x 8", PARAM, "dlrm_kineto.tar.gz"),
+    "param DLRM, 8 ranks": ("V100 x 8", PARAM, DLRM),
 }
-
 LEAST_SHARE = 1.0  # classes with less of the device time, %, are left out
 _Check = dict[str, Any]
 
@@ -104,22 +112,28 @@ def existing(path: Path) -> Path:
 
 
 def simulated_steps(program: str, data: Path, scratch: Path) -> tuple[dict[str, Value], list[str]]:
-    paths = []
-    for _, project, name in TRACES.values():
-        ranks = name.removesuffix(".tar.gz")
-        paths.append(str(scratch / ranks if ranks != name else existing(data / project / name)))
+    titles, paths = [], []
+    for title, (gpu, project, name) in TRACES.items():
+        titles.append((title, gpu))
+        paths.append(str(scratch / name.removesuffix(".tar.gz") if name == DLRM else existing(data / project / name)))
+    for rank, path in enumerate(sorted((scratch / DLRM.removesuffix(".tar.gz")).iterdir())):
+        titles.append((f"param DLRM, rank {rank}", "V100"))
+        paths.append(str(path))
     command = [ROOT / "tools/replay_table", "--emplace", program, *paths]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
-    if len(lines) < len(TRACES) + 2:
-        raise BadInput(f"tools/replay_table: {done.stderr.strip() or 'a trace was refused'}")
-    rows = [cells_of(line) for line in lines[2 : len(TRACES) + 2]]
-    table = [cells_of(lines[0])[:-1]]  # without the seconds that the program took
-    for (title, (gpu, _, _)), row in zip(TRACES.items(), rows):
-        table.append([title, gpu, *row[2:-1]])
-    found = re.search(r"median ([\d.]+) %, largest ([\d.]+) %. Starts: median of the medians ([\d.]+) %", lines[-1])
-    figures = dict(zip(("error.median", "error.largest", "starts.median"), map(float, found.groups())))
-    return figures, markdown(table, left=2)
+    if len(lines) < len(titles) + 2:
+        raise BadInput(f"tools/replay_table: {done.stderr.strip() or 'it ended too early'}")
+    timed = 2  # seconds and MiB of the program differ from run to run
+    rows = [cells_of(line) for line in lines[2 : len(titles) + 2]]
+    table = [cells_of(lines[0])[:-timed]]
+    for (title, gpu), row in zip(titles, rows):
+        table.append([title, gpu, *row[2:-timed]])
+    pattern = r"median ([\d.]+) %, largest ([\d.]+) %, within 2 % in (\d+) of (\d+). Starts: median of the medians ([\d.]+) %"
+    found = re.search(pattern, lines[-1])
+    names = ("error.median", "error.largest", "error.near", "error.traces", "starts.median")
+    figures: dict[str, Value] = {name: float(text) if "." in text else int(text) for name, text in zip(names, found.groups())}
+    return figures, markdown(table, words=[0, 1, table[0].index("said")])
 
 
 class Checks:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <utility>
@@ -54,10 +55,13 @@ class ReplayComparison {
     }
   }
 
-  double GpuBusy(const Course& course) const {
+  double GpuBusy(const Course& course, bool with_backlog = true) const {
     std::vector<std::vector<Interval>> by_gpu(measured_.gpus.size());
     for (std::size_t r = 0; r < course.runs.size(); ++r) {
       by_gpu[measured_.gpu_of[Index(placement_[measured_.runs[r].last])]].push_back(course.runs[r]);
+    }
+    for (const auto& busy : measured_.backlog) {
+      if (with_backlog) by_gpu[measured_.gpu_of[busy.device]].push_back({busy.start_micros, busy.end_micros});
     }
     double sum = 0;
     for (auto& intervals : by_gpu) sum += UnionOf(std::move(intervals));
@@ -67,15 +71,35 @@ class ReplayComparison {
   double Busy(const Course& course, std::size_t device) const {
     std::vector<Interval> intervals;
     for (const std::size_t r : runs_of_[device]) intervals.push_back(course.runs[r]);
+    for (const auto& busy : measured_.backlog) {
+      if (busy.device == device) intervals.push_back({busy.start_micros, busy.end_micros});
+    }
     return UnionOf(std::move(intervals));
   }
 
-  std::array<double, kNumIdleCauses> Idle(const Course& course, std::size_t device) const {
-    std::array<double, kNumIdleCauses> idle{};
+  double End(const Course& course, std::size_t device) const {
+    double end = 0;
+    for (const std::size_t r : runs_of_[device]) end = std::max(end, course.runs[r].end);
+    return end;
+  }
+
+  struct IdleTimes {
+    std::array<double, kNumIdleCauses> causes{};
+    std::vector<double> unexplained;  // before each run: launched, and nothing else is waited for
+  };
+
+  IdleTimes Idle(const Course& course, std::size_t device) const {
+    IdleTimes idle;
     const auto add = [&](IdleCause cause, double from, double to) {
-      idle[static_cast<std::size_t>(cause)] += std::max(0.0, to - from);
+      idle.causes[static_cast<std::size_t>(cause)] += std::max(0.0, to - from);
     };
     double free = 0;
+    for (const auto& busy : measured_.backlog) {
+      if (busy.device != device) continue;
+      // Pauses of what was launched before the step: for streams that the trace does not show.
+      add(IdleCause::kSync, free, busy.start_micros);
+      free = std::max(free, busy.end_micros);
+    }
     for (const std::size_t r : runs_of_[device]) {
       const MeasuredRun& run = measured_.runs[r];
       const double start = course.runs[r].start;
@@ -93,6 +117,7 @@ class ReplayComparison {
       add(IdleCause::kHost, free, host_until);
       add(IdleCause::kSync, host_until, sync_until);
       add(IdleCause::kKernel, sync_until, start);
+      idle.unexplained.push_back(std::max(0.0, start - sync_until));
       free = std::max(free, course.runs[r].end);
     }
     add(IdleCause::kHost, free, course.step_time);
@@ -158,14 +183,33 @@ Replay MakeReplay(const datasets::Imported& imported) {
   const ReplayComparison comparison(imported);
   replay.gpu_busy = comparison.GpuBusy(simulated);
   replay.measured_gpu_busy = comparison.GpuBusy(measured);
+  replay.measured_own_busy = comparison.GpuBusy(measured, /*with_backlog=*/false);
+  Interval own = {std::numeric_limits<double>::max(), 0};
+  for (const Interval& run : measured.runs) own = {std::min(own.start, run.start), std::max(own.end, run.end)};
+  replay.measured_own_span = std::max(0.0, own.end - own.start);
+  replay.steps = std::max<std::size_t>(1, step.steps.size());
+  replay.step = step.step ? std::to_string(*step.step) : "all";
   for (const std::size_t device : comparison.Streams()) {
+    const auto idle = comparison.Idle(simulated, device);
+    const auto measured_idle = comparison.Idle(measured, device);
     replay.streams.push_back({.name = imported.cluster->devices()[device].name,
                               .activities = comparison.NumRuns(device),
                               .busy = comparison.Busy(simulated, device),
                               .measured_busy = comparison.Busy(measured, device),
-                              .idle = comparison.Idle(simulated, device),
-                              .measured_idle = comparison.Idle(measured, device)});
+                              .end = comparison.End(simulated, device),
+                              .measured_end = comparison.End(measured, device),
+                              .unexplained = {},
+                              .idle = idle.causes,
+                              .measured_idle = measured_idle.causes});
+    Unexplained& unexplained = replay.streams.back().unexplained;
+    for (std::size_t r = 0; r < idle.unexplained.size(); ++r) {
+      const double lacks = measured_idle.unexplained[r] - idle.unexplained[r];
+      (lacks >= kLongIdleMicros ? unexplained.idle : unexplained.gaps) += lacks;
+    }
+    const auto all = [](const Unexplained& parts) { return parts.idle + parts.gaps; };
+    if (all(unexplained) > all(replay.unexplained)) replay.unexplained = unexplained;
   }
+  replay.unexplained.without_call = step.without_call_micros;
   if (!errors.empty()) {
     replay.starts = {.median = Quantile(errors, 0.5),
                      .p90 = Quantile(errors, 0.9),
@@ -173,6 +217,66 @@ Replay MakeReplay(const datasets::Imported& imported) {
   }
   replay.explanation = ExplainStep(graph, *imported.cluster, costs, *imported.placement, options, timeline);
   return replay;
+}
+
+double UnexplainedPercent(double simulated, double measured) {
+  return measured > 0 ? 100 * (measured - simulated) / measured : 0;
+}
+
+Replay MeanOf(const std::vector<Replay>& replays) {
+  EMPLACE_CHECK(!replays.empty());
+  Replay mean = replays.front();
+  mean.step = "mean";
+  const auto count = static_cast<double>(replays.size());
+  const auto average = [&](const auto& value) {
+    double sum = 0;
+    for (const Replay& replay : replays) sum += value(replay);
+    return sum / count;
+  };
+  const auto parts = [&](const auto& of) {
+    return Unexplained{.without_call = average([&](const Replay& r) { return of(r).without_call; }),
+                       .idle = average([&](const Replay& r) { return of(r).idle; }),
+                       .gaps = average([&](const Replay& r) { return of(r).gaps; })};
+  };
+  mean.attributed_percent = average([](const Replay& r) { return r.attributed_percent; });
+  mean.step_time = average([](const Replay& r) { return r.step_time; });
+  mean.measured_step_time = average([](const Replay& r) { return r.measured_step_time; });
+  mean.gpu_busy = average([](const Replay& r) { return r.gpu_busy; });
+  mean.measured_gpu_busy = average([](const Replay& r) { return r.measured_gpu_busy; });
+  mean.measured_own_busy = average([](const Replay& r) { return r.measured_own_busy; });
+  mean.measured_own_span = average([](const Replay& r) { return r.measured_own_span; });
+  mean.unexplained = parts([](const Replay& r) { return r.unexplained; });
+  for (const Replay& replay : replays) {
+    mean.starts.median = std::max(mean.starts.median, replay.starts.median);
+    mean.starts.p90 = std::max(mean.starts.p90, replay.starts.p90);
+    mean.starts.largest = std::max(mean.starts.largest, replay.starts.largest);
+    for (const ReplayStream& stream : replay.streams) {
+      const bool is_known = std::any_of(mean.streams.begin(), mean.streams.end(),
+                                        [&](const ReplayStream& other) { return other.name == stream.name; });
+      if (!is_known) mean.streams.push_back(stream);
+    }
+  }
+  for (ReplayStream& stream : mean.streams) {
+    const auto in = [name = stream.name](const Replay& replay) {
+      for (const ReplayStream& other : replay.streams) {
+        if (other.name == name) return other;
+      }
+      return ReplayStream();
+    };
+    stream.activities = 0;
+    for (const Replay& replay : replays) stream.activities += in(replay).activities;
+    stream.activities /= replays.size();
+    stream.busy = average([&](const Replay& r) { return in(r).busy; });
+    stream.measured_busy = average([&](const Replay& r) { return in(r).measured_busy; });
+    stream.end = average([&](const Replay& r) { return in(r).end; });
+    stream.measured_end = average([&](const Replay& r) { return in(r).measured_end; });
+    stream.unexplained = parts([&](const Replay& r) { return in(r).unexplained; });
+    for (std::size_t cause = 0; cause < kNumIdleCauses; ++cause) {
+      stream.idle[cause] = average([&](const Replay& r) { return in(r).idle[cause]; });
+      stream.measured_idle[cause] = average([&](const Replay& r) { return in(r).measured_idle[cause]; });
+    }
+  }
+  return mean;
 }
 
 void WriteReplay(std::ostream& out, const Replay& replay, const datasets::Imported& imported) {
@@ -185,6 +289,11 @@ void WriteReplay(std::ostream& out, const Replay& replay, const datasets::Import
                        {"activities", stream.activities},
                        {"busy_us", stream.busy},
                        {"measured_busy_us", stream.measured_busy},
+                       {"end_us", stream.end},
+                       {"measured_end_us", stream.measured_end},
+                       {"unexplained_percent", UnexplainedPercent(stream.end, stream.measured_end)},
+                       {"unexplained_idle_us", stream.unexplained.idle},
+                       {"unexplained_gaps_us", stream.unexplained.gaps},
                        {"idle", idle(stream.idle)},
                        {"measured_idle", idle(stream.measured_idle)}});
   }
@@ -206,8 +315,17 @@ void WriteReplay(std::ostream& out, const Replay& replay, const datasets::Import
       {"attributed_percent", replay.attributed_percent},
       {"step_time_us", replay.step_time},
       {"measured_step_time_us", replay.measured_step_time},
+      {"unexplained_percent", replay.UnexplainedPercent()},
+      {"unexplained",
+       {{"without_call_us", replay.unexplained.without_call},
+        {"idle_us", replay.unexplained.idle},
+        {"gaps_us", replay.unexplained.gaps}}},
+      {"steps", replay.steps},
+      {"step", replay.step},
       {"gpu_busy_us", replay.gpu_busy},
       {"measured_gpu_busy_us", replay.measured_gpu_busy},
+      {"measured_own_busy_us", replay.measured_own_busy},
+      {"measured_own_span_us", replay.measured_own_span},
       {"start_error_us",
        {{"median", replay.starts.median}, {"p90", replay.starts.p90}, {"largest", replay.starts.largest}}},
       {"streams", std::move(streams)},

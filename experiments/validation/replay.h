@@ -20,12 +20,26 @@ enum class IdleCause : std::size_t {
 };
 inline constexpr std::size_t kNumIdleCauses = 3;
 
+// Per cent of a measured time that its simulation lacks; below 0: what it has too much.
+double UnexplainedPercent(double simulated, double measured);
+
+// What the unexplained time of a stream consists of, in µs.
+struct Unexplained {
+  double without_call = 0;  // activities that no call started
+  double idle = 0;          // idle times of at least kLongIdleMicros that nothing in the trace accounts for
+  double gaps = 0;          // shorter ones that were not reproduced
+};
+inline constexpr double kLongIdleMicros = 100;
+
 // Times in µs.
 struct ReplayStream {
   std::string name;
   std::size_t activities = 0;
   double busy = 0;
   double measured_busy = 0;
+  double end = 0;  // of its last activity
+  double measured_end = 0;
+  Unexplained unexplained;
   std::array<double, kNumIdleCauses> idle{};  // by IdleCause
   std::array<double, kNumIdleCauses> measured_idle{};
 };
@@ -45,17 +59,27 @@ struct Replay {
   double measured_step_time = 0;
   double gpu_busy = 0;  // of each GPU the time in which at least one of its streams is busy; the sum over all GPUs
   double measured_gpu_busy = 0;
+  double measured_own_busy = 0;  // the same without what was launched before the step
+  double measured_own_span = 0;  // from the first start of what was launched in the step to the last end
+  std::size_t steps = 1;         // in the window
+  std::string step;              // the one that was replayed: a number, "all" or "mean"
+  Unexplained unexplained;       // of the stream where it is most
   std::vector<std::string> gpus;
   std::vector<ReplayStream> streams;
   ReplayErrors starts;          // of GPU activities
   StepExplanation explanation;  // of the simulated step
 
   double StepError() const { return measured_step_time > 0 ? step_time / measured_step_time - 1 : 0; }
+  double UnexplainedPercent() const { return experiments::UnexplainedPercent(step_time, measured_step_time); }
 };
 
 // Simulates what a trace was imported as, with the op times of the trace, and compares.
 // Requires: `imported` has a cluster, a placement and a measured step.
 Replay MakeReplay(const datasets::Imported& imported);
+
+// The mean over several steps, stream by stream; the largest of the starts' errors, and the chain of the first.
+// Requires: at least one.
+Replay MeanOf(const std::vector<Replay>& replays);
 
 // `emplace.replay`, version 1.
 void WriteReplay(std::ostream& out, const Replay& replay, const datasets::Imported& imported);

@@ -20,8 +20,8 @@
 namespace emplace::experiments {
 namespace {
 
-// Ops of a trace that no rate of a device has to do with.
-constexpr std::string_view kHostKinds[] = {"host", "wait", "arrival"};
+// Ops of a trace that no rate of a device has to do with: the host's, and what GPUs still did of the step before.
+constexpr std::string_view kHostKinds[] = {"host", "wait", "arrival", "backlog"};
 constexpr std::string_view kTransferKinds[] = {"collective", "memcpy", "memset"};
 
 constexpr std::string_view kNothingToCompare =

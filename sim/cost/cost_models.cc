@@ -23,6 +23,12 @@
 namespace emplace {
 namespace {
 
+// Of a trace that shows when things ran: its ops are those of its threads and streams.
+bool IsOfTrace(const Graph& graph) { return graph.metadata().find("\"source\":\"kineto\"") != std::string::npos; }
+constexpr std::string_view kTraceStays =
+    "run the graph of this Kineto trace on its own threads and streams (the cluster of import --cluster-out), or place "
+    "the graph of an Execution Trace (import --times)";
+
 class ProfiledCostModel : public CostModel {
  public:
   explicit ProfiledCostModel(const Profile& profile) {
@@ -52,7 +58,8 @@ class ProfiledCostModel : public CostModel {
     const double factor = known != nullptr && known->contention ? *known->contention : OfClass(graph.op(op).kind, kind);
     return factor > kLeastContention ? factor : 1;
   }
-  std::string WhyNoTime(const Graph&, OpId) const override {
+  std::string WhyNoTime(const Graph& graph, OpId) const override {
+    if (IsOfTrace(graph)) return std::string(kTraceStays);
     return "the profile has no entry with its signature: profile it, or use other costs for such ops: "
            "roofline";
   }
@@ -101,7 +108,8 @@ class MeasuredCostModel : public CostModel {
   QueueMicros TwoQueues(const Graph& graph, OpId op, std::string_view kind) const override {
     return {graph.HostMicros(op), graph.DeviceMicros(op, kind)};
   }
-  std::string WhyNoTime(const Graph&, OpId) const override {
+  std::string WhyNoTime(const Graph& graph, OpId) const override {
+    if (IsOfTrace(graph)) return std::string(kTraceStays);
     return "give it a time_us in the graph, or use other costs: roofline, or a profile";
   }
 };
@@ -128,7 +136,7 @@ bool HasRates(const DeviceKind* device) {
 
 // Ops of measured traces that are no calls of operators (datasets/importers/kineto.h).
 constexpr std::string_view kHostKinds[] = {"host", "wait"};
-constexpr std::string_view kNetworkKinds[] = {"arrival", "collective"};
+constexpr std::string_view kNetworkKinds[] = {"arrival", "collective", "backlog"};  // what is left of the step before
 
 bool IsHostKind(std::string_view kind) {
   return std::find(std::begin(kHostKinds), std::end(kHostKinds), kind) != std::end(kHostKinds);
@@ -193,29 +201,31 @@ class RooflineCostModel : public CostModel {
 
   std::string WhyNoTime(const Graph& graph, OpId op) const override {
     const std::string_view kind = graph.op(op).kind;
-    constexpr std::string_view kInstead = "give time_us and name the costs measured, or give a profile";
+    // A trace has times for its own devices alone: to send its user back to the measured ones would help nobody.
+    const std::string_view instead =
+        IsOfTrace(graph) ? kTraceStays : "give time_us and name the costs measured, or give a profile";
     if (FindOpKind(kind) != nullptr) {
-      return fmt::format("roofline needs dtype and shape of all its tensors: give them, or {}", kInstead);
+      return fmt::format("roofline needs dtype and shape of all its tensors: give them, or {}", instead);
     }
     if (IsTimedKind(kind) || IsCopyOfTrace(graph.op(op))) {
       return fmt::format(
           "roofline has no rate for an op of kind \"{}\", which keeps its time_us on the kind of device "
           "where it was measured: place it there, or {}",
-          kind, kInstead);
+          kind, instead);
     }
     std::string why;
     if (const auto work = FindAtenWork(graph, op, &why)) {
       return fmt::format(
           "roofline has no rate for products of the type of its tensors, an op of kind \"{}\" (f32, bf16 "
           "and f16 have one): {}",
-          kind, kInstead);
+          kind, instead);
     }
     const std::string name = NameOf(graph, op);
     const std::string problem = RooflineKnows(graph, op) || name != kind
                                     ? fmt::format("has no time for an op of kind \"{}\": {}", kind, why)
                                     : fmt::format("knows no op of kind \"{}\"", kind);
     return fmt::format("roofline {}{} (docs/model.md lists those it knows; {})", problem, OthersUnknown(graph, name),
-                       kInstead);
+                       instead);
   }
 
  private:

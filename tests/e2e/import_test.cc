@@ -106,7 +106,8 @@ TEST_F(ImportTest, ATraceBecomesAStepThatSimulatesToWhatWasMeasuredLengthy) {
   Write("t.json", trace.Call("cudaDeviceSynchronize", 30, 28, 2).str());
   const Ran ran = Emplace("import t.json -o t.g.json --cluster-out t.c.yaml --placement-out t.p.json");
   ASSERT_EQ(ran.status, 0) << ran.err;
-  EXPECT_THAT(ran.err, ::testing::HasSubstr("t.json: attributed: 100.0 % of 0.040 ms of device time to a call"));
+  EXPECT_THAT(ran.err,
+              ::testing::HasSubstr("t.json: attributed: 100.0 % of the step's 0.040 ms of device time to a call"));
   const Ran simulated = Emplace("simulate --graph t.g.json --cluster t.c.yaml --placement t.p.json --json");
   ASSERT_EQ(simulated.status, 0) << simulated.err;
   EXPECT_EQ(nlohmann::json::parse(simulated.out).at("step_time_us"), 58);
@@ -122,6 +123,53 @@ TEST_F(ImportTest, ATraceBecomesAStepThatSimulatesToWhatWasMeasuredLengthy) {
   ExpectRefused(Emplace("replay t.json --roofline"),
                 "t.json: has no operator with a measured time that roofline knows (a trace with shapes: "
                 "record_shapes=True)");
+}
+
+TEST_F(ImportTest, WhatAReplayDoesNotExplainIsSaidAndGoesWithTheGraph) {
+  // The GPU is idle for 900 us, and the trace does not say why.
+  TraceText trace;
+  trace.Op("aten::mm", 0, 20).Call("cudaLaunchKernel", 2, 8, 1).Kernel("gemm", 913, 40, 1);
+  Write("t.json", trace.Call("cudaDeviceSynchronize", 30, 928, 2).str());
+  const Ran ran = Emplace("replay t.json");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_THAT(ran.out, ::testing::StartsWith("warning: the simulated step takes "));
+  EXPECT_THAT(ran.out, ::testing::HasSubstr(" of GPU idle time that nothing in the trace accounts for"));
+  EXPECT_THAT(ran.out, ::testing::HasSubstr("The critical path"));
+  EXPECT_EQ(Emplace("replay t.json --max-error 99").status, 0);
+  const Ran json = Emplace("replay t.json --json");
+  EXPECT_EQ(json.status, 1);
+  const double percent = nlohmann::json::parse(json.out).at("unexplained_percent");
+  EXPECT_GT(percent, 90);
+
+  const Ran imported = Emplace("import t.json -o t.g.json --cluster-out t.c.yaml --placement-out t.p.json");
+  EXPECT_EQ(imported.status, 0);
+  EXPECT_THAT(imported.err, ::testing::HasSubstr("t.json: warning: simulated: "));
+  EXPECT_EQ(nlohmann::json::parse(Read("t.g.json")).at("metadata").at("measured").at("unexplained_percent"), percent);
+  const Ran simulated = Emplace("simulate --graph t.g.json --cluster t.c.yaml --placement t.p.json");
+  EXPECT_THAT(simulated.err, ::testing::StartsWith("t.g.json: of the trace that it was imported from, warning: "));
+  // The graph is for its own threads and streams: no other costs help.
+  for (const std::string costs : {"measured", "roofline"}) {
+    const Ran placed = Emplace("place --graph t.g.json --cluster dgx-h100 --costs " + costs + " -o x.json");
+    EXPECT_EQ(placed.status, 2);
+    EXPECT_THAT(placed.err, ::testing::HasSubstr("run the graph of this Kineto trace on its own threads and streams"));
+  }
+}
+
+TEST_F(ImportTest, AStepOfATraceIsChosen) {
+  const std::string trace = std::string(EMPLACE_TEST_SOURCE_DIR) + "/cases/k14_three_steps.json";
+  const auto steps = [&](const std::string& options) {
+    return nlohmann::json::parse(Emplace("replay " + trace + " --json " + options).out);
+  };
+  EXPECT_EQ(steps("").at("steps"), 3);
+  EXPECT_EQ(steps("").at("step"), "11");
+  EXPECT_EQ(steps("--step 12").at("step"), "12");
+  EXPECT_EQ(steps("--step mean").at("step_time_us"), 990);
+  EXPECT_GT(steps("--step all").at("step_time_us"), 2500);
+  EXPECT_EQ(Emplace("import " + trace + " --step 10 -o t.json").status, 0);
+  for (const char* const step : {"1.5", "some", "99"}) {
+    EXPECT_EQ(Emplace("replay " + trace + " --step " + step).status, 2) << step;
+  }
+  EXPECT_EQ(Emplace("import " + trace + " --step mean -o t.json").status, 2);
 }
 
 TEST_F(ImportTest, WhatCannotBeReplayedIsRefused) {

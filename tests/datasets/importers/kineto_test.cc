@@ -78,7 +78,8 @@ TEST(ImportKinetoTest, AStepIsAGraphOnItsThreadsAndStreams) {
             R"({"measured_start_us":0,"call":"cudaLaunchKernel","op":"aten::mm"})");
   EXPECT_EQ(
       graph.metadata(),
-      R"({"source":"kineto","gpus":["NVIDIA H100 80GB HBM3"],"measured":{"step_time_us":56,"attributed_percent":100}})");
+      R"({"source":"kineto","gpus":["NVIDIA H100 80GB HBM3"],"measured":{"step_time_us":56,"attributed_percent":100,)"
+      R"("simulated_step_time_us":56,"unexplained_percent":0}})");
 
   ASSERT_TRUE(imported.cluster && imported.placement && imported.measured);
   const Cluster& cluster = *imported.cluster;
@@ -93,8 +94,9 @@ TEST(ImportKinetoTest, AStepIsAGraphOnItsThreadsAndStreams) {
   }
   EXPECT_EQ(imported.attributed_percent, 100);
   EXPECT_THAT(imported.notes,
-              ElementsAre("attributed: 100.0 % of 0.040 ms of device time to a call, 100.0 % to an op; 1 "
-                          "GPU activities, 3 host ops"));
+              ElementsAre("attributed: 100.0 % of the step's 0.040 ms of device time to a call, 100.0 % to an op; 1 "
+                          "GPU activities, 3 host ops",
+                          "simulated: 0.056 ms of 0.056 ms that were measured, 0.00 % is not explained"));
   EXPECT_EQ(imported.measured->step_time_micros, 56);
   ASSERT_EQ(imported.measured->runs.size(), 1U);
   EXPECT_EQ(imported.measured->runs[0].start_micros, 13);
@@ -126,6 +128,34 @@ TEST(ImportKinetoTest, GpusAreKindsOfTheCatalogueWhereItHasThem) {
   EXPECT_EQ(kind("Tesla V100-SXM2-32GB"), "v100");
   EXPECT_EQ(kind("NVIDIA GeForce RTX 2080 Ti"), "rtx-2080-ti");
   EXPECT_EQ(kind(""), "gpu");
+}
+
+TEST(ImportKinetoTest, TheOnlyGpuHasTheOnlyName) {
+  const auto name = [](const std::string& properties) {
+    return ImportTrace(Edited(kKinetoSample, "{\"id\": 0, ", properties)).measured->gpus.at(0);
+  };
+  EXPECT_EQ(name("{\"id\": 3, "), "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(name("{\"id\": 3, \"name\": \"A100\"}, {\"id\": 4, "), "gpu 0");
+}
+
+TEST(ImportKinetoTest, AWindowThatShowsLittleOfAStepIsRefused) {
+  TraceText text;
+  for (int i = 0; i < 9; ++i) text.Kernel("before", 100 * i, 100, 70 + i);
+  text.Call("cudaLaunchKernel", 890, 5, 1).Kernel("own", 905, 10, 1);
+  EXPECT_EQ(
+      Refusal([&] { ImportTrace(text.str()); }),
+      "t.json: traceEvents: 98.9 % of the device time was launched before the window, and only 1.1 % belongs to a "
+      "call in the trace (at least 95 %; --min-attributed lowers that)");
+  const datasets::Imported imported = ImportTrace(text.str(), {.min_attributed_percent = 1});
+  EXPECT_NEAR(*imported.attributed_percent, 1.1, 0.01);
+  EXPECT_THAT(imported.notes, ::testing::Contains(HasSubstr("warning: 98.9 % of the device time was launched before")));
+}
+
+TEST(ImportKinetoTest, CategoriesThatLookLikeCallsAreNamed) {
+  TraceText text;
+  text.Op("op", 0, 5).Add("new_calls", "launch", "9", "1", 1, 1, "\"correlation\": 1").Kernel("k", 5, 5, 1);
+  EXPECT_THAT(Refusal([&] { ImportTrace(text.str()); }),
+              HasSubstr("1 events of category \"new_calls\" have correlation ids, but it is not known what they are"));
 }
 
 TEST(TraceNamesTest, ColonsBecomePoints) {

@@ -104,17 +104,93 @@ TEST(RebuildStepTest, AKernelBelongsToTheInnermostOpAroundItsCall) {
   }
 }
 
-TEST(RebuildStepTest, ActivitiesWithoutTheirCallsAreTrimmedAtTheEdgesOnly) {
+TEST(RebuildStepTest, ActivitiesWithoutTheirCallsHoldTheirStream) {
   TraceText text;
-  text.Kernel("before the window", 0, 10, 90).Kernel("too", 10, 10, 91);
+  text.Kernel("before the window", 0, 10, 90).Kernel("on the edge", 12, 8, 91).Kernel("backlog", 22, 10, 94);
   text.Op("op", 15, 100).Call("cudaLaunchKernel", 20, 5, 1).Call("cudaLaunchKernel", 30, 5, 2);
   text.Kernel("a", 40, 10, 1).Kernel("lost", 50, 10, 92).Kernel("b", 60, 10, 2).Kernel("later", 90, 10, 93);
   const TraceStep step = Rebuild(text);
-  EXPECT_THAT(TimesOn(step, "gpu 0 stream 7"), ElementsAre(10, 10));
-  EXPECT_EQ(step.activity_time, 30'000);
+  // All of the backlog with its pause is one op, from the start of the step, which is at 15.
+  EXPECT_THAT(TimesOn(step, "gpu 0 stream 7"), ElementsAre(17, 10, 10, 10, 10));
+  EXPECT_EQ(OpsOn(step, "gpu 0 stream 7")[0].type, TraceStep::OpType::kBacklog);
+  EXPECT_THAT(Waits(step, OpsOn(step, "gpu 0 stream 7")[2]), IsEmpty());
+  ASSERT_EQ(step.backlog.size(), 2U);
+  EXPECT_EQ(step.backlog[0].end, 5'000);
+  EXPECT_EQ(step.backlog[1].start, 7'000);
+  EXPECT_EQ(step.backlog_time, 15'000);
+  EXPECT_EQ(step.trimmed_time, 13'000);
+  EXPECT_EQ(step.activity_time, 40'000);
   EXPECT_EQ(step.launched_time, 20'000);
-  EXPECT_THAT(step.notes, ElementsAre("3 GPU activities (0.030 ms) at the window's edges without their calls: trimmed",
-                                      "1 GPU activities have no call: left out"));
+  EXPECT_THAT(step.notes, ElementsAre("1 GPU activities (0.013 ms) at the window's edges without their calls: trimmed",
+                                      "0.015 ms of GPU activities were launched before the step and hold their streams",
+                                      "2 GPU activities (0.020 ms) have no call"));
+}
+
+TEST(RebuildStepTest, AHostWaitsForTheBacklog) {
+  const TraceStep step = Rebuild(TraceText()
+                                     .Kernel("before", 0, 80, 90)
+                                     .Call("cudaDeviceSynchronize", 10, 73, 1)
+                                     .Call("cudaLaunchKernel", 90, 5, 2)
+                                     .Kernel("k", 100, 10, 2));
+  EXPECT_THAT(TimesOn(step, "thread 1"), ElementsAre(0, 3, 12));
+  EXPECT_THAT(Waits(step, OpsOn(step, "thread 1")[1]), ElementsAre("gpu 0 stream 7 at 0"));
+}
+
+TEST(RebuildStepTest, AnActivityFarBeforeItsCallHasNone) {
+  TraceText text;
+  text.Op("op", 0, 300);
+  for (int id = 1; id <= 30; ++id) text.Call("cudaLaunchKernel", 5 * id, 4, id).Kernel("k", 10 + 5 * id, 4, id);
+  text.Call("cudaMemcpyAsync", 290, 4, 99).Kernel("wrong", 12, 1, 99);
+  const TraceStep step = Rebuild(text);
+  EXPECT_THAT(step.notes, ::testing::Contains("1 GPU activities start before their calls: they count as without one"));
+}
+
+// Steps of 100, whose kernels run 60 behind their calls.
+TraceText Steps(const std::vector<double>& lengths) {
+  TraceText text;
+  double start = 0;
+  int id = 0;
+  for (std::size_t k = 0; k < lengths.size(); ++k) {
+    text.Add("user_annotation", fmt::format("ProfilerStep#{}", 7 + k), "9", "1", start, lengths[k], "");
+    for (int i = 0; i < 2; ++i) {
+      ++id;
+      text.Op("op", start + 10 + 10 * i, 8).Call("cudaLaunchKernel", start + 12 + 10 * i, 5, id);
+      text.Kernel("k", start + 75 + 40 * i, 40, id);
+    }
+    start += lengths[k];
+  }
+  return text;
+}
+
+TEST(RebuildStepTest, OfSeveralStepsTheMedianOneIsTaken) {
+  const TraceStep step = Rebuild(Steps({100, 130, 110}));
+  EXPECT_EQ(step.steps, 3U);
+  EXPECT_EQ(step.step, 9);
+  EXPECT_THAT(step.notes[0],
+              HasSubstr("3 steps in the window (ProfilerStep#7 to #9) of 0.100 to 0.130 ms, median 0.110: "
+                        "#9 is taken"));
+  // From when the step before has ended on the GPU, at 255, to its own end, at 385.
+  EXPECT_EQ(step.measured_time, 130'000);
+  EXPECT_THAT(TimesOn(step, "gpu 0 stream 7"), ElementsAre(40, 40));
+  EXPECT_EQ(step.activity_time, 80'000);
+}
+
+TEST(RebuildStepTest, AStepIsChosenByItsNumber) {
+  const datasets::KinetoTrace trace = Read(Steps({100, 130, 110}));
+  const TraceStep first = datasets::RebuildStep({trace}, "7");
+  EXPECT_EQ(first.measured_time, 155'000);
+  EXPECT_EQ(datasets::RebuildStep({trace}, "all").measured_time, 375'000);
+  EXPECT_THAT(OpsOn(datasets::RebuildStep({trace}, "all"), "gpu 0 stream 7"), ::testing::SizeIs(6));
+  EXPECT_EQ(Refusal([&] { datasets::RebuildStep({trace}, "12"); }), "--step: is \"12\" (#7 to #9)");
+  EXPECT_EQ(datasets::StepsOf({trace}), (std::vector<std::int64_t>{7, 8, 9}));
+}
+
+TEST(RebuildStepTest, OneIdOfTwoCallsIsRefusedUnlessTheOrderIsClear) {
+  TraceText text;
+  text.Op("op", 0, 60).Call("cudaLaunchKernel", 0, 5, 1).Call("cudaLaunchKernel", 10, 5, 1).Kernel("a", 7, 5, 1);
+  EXPECT_THAT(Refusal([&] { Rebuild(text); }), HasSubstr("correlation 1 is that of 2 calls and 1 activities"));
+  text.Kernel("b", 20, 5, 1);
+  EXPECT_EQ(Rebuild(text).launched_time, 10'000);
 }
 
 TEST(RebuildStepTest, WhatStartsBeforeTheOneBeforeEndsTakesTheRest) {
@@ -334,12 +410,34 @@ TEST(RebuildStepTest, CollectivesThatDifferAreNotJoined) {
   EXPECT_EQ(OpsOn(step, "rank 0 gpu 0 stream 7").size(), 2U);
 }
 
-TEST(RebuildStepTest, SkewedClocksTakeTheShortestPart) {
+TEST(RebuildStepTest, ClocksAreSetRightByCollectives) {
   datasets::KinetoTrace late = Rank(1, 400);
   late.origin += 1'000'000;
   const TraceStep step = datasets::RebuildStep({Rank(0, 100), late});
-  EXPECT_THAT(step.notes[1], HasSubstr("1 collectives end on a rank before another rank starts them"));
+  EXPECT_THAT(step.notes,
+              ElementsAre("rank 1 has another clock: shifted by -1.000 ms, so that its collectives end with "
+                          "the other ranks'",
+                          "1 collectives of several ranks joined"));
   EXPECT_EQ(OpsOn(step, "rank 0 gpu 0 stream 7")[1].time, 100'000);
+  EXPECT_EQ(step.measured_time, datasets::RebuildStep({Rank(0, 100), Rank(1, 400)}).measured_time);
+}
+
+// A rank whose collectives of 20 start then.
+datasets::KinetoTrace RankOfMany(int rank, const std::vector<double>& starts) {
+  TraceText text;
+  text.Head(fmt::format("\"distributedInfo\": {{\"rank\": {}}}", rank)).Op("op", 0, 5);
+  for (int k = 0; k < static_cast<int>(starts.size()); ++k) {
+    text.Call("cudaLaunchKernel", 10 + 2 * k, 1, k + 1)
+        .Kernel("ncclKernel_AllReduce", starts[static_cast<std::size_t>(k)], 20, k + 1);
+  }
+  return Read(text);
+}
+
+TEST(RebuildStepTest, ClocksThatContradictEachOtherAreRefused) {
+  EXPECT_THAT(Refusal([] {
+                datasets::RebuildStep({RankOfMany(0, {100, 200, 300, 400}), RankOfMany(1, {150, 500, 900, 2000})});
+              }),
+              HasSubstr("collectives end on a rank before another rank starts them, whatever the clocks' difference"));
 }
 
 TEST(RebuildStepTest, TracesOfAnotherDayAreNotOfOneStep) {

@@ -94,11 +94,92 @@ TEST(WriteReplayTest, HoldsTheKeysOfTheContract) {
   EXPECT_EQ(json.at("gpu_busy_us"), 170);
   EXPECT_EQ(json.at("measured_gpu_busy_us"), 170);
   EXPECT_EQ(json.at("attributed_percent"), 100);
+  EXPECT_NEAR(json.at("unexplained_percent"), 100.0 * 2 / 190, 1e-12);
+  EXPECT_EQ(json.at("steps"), 1);
+  EXPECT_NEAR(json.at("streams").at(1).at("unexplained_percent"), 100.0 * 2 / 185, 1e-12);
   EXPECT_EQ(json.at("streams").at(1).at("name"), "gpu 0 stream 8");
   EXPECT_EQ(json.at("streams").at(1).at("busy_us"), 100);
   EXPECT_EQ(json.at("streams").at(1).at("measured_busy_us"), 100);
   EXPECT_EQ(json.at("streams").at(1).at("measured_idle").at("synchronisation_us"), 43);
   EXPECT_THAT(json.at("critical_path").size(), Gt(4U));
+}
+
+Replay ReplayOf(const std::vector<std::string>& cases, const datasets::ImportOptions& options = {}) {
+  std::vector<datasets::ImportSource> sources;
+  for (const std::string& name : cases) {
+    sources.emplace_back(std::string(EMPLACE_TEST_SOURCE_DIR) + "/cases/" + name + ".json");
+  }
+  return experiments::MakeReplay(datasets::Import(datasets::FindImporter("kineto", "", ""), sources, options));
+}
+
+// Small traces with known faults, and what they measure.
+TEST(ReplayTest, FaultyTracesTakeTheRightTime) {
+  struct Right {
+    std::string name;
+    double micros;
+    double busy;
+    std::size_t activities;
+  };
+  for (const Right& right : std::vector<Right>{{"k01_ts0_launched", 327, 300, 5},
+                                               {"k02_inf", 327, 300, 6},
+                                               {"k03_neg_dur_pyfunc", 327, 300, 5},
+                                               {"k10_merged_same_corr", 3327, 600, 10},
+                                               {"k14_three_steps", 990, 600, 3},
+                                               {"k16_xpu_runtime", 327, 300, 5},
+                                               {"k23_backlog_known", 997, 992, 5},
+                                               {"k41_gpu_other_id", 327, 300, 5},
+                                               {"k42_sync_waits_for_trimmed", 945, 900, 4},
+                                               {"k45_external_id_only", 327, 300, 5}}) {
+    const Replay replay = ReplayOf({right.name});
+    EXPECT_EQ(replay.measured_step_time, right.micros) << right.name;
+    EXPECT_NEAR(replay.step_time, right.micros, 0.01 * right.micros) << right.name;
+    EXPECT_EQ(replay.gpu_busy, right.busy) << right.name;
+    EXPECT_EQ(replay.activities, right.activities) << right.name;
+  }
+  EXPECT_EQ(ReplayOf({"k41_gpu_other_id"}).gpus, std::vector<std::string>{"AMD Instinct MI300X"});
+  EXPECT_EQ(ReplayOf({"k14_three_steps"}).steps, 3U);
+  EXPECT_LT(ReplayOf({"k10_merged_same_corr"}).starts.largest, 10);
+}
+
+TEST(ReplayTest, RanksWithOtherClocksTakeWhatTheyTakeTogether) {
+  const Replay replay = ReplayOf({"k18_skew2_rank0", "k18_skew2_rank1"});
+  EXPECT_NEAR(replay.measured_step_time, 1175, 1);
+  EXPECT_NEAR(replay.step_time, 1175, 12);
+}
+
+TEST(ReplayTest, AWaitForTheBacklogIsNoWorkOfTheHost) {
+  const Replay replay = ReplayOf({"k42_sync_waits_for_trimmed"});
+  ASSERT_EQ(replay.streams.size(), 1U);
+  EXPECT_EQ(replay.streams[0].busy, 900);
+  EXPECT_EQ(replay.measured_own_busy, 400);
+  EXPECT_EQ(replay.measured_own_span, 400);
+  EXPECT_LT(replay.streams[0].idle[static_cast<std::size_t>(IdleCause::kHost)], 40);
+}
+
+TEST(ReplayTest, WhatIsNotExplainedIsTakenApart) {
+  // 900 us before the first kernel, and 30 us between the others, have no reason.
+  TraceText text;
+  text.Op("op", 0, 60).Call("cudaLaunchKernel", 0, 10, 1).Call("cudaLaunchKernel", 12, 8, 2);
+  text.Kernel("a", 910, 50, 1).Kernel("b", 990, 20, 2).Call("cudaDeviceSynchronize", 62, 950, 6);
+  const Replay replay = experiments::MakeReplay(ImportTrace(text));
+  EXPECT_NEAR(replay.UnexplainedPercent(), 100.0 * (1012 - replay.step_time) / 1012, 1e-9);
+  EXPECT_EQ(replay.unexplained.idle, 900);
+  EXPECT_EQ(replay.unexplained.gaps, 30);
+  EXPECT_EQ(replay.unexplained.without_call, 0);
+  EXPECT_EQ(experiments::UnexplainedPercent(80, 100), 20);
+  EXPECT_EQ(experiments::UnexplainedPercent(80, 0), 0);
+}
+
+TEST(MeanOfTest, IsTheMeanOfEachFigure) {
+  Replay a = experiments::MakeReplay(ImportTrace(TwoStreams()));
+  Replay b = a;
+  b.step_time += 10;
+  b.streams[1].busy += 4;
+  const Replay mean = experiments::MeanOf({a, b});
+  EXPECT_EQ(mean.step, "mean");
+  EXPECT_EQ(mean.step_time, a.step_time + 5);
+  EXPECT_EQ(mean.streams[1].busy, a.streams[1].busy + 2);
+  EXPECT_EQ(mean.activities, a.activities);
 }
 
 // Traces of H100, B200, A100, V100 and RTX 2080 Ti. docs/results/replay.md has the errors.
@@ -109,7 +190,8 @@ TEST(ReplayTest, PublicTracesTakeWhatWasMeasured) {
        {"AMD-AGI+TraceLens/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz",
         "AMD-AGI+TraceLens/gaunernst_bert-small-uncased__1016001.json.gz",
         "AMD-AGI+TraceLens/Falconsai_nsfw_image_detection__1016002.json.gz", "AMD-AGI+TraceLens/eager_trace.json.gz",
-        "facebookresearch+HolisticTraceAnalysis/trace.json.gz",
+        "AMD-AGI+TraceLens/mi300/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz",
+        "AMD-AGI+TraceLens/unit/gemm_01_compute_few_tiles.json", "facebookresearch+HolisticTraceAnalysis/trace.json.gz",
         "facebookresearch+HolisticTraceAnalysis/event_sync_trace.json.gz",
         "facebookresearch+HolisticTraceAnalysis/benchmark_result_2869224_1695835535_trace.json.gz"}) {
     const std::string path = root + "/" + file;
